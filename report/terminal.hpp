@@ -1,0 +1,24 @@
+// A verdict as text: the table, the reasons, and last the verdict line. Colour only when asked for.
+#pragma once
+
+#include <string>
+
+#include "thresholds/regression.hpp"
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+
+struct TerminalStyle {
+  bool color = false;
+};
+
+/// Everything up to and with the verdict line, which ends the text.
+std::string terminal_text(const Verdict&, TerminalStyle = {});
+
+/// A finding in full: value, limit, rule, source, offenders, next command. Several lines, none of them indented.
+std::string finding_text(const Finding&);
+
+/// A table of changes and a last line "REGRESSION: 2 worse, 0 missing, 58 compared (tolerance 5 %)".
+std::string terminal_text(const Regression&, double tolerance, TerminalStyle = {});
+
+}  // namespace shakedown

@@ -1,0 +1,176 @@
+// Decides the fields of verdict.json. Tested by tests/terminal_test.cpp.
+#include "report/verdict_json.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "thresholds/json_field.hpp"
+
+namespace shakedown {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int verdict_schema = 1;
+
+std::string lower(std::string_view words) {
+  std::string out(words);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
+  return out;
+}
+
+// JSON has no infinity; a value that is not finite is "invalid" and said so in the detail.
+ordered_json number(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+template <class T>
+ordered_json or_null(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+ordered_json to_json(const Culprit& culprit) {
+  return {{"rank", or_null(culprit.rank)},
+          {"host", culprit.host},
+          {"uuid", or_null(culprit.uuid)},
+          {"pci", or_null(culprit.pci)},
+          {"value", number(culprit.value)}};
+}
+
+ordered_json to_json(const Finding& f) {
+  ordered_json offenders = ordered_json::array();
+  for (const Culprit& offender : f.offenders) offenders.push_back(to_json(offender));
+  return {{"key", f.key},
+          {"metric", f.metric},
+          {"status", name(f.status)},
+          {"severity", name(f.severity)},
+          {"counted", f.counts()},
+          {"value", number(f.value)},
+          {"limit", number(f.limit)},
+          {"limit_name", f.limit_name},
+          {"unit", f.unit},
+          {"worst", f.worst ? to_json(*f.worst) : ordered_json(nullptr)},
+          {"offender_count", f.offender_count},
+          {"offenders", offenders},
+          {"detail", f.detail},
+          {"source", f.source},
+          {"rule", f.rule_at},
+          {"next", f.next}};
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reader
+
+template <class Enum>
+Enum named(const Field& field, std::initializer_list<Enum> values) {
+  const std::string word = field.text();
+  for (const Enum value : values) {
+    if (lower(name(value)) == word) return value;
+  }
+  field.refuse("\"" + word + "\" is not known to this release");
+}
+
+std::optional<double> optional_number(const Field& parent, const char* name) {
+  const auto member = parent.find(name);
+  return member ? std::optional(member->number()) : std::nullopt;
+}
+
+std::vector<std::string> texts(const Field& list) {
+  std::vector<std::string> result;
+  list.each([&](const Field& item) { result.push_back(item.text()); });
+  return result;
+}
+
+Culprit read_culprit(const Field& field) {
+  return {field.optional_integer("rank"), field["host"].text(), field.optional_text("uuid"), field.optional_text("pci"),
+          optional_number(field, "value")};
+}
+
+Finding read_finding(const Field& field) {
+  Finding f;
+  f.key = field["key"].text();
+  f.metric = field["metric"].text();
+  f.status = named(field["status"], {Status::pass, Status::fail, Status::missing, Status::waived, Status::invalid,
+                                     Status::inconclusive, Status::no_reference});
+  f.severity = named(field["severity"], {Severity::fail, Severity::warn, Severity::info});
+  f.value = optional_number(field, "value");
+  f.limit = optional_number(field, "limit");
+  f.limit_name = field["limit_name"].text();
+  f.unit = field["unit"].text();
+  if (const auto worst = field.find("worst")) f.worst = read_culprit(*worst);
+  f.offender_count = field["offender_count"].unsigned_integer();
+  field["offenders"].each([&](const Field& offender) { f.offenders.push_back(read_culprit(offender)); });
+  f.detail = field["detail"].text();
+  f.source = field["source"].text();
+  f.rule_at = field["rule"].text();
+  f.next = field["next"].text();
+  return f;
+}
+
+Verdict read_fields(const Field& root) {
+  if (const int schema = root["schema"].integer(); schema != verdict_schema) {
+    root["schema"].refuse("is " + std::to_string(schema) + ", this program reads " + std::to_string(verdict_schema));
+  }
+  Verdict v;
+  v.state = named(root["verdict"], {State::pass, State::fail, State::inconclusive, State::no_reference,
+                                    State::incomplete, State::host_only});
+  v.exit_code = root["exit_code"].integer();
+  v.passed = root["passed"].unsigned_integer();
+  v.total = root["total"].unsigned_integer();
+  v.profile = root["profile"].text();
+  v.backend = root["backend"].text();
+  v.devices = texts(root["devices"]);
+  v.ranks = root["ranks"].integer();
+  v.hosts = root["hosts"].integer();
+  v.run_ids = texts(root["run_ids"]);
+  v.notes = texts(root["notes"]);
+  root["findings"].each([&](const Field& finding) { v.findings.push_back(read_finding(finding)); });
+  root["unjudged"].each([&](const Field& point) {
+    v.unjudged.push_back(
+        {point["key"].text(), point["metric"].text(), optional_number(point, "value"), point["detail"].text()});
+  });
+  return v;
+}
+
+}  // namespace
+
+Verdict read_verdict(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) throw InputError(file.string() + ": cannot be read");
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  try {
+    const auto document = nlohmann::json::parse(text);
+    return read_fields(Field(file, "", document));
+  } catch (const nlohmann::json::exception& e) {
+    throw InputError(file.string() + ": is not strict JSON: " + e.what());
+  }
+}
+
+std::string verdict_json(const Verdict& verdict) {
+  ordered_json document = {{"schema", verdict_schema},
+                           {"verdict", lower(name(verdict.state))},
+                           {"exit_code", verdict.exit_code},
+                           {"passed", verdict.passed},
+                           {"total", verdict.total},
+                           {"profile", verdict.profile},
+                           {"backend", verdict.backend},
+                           {"devices", verdict.devices},
+                           {"ranks", verdict.ranks},
+                           {"hosts", verdict.hosts},
+                           {"run_ids", verdict.run_ids},
+                           {"notes", verdict.notes},
+                           {"findings", ordered_json::array()},
+                           {"unjudged", ordered_json::array()}};
+  for (const Finding& finding : verdict.findings) document["findings"].push_back(to_json(finding));
+  for (const Unjudged& point : verdict.unjudged) {
+    document["unjudged"].push_back(
+        {{"key", point.key}, {"metric", point.metric}, {"value", number(point.value)}, {"detail", point.detail}});
+  }
+  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace shakedown

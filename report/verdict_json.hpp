@@ -1,0 +1,17 @@
+// A verdict for programs: verdict.json, schema 1.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+
+/// Strict JSON; the line `"verdict": "pass"` (fail, inconclusive, no reference, incomplete, host-only) can be grepped.
+std::string verdict_json(const Verdict&);
+
+/// Reads what verdict_json wrote. Errors: InputError naming the file and the field.
+Verdict read_verdict(const std::filesystem::path& file);
+
+}  // namespace shakedown

@@ -1,0 +1,285 @@
+// The real programs, started as a user starts them: exit code, last line of stdout and stderr together, files.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include "tests/results_builder.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::Folder;
+using testing_support::ResultsBuilder;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+const std::string incomplete = "VERDICT: INCOMPLETE 0/0 (profile none, 0 ranks)";
+
+struct Outcome {
+  int exit_code = -1;
+  std::string output;  // stdout and stderr together, in order
+  std::string last_line;
+};
+
+Outcome run(const std::string& command) {
+  Outcome outcome;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("popen failed");
+  std::array<char, 4096> buffer{};
+  while (const std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) outcome.output.append(buffer.data(), n);
+  const int status = pclose(pipe);
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  const auto end = outcome.output.find_last_not_of('\n');
+  const auto begin = end == std::string::npos ? end : outcome.output.rfind('\n', end);
+  if (end != std::string::npos) {
+    const auto first = begin == std::string::npos ? 0 : begin + 1;
+    outcome.last_line = outcome.output.substr(first, end + 1 - first);
+  }
+  return outcome;
+}
+
+class AcceptanceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder.write("test.yaml",
+                 "schema: 1\nprofile: test\nmatch: {backend: cuda, device: \"NVIDIA H200\"}\nrules:\n"
+                 "  - {benchmark: \"" +
+                     gemm +
+                     "\", metric: tflops, every: rank, min: 620, source: \"a paper\"}\n"
+                     "  - {benchmark: \"" +
+                     gemm + "\", metric: samples, every: run, min: 5, source: s, severity: warn}\n");
+    write_results("good.json", 700);
+    write_results("bad.json", 600);
+  }
+
+  void write_results(const std::string& name, double tflops) const {
+    folder.write(name, ResultsBuilder().add(gemm, "tflops", tflops, {700, 700, 700, tflops}).text());
+  }
+  std::string path(const std::string& name) const { return (folder.path() / name).string(); }
+  std::string text_of(const std::string& name) const {
+    std::ifstream in(path(name));
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  Outcome accept(const std::string& flags) const {
+    return run(ACCEPTANCE_TEST " --thresholds=" + path("test.yaml") + " " + flags);
+  }
+  Outcome accept_file(const std::string& name, const std::string& flags = "") const {
+    return accept("--results=" + path(name) + " " + flags);
+  }
+  static void expect_refused(const Outcome& outcome, const std::string& reason) {
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.last_line, incomplete);
+    EXPECT_NE(outcome.output.find(reason), std::string::npos) << outcome.output;
+  }
+
+  const Folder folder;
+};
+
+TEST_F(AcceptanceTest, PassesAHealthyMachine) {
+  const Outcome outcome = accept_file("good.json");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.last_line, "VERDICT: PASS 8/8 (profile test, 4 ranks)");
+  EXPECT_NE(outcome.output.find("[       OK ] gemm.dtype=bf16/m=8192/n=8192/k=8192/tflops"), std::string::npos);
+}
+
+TEST_F(AcceptanceTest, FailsASlowRankAndSaysEverythingInTheTest) {
+  const Outcome outcome = accept_file("bad.json");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.last_line, "VERDICT: FAIL 7/8 (profile test, 4 ranks)");
+  for (const char* part : {"600 TFLOPS, limit min 620", "rank 3 node0 GPU-1003", "test.yaml:5", "source: a paper",
+                           "next: mpirun -np 4 build/bench/bench_gemm", "[  FAILED  ] gemm."}) {
+    EXPECT_NE(outcome.output.find(part), std::string::npos) << part;
+  }
+}
+
+TEST_F(AcceptanceTest, HidesNoFailureBehindAFilter) {
+  const Outcome outcome = accept_file("bad.json", "--gtest_filter='machine.*'");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.last_line, "VERDICT: FAIL 7/8 (profile test, 4 ranks)");
+}
+
+TEST_F(AcceptanceTest, RefusesAFilterThatSelectsNothing) {
+  expect_refused(accept_file("good.json", "--gtest_filter=nosuch"), "zero tests were selected");
+}
+
+TEST_F(AcceptanceTest, RecordsValueAndLimitAsProperties) {
+  accept_file("bad.json", "--gtest_output=xml:" + path("junit.xml"));
+  const std::string xml = text_of("junit.xml");
+  for (const char* part : {"name=\"value\" value=\"600\"", "name=\"limit\" value=\"min 620\"", "test.yaml"}) {
+    EXPECT_NE(xml.find(part), std::string::npos) << part;
+  }
+}
+
+TEST_F(AcceptanceTest, WritesTheVerdict) {
+  accept_file("bad.json", "--verdict=" + path("verdict.json"));
+  EXPECT_NE(text_of("verdict.json").find("\"verdict\": \"fail\""), std::string::npos);
+}
+
+TEST_F(AcceptanceTest, LeavesNoOldVerdictWhenInputCannotBeRead) {
+  folder.write("verdict.json", "{\"verdict\": \"pass\"}");
+  expect_refused(accept_file("none.json", "--verdict=" + path("verdict.json")), "none.json: no such file");
+  EXPECT_NE(text_of("verdict.json").find("\"verdict\": \"incomplete\""), std::string::npos);
+  folder.write("verdict.json", "{\"verdict\": \"pass\"}");
+  accept_file("good.json", "--nosuch --verdict=" + path("verdict.json"));
+  EXPECT_NE(text_of("verdict.json").find("\"verdict\": \"incomplete\""), std::string::npos) << "whatever was wrong";
+}
+
+TEST_F(AcceptanceTest, RefusesAVerdictThatCannotBeWritten) {
+  expect_refused(accept_file("good.json", "--verdict=" + path("no/verdict.json")), "cannot be written");
+}
+
+TEST_F(AcceptanceTest, RefusesUnreadableInputWithOneLine) {
+  for (const auto& [text, reason] : {std::pair{"", "is empty"},
+                                     {"{\"context\":", "cut off"},
+                                     {"x y", "not strict JSON"},
+                                     {"{\"context\": {\"shakedown\": {\"schema\": 7}}}", "schema: is 7"}}) {
+    folder.write("broken.json", text);
+    const Outcome outcome = accept_file("broken.json");
+    expect_refused(outcome, reason);
+    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 2) << outcome.output;
+  }
+  folder.write("test.yaml", "schema: 1\nprofile: test\nmatch: {backend: cuda, device: x}\nrulez: []\n");
+  expect_refused(accept_file("good.json"), "test.yaml:4:1: unknown key");
+}
+
+TEST_F(AcceptanceTest, RefusesBrokenSamples) {
+  int samples = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(SHAKEDOWN_SOURCE_DIR "/tests/data/broken")) {
+    const Outcome outcome = run(ACCEPTANCE_TEST " --results=" + entry.path().string());
+    EXPECT_EQ(outcome.exit_code, 2) << entry.path();
+    EXPECT_EQ(outcome.last_line, incomplete) << entry.path();
+    EXPECT_NE(outcome.output.find(entry.path().filename().string() + ": "), std::string::npos) << outcome.output;
+    ++samples;
+  }
+  EXPECT_GE(samples, 5);
+}
+
+TEST_F(AcceptanceTest, RefusesWrongUsage) {
+  expect_refused(accept(""), "--results is missing");
+  expect_refused(accept_file("good.json", "--nosuch=1"), "unknown flag \"--nosuch=1\"");
+  expect_refused(accept_file("good.json", "--gtest_nosuch"), "unknown flag \"--gtest_nosuch\"");
+  expect_refused(accept_file("good.json", "stray"), "unknown flag \"stray\"");
+  expect_refused(accept_file("good.json", "--family"), "--family needs a value");
+  expect_refused(accept_file("good.json", "--expect=ranks=many"), "is not a number");
+  expect_refused(accept_file("good.json", "--expect=gpus=8"), "--expect: \"gpus=8\" is not understood");
+  expect_refused(accept_file("good.json", "--roster=" + path("none")), "cannot be read");
+}
+
+TEST_F(AcceptanceTest, ReadsAFolderAndRefusesAnEmptyOne) {
+  const Folder results;
+  expect_refused(accept("--results=" + results.path().string()), "no result files");
+  results.write("gemm.json", text_of("good.json"));
+  results.write("verdict.json", "{}");
+  EXPECT_EQ(accept("--results=" + results.path().string()).exit_code, 0);
+}
+
+TEST_F(AcceptanceTest, MissesRanksAndHosts) {
+  EXPECT_EQ(accept_file("good.json", "--expect=ranks=4,hosts=1").exit_code, 0);
+  EXPECT_EQ(accept_file("good.json", "--expect=ranks=8").exit_code, 1);
+  EXPECT_EQ(accept_file("good.json", "--expect=backend=host").exit_code, 1);
+  folder.write("hosts", "node0 4\nnode1 4\n");
+  const Outcome outcome = accept_file("good.json", "--roster=" + path("hosts"));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.output.find("hosts of the roster that did not report\n  node1"), std::string::npos);
+}
+
+TEST_F(AcceptanceTest, RefusesMixedRunsAndInjectedFaultsUnlessPermitted) {
+  ResultsBuilder other;
+  other.add(gemm, "tflops", 700).context.run_id = "run-2";
+  folder.write("other.json", other.text());
+  const std::string both = "--results=" + path("good.json") + "," + path("other.json");
+  EXPECT_EQ(accept(both).exit_code, 1);
+  EXPECT_EQ(accept(both + " --mixed-runs").exit_code, 0);
+  other.context.fault = "slow:10@1";
+  folder.write("faulty.json", other.text());
+  expect_refused(accept_file("faulty.json"), "injected fault (slow:10@1)");
+  EXPECT_EQ(accept_file("faulty.json", "--allow-faults").exit_code, 0);
+}
+
+TEST_F(AcceptanceTest, HasNoReferenceForAnUnknownMachine) {
+  folder.write("other.json", ResultsBuilder(4, 1, "NVIDIA B200").add(gemm, "tflops", 1500).text());
+  const Outcome outcome = accept_file("other.json");
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_EQ(outcome.last_line, "VERDICT: NO REFERENCE 7/8 (profile none, 4 ranks)");
+  EXPECT_NE(outcome.output.find("1500 TFLOPS"), std::string::npos) << "the values are shown";
+}
+
+TEST_F(AcceptanceTest, JudgesOneFamily) {
+  EXPECT_EQ(accept_file("good.json", "--family=gemm").exit_code, 0);
+  EXPECT_EQ(accept_file("good.json", "--family=hbm").exit_code, 1) << "nothing of it was measured";
+}
+
+TEST_F(AcceptanceTest, HoldsResultsAgainstABaseline) {
+  write_results("fast.json", 800);
+  EXPECT_EQ(accept_file("good.json", "--baseline=" + path("good.json")).exit_code, 0);
+  const Outcome slower = accept_file("good.json", "--baseline=" + path("fast.json"));
+  EXPECT_EQ(slower.exit_code, 1);
+  EXPECT_NE(slower.output.find("tflops_vs_baseline"), std::string::npos);
+  EXPECT_EQ(accept_file("good.json", "--tolerance=0.2 --baseline=" + path("fast.json")).exit_code, 0);
+}
+
+TEST_F(AcceptanceTest, ExplainsAKeyAndKeepsTheVerdict) {
+  const Outcome outcome = accept_file("bad.json", "--explain=" + gemm);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.last_line, "VERDICT: FAIL 7/8 (profile test, 4 ranks)");
+  EXPECT_NE(outcome.output.find("600 TFLOPS  rank 3 node0"), std::string::npos);
+  expect_refused(accept_file("bad.json", "--explain=nosuch"), "neither measured nor named");
+}
+
+TEST_F(AcceptanceTest, TakesTheThresholdsOfTheEnvironment) {
+  const std::string flag = " --results=" + path("good.json");
+  EXPECT_EQ(run("SHAKEDOWN_THRESHOLDS=" + path("test.yaml") + " " ACCEPTANCE_TEST + flag).last_line,
+            "VERDICT: PASS 8/8 (profile test, 4 ranks)");
+  EXPECT_NE(run(ACCEPTANCE_TEST + flag).output.find("profile h200-sxm"), std::string::npos) << "the source tree's";
+}
+
+TEST_F(AcceptanceTest, PrintsHelpAndVersion) {
+  for (const std::string program : {ACCEPTANCE_TEST, SHAKEDOWN_PROGRAM}) {
+    const Outcome help = run(program + " --help");
+    EXPECT_EQ(help.exit_code, 0);
+    for (const char* flag : {"--results", "--thresholds", "--family", "--baseline", "--verdict", "--roster", "--expect",
+                             "--mixed-runs", "--explain", "exit codes"}) {
+      EXPECT_NE(help.output.find(flag), std::string::npos) << program << " " << flag;
+    }
+    EXPECT_EQ(run(program + " --version").exit_code, 0);
+  }
+}
+
+class ShakedownProgram : public AcceptanceTest {
+ protected:
+  Outcome shakedown(const std::string& words) const { return run(SHAKEDOWN_PROGRAM " " + words); }
+};
+
+TEST_F(ShakedownProgram, ReportsWhatAcceptanceTestJudged) {
+  const std::string results = "--thresholds=" + path("test.yaml") + " --results=" + path("bad.json");
+  const Outcome judged = shakedown("report " + results + " --verdict=" + path("verdict.json"));
+  EXPECT_EQ(judged.exit_code, 1);
+  EXPECT_EQ(judged.last_line, "VERDICT: FAIL 7/8 (profile test, 4 ranks)");
+  const Outcome stored = shakedown("report --verdict=" + path("verdict.json"));
+  EXPECT_EQ(stored.exit_code, 1);
+  EXPECT_EQ(stored.output, judged.output);
+  EXPECT_NE(accept_file("bad.json").output.find(judged.output), std::string::npos) << "the same table";
+}
+
+TEST_F(ShakedownProgram, Regresses) {
+  const auto regress = [&](const std::string& now, const std::string& before) {
+    return shakedown("regress --results=" + path(now) + " --baseline=" + path(before));
+  };
+  EXPECT_EQ(regress("good.json", "good.json").exit_code, 0);
+  EXPECT_EQ(regress("bad.json", "good.json").exit_code, 1);
+  EXPECT_EQ(regress("bad.json", "good.json").last_line, "REGRESSION: 1 worse, 0 missing, 1 compared (tolerance 5 %)");
+  folder.write("two.json", ResultsBuilder(2).add(gemm, "tflops", 700).text());
+  EXPECT_EQ(regress("two.json", "good.json").exit_code, 2);
+}
+
+TEST_F(ShakedownProgram, RefusesWrongUsage) {
+  for (const char* words : {"", "nosuch", "report", "report --nosuch", "regress", "--results=x"}) {
+    EXPECT_EQ(shakedown(words).exit_code, 2) << words;
+  }
+}
+
+}  // namespace
+}  // namespace shakedown

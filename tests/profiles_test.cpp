@@ -1,0 +1,149 @@
+// The profiles that we ship: they load, and they judge every family that the benchmarks measure, on every usual
+// machine.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+#include "tests/results_builder.hpp"
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::ResultsBuilder;
+using testing_support::Values;
+
+std::vector<Profile> shipped() { return load_profiles(SHAKEDOWN_SOURCE_DIR "/thresholds"); }
+
+std::string gemm_key(const std::string& dtype, int n) {
+  const std::string size = std::to_string(n);
+  return "gemm/dtype:" + dtype + "/m:" + size + "/n:" + size + "/k:" + size;
+}
+
+void add_peer_copies(ResultsBuilder& builder, const std::string& engine, const std::string& bytes, double gbps) {
+  std::map<std::string, int> ranks_of_host;
+  for (const RankFacts& rank : builder.context.ranks) ++ranks_of_host[rank.host];
+  int largest = 0;
+  for (const auto& [host, count] : ranks_of_host) largest = std::max(largest, count);
+  for (const char* op : {"read", "write"}) {
+    const auto key = [&](int src, int dst) {
+      return "p2p/op:" + std::string(op) + "/engine:" + engine + "/src:" + std::to_string(src) +
+             "/dst:" + std::to_string(dst) + "/bytes:" + bytes;
+    };
+    if (largest < 2) builder.add_waiver(key(0, 1), "one rank on this host");
+    for (int src = 0; src < largest; ++src) {
+      for (int dst = 0; dst < largest; ++dst) {
+        if (src == dst) continue;
+        Values values(builder.context.ranks.size());
+        for (const RankFacts& rank : builder.context.ranks) {
+          if (rank.local_rank == dst) values[static_cast<std::size_t>(rank.rank)] = gbps;
+        }
+        builder.add(key(src, dst), "copy_gbps", gbps, values);
+      }
+    }
+  }
+}
+
+void add_allreduce(ResultsBuilder& builder, const std::string& dtype, const std::set<std::uint64_t>& sizes,
+                   double gbps) {
+  for (const auto bytes : sizes) {
+    const std::string key = "allreduce/dtype:" + dtype + "/bytes:" + std::to_string(bytes);
+    if (builder.context.world_size == 1) {
+      builder.add(key, "latency_us", 5);
+    } else {
+      builder.add(key, "latency_us", 12, {}, {{"busbw_gbps", gbps}});
+    }
+  }
+}
+
+std::set<std::uint64_t> sweep(std::uint64_t largest, std::set<std::uint64_t> sizes) {
+  for (std::uint64_t bytes = 8; bytes <= largest; bytes *= 4) sizes.insert(bytes);
+  return sizes;
+}
+
+// What a GPU machine measures; good on H200 and H100 alike where `hbm` is.
+ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, double hbm) {
+  ResultsBuilder builder(ranks, 1, device);
+  builder.context.nccl["nvls"] = nvls ? "on" : "off";
+  for (const int n : {4096, 8192, 16384}) builder.add(gemm_key("bf16", n), "tflops", 700);
+  builder.add(gemm_key("f32", 8192), "tflops", 51);
+  for (const char* engine : {"sm", "ce"}) {
+    for (const char* bytes : {"268435456", "1073741824", "4294967296"}) {
+      builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + bytes, "hbm_gbps", hbm);
+    }
+  }
+  add_peer_copies(builder, "ce", "1073741824", 394);
+  constexpr std::uint64_t gib = 1u << 30;
+  add_allreduce(builder, "f32", sweep(8 * gib, {1u << 20, 1u << 24, gib, 4 * gib}), ranks == 2 ? 350 : 445);
+  return builder;
+}
+
+ResultsBuilder host_machine(int ranks, int hosts) {
+  auto builder = ResultsBuilder::host(ranks, hosts);
+  for (const char* dtype : {"f32", "f64"}) {
+    for (const int n : {1024, 2048}) builder.add(gemm_key(dtype, n), "tflops", 0.005);
+  }
+  builder.add("hbm/op:copy/engine:cpu/bytes:268435456", "hbm_gbps", 2);
+  add_peer_copies(builder, "cpu", "67108864", 0.5);
+  add_allreduce(builder, "f32", sweep(268435456, {268435456}), 0.1);
+  add_allreduce(builder, "f64", {8, 1048576, 67108864}, 0.1);
+  return builder;
+}
+
+TEST(ShippedProfiles, Load) {
+  std::set<std::string> names;
+  for (const Profile& profile : shipped()) names.insert(profile.name);
+  for (const char* name : {"host", "h200-sxm", "h100-sxm"}) EXPECT_EQ(names.count(name), 1u) << name;
+}
+
+TEST(ShippedProfiles, JudgeEveryFamilyOfAGpuMachine) {
+  for (const auto& [device, name, hbm] :
+       {std::tuple{"NVIDIA H200", "h200-sxm", 4100.0}, std::tuple{"NVIDIA H100 80GB HBM3", "h100-sxm", 2900.0}}) {
+    for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8}) {
+      for (const bool nvls : {false, true}) {
+        const Verdict verdict = judge({gpu_machine(device, ranks, nvls, hbm).results()}, shipped(), {});
+        EXPECT_EQ(verdict.profile, name);
+        EXPECT_EQ(verdict.exit_code, 0) << verdict_line(verdict) << (nvls ? ", NVLS on" : ", NVLS off");
+        for (const Finding& finding : verdict.findings) {
+          EXPECT_TRUE(finding.good()) << finding.key << " " << finding.metric << ": " << finding.detail;
+        }
+        const bool large_size_judged =
+            std::any_of(verdict.findings.begin(), verdict.findings.end(), [](const Finding& finding) {
+              return finding.key == "allreduce/dtype:f32/bytes:8589934592" && finding.metric == "busbw_gbps";
+            });
+        EXPECT_EQ(large_size_judged, ranks > 1) << ranks << " ranks: bandwidth must be judged, not only latency";
+      }
+    }
+  }
+}
+
+TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
+  for (const auto& [ranks, hosts] : {std::pair{1, 1}, {2, 1}, {2, 2}, {3, 2}, {4, 1}, {4, 2}, {64, 8}}) {
+    const Verdict verdict = judge({host_machine(ranks, hosts).results()}, shipped(), {});
+    EXPECT_EQ(verdict.exit_code, 0) << verdict_line(verdict);
+    EXPECT_EQ(name(verdict.state), "HOST-ONLY");
+    for (const Finding& finding : verdict.findings) {
+      EXPECT_TRUE(finding.good()) << finding.key << " " << finding.metric << ": " << finding.detail;
+    }
+    EXPECT_TRUE(verdict.unjudged.empty()) << verdict.unjudged[0].key;
+  }
+  EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
+            "VERDICT: HOST-ONLY 31/31 (profile host, 2 ranks)");
+}
+
+TEST(ShippedProfiles, FailASlowGpuAndNameIt) {
+  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100);
+  builder.add("hbm/op:copy/engine:sm/bytes:4294967296", "hbm_gbps", 3500, {4100, 4100, 3500, 4100});
+  builder.add("hbm/op:copy/engine:sm/bytes:4294967296", "hbm_gbps", 3500, {4100, 4100, 3500, 4100});
+  const Verdict verdict = judge({builder.results()}, shipped(), {});
+  EXPECT_EQ(verdict.exit_code, 1);
+  const auto failed =
+      std::find_if(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) { return !f.good(); });
+  ASSERT_NE(failed, verdict.findings.end());
+  EXPECT_EQ(failed->worst->rank, 2);
+}
+
+}  // namespace
+}  // namespace shakedown

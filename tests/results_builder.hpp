@@ -1,0 +1,162 @@
+// Builds result files for tests: Google Benchmark's JSON as 1.7.1 writes it, for any number of ranks and hosts.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thresholds/results.hpp"
+#include "thresholds/thresholds.hpp"
+
+namespace shakedown::testing_support {
+
+using Values = std::vector<std::optional<double>>;
+
+/// A folder of its own that goes away with the test.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "shakedown-test-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name) << text;
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Four H200 on one host, healthy, until told otherwise.
+class ResultsBuilder {
+ public:
+  explicit ResultsBuilder(int ranks = 4, int hosts = 1, const std::string& device = "NVIDIA H200") {
+    context.suite = {"0.1.0", "abc1234", "Release", false};
+    context.run_id = "run-1";
+    context.started = "2026-11-21T05:00:00Z";
+    context.complete = true;
+    context.backend = "cuda";
+    context.tier = "quick";
+    context.world_size = ranks;
+    context.hosts = hosts;
+    const int per_host = (ranks + hosts - 1) / hosts;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int local = rank % per_host;
+      context.ranks.push_back({rank, "node" + std::to_string(rank / per_host), local, device,
+                               "GPU-" + std::to_string(1000 + rank), std::nullopt,
+                               "0000:" + std::to_string(10 + local) + ":00.0", 141000000000, 0, "0-7"});
+    }
+    for (int host = 0; host < hosts; ++host) {
+      const int here = std::min(per_host, ranks - host * per_host);
+      context.inventory.push_back({"node" + std::to_string(host), here, here, std::nullopt, std::nullopt});
+    }
+    context.versions = {{"driver", "580.159"}, {"nccl", "2.28.3"}, {"cudnn", std::nullopt}};
+    context.nccl = {{"nvls", "off"}};
+  }
+
+  static ResultsBuilder host(int ranks = 2, int hosts = 1) {
+    ResultsBuilder builder(ranks, hosts, "Some CPU");
+    builder.context.backend = "host";
+    builder.context.nccl.clear();
+    for (auto& rank : builder.context.ranks) rank.uuid = rank.pci = std::nullopt;
+    for (auto& facts : builder.context.inventory) facts.pci_gpus = facts.visible_gpus = 0;
+    return builder;
+  }
+
+  /// One repetition: the value of the run, and the values by rank (default: the same on every rank).
+  ResultsBuilder& add(const std::string& key, const std::string& metric, double value, Values by_rank = {},
+                      const std::map<std::string, double>& more = {}) {
+    if (by_rank.empty()) by_rank.assign(context.ranks.size(), value);
+    nlohmann::ordered_json row = row_of(key, repetition_of(key));
+    row[metric] = value;
+    for (const auto& [name, number] : more) row[name] = number;
+    rows.push_back(row);
+    by_rank_[key].push_back({{metric, std::move(by_rank)}});
+    return *this;
+  }
+
+  /// More values by rank for the repetition added last.
+  ResultsBuilder& by_rank(const std::string& name, Values values) {
+    const std::string key = key_of(rows.back()["name"].get<std::string>());
+    by_rank_[key].back()[name] = std::move(values);
+    return *this;
+  }
+
+  ResultsBuilder& add_error(const std::string& key, const std::string& message) {
+    nlohmann::ordered_json row = row_of(key, repetition_of(key));
+    row["error_occurred"] = true;
+    row["error_message"] = message;
+    row["real_time"] = 0.0;
+    rows.push_back(row);
+    by_rank_[key].push_back({});
+    return *this;
+  }
+  ResultsBuilder& add_waiver(const std::string& key, const std::string& reason) {
+    return add_error(key, waiver_text(reason));
+  }
+
+  std::string text() const {
+    const nlohmann::ordered_json document = {{"context", {{"library_build_type", "debug"}}}, {"benchmarks", rows}};
+    return write_results(document.dump(), context, by_rank_);
+  }
+
+  /// As the reader sees it.
+  Results results(const std::string& name = "results.json") const {
+    const Folder folder;
+    Results read = read_results(folder.write(name, text()));
+    read.file = name;
+    return read;
+  }
+
+  Context context;
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+
+ private:
+  int repetition_of(const std::string& key) const {
+    const auto found = by_rank_.find(key);
+    return found == by_rank_.end() ? 0 : static_cast<int>(found->second.size());
+  }
+
+  static nlohmann::ordered_json row_of(const std::string& key, int repetition) {
+    return {{"name", key + "/manual_time"},
+            {"family_index", 0},
+            {"per_family_instance_index", 0},
+            {"run_name", key + "/manual_time"},
+            {"run_type", "iteration"},
+            {"repetitions", 1},
+            {"repetition_index", repetition},
+            {"threads", 1},
+            {"iterations", 100},
+            {"real_time", 1.5},
+            {"cpu_time", 1.5},
+            {"time_unit", "ms"},
+            {"bytes_per_second", 1e9}};
+  }
+
+  std::map<std::string, std::vector<ByRank>> by_rank_;
+};
+
+/// A profile for H200 with the given rules, loaded as a user's would be.
+inline std::vector<Profile> profile(const std::string& rules, const std::string& more = "") {
+  const Folder folder;
+  return load_profiles(folder.write("test.yaml",
+                                    "schema: 1\nprofile: test\nmatch: {backend: cuda, device: \"NVIDIA H200\"}\n"
+                                    "peak: {bf16_tflops: 989.4, hbm_gbps: 4800, nvlink_gbps: 450, source: s}\n" +
+                                        more + "rules:\n" + rules));
+}
+
+}  // namespace shakedown::testing_support

@@ -1,0 +1,276 @@
+// Which result files are read, which are refused and in what words, and that what is written can be read again.
+#include "thresholds/results.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "tests/results_builder.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::Folder;
+using testing_support::ResultsBuilder;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The message of the InputError that reading `text` gives; empty if it is accepted.
+std::string refusal(const std::string& text) {
+  const Folder folder;
+  try {
+    read_results(folder.write("bad.json", text));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string with(std::string text, const std::string& old_part, const std::string& new_part) {
+  const auto at = text.find(old_part);
+  EXPECT_NE(at, std::string::npos) << old_part << " is not in the document";
+  return at == std::string::npos ? text : text.replace(at, old_part.size(), new_part);
+}
+
+std::string good() { return ResultsBuilder().add(gemm, "tflops", 700).text(); }
+
+::testing::AssertionResult mentions(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "\"" << text << "\" does not mention \"" << part << "\"";
+}
+
+TEST(KeyOf, RemovesEverySuffixOfGoogleBenchmark) {
+  EXPECT_EQ(key_of(gemm), gemm);
+  EXPECT_EQ(key_of(gemm + "/manual_time"), gemm);
+  EXPECT_EQ(key_of(gemm + "/min_time:0.050/min_warmup_time:1.000/iterations:10/repeats:3/manual_time/threads:2"), gemm);
+  EXPECT_EQ(key_of(gemm + "/real_time"), gemm);
+  EXPECT_EQ(key_of(gemm + "/process_time/real_time"), gemm);
+  EXPECT_EQ(family_of(gemm), "gemm");
+}
+
+TEST(Reader, ReturnsWhatTheWriterWasGiven) {
+  ResultsBuilder builder(2);
+  builder.add(gemm, "tflops", 700, {710.5, std::nullopt}).by_rank("seconds", {0.1, 0.2});
+  builder.context.environment = {{"NCCL_NVLS_ENABLE", "0"}};
+  builder.context.expected.ranks = 2;
+  builder.context.argv = {"bench_gemm", "--tier=quick"};
+  builder.context.inventory[0].masked_gpus = 2;
+  builder.context.inventory[0].mask = "CUDA_VISIBLE_DEVICES=0,1";
+  const Results read = builder.results();
+  EXPECT_EQ(read.context.run_id, "run-1");
+  EXPECT_EQ(read.context.ranks.at(1).uuid, "GPU-1001");
+  EXPECT_EQ(read.context.ranks.at(1).serial, std::nullopt);
+  EXPECT_EQ(read.context.ranks.at(1).memory_bytes, 141000000000u);
+  EXPECT_EQ(read.context.versions.at("driver"), "580.159");
+  EXPECT_EQ(read.context.versions.at("cudnn"), std::nullopt);
+  EXPECT_EQ(read.context.environment.at("NCCL_NVLS_ENABLE"), "0");
+  EXPECT_EQ(read.context.expected.ranks, 2);
+  EXPECT_EQ(read.context.expected.hosts, std::nullopt);
+  EXPECT_EQ(read.context.argv.size(), 2u);
+  EXPECT_EQ(read.context.inventory.at(0).mask, "CUDA_VISIBLE_DEVICES=0,1");
+  EXPECT_EQ(read.context.fault, std::nullopt);
+  ASSERT_EQ(read.rows.size(), 1u);
+  const Row& row = read.rows[0];
+  EXPECT_EQ(row.key, gemm);
+  EXPECT_DOUBLE_EQ(row.real_time, 1.5e-3);
+  EXPECT_DOUBLE_EQ(row.metrics.at("tflops"), 700);
+  EXPECT_DOUBLE_EQ(row.metrics.at("bytes_per_second"), 1e9);
+  EXPECT_EQ(row.metrics.count("iterations"), 0u) << "not a counter";
+  EXPECT_EQ(row.by_rank.at("tflops").at(0), 710.5);
+  EXPECT_EQ(row.by_rank.at("tflops").at(1), std::nullopt);
+  EXPECT_EQ(row.by_rank.at("seconds").at(1), 0.2);
+}
+
+TEST(Reader, KeepsRepetitionsApartAndLeavesAggregatesOut) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).add(gemm, "tflops", 710);
+  builder.rows.push_back({{"name", gemm + "/manual_time_mean"}, {"run_type", "aggregate"}, {"aggregate_name", "mean"}});
+  const Results read = builder.results();
+  ASSERT_EQ(read.rows.size(), 2u);
+  EXPECT_EQ(read.rows[1].repetition, 1);
+  EXPECT_DOUBLE_EQ(*read.rows[1].by_rank.at("tflops")[0], 710);
+}
+
+TEST(Reader, TellsAWaiverFromAnError) {
+  const Results read = ResultsBuilder().add_error(gemm, "wrong data").add_waiver("gemm/x:1", "too large").results();
+  EXPECT_EQ(read.rows[0].error, "wrong data");
+  EXPECT_EQ(read.rows[0].waived, std::nullopt);
+  EXPECT_EQ(read.rows[1].error, std::nullopt);
+  EXPECT_EQ(read.rows[1].waived, "too large");
+}
+
+TEST(Reader, TakesASkippedBenchmarkOfNewerReleasesForNoMeasurement) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700);
+  builder.rows[0]["skipped"] = true;
+  builder.rows[0]["skip_message"] = "not today";
+  EXPECT_EQ(builder.results().rows[0].error, "skipped: not today");
+}
+
+TEST(Reader, RefusesAFileThatIsNotThere) {
+  try {
+    read_results(std::filesystem::path("/nonexistent/gemm.json"));
+    FAIL() << "was accepted";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "/nonexistent/gemm.json: no such file");
+  }
+}
+
+TEST(Reader, RefusesAnEmptyFile) {
+  EXPECT_TRUE(mentions(refusal(""), "is empty"));
+  EXPECT_TRUE(mentions(refusal(" \n"), "is empty"));
+}
+
+TEST(Reader, RefusesATruncatedFileWhereverItWasCut) {
+  const std::string text = good();
+  for (std::size_t length = 1; length + 3 < text.size(); length += 97) {
+    EXPECT_NE(refusal(text.substr(0, length)), "") << "cut after " << length << " bytes";
+  }
+  EXPECT_TRUE(mentions(refusal(text.substr(0, text.size() / 2)), "cut off"));
+}
+
+TEST(Reader, RefusesWhatIsNotJson) {
+  EXPECT_TRUE(mentions(refusal("hello"), "not strict JSON"));
+  EXPECT_TRUE(mentions(refusal("[1, 2]"), "expected an object"));
+}
+
+TEST(Reader, RefusesNaNAndInfinity) {
+  for (const char* word : {"NaN", "nan", "Infinity", "-Infinity", "inf", "1e999"}) {
+    EXPECT_TRUE(
+        mentions(refusal(with(good(), "\"tflops\":700.0", std::string("\"tflops\":") + word)), "not strict JSON"))
+        << word;
+  }
+}
+
+TEST(Reader, RefusesZeroBenchmarks) {
+  EXPECT_TRUE(mentions(refusal(ResultsBuilder().text()), "zero benchmarks"));
+  EXPECT_TRUE(mentions(refusal(with(good(), "\"benchmarks\"", "\"marks\"")), "zero benchmarks"));
+}
+
+TEST(Reader, RefusesAggregatesAlone) {
+  ResultsBuilder builder;
+  builder.rows.push_back({{"name", gemm + "_mean"}, {"run_type", "aggregate"}});
+  EXPECT_TRUE(mentions(refusal(builder.text()), "only aggregates"));
+}
+
+TEST(Reader, RefusesAnotherSchema) {
+  EXPECT_TRUE(mentions(refusal(with(good(), "\"schema\": 1", "\"schema\": 2")), "schema: is 2, this program reads 1"));
+}
+
+TEST(Reader, RefusesAFileOfSomebodyElse) {
+  EXPECT_TRUE(mentions(refusal(R"({"context": {"date": "x"}, "benchmarks": []})"), "has no \"shakedown\""));
+}
+
+TEST(Reader, NamesTheFieldOfTheWrongType) {
+  EXPECT_TRUE(mentions(refusal(with(good(), "\"complete\": true", "\"complete\": \"yes\"")),
+                       "context.shakedown.complete: expected true or false"));
+  EXPECT_TRUE(mentions(refusal(with(good(), "\"size\": 4", "\"size\": 4.5")), "context.shakedown.world.size"));
+  EXPECT_TRUE(mentions(refusal(with(good(), "\"size\": 4", "\"size\": 0")), "at least 1"));
+  EXPECT_TRUE(mentions(refusal(with(good(), "\"run_id\": \"run-1\",", "")), "context.shakedown.run_id: is missing"));
+  EXPECT_TRUE(
+      mentions(refusal(with(good(), "\"backend\": \"cuda\"", "\"backend\": \"auto\"")), "expected host or cuda"));
+}
+
+TEST(Reader, RefusesRanksThatDoNotAddUp) {
+  EXPECT_TRUE(mentions(refusal(with(good(), "\"size\": 4", "\"size\": 5")), "lists 4 of 5 ranks"));
+  EXPECT_TRUE(mentions(refusal(with(good(), "\"rank\": 3", "\"rank\": 2")), "does not list rank 3"));
+  EXPECT_TRUE(mentions(refusal(with(good(), "[700.0,700.0,", "[700.0,")), "has 3 values for 4 ranks"));
+  EXPECT_TRUE(mentions(refusal(with(good(), "[700.0,700.0,", "[700.0,\"x\",")), "expected numbers or null"));
+}
+
+TEST(Reader, RefusesTheSameRepetitionTwice) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).add(gemm, "tflops", 710);
+  builder.rows[1]["repetition_index"] = 0;
+  EXPECT_TRUE(mentions(refusal(builder.text()), "appears twice"));
+}
+
+TEST(Reader, ReadsAFolderSortedAndLeavesTheVerdictOut) {
+  const Folder folder;
+  folder.write("b.json", good());
+  folder.write("a.json", good());
+  folder.write("verdict.json", "{}");
+  folder.write("notes.txt", "x");
+  const auto all = read_results(std::vector{folder.path(), folder.path() / "a.json"});
+  ASSERT_EQ(all.size(), 2u) << "a file named twice is read once";
+  EXPECT_EQ(all[0].file.filename(), "a.json");
+}
+
+TEST(Reader, RefusesAFolderWithoutResults) {
+  const Folder folder;
+  EXPECT_THROW(read_results(std::vector{folder.path()}), InputError);
+}
+
+TEST(Writer, GivesStrictJsonWhateverTheBytes) {
+  ResultsBuilder builder;
+  builder.context.ranks[0].host = "no\xff" "de";
+  builder.add(gemm, "tflops", 700, {1.0, std::nan(""), INFINITY, 2.0});
+  const Results read = builder.results();
+  EXPECT_EQ(read.context.ranks[0].host,
+            "no\xEF\xBF\xBD"
+            "de");
+  EXPECT_EQ(read.rows[0].by_rank.at("tflops")[1], std::nullopt) << "not finite: none";
+  EXPECT_EQ(read.rows[0].by_rank.at("tflops")[2], std::nullopt);
+  const std::string raw = "{\"context\": {\"executable\": \"/home/\xe4/x\"}, \"benchmarks\": []}";
+  EXPECT_TRUE(nlohmann::json::accept(write_results(raw, builder.context, {})));
+}
+
+TEST(Writer, RefusesACounterThatIsNotFinite) {
+  EXPECT_THROW(write_results(R"({"context": {}, "benchmarks": [{"name": "a", "cv": NaN}]})", {}, {}), InputError);
+  EXPECT_THROW(write_results("", {}, {}), InputError);
+  EXPECT_THROW(write_results("{}", {}, {}), InputError);
+}
+
+TEST(Writer, KeepsWhatGoogleBenchmarkWrote) {
+  const std::string text = good();
+  EXPECT_TRUE(mentions(text, "\"library_build_type\": \"debug\""));
+  EXPECT_TRUE(mentions(text, "\"name\":\"" + gemm + "/manual_time\""));
+}
+
+TEST(ReplaceFile, ReplacesAndLeavesNothingBehind) {
+  const Folder folder;
+  const auto file = folder.write("a.json", "old");
+  replace_file(file, "new");
+  EXPECT_EQ(text_of(file), "new");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(ReplaceFile, KeepsTheOldFileWhenItCannotWrite) {
+  const Folder folder;
+  const auto file = folder.write("a.json", "old");
+  EXPECT_THROW(replace_file(folder.path() / "no" / "a.json", "new"), InputError);
+  EXPECT_THROW(replace_file(folder.path(), "new"), InputError);
+  EXPECT_EQ(text_of(file), "old");
+}
+
+TEST(ReplaceFile, WritesIntoADeviceInsteadOfReplacingIt) {
+  const Folder folder;
+  const auto pipe = folder.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::fstream reader(pipe, std::ios::in | std::ios::out);  // both, so that opening does not wait
+  replace_file(pipe, "new\n");
+  std::string line;
+  std::getline(reader, line);
+  EXPECT_EQ(line, "new");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+}
+
+TEST(ReplaceFile, FollowsALink) {
+  const Folder folder;
+  const auto file = folder.write("a.json", "old");
+  std::filesystem::create_symlink("a.json", folder.path() / "latest.json");
+  replace_file(folder.path() / "latest.json", "new");
+  EXPECT_EQ(text_of(file), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.path() / "latest.json"));
+}
+
+}  // namespace
+}  // namespace shakedown

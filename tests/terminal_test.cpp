@@ -1,0 +1,140 @@
+// What a reader and a program get to see of a verdict.
+#include "report/terminal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "report/verdict_json.hpp"
+#include "tests/results_builder.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::Folder;
+using testing_support::profile;
+using testing_support::ResultsBuilder;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+
+Verdict failing() {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 600, {700, 610, 710, 600}).add("gemm/dtype:int8/m:1/n:1/k:1", "tflops", 5);
+  return judge(
+      {builder.results()},
+      profile("  - {benchmark: \"" + gemm + "\", metric: tflops, every: rank, min: 620, source: \"a paper\"}\n"), {});
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Terminal, EndsWithTheVerdictLine) {
+  const auto lines = lines_of(terminal_text(failing()));
+  EXPECT_EQ(lines.back(), "VERDICT: FAIL 7/8 (profile test, 4 ranks)");
+}
+
+TEST(Terminal, ShowsFindingValueRankLimitAndStatusInAlignedColumns) {
+  const auto lines = lines_of(terminal_text(failing()));
+  const auto row = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind(gemm, 0) == 0; });
+  ASSERT_NE(row, lines.end());
+  EXPECT_EQ(*row, gemm + " tflops  600 TFLOPS   rank 3 node0 GPU-1003 0000:13:00.0 +1  min 620  fail");
+  EXPECT_EQ(lines[0].find("worst value"), row->find("600 TFLOPS"));
+  EXPECT_EQ(lines[0].find("limit"), row->find("min 620"));
+}
+
+TEST(Terminal, GivesTheReasonsAboveTheVerdict) {
+  const std::string text = terminal_text(failing());
+  for (const char* part :
+       {"rank 1 node0 GPU-1001 0000:11:00.0: 610", "source: a paper", "test.yaml:6",
+        "next: mpirun -np 4 build/bench/bench_gemm", "gemm/dtype:int8/m:1/n:1/k:1 tflops  5 TFLOPS"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+  }
+}
+
+TEST(Terminal, IsColouredOnlyWhenAsked) {
+  EXPECT_EQ(terminal_text(failing()).find('\033'), std::string::npos);
+  EXPECT_NE(terminal_text(failing(), {true}).find("\033[31mfail\033[0m"), std::string::npos);
+}
+
+TEST(Terminal, ShowsAWarningAsAWarning) {
+  Finding finding;
+  finding.key = "machine/fault";
+  finding.status = Status::fail;
+  finding.severity = Severity::warn;
+  Verdict verdict;
+  add_findings(verdict, {finding});
+  EXPECT_NE(terminal_text(verdict).find("warn: fail"), std::string::npos);
+}
+
+TEST(Terminal, ShowsChangesAgainstABaseline) {
+  const auto now = ResultsBuilder().add(gemm, "tflops", 600).results();
+  const auto before = ResultsBuilder().add(gemm, "tflops", 700).add("hbm/x:1", "hbm_gbps", 4000).results();
+  const auto lines = lines_of(terminal_text(judge_regression({now}, {before}), default_tolerance));
+  EXPECT_EQ(lines[1], gemm + " tflops  700 TFLOPS  600 TFLOPS  -14.3 %  worse");
+  EXPECT_EQ(lines.back(), "REGRESSION: 1 worse, 1 missing, 2 compared (tolerance 5 %)");
+}
+
+TEST(VerdictJson, CanBeGreppedAndParsed) {
+  const std::string text = verdict_json(failing());
+  EXPECT_NE(text.find("\"verdict\": \"fail\""), std::string::npos);
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["exit_code"], 1);
+  EXPECT_EQ(json["passed"], 7);
+  EXPECT_EQ(json["total"], 8);
+  EXPECT_EQ(json["profile"], "test");
+  EXPECT_EQ(json["ranks"], 4);
+  EXPECT_EQ(json["hosts"], 1);
+  EXPECT_EQ(json["run_ids"][0], "run-1");
+  const auto& finding = json["findings"][7];
+  EXPECT_EQ(finding["key"], gemm);
+  EXPECT_EQ(finding["status"], "fail");
+  EXPECT_EQ(finding["value"], 600);
+  EXPECT_EQ(finding["limit"], 620);
+  EXPECT_EQ(finding["worst"]["rank"], 3);
+  EXPECT_EQ(finding["worst"]["uuid"], "GPU-1003");
+  EXPECT_EQ(finding["offenders"].size(), 2u);
+  EXPECT_EQ(finding["source"], "a paper");
+}
+
+TEST(VerdictJson, NamesEveryStateInLowerCase) {
+  for (const auto& [state, word] : {std::pair{State::pass, "pass"},
+                                    {State::no_reference, "no reference"},
+                                    {State::incomplete, "incomplete"},
+                                    {State::host_only, "host-only"}}) {
+    Verdict verdict;
+    verdict.state = state;
+    EXPECT_NE(verdict_json(verdict).find("\"verdict\": \"" + std::string(word) + "\""), std::string::npos);
+  }
+}
+
+TEST(VerdictJson, IsStrictJsonWhateverTheValue) {
+  Verdict verdict = failing();
+  verdict.findings[0].value = 1.0 / 0.0;
+  verdict.findings[0].detail = "bad \xff byte";
+  EXPECT_TRUE(nlohmann::json::accept(verdict_json(verdict)));
+}
+
+TEST(VerdictJson, ReadsBackToTheSameText) {
+  const Folder folder;
+  const Verdict verdict = failing();
+  const Verdict read = read_verdict(folder.write("verdict.json", verdict_json(verdict)));
+  EXPECT_EQ(terminal_text(read), terminal_text(verdict));
+  EXPECT_EQ(verdict_json(read), verdict_json(verdict));
+}
+
+TEST(VerdictJson, RefusesABrokenFile) {
+  const Folder folder;
+  EXPECT_THROW(read_verdict(folder.path() / "none.json"), InputError);
+  EXPECT_THROW(read_verdict(folder.write("a.json", "{\"schema\": 1")), InputError);
+  EXPECT_THROW(read_verdict(folder.write("b.json", "{\"schema\": 9}")), InputError);
+  EXPECT_THROW(read_verdict(folder.write("c.json", "{\"schema\": 1}")), InputError);
+}
+
+}  // namespace
+}  // namespace shakedown

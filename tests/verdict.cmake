@@ -1,0 +1,26 @@
+# Tests of results, thresholds, verdict, regression and report; and acceptance_test, the program that judges.
+shakedown_test(results_test unit SOURCES results_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(thresholds_test unit SOURCES thresholds_test.cpp LIBRARIES shakedown::verdict)
+shakedown_test(machine_test unit SOURCES machine_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(verdict_test unit SOURCES verdict_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(profiles_test unit SOURCES profiles_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(regression_test unit SOURCES regression_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(terminal_test unit SOURCES terminal_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
+
+add_executable(acceptance_test acceptance_test.cpp)
+target_link_libraries(acceptance_test PRIVATE shakedown::report GTest::gtest)
+target_compile_definitions(acceptance_test PRIVATE
+  SHAKEDOWN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SHAKEDOWN_VERSION="${PROJECT_VERSION}")
+
+# The real programs, as a user runs them: exit codes, last lines, files.
+shakedown_test(acceptance_cli_test unit SOURCES acceptance_cli_test.cpp
+  LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+target_compile_definitions(acceptance_cli_test PRIVATE
+  ACCEPTANCE_TEST="$<TARGET_FILE:acceptance_test>" SHAKEDOWN_PROGRAM="$<TARGET_FILE:shakedown>")
+add_dependencies(acceptance_cli_test acceptance_test shakedown)
+
+# 10,000 ranks x 60 benchmarks: under 5 s and 1 GiB, or it fails.
+add_executable(judge_scale judge_scale.cpp)
+target_link_libraries(judge_scale PRIVATE shakedown::verdict nlohmann_json::nlohmann_json)
+add_test(NAME unit.judge_scale COMMAND judge_scale)
+set_tests_properties(unit.judge_scale PROPERTIES LABELS unit RUN_SERIAL TRUE)

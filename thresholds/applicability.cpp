@@ -1,0 +1,153 @@
+// Decides what is compared with what. Tested by tests/verdict_test.cpp (build/tests/verdict_test).
+#include "thresholds/applicability.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+namespace shakedown {
+namespace {
+
+bool fits(const Profile& profile, const std::string& backend, const std::vector<std::string>& devices) {
+  const auto& known = profile.match.devices;
+  return profile.match.backend == backend &&
+         (known.empty() || std::all_of(devices.begin(), devices.end(), [&](const std::string& device) {
+            return std::find(known.begin(), known.end(), device) != known.end();
+          }));
+}
+
+std::string quoted(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "\"" : ", \"") + word + "\"";
+  return text;
+}
+
+bool has_mig(const std::vector<Results>& results) {
+  for (const Results& file : results) {
+    for (const RankFacts& rank : file.context.ranks) {
+      if (rank.device.find("MIG") != std::string::npos || rank.uuid.value_or("").rfind("MIG", 0) == 0) return true;
+    }
+  }
+  return false;
+}
+
+std::string range_text(const char* noun, const Range& range) {
+  const std::string low = std::to_string(range.low);
+  if (range.low == range.high) return std::string(noun) + " " + low;
+  if (range.high == Range{}.high) return std::string(noun) + " " + low + " or more";
+  return std::string(noun) + " " + low + " to " + std::to_string(range.high);
+}
+
+std::map<std::string, int> ranks_per_host(const Context& context) {
+  std::map<std::string, int> counts;
+  for (const RankFacts& rank : context.ranks) ++counts[rank.host];
+  return counts;
+}
+
+int local_index(const std::string& key, const char* name) {
+  return std::atoi(std::string(key_part(key, name)).c_str());
+}
+
+}  // namespace
+
+std::vector<std::string> devices_of(const std::vector<Results>& results) {
+  std::set<std::string> devices;
+  for (const Results& file : results) {
+    for (const RankFacts& rank : file.context.ranks) devices.insert(rank.device);
+  }
+  return {devices.begin(), devices.end()};
+}
+
+Selection select_profile(const std::vector<Results>& results, const std::vector<Profile>& profiles) {
+  const auto devices = devices_of(results);
+  const std::string backend = results.front().context.backend;
+  for (const Results& file : results) {
+    if (file.context.backend != backend) return {nullptr, "files of both backends"};
+  }
+  if (backend == "cuda" && has_mig(results)) {
+    return {nullptr, "a slice of a GPU (MIG) has no reference: " + quoted(devices)};
+  }
+  if (backend == "cuda" && devices.size() > 1) return {nullptr, "GPUs of different kinds: " + quoted(devices)};
+  Selection selection;
+  std::string names;
+  for (const Profile& profile : profiles) {
+    if (!fits(profile, backend, devices)) continue;
+    names += (names.empty() ? "" : " and ") + profile.name;
+    if (selection.profile != nullptr) selection.reason = "several profiles match " + quoted(devices) + ": ";
+    selection.profile = &profile;
+  }
+  if (!selection.reason.empty()) return {nullptr, selection.reason + names};
+  if (selection.profile == nullptr) selection.reason = "no profile matches backend " + backend + ", " + quoted(devices);
+  return selection;
+}
+
+Applicability applicability(const Conditions& conditions, const Context& context) {
+  if (!conditions.ranks.contains(context.world_size)) {
+    return {Applies::no,
+            "for " + range_text("ranks", conditions.ranks) + ", the run has " + std::to_string(context.world_size)};
+  }
+  if (!conditions.hosts.contains(context.hosts)) {
+    return {Applies::no,
+            "for " + range_text("hosts", conditions.hosts) + ", the run has " + std::to_string(context.hosts)};
+  }
+  if (conditions.tier && *conditions.tier != context.tier) {
+    return {Applies::no, "for tier " + *conditions.tier + ", the run is " + context.tier};
+  }
+  if (!conditions.nvls) return {};
+  const std::string wanted = *conditions.nvls ? "on" : "off";
+  const auto found = context.nccl.find("nvls");
+  const std::string state = found == context.nccl.end() ? "" : found->second.value_or("");
+  if (state != "on" && state != "off") {
+    return {Applies::unknown_nvls, "for nvls " + wanted + ", the run did not record its state"};
+  }
+  if (state != wanted) return {Applies::no, "for nvls " + wanted + ", the run has it " + state};
+  return {};
+}
+
+std::string text(const Conditions& conditions) {
+  std::string words;
+  const auto add = [&](const std::string& word) { words += (words.empty() ? "" : ", ") + word; };
+  if (conditions.ranks.low != Range{}.low || conditions.ranks.high != Range{}.high) {
+    add(range_text("ranks", conditions.ranks));
+  }
+  add(range_text("hosts", conditions.hosts));
+  if (conditions.nvls) add(*conditions.nvls ? "nvls on" : "nvls off");
+  if (conditions.tier) add("tier " + *conditions.tier);
+  return words;
+}
+
+Expansion expand(const Rule& rule, const Context& context) {
+  if (!rule.wildcard()) return {{rule.benchmark}, false};
+  int largest = 0;
+  for (const auto& [host, count] : ranks_per_host(context)) largest = std::max(largest, count);
+  const auto pair_key = [&](int src, int dst) {
+    std::string key = rule.benchmark;
+    key.replace(key.find("src:*"), 5, "src:" + std::to_string(src));
+    key.replace(key.find("dst:*"), 5, "dst:" + std::to_string(dst));
+    return key;
+  };
+  if (largest < 2) return {{pair_key(0, 1)}, true};
+  Expansion expansion;
+  for (int src = 0; src < largest; ++src) {
+    for (int dst = 0; dst < largest; ++dst) {
+      if (src != dst) expansion.keys.push_back(pair_key(src, dst));
+    }
+  }
+  return expansion;
+}
+
+std::vector<int> required_ranks(const std::string& key, const Context& context) {
+  std::vector<int> required;
+  if (!key_part(key, "active").empty()) return required;  // some ranks only stand by: any value will do
+  const bool pair = !key_part(key, "src").empty() && !key_part(key, "dst").empty();
+  const auto counts = pair ? ranks_per_host(context) : std::map<std::string, int>{};
+  const int src = local_index(key, "src"), dst = local_index(key, "dst");
+  for (const RankFacts& rank : context.ranks) {
+    // A pair stands at its destination, on every host that has both ends.
+    if (!pair || (rank.local_rank == dst && counts.at(rank.host) > std::max(src, dst))) required.push_back(rank.rank);
+  }
+  return required;
+}
+
+}  // namespace shakedown

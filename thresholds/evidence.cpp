@@ -1,0 +1,129 @@
+// Decides how repetitions and ranks become the one value that is judged. Tested by tests/verdict_test.cpp.
+#include "thresholds/evidence.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+#include "thresholds/thresholds.hpp"
+
+namespace shakedown {
+namespace {
+
+// Below this difference the order of arrival is noise.
+constexpr double arrival_noise = 0.05;
+
+// Below it an AllReduce is bound by latency, and its bandwidth says nothing.
+constexpr double latency_bound_bytes = 1 << 20;
+
+const Row* find_row(const std::vector<const Row*>& rows, bool (*wanted)(const Row&)) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row* row) { return wanted(*row); });
+  return found == rows.end() ? nullptr : *found;
+}
+
+}  // namespace
+
+const Row* Benchmark::error() const {
+  return find_row(rows, [](const Row& row) { return row.error.has_value(); });
+}
+
+const Row* Benchmark::waiver() const {
+  return find_row(rows, [](const Row& row) { return row.waived.has_value(); });
+}
+
+std::map<std::string, Benchmark> benchmarks_of(const std::vector<Results>& results) {
+  std::map<std::string, Benchmark> benchmarks;
+  for (const Results& file : results) {
+    for (const Row& row : file.rows) {
+      Benchmark& benchmark = benchmarks[row.key];
+      if (benchmark.context == nullptr) benchmark = {row.key, &file.context, {}};
+      if (benchmark.context->world_size == file.context.world_size) benchmark.rows.push_back(&row);
+    }
+  }
+  return benchmarks;
+}
+
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+std::optional<double> run_value(const Benchmark& benchmark, const std::string& metric) {
+  std::vector<double> values;
+  for (const Row* row : benchmark.rows) {
+    const auto found = row->metrics.find(metric);
+    if (found == row->metrics.end()) return std::nullopt;
+    values.push_back(found->second);
+  }
+  return values.empty() ? std::nullopt : std::optional(median_of(std::move(values)));
+}
+
+std::vector<std::optional<double>> rank_values(const Benchmark& benchmark, const std::string& metric) {
+  std::vector<const std::vector<std::optional<double>>*> repetitions;
+  for (const Row* row : benchmark.rows) {
+    if (const auto found = row->by_rank.find(metric); found != row->by_rank.end())
+      repetitions.push_back(&found->second);
+  }
+  if (repetitions.empty()) return {};
+  if (repetitions.size() == 1) return *repetitions.front();
+  std::vector<std::optional<double>> medians(repetitions.front()->size());
+  std::vector<double> values;
+  for (std::size_t rank = 0; rank < medians.size(); ++rank) {
+    values.clear();
+    for (const auto* repetition : repetitions) {
+      if (const auto& value = (*repetition)[rank]) values.push_back(*value);
+    }
+    if (!values.empty()) medians[rank] = median_of(values);
+  }
+  return medians;
+}
+
+std::optional<double> largest_value(const Benchmark& benchmark, const std::string& metric) {
+  std::optional<double> largest;
+  const auto consider = [&](double value) {
+    if (!largest || !(value <= *largest)) largest = value;
+  };
+  for (const Row* row : benchmark.rows) {
+    if (const auto found = row->metrics.find(metric); found != row->metrics.end()) consider(found->second);
+    if (const auto found = row->by_rank.find(metric); found != row->by_rank.end()) {
+      for (const auto& value : found->second) {
+        if (value) consider(*value);
+      }
+    }
+  }
+  return largest;
+}
+
+std::optional<int> rank_to_blame(const Benchmark& benchmark) {
+  const auto seconds = rank_values(benchmark, "seconds");
+  std::optional<int> shortest, longest;
+  std::vector<double> known;
+  const auto at = [&](int rank) { return *seconds[static_cast<std::size_t>(rank)]; };
+  for (int rank = 0; rank < static_cast<int>(seconds.size()); ++rank) {
+    if (!seconds[static_cast<std::size_t>(rank)]) continue;
+    known.push_back(at(rank));
+    if (!shortest || at(rank) < at(*shortest)) shortest = rank;
+    if (!longest || at(rank) > at(*longest)) longest = rank;
+  }
+  if (!longest || !is_collective(family_of(benchmark.key))) return longest;
+  return at(*longest) - at(*shortest) > arrival_noise * median_of(known) ? shortest : std::nullopt;
+}
+
+std::string headline_metric(const Benchmark& benchmark) {
+  const Row* row = find_row(benchmark.rows, [](const Row& r) { return !r.error && !r.waived; });
+  if (row == nullptr) return "";
+  const std::string bytes(key_part(benchmark.key, "bytes"));
+  const bool latency_bound =
+      is_collective(family_of(benchmark.key)) && std::strtod(bytes.c_str(), nullptr) < latency_bound_bytes;
+  if (latency_bound && row->metrics.count("latency_us") != 0) return "latency_us";
+  for (const char* metric :
+       {"tflops", "hbm_gbps", "copy_gbps", "busbw_gbps", "tokens_per_s", "step_ms", "latency_us"}) {
+    if (row->metrics.count(metric) != 0) return metric;
+  }
+  return "";
+}
+
+}  // namespace shakedown

@@ -1,0 +1,47 @@
+// What was measured, by benchmark: the repetitions of all files put together, medians over them, and the rank to name.
+// Used by the judge, the explanation and the comparison with a baseline. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thresholds/results.hpp"
+
+namespace shakedown {
+
+/// All repetitions of one benchmark. Points into Results, which must outlive it.
+struct Benchmark {
+  std::string key;
+  const Context* context = nullptr;
+  std::vector<const Row*> rows;
+
+  const Row* error() const;   // first repetition that failed
+  const Row* waiver() const;  // first repetition that was waived
+};
+
+/// Rows of a key whose world size differs from that of its first row are left out: machine/ranks fails then.
+std::map<std::string, Benchmark> benchmarks_of(const std::vector<Results>&);
+
+/// Of at least one value; of an even number the mean of the two in the middle.
+double median_of(std::vector<double> values);
+
+/// Median over repetitions of the value of the run; nullopt if a repetition has none.
+std::optional<double> run_value(const Benchmark&, const std::string& metric);
+
+/// For every rank its median over repetitions; empty if no repetition has values by rank for that metric.
+std::vector<std::optional<double>> rank_values(const Benchmark&, const std::string& metric);
+
+/// Every single value of the metric, of the run and of each rank, in any repetition: the largest. Also sees what a
+/// median hides.
+std::optional<double> largest_value(const Benchmark&, const std::string& metric);
+
+/// The rank to look at: of a local benchmark the one with the longest time, of a collective the last to arrive, which
+/// is the one with the shortest time, and only where max - min exceeds 5 % of the median. nullopt = nobody stands out.
+std::optional<int> rank_to_blame(const Benchmark&);
+
+/// The metric to show and compare where no rule names one; empty if the row has no known metric.
+std::string headline_metric(const Benchmark&);
+
+}  // namespace shakedown

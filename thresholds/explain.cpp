@@ -1,0 +1,123 @@
+// Decides how a judgement is explained (--explain=KEY): which rules name the key, which of them apply, what was
+// measured, and what came of it. Tested by tests/verdict_test.cpp.
+#include <algorithm>
+#include <sstream>
+
+#include "thresholds/applicability.hpp"
+#include "thresholds/evidence.hpp"
+#include "thresholds/machine.hpp"
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+namespace {
+
+std::string limits_text(const Rule& rule) {
+  std::string words;
+  const auto add = [&](const char* name, const std::optional<double>& limit) {
+    if (limit) words += (words.empty() ? "" : ", ") + std::string(name) + " " + number_text(*limit);
+  };
+  add("min", rule.limits.min);
+  add("max", rule.limits.max);
+  add("equals", rule.limits.equals);
+  add("spread_max", rule.limits.spread_max);
+  add("cv_max", rule.limits.cv_max);
+  return words;
+}
+
+bool stands_for(const Rule& rule, const std::string& key, const Context& context) {
+  const auto keys = expand(rule, context).keys;
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+void explain_rule(std::ostream& out, const Profile& profile, const Rule& rule, const std::string& key,
+                  const Context& context) {
+  out << "  " << rule.at << ": " << rule.metric << " of every " << name(rule.every) << ", " << limits_text(rule);
+  if (rule.severity != Severity::fail) out << " (" << name(rule.severity) << " only)";
+  if (rule.may_waive) out << ", may be waived";
+  out << "\n    for " << text(rule.conditions) << "\n    source: " << rule.source << "\n";
+  if (const auto bound = ceiling(profile, key, rule.metric, context.world_size, context.hosts)) {
+    out << "    physical ceiling: " << number_text(*bound) << " " << unit_of(rule.metric) << "\n";
+  }
+  const Applicability result = applicability(rule.conditions, context);
+  out << "    " << (result.applies == Applies::yes ? "applies" : "does not apply: " + result.reason) << "\n";
+}
+
+void explain_ranks(std::ostream& out, const Benchmark& benchmark, const std::string& metric) {
+  const auto values = rank_values(benchmark, metric);
+  std::vector<Culprit> ranks;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i]) ranks.push_back(culprit(benchmark.context->ranks[i], values[i]));
+  }
+  const bool high_first = lower_is_better(metric);
+  std::stable_sort(ranks.begin(), ranks.end(), [&](const Culprit& a, const Culprit& b) {
+    return high_first ? *a.value > *b.value : *a.value < *b.value;
+  });
+  if (ranks.size() > 1) out << "    ranks, the worst first:\n";
+  for (std::size_t i = 0; i < std::min(ranks.size(), max_offenders); ++i) {
+    out << "      " << number_text(*ranks[i].value) << " " << unit_of(metric) << "  " << text(ranks[i]) << "\n";
+  }
+  if (ranks.size() > max_offenders) out << "      and " << ranks.size() - max_offenders << " more\n";
+}
+
+void explain_benchmark(std::ostream& out, const Benchmark& benchmark) {
+  out << "measured:\n";
+  for (const Row* row : benchmark.rows) {
+    out << "  repetition " << row->repetition << ":";
+    if (row->error) out << " error: " << *row->error;
+    if (row->waived) out << " waived: " << *row->waived;
+    for (const auto& [metric, value] : row->metrics) out << " " << metric << " " << number_text(value);
+    out << "\n";
+  }
+  const std::string metric = headline_metric(benchmark);
+  if (metric.empty()) return;
+  if (const auto value = run_value(benchmark, metric)) {
+    out << "  median of " << metric << " over " << benchmark.rows.size()
+        << (benchmark.rows.size() == 1 ? " repetition: " : " repetitions: ") << number_text(*value) << " "
+        << unit_of(metric) << "\n";
+  }
+  explain_ranks(out, benchmark, metric);
+}
+
+void explain_finding(std::ostream& out, const Finding& finding) {
+  out << "  " << name(finding.status);
+  if (!finding.metric.empty()) out << ": " << finding.metric;
+  if (finding.value) out << " " << number_text(*finding.value);
+  if (finding.limit) out << " against " << finding.limit_name << " " << number_text(*finding.limit);
+  if (!finding.unit.empty()) out << " " << finding.unit;
+  if (finding.worst) out << ", " << text(*finding.worst);
+  if (!finding.detail.empty()) out << "; " << finding.detail;
+  if (!finding.rule_at.empty()) out << " (" << finding.rule_at << ")";
+  out << "\n";
+  if (!finding.next.empty()) out << "  next: " << finding.next << "\n";
+}
+
+}  // namespace
+
+std::string explain(const std::vector<Results>& results, const std::vector<Profile>& profiles,
+                    const JudgeOptions& options, const std::string& key) {
+  const Verdict verdict = judge(results, profiles, options);
+  const auto benchmarks = benchmarks_of(results);
+  const auto measured = benchmarks.find(key);
+  const Context& context = measured == benchmarks.end() ? results.front().context : *measured->second.context;
+  const Selection selection = select_profile(results, profiles);
+  std::ostringstream rules, findings, out;
+  if (selection.profile != nullptr) {
+    for (const Rule& rule : selection.profile->rules) {
+      if (stands_for(rule, key, context)) explain_rule(rules, *selection.profile, rule, key, context);
+    }
+  }
+  for (const Finding& finding : verdict.findings) {
+    if (finding.key == key) explain_finding(findings, finding);
+  }
+  if (measured == benchmarks.end() && rules.str().empty() && findings.str().empty()) {
+    throw InputError("--explain=" + key + ": neither measured nor named by a rule; the table lists the keys");
+  }
+  out << key << "\n";
+  if (measured != benchmarks.end()) explain_benchmark(out, measured->second);
+  if (selection.profile == nullptr) out << "rules: none: " << selection.reason << "\n";
+  if (!rules.str().empty()) out << "rules of " << selection.profile->name << ":\n" << rules.str();
+  out << "judged:\n" << (findings.str().empty() ? "  by no rule: shown, and changes nothing\n" : findings.str());
+  return out.str();
+}
+
+}  // namespace shakedown

@@ -1,0 +1,381 @@
+// Decides whether the run saw the whole machine: all hosts, all ranks, all GPUs, each once, in one finished run.
+// Tested by tests/machine_test.cpp (build/tests/machine_test).
+#include "thresholds/machine.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+namespace shakedown {
+namespace {
+
+using Files = std::vector<Results>;
+
+Finding pass(std::string key, std::string detail) {
+  Finding finding;
+  finding.key = std::move(key);
+  finding.detail = std::move(detail);
+  return finding;
+}
+
+void set(Finding& finding, Status status, std::string detail, std::string next) {
+  finding.status = status;
+  finding.detail = std::move(detail);
+  finding.next = std::move(next);
+}
+
+void compare(Finding& finding, int value, int limit, const char* unit) {
+  finding.value = value;
+  finding.limit = limit;
+  finding.limit_name = "equals";
+  finding.unit = unit;
+}
+
+void name_offenders(Finding& finding, std::vector<Culprit> offenders) {
+  finding.offender_count = offenders.size();
+  if (offenders.size() > max_offenders) offenders.resize(max_offenders);
+  if (!offenders.empty()) finding.worst = offenders.front();
+  finding.offenders = std::move(offenders);
+}
+
+Culprit host_culprit(const std::string& host) {
+  Culprit result;
+  result.host = host;
+  return result;
+}
+
+std::string file_name(const Results& file) { return file.file.filename().string(); }
+
+std::map<std::string, std::vector<const RankFacts*>> ranks_by_host(const Context& context) {
+  std::map<std::string, std::vector<const RankFacts*>> hosts;
+  for (const RankFacts& rank : context.ranks) hosts[rank.host].push_back(&rank);
+  return hosts;
+}
+
+// "node7" is "node7.cluster.local": schedulers write short names, hosts report either.
+bool same_host(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  const auto short_name = [](const std::string& host) { return host.substr(0, host.find('.')); };
+  const bool one_is_short = (a.find('.') == std::string::npos) != (b.find('.') == std::string::npos);
+  return one_is_short && short_name(a) == short_name(b);
+}
+
+std::string plural(int n, const std::string& noun) { return std::to_string(n) + " " + noun + (n == 1 ? "" : "s"); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What should have reported
+
+struct Expectation {
+  std::optional<int> ranks, hosts;
+  std::string ranks_said_by, hosts_said_by;
+};
+
+Expectation expectation(const Files& files, const JudgeOptions& options) {
+  Expectation e;
+  const auto say = [](std::optional<int>& slot, std::string& by, std::optional<int> value, const char* who) {
+    if (slot || !value) return;
+    slot = value;
+    by = who;
+  };
+  say(e.ranks, e.ranks_said_by, options.expected.ranks, "--expect");
+  say(e.hosts, e.hosts_said_by, options.expected.hosts, "--expect");
+  if (!options.roster.empty()) {
+    say(e.hosts, e.hosts_said_by, static_cast<int>(options.roster.size()), "the roster");
+    int sum = 0;
+    bool all_known = true;
+    for (const RosterEntry& entry : options.roster) {
+      all_known = all_known && entry.ranks;
+      sum += entry.ranks.value_or(0);
+    }
+    if (all_known) say(e.ranks, e.ranks_said_by, sum, "the roster");
+  }
+  for (const Results& file : files) {
+    say(e.ranks, e.ranks_said_by, file.context.expected.ranks, "--expect of the run");
+    say(e.hosts, e.hosts_said_by, file.context.expected.hosts, "--expect of the run");
+  }
+  return e;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// One function per finding
+
+Finding judge_complete(const Files& files) {
+  Finding finding = pass("machine/complete", "every run came to its end");
+  for (const Results& file : files) {
+    if (file.context.complete) continue;
+    const std::string family = file.rows.empty() ? file.file.stem().string() : family_of(file.rows.front().key);
+    set(finding, Status::missing, file_name(file) + ": the run broke off before its end",
+        measure_command(family, file.context.world_size));
+    break;
+  }
+  return finding;
+}
+
+Finding judge_run_id(const Files& files, const JudgeOptions& options) {
+  std::map<std::string, std::string> first_file;  // of each run
+  for (const Results& file : files) first_file.emplace(file.context.run_id, file_name(file));
+  if (first_file.size() == 1) return pass("machine/run_id", "one run: " + first_file.begin()->first);
+  std::string list;
+  for (const auto& [run, file] : first_file) list += (list.empty() ? "" : ", ") + file + " of run " + run;
+  Finding finding = pass("machine/run_id", "files of different runs, permitted by --mixed-runs: " + list);
+  if (!options.mixed_runs) {
+    set(finding, Status::fail, "files of different runs: " + list,
+        "empty build/results and measure again, or pass --mixed-runs if the set is meant");
+  }
+  return finding;
+}
+
+Finding judge_backend(const Files& files, const JudgeOptions& options) {
+  std::set<std::string> backends;
+  for (const Results& file : files) backends.insert(file.context.backend);
+  Finding finding = pass("machine/backend", *backends.begin());
+  if (backends.size() > 1) {
+    set(finding, Status::fail, "some files were measured on the host backend, others on cuda",
+        "measure all families with the same --backend");
+    return finding;
+  }
+  if (options.expected_backend && *options.expected_backend != *backends.begin()) {
+    set(finding, Status::fail, "measured on " + *backends.begin() + ", expected " + *options.expected_backend,
+        "measure with --backend=" + *options.expected_backend);
+    return finding;
+  }
+  if (*backends.begin() == "cuda") return finding;
+  for (const Results& file : files) {
+    for (const HostFacts& host : file.context.inventory) {
+      if (host.pci_gpus.value_or(0) == 0) continue;
+      set(finding, Status::fail,
+          host.host + " has " + plural(*host.pci_gpus, "NVIDIA GPU") +
+              " on its PCI bus, but none was measured: the run used the CPU",
+          "nvidia-smi; then measure with --backend=cuda, which says why CUDA does not work");
+      name_offenders(finding, {host_culprit(host.host)});
+      return finding;
+    }
+  }
+  return finding;
+}
+
+// Hosts of the roster that reported fewer or more ranks than it says.
+std::vector<Culprit> wrong_counts(const Context& context, const std::vector<RosterEntry>& roster) {
+  std::vector<Culprit> wrong;
+  const auto by_host = ranks_by_host(context);
+  for (const RosterEntry& entry : roster) {
+    if (!entry.ranks) continue;
+    const auto found = std::find_if(by_host.begin(), by_host.end(),
+                                    [&](const auto& host) { return same_host(host.first, entry.host); });
+    const std::size_t reported = found == by_host.end() ? 0 : found->second.size();
+    if (reported == static_cast<std::size_t>(*entry.ranks)) continue;
+    Culprit culprit = host_culprit(entry.host);
+    culprit.value = static_cast<double>(reported);
+    wrong.push_back(culprit);
+  }
+  return wrong;
+}
+
+Finding judge_ranks(const Files& files, const JudgeOptions& options, const Expectation& expected) {
+  const int size = files.front().context.world_size;
+  Finding finding = pass("machine/ranks", plural(size, "rank"));
+  for (const Results& file : files) {
+    const int n = file.context.world_size;
+    if (expected.ranks && n != *expected.ranks) {
+      compare(finding, n, *expected.ranks, "ranks");
+      set(finding, n < *expected.ranks ? Status::missing : Status::fail,
+          file_name(file) + ": " + plural(n, "rank") + " measured, " + std::to_string(*expected.ranks) +
+              " expected by " + expected.ranks_said_by,
+          "start " + plural(*expected.ranks, "rank") + " and measure again");
+      name_offenders(finding, wrong_counts(file.context, options.roster));
+      return finding;
+    }
+    if (n != size) {
+      compare(finding, n, size, "ranks");
+      set(finding, Status::fail,
+          file_name(file) + " has " + plural(n, "rank") + ", " + file_name(files.front()) + " has " +
+              std::to_string(size),
+          "measure all families with the same number of ranks");
+      return finding;
+    }
+    if (auto wrong = wrong_counts(file.context, options.roster); !wrong.empty()) {
+      set(finding, Status::missing, file_name(file) + ": the ranks per host are not those of the roster",
+          "start as many ranks per host as the roster says and measure again");
+      name_offenders(finding, std::move(wrong));
+      return finding;
+    }
+  }
+  if (expected.ranks) compare(finding, size, *expected.ranks, "ranks");
+  return finding;
+}
+
+void judge_roster(Finding& finding, const Results& file, const std::vector<RosterEntry>& roster) {
+  const auto reported = ranks_by_host(file.context);
+  std::vector<Culprit> absent, unexpected;
+  for (const RosterEntry& entry : roster) {
+    if (std::none_of(reported.begin(), reported.end(), [&](const auto& h) { return same_host(h.first, entry.host); })) {
+      absent.push_back(host_culprit(entry.host));
+    }
+  }
+  for (const auto& [host, ranks] : reported) {
+    if (std::none_of(roster.begin(), roster.end(),
+                     [&, &name = host](const RosterEntry& entry) { return same_host(name, entry.host); })) {
+      unexpected.push_back(host_culprit(host));
+    }
+  }
+  if (!absent.empty()) {
+    set(finding, Status::missing, file_name(file) + ": hosts of the roster that did not report",
+        "check that these hosts are up and in the launcher's list of hosts");
+    name_offenders(finding, std::move(absent));
+  } else if (!unexpected.empty()) {
+    set(finding, Status::fail, file_name(file) + ": hosts that are not in the roster", "correct the roster or the job");
+    name_offenders(finding, std::move(unexpected));
+  }
+}
+
+Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expectation& expected) {
+  const Context& first = files.front().context;
+  Finding finding = pass("machine/hosts", plural(first.hosts, "host"));
+  for (const Results& file : files) {
+    const int n = file.context.hosts;
+    if (expected.hosts) compare(finding, n, *expected.hosts, "hosts");
+    if (!options.roster.empty()) judge_roster(finding, file, options.roster);
+    if (!finding.good()) return finding;
+    if (expected.hosts && n != *expected.hosts) {
+      set(finding, n < *expected.hosts ? Status::missing : Status::fail,
+          file_name(file) + ": " + plural(n, "host") + " measured, " + std::to_string(*expected.hosts) +
+              " expected by " + expected.hosts_said_by,
+          "name the hosts with --roster=FILE to see which did not report");
+      return finding;
+    }
+    std::set<std::string> names, first_names;
+    for (const RankFacts& rank : file.context.ranks) names.insert(rank.host);
+    for (const RankFacts& rank : first.ranks) first_names.insert(rank.host);
+    if (names != first_names && !options.mixed_runs) {
+      set(finding, Status::fail, file_name(file) + " and " + file_name(files.front()) + " come from different hosts",
+          "measure all families on the same hosts");
+      return finding;
+    }
+  }
+  return finding;
+}
+
+// GPUs that should have been measured on one host. A mask or a scheduler's binding lowers the number, and is named.
+std::optional<int> gpus_of(const HostFacts& host) { return host.masked_gpus ? host.masked_gpus : host.pci_gpus; }
+
+Finding judge_gpus(const Files& files) {
+  Finding finding = pass("machine/gpus", "every GPU of every host was measured");
+  std::set<std::string> masks;
+  for (const Results& file : files) {
+    for (const auto& [host, ranks] : ranks_by_host(file.context)) {
+      const auto& inventory = file.context.inventory;
+      const auto facts = std::find_if(inventory.begin(), inventory.end(),
+                                      [&, &name = host](const HostFacts& h) { return h.host == name; });
+      const auto expected = facts == inventory.end() ? std::nullopt : gpus_of(*facts);
+      std::set<std::string> measured;
+      for (const RankFacts* rank : ranks) measured.insert(rank->uuid.value_or("rank " + std::to_string(rank->rank)));
+      const int n = static_cast<int>(measured.size());
+      if (!expected) {
+        set(finding, Status::missing, file_name(file) + ": how many GPUs " + host + " has is unknown",
+            "say how many ranks there should be: --expect=ranks=N, or --roster=FILE");
+      } else if (n != *expected) {
+        compare(finding, n, *expected, "GPUs");
+        set(finding, n < *expected ? Status::missing : Status::fail,
+            file_name(file) + ": " + plural(n, "GPU") + " of " + host + " measured, it has " +
+                std::to_string(*expected) + (facts->masked_gpus ? " by " + facts->mask.value_or("its mask") : ""),
+            "nvidia-smi on " + host + "; start one rank per GPU and measure again");
+      } else if (facts->masked_gpus && facts->pci_gpus && *facts->masked_gpus < *facts->pci_gpus) {
+        masks.insert(facts->mask.value_or("a mask on " + host));
+      }
+      if (!finding.good()) {
+        name_offenders(finding, {host_culprit(host)});
+        return finding;
+      }
+    }
+  }
+  for (const std::string& mask : masks) finding.detail += "; only those that a mask allows: " + mask;
+  return finding;
+}
+
+Finding judge_unique_devices(const Files& files) {
+  Finding finding = pass("machine/unique_devices", "no two ranks share a GPU");
+  for (const Results& file : files) {
+    std::map<std::string, const RankFacts*> owners;
+    for (const RankFacts& rank : file.context.ranks) {
+      if (!rank.uuid && !rank.pci) {
+        set(finding, Status::missing, file_name(file) + ": the GPU of a rank has no UUID and no PCI address",
+            "nvidia-smi -L on that host");
+        name_offenders(finding, {culprit(rank)});
+        return finding;
+      }
+      const auto [owner, fresh] = owners.emplace(rank.uuid ? *rank.uuid : rank.host + " " + *rank.pci, &rank);
+      if (fresh) continue;
+      set(finding, Status::fail, file_name(file) + ": two ranks measured the same GPU",
+          "start one rank per GPU; check CUDA_VISIBLE_DEVICES and the launcher's binding");
+      name_offenders(finding, {culprit(*owner->second), culprit(rank)});
+      return finding;
+    }
+  }
+  return finding;
+}
+
+}  // namespace
+
+Culprit culprit(const RankFacts& facts, std::optional<double> value) {
+  return {facts.rank, facts.host, facts.uuid, facts.pci, value};
+}
+
+std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& options) {
+  const Expectation expected = expectation(files, options);
+  std::vector<Finding> findings{judge_complete(files), judge_run_id(files, options), judge_backend(files, options),
+                                judge_ranks(files, options, expected), judge_hosts(files, options, expected)};
+  const auto is_cuda = [](const Results& file) { return file.context.backend == "cuda"; };
+  if (std::all_of(files.begin(), files.end(), is_cuda)) {
+    // Who says how many ranks there should be overrules what the bus says.
+    if (!expected.ranks) findings.push_back(judge_gpus(files));
+    findings.push_back(judge_unique_devices(files));
+  }
+  const auto fault =
+      std::find_if(files.begin(), files.end(), [](const Results& f) { return f.context.fault.has_value(); });
+  if (fault != files.end()) {
+    Finding finding = pass("machine/fault", "");
+    set(finding, Status::fail,
+        file_name(*fault) + ": a fault was injected, permitted by --allow-faults: " + *fault->context.fault,
+        "measure without SHAKEDOWN_FAULT");
+    finding.severity = Severity::warn;
+    findings.push_back(finding);
+  }
+  return findings;
+}
+
+std::vector<RosterEntry> read_roster(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) throw InputError(file.string() + ":1:1: cannot be read; check --roster");
+  std::vector<RosterEntry> roster;
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    const auto refuse = [&](const std::string& what) {
+      throw InputError(file.string() + ":" + std::to_string(number) + ":1: " + what);
+    };
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string host, count, rest;
+    if (!(words >> host)) continue;
+    RosterEntry entry{host, std::nullopt};
+    if (words >> count) {
+      const std::string digits = count.rfind("slots=", 0) == 0 ? count.substr(6) : count;
+      int ranks = 0;
+      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ranks);
+      if (error != std::errc() || end != digits.data() + digits.size() || ranks < 1) {
+        refuse("\"" + count + "\" is not a number of ranks; write \"host\", \"host 8\" or \"host slots=8\"");
+      }
+      entry.ranks = ranks;
+    }
+    if (words >> rest) refuse("\"" + rest + "\" is not understood; write \"host\", \"host 8\" or \"host slots=8\"");
+    for (const RosterEntry& earlier : roster) {
+      if (same_host(earlier.host, host)) refuse("host " + host + " stands twice; remove one of the lines");
+    }
+    roster.push_back(entry);
+  }
+  if (roster.empty()) throw InputError(file.string() + ":1:1: no hosts; write one per line");
+  return roster;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,16 @@
+// Findings about the machine and the run itself: did everybody report who should, once, and from the same run?
+#pragma once
+
+#include <vector>
+
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+
+/// Keys machine/complete, run_id, backend, ranks, hosts; with GPUs also gpus and unique_devices; with an injected fault
+/// that options allow also fault. Each exists once per set of files.
+std::vector<Finding> judge_machine(const std::vector<Results>&, const JudgeOptions&);
+
+Culprit culprit(const RankFacts&, std::optional<double> value = std::nullopt);
+
+}  // namespace shakedown

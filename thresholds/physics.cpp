@@ -1,0 +1,109 @@
+// Decides what a metric means (unit, direction) and which value is physically impossible: the closed table of ceilings.
+// A floor above its ceiling is a mistake in a profile, a measurement above it is a mistake in the measurement (data
+// that stayed in a cache, a missing synchronisation, bytes counted twice). Tested by tests/thresholds_test.cpp.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "thresholds/thresholds.hpp"
+
+namespace shakedown {
+namespace {
+
+std::optional<double> peak(const Profile& profile, const std::string& name) {
+  const auto found = profile.peak.find(name);
+  return found == profile.peak.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<double> times(std::optional<double> value, double factor) {
+  return value ? std::optional(*value * factor) : std::nullopt;
+}
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+// Bus bandwidth. Inside one NVLink domain each GPU must move at least 2(n-1)/n of the data over its links when the
+// switch adds nothing, and half of that when it adds (NVLS), so the ring formula may show up to 2(n-1)/n of the link.
+// Over m hosts, with B the network of one host: a hierarchical AllReduce moves (m-1)/m of the data, twice, over B.
+std::optional<double> allreduce_busbw_ceiling(const Profile& profile, int n, int m) {
+  if (n < 2) return std::nullopt;
+  const double share = static_cast<double>(n - 1) / n;
+  if (m == 1) return times(peak(profile, "nvlink_gbps"), 2 * share);
+  return times(peak(profile, "fabric_gbps"), share * m / (m - 1));
+}
+
+std::optional<double> p2p_ceiling(const Profile& profile, std::string_view key) {
+  const bool both_ways = key_part(key, "op") == "both";
+  return times(peak(profile, "nvlink_gbps"), both_ways ? 2 : 1);
+}
+
+}  // namespace
+
+std::string_view name(Every every) { return every == Every::run ? "run" : "rank"; }
+
+std::string_view name(Severity severity) {
+  switch (severity) {
+    case Severity::fail: return "fail";
+    case Severity::warn: return "warn";
+    case Severity::info: return "info";
+  }
+  return "?";
+}
+
+std::string_view key_part(std::string_view key, std::string_view name) {
+  while (!key.empty()) {
+    const auto slash = std::min(key.find('/'), key.size());
+    const std::string_view part = key.substr(0, slash);
+    if (part.size() > name.size() && part.substr(0, name.size()) == name && part[name.size()] == ':') {
+      return part.substr(name.size() + 1);
+    }
+    key.remove_prefix(std::min(slash + 1, key.size()));
+  }
+  return {};
+}
+
+std::optional<double> ceiling(const Profile& profile, std::string_view key, std::string_view metric, int ranks,
+                              int hosts) {
+  const std::string family = family_of(key);
+  if (family == "gemm" && metric == "tflops") {
+    return peak(profile, std::string(key_part(key, "dtype")) + "_tflops");
+  }
+  if (family == "hbm" && metric == "hbm_gbps") return peak(profile, "hbm_gbps");
+  if (family == "hbm" && metric == "copy_gbps") return times(peak(profile, "hbm_gbps"), 0.5);  // read and written
+  if (family == "p2p" && metric == "copy_gbps") return p2p_ceiling(profile, key);
+  if (family == "allreduce" && metric == "busbw_gbps") return allreduce_busbw_ceiling(profile, ranks, hosts);
+  if (family == "allreduce" && metric == "algbw_gbps" && ranks > 1) {
+    return times(allreduce_busbw_ceiling(profile, ranks, hosts), ranks / (2.0 * (ranks - 1)));
+  }
+  return std::nullopt;
+}
+
+bool is_collective(std::string_view family) { return family == "allreduce" || family == "collectives"; }
+
+bool lower_is_better(std::string_view metric) {
+  return ends_with(metric, "_us") || ends_with(metric, "_ms") || metric == "seconds" || metric == "cv";
+}
+
+std::string number_text(double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, std::abs(value) >= 1e5 && std::abs(value) < 1e18 ? "%.0f" : "%.5g", value);
+  return text;
+}
+
+std::string unit_of(std::string_view metric) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> units{{{"tflops", "TFLOPS"},
+                                                                                {"_gbps", "GB/s"},
+                                                                                {"_us", "us"},
+                                                                                {"_ms", "ms"},
+                                                                                {"tokens_per_s", "tokens/s"},
+                                                                                {"tokens_per_s_total", "tokens/s"}}};
+  for (const auto& [end, unit] : units) {
+    if (ends_with(metric, end)) return std::string(unit);
+  }
+  return "";
+}
+
+}  // namespace shakedown

@@ -1,0 +1,428 @@
+// Decides what a valid result file is. Reader and writer of schema 1, and the one place that knows how Google Benchmark
+// decorates names. Tested by tests/results_test.cpp (build/tests/results_test).
+#include "thresholds/results.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "thresholds/json_field.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr std::string_view waived_prefix = "waived: ";
+
+// Members of a row that are not counters (google/benchmark json_reporter.cc, 1.7.1 to 1.9). Everything numeric beside
+// them is a metric.
+constexpr std::array<std::string_view, 20> not_a_metric{
+    "name",        "run_name",         "run_type",       "family_index",   "per_family_instance_index",
+    "repetitions", "repetition_index", "threads",        "iterations",     "real_time",
+    "cpu_time",    "time_unit",        "label",          "error_occurred", "error_message",
+    "skipped",     "skip_message",     "aggregate_name", "aggregate_unit", "by_rank"};
+
+constexpr std::array<std::string_view, 9> name_suffixes{"manual_time",      "real_time",   "process_time",
+                                                        "repeats:",         "iterations:", "min_time:",
+                                                        "min_warmup_time:", "threads:",    "warmup_time:"};
+
+bool is_suffix_segment(std::string_view segment) {
+  return std::any_of(name_suffixes.begin(), name_suffixes.end(), [&](std::string_view suffix) {
+    return suffix.back() == ':' ? segment.substr(0, suffix.size()) == suffix : segment == suffix;
+  });
+}
+
+std::string slurp(const fs::path& file) {
+  std::error_code error;
+  if (!fs::exists(file, error)) throw InputError(file.string() + ": no such file");
+  if (fs::is_directory(file, error)) throw InputError(file.string() + ": is a folder, not a result file");
+  std::ifstream in(file, std::ios::binary);
+  std::string text;
+  // A special file (pipe) has no size; read what comes.
+  if (const auto size = fs::file_size(file, error); !error) text.reserve(size);
+  text.assign(std::istreambuf_iterator<char>(in), {});
+  if (!in) throw InputError(file.string() + ": cannot be read");
+  if (std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isspace(c) != 0; })) {
+    throw InputError(file.string() + ": is empty; the run that should have written it did not finish");
+  }
+  return text;
+}
+
+json parse(const fs::path& file, const std::string& text) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& e) {
+    // Depending on the version the position stands at the end of the text or one behind it.
+    if (e.byte >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");
+    throw InputError(file.string() + ": is not strict JSON: " + e.what());
+  } catch (const json::exception& e) {
+    throw InputError(file.string() + ": is not strict JSON: " + e.what());
+  }
+}
+
+double seconds_of(const Field& row) {
+  const std::string unit = row["time_unit"].text();
+  const double value = row["real_time"].number();
+  if (unit == "ns") return value * 1e-9;
+  if (unit == "us") return value * 1e-6;
+  if (unit == "ms") return value * 1e-3;
+  if (unit == "s") return value;
+  row["time_unit"].refuse("is \"" + unit + "\", expected ns, us, ms or s");
+}
+
+std::vector<std::optional<double>> values_by_rank(const Field& array, int world_size) {
+  const json& values = array.value();
+  if (!values.is_array()) array.refuse("expected an array");
+  if (values.size() != static_cast<std::size_t>(world_size)) {
+    array.refuse("has " + std::to_string(values.size()) + " values for " + std::to_string(world_size) + " ranks");
+  }
+  std::vector<std::optional<double>> result;
+  result.reserve(values.size());
+  for (const json& value : values) {
+    if (value.is_number()) {
+      result.emplace_back(value.get<double>());
+    } else if (value.is_null()) {
+      result.emplace_back(std::nullopt);
+    } else {
+      array.refuse("expected numbers or null");
+    }
+  }
+  return result;
+}
+
+// An error row, a waiver, or neither. Since 1.8 a benchmark may also be "skipped"; that measured nothing either.
+void read_outcome(const Field& field, Row& row) {
+  const auto flag = [&](const char* name) {
+    const auto member = field.find(name);
+    return member && member->boolean();
+  };
+  const bool error = flag("error_occurred");
+  if (!error && !flag("skipped")) return;
+  const auto message = field.find(error ? "error_message" : "skip_message");
+  std::string text = message ? message->text() : "";
+  if (text.empty()) text = error ? "error without a message" : "skipped without a message";
+  if (text.substr(0, waived_prefix.size()) == waived_prefix) {
+    row.waived = text.substr(waived_prefix.size());
+  } else {
+    row.error = error ? text : "skipped: " + text;
+  }
+}
+
+Row read_row(const Field& field, int world_size) {
+  Row row;
+  row.key = key_of(field["name"].text());
+  if (const auto index = field.find("repetition_index")) row.repetition = index->integer();
+  read_outcome(field, row);
+  if (row.error || row.waived) return row;  // Google Benchmark writes zeros there
+  row.real_time = seconds_of(field);
+  for (const auto& [name, value] : field.value().items()) {
+    if (value.is_number() && std::find(not_a_metric.begin(), not_a_metric.end(), name) == not_a_metric.end()) {
+      row.metrics.emplace(name, value.get<double>());
+    }
+  }
+  if (const auto by_rank = field.find("by_rank")) {
+    by_rank->require_object();
+    for (const auto& [name, value] : by_rank->value().items()) {
+      row.by_rank.emplace(name, values_by_rank((*by_rank)[name.c_str()], world_size));
+    }
+  }
+  return row;
+}
+
+std::vector<Row> read_rows(const Field& document, json& rows, int world_size) {
+  const Field list = document["benchmarks"];
+  if (!rows.is_array()) list.refuse("expected an array");
+  std::vector<Row> result;
+  std::set<std::pair<std::string, int>> seen;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Field field(document.file(), "benchmarks[" + std::to_string(i) + "]", rows[i]);
+    const std::string type = field["run_type"].text();
+    if (type == "iteration") {
+      Row row = read_row(field, world_size);
+      if (!seen.emplace(row.key, row.repetition).second) {
+        field.refuse(row.key + " appears twice with repetition_index " + std::to_string(row.repetition));
+      }
+      result.push_back(std::move(row));
+    } else if (type != "aggregate") {
+      field["run_type"].refuse("is \"" + type + "\", expected iteration or aggregate");
+    }
+    rows[i] = nullptr;  // give the memory back: the document and the rows need not exist at the same time
+  }
+  if (result.empty()) {
+    list.refuse(rows.empty() ? "zero benchmarks; did the filter match anything?"
+                             : "only aggregates; run without --benchmark_report_aggregates_only");
+  }
+  return result;
+}
+
+RankFacts read_rank(const Field& field) {
+  RankFacts facts;
+  facts.rank = field["rank"].integer();
+  facts.host = field["host"].text();
+  facts.local_rank = field["local_rank"].integer();
+  facts.device = field["device"].text();
+  facts.uuid = field.optional_text("uuid");
+  facts.serial = field.optional_text("serial");
+  facts.pci = field.optional_text("pci");
+  if (const auto bytes = field.find("memory_bytes")) facts.memory_bytes = bytes->unsigned_integer();
+  // sysfs says -1 where a machine has no NUMA nodes.
+  if (const auto node = field.find("numa"); node && node->number() >= 0) facts.numa = node->integer();
+  facts.cpus = field.optional_text("cpus");
+  return facts;
+}
+
+std::vector<RankFacts> read_ranks(const Field& list, int world_size) {
+  std::vector<RankFacts> ranks;
+  list.each([&](const Field& field) { ranks.push_back(read_rank(field)); });
+  std::sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  if (ranks.size() != static_cast<std::size_t>(world_size)) {
+    list.refuse("lists " + std::to_string(ranks.size()) + " of " + std::to_string(world_size) + " ranks");
+  }
+  for (int i = 0; i < world_size; ++i) {
+    if (ranks[static_cast<std::size_t>(i)].rank != i) list.refuse("does not list rank " + std::to_string(i));
+  }
+  return ranks;
+}
+
+HostFacts read_host(const Field& field) {
+  HostFacts facts;
+  facts.host = field["host"].text();
+  facts.pci_gpus = field.optional_integer("pci_gpus");
+  facts.visible_gpus = field.optional_integer("visible_gpus");
+  facts.masked_gpus = field.optional_integer("masked_gpus");
+  facts.mask = field.optional_text("mask");
+  return facts;
+}
+
+std::map<std::string, std::optional<std::string>> optional_texts(const Field& parent, const char* name) {
+  std::map<std::string, std::optional<std::string>> result;
+  if (const auto object = parent.find(name)) {
+    object->require_object();
+    for (const auto& [key, value] : object->value().items()) result[key] = object->optional_text(key.c_str());
+  }
+  return result;
+}
+
+Context read_context(const Field& shakedown) {
+  const int schema = shakedown["schema"].integer();
+  if (schema != results_schema) {
+    shakedown["schema"].refuse("is " + std::to_string(schema) + ", this program reads " +
+                               std::to_string(results_schema) + "; use the release that wrote the file");
+  }
+  Context context;
+  const Field suite = shakedown["suite"];
+  context.suite = {suite["version"].text(), suite["git"].text_or_empty(), suite["build_type"].text(),
+                   suite["dirty"].boolean()};
+  context.run_id = shakedown["run_id"].text();
+  context.started = shakedown["started"].text_or_empty();
+  context.complete = shakedown["complete"].boolean();
+  context.backend = shakedown["backend"].text();
+  if (context.backend != "host" && context.backend != "cuda") shakedown["backend"].refuse("expected host or cuda");
+  context.tier = shakedown["tier"].text();
+  const Field world = shakedown["world"];
+  context.world_size = world["size"].positive_integer();
+  context.hosts = world["hosts"].positive_integer();
+  context.ranks = read_ranks(shakedown["ranks"], context.world_size);
+  if (const auto expected = shakedown.find("expected")) {
+    context.expected = {expected->optional_integer("ranks"), expected->optional_integer("hosts")};
+  }
+  if (const auto argv = shakedown.find("argv")) {
+    argv->each([&](const Field& word) { context.argv.push_back(word.text()); });
+  }
+  context.versions = optional_texts(shakedown, "versions");
+  for (const auto& [name, value] : optional_texts(shakedown, "environment")) {
+    context.environment[name] = value.value_or("");
+  }
+  context.nccl = optional_texts(shakedown, "nccl");
+  if (const auto hosts = shakedown.find("inventory")) {
+    hosts->each([&](const Field& host) { context.inventory.push_back(read_host(host)); });
+  }
+  context.fault = shakedown.optional_text("fault");
+  return context;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Writer
+
+template <class T>
+ordered_json or_null(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+ordered_json or_null(const std::map<std::string, std::optional<std::string>>& values) {
+  ordered_json result = ordered_json::object();
+  for (const auto& [name, value] : values) result[name] = or_null(value);
+  return result;
+}
+
+ordered_json to_json(const RankFacts& r) {
+  return {{"rank", r.rank},
+          {"host", r.host},
+          {"local_rank", r.local_rank},
+          {"device", r.device},
+          {"uuid", or_null(r.uuid)},
+          {"serial", or_null(r.serial)},
+          {"pci", or_null(r.pci)},
+          {"memory_bytes", or_null(r.memory_bytes)},
+          {"numa", or_null(r.numa)},
+          {"cpus", or_null(r.cpus)}};
+}
+
+ordered_json to_json(const HostFacts& h) {
+  return {{"host", h.host},
+          {"pci_gpus", or_null(h.pci_gpus)},
+          {"visible_gpus", or_null(h.visible_gpus)},
+          {"masked_gpus", or_null(h.masked_gpus)},
+          {"mask", or_null(h.mask)}};
+}
+
+template <class T>
+ordered_json list_of(const std::vector<T>& items) {
+  ordered_json result = ordered_json::array();
+  for (const T& item : items) result.push_back(to_json(item));
+  return result;
+}
+
+ordered_json to_json(const Context& c) {
+  return {{"schema", results_schema},
+          {"suite",
+           {{"version", c.suite.version},
+            {"git", c.suite.git},
+            {"dirty", c.suite.dirty},
+            {"build_type", c.suite.build_type}}},
+          {"run_id", c.run_id},
+          {"started", c.started},
+          {"complete", c.complete},
+          {"backend", c.backend},
+          {"tier", c.tier},
+          {"world", {{"size", c.world_size}, {"hosts", c.hosts}}},
+          {"expected", {{"ranks", or_null(c.expected.ranks)}, {"hosts", or_null(c.expected.hosts)}}},
+          {"argv", ordered_json(c.argv)},
+          {"ranks", list_of(c.ranks)},
+          {"versions", or_null(c.versions)},
+          {"environment", ordered_json(c.environment)},
+          {"nccl", or_null(c.nccl)},
+          {"inventory", list_of(c.inventory)},
+          {"fault", or_null(c.fault)}};
+}
+
+ordered_json to_json(const ByRank& values) {
+  ordered_json result = ordered_json::object();
+  for (const auto& [name, by_rank] : values) {
+    ordered_json& list = result[name] = ordered_json::array();
+    for (const auto& value : by_rank) list.push_back(value && std::isfinite(*value) ? ordered_json(*value) : nullptr);
+  }
+  return result;
+}
+
+std::string dump(const ordered_json& value, int indent) {
+  return value.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+// Google Benchmark copies the path of the program and the host's name as they are; bytes that are not UTF-8 would make
+// the document unreadable. Through a JSON string and back replaces them.
+std::string valid_utf8(std::string_view text) {
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
+}
+
+ordered_json parse_google_benchmark(std::string_view text) {
+  try {
+    auto document = ordered_json::parse(valid_utf8(text));
+    if (document.is_object() && document.contains("context") && document["context"].is_object() &&
+        document.contains("benchmarks") && document["benchmarks"].is_array()) {
+      return document;
+    }
+  } catch (const json::exception& e) {
+    throw InputError(std::string("Google Benchmark's output is not strict JSON (a counter that is not finite?): ") +
+                     e.what());
+  }
+  throw InputError("Google Benchmark's output has no context or no benchmarks");
+}
+
+void add_by_rank(ordered_json& row, const std::map<std::string, std::vector<ByRank>>& by_rank) {
+  if (row.value("run_type", "") != "iteration") return;
+  const auto found = by_rank.find(key_of(row.value("name", "")));
+  const auto repetition = row.value("repetition_index", std::size_t{0});
+  if (found == by_rank.end() || repetition >= found->second.size()) return;
+  if (const ByRank& values = found->second[repetition]; !values.empty()) row["by_rank"] = to_json(values);
+}
+
+}  // namespace
+
+std::string key_of(std::string_view name) {
+  for (auto slash = name.rfind('/'); slash != std::string_view::npos; slash = name.rfind('/')) {
+    if (!is_suffix_segment(name.substr(slash + 1))) break;
+    name = name.substr(0, slash);
+  }
+  return std::string(name);
+}
+
+std::string family_of(std::string_view key) { return std::string(key.substr(0, key.find('/'))); }
+
+std::string waiver_text(std::string_view reason) { return std::string(waived_prefix) + std::string(reason); }
+
+Results read_results(const fs::path& file) {
+  json document = parse(file, slurp(file));
+  const Field root(file, "", document);
+  root.require_object();
+  const Field google_context = root["context"];
+  if (!google_context.find("shakedown")) {
+    google_context.refuse("has no \"shakedown\": not written by one of this suite's benchmarks");
+  }
+  Results results{file, read_context(google_context["shakedown"]), {}};
+  if (!root.find("benchmarks")) root.refuse("zero benchmarks: \"benchmarks\" is missing");
+  results.rows = read_rows(root, document["benchmarks"], results.context.world_size);
+  return results;
+}
+
+std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders) {
+  std::vector<fs::path> files;
+  for (const fs::path& path : files_or_folders) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<fs::path> inside;
+    for (const auto& entry : fs::directory_iterator(path)) {
+      if (entry.path().extension() == ".json" && entry.path().filename() != "verdict.json") {
+        inside.push_back(entry.path());
+      }
+    }
+    if (inside.empty())
+      throw InputError(path.string() + ": no result files (*.json) in this folder; run the benchmarks");
+    std::sort(inside.begin(), inside.end());
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  std::vector<Results> all;
+  std::set<fs::path> seen;  // a file named twice is read once
+  for (const fs::path& file : files) {
+    std::error_code error;
+    if (seen.insert(fs::weakly_canonical(file, error)).second) all.push_back(read_results(file));
+  }
+  return all;
+}
+
+std::string write_results(std::string_view google_benchmark_json, const Context& context,
+                          const std::map<std::string, std::vector<ByRank>>& by_rank) {
+  ordered_json document = parse_google_benchmark(google_benchmark_json);
+  document["context"]["shakedown"] = to_json(context);
+  // One line per row: with an indent 10,000 ranks would make 10,000 lines of each.
+  std::string text = "{\n\"context\": " + dump(document["context"], 2) + ",\n\"benchmarks\": [";
+  const char* separator = "\n";
+  for (ordered_json& row : document["benchmarks"]) {
+    add_by_rank(row, by_rank);
+    text += separator + dump(row, -1);
+    separator = ",\n";
+  }
+  return text + "\n]\n}\n";
+}
+
+}  // namespace shakedown

@@ -1,0 +1,124 @@
+// Result files: what Google Benchmark writes, plus the facts of the machine and every rank's own figures (schema 1).
+// The only reader and the only writer of that format. Pure: no MPI, no CUDA, no clock.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shakedown {
+
+/// Unreadable input or wrong usage: one line that says which file (and line), what is wrong and what to do. Exit
+/// code 2.
+struct InputError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+inline constexpr int results_schema = 1;
+
+/// One process of the run and the device that it measured. Unknown is nullopt, "null" in the file.
+struct RankFacts {
+  int rank = 0;
+  std::string host;
+  int local_rank = 0;
+  std::string device;
+  std::optional<std::string> uuid, serial, pci;
+  std::optional<std::uint64_t> memory_bytes;
+  std::optional<int> numa;
+  std::optional<std::string> cpus;  // "0-3,8"
+};
+
+/// One host: how many NVIDIA GPUs are on its PCI bus, and how many a mask or a scheduler left visible.
+struct HostFacts {
+  std::string host;
+  std::optional<int> pci_gpus;
+  std::optional<int> visible_gpus;  // as the backend sees it
+  std::optional<int> masked_gpus;   // count that CUDA_VISIBLE_DEVICES or a Slurm binding allows; null = no mask
+  std::optional<std::string> mask;  // "CUDA_VISIBLE_DEVICES=0,1"
+};
+
+struct SuiteFacts {
+  std::string version, git, build_type;
+  bool dirty = false;
+};
+
+/// How many ranks and hosts somebody said there should be (--expect); nullopt = not said.
+struct Expected {
+  std::optional<int> ranks, hosts;
+};
+
+/// context.shakedown of a result file.
+struct Context {
+  SuiteFacts suite;
+  std::string run_id;
+  std::string started;  // UTC, ISO 8601
+  bool complete = false;
+  std::string backend;  // "host" | "cuda"
+  std::string tier;     // "quick" | "full"
+  int world_size = 0;
+  int hosts = 0;
+  Expected expected;
+  std::vector<std::string> argv;
+  std::vector<RankFacts> ranks;
+  std::map<std::string, std::optional<std::string>> versions;  // driver cuda cublaslt cudnn nccl mpi benchmark
+  std::map<std::string, std::string> environment;              // allow-listed tuning variables, and lines of NCCL files
+  std::map<std::string, std::optional<std::string>> nccl;      // nvls: "on" | "off"; transport
+  std::vector<HostFacts> inventory;
+  std::optional<std::string> fault;  // SHAKEDOWN_FAULT, if one was injected
+};
+
+/// Values by rank; index = rank, nullopt = this rank has none.
+using ByRank = std::map<std::string, std::vector<std::optional<double>>>;
+
+/// One repetition of one benchmark.
+struct Row {
+  std::string key;  // family/key:value/..., Google Benchmark's suffixes removed
+  int repetition = 0;
+  double real_time = 0;                   // in seconds, whatever unit the file has
+  std::map<std::string, double> metrics;  // counters: tflops, busbw_gbps, latency_us, cv, ...
+  ByRank by_rank;
+  std::optional<std::string> error;   // an error row; a waiver is not an error
+  std::optional<std::string> waived;  // reason
+};
+
+struct Results {
+  std::filesystem::path file;
+  Context context;
+  std::vector<Row> rows;  // iteration rows only, in file order; aggregates are left out
+};
+
+/// The key of a Google Benchmark name: everything it appended (/manual_time, /repeats:3, /iterations:10, /min_time:...,
+/// /real_time, /process_time, /threads:n, /min_warmup_time:...) removed. This is the one place that knows them.
+std::string key_of(std::string_view benchmark_name);
+
+/// The family of a key: "gemm" of "gemm/dtype:bf16/...".
+std::string family_of(std::string_view key);
+
+/// The text that an error row carries when the benchmark was waived rather than failed.
+std::string waiver_text(std::string_view reason);  // "waived: <reason>"
+
+/// Reads one file. Errors: InputError naming the file for a file that is missing, empty, truncated, not strict JSON, of
+/// another schema, without context.shakedown, with zero benchmarks, or with a field of the wrong type.
+Results read_results(const std::filesystem::path& file);
+
+/// Reads the given files and, for a folder, every *.json in it but verdict.json, sorted by name. Errors: as above, and
+/// for a folder without result files.
+std::vector<Results> read_results(const std::vector<std::filesystem::path>& files_or_folders);
+
+/// The text of a result file: `google_benchmark_json` as JSONReporter wrote it, with context.shakedown and by_rank
+/// added. by_rank[key][repetition] belongs to the iteration row of that key and repetition index. The text is strict
+/// JSON, invalid UTF-8 is replaced. Errors: InputError if `google_benchmark_json` is not JSON (for example a non-finite
+/// counter).
+std::string write_results(std::string_view google_benchmark_json, const Context&,
+                          const std::map<std::string, std::vector<ByRank>>& by_rank);
+
+/// Writes `text` beside `file` under a temporary name and renames it, so that a reader sees the old file or the new
+/// one, never a part. Errors: InputError naming the file; the old file stays.
+void replace_file(const std::filesystem::path& file, std::string_view text);
+
+}  // namespace shakedown

@@ -1,0 +1,57 @@
+// YAML read strictly: every value is asked for by name and type, and whatever was not asked for is refused. yaml-cpp by
+// itself accepts unknown keys, keeps the first of two equal keys, reads 010 as 8 and takes .nan for a number.
+// Private to thresholds/*.cpp: it needs yaml-cpp.
+#pragma once
+
+#include <yaml-cpp/yaml.h>
+
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shakedown {
+
+/// A node of the document that knows its place in the file.
+class Yaml {
+ public:
+  Yaml(const std::filesystem::path& file, YAML::Node node, YAML::Mark mark)
+      : file_(&file), node_(std::move(node)), mark_(mark) {}
+
+  /// Parses the only document of a file. Errors: InputError; also for anchors, aliases and a second document.
+  static Yaml load(const std::filesystem::path& file);
+
+  /// InputError "file:line:column: what; what to do".
+  [[noreturn]] void refuse(const std::string& what) const;
+  /// "file:line"
+  std::string at() const;
+
+  bool is_list() const { return node_.IsSequence(); }
+
+  /// The members of a map. Errors: not a map, a key twice, a key that is not in `known`.
+  std::map<std::string, Yaml> members(std::initializer_list<std::string_view> known) const;
+  /// The members of a map with any keys.
+  std::map<std::string, Yaml> members() const;
+  std::vector<Yaml> items() const;
+
+  std::string text() const;  // not empty
+  double number() const;     // finite
+  int integer() const;
+  bool boolean() const;
+  /// One of `choices`.
+  std::string choice(std::initializer_list<std::string_view> choices) const;
+
+ private:
+  std::string scalar(const char* expected) const;
+  bool is_quoted() const { return node_.Tag() == "!"; }
+
+  const std::filesystem::path* file_;
+  YAML::Node node_;
+  YAML::Mark mark_;
+};
+
+}  // namespace shakedown

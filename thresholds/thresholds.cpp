@@ -1,0 +1,283 @@
+// Decides which profiles are valid: a rule that could never fail, never pass, or that nobody can trace to a source is
+// refused with file, line and column. Tested by tests/thresholds_test.cpp (build/tests/thresholds_test).
+#include "thresholds/thresholds.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "thresholds/strict_yaml.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+using Members = std::map<std::string, Yaml>;
+
+// What each family measures. Counters that every benchmark has are in `common`. A family that is not listed here may
+// use any metric whose name ends in a unit.
+const std::map<std::string, std::set<std::string>>& metrics_of_families() {
+  static const std::map<std::string, std::set<std::string>> table{
+      {"gemm", {"tflops"}},
+      {"hbm", {"copy_gbps", "hbm_gbps"}},
+      {"p2p", {"copy_gbps", "latency_us"}},
+      {"allreduce", {"busbw_gbps", "algbw_gbps", "latency_us"}},
+      {"collectives", {"busbw_gbps", "algbw_gbps", "latency_us"}},
+  };
+  return table;
+}
+
+bool is_known_metric(const std::string& family, const std::string& metric) {
+  static const std::set<std::string> common{"cv", "samples", "p99_us"};
+  if (common.count(metric) != 0) return true;
+  const auto found = metrics_of_families().find(family);
+  return found == metrics_of_families().end() ? !unit_of(metric).empty() : found->second.count(metric) != 0;
+}
+
+std::string metrics_text(const std::string& family) {
+  const auto found = metrics_of_families().find(family);
+  if (found == metrics_of_families().end()) return "a name that ends in a unit, such as latency_us";
+  std::string text;
+  for (const std::string& metric : found->second) text += metric + ", ";
+  return text + "cv, samples, p99_us";
+}
+
+bool is_key_part(std::string_view part) {
+  const auto colon = part.find(':');
+  if (colon == 0 || colon == std::string_view::npos || colon + 1 == part.size()) return false;
+  return std::all_of(part.begin(), part.end(), [](unsigned char c) {
+    return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_' || c == ':' || c == '*' || c == '.';
+  });
+}
+
+bool is_family(std::string_view word) {
+  return !word.empty() && word != "machine" && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_';
+  });
+}
+
+std::string read_benchmark(const Yaml& yaml) {
+  const std::string key = yaml.text();
+  const std::string family = family_of(key);
+  if (!is_family(family)) yaml.refuse("\"" + key + "\" is not a key; write family/name:value/...");
+  for (std::string_view rest = std::string_view(key).substr(family.size()); !rest.empty();) {
+    rest.remove_prefix(1);
+    const auto slash = std::min(rest.find('/'), rest.size());
+    if (!is_key_part(rest.substr(0, slash))) yaml.refuse("\"" + key + "\" is not a key; write family/name:value/...");
+    rest.remove_prefix(slash);
+  }
+  if (key_of(key) != key) yaml.refuse("\"" + key + "\" carries a suffix of Google Benchmark; write " + key_of(key));
+  const auto stars = std::count(key.begin(), key.end(), '*');
+  if (stars == 0) return key;
+  if (family != "p2p" || stars != 2 || key_part(key, "src") != "*" || key_part(key, "dst") != "*") {
+    yaml.refuse("a wildcard is possible only as src:*/dst:* of p2p; write the key out");
+  }
+  return key;
+}
+
+Range read_range(const Yaml& yaml) {
+  Range range;
+  if (yaml.is_list()) {
+    const auto items = yaml.items();
+    if (items.size() != 2) yaml.refuse("expected n or [low, high]; give two numbers");
+    range = {items[0].integer(), items[1].integer()};
+  } else {
+    range.low = range.high = yaml.integer();
+  }
+  if (range.low < 1 || range.low > range.high) yaml.refuse("an interval that no run can meet; write 1 <= low <= high");
+  return range;
+}
+
+Conditions read_conditions(const Members& rule) {
+  Conditions conditions;
+  const auto member = [&](const char* name) {
+    const auto found = rule.find(name);
+    return found == rule.end() ? nullptr : &found->second;
+  };
+  if (const Yaml* ranks = member("ranks")) conditions.ranks = read_range(*ranks);
+  if (const Yaml* hosts = member("hosts")) conditions.hosts = read_range(*hosts);
+  if (const Yaml* nvls = member("nvls")) conditions.nvls = nvls->choice({"on", "off"}) == "on";
+  if (const Yaml* tier = member("tier")) conditions.tier = tier->choice({"quick", "full"});
+  return conditions;
+}
+
+Limits read_limits(const Members& rule, const Yaml& yaml) {
+  Limits limits;
+  const auto read = [&](const char* name, std::optional<double>& limit) {
+    const auto found = rule.find(name);
+    if (found == rule.end()) return;
+    limit = found->second.number();
+    if (*limit < 0) found->second.refuse(std::string(name) + " is negative; no metric is");
+  };
+  read("min", limits.min);
+  read("max", limits.max);
+  read("equals", limits.equals);
+  read("spread_max", limits.spread_max);
+  read("cv_max", limits.cv_max);
+  if (!limits.min && !limits.max && !limits.equals && !limits.spread_max) {
+    yaml.refuse(limits.cv_max ? "cv_max alone cannot fail; add min, max, equals or spread_max"
+                              : "a rule without a limit; add min, max, equals or spread_max");
+  }
+  if (limits.min && limits.max && *limits.min > *limits.max) {
+    rule.at("min").refuse("min " + number_text(*limits.min) + " is above max " + number_text(*limits.max) +
+                          "; no value can pass");
+  }
+  if (limits.equals && (limits.min || limits.max)) {
+    rule.at("equals").refuse("equals beside min or max; keep one of them");
+  }
+  return limits;
+}
+
+const Yaml& required(const Members& members, const char* name, const Yaml& parent, const std::string& what) {
+  const auto found = members.find(name);
+  if (found == members.end()) parent.refuse(what + " without \"" + name + "\"; add it");
+  return found->second;
+}
+
+// A floor must be possible everywhere where the rule applies. The ceilings grow with the ranks and fall with the hosts.
+void refuse_floor_above_ceiling(const Rule& rule, const Profile& profile, const Yaml& place) {
+  const auto floor = rule.limits.equals ? rule.limits.equals : rule.limits.min;
+  if (!floor) return;
+  const auto& [ranks, hosts, nvls, tier] = rule.conditions;
+  for (const int m : {hosts.low, hosts.high}) {
+    const int n = std::max({ranks.low, 2, std::min(m, ranks.high)});
+    const auto bound = ceiling(profile, rule.benchmark, rule.metric, n, m);
+    if (bound && *floor > *bound) {
+      const bool depends = is_collective(family_of(rule.benchmark));
+      place.refuse("floor " + number_text(*floor) + " is above the physical ceiling " + number_text(*bound) + " " +
+                   unit_of(rule.metric) + (depends ? " at " + std::to_string(n) + " ranks" : std::string()) +
+                   "; lower it, narrow ranks and hosts, or correct peak");
+    }
+  }
+}
+
+Rule read_rule(const Yaml& yaml, const Profile& profile) {
+  const Members members = yaml.members({"benchmark", "metric", "every", "min", "max", "equals", "spread_max", "cv_max",
+                                        "source", "ranks", "hosts", "nvls", "tier", "may_waive", "severity"});
+  Rule rule;
+  rule.at = yaml.at();
+  rule.benchmark = read_benchmark(required(members, "benchmark", yaml, "a rule"));
+  const std::string family = family_of(rule.benchmark);
+  const Yaml& metric = required(members, "metric", yaml, "a rule");
+  rule.metric = metric.text();
+  if (!is_known_metric(family, rule.metric)) {
+    metric.refuse("unknown metric \"" + rule.metric + "\" of " + family + "; known are " + metrics_text(family));
+  }
+  const Yaml& every = required(members, "every", yaml, "a rule");
+  rule.every = every.choice({"run", "rank"}) == "rank" ? Every::rank : Every::run;
+  if (rule.every == Every::rank && is_collective(family)) {
+    every.refuse("ranks of a collective wait for each other, so none has a value of its own; write every: run");
+  }
+  rule.limits = read_limits(members, yaml);
+  if (rule.limits.spread_max && rule.every == Every::run) {
+    members.at("spread_max").refuse("spread_max compares ranks; write every: rank");
+  }
+  rule.source = required(members, "source", yaml, "a rule").text();
+  rule.conditions = read_conditions(members);
+  if (members.count("may_waive") != 0) rule.may_waive = members.at("may_waive").boolean();
+  if (members.count("severity") != 0) {
+    const std::string word = members.at("severity").choice({"fail", "warn", "info"});
+    rule.severity = word == "fail" ? Severity::fail : word == "warn" ? Severity::warn : Severity::info;
+  }
+  refuse_floor_above_ceiling(rule, profile, members.count("min") != 0 ? members.at("min") : yaml);
+  return rule;
+}
+
+// Two rules that may judge the same value: one of them is a leftover. Two severities are a warning before a failure.
+bool overlap(const Rule& a, const Rule& b) {
+  const auto compatible = [](const auto& x, const auto& y) { return !x || !y || *x == *y; };
+  return a.benchmark == b.benchmark && a.metric == b.metric && a.every == b.every && a.severity == b.severity &&
+         a.conditions.ranks.overlaps(b.conditions.ranks) && a.conditions.hosts.overlaps(b.conditions.hosts) &&
+         compatible(a.conditions.nvls, b.conditions.nvls) && compatible(a.conditions.tier, b.conditions.tier);
+}
+
+std::vector<Rule> read_rules(const Yaml& yaml, const Profile& profile) {
+  std::vector<Rule> rules;
+  for (const Yaml& item : yaml.items()) {
+    Rule rule = read_rule(item, profile);
+    for (const Rule& earlier : rules) {
+      if (overlap(rule, earlier)) {
+        item.refuse("judges the same value as the rule at " + earlier.at +
+                    "; remove one, or keep their ranks, hosts, nvls or tier apart");
+      }
+    }
+    rules.push_back(std::move(rule));
+  }
+  if (rules.empty()) yaml.refuse("no rules; a profile that judges nothing would pass everything");
+  return rules;
+}
+
+Match read_match(const Yaml& yaml) {
+  const Members members = yaml.members({"backend", "device"});
+  Match match;
+  match.backend = required(members, "backend", yaml, "match").choice({"host", "cuda"});
+  if (const auto device = members.find("device"); device == members.end()) {
+    if (match.backend == "cuda") yaml.refuse("match without \"device\"; name the GPU, as in device: \"NVIDIA H200\"");
+  } else if (device->second.is_list()) {
+    for (const Yaml& item : device->second.items()) match.devices.push_back(item.text());
+    if (match.devices.empty()) device->second.refuse("an empty list matches nothing; name a device");
+  } else {
+    match.devices.push_back(device->second.text());
+  }
+  return match;
+}
+
+std::map<std::string, double> read_peak(const Yaml& yaml) {
+  std::map<std::string, double> peak;
+  const Members members =
+      yaml.members({"f64_tflops", "f32_tflops", "tf32_tflops", "f16_tflops", "bf16_tflops", "fp8_e4m3_tflops",
+                    "int8_tflops", "nvfp4_tflops", "mxfp8_tflops", "hbm_gbps", "nvlink_gbps", "fabric_gbps", "source"});
+  required(members, "source", yaml, "peak").text();
+  for (const auto& [name, value] : members) {
+    if (name == "source") continue;
+    peak[name] = value.number();
+    if (peak[name] <= 0) value.refuse(name + " must be above 0; correct it or leave it out");
+  }
+  return peak;
+}
+
+Profile load_profile(const fs::path& file) {
+  const Yaml yaml = Yaml::load(file);
+  const Members members = yaml.members({"schema", "profile", "match", "peak", "unjudged", "rules"});
+  const Yaml& schema = required(members, "schema", yaml, "a profile");
+  if (schema.integer() != thresholds_schema) {
+    schema.refuse("schema " + std::to_string(schema.integer()) + ", this program reads " +
+                  std::to_string(thresholds_schema) + "; use the release that the profile was written for");
+  }
+  Profile profile;
+  profile.file = file;
+  const Yaml& profile_name = required(members, "profile", yaml, "a profile");
+  profile.name = profile_name.text();
+  if (profile.name != file.stem()) {
+    profile_name.refuse("profile \"" + profile.name + "\" in a file named " + file.filename().string() +
+                        "; give both the same name");
+  }
+  profile.match = read_match(required(members, "match", yaml, "a profile"));
+  if (members.count("peak") != 0) profile.peak = read_peak(members.at("peak"));
+  if (members.count("unjudged") != 0) {
+    for (const Yaml& item : members.at("unjudged").items()) {
+      profile.unjudged.push_back(item.text());
+      if (!is_family(profile.unjudged.back())) item.refuse("not a family; write the first word of its keys");
+    }
+  }
+  profile.rules = read_rules(required(members, "rules", yaml, "a profile"), profile);
+  return profile;
+}
+
+}  // namespace
+
+std::vector<Profile> load_profiles(const fs::path& file_or_folder) {
+  std::error_code error;
+  if (!fs::is_directory(file_or_folder, error)) return {load_profile(file_or_folder)};
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(file_or_folder)) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  }
+  if (files.empty()) throw InputError(file_or_folder.string() + ":1:1: no *.yaml in this folder; check --thresholds");
+  std::sort(files.begin(), files.end());
+  std::vector<Profile> profiles;
+  for (const fs::path& file : files) profiles.push_back(load_profile(file));
+  return profiles;
+}
+
+}  // namespace shakedown

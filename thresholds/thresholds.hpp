@@ -1,0 +1,101 @@
+// What is accepted: one YAML profile per kind of machine. The strict loader, and the table of physical ceilings.
+// Pure but for reading the files.
+#pragma once
+
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thresholds/results.hpp"
+
+namespace shakedown {
+
+inline constexpr int thresholds_schema = 1;
+
+enum class Every { run, rank };            // judge the value of the run, or every rank's own
+enum class Severity { fail, warn, info };  // warn and info are shown and count nowhere
+
+std::string_view name(Every);
+std::string_view name(Severity);
+
+/// Closed interval of a condition.
+struct Range {
+  int low = 1;
+  int high = std::numeric_limits<int>::max();
+  bool contains(int n) const { return low <= n && n <= high; }
+  bool overlaps(const Range& other) const { return low <= other.high && other.low <= high; }
+};
+
+/// When a rule applies.
+struct Conditions {
+  Range ranks;
+  Range hosts{1, 1};
+  std::optional<bool> nvls;
+  std::optional<std::string> tier;
+};
+
+struct Limits {
+  std::optional<double> min, max, equals, spread_max, cv_max;
+};
+
+/// One limit on one metric of one benchmark. `benchmark` is a key, or for p2p a key with "src:*/dst:*", which stands
+/// for every ordered pair of local ranks of each host.
+struct Rule {
+  std::string benchmark, metric;
+  Every every = Every::run;
+  Limits limits;
+  Conditions conditions;
+  bool may_waive = false;
+  Severity severity = Severity::fail;
+  std::string source;
+  std::string at;  // "thresholds/h200-sxm.yaml:12"
+
+  bool wildcard() const { return benchmark.find('*') != std::string::npos; }
+};
+
+/// Which machines a profile is for. No device list = any device of that backend.
+struct Match {
+  std::string backend;
+  std::vector<std::string> devices;
+};
+
+struct Profile {
+  std::string name;
+  std::filesystem::path file;
+  Match match;
+  std::map<std::string, double> peak;  // "bf16_tflops", "hbm_gbps", "nvlink_gbps", "fabric_gbps"
+  std::vector<std::string> unjudged;   // families that are measured but not judged
+  std::vector<Rule> rules;
+};
+
+/// Reads one profile, or every *.yaml of a folder, sorted by name.
+/// Errors: InputError "file:line:column: what; what to do".
+std::vector<Profile> load_profiles(const std::filesystem::path& file_or_folder);
+
+/// The highest value that physics allows for a metric of a benchmark run by `ranks` ranks on `hosts` hosts, as the
+/// peaks of the profile give it; nullopt where there is no such bound. A closed table: see thresholds.cpp.
+std::optional<double> ceiling(const Profile&, std::string_view key, std::string_view metric, int ranks, int hosts);
+
+/// How far a measurement may stand above its ceiling before it is invalid (rounding of clocks and data sheets).
+inline constexpr double ceiling_allowance = 1.01;
+
+/// True if ranks wait for each other inside the benchmark, so that its times do not show whose fault they are.
+bool is_collective(std::string_view family);
+
+/// Times: lower is better. Everything else: higher is better.
+bool lower_is_better(std::string_view metric);
+
+/// "TFLOPS" for tflops, "GB/s" for copy_gbps, ...
+std::string unit_of(std::string_view metric);
+
+/// Five significant digits, never an exponent below a million: "793.2", "0.0008", "1073741824".
+std::string number_text(double value);
+
+/// The value of `name` in a key: "bf16" for ("gemm/dtype:bf16/...", "dtype"); empty if there is none.
+std::string_view key_part(std::string_view key, std::string_view name);
+
+}  // namespace shakedown
