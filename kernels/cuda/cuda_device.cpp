@@ -1,0 +1,65 @@
+// Which GPU a rank takes, and how operations on it are timed.
+#include "kernels/cuda/cuda_device.hpp"
+
+#include <stdexcept>
+#include <string>
+
+#include "kernels/backends.hpp"
+#include "kernels/cuda/facts.hpp"
+#include "kernels/cuda/operations.hpp"
+
+namespace shakedown::cuda {
+
+int ordinal_for(const Placement& placement, int visible) {
+  if (visible >= placement.local_size) return placement.local_rank;
+  if (visible == 1) return 0;  // the scheduler gave each rank its own; the fixtures compare the UUIDs of all ranks
+  throw std::runtime_error(std::to_string(placement.local_size) + " ranks on this host but only " +
+                           std::to_string(visible) + " visible GPUs; start one rank per GPU (mpirun -np " +
+                           std::to_string(visible) + " ...), or let each rank see only its own GPU");
+}
+
+CudaDevice::CudaDevice(int ordinal, const Placement& placement)
+    : gpu_(ordinal, placement), info_(read_facts(ordinal)) {}
+
+double CudaDevice::seconds(Work& work, int repeats) {
+  if (!work.credited_rank(0)) return 0;  // this rank only stands by
+  check(cudaEventRecord(begin_.get(), gpu_.stream()));
+  for (int i = 0; i < repeats; ++i) work.enqueue();
+  check(cudaEventRecord(end_.get(), gpu_.stream()));
+  if (work.collective()) {
+    communicator_.wait(end_.get());
+  } else {
+    check(cudaEventSynchronize(end_.get()));
+  }
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()));
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
+std::unique_ptr<Work> CudaDevice::prepare(const GemmSpec& spec) { return make_gemm(spec, gpu_); }
+std::unique_ptr<Work> CudaDevice::prepare(const HbmSpec& spec) { return make_hbm(spec, gpu_); }
+std::unique_ptr<Work> CudaDevice::prepare(const PeerCopySpec& spec) { return make_peer_copy(spec, gpu_); }
+std::unique_ptr<Work> CudaDevice::prepare(const AllReduceSpec& spec) {
+  return make_allreduce(spec, gpu_, communicator_);
+}
+
+/// No driver (error 35) and no GPU (error 100) look alike from here: no device, and CUDA's words for why.
+Availability probe() {
+  int devices = 0;
+  const auto status = cudaGetDeviceCount(&devices);
+  if (status != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return {0, "CUDA finds no device: " + std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) +
+                   ", " + std::to_string(static_cast<int>(status)) + ")"};
+  }
+  if (devices == 0) return {0, "CUDA finds no device (is CUDA_VISIBLE_DEVICES empty?)"};
+  return {devices, ""};
+}
+
+std::unique_ptr<Device> open_device(const Placement& placement) {
+  const auto available = probe();
+  if (available.devices == 0) throw std::runtime_error(available.reason);
+  return std::make_unique<CudaDevice>(ordinal_for(placement, available.devices), placement);
+}
+
+}  // namespace shakedown::cuda

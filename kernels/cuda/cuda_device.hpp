@@ -1,0 +1,39 @@
+// The CUDA backend: one NVIDIA GPU as the device of a rank.
+#pragma once
+
+#include "kernels/cuda/communicator.hpp"
+#include "kernels/cuda/gpu.hpp"
+#include "kernels/device.hpp"
+
+namespace shakedown::cuda {
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int ordinal, const Placement&);
+
+  DeviceInfo info() const override { return info_; }
+
+  /// By events on the stream. There is no gate that holds the first operation back until all are queued: an operation
+  /// of 10 us or more hides the launch of the next, so that of a batch only the first launch shows, and a gate must
+  /// not stand in front of a collective.
+  double seconds(Work&, int repeats) override;
+
+  void abort() noexcept override { communicator_.abort(); }
+
+  std::unique_ptr<Work> prepare(const GemmSpec&) override;
+  std::unique_ptr<Work> prepare(const HbmSpec&) override;
+  std::unique_ptr<Work> prepare(const PeerCopySpec&) override;
+  std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
+
+ private:
+  Gpu gpu_;
+  DeviceInfo info_;
+  Communicator communicator_;
+  Event begin_ = make_event(), end_ = make_event();
+};
+
+/// Which of the visible devices a rank takes. Errors: std::runtime_error if there are too few; the text says what to
+/// do.
+int ordinal_for(const Placement&, int visible);
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,50 @@
+// Kernels that write known data and check it: the formulas of reference.hpp on the GPU. All are queued on the stream.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/tally.hpp"
+#include "kernels/device.hpp"
+#include "kernels/reference.hpp"
+
+namespace shakedown::cuda {
+
+// Copies -------------------------------------------------------------------------------------------------------------
+
+inline constexpr int poison_byte = 0xa5;
+
+/// A buffer of `bytes` bytes filled by rank `source`, seen as whole words. What the last word holds behind the end of
+/// the buffer stays poisoned, so that a copy that goes too far is seen.
+struct WordPattern {
+  std::size_t bytes;
+  std::uint64_t source;
+
+  constexpr std::size_t words() const { return (bytes + 7) / 8; }
+  constexpr std::uint64_t at(std::size_t i) const {
+    const auto word = reference::copy_word(i, source);
+    if (i + 1 < words() || bytes % 8 == 0) return word;
+    const std::uint64_t inside = (std::uint64_t{1} << (bytes % 8 * 8)) - 1;  // the GPU is little-endian
+    return (word & inside) | (0xa5a5a5a5a5a5a5a5ULL & ~inside);
+  }
+};
+
+void write_words(cudaStream_t, std::uint64_t* words, const WordPattern&);
+void count_wrong_words(cudaStream_t, const std::uint64_t* words, const WordPattern&, Tally*);
+
+// Collectives --------------------------------------------------------------------------------------------------------
+
+void write_addends(cudaStream_t, float* values, std::size_t count, int rank);
+void count_wrong_sums(cudaStream_t, const float* values, std::size_t count, int ranks, Tally*);
+
+// GEMM ---------------------------------------------------------------------------------------------------------------
+
+/// Element i = reference::normal(i, stream_id), rounded to the type. Types: bf16, f32.
+void write_normal(cudaStream_t, void* values, DType, std::size_t count, std::uint64_t stream_id);
+
+/// Adds up all words, each mixed with its position, modulo 2^64: the same in whatever order.
+void add_checksum(cudaStream_t, const std::uint64_t* words, std::size_t count, unsigned long long* sum);
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,272 @@
+// The two checks of a product, in f64. The inputs are exact in f64, and so are the products of two bf16 or f32 values,
+// so that the reference itself has no error that counts.
+#include <cuda_bf16.h>
+
+#include <cstdint>
+#include <stdexcept>
+
+#include "kernels/cuda/gemm_check.hpp"
+#include "kernels/cuda/handle.hpp"
+#include "kernels/cuda/tally.cuh"
+#include "kernels/reference.hpp"
+
+namespace shakedown::cuda {
+
+namespace {
+
+constexpr std::uint64_t sign_stream = 3;  // A and B are drawn from streams 1 and 2
+
+/// Product with typed matrices.
+template <class T>
+struct Matrices {
+  const T* a;
+  const T* b;
+  const T* c;
+  int m, n, k;
+  std::size_t a_row, a_column;  // strides of A
+  double u_out, u_acc;
+
+  __device__ double a_at(int i, int l) const { return to_double(a[i * a_row + l * a_column]); }
+  __device__ double b_at(int l, int j) const { return to_double(b[l + static_cast<std::size_t>(j) * k]); }
+  __device__ double c_at(int i, int j) const { return to_double(c[i + static_cast<std::size_t>(j) * m]); }
+
+ private:
+  static __device__ double to_double(float value) { return value; }
+  static __device__ double to_double(__nv_bfloat16 value) { return __bfloat162float(value); }
+};
+
+template <class T>
+Matrices<T> typed(const Product& p) {
+  return {static_cast<const T*>(p.a),
+          static_cast<const T*>(p.b),
+          static_cast<const T*>(p.c),
+          p.m,
+          p.n,
+          p.k,
+          p.a_by_rows ? static_cast<std::size_t>(p.k) : 1,
+          p.a_by_rows ? 1 : static_cast<std::size_t>(p.m),
+          p.u_out,
+          p.u_acc};
+}
+
+/// As reference::gemm_tolerance.
+__device__ double tolerance(int k, double u_out, double u_acc, double exact, double row_norm, double col_norm) {
+  return u_out * fabs(exact) + 8.0 * sqrt(static_cast<double>(k)) * u_acc * row_norm * col_norm;
+}
+
+/// Neither NaN nor infinity agrees with anything, whatever the tolerance became.
+__device__ bool agrees(double got, double want, double limit) { return isfinite(got) && fabs(got - want) <= limit; }
+
+__device__ double sum_over_warp(double value) {
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffU, value, step);
+  return value;
+}
+
+__device__ void judge(LocalTally& mine, Tally* tally, double got, double want, double limit, unsigned long long index,
+                      unsigned long long report) {
+  mine.add(agrees(got, want, limit), index);
+  if (index == report) {
+    tally->got = got;
+    tally->want = want;
+  }
+}
+
+// Sampled rows -------------------------------------------------------------------------------------------------------
+
+/// gathered[r * k + l] = A(row r of the sample, l).
+template <class T>
+__global__ void gather_rows_kernel(Matrices<T> p, SampledRows rows, double* gathered) {
+  const int l = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const auto r = blockIdx.y;
+  if (l < p.k) gathered[static_cast<std::size_t>(r) * p.k + l] = p.a_at(rows.index[r], l);
+}
+
+/// A warp takes one column of B after another and multiplies it with all sampled rows.
+template <class T>
+__global__ void count_wrong_elements_kernel(Matrices<T> p, SampledRows rows, const double* gathered, Tally* tally,
+                                            unsigned long long report) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int warps = static_cast<int>(gridDim.x * blockDim.x / 32);
+  LocalTally mine;
+  for (int j = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / 32); j < p.n; j += warps) {
+    double exact[SampledRows::most] = {}, row_norm[SampledRows::most] = {}, column_norm = 0;
+    for (int l = lane; l < p.k; l += 32) {
+      const double b = p.b_at(l, j);
+      column_norm += b * b;
+#pragma unroll
+      for (int r = 0; r < SampledRows::most; ++r) {
+        const double a = r < rows.count ? gathered[static_cast<std::size_t>(r) * p.k + l] : 0.0;
+        exact[r] += a * b;
+        row_norm[r] += a * a;
+      }
+    }
+    column_norm = sum_over_warp(column_norm);
+#pragma unroll
+    for (int r = 0; r < SampledRows::most; ++r) {
+      const double want = sum_over_warp(exact[r]);
+      const double norm = sum_over_warp(row_norm[r]);
+      if (lane != r || r >= rows.count) continue;
+      const int i = rows.index[r];
+      const double limit = tolerance(p.k, p.u_out, p.u_acc, want, sqrt(norm), sqrt(column_norm));
+      judge(mine, tally, p.c_at(i, j), want, limit, static_cast<unsigned long long>(i) * p.n + j, report);
+    }
+  }
+  mine.add_to(tally);
+}
+
+// All elements -------------------------------------------------------------------------------------------------------
+
+__device__ double sign_of(int j) { return reference::sign(static_cast<std::uint64_t>(j), sign_stream); }
+
+/// sums[q * k + l] = sum over the columns j of block q of s_j B(l, j); square_norms[q] = sum of their squares.
+template <class T>
+__global__ void sign_columns_kernel(Matrices<T> p, double* sums, double* square_norms) {
+  const int l = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const auto q = static_cast<int>(blockIdx.y);
+  double sum = 0, squares = 0;
+  if (l < p.k) {
+    for (int j = q * sum_width; j < min((q + 1) * sum_width, p.n); ++j) {
+      const double b = p.b_at(l, j);
+      sum += sign_of(j) * b;
+      squares += b * b;
+    }
+    sums[static_cast<std::size_t>(q) * p.k + l] = sum;
+  }
+  squares = sum_over_warp(squares);
+  if (threadIdx.x % 32 == 0) atomicAdd(square_norms + q, squares);
+}
+
+constexpr int tile_rows = 64, tile_sums = 32, tile_depth = 16, tile_threads = 256;
+constexpr int rows_each = 4, sums_each = 2;  // of a thread
+static_assert(tile_threads * rows_each * sums_each == tile_rows * tile_sums);
+
+/// Loads a tile of A and one of the sums into shared memory; what lies outside the matrices is zero.
+template <class T>
+__device__ void load_tiles(const Matrices<T>& p, const double* sums, int i0, int q0, int l0,
+                           double (&a)[tile_depth][tile_rows + 1], double (&y)[tile_depth][tile_sums + 1]) {
+  const int blocks = sums_per_row(p.n);
+  for (int e = static_cast<int>(threadIdx.x); e < tile_rows * tile_depth; e += tile_threads) {
+    const bool along_k = p.a_column == 1;  // neighbouring threads take neighbouring addresses
+    const int l = along_k ? e % tile_depth : e / tile_rows;
+    const int i = along_k ? e / tile_depth : e % tile_rows;
+    a[l][i] = i0 + i < p.m && l0 + l < p.k ? p.a_at(i0 + i, l0 + l) : 0.0;
+  }
+  for (int e = static_cast<int>(threadIdx.x); e < tile_sums * tile_depth; e += tile_threads) {
+    const int l = e % tile_depth, q = e / tile_depth;
+    y[l][q] = q0 + q < blocks && l0 + l < p.k ? sums[static_cast<std::size_t>(q0 + q) * p.k + l0 + l] : 0.0;
+  }
+}
+
+/// Compares one signed sum of C with what it should be. Bound: the signs do not depend on the errors e_j, so that
+/// |sum s_j e_j| <= 8 |e| but for a chance of 2 exp(-32) (Hoeffding); |e| is at most u_out |c| from rounding the result
+/// plus sqrt(k) u_acc |a_i| |B_q| from the accumulation, the bound of reference::gemm_tolerance before its own
+/// factor 8.
+template <class T>
+__device__ void judge_sum(const Matrices<T>& p, int i, int q, double want, double row_norm, double block_norm,
+                          LocalTally& mine, Tally* tally, unsigned long long report) {
+  double got = 0, squares = 0;
+  for (int j = q * sum_width; j < min((q + 1) * sum_width, p.n); ++j) {
+    const double c = p.c_at(i, j);
+    got += sign_of(j) * c;
+    squares += c * c;
+  }
+  const double limit = tolerance(p.k, 8.0 * p.u_out, p.u_acc, sqrt(squares), row_norm, block_norm);
+  judge(mine, tally, got, want, limit, static_cast<unsigned long long>(i) * sums_per_row(p.n) + q, report);
+}
+
+/// Multiplies A with the signed sums of B, a tile of 64 rows and 32 sums per block, and compares.
+template <class T>
+__global__ void __launch_bounds__(tile_threads)
+    count_wrong_sums_kernel(Matrices<T> p, const double* sums, const double* square_norms, Tally* tally,
+                            unsigned long long report) {
+  __shared__ double a[tile_depth][tile_rows + 1], y[tile_depth][tile_sums + 1];
+  const int i0 = static_cast<int>(blockIdx.x) * tile_rows, q0 = static_cast<int>(blockIdx.y) * tile_sums;
+  const int row = static_cast<int>(threadIdx.x % 16), pair = static_cast<int>(threadIdx.x / 16) * sums_each;
+  double want[rows_each][sums_each] = {}, norm[rows_each] = {};
+  for (int l0 = 0; l0 < p.k; l0 += tile_depth) {
+    load_tiles(p, sums, i0, q0, l0, a, y);
+    __syncthreads();
+#pragma unroll
+    for (int l = 0; l < tile_depth; ++l) {
+#pragma unroll
+      for (int u = 0; u < rows_each; ++u) {
+        const double value = a[l][row + 16 * u];
+        norm[u] += value * value;
+#pragma unroll
+        for (int v = 0; v < sums_each; ++v) want[u][v] += value * y[l][pair + v];
+      }
+    }
+    __syncthreads();
+  }
+  LocalTally mine;
+#pragma unroll
+  for (int u = 0; u < rows_each; ++u) {
+#pragma unroll
+    for (int v = 0; v < sums_each; ++v) {
+      const int i = i0 + row + 16 * u, q = q0 + pair + v;
+      if (i >= p.m || q >= sums_per_row(p.n)) continue;
+      judge_sum(p, i, q, want[u][v], sqrt(norm[u]), sqrt(square_norms[q]), mine, tally, report);
+    }
+  }
+  mine.add_to(tally);
+}
+
+unsigned blocks(int count, int each) { return static_cast<unsigned>((count + each - 1) / each); }
+
+template <class T>
+void count_wrong_elements_typed(cudaStream_t stream, const Matrices<T>& p, const SampledRows& rows, double* scratch,
+                                Tally* tally, unsigned long long report) {
+  const dim3 grid(blocks(p.k, 256), static_cast<unsigned>(rows.count));
+  gather_rows_kernel<<<grid, 256, 0, stream>>>(p, rows, scratch);
+  check(cudaGetLastError());
+  count_wrong_elements_kernel<<<blocks(p.n, 8), 256, 0, stream>>>(p, rows, scratch, tally, report);
+  check(cudaGetLastError());
+}
+
+template <class T>
+void count_wrong_sums_typed(cudaStream_t stream, const Matrices<T>& p, double* scratch, Tally* tally,
+                            unsigned long long report) {
+  const int per_row = sums_per_row(p.n);
+  double* const square_norms = scratch + static_cast<std::size_t>(per_row) * p.k;
+  check(cudaMemsetAsync(square_norms, 0, sizeof(double) * static_cast<std::size_t>(per_row), stream));
+  sign_columns_kernel<<<dim3(blocks(p.k, 256), static_cast<unsigned>(per_row)), 256, 0, stream>>>(p, scratch,
+                                                                                                  square_norms);
+  check(cudaGetLastError());
+  const dim3 grid(blocks(p.m, tile_rows), blocks(per_row, tile_sums));
+  count_wrong_sums_kernel<<<grid, tile_threads, 0, stream>>>(p, scratch, square_norms, tally, report);
+  check(cudaGetLastError());
+}
+
+template <class Task>
+void with_type(DType dtype, const Task& task) {
+  if (dtype == DType::f32) return task(float{});
+  if (dtype == DType::bf16) return task(__nv_bfloat16{});
+  throw std::invalid_argument("the checks of a product know only f32 and bf16");
+}
+
+}  // namespace
+
+SampledRows sample_rows(int m) {
+  SampledRows rows{m < SampledRows::most ? m : SampledRows::most, {}};
+  for (int r = 0; r < rows.count; ++r) {
+    const auto begin = static_cast<std::uint64_t>(m) * r / rows.count;
+    const auto end = static_cast<std::uint64_t>(m) * (r + 1) / rows.count;
+    rows.index[r] = static_cast<int>(begin + reference::mix(r) % (end - begin));
+  }
+  return rows;
+}
+
+void count_wrong_elements(cudaStream_t stream, const Product& product, const SampledRows& rows, double* scratch,
+                          Tally* tally, unsigned long long report) {
+  with_type(product.dtype, [&](auto zero) {
+    count_wrong_elements_typed(stream, typed<decltype(zero)>(product), rows, scratch, tally, report);
+  });
+}
+
+void count_wrong_sums_of(cudaStream_t stream, const Product& product, double* scratch, Tally* tally,
+                         unsigned long long report) {
+  with_type(product.dtype,
+            [&](auto zero) { count_wrong_sums_typed(stream, typed<decltype(zero)>(product), scratch, tally, report); });
+}
+
+}  // namespace shakedown::cuda

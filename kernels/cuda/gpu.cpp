@@ -1,0 +1,85 @@
+// Memory, stream and counters of this rank's GPU.
+#include "kernels/cuda/gpu.hpp"
+
+#include <cstdio>
+
+namespace shakedown::cuda {
+
+namespace {
+
+/// What the libraries take beside our buffers: NCCL's channels and staging, kernels loaded on first use.
+constexpr std::size_t library_bytes = std::size_t{1} << 30;
+
+std::size_t free_bytes() {
+  std::size_t available = 0, total = 0;
+  check(cudaMemGetInfo(&available, &total));
+  return available;
+}
+
+[[noreturn]] void out_of_memory(std::size_t bytes, std::size_t available) {
+  char text[96];
+  std::snprintf(text, sizeof text, "needs %.1f GB, %.1f GB free", static_cast<double>(bytes) / 1e9,
+                static_cast<double>(available) / 1e9);
+  throw Unsupported(text);
+}
+
+DeviceMemory allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  const auto status = cudaMalloc(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    out_of_memory(bytes, free_bytes());
+  }
+  check(status);
+  return DeviceMemory(memory);
+}
+
+}  // namespace
+
+void require_memory(std::size_t bytes) {
+  const auto available = free_bytes();
+  if (bytes > available || available - bytes < library_bytes) out_of_memory(bytes + library_bytes, available);
+}
+
+Buffer::Buffer(std::size_t bytes, std::size_t granule)
+    : memory_(allocate((bytes + granule - 1) / granule * granule)), bytes_(bytes) {}
+
+Gpu::Gpu(int ordinal, const Placement& placement)
+    : ordinal_(ordinal), local_rank_(placement.local_rank), local_size_(placement.local_size) {
+  check(cudaSetDevice(ordinal));
+  check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, ordinal));
+  stream_ = make_stream();
+  tally_ = Buffer(sizeof(Tally));
+  sum_ = Buffer(sizeof(unsigned long long));
+}
+
+void Gpu::synchronize() const { check(cudaStreamSynchronize(stream())); }
+
+void Gpu::read(void* to, const void* device, std::size_t bytes) const {
+  check(cudaMemcpyAsync(to, device, bytes, cudaMemcpyDeviceToHost, stream()));
+  synchronize();
+}
+
+void Gpu::write(void* device, const void* from, std::size_t bytes) const {
+  check(cudaMemcpyAsync(device, from, bytes, cudaMemcpyHostToDevice, stream()));
+  synchronize();
+}
+
+void Gpu::fill(const Buffer& buffer, int value) const {
+  check(cudaMemsetAsync(buffer.data(), value, buffer.padded_bytes(), stream()));
+}
+
+Tally* Gpu::start_tally() const {
+  const Tally zero;
+  write(tally_.data(), &zero, sizeof zero);
+  return tally_.data<Tally>();
+}
+
+Tally Gpu::finish_tally() const { return read(tally_.data<const Tally>()); }
+
+unsigned long long* Gpu::start_sum() const {
+  fill(sum_, 0);
+  return sum_.data<unsigned long long>();
+}
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,93 @@
+// The GPU of this rank as its Works see it: where it stands, its stream, its memory, and the counters of checks.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/handle.hpp"
+#include "kernels/cuda/tally.hpp"
+#include "kernels/device.hpp"
+
+namespace shakedown::cuda {
+
+/// Device memory. Its end is padded to whole 16-byte vectors, so that kernels may use whole words; the memory of a
+/// shared buffer is padded to 2 MiB, because CUDA IPC shares whole allocation blocks of that size.
+class Buffer {
+ public:
+  Buffer() = default;
+  /// Errors: Unsupported if it does not fit into the free memory.
+  explicit Buffer(std::size_t bytes, std::size_t granule = 16);
+
+  static constexpr std::size_t shareable = std::size_t{2} << 20;
+
+  template <class T = void>
+  T* data() const {
+    return static_cast<T*>(memory_.get());
+  }
+  std::byte* at(std::size_t offset) const { return data<std::byte>() + offset; }
+  std::size_t bytes() const { return bytes_; }
+  /// With the padding to whole vectors.
+  std::size_t padded_bytes() const { return (bytes_ + 15) / 16 * 16; }
+  explicit operator bool() const { return memory_ != nullptr; }
+
+ private:
+  DeviceMemory memory_;
+  std::size_t bytes_ = 0;
+};
+
+class Gpu {
+ public:
+  /// Takes the device with this number for the calling thread and all later calls.
+  Gpu(int ordinal, const Placement&);
+
+  int ordinal() const { return ordinal_; }
+  int local_rank() const { return local_rank_; }
+  int local_size() const { return local_size_; }
+  int multiprocessors() const { return multiprocessors_; }
+  cudaStream_t stream() const { return stream_.get(); }
+
+  void synchronize() const;
+
+  /// Copies to and from device memory, behind what is on the stream; returns when it is done.
+  void read(void* to, const void* device, std::size_t bytes) const;
+  void write(void* device, const void* from, std::size_t bytes) const;
+  template <class T>
+  T read(const T* device) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value{};
+    read(&value, device, sizeof value);
+    return value;
+  }
+
+  /// Queues `value` into every byte of the buffer, its padding included.
+  void fill(const Buffer&, int value) const;
+
+  /// The counters of the next check, set back to zero.
+  Tally* start_tally() const;
+  /// The counters of that check, when it is done.
+  Tally finish_tally() const;
+  /// One word for sums, set back to zero.
+  unsigned long long* start_sum() const;
+
+  /// Keeps memory that another process may still have mapped: freeing it first is undefined (CUDA,
+  /// cudaIpcCloseMemHandle).
+  void retire(Buffer buffer) { retired_.push_back(std::move(buffer)); }
+  /// Frees it. All processes have closed their mappings.
+  void free_retired() { retired_.clear(); }
+
+ private:
+  int ordinal_, local_rank_, local_size_;
+  int multiprocessors_ = 0;
+  Stream stream_;
+  Buffer tally_, sum_;
+  std::vector<Buffer> retired_;
+};
+
+/// Throws Unsupported with the bytes needed and free if `bytes` more, and what NCCL and cuBLASLt allocate by
+/// themselves, would not fit.
+void require_memory(std::size_t bytes);
+
+}  // namespace shakedown::cuda

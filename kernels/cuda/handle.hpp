@@ -1,0 +1,41 @@
+// What the CUDA libraries hand out, owned, and one check for what they return.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <memory>
+#include <source_location>
+#include <type_traits>
+
+namespace shakedown::cuda {
+
+/// Throws std::runtime_error unless the status is success: the caller's file, line and function, and the library's
+/// text, name and number of the error.
+void check(cudaError_t, std::source_location = std::source_location::current());
+void check(cublasStatus_t, std::source_location = std::source_location::current());
+void check(ncclResult_t, std::source_location = std::source_location::current());
+
+/// Gives a handle back to its library. What that returns is of no use: the handle is gone either way.
+template <class Handle, auto give_back>
+struct Release {
+  using pointer = Handle;
+  void operator()(Handle handle) const noexcept { static_cast<void>(give_back(handle)); }
+};
+template <class Handle, auto give_back>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Release<Handle, give_back>>;
+
+using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
+using Event = Owned<cudaEvent_t, cudaEventDestroy>;
+using DeviceMemory = Owned<void*, cudaFree>;
+using IpcMapping = Owned<void*, cudaIpcCloseMemHandle>;
+using BlasHandle = Owned<cublasLtHandle_t, cublasLtDestroy>;
+using MatmulDesc = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using MatmulPreference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+Stream make_stream();
+Event make_event();
+
+}  // namespace shakedown::cuda

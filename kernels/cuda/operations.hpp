@@ -1,0 +1,18 @@
+// One maker per operation. Each throws Unsupported for what this GPU cannot do.
+#pragma once
+
+#include <memory>
+
+#include "kernels/device.hpp"
+
+namespace shakedown::cuda {
+
+class Communicator;
+class Gpu;
+
+std::unique_ptr<Work> make_gemm(const GemmSpec&, const Gpu&);
+std::unique_ptr<Work> make_hbm(const HbmSpec&, const Gpu&);
+std::unique_ptr<Work> make_peer_copy(const PeerCopySpec&, Gpu&);
+std::unique_ptr<Work> make_allreduce(const AllReduceSpec&, const Gpu&, Communicator&);
+
+}  // namespace shakedown::cuda

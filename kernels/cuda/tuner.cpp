@@ -1,0 +1,103 @@
+// Timing of candidates in turns.
+#include "kernels/cuda/tuner.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <vector>
+
+namespace shakedown::cuda {
+
+namespace {
+
+constexpr int most_turns = 7;
+constexpr double clearly_faster = 0.997;  // of the earlier candidate's time
+constexpr double hopeless = 1.10;         // of the best time so far: measured no further
+constexpr double turn_seconds = 1e-3;     // long enough that the launch does not show
+
+struct Candidate {
+  std::size_t index;
+  std::vector<double> seconds;
+
+  double median() const {
+    auto sorted = seconds;
+    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    return *middle;
+  }
+};
+
+class Turns {
+ public:
+  Turns(const Gpu& gpu, const std::function<bool(std::size_t)>& enqueue, double budget_seconds)
+      : gpu_(gpu), enqueue_(enqueue), end_(Clock::now() + to_duration(budget_seconds)), budget_(budget_seconds) {}
+
+  /// Runs each candidate once, which loads its code, and keeps those that run. Later candidates are left out when half
+  /// of the budget is spent: the caller lists the best guesses first.
+  std::vector<Candidate> warm_up(std::size_t count) {
+    std::vector<Candidate> running;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (enqueue_(i)) running.push_back({i, {}});
+      gpu_.synchronize();
+      if (!running.empty() && Clock::now() > end_ - to_duration(budget_ / 2)) break;
+    }
+    return running;
+  }
+
+  bool time_left() const { return Clock::now() < end_; }
+
+  double time(std::size_t index, int repeats) {
+    check(cudaEventRecord(begin_.get(), gpu_.stream()));
+    for (int i = 0; i < repeats; ++i) enqueue_(index);
+    check(cudaEventRecord(done_.get(), gpu_.stream()));
+    check(cudaEventSynchronize(done_.get()));
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin_.get(), done_.get()));
+    return static_cast<double>(milliseconds) * 1e-3 / repeats;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static Clock::duration to_duration(double seconds) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+
+  const Gpu& gpu_;
+  const std::function<bool(std::size_t)>& enqueue_;
+  Clock::time_point end_;
+  double budget_;
+  Event begin_ = make_event(), done_ = make_event();
+};
+
+double best_of(const std::vector<Candidate>& candidates) {
+  double best = std::numeric_limits<double>::max();
+  for (const auto& candidate : candidates) best = std::min(best, candidate.median());
+  return best;
+}
+
+}  // namespace
+
+std::optional<std::size_t> pick_fastest(const Gpu& gpu, std::size_t count,
+                                        const std::function<bool(std::size_t)>& enqueue, double budget_seconds) {
+  Turns turns(gpu, enqueue, budget_seconds);
+  auto candidates = turns.warm_up(count);
+  if (candidates.empty()) return std::nullopt;
+
+  const double once = std::max(turns.time(candidates.front().index, 1), 1e-7);
+  const int repeats = static_cast<int>(std::clamp(turn_seconds / once, 1.0, 100.0));
+  for (int turn = 0; turn < most_turns && candidates.size() > 1; ++turn) {
+    // Only whole turns count, else the candidates would not have met the same GPU; the first is always taken.
+    if (turn > 0 && !turns.time_left()) break;
+    for (auto& candidate : candidates) candidate.seconds.push_back(turns.time(candidate.index, repeats));
+    const double limit = best_of(candidates) * hopeless;
+    std::erase_if(candidates, [limit](const Candidate& candidate) { return candidate.median() > limit; });
+  }
+
+  const auto* chosen = &candidates.front();
+  for (const auto& candidate : candidates) {
+    if (candidates.size() > 1 && candidate.median() < clearly_faster * chosen->median()) chosen = &candidate;
+  }
+  return chosen->index;
+}
+
+}  // namespace shakedown::cuda

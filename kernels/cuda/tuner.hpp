@@ -1,0 +1,18 @@
+// Picks the fastest of several ways to do the same thing, on this GPU, within a time budget.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "kernels/cuda/gpu.hpp"
+
+namespace shakedown::cuda {
+
+/// Index of the fastest of `count` candidates, or nothing if none runs. enqueue(i) queues candidate i once and says
+/// whether it runs at all. The candidates are measured in turns, so that a GPU that warms up or throttles meets all of
+/// them alike, and judged by the median of their turns. An earlier candidate wins over a later one that is not clearly
+/// faster, so that the choice does not change from run to run.
+std::optional<std::size_t> pick_fastest(const Gpu&, std::size_t count, const std::function<bool(std::size_t)>& enqueue,
+                                        double budget_seconds);
+
+}  // namespace shakedown::cuda

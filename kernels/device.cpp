@@ -1,0 +1,109 @@
+// The only place that names backends, and the keys of the specs.
+#include "kernels/device.hpp"
+
+#include "kernels/backends.hpp"
+
+namespace shakedown {
+
+namespace {
+
+[[noreturn]] void unsupported(const Device& device, const std::string& what) {
+  throw Unsupported(what + " is not implemented for " + device.info().name);
+}
+
+}  // namespace
+
+std::string_view name(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return "f64";
+    case DType::f32: return "f32";
+    case DType::tf32: return "tf32";
+    case DType::f16: return "f16";
+    case DType::bf16: return "bf16";
+    case DType::fp8_e4m3: return "fp8_e4m3";
+    case DType::int8: return "int8";
+    case DType::nvfp4: return "nvfp4";
+    case DType::mxfp8: return "mxfp8";
+  }
+  throw std::invalid_argument("unknown dtype");
+}
+
+std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return 8;
+    case DType::f32:
+    case DType::tf32: return 4;
+    case DType::f16:
+    case DType::bf16: return 2;
+    case DType::fp8_e4m3:
+    case DType::mxfp8:
+    case DType::int8: return 1;
+    case DType::nvfp4: break;
+  }
+  throw std::invalid_argument("an element of " + std::string(name(dtype)) + " has no whole number of bytes");
+}
+
+std::string_view name(Engine engine) {
+  switch (engine) {
+    case Engine::cpu: return "cpu";
+    case Engine::sm: return "sm";
+    case Engine::ce: return "ce";
+  }
+  throw std::invalid_argument("unknown engine");
+}
+
+std::string_view name(CopyOp op) { return op == CopyOp::read ? "read" : "write"; }
+
+std::string_view name(HbmOp op) {
+  switch (op) {
+    case HbmOp::copy: return "copy";
+  }
+  throw std::invalid_argument("unknown operation");
+}
+
+std::string_view name(Backend backend) { return backend == Backend::host ? "host" : "cuda"; }
+
+std::string key(const GemmSpec& s) {
+  return "gemm/dtype:" + std::string(name(s.dtype)) + "/m:" + std::to_string(s.m) + "/n:" + std::to_string(s.n) +
+         "/k:" + std::to_string(s.k);
+}
+
+std::string key(const HbmSpec& s) {
+  return "hbm/op:" + std::string(name(s.op)) + "/engine:" + std::string(name(s.engine)) +
+         "/bytes:" + std::to_string(s.bytes);
+}
+
+std::string key(const PeerCopySpec& s) {
+  return "p2p/op:" + std::string(name(s.op)) + "/engine:" + std::string(name(s.engine)) +
+         "/src:" + std::to_string(s.src) + "/dst:" + std::to_string(s.dst) + "/bytes:" + std::to_string(s.bytes);
+}
+
+std::string key(const AllReduceSpec& s) {
+  return "allreduce/dtype:" + std::string(name(s.dtype)) + "/bytes:" + std::to_string(s.bytes);
+}
+
+Cost cost(const GemmSpec& s) { return {2.0 * s.m * s.n * s.k, 0}; }
+Cost cost(const HbmSpec& s) { return {0, 2.0 * static_cast<double>(s.bytes)}; }
+Cost cost(const PeerCopySpec& s) { return {0, static_cast<double>(s.bytes)}; }
+Cost cost(const AllReduceSpec& s) { return {0, static_cast<double>(s.bytes)}; }
+
+std::size_t footprint(const GemmSpec& s) {
+  const auto m = static_cast<std::size_t>(s.m), n = static_cast<std::size_t>(s.n), k = static_cast<std::size_t>(s.k);
+  return (m * k + k * n + m * n) * size_of(s.dtype);
+}
+std::size_t footprint(const HbmSpec& s) { return 2 * s.bytes; }
+std::size_t footprint(const PeerCopySpec& s) { return 2 * s.bytes; }
+std::size_t footprint(const AllReduceSpec& s) { return 2 * s.bytes; }
+
+std::unique_ptr<Work> Device::prepare(const GemmSpec&) { unsupported(*this, "gemm"); }
+std::unique_ptr<Work> Device::prepare(const HbmSpec&) { unsupported(*this, "hbm"); }
+std::unique_ptr<Work> Device::prepare(const PeerCopySpec&) { unsupported(*this, "p2p"); }
+std::unique_ptr<Work> Device::prepare(const AllReduceSpec&) { unsupported(*this, "allreduce"); }
+
+Availability probe(Backend backend) { return backend == Backend::host ? host::probe() : cuda::probe(); }
+
+std::unique_ptr<Device> open_device(Backend backend, const Placement& placement) {
+  return backend == Backend::host ? host::open_device(placement) : cuda::open_device(placement);
+}
+
+}  // namespace shakedown

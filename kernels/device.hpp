@@ -1,0 +1,209 @@
+// THE SEAM: what is measured (Work) and what it runs on (Device). Streams, events, buffers and libraries are private to
+// a backend; the fixtures see only this file. Backends are folders: host/ and cuda/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/peers.hpp"
+
+namespace shakedown {
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Specs: one small struct per operation. `key` gives the name under which a spec is measured, stored and judged.
+
+enum class DType { f64, f32, tf32, f16, bf16, fp8_e4m3, int8, nvfp4, mxfp8 };
+enum class Engine { cpu, sm, ce };  // who moves the bytes: CPU cores, a GPU kernel, a GPU copy engine
+enum class CopyOp { read, write };  // who drives a peer copy: the destination pulls, or the source pushes
+enum class HbmOp { copy };
+
+std::string_view name(DType);
+std::string_view name(Engine);
+std::string_view name(CopyOp);
+std::string_view name(HbmOp);
+/// Bytes of one element. Errors: std::invalid_argument for packed types below one byte.
+std::size_t size_of(DType);
+
+/// C (m x n) = A (m x k) B (k x n), seeded standard normal inputs. Cost: 2 m n k flops.
+struct GemmSpec {
+  DType dtype;
+  int m, n, k;
+};
+/// A copy inside this device's memory. `bytes` is the size of the source: `copy_gbps` counts it once, `hbm_gbps` twice.
+struct HbmSpec {
+  HbmOp op;
+  Engine engine;
+  std::size_t bytes;
+};
+/// A copy between the memories of two ranks of one host; src and dst are local indices. Every host does it at once.
+struct PeerCopySpec {
+  CopyOp op;
+  Engine engine;
+  int src, dst;
+  std::size_t bytes;
+};
+/// Sum over all ranks, out of place. `bytes` is the size of one rank's input (nccl-tests' definition of size).
+struct AllReduceSpec {
+  DType dtype;
+  std::size_t bytes;
+};
+
+std::string key(const GemmSpec&);       // gemm/dtype:bf16/m:8192/n:8192/k:8192
+std::string key(const HbmSpec&);        // hbm/op:copy/engine:sm/bytes:4294967296
+std::string key(const PeerCopySpec&);   // p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
+std::string key(const AllReduceSpec&);  // allreduce/dtype:f32/bytes:1048576
+
+/// Model cost of one operation on one rank. gemm: 2mnk flops. hbm copy: bytes read plus bytes written. Peer copy: bytes
+/// moved, once. AllReduce: the size of the input (algbw = bytes / time).
+struct Cost {
+  double flops = 0;
+  double bytes = 0;
+};
+
+Cost cost(const GemmSpec&);
+Cost cost(const HbmSpec&);
+Cost cost(const PeerCopySpec&);
+Cost cost(const AllReduceSpec&);
+
+/// Bytes of device memory that one rank needs for the operation, workspaces left out. Known before anything is
+/// allocated.
+std::size_t footprint(const GemmSpec&);
+std::size_t footprint(const HbmSpec&);
+std::size_t footprint(const PeerCopySpec&);
+std::size_t footprint(const AllReduceSpec&);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Work
+
+/// Outcome of a data check. Nothing compared is a failed check.
+struct Check {
+  std::size_t compared = 0;
+  std::size_t mismatched = 0;
+  std::string first;  // where, got, expected; empty when nothing is wrong
+  bool passed() const { return compared > 0 && mismatched == 0; }
+};
+
+/// This machine cannot do it: too little memory, no algorithm, no path. Becomes a waiver that all ranks agree on.
+struct Unsupported : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Further figures of this rank. The name "checksum" is special: equal inputs and algorithm must give equal values on
+/// all ranks (an integer below 2^53).
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+/// One operation, fully prepared: buffers, descriptors, known data, its cost and its own check. Life cycle: prepared by
+/// a Device (local), connect (collective, once), then any number of { reset, timed runs of enqueue, verify }.
+class Work {
+ public:
+  Work() = default;
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+  virtual ~Work() = default;
+
+  /// Collective part of the set-up, for example exchanging handles or broadcasting the tuned algorithm. Unsupported may
+  /// be thrown only when every collective call of connect has been made by every rank, and by any subset of ranks; any
+  /// other exception ends the job.
+  virtual void connect(Peers&) {}
+
+  /// Queues the operation once on the device's stream. Allocates nothing, waits for nothing.
+  virtual void enqueue() = 0;
+
+  /// Fills inputs with known data and poisons outputs. Local, may be called again before each series.
+  virtual void reset() = 0;
+
+  /// Checks the outputs of the operations enqueued since reset against an independent reference. Local.
+  virtual Check verify() = 0;
+
+  virtual Cost cost() const = 0;
+
+  /// Bytes of device memory that the prepared operation holds.
+  virtual std::size_t bytes() const = 0;
+
+  /// True if one call needs all ranks, so that ranks wait for each other inside it.
+  virtual bool collective() const = 0;
+
+  /// The rank of the world at which the time measured on this rank is reported: itself by default, the destination for
+  /// a peer copy, nullopt for a rank that only stands by. Valid after connect.
+  virtual std::optional<int> credited_rank(int own_rank) const { return own_rank; }
+
+  /// Further figures of this rank after verify.
+  virtual Metrics metrics() { return {}; }
+
+  /// Damages one element of the output; lets the tests prove that verify sees it. Only the host backend does anything.
+  virtual void corrupt() {}
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Device
+
+/// Facts about the device of this rank. Unknown is nullopt, never an empty string.
+struct DeviceInfo {
+  std::string name;                 // "NVIDIA H200"; for the host the CPU model
+  std::optional<std::string> uuid;  // "GPU-4f2a..."
+  std::optional<std::string> serial;
+  std::optional<std::string> pci;  // "0000:1b:00.0"
+  std::optional<std::uint64_t> memory_bytes;
+  std::map<std::string, std::string> versions;  // driver, cuda, cublaslt, cudnn, nccl; absent = unknown
+  std::map<std::string, std::string> nccl;      // nvls: "on" | "off"; transport; absent = unknown
+};
+
+/// What one rank measures on. Prepares Works and times them.
+class Device {
+ public:
+  Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  virtual ~Device() = default;
+
+  virtual DeviceInfo info() const = 0;
+
+  /// Seconds of device time for `repeats` back-to-back operations (the total), after waiting for the last one.
+  virtual double seconds(Work&, int repeats) = 0;
+
+  /// Called from another thread when the job is being ended: aborts communicators so that blocked calls return.
+  virtual void abort() noexcept {}
+
+  /// One overload per spec. Local: allocates and plans. Unsupported where this device or backend cannot do it; the text
+  /// says why, with numbers ("needs 17.2 GB, 12.9 GB free").
+  virtual std::unique_ptr<Work> prepare(const GemmSpec&);
+  virtual std::unique_ptr<Work> prepare(const HbmSpec&);
+  virtual std::unique_ptr<Work> prepare(const PeerCopySpec&);
+  virtual std::unique_ptr<Work> prepare(const AllReduceSpec&);
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Backends
+
+enum class Backend { host, cuda };
+std::string_view name(Backend);
+
+/// Where this rank stands on its host.
+struct Placement {
+  int local_rank = 0;
+  int local_size = 1;
+  int threads = 1;                         // cores that this rank may use; BLAS and copy threads
+  std::size_t last_level_cache_bytes = 0;  // 0 = unknown
+};
+
+/// Whether a backend can be used in this process, without opening a device.
+struct Availability {
+  int devices = 0;
+  std::string reason;  // why there is no device; empty if there is one
+};
+
+Availability probe(Backend);
+
+/// Opens the device for this rank. Errors: std::runtime_error when there are more ranks on this host than devices, or
+/// the device cannot be opened; the text says what to do.
+std::unique_ptr<Device> open_device(Backend, const Placement&);
+
+}  // namespace shakedown

@@ -1,0 +1,63 @@
+// Page-aligned memory of a Work, its pages touched by the team that will use them (first touch decides the NUMA node),
+// and the position-dependent words that copies move.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <span>
+
+#include "kernels/host/checker.hpp"
+#include "kernels/host/team.hpp"
+#include "kernels/reference.hpp"
+
+namespace shakedown::host {
+
+/// Unmaps what it owns.
+struct Unmap {
+  std::size_t bytes = 0;
+  void operator()(std::byte* begin) const { munmap(begin, bytes); }
+};
+using Mapping = std::unique_ptr<std::byte, Unmap>;
+
+/// Maps `bytes` of the file, or of anonymous memory for file = -1. Errors: std::bad_alloc.
+inline Mapping map_memory(std::size_t bytes, int file = -1) {
+  const int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+  void* begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
+  if (begin == MAP_FAILED) throw std::bad_alloc();
+  return Mapping(static_cast<std::byte*>(begin), Unmap{bytes});
+}
+
+/// Writes word i = copy_word(i, source) over the buffer; a last part of a word is left as it is.
+inline void fill_words(std::span<std::byte> buffer, std::uint64_t source, Team& team) {
+  team.each_range(buffer.size() / 8, [&](std::size_t begin, std::size_t end) {
+    for (auto i = begin; i < end; ++i) {
+      const auto word = reference::copy_word(i, source);
+      std::memcpy(buffer.data() + 8 * i, &word, 8);
+    }
+  });
+}
+
+inline void poison(std::span<std::byte> buffer, Team& team) {
+  team.each_range(buffer.size(),
+                  [&](std::size_t begin, std::size_t end) { std::memset(buffer.data() + begin, 0xa5, end - begin); });
+}
+
+/// Compares every word with copy_word(i, source).
+inline Check check_words(std::span<const std::byte> buffer, std::uint64_t source) {
+  Checker checker;
+  for (std::size_t i = 0; i < buffer.size() / 8; ++i) {
+    std::uint64_t got = 0;
+    std::memcpy(&got, buffer.data() + 8 * i, 8);
+    checker.expect_equal(i, got, reference::copy_word(i, source));
+  }
+  return checker.result();
+}
+
+inline void flip_one_bit(std::span<std::byte> buffer) { buffer[buffer.size() / 2] ^= std::byte{1}; }
+
+}  // namespace shakedown::host

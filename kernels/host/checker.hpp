@@ -1,0 +1,40 @@
+// Collects the comparisons of one check: how many, how many were wrong, and where the first one was.
+#pragma once
+
+#include <sstream>
+#include <string>
+
+#include "kernels/device.hpp"
+
+namespace shakedown::host {
+
+class Checker {
+ public:
+  template <class T>
+  void expect_equal(std::size_t index, T got, T want) {
+    expect(got == want, index, got, want);
+  }
+
+  /// NaN never agrees.
+  void expect_near(std::size_t index, double got, double want, double tolerance) {
+    const double distance = got > want ? got - want : want - got;
+    expect(distance <= tolerance, index, got, want);
+  }
+
+  const Check& result() const { return check_; }
+
+ private:
+  template <class T>
+  void expect(bool agrees, std::size_t index, T got, T want) {
+    ++check_.compared;
+    if (agrees) return;
+    if (check_.mismatched++ > 0) return;
+    std::ostringstream text;
+    text << "element " << index << " is " << got << ", expected " << want;
+    check_.first = text.str();
+  }
+
+  Check check_;
+};
+
+}  // namespace shakedown::host

@@ -1,0 +1,133 @@
+// Dense matrix product on the CPU through OpenBLAS, f32 and f64; checked by sampled rows and by Freivalds' method.
+#include <cblas.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/host/checker.hpp"
+#include "kernels/host/host_device.hpp"
+#include "kernels/reference.hpp"
+
+namespace shakedown::host {
+
+namespace {
+
+template <class T>
+class Gemm final : public Work {
+ public:
+  Gemm(const GemmSpec& spec, int threads)
+      : spec_(spec), m_(size(spec.m)), n_(size(spec.n)), k_(size(spec.k)), threads_(threads) {
+    require_memory(bytes());
+    a_.resize(m_ * k_);
+    b_.resize(k_ * n_);
+    c_.resize(m_ * n_);
+    for (std::size_t i = 0; i < a_.size(); ++i) a_[i] = static_cast<T>(reference::normal(i, stream_a));
+    for (std::size_t i = 0; i < b_.size(); ++i) b_[i] = static_cast<T>(reference::normal(i, stream_b));
+  }
+
+  void enqueue() override {
+    openblas_set_num_threads(threads_);
+    const auto m = static_cast<int>(m_), n = static_cast<int>(n_), k = static_cast<int>(k_);
+    if constexpr (std::is_same_v<T, float>) {
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1, a_.data(), k, b_.data(), n, 0, c_.data(), n);
+    } else {
+      cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1, a_.data(), k, b_.data(), n, 0, c_.data(), n);
+    }
+  }
+
+  void reset() override { c_.assign(c_.size(), std::numeric_limits<T>::quiet_NaN()); }
+
+  Check verify() override {
+    Checker checker;
+    check_sampled_rows(checker);
+    check_all_elements(checker);
+    return checker.result();
+  }
+
+  Cost cost() const override { return shakedown::cost(spec_); }
+  std::size_t bytes() const override { return footprint(spec_); }
+  bool collective() const override { return false; }
+  void corrupt() override { c_[c_.size() / 2] += static_cast<T>(k_); }
+
+ private:
+  static constexpr std::uint64_t stream_a = 1, stream_b = 2;
+  static constexpr double unit_roundoff = std::numeric_limits<T>::epsilon() / 2;
+
+  static std::size_t size(int extent) {
+    if (extent <= 0) throw std::invalid_argument("a matrix needs at least one row and one column");
+    return static_cast<std::size_t>(extent);
+  }
+
+  /// Four whole rows, each element recomputed in long double and held to its own bound.
+  void check_sampled_rows(Checker& checker) const {
+    std::vector<double> column_norm(n_);
+    for (std::size_t l = 0; l < k_; ++l) {
+      for (std::size_t j = 0; j < n_; ++j) column_norm[j] += square(b_[l * n_ + j]);
+    }
+    for (const std::size_t i : std::array{std::size_t{0}, m_ / 3, m_ / 2, m_ - 1}) {
+      std::vector<long double> exact(n_);
+      double row_norm = 0;
+      for (std::size_t l = 0; l < k_; ++l) {
+        const long double a = a_[i * k_ + l];
+        row_norm += square(a_[i * k_ + l]);
+        for (std::size_t j = 0; j < n_; ++j) exact[j] += a * b_[l * n_ + j];
+      }
+      for (std::size_t j = 0; j < n_; ++j) {
+        const auto want = static_cast<double>(exact[j]);
+        checker.expect_near(i * n_ + j, c_[i * n_ + j], want,
+                            reference::gemm_tolerance(static_cast<int>(k_), unit_roundoff, unit_roundoff, want,
+                                                      std::sqrt(row_norm), std::sqrt(column_norm[j])));
+      }
+    }
+  }
+
+  /// Freivalds, "Probabilistic machines can use less running time", 1977: C x = A (B x) for x of random signs. Every
+  /// element of C takes part. The bound of a row is that of one element times sqrt(n): its n errors have random signs.
+  void check_all_elements(Checker& checker) const {
+    std::vector<long double> bx(k_);
+    double b_norm = 0;
+    for (std::size_t l = 0; l < k_; ++l) {
+      for (std::size_t j = 0; j < n_; ++j) {
+        bx[l] += b_[l * n_ + j] * reference::sign(j, stream_b);
+        b_norm += square(b_[l * n_ + j]);
+      }
+    }
+    const auto n = static_cast<double>(n_);
+    for (std::size_t i = 0; i < m_; ++i) {
+      long double abx = 0, cx = 0;
+      double row_norm = 0, c_norm = 0;
+      for (std::size_t l = 0; l < k_; ++l) {
+        abx += a_[i * k_ + l] * bx[l];
+        row_norm += square(a_[i * k_ + l]);
+      }
+      for (std::size_t j = 0; j < n_; ++j) {
+        cx += c_[i * n_ + j] * reference::sign(j, stream_b);
+        c_norm += square(c_[i * n_ + j]);
+      }
+      const double one_element =
+          reference::gemm_tolerance(static_cast<int>(k_), unit_roundoff, unit_roundoff, std::sqrt(c_norm / n),
+                                    std::sqrt(row_norm), std::sqrt(b_norm / n));
+      checker.expect_near(i * n_, static_cast<double>(cx), static_cast<double>(abx), one_element * std::sqrt(n));
+    }
+  }
+
+  static double square(T x) { return static_cast<double>(x) * static_cast<double>(x); }
+
+  GemmSpec spec_;
+  std::size_t m_, n_, k_;
+  int threads_;
+  std::vector<T> a_, b_, c_;
+};
+
+}  // namespace
+
+std::unique_ptr<Work> make_gemm(const GemmSpec& spec, int threads) {
+  if (spec.dtype == DType::f32) return std::make_unique<Gemm<float>>(spec, threads);
+  if (spec.dtype == DType::f64) return std::make_unique<Gemm<double>>(spec, threads);
+  throw Unsupported("the host backend multiplies f32 and f64 only (OpenBLAS), not " + std::string(name(spec.dtype)));
+}
+
+}  // namespace shakedown::host

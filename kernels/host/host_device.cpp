@@ -1,0 +1,68 @@
+#include "kernels/host/host_device.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+
+#include "kernels/backends.hpp"
+
+namespace shakedown::host {
+
+namespace {
+
+/// The value behind `label` in a file of "label : value" lines, or nothing.
+std::string field(const char* file, std::string_view label) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    const auto colon = line.find(':');
+    if (line.compare(0, label.size(), label) != 0 || colon == std::string::npos) continue;
+    const auto begin = line.find_first_not_of(" \t", colon + 1);
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+std::string cpu_model() {
+  for (const auto* label : {"model name", "Model", "cpu model"}) {
+    if (auto model = field("/proc/cpuinfo", label); !model.empty()) return model;
+  }
+  return "CPU";
+}
+
+}  // namespace
+
+void require_memory(std::size_t bytes) {
+  const auto text = field("/proc/meminfo", "MemAvailable");  // in kB
+  const auto available = text.empty() ? std::numeric_limits<double>::max() : std::stod(text) * 1024;
+  if (static_cast<double>(bytes) <= available) return;
+  char message[96];
+  std::snprintf(message, sizeof message, "needs %.1f GB, %.1f GB free", static_cast<double>(bytes) / 1e9,
+                available / 1e9);
+  throw Unsupported(message);
+}
+
+HostDevice::HostDevice(const Placement& placement) : team_(placement.threads) {
+  info_.name = cpu_model();
+  info_.memory_bytes =
+      static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+double HostDevice::seconds(Work& work, int repeats) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) work.enqueue();  // host operations are done when enqueue returns
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::unique_ptr<Work> HostDevice::prepare(const GemmSpec& spec) { return make_gemm(spec, team_.size()); }
+std::unique_ptr<Work> HostDevice::prepare(const HbmSpec& spec) { return make_hbm(spec, team_); }
+std::unique_ptr<Work> HostDevice::prepare(const PeerCopySpec& spec) { return make_peer_copy(spec, team_); }
+std::unique_ptr<Work> HostDevice::prepare(const AllReduceSpec& spec) { return make_allreduce(spec); }
+
+Availability probe() { return {1, ""}; }
+
+std::unique_ptr<Device> open_device(const Placement& placement) { return std::make_unique<HostDevice>(placement); }
+
+}  // namespace shakedown::host

@@ -1,0 +1,36 @@
+// The host backend: CPU cores and memory as the device of a rank. All operations are real and checked; it measures
+// hosts and lets everything above the seam be tested on a machine without a GPU.
+#pragma once
+
+#include "kernels/device.hpp"
+#include "kernels/host/team.hpp"
+
+namespace shakedown::host {
+
+class HostDevice final : public Device {
+ public:
+  explicit HostDevice(const Placement&);
+
+  DeviceInfo info() const override { return info_; }
+  double seconds(Work&, int repeats) override;
+
+  std::unique_ptr<Work> prepare(const GemmSpec&) override;
+  std::unique_ptr<Work> prepare(const HbmSpec&) override;
+  std::unique_ptr<Work> prepare(const PeerCopySpec&) override;
+  std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
+
+ private:
+  DeviceInfo info_;
+  Team team_;
+};
+
+// One file per operation. Each throws Unsupported for what it cannot do.
+std::unique_ptr<Work> make_gemm(const GemmSpec&, int threads);
+std::unique_ptr<Work> make_hbm(const HbmSpec&, Team&);
+std::unique_ptr<Work> make_peer_copy(const PeerCopySpec&, Team&);
+std::unique_ptr<Work> make_allreduce(const AllReduceSpec&);
+
+/// Throws Unsupported with the bytes needed and available if `bytes` more would not fit into the memory of this host.
+void require_memory(std::size_t bytes);
+
+}  // namespace shakedown::host

@@ -1,0 +1,21 @@
+#include "kernels/reference.hpp"
+
+#include <cmath>
+#include <numbers>
+
+namespace shakedown::reference {
+
+double normal(std::uint64_t i, std::uint64_t stream) {
+  constexpr double scale = 1.0 / 9007199254740992.0;  // 2^-53
+  const std::uint64_t bits = mix(i ^ (stream << 56));
+  const double u = (static_cast<double>(mix(bits) >> 11) + 0.5) * scale;
+  const double v = static_cast<double>(mix(bits + 1) >> 11) * scale;
+  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+}
+
+double gemm_tolerance(int k, double u_out, double u_acc, double exact, double row_norm, double col_norm) {
+  constexpr double lambda = 8.0;
+  return u_out * std::abs(exact) + lambda * std::sqrt(static_cast<double>(k)) * u_acc * row_norm * col_norm;
+}
+
+}  // namespace shakedown::reference

@@ -1,0 +1,53 @@
+// Known data and the results that must come out of it: the independent reference of every check, the same formulas for
+// the host and for CUDA kernels (which mirror them and are tested against them).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace shakedown::reference {
+
+/// Mixes an index into 64 well distributed bits (splitmix64, Steele et al. 2014, public domain constants).
+constexpr std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+// Copies -------------------------------------------------------------------------------------------------------------
+
+/// Word i of a buffer written by rank `source`: depends on the position and on who wrote it, so that a shifted, a
+/// repeated and a swapped copy are all seen.
+constexpr std::uint64_t copy_word(std::uint64_t i, std::uint64_t source) { return mix(i ^ (source << 48)); }
+
+// Collectives --------------------------------------------------------------------------------------------------------
+
+/// Element i of rank r's input to a sum: an integer in 0..15 that depends on position and rank. Sums of up to 2^24 / 15
+/// ranks are exact in float, so that the check needs no tolerance whatever the order of the additions.
+constexpr int addend(std::uint64_t i, int r) { return static_cast<int>((mix(i) + static_cast<std::uint64_t>(r)) & 15); }
+
+/// Sum over ranks 0..n-1 of addend(i, r), in constant time: n / 16 whole cycles of 0 + 1 + ... + 15, and a rest.
+constexpr std::int64_t addend_sum(std::uint64_t i, int n) {
+  std::int64_t sum = static_cast<std::int64_t>(n / 16) * 120;
+  for (int r = 0; r < n % 16; ++r) sum += addend(i, r);
+  return sum;
+}
+
+// GEMM ---------------------------------------------------------------------------------------------------------------
+
+/// Element i of a matrix drawn from a standard normal distribution, by Box-Muller on hashed indices; `stream` tells A
+/// from B. In double; the caller rounds to its own type.
+double normal(std::uint64_t i, std::uint64_t stream);
+
+/// +1 or -1 for row or column j: the vector of Freivalds' check.
+constexpr double sign(std::uint64_t j, std::uint64_t stream) { return (mix(j ^ (stream << 40)) & 1) != 0 ? 1.0 : -1.0; }
+
+/// Largest believable |c - exact| of one element of a product with inner dimension k: rounding of the result to a type
+/// with unit roundoff u_out, plus the accumulation in a type with unit roundoff u_acc. The latter grows with sqrt(k)
+/// for random rounding errors (Higham and Mary, SIAM J. Sci. Comput. 41, 2019, theorem 2.4, with lambda = 8, so that a
+/// correct product of 10^9 elements does not fail by chance). row_norm and col_norm are the 2-norms of the row of A and
+/// the column of B, whose product bounds sum |a||b|.
+double gemm_tolerance(int k, double u_out, double u_acc, double exact, double row_norm, double col_norm);
+
+}  // namespace shakedown::reference

@@ -1,0 +1,151 @@
+#include "node/inventory.hpp"
+
+#include <hwloc.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+extern char** environ;  // NOLINT: POSIX gives the environment no header
+
+namespace shakedown {
+
+namespace {
+
+std::string first_line(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::string part;
+  for (const char c : text) {
+    if (c != separator) {
+      part += c;
+    } else {
+      parts.push_back(std::exchange(part, ""));
+    }
+  }
+  if (!part.empty()) parts.push_back(part);
+  return parts;
+}
+
+struct DestroyTopology {
+  void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
+};
+struct FreeBitmap {
+  void operator()(hwloc_bitmap_t bitmap) const { hwloc_bitmap_free(bitmap); }
+};
+using Topology = std::unique_ptr<hwloc_topology, DestroyTopology>;
+using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
+
+/// "0-3,8" of the CPUs in the affinity mask of this process.
+std::string cpu_list(hwloc_const_cpuset_t cpus) {
+  char* text = nullptr;
+  if (hwloc_bitmap_list_asprintf(&text, cpus) < 0) return "";
+  const std::unique_ptr<char, decltype(&std::free)> owner(text, &std::free);
+  return text;
+}
+
+bool changes_results(std::string_view name) {
+  constexpr std::array prefixes{"NCCL_", "UCX_", "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_coll", "OMPI_MCA_mtl"};
+  constexpr std::array names{"CUDA_VISIBLE_DEVICES",    "CUDA_DEVICE_ORDER",    "CUDA_DEVICE_MAX_CONNECTIONS",
+                             "CUDA_LAUNCH_BLOCKING",    "CUDA_MODULE_LOADING",  "OMP_NUM_THREADS",
+                             "OPENBLAS_NUM_THREADS",    "OPENBLAS_CORETYPE",    "CUBLAS_WORKSPACE_CONFIG",
+                             "CUBLASLT_WORKSPACE_SIZE", "NVIDIA_TF32_OVERRIDE", "SLURM_JOB_NUM_NODES"};
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view p) { return name.substr(0, p.size()) == p; }) ||
+         std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+std::vector<std::string> nvidia_gpus(const std::filesystem::path& sysfs) {
+  std::vector<std::string> found;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(sysfs / "bus/pci/devices", none)) {
+    if (first_line(entry.path() / "vendor") != "0x10de") continue;
+    const auto kind = first_line(entry.path() / "class").substr(0, 6);
+    if (kind == "0x0300" || kind == "0x0302") found.push_back(entry.path().filename());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::optional<GpuMask> gpu_mask(const Environment& environment) {
+  for (const auto* name : {"CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
+    const auto value = environment(name);
+    if (!value) continue;
+    GpuMask mask{std::string(name) + "=" + *value, {}};
+    for (const auto& device : split(*value, ',')) {
+      if (device == "NoDevFiles" || device == "-1") break;  // CUDA ignores what follows an invalid entry
+      mask.devices.push_back(device);
+    }
+    return mask;
+  }
+  return std::nullopt;
+}
+
+Cpus own_cpus() {
+  Cpus cpus;
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return cpus;
+  const Topology topology(raw);
+  const Bitmap bound(hwloc_bitmap_alloc());
+  if (hwloc_topology_load(raw) != 0 || hwloc_get_cpubind(raw, bound.get(), HWLOC_CPUBIND_PROCESS) != 0) return cpus;
+
+  cpus.list = cpu_list(bound.get());
+  cpus.cores = std::max(1, hwloc_get_nbobjs_inside_cpuset_by_type(raw, bound.get(), HWLOC_OBJ_CORE));
+  const Bitmap nodes(hwloc_bitmap_alloc());
+  hwloc_cpuset_to_nodeset(raw, bound.get(), nodes.get());
+  if (hwloc_bitmap_weight(nodes.get()) == 1) cpus.numa = hwloc_bitmap_first(nodes.get());
+  for (const auto type : {HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE}) {
+    const auto* cache = hwloc_get_obj_by_type(raw, type, 0);
+    if (cache == nullptr) continue;
+    cpus.last_level_cache_bytes = cache->attr->cache.size;
+    break;
+  }
+  return cpus;
+}
+
+std::map<std::string, std::string> tuning(const Environment& environment) {
+  std::map<std::string, std::string> found;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const auto equals = text.find('=');
+    const auto name = text.substr(0, equals);
+    if (equals != std::string::npos && changes_results(name)) found[name] = text.substr(equals + 1);
+  }
+  std::vector<std::string> files{"/etc/nccl.conf"};
+  if (const auto named = environment("NCCL_CONF_FILE")) {
+    files.push_back(*named);
+  } else if (const auto home = environment("HOME")) {
+    files.push_back(*home + "/.nccl.conf");
+  }
+  for (const auto& file : files) {
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) {
+      const auto equals = line.find('=');
+      if (line.empty() || line[0] == '#' || equals == std::string::npos) continue;
+      found[file + ": " + line.substr(0, equals)] = line.substr(equals + 1);
+    }
+  }
+  return found;
+}
+
+}  // namespace shakedown

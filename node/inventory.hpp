@@ -1,0 +1,44 @@
+// What machine this is, read before anything is measured: NVIDIA GPUs on the PCI bus, the mask that a user or a
+// scheduler put on them, the cores and memory of this process. No root, no CUDA, no MPI.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shakedown {
+
+/// Gives the value of an environment variable, or nothing.
+using Environment = std::function<std::optional<std::string>(const std::string&)>;
+Environment process_environment();
+
+/// The part of the GPUs that this process may use, as a user or a scheduler has said.
+struct GpuMask {
+  std::string text;                  // "CUDA_VISIBLE_DEVICES=0,1"
+  std::vector<std::string> devices;  // what it names
+};
+
+/// PCI addresses ("0000:1b:00.0") of the NVIDIA GPUs under `sysfs`: vendor 10de, class 0x0300 (display) or 0x0302 (3D).
+std::vector<std::string> nvidia_gpus(const std::filesystem::path& sysfs = "/sys");
+
+/// CUDA_VISIBLE_DEVICES if it is set, else the GPUs of a Slurm step or job; nothing if there is no mask.
+std::optional<GpuMask> gpu_mask(const Environment&);
+
+/// Cores and memory of this process.
+struct Cpus {
+  std::string list;                        // logical CPUs that it may run on, "0-3,8"
+  int cores = 1;                           // physical cores among them
+  std::optional<int> numa;                 // the NUMA node that holds all of them, if one does
+  std::size_t last_level_cache_bytes = 0;  // of one cache; 0 = unknown
+};
+Cpus own_cpus();
+
+/// Tuning variables and settings that change results, by name: an allow-list, never the whole environment. Lines of
+/// NCCL's configuration files stand as "/etc/nccl.conf: NCCL_X".
+std::map<std::string, std::string> tuning(const Environment&);
+
+}  // namespace shakedown

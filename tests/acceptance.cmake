@@ -1,0 +1,13 @@
+# The acceptance tests: one per measurement, which needs its result file, and one for the whole machine, which comes last
+# and runs whatever happened before.
+set(results ${PROJECT_BINARY_DIR}/results)
+set(all "")
+foreach(family IN LISTS SHAKEDOWN_FAMILIES)
+  add_test(NAME acceptance.${family} COMMAND acceptance_test --results=${results}/${family}.json --family=${family})
+  set_tests_properties(acceptance.${family} PROPERTIES FIXTURES_REQUIRED results.${family} LABELS acceptance)
+  list(APPEND all bench.${family} acceptance.${family})
+endforeach()
+
+# Behind fixtures it would not run after the first failure: DEPENDS orders it, and nothing more.
+add_test(NAME acceptance.cluster COMMAND acceptance_test --results=${results} --verdict=${results}/verdict.json)
+set_tests_properties(acceptance.cluster PROPERTIES DEPENDS "${all}" LABELS acceptance)

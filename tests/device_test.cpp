@@ -1,0 +1,35 @@
+// The seam: names, keys, sizes and costs of the specs.
+#include "kernels/device.hpp"
+
+#include <gtest/gtest.h>
+
+namespace shakedown {
+namespace {
+
+TEST(Key, NamesFamilyAndEveryParameter) {
+  EXPECT_EQ(key(GemmSpec{DType::bf16, 8192, 8192, 4096}), "gemm/dtype:bf16/m:8192/n:8192/k:4096");
+  EXPECT_EQ(key(HbmSpec{HbmOp::copy, Engine::sm, 1024}), "hbm/op:copy/engine:sm/bytes:1024");
+  EXPECT_EQ(key(PeerCopySpec{CopyOp::read, Engine::ce, 0, 3, 64}), "p2p/op:read/engine:ce/src:0/dst:3/bytes:64");
+  EXPECT_EQ(key(AllReduceSpec{DType::f32, 8}), "allreduce/dtype:f32/bytes:8");
+}
+
+TEST(Cost, CountsWhatTheLiteratureCounts) {
+  EXPECT_EQ(cost(GemmSpec{DType::f32, 2, 3, 5}).flops, 60);
+  EXPECT_EQ(cost(HbmSpec{HbmOp::copy, Engine::cpu, 100}).bytes, 200);
+  EXPECT_EQ(cost(PeerCopySpec{CopyOp::read, Engine::cpu, 0, 1, 100}).bytes, 100);
+  EXPECT_EQ(cost(AllReduceSpec{DType::f64, 100}).bytes, 100);
+}
+
+TEST(Cost, OfLargeProductsDoesNotOverflow) {
+  EXPECT_DOUBLE_EQ(cost(GemmSpec{DType::bf16, 16384, 16384, 16384}).flops, 8796093022208.0);
+}
+
+TEST(Footprint, CountsInputsAndOutputs) {
+  EXPECT_EQ(footprint(GemmSpec{DType::f64, 2, 3, 5}), (10u + 15u + 6u) * 8u);
+  EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8}), 16u);
+}
+
+TEST(ACheck, ThatComparedNothingHasNotPassed) { EXPECT_FALSE(Check{}.passed()); }
+
+}  // namespace
+}  // namespace shakedown

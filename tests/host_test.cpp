@@ -1,0 +1,86 @@
+// Every Work of the host backend: right on poisoned outputs, wrong when nothing ran, wrong when one element is damaged.
+// What needs several ranks is tested by suite_test.sh.
+#include <gtest/gtest.h>
+
+#include "kernels/device.hpp"
+#include "tests/lone_peers.hpp"
+
+namespace shakedown {
+namespace {
+
+class HostBackend : public testing::Test {
+ protected:
+  template <class Spec>
+  std::unique_ptr<Work> ready(const Spec& spec) {
+    auto work = device_->prepare(spec);
+    work->connect(peers_);
+    work->reset();
+    return work;
+  }
+
+  template <class Spec>
+  void check_all_ways(const Spec& spec) {
+    const auto work = ready(spec);
+    EXPECT_FALSE(work->verify().passed()) << key(spec) << ": nothing ran, but the check passed";
+    EXPECT_GT(device_->seconds(*work, 2), 0);
+    const auto good = work->verify();
+    EXPECT_TRUE(good.passed()) << key(spec) << ": " << good.first;
+    EXPECT_GT(good.compared, 0u);
+    EXPECT_EQ(work->bytes(), footprint(spec));
+    EXPECT_EQ(work->cost().flops, cost(spec).flops);
+    EXPECT_EQ(work->cost().bytes, cost(spec).bytes);
+    work->corrupt();
+    const auto bad = work->verify();
+    EXPECT_FALSE(bad.passed()) << key(spec) << ": one damaged element was not seen";
+    EXPECT_NE(bad.first.find("expected"), std::string::npos) << bad.first;
+    work->reset();
+    EXPECT_FALSE(work->verify().passed()) << key(spec) << ": reset did not poison the output";
+  }
+
+  std::unique_ptr<Device> device_ = open_device(Backend::host, {.threads = 3});
+  LonePeers peers_;
+};
+
+TEST_F(HostBackend, MultipliesMatricesOfRaggedShapes) {
+  for (const auto dtype : {DType::f32, DType::f64}) {
+    check_all_ways(GemmSpec{dtype, 64, 64, 64});
+    check_all_ways(GemmSpec{dtype, 37, 129, 65});
+    check_all_ways(GemmSpec{dtype, 5, 1, 300});
+  }
+}
+
+TEST_F(HostBackend, CopiesMemoryWithAnyNumberOfThreads) {
+  for (const std::size_t bytes : {8u, 4096u, 1000008u}) check_all_ways(HbmSpec{HbmOp::copy, Engine::cpu, bytes});
+}
+
+TEST_F(HostBackend, SumsOverRanks) {
+  for (const std::size_t bytes : {8u, 4096u, 1000008u}) {
+    check_all_ways(AllReduceSpec{DType::f32, bytes});
+    check_all_ways(AllReduceSpec{DType::f64, bytes});
+  }
+}
+
+TEST_F(HostBackend, SaysWhatItCannotDo) {
+  EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 8, 8, 8}), Unsupported);
+  EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(AllReduceSpec{DType::int8, 4096}), Unsupported);
+}
+
+TEST_F(HostBackend, WaivesWhatDoesNotFitWithTheBytesNeededAndFree) {
+  try {
+    device_->prepare(AllReduceSpec{DType::f32, std::size_t{1} << 50});
+    FAIL() << "a petabyte was allocated";
+  } catch (const Unsupported& reason) {
+    const std::string text = reason.what();
+    EXPECT_NE(text.find("needs 2251799.8 GB"), std::string::npos) << text;
+    EXPECT_NE(text.find("GB free"), std::string::npos) << text;
+  }
+}
+
+TEST_F(HostBackend, RefusesSizesThatAreNoWholeNumberOfElements) {
+  EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 6}), std::invalid_argument);
+  EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::cpu, 0}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace shakedown

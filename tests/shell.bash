@@ -1,0 +1,55 @@
+# What the test scripts share. Each is run as SCRIPT BUILD; it counts its failures and ends with finish.
+set -uo pipefail
+
+build=$(readlink -f "$1")
+# shellcheck disable=SC2034
+root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failures=0
+unset SHAKEDOWN_FAULT SHAKEDOWN_LAUNCH SHAKEDOWN_RANKS SHAKEDOWN_TIER SHAKEDOWN_RUN_ID
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+fail() {
+  echo "FAILED: $1"
+  failures=$((failures + 1))
+}
+
+# expect "what it proves" CONDITION...
+expect() {
+  local what=$1
+  shift
+  if "$@"; then echo "ok: $what"; else fail "$what"; fi
+}
+
+# run CODE COMMAND...: runs it with a limit of $limit seconds (60); its output is in $scratch/out and $scratch/err; CODE is
+# the exit code that it must have, or "not0".
+limit=60
+run() {
+  local wanted=$1 code=0 began=$SECONDS
+  shift
+  timeout -k 5 "$limit" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
+  if [[ $wanted == "$code" || ($wanted == not0 && $code -ne 0 && $((SECONDS - began)) -lt $limit) ]]; then return 0; fi
+  fail "exit code $code, wanted $wanted: $*"
+  sed 's/^/    /' "$scratch/out" "$scratch/err" | tail -n 15
+  return 1
+}
+
+says() { grep -qE -- "$1" "$scratch/err"; }
+prints() { grep -qE -- "$1" "$scratch/out"; }
+silent() { [[ ! -s $scratch/out ]]; }
+
+# The last line that the judge prints about these results.
+verdict_of() { "$build/tests/acceptance_test" --results="$1" --gtest_brief=1 "${@:2}" 2>&1 | tail -n 1; }
+
+# mpi: mpirun on a machine that may have fewer cores than ranks. A program, because run calls it through timeout.
+mkdir "$scratch/.tools"
+printf '#!/bin/sh\nexec mpirun --bind-to none --oversubscribe "$@"\n' >"$scratch/.tools/mpi"
+chmod +x "$scratch/.tools/mpi"
+PATH=$scratch/.tools:$PATH
+
+finish() {
+  echo "$failures failures"
+  [[ $failures -eq 0 ]]
+  exit
+}

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Benchmark programs as their users run them: flags, standard output, files and exit codes, alone and under mpirun.
+# shellcheck source-path=SCRIPTDIR source=shell.bash disable=SC2016
+source "$(dirname "$0")/shell.bash"
+cd "$scratch" || exit 1
+bench=$build/bench
+small=(--backend=host --benchmark_filter='allreduce/dtype:f32/bytes:(8|32)$')
+export SHAKEDOWN_RUN_ID=suite-test
+
+count() { grep -cE -- "$1" "$2"; }
+
+# --- a result on standard output ---------------------------------------------------------------------------------------
+run 0 "$bench/bench_allreduce" "${small[@]}" --benchmark_format=json
+expect "a program runs without a launcher" prints '"complete": ?true'
+expect "one rank has no bus bandwidth" eval '! prints busbw_gbps'
+
+run 0 mpi -np 3 "$bench/bench_allreduce" "${small[@]}" --benchmark_format=json
+cp "$scratch/out" three.json
+expect "three ranks print one document" test "$(count '"schema": ?1' three.json)" = 1
+expect "the judge can read it" eval '! verdict_of three.json | grep -q INCOMPLETE'
+expect "every rank stands in the document" grep -qE '"local_rank": ?2' three.json
+expect "progress goes to standard error" says '^\[1/2\] allreduce/dtype:f32/bytes:8'
+
+run 0 mpi -np 2 --tag-output "$bench/bench_allreduce" "${small[@]}" --benchmark_out=tagged.json
+expect "a result file is whole whatever the launcher does to standard output" grep -q '"complete": ?true' tagged.json
+
+run 0 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=twice.json --benchmark_format=json
+expect "the file and standard output carry the same" cmp -s twice.json "$scratch/out"
+
+# --- usual flags -------------------------------------------------------------------------------------------------------
+run 0 mpi -np 2 "$bench/bench_gemm" --backend=host --benchmark_list_tests
+expect "the list has one line per benchmark" test "$(wc -l <"$scratch/out")" = 4
+expect "the list has the names as the library prints them" prints '^gemm/dtype:f32/m:1024/n:1024/k:1024/manual_time$'
+
+run 0 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_repetitions=3 --benchmark_out=repeated.json
+expect "every repetition has its values by rank" test "$(count '"by_rank"' repeated.json)" = 6
+expect "aggregates are there as usual" grep -q '_median' repeated.json
+expect "no counter is NaN" eval '! grep -qi -w nan repeated.json'
+
+run 0 "$bench/bench_allreduce" "${small[@]}" --benchmark_format=csv
+expect "csv works" prints '^name,iterations'
+run 0 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=table.txt --benchmark_out_format=console
+expect "a console table in a file works" grep -q '^Benchmark' table.txt
+run 0 "$bench/bench_allreduce" --help
+expect "help names our flags" prints '--tier=quick'
+run 0 "$bench/bench_allreduce" --version
+expect "the version is one line" prints '^bench_allreduce [0-9]+\.[0-9]+\.[0-9]+ \('
+run 0 mpi -np 2 "$bench/bench_allreduce" --backend=host --plan
+expect "the plan ends with the sum" prints '^17 benchmarks, at most 0.536871 GB per rank'
+
+# --- usage errors: exit 2, one line, nothing measured --------------------------------------------------------------------
+usage() {
+  local what=$1 pattern=$2
+  shift 2
+  run 2 "$@"
+  expect "$what" says "^shakedown: .*$pattern"
+  expect "  and nothing is printed or measured" eval 'silent && ! says "^\[1/"'
+}
+usage "an unknown flag is refused by name" '--nosuch' "$bench/bench_gemm" --nosuch=1
+usage "an unknown flag is refused under mpirun" '--benchmark_nosuch' mpi -np 2 "$bench/bench_gemm" --benchmark_nosuch=1
+usage "a filter that matches nothing is refused" 'matches no benchmark' mpi -np 2 "$bench/bench_gemm" --backend=host --benchmark_filter=nosuch
+usage "random interleaving is refused" 'shuffle' mpi -np 2 "$bench/bench_gemm" --benchmark_enable_random_interleaving
+usage "a result file in no folder is refused" 'cannot be written' mpi -np 2 "$bench/bench_gemm" --benchmark_out=/nonexistent/a.json
+usage "a malformed fault is refused" 'SHAKEDOWN_FAULT' env SHAKEDOWN_FAULT=boom "$bench/bench_gemm" --backend=host
+run 2 env BENCHMARK_ENABLE_RANDOM_INTERLEAVING=1 mpi -np 2 "$bench/bench_gemm"
+expect "random interleaving is refused from the environment" says 'shuffle'
+
+# --- ranks that were told different things --------------------------------------------------------------------------------
+run 0 mpi -np 1 -x BENCHMARK_REPETITIONS=2 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=zero.json : -np 1 "$bench/bench_allreduce" "${small[@]}"
+expect "a variable of rank 0 counts for all" test "$(count '"by_rank"' zero.json)" = 4
+run 0 mpi -np 1 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=one.json : -np 1 -x BENCHMARK_REPETITIONS=2 -x BENCHMARK_FILTER=nosuch -x BENCHMARK_MIN_TIME=3 "$bench/bench_allreduce" "${small[@]}"
+expect "a variable of another rank counts for nobody" test "$(count '"by_rank"' one.json)" = 2
+run 0 mpi -np 1 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=first.json : -np 1 "$bench/bench_allreduce" --backend=host --benchmark_filter=67108864 --benchmark_min_time=5
+expect "rank 0's arguments count for all" test "$(count '"by_rank"' first.json)" = 2
+cp "$bench/bench_allreduce" other_build && echo >>other_build
+run not0 mpi -np 1 "$bench/bench_allreduce" "${small[@]}" : -np 1 ./other_build "${small[@]}"
+expect "another build on another rank is refused" says 'rank 1 \(.*\) has another build'
+
+# --- errors and waivers -------------------------------------------------------------------------------------------------
+export SHAKEDOWN_FAULT=corrupt@1
+run 1 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_repetitions=3 --benchmark_out=corrupt.json
+unset SHAKEDOWN_FAULT
+expect "an error stays in every repetition" test "$(count '"error_occurred": ?true' corrupt.json)" = 6
+expect "it names rank and host" grep -q 'wrong data: rank 1 (' corrupt.json
+expect "it says where, what and what was expected" grep -qE 'element [0-9]+ is [0-9]+, expected [0-9]+' corrupt.json
+
+run 0 "$bench/bench_p2p" --backend=host --benchmark_out=alone.json
+expect "one rank waives peer copies and says why" grep -q 'waived: rank 0 (.*one rank only' alone.json
+
+for family in gemm hbm p2p; do
+  SHAKEDOWN_FAULT=corrupt@1 run 1 mpi -np 2 "$bench/bench_$family" --backend=host --benchmark_filter='(1024|hbm|src:0/dst:1)' --benchmark_out="corrupt_$family.json"
+  expect "$family: a corrupted element is found on rank 1" grep -q 'wrong data: rank 1 (' "corrupt_$family.json"
+done
+
+export SHAKEDOWN_FAULT=slow:10@1
+run 0 mpi -np 2 "$bench/bench_hbm" --backend=host --benchmark_out=slow.json
+expect "local work names the slow rank" grep -q 'slowest: rank 1 (' slow.json
+run 0 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=slow.json
+expect "a collective names the slow rank as the last to arrive" grep -q 'last to arrive: rank 1 (' slow.json
+export SHAKEDOWN_FAULT=late@0
+run 0 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=late.json
+expect "a collective names the late rank" grep -q 'last to arrive: rank 0 (' late.json
+unset SHAKEDOWN_FAULT
+expect "the judge refuses a file with a planted fault" eval '"$build/tests/acceptance_test" --results=late.json >/dev/null 2>&1; [[ $? == 2 ]]'
+
+# --- GPUs that cannot be measured never become a host ----------------------------------------------------------------------
+device=sys/bus/pci/devices/0000:1b:00.0
+mkdir -p "$device"
+echo 0x10de >"$device/vendor"
+echo 0x030200 >"$device/class"
+if ! grep -qs '^0x10de' /sys/bus/pci/devices/*/vendor; then
+  export SHAKEDOWN_SYSFS=$scratch/sys
+  run 1 mpi -np 2 "$bench/bench_hbm" --benchmark_out=broken.json
+  expect "an NVIDIA device without CUDA is an error on every benchmark" grep -q 'NVIDIA GPUs are on the PCI bus' broken.json
+  expect "  and the verdict is FAIL" grep -q '^VERDICT: FAIL' <<<"$(verdict_of broken.json)"
+  run 0 mpi -np 2 "$bench/bench_hbm" --backend=host --benchmark_out=hidden.json
+  expect "measuring its CPUs instead is a FAIL too" grep -q '^VERDICT: FAIL' <<<"$(verdict_of hidden.json)"
+  unset SHAKEDOWN_SYSFS
+  run 3 "$bench/bench_hbm" --backend=cuda
+  expect "--backend=cuda on a machine without GPUs says so" says 'no NVIDIA GPU on the PCI bus'
+fi
+
+# --- existing files -------------------------------------------------------------------------------------------------------
+echo precious >kept.json
+SHAKEDOWN_FAULT=kill@1 run not0 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=kept.json
+expect "a run that dies leaves the old file" grep -qx precious kept.json
+expect "  and nothing beside it" eval '! ls kept.json?* 2>/dev/null'
+mpi -np 2 "$bench/bench_allreduce" --backend=host --benchmark_min_time=100 --benchmark_out=kept.json >/dev/null 2>"$scratch/err" &
+launcher=$!
+sleep 2
+kill -INT "$launcher"
+expect "an interrupted run ends" eval 'wait $launcher; [[ $? -ne 0 ]]'
+expect "  and leaves the old file" grep -qx precious kept.json
+expect "  and no process" eval '! pgrep -f "$bench/bench_allreduce.*min_time=100" >/dev/null'
+finish

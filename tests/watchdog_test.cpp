@@ -1,0 +1,89 @@
+// Whom the roll call names, and how a process ends that does not advance.
+#include "fixtures/watchdog.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+namespace shakedown {
+namespace {
+
+Sign at(std::uint64_t steps) {
+  Sign sign;
+  sign.heard = true;
+  sign.steps = steps;
+  return sign;
+}
+
+TEST(RollCall, NamesTheRankWithTheFewestSteps) {
+  EXPECT_EQ(ranks_behind({at(10), at(10), at(8), at(10)}), std::vector<int>{2});
+}
+
+TEST(RollCall, NamesASilentRankAndNotItsVictims) {
+  auto stopped = at(12);
+  stopped.silent = true;
+  EXPECT_EQ(ranks_behind({at(12), stopped, at(11)}), std::vector<int>{1});
+}
+
+TEST(RollCall, NamesNobodyWhereAllStandAtTheSameStep) { EXPECT_TRUE(ranks_behind({at(5), at(5)}).empty()); }
+
+TEST(RollCall, LeavesOutARankThatWasNeverHeard) {
+  EXPECT_EQ(ranks_behind({at(9), Sign{}, at(7)}), std::vector<int>{2});
+}
+
+void outlive_the_start_up_limit() {
+  Watchdog watchdog("rank 5 (nodea)", 0.2);
+  std::this_thread::sleep_for(std::chrono::seconds(30));
+}
+
+TEST(WatchdogDeathTest, EndsAProcessThatDoesNotGetThroughItsStartUp) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(outlive_the_start_up_limit(), testing::ExitedWithCode(3), "timeout: rank 5 \\(nodea\\).*before MPI_Init");
+}
+
+void stay_too_long_in_a_benchmark() {
+  Watchdog watchdog("rank 0 (nodea)", 60);
+  watchdog.enter(Phase::sample, "gemm/dtype:f32", 0.2);
+  std::this_thread::sleep_for(std::chrono::seconds(30));
+}
+
+TEST(WatchdogDeathTest, NamesTheBenchmarkAndThePhase) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(stay_too_long_in_a_benchmark(), testing::ExitedWithCode(3), "gemm/dtype:f32 \\(sample\\)");
+}
+
+void hang_in_the_abort_as_well() {
+  Watchdog watchdog("rank 0 (nodea)", 0.2);
+  watchdog.on_abort([] { std::this_thread::sleep_for(std::chrono::hours(1)); }, {});
+  std::this_thread::sleep_for(std::chrono::seconds(60));
+}
+
+TEST(WatchdogDeathTest, LeavesAfterTenSecondsEvenIfTheAbortHangs) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(hang_in_the_abort_as_well(), testing::ExitedWithCode(3), "timeout");
+}
+
+void get_terminated() {
+  Watchdog watchdog("rank 0 (nodea)", 60);
+  kill(getpid(), SIGTERM);
+  std::this_thread::sleep_for(std::chrono::seconds(30));
+}
+
+TEST(WatchdogDeathTest, EndsAtOnceOnATerminationSignal) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(get_terminated(), testing::ExitedWithCode(3), "");
+}
+
+TEST(Watchdog, LetsAProcessGoOnThatAdvances) {
+  Watchdog watchdog("rank 0 (nodea)", 0.3);
+  for (int i = 0; i < 4; ++i) {
+    watchdog.enter(Phase::sample, "gemm", 0.5);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+}
+
+}  // namespace
+}  // namespace shakedown
