@@ -62,8 +62,10 @@ Cell status_cell(const Finding& finding) {
   return {word, doubtful ? Tone::doubtful : Tone::bad};
 }
 
+// The findings about the machine have no metric; what they saw stands in the place of a value.
 std::string value_text(const Finding& finding) {
-  return finding.value ? joined(number_text(*finding.value), finding.unit) : "-";
+  if (finding.value) return joined(number_text(*finding.value), finding.unit);
+  return finding.good() && finding.metric.empty() && !finding.detail.empty() ? finding.detail : "-";
 }
 
 std::string limit_text(const Finding& finding) {

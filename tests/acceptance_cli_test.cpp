@@ -83,6 +83,7 @@ TEST_F(AcceptanceTest, PassesAHealthyMachine) {
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.last_line, "VERDICT: PASS 8/8 (profile test, 4 ranks)");
   EXPECT_NE(outcome.output.find("[       OK ] gemm.dtype=bf16/m=8192/n=8192/k=8192/tflops"), std::string::npos);
+  EXPECT_EQ(outcome.output.find("[  FAILED  ]"), std::string::npos) << outcome.output;
 }
 
 TEST_F(AcceptanceTest, FailsASlowRankAndSaysEverythingInTheTest) {

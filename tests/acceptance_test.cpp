@@ -30,7 +30,7 @@ class FindingTest : public testing::Test {
 
   void TestBody() override {
     RecordProperty("key", finding_.key);
-    RecordProperty("status", std::string(name(finding_.status)));
+    RecordProperty("finding", std::string(name(finding_.status)));
     if (finding_.value) RecordProperty("value", number_text(*finding_.value));
     if (finding_.limit) RecordProperty("limit", finding_.limit_name + " " + number_text(*finding_.limit));
     if (!finding_.unit.empty()) RecordProperty("unit", finding_.unit);

@@ -22,24 +22,10 @@
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/cuda/tuner.hpp"
 #include "kernels/reference.hpp"
+#include "tests/lone_peers.hpp"
 
 namespace shakedown::cuda {
 namespace {
-
-/// A world of one rank.
-class Alone final : public Peers {
- public:
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
-  void barrier() override {}
-  void broadcast(std::span<std::byte>, int) override {}
-  void sum(std::span<const float> in, std::span<float> out) override { std::copy(in.begin(), in.end(), out.begin()); }
-  void sum(std::span<const double> in, std::span<double> out) override { std::copy(in.begin(), in.end(), out.begin()); }
-  void sendrecv(std::span<const std::byte>, int, std::span<std::byte>, int) override {}
-  std::vector<std::string> gather(const std::string& message) override { return {message}; }
-  std::unique_ptr<Peers> split(int, int) override { return std::make_unique<Alone>(); }
-  Peers& local() override { return *this; }
-};
 
 std::string message_of(const auto& action) {
   try {
@@ -177,7 +163,7 @@ class OnGpu : public ::testing::Test {
     EXPECT_EQ(before, work->metrics()) << "the same inputs gave other bits";
   }
 
-  Alone peers_;
+  LonePeers peers_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Gpu> gpu_;
 };

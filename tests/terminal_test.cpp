@@ -42,7 +42,7 @@ TEST(Terminal, ShowsFindingValueRankLimitAndStatusInAlignedColumns) {
   const auto lines = lines_of(terminal_text(failing()));
   const auto row = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind(gemm, 0) == 0; });
   ASSERT_NE(row, lines.end());
-  EXPECT_EQ(*row, gemm + " tflops  600 TFLOPS   rank 3 node0 GPU-1003 0000:13:00.0 +1  min 620  fail");
+  EXPECT_EQ(*row, gemm + " tflops  600 TFLOPS      rank 3 node0 GPU-1003 0000:13:00.0 +1  min 620  fail");
   EXPECT_EQ(lines[0].find("worst value"), row->find("600 TFLOPS"));
   EXPECT_EQ(lines[0].find("limit"), row->find("min 620"));
 }

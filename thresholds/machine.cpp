@@ -103,7 +103,7 @@ Expectation expectation(const Files& files, const JudgeOptions& options) {
 // One function per finding
 
 Finding judge_complete(const Files& files) {
-  Finding finding = pass("machine/complete", "every run came to its end");
+  Finding finding = pass("machine/complete", "all runs ended");
   for (const Results& file : files) {
     if (file.context.complete) continue;
     const std::string family = file.rows.empty() ? file.file.stem().string() : family_of(file.rows.front().key);
@@ -117,7 +117,7 @@ Finding judge_complete(const Files& files) {
 Finding judge_run_id(const Files& files, const JudgeOptions& options) {
   std::map<std::string, std::string> first_file;  // of each run
   for (const Results& file : files) first_file.emplace(file.context.run_id, file_name(file));
-  if (first_file.size() == 1) return pass("machine/run_id", "one run: " + first_file.begin()->first);
+  if (first_file.size() == 1) return pass("machine/run_id", first_file.begin()->first);
   std::string list;
   for (const auto& [run, file] : first_file) list += (list.empty() ? "" : ", ") + file + " of run " + run;
   Finding finding = pass("machine/run_id", "files of different runs, permitted by --mixed-runs: " + list);
@@ -262,7 +262,7 @@ Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expec
 std::optional<int> gpus_of(const HostFacts& host) { return host.masked_gpus ? host.masked_gpus : host.pci_gpus; }
 
 Finding judge_gpus(const Files& files) {
-  Finding finding = pass("machine/gpus", "every GPU of every host was measured");
+  Finding finding = pass("machine/gpus", "all measured");
   std::set<std::string> masks;
   for (const Results& file : files) {
     for (const auto& [host, ranks] : ranks_by_host(file.context)) {
@@ -296,7 +296,7 @@ Finding judge_gpus(const Files& files) {
 }
 
 Finding judge_unique_devices(const Files& files) {
-  Finding finding = pass("machine/unique_devices", "no two ranks share a GPU");
+  Finding finding = pass("machine/unique_devices", "one rank each");
   for (const Results& file : files) {
     std::map<std::string, const RankFacts*> owners;
     for (const RankFacts& rank : file.context.ranks) {
