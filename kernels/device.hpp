@@ -138,7 +138,7 @@ class Work {
   /// Further figures of this rank after verify.
   virtual Metrics metrics() { return {}; }
 
-  /// Damages one element of the output; lets the tests prove that verify sees it. Only the host backend does anything.
+  /// Damages one element of the output; lets the tests prove that verify sees it.
   virtual void corrupt() {}
 };
 

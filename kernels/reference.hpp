@@ -43,11 +43,12 @@ double normal(std::uint64_t i, std::uint64_t stream);
 /// +1 or -1 for row or column j: the vector of Freivalds' check.
 constexpr double sign(std::uint64_t j, std::uint64_t stream) { return (mix(j ^ (stream << 40)) & 1) != 0 ? 1.0 : -1.0; }
 
-/// Largest believable |c - exact| of one element of a product with inner dimension k: rounding of the result to a type
-/// with unit roundoff u_out, plus the accumulation in a type with unit roundoff u_acc. The latter grows with sqrt(k)
-/// for random rounding errors (Higham and Mary, SIAM J. Sci. Comput. 41, 2019, theorem 2.4, with lambda = 8, so that a
-/// correct product of 10^9 elements does not fail by chance). row_norm and col_norm are the 2-norms of the row of A and
-/// the column of B, whose product bounds sum |a||b|.
-double gemm_tolerance(int k, double u_out, double u_acc, double exact, double row_norm, double col_norm);
+/// Largest believable |c - exact| of one element of a product of zero-mean random matrices: rounding of the result to a
+/// type with unit roundoff u_out, plus the accumulation in a type with unit roundoff u_acc. With zero mean the partial
+/// sums grow like a random walk and the accumulated error stays near u_acc |a| |b|, whatever the inner dimension
+/// (Higham and Mary, SIAM J. Sci. Comput. 42, 2020); the factor 8 keeps a correct product of 10^9 elements from failing
+/// by chance, and a product in a narrower type (tf32 for f32) from passing. row_norm = |a| and col_norm = |b| are the
+/// 2-norms of the row of A and the column of B.
+double gemm_tolerance(double u_out, double u_acc, double exact, double row_norm, double col_norm);
 
 }  // namespace shakedown::reference

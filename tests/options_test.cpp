@@ -31,15 +31,21 @@ TEST(Options, WithoutFlagsMeasureTheQuickTierOnWhateverThereIs) {
   EXPECT_EQ(options.tier, "quick");
   EXPECT_EQ(options.timeout, 300);
   EXPECT_EQ(options.format, "console");
-  EXPECT_EQ(last_value(options, "benchmark_min_time"), "0.05");
+  EXPECT_EQ(options.min_time, "0.05");
 }
 
-TEST(Options, TheFullTierSamplesTenTimesLonger) {
-  EXPECT_EQ(last_value(parse_options({"--tier=full"}), "benchmark_min_time"), "0.5");
-}
+TEST(Options, TheFullTierSamplesTenTimesLonger) { EXPECT_EQ(parse_options({"--tier=full"}).min_time, "0.5"); }
 
 TEST(Options, AUsersMinimalTimeWinsOverTheTier) {
-  EXPECT_EQ(last_value(parse_options({"--benchmark_min_time=2", "--tier=full"}), "benchmark_min_time"), "2");
+  EXPECT_EQ(parse_options({"--benchmark_min_time=2", "--tier=full"}).min_time, "2");
+}
+
+TEST(Options, TheMinimalTimeIsWrittenAsTheLibraryWantsIt) {
+  EXPECT_EQ(min_time_for("1.7.1", "0.05"), "0.05");
+  EXPECT_EQ(min_time_for("1.7.1", "0.05s"), "0.05");
+  EXPECT_EQ(min_time_for("1.8.3", "0.05"), "0.05s");
+  EXPECT_EQ(min_time_for("1.9.5", "2s"), "2s");
+  EXPECT_EQ(min_time_for("1.8.3", "3x"), "3x");
 }
 
 TEST(Options, EveryFlagThatSteersTheLoopIsGivenExplicitly) {
@@ -64,7 +70,7 @@ TEST(Options, VariablesBecomeFlagsBeforeTheArguments) {
                                           {"--benchmark_min_time=2"});
   const auto options = parse_options(arguments);
   EXPECT_EQ(options.repetitions, 3);
-  EXPECT_EQ(last_value(options, "benchmark_min_time"), "2");
+  EXPECT_EQ(options.min_time, "2");
 }
 
 TEST(Options, VariablesThatTheLibraryDoesNotKnowAreLeftAlone) {

@@ -41,8 +41,22 @@ TEST(Normal, HasMeanZeroAndVarianceOne) {
 
 TEST(Normal, DiffersBetweenTheMatrices) { EXPECT_NE(normal(3, 1), normal(3, 2)); }
 
-TEST(GemmTolerance, GrowsWithTheSquareRootOfTheInnerDimension) {
-  EXPECT_DOUBLE_EQ(gemm_tolerance(400, 0, 1e-7, 0, 1, 1) / gemm_tolerance(100, 0, 1e-7, 0, 1, 1), 2);
+TEST(GemmTolerance, LetsAnF32ProductPassAndNotATf32Product) {
+  constexpr int k = 2048;
+  double exact = 0, row = 0, column = 0, tf32 = 0;
+  float f32 = 0;
+  const auto cut = [](double x) { return static_cast<double>(std::round(x * 1024) / 1024); };  // about 10 bits near 1
+  for (std::uint64_t l = 0; l < k; ++l) {
+    const auto a = static_cast<float>(normal(l, 1)), b = static_cast<float>(normal(l, 2));
+    exact += static_cast<double>(a) * b;
+    f32 += a * b;
+    tf32 += cut(a) * cut(b);
+    row += static_cast<double>(a) * a;
+    column += static_cast<double>(b) * b;
+  }
+  const double limit = gemm_tolerance(0x1p-24, 0x1p-24, exact, std::sqrt(row), std::sqrt(column));
+  EXPECT_LE(std::abs(f32 - exact), limit);
+  EXPECT_GT(std::abs(tf32 - exact), limit);
 }
 
 }  // namespace

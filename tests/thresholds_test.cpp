@@ -130,7 +130,7 @@ TEST_F(Thresholds, RefusesTheWrongType) {
 }
 
 TEST_F(Thresholds, RefusesWhatIsNotFinite) {
-  for (const char* word : {".nan", ".NaN", "nan", ".inf", "-.inf", "1e999"}) {
+  for (const char* word : {".nan", ".NaN", "nan", "nan(0)", ".inf", "-.inf", "1e999"}) {
     EXPECT_NE(refusal_of_rule(rule + ", min: " + word), "") << word;
   }
   EXPECT_TRUE(refuses_rule(rule + ", min: ^.nan", "is not finite"));

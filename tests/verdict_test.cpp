@@ -29,12 +29,11 @@ Verdict judged(const ResultsBuilder& builder, const std::string& rules, const Ju
   return judge({builder.results()}, profile(rules), options);
 }
 
-const Finding& find(const Verdict& verdict, const std::string& key) {
-  static const Finding none;
+Finding find(const Verdict& verdict, const std::string& key) {
   const auto& all = verdict.findings;
   const auto found = std::find_if(all.begin(), all.end(), [&](const Finding& f) { return f.key == key; });
   EXPECT_NE(found, all.end()) << key << " is not in the verdict";
-  return found == all.end() ? none : *found;
+  return found == all.end() ? Finding{} : *found;
 }
 
 bool has(const Verdict& verdict, const std::string& key) {
@@ -61,7 +60,7 @@ TEST(Verdict, FailsAndNamesTheRankBelowTheFloor) {
   const Verdict verdict = judged(builder, gemm_rule + "}\n");
   expect_state(verdict, State::fail, 1);
   EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 7/8 (profile test, 4 ranks)");
-  const Finding& finding = find(verdict, gemm);
+  const Finding finding = find(verdict, gemm);
   EXPECT_EQ(finding.status, Status::fail);
   EXPECT_EQ(finding.value, 600);
   EXPECT_EQ(finding.limit, 620);
@@ -80,7 +79,7 @@ TEST(Verdict, CountsAllOffendersAndNamesTenWorstFirst) {
   for (std::size_t rank = 0; rank < 12; ++rank) values[rank] = 500 + static_cast<double>(rank);
   builder.add(gemm, "tflops", 500, values);
   const Verdict verdict = judged(builder, gemm_rule + "}\n");
-  const Finding& finding = find(verdict, gemm);
+  const Finding finding = find(verdict, gemm);
   EXPECT_EQ(finding.offender_count, 12u);
   ASSERT_EQ(finding.offenders.size(), 10u);
   EXPECT_EQ(finding.offenders[0].rank, 0);
@@ -188,7 +187,7 @@ TEST(Verdict, MissesRanksWithoutAValueAndNamesThem) {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 700, {700, std::nullopt, 700, 700});
   const Verdict verdict = judged(builder, gemm_rule + "}\n");
-  const Finding& finding = find(verdict, gemm);
+  const Finding finding = find(verdict, gemm);
   EXPECT_EQ(finding.status, Status::missing);
   ASSERT_EQ(finding.offenders.size(), 1u);
   EXPECT_EQ(finding.offenders[0].rank, 1);
@@ -220,7 +219,7 @@ TEST(Verdict, JudgesTheMedianOfEachRank) {
   builder.add(gemm, "tflops", 600, {700, 600})
       .add(gemm, "tflops", 690, {690, 700})
       .add(gemm, "tflops", 630, {650, 630});
-  const Finding& finding = find(judged(builder, gemm_rule + "}\n"), gemm);
+  const Finding finding = find(judged(builder, gemm_rule + "}\n"), gemm);
   EXPECT_EQ(finding.status, Status::pass);
   EXPECT_EQ(finding.value, 630);
   EXPECT_EQ(finding.worst->rank, 1);
@@ -229,7 +228,7 @@ TEST(Verdict, JudgesTheMedianOfEachRank) {
 TEST(Verdict, FailsForASpreadBetweenRanks) {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 630, {700, 701, 702, 630});
-  const Finding& finding = find(judged(builder, gemm_rule + ", spread_max: 0.08}\n"), gemm);
+  const Finding finding = find(judged(builder, gemm_rule + ", spread_max: 0.08}\n"), gemm);
   EXPECT_EQ(finding.status, Status::fail);
   EXPECT_EQ(finding.limit_name, "spread_max");
   EXPECT_NEAR(*finding.value, 72 / 700.5, 1e-9);
@@ -272,7 +271,7 @@ TEST(Verdict, IsInconclusiveWhenRepeatabilityIsUnknown) {
 TEST(Verdict, IsInvalidAboveThePhysicalCeiling) {
   const Verdict verdict = judged(ResultsBuilder().add(gemm, "tflops", 1100), gemm_rule + "}\n");
   expect_state(verdict, State::fail, 1);
-  const Finding& finding = find(verdict, gemm);
+  const Finding finding = find(verdict, gemm);
   EXPECT_EQ(finding.status, Status::invalid);
   EXPECT_EQ(finding.limit, 989.4);
   EXPECT_EQ(find(judged(ResultsBuilder().add(gemm, "tflops", 999), gemm_rule + "}\n"), gemm).status, Status::pass)
@@ -408,7 +407,7 @@ TEST(PeerCopies, NeedAValueOfEveryHost) {
   builder.add(p2p, "copy_gbps", 390, {std::nullopt, 390, std::nullopt, std::nullopt});
   const Verdict verdict =
       judge({builder.results()}, profile(p2p_rule.substr(0, p2p_rule.size() - 2) + ", hosts: 2}\n"), {});
-  const Finding& finding = find(verdict, p2p);
+  const Finding finding = find(verdict, p2p);
   EXPECT_EQ(finding.status, Status::missing);
   ASSERT_EQ(finding.offenders.size(), 1u);
   EXPECT_EQ(finding.offenders[0].rank, 3);

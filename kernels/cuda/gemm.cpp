@@ -54,7 +54,8 @@ class Gemm final : public Work {
 
   void connect(Peers& peers) override {
     Choice choice{};
-    if (peers.rank() == 0) choice = fastest();
+    // Every rank times, so that every GPU is equally warm when the samples begin; rank 0's choice counts.
+    choice = fastest();
     peers.broadcast(std::as_writable_bytes(std::span(&choice, 1)), 0);
     if (choice.found == 0) throw Unsupported("none of cuBLASLt's algorithms for " + key(spec_) + " runs on rank 0");
     const auto status = plan_.enqueue(choice.algorithm, operands(), gpu_.stream());

@@ -50,8 +50,8 @@ Matrices<T> typed(const Product& p) {
 }
 
 /// As reference::gemm_tolerance.
-__device__ double tolerance(int k, double u_out, double u_acc, double exact, double row_norm, double col_norm) {
-  return u_out * fabs(exact) + 8.0 * sqrt(static_cast<double>(k)) * u_acc * row_norm * col_norm;
+__device__ double tolerance(double u_out, double u_acc, double exact, double row_norm, double col_norm) {
+  return u_out * fabs(exact) + 8.0 * u_acc * row_norm * col_norm;
 }
 
 /// Neither NaN nor infinity agrees with anything, whatever the tolerance became.
@@ -107,7 +107,7 @@ __global__ void count_wrong_elements_kernel(Matrices<T> p, SampledRows rows, con
       const double norm = sum_over_warp(row_norm[r]);
       if (lane != r || r >= rows.count) continue;
       const int i = rows.index[r];
-      const double limit = tolerance(p.k, p.u_out, p.u_acc, want, sqrt(norm), sqrt(column_norm));
+      const double limit = tolerance(p.u_out, p.u_acc, want, sqrt(norm), sqrt(column_norm));
       judge(mine, tally, p.c_at(i, j), want, limit, static_cast<unsigned long long>(i) * p.n + j, report);
     }
   }
@@ -159,7 +159,7 @@ __device__ void load_tiles(const Matrices<T>& p, const double* sums, int i0, int
 
 /// Compares one signed sum of C with what it should be. Bound: the signs do not depend on the errors e_j, so that
 /// |sum s_j e_j| <= 8 |e| but for a chance of 2 exp(-32) (Hoeffding); |e| is at most u_out |c| from rounding the result
-/// plus sqrt(k) u_acc |a_i| |B_q| from the accumulation, the bound of reference::gemm_tolerance before its own
+/// plus u_acc |a_i| |B_q| from the accumulation, the bound of reference::gemm_tolerance before its own
 /// factor 8.
 template <class T>
 __device__ void judge_sum(const Matrices<T>& p, int i, int q, double want, double row_norm, double block_norm,
@@ -170,7 +170,7 @@ __device__ void judge_sum(const Matrices<T>& p, int i, int q, double want, doubl
     got += sign_of(j) * c;
     squares += c * c;
   }
-  const double limit = tolerance(p.k, 8.0 * p.u_out, p.u_acc, sqrt(squares), row_norm, block_norm);
+  const double limit = tolerance(8.0 * p.u_out, p.u_acc, sqrt(squares), row_norm, block_norm);
   judge(mine, tally, got, want, limit, static_cast<unsigned long long>(i) * sums_per_row(p.n) + q, report);
 }
 

@@ -26,7 +26,7 @@ class MemoryCopy final : public Work {
     reset();
     if (engine_ != Engine::sm) return;
     std::size_t chosen = 0;
-    if (peers.rank() == 0) chosen = fastest_shape();
+    chosen = fastest_shape();  // on every rank, for equal warmth; rank 0's choice counts
     peers.broadcast(std::as_writable_bytes(std::span(&chosen, 1)), 0);
     shape_ = copy_shapes()[chosen];
   }

@@ -78,8 +78,8 @@ class Gemm final : public Work {
       for (std::size_t j = 0; j < n_; ++j) {
         const auto want = static_cast<double>(exact[j]);
         checker.expect_near(i * n_ + j, c_[i * n_ + j], want,
-                            reference::gemm_tolerance(static_cast<int>(k_), unit_roundoff, unit_roundoff, want,
-                                                      std::sqrt(row_norm), std::sqrt(column_norm[j])));
+                            reference::gemm_tolerance(unit_roundoff, unit_roundoff, want, std::sqrt(row_norm),
+                                                      std::sqrt(column_norm[j])));
       }
     }
   }
@@ -107,9 +107,8 @@ class Gemm final : public Work {
         cx += c_[i * n_ + j] * reference::sign(j, stream_b);
         c_norm += square(c_[i * n_ + j]);
       }
-      const double one_element =
-          reference::gemm_tolerance(static_cast<int>(k_), unit_roundoff, unit_roundoff, std::sqrt(c_norm / n),
-                                    std::sqrt(row_norm), std::sqrt(b_norm / n));
+      const double one_element = reference::gemm_tolerance(unit_roundoff, unit_roundoff, std::sqrt(c_norm / n),
+                                                           std::sqrt(row_norm), std::sqrt(b_norm / n));
       checker.expect_near(i * n_, static_cast<double>(cx), static_cast<double>(abx), one_element * std::sqrt(n));
     }
   }
