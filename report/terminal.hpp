@@ -15,7 +15,8 @@ struct TerminalStyle {
 /// Everything up to and with the verdict line, which ends the text.
 std::string terminal_text(const Verdict&, TerminalStyle = {});
 
-/// A finding in full: value, limit, detail, offenders, rule, source, next command. Several lines, no newline at the end.
+/// A finding in full: value, limit, detail, offenders, rule, source, next command. Several lines, no newline at the
+/// end.
 std::string finding_text(const Finding&);
 
 /// A table of changes and a last line "REGRESSION: 2 worse, 0 missing, 58 compared (tolerance 5 %)".

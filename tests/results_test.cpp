@@ -211,7 +211,9 @@ TEST(Reader, RefusesAFolderWithoutResults) {
 
 TEST(Writer, GivesStrictJsonWhateverTheBytes) {
   ResultsBuilder builder;
-  builder.context.ranks[0].host = "no\xff" "de";
+  builder.context.ranks[0].host =
+      "no\xff"
+      "de";
   builder.add(gemm, "tflops", 700, {1.0, std::nan(""), INFINITY, 2.0});
   const Results read = builder.results();
   EXPECT_EQ(read.context.ranks[0].host,

@@ -162,6 +162,20 @@ TEST(Verdict, FailsForAnErrorThatNoRuleNames) {
   EXPECT_EQ(find(verdict, "gemm/dtype:int8/m:1/n:1/k:1").detail, "wrong data");
 }
 
+TEST(Verdict, FailsForAnErrorThatOnlyAWarningNames) {
+  ResultsBuilder builder;
+  builder.add_error(gemm, "wrong data").add(allreduce, "busbw_gbps", 350);
+  expect_state(judged(builder, gemm_rule + ", severity: warn}\n" + allreduce_rule + "}\n"), State::fail, 1);
+}
+
+TEST(Verdict, DoesNotPassOnNothing) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700);
+  const Verdict verdict =
+      judge({builder.results()}, profile(allreduce_rule + ", ranks: 8}\n", "unjudged: [gemm]\n"), {});
+  expect_state(verdict, State::no_reference, 3);
+}
+
 TEST(Verdict, FailsForAnErrorWhereNoProfileMatches) {
   ResultsBuilder builder(4, 1, "NVIDIA B200");
   builder.add_error(gemm, "wrong data");
@@ -472,24 +486,6 @@ TEST(Family, IsMissingWhereNothingOfItWasMeasured) {
   expect_state(verdict, State::fail, 1);
   EXPECT_EQ(find(verdict, "p2p").status, Status::missing);
   EXPECT_EQ(find(verdict, "p2p").next, "mpirun -np 4 build/bench/bench_p2p");
-}
-
-// --- --explain ---
-
-TEST(Explain, ShowsRulesValuesAndJudgement) {
-  ResultsBuilder builder;
-  builder.add(gemm, "tflops", 600, {700, 690, 710, 600});
-  const auto results = std::vector{builder.results()};
-  const auto profiles = profile(gemm_rule + "}\n  - {benchmark: \"" + gemm +
-                                "\", metric: tflops, every: run, min: 1, ranks: 8, source: t}\n");
-  const std::string text = explain(results, profiles, {}, gemm);
-  for (const char* part :
-       {"min 620", "source: s", "applies", "does not apply: for ranks 8, the run has 4",
-        "physical ceiling: 989.4 TFLOPS", "600 TFLOPS  rank 3 node0", "fail: tflops 600 against min 620"}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
-  }
-  EXPECT_NE(explain(results, profiles, {}, "machine/ranks").find("pass"), std::string::npos);
-  EXPECT_THROW(explain(results, profiles, {}, "gemm/x:1"), InputError);
 }
 
 }  // namespace

@@ -118,10 +118,10 @@ std::string headline_metric(const Benchmark& benchmark) {
   const std::string bytes(key_part(benchmark.key, "bytes"));
   const bool latency_bound =
       is_collective(family_of(benchmark.key)) && std::strtod(bytes.c_str(), nullptr) < latency_bound_bytes;
-  if (latency_bound && row->metrics.count("latency_us") != 0) return "latency_us";
+  if (latency_bound && row->metrics.contains("latency_us")) return "latency_us";
   for (const char* metric :
        {"tflops", "hbm_gbps", "copy_gbps", "busbw_gbps", "tokens_per_s", "step_ms", "latency_us"}) {
-    if (row->metrics.count(metric) != 0) return metric;
+    if (row->metrics.contains(metric)) return metric;
   }
   return "";
 }

@@ -88,9 +88,9 @@ bool lower_is_better(std::string_view metric) {
 }
 
 std::string number_text(double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, std::abs(value) >= 1e5 && std::abs(value) < 1e18 ? "%.0f" : "%.5g", value);
-  return text;
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), std::abs(value) >= 1e5 && std::abs(value) < 1e18 ? "%.0f" : "%.5g", value);
+  return text.data();
 }
 
 std::string unit_of(std::string_view metric) {

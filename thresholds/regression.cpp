@@ -2,6 +2,7 @@
 // ranks is another measurement. Tested by tests/regression_test.cpp (build/tests/regression_test).
 #include "thresholds/regression.hpp"
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -95,9 +96,9 @@ Change added(const std::string& key, const Benchmark& after) {
 }
 
 std::string percent_text(double percent) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%+.1f %%", percent);
-  return text;
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%+.1f %%", percent);
+  return text.data();
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ namespace shakedown {
 /// A node of the document that knows its place in the file.
 class Yaml {
  public:
-  Yaml(const std::filesystem::path& file, YAML::Node node, YAML::Mark mark)
-      : file_(&file), node_(std::move(node)), mark_(mark) {}
+  Yaml(const std::filesystem::path& file, const YAML::Node& node, const YAML::Mark& mark)
+      : file_(&file), node_(node), mark_(mark) {}
 
   /// Parses the only document of a file. Errors: InputError; also for anchors, aliases and a second document.
   static Yaml load(const std::filesystem::path& file);

@@ -29,9 +29,9 @@ const std::map<std::string, std::set<std::string>>& metrics_of_families() {
 
 bool is_known_metric(const std::string& family, const std::string& metric) {
   static const std::set<std::string> common{"cv", "samples", "p99_us"};
-  if (common.count(metric) != 0) return true;
+  if (common.contains(metric)) return true;
   const auto found = metrics_of_families().find(family);
-  return found == metrics_of_families().end() ? !unit_of(metric).empty() : found->second.count(metric) != 0;
+  return found == metrics_of_families().end() ? !unit_of(metric).empty() : found->second.contains(metric);
 }
 
 std::string metrics_text(const std::string& family) {
@@ -174,12 +174,12 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   }
   rule.source = required(members, "source", yaml, "a rule").text();
   rule.conditions = read_conditions(members);
-  if (members.count("may_waive") != 0) rule.may_waive = members.at("may_waive").boolean();
-  if (members.count("severity") != 0) {
+  if (members.contains("may_waive")) rule.may_waive = members.at("may_waive").boolean();
+  if (members.contains("severity")) {
     const std::string word = members.at("severity").choice({"fail", "warn", "info"});
     rule.severity = word == "fail" ? Severity::fail : word == "warn" ? Severity::warn : Severity::info;
   }
-  refuse_floor_above_ceiling(rule, profile, members.count("min") != 0 ? members.at("min") : yaml);
+  refuse_floor_above_ceiling(rule, profile, members.contains("min") ? members.at("min") : yaml);
   return rule;
 }
 
@@ -253,8 +253,8 @@ Profile load_profile(const fs::path& file) {
                         "; give both the same name");
   }
   profile.match = read_match(required(members, "match", yaml, "a profile"));
-  if (members.count("peak") != 0) profile.peak = read_peak(members.at("peak"));
-  if (members.count("unjudged") != 0) {
+  if (members.contains("peak")) profile.peak = read_peak(members.at("peak"));
+  if (members.contains("unjudged")) {
     for (const Yaml& item : members.at("unjudged").items()) {
       profile.unjudged.push_back(item.text());
       if (!is_family(profile.unjudged.back())) item.refuse("not a family; write the first word of its keys");

@@ -259,8 +259,12 @@ class SetJudge {
     }
     for (const auto& [key, benchmark] : benchmarks_) judge_error_without_rule(benchmark);
     if (profile != nullptr) judge_families(*profile);
-    if (options_.family && context_of_family_.count(*options_.family) == 0 && judged_families_.empty()) {
+    if (options_.family && !context_of_family_.contains(*options_.family) && judged_families_.empty()) {
       add(plain(*options_.family, Status::missing, "nothing of this family was measured", ranks()));
+    }
+    // Not even a profile that lists everything as unjudged may pass on nothing.
+    if (profile != nullptr && !options_.family && judged_families_.empty()) {
+      add(no_reference("machine/profile", "no rule of " + profile->name + " applies to anything that was measured"));
     }
     list_unjudged();
   }
@@ -277,6 +281,7 @@ class SetJudge {
 
   void add(Finding finding) {
     judged_keys_.insert(finding.key);
+    if (finding.counts()) counted_keys_.insert(finding.key);
     verdict_.findings.push_back(std::move(finding));
   }
 
@@ -296,9 +301,10 @@ class SetJudge {
     }
   }
 
+  // An error fails even where no rule, or only a warning, names the benchmark.
   void judge_error_without_rule(const Benchmark& benchmark) {
     const Row* row = benchmark.error();
-    if (row == nullptr || !wanted(family_of(benchmark.key)) || judged_keys_.count(benchmark.key) != 0) return;
+    if (row == nullptr || !wanted(family_of(benchmark.key)) || counted_keys_.contains(benchmark.key)) return;
     add(plain(benchmark.key, Status::fail, *row->error, benchmark.context->world_size));
   }
 
@@ -308,17 +314,17 @@ class SetJudge {
     for (const auto& [family, context] : context_of_family_) {
       const bool unjudged =
           std::find(profile.unjudged.begin(), profile.unjudged.end(), family) != profile.unjudged.end();
-      if (!wanted(family) || unjudged || judged_families_.count(family) != 0) continue;
+      if (!wanted(family) || unjudged || judged_families_.contains(family)) continue;
       add(no_reference(family, "no rule of " + profile.name + " applies to " + std::to_string(context->world_size) +
                                    " ranks on " + std::to_string(context->hosts) + " hosts"));
     }
     for (const auto& [family, count] : nvls_rules_) {
       const std::string rules = std::to_string(count) + (count == 1 ? " rule" : " rules");
-      if (context_of_family_.count(family) == 0) {
-        if (judged_families_.count(family) != 0) continue;
+      if (!context_of_family_.contains(family)) {
+        if (judged_families_.contains(family)) continue;
         judged_families_.insert(family);
         add(plain(family, Status::missing, "was not measured; " + rules + " would judge it", ranks()));
-      } else if (judged_families_.count(family) != 0) {
+      } else if (judged_families_.contains(family)) {
         add(no_reference(family, "the run did not record whether NVLS was on: " + rules + " could not be applied"));
       }
     }
@@ -335,7 +341,7 @@ class SetJudge {
 
   void list_unjudged() {
     for (const auto& [key, benchmark] : benchmarks_) {
-      if (!wanted(family_of(key)) || judged_keys_.count(key) != 0) continue;
+      if (!wanted(family_of(key)) || judged_keys_.contains(key)) continue;
       const Row* waiver = benchmark.waiver();
       const std::string metric = headline_metric(benchmark);
       if (waiver != nullptr) {
@@ -351,7 +357,7 @@ class SetJudge {
   Verdict& verdict_;
   Benchmarks benchmarks_;
   std::map<std::string, const Context*> context_of_family_;
-  std::set<std::string> judged_keys_, judged_families_;
+  std::set<std::string> judged_keys_, counted_keys_, judged_families_;
   std::map<std::string, int> nvls_rules_;  // family -> rules that could not be decided
 };
 

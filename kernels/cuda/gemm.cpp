@@ -4,11 +4,13 @@
 #include <cuda_bf16.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "kernels/cuda/data.hpp"
 #include "kernels/cuda/gemm_check.hpp"
@@ -21,6 +23,10 @@ namespace shakedown::cuda {
 namespace {
 
 constexpr double tuning_seconds = 0.3;
+/// Between tuning and the first sample. A short series is a burst: after this rest the GPUs of a node differ by 1 %,
+/// without it by 10 %, because each is somewhere else on its way from full clock down to its power limit (measured on 4
+/// x H200).
+constexpr auto rest = std::chrono::milliseconds(500);
 constexpr std::uint64_t stream_a = 1, stream_b = 2;
 constexpr int nan_byte = 0xff;  // in every byte of a poisoned output: a NaN in bf16 and in f32
 
@@ -65,6 +71,7 @@ class Gemm final : public Work {
                         std::string(cublasLtGetStatusString(status)) + "; do GPU models or cuBLASLt versions differ?");
     }
     algorithm_ = choice.algorithm;
+    std::this_thread::sleep_for(rest);
   }
 
   void enqueue() override { check(plan_.enqueue(algorithm_, operands(), gpu_.stream())); }

@@ -1,0 +1,33 @@
+// What --explain=KEY says about a judgement.
+#include <gtest/gtest.h>
+
+#include "tests/results_builder.hpp"
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::profile;
+using testing_support::ResultsBuilder;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+const std::string gemm_rule = "  - {benchmark: \"" + gemm + "\", metric: tflops, every: rank, min: 620, source: s";
+
+TEST(Explain, ShowsRulesValuesAndJudgement) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 600, {700, 690, 710, 600});
+  const auto results = std::vector{builder.results()};
+  const auto profiles = profile(gemm_rule + "}\n  - {benchmark: \"" + gemm +
+                                "\", metric: tflops, every: run, min: 1, ranks: 8, source: t}\n");
+  const std::string text = explain(results, profiles, {}, gemm);
+  for (const char* part :
+       {"min 620", "source: s", "applies", "does not apply: for ranks 8, the run has 4",
+        "physical ceiling: 989.4 TFLOPS", "600 TFLOPS  rank 3 node0", "fail: tflops 600 against min 620"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+  }
+  EXPECT_NE(explain(results, profiles, {}, "machine/ranks").find("pass"), std::string::npos);
+  EXPECT_THROW(explain(results, profiles, {}, "gemm/x:1"), InputError);
+}
+
+}  // namespace
+}  // namespace shakedown
