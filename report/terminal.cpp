@@ -62,10 +62,17 @@ Cell status_cell(const Finding& finding) {
   return {word, doubtful ? Tone::doubtful : Tone::bad};
 }
 
-// The findings about the machine have no metric; what they saw stands in the place of a value.
+// The findings about the machine have no metric; what they saw stands in the place of a value, or below if it is long.
+constexpr std::size_t widest_remark = 24;
+
+bool is_remark(const Finding& finding) {
+  return finding.status == Status::pass && finding.metric.empty() && !finding.detail.empty();
+}
+
 std::string value_text(const Finding& finding) {
   if (finding.value) return joined(number_text(*finding.value), finding.unit);
-  return finding.good() && finding.metric.empty() && !finding.detail.empty() ? finding.detail : "-";
+  if (!is_remark(finding)) return "-";
+  return finding.detail.size() <= widest_remark ? finding.detail : "see below";
 }
 
 std::string limit_text(const Finding& finding) {
@@ -103,7 +110,16 @@ std::string reasons(const Verdict& verdict) {
   std::string out;
   for (const Finding& finding : verdict.findings) {
     if (!finding.good()) out.append("\n").append(finding_text(finding)).append("\n");
-    if (finding.status == Status::waived) out += "\nwaived: " + finding.key + ": " + finding.detail + "\n";
+    const bool long_remark = is_remark(finding) && !finding.value && finding.detail.size() > widest_remark;
+    if (long_remark || finding.status == Status::waived) {
+      out.append("\n")
+          .append(name(finding.status))
+          .append(": ")
+          .append(finding.key)
+          .append("\n  ")
+          .append(finding.detail);
+      out.append("\n");
+    }
   }
   return out;
 }

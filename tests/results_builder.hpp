@@ -1,11 +1,14 @@
 // Builds result files for tests: Google Benchmark's JSON as 1.7.1 writes it, for any number of ranks and hosts.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -69,6 +70,17 @@ TEST(Terminal, ShowsAWarningAsAWarning) {
   Verdict verdict;
   add_findings(verdict, {finding});
   EXPECT_NE(terminal_text(verdict).find("warn: fail"), std::string::npos);
+}
+
+TEST(Terminal, KeepsALongRemarkOutOfTheTable) {
+  Finding finding;
+  finding.key = "machine/gpus";
+  finding.detail = "all measured; only those that a mask allows: CUDA_VISIBLE_DEVICES=0,1";
+  Verdict verdict;
+  add_findings(verdict, {finding});
+  const auto lines = lines_of(terminal_text(verdict));
+  EXPECT_EQ(lines[1], "machine/gpus  see below    -      -      pass");
+  EXPECT_NE(terminal_text(verdict).find("pass: machine/gpus\n  " + finding.detail), std::string::npos);
 }
 
 TEST(Terminal, ShowsChangesAgainstABaseline) {

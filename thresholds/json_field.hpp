@@ -2,6 +2,7 @@
 // Private to thresholds/*.cpp and report/*.cpp: it needs nlohmann_json.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>

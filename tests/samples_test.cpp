@@ -1,0 +1,64 @@
+// Real result files, as they were measured, against the profiles as they are shipped.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+namespace {
+
+const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
+
+Verdict judged(const std::string& sample, const std::vector<Profile>& profiles) {
+  return judge(read_results(std::vector{source / "tests/data" / sample}), profiles, {});
+}
+
+TEST(RealResults, OfFourH200Pass) {
+  const auto verdict = judged("h200-sxm-4ranks", load_profiles(source / "thresholds"));
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 54/54 (profile h200-sxm, 4 ranks)");
+  EXPECT_EQ(verdict.exit_code, 0);
+}
+
+TEST(RealResults, OfOneH200BehindAMaskPass) {
+  const auto verdict = judged("h200-sxm-1rank", load_profiles(source / "thresholds"));
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 26/26 (profile h200-sxm, 1 rank)");
+}
+
+TEST(RealResults, OfAHostAreNeverAPass) {
+  const auto verdict = judged("host-2ranks", load_profiles(source / "thresholds"));
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: HOST-ONLY 31/31 (profile host, 2 ranks)");
+}
+
+TEST(RealResults, BelowAFloorNameTheRanksTheWorstFirst) {
+  auto profiles = load_profiles(source / "thresholds");
+  const std::string key = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+  for (auto& profile : profiles) {
+    for (auto& rule : profile.rules) {
+      if (rule.benchmark == key) rule.limits.min = 900;
+    }
+  }
+  const auto verdict = judged("h200-sxm-4ranks", profiles);
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 53/54 (profile h200-sxm, 4 ranks)");
+  EXPECT_EQ(verdict.exit_code, 1);
+  const auto finding =
+      std::find_if(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& f) { return f.key == key; });
+  ASSERT_NE(finding, verdict.findings.end());
+  EXPECT_EQ(finding->status, Status::fail);
+  EXPECT_EQ(finding->offender_count, 4u);
+  EXPECT_EQ(text(finding->offenders.front()), "rank 0 vm GPU-2a1dff39-6f34-bccf-6183-141164163e01 0000:00:06.0");
+}
+
+TEST(RealResults, WithOneFileMissingFail) {
+  std::vector<std::filesystem::path> files;
+  for (const auto* family : {"gemm", "hbm", "allreduce"}) {
+    files.push_back(source / "tests/data/h200-sxm-4ranks" / (std::string(family) + ".json"));
+  }
+  const auto verdict = judge(read_results(files), load_profiles(source / "thresholds"), {});
+  EXPECT_EQ(verdict.state, State::fail);
+  EXPECT_TRUE(std::any_of(verdict.findings.begin(), verdict.findings.end(),
+                          [](const Finding& f) { return f.status == Status::missing && f.key.rfind("p2p/", 0) == 0; }));
+}
+
+}  // namespace
+}  // namespace shakedown
