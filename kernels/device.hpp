@@ -190,8 +190,7 @@ std::string_view name(Backend);
 struct Placement {
   int local_rank = 0;
   int local_size = 1;
-  int threads = 1;                         // cores that this rank may use; BLAS and copy threads
-  std::size_t last_level_cache_bytes = 0;  // 0 = unknown
+  int threads = 1;  // cores that this rank may use; BLAS and copy threads
 };
 
 /// Whether a backend can be used in this process, without opening a device.

@@ -75,16 +75,31 @@ Environment process_environment() {
   };
 }
 
-std::vector<std::string> nvidia_gpus(const std::filesystem::path& sysfs) {
+std::optional<std::vector<std::string>> nvidia_gpus(const std::filesystem::path& sysfs) {
+  std::error_code error;
+  if (std::filesystem::directory_iterator(sysfs / "bus", error); error) return std::nullopt;
   std::vector<std::string> found;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(sysfs / "bus/pci/devices", none)) {
+  const auto devices = sysfs / "bus/pci/devices";
+  if (!std::filesystem::exists(devices, error)) return error ? std::nullopt : std::optional(found);
+  const std::filesystem::directory_iterator entries(devices, error);
+  if (error) return std::nullopt;
+  for (const auto& entry : entries) {
     if (first_line(entry.path() / "vendor") != "0x10de") continue;
     const auto kind = first_line(entry.path() / "class").substr(0, 6);
     if (kind == "0x0300" || kind == "0x0302") found.push_back(entry.path().filename());
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+std::optional<int> scheduled_gpus(const Environment& environment) {
+  if (const auto count = environment("SLURM_GPUS_ON_NODE")) {
+    if (const int gpus = std::atoi(count->c_str()); gpus > 0) return gpus;
+  }
+  for (const auto* name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
+    if (const auto list = environment(name)) return static_cast<int>(split(*list, ',').size());
+  }
+  return std::nullopt;
 }
 
 std::optional<GpuMask> gpu_mask(const Environment& environment) {
@@ -114,12 +129,6 @@ Cpus own_cpus() {
   const Bitmap nodes(hwloc_bitmap_alloc());
   hwloc_cpuset_to_nodeset(raw, bound.get(), nodes.get());
   if (hwloc_bitmap_weight(nodes.get()) == 1) cpus.numa = hwloc_bitmap_first(nodes.get());
-  for (const auto type : {HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE}) {
-    const auto* cache = hwloc_get_obj_by_type(raw, type, 0);
-    if (cache == nullptr) continue;
-    cpus.last_level_cache_bytes = cache->attr->cache.size;
-    break;
-  }
   return cpus;
 }
 

@@ -23,17 +23,21 @@ struct GpuMask {
 };
 
 /// PCI addresses ("0000:1b:00.0") of the NVIDIA GPUs under `sysfs`: vendor 10de, class 0x0300 (display) or 0x0302 (3D).
-std::vector<std::string> nvidia_gpus(const std::filesystem::path& sysfs = "/sys");
+/// None on a machine without a PCI bus; nothing where it cannot be known, because `sysfs` cannot be read.
+std::optional<std::vector<std::string>> nvidia_gpus(const std::filesystem::path& sysfs = "/sys");
+
+/// GPUs that Slurm gave this job on this host: SLURM_GPUS_ON_NODE, else the number in SLURM_STEP_GPUS or
+/// SLURM_JOB_GPUS.
+std::optional<int> scheduled_gpus(const Environment&);
 
 /// CUDA_VISIBLE_DEVICES if it is set, else the GPUs of a Slurm step or job; nothing if there is no mask.
 std::optional<GpuMask> gpu_mask(const Environment&);
 
 /// Cores and memory of this process.
 struct Cpus {
-  std::string list;                        // logical CPUs that it may run on, "0-3,8"
-  int cores = 1;                           // physical cores among them
-  std::optional<int> numa;                 // the NUMA node that holds all of them, if one does
-  std::size_t last_level_cache_bytes = 0;  // of one cache; 0 = unknown
+  std::string list;         // logical CPUs that it may run on, "0-3,8"
+  int cores = 1;            // physical cores among them
+  std::optional<int> numa;  // the NUMA node that holds all of them, if one does
 };
 Cpus own_cpus();
 

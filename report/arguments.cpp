@@ -130,7 +130,8 @@ Verdict judge(const Arguments& arguments) {
   const auto results = read_results(arguments.results);
   Verdict verdict = judge(results, load_profiles(arguments.thresholds), arguments.judge);
   if (!arguments.baseline.empty()) {
-    const auto regression = judge_regression(results, read_results(arguments.baseline), arguments.tolerance);
+    const auto regression =
+        judge_regression(results, read_results(arguments.baseline), arguments.tolerance, arguments.judge.allow_faults);
     add_findings(verdict, findings_of(regression, arguments.tolerance, verdict.ranks));
   }
   return verdict;

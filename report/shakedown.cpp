@@ -50,8 +50,8 @@ int regress(const Arguments& arguments) {
   if (arguments.results.empty() || arguments.baseline.empty()) {
     throw InputError("regress needs --results and --baseline; see --help");
   }
-  const auto regression =
-      judge_regression(read_results(arguments.results), read_results(arguments.baseline), arguments.tolerance);
+  const auto regression = judge_regression(read_results(arguments.results), read_results(arguments.baseline),
+                                           arguments.tolerance, arguments.judge.allow_faults);
   std::fputs(terminal_text(regression, arguments.tolerance, {arguments.color}).c_str(), stdout);
   return regression.exit_code;
 }
@@ -75,14 +75,22 @@ int run(const std::vector<std::string>& words) {
   return verb == "report" ? report(arguments) : regress(arguments);
 }
 
+// A report ends with a verdict, like acceptance_test, whatever was wrong.
+int refuse(const std::vector<std::string>& words, const std::string& why) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "shakedown: %s\n", why.c_str());
+  if (!words.empty() && words.front() == "report") std::puts(verdict_line(Verdict{}).c_str());
+  return usage;
+}
+
 }  // namespace
 }  // namespace shakedown
 
 int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
   try {
-    return shakedown::run({argv + 1, argv + argc});
+    return shakedown::run(words);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "shakedown: %s\n", error.what());
-    return shakedown::usage;
+    return shakedown::refuse(words, error.what());
   }
 }

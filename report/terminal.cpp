@@ -186,8 +186,8 @@ std::string terminal_text(const Regression& regression, double tolerance, Termin
     if (change.trend == Trend::missing) ++missing;
   }
   return table.text(style) + "\nREGRESSION: " + std::to_string(worse) + " worse, " + std::to_string(missing) +
-         " missing, " + std::to_string(regression.changes.size()) + " compared (tolerance " +
-         number_text(100 * tolerance) + " %)\n";
+         " missing, " + std::to_string(regression.compared) + " compared (tolerance " + number_text(100 * tolerance) +
+         " %)\n";
 }
 
 }  // namespace shakedown

@@ -223,6 +223,14 @@ TEST_F(AcceptanceTest, HoldsResultsAgainstABaseline) {
   EXPECT_EQ(accept_file("good.json", "--tolerance=0.2 --baseline=" + path("fast.json")).exit_code, 0);
 }
 
+TEST_F(AcceptanceTest, RefusesABaselineWithAnInjectedFaultUnlessPermitted) {
+  ResultsBuilder faulty;
+  faulty.add(gemm, "tflops", 100).context.fault = "slow:10@1";
+  folder.write("faulty.json", faulty.text());
+  expect_refused(accept_file("good.json", "--baseline=" + path("faulty.json")), "injected fault (slow:10@1)");
+  EXPECT_EQ(accept_file("good.json", "--allow-faults --baseline=" + path("faulty.json")).exit_code, 0);
+}
+
 TEST_F(AcceptanceTest, ExplainsAKeyAndKeepsTheVerdict) {
   const Outcome outcome = accept_file("bad.json", "--explain=" + gemm);
   EXPECT_EQ(outcome.exit_code, 1);
@@ -275,6 +283,22 @@ TEST_F(ShakedownProgram, Regresses) {
   EXPECT_EQ(regress("bad.json", "good.json").last_line, "REGRESSION: 1 worse, 0 missing, 1 compared (tolerance 5 %)");
   folder.write("two.json", ResultsBuilder(2).add(gemm, "tflops", 700).text());
   EXPECT_EQ(regress("two.json", "good.json").exit_code, 2);
+}
+
+TEST_F(ShakedownProgram, RefusesToCompareAnInjectedFaultUnlessPermitted) {
+  ResultsBuilder faulty;
+  faulty.add(gemm, "tflops", 700).context.fault = "slow:10@1";
+  folder.write("faulty.json", faulty.text());
+  const std::string words = "regress --results=" + path("good.json") + " --baseline=" + path("faulty.json");
+  EXPECT_EQ(shakedown(words).exit_code, 2);
+  EXPECT_EQ(shakedown(words + " --allow-faults").exit_code, 0);
+}
+
+TEST_F(ShakedownProgram, EndsAReportOfUnreadableInputWithAVerdict) {
+  folder.write("broken.json", "x y");
+  expect_refused(shakedown("report --results=" + path("broken.json")), "not strict JSON");
+  expect_refused(shakedown("report --verdict=" + path("none.json")), "none.json");
+  expect_refused(shakedown("report --nosuch"), "unknown flag");
 }
 
 TEST_F(ShakedownProgram, RefusesWrongUsage) {

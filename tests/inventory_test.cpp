@@ -47,7 +47,19 @@ TEST(NvidiaGpus, AreDisplayAnd3DControllersOfTheVendor) {
   EXPECT_EQ(nvidia_gpus(machine.root()), (std::vector<std::string>{"0000:01:00.0", "0000:1b:00.0"}));
 }
 
-TEST(NvidiaGpus, AreNoneWithoutAPciBus) { EXPECT_TRUE(nvidia_gpus("/nonexistent").empty()); }
+TEST(NvidiaGpus, AreNoneOnAMachineWithoutAPciBus) {
+  const FakeSysfs machine;
+  std::filesystem::remove_all(machine.root() / "bus/pci");
+  EXPECT_EQ(nvidia_gpus(machine.root()), std::vector<std::string>{});
+}
+
+TEST(NvidiaGpus, AreUnknownWhereNothingCanBeRead) { EXPECT_EQ(nvidia_gpus("/nonexistent"), std::nullopt); }
+
+TEST(ScheduledGpus, AreThoseOfTheNode) {
+  EXPECT_EQ(scheduled_gpus(variables({{"SLURM_GPUS_ON_NODE", "4"}})), 4);
+  EXPECT_EQ(scheduled_gpus(variables({{"SLURM_JOB_GPUS", "0,1,2"}})), 3);
+  EXPECT_EQ(scheduled_gpus(variables({})), std::nullopt);
+}
 
 TEST(GpuMask, IsTheUsersBeforeTheSchedulers) {
   const auto mask = gpu_mask(variables({{"CUDA_VISIBLE_DEVICES", "0,3"}, {"SLURM_JOB_GPUS", "0,1,2,3"}}));

@@ -70,4 +70,27 @@ expect "a program with error rows has measured" test -s fake/results/hbm.json
 # --- ci/accept ------------------------------------------------------------------------------------------------------------
 run 2 "$root/ci/accept" --nosuch
 expect "an unknown flag is refused" says 'nosuch: unknown'
+# A build that stands, whose programs cannot be launched.
+mkdir -p stands/bench stands/tests stands/report
+cp fake/bench/bench_gemm stands/bench/
+printf '#!/bin/sh\nexit 2\n' >stands/tests/acceptance_test
+chmod +x stands/tests/acceptance_test
+cat >stands/CTestTestfile.cmake <<END
+add_test(bench.begin "$root/ci/measure" "$scratch/stands" begin)
+add_test(bench.gemm "$root/ci/measure" "$scratch/stands" gemm)
+set_tests_properties(bench.begin bench.gemm PROPERTIES LABELS acceptance)
+END
+run 3 env SHAKEDOWN_BUILD="$scratch/stands" SHAKEDOWN_LAUNCH=/nonexistent/srun "$root/ci/accept"
+expect "a launch that fails is no failure of the machine" prints '^VERDICT: INCOMPLETE 0/0'
+expect "  and says what failed, and where to read on" eval 'says "ci/measure: bench_gemm ended" && says "acceptance.log"'
+printf '#!/bin/sh\nsleep 60\n' >stands/bench/bench_gemm
+SHAKEDOWN_BUILD=$scratch/stands SHAKEDOWN_LAUNCH=env "$root/ci/accept" >out.txt 2>&1 &
+accept=$!
+sleep 2
+kill -TERM "$accept"
+code=0
+wait "$accept" || code=$?
+expect "a termination signal ends it within seconds" test "$code" = 3
+expect "  with a verdict line" eval '[[ $(tail -n 1 out.txt) == "VERDICT: INCOMPLETE 0/0"* ]]'
+expect "  and nothing left running" eval '! pgrep -f "$scratch/stands" >/dev/null'
 finish

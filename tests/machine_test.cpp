@@ -97,6 +97,21 @@ TEST(Machine, FailsWhenGpusAreOnTheBusButTheCpuWasMeasured) {
   EXPECT_EQ(finding.detail, "node0 has 8 NVIDIA GPUs on its PCI bus, but none was measured: the run used the CPU");
 }
 
+TEST(Machine, MissesTheNumberOfGpusOnABusThatNobodyRead) {
+  auto builder = ResultsBuilder::host(2, 2);
+  builder.add(gemm, "tflops", 1).context.inventory[1].pci_gpus = std::nullopt;
+  const Finding unknown = judged({builder.results("gemm.json")}, "machine/backend");
+  EXPECT_EQ(unknown.status, Status::missing);
+  EXPECT_EQ(unknown.detail, "gemm.json: whether node1 has NVIDIA GPUs on its PCI bus is unknown");
+  EXPECT_FALSE(unknown.next.empty());
+  ASSERT_EQ(unknown.offenders.size(), 1u);
+  EXPECT_EQ(text(unknown.offenders[0]), "node1");
+  builder.context.inventory.pop_back();
+  EXPECT_EQ(judged({builder.results()}, "machine/backend").status, Status::missing) << "not in the inventory at all";
+  builder.context.inventory[0].pci_gpus = 8;
+  EXPECT_EQ(judged({builder.results()}, "machine/backend").status, Status::fail) << "a GPU that is there comes first";
+}
+
 TEST(Machine, MissesRanksThatSomebodyExpected) {
   const Finding finding = judged({healthy(3).results()}, "machine/ranks", expecting(4));
   EXPECT_EQ(finding.status, Status::missing);

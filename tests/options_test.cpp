@@ -90,11 +90,26 @@ TEST(Options, RandomInterleavingIsRefused) {
 }
 
 TEST(Options, MalformedValuesAreRefusedByName) {
-  for (const auto* bad :
-       {"--backend=gpu", "--tier=medium", "--timeout=0", "--timeout=-1", "--timeout=nan", "--timeout=inf",
-        "--timeout=5x", "--timeout", "--expect=ranks=0", "--expect=nodes=3", "--expect=", "--benchmark_repetitions=0",
-        "--benchmark_repetitions=many", "--benchmark_min_time=soon", "--benchmark_format=xml",
-        "--benchmark_out_format=", "--benchmark_list_tests=perhaps", "--benchmark_filter=(", "plain"}) {
+  for (const auto* bad : {"--backend=gpu",
+                          "--tier=medium",
+                          "--timeout=0",
+                          "--timeout=-1",
+                          "--timeout=nan",
+                          "--timeout=inf",
+                          "--timeout=1e12",
+                          "--timeout=5x",
+                          "--timeout",
+                          "--expect=ranks=0",
+                          "--expect=nodes=3",
+                          "--expect=",
+                          "--benchmark_repetitions=0",
+                          "--benchmark_repetitions=many",
+                          "--benchmark_min_time=soon",
+                          "--benchmark_format=xml",
+                          "--benchmark_out_format=",
+                          "--benchmark_list_tests=perhaps",
+                          "--benchmark_filter=(",
+                          "plain"}) {
     const std::string flag(bad);
     EXPECT_NE(refusal({flag}).find(flag.substr(0, flag.find('='))), std::string::npos)
         << flag << ": " << refusal({flag});

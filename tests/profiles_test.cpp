@@ -64,8 +64,8 @@ std::set<std::uint64_t> sweep(std::uint64_t largest, std::set<std::uint64_t> siz
 }
 
 // What a GPU machine measures; good on H200 and H100 alike where `hbm` is.
-ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, double hbm) {
-  ResultsBuilder builder(ranks, 1, device);
+ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, double hbm, int hosts = 1) {
+  ResultsBuilder builder(ranks, hosts, device);
   builder.context.nccl["nvls"] = nvls ? "on" : "off";
   for (const int n : {4096, 8192, 16384}) builder.add(gemm_key("bf16", n), "tflops", 700);
   builder.add(gemm_key("f32", 8192), "tflops", 51);
@@ -131,6 +131,15 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
   }
   EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
             "VERDICT: HOST-ONLY 31/31 (profile host, 2 ranks)");
+}
+
+TEST(ShippedProfiles, MissAnAllReduceBetweenHostsThatNobodyMeasured) {
+  Results results = gpu_machine("NVIDIA H200", 4, false, 4100, 2).results();
+  std::erase_if(results.rows, [](const Row& row) { return family_of(row.key) == "allreduce"; });
+  const Verdict verdict = judge({results}, shipped(), {});
+  EXPECT_EQ(verdict.exit_code, 1) << verdict_line(verdict);
+  EXPECT_EQ(verdict.findings.back().key, "allreduce");
+  EXPECT_EQ(verdict.findings.back().status, Status::missing);
 }
 
 TEST(ShippedProfiles, FailASlowGpuAndNameIt) {

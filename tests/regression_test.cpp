@@ -76,10 +76,43 @@ TEST(Regression, MissesWhatTheBaselineHas) {
   EXPECT_EQ(broken.changes[1].detail, "wrong data");
 }
 
+TEST(Regression, MissesWhatFailedNowEvenIfTheBaselineHasNoneOfIt) {
+  auto now = ResultsBuilder().add(gemm, "tflops", 700).add_error(small, "wrong data");
+  const auto no_baseline = ResultsBuilder().add(gemm, "tflops", 700);
+  auto bad_baseline = no_baseline;
+  bad_baseline.add_error(small, "timed out");
+  for (const auto& before : {no_baseline, bad_baseline}) {
+    const Regression regression = compared(now, before);
+    EXPECT_EQ(trend(regression, small), "missing");
+    EXPECT_EQ(regression.changes[0].detail, "wrong data");
+    EXPECT_EQ(regression.exit_code, 1);
+    EXPECT_EQ(findings_of(regression, default_tolerance, 4)[0].status, Status::missing);
+  }
+  const Regression nothing_else = compared(ResultsBuilder().add_error(small, "wrong data"), no_baseline);
+  EXPECT_EQ(nothing_else.exit_code, 1) << "nothing can be compared, but it is known why";
+}
+
 TEST(Regression, ShowsWhatIsNewAndAccepts) {
   const Regression regression = compared(measured(700, 20), ResultsBuilder().add(gemm, "tflops", 700));
   EXPECT_EQ(trend(regression, small), "new");
   EXPECT_EQ(regression.exit_code, 0);
+}
+
+TEST(Regression, RefusesSetsThatHaveNothingInCommon) {
+  auto waived = ResultsBuilder().add_waiver(gemm, "needs 300 GB");
+  EXPECT_NE(refusal(waived, waived).find("nothing to compare"), std::string::npos);
+  auto failed = ResultsBuilder().add_error(gemm, "wrong data");
+  EXPECT_NE(refusal(measured(700, 20), failed).find("nothing to compare"), std::string::npos) << "all of it is new";
+}
+
+TEST(Regression, RefusesAnInjectedFaultOnEitherSide) {
+  const auto clean = measured(700, 20);
+  auto faulty = measured(700, 20);
+  faulty.context.fault = "slow:10@1";
+  EXPECT_NE(refusal(faulty, clean).find("injected fault (slow:10@1)"), std::string::npos);
+  EXPECT_NE(refusal(clean, faulty).find("injected fault (slow:10@1)"), std::string::npos);
+  const auto both = judge_regression({faulty.results()}, {clean.results()}, default_tolerance, true);
+  EXPECT_EQ(both.exit_code, 0) << "allowed, to test the tests";
 }
 
 TEST(Regression, RefusesAnotherConfigurationAndNamesIt) {
@@ -94,6 +127,12 @@ TEST(Regression, RefusesAnotherConfigurationAndNamesIt) {
       std::string::npos);
   EXPECT_NE(refused([](Context& c) { c.versions["nccl"] = "2.27"; }).find("nccl is"), std::string::npos);
   EXPECT_NE(refused([](Context& c) { c.versions.erase("nccl"); }).find("the baseline has unknown"), std::string::npos);
+  EXPECT_NE(refused([](Context& c) { c.versions["cuda"] = "12.8"; }).find("cuda is"), std::string::npos);
+  EXPECT_NE(refused([](Context& c) { c.versions["cublaslt"] = "12.8"; }).find("cublaslt is"), std::string::npos);
+  EXPECT_NE(refused([](Context& c) { c.nccl["nvls"] = "on"; }).find("nvls is off, the baseline has on"),
+            std::string::npos);
+  EXPECT_NE(refused([](Context& c) { c.tier = "full"; }).find("tier is quick, the baseline has full"),
+            std::string::npos);
   EXPECT_NE(refused([](Context& c) { c.suite.build_type = "Debug"; }).find("build_type is"), std::string::npos);
   EXPECT_NE(refused([](Context& c) { c.backend = "host"; }).find("backend is"), std::string::npos);
   EXPECT_NE(refused([](Context& c) { c.hosts = 2; }).find("hosts is 1, the baseline has 2"), std::string::npos);
@@ -104,6 +143,20 @@ TEST(Regression, RefusesAnotherConfigurationAndNamesIt) {
   EXPECT_NE(
       refusal(ResultsBuilder(2).add(gemm, "tflops", 1), ResultsBuilder(4).add(gemm, "tflops", 1)).find("ranks is 2"),
       std::string::npos);
+}
+
+TEST(Regression, RefusesAnotherTuningAndNamesIt) {
+  const auto plain = measured(700, 20);
+  auto tuned = plain;
+  tuned.context.environment["NCCL_ALGO"] = "Tree";
+  EXPECT_NE(refusal(tuned, plain).find("NCCL_ALGO is Tree, the baseline has unset"), std::string::npos);
+  EXPECT_NE(refusal(plain, tuned).find("NCCL_ALGO is unset, the baseline has Tree"), std::string::npos);
+  EXPECT_EQ(refusal(tuned, tuned), "");
+  auto elsewhere = plain;
+  for (const char* variable : {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG_FILE"}) {
+    elsewhere.context.environment[variable] = "1";
+  }
+  EXPECT_EQ(refusal(elsewhere, plain), "") << "these say where it ran, not how";
 }
 
 TEST(Regression, RefusesNothingAndASillyTolerance) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ci/regression as a user runs it, on programs that hand out stored results: what is compared, refused, and said.
-# shellcheck source-path=SCRIPTDIR source=shell.bash disable=SC2016
+# shellcheck source-path=SCRIPTDIR source=shell.bash disable=SC2016,SC2034
 source "$(dirname "$0")/shell.bash"
 cd "$scratch" || exit 1
 
@@ -22,9 +22,9 @@ done
 regression() { SHAKEDOWN_BUILD=$scratch/now SHAKEDOWN_LAUNCH=env "$root/ci/regression" "$@" >out 2>err; }
 # compared CODE WHAT PATTERN
 compared() {
-  local code=0
+  local code=0 wanted=$1 pattern=$3
   regression --baseline baseline || code=$?
-  expect "$2" eval '[[ $code -eq $1 ]] && cat out err | grep -qE "$3"'
+  expect "$2" eval '[[ $code -eq $wanted ]] && cat out err | grep -qE "$pattern"'
 }
 
 compared 0 "equal results are the same" '^REGRESSION: 0 worse, 0 missing'

@@ -7,6 +7,7 @@ root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failures=0
+command -v pgrep >/dev/null || { echo "pgrep is missing: run ci/setup" && exit 1; }
 unset SHAKEDOWN_FAULT SHAKEDOWN_LAUNCH SHAKEDOWN_RANKS SHAKEDOWN_TIER SHAKEDOWN_RUN_ID
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 

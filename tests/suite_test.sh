@@ -46,7 +46,7 @@ expect "help names our flags" prints '--tier=quick'
 run 0 "$bench/bench_allreduce" --version
 expect "the version is one line" prints '^bench_allreduce [0-9]+\.[0-9]+\.[0-9]+ \('
 run 0 mpi -np 2 "$bench/bench_allreduce" --backend=host --plan
-expect "the plan ends with the sum" prints '^17 benchmarks, at most 0.536871 GB per rank'
+expect "the plan ends with the sum" prints '^17 benchmarks, at most 0.537 GB per rank, about'
 
 # --- usage errors: exit 2, one line, nothing measured --------------------------------------------------------------------
 usage() {
@@ -82,6 +82,9 @@ run 1 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_repetitions=3
 unset SHAKEDOWN_FAULT
 expect "an error stays in every repetition" test "$(count '"error_occurred": ?true' corrupt.json)" = 6
 expect "it names rank and host" grep -q 'wrong data: rank 1 (' corrupt.json
+SHAKEDOWN_FAULT=corrupt@1+3 run 1 mpi -np 2 "$bench/bench_allreduce" --backend=host --benchmark_filter='f32/bytes:8$' --benchmark_repetitions=6 --benchmark_out=later.json
+expect "an error in a later repetition ends in a whole file, and stays" test "$(count '"error_occurred": ?true' later.json)" -ge 3
+expect "  with the good repetitions before it" grep -qE '"repetition_index": ?0.*"by_rank": ?\{"' later.json
 expect "it says where, what and what was expected" grep -qE 'element [0-9]+ is [0-9]+, expected [0-9]+' corrupt.json
 
 run 0 "$bench/bench_p2p" --backend=host --benchmark_out=alone.json
@@ -93,14 +96,24 @@ for family in gemm hbm p2p; do
 done
 
 export SHAKEDOWN_FAULT=slow:10@1
-run 0 mpi -np 2 "$bench/bench_hbm" --backend=host --benchmark_out=slow.json
-expect "local work names the slow rank" grep -q 'slowest: rank 1 (' slow.json
+run 0 mpi -np 2 "$bench/bench_hbm" --backend=host --benchmark_out=slow_hbm.json
+expect "local work names the slow rank" grep -q 'slowest: rank 1 (' slow_hbm.json
 run 0 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=slow.json
 expect "a collective names the slow rank as the last to arrive" grep -q 'last to arrive: rank 1 (' slow.json
 export SHAKEDOWN_FAULT=late@0
 run 0 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=late.json
 expect "a collective names the late rank" grep -q 'last to arrive: rank 0 (' late.json
 unset SHAKEDOWN_FAULT
+cat >slow.yaml <<'END'
+schema: 1
+profile: slow
+match: {backend: host}
+rules:
+  - {benchmark: "hbm/op:copy/engine:cpu/bytes:268435456", metric: hbm_gbps, every: rank, min: 0.0001, spread_max: 0.8, source: "a rank that is ten times slower stands out whatever the machine"}
+END
+code=0
+"$build/tests/acceptance_test" --results=slow_hbm.json --family=hbm --thresholds=slow.yaml --allow-faults >slow.txt 2>&1 || code=$?
+expect "the verdict on a slow rank is FAIL and names it" eval '[[ $code -eq 1 ]] && grep -qE "spread_max" slow.txt && grep -q "rank 1" slow.txt'
 expect "the judge refuses a file with a planted fault" eval '"$build/tests/acceptance_test" --results=late.json >/dev/null 2>&1; [[ $? == 2 ]]'
 
 # --- GPUs that cannot be measured never become a host ----------------------------------------------------------------------
@@ -112,13 +125,21 @@ if ! grep -qs '^0x10de' /sys/bus/pci/devices/*/vendor; then
   export SHAKEDOWN_SYSFS=$scratch/sys
   run 1 mpi -np 2 "$bench/bench_hbm" --benchmark_out=broken.json
   expect "an NVIDIA device without CUDA is an error on every benchmark" grep -q 'NVIDIA GPUs are on the PCI bus' broken.json
-  expect "  and the verdict is FAIL" grep -q '^VERDICT: FAIL' <<<"$(verdict_of broken.json)"
+  expect "  and the verdict is FAIL" grep -q '^VERDICT: FAIL' <<<"$(verdict_of broken.json --allow-faults)"
   run 0 mpi -np 2 "$bench/bench_hbm" --backend=host --benchmark_out=hidden.json
-  expect "measuring its CPUs instead is a FAIL too" grep -q '^VERDICT: FAIL' <<<"$(verdict_of hidden.json)"
+  expect "measuring its CPUs instead is a FAIL too" grep -q '^VERDICT: FAIL' <<<"$(verdict_of hidden.json --allow-faults)"
+  expect "a made-up machine is refused unless allowed" grep -q '^VERDICT: INCOMPLETE' <<<"$(verdict_of hidden.json)"
   unset SHAKEDOWN_SYSFS
   run 3 "$bench/bench_hbm" --backend=cuda
   expect "--backend=cuda on a machine without GPUs says so" says 'no NVIDIA GPU on the PCI bus'
 fi
+
+# --- results that would be lost ------------------------------------------------------------------------------------------
+run 3 bash -c "'$bench/bench_allreduce' ${small[*]@Q} --benchmark_format=json >/dev/full"
+expect "a result that cannot be written is said" says 'standard output: cannot be written'
+run 0 bash -c "'$bench/bench_allreduce' ${small[*]@Q} --benchmark_out=/dev/fd/3 3> >(cat >pipe.json)"
+sleep 0.5
+expect "a result may go to an open descriptor" grep -qE '"complete": ?true' pipe.json
 
 # --- existing files -------------------------------------------------------------------------------------------------------
 echo precious >kept.json

@@ -88,7 +88,15 @@ TEST(Terminal, ShowsChangesAgainstABaseline) {
   const auto before = ResultsBuilder().add(gemm, "tflops", 700).add("hbm/x:1", "hbm_gbps", 4000).results();
   const auto lines = lines_of(terminal_text(judge_regression({now}, {before}), default_tolerance));
   EXPECT_EQ(lines[1], gemm + " tflops  700 TFLOPS  600 TFLOPS  -14.3 %  worse");
-  EXPECT_EQ(lines.back(), "REGRESSION: 1 worse, 1 missing, 2 compared (tolerance 5 %)");
+  EXPECT_EQ(lines.back(), "REGRESSION: 1 worse, 1 missing, 1 compared (tolerance 5 %)");
+}
+
+TEST(Terminal, CountsOnlyWhatHasTwoValuesAsCompared) {
+  const auto before = ResultsBuilder().add(gemm, "tflops", 700);
+  auto now = before;
+  now.add("hbm/x:1", "hbm_gbps", 4000).add_error("hbm/x:2", "wrong data");
+  const auto lines = lines_of(terminal_text(judge_regression({now.results()}, {before.results()}), default_tolerance));
+  EXPECT_EQ(lines.back(), "REGRESSION: 0 worse, 1 missing, 1 compared (tolerance 5 %)");
 }
 
 TEST(VerdictJson, CanBeGreppedAndParsed) {

@@ -104,6 +104,12 @@ TEST(Verdict, IsNeverHostOnlyWhereGpusAreOnTheBus) {
   expect_state(judge({builder.results()}, {}, {}), State::fail, 1);
 }
 
+TEST(Verdict, IsNeverHostOnlyWhereTheBusIsUnknown) {
+  auto builder = ResultsBuilder::host();
+  builder.add("gemm/dtype:f32/m:1/n:1/k:1", "tflops", 0.1).context.inventory[0].pci_gpus = std::nullopt;
+  expect_state(judge({builder.results()}, {}, {}), State::fail, 1);
+}
+
 TEST(Verdict, FailsWhenCudaDoesNotWork) {
   ResultsBuilder builder(1);
   builder.add_error(gemm, "cudaErrorNoDevice: no CUDA-capable device is detected").context.ranks[0].device = "unknown";
@@ -172,7 +178,7 @@ TEST(Verdict, DoesNotPassOnNothing) {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 700);
   const Verdict verdict =
-      judge({builder.results()}, profile(allreduce_rule + ", ranks: 8}\n", "unjudged: [gemm]\n"), {});
+      judge({builder.results()}, profile(allreduce_rule + ", ranks: 8}\n", "unjudged: [gemm, allreduce]\n"), {});
   expect_state(verdict, State::no_reference, 3);
 }
 
@@ -189,6 +195,18 @@ TEST(Verdict, MissesABenchmarkThatARuleRequires) {
   expect_state(verdict, State::fail, 1);
   EXPECT_EQ(find(verdict, allreduce).status, Status::missing);
   EXPECT_EQ(find(verdict, allreduce).limit, 330);
+}
+
+TEST(Verdict, MissesAFamilyOfTheProfileThatNoRuleCouldJudge) {
+  ResultsBuilder builder(16, 2);
+  builder.add(gemm, "tflops", 700);
+  const std::string rules = gemm_rule + ", hosts: [1, 100]}\n" + allreduce_rule + "}\n";
+  const Verdict verdict = judged(builder, rules);
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, "allreduce").status, Status::missing);
+  EXPECT_EQ(find(verdict, "allreduce").detail, "was not measured");
+  EXPECT_EQ(find(verdict, "allreduce").next, "mpirun -np 16 build/bench/bench_allreduce");
+  expect_state(judge({builder.results()}, profile(rules, "unjudged: [allreduce]\n"), {}), State::pass, 0);
 }
 
 TEST(Verdict, MissesAMetricEvenInOneRepetition) {
@@ -367,6 +385,18 @@ TEST(Verdict, HasNoReferenceForAFamilyThatNoRuleJudges) {
   EXPECT_EQ(listed.unjudged[0].value, 350);
 }
 
+TEST(Verdict, HasNoReferenceForAFamilyThatOnlyAWarningJudges) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).add(allreduce, "busbw_gbps", 100);
+  for (const char* severity : {"warn", "info"}) {
+    const Verdict verdict =
+        judged(builder, gemm_rule + "}\n" + allreduce_rule + ", severity: " + std::string(severity) + "}\n");
+    expect_state(verdict, State::no_reference, 3);
+    EXPECT_EQ(find(verdict, "allreduce").status, Status::no_reference);
+    EXPECT_EQ(find(verdict, allreduce).status, Status::fail) << "shown, as a warning";
+  }
+}
+
 TEST(Verdict, ShowsAPointWithoutARuleAndChangesNothing) {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 700).add("gemm/dtype:bf16/m:64/n:64/k:64", "tflops", 1);
@@ -477,6 +507,21 @@ TEST(Family, IsJudgedWithoutTheOthers) {
   expect_state(judged(builder, gemm_rule + "}\n" + allreduce_rule + "}\n", options), State::pass, 0);
   options.family = "allreduce";
   expect_state(judged(builder, gemm_rule + "}\n" + allreduce_rule + "}\n", options), State::fail, 1);
+}
+
+TEST(Family, IsMissingOnceWhereNoRuleCouldJudgeIt) {
+  ResultsBuilder builder(16, 2);
+  builder.add(gemm, "tflops", 700);
+  const std::string rules = gemm_rule + ", hosts: [1, 100]}\n" + allreduce_rule + "}\n";
+  JudgeOptions options;
+  options.family = "allreduce";
+  const Verdict verdict = judged(builder, rules, options);
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(std::count_if(verdict.findings.begin(), verdict.findings.end(),
+                          [](const Finding& f) { return f.key == "allreduce"; }),
+            1);
+  options.family = "gemm";
+  expect_state(judged(builder, rules, options), State::pass, 0);
 }
 
 TEST(Family, IsMissingWhereNothingOfItWasMeasured) {

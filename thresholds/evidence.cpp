@@ -24,6 +24,15 @@ const Row* find_row(const std::vector<const Row*>& rows, bool (*wanted)(const Ro
 
 }  // namespace
 
+void refuse_faults(const std::vector<Results>& results, bool allowed) {
+  for (const Results& file : results) {
+    if (file.context.fault && !allowed) {
+      throw InputError(file.file.string() + ": measured with an injected fault (" + *file.context.fault +
+                       "); measure without SHAKEDOWN_FAULT, or pass --allow-faults to test the tests");
+    }
+  }
+}
+
 const Row* Benchmark::error() const {
   return find_row(rows, [](const Row& row) { return row.error.has_value(); });
 }

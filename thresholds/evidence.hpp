@@ -11,6 +11,9 @@
 
 namespace shakedown {
 
+/// Errors: InputError for the first file that was measured with an injected fault, unless that is `allowed`.
+void refuse_faults(const std::vector<Results>&, bool allowed);
+
 /// All repetitions of one benchmark. Points into Results, which must outlive it.
 struct Benchmark {
   std::string key;

@@ -55,6 +55,13 @@ std::map<std::string, std::vector<const RankFacts*>> ranks_by_host(const Context
   return hosts;
 }
 
+// nullptr: the inventory has nothing about this host.
+const HostFacts* facts_of(const Context& context, const std::string& host) {
+  const auto found = std::find_if(context.inventory.begin(), context.inventory.end(),
+                                  [&](const HostFacts& facts) { return facts.host == host; });
+  return found == context.inventory.end() ? nullptr : &*found;
+}
+
 // "node7" is "node7.cluster.local": schedulers write short names, hosts report either.
 bool same_host(const std::string& a, const std::string& b) {
   if (a == b) return true;
@@ -151,6 +158,18 @@ Finding judge_backend(const Files& files, const JudgeOptions& options) {
               " on its PCI bus, but none was measured: the run used the CPU",
           "nvidia-smi; then measure with --backend=cuda, which says why CUDA does not work");
       name_offenders(finding, {host_culprit(host.host)});
+      return finding;
+    }
+  }
+  // A GPU that nobody looked for may be there.
+  for (const Results& file : files) {
+    for (const auto& [host, ranks] : ranks_by_host(file.context)) {
+      const HostFacts* facts = facts_of(file.context, host);
+      if (facts != nullptr && facts->pci_gpus) continue;
+      set(finding, Status::missing,
+          file_name(file) + ": whether " + host + " has NVIDIA GPUs on its PCI bus is unknown",
+          "check that /sys/bus/pci/devices can be read on " + host + ", and measure again");
+      name_offenders(finding, {host_culprit(host)});
       return finding;
     }
   }
@@ -266,10 +285,8 @@ Finding judge_gpus(const Files& files) {
   std::set<std::string> masks;
   for (const Results& file : files) {
     for (const auto& [host, ranks] : ranks_by_host(file.context)) {
-      const auto& inventory = file.context.inventory;
-      const auto facts = std::find_if(inventory.begin(), inventory.end(),
-                                      [&, &name = host](const HostFacts& h) { return h.host == name; });
-      const auto expected = facts == inventory.end() ? std::nullopt : gpus_of(*facts);
+      const HostFacts* facts = facts_of(file.context, host);
+      const auto expected = facts == nullptr ? std::nullopt : gpus_of(*facts);
       std::set<std::string> measured;
       for (const RankFacts* rank : ranks) measured.insert(rank->uuid.value_or("rank " + std::to_string(rank->rank)));
       const int n = static_cast<int>(measured.size());

@@ -25,7 +25,8 @@ struct Change {
 
 struct Regression {
   std::vector<Change> changes;  // of every benchmark in either set, by key
-  int exit_code = 0;            // 1 if anything is worse or missing
+  std::size_t compared = 0;     // benchmarks with a value in both sets
+  int exit_code = 0;            // 1 if anything is worse or missing, or failed now
 };
 
 inline constexpr double default_tolerance = 0.05;
@@ -33,10 +34,12 @@ inline constexpr double default_tolerance = 0.05;
 /// A latency that changed by less is the same whatever the percentage: timers and launches are not finer.
 inline constexpr double latency_floor_us = 2.0;
 
-/// Errors: InputError naming field and both values where the two sets cannot be compared: device, backend, number of
-/// ranks or hosts, driver, NCCL or build type differ. A tolerance outside [0, 1) is an InputError too.
+/// Errors: InputError naming field and both values where the two sets cannot be compared: device, backend, tier, number
+/// of ranks or hosts, a version (driver, CUDA, cuBLASLt, NCCL), NVLS, a tuning variable or build type differ. A file of
+/// either set with an injected fault that is not allowed, sets with nothing to compare although nothing is missing, and
+/// a tolerance outside [0, 1) are InputErrors too.
 Regression judge_regression(const std::vector<Results>& current, const std::vector<Results>& baseline,
-                            double tolerance = default_tolerance);
+                            double tolerance = default_tolerance, bool allow_faults = false);
 
 /// One finding for each benchmark of the baseline, for a verdict that is also held against a baseline.
 std::vector<Finding> findings_of(const Regression&, double tolerance, int ranks);

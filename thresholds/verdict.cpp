@@ -292,7 +292,8 @@ class SetJudge {
     const Applies applies = applicability(rule.conditions, context).applies;
     if (applies == Applies::unknown_nvls) ++nvls_rules_[family];
     if (applies != Applies::yes) return;
-    judged_families_.insert(family);
+    // What can only warn does not stand for a judgement.
+    if (rule.severity == Severity::fail) judged_families_.insert(family);
     const Expansion expansion = expand(rule, context);
     for (const std::string& key : expansion.keys) {
       const auto found = benchmarks_.find(key);
@@ -308,26 +309,36 @@ class SetJudge {
     add(plain(benchmark.key, Status::fail, *row->error, benchmark.context->world_size));
   }
 
-  // Families that were measured and that no rule judged; and rules that hang on a state of NVLS that nobody recorded,
-  // so that a run which forgot to record it does not pass on fewer rules.
+  // Families that no rule judged, whether they were measured or only the profile names them: a run that left one out
+  // does not pass because no rule is for its number of ranks or hosts. And rules that hang on a state of NVLS that
+  // nobody recorded, so that a run which forgot to record it does not pass on fewer rules.
   void judge_families(const Profile& profile) {
-    for (const auto& [family, context] : context_of_family_) {
+    for (const std::string& family : families(profile)) {
       const bool unjudged =
           std::find(profile.unjudged.begin(), profile.unjudged.end(), family) != profile.unjudged.end();
       if (!wanted(family) || unjudged || judged_families_.contains(family)) continue;
-      add(no_reference(family, "no rule of " + profile.name + " applies to " + std::to_string(context->world_size) +
-                                   " ranks on " + std::to_string(context->hosts) + " hosts"));
+      if (!context_of_family_.contains(family)) {
+        judged_families_.insert(family);
+        add(plain(family, Status::missing, "was not measured", ranks()));
+        continue;
+      }
+      const Context& context = context_of(family);
+      add(no_reference(family, "no rule of " + profile.name + " that can fail applies to " +
+                                   std::to_string(context.world_size) + " ranks on " + std::to_string(context.hosts) +
+                                   " hosts"));
     }
     for (const auto& [family, count] : nvls_rules_) {
+      if (!context_of_family_.contains(family) || !judged_families_.contains(family)) continue;
       const std::string rules = std::to_string(count) + (count == 1 ? " rule" : " rules");
-      if (!context_of_family_.contains(family)) {
-        if (judged_families_.contains(family)) continue;
-        judged_families_.insert(family);
-        add(plain(family, Status::missing, "was not measured; " + rules + " would judge it", ranks()));
-      } else if (judged_families_.contains(family)) {
-        add(no_reference(family, "the run did not record whether NVLS was on: " + rules + " could not be applied"));
-      }
+      add(no_reference(family, "the run did not record whether NVLS was on: " + rules + " could not be applied"));
     }
+  }
+
+  std::set<std::string> families(const Profile& profile) const {
+    std::set<std::string> all;
+    for (const auto& [family, context] : context_of_family_) all.insert(family);
+    for (const Rule& rule : profile.rules) all.insert(family_of(rule.benchmark));
+    return all;
   }
 
   static Finding no_reference(const std::string& family, const std::string& detail) {
@@ -393,15 +404,6 @@ int exit_code_of(State state) {
   return 1;
 }
 
-void refuse_faults(const std::vector<Results>& results, const JudgeOptions& options) {
-  for (const Results& file : results) {
-    if (file.context.fault && !options.allow_faults) {
-      throw InputError(file.file.string() + ": measured with an injected fault (" + *file.context.fault +
-                       "); measure without SHAKEDOWN_FAULT, or pass --allow-faults to test the tests");
-    }
-  }
-}
-
 }  // namespace
 
 void add_findings(Verdict& verdict, std::vector<Finding> findings) {
@@ -418,7 +420,7 @@ void add_findings(Verdict& verdict, std::vector<Finding> findings) {
 
 Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& profiles, const JudgeOptions& options) {
   if (results.empty()) throw InputError("no result files to judge; name them with --results");
-  refuse_faults(results, options);
+  refuse_faults(results, options.allow_faults);
   Verdict verdict;
   verdict.backend = results.front().context.backend;
   verdict.devices = devices_of(results);

@@ -20,7 +20,6 @@ class Gemm final : public Work {
  public:
   Gemm(const GemmSpec& spec, int threads)
       : spec_(spec), m_(size(spec.m)), n_(size(spec.n)), k_(size(spec.k)), threads_(threads) {
-    require_memory(bytes());
     a_.resize(m_ * k_);
     b_.resize(k_ * n_);
     c_.resize(m_ * n_);

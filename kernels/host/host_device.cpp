@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
-#include <limits>
 
 #include "kernels/backends.hpp"
 
@@ -34,17 +33,20 @@ std::string cpu_model() {
 
 }  // namespace
 
-void require_memory(std::size_t bytes) {
+/// Throws Unsupported with the bytes needed and free if this and the other ranks of this host, which ask for the same,
+/// would not fit into its memory.
+void HostDevice::require_memory(std::size_t bytes) const {
   const auto text = field("/proc/meminfo", "MemAvailable");  // in kB
-  const auto available = text.empty() ? std::numeric_limits<double>::max() : std::stod(text) * 1024;
-  if (static_cast<double>(bytes) <= available) return;
-  char message[96];
-  std::snprintf(message, sizeof message, "needs %.1f GB, %.1f GB free", static_cast<double>(bytes) / 1e9,
-                available / 1e9);
+  if (text.empty()) return;
+  const double needed = static_cast<double>(bytes) * local_size_, available = std::stod(text) * 1024;
+  if (needed <= available) return;
+  char message[128];
+  std::snprintf(message, sizeof message, "needs %.1f GB on each of %d ranks of this host, %.1f GB free",
+                static_cast<double>(bytes) / 1e9, local_size_, available / 1e9);
   throw Unsupported(message);
 }
 
-HostDevice::HostDevice(const Placement& placement) : team_(placement.threads) {
+HostDevice::HostDevice(const Placement& placement) : local_size_(placement.local_size), team_(placement.threads) {
   info_.name = cpu_model();
   info_.memory_bytes =
       static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
@@ -56,10 +58,25 @@ double HostDevice::seconds(Work& work, int repeats) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-std::unique_ptr<Work> HostDevice::prepare(const GemmSpec& spec) { return make_gemm(spec, team_.size()); }
-std::unique_ptr<Work> HostDevice::prepare(const HbmSpec& spec) { return make_hbm(spec, team_); }
-std::unique_ptr<Work> HostDevice::prepare(const PeerCopySpec& spec) { return make_peer_copy(spec, team_); }
-std::unique_ptr<Work> HostDevice::prepare(const AllReduceSpec& spec) { return make_allreduce(spec); }
+std::unique_ptr<Work> HostDevice::prepare(const GemmSpec& spec) {
+  require_memory(footprint(spec));
+  return make_gemm(spec, team_.size());
+}
+
+std::unique_ptr<Work> HostDevice::prepare(const HbmSpec& spec) {
+  require_memory(footprint(spec));
+  return make_hbm(spec, team_);
+}
+
+std::unique_ptr<Work> HostDevice::prepare(const PeerCopySpec& spec) {
+  require_memory(footprint(spec));
+  return make_peer_copy(spec, team_);
+}
+
+std::unique_ptr<Work> HostDevice::prepare(const AllReduceSpec& spec) {
+  require_memory(footprint(spec));
+  return make_allreduce(spec);
+}
 
 Availability probe() { return {1, ""}; }
 

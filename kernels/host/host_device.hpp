@@ -20,7 +20,10 @@ class HostDevice final : public Device {
   std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
 
  private:
+  void require_memory(std::size_t bytes) const;
+
   DeviceInfo info_;
+  int local_size_;
   Team team_;
 };
 
@@ -29,8 +32,5 @@ std::unique_ptr<Work> make_gemm(const GemmSpec&, int threads);
 std::unique_ptr<Work> make_hbm(const HbmSpec&, Team&);
 std::unique_ptr<Work> make_peer_copy(const PeerCopySpec&, Team&);
 std::unique_ptr<Work> make_allreduce(const AllReduceSpec&);
-
-/// Throws Unsupported with the bytes needed and available if `bytes` more would not fit into the memory of this host.
-void require_memory(std::size_t bytes);
 
 }  // namespace shakedown::host

@@ -33,7 +33,7 @@ fault() {
   local began=$SECONDS code=0 outcome=ok line
   export SHAKEDOWN_FAULT=$1
   echo precious >kept.json
-  timeout -k 5 "$limit" ./hosts --benchmark_out=kept.json >out 2>err </dev/null || code=$?
+  timeout -k 5 "$limit" ./hosts --benchmark_out="$scratch/kept.json" >out 2>err </dev/null || code=$?
   local seconds=$((SECONDS - began))
   line=$(grep -m1 -E "$2" err)
   [[ -n $line ]] || outcome=unnamed
@@ -42,9 +42,9 @@ fault() {
   [[ $code -ne 124 && $seconds -lt $limit ]] || outcome=hung
   grep -qx precious kept.json || outcome=overwrote
   sleep 0.5
-  if pgrep -f "$build/bench/bench_allreduce" >/dev/null; then
+  if pgrep -f "bench_allreduce.*$scratch/" >/dev/null; then
     outcome=orphans
-    pkill -9 -f "$build/bench/bench_allreduce"
+    pkill -9 -f "bench_allreduce.*$scratch/"
   fi
   printf '%-20s %-10s %-6s %s\n' "$1" "$outcome" "${seconds}s" "${line:-$(tail -n 1 err)}" >>table
   expect "$1" test "$outcome" = ok
@@ -71,7 +71,7 @@ stopped() {
   local victim=$1 began=$SECONDS code=0
   # shellcheck disable=SC2034
   local named="rank $1 \\($2\\) gives no sign of life"
-  ./hosts --benchmark_min_time=100 --timeout=4 >out 2>err </dev/null &
+  ./hosts --benchmark_min_time=100 --timeout=4 --benchmark_out="$scratch/kept.json" >out 2>err </dev/null &
   local launcher=$!
   sleep 2.5
   local pid
@@ -82,7 +82,7 @@ stopped() {
   expect "stopped rank $victim" eval '[[ $code -ne 0 ]] && grep -qE "$named" err && [[ $((SECONDS - began)) -le 25 ]]'
   printf '%-20s %-10s %-6s %s\n' "SIGSTOP rank $victim" "exit $code" "$((SECONDS - began))s" "$(grep -m1 shakedown: err)" >>table
   sleep 0.5
-  expect "  and no process is left" eval '! pgrep -f "$build/bench/bench_allreduce" >/dev/null'
+  expect "  and no process is left" eval '! pgrep -f "bench_allreduce.*$scratch/" >/dev/null'
 }
 stopped 2 nodeb
 stopped 0 nodea
