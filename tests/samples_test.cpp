@@ -20,6 +20,11 @@ TEST(RealResults, OfFourH200Pass) {
   EXPECT_EQ(verdict.exit_code, 0);
 }
 
+TEST(RealResults, OfTwoH200BehindAMaskPass) {
+  const auto verdict = judged("h200-sxm-2ranks", load_profiles(source / "thresholds"));
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 31/31 (profile h200-sxm, 2 ranks)");
+}
+
 TEST(RealResults, OfOneH200BehindAMaskPass) {
   const auto verdict = judged("h200-sxm-1rank", load_profiles(source / "thresholds"));
   EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 26/26 (profile h200-sxm, 1 rank)");
@@ -46,7 +51,7 @@ TEST(RealResults, BelowAFloorNameTheRanksTheWorstFirst) {
   ASSERT_NE(finding, verdict.findings.end());
   EXPECT_EQ(finding->status, Status::fail);
   EXPECT_EQ(finding->offender_count, 4u);
-  EXPECT_EQ(text(finding->offenders.front()), "rank 0 vm GPU-2a1dff39-6f34-bccf-6183-141164163e01 0000:00:06.0");
+  EXPECT_EQ(text(finding->offenders.front()), "rank 2 vm GPU-760feb5d-05d6-696d-e8ad-05d3dd699a2f 0000:00:08.0");
 }
 
 TEST(RealResults, WithOneFileMissingFail) {
