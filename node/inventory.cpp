@@ -1,7 +1,7 @@
 #include "node/inventory.hpp"
 
 #include <hwloc.h>
-#include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,8 +10,6 @@
 #include <memory>
 #include <string_view>
 #include <utility>
-
-extern char** environ;  // NOLINT: POSIX gives the environment no header
 
 namespace shakedown {
 
