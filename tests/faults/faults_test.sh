@@ -10,13 +10,13 @@ if ! "$agent" probe true 2>/dev/null; then
   exit 77
 fi
 
-limit=40
+limit=80
 watch=3
 cat >hosts <<END
 #!/usr/bin/env bash
-exec mpirun --bind-to none --oversubscribe --host nodea:2,nodeb:2 --mca plm_rsh_agent $agent -np 4 \\
+exec mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 --host nodea:2,nodeb:2 --mca plm_rsh_agent $agent -np 4 \\
   -x SHAKEDOWN_FAULT -x SHAKEDOWN_RUN_ID $build/bench/bench_allreduce --backend=host --timeout=$watch \\
-  --startup-timeout=$((watch + 5)) --benchmark_filter='f32/bytes:(8|32)\$' "\$@"
+  --startup-timeout=\${STARTUP:-40} --benchmark_filter='f32/bytes:(8|32)\$' "\$@"
 END
 chmod +x hosts
 export SHAKEDOWN_RUN_ID=faults-test
@@ -38,7 +38,8 @@ fault() {
   line=$(grep -m1 -E "$2" err)
   [[ -n $line ]] || outcome=unnamed
   [[ $code -ne 0 ]] || outcome=exit-0
-  [[ $seconds -le $((watch + 15)) ]] || outcome=late
+  # The start of four ranks may take long on a loaded machine; what counts from then on is 3 s and the end of the job.
+  [[ $seconds -le $((watch + 35)) ]] || outcome=late
   [[ $code -ne 124 && $seconds -lt $limit ]] || outcome=hung
   grep -qx precious kept.json || outcome=overwrote
   sleep 0.5
@@ -63,7 +64,7 @@ fault hang@0 'shakedown: timeout: .*rank 0 \(nodea\) did not advance, 3 ranks wa
 fault hang@3:prepare 'shakedown: timeout: .*\(prepare\).*rank 3 \(nodeb\) did not advance'
 fault hang@1:connect 'shakedown: timeout: .*\(connect\).*rank 1 \(nodea\) did not advance'
 fault hang@1:verify 'shakedown: timeout: .*\(verify\).*rank 1 \(nodea\) did not advance'
-fault hang@2:init 'shakedown: timeout: rank 2 \(nodeb\).*before MPI_Init'
+STARTUP=8 fault hang@2:init 'shakedown: timeout: rank 2 \(nodeb\).*before MPI_Init'
 
 # A stopped rank must be named, not those that wait for it.
 unset SHAKEDOWN_FAULT
@@ -72,14 +73,18 @@ stopped() {
   # shellcheck disable=SC2034
   local named="rank $1 \\($2\\) gives no sign of life"
   ./hosts --benchmark_min_time=100 --timeout=4 --benchmark_out="$scratch/kept.json" >out 2>err </dev/null &
-  local launcher=$!
-  sleep 2.5
+  local launcher=$! i
+  for ((i = 0; i < 300; ++i)); do
+    grep -q '^\[1/' err && break
+    sleep 0.1
+  done
+  sleep 0.5
   local pid
   for pid in $(pgrep -f "$build/bench/bench_allreduce.*min_time=100"); do
     if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$victim"; then kill -STOP "$pid"; fi
   done
   wait "$launcher" || code=$?
-  expect "stopped rank $victim" eval '[[ $code -ne 0 ]] && grep -qE "$named" err && [[ $((SECONDS - began)) -le 25 ]]'
+  expect "stopped rank $victim" eval '[[ $code -ne 0 ]] && grep -qE "$named" err && [[ $((SECONDS - began)) -le 50 ]]'
   printf '%-20s %-10s %-6s %s\n' "SIGSTOP rank $victim" "exit $code" "$((SECONDS - began))s" "$(grep -m1 shakedown: err)" >>table
   sleep 0.5
   expect "  and no process is left" eval '! pgrep -f "bench_allreduce.*$scratch/" >/dev/null'
