@@ -51,8 +51,9 @@ HostDevice::HostDevice(const Placement& placement) : team_(placement.threads) {
 }
 
 double HostDevice::seconds(Work& work, int repeats) {
+  work.stage(repeats);
   const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) work.enqueue();  // host operations are done when enqueue returns
+  work.enqueue_batch(repeats);  // host operations are done when enqueue returns
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
@@ -60,6 +61,7 @@ std::unique_ptr<Work> HostDevice::prepare(const GemmSpec& spec) { return make_ge
 std::unique_ptr<Work> HostDevice::prepare(const HbmSpec& spec) { return make_hbm(spec, team_); }
 std::unique_ptr<Work> HostDevice::prepare(const PeerCopySpec& spec) { return make_peer_copy(spec, team_); }
 std::unique_ptr<Work> HostDevice::prepare(const AllReduceSpec& spec) { return make_allreduce(spec); }
+std::unique_ptr<Work> HostDevice::prepare(const CollectiveSpec& spec) { return make_collective(spec); }
 
 Availability probe() { return {1, ""}; }
 

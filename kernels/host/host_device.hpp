@@ -18,6 +18,7 @@ class HostDevice final : public Device {
   std::unique_ptr<Work> prepare(const HbmSpec&) override;
   std::unique_ptr<Work> prepare(const PeerCopySpec&) override;
   std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
+  std::unique_ptr<Work> prepare(const CollectiveSpec&) override;
 
  private:
   DeviceInfo info_;
@@ -29,6 +30,7 @@ std::unique_ptr<Work> make_gemm(const GemmSpec&, int threads);
 std::unique_ptr<Work> make_hbm(const HbmSpec&, Team&);
 std::unique_ptr<Work> make_peer_copy(const PeerCopySpec&, Team&);
 std::unique_ptr<Work> make_allreduce(const AllReduceSpec&);
+std::unique_ptr<Work> make_collective(const CollectiveSpec&);
 
 /// Throws Unsupported with the bytes needed and available if `bytes` more would not fit into the memory of this host.
 void require_memory(std::size_t bytes);
