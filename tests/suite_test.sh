@@ -96,18 +96,18 @@ done
 brief=(--backend=host --benchmark_min_time=0.001)
 for ranks in 2 3; do
   run 0 mpi -np $ranks "$bench/bench_collectives" "${brief[@]}" --benchmark_out=collectives.json
-  expect "6 operations at 3 sizes are right on $ranks ranks" test "$(count '"busbw_gbps"' collectives.json)" = 36
+  expect "6 operations at 3 sizes are right on $ranks ranks" test "$(count '"busbw_gbps"' collectives.json)" = 18
   damaged=$((ranks - 1))
   SHAKEDOWN_FAULT=corrupt@$damaged run 1 mpi -np $ranks "$bench/bench_collectives" "${brief[@]}" --benchmark_out=collectives.json
   expect "  and a corrupted element is found on rank $damaged of $ranks" test "$(count "wrong data: rank $damaged \(" collectives.json)" = 18
   expect "  with where, what and what was expected" test "$(count 'element [0-9]+ is [-0-9.e]+, expected [0-9]+' collectives.json)" = 18
 done
 run 0 mpi -np 3 "$bench/bench_allreduce" "${brief[@]}" --benchmark_filter=place:in --benchmark_out=in.json
-expect "the sum in place is right" test "$(count '"busbw_gbps"' in.json)" = 2
+expect "the sum in place is right" test "$(count '"busbw_gbps"' in.json)" = 1
 SHAKEDOWN_FAULT=corrupt@2 run 1 mpi -np 3 "$bench/bench_allreduce" "${brief[@]}" --benchmark_filter=place:in --benchmark_out=in.json
 expect "  and a corrupted element is found" grep -qE 'wrong data: rank 2 \(.*expected 0' in.json
 run 0 mpi -np 2 "$bench/bench_allreduce" --backend=host --tier=full --benchmark_filter=timing:single --benchmark_out=tail.json
-expect "operations timed one by one have their tail" test "$(count '"(p50|p99|p999|max)_us"' tail.json)" = 4
+expect "operations timed one by one have their tail" test "$(grep -oE '"(p50|p99|p999|max)_us"' tail.json | wc -l)" = 4
 expect "  of 1000 samples, whatever --benchmark_min_time says" grep -qE '"samples": ?1(000|\.0+e\+0*3)' tail.json
 expect "  under the key without the library's suffixes" grep -qE '"name": ?"allreduce/dtype:f32/bytes:8/timing:single/' tail.json
 run 0 "$bench/bench_collectives" "${brief[@]}" --benchmark_out=collectives.json
