@@ -45,7 +45,7 @@ void register_on_gpus(Session& session) {
     add(session, dtype, full ? sweep(8 * gib, 4, published()) : landmarks);
   }
   // One rank has nothing to do in place.
-  if (session.ranks() > 1) add(session, DType::f32, full ? sweep(8 * gib, 8) : landmarks, Place::in);
+  if (session.ranks() > 1) add(session, DType::f32, full ? sweep(8 * gib, 8, landmarks) : landmarks, Place::in);
   add(session, DType::f32, full ? sweep(64 * kib, 2) : Sizes{8, kib, 64 * kib}, Place::out, Launch::graph);
   session.add(AllReduceSpec{DType::f32, 8}, figures, OneByOne{full ? 10000 : 1000});
   if (full) session.add(AllReduceSpec{DType::f32, mib}, figures, OneByOne{10000});

@@ -136,7 +136,8 @@ CollectiveLayout layout(const CollectiveSpec& s) {
   constexpr std::size_t vector = 16;
   std::size_t part = s.bytes / ranks;
   if (s.bytes % ranks != 0 || part % element != 0) {
-    part = std::max(part / (part >= vector ? vector : element) * (part >= vector ? vector : element), element);
+    const auto unit = part >= vector ? vector : element;
+    part = std::max(part / unit * unit, element);
   }
   const auto whole = part * ranks;
   return {part, s.op == CollectiveOp::all_gather ? part : whole, s.op == CollectiveOp::reduce_scatter ? part : whole};
