@@ -1,6 +1,8 @@
 // The only place that names backends, and the keys of the specs.
 #include "kernels/device.hpp"
 
+#include <algorithm>
+
 #include "kernels/backends.hpp"
 
 namespace shakedown {
@@ -61,6 +63,18 @@ std::string_view name(HbmOp op) {
   throw std::invalid_argument("unknown operation");
 }
 
+std::string_view name(CollectiveOp op) {
+  switch (op) {
+    case CollectiveOp::all_gather: return "all_gather";
+    case CollectiveOp::reduce_scatter: return "reduce_scatter";
+    case CollectiveOp::alltoall: return "alltoall";
+    case CollectiveOp::broadcast: return "broadcast";
+    case CollectiveOp::reduce: return "reduce";
+    case CollectiveOp::sendrecv: return "sendrecv";
+  }
+  throw std::invalid_argument("unknown operation");
+}
+
 std::string_view name(Backend backend) { return backend == Backend::host ? "host" : "cuda"; }
 
 std::string key(const GemmSpec& s) {
@@ -79,13 +93,23 @@ std::string key(const PeerCopySpec& s) {
 }
 
 std::string key(const AllReduceSpec& s) {
-  return "allreduce/dtype:" + std::string(name(s.dtype)) + "/bytes:" + std::to_string(s.bytes);
+  return "allreduce/dtype:" + std::string(name(s.dtype)) + "/bytes:" + std::to_string(s.bytes) +
+         (s.place == Place::in ? "/place:in" : "") + (s.launch == Launch::graph ? "/launch:graph" : "");
+}
+
+std::string key(const CollectiveSpec& s) {
+  return "collectives/op:" + std::string(name(s.op)) + "/dtype:" + std::string(name(s.dtype)) +
+         "/bytes:" + std::to_string(s.bytes);
 }
 
 Cost cost(const GemmSpec& s) { return {2.0 * s.m * s.n * s.k, 0}; }
 Cost cost(const HbmSpec& s) { return {0, 2.0 * static_cast<double>(s.bytes)}; }
 Cost cost(const PeerCopySpec& s) { return {0, static_cast<double>(s.bytes)}; }
 Cost cost(const AllReduceSpec& s) { return {0, static_cast<double>(s.bytes)}; }
+Cost cost(const CollectiveSpec& s) {
+  const auto sizes = layout(s);
+  return {0, static_cast<double>(std::max(sizes.in, sizes.out))};
+}
 
 std::size_t footprint(const GemmSpec& s) {
   const auto m = static_cast<std::size_t>(s.m), n = static_cast<std::size_t>(s.n), k = static_cast<std::size_t>(s.k);
@@ -93,12 +117,37 @@ std::size_t footprint(const GemmSpec& s) {
 }
 std::size_t footprint(const HbmSpec& s) { return 2 * s.bytes; }
 std::size_t footprint(const PeerCopySpec& s) { return 2 * s.bytes; }
-std::size_t footprint(const AllReduceSpec& s) { return 2 * s.bytes; }
+std::size_t footprint(const AllReduceSpec& s) { return (s.place == Place::in ? 1 : 2) * s.bytes; }
+std::size_t footprint(const CollectiveSpec& s) {
+  const auto sizes = layout(s);
+  return sizes.in + sizes.out;
+}
+
+CollectiveLayout layout(const CollectiveSpec& s) {
+  const auto element = size_of(s.dtype);
+  if (s.ranks < 1) throw std::invalid_argument("a collective needs at least one rank");
+  if (s.bytes == 0 || s.bytes % element != 0) {
+    throw std::invalid_argument("a collective needs a positive whole number of elements");
+  }
+  if (s.op == CollectiveOp::broadcast || s.op == CollectiveOp::reduce || s.op == CollectiveOp::sendrecv) {
+    return {s.bytes, s.bytes, s.bytes};
+  }
+  const auto ranks = static_cast<std::size_t>(s.ranks);
+  constexpr std::size_t vector = 16;
+  std::size_t part = s.bytes / ranks;
+  if (s.bytes % ranks != 0 || part % element != 0) {
+    const auto unit = part >= vector ? vector : element;
+    part = std::max(part / unit * unit, element);
+  }
+  const auto whole = part * ranks;
+  return {part, s.op == CollectiveOp::all_gather ? part : whole, s.op == CollectiveOp::reduce_scatter ? part : whole};
+}
 
 std::unique_ptr<Work> Device::prepare(const GemmSpec&) { unsupported(*this, "gemm"); }
 std::unique_ptr<Work> Device::prepare(const HbmSpec&) { unsupported(*this, "hbm"); }
 std::unique_ptr<Work> Device::prepare(const PeerCopySpec&) { unsupported(*this, "p2p"); }
 std::unique_ptr<Work> Device::prepare(const AllReduceSpec&) { unsupported(*this, "allreduce"); }
+std::unique_ptr<Work> Device::prepare(const CollectiveSpec&) { unsupported(*this, "collectives"); }
 
 Availability probe(Backend backend) { return backend == Backend::host ? host::probe() : cuda::probe(); }
 

@@ -24,11 +24,15 @@ enum class DType { f64, f32, tf32, f16, bf16, fp8_e4m3, int8, nvfp4, mxfp8 };
 enum class Engine { cpu, sm, ce };  // who moves the bytes: CPU cores, a GPU kernel, a GPU copy engine
 enum class CopyOp { read, write };  // who drives a peer copy: the destination pulls, or the source pushes
 enum class HbmOp { copy };
+enum class CollectiveOp { all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv };
+enum class Place { out, in };         // the output has its own buffer, or takes the place of the input
+enum class Launch { stream, graph };  // operations are queued one by one, or a batch is recorded once and replayed
 
 std::string_view name(DType);
 std::string_view name(Engine);
 std::string_view name(CopyOp);
 std::string_view name(HbmOp);
+std::string_view name(CollectiveOp);
 /// Bytes of one element. Errors: std::invalid_argument for packed types below one byte.
 std::size_t size_of(DType);
 
@@ -50,19 +54,32 @@ struct PeerCopySpec {
   int src, dst;
   std::size_t bytes;
 };
-/// Sum over all ranks, out of place. `bytes` is the size of one rank's input (nccl-tests' definition of size).
+/// Sum over all ranks. `bytes` is the size of one rank's input (nccl-tests' definition of size).
 struct AllReduceSpec {
   DType dtype;
   std::size_t bytes;
+  Place place = Place::out;
+  Launch launch = Launch::stream;
+};
+/// One of the other collectives, out of place, between `ranks` ranks (the whole world). `bytes` is the size as
+/// nccl-tests defines it: of everything that all ranks have together for all_gather, reduce_scatter and alltoall, of
+/// one rank's buffer for the others. Rank 0 is the root; sendrecv is a ring, each rank sends to the next one.
+struct CollectiveSpec {
+  CollectiveOp op;
+  DType dtype;
+  std::size_t bytes;
+  int ranks = 1;
 };
 
-std::string key(const GemmSpec&);       // gemm/dtype:bf16/m:8192/n:8192/k:8192
-std::string key(const HbmSpec&);        // hbm/op:copy/engine:sm/bytes:4294967296
-std::string key(const PeerCopySpec&);   // p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
-std::string key(const AllReduceSpec&);  // allreduce/dtype:f32/bytes:1048576
+std::string key(const GemmSpec&);        // gemm/dtype:bf16/m:8192/n:8192/k:8192
+std::string key(const HbmSpec&);         // hbm/op:copy/engine:sm/bytes:4294967296
+std::string key(const PeerCopySpec&);    // p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
+std::string key(const AllReduceSpec&);   // allreduce/dtype:f32/bytes:1048576, and /place:in, /launch:graph behind it
+std::string key(const CollectiveSpec&);  // collectives/op:all_gather/dtype:f32/bytes:1048576
 
 /// Model cost of one operation on one rank. gemm: 2mnk flops. hbm copy: bytes read plus bytes written. Peer copy: bytes
-/// moved, once. AllReduce: the size of the input (algbw = bytes / time).
+/// moved, once. AllReduce: the size of the input (algbw = bytes / time). Collectives: the size that is really moved,
+/// which is not quite `bytes` where that does not divide into one part per rank.
 struct Cost {
   double flops = 0;
   double bytes = 0;
@@ -72,6 +89,7 @@ Cost cost(const GemmSpec&);
 Cost cost(const HbmSpec&);
 Cost cost(const PeerCopySpec&);
 Cost cost(const AllReduceSpec&);
+Cost cost(const CollectiveSpec&);
 
 /// Bytes of device memory that one rank needs for the operation, workspaces left out. Known before anything is
 /// allocated.
@@ -79,6 +97,15 @@ std::size_t footprint(const GemmSpec&);
 std::size_t footprint(const HbmSpec&);
 std::size_t footprint(const PeerCopySpec&);
 std::size_t footprint(const AllReduceSpec&);
+std::size_t footprint(const CollectiveSpec&);
+
+/// How the data of a collective lie: what one rank has for, or gets from, one other rank, and the whole buffers of a
+/// rank. Where `bytes` does not divide by the ranks, a part is cut to whole vectors of 16 bytes, for alignment, or if
+/// it has less to whole elements; it has at least one. Errors: std::invalid_argument without ranks or whole elements.
+struct CollectiveLayout {
+  std::size_t part, in, out;
+};
+CollectiveLayout layout(const CollectiveSpec&);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work
@@ -116,6 +143,15 @@ class Work {
 
   /// Queues the operation once on the device's stream. Allocates nothing, waits for nothing.
   virtual void enqueue() = 0;
+
+  /// Called before `repeats` operations are queued in a row, outside of what is timed, on all ranks of a collective
+  /// Work.
+  virtual void stage(int /*repeats*/) {}
+
+  /// Queues that many operations back to back.
+  virtual void enqueue_batch(int repeats) {
+    for (int i = 0; i < repeats; ++i) enqueue();
+  }
 
   /// Fills inputs with known data and poisons outputs. Local, may be called again before each series.
   virtual void reset() = 0;
@@ -178,6 +214,7 @@ class Device {
   virtual std::unique_ptr<Work> prepare(const HbmSpec&);
   virtual std::unique_ptr<Work> prepare(const PeerCopySpec&);
   virtual std::unique_ptr<Work> prepare(const AllReduceSpec&);
+  virtual std::unique_ptr<Work> prepare(const CollectiveSpec&);
 };
 
 // ---------------------------------------------------------------------------------------------------------------------

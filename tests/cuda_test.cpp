@@ -1,6 +1,6 @@
 // The CUDA backend on one GPU: known data and the checks against the references computed on the CPU, then every Work
 // through the seam, with poisoned outputs, at even and at ragged sizes. Copies between GPUs need several processes and
-// are not tested here.
+// are not tested here; cuda_collectives_test.cpp tests collectives.
 #include <cuda_bf16.h>
 #include <gtest/gtest.h>
 
@@ -18,27 +18,12 @@
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/data.hpp"
 #include "kernels/cuda/gemm_check.hpp"
-#include "kernels/cuda/gpu.hpp"
 #include "kernels/cuda/tuner.hpp"
 #include "kernels/reference.hpp"
-#include "tests/lone_peers.hpp"
+#include "tests/on_gpu.hpp"
 
 namespace shakedown::cuda {
 namespace {
-
-std::string message_of(const auto& action) {
-  try {
-    action();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
-::testing::AssertionResult contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << '"' << text << "\" does not contain \"" << part << '"';
-}
 
 // Without a GPU ------------------------------------------------------------------------------------------------------
 
@@ -108,65 +93,6 @@ TEST(CudaGemmCheck, SampledRowsAreDifferentAndInside) {
 
 // On a GPU -----------------------------------------------------------------------------------------------------------
 
-class OnGpu : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const auto available = probe();
-    if (available.devices == 0) GTEST_SKIP() << available.reason;
-    device_ = open_device({});
-    gpu_ = std::make_unique<Gpu>(0, Placement{});
-  }
-
-  template <class T>
-  std::vector<T> download(const Buffer& buffer) const {
-    std::vector<T> values(buffer.bytes() / sizeof(T));
-    gpu_->read(values.data(), buffer.data(), values.size() * sizeof(T));
-    return values;
-  }
-  template <class T>
-  Buffer upload(const std::vector<T>& values) const {
-    Buffer buffer(values.size() * sizeof(T));
-    gpu_->write(buffer.data(), values.data(), buffer.bytes());
-    return buffer;
-  }
-
-  /// Prepares, runs and checks a Work; then proves that its check sees what was not written, and what was damaged.
-  template <class Spec>
-  void expect_work_is_checked(const Spec& spec, std::size_t least_compared) {
-    SCOPED_TRACE(key(spec));
-    const auto work = device_->prepare(spec);
-    work->connect(peers_);
-    work->reset();
-    const Check unwritten = work->verify();
-    EXPECT_FALSE(unwritten.passed()) << "poison passed the check";
-    EXPECT_FALSE(unwritten.first.empty());
-
-    EXPECT_GT(device_->seconds(*work, 3), 0);
-    const Check check = work->verify();
-    EXPECT_TRUE(check.passed()) << check.mismatched << " of " << check.compared << " wrong: " << check.first;
-    EXPECT_GE(check.compared, least_compared);
-
-    const auto before = work->metrics();
-    work->corrupt();
-    const Check corrupted = work->verify();
-    EXPECT_FALSE(corrupted.passed()) << "a damaged element passed the check";
-    EXPECT_LE(corrupted.mismatched, 2U);  // of a product, the element and the sum that it is part of
-    EXPECT_TRUE(contains(corrupted.first, "expected"));
-    if (!before.empty()) {
-      EXPECT_NE(before, work->metrics()) << "the checksum does not see the damage";
-    }
-
-    work->reset();
-    EXPECT_GT(device_->seconds(*work, 1), 0);
-    EXPECT_TRUE(work->verify().passed());
-    EXPECT_EQ(before, work->metrics()) << "the same inputs gave other bits";
-  }
-
-  LonePeers peers_;
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Gpu> gpu_;
-};
-
 TEST_F(OnGpu, FactsAreComplete) {
   const auto info = device_->info();
   EXPECT_FALSE(info.name.empty());
@@ -208,25 +134,6 @@ TEST_F(OnGpu, TheFirstOfSeveralWrongWordsIsFound) {
   const auto tally = gpu_->finish_tally();
   EXPECT_EQ(tally.mismatched, 3U);
   EXPECT_EQ(tally.first, 77U);
-}
-
-TEST_F(OnGpu, AddendsAreThoseOfTheReference) {
-  const std::size_t count = 100003;
-  const Buffer buffer(count * sizeof(float));
-  write_addends(gpu_->stream(), buffer.data<float>(), count, 21);
-  const auto values = download<float>(buffer);
-  for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(values[i], static_cast<float>(reference::addend(i, 21))) << i;
-
-  std::vector<float> sums(count);
-  for (std::size_t i = 0; i < count; ++i) sums[i] = static_cast<float>(reference::addend_sum(i, 37));
-  sums[4] = std::nanf("");
-  sums[99999] += 1;
-  const auto uploaded = upload(sums);
-  count_wrong_sums(gpu_->stream(), uploaded.data<const float>(), count, 37, gpu_->start_tally());
-  const auto tally = gpu_->finish_tally();
-  EXPECT_EQ(tally.compared, count);
-  EXPECT_EQ(tally.mismatched, 2U);
-  EXPECT_EQ(tally.first, 4U);
 }
 
 TEST_F(OnGpu, NormalIsThatOfTheReference) {
@@ -414,12 +321,6 @@ TEST_F(OnGpu, GemmChecksumIsAnIntegerThatJsonCanHold) {
   EXPECT_LT(metrics[0].second, 0x1p53);
 }
 
-TEST_F(OnGpu, AllReduceOfOneRank) {
-  for (const std::size_t bytes : {std::size_t{4}, std::size_t{8}, std::size_t{1004}, std::size_t{16} << 20}) {
-    expect_work_is_checked(AllReduceSpec{DType::f32, bytes}, bytes / 4);
-  }
-}
-
 TEST_F(OnGpu, WhatDoesNotFitSaysHowMuchIsMissing) {
   const auto huge = std::size_t{1} << 50;
   for (const auto& text : {message_of([&] {
@@ -446,14 +347,6 @@ TEST_F(OnGpu, WhatThisBackendDoesNotDoIsUnsupported) {
   EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 0, 4096}), std::invalid_argument);
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 6}), std::invalid_argument);
   EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 0, 128, 128}), std::invalid_argument);
-}
-
-TEST_F(OnGpu, AnAbortedCommunicatorThrowsInsteadOfHanging) {
-  const auto work = device_->prepare(AllReduceSpec{DType::f32, 4096});
-  work->connect(peers_);
-  device_->abort();
-  device_->abort();
-  EXPECT_TRUE(contains(message_of([&] { device_->seconds(*work, 1); }), "aborted"));
 }
 
 }  // namespace

@@ -11,6 +11,11 @@ TEST(Key, NamesFamilyAndEveryParameter) {
   EXPECT_EQ(key(HbmSpec{HbmOp::copy, Engine::sm, 1024}), "hbm/op:copy/engine:sm/bytes:1024");
   EXPECT_EQ(key(PeerCopySpec{CopyOp::read, Engine::ce, 0, 3, 64}), "p2p/op:read/engine:ce/src:0/dst:3/bytes:64");
   EXPECT_EQ(key(AllReduceSpec{DType::f32, 8}), "allreduce/dtype:f32/bytes:8");
+  EXPECT_EQ(key(AllReduceSpec{DType::bf16, 8, Place::in}), "allreduce/dtype:bf16/bytes:8/place:in");
+  EXPECT_EQ(key(AllReduceSpec{DType::f16, 8, Place::out, Launch::graph}), "allreduce/dtype:f16/bytes:8/launch:graph");
+  EXPECT_EQ(key(CollectiveSpec{CollectiveOp::all_gather, DType::f32, 1048576, 4}),
+            "collectives/op:all_gather/dtype:f32/bytes:1048576");
+  EXPECT_EQ(key(CollectiveSpec{CollectiveOp::sendrecv, DType::f32, 8}), "collectives/op:sendrecv/dtype:f32/bytes:8");
 }
 
 TEST(Cost, CountsWhatTheLiteratureCounts) {
@@ -20,6 +25,43 @@ TEST(Cost, CountsWhatTheLiteratureCounts) {
   EXPECT_EQ(cost(AllReduceSpec{DType::f64, 100}).bytes, 100);
 }
 
+TEST(Cost, OfACollectiveIsTheSizeOfNcclTests) {
+  for (const auto op : {CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::alltoall,
+                        CollectiveOp::broadcast, CollectiveOp::reduce, CollectiveOp::sendrecv}) {
+    EXPECT_EQ(cost(CollectiveSpec{op, DType::f32, 1048576, 4}).bytes, 1048576) << name(op);
+  }
+}
+
+TEST(Layout, GivesEveryRankAPart) {
+  const auto gathered = layout({CollectiveOp::all_gather, DType::f32, 1024, 4});
+  EXPECT_EQ(gathered.part, 256u);
+  EXPECT_EQ(gathered.in, 256u);
+  EXPECT_EQ(gathered.out, 1024u);
+  const auto scattered = layout({CollectiveOp::reduce_scatter, DType::f32, 1024, 4});
+  EXPECT_EQ(scattered.in, 1024u);
+  EXPECT_EQ(scattered.out, 256u);
+  EXPECT_EQ(layout({CollectiveOp::alltoall, DType::f32, 1024, 4}).in, 1024u);
+  EXPECT_EQ(layout({CollectiveOp::broadcast, DType::f32, 1024, 4}).part, 1024u);
+}
+
+TEST(Layout, CutsPartsToWholeVectorsOrElementsButLeavesOne) {
+  const auto part = [](std::size_t bytes, int ranks) {
+    return layout({CollectiveOp::alltoall, DType::f32, bytes, ranks}).part;
+  };
+  EXPECT_EQ(part(1048576, 3), 349520u);  // 349525 down to a multiple of 16
+  EXPECT_EQ(part(8, 1), 8u);
+  EXPECT_EQ(part(8, 2), 4u);
+  EXPECT_EQ(part(8, 8), 4u);
+  EXPECT_EQ(part(64, 7), 8u);
+  EXPECT_EQ(cost(CollectiveSpec{CollectiveOp::all_gather, DType::f32, 8, 8}).bytes, 32) << "what is really moved";
+}
+
+TEST(Layout, RefusesWhatIsNoWholeNumberOfElements) {
+  EXPECT_THROW(layout({CollectiveOp::reduce, DType::f32, 6, 2}), std::invalid_argument);
+  EXPECT_THROW(layout({CollectiveOp::reduce, DType::f32, 0, 2}), std::invalid_argument);
+  EXPECT_THROW(layout({CollectiveOp::reduce, DType::f32, 8, 0}), std::invalid_argument);
+}
+
 TEST(Cost, OfLargeProductsDoesNotOverflow) {
   EXPECT_DOUBLE_EQ(cost(GemmSpec{DType::bf16, 16384, 16384, 16384}).flops, 8796093022208.0);
 }
@@ -27,6 +69,8 @@ TEST(Cost, OfLargeProductsDoesNotOverflow) {
 TEST(Footprint, CountsInputsAndOutputs) {
   EXPECT_EQ(footprint(GemmSpec{DType::f64, 2, 3, 5}), (10u + 15u + 6u) * 8u);
   EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8}), 16u);
+  EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8, Place::in}), 8u);
+  EXPECT_EQ(footprint(CollectiveSpec{CollectiveOp::all_gather, DType::f32, 1024, 4}), 1280u);
 }
 
 TEST(ACheck, ThatComparedNothingHasNotPassed) { EXPECT_FALSE(Check{}.passed()); }

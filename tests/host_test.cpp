@@ -60,10 +60,29 @@ TEST_F(HostBackend, SumsOverRanks) {
   }
 }
 
+TEST_F(HostBackend, MovesAndSumsByEveryCollective) {
+  for (const auto op : {CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::alltoall,
+                        CollectiveOp::broadcast, CollectiveOp::reduce, CollectiveOp::sendrecv}) {
+    for (const std::size_t bytes : {4u, 8u, 1000008u}) check_all_ways(CollectiveSpec{op, DType::f32, bytes});
+  }
+}
+
+TEST_F(HostBackend, HasNothingToDoInPlaceForOneRank) {
+  const auto work = device_->prepare(AllReduceSpec{DType::f32, 8, Place::in});
+  EXPECT_THROW(work->connect(peers_), Unsupported);
+}
+
+TEST_F(HostBackend, RefusesACollectiveForAnotherNumberOfRanks) {
+  const auto work = device_->prepare(CollectiveSpec{CollectiveOp::alltoall, DType::f32, 8, 2});
+  EXPECT_THROW(work->connect(peers_), std::logic_error);
+}
+
 TEST_F(HostBackend, SaysWhatItCannotDo) {
   EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 8, 8, 8}), Unsupported);
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::int8, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 8, Place::out, Launch::graph}), Unsupported);
+  EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::reduce, DType::bf16, 4096}), Unsupported);
 }
 
 TEST_F(HostBackend, WaivesWhatDoesNotFitWithTheBytesNeededAndFree) {

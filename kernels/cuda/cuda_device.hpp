@@ -24,6 +24,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Work> prepare(const HbmSpec&) override;
   std::unique_ptr<Work> prepare(const PeerCopySpec&) override;
   std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
+  std::unique_ptr<Work> prepare(const CollectiveSpec&) override;
 
  private:
   Gpu gpu_;

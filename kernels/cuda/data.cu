@@ -2,26 +2,16 @@
 // written out again, because the host's is not for kernels.
 #include <cuda_bf16.h>
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "kernels/cuda/data.hpp"
+#include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/tally.cuh"
 
 namespace shakedown::cuda {
 
 namespace {
-
-constexpr unsigned block = 256;
-
-/// Enough blocks for one element per thread, but no more than fill any GPU of today several times.
-unsigned blocks_for(std::size_t count) {
-  return static_cast<unsigned>(std::clamp<std::size_t>((count + block - 1) / block, 1, 8192));
-}
-
-__device__ std::size_t first_index() { return static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
-__device__ std::size_t stride() { return static_cast<std::size_t>(gridDim.x) * blockDim.x; }
 
 __global__ void write_words_kernel(std::uint64_t* words, WordPattern pattern) {
   for (auto i = first_index(); i < pattern.words(); i += stride()) words[i] = pattern.at(i);
@@ -30,18 +20,6 @@ __global__ void write_words_kernel(std::uint64_t* words, WordPattern pattern) {
 __global__ void count_wrong_words_kernel(const std::uint64_t* words, WordPattern pattern, Tally* tally) {
   LocalTally mine;
   for (auto i = first_index(); i < pattern.words(); i += stride()) mine.add(words[i] == pattern.at(i), i);
-  mine.add_to(tally);
-}
-
-__global__ void write_addends_kernel(float* values, std::size_t count, int rank) {
-  for (auto i = first_index(); i < count; i += stride()) values[i] = static_cast<float>(reference::addend(i, rank));
-}
-
-__global__ void count_wrong_sums_kernel(const float* values, std::size_t count, int ranks, Tally* tally) {
-  LocalTally mine;
-  for (auto i = first_index(); i < count; i += stride()) {
-    mine.add(values[i] == static_cast<float>(reference::addend_sum(i, ranks)), i);  // NaN is not equal to anything
-  }
   mine.add_to(tally);
 }
 
@@ -77,16 +55,6 @@ void write_words(cudaStream_t stream, std::uint64_t* words, const WordPattern& p
 
 void count_wrong_words(cudaStream_t stream, const std::uint64_t* words, const WordPattern& pattern, Tally* tally) {
   count_wrong_words_kernel<<<blocks_for(pattern.words()), block, 0, stream>>>(words, pattern, tally);
-  check(cudaGetLastError());
-}
-
-void write_addends(cudaStream_t stream, float* values, std::size_t count, int rank) {
-  write_addends_kernel<<<blocks_for(count), block, 0, stream>>>(values, count, rank);
-  check(cudaGetLastError());
-}
-
-void count_wrong_sums(cudaStream_t stream, const float* values, std::size_t count, int ranks, Tally* tally) {
-  count_wrong_sums_kernel<<<blocks_for(count), block, 0, stream>>>(values, count, ranks, tally);
   check(cudaGetLastError());
 }
 

@@ -34,11 +34,6 @@ struct WordPattern {
 void write_words(cudaStream_t, std::uint64_t* words, const WordPattern&);
 void count_wrong_words(cudaStream_t, const std::uint64_t* words, const WordPattern&, Tally*);
 
-// Collectives --------------------------------------------------------------------------------------------------------
-
-void write_addends(cudaStream_t, float* values, std::size_t count, int rank);
-void count_wrong_sums(cudaStream_t, const float* values, std::size_t count, int ranks, Tally*);
-
 // GEMM ---------------------------------------------------------------------------------------------------------------
 
 /// Element i = reference::normal(i, stream_id), rounded to the type. Types: bf16, f32.

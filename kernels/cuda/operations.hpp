@@ -14,5 +14,6 @@ std::unique_ptr<Work> make_gemm(const GemmSpec&, const Gpu&);
 std::unique_ptr<Work> make_hbm(const HbmSpec&, const Gpu&);
 std::unique_ptr<Work> make_peer_copy(const PeerCopySpec&, Gpu&);
 std::unique_ptr<Work> make_allreduce(const AllReduceSpec&, const Gpu&, Communicator&);
+std::unique_ptr<Work> make_collective(const CollectiveSpec&, const Gpu&, Communicator&);
 
 }  // namespace shakedown::cuda

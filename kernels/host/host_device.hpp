@@ -18,6 +18,7 @@ class HostDevice final : public Device {
   std::unique_ptr<Work> prepare(const HbmSpec&) override;
   std::unique_ptr<Work> prepare(const PeerCopySpec&) override;
   std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
+  std::unique_ptr<Work> prepare(const CollectiveSpec&) override;
 
  private:
   void require_memory(std::size_t bytes) const;
@@ -32,5 +33,6 @@ std::unique_ptr<Work> make_gemm(const GemmSpec&, int threads);
 std::unique_ptr<Work> make_hbm(const HbmSpec&, Team&);
 std::unique_ptr<Work> make_peer_copy(const PeerCopySpec&, Team&);
 std::unique_ptr<Work> make_allreduce(const AllReduceSpec&);
+std::unique_ptr<Work> make_collective(const CollectiveSpec&);
 
 }  // namespace shakedown::host
