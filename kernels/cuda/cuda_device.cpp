@@ -23,6 +23,7 @@ CudaDevice::CudaDevice(int ordinal, const Placement& placement)
 
 double CudaDevice::seconds(Work& work, int repeats) {
   if (!work.credited_rank(0)) return 0;  // this rank only stands by
+  if (repeats > 1 && !work.collective()) work.enqueue();
   check(cudaEventRecord(begin_.get(), gpu_.stream()));
   for (int i = 0; i < repeats; ++i) work.enqueue();
   check(cudaEventRecord(end_.get(), gpu_.stream()));
