@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cublasLt.h>
+#include <cuda_runtime_api.h>
 
 #include "kernels/device.hpp"
 
