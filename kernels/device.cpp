@@ -45,6 +45,20 @@ std::size_t size_of(DType dtype) {
   throw std::invalid_argument("an element of " + std::string(name(dtype)) + " has no whole number of bytes");
 }
 
+std::size_t bytes_of(DType dtype, std::size_t elements) {
+  return dtype == DType::nvfp4 ? (elements + 1) / 2 : elements * size_of(dtype);
+}
+
+std::size_t product_size_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp8_e4m3:
+    case DType::nvfp4:
+    case DType::mxfp8: return 2;
+    case DType::int8: return 4;
+    default: return size_of(dtype);
+  }
+}
+
 std::string_view name(Engine engine) {
   switch (engine) {
     case Engine::cpu: return "cpu";
@@ -77,9 +91,15 @@ std::string_view name(CollectiveOp op) {
 
 std::string_view name(Backend backend) { return backend == Backend::host ? "host" : "cuda"; }
 
+/// What is not the default comes last, so that names stay what they were when a variant is added.
 std::string key(const GemmSpec& s) {
-  return "gemm/dtype:" + std::string(name(s.dtype)) + "/m:" + std::to_string(s.m) + "/n:" + std::to_string(s.n) +
-         "/k:" + std::to_string(s.k);
+  auto key = "gemm/dtype:" + std::string(name(s.dtype)) + "/m:" + std::to_string(s.m) + "/n:" + std::to_string(s.n) +
+             "/k:" + std::to_string(s.k);
+  if (s.accumulate == Accumulate::exact) key += "/accumulate:exact";
+  if (s.data == MatrixData::zeros) key += "/data:zeros";
+  if (s.load == Load::sustained) key += "/load:sustained";
+  if (s.active) key += "/active:one/rank:" + std::to_string(*s.active);
+  return key;
 }
 
 std::string key(const HbmSpec& s) {
@@ -113,7 +133,7 @@ Cost cost(const CollectiveSpec& s) {
 
 std::size_t footprint(const GemmSpec& s) {
   const auto m = static_cast<std::size_t>(s.m), n = static_cast<std::size_t>(s.n), k = static_cast<std::size_t>(s.k);
-  return (m * k + k * n + m * n) * size_of(s.dtype);
+  return bytes_of(s.dtype, m * k) + bytes_of(s.dtype, k * n) + m * n * product_size_of(s.dtype);
 }
 std::size_t footprint(const HbmSpec& s) { return 2 * s.bytes; }
 std::size_t footprint(const PeerCopySpec& s) { return 2 * s.bytes; }

@@ -28,6 +28,13 @@ enum class CollectiveOp { all_gather, reduce_scatter, alltoall, broadcast, reduc
 enum class Place { out, in };         // the output has its own buffer, or takes the place of the input
 enum class Launch { stream, graph };  // operations are queued one by one, or a batch is recorded once and replayed
 
+enum class Accumulate {
+  fast,
+  exact
+};  // fp8: in the short accumulator of the tensor core, or promoted to f32 on the way
+enum class MatrixData { normal, zeros };  // zeros switch few transistors: less power, higher clocks, a comparison only
+enum class Load { burst, sustained };     // sustained: so long that power and cooling set the pace
+
 std::string_view name(DType);
 std::string_view name(Engine);
 std::string_view name(CopyOp);
@@ -35,11 +42,20 @@ std::string_view name(HbmOp);
 std::string_view name(CollectiveOp);
 /// Bytes of one element. Errors: std::invalid_argument for packed types below one byte.
 std::size_t size_of(DType);
+/// Bytes of so many elements, packed types included.
+std::size_t bytes_of(DType, std::size_t elements);
+/// Bytes of one element of a product of this type: bf16 for the 4-bit and 8-bit floats, int32 for int8, else the type.
+std::size_t product_size_of(DType);
 
-/// C (m x n) = A (m x k) B (k x n), seeded standard normal inputs. Cost: 2 m n k flops.
+/// C (m x n) = A (m x k) B (k x n), seeded standard normal inputs rounded to the type (int8: of standard deviation 32).
+/// Cost: 2 m n k flops.
 struct GemmSpec {
   DType dtype;
   int m, n, k;
+  Accumulate accumulate = Accumulate::fast;
+  MatrixData data = MatrixData::normal;
+  Load load = Load::burst;
+  std::optional<int> active = std::nullopt;  // the local rank that multiplies while the others of its host stand by
 };
 /// A copy inside this device's memory. `bytes` is the size of the source: `copy_gbps` counts it once, `hbm_gbps` twice.
 struct HbmSpec {
@@ -71,7 +87,7 @@ struct CollectiveSpec {
   int ranks = 1;
 };
 
-std::string key(const GemmSpec&);        // gemm/dtype:bf16/m:8192/n:8192/k:8192
+std::string key(const GemmSpec&);        // gemm/dtype:bf16/m:8192/n:8192/k:8192[/load:sustained][/active:one/rank:2]
 std::string key(const HbmSpec&);         // hbm/op:copy/engine:sm/bytes:4294967296
 std::string key(const PeerCopySpec&);    // p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
 std::string key(const AllReduceSpec&);   // allreduce/dtype:f32/bytes:1048576, and /place:in, /launch:graph behind it

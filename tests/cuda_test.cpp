@@ -1,7 +1,6 @@
 // The CUDA backend on one GPU: known data and the checks against the references computed on the CPU, then every Work
 // through the seam, with poisoned outputs, at even and at ragged sizes. Copies between GPUs need several processes and
-// are not tested here; cuda_collectives_test.cpp tests collectives.
-#include <cuda_bf16.h>
+// are not tested here; cuda_collectives_test.cpp tests collectives, cuda_gemm_test.cpp products.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +16,6 @@
 #include "kernels/cuda/copy.hpp"
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/data.hpp"
-#include "kernels/cuda/gemm_check.hpp"
 #include "kernels/cuda/tuner.hpp"
 #include "kernels/reference.hpp"
 #include "tests/on_gpu.hpp"
@@ -80,17 +78,6 @@ TEST(CudaWords, TheLastWordKeepsThePoisonBehindTheEnd) {
   EXPECT_EQ(ragged.at(1), (reference::copy_word(1, 3) & 0xffffff) | 0xa5a5a5a5a5000000ULL);
 }
 
-TEST(CudaGemmCheck, SampledRowsAreDifferentAndInside) {
-  for (const int m : {1, 2, 7, 8, 9, 100, 16384}) {
-    const auto rows = sample_rows(m);
-    ASSERT_EQ(rows.count, std::min(m, 8));
-    for (int r = 0; r < rows.count; ++r) {
-      EXPECT_LT(rows.index[r], m);
-      EXPECT_GT(rows.index[r], r == 0 ? -1 : rows.index[r - 1]);
-    }
-  }
-}
-
 // On a GPU -----------------------------------------------------------------------------------------------------------
 
 TEST_F(OnGpu, FactsAreComplete) {
@@ -136,26 +123,6 @@ TEST_F(OnGpu, TheFirstOfSeveralWrongWordsIsFound) {
   EXPECT_EQ(tally.first, 77U);
 }
 
-TEST_F(OnGpu, NormalIsThatOfTheReference) {
-  const std::size_t count = 100003;
-  const Buffer f32(count * sizeof(float)), bf16(count * sizeof(__nv_bfloat16));
-  write_normal(gpu_->stream(), f32.data(), DType::f32, count, 2);
-  write_normal(gpu_->stream(), bf16.data(), DType::bf16, count, 2);
-  const auto singles = download<float>(f32);
-  const auto halves = download<__nv_bfloat16>(bf16);
-  double sum = 0, squares = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const double want = reference::normal(i, 2);
-    // The functions of the two sides may differ in the last bits of a double, and so now and then in one rounding.
-    ASSERT_NEAR(singles[i], want, 1e-7 * std::max(1.0, std::abs(want))) << i;
-    ASSERT_NEAR(__bfloat162float(halves[i]), want, 0x1p-8 * std::abs(want) * 1.001 + 1e-12) << i;
-    sum += want;
-    squares += want * want;
-  }
-  EXPECT_NEAR(sum / count, 0, 0.02);
-  EXPECT_NEAR(squares / count, 1, 0.02);
-}
-
 TEST_F(OnGpu, EveryShapeOfTheCopyCopiesEveryByte) {
   for (const auto& shape : copy_shapes()) {
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{100003},
@@ -186,102 +153,6 @@ TEST_F(OnGpu, TheTunerPicksTheFasterCandidateAndSkipsThoseThatDoNotRun) {
   EXPECT_EQ(pick_fastest(*gpu_, 1, run, 0.2), std::nullopt);
 }
 
-// The checks of a product --------------------------------------------------------------------------------------------
-
-/// A small product whose C is computed on the CPU, in f64 and rounded once.
-class ProductCheck : public OnGpu {
- protected:
-  static constexpr int m = 70, n = 77, k = 53;
-
-  void SetUp() override {
-    OnGpu::SetUp();
-    if (IsSkipped()) return;
-    for (std::size_t i = 0; i < a_.size(); ++i) a_[i] = static_cast<float>(reference::normal(i, 1));
-    for (std::size_t i = 0; i < b_.size(); ++i) b_[i] = static_cast<float>(reference::normal(i, 2));
-  }
-
-  void multiply(bool a_by_rows) {
-    for (int i = 0; i < m; ++i) {
-      for (int j = 0; j < n; ++j) {
-        double sum = 0;
-        for (int l = 0; l < k; ++l) sum += double{a_[at(a_by_rows ? i * k + l : i + l * m)]} * b_[at(l + j * k)];
-        c_[at(i + j * m)] = static_cast<float>(sum);
-      }
-    }
-  }
-
-  Tally sampled(bool a_by_rows, unsigned long long report = no_index) {
-    return run(a_by_rows, [&](const Product& product, double* scratch) {
-      count_wrong_elements(gpu_->stream(), product, sample_rows(m), scratch, gpu_->start_tally(), report);
-    });
-  }
-  Tally signed_sums(bool a_by_rows, unsigned long long report = no_index) {
-    return run(a_by_rows, [&](const Product& product, double* scratch) {
-      count_wrong_sums_of(gpu_->stream(), product, scratch, gpu_->start_tally(), report);
-    });
-  }
-
-  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-  std::vector<float> a_ = std::vector<float>(m * k), b_ = std::vector<float>(k * n), c_ = std::vector<float>(m * n);
-
- private:
-  template <class Count>
-  Tally run(bool a_by_rows, const Count& count) {
-    const auto a = upload(a_), b = upload(b_), c = upload(c_);
-    const Buffer scratch(check_scratch(n, k) * sizeof(double));
-    count({DType::f32, a_by_rows, a.data(), b.data(), c.data(), m, n, k, 0x1p-24, 0x1p-24}, scratch.data<double>());
-    return gpu_->finish_tally();
-  }
-};
-
-TEST_F(ProductCheck, ARightProductPasses) {
-  for (const bool a_by_rows : {false, true}) {
-    multiply(a_by_rows);
-    const auto elements = sampled(a_by_rows);
-    EXPECT_EQ(elements.compared, 8U * n);
-    EXPECT_EQ(elements.mismatched, 0U) << elements.first;
-    const auto sums = signed_sums(a_by_rows);
-    EXPECT_EQ(sums.compared, static_cast<unsigned>(m * sums_per_row(n)));
-    EXPECT_EQ(sums.mismatched, 0U) << sums.first;
-  }
-}
-
-TEST_F(ProductCheck, OneWrongElementIsFoundWhereItIs) {
-  const int row = sample_rows(m).index[3], column = 40;
-  for (const bool a_by_rows : {false, true}) {
-    for (const float damage : {0.01F, -1e30F, std::nanf(""), HUGE_VALF}) {
-      multiply(a_by_rows);
-      const float right = c_[at(row + column * m)];
-      c_[at(row + column * m)] += damage;
-      const auto element_index = static_cast<unsigned long long>(row * n + column);
-      const auto elements = sampled(a_by_rows, element_index);
-      EXPECT_EQ(elements.mismatched, 1U) << damage;
-      EXPECT_EQ(elements.first, element_index);
-      EXPECT_NEAR(elements.want, right, 1e-5);
-      const auto sums = signed_sums(a_by_rows);
-      EXPECT_EQ(sums.mismatched, 1U) << damage;
-      EXPECT_EQ(sums.first, static_cast<unsigned long long>(row * sums_per_row(n) + column / sum_width));
-    }
-  }
-}
-
-TEST_F(ProductCheck, AnElementOutsideTheSampleIsFoundByItsSum) {
-  const auto rows = sample_rows(m);
-  int row = 0;
-  while (std::find(rows.index, rows.index + rows.count, row) != rows.index + rows.count) ++row;
-  multiply(true);
-  c_[at(row + (n - 1) * m)] *= -1;
-  EXPECT_EQ(sampled(true).mismatched, 0U);
-  EXPECT_EQ(signed_sums(true).mismatched, 1U);
-}
-
-TEST_F(ProductCheck, SwappedColumnsAreFound) {
-  multiply(true);
-  for (int i = 0; i < m; ++i) std::swap(c_[at(i + 3 * m)], c_[at(i + 4 * m)]);
-  EXPECT_EQ(sampled(true).mismatched, 16U);
-}
-
 // Works through the seam ---------------------------------------------------------------------------------------------
 
 TEST_F(OnGpu, HbmCopy) {
@@ -290,35 +161,6 @@ TEST_F(OnGpu, HbmCopy) {
       expect_work_is_checked(HbmSpec{HbmOp::copy, engine, bytes}, (bytes + 7) / 8);
     }
   }
-}
-
-TEST_F(OnGpu, Gemm) {
-  for (const auto& spec : {GemmSpec{DType::bf16, 256, 256, 256}, GemmSpec{DType::bf16, 136, 72, 200},
-                           GemmSpec{DType::bf16, 8, 1000, 4096}, GemmSpec{DType::f32, 256, 256, 256},
-                           GemmSpec{DType::f32, 127, 65, 33}, GemmSpec{DType::bf16, 2048, 2048, 2048}}) {
-    const auto sums = static_cast<std::size_t>(spec.m) * static_cast<std::size_t>(sums_per_row(spec.n));
-    expect_work_is_checked(spec, sums + 8 * static_cast<std::size_t>(spec.n));
-  }
-}
-
-TEST_F(OnGpu, GemmOfOddShapeIsRightOrUnsupported) {
-  try {
-    expect_work_is_checked(GemmSpec{DType::bf16, 127, 65, 33}, 1);
-  } catch (const Unsupported& reason) {
-    EXPECT_TRUE(contains(reason.what(), "cuBLASLt"));
-  }
-}
-
-TEST_F(OnGpu, GemmChecksumIsAnIntegerThatJsonCanHold) {
-  const auto work = device_->prepare(GemmSpec{DType::bf16, 512, 512, 512});
-  work->connect(peers_);
-  work->reset();
-  device_->seconds(*work, 1);
-  const auto metrics = work->metrics();
-  ASSERT_EQ(metrics.size(), 1U);
-  EXPECT_EQ(metrics[0].first, "checksum");
-  EXPECT_EQ(metrics[0].second, std::floor(metrics[0].second));
-  EXPECT_LT(metrics[0].second, 0x1p53);
 }
 
 TEST_F(OnGpu, WhatDoesNotFitSaysHowMuchIsMissing) {
@@ -341,12 +183,10 @@ TEST_F(OnGpu, WhatDoesNotFitSaysHowMuchIsMissing) {
 
 TEST_F(OnGpu, WhatThisBackendDoesNotDoIsUnsupported) {
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::cpu, 4096}), Unsupported);
-  EXPECT_THROW(device_->prepare(GemmSpec{DType::nvfp4, 128, 128, 128}), Unsupported);
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f64, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 1, 4096}), Unsupported);  // one rank only
   EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 0, 4096}), std::invalid_argument);
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 6}), std::invalid_argument);
-  EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 0, 128, 128}), std::invalid_argument);
 }
 
 }  // namespace

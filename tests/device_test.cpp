@@ -18,6 +18,18 @@ TEST(Key, NamesFamilyAndEveryParameter) {
   EXPECT_EQ(key(CollectiveSpec{CollectiveOp::sendrecv, DType::f32, 8}), "collectives/op:sendrecv/dtype:f32/bytes:8");
 }
 
+TEST(Key, OfAVariantIsThatOfTheDefaultAndMore) {
+  GemmSpec spec{DType::fp8_e4m3, 16, 32, 48};
+  const std::string plain = "gemm/dtype:fp8_e4m3/m:16/n:32/k:48";
+  EXPECT_EQ(key(spec), plain);
+  spec.accumulate = Accumulate::exact;
+  EXPECT_EQ(key(spec), plain + "/accumulate:exact");
+  spec.data = MatrixData::zeros;
+  spec.load = Load::sustained;
+  spec.active = 2;
+  EXPECT_EQ(key(spec), plain + "/accumulate:exact/data:zeros/load:sustained/active:one/rank:2");
+}
+
 TEST(Cost, CountsWhatTheLiteratureCounts) {
   EXPECT_EQ(cost(GemmSpec{DType::f32, 2, 3, 5}).flops, 60);
   EXPECT_EQ(cost(HbmSpec{HbmOp::copy, Engine::cpu, 100}).bytes, 200);
@@ -71,6 +83,13 @@ TEST(Footprint, CountsInputsAndOutputs) {
   EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8}), 16u);
   EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8, Place::in}), 8u);
   EXPECT_EQ(footprint(CollectiveSpec{CollectiveOp::all_gather, DType::f32, 1024, 4}), 1280u);
+}
+
+TEST(Footprint, OfAProductKnowsItsResultAndPackedTypes) {
+  EXPECT_EQ(footprint(GemmSpec{DType::int8, 2, 3, 5}), 10u + 15u + 6u * 4u);
+  EXPECT_EQ(footprint(GemmSpec{DType::fp8_e4m3, 2, 3, 5}), 10u + 15u + 6u * 2u);
+  EXPECT_EQ(footprint(GemmSpec{DType::nvfp4, 2, 3, 5}), 5u + 8u + 6u * 2u);
+  EXPECT_EQ(footprint(GemmSpec{DType::tf32, 2, 3, 5}), (10u + 15u + 6u) * 4u);
 }
 
 TEST(ACheck, ThatComparedNothingHasNotPassed) { EXPECT_FALSE(Check{}.passed()); }

@@ -80,12 +80,42 @@ void add_collectives(ResultsBuilder& builder, const std::set<std::uint64_t>& siz
   }
 }
 
+// What bench_gemm adds in the full tier, as far as a rule names it.
+void add_full_gemm(ResultsBuilder& builder, int ranks) {
+  for (const int n : {4096, 16384}) {
+    builder.add(gemm_key("f16", n), "tflops", 690);
+    builder.add(gemm_key("tf32", n), "tflops", 390);
+    builder.add(gemm_key("f32", n), "tflops", 51);
+    builder.add(gemm_key("fp8_e4m3", n), "tflops", 1300);
+  }
+  const std::string common = gemm_key("bf16", 8192);
+  builder.add(common + "/load:sustained", "tflops", 660);
+  for (int rank = 0; ranks > 1 && rank < ranks; ++rank) {
+    Values only(static_cast<std::size_t>(ranks));
+    only[static_cast<std::size_t>(rank)] = 665;
+    builder.add(common + "/active:one/rank:" + std::to_string(rank), "tflops", 665, only);
+  }
+}
+
 // What a GPU machine measures; good on H200 and H100 alike where `hbm` is.
-ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, double hbm, int hosts = 1) {
+ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, double hbm,
+                           const std::string& tier = "quick", int hosts = 1) {
   ResultsBuilder builder(ranks, hosts, device);
+  builder.context.tier = tier;
   builder.context.nccl["nvls"] = nvls ? "on" : "off";
   for (const int n : {4096, 8192, 16384}) builder.add(gemm_key("bf16", n), "tflops", 700);
   builder.add(gemm_key("f32", 8192), "tflops", 51);
+  builder.add(gemm_key("f64", 8192), "tflops", 60);
+  builder.add(gemm_key("f16", 8192), "tflops", 700);
+  builder.add(gemm_key("tf32", 8192), "tflops", 400);
+  builder.add(gemm_key("fp8_e4m3", 8192), "tflops", 1400);
+  builder.add(gemm_key("int8", 8192), "tflops", 1400);
+  for (const char* dtype : {"nvfp4", "mxfp8"})
+    builder.add_waiver(gemm_key(dtype, 8192), "needs compute capability 10.0");
+  for (const char* shape : {"n:4608/k:3584", "n:3584/k:3584", "n:37888/k:3584", "n:3584/k:18944"}) {
+    builder.add("gemm/dtype:bf16/m:8192/" + std::string(shape), "tflops", 690);
+  }
+  if (tier == "full") add_full_gemm(builder, ranks);
   for (const char* engine : {"sm", "ce"}) {
     for (const char* bytes : {"268435456", "1073741824", "4294967296"}) {
       builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + bytes, "hbm_gbps", hbm);
@@ -98,7 +128,9 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   for (const char* dtype : {"f16", "bf16"}) add_allreduce(builder, dtype, {8, 1u << 20, 1u << 27, gib}, busbw);
   for (const char* bytes : {"8", "1024", "65536"}) add_variant(builder, bytes, "/launch:graph", 0.001);
   add_variant(builder, "8", "/timing:single", 0.001);
-  add_collectives(builder, {8, 1u << 20, 1u << 27, gib}, 350);
+  std::set<std::uint64_t> sizes{8, 1u << 20, 1u << 27, gib};
+  if (tier == "full") sizes = sweep(8 * gib, {1u << 20, 1u << 24, 1u << 27, gib, 4 * gib});
+  add_collectives(builder, sizes, 350);
   return builder;
 }
 
@@ -127,8 +159,8 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAGpuMachine) {
   for (const auto& [device, name, hbm] :
        {std::tuple{"NVIDIA H200", "h200-sxm", 4100.0}, std::tuple{"NVIDIA H100 80GB HBM3", "h100-sxm", 2900.0}}) {
     for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8}) {
-      for (const bool nvls : {false, true}) {
-        const Verdict verdict = judge({gpu_machine(device, ranks, nvls, hbm).results()}, shipped(), {});
+      for (const auto& [nvls, tier] : {std::pair{false, "quick"}, {true, "quick"}, {false, "full"}}) {
+        const Verdict verdict = judge({gpu_machine(device, ranks, nvls, hbm, tier).results()}, shipped(), {});
         EXPECT_EQ(verdict.profile, name);
         EXPECT_EQ(verdict.exit_code, 0) << verdict_line(verdict) << (nvls ? ", NVLS on" : ", NVLS off");
         for (const Finding& finding : verdict.findings) {
@@ -142,6 +174,20 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAGpuMachine) {
       }
     }
   }
+}
+
+TEST(ShippedProfiles, FailAGpuThatIsSlowAlone) {
+  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "full");
+  const std::string key = gemm_key("bf16", 8192) + "/active:one/rank:2";
+  builder.add(key, "tflops", 500, {std::nullopt, std::nullopt, 500, std::nullopt});
+  builder.add(key, "tflops", 500, {std::nullopt, std::nullopt, 500, std::nullopt});
+  const Verdict verdict = judge({builder.results()}, shipped(), {});
+  EXPECT_EQ(verdict.exit_code, 1);
+  const auto failed =
+      std::find_if(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) { return !f.good(); });
+  ASSERT_NE(failed, verdict.findings.end());
+  EXPECT_EQ(failed->key, key);
+  EXPECT_EQ(failed->worst->rank, 2);
 }
 
 TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
@@ -159,7 +205,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
 }
 
 TEST(ShippedProfiles, MissAnAllReduceBetweenHostsThatNobodyMeasured) {
-  Results results = gpu_machine("NVIDIA H200", 4, false, 4100, 2).results();
+  Results results = gpu_machine("NVIDIA H200", 4, false, 4100, "quick", 2).results();
   std::erase_if(results.rows, [](const Row& row) { return family_of(row.key) == "allreduce"; });
   const Verdict verdict = judge({results}, shipped(), {});
   EXPECT_EQ(verdict.exit_code, 1) << verdict_line(verdict);

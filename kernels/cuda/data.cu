@@ -1,10 +1,9 @@
 // Known data on the GPU, written and checked. The integer formulas are those of reference.hpp themselves; normal is
 // written out again, because the host's is not for kernels.
-#include <cuda_bf16.h>
-
-#include <stdexcept>
+#include <type_traits>
 
 #include "kernels/cuda/data.hpp"
+#include "kernels/cuda/element.cuh"
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/tally.cuh"
@@ -31,12 +30,16 @@ __device__ double normal(std::uint64_t i, std::uint64_t stream_id) {
   return sqrt(-2.0 * log(u)) * cospi(2.0 * v);
 }
 
-__device__ void store(float* to, double value) { *to = static_cast<float>(value); }
-__device__ void store(__nv_bfloat16* to, double value) { *to = __double2bfloat16(value); }
-
 template <class T>
-__global__ void write_normal_kernel(T* values, std::size_t count, std::uint64_t stream_id) {
-  for (auto i = first_index(); i < count; i += stride()) store(values + i, normal(i, stream_id));
+__global__ void write_normal_kernel(T* values, std::size_t count, std::uint64_t stream_id, double deviation) {
+  for (auto i = first_index(); i < count; i += stride()) store(values + i, deviation * normal(i, stream_id));
+}
+
+__global__ void write_normal_pairs_kernel(TwoE2m1* pairs, std::size_t count, std::uint64_t stream_id) {
+  for (auto i = first_index(); i < (count + 1) / 2; i += stride()) {
+    const double second = 2 * i + 1 < count ? normal(2 * i + 1, stream_id) : 0.0;
+    pairs[i] = pack(normal(2 * i, stream_id), second);
+  }
 }
 
 __global__ void add_checksum_kernel(const std::uint64_t* words, std::size_t count, unsigned long long* sum) {
@@ -60,15 +63,16 @@ void count_wrong_words(cudaStream_t stream, const std::uint64_t* words, const Wo
 
 void write_normal(cudaStream_t stream, void* values, DType dtype, std::size_t count, std::uint64_t stream_id) {
   const auto blocks = blocks_for(count);
-  switch (dtype) {
-    case DType::f32:
-      write_normal_kernel<<<blocks, block, 0, stream>>>(static_cast<float*>(values), count, stream_id);
-      break;
-    case DType::bf16:
-      write_normal_kernel<<<blocks, block, 0, stream>>>(static_cast<__nv_bfloat16*>(values), count, stream_id);
-      break;
-    default: throw std::invalid_argument("write_normal: only f32 and bf16");
-  }
+  with_element(dtype, [&](auto zero) {
+    using Element = decltype(zero);
+    auto* const to = static_cast<Element*>(values);
+    if constexpr (std::is_same_v<Element, TwoE2m1>) {
+      write_normal_pairs_kernel<<<blocks, block, 0, stream>>>(to, count, stream_id);
+    } else {
+      const double deviation = std::is_same_v<Element, std::int8_t> ? int8_deviation : 1;
+      write_normal_kernel<<<blocks, block, 0, stream>>>(to, count, stream_id, deviation);
+    }
+  });
   check(cudaGetLastError());
 }
 

@@ -36,7 +36,11 @@ void count_wrong_words(cudaStream_t, const std::uint64_t* words, const WordPatte
 
 // GEMM ---------------------------------------------------------------------------------------------------------------
 
-/// Element i = reference::normal(i, stream_id), rounded to the type. Types: bf16, f32.
+/// int8 takes the whole range: 4 standard deviations are 127, what lies beyond is cut off.
+inline constexpr double int8_deviation = 32;
+
+/// Element i = reference::normal(i, stream_id), rounded to the type (int8: times int8_deviation). All types; the block
+/// scales of nvfp4 and mxfp8 are taken to be 1.
 void write_normal(cudaStream_t, void* values, DType, std::size_t count, std::uint64_t stream_id);
 
 /// Adds up all words, each mixed with its position, modulo 2^64: the same in whatever order.
