@@ -7,6 +7,19 @@ namespace shakedown {
 
 namespace {
 
+/// Arrays that an operation reads and writes.
+std::size_t arrays(HbmOp op) {
+  switch (op) {
+    case HbmOp::read:
+    case HbmOp::write: return 1;
+    case HbmOp::copy:
+    case HbmOp::scale: return 2;
+    case HbmOp::add:
+    case HbmOp::triad: return 3;
+  }
+  throw std::invalid_argument("unknown operation");
+}
+
 [[noreturn]] void unsupported(const Device& device, const std::string& what) {
   throw Unsupported(what + " is not implemented for " + device.info().name);
 }
@@ -57,6 +70,11 @@ std::string_view name(CopyOp op) { return op == CopyOp::read ? "read" : "write";
 std::string_view name(HbmOp op) {
   switch (op) {
     case HbmOp::copy: return "copy";
+    case HbmOp::read: return "read";
+    case HbmOp::write: return "write";
+    case HbmOp::scale: return "scale";
+    case HbmOp::add: return "add";
+    case HbmOp::triad: return "triad";
   }
   throw std::invalid_argument("unknown operation");
 }
@@ -83,7 +101,7 @@ std::string key(const AllReduceSpec& s) {
 }
 
 Cost cost(const GemmSpec& s) { return {2.0 * s.m * s.n * s.k, 0}; }
-Cost cost(const HbmSpec& s) { return {0, 2.0 * static_cast<double>(s.bytes)}; }
+Cost cost(const HbmSpec& s) { return {0, static_cast<double>(arrays(s.op)) * static_cast<double>(s.bytes)}; }
 Cost cost(const PeerCopySpec& s) { return {0, static_cast<double>(s.bytes)}; }
 Cost cost(const AllReduceSpec& s) { return {0, static_cast<double>(s.bytes)}; }
 
@@ -91,7 +109,7 @@ std::size_t footprint(const GemmSpec& s) {
   const auto m = static_cast<std::size_t>(s.m), n = static_cast<std::size_t>(s.n), k = static_cast<std::size_t>(s.k);
   return (m * k + k * n + m * n) * size_of(s.dtype);
 }
-std::size_t footprint(const HbmSpec& s) { return 2 * s.bytes; }
+std::size_t footprint(const HbmSpec& s) { return arrays(s.op) * s.bytes; }
 std::size_t footprint(const PeerCopySpec& s) { return 2 * s.bytes; }
 std::size_t footprint(const AllReduceSpec& s) { return 2 * s.bytes; }
 

@@ -23,7 +23,7 @@ namespace shakedown {
 enum class DType { f64, f32, tf32, f16, bf16, fp8_e4m3, int8, nvfp4, mxfp8 };
 enum class Engine { cpu, sm, ce };  // who moves the bytes: CPU cores, a GPU kernel, a GPU copy engine
 enum class CopyOp { read, write };  // who drives a peer copy: the destination pulls, or the source pushes
-enum class HbmOp { copy };
+enum class HbmOp { copy, read, write, scale, add, triad };
 
 std::string_view name(DType);
 std::string_view name(Engine);
@@ -37,7 +37,9 @@ struct GemmSpec {
   DType dtype;
   int m, n, k;
 };
-/// A copy inside this device's memory. `bytes` is the size of the source: `copy_gbps` counts it once, `hbm_gbps` twice.
+/// A stream over arrays in this device's memory, of `bytes` bytes each: copy c = a, read (the sum of a), write c,
+/// scale c = 3 a, add c = a + b, triad c = a + 3 b, the last three of f64. `copy_gbps` counts a copy's bytes once,
+/// `hbm_gbps` whatever is read and written.
 struct HbmSpec {
   HbmOp op;
   Engine engine;
@@ -61,7 +63,8 @@ std::string key(const HbmSpec&);        // hbm/op:copy/engine:sm/bytes:429496729
 std::string key(const PeerCopySpec&);   // p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
 std::string key(const AllReduceSpec&);  // allreduce/dtype:f32/bytes:1048576
 
-/// Model cost of one operation on one rank. gemm: 2mnk flops. hbm copy: bytes read plus bytes written. Peer copy: bytes
+/// Model cost of one operation on one rank. gemm: 2mnk flops. hbm: bytes read plus bytes written, as
+/// BabelStream counts them (src/benchmark.h). Peer copy: bytes
 /// moved, once. AllReduce: the size of the input (algbw = bytes / time).
 struct Cost {
   double flops = 0;

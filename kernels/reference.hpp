@@ -21,6 +21,21 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 /// repeated and a swapped copy are all seen.
 constexpr std::uint64_t copy_word(std::uint64_t i, std::uint64_t source) { return mix(i ^ (source << 48)); }
 
+// Streams over memory ------------------------------------------------------------------------------------------------
+
+/// Word i as the operation "write" writes it: cheap, so that memory sets the pace, and different at every position (the
+/// factor is odd) and for every writer.
+constexpr std::uint64_t written_word(std::uint64_t i, std::uint64_t writer) {
+  return (i + (writer << 48)) * 0x9e3779b97f4a7c15ULL;
+}
+
+/// Element i of an array of numbers: whole numbers below 2^44, so that scale, add and triad are exact in double with
+/// and without fused multiply-add, and a check needs no tolerance.
+constexpr double stream_number(std::uint64_t i, std::uint64_t array) {
+  return static_cast<double>(mix(i ^ (array << 48)) >> 20);
+}
+inline constexpr double stream_factor = 3;
+
 // Collectives --------------------------------------------------------------------------------------------------------
 
 /// Element i of rank r's input to a sum: an integer in 0..15 that depends on position and rank. Sums of up to 2^24 / 15

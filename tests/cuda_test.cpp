@@ -14,31 +14,16 @@
 #include <vector>
 
 #include "kernels/backends.hpp"
-#include "kernels/cuda/copy.hpp"
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/data.hpp"
 #include "kernels/cuda/gemm_check.hpp"
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/cuda/tuner.hpp"
 #include "kernels/reference.hpp"
-#include "tests/lone_peers.hpp"
+#include "tests/on_gpu.hpp"
 
 namespace shakedown::cuda {
 namespace {
-
-std::string message_of(const auto& action) {
-  try {
-    action();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
-::testing::AssertionResult contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << '"' << text << "\" does not contain \"" << part << '"';
-}
 
 // Without a GPU ------------------------------------------------------------------------------------------------------
 
@@ -107,65 +92,6 @@ TEST(CudaGemmCheck, SampledRowsAreDifferentAndInside) {
 }
 
 // On a GPU -----------------------------------------------------------------------------------------------------------
-
-class OnGpu : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const auto available = probe();
-    if (available.devices == 0) GTEST_SKIP() << available.reason;
-    device_ = open_device({});
-    gpu_ = std::make_unique<Gpu>(0, Placement{});
-  }
-
-  template <class T>
-  std::vector<T> download(const Buffer& buffer) const {
-    std::vector<T> values(buffer.bytes() / sizeof(T));
-    gpu_->read(values.data(), buffer.data(), values.size() * sizeof(T));
-    return values;
-  }
-  template <class T>
-  Buffer upload(const std::vector<T>& values) const {
-    Buffer buffer(values.size() * sizeof(T));
-    gpu_->write(buffer.data(), values.data(), buffer.bytes());
-    return buffer;
-  }
-
-  /// Prepares, runs and checks a Work; then proves that its check sees what was not written, and what was damaged.
-  template <class Spec>
-  void expect_work_is_checked(const Spec& spec, std::size_t least_compared) {
-    SCOPED_TRACE(key(spec));
-    const auto work = device_->prepare(spec);
-    work->connect(peers_);
-    work->reset();
-    const Check unwritten = work->verify();
-    EXPECT_FALSE(unwritten.passed()) << "poison passed the check";
-    EXPECT_FALSE(unwritten.first.empty());
-
-    EXPECT_GT(device_->seconds(*work, 3), 0);
-    const Check check = work->verify();
-    EXPECT_TRUE(check.passed()) << check.mismatched << " of " << check.compared << " wrong: " << check.first;
-    EXPECT_GE(check.compared, least_compared);
-
-    const auto before = work->metrics();
-    work->corrupt();
-    const Check corrupted = work->verify();
-    EXPECT_FALSE(corrupted.passed()) << "a damaged element passed the check";
-    EXPECT_LE(corrupted.mismatched, 2U);  // of a product, the element and the sum that it is part of
-    EXPECT_TRUE(contains(corrupted.first, "expected"));
-    if (!before.empty()) {
-      EXPECT_NE(before, work->metrics()) << "the checksum does not see the damage";
-    }
-
-    work->reset();
-    EXPECT_GT(device_->seconds(*work, 1), 0);
-    EXPECT_TRUE(work->verify().passed());
-    EXPECT_EQ(before, work->metrics()) << "the same inputs gave other bits";
-  }
-
-  LonePeers peers_;
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Gpu> gpu_;
-};
 
 TEST_F(OnGpu, FactsAreComplete) {
   const auto info = device_->info();
@@ -247,24 +173,6 @@ TEST_F(OnGpu, NormalIsThatOfTheReference) {
   }
   EXPECT_NEAR(sum / count, 0, 0.02);
   EXPECT_NEAR(squares / count, 1, 0.02);
-}
-
-TEST_F(OnGpu, EveryShapeOfTheCopyCopiesEveryByte) {
-  for (const auto& shape : copy_shapes()) {
-    for (const std::size_t bytes : {std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{100003},
-                                    (std::size_t{1} << 22) + 13, std::size_t{1} << 24}) {
-      const WordPattern pattern{bytes, 9};
-      const Buffer source(bytes), target(bytes);
-      write_words(gpu_->stream(), source.data<std::uint64_t>(), pattern);
-      gpu_->fill(target, poison_byte);
-      copy(gpu_->stream(), source.data(), target.data(), bytes, shape, gpu_->multiprocessors());
-      count_wrong_words(gpu_->stream(), target.data<const std::uint64_t>(), pattern, gpu_->start_tally());
-      const auto tally = gpu_->finish_tally();
-      EXPECT_EQ(tally.compared, pattern.words());
-      EXPECT_EQ(tally.mismatched, 0U) << shape.threads << " x " << shape.unroll << ", " << bytes
-                                      << " bytes, first word " << tally.first;
-    }
-  }
 }
 
 TEST_F(OnGpu, TheTunerPicksTheFasterCandidateAndSkipsThoseThatDoNotRun) {
@@ -376,14 +284,6 @@ TEST_F(ProductCheck, SwappedColumnsAreFound) {
 }
 
 // Works through the seam ---------------------------------------------------------------------------------------------
-
-TEST_F(OnGpu, HbmCopy) {
-  for (const auto engine : {Engine::sm, Engine::ce}) {
-    for (const std::size_t bytes : {std::size_t{1}, std::size_t{16}, std::size_t{100003}, std::size_t{64} << 20}) {
-      expect_work_is_checked(HbmSpec{HbmOp::copy, engine, bytes}, (bytes + 7) / 8);
-    }
-  }
-}
 
 TEST_F(OnGpu, Gemm) {
   for (const auto& spec : {GemmSpec{DType::bf16, 256, 256, 256}, GemmSpec{DType::bf16, 136, 72, 200},

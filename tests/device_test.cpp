@@ -16,6 +16,11 @@ TEST(Key, NamesFamilyAndEveryParameter) {
 TEST(Cost, CountsWhatTheLiteratureCounts) {
   EXPECT_EQ(cost(GemmSpec{DType::f32, 2, 3, 5}).flops, 60);
   EXPECT_EQ(cost(HbmSpec{HbmOp::copy, Engine::cpu, 100}).bytes, 200);
+  EXPECT_EQ(cost(HbmSpec{HbmOp::read, Engine::sm, 100}).bytes, 100);
+  EXPECT_EQ(cost(HbmSpec{HbmOp::write, Engine::sm, 100}).bytes, 100);
+  EXPECT_EQ(cost(HbmSpec{HbmOp::scale, Engine::sm, 100}).bytes, 200);
+  EXPECT_EQ(cost(HbmSpec{HbmOp::add, Engine::sm, 100}).bytes, 300);
+  EXPECT_EQ(cost(HbmSpec{HbmOp::triad, Engine::sm, 100}).bytes, 300);
   EXPECT_EQ(cost(PeerCopySpec{CopyOp::read, Engine::cpu, 0, 1, 100}).bytes, 100);
   EXPECT_EQ(cost(AllReduceSpec{DType::f64, 100}).bytes, 100);
 }
@@ -27,6 +32,8 @@ TEST(Cost, OfLargeProductsDoesNotOverflow) {
 TEST(Footprint, CountsInputsAndOutputs) {
   EXPECT_EQ(footprint(GemmSpec{DType::f64, 2, 3, 5}), (10u + 15u + 6u) * 8u);
   EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8}), 16u);
+  EXPECT_EQ(footprint(HbmSpec{HbmOp::read, Engine::sm, 8}), 8u);
+  EXPECT_EQ(footprint(HbmSpec{HbmOp::triad, Engine::sm, 8}), 24u);
 }
 
 TEST(ACheck, ThatComparedNothingHasNotPassed) { EXPECT_FALSE(Check{}.passed()); }

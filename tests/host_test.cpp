@@ -53,6 +53,12 @@ TEST_F(HostBackend, CopiesMemoryWithAnyNumberOfThreads) {
   for (const std::size_t bytes : {8u, 4096u, 1000008u}) check_all_ways(HbmSpec{HbmOp::copy, Engine::cpu, bytes});
 }
 
+TEST_F(HostBackend, StreamsOverMemoryInEveryWay) {
+  for (const auto op : {HbmOp::read, HbmOp::write, HbmOp::scale, HbmOp::add, HbmOp::triad}) {
+    for (const std::size_t bytes : {8u, 4096u, 1000008u}) check_all_ways(HbmSpec{op, Engine::cpu, bytes});
+  }
+}
+
 TEST_F(HostBackend, SumsOverRanks) {
   for (const std::size_t bytes : {8u, 4096u, 1000008u}) {
     check_all_ways(AllReduceSpec{DType::f32, bytes});

@@ -74,6 +74,9 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
       builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + bytes, "hbm_gbps", hbm);
     }
   }
+  for (const char* op : {"read", "write", "triad"}) {
+    builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:4294967296", "hbm_gbps", 1.08 * hbm);
+  }
   add_peer_copies(builder, "ce", "1073741824", 394);
   constexpr std::uint64_t gib = 1u << 30;
   add_allreduce(builder, "f32", sweep(8 * gib, {1u << 20, 1u << 24, gib, 4 * gib}), ranks == 2 ? 350 : 445);
@@ -86,6 +89,9 @@ ResultsBuilder host_machine(int ranks, int hosts) {
     for (const int n : {1024, 2048}) builder.add(gemm_key(dtype, n), "tflops", 0.005);
   }
   builder.add("hbm/op:copy/engine:cpu/bytes:268435456", "hbm_gbps", 2);
+  for (const char* op : {"read", "write", "triad"}) {
+    builder.add("hbm/op:" + std::string(op) + "/engine:cpu/bytes:67108864", "hbm_gbps", 2);
+  }
   add_peer_copies(builder, "cpu", "67108864", 0.5);
   add_allreduce(builder, "f32", sweep(268435456, {268435456}), 0.1);
   add_allreduce(builder, "f64", {8, 1048576, 67108864}, 0.1);
@@ -130,7 +136,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
     EXPECT_TRUE(verdict.unjudged.empty()) << verdict.unjudged[0].key;
   }
   EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
-            "VERDICT: HOST-ONLY 31/31 (profile host, 2 ranks)");
+            "VERDICT: HOST-ONLY 34/34 (profile host, 2 ranks)");
 }
 
 TEST(ShippedProfiles, FailASlowGpuAndNameIt) {

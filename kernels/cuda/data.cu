@@ -33,6 +33,24 @@ __global__ void count_wrong_words_kernel(const std::uint64_t* words, WordPattern
   mine.add_to(tally);
 }
 
+/// Adds the values of all threads to *sum; called by whole warps.
+__device__ void add_to(unsigned long long* sum, unsigned long long mine) {
+  for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(0xffffffffU, mine, step);
+  if (threadIdx.x % 32 == 0) atomicAdd(sum, mine);
+}
+
+__global__ void add_expected_words_kernel(WordPattern pattern, unsigned long long* sum) {
+  unsigned long long mine = 0;
+  for (auto i = first_index(); i < pattern.words(); i += stride()) mine += pattern.at(i);
+  add_to(sum, mine);
+}
+
+__global__ void add_words_kernel(const std::uint64_t* words, std::size_t count, unsigned long long* sum) {
+  unsigned long long mine = 0;
+  for (auto i = first_index(); i < count; i += stride()) mine += words[i];
+  add_to(sum, mine);
+}
+
 __global__ void write_addends_kernel(float* values, std::size_t count, int rank) {
   for (auto i = first_index(); i < count; i += stride()) values[i] = static_cast<float>(reference::addend(i, rank));
 }
@@ -64,8 +82,7 @@ __global__ void write_normal_kernel(T* values, std::size_t count, std::uint64_t 
 __global__ void add_checksum_kernel(const std::uint64_t* words, std::size_t count, unsigned long long* sum) {
   unsigned long long mine = 0;
   for (auto i = first_index(); i < count; i += stride()) mine += reference::mix(words[i] ^ reference::mix(i));
-  for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(0xffffffffU, mine, step);
-  if (threadIdx.x % 32 == 0) atomicAdd(sum, mine);
+  add_to(sum, mine);
 }
 
 }  // namespace
@@ -77,6 +94,16 @@ void write_words(cudaStream_t stream, std::uint64_t* words, const WordPattern& p
 
 void count_wrong_words(cudaStream_t stream, const std::uint64_t* words, const WordPattern& pattern, Tally* tally) {
   count_wrong_words_kernel<<<blocks_for(pattern.words()), block, 0, stream>>>(words, pattern, tally);
+  check(cudaGetLastError());
+}
+
+void add_expected_words(cudaStream_t stream, const WordPattern& pattern, unsigned long long* sum) {
+  add_expected_words_kernel<<<blocks_for(pattern.words()), block, 0, stream>>>(pattern, sum);
+  check(cudaGetLastError());
+}
+
+void add_words(cudaStream_t stream, const std::uint64_t* words, std::size_t count, unsigned long long* sum) {
+  add_words_kernel<<<blocks_for(count), block, 0, stream>>>(words, count, sum);
   check(cudaGetLastError());
 }
 

@@ -48,6 +48,7 @@ Gpu::Gpu(int ordinal, const Placement& placement)
     : ordinal_(ordinal), local_rank_(placement.local_rank), local_size_(placement.local_size) {
   check(cudaSetDevice(ordinal));
   check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, ordinal));
+  check(cudaDeviceGetAttribute(&major_, cudaDevAttrComputeCapabilityMajor, ordinal));
   stream_ = make_stream();
   tally_ = Buffer(sizeof(Tally));
   sum_ = Buffer(sizeof(unsigned long long));

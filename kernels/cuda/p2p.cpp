@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "kernels/cuda/copy.hpp"
 #include "kernels/cuda/operations.hpp"
+#include "kernels/cuda/stream.hpp"
 #include "kernels/cuda/words.hpp"
 
 namespace shakedown::cuda {
@@ -17,7 +17,7 @@ namespace shakedown::cuda {
 namespace {
 
 /// All SMs full of threads that walk over the buffer: NVLink needs about a megabyte in flight, this gives several.
-constexpr CopyShape kernel_shape{512, 4, 4, true};
+constexpr StreamShape kernel_shape{512, 4, 4, Hint::streaming};
 
 /// What a rank that only stands by holds, so that it has something real to check.
 constexpr std::size_t guard_bytes = 4096;
