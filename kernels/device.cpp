@@ -79,6 +79,16 @@ std::string_view name(HbmOp op) {
   throw std::invalid_argument("unknown operation");
 }
 
+std::string_view name(TestPattern pattern) {
+  switch (pattern) {
+    case TestPattern::address: return "address";
+    case TestPattern::complement: return "complement";
+    case TestPattern::alternating: return "alternating";
+    case TestPattern::random: return "random";
+  }
+  throw std::invalid_argument("unknown pattern");
+}
+
 std::string_view name(Backend backend) { return backend == Backend::host ? "host" : "cuda"; }
 
 std::string key(const GemmSpec& s) {
@@ -89,6 +99,10 @@ std::string key(const GemmSpec& s) {
 std::string key(const HbmSpec& s) {
   return "hbm/op:" + std::string(name(s.op)) + "/engine:" + std::string(name(s.engine)) +
          "/bytes:" + std::to_string(s.bytes);
+}
+
+std::string key(const MemoryTestSpec& s) {
+  return "memtest/pattern:" + std::string(name(s.pattern)) + "/bytes:" + (s.bytes ? std::to_string(*s.bytes) : "free");
 }
 
 std::string key(const PeerCopySpec& s) {
@@ -102,6 +116,7 @@ std::string key(const AllReduceSpec& s) {
 
 Cost cost(const GemmSpec& s) { return {2.0 * s.m * s.n * s.k, 0}; }
 Cost cost(const HbmSpec& s) { return {0, static_cast<double>(arrays(s.op)) * static_cast<double>(s.bytes)}; }
+Cost cost(const MemoryTestSpec& s) { return {0, 2.0 * static_cast<double>(s.bytes.value_or(0))}; }
 Cost cost(const PeerCopySpec& s) { return {0, static_cast<double>(s.bytes)}; }
 Cost cost(const AllReduceSpec& s) { return {0, static_cast<double>(s.bytes)}; }
 
@@ -110,11 +125,13 @@ std::size_t footprint(const GemmSpec& s) {
   return (m * k + k * n + m * n) * size_of(s.dtype);
 }
 std::size_t footprint(const HbmSpec& s) { return arrays(s.op) * s.bytes; }
+std::size_t footprint(const MemoryTestSpec& s) { return s.bytes.value_or(0); }
 std::size_t footprint(const PeerCopySpec& s) { return 2 * s.bytes; }
 std::size_t footprint(const AllReduceSpec& s) { return 2 * s.bytes; }
 
 std::unique_ptr<Work> Device::prepare(const GemmSpec&) { unsupported(*this, "gemm"); }
 std::unique_ptr<Work> Device::prepare(const HbmSpec&) { unsupported(*this, "hbm"); }
+std::unique_ptr<Work> Device::prepare(const MemoryTestSpec&) { unsupported(*this, "memtest"); }
 std::unique_ptr<Work> Device::prepare(const PeerCopySpec&) { unsupported(*this, "p2p"); }
 std::unique_ptr<Work> Device::prepare(const AllReduceSpec&) { unsupported(*this, "allreduce"); }
 

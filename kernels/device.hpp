@@ -25,10 +25,13 @@ enum class Engine { cpu, sm, ce };  // who moves the bytes: CPU cores, a GPU ker
 enum class CopyOp { read, write };  // who drives a peer copy: the destination pulls, or the source pushes
 enum class HbmOp { copy, read, write, scale, add, triad };
 
+enum class TestPattern { address, complement, alternating, random };  // of the memory test
+
 std::string_view name(DType);
 std::string_view name(Engine);
 std::string_view name(CopyOp);
 std::string_view name(HbmOp);
+std::string_view name(TestPattern);
 /// Bytes of one element. Errors: std::invalid_argument for packed types below one byte.
 std::size_t size_of(DType);
 
@@ -45,6 +48,12 @@ struct HbmSpec {
   Engine engine;
   std::size_t bytes;
 };
+/// A walk over this device's memory: writes a pattern and reads it back. Without `bytes`: nearly all that is free, the
+/// same on all ranks.
+struct MemoryTestSpec {
+  TestPattern pattern;
+  std::optional<std::size_t> bytes;
+};
 /// A copy between the memories of two ranks of one host; src and dst are local indices. Every host does it at once.
 struct PeerCopySpec {
   CopyOp op;
@@ -58,14 +67,15 @@ struct AllReduceSpec {
   std::size_t bytes;
 };
 
-std::string key(const GemmSpec&);       // gemm/dtype:bf16/m:8192/n:8192/k:8192
-std::string key(const HbmSpec&);        // hbm/op:copy/engine:sm/bytes:4294967296
-std::string key(const PeerCopySpec&);   // p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
-std::string key(const AllReduceSpec&);  // allreduce/dtype:f32/bytes:1048576
+std::string key(const GemmSpec&);        // gemm/dtype:bf16/m:8192/n:8192/k:8192
+std::string key(const HbmSpec&);         // hbm/op:copy/engine:sm/bytes:4294967296
+std::string key(const MemoryTestSpec&);  // memtest/pattern:random/bytes:free
+std::string key(const PeerCopySpec&);    // p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
+std::string key(const AllReduceSpec&);   // allreduce/dtype:f32/bytes:1048576
 
 /// Model cost of one operation on one rank. gemm: 2mnk flops. hbm: bytes read plus bytes written, as
-/// BabelStream counts them (src/benchmark.h). Peer copy: bytes
-/// moved, once. AllReduce: the size of the input (algbw = bytes / time).
+/// BabelStream counts them (src/benchmark.h). Memory test: bytes written plus bytes read, 0 while unknown. Peer copy:
+/// bytes moved, once. AllReduce: the size of the input (algbw = bytes / time).
 struct Cost {
   double flops = 0;
   double bytes = 0;
@@ -73,6 +83,7 @@ struct Cost {
 
 Cost cost(const GemmSpec&);
 Cost cost(const HbmSpec&);
+Cost cost(const MemoryTestSpec&);
 Cost cost(const PeerCopySpec&);
 Cost cost(const AllReduceSpec&);
 
@@ -80,6 +91,7 @@ Cost cost(const AllReduceSpec&);
 /// allocated.
 std::size_t footprint(const GemmSpec&);
 std::size_t footprint(const HbmSpec&);
+std::size_t footprint(const MemoryTestSpec&);
 std::size_t footprint(const PeerCopySpec&);
 std::size_t footprint(const AllReduceSpec&);
 
@@ -179,6 +191,7 @@ class Device {
   /// says why, with numbers ("needs 17.2 GB, 12.9 GB free").
   virtual std::unique_ptr<Work> prepare(const GemmSpec&);
   virtual std::unique_ptr<Work> prepare(const HbmSpec&);
+  virtual std::unique_ptr<Work> prepare(const MemoryTestSpec&);
   virtual std::unique_ptr<Work> prepare(const PeerCopySpec&);
   virtual std::unique_ptr<Work> prepare(const AllReduceSpec&);
 };

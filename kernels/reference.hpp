@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/device.hpp"
+
 namespace shakedown::reference {
 
 /// Mixes an index into 64 well distributed bits (splitmix64, Steele et al. 2014, public domain constants).
@@ -35,6 +37,20 @@ constexpr double stream_number(std::uint64_t i, std::uint64_t array) {
   return static_cast<double>(mix(i ^ (array << 48)) >> 20);
 }
 inline constexpr double stream_factor = 3;
+
+// Memory test --------------------------------------------------------------------------------------------------------
+
+/// Word i of a pattern: its own byte offset, which finds cells that answer to several addresses; the complement, so
+/// that each bit has been 0 and 1; neighbouring bits that differ, between words as well; pseudo-random bits.
+constexpr std::uint64_t test_word(TestPattern pattern, std::uint64_t i) {
+  switch (pattern) {
+    case TestPattern::address: return 8 * i;
+    case TestPattern::complement: return ~(8 * i);
+    case TestPattern::alternating: return (i & 1) == 0 ? 0xaaaaaaaaaaaaaaaaULL : 0x5555555555555555ULL;
+    case TestPattern::random: break;
+  }
+  return mix(~i);
+}
 
 // Collectives --------------------------------------------------------------------------------------------------------
 

@@ -139,6 +139,44 @@ TEST_F(OnGpu, AWrongWordUnderAReadIsFoundWhereItIs) {
   EXPECT_TRUE(contains(check.first, "byte " + std::to_string(8 * mib) + ":"));
 }
 
+TEST_F(OnGpu, MemoryTestFindsAWrongWordAndItsAddress) {
+  for (const auto pattern :
+       {TestPattern::address, TestPattern::complement, TestPattern::alternating, TestPattern::random}) {
+    for (const std::size_t bytes : {std::size_t{16}, std::size_t{100016}, 64 * mib}) {
+      const MemoryTestSpec spec{pattern, bytes};
+      SCOPED_TRACE(key(spec));
+      const auto work = device_->prepare(spec);
+      work->connect(peers_);
+      EXPECT_FALSE(work->verify().passed()) << "poison passed the check";
+      work->reset();
+      EXPECT_GT(device_->seconds(*work, 2), 0);
+      const Check check = work->verify();
+      EXPECT_TRUE(check.passed()) << check.first;
+      EXPECT_EQ(check.compared, 3 * bytes / 8);
+      work->corrupt();
+      const Check corrupted = work->verify();
+      EXPECT_EQ(corrupted.mismatched, 1U);
+      char place[64];
+      std::snprintf(place, sizeof place, "byte 0x%zx at address 0x", bytes / 16 * 8);
+      EXPECT_TRUE(contains(corrupted.first, place));
+      EXPECT_TRUE(contains(corrupted.first, "expected"));
+    }
+  }
+}
+
+TEST_F(OnGpu, MemoryTestTakesNearlyAllThatIsFree) {
+  const auto before = free_memory();
+  const auto work = device_->prepare(MemoryTestSpec{TestPattern::address, std::nullopt});
+  work->connect(peers_);
+  EXPECT_GT(static_cast<double>(work->bytes()), static_cast<double>(before) - 0.8e9);
+  EXPECT_GT(free_memory(), 400 * mib);
+  EXPECT_GT(device_->seconds(*work, 1), 0);
+  const Check check = work->verify();
+  EXPECT_TRUE(check.passed()) << check.first;
+  EXPECT_EQ(check.compared, 2 * work->bytes() / 8);
+  EXPECT_EQ(work->metrics().front().first, "capacity_gb");
+}
+
 TEST_F(OnGpu, ACopyEngineOnlyCopies) {
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::triad, Engine::ce, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::triad, Engine::sm, 4097}), std::invalid_argument);

@@ -59,6 +59,14 @@ TEST_F(HostBackend, StreamsOverMemoryInEveryWay) {
   }
 }
 
+TEST_F(HostBackend, TestsMemoryWithEveryPattern) {
+  for (const auto pattern :
+       {TestPattern::address, TestPattern::complement, TestPattern::alternating, TestPattern::random}) {
+    for (const std::size_t bytes : {16u, 4096u, 1000016u}) check_all_ways(MemoryTestSpec{pattern, bytes});
+  }
+  EXPECT_THROW(device_->prepare(MemoryTestSpec{TestPattern::random, std::nullopt}), Unsupported);
+}
+
 TEST_F(HostBackend, SumsOverRanks) {
   for (const std::size_t bytes : {8u, 4096u, 1000008u}) {
     check_all_ways(AllReduceSpec{DType::f32, bytes});

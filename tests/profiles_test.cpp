@@ -77,6 +77,8 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   for (const char* op : {"read", "write", "triad"}) {
     builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:4294967296", "hbm_gbps", 1.08 * hbm);
   }
+  builder.add("memtest/pattern:random/bytes:free", "hbm_gbps", 0.8 * hbm)
+      .by_rank("capacity_gb", Values(builder.context.ranks.size(), device == "NVIDIA H200" ? 148 : 83));
   add_peer_copies(builder, "ce", "1073741824", 394);
   constexpr std::uint64_t gib = 1u << 30;
   add_allreduce(builder, "f32", sweep(8 * gib, {1u << 20, 1u << 24, gib, 4 * gib}), ranks == 2 ? 350 : 445);
@@ -92,6 +94,8 @@ ResultsBuilder host_machine(int ranks, int hosts) {
   for (const char* op : {"read", "write", "triad"}) {
     builder.add("hbm/op:" + std::string(op) + "/engine:cpu/bytes:67108864", "hbm_gbps", 2);
   }
+  builder.add("memtest/pattern:random/bytes:67108864", "hbm_gbps", 2)
+      .by_rank("capacity_gb", Values(builder.context.ranks.size(), 0.067));
   add_peer_copies(builder, "cpu", "67108864", 0.5);
   add_allreduce(builder, "f32", sweep(268435456, {268435456}), 0.1);
   add_allreduce(builder, "f64", {8, 1048576, 67108864}, 0.1);
@@ -136,7 +140,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
     EXPECT_TRUE(verdict.unjudged.empty()) << verdict.unjudged[0].key;
   }
   EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
-            "VERDICT: HOST-ONLY 34/34 (profile host, 2 ranks)");
+            "VERDICT: HOST-ONLY 35/35 (profile host, 2 ranks)");
 }
 
 TEST(ShippedProfiles, FailASlowGpuAndNameIt) {

@@ -22,6 +22,7 @@ class CudaDevice final : public Device {
 
   std::unique_ptr<Work> prepare(const GemmSpec&) override;
   std::unique_ptr<Work> prepare(const HbmSpec&) override;
+  std::unique_ptr<Work> prepare(const MemoryTestSpec&) override;
   std::unique_ptr<Work> prepare(const PeerCopySpec&) override;
   std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
 

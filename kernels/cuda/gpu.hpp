@@ -88,6 +88,9 @@ class Gpu {
   std::vector<Buffer> retired_;
 };
 
+/// Bytes of memory that nobody has.
+std::size_t free_memory();
+
 /// Throws Unsupported with the bytes needed and free if `bytes` more, and what NCCL and cuBLASLt allocate by
 /// themselves, would not fit.
 void require_memory(std::size_t bytes);

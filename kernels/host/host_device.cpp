@@ -58,6 +58,7 @@ double HostDevice::seconds(Work& work, int repeats) {
 
 std::unique_ptr<Work> HostDevice::prepare(const GemmSpec& spec) { return make_gemm(spec, team_.size()); }
 std::unique_ptr<Work> HostDevice::prepare(const HbmSpec& spec) { return make_hbm(spec, team_); }
+std::unique_ptr<Work> HostDevice::prepare(const MemoryTestSpec& spec) { return make_memory_test(spec, team_); }
 std::unique_ptr<Work> HostDevice::prepare(const PeerCopySpec& spec) { return make_peer_copy(spec, team_); }
 std::unique_ptr<Work> HostDevice::prepare(const AllReduceSpec& spec) { return make_allreduce(spec); }
 

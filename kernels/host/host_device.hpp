@@ -16,6 +16,7 @@ class HostDevice final : public Device {
 
   std::unique_ptr<Work> prepare(const GemmSpec&) override;
   std::unique_ptr<Work> prepare(const HbmSpec&) override;
+  std::unique_ptr<Work> prepare(const MemoryTestSpec&) override;
   std::unique_ptr<Work> prepare(const PeerCopySpec&) override;
   std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
 
@@ -27,6 +28,7 @@ class HostDevice final : public Device {
 // One file per operation. Each throws Unsupported for what it cannot do.
 std::unique_ptr<Work> make_gemm(const GemmSpec&, int threads);
 std::unique_ptr<Work> make_hbm(const HbmSpec&, Team&);
+std::unique_ptr<Work> make_memory_test(const MemoryTestSpec&, Team&);
 std::unique_ptr<Work> make_peer_copy(const PeerCopySpec&, Team&);
 std::unique_ptr<Work> make_allreduce(const AllReduceSpec&);
 
