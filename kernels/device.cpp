@@ -2,6 +2,7 @@
 #include "kernels/device.hpp"
 
 #include "kernels/backends.hpp"
+#include "kernels/chase.hpp"
 
 namespace shakedown {
 
@@ -91,6 +92,8 @@ std::string_view name(TestPattern pattern) {
 
 std::string_view name(Backend backend) { return backend == Backend::host ? "host" : "cuda"; }
 
+std::size_t accesses(const PeerLatencySpec& s) { return chase::nodes(s.bytes); }
+
 std::string key(const GemmSpec& s) {
   return "gemm/dtype:" + std::string(name(s.dtype)) + "/m:" + std::to_string(s.m) + "/n:" + std::to_string(s.n) +
          "/k:" + std::to_string(s.k);
@@ -106,8 +109,18 @@ std::string key(const MemoryTestSpec& s) {
 }
 
 std::string key(const PeerCopySpec& s) {
-  return "p2p/op:" + std::string(name(s.op)) + "/engine:" + std::string(name(s.engine)) +
+  return "p2p/op:" + std::string(name(s.op)) + "/engine:" + std::string(name(s.engine)) + (s.both ? "/dir:both" : "") +
          "/src:" + std::to_string(s.src) + "/dst:" + std::to_string(s.dst) + "/bytes:" + std::to_string(s.bytes);
+}
+
+std::string key(const PeerShiftSpec& s) {
+  return "p2p/op:" + std::string(name(s.op)) + "/engine:" + std::string(name(s.engine)) +
+         "/shift:" + std::to_string(s.shift) + "/bytes:" + std::to_string(s.bytes);
+}
+
+std::string key(const PeerLatencySpec& s) {
+  return "p2p/op:latency/engine:" + std::string(name(s.engine)) + "/src:" + std::to_string(s.src) +
+         "/dst:" + std::to_string(s.dst) + "/bytes:" + std::to_string(s.bytes);
 }
 
 std::string key(const AllReduceSpec& s) {
@@ -117,7 +130,9 @@ std::string key(const AllReduceSpec& s) {
 Cost cost(const GemmSpec& s) { return {2.0 * s.m * s.n * s.k, 0}; }
 Cost cost(const HbmSpec& s) { return {0, static_cast<double>(arrays(s.op)) * static_cast<double>(s.bytes)}; }
 Cost cost(const MemoryTestSpec& s) { return {0, 2.0 * static_cast<double>(s.bytes.value_or(0))}; }
-Cost cost(const PeerCopySpec& s) { return {0, static_cast<double>(s.bytes)}; }
+Cost cost(const PeerCopySpec& s) { return {0, (s.both ? 2.0 : 1.0) * static_cast<double>(s.bytes)}; }
+Cost cost(const PeerShiftSpec& s) { return {0, static_cast<double>(s.bytes)}; }
+Cost cost(const PeerLatencySpec& s) { return {0, 8.0 * static_cast<double>(accesses(s))}; }
 Cost cost(const AllReduceSpec& s) { return {0, static_cast<double>(s.bytes)}; }
 
 std::size_t footprint(const GemmSpec& s) {
@@ -127,12 +142,16 @@ std::size_t footprint(const GemmSpec& s) {
 std::size_t footprint(const HbmSpec& s) { return arrays(s.op) * s.bytes; }
 std::size_t footprint(const MemoryTestSpec& s) { return s.bytes.value_or(0); }
 std::size_t footprint(const PeerCopySpec& s) { return 2 * s.bytes; }
+std::size_t footprint(const PeerShiftSpec& s) { return 2 * s.bytes; }
+std::size_t footprint(const PeerLatencySpec& s) { return s.bytes; }
 std::size_t footprint(const AllReduceSpec& s) { return 2 * s.bytes; }
 
 std::unique_ptr<Work> Device::prepare(const GemmSpec&) { unsupported(*this, "gemm"); }
 std::unique_ptr<Work> Device::prepare(const HbmSpec&) { unsupported(*this, "hbm"); }
 std::unique_ptr<Work> Device::prepare(const MemoryTestSpec&) { unsupported(*this, "memtest"); }
 std::unique_ptr<Work> Device::prepare(const PeerCopySpec&) { unsupported(*this, "p2p"); }
+std::unique_ptr<Work> Device::prepare(const PeerShiftSpec&) { unsupported(*this, "p2p"); }
+std::unique_ptr<Work> Device::prepare(const PeerLatencySpec&) { unsupported(*this, "p2p"); }
 std::unique_ptr<Work> Device::prepare(const AllReduceSpec&) { unsupported(*this, "allreduce"); }
 
 Availability probe(Backend backend) { return backend == Backend::host ? host::probe() : cuda::probe(); }

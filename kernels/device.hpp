@@ -55,23 +55,42 @@ struct MemoryTestSpec {
   std::optional<std::size_t> bytes;
 };
 /// A copy between the memories of two ranks of one host; src and dst are local indices. Every host does it at once.
+/// `both`: at the same time another one back, and the figure is the sum of the two.
 struct PeerCopySpec {
   CopyOp op;
   Engine engine;
   int src, dst;
   std::size_t bytes;
+  bool both = false;
 };
+/// All ranks of a host at once: each local rank r copies to (r + shift) mod n.
+struct PeerShiftSpec {
+  CopyOp op;
+  Engine engine;
+  int shift;
+  std::size_t bytes;
+};
+/// Local rank dst walks over a chain of pointers in the memory of src, one load after another.
+struct PeerLatencySpec {
+  Engine engine;
+  int src, dst;
+  std::size_t bytes;
+};
+/// Loads of one walk: far fewer than the buffer has words.
+std::size_t accesses(const PeerLatencySpec&);
 /// Sum over all ranks, out of place. `bytes` is the size of one rank's input (nccl-tests' definition of size).
 struct AllReduceSpec {
   DType dtype;
   std::size_t bytes;
 };
 
-std::string key(const GemmSpec&);        // gemm/dtype:bf16/m:8192/n:8192/k:8192
-std::string key(const HbmSpec&);         // hbm/op:copy/engine:sm/bytes:4294967296
-std::string key(const MemoryTestSpec&);  // memtest/pattern:random/bytes:free
-std::string key(const PeerCopySpec&);    // p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
-std::string key(const AllReduceSpec&);   // allreduce/dtype:f32/bytes:1048576
+std::string key(const GemmSpec&);         // gemm/dtype:bf16/m:8192/n:8192/k:8192
+std::string key(const HbmSpec&);          // hbm/op:copy/engine:sm/bytes:4294967296
+std::string key(const MemoryTestSpec&);   // memtest/pattern:random/bytes:free
+std::string key(const PeerCopySpec&);     // p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
+std::string key(const PeerShiftSpec&);    // p2p/op:write/engine:sm/shift:1/bytes:1073741824
+std::string key(const PeerLatencySpec&);  // p2p/op:latency/engine:sm/src:0/dst:3/bytes:2097152
+std::string key(const AllReduceSpec&);    // allreduce/dtype:f32/bytes:1048576
 
 /// Model cost of one operation on one rank. gemm: 2mnk flops. hbm: bytes read plus bytes written, as
 /// BabelStream counts them (src/benchmark.h). Memory test: bytes written plus bytes read, 0 while unknown. Peer copy:
@@ -85,6 +104,8 @@ Cost cost(const GemmSpec&);
 Cost cost(const HbmSpec&);
 Cost cost(const MemoryTestSpec&);
 Cost cost(const PeerCopySpec&);
+Cost cost(const PeerShiftSpec&);
+Cost cost(const PeerLatencySpec&);
 Cost cost(const AllReduceSpec&);
 
 /// Bytes of device memory that one rank needs for the operation, workspaces left out. Known before anything is
@@ -93,6 +114,8 @@ std::size_t footprint(const GemmSpec&);
 std::size_t footprint(const HbmSpec&);
 std::size_t footprint(const MemoryTestSpec&);
 std::size_t footprint(const PeerCopySpec&);
+std::size_t footprint(const PeerShiftSpec&);
+std::size_t footprint(const PeerLatencySpec&);
 std::size_t footprint(const AllReduceSpec&);
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -193,6 +216,8 @@ class Device {
   virtual std::unique_ptr<Work> prepare(const HbmSpec&);
   virtual std::unique_ptr<Work> prepare(const MemoryTestSpec&);
   virtual std::unique_ptr<Work> prepare(const PeerCopySpec&);
+  virtual std::unique_ptr<Work> prepare(const PeerShiftSpec&);
+  virtual std::unique_ptr<Work> prepare(const PeerLatencySpec&);
   virtual std::unique_ptr<Work> prepare(const AllReduceSpec&);
 };
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/chase.hpp"
+#include "kernels/cuda/chase.hpp"
 #include "kernels/cuda/data.hpp"
 #include "kernels/cuda/stream.hpp"
 #include "kernels/cuda/words.hpp"
@@ -175,6 +177,18 @@ TEST_F(OnGpu, MemoryTestTakesNearlyAllThatIsFree) {
   EXPECT_TRUE(check.passed()) << check.first;
   EXPECT_EQ(check.compared, 2 * work->bytes() / 8);
   EXPECT_EQ(work->metrics().front().first, "capacity_gb");
+}
+
+TEST_F(OnGpu, AChaseVisitsTheWholeChain) {
+  const auto chain = chase::chain(1024);
+  std::vector<std::uint64_t> words(chain.size() * chase::node_bytes / 8);
+  for (std::size_t node = 0; node < chain.size(); ++node) words[node * chase::node_bytes / 8] = chain[node];
+  const auto memory = upload(words);
+  const Buffer result(sizeof(ChaseResult));
+  chase_pointers(gpu_->stream(), memory.data(), chain.size(), result.data<ChaseResult>());
+  const auto got = gpu_->read(result.data<const ChaseResult>());
+  EXPECT_EQ(got.last & 0xffffffffU, 0U);
+  EXPECT_EQ(got.sum, chase::sum(chain));
 }
 
 TEST_F(OnGpu, ACopyEngineOnlyCopies) {

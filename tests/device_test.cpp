@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "kernels/chase.hpp"
+#include "kernels/route.hpp"
+
 namespace shakedown {
 namespace {
 
@@ -10,6 +15,10 @@ TEST(Key, NamesFamilyAndEveryParameter) {
   EXPECT_EQ(key(GemmSpec{DType::bf16, 8192, 8192, 4096}), "gemm/dtype:bf16/m:8192/n:8192/k:4096");
   EXPECT_EQ(key(HbmSpec{HbmOp::copy, Engine::sm, 1024}), "hbm/op:copy/engine:sm/bytes:1024");
   EXPECT_EQ(key(PeerCopySpec{CopyOp::read, Engine::ce, 0, 3, 64}), "p2p/op:read/engine:ce/src:0/dst:3/bytes:64");
+  EXPECT_EQ(key(PeerCopySpec{CopyOp::write, Engine::sm, 0, 3, 64, true}),
+            "p2p/op:write/engine:sm/dir:both/src:0/dst:3/bytes:64");
+  EXPECT_EQ(key(PeerShiftSpec{CopyOp::read, Engine::ce, 2, 64}), "p2p/op:read/engine:ce/shift:2/bytes:64");
+  EXPECT_EQ(key(PeerLatencySpec{Engine::sm, 1, 0, 4096}), "p2p/op:latency/engine:sm/src:1/dst:0/bytes:4096");
   EXPECT_EQ(key(MemoryTestSpec{TestPattern::random, std::nullopt}), "memtest/pattern:random/bytes:free");
   EXPECT_EQ(key(MemoryTestSpec{TestPattern::address, 4096}), "memtest/pattern:address/bytes:4096");
   EXPECT_EQ(key(AllReduceSpec{DType::f32, 8}), "allreduce/dtype:f32/bytes:8");
@@ -23,6 +32,9 @@ TEST(Cost, CountsWhatTheLiteratureCounts) {
   EXPECT_EQ(cost(HbmSpec{HbmOp::scale, Engine::sm, 100}).bytes, 200);
   EXPECT_EQ(cost(HbmSpec{HbmOp::add, Engine::sm, 100}).bytes, 300);
   EXPECT_EQ(cost(HbmSpec{HbmOp::triad, Engine::sm, 100}).bytes, 300);
+  EXPECT_EQ(cost(PeerCopySpec{CopyOp::read, Engine::cpu, 0, 1, 100, true}).bytes, 200);
+  EXPECT_EQ(cost(PeerShiftSpec{CopyOp::read, Engine::cpu, 1, 100}).bytes, 100);
+  EXPECT_EQ(cost(PeerLatencySpec{Engine::cpu, 0, 1, std::size_t{2} << 20}).bytes, 8 * 1024);
   EXPECT_EQ(cost(MemoryTestSpec{TestPattern::random, 100}).bytes, 200);
   EXPECT_EQ(cost(PeerCopySpec{CopyOp::read, Engine::cpu, 0, 1, 100}).bytes, 100);
   EXPECT_EQ(cost(AllReduceSpec{DType::f64, 100}).bytes, 100);
@@ -37,6 +49,41 @@ TEST(Footprint, CountsInputsAndOutputs) {
   EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8}), 16u);
   EXPECT_EQ(footprint(HbmSpec{HbmOp::read, Engine::sm, 8}), 8u);
   EXPECT_EQ(footprint(HbmSpec{HbmOp::triad, Engine::sm, 8}), 24u);
+}
+
+TEST(Chain, VisitsEveryNodeOnceAndComesBack) {
+  for (const std::size_t count : {1u, 2u, 8u, 1024u}) {
+    const auto chain = chase::chain(count);
+    std::set<std::uint64_t> seen;
+    std::uint64_t node = 0;
+    do {
+      EXPECT_EQ(chain[node] >> 32, node);
+      seen.insert(node);
+      node = chain[node] & 0xffffffffU;
+    } while (node != 0 && seen.size() <= count);
+    EXPECT_EQ(seen.size(), count);
+  }
+  EXPECT_EQ(chase::nodes(std::size_t{2} << 20), 1024u);
+  EXPECT_EQ(chase::nodes((std::size_t{2} << 20) - 1), 512u);
+}
+
+TEST(Route, OfAPairAndOfAShift) {
+  const PeerCopySpec pair{CopyOp::write, Engine::sm, 0, 2, 64};
+  EXPECT_EQ(route(pair, 0).to, 2);
+  EXPECT_EQ(route(pair, 0).from, std::nullopt);
+  EXPECT_EQ(route(pair, 2).from, 0);
+  EXPECT_FALSE(route(pair, 1).takes_part());
+  auto both = pair;
+  both.both = true;
+  EXPECT_EQ(route(both, 2).to, 0);
+  EXPECT_EQ(route(both, 0).from, 2);
+  const PeerShiftSpec shift{CopyOp::read, Engine::sm, 3, 64};
+  for (int r = 0; r < 4; ++r) {
+    EXPECT_EQ(route(shift, r, 4).to, (r + 3) % 4);
+    EXPECT_EQ(route(shift, *route(shift, r, 4).to, 4).from, r);
+  }
+  EXPECT_EQ(route(shift, 1, 4).driven(CopyOp::read), 2);
+  EXPECT_EQ(route(shift, 1, 4).driven(CopyOp::write), 0);
 }
 
 TEST(ACheck, ThatComparedNothingHasNotPassed) { EXPECT_FALSE(Check{}.passed()); }

@@ -22,28 +22,48 @@ std::string gemm_key(const std::string& dtype, int n) {
   return "gemm/dtype:" + dtype + "/m:" + size + "/n:" + size + "/k:" + size;
 }
 
-void add_peer_copies(ResultsBuilder& builder, const std::string& engine, const std::string& bytes, double gbps) {
+int largest_host(const ResultsBuilder& builder) {
   std::map<std::string, int> ranks_of_host;
   for (const RankFacts& rank : builder.context.ranks) ++ranks_of_host[rank.host];
   int largest = 0;
   for (const auto& [host, count] : ranks_of_host) largest = std::max(largest, count);
-  for (const char* op : {"read", "write"}) {
-    const auto key = [&](int src, int dst) {
-      return "p2p/op:" + std::string(op) + "/engine:" + engine + "/src:" + std::to_string(src) +
-             "/dst:" + std::to_string(dst) + "/bytes:" + bytes;
-    };
-    if (largest < 2) builder.add_waiver(key(0, 1), "one rank on this host");
-    for (int src = 0; src < largest; ++src) {
-      for (int dst = 0; dst < largest; ++dst) {
-        if (src == dst) continue;
-        Values values(builder.context.ranks.size());
-        for (const RankFacts& rank : builder.context.ranks) {
-          if (rank.local_rank == dst) values[static_cast<std::size_t>(rank.rank)] = gbps;
-        }
-        builder.add(key(src, dst), "copy_gbps", gbps, values);
+  return largest;
+}
+
+/// A value for each pair, at its destination; `front` is the key up to the pair. Both ways: each pair once.
+void add_pairs(ResultsBuilder& builder, const std::string& front, const std::string& bytes, const std::string& metric,
+               double value) {
+  const int largest = largest_host(builder);
+  const auto key = [&](int src, int dst) {
+    return front + "/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:" + bytes;
+  };
+  if (largest < 2) builder.add_waiver(key(0, 1), "one rank on this host");
+  const bool both = front.find("dir:both") != std::string::npos;
+  for (int src = 0; src < largest; ++src) {
+    for (int dst = both ? src + 1 : 0; dst < largest; ++dst) {
+      if (src == dst) continue;
+      Values values(builder.context.ranks.size());
+      for (const RankFacts& rank : builder.context.ranks) {
+        if (rank.local_rank == dst) values[static_cast<std::size_t>(rank.rank)] = value;
       }
+      builder.add(key(src, dst), metric, value, values);
     }
   }
+}
+
+void add_shifts(ResultsBuilder& builder, const std::string& front, const std::string& bytes, double gbps) {
+  const int last = builder.context.backend == "host" ? 1 : largest_host(builder) - 1;
+  if (largest_host(builder) < 2) builder.add_waiver(front + "/shift:1/bytes:" + bytes, "one rank on this host");
+  for (int shift = 1; shift <= last && largest_host(builder) > 1; ++shift) {
+    builder.add(front + "/shift:" + std::to_string(shift) + "/bytes:" + bytes, "copy_gbps", gbps);
+  }
+}
+
+void add_peer_copies(ResultsBuilder& builder, const std::string& engine, const std::string& bytes, double gbps) {
+  const auto front = [&](const char* op) { return "p2p/op:" + std::string(op) + "/engine:" + engine; };
+  for (const char* op : {"read", "write"}) add_pairs(builder, front(op), bytes, "copy_gbps", gbps);
+  add_pairs(builder, front("write") + "/dir:both", bytes, "copy_gbps", 1.98 * gbps);
+  add_shifts(builder, front("write"), bytes, gbps);
 }
 
 void add_allreduce(ResultsBuilder& builder, const std::string& dtype, const std::set<std::uint64_t>& sizes,
@@ -80,6 +100,10 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   builder.add("memtest/pattern:random/bytes:free", "hbm_gbps", 0.8 * hbm)
       .by_rank("capacity_gb", Values(builder.context.ranks.size(), device == "NVIDIA H200" ? 148 : 83));
   add_peer_copies(builder, "ce", "1073741824", 394);
+  for (const char* op : {"read", "write"}) {
+    add_shifts(builder, "p2p/op:" + std::string(op) + "/engine:sm", "1073741824", 372);
+  }
+  add_pairs(builder, "p2p/op:latency/engine:sm", "2097152", "latency_us", 0.83);
   constexpr std::uint64_t gib = 1u << 30;
   add_allreduce(builder, "f32", sweep(8 * gib, {1u << 20, 1u << 24, gib, 4 * gib}), ranks == 2 ? 350 : 445);
   return builder;
@@ -97,6 +121,7 @@ ResultsBuilder host_machine(int ranks, int hosts) {
   builder.add("memtest/pattern:random/bytes:67108864", "hbm_gbps", 2)
       .by_rank("capacity_gb", Values(builder.context.ranks.size(), 0.067));
   add_peer_copies(builder, "cpu", "67108864", 0.5);
+  add_pairs(builder, "p2p/op:latency/engine:cpu", "2097152", "latency_us", 0.2);
   add_allreduce(builder, "f32", sweep(268435456, {268435456}), 0.1);
   add_allreduce(builder, "f64", {8, 1048576, 67108864}, 0.1);
   return builder;
@@ -140,7 +165,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
     EXPECT_TRUE(verdict.unjudged.empty()) << verdict.unjudged[0].key;
   }
   EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
-            "VERDICT: HOST-ONLY 35/35 (profile host, 2 ranks)");
+            "VERDICT: HOST-ONLY 39/39 (profile host, 2 ranks)");
 }
 
 TEST(ShippedProfiles, FailASlowGpuAndNameIt) {

@@ -36,7 +36,7 @@ std::optional<double> allreduce_busbw_ceiling(const Profile& profile, int n, int
 }
 
 std::optional<double> p2p_ceiling(const Profile& profile, std::string_view key) {
-  const bool both_ways = key_part(key, "op") == "both";
+  const bool both_ways = key_part(key, "dir") == "both";
   return times(peak(profile, "nvlink_gbps"), both_ways ? 2 : 1);
 }
 

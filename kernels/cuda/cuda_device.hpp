@@ -24,6 +24,8 @@ class CudaDevice final : public Device {
   std::unique_ptr<Work> prepare(const HbmSpec&) override;
   std::unique_ptr<Work> prepare(const MemoryTestSpec&) override;
   std::unique_ptr<Work> prepare(const PeerCopySpec&) override;
+  std::unique_ptr<Work> prepare(const PeerShiftSpec&) override;
+  std::unique_ptr<Work> prepare(const PeerLatencySpec&) override;
   std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
 
  private:

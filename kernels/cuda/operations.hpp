@@ -14,6 +14,8 @@ std::unique_ptr<Work> make_gemm(const GemmSpec&, const Gpu&);
 std::unique_ptr<Work> make_hbm(const HbmSpec&, const Gpu&);
 std::unique_ptr<Work> make_memory_test(const MemoryTestSpec&, const Gpu&);
 std::unique_ptr<Work> make_peer_copy(const PeerCopySpec&, Gpu&);
+std::unique_ptr<Work> make_peer_shift(const PeerShiftSpec&, Gpu&);
+std::unique_ptr<Work> make_peer_latency(const PeerLatencySpec&, Gpu&);
 std::unique_ptr<Work> make_allreduce(const AllReduceSpec&, const Gpu&, Communicator&);
 
 }  // namespace shakedown::cuda

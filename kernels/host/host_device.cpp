@@ -60,6 +60,8 @@ std::unique_ptr<Work> HostDevice::prepare(const GemmSpec& spec) { return make_ge
 std::unique_ptr<Work> HostDevice::prepare(const HbmSpec& spec) { return make_hbm(spec, team_); }
 std::unique_ptr<Work> HostDevice::prepare(const MemoryTestSpec& spec) { return make_memory_test(spec, team_); }
 std::unique_ptr<Work> HostDevice::prepare(const PeerCopySpec& spec) { return make_peer_copy(spec, team_); }
+std::unique_ptr<Work> HostDevice::prepare(const PeerShiftSpec& spec) { return make_peer_shift(spec, team_); }
+std::unique_ptr<Work> HostDevice::prepare(const PeerLatencySpec& spec) { return make_peer_latency(spec); }
 std::unique_ptr<Work> HostDevice::prepare(const AllReduceSpec& spec) { return make_allreduce(spec); }
 
 Availability probe() { return {1, ""}; }

@@ -18,6 +18,8 @@ class HostDevice final : public Device {
   std::unique_ptr<Work> prepare(const HbmSpec&) override;
   std::unique_ptr<Work> prepare(const MemoryTestSpec&) override;
   std::unique_ptr<Work> prepare(const PeerCopySpec&) override;
+  std::unique_ptr<Work> prepare(const PeerShiftSpec&) override;
+  std::unique_ptr<Work> prepare(const PeerLatencySpec&) override;
   std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
 
  private:
@@ -30,6 +32,8 @@ std::unique_ptr<Work> make_gemm(const GemmSpec&, int threads);
 std::unique_ptr<Work> make_hbm(const HbmSpec&, Team&);
 std::unique_ptr<Work> make_memory_test(const MemoryTestSpec&, Team&);
 std::unique_ptr<Work> make_peer_copy(const PeerCopySpec&, Team&);
+std::unique_ptr<Work> make_peer_shift(const PeerShiftSpec&, Team&);
+std::unique_ptr<Work> make_peer_latency(const PeerLatencySpec&);
 std::unique_ptr<Work> make_allreduce(const AllReduceSpec&);
 
 /// Throws Unsupported with the bytes needed and available if `bytes` more would not fit into the memory of this host.
