@@ -90,6 +90,15 @@ std::string_view name(TestPattern pattern) {
   throw std::invalid_argument("unknown pattern");
 }
 
+std::string_view name(PcieOp op) {
+  switch (op) {
+    case PcieOp::h2d: return "h2d";
+    case PcieOp::d2h: return "d2h";
+    case PcieOp::both: return "both";
+  }
+  throw std::invalid_argument("unknown operation");
+}
+
 std::string_view name(Backend backend) { return backend == Backend::host ? "host" : "cuda"; }
 
 std::size_t accesses(const PeerLatencySpec& s) { return chase::nodes(s.bytes); }
@@ -123,6 +132,11 @@ std::string key(const PeerLatencySpec& s) {
          "/dst:" + std::to_string(s.dst) + "/bytes:" + std::to_string(s.bytes);
 }
 
+std::string key(const PcieSpec& s) {
+  return "pcie/op:" + std::string(name(s.op)) + (s.active ? "/active:one/rank:" + std::to_string(*s.active) : "") +
+         (s.far ? "/numa:far" : "") + "/bytes:" + std::to_string(s.bytes);
+}
+
 std::string key(const AllReduceSpec& s) {
   return "allreduce/dtype:" + std::string(name(s.dtype)) + "/bytes:" + std::to_string(s.bytes);
 }
@@ -133,6 +147,7 @@ Cost cost(const MemoryTestSpec& s) { return {0, 2.0 * static_cast<double>(s.byte
 Cost cost(const PeerCopySpec& s) { return {0, (s.both ? 2.0 : 1.0) * static_cast<double>(s.bytes)}; }
 Cost cost(const PeerShiftSpec& s) { return {0, static_cast<double>(s.bytes)}; }
 Cost cost(const PeerLatencySpec& s) { return {0, 8.0 * static_cast<double>(accesses(s))}; }
+Cost cost(const PcieSpec& s) { return {0, (s.op == PcieOp::both ? 2.0 : 1.0) * static_cast<double>(s.bytes)}; }
 Cost cost(const AllReduceSpec& s) { return {0, static_cast<double>(s.bytes)}; }
 
 std::size_t footprint(const GemmSpec& s) {
@@ -144,6 +159,7 @@ std::size_t footprint(const MemoryTestSpec& s) { return s.bytes.value_or(0); }
 std::size_t footprint(const PeerCopySpec& s) { return 2 * s.bytes; }
 std::size_t footprint(const PeerShiftSpec& s) { return 2 * s.bytes; }
 std::size_t footprint(const PeerLatencySpec& s) { return s.bytes; }
+std::size_t footprint(const PcieSpec& s) { return (s.op == PcieOp::both ? 2 : 1) * s.bytes; }
 std::size_t footprint(const AllReduceSpec& s) { return 2 * s.bytes; }
 
 std::unique_ptr<Work> Device::prepare(const GemmSpec&) { unsupported(*this, "gemm"); }
@@ -152,6 +168,9 @@ std::unique_ptr<Work> Device::prepare(const MemoryTestSpec&) { unsupported(*this
 std::unique_ptr<Work> Device::prepare(const PeerCopySpec&) { unsupported(*this, "p2p"); }
 std::unique_ptr<Work> Device::prepare(const PeerShiftSpec&) { unsupported(*this, "p2p"); }
 std::unique_ptr<Work> Device::prepare(const PeerLatencySpec&) { unsupported(*this, "p2p"); }
+std::unique_ptr<Work> Device::prepare(const PcieSpec&) {
+  throw Unsupported("the host backend has no GPU to copy to or from");
+}
 std::unique_ptr<Work> Device::prepare(const AllReduceSpec&) { unsupported(*this, "allreduce"); }
 
 Availability probe(Backend backend) { return backend == Backend::host ? host::probe() : cuda::probe(); }

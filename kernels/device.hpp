@@ -25,6 +25,7 @@ enum class Engine { cpu, sm, ce };  // who moves the bytes: CPU cores, a GPU ker
 enum class CopyOp { read, write };  // who drives a peer copy: the destination pulls, or the source pushes
 enum class HbmOp { copy, read, write, scale, add, triad };
 
+enum class PcieOp { h2d, d2h, both };
 enum class TestPattern { address, complement, alternating, random };  // of the memory test
 
 std::string_view name(DType);
@@ -32,6 +33,7 @@ std::string_view name(Engine);
 std::string_view name(CopyOp);
 std::string_view name(HbmOp);
 std::string_view name(TestPattern);
+std::string_view name(PcieOp);
 /// Bytes of one element. Errors: std::invalid_argument for packed types below one byte.
 std::size_t size_of(DType);
 
@@ -78,6 +80,14 @@ struct PeerLatencySpec {
 };
 /// Loads of one walk: far fewer than the buffer has words.
 std::size_t accesses(const PeerLatencySpec&);
+/// A copy between a GPU and page-locked memory of its host: all ranks at once, or one local rank alone (`active`); on
+/// the GPU's own NUMA node or on another (`far`). Of both directions the figure is the sum.
+struct PcieSpec {
+  PcieOp op;
+  std::size_t bytes;
+  std::optional<int> active = std::nullopt;
+  bool far = false;
+};
 /// Sum over all ranks, out of place. `bytes` is the size of one rank's input (nccl-tests' definition of size).
 struct AllReduceSpec {
   DType dtype;
@@ -90,6 +100,7 @@ std::string key(const MemoryTestSpec&);   // memtest/pattern:random/bytes:free
 std::string key(const PeerCopySpec&);     // p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
 std::string key(const PeerShiftSpec&);    // p2p/op:write/engine:sm/shift:1/bytes:1073741824
 std::string key(const PeerLatencySpec&);  // p2p/op:latency/engine:sm/src:0/dst:3/bytes:2097152
+std::string key(const PcieSpec&);         // pcie/op:h2d/active:one/rank:2/numa:far/bytes:268435456
 std::string key(const AllReduceSpec&);    // allreduce/dtype:f32/bytes:1048576
 
 /// Model cost of one operation on one rank. gemm: 2mnk flops. hbm: bytes read plus bytes written, as
@@ -106,6 +117,7 @@ Cost cost(const MemoryTestSpec&);
 Cost cost(const PeerCopySpec&);
 Cost cost(const PeerShiftSpec&);
 Cost cost(const PeerLatencySpec&);
+Cost cost(const PcieSpec&);
 Cost cost(const AllReduceSpec&);
 
 /// Bytes of device memory that one rank needs for the operation, workspaces left out. Known before anything is
@@ -116,6 +128,7 @@ std::size_t footprint(const MemoryTestSpec&);
 std::size_t footprint(const PeerCopySpec&);
 std::size_t footprint(const PeerShiftSpec&);
 std::size_t footprint(const PeerLatencySpec&);
+std::size_t footprint(const PcieSpec&);
 std::size_t footprint(const AllReduceSpec&);
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -218,6 +231,7 @@ class Device {
   virtual std::unique_ptr<Work> prepare(const PeerCopySpec&);
   virtual std::unique_ptr<Work> prepare(const PeerShiftSpec&);
   virtual std::unique_ptr<Work> prepare(const PeerLatencySpec&);
+  virtual std::unique_ptr<Work> prepare(const PcieSpec&);
   virtual std::unique_ptr<Work> prepare(const AllReduceSpec&);
 };
 

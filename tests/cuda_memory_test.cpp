@@ -191,6 +191,15 @@ TEST_F(OnGpu, AChaseVisitsTheWholeChain) {
   EXPECT_EQ(got.sum, chase::sum(chain));
 }
 
+TEST_F(OnGpu, Pcie) {
+  for (const auto op : {PcieOp::h2d, PcieOp::d2h, PcieOp::both}) {
+    for (const std::size_t bytes : {std::size_t{8}, std::size_t{100008}, 16 * mib}) {
+      expect_work_is_checked(PcieSpec{op, bytes}, bytes / 8);
+      expect_work_is_checked(PcieSpec{op, bytes, 0}, bytes / 8);
+    }
+  }
+}
+
 TEST_F(OnGpu, ACopyEngineOnlyCopies) {
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::triad, Engine::ce, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::triad, Engine::sm, 4097}), std::invalid_argument);

@@ -19,6 +19,8 @@ TEST(Key, NamesFamilyAndEveryParameter) {
             "p2p/op:write/engine:sm/dir:both/src:0/dst:3/bytes:64");
   EXPECT_EQ(key(PeerShiftSpec{CopyOp::read, Engine::ce, 2, 64}), "p2p/op:read/engine:ce/shift:2/bytes:64");
   EXPECT_EQ(key(PeerLatencySpec{Engine::sm, 1, 0, 4096}), "p2p/op:latency/engine:sm/src:1/dst:0/bytes:4096");
+  EXPECT_EQ(key(PcieSpec{PcieOp::h2d, 64}), "pcie/op:h2d/bytes:64");
+  EXPECT_EQ(key(PcieSpec{PcieOp::both, 64, 2, true}), "pcie/op:both/active:one/rank:2/numa:far/bytes:64");
   EXPECT_EQ(key(MemoryTestSpec{TestPattern::random, std::nullopt}), "memtest/pattern:random/bytes:free");
   EXPECT_EQ(key(MemoryTestSpec{TestPattern::address, 4096}), "memtest/pattern:address/bytes:4096");
   EXPECT_EQ(key(AllReduceSpec{DType::f32, 8}), "allreduce/dtype:f32/bytes:8");
@@ -35,6 +37,8 @@ TEST(Cost, CountsWhatTheLiteratureCounts) {
   EXPECT_EQ(cost(PeerCopySpec{CopyOp::read, Engine::cpu, 0, 1, 100, true}).bytes, 200);
   EXPECT_EQ(cost(PeerShiftSpec{CopyOp::read, Engine::cpu, 1, 100}).bytes, 100);
   EXPECT_EQ(cost(PeerLatencySpec{Engine::cpu, 0, 1, std::size_t{2} << 20}).bytes, 8 * 1024);
+  EXPECT_EQ(cost(PcieSpec{PcieOp::d2h, 100}).bytes, 100);
+  EXPECT_EQ(cost(PcieSpec{PcieOp::both, 100}).bytes, 200);
   EXPECT_EQ(cost(MemoryTestSpec{TestPattern::random, 100}).bytes, 200);
   EXPECT_EQ(cost(PeerCopySpec{CopyOp::read, Engine::cpu, 0, 1, 100}).bytes, 100);
   EXPECT_EQ(cost(AllReduceSpec{DType::f64, 100}).bytes, 100);

@@ -77,6 +77,7 @@ TEST_F(HostBackend, SumsOverRanks) {
 TEST_F(HostBackend, SaysWhatItCannotDo) {
   EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 8, 8, 8}), Unsupported);
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(PcieSpec{PcieOp::h2d, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::int8, 4096}), Unsupported);
 }
 

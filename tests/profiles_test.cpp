@@ -104,6 +104,14 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
     add_shifts(builder, "p2p/op:" + std::string(op) + "/engine:sm", "1073741824", 372);
   }
   add_pairs(builder, "p2p/op:latency/engine:sm", "2097152", "latency_us", 0.83);
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const char* op : {"h2d", "d2h"}) {
+      Values values(static_cast<std::size_t>(ranks));
+      values[static_cast<std::size_t>(rank)] = 55;
+      const auto key = "pcie/op:" + std::string(op) + "/active:one/rank:" + std::to_string(rank) + "/bytes:268435456";
+      builder.add(key, "copy_gbps", 55, values);
+    }
+  }
   constexpr std::uint64_t gib = 1u << 30;
   add_allreduce(builder, "f32", sweep(8 * gib, {1u << 20, 1u << 24, gib, 4 * gib}), ranks == 2 ? 350 : 445);
   return builder;
@@ -120,6 +128,7 @@ ResultsBuilder host_machine(int ranks, int hosts) {
   }
   builder.add("memtest/pattern:random/bytes:67108864", "hbm_gbps", 2)
       .by_rank("capacity_gb", Values(builder.context.ranks.size(), 0.067));
+  builder.add_waiver("pcie/op:h2d/bytes:268435456", "there is no GPU");
   add_peer_copies(builder, "cpu", "67108864", 0.5);
   add_pairs(builder, "p2p/op:latency/engine:cpu", "2097152", "latency_us", 0.2);
   add_allreduce(builder, "f32", sweep(268435456, {268435456}), 0.1);
@@ -165,7 +174,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
     EXPECT_TRUE(verdict.unjudged.empty()) << verdict.unjudged[0].key;
   }
   EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
-            "VERDICT: HOST-ONLY 39/39 (profile host, 2 ranks)");
+            "VERDICT: HOST-ONLY 40/40 (profile host, 2 ranks)");
 }
 
 TEST(ShippedProfiles, FailASlowGpuAndNameIt) {

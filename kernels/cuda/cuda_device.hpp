@@ -26,6 +26,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Work> prepare(const PeerCopySpec&) override;
   std::unique_ptr<Work> prepare(const PeerShiftSpec&) override;
   std::unique_ptr<Work> prepare(const PeerLatencySpec&) override;
+  std::unique_ptr<Work> prepare(const PcieSpec&) override;
   std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "kernels/device.hpp"
 
@@ -16,6 +17,7 @@ std::unique_ptr<Work> make_memory_test(const MemoryTestSpec&, const Gpu&);
 std::unique_ptr<Work> make_peer_copy(const PeerCopySpec&, Gpu&);
 std::unique_ptr<Work> make_peer_shift(const PeerShiftSpec&, Gpu&);
 std::unique_ptr<Work> make_peer_latency(const PeerLatencySpec&, Gpu&);
+std::unique_ptr<Work> make_pcie(const PcieSpec&, const Gpu&, const std::string& pci);
 std::unique_ptr<Work> make_allreduce(const AllReduceSpec&, const Gpu&, Communicator&);
 
 }  // namespace shakedown::cuda

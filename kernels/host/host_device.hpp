@@ -14,6 +14,8 @@ class HostDevice final : public Device {
   DeviceInfo info() const override { return info_; }
   double seconds(Work&, int repeats) override;
 
+  using Device::prepare;  // what this backend does not do says so
+
   std::unique_ptr<Work> prepare(const GemmSpec&) override;
   std::unique_ptr<Work> prepare(const HbmSpec&) override;
   std::unique_ptr<Work> prepare(const MemoryTestSpec&) override;
