@@ -4,10 +4,24 @@
 #include <algorithm>
 
 #include "kernels/backends.hpp"
+#include "kernels/chase.hpp"
 
 namespace shakedown {
 
 namespace {
+
+/// Arrays that an operation reads and writes.
+std::size_t arrays(HbmOp op) {
+  switch (op) {
+    case HbmOp::read:
+    case HbmOp::write: return 1;
+    case HbmOp::copy:
+    case HbmOp::scale: return 2;
+    case HbmOp::add:
+    case HbmOp::triad: return 3;
+  }
+  throw std::invalid_argument("unknown operation");
+}
 
 [[noreturn]] void unsupported(const Device& device, const std::string& what) {
   throw Unsupported(what + " is not implemented for " + device.info().name);
@@ -73,6 +87,30 @@ std::string_view name(CopyOp op) { return op == CopyOp::read ? "read" : "write";
 std::string_view name(HbmOp op) {
   switch (op) {
     case HbmOp::copy: return "copy";
+    case HbmOp::read: return "read";
+    case HbmOp::write: return "write";
+    case HbmOp::scale: return "scale";
+    case HbmOp::add: return "add";
+    case HbmOp::triad: return "triad";
+  }
+  throw std::invalid_argument("unknown operation");
+}
+
+std::string_view name(TestPattern pattern) {
+  switch (pattern) {
+    case TestPattern::address: return "address";
+    case TestPattern::complement: return "complement";
+    case TestPattern::alternating: return "alternating";
+    case TestPattern::random: return "random";
+  }
+  throw std::invalid_argument("unknown pattern");
+}
+
+std::string_view name(PcieOp op) {
+  switch (op) {
+    case PcieOp::h2d: return "h2d";
+    case PcieOp::d2h: return "d2h";
+    case PcieOp::both: return "both";
   }
   throw std::invalid_argument("unknown operation");
 }
@@ -91,6 +129,8 @@ std::string_view name(CollectiveOp op) {
 
 std::string_view name(Backend backend) { return backend == Backend::host ? "host" : "cuda"; }
 
+std::size_t accesses(const PeerLatencySpec& s) { return chase::nodes(s.bytes); }
+
 /// What is not the default comes last, so that names stay what they were when a variant is added.
 std::string key(const GemmSpec& s) {
   auto key = "gemm/dtype:" + std::string(name(s.dtype)) + "/m:" + std::to_string(s.m) + "/n:" + std::to_string(s.n) +
@@ -107,9 +147,28 @@ std::string key(const HbmSpec& s) {
          "/bytes:" + std::to_string(s.bytes);
 }
 
+std::string key(const MemoryTestSpec& s) {
+  return "memtest/pattern:" + std::string(name(s.pattern)) + "/bytes:" + (s.bytes ? std::to_string(*s.bytes) : "free");
+}
+
 std::string key(const PeerCopySpec& s) {
-  return "p2p/op:" + std::string(name(s.op)) + "/engine:" + std::string(name(s.engine)) +
+  return "p2p/op:" + std::string(name(s.op)) + "/engine:" + std::string(name(s.engine)) + (s.both ? "/dir:both" : "") +
          "/src:" + std::to_string(s.src) + "/dst:" + std::to_string(s.dst) + "/bytes:" + std::to_string(s.bytes);
+}
+
+std::string key(const PeerShiftSpec& s) {
+  return "p2p/op:" + std::string(name(s.op)) + "/engine:" + std::string(name(s.engine)) +
+         "/shift:" + std::to_string(s.shift) + "/bytes:" + std::to_string(s.bytes);
+}
+
+std::string key(const PeerLatencySpec& s) {
+  return "p2p/op:latency/engine:" + std::string(name(s.engine)) + "/src:" + std::to_string(s.src) +
+         "/dst:" + std::to_string(s.dst) + "/bytes:" + std::to_string(s.bytes);
+}
+
+std::string key(const PcieSpec& s) {
+  return "pcie/op:" + std::string(name(s.op)) + (s.active ? "/active:one/rank:" + std::to_string(*s.active) : "") +
+         (s.far ? "/numa:far" : "") + "/bytes:" + std::to_string(s.bytes);
 }
 
 std::string key(const AllReduceSpec& s) {
@@ -123,8 +182,12 @@ std::string key(const CollectiveSpec& s) {
 }
 
 Cost cost(const GemmSpec& s) { return {2.0 * s.m * s.n * s.k, 0}; }
-Cost cost(const HbmSpec& s) { return {0, 2.0 * static_cast<double>(s.bytes)}; }
-Cost cost(const PeerCopySpec& s) { return {0, static_cast<double>(s.bytes)}; }
+Cost cost(const HbmSpec& s) { return {0, static_cast<double>(arrays(s.op)) * static_cast<double>(s.bytes)}; }
+Cost cost(const MemoryTestSpec& s) { return {0, 2.0 * static_cast<double>(s.bytes.value_or(0))}; }
+Cost cost(const PeerCopySpec& s) { return {0, (s.both ? 2.0 : 1.0) * static_cast<double>(s.bytes)}; }
+Cost cost(const PeerShiftSpec& s) { return {0, static_cast<double>(s.bytes)}; }
+Cost cost(const PeerLatencySpec& s) { return {0, 8.0 * static_cast<double>(accesses(s))}; }
+Cost cost(const PcieSpec& s) { return {0, (s.op == PcieOp::both ? 2.0 : 1.0) * static_cast<double>(s.bytes)}; }
 Cost cost(const AllReduceSpec& s) { return {0, static_cast<double>(s.bytes)}; }
 Cost cost(const CollectiveSpec& s) {
   const auto sizes = layout(s);
@@ -135,8 +198,12 @@ std::size_t footprint(const GemmSpec& s) {
   const auto m = static_cast<std::size_t>(s.m), n = static_cast<std::size_t>(s.n), k = static_cast<std::size_t>(s.k);
   return bytes_of(s.dtype, m * k) + bytes_of(s.dtype, k * n) + m * n * product_size_of(s.dtype);
 }
-std::size_t footprint(const HbmSpec& s) { return 2 * s.bytes; }
+std::size_t footprint(const HbmSpec& s) { return arrays(s.op) * s.bytes; }
+std::size_t footprint(const MemoryTestSpec& s) { return s.bytes.value_or(0); }
 std::size_t footprint(const PeerCopySpec& s) { return 2 * s.bytes; }
+std::size_t footprint(const PeerShiftSpec& s) { return 2 * s.bytes; }
+std::size_t footprint(const PeerLatencySpec& s) { return s.bytes; }
+std::size_t footprint(const PcieSpec& s) { return (s.op == PcieOp::both ? 2 : 1) * s.bytes; }
 std::size_t footprint(const AllReduceSpec& s) { return (s.place == Place::in ? 1 : 2) * s.bytes; }
 std::size_t footprint(const CollectiveSpec& s) {
   const auto sizes = layout(s);
@@ -165,7 +232,13 @@ CollectiveLayout layout(const CollectiveSpec& s) {
 
 std::unique_ptr<Work> Device::prepare(const GemmSpec&) { unsupported(*this, "gemm"); }
 std::unique_ptr<Work> Device::prepare(const HbmSpec&) { unsupported(*this, "hbm"); }
+std::unique_ptr<Work> Device::prepare(const MemoryTestSpec&) { unsupported(*this, "memtest"); }
 std::unique_ptr<Work> Device::prepare(const PeerCopySpec&) { unsupported(*this, "p2p"); }
+std::unique_ptr<Work> Device::prepare(const PeerShiftSpec&) { unsupported(*this, "p2p"); }
+std::unique_ptr<Work> Device::prepare(const PeerLatencySpec&) { unsupported(*this, "p2p"); }
+std::unique_ptr<Work> Device::prepare(const PcieSpec&) {
+  throw Unsupported("the host backend has no GPU to copy to or from");
+}
 std::unique_ptr<Work> Device::prepare(const AllReduceSpec&) { unsupported(*this, "allreduce"); }
 std::unique_ptr<Work> Device::prepare(const CollectiveSpec&) { unsupported(*this, "collectives"); }
 

@@ -23,7 +23,9 @@ namespace shakedown {
 enum class DType { f64, f32, tf32, f16, bf16, fp8_e4m3, int8, nvfp4, mxfp8 };
 enum class Engine { cpu, sm, ce };  // who moves the bytes: CPU cores, a GPU kernel, a GPU copy engine
 enum class CopyOp { read, write };  // who drives a peer copy: the destination pulls, or the source pushes
-enum class HbmOp { copy };
+enum class HbmOp { copy, read, write, scale, add, triad };
+enum class PcieOp { h2d, d2h, both };
+enum class TestPattern { address, complement, alternating, random };  // of the memory test
 enum class CollectiveOp { all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv };
 enum class Place { out, in };         // the output has its own buffer, or takes the place of the input
 enum class Launch { stream, graph };  // operations are queued one by one, or a batch is recorded once and replayed
@@ -39,6 +41,8 @@ std::string_view name(DType);
 std::string_view name(Engine);
 std::string_view name(CopyOp);
 std::string_view name(HbmOp);
+std::string_view name(TestPattern);
+std::string_view name(PcieOp);
 std::string_view name(CollectiveOp);
 /// Bytes of one element. Errors: std::invalid_argument for packed types below one byte.
 std::size_t size_of(DType);
@@ -57,18 +61,51 @@ struct GemmSpec {
   Load load = Load::burst;
   std::optional<int> active = std::nullopt;  // the local rank that multiplies while the others of its host stand by
 };
-/// A copy inside this device's memory. `bytes` is the size of the source: `copy_gbps` counts it once, `hbm_gbps` twice.
+/// A stream over arrays in this device's memory, of `bytes` bytes each: copy c = a, read (the sum of a), write c,
+/// scale c = 3 a, add c = a + b, triad c = a + 3 b, the last three of f64. `copy_gbps` counts a copy's bytes once,
+/// `hbm_gbps` whatever is read and written.
 struct HbmSpec {
   HbmOp op;
   Engine engine;
   std::size_t bytes;
 };
+/// A walk over this device's memory: writes a pattern and reads it back. Without `bytes`: nearly all that is free, the
+/// same on all ranks.
+struct MemoryTestSpec {
+  TestPattern pattern;
+  std::optional<std::size_t> bytes;
+};
 /// A copy between the memories of two ranks of one host; src and dst are local indices. Every host does it at once.
+/// `both`: at the same time another one back, and the figure is the sum of the two.
 struct PeerCopySpec {
   CopyOp op;
   Engine engine;
   int src, dst;
   std::size_t bytes;
+  bool both = false;
+};
+/// All ranks of a host at once: each local rank r copies to (r + shift) mod n.
+struct PeerShiftSpec {
+  CopyOp op;
+  Engine engine;
+  int shift;
+  std::size_t bytes;
+};
+/// Local rank dst walks over a chain of pointers in the memory of src, one load after another.
+struct PeerLatencySpec {
+  Engine engine;
+  int src, dst;
+  std::size_t bytes;
+};
+/// Loads of one walk: far fewer than the buffer has words.
+std::size_t accesses(const PeerLatencySpec&);
+/// A copy between a GPU and page-locked memory of its host: all ranks at once, or one local rank alone (`active`); on
+/// the GPU's own NUMA node or on another (`far`). Of both directions the figure is the sum.
+struct PcieSpec {
+  PcieOp op;
+  std::size_t bytes;
+  std::optional<int> active = std::nullopt;
+  bool far = false;
 };
 /// Sum over all ranks. `bytes` is the size of one rank's input (nccl-tests' definition of size).
 struct AllReduceSpec {
@@ -87,15 +124,20 @@ struct CollectiveSpec {
   int ranks = 1;
 };
 
-std::string key(const GemmSpec&);        // gemm/dtype:bf16/m:8192/n:8192/k:8192[/load:sustained][/active:one/rank:2]
-std::string key(const HbmSpec&);         // hbm/op:copy/engine:sm/bytes:4294967296
-std::string key(const PeerCopySpec&);    // p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
-std::string key(const AllReduceSpec&);   // allreduce/dtype:f32/bytes:1048576, and /place:in, /launch:graph behind it
-std::string key(const CollectiveSpec&);  // collectives/op:all_gather/dtype:f32/bytes:1048576
+std::string key(const GemmSpec&);         // gemm/dtype:bf16/m:8192/n:8192/k:8192[/load:sustained][/active:one/rank:2]
+std::string key(const HbmSpec&);          // hbm/op:copy/engine:sm/bytes:4294967296
+std::string key(const MemoryTestSpec&);   // memtest/pattern:random/bytes:free
+std::string key(const PeerCopySpec&);     // p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
+std::string key(const PeerShiftSpec&);    // p2p/op:write/engine:sm/shift:1/bytes:1073741824
+std::string key(const PeerLatencySpec&);  // p2p/op:latency/engine:sm/src:0/dst:3/bytes:2097152
+std::string key(const PcieSpec&);         // pcie/op:h2d/active:one/rank:2/numa:far/bytes:268435456
+std::string key(const AllReduceSpec&);    // allreduce/dtype:f32/bytes:1048576, and /place:in, /launch:graph behind it
+std::string key(const CollectiveSpec&);   // collectives/op:all_gather/dtype:f32/bytes:1048576
 
-/// Model cost of one operation on one rank. gemm: 2mnk flops. hbm copy: bytes read plus bytes written. Peer copy: bytes
-/// moved, once. AllReduce: the size of the input (algbw = bytes / time). Collectives: the size that is really moved,
-/// which is not quite `bytes` where that does not divide into one part per rank.
+/// Model cost of one operation on one rank. gemm: 2mnk flops. hbm: bytes read plus bytes written, as
+/// BabelStream counts them (src/benchmark.h). Memory test: bytes written plus bytes read, 0 while unknown. Peer copy:
+/// bytes moved, once. AllReduce: the size of the input (algbw = bytes / time). Collectives: the size that is really
+/// moved, which is not quite `bytes` where that does not divide into one part per rank.
 struct Cost {
   double flops = 0;
   double bytes = 0;
@@ -103,7 +145,11 @@ struct Cost {
 
 Cost cost(const GemmSpec&);
 Cost cost(const HbmSpec&);
+Cost cost(const MemoryTestSpec&);
 Cost cost(const PeerCopySpec&);
+Cost cost(const PeerShiftSpec&);
+Cost cost(const PeerLatencySpec&);
+Cost cost(const PcieSpec&);
 Cost cost(const AllReduceSpec&);
 Cost cost(const CollectiveSpec&);
 
@@ -111,7 +157,11 @@ Cost cost(const CollectiveSpec&);
 /// allocated.
 std::size_t footprint(const GemmSpec&);
 std::size_t footprint(const HbmSpec&);
+std::size_t footprint(const MemoryTestSpec&);
 std::size_t footprint(const PeerCopySpec&);
+std::size_t footprint(const PeerShiftSpec&);
+std::size_t footprint(const PeerLatencySpec&);
+std::size_t footprint(const PcieSpec&);
 std::size_t footprint(const AllReduceSpec&);
 std::size_t footprint(const CollectiveSpec&);
 
@@ -228,7 +278,11 @@ class Device {
   /// says why, with numbers ("needs 17.2 GB, 12.9 GB free").
   virtual std::unique_ptr<Work> prepare(const GemmSpec&);
   virtual std::unique_ptr<Work> prepare(const HbmSpec&);
+  virtual std::unique_ptr<Work> prepare(const MemoryTestSpec&);
   virtual std::unique_ptr<Work> prepare(const PeerCopySpec&);
+  virtual std::unique_ptr<Work> prepare(const PeerShiftSpec&);
+  virtual std::unique_ptr<Work> prepare(const PeerLatencySpec&);
+  virtual std::unique_ptr<Work> prepare(const PcieSpec&);
   virtual std::unique_ptr<Work> prepare(const AllReduceSpec&);
   virtual std::unique_ptr<Work> prepare(const CollectiveSpec&);
 };

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/device.hpp"
+
 namespace shakedown::reference {
 
 /// Mixes an index into 64 well distributed bits (splitmix64, Steele et al. 2014, public domain constants).
@@ -20,6 +22,35 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 /// Word i of a buffer written by rank `source`: depends on the position and on who wrote it, so that a shifted, a
 /// repeated and a swapped copy are all seen.
 constexpr std::uint64_t copy_word(std::uint64_t i, std::uint64_t source) { return mix(i ^ (source << 48)); }
+
+// Streams over memory ------------------------------------------------------------------------------------------------
+
+/// Word i as the operation "write" writes it: cheap, so that memory sets the pace, and different at every position (the
+/// factor is odd) and for every writer.
+constexpr std::uint64_t written_word(std::uint64_t i, std::uint64_t writer) {
+  return (i + (writer << 48)) * 0x9e3779b97f4a7c15ULL;
+}
+
+/// Element i of an array of numbers: whole numbers below 2^44, so that scale, add and triad are exact in double with
+/// and without fused multiply-add, and a check needs no tolerance.
+constexpr double stream_number(std::uint64_t i, std::uint64_t array) {
+  return static_cast<double>(mix(i ^ (array << 48)) >> 20);
+}
+inline constexpr double stream_factor = 3;
+
+// Memory test --------------------------------------------------------------------------------------------------------
+
+/// Word i of a pattern: its own byte offset, which finds cells that answer to several addresses; the complement, so
+/// that each bit has been 0 and 1; neighbouring bits that differ, between words as well; pseudo-random bits.
+constexpr std::uint64_t test_word(TestPattern pattern, std::uint64_t i) {
+  switch (pattern) {
+    case TestPattern::address: return 8 * i;
+    case TestPattern::complement: return ~(8 * i);
+    case TestPattern::alternating: return (i & 1) == 0 ? 0xaaaaaaaaaaaaaaaaULL : 0x5555555555555555ULL;
+    case TestPattern::random: break;
+  }
+  return mix(~i);
+}
 
 // Collectives --------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "kernels/backends.hpp"
-#include "kernels/cuda/copy.hpp"
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/data.hpp"
 #include "kernels/cuda/tuner.hpp"
@@ -123,24 +122,6 @@ TEST_F(OnGpu, TheFirstOfSeveralWrongWordsIsFound) {
   EXPECT_EQ(tally.first, 77U);
 }
 
-TEST_F(OnGpu, EveryShapeOfTheCopyCopiesEveryByte) {
-  for (const auto& shape : copy_shapes()) {
-    for (const std::size_t bytes : {std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{100003},
-                                    (std::size_t{1} << 22) + 13, std::size_t{1} << 24}) {
-      const WordPattern pattern{bytes, 9};
-      const Buffer source(bytes), target(bytes);
-      write_words(gpu_->stream(), source.data<std::uint64_t>(), pattern);
-      gpu_->fill(target, poison_byte);
-      copy(gpu_->stream(), source.data(), target.data(), bytes, shape, gpu_->multiprocessors());
-      count_wrong_words(gpu_->stream(), target.data<const std::uint64_t>(), pattern, gpu_->start_tally());
-      const auto tally = gpu_->finish_tally();
-      EXPECT_EQ(tally.compared, pattern.words());
-      EXPECT_EQ(tally.mismatched, 0U) << shape.threads << " x " << shape.unroll << ", " << bytes
-                                      << " bytes, first word " << tally.first;
-    }
-  }
-}
-
 TEST_F(OnGpu, TheTunerPicksTheFasterCandidateAndSkipsThoseThatDoNotRun) {
   const Buffer source(std::size_t{64} << 20), target(std::size_t{64} << 20);
   const auto run = [&](std::size_t i) {
@@ -154,14 +135,6 @@ TEST_F(OnGpu, TheTunerPicksTheFasterCandidateAndSkipsThoseThatDoNotRun) {
 }
 
 // Works through the seam ---------------------------------------------------------------------------------------------
-
-TEST_F(OnGpu, HbmCopy) {
-  for (const auto engine : {Engine::sm, Engine::ce}) {
-    for (const std::size_t bytes : {std::size_t{1}, std::size_t{16}, std::size_t{100003}, std::size_t{64} << 20}) {
-      expect_work_is_checked(HbmSpec{HbmOp::copy, engine, bytes}, (bytes + 7) / 8);
-    }
-  }
-}
 
 TEST_F(OnGpu, WhatDoesNotFitSaysHowMuchIsMissing) {
   const auto huge = std::size_t{1} << 50;
@@ -186,6 +159,8 @@ TEST_F(OnGpu, WhatThisBackendDoesNotDoIsUnsupported) {
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f64, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 1, 4096}), Unsupported);  // one rank only
   EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 0, 4096}), std::invalid_argument);
+  EXPECT_THROW(device_->prepare(PeerShiftSpec{CopyOp::read, Engine::ce, 1, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(PeerLatencySpec{Engine::sm, 0, 1, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 6}), std::invalid_argument);
 }
 

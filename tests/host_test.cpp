@@ -53,6 +53,20 @@ TEST_F(HostBackend, CopiesMemoryWithAnyNumberOfThreads) {
   for (const std::size_t bytes : {8u, 4096u, 1000008u}) check_all_ways(HbmSpec{HbmOp::copy, Engine::cpu, bytes});
 }
 
+TEST_F(HostBackend, StreamsOverMemoryInEveryWay) {
+  for (const auto op : {HbmOp::read, HbmOp::write, HbmOp::scale, HbmOp::add, HbmOp::triad}) {
+    for (const std::size_t bytes : {8u, 4096u, 1000008u}) check_all_ways(HbmSpec{op, Engine::cpu, bytes});
+  }
+}
+
+TEST_F(HostBackend, TestsMemoryWithEveryPattern) {
+  for (const auto pattern :
+       {TestPattern::address, TestPattern::complement, TestPattern::alternating, TestPattern::random}) {
+    for (const std::size_t bytes : {16u, 4096u, 1000016u}) check_all_ways(MemoryTestSpec{pattern, bytes});
+  }
+  EXPECT_THROW(device_->prepare(MemoryTestSpec{TestPattern::random, std::nullopt}), Unsupported);
+}
+
 TEST_F(HostBackend, SumsOverRanks) {
   for (const std::size_t bytes : {8u, 4096u, 1000008u}) {
     check_all_ways(AllReduceSpec{DType::f32, bytes});
@@ -80,6 +94,7 @@ TEST_F(HostBackend, RefusesACollectiveForAnotherNumberOfRanks) {
 TEST_F(HostBackend, SaysWhatItCannotDo) {
   EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 8, 8, 8}), Unsupported);
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(PcieSpec{PcieOp::h2d, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::int8, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 8, Place::out, Launch::graph}), Unsupported);
   EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::reduce, DType::bf16, 4096}), Unsupported);

@@ -22,28 +22,48 @@ std::string gemm_key(const std::string& dtype, int n) {
   return "gemm/dtype:" + dtype + "/m:" + size + "/n:" + size + "/k:" + size;
 }
 
-void add_peer_copies(ResultsBuilder& builder, const std::string& engine, const std::string& bytes, double gbps) {
+int largest_host(const ResultsBuilder& builder) {
   std::map<std::string, int> ranks_of_host;
   for (const RankFacts& rank : builder.context.ranks) ++ranks_of_host[rank.host];
   int largest = 0;
   for (const auto& [host, count] : ranks_of_host) largest = std::max(largest, count);
-  for (const char* op : {"read", "write"}) {
-    const auto key = [&](int src, int dst) {
-      return "p2p/op:" + std::string(op) + "/engine:" + engine + "/src:" + std::to_string(src) +
-             "/dst:" + std::to_string(dst) + "/bytes:" + bytes;
-    };
-    if (largest < 2) builder.add_waiver(key(0, 1), "one rank on this host");
-    for (int src = 0; src < largest; ++src) {
-      for (int dst = 0; dst < largest; ++dst) {
-        if (src == dst) continue;
-        Values values(builder.context.ranks.size());
-        for (const RankFacts& rank : builder.context.ranks) {
-          if (rank.local_rank == dst) values[static_cast<std::size_t>(rank.rank)] = gbps;
-        }
-        builder.add(key(src, dst), "copy_gbps", gbps, values);
+  return largest;
+}
+
+/// A value for each pair, at its destination; `front` is the key up to the pair. Both ways: each pair once.
+void add_pairs(ResultsBuilder& builder, const std::string& front, const std::string& bytes, const std::string& metric,
+               double value) {
+  const int largest = largest_host(builder);
+  const auto key = [&](int src, int dst) {
+    return front + "/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:" + bytes;
+  };
+  if (largest < 2) builder.add_waiver(key(0, 1), "one rank on this host");
+  const bool both = front.find("dir:both") != std::string::npos;
+  for (int src = 0; src < largest; ++src) {
+    for (int dst = both ? src + 1 : 0; dst < largest; ++dst) {
+      if (src == dst) continue;
+      Values values(builder.context.ranks.size());
+      for (const RankFacts& rank : builder.context.ranks) {
+        if (rank.local_rank == dst) values[static_cast<std::size_t>(rank.rank)] = value;
       }
+      builder.add(key(src, dst), metric, value, values);
     }
   }
+}
+
+void add_shifts(ResultsBuilder& builder, const std::string& front, const std::string& bytes, double gbps) {
+  const int last = builder.context.backend == "host" ? 1 : largest_host(builder) - 1;
+  if (largest_host(builder) < 2) builder.add_waiver(front + "/shift:1/bytes:" + bytes, "one rank on this host");
+  for (int shift = 1; shift <= last && largest_host(builder) > 1; ++shift) {
+    builder.add(front + "/shift:" + std::to_string(shift) + "/bytes:" + bytes, "copy_gbps", gbps);
+  }
+}
+
+void add_peer_copies(ResultsBuilder& builder, const std::string& engine, const std::string& bytes, double gbps) {
+  const auto front = [&](const char* op) { return "p2p/op:" + std::string(op) + "/engine:" + engine; };
+  for (const char* op : {"read", "write"}) add_pairs(builder, front(op), bytes, "copy_gbps", gbps);
+  add_pairs(builder, front("write") + "/dir:both", bytes, "copy_gbps", 1.98 * gbps);
+  add_shifts(builder, front("write"), bytes, gbps);
 }
 
 void add_allreduce(ResultsBuilder& builder, const std::string& dtype, const std::set<std::uint64_t>& sizes,
@@ -97,6 +117,25 @@ void add_full_gemm(ResultsBuilder& builder, int ranks) {
   }
 }
 
+// What bench_hbm, bench_memtest and bench_p2p add in the full tier, as far as a rule names it.
+void add_full_memory(ResultsBuilder& builder, double hbm, double capacity_gb) {
+  const std::string large = "17179869184", gib = "1073741824";
+  builder.add("hbm/op:scale/engine:sm/bytes:4294967296", "hbm_gbps", hbm);
+  for (const char* engine : {"sm", "ce"}) {
+    builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + large, "hbm_gbps", hbm);
+  }
+  for (const char* op : {"read", "write"}) {
+    builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:" + large, "hbm_gbps", 1.08 * hbm);
+    add_pairs(builder, "p2p/op:" + std::string(op) + "/engine:sm", gib, "copy_gbps", 372);
+  }
+  for (const char* pattern : {"address", "complement", "alternating"}) {
+    builder.add("memtest/pattern:" + std::string(pattern) + "/bytes:free", "hbm_gbps", 0.8 * hbm)
+        .by_rank("capacity_gb", Values(builder.context.ranks.size(), capacity_gb));
+  }
+  add_pairs(builder, "p2p/op:read/engine:ce/dir:both", gib, "copy_gbps", 780);
+  add_shifts(builder, "p2p/op:read/engine:ce", gib, 394);
+}
+
 // What a GPU machine measures; good on H200 and H100 alike where `hbm` is.
 ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, double hbm,
                            const std::string& tier = "quick", int hosts = 1) {
@@ -121,7 +160,26 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
       builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + bytes, "hbm_gbps", hbm);
     }
   }
+  for (const char* op : {"read", "write", "triad"}) {
+    builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:4294967296", "hbm_gbps", 1.08 * hbm);
+  }
+  const double capacity_gb = device == "NVIDIA H200" ? 148 : 83;
+  builder.add("memtest/pattern:random/bytes:free", "hbm_gbps", 0.8 * hbm)
+      .by_rank("capacity_gb", Values(builder.context.ranks.size(), capacity_gb));
+  if (tier == "full") add_full_memory(builder, hbm, capacity_gb);
   add_peer_copies(builder, "ce", "1073741824", 394);
+  for (const char* op : {"read", "write"}) {
+    add_shifts(builder, "p2p/op:" + std::string(op) + "/engine:sm", "1073741824", 372);
+  }
+  add_pairs(builder, "p2p/op:latency/engine:sm", "2097152", "latency_us", 0.83);
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const char* op : {"h2d", "d2h"}) {
+      Values values(static_cast<std::size_t>(ranks));
+      values[static_cast<std::size_t>(rank)] = 55;
+      const auto key = "pcie/op:" + std::string(op) + "/active:one/rank:" + std::to_string(rank) + "/bytes:268435456";
+      builder.add(key, "copy_gbps", 55, values);
+    }
+  }
   constexpr std::uint64_t gib = 1u << 30;
   const double busbw = ranks == 2 ? 350 : 445;
   add_allreduce(builder, "f32", sweep(8 * gib, {1u << 20, 1u << 24, 1000u << 20, gib, 4 * gib}), busbw);
@@ -140,7 +198,14 @@ ResultsBuilder host_machine(int ranks, int hosts) {
     for (const int n : {1024, 2048}) builder.add(gemm_key(dtype, n), "tflops", 0.005);
   }
   builder.add("hbm/op:copy/engine:cpu/bytes:268435456", "hbm_gbps", 2);
+  for (const char* op : {"read", "write", "triad"}) {
+    builder.add("hbm/op:" + std::string(op) + "/engine:cpu/bytes:67108864", "hbm_gbps", 2);
+  }
+  builder.add("memtest/pattern:random/bytes:67108864", "hbm_gbps", 2)
+      .by_rank("capacity_gb", Values(builder.context.ranks.size(), 0.067));
+  builder.add_waiver("pcie/op:h2d/bytes:268435456", "there is no GPU");
   add_peer_copies(builder, "cpu", "67108864", 0.5);
+  add_pairs(builder, "p2p/op:latency/engine:cpu", "2097152", "latency_us", 0.2);
   add_allreduce(builder, "f32", sweep(268435456, {268435456}), 0.1);
   add_allreduce(builder, "f64", {8, 1048576, 67108864}, 0.1);
   if (ranks > 1) add_variant(builder, "1048576", "/place:in", 0.1);
@@ -201,7 +266,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
     EXPECT_TRUE(verdict.unjudged.empty()) << verdict.unjudged[0].key;
   }
   EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
-            "VERDICT: HOST-ONLY 51/51 (profile host, 2 ranks)");
+            "VERDICT: HOST-ONLY 60/60 (profile host, 2 ranks)");
 }
 
 TEST(ShippedProfiles, MissAnAllReduceBetweenHostsThatNobodyMeasured) {

@@ -79,6 +79,22 @@ TEST(CopyWord, DependsOnThePositionAndOnTheWriter) {
   EXPECT_NE(copy_word(7, 0), copy_word(7, 1));
 }
 
+TEST(StreamNumber, LeavesSumsAndProductsExact) {
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const double a = stream_number(i, 4), b = stream_number(i, 5);
+    EXPECT_NE(a, b);
+    EXPECT_LT(a, 0x1p44);
+    const auto exact = static_cast<std::uint64_t>(a) + 3 * static_cast<std::uint64_t>(b);
+    ASSERT_EQ(a + stream_factor * b, static_cast<double>(exact));
+    ASSERT_EQ(static_cast<std::uint64_t>(a + stream_factor * b), exact);
+  }
+}
+
+TEST(WrittenWord, DependsOnThePositionAndOnTheWriter) {
+  EXPECT_NE(written_word(0, 0), written_word(1, 0));
+  EXPECT_NE(written_word(7, 0), written_word(7, 1));
+}
+
 TEST(Normal, HasMeanZeroAndVarianceOne) {
   constexpr int n = 200000;
   double sum = 0, squares = 0;

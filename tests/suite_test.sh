@@ -90,8 +90,8 @@ expect "it says where, what and what was expected" grep -qE 'element [0-9]+ is [
 run 0 "$bench/bench_p2p" --backend=host --benchmark_out=alone.json
 expect "one rank waives peer copies and says why" grep -q 'waived: rank 0 (.*one rank only' alone.json
 
-for family in gemm hbm p2p; do
-  SHAKEDOWN_FAULT=corrupt@1 run 1 mpi -np 2 "$bench/bench_$family" --backend=host --benchmark_filter='(1024|hbm|src:0/dst:1)' --benchmark_out="corrupt_$family.json"
+for family in gemm hbm memtest p2p; do
+  SHAKEDOWN_FAULT=corrupt@1 run 1 mpi -np 2 "$bench/bench_$family" --backend=host --benchmark_filter='(1024|hbm|memtest|src:0/dst:1|shift:1)' --benchmark_out="corrupt_$family.json"
   expect "$family: a corrupted element is found on rank 1" grep -q 'wrong data: rank 1 (' "corrupt_$family.json"
 done
 

@@ -40,7 +40,13 @@ double CudaDevice::seconds(Work& work, int repeats) {
 
 std::unique_ptr<Work> CudaDevice::prepare(const GemmSpec& spec) { return make_gemm(spec, gpu_); }
 std::unique_ptr<Work> CudaDevice::prepare(const HbmSpec& spec) { return make_hbm(spec, gpu_); }
+std::unique_ptr<Work> CudaDevice::prepare(const MemoryTestSpec& spec) { return make_memory_test(spec, gpu_); }
 std::unique_ptr<Work> CudaDevice::prepare(const PeerCopySpec& spec) { return make_peer_copy(spec, gpu_); }
+std::unique_ptr<Work> CudaDevice::prepare(const PeerShiftSpec& spec) { return make_peer_shift(spec, gpu_); }
+std::unique_ptr<Work> CudaDevice::prepare(const PeerLatencySpec& spec) { return make_peer_latency(spec, gpu_); }
+std::unique_ptr<Work> CudaDevice::prepare(const PcieSpec& spec) {
+  return make_pcie(spec, gpu_, info_.pci.value_or(""));
+}
 std::unique_ptr<Work> CudaDevice::prepare(const AllReduceSpec& spec) {
   return make_allreduce(spec, gpu_, communicator_);
 }

@@ -22,7 +22,11 @@ class CudaDevice final : public Device {
 
   std::unique_ptr<Work> prepare(const GemmSpec&) override;
   std::unique_ptr<Work> prepare(const HbmSpec&) override;
+  std::unique_ptr<Work> prepare(const MemoryTestSpec&) override;
   std::unique_ptr<Work> prepare(const PeerCopySpec&) override;
+  std::unique_ptr<Work> prepare(const PeerShiftSpec&) override;
+  std::unique_ptr<Work> prepare(const PeerLatencySpec&) override;
+  std::unique_ptr<Work> prepare(const PcieSpec&) override;
   std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
   std::unique_ptr<Work> prepare(const CollectiveSpec&) override;
 

@@ -22,6 +22,24 @@ __global__ void count_wrong_words_kernel(const std::uint64_t* words, WordPattern
   mine.add_to(tally);
 }
 
+/// Adds the values of all threads to *sum; called by whole warps.
+__device__ void add_to(unsigned long long* sum, unsigned long long mine) {
+  for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(0xffffffffU, mine, step);
+  if (threadIdx.x % 32 == 0) atomicAdd(sum, mine);
+}
+
+__global__ void add_expected_words_kernel(WordPattern pattern, unsigned long long* sum) {
+  unsigned long long mine = 0;
+  for (auto i = first_index(); i < pattern.words(); i += stride()) mine += pattern.at(i);
+  add_to(sum, mine);
+}
+
+__global__ void add_words_kernel(const std::uint64_t* words, std::size_t count, unsigned long long* sum) {
+  unsigned long long mine = 0;
+  for (auto i = first_index(); i < count; i += stride()) mine += words[i];
+  add_to(sum, mine);
+}
+
 __device__ double normal(std::uint64_t i, std::uint64_t stream_id) {
   constexpr double scale = 1.0 / 9007199254740992.0;  // 2^-53
   const std::uint64_t bits = reference::mix(i ^ (stream_id << 56));
@@ -45,8 +63,7 @@ __global__ void write_normal_pairs_kernel(TwoE2m1* pairs, std::size_t count, std
 __global__ void add_checksum_kernel(const std::uint64_t* words, std::size_t count, unsigned long long* sum) {
   unsigned long long mine = 0;
   for (auto i = first_index(); i < count; i += stride()) mine += reference::mix(words[i] ^ reference::mix(i));
-  for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(0xffffffffU, mine, step);
-  if (threadIdx.x % 32 == 0) atomicAdd(sum, mine);
+  add_to(sum, mine);
 }
 
 }  // namespace
@@ -58,6 +75,16 @@ void write_words(cudaStream_t stream, std::uint64_t* words, const WordPattern& p
 
 void count_wrong_words(cudaStream_t stream, const std::uint64_t* words, const WordPattern& pattern, Tally* tally) {
   count_wrong_words_kernel<<<blocks_for(pattern.words()), block, 0, stream>>>(words, pattern, tally);
+  check(cudaGetLastError());
+}
+
+void add_expected_words(cudaStream_t stream, const WordPattern& pattern, unsigned long long* sum) {
+  add_expected_words_kernel<<<blocks_for(pattern.words()), block, 0, stream>>>(pattern, sum);
+  check(cudaGetLastError());
+}
+
+void add_words(cudaStream_t stream, const std::uint64_t* words, std::size_t count, unsigned long long* sum) {
+  add_words_kernel<<<blocks_for(count), block, 0, stream>>>(words, count, sum);
   check(cudaGetLastError());
 }
 

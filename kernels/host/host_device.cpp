@@ -69,9 +69,24 @@ std::unique_ptr<Work> HostDevice::prepare(const HbmSpec& spec) {
   return make_hbm(spec, team_);
 }
 
+std::unique_ptr<Work> HostDevice::prepare(const MemoryTestSpec& spec) {
+  require_memory(footprint(spec));
+  return make_memory_test(spec, team_);
+}
+
 std::unique_ptr<Work> HostDevice::prepare(const PeerCopySpec& spec) {
   require_memory(footprint(spec));
   return make_peer_copy(spec, team_);
+}
+
+std::unique_ptr<Work> HostDevice::prepare(const PeerShiftSpec& spec) {
+  require_memory(footprint(spec));
+  return make_peer_shift(spec, team_);
+}
+
+std::unique_ptr<Work> HostDevice::prepare(const PeerLatencySpec& spec) {
+  require_memory(footprint(spec));
+  return make_peer_latency(spec);
 }
 
 std::unique_ptr<Work> HostDevice::prepare(const AllReduceSpec& spec) {
