@@ -1,7 +1,7 @@
-// AllReduce: the sum over all ranks, out of place, from 8 bytes (latency) to gigabytes (bandwidth).
+// AllReduce: the sum over all ranks, from 8 bytes (latency) to gigabytes (bandwidth). Variants: place:in, launch:graph
+// (a batch recorded once and replayed), timing:single (the tail of the times of operations started one by one).
 //
 //   mpirun -np 4 build/bench/bench_allreduce --benchmark_format=json > allreduce.json
-#include <algorithm>
 #include <set>
 
 #include "fixtures/session.hpp"
@@ -19,27 +19,49 @@ Metrics figures(const Cost& cost, double seconds, int ranks) {
   return {{"busbw_gbps", algbw * 2 * (ranks - 1) / ranks}, {"algbw_gbps", algbw}, {"latency_us", latency_us}};
 }
 
-/// From 8 bytes to `largest` by factors of 4, and the sizes named besides.
-std::set<std::size_t> sweep(std::size_t largest, std::initializer_list<std::size_t> besides) {
-  std::set<std::size_t> sizes(besides);
-  for (std::size_t bytes = 8; bytes <= largest; bytes *= 4) sizes.insert(bytes);
+constexpr std::size_t kib = std::size_t{1} << 10, mib = std::size_t{1} << 20, gib = std::size_t{1} << 30;
+
+using Sizes = std::set<std::size_t>;
+
+/// From 8 bytes to `largest` by this factor, and the sizes named besides.
+Sizes sweep(std::size_t largest, std::size_t factor, const Sizes& besides = {}) {
+  Sizes sizes = besides;
+  for (std::size_t bytes = 8; bytes <= largest; bytes *= factor) sizes.insert(bytes);
   return sizes;
+}
+
+void add(Session& session, DType dtype, const Sizes& sizes, Place place = Place::out, Launch launch = Launch::stream) {
+  for (const auto bytes : sizes) session.add(AllReduceSpec{dtype, bytes, place, launch}, figures);
+}
+
+/// The sizes that published results have: 1 MiB, 16 MiB, 1 GiB and 4 GiB by powers of two, 1, 10, 100 and 1000 MiB.
+Sizes published() { return {mib, 10 * mib, 16 * mib, 100 * mib, 1000 * mib, gib, 4 * gib}; }
+
+void register_on_gpus(Session& session) {
+  const bool full = session.full();
+  const Sizes landmarks{8, mib, 128 * mib, gib};
+  add(session, DType::f32, sweep(8 * gib, full ? 2 : 4, published()));
+  for (const auto dtype : {DType::f16, DType::bf16}) {
+    add(session, dtype, full ? sweep(8 * gib, 4, published()) : landmarks);
+  }
+  // One rank has nothing to do in place.
+  if (session.ranks() > 1) add(session, DType::f32, full ? sweep(8 * gib, 8, landmarks) : landmarks, Place::in);
+  add(session, DType::f32, full ? sweep(64 * kib, 2) : Sizes{8, kib, 64 * kib}, Place::out, Launch::graph);
+  session.add(AllReduceSpec{DType::f32, 8}, figures, OneByOne{full ? 10000 : 1000});
+  if (full) session.add(AllReduceSpec{DType::f32, mib}, figures, OneByOne{10000});
+}
+
+void register_on_hosts(Session& session) {
+  add(session, DType::f32, sweep(256 * mib, 4, {256 * mib}));
+  add(session, DType::f64, {8, mib, 64 * mib});
+  if (session.ranks() > 1) add(session, DType::f32, {mib}, Place::in);
+  session.add(AllReduceSpec{DType::f32, 8}, figures, OneByOne{session.full() ? 1000 : 100});
 }
 
 }  // namespace
 
 void register_benchmarks(Session& session) {
-  constexpr std::size_t mib = std::size_t{1} << 20;
-  constexpr std::size_t gib = std::size_t{1} << 30;
-  if (session.backend() == Backend::cuda) {
-    // 1 MiB, 16 MiB, 1 GiB and 4 GiB beside the sweep: the sizes that published results have.
-    for (const auto bytes : sweep(8 * gib, {mib, 16 * mib, gib, 4 * gib})) {
-      session.add(AllReduceSpec{DType::f32, bytes}, figures);
-    }
-  } else {
-    for (const auto bytes : sweep(256 * mib, {256 * mib})) session.add(AllReduceSpec{DType::f32, bytes}, figures);
-    for (const auto bytes : {std::size_t{8}, mib, 64 * mib}) session.add(AllReduceSpec{DType::f64, bytes}, figures);
-  }
+  session.backend() == Backend::cuda ? register_on_gpus(session) : register_on_hosts(session);
 }
 
 }  // namespace shakedown

@@ -1,26 +1,98 @@
-// GEMM: how many TFLOPS every GPU reaches on dense square products of random normal data, all GPUs at once.
+// GEMM: how many TFLOPS every GPU reaches on dense products of random normal data, all GPUs at once: cubes, and the
+// linear layers of two language models.
 //
 //   mpirun -np 4 build/bench/bench_gemm --benchmark_filter=dtype:bf16
+//   mpirun -np 4 build/bench/bench_gemm --tier=full --benchmark_filter=load:sustained
 #include "fixtures/session.hpp"
 
 namespace shakedown {
 
 namespace {
 
-/// 2 m n k operations, counted as the vendors do; 1 TFLOPS = 1e12 per second.
+/// 2 m n k operations, counted as the vendors do; 1 TFLOPS = 1e12 per second, of int8 too.
 Metrics figures(const Cost& cost, double seconds, int) { return {{"tflops", cost.flops / seconds / 1e12}}; }
+
+constexpr DType all_types[] = {DType::bf16,     DType::f16,  DType::tf32,  DType::f32,  DType::f64,
+                               DType::fp8_e4m3, DType::int8, DType::nvfp4, DType::mxfp8};
+
+constexpr int tokens = 8192;
+constexpr double sustained_seconds = 10;
+
+/// A linear layer: k features in, n out.
+struct Projection {
+  int n, k;
+};
+/// Queries, keys and values as one product; output of the attention; gate and up as one; down.
+constexpr Projection qwen2_7b[] = {{4608, 3584}, {3584, 3584}, {37888, 3584}, {3584, 18944}};
+constexpr Projection llama_70b[] = {{10240, 8192}, {57344, 8192}, {8192, 28672}};  // the output is the cube of 8192
+
+class Plan {
+ public:
+  explicit Plan(Session& session) : session_(session) {}
+
+  /// About 15 s on a node: the type that training uses most in all its sizes, one size of every other type.
+  void quick() {
+    for (const int n : {4096, 8192, 16384}) cube(DType::bf16, n);
+    for (const auto dtype : all_types) {
+      if (dtype != DType::bf16) cube(dtype, 8192);
+    }
+    for (const auto& p : qwen2_7b) session_.add(GemmSpec{DType::bf16, tokens, p.n, p.k}, figures);
+  }
+
+  /// Every type in every shape, then what zeros, exact sums, heat and neighbours change.
+  void full() {
+    for (const auto dtype : all_types) {
+      for (const int n : {4096, 8192, 16384}) cube(dtype, n);
+      for (const auto& p : qwen2_7b) session_.add(GemmSpec{dtype, tokens, p.n, p.k}, figures);
+      for (const auto& p : llama_70b) session_.add(GemmSpec{dtype, tokens, p.n, p.k}, figures);
+    }
+    for (const int n : {4096, 8192, 16384}) {
+      GemmSpec exact = {DType::fp8_e4m3, n, n, n};
+      exact.accumulate = Accumulate::exact;
+      session_.add(exact, figures);
+    }
+    GemmSpec zeros = common;
+    zeros.data = MatrixData::zeros;
+    session_.add(zeros, figures);
+    GemmSpec sustained = common;
+    sustained.load = Load::sustained;
+    session_.add(sustained, figures, sustained_seconds);
+    one_at_a_time();
+  }
+
+  void host() {
+    for (const auto dtype : {DType::f32, DType::f64}) {
+      for (const int n : {1024, 2048}) cube(dtype, n);
+    }
+  }
+
+ private:
+  static constexpr GemmSpec common{DType::bf16, 8192, 8192, 8192};
+
+  void cube(DType dtype, int n) { session_.add(GemmSpec{dtype, n, n, n}, figures); }
+
+  /// A GPU that is slow among others and not alone shares power or cooling with them.
+  void one_at_a_time() {
+    for (int rank = 0; session_.ranks_per_host() > 1 && rank < session_.ranks_per_host(); ++rank) {
+      GemmSpec alone = common;
+      alone.active = rank;
+      session_.add(alone, figures);
+    }
+  }
+
+  Session& session_;
+};
 
 }  // namespace
 
 void register_benchmarks(Session& session) {
-  const auto cube = [&session](DType dtype, int n) { session.add(GemmSpec{dtype, n, n, n}, figures); };
-  if (session.backend() == Backend::cuda) {
-    for (const int n : {4096, 8192, 16384}) cube(DType::bf16, n);
-    cube(DType::f32, 8192);
+  Plan plan(session);
+  if (session.backend() == Backend::host) {
+    plan.host();
+  } else if (session.options().tier == "full") {
+    plan.full();
   } else {
-    for (const auto dtype : {DType::f32, DType::f64}) {
-      for (const int n : {1024, 2048}) cube(dtype, n);
-    }
+    plan.quick();
   }
 }
 

@@ -1,31 +1,62 @@
-// Memory bandwidth: copies inside the memory of every GPU (or of the host), all at once, far larger than any cache.
+// Memory bandwidth: streams over the memory of every GPU (or of the host), all at once, far larger than any cache.
 //
-//   mpirun -np 4 build/bench/bench_hbm
+//   mpirun -np 4 build/bench/bench_hbm --tier=full
+#include <string>
+
 #include "fixtures/session.hpp"
 
 namespace shakedown {
 
 namespace {
 
-/// Both conventions: copy_gbps counts the bytes that were copied, hbm_gbps what the memory had to read and to write
-/// (twice as much). 1 GB = 1e9 bytes.
-Metrics figures(const Cost& traffic, double seconds, int) {
-  const double hbm_gbps = traffic.bytes / seconds / 1e9;
-  return {{"hbm_gbps", hbm_gbps}, {"copy_gbps", hbm_gbps / 2}};
+/// What the memory had to read and to write, by BabelStream's count. 1 GB = 1e9 bytes.
+Metrics traffic(const Cost& cost, double seconds, int) { return {{"hbm_gbps", cost.bytes / seconds / 1e9}}; }
+
+/// A copy in both conventions: copy_gbps counts the bytes that were copied, half of the traffic.
+Metrics copy_figures(const Cost& cost, double seconds, int ranks) {
+  auto figures = traffic(cost, seconds, ranks);
+  figures.emplace_back("copy_gbps", figures.front().second / 2);
+  return figures;
+}
+
+void add(Session& session, HbmOp op, Engine engine, std::size_t bytes) {
+  session.add(HbmSpec{op, engine, bytes}, op == HbmOp::copy ? copy_figures : traffic);
+}
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+constexpr std::size_t judged_bytes = 4096 * mib;
+
+/// What every acceptance measures: the copies by size, and the pure directions and the triad at one size.
+bool is_quick(HbmOp op, std::size_t bytes) {
+  switch (op) {
+    case HbmOp::copy: return bytes == 256 * mib || bytes == 1024 * mib || bytes == judged_bytes;
+    case HbmOp::read:
+    case HbmOp::write:
+    case HbmOp::triad: return bytes == judged_bytes;
+    case HbmOp::scale:
+    case HbmOp::add: break;
+  }
+  return false;
+}
+
+void add_sweep(Session& session, HbmOp op, Engine engine) {
+  const bool full = session.options().tier == "full";
+  for (std::size_t bytes = 64 * mib; bytes <= 16384 * mib; bytes *= 2) {
+    if (full || is_quick(op, bytes)) add(session, op, engine, bytes);
+  }
 }
 
 }  // namespace
 
 void register_benchmarks(Session& session) {
-  constexpr std::size_t mib = std::size_t{1} << 20;
   if (session.backend() == Backend::cuda) {
-    for (const auto engine : {Engine::sm, Engine::ce}) {
-      for (const std::size_t bytes : {256 * mib, 1024 * mib, 4096 * mib}) {
-        session.add(HbmSpec{HbmOp::copy, engine, bytes}, figures);
-      }
+    for (const auto op : {HbmOp::copy, HbmOp::read, HbmOp::write, HbmOp::scale, HbmOp::add, HbmOp::triad}) {
+      add_sweep(session, op, Engine::sm);
     }
+    add_sweep(session, HbmOp::copy, Engine::ce);
   } else {
-    session.add(HbmSpec{HbmOp::copy, Engine::cpu, 256 * mib}, figures);
+    add(session, HbmOp::copy, Engine::cpu, 256 * mib);
+    for (const auto op : {HbmOp::read, HbmOp::write, HbmOp::triad}) add(session, op, Engine::cpu, 64 * mib);
   }
 }
 

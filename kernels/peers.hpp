@@ -29,9 +29,21 @@ class Peers {
   /// Copies `data` of `root` into `data` of all ranks; the same length everywhere.
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
 
-  /// out[i] = sum over ranks of in[i]. `in` and `out` do not overlap and have the same length on all ranks.
+  /// out[i] = sum over ranks of in[i]. `in` and `out` are the same memory or do not overlap; one length on all ranks.
   virtual void sum(std::span<const float> in, std::span<float> out) = 0;
   virtual void sum(std::span<const double> in, std::span<double> out) = 0;
+
+  /// The same sum at `root` only; what `out` holds elsewhere is left as it is.
+  virtual void reduce(std::span<const float> in, std::span<float> out, int root) = 0;
+
+  /// Cuts the sum into one part per rank: rank r gets out[i] = sum over ranks of in[r * out.size() + i].
+  virtual void reduce_scatter(std::span<const float> in, std::span<float> out) = 0;
+
+  /// `out` = `in` of rank 0, of rank 1, ...; `in` has the same length on all ranks.
+  virtual void all_gather(std::span<const std::byte> in, std::span<std::byte> out) = 0;
+
+  /// Cuts `in` into one part per rank and sends part r to rank r; `out` = the parts from rank 0, from rank 1, ...
+  virtual void all_to_all(std::span<const std::byte> in, std::span<std::byte> out) = 0;
 
   /// Sends `out` to rank `to` and receives `in` from rank `from` at the same time; `nobody` leaves that half out.
   virtual void sendrecv(std::span<const std::byte> out, int to, std::span<std::byte> in, int from) = 0;

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/device.hpp"
+
 namespace shakedown::reference {
 
 /// Mixes an index into 64 well distributed bits (splitmix64, Steele et al. 2014, public domain constants).
@@ -21,18 +23,105 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 /// repeated and a swapped copy are all seen.
 constexpr std::uint64_t copy_word(std::uint64_t i, std::uint64_t source) { return mix(i ^ (source << 48)); }
 
+// Streams over memory ------------------------------------------------------------------------------------------------
+
+/// Word i as the operation "write" writes it: cheap, so that memory sets the pace, and different at every position (the
+/// factor is odd) and for every writer.
+constexpr std::uint64_t written_word(std::uint64_t i, std::uint64_t writer) {
+  return (i + (writer << 48)) * 0x9e3779b97f4a7c15ULL;
+}
+
+/// Element i of an array of numbers: whole numbers below 2^44, so that scale, add and triad are exact in double with
+/// and without fused multiply-add, and a check needs no tolerance.
+constexpr double stream_number(std::uint64_t i, std::uint64_t array) {
+  return static_cast<double>(mix(i ^ (array << 48)) >> 20);
+}
+inline constexpr double stream_factor = 3;
+
+// Memory test --------------------------------------------------------------------------------------------------------
+
+/// Word i of a pattern: its own byte offset, which finds cells that answer to several addresses; the complement, so
+/// that each bit has been 0 and 1; neighbouring bits that differ, between words as well; pseudo-random bits.
+constexpr std::uint64_t test_word(TestPattern pattern, std::uint64_t i) {
+  switch (pattern) {
+    case TestPattern::address: return 8 * i;
+    case TestPattern::complement: return ~(8 * i);
+    case TestPattern::alternating: return (i & 1) == 0 ? 0xaaaaaaaaaaaaaaaaULL : 0x5555555555555555ULL;
+    case TestPattern::random: break;
+  }
+  return mix(~i);
+}
+
 // Collectives --------------------------------------------------------------------------------------------------------
 
-/// Element i of rank r's input to a sum: an integer in 0..15 that depends on position and rank. Sums of up to 2^24 / 15
-/// ranks are exact in float, so that the check needs no tolerance whatever the order of the additions.
-constexpr int addend(std::uint64_t i, int r) { return static_cast<int>((mix(i) + static_cast<std::uint64_t>(r)) & 15); }
+/// What the ranks put into a sum: integers that depend on position and rank, so small and so rare that no sum exceeds
+/// what the type holds exactly, whatever the order of the additions. The check then needs no tolerance.
+///
+/// As seen from one position, a cycle over the ranks: every 2^shift-th rank has a value, and these values count through
+/// 0 .. 2^bits - 1. Small worlds have bits = 4 and shift = 0: each rank has a value in 0..15.
+struct Addends {
+  int ranks = 1;
+  int bits = 4, shift = 0;
+  /// Rank r puts in scattered(i, r) - scattered(i, r + 1): the sum is 0 everywhere, and stays 0 when it is summed
+  /// again. That is what a sum in place needs, whose output is its next input.
+  bool sum_is_zero = false;
 
-/// Sum over ranks 0..n-1 of addend(i, r), in constant time: n / 16 whole cycles of 0 + 1 + ... + 15, and a rest.
-constexpr std::int64_t addend_sum(std::uint64_t i, int n) {
-  std::int64_t sum = static_cast<std::int64_t>(n / 16) * 120;
-  for (int r = 0; r < n % 16; ++r) sum += addend(i, r);
-  return sum;
+  constexpr int at(std::uint64_t i, int r) const {
+    return sum_is_zero ? scattered(i, r) - scattered(i, r + 1 == ranks ? 0 : r + 1) : value(i, r);
+  }
+
+  /// Sum over all ranks of at(i, r), in constant time: whole cycles, and a rest of less than one.
+  constexpr std::int64_t sum(std::uint64_t i) const {
+    if (sum_is_zero) return 0;
+    const int cycle = 1 << (bits + shift), largest = (1 << bits) - 1;
+    std::int64_t total = static_cast<std::int64_t>(ranks / cycle) * largest * (largest + 1) / 2;
+    const auto first = static_cast<int>(-mix(i) & ((std::uint64_t{1} << shift) - 1));  // the first rank with a value
+    for (int r = first; r < ranks % cycle; r += 1 << shift) total += value(i, r);
+    return total;
+  }
+
+ private:
+  /// At the ranks that `value` has values too, but not counting through: the first rank and the last must differ.
+  constexpr int scattered(std::uint64_t i, int r) const {
+    const std::uint64_t rank = static_cast<std::uint64_t>(r);
+    if (((mix(i) + rank) & ((std::uint64_t{1} << shift) - 1)) != 0) return 0;
+    return static_cast<int>(mix(i ^ (rank << 40)) & ((std::uint64_t{1} << bits) - 1));
+  }
+  constexpr int value(std::uint64_t i, int r) const {
+    const std::uint64_t place = mix(i) + static_cast<std::uint64_t>(r);
+    if ((place & ((std::uint64_t{1} << shift) - 1)) != 0) return 0;
+    return static_cast<int>((place >> shift) & ((std::uint64_t{1} << bits) - 1));
+  }
+};
+
+/// Addends for `ranks` ranks whose sums, and the sums of any part of them, are at most `largest_exact`: 2^24 for f32,
+/// 2048 for f16, 256 for bf16 (all integers up to there have a representation).
+constexpr Addends addends_for(int ranks, std::int64_t largest_exact) {
+  Addends addends{.ranks = ranks};
+  const auto largest_sum = [&addends] {
+    const std::int64_t with_value = (static_cast<std::int64_t>(addends.ranks) >> addends.shift) + 1;
+    return with_value * ((1 << addends.bits) - 1);
+  };
+  while (largest_sum() > largest_exact) {
+    if (addends.bits > 1) {
+      --addends.bits;
+    } else {
+      ++addends.shift;
+    }
+  }
+  return addends;
 }
+
+/// Words of a buffer that was put together from parts of `part` words, one per rank: word j is word first + j % part of
+/// what rank source + j / part had.
+struct Parts {
+  std::uint64_t part;
+  std::uint64_t first = 0, source = 0;
+
+  constexpr std::uint64_t index(std::uint64_t j) const { return first + j % part; }
+  constexpr std::uint64_t rank(std::uint64_t j) const { return source + j / part; }
+  constexpr std::uint32_t at(std::uint64_t j) const { return static_cast<std::uint32_t>(copy_word(index(j), rank(j))); }
+};
 
 // GEMM ---------------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 // The CUDA backend on one GPU: known data and the checks against the references computed on the CPU, then every Work
 // through the seam, with poisoned outputs, at even and at ragged sizes. Copies between GPUs need several processes and
-// are not tested here.
-#include <cuda_bf16.h>
+// are not tested here; cuda_collectives_test.cpp tests collectives, cuda_gemm_test.cpp products.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,31 +13,14 @@
 #include <vector>
 
 #include "kernels/backends.hpp"
-#include "kernels/cuda/copy.hpp"
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/data.hpp"
-#include "kernels/cuda/gemm_check.hpp"
-#include "kernels/cuda/gpu.hpp"
 #include "kernels/cuda/tuner.hpp"
 #include "kernels/reference.hpp"
-#include "tests/lone_peers.hpp"
+#include "tests/on_gpu.hpp"
 
 namespace shakedown::cuda {
 namespace {
-
-std::string message_of(const auto& action) {
-  try {
-    action();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
-::testing::AssertionResult contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << '"' << text << "\" does not contain \"" << part << '"';
-}
 
 // Without a GPU ------------------------------------------------------------------------------------------------------
 
@@ -95,77 +77,7 @@ TEST(CudaWords, TheLastWordKeepsThePoisonBehindTheEnd) {
   EXPECT_EQ(ragged.at(1), (reference::copy_word(1, 3) & 0xffffff) | 0xa5a5a5a5a5000000ULL);
 }
 
-TEST(CudaGemmCheck, SampledRowsAreDifferentAndInside) {
-  for (const int m : {1, 2, 7, 8, 9, 100, 16384}) {
-    const auto rows = sample_rows(m);
-    ASSERT_EQ(rows.count, std::min(m, 8));
-    for (int r = 0; r < rows.count; ++r) {
-      EXPECT_LT(rows.index[r], m);
-      EXPECT_GT(rows.index[r], r == 0 ? -1 : rows.index[r - 1]);
-    }
-  }
-}
-
 // On a GPU -----------------------------------------------------------------------------------------------------------
-
-class OnGpu : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const auto available = probe();
-    if (available.devices == 0) GTEST_SKIP() << available.reason;
-    device_ = open_device({});
-    gpu_ = std::make_unique<Gpu>(0, Placement{});
-  }
-
-  template <class T>
-  std::vector<T> download(const Buffer& buffer) const {
-    std::vector<T> values(buffer.bytes() / sizeof(T));
-    gpu_->read(values.data(), buffer.data(), values.size() * sizeof(T));
-    return values;
-  }
-  template <class T>
-  Buffer upload(const std::vector<T>& values) const {
-    Buffer buffer(values.size() * sizeof(T));
-    gpu_->write(buffer.data(), values.data(), buffer.bytes());
-    return buffer;
-  }
-
-  /// Prepares, runs and checks a Work; then proves that its check sees what was not written, and what was damaged.
-  template <class Spec>
-  void expect_work_is_checked(const Spec& spec, std::size_t least_compared) {
-    SCOPED_TRACE(key(spec));
-    const auto work = device_->prepare(spec);
-    work->connect(peers_);
-    work->reset();
-    const Check unwritten = work->verify();
-    EXPECT_FALSE(unwritten.passed()) << "poison passed the check";
-    EXPECT_FALSE(unwritten.first.empty());
-
-    EXPECT_GT(device_->seconds(*work, 3), 0);
-    const Check check = work->verify();
-    EXPECT_TRUE(check.passed()) << check.mismatched << " of " << check.compared << " wrong: " << check.first;
-    EXPECT_GE(check.compared, least_compared);
-
-    const auto before = work->metrics();
-    work->corrupt();
-    const Check corrupted = work->verify();
-    EXPECT_FALSE(corrupted.passed()) << "a damaged element passed the check";
-    EXPECT_LE(corrupted.mismatched, 2U);  // of a product, the element and the sum that it is part of
-    EXPECT_TRUE(contains(corrupted.first, "expected"));
-    if (!before.empty()) {
-      EXPECT_NE(before, work->metrics()) << "the checksum does not see the damage";
-    }
-
-    work->reset();
-    EXPECT_GT(device_->seconds(*work, 1), 0);
-    EXPECT_TRUE(work->verify().passed());
-    EXPECT_EQ(before, work->metrics()) << "the same inputs gave other bits";
-  }
-
-  LonePeers peers_;
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Gpu> gpu_;
-};
 
 TEST_F(OnGpu, FactsAreComplete) {
   const auto info = device_->info();
@@ -210,63 +122,6 @@ TEST_F(OnGpu, TheFirstOfSeveralWrongWordsIsFound) {
   EXPECT_EQ(tally.first, 77U);
 }
 
-TEST_F(OnGpu, AddendsAreThoseOfTheReference) {
-  const std::size_t count = 100003;
-  const Buffer buffer(count * sizeof(float));
-  write_addends(gpu_->stream(), buffer.data<float>(), count, 21);
-  const auto values = download<float>(buffer);
-  for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(values[i], static_cast<float>(reference::addend(i, 21))) << i;
-
-  std::vector<float> sums(count);
-  for (std::size_t i = 0; i < count; ++i) sums[i] = static_cast<float>(reference::addend_sum(i, 37));
-  sums[4] = std::nanf("");
-  sums[99999] += 1;
-  const auto uploaded = upload(sums);
-  count_wrong_sums(gpu_->stream(), uploaded.data<const float>(), count, 37, gpu_->start_tally());
-  const auto tally = gpu_->finish_tally();
-  EXPECT_EQ(tally.compared, count);
-  EXPECT_EQ(tally.mismatched, 2U);
-  EXPECT_EQ(tally.first, 4U);
-}
-
-TEST_F(OnGpu, NormalIsThatOfTheReference) {
-  const std::size_t count = 100003;
-  const Buffer f32(count * sizeof(float)), bf16(count * sizeof(__nv_bfloat16));
-  write_normal(gpu_->stream(), f32.data(), DType::f32, count, 2);
-  write_normal(gpu_->stream(), bf16.data(), DType::bf16, count, 2);
-  const auto singles = download<float>(f32);
-  const auto halves = download<__nv_bfloat16>(bf16);
-  double sum = 0, squares = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const double want = reference::normal(i, 2);
-    // The functions of the two sides may differ in the last bits of a double, and so now and then in one rounding.
-    ASSERT_NEAR(singles[i], want, 1e-7 * std::max(1.0, std::abs(want))) << i;
-    ASSERT_NEAR(__bfloat162float(halves[i]), want, 0x1p-8 * std::abs(want) * 1.001 + 1e-12) << i;
-    sum += want;
-    squares += want * want;
-  }
-  EXPECT_NEAR(sum / count, 0, 0.02);
-  EXPECT_NEAR(squares / count, 1, 0.02);
-}
-
-TEST_F(OnGpu, EveryShapeOfTheCopyCopiesEveryByte) {
-  for (const auto& shape : copy_shapes()) {
-    for (const std::size_t bytes : {std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{100003},
-                                    (std::size_t{1} << 22) + 13, std::size_t{1} << 24}) {
-      const WordPattern pattern{bytes, 9};
-      const Buffer source(bytes), target(bytes);
-      write_words(gpu_->stream(), source.data<std::uint64_t>(), pattern);
-      gpu_->fill(target, poison_byte);
-      copy(gpu_->stream(), source.data(), target.data(), bytes, shape, gpu_->multiprocessors());
-      count_wrong_words(gpu_->stream(), target.data<const std::uint64_t>(), pattern, gpu_->start_tally());
-      const auto tally = gpu_->finish_tally();
-      EXPECT_EQ(tally.compared, pattern.words());
-      EXPECT_EQ(tally.mismatched, 0U) << shape.threads << " x " << shape.unroll << ", " << bytes
-                                      << " bytes, first word " << tally.first;
-    }
-  }
-}
-
 TEST_F(OnGpu, TheTunerPicksTheFasterCandidateAndSkipsThoseThatDoNotRun) {
   const Buffer source(std::size_t{64} << 20), target(std::size_t{64} << 20);
   const auto run = [&](std::size_t i) {
@@ -279,146 +134,7 @@ TEST_F(OnGpu, TheTunerPicksTheFasterCandidateAndSkipsThoseThatDoNotRun) {
   EXPECT_EQ(pick_fastest(*gpu_, 1, run, 0.2), std::nullopt);
 }
 
-// The checks of a product --------------------------------------------------------------------------------------------
-
-/// A small product whose C is computed on the CPU, in f64 and rounded once.
-class ProductCheck : public OnGpu {
- protected:
-  static constexpr int m = 70, n = 77, k = 53;
-
-  void SetUp() override {
-    OnGpu::SetUp();
-    if (IsSkipped()) return;
-    for (std::size_t i = 0; i < a_.size(); ++i) a_[i] = static_cast<float>(reference::normal(i, 1));
-    for (std::size_t i = 0; i < b_.size(); ++i) b_[i] = static_cast<float>(reference::normal(i, 2));
-  }
-
-  void multiply(bool a_by_rows) {
-    for (int i = 0; i < m; ++i) {
-      for (int j = 0; j < n; ++j) {
-        double sum = 0;
-        for (int l = 0; l < k; ++l) sum += double{a_[at(a_by_rows ? i * k + l : i + l * m)]} * b_[at(l + j * k)];
-        c_[at(i + j * m)] = static_cast<float>(sum);
-      }
-    }
-  }
-
-  Tally sampled(bool a_by_rows, unsigned long long report = no_index) {
-    return run(a_by_rows, [&](const Product& product, double* scratch) {
-      count_wrong_elements(gpu_->stream(), product, sample_rows(m), scratch, gpu_->start_tally(), report);
-    });
-  }
-  Tally signed_sums(bool a_by_rows, unsigned long long report = no_index) {
-    return run(a_by_rows, [&](const Product& product, double* scratch) {
-      count_wrong_sums_of(gpu_->stream(), product, scratch, gpu_->start_tally(), report);
-    });
-  }
-
-  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-  std::vector<float> a_ = std::vector<float>(m * k), b_ = std::vector<float>(k * n), c_ = std::vector<float>(m * n);
-
- private:
-  template <class Count>
-  Tally run(bool a_by_rows, const Count& count) {
-    const auto a = upload(a_), b = upload(b_), c = upload(c_);
-    const Buffer scratch(check_scratch(n, k) * sizeof(double));
-    count({DType::f32, a_by_rows, a.data(), b.data(), c.data(), m, n, k, 0x1p-24, 0x1p-24}, scratch.data<double>());
-    return gpu_->finish_tally();
-  }
-};
-
-TEST_F(ProductCheck, ARightProductPasses) {
-  for (const bool a_by_rows : {false, true}) {
-    multiply(a_by_rows);
-    const auto elements = sampled(a_by_rows);
-    EXPECT_EQ(elements.compared, 8U * n);
-    EXPECT_EQ(elements.mismatched, 0U) << elements.first;
-    const auto sums = signed_sums(a_by_rows);
-    EXPECT_EQ(sums.compared, static_cast<unsigned>(m * sums_per_row(n)));
-    EXPECT_EQ(sums.mismatched, 0U) << sums.first;
-  }
-}
-
-TEST_F(ProductCheck, OneWrongElementIsFoundWhereItIs) {
-  const int row = sample_rows(m).index[3], column = 40;
-  for (const bool a_by_rows : {false, true}) {
-    for (const float damage : {0.01F, -1e30F, std::nanf(""), HUGE_VALF}) {
-      multiply(a_by_rows);
-      const float right = c_[at(row + column * m)];
-      c_[at(row + column * m)] += damage;
-      const auto element_index = static_cast<unsigned long long>(row * n + column);
-      const auto elements = sampled(a_by_rows, element_index);
-      EXPECT_EQ(elements.mismatched, 1U) << damage;
-      EXPECT_EQ(elements.first, element_index);
-      EXPECT_NEAR(elements.want, right, 1e-5);
-      const auto sums = signed_sums(a_by_rows);
-      EXPECT_EQ(sums.mismatched, 1U) << damage;
-      EXPECT_EQ(sums.first, static_cast<unsigned long long>(row * sums_per_row(n) + column / sum_width));
-    }
-  }
-}
-
-TEST_F(ProductCheck, AnElementOutsideTheSampleIsFoundByItsSum) {
-  const auto rows = sample_rows(m);
-  int row = 0;
-  while (std::find(rows.index, rows.index + rows.count, row) != rows.index + rows.count) ++row;
-  multiply(true);
-  c_[at(row + (n - 1) * m)] *= -1;
-  EXPECT_EQ(sampled(true).mismatched, 0U);
-  EXPECT_EQ(signed_sums(true).mismatched, 1U);
-}
-
-TEST_F(ProductCheck, SwappedColumnsAreFound) {
-  multiply(true);
-  for (int i = 0; i < m; ++i) std::swap(c_[at(i + 3 * m)], c_[at(i + 4 * m)]);
-  EXPECT_EQ(sampled(true).mismatched, 16U);
-}
-
 // Works through the seam ---------------------------------------------------------------------------------------------
-
-TEST_F(OnGpu, HbmCopy) {
-  for (const auto engine : {Engine::sm, Engine::ce}) {
-    for (const std::size_t bytes : {std::size_t{1}, std::size_t{16}, std::size_t{100003}, std::size_t{64} << 20}) {
-      expect_work_is_checked(HbmSpec{HbmOp::copy, engine, bytes}, (bytes + 7) / 8);
-    }
-  }
-}
-
-TEST_F(OnGpu, Gemm) {
-  for (const auto& spec : {GemmSpec{DType::bf16, 256, 256, 256}, GemmSpec{DType::bf16, 136, 72, 200},
-                           GemmSpec{DType::bf16, 8, 1000, 4096}, GemmSpec{DType::f32, 256, 256, 256},
-                           GemmSpec{DType::f32, 127, 65, 33}, GemmSpec{DType::bf16, 2048, 2048, 2048}}) {
-    const auto sums = static_cast<std::size_t>(spec.m) * static_cast<std::size_t>(sums_per_row(spec.n));
-    expect_work_is_checked(spec, sums + 8 * static_cast<std::size_t>(spec.n));
-  }
-}
-
-TEST_F(OnGpu, GemmOfOddShapeIsRightOrUnsupported) {
-  try {
-    expect_work_is_checked(GemmSpec{DType::bf16, 127, 65, 33}, 1);
-  } catch (const Unsupported& reason) {
-    EXPECT_TRUE(contains(reason.what(), "cuBLASLt"));
-  }
-}
-
-TEST_F(OnGpu, GemmChecksumIsAnIntegerThatJsonCanHold) {
-  const auto work = device_->prepare(GemmSpec{DType::bf16, 512, 512, 512});
-  work->connect(peers_);
-  work->reset();
-  device_->seconds(*work, 1);
-  const auto metrics = work->metrics();
-  ASSERT_EQ(metrics.size(), 1U);
-  EXPECT_EQ(metrics[0].first, "checksum");
-  EXPECT_EQ(metrics[0].second, std::floor(metrics[0].second));
-  EXPECT_LT(metrics[0].second, 0x1p53);
-}
-
-TEST_F(OnGpu, AllReduceOfOneRank) {
-  for (const std::size_t bytes : {std::size_t{4}, std::size_t{8}, std::size_t{1004}, std::size_t{16} << 20}) {
-    expect_work_is_checked(AllReduceSpec{DType::f32, bytes}, bytes / 4);
-  }
-}
 
 TEST_F(OnGpu, WhatDoesNotFitSaysHowMuchIsMissing) {
   const auto huge = std::size_t{1} << 50;
@@ -440,20 +156,12 @@ TEST_F(OnGpu, WhatDoesNotFitSaysHowMuchIsMissing) {
 
 TEST_F(OnGpu, WhatThisBackendDoesNotDoIsUnsupported) {
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::cpu, 4096}), Unsupported);
-  EXPECT_THROW(device_->prepare(GemmSpec{DType::nvfp4, 128, 128, 128}), Unsupported);
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f64, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 1, 4096}), Unsupported);  // one rank only
   EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 0, 4096}), std::invalid_argument);
+  EXPECT_THROW(device_->prepare(PeerShiftSpec{CopyOp::read, Engine::ce, 1, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(PeerLatencySpec{Engine::sm, 0, 1, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 6}), std::invalid_argument);
-  EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 0, 128, 128}), std::invalid_argument);
-}
-
-TEST_F(OnGpu, AnAbortedCommunicatorThrowsInsteadOfHanging) {
-  const auto work = device_->prepare(AllReduceSpec{DType::f32, 4096});
-  work->connect(peers_);
-  device_->abort();
-  device_->abort();
-  EXPECT_TRUE(contains(message_of([&] { device_->seconds(*work, 1); }), "aborted"));
 }
 
 }  // namespace

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "kernels/chase.hpp"
+#include "kernels/route.hpp"
+
 namespace shakedown {
 namespace {
 
@@ -10,14 +15,87 @@ TEST(Key, NamesFamilyAndEveryParameter) {
   EXPECT_EQ(key(GemmSpec{DType::bf16, 8192, 8192, 4096}), "gemm/dtype:bf16/m:8192/n:8192/k:4096");
   EXPECT_EQ(key(HbmSpec{HbmOp::copy, Engine::sm, 1024}), "hbm/op:copy/engine:sm/bytes:1024");
   EXPECT_EQ(key(PeerCopySpec{CopyOp::read, Engine::ce, 0, 3, 64}), "p2p/op:read/engine:ce/src:0/dst:3/bytes:64");
+  EXPECT_EQ(key(PeerCopySpec{CopyOp::write, Engine::sm, 0, 3, 64, true}),
+            "p2p/op:write/engine:sm/dir:both/src:0/dst:3/bytes:64");
+  EXPECT_EQ(key(PeerShiftSpec{CopyOp::read, Engine::ce, 2, 64}), "p2p/op:read/engine:ce/shift:2/bytes:64");
+  EXPECT_EQ(key(PeerLatencySpec{Engine::sm, 1, 0, 4096}), "p2p/op:latency/engine:sm/src:1/dst:0/bytes:4096");
+  EXPECT_EQ(key(PcieSpec{PcieOp::h2d, 64}), "pcie/op:h2d/bytes:64");
+  EXPECT_EQ(key(PcieSpec{PcieOp::both, 64, 2, true}), "pcie/op:both/active:one/rank:2/numa:far/bytes:64");
+  EXPECT_EQ(key(MemoryTestSpec{TestPattern::random, std::nullopt}), "memtest/pattern:random/bytes:free");
+  EXPECT_EQ(key(MemoryTestSpec{TestPattern::address, 4096}), "memtest/pattern:address/bytes:4096");
   EXPECT_EQ(key(AllReduceSpec{DType::f32, 8}), "allreduce/dtype:f32/bytes:8");
+  EXPECT_EQ(key(AllReduceSpec{DType::bf16, 8, Place::in}), "allreduce/dtype:bf16/bytes:8/place:in");
+  EXPECT_EQ(key(AllReduceSpec{DType::f16, 8, Place::out, Launch::graph}), "allreduce/dtype:f16/bytes:8/launch:graph");
+  EXPECT_EQ(key(CollectiveSpec{CollectiveOp::all_gather, DType::f32, 1048576, 4}),
+            "collectives/op:all_gather/dtype:f32/bytes:1048576");
+  EXPECT_EQ(key(CollectiveSpec{CollectiveOp::sendrecv, DType::f32, 8}), "collectives/op:sendrecv/dtype:f32/bytes:8");
+}
+
+TEST(Key, OfAVariantIsThatOfTheDefaultAndMore) {
+  GemmSpec spec{DType::fp8_e4m3, 16, 32, 48};
+  const std::string plain = "gemm/dtype:fp8_e4m3/m:16/n:32/k:48";
+  EXPECT_EQ(key(spec), plain);
+  spec.accumulate = Accumulate::exact;
+  EXPECT_EQ(key(spec), plain + "/accumulate:exact");
+  spec.data = MatrixData::zeros;
+  spec.load = Load::sustained;
+  spec.active = 2;
+  EXPECT_EQ(key(spec), plain + "/accumulate:exact/data:zeros/load:sustained/active:one/rank:2");
 }
 
 TEST(Cost, CountsWhatTheLiteratureCounts) {
   EXPECT_EQ(cost(GemmSpec{DType::f32, 2, 3, 5}).flops, 60);
   EXPECT_EQ(cost(HbmSpec{HbmOp::copy, Engine::cpu, 100}).bytes, 200);
+  EXPECT_EQ(cost(HbmSpec{HbmOp::read, Engine::sm, 100}).bytes, 100);
+  EXPECT_EQ(cost(HbmSpec{HbmOp::write, Engine::sm, 100}).bytes, 100);
+  EXPECT_EQ(cost(HbmSpec{HbmOp::scale, Engine::sm, 100}).bytes, 200);
+  EXPECT_EQ(cost(HbmSpec{HbmOp::add, Engine::sm, 100}).bytes, 300);
+  EXPECT_EQ(cost(HbmSpec{HbmOp::triad, Engine::sm, 100}).bytes, 300);
+  EXPECT_EQ(cost(PeerCopySpec{CopyOp::read, Engine::cpu, 0, 1, 100, true}).bytes, 200);
+  EXPECT_EQ(cost(PeerShiftSpec{CopyOp::read, Engine::cpu, 1, 100}).bytes, 100);
+  EXPECT_EQ(cost(PeerLatencySpec{Engine::cpu, 0, 1, std::size_t{2} << 20}).bytes, 8 * 1024);
+  EXPECT_EQ(cost(PcieSpec{PcieOp::d2h, 100}).bytes, 100);
+  EXPECT_EQ(cost(PcieSpec{PcieOp::both, 100}).bytes, 200);
+  EXPECT_EQ(cost(MemoryTestSpec{TestPattern::random, 100}).bytes, 200);
   EXPECT_EQ(cost(PeerCopySpec{CopyOp::read, Engine::cpu, 0, 1, 100}).bytes, 100);
   EXPECT_EQ(cost(AllReduceSpec{DType::f64, 100}).bytes, 100);
+}
+
+TEST(Cost, OfACollectiveIsTheSizeOfNcclTests) {
+  for (const auto op : {CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::alltoall,
+                        CollectiveOp::broadcast, CollectiveOp::reduce, CollectiveOp::sendrecv}) {
+    EXPECT_EQ(cost(CollectiveSpec{op, DType::f32, 1048576, 4}).bytes, 1048576) << name(op);
+  }
+}
+
+TEST(Layout, GivesEveryRankAPart) {
+  const auto gathered = layout({CollectiveOp::all_gather, DType::f32, 1024, 4});
+  EXPECT_EQ(gathered.part, 256u);
+  EXPECT_EQ(gathered.in, 256u);
+  EXPECT_EQ(gathered.out, 1024u);
+  const auto scattered = layout({CollectiveOp::reduce_scatter, DType::f32, 1024, 4});
+  EXPECT_EQ(scattered.in, 1024u);
+  EXPECT_EQ(scattered.out, 256u);
+  EXPECT_EQ(layout({CollectiveOp::alltoall, DType::f32, 1024, 4}).in, 1024u);
+  EXPECT_EQ(layout({CollectiveOp::broadcast, DType::f32, 1024, 4}).part, 1024u);
+}
+
+TEST(Layout, CutsPartsToWholeVectorsOrElementsButLeavesOne) {
+  const auto part = [](std::size_t bytes, int ranks) {
+    return layout({CollectiveOp::alltoall, DType::f32, bytes, ranks}).part;
+  };
+  EXPECT_EQ(part(1048576, 3), 349520u);  // 349525 down to a multiple of 16
+  EXPECT_EQ(part(8, 1), 8u);
+  EXPECT_EQ(part(8, 2), 4u);
+  EXPECT_EQ(part(8, 8), 4u);
+  EXPECT_EQ(part(64, 7), 8u);
+  EXPECT_EQ(cost(CollectiveSpec{CollectiveOp::all_gather, DType::f32, 8, 8}).bytes, 32) << "what is really moved";
+}
+
+TEST(Layout, RefusesWhatIsNoWholeNumberOfElements) {
+  EXPECT_THROW(layout({CollectiveOp::reduce, DType::f32, 6, 2}), std::invalid_argument);
+  EXPECT_THROW(layout({CollectiveOp::reduce, DType::f32, 0, 2}), std::invalid_argument);
+  EXPECT_THROW(layout({CollectiveOp::reduce, DType::f32, 8, 0}), std::invalid_argument);
 }
 
 TEST(Cost, OfLargeProductsDoesNotOverflow) {
@@ -27,6 +105,52 @@ TEST(Cost, OfLargeProductsDoesNotOverflow) {
 TEST(Footprint, CountsInputsAndOutputs) {
   EXPECT_EQ(footprint(GemmSpec{DType::f64, 2, 3, 5}), (10u + 15u + 6u) * 8u);
   EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8}), 16u);
+  EXPECT_EQ(footprint(HbmSpec{HbmOp::read, Engine::sm, 8}), 8u);
+  EXPECT_EQ(footprint(HbmSpec{HbmOp::triad, Engine::sm, 8}), 24u);
+  EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8, Place::in}), 8u);
+  EXPECT_EQ(footprint(CollectiveSpec{CollectiveOp::all_gather, DType::f32, 1024, 4}), 1280u);
+}
+
+TEST(Footprint, OfAProductKnowsItsResultAndPackedTypes) {
+  EXPECT_EQ(footprint(GemmSpec{DType::int8, 2, 3, 5}), 10u + 15u + 6u * 4u);
+  EXPECT_EQ(footprint(GemmSpec{DType::fp8_e4m3, 2, 3, 5}), 10u + 15u + 6u * 2u);
+  EXPECT_EQ(footprint(GemmSpec{DType::nvfp4, 2, 3, 5}), 5u + 8u + 6u * 2u);
+  EXPECT_EQ(footprint(GemmSpec{DType::tf32, 2, 3, 5}), (10u + 15u + 6u) * 4u);
+}
+
+TEST(Chain, VisitsEveryNodeOnceAndComesBack) {
+  for (const std::size_t count : {1u, 2u, 8u, 1024u}) {
+    const auto chain = chase::chain(count);
+    std::set<std::uint64_t> seen;
+    std::uint64_t node = 0;
+    do {
+      EXPECT_EQ(chain[node] >> 32, node);
+      seen.insert(node);
+      node = chain[node] & 0xffffffffU;
+    } while (node != 0 && seen.size() <= count);
+    EXPECT_EQ(seen.size(), count);
+  }
+  EXPECT_EQ(chase::nodes(std::size_t{2} << 20), 1024u);
+  EXPECT_EQ(chase::nodes((std::size_t{2} << 20) - 1), 512u);
+}
+
+TEST(Route, OfAPairAndOfAShift) {
+  const PeerCopySpec pair{CopyOp::write, Engine::sm, 0, 2, 64};
+  EXPECT_EQ(route(pair, 0).to, 2);
+  EXPECT_EQ(route(pair, 0).from, std::nullopt);
+  EXPECT_EQ(route(pair, 2).from, 0);
+  EXPECT_FALSE(route(pair, 1).takes_part());
+  auto both = pair;
+  both.both = true;
+  EXPECT_EQ(route(both, 2).to, 0);
+  EXPECT_EQ(route(both, 0).from, 2);
+  const PeerShiftSpec shift{CopyOp::read, Engine::sm, 3, 64};
+  for (int r = 0; r < 4; ++r) {
+    EXPECT_EQ(route(shift, r, 4).to, (r + 3) % 4);
+    EXPECT_EQ(route(shift, *route(shift, r, 4).to, 4).from, r);
+  }
+  EXPECT_EQ(route(shift, 1, 4).driven(CopyOp::read), 2);
+  EXPECT_EQ(route(shift, 1, 4).driven(CopyOp::write), 0);
 }
 
 TEST(ACheck, ThatComparedNothingHasNotPassed) { EXPECT_FALSE(Check{}.passed()); }

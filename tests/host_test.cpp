@@ -53,6 +53,20 @@ TEST_F(HostBackend, CopiesMemoryWithAnyNumberOfThreads) {
   for (const std::size_t bytes : {8u, 4096u, 1000008u}) check_all_ways(HbmSpec{HbmOp::copy, Engine::cpu, bytes});
 }
 
+TEST_F(HostBackend, StreamsOverMemoryInEveryWay) {
+  for (const auto op : {HbmOp::read, HbmOp::write, HbmOp::scale, HbmOp::add, HbmOp::triad}) {
+    for (const std::size_t bytes : {8u, 4096u, 1000008u}) check_all_ways(HbmSpec{op, Engine::cpu, bytes});
+  }
+}
+
+TEST_F(HostBackend, TestsMemoryWithEveryPattern) {
+  for (const auto pattern :
+       {TestPattern::address, TestPattern::complement, TestPattern::alternating, TestPattern::random}) {
+    for (const std::size_t bytes : {16u, 4096u, 1000016u}) check_all_ways(MemoryTestSpec{pattern, bytes});
+  }
+  EXPECT_THROW(device_->prepare(MemoryTestSpec{TestPattern::random, std::nullopt}), Unsupported);
+}
+
 TEST_F(HostBackend, SumsOverRanks) {
   for (const std::size_t bytes : {8u, 4096u, 1000008u}) {
     check_all_ways(AllReduceSpec{DType::f32, bytes});
@@ -60,10 +74,30 @@ TEST_F(HostBackend, SumsOverRanks) {
   }
 }
 
+TEST_F(HostBackend, MovesAndSumsByEveryCollective) {
+  for (const auto op : {CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::alltoall,
+                        CollectiveOp::broadcast, CollectiveOp::reduce, CollectiveOp::sendrecv}) {
+    for (const std::size_t bytes : {4u, 8u, 1000008u}) check_all_ways(CollectiveSpec{op, DType::f32, bytes});
+  }
+}
+
+TEST_F(HostBackend, HasNothingToDoInPlaceForOneRank) {
+  const auto work = device_->prepare(AllReduceSpec{DType::f32, 8, Place::in});
+  EXPECT_THROW(work->connect(peers_), Unsupported);
+}
+
+TEST_F(HostBackend, RefusesACollectiveForAnotherNumberOfRanks) {
+  const auto work = device_->prepare(CollectiveSpec{CollectiveOp::alltoall, DType::f32, 8, 2});
+  EXPECT_THROW(work->connect(peers_), std::logic_error);
+}
+
 TEST_F(HostBackend, SaysWhatItCannotDo) {
   EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 8, 8, 8}), Unsupported);
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(PcieSpec{PcieOp::h2d, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::int8, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 8, Place::out, Launch::graph}), Unsupported);
+  EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::reduce, DType::bf16, 4096}), Unsupported);
 }
 
 TEST_F(HostBackend, WaivesWhatDoesNotFitWithTheBytesNeededAndFree) {

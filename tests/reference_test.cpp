@@ -3,28 +3,96 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace shakedown::reference {
 namespace {
 
-TEST(Addend, ItsClosedSumEqualsTheSumOverRanks) {
-  for (const int ranks : {1, 2, 3, 15, 16, 17, 64, 1000}) {
-    for (std::uint64_t i = 0; i < 100; ++i) {
-      std::int64_t sum = 0;
-      for (int r = 0; r < ranks; ++r) sum += addend(i, r);
-      ASSERT_EQ(addend_sum(i, ranks), sum) << ranks << " ranks, element " << i;
+constexpr std::int64_t exact_f32 = 1 << 24, exact_f16 = 1 << 11, exact_bf16 = 1 << 8;
+
+TEST(Addends, TheirClosedSumIsTheSumOverRanksAndExact) {
+  for (const auto limit : {exact_f32, exact_f16, exact_bf16}) {
+    for (const int ranks : {1, 2, 3, 15, 16, 17, 64, 1000, 10000}) {
+      const auto addends = addends_for(ranks, limit);
+      for (std::uint64_t i = 0; i < 100; ++i) {
+        std::int64_t sum = 0;
+        for (int r = 0; r < ranks; ++r) {
+          ASSERT_GE(addends.at(i, r), 0);
+          sum += addends.at(i, r);
+        }
+        ASSERT_EQ(addends.sum(i), sum) << ranks << " ranks, element " << i;
+        ASSERT_LE(sum, limit);
+      }
     }
   }
 }
 
-TEST(Addend, DiffersBetweenNeighbouringRanks) {
-  for (std::uint64_t i = 0; i < 100; ++i) EXPECT_NE(addend(i, 0), addend(i, 1));
+TEST(Addends, AreZeroInSumWhereASumInPlaceIsSummedAgain) {
+  for (const auto limit : {exact_f32, exact_bf16}) {
+    for (const int ranks : {2, 3, 4, 17, 100}) {
+      auto addends = addends_for(ranks, limit);
+      addends.sum_is_zero = true;
+      std::vector<int> zeros(static_cast<std::size_t>(ranks));
+      for (std::uint64_t i = 0; i < 100; ++i) {
+        std::int64_t sum = 0, positive = 0;
+        for (int r = 0; r < ranks; ++r) {
+          sum += addends.at(i, r);
+          positive += std::max(0, addends.at(i, r));
+          zeros[static_cast<std::size_t>(r)] += addends.at(i, r) == 0 ? 1 : 0;
+        }
+        ASSERT_EQ(sum, 0);
+        ASSERT_EQ(addends.sum(i), 0);
+        ASSERT_LE(positive, limit) << "a part of the ranks has an inexact sum";
+      }
+      // Else a sum that did not run would look right on that rank.
+      EXPECT_LT(*std::max_element(zeros.begin(), zeros.end()), 80) << ranks << " ranks";
+    }
+  }
+}
+
+TEST(Addends, DifferBetweenNeighbouringRanks) {
+  const auto addends = addends_for(8, exact_bf16);
+  for (std::uint64_t i = 0; i < 100; ++i) EXPECT_NE(addends.at(i, 0), addends.at(i, 1));
+}
+
+TEST(Addends, UseSixteenValuesWhereverTheTypeAllows) {
+  EXPECT_EQ(addends_for(8, exact_bf16).bits, 4);
+  EXPECT_EQ(addends_for(8, exact_bf16).shift, 0);
+  EXPECT_EQ(addends_for(64, exact_bf16).shift, 0);
+  EXPECT_GT(addends_for(10000, exact_bf16).shift, 0);
+  EXPECT_EQ(addends_for(10000, exact_f32).bits, 4);
+}
+
+TEST(Parts, SayWhichWordOfWhomLiesWhere) {
+  const Parts parts{10, 30, 2};  // what rank 3 gets from ranks 2, 3, ... when each sends 10 words to each
+  EXPECT_EQ(parts.index(0), 30u);
+  EXPECT_EQ(parts.rank(9), 2u);
+  EXPECT_EQ(parts.index(25), 35u);
+  EXPECT_EQ(parts.rank(25), 4u);
+  EXPECT_EQ(parts.at(25), static_cast<std::uint32_t>(copy_word(35, 4)));
 }
 
 TEST(CopyWord, DependsOnThePositionAndOnTheWriter) {
   EXPECT_NE(copy_word(0, 0), copy_word(1, 0));
   EXPECT_NE(copy_word(7, 0), copy_word(7, 1));
+}
+
+TEST(StreamNumber, LeavesSumsAndProductsExact) {
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const double a = stream_number(i, 4), b = stream_number(i, 5);
+    EXPECT_NE(a, b);
+    EXPECT_LT(a, 0x1p44);
+    const auto exact = static_cast<std::uint64_t>(a) + 3 * static_cast<std::uint64_t>(b);
+    ASSERT_EQ(a + stream_factor * b, static_cast<double>(exact));
+    ASSERT_EQ(static_cast<std::uint64_t>(a + stream_factor * b), exact);
+  }
+}
+
+TEST(WrittenWord, DependsOnThePositionAndOnTheWriter) {
+  EXPECT_NE(written_word(0, 0), written_word(1, 0));
+  EXPECT_NE(written_word(7, 0), written_word(7, 1));
 }
 
 TEST(Normal, HasMeanZeroAndVarianceOne) {

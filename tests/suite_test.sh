@@ -46,7 +46,7 @@ expect "help names our flags" prints '--tier=quick'
 run 0 "$bench/bench_allreduce" --version
 expect "the version is one line" prints '^bench_allreduce [0-9]+\.[0-9]+\.[0-9]+ \('
 run 0 mpi -np 2 "$bench/bench_allreduce" --backend=host --plan
-expect "the plan ends with the sum" prints '^17 benchmarks, at most 0.537 GB per rank, about'
+expect "the plan ends with the sum" prints '^19 benchmarks, at most 0.537 GB per rank, about'
 
 # --- usage errors: exit 2, one line, nothing measured --------------------------------------------------------------------
 usage() {
@@ -90,10 +90,31 @@ expect "it says where, what and what was expected" grep -qE 'element [0-9]+ is [
 run 0 "$bench/bench_p2p" --backend=host --benchmark_out=alone.json
 expect "one rank waives peer copies and says why" grep -q 'waived: rank 0 (.*one rank only' alone.json
 
-for family in gemm hbm p2p; do
-  SHAKEDOWN_FAULT=corrupt@1 run 1 mpi -np 2 "$bench/bench_$family" --backend=host --benchmark_filter='(1024|hbm|src:0/dst:1)' --benchmark_out="corrupt_$family.json"
+for family in gemm hbm memtest p2p; do
+  SHAKEDOWN_FAULT=corrupt@1 run 1 mpi -np 2 "$bench/bench_$family" --backend=host --benchmark_filter='(1024|hbm|memtest|src:0/dst:1|shift:1)' --benchmark_out="corrupt_$family.json"
   expect "$family: a corrupted element is found on rank 1" grep -q 'wrong data: rank 1 (' "corrupt_$family.json"
 done
+
+# --- collectives: every operation between 2 and 3 ranks, and damage found on the rank that has it ----------------------------
+brief=(--backend=host --benchmark_min_time=0.001)
+for ranks in 2 3; do
+  run 0 mpi -np $ranks "$bench/bench_collectives" "${brief[@]}" --benchmark_out=collectives.json
+  expect "6 operations at 3 sizes are right on $ranks ranks" test "$(count '"busbw_gbps"' collectives.json)" = 18
+  damaged=$((ranks - 1))
+  SHAKEDOWN_FAULT=corrupt@$damaged run 1 mpi -np $ranks "$bench/bench_collectives" "${brief[@]}" --benchmark_out=collectives.json
+  expect "  and a corrupted element is found on rank $damaged of $ranks" test "$(count "wrong data: rank $damaged \(" collectives.json)" = 18
+  expect "  with where, what and what was expected" test "$(count 'element [0-9]+ is [-0-9.e]+, expected [0-9]+' collectives.json)" = 18
+done
+run 0 mpi -np 3 "$bench/bench_allreduce" "${brief[@]}" --benchmark_filter=place:in --benchmark_out=in.json
+expect "the sum in place is right" test "$(count '"busbw_gbps"' in.json)" = 1
+SHAKEDOWN_FAULT=corrupt@2 run 1 mpi -np 3 "$bench/bench_allreduce" "${brief[@]}" --benchmark_filter=place:in --benchmark_out=in.json
+expect "  and a corrupted element is found" grep -qE 'wrong data: rank 2 \(.*expected 0' in.json
+run 0 mpi -np 2 "$bench/bench_allreduce" --backend=host --tier=full --benchmark_filter=timing:single --benchmark_out=tail.json
+expect "operations timed one by one have their tail" test "$(grep -oE '"(p50|p99|p999|max)_us"' tail.json | wc -l)" = 4
+expect "  of 1000 samples, whatever --benchmark_min_time says" grep -qE '"samples": ?1(000|\.0+e\+0*3)' tail.json
+expect "  under the key without the library's suffixes" grep -qE '"name": ?"allreduce/dtype:f32/bytes:8/timing:single/' tail.json
+run 0 "$bench/bench_collectives" "${brief[@]}" --benchmark_out=collectives.json
+expect "one rank has no bus bandwidth" test "$(count '"busbw_gbps"' collectives.json)" = 0
 
 export SHAKEDOWN_FAULT=slow:10@1
 run 0 mpi -np 2 "$bench/bench_hbm" --backend=host --benchmark_out=slow_hbm.json

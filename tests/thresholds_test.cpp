@@ -253,7 +253,7 @@ TEST(Ceilings, FollowTheClosedTable) {
   EXPECT_EQ(ceiling(p, "hbm/op:copy/engine:sm/bytes:1", "hbm_gbps", 1, 1), 4800);
   EXPECT_EQ(ceiling(p, "hbm/op:copy/engine:sm/bytes:1", "copy_gbps", 1, 1), 2400);
   EXPECT_EQ(ceiling(p, "p2p/op:read/engine:ce/src:0/dst:1/bytes:1", "copy_gbps", 2, 1), 450);
-  EXPECT_EQ(ceiling(p, "p2p/op:both/engine:ce/src:0/dst:1/bytes:1", "copy_gbps", 2, 1), 900);
+  EXPECT_EQ(ceiling(p, "p2p/op:write/engine:ce/dir:both/src:0/dst:1/bytes:1", "copy_gbps", 2, 1), 900);
   EXPECT_EQ(ceiling(p, "allreduce/dtype:f32/bytes:1", "busbw_gbps", 8, 1), 787.5);
   EXPECT_EQ(ceiling(p, "allreduce/dtype:f32/bytes:1", "algbw_gbps", 8, 1), 450);
   EXPECT_EQ(ceiling(p, "allreduce/dtype:f32/bytes:1", "busbw_gbps", 1, 1), std::nullopt);

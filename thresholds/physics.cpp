@@ -36,7 +36,7 @@ std::optional<double> allreduce_busbw_ceiling(const Profile& profile, int n, int
 }
 
 std::optional<double> p2p_ceiling(const Profile& profile, std::string_view key) {
-  const bool both_ways = key_part(key, "op") == "both";
+  const bool both_ways = key_part(key, "dir") == "both";
   return times(peak(profile, "nvlink_gbps"), both_ways ? 2 : 1);
 }
 
@@ -71,7 +71,7 @@ std::optional<double> ceiling(const Profile& profile, std::string_view key, std:
   if (family == "gemm" && metric == "tflops") {
     return peak(profile, std::string(key_part(key, "dtype")) + "_tflops");
   }
-  if (family == "hbm" && metric == "hbm_gbps") return peak(profile, "hbm_gbps");
+  if ((family == "hbm" || family == "memtest") && metric == "hbm_gbps") return peak(profile, "hbm_gbps");
   if (family == "hbm" && metric == "copy_gbps") return times(peak(profile, "hbm_gbps"), 0.5);  // read and written
   if (family == "p2p" && metric == "copy_gbps") return p2p_ceiling(profile, key);
   if (family == "allreduce" && metric == "busbw_gbps") return allreduce_busbw_ceiling(profile, ranks, hosts);
@@ -94,8 +94,9 @@ std::string number_text(double value) {
 }
 
 std::string unit_of(std::string_view metric) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> units{{{"tflops", "TFLOPS"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> units{{{"tflops", "TFLOPS"},
                                                                                 {"_gbps", "GB/s"},
+                                                                                {"_gb", "GB"},
                                                                                 {"_us", "us"},
                                                                                 {"_ms", "ms"},
                                                                                 {"tokens_per_s", "tokens/s"},

@@ -20,8 +20,10 @@ const std::map<std::string, std::set<std::string>>& metrics_of_families() {
   static const std::map<std::string, std::set<std::string>> table{
       {"gemm", {"tflops"}},
       {"hbm", {"copy_gbps", "hbm_gbps"}},
+      {"memtest", {"capacity_gb", "hbm_gbps"}},
       {"p2p", {"copy_gbps", "latency_us"}},
-      {"allreduce", {"busbw_gbps", "algbw_gbps", "latency_us"}},
+      {"pcie", {"copy_gbps"}},
+      {"allreduce", {"busbw_gbps", "algbw_gbps", "latency_us", "p50_us", "p999_us", "max_us"}},
       {"collectives", {"busbw_gbps", "algbw_gbps", "latency_us"}},
   };
   return table;

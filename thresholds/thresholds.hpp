@@ -43,7 +43,7 @@ struct Limits {
 };
 
 /// One limit on one metric of one benchmark. `benchmark` is a key, or for p2p a key with "src:*/dst:*", which stands
-/// for every ordered pair of local ranks of each host.
+/// for every ordered pair of local ranks of each host; with "dir:both", for every pair once, src < dst.
 struct Rule {
   std::string benchmark, metric;
   Every every = Every::run;

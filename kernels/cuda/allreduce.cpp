@@ -1,97 +1,97 @@
-// Sum over all ranks through NCCL, f32, out of place, on integers whose sum is exact: every element is checked without
-// a tolerance. The size is that of one rank's input, as in nccl-tests.
+// Sum over all ranks through NCCL on integers whose sum is exact: every element is checked without a tolerance. The
+// size is that of one rank's input, as in nccl-tests.
 #include <cstddef>
-#include <cstdio>
 #include <stdexcept>
-#include <string>
 
-#include "kernels/cuda/communicator.hpp"
-#include "kernels/cuda/data.hpp"
-#include "kernels/cuda/gpu.hpp"
+#include "kernels/cuda/exchange.hpp"
 #include "kernels/cuda/operations.hpp"
+#include "kernels/cuda/recording.hpp"
+#include "kernels/cuda/words.hpp"
 
 namespace shakedown::cuda {
 
 namespace {
 
-/// Every byte of a poisoned output: a NaN, which no check takes for a sum.
-constexpr int nan_byte = 0xff;
-
 class AllReduce final : public Work {
  public:
   AllReduce(const AllReduceSpec& spec, const Gpu& gpu, Communicator& communicator)
-      : gpu_(gpu), communicator_(communicator), in_(spec.bytes), out_(spec.bytes) {}
+      : spec_(spec),
+        type_(nccl_type(spec.dtype)),
+        gpu_(gpu),
+        communicator_(communicator),
+        in_(spec.bytes),
+        own_out_(in_place() ? Buffer() : Buffer(spec.bytes)) {}
 
   void connect(Peers& world) override {
     communicator_.connect(world);
+    if (in_place() && world.size() == 1) {
+      throw Unsupported("the sum in place of one rank moves nothing and changes nothing: there is nothing to measure");
+    }
     rank_ = world.rank();
-    ranks_ = world.size();
+    addends_ = reference::addends_for(world.size(), largest_exact(spec_.dtype));
+    addends_.sum_is_zero = in_place();
     reset();
-    warm_up();
+    if (recorded()) {
+      for (int i = 0; i < 5; ++i) enqueue();  // peers are connected outside of a recording
+      wait(gpu_, communicator_);
+    } else {
+      warm_up(*this, gpu_, communicator_);
+    }
   }
 
   void enqueue() override {
-    check(ncclAllReduce(in_.data(), out_.data(), count(), ncclFloat32, ncclSum, communicator_.get(), gpu_.stream()));
+    check(ncclAllReduce(in_.data(), out().data(), spec_.bytes / size_of(spec_.dtype), type_, ncclSum,
+                        communicator_.get(), gpu_.stream()));
+  }
+
+  /// A fresh recording is run once, so that the ranks, which took their own times to record, begin together.
+  void stage(int repeats) override {
+    if (!recorded() || !recording_.record(gpu_.stream(), repeats, [this] { enqueue(); })) return;
+    recording_.replay(gpu_.stream(), repeats);
+    wait(gpu_, communicator_);
+  }
+
+  void enqueue_batch(int repeats) override {
+    if (!recorded()) return Work::enqueue_batch(repeats);
+    recording_.replay(gpu_.stream(), repeats);
   }
 
   void reset() override {
-    write_addends(gpu_.stream(), in_.data<float>(), count(), rank_);
-    gpu_.fill(out_, nan_byte);
+    fill_addends(gpu_, in_, spec_.dtype, {addends_, rank_});
+    if (!in_place()) gpu_.fill(own_out_, nan_byte);
     gpu_.synchronize();
   }
 
-  Check verify() override {
-    count_wrong_sums(gpu_.stream(), out_.data<const float>(), count(), ranks_, gpu_.start_tally());
-    const auto tally = gpu_.finish_tally();
-    Check check{tally.compared, tally.mismatched, ""};
-    if (check.mismatched > 0) {
-      char text[96];
-      std::snprintf(text, sizeof text, "element %llu is %g, expected %lld", tally.first,
-                    static_cast<double>(gpu_.read(out_.data<const float>() + tally.first)),
-                    static_cast<long long>(reference::addend_sum(tally.first, ranks_)));
-      check.first = text;
-    }
-    return check;
-  }
+  Check verify() override { return check_addends(gpu_, out(), spec_.dtype, {addends_}); }
 
-  Cost cost() const override { return {0, static_cast<double>(in_.bytes())}; }
-  std::size_t bytes() const override { return in_.bytes() + out_.bytes(); }
+  Cost cost() const override { return shakedown::cost(spec_); }
+  std::size_t bytes() const override { return in_.bytes() + own_out_.bytes(); }
   bool collective() const override { return true; }
-
-  void corrupt() override {
-    auto* const place = out_.data<float>() + count() / 2;
-    const float wrong = gpu_.read(place) + 1;
-    gpu_.write(place, &wrong, sizeof wrong);
-  }
+  void corrupt() override { flip_one_bit(gpu_, out()); }
 
  private:
-  std::size_t count() const { return in_.bytes() / sizeof(float); }
+  bool in_place() const { return spec_.place == Place::in; }
+  bool recorded() const { return spec_.launch == Launch::graph; }
+  const Buffer& out() const { return in_place() ? in_ : own_out_; }
 
-  /// NCCL connects its peers at the first call of each algorithm, and the size decides the algorithm.
-  void warm_up() {
-    const int calls = in_.bytes() > (std::size_t{64} << 20) ? 2 : 5;
-    for (int i = 0; i < calls; ++i) enqueue();
-    const auto done = make_event();
-    check(cudaEventRecord(done.get(), gpu_.stream()));
-    communicator_.wait(done.get());
-  }
-
+  AllReduceSpec spec_;
+  ncclDataType_t type_;
   const Gpu& gpu_;
   Communicator& communicator_;
-  Buffer in_, out_;
-  int rank_ = 0, ranks_ = 1;
+  Buffer in_, own_out_;
+  Recording recording_;  // goes before the buffers that it refers to
+  reference::Addends addends_;
+  int rank_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<Work> make_allreduce(const AllReduceSpec& spec, const Gpu& gpu, Communicator& communicator) {
-  if (spec.dtype != DType::f32) {
-    throw Unsupported("the cuda backend sums f32 only, not " + std::string(name(spec.dtype)));
-  }
-  if (spec.bytes == 0 || spec.bytes % sizeof(float) != 0) {
+  nccl_type(spec.dtype);  // before the size is looked at
+  if (spec.bytes == 0 || spec.bytes % size_of(spec.dtype) != 0) {
     throw std::invalid_argument("an AllReduce needs a positive whole number of elements");
   }
-  require_memory(2 * spec.bytes);
+  require_memory(footprint(spec));
   return std::make_unique<AllReduce>(spec, gpu, communicator);
 }
 

@@ -23,8 +23,10 @@ CudaDevice::CudaDevice(int ordinal, const Placement& placement)
 
 double CudaDevice::seconds(Work& work, int repeats) {
   if (!work.credited_rank(0)) return 0;  // this rank only stands by
+  work.stage(repeats);
+  if (repeats > 1 && !work.collective()) work.enqueue();
   check(cudaEventRecord(begin_.get(), gpu_.stream()));
-  for (int i = 0; i < repeats; ++i) work.enqueue();
+  work.enqueue_batch(repeats);
   check(cudaEventRecord(end_.get(), gpu_.stream()));
   if (work.collective()) {
     communicator_.wait(end_.get());
@@ -38,9 +40,18 @@ double CudaDevice::seconds(Work& work, int repeats) {
 
 std::unique_ptr<Work> CudaDevice::prepare(const GemmSpec& spec) { return make_gemm(spec, gpu_); }
 std::unique_ptr<Work> CudaDevice::prepare(const HbmSpec& spec) { return make_hbm(spec, gpu_); }
+std::unique_ptr<Work> CudaDevice::prepare(const MemoryTestSpec& spec) { return make_memory_test(spec, gpu_); }
 std::unique_ptr<Work> CudaDevice::prepare(const PeerCopySpec& spec) { return make_peer_copy(spec, gpu_); }
+std::unique_ptr<Work> CudaDevice::prepare(const PeerShiftSpec& spec) { return make_peer_shift(spec, gpu_); }
+std::unique_ptr<Work> CudaDevice::prepare(const PeerLatencySpec& spec) { return make_peer_latency(spec, gpu_); }
+std::unique_ptr<Work> CudaDevice::prepare(const PcieSpec& spec) {
+  return make_pcie(spec, gpu_, info_.pci.value_or(""));
+}
 std::unique_ptr<Work> CudaDevice::prepare(const AllReduceSpec& spec) {
   return make_allreduce(spec, gpu_, communicator_);
+}
+std::unique_ptr<Work> CudaDevice::prepare(const CollectiveSpec& spec) {
+  return make_collective(spec, gpu_, communicator_);
 }
 
 /// No driver (error 35) and no GPU (error 100) look alike from here: no device, and CUDA's words for why.

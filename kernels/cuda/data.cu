@@ -1,27 +1,16 @@
 // Known data on the GPU, written and checked. The integer formulas are those of reference.hpp themselves; normal is
 // written out again, because the host's is not for kernels.
-#include <cuda_bf16.h>
-
-#include <algorithm>
-#include <stdexcept>
+#include <type_traits>
 
 #include "kernels/cuda/data.hpp"
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/tally.cuh"
 
 namespace shakedown::cuda {
 
 namespace {
-
-constexpr unsigned block = 256;
-
-/// Enough blocks for one element per thread, but no more than fill any GPU of today several times.
-unsigned blocks_for(std::size_t count) {
-  return static_cast<unsigned>(std::clamp<std::size_t>((count + block - 1) / block, 1, 8192));
-}
-
-__device__ std::size_t first_index() { return static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
-__device__ std::size_t stride() { return static_cast<std::size_t>(gridDim.x) * blockDim.x; }
 
 __global__ void write_words_kernel(std::uint64_t* words, WordPattern pattern) {
   for (auto i = first_index(); i < pattern.words(); i += stride()) words[i] = pattern.at(i);
@@ -33,16 +22,22 @@ __global__ void count_wrong_words_kernel(const std::uint64_t* words, WordPattern
   mine.add_to(tally);
 }
 
-__global__ void write_addends_kernel(float* values, std::size_t count, int rank) {
-  for (auto i = first_index(); i < count; i += stride()) values[i] = static_cast<float>(reference::addend(i, rank));
+/// Adds the values of all threads to *sum; called by whole warps.
+__device__ void add_to(unsigned long long* sum, unsigned long long mine) {
+  for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(0xffffffffU, mine, step);
+  if (threadIdx.x % 32 == 0) atomicAdd(sum, mine);
 }
 
-__global__ void count_wrong_sums_kernel(const float* values, std::size_t count, int ranks, Tally* tally) {
-  LocalTally mine;
-  for (auto i = first_index(); i < count; i += stride()) {
-    mine.add(values[i] == static_cast<float>(reference::addend_sum(i, ranks)), i);  // NaN is not equal to anything
-  }
-  mine.add_to(tally);
+__global__ void add_expected_words_kernel(WordPattern pattern, unsigned long long* sum) {
+  unsigned long long mine = 0;
+  for (auto i = first_index(); i < pattern.words(); i += stride()) mine += pattern.at(i);
+  add_to(sum, mine);
+}
+
+__global__ void add_words_kernel(const std::uint64_t* words, std::size_t count, unsigned long long* sum) {
+  unsigned long long mine = 0;
+  for (auto i = first_index(); i < count; i += stride()) mine += words[i];
+  add_to(sum, mine);
 }
 
 __device__ double normal(std::uint64_t i, std::uint64_t stream_id) {
@@ -53,19 +48,22 @@ __device__ double normal(std::uint64_t i, std::uint64_t stream_id) {
   return sqrt(-2.0 * log(u)) * cospi(2.0 * v);
 }
 
-__device__ void store(float* to, double value) { *to = static_cast<float>(value); }
-__device__ void store(__nv_bfloat16* to, double value) { *to = __double2bfloat16(value); }
-
 template <class T>
-__global__ void write_normal_kernel(T* values, std::size_t count, std::uint64_t stream_id) {
-  for (auto i = first_index(); i < count; i += stride()) store(values + i, normal(i, stream_id));
+__global__ void write_normal_kernel(T* values, std::size_t count, std::uint64_t stream_id, double deviation) {
+  for (auto i = first_index(); i < count; i += stride()) store(values + i, deviation * normal(i, stream_id));
+}
+
+__global__ void write_normal_pairs_kernel(TwoE2m1* pairs, std::size_t count, std::uint64_t stream_id) {
+  for (auto i = first_index(); i < (count + 1) / 2; i += stride()) {
+    const double second = 2 * i + 1 < count ? normal(2 * i + 1, stream_id) : 0.0;
+    pairs[i] = pack(normal(2 * i, stream_id), second);
+  }
 }
 
 __global__ void add_checksum_kernel(const std::uint64_t* words, std::size_t count, unsigned long long* sum) {
   unsigned long long mine = 0;
   for (auto i = first_index(); i < count; i += stride()) mine += reference::mix(words[i] ^ reference::mix(i));
-  for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(0xffffffffU, mine, step);
-  if (threadIdx.x % 32 == 0) atomicAdd(sum, mine);
+  add_to(sum, mine);
 }
 
 }  // namespace
@@ -80,27 +78,28 @@ void count_wrong_words(cudaStream_t stream, const std::uint64_t* words, const Wo
   check(cudaGetLastError());
 }
 
-void write_addends(cudaStream_t stream, float* values, std::size_t count, int rank) {
-  write_addends_kernel<<<blocks_for(count), block, 0, stream>>>(values, count, rank);
+void add_expected_words(cudaStream_t stream, const WordPattern& pattern, unsigned long long* sum) {
+  add_expected_words_kernel<<<blocks_for(pattern.words()), block, 0, stream>>>(pattern, sum);
   check(cudaGetLastError());
 }
 
-void count_wrong_sums(cudaStream_t stream, const float* values, std::size_t count, int ranks, Tally* tally) {
-  count_wrong_sums_kernel<<<blocks_for(count), block, 0, stream>>>(values, count, ranks, tally);
+void add_words(cudaStream_t stream, const std::uint64_t* words, std::size_t count, unsigned long long* sum) {
+  add_words_kernel<<<blocks_for(count), block, 0, stream>>>(words, count, sum);
   check(cudaGetLastError());
 }
 
 void write_normal(cudaStream_t stream, void* values, DType dtype, std::size_t count, std::uint64_t stream_id) {
   const auto blocks = blocks_for(count);
-  switch (dtype) {
-    case DType::f32:
-      write_normal_kernel<<<blocks, block, 0, stream>>>(static_cast<float*>(values), count, stream_id);
-      break;
-    case DType::bf16:
-      write_normal_kernel<<<blocks, block, 0, stream>>>(static_cast<__nv_bfloat16*>(values), count, stream_id);
-      break;
-    default: throw std::invalid_argument("write_normal: only f32 and bf16");
-  }
+  with_element(dtype, [&](auto zero) {
+    using Element = decltype(zero);
+    auto* const to = static_cast<Element*>(values);
+    if constexpr (std::is_same_v<Element, TwoE2m1>) {
+      write_normal_pairs_kernel<<<blocks, block, 0, stream>>>(to, count, stream_id);
+    } else {
+      const double deviation = std::is_same_v<Element, std::int8_t> ? int8_deviation : 1;
+      write_normal_kernel<<<blocks, block, 0, stream>>>(to, count, stream_id, deviation);
+    }
+  });
   check(cudaGetLastError());
 }
 

@@ -122,6 +122,10 @@ std::optional<std::string> nvls(int ordinal) {
   return "on";
 }
 
+// The transport between ranks (P2P, SHM, NET) is no fact here: up to NCCL 2.28 no call tells it, and it is known only
+// to the debug log, in prose (NCCL_DEBUG=INFO, "via P2P/..."). That GPUs can access each other does not mean that NCCL
+// does. So DeviceInfo::nccl has no "transport", and the record says null.
+
 }  // namespace
 
 DeviceInfo read_facts(int ordinal) {

@@ -1,9 +1,11 @@
-// Dense matrix product on the tensor cores (bf16, accumulated and scaled in f32) or in plain f32, through cuBLASLt.
-// Random normal inputs, the same on every rank; rank 0 times the algorithms that the heuristic proposes and all ranks
-// use its choice, so that all GPUs do the same work and must compute the same bits (metric "checksum").
+// Dense matrix product through cuBLASLt, of every type that tensor cores have, and of plain f32 and f64. Random normal
+// inputs, the same on every rank; rank 0 times the algorithms that the heuristic proposes and all ranks use its choice,
+// so that all GPUs do the same work and must compute the same bits (metric "checksum").
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -27,62 +29,64 @@ constexpr double tuning_seconds = 0.3;
 /// at its power limit instead (bf16 8192: 686 to 725 TFLOPS without this rest, 771 to 836 with it, on 4 x H200).
 constexpr auto rest = std::chrono::milliseconds(500);
 constexpr std::uint64_t stream_a = 1, stream_b = 2;
-constexpr int nan_byte = 0xff;  // in every byte of a poisoned output: a NaN in bf16 and in f32
+constexpr int nan_byte = 0xff;  // in every byte of a poisoned output: a NaN, and as an integer -1
 
 std::size_t area(int rows, int columns) { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns); }
 
-/// Rank 0's answer to all: plain data, as cuBLASLt says of its algorithms.
+/// Rank 0's answer to all.
 struct Choice {
   std::uint64_t found;
-  cublasLtMatmulAlgo_t algorithm;
+  GemmCandidate candidate;
 };
 
 class Gemm final : public Work {
  public:
-  Gemm(const GemmSpec& spec, const Gpu& gpu)
+  Gemm(const GemmSpec& spec, const GemmType& type, const Gpu& gpu)
       : spec_(spec),
+        type_(type),
         gpu_(gpu),
-        plan_(spec),
-        algorithm_(plan_.candidates().front()),
-        a_(area(spec.m, spec.k) * size_of(spec.dtype)),
-        b_(area(spec.k, spec.n) * size_of(spec.dtype)),
-        c_(area(spec.m, spec.n) * size_of(spec.dtype)),
+        scales_(GemmPlan::scale_bytes(spec, type)),
+        plan_(spec, type, scales_.data()),
+        chosen_(plan_.candidates().front()),
+        a_(bytes_of(spec.dtype, area(spec.m, spec.k))),
+        b_(bytes_of(spec.dtype, area(spec.k, spec.n))),
+        c_(area(spec.m, spec.n) * product_size_of(spec.dtype)),
         workspace_(GemmPlan::workspace_bytes),
         scratch_(check_scratch(spec.n, spec.k) * sizeof(double)) {
-    reset();
+    write_data();
   }
 
-  static std::size_t bytes_for(const GemmSpec& spec) {
-    return (area(spec.m, spec.k) + area(spec.k, spec.n) + area(spec.m, spec.n)) * size_of(spec.dtype) +
-           GemmPlan::workspace_bytes + check_scratch(spec.n, spec.k) * sizeof(double);
+  static std::size_t bytes_for(const GemmSpec& spec, const GemmType& type) {
+    return footprint(spec) + GemmPlan::scale_bytes(spec, type) + GemmPlan::workspace_bytes +
+           check_scratch(spec.n, spec.k) * sizeof(double);
   }
 
   void connect(Peers& peers) override {
-    Choice choice{};
     // Every rank times, so that every GPU is equally warm when the samples begin; rank 0's choice counts.
-    choice = fastest();
+    Choice choice = fastest();
     peers.broadcast(std::as_writable_bytes(std::span(&choice, 1)), 0);
     if (choice.found == 0) throw Unsupported("none of cuBLASLt's algorithms for " + key(spec_) + " runs on rank 0");
-    const auto status = plan_.enqueue(choice.algorithm, operands(), gpu_.stream());
+    const auto status = plan_.enqueue(choice.candidate, operands(), gpu_.stream());
     gpu_.synchronize();
     if (status != CUBLAS_STATUS_SUCCESS) {
       throw Unsupported("the algorithm that rank 0 chose does not run here: " +
                         std::string(cublasLtGetStatusString(status)) + "; do GPU models or cuBLASLt versions differ?");
     }
-    algorithm_ = choice.algorithm;
+    chosen_ = choice.candidate;
     std::this_thread::sleep_for(rest);
   }
 
-  void enqueue() override { check(plan_.enqueue(algorithm_, operands(), gpu_.stream())); }
+  void enqueue() override { check(plan_.enqueue(chosen_, operands(), gpu_.stream())); }
 
+  /// A GPU that stands by multiplies once, outside of all timing, so that its result can be checked and compared too.
   void reset() override {
-    write_normal(gpu_.stream(), a_.data(), spec_.dtype, area(spec_.m, spec_.k), stream_a);
-    write_normal(gpu_.stream(), b_.data(), spec_.dtype, area(spec_.k, spec_.n), stream_b);
-    gpu_.fill(c_, nan_byte);
+    write_data();
+    if (stands_by()) enqueue();
     gpu_.synchronize();
   }
 
   Check verify() override {
+    worst_ = 0;
     Check check = check_sampled_rows();
     const Check sums = check_signed_sums();
     check.compared += sums.compared;
@@ -91,35 +95,61 @@ class Gemm final : public Work {
     return check;
   }
 
-  Cost cost() const override {
-    return {2.0 * static_cast<double>(spec_.m) * static_cast<double>(spec_.n) * static_cast<double>(spec_.k), 0};
-  }
-  std::size_t bytes() const override { return bytes_for(spec_); }
+  Cost cost() const override { return shakedown::cost(spec_); }
+  std::size_t bytes() const override { return bytes_for(spec_, type_); }
   bool collective() const override { return false; }
+  std::optional<int> credited_rank(int own_rank) const override {
+    return stands_by() ? std::nullopt : std::optional(own_rank);
+  }
 
+  /// Beside the checksum: what was chosen, and how much of its tolerance the worst element or sum took.
   Metrics metrics() override {
     auto* const sum = gpu_.start_sum();
     add_checksum(gpu_.stream(), c_.data<const std::uint64_t>(), (c_.bytes() + 7) / 8, sum);
     const auto below_2_to_53 = gpu_.read(sum) & ((1ULL << 53) - 1);  // exact in a double
-    return {{"checksum", static_cast<double>(below_2_to_53)}};
+    Metrics metrics{{"checksum", static_cast<double>(below_2_to_53)}, {"tolerance_used", static_cast<double>(worst_)}};
+    for (auto& entry : GemmPlan::describe(chosen_)) metrics.push_back(std::move(entry));
+    metrics.emplace_back("a_by_rows", plan_.a_by_rows(chosen_) ? 1 : 0);
+    return metrics;
   }
 
-  /// Adds k, which is sqrt(k) standard deviations of an element.
   void corrupt() override {
-    const auto middle = area(spec_.m, spec_.n) / 2;
-    if (spec_.dtype == DType::f32) {
-      auto* const place = c_.data<float>() + middle;
-      const float wrong = gpu_.read(place) + static_cast<float>(spec_.k);
-      gpu_.write(place, &wrong, sizeof wrong);
-    } else {
-      auto* const place = c_.data<__nv_bfloat16>() + middle;
-      const auto wrong = __float2bfloat16(__bfloat162float(gpu_.read(place)) + static_cast<float>(spec_.k));
-      gpu_.write(place, &wrong, sizeof wrong);
+    switch (type_.output) {
+      case CUDA_R_64F: return damage<double>([](double c) { return c; }, [](double c) { return c; });
+      case CUDA_R_32F: return damage<float>([](float c) { return c; }, [](float c) { return c; });
+      case CUDA_R_16F: return damage<__half>(__half2float, __float2half);
+      case CUDA_R_16BF: return damage<__nv_bfloat16>(__bfloat162float, __float2bfloat16);
+      case CUDA_R_32I: return damage<std::int32_t>([](int c) { return c; }, [](int c) { return c; });
+      default: throw std::logic_error("an output of this type cannot be damaged");
     }
   }
 
  private:
   GemmOperands operands() const { return {a_.data(), b_.data(), c_.data(), workspace_.data()}; }
+
+  bool stands_by() const { return spec_.active && *spec_.active != gpu_.local_rank(); }
+
+  void write_data() const {
+    if (scales_) gpu_.fill(scales_, type_.unit_scale);
+    if (spec_.data == MatrixData::zeros) {
+      gpu_.fill(a_, 0);
+      gpu_.fill(b_, 0);
+    } else {
+      write_normal(gpu_.stream(), a_.data(), spec_.dtype, area(spec_.m, spec_.k), stream_a);
+      write_normal(gpu_.stream(), b_.data(), spec_.dtype, area(spec_.k, spec_.n), stream_b);
+    }
+    gpu_.fill(c_, nan_byte);
+    gpu_.synchronize();
+  }
+
+  /// Adds k, which is sqrt(k) standard deviations of an element.
+  template <class T, class Read, class Round>
+  void damage(const Read& read, const Round& round) {
+    auto* const place = c_.data<T>() + area(spec_.m, spec_.n) / 2;
+    const auto right = read(gpu_.read(place));
+    const T wrong = round(right + static_cast<decltype(right)>(spec_.k));
+    gpu_.write(place, &wrong, sizeof wrong);
+  }
 
   Choice fastest() const {
     const auto& candidates = plan_.candidates();
@@ -130,23 +160,13 @@ class Gemm final : public Work {
     return index ? Choice{1, candidates[*index]} : Choice{};
   }
 
-  /// Roundoffs: bf16 has 8 significant bits; tensor cores cut off what an f32 accumulator cannot hold, which costs
-  /// twice the rounding error of f32 (Fasi et al., PeerJ Comput. Sci. 7, 2021).
   Product product() const {
-    const bool f32 = spec_.dtype == DType::f32;
-    return {spec_.dtype,
-            plan_.a_by_rows(),
-            a_.data(),
-            b_.data(),
-            c_.data(),
-            spec_.m,
-            spec_.n,
-            spec_.k,
-            f32 ? 0x1p-24 : 0x1p-8,
-            f32 ? 0x1p-24 : 0x1p-23};
+    return {
+        spec_.dtype, plan_.a_by_rows(chosen_), a_.data(), b_.data(), c_.data(), spec_.m, spec_.n, spec_.k, type_.u_out,
+        type_.u_acc};
   }
 
-  Check check_sampled_rows() const {
+  Check check_sampled_rows() {
     const auto rows = sample_rows(spec_.m);
     const auto count = [&](unsigned long long report) {
       count_wrong_elements(gpu_.stream(), product(), rows, scratch_.data<double>(), gpu_.start_tally(), report);
@@ -158,7 +178,7 @@ class Gemm final : public Work {
     });
   }
 
-  Check check_signed_sums() const {
+  Check check_signed_sums() {
     const auto count = [&](unsigned long long report) {
       count_wrong_sums_of(gpu_.stream(), product(), scratch_.data<double>(), gpu_.start_tally(), report);
       return gpu_.finish_tally();
@@ -174,8 +194,9 @@ class Gemm final : public Work {
 
   /// Runs a check; if anything is wrong, once more to learn the values at the first place.
   template <class Count, class Place>
-  static Check outcome(const Count& count, const Place& place) {
+  Check outcome(const Count& count, const Place& place) {
     const auto tally = count(no_index);
+    worst_ = std::max(worst_, std::bit_cast<float>(tally.worst));
     Check check{tally.compared, tally.mismatched, ""};
     if (check.mismatched == 0) return check;
     const auto detail = count(tally.first);
@@ -186,12 +207,26 @@ class Gemm final : public Work {
   }
 
   GemmSpec spec_;
+  GemmType type_;
   const Gpu& gpu_;
+  Buffer scales_;
   GemmPlan plan_;
-  cublasLtMatmulAlgo_t algorithm_;
+  GemmCandidate chosen_;
   Buffer a_, b_, c_;
   Buffer workspace_, scratch_;
+  float worst_ = 0;  // of the last check
 };
+
+/// Errors: Unsupported, with the type's need and the GPU's capability.
+void require_capability(DType dtype, int least, int ordinal) {
+  int major = 0, minor = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal));
+  if (10 * major + minor >= least) return;
+  const auto text = [](int tens, int ones) { return std::to_string(tens) + "." + std::to_string(ones); };
+  throw Unsupported(std::string(name(dtype)) + " needs compute capability " + text(least / 10, least % 10) +
+                    " or later, this GPU has " + text(major, minor));
+}
 
 }  // namespace
 
@@ -199,11 +234,13 @@ std::unique_ptr<Work> make_gemm(const GemmSpec& spec, const Gpu& gpu) {
   if (spec.m <= 0 || spec.n <= 0 || spec.k <= 0) {
     throw std::invalid_argument("a matrix needs at least one row and one column");
   }
-  if (spec.dtype != DType::bf16 && spec.dtype != DType::f32) {
-    throw Unsupported("the cuda backend multiplies bf16 and f32 only, not " + std::string(name(spec.dtype)));
+  if (spec.active && (*spec.active < 0 || *spec.active >= gpu.local_size())) {
+    throw Unsupported("this host has only " + std::to_string(gpu.local_size()) + " ranks");
   }
-  require_memory(Gemm::bytes_for(spec));
-  return std::make_unique<Gemm>(spec, gpu);
+  const auto type = gemm_type(spec);
+  require_capability(spec.dtype, type.capability, gpu.ordinal());
+  require_memory(Gemm::bytes_for(spec, type));
+  return std::make_unique<Gemm>(spec, type, gpu);
 }
 
 }  // namespace shakedown::cuda

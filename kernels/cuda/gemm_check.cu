@@ -1,10 +1,9 @@
-// The two checks of a product, in f64. The inputs are exact in f64, and so are the products of two bf16 or f32 values,
-// so that the reference itself has no error that counts.
-#include <cuda_bf16.h>
-
+// The two checks of a product, in f64. The inputs are exact in f64, and so are the products of two elements of every
+// type but f64 itself, so that the reference has no error that counts; that of f64 errs as much as what it checks.
 #include <cstdint>
-#include <stdexcept>
+#include <type_traits>
 
+#include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gemm_check.hpp"
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/tally.cuh"
@@ -16,30 +15,49 @@ namespace {
 
 constexpr std::uint64_t sign_stream = 3;  // A and B are drawn from streams 1 and 2
 
+/// The type of the product of two elements.
+template <class In>
+struct ProductOf {
+  using Type = In;
+};
+template <>
+struct ProductOf<Tf32> {
+  using Type = float;
+};
+template <>
+struct ProductOf<__nv_fp8_e4m3> {
+  using Type = __nv_bfloat16;
+};
+template <>
+struct ProductOf<TwoE2m1> {
+  using Type = __nv_bfloat16;
+};
+template <>
+struct ProductOf<std::int8_t> {
+  using Type = std::int32_t;
+};
+
 /// Product with typed matrices.
 template <class T>
 struct Matrices {
+  using Out = typename ProductOf<T>::Type;
   const T* a;
   const T* b;
-  const T* c;
+  const Out* c;
   int m, n, k;
   std::size_t a_row, a_column;  // strides of A
   double u_out, u_acc;
 
-  __device__ double a_at(int i, int l) const { return to_double(a[i * a_row + l * a_column]); }
-  __device__ double b_at(int l, int j) const { return to_double(b[l + static_cast<std::size_t>(j) * k]); }
-  __device__ double c_at(int i, int j) const { return to_double(c[i + static_cast<std::size_t>(j) * m]); }
-
- private:
-  static __device__ double to_double(float value) { return value; }
-  static __device__ double to_double(__nv_bfloat16 value) { return __bfloat162float(value); }
+  __device__ double a_at(int i, int l) const { return element(a, i * a_row + l * a_column); }
+  __device__ double b_at(int l, int j) const { return element(b, l + static_cast<std::size_t>(j) * k); }
+  __device__ double c_at(int i, int j) const { return element(c, i + static_cast<std::size_t>(j) * m); }
 };
 
 template <class T>
 Matrices<T> typed(const Product& p) {
   return {static_cast<const T*>(p.a),
           static_cast<const T*>(p.b),
-          static_cast<const T*>(p.c),
+          static_cast<const typename ProductOf<T>::Type*>(p.c),
           p.m,
           p.n,
           p.k,
@@ -65,6 +83,8 @@ __device__ double sum_over_warp(double value) {
 __device__ void judge(LocalTally& mine, Tally* tally, double got, double want, double limit, unsigned long long index,
                       unsigned long long report) {
   mine.add(agrees(got, want, limit), index);
+  const double error = fabs(got - want);
+  if (limit > 0 && isfinite(error)) mine.worst = fmaxf(mine.worst, static_cast<float>(fmin(error / limit, 1e30)));
   if (index == report) {
     tally->got = got;
     tally->want = want;
@@ -237,13 +257,6 @@ void count_wrong_sums_typed(cudaStream_t stream, const Matrices<T>& p, double* s
   check(cudaGetLastError());
 }
 
-template <class Task>
-void with_type(DType dtype, const Task& task) {
-  if (dtype == DType::f32) return task(float{});
-  if (dtype == DType::bf16) return task(__nv_bfloat16{});
-  throw std::invalid_argument("the checks of a product know only f32 and bf16");
-}
-
 }  // namespace
 
 SampledRows sample_rows(int m) {
@@ -258,15 +271,16 @@ SampledRows sample_rows(int m) {
 
 void count_wrong_elements(cudaStream_t stream, const Product& product, const SampledRows& rows, double* scratch,
                           Tally* tally, unsigned long long report) {
-  with_type(product.dtype, [&](auto zero) {
+  with_element(product.dtype, [&](auto zero) {
     count_wrong_elements_typed(stream, typed<decltype(zero)>(product), rows, scratch, tally, report);
   });
 }
 
 void count_wrong_sums_of(cudaStream_t stream, const Product& product, double* scratch, Tally* tally,
                          unsigned long long report) {
-  with_type(product.dtype,
-            [&](auto zero) { count_wrong_sums_typed(stream, typed<decltype(zero)>(product), scratch, tally, report); });
+  with_element(product.dtype, [&](auto zero) {
+    count_wrong_sums_typed(stream, typed<decltype(zero)>(product), scratch, tally, report);
+  });
 }
 
 }  // namespace shakedown::cuda

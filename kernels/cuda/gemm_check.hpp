@@ -12,9 +12,9 @@
 namespace shakedown::cuda {
 
 /// C (m x n) = A (m x k) B (k x n) in device memory. B and C are column-major, A is row-major if `a_by_rows`.
-/// The unit roundoffs are those of the stored result and of the accumulation.
+/// The unit roundoffs are those of the stored result and of the accumulation; both 0: the product is exact.
 struct Product {
-  DType dtype;  // bf16 or f32, of all three
+  DType dtype;  // of A and B; C is what product_size_of says
   bool a_by_rows;
   const void* a;
   const void* b;

@@ -2,15 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "kernels/cuda/gemm_type.hpp"
 #include "kernels/cuda/handle.hpp"
 #include "kernels/device.hpp"
 
 namespace shakedown::cuda {
 
-/// All matrices are column-major. With `a_by_rows` A is stored row after row (cuBLASLt's op T): then both A and B are
-/// contiguous along k, as in the linear layers of a model.
 struct GemmOperands {
   const void* a;
   const void* b;
@@ -18,30 +18,53 @@ struct GemmOperands {
   void* workspace;
 };
 
+/// One way to multiply: plain data, as cuBLASLt says of its algorithms, which another process can use.
+struct GemmCandidate {
+  std::uint32_t layout;  // see GemmPlan::a_by_rows
+  std::uint32_t rank;    // among the heuristic's proposals for this layout, its favourite 0
+  cublasLtMatmulAlgo_t algorithm;
+};
+
 class GemmPlan {
  public:
   static constexpr std::size_t workspace_bytes = std::size_t{64} << 20;
 
+  /// `scales` holds scale_bytes() of unit scale factors and outlives the plan; null for types without.
   /// Errors: Unsupported for a type or a shape that cuBLASLt has no algorithm for.
-  explicit GemmPlan(const GemmSpec&);
+  GemmPlan(const GemmSpec&, const GemmType&, const void* scales);
 
-  bool a_by_rows() const { return a_by_rows_; }
+  /// Bytes of the scale factors of the larger of A and B; 0 for types without.
+  static std::size_t scale_bytes(const GemmSpec&, const GemmType&);
 
-  /// The heuristic's proposals, its favourite first; at least one.
-  const std::vector<cublasLtMatmulAlgo_t>& candidates() const { return candidates_; }
+  /// All matrices are column-major. Where this holds A is stored row after row (cuBLASLt's op T): then both A and B are
+  /// contiguous along k, as in the linear layers of a model.
+  bool a_by_rows(const GemmCandidate& candidate) const { return layouts_[candidate.layout].a_by_rows; }
 
-  /// Queues C = A B. The algorithm may be another rank's choice; a status other than success means that it does not run
+  /// The heuristic's proposals for both layouts in turn, the likelier first; at least one.
+  const std::vector<GemmCandidate>& candidates() const { return candidates_; }
+
+  /// Queues C = A B. The candidate may be another rank's choice; a status other than success means that it does not run
   /// here, or not within the workspace.
-  cublasStatus_t enqueue(const cublasLtMatmulAlgo_t&, const GemmOperands&, cudaStream_t) const;
+  cublasStatus_t enqueue(const GemmCandidate&, const GemmOperands&, cudaStream_t) const;
+
+  /// Numbers of the algorithm in cuBLASLt's tables: which one, and its tile (cublasLtMatmulTile_t).
+  static Metrics describe(const GemmCandidate&);
 
  private:
-  std::vector<cublasLtMatmulAlgo_t> propose() const;
+  struct Layout {
+    bool a_by_rows;
+    MatmulDesc product;
+    MatrixLayout a;
+  };
 
-  bool a_by_rows_;
+  Layout make_layout(const GemmSpec&, bool a_by_rows, const void* scales) const;
+  std::vector<cublasLtMatmulAlgo_t> propose(const Layout&, cublasStatus_t& status) const;
+
+  GemmType type_;
   BlasHandle blas_;
-  MatmulDesc product_;
-  MatrixLayout a_, b_, c_;
-  std::vector<cublasLtMatmulAlgo_t> candidates_;
+  MatrixLayout b_, c_;
+  std::vector<Layout> layouts_;
+  std::vector<GemmCandidate> candidates_;
 };
 
 }  // namespace shakedown::cuda

@@ -10,12 +10,6 @@ namespace {
 /// What the libraries take beside our buffers: NCCL's channels and staging, kernels loaded on first use.
 constexpr std::size_t library_bytes = std::size_t{1} << 30;
 
-std::size_t free_bytes() {
-  std::size_t available = 0, total = 0;
-  check(cudaMemGetInfo(&available, &total));
-  return available;
-}
-
 [[noreturn]] void out_of_memory(std::size_t bytes, std::size_t available) {
   char text[96];
   std::snprintf(text, sizeof text, "needs %.1f GB, %.1f GB free", static_cast<double>(bytes) / 1e9,
@@ -28,7 +22,7 @@ DeviceMemory allocate(std::size_t bytes) {
   const auto status = cudaMalloc(&memory, bytes);
   if (status == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());
-    out_of_memory(bytes, free_bytes());
+    out_of_memory(bytes, free_memory());
   }
   check(status);
   return DeviceMemory(memory);
@@ -36,8 +30,14 @@ DeviceMemory allocate(std::size_t bytes) {
 
 }  // namespace
 
+std::size_t free_memory() {
+  std::size_t available = 0, total = 0;
+  check(cudaMemGetInfo(&available, &total));
+  return available;
+}
+
 void require_memory(std::size_t bytes) {
-  const auto available = free_bytes();
+  const auto available = free_memory();
   if (bytes > available || available - bytes < library_bytes) out_of_memory(bytes + library_bytes, available);
 }
 
@@ -48,6 +48,7 @@ Gpu::Gpu(int ordinal, const Placement& placement)
     : ordinal_(ordinal), local_rank_(placement.local_rank), local_size_(placement.local_size) {
   check(cudaSetDevice(ordinal));
   check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, ordinal));
+  check(cudaDeviceGetAttribute(&major_, cudaDevAttrComputeCapabilityMajor, ordinal));
   stream_ = make_stream();
   tally_ = Buffer(sizeof(Tally));
   sum_ = Buffer(sizeof(unsigned long long));

@@ -47,6 +47,8 @@ class Gpu {
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
   int multiprocessors() const { return multiprocessors_; }
+  /// The first number of the compute capability: 9 of 9.0.
+  int major() const { return major_; }
   cudaStream_t stream() const { return stream_.get(); }
 
   void synchronize() const;
@@ -80,11 +82,14 @@ class Gpu {
 
  private:
   int ordinal_, local_rank_, local_size_;
-  int multiprocessors_ = 0;
+  int multiprocessors_ = 0, major_ = 0;
   Stream stream_;
   Buffer tally_, sum_;
   std::vector<Buffer> retired_;
 };
+
+/// Bytes of memory that nobody has.
+std::size_t free_memory();
 
 /// Throws Unsupported with the bytes needed and free if `bytes` more, and what NCCL and cuBLASLt allocate by
 /// themselves, would not fit.

@@ -28,6 +28,8 @@ using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Release<Handle, giv
 
 using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
 using Event = Owned<cudaEvent_t, cudaEventDestroy>;
+using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
+using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 using DeviceMemory = Owned<void*, cudaFree>;
 using IpcMapping = Owned<void*, cudaIpcCloseMemHandle>;
 using BlasHandle = Owned<cublasLtHandle_t, cublasLtDestroy>;

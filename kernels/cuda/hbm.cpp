@@ -1,11 +1,13 @@
-// Copy inside the GPU's own memory, through the SMs (engine sm: our kernel) or by the driver's copy (engine ce:
-// cudaMemcpyAsync). Traffic is what is read plus what is written. Every word is checked.
+// Streams over the GPU's own memory, through the SMs (engine sm: our kernels) or, copies only, by the driver's copy
+// (engine ce: cudaMemcpyAsync). Traffic is what is read plus what is written. Every word is checked.
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <span>
 #include <stdexcept>
 
-#include "kernels/cuda/copy.hpp"
 #include "kernels/cuda/operations.hpp"
+#include "kernels/cuda/stream.hpp"
 #include "kernels/cuda/tuner.hpp"
 #include "kernels/cuda/words.hpp"
 
@@ -15,70 +17,158 @@ namespace {
 
 constexpr double tuning_seconds = 0.2;
 
-class MemoryCopy final : public Work {
+class MemoryStream : public Work {
  public:
-  MemoryCopy(const HbmSpec& spec, const Gpu& gpu)
-      : gpu_(gpu), engine_(spec.engine), source_(spec.bytes), target_(spec.bytes) {}
-
   /// Rank 0 finds the best shape of the kernel; all ranks use it, so that all GPUs do the same.
   void connect(Peers& peers) override {
-    source_id_ = static_cast<std::uint64_t>(peers.rank());
+    rank_ = static_cast<std::uint64_t>(peers.rank());
     reset();
-    if (engine_ != Engine::sm) return;
-    std::size_t chosen = 0;
-    chosen = fastest_shape();  // on every rank, for equal warmth; rank 0's choice counts
+    if (spec_.engine != Engine::sm) return;
+    std::size_t chosen = fastest_shape();  // on every rank, for equal warmth; rank 0's choice counts
     peers.broadcast(std::as_writable_bytes(std::span(&chosen, 1)), 0);
-    shape_ = copy_shapes()[chosen];
+    shape_ = stream_shapes(spec_.op)[chosen];
   }
 
-  void enqueue() override {
-    if (engine_ == Engine::sm) {
-      copy_by_kernel(shape_);
-    } else {
-      check(cudaMemcpyAsync(target_.data(), source_.data(), source_.bytes(), cudaMemcpyDeviceToDevice, gpu_.stream()));
-    }
+  void enqueue() override { run(shape_); }
+  Cost cost() const override { return shakedown::cost(spec_); }
+  std::size_t bytes() const override { return footprint(spec_); }
+  bool collective() const override { return false; }
+
+ protected:
+  MemoryStream(const HbmSpec& spec, const Gpu& gpu) : spec_(spec), gpu_(gpu) {}
+
+  virtual Operands operands() const = 0;
+
+  virtual void run(const StreamShape& shape) {
+    stream_over(gpu_.stream(), spec_.op, operands(), shape, gpu_.multiprocessors());
+  }
+
+  const HbmSpec spec_;
+  const Gpu& gpu_;
+  std::uint64_t rank_ = 0;
+  StreamShape shape_ = stream_shapes(HbmOp::scale).front();  // until connect has chosen
+
+ private:
+  std::size_t fastest_shape() {
+    const auto shapes = stream_shapes(spec_.op);
+    const auto try_shape = [&](std::size_t i) {
+      if (!runs_on(shapes[i], gpu_.major())) return false;
+      run(shapes[i]);
+      return true;
+    };
+    return pick_fastest(gpu_, shapes.size(), try_shape, tuning_seconds).value_or(0);
+  }
+};
+
+/// All operations but read: the words of c are what they must be.
+class WritingStream final : public MemoryStream {
+ public:
+  WritingStream(const HbmSpec& spec, const Gpu& gpu) : MemoryStream(spec, gpu), c_(spec.bytes) {
+    if (spec.op != HbmOp::write) a_ = Buffer(spec.bytes);
+    if (spec.op == HbmOp::add || spec.op == HbmOp::triad) b_ = Buffer(spec.bytes);
   }
 
   void reset() override {
-    fill_words(gpu_, source_, source_id_);
-    poison(gpu_, target_);
+    const bool copies = spec_.op == HbmOp::copy;
+    if (a_) fill_words(gpu_, a_, source(), copies ? Content::copied : Content::number);
+    if (b_) fill_words(gpu_, b_, source() + 1, Content::number);
+    poison(gpu_, c_);
     gpu_.synchronize();
   }
 
-  Check verify() override { return check_words(gpu_, target_, source_id_); }
-  Cost cost() const override { return {0, 2.0 * static_cast<double>(source_.bytes())}; }
-  std::size_t bytes() const override { return 2 * source_.bytes(); }
-  bool collective() const override { return false; }
-  void corrupt() override { flip_one_bit(gpu_, target_); }
+  Check verify() override { return check_words(gpu_, c_, source(), content()); }
+  void corrupt() override { flip_one_bit(gpu_, c_); }
 
  private:
-  void copy_by_kernel(const CopyShape& shape) const {
-    copy(gpu_.stream(), source_.data(), target_.data(), source_.bytes(), shape, gpu_.multiprocessors());
+  /// Copies and writes are marked by the rank, numbers by the array: each rank has two.
+  std::uint64_t source() const { return spec_.op == HbmOp::copy || spec_.op == HbmOp::write ? rank_ : 2 * rank_; }
+
+  Content content() const {
+    switch (spec_.op) {
+      case HbmOp::write: return Content::written;
+      case HbmOp::scale: return Content::scaled;
+      case HbmOp::add: return Content::added;
+      case HbmOp::triad: return Content::triad;
+      case HbmOp::copy:
+      case HbmOp::read: break;
+    }
+    return Content::copied;
   }
 
-  std::size_t fastest_shape() const {
-    const auto try_shape = [this](std::size_t i) {
-      copy_by_kernel(copy_shapes()[i]);
-      return true;
-    };
-    return pick_fastest(gpu_, copy_shapes().size(), try_shape, tuning_seconds).value_or(0);
+  Operands operands() const override { return {a_.data(), b_.data(), c_.data(), nullptr, spec_.bytes, rank_}; }
+
+  void run(const StreamShape& shape) override {
+    if (spec_.engine == Engine::sm) return MemoryStream::run(shape);
+    check(cudaMemcpyAsync(c_.data(), a_.data(), spec_.bytes, cudaMemcpyDeviceToDevice, gpu_.stream()));
   }
 
-  const Gpu& gpu_;
-  Engine engine_;
-  Buffer source_, target_;
-  std::uint64_t source_id_ = 0;
-  CopyShape shape_ = copy_shapes().front();
+  Buffer a_, b_, c_;
+};
+
+/// Adds all words up, modulo 2^64: the order does not matter, and the sum is known.
+class ReadingStream final : public MemoryStream {
+ public:
+  ReadingStream(const HbmSpec& spec, const Gpu& gpu)
+      : MemoryStream(spec, gpu),
+        a_(spec.bytes),
+        sums_(sizeof(std::uint64_t) * most_stream_blocks(spec.op, spec.bytes, gpu.multiprocessors())) {}
+
+  void reset() override {
+    fill_words(gpu_, a_, rank_);
+    poison(gpu_, sums_);
+    gpu_.synchronize();
+  }
+
+  /// The sum, and the words themselves, so that a wrong one is found where it is.
+  Check verify() override {
+    auto check = check_words(gpu_, a_, rank_);
+    const auto got =
+        add([&](auto* sum) { add_words(gpu_.stream(), sums_.data<const std::uint64_t>(), blocks(), sum); });
+    const auto want = add([&](auto* sum) { add_expected_words(gpu_.stream(), {spec_.bytes, rank_}, sum); });
+    ++check.compared;
+    if (got == want) return check;
+    if (check.mismatched++ > 0) return check;
+    char text[128];
+    std::snprintf(text, sizeof text, "sum of %zu words is 0x%016" PRIx64 ", expected 0x%016" PRIx64, spec_.bytes / 8,
+                  got, want);
+    check.first = text;
+    return check;
+  }
+
+  void corrupt() override {
+    const auto* place = sums_.data<std::byte>();
+    const auto flipped = gpu_.read(place) ^ std::byte{1};
+    gpu_.write(sums_.data(), &flipped, 1);
+  }
+
+ private:
+  Operands operands() const override {
+    return {a_.data(), nullptr, nullptr, sums_.data<std::uint64_t>(), spec_.bytes, rank_};
+  }
+  unsigned blocks() const { return stream_blocks(shape_, spec_.bytes, gpu_.multiprocessors()); }
+
+  template <class Add>
+  std::uint64_t add(const Add& queue) const {
+    auto* const sum = gpu_.start_sum();
+    queue(sum);
+    return gpu_.read(sum);
+  }
+
+  Buffer a_, sums_;
 };
 
 }  // namespace
 
 std::unique_ptr<Work> make_hbm(const HbmSpec& spec, const Gpu& gpu) {
   if (spec.engine == Engine::cpu)
-    throw Unsupported("the cuda backend copies by engine:sm or engine:ce, not by the CPU");
-  if (spec.bytes == 0) throw std::invalid_argument("a copy needs at least one byte");
-  require_memory(2 * spec.bytes);
-  return std::make_unique<MemoryCopy>(spec, gpu);
+    throw Unsupported("the cuda backend streams by engine:sm or engine:ce, not by the CPU");
+  if (spec.engine == Engine::ce && spec.op != HbmOp::copy)
+    throw Unsupported("a copy engine can only copy: " + std::string(name(spec.op)) + " needs engine:sm");
+  if (spec.bytes == 0 || (spec.op != HbmOp::copy && spec.bytes % 8 != 0))
+    throw std::invalid_argument("hbm: a copy needs at least one byte, other operations whole words of 8");
+  require_memory(footprint(spec));
+  if (spec.op == HbmOp::read) return std::make_unique<ReadingStream>(spec, gpu);
+  return std::make_unique<WritingStream>(spec, gpu);
 }
 
 }  // namespace shakedown::cuda

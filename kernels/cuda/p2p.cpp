@@ -1,142 +1,167 @@
-// Copy between the GPUs of two ranks of one host: the destination pulls (read) or the source pushes (write), by copy
-// engine or by our kernel. The rank that does not drive shares its buffer through CUDA IPC; the rank that drives maps
-// it and measures, and the value stands at the destination.
+// Copies between the GPUs of ranks of one host, by copy engine or by our kernel: the destination pulls (read) or the
+// source pushes (write). A rank that drives maps the memory of its peer and measures; the value stands at the
+// destination. One pair alone, in one direction or in both, or all ranks at once.
 #include <algorithm>
+#include <array>
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
-#include "kernels/cuda/copy.hpp"
 #include "kernels/cuda/operations.hpp"
+#include "kernels/cuda/peer_memory.hpp"
+#include "kernels/cuda/stream.hpp"
+#include "kernels/cuda/tuner.hpp"
 #include "kernels/cuda/words.hpp"
+#include "kernels/route.hpp"
 
 namespace shakedown::cuda {
 
 namespace {
 
-/// All SMs full of threads that walk over the buffer: NVLink needs about a megabyte in flight, this gives several.
-constexpr CopyShape kernel_shape{512, 4, 4, true};
+/// NVLink needs about a megabyte in flight; each of these has several.
+constexpr std::array shapes{
+    StreamShape{512, 4, 4, Hint::streaming},       StreamShape{512, 4, 0, Hint::streaming},
+    StreamShape{32, 4, 0, Hint::streaming, 8192},  StreamShape{512, 2, 0, Hint::none},
+    StreamShape{32, 2, 0, Hint::streaming, 16384},
+};
+constexpr double tuning_seconds = 0.05;
 
 /// What a rank that only stands by holds, so that it has something real to check.
 constexpr std::size_t guard_bytes = 4096;
 
 class PeerCopy final : public Work {
  public:
-  PeerCopy(const PeerCopySpec& spec, Gpu& gpu)
-      : spec_(spec),
+  PeerCopy(CopyOp op, Engine engine, std::size_t bytes, const Cost& cost, const Route& route, Gpu& gpu)
+      : op_(op),
+        engine_(engine),
+        bytes_(bytes),
+        cost_(cost),
+        route_(route),
         gpu_(gpu),
-        is_source_(gpu.local_rank() == spec.src),
-        is_target_(gpu.local_rank() == spec.dst),
-        drives_(spec.op == CopyOp::write ? is_source_ : is_target_),
-        own_(is_source_ || is_target_ ? spec.bytes : guard_bytes, Buffer::shareable) {}
-
-  ~PeerCopy() override {
-    peer_.reset();
-    if (shared_) gpu_.retire(std::move(own_));
+        memory_(gpu, route.shares(op) ? bytes : 0) {
+    const bool source_is_own = route.to && op == CopyOp::write, target_is_own = route.from && op == CopyOp::read;
+    if (source_is_own || target_is_own) own_ = Buffer(bytes);
+    if (!route.takes_part()) own_ = Buffer(guard_bytes);
   }
 
   void connect(Peers& world) override {
     Peers& local = world.local();
+    id_ = static_cast<std::uint64_t>(local.rank());
     const auto world_ranks = local.gather(std::to_string(world.rank()));
-    gpu_.free_retired();  // every rank of this host is here, so that no mapping of an earlier Work is left
-    if (drives_) credited_ = std::stoi(world_ranks[static_cast<std::size_t>(spec_.dst)]);
-
-    std::string trouble;
-    const auto handles = local.gather(is_endpoint() && !drives_ ? share(trouble) : "");
-    const auto owner = static_cast<std::size_t>(spec_.op == CopyOp::write ? spec_.dst : spec_.src);
-    if (drives_ && !handles[owner].empty()) map(handles[owner], trouble);
-    const auto troubles = local.gather(trouble);
-    for (std::size_t r = 0; r < troubles.size(); ++r) {
-      if (troubles[r].empty()) continue;
-      throw Unsupported("local rank " + std::to_string(r) + ": " + troubles[r] +
-                        "; CUDA IPC needs every rank to see both GPUs, in one IPC and process namespace");
+    if (drives()) {
+      const int target = op_ == CopyOp::write ? *route_.to : local.rank();
+      credited_ = std::stoi(world_ranks[static_cast<std::size_t>(target)]);
     }
+    memory_.exchange(local, route_.driven(op_));
     reset();
+    local.barrier();  // no rank tries a copy while another still fills its buffers
+    if (drives() && engine_ == Engine::sm) shape_ = shapes[fastest_shape()];
   }
 
   void enqueue() override {
-    if (!drives_) return;
-    void* const source = is_source_ ? own_.data() : peer_.get();
-    void* const target = is_target_ ? own_.data() : peer_.get();
-    if (spec_.engine == Engine::sm) {
-      copy(gpu_.stream(), source, target, spec_.bytes, kernel_shape, gpu_.multiprocessors());
-    } else {
-      check(cudaMemcpyAsync(target, source, spec_.bytes, cudaMemcpyDefault, gpu_.stream()));
-    }
+    if (drives()) run(shape_);
   }
 
   void reset() override {
-    if (is_target_) {
-      poison(gpu_, own_);
-    } else {
-      fill_words(gpu_, own_, source_id());
-    }
+    if (const auto* buffer = target()) poison(gpu_, *buffer);
+    if (const auto* buffer = source()) fill_words(gpu_, *buffer, id_);
     gpu_.synchronize();  // before any rank copies
   }
 
   /// The destination checks what arrived, the source that its data is unchanged, a rank that only stands by that nobody
   /// wrote into its memory.
-  Check verify() override { return check_words(gpu_, own_, source_id()); }
+  Check verify() override {
+    Check total;
+    const auto add = [&](const Buffer& buffer, std::uint64_t writer) {
+      const auto check = check_words(gpu_, buffer, writer);
+      total.compared += check.compared;
+      total.mismatched += check.mismatched;
+      if (total.first.empty()) total.first = check.first;
+    };
+    if (const auto* buffer = target()) add(*buffer, static_cast<std::uint64_t>(*route_.from));
+    if (const auto* buffer = source()) add(*buffer, id_);
+    return total;
+  }
 
-  Cost cost() const override { return {0, static_cast<double>(spec_.bytes)}; }
-  std::size_t bytes() const override { return own_.bytes(); }
+  Cost cost() const override { return cost_; }
+  std::size_t bytes() const override { return own_.bytes() + memory_.shared().bytes(); }
   bool collective() const override { return false; }
   std::optional<int> credited_rank(int) const override { return credited_; }
-  void corrupt() override { flip_one_bit(gpu_, own_); }
+  void corrupt() override { flip_one_bit(gpu_, target() != nullptr ? *target() : *source()); }
 
  private:
-  bool is_endpoint() const { return is_source_ || is_target_; }
-  std::uint64_t source_id() const { return static_cast<std::uint64_t>(spec_.src); }
+  bool drives() const { return route_.driven(op_).has_value(); }
 
-  /// The handle of this rank's buffer as bytes, or nothing and why.
-  std::string share(std::string& trouble) {
-    cudaIpcMemHandle_t handle{};
-    if (failed(cudaIpcGetMemHandle(&handle, own_.data()), "cudaIpcGetMemHandle", trouble)) return "";
-    shared_ = true;
-    return {reinterpret_cast<const char*>(&handle), sizeof handle};
+  /// This rank's own buffers. A rank that stands by has a source that goes nowhere.
+  const Buffer* source() const {
+    if (route_.to) return op_ == CopyOp::write ? &own_ : &memory_.shared();
+    return route_.takes_part() ? nullptr : &own_;
+  }
+  const Buffer* target() const {
+    if (!route_.from) return nullptr;
+    return op_ == CopyOp::write ? &memory_.shared() : &own_;
   }
 
-  void map(const std::string& bytes, std::string& trouble) {
-    cudaIpcMemHandle_t handle{};
-    if (bytes.size() != sizeof handle) throw std::runtime_error("p2p: the handle of the peer has a wrong size");
-    std::memcpy(&handle, bytes.data(), sizeof handle);
-    void* memory = nullptr;
-    const auto status = cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess);
-    if (!failed(status, "cudaIpcOpenMemHandle", trouble)) peer_.reset(memory);
+  void run(const StreamShape& shape) const {
+    const void* const from = op_ == CopyOp::write ? own_.data() : memory_.mapped();
+    void* const to = op_ == CopyOp::write ? memory_.mapped() : own_.data();
+    if (engine_ == Engine::sm) {
+      copy(gpu_.stream(), from, to, bytes_, shape, gpu_.multiprocessors());
+    } else {
+      check(cudaMemcpyAsync(to, from, bytes_, cudaMemcpyDefault, gpu_.stream()));
+    }
   }
 
-  static bool failed(cudaError_t status, const char* call, std::string& trouble) {
-    if (status == cudaSuccess) return false;
-    static_cast<void>(cudaGetLastError());  // else the next launch would report it again
-    trouble = std::string(call) + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")";
-    return true;
+  std::size_t fastest_shape() const {
+    const auto try_shape = [this](std::size_t i) {
+      if (!runs_on(shapes[i], gpu_.major())) return false;
+      run(shapes[i]);
+      return true;
+    };
+    return pick_fastest(gpu_, shapes.size(), try_shape, tuning_seconds).value_or(0);
   }
 
-  PeerCopySpec spec_;
+  CopyOp op_;
+  Engine engine_;
+  std::size_t bytes_;
+  Cost cost_;
+  Route route_;
   Gpu& gpu_;
-  bool is_source_, is_target_, drives_;
-  bool shared_ = false;
-  Buffer own_;  // the source, the target, or the guard of a rank that stands by
-  IpcMapping peer_;
+  PeerMemory memory_;  // the side that the peer drives
+  Buffer own_;         // the side that this rank drives, or the guard of a rank that stands by
+  StreamShape shape_ = shapes.front();
+  std::uint64_t id_ = 0;
   std::optional<int> credited_;
 };
+
+void require_engine_and_bytes(Engine engine, std::size_t bytes) {
+  if (engine == Engine::cpu) throw Unsupported("the cuda backend copies by engine:sm or engine:ce, not by the CPU");
+  if (bytes == 0) throw std::invalid_argument("a copy needs at least one byte");
+}
+
+void require_ranks(int needed, const Gpu& gpu) {
+  if (needed > gpu.local_size()) throw Unsupported("this host has only " + std::to_string(gpu.local_size()) + " ranks");
+}
 
 }  // namespace
 
 std::unique_ptr<Work> make_peer_copy(const PeerCopySpec& spec, Gpu& gpu) {
-  if (spec.engine == Engine::cpu)
-    throw Unsupported("the cuda backend copies by engine:sm or engine:ce, not by the CPU");
-  if (spec.bytes == 0) throw std::invalid_argument("a copy needs at least one byte");
+  require_engine_and_bytes(spec.engine, spec.bytes);
   if (spec.src < 0 || spec.dst < 0 || spec.src == spec.dst) {
     throw std::invalid_argument("a peer copy needs two different local ranks");
   }
-  if (std::max(spec.src, spec.dst) >= gpu.local_size()) {
-    throw Unsupported("this host has only " + std::to_string(gpu.local_size()) + " ranks");
-  }
-  require_memory(spec.bytes);
-  return std::make_unique<PeerCopy>(spec, gpu);
+  require_ranks(std::max(spec.src, spec.dst) + 1, gpu);
+  require_memory(footprint(spec));
+  return std::make_unique<PeerCopy>(spec.op, spec.engine, spec.bytes, cost(spec), route(spec, gpu.local_rank()), gpu);
+}
+
+std::unique_ptr<Work> make_peer_shift(const PeerShiftSpec& spec, Gpu& gpu) {
+  require_engine_and_bytes(spec.engine, spec.bytes);
+  if (spec.shift < 1) throw std::invalid_argument("a shift is at least 1");
+  require_ranks(spec.shift + 1, gpu);
+  require_memory(footprint(spec));
+  return std::make_unique<PeerCopy>(spec.op, spec.engine, spec.bytes, cost(spec),
+                                    route(spec, gpu.local_rank(), gpu.local_size()), gpu);
 }
 
 }  // namespace shakedown::cuda

@@ -9,6 +9,7 @@ struct Tally {
   unsigned long long compared = 0;
   unsigned long long mismatched = 0;
   unsigned long long first = no_index;  // lowest index that was wrong
+  unsigned worst = 0;                   // bits of the float: largest error as a part of its tolerance
   double got = 0, want = 0;             // at the index that the kernel was told to report
 };
 

@@ -4,18 +4,16 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "kernels/cuda/data.hpp"
-
 namespace shakedown::cuda {
 
-void fill_words(const Gpu& gpu, const Buffer& buffer, std::uint64_t source) {
-  write_words(gpu.stream(), buffer.data<std::uint64_t>(), {buffer.bytes(), source});
+void fill_words(const Gpu& gpu, const Buffer& buffer, std::uint64_t source, Content content) {
+  write_words(gpu.stream(), buffer.data<std::uint64_t>(), {buffer.bytes(), source, content});
 }
 
 void poison(const Gpu& gpu, const Buffer& buffer) { gpu.fill(buffer, poison_byte); }
 
-Check check_words(const Gpu& gpu, const Buffer& buffer, std::uint64_t source) {
-  const WordPattern pattern{buffer.bytes(), source};
+Check check_words(const Gpu& gpu, const Buffer& buffer, std::uint64_t source, Content content) {
+  const WordPattern pattern{buffer.bytes(), source, content};
   const auto* words = buffer.data<const std::uint64_t>();
   count_wrong_words(gpu.stream(), words, pattern, gpu.start_tally());
   const auto tally = gpu.finish_tally();

@@ -3,14 +3,15 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/data.hpp"
 #include "kernels/cuda/gpu.hpp"
 
 namespace shakedown::cuda {
 
-void fill_words(const Gpu&, const Buffer&, std::uint64_t source);
+void fill_words(const Gpu&, const Buffer&, std::uint64_t source, Content = Content::copied);
 void poison(const Gpu&, const Buffer&);
 /// The first wrong word is named with its byte offset, what is there and what should be.
-Check check_words(const Gpu&, const Buffer&, std::uint64_t source);
+Check check_words(const Gpu&, const Buffer&, std::uint64_t source, Content = Content::copied);
 void flip_one_bit(const Gpu&, const Buffer&);
 
 }  // namespace shakedown::cuda

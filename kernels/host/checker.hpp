@@ -30,6 +30,7 @@ class Checker {
     if (agrees) return;
     if (check_.mismatched++ > 0) return;
     std::ostringstream text;
+    text.precision(9);  // tells a float from its neighbours
     text << "element " << index << " is " << got << ", expected " << want;
     check_.first = text.str();
   }

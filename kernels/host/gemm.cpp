@@ -123,6 +123,9 @@ class Gemm final : public Work {
 }  // namespace
 
 std::unique_ptr<Work> make_gemm(const GemmSpec& spec, int threads) {
+  if (spec.accumulate != Accumulate::fast || spec.data != MatrixData::normal || spec.active) {
+    throw Unsupported("the host backend multiplies random data on all ranks at once only");
+  }
   if (spec.dtype == DType::f32) return std::make_unique<Gemm<float>>(spec, threads);
   if (spec.dtype == DType::f64) return std::make_unique<Gemm<double>>(spec, threads);
   throw Unsupported("the host backend multiplies f32 and f64 only (OpenBLAS), not " + std::string(name(spec.dtype)));

@@ -1,5 +1,10 @@
-// Copy inside the memory of this host by all cores of the rank. The C library's memcpy uses non-temporal stores at
-// sizes far beyond the cache, so the traffic is what is read plus what is written.
+// Streams over the memory of this host by all cores of the rank. The C library's memcpy uses non-temporal stores at
+// sizes far beyond the cache, so that the traffic of a copy is what is read plus what is written; the other operations
+// are plain loops, whose lines a CPU reads before it writes them (not counted: BabelStream does not either).
+#include <array>
+#include <atomic>
+#include <bit>
+
 #include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
 
@@ -7,40 +12,129 @@ namespace shakedown::host {
 
 namespace {
 
-class MemoryCopy final : public Work {
+class MemoryStream final : public Work {
  public:
-  MemoryCopy(const HbmSpec& spec, Team& team)
-      : team_(team), spec_(spec), bytes_(spec.bytes), source_(map_memory(bytes_)), target_(map_memory(bytes_)) {
-    fill_words(source(), source_id, team_);
+  MemoryStream(const HbmSpec& spec, Team& team) : team_(team), spec_(spec) {
+    for (std::size_t i = 0; i < footprint(spec) / spec.bytes; ++i) arrays_[i] = map_memory(spec.bytes);
+    for (std::size_t input = 0; input < inputs(); ++input) fill(input);
   }
 
-  void enqueue() override { team_.copy(source(), target()); }
-  void reset() override { poison(target(), team_); }
-  Check verify() override { return check_words(target(), source_id); }
+  void enqueue() override {
+    switch (spec_.op) {
+      case HbmOp::copy: return team_.copy(array(0), array(1));
+      case HbmOp::read: return add_up();
+      case HbmOp::write: return each_word([](std::size_t i) { return reference::written_word(i, source_id); });
+      case HbmOp::scale: return each_word([this](std::size_t i) { return bits(factor * number(0, i)); });
+      case HbmOp::add: return each_word([this](std::size_t i) { return bits(number(0, i) + number(1, i)); });
+      case HbmOp::triad: return each_word([this](std::size_t i) { return bits(number(0, i) + factor * number(1, i)); });
+    }
+  }
+
+  void reset() override {
+    sum_ = poisoned_sum;
+    if (spec_.op != HbmOp::read) poison(output(), team_);
+  }
+
+  Check verify() override {
+    if (spec_.op == HbmOp::copy) return check_words(output(), source_id);
+    Checker checker;
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < words(); ++i) {
+      const auto want = expected(i);
+      sum += want;
+      checker.expect_equal(i, word(spec_.op == HbmOp::read ? array(0) : output(), i), want);
+    }
+    if (spec_.op == HbmOp::read) checker.expect_equal(words(), sum_.load(), sum);
+    return checker.result();
+  }
+
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return footprint(spec_); }
   bool collective() const override { return false; }
-  void corrupt() override { flip_one_bit(target()); }
+  void corrupt() override {
+    if (spec_.op == HbmOp::read) {
+      sum_ ^= 1;
+    } else {
+      flip_one_bit(output());
+    }
+  }
 
  private:
-  static constexpr std::uint64_t source_id = 0;
+  static constexpr std::uint64_t source_id = 0, poisoned_sum = 0xa5a5a5a5a5a5a5a5ULL;
+  static constexpr double factor = reference::stream_factor;
 
-  std::span<std::byte> source() const { return {source_.get(), bytes_}; }
-  std::span<std::byte> target() const { return {target_.get(), bytes_}; }
+  static std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
+
+  std::size_t words() const { return spec_.bytes / 8; }
+  std::size_t inputs() const {
+    if (spec_.op == HbmOp::write) return 0;
+    return spec_.op == HbmOp::add || spec_.op == HbmOp::triad ? 2 : 1;
+  }
+  std::span<std::byte> array(std::size_t i) const { return {arrays_[i].get(), spec_.bytes}; }
+  std::span<std::byte> output() const { return array(inputs()); }
+
+  static std::uint64_t word(std::span<const std::byte> buffer, std::size_t i) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, buffer.data() + 8 * i, 8);
+    return value;
+  }
+  double number(std::size_t input, std::size_t i) const { return std::bit_cast<double>(word(array(input), i)); }
+
+  void fill(std::size_t input) {
+    if (spec_.op == HbmOp::copy || spec_.op == HbmOp::read) return fill_words(array(input), source_id, team_);
+    write_words(array(input), [input](std::size_t i) { return bits(reference::stream_number(i, input)); });
+  }
+
+  template <class WordAt>
+  void each_word(const WordAt& word_at) {
+    write_words(output(), word_at);
+  }
+
+  template <class WordAt>
+  void write_words(std::span<std::byte> to, const WordAt& word_at) {
+    team_.each_range(words(), [&](std::size_t begin, std::size_t end) {
+      for (auto i = begin; i < end; ++i) {
+        const std::uint64_t value = word_at(i);
+        std::memcpy(to.data() + 8 * i, &value, 8);
+      }
+    });
+  }
+
+  /// Modulo 2^64, in whatever order.
+  void add_up() {
+    sum_ = 0;
+    team_.each_range(words(), [this](std::size_t begin, std::size_t end) {
+      std::uint64_t mine = 0;
+      for (auto i = begin; i < end; ++i) mine += word(array(0), i);
+      sum_ += mine;
+    });
+  }
+
+  std::uint64_t expected(std::size_t i) const {
+    const auto a = reference::stream_number(i, 0), b = reference::stream_number(i, 1);
+    switch (spec_.op) {
+      case HbmOp::write: return reference::written_word(i, source_id);
+      case HbmOp::scale: return bits(factor * a);
+      case HbmOp::add: return bits(a + b);
+      case HbmOp::triad: return bits(a + factor * b);
+      case HbmOp::copy:
+      case HbmOp::read: break;
+    }
+    return reference::copy_word(i, source_id);
+  }
 
   Team& team_;
   HbmSpec spec_;
-  std::size_t bytes_;
-  Mapping source_, target_;
+  std::array<Mapping, 3> arrays_;
+  std::atomic<std::uint64_t> sum_ = poisoned_sum;
 };
 
 }  // namespace
 
 std::unique_ptr<Work> make_hbm(const HbmSpec& spec, Team& team) {
   if (spec.engine != Engine::cpu) throw Unsupported("the host backend has no GPU engine: engine:cpu only");
-  if (spec.bytes == 0 || spec.bytes % 8 != 0)
-    throw std::invalid_argument("a copy needs a positive multiple of 8 bytes");
-  return std::make_unique<MemoryCopy>(spec, team);
+  if (spec.bytes == 0 || spec.bytes % 8 != 0) throw std::invalid_argument("hbm needs a positive multiple of 8 bytes");
+  return std::make_unique<MemoryStream>(spec, team);
 }
 
 }  // namespace shakedown::host

@@ -53,8 +53,9 @@ HostDevice::HostDevice(const Placement& placement) : local_size_(placement.local
 }
 
 double HostDevice::seconds(Work& work, int repeats) {
+  work.stage(repeats);
   const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) work.enqueue();  // host operations are done when enqueue returns
+  work.enqueue_batch(repeats);  // host operations are done when enqueue returns
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
@@ -68,14 +69,34 @@ std::unique_ptr<Work> HostDevice::prepare(const HbmSpec& spec) {
   return make_hbm(spec, team_);
 }
 
+std::unique_ptr<Work> HostDevice::prepare(const MemoryTestSpec& spec) {
+  require_memory(footprint(spec));
+  return make_memory_test(spec, team_);
+}
+
 std::unique_ptr<Work> HostDevice::prepare(const PeerCopySpec& spec) {
   require_memory(footprint(spec));
   return make_peer_copy(spec, team_);
 }
 
+std::unique_ptr<Work> HostDevice::prepare(const PeerShiftSpec& spec) {
+  require_memory(footprint(spec));
+  return make_peer_shift(spec, team_);
+}
+
+std::unique_ptr<Work> HostDevice::prepare(const PeerLatencySpec& spec) {
+  require_memory(footprint(spec));
+  return make_peer_latency(spec);
+}
+
 std::unique_ptr<Work> HostDevice::prepare(const AllReduceSpec& spec) {
   require_memory(footprint(spec));
   return make_allreduce(spec);
+}
+
+std::unique_ptr<Work> HostDevice::prepare(const CollectiveSpec& spec) {
+  require_memory(footprint(spec));
+  return make_collective(spec);
 }
 
 Availability probe() { return {1, ""}; }

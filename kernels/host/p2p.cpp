@@ -1,124 +1,198 @@
-// Copy from the memory of one rank into that of another on the same host, through a window of shared memory: "write"
-// pushes into a window of the destination, "read" pulls from a window of the source.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
+// Copies from the memory of one rank into that of another on the same host, through windows of shared memory: "write"
+// pushes into a window of the destination, "read" pulls from a window of the source. One pair alone, in one direction
+// or in both, or all ranks at once. And the latency of a load from such a window.
 #include <algorithm>
-#include <utility>
 
-#include "kernels/host/buffer.hpp"
+#include "kernels/chase.hpp"
 #include "kernels/host/host_device.hpp"
+#include "kernels/host/window.hpp"
+#include "kernels/route.hpp"
 
 namespace shakedown::host {
 
 namespace {
 
-/// Owns a file descriptor.
-class File {
- public:
-  explicit File(int descriptor = -1) : descriptor_(descriptor) {}
-  File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  File& operator=(File&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~File() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  int get() const { return descriptor_; }
+constexpr std::size_t guard_bytes = 4096;  // of a rank that stands by, so that it has something real to check
 
- private:
-  int descriptor_;
-};
+/// All of a host with too few ranks stand by: it may have fewer than another.
+template <class Spec>
+Route route_of(const Spec& spec, const Peers& local) {
+  if constexpr (std::is_same_v<Spec, PeerShiftSpec>) {
+    return spec.shift < local.size() ? route(spec, local.rank(), local.size()) : Route{};
+  } else {
+    return std::max(spec.src, spec.dst) < local.size() ? route(spec, local.rank()) : Route{};
+  }
+}
 
+template <class Spec>
 class PeerCopy final : public Work {
  public:
-  PeerCopy(const PeerCopySpec& spec, Team& team) : spec_(spec), team_(team) {}
+  PeerCopy(const Spec& spec, Team& team) : spec_(spec), team_(team) {}
 
   void connect(Peers& world) override {
     Peers& local = world.local();
-    const bool exists = std::max(spec_.src, spec_.dst) < local.size();  // a host may have fewer ranks than another
-    is_source_ = exists && local.rank() == spec_.src;
-    is_target_ = exists && local.rank() == spec_.dst;
-    const bool owns_window = spec_.op == CopyOp::write ? is_target_ : is_source_;
-
-    File window;
-    std::string path;
-    if (owns_window) {
-      window = File(memfd_create("shakedown-window", MFD_CLOEXEC));
-      const bool ready = window.get() >= 0 && ftruncate(window.get(), static_cast<off_t>(spec_.bytes)) == 0;
-      if (ready) path = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(window.get());
-    }
-    const auto paths = local.gather(path);
-    const bool takes_part = is_source_ || is_target_;
-    if (takes_part && !owns_window) {
-      const auto& owner = paths[static_cast<std::size_t>(spec_.op == CopyOp::write ? spec_.dst : spec_.src)];
-      window = File(open(owner.c_str(), O_RDWR | O_CLOEXEC));
-    }
-    if (!local.all(!takes_part || window.get() >= 0)) {
-      throw Unsupported("local ranks " + std::to_string(spec_.src) + " and " + std::to_string(spec_.dst) +
-                        " cannot share memory (memfd through /proc)");
-    }
-    if (takes_part) window_ = map_memory(spec_.bytes, window.get());
-    const bool needs_own = spec_.op == CopyOp::write ? is_source_ : is_target_;
-    if (needs_own) own_ = map_memory(spec_.bytes);
-    if (!takes_part) own_ = map_memory(guard_bytes);
-
-    // The value stands at the destination; the rank that drives the copy measures it.
+    route_ = route_of(spec_, local);
+    id_ = static_cast<std::uint64_t>(local.rank()) + 1;
     const auto world_ranks = local.gather(std::to_string(world.rank()));
-    const bool drives = spec_.op == CopyOp::write ? is_source_ : is_target_;
-    if (drives) credited_ = std::stoi(world_ranks[static_cast<std::size_t>(spec_.dst)]);
-    drives_ = drives;
+    window_.exchange(local, spec_.bytes, route_.shares(spec_.op), route_.driven(spec_.op));
+    if (drives()) {
+      const int target = writes() ? *route_.to : local.rank();
+      credited_ = std::stoi(world_ranks[static_cast<std::size_t>(target)]);
+    }
+    if (drives()) own_ = map_memory(spec_.bytes);
+    if (!route_.takes_part()) own_ = map_memory(guard_bytes);
   }
 
   void enqueue() override {
-    if (drives_) team_.copy(source(), target());
+    if (!drives()) return;
+    if (writes()) {
+      team_.copy(own(), window_.other());
+    } else {
+      team_.copy(window_.other(), own());
+    }
   }
 
   void reset() override {
-    if (is_source_) fill_words(source(), source_id(), team_);
-    if (is_target_) poison(target(), team_);
-    if (!is_source_ && !is_target_) fill_words(guard(), source_id(), team_);
+    if (!target().empty()) poison(target(), team_);
+    if (!source().empty()) fill_words(source(), id_, team_);
   }
 
   /// The destination checks what arrived, the source that its data is unchanged, a rank that only stands by that nobody
   /// wrote into its memory.
   Check verify() override {
-    if (is_target_) return check_words(target(), source_id());
-    return check_words(is_source_ ? source() : guard(), source_id());
+    Check total;
+    const auto add = [&](std::span<const std::byte> buffer, std::uint64_t writer) {
+      const auto check = check_words(buffer, writer);
+      total.compared += check.compared;
+      total.mismatched += check.mismatched;
+      if (total.first.empty()) total.first = check.first;
+    };
+    if (!target().empty()) add(target(), static_cast<std::uint64_t>(*route_.from) + 1);
+    if (!source().empty()) add(source(), id_);
+    return total;
   }
 
   Cost cost() const override { return shakedown::cost(spec_); }
-  std::size_t bytes() const override { return is_source_ || is_target_ ? footprint(spec_) : guard_bytes; }
+  std::size_t bytes() const override { return own().size() + window_.own().size(); }
   bool collective() const override { return false; }
   std::optional<int> credited_rank(int) const override { return credited_; }
-  void corrupt() override { flip_one_bit(is_target_ ? target() : is_source_ ? source() : guard()); }
+  void corrupt() override { flip_one_bit(target().empty() ? source() : target()); }
 
  private:
-  static constexpr std::size_t guard_bytes = 4096;
+  bool writes() const { return spec_.op == CopyOp::write; }
+  bool drives() const { return route_.driven(spec_.op).has_value(); }
 
-  std::uint64_t source_id() const { return static_cast<std::uint64_t>(spec_.src) + 1; }
-  std::span<std::byte> window() const { return {window_.get(), spec_.bytes}; }
-  std::span<std::byte> own() const { return {own_.get(), spec_.bytes}; }
-  std::span<std::byte> guard() const { return {own_.get(), guard_bytes}; }
-  std::span<std::byte> source() const { return spec_.op == CopyOp::write ? own() : window(); }
-  std::span<std::byte> target() const { return spec_.op == CopyOp::write ? window() : own(); }
+  std::span<std::byte> own() const {
+    if (!own_) return {};
+    return {own_.get(), route_.takes_part() ? spec_.bytes : guard_bytes};
+  }
+  /// This rank's own buffers. A rank that stands by has a source that goes nowhere.
+  std::span<std::byte> source() const {
+    if (route_.to) return writes() ? own() : window_.own();
+    return route_.takes_part() ? std::span<std::byte>() : own();
+  }
+  std::span<std::byte> target() const {
+    if (!route_.from) return {};
+    return writes() ? window_.own() : own();
+  }
 
-  PeerCopySpec spec_;
+  Spec spec_;
   Team& team_;
-  bool is_source_ = false, is_target_ = false, drives_ = false;
+  Route route_;
+  std::uint64_t id_ = 0;
   std::optional<int> credited_;
-  Mapping window_, own_;
+  Window window_;
+  Mapping own_;
 };
+
+class PeerLatency final : public Work {
+ public:
+  explicit PeerLatency(const PeerLatencySpec& spec) : spec_(spec), chain_(chase::chain(accesses(spec))) {}
+
+  void connect(Peers& world) override {
+    Peers& local = world.local();
+    const bool exists = std::max(spec_.src, spec_.dst) < local.size();  // a host may have fewer ranks than another
+    drives_ = exists && local.rank() == spec_.dst;
+    const bool shares = exists && local.rank() == spec_.src;
+    window_.exchange(local, spec_.bytes, shares, drives_ ? std::optional(spec_.src) : std::nullopt);
+    if (drives_) credited_ = world.rank();
+  }
+
+  void enqueue() override {
+    if (!drives_) return;
+    const auto* const memory = window_.other().data();
+    last_ = sum_ = 0;
+    for (std::size_t i = 0; i < chain_.size(); ++i) {
+      last_ = at(memory, last_ & (chain_.size() - 1));
+      sum_ += last_;
+    }
+  }
+
+  void reset() override {
+    last_ = sum_ = poisoned;
+    for (std::size_t node = 0; node < chain_.size() && !window_.own().empty(); ++node) {
+      std::memcpy(window_.own().data() + node * chase::node_bytes, &chain_[node], 8);
+    }
+  }
+
+  /// The source checks that its chain is unchanged, the destination where its walk ended and what it added up; a rank
+  /// that stands by has nothing but its poison.
+  Check verify() override {
+    Checker checker;
+    for (std::size_t node = 0; node < chain_.size() && !window_.own().empty(); ++node) {
+      checker.expect_equal(node, at(window_.own().data(), node), chain_[node]);
+    }
+    const auto last = std::find_if(chain_.begin(), chain_.end(), [](auto word) { return (word & 0xffffffffU) == 0; });
+    checker.expect_equal(chain_.size(), last_, drives_ ? *last : poisoned);
+    checker.expect_equal(chain_.size(), sum_, drives_ ? chase::sum(chain_) : poisoned);
+    return checker.result();
+  }
+
+  Cost cost() const override { return shakedown::cost(spec_); }
+  std::size_t bytes() const override { return window_.own().size(); }
+  bool collective() const override { return false; }
+  std::optional<int> credited_rank(int) const override { return credited_; }
+  void corrupt() override { sum_ ^= 1; }
+
+ private:
+  static constexpr std::uint64_t poisoned = 0xa5a5a5a5a5a5a5a5ULL;
+
+  static std::uint64_t at(const std::byte* memory, std::size_t node) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, memory + node * chase::node_bytes, 8);
+    return word;
+  }
+
+  PeerLatencySpec spec_;
+  std::vector<std::uint64_t> chain_;
+  bool drives_ = false;
+  std::optional<int> credited_;
+  Window window_;
+  std::uint64_t last_ = poisoned, sum_ = poisoned;
+};
+
+void require(Engine engine, std::size_t bytes) {
+  if (engine != Engine::cpu) throw Unsupported("the host backend has no GPU engine: engine:cpu only");
+  if (bytes == 0 || bytes % 8 != 0) throw std::invalid_argument("a copy needs a positive multiple of 8 bytes");
+}
 
 }  // namespace
 
 std::unique_ptr<Work> make_peer_copy(const PeerCopySpec& spec, Team& team) {
-  if (spec.engine != Engine::cpu) throw Unsupported("the host backend has no GPU engine: engine:cpu only");
-  if (spec.bytes == 0 || spec.bytes % 8 != 0)
-    throw std::invalid_argument("a copy needs a positive multiple of 8 bytes");
-  return std::make_unique<PeerCopy>(spec, team);
+  require(spec.engine, spec.bytes);
+  return std::make_unique<PeerCopy<PeerCopySpec>>(spec, team);
+}
+
+std::unique_ptr<Work> make_peer_shift(const PeerShiftSpec& spec, Team& team) {
+  require(spec.engine, spec.bytes);
+  if (spec.shift < 1) throw std::invalid_argument("a shift is at least 1");
+  return std::make_unique<PeerCopy<PeerShiftSpec>>(spec, team);
+}
+
+std::unique_ptr<Work> make_peer_latency(const PeerLatencySpec& spec) {
+  require(spec.engine, spec.bytes);
+  if (spec.bytes < chase::node_bytes) throw std::invalid_argument("latency needs 2 KiB or more");
+  return std::make_unique<PeerLatency>(spec);
 }
 
 }  // namespace shakedown::host

@@ -1,0 +1,26 @@
+// Memory test: writes a pattern over nearly all free memory of every GPU, reads it back, and fails with the addresses
+// of the words that are wrong. On the host a bounded part of the memory.
+//
+//   mpirun -np 4 build/bench/bench_memtest --tier=full
+#include "fixtures/session.hpp"
+
+namespace shakedown {
+
+namespace {
+
+/// What the memory had to write and to read. 1 GB = 1e9 bytes.
+Metrics figures(const Cost& traffic, double seconds, int) { return {{"hbm_gbps", traffic.bytes / seconds / 1e9}}; }
+
+}  // namespace
+
+void register_benchmarks(Session& session) {
+  std::optional<std::size_t> bytes;  // all that is free
+  if (session.backend() == Backend::host) bytes = std::size_t{64} << 20;
+  session.add(MemoryTestSpec{TestPattern::random, bytes}, figures);
+  if (session.options().tier != "full") return;
+  for (const auto pattern : {TestPattern::address, TestPattern::complement, TestPattern::alternating}) {
+    session.add(MemoryTestSpec{pattern, bytes}, figures);
+  }
+}
+
+}  // namespace shakedown

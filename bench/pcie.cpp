@@ -1,0 +1,31 @@
+// Host and GPU: copies from and to page-locked memory on the GPU's own NUMA node, one GPU alone and all at once; in
+// full also on the far node.
+//
+//   mpirun -np 4 build/bench/bench_pcie --benchmark_filter=active:one
+#include "fixtures/session.hpp"
+
+namespace shakedown {
+
+namespace {
+
+/// Bytes once; of both directions, their sum. 1 GB = 1e9 bytes.
+Metrics figures(const Cost& cost, double seconds, int) { return {{"copy_gbps", cost.bytes / seconds / 1e9}}; }
+
+}  // namespace
+
+void register_benchmarks(Session& session) {
+  constexpr std::size_t bytes = std::size_t{256} << 20;
+  const bool full = session.options().tier == "full";
+  // The host backend has no GPU to copy to, and says so in one row.
+  if (session.backend() == Backend::host) return session.add(PcieSpec{PcieOp::h2d, bytes}, figures);
+  for (const auto op : {PcieOp::h2d, PcieOp::d2h, PcieOp::both}) {
+    session.add(PcieSpec{op, bytes}, figures);
+    if (full) session.add(PcieSpec{op, bytes, std::nullopt, true}, figures);
+    for (int rank = 0; rank < session.ranks_per_host() && (full || op != PcieOp::both); ++rank) {
+      session.add(PcieSpec{op, bytes, rank}, figures);
+      if (full) session.add(PcieSpec{op, bytes, rank, true}, figures);
+    }
+  }
+}
+
+}  // namespace shakedown

@@ -1,0 +1,14 @@
+// Streaming through shared memory by the GPU's own bulk copies (the tensor memory accelerator of compute capability 9.0
+// and later): one thread keeps many kilobytes in flight, and no register holds them.
+#pragma once
+
+#include "kernels/cuda/stream.hpp"
+
+namespace shakedown::cuda {
+
+inline constexpr int most_bulk_stages = 8;
+
+/// Queues a copy or a read with a bulk shape.
+void bulk_over(cudaStream_t, HbmOp, const Operands&, const StreamShape&, unsigned blocks);
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,69 @@
+#include "kernels/cuda/gemm_type.hpp"
+
+#include <stdexcept>
+#include <string>
+
+namespace shakedown::cuda {
+
+namespace {
+
+/// Tensor cores cut off what an f32 accumulator cannot hold, which costs twice the rounding error of f32 (Fasi et al.,
+/// PeerJ Comput. Sci. 7, 2021). They cut towards zero, so that a large element drifts with every step of the sum: twice
+/// that again. A model of it on the CPU (tf32, steps of 8 elements) takes a tenth of the tolerance up to k = 28672.
+constexpr double u_tensor = 0x1p-22;
+
+/// fp8 on Hopper: a tensor core aligns each step of its sum to 13 bits of fraction and cuts the rest off, unless the
+/// sum is promoted to f32 now and then (DeepSeek-V3 technical report, 2024, section 3.3.2, which found errors of 2 % at
+/// k = 4096). The same model with 13 bits errs by 0.5 % there and takes a tenth of these tolerances up to k = 28672.
+constexpr double u_fp8_fast = 0x1p-12, u_fp8_exact = 0x1p-16;
+
+constexpr double u_bf16 = 0x1p-8, u_f16 = 0x1p-11, u_f32 = 0x1p-24;
+
+GemmType fp8(Accumulate accumulate) {
+  GemmType type{CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F, 89, u_bf16, u_fp8_fast};
+  if (accumulate == Accumulate::exact) type.u_acc = u_fp8_exact;
+  type.along_k = true;
+  return type;
+}
+
+/// Blackwell's block-scaled types. All scale factors are 1, so that their order in memory does not matter and the data
+/// stays normal.
+GemmType block_scaled(DType dtype) {
+#if CUDART_VERSION >= 12080
+  GemmType type{CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F, 100, u_bf16, u_tensor};
+  type.along_k = true;
+  type.block = 32;
+  type.unit_scale = 127;  // UE8M0: 2^(127 - 127)
+  if (dtype == DType::nvfp4) {
+    type.input = CUDA_R_4F_E2M1;
+    type.block = 16;
+    type.unit_scale = 0x38;  // UE4M3: exponent 7 - 7
+  }
+  return type;
+#else
+  throw Unsupported(std::string(name(dtype)) + " needs a build with CUDA 12.8 or later");
+#endif
+}
+
+}  // namespace
+
+GemmType gemm_type(const GemmSpec& spec) {
+  if (spec.accumulate == Accumulate::exact && spec.dtype != DType::fp8_e4m3) {
+    throw std::invalid_argument("accumulate:exact is for fp8_e4m3: " + std::string(name(spec.dtype)) + " always is");
+  }
+  switch (spec.dtype) {
+    // The reference is computed in f64 too: twice the error of one of them.
+    case DType::f64: return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F, 0, 0x1p-53, 0x1p-52};
+    case DType::f32: return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F, 0, u_f32, u_f32};  // never tf32
+    case DType::tf32: return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F, 80, u_f32, u_tensor};
+    case DType::f16: return {CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_32F, CUDA_R_32F, 70, u_f16, u_tensor};
+    case DType::bf16: return {CUDA_R_16BF, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F, 80, u_bf16, u_tensor};
+    case DType::fp8_e4m3: return fp8(spec.accumulate);
+    case DType::int8: return {CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, CUDA_R_32I, 72, 0, 0, true};
+    case DType::nvfp4:
+    case DType::mxfp8: return block_scaled(spec.dtype);
+  }
+  throw std::invalid_argument("unknown dtype");
+}
+
+}  // namespace shakedown::cuda

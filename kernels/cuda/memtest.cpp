@@ -1,0 +1,145 @@
+// The memory test: writes a pattern over nearly all free memory of the GPU, reads it back, and lists the words that are
+// wrong. Every walk counts, not only the last.
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/data.hpp"
+#include "kernels/cuda/gpu.hpp"
+#include "kernels/cuda/memory_walk.hpp"
+#include "kernels/cuda/operations.hpp"
+#include "kernels/reference.hpp"
+
+namespace shakedown::cuda {
+
+namespace {
+
+/// Left to the driver, to kernels that are loaded on first use, and to other tools that look at the GPU meanwhile.
+constexpr std::size_t left_free = std::size_t{512} << 20;
+/// One allocation may be refused where several smaller ones are not.
+constexpr std::size_t largest_piece = std::size_t{8} << 30, smallest_piece = std::size_t{32} << 20;
+
+std::vector<Buffer> nearly_all_memory() {
+  std::vector<Buffer> pieces;
+  for (std::size_t size = largest_piece; size >= smallest_piece;) {
+    if (free_memory() < size + left_free) {
+      size /= 2;
+      continue;
+    }
+    try {
+      pieces.emplace_back(size);
+    } catch (const Unsupported&) {
+      size /= 2;
+    }
+  }
+  return pieces;
+}
+
+class MemoryTest final : public Work {
+ public:
+  MemoryTest(const MemoryTestSpec& spec, const Gpu& gpu) : spec_(spec), gpu_(gpu), walked_(sizeof(Walked)) {
+    if (spec.bytes) {
+      buffers_.emplace_back(*spec.bytes);
+    } else {
+      buffers_ = nearly_all_memory();
+    }
+    for (const auto& buffer : buffers_) allocated_ += buffer.bytes();
+    if (allocated_ == 0) throw Unsupported("less than 0.55 GB of memory is free: another process has the rest");
+    under_test_ = allocated_;
+  }
+
+  /// All ranks walk over as much as the one with the least, so that their rates can be compared; what each could
+  /// allocate is its capacity.
+  void connect(Peers& peers) override {
+    for (const auto& bytes : peers.gather(std::to_string(allocated_))) {
+      under_test_ = std::min<std::size_t>(under_test_, std::stoull(bytes));
+    }
+    reset();
+  }
+
+  void enqueue() override {
+    for (const auto& piece : pieces()) write_piece(gpu_.stream(), piece, spec_.pattern);
+    check_all();
+  }
+
+  void reset() override {
+    for (const auto& buffer : buffers_) gpu_.fill(buffer, poison_byte);
+    const Walked nothing;
+    gpu_.write(walked_.data(), &nothing, sizeof nothing);
+  }
+
+  /// What the walks have found, and once more what stands in the memory now.
+  Check verify() override {
+    const auto of_walks = gpu_.read(walked_.data<const Walked>());
+    check_all();
+    const auto walked = gpu_.read(walked_.data<const Walked>());
+    gpu_.write(walked_.data(), &of_walks, sizeof of_walks);
+    return {walked.compared, walked.mismatched, walked.mismatched > 0 ? list(walked) : ""};
+  }
+
+  Cost cost() const override { return {0, 2.0 * static_cast<double>(under_test_)}; }
+  std::size_t bytes() const override { return allocated_; }
+  bool collective() const override { return false; }
+  Metrics metrics() override { return {{"capacity_gb", static_cast<double>(allocated_) / 1e9}}; }
+
+  void corrupt() override {
+    const auto piece = pieces().back();
+    auto* const place = piece.words + piece.count / 2;
+    const auto flipped = gpu_.read(place) ^ 1;
+    gpu_.write(place, &flipped, sizeof flipped);
+  }
+
+ private:
+  std::vector<Piece> pieces() const {
+    std::vector<Piece> pieces;
+    std::size_t first = 0, left = under_test_ / 8;
+    for (const auto& buffer : buffers_) {
+      const auto count = std::min(buffer.bytes() / 8, left);
+      if (count > 0) pieces.push_back({buffer.data<std::uint64_t>(), first, count});
+      first += count;
+      left -= count;
+    }
+    return pieces;
+  }
+
+  void check_all() {
+    for (const auto& piece : pieces()) check_piece(gpu_.stream(), piece, spec_.pattern, walked_.data<Walked>());
+  }
+
+  std::string list(const Walked& walked) const {
+    std::vector<WrongWord> words(walked.words, walked.words + std::min(walked.found, Walked::listed));
+    std::sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+    const auto same = [](const auto& a, const auto& b) { return a.index == b.index && a.got == b.got; };
+    words.erase(std::unique(words.begin(), words.end(), same), words.end());  // found by several walks
+    std::string text;
+    for (const auto& word : words) {
+      char line[160];
+      std::snprintf(line, sizeof line, "%sbyte 0x%llx at address 0x%llx is 0x%016llx, expected 0x%016" PRIx64,
+                    text.empty() ? "" : "; ", 8 * word.index, word.address, word.got,
+                    reference::test_word(spec_.pattern, word.index));
+      text += line;
+    }
+    return text;
+  }
+
+  MemoryTestSpec spec_;
+  const Gpu& gpu_;
+  std::vector<Buffer> buffers_;
+  Buffer walked_;
+  std::size_t allocated_ = 0, under_test_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Work> make_memory_test(const MemoryTestSpec& spec, const Gpu& gpu) {
+  if (spec.bytes) {
+    if (*spec.bytes == 0 || *spec.bytes % 16 != 0) throw std::invalid_argument("memtest needs whole 16-byte vectors");
+    require_memory(*spec.bytes);
+  }
+  return std::make_unique<MemoryTest>(spec, gpu);
+}
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,129 @@
+// Latency of a load from a peer's memory: the destination walks over a chain in the memory of the source, which never
+// reaches its own caches.
+#include <algorithm>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/chase.hpp"
+#include "kernels/cuda/chase.hpp"
+#include "kernels/cuda/data.hpp"
+#include "kernels/cuda/operations.hpp"
+#include "kernels/cuda/peer_memory.hpp"
+
+namespace shakedown::cuda {
+
+namespace {
+
+class PeerLatency final : public Work {
+ public:
+  PeerLatency(const PeerLatencySpec& spec, Gpu& gpu)
+      : spec_(spec),
+        gpu_(gpu),
+        chain_(chase::chain(accesses(spec))),
+        memory_(gpu, gpu.local_rank() == spec.src ? spec.bytes : 0),
+        result_(sizeof(ChaseResult)) {}
+
+  void connect(Peers& world) override {
+    Peers& local = world.local();
+    if (drives()) credited_ = world.rank();
+    memory_.exchange(local, drives() ? std::optional(spec_.src) : std::nullopt);
+    reset();
+  }
+
+  void enqueue() override {
+    if (drives()) chase_pointers(gpu_.stream(), memory_.mapped(), chain_.size(), result_.data<ChaseResult>());
+  }
+
+  void reset() override {
+    gpu_.fill(result_, poison_byte);
+    if (memory_.shared()) write_chain();
+    gpu_.synchronize();
+  }
+
+  /// The source checks that its chain is unchanged, the destination where its walk ended and what it added up; a rank
+  /// that stands by that nobody wrote into its memory.
+  Check verify() override {
+    if (memory_.shared()) return check_chain();
+    const auto got = gpu_.read(result_.data<const ChaseResult>());
+    if (!drives()) return compare(got, {poisoned, poisoned});
+    const auto last = std::find_if(chain_.begin(), chain_.end(), [](auto word) { return (word & 0xffffffffU) == 0; });
+    return compare(got, {*last, chase::sum(chain_)});
+  }
+
+  Cost cost() const override { return shakedown::cost(spec_); }
+  std::size_t bytes() const override { return memory_.shared() ? spec_.bytes : result_.bytes(); }
+  bool collective() const override { return false; }
+  std::optional<int> credited_rank(int) const override { return credited_; }
+
+  void corrupt() override {
+    auto* const place = memory_.shared() ? memory_.shared().at(chain_.size() / 2 * chase::node_bytes) : result_.at(0);
+    const auto flipped = gpu_.read(place) ^ std::byte{1};
+    gpu_.write(place, &flipped, 1);
+  }
+
+ private:
+  static constexpr std::uint64_t poisoned = 0xa5a5a5a5a5a5a5a5ULL;
+
+  bool drives() const { return gpu_.local_rank() == spec_.dst; }
+
+  void write_chain() const {
+    std::vector<std::uint64_t> words(chain_.size() * chase::node_bytes / 8);
+    for (std::size_t node = 0; node < chain_.size(); ++node) words[node * chase::node_bytes / 8] = chain_[node];
+    gpu_.write(memory_.shared().data(), words.data(), words.size() * 8);
+  }
+
+  Check check_chain() const {
+    std::vector<std::uint64_t> words(chain_.size() * chase::node_bytes / 8);
+    gpu_.read(words.data(), memory_.shared().data(), words.size() * 8);
+    Check check;
+    for (std::size_t node = 0; node < chain_.size(); ++node) {
+      count(check, "node " + std::to_string(node), words[node * chase::node_bytes / 8], chain_[node]);
+    }
+    return check;
+  }
+
+  static Check compare(const ChaseResult& got, const ChaseResult& want) {
+    Check check;
+    count(check, "last word of the walk", got.last, want.last);
+    count(check, "sum of the walk", got.sum, want.sum);
+    return check;
+  }
+
+  static void count(Check& check, const std::string& what, std::uint64_t got, std::uint64_t want) {
+    ++check.compared;
+    if (got == want || check.mismatched++ > 0) return;
+    char text[96];
+    std::snprintf(text, sizeof text, " is 0x%016" PRIx64 ", expected 0x%016" PRIx64, got, want);
+    check.first = what + text;
+  }
+
+  PeerLatencySpec spec_;
+  Gpu& gpu_;
+  std::vector<std::uint64_t> chain_;
+  PeerMemory memory_;
+  Buffer result_;
+  std::optional<int> credited_;
+};
+
+}  // namespace
+
+std::unique_ptr<Work> make_peer_latency(const PeerLatencySpec& spec, Gpu& gpu) {
+  if (spec.engine != Engine::sm) throw Unsupported("the cuda backend chases pointers by engine:sm");
+  if (spec.src < 0 || spec.dst < 0 || spec.src == spec.dst) {
+    throw std::invalid_argument("latency needs two different local ranks");
+  }
+  if (spec.bytes < chase::node_bytes || spec.bytes > std::size_t{1} << 30) {
+    throw std::invalid_argument("latency needs 2 KiB to 1 GiB");
+  }
+  if (std::max(spec.src, spec.dst) >= gpu.local_size()) {
+    throw Unsupported("this host has only " + std::to_string(gpu.local_size()) + " ranks");
+  }
+  require_memory(spec.bytes);
+  return std::make_unique<PeerLatency>(spec, gpu);
+}
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,147 @@
+// Copies between the GPU and page-locked memory of the host, by copy engine. "both" has one in each direction at a time
+// and counts the bytes of both.
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cuda/operations.hpp"
+#include "kernels/cuda/pinned.hpp"
+#include "kernels/cuda/words.hpp"
+
+namespace shakedown::cuda {
+
+namespace {
+
+/// What a rank that only stands by holds, so that it has something real to check.
+constexpr std::size_t guard_bytes = 4096;
+
+class PcieCopy final : public Work {
+ public:
+  PcieCopy(const PcieSpec& spec, const Gpu& gpu, std::optional<int> node) : spec_(spec), gpu_(gpu) {
+    if (!active()) {
+      up_device_ = Buffer(guard_bytes);
+      return;
+    }
+    if (spec.op != PcieOp::d2h) {
+      up_ = std::make_unique<Pinned>(spec.bytes, node);
+      up_device_ = Buffer(spec.bytes);
+    }
+    if (spec.op != PcieOp::h2d) {
+      down_ = std::make_unique<Pinned>(spec.bytes, node);
+      down_device_ = Buffer(spec.bytes);
+    }
+  }
+
+  ~PcieCopy() override { static_cast<void>(cudaStreamSynchronize(other_.get())); }
+
+  void connect(Peers& peers) override {
+    if (active()) credited_ = peers.rank();
+    id_ = static_cast<std::uint64_t>(peers.rank());
+    reset();
+  }
+
+  void enqueue() override {
+    if (!active()) return;
+    if (up_ && down_) {  // the second stream begins with the first, and the first ends with the second
+      check(cudaEventRecord(begin_.get(), gpu_.stream()));
+      check(cudaStreamWaitEvent(other_.get(), begin_.get()));
+      copy_down(other_.get());
+      check(cudaEventRecord(end_.get(), other_.get()));
+    }
+    if (up_) {
+      const auto* const from = up_->data();
+      check(cudaMemcpyAsync(up_device_.data(), from, spec_.bytes, cudaMemcpyHostToDevice, gpu_.stream()));
+    }
+    if (down_ && !up_) copy_down(gpu_.stream());
+    if (up_ && down_) check(cudaStreamWaitEvent(gpu_.stream(), end_.get()));
+  }
+
+  void reset() override {
+    if (!active()) {
+      fill_words(gpu_, up_device_, id_);
+    } else {
+      if (up_) poison(gpu_, up_device_);
+      if (down_) fill_words(gpu_, down_device_, id_);
+    }
+    gpu_.synchronize();
+    for (std::size_t i = 0; up_ && i < spec_.bytes / 8; ++i) {
+      const auto word = reference::copy_word(i, id_);
+      std::memcpy(up_->data() + 8 * i, &word, 8);
+    }
+    if (down_) std::memset(down_->data(), poison_byte, spec_.bytes);
+  }
+
+  /// What arrived, on the GPU and in the host's memory; on a rank that stands by, that nobody wrote into its memory.
+  Check verify() override {
+    Check total;
+    if (!active() || up_) total = check_words(gpu_, up_device_, id_);
+    for (std::size_t i = 0; down_ && i < spec_.bytes / 8; ++i) {
+      std::uint64_t got = 0;
+      std::memcpy(&got, down_->data() + 8 * i, 8);
+      ++total.compared;
+      if (got == reference::copy_word(i, id_) || total.mismatched++ > 0) continue;
+      char text[128];
+      std::snprintf(text, sizeof text, "byte %zu in the host's memory: word is 0x%016llx, expected 0x%016llx", 8 * i,
+                    static_cast<unsigned long long>(got),
+                    static_cast<unsigned long long>(reference::copy_word(i, id_)));
+      total.first = text;
+    }
+    return total;
+  }
+
+  Cost cost() const override { return shakedown::cost(spec_); }
+  std::size_t bytes() const override { return up_device_.bytes() + down_device_.bytes(); }
+  bool collective() const override { return false; }
+  std::optional<int> credited_rank(int) const override { return credited_; }
+  void corrupt() override {
+    if (down_) {
+      down_->data()[spec_.bytes / 2] ^= std::byte{1};
+    } else {
+      flip_one_bit(gpu_, up_device_);
+    }
+  }
+
+ private:
+  bool active() const { return !spec_.active || *spec_.active == gpu_.local_rank(); }
+
+  void copy_down(cudaStream_t stream) const {
+    check(cudaMemcpyAsync(down_->data(), down_device_.data(), spec_.bytes, cudaMemcpyDeviceToHost, stream));
+  }
+
+  PcieSpec spec_;
+  const Gpu& gpu_;
+  std::unique_ptr<Pinned> up_, down_;
+  Buffer up_device_, down_device_;
+  Stream other_ = make_stream();
+  Event begin_ = make_event(), end_ = make_event();
+  std::uint64_t id_ = 0;
+  std::optional<int> credited_;
+};
+
+}  // namespace
+
+std::unique_ptr<Work> make_pcie(const PcieSpec& spec, const Gpu& gpu, const std::string& pci) {
+  if (spec.bytes == 0 || spec.bytes % 8 != 0) throw std::invalid_argument("pcie needs a positive multiple of 8 bytes");
+  if (spec.active && *spec.active >= gpu.local_size()) {
+    throw Unsupported("this host has only " + std::to_string(gpu.local_size()) + " ranks");
+  }
+  auto node = numa_node_of(pci);
+  if (spec.far) {
+    if (!node) throw Unsupported("Linux names no NUMA node for the GPU " + pci + ": none is known to be far");
+    node = node_far_from(*node);
+    if (!node) throw Unsupported("this host has one NUMA node only");
+  }
+  require_memory(footprint(spec));
+  try {
+    return std::make_unique<PcieCopy>(spec, gpu, node);
+  } catch (const Unsupported&) {
+    if (spec.far || !node) throw;
+    return std::make_unique<PcieCopy>(spec, gpu,
+                                      std::nullopt);  // a container may forbid mbind: as the launcher bound us
+  }
+}
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,36 @@
+// Memory that one rank shares with another of the same host through CUDA IPC.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/cuda/gpu.hpp"
+
+namespace shakedown::cuda {
+
+class PeerMemory {
+ public:
+  /// Allocates what this rank shares; 0 = nothing.
+  PeerMemory(Gpu&, std::size_t shared_bytes);
+  PeerMemory(const PeerMemory&) = delete;
+  PeerMemory& operator=(const PeerMemory&) = delete;
+  ~PeerMemory();
+
+  /// Collective over the ranks of the host, once: maps what `owner` shares, if there is one. Errors: Unsupported, on
+  /// all ranks, with the call that failed.
+  void exchange(Peers& local, std::optional<int> owner);
+
+  const Buffer& shared() const { return shared_; }
+  void* mapped() const { return mapped_.get(); }
+
+ private:
+  std::string share(std::string& trouble);
+  void map(const std::string& handle, std::string& trouble);
+
+  Gpu& gpu_;
+  Buffer shared_;
+  bool given_out_ = false;
+  IpcMapping mapped_;
+};
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,83 @@
+// mbind(2) before the first touch decides where the pages are; cudaHostRegister locks them there. The system call
+// itself is used, because libnuma is not everywhere.
+#include "kernels/cuda/pinned.hpp"
+
+#include <linux/mempolicy.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "kernels/cuda/handle.hpp"
+
+namespace shakedown::cuda {
+
+namespace {
+
+constexpr int most_nodes = 1024;
+
+bool bind_to(void* begin, std::size_t bytes, int node) {
+  constexpr int bits = 8 * sizeof(unsigned long);
+  std::array<unsigned long, most_nodes / bits> mask{};
+  mask[static_cast<std::size_t>(node / bits)] = 1UL << (node % bits);
+  return syscall(SYS_mbind, begin, bytes, MPOL_BIND, mask.data(), static_cast<unsigned long>(most_nodes), 0U) == 0;
+}
+
+}  // namespace
+
+std::optional<int> numa_node_of(const std::string& pci) {
+  auto address = pci;
+  std::transform(address.begin(), address.end(), address.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::ifstream in("/sys/bus/pci/devices/" + address + "/numa_node");
+  int node = -1;
+  if (!(in >> node) || node < 0 || node >= most_nodes) return std::nullopt;
+  return node;
+}
+
+std::optional<int> node_far_from(int node) {
+  for (int other = 0; other < most_nodes; ++other) {
+    const auto folder = "/sys/devices/system/node/node" + std::to_string(other);
+    if (other == node || !std::filesystem::exists(folder)) continue;
+    std::ifstream in(folder + "/meminfo");  // "Node 1 MemTotal:  1234 kB"; a node of CPUs alone has 0
+    std::string word;
+    while (in >> word && word != "MemTotal:") {
+    }
+    if (double total = 0; in >> total && total > 0) return other;
+  }
+  return std::nullopt;
+}
+
+Pinned::Pinned(std::size_t bytes, std::optional<int> node) : bytes_(bytes) {
+  void* begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (begin == MAP_FAILED) throw Unsupported("the host has no memory for " + std::to_string(bytes) + " bytes");
+  begin_ = static_cast<std::byte*>(begin);
+  if (node && !bind_to(begin, bytes, *node)) {
+    const std::string why = std::strerror(errno);
+    release();
+    throw Unsupported("mbind to NUMA node " + std::to_string(*node) + ": " + why);
+  }
+  std::memset(begin, 0xa5, bytes);  // the pages come now, to that node
+  const auto status = cudaHostRegister(begin, bytes, cudaHostRegisterDefault);
+  registered_ = status == cudaSuccess;
+  if (registered_) return;
+  static_cast<void>(cudaGetLastError());
+  release();
+  throw Unsupported("cudaHostRegister: " + std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) +
+                    "); see ulimit -l");
+}
+
+Pinned::~Pinned() { release(); }
+
+void Pinned::release() noexcept {
+  if (registered_) static_cast<void>(cudaHostUnregister(begin_));
+  munmap(begin_, bytes_);
+}
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,271 @@
+// Streaming through the registers. A block takes tiles of threads x unroll vectors: neighbours load neighbouring
+// vectors, and each thread has `unroll` independent loads in flight of each array before it uses the first, which is
+// what hides the latency of memory.
+#include "kernels/cuda/stream.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "kernels/cuda/bulk.hpp"
+#include "kernels/cuda/handle.hpp"
+#include "kernels/cuda/sum.cuh"
+#include "kernels/reference.hpp"
+
+namespace shakedown::cuda {
+
+namespace {
+
+template <Hint hint>
+__device__ uint4 load(const uint4* from) {
+  if constexpr (hint == Hint::streaming) {
+    return __ldcs(from);
+  } else if constexpr (hint == Hint::wide) {
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from));
+    return v;
+  } else {
+    return *from;
+  }
+}
+
+template <Hint hint>
+__device__ void store(uint4* to, uint4 v) {
+  if constexpr (hint == Hint::streaming) {
+    __stcs(to, v);
+  } else if constexpr (hint == Hint::wide) {
+    asm volatile("st.global.L1::no_allocate.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z),
+                 "r"(v.w)
+                 : "memory");
+  } else {
+    *to = v;
+  }
+}
+
+constexpr bool reads_b(HbmOp op) { return op == HbmOp::add || op == HbmOp::triad; }
+constexpr bool reads_a(HbmOp op) { return op != HbmOp::write; }
+constexpr bool writes(HbmOp op) { return op != HbmOp::read; }
+
+__device__ double number(std::uint64_t bits) { return __longlong_as_double(static_cast<long long>(bits)); }
+__device__ std::uint64_t bits(double number) { return static_cast<std::uint64_t>(__double_as_longlong(number)); }
+
+/// One word of c, from the words of a and b at index i.
+template <HbmOp op>
+__device__ std::uint64_t word_of(std::uint64_t a, std::uint64_t b, std::size_t i, std::uint64_t writer) {
+  if constexpr (op == HbmOp::write) {
+    return reference::written_word(i, writer);
+  } else if constexpr (op == HbmOp::scale) {
+    return bits(reference::stream_factor * number(a));
+  } else if constexpr (op == HbmOp::add) {
+    return bits(number(a) + number(b));
+  } else if constexpr (op == HbmOp::triad) {
+    return bits(number(a) + reference::stream_factor * number(b));
+  } else {
+    return a;
+  }
+}
+
+__device__ std::uint64_t low(uint4 v) { return static_cast<std::uint64_t>(v.y) << 32 | v.x; }
+__device__ std::uint64_t high(uint4 v) { return static_cast<std::uint64_t>(v.w) << 32 | v.z; }
+
+/// Vector i of c.
+template <HbmOp op>
+__device__ uint4 vector_of(uint4 a, uint4 b, std::size_t i, std::uint64_t writer) {
+  if constexpr (op == HbmOp::copy) {
+    return a;
+  } else {
+    const auto first = word_of<op>(low(a), low(b), 2 * i, writer);
+    const auto second = word_of<op>(high(a), high(b), 2 * i + 1, writer);
+    return {static_cast<unsigned>(first), static_cast<unsigned>(first >> 32), static_cast<unsigned>(second),
+            static_cast<unsigned>(second >> 32)};
+  }
+}
+
+/// The last part of an array, behind the last whole vector, by the threads of one block.
+template <HbmOp op>
+__device__ std::uint64_t finish(const Operands& o, std::size_t begin) {
+  if constexpr (op == HbmOp::copy) {
+    const auto i = begin + threadIdx.x;
+    if (i < o.bytes) static_cast<unsigned char*>(o.c)[i] = static_cast<const unsigned char*>(o.a)[i];
+    return 0;
+  } else {
+    const auto i = begin / sizeof(std::uint64_t);
+    if (threadIdx.x != 0 || i >= o.bytes / sizeof(std::uint64_t)) return 0;
+    std::uint64_t a = 0, b = 0;
+    if constexpr (reads_a(op)) a = static_cast<const std::uint64_t*>(o.a)[i];
+    if constexpr (reads_b(op)) b = static_cast<const std::uint64_t*>(o.b)[i];
+    if constexpr (writes(op)) static_cast<std::uint64_t*>(o.c)[i] = word_of<op>(a, b, i, o.writer);
+    return a;
+  }
+}
+
+/// Two arrays and eight vectors of each need 64 registers for data alone: no more than 512 threads then.
+constexpr int most_threads(int unroll) { return unroll == 8 ? 512 : 1024; }
+
+template <HbmOp op, int unroll, Hint hint>
+__global__ void __launch_bounds__(most_threads(unroll)) stream_kernel(Operands o) {
+  const auto* const a = static_cast<const uint4*>(o.a);
+  const auto* const b = static_cast<const uint4*>(o.b);
+  auto* const c = static_cast<uint4*>(o.c);
+  const std::size_t vectors = o.bytes / sizeof(uint4);
+  const std::size_t tile = static_cast<std::size_t>(blockDim.x) * unroll;
+  const std::size_t tiles = vectors / tile;
+  std::uint64_t sum = 0;
+  for (std::size_t t = blockIdx.x; t < tiles; t += gridDim.x) {
+    const std::size_t begin = t * tile + threadIdx.x;
+    uint4 x[unroll] = {}, y[unroll] = {};
+#pragma unroll
+    for (int i = 0; i < unroll; ++i) {
+      if constexpr (reads_a(op)) x[i] = load<hint>(a + begin + i * blockDim.x);
+      if constexpr (reads_b(op)) y[i] = load<hint>(b + begin + i * blockDim.x);
+    }
+#pragma unroll
+    for (int i = 0; i < unroll; ++i) {
+      const std::size_t at = begin + i * blockDim.x;
+      if constexpr (writes(op)) store<hint>(c + at, vector_of<op>(x[i], y[i], at, o.writer));
+      if constexpr (op == HbmOp::read) sum += low(x[i]) + high(x[i]);
+    }
+  }
+  // The last block also takes what is less than a tile, and what is less than a vector.
+  if (blockIdx.x + 1 == gridDim.x) {
+    for (std::size_t i = tiles * tile + threadIdx.x; i < vectors; i += blockDim.x) {
+      uint4 x{}, y{};
+      if constexpr (reads_a(op)) x = a[i];
+      if constexpr (reads_b(op)) y = b[i];
+      if constexpr (writes(op)) c[i] = vector_of<op>(x, y, i, o.writer);
+      if constexpr (op == HbmOp::read) sum += low(x) + high(x);
+    }
+    sum += finish<op>(o, vectors * sizeof(uint4));
+  }
+  if constexpr (op == HbmOp::read) store_block_sum(sum, o.sums + blockIdx.x);
+}
+
+constexpr Hint plain = Hint::none, streaming = Hint::streaming, wide = Hint::wide;
+constexpr int kib = 1024;
+
+constexpr std::array copy_shapes{
+    StreamShape{32, 4, 0, streaming, 8 * kib},
+    StreamShape{32, 2, 0, streaming, 16 * kib},
+    StreamShape{32, 4, 0, plain, 8 * kib},
+    StreamShape{32, 4, 0, streaming, 16 * kib},
+    StreamShape{32, 6, 1, streaming, 32 * kib},
+    StreamShape{32, 6, 2, streaming, 16 * kib},
+    StreamShape{32, 2, 0, streaming, 8 * kib},
+    StreamShape{512, 4, 0, streaming},
+    StreamShape{256, 4, 0, wide},
+    StreamShape{512, 8, 0, wide},
+    StreamShape{512, 2, 0, wide},
+    StreamShape{1024, 4, 0, streaming},
+    StreamShape{256, 8, 0, streaming},
+    StreamShape{512, 8, 2, streaming},
+};
+constexpr std::array read_shapes{
+    StreamShape{512, 8, 4, wide},
+    StreamShape{512, 8, 0, wide},
+    StreamShape{256, 4, 0, streaming},
+    StreamShape{512, 4, 4, streaming},
+    StreamShape{512, 8, 2, streaming},
+    StreamShape{1024, 4, 2, wide},
+    StreamShape{256, 4, 1, streaming, 32 * kib},
+    StreamShape{256, 4, 2, streaming, 16 * kib},
+    StreamShape{256, 4, 0, streaming, 16 * kib},
+    StreamShape{128, 4, 0, plain, 8 * kib},
+};
+constexpr std::array write_shapes{
+    StreamShape{512, 4, 0, plain},  StreamShape{512, 4, 0, streaming}, StreamShape{256, 4, 0, wide},
+    StreamShape{256, 8, 0, plain},  StreamShape{1024, 2, 0, plain},    StreamShape{512, 8, 2, streaming},
+    StreamShape{1024, 4, 2, plain}, StreamShape{256, 2, 0, streaming},
+};
+constexpr std::array arithmetic_shapes{
+    StreamShape{512, 4, 0, streaming},  StreamShape{512, 2, 0, wide},      StreamShape{256, 4, 0, wide},
+    StreamShape{1024, 2, 0, streaming}, StreamShape{256, 8, 0, streaming}, StreamShape{512, 4, 0, plain},
+    StreamShape{512, 8, 0, wide},       StreamShape{512, 4, 4, streaming},
+};
+
+/// What the kernels need: the last part is done by one thread per byte, and stages are whole lines.
+constexpr bool usable(const StreamShape& shape) {
+  if (shape.bulk()) return shape.threads >= 32 && shape.stage_bytes % 128 == 0 && shape.unroll <= most_bulk_stages;
+  return shape.threads >= static_cast<int>(sizeof(uint4)) && shape.threads <= most_threads(shape.unroll);
+}
+static_assert(std::all_of(copy_shapes.begin(), copy_shapes.end(), usable));
+static_assert(std::all_of(read_shapes.begin(), read_shapes.end(), usable));
+static_assert(std::all_of(write_shapes.begin(), write_shapes.end(), usable));
+static_assert(std::all_of(arithmetic_shapes.begin(), arithmetic_shapes.end(), usable));
+
+using Kernel = void (*)(Operands);
+
+template <HbmOp op, Hint hint>
+Kernel kernel_for(int unroll) {
+  switch (unroll) {
+    case 2: return stream_kernel<op, 2, hint>;
+    case 4: return stream_kernel<op, 4, hint>;
+    case 8: return stream_kernel<op, 8, hint>;
+    default: throw std::invalid_argument("stream: unroll must be 2, 4 or 8");
+  }
+}
+
+template <HbmOp op>
+Kernel kernel_for(const StreamShape& shape) {
+  switch (shape.hint) {
+    case Hint::none: return kernel_for<op, Hint::none>(shape.unroll);
+    case Hint::streaming: return kernel_for<op, Hint::streaming>(shape.unroll);
+    case Hint::wide: return kernel_for<op, Hint::wide>(shape.unroll);
+  }
+  throw std::invalid_argument("stream: unknown hint");
+}
+
+Kernel kernel_for(HbmOp op, const StreamShape& shape) {
+  switch (op) {
+    case HbmOp::copy: return kernel_for<HbmOp::copy>(shape);
+    case HbmOp::read: return kernel_for<HbmOp::read>(shape);
+    case HbmOp::write: return kernel_for<HbmOp::write>(shape);
+    case HbmOp::scale: return kernel_for<HbmOp::scale>(shape);
+    case HbmOp::add: return kernel_for<HbmOp::add>(shape);
+    case HbmOp::triad: return kernel_for<HbmOp::triad>(shape);
+  }
+  throw std::invalid_argument("stream: unknown operation");
+}
+
+}  // namespace
+
+std::span<const StreamShape> stream_shapes(HbmOp op) {
+  switch (op) {
+    case HbmOp::copy: return copy_shapes;
+    case HbmOp::read: return read_shapes;
+    case HbmOp::write: return write_shapes;
+    case HbmOp::scale:
+    case HbmOp::add:
+    case HbmOp::triad: return arithmetic_shapes;
+  }
+  throw std::invalid_argument("stream: unknown operation");
+}
+
+unsigned stream_blocks(const StreamShape& shape, std::size_t bytes, int multiprocessors) {
+  const auto vectors = static_cast<std::size_t>(shape.unroll) * static_cast<std::size_t>(shape.threads);
+  const auto tile = shape.bulk() ? static_cast<std::size_t>(shape.unroll) * static_cast<std::size_t>(shape.stage_bytes)
+                                 : vectors * sizeof(uint4);
+  const auto most = shape.blocks_per_sm == 0
+                        ? std::size_t{1} << 30
+                        : static_cast<std::size_t>(shape.blocks_per_sm) * static_cast<std::size_t>(multiprocessors);
+  // A bulk copy has no last block that takes the rest: its tiles are rounded up.
+  const auto tiles = shape.bulk() ? (bytes + tile - 1) / tile : bytes / tile;
+  return static_cast<unsigned>(std::clamp(tiles, std::size_t{1}, most));
+}
+
+unsigned most_stream_blocks(HbmOp op, std::size_t bytes, int multiprocessors) {
+  unsigned most = 0;
+  for (const auto& shape : stream_shapes(op)) most = std::max(most, stream_blocks(shape, bytes, multiprocessors));
+  return most;
+}
+
+void stream_over(cudaStream_t stream, HbmOp op, const Operands& operands, const StreamShape& shape,
+                 int multiprocessors) {
+  const auto blocks = stream_blocks(shape, operands.bytes, multiprocessors);
+  if (shape.bulk()) return bulk_over(stream, op, operands, shape, blocks);
+  kernel_for(op, shape)<<<blocks, static_cast<unsigned>(shape.threads), 0, stream>>>(operands);
+  check(cudaGetLastError());
+}
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,66 @@
+// Memory that one rank shares with others of the same host: an anonymous file, opened by its path under /proc.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "kernels/host/buffer.hpp"
+#include "kernels/peers.hpp"
+
+namespace shakedown::host {
+
+/// Owns a file descriptor.
+class File {
+ public:
+  explicit File(int descriptor = -1) : descriptor_(descriptor) {}
+  File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~File() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+/// What this rank shares, and what it sees of another.
+class Window {
+ public:
+  /// Collective over the ranks of the host, once. Errors: Unsupported, on all ranks.
+  void exchange(Peers& local, std::size_t bytes, bool shares, std::optional<int> owner) {
+    bytes_ = bytes;
+    File own;
+    std::string path;
+    if (shares) {
+      own = File(memfd_create("shakedown-window", MFD_CLOEXEC));
+      const bool ready = own.get() >= 0 && ftruncate(own.get(), static_cast<off_t>(bytes)) == 0;
+      if (ready) path = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(own.get());
+    }
+    const auto paths = local.gather(path);
+    File other;
+    if (owner) other = File(open(paths[static_cast<std::size_t>(*owner)].c_str(), O_RDWR | O_CLOEXEC));
+    const bool ready = (!shares || !path.empty()) && (!owner || other.get() >= 0);
+    if (!local.all(ready)) throw Unsupported("the ranks of this host cannot share memory (memfd through /proc)");
+    if (shares) own_ = map_memory(bytes, own.get());
+    if (owner) other_ = map_memory(bytes, other.get());
+  }
+
+  std::span<std::byte> own() const { return {own_.get(), own_ ? bytes_ : 0}; }
+  std::span<std::byte> other() const { return {other_.get(), other_ ? bytes_ : 0}; }
+
+ private:
+  std::size_t bytes_ = 0;
+  Mapping own_, other_;
+};
+
+}  // namespace shakedown::host

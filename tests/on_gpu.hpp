@@ -1,0 +1,91 @@
+// What the tests of the CUDA backend share: a fixture that skips without a GPU, and what every Work must stand.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/backends.hpp"
+#include "kernels/cuda/gpu.hpp"
+#include "tests/lone_peers.hpp"
+
+namespace shakedown::cuda {
+
+inline std::string message_of(const auto& action) {
+  try {
+    action();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+inline ::testing::AssertionResult contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << '"' << text << "\" does not contain \"" << part << '"';
+}
+
+class OnGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto available = probe();
+    if (available.devices == 0) GTEST_SKIP() << available.reason;
+    device_ = open_device({});
+    gpu_ = std::make_unique<Gpu>(0, Placement{});
+  }
+
+  template <class T>
+  std::vector<T> download(const Buffer& buffer) const {
+    std::vector<T> values(buffer.bytes() / sizeof(T));
+    gpu_->read(values.data(), buffer.data(), values.size() * sizeof(T));
+    return values;
+  }
+  template <class T>
+  Buffer upload(const std::vector<T>& values) const {
+    Buffer buffer(values.size() * sizeof(T));
+    gpu_->write(buffer.data(), values.data(), buffer.bytes());
+    return buffer;
+  }
+
+  /// Prepares, runs and checks a Work; then proves that its check sees what was not written, and what was damaged.
+  template <class Spec>
+  void expect_work_is_checked(const Spec& spec, std::size_t least_compared) {
+    SCOPED_TRACE(key(spec));
+    const auto work = device_->prepare(spec);
+    work->connect(peers_);
+    work->reset();
+    const Check unwritten = work->verify();
+    EXPECT_FALSE(unwritten.passed()) << "poison passed the check";
+    EXPECT_FALSE(unwritten.first.empty());
+
+    EXPECT_GT(device_->seconds(*work, 3), 0);
+    const Check check = work->verify();
+    EXPECT_TRUE(check.passed()) << check.mismatched << " of " << check.compared << " wrong: " << check.first;
+    EXPECT_GE(check.compared, least_compared);
+
+    const auto before = work->metrics();
+    work->corrupt();
+    const Check corrupted = work->verify();
+    EXPECT_FALSE(corrupted.passed()) << "a damaged element passed the check";
+    EXPECT_GE(corrupted.mismatched, 1U);
+    EXPECT_LE(corrupted.mismatched, 2U);  // of a product, the element and the sum that it is part of
+    EXPECT_TRUE(contains(corrupted.first, "expected"));
+    if (!before.empty()) {
+      EXPECT_NE(before, work->metrics()) << "the checksum does not see the damage";
+    }
+
+    work->reset();
+    EXPECT_GT(device_->seconds(*work, 1), 0);
+    EXPECT_TRUE(work->verify().passed());
+    EXPECT_EQ(before, work->metrics()) << "the same inputs gave other bits";
+  }
+
+  LonePeers peers_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Gpu> gpu_;
+};
+
+}  // namespace shakedown::cuda

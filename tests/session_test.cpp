@@ -1,0 +1,98 @@
+// How a Session paces its samples, with a device that takes whatever time it is told.
+#include "fixtures/session.hpp"
+
+#include <gtest/gtest.h>
+
+#include "fixtures/watchdog.hpp"
+#include "fixtures/world.hpp"
+#include "tests/lone_peers.hpp"
+
+namespace shakedown {
+namespace {
+
+class LoneWorld final : public World {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void barrier() override {}
+  void broadcast(std::span<std::byte>, int) override {}
+  void sum(std::span<const float> in, std::span<float> out) override { peers_.sum(in, out); }
+  void sum(std::span<const double> in, std::span<double> out) override { peers_.sum(in, out); }
+  void reduce(std::span<const float> in, std::span<float> out, int root) override { peers_.reduce(in, out, root); }
+  void reduce_scatter(std::span<const float> in, std::span<float> out) override { peers_.reduce_scatter(in, out); }
+  void all_gather(std::span<const std::byte> in, std::span<std::byte> out) override { peers_.all_gather(in, out); }
+  void all_to_all(std::span<const std::byte> in, std::span<std::byte> out) override { peers_.all_to_all(in, out); }
+  void sendrecv(std::span<const std::byte> out, int to, std::span<std::byte> in, int from) override {
+    peers_.sendrecv(out, to, in, from);
+  }
+  std::vector<std::string> gather(const std::string& message) override { return {message}; }
+  std::unique_ptr<Peers> split(int, int) override { return std::make_unique<LonePeers>(); }
+  Peers& local() override { return peers_; }
+  double max(double mine) override { return mine; }
+  void min(std::span<double>) override {}
+  double clock() const override { return 0; }
+  const std::vector<std::string>& hosts() const override { return hosts_; }
+  std::string library() const override { return ""; }
+  void abort(int) noexcept override {}
+
+ private:
+  LonePeers peers_;
+  std::vector<std::string> hosts_{"node"};
+};
+
+class Nothing final : public Work {
+  void enqueue() override {}
+  void reset() override {}
+  Check verify() override { return {1, 0, ""}; }
+  Cost cost() const override { return {}; }
+  std::size_t bytes() const override { return 0; }
+  bool collective() const override { return false; }
+};
+
+/// Every operation takes so many seconds.
+class Clockwork final : public Device {
+ public:
+  explicit Clockwork(double seconds) : seconds_(seconds) {}
+  DeviceInfo info() const override { return {}; }
+  double seconds(Work&, int repeats) override { return seconds_ * repeats; }
+
+ private:
+  double seconds_;
+};
+
+std::optional<Pace> pace(double operation_seconds, double least_seconds = 0) {
+  LoneWorld world;
+  Watchdog watchdog("test", 60);
+  const Options options;
+  Session session(world, watchdog, options, Backend::host, std::make_unique<Clockwork>(operation_seconds), "", {});
+  Nothing work;
+  Measurement measurement;
+  measurement.key = "gemm/m:1";
+  measurement.least_seconds = least_seconds;
+  return session.pace_for(measurement, work);
+}
+
+TEST(Pace, IsTenSamplesOfAMillisecondOrOneOperation) {
+  EXPECT_EQ(pace(1e-5)->batch, 100);
+  EXPECT_EQ(pace(2e-3)->batch, 4);
+  EXPECT_EQ(pace(7e-3)->batch, 1);
+  for (const double seconds : {1e-5, 2e-3, 7e-3}) EXPECT_EQ(pace(seconds)->samples, 10);
+}
+
+TEST(Pace, OfALastingLoadCoversItInOnePass) {
+  for (const double operation : {1.5e-5, 1.5e-3, 0.3, 2.0}) {
+    const auto lasting = pace(operation, 10);
+    ASSERT_TRUE(lasting);
+    EXPECT_GE(lasting->batch * lasting->samples * operation, 10) << operation;
+    EXPECT_GE(lasting->samples, 9) << operation;
+  }
+  EXPECT_NEAR(pace(1.5e-3, 10)->batch, 66, 1);  // long samples: the load hardly pauses
+}
+
+TEST(Pace, OfNoTimeIsNone) {
+  EXPECT_FALSE(pace(0));
+  EXPECT_FALSE(pace(-1));
+}
+
+}  // namespace
+}  // namespace shakedown
