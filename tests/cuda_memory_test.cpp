@@ -154,7 +154,7 @@ TEST_F(OnGpu, MemoryTestFindsAWrongWordAndItsAddress) {
       EXPECT_GT(device_->seconds(*work, 2), 0);
       const Check check = work->verify();
       EXPECT_TRUE(check.passed()) << check.first;
-      EXPECT_EQ(check.compared, 3 * bytes / 8);
+      EXPECT_GE(check.compared, 3 * bytes / 8);  // two timed walks and the last look, at least
       work->corrupt();
       const Check corrupted = work->verify();
       EXPECT_EQ(corrupted.mismatched, 1U);

@@ -18,6 +18,8 @@ struct BulkShape {
   bool streaming;
 };
 
+#if __CUDA_ARCH__ >= 900
+
 /// Which parts of the array a block takes, in its order. Parts have the size of a stage; the last one of the array may
 /// be shorter. What is less than a vector is left over.
 struct Parts {
@@ -41,8 +43,6 @@ struct Parts {
     return left < part_bytes ? static_cast<unsigned>(left) : part_bytes;
   }
 };
-
-#if __CUDA_ARCH__ >= 900
 
 __device__ unsigned shared_address(const void* pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
