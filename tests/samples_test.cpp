@@ -43,6 +43,16 @@ TEST(RealResults, OfTwoH200BehindAMaskPass) {
   EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 31/31 (profile h200-sxm, 2 ranks)");
 }
 
+TEST(RealResults, StoredAsBaselinesPassWholeAgainstTheShippedRules) {
+  const auto profiles = load_profiles(source / "thresholds");
+  const auto verdict_of = [&](const std::string& ranks) {
+    return verdict_line(judge(read_results(std::vector{source / "ci/baselines/h200-sxm" / ranks}), profiles, {}));
+  };
+  EXPECT_EQ(verdict_of("4ranks"), "VERDICT: PASS 114/114 (profile h200-sxm, 4 ranks)");
+  EXPECT_EQ(verdict_of("2ranks"), "VERDICT: PASS 65/65 (profile h200-sxm, 2 ranks)");
+  EXPECT_EQ(verdict_of("1ranks"), "VERDICT: PASS 49/49 (profile h200-sxm, 1 rank)");
+}
+
 TEST(RealResults, OfOneH200BehindAMaskPass) {
   const auto verdict = judged("h200-sxm-1rank", profiles_for("h200-sxm-1rank"));
   EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 26/26 (profile h200-sxm, 1 rank)");
