@@ -40,9 +40,9 @@ struct Matrix {
 template <class In, class Out>
 struct Gemm {
   Matrix<Out> d;
-  Matrix<const In> a;
+  Matrix<const In> a = {};
   bool a_transposed = false;
-  Matrix<const In> b;
+  Matrix<const In> b = {};
   bool b_transposed = false;
   double alpha = 1, beta = 0;
   const Out* c = nullptr;
