@@ -63,7 +63,7 @@ void expect_golden(double tolerance) {
 TEST(LoraGolden, AgreesWithTransformersAndPeftInDouble) { expect_golden<double>(1e-10); }
 
 // AdamW divides by the root of what may be tiny: a rounding error of a small gradient moves its parameter visibly.
-TEST(LoraGolden, AgreesWithTransformersAndPeftInFloat) { expect_golden<float>(1e-4); }
+TEST(LoraGolden, AgreesWithTransformersAndPeftInFloat) { expect_golden<float>(3e-5); }
 
 }  // namespace
 }  // namespace shakedown
