@@ -13,6 +13,8 @@ namespace {
 /// Steps that are timed, one by one: their spread counts.
 constexpr OneByOne steps{20};
 
+constexpr std::size_t mib = std::size_t{1} << 20;
+
 void add(Session& session, LoraStepSpec spec) {
   spec.ranks = session.ranks();
   const double tokens = static_cast<double>(spec.batch) * spec.seq * spec.accumulation;
@@ -44,6 +46,11 @@ void register_benchmarks(Session& session) {
   add(session, {.model = "qwen2_7b", .batch = 2, .seq = 4096, .retain = Retain::all});
   add(session, {.model = "qwen2_7b", .batch = 2, .seq = 4096, .retain = Retain::inputs});
   add(session, {.model = "qwen2_7b_attention_only", .batch = 2, .seq = 4096});
+  if (session.ranks() == 1) return;
+  for (const std::size_t bucket : {mib, 1024 * mib}) {
+    add(session, {.model = "qwen2_7b", .batch = 2, .seq = 4096, .bucket = bucket});
+  }
+  add(session, {.model = "qwen2_7b", .batch = 2, .seq = 4096, .sums = DType::bf16});
 }
 
 }  // namespace shakedown

@@ -91,7 +91,10 @@ class MeasuredStep final : public Work {
     metrics.emplace_back("backward_ms", with.backward);
     metrics.emplace_back("optimizer_ms", with.optimizer);
     metrics.emplace_back("compute_ms", without.whole);
-    if (peers_->size() > 1) metrics.emplace_back("exposed_comm_ms", std::max(0.0, with.whole - without.whole));
+    if (peers_->size() > 1) {
+      metrics.emplace_back("exposed_comm_ms", std::max(0.0, with.whole - without.whole));
+      metrics.emplace_back("buckets", static_cast<double>(step_.buckets()));
+    }
     for (const auto& metric : ops_->metrics()) metrics.push_back(metric);
     return metrics;
   }
