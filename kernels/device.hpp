@@ -133,7 +133,7 @@ struct LoraStepSpec {
   DType dtype = DType::bf16;  // of weights and activations; gradients and trainable parameters are f32, or f64 with f64
   int ranks = 1;
   int accumulation = 1;
-  training::Retain retain = training::Retain::rebuild;
+  training::Retain retain = training::Retain::all;
   DType sums = DType::f32;                     // in which the gradients travel between ranks; f64 if dtype is
   std::size_t bucket = std::size_t{32} << 20;  // bytes of f32 gradients that are summed together, at least
 };
