@@ -54,9 +54,12 @@ class Plan {
     GemmSpec zeros = common;
     zeros.data = MatrixData::zeros;
     session_.add(zeros, figures);
-    GemmSpec sustained = common;
-    sustained.load = Load::sustained;
-    session_.add(sustained, figures, sustained_seconds);
+    for (const auto dtype : {DType::bf16, DType::fp8_e4m3}) {
+      GemmSpec sustained = common;
+      sustained.dtype = dtype;
+      sustained.load = Load::sustained;
+      session_.add(sustained, figures, sustained_seconds);
+    }
     one_at_a_time();
   }
 

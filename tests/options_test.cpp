@@ -34,7 +34,7 @@ TEST(Options, WithoutFlagsMeasureTheQuickTierOnWhateverThereIs) {
   EXPECT_EQ(options.min_time, "0.05");
 }
 
-TEST(Options, TheFullTierSamplesTenTimesLonger) { EXPECT_EQ(parse_options({"--tier=full"}).min_time, "0.5"); }
+TEST(Options, TheFullTierSamplesFourTimesLonger) { EXPECT_EQ(parse_options({"--tier=full"}).min_time, "0.2"); }
 
 TEST(Options, AUsersMinimalTimeWinsOverTheTier) {
   EXPECT_EQ(parse_options({"--benchmark_min_time=2", "--tier=full"}).min_time, "2");

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "thresholds/json_field.hpp"
+#include "thresholds/matrix.hpp"
 
 namespace shakedown {
 namespace {
@@ -323,6 +324,20 @@ ordered_json to_json(const ByRank& values) {
   return result;
 }
 
+ordered_json to_json(const PairMatrix& matrix) {
+  ordered_json rows = ordered_json::array();
+  for (const auto& row : matrix.values) {
+    ordered_json& cells = rows.emplace_back(ordered_json::array());
+    for (const auto& value : row) cells.push_back(value && std::isfinite(*value) ? ordered_json(*value) : nullptr);
+  }
+  const auto worst = matrix.worst();
+  return {{"key", matrix.key},
+          {"host", matrix.host},
+          {"metric", matrix.metric},
+          {"worst", worst ? ordered_json{{"src", worst->src}, {"dst", worst->dst}, {"value", worst->value}} : nullptr},
+          {"src_by_dst", rows}};
+}
+
 std::string dump(const ordered_json& value, int indent) {
   return value.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
 }
@@ -423,7 +438,14 @@ std::string write_results(std::string_view google_benchmark_json, const Context&
     text += separator + dump(row, -1);
     separator = ",\n";
   }
-  return text + "\n]\n}\n";
+  text += "\n]";
+  separator = ",\n\"matrices\": [\n";
+  const auto matrices = pair_matrices(context, by_rank);
+  for (const PairMatrix& matrix : matrices) {
+    text += separator + dump(to_json(matrix), -1);
+    separator = ",\n";
+  }
+  return text + (matrices.empty() ? "\n}\n" : "\n]\n}\n");
 }
 
 }  // namespace shakedown
