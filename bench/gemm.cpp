@@ -3,6 +3,7 @@
 //
 //   mpirun -np 4 build/bench/bench_gemm --benchmark_filter=dtype:bf16
 //   mpirun -np 4 build/bench/bench_gemm --tier=full --benchmark_filter=load:sustained
+//   mpirun -np 4 build/bench/bench_gemm --search=20 --benchmark_filter=shape:best
 #include "fixtures/session.hpp"
 
 namespace shakedown {
@@ -63,6 +64,11 @@ class Plan {
     one_at_a_time();
   }
 
+  /// What a product can reach at best, in the two types that models are trained in.
+  void search(double seconds) {
+    for (const auto dtype : {DType::bf16, DType::fp8_e4m3}) session_.add(GemmSearchSpec{dtype, seconds}, figures);
+  }
+
   void host() {
     for (const auto dtype : {DType::f32, DType::f64}) {
       for (const int n : {1024, 2048}) cube(dtype, n);
@@ -97,6 +103,7 @@ void register_benchmarks(Session& session) {
   } else {
     plan.quick();
   }
+  if (session.options().search > 0) plan.search(session.options().search);
 }
 
 }  // namespace shakedown

@@ -22,7 +22,8 @@ constexpr int usage = 2;
 std::string help() {
   return "usage: shakedown VERB [flags]\n\n"
          "verbs:\n"
-         "  report    print the table of a stored --verdict, or judge --results and print the figures of pairs as matrices\n"
+         "  report    print the table of a stored --verdict, or judge --results and print the figures of pairs as "
+         "matrices\n"
          "            too; exit code is the verdict's\n"
          "  regress   compare --results with --baseline; exit 1 if anything is worse or missing\n\n"
          "flags:\n" +

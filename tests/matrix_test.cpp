@@ -145,8 +145,8 @@ TEST(PairMatrices, StandInTheResultFile) {
   const Results results = of_four_h200();
   std::map<std::string, std::vector<ByRank>> by_rank;
   for (const Row& row : results.rows) by_rank[row.key].push_back(row.by_rank);
-  const auto document = nlohmann::json::parse(
-      write_results(R"({"context": {}, "benchmarks": []})", results.context, by_rank));
+  const auto document =
+      nlohmann::json::parse(write_results(R"({"context": {}, "benchmarks": []})", results.context, by_rank));
   ASSERT_EQ(document.at("matrices").size(), 4u);
   for (const auto& matrix : document["matrices"]) {
     EXPECT_EQ(matrix.at("src_by_dst").size(), 4u);

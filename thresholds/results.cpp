@@ -243,6 +243,8 @@ Context read_context(const Field& shakedown) {
     context.environment[name] = value.value_or("");
   }
   context.nccl = optional_texts(shakedown, "nccl");
+  for (const auto& [key, choice] : optional_texts(shakedown, "algorithms"))
+    context.algorithms[key] = choice.value_or("");
   if (const auto hosts = shakedown.find("inventory")) {
     hosts->each([&](const Field& host) { context.inventory.push_back(read_host(host)); });
   }
@@ -311,6 +313,7 @@ ordered_json to_json(const Context& c) {
           {"versions", or_null(c.versions)},
           {"environment", ordered_json(c.environment)},
           {"nccl", or_null(c.nccl)},
+          {"algorithms", ordered_json(c.algorithms)},
           {"inventory", list_of(c.inventory)},
           {"fault", or_null(c.fault)}};
 }

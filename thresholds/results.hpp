@@ -68,6 +68,7 @@ struct Context {
   std::map<std::string, std::optional<std::string>> versions;  // driver cuda cublaslt cudnn nccl mpi benchmark
   std::map<std::string, std::string> environment;              // allow-listed tuning variables, and lines of NCCL files
   std::map<std::string, std::optional<std::string>> nccl;      // nvls: "on" | "off"; transport
+  std::map<std::string, std::string> algorithms;               // that tuning chose, by key; in words of the backend
   std::vector<HostFacts> inventory;
   std::optional<std::string> fault;  // SHAKEDOWN_FAULT, if one was injected
 };

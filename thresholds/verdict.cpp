@@ -436,6 +436,7 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
   const Selection selection = select_profile(results, profiles);
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;
+    if (auto finding = judge_transport(results, *selection.profile)) verdict.findings.push_back(std::move(*finding));
   } else {
     Finding finding;
     finding.key = "machine/profile";
