@@ -274,6 +274,18 @@ TEST(Transport, IsNotJudgedWhereItIsUnknownOrWithoutNvlink) {
   EXPECT_FALSE(transport_finding(builder, false));
 }
 
+TEST(Transport, ThatSomebodysDebugLevelHidesIsNoted) {
+  auto builder = healthy(2);
+  builder.context.environment["NCCL_DEBUG"] = "WARN";
+  EXPECT_TRUE(judge({builder.results()}, {}, {}).notes.empty()) << "a product uses no NCCL";
+  builder.add("allreduce/dtype:f32/bytes:8", "latency_us", 8);
+  const auto notes = judge({builder.results()}, {}, {}).notes;
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("NCCL_DEBUG=WARN"), std::string::npos);
+  builder.context.nccl["transport"] = "P2P";
+  EXPECT_TRUE(judge({builder.results()}, {}, {}).notes.empty());
+}
+
 TEST(Roster, IsReadLineByLine) {
   const Folder folder;
   const auto roster = read_roster(folder.write("hosts", "# all\nnode0\nnode1 8\n\n  node2 slots=4  # new\n"));

@@ -107,7 +107,8 @@ NcclLog NcclListener::during(const std::function<void()>& step) {
       if (listener.way_ == Way::switched) listener.switch_off();
     }
   };
-  if (way_ == Way::switched) std::filesystem::resize_file(file_, 0);
+  std::error_code no_file_nothing_heard;
+  if (way_ == Way::switched) std::filesystem::resize_file(file_, 0, no_file_nothing_heard);
   {
     const Switch on(*this);
     step();
