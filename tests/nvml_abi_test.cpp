@@ -82,8 +82,10 @@ static_assert(field_nvlink_count == NVML_FI_DEV_NVLINK_LINK_COUNT &&
 static_assert(field_nvlink_replay == NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY);
 static_assert(field_nvlink_recovery == NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY);
 static_assert(field_nvlink_crc == NVML_FI_DEV_NVLINK_ERROR_DL_CRC);
-static_assert(as_uint == NVML_VALUE_TYPE_UNSIGNED_INT && as_ulonglong == NVML_VALUE_TYPE_UNSIGNED_LONG_LONG);
-static_assert(as_longlong == NVML_VALUE_TYPE_SIGNED_LONG_LONG && as_ulong == NVML_VALUE_TYPE_UNSIGNED_LONG);
+constexpr bool same(ValueType ours, unsigned theirs) { return ours == theirs; }
+static_assert(same(as_uint, NVML_VALUE_TYPE_UNSIGNED_INT) && same(as_ulong, NVML_VALUE_TYPE_UNSIGNED_LONG));
+static_assert(same(as_ulonglong, NVML_VALUE_TYPE_UNSIGNED_LONG_LONG));
+static_assert(same(as_longlong, NVML_VALUE_TYPE_SIGNED_LONG_LONG) && same(as_int, NVML_VALUE_TYPE_SIGNED_INT));
 // Younger than some nvml.h that this must compile with: the layout of the fabric's record.
 #ifdef nvmlGpuFabricInfo_v2
 static_assert(fabric_info_version == nvmlGpuFabricInfo_v2 && same(fabric, nvmlDeviceGetGpuFabricInfoV));
