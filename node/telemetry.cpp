@@ -145,8 +145,11 @@ GpuSummary Telemetry::end() {
   changed_.notify_one();
   auto result = summary(samples);
   result.errors = grown(before_, error_counts(gpu_));
-  const auto xids = xids_.take();
-  for (const auto xid : xids.value_or(std::vector<unsigned>{})) result.errors.push_back("XID " + std::to_string(xid));
+  std::map<unsigned, int> xids;
+  for (const auto xid : xids_.take().value_or(std::vector<unsigned>{})) ++xids[xid];
+  for (const auto& [xid, times] : xids) {
+    result.errors.push_back("XID " + std::to_string(xid) + (times > 1 ? ", " + std::to_string(times) + " times" : ""));
+  }
   return result;
 }
 
