@@ -112,8 +112,8 @@ std::vector<std::string> grown(const ErrorCounts& before, const ErrorCounts& aft
   return texts;
 }
 
-Telemetry::Telemetry(NvmlGpu gpu, std::chrono::milliseconds interval)
-    : gpu_(std::move(gpu)), interval_(interval), xids_(gpu_), thread_([this] { watch(); }) {}
+Telemetry::Telemetry(NvmlGpu gpu, std::chrono::milliseconds interval, std::chrono::milliseconds settling)
+    : gpu_(std::move(gpu)), interval_(interval), settling_(settling), xids_(gpu_), thread_([this] { watch(); }) {}
 
 Telemetry::~Telemetry() {
   {
@@ -161,7 +161,7 @@ void Telemetry::watch() {
     if (leave_) return;
     const auto series = series_;
     const auto over = [&] { return leave_ || series_ != series; };
-    auto next = std::chrono::steady_clock::now() + interval_;
+    auto next = std::chrono::steady_clock::now() + std::max(interval_, settling_);
     while (!changed_.wait_until(lock, next, over)) {
       lock.unlock();
       const auto now = sample(gpu_);

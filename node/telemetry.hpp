@@ -47,15 +47,19 @@ std::vector<std::string> grown(const ErrorCounts& before, const ErrorCounts& aft
 /// Samples one GPU between begin and end, from a thread of its own; between end and begin the thread sleeps.
 class Telemetry {
  public:
-  /// 10 ms: NVML's answers cost a few tens of microseconds, and the shortest series of samples takes 50 ms.
   static constexpr std::chrono::milliseconds usual_interval{10};
 
-  explicit Telemetry(NvmlGpu, std::chrono::milliseconds interval = usual_interval);
+  /// The driver answers from a copy that it renews every 100 ms (580.159 on H200, looked at every 2 ms). What it says
+  /// earlier in a series may be of the time before, and a shorter series has no samples: unknown, and not wrong.
+  static constexpr std::chrono::milliseconds usual_settling{100};
+
+  explicit Telemetry(NvmlGpu, std::chrono::milliseconds interval = usual_interval,
+                     std::chrono::milliseconds settling = usual_settling);
   Telemetry(const Telemetry&) = delete;
   Telemetry& operator=(const Telemetry&) = delete;
   ~Telemetry();
 
-  /// Notes the counters of errors and starts to sample; the first sample is taken one interval later.
+  /// Notes the counters of errors and starts to sample: first after the time for settling, then in intervals.
   void begin();
 
   /// Stops, and tells what happened since begin.
@@ -65,7 +69,7 @@ class Telemetry {
   void watch();
 
   const NvmlGpu gpu_;
-  const std::chrono::milliseconds interval_;
+  const std::chrono::milliseconds interval_, settling_;
   XidWatch xids_;
   ErrorCounts before_;
   std::mutex mutex_;

@@ -67,6 +67,8 @@ TEST(Grown, NamesTheCountersThatGrewAndNoOthers) {
   EXPECT_TRUE(grown({{"reset meanwhile", 7}}, {{"reset meanwhile", 0}}).empty());
 }
 
+constexpr milliseconds settled{0};
+
 GpuSummary watched(Telemetry& telemetry, milliseconds time) {
   telemetry.begin();
   std::this_thread::sleep_for(time);
@@ -77,7 +79,7 @@ TEST(Telemetry, WatchesItsGpu) {
   const FakeGpus gpus(
       "gpus 2\n* nvmlDeviceGetClockInfo:1 1980\n1 nvmlDeviceGetClockInfo:1 1410\n1 field:186 691000\n"
       "1 nvmlDeviceGetTemperature 57\n1 nvmlDeviceGetCurrentClocksEventReasons 4\n");
-  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-1", std::nullopt), milliseconds(1));
+  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-1", std::nullopt), milliseconds(1), settled);
   const auto told = watched(telemetry, milliseconds(200));
   EXPECT_GE(told.samples, 3u);
   EXPECT_DOUBLE_EQ(told.sm_mhz.value(), 1410);
@@ -91,7 +93,7 @@ TEST(Telemetry, TellsOfErrorsThatWereCountedMeanwhile) {
   const FakeGpus gpus(
       "0 nvmlDeviceGetTotalEccErrors:1:0 4|6\n0 nvmlDeviceGetPcieReplayCounter 10|10|10\n0 field:91 1\n"
       "0 field:163:0 7|8\n0 nvmlDeviceGetNvLinkState:0 1\n0 xid none|79|13|79|none\n");
-  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1));
+  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
   const auto told = watched(telemetry, milliseconds(1));
   EXPECT_EQ(told.errors,
             (std::vector<std::string>{"ECC uncorrected +2", "NVLink 0 CRC errors +1", "XID 13", "XID 79, 2 times"}));
@@ -102,7 +104,7 @@ TEST(Telemetry, AsksNothingBetweenTwoSeries) {
   std::string counting = "0 nvmlDeviceGetClockInfo:1 1";  // the answers count how often they were asked for
   for (int i = 2; i < 5000; ++i) counting += "|" + std::to_string(i);
   const FakeGpus gpus(counting + "\n");
-  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(2));
+  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(2), settled);
   const auto first = watched(telemetry, milliseconds(100));
   std::this_thread::sleep_for(milliseconds(100));
   const auto second = watched(telemetry, milliseconds(100));
@@ -114,7 +116,7 @@ TEST(Telemetry, AsksNothingBetweenTwoSeries) {
 
 TEST(Telemetry, OfAGpuThatTellsNothingIsUnknown) {
   const FakeGpus gpus("gpus 1\n");
-  Telemetry telemetry(*Nvml(FakeGpus::old_library()).find("GPU-fake-0", std::nullopt), milliseconds(1));
+  Telemetry telemetry(*Nvml(FakeGpus::old_library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
   const auto told = watched(telemetry, milliseconds(50));
   EXPECT_FALSE(told.sm_mhz);
   EXPECT_FALSE(told.throttled);
@@ -122,9 +124,17 @@ TEST(Telemetry, OfAGpuThatTellsNothingIsUnknown) {
   EXPECT_TRUE(told.errors.empty());
 }
 
+TEST(Telemetry, DoesNotTakeTheDriversOldAnswersForThoseOfAShortSeries) {
+  const FakeGpus gpus("0 nvmlDeviceGetClockInfo:1 1980\n");
+  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), milliseconds(5000));
+  const auto told = watched(telemetry, milliseconds(50));
+  EXPECT_EQ(told.samples, 0u);
+  EXPECT_FALSE(told.sm_mhz);
+}
+
 TEST(Telemetry, CanBeTakenDownWhileItSamples) {
   const FakeGpus gpus("gpus 1\n");
-  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1));
+  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
   telemetry.begin();
 }
 
