@@ -1,4 +1,5 @@
 # Tests of results, thresholds, verdict, regression and report; and acceptance_test, the program that judges.
+shakedown_test(statistics_test unit SOURCES statistics_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(results_test unit SOURCES results_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(thresholds_test unit SOURCES thresholds_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(machine_test unit SOURCES machine_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
