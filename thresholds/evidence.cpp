@@ -23,6 +23,14 @@ const Row* find_row(const std::vector<const Row*>& rows, bool (*wanted)(const Ro
   return found == rows.end() ? nullptr : *found;
 }
 
+void add_rows(std::map<std::string, Benchmark>& benchmarks, const Results& file) {
+  for (const Row& row : file.rows) {
+    Benchmark& benchmark = benchmarks[row.key];
+    if (benchmark.context == nullptr) benchmark = {row.key, &file.context, {}};
+    if (benchmark.context->world_size == file.context.world_size) benchmark.rows.push_back(&row);
+  }
+}
+
 }  // namespace
 
 void refuse_faults(const std::vector<Results>& results, bool allowed) {
@@ -44,13 +52,13 @@ const Row* Benchmark::waiver() const {
 
 std::map<std::string, Benchmark> benchmarks_of(const std::vector<Results>& results) {
   std::map<std::string, Benchmark> benchmarks;
-  for (const Results& file : results) {
-    for (const Row& row : file.rows) {
-      Benchmark& benchmark = benchmarks[row.key];
-      if (benchmark.context == nullptr) benchmark = {row.key, &file.context, {}};
-      if (benchmark.context->world_size == file.context.world_size) benchmark.rows.push_back(&row);
-    }
-  }
+  for (const Results& file : results) add_rows(benchmarks, file);
+  return benchmarks;
+}
+
+std::map<std::string, Benchmark> benchmarks_of(const Results& file) {
+  std::map<std::string, Benchmark> benchmarks;
+  add_rows(benchmarks, file);
   return benchmarks;
 }
 
