@@ -207,8 +207,8 @@ std::string terminal_text(const Baseline& baseline, TerminalStyle style) {
   }
   return out + "BASELINE: " + std::to_string(baseline.benchmarks.size()) + " benchmarks, " +
          std::to_string(baseline.launches.size()) + (baseline.launches.size() == 1 ? " launch, " : " launches, ") +
-         std::to_string(baseline.left_out.size()) + " values left out (" + std::to_string(baseline.ranks) +
-         (baseline.ranks == 1 ? " rank)" : " ranks)") + "\n";
+         std::to_string(baseline.left_out.size()) + (baseline.left_out.size() == 1 ? " value" : " values") +
+         " left out (" + std::to_string(baseline.ranks) + (baseline.ranks == 1 ? " rank)" : " ranks)") + "\n";
 }
 
 }  // namespace shakedown

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "thresholds/json_field.hpp"
@@ -143,15 +141,8 @@ Verdict read_fields(const Field& root) {
 }  // namespace
 
 Verdict read_verdict(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) throw InputError(file.string() + ": cannot be read");
-  const std::string text(std::istreambuf_iterator<char>(in), {});
-  try {
-    const auto document = nlohmann::json::parse(text);
-    return read_fields(Field(file, "", document));
-  } catch (const nlohmann::json::exception& e) {
-    throw InputError(file.string() + ": is not strict JSON: " + e.what());
-  }
+  const auto document = read_json(file);
+  return read_fields(Field(file, "", document));
 }
 
 std::string verdict_json(const Verdict& verdict) {

@@ -137,9 +137,10 @@ TEST(Shift, HoldsTheTruthAsOftenAsItSays) {
   EXPECT_GT(misses, 0.03 * trials);
 }
 
-TEST(Holm, RejectsStepByStep) {
-  EXPECT_EQ(rejected({0.04, 0.001, 0.02}, 0.05), (std::vector<bool>{true, true, true}));
-  EXPECT_EQ(rejected({0.04, 0.001, 0.03}, 0.05), (std::vector<bool>{false, true, false})) << "0.03 > 0.05 / 2";
+TEST(Rejected, AreAllUpToTheLargestThatIsItsShareOfTheRate) {
+  EXPECT_EQ(rejected({0.04, 0.001, 0.03}, 0.05), (std::vector<bool>{true, true, true})) << "0.04 <= 0.05 * 3/3";
+  EXPECT_EQ(rejected({0.06, 0.001, 0.04}, 0.05), (std::vector<bool>{false, true, false})) << "0.04 > 0.05 * 2/3";
+  EXPECT_EQ(rejected({0.02, 0.5, 0.5}, 0.05), (std::vector<bool>{false, false, false})) << "alone, it pays for all";
   EXPECT_TRUE(rejected({}, 0.05).empty());
 }
 

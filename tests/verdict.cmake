@@ -7,6 +7,7 @@ shakedown_test(verdict_test unit SOURCES verdict_test.cpp explain_test.cpp LIBRA
 shakedown_test(profiles_test unit SOURCES profiles_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(samples_test unit SOURCES samples_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(regression_test unit SOURCES regression_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(baseline_test unit SOURCES baseline_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(drift_test unit SOURCES drift_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(terminal_test unit SOURCES terminal_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
 

@@ -191,15 +191,15 @@ Shift shift(const std::vector<double>& x, const std::vector<double>& y, double c
   return result;
 }
 
-std::vector<bool> rejected(const std::vector<double>& p, double alpha) {
-  std::vector<std::size_t> order(p.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] < p[b]; });
-  std::vector<bool> result(p.size(), false);
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    if (!(p[order[i]] <= alpha / static_cast<double>(p.size() - i))) break;
-    result[order[i]] = true;
+std::vector<bool> rejected(const std::vector<double>& p, double rate) {
+  std::vector<double> sorted = p;
+  std::sort(sorted.begin(), sorted.end());
+  double limit = -1;  // the largest p that is at most its share of the rate
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    if (sorted[i] <= rate * static_cast<double>(i + 1) / static_cast<double>(sorted.size())) limit = sorted[i];
   }
+  std::vector<bool> result;
+  for (const double value : p) result.push_back(value <= limit);
   return result;
 }
 

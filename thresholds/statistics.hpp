@@ -54,9 +54,10 @@ struct Shift {
 };
 Shift shift(const std::vector<double>& x, const std::vector<double>& y, double confidence);
 
-/// Holm's step-down procedure (1979): which of these hypotheses are rejected so that any false rejection among them has
-/// probability `alpha` at most, however they depend on each other.
-std::vector<bool> rejected(const std::vector<double>& p, double alpha);
+/// Which of these hypotheses are rejected by the step-up procedure of Benjamini and Hochberg (1995): if none of them is
+/// false, any rejection has probability `rate` at most; else at most this part of the rejections is wrong, on average.
+/// For independent p, and such as rise together (Benjamini and Yekutieli, 2001).
+std::vector<bool> rejected(const std::vector<double>& p, double rate);
 
 /// How many values on each side let the rank test, at level `alpha`, see a shift of `effect` in noise of standard
 /// deviation `sigma` with probability `power`: 2 (z_alpha + z_power)^2 (sigma / effect)^2, over the rank test's
