@@ -10,6 +10,7 @@ shakedown_test(regression_test unit SOURCES regression_test.cpp LIBRARIES shaked
 shakedown_test(baseline_test unit SOURCES baseline_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(drift_test unit SOURCES drift_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(terminal_test unit SOURCES terminal_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
+shakedown_test(report_test unit SOURCES report_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
 
 add_executable(acceptance_test acceptance_test.cpp)
 target_link_libraries(acceptance_test PRIVATE shakedown::report GTest::gtest)

@@ -190,7 +190,9 @@ std::vector<RankFacts> read_ranks(const Field& list, int world_size) {
     list.refuse("lists " + std::to_string(ranks.size()) + " of " + std::to_string(world_size) + " ranks");
   }
   for (int i = 0; i < world_size; ++i) {
-    if (ranks[static_cast<std::size_t>(i)].rank != i) list.refuse("does not list rank " + std::to_string(i));
+    const int rank = ranks[static_cast<std::size_t>(i)].rank;
+    if (rank < i) list.refuse("lists rank " + std::to_string(rank) + " twice");
+    if (rank > i) list.refuse("does not list rank " + std::to_string(i));
   }
   return ranks;
 }
