@@ -29,3 +29,6 @@ add_executable(judge_scale judge_scale.cpp)
 target_link_libraries(judge_scale PRIVATE shakedown::verdict nlohmann_json::nlohmann_json)
 add_test(NAME unit.judge_scale COMMAND judge_scale)
 set_tests_properties(unit.judge_scale PROPERTIES LABELS unit RUN_SERIAL TRUE)
+# One result file of 200 MB.
+add_test(NAME unit.judge_200_mb COMMAND judge_scale 54000 60)
+set_tests_properties(unit.judge_200_mb PROPERTIES LABELS unit RUN_SERIAL TRUE)
