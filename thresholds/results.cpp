@@ -71,6 +71,15 @@ json parse(const fs::path& file, const std::string& text) {
 // JSON files that stand beside results.
 bool is_no_result(const fs::path& name) { return name == "verdict.json" || name == "baseline.json"; }
 
+std::vector<fs::path> results_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".json" && !is_no_result(entry.path().filename())) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 double seconds_of(const Field& row) {
   const std::string unit = row["time_unit"].text();
   const double value = row["real_time"].number();
@@ -396,15 +405,17 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
       files.push_back(path);
       continue;
     }
-    std::vector<fs::path> inside;
-    for (const auto& entry : fs::directory_iterator(path)) {
-      if (entry.path().extension() == ".json" && !is_no_result(entry.path().filename())) {
-        inside.push_back(entry.path());
+    std::vector<fs::path> inside = results_in(path);
+    if (inside.empty()) {
+      for (const auto& entry : fs::directory_iterator(path)) {
+        if (!entry.is_directory(error)) continue;
+        const auto below = results_in(entry.path());
+        inside.insert(inside.end(), below.begin(), below.end());
       }
+      std::sort(inside.begin(), inside.end());
     }
     if (inside.empty())
       throw InputError(path.string() + ": no result files (*.json) in this folder; run the benchmarks");
-    std::sort(inside.begin(), inside.end());
     files.insert(files.end(), inside.begin(), inside.end());
   }
   std::vector<Results> all;
