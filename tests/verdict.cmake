@@ -1,4 +1,5 @@
 # Tests of results, thresholds, verdict, regression and report; and acceptance_test, the program that judges.
+shakedown_test(statistics_test unit SOURCES statistics_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(results_test unit SOURCES results_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(thresholds_test unit SOURCES thresholds_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(machine_test unit SOURCES machine_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
@@ -7,7 +8,10 @@ shakedown_test(verdict_test unit SOURCES verdict_test.cpp explain_test.cpp cause
 shakedown_test(profiles_test unit SOURCES profiles_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(samples_test unit SOURCES samples_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(regression_test unit SOURCES regression_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(baseline_test unit SOURCES baseline_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(drift_test unit SOURCES drift_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(terminal_test unit SOURCES terminal_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
+shakedown_test(report_test unit SOURCES report_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
 
 add_executable(acceptance_test acceptance_test.cpp)
 target_link_libraries(acceptance_test PRIVATE shakedown::report GTest::gtest)
@@ -26,3 +30,6 @@ add_executable(judge_scale judge_scale.cpp)
 target_link_libraries(judge_scale PRIVATE shakedown::verdict nlohmann_json::nlohmann_json)
 add_test(NAME unit.judge_scale COMMAND judge_scale)
 set_tests_properties(unit.judge_scale PROPERTIES LABELS unit RUN_SERIAL TRUE)
+# One result file of 200 MB.
+add_test(NAME unit.judge_200_mb COMMAND judge_scale 54000 60)
+set_tests_properties(unit.judge_200_mb PROPERTIES LABELS unit RUN_SERIAL TRUE)

@@ -11,6 +11,7 @@
 #include "thresholds/cause.hpp"
 #include "thresholds/evidence.hpp"
 #include "thresholds/machine.hpp"
+#include "thresholds/statistics.hpp"
 
 namespace shakedown {
 namespace {
@@ -176,7 +177,7 @@ class RuleJudge {
     std::vector<double> values;
     for (const Culprit& rank : worst_first) values.push_back(*rank.value);
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    const double middle = median_of(values);
+    const double middle = median(values);
     const double spread = *high == *low ? 0 : (*high - *low) / middle;
     if (spread <= *rule_.limits.spread_max) return;
     set(finding_, Status::fail,
