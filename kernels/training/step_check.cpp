@@ -75,7 +75,8 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
     const bool all_good = std::all_of(by_rank.begin(), by_rank.end(), own);
     compare(own(mine), [&] {
       return format("step %zu: loss %g, %s not finite; expected finite numbers (no rank updates from them)", step + 1,
-                    mine[step].loss, (count_text(mine[step].local) + " are").c_str());
+                    std::isnan(mine[step].loss) ? std::nan("") : mine[step].loss,
+                    (count_text(mine[step].local) + " are").c_str());
     });
     if (!all_good) return check;
     compare(finite(mine[step].reduced) && finite(mine[step].updated), [&] {
