@@ -24,11 +24,12 @@ constexpr std::string_view waived_prefix = "waived: ";
 
 // Members of a row that are not counters (google/benchmark json_reporter.cc, 1.7.1 to 1.9). Everything numeric beside
 // them is a metric.
-constexpr std::array<std::string_view, 20> not_a_metric{
+constexpr std::array<std::string_view, 21> not_a_metric{
     "name",        "run_name",         "run_type",       "family_index",   "per_family_instance_index",
     "repetitions", "repetition_index", "threads",        "iterations",     "real_time",
     "cpu_time",    "time_unit",        "label",          "error_occurred", "error_message",
-    "skipped",     "skip_message",     "aggregate_name", "aggregate_unit", "by_rank"};
+    "skipped",     "skip_message",     "aggregate_name", "aggregate_unit", "by_rank",
+    "text_by_rank"};
 
 constexpr std::array<std::string_view, 9> name_suffixes{"manual_time",      "real_time",   "process_time",
                                                         "repeats:",         "iterations:", "min_time:",
@@ -78,12 +79,26 @@ double seconds_of(const Field& row) {
   row["time_unit"].refuse("is \"" + unit + "\", expected ns, us, ms or s");
 }
 
-std::vector<std::optional<double>> values_by_rank(const Field& array, int world_size) {
+void require_one_per_rank(const Field& array, int world_size) {
   const json& values = array.value();
   if (!values.is_array()) array.refuse("expected an array");
   if (values.size() != static_cast<std::size_t>(world_size)) {
     array.refuse("has " + std::to_string(values.size()) + " values for " + std::to_string(world_size) + " ranks");
   }
+}
+
+std::vector<std::optional<std::string>> texts_by_rank(const Field& array, int world_size) {
+  require_one_per_rank(array, world_size);
+  std::vector<std::optional<std::string>> result;
+  array.each([&](const Field& value) {
+    result.push_back(value.value().is_null() ? std::nullopt : std::optional(value.text()));
+  });
+  return result;
+}
+
+std::vector<std::optional<double>> values_by_rank(const Field& array, int world_size) {
+  require_one_per_rank(array, world_size);
+  const json& values = array.value();
   std::vector<std::optional<double>> result;
   result.reserve(values.size());
   for (const json& value : values) {
@@ -132,6 +147,12 @@ Row read_row(const Field& field, int world_size) {
     by_rank->require_object();
     for (const auto& [name, value] : by_rank->value().items()) {
       row.by_rank.emplace(name, values_by_rank((*by_rank)[name.c_str()], world_size));
+    }
+  }
+  if (const auto texts = field.find("text_by_rank")) {
+    texts->require_object();
+    for (const auto& [name, value] : texts->value().items()) {
+      row.text_by_rank.emplace(name, texts_by_rank((*texts)[name.c_str()], world_size));
     }
   }
   return row;
@@ -323,6 +344,15 @@ ordered_json to_json(const ByRank& values) {
   return result;
 }
 
+ordered_json to_json(const TextByRank& texts) {
+  ordered_json result = ordered_json::object();
+  for (const auto& [name, by_rank] : texts) {
+    ordered_json& list = result[name] = ordered_json::array();
+    for (const auto& text : by_rank) list.push_back(or_null(text));
+  }
+  return result;
+}
+
 std::string dump(const ordered_json& value, int indent) {
   return value.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
 }
@@ -347,12 +377,13 @@ ordered_json parse_google_benchmark(std::string_view text) {
   throw InputError("Google Benchmark's output has no context or no benchmarks");
 }
 
-void add_by_rank(ordered_json& row, const std::map<std::string, std::vector<ByRank>>& by_rank) {
+template <class Values>
+void add_by_rank(ordered_json& row, const char* name, const std::map<std::string, std::vector<Values>>& by_rank) {
   if (row.value("run_type", "") != "iteration") return;
   const auto found = by_rank.find(key_of(row.value("name", "")));
   const auto repetition = row.value("repetition_index", std::size_t{0});
   if (found == by_rank.end() || repetition >= found->second.size()) return;
-  if (const ByRank& values = found->second[repetition]; !values.empty()) row["by_rank"] = to_json(values);
+  if (const Values& values = found->second[repetition]; !values.empty()) row[name] = to_json(values);
 }
 
 }  // namespace
@@ -412,14 +443,16 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
 }
 
 std::string write_results(std::string_view google_benchmark_json, const Context& context,
-                          const std::map<std::string, std::vector<ByRank>>& by_rank) {
+                          const std::map<std::string, std::vector<ByRank>>& by_rank,
+                          const std::map<std::string, std::vector<TextByRank>>& text_by_rank) {
   ordered_json document = parse_google_benchmark(google_benchmark_json);
   document["context"]["shakedown"] = to_json(context);
   // One line per row: with an indent 10,000 ranks would make 10,000 lines of each.
   std::string text = "{\n\"context\": " + dump(document["context"], 2) + ",\n\"benchmarks\": [";
   const char* separator = "\n";
   for (ordered_json& row : document["benchmarks"]) {
-    add_by_rank(row, by_rank);
+    add_by_rank(row, "by_rank", by_rank);
+    add_by_rank(row, "text_by_rank", text_by_rank);
     text += separator + dump(row, -1);
     separator = ",\n";
   }

@@ -75,6 +75,10 @@ struct Context {
 /// Values by rank; index = rank, nullopt = this rank has none.
 using ByRank = std::map<std::string, std::vector<std::optional<double>>>;
 
+/// Texts by rank: facts that are no numbers (driver "580.159.03"), and explanations of a number or of its absence under
+/// the same name.
+using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>>;
+
 /// One repetition of one benchmark.
 struct Row {
   std::string key;  // family/key:value/..., Google Benchmark's suffixes removed
@@ -82,6 +86,7 @@ struct Row {
   double real_time = 0;                   // in seconds, whatever unit the file has
   std::map<std::string, double> metrics;  // counters: tflops, busbw_gbps, latency_us, cv, ...
   ByRank by_rank;
+  TextByRank text_by_rank;
   std::optional<std::string> error;   // an error row; a waiver is not an error
   std::optional<std::string> waived;  // reason
 };
@@ -111,11 +116,12 @@ Results read_results(const std::filesystem::path& file);
 std::vector<Results> read_results(const std::vector<std::filesystem::path>& files_or_folders);
 
 /// The text of a result file: `google_benchmark_json` as JSONReporter wrote it, with context.shakedown and by_rank
-/// added. by_rank[key][repetition] belongs to the iteration row of that key and repetition index. The text is strict
-/// JSON, invalid UTF-8 is replaced. Errors: InputError if `google_benchmark_json` is not JSON (for example a non-finite
-/// counter).
+/// added. by_rank[key][repetition] belongs to the iteration row of that key and repetition index, text_by_rank likewise.
+/// The text is strict JSON, invalid UTF-8 is replaced. Errors: InputError if `google_benchmark_json` is not JSON (for
+/// example a non-finite counter).
 std::string write_results(std::string_view google_benchmark_json, const Context&,
-                          const std::map<std::string, std::vector<ByRank>>& by_rank);
+                          const std::map<std::string, std::vector<ByRank>>& by_rank,
+                          const std::map<std::string, std::vector<TextByRank>>& text_by_rank = {});
 
 /// Writes `text` beside `file` under a temporary name and renames it, so that a reader sees the old file or the new
 /// one, never a part. Errors: InputError naming the file; the old file stays.
