@@ -52,10 +52,14 @@ int local_index(const std::string& key, const char* name) {
 }  // namespace
 
 std::vector<std::string> devices_of(const std::vector<Results>& results) {
-  std::set<std::string> devices;
+  std::set<std::string> devices, without;
   for (const Results& file : results) {
-    for (const RankFacts& rank : file.context.ranks) devices.insert(rank.device);
+    for (const RankFacts& rank : file.context.ranks) {
+      (rank.device.rfind(no_device, 0) == 0 ? without : devices).insert(rank.device);
+    }
   }
+  // A rank without a device fails in findings of its own; the others say what machine it is.
+  if (devices.empty()) devices = without;
   return {devices.begin(), devices.end()};
 }
 

@@ -33,6 +33,9 @@ struct RankFacts {
   std::optional<std::string> cpus;  // "0-3,8"
 };
 
+/// What stands in place of a device's name at a rank that could not open one.
+inline constexpr std::string_view no_device = "no usable ";
+
 /// One host: how many NVIDIA GPUs are on its PCI bus, and how many a mask or a scheduler left visible.
 struct HostFacts {
   std::string host;
