@@ -75,17 +75,27 @@ Facts nvlink_state(Session& session) {
 
 Facts software(Session& session) {
   Facts facts;
-  for (const auto* name : {"cuda", "cublaslt", "cudnn", "nccl"}) {
+  for (const auto* name : {"cuda", "cublaslt", "nccl"}) {
     facts[name] = {};
     if (const auto& device = session.surroundings().device; device && device->versions.contains(name)) {
       facts[name] = text_fact(device->versions.at(name));
     }
   }
+  facts["cudnn"] = text_fact(session.backend() == Backend::cuda ? cudnn_version() : std::nullopt);
   const auto mpi = session.world().library();
   facts["mpi"] = mpi.empty() ? Fact{} : text_fact(mpi);
   facts["nccl_settings"] = text_fact(nccl_settings(process_environment(), session.surroundings().root));
   facts["gpu_mask"] = text_fact(gpu_mask(process_environment()).value_or(GpuMask{"none", {}}).text);
   return facts;
+}
+
+/// Whether a rank runs on the NUMA node of its GPU. One that may run everywhere is not bound to a wrong place.
+Fact near_its_gpu(std::optional<double> nodes, std::optional<double> gpu, const Cpus& cpus) {
+  if (nodes == 1) return number_fact(1);
+  if (!gpu) return number_fact(std::nullopt, "the NUMA node of the GPU is unknown");
+  if (!cpus.numa || *cpus.numa == static_cast<int>(*gpu)) return number_fact(1);
+  return number_fact(0, "cores on NUMA node " + std::to_string(*cpus.numa) + ", GPU on " +
+                            std::to_string(static_cast<int>(*gpu)));
 }
 
 Facts binding(Session& session) {
@@ -100,11 +110,7 @@ Facts binding(Session& session) {
   facts["slurm_job"] = text_fact(slurm_job(process_environment()));
   const auto* const gpu = own_gpu(session);
   if (gpu == nullptr) return facts;
-  const auto& numa = gpu->at("numa").number;
-  // A rank that may run everywhere is not bound to a wrong place.
-  facts["numa_near"] = !numa || !cpus.numa ? number_fact(numa ? std::optional(1.0) : std::nullopt)
-                                           : yes_or_no(*numa == *cpus.numa, "cores on NUMA node " + std::to_string(*cpus.numa) +
-                                                                                ", GPU on " + std::to_string(static_cast<int>(*numa)));
+  facts["numa_near"] = near_its_gpu(session.surroundings().host.host.at("numa_nodes").number, gpu->at("numa").number, cpus);
   return facts;
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <map>
 #include <utility>
 
 #include "node/files.hpp"
@@ -58,18 +59,29 @@ Fact throttle_fact(const NvmlGpu& gpu) {
   return number_fact(static_cast<double>(names.size()), joined(names));
 }
 
+/// The sum, with "XID 79, 3 x XID 48".
+Fact counted(const std::map<int, int>& times_by_code) {
+  double sum = 0;
+  std::vector<std::string> words;
+  for (const auto& [code, times] : times_by_code) {
+    sum += times;
+    words.push_back((times > 1 ? std::to_string(times) + " x " : "") + "XID " + std::to_string(code));
+  }
+  return number_fact(sum, joined(words));
+}
+
 void add_xids(const std::optional<std::string>& pci, const std::optional<std::vector<Xid>>& xids, Facts& facts) {
   if (!xids || !pci) {
     const auto why = xids ? "its PCI address is unknown" : "the kernel's log cannot be read";
     facts["xids"] = facts["xids_of_programs"] = number_fact(std::nullopt, why);
     return;
   }
-  std::vector<std::string> faults, mistakes;
+  std::map<int, int> faults, mistakes;  // how often, by code
   for (const auto& xid : *xids) {
-    if (xid.pci == *pci) (caused_by_program(xid.code) ? mistakes : faults).push_back("XID " + std::to_string(xid.code));
+    if (xid.pci == *pci) ++(caused_by_program(xid.code) ? mistakes : faults)[xid.code];
   }
-  facts["xids"] = number_fact(static_cast<double>(faults.size()), joined(faults));
-  facts["xids_of_programs"] = number_fact(static_cast<double>(mistakes.size()), joined(mistakes));
+  facts["xids"] = counted(faults);
+  facts["xids_of_programs"] = counted(mistakes);
 }
 
 /// The two bits of the fabric's health mask at `shift`: 1 says yes, 2 no, 0 that it is not known (NVML, GpuFabricInfoV).

@@ -1,7 +1,10 @@
 #include "node/host_inventory.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cctype>
+#include <memory>
 
 #include "node/files.hpp"
 #include "node/gpu_facts.hpp"
@@ -120,6 +123,18 @@ std::string nccl_settings(const Environment& environment, const Path& root) {
     if (name.find("NCCL_") != std::string::npos) words.push_back(name + "=" + value);
   }
   return words.empty() ? "none" : joined(words);
+}
+
+std::optional<std::string> cudnn_version() {
+  struct Close {
+    void operator()(void* library) const { dlclose(library); }
+  };
+  const std::unique_ptr<void, Close> library(dlopen("libcudnn.so.9", RTLD_LAZY | RTLD_LOCAL));
+  if (!library) return std::nullopt;
+  const auto version = reinterpret_cast<std::size_t (*)()>(dlsym(library.get(), "cudnnGetVersion"));
+  if (version == nullptr) return std::nullopt;
+  const auto code = version();  // 91400
+  return std::to_string(code / 10000) + "." + std::to_string(code % 10000 / 100) + "." + std::to_string(code % 100);
 }
 
 std::string slurm_job(const Environment& environment) {

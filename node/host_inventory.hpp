@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "node/fact.hpp"
@@ -28,6 +30,9 @@ HostInventory read_host(const std::filesystem::path& root, const Nvml&, const En
 
 /// "NCCL_ALGO=Ring, /etc/nccl.conf: NCCL_IB_HCA=mlx5", or "none".
 std::string nccl_settings(const Environment&, const std::filesystem::path& root);
+
+/// "9.14.0" of the library that the loader finds; nothing if there is none.
+std::optional<std::string> cudnn_version();
 
 /// "job 4711, step 0, node gpu1", or "none".
 std::string slurm_job(const Environment&);

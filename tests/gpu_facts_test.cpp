@@ -110,12 +110,13 @@ TEST(GpuFacts, NameProcessesThatUseTheGpu) {
 TEST(GpuFacts, GiveXidsToTheirGpu) {
   const FakeGpus gpus("gpus 2\n");
   const Nvml nvml(FakeGpus::library());
-  const std::vector<Xid> xids{{"0000:11:00.0", 79}, {"0000:11:00.0", 13}};
+  const std::vector<Xid> xids{{"0000:11:00.0", 79}, {"0000:11:00.0", 13}, {"0000:11:00.0", 13}};
   EXPECT_EQ(gpu_facts(nvml.gpus()[0], xids, "/").at("xids").number, 0);
   const auto second = gpu_facts(nvml.gpus()[1], xids, "/");
   EXPECT_EQ(second.at("xids").number, 1);
   EXPECT_EQ(second.at("xids").text, "XID 79");
-  EXPECT_EQ(second.at("xids_of_programs").number, 1);
+  EXPECT_EQ(second.at("xids_of_programs").number, 2);
+  EXPECT_EQ(second.at("xids_of_programs").text, "2 x XID 13");
   EXPECT_FALSE(gpu_facts(nvml.gpus()[1], std::nullopt, "/").at("xids").number);
 }
 

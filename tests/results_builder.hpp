@@ -99,6 +99,16 @@ class ResultsBuilder {
     return *this;
   }
 
+  /// One reading of facts, as pre-flight does it.
+  ResultsBuilder& add_facts(const std::string& key, const ByRank& numbers, const TextByRank& texts) {
+    nlohmann::ordered_json row = row_of(key, repetition_of(key));
+    row["iterations"] = 1;
+    rows.push_back(row);
+    by_rank_[key].push_back(numbers);
+    text_by_rank_[key].push_back(texts);
+    return *this;
+  }
+
   ResultsBuilder& add_error(const std::string& key, const std::string& message) {
     nlohmann::ordered_json row = row_of(key, repetition_of(key));
     row["error_occurred"] = true;
@@ -114,7 +124,7 @@ class ResultsBuilder {
 
   std::string text() const {
     const nlohmann::ordered_json document = {{"context", {{"library_build_type", "debug"}}}, {"benchmarks", rows}};
-    return write_results(document.dump(), context, by_rank_);
+    return write_results(document.dump(), context, by_rank_, text_by_rank_);
   }
 
   /// As the reader sees it.
@@ -151,6 +161,7 @@ class ResultsBuilder {
   }
 
   std::map<std::string, std::vector<ByRank>> by_rank_;
+  std::map<std::string, std::vector<TextByRank>> text_by_rank_;
 };
 
 /// A profile for H200 with the given rules, loaded as a user's would be.

@@ -91,7 +91,8 @@ std::vector<std::optional<std::string>> texts_by_rank(const Field& array, int wo
   require_one_per_rank(array, world_size);
   std::vector<std::optional<std::string>> result;
   array.each([&](const Field& value) {
-    result.push_back(value.value().is_null() ? std::nullopt : std::optional(value.text()));
+    result.emplace_back();
+    if (!value.value().is_null()) result.back() = value.text();
   });
   return result;
 }

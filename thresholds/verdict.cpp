@@ -160,12 +160,22 @@ class RuleJudge {
     if (said.size() > most) set(finding_, finding_.status, "and " + std::to_string(said.size() - most) + " more");
   }
 
-  /// A fact as text, whatever it is.
+  /// A fact as text, whatever it is. Numbers within 1 % of their median are the same: a kernel keeps a little of the
+  /// memory for itself, not everywhere as much.
   std::vector<std::optional<std::string>> values_as_texts() const {
     const auto numbers = rank_values(*benchmark_, rule_.metric);
     if (numbers.empty()) return rank_texts(*benchmark_, rule_.metric);
+    std::vector<double> known;
+    for (const auto& number : numbers) {
+      if (number) known.push_back(*number);
+    }
+    std::sort(known.begin(), known.end());
+    const double middle = known.empty() ? 0 : known[known.size() / 2];
     std::vector<std::optional<std::string>> texts;
-    for (const auto& number : numbers) texts.push_back(number ? std::optional(number_text(*number)) : std::nullopt);
+    for (const auto& number : numbers) {
+      const bool near = number && std::abs(*number - middle) <= 0.01 * std::abs(middle);
+      texts.push_back(number ? std::optional(number_text(near ? middle : *number)) : std::nullopt);
+    }
     return texts;
   }
 
