@@ -1,5 +1,6 @@
-// Pre-flight: is this the machine that was ordered, and is it well? Reads facts in seconds, before a second of benchmark
-// time is spent; the rules of the profile judge them. A GPU that CUDA cannot open is a fact here, not an obstacle.
+// Pre-flight: is this the machine that was ordered, and is it well? Reads facts in seconds, before a second of
+// benchmark time is spent; the rules of the profile judge them. A GPU that CUDA cannot open is a fact here, not an
+// obstacle.
 //
 //   mpirun -np 4 build/bench/bench_preflight --benchmark_format=json > preflight.json
 //   mpirun -np 4 build/bench/bench_preflight --shared-folder=/home/me
@@ -44,7 +45,8 @@ Facts host_facts(Session& session) {
 const Facts* own_gpu(Session& session) {
   const auto& facts = session.context().ranks[static_cast<std::size_t>(session.world().rank())];
   for (const auto& gpu : session.surroundings().host.gpus) {
-    const bool same = (facts.uuid && gpu.at("uuid").text == facts.uuid) || (facts.pci && gpu.at("pci").text == facts.pci);
+    const bool same =
+        (facts.uuid && gpu.at("uuid").text == facts.uuid) || (facts.pci && gpu.at("pci").text == facts.pci);
     if (same) return &gpu;
   }
   return nullptr;
@@ -94,8 +96,8 @@ Fact near_its_gpu(std::optional<double> nodes, std::optional<double> gpu, const 
   if (nodes == 1) return number_fact(1);
   if (!gpu) return number_fact(std::nullopt, "the NUMA node of the GPU is unknown");
   if (!cpus.numa || *cpus.numa == static_cast<int>(*gpu)) return number_fact(1);
-  return number_fact(0, "cores on NUMA node " + std::to_string(*cpus.numa) + ", GPU on " +
-                            std::to_string(static_cast<int>(*gpu)));
+  return number_fact(
+      0, "cores on NUMA node " + std::to_string(*cpus.numa) + ", GPU on " + std::to_string(static_cast<int>(*gpu)));
 }
 
 Facts binding(Session& session) {
@@ -110,7 +112,8 @@ Facts binding(Session& session) {
   facts["slurm_job"] = text_fact(slurm_job(process_environment()));
   const auto* const gpu = own_gpu(session);
   if (gpu == nullptr) return facts;
-  facts["numa_near"] = near_its_gpu(session.surroundings().host.host.at("numa_nodes").number, gpu->at("numa").number, cpus);
+  facts["numa_near"] =
+      near_its_gpu(session.surroundings().host.host.at("numa_nodes").number, gpu->at("numa").number, cpus);
   return facts;
 }
 
@@ -118,7 +121,8 @@ Facts binding(Session& session) {
 Facts clock_offset(Session& session) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  const double ahead = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - session.world().clock();
+  const double ahead =
+      static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - session.world().clock();
   const auto first = std::strtod(session.world().gather(std::to_string(ahead)).front().c_str(), nullptr);
   if (!speaks_for_host(session)) return {};
   return {{"clock_offset_ms", number_fact(std::abs(ahead - first) * 1e3)}};

@@ -84,7 +84,8 @@ void add_xids(const std::optional<std::string>& pci, const std::optional<std::ve
   facts["xids_of_programs"] = counted(mistakes);
 }
 
-/// The two bits of the fabric's health mask at `shift`: 1 says yes, 2 no, 0 that it is not known (NVML, GpuFabricInfoV).
+/// The two bits of the fabric's health mask at `shift`: 1 says yes, 2 no, 0 that it is not known (NVML,
+/// GpuFabricInfoV).
 bool says_yes(unsigned mask, unsigned shift) { return (mask >> shift & 3U) == 1; }
 
 void add_fabric(const NvmlGpu& gpu, Facts& facts) {
@@ -101,10 +102,8 @@ void add_fabric(const NvmlGpu& gpu, Facts& facts) {
   if (fabric->state == 3 && fabric->status != 0) {
     trouble.push_back("registration ended with error " + std::to_string(fabric->status));
   }
-  constexpr std::array<std::pair<unsigned, const char*>, 4> complaints{{{0, "degraded bandwidth"},
-                                                                        {2, "recovering a route"},
-                                                                        {4, "unhealthy route"},
-                                                                        {6, "recovering from a timeout"}}};
+  constexpr std::array<std::pair<unsigned, const char*>, 4> complaints{
+      {{0, "degraded bandwidth"}, {2, "recovering a route"}, {4, "unhealthy route"}, {6, "recovering from a timeout"}}};
   for (const auto& [shift, words] : complaints) {
     if (fabric->state == 3 && says_yes(fabric->health_mask, shift)) trouble.emplace_back(words);
   }
@@ -121,8 +120,10 @@ Facts gpu_facts(const NvmlGpu& gpu, const std::optional<std::vector<Xid>>& xids,
   facts["serial"] = text_of(gpu.serial());
   facts["pci"] = text_of(pci);
   facts["vbios"] = text_of(gpu.vbios());
-  facts["memory_gb"] = part_of(gpu.memory(), [](const GpuMemory& m) { return m.total; }, 1e9);
-  facts["memory_used_gb"] = part_of(gpu.memory(), [](const GpuMemory& m) { return m.used; }, 1e9);
+  facts["memory_gb"] = part_of(
+      gpu.memory(), [](const GpuMemory& m) { return m.total; }, 1e9);
+  facts["memory_used_gb"] = part_of(
+      gpu.memory(), [](const GpuMemory& m) { return m.used; }, 1e9);
   facts["mig"] = part_of(gpu.mig(), [](const Modes& m) { return m.now; });
   facts["persistence"] = fact_of(gpu.persistence());
   facts["compute_mode"] = fact_of(gpu.compute_mode());

@@ -63,8 +63,9 @@ std::optional<std::string> governor(const Path& root) {
 std::optional<std::string> chosen(const std::optional<std::string>& line) {
   if (!line) return std::nullopt;
   const auto open = line->find('['), close = line->find(']');
-  return open == std::string::npos || close == std::string::npos ? std::nullopt
-                                                                 : std::optional(line->substr(open + 1, close - open - 1));
+  return open == std::string::npos || close == std::string::npos
+             ? std::nullopt
+             : std::optional(line->substr(open + 1, close - open - 1));
 }
 
 std::optional<double> hugepages_gb(const Path& root) {
@@ -123,7 +124,8 @@ std::optional<std::string> mount_of(const Path& root, const std::string& folder)
 }
 
 std::optional<std::string> unquoted(std::optional<std::string> text) {
-  if (text && text->size() >= 2 && text->front() == '"' && text->back() == '"') return text->substr(1, text->size() - 2);
+  if (text && text->size() >= 2 && text->front() == '"' && text->back() == '"')
+    return text->substr(1, text->size() - 2);
   return text;
 }
 

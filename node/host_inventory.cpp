@@ -51,9 +51,9 @@ void count_gpus(const Path& root, const Nvml& nvml, const Environment& environme
     facts["gpus_not_isolated"] = number_fact(0, "no scheduler");
   } else if (count) {
     const int beyond = std::max(0, static_cast<int>(*count) - *scheduled);
-    facts["gpus_not_isolated"] =
-        number_fact(beyond, beyond == 0 ? "" : "the job was given " + std::to_string(*scheduled) + " GPUs and sees " +
-                                                   std::to_string(*count));
+    facts["gpus_not_isolated"] = number_fact(beyond, beyond == 0 ? ""
+                                                                 : "the job was given " + std::to_string(*scheduled) +
+                                                                       " GPUs and sees " + std::to_string(*count));
   }
 }
 
@@ -92,8 +92,8 @@ HostInventory read_host(const Path& root, const Nvml& nvml, const Environment& e
   HostInventory inventory;
   read_gpus(root, nvml, inventory);
   auto& host = inventory.host;
-  for (const auto& part : {cpu_facts(root), memory_facts(root), limit_facts(root), disk_facts(root, folder),
-                           system_facts(root)}) {
+  for (const auto& part :
+       {cpu_facts(root), memory_facts(root), limit_facts(root), disk_facts(root, folder), system_facts(root)}) {
     add(host, part);
   }
   count_gpus(root, nvml, environment, inventory);

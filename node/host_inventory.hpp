@@ -14,10 +14,10 @@
 namespace shakedown {
 
 struct HostInventory {
-  Facts host;                                 // processors, memory, limits, disks, system, networks, numbers of GPUs
-  std::vector<Facts> gpus;                    // of NVML, with their processes and NVLinks
-  std::vector<std::vector<Facts>> links;      // of each GPU
-  std::vector<Facts> ports;                   // InfiniBand and RoCE
+  Facts host;                             // processors, memory, limits, disks, system, networks, numbers of GPUs
+  std::vector<Facts> gpus;                // of NVML, with their processes and NVLinks
+  std::vector<std::vector<Facts>> links;  // of each GPU
+  std::vector<Facts> ports;               // InfiniBand and RoCE
   Topology topology;
 };
 

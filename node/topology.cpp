@@ -32,8 +32,8 @@ std::optional<std::string> pci_distance(const std::filesystem::path& root, const
   if (a == b) return "X";
   const auto from = ancestry(root, a), to = ancestry(root, b);
   if (from.empty() || to.empty()) return std::nullopt;
-  const auto shared = static_cast<std::size_t>(
-      std::mismatch(from.begin(), from.end(), to.begin(), to.end()).first - from.begin());
+  const auto shared =
+      static_cast<std::size_t>(std::mismatch(from.begin(), from.end(), to.begin(), to.end()).first - from.begin());
   if (shared == 0) {
     const auto near = numa_of(root, a), far = numa_of(root, b);
     if (!near || !far) return std::nullopt;

@@ -47,7 +47,8 @@ TEST(GpuFacts, OfAnUnreadableGpuAreUnknownWithTheReason) {
 TEST(GpuFacts, OfALostGpuSaySo) {
   auto facts = facts_of_first("gpus 1\n0 nvmlDeviceGetEccMode lost\n");
   EXPECT_FALSE(facts["ecc"].number);
-  EXPECT_NE(facts["ecc"].text.value_or("").find("fallen off the bus"), std::string::npos) << facts["ecc"].text.value_or("");
+  EXPECT_NE(facts["ecc"].text.value_or("").find("fallen off the bus"), std::string::npos)
+      << facts["ecc"].text.value_or("");
 }
 
 TEST(GpuFacts, TellAPendingRemapOfRows) {

@@ -1,4 +1,5 @@
-// What is read about a host, from made-up ones: processors, memory, limits, disks, networks, the kernel's log, bindings.
+// What is read about a host, from made-up ones: processors, memory, limits, disks, networks, the kernel's log,
+// bindings.
 #include "node/host_facts.hpp"
 
 #include <gtest/gtest.h>

@@ -55,8 +55,7 @@ class MadeUpHost {
   }
 
  private:
-  std::filesystem::path root_ =
-      std::filesystem::temp_directory_path() / ("shakedown_host_" + std::to_string(getpid()));
+  std::filesystem::path root_ = std::filesystem::temp_directory_path() / ("shakedown_host_" + std::to_string(getpid()));
 };
 
 }  // namespace shakedown

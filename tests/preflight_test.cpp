@@ -18,8 +18,8 @@ using testing_support::ResultsBuilder;
 class Machine {
  public:
   explicit Machine(int ranks = 8, int hosts = 1) : builder_(ranks, hosts), ranks_(static_cast<std::size_t>(ranks)) {
-    for (const auto* name : {"gpus_missing", "gpus_missing_in_cuda", "gpus_not_isolated", "ib_ports_down",
-                             "roce_ports_down"}) {
+    for (const auto* name :
+         {"gpus_missing", "gpus_missing_in_cuda", "gpus_not_isolated", "ib_ports_down", "roce_ports_down"}) {
       host(name, 0);
     }
     host("gpus_pci", ranks / hosts);

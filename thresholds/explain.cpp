@@ -71,7 +71,8 @@ void explain_facts(std::ostream& out, const Row& row) {
     out << "    " << metric << (words.empty() ? " unknown" : words) << "\n";
   };
   for (const auto& [metric, values] : row.by_rank) show(metric, values, number_text);
-  for (const auto& [metric, values] : row.text_by_rank) show(metric, values, [](const std::string& text) { return text; });
+  for (const auto& [metric, values] : row.text_by_rank)
+    show(metric, values, [](const std::string& text) { return text; });
 }
 
 void explain_benchmark(std::ostream& out, const Benchmark& benchmark) {

@@ -13,7 +13,8 @@ constexpr std::size_t named_at_most = 4;
 std::string names(const std::vector<Holder>& holders, const std::vector<std::size_t>& group) {
   std::vector<std::string> distinct;  // ranks of one host stand behind one name
   for (const std::size_t i : group) {
-    if (std::find(distinct.begin(), distinct.end(), holders[i].who) == distinct.end()) distinct.push_back(holders[i].who);
+    if (std::find(distinct.begin(), distinct.end(), holders[i].who) == distinct.end())
+      distinct.push_back(holders[i].who);
   }
   std::string text;
   const std::size_t shown = distinct.size() > named_at_most ? 1 : distinct.size();

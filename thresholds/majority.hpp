@@ -14,8 +14,9 @@ struct Holder {
 };
 
 struct OddOnesOut {
-  std::vector<std::size_t> who;  // indices of those that differ from most; without a majority, of all but the first group
-  std::string text;              // "570.86 on node7, 580.159 on 15 others"; empty if all are the same
+  std::vector<std::size_t>
+      who;           // indices of those that differ from most; without a majority, of all but the first group
+  std::string text;  // "570.86 on node7, 580.159 on 15 others"; empty if all are the same
 };
 
 /// Unknown values take no part.

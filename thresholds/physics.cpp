@@ -102,16 +102,16 @@ std::string number_text(double value) {
 
 std::string unit_of(std::string_view metric) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 11> units{{{"tflops", "TFLOPS"},
-                                                                                {"_gbps", "GB/s"},
-                                                                                {"_gb", "GB"},
-                                                                                {"_us", "us"},
-                                                                                {"_ms", "ms"},
-                                                                {"_w", "W"},
-                                                                {"_c", "C"},
-                                                                {"_mhz", "MHz"},
-                                                                {"_gbit", "Gb/s"},
-                                                                                {"tokens_per_s", "tokens/s"},
-                                                                                {"tokens_per_s_total", "tokens/s"}}};
+                                                                                 {"_gbps", "GB/s"},
+                                                                                 {"_gb", "GB"},
+                                                                                 {"_us", "us"},
+                                                                                 {"_ms", "ms"},
+                                                                                 {"_w", "W"},
+                                                                                 {"_c", "C"},
+                                                                                 {"_mhz", "MHz"},
+                                                                                 {"_gbit", "Gb/s"},
+                                                                                 {"tokens_per_s", "tokens/s"},
+                                                                                 {"tokens_per_s_total", "tokens/s"}}};
   for (const auto& [end, unit] : units) {
     if (ends_with(metric, end)) return std::string(unit);
   }

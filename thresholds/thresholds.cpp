@@ -187,8 +187,8 @@ void require_fact(const Rule& rule, const Members& members) {
 }
 
 Rule read_rule(const Yaml& yaml, const Profile& profile) {
-  const Members members = yaml.members({"benchmark", "metric", "every", "min", "max", "equals", "same", "spread_max", "cv_max",
-                                        "source", "ranks", "hosts", "nvls", "tier", "may_waive", "severity"});
+  const Members members = yaml.members({"benchmark", "metric", "every", "min", "max", "equals", "same", "spread_max",
+                                        "cv_max", "source", "ranks", "hosts", "nvls", "tier", "may_waive", "severity"});
   Rule rule;
   rule.at = yaml.at();
   rule.benchmark = read_benchmark(required(members, "benchmark", yaml, "a rule"));

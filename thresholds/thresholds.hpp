@@ -41,7 +41,7 @@ struct Conditions {
 struct Limits {
   std::optional<double> min, max, equals, spread_max, cv_max;
   std::optional<std::string> equals_text = std::nullopt;  // of facts that are texts
-  bool same = false;  // all have the value that most have; the odd one out is named
+  bool same = false;                                      // all have the value that most have; the odd one out is named
 };
 
 /// One limit on one metric of one benchmark. `benchmark` is a key, or for p2p a key with "src:*/dst:*", which stands

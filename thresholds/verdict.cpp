@@ -187,7 +187,8 @@ class RuleJudge {
     std::vector<Holder> holders;
     for (const int rank : ranks) {
       const std::string& host = facts(rank).host;
-      holders.push_back({rule_.every == Every::host ? host : "rank " + std::to_string(rank) + " " + host, values[static_cast<std::size_t>(rank)]});
+      holders.push_back({rule_.every == Every::host ? host : "rank " + std::to_string(rank) + " " + host,
+                         values[static_cast<std::size_t>(rank)]});
     }
     const auto odd = odd_ones_out(holders);
     if (odd.who.empty()) return;
@@ -510,7 +511,7 @@ class SetJudge {
   Benchmarks benchmarks_;
   std::map<std::string, const Context*> context_of_family_;
   std::set<std::string> judged_keys_, counted_keys_, judged_families_;
-  std::set<std::string> stopped_;  // families that were not measured because pre-flight failed
+  std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
   std::map<std::string, int> nvls_rules_;  // family -> rules that could not be decided
 };
 
