@@ -25,8 +25,9 @@ class Trail {
     std::size_t size() const { return end - begin; }
   };
 
-  /// Of more operations than this in a row the earlier ones leave no head.
-  static constexpr std::size_t most_places = 1024;
+  /// Of more operations than places in a row, those too many would leave nothing of their own: the timing loop queues
+  /// at most so many.
+  static constexpr std::size_t most_places = 4096, most_operations = most_places - 2;
 
   /// Outputs of so many bytes. A step keeps any alignment that a library could profit from.
   explicit Trail(std::size_t bytes = 0) : Trail(bytes, bytes <= 64 ? 64 : 512, most_places) {}
@@ -44,11 +45,19 @@ class Trail {
   /// Bytes of a buffer that has all places.
   std::size_t room() const { return (places_ - 1) * step_ + bytes_; }
 
-  /// A new series. Where outputs overlap it begins at another place than the one before, so that what that one left
-  /// cannot be taken for a new output.
-  void begin() {
+  /// From the first place again. Where outputs overlap it is another one than last time, so that what lies there cannot
+  /// be taken for a new output.
+  void restart() {
     if (bytes_ > step_ && places_ > 1) first_ = 1 - first_;
-    queued_ = 0;
+    queued_ = staged_from_ = staged_ = 0;
+  }
+
+  /// Before a series of so many operations: it goes on behind the last one, or where that does not fit begins again. One
+  /// more may come, which a device puts in front.
+  void stage(std::size_t operations) {
+    if (first_ + queued_ + operations + 1 > places_) restart();
+    staged_from_ = queued_;
+    staged_ = operations + 1;
   }
 
   /// The place of the next operation.
@@ -73,25 +82,25 @@ class Trail {
   std::size_t step() const { return step_; }
   std::size_t head() const { return std::min(step_, bytes_); }
 
-  /// What a series of so many operations must find poisoned: its heads, and what lies behind its outputs. The ranges
-  /// may overlap.
-  Range heads(std::size_t operations) const { return {0, std::min(steps(operations), room())}; }
-  Range tails(std::size_t operations) const { return {bytes_, std::min(bytes_ + steps(operations), room())}; }
+  /// What the staged series must find poisoned: its heads, and what lies behind its outputs. The ranges may overlap.
+  Range heads() const { return staged(0); }
+  Range tails() const { return staged(bytes_); }
 
  private:
   std::size_t index_of_last() const { return (first_ + (queued_ > 0 ? queued_ - 1 : 0)) % places_; }
-  /// Two more: a series may begin one place later, and a device may put one operation in front of it.
-  std::size_t steps(std::size_t operations) const { return (operations + 2) * step_; }
+  Range staged(std::size_t offset) const {
+    const auto begin = (first_ + staged_from_) * step_ + offset;
+    return {std::min(begin, room()), std::min(begin + (staged_ + 1) * step_, room())};
+  }
 
   std::size_t bytes_, step_, places_;
-  std::size_t first_ = 0, queued_ = 0;
+  std::size_t first_ = 0, queued_ = 0, staged_from_ = 0, staged_ = 0;
 };
 
-/// Of a trail in the host's memory: poisons what a series of so many operations will write.
-inline void begin_trail(std::span<std::byte> whole, Trail& trail, int operations, int poison_byte) {
-  trail.begin();
-  const auto count = static_cast<std::size_t>(operations);
-  for (const auto& range : {trail.heads(count), trail.tails(count)}) {
+/// Of a trail in the host's memory: stages so many operations and poisons what they will write.
+inline void stage_trail(std::span<std::byte> whole, Trail& trail, int operations, int poison_byte) {
+  trail.stage(static_cast<std::size_t>(operations));
+  for (const auto& range : {trail.heads(), trail.tails()}) {
     std::memset(whole.data() + range.begin, poison_byte, range.size());
   }
 }

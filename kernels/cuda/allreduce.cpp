@@ -51,10 +51,10 @@ class AllReduce final : public Work {
   /// What has been summed in place is zero and stays so: each operation of a series gets new addends. A fresh recording
   /// is run once, so that the ranks, which took their own times to record, begin together.
   void stage(int repeats) override {
-    if (in_place()) return write_addends(trail_.heads(static_cast<std::size_t>(repeats)));
-    if (!recorded()) return begin_trail(gpu_, own_out_, trail_, repeats, nan_byte);
+    if (in_place()) return stage_addends(repeats);
+    if (!recorded()) return stage_trail(gpu_, own_out_, trail_, repeats, nan_byte);
     const auto recorded_trail = trail_;
-    trail_.begin();
+    trail_.restart();
     if (recording_.record(gpu_.stream(), repeats, [this] { enqueue(); })) {
       recording_.replay(gpu_.stream(), repeats);
       wait(gpu_, communicator_);
@@ -73,7 +73,7 @@ class AllReduce final : public Work {
   void reset() override {
     fill_addends(gpu_, in_, spec_.dtype, {addends_, rank_});
     if (!in_place()) gpu_.fill(own_out_, nan_byte);
-    if (!recorded()) trail_.begin();
+    if (!recorded()) trail_.restart();
     gpu_.synchronize();
   }
 
@@ -89,8 +89,9 @@ class AllReduce final : public Work {
   void corrupt() override { flip_one_bit(gpu_, last_output(out(), trail_)); }
 
  private:
-  void write_addends(const Trail::Range& range) {
-    trail_.begin();
+  void stage_addends(int repeats) {
+    trail_.stage(static_cast<std::size_t>(repeats));
+    const auto range = trail_.heads();
     fill_addends(gpu_, View(in_).part(range.begin, range.size()), spec_.dtype, {addends_, rank_});
     gpu_.synchronize();
   }

@@ -68,11 +68,11 @@ class Collective final : public Work {
       fill_parts(gpu_, in_, {in_.bytes() / sizeof(std::uint32_t), 0, static_cast<std::uint64_t>(rank_)});
     }
     gpu_.fill(out_, nan_byte);
-    trail_.begin();
+    trail_.restart();
     gpu_.synchronize();
   }
 
-  void stage(int repeats) override { begin_trail(gpu_, out_, trail_, repeats, nan_byte); }
+  void stage(int repeats) override { stage_trail(gpu_, out_, trail_, repeats, nan_byte); }
 
   /// Every rank checks its output; in a reduce the ranks that have none check that their input is unchanged.
   Check verify() override {

@@ -85,13 +85,13 @@ class Gemm final : public Work {
 
   /// What a GPU that stands by has multiplied stays.
   void stage(int repeats) override {
-    if (!stands_by()) begin_trail(gpu_, c_, trail_, repeats, nan_byte);
+    if (!stands_by()) stage_trail(gpu_, c_, trail_, repeats, nan_byte);
   }
 
   /// A GPU that stands by multiplies once, outside of all timing, so that its result can be checked and compared too.
   void reset() override {
     write_data();
-    trail_.begin();
+    trail_.restart();
     if (stands_by()) enqueue();
     gpu_.synchronize();
   }

@@ -35,7 +35,7 @@ class MemoryStream : public Work {
     trail_.next();
     run(shape_);
   }
-  void stage(int repeats) override { begin_trail(gpu_, outputs(), trail_, repeats, poison_byte); }
+  void stage(int repeats) override { stage_trail(gpu_, outputs(), trail_, repeats, poison_byte); }
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return footprint(spec_); }
   bool collective() const override { return false; }
@@ -83,7 +83,7 @@ class WritingStream final : public MemoryStream {
     if (a_) fill_words(gpu_, a_, source(), copies ? Content::copied : Content::number);
     if (b_) fill_words(gpu_, b_, source() + 1, Content::number);
     poison(gpu_, c_);
-    trail_.begin();
+    trail_.restart();
     gpu_.synchronize();
   }
 
@@ -136,7 +136,7 @@ class ReadingStream final : public MemoryStream {
     poison(gpu_, sums_);
     // One sum for each block of the shape that was chosen.
     if (trail_.bytes() != blocks() * sizeof(std::uint64_t)) trail_ = Trail(blocks() * sizeof(std::uint64_t));
-    trail_.begin();
+    trail_.restart();
     gpu_.synchronize();
   }
 

@@ -33,12 +33,11 @@ void count_wrong_heads(cudaStream_t stream, const void* first, std::size_t place
 
 }  // namespace
 
-void begin_trail(const Gpu& gpu, const View& whole, Trail& trail, int operations, int poison_byte) {
-  trail.begin();
-  const auto heads = trail.heads(static_cast<std::size_t>(operations));
-  const auto tails = trail.tails(static_cast<std::size_t>(operations));
-  gpu.fill(whole.part(heads.begin, heads.size()), poison_byte);
-  if (tails.size() > 0) gpu.fill(whole.part(tails.begin, tails.size()), poison_byte);
+void stage_trail(const Gpu& gpu, const View& whole, Trail& trail, int operations, int poison_byte) {
+  trail.stage(static_cast<std::size_t>(operations));
+  for (const auto& range : {trail.heads(), trail.tails()}) {
+    if (range.size() > 0) gpu.fill(whole.part(range.begin, range.size()), poison_byte);
+  }
   gpu.synchronize();
 }
 

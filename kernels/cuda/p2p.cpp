@@ -71,9 +71,9 @@ class PeerCopy final : public Work {
   /// A rank that gets its data from another one counts what that one will queue.
   void stage(int repeats) override {
     if (const auto* buffer = target()) {
-      begin_trail(gpu_, *buffer, trail_, repeats, poison_byte);
+      stage_trail(gpu_, *buffer, trail_, repeats, poison_byte);
     } else {
-      trail_.begin();
+      trail_.stage(static_cast<std::size_t>(repeats));
     }
     if (!drives()) trail_.pass(static_cast<std::size_t>(repeats + operations_in_front(repeats)));
   }
@@ -81,7 +81,7 @@ class PeerCopy final : public Work {
   void reset() override {
     if (const auto* buffer = target()) poison(gpu_, *buffer);
     if (const auto* buffer = source()) fill_words(gpu_, *buffer, id_);
-    trail_.begin();
+    trail_.restart();
     gpu_.synchronize();  // before any rank copies
   }
 

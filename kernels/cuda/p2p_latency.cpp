@@ -41,11 +41,11 @@ class PeerLatency final : public Work {
     chase_pointers(gpu_.stream(), memory_.mapped(), chain_.size(), last_result());
   }
 
-  void stage(int repeats) override { begin_trail(gpu_, results_, trail_, repeats, poison_byte); }
+  void stage(int repeats) override { stage_trail(gpu_, results_, trail_, repeats, poison_byte); }
 
   void reset() override {
     gpu_.fill(results_, poison_byte);
-    trail_.begin();
+    trail_.restart();
     if (memory_.shared()) write_chain();
     gpu_.synchronize();
   }

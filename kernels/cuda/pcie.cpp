@@ -65,15 +65,14 @@ class PcieCopy final : public Work {
 
   void stage(int repeats) override {
     if (!active()) return;
-    if (up_) begin_trail(gpu_, up_device_, trail_, repeats, poison_byte);
-    if (!down_) return;
-    if (!up_) return begin_trail(down_span(), trail_, repeats, poison_byte);
-    auto same = trail_;  // one trail for both directions, which has begun above
-    begin_trail(down_span(), same, repeats, poison_byte);
+    auto same = trail_;  // for both directions
+    if (down_) stage_trail(down_span(), same, repeats, poison_byte);
+    if (up_) stage_trail(gpu_, up_device_, trail_, repeats, poison_byte);
+    trail_ = up_ ? trail_ : same;
   }
 
   void reset() override {
-    trail_.begin();
+    trail_.restart();
     if (!active()) {
       fill_words(gpu_, up_device_, id_);
     } else {

@@ -38,10 +38,10 @@ class AllReduce final : public Work {
 
   /// What has been summed in place is zero and stays so: each operation of a series gets new addends.
   void stage(int repeats) override {
-    if (!in_place()) return begin_trail(whole(), trail_, repeats, nan_byte);
-    trail_.begin();
-    const auto fresh = trail_.heads(static_cast<std::size_t>(repeats));
-    write_addends({reinterpret_cast<T*>(outputs_.get()), fresh.size() / sizeof(T)});
+    if (!in_place()) return stage_trail(whole(), trail_, repeats, nan_byte);
+    trail_.stage(static_cast<std::size_t>(repeats));
+    const auto fresh = trail_.heads();
+    write_addends({reinterpret_cast<T*>(outputs_.get() + fresh.begin), fresh.size() / sizeof(T)});
   }
 
   void reset() override {
@@ -49,7 +49,8 @@ class AllReduce final : public Work {
       write_addends(in_);
       std::memset(outputs_.get(), nan_byte, trail_.room());
     }
-    stage(least_operations);
+    trail_.restart();
+    if (in_place()) stage(1);
   }
 
   Check verify() override {
@@ -68,7 +69,6 @@ class AllReduce final : public Work {
   void corrupt() override { result()[result().size() / 2] += 1; }
 
  private:
-  static constexpr int least_operations = 4;
   static constexpr int nan_byte = 0xff;  // in every byte: a NaN, which no check takes for a sum
   /// Integers up to here are exact.
   static constexpr auto exact = std::int64_t{1} << std::numeric_limits<T>::digits;

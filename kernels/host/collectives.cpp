@@ -60,11 +60,11 @@ class Collective final : public Work {
         std::memcpy(&in_[i], &word, sizeof word);
       }
     }
-    trail_.begin();
+    trail_.restart();
     std::memset(outputs_.get(), nan_byte, trail_.room());
   }
 
-  void stage(int repeats) override { begin_trail(whole(), trail_, repeats, nan_byte); }
+  void stage(int repeats) override { stage_trail(whole(), trail_, repeats, nan_byte); }
 
   /// Every rank checks its output; in a reduce the ranks that have none check that their input is unchanged.
   Check verify() override {

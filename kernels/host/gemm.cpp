@@ -42,11 +42,11 @@ class Gemm final : public Work {
   }
 
   void reset() override {
-    trail_.begin();
+    trail_.restart();
     std::memset(outputs_.get(), nan_byte, trail_.room());
   }
 
-  void stage(int repeats) override { begin_trail(whole(), trail_, repeats, nan_byte); }
+  void stage(int repeats) override { stage_trail(whole(), trail_, repeats, nan_byte); }
 
   Check verify() override {
     Checker checker;

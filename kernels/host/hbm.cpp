@@ -38,11 +38,11 @@ class MemoryStream final : public Work {
   }
 
   void reset() override {
-    trail_.begin();
+    trail_.restart();
     poison(outputs(), team_);
   }
 
-  void stage(int repeats) override { begin_trail(outputs(), trail_, repeats, poison_byte); }
+  void stage(int repeats) override { stage_trail(outputs(), trail_, repeats, poison_byte); }
 
   Check verify() override {
     auto check = check_last();

@@ -58,15 +58,15 @@ class PeerCopy final : public Work {
   /// A rank that gets its data from another one counts what that one will queue.
   void stage(int repeats) override {
     if (!target().empty()) {
-      begin_trail(target(), trail_, repeats, poison_byte);
+      stage_trail(target(), trail_, repeats, poison_byte);
     } else {
-      trail_.begin();
+      trail_.stage(static_cast<std::size_t>(repeats));
     }
     if (!drives()) trail_.pass(static_cast<std::size_t>(repeats));
   }
 
   void reset() override {
-    trail_.begin();
+    trail_.restart();
     if (!target().empty()) poison(target(), team_);
     if (!source().empty()) fill_words(source(), id_, team_);
   }
@@ -151,10 +151,11 @@ class PeerLatency final : public Work {
     result() = {last, sum};
   }
 
-  void stage(int repeats) override { begin_trail(std::as_writable_bytes(std::span(results_)), trail_, repeats, 0xa5); }
+  void stage(int repeats) override { stage_trail(std::as_writable_bytes(std::span(results_)), trail_, repeats, 0xa5); }
 
   void reset() override {
-    stage(1);
+    trail_.restart();
+    std::fill(results_.begin(), results_.end(), Result{});
     for (std::size_t node = 0; node < chain_.size() && !window_.own().empty(); ++node) {
       std::memcpy(window_.own().data() + node * chase::node_bytes, &chain_[node], 8);
     }
