@@ -210,8 +210,9 @@ class Work {
   /// Queues the operation once on the device's stream. Allocates nothing, waits for nothing.
   virtual void enqueue() = 0;
 
-  /// Called on all ranks before they meet to queue `repeats` operations in a row, outside of what is timed: poisons what
-  /// these will write, so that verify sees whether each of them has run (see trail.hpp). Returns when that is done.
+  /// Called on all ranks before they meet to queue `repeats` operations in a row, outside of what is timed: poisons
+  /// what these will write, so that verify sees whether each of them has run (see trail.hpp). Returns when that is
+  /// done.
   virtual void stage(int /*repeats*/) {}
 
   /// Queues that many operations back to back.

@@ -52,8 +52,8 @@ class Trail {
     queued_ = staged_from_ = staged_ = 0;
   }
 
-  /// Before a series of so many operations: it goes on behind the last one, or where that does not fit begins again. One
-  /// more may come, which a device puts in front.
+  /// Before a series of so many operations: it goes on behind the last one, or where that does not fit begins again.
+  /// One more may come, which a device puts in front.
   void stage(std::size_t operations) {
     if (first_ + queued_ + operations + 1 > places_) restart();
     staged_from_ = queued_;

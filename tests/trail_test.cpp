@@ -1,5 +1,5 @@
-// That an operation which was left out, or did only a part, is seen whichever it is, over a buffer played through byte by
-// byte; and that nothing is seen where all ran.
+// That an operation which was left out, or did only a part, is seen whichever it is, over a buffer played through byte
+// by byte; and that nothing is seen where all ran.
 #include "kernels/trail.hpp"
 
 #include <gtest/gtest.h>

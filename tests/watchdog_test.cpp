@@ -55,9 +55,7 @@ TEST(RollCall, NamesASilentRankAndNotItsVictims) {
 
 TEST(RollCall, NamesNobodyWhereAllStandAtTheSameStep) { expect_blame({at(5), at(5)}, Blame::Why::nobody, {}); }
 
-TEST(RollCall, LeavesOutARankThatWasNeverHeard) {
-  expect_blame({at(9), Sign{}, at(7)}, Blame::Why::behind, {2});
-}
+TEST(RollCall, LeavesOutARankThatWasNeverHeard) { expect_blame({at(9), Sign{}, at(7)}, Blame::Why::behind, {2}); }
 
 void outlive_the_start_up_limit() {
   Watchdog watchdog("rank 5 (nodea)", 0.2);

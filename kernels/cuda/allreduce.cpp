@@ -44,8 +44,8 @@ class AllReduce final : public Work {
   void enqueue() override {
     auto* const out = this->out().at(trail_.next());
     const void* const in = in_place() ? out : in_.data();
-    check(ncclAllReduce(in, out, spec_.bytes / size_of(spec_.dtype), type_, ncclSum, communicator_.get(),
-                        gpu_.stream()));
+    check(
+        ncclAllReduce(in, out, spec_.bytes / size_of(spec_.dtype), type_, ncclSum, communicator_.get(), gpu_.stream()));
   }
 
   /// What has been summed in place is zero and stays so: each operation of a series gets new addends. A fresh recording

@@ -85,9 +85,7 @@ class Collective final : public Work {
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return in_.bytes() + out_.bytes(); }
   bool collective() const override { return true; }
-  void corrupt() override {
-    flip_one_bit(gpu_, has_output(spec_.op, rank_) ? last_output(out_, trail_) : View(in_));
-  }
+  void corrupt() override { flip_one_bit(gpu_, has_output(spec_.op, rank_) ? last_output(out_, trail_) : View(in_)); }
 
  private:
   Check check_last() const {

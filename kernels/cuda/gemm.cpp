@@ -138,9 +138,7 @@ class Gemm final : public Work {
   }
 
  private:
-  GemmOperands operands() const {
-    return {a_.data(), b_.data(), last_output(c_, trail_).data(), workspace_.data()};
-  }
+  GemmOperands operands() const { return {a_.data(), b_.data(), last_output(c_, trail_).data(), workspace_.data()}; }
 
   bool stands_by() const { return spec_.active && *spec_.active != gpu_.local_rank(); }
 
@@ -177,9 +175,8 @@ class Gemm final : public Work {
 
   Product product() const {
     const void* const c = last_output(c_, trail_).data();
-    return {
-        spec_.dtype, plan_.a_by_rows(chosen_), a_.data(), b_.data(), c, spec_.m, spec_.n, spec_.k, type_.u_out,
-        type_.u_acc};
+    return {spec_.dtype, plan_.a_by_rows(chosen_), a_.data(), b_.data(), c, spec_.m, spec_.n, spec_.k, type_.u_out,
+            type_.u_acc};
   }
 
   Check check_sampled_rows() {

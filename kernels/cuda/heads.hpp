@@ -1,4 +1,5 @@
-// What a trail of outputs needs on the GPU: poison before a series, and after it the check that no operation is missing.
+// What a trail of outputs needs on the GPU: poison before a series, and after it the check that no operation is
+// missing.
 #pragma once
 
 #include "kernels/cuda/gpu.hpp"

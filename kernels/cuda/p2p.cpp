@@ -40,7 +40,7 @@ class PeerCopy final : public Work {
         route_(route),
         gpu_(gpu),
         trail_(bytes),
-        memory_(gpu, !route.shares(op)       ? 0
+        memory_(gpu, !route.shares(op)     ? 0
                      : op == CopyOp::write ? trail_.room()
                                            : bytes) {
     const bool source_is_own = route.to && op == CopyOp::write, target_is_own = route.from && op == CopyOp::read;

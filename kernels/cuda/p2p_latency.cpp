@@ -68,8 +68,8 @@ class PeerLatency final : public Work {
   std::optional<int> credited_rank(int) const override { return credited_; }
 
   void corrupt() override {
-    auto* const place = memory_.shared() ? memory_.shared().at(chain_.size() / 2 * chase::node_bytes)
-                                         : results_.at(trail_.last());
+    auto* const place =
+        memory_.shared() ? memory_.shared().at(chain_.size() / 2 * chase::node_bytes) : results_.at(trail_.last());
     const auto flipped = gpu_.read(place) ^ std::byte{1};
     gpu_.write(place, &flipped, 1);
   }

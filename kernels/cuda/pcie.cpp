@@ -128,7 +128,8 @@ class PcieCopy final : public Work {
   std::span<std::byte> down_span() const { return {down_->data(), down_->bytes()}; }
 
   void copy_down(cudaStream_t stream) const {
-    check(cudaMemcpyAsync(down_->data() + trail_.last(), down_device_.data(), spec_.bytes, cudaMemcpyDeviceToHost, stream));
+    check(cudaMemcpyAsync(down_->data() + trail_.last(), down_device_.data(), spec_.bytes, cudaMemcpyDeviceToHost,
+                          stream));
   }
 
   PcieSpec spec_;

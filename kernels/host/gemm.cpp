@@ -20,7 +20,12 @@ template <class T>
 class Gemm final : public Work {
  public:
   Gemm(const GemmSpec& spec, int threads)
-      : spec_(spec), m_(size(spec.m)), n_(size(spec.n)), k_(size(spec.k)), threads_(threads), trail_(m_ * n_ * sizeof(T)) {
+      : spec_(spec),
+        m_(size(spec.m)),
+        n_(size(spec.n)),
+        k_(size(spec.k)),
+        threads_(threads),
+        trail_(m_ * n_ * sizeof(T)) {
     a_.resize(m_ * k_);
     b_.resize(k_ * n_);
     outputs_ = map_memory(trail_.room());

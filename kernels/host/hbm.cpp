@@ -16,7 +16,8 @@ namespace {
 
 class MemoryStream final : public Work {
  public:
-  MemoryStream(const HbmSpec& spec, Team& team) : team_(team),
+  MemoryStream(const HbmSpec& spec, Team& team)
+      : team_(team),
         spec_(spec),
         trail_(reads() ? sizeof(std::uint64_t) : spec.bytes),
         sums_(reads() ? trail_.room() / sizeof(std::uint64_t) : 0) {
@@ -66,9 +67,7 @@ class MemoryStream final : public Work {
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return footprint(spec_); }
   bool collective() const override { return false; }
-  void corrupt() override {
-    flip_one_bit(output());
-  }
+  void corrupt() override { flip_one_bit(output()); }
 
  private:
   static constexpr std::uint64_t source_id = 0;

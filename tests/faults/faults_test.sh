@@ -7,7 +7,7 @@
 #
 # --repeat: how often ranks are killed, stopped, and skip a collective (1). --only: the sections whose names match: kill
 # stop skip injected cuda launcher lies data startup link sharing placement.
-# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2015,SC2034,SC2054,SC2154
 source "$(dirname "$0")/../shell.bash"
 here=$(dirname "$(readlink -f "$0")")
 repeat=1 only=. backend=

@@ -1,6 +1,6 @@
 # The cable between the hosts is dead: sourced by faults_test.sh, on the host backend only. The host nodea is where mpirun
 # runs, as it is on real hosts.
-# shellcheck shell=bash disable=SC2154,SC2034
+# shellcheck shell=bash disable=SC2154,SC2034,SC2054
 other=$scratch/other
 printf '#!/bin/sh\nexec %s --agent %s "$@"\n' "$here/two_nets.sh" "$other" >link_agent
 chmod +x link_agent

@@ -1,6 +1,7 @@
 // CUDA libraries that lie or fail. All ranks: skip (every third operation), part (half of each reduction or copy). One
 // rank: skip_one (one AllReduce), async (NCCL reports an asynchronous error), illegal (a kernel writes to an illegal
-// address), memory (an allocation of more than 1 MiB fails), bits (one bit of an f32 product, far inside its tolerance).
+// address), memory (an allocation of more than 1 MiB fails), bits (one bit of an f32 product, far inside its
+// tolerance).
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -36,10 +37,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state)
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,
-                              cublasLtMatrixLayout_t a_is, const void* b, cublasLtMatrixLayout_t b_is,
-                              const void* beta, const void* c, cublasLtMatrixLayout_t c_is, void* d,
-                              cublasLtMatrixLayout_t d_is, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
-                              std::size_t workspace_bytes, cudaStream_t stream) {
+                              cublasLtMatrixLayout_t a_is, const void* b, cublasLtMatrixLayout_t b_is, const void* beta,
+                              const void* c, cublasLtMatrixLayout_t c_is, void* d, cublasLtMatrixLayout_t d_is,
+                              const cublasLtMatmulAlgo_t* algorithm, void* workspace, std::size_t workspace_bytes,
+                              cudaStream_t stream) {
   static lie::Calls calls;
   static auto* const real = lie::real("cublasLtMatmul", &cublasLtMatmul);
   if (lie::told("skip") && calls.every_third()) return CUBLAS_STATUS_SUCCESS;
