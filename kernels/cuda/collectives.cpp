@@ -30,7 +30,7 @@ class Collective final : public Work {
     rank_ = world.rank();
     communicator_.connect(world);
     reset();
-    warm_up(*this, gpu_, communicator_);
+    chosen_ = warm_up(*this, gpu_, communicator_);
   }
 
   void enqueue() override {
@@ -85,6 +85,7 @@ class Collective final : public Work {
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return in_.bytes() + out_.bytes(); }
   bool collective() const override { return true; }
+  std::string chosen() const override { return chosen_; }
   void corrupt() override { flip_one_bit(gpu_, has_output(spec_.op, rank_) ? last_output(out_, trail_) : View(in_)); }
 
  private:
@@ -115,6 +116,7 @@ class Collective final : public Work {
   Trail trail_;
   Buffer out_;
   int rank_ = 0;
+  std::string chosen_;
 };
 
 }  // namespace
