@@ -219,7 +219,7 @@ if wants startup; then
     two=(mpirun --bind-to none)
     refused "one GPU for two ranks" 'ranks 0 and 1 .* share the GPU GPU-' "${two[@]}" -x CUDA_VISIBLE_DEVICES=0 -np 2 "$build/bench/bench_allreduce" "${program[@]}"
     [[ $gpus -lt 3 ]] || refused "other visible GPUs" 'local rank 1 sees 2 GPUs \(mask 1,2\), local rank 0 sees 2 GPUs \(mask 0,1\)' "${two[@]}" -np 1 -x CUDA_VISIBLE_DEVICES=0,1 "$build/bench/bench_allreduce" "${program[@]}" : -np 1 -x CUDA_VISIBLE_DEVICES=1,2 "$build/bench/bench_allreduce" "${program[@]}"
-    refused "more ranks than GPUs" 'only [0-9]+ visible GPUs' "${two[@]}" --oversubscribe -np $((gpus + 1)) "$build/bench/bench_allreduce" "${program[@]}"
+    [[ $gpus -lt 2 ]] || refused "more ranks than GPUs" 'only [0-9]+ visible GPUs' "${two[@]}" --oversubscribe -np $((gpus + 1)) "$build/bench/bench_allreduce" "${program[@]}"
   fi
   [[ $backend == cuda && $ranks -lt 2 ]] || refused "another build" 'rank 1 .* has another build' "${two[@]}" -np 1 "$build/bench/bench_allreduce" "${program[@]}" : -np 1 ./other_build "${program[@]}"
 fi
