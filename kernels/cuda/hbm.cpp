@@ -96,8 +96,8 @@ class WritingStream final : public MemoryStream {
 
  private:
   /// Copies by the driver leave a trail. Our own kernels always write to one place, because their speed depends on how
-  /// far the arrays lie apart (H200, copy of 4 GiB: 4258 GB/s, 4115 along a trail of 512 bytes a step, 3966 along one of
-  /// 2 MiB); no library decides whether they run, and a figure above the memory's peak is invalid.
+  /// far the arrays lie apart (H200, copy of 4 GiB: 4258 GB/s, 4115 along a trail of 512 bytes a step, 3966 along one
+  /// of 2 MiB); no library decides whether they run, and a figure above the memory's peak is invalid.
   static Trail trail_of(const HbmSpec& spec) {
     return spec.engine == Engine::ce ? Trail(spec.bytes) : Trail(spec.bytes, 512, 1);
   }
