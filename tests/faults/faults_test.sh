@@ -26,7 +26,9 @@ if [[ -z $backend ]]; then
 fi
 
 if [[ $backend == cuda ]]; then
-  gpus=$(nvidia-smi --list-gpus | wc -l)
+  # The GPUs of a mask of numbers, else all.
+  IFS=, read -ra devices <<<"${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $(($(nvidia-smi --list-gpus | wc -l) - 1)))}"
+  gpus=${#devices[@]}
   ranks=$((gpus < 4 ? gpus : 4))
   launch=(mpirun --bind-to none -np "$ranks")
   host_of() { hostname; }
@@ -217,8 +219,8 @@ if wants startup; then
     refused "another MPI" 'rank 1 .* has mpi Some MPI 1.2.3, rank 0' "${two[@]}" -np 1 "$build/bench/bench_allreduce" "${program[@]}" : -np 1 -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE=version@1 "$build/bench/bench_allreduce" "${program[@]}"
   else
     two=(mpirun --bind-to none)
-    refused "one GPU for two ranks" 'ranks 0 and 1 .* share the GPU GPU-' "${two[@]}" -x CUDA_VISIBLE_DEVICES=0 -np 2 "$build/bench/bench_allreduce" "${program[@]}"
-    [[ $gpus -lt 3 ]] || refused "other visible GPUs" 'local rank 1 sees 2 GPUs \(mask 1,2\), local rank 0 sees 2 GPUs \(mask 0,1\)' "${two[@]}" -np 1 -x CUDA_VISIBLE_DEVICES=0,1 "$build/bench/bench_allreduce" "${program[@]}" : -np 1 -x CUDA_VISIBLE_DEVICES=1,2 "$build/bench/bench_allreduce" "${program[@]}"
+    refused "one GPU for two ranks" 'ranks 0 and 1 .* share the GPU GPU-' "${two[@]}" -x CUDA_VISIBLE_DEVICES="${devices[0]}" -np 2 "$build/bench/bench_allreduce" "${program[@]}"
+    [[ $gpus -lt 3 ]] || refused "other visible GPUs" 'local rank 1 sees 2 GPUs \(mask [0-9,]+\), local rank 0 sees 2 GPUs \(mask' "${two[@]}" -np 1 -x CUDA_VISIBLE_DEVICES="${devices[0]},${devices[1]}" "$build/bench/bench_allreduce" "${program[@]}" : -np 1 -x CUDA_VISIBLE_DEVICES="${devices[1]},${devices[2]}" "$build/bench/bench_allreduce" "${program[@]}"
     [[ $gpus -lt 2 ]] || refused "more ranks than GPUs" 'only [0-9]+ visible GPUs' "${two[@]}" --oversubscribe -np $((gpus + 1)) "$build/bench/bench_allreduce" "${program[@]}"
   fi
   [[ $backend == cuda && $ranks -lt 2 ]] || refused "another build" 'rank 1 .* has another build' "${two[@]}" -np 1 "$build/bench/bench_allreduce" "${program[@]}" : -np 1 ./other_build "${program[@]}"

@@ -53,7 +53,7 @@ strike() {
   kill "-$1" "$pid"
 }
 
-gpu_memory() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | sort -n | tail -n 1; }
+gpu_memory() { nvidia-smi -i "$(IFS=, && echo "${devices[*]-}")" --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | sort -n | tail -n 1; }
 memory_before=$(gpu_memory)
 
 # ends FAULT WHERE LIMIT PATTERN: the job must end by itself within LIMIT + 10 s of the strike (or of its first progress

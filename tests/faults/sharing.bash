@@ -8,7 +8,7 @@ within() { awk "BEGIN { a = $2 + 0; b = $3 + 0; exit !(b > 0 && a / b > 1 - $1 /
 identities() { grep -oE '"(uuid|pci)": ?"[^"]+"' "$1" | paste -d ' ' - - | sort; }
 
 beside() { # beside GPU GIBIBYTES LOAD: starts another user of that GPU
-  CUDA_VISIBLE_DEVICES=$1 "$build/tests/busy_gpu" "$2" "$3" >busy.out 2>&1 &
+  CUDA_VISIBLE_DEVICES=${devices[$1]} "$build/tests/busy_gpu" "$2" "$3" >busy.out 2>&1 &
   other=$!
   for _ in {1..100}; do
     grep -q ready busy.out && return
@@ -39,7 +39,7 @@ if wants placement; then
   identities result.json >usual
   usual_first=$(grep -m1 -oE '"uuid": ?"[^"]+"' result.json)
   if [[ $ranks -gt 1 ]]; then
-    with=(-x SHAKEDOWN_RUN_ID -x CUDA_VISIBLE_DEVICES="$(seq -s, $((ranks - 1)) -1 0)")
+    with=(-x SHAKEDOWN_RUN_ID -x CUDA_VISIBLE_DEVICES="$(printf '%s\n' "${devices[@]:0:ranks}" | tac | paste -s -d,)")
     measures "permuted mask" identity 0 '"complete": ?true' bench_hbm --benchmark_filter='op:copy/engine:sm' --benchmark_min_time=0.01
     expect "  UUID and PCI address belong together as before" cmp -s usual <(identities result.json)
     expect "  and the first rank has another GPU" test "$usual_first" != "$(grep -m1 -oE '"uuid": ?"[^"]+"' result.json)"
