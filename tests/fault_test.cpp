@@ -22,7 +22,7 @@ TEST(Fault, CorruptMayLeaveTheFirstChecksAlone) { EXPECT_EQ(parse_fault("corrupt
 
 TEST(Fault, MalformedTextIsRefusedWithTheForm) {
   for (const auto* bad : {"", "hang", "hang@", "hang@x", "hang@-1", "boom@1", "hang@1:lunch", "slow@1", "slow:x@1",
-                          "hang:3@1", "late@0:verify", "hang@1+2"}) {
+                          "hang:3@1", "late@0:verify", "skip@0:verify", "hang@1+2"}) {
     try {
       parse_fault(bad);
       ADD_FAILURE() << bad << " was accepted";

@@ -29,8 +29,9 @@ DeviceInfo CudaDevice::info() const {
 
 double CudaDevice::seconds(Work& work, int repeats) {
   if (!work.credited_rank(0)) return 0;  // this rank only stands by
-  work.stage(repeats);
-  if (repeats > 1 && !work.collective()) work.enqueue();
+  if (!work.collective()) {
+    for (int i = 0; i < operations_in_front(repeats); ++i) work.enqueue();
+  }
   check(cudaEventRecord(begin_.get(), gpu_.stream()));
   work.enqueue_batch(repeats);
   check(cudaEventRecord(end_.get(), gpu_.stream()));
