@@ -96,7 +96,7 @@ class RuleJudge {
 
   // "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz". Pre-flight's facts explain themselves: nothing ran.
   void explain_worst() {
-    if (family_of(finding_.benchmark) == "preflight") return;
+    if (family_of(finding_.key) == "preflight") return;
     if (benchmark_ == nullptr || !finding_.worst || !finding_.worst->rank) return;
     const std::string why = cause(*benchmark_, *finding_.worst->rank);
     if (!why.empty()) set(finding_, finding_.status, distance_text() + why);
