@@ -1,0 +1,93 @@
+// RMSNorm (Zhang and Sennrich 2019), forward and backward: one block per row, two passes over it, the second out of the
+// cache.
+#include <stdexcept>
+
+#include "kernels/cuda/handle.hpp"
+#include "kernels/cuda/training/kernels.hpp"
+#include "kernels/cuda/training/vector.cuh"
+
+namespace shakedown::cuda {
+
+namespace {
+
+constexpr int threads = 256;
+
+__global__ void __launch_bounds__(threads)
+    rmsnorm_kernel(Rows<const Bf16> x, const Bf16* weight, Rows<Bf16> out, float* rstd, int columns, float epsilon) {
+  const auto* const from = x.at(blockIdx.x);
+  auto* const to = out.at(blockIdx.x);
+  float squares = 0;
+  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < columns; c += threads * vector_width) {
+    const auto values = load(from + c);
+#pragma unroll
+    for (const float value : values.at) squares += value * value;
+  }
+  const float scale = rsqrtf(sum_block(squares) / static_cast<float>(columns) + epsilon);
+  if (threadIdx.x == 0) rstd[blockIdx.x] = scale;
+  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < columns; c += threads * vector_width) {
+    auto values = load(from + c);
+    const auto weights = load(weight + c);
+#pragma unroll
+    for (int i = 0; i < vector_width; ++i) values.at[i] = values.at[i] * scale * weights.at[i];
+    store(to + c, values);
+  }
+}
+
+template <bool with_out>
+__global__ void __launch_bounds__(threads)
+    rmsnorm_backward_kernel(Rows<const Bf16> dout, Rows<const Bf16> x, const Bf16* weight, const float* rstd,
+                            Rows<Bf16> dx, Rows<Bf16> out, int columns) {
+  const auto* const gradients = dout.at(blockIdx.x);
+  const auto* const from = x.at(blockIdx.x);
+  auto* const to = dx.at(blockIdx.x);
+  float sum = 0;
+  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < columns; c += threads * vector_width) {
+    const auto values = load(from + c), weights = load(weight + c), gradient = load(gradients + c);
+#pragma unroll
+    for (int i = 0; i < vector_width; ++i) sum += gradient.at[i] * weights.at[i] * values.at[i];
+  }
+  const float scale = rstd[blockIdx.x];
+  const float along_x = sum_block(sum) / static_cast<float>(columns) * scale * scale * scale;
+  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < columns; c += threads * vector_width) {
+    auto values = load(from + c);
+    const auto weights = load(weight + c), gradient = load(gradients + c);
+    auto total = load(to + c);
+#pragma unroll
+    for (int i = 0; i < vector_width; ++i) {
+      total.at[i] += gradient.at[i] * weights.at[i] * scale - values.at[i] * along_x;
+    }
+    store(to + c, total);
+    if constexpr (with_out) {
+#pragma unroll
+      for (int i = 0; i < vector_width; ++i) values.at[i] = values.at[i] * scale * weights.at[i];
+      store(out.at(blockIdx.x) + c, values);
+    }
+  }
+}
+
+void require_vectors(int columns) {
+  if (columns % vector_width != 0) throw std::invalid_argument("RMSNorm needs rows of whole vectors of 8 elements");
+}
+
+}  // namespace
+
+void rmsnorm(cudaStream_t stream, Rows<const Bf16> x, const Bf16* weight, Rows<Bf16> out, float* rstd, int rows,
+             int columns, float epsilon) {
+  require_vectors(columns);
+  rmsnorm_kernel<<<static_cast<unsigned>(rows), threads, 0, stream>>>(x, weight, out, rstd, columns, epsilon);
+  check(cudaGetLastError());
+}
+
+void rmsnorm_backward(cudaStream_t stream, Rows<const Bf16> dout, Rows<const Bf16> x, const Bf16* weight,
+                      const float* rstd, Rows<Bf16> dx, Rows<Bf16> out, int rows, int columns) {
+  require_vectors(columns);
+  const auto blocks = static_cast<unsigned>(rows);
+  if (out) {
+    rmsnorm_backward_kernel<true><<<blocks, threads, 0, stream>>>(dout, x, weight, rstd, dx, out, columns);
+  } else {
+    rmsnorm_backward_kernel<false><<<blocks, threads, 0, stream>>>(dout, x, weight, rstd, dx, out, columns);
+  }
+  check(cudaGetLastError());
+}
+
+}  // namespace shakedown::cuda
