@@ -1,0 +1,26 @@
+#include "kernels/training/buffers.hpp"
+
+#include <stdexcept>
+
+namespace shakedown::training {
+
+namespace {
+
+template <class Element, class Master>
+Plan dry_run(const StepShape& shape, std::size_t workspace_bytes) {
+  Arena arena;
+  const Buffers<Element, Master> counted(arena, shape, workspace_bytes);
+  return {arena.bytes(), arena.slices()};
+}
+
+}  // namespace
+
+Plan plan(const StepShape& shape, std::size_t element, std::size_t master, std::size_t workspace_bytes) {
+  if (element == 2 && master == 4) return dry_run<std::uint16_t, float>(shape, workspace_bytes);
+  if (element == 4 && master == 4) return dry_run<float, float>(shape, workspace_bytes);
+  if (element == 8 && master == 8) return dry_run<double, double>(shape, workspace_bytes);
+  throw std::invalid_argument("no backend has elements of " + std::to_string(element) + " bytes with masters of " +
+                              std::to_string(master));
+}
+
+}  // namespace shakedown::training
