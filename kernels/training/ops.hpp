@@ -29,7 +29,12 @@ struct Matrix {
   }
   Matrix columns(std::size_t col, std::size_t count) const { return block(0, col, rows, count); }
   Matrix row_range(std::size_t row, std::size_t count) const { return block(row, 0, count, cols); }
-  operator Matrix<const T>() const { return {data, rows, cols, stride}; }
+  /// To a matrix of constants, as T* becomes const T*. (A template, because nvcc warns of a conversion to oneself.)
+  template <class U>
+    requires(std::same_as<U, const T> && !std::same_as<U, T>)
+  operator Matrix<U>() const {
+    return {data, rows, cols, stride};
+  }
   explicit operator bool() const { return data != nullptr; }
 };
 

@@ -5,48 +5,34 @@
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/normal.cuh"
 #include "kernels/cuda/training/kernels.hpp"
+#include "kernels/cuda/training/vector.cuh"
 
 namespace shakedown::cuda {
 
 namespace {
 
 template <class T>
-__global__ void fill_normal_kernel(Rows<T> to, std::size_t count, int columns, double deviation,
-                                   std::uint64_t first, std::uint64_t stream_id) {
+__global__ void fill_normal_kernel(Rows<T> to, std::size_t count, std::size_t columns, double stddev,
+                                   std::uint64_t first) {
   for (auto i = first_index(); i < count; i += stride()) {
-    store(to.at(i / columns) + i % columns, deviation * normal(first + i, stream_id));
+    store(to.at(i / columns) + i % columns, stddev * normal(first + i, 0));
   }
 }
 
-__global__ void fill_value_kernel(Rows<Bf16> to, std::size_t count, int columns, float value) {
-  for (auto i = first_index(); i < count; i += stride()) to.at(i / columns)[i % columns] = __float2bfloat16(value);
-}
-
-std::size_t area(int rows, int columns) { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns); }
-
 template <class T>
-void launch_normal(cudaStream_t stream, Rows<T> to, int rows, int columns, float deviation, std::uint64_t first,
-                 std::uint64_t stream_id) {
-  const auto count = area(rows, columns);
-  fill_normal_kernel<<<blocks_for(count), block, 0, stream>>>(to, count, columns, deviation, first, stream_id);
+void launch(cudaStream_t stream, Matrix<T> to, double stddev, std::uint64_t tensor) {
+  const auto count = to.rows * to.cols;
+  fill_normal_kernel<T><<<blocks_for(count), block, 0, stream>>>(to, count, to.cols, stddev, tensor << 32);
   check(cudaGetLastError());
 }
 
 }  // namespace
 
-void fill_normal(cudaStream_t stream, Rows<Bf16> to, int rows, int columns, float deviation, std::uint64_t first,
-                 std::uint64_t stream_id) {
-  launch_normal(stream, to, rows, columns, deviation, first, stream_id);
+void fill_normal(cudaStream_t stream, Matrix<Bf16> to, double stddev, std::uint64_t tensor) {
+  launch(stream, to, stddev, tensor);
 }
-void fill_normal(cudaStream_t stream, Rows<float> to, int rows, int columns, float deviation, std::uint64_t first,
-                 std::uint64_t stream_id) {
-  launch_normal(stream, to, rows, columns, deviation, first, stream_id);
-}
-
-void fill_value(cudaStream_t stream, Rows<Bf16> to, int rows, int columns, float value) {
-  const auto count = area(rows, columns);
-  fill_value_kernel<<<blocks_for(count), block, 0, stream>>>(to, count, columns, value);
-  check(cudaGetLastError());
+void fill_normal(cudaStream_t stream, Matrix<float> to, double stddev, std::uint64_t tensor) {
+  launch(stream, to, stddev, tensor);
 }
 
 }  // namespace shakedown::cuda

@@ -35,7 +35,7 @@ struct MaxAndSum {
 
 /// Rows are taken from the last to the first: what the product before this kernel wrote last is still in the cache.
 __global__ void __launch_bounds__(threads)
-    cross_entropy_kernel(Rows<Bf16> logits, const std::int32_t* targets, float* loss, int columns, float scale) {
+    cross_entropy_kernel(Rows<Bf16> logits, const int* targets, float* losses, int columns, float scale) {
   const unsigned row = gridDim.x - 1 - blockIdx.x;
   Bf16* const at = logits.at(row);
   const int whole = columns / vector_width * vector_width;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(threads)
 
   const float max = max_block(mine.max);
   const float sum = sum_block(mine.sum * __expf(mine.max - max));
-  if (threadIdx.x == 0) loss[row] = max + logf(sum) - target_logit;
+  if (threadIdx.x == 0) losses[row] = max + logf(sum) - target_logit;
 
   const float factor = scale / sum;
   const auto gradient = [&](float logit, int c) {
@@ -66,23 +66,24 @@ __global__ void __launch_bounds__(threads)
   if (tail < columns) at[tail] = __float2bfloat16(gradient(__bfloat162float(at[tail]), tail));
 }
 
-__global__ void __launch_bounds__(threads) sum_values_kernel(const float* values, std::size_t count, double* sum) {
+__global__ void __launch_bounds__(threads)
+    add_sum_kernel(const float* values, std::size_t count, double scale, double* to) {
   double mine = 0;
   for (std::size_t i = threadIdx.x; i < count; i += threads) mine += values[i];
   mine = sum_block(mine);
-  if (threadIdx.x == 0) *sum = mine;
+  if (threadIdx.x == 0) *to += scale * mine;
 }
 
 }  // namespace
 
-void cross_entropy(cudaStream_t stream, Rows<Bf16> logits, const std::int32_t* targets, float* loss, int rows,
-                   int columns, float scale) {
-  cross_entropy_kernel<<<static_cast<unsigned>(rows), threads, 0, stream>>>(logits, targets, loss, columns, scale);
+void cross_entropy(cudaStream_t stream, Matrix<Bf16> logits, const int* targets, float scale, float* losses) {
+  cross_entropy_kernel<<<static_cast<unsigned>(logits.rows), threads, 0, stream>>>(
+      logits, targets, losses, static_cast<int>(logits.cols), scale);
   check(cudaGetLastError());
 }
 
-void sum_values(cudaStream_t stream, const float* values, std::size_t count, double* sum) {
-  sum_values_kernel<<<1, threads, 0, stream>>>(values, count, sum);
+void add_sum(cudaStream_t stream, const float* values, std::size_t count, double scale, double* to) {
+  add_sum_kernel<<<1, threads, 0, stream>>>(values, count, scale, to);
   check(cudaGetLastError());
 }
 

@@ -1,7 +1,5 @@
 // RMSNorm (Zhang and Sennrich 2019), forward and backward: one block per row, two passes over it, the second out of the
 // cache.
-#include <stdexcept>
-
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/training/kernels.hpp"
 #include "kernels/cuda/training/vector.cuh"
@@ -13,9 +11,9 @@ namespace {
 constexpr int threads = 256;
 
 __global__ void __launch_bounds__(threads)
-    rmsnorm_kernel(Rows<const Bf16> x, const Bf16* weight, Rows<Bf16> out, float* rstd, int columns, float epsilon) {
+    rmsnorm_kernel(Rows<const Bf16> x, const Bf16* weight, Rows<Bf16> n, float* rstd, int columns, float epsilon) {
   const auto* const from = x.at(blockIdx.x);
-  auto* const to = out.at(blockIdx.x);
+  auto* const to = n.at(blockIdx.x);
   float squares = 0;
   for (int c = static_cast<int>(threadIdx.x) * vector_width; c < columns; c += threads * vector_width) {
     const auto values = load(from + c);
@@ -33,11 +31,11 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-template <bool with_out>
+template <bool accumulate, bool with_n>
 __global__ void __launch_bounds__(threads)
-    rmsnorm_backward_kernel(Rows<const Bf16> dout, Rows<const Bf16> x, const Bf16* weight, const float* rstd,
-                            Rows<Bf16> dx, Rows<Bf16> out, int columns) {
-  const auto* const gradients = dout.at(blockIdx.x);
+    rmsnorm_backward_kernel(Rows<const Bf16> dn, Rows<const Bf16> x, const Bf16* weight, const float* rstd,
+                            Rows<Bf16> dx, Rows<Bf16> n, int columns) {
+  const auto* const gradients = dn.at(blockIdx.x);
   const auto* const from = x.at(blockIdx.x);
   auto* const to = dx.at(blockIdx.x);
   float sum = 0;
@@ -51,42 +49,35 @@ __global__ void __launch_bounds__(threads)
   for (int c = static_cast<int>(threadIdx.x) * vector_width; c < columns; c += threads * vector_width) {
     auto values = load(from + c);
     const auto weights = load(weight + c), gradient = load(gradients + c);
-    auto total = load(to + c);
+    Eight total{};
+    if constexpr (accumulate) total = load(to + c);
 #pragma unroll
     for (int i = 0; i < vector_width; ++i) {
       total.at[i] += gradient.at[i] * weights.at[i] * scale - values.at[i] * along_x;
     }
     store(to + c, total);
-    if constexpr (with_out) {
+    if constexpr (with_n) {
 #pragma unroll
       for (int i = 0; i < vector_width; ++i) values.at[i] = values.at[i] * scale * weights.at[i];
-      store(out.at(blockIdx.x) + c, values);
+      store(n.at(blockIdx.x) + c, values);
     }
   }
 }
 
-void require_vectors(int columns) {
-  if (columns % vector_width != 0) throw std::invalid_argument("RMSNorm needs rows of whole vectors of 8 elements");
-}
-
 }  // namespace
 
-void rmsnorm(cudaStream_t stream, Rows<const Bf16> x, const Bf16* weight, Rows<Bf16> out, float* rstd, int rows,
-             int columns, float epsilon) {
-  require_vectors(columns);
-  rmsnorm_kernel<<<static_cast<unsigned>(rows), threads, 0, stream>>>(x, weight, out, rstd, columns, epsilon);
+void rmsnorm(cudaStream_t stream, Matrix<const Bf16> x, const Bf16* weight, float epsilon, Matrix<Bf16> n,
+             float* rstd) {
+  rmsnorm_kernel<<<static_cast<unsigned>(x.rows), threads, 0, stream>>>(x, weight, n, rstd, static_cast<int>(x.cols),
+                                                                         epsilon);
   check(cudaGetLastError());
 }
 
-void rmsnorm_backward(cudaStream_t stream, Rows<const Bf16> dout, Rows<const Bf16> x, const Bf16* weight,
-                      const float* rstd, Rows<Bf16> dx, Rows<Bf16> out, int rows, int columns) {
-  require_vectors(columns);
-  const auto blocks = static_cast<unsigned>(rows);
-  if (out) {
-    rmsnorm_backward_kernel<true><<<blocks, threads, 0, stream>>>(dout, x, weight, rstd, dx, out, columns);
-  } else {
-    rmsnorm_backward_kernel<false><<<blocks, threads, 0, stream>>>(dout, x, weight, rstd, dx, out, columns);
-  }
+void rmsnorm_backward(cudaStream_t stream, Matrix<const Bf16> dn, Matrix<const Bf16> x, const Bf16* weight,
+                      const float* rstd, bool accumulate, Matrix<Bf16> dx, Matrix<Bf16> n) {
+  const auto kernel = n ? (accumulate ? rmsnorm_backward_kernel<true, true> : rmsnorm_backward_kernel<false, true>)
+                        : (accumulate ? rmsnorm_backward_kernel<true, false> : rmsnorm_backward_kernel<false, false>);
+  kernel<<<static_cast<unsigned>(x.rows), threads, 0, stream>>>(dn, x, weight, rstd, dx, n, static_cast<int>(x.cols));
   check(cudaGetLastError());
 }
 

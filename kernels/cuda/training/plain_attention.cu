@@ -236,16 +236,16 @@ class PlainAttention final : public Attention {
 
   void forward(cudaStream_t stream, const Bf16* qkv, Bf16* out, float* lse, void*) const override {
     forward_kernel<<<grid(tiles(), shape_.query_heads), warps * 32, 0, stream>>>(
-        heads_, {qkv, shape_.qkv_stride}, {out, shape_.out_stride}, lse, scale_);
+        heads_, rows(qkv, shape_.qkv_stride), rows(out, shape_.out_stride), lse, scale_);
     check(cudaGetLastError());
   }
 
   void backward(cudaStream_t stream, const Bf16* qkv, const Bf16* out, const float* lse, const Bf16* dout, Bf16* dqkv,
                 void* workspace) const override {
     auto* const delta = static_cast<float*>(workspace);
-    const Rows<const Bf16> packed{qkv, shape_.qkv_stride}, gradient{dout, shape_.dout_stride};
-    const Rows<Bf16> result{dqkv, shape_.dqkv_stride};
-    delta_kernel<<<grid(shape_.sequence, shape_.query_heads), 32, 0, stream>>>(heads_, {out, shape_.out_stride},
+    const auto packed = rows(qkv, shape_.qkv_stride), gradient = rows(dout, shape_.dout_stride);
+    const auto result = rows(dqkv, shape_.dqkv_stride);
+    delta_kernel<<<grid(shape_.sequence, shape_.query_heads), 32, 0, stream>>>(heads_, rows(out, shape_.out_stride),
                                                                                gradient, delta);
     check(cudaGetLastError());
     dq_kernel<<<grid(tiles(), shape_.query_heads), warps * 32, 0, stream>>>(heads_, packed, lse, gradient, delta,
@@ -259,6 +259,10 @@ class PlainAttention final : public Attention {
   std::string name() const override { return "plain"; }
 
  private:
+  template <class T>
+  static Rows<T> rows(T* data, std::size_t stride) {
+    return Matrix<T>{data, 0, 0, stride};
+  }
   int tiles() const { return (shape_.sequence + tile - 1) / tile; }
   dim3 grid(int x, int heads) const {
     return {static_cast<unsigned>(x), static_cast<unsigned>(heads), static_cast<unsigned>(shape_.batch)};

@@ -7,9 +7,19 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/training/kernels.hpp"
+
 namespace shakedown::cuda {
 
-inline constexpr int vector_width = 8;  // bf16 in 16 bytes
+/// A matrix as kernels see it: row r begins at data + r * stride.
+template <class T>
+struct Rows {
+  T* data;
+  std::size_t stride;
+
+  Rows(Matrix<T> matrix) : data(matrix.data), stride(matrix.stride) {}  // NOLINT: implicit, at every launch
+  __device__ T* at(std::size_t row) const { return data + row * stride; }
+};
 
 /// Eight bf16 as floats. The address is a multiple of 16 bytes.
 struct Eight {
