@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/peers.hpp"
 #include "kernels/training/shape.hpp"
 
 namespace shakedown::training {
@@ -44,9 +45,9 @@ struct Matrix {
 template <class In, class Out>
 struct Gemm {
   Matrix<Out> d;
-  Matrix<const In> a;
+  Matrix<const In> a = {};
   bool a_transposed = false;
-  Matrix<const In> b;
+  Matrix<const In> b = {};
   bool b_transposed = false;
   double alpha = 1, beta = 0;
   const Out* c = nullptr;
@@ -64,7 +65,7 @@ enum class Rotation { forward, backward };
 struct Summary {
   double squared_norm;       // sum of squares, in a fixed order; not finite if a value is not, or if it overflows
   std::uint64_t non_finite;  // values that are NaN or infinite
-  std::uint64_t checksum;    // sum over i of mix(bits of value i, + 2^32 (first + i)), modulo 2^64: see reference.hpp
+  std::uint64_t checksum;    // sum over i of mix(bits of value i + (first + i) 2^32), modulo 2^64
 };
 
 /// What one step leaves behind on the device, read much later.
@@ -112,7 +113,7 @@ concept TrainingOps = requires(
     const Gemm<typename Ops::Element, typename Ops::Element>& product,
     const Gemm<typename Ops::Element, typename Ops::Master>& gradient_product,
     const int* ints, AttentionShape shape, Summary* summary, const Summary* csummary, double x, double* dx,
-    std::size_t n, std::uint64_t u, bool flag, std::byte* bytes, void* p, const void* cp,
+    std::size_t n, std::uint64_t u, bool flag, std::byte* bytes, void* p, const void* cp, Peers& peers,
     std::span<const AdapterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state) {
 
   // Set-up. These may wait and allocate.
@@ -139,6 +140,10 @@ concept TrainingOps = requires(
   ops.place_adapters(slots);
   /// Waits until all that was queued is done.
   ops.synchronize();
+  /// Collective, once, before the first step: makes what sums over these ranks. A backend that chooses its algorithms by
+  /// timing them does so when it meets a product for the first time after this: rank 0 decides for all. The first step
+  /// is for that: it is collective, and what it computes is void.
+  ops.connect(peers);
 
   // Products
 
