@@ -5,6 +5,7 @@
 
 #include "kernels/backends.hpp"
 #include "kernels/chase.hpp"
+#include "kernels/training/buffers.hpp"
 
 namespace shakedown {
 
@@ -181,6 +182,13 @@ std::string key(const CollectiveSpec& s) {
          "/bytes:" + std::to_string(s.bytes);
 }
 
+std::string key(const LoraStepSpec& s) {
+  return "lora_step/model:" + s.model + (s.dtype == DType::bf16 ? "" : "/dtype:" + std::string(name(s.dtype))) +
+         "/batch:" + std::to_string(s.batch) + "/seq:" + std::to_string(s.seq) +
+         (s.accumulation == 1 ? "" : "/accumulation:" + std::to_string(s.accumulation)) +
+         (s.retain == training::Retain::rebuild ? "" : "/retain:" + std::string(training::name(s.retain)));
+}
+
 Cost cost(const GemmSpec& s) { return {2.0 * s.m * s.n * s.k, 0}; }
 Cost cost(const HbmSpec& s) { return {0, static_cast<double>(arrays(s.op)) * static_cast<double>(s.bytes)}; }
 Cost cost(const MemoryTestSpec& s) { return {0, 2.0 * static_cast<double>(s.bytes.value_or(0))}; }
@@ -192,6 +200,11 @@ Cost cost(const AllReduceSpec& s) { return {0, static_cast<double>(s.bytes)}; }
 Cost cost(const CollectiveSpec& s) {
   const auto sizes = layout(s);
   return {0, static_cast<double>(std::max(sizes.in, sizes.out))};
+}
+Cost cost(const LoraStepSpec& s) {
+  const auto shape = training::step_shape(s);
+  const auto tokens = static_cast<double>(shape.accumulation * shape.tokens());
+  return {tokens * training::token_flops(shape.model, shape.lora, shape.seq).total(), 0};
 }
 
 std::size_t footprint(const GemmSpec& s) {
@@ -208,6 +221,10 @@ std::size_t footprint(const AllReduceSpec& s) { return (s.place == Place::in ? 1
 std::size_t footprint(const CollectiveSpec& s) {
   const auto sizes = layout(s);
   return sizes.in + sizes.out;
+}
+std::size_t footprint(const LoraStepSpec& s) {
+  const auto element = size_of(s.dtype);
+  return training::plan(training::step_shape(s), element, std::max<std::size_t>(element, 4), 0).bytes;
 }
 
 CollectiveLayout layout(const CollectiveSpec& s) {
@@ -241,6 +258,7 @@ std::unique_ptr<Work> Device::prepare(const PcieSpec&) {
 }
 std::unique_ptr<Work> Device::prepare(const AllReduceSpec&) { unsupported(*this, "allreduce"); }
 std::unique_ptr<Work> Device::prepare(const CollectiveSpec&) { unsupported(*this, "collectives"); }
+std::unique_ptr<Work> Device::prepare(const LoraStepSpec&) { unsupported(*this, "lora_step"); }
 
 Availability probe(Backend backend) { return backend == Backend::host ? host::probe() : cuda::probe(); }
 

@@ -1,8 +1,11 @@
 #include "kernels/host/lora_ops.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <fstream>
 #include <type_traits>
 
 #include "kernels/reference.hpp"
@@ -44,6 +47,14 @@ void LoraOps<T>::each(std::size_t count, double work_of_one, const std::function
   };
   if (static_cast<double>(count) * work_of_one < worth_a_team) return range(0, count);
   team_.each_range(count, range);
+}
+
+/// Resident memory of this process.
+template <class T>
+std::size_t LoraOps<T>::used_bytes() const {
+  std::size_t total = 0, resident = 0;  // in pages
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 template <class T>

@@ -39,6 +39,10 @@ class LoraOps {
   void place_adapters(std::span<const training::AdapterSlot<T>> slots) { slots_.assign(slots.begin(), slots.end()); }
   void synchronize() {}
   void connect(Peers& peers) { peers_ = &peers; }
+  void start_tuning() {}
+  void finish_tuning(Peers&) {}
+  std::size_t used_bytes() const;
+  Metrics metrics() const { return {}; }
 
   void gemm(const training::Gemm<T, T>&);
   void copy(Matrix<const T> from, Matrix<T> to);

@@ -9,13 +9,6 @@
 
 namespace shakedown::training {
 
-/// What the forward pass keeps for the backward pass.
-enum class Retain {
-  all,      // every input of a projection
-  rebuild,  // not the outputs of norms and of SwiGLU, which elementwise passes of the backward pass make again
-  inputs    // only the input of each layer; its whole forward pass runs a second time (full checkpointing)
-};
-
 /// How an adapter joins its projection.
 enum class AdapterPath {
   separate,  // Y = X W', then for each part Y += U (sB)': passes over Y
@@ -41,6 +34,9 @@ struct StepShape {
 
 /// Steps whose records are kept until somebody reads them.
 inline constexpr std::size_t records_kept = 256;
+
+/// The step that a spec asks for. Errors: std::invalid_argument for an unknown model or a size below one.
+StepShape step_shape(const LoraStepSpec&);
 
 template <class Element, class Master>
 struct Buffers {

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/peers.hpp"
+#include "kernels/device.hpp"
 #include "kernels/training/shape.hpp"
 
 namespace shakedown::training {
@@ -32,8 +32,7 @@ struct Matrix {
   Matrix row_range(std::size_t row, std::size_t count) const { return block(row, 0, count, cols); }
   /// To a matrix of constants, as T* becomes const T*. (A template, because nvcc warns of a conversion to oneself.)
   template <class U>
-    requires(std::same_as<U, const T> && !std::same_as<U, T>)
-  operator Matrix<U>() const {
+  requires(std::same_as<U, const T> && !std::same_as<U, T>) operator Matrix<U>() const {
     return {data, rows, cols, stride};
   }
   explicit operator bool() const { return data != nullptr; }
@@ -73,6 +72,7 @@ struct Record {
   double loss;      // mean over this rank's tokens of the step, before the update
   Summary local;    // gradient of this rank, before it is summed over ranks
   Summary reduced;  // gradient summed over ranks
+  Summary updated;  // trainable parameters after the update
 };
 
 /// One AdamW update (Loshchilov and Hutter 2019, arXiv 1711.05101), as torch.optim.AdamW does it:
@@ -101,8 +101,8 @@ struct AdapterSlot {
 };
 
 /// Points of time in a step, for the split into its phases.
-enum class Mark { begin, forward_end, backward_end, reduced, end };
-inline constexpr std::size_t marks = 5;
+enum class Mark { begin, forward_begin, forward_end, backward_end, reduced, end };
+inline constexpr std::size_t marks = 6;
 
 // clang-format off
 /// The set of operations. `const T*` inputs are on the device unless it says "host".
@@ -140,10 +140,17 @@ concept TrainingOps = requires(
   ops.place_adapters(slots);
   /// Waits until all that was queued is done.
   ops.synchronize();
-  /// Collective, once, before the first step: makes what sums over these ranks. A backend that chooses its algorithms by
-  /// timing them does so when it meets a product for the first time after this: rank 0 decides for all. The first step
-  /// is for that: it is collective, and what it computes is void.
+  /// Collective, once, before the first step: makes what sums over these ranks.
   ops.connect(peers);
+  /// Between these two each product that is met for the first time may try algorithms on the matrices at hand, whose
+  /// contents are lost; then rank 0's choices become those of all ranks (collective). Errors of the second: Unsupported,
+  /// on all ranks together.
+  ops.start_tuning();
+  ops.finish_tuning(peers);
+  /// Bytes of device memory in use, by this process or where the device cannot tell by all.
+  { ops.used_bytes() } -> std::convertible_to<std::size_t>;
+  /// Further figures of this rank about how it does all this; may be empty.
+  { ops.metrics() } -> std::same_as<Metrics>;
 
   // Products
 

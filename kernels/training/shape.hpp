@@ -45,6 +45,14 @@ struct Preset {
 };
 Preset preset(std::string_view name);
 
+/// What the forward pass keeps for the backward pass.
+enum class Retain {
+  all,      // every input of a projection
+  rebuild,  // not the outputs of norms and of SwiGLU, which elementwise passes of the backward pass make again
+  inputs    // only the input of each layer; its whole forward pass runs a second time (full checkpointing)
+};
+std::string_view name(Retain);
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Projections. Those that read the same input are one matrix: q, k and v; gate and up.
 

@@ -130,6 +130,7 @@ class LoraStep {
     ops_.mark(Mark::begin);
     for (micro_ = 0; micro_ < shape_.accumulation; ++micro_) {
       const bool last = micro_ + 1 == shape_.accumulation;
+      if (last) ops_.mark(Mark::forward_begin);
       forward();
       if (last) ops_.mark(Mark::forward_end);
       backward(last, collectives);
@@ -141,6 +142,7 @@ class LoraStep {
     update.step = ++steps_;
     ops_.summarize(buffers_.state.gradient, 0, buffers_.state.count, &record_->reduced);
     ops_.adamw(buffers_.state, update, &record_->reduced);
+    ops_.summarize(buffers_.state.parameters, 0, buffers_.state.count, &record_->updated);
     ops_.mark(Mark::end);
   }
 
