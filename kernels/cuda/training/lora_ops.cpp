@@ -125,6 +125,14 @@ void CudaOps::connect(Peers& peers) {
   communicator_->connect(peers);
 }
 
+std::size_t CudaOps::used_bytes() const {
+  std::size_t available = 0, total = 0;
+  check(cudaMemGetInfo(&available, &total));
+  return total - available;
+}
+
+Metrics CudaOps::metrics() const { return {{"cudnn_attention", attention_->name() == "plain" ? 0 : 1}}; }
+
 // What takes how long -------------------------------------------------------------------------------------------------
 
 template <class Queue>

@@ -52,11 +52,11 @@ class CudaOps {
   void place_adapters(std::span<const training::AdapterSlot<Element>>);
   void synchronize() const { gpu_.synchronize(); }
 
-  /// Joins the communicator of all ranks, if there is more than one. Collective.
   void connect(Peers&);
-  /// See Products: after this comes one whole step, whose results are of no use, and then finish_tuning.
   void start_tuning() { products_.start_tuning(); }
   void finish_tuning(Peers& peers) { products_.finish_tuning(peers); }
+  std::size_t used_bytes() const;  // of the GPU's memory, by all processes
+  Metrics metrics() const;
 
   // Products
   void gemm(const training::Gemm<Element, Element>&);
@@ -86,9 +86,9 @@ class CudaOps {
   void mark(training::Mark);
   double milliseconds(training::Mark from, training::Mark to);
 
-  // What it did
+  // What it does how
 
-  /// Kernels that compute attention, and the chosen algorithms of all products.
+  /// Kernels that compute attention, and the algorithms of all products.
   std::string attention_name() const { return attention_->name(); }
   std::vector<std::string> products() const { return products_.describe(); }
 
