@@ -8,7 +8,7 @@
 namespace shakedown::training {
 namespace {
 
-constexpr Expected expected{.first_loss = 10, .same_bits = true};
+constexpr Expected expected{.steps = 5, .first_loss = 10, .same_bits = true};
 
 /// Five good steps on each of so many ranks.
 std::vector<std::vector<Record>> good(std::size_t ranks) {
@@ -34,6 +34,13 @@ TEST(StepCheck, PassesGoodSteps) {
 
 TEST(StepCheck, PassesNothingWhenNothingRan) {
   EXPECT_FALSE(check_steps(std::vector<std::vector<Record>>(2), 0, expected).passed());
+}
+
+TEST(StepCheck, MissesAStepThatDidNotRun) {
+  auto records = good(2);
+  records[1].pop_back();
+  EXPECT_EQ(complaint(records, 1), "4 steps have left a record, expected 5");
+  EXPECT_EQ(complaint(records, 0), "");
 }
 
 TEST(StepCheck, NamesTheFirstStepAndOnlyTheRankWhoseGradientIsNotFinite) {
@@ -76,14 +83,16 @@ TEST(StepCheck, LetsTheRanksVoteOnTheirGradients) {
             "step 3: checksum of its gradient is abc, expected 9 as on 2 other ranks (silent data corruption)");
   EXPECT_EQ(complaint(records, 0), "");
   EXPECT_EQ(complaint(records, 2), "");
-  EXPECT_EQ(complaint(records, 1, {.first_loss = 10, .same_bits = false}), "") << "unequal devices need not agree";
+  EXPECT_EQ(complaint(records, 1, {.steps = 5, .first_loss = 10, .same_bits = false}), "")
+      << "unequal devices need not agree";
 }
 
 TEST(StepCheck, LetsTheRanksVoteOnSumsAndParameters) {
   auto records = good(3);
   records[0][1].reduced.checksum = 0xabc;
-  EXPECT_NE(complaint(records, 0, {.first_loss = 10, .same_bits = false}).find("step 2: checksum of the summed"),
-            std::string::npos);
+  EXPECT_NE(
+      complaint(records, 0, {.steps = 5, .first_loss = 10, .same_bits = false}).find("step 2: checksum of the summed"),
+      std::string::npos);
   records = good(3);
   records[2][4].updated.checksum = 0xabc;
   EXPECT_NE(complaint(records, 2).find("step 5: checksum of its parameters"), std::string::npos);
@@ -103,7 +112,7 @@ TEST(StepCheck, KnowsWhereTheLossBeginsAndThatItFalls) {
   records[0][4].loss = 10;
   EXPECT_EQ(complaint(records, 0), "step 5: loss 10.0000, expected below the 10.0000 of step 1 on the same batch");
   records[0].resize(1);
-  EXPECT_EQ(complaint(records, 0), "");
+  EXPECT_EQ(complaint(records, 0, {.steps = 1, .first_loss = 10, .same_bits = true}), "") << "one step cannot fall";
 }
 
 }  // namespace

@@ -46,13 +46,19 @@ class MeasuredStep final : public Work {
 
   void enqueue() override { step_.run(measured_update); }
 
-  void reset() override { spoiled_ ? begin() : step_.initialize_adapters(); }
+  void stage(int repeats) override { staged_ += static_cast<std::size_t>(repeats); }
+
+  void reset() override {
+    spoiled_ ? begin() : step_.initialize_adapters();
+    staged_ = 0;
+  }
 
   /// All ranks together.
   Check verify() override {
     const auto by_rank = gather(step_.records());
-    auto check = check_steps(by_rank, peers_->rank(),
-                             {.first_loss = expected_first_loss(step_.shape().model), .same_bits = equal_devices_});
+    auto check = check_steps(
+        by_rank, peers_->rank(),
+        {.steps = staged_, .first_loss = expected_first_loss(step_.shape().model), .same_bits = equal_devices_});
     if (check.compared == 0 || check.mismatched > 0) return check;
     ++check.compared;
     const auto now = step_.parameter_summary().checksum, then = step_.records().back().updated.checksum;
@@ -158,7 +164,8 @@ class MeasuredStep final : public Work {
   LoraStep<Ops> step_;
   Peers* peers_ = nullptr;
   bool equal_devices_ = true;
-  bool spoiled_ = false;  // the frozen weights are not what they were
+  std::size_t staged_ = 0;  // steps that were announced since reset
+  bool spoiled_ = false;    // the frozen weights are not what they were
 };
 
 }  // namespace shakedown::training

@@ -61,6 +61,12 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
     if (check.mismatched++ == 0) check.first = complaint();
   };
 
+  compare(mine.size() == expected.steps,
+          [&] { return format("%zu steps have left a record, expected %zu", mine.size(), expected.steps); });
+  for (const auto& records : by_rank) {
+    if (records.size() != expected.steps) return check;
+  }
+
   // What is not finite spreads to all ranks with the next sum: the first rank that has it in its own gradient counts.
   for (std::size_t step = 0; step < mine.size(); ++step) {
     const auto own = [&](const std::vector<Record>& records) {
