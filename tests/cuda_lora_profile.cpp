@@ -1,9 +1,11 @@
 // Where the time of one training step on this GPU goes, by class of operation: cuda_lora_profile [model] [batch]
-// [sequence] [steps] [rebuild|all|inputs] [augmented|separate] [best|plain]. Not a test: it prints, one GPU.
+// [sequence] [steps] [rebuild|all|inputs] [augmented|separate] [best|plain]
+// [candidates] [seconds of tuning per product]. Not a test: it prints, of one GPU.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,7 @@ int run(const std::vector<std::string>& words) {
   const Gpu gpu(0, Placement{});
   CudaOpsSettings settings;
   if (words[6] == "plain") settings.attention = AttentionKind::plain;
+  settings.tuning = {std::stoi(words[7]), std::stod(words[8])};
   CudaOps ops(gpu, nullptr, shape, settings);
   const auto free_before = free_memory();
   training::LoraStep<CudaOps> step(ops, shape);
@@ -72,15 +75,24 @@ int run(const std::vector<std::string>& words) {
               ops.milliseconds(Mark::forward_end, Mark::backward_end), ops.milliseconds(Mark::backward_end, Mark::end));
   std::printf("used %.2f GB of the GPU's memory\n", static_cast<double>(free_before - free_memory()) / 1e9);
 
+  constexpr int profiled = 5;
   ops.start_profile();
-  step.run({});
+  for (int i = 0; i < profiled; ++i) step.run({});
+  std::map<std::string, double> classes;
   double sum = 0;
-  for (const auto& [name, milliseconds] : ops.finish_profile()) {
-    std::printf("  %-20s %8.2f ms\n", name.c_str(), milliseconds);
+  for (const auto& [name, time] : ops.finish_profile()) {
+    const double milliseconds = time.milliseconds / profiled;
+    classes[name.substr(0, name.find(':'))] += milliseconds;
     sum += milliseconds;
+    if (time.flops == 0) continue;
+    std::printf("    %-64s %4d calls %8.2f ms %6.1f TFLOPS\n", name.c_str(), time.calls / profiled, milliseconds,
+                time.flops / time.milliseconds / 1e9);
   }
+  for (const auto& [name, milliseconds] : classes) std::printf("  %-20s %8.2f ms\n", name.c_str(), milliseconds);
   std::printf("  %-20s %8.2f ms\n", "sum", sum);
-  for (const auto& record : step.records()) std::printf("loss %.6f norm %.6f checksum %016lx\n", record.loss, std::sqrt(record.reduced.squared_norm), static_cast<unsigned long>(record.reduced.checksum));
+  for (const auto& record : step.records()) {
+    std::printf("loss %.6f norm %.6f checksum %016lx\n", record.loss, std::sqrt(record.reduced.squared_norm), static_cast<unsigned long>(record.reduced.checksum));
+  }
   return 0;
 }
 
@@ -88,7 +100,7 @@ int run(const std::vector<std::string>& words) {
 }  // namespace shakedown::cuda
 
 int main(int argc, char** argv) {
-  std::vector<std::string> words{"qwen2_7b", "2", "4096", "20", "rebuild", "augmented", "best"};
+  std::vector<std::string> words{"qwen2_7b", "2", "4096", "20", "rebuild", "augmented", "best", "12", "0.15"};
   for (int i = 1; i < argc && i <= static_cast<int>(words.size()); ++i) words[static_cast<std::size_t>(i - 1)] = argv[i];
   try {
     return shakedown::cuda::run(words);

@@ -327,7 +327,7 @@ training::Summary summary_of(const std::vector<double>& values, std::size_t firs
   for (std::size_t i = 0; i < values.size(); ++i) {
     summary.squared_norm += values[i] * values[i];
     summary.non_finite += std::isfinite(values[i]) ? 0 : 1;
-    summary.checksum += reference::mix(std::bit_cast<std::uint32_t>(static_cast<float>(values[i])) + ((first + i) << 32));
+    summary.checksum += std::bit_cast<std::uint32_t>(static_cast<float>(values[i])) * (2 * (first + i) + 1);
   }
   return summary;
 }

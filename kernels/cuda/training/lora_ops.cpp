@@ -68,7 +68,7 @@ CudaOps::CudaOps(const Gpu& gpu, Communicator* communicator, const training::Ste
     : gpu_(gpu),
       communicator_(communicator),
       ranks_(shape.ranks),
-      products_(gpu),
+      products_(gpu, settings.tuning),
       most_slots_(training::adapter_tensors(shape.model, shape.lora).size()),
       marks_(make_marks()) {
   require_whole_vectors(shape);
@@ -119,10 +119,10 @@ void CudaOps::place_adapters(std::span<const training::AdapterSlot<Element>> slo
   if (slot_count_ > 0) gpu_.write(segments_, segments.data(), segments.size() * sizeof(Segment));
 }
 
+/// Even one rank: a collective Work is waited for through the communicator.
 void CudaOps::connect(Peers& peers) {
-  if (ranks_ == 1) return;
   if (peers.size() != ranks_) throw std::invalid_argument("a step planned for another number of ranks");
-  communicator_->connect(peers);
+  if (communicator_ != nullptr) communicator_->connect(peers);
 }
 
 std::size_t CudaOps::used_bytes() const {
@@ -136,23 +136,26 @@ Metrics CudaOps::metrics() const { return {{"cudnn_attention", attention_->name(
 // What takes how long -------------------------------------------------------------------------------------------------
 
 template <class Queue>
-void CudaOps::timed(const char* operation_class, const Queue& queue) {
+void CudaOps::timed(std::string operation_class, const Queue& queue, double flops) {
   if (!profiling_) return queue();
-  Timing timing{operation_class, make_event(), make_event()};
+  Timing timing{std::move(operation_class), flops, make_event(), make_event()};
   check(cudaEventRecord(timing.begin.get(), gpu_.stream()));
   queue();
   check(cudaEventRecord(timing.end.get(), gpu_.stream()));
   timings_.push_back(std::move(timing));
 }
 
-std::map<std::string, double> CudaOps::finish_profile() {
+std::map<std::string, CudaOps::ClassTime> CudaOps::finish_profile() {
   profiling_ = false;
   gpu_.synchronize();
-  std::map<std::string, double> sums;
+  std::map<std::string, ClassTime> sums;
   for (const auto& timing : timings_) {
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, timing.begin.get(), timing.end.get()));
-    sums[timing.operation_class] += static_cast<double>(milliseconds);
+    auto& sum = sums[timing.operation_class];
+    sum.milliseconds += static_cast<double>(milliseconds);
+    sum.flops += timing.flops;
+    ++sum.calls;
   }
   timings_.clear();
   return sums;
@@ -162,21 +165,27 @@ std::map<std::string, double> CudaOps::finish_profile() {
 
 namespace {
 
-/// Products whose time goes with the adapters' rank, not with the weights.
+/// Products whose size goes with the adapters' rank, not with the weights.
 template <class Out>
-const char* class_of(const training::Gemm<Bf16, Out>& g) {
+bool is_thin(const training::Gemm<Bf16, Out>& g) {
   constexpr std::size_t thin = 512;
+  return std::min({g.d.rows, g.d.cols, g.a_transposed ? g.a.rows : g.a.cols}) < thin;
+}
+
+template <class Out>
+double flops_of(const training::Gemm<Bf16, Out>& g) {
   const auto inner = g.a_transposed ? g.a.rows : g.a.cols;
-  return std::min({g.d.rows, g.d.cols, inner}) < thin ? "adapter products" : "frozen products";
+  return 2.0 * static_cast<double>(g.d.rows) * static_cast<double>(g.d.cols) * static_cast<double>(inner);
 }
 
 }  // namespace
 
-void CudaOps::gemm(const training::Gemm<Element, Element>& product) {
-  timed(class_of(product), [&] { products_.multiply(product); });
+void CudaOps::gemm(const training::Gemm<Element, Element>& g) {
+  const auto* const kind = is_thin(g) ? "adapter products: " : "frozen products: ";
+  timed(profiling_ ? kind + Products::text(g) : "", [&] { products_.multiply(g); }, flops_of(g));
 }
-void CudaOps::gemm(const training::Gemm<Element, Master>& product) {
-  timed("adapter products", [&] { products_.multiply(product); });
+void CudaOps::gemm(const training::Gemm<Element, Master>& g) {
+  timed(profiling_ ? "adapter products: " + Products::text(g) : "", [&] { products_.multiply(g); }, flops_of(g));
 }
 void CudaOps::copy(Matrix<const Element> from, Matrix<Element> to) {
   timed("copies", [&] { copy_rows(gpu_.stream(), from, to); });

@@ -22,6 +22,7 @@ enum class AttentionKind { best, plain, cudnn };
 struct CudaOpsSettings {
   AttentionKind attention = AttentionKind::best;
   bool deterministic = true;  // of attention's gradient; everything else is anyway
+  ProductTuning tuning = {};
 };
 
 class CudaOps {
@@ -94,16 +95,22 @@ class CudaOps {
 
   /// From here on the time of every operation is taken, by events, and added up by class; costs some time itself.
   void start_profile() { profiling_ = true; }
-  /// Milliseconds by class since then; ends it. Waits.
-  std::map<std::string, double> finish_profile();
+  /// Milliseconds and calls by class since then, of products by their shape too ("frozen products: 8192 x ..."); ends
+  /// it. Waits.
+  struct ClassTime {
+    double milliseconds = 0, flops = 0;
+    int calls = 0;
+  };
+  std::map<std::string, ClassTime> finish_profile();
 
  private:
   /// Calls `queue`, between two events if times are taken.
   template <class Queue>
-  void timed(const char* operation_class, const Queue& queue);
+  void timed(std::string operation_class, const Queue& queue, double flops = 0);
 
   struct Timing {
-    const char* operation_class;
+    std::string operation_class;
+    double flops;
     Event begin, end;
   };
 

@@ -4,7 +4,6 @@
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/training/kernels.hpp"
 #include "kernels/cuda/training/vector.cuh"
-#include "kernels/reference.hpp"
 
 namespace shakedown::cuda {
 
@@ -33,7 +32,7 @@ struct Summing {
   __device__ void add(float value, std::uint64_t index) {
     squares += static_cast<double>(value) * value;
     non_finite += isfinite(value) ? 0 : 1;
-    checksum += reference::mix(__float_as_uint(value) + (index << 32));
+    checksum += training::checksum_term(__float_as_uint(value), index);
   }
   __device__ void add(const Summary& part) {
     squares += part.squared_norm;

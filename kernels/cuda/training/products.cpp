@@ -14,8 +14,6 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr int most_candidates = 12;
-constexpr double tuning_seconds = 0.15;  // of one product
 constexpr std::uintptr_t best_alignment = 256;
 
 BlasHandle make_blas() {
@@ -60,7 +58,7 @@ std::uint32_t alignment_of(const void* address) {
   return static_cast<std::uint32_t>(value & (~value + 1));
 }
 
-std::string text(const ProductKey& key) {
+std::string text_of(const ProductKey& key) {
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "%lu x %lu x %lu %c%c%s%s%s", static_cast<unsigned long>(key.rows),
                 static_cast<unsigned long>(key.cols), static_cast<unsigned long>(key.inner),
@@ -78,7 +76,8 @@ std::uint32_t number(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoCo
 
 }  // namespace
 
-Products::Products(const Gpu& gpu) : gpu_(gpu), blas_(make_blas()) {}
+Products::Products(const Gpu& gpu, const ProductTuning& tuning)
+    : gpu_(gpu), tuning_settings_(tuning), blas_(make_blas()) {}
 
 Products::Plan Products::make_plan(const ProductKey& key) const {
   cublasLtMatmulDesc_t raw = nullptr;
@@ -99,17 +98,17 @@ Products::Plan Products::make_plan(const ProductKey& key) const {
   plan.d = make_layout(key.f32_out ? CUDA_R_32F : CUDA_R_16BF, key.rows, key.cols, key.d_stride);
 
   const auto preference = make_preference(key);
-  std::array<cublasLtMatmulHeuristicResult_t, most_candidates> results{};
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(tuning_settings_.candidates));
   int found = 0;
   const auto status =
       cublasLtMatmulAlgoGetHeuristic(blas_.get(), plan.product.get(), plan.first.get(), plan.second.get(), plan.d.get(),
-                                     plan.d.get(), preference.get(), most_candidates, results.data(), &found);
+                                     plan.d.get(), preference.get(), tuning_settings_.candidates, results.data(), &found);
   for (int i = 0; i < found; ++i) {
     const auto& result = results[static_cast<std::size_t>(i)];
     if (result.state == CUBLAS_STATUS_SUCCESS) plan.candidates.push_back(result.algo);
   }
   if (plan.candidates.empty()) {
-    throw Unsupported("cuBLASLt has no algorithm for the product " + text(key) + " (" +
+    throw Unsupported("cuBLASLt has no algorithm for the product " + text_of(key) + " (" +
                       cublasLtGetStatusString(status) + ")");
   }
   return plan;
@@ -123,7 +122,7 @@ Products::Plan& Products::plan_for(const ProductKey& key, const Operands& operan
   const auto try_candidate = [&](std::size_t i) {
     return enqueue(plan, plan.candidates[i], operands) == CUBLAS_STATUS_SUCCESS;
   };
-  plan.chosen = pick_fastest(gpu_, plan.candidates.size(), try_candidate, tuning_seconds).value_or(0);
+  plan.chosen = pick_fastest(gpu_, plan.candidates.size(), try_candidate, tuning_settings_.seconds).value_or(0);
   return plan;
 }
 
@@ -135,33 +134,47 @@ cublasStatus_t Products::enqueue(const Plan& plan, const cublasLtMatmulAlgo_t& a
                         &algorithm, workspace_, workspace_bytes, gpu_.stream());
 }
 
+namespace {
+
+template <class Out>
+ProductKey key_of(const training::Gemm<Bf16, Out>& g) {
+  return {g.d.rows,
+          g.d.cols,
+          g.a_transposed ? g.a.rows : g.a.cols,
+          g.a.stride,
+          g.b.stride,
+          g.d.stride,
+          g.a_transposed,
+          g.b_transposed,
+          std::is_same_v<Out, float>,
+          g.bias != nullptr,
+          g.beta != 0,
+          alignment_of(g.a.data),
+          alignment_of(g.b.data),
+          alignment_of(g.c != nullptr ? g.c : g.d.data),
+          alignment_of(g.d.data)};
+}
+
+}  // namespace
+
 template <class Out>
 void Products::multiply(const training::Gemm<Bf16, Out>& g) {
   const auto* const c = g.c != nullptr ? g.c : g.d.data;
-  const auto inner = g.a_transposed ? g.a.rows : g.a.cols;
-  const ProductKey key{g.d.rows,
-                       g.d.cols,
-                       inner,
-                       g.a.stride,
-                       g.b.stride,
-                       g.d.stride,
-                       g.a_transposed,
-                       g.b_transposed,
-                       std::is_same_v<Out, float>,
-                       g.bias != nullptr,
-                       g.beta != 0,
-                       alignment_of(g.a.data),
-                       alignment_of(g.b.data),
-                       alignment_of(c),
-                       alignment_of(g.d.data)};
   const Operands operands{g.a.data, g.b.data, c, g.bias, g.d.data, static_cast<float>(g.alpha),
                           static_cast<float>(g.beta)};
-  const auto& plan = plan_for(key, operands);
+  const auto& plan = plan_for(key_of(g), operands);
   check(enqueue(plan, plan.candidates[plan.chosen], operands));
+}
+
+template <class Out>
+std::string Products::text(const training::Gemm<Bf16, Out>& g) {
+  return text_of(key_of(g));
 }
 
 template void Products::multiply(const training::Gemm<Bf16, Bf16>&);
 template void Products::multiply(const training::Gemm<Bf16, float>&);
+template std::string Products::text(const training::Gemm<Bf16, Bf16>&);
+template std::string Products::text(const training::Gemm<Bf16, float>&);
 
 void Products::finish_tuning(Peers& peers) {
   tuning_ = false;
@@ -185,7 +198,7 @@ std::vector<std::string> Products::describe() const {
   std::vector<std::string> lines;
   for (const auto& [key, plan] : plans_) {
     const auto& algorithm = plan.candidates[plan.chosen];
-    lines.push_back(text(key) + ": algorithm " + std::to_string(number(algorithm, CUBLASLT_ALGO_CONFIG_ID)) + ", tile " +
+    lines.push_back(text_of(key) + ": algorithm " + std::to_string(number(algorithm, CUBLASLT_ALGO_CONFIG_ID)) + ", tile " +
                     std::to_string(number(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID)) + ", split " +
                     std::to_string(number(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM)));
   }

@@ -24,11 +24,17 @@ struct ProductKey {
   auto operator<=>(const ProductKey&) const = default;
 };
 
+/// How much is tried to find the fastest algorithm of one product.
+struct ProductTuning {
+  int candidates = 12;  // of cuBLASLt's proposals, the likelier first
+  double seconds = 0.15;
+};
+
 class Products {
  public:
   static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 
-  explicit Products(const Gpu&);
+  explicit Products(const Gpu&, const ProductTuning& = {});
 
   /// workspace_bytes of device memory, aligned to 256 bytes.
   void use_workspace(void* workspace) { workspace_ = workspace; }
@@ -43,8 +49,12 @@ class Products {
   /// Errors: Unsupported, on all ranks together.
   void finish_tuning(Peers&);
 
-  /// One line per plan: the product, the chosen algorithm, and its time where it was measured.
+  /// One line per plan: the product and its algorithm.
   std::vector<std::string> describe() const;
+
+  /// "8192 x 4608 x 3776 NT bf16 bias": D's rows and columns, the sum's length, and which of A and B is transposed.
+  template <class Out>
+  static std::string text(const training::Gemm<Bf16, Out>&);
 
  private:
   struct Plan {
@@ -64,6 +74,7 @@ class Products {
   cublasStatus_t enqueue(const Plan&, const cublasLtMatmulAlgo_t&, const Operands&) const;
 
   const Gpu& gpu_;
+  ProductTuning tuning_settings_;
   BlasHandle blas_;
   void* workspace_ = nullptr;
   bool tuning_ = false;
