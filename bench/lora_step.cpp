@@ -1,6 +1,8 @@
 // A step of LoRA fine-tuning as users run it: forward, backward, sum of the gradients over all ranks, AdamW, on random
-// weights of Qwen2-7B (161,480,704 trainable of 7.6 billion parameters), bf16 with fp32 masters, nothing recomputed but
-// norms and SwiGLU. On a machine without GPUs two small layers.
+// weights of Qwen2-7B (161,480,704 trainable of 7.6 billion parameters), bf16 with fp32 masters, nothing computed
+// twice. The full tier adds the ways to save memory (retain:rebuild, norms and SwiGLU twice; retain:inputs, all of the
+// forward pass twice), a larger batch, accumulation, adapters on the attention only, and other portions and types of
+// the sums. On a machine without GPUs two small layers.
 //
 //   mpirun -np 4 build/bench/bench_lora_step
 //   mpirun -np 4 build/bench/bench_lora_step --tier=full --benchmark_filter=batch:4
@@ -12,6 +14,8 @@ namespace {
 
 /// Steps that are timed, one by one: their spread counts.
 constexpr OneByOne steps{20};
+
+constexpr std::size_t mib = std::size_t{1} << 20;
 
 void add(Session& session, LoraStepSpec spec) {
   spec.ranks = session.ranks();
@@ -39,11 +43,16 @@ void register_benchmarks(Session& session) {
   }
   add(session, {.model = "qwen2_7b", .batch = 2, .seq = 4096});
   if (!session.full()) return;
-  add(session, {.model = "qwen2_7b", .batch = 4, .seq = 4096});
+  add(session, {.model = "qwen2_7b", .batch = 4, .seq = 4096, .retain = Retain::rebuild});
   add(session, {.model = "qwen2_7b", .batch = 1, .seq = 4096, .accumulation = 4});
-  add(session, {.model = "qwen2_7b", .batch = 2, .seq = 4096, .retain = Retain::all});
+  add(session, {.model = "qwen2_7b", .batch = 2, .seq = 4096, .retain = Retain::rebuild});
   add(session, {.model = "qwen2_7b", .batch = 2, .seq = 4096, .retain = Retain::inputs});
   add(session, {.model = "qwen2_7b_attention_only", .batch = 2, .seq = 4096});
+  if (session.ranks() == 1) return;
+  for (const std::size_t bucket : {mib, 1024 * mib}) {
+    add(session, {.model = "qwen2_7b", .batch = 2, .seq = 4096, .bucket = bucket});
+  }
+  add(session, {.model = "qwen2_7b", .batch = 2, .seq = 4096, .sums = DType::bf16});
 }
 
 }  // namespace shakedown

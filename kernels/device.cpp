@@ -186,7 +186,9 @@ std::string key(const LoraStepSpec& s) {
   return "lora_step/model:" + s.model + (s.dtype == DType::bf16 ? "" : "/dtype:" + std::string(name(s.dtype))) +
          "/batch:" + std::to_string(s.batch) + "/seq:" + std::to_string(s.seq) +
          (s.accumulation == 1 ? "" : "/accumulation:" + std::to_string(s.accumulation)) +
-         (s.retain == training::Retain::rebuild ? "" : "/retain:" + std::string(training::name(s.retain)));
+         (s.retain == training::Retain::all ? "" : "/retain:" + std::string(training::name(s.retain))) +
+         (s.sums == DType::f32 ? "" : "/sums:" + std::string(name(s.sums))) +
+         (s.bucket == LoraStepSpec{}.bucket ? "" : "/bucket:" + std::to_string(s.bucket));
 }
 
 Cost cost(const GemmSpec& s) { return {2.0 * s.m * s.n * s.k, 0}; }

@@ -129,11 +129,13 @@ struct CollectiveSpec {
 /// times per update. All ranks get the same tokens, so that equal devices must compute the same bits.
 struct LoraStepSpec {
   std::string model;  // a training::preset
-  int batch, seq;
+  int batch = 1, seq = 1;
   DType dtype = DType::bf16;  // of weights and activations; gradients and trainable parameters are f32, or f64 with f64
   int ranks = 1;
   int accumulation = 1;
-  training::Retain retain = training::Retain::rebuild;
+  training::Retain retain = training::Retain::all;
+  DType sums = DType::f32;                     // in which the gradients travel between ranks; f64 if dtype is
+  std::size_t bucket = std::size_t{32} << 20;  // bytes of f32 gradients that are summed together, at least
 };
 
 std::string key(const GemmSpec&);         // gemm/dtype:bf16/m:8192/n:8192/k:8192[/load:sustained][/active:one/rank:2]

@@ -36,8 +36,10 @@ TEST(Key, NamesFamilyAndEveryParameter) {
                              .seq = 8,
                              .dtype = DType::f64,
                              .accumulation = 3,
-                             .retain = training::Retain::inputs}),
-            "lora_step/model:tiny/dtype:f64/batch:1/seq:8/accumulation:3/retain:inputs");
+                             .retain = training::Retain::inputs,
+                             .sums = DType::bf16,
+                             .bucket = 4096}),
+            "lora_step/model:tiny/dtype:f64/batch:1/seq:8/accumulation:3/retain:inputs/sums:bf16/bucket:4096");
 }
 
 TEST(Key, OfAVariantIsThatOfTheDefaultAndMore) {

@@ -149,6 +149,7 @@ TEST_F(HostBackend, SaysWhatItCannotDo) {
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 8, Place::out, Launch::graph}), Unsupported);
   EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::reduce, DType::bf16, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16}), Unsupported);
+  EXPECT_THROW(device_->prepare(LoraStepSpec{.model = "tiny", .dtype = DType::f32, .sums = DType::bf16}), Unsupported);
 }
 
 TEST_F(HostBackend, WaivesWhatDoesNotFitWithTheBytesNeededAndFree) {

@@ -109,11 +109,14 @@ TEST(LoraStep, GivesTheSameHoweverTheBatchIsCut) {
 
 TEST(LoraStep, GivesTheSameBitsWithAnyNumberOfThreadsAndBuckets) {
   auto shape = ragged_shape();
+  shape.bucket = 1 << 20;
   HostStep<double> one(shape, 1);
   shape.bucket = 1;
   shape.loss_chunk = 14;
   HostStep<double> three(shape, 3);
   EXPECT_EQ(one.gradient(), three.gradient());
+  EXPECT_EQ(one.step.buckets(), 1u);
+  EXPECT_EQ(three.step.buckets(), 2u);
   EXPECT_EQ(one.step.records().front().local.checksum, three.step.records().front().local.checksum);
 }
 

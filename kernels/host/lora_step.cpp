@@ -15,6 +15,7 @@ std::unique_ptr<Work> make(const LoraStepSpec& spec, Team& team, const std::stri
 }  // namespace
 
 std::unique_ptr<Work> make_lora_step(const LoraStepSpec& spec, Team& team, const std::string& device) {
+  if (spec.sums != DType::f32) throw Unsupported("the host backend sums gradients in the type of the step only");
   if (spec.dtype == DType::f32) return make<float>(spec, team, device);
   if (spec.dtype == DType::f64) return make<double>(spec, team, device);
   throw Unsupported("the host backend trains in f32 and f64 only, not " + std::string(name(spec.dtype)));

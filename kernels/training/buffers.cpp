@@ -1,5 +1,6 @@
 #include "kernels/training/buffers.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace shakedown::training {
@@ -26,7 +27,9 @@ StepShape step_shape(const LoraStepSpec& spec) {
           .seq = static_cast<std::size_t>(spec.seq),
           .accumulation = static_cast<std::size_t>(spec.accumulation),
           .ranks = spec.ranks,
-          .retain = spec.retain};
+          .retain = spec.retain,
+          .sums = spec.sums,
+          .bucket = std::max<std::size_t>(spec.bucket / sizeof(float), 1)};
 }
 
 Plan plan(const StepShape& shape, std::size_t element, std::size_t master, std::size_t workspace_bytes) {

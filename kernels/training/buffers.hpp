@@ -24,9 +24,9 @@ struct StepShape {
   int ranks = 1;
   Retain retain = Retain::rebuild;
   AdapterPath path = AdapterPath::augmented;
-  std::size_t loss_chunk = 2048;  // rows of logits that exist at a time
-  std::size_t bucket =
-      std::size_t{1} << 23;  // gradients that are summed over ranks together, at least (32 MiB of fp32)
+  std::size_t loss_chunk = 2048;              // rows of logits that exist at a time
+  DType sums = DType::f32;                    // in which gradients travel between ranks, where masters are f32
+  std::size_t bucket = std::size_t{1} << 23;  // gradients that are summed over ranks together, at least
 
   std::size_t tokens() const { return batch * seq; }  // of a micro-batch
   AttentionShape attention() const { return {batch, seq, model.heads, model.kv_heads, model.head_dim}; }

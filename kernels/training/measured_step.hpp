@@ -18,8 +18,9 @@ inline int target_token(std::uint64_t i, std::size_t vocab) {
   return static_cast<int>((reference::mix(i) >> 32) % vocab);
 }
 
-/// The update of a measurement. The rate is that of a fine-tuning that wants to see its loss fall within 20 steps.
-inline constexpr AdamW measured_update{.lr = 1e-3};
+/// The update of a measurement. At this rate the loss falls clearly within ten steps and is far from zero after twenty:
+/// a model of 7 billion parameters learns one batch by heart in eight steps at ten times the rate.
+inline constexpr AdamW measured_update{.lr = 1e-4};
 
 template <TrainingOps Ops>
 class MeasuredStep final : public Work {
@@ -91,7 +92,10 @@ class MeasuredStep final : public Work {
     metrics.emplace_back("backward_ms", with.backward);
     metrics.emplace_back("optimizer_ms", with.optimizer);
     metrics.emplace_back("compute_ms", without.whole);
-    if (peers_->size() > 1) metrics.emplace_back("exposed_comm_ms", std::max(0.0, with.whole - without.whole));
+    if (peers_->size() > 1) {
+      metrics.emplace_back("exposed_comm_ms", std::max(0.0, with.whole - without.whole));
+      metrics.emplace_back("buckets", static_cast<double>(step_.buckets()));
+    }
     for (const auto& metric : ops_->metrics()) metrics.push_back(metric);
     return metrics;
   }

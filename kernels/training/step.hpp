@@ -65,6 +65,8 @@ class LoraStep {
   const StepShape& shape() const { return shape_; }
   std::size_t bytes() const { return bytes_; }
   Buffers<Element, Master>& buffers() { return buffers_; }
+  /// Sums over ranks in the last step.
+  std::size_t buckets() const { return buckets_; }
   const std::vector<AdapterTensor>& tensors() const { return tensors_; }
 
   /// Random weights (see `tensor`), norms of one, random adapters; moments and records cleared; everything that a step
@@ -256,6 +258,7 @@ class LoraStep {
     ops_.rmsnorm_backward(narrow(m.hidden), buffers_.x[m.layers], buffers_.final_norm, buffers_.final_rstd, false,
                           buffers_.dx, {});
     std::size_t reduced = 0, next = 0;
+    buckets_ = 0;
     for (std::size_t l = m.layers; l-- > 0;) {
       if (shape_.retain == Retain::inputs && l + 1 < m.layers) forward_layer(l, false);
       backward_layer(l);
@@ -271,6 +274,7 @@ class LoraStep {
   void reduce(std::size_t begin, std::size_t end, bool collectives) {
     Master* const values = buffers_.state.gradient + begin;
     ops_.summarize(values, begin, end - begin, &record_->local);
+    ++buckets_;
     if (collectives) ops_.all_reduce(values, end - begin);
   }
 
@@ -441,7 +445,7 @@ class LoraStep {
 
   std::uint64_t steps_ = 0;   // since restart
   std::size_t recorded_ = 0;  // records on the device that nobody has read
-  std::size_t micro_ = 0;
+  std::size_t micro_ = 0, buckets_ = 0;
   Record* record_ = nullptr;
   std::vector<Record> records_;
 };

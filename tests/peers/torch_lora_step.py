@@ -27,7 +27,7 @@ import transformers
 
 MODULES = ("q", "k", "v", "o", "gate", "up", "down")
 STDDEV = 0.02  # of every random tensor; norms are 1
-UPDATE = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+UPDATE = dict(lr=1e-4, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
 SHAPES = {
     "qwen2_7b": dict(layers=28, hidden=3584, heads=28, kv_heads=4, head_dim=128, intermediate=18944, vocab=152064, rank=64,
                      alpha=128),
