@@ -431,6 +431,17 @@ TEST_F(CudaTraining, AdamWLeavesEverythingAloneIfTheGradientIsNotFinite) {
   }
 }
 
+TEST_F(CudaTraining, GradientsAreRoundedForTheirWayAndWidenedAgain) {
+  auto values = f32(10004), again = f32(10004);
+  auto half = bf16(1, 10008);
+  values.normal(1);
+  const auto before = values.read();
+  round_to_bf16(stream(), values.data(), half.data(), 10004);
+  widen_to_f32(stream(), half.data(), again.data(), 10004);
+  const auto got = again.read();
+  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], rounded(before[i])) << i;
+}
+
 TEST_F(CudaTraining, RandomWeightsAreThoseOfTheReference) {
   auto a = bf16(7, 1001, 31);
   auto b = f32(5000);

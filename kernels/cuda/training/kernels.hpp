@@ -71,6 +71,11 @@ void adamw(cudaStream_t, const Segment* segments, std::size_t count, const train
 /// The copies alone.
 void write_copies(cudaStream_t, const Segment* segments, std::size_t count, const float* parameters);
 
+/// What travels between ranks in half of the bytes: to = from, each rounded; and back. `count` divides by 4, both begin
+/// at multiples of 16 bytes.
+void round_to_bf16(cudaStream_t, const float* from, Bf16* to, std::size_t count);
+void widen_to_f32(cudaStream_t, const Bf16* from, float* to, std::size_t count);
+
 // Data ----------------------------------------------------------------------------------------------------------------
 
 /// Element (r, c) = stddev * reference::normal((tensor << 32) + r cols + c, 0), rounded. Any number of columns.

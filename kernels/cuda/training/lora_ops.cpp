@@ -55,6 +55,13 @@ std::unique_ptr<Attention> make_attention(const AttentionShape& shape, const Cud
   }
 }
 
+/// A sum begins when a bucket is full, which shows after each layer: it has less than this more.
+std::size_t gradients_of_a_layer(const training::StepShape& shape) {
+  std::size_t count = 0;
+  for (const auto& t : training::adapter_tensors(shape.model, shape.lora)) count += t.layer == 0 ? t.size() : 0;
+  return count;
+}
+
 std::array<Event, training::marks> make_marks() {
   std::array<Event, training::marks> events;
   for (auto& event : events) event = make_event();
@@ -74,13 +81,18 @@ CudaOps::CudaOps(const Gpu& gpu, Communicator* communicator, const training::Ste
   require_whole_vectors(shape);
   if (ranks_ > 1 && communicator_ == nullptr) throw std::invalid_argument("several ranks need a communicator");
   attention_ = make_attention(attention_shape(shape), settings);
+  if (shape.sums != DType::f32 && shape.sums != DType::bf16) {
+    throw Unsupported("CUDA sums gradients in f32 or bf16, not " + std::string(name(shape.sums)));
+  }
+  if (ranks_ > 1 && shape.sums == DType::bf16) most_summed_ = shape.bucket + gradients_of_a_layer(shape);
 }
 
 // Set-up --------------------------------------------------------------------------------------------------------------
 
 std::size_t CudaOps::workspace_bytes() const {
   return Products::workspace_bytes + rounded(attention_->workspace_bytes()) +
-         rounded(partial_summaries * sizeof(training::Summary)) + rounded(most_slots_ * sizeof(Segment));
+         rounded(partial_summaries * sizeof(training::Summary)) + rounded(most_slots_ * sizeof(Segment)) +
+         rounded(most_summed_ * sizeof(Bf16));
 }
 
 void CudaOps::use_workspace(std::byte* at) {
@@ -93,6 +105,7 @@ void CudaOps::use_workspace(std::byte* at) {
   attention_workspace_ = take(attention_->workspace_bytes());
   partials_ = reinterpret_cast<training::Summary*>(take(partial_summaries * sizeof(training::Summary)));
   segments_ = reinterpret_cast<Segment*>(take(most_slots_ * sizeof(Segment)));
+  rounded_ = reinterpret_cast<Bf16*>(take(most_summed_ * sizeof(Bf16)));
 }
 
 CudaOps::Memory CudaOps::allocate(std::size_t bytes) const {
@@ -252,7 +265,14 @@ void CudaOps::all_reduce(Master* values, std::size_t count) {
   if (ranks_ == 1) return;
   check(cudaEventRecord(ready_.get(), gpu_.stream()));
   check(cudaStreamWaitEvent(reductions_.get(), ready_.get()));
-  check(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, communicator_->get(), reductions_.get()));
+  if (most_summed_ == 0) {
+    check(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, communicator_->get(), reductions_.get()));
+  } else {
+    if (count > most_summed_) throw std::logic_error("a sum of more gradients than was planned for");
+    round_to_bf16(reductions_.get(), values, rounded_, count);
+    check(ncclAllReduce(rounded_, rounded_, count, ncclBfloat16, ncclSum, communicator_->get(), reductions_.get()));
+    widen_to_f32(reductions_.get(), rounded_, values, count);
+  }
   reducing_ = true;
 }
 

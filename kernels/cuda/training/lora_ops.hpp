@@ -124,6 +124,8 @@ class CudaOps {
   std::byte* attention_workspace_ = nullptr;
   training::Summary* partials_ = nullptr;
   Segment* segments_ = nullptr;
+  std::size_t most_summed_ = 0;  // values of one all_reduce that travel rounded; 0: as they are
+  Bf16* rounded_ = nullptr;
 
   Stream reductions_ = make_stream();
   Event ready_ = make_event(), reduced_ = make_event();

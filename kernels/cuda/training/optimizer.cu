@@ -1,6 +1,7 @@
 // What one pass over a gradient tells, and AdamW, over flat arrays.
 #include <cmath>
 
+#include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/training/kernels.hpp"
 #include "kernels/cuda/training/vector.cuh"
@@ -68,13 +69,30 @@ __global__ void __launch_bounds__(partial_summaries) add_partials_kernel(const S
   to->checksum += sum.checksum;
 }
 
-/// As copy[r][c], four elements of a row at once, as one access of 8 bytes.
+/// Four times scale, rounded, as one access of 8 bytes.
+__device__ void store_rounded(Bf16* to, const Four& values, float scale) {
+  const __nv_bfloat162 low = __floats2bfloat162_rn(values.at[0] * scale, values.at[1] * scale);
+  const __nv_bfloat162 high = __floats2bfloat162_rn(values.at[2] * scale, values.at[3] * scale);
+  *reinterpret_cast<uint2*>(to) =
+      uint2{*reinterpret_cast<const unsigned*>(&low), *reinterpret_cast<const unsigned*>(&high)};
+}
+
+/// As copy[r][c], four elements of a row at once.
 __device__ void store_copy(const Segment& segment, std::size_t inside, const Four& values) {
-  const __nv_bfloat162 low = __floats2bfloat162_rn(values.at[0] * segment.scale, values.at[1] * segment.scale);
-  const __nv_bfloat162 high = __floats2bfloat162_rn(values.at[2] * segment.scale, values.at[3] * segment.scale);
-  const uint2 raw{*reinterpret_cast<const unsigned*>(&low), *reinterpret_cast<const unsigned*>(&high)};
   const auto columns = static_cast<unsigned>(segment.copy.cols), at = static_cast<unsigned>(inside);
-  *reinterpret_cast<uint2*>(segment.copy.data + at / columns * segment.copy.stride + at % columns) = raw;
+  store_rounded(segment.copy.data + at / columns * segment.copy.stride + at % columns, values, segment.scale);
+}
+
+__global__ void round_to_bf16_kernel(const float* from, Bf16* to, std::size_t count) {
+  for (auto i = 4 * first_index(); i < count; i += 4 * stride()) store_rounded(to + i, load_four(from + i), 1);
+}
+
+__global__ void widen_to_f32_kernel(const Bf16* from, float* to, std::size_t count) {
+  for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
+    const uint2 raw = *reinterpret_cast<const uint2*>(from + i);
+    store_four(to + i, {{__uint_as_float(raw.x << 16), __uint_as_float(raw.x & 0xffff0000U),
+                         __uint_as_float(raw.y << 16), __uint_as_float(raw.y & 0xffff0000U)}});
+  }
 }
 
 /// What one update needs of the settings, the powers and quotients already made.
@@ -150,6 +168,16 @@ void write_copies(cudaStream_t stream, const Segment* segments, std::size_t coun
   if (count == 0) return;
   const dim3 grid(blocks_per_segment, static_cast<unsigned>(count));
   write_copies_kernel<<<grid, threads, 0, stream>>>(segments, parameters);
+  check(cudaGetLastError());
+}
+
+void round_to_bf16(cudaStream_t stream, const float* from, Bf16* to, std::size_t count) {
+  round_to_bf16_kernel<<<blocks_for(count / 4), block, 0, stream>>>(from, to, count);
+  check(cudaGetLastError());
+}
+
+void widen_to_f32(cudaStream_t stream, const Bf16* from, float* to, std::size_t count) {
+  widen_to_f32_kernel<<<blocks_for(count / 4), block, 0, stream>>>(from, to, count);
   check(cudaGetLastError());
 }
 
