@@ -69,10 +69,12 @@ int run(const std::vector<std::string>& words) {
   std::sort(times.begin(), times.end());
   const double median = times[times.size() / 2];
   const auto flops = training::token_flops(shape.model, shape.lora, shape.seq).total();
-  std::printf("step %.2f ms (%.2f to %.2f), %.0f tokens/s, %.1f TFLOPS of the model; forward %.2f, backward %.2f, update %.2f\n",
-              median, times.front(), times.back(), 1e3 * static_cast<double>(shape.tokens()) / median,
-              flops * static_cast<double>(shape.tokens()) / median / 1e9, ops.milliseconds(Mark::begin, Mark::forward_end),
-              ops.milliseconds(Mark::forward_end, Mark::backward_end), ops.milliseconds(Mark::backward_end, Mark::end));
+  std::printf(
+      "step %.2f ms (%.2f to %.2f), %.0f tokens/s, %.1f TFLOPS of the model; forward %.2f, backward %.2f, update "
+      "%.2f\n",
+      median, times.front(), times.back(), 1e3 * static_cast<double>(shape.tokens()) / median,
+      flops * static_cast<double>(shape.tokens()) / median / 1e9, ops.milliseconds(Mark::begin, Mark::forward_end),
+      ops.milliseconds(Mark::forward_end, Mark::backward_end), ops.milliseconds(Mark::backward_end, Mark::end));
   std::printf("used %.2f GB of the GPU's memory\n", static_cast<double>(free_before - free_memory()) / 1e9);
 
   constexpr int profiled = 5;
@@ -91,7 +93,8 @@ int run(const std::vector<std::string>& words) {
   for (const auto& [name, milliseconds] : classes) std::printf("  %-20s %8.2f ms\n", name.c_str(), milliseconds);
   std::printf("  %-20s %8.2f ms\n", "sum", sum);
   for (const auto& record : step.records()) {
-    std::printf("loss %.6f norm %.6f checksum %016lx\n", record.loss, std::sqrt(record.reduced.squared_norm), static_cast<unsigned long>(record.reduced.checksum));
+    std::printf("loss %.6f norm %.6f checksum %016lx\n", record.loss, std::sqrt(record.reduced.squared_norm),
+                static_cast<unsigned long>(record.reduced.checksum));
   }
   return 0;
 }
@@ -101,7 +104,8 @@ int run(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   std::vector<std::string> words{"qwen2_7b", "2", "4096", "20", "rebuild", "augmented", "best", "12", "0.15"};
-  for (int i = 1; i < argc && i <= static_cast<int>(words.size()); ++i) words[static_cast<std::size_t>(i - 1)] = argv[i];
+  for (int i = 1; i < argc && i <= static_cast<int>(words.size()); ++i)
+    words[static_cast<std::size_t>(i - 1)] = argv[i];
   try {
     return shakedown::cuda::run(words);
   } catch (const std::exception& e) {

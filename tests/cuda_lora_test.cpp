@@ -120,7 +120,8 @@ class CudaLora : public OnGpu {
     ASSERT_EQ(got.size(), want.size());
     for (const auto& t : cuda.step.tensors()) {
       const auto [cosine, norms] = agreement(got.data() + t.offset, want.data() + t.offset, t.size());
-      const auto what = std::string(training::name(t.module)) + (t.is_b ? " B" : " A") + " of layer " + std::to_string(t.layer);
+      const auto what =
+          std::string(training::name(t.module)) + (t.is_b ? " B" : " A") + " of layer " + std::to_string(t.layer);
       EXPECT_GE(cosine, 0.999) << what;
       EXPECT_NEAR(norms, 1, 0.02) << what;
     }
@@ -130,7 +131,8 @@ class CudaLora : public OnGpu {
 TEST_F(CudaLora, IsTheHostsStep) {
   for (const auto retain : {Retain::rebuild, Retain::all, Retain::inputs}) {
     for (const auto path : {AdapterPath::augmented, AdapterPath::separate}) {
-      SCOPED_TRACE(std::to_string(static_cast<int>(retain)) + (path == AdapterPath::augmented ? " augmented" : " separate"));
+      SCOPED_TRACE(std::to_string(static_cast<int>(retain)) +
+                   (path == AdapterPath::augmented ? " augmented" : " separate"));
       auto shape = tiny_shape();
       shape.retain = retain;
       shape.path = path;

@@ -1,6 +1,6 @@
-// The operations of a training step on the GPU, each against the formula in f64 on the same bf16 inputs. Outputs and the
-// room between rows are poisoned before: what is not written, or written beside a row, is seen. A bf16 output may differ
-// by the rounding (relative norm 4e-3, of attention 1e-2), an f32 output by 1e-5.
+// The operations of a training step on the GPU, each against the formula in f64 on the same bf16 inputs. Outputs and
+// the room between rows are poisoned before: what is not written, or written beside a row, is seen. A bf16 output may
+// differ by the rounding (relative norm 4e-3, of attention 1e-2), an f32 output by 1e-5.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,12 +72,16 @@ class Device {
 
  private:
   static T to(double value) {
-    if constexpr (std::is_same_v<T, Bf16>) return __double2bfloat16(value);
-    else return static_cast<T>(value);
+    if constexpr (std::is_same_v<T, Bf16>)
+      return __double2bfloat16(value);
+    else
+      return static_cast<T>(value);
   }
   static double from(T value) {
-    if constexpr (std::is_same_v<T, Bf16>) return __bfloat162float(value);
-    else return static_cast<double>(value);
+    if constexpr (std::is_same_v<T, Bf16>)
+      return __bfloat162float(value);
+    else
+      return static_cast<double>(value);
   }
   std::vector<T> download() const {
     std::vector<T> raw(rows_ * stride_);
@@ -197,7 +201,8 @@ TEST_F(CudaTraining, RotationsTurnPairsAndBackward) {
     std::vector<double> turns(seq * head);
     for (std::size_t p = 0; p < seq; ++p) {
       for (std::size_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(p) * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(head));
+        const double angle =
+            static_cast<double>(p) * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(head));
         turns[p * head + i] = std::cos(angle), turns[p * head + half + i] = std::sin(angle);
       }
     }
@@ -424,7 +429,8 @@ TEST_F(CudaTraining, AdamWLeavesEverythingAloneIfTheGradientIsNotFinite) {
   const auto segments = upload(std::vector<Segment>{{0, copy.matrix(), 1}});
   const training::FlatState<float> state{parameters.data(), gradient.data(), first.data(), second.data(), 64};
   const auto before = std::tuple(parameters.read(), first.read(), second.read(), copy.read());
-  for (const auto& bad : {training::Summary{1, 1, 0}, training::Summary{nan, 0, 0}, training::Summary{HUGE_VAL, 0, 0}}) {
+  for (const auto& bad :
+       {training::Summary{1, 1, 0}, training::Summary{nan, 0, 0}, training::Summary{HUGE_VAL, 0, 0}}) {
     const auto summary = upload(std::vector<training::Summary>{bad});
     adamw(stream(), segments.data<const Segment>(), 1, state, {}, summary.data<const training::Summary>());
     EXPECT_EQ(std::tuple(parameters.read(), first.read(), second.read(), copy.read()), before);
@@ -476,7 +482,8 @@ class CudaProducts : public CudaTraining {
       for (std::size_t k = 0; k < cols; ++k) {
         double sum = 0;
         for (std::size_t i = 0; i < inner; ++i) {
-          sum += a[g.a_transposed ? i * g.a.cols + r : r * g.a.cols + i] * b[g.b_transposed ? k * g.b.cols + i : i * g.b.cols + k];
+          sum += a[g.a_transposed ? i * g.a.cols + r : r * g.a.cols + i] *
+                 b[g.b_transposed ? k * g.b.cols + i : i * g.b.cols + k];
         }
         d[r * cols + k] = g.alpha * sum + (g.beta != 0 ? g.beta * c[r * cols + k] : 0) + (bias.empty() ? 0 : bias[k]);
       }
@@ -487,8 +494,9 @@ class CudaProducts : public CudaTraining {
   template <class Out>
   void expect_product(std::size_t rows, std::size_t cols, std::size_t inner, bool a_transposed, bool b_transposed,
                       double beta, bool other_c, bool with_bias) {
-    SCOPED_TRACE(std::to_string(rows) + " " + std::to_string(cols) + " " + std::to_string(inner) + (a_transposed ? " T" : " N") +
-                 (b_transposed ? "T " : "N ") + std::to_string(beta) + (other_c ? " c" : "") + (with_bias ? " bias" : ""));
+    SCOPED_TRACE(std::to_string(rows) + " " + std::to_string(cols) + " " + std::to_string(inner) +
+                 (a_transposed ? " T" : " N") + (b_transposed ? "T " : "N ") + std::to_string(beta) +
+                 (other_c ? " c" : "") + (with_bias ? " bias" : ""));
     auto a = a_transposed ? bf16(inner, rows, 8) : bf16(rows, inner, 16);
     auto b = b_transposed ? bf16(cols, inner, 24) : bf16(inner, cols, 64);
     auto bias = bf16(1, cols);
@@ -630,7 +638,8 @@ class CudaAttention : public CudaTraining {
 };
 
 TEST_F(CudaAttention, PlainIsTheFormula) {
-  for (const auto& s : {shape_of(2, 77, 4, 2, 16), shape_of(1, 130, 6, 1, 128), shape_of(2, 64, 3, 3, 64), shape_of(1, 1, 2, 1, 32)}) {
+  for (const auto& s :
+       {shape_of(2, 77, 4, 2, 16), shape_of(1, 130, 6, 1, 128), shape_of(2, 64, 3, 3, 64), shape_of(1, 1, 2, 1, 32)}) {
     expect_right(s, *make_plain_attention(s));
   }
 }

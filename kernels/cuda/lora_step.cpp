@@ -11,8 +11,8 @@ std::unique_ptr<Work> make_lora_step(const LoraStepSpec& spec, const Gpu& gpu, C
                                      const std::string& device) {
   if (spec.dtype != DType::bf16) throw Unsupported("CUDA trains in bf16 only, not " + std::string(name(spec.dtype)));
   const auto shape = training::step_shape(spec);
-  return std::make_unique<training::MeasuredStep<CudaOps>>(
-      spec, std::make_unique<CudaOps>(gpu, &communicator, shape), device);
+  return std::make_unique<training::MeasuredStep<CudaOps>>(spec, std::make_unique<CudaOps>(gpu, &communicator, shape),
+                                                           device);
 }
 
 }  // namespace shakedown::cuda

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kernels/cuda/training/kernels.hpp"
@@ -41,12 +42,15 @@ class Attention {
   virtual std::string name() const = 0;
 };
 
-/// Our own kernels: slow, for heads of up to 128 elements, the same bits every time. For machines without cuDNN, and the
-/// check of cuDNN. Errors: Unsupported for other heads.
+/// Our own kernels: slow, for heads of up to 128 elements, the same bits every time. For machines without cuDNN, and
+/// the check of cuDNN. Errors: Unsupported for other heads.
 std::unique_ptr<Attention> make_plain_attention(const AttentionShape&);
 
 /// cuDNN's fused kernels. `deterministic`: the same bits every time, for more memory. Errors: Unsupported if this build
 /// has no cuDNN, or if cuDNN has no engine for the shape or this GPU.
 std::unique_ptr<Attention> make_cudnn_attention(const AttentionShape&, bool deterministic);
+
+/// 91400 for 9.14.0; nothing if this build has no cuDNN.
+std::optional<std::size_t> cudnn_version();
 
 }  // namespace shakedown::cuda

@@ -8,4 +8,6 @@ std::unique_ptr<Attention> make_cudnn_attention(const AttentionShape&, bool) {
   throw Unsupported("this build has no cuDNN (it was not found when it was configured)");
 }
 
+std::optional<std::size_t> cudnn_version() { return std::nullopt; }
+
 }  // namespace shakedown::cuda

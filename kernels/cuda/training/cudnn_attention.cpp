@@ -1,9 +1,11 @@
 // Attention as the graphs of plain operations that cuDNN 9 recognises and turns into one fused kernel each (the
 // composition is described in NVIDIA's documentation of scaled dot product attention; the unified operation of later
 // versions does not know causal masks before 9.21).
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "kernels/cuda/training/attention.hpp"
 #include "kernels/cuda/training/cudnn_graph.hpp"
@@ -99,8 +101,8 @@ struct ForwardGraph {
   }
 };
 
-/// With P = exp(S - lse), delta = rowsum(dO * O), dS = P * (dO V' - delta): dV = P' dO, dK = scale dS' Q, dQ = scale dS K
-/// (Dao et al. 2022). dQ is added up in memory, in f32 and in no fixed order, unless deterministic: then each of its
+/// With P = exp(S - lse), delta = rowsum(dO * O), dS = P * (dO V' - delta): dV = P' dO, dK = scale dS' Q, dQ = scale dS
+/// K (Dao et al. 2022). dQ is added up in memory, in f32 and in no fixed order, unless deterministic: then each of its
 /// elements has one owner, and dS goes through the workspace.
 struct BackwardGraph {
   CudnnGraph graph;
@@ -153,8 +155,9 @@ struct BackwardGraph {
       graph.matmul(scaled, k_rows, dq);
     } else {
       dq_sum_bytes = per_query * static_cast<std::size_t>(sizes.size) * sizeof(float);
-      dq_sum = graph.accumulator({sizes.batch, sizes.heads, sizes.sequence, sizes.size},
-                                 {sizes.heads * sizes.sequence * sizes.size, sizes.sequence * sizes.size, sizes.size, 1});
+      dq_sum =
+          graph.accumulator({sizes.batch, sizes.heads, sizes.sequence, sizes.size},
+                            {sizes.heads * sizes.sequence * sizes.size, sizes.sequence * sizes.size, sizes.size, 1});
       graph.matmul(scaled, k_rows, dq_sum);
       graph.pointwise(CUDNN_POINTWISE_IDENTITY, f32, dq_sum, dq);
     }
@@ -203,7 +206,12 @@ class CudnnAttention final : public Attention {
     check(cudnnSetStream(handle_.get(), stream));
     const auto& g = forward_;
     g.graph.run(handle_.get(),
-                {{g.q, qkv}, {g.k, qkv + keys()}, {g.v, qkv + values()}, {g.out, out}, {g.lse, lse}, {g.scale, &scale_},
+                {{g.q, qkv},
+                 {g.k, qkv + keys()},
+                 {g.v, qkv + values()},
+                 {g.out, out},
+                 {g.lse, lse},
+                 {g.scale, &scale_},
                  {g.lowest, &lowest_}},
                 workspace);
   }
@@ -214,11 +222,11 @@ class CudnnAttention final : public Attention {
     auto* const delta = static_cast<std::byte*>(workspace);
     auto* const dq_sum = delta + whole_vectors(backward_.delta_bytes);
     const auto& g = backward_;
-    std::vector<CudnnGraph::Argument> arguments{
-        {g.q, qkv},        {g.k, qkv + keys()},    {g.v, qkv + values()},   {g.out, out},
-        {g.dout, dout},    {g.lse, lse},           {g.dq, dqkv},            {g.dk, dqkv + keys()},
-        {g.dv, dqkv + values()}, {g.delta, delta}, {g.scale, &scale_},      {g.lowest, &lowest_},
-        {g.one, &one_}};
+    std::vector<CudnnGraph::Argument> arguments{{g.q, qkv},       {g.k, qkv + keys()},   {g.v, qkv + values()},
+                                                {g.out, out},     {g.dout, dout},        {g.lse, lse},
+                                                {g.dq, dqkv},     {g.dk, dqkv + keys()}, {g.dv, dqkv + values()},
+                                                {g.delta, delta}, {g.scale, &scale_},    {g.lowest, &lowest_},
+                                                {g.one, &one_}};
     if (!deterministic_) {
       check(cudaMemsetAsync(dq_sum, 0, g.dq_sum_bytes, stream));
       arguments.push_back({g.dq_sum, dq_sum});
@@ -253,5 +261,7 @@ class CudnnAttention final : public Attention {
 std::unique_ptr<Attention> make_cudnn_attention(const AttentionShape& shape, bool deterministic) {
   return std::make_unique<CudnnAttention>(shape, deterministic);
 }
+
+std::optional<std::size_t> cudnn_version() { return cudnnGetVersion(); }
 
 }  // namespace shakedown::cuda

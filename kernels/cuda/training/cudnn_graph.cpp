@@ -83,8 +83,10 @@ std::int64_t engine_of(const CudnnDescriptor& configuration) {
 
 void check(cudnnStatus_t status, std::source_location where) {
   if (status == CUDNN_STATUS_SUCCESS) return;
-  throw std::runtime_error(std::string("cuDNN, ") + where.function_name() + ": " + cudnnGetErrorString(status) + ": " +
-                           last_error());
+  const std::string path = where.file_name();
+  throw std::runtime_error(path.substr(path.rfind('/') + 1) + ":" + std::to_string(where.line()) + " in " +
+                           where.function_name() + ": " + last_error() + " (" + cudnnGetErrorString(status) + ", " +
+                           std::to_string(static_cast<int>(status)) + ")");
 }
 
 CudnnGraph::Tensor CudnnGraph::add_tensor(const TensorSettings& settings, const Extents& sizes,

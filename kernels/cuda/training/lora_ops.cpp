@@ -195,10 +195,12 @@ double flops_of(const training::Gemm<Bf16, Out>& g) {
 
 void CudaOps::gemm(const training::Gemm<Element, Element>& g) {
   const auto* const kind = is_thin(g) ? "adapter products: " : "frozen products: ";
-  timed(profiling_ ? kind + Products::text(g) : "", [&] { products_.multiply(g); }, flops_of(g));
+  timed(
+      profiling_ ? kind + Products::text(g) : "", [&] { products_.multiply(g); }, flops_of(g));
 }
 void CudaOps::gemm(const training::Gemm<Element, Master>& g) {
-  timed(profiling_ ? "adapter products: " + Products::text(g) : "", [&] { products_.multiply(g); }, flops_of(g));
+  timed(
+      profiling_ ? "adapter products: " + Products::text(g) : "", [&] { products_.multiply(g); }, flops_of(g));
 }
 void CudaOps::copy(Matrix<const Element> from, Matrix<Element> to) {
   timed("copies", [&] { copy_rows(gpu_.stream(), from, to); });
@@ -224,8 +226,7 @@ void CudaOps::rope(Matrix<Element> qkv, const Master* table, training::Attention
 }
 
 void CudaOps::attention(Matrix<const Element> qkv, Matrix<Element> o, Master* lse, training::AttentionShape) {
-  timed("attention forward",
-        [&] { attention_->forward(gpu_.stream(), qkv.data, o.data, lse, attention_workspace_); });
+  timed("attention forward", [&] { attention_->forward(gpu_.stream(), qkv.data, o.data, lse, attention_workspace_); });
 }
 void CudaOps::attention_backward(Matrix<const Element> qkv, Matrix<const Element> o, const Master* lse,
                                  Matrix<const Element> d_o, Matrix<Element> d_qkv, training::AttentionShape) {

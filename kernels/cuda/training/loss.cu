@@ -1,5 +1,5 @@
-// Softmax cross-entropy in place: one block per row of logits, one pass for maximum and sum (online softmax, Milakov and
-// Gimelshein 2018), one for the gradient.
+// Softmax cross-entropy in place: one block per row of logits, one pass for maximum and sum (online softmax, Milakov
+// and Gimelshein 2018), one for the gradient.
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/training/kernels.hpp"
 #include "kernels/cuda/training/vector.cuh"
@@ -54,9 +54,7 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x == 0) losses[row] = max + logf(sum) - target_logit;
 
   const float factor = scale / sum;
-  const auto gradient = [&](float logit, int c) {
-    return __expf(logit - max) * factor - (c == target ? scale : 0.0F);
-  };
+  const auto gradient = [&](float logit, int c) { return __expf(logit - max) * factor - (c == target ? scale : 0.0F); };
   for (int c = static_cast<int>(threadIdx.x) * vector_width; c < whole; c += threads * vector_width) {
     auto values = load(at + c);
 #pragma unroll

@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(threads)
 void rmsnorm(cudaStream_t stream, Matrix<const Bf16> x, const Bf16* weight, float epsilon, Matrix<Bf16> n,
              float* rstd) {
   rmsnorm_kernel<<<static_cast<unsigned>(x.rows), threads, 0, stream>>>(x, weight, n, rstd, static_cast<int>(x.cols),
-                                                                         epsilon);
+                                                                        epsilon);
   check(cudaGetLastError());
 }
 

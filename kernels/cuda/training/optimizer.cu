@@ -54,7 +54,8 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
     for (unsigned j = 0; j < 4; ++j) mine.add(four.at[j], first + i + j);
   }
-  if (blockIdx.x == 0 && threadIdx.x < count - whole) mine.add(values[whole + threadIdx.x], first + whole + threadIdx.x);
+  if (blockIdx.x == 0 && threadIdx.x < count - whole)
+    mine.add(values[whole + threadIdx.x], first + whole + threadIdx.x);
   const auto sum = mine.of_block();
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }

@@ -100,9 +100,9 @@ Products::Plan Products::make_plan(const ProductKey& key) const {
   const auto preference = make_preference(key);
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(tuning_settings_.candidates));
   int found = 0;
-  const auto status =
-      cublasLtMatmulAlgoGetHeuristic(blas_.get(), plan.product.get(), plan.first.get(), plan.second.get(), plan.d.get(),
-                                     plan.d.get(), preference.get(), tuning_settings_.candidates, results.data(), &found);
+  const auto status = cublasLtMatmulAlgoGetHeuristic(blas_.get(), plan.product.get(), plan.first.get(),
+                                                     plan.second.get(), plan.d.get(), plan.d.get(), preference.get(),
+                                                     tuning_settings_.candidates, results.data(), &found);
   for (int i = 0; i < found; ++i) {
     const auto& result = results[static_cast<std::size_t>(i)];
     if (result.state == CUBLAS_STATUS_SUCCESS) plan.candidates.push_back(result.algo);
@@ -160,8 +160,8 @@ ProductKey key_of(const training::Gemm<Bf16, Out>& g) {
 template <class Out>
 void Products::multiply(const training::Gemm<Bf16, Out>& g) {
   const auto* const c = g.c != nullptr ? g.c : g.d.data;
-  const Operands operands{g.a.data, g.b.data, c, g.bias, g.d.data, static_cast<float>(g.alpha),
-                          static_cast<float>(g.beta)};
+  const Operands operands{
+      g.a.data, g.b.data, c, g.bias, g.d.data, static_cast<float>(g.alpha), static_cast<float>(g.beta)};
   const auto& plan = plan_for(key_of(g), operands);
   check(enqueue(plan, plan.candidates[plan.chosen], operands));
 }
@@ -190,7 +190,8 @@ void Products::finish_tuning(Peers& peers) {
     plan.chosen = 0;
   }
   if (!peers.all(runs_here)) {
-    throw Unsupported("an algorithm that rank 0 chose does not run on every rank; do GPU models or cuBLASLt versions differ?");
+    throw Unsupported(
+        "an algorithm that rank 0 chose does not run on every rank; do GPU models or cuBLASLt versions differ?");
   }
 }
 
@@ -198,8 +199,8 @@ std::vector<std::string> Products::describe() const {
   std::vector<std::string> lines;
   for (const auto& [key, plan] : plans_) {
     const auto& algorithm = plan.candidates[plan.chosen];
-    lines.push_back(text_of(key) + ": algorithm " + std::to_string(number(algorithm, CUBLASLT_ALGO_CONFIG_ID)) + ", tile " +
-                    std::to_string(number(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID)) + ", split " +
+    lines.push_back(text_of(key) + ": algorithm " + std::to_string(number(algorithm, CUBLASLT_ALGO_CONFIG_ID)) +
+                    ", tile " + std::to_string(number(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID)) + ", split " +
                     std::to_string(number(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM)));
   }
   return lines;

@@ -1,5 +1,5 @@
-// What the kernels of the training step share: eight bf16 as one access of 16 bytes, and sums over a block whose order is
-// fixed, so that the same inputs give the same bits.
+// What the kernels of the training step share: eight bf16 as one access of 16 bytes, and sums over a block whose order
+// is fixed, so that the same inputs give the same bits.
 #pragma once
 
 #include <cuda_bf16.h>
