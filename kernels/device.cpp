@@ -133,6 +133,8 @@ std::string_view name(Backend backend) { return backend == Backend::host ? "host
 std::size_t accesses(const PeerLatencySpec& s) { return chase::nodes(s.bytes); }
 
 /// What is not the default comes last, so that names stay what they were when a variant is added.
+std::string key(const GemmSearchSpec& s) { return "gemm/dtype:" + std::string(name(s.dtype)) + "/shape:best"; }
+
 std::string key(const GemmSpec& s) {
   auto key = "gemm/dtype:" + std::string(name(s.dtype)) + "/m:" + std::to_string(s.m) + "/n:" + std::to_string(s.n) +
              "/k:" + std::to_string(s.k);
@@ -191,6 +193,7 @@ std::string key(const LoraStepSpec& s) {
          (s.bucket == LoraStepSpec{}.bucket ? "" : "/bucket:" + std::to_string(s.bucket));
 }
 
+Cost cost(const GemmSearchSpec&) { return {}; }
 Cost cost(const GemmSpec& s) { return {2.0 * s.m * s.n * s.k, 0}; }
 Cost cost(const HbmSpec& s) { return {0, static_cast<double>(arrays(s.op)) * static_cast<double>(s.bytes)}; }
 Cost cost(const MemoryTestSpec& s) { return {0, 2.0 * static_cast<double>(s.bytes.value_or(0))}; }
@@ -207,6 +210,10 @@ Cost cost(const LoraStepSpec& s) {
   const auto shape = training::step_shape(s);
   const auto tokens = static_cast<double>(shape.accumulation * shape.tokens());
   return {tokens * training::token_flops(shape.model, shape.lora, shape.seq).total(), 0};
+}
+
+std::size_t footprint(const GemmSearchSpec& s) {
+  return footprint(GemmSpec{s.dtype, GemmSearchSpec::longest, GemmSearchSpec::longest, GemmSearchSpec::longest});
 }
 
 std::size_t footprint(const GemmSpec& s) {
@@ -250,6 +257,7 @@ CollectiveLayout layout(const CollectiveSpec& s) {
 }
 
 std::unique_ptr<Work> Device::prepare(const GemmSpec&) { unsupported(*this, "gemm"); }
+std::unique_ptr<Work> Device::prepare(const GemmSearchSpec&) { unsupported(*this, "the search for a shape"); }
 std::unique_ptr<Work> Device::prepare(const HbmSpec&) { unsupported(*this, "hbm"); }
 std::unique_ptr<Work> Device::prepare(const MemoryTestSpec&) { unsupported(*this, "memtest"); }
 std::unique_ptr<Work> Device::prepare(const PeerCopySpec&) { unsupported(*this, "p2p"); }

@@ -6,11 +6,13 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/arguments.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
+#include "thresholds/matrix.hpp"
 
 namespace shakedown {
 namespace {
@@ -20,7 +22,9 @@ constexpr int usage = 2;
 std::string help() {
   return "usage: shakedown VERB [flags]\n\n"
          "verbs:\n"
-         "  report    print the table of a stored --verdict, or judge --results; exit code is the verdict's\n"
+         "  report    print the table of a stored --verdict, or judge --results and print the figures of pairs as "
+         "matrices\n"
+         "            too; exit code is the verdict's\n"
          "  regress   compare --results with --baseline; exit 1 if anything is worse or missing\n\n"
          "flags:\n" +
          arguments_help() +
@@ -35,12 +39,23 @@ Verdict verdict_of(const Arguments& arguments) {
   return verdict;
 }
 
+// A stored verdict has no figures of pairs.
+std::vector<PairMatrix> matrices_of(const Arguments& arguments) {
+  std::vector<PairMatrix> all;
+  if (arguments.results.empty()) return all;
+  for (const Results& file : read_results(arguments.results)) {
+    for (auto& matrix : pair_matrices(file.context, file.rows)) all.push_back(std::move(matrix));
+  }
+  return all;
+}
+
 int report(const Arguments& arguments) {
   const Verdict verdict = verdict_of(arguments);
   if (arguments.explain) {
     std::fputs(explanation(arguments).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
   } else {
+    for (const auto& matrix : matrices_of(arguments)) std::printf("%s\n", text(matrix).c_str());
     std::fputs(terminal_text(verdict, {arguments.color}).c_str(), stdout);
   }
   return verdict.exit_code;

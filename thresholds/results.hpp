@@ -68,6 +68,7 @@ struct Context {
   std::map<std::string, std::optional<std::string>> versions;  // driver cuda cublaslt cudnn nccl mpi benchmark
   std::map<std::string, std::string> environment;              // allow-listed tuning variables, and lines of NCCL files
   std::map<std::string, std::optional<std::string>> nccl;      // nvls: "on" | "off"; transport
+  std::map<std::string, std::string> algorithms;               // that tuning chose, by key; in words of the backend
   std::vector<HostFacts> inventory;
   std::optional<std::string> fault;  // SHAKEDOWN_FAULT, if one was injected
 };
@@ -111,7 +112,8 @@ Results read_results(const std::filesystem::path& file);
 std::vector<Results> read_results(const std::vector<std::filesystem::path>& files_or_folders);
 
 /// The text of a result file: `google_benchmark_json` as JSONReporter wrote it, with context.shakedown and by_rank
-/// added. by_rank[key][repetition] belongs to the iteration row of that key and repetition index. The text is strict
+/// added, and the figures of pairs once more as matrices (thresholds/matrix.hpp). by_rank[key][repetition] belongs to
+/// the iteration row of that key and repetition index. The text is strict
 /// JSON, invalid UTF-8 is replaced. Errors: InputError if `google_benchmark_json` is not JSON (for example a non-finite
 /// counter).
 std::string write_results(std::string_view google_benchmark_json, const Context&,
