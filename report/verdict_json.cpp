@@ -1,11 +1,9 @@
-// Decides the fields of verdict.json. Tested by tests/terminal_test.cpp.
+// Decides the fields of verdict.json, which report/verdict.schema.json describes. Tested by tests/terminal_test.cpp.
 #include "report/verdict_json.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "thresholds/json_field.hpp"
@@ -46,6 +44,7 @@ ordered_json to_json(const Finding& f) {
   for (const Culprit& offender : f.offenders) offenders.push_back(to_json(offender));
   return {{"key", f.key},
           {"metric", f.metric},
+          {"judgement", name(f.judgement)},
           {"status", name(f.status)},
           {"severity", name(f.severity)},
           {"counted", f.counts()},
@@ -94,6 +93,9 @@ Finding read_finding(const Field& field) {
   Finding f;
   f.key = field["key"].text();
   f.metric = field["metric"].text();
+  if (const auto judgement = field.find("judgement")) {  // files of 0.1.0 have none
+    f.judgement = named(*judgement, {Judgement::rule, Judgement::baseline, Judgement::peers, Judgement::crosscheck});
+  }
   f.status = named(field["status"], {Status::pass, Status::fail, Status::missing, Status::waived, Status::invalid,
                                      Status::inconclusive, Status::no_reference});
   f.severity = named(field["severity"], {Severity::fail, Severity::warn, Severity::info});
@@ -139,15 +141,8 @@ Verdict read_fields(const Field& root) {
 }  // namespace
 
 Verdict read_verdict(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) throw InputError(file.string() + ": cannot be read");
-  const std::string text(std::istreambuf_iterator<char>(in), {});
-  try {
-    const auto document = nlohmann::json::parse(text);
-    return read_fields(Field(file, "", document));
-  } catch (const nlohmann::json::exception& e) {
-    throw InputError(file.string() + ": is not strict JSON: " + e.what());
-  }
+  const auto document = read_json(file);
+  return read_fields(Field(file, "", document));
 }
 
 std::string verdict_json(const Verdict& verdict) {

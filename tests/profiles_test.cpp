@@ -110,6 +110,7 @@ void add_full_gemm(ResultsBuilder& builder, int ranks) {
   }
   const std::string common = gemm_key("bf16", 8192);
   builder.add(common + "/load:sustained", "tflops", 660);
+  builder.by_rank("tflops_per_ghz", Values(builder.context.ranks.size(), 480));
   for (int rank = 0; ranks > 1 && rank < ranks; ++rank) {
     Values only(static_cast<std::size_t>(ranks));
     only[static_cast<std::size_t>(rank)] = 665;
@@ -377,6 +378,18 @@ TEST(ShippedProfiles, FailAGpuThatIsSlowAlone) {
       std::find_if(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) { return !f.good(); });
   ASSERT_NE(failed, verdict.findings.end());
   EXPECT_EQ(failed->key, key);
+  EXPECT_EQ(failed->worst->rank, 2);
+}
+
+TEST(ShippedProfiles, FailAGpuThatDoesLessWithTheSameClock) {
+  const std::string key = gemm_key("bf16", 8192) + "/load:sustained";
+  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "full");
+  for (int i = 0; i < 2; ++i) builder.add(key, "tflops", 660).by_rank("tflops_per_ghz", {482, 480, 460, 481});
+  const Verdict verdict = judge({builder.results()}, shipped(), {});
+  const auto failed =
+      std::find_if(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) { return !f.good(); });
+  ASSERT_NE(failed, verdict.findings.end());
+  EXPECT_EQ(failed->metric, "tflops_per_ghz");
   EXPECT_EQ(failed->worst->rank, 2);
 }
 

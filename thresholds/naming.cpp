@@ -30,6 +30,16 @@ std::string_view name(State state) {
   return "?";
 }
 
+std::string_view name(Judgement judgement) {
+  switch (judgement) {
+    case Judgement::rule: return "rule";
+    case Judgement::baseline: return "baseline";
+    case Judgement::peers: return "peers";
+    case Judgement::crosscheck: return "crosscheck";
+  }
+  return "?";
+}
+
 std::string text(const Culprit& culprit) {
   std::string words;
   const auto add = [&](const std::string& word) { words += (words.empty() || word.empty() ? "" : " ") + word; };

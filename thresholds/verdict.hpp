@@ -22,6 +22,11 @@ enum class State { pass, fail, inconclusive, no_reference, incomplete, host_only
 std::string_view name(Status);  // "no reference"
 std::string_view name(State);   // "NO REFERENCE"
 
+/// Who speaks in a finding: a limit of the profile, a stored baseline, the ranks of the same run, or what other
+/// measurements of the same run predict.
+enum class Judgement { rule, baseline, peers, crosscheck };
+std::string_view name(Judgement);
+
 /// A rank, or only a host, that a finding names.
 struct Culprit {
   std::optional<int> rank;
@@ -38,6 +43,7 @@ inline constexpr std::size_t max_offenders = 10;  // named in a finding; the cou
 struct Finding {
   std::string key;     // "gemm/dtype:bf16/...", "machine/ranks", or a family
   std::string metric;  // empty for machine/...
+  Judgement judgement = Judgement::rule;
   Status status = Status::pass;
   Severity severity = Severity::fail;
   std::optional<double> value;  // the worst rank's, or the run's
