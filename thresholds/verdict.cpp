@@ -105,7 +105,7 @@ class RuleJudge {
         if (rank) known.push_back(*rank);
       }
       value = finding_.worst->value;
-      reference = median_of(known);
+      reference = median(known);
     }
     if (!value || !reference || !(*reference > 0) || rule_.metric == "throttled") return "";
     const long percent = std::lround((*value / *reference - 1) * 100);
