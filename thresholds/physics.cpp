@@ -81,6 +81,11 @@ std::optional<double> ceiling(const Profile& profile, std::string_view key, std:
   if ((family == "hbm" || family == "memtest") && metric == "hbm_gbps") return peak(profile, "hbm_gbps");
   if (family == "hbm" && metric == "copy_gbps") return times(peak(profile, "hbm_gbps"), 0.5);  // read and written
   if (family == "p2p" && metric == "copy_gbps") return p2p_ceiling(profile, key);
+  if (family == "lora_step" && metric == "model_tflops") {
+    const std::string_view dtype = key_part(key, "dtype");
+    return peak(profile, std::string(dtype.empty() ? "bf16" : dtype) + "_tflops");
+  }
+  if (family == "lora_step" && metric == "mfu") return 1;
   if (family == "allreduce" && metric == "busbw_gbps") return allreduce_busbw_ceiling(profile, ranks, hosts);
   if (family == "allreduce" && metric == "algbw_gbps" && ranks > 1) {
     return times(allreduce_busbw_ceiling(profile, ranks, hosts), ranks / (2.0 * (ranks - 1)));

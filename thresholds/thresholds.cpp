@@ -26,6 +26,9 @@ const std::map<std::string, std::set<std::string>>& metrics_of_families() {
       {"pcie", {"copy_gbps"}},
       {"allreduce", {"busbw_gbps", "algbw_gbps", "latency_us", "p50_us", "p999_us", "max_us"}},
       {"collectives", {"busbw_gbps", "algbw_gbps", "latency_us"}},
+      {"lora_step",
+       {"tokens_per_s", "tokens_per_s_total", "step_ms", "model_tflops", "mfu", "p50_us", "max_us", "forward_ms",
+        "backward_ms", "optimizer_ms", "compute_ms", "exposed_comm_ms", "planned_gb", "peak_gb"}},
   };
   return table;
 }

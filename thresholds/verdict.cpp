@@ -125,7 +125,7 @@ class RuleJudge {
   }
 
   void judge_run() {
-    const auto value = run_value(*benchmark_, rule_.metric);
+    const auto value = rule_.metric == "mfu" ? utilization() : run_value(*benchmark_, rule_.metric);
     if (!value) return set(finding_, Status::missing, "\"" + rule_.metric + "\" is missing in a repetition");
     finding_.value = value;
     if (const auto rank = rank_to_blame(*benchmark_)) {
@@ -242,6 +242,13 @@ class RuleJudge {
     name_offenders(std::move(offenders));
   }
 
+  // Model FLOPS over the dense peak of the type, which the profile knows and the measurement does not.
+  std::optional<double> utilization() const {
+    const auto reached = run_value(*benchmark_, "model_tflops");
+    const auto peak = ceiling(profile_, finding_.key, "model_tflops", context_.world_size, context_.hosts);
+    return reached && peak ? std::optional(*reached / *peak) : std::nullopt;
+  }
+
   void judge_ranks() {
     auto values = rank_values(*benchmark_, rule_.metric);
     // A fact that no rank could read stands there with the reasons alone.
@@ -297,7 +304,8 @@ class RuleJudge {
 
   // A value that no machine can reach, or that is no number: the measurement is wrong, whatever the limit says.
   bool judge_sanity() {
-    const auto largest = largest_value(*benchmark_, rule_.metric);
+    auto largest = largest_value(*benchmark_, rule_.metric);
+    if (!largest) largest = finding_.value;  // one that is derived
     const auto bound = ceiling(profile_, finding_.key, rule_.metric, context_.world_size, context_.hosts);
     if (!std::isfinite(*finding_.value) || (largest && !std::isfinite(*largest))) {
       set(finding_, Status::invalid, "not a finite number");

@@ -63,6 +63,9 @@ std::unique_ptr<Work> CudaDevice::prepare(const AllReduceSpec& spec) {
 std::unique_ptr<Work> CudaDevice::prepare(const CollectiveSpec& spec) {
   return make_collective(spec, gpu_, communicator_);
 }
+std::unique_ptr<Work> CudaDevice::prepare(const LoraStepSpec& spec) {
+  return make_lora_step(spec, gpu_, communicator_, info_.name);
+}
 
 /// No driver (error 35) and no GPU (error 100) look alike from here: no device, and CUDA's words for why.
 Availability probe() {

@@ -98,6 +98,11 @@ std::unique_ptr<Work> HostDevice::prepare(const CollectiveSpec& spec) {
   return make_collective(spec);
 }
 
+std::unique_ptr<Work> HostDevice::prepare(const LoraStepSpec& spec) {
+  require_memory(footprint(spec));
+  return make_lora_step(spec, team_, info_.name);
+}
+
 Availability probe() { return {1, ""}; }
 
 std::unique_ptr<Device> open_device(const Placement& placement) { return std::make_unique<HostDevice>(placement); }
