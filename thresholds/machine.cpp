@@ -337,7 +337,7 @@ Finding judge_unique_devices(const Files& files) {
 }  // namespace
 
 Culprit culprit(const RankFacts& facts, std::optional<double> value) {
-  return {facts.rank, facts.host, facts.uuid, facts.pci, value};
+  return {facts.rank, facts.host, facts.uuid, facts.pci, value, facts.local_rank, facts.serial};
 }
 
 std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& options) {

@@ -98,6 +98,23 @@ std::vector<std::optional<double>> values_by_rank(const Field& array, int world_
   return result;
 }
 
+std::vector<std::optional<std::string>> texts_by_rank(const Field& array, int world_size) {
+  const json& values = array.value();
+  if (values.size() != static_cast<std::size_t>(world_size)) {
+    array.refuse("has " + std::to_string(values.size()) + " values for " + std::to_string(world_size) + " ranks");
+  }
+  std::vector<std::optional<std::string>> result;
+  for (const json& value : values) {
+    if (!value.is_string() && !value.is_null()) array.refuse("expected strings or null");
+    result.push_back(value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt);
+  }
+  return result;
+}
+
+bool has_text(const json& values) {
+  return values.is_array() && std::any_of(values.begin(), values.end(), [](const json& v) { return v.is_string(); });
+}
+
 // An error row, a waiver, or neither. Since 1.8 a benchmark may also be "skipped"; that measured nothing either.
 void read_outcome(const Field& field, Row& row) {
   const auto flag = [&](const char* name) {
@@ -131,7 +148,12 @@ Row read_row(const Field& field, int world_size) {
   if (const auto by_rank = field.find("by_rank")) {
     by_rank->require_object();
     for (const auto& [name, value] : by_rank->value().items()) {
-      row.by_rank.emplace(name, values_by_rank((*by_rank)[name.c_str()], world_size));
+      const Field array = (*by_rank)[name.c_str()];
+      if (has_text(value)) {
+        row.text_by_rank.emplace(name, texts_by_rank(array, world_size));
+      } else {
+        row.by_rank.emplace(name, values_by_rank(array, world_size));
+      }
     }
   }
   return row;

@@ -75,6 +75,9 @@ struct Context {
 /// Values by rank; index = rank, nullopt = this rank has none.
 using ByRank = std::map<std::string, std::vector<std::optional<double>>>;
 
+/// Words by rank: why a clock was held down, errors that were counted.
+using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>>;
+
 /// One repetition of one benchmark.
 struct Row {
   std::string key;  // family/key:value/..., Google Benchmark's suffixes removed
@@ -82,6 +85,7 @@ struct Row {
   double real_time = 0;                   // in seconds, whatever unit the file has
   std::map<std::string, double> metrics;  // counters: tflops, busbw_gbps, latency_us, cv, ...
   ByRank by_rank;
+  TextByRank text_by_rank;
   std::optional<std::string> error;   // an error row; a waiver is not an error
   std::optional<std::string> waived;  // reason
 };

@@ -8,8 +8,11 @@
 #include <set>
 
 #include "thresholds/applicability.hpp"
+#include "thresholds/crosscheck.hpp"
+#include "thresholds/culprit.hpp"
 #include "thresholds/evidence.hpp"
 #include "thresholds/machine.hpp"
+#include "thresholds/peers.hpp"
 
 namespace shakedown {
 namespace {
@@ -375,6 +378,23 @@ class SetJudge {
 // ---------------------------------------------------------------------------------------------------------------------
 // The whole
 
+// The judgements that need no profile, and what all findings together say is at fault. What passed is said in one line:
+// a finding for each comparison would bury the others.
+void judge_without_profile(const std::vector<Results>& results, const JudgeOptions& options, Verdict& verdict) {
+  const Benchmarks benchmarks = benchmarks_of(results);
+  const Peers peers = compare_peers(benchmarks, options.family);
+  const CrossChecks checks = cross_check(benchmarks, options.family);
+  std::vector<Finding> findings = findings_of(peers);
+  std::copy_if(checks.findings.begin(), checks.findings.end(), std::back_inserter(findings),
+               [](const Finding& finding) { return !finding.good(); });
+  std::move(findings.begin(), findings.end(), std::back_inserter(verdict.findings));
+  verdict.spoken.push_back({Judgement::peers, summary(peers)});
+  if (!checks.findings.empty()) verdict.spoken.push_back({Judgement::crosscheck, checks.summary()});
+  verdict.culprits = diagnose(benchmarks, peers, verdict.findings);
+  auto clocks = findings_of(verdict.culprits);
+  std::move(clocks.begin(), clocks.end(), std::back_inserter(verdict.findings));
+}
+
 State state_of(const Verdict& verdict) {
   bool failed = false, missing = false, broke_off = false, inconclusive = false, no_reference = false;
   for (const Finding& finding : verdict.findings) {
@@ -445,6 +465,7 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
     verdict.findings.push_back(finding);
   }
   SetJudge(results, options, verdict).judge(selection.profile);
+  judge_without_profile(results, options, verdict);
   add_findings(verdict, {});
   return verdict;
 }

@@ -22,12 +22,19 @@ enum class State { pass, fail, inconclusive, no_reference, incomplete, host_only
 std::string_view name(Status);  // "no reference"
 std::string_view name(State);   // "NO REFERENCE"
 
+/// Who speaks in a finding: a limit of the profile, a stored baseline, the ranks of the same run, or what other
+/// measurements of the same run predict.
+enum class Judgement { rule, baseline, peers, crosscheck };
+std::string_view name(Judgement);
+
 /// A rank, or only a host, that a finding names.
 struct Culprit {
   std::optional<int> rank;
   std::string host;
   std::optional<std::string> uuid, pci;
   std::optional<double> value;
+  std::optional<int> local_rank = std::nullopt;
+  std::optional<std::string> serial = std::nullopt;
 };
 
 /// "rank 3 node7 GPU-4f2a 0000:1b:00.0"; what is unknown is left out.
@@ -38,6 +45,7 @@ inline constexpr std::size_t max_offenders = 10;  // named in a finding; the cou
 struct Finding {
   std::string key;     // "gemm/dtype:bf16/...", "machine/ranks", or a family
   std::string metric;  // empty for machine/...
+  Judgement judgement = Judgement::rule;
   Status status = Status::pass;
   Severity severity = Severity::fail;
   std::optional<double> value;  // the worst rank's, or the run's
@@ -54,6 +62,50 @@ struct Finding {
 
   bool counts() const { return severity == Severity::fail; }
   bool good() const { return status == Status::pass || status == Status::waived; }
+};
+
+/// What is at fault. slow_silicon is a healthy chip that power leaves a lower clock than others.
+enum class Cause {
+  slow_gpu,
+  slow_link,
+  slow_node,
+  late_rank,
+  wrong_data,
+  configuration,
+  power_or_heat,
+  slow_silicon
+};
+std::string_view name(Cause);  // "slow GPU"
+
+/// One measurement that speaks against a culprit.
+struct Evidence {
+  std::string key, metric;
+  Judgement by = Judgement::peers;
+  std::optional<double> value, expected;  // expected: the median of the peers, or the limit of a rule
+  std::optional<double> percent;          // how far value is on the bad side of expected
+  std::optional<double> mads;             // the same in MADs of the peers
+};
+
+inline constexpr std::size_t max_evidence = 6;  // shown for a culprit; the count is always complete
+
+/// Findings put together: what is at fault, where it is and what to do. See thresholds/culprit.hpp.
+struct Diagnosis {
+  std::vector<Cause> causes;    // more than one where the evidence does not separate them, the likeliest first
+  bool fails = true;            // false: said, because somebody will ask, and no reason to reject anything
+  std::vector<Culprit> places;  // the GPU; of a link the source and the destination; of a node its host
+  std::size_t place_count = 0;
+  std::optional<double> percent, mads;  // of the strongest evidence
+  std::vector<Evidence> evidence;       // at most max_evidence, the strongest first
+  std::size_t evidence_count = 0;
+  std::string detail;     // what was seen, in one sentence
+  std::string telemetry;  // clock, power, temperature, throttling, errors; empty if there is none
+  std::string next;       // command to run next
+};
+
+/// One of the judgements of a run, in one line.
+struct Spoken {
+  Judgement by;
+  std::string text;
 };
 
 /// A benchmark that no rule judged.
@@ -73,6 +125,8 @@ struct Verdict {
   std::vector<std::string> run_ids;
   std::vector<std::string> devices;
   std::vector<Finding> findings;
+  std::vector<Diagnosis> culprits;  // the worst first; those that fail nothing last
+  std::vector<Spoken> spoken;
   std::vector<Unjudged> unjudged;
   std::vector<std::string> notes;  // what the reader must know about how this was judged
 };
