@@ -25,3 +25,9 @@ add_executable(judge_scale judge_scale.cpp)
 target_link_libraries(judge_scale PRIVATE shakedown::verdict nlohmann_json::nlohmann_json)
 add_test(NAME unit.judge_scale COMMAND judge_scale)
 set_tests_properties(unit.judge_scale PROPERTIES LABELS unit RUN_SERIAL TRUE)
+
+# Generated clusters with planted faults: the judge is judged. simulate_clusters makes the whole table.
+add_library(simulate STATIC simulate.cpp)
+target_link_libraries(simulate PUBLIC shakedown::verdict)
+add_executable(simulate_clusters simulate_clusters.cpp)
+target_link_libraries(simulate_clusters PRIVATE simulate)

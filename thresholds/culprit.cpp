@@ -322,7 +322,7 @@ class Investigation {
       for (const PeerValue& v : c.values) {
         if (!c.outlier(v)) continue;
         if (key_part(c.key, "scope") == "node") {
-          hosts_[facts(v.rank).host].push_back(evidence_of(c, v));
+          own_allreduce_[facts(v.rank).host].push_back(evidence_of(c, v));
         } else if (v.from && both) {
           both_ways_.emplace_back(Pair{*v.from, v.rank}, evidence_of(c, v));
         } else if (v.from) {
@@ -542,6 +542,7 @@ class Investigation {
       std::set<std::string> suspects;
       for (const auto& [host, ranks] : accused_) suspects.insert(host);
       for (const auto& [host, evidence] : hosts_) suspects.insert(host);
+      for (const auto& [host, evidence] : own_allreduce_) suspects.insert(host);
       for (const std::string& host : suspects) judge_node(host);
     }
     for (auto& [rank, d] : by_rank_) culprits_.push_back(std::move(d));
@@ -553,10 +554,14 @@ class Investigation {
     const std::size_t slow = accused == accused_.end() ? 0 : accused->second.size();
     const auto whole = hosts_.find(host);
     const bool nearly = slow > 1 && static_cast<double>(slow) >= nearly_all * static_cast<double>(ranks.size());
-    if (!nearly && whole == hosts_.end()) return;
+    const auto own = own_allreduce_.find(host);
+    // The AllReduce of a host is as slow as the slowest of its GPUs and links: where one of them is accused, it is that.
+    const bool only_own = own != own_allreduce_.end() && slow == 0 && whole == hosts_.end() && !has_slow_link(host);
+    if (!nearly && whole == hosts_.end() && !only_own) return;
     std::vector<Evidence> evidence;
     if (whole != hosts_.end()) evidence = whole->second;
-    bool clocks = slow > 0, accuses = whole != hosts_.end() && peers_.counts;
+    if (own != own_allreduce_.end()) evidence.insert(evidence.end(), own->second.begin(), own->second.end());
+    bool clocks = slow > 0, accuses = (whole != hosts_.end() || only_own) && peers_.counts;
     if (accused != accused_.end()) {
       for (const int rank : accused->second) {
         const Diagnosis& d = by_rank_.at(rank);
@@ -570,20 +575,29 @@ class Investigation {
       if (facts(pair.second).host == host) link.failing.clear();
     }
     Diagnosis d;
-    d.causes = clocks ? std::vector{Cause::power_or_heat, Cause::slow_node} : std::vector{Cause::slow_node};
+    d.causes = clocks     ? std::vector{Cause::power_or_heat, Cause::slow_node}
+               : only_own ? std::vector{Cause::slow_node, Cause::configuration}
+                          : std::vector{Cause::slow_node};
     d.fails = accuses;
     Culprit place;
     place.host = host;
     d.places = {place};
     d.place_count = 1;
     d.detail = slow > 0 ? std::to_string(slow) + " of its " + plural(ranks.size(), "rank") + " stand out"
-                        : "its ranks are slower than those of the other hosts";
+               : only_own ? "its GPUs and links are like those of the other hosts"
+                          : "its ranks are slower than those of the other hosts";
     if (const auto within = alone(host)) d.detail += *within;
     d.telemetry = telemetry_.text(ranks.front());
     d.next = "mpirun -np " + std::to_string(ranks.size()) + " --host " + host + ":" + std::to_string(ranks.size()) +
              " build/bench/bench_" + (evidence.empty() ? "gemm" : family_of(evidence.front().key));
     add_evidence(d, std::move(evidence));
     culprits_.push_back(std::move(d));
+  }
+
+  bool has_slow_link(const std::string& host) const {
+    return std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
+      return !link.second.failing.empty() && facts(link.first.second).host == host;
+    });
   }
 
   // What the AllReduce inside each host says of this one: it separates the node from the network.
@@ -716,7 +730,7 @@ class Investigation {
 
   bool named(int rank) const {
     return std::any_of(culprits_.begin(), culprits_.end(), [&](const Diagnosis& d) {
-      return std::any_of(d.places.begin(), d.places.end(), [&](const Culprit& p) {
+      return d.causes.front() != Cause::slow_silicon && std::any_of(d.places.begin(), d.places.end(), [&](const Culprit& p) {
         return p.rank ? *p.rank == rank : p.host == facts(rank).host;
       });
     });
@@ -934,7 +948,8 @@ class Investigation {
   std::map<int, Case> cases_;
   std::map<Pair, Link> links_;
   std::vector<std::pair<Pair, Evidence>> both_ways_;
-  std::map<std::string, std::vector<Evidence>> hosts_;              // hosts that stand out as a whole
+  std::map<std::string, std::vector<Evidence>> hosts_;          // hosts that stand out as a whole
+  std::map<std::string, std::vector<Evidence>> own_allreduce_;  // hosts whose own AllReduce stands out
   std::map<std::string, std::vector<const Finding*>> alike_;        // family -> limits that most ranks miss
   std::map<std::string, std::vector<int>> accused_;                 // host -> ranks
   std::map<int, Diagnosis> by_rank_;

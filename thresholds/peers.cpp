@@ -128,6 +128,22 @@ double quantile(std::vector<double>& values, double share) {
   return values[static_cast<std::size_t>(at)];
 }
 
+// Qn of Rousseeuw and Croux 1993: the k-th smallest distance between two values, with their factors for few values. As
+// robust as the MAD, and of eight values it wanders half as much.
+double q_n(const std::vector<double>& values) {
+  const std::size_t n = values.size(), h = n / 2 + 1, k = h * (h - 1) / 2;
+  std::vector<double> distances;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < i; ++j) distances.push_back(std::abs(values[i] - values[j]));
+  }
+  const auto at = distances.begin() + static_cast<std::ptrdiff_t>(k - 1);
+  std::nth_element(distances.begin(), at, distances.end());
+  constexpr std::array<double, 10> few{0, 0, 0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872};
+  const auto count = static_cast<double>(n);
+  const double factor = n < few.size() ? few[n] : n % 2 == 1 ? count / (count + 1.4) : count / (count + 3.8);
+  return 2.2219 * factor * *at;
+}
+
 struct Spread {
   double centre, scale;
 };
@@ -147,6 +163,8 @@ Spread spread_of(const std::vector<double>& values, bool low_is_good, double lea
     std::vector<double> good_side;
     for (const double value : values) good_side.push_back(low_is_good ? centre - value : value - centre);
     sigma = std::max(sigma, quantile(good_side, tail_share) / tail_sigmas);
+  } else {
+    sigma = std::max(sigma, q_n(values));
   }
   return {centre, std::max(least, centre > 0 ? sigma / centre : 0)};
 }
