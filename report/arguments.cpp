@@ -7,6 +7,9 @@
 #include <map>
 #include <sstream>
 
+#include "thresholds/crosscheck.hpp"
+#include "thresholds/evidence.hpp"
+
 namespace shakedown {
 namespace {
 
@@ -69,6 +72,8 @@ std::map<std::string, Handler> flags_with_value(Arguments& a) {
       {"--baseline", [&a](const std::string& v) { a.baseline = paths("--baseline", v); }},
       {"--tolerance", [&a](const std::string& v) { a.tolerance = number<double>("--tolerance", v); }},
       {"--verdict", [&a](const std::string& v) { a.verdict = v; }},
+      {"--nodes", [&a](const std::string& v) { a.nodes = v; }},
+      {"--scaling", [&a](const std::string& v) { a.scaling = paths("--scaling", v); }},
       {"--roster", [&a](const std::string& v) { a.judge.roster = read_roster(v); }},
       {"--expect", [&a](const std::string& v) { parse_expect(v, a.judge); }},
       {"--explain", [&a](const std::string& v) { a.explain = v; }},
@@ -117,6 +122,8 @@ std::string arguments_help() {
   --baseline=F[,F...]     results to compare with: a drop beyond the tolerance is a failure
   --tolerance=X           relative, for --baseline (default 0.05)
   --verdict=F             write verdict.json there (shakedown report without --results: read it)
+  --scaling=DIR[,DIR...]  the same results with other numbers of ranks: what each rank loses when more of them work
+  --nodes=DIR             for the verb nodes: write good_nodes, bad_nodes (host files) and nodes.json there
   --explain=KEY           how the judgement of this key came about
   --mixed-runs            permit files of different runs
   --allow-faults          permit results measured with an injected fault (to test the tests)
@@ -133,6 +140,12 @@ Verdict judge(const Arguments& arguments) {
     const auto regression =
         judge_regression(results, read_results(arguments.baseline), arguments.tolerance, arguments.judge.allow_faults);
     add_findings(verdict, findings_of(regression, arguments.tolerance, verdict.ranks));
+  }
+  if (!arguments.scaling.empty()) {
+    std::vector<std::vector<Results>> sets{results};
+    for (const auto& folder : arguments.scaling) sets.push_back(read_results(std::vector{folder}));
+    for (const auto& set : sets) refuse_faults(set, arguments.judge.allow_faults);
+    add_findings(verdict, judge_scaling(sets));
   }
   return verdict;
 }

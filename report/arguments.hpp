@@ -15,6 +15,8 @@ struct Arguments {
   std::vector<std::filesystem::path> results, baseline;
   std::filesystem::path thresholds;
   std::optional<std::filesystem::path> verdict;  // where verdict.json goes
+  std::optional<std::filesystem::path> nodes;    // folder for good_nodes, bad_nodes and nodes.json
+  std::vector<std::filesystem::path> scaling;    // results with other numbers of ranks
   std::optional<std::string> explain;
   double tolerance = default_tolerance;
   JudgeOptions judge;

@@ -2,13 +2,16 @@
 //
 //   build/report/shakedown report --verdict=build/results/verdict.json
 //   build/report/shakedown report --results=build/results
+//   build/report/shakedown nodes --results=build/results --nodes=nodes
 //   build/report/shakedown regress --results=build/results --baseline=ci/baselines/h200-sxm/4ranks
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <vector>
 
 #include "report/arguments.hpp"
+#include "report/culprits.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
 
@@ -21,6 +24,8 @@ std::string help() {
   return "usage: shakedown VERB [flags]\n\n"
          "verbs:\n"
          "  report    print the table of a stored --verdict, or judge --results; exit code is the verdict's\n"
+         "  nodes     what to do with each node: ISOLATE, RESET or MONITOR, as JSON, and host files with --nodes=DIR;\n"
+         "            exit 0 if all are good, 1 if some are bad, 3 if that is undecided\n"
          "  regress   compare --results with --baseline; exit 1 if anything is worse or missing\n\n"
          "flags:\n" +
          arguments_help() +
@@ -46,6 +51,24 @@ int report(const Arguments& arguments) {
   return verdict.exit_code;
 }
 
+// Each file is replaced whole; the JSON comes last, so that who sees it new sees the host files new.
+int nodes(const Arguments& arguments) {
+  const NodeList list = decide_nodes(verdict_of(arguments));
+  const std::string json = nodes_json(list);
+  if (arguments.nodes) {
+    std::error_code error;
+    std::filesystem::create_directories(*arguments.nodes, error);
+    replace_file(*arguments.nodes / "good_nodes", host_file(list, NodeState::good));
+    replace_file(*arguments.nodes / "bad_nodes", host_file(list, NodeState::bad));
+    replace_file(*arguments.nodes / "nodes.json", json);
+  } else {
+    std::fputs(json.c_str(), stdout);
+  }
+  const auto bad = [](const NodeDecision& node) { return node.state == NodeState::bad; };
+  if (!list.undecided_because.empty()) return 3;
+  return std::any_of(list.nodes.begin(), list.nodes.end(), bad) ? 1 : 0;
+}
+
 int regress(const Arguments& arguments) {
   if (arguments.results.empty() || arguments.baseline.empty()) {
     throw InputError("regress needs --results and --baseline; see --help");
@@ -60,7 +83,7 @@ int run(const std::vector<std::string>& words) {
   if (words.empty()) throw InputError("a verb is missing; see --help");
   const std::string& verb = words.front();
   const bool is_flag = verb.rfind("--", 0) == 0;
-  if (!is_flag && verb != "report" && verb != "regress") throw InputError("unknown verb \"" + verb + "\"; see --help");
+  if (!is_flag && verb != "report" && verb != "nodes" && verb != "regress") throw InputError("unknown verb \"" + verb + "\"; see --help");
   const Arguments arguments =
       parse_arguments({words.begin() + (is_flag ? 0 : 1), words.end()}, SHAKEDOWN_SOURCE_DIR "/thresholds");
   if (arguments.help) {
@@ -72,6 +95,7 @@ int run(const std::vector<std::string>& words) {
     return 0;
   }
   if (is_flag) throw InputError("a verb is missing before \"" + verb + "\"; see --help");
+  if (verb == "nodes") return nodes(arguments);
   return verb == "report" ? report(arguments) : regress(arguments);
 }
 

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "report/culprits.hpp"
+
 namespace shakedown {
 namespace {
 
@@ -106,9 +108,14 @@ std::string indented(const std::string& text, const std::string& indent) {
   return out + "\n";
 }
 
+// In full; the rest stands in the table above and in verdict.json.
+constexpr std::size_t most_reasons = 25;
+
 std::string reasons(const Verdict& verdict) {
   std::string out;
+  std::size_t given = 0;
   for (const Finding& finding : verdict.findings) {
+    if (!finding.good() && ++given > most_reasons) continue;
     if (!finding.good()) out.append("\n").append(finding_text(finding)).append("\n");
     const bool long_remark = is_remark(finding) && !finding.value && finding.detail.size() > widest_remark;
     if (long_remark || finding.status == Status::waived) {
@@ -121,6 +128,7 @@ std::string reasons(const Verdict& verdict) {
       out.append("\n");
     }
   }
+  if (given > most_reasons) out += "\nand " + std::to_string(given - most_reasons) + " more: see the table\n";
   return out;
 }
 
@@ -161,13 +169,15 @@ std::string finding_text(const Finding& finding) {
   }
   if (finding.offenders.empty() && finding.worst) out += "\n  " + text(*finding.worst);
   if (!finding.rule_at.empty()) out += "\n  rule: " + finding.rule_at;
+  if (finding.judgement != Judgement::rule) out += "\n  judged by: " + std::string(name(finding.judgement));
   if (!finding.source.empty()) out += "\n  source: " + finding.source;
   if (!finding.next.empty()) out += "\n  next: " + finding.next;
   return out;
 }
 
 std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
-  std::string out = findings_table(verdict, style) + reasons(verdict) + unjudged(verdict) + "\n";
+  std::string out = culprits_text(verdict, style.color) + findings_table(verdict, style) + reasons(verdict) +
+                    unjudged(verdict) + "\n" + judgements_text(verdict);
   for (const std::string& note : verdict.notes) out += indented(note, "note: ");
   return out + verdict_line(verdict) + "\n";
 }

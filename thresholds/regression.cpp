@@ -185,6 +185,7 @@ std::vector<Finding> findings_of(const Regression& regression, double tolerance,
     if (change.trend == Trend::added) continue;
     Finding finding;
     finding.key = change.key;
+    finding.judgement = Judgement::baseline;
     finding.metric = (change.metric.empty() ? "" : change.metric + "_") + "vs_baseline";
     finding.unit = unit_of(change.metric);
     finding.value = change.after;

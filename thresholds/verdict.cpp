@@ -395,6 +395,21 @@ void judge_without_profile(const std::vector<Results>& results, const JudgeOptio
   std::move(clocks.begin(), clocks.end(), std::back_inserter(verdict.findings));
 }
 
+std::vector<Node> nodes_of(const std::vector<Results>& results) {
+  std::vector<Node> nodes;
+  std::map<std::string, std::size_t> index;
+  for (const Results& file : results) {
+    std::map<std::string, int> here;
+    for (const RankFacts& rank : file.context.ranks) {
+      const auto [found, fresh] = index.emplace(rank.host, nodes.size());
+      if (fresh) nodes.push_back({rank.host, 0});
+      Node& node = nodes[found->second];
+      node.ranks = std::max(node.ranks, ++here[rank.host]);
+    }
+  }
+  return nodes;
+}
+
 State state_of(const Verdict& verdict) {
   bool failed = false, missing = false, broke_off = false, inconclusive = false, no_reference = false;
   for (const Finding& finding : verdict.findings) {
@@ -444,6 +459,7 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
   Verdict verdict;
   verdict.backend = results.front().context.backend;
   verdict.devices = devices_of(results);
+  verdict.nodes = nodes_of(results);
   std::set<std::string> run_ids;
   for (const Results& file : results) {
     verdict.ranks = std::max(verdict.ranks, file.context.world_size);

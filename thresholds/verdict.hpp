@@ -108,6 +108,12 @@ struct Spoken {
   std::string text;
 };
 
+/// A host of the run.
+struct Node {
+  std::string host;
+  int ranks = 0;
+};
+
 /// A benchmark that no rule judged.
 struct Unjudged {
   std::string key, metric;
@@ -127,6 +133,7 @@ struct Verdict {
   std::vector<Finding> findings;
   std::vector<Diagnosis> culprits;  // the worst first; those that fail nothing last
   std::vector<Spoken> spoken;
+  std::vector<Node> nodes;
   std::vector<Unjudged> unjudged;
   std::vector<std::string> notes;  // what the reader must know about how this was judged
 };
