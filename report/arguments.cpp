@@ -1,6 +1,7 @@
 // Decides which flags there are and what they mean. Tested by tests/acceptance_cli_test.cpp.
 #include "report/arguments.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <functional>
@@ -140,12 +141,19 @@ Verdict judge(const Arguments& arguments) {
     const auto regression =
         judge_regression(results, read_results(arguments.baseline), arguments.tolerance, arguments.judge.allow_faults);
     add_findings(verdict, findings_of(regression, arguments.tolerance, verdict.ranks));
+    verdict.spoken.push_back({Judgement::baseline, std::to_string(regression.compared) + " benchmarks compared, " +
+                                                       (regression.exit_code == 0 ? "none" : "some") +
+                                                       " worse or missing"});
   }
   if (!arguments.scaling.empty()) {
     std::vector<std::vector<Results>> sets{results};
     for (const auto& folder : arguments.scaling) sets.push_back(read_results(std::vector{folder}));
     for (const auto& set : sets) refuse_faults(set, arguments.judge.allow_faults);
-    add_findings(verdict, judge_scaling(sets));
+    auto findings = judge_scaling(sets);
+    const auto lost = std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return !f.good(); });
+    verdict.spoken.push_back({Judgement::crosscheck, std::to_string(findings.size()) + " benchmarks scaled, " +
+                                                         std::to_string(lost) + " lost too much"});
+    add_findings(verdict, std::move(findings));
   }
   return verdict;
 }

@@ -17,11 +17,13 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t shown_in_full = 10, shown_evidence = 3, shown_nodes = 10, shown_places = 3;
 
-std::string percent(double value) {
+std::string one_digit(double value) {
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %%", value);
+  std::snprintf(text.data(), text.size(), "%.1f", value);
   return text.data();
 }
+
+std::string percent(double value) { return one_digit(value) + " %"; }
 
 std::string painted(const std::string& text, bool color, const char* code) {
   return color ? "\033[" + std::string(code) + "m" + text + "\033[0m" : text;
@@ -45,7 +47,7 @@ std::string evidence_text(const Evidence& e) {
   if (e.value) line += " " + number_text(*e.value) + (unit.empty() ? "" : " " + unit);
   if (e.expected) line += (e.by == Judgement::peers ? ", peers " : ", limit ") + number_text(*e.expected);
   if (e.percent) line += ", " + percent(*e.percent) + " off";
-  if (e.mads) line += ", " + number_text(*e.mads) + " MADs";
+  if (e.mads) line += ", " + one_digit(*e.mads) + " MADs";
   return line + " (" + std::string(name(e.by)) + ")";
 }
 
@@ -59,7 +61,7 @@ std::string culprit_text(const Diagnosis& d, bool color) {
   }
   if (d.place_count > shown && shown > 0) out += "\n     and " + std::to_string(d.place_count - shown) + " more";
   out += "\n  ";
-  if (d.percent) out += percent(*d.percent) + " off" + (d.mads ? ", " + number_text(*d.mads) + " MADs: " : ": ");
+  if (d.percent) out += percent(*d.percent) + " off" + (d.mads ? ", " + one_digit(*d.mads) + " MADs: " : ": ");
   out += d.detail + "\n";
   for (std::size_t i = 0; i < std::min(d.evidence.size(), shown_evidence); ++i) {
     out += "  " + evidence_text(d.evidence[i]) + "\n";
@@ -102,8 +104,10 @@ std::string culprits_text(const Verdict& verdict, bool color) {
 }
 
 std::string judgements_text(const Verdict& verdict) {
+  std::vector<Spoken> all = verdict.spoken;
+  std::stable_sort(all.begin(), all.end(), [](const Spoken& a, const Spoken& b) { return a.by < b.by; });
   std::string out;
-  for (const Spoken& spoken : verdict.spoken) out += std::string(name(spoken.by)) + ": " + spoken.text + "\n";
+  for (const Spoken& spoken : all) out += std::string(name(spoken.by)) + ": " + spoken.text + "\n";
   return out.empty() ? "" : out + "\n";
 }
 

@@ -378,6 +378,17 @@ class SetJudge {
 // ---------------------------------------------------------------------------------------------------------------------
 // The whole
 
+std::string rules_said(const Verdict& verdict, const Profile* profile) {
+  if (profile == nullptr) return "no profile for this machine";
+  std::size_t kept = 0, all = 0;
+  for (const Finding& finding : verdict.findings) {
+    if (!finding.counts()) continue;
+    ++all;
+    if (finding.good()) ++kept;
+  }
+  return std::to_string(kept) + " of " + std::to_string(all) + " good (" + profile->name + ")";
+}
+
 // The judgements that need no profile, and what all findings together say is at fault. What passed is said in one line:
 // a finding for each comparison would bury the others.
 void judge_without_profile(const std::vector<Results>& results, const JudgeOptions& options, Verdict& verdict) {
@@ -481,6 +492,7 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
     verdict.findings.push_back(finding);
   }
   SetJudge(results, options, verdict).judge(selection.profile);
+  verdict.spoken.push_back({Judgement::rule, rules_said(verdict, selection.profile)});
   judge_without_profile(results, options, verdict);
   add_findings(verdict, {});
   return verdict;
