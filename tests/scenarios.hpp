@@ -15,6 +15,7 @@ struct Scenario {
   std::vector<std::pair<Fault::Kind, double>> faults;
   double noise = 1, drift = 0;
   bool needs_hosts = false;  // one host has nothing to be compared with
+  bool clocks = true;
 };
 
 inline std::vector<Scenario> scenarios() {
@@ -24,6 +25,7 @@ inline std::vector<Scenario> scenarios() {
           {"GPU 5 % slow", {{Kind::slow_gpu, 0.05}}},
           {"GPU 10 % slow", {{Kind::slow_gpu, 0.10}}},
           {"GPU 5 % slow in GEMM only", {{Kind::slow_compute, 0.05}}},
+          {"GPU 5 % slow in GEMM only, no clocks recorded", {{Kind::slow_compute, 0.05}}, 1, 0, false, false},
           {"GPU 5 % slow in HBM only", {{Kind::slow_memory, 0.05}}},
           {"link 20 % slow one way", {{Kind::slow_link, 0.20}}},
           {"node 8 % slow", {{Kind::slow_node, 0.08}}, 1, 0, true},
@@ -52,6 +54,7 @@ inline Plan plan_of(const Scenario& scenario, int gpus, std::uint64_t seed) {
   plan.gpus = gpus;
   plan.noise = scenario.noise;
   plan.drift = scenario.drift;
+  plan.clocks = scenario.clocks;
   plan.seed = seed;
   for (const auto& [kind, share] : scenario.faults) {
     Fault fault = planted(kind, share, plan);

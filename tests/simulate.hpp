@@ -43,6 +43,7 @@ struct Plan {
   int gpus = 8, gpus_per_host = 8, repetitions = 5;
   double noise = 1;  // all noise, times this
   double drift = 0;  // of everything, 0.02 = 2 % slower
+  bool clocks = true;  // false: nobody recorded them
   std::vector<Fault> faults;
   std::uint64_t seed = 1;
   bool whole = false;  // with every array that a real file has, and not only those that are judged

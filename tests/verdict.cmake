@@ -5,6 +5,10 @@ shakedown_test(machine_test unit SOURCES machine_test.cpp LIBRARIES shakedown::v
 shakedown_test(verdict_test unit SOURCES verdict_test.cpp explain_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(profiles_test unit SOURCES profiles_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(samples_test unit SOURCES samples_test.cpp LIBRARIES shakedown::verdict)
+shakedown_test(peers_test unit SOURCES peers_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(culprit_test unit SOURCES culprit_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(crosscheck_test unit SOURCES crosscheck_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(nodes_test unit SOURCES nodes_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(regression_test unit SOURCES regression_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(terminal_test unit SOURCES terminal_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
 
@@ -25,6 +29,7 @@ add_library(simulate STATIC simulate.cpp)
 target_link_libraries(simulate PUBLIC shakedown::verdict)
 add_executable(simulate_clusters simulate_clusters.cpp)
 target_link_libraries(simulate_clusters PRIVATE simulate)
+shakedown_test(simulate_test unit SOURCES simulate_test.cpp LIBRARIES simulate nlohmann_json::nlohmann_json)
 
 # 10,000 GPUs x 60 benchmarks x 5 repetitions: under 20 s and 2 GiB, culprits named, or it fails.
 add_executable(judge_scale judge_scale.cpp)
