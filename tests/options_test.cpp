@@ -109,11 +109,19 @@ TEST(Options, MalformedValuesAreRefusedByName) {
                           "--benchmark_out_format=",
                           "--benchmark_list_tests=perhaps",
                           "--benchmark_filter=(",
+                          "--telemetry=perhaps",
+                          "--telemetry",
                           "plain"}) {
     const std::string flag(bad);
     EXPECT_NE(refusal({flag}).find(flag.substr(0, flag.find('='))), std::string::npos)
         << flag << ": " << refusal({flag});
   }
+}
+
+TEST(Telemetry, IsOnUnlessSwitchedOff) {
+  EXPECT_TRUE(parse_options({}).telemetry);
+  EXPECT_TRUE(parse_options({"--telemetry=on"}).telemetry);
+  EXPECT_FALSE(parse_options({"--telemetry=off"}).telemetry);
 }
 
 TEST(Filter, FindsItsExpressionInTheKeyOrInTheNameAsPrinted) {
@@ -130,7 +138,7 @@ TEST(Filter, AMinusSelectsTheRest) {
 TEST(Help, NamesEveryFlagOfOurs) {
   const auto text = help_text("bench_gemm");
   for (const auto* flag :
-       {"--backend", "--tier", "--timeout", "--startup-timeout", "--expect", "--plan", "--version"}) {
+       {"--backend", "--tier", "--timeout", "--startup-timeout", "--expect", "--telemetry", "--plan", "--version"}) {
     EXPECT_NE(text.find(flag), std::string::npos) << flag;
   }
 }

@@ -99,6 +99,14 @@ class ResultsBuilder {
     return *this;
   }
 
+  /// Texts by rank for the repetition added last.
+  ResultsBuilder& text_by_rank(const std::string& name, std::vector<std::optional<std::string>> texts) {
+    const std::string key = key_of(rows.back()["name"].get<std::string>());
+    texts_[key].resize(by_rank_[key].size());
+    texts_[key].back()[name] = std::move(texts);
+    return *this;
+  }
+
   ResultsBuilder& add_error(const std::string& key, const std::string& message) {
     nlohmann::ordered_json row = row_of(key, repetition_of(key));
     row["error_occurred"] = true;
@@ -114,7 +122,7 @@ class ResultsBuilder {
 
   std::string text() const {
     const nlohmann::ordered_json document = {{"context", {{"library_build_type", "debug"}}}, {"benchmarks", rows}};
-    return write_results(document.dump(), context, by_rank_);
+    return write_results(document.dump(), context, by_rank_, texts_);
   }
 
   /// As the reader sees it.
@@ -151,6 +159,7 @@ class ResultsBuilder {
   }
 
   std::map<std::string, std::vector<ByRank>> by_rank_;
+  std::map<std::string, std::vector<TextByRank>> texts_;
 };
 
 /// A profile for H200 with the given rules, loaded as a user's would be.

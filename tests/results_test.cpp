@@ -56,6 +56,44 @@ TEST(KeyOf, RemovesEverySuffixOfGoogleBenchmark) {
   EXPECT_EQ(family_of(gemm), "gemm");
 }
 
+TEST(Reader, ReturnsTelemetryByRankWithItsTextsAndNulls) {
+  ResultsBuilder builder(2);
+  builder.add(gemm, "tflops", 700).by_rank("throttled", {0.38, std::nullopt}).by_rank("sm_mhz", {1410, 1980});
+  builder.rows.back()["sm_mhz"] = 1410;
+  builder.text_by_rank("throttle", {"sw_power_cap 38 %", std::nullopt}).text_by_rank("errors", {{}, {}});
+  builder.context.telemetry = "every 10 ms";
+  builder.context.ranks[0].sm_mhz_max = 1980;
+  builder.context.ranks[0].power_limit_w = 700;
+  builder.context.ranks[0].processes = {{4321, "python3", 37000000000}, {77, std::nullopt, std::nullopt}};
+  builder.context.ranks[1].processes.emplace();
+  EXPECT_NE(builder.text().find("\"throttled\":null"), std::string::npos) << "a counter that is unknown is not absent";
+  const Results read = builder.results();
+  const Row& row = read.rows.at(0);
+  EXPECT_EQ(row.metrics.at("sm_mhz"), 1410);
+  EXPECT_EQ(row.metrics.count("throttled"), 0u);
+  EXPECT_EQ(row.by_rank.at("throttled"), (testing_support::Values{0.38, std::nullopt}));
+  EXPECT_EQ(row.text_by_rank.at("throttle").at(0), "sw_power_cap 38 %");
+  EXPECT_EQ(row.text_by_rank.at("throttle").at(1), std::nullopt);
+  EXPECT_EQ(row.text_by_rank.at("errors").size(), 2u);
+  EXPECT_EQ(row.by_rank.count("errors"), 0u);
+  EXPECT_EQ(read.context.telemetry, "every 10 ms");
+  EXPECT_EQ(read.context.ranks.at(0).sm_mhz_max, 1980);
+  EXPECT_EQ(read.context.ranks.at(0).power_limit_w, 700);
+  EXPECT_EQ(read.context.ranks.at(0).processes->at(0).name, "python3");
+  EXPECT_EQ(read.context.ranks.at(0).processes->at(0).memory_bytes, 37000000000u);
+  EXPECT_EQ(read.context.ranks.at(0).processes->at(1).pid, 77);
+  EXPECT_TRUE(read.context.ranks.at(1).processes->empty()) << "known to have none, which is not unknown";
+  EXPECT_EQ(read.context.ranks.at(1).power_limit_w, std::nullopt);
+}
+
+TEST(Reader, RefusesTextsWhereNumbersBelongAndTheReverse) {
+  ResultsBuilder builder(2);
+  builder.add(gemm, "tflops", 700).by_rank("throttled", {0.5, 0.5}).text_by_rank("throttle", {"a 50 %", {}});
+  EXPECT_TRUE(mentions(refusal(with(builder.text(), "[0.5,0.5]", "[0.5,\"much\"]")), "expected numbers or null"));
+  EXPECT_TRUE(mentions(refusal(with(builder.text(), "[\"a 50 %\",null]", "[1,null]")), "expected texts or null"));
+  EXPECT_TRUE(mentions(refusal(with(builder.text(), "[\"a 50 %\",null]", "[null]")), "1 values for 2 ranks"));
+}
+
 TEST(Reader, ReturnsWhatTheWriterWasGiven) {
   ResultsBuilder builder(2);
   builder.add(gemm, "tflops", 700, {710.5, std::nullopt}).by_rank("seconds", {0.1, 0.2});

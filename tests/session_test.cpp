@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
+#include "fixtures/cluster_fixture.hpp"
 #include "fixtures/watchdog.hpp"
 #include "fixtures/world.hpp"
+#include "tests/fake_gpus.hpp"
 #include "tests/lone_peers.hpp"
 
 namespace shakedown {
@@ -92,6 +96,94 @@ TEST(Pace, OfALastingLoadCoversItInOnePass) {
 TEST(Pace, OfNoTimeIsNone) {
   EXPECT_FALSE(pace(0));
   EXPECT_FALSE(pace(-1));
+}
+
+/// An operation of a million flops that really takes its time.
+class Load final : public Work {
+  void enqueue() override {}
+  void reset() override {}
+  Check verify() override { return {1, 0, ""}; }
+  Cost cost() const override { return {1e6, 0}; }
+  std::size_t bytes() const override { return 0; }
+  bool collective() const override { return false; }
+};
+class Sleeper final : public Device {
+  DeviceInfo info() const override { return {}; }
+  double seconds(Work&, int repeats) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2 * repeats));
+    return 2e-3 * repeats;
+  }
+};
+
+class Silent final : public benchmark::BenchmarkReporter {
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const auto& run : runs) counters = run.counters;
+  }
+
+ public:
+  benchmark::UserCounters counters;
+};
+
+/// What the rows of one measurement hold.
+struct Rows {
+  benchmark::UserCounters counters;
+  ByRank by_rank;
+  TextByRank texts;
+};
+Rows measured(Backend backend, std::unique_ptr<Telemetry> telemetry) {
+  LoneWorld world;
+  Watchdog watchdog("test", 60);
+  const Options options;
+  Session session(world, watchdog, options, backend, std::make_unique<Sleeper>(), "", {}, std::move(telemetry));
+  Measurement measurement;
+  measurement.key = "gemm/m:1";
+  measurement.prepare = [](Device&) { return std::make_unique<Load>(); };
+  measurement.figures = [](const Cost& cost, double seconds, int) -> Metrics {
+    return {{"tflops", cost.flops / seconds}};
+  };
+  session.add(measurement);
+  register_with_library(session);
+  Silent reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  benchmark::ClearRegisteredBenchmarks();
+  return {reporter.counters, session.repetitions().at("gemm/m:1").at(0), session.texts().at("gemm/m:1").at(0)};
+}
+
+TEST(Telemetry, StandsInTheRowsOfAGpu) {
+  std::string replays = "0 nvmlDeviceGetPcieReplayCounter 1";  // one more whenever somebody looks
+  for (int i = 2; i < 1000; ++i) replays += "|" + std::to_string(i);
+  const FakeGpus gpus(
+      "0 nvmlDeviceGetClockInfo:1 1000\n0 field:186 500000\n0 nvmlDeviceGetCurrentClocksEventReasons 4\n" + replays +
+      "\n");
+  const Nvml nvml(FakeGpus::library());
+  const auto rows = measured(Backend::cuda, std::make_unique<Telemetry>(*nvml.find("GPU-fake-0", std::nullopt)));
+  EXPECT_EQ(rows.by_rank.at("sm_mhz").at(0), 1000);
+  EXPECT_EQ(rows.by_rank.at("power_w").at(0), 500);
+  EXPECT_EQ(rows.by_rank.at("temperature_c").at(0), std::nullopt);
+  EXPECT_EQ(rows.by_rank.at("throttled").at(0), 1);
+  EXPECT_EQ(rows.by_rank.at("tflops_per_ghz").at(0), rows.by_rank.at("tflops").at(0));
+  EXPECT_EQ(rows.texts.at("throttle").at(0), "sw_power_cap 100 %");
+  EXPECT_EQ(rows.texts.at("errors").at(0), "PCIe replays +1");
+  EXPECT_EQ(rows.counters.at("sm_mhz").value, 1000);
+  EXPECT_EQ(rows.counters.at("throttled").value, 1);
+  EXPECT_EQ(rows.counters.count("temperature_c"), 0u) << "Google Benchmark has no null; the file gets one";
+}
+
+TEST(Telemetry, OfAGpuThatNobodyWatchesIsNullAndNotAbsent) {
+  const auto rows = measured(Backend::cuda, nullptr);
+  for (const auto* name : {"sm_mhz", "power_w", "temperature_c", "throttled", "tflops_per_ghz"}) {
+    EXPECT_EQ(rows.by_rank.at(name), std::vector<std::optional<double>>{std::nullopt}) << name;
+    EXPECT_EQ(rows.counters.count(name), 0u) << name;
+  }
+  EXPECT_EQ(rows.texts.at("throttle").at(0), std::nullopt);
+  EXPECT_EQ(rows.texts.at("errors").at(0), std::nullopt);
+}
+
+TEST(Telemetry, IsNotInTheRowsOfAHost) {
+  const auto rows = measured(Backend::host, nullptr);
+  EXPECT_EQ(rows.by_rank.count("sm_mhz"), 0u);
+  EXPECT_TRUE(rows.texts.empty());
 }
 
 }  // namespace

@@ -155,6 +155,14 @@ if ! grep -qs '^0x10de' /sys/bus/pci/devices/*/vendor; then
   expect "--backend=cuda on a machine without GPUs says so" says 'no NVIDIA GPU on the PCI bus'
 fi
 
+# --- a made-up NVML ---------------------------------------------------------------------------------------------------------
+export SHAKEDOWN_NVML=$build/tests/libfake_nvml.so
+run 0 "$bench/bench_hbm" --backend=host --benchmark_out=madeup.json
+unset SHAKEDOWN_NVML
+expect "a made-up NVML is recorded" grep -q 'SHAKEDOWN_NVML=' madeup.json
+expect "  and refused by the judge unless allowed" grep -q '^VERDICT: INCOMPLETE' <<<"$(verdict_of madeup.json)"
+expect "  and no row of the host backend has telemetry" eval '! grep -qE "(throttle|power_w)" madeup.json'
+
 # --- results that would be lost ------------------------------------------------------------------------------------------
 run 3 bash -c "'$bench/bench_allreduce' ${small[*]@Q} --benchmark_format=json >/dev/full"
 expect "a result that cannot be written is said" says 'standard output: cannot be written'

@@ -84,7 +84,8 @@ std::optional<double> ceiling(const Profile& profile, std::string_view key, std:
 bool is_collective(std::string_view family) { return family == "allreduce" || family == "collectives"; }
 
 bool lower_is_better(std::string_view metric) {
-  return ends_with(metric, "_us") || ends_with(metric, "_ms") || metric == "seconds" || metric == "cv";
+  return ends_with(metric, "_us") || ends_with(metric, "_ms") || metric == "seconds" || metric == "cv" ||
+         metric == "throttled" || metric == "temperature_c";
 }
 
 std::string number_text(double value) {
@@ -94,13 +95,18 @@ std::string number_text(double value) {
 }
 
 std::string unit_of(std::string_view metric) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> units{{{"tflops", "TFLOPS"},
-                                                                                {"_gbps", "GB/s"},
-                                                                                {"_gb", "GB"},
-                                                                                {"_us", "us"},
-                                                                                {"_ms", "ms"},
-                                                                                {"tokens_per_s", "tokens/s"},
-                                                                                {"tokens_per_s_total", "tokens/s"}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> units{{{"tflops", "TFLOPS"},
+                                                                                 {"tflops_per_ghz", "TFLOPS/GHz"},
+                                                                                 {"tflops_per_w", "TFLOPS/W"},
+                                                                                 {"_mhz", "MHz"},
+                                                                                 {"power_w", "W"},
+                                                                                 {"temperature_c", "C"},
+                                                                                 {"_gbps", "GB/s"},
+                                                                                 {"_gb", "GB"},
+                                                                                 {"_us", "us"},
+                                                                                 {"_ms", "ms"},
+                                                                                 {"tokens_per_s", "tokens/s"},
+                                                                                 {"tokens_per_s_total", "tokens/s"}}};
   for (const auto& [end, unit] : units) {
     if (ends_with(metric, end)) return std::string(unit);
   }

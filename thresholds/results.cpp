@@ -22,6 +22,9 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view waived_prefix = "waived: ";
 
+constexpr std::array<std::string_view, 6> telemetry_metrics{"sm_mhz",    "power_w",      "temperature_c",
+                                                            "throttled", "tflops_per_w", "tflops_per_ghz"};
+
 // Members of a row that are not counters (google/benchmark json_reporter.cc, 1.7.1 to 1.9). Everything numeric beside
 // them is a metric.
 constexpr std::array<std::string_view, 20> not_a_metric{
@@ -78,12 +81,29 @@ double seconds_of(const Field& row) {
   row["time_unit"].refuse("is \"" + unit + "\", expected ns, us, ms or s");
 }
 
-std::vector<std::optional<double>> values_by_rank(const Field& array, int world_size) {
+const json& array_by_rank(const Field& array, int world_size) {
   const json& values = array.value();
   if (!values.is_array()) array.refuse("expected an array");
   if (values.size() != static_cast<std::size_t>(world_size)) {
     array.refuse("has " + std::to_string(values.size()) + " values for " + std::to_string(world_size) + " ranks");
   }
+  return values;
+}
+
+/// Texts stand under names of their own, so that a list of nothing but null is read as what it is.
+bool is_text_by_rank(std::string_view name) { return name == "throttle" || name == "errors"; }
+
+std::vector<std::optional<std::string>> texts_by_rank(const Field& array, int world_size) {
+  std::vector<std::optional<std::string>> result;
+  for (const json& value : array_by_rank(array, world_size)) {
+    if (!value.is_string() && !value.is_null()) array.refuse("expected texts or null");
+    result.push_back(value.is_null() ? std::nullopt : std::optional(value.get<std::string>()));
+  }
+  return result;
+}
+
+std::vector<std::optional<double>> values_by_rank(const Field& array, int world_size) {
+  const json& values = array_by_rank(array, world_size);
   std::vector<std::optional<double>> result;
   result.reserve(values.size());
   for (const json& value : values) {
@@ -96,23 +116,6 @@ std::vector<std::optional<double>> values_by_rank(const Field& array, int world_
     }
   }
   return result;
-}
-
-std::vector<std::optional<std::string>> texts_by_rank(const Field& array, int world_size) {
-  const json& values = array.value();
-  if (values.size() != static_cast<std::size_t>(world_size)) {
-    array.refuse("has " + std::to_string(values.size()) + " values for " + std::to_string(world_size) + " ranks");
-  }
-  std::vector<std::optional<std::string>> result;
-  for (const json& value : values) {
-    if (!value.is_string() && !value.is_null()) array.refuse("expected strings or null");
-    result.push_back(value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt);
-  }
-  return result;
-}
-
-bool has_text(const json& values) {
-  return values.is_array() && std::any_of(values.begin(), values.end(), [](const json& v) { return v.is_string(); });
 }
 
 // An error row, a waiver, or neither. Since 1.8 a benchmark may also be "skipped"; that measured nothing either.
@@ -148,11 +151,11 @@ Row read_row(const Field& field, int world_size) {
   if (const auto by_rank = field.find("by_rank")) {
     by_rank->require_object();
     for (const auto& [name, value] : by_rank->value().items()) {
-      const Field array = (*by_rank)[name.c_str()];
-      if (has_text(value)) {
-        row.text_by_rank.emplace(name, texts_by_rank(array, world_size));
+      const Field list = (*by_rank)[name.c_str()];
+      if (is_text_by_rank(name)) {
+        row.text_by_rank.emplace(name, texts_by_rank(list, world_size));
       } else {
-        row.by_rank.emplace(name, values_by_rank(array, world_size));
+        row.by_rank.emplace(name, values_by_rank(list, world_size));
       }
     }
   }
@@ -185,6 +188,17 @@ std::vector<Row> read_rows(const Field& document, json& rows, int world_size) {
   return result;
 }
 
+std::optional<double> optional_number(const Field& parent, const char* name) {
+  const auto member = parent.find(name);
+  return member ? std::optional(member->number()) : std::nullopt;
+}
+
+OtherProcess read_process(const Field& field) {
+  OtherProcess process{field.optional_integer("pid"), field.optional_text("name"), std::nullopt};
+  if (const auto bytes = field.find("memory_bytes")) process.memory_bytes = bytes->unsigned_integer();
+  return process;
+}
+
 RankFacts read_rank(const Field& field) {
   RankFacts facts;
   facts.rank = field["rank"].integer();
@@ -198,6 +212,12 @@ RankFacts read_rank(const Field& field) {
   // sysfs says -1 where a machine has no NUMA nodes.
   if (const auto node = field.find("numa"); node && node->number() >= 0) facts.numa = node->integer();
   facts.cpus = field.optional_text("cpus");
+  facts.sm_mhz_max = optional_number(field, "sm_mhz_max");
+  facts.power_limit_w = optional_number(field, "power_limit_w");
+  if (const auto list = field.find("processes")) {
+    facts.processes.emplace();
+    list->each([&](const Field& process) { facts.processes->push_back(read_process(process)); });
+  }
   return facts;
 }
 
@@ -268,6 +288,7 @@ Context read_context(const Field& shakedown) {
     hosts->each([&](const Field& host) { context.inventory.push_back(read_host(host)); });
   }
   context.fault = shakedown.optional_text("fault");
+  context.telemetry = shakedown.optional_text("telemetry");
   return context;
 }
 
@@ -285,7 +306,16 @@ ordered_json or_null(const std::map<std::string, std::optional<std::string>>& va
   return result;
 }
 
+ordered_json to_json(const OtherProcess& p) {
+  return {{"pid", or_null(p.pid)}, {"name", or_null(p.name)}, {"memory_bytes", or_null(p.memory_bytes)}};
+}
+
 ordered_json to_json(const RankFacts& r) {
+  ordered_json processes;  // null
+  if (r.processes) {
+    processes = ordered_json::array();
+    for (const OtherProcess& process : *r.processes) processes.push_back(to_json(process));
+  }
   return {{"rank", r.rank},
           {"host", r.host},
           {"local_rank", r.local_rank},
@@ -295,7 +325,10 @@ ordered_json to_json(const RankFacts& r) {
           {"pci", or_null(r.pci)},
           {"memory_bytes", or_null(r.memory_bytes)},
           {"numa", or_null(r.numa)},
-          {"cpus", or_null(r.cpus)}};
+          {"cpus", or_null(r.cpus)},
+          {"sm_mhz_max", or_null(r.sm_mhz_max)},
+          {"power_limit_w", or_null(r.power_limit_w)},
+          {"processes", processes}};
 }
 
 ordered_json to_json(const HostFacts& h) {
@@ -333,7 +366,8 @@ ordered_json to_json(const Context& c) {
           {"environment", ordered_json(c.environment)},
           {"nccl", or_null(c.nccl)},
           {"inventory", list_of(c.inventory)},
-          {"fault", or_null(c.fault)}};
+          {"fault", or_null(c.fault)},
+          {"telemetry", or_null(c.telemetry)}};
 }
 
 ordered_json to_json(const ByRank& values) {
@@ -369,12 +403,27 @@ ordered_json parse_google_benchmark(std::string_view text) {
   throw InputError("Google Benchmark's output has no context or no benchmarks");
 }
 
-void add_by_rank(ordered_json& row, const std::map<std::string, std::vector<ByRank>>& by_rank) {
-  if (row.value("run_type", "") != "iteration") return;
-  const auto found = by_rank.find(key_of(row.value("name", "")));
+/// What belongs to a row of its key and repetition; null: nothing.
+template <class Values>
+const Values* of_row(const ordered_json& row, const std::map<std::string, std::vector<Values>>& all) {
+  if (row.value("run_type", "") != "iteration") return nullptr;
+  const auto found = all.find(key_of(row.value("name", "")));
   const auto repetition = row.value("repetition_index", std::size_t{0});
-  if (found == by_rank.end() || repetition >= found->second.size()) return;
-  if (const ByRank& values = found->second[repetition]; !values.empty()) row["by_rank"] = to_json(values);
+  return found == all.end() || repetition >= found->second.size() ? nullptr : &found->second[repetition];
+}
+
+void add_by_rank(ordered_json& row, const ByRank* values, const TextByRank* texts) {
+  if (values != nullptr && !values->empty()) {
+    for (const auto& [name, list] : *values) {
+      if (is_telemetry(name) && !row.contains(name)) row[name] = nullptr;
+    }
+    row["by_rank"] = to_json(*values);
+  }
+  if (texts == nullptr) return;
+  for (const auto& [name, list] : *texts) {
+    ordered_json& values_of_name = row["by_rank"][name] = ordered_json::array();
+    for (const auto& text : list) values_of_name.push_back(or_null(text));
+  }
 }
 
 }  // namespace
@@ -388,6 +437,10 @@ std::string key_of(std::string_view name) {
 }
 
 std::string family_of(std::string_view key) { return std::string(key.substr(0, key.find('/'))); }
+
+bool is_telemetry(std::string_view metric) {
+  return std::find(telemetry_metrics.begin(), telemetry_metrics.end(), metric) != telemetry_metrics.end();
+}
 
 std::string waiver_text(std::string_view reason) { return std::string(waived_prefix) + std::string(reason); }
 
@@ -434,14 +487,15 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
 }
 
 std::string write_results(std::string_view google_benchmark_json, const Context& context,
-                          const std::map<std::string, std::vector<ByRank>>& by_rank) {
+                          const std::map<std::string, std::vector<ByRank>>& by_rank,
+                          const std::map<std::string, std::vector<TextByRank>>& texts) {
   ordered_json document = parse_google_benchmark(google_benchmark_json);
   document["context"]["shakedown"] = to_json(context);
   // One line per row: with an indent 10,000 ranks would make 10,000 lines of each.
   std::string text = "{\n\"context\": " + dump(document["context"], 2) + ",\n\"benchmarks\": [";
   const char* separator = "\n";
   for (ordered_json& row : document["benchmarks"]) {
-    add_by_rank(row, by_rank);
+    add_by_rank(row, of_row(row, by_rank), of_row(row, texts));
     text += separator + dump(row, -1);
     separator = ",\n";
   }

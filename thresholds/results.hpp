@@ -21,6 +21,13 @@ struct InputError : std::runtime_error {
 
 inline constexpr int results_schema = 1;
 
+/// A process that was on a GPU before anything was measured there, and none of ours.
+struct OtherProcess {
+  std::optional<int> pid;
+  std::optional<std::string> name;
+  std::optional<std::uint64_t> memory_bytes;
+};
+
 /// One process of the run and the device that it measured. Unknown is nullopt, "null" in the file.
 struct RankFacts {
   int rank = 0;
@@ -31,6 +38,8 @@ struct RankFacts {
   std::optional<std::uint64_t> memory_bytes;
   std::optional<int> numa;
   std::optional<std::string> cpus;  // "0-3,8"
+  std::optional<double> sm_mhz_max = {}, power_limit_w = {};
+  std::optional<std::vector<OtherProcess>> processes = {};  // others, at the start; nullopt: unknown
 };
 
 /// One host: how many NVIDIA GPUs are on its PCI bus, and how many a mask or a scheduler left visible.
@@ -69,13 +78,14 @@ struct Context {
   std::map<std::string, std::string> environment;              // allow-listed tuning variables, and lines of NCCL files
   std::map<std::string, std::optional<std::string>> nccl;      // nvls: "on" | "off"; transport
   std::vector<HostFacts> inventory;
-  std::optional<std::string> fault;  // SHAKEDOWN_FAULT, if one was injected
+  std::optional<std::string> fault;      // SHAKEDOWN_FAULT, if one was injected
+  std::optional<std::string> telemetry;  // "every 10 ms" | "off" | why there is none; null on the host backend
 };
 
 /// Values by rank; index = rank, nullopt = this rank has none.
 using ByRank = std::map<std::string, std::vector<std::optional<double>>>;
 
-/// Words by rank: why a clock was held down, errors that were counted.
+/// Texts by rank; nullopt = there is nothing to say of this rank.
 using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>>;
 
 /// One repetition of one benchmark.
@@ -85,7 +95,7 @@ struct Row {
   double real_time = 0;                   // in seconds, whatever unit the file has
   std::map<std::string, double> metrics;  // counters: tflops, busbw_gbps, latency_us, cv, ...
   ByRank by_rank;
-  TextByRank text_by_rank;
+  TextByRank text_by_rank;            // throttle: "sw_power_cap 38 %"; errors: "XID 79; ECC uncorrected +2"
   std::optional<std::string> error;   // an error row; a waiver is not an error
   std::optional<std::string> waived;  // reason
 };
@@ -103,6 +113,9 @@ std::string key_of(std::string_view benchmark_name);
 /// The family of a key: "gemm" of "gemm/dtype:bf16/...".
 std::string family_of(std::string_view key);
 
+/// True for what a GPU's telemetry tells: sm_mhz, power_w, temperature_c, throttled, tflops_per_w, tflops_per_ghz.
+bool is_telemetry(std::string_view metric);
+
 /// The text that an error row carries when the benchmark was waived rather than failed.
 std::string waiver_text(std::string_view reason);  // "waived: <reason>"
 
@@ -115,11 +128,13 @@ Results read_results(const std::filesystem::path& file);
 std::vector<Results> read_results(const std::vector<std::filesystem::path>& files_or_folders);
 
 /// The text of a result file: `google_benchmark_json` as JSONReporter wrote it, with context.shakedown and by_rank
-/// added. by_rank[key][repetition] belongs to the iteration row of that key and repetition index. The text is strict
-/// JSON, invalid UTF-8 is replaced. Errors: InputError if `google_benchmark_json` is not JSON (for example a non-finite
-/// counter).
+/// added. by_rank[key][repetition] belongs to the iteration row of that key and repetition index; texts are added to
+/// its by_rank. A value by rank that is expected as a counter too (is_telemetry) and is not there is null. The text is
+/// strict JSON, invalid UTF-8 is replaced. Errors: InputError if `google_benchmark_json` is not JSON (for example a
+/// non-finite counter).
 std::string write_results(std::string_view google_benchmark_json, const Context&,
-                          const std::map<std::string, std::vector<ByRank>>& by_rank);
+                          const std::map<std::string, std::vector<ByRank>>& by_rank,
+                          const std::map<std::string, std::vector<TextByRank>>& texts = {});
 
 /// Writes `text` beside `file` under a temporary name and renames it, so that a reader sees the old file or the new
 /// one, never a part. Errors: InputError naming the file; the old file stays.

@@ -18,7 +18,7 @@ using Members = std::map<std::string, Yaml>;
 // use any metric whose name ends in a unit.
 const std::map<std::string, std::set<std::string>>& metrics_of_families() {
   static const std::map<std::string, std::set<std::string>> table{
-      {"gemm", {"tflops"}},
+      {"gemm", {"tflops", "tflops_per_ghz", "tflops_per_w"}},
       {"hbm", {"copy_gbps", "hbm_gbps"}},
       {"memtest", {"capacity_gb", "hbm_gbps"}},
       {"p2p", {"copy_gbps", "latency_us"}},
@@ -31,6 +31,7 @@ const std::map<std::string, std::set<std::string>>& metrics_of_families() {
 
 bool is_known_metric(const std::string& family, const std::string& metric) {
   static const std::set<std::string> common{"cv", "samples", "p99_us"};
+  if (is_telemetry(metric)) return family == "gemm" || metric.compare(0, 7, "tflops_") != 0;
   if (common.contains(metric)) return true;
   const auto found = metrics_of_families().find(family);
   return found == metrics_of_families().end() ? !unit_of(metric).empty() : found->second.contains(metric);
@@ -41,7 +42,7 @@ std::string metrics_text(const std::string& family) {
   if (found == metrics_of_families().end()) return "a name that ends in a unit, such as latency_us";
   std::string text;
   for (const std::string& metric : found->second) text += metric + ", ";
-  return text + "cv, samples, p99_us";
+  return text + "cv, samples, p99_us, sm_mhz, power_w, temperature_c, throttled";
 }
 
 bool is_key_part(std::string_view part) {

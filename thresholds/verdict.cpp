@@ -8,6 +8,7 @@
 #include <set>
 
 #include "thresholds/applicability.hpp"
+#include "thresholds/cause.hpp"
 #include "thresholds/crosscheck.hpp"
 #include "thresholds/culprit.hpp"
 #include "thresholds/evidence.hpp"
@@ -52,6 +53,7 @@ class RuleJudge {
 
   Finding judge() {
     judge_outcome();
+    if (finding_.status == Status::fail) explain_worst();
     if (finding_.status != Status::pass && finding_.status != Status::waived) {
       finding_.next = measure_command(finding_.key, context_.world_size);
     }
@@ -87,6 +89,29 @@ class RuleJudge {
       judge_ranks();
     }
     if (finding_.status == Status::pass) judge_repeatability();
+  }
+
+  // "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz"
+  void explain_worst() {
+    if (benchmark_ == nullptr || !finding_.worst || !finding_.worst->rank) return;
+    const std::string why = cause(*benchmark_, *finding_.worst->rank);
+    if (!why.empty()) set(finding_, finding_.status, distance_text() + why);
+  }
+
+  // How far the value is from its limit, of ranks that differ how far the worst is from the typical one.
+  std::string distance_text() const {
+    std::optional<double> value = finding_.value, reference = finding_.limit;
+    if (finding_.limit_name == "spread_max") {
+      std::vector<double> known;
+      for (const auto& rank : rank_values(*benchmark_, rule_.metric)) {
+        if (rank) known.push_back(*rank);
+      }
+      value = finding_.worst->value;
+      reference = median_of(known);
+    }
+    if (!value || !reference || !(*reference > 0) || rule_.metric == "throttled") return "";
+    const long percent = std::lround((*value / *reference - 1) * 100);
+    return (percent > 0 ? "+" : "") + std::to_string(percent) + " %: ";
   }
 
   void judge_waiver(const Row& row) {

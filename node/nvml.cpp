@@ -1,0 +1,454 @@
+#include "node/nvml.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstring>
+#include <fstream>
+#include <type_traits>
+#include <utility>
+
+#include "node/nvml_abi.hpp"
+
+namespace shakedown {
+
+namespace abi = nvml_abi;
+
+namespace {
+
+std::string text_of(abi::Return status) {
+  switch (status) {
+    case abi::uninitialized: return "NVML is not initialised";
+    case abi::invalid_argument: return "NVML refuses the argument";
+    case abi::not_supported: return "not supported";
+    case abi::no_permission: return "no permission";
+    case abi::not_found: return "NVML does not know this GPU";
+    case abi::driver_not_loaded: return "the NVIDIA driver is not loaded";
+    case abi::timeout: return "the driver did not answer in time";
+    case abi::function_not_found: return "not in this version of the library";
+    case abi::gpu_is_lost: return "the GPU has fallen off the bus or is otherwise inaccessible";
+    case abi::library_version_mismatch: return "the library and the driver have different versions";
+    case abi::no_data: return "no data";
+    default: return "NVML error " + std::to_string(status);
+  }
+}
+
+template <class Number>
+Number number_of(const abi::FieldValue& field) {
+  switch (field.type) {
+    case abi::as_double: return static_cast<Number>(field.value.as_double);
+    case abi::as_uint: return static_cast<Number>(field.value.as_uint);
+    case abi::as_ulong: return static_cast<Number>(field.value.as_ulong);
+    case abi::as_longlong: return static_cast<Number>(field.value.as_longlong);
+    case abi::as_int: return static_cast<Number>(field.value.as_int);
+    case abi::as_ushort: return static_cast<Number>(field.value.as_ushort);
+    default: return static_cast<Number>(field.value.as_ulonglong);
+  }
+}
+
+/// "0000:1b:00.0", as Linux writes it, of NVML's "00000000:1B:00.0".
+std::string pci_text(const abi::PciInfo& info) {
+  const std::string address(info.bus_id, strnlen(info.bus_id, sizeof info.bus_id));
+  std::string lower;
+  for (const char c : address) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  // NVML writes the domain with eight digits, Linux with four unless it needs more.
+  const bool wide = lower.size() > 12 && lower.compare(0, 4, "0000") == 0;
+  return wide ? lower.substr(4) : lower;
+}
+
+std::optional<std::string> process_name(unsigned pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/comm");
+  std::string line;
+  return std::getline(in, line) ? std::optional(line) : std::nullopt;
+}
+
+struct CloseLibrary {
+  void operator()(void* handle) const { dlclose(handle); }
+};
+
+}  // namespace
+
+/// The loaded library. Functions are looked up by name at each call, which takes far less than any of them.
+class NvmlLibrary {
+ public:
+  explicit NvmlLibrary(std::unique_ptr<void, CloseLibrary> handle) : handle_(std::move(handle)) {}
+  NvmlLibrary(const NvmlLibrary&) = delete;
+  NvmlLibrary& operator=(const NvmlLibrary&) = delete;
+  ~NvmlLibrary() { static_cast<void>(call(abi::shutdown)); }
+
+  /// Empty if the call succeeded, else why not.
+  template <class Signature, class... Arguments>
+  std::string call(const abi::Function<Signature>& function, Arguments... arguments) const {
+    bool unsupported = false;
+    const auto status = try_call(function, unsupported, arguments...);
+    return unsupported ? std::string(function.name) + " is missing from the library" : reason(status);
+  }
+
+  template <class Signature, class... Arguments>
+  abi::Return try_call(const abi::Function<Signature>& function, bool& missing, Arguments... arguments) const {
+    auto* const found = reinterpret_cast<Signature*>(dlsym(handle_.get(), function.name));
+    missing = found == nullptr;
+    return missing ? abi::function_not_found : found(arguments...);
+  }
+
+  static std::string reason(abi::Return status) { return status == abi::success ? "" : text_of(status); }
+
+  /// The value that a function leaves behind its last argument.
+  template <class T, class Signature, class... Arguments>
+  Answer<T> get(const abi::Function<Signature>& function, Arguments... arguments) const {
+    T value{};
+    auto why = call(function, arguments..., &value);
+    if (!why.empty()) return Answer<T>::unknown(std::move(why));
+    return value;
+  }
+
+  template <class Signature, class... Arguments>
+  Answer<std::string> text(const abi::Function<Signature>& function, Arguments... arguments) const {
+    std::array<char, 128> buffer{};  // NVML's own limits are below 100
+    auto why = call(function, arguments..., buffer.data(), static_cast<unsigned>(buffer.size()));
+    if (!why.empty()) return Answer<std::string>::unknown(std::move(why));
+    return std::string(buffer.data(), strnlen(buffer.data(), buffer.size()));
+  }
+
+  template <class Number>
+  Answer<Number> field(abi::Device device, unsigned field, unsigned scope = 0) const {
+    abi::FieldValue value{};
+    value.field = field;
+    value.scope = scope;
+    auto why = call(abi::field_values, device, 1, &value);
+    if (why.empty()) why = reason(value.status);
+    if (!why.empty()) return Answer<Number>::unknown(std::move(why));
+    return number_of<Number>(value);
+  }
+
+ private:
+  std::unique_ptr<void, CloseLibrary> handle_;
+};
+
+namespace {
+
+abi::Device handle(void* device) { return static_cast<abi::Device>(device); }
+
+template <class To, class From>
+Answer<To> convert(const Answer<From>& from, To (*function)(const From&)) {
+  if (!from) return Answer<To>::unknown(from.why());
+  return function(*from);
+}
+
+Answer<Modes> modes(const NvmlLibrary& library, const abi::GetPair& function, abi::Device device) {
+  unsigned now = 0, pending = 0;
+  auto why = library.call(function, device, &now, &pending);
+  if (!why.empty()) return Answer<Modes>::unknown(std::move(why));
+  return Modes{now != 0, pending != 0};
+}
+
+}  // namespace
+
+std::string nvml_library(const Environment& environment) {
+  const auto named = environment("SHAKEDOWN_NVML");
+  return named && !named->empty() ? *named : "libnvidia-ml.so.1";
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Nvml
+
+Nvml::Nvml(const std::string& library) {
+  std::unique_ptr<void, CloseLibrary> opened(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (opened == nullptr) {
+    const char* const error = dlerror();
+    problem_ = error != nullptr ? error : library + " cannot be loaded";
+    return;
+  }
+  auto loaded = std::make_shared<const NvmlLibrary>(std::move(opened));
+  problem_ = loaded->call(abi::init);
+  if (problem_.empty()) {
+    library_ = std::move(loaded);
+  } else {
+    problem_ = library + ": " + problem_;
+  }
+}
+
+Answer<std::string> Nvml::driver_version() const {
+  if (!library_) return Answer<std::string>::unknown(problem_);
+  return library_->text(abi::driver_version);
+}
+
+Answer<unsigned> Nvml::device_count() const {
+  if (!library_) return Answer<unsigned>::unknown(problem_);
+  return library_->get<unsigned>(abi::device_count);
+}
+
+std::vector<NvmlGpu> Nvml::gpus() const {
+  std::vector<NvmlGpu> found;
+  const auto count = device_count().value_or(0);
+  for (unsigned i = 0; i < count; ++i) {
+    const auto device = library_->get<abi::Device>(abi::handle_by_index, i);
+    if (device) found.push_back(NvmlGpu(library_, *device));
+  }
+  return found;
+}
+
+Answer<NvmlGpu> Nvml::find(const std::optional<std::string>& uuid, const std::optional<std::string>& pci) const {
+  if (!library_) return Answer<NvmlGpu>::unknown(problem_);
+  std::string why = "neither its UUID nor its PCI address is known";
+  const auto attempt = [&](const abi::GetHandle& function,
+                           const std::optional<std::string>& name) -> std::optional<NvmlGpu> {
+    if (!name) return std::nullopt;
+    const auto device = library_->get<abi::Device>(function, name->c_str());
+    if (device) return NvmlGpu(library_, *device);
+    why = *name + ": " + device.why();
+    return std::nullopt;
+  };
+  if (const auto gpu = attempt(abi::handle_by_uuid, uuid)) return *gpu;
+  if (const auto gpu = attempt(abi::handle_by_pci, pci)) return *gpu;
+  return Answer<NvmlGpu>::unknown(why);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// NvmlGpu: who it is
+
+Answer<std::string> NvmlGpu::name() const { return library_->text(abi::name, handle(device_)); }
+Answer<std::string> NvmlGpu::uuid() const { return library_->text(abi::uuid, handle(device_)); }
+Answer<std::string> NvmlGpu::serial() const { return library_->text(abi::serial, handle(device_)); }
+Answer<std::string> NvmlGpu::vbios() const { return library_->text(abi::vbios, handle(device_)); }
+Answer<std::string> NvmlGpu::pci() const {
+  return convert<std::string>(library_->get<abi::PciInfo>(abi::pci_info, handle(device_)), pci_text);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// How it works now
+
+Answer<unsigned> NvmlGpu::sm_mhz() const { return library_->get<unsigned>(abi::clock, handle(device_), abi::clock_sm); }
+Answer<unsigned> NvmlGpu::sm_mhz_max() const {
+  return library_->get<unsigned>(abi::max_clock, handle(device_), abi::clock_sm);
+}
+Answer<unsigned> NvmlGpu::memory_mhz() const {
+  return library_->get<unsigned>(abi::clock, handle(device_), abi::clock_memory);
+}
+Answer<unsigned> NvmlGpu::memory_mhz_max() const {
+  return library_->get<unsigned>(abi::max_clock, handle(device_), abi::clock_memory);
+}
+
+Answer<double> NvmlGpu::power_w() const {
+  constexpr auto watts = +[](const unsigned& milliwatts) { return milliwatts / 1e3; };
+  const auto now = library_->field<unsigned>(handle(device_), abi::field_power_instant);
+  return convert<double>(now ? now : library_->get<unsigned>(abi::power, handle(device_)), watts);
+}
+Answer<double> NvmlGpu::power_limit_w() const {
+  constexpr auto watts = +[](const unsigned& milliwatts) { return milliwatts / 1e3; };
+  return convert<double>(library_->get<unsigned>(abi::power_limit, handle(device_)), watts);
+}
+
+Answer<unsigned> NvmlGpu::temperature_c() const {
+  return library_->get<unsigned>(abi::temperature, handle(device_), abi::temperature_gpu);
+}
+Answer<unsigned> NvmlGpu::memory_temperature_c() const {
+  return library_->field<unsigned>(handle(device_), abi::field_memory_temperature);
+}
+
+Answer<std::uint64_t> NvmlGpu::clock_reasons() const {
+  constexpr auto bits = +[](const abi::Size& mask) { return static_cast<std::uint64_t>(mask); };
+  const auto reasons = library_->get<abi::Size>(abi::event_reasons, handle(device_));
+  return convert<std::uint64_t>(reasons ? reasons : library_->get<abi::Size>(abi::throttle_reasons, handle(device_)),
+                                bits);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Its memory's errors
+
+Answer<Modes> NvmlGpu::ecc() const { return modes(*library_, abi::ecc_mode, handle(device_)); }
+
+Answer<std::uint64_t> NvmlGpu::ecc_errors(EccErrors errors, EccSince since) const {
+  const unsigned type = errors == EccErrors::corrected ? abi::ecc_corrected : abi::ecc_uncorrected;
+  const unsigned counter = since == EccSince::reset ? abi::ecc_volatile : abi::ecc_aggregate;
+  const auto count = library_->get<abi::Size>(abi::ecc_errors, handle(device_), type, counter);
+  return convert<std::uint64_t>(
+      count, +[](const abi::Size& n) { return static_cast<std::uint64_t>(n); });
+}
+
+Answer<RemappedRows> NvmlGpu::remapped_rows() const {
+  unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
+  auto why = library_->call(abi::remapped_rows, handle(device_), &corrected, &uncorrected, &pending, &failed);
+  if (!why.empty()) return Answer<RemappedRows>::unknown(std::move(why));
+  return RemappedRows{corrected, uncorrected, pending != 0, failed != 0};
+}
+
+Answer<RetiredPages> NvmlGpu::retired_pages() const {
+  std::array<unsigned, 2> counts{};
+  for (const unsigned cause : {abi::retired_single_bit, abi::retired_double_bit}) {
+    // Without room for addresses NVML gives the number of pages, and says that the room is too small if there are any.
+    bool missing = false;
+    abi::Size* const none = nullptr;
+    const auto status = library_->try_call(abi::retired_pages, missing, handle(device_), cause, &counts[cause], none);
+    if (status == abi::success || status == abi::insufficient_size) continue;
+    return Answer<RetiredPages>::unknown(missing ? "nvmlDeviceGetRetiredPages is missing from the library"
+                                                 : NvmlLibrary::reason(status));
+  }
+  const auto pending = library_->get<unsigned>(abi::retirement_pending, handle(device_));
+  return RetiredPages{counts[0], counts[1], pending ? std::optional(*pending != 0) : std::nullopt};
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Its links
+
+Answer<unsigned> NvmlGpu::pcie_generation() const {
+  return library_->get<unsigned>(abi::pcie_generation, handle(device_));
+}
+Answer<unsigned> NvmlGpu::pcie_generation_max() const {
+  return library_->get<unsigned>(abi::pcie_generation_max, handle(device_));
+}
+Answer<unsigned> NvmlGpu::pcie_width() const { return library_->get<unsigned>(abi::pcie_width, handle(device_)); }
+Answer<unsigned> NvmlGpu::pcie_width_max() const {
+  return library_->get<unsigned>(abi::pcie_width_max, handle(device_));
+}
+Answer<unsigned> NvmlGpu::pcie_replays() const { return library_->get<unsigned>(abi::pcie_replays, handle(device_)); }
+
+Answer<std::vector<Link>> NvmlGpu::links() const {
+  const auto device = handle(device_);
+  // How many there are: a field of newer drivers; before, the first that NVML refuses ends the list.
+  const auto told = library_->field<unsigned>(device, abi::field_nvlink_count);
+  const unsigned at_most = std::min(told.value_or(abi::links_at_most), 2 * abi::links_at_most);
+
+  // One call for all fields of all links.
+  constexpr std::array fields{abi::field_nvlink_speed, abi::field_nvlink_replay, abi::field_nvlink_recovery,
+                              abi::field_nvlink_crc};
+  std::vector<abi::FieldValue> values(at_most * fields.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i].field = fields[i % fields.size()];
+    values[i].scope = static_cast<unsigned>(i / fields.size());
+    values[i].status = abi::not_supported;
+  }
+  const auto why_no_fields =
+      values.empty() ? "" : library_->call(abi::field_values, device, static_cast<int>(values.size()), values.data());
+  const auto counter = [&](unsigned link, std::size_t field, std::optional<unsigned> older) -> Answer<std::uint64_t> {
+    const auto& value = values[link * fields.size() + field];
+    if (why_no_fields.empty() && value.status == abi::success) return number_of<std::uint64_t>(value);
+    const auto why = why_no_fields.empty() ? NvmlLibrary::reason(value.status) : why_no_fields;
+    if (!older) return Answer<std::uint64_t>::unknown(why);
+    const auto count = library_->get<abi::Size>(abi::nvlink_errors, device, link, *older);
+    if (!count) return Answer<std::uint64_t>::unknown(count.why());
+    return static_cast<std::uint64_t>(*count);
+  };
+
+  std::vector<Link> found;
+  for (unsigned number = 0; number < at_most; ++number) {
+    const auto state = library_->get<unsigned>(abi::nvlink_state, device, number);
+    if (!state && !told) {
+      if (number == 0 && state.why() != text_of(abi::not_supported)) {
+        return Answer<std::vector<Link>>::unknown(state.why());
+      }
+      break;
+    }
+    const auto speed = counter(number, 0, std::nullopt);
+    found.push_back({number,
+                     convert<bool>(
+                         state, +[](const unsigned& s) { return s != 0; }),
+                     convert<unsigned>(
+                         speed, +[](const std::uint64_t& s) { return static_cast<unsigned>(s); }),
+                     counter(number, 1, abi::nvlink_replay), counter(number, 2, abi::nvlink_recovery),
+                     counter(number, 3, abi::nvlink_crc_flit)});
+  }
+  return found;
+}
+
+Answer<Fabric> NvmlGpu::fabric() const {
+  abi::FabricInfo info{};
+  info.version = abi::fabric_info_version;
+  auto why = library_->call(abi::fabric, handle(device_), &info);
+  if (!why.empty()) return Answer<Fabric>::unknown(std::move(why));
+  constexpr char digits[] = "0123456789abcdef";
+  std::string cluster;
+  for (std::size_t i = 0; i < sizeof info.cluster; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) cluster += '-';
+    cluster += digits[info.cluster[i] >> 4];
+    cluster += digits[info.cluster[i] & 15];
+  }
+  return Fabric{info.state, info.status, info.clique, cluster, info.health_mask};
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Its modes, and who uses it
+
+Answer<Modes> NvmlGpu::mig() const { return modes(*library_, abi::mig_mode, handle(device_)); }
+Answer<bool> NvmlGpu::persistence() const {
+  const auto mode = library_->get<unsigned>(abi::persistence_mode, handle(device_));
+  return convert<bool>(
+      mode, +[](const unsigned& on) { return on != 0; });
+}
+Answer<unsigned> NvmlGpu::compute_mode() const { return library_->get<unsigned>(abi::compute_mode, handle(device_)); }
+
+Answer<GpuMemory> NvmlGpu::memory() const {
+  const auto memory = library_->get<abi::Memory>(abi::memory, handle(device_));
+  return convert<GpuMemory>(
+      memory, +[](const abi::Memory& m) {
+        return GpuMemory{m.total, m.used};
+      });
+}
+
+Answer<std::vector<GpuProcess>> NvmlGpu::processes() const {
+  std::vector<abi::ProcessInfo> list(64);
+  abi::Return status = abi::insufficient_size;
+  bool missing = false;
+  auto count = static_cast<unsigned>(list.size());
+  // The list may grow between two calls.
+  for (int attempt = 0; attempt < 5 && status == abi::insufficient_size; ++attempt) {
+    list.resize(std::max<std::size_t>(list.size(), count + 16));
+    count = static_cast<unsigned>(list.size());
+    status = library_->try_call(abi::processes, missing, handle(device_), &count, list.data());
+    if (missing) status = library_->try_call(abi::processes_v2, missing, handle(device_), &count, list.data());
+  }
+  if (status != abi::success) {
+    return Answer<std::vector<GpuProcess>>::unknown(
+        missing ? std::string(abi::processes.name) + " is missing from the library" : NvmlLibrary::reason(status));
+  }
+  std::vector<GpuProcess> found;
+  for (unsigned i = 0; i < std::min<std::size_t>(count, list.size()); ++i) {
+    GpuProcess process{list[i].pid, process_name(list[i].pid), std::nullopt};
+    if (list[i].used_memory != abi::not_available) process.memory_bytes = list[i].used_memory;
+    found.push_back(std::move(process));
+  }
+  return found;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// XidWatch
+
+XidWatch::XidWatch(const NvmlGpu& gpu) : library_(gpu.library_) {
+  const auto events = library_->get<abi::EventSet>(abi::event_set_create);
+  if (!events) {
+    problem_ = events.why();
+    return;
+  }
+  events_ = *events;
+  problem_ = library_->call(abi::register_events, handle(gpu.device_), abi::event_xid, *events);
+}
+
+XidWatch::~XidWatch() {
+  if (events_ != nullptr) static_cast<void>(library_->call(abi::event_set_free, static_cast<abi::EventSet>(events_)));
+}
+
+Answer<std::vector<unsigned>> XidWatch::take() {
+  if (!problem_.empty()) return Answer<std::vector<unsigned>>::unknown(problem_);
+  std::vector<unsigned> xids;
+  constexpr std::size_t at_most = 1000;  // a GPU that reports without end must not hold the program
+  while (xids.size() < at_most) {
+    abi::EventData event{};
+    constexpr unsigned no_wait = 0;
+    bool missing = false;
+    const auto status =
+        library_->try_call(abi::event_set_wait, missing, static_cast<abi::EventSet>(events_), &event, no_wait);
+    if (status == abi::timeout) break;
+    if (status != abi::success) {
+      problem_ = missing ? std::string(abi::event_set_wait.name) + " is missing from the library"
+                         : NvmlLibrary::reason(status);
+      if (xids.empty()) return Answer<std::vector<unsigned>>::unknown(problem_);
+      break;
+    }
+    if (event.type == abi::event_xid) xids.push_back(static_cast<unsigned>(event.data));
+  }
+  return xids;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,176 @@
+#include "node/telemetry.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace shakedown {
+
+namespace {
+
+constexpr std::array<std::pair<ClockReason, const char*>, 8> reason_names{
+    {{ClockReason::sw_power_cap, "sw_power_cap"},
+     {ClockReason::hw_slowdown, "hw_slowdown"},
+     {ClockReason::sw_thermal, "sw_thermal"},
+     {ClockReason::hw_thermal, "hw_thermal"},
+     {ClockReason::hw_power_brake, "hw_power_brake"},
+     {ClockReason::sync_boost, "sync_boost"},
+     {ClockReason::applications_setting, "applications_setting"},
+     {ClockReason::display_setting, "display_setting"}}};
+
+template <class T>
+std::optional<double> number(const Answer<T>& answer) {
+  return answer ? std::optional(static_cast<double>(*answer)) : std::nullopt;
+}
+
+/// The values that the samples have of one field.
+std::vector<double> known(const std::vector<GpuSample>& samples, std::optional<double> GpuSample::*field) {
+  std::vector<double> values;
+  for (const auto& sample : samples) {
+    if (sample.*field) values.push_back(*(sample.*field));
+  }
+  return values;
+}
+
+std::optional<double> mean(const std::vector<double>& values) {
+  if (values.empty()) return std::nullopt;
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+/// Of the samples whose reasons are known, the fraction that has one of these; nothing if none is known.
+std::optional<double> fraction(const std::vector<GpuSample>& samples, std::uint64_t bits) {
+  std::size_t told = 0, had = 0;
+  for (const auto& sample : samples) {
+    if (!sample.reasons) continue;
+    ++told;
+    if ((*sample.reasons & bits) != 0) ++had;
+  }
+  return told == 0 ? std::nullopt : std::optional(static_cast<double>(had) / static_cast<double>(told));
+}
+
+/// Seldom is not never: a reason seen once in a thousand samples is written as 1 %.
+std::string percent(double fraction) { return std::to_string(std::max(1L, std::lround(fraction * 100))) + " %"; }
+
+}  // namespace
+
+GpuSample sample(const NvmlGpu& gpu) {
+  GpuSample now{number(gpu.sm_mhz()), gpu.power_w(), number(gpu.temperature_c()), std::nullopt};
+  if (const auto reasons = gpu.clock_reasons()) now.reasons = *reasons;
+  return now;
+}
+
+GpuSummary summary(const std::vector<GpuSample>& samples) {
+  GpuSummary result;
+  result.samples = samples.size();
+  const auto clocks = known(samples, &GpuSample::sm_mhz);
+  const auto heat = known(samples, &GpuSample::temperature_c);
+  result.sm_mhz = mean(clocks);
+  if (!clocks.empty()) result.sm_mhz_min = *std::min_element(clocks.begin(), clocks.end());
+  result.power_w = mean(known(samples, &GpuSample::power_w));
+  if (!heat.empty()) result.temperature_c = *std::max_element(heat.begin(), heat.end());
+  result.throttled = fraction(samples, power_or_thermal);
+  for (const auto& [reason, name] : reason_names) {
+    const auto part = fraction(samples, static_cast<std::uint64_t>(reason));
+    if (!part || *part == 0) continue;
+    result.throttle += (result.throttle.empty() ? "" : ", ") + std::string(name) + " " + percent(*part);
+  }
+  return result;
+}
+
+ErrorCounts error_counts(const NvmlGpu& gpu) {
+  ErrorCounts counts;
+  const auto add = [&](const std::string& name, const auto& count) {
+    if (count) counts[name] += *count;
+  };
+  add("ECC corrected", gpu.ecc_errors(EccErrors::corrected, EccSince::reset));
+  add("ECC uncorrected", gpu.ecc_errors(EccErrors::uncorrected, EccSince::reset));
+  add("PCIe replays", gpu.pcie_replays());
+  if (const auto rows = gpu.remapped_rows()) {
+    counts["rows remapped after corrected errors"] = rows->corrected;
+    counts["rows remapped after uncorrected errors"] = rows->uncorrected;
+  }
+  const auto links = gpu.links();
+  for (const auto& link : links.value_or(std::vector<Link>{})) {
+    const auto name = "NVLink " + std::to_string(link.number);
+    add(name + " replays", link.replays);
+    add(name + " recoveries", link.recoveries);
+    add(name + " CRC errors", link.crc_errors);
+  }
+  return counts;
+}
+
+std::vector<std::string> grown(const ErrorCounts& before, const ErrorCounts& after) {
+  std::vector<std::string> texts;
+  for (const auto& [name, count] : after) {
+    const auto earlier = before.find(name);
+    if (earlier == before.end() || count <= earlier->second) continue;
+    texts.push_back(name + " +" + std::to_string(count - earlier->second));
+  }
+  return texts;
+}
+
+Telemetry::Telemetry(NvmlGpu gpu, std::chrono::milliseconds interval, std::chrono::milliseconds settling)
+    : gpu_(std::move(gpu)), interval_(interval), settling_(settling), xids_(gpu_), thread_([this] { watch(); }) {}
+
+Telemetry::~Telemetry() {
+  {
+    const std::scoped_lock lock(mutex_);
+    leave_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Telemetry::begin() {
+  static_cast<void>(xids_.take());  // what came before is nobody's fault here
+  before_ = error_counts(gpu_);
+  {
+    const std::scoped_lock lock(mutex_);
+    samples_.clear();
+    series_ |= 1;
+  }
+  changed_.notify_one();
+}
+
+GpuSummary Telemetry::end() {
+  std::vector<GpuSample> samples;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (series_ % 2 == 1) ++series_;
+    samples = std::exchange(samples_, {});
+  }
+  changed_.notify_one();
+  auto result = summary(samples);
+  result.errors = grown(before_, error_counts(gpu_));
+  std::map<unsigned, int> xids;
+  for (const auto xid : xids_.take().value_or(std::vector<unsigned>{})) ++xids[xid];
+  for (const auto& [xid, times] : xids) {
+    result.errors.push_back("XID " + std::to_string(xid) + (times > 1 ? ", " + std::to_string(times) + " times" : ""));
+  }
+  return result;
+}
+
+/// The thread. A sample that was begun in one series and ended in another belongs to neither.
+void Telemetry::watch() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return leave_ || series_ % 2 == 1; });
+    if (leave_) return;
+    const auto series = series_;
+    const auto over = [&] { return leave_ || series_ != series; };
+    auto next = std::chrono::steady_clock::now() + std::max(interval_, settling_);
+    while (!changed_.wait_until(lock, next, over)) {
+      lock.unlock();
+      const auto now = sample(gpu_);
+      lock.lock();
+      if (over()) break;
+      samples_.push_back(now);
+      next = std::chrono::steady_clock::now() + interval_;  // so that a slow driver is not asked all the time
+    }
+  }
+}
+
+}  // namespace shakedown

@@ -1,0 +1,83 @@
+// What a GPU does while it is measured: clocks, power, heat, what holds its clocks down, and the errors that it counts.
+// A thread samples it; nothing is dropped, and what the driver does not tell stays unknown.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "node/nvml.hpp"
+
+namespace shakedown {
+
+/// One look at a GPU.
+struct GpuSample {
+  std::optional<double> sm_mhz, power_w, temperature_c;
+  std::optional<std::uint64_t> reasons;  // bits of ClockReason
+};
+GpuSample sample(const NvmlGpu&);
+
+/// A series of samples.
+struct GpuSummary {
+  std::size_t samples = 0;
+  std::optional<double> sm_mhz, sm_mhz_min;  // mean and lowest
+  std::optional<double> power_w;             // mean
+  std::optional<double> temperature_c;       // highest
+  std::optional<double> throttled;           // fraction of the samples with a reason of power or heat
+  std::string throttle;             // "sw_power_cap 38 %, hw_thermal 2 %"; empty if nothing held the clock down
+  std::vector<std::string> errors;  // "ECC uncorrected +2", "XID 79": what the GPU counted meanwhile
+};
+
+/// Means, extremes and fractions; a field that no sample has stays unknown. `errors` is not filled.
+GpuSummary summary(const std::vector<GpuSample>&);
+
+/// Counters of errors by name; those that the driver does not tell are left out.
+using ErrorCounts = std::map<std::string, std::uint64_t>;
+ErrorCounts error_counts(const NvmlGpu&);
+
+/// "ECC uncorrected +2" for each counter that is in both and has grown.
+std::vector<std::string> grown(const ErrorCounts& before, const ErrorCounts& after);
+
+/// Samples one GPU between begin and end, from a thread of its own; between end and begin the thread sleeps.
+class Telemetry {
+ public:
+  static constexpr std::chrono::milliseconds usual_interval{10};
+
+  /// The driver answers from a copy that it renews every 100 ms (580.159 on H200, looked at every 2 ms). What it says
+  /// earlier in a series may be of the time before, and a shorter series has no samples: unknown, and not wrong.
+  static constexpr std::chrono::milliseconds usual_settling{100};
+
+  explicit Telemetry(NvmlGpu, std::chrono::milliseconds interval = usual_interval,
+                     std::chrono::milliseconds settling = usual_settling);
+  Telemetry(const Telemetry&) = delete;
+  Telemetry& operator=(const Telemetry&) = delete;
+  ~Telemetry();
+
+  /// Notes the counters of errors and starts to sample: first after the time for settling, then in intervals.
+  void begin();
+
+  /// Stops, and tells what happened since begin.
+  GpuSummary end();
+
+ private:
+  void watch();
+
+  const NvmlGpu gpu_;
+  const std::chrono::milliseconds interval_, settling_;
+  XidWatch xids_;
+  ErrorCounts before_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t series_ = 0;  // of begin; odd: sampling
+  bool leave_ = false;
+  std::vector<GpuSample> samples_;
+  std::thread thread_;  // the last member: it uses the others
+};
+
+}  // namespace shakedown

@@ -1,0 +1,42 @@
+// A machine with made-up GPUs, for tests: writes the file of answers of the made-up NVML (fake_nvml.hpp) and removes
+// it.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace shakedown {
+
+class FakeGpus {
+ public:
+  explicit FakeGpus(const std::string& answers) {
+    answer(answers);
+    setenv("SHAKEDOWN_FAKE_NVML", file_.c_str(), 1);
+  }
+  FakeGpus(const FakeGpus&) = delete;
+  FakeGpus& operator=(const FakeGpus&) = delete;
+  ~FakeGpus() {
+    unsetenv("SHAKEDOWN_FAKE_NVML");
+    std::filesystem::remove(file_);
+  }
+
+  /// Other answers from now on.
+  void answer(const std::string& answers) const {
+    const auto whole = file_.string() + ".new";
+    std::ofstream(whole) << answers;
+    std::filesystem::rename(whole, file_);  // a sampler may be reading
+  }
+
+  static std::string library() { return SHAKEDOWN_FAKE_NVML_LIBRARY; }
+  static std::string old_library() { return SHAKEDOWN_FAKE_NVML_OLD_LIBRARY; }
+
+ private:
+  std::filesystem::path file_ =
+      std::filesystem::temp_directory_path() / ("shakedown_gpus_" + std::to_string(getpid()) + ".txt");
+};
+
+}  // namespace shakedown

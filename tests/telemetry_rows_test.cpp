@@ -1,0 +1,83 @@
+// How telemetry becomes values by rank, and what is said of GPUs that others use.
+#include "fixtures/telemetry_rows.hpp"
+
+#include <gtest/gtest.h>
+
+#include "fixtures/facts.hpp"
+
+namespace shakedown {
+namespace {
+
+GpuSummary throttled_gpu() {
+  GpuSummary gpu;
+  gpu.samples = 9;
+  gpu.sm_mhz = 1410.25;
+  gpu.power_w = 700;
+  gpu.temperature_c = 56;
+  gpu.throttled = 0.38;
+  gpu.throttle = "sw_power_cap 38 %";
+  gpu.errors = {"XID 79", "ECC uncorrected +2"};
+  return gpu;
+}
+
+TEST(TelemetryRows, TravelBetweenRanksUnchanged) {
+  const auto there = unpacked(packed(throttled_gpu()));
+  EXPECT_EQ(there.sm_mhz, 1410.25);
+  EXPECT_EQ(there.power_w, 700);
+  EXPECT_EQ(there.temperature_c, 56);
+  EXPECT_EQ(there.throttled, 0.38);
+  EXPECT_EQ(there.throttle, "sw_power_cap 38 %");
+  EXPECT_EQ(there.errors, (std::vector<std::string>{"XID 79", "ECC uncorrected +2"}));
+  const auto nothing = unpacked(packed(GpuSummary{}));
+  EXPECT_FALSE(nothing.sm_mhz || nothing.power_w || nothing.temperature_c || nothing.throttled);
+  EXPECT_TRUE(nothing.errors.empty());
+  EXPECT_THROW(unpacked("1410"), std::invalid_argument);
+}
+
+TEST(TelemetryRows, HaveEveryRankAndNothingForOneThatIsUnknown) {
+  ByRank by_rank{{"tflops", {700, 690}}};
+  TextByRank texts;
+  add_telemetry({throttled_gpu(), GpuSummary{}}, by_rank, texts);
+  using Values = std::vector<std::optional<double>>;
+  using Texts = std::vector<std::optional<std::string>>;
+  EXPECT_EQ(by_rank.at("sm_mhz"), (Values{1410.25, std::nullopt}));
+  EXPECT_EQ(by_rank.at("throttled"), (Values{0.38, std::nullopt}));
+  EXPECT_NEAR(by_rank.at("tflops_per_ghz")[0].value(), 700 / 1.41025, 1e-9);
+  EXPECT_EQ(by_rank.at("tflops_per_ghz")[1], std::nullopt);
+  EXPECT_DOUBLE_EQ(by_rank.at("tflops_per_w")[0].value(), 1);
+  EXPECT_EQ(texts.at("throttle"), (Texts{"sw_power_cap 38 %", std::nullopt}));
+  EXPECT_EQ(texts.at("errors"), (Texts{"XID 79; ECC uncorrected +2", std::nullopt}));
+}
+
+TEST(TelemetryRows, RateByClockOnlyWhatHasTflops) {
+  ByRank by_rank{{"busbw_gbps", {350}}};
+  TextByRank texts;
+  add_telemetry({throttled_gpu()}, by_rank, texts);
+  EXPECT_EQ(by_rank.count("tflops_per_ghz"), 0u);
+  EXPECT_EQ(by_rank.count("sm_mhz"), 1u);
+}
+
+TEST(TelemetryRows, OfARankThatStandsByHaveNoRate) {
+  ByRank by_rank{{"tflops", {700, std::nullopt}}};
+  TextByRank texts;
+  add_telemetry({throttled_gpu(), throttled_gpu()}, by_rank, texts);
+  EXPECT_EQ(by_rank.at("tflops_per_ghz")[1], std::nullopt);
+}
+
+TEST(BusyGpus, AreNamedWithProcessAndMemory) {
+  Context context;
+  context.ranks = {{0, "a", 0, "NVIDIA H200", "GPU-0", {}, "0000:10:00.0", {}, {}, {}},
+                   {1, "a", 1, "NVIDIA H200", "GPU-1", {}, "0000:11:00.0", {}, {}, {}},
+                   {2, "a", 2, "NVIDIA H200", "GPU-2", {}, "0000:12:00.0", {}, {}, {}}};
+  context.ranks[0].processes.emplace();  // known to have none
+  context.ranks[1].processes = {{4321, "python3", 37200000000}, {77, std::nullopt, std::nullopt}};
+  const auto lines = busy_gpus(context);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(
+      lines.front(),
+      "rank 1 (a): GPU GPU-1 0000:11:00.0 is in use by pid 4321 python3 with 37200 MB, pid 77 (name unknown) with "
+      "unknown memory: what is measured there is shared with it; end it, or measure again without it");
+}
+
+}  // namespace
+}  // namespace shakedown

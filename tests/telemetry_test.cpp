@@ -1,0 +1,142 @@
+// What is told of a GPU that was watched, on made-up GPUs.
+#include "node/telemetry.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/fake_gpus.hpp"
+
+namespace shakedown {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto capped = static_cast<std::uint64_t>(ClockReason::sw_power_cap);
+constexpr auto idle = static_cast<std::uint64_t>(ClockReason::idle);
+constexpr auto hot = static_cast<std::uint64_t>(ClockReason::hw_thermal);
+
+TEST(Summary, HasMeansOfClockAndPowerTheLowestClockAndTheHighestTemperature) {
+  const auto told = summary({{1980, 500, 50, 0}, {1400, 700, 56, capped}, {1420, 690, 55, capped}});
+  EXPECT_EQ(told.samples, 3u);
+  EXPECT_DOUBLE_EQ(*told.sm_mhz, 1600);
+  EXPECT_DOUBLE_EQ(*told.sm_mhz_min, 1400);
+  EXPECT_DOUBLE_EQ(*told.power_w, 630);
+  EXPECT_DOUBLE_EQ(*told.temperature_c, 56);
+  EXPECT_DOUBLE_EQ(*told.throttled, 2.0 / 3);
+  EXPECT_EQ(told.throttle, "sw_power_cap 67 %");
+}
+
+TEST(Summary, CountsASampleWithTwoReasonsOnce) {
+  const auto told = summary({{1000, {}, {}, capped | hot}, {1000, {}, {}, capped}});
+  EXPECT_DOUBLE_EQ(*told.throttled, 1);
+  EXPECT_EQ(told.throttle, "sw_power_cap 100 %, hw_thermal 50 %");
+}
+
+TEST(Summary, OfAnIdleGpuIsNotThrottled) {
+  const auto told = summary({{345, 75, 30, idle}});
+  EXPECT_DOUBLE_EQ(*told.throttled, 0);
+  EXPECT_EQ(told.throttle, "");
+}
+
+TEST(Summary, NamesASettingThatLimitsTheClockButDoesNotCallItThrottled) {
+  const auto told = summary({{1200, {}, {}, static_cast<std::uint64_t>(ClockReason::applications_setting)}});
+  EXPECT_DOUBLE_EQ(*told.throttled, 0);
+  EXPECT_EQ(told.throttle, "applications_setting 100 %");
+}
+
+TEST(Summary, NeverRoundsAReasonDownToNothing) {
+  std::vector<GpuSample> samples(1000, {1980, {}, {}, 0});
+  samples[3].reasons = hot;
+  EXPECT_EQ(summary(samples).throttle, "hw_thermal 1 %");
+}
+
+TEST(Summary, KeepsWhatIsUnknownUnknown) {
+  const auto told = summary({{{}, 600, {}, {}}, {{}, {}, {}, {}}});
+  EXPECT_EQ(told.samples, 2u);
+  EXPECT_FALSE(told.sm_mhz);
+  EXPECT_DOUBLE_EQ(*told.power_w, 600);
+  EXPECT_FALSE(told.temperature_c);
+  EXPECT_FALSE(told.throttled);
+  EXPECT_FALSE(summary({}).sm_mhz);
+}
+
+TEST(Grown, NamesTheCountersThatGrewAndNoOthers) {
+  EXPECT_EQ(grown({{"a", 1}, {"b", 2}, {"gone", 3}}, {{"a", 1}, {"b", 5}, {"new", 9}}),
+            std::vector<std::string>{"b +3"});
+  EXPECT_TRUE(grown({{"reset meanwhile", 7}}, {{"reset meanwhile", 0}}).empty());
+}
+
+constexpr milliseconds settled{0};
+
+GpuSummary watched(Telemetry& telemetry, milliseconds time) {
+  telemetry.begin();
+  std::this_thread::sleep_for(time);
+  return telemetry.end();
+}
+
+TEST(Telemetry, WatchesItsGpu) {
+  const FakeGpus gpus(
+      "gpus 2\n* nvmlDeviceGetClockInfo:1 1980\n1 nvmlDeviceGetClockInfo:1 1410\n1 field:186 691000\n"
+      "1 nvmlDeviceGetTemperature 57\n1 nvmlDeviceGetCurrentClocksEventReasons 4\n");
+  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-1", std::nullopt), milliseconds(1), settled);
+  const auto told = watched(telemetry, milliseconds(200));
+  EXPECT_GE(told.samples, 3u);
+  EXPECT_DOUBLE_EQ(told.sm_mhz.value(), 1410);
+  EXPECT_DOUBLE_EQ(told.power_w.value(), 691);
+  EXPECT_DOUBLE_EQ(told.temperature_c.value(), 57);
+  EXPECT_DOUBLE_EQ(told.throttled.value(), 1);
+  EXPECT_TRUE(told.errors.empty());
+}
+
+TEST(Telemetry, TellsOfErrorsThatWereCountedMeanwhile) {
+  const FakeGpus gpus(
+      "0 nvmlDeviceGetTotalEccErrors:1:0 4|6\n0 nvmlDeviceGetPcieReplayCounter 10|10|10\n0 field:91 1\n"
+      "0 field:163:0 7|8\n0 nvmlDeviceGetNvLinkState:0 1\n0 xid none|79|13|79|none\n");
+  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
+  const auto told = watched(telemetry, milliseconds(1));
+  EXPECT_EQ(told.errors,
+            (std::vector<std::string>{"ECC uncorrected +2", "NVLink 0 CRC errors +1", "XID 13", "XID 79, 2 times"}));
+  EXPECT_TRUE(watched(telemetry, milliseconds(1)).errors.empty()) << "each is told once";
+}
+
+TEST(Telemetry, AsksNothingBetweenTwoSeries) {
+  std::string counting = "0 nvmlDeviceGetClockInfo:1 1";  // the answers count how often they were asked for
+  for (int i = 2; i < 5000; ++i) counting += "|" + std::to_string(i);
+  const FakeGpus gpus(counting + "\n");
+  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(2), settled);
+  const auto first = watched(telemetry, milliseconds(100));
+  std::this_thread::sleep_for(milliseconds(100));
+  const auto second = watched(telemetry, milliseconds(100));
+  ASSERT_GE(first.samples, 1u);
+  ASSERT_GE(second.samples, 1u);
+  const auto asked_before = *second.sm_mhz_min - 1;
+  EXPECT_LE(asked_before, static_cast<double>(first.samples) + 1) << "one may have been under way at the end";
+}
+
+TEST(Telemetry, OfAGpuThatTellsNothingIsUnknown) {
+  const FakeGpus gpus("gpus 1\n");
+  Telemetry telemetry(*Nvml(FakeGpus::old_library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
+  const auto told = watched(telemetry, milliseconds(50));
+  EXPECT_FALSE(told.sm_mhz);
+  EXPECT_FALSE(told.throttled);
+  EXPECT_EQ(told.throttle, "");
+  EXPECT_TRUE(told.errors.empty());
+}
+
+TEST(Telemetry, DoesNotTakeTheDriversOldAnswersForThoseOfAShortSeries) {
+  const FakeGpus gpus("0 nvmlDeviceGetClockInfo:1 1980\n");
+  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), milliseconds(5000));
+  const auto told = watched(telemetry, milliseconds(50));
+  EXPECT_EQ(told.samples, 0u);
+  EXPECT_FALSE(told.sm_mhz);
+}
+
+TEST(Telemetry, CanBeTakenDownWhileItSamples) {
+  const FakeGpus gpus("gpus 1\n");
+  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
+  telemetry.begin();
+}
+
+}  // namespace
+}  // namespace shakedown
