@@ -65,26 +65,41 @@ void parse_expect(const std::string& text, JudgeOptions& options) {
 
 using Handler = std::function<void(const std::string& value)>;
 
+bool yes_or_no(const std::string& flag, const std::string& text) {
+  if (text != "yes" && text != "no") throw InputError(flag + ": \"" + text + "\" is neither yes nor no; see --help");
+  return text == "yes";
+}
+
 std::map<std::string, Handler> flags_with_value(Arguments& a) {
-  return {
+  std::map<std::string, Handler> flags{
       {"--results", [&a](const std::string& v) { a.results = paths("--results", v); }},
       {"--thresholds", [&a](const std::string& v) { a.thresholds = v; }},
       {"--family", [&a](const std::string& v) { a.judge.family = v; }},
       {"--baseline", [&a](const std::string& v) { a.baseline = paths("--baseline", v); }},
       {"--tolerance", [&a](const std::string& v) { a.tolerance = number<double>("--tolerance", v); }},
-      {"--verdict", [&a](const std::string& v) { a.verdict = v; }},
+      {"--min-effect", [&a](const std::string& v) { a.regression.min_effect = number<double>("--min-effect", v); }},
+      {"--out", [&a](const std::string& v) { a.out = v; }},
+      {"--floors", [&a](const std::string& v) { a.floors = v; }},
+      {"--quantile", [&a](const std::string& v) { a.floor_options.quantile = number<double>("--quantile", v); }},
+      {"--margin", [&a](const std::string& v) { a.floor_options.margin = number<double>("--margin", v); }},
+      {"--color", [&a](const std::string& v) { a.color = yes_or_no("--color", v); }},
+      {"--width", [&a](const std::string& v) { a.width = static_cast<std::size_t>(count("--width", v)); }},
       {"--nodes", [&a](const std::string& v) { a.nodes = v; }},
       {"--scaling", [&a](const std::string& v) { a.scaling = paths("--scaling", v); }},
       {"--roster", [&a](const std::string& v) { a.judge.roster = read_roster(v); }},
       {"--expect", [&a](const std::string& v) { parse_expect(v, a.judge); }},
       {"--explain", [&a](const std::string& v) { a.explain = v; }},
   };
+  for (const Output& output : outputs()) {
+    flags[output.flag] = [&a, &output](const std::string& v) { a.outputs[output.flag] = v; };
+  }
+  return flags;
 }
 
 std::map<std::string, bool*> flags_without_value(Arguments& a) {
   return {{"--mixed-runs", &a.judge.mixed_runs},
           {"--allow-faults", &a.judge.allow_faults},
-          {"--color", &a.color},
+          {"--allow-different", &a.regression.allow_different},
           {"--help", &a.help},
           {"--version", &a.version}};
 }
@@ -100,7 +115,9 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::file
   for (const std::string& word : words) {
     const auto equals = word.find('=');
     const std::string flag = word.substr(0, equals);
-    if (const auto found = switches.find(word); found != switches.end()) {
+    if (word == "--color") {
+      arguments.color = true;
+    } else if (const auto found = switches.find(word); found != switches.end()) {
       *found->second = true;
     } else if (const auto handler = with_value.find(flag); handler != with_value.end()) {
       const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
@@ -110,52 +127,81 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::file
       throw InputError("unknown flag \"" + word + "\"; see --help");
     }
   }
+  arguments.regression.family = arguments.judge.family;
   return arguments;
 }
 
 std::string arguments_help() {
-  return R"(  --results=F[,F...]      result files, or folders of them (*.json but verdict.json)
+  std::string help = R"(  --results=F[,F...]      result files, or folders of them (*.json but verdict.json)
   --thresholds=F          one profile, or a folder of them (default: SHAKEDOWN_THRESHOLDS, else the source tree's)
   --family=NAME           judge this family only
   --expect=ranks=N,hosts=M,backend=cuda
                           how many ranks and hosts there should be, and on what they should measure
   --roster=FILE           the hosts that should report: one "host", "host 8" or "host slots=8" per line
-  --baseline=F[,F...]     results to compare with: a drop beyond the tolerance is a failure
-  --tolerance=X           relative, for --baseline (default 0.05)
-  --verdict=F             write verdict.json there (shakedown report without --results: read it)
+  --baseline=F[,F...]     what to compare with: baseline.json, result files, or folders of them
+  --tolerance=X           how far a judged run may fall short of --baseline, relative (default 0.05)
+  --min-effect=X          of regress: the least change to report, relative (default 0.01)
+  --allow-different       of regress: compare other machines, drivers or settings too, and say so
+  --out=DIR               of baseline: where it goes, as DIR/<profile>/<N>ranks/baseline.json
+  --floors=F.yaml         of baseline: propose a profile named F from the observed values
+  --quantile=X --margin=X of --floors: this quantile (default 0.01) less this part (default 0.03)
   --scaling=DIR[,DIR...]  the same results with other numbers of ranks: what each rank loses when more of them work
-  --nodes=DIR             for the verb nodes: write good_nodes, bad_nodes (host files) and nodes.json there
+  --nodes=DIR             of nodes: write good_nodes, bad_nodes (host files) and nodes.json there
   --explain=KEY           how the judgement of this key came about
   --mixed-runs            permit files of different runs
   --allow-faults          permit results measured with an injected fault (to test the tests)
-  --color                 colour the table
+  --color[=yes|no]        colour the table (default: no, or as NO_COLOR and CLICOLOR_FORCE say)
+  --width=N               shorten cells so that tables fit into N columns
   --help, --version
 )";
+  for (const Output& output : outputs()) {
+    std::string flag = std::string("  ") + output.flag + "=F";
+    flag.resize(std::max<std::size_t>(flag.size() + 1, 26), ' ');
+    help += flag + output.help + "\n";
+  }
+  return help;
 }
+
+namespace {
+
+// "58 of 60 benchmarks"
+std::string good_of(const std::vector<Finding>& findings) {
+  const auto good = std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return f.good(); });
+  return std::to_string(good) + " of " + std::to_string(findings.size()) + " benchmarks";
+}
+
+}  // namespace
 
 Verdict judge(const Arguments& arguments) {
   if (arguments.results.empty()) throw InputError("--results is missing; see --help");
   const auto results = read_results(arguments.results);
   Verdict verdict = judge(results, load_profiles(arguments.thresholds), arguments.judge);
   if (!arguments.baseline.empty()) {
-    const auto regression =
-        judge_regression(results, read_results(arguments.baseline), arguments.tolerance, arguments.judge.allow_faults);
-    add_findings(verdict, findings_of(regression, arguments.tolerance, verdict.ranks));
-    verdict.spoken.push_back({Judgement::baseline, std::to_string(regression.compared) + " benchmarks compared, " +
-                                                       (regression.exit_code == 0 ? "none" : "some") +
-                                                       " worse or missing"});
+    const Baseline baseline = read_baseline(arguments.baseline, arguments.judge.allow_faults);
+    auto findings = judge_by_baseline(results, baseline, arguments.tolerance, arguments.judge.family);
+    verdict.spoken.push_back({Judgement::baseline, good_of(findings) + " as in the baseline"});
+    add_findings(verdict, std::move(findings));
   }
   if (!arguments.scaling.empty()) {
     std::vector<std::vector<Results>> sets{results};
     for (const auto& folder : arguments.scaling) sets.push_back(read_results(std::vector{folder}));
     for (const auto& set : sets) refuse_faults(set, arguments.judge.allow_faults);
     auto findings = judge_scaling(sets);
-    const auto lost = std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return !f.good(); });
-    verdict.spoken.push_back({Judgement::crosscheck, std::to_string(findings.size()) + " benchmarks scaled, " +
-                                                         std::to_string(lost) + " lost too much"});
+    verdict.spoken.push_back({Judgement::crosscheck, good_of(findings) + " keep their rate with more ranks"});
     add_findings(verdict, std::move(findings));
   }
+  if (!arguments.baseline.empty() || !arguments.scaling.empty()) name_culprits(verdict, results, arguments.judge);
   return verdict;
+}
+
+TerminalStyle style_of(const Arguments& arguments) {
+  const auto is_set = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0' && std::string(value) != "0";
+  };
+  const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: any value but the empty one
+  const bool no = no_color != nullptr && *no_color != '\0';
+  return {arguments.color.value_or(is_set("CLICOLOR_FORCE") && !no), arguments.width};
 }
 
 std::string explanation(const Arguments& arguments) {

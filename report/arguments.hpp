@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "report/outputs.hpp"
+#include "report/terminal.hpp"
+#include "thresholds/baseline.hpp"
 #include "thresholds/regression.hpp"
 #include "thresholds/verdict.hpp"
 
@@ -14,13 +17,18 @@ namespace shakedown {
 struct Arguments {
   std::vector<std::filesystem::path> results, baseline;
   std::filesystem::path thresholds;
-  std::optional<std::filesystem::path> verdict;  // where verdict.json goes
-  std::optional<std::filesystem::path> nodes;    // folder for good_nodes, bad_nodes and nodes.json
-  std::vector<std::filesystem::path> scaling;    // results with other numbers of ranks
+  OutputFiles outputs;
+  std::optional<std::filesystem::path> nodes;  // folder for good_nodes, bad_nodes and nodes.json
+  std::vector<std::filesystem::path> scaling;  // results with other numbers of ranks
   std::optional<std::string> explain;
+  std::optional<std::filesystem::path> out, floors;  // of shakedown baseline
+  FloorOptions floor_options;
   double tolerance = default_tolerance;
+  RegressionOptions regression;
   JudgeOptions judge;
-  bool color = false, help = false, version = false;
+  std::optional<bool> color;
+  std::size_t width = 0;
+  bool help = false, version = false;
 };
 
 /// `thresholds` is the folder to use when neither the flag nor SHAKEDOWN_THRESHOLDS names one. The roster is read here.
@@ -32,6 +40,10 @@ std::string arguments_help();
 
 /// Loads, judges, and holds against the baseline if there is one.
 Verdict judge(const Arguments&);
+
+/// Colour where --color says so; without it only where CLICOLOR_FORCE is set and NO_COLOR is not. Never by asking
+/// whether the output is a terminal: under mpirun that is not known.
+TerminalStyle style_of(const Arguments&);
 
 /// The text for --explain.
 std::string explanation(const Arguments&);

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "report/escape.hpp"
 #include "thresholds/culprit.hpp"
 #include "thresholds/thresholds.hpp"
 
@@ -52,7 +53,7 @@ std::string evidence_text(const Evidence& e) {
 }
 
 std::string culprit_text(const Diagnosis& d, bool color) {
-  std::string out = painted(causes_text(d), color, d.fails ? "31" : "33") + (d.fails ? "" : " (fails nothing)") + ": ";
+  std::string out = std::string(d.fails ? "" : " (fails nothing)") + ": ";
   if (d.places.empty()) out += "no single one of " + std::to_string(d.place_count) + " ranks";
   const bool link = d.places.size() == 2 && d.causes.front() == Cause::slow_link;
   const std::size_t shown = std::min(d.places.size(), shown_places);
@@ -71,7 +72,7 @@ std::string culprit_text(const Diagnosis& d, bool color) {
   }
   if (!d.telemetry.empty()) out += "  telemetry: " + d.telemetry + "\n";
   if (!d.next.empty()) out += "  next: " + d.next + "\n";
-  return out;
+  return painted(causes_text(d), color, d.fails ? "31" : "33") + printable(out);
 }
 
 // Beyond the first: how many on which node, the most first.
@@ -99,7 +100,7 @@ std::string culprits_text(const Verdict& verdict, bool color) {
   for (std::size_t i = 0; i < std::min(verdict.culprits.size(), shown_in_full); ++i) {
     out += culprit_text(verdict.culprits[i], color) + "\n";
   }
-  if (verdict.culprits.size() > shown_in_full) out += rest_text(verdict.culprits, shown_in_full) + "\n";
+  if (verdict.culprits.size() > shown_in_full) out += printable(rest_text(verdict.culprits, shown_in_full)) + "\n";
   return out;
 }
 

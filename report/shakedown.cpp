@@ -2,8 +2,10 @@
 //
 //   build/report/shakedown report --verdict=build/results/verdict.json
 //   build/report/shakedown report --results=build/results
+//   build/report/shakedown report --results=build/results --markdown=summary.md
 //   build/report/shakedown nodes --results=build/results --nodes=nodes
 //   build/report/shakedown regress --results=build/results --baseline=ci/baselines/h200-sxm/4ranks
+//   build/report/shakedown baseline create --results=good1,good2 --out=ci/baselines --floors=h200-sxm.yaml
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -11,9 +13,14 @@
 #include <vector>
 
 #include "report/arguments.hpp"
+#include "report/baseline.hpp"
 #include "report/culprits.hpp"
+#include "report/escape.hpp"
+#include "report/markdown.hpp"
+#include "report/reason.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
+#include "thresholds/evidence.hpp"
 
 namespace shakedown {
 namespace {
@@ -26,66 +33,105 @@ std::string help() {
          "  report    print the table of a stored --verdict, or judge --results; exit code is the verdict's\n"
          "  nodes     what to do with each node: ISOLATE, RESET or MONITOR, as JSON, and host files with --nodes=DIR;\n"
          "            exit 0 if all are good, 1 if some are bad, 3 if that is undecided\n"
-         "  regress   compare --results with --baseline; exit 1 if anything is worse or missing\n\n"
+         "  regress   compare --results with --baseline; exit 1 if anything is worse or missing, 3 if inconclusive\n"
+         "  baseline create   put --results of good machines together under --out\n"
+         "  baseline merge    put several --baseline together under --out\n"
+         "  baseline show     print a --baseline\n\n"
          "flags:\n" +
          arguments_help() +
          "\nexit codes: 0 pass, 1 fail, 2 usage or unreadable input, 3 inconclusive or no reference\n";
 }
 
-// A stored verdict is shown as it is; results are judged, and then --verdict is where the verdict goes.
-Verdict verdict_of(const Arguments& arguments) {
-  if (arguments.results.empty() && arguments.verdict) return read_verdict(*arguments.verdict);
-  Verdict verdict = judge(arguments);
-  if (arguments.verdict) replace_file(*arguments.verdict, verdict_json(verdict));
-  return verdict;
+// A stored verdict is shown as it is, and --verdict names it; results are judged, and then it is where the verdict
+// goes.
+bool is_stored(const Arguments& arguments) {
+  return arguments.results.empty() && arguments.outputs.contains("--verdict");
 }
 
-int report(const Arguments& arguments) {
-  const Verdict verdict = verdict_of(arguments);
+int report(const Arguments& arguments, const ReasonChannel& channel) {
+  const bool stored = is_stored(arguments);
+  const Verdict verdict = stored ? read_verdict(arguments.outputs.at("--verdict")) : judge(arguments);
+  OutputFiles files = arguments.outputs;
+  if (stored) files.erase("--verdict");
+  write_outputs(files, verdict);
   if (arguments.explain) {
     std::fputs(explanation(arguments).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
   } else {
-    std::fputs(terminal_text(verdict, {arguments.color}).c_str(), stdout);
+    std::fputs(terminal_text(verdict, style_of(arguments)).c_str(), stdout);
   }
+  if (!arguments.judge.family) channel.give(reason_line(verdict));
   return verdict.exit_code;
 }
 
 // Each file is replaced whole; the JSON comes last, so that who sees it new sees the host files new.
+void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  replace_file(folder / "good_nodes", host_file(list, NodeState::good));
+  replace_file(folder / "bad_nodes", host_file(list, NodeState::bad));
+  replace_file(folder / "nodes.json", nodes_json(list));
+}
+
 int nodes(const Arguments& arguments) {
-  const NodeList list = decide_nodes(verdict_of(arguments));
-  const std::string json = nodes_json(list);
+  const bool stored = is_stored(arguments);
+  const Verdict verdict = stored ? read_verdict(arguments.outputs.at("--verdict")) : judge(arguments);
+  OutputFiles files = arguments.outputs;
+  if (stored) files.erase("--verdict");
+  write_outputs(files, verdict);
+  const NodeList list = decide_nodes(verdict);
   if (arguments.nodes) {
-    std::error_code error;
-    std::filesystem::create_directories(*arguments.nodes, error);
-    replace_file(*arguments.nodes / "good_nodes", host_file(list, NodeState::good));
-    replace_file(*arguments.nodes / "bad_nodes", host_file(list, NodeState::bad));
-    replace_file(*arguments.nodes / "nodes.json", json);
+    write_nodes(*arguments.nodes, list);
   } else {
-    std::fputs(json.c_str(), stdout);
+    std::fputs(nodes_json(list).c_str(), stdout);
   }
   const auto bad = [](const NodeDecision& node) { return node.state == NodeState::bad; };
   if (!list.undecided_because.empty()) return 3;
   return std::any_of(list.nodes.begin(), list.nodes.end(), bad) ? 1 : 0;
 }
 
+// Old host files must not outlive input that could not be judged: no node is proven good by it.
+void replace_nodes(const std::vector<std::string>& words, const std::string& why) {
+  const std::string start = "--nodes=";
+  for (const std::string& word : words) {
+    if (word.rfind(start, 0) != 0 || word == start) continue;
+    try {
+      write_nodes(word.substr(start.size()), {State::incomplete, {}, {why}});
+    } catch (const InputError& error) {
+      std::fprintf(stderr, "shakedown: %s\n", error.what());
+    }
+  }
+}
+
 int regress(const Arguments& arguments) {
   if (arguments.results.empty() || arguments.baseline.empty()) {
     throw InputError("regress needs --results and --baseline; see --help");
   }
-  const auto regression = judge_regression(read_results(arguments.results), read_results(arguments.baseline),
-                                           arguments.tolerance, arguments.judge.allow_faults);
-  std::fputs(terminal_text(regression, arguments.tolerance, {arguments.color}).c_str(), stdout);
+  for (const auto& [flag, file] : arguments.outputs) {
+    if (flag != "--markdown") throw InputError(flag + ": regress writes no such file, only --markdown");
+  }
+  const auto results = read_results(arguments.results);
+  refuse_faults(results, arguments.judge.allow_faults);
+  const Baseline before = read_baseline(arguments.baseline, arguments.judge.allow_faults);
+  const auto regression = judge_regression(results, before, arguments.regression);
+  if (const auto markdown = arguments.outputs.find("--markdown"); markdown != arguments.outputs.end()) {
+    replace_file(markdown->second, markdown_text(regression));
+  }
+  std::fputs(terminal_text(regression, style_of(arguments)).c_str(), stdout);
   return regression.exit_code;
 }
 
-int run(const std::vector<std::string>& words) {
+int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
   if (words.empty()) throw InputError("a verb is missing; see --help");
   const std::string& verb = words.front();
   const bool is_flag = verb.rfind("--", 0) == 0;
-  if (!is_flag && verb != "report" && verb != "nodes" && verb != "regress") throw InputError("unknown verb \"" + verb + "\"; see --help");
-  const Arguments arguments =
-      parse_arguments({words.begin() + (is_flag ? 0 : 1), words.end()}, SHAKEDOWN_SOURCE_DIR "/thresholds");
+  if (!is_flag && verb != "report" && verb != "nodes" && verb != "regress" && verb != "baseline") {
+    throw InputError("unknown verb \"" + verb + "\"; see --help");
+  }
+  auto flags = words.begin() + (is_flag ? 0 : 1);
+  std::string action;
+  if (verb == "baseline" && flags != words.end() && flags->rfind("--", 0) != 0) action = *flags++;
+  const Arguments arguments = parse_arguments({flags, words.end()}, SHAKEDOWN_SOURCE_DIR "/thresholds");
   if (arguments.help) {
     std::fputs(help().c_str(), stdout);
     return 0;
@@ -96,14 +142,26 @@ int run(const std::vector<std::string>& words) {
   }
   if (is_flag) throw InputError("a verb is missing before \"" + verb + "\"; see --help");
   if (verb == "nodes") return nodes(arguments);
-  return verb == "report" ? report(arguments) : regress(arguments);
+  if (verb == "baseline") return baseline(action, arguments);
+  return verb == "report" ? report(arguments, channel) : regress(arguments);
 }
 
-// A report ends with a verdict, like acceptance_test, whatever was wrong.
-int refuse(const std::vector<std::string>& words, const std::string& why) {
+bool names_results(const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(), [](const auto& word) { return word.rfind("--results", 0) == 0; });
+}
+
+// A report ends with a verdict, like acceptance_test, whatever was wrong, and leaves no old one behind. The verdict
+// that it was to show is input, and stays.
+int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
   std::fflush(stdout);
-  std::fprintf(stderr, "shakedown: %s\n", why.c_str());
-  if (!words.empty() && words.front() == "report") std::puts(verdict_line(Verdict{}).c_str());
+  std::fprintf(stderr, "shakedown: %s\n", printable(why).c_str());
+  if (!words.empty() && words.front() == "nodes") replace_nodes(words, why);
+  if (words.empty() || words.front() != "report") return usage;
+  Verdict verdict;
+  verdict.notes.push_back(why);
+  replace_outputs(words, verdict, "shakedown", names_results(words) ? "" : "--verdict");
+  std::puts(verdict_line(verdict).c_str());
+  channel.give(reason_line(verdict));
   return usage;
 }
 
@@ -111,10 +169,11 @@ int refuse(const std::vector<std::string>& words, const std::string& why) {
 }  // namespace shakedown
 
 int main(int argc, char** argv) {
+  const shakedown::ReasonChannel channel;
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
-    return shakedown::run(words);
+    return shakedown::run(words, channel);
   } catch (const std::exception& error) {
-    return shakedown::refuse(words, error.what());
+    return shakedown::refuse(words, channel, error.what());
   }
 }

@@ -3,11 +3,12 @@
 #include "report/terminal.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <vector>
 
 #include "report/culprits.hpp"
+#include "report/escape.hpp"
+#include "report/words.hpp"
+#include "thresholds/statistics.hpp"
 
 namespace shakedown {
 namespace {
@@ -31,17 +32,22 @@ class Table {
 
   void add(std::vector<Cell> row) {
     widths_.resize(std::max(widths_.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths_[i] = std::max(widths_[i], row[i].text.size());
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i].text = printable(row[i].text);
+      widths_[i] = std::max(widths_[i], columns(row[i].text));
+    }
     rows_.push_back(std::move(row));
   }
 
   std::string text(TerminalStyle style) const {
+    const std::vector<std::size_t> widths = fitted(style.width);
     std::string out;
     for (const auto& row : rows_) {
       std::string line;
       for (std::size_t i = 0; i < row.size(); ++i) {
-        const std::size_t padding = i + 1 < row.size() ? widths_[i] - row[i].text.size() + 2 : 0;
-        line += painted(row[i], style) + std::string(padding, ' ');
+        const Cell cell{shortened(row[i].text, widths[i]), row[i].tone};
+        const std::size_t padding = i + 1 < row.size() ? widths[i] - columns(cell.text) + gap : 0;
+        line += painted(cell, style) + std::string(padding, ' ');
       }
       out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
     }
@@ -49,48 +55,37 @@ class Table {
   }
 
  private:
+  static constexpr std::size_t gap = 2, narrowest = 8;
+
+  // The widest column gives way first.
+  std::vector<std::size_t> fitted(std::size_t width) const {
+    std::vector<std::size_t> widths = widths_;
+    std::size_t all = gap * (widths.size() - 1);
+    for (const std::size_t w : widths) all += w;
+    while (width > 0 && all > width) {
+      auto widest = std::max_element(widths.begin(), widths.end());
+      if (*widest <= narrowest) break;
+      --*widest;
+      --all;
+    }
+    return widths;
+  }
+
   std::vector<std::vector<Cell>> rows_;
   std::vector<std::size_t> widths_;
 };
 
-std::string joined(const std::string& a, const std::string& b) { return a.empty() || b.empty() ? a + b : a + " " + b; }
-
 // A finding that is only a warning says so: it changes neither count nor exit code.
 Cell status_cell(const Finding& finding) {
-  const std::string word(name(finding.status));
-  if (finding.good()) return {word, Tone::good};
-  if (!finding.counts()) return {std::string(name(finding.severity)) + ": " + word, Tone::doubtful};
+  if (finding.good()) return {status_text(finding), Tone::good};
   const bool doubtful = finding.status == Status::inconclusive || finding.status == Status::no_reference;
-  return {word, doubtful ? Tone::doubtful : Tone::bad};
-}
-
-// The findings about the machine have no metric; what they saw stands in the place of a value, or below if it is long.
-constexpr std::size_t widest_remark = 24;
-
-bool is_remark(const Finding& finding) {
-  return finding.status == Status::pass && finding.metric.empty() && !finding.detail.empty();
-}
-
-std::string value_text(const Finding& finding) {
-  if (finding.value) return joined(number_text(*finding.value), finding.unit);
-  if (!is_remark(finding)) return "-";
-  return finding.detail.size() <= widest_remark ? finding.detail : "see below";
-}
-
-std::string limit_text(const Finding& finding) {
-  return finding.limit ? joined(finding.limit_name, number_text(*finding.limit)) : "-";
-}
-
-std::string worst_text(const Finding& finding) {
-  if (!finding.worst) return "-";
-  const std::string where = text(*finding.worst);
-  return finding.offender_count > 1 ? where + " +" + std::to_string(finding.offender_count - 1) : where;
+  return {status_text(finding), doubtful || !finding.counts() ? Tone::doubtful : Tone::bad};
 }
 
 std::string findings_table(const Verdict& verdict, TerminalStyle style) {
   Table table({{"finding"}, {"worst value"}, {"where"}, {"limit"}, {"status"}});
   for (const Finding& finding : verdict.findings) {
-    table.add({{joined(finding.key, finding.metric)},
+    table.add({{joined_words(finding.key, finding.metric)},
                {value_text(finding)},
                {worst_text(finding)},
                {limit_text(finding)},
@@ -117,8 +112,7 @@ std::string reasons(const Verdict& verdict) {
   for (const Finding& finding : verdict.findings) {
     if (!finding.good() && ++given > most_reasons) continue;
     if (!finding.good()) out.append("\n").append(finding_text(finding)).append("\n");
-    const bool long_remark = is_remark(finding) && !finding.value && finding.detail.size() > widest_remark;
-    if (long_remark || finding.status == Status::waived) {
+    if (is_long_remark(finding) || finding.status == Status::waived) {
       out.append("\n")
           .append(name(finding.status))
           .append(": ")
@@ -132,32 +126,26 @@ std::string reasons(const Verdict& verdict) {
   return out;
 }
 
-std::string unjudged(const Verdict& verdict) {
+std::string unjudged(const Verdict& verdict, TerminalStyle style) {
   if (verdict.unjudged.empty()) return "";
   Table table({{"measured, judged by no rule"}, {"value"}});
   for (const Unjudged& point : verdict.unjudged) {
-    table.add({{joined(point.key, point.metric)},
-               {point.value ? joined(number_text(*point.value), unit_of(point.metric)) : point.detail}});
+    table.add({{joined_words(point.key, point.metric)},
+               {point.value ? quantity_text(*point.value, unit_of(point.metric)) : point.detail}});
   }
-  return std::string("\n").append(table.text({}));
-}
-
-std::string percent_text(const std::optional<double>& percent) {
-  if (!percent) return "-";
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%+.1f %%", *percent);
-  return text.data();
+  return std::string("\n").append(table.text({false, style.width}));
 }
 
 Tone tone_of(Trend trend) {
   if (trend == Trend::worse || trend == Trend::missing) return Tone::bad;
+  if (trend == Trend::inconclusive) return Tone::doubtful;
   return trend == Trend::better ? Tone::good : Tone::plain;
 }
 
 }  // namespace
 
 std::string finding_text(const Finding& finding) {
-  std::string out = std::string(name(finding.status)) + ": " + joined(finding.key, finding.metric);
+  std::string out = std::string(name(finding.status)) + ": " + joined_words(finding.key, finding.metric);
   if (finding.value) out += ", " + value_text(finding);
   if (finding.limit) out += ", limit " + limit_text(finding) + (finding.value ? "" : " " + finding.unit);
   if (!finding.detail.empty()) out += "\n  " + finding.detail;
@@ -176,28 +164,60 @@ std::string finding_text(const Finding& finding) {
 }
 
 std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
-  std::string out = culprits_text(verdict, style.color) + findings_table(verdict, style) + reasons(verdict) +
-                    unjudged(verdict) + "\n" + judgements_text(verdict);
-  for (const std::string& note : verdict.notes) out += indented(note, "note: ");
+  std::string out = culprits_text(verdict, style.color) + findings_table(verdict, style) +
+                    printable(reasons(verdict)) + unjudged(verdict, style) + "\n" + printable(judgements_text(verdict));
+  for (const std::string& note : verdict.notes) out += indented(printable(note), "note: ");
   return out + verdict_line(verdict) + "\n";
 }
 
-std::string terminal_text(const Regression& regression, double tolerance, TerminalStyle style) {
-  Table table({{"benchmark"}, {"baseline"}, {"now"}, {"change"}, {"status"}});
-  std::size_t worse = 0, missing = 0;
+std::string terminal_text(const Regression& regression, TerminalStyle style) {
+  Table table({{"benchmark"}, {"baseline"}, {"now"}, {"change"}, {"repetitions"}, {"status"}});
   for (const Change& change : regression.changes) {
-    const std::string unit = unit_of(change.metric);
-    table.add({{joined(change.key, change.metric)},
-               {change.before ? joined(number_text(*change.before), unit) : "-"},
-               {change.after ? joined(number_text(*change.after), unit) : "-"},
-               {percent_text(change.percent)},
-               {joined(std::string(name(change.trend)), change.detail), tone_of(change.trend)}});
-    if (change.trend == Trend::worse) ++worse;
-    if (change.trend == Trend::missing) ++missing;
+    table.add({{joined_words(change.key, change.metric)},
+               {value_text(change.before, change.metric)},
+               {value_text(change.after, change.metric)},
+               {change_text(change)},
+               {count_text(change)},
+               {joined_words(std::string(name(change.trend)) + (change.detail.empty() ? "" : ":"), change.detail),
+                tone_of(change.trend)}});
   }
-  return table.text(style) + "\nREGRESSION: " + std::to_string(worse) + " worse, " + std::to_string(missing) +
-         " missing, " + std::to_string(regression.compared) + " compared (tolerance " + number_text(100 * tolerance) +
-         " %)\n";
+  std::string out = table.text(style) + "\n";
+  for (const std::string& note : regression.notes) out += indented(printable(note), "note: ");
+  return out + regression_line(regression) + "\n";
+}
+
+std::string terminal_text(const Baseline& baseline, TerminalStyle style) {
+  Table facts({{"machine"}, {""}});
+  for (const auto& [field, values] : baseline.facts) {
+    std::string list;
+    for (const std::string& value : values) list += (list.empty() ? "" : ", ") + value;
+    facts.add({{field}, {list.empty() ? "unknown" : list}});
+  }
+  std::string out = facts.text({false, style.width}) + "\n";
+  Table table({{"benchmark"}, {"median"}, {"spread"}, {"lowest"}, {"highest"}, {"launches"}});
+  for (const auto& [key, entry] : baseline.benchmarks) {
+    const Series& series = entry.series.at(entry.headline);
+    const auto units = series.units(false);
+    const auto [low, high] = std::minmax_element(units.begin(), units.end());
+    const double centre = median(units);
+    const std::string unit = unit_of(entry.headline);
+    table.add({{joined_words(key, entry.headline)},
+               {quantity_text(centre, unit)},
+               {units.size() < 2 || centre == 0 ? "-" : number_text(100 * robust_sigma(units) / centre) + " %"},
+               {number_text(*low)},
+               {number_text(*high)},
+               {std::to_string(series.launches.size())}});
+  }
+  out += table.text(style) + "\n";
+  for (const LeftOut& value : baseline.left_out) {
+    out += printable("left out: " + joined_words(value.key, value.metric) + " " + number_text(value.value) + " of " +
+                     launch_text(baseline, value.launch) + ", the others have " + number_text(value.centre)) +
+           "\n";
+  }
+  return out + "BASELINE: " + std::to_string(baseline.benchmarks.size()) + " benchmarks, " +
+         std::to_string(baseline.launches.size()) + (baseline.launches.size() == 1 ? " launch, " : " launches, ") +
+         std::to_string(baseline.left_out.size()) + (baseline.left_out.size() == 1 ? " value" : " values") +
+         " left out (" + std::to_string(baseline.ranks) + (baseline.ranks == 1 ? " rank)" : " ranks)") + "\n";
 }
 
 }  // namespace shakedown

@@ -1,6 +1,7 @@
 // A verdict as text: the table, the reasons, and last the verdict line. Colour only when asked for.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "thresholds/regression.hpp"
@@ -10,6 +11,7 @@ namespace shakedown {
 
 struct TerminalStyle {
   bool color = false;
+  std::size_t width = 0;  // columns that a table may take, cells being shortened; 0 = as many as it needs
 };
 
 /// Everything up to and with the verdict line, which ends the text.
@@ -19,7 +21,11 @@ std::string terminal_text(const Verdict&, TerminalStyle = {});
 /// end.
 std::string finding_text(const Finding&);
 
-/// A table of changes and a last line "REGRESSION: 2 worse, 0 missing, 58 compared (tolerance 5 %)".
-std::string terminal_text(const Regression&, double tolerance, TerminalStyle = {});
+/// A table of changes and a last line "REGRESSION: 2 worse, 0 missing, 1 inconclusive, 58 compared (minimal effect 1
+/// %)".
+std::string terminal_text(const Regression&, TerminalStyle = {});
+
+/// The machine, centre and spread of each benchmark, what was left out, and a last line "BASELINE: ...".
+std::string terminal_text(const Baseline&, TerminalStyle = {});
 
 }  // namespace shakedown

@@ -1,11 +1,9 @@
-// Decides the fields of verdict.json. Tested by tests/terminal_test.cpp.
+// Decides the fields of verdict.json, which report/verdict.schema.json describes. Tested by tests/terminal_test.cpp.
 #include "report/verdict_json.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "thresholds/json_field.hpp"
@@ -232,15 +230,8 @@ Verdict read_fields(const Field& root) {
 }  // namespace
 
 Verdict read_verdict(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) throw InputError(file.string() + ": cannot be read");
-  const std::string text(std::istreambuf_iterator<char>(in), {});
-  try {
-    const auto document = nlohmann::json::parse(text);
-    return read_fields(Field(file, "", document));
-  } catch (const nlohmann::json::exception& e) {
-    throw InputError(file.string() + ": is not strict JSON: " + e.what());
-  }
+  const auto document = read_json(file);
+  return read_fields(Field(file, "", document));
 }
 
 std::string verdict_json(const Verdict& verdict) {

@@ -59,6 +59,11 @@ class AcceptanceTest : public ::testing::Test {
   void write_results(const std::string& name, double tflops) const {
     folder.write(name, ResultsBuilder().add(gemm, "tflops", tflops, {700, 700, 700, tflops}).text());
   }
+  static ResultsBuilder repeated(double tflops) {
+    ResultsBuilder builder;
+    for (int i = 0; i < 9; ++i) builder.add(gemm, "tflops", tflops * (1 + 1e-4 * i));
+    return builder;
+  }
   std::string path(const std::string& name) const { return (folder.path() / name).string(); }
   std::string text_of(const std::string& name) const {
     std::ifstream in(path(name));
@@ -275,23 +280,50 @@ TEST_F(ShakedownProgram, ReportsWhatAcceptanceTestJudged) {
 }
 
 TEST_F(ShakedownProgram, Regresses) {
+  folder.write("before.json", repeated(700).text());
+  folder.write("after.json", repeated(680).text());
   const auto regress = [&](const std::string& now, const std::string& before) {
     return shakedown("regress --results=" + path(now) + " --baseline=" + path(before));
   };
-  EXPECT_EQ(regress("good.json", "good.json").exit_code, 0);
-  EXPECT_EQ(regress("bad.json", "good.json").exit_code, 1);
-  EXPECT_EQ(regress("bad.json", "good.json").last_line, "REGRESSION: 1 worse, 0 missing, 1 compared (tolerance 5 %)");
+  EXPECT_EQ(regress("before.json", "before.json").exit_code, 0);
+  const Outcome worse = regress("after.json", "before.json");
+  EXPECT_EQ(worse.exit_code, 1);
+  EXPECT_EQ(worse.last_line, "REGRESSION: 1 worse, 0 missing, 0 inconclusive, 1 compared (minimal effect 1 %)");
+  EXPECT_EQ(regress("good.json", "good.json").exit_code, 3) << "one repetition";
+  EXPECT_EQ(
+      shakedown("regress --min-effect=0.05 --results=" + path("after.json") + " --baseline=" + path("before.json"))
+          .exit_code,
+      0);
+}
+
+TEST_F(ShakedownProgram, ComparesAnotherMachineOnlyIfAskedAndSaysSo) {
+  folder.write("before.json", repeated(700).text());
+  auto other = repeated(700);
+  other.context.versions["driver"] = "570.1";
+  folder.write("other.json", other.text());
   folder.write("two.json", ResultsBuilder(2).add(gemm, "tflops", 700).text());
-  EXPECT_EQ(regress("two.json", "good.json").exit_code, 2);
+  const std::string words = " --baseline=" + path("before.json");
+  EXPECT_EQ(shakedown("regress --results=" + path("two.json") + words).exit_code, 2);
+  const Outcome refused = shakedown("regress --results=" + path("other.json") + words);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.output.find("driver is 570.1, the baseline has 580.159"), std::string::npos);
+  const Outcome asked = shakedown("regress --allow-different --results=" + path("other.json") + words);
+  EXPECT_EQ(asked.exit_code, 0);
+  EXPECT_NE(asked.output.find("note: compared although driver is 570.1, the baseline has 580.159"), std::string::npos);
 }
 
 TEST_F(ShakedownProgram, RefusesToCompareAnInjectedFaultUnlessPermitted) {
-  ResultsBuilder faulty;
-  faulty.add(gemm, "tflops", 700).context.fault = "slow:10@1";
+  folder.write("before.json", repeated(700).text());
+  auto faulty = repeated(700);
+  faulty.context.fault = "slow:10@1";
   folder.write("faulty.json", faulty.text());
-  const std::string words = "regress --results=" + path("good.json") + " --baseline=" + path("faulty.json");
-  EXPECT_EQ(shakedown(words).exit_code, 2);
-  EXPECT_EQ(shakedown(words + " --allow-faults").exit_code, 0);
+  for (const auto& [now, before] : {std::pair{"before.json", "faulty.json"}, {"faulty.json", "before.json"}}) {
+    const std::string words = "regress --results=" + path(now) + " --baseline=" + path(before);
+    const Outcome refused = shakedown(words);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.output.find("injected fault (slow:10@1)"), std::string::npos);
+    EXPECT_EQ(shakedown(words + " --allow-faults").exit_code, 0);
+  }
 }
 
 TEST_F(ShakedownProgram, EndsAReportOfUnreadableInputWithAVerdict) {

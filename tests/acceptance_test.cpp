@@ -16,8 +16,10 @@
 #include <vector>
 
 #include "report/arguments.hpp"
+#include "report/escape.hpp"
+#include "report/outputs.hpp"
+#include "report/reason.hpp"
 #include "report/terminal.hpp"
-#include "report/verdict_json.hpp"
 
 namespace shakedown {
 namespace {
@@ -26,21 +28,27 @@ constexpr int usage = 2;
 
 class FindingTest : public testing::Test {
  public:
-  explicit FindingTest(const Finding& finding) : finding_(finding) {}
+  FindingTest(const Finding& finding, std::string file, int line)
+      : finding_(finding), file_(std::move(file)), line_(line) {}
 
   void TestBody() override {
     RecordProperty("key", finding_.key);
     RecordProperty("finding", std::string(name(finding_.status)));
+    RecordProperty("judgement", std::string(name(finding_.judgement)));
     if (finding_.value) RecordProperty("value", number_text(*finding_.value));
     if (finding_.limit) RecordProperty("limit", finding_.limit_name + " " + number_text(*finding_.limit));
     if (!finding_.unit.empty()) RecordProperty("unit", finding_.unit);
     if (!finding_.rule_at.empty()) RecordProperty("rule", finding_.rule_at);
-    if (finding_.worst) RecordProperty("worst", text(*finding_.worst));
-    if (!finding_.good() && finding_.counts()) FAIL() << finding_text(finding_);
+    if (finding_.worst) RecordProperty("worst", printable(text(*finding_.worst)));
+    // The place of a failure is the line of the profile that says so.
+    if (!finding_.good() && finding_.counts())
+      ADD_FAILURE_AT(file_.c_str(), line_) << printable(finding_text(finding_));
   }
 
  private:
   const Finding& finding_;
+  std::string file_;
+  int line_;
 };
 
 // ':' separates patterns of a GoogleTest filter. The family is the suite.
@@ -62,7 +70,7 @@ void register_tests(const Verdict& verdict) {
     const std::string file = finding.rule_at.empty() ? __FILE__ : finding.rule_at.substr(0, colon);
     const int line = finding.rule_at.empty() ? __LINE__ : std::atoi(finding.rule_at.c_str() + colon + 1);
     testing::RegisterTest(suite.c_str(), test.c_str(), nullptr, nullptr, file.c_str(), line,
-                          [&finding]() -> testing::Test* { return new FindingTest(finding); });
+                          [&finding, file, line]() -> testing::Test* { return new FindingTest(finding, file, line); });
   }
 }
 
@@ -91,26 +99,35 @@ std::vector<std::string> without_gtest_flags(int argc, char** argv) {
   return words;
 }
 
-int judge_and_test(const Arguments& arguments) {
+int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
   const Verdict verdict = judge(arguments);
-  if (arguments.verdict) replace_file(*arguments.verdict, verdict_json(verdict));
+  write_outputs(arguments.outputs, verdict);
+  // One family is not the verdict, and a reader of the reason wants one line.
+  const auto give_reason = [&] {
+    if (!arguments.judge.family) channel.give(reason_line(verdict));
+  };
   if (arguments.explain) {
     std::fputs(explanation(arguments).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
+    give_reason();
     return verdict.exit_code;
   }
+  // GoogleTest would ask whether stdout is a terminal.
+  TerminalStyle style = style_of(arguments);
+  if (GTEST_FLAG_GET(color) != "auto") style.color = arguments.color.value_or(GTEST_FLAG_GET(color) == "yes");
+  GTEST_FLAG_SET(color, style.color ? "yes" : "no");
   register_tests(verdict);
   [[maybe_unused]] const int failed = RUN_ALL_TESTS();  // the verdict knows better
   if (GTEST_FLAG_GET(list_tests)) return 0;
   if (testing::UnitTest::GetInstance()->test_to_run_count() == 0) {
     throw InputError("zero tests were selected; correct --gtest_filter");
   }
-  const bool color = arguments.color || GTEST_FLAG_GET(color) == "yes";
-  std::fputs(terminal_text(verdict, {color}).c_str(), stdout);
+  std::fputs(terminal_text(verdict, style).c_str(), stdout);
+  give_reason();
   return verdict.exit_code;
 }
 
-int run(const Arguments& arguments) {
+int run(const Arguments& arguments, const ReasonChannel& channel) {
   if (arguments.help) {
     std::fputs(help().c_str(), stdout);
     return 0;
@@ -119,25 +136,18 @@ int run(const Arguments& arguments) {
     std::puts("acceptance_test " SHAKEDOWN_VERSION);
     return 0;
   }
-  return judge_and_test(arguments);
+  return judge_and_test(arguments, channel);
 }
 
-// An old verdict.json must not outlive input that could not be judged, not even when another flag was wrong.
-int refuse(const std::vector<std::string>& words, const std::string& why) {
+// An old report must not outlive input that could not be judged, not even when another flag was wrong.
+int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
   Verdict verdict;
   verdict.notes.push_back(why);
   std::fflush(stdout);
-  std::fprintf(stderr, "acceptance_test: %s\n", why.c_str());
-  const std::string flag = "--verdict=";
-  for (const std::string& word : words) {
-    if (word.rfind(flag, 0) != 0 || word == flag) continue;
-    try {
-      replace_file(word.substr(flag.size()), verdict_json(verdict));
-    } catch (const InputError& error) {
-      std::fprintf(stderr, "acceptance_test: %s\n", error.what());
-    }
-  }
+  std::fprintf(stderr, "acceptance_test: %s\n", printable(why).c_str());
+  replace_outputs(words, verdict, "acceptance_test");
   std::puts(verdict_line(verdict).c_str());
+  channel.give(reason_line(verdict));
   return usage;
 }
 
@@ -145,11 +155,12 @@ int refuse(const std::vector<std::string>& words, const std::string& why) {
 }  // namespace shakedown
 
 int main(int argc, char** argv) {
+  const shakedown::ReasonChannel channel;
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
-    return shakedown::run(
-        shakedown::parse_arguments(shakedown::without_gtest_flags(argc, argv), SHAKEDOWN_SOURCE_DIR "/thresholds"));
+    const auto flags = shakedown::without_gtest_flags(argc, argv);
+    return shakedown::run(shakedown::parse_arguments(flags, SHAKEDOWN_SOURCE_DIR "/thresholds"), channel);
   } catch (const std::exception& error) {
-    return shakedown::refuse(words, error.what());
+    return shakedown::refuse(words, channel, error.what());
   }
 }

@@ -206,10 +206,5 @@ TEST(Peers, KeepToTheFamilyThatIsJudged) {
   EXPECT_EQ(outliers(judge({builder.results()}, {}, options)).size(), 1u);
 }
 
-TEST(NormalQuantile, IsThatOfTheTables) {
-  EXPECT_NEAR(normal_upper_quantile(0.025), 1.959964, 1e-6);
-  EXPECT_NEAR(normal_upper_quantile(1e-3 / 600000), 5.91, 0.01);
-}
-
 }  // namespace
 }  // namespace shakedown

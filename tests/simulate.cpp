@@ -226,7 +226,7 @@ class Maker {
     });
     Values tflops = make([&](int rank) {
       const double clock = *mhz[static_cast<std::size_t>(rank)] / typical_mhz;
-      return tflops_at_typical * clock * chip(rank).per_ghz * run(0.003);
+      return tflops_at_typical * clock * chip(rank).per_ghz * run(0.006);
     });
     if (!plan_.clocks) return local(row, "tflops", 1.1, std::move(tflops));
     row.by_rank["tflops_per_ghz"] = make([&](int rank) {

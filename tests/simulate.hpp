@@ -4,7 +4,8 @@
 // The noise, as relative standard deviations (chip = from GPU to GPU, run = from repetition to repetition):
 //   clock under GEMM   chip 2.5 %, Student's t with 5 degrees of freedom (heavy tails), cut off at 15 %; run 2 %.
 //                      Four H200 of one node differed by up to 13 % in bursts, and a launch from the next as much.
-//   GEMM per GHz       chip 0.35 %, run 0.3 %: four H200 agreed within 0.9 % (sustained bf16, clock samples of 10 ms).
+//   GEMM per GHz       chip 0.35 %, run 0.6 %: four H200 agreed within 0.9 % over 12 s of bf16; over bursts of tens of
+//                      milliseconds, with clock samples every 10 ms, within 0.2 to 2.5 %.
 //   HBM                chip 0.1 %, run 0.1 %: the committed files show 0.05 % between GPUs and a cv of 0.1 %.
 //   copies by NVLink   link 0.05 %, run 0.05 %: the committed files show 0.03 %.
 //   PCIe               chip 1 %, run 1 %.       Memory test: run 0.3 %.

@@ -85,20 +85,64 @@ TEST(Terminal, KeepsALongRemarkOutOfTheTable) {
   EXPECT_NE(terminal_text(verdict).find("pass: machine/gpus\n  " + finding.detail), std::string::npos);
 }
 
+ResultsBuilder nine(double tflops) {
+  ResultsBuilder builder;
+  for (int i = 0; i < 9; ++i) builder.add(gemm, "tflops", tflops * (1 + 1e-5 * i));
+  return builder;
+}
+
 TEST(Terminal, ShowsChangesAgainstABaseline) {
-  const auto now = ResultsBuilder().add(gemm, "tflops", 600).results();
-  const auto before = ResultsBuilder().add(gemm, "tflops", 700).add("hbm/x:1", "hbm_gbps", 4000).results();
-  const auto lines = lines_of(terminal_text(judge_regression({now}, {before}), default_tolerance));
-  EXPECT_EQ(lines[1], gemm + " tflops  700 TFLOPS  600 TFLOPS  -14.3 %  worse");
-  EXPECT_EQ(lines.back(), "REGRESSION: 1 worse, 1 missing, 1 compared (tolerance 5 %)");
+  auto before = nine(700);
+  before.add("hbm/x:1", "hbm_gbps", 4000);
+  const auto regression = judge_regression({nine(600).results()}, baseline_of({before.results()}));
+  const auto lines = lines_of(terminal_text(regression));
+  EXPECT_EQ(lines[1], gemm + " tflops  700.03 TFLOPS  600.02 TFLOPS  -14.3 % (-14.3 to -14.3)  9, 9         worse");
+  EXPECT_EQ(lines.back(), "REGRESSION: 1 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %)");
 }
 
 TEST(Terminal, CountsOnlyWhatHasTwoValuesAsCompared) {
-  const auto before = ResultsBuilder().add(gemm, "tflops", 700);
+  const auto before = nine(700);
   auto now = before;
   now.add("hbm/x:1", "hbm_gbps", 4000).add_error("hbm/x:2", "wrong data");
-  const auto lines = lines_of(terminal_text(judge_regression({now.results()}, {before.results()}), default_tolerance));
-  EXPECT_EQ(lines.back(), "REGRESSION: 0 worse, 1 missing, 1 compared (tolerance 5 %)");
+  const auto lines = lines_of(terminal_text(judge_regression({now.results()}, baseline_of({before.results()}))));
+  EXPECT_EQ(lines.back(), "REGRESSION: 0 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %)");
+}
+
+TEST(Terminal, FitsIntoAWidthIfAsked) {
+  TerminalStyle style;
+  style.width = 80;
+  const auto lines = lines_of(terminal_text(failing(), style));
+  for (std::size_t i = 0; i < 9; ++i) EXPECT_LE(lines[i].size(), 80u) << lines[i];
+  const auto row = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind("gemm/", 0) == 0; });
+  EXPECT_NE(row->find(".."), std::string::npos);
+  EXPECT_NE(row->find("min 620"), std::string::npos) << "what is short stays whole: " << *row;
+}
+
+TEST(Terminal, AlignsNamesThatAreNotAscii) {
+  ResultsBuilder builder(2);
+  for (auto& rank : builder.context.ranks) rank.host = "n\u00f6rd\u00e9.rack-7.example";
+  for (auto& host : builder.context.inventory) host.host = builder.context.ranks[0].host;
+  builder.add(gemm, "tflops", 600, {700, 600});
+  const auto lines = lines_of(terminal_text(
+      judge({builder.results()},
+            profile("  - {benchmark: \"" + gemm + "\", metric: tflops, every: rank, min: 620, source: s}\n"), {})));
+  const auto column = [](const std::string& line, const std::string& word) {
+    return std::count_if(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(line.find(word)),
+                         [](char c) { return (c & 0xc0) != 0x80; });
+  };
+  const auto row = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind("gemm/", 0) == 0; });
+  ASSERT_NE(row->find("rank 1 n\u00f6rd\u00e9.rack-7.example"), std::string::npos) << *row;
+  EXPECT_EQ(column(*row, "min 620"), column(lines[0], "limit"));
+}
+
+TEST(Terminal, LetsNoHostNameMoveTheCursor) {
+  ResultsBuilder builder;
+  for (auto& rank : builder.context.ranks) rank.host = "node\033[2J\r";
+  for (auto& host : builder.context.inventory) host.host = builder.context.ranks[0].host;
+  builder.add_error(gemm, "said \033]0;x\a");
+  const std::string text = terminal_text(judge({builder.results()}, {}, {}));
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+  EXPECT_EQ(text.find('\r'), std::string::npos);
 }
 
 TEST(VerdictJson, CanBeGreppedAndParsed) {

@@ -1,4 +1,5 @@
 # Tests of results, thresholds, verdict, regression and report; and acceptance_test, the program that judges.
+shakedown_test(statistics_test unit SOURCES statistics_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(results_test unit SOURCES results_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(thresholds_test unit SOURCES thresholds_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(machine_test unit SOURCES machine_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
@@ -10,6 +11,8 @@ shakedown_test(culprit_test unit SOURCES culprit_test.cpp LIBRARIES shakedown::v
 shakedown_test(crosscheck_test unit SOURCES crosscheck_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(nodes_test unit SOURCES nodes_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(regression_test unit SOURCES regression_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(baseline_test unit SOURCES baseline_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(drift_test unit SOURCES drift_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(terminal_test unit SOURCES terminal_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
 
 add_executable(acceptance_test acceptance_test.cpp)

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "thresholds/machine.hpp"
+#include "thresholds/statistics.hpp"
 #include "thresholds/thresholds.hpp"
 
 namespace shakedown {
@@ -32,6 +33,7 @@ Aspect aspect_of(const std::string& key, const std::string& metric) {
   const std::string family = family_of(key);
   if (family == "gemm") return metric == "tflops" ? Aspect::gemm_raw : Aspect::gemm;
   if (family == "hbm" || family == "memtest") return Aspect::memory;
+  if (family == "lora_step") return Aspect::gemm_raw;  // mostly that
   return family == "pcie" ? Aspect::pcie : Aspect::other;
 }
 
@@ -148,6 +150,12 @@ class Telemetry {
     auto reasons = words(rank, "throttle");
     if (reasons.size() > 3) reasons.resize(3);
     if (!reasons.empty()) line += (line.empty() ? "" : "; ") + ("throttled: " + joined(reasons));
+    std::string others;
+    for (const OtherProcess& process : processes(rank)) {
+      others += (others.empty() ? "" : ", ") + (process.pid ? "pid " + std::to_string(*process.pid) : "unknown") +
+                (process.name ? " " + *process.name : "");
+    }
+    if (!others.empty()) line += (line.empty() ? "" : "; ") + ("also in use by " + others);
     auto errors = words(rank, "errors");
     if (errors.size() > 3) errors.resize(3);
     if (!errors.empty()) line += (line.empty() ? "" : "; ") + ("errors: " + joined(errors));
@@ -155,6 +163,17 @@ class Telemetry {
   }
 
  private:
+  std::vector<OtherProcess> processes(int rank) const {
+    for (const auto* benchmarks : {&loaded_, &others_}) {
+      for (const Benchmark* benchmark : *benchmarks) {
+        const auto& ranks = benchmark->context->ranks;
+        if (static_cast<std::size_t>(rank) >= ranks.size()) continue;
+        if (const auto& list = ranks[static_cast<std::size_t>(rank)].processes; list && !list->empty()) return *list;
+      }
+    }
+    return {};
+  }
+
   const std::vector<std::optional<double>>& column(const std::string& name) const {
     const auto [found, fresh] = columns_.emplace(name, std::vector<std::optional<double>>{});
     if (!fresh) return found->second;
@@ -172,10 +191,10 @@ class Telemetry {
     }
     std::vector<double> known;
     for (auto& values : samples) {
-      column.push_back(values.empty() ? std::nullopt : std::optional(median_of(std::move(values))));
+      column.push_back(values.empty() ? std::nullopt : std::optional(median(std::move(values))));
       if (column.back()) known.push_back(*column.back());
     }
-    typical_[name] = known.empty() ? std::nullopt : std::optional(median_of(std::move(known)));
+    typical_[name] = known.empty() ? std::nullopt : std::optional(median(std::move(known)));
     return column;
   }
 
@@ -722,7 +741,7 @@ class Investigation {
     std::map<int, double> result;
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       if (all[rank].empty()) continue;
-      const double middle = median_of(std::move(all[rank]));
+      const double middle = median(std::move(all[rank]));
       if (middle >= low_clock) result.emplace(static_cast<int>(rank), middle);
     }
     return result;
@@ -863,7 +882,7 @@ class Investigation {
     }
     for (const auto& [rank, times] : late) {
       if (barriers < enough_barriers || static_cast<double>(times) <= most * static_cast<double>(barriers)) continue;
-      return std::pair(rank, "comes " + rounded(median_of(delays[rank])) + " us after the others to " +
+      return std::pair(rank, "comes " + rounded(median(delays[rank])) + " us after the others to " +
                                  std::to_string(times) + " of " + plural(barriers, "benchmark"));
     }
     for (const auto& [rank, times] : blamed) {
@@ -882,9 +901,9 @@ class Investigation {
     std::vector<double> values;
     for (const auto& [rank, delay] : arrival) values.push_back(delay);
     if (values.size() == 2) return {std::min(values[0], values[1]), std::min(values[0], values[1]) + late_us};
-    const double centre = median_of(values);
+    const double centre = median(values);
     for (double& value : values) value = std::abs(value - centre);
-    return {centre, centre + std::max(late_us, late_mads * 1.4826 * median_of(std::move(values)))};
+    return {centre, centre + std::max(late_us, late_mads * 1.4826 * median(std::move(values)))};
   }
 
   static std::vector<std::pair<int, double>> known(const std::vector<std::optional<double>>& values) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "thresholds/statistics.hpp"
 #include "thresholds/thresholds.hpp"
 
 namespace shakedown {
@@ -20,6 +21,14 @@ constexpr double latency_bound_bytes = 1 << 20;
 const Row* find_row(const std::vector<const Row*>& rows, bool (*wanted)(const Row&)) {
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row* row) { return wanted(*row); });
   return found == rows.end() ? nullptr : *found;
+}
+
+void add_rows(std::map<std::string, Benchmark>& benchmarks, const Results& file) {
+  for (const Row& row : file.rows) {
+    Benchmark& benchmark = benchmarks[row.key];
+    if (benchmark.context == nullptr) benchmark = {row.key, &file.context, {}};
+    if (benchmark.context->world_size == file.context.world_size) benchmark.rows.push_back(&row);
+  }
 }
 
 }  // namespace
@@ -43,21 +52,14 @@ const Row* Benchmark::waiver() const {
 
 std::map<std::string, Benchmark> benchmarks_of(const std::vector<Results>& results) {
   std::map<std::string, Benchmark> benchmarks;
-  for (const Results& file : results) {
-    for (const Row& row : file.rows) {
-      Benchmark& benchmark = benchmarks[row.key];
-      if (benchmark.context == nullptr) benchmark = {row.key, &file.context, {}};
-      if (benchmark.context->world_size == file.context.world_size) benchmark.rows.push_back(&row);
-    }
-  }
+  for (const Results& file : results) add_rows(benchmarks, file);
   return benchmarks;
 }
 
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+std::map<std::string, Benchmark> benchmarks_of(const Results& file) {
+  std::map<std::string, Benchmark> benchmarks;
+  add_rows(benchmarks, file);
+  return benchmarks;
 }
 
 std::optional<double> run_value(const Benchmark& benchmark, const std::string& metric) {
@@ -67,7 +69,7 @@ std::optional<double> run_value(const Benchmark& benchmark, const std::string& m
     if (found == row->metrics.end()) return std::nullopt;
     values.push_back(found->second);
   }
-  return values.empty() ? std::nullopt : std::optional(median_of(std::move(values)));
+  return values.empty() ? std::nullopt : std::optional(median(std::move(values)));
 }
 
 std::vector<std::optional<double>> rank_values(const Benchmark& benchmark, const std::string& metric) {
@@ -85,7 +87,7 @@ std::vector<std::optional<double>> rank_values(const Benchmark& benchmark, const
     for (const auto* repetition : repetitions) {
       if (const auto& value = (*repetition)[rank]) values.push_back(*value);
     }
-    if (!values.empty()) medians[rank] = median_of(values);
+    if (!values.empty()) medians[rank] = median(values);
   }
   return medians;
 }
@@ -118,7 +120,7 @@ std::optional<int> rank_to_blame(const Benchmark& benchmark) {
     if (!longest || at(rank) > at(*longest)) longest = rank;
   }
   if (!longest || !is_collective(family_of(benchmark.key))) return longest;
-  return at(*longest) - at(*shortest) > arrival_noise * median_of(known) ? shortest : std::nullopt;
+  return at(*longest) - at(*shortest) > arrival_noise * median(known) ? shortest : std::nullopt;
 }
 
 std::string headline_metric(const Benchmark& benchmark) {

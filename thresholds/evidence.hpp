@@ -26,9 +26,7 @@ struct Benchmark {
 
 /// Rows of a key whose world size differs from that of its first row are left out: machine/ranks fails then.
 std::map<std::string, Benchmark> benchmarks_of(const std::vector<Results>&);
-
-/// Of at least one value; of an even number the mean of the two in the middle.
-double median_of(std::vector<double> values);
+std::map<std::string, Benchmark> benchmarks_of(const Results&);
 
 /// Median over repetitions of the value of the run; nullopt if a repetition has none.
 std::optional<double> run_value(const Benchmark&, const std::string& metric);

@@ -13,6 +13,9 @@
 
 namespace shakedown {
 
+/// Errors: InputError for a file that is missing, empty, cut off or not strict JSON. Defined in results.cpp.
+nlohmann::json read_json(const std::filesystem::path& file);
+
 class Field {
  public:
   using json = nlohmann::json;

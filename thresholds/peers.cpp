@@ -14,6 +14,7 @@
 #include <set>
 
 #include "thresholds/machine.hpp"
+#include "thresholds/statistics.hpp"
 #include "thresholds/thresholds.hpp"
 
 namespace shakedown {
@@ -21,8 +22,6 @@ namespace {
 
 // The chance that a healthy run of any size raises any alarm, were its noise normal.
 constexpr double alpha = 1e-3;
-
-constexpr double mad_to_sigma = 1.4826;
 
 // From so many values on, the healthy side shows how heavy the tails are: its 99 % quantile, which is 2.326 sigma of a
 // normal distribution. Below, one fast value would set it.
@@ -47,7 +46,7 @@ struct ClassOfMetric {
 // Raw GEMM: healthy GPUs of one node differ by up to 13 % in bursts, each somewhere else between full clock and its power
 // limit; beyond 20 % no healthy one was seen. Per GHz the same GPUs agree within 0.9 %. HBM within 0.2 %, copies over
 // NVLink within 0.1 %. 3 % is the least that is worth a person's time.
-constexpr std::array<ClassOfMetric, 10> classes{{
+constexpr std::array<ClassOfMetric, 11> classes{{
     {"gemm", "", "tflops_per_ghz", {0.005, 0.03}},
     {"gemm", "", "tflops", {0.025, 0.20, true}},
     {"hbm", "", "hbm_gbps", {0.003, 0.03}},
@@ -58,10 +57,11 @@ constexpr std::array<ClassOfMetric, 10> classes{{
     {"pcie", "active:one", "copy_gbps", {0.01, 0.05}},
     {"pcie", "", "copy_gbps", {0.03, 0.20}},  // all at once: what the host's bridges and memory leave to each
     {"allreduce", "scope:node", "busbw_gbps", {0.01, 0.05}},
+    {"lora_step", "", "compute_ms", {0.025, 0.20, true}},  // a step's own work: mostly GEMM
 }};
 
-constexpr std::array<std::string_view, 7> judged_metrics{"tflops_per_ghz", "tflops",      "hbm_gbps",  "capacity_gb",
-                                                         "copy_gbps",      "latency_us", "busbw_gbps"};
+constexpr std::array<std::string_view, 8> judged_metrics{
+    "tflops_per_ghz", "tflops", "hbm_gbps", "capacity_gb", "copy_gbps", "latency_us", "busbw_gbps", "compute_ms"};
 
 std::string replace_part(std::string key, const std::string& name) {
   const auto value = key_part(key, name);
@@ -122,7 +122,7 @@ std::optional<int> source_of(std::string_view key, int rank, const RankFacts& fa
 // Centre, scale and limits
 
 // Of values on their way to be sorted: the value below which `share` of them are.
-double quantile(std::vector<double>& values, double share) {
+double value_at(std::vector<double>& values, double share) {
   const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + at, values.end());
   return values[static_cast<std::size_t>(at)];
@@ -154,15 +154,12 @@ Spread spread_of(const std::vector<double>& values, bool low_is_good, double lea
     const auto [low, high] = std::minmax(values[0], values[1]);
     return {low_is_good ? low : high, least};
   }
-  const double centre = median_of(values);
-  std::vector<double> away;
-  away.reserve(values.size());
-  for (const double value : values) away.push_back(std::abs(value - centre));
-  double sigma = mad_to_sigma * median_of(away);
+  const double centre = median(values);
+  double sigma = robust_sigma(values);
   if (values.size() >= enough_for_tail) {
     std::vector<double> good_side;
     for (const double value : values) good_side.push_back(low_is_good ? centre - value : value - centre);
-    sigma = std::max(sigma, quantile(good_side, tail_share) / tail_sigmas);
+    sigma = std::max(sigma, value_at(good_side, tail_share) / tail_sigmas);
   } else {
     sigma = std::max(sigma, q_n(values));
   }
@@ -189,7 +186,7 @@ void measure_values(Comparison& comparison) {
 // slow host.
 double good_quarter(std::vector<double>& values, bool low_is_good) {
   const double share = values.size() < 4 ? 1 : 0.75;
-  return quantile(values, low_is_good ? 1 - share : share);
+  return value_at(values, low_is_good ? 1 - share : share);
 }
 
 // A host counts with what its better ranks reach, if it has at least two.
@@ -303,7 +300,7 @@ class Collector {
                                               : "no benchmark has values of two ranks of the same kind";
       return;
     }
-    const double z = normal_upper_quantile(alpha / static_cast<double>(peers_.tests));
+    const double z = outlier_z(peers_.tests, alpha);
     for (Comparison& c : peers_.comparisons) {
       c.limit = std::max(c.kind.effect, z * c.scale);
       c.host_limit = std::max(c.kind.clocked ? host_effect_clocked : c.kind.effect, z * c.host_scale);
@@ -387,15 +384,6 @@ Finding finding_of_hosts(const Comparison& c) {
 }
 
 }  // namespace
-
-double normal_upper_quantile(double p) {
-  double low = 0, high = 40;
-  for (int i = 0; i < 100; ++i) {
-    const double middle = (low + high) / 2;
-    (std::erfc(middle / std::sqrt(2.0)) / 2 > p ? low : high) = middle;
-  }
-  return low;
-}
 
 std::optional<PeerClass> peer_class(std::string_view key, std::string_view metric) {
   const std::string family = family_of(key);

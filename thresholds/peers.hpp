@@ -75,7 +75,4 @@ std::vector<Finding> findings_of(const Peers&);
 /// "57 benchmarks x 4 ranks: nobody stands out"
 std::string summary(const Peers&);
 
-/// z with P(Z > z) = p for a standard normal Z, 0 < p <= 0.5.
-double normal_upper_quantile(double p);
-
 }  // namespace shakedown

@@ -1,62 +1,24 @@
 // Decides what became slower than the baseline, and which sets may be compared at all: another driver, tuning or number
-// of ranks is another measurement. Fails closed: an error, or nothing that can be compared, is never "no regression".
-// Tested by tests/regression_test.cpp (build/tests/regression_test).
+// of ranks is another measurement. Fails closed: an error, too few repetitions, or nothing that can be compared, is
+// never "no regression". Tested by tests/regression_test.cpp and, for its error rates, tests/drift_test.cpp.
 #include "thresholds/regression.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <map>
 #include <set>
 
-#include "thresholds/applicability.hpp"
 #include "thresholds/evidence.hpp"
+#include "thresholds/machine.hpp"
+#include "thresholds/statistics.hpp"
 #include "thresholds/thresholds.hpp"
 
 namespace shakedown {
 namespace {
 
-using Facts = std::map<std::string, std::set<std::string>>;  // field -> all values that the files of a set have
-
-// Variables that are recorded beside the tuning, but say where a run took place and not how: which GPUs of a kind, in
-// how large an allocation, with which log. Devices, ranks and hosts are compared themselves.
-constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG_FILE"};
-
-void add_variables(std::set<std::string>& variables, const std::vector<Results>& results) {
-  for (const Results& file : results) {
-    for (const auto& [variable, value] : file.context.environment) {
-      if (std::find(places.begin(), places.end(), variable) == places.end()) variables.insert(variable);
-    }
-  }
-}
-
-// A version or state that one family did not need and so did not record says nothing about the set.
-void add_known(Facts& facts, const std::map<std::string, std::optional<std::string>>& recorded, const char* name) {
-  const auto found = recorded.find(name);
-  if (found != recorded.end() && found->second) facts[name].insert(*found->second);
-}
-
-Facts facts_of(const std::vector<Results>& results, const std::set<std::string>& variables) {
-  Facts facts{{"device", {}}, {"backend", {}},  {"tier", {}}, {"ranks", {}}, {"hosts", {}},     {"driver", {}},
-              {"cuda", {}},   {"cublaslt", {}}, {"nccl", {}}, {"nvls", {}},  {"build_type", {}}};
-  for (const Results& file : results) {
-    const Context& c = file.context;
-    for (const RankFacts& rank : c.ranks) facts["device"].insert(rank.device);
-    facts["backend"].insert(c.backend);
-    facts["tier"].insert(c.tier);
-    facts["ranks"].insert(std::to_string(c.world_size));
-    facts["hosts"].insert(std::to_string(c.hosts));
-    facts["build_type"].insert(c.suite.build_type);
-    for (const char* name : {"driver", "cuda", "cublaslt", "nccl"}) add_known(facts, c.versions, name);
-    add_known(facts, c.nccl, "nvls");
-    for (const std::string& variable : variables) {
-      const auto found = c.environment.find(variable);
-      facts[variable].insert(found == c.environment.end() ? "unset" : found->second);
-    }
-  }
-  return facts;
-}
+// Of the interval of a change, and of finding a change that matters.
+constexpr double confidence = 0.95, power = 0.95;
 
 std::string list(const std::set<std::string>& values) {
   std::string text;
@@ -64,75 +26,103 @@ std::string list(const std::set<std::string>& values) {
   return text.empty() ? "unknown" : text;
 }
 
-void refuse_different(const std::vector<Results>& current, const std::vector<Results>& baseline) {
-  std::set<std::string> variables;
-  add_variables(variables, current);
-  add_variables(variables, baseline);
-  const Facts now = facts_of(current, variables), before = facts_of(baseline, variables);
-  for (const auto& [field, values] : now) {
-    if (values == before.at(field)) continue;
-    throw InputError("cannot compare with the baseline: " + field + " is " + list(values) + ", the baseline has " +
-                     list(before.at(field)) + "; store a baseline of this configuration");
-  }
-}
-
-bool has_error(const std::map<std::string, Benchmark>& set, const std::string& key) {
-  const auto found = set.find(key);
-  return found != set.end() && found->second.error() != nullptr;
-}
-
-const Benchmark* measured(const std::map<std::string, Benchmark>& set, const std::string& key, std::string& why_not) {
-  const auto found = set.find(key);
-  if (found == set.end()) {
-    why_not = "was not measured";
-  } else if (const Row* error = found->second.error()) {
-    why_not = *error->error;
-  } else if (const Row* waiver = found->second.waiver()) {
-    why_not = "waived: " + *waiver->waived;
-  } else {
-    return &found->second;
-  }
-  return nullptr;
-}
-
-Trend trend_of(const std::string& metric, double before, double after, double tolerance) {
-  const double gain = lower_is_better(metric) ? before - after : after - before;
-  if (metric == "latency_us" && std::abs(gain) < latency_floor_us) return Trend::same;
-  if (gain < -tolerance * std::abs(before)) return Trend::worse;
-  return gain > tolerance * std::abs(before) ? Trend::better : Trend::same;
-}
-
-Change compare(const std::string& key, const Benchmark& before, const Benchmark& after, double tolerance) {
-  Change change{key, headline_metric(before), std::nullopt, std::nullopt, std::nullopt, Trend::missing, ""};
-  change.before = run_value(before, change.metric);
-  change.after = run_value(after, change.metric);
-  if (!change.before || !change.after) {
-    change.detail = "\"" + change.metric + "\" is missing in a repetition";
-    return change;
-  }
-  if (*change.before != 0) change.percent = 100 * (*change.after - *change.before) / *change.before;
-  change.trend = trend_of(change.metric, *change.before, *change.after, tolerance);
-  return change;
-}
-
-// `before` is nullptr where the baseline has nothing either.
-Change missing(const std::string& key, const Benchmark* before, const std::string& why_not) {
-  Change change{key, "", std::nullopt, std::nullopt, std::nullopt, Trend::missing, why_not};
-  if (before == nullptr) return change;
-  change.metric = headline_metric(*before);
-  change.before = run_value(*before, change.metric);
-  return change;
-}
-
-Change added(const std::string& key, const Benchmark& after) {
-  const std::string metric = headline_metric(after);
-  return {key, metric, std::nullopt, run_value(after, metric), std::nullopt, Trend::added, ""};
-}
-
-std::string percent_text(double percent) {
+std::string percent_text(const char* format, double percent) {
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%+.1f %%", percent);
+  std::snprintf(text.data(), text.size(), format, percent);
   return text.data();
+}
+
+std::vector<std::string> refuse_different(const Baseline& current, const Baseline& baseline, bool allowed) {
+  const auto differ = differences(current.facts, baseline.facts);
+  std::vector<std::string> notes;
+  if (!differ.empty() && !allowed) {
+    throw InputError("cannot compare with the baseline: " + differ.front() +
+                     "; store a baseline of this configuration, or ask for the comparison with --allow-different");
+  }
+  for (const std::string& difference : differ) notes.push_back("compared although " + difference);
+  return notes;
+}
+
+bool wanted(const std::string& key, const std::optional<std::string>& family) {
+  return !family || *family == family_of(key);
+}
+
+// Why a benchmark of `set` has no value; empty where nobody asked for it.
+std::string why_not(const std::map<std::string, Benchmark>& set, const std::string& key) {
+  const auto found = set.find(key);
+  if (found == set.end()) return "was not measured";
+  if (const Row* error = found->second.error()) return *error->error;
+  if (const Row* waiver = found->second.waiver()) return "waived: " + *waiver->waived;
+  return "has no value";
+}
+
+// One benchmark on both sides, with figures turned so that more is better.
+struct Pair {
+  std::vector<double> before, after;
+  double sign = 1, scale = 1;  // value = sign * figure; scale: the median before
+  double effect = 0;           // the least relative change to report
+  Shift change;                // relative; negative = worse
+  RankTest test;
+
+  bool loses() const { return change.estimate <= -effect; }
+  bool gains() const { return change.estimate >= effect; }
+  // A loss of twice the minimal effect is not to be had with these figures.
+  bool excludes_loss() const { return change.low && *change.low > -2 * effect; }
+
+  // Standard deviation of a repetition, relative; 0 where it cannot be known.
+  double sigma() const {
+    double squares = 0;
+    for (const auto* side : {&before, &after}) {
+      const double middle = median(*side);
+      for (const double value : *side) squares += (value - middle) * (value - middle);
+    }
+    const std::size_t n = before.size() + after.size();
+    return n < 3 ? 0 : std::sqrt(squares / static_cast<double>(n - 2)) / scale;
+  }
+};
+
+Pair pair_of(const std::string& metric, const Series& before, const Series& after, double min_effect) {
+  Pair pair;
+  // Repetitions of one launch are alike in what varies from launch to launch: then a launch is the unit.
+  const bool by_launch = before.launches.size() > 1 || after.launches.size() > 1;
+  pair.before = before.units(by_launch);
+  pair.after = after.units(by_launch);
+  pair.sign = lower_is_better(metric) ? -1 : 1;
+  pair.scale = std::abs(median(pair.before));
+  pair.effect = min_effect;
+  if (metric == "latency_us" && pair.scale > 0) pair.effect = std::max(min_effect, latency_floor_us / pair.scale);
+  for (auto* side : {&pair.before, &pair.after}) {
+    for (double& value : *side) value *= pair.sign;
+  }
+  pair.test = rank_test(pair.before, pair.after);
+  pair.change = shift(pair.before, pair.after, confidence);
+  const double scale = pair.scale > 0 ? pair.scale : 1;
+  pair.change.estimate /= scale;
+  if (pair.change.low) pair.change.low = *pair.change.low / scale;
+  if (pair.change.high) pair.change.high = *pair.change.high / scale;
+  return pair;
+}
+
+void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_better, std::size_t comparisons) {
+  if (proven_worse && pair.loses()) {
+    change.trend = Trend::worse;
+  } else if (proven_better && pair.gains()) {
+    change.trend = Trend::better;
+  } else if (pair.excludes_loss() && !pair.loses()) {
+    change.trend = Trend::same;
+  } else {
+    change.trend = Trend::inconclusive;
+    const double to_see = std::max(2 * pair.effect, -pair.change.estimate);
+    const double alpha = false_alarm / static_cast<double>(comparisons);
+    const std::size_t least = values_needed(to_see, 0, alpha, power);
+    const double sigma = pair.sigma();
+    const std::size_t smaller = std::min(pair.before.size(), pair.after.size());
+    change.needed = std::max(values_needed(to_see, sigma, alpha, power), smaller + 1);
+    const std::string have = std::to_string(pair.before.size()) + " and " + std::to_string(pair.after.size()) +
+                             " repetitions, " + std::to_string(*change.needed) + " each would do";
+    change.detail =
+        smaller < least ? "too few: " + have : "too noisy (" + percent_text("%.1f %%", 100 * sigma) + "): " + have;
+  }
 }
 
 }  // namespace
@@ -142,64 +132,189 @@ std::string_view name(Trend trend) {
     case Trend::better: return "better";
     case Trend::same: return "same";
     case Trend::worse: return "worse";
+    case Trend::inconclusive: return "inconclusive";
     case Trend::missing: return "missing";
     case Trend::added: return "new";
   }
   return "?";
 }
 
-Regression judge_regression(const std::vector<Results>& current, const std::vector<Results>& baseline, double tolerance,
-                            bool allow_faults) {
-  if (current.empty() || baseline.empty())
-    throw InputError("no result files to compare; check --results and --baseline");
-  if (!(tolerance >= 0 && tolerance < 1)) throw InputError("--tolerance must be from 0 to below 1, as in 0.05");
-  refuse_faults(current, allow_faults);
-  refuse_faults(baseline, allow_faults);
-  refuse_different(current, baseline);
-  const auto before = benchmarks_of(baseline), after = benchmarks_of(current);
-  std::set<std::string> keys;
-  for (const auto& [key, benchmark] : before) keys.insert(key);
-  for (const auto& [key, benchmark] : after) keys.insert(key);
-  Regression regression;
-  for (const std::string& key : keys) {
-    std::string not_before, not_now;
-    const Benchmark* old_one = measured(before, key, not_before);
-    const Benchmark* new_one = measured(after, key, not_now);
-    if (old_one == nullptr && new_one == nullptr && !has_error(after, key)) continue;
-    regression.changes.push_back(new_one == nullptr   ? missing(key, old_one, not_now)
-                                 : old_one == nullptr ? added(key, *new_one)
-                                                      : compare(key, *old_one, *new_one, tolerance));
-    const Trend trend = regression.changes.back().trend;
-    if (trend == Trend::worse || trend == Trend::missing) regression.exit_code = 1;
-    if (trend != Trend::missing && trend != Trend::added) ++regression.compared;
+std::vector<std::string> differences(const MachineFacts& current, const MachineFacts& baseline) {
+  std::vector<std::string> result;
+  std::set<std::string> fields;
+  for (const auto& [field, values] : current) fields.insert(field);
+  for (const auto& [field, values] : baseline) fields.insert(field);
+  const auto of = [](const MachineFacts& facts, const std::string& field) {
+    const auto found = facts.find(field);
+    if (found != facts.end()) return found->second;
+    return is_tuning(field) ? std::set<std::string>{"unset"} : std::set<std::string>{};
+  };
+  for (const std::string& field : fields) {
+    const auto now = of(current, field), before = of(baseline, field);
+    if (now != before) result.push_back(field + " is " + list(now) + ", the baseline has " + list(before));
   }
+  return result;
+}
+
+Regression judge_regression(const std::vector<Results>& current, const Baseline& baseline,
+                            const RegressionOptions& options) {
+  if (current.empty()) throw InputError("no result files to compare; check --results");
+  if (!(options.min_effect > 0 && options.min_effect < 1)) {
+    throw InputError("--min-effect must be above 0 and below 1, as in 0.01");
+  }
+  const Baseline now = baseline_of(current);
+  const auto measured = benchmarks_of(current);
+  Regression regression;
+  regression.min_effect = options.min_effect;
+  regression.notes = refuse_different(now, baseline, options.allow_different);
+  std::set<std::string> keys;
+  for (const auto& [key, entry] : baseline.benchmarks) keys.insert(key);
+  for (const auto& [key, entry] : now.benchmarks) keys.insert(key);
+  for (const auto& [key, benchmark] : measured) {
+    if (benchmark.error() != nullptr) keys.insert(key);
+  }
+  std::vector<Pair> pairs;
+  std::vector<std::size_t> place;  // of each pair in changes
+  bool one_launch = true;
+  for (const std::string& key : keys) {
+    if (!wanted(key, options.family)) continue;
+    const auto before = baseline.benchmarks.find(key);
+    const auto after = now.benchmarks.find(key);
+    Change change;
+    change.key = key;
+    const bool in_baseline = before != baseline.benchmarks.end(), in_current = after != now.benchmarks.end();
+    change.metric = in_baseline ? before->second.headline : in_current ? after->second.headline : "";
+    const auto value = [&](const auto& entry) -> const Series* {
+      const auto found = entry->second.series.find(change.metric);
+      return found == entry->second.series.end() ? nullptr : &found->second;
+    };
+    const Series* old_one = in_baseline ? value(before) : nullptr;
+    const Series* new_one = in_current ? value(after) : nullptr;
+    if (old_one != nullptr) change.before = median(old_one->units(false));
+    if (new_one != nullptr) change.after = median(new_one->units(false));
+    if (old_one != nullptr && new_one != nullptr) {
+      pairs.push_back(pair_of(change.metric, *old_one, *new_one, options.min_effect));
+      place.push_back(regression.changes.size());
+      one_launch = one_launch && old_one->launches.size() == 1 && new_one->launches.size() == 1;
+    } else if (new_one != nullptr) {
+      change.trend = Trend::added;
+    } else {
+      change.trend = Trend::missing;
+      change.detail = in_current ? "\"" + change.metric + "\" is missing in a repetition" : why_not(measured, key);
+    }
+    regression.changes.push_back(std::move(change));
+  }
+  std::vector<double> less, greater;
+  for (const Pair& pair : pairs) {
+    less.push_back(pair.test.p_less);
+    greater.push_back(pair.test.p_greater);
+  }
+  const auto worse = rejected(less, false_alarm), better = rejected(greater, false_alarm);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    Change& change = regression.changes[place[i]];
+    const Pair& pair = pairs[i];
+    change.before_count = pair.before.size();
+    change.after_count = pair.after.size();
+    if (pair.scale > 0) change.percent = 100 * pair.sign * pair.change.estimate;
+    const auto& [low, high] = std::pair(pair.sign > 0 ? pair.change.low : pair.change.high,
+                                        pair.sign > 0 ? pair.change.high : pair.change.low);
+    if (low) change.low = 100 * pair.sign * *low;
+    if (high) change.high = 100 * pair.sign * *high;
+    decide(change, pair, worse[i], better[i], pairs.size());
+  }
+  regression.compared = pairs.size();
+  const auto any = [&](Trend trend) {
+    return std::any_of(regression.changes.begin(), regression.changes.end(),
+                       [&](const Change& change) { return change.trend == trend; });
+  };
+  regression.exit_code = any(Trend::worse) || any(Trend::missing) ? 1 : any(Trend::inconclusive) ? 3 : 0;
   if (regression.compared == 0 && regression.exit_code == 0) {
     throw InputError("nothing to compare: no benchmark has a value in both sets; check --results and --baseline");
+  }
+  if (one_launch && regression.compared > 0) {
+    regression.notes.push_back(
+        "each side is one launch: what varies from launch to launch counts as a change; ci/regression makes several");
   }
   return regression;
 }
 
-std::vector<Finding> findings_of(const Regression& regression, double tolerance, int ranks) {
+std::vector<Finding> judge_by_baseline(const std::vector<Results>& current, const Baseline& baseline, double tolerance,
+                                       const std::optional<std::string>& family) {
+  if (!(tolerance >= 0 && tolerance < 1)) throw InputError("--tolerance must be from 0 to below 1, as in 0.05");
+  const Baseline now = baseline_of(current);
+  refuse_different(now, baseline, false);
+  const auto measured = benchmarks_of(current);
   std::vector<Finding> findings;
-  for (const Change& change : regression.changes) {
-    if (change.trend == Trend::added) continue;
+  std::size_t compared = 0;
+  for (const auto& [key, entry] : baseline.benchmarks) compared += wanted(key, family) ? 1 : 0;
+  const auto start = [&](const std::string& key, const std::string& metric) {
     Finding finding;
-    finding.key = change.key;
+    finding.key = key;
+    finding.metric = (metric.empty() ? "" : metric + "_") + "vs_baseline";
     finding.judgement = Judgement::baseline;
-    finding.metric = (change.metric.empty() ? "" : change.metric + "_") + "vs_baseline";
-    finding.unit = unit_of(change.metric);
-    finding.value = change.after;
-    finding.limit_name = lower_is_better(change.metric) ? "max" : "min";
-    if (change.before)
-      finding.limit = *change.before * (lower_is_better(change.metric) ? 1 + tolerance : 1 - tolerance);
+    finding.unit = unit_of(metric);
     finding.source = "baseline";
-    if (change.before) finding.source.append(" ").append(number_text(*change.before));
-    finding.detail = change.detail;
-    if (change.percent) finding.detail = percent_text(*change.percent);
-    if (change.trend == Trend::worse) finding.status = Status::fail;
-    if (change.trend == Trend::missing) finding.status = Status::missing;
-    if (!finding.good()) finding.next = measure_command(change.key, ranks);
-    findings.push_back(finding);
+    return finding;
+  };
+  const int ranks = now.ranks;
+  for (const auto& [key, entry] : baseline.benchmarks) {
+    if (!wanted(key, family)) continue;
+    const std::string& metric = entry.headline;
+    const bool falls = lower_is_better(metric);
+    const auto units = entry.series.at(metric).units(false);
+    const double before = median(units), size = std::abs(before);
+    const std::size_t launches = entry.series.at(metric).launches.size();
+    double allowed = tolerance * size;
+    if (metric == "latency_us") allowed = std::max(allowed, latency_floor_us);
+    const double narrow = allowed;
+    if (launches >= launches_to_judge) {
+      allowed = std::max(allowed, outlier_z(compared, false_alarm) * robust_sigma(units));
+    }
+    Finding finding = start(key, metric);
+    finding.limit_name = falls ? "max" : "min";
+    finding.limit = falls ? before + allowed : before - allowed;
+    finding.source +=
+        " " + number_text(before) + " of " + std::to_string(launches) + (launches == 1 ? " launch" : " launches");
+    const auto found = measured.find(key);
+    const bool has_value = now.benchmarks.contains(key) && now.benchmarks.at(key).series.contains(metric);
+    if (!has_value) {
+      finding.status = Status::missing;
+      finding.detail =
+          now.benchmarks.contains(key) ? "\"" + metric + "\" is missing in a repetition" : why_not(measured, key);
+    } else {
+      finding.value = run_value(found->second, metric);
+      if (!finding.value) finding.value = median(now.benchmarks.at(key).series.at(metric).units(false));
+      const double loss = falls ? *finding.value - before : before - *finding.value;
+      if (size > 0) finding.detail = percent_text("%+.1f %%", 100 * (*finding.value - before) / size);
+      if (!(loss <= allowed)) {
+        finding.status = Status::fail;
+      } else if (loss > narrow) {
+        finding.status = Status::inconclusive;
+        finding.detail += ", within the spread of the baseline but beyond the tolerance";
+      }
+      if (const auto rank = rank_to_blame(found->second)) {
+        finding.worst = culprit(found->second.context->ranks[static_cast<std::size_t>(*rank)]);
+        if (finding.status == Status::fail) {
+          finding.offenders = {*finding.worst};
+          finding.offender_count = 1;
+        }
+      }
+    }
+    if (!finding.good()) finding.next = measure_command(key, ranks);
+    findings.push_back(std::move(finding));
+  }
+  // What failed now and is not in the baseline.
+  for (const auto& [key, benchmark] : measured) {
+    if (benchmark.error() == nullptr || baseline.benchmarks.contains(key) || !wanted(key, family)) continue;
+    Finding finding = start(key, "");
+    finding.status = Status::missing;
+    finding.detail = *benchmark.error()->error;
+    finding.next = measure_command(key, ranks);
+    findings.push_back(std::move(finding));
+  }
+  if (findings.empty()) {
+    throw InputError("nothing to compare: the baseline has no benchmark" + (family ? " of " + *family : std::string()) +
+                     "; check --baseline");
   }
   return findings;
 }

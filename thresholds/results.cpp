@@ -71,6 +71,9 @@ json parse(const fs::path& file, const std::string& text) {
   }
 }
 
+// JSON files that stand beside results.
+bool is_no_result(const fs::path& name) { return name == "verdict.json" || name == "baseline.json"; }
+
 double seconds_of(const Field& row) {
   const std::string unit = row["time_unit"].text();
   const double value = row["real_time"].number();
@@ -468,7 +471,7 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
     }
     std::vector<fs::path> inside;
     for (const auto& entry : fs::directory_iterator(path)) {
-      if (entry.path().extension() == ".json" && entry.path().filename() != "verdict.json") {
+      if (entry.path().extension() == ".json" && !is_no_result(entry.path().filename())) {
         inside.push_back(entry.path());
       }
     }
@@ -485,6 +488,8 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
   }
   return all;
 }
+
+json read_json(const fs::path& file) { return parse(file, slurp(file)); }
 
 std::string write_results(std::string_view google_benchmark_json, const Context& context,
                           const std::map<std::string, std::vector<ByRank>>& by_rank,

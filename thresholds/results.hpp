@@ -123,7 +123,7 @@ std::string waiver_text(std::string_view reason);  // "waived: <reason>"
 /// another schema, without context.shakedown, with zero benchmarks, or with a field of the wrong type.
 Results read_results(const std::filesystem::path& file);
 
-/// Reads the given files and, for a folder, every *.json in it but verdict.json, sorted by name. Errors: as above, and
+/// Reads the given files and, for a folder, every *.json in it but verdict.json and baseline.json, sorted by name. Errors: as above, and
 /// for a folder without result files.
 std::vector<Results> read_results(const std::vector<std::filesystem::path>& files_or_folders);
 

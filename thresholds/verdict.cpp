@@ -14,6 +14,7 @@
 #include "thresholds/evidence.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/peers.hpp"
+#include "thresholds/statistics.hpp"
 
 namespace shakedown {
 namespace {
@@ -107,7 +108,7 @@ class RuleJudge {
         if (rank) known.push_back(*rank);
       }
       value = finding_.worst->value;
-      reference = median_of(known);
+      reference = median(known);
     }
     if (!value || !reference || !(*reference > 0) || rule_.metric == "throttled") return "";
     const long percent = std::lround((*value / *reference - 1) * 100);
@@ -179,7 +180,7 @@ class RuleJudge {
     std::vector<double> values;
     for (const Culprit& rank : worst_first) values.push_back(*rank.value);
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    const double middle = median_of(values);
+    const double middle = median(values);
     const double spread = *high == *low ? 0 : (*high - *low) / middle;
     if (spread <= *rule_.limits.spread_max) return;
     set(finding_, Status::fail,
@@ -487,6 +488,11 @@ void add_findings(Verdict& verdict, std::vector<Finding> findings) {
   }
   verdict.state = state_of(verdict);
   verdict.exit_code = exit_code_of(verdict.state);
+}
+
+void name_culprits(Verdict& verdict, const std::vector<Results>& results, const JudgeOptions& options) {
+  const Benchmarks benchmarks = benchmarks_of(results);
+  verdict.culprits = diagnose(benchmarks, compare_peers(benchmarks, options.family), verdict.findings);
 }
 
 Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& profiles, const JudgeOptions& options) {

@@ -165,6 +165,9 @@ Verdict judge(const std::vector<Results>&, const std::vector<Profile>&, const Ju
 /// Adds findings to a verdict that stands, and works out its state, exit code and counts again.
 void add_findings(Verdict&, std::vector<Finding>);
 
+/// Works out the culprits again, with the findings that were added since.
+void name_culprits(Verdict&, const std::vector<Results>&, const JudgeOptions&);
+
 /// How the findings of one key came about: the rules that name it, whether they apply and why not, what was measured.
 /// Errors: InputError if the key was neither measured nor named by a rule.
 std::string explain(const std::vector<Results>&, const std::vector<Profile>&, const JudgeOptions&,

@@ -1,0 +1,99 @@
+// Decides what creating, merging and showing a baseline write. Tested by tests/baseline_test.cpp and
+// tests/acceptance_cli_test.cpp.
+#include "report/baseline.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder that goes away.
+class Scratch {
+ public:
+  Scratch() {
+    std::string name = (fs::temp_directory_path() / "shakedown-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw InputError(name + ": no temporary folder");
+    path_ = name;
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+void propose_floors(const Baseline& baseline, const std::vector<Profile>& profiles, const Arguments& arguments) {
+  const fs::path& file = *arguments.floors;
+  if (file.extension() != ".yaml") throw InputError("--floors: name a file that ends in .yaml, as in h200-sxm.yaml");
+  const std::string known = baseline_folder(baseline, profiles).parent_path();
+  const Profile* reference = nullptr;
+  for (const Profile& profile : profiles) {
+    if (profile.name == known) reference = &profile;
+  }
+  const std::string text = floors_yaml(baseline, file.stem(), reference, arguments.floor_options);
+  // What the loader would refuse is not written.
+  const Scratch scratch;
+  const fs::path draft = scratch.path() / file.filename();
+  replace_file(draft, text);
+  const auto loaded = load_profiles(draft);
+  replace_file(file, text);
+  std::printf("%s: %zu limits proposed\n", file.c_str(), loaded.front().rules.size());
+}
+
+void store(const Baseline& baseline, const std::vector<Profile>& profiles, const Arguments& arguments) {
+  std::fputs(terminal_text(baseline, style_of(arguments)).c_str(), stdout);
+  if (arguments.out) {
+    const fs::path file = *arguments.out / baseline_folder(baseline, profiles) / "baseline.json";
+    store_baseline(file, baseline);
+    std::printf("%s: stored\n", file.c_str());
+  }
+  if (arguments.floors) propose_floors(baseline, profiles, arguments);
+}
+
+}  // namespace
+
+int baseline(const std::string& action, const Arguments& arguments) {
+  const auto needs = [&](bool given, const char* flag) {
+    if (!given) throw InputError("baseline " + action + " needs " + flag + "; see --help");
+  };
+  const auto profiles = load_profiles(arguments.thresholds);
+  if (action == "create") {
+    needs(!arguments.results.empty(), "--results");
+    needs(arguments.out || arguments.floors, "--out or --floors");
+    auto baselines = baselines_of(read_results(arguments.results));
+    if (arguments.floors && baselines.size() > 1) {
+      throw InputError("--floors: the files are of several kinds of machine or numbers of ranks; give those of one");
+    }
+    for (Baseline& one : baselines) {
+      leave_out_outliers(one);
+      store(one, profiles, arguments);
+    }
+  } else if (action == "merge") {
+    needs(arguments.baseline.size() > 1, "two or more --baseline=F,F");
+    needs(arguments.out || arguments.floors, "--out or --floors");
+    std::vector<Baseline> parts;
+    for (const auto& path : arguments.baseline) parts.push_back(read_baseline({path}));
+    Baseline merged = merge(parts);
+    leave_out_outliers(merged);
+    store(merged, profiles, arguments);
+  } else if (action == "show") {
+    needs(!arguments.baseline.empty(), "--baseline");
+    if (arguments.out) throw InputError("baseline show stores nothing; use create or merge for --out");
+    store(read_baseline(arguments.baseline), profiles, arguments);
+  } else {
+    throw InputError("unknown action \"" + action + "\"; write baseline create, merge or show");
+  }
+  return 0;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,99 @@
+// Decides what a CI summary shows: what is wrong first, what is right folded away.
+// Tested by tests/report_test.cpp (build/tests/report_test).
+#include "report/markdown.hpp"
+
+#include "report/escape.hpp"
+#include "report/words.hpp"
+
+namespace shakedown {
+namespace {
+
+// Rows of a table that are written out; a row takes some 300 bytes.
+constexpr std::size_t most_bad = 200, most_good = 1000;
+
+std::string row(std::initializer_list<std::string> cells) {
+  std::string line = "|";
+  for (const std::string& cell : cells) line += " " + markdown_escaped(cell) + " |";
+  return line + "\n";
+}
+
+std::string head(std::initializer_list<std::string> cells) {
+  std::string line = row(cells) + "|";
+  for (std::size_t i = 0; i < cells.size(); ++i) line += " --- |";
+  return line + "\n";
+}
+
+std::string more(std::size_t all, std::size_t shown) {
+  return all > shown ? "\nand " + std::to_string(all - shown) + " more\n" : "";
+}
+
+std::string table(const Verdict& verdict, bool good, std::size_t most) {
+  std::string rows;
+  std::size_t all = 0;
+  for (const Finding& finding : verdict.findings) {
+    if (finding.good() != good || ++all > most) continue;
+    rows += row({joined_words(finding.key, finding.metric), value_text(finding), limit_text(finding),
+                 worst_text(finding), status_text(finding), finding.detail});
+  }
+  if (all == 0) return "";
+  return head({"finding", "worst value", "limit", "where", "status", "detail"}) + rows + more(all, std::min(all, most));
+}
+
+std::string unjudged(const Verdict& verdict) {
+  std::string rows;
+  std::size_t all = 0;
+  for (const Unjudged& point : verdict.unjudged) {
+    if (++all > most_good) continue;
+    rows += row({joined_words(point.key, point.metric),
+                 point.value ? quantity_text(*point.value, unit_of(point.metric)) : point.detail});
+  }
+  return all == 0 ? "" : head({"measured, judged by no rule", "value"}) + rows + more(all, std::min(all, most_good));
+}
+
+std::string folded(const std::string& title, const std::string& body) {
+  return body.empty() ? "" : "\n<details><summary>" + title + "</summary>\n\n" + body + "\n</details>\n";
+}
+
+std::string next_steps(const Verdict& verdict) {
+  std::string out;
+  std::size_t all = 0;
+  for (const Finding& finding : verdict.findings) {
+    if (finding.good() || finding.next.empty() || ++all > max_offenders) continue;
+    out += "- " + markdown_escaped(joined_words(finding.key, finding.metric)) + ": " + markdown_escaped(finding.next) +
+           "\n";
+  }
+  return out.empty() ? "" : "\nNext:\n\n" + out + more(all, std::min(all, max_offenders));
+}
+
+}  // namespace
+
+std::string markdown_text(const Verdict& verdict) {
+  std::string out = "## " + markdown_escaped(verdict_line(verdict)) + "\n";
+  const std::string bad = table(verdict, false, most_bad);
+  if (!bad.empty()) out += "\n" + bad + next_steps(verdict);
+  for (const std::string& note : verdict.notes) out += "\nNote: " + markdown_escaped(note) + "\n";
+  return out + folded("Good findings", table(verdict, true, most_good)) + folded("Not judged", unjudged(verdict));
+}
+
+std::string markdown_text(const Regression& regression) {
+  std::string out = "## " + markdown_escaped(regression_line(regression)) + "\n";
+  const auto rows = [&](bool quiet) {
+    std::string text;
+    std::size_t all = 0;
+    for (const Change& change : regression.changes) {
+      const bool is_quiet = change.trend == Trend::same || change.trend == Trend::added;
+      if (is_quiet != quiet || ++all > most_good) continue;
+      text += row({joined_words(change.key, change.metric), value_text(change.before, change.metric),
+                   value_text(change.after, change.metric), change_text(change), count_text(change),
+                   std::string(name(change.trend)), change.detail});
+    }
+    if (all == 0) return std::string();
+    return head({"benchmark", "baseline", "now", "change", "repetitions", "status", "detail"}) + text +
+           more(all, std::min(all, most_good));
+  };
+  if (const std::string loud = rows(false); !loud.empty()) out += "\n" + loud;
+  for (const std::string& note : regression.notes) out += "\nNote: " + markdown_escaped(note) + "\n";
+  return out + folded("No change", rows(true));
+}
+
+}  // namespace shakedown

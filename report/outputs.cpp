@@ -1,0 +1,48 @@
+// Decides which forms of a verdict there are. Tested by tests/acceptance_cli_test.cpp.
+#include "report/outputs.hpp"
+
+#include <cstdio>
+
+#include "report/github_benchmark.hpp"
+#include "report/markdown.hpp"
+#include "report/prometheus.hpp"
+#include "report/verdict_json.hpp"
+
+namespace shakedown {
+
+const std::vector<Output>& outputs() {
+  static const std::vector<Output> table{
+      {"--verdict", "write verdict.json (report/verdict.schema.json)", verdict_json},
+      {"--markdown", "write Markdown, for the summary of a CI job", markdown_text},
+      {"--prometheus", "write Prometheus text, for node_exporter's textfile collector", prometheus_text},
+      {"--github-benchmark", "write throughputs for github-action-benchmark (customBiggerIsBetter)",
+       github_benchmark_json},
+  };
+  return table;
+}
+
+void write_outputs(const OutputFiles& files, const Verdict& verdict) {
+  for (const Output& output : outputs()) {
+    if (const auto found = files.find(output.flag); found != files.end()) {
+      replace_file(found->second, output.text(verdict));
+    }
+  }
+}
+
+void replace_outputs(const std::vector<std::string>& words, const Verdict& verdict, const char* program,
+                     const std::string& keep) {
+  for (const Output& output : outputs()) {
+    const std::string start = std::string(output.flag) + "=";
+    if (output.flag == keep) continue;
+    for (const std::string& word : words) {
+      if (word.rfind(start, 0) != 0 || word == start) continue;
+      try {
+        replace_file(word.substr(start.size()), output.text(verdict));
+      } catch (const InputError& error) {
+        std::fprintf(stderr, "%s: %s\n", program, error.what());
+      }
+    }
+  }
+}
+
+}  // namespace shakedown

@@ -1,0 +1,34 @@
+// The files that a verdict is written to: one flag and one pure function from a verdict to text for each. A further
+// form (HTML, history) is a line in the table of outputs.cpp.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+
+struct Output {
+  const char* flag;  // "--markdown"
+  const char* help;
+  std::string (*text)(const Verdict&);
+};
+
+const std::vector<Output>& outputs();
+
+/// flag -> file
+using OutputFiles = std::map<std::string, std::filesystem::path>;
+
+/// Writes every file, each as a whole or not at all. Errors: InputError naming the file; what stood there stays.
+void write_outputs(const OutputFiles&, const Verdict&);
+
+/// The same for a run that could not be judged, from the words of the command line as they are, since they may be what
+/// is wrong: an old report must not outlive it. Says on stderr what cannot be written. `keep` is a flag that names
+/// input.
+void replace_outputs(const std::vector<std::string>& words, const Verdict&, const char* program,
+                     const std::string& keep = "");
+
+}  // namespace shakedown

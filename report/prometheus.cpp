@@ -1,0 +1,132 @@
+// Decides names and units of the gauges: https://prometheus.io/docs/practices/naming. A series that stands twice spoils
+// the whole file, so that each is written once. Tested by tests/report_test.cpp (build/tests/report_test).
+#include "report/prometheus.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "report/escape.hpp"
+
+namespace shakedown {
+namespace {
+
+struct BaseUnit {
+  const char* unit;  // as unit_of names it
+  const char* name;  // last words of the gauge
+  double factor;
+};
+
+constexpr std::array base_units{BaseUnit{"TFLOPS", "flops_per_second", 1e12},
+                                BaseUnit{"GB/s", "bytes_per_second", 1e9},
+                                BaseUnit{"us", "seconds", 1e-6},
+                                BaseUnit{"ms", "seconds", 1e-3},
+                                BaseUnit{"s", "seconds", 1},
+                                BaseUnit{"GB", "bytes", 1e9},
+                                BaseUnit{"tokens/s", "tokens_per_second", 1}};
+
+// What has no unit of its own (ranks, samples, cv) keeps its number.
+BaseUnit base_of(const std::string& unit) {
+  for (const BaseUnit& base : base_units) {
+    if (unit == base.unit) return base;
+  }
+  return {"", "number", 1};
+}
+
+std::string number(double value) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.17g", value);
+  return text.data();
+}
+
+using Labels = std::vector<std::pair<const char*, std::string>>;
+
+std::string braces(const Labels& labels) {
+  std::string text;
+  for (const auto& [name, value] : labels) {
+    text += (text.empty() ? "" : ",") + std::string(name) + "=\"" + label_escaped(value) + "\"";
+  }
+  return text.empty() ? "" : "{" + text + "}";
+}
+
+// Samples of one gauge stand together, under one HELP and TYPE.
+class Gauges {
+ public:
+  void add(const std::string& name, const char* help, const Labels& labels, double value) {
+    Gauge& gauge = gauges_[name];
+    gauge.help = help;
+    if (!std::isfinite(value) || !gauge.seen.insert(braces(labels)).second) return;
+    gauge.samples += name + braces(labels) + " " + number(value) + "\n";
+  }
+
+  std::string text() const {
+    std::string out;
+    for (const auto& [name, gauge] : gauges_) {
+      if (gauge.samples.empty()) continue;
+      out += "# HELP " + name + " " + gauge.help + "\n# TYPE " + name + " gauge\n" + gauge.samples;
+    }
+    return out;
+  }
+
+ private:
+  struct Gauge {
+    const char* help = "";
+    std::string samples;
+    std::set<std::string> seen;
+  };
+  std::map<std::string, Gauge> gauges_;
+};
+
+}  // namespace
+
+std::string prometheus_text(const Verdict& verdict) {
+  Gauges gauges;
+  const bool passed = verdict.state == State::pass;
+  gauges.add("shakedown_pass", "1 if the machine was accepted: PASS, nothing else.",
+             {{"profile", verdict.profile}, {"verdict", std::string(name(verdict.state))}}, passed ? 1 : 0);
+  gauges.add("shakedown_ranks", "Ranks that measured.", {}, verdict.ranks);
+  gauges.add("shakedown_hosts", "Hosts that measured.", {}, verdict.hosts);
+  std::map<Status, int> counts;
+  for (const Status status : {Status::pass, Status::fail, Status::missing, Status::waived, Status::invalid,
+                              Status::inconclusive, Status::no_reference}) {
+    counts[status] = 0;
+  }
+  for (const Finding& finding : verdict.findings) {
+    if (finding.counts()) ++counts[finding.status];
+  }
+  for (const auto& [status, count] : counts) {
+    gauges.add("shakedown_findings", "Findings that count, by status.", {{"status", std::string(name(status))}}, count);
+  }
+  for (const Finding& finding : verdict.findings) {
+    const BaseUnit base = base_of(finding.unit);
+    Labels labels{{"key", finding.key}, {"metric", finding.metric}};
+    gauges.add("shakedown_good", "1 if the finding is good.",
+               {{"key", finding.key},
+                {"metric", finding.metric},
+                {"severity", std::string(name(finding.severity))},
+                {"limit", finding.limit_name}},
+               finding.good() ? 1 : 0);
+    if (finding.judgement != Judgement::rule) labels.emplace_back("judgement", std::string(name(finding.judgement)));
+    if (finding.value) {
+      gauges.add(std::string("shakedown_value_") + base.name, "Value judged: the worst rank's, or the run's.", labels,
+                 *finding.value * base.factor);
+    }
+    if (!finding.limit) continue;
+    labels.emplace_back("limit", finding.limit_name);
+    labels.emplace_back("severity", std::string(name(finding.severity)));
+    gauges.add(std::string("shakedown_limit_") + base.name, "Limit of the value.", labels,
+               *finding.limit * base.factor);
+  }
+  for (const Unjudged& point : verdict.unjudged) {
+    if (!point.value) continue;
+    const BaseUnit base = base_of(unit_of(point.metric));
+    gauges.add(std::string("shakedown_value_") + base.name, "Value judged: the worst rank's, or the run's.",
+               {{"key", point.key}, {"metric", point.metric}}, *point.value * base.factor);
+  }
+  return gauges.text();
+}
+
+}  // namespace shakedown

@@ -1,0 +1,66 @@
+// Decides which finding is the reason. Tested by tests/report_test.cpp and tests/acceptance_cli_test.cpp.
+#include "report/reason.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+
+#include "report/escape.hpp"
+#include "report/words.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr int descriptor = 3;
+
+}  // namespace
+
+std::string reason_line(const Verdict& verdict) {
+  std::string line =
+      std::string(name(verdict.state)) + " " + std::to_string(verdict.passed) + "/" + std::to_string(verdict.total);
+  const Finding* worst = nullptr;
+  std::size_t bad = 0;
+  for (const Status status :
+       {Status::fail, Status::invalid, Status::missing, Status::no_reference, Status::inconclusive}) {
+    for (const Finding& finding : verdict.findings) {
+      if (finding.status != status || !finding.counts()) continue;
+      if (worst == nullptr) worst = &finding;
+      ++bad;
+    }
+  }
+  if (worst != nullptr) {
+    line += ": " + joined_words(worst->key, worst->metric);
+    if (worst->status != Status::fail) line += " " + std::string(name(worst->status));
+    if (worst->value) line += " " + value_text(*worst);
+    if (worst->limit) line += ", limit " + limit_text(*worst);
+    if (!worst->detail.empty()) line += ", " + worst->detail;
+    if (worst->worst) line += ", " + text(*worst->worst);
+    if (bad > 1) line += " (and " + std::to_string(bad - 1) + " more)";
+  } else if (!verdict.notes.empty()) {
+    line += ": " + verdict.notes.front();
+  }
+  line = printable(line);
+  for (char& c : line) {
+    if (c == '\n') c = ' ';
+  }
+  return line;
+}
+
+ReasonChannel::ReasonChannel() {
+  // Open for reading only is something else, such as the job server of GNU make.
+  const int flags = ::fcntl(descriptor, F_GETFL);
+  open_ = flags != -1 && (flags & O_ACCMODE) != O_RDONLY;
+  if (open_) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+}
+
+void ReasonChannel::give(const std::string& line) const {
+  if (!open_) return;
+  const std::string text = line + "\n";
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  [[maybe_unused]] const auto written = ::write(descriptor, text.data(), text.size());
+  std::signal(SIGPIPE, before);
+}
+
+}  // namespace shakedown

@@ -1,0 +1,25 @@
+// The one-line reason on file descriptor 3, as check runners for clusters read it (soperator's, for a drained node).
+#pragma once
+
+#include <string>
+
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+
+/// "FAIL 57/58: gemm/... tflops 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003 (and 2 more)". One line, no newline.
+std::string reason_line(const Verdict&);
+
+/// File descriptor 3, if somebody opened it for writing before this program started. To be asked for first of all: the
+/// next file that the program opens may get that number.
+class ReasonChannel {
+ public:
+  ReasonChannel();
+  /// Writes the line, if there is anybody to read it. That nobody reads is no error.
+  void give(const std::string& line) const;
+
+ private:
+  bool open_ = false;
+};
+
+}  // namespace shakedown

@@ -1,0 +1,35 @@
+// The cells that every renderer shows of a finding or a change, in one wording.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "thresholds/regression.hpp"
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+
+/// Both with a space between, or the one that is not empty.
+std::string joined_words(const std::string& a, const std::string& b);
+
+/// "600 TFLOPS"
+std::string quantity_text(double value, const std::string& unit);
+
+/// "600 TFLOPS", a short remark, "see below", or "-".
+std::string value_text(const Finding&);
+std::string value_text(const std::optional<double>& value, const std::string& metric);
+
+/// A finding about the machine has no metric; what it saw is a remark, shown below the table if it is long.
+bool is_long_remark(const Finding&);
+
+std::string limit_text(const Finding&);   // "min 620"
+std::string worst_text(const Finding&);   // "rank 3 node0 GPU-1003 0000:13:00.0 +1"
+std::string status_text(const Finding&);  // "fail", "warn: fail": a warning says that it is only one
+
+std::string change_text(const Change&);  // "-14.3 % (-14.5 to -14.1)"
+std::string count_text(const Change&);   // "9, 9"
+
+/// "REGRESSION: 2 worse, 0 missing, 1 inconclusive, 58 compared (minimal effect 1 %)"
+std::string regression_line(const Regression&);
+
+}  // namespace shakedown

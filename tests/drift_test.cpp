@@ -1,0 +1,241 @@
+// How often a comparison is right, on simulated launches with the values of four H200 (ci/baselines/h200-sxm/4ranks)
+// and noise in two strengths, both real:
+//   of launches   six launches on one machine (tests/data/h200-sxm-2ranks-launches.json)
+//   of machines   the same benchmarks on another machine and day (tests/data/h200-sxm-4ranks): the harder case
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <random>
+
+#include "thresholds/evidence.hpp"
+#include "thresholds/regression.hpp"
+
+namespace shakedown {
+namespace {
+
+const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
+constexpr int repetitions = 9;
+
+struct Point {
+  std::string metric, noise_class;
+  double value = 0;
+};
+
+// Benchmarks that are noisy for the same reason. Of a latency below 100 us 2 % are less than what counts as a change.
+std::string noise_class(const std::string& key, const std::string& metric, double value) {
+  if (metric == "latency_us" && 0.02 * value < latency_floor_us) return "latency";
+  const std::string family = family_of(key);
+  const std::string dtype(key_part(key, "dtype"));
+  if (family == "gemm") return dtype == "f32" || dtype == "f64" ? "gemm" : "gemm at the power limit";
+  if (family == "allreduce" || family == "collectives") return "collective";
+  return family == "p2p" || family == "pcie" ? "copy" : "memory";
+}
+
+std::map<std::string, Point> points_of(const std::string& folder) {
+  std::map<std::string, Point> points;
+  const auto results = read_results(std::vector{source / folder});
+  for (const auto& [key, benchmark] : benchmarks_of(results)) {
+    if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
+    const std::string metric = headline_metric(benchmark);
+    const double value = run_value(benchmark, metric).value();
+    points[key] = {metric, noise_class(key, metric, value), value};
+  }
+  return points;
+}
+
+// Standard deviation of the logarithm of a launch, by class, from sums of squares with their degrees of freedom.
+using Noise = std::map<std::string, double>;
+
+class Squares {
+ public:
+  void add(const std::string& noise_class, const std::vector<double>& values) {
+    double mean = 0;
+    for (const double value : values) mean += std::log(value) / static_cast<double>(values.size());
+    for (const double value : values) sums_[noise_class].first += std::pow(std::log(value) - mean, 2);
+    sums_[noise_class].second += static_cast<int>(values.size()) - 1;
+  }
+  Noise noise() const {
+    Noise noise;
+    for (const auto& [name, sum] : sums_) noise[name] = std::sqrt(sum.first / sum.second);
+    return noise;
+  }
+
+ private:
+  std::map<std::string, std::pair<double, int>> sums_;
+};
+
+Noise of_machines() {
+  const auto one = points_of("ci/baselines/h200-sxm/4ranks"), two = points_of("tests/data/h200-sxm-4ranks");
+  Squares squares;
+  for (const auto& [key, point] : two) squares.add(point.noise_class, {point.value, one.at(key).value});
+  return squares.noise();
+}
+
+Noise of_launches() {
+  Squares squares;
+  for (const auto& [key, entry] : read_baseline({source / "tests/data/h200-sxm-2ranks-launches.json"}).benchmarks) {
+    const auto units = entry.series.at(entry.headline).units(true);
+    squares.add(noise_class(key, entry.headline, units.front()), units);
+  }
+  return squares.noise();
+}
+
+class Simulation {
+ public:
+  explicit Simulation(Noise noise) : points_(points_of("ci/baselines/h200-sxm/4ranks")), sigma_(std::move(noise)) {
+    context_ = read_results(source / "ci/baselines/h200-sxm/4ranks/gemm.json").context;
+  }
+
+  const std::map<std::string, Point>& points() const { return points_; }
+  const std::string& class_of(const std::string& key) const { return points_.at(key).noise_class; }
+  double sigma(const std::string& key) const { return sigma_.at(points_.at(key).noise_class); }
+
+  /// `change` is the relative loss of a benchmark, `louder` a factor on the noise.
+  std::vector<Results> launches(std::mt19937_64& random, double louder,
+                                const std::function<double(const std::string&)>& loss) const {
+    std::student_t_distribution<double> heavy(5);  // variance 5/3: more wild values than a normal distribution has
+    std::vector<Results> files;
+    for (int i = 0; i < repetitions; ++i) {
+      Results file;
+      file.context = context_;
+      file.context.run_id = std::to_string(random());
+      for (const auto& [key, point] : points_) {
+        const double noise = heavy(random) / std::sqrt(5.0 / 3) * sigma(key) * louder;
+        const double factor = lower_is_better(point.metric) ? 1 / (1 - loss(key)) : 1 - loss(key);
+        Row row;
+        row.key = key;
+        row.metrics[point.metric] = point.value * factor * std::exp(noise);
+        file.rows.push_back(row);
+      }
+      files.push_back(std::move(file));
+    }
+    return files;
+  }
+
+  Regression compare(std::uint64_t seed, double louder, const std::function<double(const std::string&)>& loss) const {
+    std::mt19937_64 random(seed);
+    const auto none = [](const std::string&) { return 0.0; };
+    const Baseline before = baseline_of(launches(random, louder, none));
+    return judge_regression(launches(random, louder, loss), before);
+  }
+
+ private:
+  std::map<std::string, Point> points_;
+  std::map<std::string, double> sigma_;
+  Context context_;
+};
+
+const auto nothing = [](const std::string&) { return 0.0; };
+const auto two_percent = [](const std::string&) { return 0.02; };
+
+int alarms(const Simulation& simulation, int seeds, double louder) {
+  int count = 0;
+  for (int seed = 1; seed <= seeds; ++seed) count += simulation.compare(seed, louder, nothing).exit_code == 1 ? 1 : 0;
+  std::printf("%d alarms in %d comparisons of %zu benchmarks\n", count, seeds, simulation.points().size());
+  return count;
+}
+
+TEST(Drift, TheNoiseIsThatOfRealFiles) {
+  const Noise launches = of_launches(), machines = of_machines();
+  for (const auto& [name, sigma] : machines) {
+    std::printf("%-24s sigma %.3f %% of launches, %.3f %% of machines\n", name.c_str(), 100 * launches.at(name),
+                100 * sigma);
+  }
+  EXPECT_GT(machines.at("gemm at the power limit"), 0.03);
+  EXPECT_GT(launches.at("gemm at the power limit"), 0.01);
+  EXPECT_GT(launches.at("collective"), 0.003);
+  EXPECT_LT(launches.at("copy"), 0.001);
+}
+
+// Prints what part of each class was found; the numbers of comparisons that saw it, and of each class.
+struct Found {
+  int comparisons = 0;
+  std::map<std::string, std::pair<int, int>> classes;  // found, of
+};
+
+Found find_two_percent(const Simulation& simulation, int seeds) {
+  Found result;
+  for (int seed = 1; seed <= seeds; ++seed) {
+    const Regression regression = simulation.compare(seed, 1, two_percent);
+    result.comparisons += regression.exit_code == 1 ? 1 : 0;
+    for (const Change& change : regression.changes) {
+      auto& [found, all] = result.classes[simulation.class_of(change.key)];
+      found += change.trend == Trend::worse ? 1 : 0;
+      ++all;
+      EXPECT_NE(change.trend, Trend::better) << change.key;
+    }
+  }
+  std::printf("the drift was seen in %d of %d comparisons\n", result.comparisons, seeds);
+  for (const auto& [name, count] : result.classes) {
+    std::printf("%-24s found in %5.1f %%\n", name.c_str(), 100.0 * count.first / count.second);
+  }
+  return result;
+}
+
+TEST(Drift, OfTwoPercentIsSeenWithNineLaunches) {
+  constexpr int seeds = 200;
+  const Found found = find_two_percent(Simulation(of_launches()), seeds);
+  EXPECT_GE(found.comparisons, 0.95 * seeds);
+  for (const char* quiet : {"copy", "memory", "gemm", "collective"}) {
+    const auto& [worse, all] = found.classes.at(quiet);
+    EXPECT_GE(worse, 0.95 * all) << "each benchmark by itself: " << quiet;
+  }
+}
+
+TEST(Drift, OfTwoPercentIsSeenEvenInTheNoiseOfMachines) {
+  constexpr int seeds = 200;
+  const Found found = find_two_percent(Simulation(of_machines()), seeds);
+  EXPECT_GE(found.comparisons, 0.95 * seeds);
+  for (const char* quiet : {"copy", "memory", "gemm", "collective"}) {
+    const auto& [worse, all] = found.classes.at(quiet);
+    EXPECT_GE(worse, 0.95 * all) << "each benchmark by itself: " << quiet;
+  }
+}
+
+TEST(Drift, OfTwoPercentOfOneBenchmarkIsSeenAndRightlyNamed) {
+  const Simulation simulation(of_machines());
+  const std::string key = "hbm/op:copy/engine:sm/bytes:4294967296";
+  constexpr int seeds = 200;
+  int right = 0;
+  for (int seed = 1001; seed <= 1000 + seeds; ++seed) {
+    const Regression regression =
+        simulation.compare(seed, 1, [&](const std::string& other) { return other == key ? 0.02 : 0.0; });
+    bool named = false, only = true;
+    for (const Change& change : regression.changes) {
+      if (change.trend == Trend::worse) (change.key == key ? named : only) = change.key == key;
+    }
+    right += named && only ? 1 : 0;
+  }
+  std::printf("found, and nothing else, in %d of %d comparisons\n", right, seeds);
+  EXPECT_GE(right, 0.95 * seeds);
+}
+
+TEST(Drift, OfNothingRaisesNoAlarm) {
+  const Simulation simulation(of_machines());
+  EXPECT_LT(alarms(simulation, 500, 1), 5) << "fewer than 1 % of whole comparisons";
+}
+
+TEST(Drift, OfNothingRaisesNoAlarmInThreeTimesTheNoise) {
+  const Simulation simulation(of_machines());
+  EXPECT_LT(alarms(simulation, 500, 3), 5);
+}
+
+TEST(Drift, HiddenByNoiseIsInconclusiveAndNeverTheSame) {
+  const Simulation simulation(of_machines());
+  int same = 0, undecided = 0, all = 0;
+  for (int seed = 2001; seed <= 2100; ++seed) {
+    for (const Change& change : simulation.compare(seed, 1, two_percent).changes) {
+      if (simulation.class_of(change.key) != "gemm at the power limit") continue;
+      same += change.trend == Trend::same ? 1 : 0;
+      undecided += change.trend == Trend::inconclusive && change.needed > repetitions ? 1 : 0;
+      ++all;
+    }
+  }
+  EXPECT_LE(same, 0.05 * all) << "the interval that excludes a loss of 2 % is wrong in 5 %";
+  EXPECT_GE(undecided, 0.9 * all);
+}
+
+}  // namespace
+}  // namespace shakedown
