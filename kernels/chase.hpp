@@ -11,8 +11,8 @@
 
 namespace shakedown::chase {
 
-/// Apart so far that no two nodes share a cache line or a sector, and no prefetcher guesses the next.
-inline constexpr std::size_t node_bytes = 2048;
+/// A cache line each, so that no load is answered by the line of an earlier one.
+inline constexpr std::size_t node_bytes = 128;
 
 /// Nodes in a buffer: the largest power of two that fits, so that a mask keeps a damaged index inside.
 constexpr std::size_t nodes(std::size_t bytes) {

@@ -132,6 +132,8 @@ std::string_view name(Backend backend) { return backend == Backend::host ? "host
 std::size_t accesses(const PeerLatencySpec& s) { return chase::nodes(s.bytes); }
 
 /// What is not the default comes last, so that names stay what they were when a variant is added.
+std::string key(const GemmSearchSpec& s) { return "gemm/dtype:" + std::string(name(s.dtype)) + "/shape:best"; }
+
 std::string key(const GemmSpec& s) {
   auto key = "gemm/dtype:" + std::string(name(s.dtype)) + "/m:" + std::to_string(s.m) + "/n:" + std::to_string(s.n) +
              "/k:" + std::to_string(s.k);
@@ -181,6 +183,7 @@ std::string key(const CollectiveSpec& s) {
          "/bytes:" + std::to_string(s.bytes);
 }
 
+Cost cost(const GemmSearchSpec&) { return {}; }
 Cost cost(const GemmSpec& s) { return {2.0 * s.m * s.n * s.k, 0}; }
 Cost cost(const HbmSpec& s) { return {0, static_cast<double>(arrays(s.op)) * static_cast<double>(s.bytes)}; }
 Cost cost(const MemoryTestSpec& s) { return {0, 2.0 * static_cast<double>(s.bytes.value_or(0))}; }
@@ -192,6 +195,10 @@ Cost cost(const AllReduceSpec& s) { return {0, static_cast<double>(s.bytes)}; }
 Cost cost(const CollectiveSpec& s) {
   const auto sizes = layout(s);
   return {0, static_cast<double>(std::max(sizes.in, sizes.out))};
+}
+
+std::size_t footprint(const GemmSearchSpec& s) {
+  return footprint(GemmSpec{s.dtype, GemmSearchSpec::longest, GemmSearchSpec::longest, GemmSearchSpec::longest});
 }
 
 std::size_t footprint(const GemmSpec& s) {
@@ -231,6 +238,7 @@ CollectiveLayout layout(const CollectiveSpec& s) {
 }
 
 std::unique_ptr<Work> Device::prepare(const GemmSpec&) { unsupported(*this, "gemm"); }
+std::unique_ptr<Work> Device::prepare(const GemmSearchSpec&) { unsupported(*this, "the search for a shape"); }
 std::unique_ptr<Work> Device::prepare(const HbmSpec&) { unsupported(*this, "hbm"); }
 std::unique_ptr<Work> Device::prepare(const MemoryTestSpec&) { unsupported(*this, "memtest"); }
 std::unique_ptr<Work> Device::prepare(const PeerCopySpec&) { unsupported(*this, "p2p"); }

@@ -61,6 +61,14 @@ struct GemmSpec {
   Load load = Load::burst;
   std::optional<int> active = std::nullopt;  // the local rank that multiplies while the others of its host stand by
 };
+/// Looks for the shape with the highest rate of this type, then measures it. The search takes `seconds` on every rank;
+/// rank 0's find counts. Its cost is known after connect.
+struct GemmSearchSpec {
+  static constexpr int longest = 16384;  // of m, n and k
+
+  DType dtype;
+  double seconds;
+};
 /// A stream over arrays in this device's memory, of `bytes` bytes each: copy c = a, read (the sum of a), write c,
 /// scale c = 3 a, add c = a + b, triad c = a + 3 b, the last three of f64. `copy_gbps` counts a copy's bytes once,
 /// `hbm_gbps` whatever is read and written.
@@ -125,6 +133,7 @@ struct CollectiveSpec {
 };
 
 std::string key(const GemmSpec&);         // gemm/dtype:bf16/m:8192/n:8192/k:8192[/load:sustained][/active:one/rank:2]
+std::string key(const GemmSearchSpec&);   // gemm/dtype:bf16/shape:best
 std::string key(const HbmSpec&);          // hbm/op:copy/engine:sm/bytes:4294967296
 std::string key(const MemoryTestSpec&);   // memtest/pattern:random/bytes:free
 std::string key(const PeerCopySpec&);     // p2p/op:read/engine:ce/src:0/dst:3/bytes:1073741824
@@ -144,6 +153,7 @@ struct Cost {
 };
 
 Cost cost(const GemmSpec&);
+Cost cost(const GemmSearchSpec&);
 Cost cost(const HbmSpec&);
 Cost cost(const MemoryTestSpec&);
 Cost cost(const PeerCopySpec&);
@@ -156,6 +166,7 @@ Cost cost(const CollectiveSpec&);
 /// Bytes of device memory that one rank needs for the operation, workspaces left out. Known before anything is
 /// allocated.
 std::size_t footprint(const GemmSpec&);
+std::size_t footprint(const GemmSearchSpec&);
 std::size_t footprint(const HbmSpec&);
 std::size_t footprint(const MemoryTestSpec&);
 std::size_t footprint(const PeerCopySpec&);
@@ -240,6 +251,9 @@ class Work {
   /// Further figures of this rank after verify.
   virtual Metrics metrics() { return {}; }
 
+  /// What a library chose for it, for the record: "RING/LL128". Empty where it does not say.
+  virtual std::string chosen() const { return ""; }
+
   /// Damages one element of the output; lets the tests prove that verify sees it.
   virtual void corrupt() {}
 };
@@ -255,8 +269,14 @@ struct DeviceInfo {
   std::optional<std::string> pci;  // "0000:1b:00.0"
   std::optional<std::uint64_t> memory_bytes;
   std::map<std::string, std::string> versions;  // driver, cuda, cublaslt, cudnn, nccl; absent = unknown
-  std::map<std::string, std::string> nccl;      // nvls: "on" | "off"; transport; absent = unknown
+  /// nvls: "on" | "off". After collectives have run, how NCCL reaches other ranks from this one: transport, on this
+  /// host
+  /// ("P2P", "P2P,SHM"), transport_between_hosts, and fallbacks, the links on this host that are not P2P. Absent =
+  /// unknown.
+  std::map<std::string, std::string> nccl;
 };
+
+using Choices = std::map<std::string, std::string>;
 
 /// What one rank measures on. Prepares Works and times them.
 class Device {
@@ -271,12 +291,17 @@ class Device {
   /// Seconds of device time for `repeats` back-to-back operations (the total), after waiting for the last one.
   virtual double seconds(Work&, int repeats) = 0;
 
+  /// What tuning chose, by key, in words of the backend. A Work whose key is here when it connects takes that instead
+  /// of tuning; one that tunes adds its choice, the same on every rank.
+  Choices& choices() { return choices_; }
+
   /// Called from another thread when the job is being ended: aborts communicators so that blocked calls return.
   virtual void abort() noexcept {}
 
   /// One overload per spec. Local: allocates and plans. Unsupported where this device or backend cannot do it; the text
   /// says why, with numbers ("needs 17.2 GB, 12.9 GB free").
   virtual std::unique_ptr<Work> prepare(const GemmSpec&);
+  virtual std::unique_ptr<Work> prepare(const GemmSearchSpec&);
   virtual std::unique_ptr<Work> prepare(const HbmSpec&);
   virtual std::unique_ptr<Work> prepare(const MemoryTestSpec&);
   virtual std::unique_ptr<Work> prepare(const PeerCopySpec&);
@@ -285,6 +310,9 @@ class Device {
   virtual std::unique_ptr<Work> prepare(const PcieSpec&);
   virtual std::unique_ptr<Work> prepare(const AllReduceSpec&);
   virtual std::unique_ptr<Work> prepare(const CollectiveSpec&);
+
+ private:
+  Choices choices_;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -137,6 +137,8 @@ Answer<To> convert(const Answer<From>& from, To (*function)(const From&)) {
   return function(*from);
 }
 
+double watts(const unsigned& milliwatts) { return milliwatts / 1e3; }
+
 Answer<Modes> modes(const NvmlLibrary& library, const abi::GetPair& function, abi::Device device) {
   unsigned now = 0, pending = 0;
   auto why = library.call(function, device, &now, &pending);
@@ -232,12 +234,13 @@ Answer<unsigned> NvmlGpu::memory_mhz_max() const {
 }
 
 Answer<double> NvmlGpu::power_w() const {
-  constexpr auto watts = +[](const unsigned& milliwatts) { return milliwatts / 1e3; };
   const auto now = library_->field<unsigned>(handle(device_), abi::field_power_instant);
-  return convert<double>(now ? now : library_->get<unsigned>(abi::power, handle(device_)), watts);
+  return now ? convert<double>(now, watts) : mean_power_w();
+}
+Answer<double> NvmlGpu::mean_power_w() const {
+  return convert<double>(library_->get<unsigned>(abi::power, handle(device_)), watts);
 }
 Answer<double> NvmlGpu::power_limit_w() const {
-  constexpr auto watts = +[](const unsigned& milliwatts) { return milliwatts / 1e3; };
   return convert<double>(library_->get<unsigned>(abi::power_limit, handle(device_)), watts);
 }
 

@@ -97,6 +97,7 @@ class NvmlGpu {
   Answer<unsigned> memory_mhz() const;
   Answer<unsigned> memory_mhz_max() const;
   Answer<double> power_w() const;        // now; where the driver does not tell, its mean over a second
+  Answer<double> mean_power_w() const;   // over a second, or of the moment on older GPUs
   Answer<double> power_limit_w() const;  // the one in force
   Answer<unsigned> temperature_c() const;
   Answer<unsigned> memory_temperature_c() const;

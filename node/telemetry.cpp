@@ -57,7 +57,7 @@ std::string percent(double fraction) { return std::to_string(std::max(1L, std::l
 }  // namespace
 
 GpuSample sample(const NvmlGpu& gpu) {
-  GpuSample now{number(gpu.sm_mhz()), gpu.power_w(), number(gpu.temperature_c()), std::nullopt};
+  GpuSample now{number(gpu.sm_mhz()), gpu.power_w(), number(gpu.temperature_c()), std::nullopt, gpu.mean_power_w()};
   if (const auto reasons = gpu.clock_reasons()) now.reasons = *reasons;
   return now;
 }
@@ -153,6 +153,18 @@ GpuSummary Telemetry::end() {
   return result;
 }
 
+/// What the driver says now, without what it may have known already when the series began.
+GpuSample Telemetry::fresh_sample(const GpuSample& first, bool settled) const {
+  auto now = sample(gpu_);
+  if (settled) return now;
+  if (now.mean_power_w == first.mean_power_w) {
+    now.sm_mhz = now.temperature_c = std::nullopt;
+    now.reasons = std::nullopt;
+  }
+  if (now.power_w == first.power_w) now.power_w = std::nullopt;
+  return now;
+}
+
 /// The thread. A sample that was begun in one series and ended in another belongs to neither.
 void Telemetry::watch() {
   std::unique_lock lock(mutex_);
@@ -161,10 +173,14 @@ void Telemetry::watch() {
     if (leave_) return;
     const auto series = series_;
     const auto over = [&] { return leave_ || series_ != series; };
-    auto next = std::chrono::steady_clock::now() + std::max(interval_, settling_);
+    lock.unlock();
+    const auto first = sample(gpu_);
+    const auto begun = std::chrono::steady_clock::now();
+    lock.lock();
+    auto next = begun + interval_;
     while (!changed_.wait_until(lock, next, over)) {
       lock.unlock();
-      const auto now = sample(gpu_);
+      const auto now = fresh_sample(first, std::chrono::steady_clock::now() - begun >= settling_);
       lock.lock();
       if (over()) break;
       samples_.push_back(now);

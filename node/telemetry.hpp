@@ -19,7 +19,8 @@ namespace shakedown {
 /// One look at a GPU.
 struct GpuSample {
   std::optional<double> sm_mhz, power_w, temperature_c;
-  std::optional<std::uint64_t> reasons;  // bits of ClockReason
+  std::optional<std::uint64_t> reasons;     // bits of ClockReason
+  std::optional<double> mean_power_w = {};  // over a second
 };
 GpuSample sample(const NvmlGpu&);
 
@@ -49,8 +50,9 @@ class Telemetry {
  public:
   static constexpr std::chrono::milliseconds usual_interval{10};
 
-  /// The driver answers from a copy that it renews every 100 ms (580.159 on H200, looked at every 2 ms). What it says
-  /// earlier in a series may be of the time before, and a shorter series has no samples: unknown, and not wrong.
+  /// The driver answers from copies that it renews every 100 ms (580.159 on H200, looked at every 2 ms): one of the
+  /// power of the moment, one of the rest, in which the mean power changes each time. What it says in a series before
+  /// either this time has passed or the copy has changed is of the time before, and counts as unknown.
   static constexpr std::chrono::milliseconds usual_settling{100};
 
   explicit Telemetry(NvmlGpu, std::chrono::milliseconds interval = usual_interval,
@@ -59,7 +61,7 @@ class Telemetry {
   Telemetry& operator=(const Telemetry&) = delete;
   ~Telemetry();
 
-  /// Notes the counters of errors and starts to sample: first after the time for settling, then in intervals.
+  /// Notes the counters of errors and starts to sample.
   void begin();
 
   /// Stops, and tells what happened since begin.
@@ -67,6 +69,7 @@ class Telemetry {
 
  private:
   void watch();
+  GpuSample fresh_sample(const GpuSample& first, bool settled) const;
 
   const NvmlGpu gpu_;
   const std::chrono::milliseconds interval_, settling_;

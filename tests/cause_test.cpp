@@ -67,6 +67,12 @@ TEST(Cause, OfAGpuThatNothingHeldDownLiesElsewhere) {
   EXPECT_EQ(cause_of(builder, 0), "not throttled, 1,980 MHz") << "whose highest clock is not known";
 }
 
+TEST(Cause, OfALowClockIsNotDeniedWhereTheDriverNamesNone) {
+  auto builder = slow();
+  builder.by_rank("throttled", {0, 0, 0, 0}).by_rank("sm_mhz", {1980, 1980, 1545, 1980});
+  EXPECT_EQ(cause_of(builder), "1,545 of 1,980 MHz for which the driver names no reason");
+}
+
 TEST(Cause, OfAnUnknownGpuIsNotInvented) {
   EXPECT_EQ(cause_of(slow()), "");
   auto builder = slow();

@@ -20,6 +20,7 @@
 
 #include "kernels/cuda/data.hpp"
 #include "kernels/cuda/gemm_check.hpp"
+#include "kernels/cuda/gemm_plan.hpp"
 #include "kernels/cuda/gemm_type.hpp"
 #include "kernels/cuda/operations.hpp"
 #include "kernels/reference.hpp"
@@ -388,6 +389,81 @@ TEST_F(GemmWork, OfOddShapeIsRightOrUnsupported) {
   }
 }
 
+TEST_F(GemmWork, OfAShapeWithoutAnAlgorithmIsUnsupportedAndNamesIt) {
+  const GemmSpec odd{DType::fp8_e4m3, 17, 17, 17};  // fp8 wants sides of whole 16 bytes
+  EXPECT_THROW(device_->prepare(odd), Unsupported);
+  EXPECT_TRUE(contains(message_of([&] { device_->prepare(odd); }), "cuBLASLt has no algorithm for " + key(odd)));
+  expect_checked_or_unsupported({DType::fp8_e4m3, 256, 256, 256});  // the device is still of use
+}
+
+TEST(GemmChoice, AsTextIsReadBack) {
+  GemmCandidate candidate{1, 7, {}};
+  auto* const bytes = reinterpret_cast<unsigned char*>(&candidate.algorithm);
+  for (std::size_t i = 0; i < sizeof candidate.algorithm; ++i) bytes[i] = static_cast<unsigned char>(37 * i);
+  const auto text = to_text(candidate);
+  const auto again = candidate_from(text);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->layout, 1U);
+  EXPECT_EQ(again->rank, 7U);
+  EXPECT_EQ(std::memcmp(&again->algorithm, &candidate.algorithm, sizeof candidate.algorithm), 0);
+  for (const auto& broken : {std::string(), std::string("0 0"), text.substr(0, text.size() - 1), text + " 1",
+                             "x" + text, text.substr(0, text.size() - 1) + "g"}) {
+    EXPECT_FALSE(candidate_from(broken)) << broken;
+  }
+}
+
+TEST_F(GemmWork, TakesTheAlgorithmThatWasChosenBefore) {
+  const GemmSpec spec{DType::bf16, 1024, 1024, 1024};
+  const auto first = device_->prepare(spec);
+  first->connect(peers_);
+  const auto choice = device_->choices().at(key(spec));
+
+  const auto other = open_device({});
+  auto forced = *candidate_from(choice);
+  forced.rank = 1000;  // a mark that no tuning gives
+  other->choices()[key(spec)] = to_text(forced);
+  const auto second = other->prepare(spec);
+  second->connect(peers_);
+  second->reset();
+  EXPECT_GT(other->seconds(*second, 1), 0);
+  EXPECT_TRUE(second->verify().passed());
+  std::map<std::string, double> metrics;
+  for (const auto& [name, value] : second->metrics()) metrics[name] = value;
+  EXPECT_EQ(metrics.at("candidate"), 1000);
+}
+
+TEST_F(GemmWork, RefusesAnAlgorithmThatDoesNotRunHere) {
+  const GemmSpec spec{DType::bf16, 1024, 1024, 1024};
+  const auto nonsense = to_text(GemmCandidate{0, 0, {}});
+  for (const auto& choice : {nonsense, "9" + nonsense, std::string("nonsense")}) {
+    device_->choices()[key(spec)] = choice;
+    const auto work = device_->prepare(spec);
+    EXPECT_TRUE(contains(message_of([&] { work->connect(peers_); }), "was chosen before for " + key(spec)));
+  }
+}
+
+TEST_F(GemmWork, OfTheBestShapeIsFoundAndChecked) {
+  const GemmSearchSpec spec{DType::bf16, 1.0};
+  expect_work_is_checked(spec, 1);
+  const auto work = device_->prepare(spec);
+  work->connect(peers_);
+  work->reset();
+  const double seconds = device_->seconds(*work, 10) / 10;
+  EXPECT_TRUE(work->verify().passed());
+  std::map<std::string, double> metrics;
+  for (const auto& [name, value] : work->metrics()) metrics[name] = value;
+  EXPECT_EQ(work->cost().flops, 2 * metrics.at("m") * metrics.at("n") * metrics.at("k"));
+  EXPECT_GT(metrics.at("shapes_tried"), 5);
+  EXPECT_FALSE(work->chosen().empty());
+  EXPECT_GT(work->cost().flops / seconds, 1e13);  // no GPU that has bf16 is below
+}
+
+TEST_F(GemmWork, OfTheBestShapeNeedsATypeThatTheGpuHas) {
+  EXPECT_THROW(device_->prepare(GemmSearchSpec{DType::bf16, 0}), std::invalid_argument);
+  if (gpu_->major() >= 10) return;
+  EXPECT_THROW(device_->prepare(GemmSearchSpec{DType::nvfp4, 1}), Unsupported);
+}
+
 TEST_F(GemmWork, OfNothingIsAMistake) {
   EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 0, 128, 128}), std::invalid_argument);
 }
@@ -415,7 +491,7 @@ TEST_F(GemmWork, ARankThatStandsByIsCheckedButNotTimed) {
   for (const int active : {0, 1}) {
     GemmSpec spec{DType::bf16, 256, 256, 256};
     spec.active = active;
-    const auto work = make_gemm(spec, second);
+    const auto work = make_gemm(spec, second, device_->choices());
     work->connect(peers_);
     work->reset();
     EXPECT_EQ(work->credited_rank(7), active == 1 ? std::optional(7) : std::nullopt);
@@ -427,7 +503,7 @@ TEST_F(GemmWork, ARankThatStandsByIsCheckedButNotTimed) {
   }
   GemmSpec missing{DType::bf16, 256, 256, 256};
   missing.active = 2;
-  EXPECT_TRUE(contains(message_of([&] { make_gemm(missing, second); }), "only 2 ranks"));
+  EXPECT_TRUE(contains(message_of([&] { make_gemm(missing, second, device_->choices()); }), "only 2 ranks"));
 }
 
 }  // namespace

@@ -180,15 +180,20 @@ TEST_F(OnGpu, MemoryTestTakesNearlyAllThatIsFree) {
 }
 
 TEST_F(OnGpu, AChaseVisitsTheWholeChain) {
-  const auto chain = chase::chain(1024);
-  std::vector<std::uint64_t> words(chain.size() * chase::node_bytes / 8);
-  for (std::size_t node = 0; node < chain.size(); ++node) words[node * chase::node_bytes / 8] = chain[node];
-  const auto memory = upload(words);
-  const Buffer result(sizeof(ChaseResult));
-  chase_pointers(gpu_->stream(), memory.data(), chain.size(), result.data<ChaseResult>());
-  const auto got = gpu_->read(result.data<const ChaseResult>());
-  EXPECT_EQ(got.last & 0xffffffffU, 0U);
-  EXPECT_EQ(got.sum, chase::sum(chain));
+  for (const std::size_t nodes : {1, 2, 64, 16384}) {  // fewer than multiprocessors, and more
+    const auto chain = chase::chain(nodes);
+    std::vector<std::uint64_t> words(chain.size() * chase::node_bytes / 8);
+    for (std::size_t node = 0; node < chain.size(); ++node) words[node * chase::node_bytes / 8] = chain[node];
+    const auto memory = upload(words);
+    const Buffer result(sizeof(ChaseResult));
+    for (const int multiprocessors : {1, 7, gpu_->multiprocessors()}) {
+      poison(*gpu_, result);
+      chase_pointers(gpu_->stream(), memory.data(), chain.size(), result.data<ChaseResult>(), multiprocessors);
+      const auto got = gpu_->read(result.data<const ChaseResult>());
+      EXPECT_EQ(got.last & 0xffffffffU, 0U) << nodes << " nodes, " << multiprocessors << " blocks";
+      EXPECT_EQ(got.sum, chase::sum(chain)) << nodes << " nodes, " << multiprocessors << " blocks";
+    }
+  }
 }
 
 TEST_F(OnGpu, Pcie) {

@@ -15,6 +15,7 @@
 #include "kernels/backends.hpp"
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/data.hpp"
+#include "kernels/cuda/peer_memory.hpp"
 #include "kernels/cuda/tuner.hpp"
 #include "kernels/reference.hpp"
 #include "tests/on_gpu.hpp"
@@ -152,6 +153,17 @@ TEST_F(OnGpu, WhatDoesNotFitSaysHowMuchIsMissing) {
   }
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, huge}), Unsupported);
   EXPECT_GT(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, 4096})->bytes(), 0U);  // the device is still of use
+}
+
+// A process cannot map its own handle: the same refusal that a GPU gives which its peers cannot reach.
+TEST_F(OnGpu, MemoryThatThePeerCannotMapIsUnsupportedAndSaysWhichCallFailed) {
+  {
+    PeerMemory memory(*gpu_, std::size_t{2} << 20);
+    const auto text = message_of([&] { memory.exchange(peers_.local(), 0); });
+    EXPECT_TRUE(contains(text, "local rank 0: cudaIpcOpenMemHandle: "));
+    EXPECT_TRUE(contains(text, "CUDA IPC needs every rank to see both GPUs"));
+  }
+  expect_work_is_checked(HbmSpec{HbmOp::copy, Engine::sm, 4096}, 512);  // the device is still of use
 }
 
 TEST_F(OnGpu, WhatThisBackendDoesNotDoIsUnsupported) {

@@ -53,7 +53,7 @@ TEST(Cost, CountsWhatTheLiteratureCounts) {
   EXPECT_EQ(cost(HbmSpec{HbmOp::triad, Engine::sm, 100}).bytes, 300);
   EXPECT_EQ(cost(PeerCopySpec{CopyOp::read, Engine::cpu, 0, 1, 100, true}).bytes, 200);
   EXPECT_EQ(cost(PeerShiftSpec{CopyOp::read, Engine::cpu, 1, 100}).bytes, 100);
-  EXPECT_EQ(cost(PeerLatencySpec{Engine::cpu, 0, 1, std::size_t{2} << 20}).bytes, 8 * 1024);
+  EXPECT_EQ(cost(PeerLatencySpec{Engine::cpu, 0, 1, std::size_t{2} << 20}).bytes, 8 * 16384);
   EXPECT_EQ(cost(PcieSpec{PcieOp::d2h, 100}).bytes, 100);
   EXPECT_EQ(cost(PcieSpec{PcieOp::both, 100}).bytes, 200);
   EXPECT_EQ(cost(MemoryTestSpec{TestPattern::random, 100}).bytes, 200);
@@ -130,8 +130,8 @@ TEST(Chain, VisitsEveryNodeOnceAndComesBack) {
     } while (node != 0 && seen.size() <= count);
     EXPECT_EQ(seen.size(), count);
   }
-  EXPECT_EQ(chase::nodes(std::size_t{2} << 20), 1024u);
-  EXPECT_EQ(chase::nodes((std::size_t{2} << 20) - 1), 512u);
+  EXPECT_EQ(chase::nodes(std::size_t{2} << 20), 16384u);
+  EXPECT_EQ(chase::nodes((std::size_t{2} << 20) - 1), 8192u);
 }
 
 TEST(Route, OfAPairAndOfAShift) {

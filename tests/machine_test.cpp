@@ -218,6 +218,74 @@ TEST(Machine, WarnsOfAnInjectedFault) {
   EXPECT_FALSE(finding.counts());
 }
 
+std::optional<Finding> transport_finding(const ResultsBuilder& builder, bool nvlink = true) {
+  Profile profile;
+  if (nvlink) profile.peak["nvlink_gbps"] = 450;
+  return judge_transport({builder.results()}, profile);
+}
+
+TEST(Transport, ByPeerCopiesIsGood) {
+  auto builder = healthy(2);
+  builder.context.nccl["transport"] = "P2P";
+  const auto finding = transport_finding(builder);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->status, Status::pass);
+}
+
+TEST(Transport, ThatFellBackFailsAndNamesTheSetting) {
+  for (const char* setting : {"NCCL_P2P_DISABLE", "/etc/nccl.conf: NCCL_P2P_DISABLE"}) {
+    auto builder = healthy(2);
+    builder.context.nccl["transport"] = "SHM";
+    builder.context.nccl["fallbacks"] = "0 to 1 by SHM/direct/direct,1 to 0 by SHM/direct/direct";
+    builder.context.environment[setting] = "1";
+    builder.context.environment["NCCL_NVLS_ENABLE"] = "0";
+    const auto finding = transport_finding(builder);
+    ASSERT_TRUE(finding);
+    EXPECT_EQ(finding->status, Status::fail);
+    EXPECT_TRUE(finding->counts());
+    EXPECT_NE(finding->detail.find("configuration"), std::string::npos);
+    EXPECT_NE(finding->detail.find("SHM"), std::string::npos);
+    EXPECT_NE(finding->detail.find(std::string(setting) + "=1"), std::string::npos);
+    EXPECT_EQ(finding->detail.find("NVLS"), std::string::npos);
+    EXPECT_NE(finding->next.find(setting), std::string::npos);
+    EXPECT_EQ(finding->offender_count, 2u);
+    EXPECT_EQ(finding->worst->rank, 0);
+  }
+}
+
+TEST(Transport, OfSomeLinksOnlyFailsWithoutASettingToBlame) {
+  auto builder = healthy(4);
+  builder.context.nccl["transport"] = "NET,P2P";
+  builder.context.nccl["fallbacks"] = "2 to 3 by NET/Socket/0";
+  builder.context.environment["NCCL_P2P_DISABLE"] = "0";
+  const auto finding = transport_finding(builder);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->status, Status::fail);
+  EXPECT_EQ(finding->worst->rank, 2);
+  EXPECT_EQ(finding->detail.find("NCCL_P2P_DISABLE"), std::string::npos);
+}
+
+TEST(Transport, IsNotJudgedWhereItIsUnknownOrWithoutNvlink) {
+  auto builder = healthy(2);
+  EXPECT_FALSE(transport_finding(builder));
+  builder.context.nccl["transport"] = std::nullopt;
+  EXPECT_FALSE(transport_finding(builder));
+  builder.context.nccl["transport"] = "SHM";
+  EXPECT_FALSE(transport_finding(builder, false));
+}
+
+TEST(Transport, ThatSomebodysDebugLevelHidesIsNoted) {
+  auto builder = healthy(2);
+  builder.context.environment["NCCL_DEBUG"] = "WARN";
+  EXPECT_TRUE(judge({builder.results()}, {}, {}).notes.empty()) << "a product uses no NCCL";
+  builder.add("allreduce/dtype:f32/bytes:8", "latency_us", 8);
+  const auto notes = judge({builder.results()}, {}, {}).notes;
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("NCCL_DEBUG=WARN"), std::string::npos);
+  builder.context.nccl["transport"] = "P2P";
+  EXPECT_TRUE(judge({builder.results()}, {}, {}).notes.empty());
+}
+
 TEST(Roster, IsReadLineByLine) {
   const Folder folder;
   const auto roster = read_roster(folder.write("hosts", "# all\nnode0\nnode1 8\n\n  node2 slots=4  # new\n"));

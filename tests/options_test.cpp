@@ -34,7 +34,24 @@ TEST(Options, WithoutFlagsMeasureTheQuickTierOnWhateverThereIs) {
   EXPECT_EQ(options.min_time, "0.05");
 }
 
-TEST(Options, TheFullTierSamplesTenTimesLonger) { EXPECT_EQ(parse_options({"--tier=full"}).min_time, "0.5"); }
+TEST(Options, TheFullTierSamplesTwiceAsLong) { EXPECT_EQ(parse_options({"--tier=full"}).min_time, "0.1"); }
+
+TEST(Options, TheSearchMustFitIntoTheTimeOfABenchmark) {
+  EXPECT_EQ(parse_options({}).search, 0);
+  EXPECT_EQ(parse_options({"--search=20"}).search, 20);
+  EXPECT_EQ(refusal({"--search=151"}),
+            "--search: takes more than half of what --timeout allows for one benchmark; see --help");
+  EXPECT_EQ(parse_options({"--search=151", "--timeout=400"}).search, 151);
+  EXPECT_NE(refusal({"--search=0"}), "accepted");
+  EXPECT_NE(refusal({"--search=soon"}), "accepted");
+  EXPECT_NE(refusal({"--search"}), "accepted");
+}
+
+TEST(Options, AlgorithmsComeFromAFile) {
+  EXPECT_EQ(parse_options({"--algorithms=gemm.json"}).algorithms, "gemm.json");
+  EXPECT_EQ(refusal({"--algorithms"}), "--algorithms: names no file; see --help");
+  EXPECT_EQ(refusal({"--algorithms="}), "--algorithms: names no file; see --help");
+}
 
 TEST(Options, AUsersMinimalTimeWinsOverTheTier) {
   EXPECT_EQ(parse_options({"--benchmark_min_time=2", "--tier=full"}).min_time, "2");

@@ -110,6 +110,7 @@ void add_full_gemm(ResultsBuilder& builder, int ranks) {
   }
   const std::string common = gemm_key("bf16", 8192);
   builder.add(common + "/load:sustained", "tflops", 660);
+  builder.by_rank("tflops_per_ghz", Values(builder.context.ranks.size(), 480));
   for (int rank = 0; ranks > 1 && rank < ranks; ++rank) {
     Values only(static_cast<std::size_t>(ranks));
     only[static_cast<std::size_t>(rank)] = 665;
@@ -217,7 +218,130 @@ ResultsBuilder host_machine(int ranks, int hosts) {
 TEST(ShippedProfiles, Load) {
   std::set<std::string> names;
   for (const Profile& profile : shipped()) names.insert(profile.name);
-  for (const char* name : {"host", "h200-sxm", "h100-sxm"}) EXPECT_EQ(names.count(name), 1u) << name;
+  for (const char* name : {"host", "h200-sxm", "h100-sxm", "a100-sxm", "b200", "b300"}) {
+    EXPECT_EQ(names.count(name), 1u) << name;
+  }
+}
+
+/// What others have published of a GPU that this suite has not run on; 0 = nobody has.
+struct Published {
+  std::string device, profile;
+  double bf16, fp8, copy_hbm, capacity_gb;
+  double f16, tf32, f32, f64, triad_hbm, peer, pcie;
+  std::map<std::uint64_t, double> allreduce;  // busbw by size, 8 GPUs
+};
+
+constexpr std::uint64_t mib = 1u << 20, gib = 1u << 30;
+
+std::vector<Published> published() {
+  return {{"NVIDIA A100-SXM4-80GB",
+           "a100-sxm",
+           261.2,
+           0,
+           1610,
+           84,
+           256.5,
+           128.2,
+           18.35,
+           18.95,
+           1700,
+           276,
+           25.9,
+           {{16 * mib, 109.2}, {128 * mib, 174.2}, {gib, 228.1}, {4 * gib, 234.2}, {8 * gib, 235.0}}},
+          {"NVIDIA B200",
+           "b200",
+           1550,
+           3000,
+           5430,
+           178,
+           0,
+           0,
+           0,
+           0,
+           0,
+           0,
+           0,
+           {{16 * mib, 255}, {128 * mib, 568.4}, {512 * mib, 689}, {gib, 723.3}, {4 * gib, 740.6}, {8 * gib, 838}}},
+          {"NVIDIA B300 SXM6 AC", "b300", 1550, 3000, 6460, 285, 0, 0, 0, 0, 0, 0, 0, {}}};
+}
+
+/// A machine that reaches this; what nobody has published it measures as well, at some value.
+ResultsBuilder machine_of(const Published& p, int ranks) {
+  ResultsBuilder builder(ranks, 1, p.device);
+  builder.context.nccl["nvls"] = p.profile == "a100-sxm" ? "off" : "on";
+  const auto or_some = [](double value, double some) { return value > 0 ? value : some; };
+  for (const int n : {8192, 16384}) builder.add(gemm_key("bf16", n), "tflops", p.bf16);
+  builder.add(gemm_key("f16", 8192), "tflops", or_some(p.f16, p.bf16));
+  builder.add(gemm_key("tf32", 8192), "tflops", or_some(p.tf32, p.bf16 / 2));
+  builder.add(gemm_key("f32", 8192), "tflops", or_some(p.f32, 1));
+  builder.add(gemm_key("f64", 8192), "tflops", or_some(p.f64, 1));
+  if (p.fp8 > 0) {
+    builder.add(gemm_key("fp8_e4m3", 8192), "tflops", p.fp8);
+  } else {
+    builder.add_waiver(gemm_key("fp8_e4m3", 8192), "needs compute capability 8.9");
+  }
+  for (const char* engine : {"sm", "ce"}) {
+    for (const char* bytes : {"268435456", "1073741824", "4294967296"}) {
+      builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + bytes, "hbm_gbps", p.copy_hbm);
+    }
+  }
+  builder.add("hbm/op:triad/engine:sm/bytes:4294967296", "hbm_gbps", or_some(p.triad_hbm, p.copy_hbm));
+  builder.add("memtest/pattern:random/bytes:free", "hbm_gbps", p.copy_hbm)
+      .by_rank("capacity_gb", Values(static_cast<std::size_t>(ranks), p.capacity_gb));
+  add_peer_copies(builder, "ce", "1073741824", or_some(p.peer, 400));
+  for (int rank = 0; rank < ranks; ++rank) {
+    Values values(static_cast<std::size_t>(ranks));
+    values[static_cast<std::size_t>(rank)] = or_some(p.pcie, 20);
+    for (const char* op : {"h2d", "d2h"}) {
+      builder.add("pcie/op:" + std::string(op) + "/active:one/rank:" + std::to_string(rank) + "/bytes:268435456",
+                  "copy_gbps", or_some(p.pcie, 20), values);
+    }
+  }
+  auto sizes = p.allreduce;
+  sizes[8 * gib] = or_some(sizes[8 * gib], 1);
+  for (const auto& [bytes, busbw] : sizes) add_allreduce(builder, "f32", {bytes}, busbw);
+  add_collectives(builder, {8, gib}, 1);
+  return builder;
+}
+
+TEST(ShippedProfiles, AcceptWhatIsPublishedOfOtherGpus) {
+  for (const auto& gpu : published()) {
+    const Verdict verdict = judge({machine_of(gpu, 8).results()}, shipped(), {});
+    EXPECT_EQ(verdict.profile, gpu.profile);
+    EXPECT_EQ(verdict.exit_code, 0) << verdict_line(verdict);
+    for (const Finding& finding : verdict.findings) {
+      EXPECT_TRUE(finding.good()) << finding.key << " " << finding.metric << ": " << finding.detail;
+    }
+  }
+}
+
+TEST(ShippedProfiles, FailOtherGpusAtHalfOfWhatIsPublished) {
+  for (auto gpu : published()) {
+    gpu.bf16 /= 2;
+    gpu.copy_hbm /= 2;
+    gpu.capacity_gb /= 2;
+    const Verdict verdict = judge({machine_of(gpu, 8).results()}, shipped(), {});
+    EXPECT_EQ(verdict.exit_code, 1) << gpu.device;
+    std::set<std::string> families;
+    for (const Finding& finding : verdict.findings) {
+      if (finding.status == Status::fail) families.insert(family_of(finding.key));
+    }
+    EXPECT_EQ(families, (std::set<std::string>{"gemm", "hbm", "memtest"})) << gpu.device;
+  }
+}
+
+TEST(ShippedProfiles, CallMoreThanTheDataSheetOfOtherGpusInvalid) {
+  for (auto gpu : published()) {
+    gpu.bf16 = gpu.profile == "a100-sxm" ? 320 : 2300;
+    EXPECT_EQ(judge({machine_of(gpu, 8).results()}, shipped(), {}).exit_code, 1) << gpu.device;
+  }
+}
+
+// Four A100: nobody has published what their AllReduce reaches.
+TEST(ShippedProfiles, HaveNoReferenceForAnAllReduceThatNobodyPublished) {
+  const Verdict verdict = judge({machine_of(published().front(), 4).results()}, shipped(), {});
+  EXPECT_EQ(verdict.exit_code, 3) << verdict_line(verdict);
+  EXPECT_EQ(verdict.state, State::no_reference);
 }
 
 TEST(ShippedProfiles, JudgeEveryFamilyOfAGpuMachine) {
@@ -252,6 +376,18 @@ TEST(ShippedProfiles, FailAGpuThatIsSlowAlone) {
       std::find_if(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) { return !f.good(); });
   ASSERT_NE(failed, verdict.findings.end());
   EXPECT_EQ(failed->key, key);
+  EXPECT_EQ(failed->worst->rank, 2);
+}
+
+TEST(ShippedProfiles, FailAGpuThatDoesLessWithTheSameClock) {
+  const std::string key = gemm_key("bf16", 8192) + "/load:sustained";
+  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "full");
+  for (int i = 0; i < 2; ++i) builder.add(key, "tflops", 660).by_rank("tflops_per_ghz", {482, 480, 460, 481});
+  const Verdict verdict = judge({builder.results()}, shipped(), {});
+  const auto failed =
+      std::find_if(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) { return !f.good(); });
+  ASSERT_NE(failed, verdict.findings.end());
+  EXPECT_EQ(failed->metric, "tflops_per_ghz");
   EXPECT_EQ(failed->worst->rank, 2);
 }
 

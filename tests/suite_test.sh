@@ -62,6 +62,9 @@ usage "a filter that matches nothing is refused" 'matches no benchmark' mpi -np 
 usage "random interleaving is refused" 'shuffle' mpi -np 2 "$bench/bench_gemm" --benchmark_enable_random_interleaving
 usage "a result file in no folder is refused" 'cannot be written' mpi -np 2 "$bench/bench_gemm" --benchmark_out=/nonexistent/a.json
 usage "a malformed fault is refused" 'SHAKEDOWN_FAULT' env SHAKEDOWN_FAULT=boom "$bench/bench_gemm" --backend=host
+usage "a search is refused where nothing is multiplied" '--search and --algorithms are for bench_gemm' "$bench/bench_hbm" --backend=host --search=5
+usage "algorithms from no file are refused" 'nosuch.json: no such file' mpi -np 2 "$bench/bench_gemm" --backend=host --algorithms=nosuch.json
+usage "algorithms for the host are refused" 'three.json: only the cuda backend' mpi -np 2 "$bench/bench_gemm" --backend=host --algorithms=three.json
 run 2 env BENCHMARK_ENABLE_RANDOM_INTERLEAVING=1 mpi -np 2 "$bench/bench_gemm"
 expect "random interleaving is refused from the environment" says 'shuffle'
 
@@ -89,6 +92,13 @@ expect "it says where, what and what was expected" grep -qE 'element [0-9]+ is [
 
 run 0 "$bench/bench_p2p" --backend=host --benchmark_out=alone.json
 expect "one rank waives peer copies and says why" grep -q 'waived: rank 0 (.*one rank only' alone.json
+
+run 0 mpi -np 2 "$bench/bench_gemm" --backend=host --search=1 --benchmark_filter=shape:best --benchmark_out=search.json
+expect "a backend without a search waives it" test "$(count 'waived: rank 0 \(.*the search for a shape' search.json)" = 2
+
+run 0 mpi -np 2 "$bench/bench_p2p" --backend=host --benchmark_filter=op:read --benchmark_out=pairs.json
+expect "the figures of pairs are printed as a matrix" prints '^  src.dst +0 +1$'
+expect "  and stand in the file as one" grep -q '"src_by_dst":\[\[null,[0-9.]*\],\[[0-9.]*,null\]\]' pairs.json
 
 for family in gemm hbm memtest p2p; do
   SHAKEDOWN_FAULT=corrupt@1 run 1 mpi -np 2 "$bench/bench_$family" --backend=host --benchmark_filter='(1024|hbm|memtest|src:0/dst:1|shift:1)' --benchmark_out="corrupt_$family.json"

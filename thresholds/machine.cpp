@@ -334,7 +334,64 @@ Finding judge_unique_devices(const Files& files) {
   return finding;
 }
 
+// Settings that keep NCCL from copying between peers, as the record has them: "NCCL_P2P_DISABLE=1",
+// "/etc/nccl.conf: NCCL_P2P_LEVEL=LOC".
+std::string settings_against_peers(const Context& context) {
+  std::string text;
+  for (const auto& [name, value] : context.environment) {
+    const auto ends_with = [&name = name](std::string_view variable) {
+      return name.size() >= variable.size() &&
+             name.compare(name.size() - variable.size(), variable.size(), variable) == 0;
+    };
+    const bool blamed = (ends_with("NCCL_P2P_DISABLE") && value != "0") || ends_with("NCCL_P2P_LEVEL") ||
+                        ends_with("NCCL_HOSTID") || ends_with("NCCL_TOPO_FILE");
+    if (blamed) text += (text.empty() ? "" : ", ") + name + "=" + value;
+  }
+  return text;
+}
+
+// The ranks where the links begin: "0 to 1 by SHM/direct/direct,1 to 0 by ...".
+std::vector<Culprit> beginnings(const std::string& links, const Context& context) {
+  std::set<int> ranks;
+  std::istringstream list(links);
+  for (std::string link; std::getline(list, link, ',');) {
+    int rank = -1;
+    if (std::istringstream(link) >> rank && rank >= 0 && rank < context.world_size) ranks.insert(rank);
+  }
+  std::vector<Culprit> culprits;
+  for (const int rank : ranks) culprits.push_back(culprit(context.ranks[static_cast<std::size_t>(rank)]));
+  return culprits;
+}
+
 }  // namespace
+
+std::optional<Finding> judge_transport(const std::vector<Results>& files, const Profile& profile) {
+  if (profile.peak.count("nvlink_gbps") == 0) return std::nullopt;
+  std::optional<Finding> finding;
+  for (const Results& file : files) {
+    const auto fact = [&](const char* name) {
+      const auto found = file.context.nccl.find(name);
+      return found == file.context.nccl.end() ? std::nullopt : found->second;
+    };
+    const auto transport = fact("transport");
+    if (!transport) continue;
+    if (!finding) finding = pass("machine/nccl_transport", "P2P");
+    if (*transport == "P2P") continue;
+    const auto links = fact("fallbacks").value_or("");
+    const auto settings = settings_against_peers(file.context);
+    set(*finding, Status::fail,
+        file_name(file) + ": configuration: inside a host NCCL goes by " + *transport +
+            ", the GPUs have NVLink and it should be P2P" + (links.empty() ? "" : " (rank " + links + ")") +
+            (settings.empty() ? "; no setting of NCCL that is known to do that" : "; set is " + settings),
+        settings.empty()
+            ? "NCCL_DEBUG=INFO shows why; check nvidia-smi topo -p2p r, the fabric manager, the container's "
+              "/dev/shm and IPC namespace"
+            : "remove " + settings + " and measure again");
+    name_offenders(*finding, beginnings(links, file.context));
+    break;
+  }
+  return finding;
+}
 
 Culprit culprit(const RankFacts& facts, std::optional<double> value) {
   return {facts.rank, facts.host, facts.uuid, facts.pci, value, facts.local_rank, facts.serial};

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "thresholds/json_field.hpp"
+#include "thresholds/matrix.hpp"
 
 namespace shakedown {
 namespace {
@@ -287,6 +288,8 @@ Context read_context(const Field& shakedown) {
     context.environment[name] = value.value_or("");
   }
   context.nccl = optional_texts(shakedown, "nccl");
+  for (const auto& [key, choice] : optional_texts(shakedown, "algorithms"))
+    context.algorithms[key] = choice.value_or("");
   if (const auto hosts = shakedown.find("inventory")) {
     hosts->each([&](const Field& host) { context.inventory.push_back(read_host(host)); });
   }
@@ -368,6 +371,7 @@ ordered_json to_json(const Context& c) {
           {"versions", or_null(c.versions)},
           {"environment", ordered_json(c.environment)},
           {"nccl", or_null(c.nccl)},
+          {"algorithms", ordered_json(c.algorithms)},
           {"inventory", list_of(c.inventory)},
           {"fault", or_null(c.fault)},
           {"telemetry", or_null(c.telemetry)}};
@@ -380,6 +384,20 @@ ordered_json to_json(const ByRank& values) {
     for (const auto& value : by_rank) list.push_back(value && std::isfinite(*value) ? ordered_json(*value) : nullptr);
   }
   return result;
+}
+
+ordered_json to_json(const PairMatrix& matrix) {
+  ordered_json rows = ordered_json::array();
+  for (const auto& row : matrix.values) {
+    ordered_json& cells = rows.emplace_back(ordered_json::array());
+    for (const auto& value : row) cells.push_back(value && std::isfinite(*value) ? ordered_json(*value) : nullptr);
+  }
+  const auto worst = matrix.worst();
+  return {{"key", matrix.key},
+          {"host", matrix.host},
+          {"metric", matrix.metric},
+          {"worst", worst ? ordered_json{{"src", worst->src}, {"dst", worst->dst}, {"value", worst->value}} : nullptr},
+          {"src_by_dst", rows}};
 }
 
 std::string dump(const ordered_json& value, int indent) {
@@ -504,7 +522,14 @@ std::string write_results(std::string_view google_benchmark_json, const Context&
     text += separator + dump(row, -1);
     separator = ",\n";
   }
-  return text + "\n]\n}\n";
+  text += "\n]";
+  separator = ",\n\"matrices\": [\n";
+  const auto matrices = pair_matrices(context, by_rank);
+  for (const PairMatrix& matrix : matrices) {
+    text += separator + dump(to_json(matrix), -1);
+    separator = ",\n";
+  }
+  return text + (matrices.empty() ? "\n}\n" : "\n]\n}\n");
 }
 
 }  // namespace shakedown

@@ -77,6 +77,7 @@ struct Context {
   std::map<std::string, std::optional<std::string>> versions;  // driver cuda cublaslt cudnn nccl mpi benchmark
   std::map<std::string, std::string> environment;              // allow-listed tuning variables, and lines of NCCL files
   std::map<std::string, std::optional<std::string>> nccl;      // nvls: "on" | "off"; transport
+  std::map<std::string, std::string> algorithms;               // that tuning chose, by key; in words of the backend
   std::vector<HostFacts> inventory;
   std::optional<std::string> fault;      // SHAKEDOWN_FAULT, if one was injected
   std::optional<std::string> telemetry;  // "every 10 ms" | "off" | why there is none; null on the host backend
@@ -128,10 +129,10 @@ Results read_results(const std::filesystem::path& file);
 std::vector<Results> read_results(const std::vector<std::filesystem::path>& files_or_folders);
 
 /// The text of a result file: `google_benchmark_json` as JSONReporter wrote it, with context.shakedown and by_rank
-/// added. by_rank[key][repetition] belongs to the iteration row of that key and repetition index; texts are added to
-/// its by_rank. A value by rank that is expected as a counter too (is_telemetry) and is not there is null. The text is
-/// strict JSON, invalid UTF-8 is replaced. Errors: InputError if `google_benchmark_json` is not JSON (for example a
-/// non-finite counter).
+/// added, and the figures of pairs once more as matrices (thresholds/matrix.hpp). by_rank[key][repetition] belongs to
+/// the iteration row of that key and repetition index; texts are added to its by_rank. A value by rank that is expected
+/// as a counter too (is_telemetry) and is not there is null. The text is strict JSON, invalid UTF-8 is replaced. Errors:
+/// InputError if `google_benchmark_json` is not JSON (for example a non-finite counter).
 std::string write_results(std::string_view google_benchmark_json, const Context&,
                           const std::map<std::string, std::vector<ByRank>>& by_rank,
                           const std::map<std::string, std::vector<TextByRank>>& texts = {});

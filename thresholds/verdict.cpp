@@ -510,10 +510,22 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
   }
   verdict.run_ids.assign(run_ids.begin(), run_ids.end());
   if (run_ids.size() > 1 && options.mixed_runs) verdict.notes.push_back("files of different runs (--mixed-runs)");
+  for (const Results& file : results) {
+    const auto transport = file.context.nccl.find("transport");
+    const bool unknown = transport == file.context.nccl.end() || !transport->second;
+    const bool used = std::any_of(file.rows.begin(), file.rows.end(),
+                                  [](const Row& row) { return is_collective(family_of(row.key)); });
+    if (!unknown || !used || file.context.world_size == 1 || file.context.environment.count("NCCL_DEBUG") == 0) continue;
+    verdict.notes.push_back("whether NCCL used NVLink is not known: NCCL_DEBUG=" +
+                            file.context.environment.at("NCCL_DEBUG") +
+                            " keeps its log from the record; unset it, or set INFO");
+    break;
+  }
   verdict.findings = judge_machine(results, options);
   const Selection selection = select_profile(results, profiles);
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;
+    if (auto finding = judge_transport(results, *selection.profile)) verdict.findings.push_back(std::move(*finding));
   } else {
     Finding finding;
     finding.key = "machine/profile";

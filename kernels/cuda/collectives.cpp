@@ -28,7 +28,7 @@ class Collective final : public Work {
     rank_ = world.rank();
     communicator_.connect(world);
     reset();
-    warm_up(*this, gpu_, communicator_);
+    chosen_ = warm_up(*this, gpu_, communicator_);
   }
 
   void enqueue() override {
@@ -81,6 +81,7 @@ class Collective final : public Work {
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return in_.bytes() + out_.bytes(); }
   bool collective() const override { return true; }
+  std::string chosen() const override { return chosen_; }
   void corrupt() override { flip_one_bit(gpu_, has_output(spec_.op, rank_) ? out_ : in_); }
 
  private:
@@ -100,6 +101,7 @@ class Collective final : public Work {
   Communicator& communicator_;
   Buffer in_, out_;
   int rank_ = 0;
+  std::string chosen_;
 };
 
 }  // namespace

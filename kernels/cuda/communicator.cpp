@@ -33,11 +33,14 @@ void Communicator::connect(Peers& world) {
     const std::lock_guard lock(mutex_);
     if (comm_ != nullptr || aborted_) return;
   }
-  ncclUniqueId id{};
-  if (world.rank() == 0) check(ncclGetUniqueId(&id));
-  world.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+  for (const auto& rank : world.local().gather(std::to_string(world.rank()))) on_this_host_.insert(std::stoi(rank));
   ncclComm_t comm = nullptr;
-  check(ncclCommInitRank(&comm, world.size(), id, world.rank()));
+  note(listener_.during([&] {
+    ncclUniqueId id{};
+    if (world.rank() == 0) check(ncclGetUniqueId(&id));
+    world.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+    check(ncclCommInitRank(&comm, world.size(), id, world.rank()));
+  }));
   const std::lock_guard lock(mutex_);
   comm_ = comm;
 }
@@ -46,6 +49,35 @@ ncclComm_t Communicator::get() const {
   const std::lock_guard lock(mutex_);
   if (comm_ == nullptr) throw std::runtime_error("the NCCL communicator is not connected, or was aborted");
   return comm_;
+}
+
+std::string Communicator::first_run(const std::function<void()>& step) {
+  const auto log = listener_.during(step);
+  note(log);
+  return log.algorithm;
+}
+
+void Communicator::note(const NcclLog& log) {
+  for (const auto& link : log.links) links_[{link.from, link.to}].insert(link.transport);
+}
+
+std::map<std::string, std::string> Communicator::facts() const {
+  std::map<std::string, std::set<std::string>> found;
+  for (const auto& [ends, transports] : links_) {
+    const bool here = on_this_host_.count(ends.first) > 0 && on_this_host_.count(ends.second) > 0;
+    for (const auto& transport : transports) {
+      const auto kind = transport.substr(0, transport.find('/'));
+      found[here ? "transport" : "transport_between_hosts"].insert(kind);
+      if (!here || kind == "P2P") continue;
+      found["fallbacks"].insert(std::to_string(ends.first) + " to " + std::to_string(ends.second) + " by " + transport);
+    }
+  }
+  std::map<std::string, std::string> facts;
+  for (const auto& [name, values] : found) {
+    auto& text = facts[name];
+    for (const auto& value : values) text += (text.empty() ? "" : ",") + value;
+  }
+  return facts;
 }
 
 void Communicator::wait(cudaEvent_t event) {

@@ -2,9 +2,15 @@
 // later ones.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <mutex>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "kernels/cuda/handle.hpp"
+#include "kernels/cuda/nccl_listener.hpp"
 #include "kernels/peers.hpp"
 
 namespace shakedown::cuda {
@@ -22,6 +28,13 @@ class Communicator {
   /// Errors: std::runtime_error if it was aborted.
   ncclComm_t get() const;
 
+  /// Runs the first operations of their kind, in which NCCL chooses and connects, and notes how. Gives the algorithm
+  /// and protocol of the last one, "RING/LL128"; empty on other ranks than 0, and where NCCL does not tell.
+  std::string first_run(const std::function<void()>& step);
+
+  /// The facts of DeviceInfo::nccl about the links that have been made so far.
+  std::map<std::string, std::string> facts() const;
+
   /// Waits for the event and watches the communicator meanwhile, because a failed peer shows only there: the kernel on
   /// this GPU would wait for ever. Errors: std::runtime_error with NCCL's text; the communicator is then aborted.
   void wait(cudaEvent_t);
@@ -32,8 +45,12 @@ class Communicator {
 
  private:
   ncclResult_t state() const;
+  void note(const NcclLog&);
 
-  mutable std::mutex mutex_;  // guards the members, never held while NCCL may block
+  NcclListener listener_;
+  std::set<int> on_this_host_;                                  // ranks of the communicator
+  std::map<std::pair<int, int>, std::set<std::string>> links_;  // from and to: transports
+  mutable std::mutex mutex_;                                    // guards the members, never held while NCCL may block
   ncclComm_t comm_ = nullptr;
   bool aborted_ = false;
 };

@@ -21,6 +21,12 @@ int ordinal_for(const Placement& placement, int visible) {
 CudaDevice::CudaDevice(int ordinal, const Placement& placement)
     : gpu_(ordinal, placement), info_(read_facts(ordinal)) {}
 
+DeviceInfo CudaDevice::info() const {
+  auto info = info_;
+  info.nccl.merge(communicator_.facts());
+  return info;
+}
+
 double CudaDevice::seconds(Work& work, int repeats) {
   if (!work.credited_rank(0)) return 0;  // this rank only stands by
   work.stage(repeats);
@@ -38,7 +44,10 @@ double CudaDevice::seconds(Work& work, int repeats) {
   return static_cast<double>(milliseconds) * 1e-3;
 }
 
-std::unique_ptr<Work> CudaDevice::prepare(const GemmSpec& spec) { return make_gemm(spec, gpu_); }
+std::unique_ptr<Work> CudaDevice::prepare(const GemmSpec& spec) { return make_gemm(spec, gpu_, choices()); }
+std::unique_ptr<Work> CudaDevice::prepare(const GemmSearchSpec& spec) {
+  return make_gemm_search(spec, gpu_, choices());
+}
 std::unique_ptr<Work> CudaDevice::prepare(const HbmSpec& spec) { return make_hbm(spec, gpu_); }
 std::unique_ptr<Work> CudaDevice::prepare(const MemoryTestSpec& spec) { return make_memory_test(spec, gpu_); }
 std::unique_ptr<Work> CudaDevice::prepare(const PeerCopySpec& spec) { return make_peer_copy(spec, gpu_); }

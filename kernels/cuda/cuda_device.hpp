@@ -11,7 +11,7 @@ class CudaDevice final : public Device {
  public:
   CudaDevice(int ordinal, const Placement&);
 
-  DeviceInfo info() const override { return info_; }
+  DeviceInfo info() const override;
 
   /// By events on the stream. In front of a batch of local operations one more runs untimed: it hides the launch of
   /// the first, as each hides that of the next. An idle GPU would take the begin event at once and then wait some 8 us
@@ -21,6 +21,7 @@ class CudaDevice final : public Device {
   void abort() noexcept override { communicator_.abort(); }
 
   std::unique_ptr<Work> prepare(const GemmSpec&) override;
+  std::unique_ptr<Work> prepare(const GemmSearchSpec&) override;
   std::unique_ptr<Work> prepare(const HbmSpec&) override;
   std::unique_ptr<Work> prepare(const MemoryTestSpec&) override;
   std::unique_ptr<Work> prepare(const PeerCopySpec&) override;

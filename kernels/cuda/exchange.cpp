@@ -75,9 +75,12 @@ Check check_parts(const Gpu& gpu, const Buffer& buffer, const reference::Parts& 
   return check;
 }
 
-void warm_up(Work& work, const Gpu& gpu, Communicator& communicator) {
-  work.enqueue_batch(work.bytes() > (std::size_t{128} << 20) ? 2 : 5);
-  wait(gpu, communicator);
+std::string warm_up(Work& work, const Gpu& gpu, Communicator& communicator) {
+  return communicator.first_run([&] {
+    const int repeats = work.bytes() > (std::size_t{128} << 20) ? 2 : 5;
+    for (int i = 0; i < repeats; ++i) work.enqueue();
+    wait(gpu, communicator);
+  });
 }
 
 void wait(const Gpu& gpu, Communicator& communicator) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "kernels/cuda/collective_data.hpp"
 #include "kernels/cuda/communicator.hpp"
@@ -24,8 +25,8 @@ void fill_parts(const Gpu&, const Buffer&, const reference::Parts&);
 Check check_parts(const Gpu&, const Buffer&, const reference::Parts&);
 
 /// NCCL connects its peers at the first call of each algorithm, and the size decides the algorithm: runs the operation
-/// a few times and waits for it.
-void warm_up(Work&, const Gpu&, Communicator&);
+/// a few times, one by one, and waits for it. What NCCL chose, if it says.
+std::string warm_up(Work&, const Gpu&, Communicator&);
 
 /// Waits for all that is queued, as Communicator::wait does.
 void wait(const Gpu&, Communicator&);

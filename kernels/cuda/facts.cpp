@@ -74,21 +74,6 @@ std::map<std::string, std::string> versions() {
   return found;
 }
 
-/// A variable as NCCL sees it: from the environment, else from the user's configuration file, else from the system's.
-std::optional<std::string> nccl_setting(const std::string& name) {
-  if (const char* value = std::getenv(name.c_str())) return value;
-  const char* file = std::getenv("NCCL_CONF_FILE");
-  const char* home = std::getenv("HOME");
-  const std::string user_file = file != nullptr ? file : home != nullptr ? std::string(home) + "/.nccl.conf" : "";
-  for (const auto& path : {user_file, std::string("/etc/nccl.conf")}) {
-    std::ifstream in(path);
-    for (std::string line; std::getline(in, line);) {
-      if (line.compare(0, name.size() + 1, name + "=") == 0) return line.substr(name.size() + 1);
-    }
-  }
-  return std::nullopt;
-}
-
 template <class Function>
 Function* driver_function(const char* name) {
   void* function = nullptr;
@@ -122,11 +107,21 @@ std::optional<std::string> nvls(int ordinal) {
   return "on";
 }
 
-// The transport between ranks (P2P, SHM, NET) is no fact here: up to NCCL 2.28 no call tells it, and it is known only
-// to the debug log, in prose (NCCL_DEBUG=INFO, "via P2P/..."). That GPUs can access each other does not mean that NCCL
-// does. So DeviceInfo::nccl has no "transport", and the record says null.
-
 }  // namespace
+
+std::optional<std::string> nccl_setting(const std::string& name) {
+  if (const char* value = std::getenv(name.c_str())) return value;
+  const char* file = std::getenv("NCCL_CONF_FILE");
+  const char* home = std::getenv("HOME");
+  const std::string user_file = file != nullptr ? file : home != nullptr ? std::string(home) + "/.nccl.conf" : "";
+  for (const auto& path : {user_file, std::string("/etc/nccl.conf")}) {
+    std::ifstream in(path);
+    for (std::string line; std::getline(in, line);) {
+      if (line.compare(0, name.size() + 1, name + "=") == 0) return line.substr(name.size() + 1);
+    }
+  }
+  return std::nullopt;
+}
 
 DeviceInfo read_facts(int ordinal) {
   cudaDeviceProp properties{};

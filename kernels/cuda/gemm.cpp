@@ -41,10 +41,11 @@ struct Choice {
 
 class Gemm final : public Work {
  public:
-  Gemm(const GemmSpec& spec, const GemmType& type, const Gpu& gpu)
+  Gemm(const GemmSpec& spec, const GemmType& type, const Gpu& gpu, Choices& choices)
       : spec_(spec),
         type_(type),
         gpu_(gpu),
+        choices_(choices),
         scales_(GemmPlan::scale_bytes(spec, type)),
         plan_(spec, type, scales_.data()),
         chosen_(plan_.candidates().front()),
@@ -63,9 +64,14 @@ class Gemm final : public Work {
 
   void connect(Peers& peers) override {
     // Every rank times, so that every GPU is equally warm when the samples begin; rank 0's choice counts.
-    Choice choice = fastest();
+    const auto known = choices_.find(key(spec_));
+    Choice choice = known != choices_.end() ? chosen_before(known->second) : fastest();
     peers.broadcast(std::as_writable_bytes(std::span(&choice, 1)), 0);
-    if (choice.found == 0) throw Unsupported("none of cuBLASLt's algorithms for " + key(spec_) + " runs on rank 0");
+    if (choice.found == 0) {
+      throw Unsupported(known != choices_.end()
+                            ? "the algorithm that was chosen before for " + key(spec_) + " does not run on rank 0"
+                            : "none of cuBLASLt's algorithms for " + key(spec_) + " runs on rank 0");
+    }
     const auto status = plan_.enqueue(choice.candidate, operands(), gpu_.stream());
     gpu_.synchronize();
     if (status != CUBLAS_STATUS_SUCCESS) {
@@ -73,6 +79,7 @@ class Gemm final : public Work {
                         std::string(cublasLtGetStatusString(status)) + "; do GPU models or cuBLASLt versions differ?");
     }
     chosen_ = choice.candidate;
+    choices_[key(spec_)] = to_text(chosen_);
     std::this_thread::sleep_for(rest);
   }
 
@@ -160,6 +167,11 @@ class Gemm final : public Work {
     return index ? Choice{1, candidates[*index]} : Choice{};
   }
 
+  Choice chosen_before(const std::string& text) const {
+    const auto candidate = candidate_from(text);
+    return candidate && plan_.runs(*candidate) ? Choice{1, *candidate} : Choice{};
+  }
+
   Product product() const {
     return {
         spec_.dtype, plan_.a_by_rows(chosen_), a_.data(), b_.data(), c_.data(), spec_.m, spec_.n, spec_.k, type_.u_out,
@@ -209,6 +221,7 @@ class Gemm final : public Work {
   GemmSpec spec_;
   GemmType type_;
   const Gpu& gpu_;
+  Choices& choices_;
   Buffer scales_;
   GemmPlan plan_;
   GemmCandidate chosen_;
@@ -217,20 +230,9 @@ class Gemm final : public Work {
   float worst_ = 0;  // of the last check
 };
 
-/// Errors: Unsupported, with the type's need and the GPU's capability.
-void require_capability(DType dtype, int least, int ordinal) {
-  int major = 0, minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal));
-  if (10 * major + minor >= least) return;
-  const auto text = [](int tens, int ones) { return std::to_string(tens) + "." + std::to_string(ones); };
-  throw Unsupported(std::string(name(dtype)) + " needs compute capability " + text(least / 10, least % 10) +
-                    " or later, this GPU has " + text(major, minor));
-}
-
 }  // namespace
 
-std::unique_ptr<Work> make_gemm(const GemmSpec& spec, const Gpu& gpu) {
+std::unique_ptr<Work> make_gemm(const GemmSpec& spec, const Gpu& gpu, Choices& choices) {
   if (spec.m <= 0 || spec.n <= 0 || spec.k <= 0) {
     throw std::invalid_argument("a matrix needs at least one row and one column");
   }
@@ -240,7 +242,7 @@ std::unique_ptr<Work> make_gemm(const GemmSpec& spec, const Gpu& gpu) {
   const auto type = gemm_type(spec);
   require_capability(spec.dtype, type.capability, gpu.ordinal());
   require_memory(Gemm::bytes_for(spec, type));
-  return std::make_unique<Gemm>(spec, type, gpu);
+  return std::make_unique<Gemm>(spec, type, gpu, choices);
 }
 
 }  // namespace shakedown::cuda

@@ -3,8 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <sstream>
 #include <string>
+#include <system_error>
 
 namespace shakedown::cuda {
 
@@ -63,6 +68,34 @@ double number(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAtt
 }
 
 }  // namespace
+
+/// Layout, rank, and the bytes of the algorithm in hexadecimal.
+std::string to_text(const GemmCandidate& candidate) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text = std::to_string(candidate.layout) + " " + std::to_string(candidate.rank) + " ";
+  for (const auto byte : std::as_bytes(std::span(&candidate.algorithm, 1))) {
+    text += digits[std::to_integer<unsigned>(byte) >> 4];
+    text += digits[std::to_integer<unsigned>(byte) & 15U];
+  }
+  return text;
+}
+
+std::optional<GemmCandidate> candidate_from(const std::string& text) {
+  GemmCandidate candidate{};
+  std::istringstream words(text);
+  std::string bytes, rest;
+  if (!(words >> candidate.layout >> candidate.rank >> bytes) || words >> rest) return std::nullopt;
+  const auto algorithm = std::as_writable_bytes(std::span(&candidate.algorithm, 1));
+  if (bytes.size() != 2 * algorithm.size()) return std::nullopt;
+  for (std::size_t i = 0; i < algorithm.size(); ++i) {
+    const char* const begin = bytes.data() + 2 * i;
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(begin, begin + 2, value, 16);
+    if (error != std::errc() || end != begin + 2) return std::nullopt;
+    algorithm[i] = static_cast<std::byte>(value);
+  }
+  return candidate;
+}
 
 /// The likelier layout first: tensor cores are fed best along k; plain f32 and f64 take the matrices as torch.matmul
 /// hands them over.
@@ -138,6 +171,15 @@ cublasStatus_t GemmPlan::enqueue(const GemmCandidate& candidate, const GemmOpera
   if (type_.scale == CUDA_R_64F) return multiply(1.0, 0.0);
   if (type_.scale == CUDA_R_32I) return multiply(std::int32_t{1}, std::int32_t{0});
   return multiply(1.0F, 0.0F);
+}
+
+bool GemmPlan::runs(const GemmCandidate& candidate) const {
+  if (candidate.layout >= layouts_.size()) return false;
+  const auto& layout = layouts_[candidate.layout];
+  cublasLtMatmulHeuristicResult_t result{};
+  const auto status = cublasLtMatmulAlgoCheck(blas_.get(), layout.product.get(), layout.a.get(), b_.get(), c_.get(),
+                                              c_.get(), &candidate.algorithm, &result);
+  return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes;
 }
 
 Metrics GemmPlan::describe(const GemmCandidate& candidate) {

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/cuda/gemm_type.hpp"
@@ -25,6 +27,10 @@ struct GemmCandidate {
   cublasLtMatmulAlgo_t algorithm;
 };
 
+/// As text, for Device::choices, and back. Nothing for a text that to_text has not written.
+std::string to_text(const GemmCandidate&);
+std::optional<GemmCandidate> candidate_from(const std::string& text);
+
 class GemmPlan {
  public:
   static constexpr std::size_t workspace_bytes = std::size_t{64} << 20;
@@ -46,6 +52,9 @@ class GemmPlan {
   /// Queues C = A B. The candidate may be another rank's choice; a status other than success means that it does not run
   /// here, or not within the workspace.
   cublasStatus_t enqueue(const GemmCandidate&, const GemmOperands&, cudaStream_t) const;
+
+  /// Whether cuBLASLt would run the candidate here, for this product. For candidates from elsewhere.
+  bool runs(const GemmCandidate&) const;
 
   /// Numbers of the algorithm in cuBLASLt's tables: which one, and its tile (cublasLtMatmulTile_t).
   static Metrics describe(const GemmCandidate&);

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/cuda/handle.hpp"
+
 namespace shakedown::cuda {
 
 namespace {
@@ -64,6 +66,16 @@ GemmType gemm_type(const GemmSpec& spec) {
     case DType::mxfp8: return block_scaled(spec.dtype);
   }
   throw std::invalid_argument("unknown dtype");
+}
+
+void require_capability(DType dtype, int least, int ordinal) {
+  int major = 0, minor = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal));
+  if (10 * major + minor >= least) return;
+  const auto text = [](int tens, int ones) { return std::to_string(tens) + "." + std::to_string(ones); };
+  throw Unsupported(std::string(name(dtype)) + " needs compute capability " + text(least / 10, least % 10) +
+                    " or later, this GPU has " + text(major, minor));
 }
 
 }  // namespace shakedown::cuda

@@ -23,4 +23,7 @@ struct GemmType {
 /// accumulation of anything but fp8_e4m3.
 GemmType gemm_type(const GemmSpec&);
 
+/// Errors: Unsupported, with the type's need (10 x major + minor) and what this GPU has.
+void require_capability(DType, int least, int ordinal);
+
 }  // namespace shakedown::cuda

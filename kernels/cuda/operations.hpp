@@ -11,7 +11,8 @@ namespace shakedown::cuda {
 class Communicator;
 class Gpu;
 
-std::unique_ptr<Work> make_gemm(const GemmSpec&, const Gpu&);
+std::unique_ptr<Work> make_gemm(const GemmSpec&, const Gpu&, Choices&);
+std::unique_ptr<Work> make_gemm_search(const GemmSearchSpec&, const Gpu&, Choices&);
 std::unique_ptr<Work> make_hbm(const HbmSpec&, const Gpu&);
 std::unique_ptr<Work> make_memory_test(const MemoryTestSpec&, const Gpu&);
 std::unique_ptr<Work> make_peer_copy(const PeerCopySpec&, Gpu&);

@@ -20,9 +20,9 @@ namespace {
 
 /// NVLink needs about a megabyte in flight; each of these has several.
 constexpr std::array shapes{
-    StreamShape{512, 4, 4, Hint::streaming},       StreamShape{512, 4, 0, Hint::streaming},
-    StreamShape{32, 4, 0, Hint::streaming, 8192},  StreamShape{512, 2, 0, Hint::none},
-    StreamShape{32, 2, 0, Hint::streaming, 16384},
+    StreamShape{256, 1, 0, Hint::none},      StreamShape{512, 4, 4, Hint::streaming},
+    StreamShape{512, 4, 0, Hint::streaming}, StreamShape{32, 4, 0, Hint::streaming, 8192},
+    StreamShape{512, 2, 0, Hint::none},      StreamShape{32, 2, 0, Hint::streaming, 16384},
 };
 constexpr double tuning_seconds = 0.05;
 

@@ -35,7 +35,8 @@ class PeerLatency final : public Work {
   }
 
   void enqueue() override {
-    if (drives()) chase_pointers(gpu_.stream(), memory_.mapped(), chain_.size(), result_.data<ChaseResult>());
+    if (!drives()) return;
+    chase_pointers(gpu_.stream(), memory_.mapped(), chain_.size(), result_.data<ChaseResult>(), gpu_.multiprocessors());
   }
 
   void reset() override {
@@ -49,9 +50,9 @@ class PeerLatency final : public Work {
   Check verify() override {
     if (memory_.shared()) return check_chain();
     const auto got = gpu_.read(result_.data<const ChaseResult>());
-    if (!drives()) return compare(got, {poisoned, poisoned});
+    if (!drives()) return compare(got, {poisoned, poisoned, 0});
     const auto last = std::find_if(chain_.begin(), chain_.end(), [](auto word) { return (word & 0xffffffffU) == 0; });
-    return compare(got, {*last, chase::sum(chain_)});
+    return compare(got, {*last, chase::sum(chain_), 0});
   }
 
   Cost cost() const override { return shakedown::cost(spec_); }
@@ -117,7 +118,7 @@ std::unique_ptr<Work> make_peer_latency(const PeerLatencySpec& spec, Gpu& gpu) {
     throw std::invalid_argument("latency needs two different local ranks");
   }
   if (spec.bytes < chase::node_bytes || spec.bytes > std::size_t{1} << 30) {
-    throw std::invalid_argument("latency needs 2 KiB to 1 GiB");
+    throw std::invalid_argument("latency needs 128 bytes to 1 GiB");
   }
   if (std::max(spec.src, spec.dst) >= gpu.local_size()) {
     throw Unsupported("this host has only " + std::to_string(gpu.local_size()) + " ranks");

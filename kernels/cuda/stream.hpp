@@ -22,7 +22,7 @@ enum class Hint {
 /// How an operation is spread over the GPU.
 struct StreamShape {
   int threads;        // of a block
-  int unroll;         // vectors that a thread loads before it uses the first: 2, 4 or 8; of a bulk copy, its stages
+  int unroll;         // vectors that a thread loads before it uses the first: 1, 2, 4 or 8; of a bulk copy, its stages
   int blocks_per_sm;  // that walk over the arrays; 0 = one block for each tile of threads x unroll vectors or stages
   Hint hint;
   int stage_bytes = 0;  // a bulk copy through shared memory (compute capability 9.0 and later), in stages of this size

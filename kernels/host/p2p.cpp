@@ -191,7 +191,7 @@ std::unique_ptr<Work> make_peer_shift(const PeerShiftSpec& spec, Team& team) {
 
 std::unique_ptr<Work> make_peer_latency(const PeerLatencySpec& spec) {
   require(spec.engine, spec.bytes);
-  if (spec.bytes < chase::node_bytes) throw std::invalid_argument("latency needs 2 KiB or more");
+  if (spec.bytes < chase::node_bytes) throw std::invalid_argument("latency needs 128 bytes or more");
   return std::make_unique<PeerLatency>(spec);
 }
 

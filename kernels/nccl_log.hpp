@@ -1,0 +1,31 @@
+// What NCCL's debug log says about its choices: no call of NCCL up to 2.28 tells which way its data goes. Pure.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace shakedown {
+
+/// A connection between two ranks of a communicator, as its log names it: "P2P/CUMEM", "SHM/direct/direct",
+/// "NET/Socket/0".
+struct NcclLink {
+  int from, to;
+  std::string transport;
+
+  /// "P2P" of "P2P/CUMEM".
+  std::string kind() const { return transport.substr(0, transport.find('/')); }
+};
+
+struct NcclLog {
+  std::vector<NcclLink> links;  // each pair and transport once, in the order of the log
+  std::string algorithm;        // of the last collective: "RING/LL128"; empty if the log does not say
+};
+
+/// Reads lines like these (2.18 to 2.28), and passes over all others, cut ones included:
+///   node7:1448:1448 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
+///   node7:1448:1448 [0] NCCL INFO Channel 01/0 : 3[3] -> 4[0] [send] via NET/IB/0/GDRDMA
+///   node7:1448:1448 [0] NCCL INFO AllReduce: 8 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}
+NcclLog read_nccl_log(std::istream&);
+
+}  // namespace shakedown

@@ -1,0 +1,60 @@
+// What is read out of NCCL's debug log. The lines are of NCCL 2.28.3 on two H200.
+#include "kernels/nccl_log.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace shakedown {
+namespace {
+
+NcclLog read(const std::string& text) {
+  std::istringstream in(text);
+  return read_nccl_log(in);
+}
+
+TEST(NcclLog, TellsEachLinkOnce) {
+  const auto log = read(
+      "vm:1448:1448 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
+      "vm:1448:1448 [0] NCCL INFO Connected to proxy localRank 0 -> connection 0x7f75e0000d20\n"
+      "vm:1448:1448 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM\n");
+  ASSERT_EQ(log.links.size(), 1u);
+  EXPECT_EQ(log.links[0].from, 0);
+  EXPECT_EQ(log.links[0].to, 1);
+  EXPECT_EQ(log.links[0].transport, "P2P/CUMEM");
+  EXPECT_EQ(log.links[0].kind(), "P2P");
+}
+
+TEST(NcclLog, TellsSharedMemoryAndNetworks) {
+  const auto log = read(
+      "vm:1576:1576 [1] NCCL INFO Channel 02 : 1[1] -> 0[0] via SHM/direct/direct\n"
+      "n1:9:9 [3] NCCL INFO Channel 01/0 : 13[5] -> 24[0] [send] via NET/IB/3/GDRDMA\n"
+      "n1:9:9 [3] NCCL INFO Channel 01/0 : 2[2] -> 1[1] [receive] via NET/Socket/0/Shared\n");
+  ASSERT_EQ(log.links.size(), 3u);
+  EXPECT_EQ(log.links[0].kind(), "SHM");
+  EXPECT_EQ(log.links[1].from, 13);
+  EXPECT_EQ(log.links[1].to, 24);
+  EXPECT_EQ(log.links[1].kind(), "NET");
+  EXPECT_EQ(log.links[2].transport, "NET/Socket/0/Shared");
+}
+
+TEST(NcclLog, TellsTheAlgorithmOfTheLastCollective) {
+  const auto log = read(
+      "vm:1448:1448 [0] NCCL INFO AllReduce: 8 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}\n"
+      "vm:1448:1448 [0] NCCL INFO AllReduce: 134217728 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..15}\n");
+  EXPECT_EQ(log.algorithm, "NVLS_TREE/SIMPLE");
+  EXPECT_TRUE(log.links.empty());
+}
+
+TEST(NcclLog, PassesOverWhatItDoesNotKnow) {
+  for (const auto* text : {"", "\n\n", "vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] vi", "via P2P/CUMEM",
+                           "vm:1:1 [0] NCCL INFO Channel 00/0 : 99999999999[0] -> 1[1] via P2P/IPC",
+                           "vm:1:1 [0] NCCL INFO Algorithm | Tree | Ring |", "Bytes -> Algo RING pro"}) {
+    const auto log = read(text);
+    EXPECT_TRUE(log.links.empty()) << text;
+    EXPECT_TRUE(log.algorithm.empty()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace shakedown
