@@ -32,7 +32,7 @@ class Scratch {
   fs::path path_;
 };
 
-void propose_floors(const Baseline& baseline, const std::vector<Profile>& profiles, const Arguments& arguments) {
+std::string propose_floors(const Baseline& baseline, const std::vector<Profile>& profiles, const Arguments& arguments) {
   const fs::path& file = *arguments.floors;
   if (file.extension() != ".yaml") throw InputError("--floors: name a file that ends in .yaml, as in h200-sxm.yaml");
   const std::string known = baseline_folder(baseline, profiles).parent_path();
@@ -47,17 +47,18 @@ void propose_floors(const Baseline& baseline, const std::vector<Profile>& profil
   replace_file(draft, text);
   const auto loaded = load_profiles(draft);
   replace_file(file, text);
-  std::printf("%s: %zu limits proposed\n", file.c_str(), loaded.front().rules.size());
+  return file.string() + ": " + std::to_string(loaded.front().rules.size()) + " limits proposed\n";
 }
 
 void store(const Baseline& baseline, const std::vector<Profile>& profiles, const Arguments& arguments) {
-  std::fputs(terminal_text(baseline, style_of(arguments)).c_str(), stdout);
+  std::string done;
   if (arguments.out) {
     const fs::path file = *arguments.out / baseline_folder(baseline, profiles) / "baseline.json";
     store_baseline(file, baseline);
-    std::printf("%s: stored\n", file.c_str());
+    done = file.string() + ": stored\n";
   }
-  if (arguments.floors) propose_floors(baseline, profiles, arguments);
+  if (arguments.floors) done += propose_floors(baseline, profiles, arguments);
+  std::fputs((terminal_text(baseline, style_of(arguments)) + done).c_str(), stdout);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
 #include "thresholds/evidence.hpp"
+#include "thresholds/matrix.hpp"
 
 namespace shakedown {
 namespace {
@@ -30,7 +31,9 @@ constexpr int usage = 2;
 std::string help() {
   return "usage: shakedown VERB [flags]\n\n"
          "verbs:\n"
-         "  report    print the table of a stored --verdict, or judge --results; exit code is the verdict's\n"
+         "  report    print the table of a stored --verdict, or judge --results and print the figures of pairs as "
+         "matrices\n"
+         "            too; exit code is the verdict's\n"
          "  nodes     what to do with each node: ISOLATE, RESET or MONITOR, as JSON, and host files with --nodes=DIR;\n"
          "            exit 0 if all are good, 1 if some are bad, 3 if that is undecided\n"
          "  regress   compare --results with --baseline; exit 1 if anything is worse or missing, 3 if inconclusive\n"
@@ -48,6 +51,16 @@ bool is_stored(const Arguments& arguments) {
   return arguments.results.empty() && arguments.outputs.contains("--verdict");
 }
 
+// A stored verdict has no figures of pairs.
+std::vector<PairMatrix> matrices_of(const Arguments& arguments) {
+  std::vector<PairMatrix> all;
+  if (arguments.results.empty()) return all;
+  for (const Results& file : read_results(arguments.results)) {
+    for (auto& matrix : pair_matrices(file.context, file.rows)) all.push_back(std::move(matrix));
+  }
+  return all;
+}
+
 int report(const Arguments& arguments, const ReasonChannel& channel) {
   const bool stored = is_stored(arguments);
   const Verdict verdict = stored ? read_verdict(arguments.outputs.at("--verdict")) : judge(arguments);
@@ -58,6 +71,7 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
     std::fputs(explanation(arguments).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
   } else {
+    for (const auto& matrix : matrices_of(arguments)) std::printf("%s\n", text(matrix).c_str());
     std::fputs(terminal_text(verdict, style_of(arguments)).c_str(), stdout);
   }
   if (!arguments.judge.family) channel.give(reason_line(verdict));

@@ -115,7 +115,9 @@ TEST_F(AcceptanceTest, RefusesAFilterThatSelectsNothing) {
 TEST_F(AcceptanceTest, RecordsValueAndLimitAsProperties) {
   accept_file("bad.json", "--gtest_output=xml:" + path("junit.xml"));
   const std::string xml = text_of("junit.xml");
-  for (const char* part : {"name=\"value\" value=\"600\"", "name=\"limit\" value=\"min 620\"", "test.yaml"}) {
+  for (const char* part : {"name=\"value\" value=\"600\"", "name=\"limit\" value=\"min 620\"",
+                           "name=\"unit\" value=\"TFLOPS\"", "name=\"judgement\" value=\"rule\"", "<failure message=\"",
+                           "test.yaml:5", "600 TFLOPS, limit min 620", "rank 3 node0 GPU-1003"}) {
     EXPECT_NE(xml.find(part), std::string::npos) << part;
   }
 }
@@ -263,6 +265,129 @@ TEST_F(AcceptanceTest, PrintsHelpAndVersion) {
   }
 }
 
+TEST_F(AcceptanceTest, WritesEveryForm) {
+  const Outcome outcome =
+      accept_file("bad.json", "--verdict=" + path("v.json") + " --markdown=" + path("v.md") +
+                                  " --prometheus=" + path("v.prom") + " --github-benchmark=" + path("g.json"));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(text_of("v.json").find("\"verdict\": \"fail\""), std::string::npos);
+  EXPECT_EQ(text_of("v.md").rfind("## VERDICT: FAIL 7/8", 0), 0u);
+  EXPECT_NE(text_of("v.prom").find("shakedown_pass{profile=\"test\",verdict=\"FAIL\"} 0"), std::string::npos);
+  EXPECT_NE(text_of("g.json").find("\"unit\": \"TFLOPS\""), std::string::npos);
+}
+
+TEST_F(AcceptanceTest, LeavesNoOldReportOfAnyFormWhenInputCannotBeRead) {
+  for (const char* file : {"v.md", "v.prom", "g.json"}) folder.write(file, "pass");
+  expect_refused(accept_file("none.json", "--markdown=" + path("v.md") + " --prometheus=" + path("v.prom") +
+                                              " --github-benchmark=" + path("g.json")),
+                 "none.json: no such file");
+  EXPECT_EQ(text_of("v.md").rfind("## VERDICT: INCOMPLETE", 0), 0u);
+  EXPECT_NE(text_of("v.prom").find("verdict=\"INCOMPLETE\"} 0"), std::string::npos);
+  EXPECT_EQ(text_of("g.json"), "[]\n");
+}
+
+TEST_F(AcceptanceTest, KeepsTheOldReportWholeWhenTheDiskIsFull) {
+  const std::string old = "an old report";
+  for (const char* flag : {"--verdict=", "--markdown=", "--prometheus="}) {
+    folder.write("report", old);
+    // No file may grow at all.
+    const Outcome outcome =
+        run("bash -c 'trap \"\" XFSZ; ulimit -f 0; exec " ACCEPTANCE_TEST " --results=" + path("good.json") +
+            " --thresholds=" + path("test.yaml") + " " + flag + path("report") + "'");
+    expect_refused(outcome, "report: cannot be written: File too large");
+    EXPECT_EQ(text_of("report"), old) << flag;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+      EXPECT_EQ(entry.path().string().find(".tmp"), std::string::npos) << "no leftover: " << entry.path();
+    }
+  }
+  expect_refused(accept_file("good.json", "--verdict=/dev/full"), "/dev/full: cannot be written: No space left");
+}
+
+TEST_F(AcceptanceTest, GivesTheReasonOnFileDescriptorThree) {
+  const auto reason = [&](const std::string& flags) {
+    folder.write("reason", "");
+    accept_file("bad.json", flags + " 3>" + path("reason"));
+    return text_of("reason");
+  };
+  EXPECT_EQ(reason(""),
+            "FAIL 7/8: " + gemm + " tflops 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003 0000:13:00.0\n");
+  EXPECT_EQ(reason("--family=gemm"), "") << "one family is not the verdict";
+  EXPECT_EQ(reason("--nosuch"), "INCOMPLETE 0/0: unknown flag \"--nosuch\"; see --help\n");
+  EXPECT_EQ(accept_file("bad.json", "3>&-").exit_code, 1) << "closed";
+  folder.write("input", "read only");
+  EXPECT_EQ(accept_file("bad.json", "3<" + path("input")).exit_code, 1);
+  EXPECT_EQ(text_of("input"), "read only") << "as the job server of make, which is not ours";
+  EXPECT_EQ(accept_file("bad.json", "3>&1 1>/dev/null | head -c 0; true").exit_code, 0) << "nobody reads";
+}
+
+TEST_F(AcceptanceTest, ColoursByFlagAndEnvironmentOnly) {
+  const auto coloured = [&](const std::string& environment, const std::string& flags) {
+    const std::string command = "env -u NO_COLOR -u CLICOLOR_FORCE " + environment +
+                                " " ACCEPTANCE_TEST " --thresholds=" + path("test.yaml") +
+                                " --results=" + path("bad.json") + " " + flags;
+    return run(command).output.find('\033') != std::string::npos;
+  };
+  EXPECT_FALSE(coloured("", ""));
+  EXPECT_TRUE(coloured("", "--color"));
+  EXPECT_TRUE(coloured("CLICOLOR_FORCE=1", ""));
+  EXPECT_FALSE(coloured("CLICOLOR_FORCE=1 NO_COLOR=1", ""));
+  EXPECT_TRUE(coloured("NO_COLOR=1", "--color=yes")) << "who asks for it gets it";
+  EXPECT_FALSE(coloured("CLICOLOR_FORCE=1", "--color=no"));
+  expect_refused(accept_file("good.json", "--color=maybe"), "neither yes nor no");
+}
+
+TEST_F(AcceptanceTest, TakesHostNamesWithDotsAndOtherLetters) {
+  ResultsBuilder builder;
+  for (auto& rank : builder.context.ranks) rank.host = "gpu-7.r\u00e4ck-2.\u4e2d\u5fc3.example";
+  for (auto& host : builder.context.inventory) host.host = builder.context.ranks[0].host;
+  builder.add(gemm, "tflops", 600, {700, 700, 700, 600});
+  folder.write("named.json", builder.text());
+  folder.write("hosts", builder.context.ranks[0].host + " 4\n");
+  const Outcome outcome = accept_file("named.json", "--roster=" + path("hosts") + " --prometheus=" + path("v.prom") +
+                                                        " --markdown=" + path("v.md") + " --verdict=" + path("v.json") +
+                                                        " --gtest_output=xml:" + path("junit.xml"));
+  EXPECT_EQ(outcome.last_line, "VERDICT: FAIL 6/7 (profile test, 4 ranks)") << "the roster says how many there are";
+  for (const char* file : {"v.md", "v.json", "junit.xml"}) {
+    EXPECT_NE(text_of(file).find(builder.context.ranks[0].host), std::string::npos) << file;
+  }
+}
+
+TEST_F(AcceptanceTest, RefusesRanksThatAreThereTwiceOrNotAtAll) {
+  auto document = nlohmann::json::parse(text_of("good.json"));
+  auto& ranks = document["context"]["shakedown"]["ranks"];
+  const auto whole = ranks;
+  ranks[2]["rank"] = 1;
+  folder.write("twice.json", document.dump());
+  expect_refused(accept_file("twice.json"), "twice.json: context.shakedown.ranks: lists rank 1 twice");
+  ranks = whole;
+  ranks[1]["rank"] = 7;
+  folder.write("hole.json", document.dump());
+  expect_refused(accept_file("hole.json"), "hole.json: context.shakedown.ranks: does not list rank 1");
+  ranks = whole;
+  ranks.erase(2);
+  folder.write("short.json", document.dump());
+  expect_refused(accept_file("short.json"), "short.json: context.shakedown.ranks: lists 3 of 4 ranks");
+}
+
+TEST_F(AcceptanceTest, RefusesABenchmarkThatStandsTwice) {
+  auto document = nlohmann::json::parse(text_of("good.json"));
+  document["benchmarks"].push_back(document["benchmarks"][0]);
+  folder.write("twice.json", document.dump());
+  expect_refused(accept_file("twice.json"), gemm + " appears twice with repetition_index 0");
+}
+
+TEST_F(AcceptanceTest, RefusesABaselineThatIsNone) {
+  const auto refused = [&](const std::string& text, const std::string& reason) {
+    folder.write("base.json", text);
+    expect_refused(accept_file("good.json", "--baseline=" + path("base.json")), reason);
+    EXPECT_EQ(text_of("base.json"), text) << "not touched";
+  };
+  refused("", "base.json: is empty");
+  refused("{\"baseline\": {\"schema\": 2}}", "base.json: baseline.schema: is 2, this program reads 1");
+  refused(ResultsBuilder(4, 1, "NVIDIA B200").add(gemm, "tflops", 700).text(), "device is NVIDIA H200");
+  refused(ResultsBuilder(2).add(gemm, "tflops", 700).text(), "ranks is 4, the baseline has 2");
+}
+
 class ShakedownProgram : public AcceptanceTest {
  protected:
   Outcome shakedown(const std::string& words) const { return run(SHAKEDOWN_PROGRAM " " + words); }
@@ -331,6 +456,79 @@ TEST_F(ShakedownProgram, EndsAReportOfUnreadableInputWithAVerdict) {
   expect_refused(shakedown("report --results=" + path("broken.json")), "not strict JSON");
   expect_refused(shakedown("report --verdict=" + path("none.json")), "none.json");
   expect_refused(shakedown("report --nosuch"), "unknown flag");
+}
+
+TEST_F(ShakedownProgram, LeavesNoOldVerdictWhenResultsCannotBeJudged) {
+  folder.write("verdict.json", "{\"verdict\": \"pass\"}");
+  expect_refused(shakedown("report --results=" + path("none.json") + " --verdict=" + path("verdict.json")),
+                 "none.json");
+  EXPECT_NE(text_of("verdict.json").find("\"verdict\": \"incomplete\""), std::string::npos);
+  EXPECT_NE(text_of("verdict.json").find("none.json: no such file"), std::string::npos) << "and why";
+  folder.write("verdict.json", "{\"verdict\": \"pass\"}");
+  expect_refused(shakedown("report --nosuch --results=" + path("good.json") + " --verdict=" + path("verdict.json")),
+                 "unknown flag");
+  EXPECT_NE(text_of("verdict.json").find("incomplete"), std::string::npos) << "whatever was wrong";
+}
+
+TEST_F(ShakedownProgram, DoesNotTouchTheVerdictThatItWasToShow) {
+  folder.write("verdict.json", "{\"schema\": 9}");
+  folder.write("v.md", "an old report");
+  expect_refused(shakedown("report --verdict=" + path("verdict.json") + " --markdown=" + path("v.md")), "schema: is 9");
+  EXPECT_EQ(text_of("verdict.json"), "{\"schema\": 9}");
+  EXPECT_EQ(text_of("v.md").rfind("## VERDICT: INCOMPLETE", 0), 0u);
+}
+
+TEST_F(ShakedownProgram, TurnsAStoredVerdictIntoOtherForms) {
+  accept_file("bad.json", "--verdict=" + path("verdict.json"));
+  const std::string before = text_of("verdict.json");
+  const Outcome outcome = shakedown("report --verdict=" + path("verdict.json") + " --markdown=" + path("v.md") +
+                                    " --width=80 3>" + path("reason"));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(text_of("v.md").rfind("## VERDICT: FAIL 7/8", 0), 0u);
+  EXPECT_EQ(text_of("reason").rfind("FAIL 7/8: gemm/", 0), 0u);
+  EXPECT_EQ(text_of("verdict.json"), before);
+}
+
+TEST_F(ShakedownProgram, CreatesMergesAndShowsBaselines) {
+  for (const char* run_id : {"a", "b", "c"}) {
+    auto builder = repeated(700);
+    builder.context.run_id = run_id;
+    folder.write(std::string(run_id) + ".json", builder.text());
+  }
+  const auto create = [&](const std::string& files, const std::string& out) {
+    return shakedown("baseline create --results=" + files + " --out=" + path(out) + " --floors=" + path("floors.yaml"));
+  };
+  const Outcome created = create(path("a.json") + "," + path("b.json"), "ab");
+  EXPECT_EQ(created.exit_code, 0) << created.output;
+  EXPECT_NE(created.output.find("BASELINE: 1 benchmarks, 2 launches, 0 values left out (4 ranks)"), std::string::npos);
+  const std::string stored = path("ab/h200-sxm/4ranks");
+  EXPECT_EQ(shakedown("baseline show --baseline=" + stored).exit_code, 0);
+  EXPECT_EQ(create(path("c.json"), "c").exit_code, 0);
+  const Outcome merged = shakedown("baseline merge --baseline=" + stored + "," +
+                                   path("c/h200-sxm/4ranks/baseline.json") + " --out=" + path("all"));
+  EXPECT_NE(merged.output.find("1 benchmarks, 3 launches"), std::string::npos) << merged.output;
+  EXPECT_EQ(accept_file("good.json", "--baseline=" + path("all/h200-sxm/4ranks")).exit_code, 0);
+  EXPECT_EQ(run(ACCEPTANCE_TEST " --results=" + path("good.json") + " --thresholds=" + path("floors.yaml")).exit_code,
+            0)
+      << "the floors accept the machine that they came from";
+}
+
+TEST_F(ShakedownProgram, RefusesABaselineThatItCannotMake) {
+  const auto refused = [&](const std::string& words, const std::string& reason) {
+    const Outcome outcome = shakedown("baseline " + words);
+    EXPECT_EQ(outcome.exit_code, 2) << words;
+    EXPECT_NE(outcome.output.find(reason), std::string::npos) << outcome.output;
+    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
+  };
+  refused("", "write baseline create, merge or show");
+  refused("nosuch", "unknown action \"nosuch\"");
+  refused("create --results=" + path("good.json"), "needs --out or --floors");
+  refused("create --out=x", "needs --results");
+  refused("merge --out=x --baseline=" + path("good.json"), "needs two or more --baseline");
+  refused("show", "needs --baseline");
+  refused("show --out=x --baseline=" + path("good.json"), "stores nothing");
+  folder.write("h200-sxm", "in the way");
+  refused("create --out=" + folder.path().string() + " --results=" + path("good.json"), "cannot be written");
 }
 
 TEST_F(ShakedownProgram, RefusesWrongUsage) {

@@ -165,6 +165,16 @@ TEST(Baseline, BesideResultFilesIsNotAResult) {
   EXPECT_EQ(read_results(std::vector{folder.path()}).size(), 1u);
 }
 
+TEST(Baseline, OfAFolderOfLaunchesHasThemAll) {
+  const Folder folder;
+  for (const char* launch : {"1", "2", "3"}) {
+    std::filesystem::create_directory(folder.path() / launch);
+    folder.write(std::string(launch) + "/gemm.json", node(std::string("run") + launch, 700).text());
+    folder.write(std::string(launch) + "/run_id", "run");
+  }
+  EXPECT_EQ(baselines_of(read_results(std::vector{folder.path()})).front().launches.size(), 3u);
+}
+
 TEST(Baseline, MergesLaunchesOnce) {
   const Baseline one = baselines_of(nodes({700, 705})).front(), all = baselines_of(nodes({700, 705, 710})).front();
   const Baseline merged = merge({one, all});

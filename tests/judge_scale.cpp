@@ -1,8 +1,9 @@
 // How long it takes to read and judge the results of a whole cluster, to name its culprits and to write the report:
-// 10,000 GPUs, 60 benchmarks, 5 repetitions, with telemetry, and faults on it. Prints seconds of one core and peak memory; exit code
-// 1 beyond 20 s or 2 GiB in a release build, if a culprit is not named, or if time grows faster than the cluster.
+// 10,000 GPUs, 60 benchmarks, 5 repetitions, with telemetry, and faults on it. Prints seconds of one core and peak
+// memory; exit code 1 beyond 20 s or 2 GiB in a release build, if a culprit is not named, or if time grows faster than
+// the cluster.
 //
-//   build/tests/judge_scale [GPUs ...]     (default: 100, 1000 and 10000)
+//   build/tests/judge_scale [--one-file] [GPUs ...]     (default: 100, 1000 and 10000; a file for each family)
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,14 +100,21 @@ bool in_child(const std::function<bool()>& work) {
 int main(int argc, char** argv) {
   using namespace shakedown;
   std::vector<int> sizes;
-  for (int i = 1; i < argc; ++i) sizes.push_back(std::atoi(argv[i]));
+  bool one_file = false;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--one-file") {
+      one_file = true;
+    } else {
+      sizes.push_back(std::atoi(argv[i]));
+    }
+  }
   if (sizes.empty()) sizes = {100, 1000, 10000};
   double per_gpu = 0;
   for (const int gpus : sizes) {
     const testing_support::Folder folder;
     const auto times = folder.path() / "times.txt";
     const bool good = in_child([&] {
-                        simulation::write_cluster(plan(gpus), folder.path());
+                        simulation::write_cluster(plan(gpus), folder.path(), one_file);
                         return true;
                       }) &&
                       in_child([&] {

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/shell.bash"
 cd "$scratch" || exit 1
 ln -s "$build" build
-ln -s "$root"/{bench,ci,kernels,tests,thresholds,fixtures,node,report} .
+ln -s "$root"/{bench,ci,docs,kernels,tests,thresholds,fixtures,node,report} .
 
 for file in $(grep -oE '\]\([a-z][^):]*\)' "$root/README.md" | tr -d '](' | tr -d ')'); do
   expect "the README's link to $file leads somewhere" test -e "$file"

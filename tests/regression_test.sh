@@ -40,7 +40,7 @@ regression() { SHAKEDOWN_BUILD=$scratch/now SHAKEDOWN_LAUNCH=env "$root/ci/regre
 compared() {
   local code=0 wanted=$1 pattern=$3
   regression --baseline "$baseline" "${@:4}" || code=$?
-  expect "$2" eval '[[ $code -eq $wanted ]] && cat out err | grep -qE "$pattern"'
+  expect "$2" eval '[[ $code -eq $wanted ]] && grep -qE "$pattern" out err'
 }
 
 compared 0 "the same machine is the same" '^REGRESSION: 0 worse, 0 missing, 0 inconclusive, 10 compared'

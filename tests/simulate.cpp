@@ -444,7 +444,7 @@ std::vector<Results> cluster(const Plan& plan) {
   return all;
 }
 
-void write_cluster(const Plan& plan, const std::filesystem::path& folder) {
+void write_cluster(const Plan& plan, const std::filesystem::path& folder, bool one_file) {
   Maker maker(plan);
   const std::string empty = R"({"context": {"library_build_type": "release"}, "benchmarks": []})";
   const std::string whole = write_results(empty, maker.context(), {});
@@ -456,10 +456,11 @@ void write_cluster(const Plan& plan, const std::filesystem::path& folder) {
     out.close();
   };
   for (const Spec& spec : maker.specs()) {
-    const bool next = family_of(spec.key) != family;
+    const std::string name = one_file ? "all" : family_of(spec.key);
+    const bool next = name != family;
     if (next) {
       close();
-      family = family_of(spec.key);
+      family = name;
       out.open(folder / (family + ".json"));
       out << head;
     }

@@ -54,8 +54,8 @@ struct Plan {
 /// 60 benchmarks of seven families.
 std::vector<Results> cluster(const Plan&);
 
-/// The same as files, one per family, written row by row.
-void write_cluster(const Plan&, const std::filesystem::path& folder);
+/// The same as files, one per family or one in all, written row by row.
+void write_cluster(const Plan&, const std::filesystem::path& folder, bool one_file = false);
 
 /// What the judge made of a fault that was planted.
 struct Outcome {

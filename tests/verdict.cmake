@@ -15,6 +15,7 @@ shakedown_test(regression_test unit SOURCES regression_test.cpp LIBRARIES shaked
 shakedown_test(baseline_test unit SOURCES baseline_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(drift_test unit SOURCES drift_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(terminal_test unit SOURCES terminal_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
+shakedown_test(report_test unit SOURCES report_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
 
 add_executable(acceptance_test acceptance_test.cpp)
 target_link_libraries(acceptance_test PRIVATE shakedown::report GTest::gtest)
@@ -41,3 +42,6 @@ target_link_libraries(judge_scale PRIVATE simulate shakedown::report nlohmann_js
 target_compile_definitions(judge_scale PRIVATE SHAKEDOWN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 add_test(NAME unit.judge_scale COMMAND judge_scale)
 set_tests_properties(unit.judge_scale PROPERTIES LABELS unit RUN_SERIAL TRUE)
+# One result file of 200 MB.
+add_test(NAME unit.judge_200_mb COMMAND judge_scale --one-file 8000)
+set_tests_properties(unit.judge_200_mb PROPERTIES LABELS unit RUN_SERIAL TRUE)

@@ -75,6 +75,15 @@ json parse(const fs::path& file, const std::string& text) {
 // JSON files that stand beside results.
 bool is_no_result(const fs::path& name) { return name == "verdict.json" || name == "baseline.json"; }
 
+std::vector<fs::path> results_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".json" && !is_no_result(entry.path().filename())) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 double seconds_of(const Field& row) {
   const std::string unit = row["time_unit"].text();
   const double value = row["real_time"].number();
@@ -233,7 +242,9 @@ std::vector<RankFacts> read_ranks(const Field& list, int world_size) {
     list.refuse("lists " + std::to_string(ranks.size()) + " of " + std::to_string(world_size) + " ranks");
   }
   for (int i = 0; i < world_size; ++i) {
-    if (ranks[static_cast<std::size_t>(i)].rank != i) list.refuse("does not list rank " + std::to_string(i));
+    const int rank = ranks[static_cast<std::size_t>(i)].rank;
+    if (rank < i) list.refuse("lists rank " + std::to_string(rank) + " twice");
+    if (rank > i) list.refuse("does not list rank " + std::to_string(i));
   }
   return ranks;
 }
@@ -487,15 +498,17 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
       files.push_back(path);
       continue;
     }
-    std::vector<fs::path> inside;
-    for (const auto& entry : fs::directory_iterator(path)) {
-      if (entry.path().extension() == ".json" && !is_no_result(entry.path().filename())) {
-        inside.push_back(entry.path());
+    std::vector<fs::path> inside = results_in(path);
+    if (inside.empty()) {
+      for (const auto& entry : fs::directory_iterator(path)) {
+        if (!entry.is_directory(error)) continue;
+        const auto below = results_in(entry.path());
+        inside.insert(inside.end(), below.begin(), below.end());
       }
+      std::sort(inside.begin(), inside.end());
     }
     if (inside.empty())
       throw InputError(path.string() + ": no result files (*.json) in this folder; run the benchmarks");
-    std::sort(inside.begin(), inside.end());
     files.insert(files.end(), inside.begin(), inside.end());
   }
   std::vector<Results> all;
