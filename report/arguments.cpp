@@ -132,7 +132,8 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::file
 }
 
 std::string arguments_help() {
-  std::string help = R"(  --results=F[,F...]      result files, or folders of them (*.json but verdict.json and baseline.json)
+  std::string help =
+      R"(  --results=F[,F...]      result files, or folders of them (*.json but verdict.json and baseline.json)
   --thresholds=F          one profile, or a folder of them (default: SHAKEDOWN_THRESHOLDS, else the source tree's)
   --family=NAME           judge this family only
   --expect=ranks=N,hosts=M,backend=cuda

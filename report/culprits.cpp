@@ -95,7 +95,8 @@ std::string rest_text(const std::vector<Diagnosis>& culprits, std::size_t from) 
 
 std::string culprits_text(const Verdict& verdict, bool color) {
   if (verdict.culprits.empty()) return "";
-  const auto failing = std::count_if(verdict.culprits.begin(), verdict.culprits.end(), [](const auto& d) { return d.fails; });
+  const auto failing =
+      std::count_if(verdict.culprits.begin(), verdict.culprits.end(), [](const auto& d) { return d.fails; });
   std::string out = "CULPRITS: " + std::to_string(failing) + "\n\n";
   for (std::size_t i = 0; i < std::min(verdict.culprits.size(), shown_in_full); ++i) {
     out += culprit_text(verdict.culprits[i], color) + "\n";

@@ -164,8 +164,8 @@ std::string finding_text(const Finding& finding) {
 }
 
 std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
-  std::string out = culprits_text(verdict, style.color) + findings_table(verdict, style) +
-                    printable(reasons(verdict)) + unjudged(verdict, style) + "\n" + printable(judgements_text(verdict));
+  std::string out = culprits_text(verdict, style.color) + findings_table(verdict, style) + printable(reasons(verdict)) +
+                    unjudged(verdict, style) + "\n" + printable(judgements_text(verdict));
   for (const std::string& note : verdict.notes) out += indented(printable(note), "note: ");
   return out + verdict_line(verdict) + "\n";
 }

@@ -32,12 +32,9 @@ ordered_json or_null(const std::optional<T>& value) {
 }
 
 ordered_json to_json(const Culprit& culprit) {
-  return {{"rank", or_null(culprit.rank)},
-          {"host", culprit.host},
-          {"uuid", or_null(culprit.uuid)},
-          {"pci", or_null(culprit.pci)},
-          {"value", number(culprit.value)},
-          {"local_rank", or_null(culprit.local_rank)},
+  return {{"rank", or_null(culprit.rank)},    {"host", culprit.host},
+          {"uuid", or_null(culprit.uuid)},    {"pci", or_null(culprit.pci)},
+          {"value", number(culprit.value)},   {"local_rank", or_null(culprit.local_rank)},
           {"serial", or_null(culprit.serial)}};
 }
 
@@ -128,9 +125,9 @@ std::vector<std::string> texts(const Field& list) {
 }
 
 Culprit read_culprit(const Field& field) {
-  return {field.optional_integer("rank"),        field["host"].text(),
-          field.optional_text("uuid"),           field.optional_text("pci"),
-          optional_number(field, "value"),       field.optional_integer("local_rank"),
+  return {field.optional_integer("rank"),  field["host"].text(),
+          field.optional_text("uuid"),     field.optional_text("pci"),
+          optional_number(field, "value"), field.optional_integer("local_rank"),
           field.optional_text("serial")};
 }
 
@@ -153,9 +150,9 @@ Evidence read_evidence(const Field& field) {
 Diagnosis read_diagnosis(const Field& field) {
   Diagnosis d;
   field["causes"].each([&](const Field& cause) {
-    d.causes.push_back(named(cause, {Cause::slow_gpu, Cause::slow_link, Cause::slow_node, Cause::late_rank,
-                                     Cause::wrong_data, Cause::configuration, Cause::power_or_heat,
-                                     Cause::slow_silicon}));
+    d.causes.push_back(
+        named(cause, {Cause::slow_gpu, Cause::slow_link, Cause::slow_node, Cause::late_rank, Cause::wrong_data,
+                      Cause::configuration, Cause::power_or_heat, Cause::slow_silicon}));
   });
   if (d.causes.empty()) field["causes"].refuse("a culprit without a cause");
   d.fails = field["fails"].boolean();

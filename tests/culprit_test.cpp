@@ -60,8 +60,9 @@ struct Measured {
           const int local = static_cast<int>(rank) % per_host, first = static_cast<int>(rank) - local;
           if (local == dst) values[rank] = copies[static_cast<std::size_t>(first + src)][rank];
         }
-        builder.add("p2p/op:write/engine:ce/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:1073741824",
-                    "copy_gbps", 396, values);
+        builder.add(
+            "p2p/op:write/engine:ce/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:1073741824",
+            "copy_gbps", 396, values);
       }
     }
     builder.add(sum, "busbw_gbps", busbw, {}, {{"latency_us", 4500}}).by_rank("arrival_us", list(arrival));
@@ -162,7 +163,7 @@ TEST(Culprits, TellTheLinksOfAGpuFromTheGpu) {
 TEST(Culprits, NameBothCausesWhereTwoGpusCannotTellThemApart) {
   Measured run(2);
   run.builder.add("p2p/op:write/engine:sm/shift:1/bytes:1073741824", "copy_gbps", 300, {300, 300});
-  
+
   const auto rules = profile(
       "  - {benchmark: \"p2p/op:write/engine:ce/src:*/dst:*/bytes:1073741824\", metric: copy_gbps, every: rank, min: "
       "366, source: s}\n");
@@ -200,11 +201,13 @@ TEST(Culprits, TellANodeFromTheNetworkByItsOwnAllReduce) {
   Measured network(32, 4);
   network.busbw = 100;
   network.builder.add(own, "busbw_gbps", 360);
-  const auto rules = profile("  - {benchmark: \"" + sum + "\", metric: busbw_gbps, every: run, min: 300, hosts: 4, source: s}\n",
-                             "unjudged: [gemm, hbm, p2p]\n");
+  const auto rules =
+      profile("  - {benchmark: \"" + sum + "\", metric: busbw_gbps, every: run, min: 300, hosts: 4, source: s}\n",
+              "unjudged: [gemm, hbm, p2p]\n");
   const Diagnosis fabric = only(judge({network.results()}, rules, {}).culprits);
   EXPECT_EQ(causes_text(fabric), "configuration or slow link");
-  EXPECT_NE(fabric.detail.find("each host alone is fine, so the network between them"), std::string::npos) << fabric.detail;
+  EXPECT_NE(fabric.detail.find("each host alone is fine, so the network between them"), std::string::npos)
+      << fabric.detail;
 }
 
 TEST(Culprits, BlameTheConfigurationForASlowAllReduceOverHealthyLinks) {
@@ -310,7 +313,8 @@ TEST(Culprits, TakeTheEvidenceOfRulesToo) {
 
 TEST(Culprits, NameTheRankWhoseDataWereWrong) {
   Measured run;
-  run.builder.add_error("gemm/dtype:f32/m:8/n:8/k:8", "wrong data: rank 5 (node0 GPU-1005): 3 of 64 comparisons failed");
+  run.builder.add_error("gemm/dtype:f32/m:8/n:8/k:8",
+                        "wrong data: rank 5 (node0 GPU-1005): 3 of 64 comparisons failed");
   const Diagnosis d = only(run.culprits());
   EXPECT_EQ(causes_text(d), "wrong data");
   EXPECT_EQ(d.places[0].rank, 5);

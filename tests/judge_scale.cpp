@@ -38,7 +38,8 @@ simulation::Plan plan(int gpus) {
   plan.gpus = gpus;
   plan.whole = true;
   plan.device = "NVIDIA H200";
-  plan.faults = {{Kind::slow_gpu, 0.05, gpus / 2, 0}, {Kind::slow_link, 0.2, 0, 3}, {Kind::slow_node, 0.08, gpus - 1, 0}};
+  plan.faults = {
+      {Kind::slow_gpu, 0.05, gpus / 2, 0}, {Kind::slow_link, 0.2, 0, 3}, {Kind::slow_node, 0.08, gpus - 1, 0}};
   return plan;
 }
 
@@ -46,7 +47,9 @@ simulation::Plan plan(int gpus) {
 double processor_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -76,8 +79,8 @@ Measured judge_folder(const std::filesystem::path& folder, int gpus) {
   m.mib = static_cast<double>(usage.ru_maxrss) / 1024;
   m.named = simulation::outcome(plan(gpus), verdict).named;
   std::printf("%6d GPUs, %6.1f MB: read %.2f s, judged %.2f s, reported %.2f s, peak %.0f MiB; culprits %s; %s\n", gpus,
-              m.mb, read - start, judged - read, end - judged, m.mib,
-              m.named ? "named" : "NOT NAMED", verdict_line(verdict).c_str());
+              m.mb, read - start, judged - read, end - judged, m.mib, m.named ? "named" : "NOT NAMED",
+              verdict_line(verdict).c_str());
   return m;
 }
 

@@ -14,8 +14,8 @@ using testing_support::Values;
 
 const std::string hbm = "hbm/op:copy/engine:sm/bytes:4294967296";
 const std::string sum = "allreduce/dtype:f32/bytes:1073741824";
-const std::string rules = "  - {benchmark: \"" + hbm +
-                          "\", metric: hbm_gbps, every: rank, min: 3900, hosts: [1, 100], source: s}\n";
+const std::string rules =
+    "  - {benchmark: \"" + hbm + "\", metric: hbm_gbps, every: rank, min: 3900, hosts: [1, 100], source: s}\n";
 const std::string sum_rule =
     "  - {benchmark: \"" + sum + "\", metric: busbw_gbps, every: run, min: 300, hosts: [1, 100], source: s}\n";
 

@@ -71,8 +71,7 @@ TEST(Peers, AreNoReferenceForAMachineThatNobodyKnows) {
 TEST(Peers, FailAMachineThatMeetsEveryFloor) {
   ResultsBuilder builder(8);
   builder.add(hbm, "hbm_gbps", 4000, values(8, 4200, {{2, 4000}}));
-  const auto rules =
-      profile("  - {benchmark: \"" + hbm + "\", metric: hbm_gbps, every: rank, min: 3900, source: s}\n");
+  const auto rules = profile("  - {benchmark: \"" + hbm + "\", metric: hbm_gbps, every: rank, min: 3900, source: s}\n");
   const Verdict verdict = judge({builder.results()}, rules, {});
   EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 8/9 (profile test, 8 ranks)");
   EXPECT_EQ(outliers(verdict).at(0).worst->rank, 2);
@@ -168,8 +167,9 @@ TEST(Peers, CompareCopiesOfAllPairsOfAHost) {
       if (src == dst) continue;
       Values list(4);
       list[static_cast<std::size_t>(dst)] = src == 1 && dst == 3 ? 310 : 396.0 + 0.01 * src;
-      builder.add("p2p/op:read/engine:ce/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:1073741824",
-                  "copy_gbps", 396, list);
+      builder.add(
+          "p2p/op:read/engine:ce/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:1073741824",
+          "copy_gbps", 396, list);
     }
   }
   const auto found = outliers(judged(builder));

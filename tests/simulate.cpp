@@ -335,9 +335,12 @@ class Maker {
       });
     }
     add("memtest/pattern:random/bytes:free", [this](Row& row) { hbm(row, 4300, 0.003); });
-    for (const auto& [bytes, busbw, us] : {std::tuple{"8", 0.001465, 8.2}, {"1048576", 92.3, 17.0},
-                                           {"134217728", 329.2, 611.6}, {"1073741824", 356.2, 4522.0},
-                                           {"4294967296", 363.0, 17749.0}, {"8589934592", 365.3, 35272.0}}) {
+    for (const auto& [bytes, busbw, us] : {std::tuple{"8", 0.001465, 8.2},
+                                           {"1048576", 92.3, 17.0},
+                                           {"134217728", 329.2, 611.6},
+                                           {"1073741824", 356.2, 4522.0},
+                                           {"4294967296", 363.0, 17749.0},
+                                           {"8589934592", 365.3, 35272.0}}) {
       add("allreduce/dtype:f32/bytes:" + std::string(bytes),
           [this, b = busbw, u = us](Row& row) { allreduce(row, b, u, false); });
     }
@@ -419,8 +422,7 @@ bool near(const Diagnosis& d, const Plan& plan, const Fault& fault) {
     case Kind::slow_gpu:
     case Kind::slow_compute:
     case Kind::slow_memory: return is(Cause::slow_gpu) && at(0, fault.rank);
-    case Kind::slow_link:
-      return is(Cause::slow_link) && d.places.size() == 2 && at(0, fault.rank) && at(1, fault.to);
+    case Kind::slow_link: return is(Cause::slow_link) && d.places.size() == 2 && at(0, fault.rank) && at(1, fault.to);
     case Kind::slow_node: return is(Cause::slow_node) && d.places.size() == 1 && d.places[0].host == host(fault.rank);
     case Kind::heat: return is(Cause::power_or_heat) && at(0, fault.rank);
     case Kind::late_rank: return is(Cause::late_rank) && at(0, fault.rank);

@@ -1,5 +1,5 @@
-// Makes clusters whose noise is stated and plants faults in them, so that the judge can be judged. Seeded: the same seed
-// gives the same cluster on every machine with the same C++ library.
+// Makes clusters whose noise is stated and plants faults in them, so that the judge can be judged. Seeded: the same
+// seed gives the same cluster on every machine with the same C++ library.
 //
 // The noise, as relative standard deviations (chip = from GPU to GPU, run = from repetition to repetition):
 //   clock under GEMM   chip 2.5 %, Student's t with 5 degrees of freedom (heavy tails), cut off at 15 %; run 2 %.
@@ -25,14 +25,14 @@ namespace shakedown::simulation {
 
 struct Fault {
   enum class Kind {
-    slow_gpu,      // GEMM, HBM, and all copies to and from it, at normal clocks
-    slow_compute,  // GEMM only, at normal clocks
-    slow_memory,   // HBM only
-    slow_link,     // one ordered pair
-    slow_node,     // all of its GPUs and links, and its own AllReduce
-    heat,          // one clock, and the GPU says so
-    late_rank,     // comes 2 ms late to every barrier
-    slow_allreduce // every AllReduce, with healthy links
+    slow_gpu,       // GEMM, HBM, and all copies to and from it, at normal clocks
+    slow_compute,   // GEMM only, at normal clocks
+    slow_memory,    // HBM only
+    slow_link,      // one ordered pair
+    slow_node,      // all of its GPUs and links, and its own AllReduce
+    heat,           // one clock, and the GPU says so
+    late_rank,      // comes 2 ms late to every barrier
+    slow_allreduce  // every AllReduce, with healthy links
   };
   Kind kind;
   double share = 0;  // 0.05 = 5 % slow
@@ -42,8 +42,8 @@ struct Fault {
 
 struct Plan {
   int gpus = 8, gpus_per_host = 8, repetitions = 5;
-  double noise = 1;  // all noise, times this
-  double drift = 0;  // of everything, 0.02 = 2 % slower
+  double noise = 1;    // all noise, times this
+  double drift = 0;    // of everything, 0.02 = 2 % slower
   bool clocks = true;  // false: nobody recorded them
   std::vector<Fault> faults;
   std::uint64_t seed = 1;

@@ -1,5 +1,5 @@
-// How good is the judge? Plants faults in generated clusters and counts what it finds, what it names and whom it accuses
-// wrongly. tests/simulate.hpp states the noise. Prints a table in Markdown.
+// How good is the judge? Plants faults in generated clusters and counts what it finds, what it names and whom it
+// accuses wrongly. tests/simulate.hpp states the noise. Prints a table in Markdown.
 //
 //   build/tests/simulate_clusters [--seeds=200] [--first-seed=1000000] [--gpus=8,64,1024,10000] [--only=WORDS]
 //
@@ -38,13 +38,16 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  std::printf("| planted | GPUs | seeds | found %% | rightly named %% | runs with a false alarm %% |\n|---|---|---|---|---|---|\n");
+  std::printf(
+      "| planted | GPUs | seeds | found %% | rightly named %% | runs with a false alarm %% "
+      "|\n|---|---|---|---|---|---|\n");
   for (const Scenario& scenario : scenarios()) {
     if (!only.empty() && scenario.name.find(only) == std::string::npos) continue;
     for (const int gpus : sizes) {
       if (gpus <= 8 && scenario.needs_hosts) continue;
       const Tally tally = run(scenario, gpus, seeds, first);
-      std::printf("| %s | %d | %d | %.1f | %s | %.1f |\n", scenario.name.c_str(), gpus, seeds, tally.percent(tally.detected),
+      std::printf("| %s | %d | %d | %.1f | %s | %.1f |\n", scenario.name.c_str(), gpus, seeds,
+                  tally.percent(tally.detected),
                   scenario.faults.empty() ? "-" : percent_text(tally.percent(tally.named)).c_str(),
                   tally.percent(tally.false_alarms));
       std::fflush(stdout);

@@ -52,8 +52,10 @@ TEST(Terminal, ShowsFindingValueRankLimitAndStatusInAlignedColumns) {
 
 TEST(Terminal, NamesTheCulpritsBeforeEverythingElse) {
   const std::string text = terminal_text(failing());
-  EXPECT_EQ(text.rfind("CULPRITS: 2\n\nslow GPU or power or heat: rank 3, node0 GPU 3, GPU-1003, 0000:13:00.0\n  3.2 % off: ", 0),
-            0u)
+  EXPECT_EQ(
+      text.rfind("CULPRITS: 2\n\nslow GPU or power or heat: rank 3, node0 GPU 3, GPU-1003, 0000:13:00.0\n  3.2 % off: ",
+                 0),
+      0u)
       << text;
   EXPECT_NE(text.find("  gemm/dtype:bf16/m:8192/n:8192/k:8192 tflops 600 TFLOPS, limit 620, 3.2 % off (rule)\n"),
             std::string::npos);

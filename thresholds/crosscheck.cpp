@@ -72,7 +72,8 @@ class Checker {
     const Benchmark* best = nullptr;
     double busbw = 0;
     for (const auto& [key, benchmark] : benchmarks_) {
-      if (family_of(key) != "allreduce" || !good(benchmark) || number_of(key, "bytes") < bandwidth_bound_bytes) continue;
+      if (family_of(key) != "allreduce" || !good(benchmark) || number_of(key, "bytes") < bandwidth_bound_bytes)
+        continue;
       const bool one_host = benchmark.context->hosts == 1 || key_part(key, "scope") == "node";
       if (!one_host || benchmark.context->backend != "cuda") continue;
       if (!only_has(key, {"dtype", "bytes", "scope"})) continue;
@@ -121,13 +122,14 @@ class Checker {
   }
 
   void check_step(const std::string& key, const Benchmark& benchmark) {
-    const auto model = std::find_if(models.begin(), models.end(),
-                                    [&](const Model& m) { return m.name == key_part(key, "model"); });
+    const auto model =
+        std::find_if(models.begin(), models.end(), [&](const Model& m) { return m.name == key_part(key, "model"); });
     const auto step = run_value(benchmark, "step_ms");
     const double tokens = number_of(key, "batch") * number_of(key, "seq");
     const auto gemm = gemm_rate();
     const int ranks = benchmark.context->world_size;
-    const auto comm = ranks > 1 && model != models.end() ? allreduce_ms(model->trainable * 4, ranks) : std::optional(0.0);
+    const auto comm =
+        ranks > 1 && model != models.end() ? allreduce_ms(model->trainable * 4, ranks) : std::optional(0.0);
     if (model == models.end() || !step || !gemm || !comm) return;
     // What the step itself counted, if it did: variants of the model differ.
     const auto counted = run_value(benchmark, "model_tflops");
@@ -229,12 +231,13 @@ std::vector<Finding> judge_scaling(const std::vector<std::vector<Results>>& sets
   for (const auto& set : sets) {
     if (!set.empty()) by_ranks[set.front().context.world_size] = benchmarks_of(set);
   }
-  if (by_ranks.size() < 2) throw InputError("scaling needs results of at least two numbers of ranks; name them with --scaling");
+  if (by_ranks.size() < 2)
+    throw InputError("scaling needs results of at least two numbers of ranks; name them with --scaling");
   const auto& [n, largest] = *by_ranks.rbegin();
   std::vector<Finding> findings;
   for (const auto& [key, benchmark] : largest) {
-    const auto kind = std::find_if(scaled.begin(), scaled.end(),
-                                   [&](const Scaled& s) { return s.family == family_of(key); });
+    const auto kind =
+        std::find_if(scaled.begin(), scaled.end(), [&](const Scaled& s) { return s.family == family_of(key); });
     if (kind == scaled.end() || !key_part(key, "active").empty()) continue;
     const std::string metric(kind->metric);
     const auto rate = rate_of(benchmark, metric);
@@ -266,7 +269,8 @@ std::vector<Finding> judge_scaling(const std::vector<std::vector<Results>>& sets
     }
     findings.push_back(f);
   }
-  if (findings.empty()) throw InputError("scaling: no GEMM, HBM or training step is in the results of two numbers of ranks");
+  if (findings.empty())
+    throw InputError("scaling: no GEMM, HBM or training step is in the results of two numbers of ranks");
   return findings;
 }
 

@@ -57,7 +57,9 @@ std::string joined(const std::vector<std::string>& words, const char* last = " a
   return text;
 }
 
-std::string plural(std::size_t n, const std::string& noun) { return std::to_string(n) + " " + noun + (n == 1 ? "" : "s"); }
+std::string plural(std::size_t n, const std::string& noun) {
+  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
 
 double strength(const Evidence& e) { return e.percent.value_or(0); }
 
@@ -207,7 +209,7 @@ class Telemetry {
 // What speaks against a rank, and against a link
 
 struct Case {
-  std::map<Aspect, std::vector<Evidence>> failing;  // enough to accuse
+  std::map<Aspect, std::vector<Evidence>> failing;   // enough to accuse
   std::map<Aspect, std::vector<double>> shortfalls;  // of all benchmarks of the aspect
   std::map<Aspect, std::size_t> low;                 // how many of these are low
   std::vector<Evidence> links;                       // of its row and column, where both are slow
@@ -275,8 +277,8 @@ class Investigation {
       if (is_collective(family_of(f.key)) || family_of(f.key) == "machine") continue;
       const Benchmark* measured = benchmark(f.key);
       if (measured == nullptr || measured->context->world_size != context_->world_size) continue;
-      const bool all_pairs = pairs[f.metric] > 2 && static_cast<double>(slow_pairs[f.metric]) >
-                                                        most * static_cast<double>(pairs[f.metric]);
+      const bool all_pairs = pairs[f.metric] > 2 &&
+                             static_cast<double>(slow_pairs[f.metric]) > most * static_cast<double>(pairs[f.metric]);
       if (family_of(f.key) == "p2p" && all_pairs) {
         alike_[family_of(f.key)].push_back(&f);
       } else {
@@ -310,7 +312,8 @@ class Investigation {
     }
     for (std::size_t i = 0; i < broken.size(); ++i) {
       const int rank = broken[i].first;
-      Evidence e{f.key, metric, f.judgement, values[static_cast<std::size_t>(rank)], f.limit, 100 * by[i], std::nullopt};
+      Evidence e{f.key,   metric,      f.judgement, values[static_cast<std::size_t>(rank)],
+                 f.limit, 100 * by[i], std::nullopt};
       if (f.limit_name == "spread_max") e.expected = e.percent = std::nullopt;
       if (const auto from = source < 0 ? std::nullopt : neighbour(rank, source)) {
         links_[{*from, rank}].failing.push_back(e);
@@ -354,8 +357,8 @@ class Investigation {
       }
       for (const PeerHost& h : c.hosts) {
         if (c.outlier(h)) {
-          hosts_[h.host].push_back({c.key, c.metric, Judgement::peers, h.value, c.centre, 100 * h.shortfall,
-                                    h.shortfall / c.host_scale});
+          hosts_[h.host].push_back(
+              {c.key, c.metric, Judgement::peers, h.value, c.centre, 100 * h.shortfall, h.shortfall / c.host_scale});
         }
       }
     }
@@ -463,7 +466,8 @@ class Investigation {
     const auto found = cases_.find(rank);
     if (found == cases_.end()) return false;
     const Case& c = found->second;
-    if (const auto failing = c.failing.find(aspect); failing != c.failing.end() && !failing->second.empty()) return true;
+    if (const auto failing = c.failing.find(aspect); failing != c.failing.end() && !failing->second.empty())
+      return true;
     const auto shortfalls = c.shortfalls.find(aspect);
     const auto low = c.low.find(aspect);
     return shortfalls != c.shortfalls.end() && low != c.low.end() &&
@@ -511,9 +515,10 @@ class Investigation {
     const bool gemm = is_slow(rank, Aspect::gemm), memory = is_slow(rank, Aspect::memory);
     const bool raw = is_slow(rank, Aspect::gemm_raw), ports = !the_case.links.empty();
     const auto clock = telemetry_.clock_shortfall(rank);
-    const std::string look = context_->backend == "host"
-                                 ? measure_command("gemm", context_->world_size)
-                                 : on_host(rank, "nvidia-smi -q -i " + gpu(rank) + " -d PERFORMANCE,CLOCK,POWER,ECC,PIDS");
+    const std::string look =
+        context_->backend == "host"
+            ? measure_command("gemm", context_->world_size)
+            : on_host(rank, "nvidia-smi -q -i " + gpu(rank) + " -d PERFORMANCE,CLOCK,POWER,ECC,PIDS");
     if (gemm || memory) {
       Diagnosis d = diagnosis({Cause::slow_gpu}, {rank});
       std::vector<std::string> slow, healthy;
@@ -527,8 +532,8 @@ class Investigation {
     }
     if (raw) {
       const bool explained = clock && *clock >= low_clock;
-      Diagnosis d = diagnosis(explained ? std::vector{Cause::power_or_heat}
-                                        : std::vector{Cause::slow_gpu, Cause::power_or_heat}, {rank});
+      Diagnosis d = diagnosis(
+          explained ? std::vector{Cause::power_or_heat} : std::vector{Cause::slow_gpu, Cause::power_or_heat}, {rank});
       d.detail = explained ? "GEMM is slow, GEMM per GHz is not: its clock is " + percent_text(*clock) +
                                  " below that of its peers"
                            : "GEMM is slow; no clock was recorded that could explain it";
@@ -574,7 +579,8 @@ class Investigation {
     const auto whole = hosts_.find(host);
     const bool nearly = slow > 1 && static_cast<double>(slow) >= nearly_all * static_cast<double>(ranks.size());
     const auto own = own_allreduce_.find(host);
-    // The AllReduce of a host is as slow as the slowest of its GPUs and links: where one of them is accused, it is that.
+    // The AllReduce of a host is as slow as the slowest of its GPUs and links: where one of them is accused, it is
+    // that.
     const bool only_own = own != own_allreduce_.end() && slow == 0 && whole == hosts_.end() && !has_slow_link(host);
     if (!nearly && whole == hosts_.end() && !only_own) return;
     std::vector<Evidence> evidence;
@@ -602,7 +608,7 @@ class Investigation {
     place.host = host;
     d.places = {place};
     d.place_count = 1;
-    d.detail = slow > 0 ? std::to_string(slow) + " of its " + plural(ranks.size(), "rank") + " stand out"
+    d.detail = slow > 0   ? std::to_string(slow) + " of its " + plural(ranks.size(), "rank") + " stand out"
                : only_own ? "its GPUs and links are like those of the other hosts"
                           : "its ranks are slower than those of the other hosts";
     if (const auto within = alone(host)) d.detail += *within;
@@ -650,9 +656,9 @@ class Investigation {
       const auto back = links_.find({pair.second, pair.first});
       const bool both = back != links_.end() && !back->second.failing.empty();
       const bool only_two = neighbours(pair.second).size() == 2;
-      Diagnosis d = diagnosis(both && only_two ? std::vector{Cause::slow_link, Cause::slow_gpu}
-                                               : std::vector{Cause::slow_link},
-                              {pair.first, pair.second});
+      Diagnosis d =
+          diagnosis(both && only_two ? std::vector{Cause::slow_link, Cause::slow_gpu} : std::vector{Cause::slow_link},
+                    {pair.first, pair.second});
       d.telemetry.clear();
       d.fails = accuses(link.failing);
       std::vector<Evidence> evidence = std::move(link.failing);
@@ -681,15 +687,16 @@ class Investigation {
     if (evidence.empty()) return;
     Diagnosis d = diagnosis({Cause::slow_link, Cause::slow_gpu}, {rank});
     d.fails = accuses(evidence);
-    d.detail = out ? "every copy out of it is slow, copies into it are not" : "every copy into it is slow, copies out of it are not";
+    d.detail = out ? "every copy out of it is slow, copies into it are not"
+                   : "every copy into it is slow, copies out of it are not";
     d.next = on_host(rank, "nvidia-smi nvlink -e -i " + gpu(rank));
     add_evidence(d, std::move(evidence));
     culprits_.push_back(std::move(d));
   }
 
   bool accuses(const std::vector<Evidence>& evidence) const {
-    return peers_.counts || std::any_of(evidence.begin(), evidence.end(),
-                                        [](const Evidence& e) { return e.by != Judgement::peers; });
+    return peers_.counts ||
+           std::any_of(evidence.begin(), evidence.end(), [](const Evidence& e) { return e.by != Judgement::peers; });
   }
 
   // --- clocks ---
@@ -720,7 +727,8 @@ class Investigation {
       if (ranks.size() < max_offenders) ranks.push_back(rank);
     }
     Diagnosis d = diagnosis(clocks ? std::vector{Cause::slow_silicon}
-                                   : std::vector{Cause::slow_silicon, Cause::power_or_heat, Cause::slow_gpu}, ranks);
+                                   : std::vector{Cause::slow_silicon, Cause::power_or_heat, Cause::slow_gpu},
+                            ranks);
     d.fails = false;
     d.place_count = silicon.size();
     d.percent = 100 * silicon.front().first;
@@ -749,9 +757,9 @@ class Investigation {
 
   bool named(int rank) const {
     return std::any_of(culprits_.begin(), culprits_.end(), [&](const Diagnosis& d) {
-      return d.causes.front() != Cause::slow_silicon && std::any_of(d.places.begin(), d.places.end(), [&](const Culprit& p) {
-        return p.rank ? *p.rank == rank : p.host == facts(rank).host;
-      });
+      return d.causes.front() != Cause::slow_silicon &&
+             std::any_of(d.places.begin(), d.places.end(),
+                         [&](const Culprit& p) { return p.rank ? *p.rank == rank : p.host == facts(rank).host; });
     });
   }
 
@@ -826,9 +834,9 @@ class Investigation {
       const Cause cause = d.causes.front();
       if (!d.fails || cause == Cause::configuration || cause == Cause::slow_silicon) continue;
       // Its victims are slower by what it is slow; a collective that is slower by far has another cause.
-      if (d.percent.value_or(0) * 2 < strength(*std::max_element(
-                                          slow.begin(), slow.end(),
-                                          [](const Evidence& a, const Evidence& b) { return strength(a) < strength(b); }))) {
+      if (d.percent.value_or(0) * 2 <
+          strength(*std::max_element(slow.begin(), slow.end(),
+                                     [](const Evidence& a, const Evidence& b) { return strength(a) < strength(b); }))) {
         continue;
       }
       d.detail += "; " + slow.front().key + " is slow as well, as it must be";
@@ -886,7 +894,8 @@ class Investigation {
                                  std::to_string(times) + " of " + plural(barriers, "benchmark"));
     }
     for (const auto& [rank, times] : blamed) {
-      if (collectives < enough_barriers || static_cast<double>(times) <= most * static_cast<double>(collectives)) continue;
+      if (collectives < enough_barriers || static_cast<double>(times) <= most * static_cast<double>(collectives))
+        continue;
       return std::pair(rank, "waits least in " + std::to_string(times) + " of " + plural(collectives, "collective") +
                                  ": the others wait for it");
     }
@@ -969,8 +978,8 @@ class Investigation {
   std::vector<std::pair<Pair, Evidence>> both_ways_;
   std::map<std::string, std::vector<Evidence>> hosts_;          // hosts that stand out as a whole
   std::map<std::string, std::vector<Evidence>> own_allreduce_;  // hosts whose own AllReduce stands out
-  std::map<std::string, std::vector<const Finding*>> alike_;        // family -> limits that most ranks miss
-  std::map<std::string, std::vector<int>> accused_;                 // host -> ranks
+  std::map<std::string, std::vector<const Finding*>> alike_;    // family -> limits that most ranks miss
+  std::map<std::string, std::vector<int>> accused_;             // host -> ranks
   std::map<int, Diagnosis> by_rank_;
   mutable std::optional<bool> all_held_back_;
   std::vector<Diagnosis> culprits_;

@@ -1,5 +1,5 @@
-// Puts findings and measurements together to what is at fault: which GPU, link, node, rank or setting, with the evidence
-// and the next command. Pure.
+// Puts findings and measurements together to what is at fault: which GPU, link, node, rank or setting, with the
+// evidence and the next command. Pure.
 //
 //   evidence                                                         cause
 //   its GEMM per GHz or its HBM is slow (and its row and column      slow GPU

@@ -13,8 +13,8 @@ namespace shakedown {
 enum class Action { none, monitor, reset, isolate };
 std::string_view name(Action);  // "ISOLATE", "RESET", "MONITOR", ""
 
-/// good: measured, judged, and accused of nothing. undecided: something failed that no node could be blamed for, or there
-/// was no reference; such a node is not proven good.
+/// good: measured, judged, and accused of nothing. undecided: something failed that no node could be blamed for, or
+/// there was no reference; such a node is not proven good.
 enum class NodeState { good, bad, undecided };
 std::string_view name(NodeState);
 

@@ -1,5 +1,5 @@
-// Decides who stands out among its peers. One-sided: nobody is accused of being fast. Tested by tests/peers_test.cpp and,
-// on generated clusters, by tests/simulate_test.cpp.
+// Decides who stands out among its peers. One-sided: nobody is accused of being fast. Tested by tests/peers_test.cpp
+// and, on generated clusters, by tests/simulate_test.cpp.
 //
 // A value is an outlier if it falls short of the median of its peers by more than
 //   max(effect, z * max(1.4826 MAD, tail, spread)),   z = the normal quantile at alpha / (values compared in the run).
@@ -43,9 +43,9 @@ struct ClassOfMetric {
 
 // Where the figures come from: four H200 of one node in three launches (ci/baselines, tests/data; 2026-11), and for
 // chip to chip at fleet scale what is published: 5 % and more inside a node is usual for raw GEMM (ml-engineering).
-// Raw GEMM: healthy GPUs of one node differ by up to 13 % in bursts, each somewhere else between full clock and its power
-// limit; beyond 20 % no healthy one was seen. Per GHz the same GPUs agree within 0.9 %. HBM within 0.2 %, copies over
-// NVLink within 0.1 %. 3 % is the least that is worth a person's time.
+// Raw GEMM: healthy GPUs of one node differ by up to 13 % in bursts, each somewhere else between full clock and its
+// power limit; beyond 20 % no healthy one was seen. Per GHz the same GPUs agree within 0.9 %. HBM within 0.2 %, copies
+// over NVLink within 0.1 %. 3 % is the least that is worth a person's time.
 constexpr std::array<ClassOfMetric, 11> classes{{
     {"gemm", "", "tflops_per_ghz", {0.005, 0.03}},
     {"gemm", "", "tflops", {0.025, 0.20, true}},
@@ -60,8 +60,8 @@ constexpr std::array<ClassOfMetric, 11> classes{{
     {"lora_step", "", "compute_ms", {0.025, 0.20, true}},  // a step's own work: mostly GEMM
 }};
 
-constexpr std::array<std::string_view, 8> judged_metrics{
-    "tflops_per_ghz", "tflops", "hbm_gbps", "capacity_gb", "copy_gbps", "latency_us", "busbw_gbps", "compute_ms"};
+constexpr std::array<std::string_view, 8> judged_metrics{"tflops_per_ghz", "tflops",     "hbm_gbps",   "capacity_gb",
+                                                         "copy_gbps",      "latency_us", "busbw_gbps", "compute_ms"};
 
 std::string replace_part(std::string key, const std::string& name) {
   const auto value = key_part(key, name);
@@ -182,8 +182,8 @@ void measure_values(Comparison& comparison) {
   for (PeerValue& v : comparison.values) v.shortfall = shortfall_of(v.value, spread.centre, low_is_good);
 }
 
-// What three quarters of its values stay behind: a slow GPU drags down half of the copies of a host of four, which is no
-// slow host.
+// What three quarters of its values stay behind: a slow GPU drags down half of the copies of a host of four, which is
+// no slow host.
 double good_quarter(std::vector<double>& values, bool low_is_good) {
   const double share = values.size() < 4 ? 1 : 0.75;
   return value_at(values, low_is_good ? 1 - share : share);
@@ -341,8 +341,8 @@ Finding finding_of(const Comparison& c) {
   describe(finding, c);
   const bool low_is_good = lower_is_better(c.metric);
   finding.limit = c.centre * (low_is_good ? 1 + c.limit : 1 - c.limit);
-  finding.source = "median of " + std::to_string(c.values.size()) + " values of " + c.device + " in this run: " +
-                   number_text(c.centre) + " " + finding.unit;
+  finding.source = "median of " + std::to_string(c.values.size()) + " values of " + c.device +
+                   " in this run: " + number_text(c.centre) + " " + finding.unit;
   std::vector<PeerValue> out;
   for (const PeerValue& v : c.values) {
     if (c.outlier(v)) out.push_back(v);

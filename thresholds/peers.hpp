@@ -41,15 +41,15 @@ struct PeerHost {
 /// rank at a time, are one comparison: "src:*/dst:*", "rank:*".
 struct Comparison {
   std::string key, metric, device;
-  std::string example;           // the key of one of its benchmarks
+  std::string example;  // the key of one of its benchmarks
   PeerClass kind{};
   const Context* context = nullptr;
-  double centre = 0;             // median; of two values the better
-  double scale = 0;              // relative; 1.4826 MAD, at least kind.spread
-  double limit = 0;              // a shortfall beyond it is an outlier
+  double centre = 0;  // median; of two values the better
+  double scale = 0;   // relative; 1.4826 MAD, at least kind.spread
+  double limit = 0;   // a shortfall beyond it is an outlier
   std::vector<PeerValue> values;
   double host_scale = 0, host_limit = 0;
-  std::vector<PeerHost> hosts;   // empty on one host
+  std::vector<PeerHost> hosts;  // empty on one host
 
   bool outlier(const PeerValue& v) const { return v.shortfall > limit; }
   bool outlier(const PeerHost& v) const { return v.shortfall > host_limit; }
@@ -60,7 +60,7 @@ struct Comparison {
 
 struct Peers {
   std::vector<Comparison> comparisons;
-  std::size_t tests = 0;     // how many values were compared: what the limits are corrected for
+  std::size_t tests = 0;  // how many values were compared: what the limits are corrected for
   int ranks = 0;
   bool counts = true;        // false: ranks of the host backend share cores; who stands out is named, and fails nothing
   std::string not_compared;  // why there is nothing to compare

@@ -515,10 +515,11 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
     const bool unknown = transport == file.context.nccl.end() || !transport->second;
     const bool used = std::any_of(file.rows.begin(), file.rows.end(),
                                   [](const Row& row) { return is_collective(family_of(row.key)); });
-    if (!unknown || !used || file.context.world_size == 1 || file.context.environment.count("NCCL_DEBUG") == 0) continue;
-    verdict.notes.push_back("whether NCCL used NVLink is not known: NCCL_DEBUG=" +
-                            file.context.environment.at("NCCL_DEBUG") +
-                            " keeps its log from the record; unset it, or set INFO");
+    if (!unknown || !used || file.context.world_size == 1 || file.context.environment.count("NCCL_DEBUG") == 0)
+      continue;
+    verdict.notes.push_back(
+        "whether NCCL used NVLink is not known: NCCL_DEBUG=" + file.context.environment.at("NCCL_DEBUG") +
+        " keeps its log from the record; unset it, or set INFO");
     break;
   }
   verdict.findings = judge_machine(results, options);

@@ -65,16 +65,7 @@ struct Finding {
 };
 
 /// What is at fault. slow_silicon is a healthy chip that power leaves a lower clock than others.
-enum class Cause {
-  slow_gpu,
-  slow_link,
-  slow_node,
-  late_rank,
-  wrong_data,
-  configuration,
-  power_or_heat,
-  slow_silicon
-};
+enum class Cause { slow_gpu, slow_link, slow_node, late_rank, wrong_data, configuration, power_or_heat, slow_silicon };
 std::string_view name(Cause);  // "slow GPU"
 
 /// One measurement that speaks against a culprit.
