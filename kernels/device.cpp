@@ -5,6 +5,8 @@
 
 #include "kernels/backends.hpp"
 #include "kernels/chase.hpp"
+#include "kernels/trail.hpp"
+#include "kernels/training/buffers.hpp"
 
 namespace shakedown {
 
@@ -183,6 +185,15 @@ std::string key(const CollectiveSpec& s) {
          "/bytes:" + std::to_string(s.bytes);
 }
 
+std::string key(const LoraStepSpec& s) {
+  return "lora_step/model:" + s.model + (s.dtype == DType::bf16 ? "" : "/dtype:" + std::string(name(s.dtype))) +
+         "/batch:" + std::to_string(s.batch) + "/seq:" + std::to_string(s.seq) +
+         (s.accumulation == 1 ? "" : "/accumulation:" + std::to_string(s.accumulation)) +
+         (s.retain == training::Retain::all ? "" : "/retain:" + std::string(training::name(s.retain))) +
+         (s.sums == DType::f32 ? "" : "/sums:" + std::string(name(s.sums))) +
+         (s.bucket == LoraStepSpec{}.bucket ? "" : "/bucket:" + std::to_string(s.bucket));
+}
+
 Cost cost(const GemmSearchSpec&) { return {}; }
 Cost cost(const GemmSpec& s) { return {2.0 * s.m * s.n * s.k, 0}; }
 Cost cost(const HbmSpec& s) { return {0, static_cast<double>(arrays(s.op)) * static_cast<double>(s.bytes)}; }
@@ -195,6 +206,11 @@ Cost cost(const AllReduceSpec& s) { return {0, static_cast<double>(s.bytes)}; }
 Cost cost(const CollectiveSpec& s) {
   const auto sizes = layout(s);
   return {0, static_cast<double>(std::max(sizes.in, sizes.out))};
+}
+Cost cost(const LoraStepSpec& s) {
+  const auto shape = training::step_shape(s);
+  const auto tokens = static_cast<double>(shape.accumulation * shape.tokens());
+  return {tokens * training::token_flops(shape.model, shape.lora, shape.seq).total(), 0};
 }
 
 std::size_t footprint(const GemmSearchSpec& s) {
@@ -211,10 +227,16 @@ std::size_t footprint(const PeerCopySpec& s) { return 2 * s.bytes; }
 std::size_t footprint(const PeerShiftSpec& s) { return 2 * s.bytes; }
 std::size_t footprint(const PeerLatencySpec& s) { return s.bytes; }
 std::size_t footprint(const PcieSpec& s) { return (s.op == PcieOp::both ? 2 : 1) * s.bytes; }
-std::size_t footprint(const AllReduceSpec& s) { return (s.place == Place::in ? 1 : 2) * s.bytes; }
+std::size_t footprint(const AllReduceSpec& s) {
+  return s.place == Place::in ? Trail::apart(s.bytes).room() : 2 * s.bytes;
+}
 std::size_t footprint(const CollectiveSpec& s) {
   const auto sizes = layout(s);
   return sizes.in + sizes.out;
+}
+std::size_t footprint(const LoraStepSpec& s) {
+  const auto element = size_of(s.dtype);
+  return training::plan(training::step_shape(s), element, std::max<std::size_t>(element, 4), 0).bytes;
 }
 
 CollectiveLayout layout(const CollectiveSpec& s) {
@@ -249,6 +271,7 @@ std::unique_ptr<Work> Device::prepare(const PcieSpec&) {
 }
 std::unique_ptr<Work> Device::prepare(const AllReduceSpec&) { unsupported(*this, "allreduce"); }
 std::unique_ptr<Work> Device::prepare(const CollectiveSpec&) { unsupported(*this, "collectives"); }
+std::unique_ptr<Work> Device::prepare(const LoraStepSpec&) { unsupported(*this, "lora_step"); }
 
 Availability probe(Backend backend) { return backend == Backend::host ? host::probe() : cuda::probe(); }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/peers.hpp"
+#include "kernels/training/shape.hpp"
 
 namespace shakedown {
 
@@ -131,6 +132,19 @@ struct CollectiveSpec {
   std::size_t bytes;
   int ranks = 1;
 };
+/// One step of LoRA fine-tuning, data parallel over `ranks` ranks (the whole world): forward, backward, sum of the
+/// gradients, AdamW, with random weights. `batch` sequences of `seq` tokens on each rank at a time, `accumulation`
+/// times per update. All ranks get the same tokens, so that equal devices must compute the same bits.
+struct LoraStepSpec {
+  std::string model;  // a training::preset
+  int batch = 1, seq = 1;
+  DType dtype = DType::bf16;  // of weights and activations; gradients and trainable parameters are f32, or f64 with f64
+  int ranks = 1;
+  int accumulation = 1;
+  training::Retain retain = training::Retain::all;
+  DType sums = DType::f32;                     // in which the gradients travel between ranks; f64 if dtype is
+  std::size_t bucket = std::size_t{32} << 20;  // bytes of f32 gradients that are summed together, at least
+};
 
 std::string key(const GemmSpec&);         // gemm/dtype:bf16/m:8192/n:8192/k:8192[/load:sustained][/active:one/rank:2]
 std::string key(const GemmSearchSpec&);   // gemm/dtype:bf16/shape:best
@@ -142,11 +156,13 @@ std::string key(const PeerLatencySpec&);  // p2p/op:latency/engine:sm/src:0/dst:
 std::string key(const PcieSpec&);         // pcie/op:h2d/active:one/rank:2/numa:far/bytes:268435456
 std::string key(const AllReduceSpec&);    // allreduce/dtype:f32/bytes:1048576, and /place:in, /launch:graph behind it
 std::string key(const CollectiveSpec&);   // collectives/op:all_gather/dtype:f32/bytes:1048576
+std::string key(const LoraStepSpec&);     // lora_step/model:qwen2_7b/batch:2/seq:4096, and what is not the default
 
 /// Model cost of one operation on one rank. gemm: 2mnk flops. hbm: bytes read plus bytes written, as
 /// BabelStream counts them (src/benchmark.h). Memory test: bytes written plus bytes read, 0 while unknown. Peer copy:
 /// bytes moved, once. AllReduce: the size of the input (algbw = bytes / time). Collectives: the size that is really
-/// moved, which is not quite `bytes` where that does not divide into one part per rank.
+/// moved, which is not quite `bytes` where that does not divide into one part per rank. LoRA step: the operations of
+/// the model (training::token_flops) for this rank's tokens; what is computed a second time does not count.
 struct Cost {
   double flops = 0;
   double bytes = 0;
@@ -162,6 +178,7 @@ Cost cost(const PeerLatencySpec&);
 Cost cost(const PcieSpec&);
 Cost cost(const AllReduceSpec&);
 Cost cost(const CollectiveSpec&);
+Cost cost(const LoraStepSpec&);
 
 /// Bytes of device memory that one rank needs for the operation, workspaces left out. Known before anything is
 /// allocated.
@@ -175,6 +192,7 @@ std::size_t footprint(const PeerLatencySpec&);
 std::size_t footprint(const PcieSpec&);
 std::size_t footprint(const AllReduceSpec&);
 std::size_t footprint(const CollectiveSpec&);
+std::size_t footprint(const LoraStepSpec&);
 
 /// How the data of a collective lie: what one rank has for, or gets from, one other rank, and the whole buffers of a
 /// rank. Where `bytes` does not divide by the ranks, a part is cut to whole vectors of 16 bytes, for alignment, or if
@@ -221,8 +239,9 @@ class Work {
   /// Queues the operation once on the device's stream. Allocates nothing, waits for nothing.
   virtual void enqueue() = 0;
 
-  /// Called before `repeats` operations are queued in a row, outside of what is timed, on all ranks of a collective
-  /// Work.
+  /// Called on all ranks before they meet to queue `repeats` operations in a row, outside of what is timed: poisons
+  /// what these will write, so that verify sees whether each of them has run (see trail.hpp). Returns when that is
+  /// done.
   virtual void stage(int /*repeats*/) {}
 
   /// Queues that many operations back to back.
@@ -233,7 +252,8 @@ class Work {
   /// Fills inputs with known data and poisons outputs. Local, may be called again before each series.
   virtual void reset() = 0;
 
-  /// Checks the outputs of the operations enqueued since reset against an independent reference. Local.
+  /// Checks the output of the last operation against an independent reference, and that every operation enqueued since
+  /// the last stage or reset has left its own. Local; a collective Work may ask its peers.
   virtual Check verify() = 0;
 
   virtual Cost cost() const = 0;
@@ -248,7 +268,7 @@ class Work {
   /// a peer copy, nullopt for a rank that only stands by. Valid after connect.
   virtual std::optional<int> credited_rank(int own_rank) const { return own_rank; }
 
-  /// Further figures of this rank after verify.
+  /// Further figures of this rank after verify. A collective Work may ask its peers, and measure.
   virtual Metrics metrics() { return {}; }
 
   /// What a library chose for it, for the record: "RING/LL128". Empty where it does not say.
@@ -256,6 +276,10 @@ class Work {
 
   /// Damages one element of the output; lets the tests prove that verify sees it.
   virtual void corrupt() {}
+
+  /// Makes one number of the input not a number; lets the tests prove that it does not become a result. Errors:
+  /// std::logic_error for an operation that has no such test.
+  virtual void spoil() { throw std::logic_error("this operation has no test with a number that is none"); }
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -288,7 +312,8 @@ class Device {
 
   virtual DeviceInfo info() const = 0;
 
-  /// Seconds of device time for `repeats` back-to-back operations (the total), after waiting for the last one.
+  /// Seconds of device time for `repeats` back-to-back operations (the total), after waiting for the last one. The
+  /// caller has staged them.
   virtual double seconds(Work&, int repeats) = 0;
 
   /// What tuning chose, by key, in words of the backend. A Work whose key is here when it connects takes that instead
@@ -310,6 +335,7 @@ class Device {
   virtual std::unique_ptr<Work> prepare(const PcieSpec&);
   virtual std::unique_ptr<Work> prepare(const AllReduceSpec&);
   virtual std::unique_ptr<Work> prepare(const CollectiveSpec&);
+  virtual std::unique_ptr<Work> prepare(const LoraStepSpec&);
 
  private:
   Choices choices_;

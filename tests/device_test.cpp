@@ -29,6 +29,17 @@ TEST(Key, NamesFamilyAndEveryParameter) {
   EXPECT_EQ(key(CollectiveSpec{CollectiveOp::all_gather, DType::f32, 1048576, 4}),
             "collectives/op:all_gather/dtype:f32/bytes:1048576");
   EXPECT_EQ(key(CollectiveSpec{CollectiveOp::sendrecv, DType::f32, 8}), "collectives/op:sendrecv/dtype:f32/bytes:8");
+  EXPECT_EQ(key(LoraStepSpec{.model = "qwen2_7b", .batch = 2, .seq = 4096, .ranks = 4}),
+            "lora_step/model:qwen2_7b/batch:2/seq:4096");
+  EXPECT_EQ(key(LoraStepSpec{.model = "tiny",
+                             .batch = 1,
+                             .seq = 8,
+                             .dtype = DType::f64,
+                             .accumulation = 3,
+                             .retain = training::Retain::inputs,
+                             .sums = DType::bf16,
+                             .bucket = 4096}),
+            "lora_step/model:tiny/dtype:f64/batch:1/seq:8/accumulation:3/retain:inputs/sums:bf16/bucket:4096");
 }
 
 TEST(Key, OfAVariantIsThatOfTheDefaultAndMore) {
@@ -41,6 +52,17 @@ TEST(Key, OfAVariantIsThatOfTheDefaultAndMore) {
   spec.load = Load::sustained;
   spec.active = 2;
   EXPECT_EQ(key(spec), plain + "/accumulate:exact/data:zeros/load:sustained/active:one/rank:2");
+}
+
+TEST(Cost, CountsWhatTheModelNeedsWhateverIsComputedTwice) {
+  LoraStepSpec spec{.model = "qwen2_7b", .batch = 2, .seq = 4096};
+  EXPECT_NEAR(cost(spec).flops / 1e12, 263.2, 0.1);
+  spec.retain = training::Retain::inputs;
+  EXPECT_NEAR(cost(spec).flops / 1e12, 263.2, 0.1);
+  spec.accumulation = 2;
+  EXPECT_NEAR(cost(spec).flops / 1e12, 526.4, 0.2);
+  spec.seq = 0;
+  EXPECT_THROW(cost(spec), std::invalid_argument);
 }
 
 TEST(Cost, CountsWhatTheLiteratureCounts) {
@@ -107,7 +129,8 @@ TEST(Footprint, CountsInputsAndOutputs) {
   EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8}), 16u);
   EXPECT_EQ(footprint(HbmSpec{HbmOp::read, Engine::sm, 8}), 8u);
   EXPECT_EQ(footprint(HbmSpec{HbmOp::triad, Engine::sm, 8}), 24u);
-  EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8, Place::in}), 8u);
+  EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8, Place::in}),
+            4095u * 64 + 8);  // a place for each operation of a sample
   EXPECT_EQ(footprint(CollectiveSpec{CollectiveOp::all_gather, DType::f32, 1024, 4}), 1280u);
 }
 

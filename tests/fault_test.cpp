@@ -20,9 +20,14 @@ TEST(Fault, SlowHasAFactor) { EXPECT_EQ(parse_fault("slow:2.5@1").factor, 2.5); 
 
 TEST(Fault, CorruptMayLeaveTheFirstChecksAlone) { EXPECT_EQ(parse_fault("corrupt@1+3").after, 3); }
 
+TEST(Fault, ANumberThatIsNoneMayComeLater) {
+  EXPECT_EQ(parse_fault("nan@1").kind, Fault::Kind::nan);
+  EXPECT_EQ(parse_fault("nan@1+3").after, 3);
+}
+
 TEST(Fault, MalformedTextIsRefusedWithTheForm) {
   for (const auto* bad : {"", "hang", "hang@", "hang@x", "hang@-1", "boom@1", "hang@1:lunch", "slow@1", "slow:x@1",
-                          "hang:3@1", "late@0:verify", "hang@1+2"}) {
+                          "hang:3@1", "late@0:verify", "skip@0:verify", "hang@1+2", "nan@1:verify"}) {
     try {
       parse_fault(bad);
       ADD_FAILURE() << bad << " was accepted";

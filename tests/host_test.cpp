@@ -81,6 +81,56 @@ TEST_F(HostBackend, MovesAndSumsByEveryCollective) {
   }
 }
 
+TEST_F(HostBackend, TrainsASmallModel) {
+  using training::Retain;
+  for (const auto dtype : {DType::f32, DType::f64}) {
+    for (const auto retain : {Retain::all, Retain::rebuild, Retain::inputs}) {
+      check_all_ways(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = dtype, .retain = retain});
+    }
+  }
+  check_all_ways(LoraStepSpec{.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
+}
+
+TEST_F(HostBackend, SaysHowAStepOfTrainingSpendsItsTimeAndMemory) {
+  const auto work = ready(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
+  device_->seconds(*work, 3);
+  ASSERT_TRUE(work->verify().passed());
+  std::map<std::string, double> figures;
+  for (const auto& [name, value] : work->metrics()) figures[name] = value;
+  EXPECT_LT(figures.at("last_loss"), figures.at("first_loss"));
+  EXPECT_EQ(figures.at("planned_gb"), static_cast<double>(work->bytes()) / 1e9);
+  EXPECT_GE(figures.at("peak_gb"), figures.at("planned_gb"));
+  for (const auto* phase : {"forward_ms", "backward_ms", "optimizer_ms", "compute_ms"}) EXPECT_GT(figures.at(phase), 0);
+  EXPECT_EQ(figures.count("exposed_comm_ms"), 0u) << "one rank has nothing to wait for";
+}
+
+TEST_F(HostBackend, StopsAStepOfTrainingAtANumberThatIsNone) {
+  const auto work = ready(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
+  device_->seconds(*work, 2);
+  work->spoil();
+  device_->seconds(*work, 2);
+  const auto check = work->verify();
+  EXPECT_FALSE(check.passed());
+  EXPECT_NE(check.first.find("step 3: loss"), std::string::npos) << check.first;
+  EXPECT_NE(check.first.find("not finite"), std::string::npos) << check.first;
+  work->reset();
+  device_->seconds(*work, 2);
+  EXPECT_TRUE(work->verify().passed()) << work->verify().first;
+}
+
+TEST_F(HostBackend, MissesAStepOfTrainingThatDidNotRun) {
+  const auto work = ready(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
+  work->stage(3);
+  work->enqueue_batch(2);
+  EXPECT_NE(work->verify().first.find("2 steps have left a record, expected 3"), std::string::npos);
+}
+
+TEST_F(HostBackend, RefusesTrainingForAnotherNumberOfRanks) {
+  const auto work =
+      device_->prepare(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .ranks = 2});
+  EXPECT_THROW(work->connect(peers_), std::logic_error);
+}
+
 TEST_F(HostBackend, HasNothingToDoInPlaceForOneRank) {
   const auto work = device_->prepare(AllReduceSpec{DType::f32, 8, Place::in});
   EXPECT_THROW(work->connect(peers_), Unsupported);
@@ -98,6 +148,8 @@ TEST_F(HostBackend, SaysWhatItCannotDo) {
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::int8, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 8, Place::out, Launch::graph}), Unsupported);
   EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::reduce, DType::bf16, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16}), Unsupported);
+  EXPECT_THROW(device_->prepare(LoraStepSpec{.model = "tiny", .dtype = DType::f32, .sums = DType::bf16}), Unsupported);
 }
 
 TEST_F(HostBackend, WaivesWhatDoesNotFitWithTheBytesNeededAndFree) {
@@ -108,6 +160,12 @@ TEST_F(HostBackend, WaivesWhatDoesNotFitWithTheBytesNeededAndFree) {
     const std::string text = reason.what();
     EXPECT_NE(text.find("needs 2251799.8 GB on each of 1 ranks"), std::string::npos) << text;
     EXPECT_NE(text.find("GB free"), std::string::npos) << text;
+  }
+  try {
+    device_->prepare(LoraStepSpec{.model = "qwen2_7b", .batch = 4096, .seq = 4096, .dtype = DType::f32});
+    FAIL() << "a hundred terabytes were allocated";
+  } catch (const Unsupported& reason) {
+    EXPECT_NE(std::string(reason.what()).find("needs "), std::string::npos) << reason.what();
   }
 }
 

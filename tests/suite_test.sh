@@ -126,6 +126,26 @@ expect "  under the key without the library's suffixes" grep -qE '"name": ?"allr
 run 0 "$bench/bench_collectives" "${brief[@]}" --benchmark_out=collectives.json
 expect "one rank has no bus bandwidth" test "$(count '"busbw_gbps"' collectives.json)" = 0
 
+# --- the training step: right on 1 to 4 ranks, damage and a number that is none found on the rank that has it, a rank that dies
+step=("$bench/bench_lora_step" --backend=host --benchmark_filter=dtype:f32 --benchmark_out=step.json)
+for ranks in 1 2 4; do
+  run 0 mpi -np $ranks "${step[@]}"
+  expect "a training step is right on $ranks ranks" grep -qE '"tokens_per_s": ?[1-9]' step.json
+  expect "  and says how it spends its time" test "$(grep -oE '"(forward|backward|optimizer|compute)_ms"' step.json | wc -l)" = 4
+done
+expect "  and what the sums over ranks add to it" grep -q '"exposed_comm_ms"' step.json
+SHAKEDOWN_FAULT=nan@1+4 run 1 mpi -np 3 "${step[@]}"
+expect "a number that is none is found in its step and on its rank" grep -qE 'wrong data: rank 1 \(.*step 5: loss -?nan, [0-9]+ values of its gradient are not finite' step.json
+expect "  and the other ranks are not blamed" eval '! grep -q "more ranks" step.json'
+SHAKEDOWN_FAULT=corrupt@2 run 1 mpi -np 3 "${step[@]}"
+expect "a damaged parameter is found" grep -qE 'wrong data: rank 2 \(.*expected [0-9]+ as after the last step' step.json
+rm step.json
+SHAKEDOWN_FAULT=kill@1:sample run not0 mpi -np 2 "${step[@]}"
+expect "a rank killed in the middle of a step ends the job, and is named" says 'rank 1 \(.*\) ended unexpectedly in lora_step/model:tiny'
+expect "  and leaves no result" test ! -e step.json
+SHAKEDOWN_FAULT=nan@0 run 3 "$bench/bench_gemm" --backend=host --benchmark_filter=f32/m:1024
+expect "an operation without that test says so" says 'no test with a number that is none'
+
 export SHAKEDOWN_FAULT=slow:10@1
 run 0 mpi -np 2 "$bench/bench_hbm" --backend=host --benchmark_out=slow_hbm.json
 expect "local work names the slow rank" grep -q 'slowest: rank 1 (' slow_hbm.json

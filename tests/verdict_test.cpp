@@ -86,6 +86,35 @@ TEST(Verdict, CountsAllOffendersAndNamesTenWorstFirst) {
   EXPECT_EQ(finding.offenders[9].value, 509);
 }
 
+constexpr const char* step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
+
+TEST(Verdict, PutsTheModelFlopsOfATrainingStepBesideThePeak) {
+  const std::string rule =
+      "  - {benchmark: \"" + std::string(step) + "\", metric: mfu, every: run, min: 0.6, source: s}\n";
+  ResultsBuilder builder;
+  builder.add(step, "tokens_per_s", 18000, {}, {{"model_tflops", 494.7}});
+  const Finding half = find(judged(builder, rule), step);
+  EXPECT_EQ(half.status, Status::fail);
+  EXPECT_NEAR(*half.value, 0.5, 1e-12);
+  ResultsBuilder without;
+  without.add(step, "tokens_per_s", 18000);
+  EXPECT_EQ(find(judged(without, rule), step).status, Status::missing);
+  ResultsBuilder wrong;
+  wrong.add(step, "tokens_per_s", 90000, {}, {{"model_tflops", 2000}});
+  EXPECT_EQ(find(judged(wrong, rule), step).status, Status::invalid);
+}
+
+TEST(Verdict, NamesTheRankThatIsSlowestAloneWhenAStepOfAllIsSlow) {
+  ResultsBuilder builder;
+  builder.add(step, "tokens_per_s", 15000, {15000, 15001, 14999, 15000}).by_rank("compute_ms", {430, 430, 432, 540});
+  const Finding finding = find(judged(builder, "  - {benchmark: \"" + std::string(step) +
+                                                   "\", metric: tokens_per_s, every: run, min: 17000, source: s}\n"),
+                               step);
+  EXPECT_EQ(finding.status, Status::fail);
+  ASSERT_TRUE(finding.worst);
+  EXPECT_EQ(finding.worst->rank, 3);
+}
+
 TEST(Verdict, IsHostOnlyWhereNoGpuWasJudged) {
   const auto results = ResultsBuilder::host().add("gemm/dtype:f32/m:1/n:1/k:1", "tflops", 0.1).results();
   const testing_support::Folder folder;
@@ -268,7 +297,7 @@ TEST(Verdict, FailsForASpreadBetweenRanks) {
 }
 
 TEST(Verdict, JudgesAnUpperLimitAndAnExactValue) {
-  const std::string key = "preflight/x:1";
+  const std::string key = "counting/x:1";
   ResultsBuilder builder;
   builder.add(key, "samples", 30, {10, 30, 20, 10});
   const std::string rule = "  - {benchmark: \"" + key + "\", metric: samples, every: rank, source: s, ";

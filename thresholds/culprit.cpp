@@ -274,7 +274,8 @@ class Investigation {
     for (const Finding& f : findings_) {
       const bool speaks = f.judgement == Judgement::rule || f.judgement == Judgement::baseline;
       if (!speaks || !bad(f) || f.status != Status::fail || !f.limit || !f.value || f.metric.empty()) continue;
-      if (is_collective(family_of(f.key)) || family_of(f.key) == "machine") continue;
+      // What pre-flight found speaks for itself: a fact is no rate.
+      if (is_collective(family_of(f.key)) || family_of(f.key) == "machine" || family_of(f.key) == "preflight") continue;
       const Benchmark* measured = benchmark(f.key);
       if (measured == nullptr || measured->context->world_size != context_->world_size) continue;
       const bool all_pairs = pairs[f.metric] > 2 &&

@@ -92,6 +92,13 @@ std::vector<std::optional<double>> rank_values(const Benchmark& benchmark, const
   return medians;
 }
 
+std::vector<std::optional<std::string>> rank_texts(const Benchmark& benchmark, const std::string& metric) {
+  if (benchmark.rows.empty()) return {};
+  const auto& texts = benchmark.rows.back()->text_by_rank;
+  const auto found = texts.find(metric);
+  return found == texts.end() ? std::vector<std::optional<std::string>>{} : found->second;
+}
+
 std::optional<double> largest_value(const Benchmark& benchmark, const std::string& metric) {
   std::optional<double> largest;
   const auto consider = [&](double value) {
@@ -109,7 +116,9 @@ std::optional<double> largest_value(const Benchmark& benchmark, const std::strin
 }
 
 std::optional<int> rank_to_blame(const Benchmark& benchmark) {
-  const auto seconds = rank_values(benchmark, "seconds");
+  // A step that ends with a sum over ranks takes all of them equally long: what each does alone tells them apart.
+  auto seconds = rank_values(benchmark, "compute_ms");
+  if (seconds.empty()) seconds = rank_values(benchmark, "seconds");
   std::optional<int> shortest, longest;
   std::vector<double> known;
   const auto at = [&](int rank) { return *seconds[static_cast<std::size_t>(rank)]; };

@@ -92,7 +92,8 @@ class Decider {
 
   // What no culprit explains: a finding that names all of its hosts blames them, another one leaves everything open.
   void blame(const Finding& f) {
-    const bool performance = f.status == Status::fail && !f.metric.empty() && f.value.has_value();
+    const bool performance =
+        f.status == Status::fail && !f.metric.empty() && f.value.has_value() && family_of(f.key) != "preflight";
     if (performance && a_node_is_to_blame_) return;  // a victim of what is named, or named itself
     const bool names_all = !f.offenders.empty() && f.offender_count == f.offenders.size() &&
                            !is_collective(family_of(f.key)) && f.status != Status::no_reference &&

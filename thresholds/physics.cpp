@@ -42,7 +42,14 @@ std::optional<double> p2p_ceiling(const Profile& profile, std::string_view key) 
 
 }  // namespace
 
-std::string_view name(Every every) { return every == Every::run ? "run" : "rank"; }
+std::string_view name(Every every) {
+  switch (every) {
+    case Every::run: return "run";
+    case Every::rank: return "rank";
+    case Every::host: return "host";
+  }
+  return "?";
+}
 
 std::string_view name(Severity severity) {
   switch (severity) {
@@ -74,6 +81,11 @@ std::optional<double> ceiling(const Profile& profile, std::string_view key, std:
   if ((family == "hbm" || family == "memtest") && metric == "hbm_gbps") return peak(profile, "hbm_gbps");
   if (family == "hbm" && metric == "copy_gbps") return times(peak(profile, "hbm_gbps"), 0.5);  // read and written
   if (family == "p2p" && metric == "copy_gbps") return p2p_ceiling(profile, key);
+  if (family == "lora_step" && metric == "model_tflops") {
+    const std::string_view dtype = key_part(key, "dtype");
+    return peak(profile, std::string(dtype.empty() ? "bf16" : dtype) + "_tflops");
+  }
+  if (family == "lora_step" && metric == "mfu") return 1;
   if (family == "allreduce" && metric == "busbw_gbps") return allreduce_busbw_ceiling(profile, ranks, hosts);
   if (family == "allreduce" && metric == "algbw_gbps" && ranks > 1) {
     return times(allreduce_busbw_ceiling(profile, ranks, hosts), ranks / (2.0 * (ranks - 1)));
@@ -95,16 +107,18 @@ std::string number_text(double value) {
 }
 
 std::string unit_of(std::string_view metric) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> units{{{"tflops", "TFLOPS"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 14> units{{{"tflops", "TFLOPS"},
                                                                                  {"tflops_per_ghz", "TFLOPS/GHz"},
                                                                                  {"tflops_per_w", "TFLOPS/W"},
-                                                                                 {"_mhz", "MHz"},
-                                                                                 {"power_w", "W"},
-                                                                                 {"temperature_c", "C"},
                                                                                  {"_gbps", "GB/s"},
                                                                                  {"_gb", "GB"},
                                                                                  {"_us", "us"},
                                                                                  {"_ms", "ms"},
+                                                                                 {"power_w", "W"},
+                                                                                 {"power_limit_w", "W"},
+                                                                                 {"_c", "C"},
+                                                                                 {"_mhz", "MHz"},
+                                                                                 {"_gbit", "Gb/s"},
                                                                                  {"tokens_per_s", "tokens/s"},
                                                                                  {"tokens_per_s_total", "tokens/s"}}};
   for (const auto& [end, unit] : units) {

@@ -13,6 +13,7 @@
 #include "thresholds/culprit.hpp"
 #include "thresholds/evidence.hpp"
 #include "thresholds/machine.hpp"
+#include "thresholds/majority.hpp"
 #include "thresholds/peers.hpp"
 #include "thresholds/statistics.hpp"
 
@@ -84,7 +85,11 @@ class RuleJudge {
       return set(finding_, Status::fail, where + *row->error);
     }
     if (const Row* row = benchmark_->waiver()) return judge_waiver(*row);
-    if (rule_.every == Every::run) {
+    if (rule_.limits.same) {
+      judge_sameness();
+    } else if (rule_.limits.equals_text) {
+      judge_texts();
+    } else if (rule_.every == Every::run) {
       judge_run();
     } else {
       judge_ranks();
@@ -92,8 +97,9 @@ class RuleJudge {
     if (finding_.status == Status::pass) judge_repeatability();
   }
 
-  // "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz"
+  // "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz". Pre-flight's facts explain themselves: nothing ran.
   void explain_worst() {
+    if (family_of(finding_.key) == "preflight") return;
     if (benchmark_ == nullptr || !finding_.worst || !finding_.worst->rank) return;
     const std::string why = cause(*benchmark_, *finding_.worst->rank);
     if (!why.empty()) set(finding_, finding_.status, distance_text() + why);
@@ -122,7 +128,7 @@ class RuleJudge {
   }
 
   void judge_run() {
-    const auto value = run_value(*benchmark_, rule_.metric);
+    const auto value = rule_.metric == "mfu" ? utilization() : run_value(*benchmark_, rule_.metric);
     if (!value) return set(finding_, Status::missing, "\"" + rule_.metric + "\" is missing in a repetition");
     finding_.value = value;
     if (const auto rank = rank_to_blame(*benchmark_)) {
@@ -137,20 +143,124 @@ class RuleJudge {
     }
   }
 
+  /// The ranks whose values the rule wants: of facts of a host its first.
+  std::vector<int> wanted_ranks() const {
+    if (rule_.every != Every::host) return required_ranks(finding_.key, context_);
+    std::vector<int> leaders;
+    for (const RankFacts& rank : context_.ranks) {
+      if (rank.local_rank == 0) leaders.push_back(rank.rank);
+    }
+    return leaders;
+  }
+
+  Culprit named(int rank, std::optional<double> value = std::nullopt) const {
+    Culprit who = culprit(facts(rank), value);
+    if (rule_.every == Every::host) who.rank = std::nullopt, who.uuid = who.pci = std::nullopt;
+    return who;
+  }
+
+  /// Whoever should have a value and has none. True: there is somebody.
+  template <class Value>
+  bool judge_silence(const std::vector<std::optional<Value>>& values) {
+    std::vector<int> silent;
+    std::vector<Culprit> culprits;
+    for (const int rank : wanted_ranks()) {
+      if (values[static_cast<std::size_t>(rank)]) continue;
+      silent.push_back(rank);
+      culprits.push_back(named(rank));
+    }
+    if (silent.empty()) return false;
+    set(finding_, Status::missing, std::string(name(rule_.every)) + "s without a value");
+    if (rule_.limits.equals || rule_.limits.min || rule_.limits.max) explain_by_texts(silent);
+    name_offenders(std::move(culprits));
+    return true;
+  }
+
+  /// What ranks have said about a number, or about its absence, each text once.
+  void explain_by_texts(const std::vector<int>& ranks) {
+    constexpr std::size_t most = 4;
+    const auto texts = rank_texts(*benchmark_, rule_.metric);
+    std::vector<std::string> said;
+    for (const int rank : ranks) {
+      if (texts.empty() || !texts[static_cast<std::size_t>(rank)]) continue;
+      const std::string& text = *texts[static_cast<std::size_t>(rank)];
+      if (std::find(said.begin(), said.end(), text) == said.end()) said.push_back(text);
+    }
+    for (std::size_t i = 0; i < std::min(said.size(), most); ++i) set(finding_, finding_.status, said[i]);
+    if (said.size() > most) set(finding_, finding_.status, "and " + std::to_string(said.size() - most) + " more");
+  }
+
+  /// A fact as text, whatever it is. Numbers within 1 % of their median are the same: a kernel keeps a little of the
+  /// memory for itself, not everywhere as much.
+  std::vector<std::optional<std::string>> values_as_texts() const {
+    const auto numbers = rank_values(*benchmark_, rule_.metric);
+    if (numbers.empty()) return rank_texts(*benchmark_, rule_.metric);
+    std::vector<double> known;
+    for (const auto& number : numbers) {
+      if (number) known.push_back(*number);
+    }
+    std::sort(known.begin(), known.end());
+    const double middle = known.empty() ? 0 : known[known.size() / 2];
+    std::vector<std::optional<std::string>> texts;
+    for (const auto& number : numbers) {
+      const bool near = number && std::abs(*number - middle) <= 0.01 * std::abs(middle);
+      texts.push_back(number ? std::optional(number_text(near ? middle : *number)) : std::nullopt);
+    }
+    return texts;
+  }
+
+  void judge_sameness() {
+    const auto values = values_as_texts();
+    if (values.empty()) return set(finding_, Status::missing, "was not read");
+    if (judge_silence(values)) return;
+    const auto ranks = wanted_ranks();
+    std::vector<Holder> holders;
+    for (const int rank : ranks) {
+      const std::string& host = facts(rank).host;
+      holders.push_back({rule_.every == Every::host ? host : "rank " + std::to_string(rank) + " " + host,
+                         values[static_cast<std::size_t>(rank)]});
+    }
+    const auto odd = odd_ones_out(holders);
+    if (odd.who.empty()) return;
+    set(finding_, Status::fail, rule_.metric + " " + odd.text);
+    std::vector<Culprit> offenders;
+    for (const std::size_t i : odd.who) offenders.push_back(named(ranks[i]));
+    name_offenders(std::move(offenders));
+  }
+
+  void judge_texts() {
+    const auto values = rank_texts(*benchmark_, rule_.metric);
+    if (values.empty()) return set(finding_, Status::missing, "was not read");
+    if (judge_silence(values)) return;
+    std::vector<Culprit> offenders;
+    std::string first;
+    for (const int rank : wanted_ranks()) {
+      const std::string& value = *values[static_cast<std::size_t>(rank)];
+      if (value == *rule_.limits.equals_text) continue;
+      if (offenders.empty()) first = value;
+      offenders.push_back(named(rank));
+    }
+    if (offenders.empty()) return;
+    set(finding_, Status::fail, "is \"" + first + "\", must be \"" + *rule_.limits.equals_text + "\"");
+    name_offenders(std::move(offenders));
+  }
+
+  // Model FLOPS over the dense peak of the type, which the profile knows and the measurement does not.
+  std::optional<double> utilization() const {
+    const auto reached = run_value(*benchmark_, "model_tflops");
+    const auto peak = ceiling(profile_, finding_.key, "model_tflops", context_.world_size, context_.hosts);
+    return reached && peak ? std::optional(*reached / *peak) : std::nullopt;
+  }
+
   void judge_ranks() {
-    const auto values = rank_values(*benchmark_, rule_.metric);
+    auto values = rank_values(*benchmark_, rule_.metric);
+    // A fact that no rank could read stands there with the reasons alone.
+    if (values.empty() && !rank_texts(*benchmark_, rule_.metric).empty()) values.resize(context_.ranks.size());
     if (values.empty()) return set(finding_, Status::missing, "no values by rank of \"" + rule_.metric + "\"");
-    std::vector<Culprit> silent;
-    for (const int rank : required_ranks(finding_.key, context_)) {
-      if (!values[static_cast<std::size_t>(rank)]) silent.push_back(culprit(facts(rank)));
-    }
-    if (!silent.empty()) {
-      set(finding_, Status::missing, "ranks without a value");
-      return name_offenders(std::move(silent));
-    }
+    if (judge_silence(values)) return;
     std::vector<Culprit> known;
     for (int rank = 0; rank < static_cast<int>(values.size()); ++rank) {
-      if (const auto& value = values[static_cast<std::size_t>(rank)]) known.push_back(culprit(facts(rank), value));
+      if (const auto& value = values[static_cast<std::size_t>(rank)]) known.push_back(named(rank, value));
     }
     if (known.empty()) return set(finding_, Status::missing, "no rank has a value");
     sort_worst_first(known);
@@ -172,6 +282,12 @@ class RuleJudge {
     if (offenders.empty()) return;
     finding_.status = Status::fail;
     finding_.worst = offenders.front();
+    std::vector<int> ranks;
+    for (const RankFacts& rank : context_.ranks) {
+      const auto own = own_value(rank.rank);
+      if (own && broken_limit(*own)) ranks.push_back(rank.rank);
+    }
+    explain_by_texts(ranks);
     name_offenders(std::move(offenders));
   }
 
@@ -191,7 +307,8 @@ class RuleJudge {
 
   // A value that no machine can reach, or that is no number: the measurement is wrong, whatever the limit says.
   bool judge_sanity() {
-    const auto largest = largest_value(*benchmark_, rule_.metric);
+    auto largest = largest_value(*benchmark_, rule_.metric);
+    if (!largest) largest = finding_.value;  // one that is derived
     const auto bound = ceiling(profile_, finding_.key, rule_.metric, context_.world_size, context_.hosts);
     if (!std::isfinite(*finding_.value) || (largest && !std::isfinite(*largest))) {
       set(finding_, Status::invalid, "not a finite number");
@@ -284,8 +401,15 @@ class SetJudge {
 
   void judge(const Profile* profile) {
     if (profile != nullptr) {
-      for (const Rule& rule : profile->rules) judge_rule(*profile, rule);
+      // Pre-flight first: where it fails, nothing else may have been measured.
+      for (const Rule& rule : profile->rules) {
+        if (is_preflight(rule.benchmark)) judge_rule(*profile, rule);
+      }
+      for (const Rule& rule : profile->rules) {
+        if (!is_preflight(rule.benchmark)) judge_rule(*profile, rule);
+      }
     }
+    name_what_preflight_stopped();
     for (const auto& [key, benchmark] : benchmarks_) judge_error_without_rule(benchmark);
     if (profile != nullptr) judge_families(*profile);
     if (options_.family && !context_of_family_.contains(*options_.family) && judged_families_.empty()) {
@@ -299,6 +423,28 @@ class SetJudge {
   }
 
  private:
+  static bool is_preflight(const std::string& key) { return family_of(key) == "preflight"; }
+
+  /// Only pre-flight was measured, and it or the machine fails: the rest is one finding and not one for each rule.
+  bool stopped_by_preflight() const {
+    const bool alone = context_of_family_.size() == 1 && context_of_family_.contains("preflight");
+    return alone && std::any_of(verdict_.findings.begin(), verdict_.findings.end(), [](const Finding& finding) {
+             return finding.counts() && !finding.good() && finding.status != Status::no_reference;
+           });
+  }
+
+  void name_what_preflight_stopped() {
+    if (stopped_.empty()) return;
+    std::string names;
+    for (const std::string& family : stopped_) names += (names.empty() ? "" : ", ") + family;
+    Finding finding;
+    finding.key = "machine/preflight";
+    finding.status = Status::missing;
+    finding.detail = "pre-flight failed, so the rest was not measured: " + names;
+    finding.next = "mend what pre-flight names; or measure all the same: ci/accept --despite-preflight";
+    add(std::move(finding));
+  }
+
   bool wanted(const std::string& family) const { return !options_.family || *options_.family == family; }
 
   int ranks() const { return results_.front().context.world_size; }
@@ -321,6 +467,11 @@ class SetJudge {
     const Applies applies = applicability(rule.conditions, context).applies;
     if (applies == Applies::unknown_nvls) ++nvls_rules_[family];
     if (applies != Applies::yes) return;
+    if (!is_preflight(family) && stopped_by_preflight()) {
+      stopped_.insert(family);
+      judged_families_.insert(family);
+      return;
+    }
     // What can only warn does not stand for a judgement.
     if (rule.severity == Severity::fail) judged_families_.insert(family);
     const Expansion expansion = expand(rule, context);
@@ -398,6 +549,7 @@ class SetJudge {
   Benchmarks benchmarks_;
   std::map<std::string, const Context*> context_of_family_;
   std::set<std::string> judged_keys_, counted_keys_, judged_families_;
+  std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
   std::map<std::string, int> nvls_rules_;  // family -> rules that could not be decided
 };
 

@@ -53,7 +53,6 @@ HostDevice::HostDevice(const Placement& placement) : local_size_(placement.local
 }
 
 double HostDevice::seconds(Work& work, int repeats) {
-  work.stage(repeats);
   const auto begin = std::chrono::steady_clock::now();
   work.enqueue_batch(repeats);  // host operations are done when enqueue returns
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -97,6 +96,11 @@ std::unique_ptr<Work> HostDevice::prepare(const AllReduceSpec& spec) {
 std::unique_ptr<Work> HostDevice::prepare(const CollectiveSpec& spec) {
   require_memory(footprint(spec));
   return make_collective(spec);
+}
+
+std::unique_ptr<Work> HostDevice::prepare(const LoraStepSpec& spec) {
+  require_memory(footprint(spec));
+  return make_lora_step(spec, team_, info_.name);
 }
 
 Availability probe() { return {1, ""}; }

@@ -24,6 +24,7 @@ class HostDevice final : public Device {
   std::unique_ptr<Work> prepare(const PeerLatencySpec&) override;
   std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
   std::unique_ptr<Work> prepare(const CollectiveSpec&) override;
+  std::unique_ptr<Work> prepare(const LoraStepSpec&) override;
 
  private:
   void require_memory(std::size_t bytes) const;
@@ -42,5 +43,6 @@ std::unique_ptr<Work> make_peer_shift(const PeerShiftSpec&, Team&);
 std::unique_ptr<Work> make_peer_latency(const PeerLatencySpec&);
 std::unique_ptr<Work> make_allreduce(const AllReduceSpec&);
 std::unique_ptr<Work> make_collective(const CollectiveSpec&);
+std::unique_ptr<Work> make_lora_step(const LoraStepSpec&, Team&, const std::string& device);
 
 }  // namespace shakedown::host

@@ -1,0 +1,96 @@
+// The operations of a training step on the host, in float or double: plain loops that are easy to believe. They are the
+// reference that the CUDA operations are tested against, and what lets the step run where there is no GPU.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include "kernels/host/buffer.hpp"
+#include "kernels/host/team.hpp"
+#include "kernels/training/ops.hpp"
+
+namespace shakedown::host {
+
+/// Sums run in double and are rounded to T once. All of it is done when a call returns.
+template <class T>
+class LoraOps {
+ public:
+  using Element = T;
+  using Master = T;
+  template <class X>
+  using Matrix = training::Matrix<X>;
+
+  /// The team must outlive it.
+  explicit LoraOps(Team& team) : team_(team) {}
+
+  std::size_t workspace_bytes() const { return 0; }
+  void use_workspace(std::byte*) {}
+  class Memory;
+  Memory allocate(std::size_t bytes);
+  void copy_in(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  void copy_out(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  static T to_element(double x) { return static_cast<T>(x); }
+  static double to_double(T x) { return static_cast<double>(x); }
+  void set_bytes(void* to, int value, std::size_t bytes) { std::memset(to, value, bytes); }
+  void fill_normal(Matrix<T>, double stddev, std::uint64_t tensor);
+  void fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor);
+  void place_adapters(std::span<const training::AdapterSlot<T>> slots) { slots_.assign(slots.begin(), slots.end()); }
+  void synchronize() {}
+  void connect(Peers& peers) { peers_ = &peers; }
+  void start_tuning() {}
+  void finish_tuning(Peers&) {}
+  std::size_t used_bytes() const;
+  Metrics metrics() const { return {}; }
+
+  void gemm(const training::Gemm<T, T>&);
+  void copy(Matrix<const T> from, Matrix<T> to);
+
+  void embedding(Matrix<const T> table, const int* tokens, Matrix<T> out);
+  void rmsnorm(Matrix<const T> x, const T* weight, double eps, Matrix<T> n, T* rstd);
+  void rmsnorm_backward(Matrix<const T> dn, Matrix<const T> x, const T* weight, const T* rstd, bool accumulate,
+                        Matrix<T> dx, Matrix<T> n);
+  void rope(Matrix<T> qkv, const T* table, const training::AttentionShape&, training::Rotation);
+  void attention(Matrix<const T> qkv, Matrix<T> o, T* lse, const training::AttentionShape&);
+  void attention_backward(Matrix<const T> qkv, Matrix<const T> o, const T* lse, Matrix<const T> d_o, Matrix<T> d_qkv,
+                          const training::AttentionShape&);
+  void swiglu(Matrix<const T> gate_up, Matrix<T> h);
+  void swiglu_backward(Matrix<T> gate_up, Matrix<T> dh, bool emit_h);
+  void cross_entropy(Matrix<T> logits, const int* targets, double scale, T* losses);
+  void add_sum(const T* values, std::size_t count, double scale, double* to);
+
+  void summarize(const T* values, std::size_t first, std::size_t count, training::Summary*);
+  void adamw(const training::FlatState<T>&, const training::AdamW&, const training::Summary* gradient);
+  void write_adapters(const T* parameters);
+  void all_reduce(T* values, std::size_t count);
+  void join_reductions() {}
+  void mark(training::Mark m) { marks_[static_cast<std::size_t>(m)] = std::chrono::steady_clock::now(); }
+  double milliseconds(training::Mark begin, training::Mark end) const;
+
+ private:
+  /// task(i) for i in 0..count, by the whole team if that much work in all is worth waking it.
+  void each(std::size_t count, double work_of_one, const std::function<void(std::size_t)>& task);
+
+  Team& team_;
+  Peers* peers_ = nullptr;
+  std::vector<training::AdapterSlot<T>> slots_;
+  std::array<std::chrono::steady_clock::time_point, training::marks> marks_;
+};
+
+template <class T>
+class LoraOps<T>::Memory {
+ public:
+  explicit Memory(std::size_t bytes) : mapping_(map_memory(bytes)) {}
+  std::byte* data() const { return mapping_.get(); }
+
+ private:
+  Mapping mapping_;
+};
+
+template <class T>
+typename LoraOps<T>::Memory LoraOps<T>::allocate(std::size_t bytes) {
+  return Memory(bytes);
+}
+
+}  // namespace shakedown::host

@@ -1,0 +1,24 @@
+// The training step on the host: in f32 or f64, by plain loops.
+#include "kernels/host/host_device.hpp"
+#include "kernels/host/lora_ops.hpp"
+#include "kernels/training/measured_step.hpp"
+
+namespace shakedown::host {
+
+namespace {
+
+template <class T>
+std::unique_ptr<Work> make(const LoraStepSpec& spec, Team& team, const std::string& device) {
+  return std::make_unique<training::MeasuredStep<LoraOps<T>>>(spec, std::make_unique<LoraOps<T>>(team), device);
+}
+
+}  // namespace
+
+std::unique_ptr<Work> make_lora_step(const LoraStepSpec& spec, Team& team, const std::string& device) {
+  if (spec.sums != DType::f32) throw Unsupported("the host backend sums gradients in the type of the step only");
+  if (spec.dtype == DType::f32) return make<float>(spec, team, device);
+  if (spec.dtype == DType::f64) return make<double>(spec, team, device);
+  throw Unsupported("the host backend trains in f32 and f64 only, not " + std::string(name(spec.dtype)));
+}
+
+}  // namespace shakedown::host

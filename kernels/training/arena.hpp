@@ -1,0 +1,41 @@
+// One allocation, cut into named slices. Without memory it only counts: the plan. The same code that cuts the memory
+// makes the plan, so that they agree to the byte.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace shakedown::training {
+
+struct Slice {
+  std::string name;
+  std::size_t offset, bytes;
+};
+
+class Arena {
+ public:
+  /// Every slice begins at a multiple of this: wide loads, and the alignment that cuBLASLt and cuDNN like best.
+  static constexpr std::size_t alignment = 256;
+
+  /// Cuts the memory at `base`; without it, only counts.
+  explicit Arena(std::byte* base = nullptr) : base_(base) {}
+
+  template <class T>
+  T* take(std::string name, std::size_t count) {
+    const auto offset = bytes_;
+    slices_.push_back({std::move(name), offset, count * sizeof(T)});
+    bytes_ += (count * sizeof(T) + alignment - 1) / alignment * alignment;
+    return base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + offset);
+  }
+
+  std::size_t bytes() const { return bytes_; }
+  const std::vector<Slice>& slices() const { return slices_; }
+
+ private:
+  std::byte* base_;
+  std::size_t bytes_ = 0;
+  std::vector<Slice> slices_;
+};
+
+}  // namespace shakedown::training

@@ -1,0 +1,190 @@
+// Everything a training step keeps in memory, cut from one arena: weights, trainable parameters, what the backward pass
+// needs of every layer, and scratch that layers share. Over an arena without memory it is the plan of a step.
+#pragma once
+
+#include <optional>
+
+#include "kernels/training/arena.hpp"
+#include "kernels/training/ops.hpp"
+
+namespace shakedown::training {
+
+/// How an adapter joins its projection.
+enum class AdapterPath {
+  separate,  // Y = X W', then for each part Y += U (sB)': passes over Y
+  augmented  // Y = [X | U] [W | sB]' in one product, and likewise backward
+};
+
+/// One training step on one rank.
+struct StepShape {
+  TransformerShape model;
+  LoraShape lora;
+  std::size_t batch, seq;        // sequences of a micro-batch, and tokens of each
+  std::size_t accumulation = 1;  // micro-batches per update
+  int ranks = 1;
+  Retain retain = Retain::rebuild;
+  AdapterPath path = AdapterPath::augmented;
+  std::size_t loss_chunk = 2048;              // rows of logits that exist at a time
+  DType sums = DType::f32;                    // in which gradients travel between ranks, where masters are f32
+  std::size_t bucket = std::size_t{1} << 23;  // gradients that are summed over ranks together, at least
+
+  std::size_t tokens() const { return batch * seq; }  // of a micro-batch
+  AttentionShape attention() const { return {batch, seq, model.heads, model.kv_heads, model.head_dim}; }
+};
+
+/// Steps whose records are kept until somebody reads them.
+inline constexpr std::size_t records_kept = 256;
+
+/// The step that a spec asks for. Errors: std::invalid_argument for an unknown model or a size below one.
+StepShape step_shape(const LoraStepSpec&);
+
+template <class Element, class Master>
+struct Buffers {
+  /// The weights of one layer; see FusedLinear for the matrices.
+  struct Layer {
+    Element *norm1, *norm2, *qkv_bias;
+    Matrix<Element> qkv, o, gate_up, down;
+  };
+
+  /// What the forward pass of one layer leaves for its backward pass. Inputs of projections have room for U behind
+  /// them, outputs that turn into gradients in place have room for dU.
+  struct Kept {
+    Matrix<Element> n1, qkv, attended, middle, n2, gate_up, h;
+    /// U = X A' of the projections; in the room behind X where X is kept, else in memory of its own.
+    Matrix<Element> u_qkv, u_o, u_gate_up, u_down;
+    Master *rstd1, *rstd2, *lse;
+  };
+
+  Buffers(Arena& arena, const StepShape& s, std::size_t workspace_bytes) {
+    const auto& m = s.model;
+    for (const auto linear : linears) shape[static_cast<std::size_t>(linear)] = fused(m, s.lora, linear);
+    take_weights(arena, s);
+
+    const auto tensors = adapter_tensors(m, s.lora);
+    state.count = tensors.empty() ? 0 : tensors.back().offset + tensors.back().size();
+    state.parameters = arena.take<Master>("adapters", state.count);
+    state.gradient = arena.take<Master>("gradient", state.count);
+    state.first_moment = arena.take<Master>("first moment", state.count);
+    state.second_moment = arena.take<Master>("second moment", state.count);
+
+    take_activations(arena, s);
+    take_scratch(arena, s);
+
+    inputs = arena.take<int>("inputs", s.accumulation * s.tokens());
+    targets = arena.take<int>("targets", s.accumulation * s.tokens());
+    rotations = arena.take<Master>("rotations", s.seq * m.head_dim);
+    losses = arena.take<Master>("losses", s.tokens());
+    records = arena.take<Record>("records", records_kept);
+    workspace = arena.take<std::byte>("workspace", workspace_bytes);
+  }
+
+  const FusedLinear& of(Linear linear) const { return shape[static_cast<std::size_t>(linear)]; }
+
+  std::array<FusedLinear, linears.size()> shape;
+  Matrix<Element> embedding, head;  // vocab x hidden
+  Element* final_norm;
+  std::vector<Layer> layers;
+  FlatState<Master> state;
+
+  std::vector<Matrix<Element>> x;  // the residual stream before each layer, and after the last
+  std::vector<Kept> kept;          // per layer, or one that all share
+  Master* final_rstd;
+
+  Matrix<Element> dx;  // gradient of the residual stream, with room for dU of o and down
+  Matrix<Element>
+      narrow;  // tokens x hidden: final norm and its gradient, gradients of n1, n2 and of the attention's output
+  Matrix<Element> d_qkv;   // with room for dU
+  Matrix<Element> wide;    // tokens x intermediate: h where it is not kept (room for U), and its gradient
+  Matrix<Element> logits;  // loss_chunk x vocab
+  int *inputs, *targets;   // accumulation x tokens
+  Master *rotations, *losses;
+  Record* records;
+  std::byte* workspace;
+
+ private:
+  static Matrix<Element> matrix(Arena& arena, const std::string& name, std::size_t rows, std::size_t cols,
+                                std::size_t room = 0) {
+    return {arena.take<Element>(name, rows * (cols + room)), rows, cols, cols + room};
+  }
+
+  void take_weights(Arena& arena, const StepShape& s) {
+    const auto& m = s.model;
+    embedding = matrix(arena, "embedding", m.vocab, m.hidden);
+    const auto augmented = [&](const std::string& name, Linear linear) {
+      const auto& f = of(linear);
+      return matrix(arena, name, f.out + f.rank_total, f.in + f.rank_total);
+    };
+    for (std::size_t l = 0; l < m.layers; ++l) {
+      Layer layer;
+      layer.norm1 = arena.take<Element>("norm 1", m.hidden);
+      layer.qkv = augmented("qkv weights", Linear::qkv);
+      layer.qkv_bias = arena.take<Element>("qkv bias", m.qkv_width());
+      layer.o = augmented("o weights", Linear::o);
+      layer.norm2 = arena.take<Element>("norm 2", m.hidden);
+      layer.gate_up = augmented("gate and up weights", Linear::gate_up);
+      layer.down = augmented("down weights", Linear::down);
+      layers.push_back(layer);
+    }
+    final_norm = arena.take<Element>("final norm", m.hidden);
+    head = matrix(arena, "head", m.vocab, m.hidden);
+  }
+
+  void take_activations(Arena& arena, const StepShape& s) {
+    const auto& m = s.model;
+    const auto tokens = s.tokens();
+    for (std::size_t l = 0; l <= m.layers; ++l) x.push_back(matrix(arena, "residual", tokens, m.hidden));
+
+    const bool rebuild = s.retain == Retain::rebuild;
+    const auto room = [&](Linear linear) { return of(linear).rank_total; };
+    Matrix<Element> shared_n;
+    if (rebuild)
+      shared_n = matrix(arena, "norm output", tokens, m.hidden, std::max(room(Linear::qkv), room(Linear::gate_up)));
+    wide = matrix(arena, "SwiGLU output", tokens, m.intermediate, room(Linear::down));
+
+    // U behind the kept X, or in memory of its own.
+    const auto u_of = [&](const char* name, Matrix<Element> input, bool input_kept, Linear linear) -> Matrix<Element> {
+      if (room(linear) == 0) return {};
+      if (!input_kept) return matrix(arena, name, tokens, room(linear));
+      return {input.data == nullptr ? nullptr : input.data + input.cols, tokens, room(linear), input.stride};
+    };
+    for (std::size_t l = 0; l < (s.retain == Retain::inputs ? 1 : m.layers); ++l) {
+      Kept k;
+      k.n1 = rebuild ? shared_n : matrix(arena, "n1", tokens, m.hidden, room(Linear::qkv));
+      k.rstd1 = arena.take<Master>("rstd 1", tokens);
+      k.qkv = matrix(arena, "qkv", tokens, m.qkv_width());
+      k.attended = matrix(arena, "attention output", tokens, m.q_width(), room(Linear::o));
+      k.lse = arena.take<Master>("log-sum-exp", tokens * m.heads);
+      k.middle = matrix(arena, "residual in the middle", tokens, m.hidden);
+      k.n2 = rebuild ? shared_n : matrix(arena, "n2", tokens, m.hidden, room(Linear::gate_up));
+      k.rstd2 = arena.take<Master>("rstd 2", tokens);
+      k.gate_up = matrix(arena, "gate and up", tokens, 2 * m.intermediate, room(Linear::gate_up));
+      k.h = rebuild ? wide : matrix(arena, "h", tokens, m.intermediate, room(Linear::down));
+      k.u_qkv = u_of("U of qkv", k.n1, !rebuild, Linear::qkv);
+      k.u_o = u_of("U of o", k.attended, true, Linear::o);
+      k.u_gate_up = u_of("U of gate and up", k.n2, !rebuild, Linear::gate_up);
+      k.u_down = u_of("U of down", k.h, !rebuild, Linear::down);
+      kept.push_back(k);
+    }
+    final_rstd = arena.take<Master>("final rstd", tokens);
+  }
+
+  void take_scratch(Arena& arena, const StepShape& s) {
+    const auto& m = s.model;
+    const auto tokens = s.tokens();
+    dx = matrix(arena, "residual gradient", tokens, m.hidden,
+                std::max(of(Linear::o).rank_total, of(Linear::down).rank_total));
+    narrow = matrix(arena, "narrow scratch", tokens, std::max(m.hidden, m.q_width()));
+    d_qkv = matrix(arena, "qkv gradient", tokens, m.qkv_width(), of(Linear::qkv).rank_total);
+    logits = matrix(arena, "logits", std::min(tokens, s.loss_chunk), m.vocab);
+  }
+};
+
+/// The bytes of a step and what they are for. `element` and `master` are the sizes of the two types: 2 and 4 for bf16
+/// with fp32 masters. Errors: std::invalid_argument for sizes that no backend has.
+struct Plan {
+  std::size_t bytes;
+  std::vector<Slice> slices;
+};
+Plan plan(const StepShape&, std::size_t element, std::size_t master, std::size_t workspace_bytes);
+
+}  // namespace shakedown::training

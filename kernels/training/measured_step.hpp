@@ -1,0 +1,175 @@
+// The training step as a Work, for every backend: prepares it on random weights and tokens, checks what each step left
+// behind, and splits its time into phases and into what the sums over ranks add.
+#pragma once
+
+#include <cstring>
+#include <memory>
+
+#include "kernels/reference.hpp"
+#include "kernels/training/step.hpp"
+#include "kernels/training/step_check.hpp"
+
+namespace shakedown::training {
+
+/// Token i of the text that every measurement trains on, and what follows it: without meaning, the same for all ranks
+/// and for the peer script.
+inline int input_token(std::uint64_t i, std::size_t vocab) { return static_cast<int>(reference::mix(i) % vocab); }
+inline int target_token(std::uint64_t i, std::size_t vocab) {
+  return static_cast<int>((reference::mix(i) >> 32) % vocab);
+}
+
+/// The update of a measurement. At this rate the loss falls clearly within ten steps and is far from zero after twenty:
+/// a model of 7 billion parameters learns one batch by heart in eight steps at ten times the rate.
+inline constexpr AdamW measured_update{.lr = 1e-4};
+
+template <TrainingOps Ops>
+class MeasuredStep final : public Work {
+ public:
+  /// Allocates all memory. Errors: what the backend throws where there is not so much.
+  MeasuredStep(const LoraStepSpec& spec, std::unique_ptr<Ops> ops, std::string device)
+      : spec_(spec), device_(std::move(device)), ops_(std::move(ops)), step_(*ops_, step_shape(spec)) {}
+
+  void connect(Peers& peers) override {
+    if (peers.size() != spec_.ranks) throw std::logic_error("a training step prepared for another number of ranks");
+    peers_ = &peers;
+    equal_devices_ = true;
+    for (const auto& device : peers.gather(device_)) equal_devices_ = equal_devices_ && device == device_;
+    ops_->connect(peers);
+    begin();
+    ops_->start_tuning();
+    step_.run(measured_update, false);
+    ops_->synchronize();
+    ops_->finish_tuning(peers);
+    begin();  // what tuning computed is void
+    for (int i = 0; i < warm_up_steps; ++i) step_.run(measured_update);
+    ops_->synchronize();
+  }
+
+  void enqueue() override { step_.run(measured_update); }
+
+  void stage(int repeats) override { staged_ += static_cast<std::size_t>(repeats); }
+
+  void reset() override {
+    spoiled_ ? begin() : step_.initialize_adapters();
+    staged_ = 0;
+  }
+
+  /// All ranks together.
+  Check verify() override {
+    const auto by_rank = gather(step_.records());
+    auto check = check_steps(
+        by_rank, peers_->rank(),
+        {.steps = staged_, .first_loss = expected_first_loss(step_.shape().model), .same_bits = equal_devices_});
+    if (check.compared == 0 || check.mismatched > 0) return check;
+    ++check.compared;
+    const auto now = step_.parameter_summary().checksum, then = step_.records().back().updated.checksum;
+    if (now != then) {
+      ++check.mismatched;
+      check.first = "the trainable parameters have the checksum " + std::to_string(now) + ", expected " +
+                    std::to_string(then) + " as after the last step";
+    }
+    return check;
+  }
+
+  Cost cost() const override { return shakedown::cost(spec_); }
+  std::size_t bytes() const override { return step_.bytes(); }
+  bool collective() const override { return true; }
+
+  /// All ranks together: runs some more steps, with and without the sums over ranks in turn.
+  Metrics metrics() override {
+    const auto records = step_.records();
+    if (records.empty()) return {};
+    const auto gb = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e9; };
+    Metrics metrics{{"checksum", static_cast<double>(reference::mix(step_.parameter_summary().checksum) >> 11)},
+                    {"first_loss", records.front().loss},
+                    {"last_loss", records.back().loss},
+                    {"planned_gb", gb(step_.bytes())},
+                    {"peak_gb", gb(ops_->used_bytes())}};
+    const auto& last = records.back();
+    if (!std::isfinite(last.loss) || !std::isfinite(last.reduced.squared_norm)) return metrics;
+    const auto with = time_phases(true), without = time_phases(false);
+    metrics.emplace_back("forward_ms", with.forward);
+    metrics.emplace_back("backward_ms", with.backward);
+    metrics.emplace_back("optimizer_ms", with.optimizer);
+    metrics.emplace_back("compute_ms", without.whole);
+    if (peers_->size() > 1) {
+      metrics.emplace_back("exposed_comm_ms", std::max(0.0, with.whole - without.whole));
+      metrics.emplace_back("buckets", static_cast<double>(step_.buckets()));
+    }
+    for (const auto& metric : ops_->metrics()) metrics.push_back(metric);
+    return metrics;
+  }
+
+  void corrupt() override {
+    auto& state = step_.buffers().state;
+    auto* const place = state.parameters + state.count / 2;
+    typename Ops::Master value;
+    ops_->copy_out(&value, place, sizeof value);
+    value += 1;
+    ops_->copy_in(place, &value, sizeof value);
+  }
+
+  void spoil() override {
+    ops_->set_bytes(step_.buffers().final_norm, 0xff, sizeof(typename Ops::Element));
+    spoiled_ = true;
+  }
+
+ private:
+  static constexpr int warm_up_steps = 3, timed_steps = 3;
+
+  /// Milliseconds, the medians of some steps. With several micro-batches `forward` and `backward` are the last one's.
+  struct Phases {
+    double forward, backward, optimizer, whole;
+  };
+
+  void begin() {
+    step_.initialize();
+    const auto& shape = step_.shape();
+    std::vector<int> inputs, targets;
+    for (std::size_t i = 0; i < shape.accumulation * shape.tokens(); ++i) {
+      inputs.push_back(input_token(i, shape.model.vocab));
+      targets.push_back(target_token(i, shape.model.vocab));
+    }
+    step_.load(inputs, targets);
+    spoiled_ = false;
+  }
+
+  Phases time_phases(bool collectives) {
+    std::vector<double> forward, backward, optimizer, whole;
+    for (int i = 0; i < timed_steps; ++i) {
+      peers_->barrier();
+      step_.run(measured_update, collectives);
+      forward.push_back(ops_->milliseconds(Mark::forward_begin, Mark::forward_end));
+      backward.push_back(ops_->milliseconds(Mark::forward_end, Mark::backward_end));
+      optimizer.push_back(ops_->milliseconds(Mark::reduced, Mark::end));
+      whole.push_back(ops_->milliseconds(Mark::begin, Mark::end));
+    }
+    return {middle(forward), middle(backward), middle(optimizer), middle(whole)};
+  }
+
+  static double middle(std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + timed_steps / 2, values.end());
+    return values[timed_steps / 2];
+  }
+
+  std::vector<std::vector<Record>> gather(const std::vector<Record>& records) {
+    const std::string mine(reinterpret_cast<const char*>(records.data()), records.size() * sizeof(Record));
+    std::vector<std::vector<Record>> all;
+    for (const auto& bytes : peers_->gather(mine)) {
+      auto& theirs = all.emplace_back(bytes.size() / sizeof(Record));
+      std::memcpy(theirs.data(), bytes.data(), theirs.size() * sizeof(Record));
+    }
+    return all;
+  }
+
+  LoraStepSpec spec_;
+  std::string device_;
+  std::unique_ptr<Ops> ops_;
+  LoraStep<Ops> step_;
+  Peers* peers_ = nullptr;
+  bool equal_devices_ = true;
+  std::size_t staged_ = 0;  // steps that were announced since reset
+  bool spoiled_ = false;    // the frozen weights are not what they were
+};
+
+}  // namespace shakedown::training

@@ -1,0 +1,217 @@
+// The operations that a training step is written in. The host has them for float and double (kernels/host), CUDA for
+// bf16 with fp32 masters (kernels/cuda); step.hpp is one text for both, so that what is tested on the host is what is
+// measured on the GPU.
+//
+// Every operation is queued on the one compute stream of its backend and waits for nothing, unless said otherwise;
+// nothing is allocated. Matrices are row-major and strided, and a backend must respect strides and leave what lies
+// between the rows alone. `Element` is the type of weights and activations, `Master` that of gradients, of the
+// trainable parameters and of what is kept per row; products accumulate in Master or better, and every output element
+// is rounded once. All operations are deterministic: the same inputs give the same bits.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/device.hpp"
+#include "kernels/training/shape.hpp"
+
+namespace shakedown::training {
+
+/// rows x cols elements at `data`, rows `stride` elements apart.
+template <class T>
+struct Matrix {
+  T* data = nullptr;
+  std::size_t rows = 0, cols = 0, stride = 0;
+
+  Matrix block(std::size_t row, std::size_t col, std::size_t block_rows, std::size_t block_cols) const {
+    return {data + row * stride + col, block_rows, block_cols, stride};
+  }
+  Matrix columns(std::size_t col, std::size_t count) const { return block(0, col, rows, count); }
+  Matrix row_range(std::size_t row, std::size_t count) const { return block(row, 0, count, cols); }
+  /// To a matrix of constants, as T* becomes const T*. (A template, because nvcc warns of a conversion to oneself.)
+  template <class U>
+  requires(std::same_as<U, const T> && !std::same_as<U, T>) operator Matrix<U>() const {
+    return {data, rows, cols, stride};
+  }
+  explicit operator bool() const { return data != nullptr; }
+};
+
+/// D = alpha op(A) op(B) + beta C + bias. C is D itself where `c` is null, else it has D's stride; it is not read if
+/// beta is 0, even where it holds NaN. `bias`, if any, has one element per column of D. rows x cols of D decide the
+/// product; op(X) is X or its transpose.
+template <class In, class Out>
+struct Gemm {
+  Matrix<Out> d;
+  Matrix<const In> a = {};
+  bool a_transposed = false;
+  Matrix<const In> b = {};
+  bool b_transposed = false;
+  double alpha = 1, beta = 0;
+  const Out* c = nullptr;
+  const In* bias = nullptr;
+};
+
+struct AttentionShape {
+  std::size_t batch, seq, heads, kv_heads, head_dim;
+};
+
+enum class Rotation { forward, backward };
+
+/// What value i of an array adds to its checksum. The factor is odd and differs from value to value, so that no change
+/// of one value, no swap of two that differ, and no two flipped bits go unseen; one multiplication, so that memory sets
+/// the pace of a summary.
+constexpr std::uint64_t checksum_term(std::uint64_t bits, std::uint64_t i) { return bits * (2 * i + 1); }
+
+/// What one pass over a gradient or over parameters tells. A call adds to what is there, so that an array may be
+/// summarized in parts: the order of the parts changes no bit of the two integers.
+struct Summary {
+  double squared_norm;       // sum of squares, in a fixed order; not finite if a value is not, or if it overflows
+  std::uint64_t non_finite;  // values that are NaN or infinite
+  std::uint64_t checksum;    // sum over i of (bits of value i) (2 (first + i) + 1), modulo 2^64; see checksum_term
+};
+
+/// What one step leaves behind on the device, read much later.
+struct Record {
+  double loss;      // mean over this rank's tokens of the step, before the update
+  Summary local;    // gradient of this rank, before it is summed over ranks
+  Summary reduced;  // gradient summed over ranks
+  Summary updated;  // trainable parameters after the update
+};
+
+/// One AdamW update (Loshchilov and Hutter 2019, arXiv 1711.05101), as torch.optim.AdamW does it:
+/// g' = clip g; p -= lr weight_decay p; m = beta1 m + (1 - beta1) g'; v = beta2 v + (1 - beta2) g'^2;
+/// p -= lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps).
+/// clip = min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.
+struct AdamW {
+  double lr = 2e-4, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01, max_norm = 1;
+  std::uint64_t step = 1;  // of this update, from 1
+};
+
+/// The trainable parameters and what belongs to them, each `count` values.
+template <class Master>
+struct FlatState {
+  Master *parameters, *gradient, *first_moment, *second_moment;
+  std::size_t count;
+};
+
+/// Where the Element copy of one adapter tensor lies: parameters[offset + r cols + c], times scale, rounded once, goes
+/// to place(r, c).
+template <class Element>
+struct AdapterSlot {
+  std::size_t offset;
+  Matrix<Element> place;
+  double scale;
+};
+
+/// Points of time in a step, for the split into its phases.
+enum class Mark { begin, forward_begin, forward_end, backward_end, reduced, end };
+inline constexpr std::size_t marks = 6;
+
+// clang-format off
+/// The set of operations. `const T*` inputs are on the device unless it says "host".
+template <class Ops>
+concept TrainingOps = requires(
+    Ops ops, typename Ops::Element* e, const typename Ops::Element* ce, typename Ops::Master* m,
+    const typename Ops::Master* cm, Matrix<typename Ops::Element> em, Matrix<const typename Ops::Element> cem,
+    const Gemm<typename Ops::Element, typename Ops::Element>& product,
+    const Gemm<typename Ops::Element, typename Ops::Master>& gradient_product,
+    const int* ints, AttentionShape shape, Summary* summary, const Summary* csummary, double x, double* dx,
+    std::size_t n, std::uint64_t u, bool flag, std::byte* bytes, void* p, const void* cp, Peers& peers,
+    std::span<const AdapterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state) {
+
+  // Set-up. These may wait and allocate.
+
+  /// Bytes that the backend itself wants from the arena for this step: workspaces of its libraries, partial sums. May
+  /// be 0. Constant for one Ops object, known before anything large is allocated.
+  { ops.workspace_bytes() } -> std::convertible_to<std::size_t>;
+  /// Hands that slice over; valid as long as the Ops object is used.
+  ops.use_workspace(bytes);
+  /// Memory of the device, freed with the returned object; .data() is aligned to Arena::alignment. Errors: the
+  /// backend's, if there is not so much.
+  { ops.allocate(n).data() } -> std::convertible_to<std::byte*>;
+  /// Copies between host and device, done on return, after everything queued before.
+  ops.copy_in(p, cp, n);       // device, host, bytes
+  ops.copy_out(p, cp, n);      // host, device, bytes
+  { Ops::to_element(x) } -> std::same_as<typename Ops::Element>;  // rounded to nearest even
+  { Ops::to_double(*ce) } -> std::convertible_to<double>;
+  /// Sets bytes of device memory (queued): 0, or 0xff, which is NaN in every floating type.
+  ops.set_bytes(p, 0xff, n);
+  /// element (r, c) = stddev normal((tensor << 32) + r cols + c, stream 0) of reference.hpp, rounded once.
+  ops.fill_normal(em, x, u);                // matrix, stddev, tensor
+  ops.fill_normal(m, n, x, u);              // values, count, stddev, tensor
+  /// Tells once where the Element copies of the trainable parameters live; `slots` are on the host, ordered by offset.
+  ops.place_adapters(slots);
+  /// Waits until all that was queued is done.
+  ops.synchronize();
+  /// Collective, once, before the first step: makes what sums over these ranks.
+  ops.connect(peers);
+  /// Between these two each product that is met for the first time may try algorithms on the matrices at hand, whose
+  /// contents are lost; then rank 0's choices become those of all ranks (collective). Errors of the second: Unsupported,
+  /// on all ranks together.
+  ops.start_tuning();
+  ops.finish_tuning(peers);
+  /// Bytes of device memory in use, by this process or where the device cannot tell by all.
+  { ops.used_bytes() } -> std::convertible_to<std::size_t>;
+  /// Further figures of this rank about how it does all this; may be empty.
+  { ops.metrics() } -> std::same_as<Metrics>;
+
+  // Products
+
+  ops.gemm(product);
+  ops.gemm(gradient_product);  // D in Master: gradients of A and B
+
+  /// to = from; same rows and cols.
+  ops.copy(cem, em);
+
+  // Layers
+
+  /// row i of out = row tokens[i] of table.
+  ops.embedding(cem, ints, em);
+  /// n = x rstd weight, row by row, rstd = 1 / sqrt(mean(x^2) + eps), one per row.
+  ops.rmsnorm(cem, ce, x, em, m);           // x, weight, eps, n, rstd
+  /// dx = (accumulate ? dx : 0) + gradient of x, that of n being dn: with g = dn weight, rstd (g - x rstd^2 mean(g x)).
+  /// Writes n again where that matrix is given (its data not null), to the same bits as rmsnorm. dn and n may be the
+  /// same memory only if n is not wanted; dn and dx may be the same memory.
+  ops.rmsnorm_backward(cem, cem, ce, cm, flag, em, em);  // dn, x, weight, rstd, accumulate, dx, n
+  /// Rotates the query and key heads of qkv ([q heads | k heads | v heads] x head_dim per row) in place; row t has
+  /// position p = t mod seq; pair (i, i + head_dim / 2) of a head by the angle whose cosine is table[p head_dim + i]
+  /// and whose sine is table[p head_dim + head_dim / 2 + i]; backward by the negative angle.
+  ops.rope(em, cm, shape, Rotation::forward);
+  /// Causal attention of packed q, k, v with scale 1 / sqrt(head_dim); query head h uses key head h kv_heads / heads.
+  /// o: rows x (heads head_dim); lse[(b heads + h) seq + t] = log of the sum of exp of the scaled scores.
+  ops.attention(cem, em, m, shape);                        // qkv, o, lse
+  /// Gradient of the packed q, k, v from that of o.
+  ops.attention_backward(cem, cem, cm, cem, em, shape);    // qkv, o, lse, d_o, d_qkv
+  /// gu = [gate | up]: h = gate sigmoid(gate) up.
+  ops.swiglu(cem, em);
+  /// In place: [gate | up] becomes [d gate | d up], and dh becomes h (the same bits as swiglu) if emit_h, else stays.
+  ops.swiglu_backward(em, em, flag);                       // gu, dh, emit_h
+  /// In place: logits become scale (softmax - onehot(target)); losses[i] = -log softmax of the target in row i.
+  ops.cross_entropy(em, ints, x, m);                       // logits, targets, scale, losses
+  /// *to += scale sum of values, in a fixed order.
+  ops.add_sum(cm, n, x, dx);                               // values, count, scale, to
+
+  // Gradients and parameters
+
+  /// Adds to *summary what values[0..count), which are elements first.. of a larger array, tell.
+  ops.summarize(cm, n, n, summary);                        // values, first, count, summary
+  /// Updates parameters and moments, and writes the Element copies into their slots. Does nothing at all if the
+  /// gradient's summary has values that are not finite or no finite norm.
+  ops.adamw(state, AdamW{}, csummary);
+  /// Writes the Element copies of the parameters into their slots.
+  ops.write_adapters(cm);
+  /// Sum over ranks of values[0..count), in place, on a second stream: begins when what was queued before is done, and
+  /// runs beside what is queued after it. Nothing for one rank.
+  ops.all_reduce(m, n);
+  /// What is queued from here on begins when all of these sums are done.
+  ops.join_reductions();
+  /// Notes the point of time at which what was queued before is done; the last notes of each kind count.
+  ops.mark(Mark::begin);
+  /// Between two marks, in milliseconds; waits.
+  { ops.milliseconds(Mark::begin, Mark::end) } -> std::convertible_to<double>;
+};
+// clang-format on
+
+}  // namespace shakedown::training

@@ -1,0 +1,119 @@
+#include "kernels/training/step_check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+namespace shakedown::training {
+
+namespace {
+
+constexpr double loss_tolerance = 0.03;
+
+template <class... Arguments>
+std::string format(const char* text, Arguments... arguments) {
+  char buffer[256];
+  std::snprintf(buffer, sizeof buffer, text, arguments...);
+  return buffer;
+}
+
+bool finite(const Summary& summary) { return summary.non_finite == 0 && std::isfinite(summary.squared_norm); }
+
+std::string count_text(const Summary& summary) {
+  if (summary.non_finite == 0) return "the norm of its gradient";
+  return std::to_string(summary.non_finite) + " values of its gradient";
+}
+
+using Checksum = std::uint64_t (*)(const Record&);
+
+/// What this rank says when its checksum is not that of most ranks. Without a majority all ranks say so.
+std::optional<std::string> outvoted(const std::vector<std::vector<Record>>& by_rank, int rank, std::size_t step,
+                                    const char* what, Checksum checksum) {
+  std::map<std::uint64_t, int> votes;
+  for (const auto& records : by_rank) ++votes[checksum(records[step])];
+  if (votes.size() == 1) return std::nullopt;
+  const auto most =
+      std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const bool majority =
+      std::count_if(votes.begin(), votes.end(), [&](const auto& vote) { return vote.second == most->second; }) == 1;
+  const auto mine = checksum(by_rank[static_cast<std::size_t>(rank)][step]);
+  if (majority && mine == most->first) return "";
+  const auto values = std::pair(static_cast<unsigned long long>(mine), static_cast<unsigned long long>(most->first));
+  if (majority) {
+    return format("step %zu: checksum of %s is %llx, expected %llx as on %d other ranks (silent data corruption)",
+                  step + 1, what, values.first, values.second, most->second);
+  }
+  return format("step %zu: checksum of %s is %llx, expected the same on all ranks, but no value has a majority",
+                step + 1, what, values.first);
+}
+
+}  // namespace
+
+Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, const Expected& expected) {
+  const auto& mine = by_rank[static_cast<std::size_t>(rank)];
+  Check check;
+  if (mine.empty()) return check;
+  const auto compare = [&check](bool good, const auto& complaint) {
+    ++check.compared;
+    if (good) return;
+    if (check.mismatched++ == 0) check.first = complaint();
+  };
+
+  compare(mine.size() == expected.steps,
+          [&] { return format("%zu steps have left a record, expected %zu", mine.size(), expected.steps); });
+  for (const auto& records : by_rank) {
+    if (records.size() != expected.steps) return check;
+  }
+
+  // What is not finite spreads to all ranks with the next sum: the first rank that has it in its own gradient counts.
+  for (std::size_t step = 0; step < mine.size(); ++step) {
+    const auto own = [&](const std::vector<Record>& records) {
+      return std::isfinite(records[step].loss) && finite(records[step].local);
+    };
+    const bool all_good = std::all_of(by_rank.begin(), by_rank.end(), own);
+    compare(own(mine), [&] {
+      return format("step %zu: loss %g, %s not finite; expected finite numbers (no rank updates from them)", step + 1,
+                    mine[step].loss, (count_text(mine[step].local) + " are").c_str());
+    });
+    if (!all_good) return check;
+    compare(finite(mine[step].reduced) && finite(mine[step].updated), [&] {
+      return format(
+          "step %zu: the sum of the gradients over ranks is not finite; expected finite numbers as on each rank",
+          step + 1);
+    });
+    if (check.mismatched > 0) return check;
+  }
+
+  struct Vote {
+    const char* what;
+    Checksum checksum;
+    bool holds;
+  };
+  const Vote votes[] = {{"its gradient", [](const Record& r) { return r.local.checksum; }, expected.same_bits},
+                        {"the summed gradient", [](const Record& r) { return r.reduced.checksum; }, true},
+                        {"its parameters", [](const Record& r) { return r.updated.checksum; }, expected.same_bits}};
+  for (std::size_t step = 0; step < mine.size() && by_rank.size() > 1; ++step) {
+    for (const auto& vote : votes) {
+      if (!vote.holds) continue;
+      const auto complaint = outvoted(by_rank, rank, step, vote.what, vote.checksum);
+      compare(!complaint || complaint->empty(), [&] { return *complaint; });
+      if (complaint) return check;  // what follows is its consequence
+    }
+  }
+
+  const double first = mine.front().loss, last = mine.back().loss;
+  compare(std::abs(first - expected.first_loss) <= loss_tolerance * expected.first_loss, [&] {
+    return format("step 1: loss %.4f, expected %.4f within 3 %% from random weights", first, expected.first_loss);
+  });
+  if (expected.falling && mine.size() > 1) {
+    compare(last < first, [&] {
+      return format("step %zu: loss %.4f, expected below the %.4f of step 1 on the same batch", mine.size(), last,
+                    first);
+    });
+  }
+  return check;
+}
+
+}  // namespace shakedown::training

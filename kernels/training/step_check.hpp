@@ -1,0 +1,25 @@
+// Decides from what the steps left behind whether a series of training steps went well, and if not, which rank is at
+// fault and since which step. Pure.
+#pragma once
+
+#include <vector>
+
+#include "kernels/training/ops.hpp"
+
+namespace shakedown::training {
+
+/// What the steps of a series must show.
+struct Expected {
+  std::size_t steps;  // how many there were
+  double first_loss;  // within 3 %: the weights are random, the loss of the first step is nearly theirs alone
+  bool same_bits;     // all ranks have equal devices and the same tokens, so that their gradients are equal bit by bit
+  bool falling = true;  // the batch is always the same, so that the last loss is below the first
+};
+
+/// What `rank` has to complain about; by_rank[r] are the records of rank r, oldest first. When
+/// one rank is at fault only that one complains, so that the first complaint names it. Steps count from 1. The lines:
+///   step 3: loss nan, 64 values of its gradient are not finite; expected finite numbers (no rank updates from them)
+///   step 3: checksum of its gradient is 1f.., expected 2e.. as on 3 other ranks
+Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, const Expected&);
+
+}  // namespace shakedown::training

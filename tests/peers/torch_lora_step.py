@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""What torch and peft reach on the LoRA step that bench_lora_step measures, on one GPU: the same model with the same
+random weights, tokens and update, transformers' Qwen2 with peft's adapters.
+
+    python3 tests/peers/torch_lora_step.py                       the cell that was best: no checkpointing, dropout 0,
+                                                                 bf16 autocast over f32 adapters, torch.compile, fused AdamW
+    python3 tests/peers/torch_lora_step.py --attention=cudnn     other cells: --eager --adapters=bf16 --checkpoint --dropout
+    python3 tests/peers/torch_lora_step.py --ours=FILE           compares instead: losses and the gradient of the first step
+                                                                 that build/tests/cuda_lora_dump FILE --model=qwen2_7b
+                                                                 --batch=2 --seq=4096 has written
+
+Prints one line in the terms of bench_lora_step: tokens_per_s and step_ms are medians over single steps, with clipping and
+the update; model_tflops counts what the model needs, whatever is computed twice. The comparison ends with 1 if a loss
+differs by more than 1e-3 of itself or an adapter's gradient has a cosine below 0.999.
+"""
+
+import argparse
+import math
+import statistics
+import sys
+
+import numpy as np
+import peft
+import torch
+import torch.nn.functional as F
+import transformers
+
+MODULES = ("q", "k", "v", "o", "gate", "up", "down")
+STDDEV = 0.02  # of every random tensor; norms are 1
+UPDATE = dict(lr=1e-4, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+SHAPES = {
+    "qwen2_7b": dict(layers=28, hidden=3584, heads=28, kv_heads=4, head_dim=128, intermediate=18944, vocab=152064, rank=64,
+                     alpha=128),
+    "tiny": dict(layers=2, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=160, vocab=256, rank=8, alpha=16),
+}
+
+
+def signed(x):
+    """The int64 with the bits of this uint64."""
+    return x - (1 << 64) if x >= 1 << 63 else x
+
+
+def shifted(x, bits):
+    """x >> bits of int64 as if it were unsigned."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def mix(x):
+    """splitmix64 of int64, whose products wrap."""
+    x = x + signed(0x9E3779B97F4A7C15)
+    x = (x ^ shifted(x, 30)) * signed(0xBF58476D1CE4E5B9)
+    x = (x ^ shifted(x, 27)) * signed(0x94D049BB133111EB)
+    return x ^ shifted(x, 31)
+
+
+def fill_normal(target, number, stddev=STDDEV):
+    """Fills a tensor with the normal numbers of the tensor `number`: Box-Muller in float64 on hashed indices."""
+    flat = target.view(-1)
+    piece = 1 << 26
+    for first in range(0, flat.numel(), piece):
+        count = min(piece, flat.numel() - first)
+        bits = mix(torch.arange(first, first + count, device=flat.device) + (number << 32))
+        u = (shifted(mix(bits), 11).double() + 0.5) * 2.0**-53
+        v = shifted(mix(bits + 1), 11).double() * 2.0**-53
+        flat[first : first + count] = (stddev * torch.sqrt(-2.0 * torch.log(u)) * torch.cos(2.0 * math.pi * v)).to(flat.dtype)
+
+
+def number_of(kind, layer, module=None):
+    """The numbers of the tensors, as kernels/training/step.hpp has them."""
+    base = 32 * (layer + 1)
+    return {"weight": 0, "bias": 7, "a": 8, "b": 16}[kind] + base + (MODULES.index(module) if module else 0)
+
+
+def tokens(count, vocab):
+    """Inputs and targets: halves of hashed positions."""
+    x = np.arange(count, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x = x ^ (x >> np.uint64(31))
+    as_tensor = lambda values: torch.from_numpy((values % np.uint64(vocab)).astype(np.int64))
+    return as_tensor(x), as_tensor(x >> np.uint64(32))
+
+
+def projection(layer, module):
+    return getattr(layer.self_attn if module in "qkvo" else layer.mlp, module + "_proj")
+
+
+def build(shape, options, device):
+    """The model with its adapters, and these in the order of the flat array."""
+    config = transformers.Qwen2Config(
+        vocab_size=shape["vocab"], hidden_size=shape["hidden"], intermediate_size=shape["intermediate"],
+        num_hidden_layers=shape["layers"], num_attention_heads=shape["heads"], num_key_value_heads=shape["kv_heads"],
+        head_dim=shape["head_dim"], rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=1e6), rope_theta=1e6,
+        max_position_embeddings=32768, tie_word_embeddings=False, attention_dropout=0.0, use_cache=False,
+        attn_implementation="sdpa")
+    dtype = torch.float32 if options.f32 else torch.bfloat16
+    torch.set_default_dtype(dtype)
+    with torch.device(device):
+        model = transformers.Qwen2ForCausalLM(config)
+    torch.set_default_dtype(torch.float32)
+    with torch.no_grad():
+        base = model.model
+        fill_normal(base.embed_tokens.weight, 0)
+        fill_normal(model.lm_head.weight, 1)
+        base.norm.weight.fill_(1)
+        for index, layer in enumerate(base.layers):
+            layer.input_layernorm.weight.fill_(1)
+            layer.post_attention_layernorm.weight.fill_(1)
+            for module in MODULES:
+                fill_normal(projection(layer, module).weight, number_of("weight", index, module))
+            widths = [projection(layer, module).out_features for module in "qkv"]
+            bias = torch.empty(sum(widths), device=device, dtype=dtype)
+            fill_normal(bias, number_of("bias", index))
+            for module, part in zip("qkv", bias.split(widths)):
+                projection(layer, module).bias.copy_(part)
+    if options.checkpoint:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=dict(use_reentrant=False))
+        model.enable_input_require_grads()
+    lora = peft.LoraConfig(r=shape["rank"], lora_alpha=shape["alpha"], lora_dropout=options.dropout, task_type="CAUSAL_LM",
+                           target_modules=[module + "_proj" for module in MODULES])
+    model = peft.get_peft_model(model, lora, autocast_adapter_dtype=options.adapters == "f32")
+    model.train()
+
+    flat = []  # (name, parameter)
+    with torch.no_grad():
+        for index in reversed(range(shape["layers"])):
+            for group in (("down",), ("gate", "up"), ("o",), ("q", "k", "v")):
+                for which in "ba":
+                    for module in group:
+                        adapted = projection(model.base_model.model.model.layers[index], module)
+                        parameter = (adapted.lora_A if which == "a" else adapted.lora_B)["default"].weight
+                        fill_normal(parameter, number_of(which, index, module))
+                        flat.append((f"layer {index} {module} {which.upper()}", parameter))
+    trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    if trainable != sum(p.numel() for _, p in flat):
+        sys.exit(f"peft trains {trainable} parameters, which are not the adapters that were expected")
+    return model, flat
+
+
+def token_flops(shape, seq):
+    """Floating-point operations per token, as kernels/training/shape.hpp counts them."""
+    hidden, q, kv = shape["hidden"], shape["heads"] * shape["head_dim"], shape["kv_heads"] * shape["head_dim"]
+    sizes = [(hidden, q), (hidden, kv), (hidden, kv), (q, hidden)] + [(hidden, shape["intermediate"])] * 2
+    sizes.append((shape["intermediate"], hidden))
+    linear = shape["layers"] * sum(i * o for i, o in sizes)
+    adapters = shape["layers"] * shape["rank"] * sum(i + o for i, o in sizes)
+    return 4 * linear + 4 * shape["vocab"] * hidden + 6 * adapters + 3.5 * 2 * seq * q * shape["layers"]
+
+
+class Step:
+    def __init__(self, shape, options, device):
+        self.model, self.flat = build(shape, options, device)
+        self.parameters = [parameter for _, parameter in self.flat]
+        self.optimizer = torch.optim.AdamW(self.parameters, fused=device == "cuda", **UPDATE)
+        inputs, targets = tokens(options.batch * options.seq, shape["vocab"])
+        self.inputs = inputs.reshape(options.batch, options.seq).to(device)
+        self.targets = targets.to(device)
+        autocast = options.adapters == "f32" and not options.f32
+
+        def loss_of(inputs, targets):
+            with torch.autocast(device, dtype=torch.bfloat16, enabled=autocast):
+                logits = self.model(input_ids=inputs).logits
+            return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), targets)
+
+        self.loss_of = loss_of if options.eager else torch.compile(loss_of)
+
+    def gradient(self):
+        """Loss; the gradient is left in the parameters."""
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.loss_of(self.inputs, self.targets)
+        loss.backward()
+        return loss.detach()
+
+    def update(self):
+        torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
+        self.optimizer.step()
+
+
+def measure(step, shape, options):
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    times, losses = [], []
+    for index in range(options.warmup + options.steps):
+        begin.record()
+        losses.append(step.gradient())
+        step.update()
+        end.record()
+        end.synchronize()
+        if index >= options.warmup:
+            times.append(begin.elapsed_time(end))
+    step_ms = statistics.median(times)
+    per_step = options.batch * options.seq
+    free, total = torch.cuda.mem_get_info()
+    figures = {
+        "tokens_per_s": 1e3 * per_step / step_ms,
+        "step_ms": step_ms,
+        "model_tflops": token_flops(shape, options.seq) * per_step / step_ms / 1e9,
+        "cv": statistics.stdev(times) / statistics.mean(times),
+        "allocated_gb": torch.cuda.max_memory_allocated() / 1e9,
+        "peak_gb": (total - free) / 1e9,
+        "first_loss": losses[0].item(),
+        "last_loss": losses[-1].item(),
+    }
+    cell = f"torch {torch.__version__} peft {peft.__version__}: " + " ".join(sys.argv[1:])
+    print(f"lora_step/model:{options.model}/batch:{options.batch}/seq:{options.seq} "
+          + " ".join(f"{name}={value:.6g}" for name, value in figures.items()) + f" ({cell.strip()})", flush=True)
+
+
+def compare(step, options):
+    """Losses and first gradient against those of our own step; how many limits are broken."""
+    with open(options.ours + ".losses") as file:
+        ours = [float(line) for line in file]
+    gradient = np.memmap(options.ours + ".gradient", dtype=np.float32, mode="r")
+    worst_loss, offset, cosines = 0.0, 0, []
+    for index, expected in enumerate(ours):
+        loss = step.gradient().item()
+        difference = abs(loss - expected) / abs(loss)
+        worst_loss = max(worst_loss, difference)
+        print(f"step {index + 1}: loss {loss:.6f} ours {expected:.6f} relative difference {difference:.1e}", flush=True)
+        if index == 0:
+            for name, parameter in step.flat:
+                theirs = parameter.grad.reshape(-1).double()
+                mine = torch.from_numpy(gradient[offset : offset + theirs.numel()].copy()).to(theirs.device).double()
+                offset += theirs.numel()
+                norms = mine.norm() * theirs.norm()
+                cosines.append(((mine @ theirs / norms).item(), (mine.norm() / theirs.norm()).item(), name))
+        step.update()
+    if offset != gradient.size:
+        sys.exit(f"{options.ours}.gradient has {gradient.size} values, the adapters {offset}")
+    cosines.sort()
+    ratios = [ratio for _, ratio, _ in cosines]
+    print(f"{len(cosines)} gradients: smallest cosine {cosines[0][0]:.6f} ({cosines[0][2]}), median "
+          f"{cosines[len(cosines) // 2][0]:.6f}, norms {min(ratios):.4f} to {max(ratios):.4f} of theirs; "
+          f"{len(ours)} losses within {worst_loss:.1e}")
+    return (worst_loss > 1e-3) + sum(not cosine >= 0.999 for cosine, _, _ in cosines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=SHAPES, default="qwen2_7b")
+    parser.add_argument("--layers", type=int, help="other than the model has")
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--seq", type=int, default=4096)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--checkpoint", action="store_true", help="full activation checkpointing")
+    parser.add_argument("--dropout", type=float, default=0.0, help="of the adapters")
+    parser.add_argument("--adapters", choices=("f32", "bf16"), default="f32", help="f32 runs under autocast")
+    parser.add_argument("--attention", choices=("auto", "cudnn", "flash"), default="auto")
+    parser.add_argument("--eager", action="store_true", help="without torch.compile")
+    parser.add_argument("--f32", action="store_true", help="everything in f32 (for --model=tiny)")
+    parser.add_argument("--cpu", action="store_true", help="compare on the CPU")
+    parser.add_argument("--ours", metavar="FILE", help="compare with FILE.losses and FILE.gradient")
+    options = parser.parse_args()
+
+    shape = dict(SHAPES[options.model])
+    shape["layers"] = options.layers or shape["layers"]
+    if options.attention != "auto":
+        torch.backends.cuda.enable_flash_sdp(options.attention == "flash")
+        torch.backends.cuda.enable_cudnn_sdp(options.attention == "cudnn")
+        torch.backends.cuda.enable_mem_efficient_sdp(False)
+        torch.backends.cuda.enable_math_sdp(False)
+    step = Step(shape, options, "cpu" if options.cpu else "cuda")
+    if options.ours:
+        sys.exit(1 if compare(step, options) else 0)
+    measure(step, shape, options)
+
+
+if __name__ == "__main__":
+    main()
