@@ -9,9 +9,12 @@
 
 #include "thresholds/applicability.hpp"
 #include "thresholds/cause.hpp"
+#include "thresholds/crosscheck.hpp"
+#include "thresholds/culprit.hpp"
 #include "thresholds/evidence.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/majority.hpp"
+#include "thresholds/peers.hpp"
 #include "thresholds/statistics.hpp"
 
 namespace shakedown {
@@ -553,6 +556,49 @@ class SetJudge {
 // ---------------------------------------------------------------------------------------------------------------------
 // The whole
 
+std::string rules_said(const Verdict& verdict, const Profile* profile) {
+  if (profile == nullptr) return "no profile for this machine";
+  std::size_t kept = 0, all = 0;
+  for (const Finding& finding : verdict.findings) {
+    if (!finding.counts()) continue;
+    ++all;
+    if (finding.good()) ++kept;
+  }
+  return std::to_string(kept) + " of " + std::to_string(all) + " good (" + profile->name + ")";
+}
+
+// The judgements that need no profile, and what all findings together say is at fault. What passed is said in one line:
+// a finding for each comparison would bury the others.
+void judge_without_profile(const std::vector<Results>& results, const JudgeOptions& options, Verdict& verdict) {
+  const Benchmarks benchmarks = benchmarks_of(results);
+  const Peers peers = compare_peers(benchmarks, options.family);
+  const CrossChecks checks = cross_check(benchmarks, options.family);
+  std::vector<Finding> findings = findings_of(peers);
+  std::copy_if(checks.findings.begin(), checks.findings.end(), std::back_inserter(findings),
+               [](const Finding& finding) { return !finding.good(); });
+  std::move(findings.begin(), findings.end(), std::back_inserter(verdict.findings));
+  verdict.spoken.push_back({Judgement::peers, summary(peers)});
+  if (!checks.findings.empty()) verdict.spoken.push_back({Judgement::crosscheck, checks.summary()});
+  verdict.culprits = diagnose(benchmarks, peers, verdict.findings);
+  auto clocks = findings_of(verdict.culprits);
+  std::move(clocks.begin(), clocks.end(), std::back_inserter(verdict.findings));
+}
+
+std::vector<Node> nodes_of(const std::vector<Results>& results) {
+  std::vector<Node> nodes;
+  std::map<std::string, std::size_t> index;
+  for (const Results& file : results) {
+    std::map<std::string, int> here;
+    for (const RankFacts& rank : file.context.ranks) {
+      const auto [found, fresh] = index.emplace(rank.host, nodes.size());
+      if (fresh) nodes.push_back({rank.host, 0});
+      Node& node = nodes[found->second];
+      node.ranks = std::max(node.ranks, ++here[rank.host]);
+    }
+  }
+  return nodes;
+}
+
 State state_of(const Verdict& verdict) {
   bool failed = false, missing = false, broke_off = false, inconclusive = false, no_reference = false;
   for (const Finding& finding : verdict.findings) {
@@ -596,12 +642,18 @@ void add_findings(Verdict& verdict, std::vector<Finding> findings) {
   verdict.exit_code = exit_code_of(verdict.state);
 }
 
+void name_culprits(Verdict& verdict, const std::vector<Results>& results, const JudgeOptions& options) {
+  const Benchmarks benchmarks = benchmarks_of(results);
+  verdict.culprits = diagnose(benchmarks, compare_peers(benchmarks, options.family), verdict.findings);
+}
+
 Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& profiles, const JudgeOptions& options) {
   if (results.empty()) throw InputError("no result files to judge; name them with --results");
   refuse_faults(results, options.allow_faults);
   Verdict verdict;
   verdict.backend = results.front().context.backend;
   verdict.devices = devices_of(results);
+  verdict.nodes = nodes_of(results);
   std::set<std::string> run_ids;
   for (const Results& file : results) {
     verdict.ranks = std::max(verdict.ranks, file.context.world_size);
@@ -615,10 +667,11 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
     const bool unknown = transport == file.context.nccl.end() || !transport->second;
     const bool used = std::any_of(file.rows.begin(), file.rows.end(),
                                   [](const Row& row) { return is_collective(family_of(row.key)); });
-    if (!unknown || !used || file.context.world_size == 1 || file.context.environment.count("NCCL_DEBUG") == 0) continue;
-    verdict.notes.push_back("whether NCCL used NVLink is not known: NCCL_DEBUG=" +
-                            file.context.environment.at("NCCL_DEBUG") +
-                            " keeps its log from the record; unset it, or set INFO");
+    if (!unknown || !used || file.context.world_size == 1 || file.context.environment.count("NCCL_DEBUG") == 0)
+      continue;
+    verdict.notes.push_back(
+        "whether NCCL used NVLink is not known: NCCL_DEBUG=" + file.context.environment.at("NCCL_DEBUG") +
+        " keeps its log from the record; unset it, or set INFO");
     break;
   }
   verdict.findings = judge_machine(results, options);
@@ -635,6 +688,8 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
     verdict.findings.push_back(finding);
   }
   SetJudge(results, options, verdict).judge(selection.profile);
+  verdict.spoken.push_back({Judgement::rule, rules_said(verdict, selection.profile)});
+  judge_without_profile(results, options, verdict);
   add_findings(verdict, {});
   return verdict;
 }
