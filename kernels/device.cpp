@@ -5,6 +5,7 @@
 
 #include "kernels/backends.hpp"
 #include "kernels/chase.hpp"
+#include "kernels/trail.hpp"
 #include "kernels/training/buffers.hpp"
 
 namespace shakedown {
@@ -226,7 +227,9 @@ std::size_t footprint(const PeerCopySpec& s) { return 2 * s.bytes; }
 std::size_t footprint(const PeerShiftSpec& s) { return 2 * s.bytes; }
 std::size_t footprint(const PeerLatencySpec& s) { return s.bytes; }
 std::size_t footprint(const PcieSpec& s) { return (s.op == PcieOp::both ? 2 : 1) * s.bytes; }
-std::size_t footprint(const AllReduceSpec& s) { return (s.place == Place::in ? 1 : 2) * s.bytes; }
+std::size_t footprint(const AllReduceSpec& s) {
+  return s.place == Place::in ? Trail::apart(s.bytes).room() : 2 * s.bytes;
+}
 std::size_t footprint(const CollectiveSpec& s) {
   const auto sizes = layout(s);
   return sizes.in + sizes.out;

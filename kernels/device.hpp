@@ -239,8 +239,9 @@ class Work {
   /// Queues the operation once on the device's stream. Allocates nothing, waits for nothing.
   virtual void enqueue() = 0;
 
-  /// Called before `repeats` operations are queued in a row, outside of what is timed, on all ranks of a collective
-  /// Work.
+  /// Called on all ranks before they meet to queue `repeats` operations in a row, outside of what is timed: poisons
+  /// what these will write, so that verify sees whether each of them has run (see trail.hpp). Returns when that is
+  /// done.
   virtual void stage(int /*repeats*/) {}
 
   /// Queues that many operations back to back.
@@ -251,8 +252,8 @@ class Work {
   /// Fills inputs with known data and poisons outputs. Local, may be called again before each series.
   virtual void reset() = 0;
 
-  /// Checks the outputs of the operations enqueued since reset against an independent reference. Local; a collective
-  /// Work may ask its peers.
+  /// Checks the output of the last operation against an independent reference, and that every operation enqueued since
+  /// the last stage or reset has left its own. Local; a collective Work may ask its peers.
   virtual Check verify() = 0;
 
   virtual Cost cost() const = 0;
@@ -311,7 +312,8 @@ class Device {
 
   virtual DeviceInfo info() const = 0;
 
-  /// Seconds of device time for `repeats` back-to-back operations (the total), after waiting for the last one.
+  /// Seconds of device time for `repeats` back-to-back operations (the total), after waiting for the last one. The
+  /// caller has staged them.
   virtual double seconds(Work&, int repeats) = 0;
 
   /// What tuning chose, by key, in words of the backend. A Work whose key is here when it connects takes that instead

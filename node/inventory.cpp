@@ -64,16 +64,32 @@ bool changes_results(std::string_view name) {
          std::find(names.begin(), names.end(), name) != names.end();
 }
 
-}  // namespace
-
-Environment process_environment() {
-  return [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  };
+/// NCCL's configuration files, the one that counts first.
+std::vector<std::string> nccl_files(const Environment& environment, const std::filesystem::path& root) {
+  std::vector<std::string> files;
+  if (const auto named = environment("NCCL_CONF_FILE")) {
+    files.push_back(*named);
+  } else if (const auto home = environment("HOME")) {
+    files.push_back(*home + "/.nccl.conf");
+  }
+  files.push_back(root / "etc/nccl.conf");
+  return files;
 }
 
-std::optional<std::vector<std::string>> nvidia_gpus(const std::filesystem::path& sysfs) {
+std::vector<std::pair<std::string, std::string>> nccl_lines(const std::string& file) {
+  std::vector<std::pair<std::string, std::string>> found;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    const auto equals = line.find('=');
+    if (line.empty() || line[0] == '#' || equals == std::string::npos) continue;
+    found.emplace_back(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return found;
+}
+
+/// PCI addresses of NVIDIA's functions whose class begins so. Nothing where it cannot be known.
+std::optional<std::vector<std::string>> nvidia_functions(const std::filesystem::path& sysfs,
+                                                         std::initializer_list<std::string_view> classes) {
   std::error_code error;
   if (std::filesystem::directory_iterator(sysfs / "bus", error); error) return std::nullopt;
   std::vector<std::string> found;
@@ -84,10 +100,28 @@ std::optional<std::vector<std::string>> nvidia_gpus(const std::filesystem::path&
   for (const auto& entry : entries) {
     if (first_line(entry.path() / "vendor") != "0x10de") continue;
     const auto kind = first_line(entry.path() / "class").substr(0, 6);
-    if (kind == "0x0300" || kind == "0x0302") found.push_back(entry.path().filename());
+    if (std::find(classes.begin(), classes.end(), kind) != classes.end()) found.push_back(entry.path().filename());
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+std::optional<std::vector<std::string>> nvidia_gpus(const std::filesystem::path& sysfs) {
+  return nvidia_functions(sysfs, {"0x0300", "0x0302"});
+}
+
+std::optional<int> nvswitches(const std::filesystem::path& sysfs) {
+  const auto found = nvidia_functions(sysfs, {"0x0680"});
+  return found ? std::optional(static_cast<int>(found->size())) : std::nullopt;
 }
 
 std::optional<int> scheduled_gpus(const Environment& environment) {
@@ -130,7 +164,7 @@ Cpus own_cpus() {
   return cpus;
 }
 
-std::map<std::string, std::string> tuning(const Environment& environment) {
+std::map<std::string, std::string> tuning(const Environment& environment, const std::filesystem::path& root) {
   std::map<std::string, std::string> found;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
@@ -138,21 +172,21 @@ std::map<std::string, std::string> tuning(const Environment& environment) {
     const auto name = text.substr(0, equals);
     if (equals != std::string::npos && changes_results(name)) found[name] = text.substr(equals + 1);
   }
-  std::vector<std::string> files{"/etc/nccl.conf"};
-  if (const auto named = environment("NCCL_CONF_FILE")) {
-    files.push_back(*named);
-  } else if (const auto home = environment("HOME")) {
-    files.push_back(*home + "/.nccl.conf");
-  }
-  for (const auto& file : files) {
-    std::ifstream in(file);
-    for (std::string line; std::getline(in, line);) {
-      const auto equals = line.find('=');
-      if (line.empty() || line[0] == '#' || equals == std::string::npos) continue;
-      found[file + ": " + line.substr(0, equals)] = line.substr(equals + 1);
-    }
+  for (const auto& file : nccl_files(environment, root)) {
+    for (const auto& [name, value] : nccl_lines(file)) found.emplace(file + ": " + name, value);
   }
   return found;
+}
+
+std::optional<std::string> nccl_setting(const Environment& environment, const std::string& name,
+                                        const std::filesystem::path& root) {
+  if (const auto value = environment(name)) return value;
+  for (const auto& file : nccl_files(environment, root)) {
+    for (const auto& [variable, value] : nccl_lines(file)) {
+      if (variable == name) return value;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace shakedown

@@ -42,7 +42,14 @@ struct Cpus {
 Cpus own_cpus();
 
 /// Tuning variables and settings that change results, by name: an allow-list, never the whole environment. Lines of
-/// NCCL's configuration files stand as "/etc/nccl.conf: NCCL_X".
-std::map<std::string, std::string> tuning(const Environment&);
+/// NCCL's configuration files stand as "/etc/nccl.conf: NCCL_X"; the system's lies below `root`.
+std::map<std::string, std::string> tuning(const Environment&, const std::filesystem::path& root = "/");
+
+/// A variable as NCCL sees it: from the environment, else from the user's configuration file, else from the system's.
+std::optional<std::string> nccl_setting(const Environment&, const std::string& name,
+                                        const std::filesystem::path& root = "/");
+
+/// NVIDIA's NVSwitches on the PCI bus (bridges, class 0x0680); nothing where it cannot be known.
+std::optional<int> nvswitches(const std::filesystem::path& sysfs = "/sys");
 
 }  // namespace shakedown

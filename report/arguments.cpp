@@ -8,6 +8,9 @@
 #include <map>
 #include <sstream>
 
+#include "thresholds/crosscheck.hpp"
+#include "thresholds/evidence.hpp"
+
 namespace shakedown {
 namespace {
 
@@ -81,6 +84,8 @@ std::map<std::string, Handler> flags_with_value(Arguments& a) {
       {"--margin", [&a](const std::string& v) { a.floor_options.margin = number<double>("--margin", v); }},
       {"--color", [&a](const std::string& v) { a.color = yes_or_no("--color", v); }},
       {"--width", [&a](const std::string& v) { a.width = static_cast<std::size_t>(count("--width", v)); }},
+      {"--nodes", [&a](const std::string& v) { a.nodes = v; }},
+      {"--scaling", [&a](const std::string& v) { a.scaling = paths("--scaling", v); }},
       {"--roster", [&a](const std::string& v) { a.judge.roster = read_roster(v); }},
       {"--expect", [&a](const std::string& v) { parse_expect(v, a.judge); }},
       {"--explain", [&a](const std::string& v) { a.explain = v; }},
@@ -127,7 +132,8 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::file
 }
 
 std::string arguments_help() {
-  std::string help = R"(  --results=F[,F...]      result files, or folders of them (*.json but verdict.json and baseline.json)
+  std::string help =
+      R"(  --results=F[,F...]      result files, or folders of them (*.json but verdict.json and baseline.json)
   --thresholds=F          one profile, or a folder of them (default: SHAKEDOWN_THRESHOLDS, else the source tree's)
   --family=NAME           judge this family only
   --expect=ranks=N,hosts=M,backend=cuda
@@ -140,6 +146,8 @@ std::string arguments_help() {
   --out=DIR               of baseline: where it goes, as DIR/<profile>/<N>ranks/baseline.json
   --floors=F.yaml         of baseline: propose a profile named F from the observed values
   --quantile=X --margin=X of --floors: this quantile (default 0.01) less this part (default 0.03)
+  --scaling=DIR[,DIR...]  the same results with other numbers of ranks: what each rank loses when more of them work
+  --nodes=DIR             of nodes: write good_nodes, bad_nodes (host files) and nodes.json there
   --explain=KEY           how the judgement of this key came about
   --mixed-runs            permit files of different runs
   --allow-faults          permit results measured with an injected fault (to test the tests)
@@ -155,14 +163,35 @@ std::string arguments_help() {
   return help;
 }
 
+namespace {
+
+// "58 of 60 benchmarks"
+std::string good_of(const std::vector<Finding>& findings) {
+  const auto good = std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return f.good(); });
+  return std::to_string(good) + " of " + std::to_string(findings.size()) + " benchmarks";
+}
+
+}  // namespace
+
 Verdict judge(const Arguments& arguments) {
   if (arguments.results.empty()) throw InputError("--results is missing; see --help");
   const auto results = read_results(arguments.results);
   Verdict verdict = judge(results, load_profiles(arguments.thresholds), arguments.judge);
   if (!arguments.baseline.empty()) {
     const Baseline baseline = read_baseline(arguments.baseline, arguments.judge.allow_faults);
-    add_findings(verdict, judge_by_baseline(results, baseline, arguments.tolerance, arguments.judge.family));
+    auto findings = judge_by_baseline(results, baseline, arguments.tolerance, arguments.judge.family);
+    verdict.spoken.push_back({Judgement::baseline, good_of(findings) + " as in the baseline"});
+    add_findings(verdict, std::move(findings));
   }
+  if (!arguments.scaling.empty()) {
+    std::vector<std::vector<Results>> sets{results};
+    for (const auto& folder : arguments.scaling) sets.push_back(read_results(std::vector{folder}));
+    for (const auto& set : sets) refuse_faults(set, arguments.judge.allow_faults);
+    auto findings = judge_scaling(sets);
+    verdict.spoken.push_back({Judgement::crosscheck, good_of(findings) + " keep their rate with more ranks"});
+    add_findings(verdict, std::move(findings));
+  }
+  if (!arguments.baseline.empty() || !arguments.scaling.empty()) name_culprits(verdict, results, arguments.judge);
   return verdict;
 }
 

@@ -3,17 +3,18 @@
 //   build/report/shakedown report --verdict=build/results/verdict.json
 //   build/report/shakedown report --results=build/results
 //   build/report/shakedown report --results=build/results --markdown=summary.md
+//   build/report/shakedown nodes --results=build/results --nodes=nodes
 //   build/report/shakedown regress --results=build/results --baseline=ci/baselines/h200-sxm/4ranks
 //   build/report/shakedown baseline create --results=good1,good2 --out=ci/baselines --floors=h200-sxm.yaml
 #include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "report/arguments.hpp"
 #include "report/baseline.hpp"
+#include "report/culprits.hpp"
 #include "report/escape.hpp"
 #include "report/markdown.hpp"
 #include "report/reason.hpp"
@@ -33,6 +34,8 @@ std::string help() {
          "  report    print the table of a stored --verdict, or judge --results and print the figures of pairs as "
          "matrices\n"
          "            too; exit code is the verdict's\n"
+         "  nodes     what to do with each node: ISOLATE, RESET or MONITOR, as JSON, and host files with --nodes=DIR;\n"
+         "            exit 0 if all are good, 1 if some are bad, 3 if that is undecided\n"
          "  regress   compare --results with --baseline; exit 1 if anything is worse or missing, 3 if inconclusive\n"
          "  baseline create   put --results of good machines together under --out\n"
          "  baseline merge    put several --baseline together under --out\n"
@@ -75,6 +78,45 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
   return verdict.exit_code;
 }
 
+// Each file is replaced whole; the JSON comes last, so that who sees it new sees the host files new.
+void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  replace_file(folder / "good_nodes", host_file(list, NodeState::good));
+  replace_file(folder / "bad_nodes", host_file(list, NodeState::bad));
+  replace_file(folder / "nodes.json", nodes_json(list));
+}
+
+int nodes(const Arguments& arguments) {
+  const bool stored = is_stored(arguments);
+  const Verdict verdict = stored ? read_verdict(arguments.outputs.at("--verdict")) : judge(arguments);
+  OutputFiles files = arguments.outputs;
+  if (stored) files.erase("--verdict");
+  write_outputs(files, verdict);
+  const NodeList list = decide_nodes(verdict);
+  if (arguments.nodes) {
+    write_nodes(*arguments.nodes, list);
+  } else {
+    std::fputs(nodes_json(list).c_str(), stdout);
+  }
+  const auto bad = [](const NodeDecision& node) { return node.state == NodeState::bad; };
+  if (!list.undecided_because.empty()) return 3;
+  return std::any_of(list.nodes.begin(), list.nodes.end(), bad) ? 1 : 0;
+}
+
+// Old host files must not outlive input that could not be judged: no node is proven good by it.
+void replace_nodes(const std::vector<std::string>& words, const std::string& why) {
+  const std::string start = "--nodes=";
+  for (const std::string& word : words) {
+    if (word.rfind(start, 0) != 0 || word == start) continue;
+    try {
+      write_nodes(word.substr(start.size()), {State::incomplete, {}, {why}});
+    } catch (const InputError& error) {
+      std::fprintf(stderr, "shakedown: %s\n", error.what());
+    }
+  }
+}
+
 int regress(const Arguments& arguments) {
   if (arguments.results.empty() || arguments.baseline.empty()) {
     throw InputError("regress needs --results and --baseline; see --help");
@@ -97,7 +139,7 @@ int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
   if (words.empty()) throw InputError("a verb is missing; see --help");
   const std::string& verb = words.front();
   const bool is_flag = verb.rfind("--", 0) == 0;
-  if (!is_flag && verb != "report" && verb != "regress" && verb != "baseline") {
+  if (!is_flag && verb != "report" && verb != "nodes" && verb != "regress" && verb != "baseline") {
     throw InputError("unknown verb \"" + verb + "\"; see --help");
   }
   auto flags = words.begin() + (is_flag ? 0 : 1);
@@ -113,6 +155,7 @@ int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
     return 0;
   }
   if (is_flag) throw InputError("a verb is missing before \"" + verb + "\"; see --help");
+  if (verb == "nodes") return nodes(arguments);
   if (verb == "baseline") return baseline(action, arguments);
   return verb == "report" ? report(arguments, channel) : regress(arguments);
 }
@@ -126,6 +169,7 @@ bool names_results(const std::vector<std::string>& words) {
 int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
   std::fflush(stdout);
   std::fprintf(stderr, "shakedown: %s\n", printable(why).c_str());
+  if (!words.empty() && words.front() == "nodes") replace_nodes(words, why);
   if (words.empty() || words.front() != "report") return usage;
   Verdict verdict;
   verdict.notes.push_back(why);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "report/culprits.hpp"
 #include "report/escape.hpp"
 #include "report/words.hpp"
 #include "thresholds/statistics.hpp"
@@ -102,9 +103,14 @@ std::string indented(const std::string& text, const std::string& indent) {
   return out + "\n";
 }
 
+// In full; the rest stands in the table above and in verdict.json.
+constexpr std::size_t most_reasons = 25;
+
 std::string reasons(const Verdict& verdict) {
   std::string out;
+  std::size_t given = 0;
   for (const Finding& finding : verdict.findings) {
+    if (!finding.good() && ++given > most_reasons) continue;
     if (!finding.good()) out.append("\n").append(finding_text(finding)).append("\n");
     if (is_long_remark(finding) || finding.status == Status::waived) {
       out.append("\n")
@@ -116,6 +122,7 @@ std::string reasons(const Verdict& verdict) {
       out.append("\n");
     }
   }
+  if (given > most_reasons) out += "\nand " + std::to_string(given - most_reasons) + " more: see the table\n";
   return out;
 }
 
@@ -150,13 +157,15 @@ std::string finding_text(const Finding& finding) {
   }
   if (finding.offenders.empty() && finding.worst) out += "\n  " + text(*finding.worst);
   if (!finding.rule_at.empty()) out += "\n  rule: " + finding.rule_at;
+  if (finding.judgement != Judgement::rule) out += "\n  judged by: " + std::string(name(finding.judgement));
   if (!finding.source.empty()) out += "\n  source: " + finding.source;
   if (!finding.next.empty()) out += "\n  next: " + finding.next;
   return out;
 }
 
 std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
-  std::string out = findings_table(verdict, style) + printable(reasons(verdict)) + unjudged(verdict, style) + "\n";
+  std::string out = culprits_text(verdict, style.color) + findings_table(verdict, style) + printable(reasons(verdict)) +
+                    unjudged(verdict, style) + "\n" + printable(judgements_text(verdict));
   for (const std::string& note : verdict.notes) out += indented(printable(note), "note: ");
   return out + verdict_line(verdict) + "\n";
 }

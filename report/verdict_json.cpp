@@ -32,12 +32,52 @@ ordered_json or_null(const std::optional<T>& value) {
 }
 
 ordered_json to_json(const Culprit& culprit) {
-  return {{"rank", or_null(culprit.rank)},
-          {"host", culprit.host},
-          {"uuid", or_null(culprit.uuid)},
-          {"pci", or_null(culprit.pci)},
-          {"value", number(culprit.value)}};
+  return {{"rank", or_null(culprit.rank)},    {"host", culprit.host},
+          {"uuid", or_null(culprit.uuid)},    {"pci", or_null(culprit.pci)},
+          {"value", number(culprit.value)},   {"local_rank", or_null(culprit.local_rank)},
+          {"serial", or_null(culprit.serial)}};
 }
+
+ordered_json to_json(const Evidence& e) {
+  return {{"key", e.key},
+          {"metric", e.metric},
+          {"judgement", name(e.by)},
+          {"value", number(e.value)},
+          {"expected", number(e.expected)},
+          {"percent", number(e.percent)},
+          {"mads", number(e.mads)}};
+}
+
+ordered_json to_json(const Diagnosis&);
+ordered_json to_json(const Spoken&);
+ordered_json to_json(const Node&);
+
+template <class T>
+ordered_json list_of(const std::vector<T>& items) {
+  ordered_json list = ordered_json::array();
+  for (const T& item : items) list.push_back(to_json(item));
+  return list;
+}
+
+ordered_json to_json(const Diagnosis& d) {
+  ordered_json causes = ordered_json::array();
+  for (const Cause cause : d.causes) causes.push_back(name(cause));
+  return {{"causes", causes},
+          {"fails", d.fails},
+          {"places", list_of(d.places)},
+          {"place_count", d.place_count},
+          {"percent", number(d.percent)},
+          {"mads", number(d.mads)},
+          {"evidence", list_of(d.evidence)},
+          {"evidence_count", d.evidence_count},
+          {"detail", d.detail},
+          {"telemetry", d.telemetry},
+          {"next", d.next}};
+}
+
+ordered_json to_json(const Spoken& spoken) { return {{"judgement", name(spoken.by)}, {"text", spoken.text}}; }
+
+ordered_json to_json(const Node& node) { return {{"host", node.host}, {"ranks", node.ranks}}; }
 
 ordered_json to_json(const Finding& f) {
   ordered_json offenders = ordered_json::array();
@@ -68,7 +108,7 @@ template <class Enum>
 Enum named(const Field& field, std::initializer_list<Enum> values) {
   const std::string word = field.text();
   for (const Enum value : values) {
-    if (lower(name(value)) == word) return value;
+    if (lower(name(value)) == lower(word)) return value;
   }
   field.refuse("\"" + word + "\" is not known to this release");
 }
@@ -85,17 +125,54 @@ std::vector<std::string> texts(const Field& list) {
 }
 
 Culprit read_culprit(const Field& field) {
-  return {field.optional_integer("rank"), field["host"].text(), field.optional_text("uuid"), field.optional_text("pci"),
-          optional_number(field, "value")};
+  return {field.optional_integer("rank"),  field["host"].text(),
+          field.optional_text("uuid"),     field.optional_text("pci"),
+          optional_number(field, "value"), field.optional_integer("local_rank"),
+          field.optional_text("serial")};
+}
+
+Judgement read_judgement(const Field& parent) {
+  const auto judgement = parent.find("judgement");  // files of release 0.1.0 have none: only rules spoke
+  return judgement ? named(*judgement, {Judgement::rule, Judgement::baseline, Judgement::peers, Judgement::crosscheck})
+                   : Judgement::rule;
+}
+
+Evidence read_evidence(const Field& field) {
+  return {field["key"].text(),
+          field["metric"].text(),
+          read_judgement(field),
+          optional_number(field, "value"),
+          optional_number(field, "expected"),
+          optional_number(field, "percent"),
+          optional_number(field, "mads")};
+}
+
+Diagnosis read_diagnosis(const Field& field) {
+  Diagnosis d;
+  field["causes"].each([&](const Field& cause) {
+    d.causes.push_back(
+        named(cause, {Cause::slow_gpu, Cause::slow_link, Cause::slow_node, Cause::late_rank, Cause::wrong_data,
+                      Cause::configuration, Cause::power_or_heat, Cause::slow_silicon}));
+  });
+  if (d.causes.empty()) field["causes"].refuse("a culprit without a cause");
+  d.fails = field["fails"].boolean();
+  field["places"].each([&](const Field& place) { d.places.push_back(read_culprit(place)); });
+  d.place_count = field["place_count"].unsigned_integer();
+  d.percent = optional_number(field, "percent");
+  d.mads = optional_number(field, "mads");
+  field["evidence"].each([&](const Field& evidence) { d.evidence.push_back(read_evidence(evidence)); });
+  d.evidence_count = field["evidence_count"].unsigned_integer();
+  d.detail = field["detail"].text();
+  d.telemetry = field["telemetry"].text();
+  d.next = field["next"].text();
+  return d;
 }
 
 Finding read_finding(const Field& field) {
   Finding f;
   f.key = field["key"].text();
   f.metric = field["metric"].text();
-  if (const auto judgement = field.find("judgement")) {  // files of 0.1.0 have none
-    f.judgement = named(*judgement, {Judgement::rule, Judgement::baseline, Judgement::peers, Judgement::crosscheck});
-  }
+  f.judgement = read_judgement(field);
   f.status = named(field["status"], {Status::pass, Status::fail, Status::missing, Status::waived, Status::invalid,
                                      Status::inconclusive, Status::no_reference});
   f.severity = named(field["severity"], {Severity::fail, Severity::warn, Severity::info});
@@ -131,6 +208,15 @@ Verdict read_fields(const Field& root) {
   v.run_ids = texts(root["run_ids"]);
   v.notes = texts(root["notes"]);
   root["findings"].each([&](const Field& finding) { v.findings.push_back(read_finding(finding)); });
+  if (const auto culprits = root.find("culprits")) {
+    culprits->each([&](const Field& culprit) { v.culprits.push_back(read_diagnosis(culprit)); });
+  }
+  if (const auto judgements = root.find("judgements")) {
+    judgements->each([&](const Field& spoken) { v.spoken.push_back({read_judgement(spoken), spoken["text"].text()}); });
+  }
+  if (const auto nodes = root.find("nodes")) {
+    nodes->each([&](const Field& node) { v.nodes.push_back({node["host"].text(), node["ranks"].integer()}); });
+  }
   root["unjudged"].each([&](const Field& point) {
     v.unjudged.push_back(
         {point["key"].text(), point["metric"].text(), optional_number(point, "value"), point["detail"].text()});
@@ -158,6 +244,9 @@ std::string verdict_json(const Verdict& verdict) {
                            {"hosts", verdict.hosts},
                            {"run_ids", verdict.run_ids},
                            {"notes", verdict.notes},
+                           {"culprits", list_of(verdict.culprits)},
+                           {"judgements", list_of(verdict.spoken)},
+                           {"nodes", list_of(verdict.nodes)},
                            {"findings", ordered_json::array()},
                            {"unjudged", ordered_json::array()}};
   for (const Finding& finding : verdict.findings) document["findings"].push_back(to_json(finding));

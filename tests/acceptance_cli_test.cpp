@@ -537,5 +537,58 @@ TEST_F(ShakedownProgram, RefusesWrongUsage) {
   }
 }
 
+// --- shakedown nodes ---
+
+class NodesVerb : public AcceptanceTest {
+ protected:
+  Outcome nodes(const std::string& flags) const {
+    return run(SHAKEDOWN_PROGRAM " nodes --thresholds=" + path("test.yaml") + " " + flags);
+  }
+};
+
+TEST_F(NodesVerb, WritesHostFilesAndActions) {
+  const Outcome bad = nodes("--results=" + path("bad.json") + " --nodes=" + path("list"));
+  EXPECT_EQ(bad.exit_code, 1) << bad.output;
+  EXPECT_EQ(text_of("list/good_nodes"), "# no good nodes\n");
+  EXPECT_EQ(text_of("list/bad_nodes"), "node0 slots=4\n");
+  EXPECT_NE(text_of("list/nodes.json").find("\"action\": \"ISOLATE\""), std::string::npos);
+  const Outcome good = nodes("--results=" + path("good.json") + " --nodes=" + path("list"));
+  EXPECT_EQ(good.exit_code, 0) << good.output;
+  EXPECT_EQ(text_of("list/good_nodes"), "node0 slots=4\n");
+  EXPECT_EQ(text_of("list/bad_nodes"), "# no bad nodes\n");
+}
+
+TEST_F(NodesVerb, PrintsJsonAndReadsAStoredVerdict) {
+  accept_file("bad.json", "--verdict=" + path("verdict.json"));
+  const Outcome stored = nodes("--verdict=" + path("verdict.json"));
+  EXPECT_EQ(stored.exit_code, 1);
+  EXPECT_NE(stored.output.find("\"host\": \"node0\""), std::string::npos) << stored.output;
+  EXPECT_EQ(stored.output, nodes("--results=" + path("bad.json")).output);
+}
+
+TEST_F(NodesVerb, LeavesNoOldHostFileBehindBadInput) {
+  nodes("--results=" + path("good.json") + " --nodes=" + path("list"));
+  folder.write("cut.json", "{\"context\": {");
+  const Outcome refused = nodes("--results=" + path("cut.json") + " --nodes=" + path("list"));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(text_of("list/good_nodes").rfind("# no good nodes: ", 0), 0u) << text_of("list/good_nodes");
+}
+
+TEST_F(NodesVerb, ProvesNoNodeGoodWithoutAProfile) {
+  folder.write("other.json", ResultsBuilder(4, 1, "Unheard-of GPU").add(gemm, "tflops", 700).text());
+  const Outcome outcome = nodes("--results=" + path("other.json") + " --nodes=" + path("list"));
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_EQ(text_of("list/good_nodes").rfind("# no good nodes: no reference", 0), 0u);
+}
+
+TEST_F(AcceptanceTest, JudgesWhatRanksLoseInCompany) {
+  folder.write("alone.json", ResultsBuilder(1).add(gemm, "tflops", 900).text());
+  const Outcome outcome = accept_file("good.json", "--scaling=" + path("alone.json"));
+  EXPECT_EQ(outcome.exit_code, 1) << "700 of 900 is 0.78";
+  EXPECT_NE(outcome.output.find("of each rank: 1 rank 900 TFLOPS (100.0 %), 4 ranks 700 TFLOPS (77.8 %)"),
+            std::string::npos)
+      << outcome.output;
+}
+
 }  // namespace
 }  // namespace shakedown

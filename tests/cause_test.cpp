@@ -33,7 +33,7 @@ Finding only_failure(const ResultsBuilder& builder, const std::string& rules) {
   Finding found;
   int failures = 0;
   for (const auto& finding : judge({builder.results()}, profile(rules), {}).findings) {
-    if (finding.status != Status::fail) continue;
+    if (finding.status != Status::fail || finding.judgement != Judgement::rule) continue;
     found = finding;
     ++failures;
   }

@@ -27,7 +27,7 @@ TEST(Fault, ANumberThatIsNoneMayComeLater) {
 
 TEST(Fault, MalformedTextIsRefusedWithTheForm) {
   for (const auto* bad : {"", "hang", "hang@", "hang@x", "hang@-1", "boom@1", "hang@1:lunch", "slow@1", "slow:x@1",
-                          "hang:3@1", "late@0:verify", "hang@1+2", "nan@1:verify"}) {
+                          "hang:3@1", "late@0:verify", "skip@0:verify", "hang@1+2", "nan@1:verify"}) {
     try {
       parse_fault(bad);
       ADD_FAILURE() << bad << " was accepted";

@@ -1,92 +1,137 @@
-// How long it takes to read and judge the results of a whole cluster: 10,000 ranks x 60 benchmarks. Prints seconds and
-// peak memory; exit code 1 beyond 5 s in a release build, more in proportion for more ranks, or beyond 1 GiB.
+// How long it takes to read and judge the results of a whole cluster, to name its culprits and to write the report:
+// 10,000 GPUs, 60 benchmarks, 5 repetitions, with telemetry, and faults on it. Prints seconds of one core and peak
+// memory; exit code 1 beyond 20 s or 2 GiB in a release build, if a culprit is not named, or if time grows faster than
+// the cluster.
 //
-//   build/tests/judge_scale [ranks [benchmarks]]
+//   build/tests/judge_scale [--one-file] [GPUs ...]     (default: 100, 1000 and 10000; a file for each family)
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
+#include <functional>
+#include <vector>
 
+#include "report/culprits.hpp"
+#include "report/terminal.hpp"
+#include "report/verdict_json.hpp"
 #include "tests/results_builder.hpp"
-#include "thresholds/verdict.hpp"
+#include "tests/simulate.hpp"
 
 namespace shakedown {
 namespace {
 
 #ifdef NDEBUG
-constexpr double limit_seconds = 5, limit_mib = 1024;
+constexpr double limit_seconds = 20, limit_mib = 2048;
 #else
-constexpr double limit_seconds = 60, limit_mib = 4096;  // a debug or sanitizer build proves nothing about speed
+constexpr double limit_seconds = 300, limit_mib = 8192;  // a debug or sanitizer build proves nothing about speed
 #endif
 
-std::string key_of_size(int n) {
-  const std::string size = std::to_string(n + 1);
-  return "gemm/dtype:bf16/m:" + size + "/n:" + size + "/k:" + size;
+// From 1,000 GPUs on, twice the time per GPU is not linear.
+constexpr double linear = 2;
+
+simulation::Plan plan(int gpus) {
+  using Kind = simulation::Fault::Kind;
+  simulation::Plan plan;
+  plan.gpus = gpus;
+  plan.whole = true;
+  plan.device = "NVIDIA H200";
+  plan.faults = {
+      {Kind::slow_gpu, 0.05, gpus / 2, 0}, {Kind::slow_link, 0.2, 0, 3}, {Kind::slow_node, 0.08, gpus - 1, 0}};
+  return plan;
 }
 
-void generate(const std::filesystem::path& file, int ranks, int benchmarks) {
-  testing_support::ResultsBuilder builder(ranks, (ranks + 7) / 8);
-  std::mt19937 random(1);
-  std::normal_distribution<double> noise(700, 5), arrival(3, 1);
-  const auto values = [&](auto& distribution, double factor) {
-    testing_support::Values list;
-    for (int rank = 0; rank < ranks; ++rank) list.emplace_back(distribution(random) * factor);
-    return list;
-  };
-  for (int n = 0; n < benchmarks; ++n) {
-    builder.add(key_of_size(n), "tflops", 700, values(noise, 1));
-    builder.by_rank("seconds", values(noise, 1e-6)).by_rank("arrival_us", values(arrival, 1));
-  }
-  replace_file(file, builder.text());
-}
-
-std::string rules(int benchmarks) {
-  std::string text;
-  for (int n = 0; n < benchmarks; ++n) {
-    text += "  - {benchmark: \"" + key_of_size(n) +
-            "\", metric: tflops, every: rank, min: 620, spread_max: 0.2, hosts: [1, 100000], source: s}\n";
-  }
-  return text;
-}
-
-int judge_file(const std::filesystem::path& file, int ranks, int benchmarks) {
-  const auto profiles = testing_support::profile(rules(benchmarks));
-  const auto start = std::chrono::steady_clock::now();
-  const std::vector<Results> results = read_results(std::vector{file});
-  const auto read = std::chrono::steady_clock::now();
-  const Verdict verdict = judge(results, profiles, {});
-  const auto judged = std::chrono::steady_clock::now();
+// Of this process, one core: other programs on the machine do not count.
+double processor_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const std::chrono::duration<double> reading = read - start, judging = judged - read;
-  const double mib = static_cast<double>(usage.ru_maxrss) / 1024;
-  std::printf("%.1f MB file: read %.2f s, judged %.2f s, peak %.0f MiB; %s\n",
-              static_cast<double>(std::filesystem::file_size(file)) / 1e6, reading.count(), judging.count(), mib,
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+struct Measured {
+  double seconds = 0, mib = 0, mb = 0;
+  bool named = false;
+};
+
+Measured judge_folder(const std::filesystem::path& folder, int gpus) {
+  Measured m;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    m.mb += static_cast<double>(std::filesystem::file_size(file)) / 1e6;
+  }
+  const auto profiles = load_profiles(SHAKEDOWN_SOURCE_DIR "/thresholds");
+  const auto start = processor_seconds();
+  const std::vector<Results> results = read_results(std::vector{folder});
+  const auto read = processor_seconds();
+  const Verdict verdict = judge(results, profiles, {});
+  const auto judged = processor_seconds();
+  replace_file(folder / "verdict.json", verdict_json(verdict));
+  replace_file(folder / "report.txt", terminal_text(verdict));
+  replace_file(folder / "nodes.txt", nodes_json(decide_nodes(verdict)));
+  const auto end = processor_seconds();
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  m.seconds = end - start;
+  m.mib = static_cast<double>(usage.ru_maxrss) / 1024;
+  m.named = simulation::outcome(plan(gpus), verdict).named;
+  std::printf("%6d GPUs, %6.1f MB: read %.2f s, judged %.2f s, reported %.2f s, peak %.0f MiB; culprits %s; %s\n", gpus,
+              m.mb, read - start, judged - read, end - judged, m.mib, m.named ? "named" : "NOT NAMED",
               verdict_line(verdict).c_str());
-  const bool good = verdict.exit_code == 0 && (reading + judging).count() < limit_seconds * std::max(1.0, ranks / 10000.0) && mib < limit_mib;
-  return good ? 0 : 1;
+  return m;
+}
+
+// Each in a process of its own, so that the memory of one does not count for the other.
+bool in_child(const std::function<bool()>& work) {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool good = work();
+    std::fflush(stdout);
+    _exit(good ? 0 : 1);
+  }
+  int status = 0;
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
 }  // namespace
 }  // namespace shakedown
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 10000;
-  const int benchmarks = argc > 2 ? std::atoi(argv[2]) : 60;
-  const shakedown::testing_support::Folder folder;
-  const auto file = folder.path() / "scale.json";
-  // Generated by a process of its own, so that its memory does not count.
-  const pid_t child = fork();
-  if (child == 0) {
-    shakedown::generate(file, ranks, benchmarks);
-    _exit(0);
+  using namespace shakedown;
+  std::vector<int> sizes;
+  bool one_file = false;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--one-file") {
+      one_file = true;
+    } else {
+      sizes.push_back(std::atoi(argv[i]));
+    }
   }
-  int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return 1;
-  return shakedown::judge_file(file, ranks, benchmarks);
+  if (sizes.empty()) sizes = {100, 1000, 10000};
+  double per_gpu = 0;
+  for (const int gpus : sizes) {
+    const testing_support::Folder folder;
+    const auto times = folder.path() / "times.txt";
+    const bool good = in_child([&] {
+                        simulation::write_cluster(plan(gpus), folder.path(), one_file);
+                        return true;
+                      }) &&
+                      in_child([&] {
+                        const Measured m = judge_folder(folder.path(), gpus);
+                        std::ofstream(times) << m.seconds;
+                        return m.named && m.seconds < limit_seconds && m.mib < limit_mib;
+                      });
+    double seconds = 0;
+    std::ifstream(times) >> seconds;
+    const double now = seconds / gpus;
+    if (!good || (gpus >= 1000 && per_gpu > 0 && now > linear * per_gpu)) {
+      std::printf("%d GPUs: too slow, too large, or a culprit was not named\n", gpus);
+      return 1;
+    }
+    if (gpus >= 1000) per_gpu = now;
+  }
 }

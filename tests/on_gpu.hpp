@@ -61,6 +61,7 @@ class OnGpu : public ::testing::Test {
     EXPECT_FALSE(unwritten.passed()) << "poison passed the check";
     EXPECT_FALSE(unwritten.first.empty());
 
+    work->stage(3);
     EXPECT_GT(device_->seconds(*work, 3), 0);
     const Check check = work->verify();
     EXPECT_TRUE(check.passed()) << check.mismatched << " of " << check.compared << " wrong: " << check.first;
@@ -78,6 +79,7 @@ class OnGpu : public ::testing::Test {
     }
 
     work->reset();
+    work->stage(1);
     EXPECT_GT(device_->seconds(*work, 1), 0);
     EXPECT_TRUE(work->verify().passed());
     EXPECT_EQ(before, work->metrics()) << "the same inputs gave other bits";

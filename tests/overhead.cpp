@@ -32,7 +32,7 @@ double bare_seconds() {
 
 int compare(double limit) {
   std::atomic<std::uint64_t> steps{0};
-  const auto world = make_world([&steps] { steps.fetch_add(1, std::memory_order_relaxed); });
+  const auto world = make_world([&steps](bool) { steps.fetch_add(1, std::memory_order_relaxed); });
   const auto device = open_device(Backend::host, {});
   const auto work = device->prepare(AllReduceSpec{DType::f32, 8});
   work->connect(*world);

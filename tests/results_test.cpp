@@ -90,7 +90,7 @@ TEST(Reader, RefusesTextsWhereNumbersBelongAndTheReverse) {
   ResultsBuilder builder(2);
   builder.add(gemm, "tflops", 700).by_rank("throttled", {0.5, 0.5}).text_by_rank("throttle", {"a 50 %", {}});
   EXPECT_TRUE(mentions(refusal(with(builder.text(), "[0.5,0.5]", "[0.5,\"much\"]")), "expected numbers or null"));
-  EXPECT_TRUE(mentions(refusal(with(builder.text(), "[\"a 50 %\",null]", "[1,null]")), "expected texts or null"));
+  EXPECT_TRUE(mentions(refusal(with(builder.text(), "[\"a 50 %\",null]", "[1,null]")), "expected a string"));
   EXPECT_TRUE(mentions(refusal(with(builder.text(), "[\"a 50 %\",null]", "[null]")), "1 values for 2 ranks"));
 }
 

@@ -5,8 +5,13 @@ shakedown_test(thresholds_test unit SOURCES thresholds_test.cpp LIBRARIES shaked
 shakedown_test(machine_test unit SOURCES machine_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(matrix_test unit SOURCES matrix_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(verdict_test unit SOURCES verdict_test.cpp explain_test.cpp cause_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(preflight_test unit SOURCES preflight_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(profiles_test unit SOURCES profiles_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(samples_test unit SOURCES samples_test.cpp LIBRARIES shakedown::verdict)
+shakedown_test(peers_test unit SOURCES peers_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(culprit_test unit SOURCES culprit_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(crosscheck_test unit SOURCES crosscheck_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(nodes_test unit SOURCES nodes_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(regression_test unit SOURCES regression_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(baseline_test unit SOURCES baseline_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(drift_test unit SOURCES drift_test.cpp LIBRARIES shakedown::verdict)
@@ -25,11 +30,19 @@ target_compile_definitions(acceptance_cli_test PRIVATE
   ACCEPTANCE_TEST="$<TARGET_FILE:acceptance_test>" SHAKEDOWN_PROGRAM="$<TARGET_FILE:shakedown>")
 add_dependencies(acceptance_cli_test acceptance_test shakedown)
 
-# 10,000 ranks x 60 benchmarks: under 5 s and 1 GiB, or it fails.
+# Generated clusters with planted faults: the judge is judged. simulate_clusters makes the whole table.
+add_library(simulate STATIC simulate.cpp)
+target_link_libraries(simulate PUBLIC shakedown::verdict)
+add_executable(simulate_clusters simulate_clusters.cpp)
+target_link_libraries(simulate_clusters PRIVATE simulate)
+shakedown_test(simulate_test unit SOURCES simulate_test.cpp LIBRARIES simulate nlohmann_json::nlohmann_json)
+
+# 10,000 GPUs x 60 benchmarks x 5 repetitions: under 20 s and 2 GiB, culprits named, or it fails.
 add_executable(judge_scale judge_scale.cpp)
-target_link_libraries(judge_scale PRIVATE shakedown::verdict nlohmann_json::nlohmann_json)
+target_link_libraries(judge_scale PRIVATE simulate shakedown::report nlohmann_json::nlohmann_json)
+target_compile_definitions(judge_scale PRIVATE SHAKEDOWN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 add_test(NAME unit.judge_scale COMMAND judge_scale)
 set_tests_properties(unit.judge_scale PROPERTIES LABELS unit RUN_SERIAL TRUE)
 # One result file of 200 MB.
-add_test(NAME unit.judge_200_mb COMMAND judge_scale 54000 60)
+add_test(NAME unit.judge_200_mb COMMAND judge_scale --one-file 8000)
 set_tests_properties(unit.judge_200_mb PROPERTIES LABELS unit RUN_SERIAL TRUE)

@@ -297,7 +297,7 @@ TEST(Verdict, FailsForASpreadBetweenRanks) {
 }
 
 TEST(Verdict, JudgesAnUpperLimitAndAnExactValue) {
-  const std::string key = "preflight/x:1";
+  const std::string key = "counting/x:1";
   ResultsBuilder builder;
   builder.add(key, "samples", 30, {10, 30, 20, 10});
   const std::string rule = "  - {benchmark: \"" + key + "\", metric: samples, every: rank, source: s, ";

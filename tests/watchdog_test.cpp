@@ -18,21 +18,44 @@ Sign at(std::uint64_t steps) {
   return sign;
 }
 
+/// Inside a call that needs all ranks.
+Sign waiting_at(std::uint64_t steps) {
+  auto sign = at(steps);
+  sign.together = true;
+  return sign;
+}
+
+void expect_blame(const std::vector<Sign>& signs, Blame::Why why, const std::vector<int>& ranks) {
+  const auto found = blame(signs);
+  EXPECT_EQ(found.why, why);
+  EXPECT_EQ(found.ranks, ranks);
+}
+
 TEST(RollCall, NamesTheRankWithTheFewestSteps) {
-  EXPECT_EQ(ranks_behind({at(10), at(10), at(8), at(10)}), std::vector<int>{2});
+  expect_blame({waiting_at(10), waiting_at(10), at(8), waiting_at(10)}, Blame::Why::behind, {2});
+}
+
+TEST(RollCall, NamesARankThatWentOnAndNotThoseThatWaitForIt) {
+  expect_blame({waiting_at(10), waiting_at(10), waiting_at(40), waiting_at(10)}, Blame::Why::ahead, {2});
+}
+
+TEST(RollCall, NamesTheOneRankThatIsStuckInACallThatTheOthersHaveLeft) {
+  expect_blame({waiting_at(12), waiting_at(10), waiting_at(12), waiting_at(12)}, Blame::Why::behind, {1});
+}
+
+TEST(RollCall, NamesBothOfTwoWhereOneWaitsInACallThatTheOtherHasLeft) {
+  expect_blame({waiting_at(12), waiting_at(10)}, Blame::Why::either, {0, 1});
 }
 
 TEST(RollCall, NamesASilentRankAndNotItsVictims) {
   auto stopped = at(12);
   stopped.silent = true;
-  EXPECT_EQ(ranks_behind({at(12), stopped, at(11)}), std::vector<int>{1});
+  expect_blame({at(12), stopped, at(11)}, Blame::Why::silent, {1});
 }
 
-TEST(RollCall, NamesNobodyWhereAllStandAtTheSameStep) { EXPECT_TRUE(ranks_behind({at(5), at(5)}).empty()); }
+TEST(RollCall, NamesNobodyWhereAllStandAtTheSameStep) { expect_blame({at(5), at(5)}, Blame::Why::nobody, {}); }
 
-TEST(RollCall, LeavesOutARankThatWasNeverHeard) {
-  EXPECT_EQ(ranks_behind({at(9), Sign{}, at(7)}), std::vector<int>{2});
-}
+TEST(RollCall, LeavesOutARankThatWasNeverHeard) { expect_blame({at(9), Sign{}, at(7)}, Blame::Why::behind, {2}); }
 
 void outlive_the_start_up_limit() {
   Watchdog watchdog("rank 5 (nodea)", 0.2);
@@ -61,7 +84,7 @@ void hang_in_the_abort_as_well() {
   std::this_thread::sleep_for(std::chrono::seconds(60));
 }
 
-TEST(WatchdogDeathTest, LeavesAfterTenSecondsEvenIfTheAbortHangs) {
+TEST(WatchdogDeathTest, LeavesWithinTenSecondsEvenIfTheAbortHangs) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(hang_in_the_abort_as_well(), testing::ExitedWithCode(3), "timeout");
 }

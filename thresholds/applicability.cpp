@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "thresholds/majority.hpp"
+
 namespace shakedown {
 namespace {
 
@@ -21,6 +23,15 @@ std::string quoted(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "\"" : ", \"") + word + "\"";
   return text;
+}
+
+/// Which rank has which, the odd one out first.
+std::string kinds_of(const std::vector<Results>& results) {
+  std::vector<Holder> holders;
+  for (const RankFacts& rank : results.front().context.ranks) {
+    holders.push_back({"rank " + std::to_string(rank.rank) + " " + rank.host, rank.device});
+  }
+  return odd_ones_out(holders).text;
 }
 
 bool has_mig(const std::vector<Results>& results) {
@@ -52,10 +63,14 @@ int local_index(const std::string& key, const char* name) {
 }  // namespace
 
 std::vector<std::string> devices_of(const std::vector<Results>& results) {
-  std::set<std::string> devices;
+  std::set<std::string> devices, without;
   for (const Results& file : results) {
-    for (const RankFacts& rank : file.context.ranks) devices.insert(rank.device);
+    for (const RankFacts& rank : file.context.ranks) {
+      (rank.device.rfind(no_device, 0) == 0 ? without : devices).insert(rank.device);
+    }
   }
+  // A rank without a device fails in findings of its own; the others say what machine it is.
+  if (devices.empty()) devices = without;
   return {devices.begin(), devices.end()};
 }
 
@@ -68,7 +83,10 @@ Selection select_profile(const std::vector<Results>& results, const std::vector<
   if (backend == "cuda" && has_mig(results)) {
     return {nullptr, "a slice of a GPU (MIG) has no reference: " + quoted(devices)};
   }
-  if (backend == "cuda" && devices.size() > 1) return {nullptr, "GPUs of different kinds: " + quoted(devices)};
+  if (backend == "cuda" && devices.size() > 1) {
+    const std::string kinds = kinds_of(results);
+    return {nullptr, "GPUs of different kinds: " + quoted(devices) + (kinds.empty() ? "" : "; " + kinds)};
+  }
   Selection selection;
   std::string names;
   for (const Profile& profile : profiles) {

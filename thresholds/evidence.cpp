@@ -92,6 +92,13 @@ std::vector<std::optional<double>> rank_values(const Benchmark& benchmark, const
   return medians;
 }
 
+std::vector<std::optional<std::string>> rank_texts(const Benchmark& benchmark, const std::string& metric) {
+  if (benchmark.rows.empty()) return {};
+  const auto& texts = benchmark.rows.back()->text_by_rank;
+  const auto found = texts.find(metric);
+  return found == texts.end() ? std::vector<std::optional<std::string>>{} : found->second;
+}
+
 std::optional<double> largest_value(const Benchmark& benchmark, const std::string& metric) {
   std::optional<double> largest;
   const auto consider = [&](double value) {

@@ -34,6 +34,9 @@ std::optional<double> run_value(const Benchmark&, const std::string& metric);
 /// For every rank its median over repetitions; empty if no repetition has values by rank for that metric.
 std::vector<std::optional<double>> rank_values(const Benchmark&, const std::string& metric);
 
+/// Texts by rank of the last repetition; empty if it has none under that name.
+std::vector<std::optional<std::string>> rank_texts(const Benchmark&, const std::string& metric);
+
 /// Every single value of the metric, of the run and of each rank, in any repetition: the largest. Also sees what a
 /// median hides.
 std::optional<double> largest_value(const Benchmark&, const std::string& metric);

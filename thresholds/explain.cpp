@@ -21,6 +21,8 @@ std::string limits_text(const Rule& rule) {
   add("equals", rule.limits.equals);
   add("spread_max", rule.limits.spread_max);
   add("cv_max", rule.limits.cv_max);
+  if (rule.limits.equals_text) words += "equals \"" + *rule.limits.equals_text + "\"";
+  if (rule.limits.same) words += "the same everywhere";
   return words;
 }
 
@@ -59,6 +61,20 @@ void explain_ranks(std::ostream& out, const Benchmark& benchmark, const std::str
   if (ranks.size() > max_offenders) out << "      and " << ranks.size() - max_offenders << " more\n";
 }
 
+// Of every rank that has one: "pcie_width 16, 16, 8", "driver 580.159.03".
+void explain_facts(std::ostream& out, const Row& row) {
+  const auto show = [&](const std::string& metric, const auto& values, const auto& text_of_value) {
+    std::string words;
+    for (const auto& value : values) {
+      if (value) words += (words.empty() ? " " : ", ") + text_of_value(*value);
+    }
+    out << "    " << metric << (words.empty() ? " unknown" : words) << "\n";
+  };
+  for (const auto& [metric, values] : row.by_rank) show(metric, values, number_text);
+  for (const auto& [metric, values] : row.text_by_rank)
+    show(metric, values, [](const std::string& text) { return text; });
+}
+
 void explain_benchmark(std::ostream& out, const Benchmark& benchmark) {
   out << "measured:\n";
   for (const Row* row : benchmark.rows) {
@@ -67,6 +83,7 @@ void explain_benchmark(std::ostream& out, const Benchmark& benchmark) {
     if (row->waived) out << " waived: " << *row->waived;
     for (const auto& [metric, value] : row->metrics) out << " " << metric << " " << number_text(value);
     out << "\n";
+    if (family_of(row->key) == "preflight") explain_facts(out, *row);
   }
   const std::string metric = headline_metric(benchmark);
   if (metric.empty()) return;

@@ -394,7 +394,7 @@ std::optional<Finding> judge_transport(const std::vector<Results>& files, const 
 }
 
 Culprit culprit(const RankFacts& facts, std::optional<double> value) {
-  return {facts.rank, facts.host, facts.uuid, facts.pci, value};
+  return {facts.rank, facts.host, facts.uuid, facts.pci, value, facts.local_rank, facts.serial};
 }
 
 std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& options) {

@@ -40,6 +40,20 @@ std::string_view name(Judgement judgement) {
   return "?";
 }
 
+std::string_view name(Cause cause) {
+  switch (cause) {
+    case Cause::slow_gpu: return "slow GPU";
+    case Cause::slow_link: return "slow link";
+    case Cause::slow_node: return "slow node";
+    case Cause::late_rank: return "late rank";
+    case Cause::wrong_data: return "wrong data";
+    case Cause::configuration: return "configuration";
+    case Cause::power_or_heat: return "power or heat";
+    case Cause::slow_silicon: return "slow silicon";
+  }
+  return "?";
+}
+
 std::string text(const Culprit& culprit) {
   std::string words;
   const auto add = [&](const std::string& word) { words += (words.empty() || word.empty() ? "" : " ") + word; };

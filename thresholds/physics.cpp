@@ -42,7 +42,14 @@ std::optional<double> p2p_ceiling(const Profile& profile, std::string_view key) 
 
 }  // namespace
 
-std::string_view name(Every every) { return every == Every::run ? "run" : "rank"; }
+std::string_view name(Every every) {
+  switch (every) {
+    case Every::run: return "run";
+    case Every::rank: return "rank";
+    case Every::host: return "host";
+  }
+  return "?";
+}
 
 std::string_view name(Severity severity) {
   switch (severity) {
@@ -100,16 +107,18 @@ std::string number_text(double value) {
 }
 
 std::string unit_of(std::string_view metric) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> units{{{"tflops", "TFLOPS"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 14> units{{{"tflops", "TFLOPS"},
                                                                                  {"tflops_per_ghz", "TFLOPS/GHz"},
                                                                                  {"tflops_per_w", "TFLOPS/W"},
-                                                                                 {"_mhz", "MHz"},
-                                                                                 {"power_w", "W"},
-                                                                                 {"temperature_c", "C"},
                                                                                  {"_gbps", "GB/s"},
                                                                                  {"_gb", "GB"},
                                                                                  {"_us", "us"},
                                                                                  {"_ms", "ms"},
+                                                                                 {"power_w", "W"},
+                                                                                 {"power_limit_w", "W"},
+                                                                                 {"_c", "C"},
+                                                                                 {"_mhz", "MHz"},
+                                                                                 {"_gbit", "Gb/s"},
                                                                                  {"tokens_per_s", "tokens/s"},
                                                                                  {"tokens_per_s_total", "tokens/s"}}};
   for (const auto& [end, unit] : units) {

@@ -28,11 +28,12 @@ constexpr std::array<std::string_view, 6> telemetry_metrics{"sm_mhz",    "power_
 
 // Members of a row that are not counters (google/benchmark json_reporter.cc, 1.7.1 to 1.9). Everything numeric beside
 // them is a metric.
-constexpr std::array<std::string_view, 20> not_a_metric{
+constexpr std::array<std::string_view, 21> not_a_metric{
     "name",        "run_name",         "run_type",       "family_index",   "per_family_instance_index",
     "repetitions", "repetition_index", "threads",        "iterations",     "real_time",
     "cpu_time",    "time_unit",        "label",          "error_occurred", "error_message",
-    "skipped",     "skip_message",     "aggregate_name", "aggregate_unit", "by_rank"};
+    "skipped",     "skip_message",     "aggregate_name", "aggregate_unit", "by_rank",
+    "text_by_rank"};
 
 constexpr std::array<std::string_view, 9> name_suffixes{"manual_time",      "real_time",   "process_time",
                                                         "repeats:",         "iterations:", "min_time:",
@@ -94,29 +95,27 @@ double seconds_of(const Field& row) {
   row["time_unit"].refuse("is \"" + unit + "\", expected ns, us, ms or s");
 }
 
-const json& array_by_rank(const Field& array, int world_size) {
+void require_one_per_rank(const Field& array, int world_size) {
   const json& values = array.value();
   if (!values.is_array()) array.refuse("expected an array");
   if (values.size() != static_cast<std::size_t>(world_size)) {
     array.refuse("has " + std::to_string(values.size()) + " values for " + std::to_string(world_size) + " ranks");
   }
-  return values;
 }
 
-/// Texts stand under names of their own, so that a list of nothing but null is read as what it is.
-bool is_text_by_rank(std::string_view name) { return name == "throttle" || name == "errors"; }
-
 std::vector<std::optional<std::string>> texts_by_rank(const Field& array, int world_size) {
+  require_one_per_rank(array, world_size);
   std::vector<std::optional<std::string>> result;
-  for (const json& value : array_by_rank(array, world_size)) {
-    if (!value.is_string() && !value.is_null()) array.refuse("expected texts or null");
-    result.push_back(value.is_null() ? std::nullopt : std::optional(value.get<std::string>()));
-  }
+  array.each([&](const Field& value) {
+    result.emplace_back();
+    if (!value.value().is_null()) result.back() = value.text();
+  });
   return result;
 }
 
 std::vector<std::optional<double>> values_by_rank(const Field& array, int world_size) {
-  const json& values = array_by_rank(array, world_size);
+  require_one_per_rank(array, world_size);
+  const json& values = array.value();
   std::vector<std::optional<double>> result;
   result.reserve(values.size());
   for (const json& value : values) {
@@ -164,12 +163,13 @@ Row read_row(const Field& field, int world_size) {
   if (const auto by_rank = field.find("by_rank")) {
     by_rank->require_object();
     for (const auto& [name, value] : by_rank->value().items()) {
-      const Field list = (*by_rank)[name.c_str()];
-      if (is_text_by_rank(name)) {
-        row.text_by_rank.emplace(name, texts_by_rank(list, world_size));
-      } else {
-        row.by_rank.emplace(name, values_by_rank(list, world_size));
-      }
+      row.by_rank.emplace(name, values_by_rank((*by_rank)[name.c_str()], world_size));
+    }
+  }
+  if (const auto texts = field.find("text_by_rank")) {
+    texts->require_object();
+    for (const auto& [name, value] : texts->value().items()) {
+      row.text_by_rank.emplace(name, texts_by_rank((*texts)[name.c_str()], world_size));
     }
   }
   return row;
@@ -397,6 +397,15 @@ ordered_json to_json(const ByRank& values) {
   return result;
 }
 
+ordered_json to_json(const TextByRank& texts) {
+  ordered_json result = ordered_json::object();
+  for (const auto& [name, by_rank] : texts) {
+    ordered_json& list = result[name] = ordered_json::array();
+    for (const auto& text : by_rank) list.push_back(or_null(text));
+  }
+  return result;
+}
+
 ordered_json to_json(const PairMatrix& matrix) {
   ordered_json rows = ordered_json::array();
   for (const auto& row : matrix.values) {
@@ -435,27 +444,27 @@ ordered_json parse_google_benchmark(std::string_view text) {
   throw InputError("Google Benchmark's output has no context or no benchmarks");
 }
 
-/// What belongs to a row of its key and repetition; null: nothing.
+/// Puts what belongs to the row's key and repetition into it under `name`; an iteration row only.
 template <class Values>
-const Values* of_row(const ordered_json& row, const std::map<std::string, std::vector<Values>>& all) {
+const Values* add_to_row(ordered_json& row, const char* name, const std::map<std::string, std::vector<Values>>& all) {
   if (row.value("run_type", "") != "iteration") return nullptr;
   const auto found = all.find(key_of(row.value("name", "")));
   const auto repetition = row.value("repetition_index", std::size_t{0});
-  return found == all.end() || repetition >= found->second.size() ? nullptr : &found->second[repetition];
+  if (found == all.end() || repetition >= found->second.size()) return nullptr;
+  const Values& values = found->second[repetition];
+  if (values.empty()) return nullptr;
+  row[name] = to_json(values);
+  return &values;
 }
 
-void add_by_rank(ordered_json& row, const ByRank* values, const TextByRank* texts) {
-  if (values != nullptr && !values->empty()) {
-    for (const auto& [name, list] : *values) {
-      if (is_telemetry(name) && !row.contains(name)) row[name] = nullptr;
+void add_by_rank(ordered_json& row, const std::map<std::string, std::vector<ByRank>>& by_rank,
+                 const std::map<std::string, std::vector<TextByRank>>& texts) {
+  if (const ByRank* values = add_to_row(row, "by_rank", by_rank)) {
+    for (const auto& [metric, list] : *values) {
+      if (is_telemetry(metric) && !row.contains(metric)) row[metric] = nullptr;
     }
-    row["by_rank"] = to_json(*values);
   }
-  if (texts == nullptr) return;
-  for (const auto& [name, list] : *texts) {
-    ordered_json& values_of_name = row["by_rank"][name] = ordered_json::array();
-    for (const auto& text : list) values_of_name.push_back(or_null(text));
-  }
+  add_to_row(row, "text_by_rank", texts);
 }
 
 }  // namespace
@@ -531,7 +540,7 @@ std::string write_results(std::string_view google_benchmark_json, const Context&
   std::string text = "{\n\"context\": " + dump(document["context"], 2) + ",\n\"benchmarks\": [";
   const char* separator = "\n";
   for (ordered_json& row : document["benchmarks"]) {
-    add_by_rank(row, of_row(row, by_rank), of_row(row, texts));
+    add_by_rank(row, by_rank, texts);
     text += separator + dump(row, -1);
     separator = ",\n";
   }

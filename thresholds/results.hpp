@@ -42,6 +42,9 @@ struct RankFacts {
   std::optional<std::vector<OtherProcess>> processes = {};  // others, at the start; nullopt: unknown
 };
 
+/// What stands in place of a device's name at a rank that could not open one.
+inline constexpr std::string_view no_device = "no usable ";
+
 /// One host: how many NVIDIA GPUs are on its PCI bus, and how many a mask or a scheduler left visible.
 struct HostFacts {
   std::string host;
@@ -86,7 +89,9 @@ struct Context {
 /// Values by rank; index = rank, nullopt = this rank has none.
 using ByRank = std::map<std::string, std::vector<std::optional<double>>>;
 
-/// Texts by rank; nullopt = there is nothing to say of this rank.
+/// Texts by rank: facts that are no numbers (driver "580.159.03"), explanations of a number or of its absence under the
+/// same name, what held a clock down (throttle: "sw_power_cap 38 %"), errors seen (errors: "XID 79; ECC uncorrected +2").
+/// nullopt = there is nothing to say of this rank.
 using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>>;
 
 /// One repetition of one benchmark.
@@ -96,7 +101,7 @@ struct Row {
   double real_time = 0;                   // in seconds, whatever unit the file has
   std::map<std::string, double> metrics;  // counters: tflops, busbw_gbps, latency_us, cv, ...
   ByRank by_rank;
-  TextByRank text_by_rank;            // throttle: "sw_power_cap 38 %"; errors: "XID 79; ECC uncorrected +2"
+  TextByRank text_by_rank;
   std::optional<std::string> error;   // an error row; a waiver is not an error
   std::optional<std::string> waived;  // reason
 };
@@ -130,8 +135,8 @@ std::vector<Results> read_results(const std::vector<std::filesystem::path>& file
 
 /// The text of a result file: `google_benchmark_json` as JSONReporter wrote it, with context.shakedown and by_rank
 /// added, and the figures of pairs once more as matrices (thresholds/matrix.hpp). by_rank[key][repetition] belongs to
-/// the iteration row of that key and repetition index; texts are added to its by_rank. A value by rank that is expected
-/// as a counter too (is_telemetry) and is not there is null. The text is strict JSON, invalid UTF-8 is replaced. Errors:
+/// the iteration row of that key and repetition index, texts likewise (text_by_rank). A value by rank that is expected as
+/// a counter too (is_telemetry) and is not there is null. The text is strict JSON, invalid UTF-8 is replaced. Errors:
 /// InputError if `google_benchmark_json` is not JSON (for example a non-finite counter).
 std::string write_results(std::string_view google_benchmark_json, const Context&,
                           const std::map<std::string, std::vector<ByRank>>& by_rank,

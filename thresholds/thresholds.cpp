@@ -6,6 +6,7 @@
 #include <cctype>
 #include <set>
 
+#include "thresholds/preflight_facts.hpp"
 #include "thresholds/strict_yaml.hpp"
 
 namespace shakedown {
@@ -107,8 +108,24 @@ Conditions read_conditions(const Members& rule) {
   return conditions;
 }
 
-Limits read_limits(const Members& rule, const Yaml& yaml) {
+Limits read_limits(const Members& rule, const Yaml& yaml, bool of_text) {
   Limits limits;
+  if (rule.contains("same")) {
+    limits.same = rule.at("same").boolean();
+    if (!limits.same) rule.at("same").refuse("same: false says nothing; remove it");
+    for (const char* other : {"min", "max", "equals", "spread_max", "cv_max"}) {
+      if (rule.contains(other)) rule.at(other).refuse(std::string(other) + " beside same; keep one of them");
+    }
+    return limits;
+  }
+  if (of_text) {
+    for (const char* other : {"min", "max", "spread_max", "cv_max"}) {
+      if (rule.contains(other)) rule.at(other).refuse("a text has no " + std::string(other) + "; write equals or same");
+    }
+    if (!rule.contains("equals")) yaml.refuse("a rule without a limit; add equals or same");
+    limits.equals_text = rule.at("equals").text();
+    return limits;
+  }
   const auto read = [&](const char* name, std::optional<double>& limit) {
     const auto found = rule.find(name);
     if (found == rule.end()) return;
@@ -157,24 +174,47 @@ void refuse_floor_above_ceiling(const Rule& rule, const Profile& profile, const 
   }
 }
 
+// A rule of pre-flight is about a fact, of the ranks or of the hosts.
+void require_fact(const Rule& rule, const Members& members) {
+  if (rule.benchmark.find("/of:") == std::string::npos || known_facts(rule.benchmark) == known_facts("")) {
+    members.at("benchmark").refuse("unknown part of pre-flight; known are " + known_facts(""));
+  }
+  if (!fact_kind(rule.benchmark, rule.metric)) {
+    members.at("metric").refuse("unknown fact \"" + rule.metric + "\" of " + rule.benchmark + "; known are " +
+                                known_facts(rule.benchmark));
+  }
+  const Every right = is_of_host(rule.benchmark) ? Every::host : Every::rank;
+  if (rule.every != right) {
+    members.at("every").refuse("facts of " + rule.benchmark + " are those of a " + std::string(name(right)) +
+                               "; write every: " + std::string(name(right)));
+  }
+}
+
 Rule read_rule(const Yaml& yaml, const Profile& profile) {
-  const Members members = yaml.members({"benchmark", "metric", "every", "min", "max", "equals", "spread_max", "cv_max",
-                                        "source", "ranks", "hosts", "nvls", "tier", "may_waive", "severity"});
+  const Members members = yaml.members({"benchmark", "metric", "every", "min", "max", "equals", "same", "spread_max",
+                                        "cv_max", "source", "ranks", "hosts", "nvls", "tier", "may_waive", "severity"});
   Rule rule;
   rule.at = yaml.at();
   rule.benchmark = read_benchmark(required(members, "benchmark", yaml, "a rule"));
   const std::string family = family_of(rule.benchmark);
   const Yaml& metric = required(members, "metric", yaml, "a rule");
   rule.metric = metric.text();
-  if (!is_known_metric(family, rule.metric)) {
+  const bool is_fact = family == "preflight";
+  if (!is_fact && !is_known_metric(family, rule.metric)) {
     metric.refuse("unknown metric \"" + rule.metric + "\" of " + family + "; known are " + metrics_text(family));
   }
   const Yaml& every = required(members, "every", yaml, "a rule");
-  rule.every = every.choice({"run", "rank"}) == "rank" ? Every::rank : Every::run;
+  const std::string of = every.choice({"run", "rank", "host"});
+  rule.every = of == "run" ? Every::run : of == "rank" ? Every::rank : Every::host;
+  if (is_fact) require_fact(rule, members);
+  if (!is_fact && rule.every == Every::host) every.refuse("only pre-flight has facts of hosts; write run or rank");
   if (rule.every == Every::rank && is_collective(family)) {
     every.refuse("ranks of a collective wait for each other, so none has a value of its own; write every: run");
   }
-  rule.limits = read_limits(members, yaml);
+  rule.limits = read_limits(members, yaml, is_fact && fact_kind(rule.benchmark, rule.metric) == FactKind::text);
+  if (!is_fact && rule.limits.same) {
+    members.at("same").refuse("only facts of pre-flight can be the same; write spread_max");
+  }
   if (rule.limits.spread_max && rule.every == Every::run) {
     members.at("spread_max").refuse("spread_max compares ranks; write every: rank");
   }

@@ -16,7 +16,7 @@ namespace shakedown {
 
 inline constexpr int thresholds_schema = 1;
 
-enum class Every { run, rank };            // judge the value of the run, or every rank's own
+enum class Every { run, rank, host };      // judge the value of the run, every rank's own, or every host's
 enum class Severity { fail, warn, info };  // warn and info are shown and count nowhere
 
 std::string_view name(Every);
@@ -40,6 +40,8 @@ struct Conditions {
 
 struct Limits {
   std::optional<double> min, max, equals, spread_max, cv_max;
+  std::optional<std::string> equals_text = std::nullopt;  // of facts that are texts
+  bool same = false;                                      // all have the value that most have; the odd one out is named
 };
 
 /// One limit on one metric of one benchmark. `benchmark` is a key, or for p2p a key with "src:*/dst:*", which stands

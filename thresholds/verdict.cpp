@@ -9,8 +9,12 @@
 
 #include "thresholds/applicability.hpp"
 #include "thresholds/cause.hpp"
+#include "thresholds/crosscheck.hpp"
+#include "thresholds/culprit.hpp"
 #include "thresholds/evidence.hpp"
 #include "thresholds/machine.hpp"
+#include "thresholds/majority.hpp"
+#include "thresholds/peers.hpp"
 #include "thresholds/statistics.hpp"
 
 namespace shakedown {
@@ -81,7 +85,11 @@ class RuleJudge {
       return set(finding_, Status::fail, where + *row->error);
     }
     if (const Row* row = benchmark_->waiver()) return judge_waiver(*row);
-    if (rule_.every == Every::run) {
+    if (rule_.limits.same) {
+      judge_sameness();
+    } else if (rule_.limits.equals_text) {
+      judge_texts();
+    } else if (rule_.every == Every::run) {
       judge_run();
     } else {
       judge_ranks();
@@ -89,8 +97,9 @@ class RuleJudge {
     if (finding_.status == Status::pass) judge_repeatability();
   }
 
-  // "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz"
+  // "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz". Pre-flight's facts explain themselves: nothing ran.
   void explain_worst() {
+    if (family_of(finding_.key) == "preflight") return;
     if (benchmark_ == nullptr || !finding_.worst || !finding_.worst->rank) return;
     const std::string why = cause(*benchmark_, *finding_.worst->rank);
     if (!why.empty()) set(finding_, finding_.status, distance_text() + why);
@@ -134,6 +143,108 @@ class RuleJudge {
     }
   }
 
+  /// The ranks whose values the rule wants: of facts of a host its first.
+  std::vector<int> wanted_ranks() const {
+    if (rule_.every != Every::host) return required_ranks(finding_.key, context_);
+    std::vector<int> leaders;
+    for (const RankFacts& rank : context_.ranks) {
+      if (rank.local_rank == 0) leaders.push_back(rank.rank);
+    }
+    return leaders;
+  }
+
+  Culprit named(int rank, std::optional<double> value = std::nullopt) const {
+    Culprit who = culprit(facts(rank), value);
+    if (rule_.every == Every::host) who.rank = std::nullopt, who.uuid = who.pci = std::nullopt;
+    return who;
+  }
+
+  /// Whoever should have a value and has none. True: there is somebody.
+  template <class Value>
+  bool judge_silence(const std::vector<std::optional<Value>>& values) {
+    std::vector<int> silent;
+    std::vector<Culprit> culprits;
+    for (const int rank : wanted_ranks()) {
+      if (values[static_cast<std::size_t>(rank)]) continue;
+      silent.push_back(rank);
+      culprits.push_back(named(rank));
+    }
+    if (silent.empty()) return false;
+    set(finding_, Status::missing, std::string(name(rule_.every)) + "s without a value");
+    if (rule_.limits.equals || rule_.limits.min || rule_.limits.max) explain_by_texts(silent);
+    name_offenders(std::move(culprits));
+    return true;
+  }
+
+  /// What ranks have said about a number, or about its absence, each text once.
+  void explain_by_texts(const std::vector<int>& ranks) {
+    constexpr std::size_t most = 4;
+    const auto texts = rank_texts(*benchmark_, rule_.metric);
+    std::vector<std::string> said;
+    for (const int rank : ranks) {
+      if (texts.empty() || !texts[static_cast<std::size_t>(rank)]) continue;
+      const std::string& text = *texts[static_cast<std::size_t>(rank)];
+      if (std::find(said.begin(), said.end(), text) == said.end()) said.push_back(text);
+    }
+    for (std::size_t i = 0; i < std::min(said.size(), most); ++i) set(finding_, finding_.status, said[i]);
+    if (said.size() > most) set(finding_, finding_.status, "and " + std::to_string(said.size() - most) + " more");
+  }
+
+  /// A fact as text, whatever it is. Numbers within 1 % of their median are the same: a kernel keeps a little of the
+  /// memory for itself, not everywhere as much.
+  std::vector<std::optional<std::string>> values_as_texts() const {
+    const auto numbers = rank_values(*benchmark_, rule_.metric);
+    if (numbers.empty()) return rank_texts(*benchmark_, rule_.metric);
+    std::vector<double> known;
+    for (const auto& number : numbers) {
+      if (number) known.push_back(*number);
+    }
+    std::sort(known.begin(), known.end());
+    const double middle = known.empty() ? 0 : known[known.size() / 2];
+    std::vector<std::optional<std::string>> texts;
+    for (const auto& number : numbers) {
+      const bool near = number && std::abs(*number - middle) <= 0.01 * std::abs(middle);
+      texts.push_back(number ? std::optional(number_text(near ? middle : *number)) : std::nullopt);
+    }
+    return texts;
+  }
+
+  void judge_sameness() {
+    const auto values = values_as_texts();
+    if (values.empty()) return set(finding_, Status::missing, "was not read");
+    if (judge_silence(values)) return;
+    const auto ranks = wanted_ranks();
+    std::vector<Holder> holders;
+    for (const int rank : ranks) {
+      const std::string& host = facts(rank).host;
+      holders.push_back({rule_.every == Every::host ? host : "rank " + std::to_string(rank) + " " + host,
+                         values[static_cast<std::size_t>(rank)]});
+    }
+    const auto odd = odd_ones_out(holders);
+    if (odd.who.empty()) return;
+    set(finding_, Status::fail, rule_.metric + " " + odd.text);
+    std::vector<Culprit> offenders;
+    for (const std::size_t i : odd.who) offenders.push_back(named(ranks[i]));
+    name_offenders(std::move(offenders));
+  }
+
+  void judge_texts() {
+    const auto values = rank_texts(*benchmark_, rule_.metric);
+    if (values.empty()) return set(finding_, Status::missing, "was not read");
+    if (judge_silence(values)) return;
+    std::vector<Culprit> offenders;
+    std::string first;
+    for (const int rank : wanted_ranks()) {
+      const std::string& value = *values[static_cast<std::size_t>(rank)];
+      if (value == *rule_.limits.equals_text) continue;
+      if (offenders.empty()) first = value;
+      offenders.push_back(named(rank));
+    }
+    if (offenders.empty()) return;
+    set(finding_, Status::fail, "is \"" + first + "\", must be \"" + *rule_.limits.equals_text + "\"");
+    name_offenders(std::move(offenders));
+  }
+
   // Model FLOPS over the dense peak of the type, which the profile knows and the measurement does not.
   std::optional<double> utilization() const {
     const auto reached = run_value(*benchmark_, "model_tflops");
@@ -142,19 +253,14 @@ class RuleJudge {
   }
 
   void judge_ranks() {
-    const auto values = rank_values(*benchmark_, rule_.metric);
+    auto values = rank_values(*benchmark_, rule_.metric);
+    // A fact that no rank could read stands there with the reasons alone.
+    if (values.empty() && !rank_texts(*benchmark_, rule_.metric).empty()) values.resize(context_.ranks.size());
     if (values.empty()) return set(finding_, Status::missing, "no values by rank of \"" + rule_.metric + "\"");
-    std::vector<Culprit> silent;
-    for (const int rank : required_ranks(finding_.key, context_)) {
-      if (!values[static_cast<std::size_t>(rank)]) silent.push_back(culprit(facts(rank)));
-    }
-    if (!silent.empty()) {
-      set(finding_, Status::missing, "ranks without a value");
-      return name_offenders(std::move(silent));
-    }
+    if (judge_silence(values)) return;
     std::vector<Culprit> known;
     for (int rank = 0; rank < static_cast<int>(values.size()); ++rank) {
-      if (const auto& value = values[static_cast<std::size_t>(rank)]) known.push_back(culprit(facts(rank), value));
+      if (const auto& value = values[static_cast<std::size_t>(rank)]) known.push_back(named(rank, value));
     }
     if (known.empty()) return set(finding_, Status::missing, "no rank has a value");
     sort_worst_first(known);
@@ -176,6 +282,12 @@ class RuleJudge {
     if (offenders.empty()) return;
     finding_.status = Status::fail;
     finding_.worst = offenders.front();
+    std::vector<int> ranks;
+    for (const RankFacts& rank : context_.ranks) {
+      const auto own = own_value(rank.rank);
+      if (own && broken_limit(*own)) ranks.push_back(rank.rank);
+    }
+    explain_by_texts(ranks);
     name_offenders(std::move(offenders));
   }
 
@@ -289,8 +401,15 @@ class SetJudge {
 
   void judge(const Profile* profile) {
     if (profile != nullptr) {
-      for (const Rule& rule : profile->rules) judge_rule(*profile, rule);
+      // Pre-flight first: where it fails, nothing else may have been measured.
+      for (const Rule& rule : profile->rules) {
+        if (is_preflight(rule.benchmark)) judge_rule(*profile, rule);
+      }
+      for (const Rule& rule : profile->rules) {
+        if (!is_preflight(rule.benchmark)) judge_rule(*profile, rule);
+      }
     }
+    name_what_preflight_stopped();
     for (const auto& [key, benchmark] : benchmarks_) judge_error_without_rule(benchmark);
     if (profile != nullptr) judge_families(*profile);
     if (options_.family && !context_of_family_.contains(*options_.family) && judged_families_.empty()) {
@@ -304,6 +423,28 @@ class SetJudge {
   }
 
  private:
+  static bool is_preflight(const std::string& key) { return family_of(key) == "preflight"; }
+
+  /// Only pre-flight was measured, and it or the machine fails: the rest is one finding and not one for each rule.
+  bool stopped_by_preflight() const {
+    const bool alone = context_of_family_.size() == 1 && context_of_family_.contains("preflight");
+    return alone && std::any_of(verdict_.findings.begin(), verdict_.findings.end(), [](const Finding& finding) {
+             return finding.counts() && !finding.good() && finding.status != Status::no_reference;
+           });
+  }
+
+  void name_what_preflight_stopped() {
+    if (stopped_.empty()) return;
+    std::string names;
+    for (const std::string& family : stopped_) names += (names.empty() ? "" : ", ") + family;
+    Finding finding;
+    finding.key = "machine/preflight";
+    finding.status = Status::missing;
+    finding.detail = "pre-flight failed, so the rest was not measured: " + names;
+    finding.next = "mend what pre-flight names; or measure all the same: ci/accept --despite-preflight";
+    add(std::move(finding));
+  }
+
   bool wanted(const std::string& family) const { return !options_.family || *options_.family == family; }
 
   int ranks() const { return results_.front().context.world_size; }
@@ -326,6 +467,11 @@ class SetJudge {
     const Applies applies = applicability(rule.conditions, context).applies;
     if (applies == Applies::unknown_nvls) ++nvls_rules_[family];
     if (applies != Applies::yes) return;
+    if (!is_preflight(family) && stopped_by_preflight()) {
+      stopped_.insert(family);
+      judged_families_.insert(family);
+      return;
+    }
     // What can only warn does not stand for a judgement.
     if (rule.severity == Severity::fail) judged_families_.insert(family);
     const Expansion expansion = expand(rule, context);
@@ -403,11 +549,55 @@ class SetJudge {
   Benchmarks benchmarks_;
   std::map<std::string, const Context*> context_of_family_;
   std::set<std::string> judged_keys_, counted_keys_, judged_families_;
+  std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
   std::map<std::string, int> nvls_rules_;  // family -> rules that could not be decided
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The whole
+
+std::string rules_said(const Verdict& verdict, const Profile* profile) {
+  if (profile == nullptr) return "no profile for this machine";
+  std::size_t kept = 0, all = 0;
+  for (const Finding& finding : verdict.findings) {
+    if (!finding.counts()) continue;
+    ++all;
+    if (finding.good()) ++kept;
+  }
+  return std::to_string(kept) + " of " + std::to_string(all) + " good (" + profile->name + ")";
+}
+
+// The judgements that need no profile, and what all findings together say is at fault. What passed is said in one line:
+// a finding for each comparison would bury the others.
+void judge_without_profile(const std::vector<Results>& results, const JudgeOptions& options, Verdict& verdict) {
+  const Benchmarks benchmarks = benchmarks_of(results);
+  const Peers peers = compare_peers(benchmarks, options.family);
+  const CrossChecks checks = cross_check(benchmarks, options.family);
+  std::vector<Finding> findings = findings_of(peers);
+  std::copy_if(checks.findings.begin(), checks.findings.end(), std::back_inserter(findings),
+               [](const Finding& finding) { return !finding.good(); });
+  std::move(findings.begin(), findings.end(), std::back_inserter(verdict.findings));
+  verdict.spoken.push_back({Judgement::peers, summary(peers)});
+  if (!checks.findings.empty()) verdict.spoken.push_back({Judgement::crosscheck, checks.summary()});
+  verdict.culprits = diagnose(benchmarks, peers, verdict.findings);
+  auto clocks = findings_of(verdict.culprits);
+  std::move(clocks.begin(), clocks.end(), std::back_inserter(verdict.findings));
+}
+
+std::vector<Node> nodes_of(const std::vector<Results>& results) {
+  std::vector<Node> nodes;
+  std::map<std::string, std::size_t> index;
+  for (const Results& file : results) {
+    std::map<std::string, int> here;
+    for (const RankFacts& rank : file.context.ranks) {
+      const auto [found, fresh] = index.emplace(rank.host, nodes.size());
+      if (fresh) nodes.push_back({rank.host, 0});
+      Node& node = nodes[found->second];
+      node.ranks = std::max(node.ranks, ++here[rank.host]);
+    }
+  }
+  return nodes;
+}
 
 State state_of(const Verdict& verdict) {
   bool failed = false, missing = false, broke_off = false, inconclusive = false, no_reference = false;
@@ -452,12 +642,18 @@ void add_findings(Verdict& verdict, std::vector<Finding> findings) {
   verdict.exit_code = exit_code_of(verdict.state);
 }
 
+void name_culprits(Verdict& verdict, const std::vector<Results>& results, const JudgeOptions& options) {
+  const Benchmarks benchmarks = benchmarks_of(results);
+  verdict.culprits = diagnose(benchmarks, compare_peers(benchmarks, options.family), verdict.findings);
+}
+
 Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& profiles, const JudgeOptions& options) {
   if (results.empty()) throw InputError("no result files to judge; name them with --results");
   refuse_faults(results, options.allow_faults);
   Verdict verdict;
   verdict.backend = results.front().context.backend;
   verdict.devices = devices_of(results);
+  verdict.nodes = nodes_of(results);
   std::set<std::string> run_ids;
   for (const Results& file : results) {
     verdict.ranks = std::max(verdict.ranks, file.context.world_size);
@@ -471,10 +667,11 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
     const bool unknown = transport == file.context.nccl.end() || !transport->second;
     const bool used = std::any_of(file.rows.begin(), file.rows.end(),
                                   [](const Row& row) { return is_collective(family_of(row.key)); });
-    if (!unknown || !used || file.context.world_size == 1 || file.context.environment.count("NCCL_DEBUG") == 0) continue;
-    verdict.notes.push_back("whether NCCL used NVLink is not known: NCCL_DEBUG=" +
-                            file.context.environment.at("NCCL_DEBUG") +
-                            " keeps its log from the record; unset it, or set INFO");
+    if (!unknown || !used || file.context.world_size == 1 || file.context.environment.count("NCCL_DEBUG") == 0)
+      continue;
+    verdict.notes.push_back(
+        "whether NCCL used NVLink is not known: NCCL_DEBUG=" + file.context.environment.at("NCCL_DEBUG") +
+        " keeps its log from the record; unset it, or set INFO");
     break;
   }
   verdict.findings = judge_machine(results, options);
@@ -491,6 +688,8 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
     verdict.findings.push_back(finding);
   }
   SetJudge(results, options, verdict).judge(selection.profile);
+  verdict.spoken.push_back({Judgement::rule, rules_said(verdict, selection.profile)});
+  judge_without_profile(results, options, verdict);
   add_findings(verdict, {});
   return verdict;
 }

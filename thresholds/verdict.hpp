@@ -33,6 +33,8 @@ struct Culprit {
   std::string host;
   std::optional<std::string> uuid, pci;
   std::optional<double> value;
+  std::optional<int> local_rank = std::nullopt;
+  std::optional<std::string> serial = std::nullopt;
 };
 
 /// "rank 3 node7 GPU-4f2a 0000:1b:00.0"; what is unknown is left out.
@@ -62,6 +64,47 @@ struct Finding {
   bool good() const { return status == Status::pass || status == Status::waived; }
 };
 
+/// What is at fault. slow_silicon is a healthy chip that power leaves a lower clock than others.
+enum class Cause { slow_gpu, slow_link, slow_node, late_rank, wrong_data, configuration, power_or_heat, slow_silicon };
+std::string_view name(Cause);  // "slow GPU"
+
+/// One measurement that speaks against a culprit.
+struct Evidence {
+  std::string key, metric;
+  Judgement by = Judgement::peers;
+  std::optional<double> value, expected;  // expected: the median of the peers, or the limit of a rule
+  std::optional<double> percent;          // how far value is on the bad side of expected
+  std::optional<double> mads;             // the same in MADs of the peers
+};
+
+inline constexpr std::size_t max_evidence = 6;  // shown for a culprit; the count is always complete
+
+/// Findings put together: what is at fault, where it is and what to do. See thresholds/culprit.hpp.
+struct Diagnosis {
+  std::vector<Cause> causes;    // more than one where the evidence does not separate them, the likeliest first
+  bool fails = true;            // false: said, because somebody will ask, and no reason to reject anything
+  std::vector<Culprit> places;  // the GPU; of a link the source and the destination; of a node its host
+  std::size_t place_count = 0;
+  std::optional<double> percent, mads;  // of the strongest evidence
+  std::vector<Evidence> evidence;       // at most max_evidence, the strongest first
+  std::size_t evidence_count = 0;
+  std::string detail;     // what was seen, in one sentence
+  std::string telemetry;  // clock, power, temperature, throttling, errors; empty if there is none
+  std::string next;       // command to run next
+};
+
+/// One of the judgements of a run, in one line.
+struct Spoken {
+  Judgement by;
+  std::string text;
+};
+
+/// A host of the run.
+struct Node {
+  std::string host;
+  int ranks = 0;
+};
+
 /// A benchmark that no rule judged.
 struct Unjudged {
   std::string key, metric;
@@ -79,6 +122,9 @@ struct Verdict {
   std::vector<std::string> run_ids;
   std::vector<std::string> devices;
   std::vector<Finding> findings;
+  std::vector<Diagnosis> culprits;  // the worst first; those that fail nothing last
+  std::vector<Spoken> spoken;
+  std::vector<Node> nodes;
   std::vector<Unjudged> unjudged;
   std::vector<std::string> notes;  // what the reader must know about how this was judged
 };
@@ -109,6 +155,9 @@ Verdict judge(const std::vector<Results>&, const std::vector<Profile>&, const Ju
 
 /// Adds findings to a verdict that stands, and works out its state, exit code and counts again.
 void add_findings(Verdict&, std::vector<Finding>);
+
+/// Works out the culprits again, with the findings that were added since.
+void name_culprits(Verdict&, const std::vector<Results>&, const JudgeOptions&);
 
 /// How the findings of one key came about: the rules that name it, whether they apply and why not, what was measured.
 /// Errors: InputError if the key was neither measured nor named by a rule.

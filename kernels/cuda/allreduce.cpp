@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/cuda/exchange.hpp"
+#include "kernels/cuda/heads.hpp"
 #include "kernels/cuda/operations.hpp"
 #include "kernels/cuda/recording.hpp"
 #include "kernels/cuda/words.hpp"
@@ -20,8 +21,9 @@ class AllReduce final : public Work {
         type_(nccl_type(spec.dtype)),
         gpu_(gpu),
         communicator_(communicator),
-        in_(spec.bytes),
-        own_out_(in_place() ? Buffer() : Buffer(spec.bytes)) {}
+        trail_(in_place() ? Trail::apart(spec.bytes) : Trail(spec.bytes)),
+        in_(in_place() ? trail_.room() : spec.bytes),
+        own_out_(in_place() ? Buffer() : Buffer(trail_.room())) {}
 
   void connect(Peers& world) override {
     communicator_.connect(world);
@@ -36,15 +38,27 @@ class AllReduce final : public Work {
   }
 
   void enqueue() override {
-    check(ncclAllReduce(in_.data(), out().data(), spec_.bytes / size_of(spec_.dtype), type_, ncclSum,
-                        communicator_.get(), gpu_.stream()));
+    auto* const out = this->out().at(trail_.next());
+    const void* const in = in_place() ? out : in_.data();
+    check(
+        ncclAllReduce(in, out, spec_.bytes / size_of(spec_.dtype), type_, ncclSum, communicator_.get(), gpu_.stream()));
   }
 
-  /// A fresh recording is run once, so that the ranks, which took their own times to record, begin together.
+  /// What has been summed in place is zero and stays so: each operation of a series gets new addends. A fresh recording
+  /// is run once, so that the ranks, which took their own times to record, begin together.
   void stage(int repeats) override {
-    if (!recorded() || !recording_.record(gpu_.stream(), repeats, [this] { enqueue(); })) return;
-    recording_.replay(gpu_.stream(), repeats);
-    wait(gpu_, communicator_);
+    if (in_place()) return stage_addends(repeats);
+    if (!recorded()) return stage_trail(gpu_, own_out_, trail_, repeats, nan_byte);
+    const auto recorded_trail = trail_;
+    trail_.restart();
+    if (recording_.record(gpu_.stream(), repeats, [this] { enqueue(); })) {
+      recording_.replay(gpu_.stream(), repeats);
+      wait(gpu_, communicator_);
+    } else {
+      trail_ = recorded_trail;
+    }
+    gpu_.fill(own_out_, nan_byte);
+    gpu_.synchronize();
   }
 
   void enqueue_batch(int repeats) override {
@@ -55,18 +69,30 @@ class AllReduce final : public Work {
   void reset() override {
     fill_addends(gpu_, in_, spec_.dtype, {addends_, rank_});
     if (!in_place()) gpu_.fill(own_out_, nan_byte);
+    if (!recorded()) trail_.restart();
     gpu_.synchronize();
   }
 
-  Check verify() override { return check_addends(gpu_, out(), spec_.dtype, {addends_}); }
+  Check verify() override {
+    auto check = check_addends(gpu_, last_output(out(), trail_), spec_.dtype, {addends_});
+    check_trail(gpu_, out(), trail_, check);
+    return check;
+  }
 
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return in_.bytes() + own_out_.bytes(); }
   bool collective() const override { return true; }
   std::string chosen() const override { return chosen_; }
-  void corrupt() override { flip_one_bit(gpu_, out()); }
+  void corrupt() override { flip_one_bit(gpu_, last_output(out(), trail_)); }
 
  private:
+  void stage_addends(int repeats) {
+    trail_.stage(static_cast<std::size_t>(repeats));
+    const auto range = trail_.heads();
+    fill_addends(gpu_, View(in_).part(range.begin, range.size()), spec_.dtype, {addends_, rank_});
+    gpu_.synchronize();
+  }
+
   bool in_place() const { return spec_.place == Place::in; }
   bool recorded() const { return spec_.launch == Launch::graph; }
   const Buffer& out() const { return in_place() ? in_ : own_out_; }
@@ -75,6 +101,7 @@ class AllReduce final : public Work {
   ncclDataType_t type_;
   const Gpu& gpu_;
   Communicator& communicator_;
+  Trail trail_;
   Buffer in_, own_out_;
   Recording recording_;  // goes before the buffers that it refers to
   reference::Addends addends_;

@@ -29,8 +29,9 @@ DeviceInfo CudaDevice::info() const {
 
 double CudaDevice::seconds(Work& work, int repeats) {
   if (!work.credited_rank(0)) return 0;  // this rank only stands by
-  work.stage(repeats);
-  if (repeats > 1 && !work.collective()) work.enqueue();
+  if (!work.collective()) {
+    for (int i = 0; i < operations_in_front(repeats); ++i) work.enqueue();
+  }
   check(cudaEventRecord(begin_.get(), gpu_.stream()));
   work.enqueue_batch(repeats);
   check(cudaEventRecord(end_.get(), gpu_.stream()));
@@ -61,6 +62,9 @@ std::unique_ptr<Work> CudaDevice::prepare(const AllReduceSpec& spec) {
 }
 std::unique_ptr<Work> CudaDevice::prepare(const CollectiveSpec& spec) {
   return make_collective(spec, gpu_, communicator_);
+}
+std::unique_ptr<Work> CudaDevice::prepare(const LoraStepSpec& spec) {
+  return make_lora_step(spec, gpu_, communicator_, info_.name);
 }
 
 /// No driver (error 35) and no GPU (error 100) look alike from here: no device, and CUDA's words for why.

@@ -30,6 +30,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Work> prepare(const PcieSpec&) override;
   std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
   std::unique_ptr<Work> prepare(const CollectiveSpec&) override;
+  std::unique_ptr<Work> prepare(const LoraStepSpec&) override;
 
  private:
   Gpu gpu_;

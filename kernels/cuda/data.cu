@@ -1,11 +1,11 @@
-// Known data on the GPU, written and checked. The integer formulas are those of reference.hpp themselves; normal is
-// written out again, because the host's is not for kernels.
+// Known data on the GPU, written and checked. The integer formulas are those of reference.hpp themselves.
 #include <type_traits>
 
 #include "kernels/cuda/data.hpp"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
+#include "kernels/cuda/normal.cuh"
 #include "kernels/cuda/tally.cuh"
 
 namespace shakedown::cuda {
@@ -38,14 +38,6 @@ __global__ void add_words_kernel(const std::uint64_t* words, std::size_t count, 
   unsigned long long mine = 0;
   for (auto i = first_index(); i < count; i += stride()) mine += words[i];
   add_to(sum, mine);
-}
-
-__device__ double normal(std::uint64_t i, std::uint64_t stream_id) {
-  constexpr double scale = 1.0 / 9007199254740992.0;  // 2^-53
-  const std::uint64_t bits = reference::mix(i ^ (stream_id << 56));
-  const double u = (static_cast<double>(reference::mix(bits) >> 11) + 0.5) * scale;
-  const double v = static_cast<double>(reference::mix(bits + 1) >> 11) * scale;
-  return sqrt(-2.0 * log(u)) * cospi(2.0 * v);
 }
 
 template <class T>

@@ -11,7 +11,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-double element(const Gpu& gpu, const Buffer& buffer, DType dtype, std::size_t i) {
+double element(const Gpu& gpu, const View& buffer, DType dtype, std::size_t i) {
   switch (dtype) {
     case DType::f16: return static_cast<double>(__half2float(gpu.read(buffer.data<const __half>() + i)));
     case DType::bf16: return static_cast<double>(__bfloat162float(gpu.read(buffer.data<const __nv_bfloat16>() + i)));
@@ -37,11 +37,11 @@ std::int64_t largest_exact(DType dtype) {
   return std::int64_t{1} << bits;
 }
 
-void fill_addends(const Gpu& gpu, const Buffer& buffer, DType dtype, const AddendPattern& pattern) {
+void fill_addends(const Gpu& gpu, const View& buffer, DType dtype, const AddendPattern& pattern) {
   write_addends(gpu.stream(), buffer.data(), dtype, buffer.bytes() / size_of(dtype), pattern);
 }
 
-Check check_addends(const Gpu& gpu, const Buffer& buffer, DType dtype, const AddendPattern& pattern) {
+Check check_addends(const Gpu& gpu, const View& buffer, DType dtype, const AddendPattern& pattern) {
   const auto count = buffer.bytes() / size_of(dtype);
   count_wrong_addends(gpu.stream(), buffer.data(), dtype, count, pattern, gpu.start_tally());
   const auto tally = gpu.finish_tally();
@@ -55,11 +55,11 @@ Check check_addends(const Gpu& gpu, const Buffer& buffer, DType dtype, const Add
   return check;
 }
 
-void fill_parts(const Gpu& gpu, const Buffer& buffer, const reference::Parts& parts) {
+void fill_parts(const Gpu& gpu, const View& buffer, const reference::Parts& parts) {
   write_parts(gpu.stream(), buffer.data<std::uint32_t>(), buffer.bytes() / sizeof(std::uint32_t), parts);
 }
 
-Check check_parts(const Gpu& gpu, const Buffer& buffer, const reference::Parts& parts) {
+Check check_parts(const Gpu& gpu, const View& buffer, const reference::Parts& parts) {
   const auto* words = buffer.data<const std::uint32_t>();
   count_wrong_parts(gpu.stream(), words, buffer.bytes() / sizeof(std::uint32_t), parts, gpu.start_tally());
   const auto tally = gpu.finish_tally();

@@ -18,11 +18,11 @@ ncclDataType_t nccl_type(DType);
 /// The largest integer below which the type has all integers.
 std::int64_t largest_exact(DType);
 
-void fill_addends(const Gpu&, const Buffer&, DType, const AddendPattern&);
-Check check_addends(const Gpu&, const Buffer&, DType, const AddendPattern&);
+void fill_addends(const Gpu&, const View&, DType, const AddendPattern&);
+Check check_addends(const Gpu&, const View&, DType, const AddendPattern&);
 
-void fill_parts(const Gpu&, const Buffer&, const reference::Parts&);
-Check check_parts(const Gpu&, const Buffer&, const reference::Parts&);
+void fill_parts(const Gpu&, const View&, const reference::Parts&);
+Check check_parts(const Gpu&, const View&, const reference::Parts&);
 
 /// NCCL connects its peers at the first call of each algorithm, and the size decides the algorithm: runs the operation
 /// a few times, one by one, and waits for it. What NCCL chose, if it says.

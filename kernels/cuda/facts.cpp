@@ -14,6 +14,7 @@
 #include <string>
 
 #include "kernels/cuda/handle.hpp"
+#include "kernels/cuda/training/attention.hpp"
 
 namespace shakedown::cuda {
 
@@ -71,6 +72,7 @@ std::map<std::string, std::string> versions() {
   int nccl = 0;
   check(ncclGetVersion(&nccl));  // 22803
   found["nccl"] = dotted(static_cast<std::size_t>(nccl), 10000, 100);
+  if (const auto cudnn = cudnn_version()) found["cudnn"] = dotted(*cudnn, 10000, 100);  // 91400
   return found;
 }
 

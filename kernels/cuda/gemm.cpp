@@ -17,6 +17,7 @@
 #include "kernels/cuda/data.hpp"
 #include "kernels/cuda/gemm_check.hpp"
 #include "kernels/cuda/gemm_plan.hpp"
+#include "kernels/cuda/heads.hpp"
 #include "kernels/cuda/operations.hpp"
 #include "kernels/cuda/tuner.hpp"
 
@@ -51,7 +52,8 @@ class Gemm final : public Work {
         chosen_(plan_.candidates().front()),
         a_(bytes_of(spec.dtype, area(spec.m, spec.k))),
         b_(bytes_of(spec.dtype, area(spec.k, spec.n))),
-        c_(area(spec.m, spec.n) * product_size_of(spec.dtype)),
+        trail_(area(spec.m, spec.n) * product_size_of(spec.dtype)),
+        c_(trail_.room()),
         workspace_(GemmPlan::workspace_bytes),
         scratch_(check_scratch(spec.n, spec.k) * sizeof(double)) {
     write_data();
@@ -83,11 +85,20 @@ class Gemm final : public Work {
     std::this_thread::sleep_for(rest);
   }
 
-  void enqueue() override { check(plan_.enqueue(chosen_, operands(), gpu_.stream())); }
+  void enqueue() override {
+    trail_.next();
+    check(plan_.enqueue(chosen_, operands(), gpu_.stream()));
+  }
+
+  /// What a GPU that stands by has multiplied stays.
+  void stage(int repeats) override {
+    if (!stands_by()) stage_trail(gpu_, c_, trail_, repeats, nan_byte);
+  }
 
   /// A GPU that stands by multiplies once, outside of all timing, so that its result can be checked and compared too.
   void reset() override {
     write_data();
+    trail_.restart();
     if (stands_by()) enqueue();
     gpu_.synchronize();
   }
@@ -99,6 +110,7 @@ class Gemm final : public Work {
     check.compared += sums.compared;
     check.mismatched += sums.mismatched;
     if (check.first.empty()) check.first = sums.first;
+    check_trail(gpu_, c_, trail_, check);
     return check;
   }
 
@@ -112,7 +124,8 @@ class Gemm final : public Work {
   /// Beside the checksum: what was chosen, and how much of its tolerance the worst element or sum took.
   Metrics metrics() override {
     auto* const sum = gpu_.start_sum();
-    add_checksum(gpu_.stream(), c_.data<const std::uint64_t>(), (c_.bytes() + 7) / 8, sum);
+    const auto c = last_output(c_, trail_);
+    add_checksum(gpu_.stream(), c.data<const std::uint64_t>(), (c.bytes() + 7) / 8, sum);
     const auto below_2_to_53 = gpu_.read(sum) & ((1ULL << 53) - 1);  // exact in a double
     Metrics metrics{{"checksum", static_cast<double>(below_2_to_53)}, {"tolerance_used", static_cast<double>(worst_)}};
     for (auto& entry : GemmPlan::describe(chosen_)) metrics.push_back(std::move(entry));
@@ -132,7 +145,7 @@ class Gemm final : public Work {
   }
 
  private:
-  GemmOperands operands() const { return {a_.data(), b_.data(), c_.data(), workspace_.data()}; }
+  GemmOperands operands() const { return {a_.data(), b_.data(), last_output(c_, trail_).data(), workspace_.data()}; }
 
   bool stands_by() const { return spec_.active && *spec_.active != gpu_.local_rank(); }
 
@@ -152,7 +165,7 @@ class Gemm final : public Work {
   /// Adds k, which is sqrt(k) standard deviations of an element.
   template <class T, class Read, class Round>
   void damage(const Read& read, const Round& round) {
-    auto* const place = c_.data<T>() + area(spec_.m, spec_.n) / 2;
+    auto* const place = last_output(c_, trail_).data<T>() + area(spec_.m, spec_.n) / 2;
     const auto right = read(gpu_.read(place));
     const T wrong = round(right + static_cast<decltype(right)>(spec_.k));
     gpu_.write(place, &wrong, sizeof wrong);
@@ -173,9 +186,9 @@ class Gemm final : public Work {
   }
 
   Product product() const {
-    return {
-        spec_.dtype, plan_.a_by_rows(chosen_), a_.data(), b_.data(), c_.data(), spec_.m, spec_.n, spec_.k, type_.u_out,
-        type_.u_acc};
+    const void* const c = last_output(c_, trail_).data();
+    return {spec_.dtype, plan_.a_by_rows(chosen_), a_.data(), b_.data(), c, spec_.m, spec_.n, spec_.k, type_.u_out,
+            type_.u_acc};
   }
 
   Check check_sampled_rows() {
@@ -225,7 +238,9 @@ class Gemm final : public Work {
   Buffer scales_;
   GemmPlan plan_;
   GemmCandidate chosen_;
-  Buffer a_, b_, c_;
+  Buffer a_, b_;
+  Trail trail_;
+  Buffer c_;
   Buffer workspace_, scratch_;
   float worst_ = 0;  // of the last check
 };

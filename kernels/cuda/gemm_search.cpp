@@ -203,6 +203,7 @@ class GemmSearch final : public Work {
 
   void enqueue() override { best_->enqueue(); }
   void reset() override { best_->reset(); }
+  void stage(int repeats) override { best_->stage(repeats); }
   Check verify() override { return best_->verify(); }
   Cost cost() const override { return best_->cost(); }
   std::size_t bytes() const override { return best_ ? best_->bytes() : footprint(spec_); }

@@ -70,6 +70,10 @@ void Gpu::fill(const Buffer& buffer, int value) const {
   check(cudaMemsetAsync(buffer.data(), value, buffer.padded_bytes(), stream()));
 }
 
+void Gpu::fill(const View& view, int value) const {
+  check(cudaMemsetAsync(view.data(), value, view.bytes(), stream()));
+}
+
 Tally* Gpu::start_tally() const {
   const Tally zero;
   write(tally_.data(), &zero, sizeof zero);

@@ -13,6 +13,24 @@
 
 namespace shakedown::cuda {
 
+/// A part of somebody's device memory.
+class View {
+ public:
+  View(void* begin, std::size_t bytes) : begin_(static_cast<std::byte*>(begin)), bytes_(bytes) {}
+
+  template <class T = void>
+  T* data() const {
+    return static_cast<T*>(static_cast<void*>(begin_));
+  }
+  std::byte* at(std::size_t offset) const { return begin_ + offset; }
+  std::size_t bytes() const { return bytes_; }
+  View part(std::size_t offset, std::size_t bytes) const { return {at(offset), bytes}; }
+
+ private:
+  std::byte* begin_;
+  std::size_t bytes_;
+};
+
 /// Device memory. Its end is padded to whole 16-byte vectors, so that kernels may use whole words; the memory of a
 /// shared buffer is padded to 2 MiB, because CUDA IPC shares whole allocation blocks of that size.
 class Buffer {
@@ -32,6 +50,7 @@ class Buffer {
   /// With the padding to whole vectors.
   std::size_t padded_bytes() const { return (bytes_ + 15) / 16 * 16; }
   explicit operator bool() const { return memory_ != nullptr; }
+  operator View() const { return {data(), bytes_}; }
 
  private:
   DeviceMemory memory_;
@@ -66,6 +85,8 @@ class Gpu {
 
   /// Queues `value` into every byte of the buffer, its padding included.
   void fill(const Buffer&, int value) const;
+  /// Queues `value` into every byte of these.
+  void fill(const View&, int value) const;
 
   /// The counters of the next check, set back to zero.
   Tally* start_tally() const;
@@ -87,6 +108,9 @@ class Gpu {
   Buffer tally_, sum_;
   std::vector<Buffer> retired_;
 };
+
+/// Of local operations, how many run untimed in front of so many timed ones: see CudaDevice::seconds.
+constexpr int operations_in_front(int repeats) { return repeats > 1 ? 1 : 0; }
 
 /// Bytes of memory that nobody has.
 std::size_t free_memory();

@@ -21,5 +21,6 @@ std::unique_ptr<Work> make_peer_latency(const PeerLatencySpec&, Gpu&);
 std::unique_ptr<Work> make_pcie(const PcieSpec&, const Gpu&, const std::string& pci);
 std::unique_ptr<Work> make_allreduce(const AllReduceSpec&, const Gpu&, Communicator&);
 std::unique_ptr<Work> make_collective(const CollectiveSpec&, const Gpu&, Communicator&);
+std::unique_ptr<Work> make_lora_step(const LoraStepSpec&, const Gpu&, Communicator&, const std::string& device);
 
 }  // namespace shakedown::cuda

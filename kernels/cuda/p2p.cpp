@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/cuda/heads.hpp"
 #include "kernels/cuda/operations.hpp"
 #include "kernels/cuda/peer_memory.hpp"
 #include "kernels/cuda/stream.hpp"
@@ -38,9 +39,12 @@ class PeerCopy final : public Work {
         cost_(cost),
         route_(route),
         gpu_(gpu),
-        memory_(gpu, route.shares(op) ? bytes : 0) {
+        trail_(bytes),
+        memory_(gpu, !route.shares(op)     ? 0
+                     : op == CopyOp::write ? trail_.room()
+                                           : bytes) {
     const bool source_is_own = route.to && op == CopyOp::write, target_is_own = route.from && op == CopyOp::read;
-    if (source_is_own || target_is_own) own_ = Buffer(bytes);
+    if (source_is_own || target_is_own) own_ = Buffer(target_is_own ? trail_.room() : bytes);
     if (!route.takes_part()) own_ = Buffer(guard_bytes);
   }
 
@@ -59,12 +63,25 @@ class PeerCopy final : public Work {
   }
 
   void enqueue() override {
-    if (drives()) run(shape_);
+    if (!drives()) return;
+    trail_.next();
+    run(shape_);
+  }
+
+  /// A rank that gets its data from another one counts what that one will queue.
+  void stage(int repeats) override {
+    if (const auto* buffer = target()) {
+      stage_trail(gpu_, *buffer, trail_, repeats, poison_byte);
+    } else {
+      trail_.stage(static_cast<std::size_t>(repeats));
+    }
+    if (!drives()) trail_.pass(static_cast<std::size_t>(repeats + operations_in_front(repeats)));
   }
 
   void reset() override {
     if (const auto* buffer = target()) poison(gpu_, *buffer);
     if (const auto* buffer = source()) fill_words(gpu_, *buffer, id_);
+    trail_.restart();
     gpu_.synchronize();  // before any rank copies
   }
 
@@ -72,13 +89,16 @@ class PeerCopy final : public Work {
   /// wrote into its memory.
   Check verify() override {
     Check total;
-    const auto add = [&](const Buffer& buffer, std::uint64_t writer) {
+    const auto add = [&](const View& buffer, std::uint64_t writer) {
       const auto check = check_words(gpu_, buffer, writer);
       total.compared += check.compared;
       total.mismatched += check.mismatched;
       if (total.first.empty()) total.first = check.first;
     };
-    if (const auto* buffer = target()) add(*buffer, static_cast<std::uint64_t>(*route_.from));
+    if (const auto* buffer = target()) {
+      add(last_output(*buffer, trail_), static_cast<std::uint64_t>(*route_.from));
+      check_trail(gpu_, *buffer, trail_, total);
+    }
     if (const auto* buffer = source()) add(*buffer, id_);
     return total;
   }
@@ -87,7 +107,9 @@ class PeerCopy final : public Work {
   std::size_t bytes() const override { return own_.bytes() + memory_.shared().bytes(); }
   bool collective() const override { return false; }
   std::optional<int> credited_rank(int) const override { return credited_; }
-  void corrupt() override { flip_one_bit(gpu_, target() != nullptr ? *target() : *source()); }
+  void corrupt() override {
+    flip_one_bit(gpu_, target() != nullptr ? last_output(*target(), trail_) : View(*source()));
+  }
 
  private:
   bool drives() const { return route_.driven(op_).has_value(); }
@@ -104,7 +126,8 @@ class PeerCopy final : public Work {
 
   void run(const StreamShape& shape) const {
     const void* const from = op_ == CopyOp::write ? own_.data() : memory_.mapped();
-    void* const to = op_ == CopyOp::write ? memory_.mapped() : own_.data();
+    void* const outputs = op_ == CopyOp::write ? memory_.mapped() : own_.data();
+    void* const to = static_cast<std::byte*>(outputs) + trail_.last();
     if (engine_ == Engine::sm) {
       copy(gpu_.stream(), from, to, bytes_, shape, gpu_.multiprocessors());
     } else {
@@ -127,6 +150,7 @@ class PeerCopy final : public Work {
   Cost cost_;
   Route route_;
   Gpu& gpu_;
+  Trail trail_;
   PeerMemory memory_;  // the side that the peer drives
   Buffer own_;         // the side that this rank drives, or the guard of a rank that stands by
   StreamShape shape_ = shapes.front();

@@ -11,6 +11,7 @@
 #include "kernels/chase.hpp"
 #include "kernels/cuda/chase.hpp"
 #include "kernels/cuda/data.hpp"
+#include "kernels/cuda/heads.hpp"
 #include "kernels/cuda/operations.hpp"
 #include "kernels/cuda/peer_memory.hpp"
 
@@ -25,7 +26,7 @@ class PeerLatency final : public Work {
         gpu_(gpu),
         chain_(chase::chain(accesses(spec))),
         memory_(gpu, gpu.local_rank() == spec.src ? spec.bytes : 0),
-        result_(sizeof(ChaseResult)) {}
+        results_(trail_.room()) {}
 
   void connect(Peers& world) override {
     Peers& local = world.local();
@@ -36,11 +37,15 @@ class PeerLatency final : public Work {
 
   void enqueue() override {
     if (!drives()) return;
-    chase_pointers(gpu_.stream(), memory_.mapped(), chain_.size(), result_.data<ChaseResult>(), gpu_.multiprocessors());
+    trail_.next();
+    chase_pointers(gpu_.stream(), memory_.mapped(), chain_.size(), last_result(), gpu_.multiprocessors());
   }
 
+  void stage(int repeats) override { stage_trail(gpu_, results_, trail_, repeats, poison_byte); }
+
   void reset() override {
-    gpu_.fill(result_, poison_byte);
+    gpu_.fill(results_, poison_byte);
+    trail_.restart();
     if (memory_.shared()) write_chain();
     gpu_.synchronize();
   }
@@ -49,19 +54,22 @@ class PeerLatency final : public Work {
   /// that stands by that nobody wrote into its memory.
   Check verify() override {
     if (memory_.shared()) return check_chain();
-    const auto got = gpu_.read(result_.data<const ChaseResult>());
+    const auto got = gpu_.read<ChaseResult>(last_result());
     if (!drives()) return compare(got, {poisoned, poisoned, 0});
     const auto last = std::find_if(chain_.begin(), chain_.end(), [](auto word) { return (word & 0xffffffffU) == 0; });
-    return compare(got, {*last, chase::sum(chain_), 0});
+    auto check = compare(got, {*last, chase::sum(chain_), 0});
+    check_trail(gpu_, results_, trail_, check);
+    return check;
   }
 
   Cost cost() const override { return shakedown::cost(spec_); }
-  std::size_t bytes() const override { return memory_.shared() ? spec_.bytes : result_.bytes(); }
+  std::size_t bytes() const override { return memory_.shared() ? spec_.bytes : results_.bytes(); }
   bool collective() const override { return false; }
   std::optional<int> credited_rank(int) const override { return credited_; }
 
   void corrupt() override {
-    auto* const place = memory_.shared() ? memory_.shared().at(chain_.size() / 2 * chase::node_bytes) : result_.at(0);
+    auto* const place =
+        memory_.shared() ? memory_.shared().at(chain_.size() / 2 * chase::node_bytes) : results_.at(trail_.last());
     const auto flipped = gpu_.read(place) ^ std::byte{1};
     gpu_.write(place, &flipped, 1);
   }
@@ -70,6 +78,7 @@ class PeerLatency final : public Work {
   static constexpr std::uint64_t poisoned = 0xa5a5a5a5a5a5a5a5ULL;
 
   bool drives() const { return gpu_.local_rank() == spec_.dst; }
+  ChaseResult* last_result() const { return last_output(results_, trail_).data<ChaseResult>(); }
 
   void write_chain() const {
     std::vector<std::uint64_t> words(chain_.size() * chase::node_bytes / 8);
@@ -106,7 +115,8 @@ class PeerLatency final : public Work {
   Gpu& gpu_;
   std::vector<std::uint64_t> chain_;
   PeerMemory memory_;
-  Buffer result_;
+  Trail trail_{sizeof(ChaseResult)};
+  Buffer results_;
   std::optional<int> credited_;
 };
 

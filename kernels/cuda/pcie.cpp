@@ -4,9 +4,11 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 
+#include "kernels/cuda/heads.hpp"
 #include "kernels/cuda/operations.hpp"
 #include "kernels/cuda/pinned.hpp"
 #include "kernels/cuda/words.hpp"
@@ -20,17 +22,17 @@ constexpr std::size_t guard_bytes = 4096;
 
 class PcieCopy final : public Work {
  public:
-  PcieCopy(const PcieSpec& spec, const Gpu& gpu, std::optional<int> node) : spec_(spec), gpu_(gpu) {
+  PcieCopy(const PcieSpec& spec, const Gpu& gpu, std::optional<int> node) : spec_(spec), gpu_(gpu), trail_(spec.bytes) {
     if (!active()) {
       up_device_ = Buffer(guard_bytes);
       return;
     }
     if (spec.op != PcieOp::d2h) {
       up_ = std::make_unique<Pinned>(spec.bytes, node);
-      up_device_ = Buffer(spec.bytes);
+      up_device_ = Buffer(trail_.room());
     }
     if (spec.op != PcieOp::h2d) {
-      down_ = std::make_unique<Pinned>(spec.bytes, node);
+      down_ = std::make_unique<Pinned>(trail_.room(), node);
       down_device_ = Buffer(spec.bytes);
     }
   }
@@ -45,6 +47,7 @@ class PcieCopy final : public Work {
 
   void enqueue() override {
     if (!active()) return;
+    trail_.next();
     if (up_ && down_) {  // the second stream begins with the first, and the first ends with the second
       check(cudaEventRecord(begin_.get(), gpu_.stream()));
       check(cudaStreamWaitEvent(other_.get(), begin_.get()));
@@ -53,13 +56,23 @@ class PcieCopy final : public Work {
     }
     if (up_) {
       const auto* const from = up_->data();
-      check(cudaMemcpyAsync(up_device_.data(), from, spec_.bytes, cudaMemcpyHostToDevice, gpu_.stream()));
+      auto* const to = last_output(up_device_, trail_).data();
+      check(cudaMemcpyAsync(to, from, spec_.bytes, cudaMemcpyHostToDevice, gpu_.stream()));
     }
     if (down_ && !up_) copy_down(gpu_.stream());
     if (up_ && down_) check(cudaStreamWaitEvent(gpu_.stream(), end_.get()));
   }
 
+  void stage(int repeats) override {
+    if (!active()) return;
+    auto same = trail_;  // for both directions
+    if (down_) stage_trail(down_span(), same, repeats, poison_byte);
+    if (up_) stage_trail(gpu_, up_device_, trail_, repeats, poison_byte);
+    trail_ = up_ ? trail_ : same;
+  }
+
   void reset() override {
+    trail_.restart();
     if (!active()) {
       fill_words(gpu_, up_device_, id_);
     } else {
@@ -71,16 +84,20 @@ class PcieCopy final : public Work {
       const auto word = reference::copy_word(i, id_);
       std::memcpy(up_->data() + 8 * i, &word, 8);
     }
-    if (down_) std::memset(down_->data(), poison_byte, spec_.bytes);
+    if (down_) std::memset(down_->data(), poison_byte, down_->bytes());
   }
 
   /// What arrived, on the GPU and in the host's memory; on a rank that stands by, that nobody wrote into its memory.
   Check verify() override {
     Check total;
-    if (!active() || up_) total = check_words(gpu_, up_device_, id_);
+    if (!active()) return check_words(gpu_, up_device_, id_);
+    if (up_) {
+      total = check_words(gpu_, last_output(up_device_, trail_), id_);
+      check_trail(gpu_, up_device_, trail_, total);
+    }
     for (std::size_t i = 0; down_ && i < spec_.bytes / 8; ++i) {
       std::uint64_t got = 0;
-      std::memcpy(&got, down_->data() + 8 * i, 8);
+      std::memcpy(&got, down_->data() + trail_.last() + 8 * i, 8);
       ++total.compared;
       if (got == reference::copy_word(i, id_) || total.mismatched++ > 0) continue;
       char text[128];
@@ -89,6 +106,7 @@ class PcieCopy final : public Work {
                     static_cast<unsigned long long>(reference::copy_word(i, id_)));
       total.first = text;
     }
+    if (down_) check_trail(down_span(), trail_, total);
     return total;
   }
 
@@ -98,21 +116,25 @@ class PcieCopy final : public Work {
   std::optional<int> credited_rank(int) const override { return credited_; }
   void corrupt() override {
     if (down_) {
-      down_->data()[spec_.bytes / 2] ^= std::byte{1};
+      down_->data()[trail_.last() + spec_.bytes / 2] ^= std::byte{1};
     } else {
-      flip_one_bit(gpu_, up_device_);
+      flip_one_bit(gpu_, active() ? last_output(up_device_, trail_) : View(up_device_));
     }
   }
 
  private:
   bool active() const { return !spec_.active || *spec_.active == gpu_.local_rank(); }
 
+  std::span<std::byte> down_span() const { return {down_->data(), down_->bytes()}; }
+
   void copy_down(cudaStream_t stream) const {
-    check(cudaMemcpyAsync(down_->data(), down_device_.data(), spec_.bytes, cudaMemcpyDeviceToHost, stream));
+    check(cudaMemcpyAsync(down_->data() + trail_.last(), down_device_.data(), spec_.bytes, cudaMemcpyDeviceToHost,
+                          stream));
   }
 
   PcieSpec spec_;
   const Gpu& gpu_;
+  Trail trail_;
   std::unique_ptr<Pinned> up_, down_;
   Buffer up_device_, down_device_;
   Stream other_ = make_stream();

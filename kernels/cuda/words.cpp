@@ -6,13 +6,13 @@
 
 namespace shakedown::cuda {
 
-void fill_words(const Gpu& gpu, const Buffer& buffer, std::uint64_t source, Content content) {
+void fill_words(const Gpu& gpu, const View& buffer, std::uint64_t source, Content content) {
   write_words(gpu.stream(), buffer.data<std::uint64_t>(), {buffer.bytes(), source, content});
 }
 
 void poison(const Gpu& gpu, const Buffer& buffer) { gpu.fill(buffer, poison_byte); }
 
-Check check_words(const Gpu& gpu, const Buffer& buffer, std::uint64_t source, Content content) {
+Check check_words(const Gpu& gpu, const View& buffer, std::uint64_t source, Content content) {
   const WordPattern pattern{buffer.bytes(), source, content};
   const auto* words = buffer.data<const std::uint64_t>();
   count_wrong_words(gpu.stream(), words, pattern, gpu.start_tally());
@@ -27,7 +27,7 @@ Check check_words(const Gpu& gpu, const Buffer& buffer, std::uint64_t source, Co
   return check;
 }
 
-void flip_one_bit(const Gpu& gpu, const Buffer& buffer) {
+void flip_one_bit(const Gpu& gpu, const View& buffer) {
   const auto* place = buffer.at(buffer.bytes() / 2);
   const auto flipped = gpu.read(place) ^ std::byte{1};
   gpu.write(buffer.at(buffer.bytes() / 2), &flipped, 1);

@@ -8,10 +8,10 @@
 
 namespace shakedown::cuda {
 
-void fill_words(const Gpu&, const Buffer&, std::uint64_t source, Content = Content::copied);
+void fill_words(const Gpu&, const View&, std::uint64_t source, Content = Content::copied);
 void poison(const Gpu&, const Buffer&);
 /// The first wrong word is named with its byte offset, what is there and what should be.
-Check check_words(const Gpu&, const Buffer&, std::uint64_t source, Content = Content::copied);
-void flip_one_bit(const Gpu&, const Buffer&);
+Check check_words(const Gpu&, const View&, std::uint64_t source, Content = Content::copied);
+void flip_one_bit(const Gpu&, const View&);
 
 }  // namespace shakedown::cuda

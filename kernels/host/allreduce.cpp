@@ -1,11 +1,13 @@
 // Sum over all ranks through the peers (MPI_Allreduce), f32 and f64, on integers whose sum is exact.
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
-#include "kernels/host/checker.hpp"
+#include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/reference.hpp"
+#include "kernels/trail.hpp"
 
 namespace shakedown::host {
 
@@ -14,7 +16,11 @@ namespace {
 template <class T>
 class AllReduce final : public Work {
  public:
-  explicit AllReduce(const AllReduceSpec& spec) : spec_(spec), in_(count()), out_(in_place() ? 0 : count()) {}
+  explicit AllReduce(const AllReduceSpec& spec)
+      : spec_(spec),
+        trail_(in_place() ? Trail::apart(spec.bytes) : Trail(spec.bytes)),
+        in_(in_place() ? 0 : count()),
+        outputs_(map_memory(trail_.room())) {}
 
   void connect(Peers& peers) override {
     if (in_place() && peers.size() == 1) {
@@ -25,11 +31,26 @@ class AllReduce final : public Work {
     addends_.sum_is_zero = in_place();
   }
 
-  void enqueue() override { peers_->sum(std::span<const T>(in_), std::span<T>(result())); }
+  void enqueue() override {
+    trail_.next();
+    peers_->sum(in_place() ? std::span<const T>(result()) : std::span<const T>(in_), result());
+  }
+
+  /// What has been summed in place is zero and stays so: each operation of a series gets new addends.
+  void stage(int repeats) override {
+    if (!in_place()) return stage_trail(whole(), trail_, repeats, nan_byte);
+    trail_.stage(static_cast<std::size_t>(repeats));
+    const auto fresh = trail_.heads();
+    write_addends({reinterpret_cast<T*>(outputs_.get() + fresh.begin), fresh.size() / sizeof(T)});
+  }
 
   void reset() override {
-    for (std::size_t i = 0; i < in_.size(); ++i) in_[i] = static_cast<T>(addends_.at(i, peers_->rank()));
-    if (!in_place()) out_.assign(out_.size(), std::numeric_limits<T>::quiet_NaN());
+    if (!in_place()) {
+      write_addends(in_);
+      std::memset(outputs_.get(), nan_byte, trail_.room());
+    }
+    trail_.restart();
+    if (in_place()) stage(1);
   }
 
   Check verify() override {
@@ -37,7 +58,9 @@ class AllReduce final : public Work {
     for (std::size_t i = 0; i < result().size(); ++i) {
       checker.expect_equal(i, result()[i], static_cast<T>(addends_.sum(i)));
     }
-    return checker.result();
+    auto check = checker.result();
+    check_trail(whole(), trail_, check);
+    return check;
   }
 
   Cost cost() const override { return shakedown::cost(spec_); }
@@ -46,17 +69,26 @@ class AllReduce final : public Work {
   void corrupt() override { result()[result().size() / 2] += 1; }
 
  private:
+  static constexpr int nan_byte = 0xff;  // in every byte: a NaN, which no check takes for a sum
   /// Integers up to here are exact.
   static constexpr auto exact = std::int64_t{1} << std::numeric_limits<T>::digits;
 
   bool in_place() const { return spec_.place == Place::in; }
   std::size_t count() const { return spec_.bytes / sizeof(T); }
-  std::vector<T>& result() { return in_place() ? in_ : out_; }
+  std::span<std::byte> whole() const { return {outputs_.get(), trail_.room()}; }
+  /// The output of the last operation.
+  std::span<T> result() const { return {reinterpret_cast<T*>(outputs_.get() + trail_.last()), count()}; }
+
+  void write_addends(std::span<T> to) const {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<T>(addends_.at(i, peers_->rank()));
+  }
 
   AllReduceSpec spec_;
   Peers* peers_ = nullptr;
   reference::Addends addends_;
-  std::vector<T> in_, out_;
+  Trail trail_;
+  std::vector<T> in_;
+  Mapping outputs_;
 };
 
 template <class T>

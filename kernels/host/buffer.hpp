@@ -42,9 +42,12 @@ inline void fill_words(std::span<std::byte> buffer, std::uint64_t source, Team& 
   });
 }
 
+inline constexpr int poison_byte = 0xa5;
+
 inline void poison(std::span<std::byte> buffer, Team& team) {
-  team.each_range(buffer.size(),
-                  [&](std::size_t begin, std::size_t end) { std::memset(buffer.data() + begin, 0xa5, end - begin); });
+  team.each_range(buffer.size(), [&](std::size_t begin, std::size_t end) {
+    std::memset(buffer.data() + begin, poison_byte, end - begin);
+  });
 }
 
 /// Compares every word with copy_word(i, source).

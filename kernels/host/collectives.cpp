@@ -1,14 +1,14 @@
 // The collectives beside AllReduce through the peers (MPI), f32, out of place. What is only moved is position- and
 // rank-dependent words; what is summed is integers whose sums are exact.
 #include <cstring>
-#include <limits>
 #include <span>
 #include <stdexcept>
 #include <vector>
 
 #include "kernels/collectives.hpp"
-#include "kernels/host/checker.hpp"
+#include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
+#include "kernels/trail.hpp"
 
 namespace shakedown::host {
 
@@ -23,7 +23,8 @@ class Collective final : public Work {
         layout_(layout(spec)),
         addends_(reference::addends_for(spec.ranks, exact_in_f32)),
         in_(layout_.in / sizeof(float)),
-        out_(layout_.out / sizeof(float)) {}
+        trail_(layout_.out),
+        outputs_(map_memory(trail_.room())) {}
 
   void connect(Peers& peers) override {
     if (peers.size() != spec_.ranks) throw std::logic_error("a collective was prepared for another number of ranks");
@@ -32,7 +33,8 @@ class Collective final : public Work {
 
   void enqueue() override {
     const std::span<const float> in(in_);
-    const std::span<float> out(out_);
+    trail_.next();
+    const auto out = last_output();
     const int rank = peers_->rank();
     switch (spec_.op) {
       case CollectiveOp::all_gather: return peers_->all_gather(std::as_bytes(in), std::as_writable_bytes(out));
@@ -58,27 +60,33 @@ class Collective final : public Work {
         std::memcpy(&in_[i], &word, sizeof word);
       }
     }
-    out_.assign(out_.size(), std::numeric_limits<float>::quiet_NaN());
+    trail_.restart();
+    std::memset(outputs_.get(), nan_byte, trail_.room());
   }
+
+  void stage(int repeats) override { stage_trail(whole(), trail_, repeats, nan_byte); }
 
   /// Every rank checks its output; in a reduce the ranks that have none check that their input is unchanged.
   Check verify() override {
     Checker checker;
     const int rank = peers_->rank();
+    const auto out = last_output();
     if (!sums(spec_.op)) {
       const auto want = received(spec_, rank);
-      for (std::size_t i = 0; i < out_.size(); ++i) checker.expect_equal(i, word(i), want.at(i));
+      for (std::size_t i = 0; i < out.size(); ++i) checker.expect_equal(i, word(out[i]), want.at(i));
     } else if (!has_output(spec_.op, rank)) {
       for (std::size_t i = 0; i < in_.size(); ++i) {
         checker.expect_equal(i, in_[i], static_cast<float>(addends_.at(i, rank)));
       }
     } else {
-      const auto first = spec_.op == CollectiveOp::reduce_scatter ? static_cast<std::size_t>(rank) * out_.size() : 0;
-      for (std::size_t i = 0; i < out_.size(); ++i) {
-        checker.expect_equal(i, out_[i], static_cast<float>(addends_.sum(first + i)));
+      const auto first = spec_.op == CollectiveOp::reduce_scatter ? static_cast<std::size_t>(rank) * out.size() : 0;
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        checker.expect_equal(i, out[i], static_cast<float>(addends_.sum(first + i)));
       }
     }
-    return checker.result();
+    auto check = checker.result();
+    if (has_output(spec_.op, rank)) check_trail(whole(), trail_, check);
+    return check;
   }
 
   Cost cost() const override { return shakedown::cost(spec_); }
@@ -86,22 +94,31 @@ class Collective final : public Work {
   bool collective() const override { return true; }
 
   void corrupt() override {
-    auto& checked = has_output(spec_.op, peers_->rank()) ? out_ : in_;
-    std::as_writable_bytes(std::span(checked))[checked.size() / 2 * sizeof(float)] ^= std::byte{1};
+    const auto checked = has_output(spec_.op, peers_->rank()) ? last_output() : std::span<float>(in_);
+    std::as_writable_bytes(checked)[checked.size() / 2 * sizeof(float)] ^= std::byte{1};
   }
 
  private:
-  std::uint32_t word(std::size_t i) const {
+  static constexpr int nan_byte = 0xff;  // in every byte: a NaN, which no check takes for a sum
+
+  static std::uint32_t word(const float& place) {
     std::uint32_t bits = 0;
-    std::memcpy(&bits, &out_[i], sizeof bits);
+    std::memcpy(&bits, &place, sizeof bits);
     return bits;
+  }
+
+  std::span<std::byte> whole() const { return {outputs_.get(), trail_.room()}; }
+  std::span<float> last_output() const {
+    return {reinterpret_cast<float*>(outputs_.get() + trail_.last()), layout_.out / sizeof(float)};
   }
 
   CollectiveSpec spec_;
   CollectiveLayout layout_;
   reference::Addends addends_;
   Peers* peers_ = nullptr;
-  std::vector<float> in_, out_;
+  std::vector<float> in_;
+  Trail trail_;
+  Mapping outputs_;
 };
 
 }  // namespace

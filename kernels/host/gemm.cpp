@@ -7,9 +7,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/host/checker.hpp"
+#include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/reference.hpp"
+#include "kernels/trail.hpp"
 
 namespace shakedown::host {
 
@@ -19,40 +20,56 @@ template <class T>
 class Gemm final : public Work {
  public:
   Gemm(const GemmSpec& spec, int threads)
-      : spec_(spec), m_(size(spec.m)), n_(size(spec.n)), k_(size(spec.k)), threads_(threads) {
+      : spec_(spec),
+        m_(size(spec.m)),
+        n_(size(spec.n)),
+        k_(size(spec.k)),
+        threads_(threads),
+        trail_(m_ * n_ * sizeof(T)) {
     a_.resize(m_ * k_);
     b_.resize(k_ * n_);
-    c_.resize(m_ * n_);
+    outputs_ = map_memory(trail_.room());
+    reset();
     for (std::size_t i = 0; i < a_.size(); ++i) a_[i] = static_cast<T>(reference::normal(i, stream_a));
     for (std::size_t i = 0; i < b_.size(); ++i) b_[i] = static_cast<T>(reference::normal(i, stream_b));
   }
 
   void enqueue() override {
     openblas_set_num_threads(threads_);
+    trail_.next();
+    T* const c = c_();
     const auto m = static_cast<int>(m_), n = static_cast<int>(n_), k = static_cast<int>(k_);
     if constexpr (std::is_same_v<T, float>) {
-      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1, a_.data(), k, b_.data(), n, 0, c_.data(), n);
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1, a_.data(), k, b_.data(), n, 0, c, n);
     } else {
-      cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1, a_.data(), k, b_.data(), n, 0, c_.data(), n);
+      cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1, a_.data(), k, b_.data(), n, 0, c, n);
     }
   }
 
-  void reset() override { c_.assign(c_.size(), std::numeric_limits<T>::quiet_NaN()); }
+  void reset() override {
+    trail_.restart();
+    std::memset(outputs_.get(), nan_byte, trail_.room());
+  }
+
+  void stage(int repeats) override { stage_trail(whole(), trail_, repeats, nan_byte); }
 
   Check verify() override {
     Checker checker;
     check_sampled_rows(checker);
     check_all_elements(checker);
-    return checker.result();
+    auto check = checker.result();
+    check_trail(whole(), trail_, check);
+    return check;
   }
 
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return footprint(spec_); }
   bool collective() const override { return false; }
-  void corrupt() override { c_[c_.size() / 2] += static_cast<T>(k_); }
+  void corrupt() override { c_()[m_ * n_ / 2] += static_cast<T>(k_); }
 
  private:
   static constexpr std::uint64_t stream_a = 1, stream_b = 2;
+  static constexpr int nan_byte = 0xff;  // in every byte: a NaN
   static constexpr double unit_roundoff = std::numeric_limits<T>::epsilon() / 2;
 
   static std::size_t size(int extent) {
@@ -62,6 +79,7 @@ class Gemm final : public Work {
 
   /// Four whole rows, each element recomputed in long double and held to its own bound.
   void check_sampled_rows(Checker& checker) const {
+    const T* const c = c_();
     std::vector<double> column_norm(n_);
     for (std::size_t l = 0; l < k_; ++l) {
       for (std::size_t j = 0; j < n_; ++j) column_norm[j] += square(b_[l * n_ + j]);
@@ -76,7 +94,7 @@ class Gemm final : public Work {
       }
       for (std::size_t j = 0; j < n_; ++j) {
         const auto want = static_cast<double>(exact[j]);
-        checker.expect_near(i * n_ + j, c_[i * n_ + j], want,
+        checker.expect_near(i * n_ + j, c[i * n_ + j], want,
                             reference::gemm_tolerance(unit_roundoff, unit_roundoff, want, std::sqrt(row_norm),
                                                       std::sqrt(column_norm[j])));
       }
@@ -86,6 +104,7 @@ class Gemm final : public Work {
   /// Freivalds, "Probabilistic machines can use less running time", 1977: C x = A (B x) for x of random signs. Every
   /// element of C takes part. The bound of a row is that of one element times sqrt(n): its n errors have random signs.
   void check_all_elements(Checker& checker) const {
+    const T* const c = c_();
     std::vector<long double> bx(k_);
     double b_norm = 0;
     for (std::size_t l = 0; l < k_; ++l) {
@@ -103,8 +122,8 @@ class Gemm final : public Work {
         row_norm += square(a_[i * k_ + l]);
       }
       for (std::size_t j = 0; j < n_; ++j) {
-        cx += c_[i * n_ + j] * reference::sign(j, stream_b);
-        c_norm += square(c_[i * n_ + j]);
+        cx += c[i * n_ + j] * reference::sign(j, stream_b);
+        c_norm += square(c[i * n_ + j]);
       }
       const double one_element = reference::gemm_tolerance(unit_roundoff, unit_roundoff, std::sqrt(c_norm / n),
                                                            std::sqrt(row_norm), std::sqrt(b_norm / n));
@@ -112,12 +131,18 @@ class Gemm final : public Work {
     }
   }
 
+  std::span<std::byte> whole() const { return {outputs_.get(), trail_.room()}; }
+  /// The last product.
+  T* c_() const { return reinterpret_cast<T*>(outputs_.get() + trail_.last()); }
+
   static double square(T x) { return static_cast<double>(x) * static_cast<double>(x); }
 
   GemmSpec spec_;
   std::size_t m_, n_, k_;
   int threads_;
-  std::vector<T> a_, b_, c_;
+  std::vector<T> a_, b_;
+  Trail trail_;
+  Mapping outputs_;
 };
 
 }  // namespace

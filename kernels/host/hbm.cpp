@@ -4,9 +4,11 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <vector>
 
 #include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
+#include "kernels/trail.hpp"
 
 namespace shakedown::host {
 
@@ -14,14 +16,20 @@ namespace {
 
 class MemoryStream final : public Work {
  public:
-  MemoryStream(const HbmSpec& spec, Team& team) : team_(team), spec_(spec) {
-    for (std::size_t i = 0; i < footprint(spec) / spec.bytes; ++i) arrays_[i] = map_memory(spec.bytes);
+  MemoryStream(const HbmSpec& spec, Team& team)
+      : team_(team),
+        spec_(spec),
+        trail_(reads() ? sizeof(std::uint64_t) : spec.bytes),
+        sums_(reads() ? trail_.room() / sizeof(std::uint64_t) : 0) {
+    for (std::size_t i = 0; i < inputs(); ++i) arrays_[i] = map_memory(spec.bytes);
+    if (!reads()) arrays_[inputs()] = map_memory(trail_.room());
     for (std::size_t input = 0; input < inputs(); ++input) fill(input);
   }
 
   void enqueue() override {
+    trail_.next();
     switch (spec_.op) {
-      case HbmOp::copy: return team_.copy(array(0), array(1));
+      case HbmOp::copy: return team_.copy(array(0), output());
       case HbmOp::read: return add_up();
       case HbmOp::write: return each_word([](std::size_t i) { return reference::written_word(i, source_id); });
       case HbmOp::scale: return each_word([this](std::size_t i) { return bits(factor * number(0, i)); });
@@ -31,47 +39,60 @@ class MemoryStream final : public Work {
   }
 
   void reset() override {
-    sum_ = poisoned_sum;
-    if (spec_.op != HbmOp::read) poison(output(), team_);
+    trail_.restart();
+    poison(outputs(), team_);
   }
 
+  void stage(int repeats) override { stage_trail(outputs(), trail_, repeats, poison_byte); }
+
   Check verify() override {
+    auto check = check_last();
+    check_trail(outputs(), trail_, check);
+    return check;
+  }
+
+  Check check_last() const {
     if (spec_.op == HbmOp::copy) return check_words(output(), source_id);
     Checker checker;
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < words(); ++i) {
       const auto want = expected(i);
       sum += want;
-      checker.expect_equal(i, word(spec_.op == HbmOp::read ? array(0) : output(), i), want);
+      checker.expect_equal(i, word(reads() ? array(0) : output(), i), want);
     }
-    if (spec_.op == HbmOp::read) checker.expect_equal(words(), sum_.load(), sum);
+    if (reads()) checker.expect_equal(words(), sums_[trail_.last() / sizeof sum], sum);
     return checker.result();
   }
 
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return footprint(spec_); }
   bool collective() const override { return false; }
-  void corrupt() override {
-    if (spec_.op == HbmOp::read) {
-      sum_ ^= 1;
-    } else {
-      flip_one_bit(output());
-    }
-  }
+  void corrupt() override { flip_one_bit(output()); }
 
  private:
-  static constexpr std::uint64_t source_id = 0, poisoned_sum = 0xa5a5a5a5a5a5a5a5ULL;
+  static constexpr std::uint64_t source_id = 0;
   static constexpr double factor = reference::stream_factor;
 
   static std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
 
+  bool reads() const { return spec_.op == HbmOp::read; }
   std::size_t words() const { return spec_.bytes / 8; }
   std::size_t inputs() const {
     if (spec_.op == HbmOp::write) return 0;
     return spec_.op == HbmOp::add || spec_.op == HbmOp::triad ? 2 : 1;
   }
   std::span<std::byte> array(std::size_t i) const { return {arrays_[i].get(), spec_.bytes}; }
-  std::span<std::byte> output() const { return array(inputs()); }
+  /// The outputs of all operations in a row; of reads, their sums.
+  std::span<std::byte> outputs() {
+    if (reads()) return std::as_writable_bytes(std::span(sums_));
+    return {arrays_[inputs()].get(), trail_.room()};
+  }
+  /// The output of the last one.
+  std::span<std::byte> output() { return outputs().subspan(trail_.last(), trail_.bytes()); }
+  std::span<const std::byte> output() const {
+    if (reads()) return std::as_bytes(std::span(sums_)).subspan(trail_.last(), trail_.bytes());
+    return {arrays_[inputs()].get() + trail_.last(), trail_.bytes()};
+  }
 
   static std::uint64_t word(std::span<const std::byte> buffer, std::size_t i) {
     std::uint64_t value = 0;
@@ -102,12 +123,13 @@ class MemoryStream final : public Work {
 
   /// Modulo 2^64, in whatever order.
   void add_up() {
-    sum_ = 0;
-    team_.each_range(words(), [this](std::size_t begin, std::size_t end) {
+    std::atomic<std::uint64_t> sum = 0;
+    team_.each_range(words(), [this, &sum](std::size_t begin, std::size_t end) {
       std::uint64_t mine = 0;
       for (auto i = begin; i < end; ++i) mine += word(array(0), i);
-      sum_ += mine;
+      sum += mine;
     });
+    sums_[trail_.last() / sizeof(std::uint64_t)] = sum;
   }
 
   std::uint64_t expected(std::size_t i) const {
@@ -125,8 +147,9 @@ class MemoryStream final : public Work {
 
   Team& team_;
   HbmSpec spec_;
+  Trail trail_;
   std::array<Mapping, 3> arrays_;
-  std::atomic<std::uint64_t> sum_ = poisoned_sum;
+  std::vector<std::uint64_t> sums_;
 };
 
 }  // namespace

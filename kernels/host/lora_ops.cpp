@@ -282,7 +282,7 @@ void LoraOps<T>::summarize(const T* values, std::size_t first, std::size_t count
     const auto value = static_cast<double>(values[i]);
     summary->squared_norm += value * value;
     if (!std::isfinite(value)) ++summary->non_finite;
-    summary->checksum += reference::mix(std::bit_cast<Bits>(values[i]) + (std::uint64_t{first + i} << 32));
+    summary->checksum += training::checksum_term(std::bit_cast<Bits>(values[i]), first + i);
   }
 }
 

@@ -17,6 +17,7 @@ class MemoryTest final : public Work {
       : spec_(spec), team_(team), bytes_(*spec.bytes), memory_(map_memory(bytes_)) {}
 
   void enqueue() override {
+    ++walks_;
     team_.each_range(bytes_ / 8, [this](std::size_t begin, std::size_t end) {
       for (auto i = begin; i < end; ++i) {
         const auto word = reference::test_word(spec_.pattern, i);
@@ -29,13 +30,20 @@ class MemoryTest final : public Work {
   void reset() override {
     poison({memory_.get(), bytes_}, team_);
     result_ = {};
+    walks_ = 0;
   }
 
   /// What the walks have found, and once more what stands in the memory now.
   Check verify() override {
     const Check of_walks = result_;
     check_all();
-    return std::exchange(result_, of_walks);
+    Check check = std::exchange(result_, of_walks);
+    const auto expected = (walks_ + 1) * (bytes_ / 8);
+    if (check.compared == expected) return check;
+    ++check.mismatched;
+    check.first = std::to_string(check.compared) + " words were looked at by " + std::to_string(walks_) +
+                  " walks and the last look, expected " + std::to_string(expected) + ": walks were skipped";
+    return check;
   }
 
   Cost cost() const override { return shakedown::cost(spec_); }
@@ -74,7 +82,7 @@ class MemoryTest final : public Work {
 
   MemoryTestSpec spec_;
   Team& team_;
-  std::size_t bytes_;
+  std::size_t bytes_, walks_ = 0;
   Mapping memory_;
   std::mutex mutex_;
   Check result_;

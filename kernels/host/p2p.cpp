@@ -2,11 +2,13 @@
 // pushes into a window of the destination, "read" pulls from a window of the source. One pair alone, in one direction
 // or in both, or all ranks at once. And the latency of a load from such a window.
 #include <algorithm>
+#include <vector>
 
 #include "kernels/chase.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/host/window.hpp"
 #include "kernels/route.hpp"
+#include "kernels/trail.hpp"
 
 namespace shakedown::host {
 
@@ -27,32 +29,44 @@ Route route_of(const Spec& spec, const Peers& local) {
 template <class Spec>
 class PeerCopy final : public Work {
  public:
-  PeerCopy(const Spec& spec, Team& team) : spec_(spec), team_(team) {}
+  PeerCopy(const Spec& spec, Team& team) : spec_(spec), team_(team), trail_(spec.bytes) {}
 
   void connect(Peers& world) override {
     Peers& local = world.local();
     route_ = route_of(spec_, local);
     id_ = static_cast<std::uint64_t>(local.rank()) + 1;
     const auto world_ranks = local.gather(std::to_string(world.rank()));
-    window_.exchange(local, spec_.bytes, route_.shares(spec_.op), route_.driven(spec_.op));
+    window_.exchange(local, writes() ? trail_.room() : spec_.bytes, route_.shares(spec_.op), route_.driven(spec_.op));
     if (drives()) {
       const int target = writes() ? *route_.to : local.rank();
       credited_ = std::stoi(world_ranks[static_cast<std::size_t>(target)]);
     }
-    if (drives()) own_ = map_memory(spec_.bytes);
+    if (drives()) own_ = map_memory(own_bytes());
     if (!route_.takes_part()) own_ = map_memory(guard_bytes);
   }
 
   void enqueue() override {
     if (!drives()) return;
+    trail_.next();
     if (writes()) {
-      team_.copy(own(), window_.other());
+      team_.copy(own(), window_.other().subspan(trail_.last(), spec_.bytes));
     } else {
-      team_.copy(window_.other(), own());
+      team_.copy(window_.other(), last_output());
     }
   }
 
+  /// A rank that gets its data from another one counts what that one will queue.
+  void stage(int repeats) override {
+    if (!target().empty()) {
+      stage_trail(target(), trail_, repeats, poison_byte);
+    } else {
+      trail_.stage(static_cast<std::size_t>(repeats));
+    }
+    if (!drives()) trail_.pass(static_cast<std::size_t>(repeats));
+  }
+
   void reset() override {
+    trail_.restart();
     if (!target().empty()) poison(target(), team_);
     if (!source().empty()) fill_words(source(), id_, team_);
   }
@@ -67,7 +81,10 @@ class PeerCopy final : public Work {
       total.mismatched += check.mismatched;
       if (total.first.empty()) total.first = check.first;
     };
-    if (!target().empty()) add(target(), static_cast<std::uint64_t>(*route_.from) + 1);
+    if (!target().empty()) {
+      add(last_output(), static_cast<std::uint64_t>(*route_.from) + 1);
+      check_trail(target(), trail_, total);
+    }
     if (!source().empty()) add(source(), id_);
     return total;
   }
@@ -76,7 +93,7 @@ class PeerCopy final : public Work {
   std::size_t bytes() const override { return own().size() + window_.own().size(); }
   bool collective() const override { return false; }
   std::optional<int> credited_rank(int) const override { return credited_; }
-  void corrupt() override { flip_one_bit(target().empty() ? source() : target()); }
+  void corrupt() override { flip_one_bit(target().empty() ? source() : last_output()); }
 
  private:
   bool writes() const { return spec_.op == CopyOp::write; }
@@ -84,8 +101,9 @@ class PeerCopy final : public Work {
 
   std::span<std::byte> own() const {
     if (!own_) return {};
-    return {own_.get(), route_.takes_part() ? spec_.bytes : guard_bytes};
+    return {own_.get(), route_.takes_part() ? own_bytes() : guard_bytes};
   }
+  std::size_t own_bytes() const { return writes() ? spec_.bytes : trail_.room(); }
   /// This rank's own buffers. A rank that stands by has a source that goes nowhere.
   std::span<std::byte> source() const {
     if (route_.to) return writes() ? own() : window_.own();
@@ -95,9 +113,12 @@ class PeerCopy final : public Work {
     if (!route_.from) return {};
     return writes() ? window_.own() : own();
   }
+  /// What the last copy should have brought here.
+  std::span<std::byte> last_output() const { return target().subspan(trail_.last(), spec_.bytes); }
 
   Spec spec_;
   Team& team_;
+  Trail trail_;
   Route route_;
   std::uint64_t id_ = 0;
   std::optional<int> credited_;
@@ -121,15 +142,20 @@ class PeerLatency final : public Work {
   void enqueue() override {
     if (!drives_) return;
     const auto* const memory = window_.other().data();
-    last_ = sum_ = 0;
+    std::uint64_t last = 0, sum = 0;
     for (std::size_t i = 0; i < chain_.size(); ++i) {
-      last_ = at(memory, last_ & (chain_.size() - 1));
-      sum_ += last_;
+      last = at(memory, last & (chain_.size() - 1));
+      sum += last;
     }
+    trail_.next();
+    result() = {last, sum};
   }
 
+  void stage(int repeats) override { stage_trail(std::as_writable_bytes(std::span(results_)), trail_, repeats, 0xa5); }
+
   void reset() override {
-    last_ = sum_ = poisoned;
+    trail_.restart();
+    std::fill(results_.begin(), results_.end(), Result{});
     for (std::size_t node = 0; node < chain_.size() && !window_.own().empty(); ++node) {
       std::memcpy(window_.own().data() + node * chase::node_bytes, &chain_[node], 8);
     }
@@ -143,19 +169,27 @@ class PeerLatency final : public Work {
       checker.expect_equal(node, at(window_.own().data(), node), chain_[node]);
     }
     const auto last = std::find_if(chain_.begin(), chain_.end(), [](auto word) { return (word & 0xffffffffU) == 0; });
-    checker.expect_equal(chain_.size(), last_, drives_ ? *last : poisoned);
-    checker.expect_equal(chain_.size(), sum_, drives_ ? chase::sum(chain_) : poisoned);
-    return checker.result();
+    checker.expect_equal(chain_.size(), result().last, drives_ ? *last : poisoned);
+    checker.expect_equal(chain_.size(), result().sum, drives_ ? chase::sum(chain_) : poisoned);
+    auto check = checker.result();
+    check_trail(std::as_bytes(std::span(results_)), trail_, check);
+    return check;
   }
 
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return window_.own().size(); }
   bool collective() const override { return false; }
   std::optional<int> credited_rank(int) const override { return credited_; }
-  void corrupt() override { sum_ ^= 1; }
+  void corrupt() override { result().sum ^= 1; }
 
  private:
   static constexpr std::uint64_t poisoned = 0xa5a5a5a5a5a5a5a5ULL;
+
+  /// Where a walk ended, and what it added up; as far apart as a step of the trail.
+  struct alignas(64) Result {
+    std::uint64_t last = poisoned, sum = poisoned;
+  };
+  Result& result() { return results_[trail_.last() / sizeof(Result)]; }
 
   static std::uint64_t at(const std::byte* memory, std::size_t node) {
     std::uint64_t word = 0;
@@ -168,7 +202,8 @@ class PeerLatency final : public Work {
   bool drives_ = false;
   std::optional<int> credited_;
   Window window_;
-  std::uint64_t last_ = poisoned, sum_ = poisoned;
+  Trail trail_{2 * sizeof(std::uint64_t)};
+  std::vector<Result> results_{Trail::most_places};
 };
 
 void require(Engine engine, std::size_t bytes) {

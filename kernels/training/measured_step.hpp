@@ -80,7 +80,7 @@ class MeasuredStep final : public Work {
     const auto records = step_.records();
     if (records.empty()) return {};
     const auto gb = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e9; };
-    Metrics metrics{{"checksum", static_cast<double>(step_.parameter_summary().checksum >> 11)},
+    Metrics metrics{{"checksum", static_cast<double>(reference::mix(step_.parameter_summary().checksum) >> 11)},
                     {"first_loss", records.front().loss},
                     {"last_loss", records.back().loss},
                     {"planned_gb", gb(step_.bytes())},

@@ -59,12 +59,17 @@ struct AttentionShape {
 
 enum class Rotation { forward, backward };
 
+/// What value i of an array adds to its checksum. The factor is odd and differs from value to value, so that no change
+/// of one value, no swap of two that differ, and no two flipped bits go unseen; one multiplication, so that memory sets
+/// the pace of a summary.
+constexpr std::uint64_t checksum_term(std::uint64_t bits, std::uint64_t i) { return bits * (2 * i + 1); }
+
 /// What one pass over a gradient or over parameters tells. A call adds to what is there, so that an array may be
 /// summarized in parts: the order of the parts changes no bit of the two integers.
 struct Summary {
   double squared_norm;       // sum of squares, in a fixed order; not finite if a value is not, or if it overflows
   std::uint64_t non_finite;  // values that are NaN or infinite
-  std::uint64_t checksum;    // sum over i of mix(bits of value i + (first + i) 2^32), modulo 2^64
+  std::uint64_t checksum;    // sum over i of (bits of value i) (2 (first + i) + 1), modulo 2^64; see checksum_term
 };
 
 /// What one step leaves behind on the device, read much later.

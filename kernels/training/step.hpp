@@ -72,7 +72,8 @@ class LoraStep {
   /// Random weights (see `tensor`), norms of one, random adapters; moments and records cleared; everything that a step
   /// must write before it reads it becomes NaN.
   void initialize() {
-    ops_.set_bytes(memory_.data(), 0xff, bytes_);
+    ops_.set_bytes(memory_.data(), 0xff, bytes_);  // the workspace of the operations too
+    ops_.place_adapters(slots_);
     write_rotations();
     const auto& m = shape_.model;
     const std::vector<Element> ones(m.hidden, Ops::to_element(1));

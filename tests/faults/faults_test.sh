@@ -1,96 +1,234 @@
 #!/usr/bin/env bash
-# Plants faults in ranks on two hosts made of namespaces and checks what becomes of the job: the right rank and host named,
-# an exit code that is not 0, an end in time, no process left behind. Prints the table. Needs root; else exit 77 (skipped).
-# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
+# Plants every fault that can be planted and prints what became of the job: who was named, the exit code, the seconds from
+# the fault to the end, and what was left. On GPUs where there are any (one rank each, at most 4); else on the host backend,
+# with four ranks on two hosts made of namespaces, which needs root (exit 77, skipped, without).
+#
+#   tests/faults/faults_test.sh BUILD [--repeat=N] [--backend=cuda|host] [--only=REGEX]
+#
+# --repeat: how often ranks are killed, stopped, and skip a collective (1). --only: the sections whose names match: kill
+# stop skip injected cuda launcher peers lies data startup link sharing placement.
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2015,SC2034,SC2054,SC2154
 source "$(dirname "$0")/../shell.bash"
-agent=$(dirname "$(readlink -f "$0")")/fakehost.sh
+here=$(dirname "$(readlink -f "$0")")
+repeat=1 only=. backend=
+for argument in "${@:2}"; do
+  case $argument in
+    --repeat=*) repeat=${argument#*=} ;;
+    --only=*) only=${argument#*=} ;;
+    --backend=*) backend=${argument#*=} ;;
+    *) echo "$argument: unknown; the flags are --repeat=N, --backend=cuda|host and --only=REGEX" >&2 && exit 2 ;;
+  esac
+done
 cd "$scratch" || exit 1
-if ! "$agent" probe true 2>/dev/null; then
-  echo "skipped: namespaces need root"
-  exit 77
+if [[ -z $backend ]]; then
+  backend=host
+  if "$build/bench/bench_gemm" --backend=cuda --benchmark_list_tests >/dev/null 2>&1; then backend=cuda; fi
 fi
 
-limit=80
-watch=3
-cat >hosts <<END
-#!/usr/bin/env bash
-exec mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 --host nodea:2,nodeb:2 --mca plm_rsh_agent $agent -np 4 \\
-  -x SHAKEDOWN_FAULT -x SHAKEDOWN_RUN_ID $build/bench/bench_allreduce --backend=host --timeout=$watch \\
-  --startup-timeout=\${STARTUP:-40} --benchmark_filter='f32/bytes:(8|32)\$' "\$@"
-END
-chmod +x hosts
-export SHAKEDOWN_RUN_ID=faults-test
-
-# Two healthy hosts first: what fails below fails for its fault.
-unset SHAKEDOWN_FAULT
-run 0 ./hosts --benchmark_out=healthy.json
-expect "four ranks stand on two hosts" eval 'grep -qE "\"hosts\": ?2" healthy.json && grep -q nodea healthy.json && grep -q nodeb healthy.json'
-expect "local ranks are counted per host" test "$(grep -oE '"local_rank": ?1' healthy.json | wc -l)" = 2
-
-printf '%-20s %-10s %-6s %s\n' fault outcome time said >table
-# fault FAULT PATTERN: the job must end in time, with a line that matches.
-fault() {
-  local began=$SECONDS code=0 outcome=ok line
-  export SHAKEDOWN_FAULT=$1
-  echo precious >kept.json
-  timeout -k 5 "$limit" ./hosts --benchmark_out="$scratch/kept.json" >out 2>err </dev/null || code=$?
-  local seconds=$((SECONDS - began))
-  line=$(grep -m1 -E "$2" err)
-  [[ -n $line ]] || outcome=unnamed
-  [[ $code -ne 0 ]] || outcome=exit-0
-  # The start of four ranks may take long on a loaded machine; what counts from then on is 3 s and the end of the job.
-  [[ $seconds -le $((watch + 35)) ]] || outcome=late
-  [[ $code -ne 124 && $seconds -lt $limit ]] || outcome=hung
-  grep -qx precious kept.json || outcome=overwrote
-  sleep 0.5
-  if pgrep -f "bench_allreduce.*$scratch/" >/dev/null; then
-    outcome=orphans
-    pkill -9 -f "bench_allreduce.*$scratch/"
+if [[ $backend == cuda ]]; then
+  # The GPUs of a mask of numbers, else all.
+  IFS=, read -ra devices <<<"${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $(($(nvidia-smi --list-gpus | wc -l) - 1)))}"
+  gpus=${#devices[@]}
+  ranks=$((gpus < 4 ? gpus : 4))
+  launch=(mpirun --bind-to none -np "$ranks")
+  host_of() { hostname; }
+  watch=3 startup=8
+  lies=$build/tests/liblying_cuda.so
+  sweep=(bench_allreduce --benchmark_filter='^allreduce/dtype:f32/bytes:[0-9]*$' --benchmark_min_time=0.2)
+  products=(bench_gemm --benchmark_min_time=0.3) gemm_watch=$watch gemm_line=2
+else
+  agent=$here/fakehost.sh
+  if ! "$agent" probe true 2>/dev/null; then
+    echo "skipped: namespaces need root"
+    exit 77
   fi
-  printf '%-20s %-10s %-6s %s\n' "$1" "$outcome" "${seconds}s" "${line:-$(tail -n 1 err)}" >>table
-  expect "$1" test "$outcome" = ok
-  [[ $outcome == ok ]] || sed 's/^/    /' err | head -n 20
+  ranks=4
+  # The ranks share what cores there are: waiting ones yield.
+  launch=(mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 --host nodea:2,nodeb:2 --mca plm_rsh_agent "$agent" -np 4)
+  host_of() { [[ $1 -lt 2 ]] && echo nodea || echo nodeb; }
+  watch=3 startup=15
+  lies=$build/tests/liblying_host.so
+  sweep=(bench_allreduce --benchmark_filter='^allreduce/dtype:f32/bytes:[0-9]*$' --benchmark_min_time=0.3)
+  products=(bench_gemm --benchmark_filter=f32/m:1024 --benchmark_min_time=100) gemm_watch=8 gemm_line=1
+fi
+common=(--backend="$backend")
+with=(-x SHAKEDOWN_RUN_ID)
+export SHAKEDOWN_RUN_ID=faults-test
+source "$here/job.bash"
+last=$((ranks - 1))
+named() { echo "rank $1 \\($(host_of "$1")( [^)]*)?\\)"; }
+wants() { [[ $1 =~ $only ]]; }
+
+# --- a healthy job first: what fails below fails for its fault -------------------------------------------------------------
+measures healthy - 0 '"complete": ?true' bench_allreduce --benchmark_filter='f32/bytes:(8|32)$'
+cp result.json healthy.json
+if [[ $backend == host ]]; then
+  expect "four ranks stand on two hosts" grep -qE '"hosts": ?2' healthy.json
+  expect "local ranks are counted per host" test "$(grep -oE '"local_rank": ?1' healthy.json | wc -l)" = 2
+fi
+
+# --- killed and stopped ranks, in the middle of things ----------------------------------------------------------------------
+# at PLACE: starts a job and waits until it is there. Every benchmark of a sweep has its own time limit, so that it is
+# watched for, and not slept for.
+at() {
+  case $1 in
+    allreduce) start "${sweep[@]}" && until_line '^\[4/' ;;
+    gemm) watch=$gemm_watch start "${products[@]}" && until_line "^\\[$gemm_line/" ;;
+    start-up) start "${sweep[@]}" ;;
+  esac
 }
+places=(allreduce gemm start-up)
+for ((i = 0; i < (repeat > 3 ? repeat : 3); ++i)); do
+  place=${places[i % 3]} victim=$(((i + 2) % ranks))
+  if wants kill; then
+    at "$place"
+    strike KILL "$victim"
+    ends "kill -9 rank $victim" "$place" "$watch" "$(named "$victim") ended|process rank $victim with PID [0-9]+ on node $(host_of "$victim") exited on signal 9"
+  fi
+  if wants stop && [[ $ranks -gt 1 ]]; then  # of one rank nobody is left to notice
+    at "$place"
+    strike STOP "$victim"
+    case $place in start-up) limit=$startup ;; gemm) limit=$gemm_watch ;; *) limit=$watch ;; esac
+    ends "SIGSTOP rank $victim" "$place" "$limit" "$(named "$victim") (gives no sign of life|is stopped in its start-up)"
+  fi
+done
 
-fault throw@2 'shakedown: rank 2 \(nodeb\): injected fault'
-fault throw@1:prepare 'shakedown: rank 1 \(nodea\): injected fault'
-fault exit@2 'shakedown: rank 2 \(nodeb\) ended unexpectedly in allreduce'
-fault exit@0 'shakedown: rank 0 \(nodea\) ended'
-fault kill@3 'shakedown: rank 3 \(nodeb\) ended unexpectedly in allreduce'
-fault kill@3:connect 'shakedown: rank 3 \(nodeb\) ended unexpectedly in allreduce'
-fault kill@2:init 'node nodeb.*signal 9|rank 2.*nodeb'
-fault hang@2 'shakedown: timeout: allreduce/dtype:f32/bytes:8 \(sample\).*rank 2 \(nodeb\) did not advance, 3 ranks wait'
-fault hang@0 'shakedown: timeout: .*rank 0 \(nodea\) did not advance, 3 ranks wait'
-fault hang@3:prepare 'shakedown: timeout: .*\(prepare\).*rank 3 \(nodeb\) did not advance'
-fault hang@1:connect 'shakedown: timeout: .*\(connect\).*rank 1 \(nodea\) did not advance'
-fault hang@1:verify 'shakedown: timeout: .*\(verify\).*rank 1 \(nodea\) did not advance'
-STARTUP=8 fault hang@2:init 'shakedown: timeout: rank 2 \(nodeb\).*before MPI_Init'
+# --- one rank skips one collective --------------------------------------------------------------------------------------------
+for ((i = 0; i < repeat; ++i)); do
+  wants skip && [[ $ranks -gt 1 ]] || break
+  victim=$(((i + 1) % ranks))
+  # Of two ranks one waits for the other, and nobody else is there to say which is right: both are named.
+  who="$(named "$victim") went on without the others"
+  [[ $ranks -gt 2 ]] || who="rank 0 .*, rank 1 .*: a half waits"
+  if [[ $backend == host ]]; then
+    with=(-x SHAKEDOWN_RUN_ID -x SHAKEDOWN_FAULT="skip@$victim")
+  else
+    with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="skip_one@$victim+$((100 + i))")
+  fi
+  start bench_allreduce --benchmark_filter='f32/bytes:8$' --benchmark_min_time=1
+  ends "rank $victim skips one" allreduce "$watch" "timeout: allreduce.*\\(sample\\).*$who"
+done
+with=(-x SHAKEDOWN_RUN_ID)
 
-# A stopped rank must be named, not those that wait for it.
-unset SHAKEDOWN_FAULT
-stopped() {
-  local victim=$1 began=$SECONDS code=0
-  # shellcheck disable=SC2034
-  local named="rank $1 \\($2\\) gives no sign of life"
-  ./hosts --benchmark_min_time=100 --timeout=4 --benchmark_out="$scratch/kept.json" >out 2>err </dev/null &
-  local launcher=$! i
-  for ((i = 0; i < 300; ++i)); do
-    grep -q '^\[1/' err && break
-    sleep 0.1
+# --- faults injected into the host backend --------------------------------------------------------------------------------------
+if [[ $backend == host ]] && wants injected; then
+  small=(bench_allreduce --benchmark_filter='f32/bytes:(8|32)$')
+  fault() {
+    with=(-x SHAKEDOWN_RUN_ID -x SHAKEDOWN_FAULT="$1")
+    start "${small[@]}"
+    ends "$1" "${3:-sample}" "${4:-$watch}" "$2"
+    with=(-x SHAKEDOWN_RUN_ID)
+  }
+  fault throw@2 'shakedown: rank 2 \(nodeb\): injected fault'
+  fault throw@1:prepare 'shakedown: rank 1 \(nodea\): injected fault' prepare
+  fault exit@2 'shakedown: rank 2 \(nodeb\) ended unexpectedly in allreduce'
+  fault exit@0 'shakedown: rank 0 \(nodea\) ended'
+  fault kill@3:connect 'shakedown: rank 3 \(nodeb\) ended unexpectedly in allreduce' connect
+  fault kill@2:init 'node nodeb.*signal 9|rank 2.*nodeb' start-up
+  fault hang@2 'shakedown: timeout: allreduce/dtype:f32/bytes:8 \(sample\).*rank 2 \(nodeb\) did not advance, 3 ranks wait'
+  fault hang@0 'shakedown: timeout: .*rank 0 \(nodea\) did not advance, 3 ranks wait'
+  fault hang@3:prepare 'shakedown: timeout: .*\(prepare\).*rank 3 \(nodeb\) did not advance' prepare
+  fault hang@1:connect 'shakedown: timeout: .*\(connect\).*rank 1 \(nodea\) did not advance' connect
+  fault hang@1:verify 'shakedown: timeout: .*\(verify\).*rank 1 \(nodea\) did not advance' verify
+  fault hang@2:init 'shakedown: timeout: rank 2 \(nodeb\).*before MPI_Init' start-up "$startup"
+fi
+
+# --- errors of CUDA and NCCL on one rank ----------------------------------------------------------------------------------------
+if [[ $backend == cuda ]] && wants cuda; then
+  victim=$last
+  for program in allreduce gemm; do
+    with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="illegal@$victim+60")
+    start bench_$program --benchmark_filter='bytes:8$|m:4096'
+    ends "illegal address rank $victim" "$program" "$watch" "shakedown: $(named "$victim"): cuda/.*:[0-9]+ in .*illegal memory access"
+    expect "  and the GPU is named" grep -qE "rank $victim \\(.* GPU-[0-9a-f-]+\\): cuda/" err
   done
-  sleep 0.5
-  local pid
-  for pid in $(pgrep -f "$build/bench/bench_allreduce.*min_time=100"); do
-    if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$victim"; then kill -STOP "$pid"; fi
-  done
-  wait "$launcher" || code=$?
-  expect "stopped rank $victim" eval '[[ $code -ne 0 ]] && grep -qE "$named" err && [[ $((SECONDS - began)) -le 50 ]]'
-  printf '%-20s %-10s %-6s %s\n' "SIGSTOP rank $victim" "exit $code" "$((SECONDS - began))s" "$(grep -m1 shakedown: err)" >>table
-  sleep 0.5
-  expect "  and no process is left" eval '! pgrep -f "bench_allreduce.*$scratch/" >/dev/null'
-}
-stopped 2 nodeb
-stopped 0 nodea
+  with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="memory@$victim")
+  measures "no memory, rank $victim" allreduce 0 "waived: $(named "$victim"): needs [0-9.]+ GB, [0-9.]+ GB free" bench_allreduce --benchmark_filter='f32/bytes:1073741824$'
+  if [[ $ranks -gt 1 ]]; then
+    with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="async@$victim+3")
+    start bench_allreduce --benchmark_filter='f32/bytes:8589934592$' --benchmark_min_time=20
+    ends "NCCL error rank $victim" allreduce "$watch" "shakedown: $(named "$victim"): cuda/communicator.*ncclResult_t"
+  fi
+  with=(-x SHAKEDOWN_RUN_ID)
+fi
 
-cat table
+# --- the launcher is terminated -----------------------------------------------------------------------------------------------
+if wants launcher; then
+  for signal in TERM INT; do
+    at allreduce
+    struck=$(now)
+    kill "-$signal" "$launcher"
+    ends "SIG$signal" launcher 0 .
+  done
+  sed -E 's/"complete": ?true/"complete": false/' healthy.json >partial.json
+  verdict=$(verdict_of partial.json)
+  row "unfinished result" judge "$([[ $verdict == *INCOMPLETE* ]] && echo ok || echo judged)" - - - "$verdict"
+fi
+
+# --- libraries that skip operations, or do a part only ---------------------------------------------------------------------------
+for lie in skip part; do
+  with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="$lie")
+  if wants peers && [[ $ranks -gt 1 ]]; then
+    measures "library: $lie" "allreduce, in place" 1 'wrong data: [^"]*' bench_allreduce --benchmark_filter='bytes:1048576/place:in$' --benchmark_min_time=0.05
+    [[ $backend == host ]] || measures "library: $lie" "peer copy" 1 'wrong data: [^"]*' bench_p2p --benchmark_filter='engine:ce/src:0/dst:1/' --benchmark_min_time=0.05
+  fi
+  if wants lies; then
+    measures "library: $lie" allreduce 1 'wrong data: [^"]*' bench_allreduce --benchmark_filter='f32/bytes:(8|131072|33554432)$' --benchmark_min_time=0.05
+    expect "  at all sizes" test "$(grep -c 'wrong data' result.json)" = "$(grep -c '"name": *"allreduce' result.json)"
+    [[ $backend == cuda && $lie == part ]] || measures "library: $lie" gemm 1 'wrong data: [^"]*' bench_gemm --benchmark_filter='dtype:(f32|bf16)/m:(1024|4096)/n:(1024|4096)/' --benchmark_min_time=0.05
+    [[ $backend == host ]] && continue
+    measures "library: $lie" "graph" 1 'wrong data: [^"]*' bench_allreduce --benchmark_filter='bytes:1024/launch:graph$' --benchmark_min_time=0.05
+    measures "library: $lie" "copy engine" 1 'wrong data: [^"]*' bench_hbm --benchmark_filter='op:copy/engine:ce' --benchmark_min_time=0.05
+    measures "library: $lie" pcie 1 'wrong data: [^"]*' bench_pcie --benchmark_filter='op:(h2d|d2h|both)/bytes' --benchmark_min_time=0.05
+  fi
+done
+with=(-x SHAKEDOWN_RUN_ID)
+
+# --- wrong data -----------------------------------------------------------------------------------------------------------------
+if wants data; then
+  if [[ $backend == host ]]; then
+    with=(-x SHAKEDOWN_RUN_ID -x SHAKEDOWN_FAULT="corrupt@1")
+    for family in allreduce collectives gemm hbm memtest p2p; do
+      measures "wrong element rank 1" "$family" 1 'wrong data: rank 1 [^"]*' "bench_$family" --benchmark_filter='/m:1024|/bytes:(8|1024|65536|free)$|hbm/op:copy|memtest/pattern:random|src:0/dst:1|shift:1' --benchmark_min_time=0.01
+      expect "  in every benchmark" test "$(grep -c 'wrong data: rank 1' result.json)" = "$(grep -cE '"name": *"[a-z0-9]+/' result.json)"
+    done
+  elif [[ $ranks -gt 2 ]]; then
+    with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="bits@$last")
+    measures "other bits rank $last" gemm 1 "$(named "$last") computed other bits than [0-9]+ of its peers" bench_gemm --benchmark_filter='dtype:f32/'
+  fi
+  with=(-x SHAKEDOWN_RUN_ID)
+fi
+
+# --- what is refused at the start -------------------------------------------------------------------------------------------------
+if wants startup; then
+  program=(--backend="$backend" --benchmark_filter='f32/bytes:8$')
+  # refused WHAT PATTERN LAUNCH...: exit not 0, nothing measured, within seconds
+  refused() {
+    local what=$1 pattern=$2 code=0 outcome=ok line
+    shift 2
+    began=$(now)
+    timeout -k 5 60 "$@" >out 2>err </dev/null || code=$?
+    line=$(grep -m1 -E -- "$pattern" err)
+    [[ -n $line ]] || outcome=unnamed
+    [[ $code -ne 0 && $code -ne 124 ]] || outcome=code
+    row "$what" start-up "$outcome" "$code" "$(elapsed "$began")" - "${line:-$(tail -n 1 err)}"
+  }
+  cp "$build/bench/bench_allreduce" other_build && echo >>other_build
+  if [[ $backend == host ]]; then
+    two=(mpirun --bind-to none --oversubscribe)
+    refused "another MPI" 'rank 1 .* has mpi Some MPI 1.2.3, rank 0' "${two[@]}" -np 1 "$build/bench/bench_allreduce" "${program[@]}" : -np 1 -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE=version@1 "$build/bench/bench_allreduce" "${program[@]}"
+  else
+    two=(mpirun --bind-to none)
+    refused "one GPU for two ranks" 'ranks 0 and 1 .* share the GPU GPU-' "${two[@]}" -x CUDA_VISIBLE_DEVICES="${devices[0]}" -np 2 "$build/bench/bench_allreduce" "${program[@]}"
+    [[ $gpus -lt 3 ]] || refused "other visible GPUs" 'local rank 1 sees 2 GPUs \(mask [0-9,]+\), local rank 0 sees 2 GPUs \(mask' "${two[@]}" -np 1 -x CUDA_VISIBLE_DEVICES="${devices[0]},${devices[1]}" "$build/bench/bench_allreduce" "${program[@]}" : -np 1 -x CUDA_VISIBLE_DEVICES="${devices[1]},${devices[2]}" "$build/bench/bench_allreduce" "${program[@]}"
+    [[ $gpus -lt 2 ]] || refused "more ranks than GPUs" 'only [0-9]+ visible GPUs' "${two[@]}" --oversubscribe -np $((gpus + 1)) "$build/bench/bench_allreduce" "${program[@]}"
+  fi
+  [[ $backend == cuda && $ranks -lt 2 ]] || refused "another build" 'rank 1 .* has another build' "${two[@]}" -np 1 "$build/bench/bench_allreduce" "${program[@]}" : -np 1 ./other_build "${program[@]}"
+fi
+
+[[ $backend == host ]] && wants link && source "$here/link.bash"
+[[ $backend == cuda ]] && source "$here/sharing.bash"
+
+echo
+show_table
 finish

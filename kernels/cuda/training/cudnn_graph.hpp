@@ -1,0 +1,77 @@
+// A graph of cuDNN operations, through the plain C interface of its backend: described by tensors and operations, then
+// one execution plan. (NVIDIA's C++ front end, a header of 3.5 MB that is in no distribution, is not needed for it.)
+#pragma once
+
+#include <cudnn.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/handle.hpp"
+
+namespace shakedown::cuda {
+
+void check(cudnnStatus_t, std::source_location = std::source_location::current());
+
+using CudnnHandle = Owned<cudnnHandle_t, cudnnDestroy>;
+using CudnnDescriptor = Owned<cudnnBackendDescriptor_t, cudnnBackendDestroyDescriptor>;
+
+/// A tensor of four dimensions: sequence, head, row, column.
+using Extents = std::int64_t[4];
+
+class CudnnGraph {
+ public:
+  /// A tensor by its number, which is also how its memory is named in `run`.
+  using Tensor = std::int64_t;
+
+  // Tensors. Those of intermediate values exist only inside the fused kernel.
+  Tensor memory(cudnnDataType_t, const Extents& sizes, const Extents& strides);
+  Tensor accumulator(const Extents& sizes, const Extents& strides);  // f32, in the order that cuDNN's kernels prefer
+  Tensor between(cudnnDataType_t, const Extents& sizes, const Extents& strides);
+  Tensor scalar();  // f32; its value is given by address
+
+  // Operations.
+  void pointwise(cudnnPointwiseMode_t, cudnnDataType_t computed_in, Tensor x, Tensor out);
+  void pointwise(cudnnPointwiseMode_t, cudnnDataType_t computed_in, Tensor x, Tensor b, Tensor out);
+  void select(Tensor if_true, Tensor if_false, Tensor condition, Tensor out);
+  void index(int axis, Tensor like, Tensor out);  // out = each element's place along the axis, as int32
+  void matmul(Tensor a, Tensor b, Tensor out);
+  void reduce(cudnnReduceTensorOp_t, Tensor x, Tensor out);
+  void reshape(Tensor x, Tensor out);
+
+  /// Asks the heuristics, and keeps the first plan that can be built.
+  /// Errors: Unsupported with cuDNN's text if there is none.
+  void build(cudnnHandle_t, const std::string& what);
+
+  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  /// Of the plan's engine, in cuDNN's tables.
+  std::int64_t engine() const { return engine_; }
+
+  /// Queues the graph on the handle's stream: the memory of each tensor that is not between, by number.
+  struct Argument {
+    Tensor tensor;
+    const void* data;
+  };
+  void run(cudnnHandle_t, const std::vector<Argument>&, void* workspace) const;
+
+ private:
+  struct TensorSettings {
+    cudnnDataType_t type;
+    bool is_virtual = false, by_value = false;
+    cudnnBackendTensorReordering_t order = CUDNN_TENSOR_REORDERING_NONE;
+  };
+  Tensor add_tensor(const TensorSettings&, const Extents& sizes, const Extents& strides);
+  void add_pointwise(cudnnPointwiseMode_t, cudnnDataType_t, std::int64_t axis, const std::vector<Tensor>& in,
+                     Tensor out);
+  cudnnBackendDescriptor_t tensor(Tensor number) const { return tensors_[static_cast<std::size_t>(number)].get(); }
+
+  std::vector<CudnnDescriptor> tensors_, kinds_, operations_;
+  CudnnDescriptor operation_graph_, engine_config_, plan_;
+  std::size_t workspace_bytes_ = 0;
+  std::int64_t engine_ = -1;
+};
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,38 @@
+// Initial values: seeded normal numbers by their index alone, so that every rank, the host and the GPU agree, whatever
+// the order; rounded to the type.
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/grid.cuh"
+#include "kernels/cuda/handle.hpp"
+#include "kernels/cuda/normal.cuh"
+#include "kernels/cuda/training/kernels.hpp"
+#include "kernels/cuda/training/vector.cuh"
+
+namespace shakedown::cuda {
+
+namespace {
+
+template <class T>
+__global__ void fill_normal_kernel(Rows<T> to, std::size_t count, std::size_t columns, double stddev,
+                                   std::uint64_t first) {
+  for (auto i = first_index(); i < count; i += stride()) {
+    store(to.at(i / columns) + i % columns, stddev * normal(first + i, 0));
+  }
+}
+
+template <class T>
+void launch(cudaStream_t stream, Matrix<T> to, double stddev, std::uint64_t tensor) {
+  const auto count = to.rows * to.cols;
+  fill_normal_kernel<T><<<blocks_for(count), block, 0, stream>>>(to, count, to.cols, stddev, tensor << 32);
+  check(cudaGetLastError());
+}
+
+}  // namespace
+
+void fill_normal(cudaStream_t stream, Matrix<Bf16> to, double stddev, std::uint64_t tensor) {
+  launch(stream, to, stddev, tensor);
+}
+void fill_normal(cudaStream_t stream, Matrix<float> to, double stddev, std::uint64_t tensor) {
+  launch(stream, to, stddev, tensor);
+}
+
+}  // namespace shakedown::cuda

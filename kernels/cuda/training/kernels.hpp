@@ -1,0 +1,85 @@
+// Launchers of the kernels of a training step: everything that is neither a product nor attention. The semantics are
+// those of kernels/training/ops.hpp. Sums are made in f32 or f64 in a fixed order, never by atomics on floats, so that
+// the same inputs give the same bits. All are queued on the stream.
+//
+// Rows of bf16 begin at multiples of 16 bytes and have a multiple of 8 elements, unless said otherwise: kernels move 16
+// bytes at a time.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/training/ops.hpp"
+
+namespace shakedown::cuda {
+
+using Bf16 = __nv_bfloat16;
+using training::Matrix;
+
+inline constexpr int vector_width = 8;  // bf16 in 16 bytes
+
+// Layers --------------------------------------------------------------------------------------------------------------
+
+void rmsnorm(cudaStream_t, Matrix<const Bf16> x, const Bf16* weight, float epsilon, Matrix<Bf16> n, float* rstd);
+
+/// `n` with null data: not wanted.
+void rmsnorm_backward(cudaStream_t, Matrix<const Bf16> dn, Matrix<const Bf16> x, const Bf16* weight, const float* rstd,
+                      bool accumulate, Matrix<Bf16> dx, Matrix<Bf16> n);
+
+/// head_dim divides by 16.
+void rope(cudaStream_t, Matrix<Bf16> qkv, const float* table, training::AttentionShape, training::Rotation);
+
+void swiglu(cudaStream_t, Matrix<const Bf16> gate_up, Matrix<Bf16> h);
+void swiglu_backward(cudaStream_t, Matrix<Bf16> gate_up, Matrix<Bf16> dh, bool emit_h);
+
+void embed(cudaStream_t, Matrix<const Bf16> table, const int* tokens, Matrix<Bf16> x);
+void copy_rows(cudaStream_t, Matrix<const Bf16> from, Matrix<Bf16> to);
+
+// Loss ----------------------------------------------------------------------------------------------------------------
+
+/// A row need not have a multiple of 8 elements; what stands behind it is left alone.
+void cross_entropy(cudaStream_t, Matrix<Bf16> logits, const int* targets, float scale, float* losses);
+
+/// *to += scale * the sum of all values, in f64.
+void add_sum(cudaStream_t, const float* values, std::size_t count, double scale, double* to);
+
+// Gradients and parameters --------------------------------------------------------------------------------------------
+
+/// Summaries that summarize needs memory for, beside its result.
+inline constexpr unsigned partial_summaries = 1024;
+
+/// Adds to *summary. `values` begin at a multiple of 16 bytes.
+void summarize(cudaStream_t, const float* values, std::size_t first, std::size_t count, training::Summary* partials,
+               training::Summary* summary);
+
+/// Where the bf16 copy of one part of the flat parameters stands: copy[r][c] = scale * parameters[offset + r cols + c].
+/// Offset and columns divide by 4.
+struct Segment {
+  std::size_t offset;
+  Matrix<Bf16> copy;
+  float scale;
+};
+
+/// One update of the parameters of `count` segments (in device memory; they cover the flat arrays), and their copies;
+/// nothing if the gradient's summary is not finite.
+void adamw(cudaStream_t, const Segment* segments, std::size_t count, const training::FlatState<float>&,
+           const training::AdamW&, const training::Summary* gradient);
+
+/// The copies alone.
+void write_copies(cudaStream_t, const Segment* segments, std::size_t count, const float* parameters);
+
+/// What travels between ranks in half of the bytes: to = from, each rounded; and back. `count` divides by 4, both begin
+/// at multiples of 16 bytes.
+void round_to_bf16(cudaStream_t, const float* from, Bf16* to, std::size_t count);
+void widen_to_f32(cudaStream_t, const Bf16* from, float* to, std::size_t count);
+
+// Data ----------------------------------------------------------------------------------------------------------------
+
+/// Element (r, c) = stddev * reference::normal((tensor << 32) + r cols + c, 0), rounded. Any number of columns.
+void fill_normal(cudaStream_t, Matrix<Bf16>, double stddev, std::uint64_t tensor);
+void fill_normal(cudaStream_t, Matrix<float>, double stddev, std::uint64_t tensor);
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,299 @@
+// Operations of a training step: products by cuBLASLt, attention by cuDNN, the rest by own kernels, sums over ranks by
+// NCCL beside them.
+#include "kernels/cuda/training/lora_ops.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace shakedown::cuda {
+
+namespace {
+
+using training::Mark;
+
+constexpr std::size_t alignment = training::Arena::alignment;
+
+std::size_t rounded(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+/// Kernels move eight elements at a time, a rotation eight pairs.
+void require_whole_vectors(const training::StepShape& shape) {
+  const auto& m = shape.model;
+  const auto require = [](const char* what, std::size_t value, std::size_t divisor) {
+    if (value % divisor == 0) return;
+    throw Unsupported(std::string("CUDA needs ") + what + " that divides by " + std::to_string(divisor) + ", not " +
+                      std::to_string(value));
+  };
+  require("a hidden size", m.hidden, vector_width);
+  require("an intermediate size", m.intermediate, vector_width);
+  require("a vocabulary", m.vocab, vector_width);
+  require("a head size", m.head_dim, 2 * vector_width);
+  require("a rank of the adapters", shape.lora.rank, vector_width);
+}
+
+/// The row strides are those that buffers.hpp lays out.
+AttentionShape attention_shape(const training::StepShape& s) {
+  const auto& m = s.model;
+  const auto room = [&](training::Linear linear) { return training::fused(m, s.lora, linear).rank_total; };
+  return {static_cast<int>(s.batch),
+          static_cast<int>(s.seq),
+          static_cast<int>(m.heads),
+          static_cast<int>(m.kv_heads),
+          static_cast<int>(m.head_dim),
+          m.qkv_width(),
+          m.q_width() + room(training::Linear::o),
+          m.q_width(),
+          m.qkv_width() + room(training::Linear::qkv)};
+}
+
+std::unique_ptr<Attention> make_attention(const AttentionShape& shape, const CudaOpsSettings& settings) {
+  if (settings.attention == AttentionKind::plain) return make_plain_attention(shape);
+  try {
+    return make_cudnn_attention(shape, settings.deterministic);
+  } catch (const Unsupported&) {
+    if (settings.attention == AttentionKind::cudnn) throw;
+    return make_plain_attention(shape);
+  }
+}
+
+/// A sum begins when a bucket is full, which shows after each layer: it has less than this more.
+std::size_t gradients_of_a_layer(const training::StepShape& shape) {
+  std::size_t count = 0;
+  for (const auto& t : training::adapter_tensors(shape.model, shape.lora)) count += t.layer == 0 ? t.size() : 0;
+  return count;
+}
+
+std::array<Event, training::marks> make_marks() {
+  std::array<Event, training::marks> events;
+  for (auto& event : events) event = make_event();
+  return events;
+}
+
+}  // namespace
+
+CudaOps::CudaOps(const Gpu& gpu, Communicator* communicator, const training::StepShape& shape,
+                 const CudaOpsSettings& settings)
+    : gpu_(gpu),
+      communicator_(communicator),
+      ranks_(shape.ranks),
+      products_(gpu, settings.tuning),
+      most_slots_(training::adapter_tensors(shape.model, shape.lora).size()),
+      marks_(make_marks()) {
+  require_whole_vectors(shape);
+  if (ranks_ > 1 && communicator_ == nullptr) throw std::invalid_argument("several ranks need a communicator");
+  attention_ = make_attention(attention_shape(shape), settings);
+  if (shape.sums != DType::f32 && shape.sums != DType::bf16) {
+    throw Unsupported("CUDA sums gradients in f32 or bf16, not " + std::string(name(shape.sums)));
+  }
+  if (ranks_ > 1 && shape.sums == DType::bf16) most_summed_ = shape.bucket + gradients_of_a_layer(shape);
+}
+
+// Set-up --------------------------------------------------------------------------------------------------------------
+
+std::size_t CudaOps::workspace_bytes() const {
+  return Products::workspace_bytes + rounded(attention_->workspace_bytes()) +
+         rounded(partial_summaries * sizeof(training::Summary)) + rounded(most_slots_ * sizeof(Segment)) +
+         rounded(most_summed_ * sizeof(Bf16));
+}
+
+void CudaOps::use_workspace(std::byte* at) {
+  const auto take = [&](std::size_t bytes) {
+    auto* const slice = at;
+    at += rounded(bytes);
+    return slice;
+  };
+  products_.use_workspace(take(Products::workspace_bytes));
+  attention_workspace_ = take(attention_->workspace_bytes());
+  partials_ = reinterpret_cast<training::Summary*>(take(partial_summaries * sizeof(training::Summary)));
+  segments_ = reinterpret_cast<Segment*>(take(most_slots_ * sizeof(Segment)));
+  rounded_ = reinterpret_cast<Bf16*>(take(most_summed_ * sizeof(Bf16)));
+}
+
+CudaOps::Memory CudaOps::allocate(std::size_t bytes) const {
+  require_memory(bytes);
+  return {Buffer(bytes)};
+}
+
+void CudaOps::set_bytes(void* device, int value, std::size_t bytes) const {
+  check(cudaMemsetAsync(device, value, bytes, gpu_.stream()));
+}
+
+void CudaOps::fill_normal(Matrix<Element> to, double stddev, std::uint64_t tensor) const {
+  cuda::fill_normal(gpu_.stream(), to, stddev, tensor);
+}
+void CudaOps::fill_normal(Master* values, std::size_t count, double stddev, std::uint64_t tensor) const {
+  cuda::fill_normal(gpu_.stream(), Matrix<float>{values, 1, count, count}, stddev, tensor);
+}
+
+void CudaOps::place_adapters(std::span<const training::AdapterSlot<Element>> slots) {
+  if (slots.size() > most_slots_) throw std::invalid_argument("more adapters than the shape has");
+  std::vector<Segment> segments;
+  for (const auto& slot : slots) segments.push_back({slot.offset, slot.place, static_cast<float>(slot.scale)});
+  slot_count_ = segments.size();
+  if (slot_count_ > 0) gpu_.write(segments_, segments.data(), segments.size() * sizeof(Segment));
+}
+
+/// Even one rank: a collective Work is waited for through the communicator.
+void CudaOps::connect(Peers& peers) {
+  if (peers.size() != ranks_) throw std::invalid_argument("a step planned for another number of ranks");
+  if (communicator_ != nullptr) communicator_->connect(peers);
+}
+
+std::size_t CudaOps::used_bytes() const {
+  std::size_t available = 0, total = 0;
+  check(cudaMemGetInfo(&available, &total));
+  return total - available;
+}
+
+Metrics CudaOps::metrics() const { return {{"cudnn_attention", attention_->name() == "plain" ? 0 : 1}}; }
+
+// What takes how long -------------------------------------------------------------------------------------------------
+
+template <class Queue>
+void CudaOps::timed(std::string operation_class, const Queue& queue, double flops) {
+  if (!profiling_) return queue();
+  Timing timing{std::move(operation_class), flops, make_event(), make_event()};
+  check(cudaEventRecord(timing.begin.get(), gpu_.stream()));
+  queue();
+  check(cudaEventRecord(timing.end.get(), gpu_.stream()));
+  timings_.push_back(std::move(timing));
+}
+
+std::map<std::string, CudaOps::ClassTime> CudaOps::finish_profile() {
+  profiling_ = false;
+  gpu_.synchronize();
+  std::map<std::string, ClassTime> sums;
+  for (const auto& timing : timings_) {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, timing.begin.get(), timing.end.get()));
+    auto& sum = sums[timing.operation_class];
+    sum.milliseconds += static_cast<double>(milliseconds);
+    sum.flops += timing.flops;
+    ++sum.calls;
+  }
+  timings_.clear();
+  return sums;
+}
+
+// Products ------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Products whose size goes with the adapters' rank, not with the weights.
+template <class Out>
+bool is_thin(const training::Gemm<Bf16, Out>& g) {
+  constexpr std::size_t thin = 512;
+  return std::min({g.d.rows, g.d.cols, g.a_transposed ? g.a.rows : g.a.cols}) < thin;
+}
+
+template <class Out>
+double flops_of(const training::Gemm<Bf16, Out>& g) {
+  const auto inner = g.a_transposed ? g.a.rows : g.a.cols;
+  return 2.0 * static_cast<double>(g.d.rows) * static_cast<double>(g.d.cols) * static_cast<double>(inner);
+}
+
+}  // namespace
+
+void CudaOps::gemm(const training::Gemm<Element, Element>& g) {
+  const auto* const kind = is_thin(g) ? "adapter products: " : "frozen products: ";
+  timed(
+      profiling_ ? kind + Products::text(g) : "", [&] { products_.multiply(g); }, flops_of(g));
+}
+void CudaOps::gemm(const training::Gemm<Element, Master>& g) {
+  timed(
+      profiling_ ? "adapter products: " + Products::text(g) : "", [&] { products_.multiply(g); }, flops_of(g));
+}
+void CudaOps::copy(Matrix<const Element> from, Matrix<Element> to) {
+  timed("copies", [&] { copy_rows(gpu_.stream(), from, to); });
+}
+
+// Layers --------------------------------------------------------------------------------------------------------------
+
+void CudaOps::embedding(Matrix<const Element> table, const int* tokens, Matrix<Element> x) {
+  timed("embedding", [&] { embed(gpu_.stream(), table, tokens, x); });
+}
+
+void CudaOps::rmsnorm(Matrix<const Element> x, const Element* weight, double eps, Matrix<Element> n, Master* rstd) {
+  timed("norms", [&] { cuda::rmsnorm(gpu_.stream(), x, weight, static_cast<float>(eps), n, rstd); });
+}
+void CudaOps::rmsnorm_backward(Matrix<const Element> dn, Matrix<const Element> x, const Element* weight,
+                               const Master* rstd, bool accumulate, Matrix<Element> dx, Matrix<Element> n) {
+  timed("norms", [&] { cuda::rmsnorm_backward(gpu_.stream(), dn, x, weight, rstd, accumulate, dx, n); });
+}
+
+void CudaOps::rope(Matrix<Element> qkv, const Master* table, training::AttentionShape shape,
+                   training::Rotation rotation) {
+  timed("rotations", [&] { cuda::rope(gpu_.stream(), qkv, table, shape, rotation); });
+}
+
+void CudaOps::attention(Matrix<const Element> qkv, Matrix<Element> o, Master* lse, training::AttentionShape) {
+  timed("attention forward", [&] { attention_->forward(gpu_.stream(), qkv.data, o.data, lse, attention_workspace_); });
+}
+void CudaOps::attention_backward(Matrix<const Element> qkv, Matrix<const Element> o, const Master* lse,
+                                 Matrix<const Element> d_o, Matrix<Element> d_qkv, training::AttentionShape) {
+  timed("attention backward", [&] {
+    attention_->backward(gpu_.stream(), qkv.data, o.data, lse, d_o.data, d_qkv.data, attention_workspace_);
+  });
+}
+
+void CudaOps::swiglu(Matrix<const Element> gate_up, Matrix<Element> h) {
+  timed("swiglu", [&] { cuda::swiglu(gpu_.stream(), gate_up, h); });
+}
+void CudaOps::swiglu_backward(Matrix<Element> gate_up, Matrix<Element> dh, bool emit_h) {
+  timed("swiglu", [&] { cuda::swiglu_backward(gpu_.stream(), gate_up, dh, emit_h); });
+}
+
+void CudaOps::cross_entropy(Matrix<Element> logits, const int* targets, double scale, Master* losses) {
+  timed("loss", [&] { cuda::cross_entropy(gpu_.stream(), logits, targets, static_cast<float>(scale), losses); });
+}
+void CudaOps::add_sum(const Master* values, std::size_t count, double scale, double* to) {
+  timed("loss", [&] { cuda::add_sum(gpu_.stream(), values, count, scale, to); });
+}
+
+// Gradients and parameters --------------------------------------------------------------------------------------------
+
+void CudaOps::summarize(const Master* values, std::size_t first, std::size_t count, training::Summary* summary) {
+  timed("summaries", [&] { cuda::summarize(gpu_.stream(), values, first, count, partials_, summary); });
+}
+void CudaOps::adamw(const training::FlatState<Master>& state, const training::AdamW& settings,
+                    const training::Summary* gradient) {
+  timed("adamw", [&] { cuda::adamw(gpu_.stream(), segments_, slot_count_, state, settings, gradient); });
+}
+void CudaOps::write_adapters(const Master* parameters) {
+  write_copies(gpu_.stream(), segments_, slot_count_, parameters);
+}
+
+void CudaOps::all_reduce(Master* values, std::size_t count) {
+  if (ranks_ == 1) return;
+  check(cudaEventRecord(ready_.get(), gpu_.stream()));
+  check(cudaStreamWaitEvent(reductions_.get(), ready_.get()));
+  if (most_summed_ == 0) {
+    check(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, communicator_->get(), reductions_.get()));
+  } else {
+    if (count > most_summed_) throw std::logic_error("a sum of more gradients than was planned for");
+    round_to_bf16(reductions_.get(), values, rounded_, count);
+    check(ncclAllReduce(rounded_, rounded_, count, ncclBfloat16, ncclSum, communicator_->get(), reductions_.get()));
+    widen_to_f32(reductions_.get(), rounded_, values, count);
+  }
+  reducing_ = true;
+}
+
+void CudaOps::join_reductions() {
+  if (!reducing_) return;
+  check(cudaEventRecord(reduced_.get(), reductions_.get()));
+  check(cudaStreamWaitEvent(gpu_.stream(), reduced_.get()));
+  reducing_ = false;
+}
+
+void CudaOps::mark(Mark mark) { check(cudaEventRecord(marks_[static_cast<std::size_t>(mark)].get(), gpu_.stream())); }
+
+double CudaOps::milliseconds(Mark from, Mark to) {
+  const auto& end = marks_[static_cast<std::size_t>(to)];
+  check(cudaEventSynchronize(end.get()));
+  float elapsed = 0;
+  check(cudaEventElapsedTime(&elapsed, marks_[static_cast<std::size_t>(from)].get(), end.get()));
+  return static_cast<double>(elapsed);
+}
+
+static_assert(training::TrainingOps<CudaOps>);
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,139 @@
+// The operations of a training step on an NVIDIA GPU: bf16 with f32 gradients and parameters (the concept TrainingOps).
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/communicator.hpp"
+#include "kernels/cuda/gpu.hpp"
+#include "kernels/cuda/training/attention.hpp"
+#include "kernels/cuda/training/products.hpp"
+#include "kernels/training/buffers.hpp"
+
+namespace shakedown::cuda {
+
+/// Which kernels compute attention: the best that there is, or one for comparison.
+enum class AttentionKind { best, plain, cudnn };
+
+struct CudaOpsSettings {
+  AttentionKind attention = AttentionKind::best;
+  bool deterministic = true;  // of attention's gradient; everything else is anyway
+  ProductTuning tuning = {};
+};
+
+class CudaOps {
+ public:
+  using Element = Bf16;
+  using Master = float;
+
+  /// `communicator` may be null for one rank. Errors: Unsupported if the shape does not suit the kernels, or no kernel
+  /// suits its attention.
+  CudaOps(const Gpu&, Communicator* communicator, const training::StepShape&, const CudaOpsSettings& = {});
+
+  // Set-up
+  std::size_t workspace_bytes() const;
+  void use_workspace(std::byte*);
+  struct Memory {
+    Buffer buffer;
+    std::byte* data() const { return buffer.data<std::byte>(); }
+  };
+  /// Errors: Unsupported with the bytes needed and free.
+  Memory allocate(std::size_t bytes) const;
+  void copy_in(void* device, const void* host, std::size_t bytes) const { gpu_.write(device, host, bytes); }
+  void copy_out(void* host, const void* device, std::size_t bytes) const { gpu_.read(host, device, bytes); }
+  static Element to_element(double value) { return __double2bfloat16(value); }
+  static double to_double(Element value) { return __bfloat162float(value); }
+  void set_bytes(void* device, int value, std::size_t bytes) const;
+  void fill_normal(Matrix<Element>, double stddev, std::uint64_t tensor) const;
+  void fill_normal(Master* values, std::size_t count, double stddev, std::uint64_t tensor) const;
+  void place_adapters(std::span<const training::AdapterSlot<Element>>);
+  void synchronize() const { gpu_.synchronize(); }
+
+  void connect(Peers&);
+  void start_tuning() { products_.start_tuning(); }
+  void finish_tuning(Peers& peers) { products_.finish_tuning(peers); }
+  std::size_t used_bytes() const;  // of the GPU's memory, by all processes
+  Metrics metrics() const;
+
+  // Products
+  void gemm(const training::Gemm<Element, Element>&);
+  void gemm(const training::Gemm<Element, Master>&);
+  void copy(Matrix<const Element> from, Matrix<Element> to);
+
+  // Layers
+  void embedding(Matrix<const Element> table, const int* tokens, Matrix<Element> x);
+  void rmsnorm(Matrix<const Element> x, const Element* weight, double eps, Matrix<Element> n, Master* rstd);
+  void rmsnorm_backward(Matrix<const Element> dn, Matrix<const Element> x, const Element* weight, const Master* rstd,
+                        bool accumulate, Matrix<Element> dx, Matrix<Element> n);
+  void rope(Matrix<Element> qkv, const Master* table, training::AttentionShape, training::Rotation);
+  void attention(Matrix<const Element> qkv, Matrix<Element> o, Master* lse, training::AttentionShape);
+  void attention_backward(Matrix<const Element> qkv, Matrix<const Element> o, const Master* lse,
+                          Matrix<const Element> d_o, Matrix<Element> d_qkv, training::AttentionShape);
+  void swiglu(Matrix<const Element> gate_up, Matrix<Element> h);
+  void swiglu_backward(Matrix<Element> gate_up, Matrix<Element> dh, bool emit_h);
+  void cross_entropy(Matrix<Element> logits, const int* targets, double scale, Master* losses);
+  void add_sum(const Master* values, std::size_t count, double scale, double* to);
+
+  // Gradients and parameters
+  void summarize(const Master* values, std::size_t first, std::size_t count, training::Summary*);
+  void adamw(const training::FlatState<Master>&, const training::AdamW&, const training::Summary* gradient);
+  void write_adapters(const Master* parameters);
+  void all_reduce(Master* values, std::size_t count);
+  void join_reductions();
+  void mark(training::Mark);
+  double milliseconds(training::Mark from, training::Mark to);
+
+  // What it does how
+
+  /// Kernels that compute attention, and the algorithms of all products.
+  std::string attention_name() const { return attention_->name(); }
+  std::vector<std::string> products() const { return products_.describe(); }
+
+  /// From here on the time of every operation is taken, by events, and added up by class; costs some time itself.
+  void start_profile() { profiling_ = true; }
+  /// Milliseconds and calls by class since then, of products by their shape too ("frozen products: 8192 x ..."); ends
+  /// it. Waits.
+  struct ClassTime {
+    double milliseconds = 0, flops = 0;
+    int calls = 0;
+  };
+  std::map<std::string, ClassTime> finish_profile();
+
+ private:
+  /// Calls `queue`, between two events if times are taken.
+  template <class Queue>
+  void timed(std::string operation_class, const Queue& queue, double flops = 0);
+
+  struct Timing {
+    std::string operation_class;
+    double flops;
+    Event begin, end;
+  };
+
+  const Gpu& gpu_;
+  Communicator* communicator_;
+  int ranks_;
+  Products products_;
+  std::unique_ptr<Attention> attention_;
+
+  std::size_t slot_count_ = 0, most_slots_;
+  std::byte* attention_workspace_ = nullptr;
+  training::Summary* partials_ = nullptr;
+  Segment* segments_ = nullptr;
+  std::size_t most_summed_ = 0;  // values of one all_reduce that travel rounded; 0: as they are
+  Bf16* rounded_ = nullptr;
+
+  Stream reductions_ = make_stream();
+  Event ready_ = make_event(), reduced_ = make_event();
+  bool reducing_ = false;
+  std::array<Event, training::marks> marks_;
+
+  bool profiling_ = false;
+  std::vector<Timing> timings_;
+};
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,88 @@
+// Softmax cross-entropy in place: one block per row of logits, one pass for maximum and sum (online softmax, Milakov
+// and Gimelshein 2018), one for the gradient.
+#include "kernels/cuda/handle.hpp"
+#include "kernels/cuda/training/kernels.hpp"
+#include "kernels/cuda/training/vector.cuh"
+
+namespace shakedown::cuda {
+
+namespace {
+
+constexpr int threads = 1024;
+
+/// sum = the sum of exp(x - max) over what was seen. A NaN makes the sum NaN.
+struct MaxAndSum {
+  float max = -INFINITY, sum = 0;
+
+  __device__ void raise(float x) {
+    if (x <= max) return;
+    sum *= __expf(max - x);
+    max = x;
+  }
+  __device__ void add(float x) {
+    raise(x);
+    sum += __expf(x - max);
+  }
+  __device__ void add(const Eight& values) {
+    float most = values.at[0];
+#pragma unroll
+    for (const float value : values.at) most = fmaxf(most, value);
+    raise(most);
+#pragma unroll
+    for (const float value : values.at) sum += __expf(value - max);
+  }
+};
+
+/// Rows are taken from the last to the first: what the product before this kernel wrote last is still in the cache.
+__global__ void __launch_bounds__(threads)
+    cross_entropy_kernel(Rows<Bf16> logits, const int* targets, float* losses, int columns, float scale) {
+  const unsigned row = gridDim.x - 1 - blockIdx.x;
+  Bf16* const at = logits.at(row);
+  const int whole = columns / vector_width * vector_width;
+  const int target = targets[row];
+  const float target_logit = __bfloat162float(at[target]);  // before any thread writes: sum_block waits for all
+
+  MaxAndSum mine;
+  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < whole; c += threads * vector_width) {
+    mine.add(load(at + c));
+  }
+  const int tail = whole + static_cast<int>(threadIdx.x);
+  if (tail < columns) mine.add(__bfloat162float(at[tail]));
+
+  const float max = max_block(mine.max);
+  const float sum = sum_block(mine.sum * __expf(mine.max - max));
+  if (threadIdx.x == 0) losses[row] = max + logf(sum) - target_logit;
+
+  const float factor = scale / sum;
+  const auto gradient = [&](float logit, int c) { return __expf(logit - max) * factor - (c == target ? scale : 0.0F); };
+  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < whole; c += threads * vector_width) {
+    auto values = load(at + c);
+#pragma unroll
+    for (int i = 0; i < vector_width; ++i) values.at[i] = gradient(values.at[i], c + i);
+    store(at + c, values);
+  }
+  if (tail < columns) at[tail] = __float2bfloat16(gradient(__bfloat162float(at[tail]), tail));
+}
+
+__global__ void __launch_bounds__(threads)
+    add_sum_kernel(const float* values, std::size_t count, double scale, double* to) {
+  double mine = 0;
+  for (std::size_t i = threadIdx.x; i < count; i += threads) mine += values[i];
+  mine = sum_block(mine);
+  if (threadIdx.x == 0) *to += scale * mine;
+}
+
+}  // namespace
+
+void cross_entropy(cudaStream_t stream, Matrix<Bf16> logits, const int* targets, float scale, float* losses) {
+  cross_entropy_kernel<<<static_cast<unsigned>(logits.rows), threads, 0, stream>>>(
+      logits, targets, losses, static_cast<int>(logits.cols), scale);
+  check(cudaGetLastError());
+}
+
+void add_sum(cudaStream_t stream, const float* values, std::size_t count, double scale, double* to) {
+  add_sum_kernel<<<1, threads, 0, stream>>>(values, count, scale, to);
+  check(cudaGetLastError());
+}
+
+}  // namespace shakedown::cuda

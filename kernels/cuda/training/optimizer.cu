@@ -1,0 +1,185 @@
+// What one pass over a gradient tells, and AdamW, over flat arrays.
+#include <cmath>
+
+#include "kernels/cuda/grid.cuh"
+#include "kernels/cuda/handle.hpp"
+#include "kernels/cuda/training/kernels.hpp"
+#include "kernels/cuda/training/vector.cuh"
+
+namespace shakedown::cuda {
+
+namespace {
+
+using training::Summary;
+
+constexpr int threads = 256;
+constexpr unsigned blocks_per_segment = 48;
+
+struct Four {
+  float at[4];
+};
+__device__ Four load_four(const float* from) {
+  const float4 raw = *reinterpret_cast<const float4*>(from);
+  return {{raw.x, raw.y, raw.z, raw.w}};
+}
+__device__ void store_four(float* to, const Four& values) {
+  *reinterpret_cast<float4*>(to) = float4{values.at[0], values.at[1], values.at[2], values.at[3]};
+}
+
+struct Summing {
+  double squares = 0;
+  unsigned long long non_finite = 0, checksum = 0;
+
+  __device__ void add(float value, std::uint64_t index) {
+    squares += static_cast<double>(value) * value;
+    non_finite += isfinite(value) ? 0 : 1;
+    checksum += training::checksum_term(__float_as_uint(value), index);
+  }
+  __device__ void add(const Summary& part) {
+    squares += part.squared_norm;
+    non_finite += part.non_finite;
+    checksum += part.checksum;
+  }
+  /// Called by the whole block; valid in every thread.
+  __device__ Summary of_block() const { return {sum_block(squares), sum_block(non_finite), sum_block(checksum)}; }
+};
+
+__global__ void __launch_bounds__(threads)
+    summarize_kernel(const float* values, std::uint64_t first, std::size_t count, Summary* partials) {
+  Summing mine;
+  const auto whole = count / 4 * 4;
+  for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x); i < whole;
+       i += 4 * static_cast<std::size_t>(gridDim.x) * threads) {
+    const auto four = load_four(values + i);
+#pragma unroll
+    for (unsigned j = 0; j < 4; ++j) mine.add(four.at[j], first + i + j);
+  }
+  if (blockIdx.x == 0 && threadIdx.x < count - whole)
+    mine.add(values[whole + threadIdx.x], first + whole + threadIdx.x);
+  const auto sum = mine.of_block();
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+
+__global__ void __launch_bounds__(partial_summaries) add_partials_kernel(const Summary* partials, Summary* to) {
+  Summing mine;
+  mine.add(partials[threadIdx.x]);
+  const auto sum = mine.of_block();
+  if (threadIdx.x != 0) return;
+  to->squared_norm += sum.squared_norm;
+  to->non_finite += sum.non_finite;
+  to->checksum += sum.checksum;
+}
+
+/// Four times scale, rounded, as one access of 8 bytes.
+__device__ void store_rounded(Bf16* to, const Four& values, float scale) {
+  const __nv_bfloat162 low = __floats2bfloat162_rn(values.at[0] * scale, values.at[1] * scale);
+  const __nv_bfloat162 high = __floats2bfloat162_rn(values.at[2] * scale, values.at[3] * scale);
+  *reinterpret_cast<uint2*>(to) =
+      uint2{*reinterpret_cast<const unsigned*>(&low), *reinterpret_cast<const unsigned*>(&high)};
+}
+
+/// As copy[r][c], four elements of a row at once.
+__device__ void store_copy(const Segment& segment, std::size_t inside, const Four& values) {
+  const auto columns = static_cast<unsigned>(segment.copy.cols), at = static_cast<unsigned>(inside);
+  store_rounded(segment.copy.data + at / columns * segment.copy.stride + at % columns, values, segment.scale);
+}
+
+__global__ void round_to_bf16_kernel(const float* from, Bf16* to, std::size_t count) {
+  for (auto i = 4 * first_index(); i < count; i += 4 * stride()) store_rounded(to + i, load_four(from + i), 1);
+}
+
+__global__ void widen_to_f32_kernel(const Bf16* from, float* to, std::size_t count) {
+  for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
+    const uint2 raw = *reinterpret_cast<const uint2*>(from + i);
+    store_four(to + i, {{__uint_as_float(raw.x << 16), __uint_as_float(raw.x & 0xffff0000U),
+                         __uint_as_float(raw.y << 16), __uint_as_float(raw.y & 0xffff0000U)}});
+  }
+}
+
+/// What one update needs of the settings, the powers and quotients already made.
+struct Update {
+  float beta1, beta2, rate, root_correction, epsilon, decay;
+  double max_norm;
+};
+
+__global__ void __launch_bounds__(threads)
+    adamw_kernel(const Segment* segments, training::FlatState<float> state, Update update, const Summary* summary) {
+  if (summary->non_finite != 0 || !isfinite(summary->squared_norm)) return;
+  const auto clip = static_cast<float>(fmin(1.0, update.max_norm / (sqrt(summary->squared_norm) + 1e-6)));
+  const Segment segment = segments[blockIdx.y];
+  const auto count = segment.copy.rows * segment.copy.cols;
+  for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x); i < count;
+       i += 4 * static_cast<std::size_t>(gridDim.x) * threads) {
+    const auto at = segment.offset + i;
+    auto parameter = load_four(state.parameters + at);
+    auto first = load_four(state.first_moment + at), second = load_four(state.second_moment + at);
+    const auto gradient = load_four(state.gradient + at);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float g = gradient.at[j] * clip;
+      first.at[j] = update.beta1 * first.at[j] + (1.0F - update.beta1) * g;
+      second.at[j] = update.beta2 * second.at[j] + (1.0F - update.beta2) * g * g;
+      const float root = sqrtf(second.at[j]) * update.root_correction + update.epsilon;
+      parameter.at[j] = parameter.at[j] * update.decay - update.rate * first.at[j] / root;
+    }
+    store_four(state.parameters + at, parameter);
+    store_four(state.first_moment + at, first);
+    store_four(state.second_moment + at, second);
+    store_copy(segment, i, parameter);
+  }
+}
+
+__global__ void __launch_bounds__(threads) write_copies_kernel(const Segment* segments, const float* parameters) {
+  const Segment segment = segments[blockIdx.y];
+  const auto count = segment.copy.rows * segment.copy.cols;
+  for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x); i < count;
+       i += 4 * static_cast<std::size_t>(gridDim.x) * threads) {
+    store_copy(segment, i, load_four(parameters + segment.offset + i));
+  }
+}
+
+}  // namespace
+
+void summarize(cudaStream_t stream, const float* values, std::size_t first, std::size_t count, Summary* partials,
+               Summary* summary) {
+  summarize_kernel<<<partial_summaries, threads, 0, stream>>>(values, first, count, partials);
+  check(cudaGetLastError());
+  add_partials_kernel<<<1, partial_summaries, 0, stream>>>(partials, summary);
+  check(cudaGetLastError());
+}
+
+void adamw(cudaStream_t stream, const Segment* segments, std::size_t count, const training::FlatState<float>& state,
+           const training::AdamW& settings, const Summary* gradient) {
+  if (count == 0) return;
+  const auto step = static_cast<double>(settings.step);
+  const double correction1 = 1 - std::pow(settings.beta1, step), correction2 = 1 - std::pow(settings.beta2, step);
+  const Update update{static_cast<float>(settings.beta1),
+                      static_cast<float>(settings.beta2),
+                      static_cast<float>(settings.lr / correction1),
+                      static_cast<float>(1 / std::sqrt(correction2)),
+                      static_cast<float>(settings.eps),
+                      static_cast<float>(1 - settings.lr * settings.weight_decay),
+                      settings.max_norm};
+  const dim3 grid(blocks_per_segment, static_cast<unsigned>(count));
+  adamw_kernel<<<grid, threads, 0, stream>>>(segments, state, update, gradient);
+  check(cudaGetLastError());
+}
+
+void write_copies(cudaStream_t stream, const Segment* segments, std::size_t count, const float* parameters) {
+  if (count == 0) return;
+  const dim3 grid(blocks_per_segment, static_cast<unsigned>(count));
+  write_copies_kernel<<<grid, threads, 0, stream>>>(segments, parameters);
+  check(cudaGetLastError());
+}
+
+void round_to_bf16(cudaStream_t stream, const float* from, Bf16* to, std::size_t count) {
+  round_to_bf16_kernel<<<blocks_for(count / 4), block, 0, stream>>>(from, to, count);
+  check(cudaGetLastError());
+}
+
+void widen_to_f32(cudaStream_t stream, const Bf16* from, float* to, std::size_t count) {
+  widen_to_f32_kernel<<<blocks_for(count / 4), block, 0, stream>>>(from, to, count);
+  check(cudaGetLastError());
+}
+
+}  // namespace shakedown::cuda

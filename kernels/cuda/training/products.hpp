@@ -1,0 +1,84 @@
+// The products of a training step through cuBLASLt: one plan per distinct product, made when it first occurs and kept.
+// Which algorithm is fastest is measured once, on the real operands, and then frozen; until then it is cuBLASLt's first
+// proposal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/gpu.hpp"
+#include "kernels/cuda/training/kernels.hpp"
+#include "kernels/peers.hpp"
+
+namespace shakedown::cuda {
+
+/// What makes two products the same plan. Matrices are row-major; strides in elements; alignments in bytes.
+struct ProductKey {
+  std::uint64_t rows, cols, inner, a_stride, b_stride, d_stride;
+  bool a_transposed, b_transposed, f32_out, bias, adds;
+  std::uint32_t a_alignment, b_alignment, c_alignment, d_alignment;
+
+  auto operator<=>(const ProductKey&) const = default;
+};
+
+/// How much is tried to find the fastest algorithm of one product.
+struct ProductTuning {
+  int candidates = 12;  // of cuBLASLt's proposals, the likelier first
+  double seconds = 0.15;
+};
+
+class Products {
+ public:
+  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+
+  explicit Products(const Gpu&, const ProductTuning& = {});
+
+  /// workspace_bytes of device memory, aligned to 256 bytes.
+  void use_workspace(void* workspace) { workspace_ = workspace; }
+
+  /// Queues the product; D has the type Out. Errors: Unsupported if cuBLASLt has no algorithm for it.
+  template <class Out>
+  void multiply(const training::Gemm<Bf16, Out>&);
+
+  /// From here on every product that has no plan yet times its candidates. D then holds no result where C is D itself.
+  void start_tuning() { tuning_ = true; }
+  /// Ends that; all ranks take what rank 0 chose, so that they do the same work and get the same bits. Collective.
+  /// Errors: Unsupported, on all ranks together.
+  void finish_tuning(Peers&);
+
+  /// One line per plan: the product and its algorithm.
+  std::vector<std::string> describe() const;
+
+  /// "8192 x 4608 x 3776 NT bf16 bias": D's rows and columns, the sum's length, and which of A and B is transposed.
+  template <class Out>
+  static std::string text(const training::Gemm<Bf16, Out>&);
+
+ private:
+  struct Plan {
+    MatmulDesc product;
+    MatrixLayout first, second, d;  // as cuBLASLt takes them: B, then A
+    std::vector<cublasLtMatmulAlgo_t> candidates;
+    std::size_t chosen = 0;
+  };
+  struct Operands {
+    const void *a, *b, *c, *bias;
+    void* d;
+    float alpha, beta;
+  };
+
+  Plan make_plan(const ProductKey&) const;
+  Plan& plan_for(const ProductKey&, const Operands&);
+  cublasStatus_t enqueue(const Plan&, const cublasLtMatmulAlgo_t&, const Operands&) const;
+
+  const Gpu& gpu_;
+  ProductTuning tuning_settings_;
+  BlasHandle blas_;
+  void* workspace_ = nullptr;
+  bool tuning_ = false;
+  std::map<ProductKey, Plan> plans_;
+};
+
+}  // namespace shakedown::cuda

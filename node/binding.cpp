@@ -1,0 +1,67 @@
+#include "node/binding.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include "node/files.hpp"
+
+namespace shakedown {
+
+namespace {
+
+std::set<int> parsed(const std::string& list) {
+  std::set<int> cpus;
+  std::istringstream parts(list);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const auto dash = part.find('-');
+    const int first = std::atoi(part.c_str());
+    const int last = dash == std::string::npos ? first : std::atoi(part.c_str() + dash + 1);
+    for (int cpu = first; cpu <= last; ++cpu) cpus.insert(cpu);
+  }
+  return cpus;
+}
+
+/// "core 0" or "cores 0, 4-7".
+std::string named(const std::set<int>& cores) {
+  std::vector<std::string> parts;
+  for (auto at = cores.begin(); at != cores.end();) {
+    const int first = *at;
+    int last = first;
+    for (++at; at != cores.end() && *at == last + 1; ++at) last = *at;
+    parts.push_back(std::to_string(first) + (last > first ? "-" + std::to_string(last) : ""));
+  }
+  return (cores.size() == 1 ? "core " : "cores ") + joined(parts);
+}
+
+}  // namespace
+
+std::set<int> cores_of(const std::filesystem::path& root, const std::string& cpu_list) {
+  std::set<int> cores;
+  for (const int cpu : parsed(cpu_list)) {
+    const auto siblings =
+        line_of(root / "sys/devices/system/cpu" / ("cpu" + std::to_string(cpu)) / "topology/thread_siblings_list");
+    cores.insert(siblings ? *parsed(*siblings).begin() : cpu);
+  }
+  return cores;
+}
+
+Fact ranks_per_core(const std::vector<std::set<int>>& cores, std::size_t own) {
+  if (cores[own].empty()) return number_fact(std::nullopt, "the cores of this rank are unknown");
+  double worst = 0;
+  std::string text;
+  // Ranks that may run only on the cores of this set have nowhere else to go.
+  for (const auto& set : cores) {
+    if (!std::includes(set.begin(), set.end(), cores[own].begin(), cores[own].end())) continue;
+    const auto inside = std::count_if(cores.begin(), cores.end(), [&](const std::set<int>& other) {
+      return !other.empty() && std::includes(set.begin(), set.end(), other.begin(), other.end());
+    });
+    const double each = static_cast<double>(inside) / static_cast<double>(set.size());
+    if (each <= worst) continue;
+    worst = each;
+    text = each > 1 ? std::to_string(inside) + " ranks share " + named(set) : "";
+  }
+  return number_fact(worst, text);
+}
+
+}  // namespace shakedown

@@ -1,0 +1,219 @@
+#include "node/gpu_facts.hpp"
+
+#include <array>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "node/files.hpp"
+#include "node/topology.hpp"
+
+namespace shakedown {
+
+namespace {
+
+template <class Number>
+Fact fact_of(const Answer<Number>& answer, double unit = 1) {
+  return answer ? number_fact(static_cast<double>(*answer) / unit) : number_fact(std::nullopt, answer.why());
+}
+Fact fact_of(const Answer<bool>& answer) {
+  return answer ? yes_or_no(*answer) : number_fact(std::nullopt, answer.why());
+}
+/// An unknown text has no explanation: it would be taken for the text.
+Fact text_of(const Answer<std::string>& answer) { return text_fact(answer ? std::optional(*answer) : std::nullopt); }
+
+/// A part of a value that holds several, or the reason why there is none.
+template <class Whole, class Part>
+Fact part_of(const Answer<Whole>& answer, Part part, double unit = 1) {
+  return answer ? number_fact(static_cast<double>(part(*answer)) / unit) : number_fact(std::nullopt, answer.why());
+}
+
+void add_memory_errors(const NvmlGpu& gpu, Facts& facts) {
+  facts["ecc"] = part_of(gpu.ecc(), [](const Modes& m) { return m.now; });
+  facts["ecc_uncorrected"] = fact_of(gpu.ecc_errors(EccErrors::uncorrected, EccSince::reset));
+  facts["ecc_corrected"] = fact_of(gpu.ecc_errors(EccErrors::corrected, EccSince::reset));
+  facts["ecc_uncorrected_ever"] = fact_of(gpu.ecc_errors(EccErrors::uncorrected, EccSince::manufacture));
+  facts["ecc_corrected_ever"] = fact_of(gpu.ecc_errors(EccErrors::corrected, EccSince::manufacture));
+  const auto rows = gpu.remapped_rows();
+  facts["rows_remapped"] = part_of(rows, [](const RemappedRows& r) { return r.corrected + r.uncorrected; });
+  facts["remap_pending"] = part_of(rows, [](const RemappedRows& r) { return r.pending; });
+  facts["remap_failed"] = part_of(rows, [](const RemappedRows& r) { return r.failed; });
+  const auto pages = gpu.retired_pages();
+  facts["pages_retired"] = part_of(pages, [](const RetiredPages& p) { return p.single_bit + p.double_bit; });
+}
+
+/// The reasons that power or heat impose, by name. Power alone is no trouble under load, but at rest.
+Fact throttle_fact(const NvmlGpu& gpu) {
+  const auto reasons = gpu.clock_reasons();
+  if (!reasons) return number_fact(std::nullopt, reasons.why());
+  constexpr std::array<std::pair<ClockReason, const char*>, 5> harmful{
+      {{ClockReason::sw_power_cap, "power cap (software)"},
+       {ClockReason::hw_slowdown, "slowdown (hardware)"},
+       {ClockReason::sw_thermal, "heat (software)"},
+       {ClockReason::hw_thermal, "heat (hardware)"},
+       {ClockReason::hw_power_brake, "power brake (hardware)"}}};
+  std::vector<std::string> names;
+  for (const auto& [reason, name] : harmful) {
+    if ((*reasons & static_cast<std::uint64_t>(reason)) != 0) names.emplace_back(name);
+  }
+  return number_fact(static_cast<double>(names.size()), joined(names));
+}
+
+/// The sum, with "XID 79, 3 x XID 48".
+Fact counted(const std::map<int, int>& times_by_code) {
+  double sum = 0;
+  std::vector<std::string> words;
+  for (const auto& [code, times] : times_by_code) {
+    sum += times;
+    words.push_back((times > 1 ? std::to_string(times) + " x " : "") + "XID " + std::to_string(code));
+  }
+  return number_fact(sum, joined(words));
+}
+
+void add_xids(const std::optional<std::string>& pci, const std::optional<std::vector<Xid>>& xids, Facts& facts) {
+  if (!xids || !pci) {
+    const auto why = xids ? "its PCI address is unknown" : "the kernel's log cannot be read";
+    facts["xids"] = facts["xids_of_programs"] = number_fact(std::nullopt, why);
+    return;
+  }
+  std::map<int, int> faults, mistakes;  // how often, by code
+  for (const auto& xid : *xids) {
+    if (xid.pci == *pci) ++(caused_by_program(xid.code) ? mistakes : faults)[xid.code];
+  }
+  facts["xids"] = counted(faults);
+  facts["xids_of_programs"] = counted(mistakes);
+}
+
+/// The two bits of the fabric's health mask at `shift`: 1 says yes, 2 no, 0 that it is not known (NVML,
+/// GpuFabricInfoV).
+bool says_yes(unsigned mask, unsigned shift) { return (mask >> shift & 3U) == 1; }
+
+void add_fabric(const NvmlGpu& gpu, Facts& facts) {
+  const auto fabric = gpu.fabric();
+  if (!fabric) {
+    facts["fabric"] = {};
+    facts["fabric_trouble"] = number_fact(std::nullopt, fabric.why());
+    return;
+  }
+  constexpr std::array states{"not supported", "not started", "in progress", "completed"};
+  facts["fabric"] = text_fact(fabric->state < states.size() ? states[fabric->state] : "unknown state");
+  std::vector<std::string> trouble;
+  if (fabric->state == 1 || fabric->state == 2) trouble.push_back("registration " + *facts["fabric"].text);
+  if (fabric->state == 3 && fabric->status != 0) {
+    trouble.push_back("registration ended with error " + std::to_string(fabric->status));
+  }
+  constexpr std::array<std::pair<unsigned, const char*>, 4> complaints{
+      {{0, "degraded bandwidth"}, {2, "recovering a route"}, {4, "unhealthy route"}, {6, "recovering from a timeout"}}};
+  for (const auto& [shift, words] : complaints) {
+    if (fabric->state == 3 && says_yes(fabric->health_mask, shift)) trouble.emplace_back(words);
+  }
+  facts["fabric_trouble"] = number_fact(static_cast<double>(trouble.size()), joined(trouble));
+}
+
+}  // namespace
+
+Facts gpu_facts(const NvmlGpu& gpu, const std::optional<std::vector<Xid>>& xids, const std::filesystem::path& root) {
+  Facts facts;
+  const auto pci = gpu.pci();
+  facts["gpu"] = text_of(gpu.name());
+  facts["uuid"] = text_of(gpu.uuid());
+  facts["serial"] = text_of(gpu.serial());
+  facts["pci"] = text_of(pci);
+  facts["vbios"] = text_of(gpu.vbios());
+  facts["memory_gb"] = part_of(
+      gpu.memory(), [](const GpuMemory& m) { return m.total; }, 1e9);
+  facts["memory_used_gb"] = part_of(
+      gpu.memory(), [](const GpuMemory& m) { return m.used; }, 1e9);
+  facts["mig"] = part_of(gpu.mig(), [](const Modes& m) { return m.now; });
+  facts["persistence"] = fact_of(gpu.persistence());
+  facts["compute_mode"] = fact_of(gpu.compute_mode());
+  add_memory_errors(gpu, facts);
+  add_xids(pci ? std::optional(*pci) : std::nullopt, xids, facts);
+  facts["pcie_gen"] = fact_of(gpu.pcie_generation());
+  facts["pcie_gen_max"] = fact_of(gpu.pcie_generation_max());
+  facts["pcie_width"] = fact_of(gpu.pcie_width());
+  facts["pcie_width_max"] = fact_of(gpu.pcie_width_max());
+  facts["pcie_replays"] = fact_of(gpu.pcie_replays());
+  facts["sm_mhz"] = fact_of(gpu.sm_mhz());
+  facts["sm_mhz_max"] = fact_of(gpu.sm_mhz_max());
+  facts["memory_mhz"] = fact_of(gpu.memory_mhz());
+  facts["memory_mhz_max"] = fact_of(gpu.memory_mhz_max());
+  facts["throttled"] = throttle_fact(gpu);
+  facts["power_w"] = fact_of(gpu.power_w());
+  facts["power_limit_w"] = fact_of(gpu.power_limit_w());
+  facts["temperature_c"] = fact_of(gpu.temperature_c());
+  facts["memory_temperature_c"] = fact_of(gpu.memory_temperature_c());
+  facts["numa"] = number_fact(pci ? numa_of(root, *pci) : std::nullopt);
+  return facts;
+}
+
+Fact process_fact(const NvmlGpu& gpu) {
+  const auto processes = gpu.processes();
+  if (!processes) return number_fact(std::nullopt, processes.why());
+  std::vector<std::string> words;
+  for (const auto& process : *processes) {
+    std::string text = "pid " + std::to_string(process.pid);
+    if (process.name) text += " (" + *process.name + ")";
+    if (process.memory_bytes) {
+      std::array<char, 32> size{};
+      std::snprintf(size.data(), size.size(), " with %.1f GB", static_cast<double>(*process.memory_bytes) / 1e9);
+      text += size.data();
+    }
+    words.push_back(std::move(text));
+  }
+  return number_fact(static_cast<double>(words.size()), joined(words));
+}
+
+Facts nvlink_facts(const NvmlGpu& gpu) {
+  Facts facts;
+  const auto links = gpu.links();
+  for (const auto* name : {"nvlinks", "nvlinks_up", "nvlink_gbps", "nvlink_errors"}) {
+    facts[name] = number_fact(std::nullopt, links ? "" : links.why());
+  }
+  add_fabric(gpu, facts);
+  if (!links) return facts;
+  double up = 0, gbps = 0, errors = 0;
+  bool speeds_known = true, counters_known = true;
+  std::vector<std::string> down, erring;
+  for (const auto& link : *links) {
+    const auto name = "link " + std::to_string(link.number);
+    if (!link.active || !*link.active) {
+      down.push_back(name + (link.active ? " is down" : " is " + link.active.why()));
+      continue;
+    }
+    ++up;
+    speeds_known = speeds_known && link.speed_mbps;
+    if (link.speed_mbps) gbps += *link.speed_mbps / 1e3;
+    double mine = 0;
+    for (const auto* counter : {&link.replays, &link.recoveries, &link.crc_errors}) {
+      counters_known = counters_known && *counter;
+      if (*counter) mine += static_cast<double>(**counter);
+    }
+    if (mine > 0) erring.push_back(name + ": " + std::to_string(static_cast<long long>(mine)));
+    errors += mine;
+  }
+  facts["nvlinks"] = number_fact(static_cast<double>(links->size()));
+  facts["nvlinks_up"] = number_fact(up, joined(down));
+  if (speeds_known) facts["nvlink_gbps"] = number_fact(gbps);
+  if (counters_known) facts["nvlink_errors"] = number_fact(errors, joined(erring));
+  return facts;
+}
+
+std::optional<std::vector<Facts>> each_nvlink(const NvmlGpu& gpu) {
+  const auto links = gpu.links();
+  if (!links) return std::nullopt;
+  std::vector<Facts> rows;
+  for (const auto& link : *links) {
+    Facts row;
+    row["link"] = number_fact(link.number);
+    row["active"] = fact_of(link.active);
+    row["gbps"] = fact_of(link.speed_mbps, 1e3);
+    row["replays"] = fact_of(link.replays);
+    row["recoveries"] = fact_of(link.recoveries);
+    row["crc_errors"] = fact_of(link.crc_errors);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,188 @@
+#include "node/host_facts.hpp"
+
+#include <sys/statvfs.h>
+
+#include <charconv>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "node/files.hpp"
+
+namespace shakedown {
+
+namespace {
+
+using Path = std::filesystem::path;
+
+/// "cpu12", not "cpufreq".
+bool is_numbered(const std::string& name, std::string_view stem) {
+  return name.size() > stem.size() && name.compare(0, stem.size(), stem) == 0 &&
+         name.find_first_not_of("0123456789", stem.size()) == std::string::npos;
+}
+
+/// A line of /proc/meminfo, in GB of 1e9 bytes; the file counts in units of 1024.
+std::optional<double> meminfo_gb(const Path& root, std::string_view name) {
+  const auto text = field_of(root / "proc/meminfo", name);
+  if (!text) return std::nullopt;
+  double kib = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), kib);
+  return error == std::errc() ? std::optional(kib * 1024 / 1e9) : std::nullopt;
+}
+
+/// Physical processors and cores that are online: cores by package and number, because both repeat.
+void count_cores(const Path& root, Facts& facts) {
+  const auto cpus = root / "sys/devices/system/cpu";
+  std::set<std::string> packages, cores;
+  for (const auto& name : names_in(cpus).value_or(std::vector<std::string>{})) {
+    if (!is_numbered(name, "cpu")) continue;
+    const auto package = line_of(cpus / name / "topology/physical_package_id");
+    const auto core = line_of(cpus / name / "topology/core_id");
+    if (!package || !core) continue;
+    packages.insert(*package);
+    cores.insert(*package + " " + *core);
+  }
+  if (cores.empty()) return;
+  facts["sockets"] = number_fact(static_cast<double>(packages.size()));
+  facts["cores"] = number_fact(static_cast<double>(cores.size()));
+}
+
+/// The governors of all cores, each once.
+std::optional<std::string> governor(const Path& root) {
+  const auto cpus = root / "sys/devices/system/cpu";
+  std::set<std::string> governors;
+  for (const auto& name : names_in(cpus).value_or(std::vector<std::string>{})) {
+    if (!is_numbered(name, "cpu")) continue;
+    if (const auto found = line_of(cpus / name / "cpufreq/scaling_governor")) governors.insert(*found);
+  }
+  if (governors.empty()) return std::nullopt;
+  return joined({governors.begin(), governors.end()});
+}
+
+/// The word in brackets of "always [madvise] never".
+std::optional<std::string> chosen(const std::optional<std::string>& line) {
+  if (!line) return std::nullopt;
+  const auto open = line->find('['), close = line->find(']');
+  return open == std::string::npos || close == std::string::npos
+             ? std::nullopt
+             : std::optional(line->substr(open + 1, close - open - 1));
+}
+
+std::optional<double> hugepages_gb(const Path& root) {
+  const auto folder = root / "sys/kernel/mm/hugepages";
+  const auto sizes = names_in(folder);
+  if (!sizes) return std::nullopt;
+  double bytes = 0;
+  for (const auto& name : *sizes) {  // hugepages-2048kB
+    const auto count = number_of(folder / name / "nr_hugepages");
+    if (!count || name.rfind("hugepages-", 0) != 0) continue;
+    double kib = 0;
+    std::from_chars(name.data() + 10, name.data() + name.size(), kib);
+    bytes += *count * kib * 1024;
+  }
+  return bytes / 1e9;
+}
+
+struct Space {
+  double total_gb, free_gb;
+};
+std::optional<Space> space_of(const Path& folder) {
+  struct statvfs status {};
+  if (statvfs(folder.c_str(), &status) != 0) return std::nullopt;
+  const auto block = static_cast<double>(status.f_frsize);
+  return Space{static_cast<double>(status.f_blocks) * block / 1e9, static_cast<double>(status.f_bavail) * block / 1e9};
+}
+
+/// The soft limit in a line of /proc/self/limits: "Max locked memory         65536                65536   bytes".
+std::optional<std::string> soft_limit(const Path& root, const std::string& name) {
+  for (const auto& line : lines_of(root / "proc/self/limits").value_or(std::vector<std::string>{})) {
+    if (line.compare(0, name.size(), name) != 0) continue;
+    std::istringstream words(line.substr(name.size()));
+    std::string limit, hard, unit;
+    if (!(words >> limit)) return std::nullopt;
+    words >> hard >> unit;
+    return limit == "unlimited" || unit != "bytes" ? limit : limit + " bytes";
+  }
+  return std::nullopt;
+}
+
+/// "nfs4 server:/home on /home": the mount with the longest path that `folder` lies in; of several the last, which
+/// hides the others.
+std::optional<std::string> mount_of(const Path& root, const std::string& folder) {
+  std::optional<std::string> found;
+  std::size_t longest = 0;
+  for (const auto& line : lines_of(root / "proc/self/mounts").value_or(std::vector<std::string>{})) {
+    std::istringstream words(line);
+    std::string device, point, kind;
+    if (!(words >> device >> point >> kind)) continue;
+    const bool inside = point == "/" || folder == point || folder.compare(0, point.size() + 1, point + "/") == 0;
+    if (!inside || point.size() < longest) continue;
+    longest = point.size();
+    found = kind + " " + device + " on " + point;
+  }
+  return found;
+}
+
+std::optional<std::string> unquoted(std::optional<std::string> text) {
+  if (text && text->size() >= 2 && text->front() == '"' && text->back() == '"')
+    return text->substr(1, text->size() - 2);
+  return text;
+}
+
+}  // namespace
+
+Facts cpu_facts(const Path& root) {
+  Facts facts{{"sockets", {}}, {"cores", {}}};
+  auto model = field_of(root / "proc/cpuinfo", "model name");
+  if (!model) model = field_of(root / "proc/cpuinfo", "Model");
+  facts["cpu"] = text_fact(model);
+  count_cores(root, facts);
+  facts["smt"] = number_fact(number_of(root / "sys/devices/system/cpu/smt/active"));
+  facts["governor"] = text_fact(governor(root));
+  return facts;
+}
+
+Facts memory_facts(const Path& root) {
+  Facts facts;
+  facts["memory_gb"] = number_fact(meminfo_gb(root, "MemTotal"));
+  facts["memory_free_gb"] = number_fact(meminfo_gb(root, "MemAvailable"));
+  facts["numa_nodes"] = {};
+  if (const auto names = names_in(root / "sys/devices/system/node")) {
+    double nodes = 0;
+    for (const auto& name : *names) nodes += is_numbered(name, "node") ? 1 : 0;
+    facts["numa_nodes"] = number_fact(nodes);
+  }
+  facts["hugepages_gb"] = number_fact(hugepages_gb(root));
+  facts["transparent_hugepages"] = text_fact(chosen(line_of(root / "sys/kernel/mm/transparent_hugepage/enabled")));
+  return facts;
+}
+
+Facts limit_facts(const Path& root) {
+  Facts facts;
+  facts["memlock"] = text_fact(soft_limit(root, "Max locked memory"));
+  facts["open_files"] = text_fact(soft_limit(root, "Max open files"));
+  const auto shm = space_of(root / "dev/shm");
+  facts["shm_gb"] = number_fact(shm ? std::optional(shm->total_gb) : std::nullopt);
+  facts["shm_free_gb"] = number_fact(shm ? std::optional(shm->free_gb) : std::nullopt);
+  return facts;
+}
+
+Facts disk_facts(const Path& root, const Path& folder) {
+  Facts facts;
+  const auto space = space_of(root / folder.relative_path());
+  facts["disk_free_gb"] = number_fact(space ? std::optional(space->free_gb) : std::nullopt);
+  facts["mount"] = text_fact(mount_of(root, folder));
+  return facts;
+}
+
+Facts system_facts(const Path& root) {
+  Facts facts;
+  facts["kernel"] = text_fact(line_of(root / "proc/sys/kernel/osrelease"));
+  facts["os"] = text_fact(unquoted(field_of(root / "etc/os-release", "PRETTY_NAME", '=')));
+  facts["clocksource"] = text_fact(line_of(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"));
+  facts["vendor"] = text_fact(line_of(root / "sys/class/dmi/id/sys_vendor"));
+  facts["product"] = text_fact(line_of(root / "sys/class/dmi/id/product_name"));
+  return facts;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,53 @@
+#include "node/kernel_log.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <regex>
+
+namespace shakedown {
+
+namespace {
+
+/// All that can be read without waiting. /dev/kmsg gives one record per call, says EPIPE for records that were
+/// overwritten, and would wait for the next one at its end.
+std::optional<std::string> read_now(const std::filesystem::path& file) {
+  const int descriptor = open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return std::nullopt;
+  std::string text;
+  std::array<char, 16384> block{};
+  constexpr std::size_t most = std::size_t{64} << 20;
+  ssize_t size = 0;
+  while (text.size() < most && ((size = read(descriptor, block.data(), block.size())) > 0 ||
+                                (size < 0 && (errno == EPIPE || errno == EINTR)))) {
+    if (size > 0) text.append(block.data(), static_cast<std::size_t>(size));
+  }
+  const bool failed = size < 0 && errno != EAGAIN;
+  close(descriptor);
+  return failed ? std::nullopt : std::optional(text);
+}
+
+}  // namespace
+
+std::optional<std::vector<Xid>> read_xids(const std::filesystem::path& root) {
+  std::optional<std::string> log;
+  for (const auto* file : {"dev/kmsg", "var/log/kern.log", "var/log/messages", "var/log/syslog"}) {
+    log = read_now(root / file);
+    if (log) break;
+  }
+  if (!log) return std::nullopt;
+  static const std::regex form(R"(NVRM: Xid \(PCI:([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F]+)\): ([0-9]+))");
+  std::vector<Xid> found;
+  for (std::sregex_iterator at(log->begin(), log->end(), form), end; at != end; ++at) {
+    std::string address = (*at)[1];
+    for (char& c : address) c = static_cast<char>(std::tolower(c));
+    found.push_back({address + ".0", std::stoi((*at)[2])});
+  }
+  return found;
+}
+
+bool caused_by_program(int code) { return code == 13 || code == 31 || code == 43 || code == 45; }
+
+}  // namespace shakedown

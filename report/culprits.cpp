@@ -1,0 +1,133 @@
+// Decides how culprits are shown. Tested by tests/terminal_test.cpp.
+#include "report/culprits.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "report/escape.hpp"
+#include "thresholds/culprit.hpp"
+#include "thresholds/thresholds.hpp"
+
+namespace shakedown {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t shown_in_full = 10, shown_evidence = 3, shown_nodes = 10, shown_places = 3;
+
+std::string one_digit(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f", value);
+  return text.data();
+}
+
+std::string percent(double value) { return one_digit(value) + " %"; }
+
+std::string painted(const std::string& text, bool color, const char* code) {
+  return color ? "\033[" + std::string(code) + "m" + text + "\033[0m" : text;
+}
+
+// "rank 3, node7 GPU 3, GPU-4f2a, serial 1650, 0000:1b:00.0"
+std::string place_text(const Culprit& place) {
+  std::string words;
+  const auto add = [&](const std::string& word) { words += (words.empty() ? "" : ", ") + word; };
+  if (place.rank) add("rank " + std::to_string(*place.rank));
+  add(place.host + (place.local_rank ? " GPU " + std::to_string(*place.local_rank) : ""));
+  if (place.uuid) add(*place.uuid);
+  if (place.serial) add("serial " + *place.serial);
+  if (place.pci) add(*place.pci);
+  return words;
+}
+
+std::string evidence_text(const Evidence& e) {
+  const std::string unit = unit_of(e.metric);
+  std::string line = e.key + (e.metric.empty() ? "" : " " + e.metric);
+  if (e.value) line += " " + number_text(*e.value) + (unit.empty() ? "" : " " + unit);
+  if (e.expected) line += (e.by == Judgement::peers ? ", peers " : ", limit ") + number_text(*e.expected);
+  if (e.percent) line += ", " + percent(*e.percent) + " off";
+  if (e.mads) line += ", " + one_digit(*e.mads) + " MADs";
+  return line + " (" + std::string(name(e.by)) + ")";
+}
+
+std::string culprit_text(const Diagnosis& d, bool color) {
+  std::string out = std::string(d.fails ? "" : " (fails nothing)") + ": ";
+  if (d.places.empty()) out += "no single one of " + std::to_string(d.place_count) + " ranks";
+  const bool link = d.places.size() == 2 && d.causes.front() == Cause::slow_link;
+  const std::size_t shown = std::min(d.places.size(), shown_places);
+  for (std::size_t i = 0; i < shown; ++i) {
+    out += (i == 0 ? "" : link ? "\n     to " : "\n     and ") + place_text(d.places[i]);
+  }
+  if (d.place_count > shown && shown > 0) out += "\n     and " + std::to_string(d.place_count - shown) + " more";
+  out += "\n  ";
+  if (d.percent) out += percent(*d.percent) + " off" + (d.mads ? ", " + one_digit(*d.mads) + " MADs: " : ": ");
+  out += d.detail + "\n";
+  for (std::size_t i = 0; i < std::min(d.evidence.size(), shown_evidence); ++i) {
+    out += "  " + evidence_text(d.evidence[i]) + "\n";
+  }
+  if (d.evidence_count > shown_evidence) {
+    out += "  and " + std::to_string(d.evidence_count - shown_evidence) + " more measurements\n";
+  }
+  if (!d.telemetry.empty()) out += "  telemetry: " + d.telemetry + "\n";
+  if (!d.next.empty()) out += "  next: " + d.next + "\n";
+  return painted(causes_text(d), color, d.fails ? "31" : "33") + printable(out);
+}
+
+// Beyond the first: how many on which node, the most first.
+std::string rest_text(const std::vector<Diagnosis>& culprits, std::size_t from) {
+  std::map<std::string, std::size_t> count;
+  for (std::size_t i = from; i < culprits.size(); ++i) {
+    if (!culprits[i].places.empty()) ++count[culprits[i].places.front().host];
+  }
+  std::vector<std::pair<std::string, std::size_t>> nodes(count.begin(), count.end());
+  std::stable_sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string out = "and " + std::to_string(culprits.size() - from) + " more on " + std::to_string(nodes.size()) +
+                    (nodes.size() == 1 ? " node: " : " nodes: ");
+  for (std::size_t i = 0; i < std::min(nodes.size(), shown_nodes); ++i) {
+    out += (i == 0 ? "" : ", ") + nodes[i].first + " (" + std::to_string(nodes[i].second) + ")";
+  }
+  return out + (nodes.size() > shown_nodes ? ", ..." : "") + "; all are in verdict.json\n";
+}
+
+}  // namespace
+
+std::string culprits_text(const Verdict& verdict, bool color) {
+  if (verdict.culprits.empty()) return "";
+  const auto failing =
+      std::count_if(verdict.culprits.begin(), verdict.culprits.end(), [](const auto& d) { return d.fails; });
+  std::string out = "CULPRITS: " + std::to_string(failing) + "\n\n";
+  for (std::size_t i = 0; i < std::min(verdict.culprits.size(), shown_in_full); ++i) {
+    out += culprit_text(verdict.culprits[i], color) + "\n";
+  }
+  if (verdict.culprits.size() > shown_in_full) out += printable(rest_text(verdict.culprits, shown_in_full)) + "\n";
+  return out;
+}
+
+std::string judgements_text(const Verdict& verdict) {
+  std::vector<Spoken> all = verdict.spoken;
+  std::stable_sort(all.begin(), all.end(), [](const Spoken& a, const Spoken& b) { return a.by < b.by; });
+  std::string out;
+  for (const Spoken& spoken : all) out += std::string(name(spoken.by)) + ": " + spoken.text + "\n";
+  return out.empty() ? "" : out + "\n";
+}
+
+std::string nodes_json(const NodeList& list) {
+  ordered_json nodes = ordered_json::array();
+  for (const NodeDecision& node : list.nodes) {
+    nodes.push_back({{"host", node.host},
+                     {"ranks", node.ranks},
+                     {"state", name(node.state)},
+                     {"action", node.action == Action::none ? ordered_json(nullptr) : ordered_json(name(node.action))},
+                     {"reasons", node.reasons},
+                     {"next", node.next}});
+  }
+  const ordered_json document = {{"schema", 1},
+                                 {"verdict", name(list.verdict)},
+                                 {"undecided_because", list.undecided_because},
+                                 {"nodes", std::move(nodes)}};
+  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace shakedown

@@ -1,0 +1,21 @@
+// The page that somebody on call acts on: what is at fault, where it is, the evidence, and the next command.
+#pragma once
+
+#include <string>
+
+#include "thresholds/nodes.hpp"
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+
+/// Empty where nothing is at fault and nobody would ask. The worst come first; beyond the first few, culprits are
+/// counted by node.
+std::string culprits_text(const Verdict&, bool color);
+
+/// The judgements side by side, one line each, for a verdict that has them.
+std::string judgements_text(const Verdict&);
+
+/// What to do with every node, as JSON, schema 1.
+std::string nodes_json(const NodeList&);
+
+}  // namespace shakedown

@@ -1,0 +1,72 @@
+// CUDA libraries that lie or fail. All ranks: skip (every third operation), part (half of each reduction or copy). One
+// rank: skip_one (one AllReduce), async (NCCL reports an asynchronous error), illegal (a kernel writes to an illegal
+// address), memory (an allocation of more than 1 MiB fails), bits (one bit of an f32 product, far inside its
+// tolerance).
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include "tests/faults/lie.hpp"
+#include "tests/faults/planted.hpp"
+
+namespace {
+
+constexpr std::size_t measured_bytes = std::size_t{32} << 20;  // copies of this size and more are measured ones
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  static lie::Calls calls;
+  static auto* const real = lie::real("ncclAllReduce", &ncclAllReduce);
+  if (lie::told("skip") && calls.every_third()) return ncclSuccess;
+  if (lie::told("skip_one") && calls.just_one()) return ncclSuccess;
+  if (lie::told("illegal") && calls.just_one()) write_to_illegal_address(stream);
+  const bool part = lie::told("part") && calls.all_later();
+  return real(in, out, part ? (count + 1) / 2 : count, type, operation, communicator, stream);
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state) {
+  static lie::Calls calls;
+  static auto* const real = lie::real("ncclCommGetAsyncError", &ncclCommGetAsyncError);
+  const auto status = real(communicator, state);
+  if (lie::told("async") && calls.all_later()) *state = ncclRemoteError;
+  return status;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,
+                              cublasLtMatrixLayout_t a_is, const void* b, cublasLtMatrixLayout_t b_is, const void* beta,
+                              const void* c, cublasLtMatrixLayout_t c_is, void* d, cublasLtMatrixLayout_t d_is,
+                              const cublasLtMatmulAlgo_t* algorithm, void* workspace, std::size_t workspace_bytes,
+                              cudaStream_t stream) {
+  static lie::Calls calls;
+  static auto* const real = lie::real("cublasLtMatmul", &cublasLtMatmul);
+  if (lie::told("skip") && calls.every_third()) return CUBLAS_STATUS_SUCCESS;
+  if (lie::told("illegal") && calls.just_one()) write_to_illegal_address(stream);
+  const auto status = real(handle, operation, alpha, a, a_is, b, b_is, beta, c, c_is, d, d_is, algorithm, workspace,
+                           workspace_bytes, stream);
+  // In every product, so that the last one has it.
+  if (lie::told("bits")) flip_lowest_bit(static_cast<unsigned*>(d) + 4096, stream);
+  return status;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  static lie::Calls calls;
+  static auto* const real = lie::real("cudaMemcpyAsync", &cudaMemcpyAsync);
+  const bool measured = bytes >= measured_bytes;
+  if (measured && lie::told("skip") && calls.every_third()) return cudaSuccess;
+  const bool part = measured && lie::told("part") && calls.all_later();
+  return real(to, from, part ? bytes / 2 : bytes, kind, stream);
+}
+
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  static lie::Calls calls;
+  using Malloc = cudaError_t(void**, std::size_t);
+  static auto* const real = lie::real<Malloc>("cudaMalloc", nullptr);
+  if (bytes > (std::size_t{1} << 20) && lie::told("memory") && calls.all_later()) return cudaErrorMemoryAllocation;
+  return real(memory, bytes);
+}
+
+}  // extern "C"

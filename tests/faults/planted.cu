@@ -1,0 +1,15 @@
+// The kernels that lying_cuda.cpp plants.
+#include "tests/faults/planted.hpp"
+
+namespace {
+
+__global__ void write_to(int* where) { *where = 1; }
+__global__ void flip_lowest_bit(unsigned* word) { *word ^= 1; }
+
+}  // namespace
+
+void write_to_illegal_address(cudaStream_t stream) { write_to<<<1, 1, 0, stream>>>(reinterpret_cast<int*>(16)); }
+
+void flip_lowest_bit(void* word, cudaStream_t stream) {
+  flip_lowest_bit<<<1, 1, 0, stream>>>(static_cast<unsigned*>(word));
+}

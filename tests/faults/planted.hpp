@@ -1,0 +1,7 @@
+// The kernels that lying_cuda.cpp plants.
+#pragma once
+
+#include <cuda_runtime.h>
+
+void write_to_illegal_address(cudaStream_t);
+void flip_lowest_bit(void* word, cudaStream_t);

@@ -1,0 +1,128 @@
+// Which nodes may stay after a verdict.
+#include "thresholds/nodes.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/results_builder.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::profile;
+using testing_support::ResultsBuilder;
+using testing_support::Values;
+
+const std::string hbm = "hbm/op:copy/engine:sm/bytes:4294967296";
+const std::string sum = "allreduce/dtype:f32/bytes:1073741824";
+const std::string rules =
+    "  - {benchmark: \"" + hbm + "\", metric: hbm_gbps, every: rank, min: 3900, hosts: [1, 100], source: s}\n";
+const std::string sum_rule =
+    "  - {benchmark: \"" + sum + "\", metric: busbw_gbps, every: run, min: 300, hosts: [1, 100], source: s}\n";
+
+ResultsBuilder run(const std::vector<std::size_t>& slow = {}) {
+  ResultsBuilder builder(16, 4);
+  Values values(16, 4200.0);
+  for (const std::size_t rank : slow) values[rank] = 3000;
+  builder.add(hbm, "hbm_gbps", 4200, values);
+  return builder;
+}
+
+NodeList decided(const ResultsBuilder& builder, const std::string& with = rules, const JudgeOptions& options = {}) {
+  return decide_nodes(judge({builder.results()}, profile(with), options));
+}
+
+TEST(Nodes, AreAllGoodAfterAPass) {
+  const NodeList list = decided(run());
+  ASSERT_EQ(list.nodes.size(), 4u);
+  for (const auto& node : list.nodes) EXPECT_EQ(name(node.state), "good") << node.host;
+  EXPECT_TRUE(list.undecided_because.empty());
+  EXPECT_EQ(host_file(list, NodeState::good), "node0 slots=4\nnode1 slots=4\nnode2 slots=4\nnode3 slots=4\n");
+  EXPECT_EQ(host_file(list, NodeState::bad), "# no bad nodes\n");
+}
+
+TEST(Nodes, LeaveWithASlowGpu) {
+  const NodeList list = decided(run({6}));
+  EXPECT_EQ(host_file(list, NodeState::bad), "node1 slots=4\n");
+  EXPECT_EQ(host_file(list, NodeState::good), "node0 slots=4\nnode2 slots=4\nnode3 slots=4\n");
+  EXPECT_EQ(name(list.nodes[1].action), "ISOLATE");
+  ASSERT_FALSE(list.nodes[1].reasons.empty());
+  EXPECT_EQ(list.nodes[1].reasons[0].rfind("slow GPU (rank 6 node1", 0), 0u) << list.nodes[1].reasons[0];
+  EXPECT_FALSE(list.nodes[1].next.empty());
+}
+
+TEST(Nodes, AreNotProvenGoodByAMachineWithoutReference) {
+  const NodeList list = decide_nodes(judge({run().results()}, {}, {}));
+  for (const auto& node : list.nodes) EXPECT_EQ(name(node.state), "undecided");
+  ASSERT_EQ(list.undecided_because.size(), 1u);
+  EXPECT_EQ(host_file(list, NodeState::good).rfind("# no good nodes: no reference: machine/profile", 0), 0u);
+}
+
+TEST(Nodes, AreNotProvenGoodWhereACollectiveIsSlowAndNobodyIsToBlame) {
+  auto builder = run();
+  builder.add(sum, "busbw_gbps", 100);
+  const NodeList list = decided(builder, rules + sum_rule);
+  for (const auto& node : list.nodes) EXPECT_EQ(name(node.state), "undecided");
+}
+
+TEST(Nodes, StayWhereASlowCollectiveHasItsCulprit) {
+  auto builder = run({6});
+  builder.add(sum, "busbw_gbps", 290);
+  const NodeList list = decided(builder, rules + sum_rule);
+  EXPECT_EQ(host_file(list, NodeState::bad), "node1 slots=4\n");
+  EXPECT_EQ(name(list.nodes[0].state), "good");
+}
+
+TEST(Nodes, ThatDidNotReportAreBad) {
+  JudgeOptions options;
+  for (const char* host : {"node0", "node1", "node2", "node3", "node9"}) options.roster.push_back({host, {}});
+  const NodeList list = decided(run(), rules, options);
+  ASSERT_EQ(list.nodes.size(), 5u);
+  EXPECT_EQ(list.nodes[4].host, "node9");
+  EXPECT_EQ(name(list.nodes[4].action), "ISOLATE");
+  EXPECT_EQ(host_file(list, NodeState::bad), "node9\n");
+}
+
+TEST(Nodes, AreNotProvenGoodByARunThatBrokeOffOrByTheProcessors) {
+  auto broken = run();
+  broken.context.complete = false;
+  for (const auto& node : decided(broken).nodes) EXPECT_EQ(name(node.state), "undecided");
+  Verdict host;
+  host.state = State::host_only;
+  host.nodes = {{"node0", 2}};
+  EXPECT_EQ(name(decide_nodes(host).nodes[0].state), "undecided");
+}
+
+TEST(Nodes, AreMonitoredForWhatFailsNothing) {
+  Verdict verdict;
+  verdict.state = State::pass;
+  verdict.nodes = {{"node0", 8}, {"node1", 8}};
+  Diagnosis d;
+  d.causes = {Cause::slow_silicon};
+  d.fails = false;
+  d.places = {Culprit{3, "node1", {}, {}, {}}};
+  verdict.culprits = {d};
+  const NodeList list = decide_nodes(verdict);
+  EXPECT_EQ(name(list.nodes[1].state), "good");
+  EXPECT_EQ(name(list.nodes[1].action), "MONITOR");
+}
+
+TEST(Nodes, AreResetForALowClockAndIsolatedForHeat) {
+  Verdict verdict;
+  verdict.state = State::fail;
+  verdict.nodes = {{"node0", 8}, {"node1", 8}};
+  Diagnosis d;
+  d.causes = {Cause::power_or_heat};
+  d.places = {Culprit{3, "node0", {}, {}, {}}};
+  d.telemetry = "1026 MHz (peers 1465)";
+  Diagnosis hot = d;
+  hot.places = {Culprit{9, "node1", {}, {}, {}}};
+  hot.telemetry += "; throttled: hw_thermal_slowdown 60 %";
+  verdict.culprits = {d, hot};
+  const NodeList list = decide_nodes(verdict);
+  EXPECT_EQ(name(list.nodes[0].action), "RESET");
+  EXPECT_EQ(name(list.nodes[1].action), "ISOLATE");
+  EXPECT_EQ(name(list.nodes[0].state), "bad");
+}
+
+}  // namespace
+}  // namespace shakedown

@@ -1,0 +1,210 @@
+// Who stands out among the ranks of one run, and who does not.
+#include "thresholds/peers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/results_builder.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::profile;
+using testing_support::ResultsBuilder;
+using testing_support::Values;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+const std::string hbm = "hbm/op:copy/engine:sm/bytes:4294967296";
+
+Verdict judged(const ResultsBuilder& builder) { return judge({builder.results()}, {}, {}); }
+
+Values values(std::size_t ranks, double typical, std::initializer_list<std::pair<std::size_t, double>> others = {}) {
+  Values list;
+  // Healthy ranks differ a little, so that the MAD is not 0 by accident.
+  for (std::size_t i = 0; i < ranks; ++i) list.emplace_back(typical * (1 + 0.0002 * static_cast<double>(i % 5)));
+  for (const auto& [rank, value] : others) list[rank] = value;
+  return list;
+}
+
+std::vector<Finding> outliers(const Verdict& verdict) {
+  std::vector<Finding> found;
+  for (const Finding& f : verdict.findings) {
+    if (f.judgement == Judgement::peers) found.push_back(f);
+  }
+  return found;
+}
+
+std::string said(const Verdict& verdict) {
+  for (const Spoken& spoken : verdict.spoken) {
+    if (spoken.by == Judgement::peers) return spoken.text;
+  }
+  return "nothing";
+}
+
+TEST(Peers, NameWhoFallsShortOnAMachineThatNobodyKnows) {
+  ResultsBuilder builder(8, 1, "Unheard-of GPU");
+  builder.add(hbm, "hbm_gbps", 3800, values(8, 4000, {{5, 3800}}));
+  const Verdict verdict = judged(builder);
+  EXPECT_EQ(verdict.state, State::fail) << "an unknown machine is never a pass, and this one has a slow GPU";
+  const auto found = outliers(verdict);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].key, hbm);
+  EXPECT_EQ(found[0].metric, "hbm_gbps_vs_peers");
+  EXPECT_EQ(found[0].status, Status::fail);
+  EXPECT_EQ(found[0].worst->rank, 5);
+  EXPECT_EQ(found[0].value, 3800);
+  EXPECT_EQ(found[0].offender_count, 1u);
+  EXPECT_NE(found[0].detail.find("5.0 % below the median of its peers, "), std::string::npos) << found[0].detail;
+  EXPECT_EQ(found[0].next, "mpirun -np 8 build/bench/bench_hbm --benchmark_filter='^" + hbm + "(/|$)'");
+}
+
+TEST(Peers, AreNoReferenceForAMachineThatNobodyKnows) {
+  ResultsBuilder builder(8, 1, "Unheard-of GPU");
+  builder.add(hbm, "hbm_gbps", 4000, values(8, 4000));
+  const Verdict verdict = judged(builder);
+  EXPECT_EQ(verdict.state, State::no_reference);
+  EXPECT_TRUE(outliers(verdict).empty());
+  EXPECT_EQ(said(verdict), "8 values of 8 ranks compared, none stands out");
+}
+
+TEST(Peers, FailAMachineThatMeetsEveryFloor) {
+  ResultsBuilder builder(8);
+  builder.add(hbm, "hbm_gbps", 4000, values(8, 4200, {{2, 4000}}));
+  const auto rules = profile("  - {benchmark: \"" + hbm + "\", metric: hbm_gbps, every: rank, min: 3900, source: s}\n");
+  const Verdict verdict = judge({builder.results()}, rules, {});
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 8/9 (profile test, 8 ranks)");
+  EXPECT_EQ(outliers(verdict).at(0).worst->rank, 2);
+}
+
+TEST(Peers, DoNotCountWhatIsLessThanThreePercent) {
+  ResultsBuilder builder(64);
+  builder.add(hbm, "hbm_gbps", 3900, values(64, 4000, {{7, 3900}}));
+  EXPECT_TRUE(outliers(judged(builder)).empty()) << "2.5 %, however sure";
+}
+
+TEST(Peers, AccuseNobodyOfBeingFast) {
+  ResultsBuilder builder(8);
+  builder.add(hbm, "hbm_gbps", 4000, values(8, 4000, {{1, 4600}}));
+  EXPECT_TRUE(outliers(judged(builder)).empty());
+}
+
+TEST(Peers, KnowWhichDirectionIsBad) {
+  const std::string key = "p2p/op:latency/engine:sm/shift:1/bytes:2097152";
+  ResultsBuilder builder(8);
+  builder.add(key, "latency_us", 1.2, values(8, 0.83, {{3, 1.2}, {4, 0.5}}));
+  const auto found = outliers(judged(builder));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].worst->rank, 3);
+  EXPECT_EQ(found[0].limit_name, "max");
+}
+
+TEST(Peers, WidenTheirLimitsWhereRanksDiffer) {
+  ResultsBuilder builder(16);
+  Values wide;
+  for (int i = 0; i < 16; ++i) wide.emplace_back(4000 * (1 + 0.02 * (i % 4 - 1.5)));
+  wide[3] = 3700;
+  builder.add(hbm, "hbm_gbps", 3700, wide);
+  EXPECT_TRUE(outliers(judged(builder)).empty()) << "7.5 % is nothing where healthy ranks differ by 6 %";
+}
+
+TEST(Peers, AllowRawGemmWhatHealthyChipsShow) {
+  ResultsBuilder builder(8);
+  builder.add(gemm, "tflops", 620, values(8, 720, {{6, 620}}));
+  EXPECT_TRUE(outliers(judged(builder)).empty()) << "14 % in a burst: the committed files show as much";
+  ResultsBuilder per_ghz(8);
+  per_ghz.add(gemm, "tflops", 680, values(8, 720)).by_rank("tflops_per_ghz", values(8, 454, {{6, 430}}));
+  EXPECT_EQ(outliers(judged(per_ghz)).at(0).metric, "tflops_per_ghz_vs_peers") << "5 % at the same clock";
+}
+
+TEST(Peers, TakeTheMedianOverRepetitions) {
+  ResultsBuilder builder(8);
+  builder.add(hbm, "hbm_gbps", 4000, values(8, 4000, {{2, 3000}}));
+  for (int i = 0; i < 2; ++i) builder.add(hbm, "hbm_gbps", 4000, values(8, 4000));
+  EXPECT_TRUE(outliers(judged(builder)).empty()) << "one bad repetition of three";
+}
+
+TEST(Peers, CompareOnlyTheSameKindOfDevice) {
+  ResultsBuilder builder(8);
+  for (std::size_t rank = 4; rank < 8; ++rank) builder.context.ranks[rank].device = "NVIDIA H100 80GB HBM3";
+  builder.add(hbm, "hbm_gbps", 2900, {4200, 4201, 4199, 4202, 2900, 2901, 2899, 2902});
+  EXPECT_TRUE(outliers(judged(builder)).empty());
+  ResultsBuilder slow = ResultsBuilder(8);
+  slow.context = builder.context;
+  slow.add(hbm, "hbm_gbps", 2700, {4200, 4201, 4199, 4202, 2900, 2901, 2700, 2902});
+  EXPECT_EQ(outliers(judged(slow)).at(0).worst->rank, 6);
+}
+
+TEST(Peers, SayThatOneRankHasNone) {
+  ResultsBuilder builder(1);
+  builder.add(hbm, "hbm_gbps", 4000);
+  EXPECT_EQ(said(judged(builder)), "1 rank only: it has no peers in this run");
+}
+
+TEST(Peers, OfTwoRanksTakeTheFasterForGood) {
+  ResultsBuilder builder(2);
+  builder.add(hbm, "hbm_gbps", 3800, {4000, 3800});
+  EXPECT_EQ(outliers(judged(builder)).at(0).worst->rank, 1);
+  ResultsBuilder close(2);
+  close.add(hbm, "hbm_gbps", 3950, {4000, 3950});
+  EXPECT_TRUE(outliers(judged(close)).empty());
+}
+
+TEST(Peers, FailNothingOnTheHostBackend) {
+  auto builder = ResultsBuilder::host(4);
+  builder.add("hbm/op:copy/engine:cpu/bytes:268435456", "hbm_gbps", 1, {10, 10, 10, 1});
+  const Verdict verdict = judged(builder);
+  const auto found = outliers(verdict);
+  ASSERT_EQ(found.size(), 1u) << "named";
+  EXPECT_FALSE(found[0].counts());
+  EXPECT_EQ(verdict.state, State::no_reference);
+}
+
+TEST(Peers, CompareCopiesOfAllPairsOfAHost) {
+  ResultsBuilder builder(4);
+  for (int src = 0; src < 4; ++src) {
+    for (int dst = 0; dst < 4; ++dst) {
+      if (src == dst) continue;
+      Values list(4);
+      list[static_cast<std::size_t>(dst)] = src == 1 && dst == 3 ? 310 : 396.0 + 0.01 * src;
+      builder.add(
+          "p2p/op:read/engine:ce/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:1073741824",
+          "copy_gbps", 396, list);
+    }
+  }
+  const auto found = outliers(judged(builder));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].key, "p2p/op:read/engine:ce/src:*/dst:*/bytes:1073741824");
+  EXPECT_EQ(found[0].worst->rank, 3);
+}
+
+TEST(Peers, SeeTheSlowerOfTwoHostsThoughHalfOfAllRanksAreTheMedian) {
+  ResultsBuilder builder(16, 2);
+  Values list = values(16, 4000);
+  for (std::size_t rank = 8; rank < 16; ++rank) *list[rank] *= 0.92;
+  builder.add(hbm, "hbm_gbps", 3680, list);
+  const auto found = outliers(judged(builder));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].metric, "hbm_gbps_of_host_vs_peers");
+  EXPECT_EQ(text(*found[0].worst), "node1");
+}
+
+TEST(Peers, LeaveOutWhatFailedOrIsNoPerformance) {
+  ResultsBuilder builder(4);
+  builder.add(hbm, "hbm_gbps", 1, {4000, 4000, 4000, 1000}).add_error(hbm, "wrong data");
+  builder.add("allreduce/dtype:f32/bytes:1073741824", "busbw_gbps", 1, {360, 360, 360, 100});
+  EXPECT_TRUE(outliers(judged(builder)).empty());
+}
+
+TEST(Peers, KeepToTheFamilyThatIsJudged) {
+  ResultsBuilder builder(4);
+  builder.add(gemm, "tflops", 700).add(hbm, "hbm_gbps", 1, {4000, 4001, 4002, 1000});
+  JudgeOptions options;
+  options.family = "gemm";
+  EXPECT_TRUE(outliers(judge({builder.results()}, {}, options)).empty());
+  options.family = "hbm";
+  EXPECT_EQ(outliers(judge({builder.results()}, {}, options)).size(), 1u);
+}
+
+}  // namespace
+}  // namespace shakedown

@@ -1,0 +1,277 @@
+// Decides whether measurements of one run fit together. Each of them may meet its own limit, or have none, and still be
+// impossible next to another: a training step at a fifth of what its products and sums take was once reported as 98 %
+// efficient. Tested by tests/crosscheck_test.cpp (build/tests/crosscheck_test).
+#include "thresholds/crosscheck.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "thresholds/statistics.hpp"
+#include "thresholds/thresholds.hpp"
+
+namespace shakedown {
+namespace {
+
+// Model work of a LoRA step (rank 64 on all seven projections, frozen base) per token, and what it must sum over ranks.
+// FLOPs: forward and the gradient of the activations of all linear layers, attention, and the adapters three times.
+struct Model {
+  std::string_view name;
+  double flops_per_token;  // at 4096 tokens a sequence; 0: only as the step counts them
+  double trainable;        // parameters, reduced in f32
+};
+constexpr std::array<Model, 2> models{{{"qwen2_7b", 32.13e9, 161480704}, {"qwen2_7b_attention_only", 0, 40370176}}};
+
+std::string text_of(const char* format, double a) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), format, a);
+  return text.data();
+}
+
+double number_of(const std::string& key, const char* name) {
+  return std::strtod(std::string(key_part(key, name)).c_str(), nullptr);
+}
+
+bool good(const Benchmark& benchmark) { return benchmark.error() == nullptr && benchmark.waiver() == nullptr; }
+
+using Benchmarks = std::map<std::string, Benchmark>;
+
+// All parts of the key are among `known`: no variant, no part of the ranks.
+bool only_has(const std::string& key, std::initializer_list<std::string_view> known) {
+  std::string_view rest = key;
+  rest.remove_prefix(std::min(rest.find('/'), rest.size()));
+  while (!rest.empty()) {
+    rest.remove_prefix(1);
+    const auto part = rest.substr(0, std::min(rest.find('/'), rest.size()));
+    if (std::find(known.begin(), known.end(), part.substr(0, part.find(':'))) == known.end()) return false;
+    rest.remove_prefix(part.size());
+  }
+  return true;
+}
+
+class Checker {
+ public:
+  Checker(const Benchmarks& benchmarks, const std::optional<std::string>& family)
+      : benchmarks_(benchmarks), family_(family) {}
+
+  std::vector<Finding> run() {
+    if (wanted("allreduce")) check_allreduce();
+    if (wanted("lora_step")) check_steps();
+    return std::move(findings_);
+  }
+
+ private:
+  bool wanted(const std::string& family) const { return !family_ || *family_ == family; }
+
+  // --- AllReduce against peer copies ---
+
+  void check_allreduce() {
+    const Benchmark* best = nullptr;
+    double busbw = 0;
+    for (const auto& [key, benchmark] : benchmarks_) {
+      if (family_of(key) != "allreduce" || !good(benchmark) || number_of(key, "bytes") < bandwidth_bound_bytes)
+        continue;
+      const bool one_host = benchmark.context->hosts == 1 || key_part(key, "scope") == "node";
+      if (!one_host || benchmark.context->backend != "cuda") continue;
+      if (!only_has(key, {"dtype", "bytes", "scope"})) continue;
+      const auto value = run_value(benchmark, "busbw_gbps");
+      if (!value || *value <= busbw) continue;
+      busbw = *value;
+      best = &benchmark;
+    }
+    const auto copy = copy_rate();
+    if (best == nullptr || !copy) return;
+    Finding f = finding(best->key, "busbw_gbps_vs_copies", *best->context);
+    f.value = busbw;
+    f.unit = "GB/s";
+    f.limit_name = "min";
+    f.limit = allreduce_of_copy * *copy;
+    f.source = "peer copies: median " + number_text(*copy) + " GB/s; a healthy AllReduce reaches " +
+               text_of("%.2f", allreduce_of_copy) + " of it or more";
+    f.detail = "AllReduce " + text_of("%.2f", busbw / *copy) + " of the peer copies";
+    if (busbw < *f.limit) {
+      f.status = Status::fail;
+      f.next = measure_command(best->key, best->context->world_size);
+      if (*copy < nvlink_class_gbps) f.severity = Severity::warn;
+    }
+    findings_.push_back(f);
+  }
+
+  // What one GPU writes to another, one pair at a time or all at once: the median over all pairs.
+  std::optional<double> copy_rate() const {
+    std::vector<double> rates;
+    for (const auto& [key, benchmark] : benchmarks_) {
+      if (family_of(key) != "p2p" || !good(benchmark) || key_part(key, "dir") == "both") continue;
+      for (const auto& value : rank_values(benchmark, "copy_gbps")) {
+        if (value) rates.push_back(*value);
+      }
+    }
+    return rates.empty() ? std::nullopt : std::optional(median(std::move(rates)));
+  }
+
+  // --- GEMM and AllReduce against the LoRA step ---
+
+  void check_steps() {
+    for (const auto& [key, benchmark] : benchmarks_) {
+      if (family_of(key) != "lora_step" || !good(benchmark) || benchmark.context->backend != "cuda") continue;
+      check_step(key, benchmark);
+    }
+  }
+
+  void check_step(const std::string& key, const Benchmark& benchmark) {
+    const auto model =
+        std::find_if(models.begin(), models.end(), [&](const Model& m) { return m.name == key_part(key, "model"); });
+    const auto step = run_value(benchmark, "step_ms");
+    const double tokens = number_of(key, "batch") * number_of(key, "seq");
+    const auto gemm = gemm_rate();
+    const int ranks = benchmark.context->world_size;
+    const auto comm =
+        ranks > 1 && model != models.end() ? allreduce_ms(model->trainable * 4, ranks) : std::optional(0.0);
+    if (model == models.end() || !step || !gemm || !comm) return;
+    // What the step itself counted, if it did: variants of the model differ.
+    const auto counted = run_value(benchmark, "model_tflops");
+    const double flops = counted ? *counted * 1e12 * *step * 1e-3 : model->flops_per_token * tokens;
+    if (!(flops > 0)) return;
+    const double compute = flops / (step_of_gemm * *gemm * 1e12) * 1e3;
+    Finding f = finding(key, "step_ms_vs_parts", *benchmark.context);
+    f.value = step;
+    f.unit = "ms";
+    f.limit_name = "max";
+    f.limit = (1 + step_tolerance) * (compute + *comm);
+    f.source = "predicted " + number_text(compute + *comm) + " ms: its FLOPs at " + text_of("%.2f", step_of_gemm) +
+               " of GEMM's " + number_text(*gemm) + " TFLOPS " + number_text(compute) + " ms, its AllReduce " +
+               number_text(*comm) + " ms";
+    f.detail = "LoRA step " + text_of("%.2f", *step / (compute + *comm)) + " of the time that its parts predict";
+    if (*step > *f.limit) {
+      f.status = Status::fail;
+      f.next = measure_command(key, ranks);
+    }
+    findings_.push_back(f);
+  }
+
+  // Of the largest bf16 products the slowest: the one that power limits.
+  std::optional<double> gemm_rate() const {
+    std::optional<double> slowest;
+    for (const auto& [key, benchmark] : benchmarks_) {
+      if (family_of(key) != "gemm" || key_part(key, "dtype") != "bf16" || !good(benchmark)) continue;
+      if (number_of(key, "m") < 8192 || number_of(key, "n") < 8192 || number_of(key, "k") < 8192) continue;
+      const auto value = run_value(benchmark, "tflops");
+      if (value && *value > 0 && (!slowest || *value < *slowest)) slowest = *value;
+    }
+    return slowest;
+  }
+
+  // Time of an AllReduce of so many bytes: by bandwidth from the nearest measured size above, else the largest.
+  std::optional<double> allreduce_ms(double bytes, int ranks) const {
+    std::optional<std::pair<double, double>> above, largest;  // bytes, us
+    for (const auto& [key, benchmark] : benchmarks_) {
+      if (family_of(key) != "allreduce" || !good(benchmark) || benchmark.context->world_size != ranks) continue;
+      if (!only_has(key, {"dtype", "bytes"})) continue;
+      const auto time = run_value(benchmark, "latency_us");
+      const double size = number_of(key, "bytes");
+      if (!time || size <= 0) continue;
+      if (size >= bytes && (!above || size < above->first)) above = {size, *time};
+      if (!largest || size > largest->first) largest = {size, *time};
+    }
+    const auto& nearest = above ? above : largest;
+    return nearest ? std::optional(nearest->second * bytes / nearest->first / 1e3) : std::nullopt;
+  }
+
+  static Finding finding(const std::string& key, const std::string& metric, const Context&) {
+    Finding f;
+    f.key = key;
+    f.metric = metric;
+    f.judgement = Judgement::crosscheck;
+    return f;
+  }
+
+  const Benchmarks& benchmarks_;
+  const std::optional<std::string>& family_;
+  std::vector<Finding> findings_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Scaling
+
+struct Scaled {
+  std::string_view family, metric;
+  double least;
+};
+constexpr std::array<Scaled, 3> scaled{{{"lora_step", "tokens_per_s", least_step_efficiency},
+                                        {"gemm", "tflops", least_gemm_efficiency},
+                                        {"hbm", "hbm_gbps", least_hbm_efficiency}}};
+
+// A rank's rate: of local work the median over ranks, else the run's.
+std::optional<double> rate_of(const Benchmark& benchmark, const std::string& metric) {
+  if (!good(benchmark)) return std::nullopt;
+  std::vector<double> rates;
+  for (const auto& value : rank_values(benchmark, metric)) {
+    if (value) rates.push_back(*value);
+  }
+  return rates.empty() ? run_value(benchmark, metric) : std::optional(median(std::move(rates)));
+}
+
+}  // namespace
+
+std::string CrossChecks::summary() const {
+  std::string text;
+  for (const Finding& f : findings) text += (text.empty() ? "" : "; ") + f.detail + (f.good() ? "" : ": too little");
+  return text;
+}
+
+CrossChecks cross_check(const std::map<std::string, Benchmark>& benchmarks, const std::optional<std::string>& family) {
+  return {Checker(benchmarks, family).run()};
+}
+
+std::vector<Finding> judge_scaling(const std::vector<std::vector<Results>>& sets) {
+  std::map<int, Benchmarks> by_ranks;
+  for (const auto& set : sets) {
+    if (!set.empty()) by_ranks[set.front().context.world_size] = benchmarks_of(set);
+  }
+  if (by_ranks.size() < 2)
+    throw InputError("scaling needs results of at least two numbers of ranks; name them with --scaling");
+  const auto& [n, largest] = *by_ranks.rbegin();
+  std::vector<Finding> findings;
+  for (const auto& [key, benchmark] : largest) {
+    const auto kind =
+        std::find_if(scaled.begin(), scaled.end(), [&](const Scaled& s) { return s.family == family_of(key); });
+    if (kind == scaled.end() || !key_part(key, "active").empty()) continue;
+    const std::string metric(kind->metric);
+    const auto rate = rate_of(benchmark, metric);
+    std::string steps;
+    std::optional<double> first;
+    for (const auto& [ranks, set] : by_ranks) {
+      const auto found = set.find(key);
+      const auto value = found == set.end() ? std::nullopt : rate_of(found->second, metric);
+      if (!value || *value <= 0) continue;
+      if (ranks != n && !first) first = value;
+      if (first) {
+        steps += (steps.empty() ? "" : ", ") + std::to_string(ranks) + (ranks == 1 ? " rank " : " ranks ") +
+                 number_text(*value) + " " + unit_of(metric) + text_of(" (%.1f %%)", 100 * *value / *first);
+      }
+    }
+    if (!rate || !first) continue;
+    Finding f;
+    f.key = key;
+    f.metric = metric + "_efficiency";
+    f.judgement = Judgement::crosscheck;
+    f.value = *rate / *first;
+    f.limit = kind->least;
+    f.limit_name = "min";
+    f.detail = "of each rank: " + steps;
+    f.source = "the same benchmark with fewer ranks";
+    if (!(*f.value >= *f.limit)) {
+      f.status = Status::fail;
+      f.next = measure_command(key, n);
+    }
+    findings.push_back(f);
+  }
+  if (findings.empty())
+    throw InputError("scaling: no GEMM, HBM or training step is in the results of two numbers of ranks");
+  return findings;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,1022 @@
+// Decides what is at fault. Tested by tests/culprit_test.cpp and, on generated clusters, by tests/simulate_test.cpp.
+#include "thresholds/culprit.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "thresholds/machine.hpp"
+#include "thresholds/statistics.hpp"
+#include "thresholds/thresholds.hpp"
+
+namespace shakedown {
+namespace {
+
+// Of the ranks of a host, of the copies of a GPU, of the benchmarks of a family: so many slow ones are the whole.
+constexpr double nearly_all = 0.75, most = 0.5;
+
+// A clock that is lower than the peers' by this much explains a slow GEMM.
+constexpr double low_clock = 0.03;
+// Chips differ by 2 to 3 %; from three times that on somebody will ask about one.
+constexpr double asked_about = 0.075;
+
+// A rank that comes later than the others by this much, and by eight MADs, is late.
+constexpr double late_us = 50, late_mads = 8;
+constexpr std::size_t enough_barriers = 3;
+
+enum class Aspect { gemm, gemm_raw, memory, pcie, other };
+
+Aspect aspect_of(const std::string& key, const std::string& metric) {
+  const std::string family = family_of(key);
+  if (family == "gemm") return metric == "tflops" ? Aspect::gemm_raw : Aspect::gemm;
+  if (family == "hbm" || family == "memtest") return Aspect::memory;
+  if (family == "lora_step") return Aspect::gemm_raw;  // mostly that
+  return family == "pcie" ? Aspect::pcie : Aspect::other;
+}
+
+std::string percent_text(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%", 100 * share);
+  return text.data();
+}
+
+std::string rounded(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.0f", value);
+  return text.data();
+}
+
+std::string joined(const std::vector<std::string>& words, const char* last = " and ") {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == words.size() ? last : ", ") + words[i];
+  }
+  return text;
+}
+
+std::string plural(std::size_t n, const std::string& noun) {
+  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
+
+double strength(const Evidence& e) { return e.percent.value_or(0); }
+
+void add_evidence(Diagnosis& d, std::vector<Evidence> evidence) {
+  std::stable_sort(evidence.begin(), evidence.end(),
+                   [](const Evidence& a, const Evidence& b) { return strength(a) > strength(b); });
+  d.evidence_count = evidence.size();
+  if (!evidence.empty()) {
+    d.percent = evidence.front().percent;
+    for (const Evidence& e : evidence) {
+      if (e.mads && (!d.mads || *e.mads > *d.mads)) d.mads = e.mads;
+    }
+  }
+  if (evidence.size() > max_evidence) evidence.resize(max_evidence);
+  d.evidence = std::move(evidence);
+}
+
+Evidence evidence_of(const Comparison& c, const PeerValue& v) {
+  return {c.key, c.metric, Judgement::peers, v.value, c.centre, 100 * v.shortfall, c.mads(v.shortfall)};
+}
+
+bool bad(const Finding& f) {
+  return f.counts() && (f.status == Status::fail || f.status == Status::missing || f.status == Status::invalid);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What ranks said about themselves while they worked
+
+class Telemetry {
+ public:
+  explicit Telemetry(const std::map<std::string, Benchmark>& benchmarks) {
+    for (const auto& [key, benchmark] : benchmarks) {
+      // GEMM loads a GPU like nothing else: its clocks, watts and degrees are those to compare.
+      (family_of(key) == "gemm" ? loaded_ : others_).push_back(&benchmark);
+    }
+  }
+
+  /// Median over the benchmarks that load the GPU; nullopt = not recorded.
+  std::optional<double> value(int rank, const std::string& name) const {
+    const auto& all = column(name);
+    return static_cast<std::size_t>(rank) < all.size() ? all[static_cast<std::size_t>(rank)] : std::nullopt;
+  }
+
+  std::optional<double> typical(const std::string& name) const {
+    column(name);
+    return typical_.at(name);
+  }
+
+  /// How far the clock is below the median of all ranks.
+  std::optional<double> clock_shortfall(int rank) const {
+    const auto mine = value(rank, "sm_mhz"), all = typical("sm_mhz");
+    return mine && all && *all > 0 ? std::optional(1 - *mine / *all) : std::nullopt;
+  }
+
+  /// Heat or the supply, and not the power cap that every loaded GPU sits at.
+  bool held_back(int rank) const {
+    for (const std::string& reason : words(rank, "throttle")) {
+      for (const char* word : {"thermal", "hw_slowdown", "power_brake"}) {
+        if (reason.find(word) != std::string::npos) return true;
+      }
+    }
+    return false;
+  }
+
+  std::vector<std::string> words(int rank, const std::string& name) const {
+    std::vector<std::string> found;
+    for (const auto* benchmarks : {&loaded_, &others_}) {
+      for (const Benchmark* benchmark : *benchmarks) {
+        for (const Row* row : benchmark->rows) {
+          const auto list = row->text_by_rank.find(name);
+          if (list == row->text_by_rank.end() || static_cast<std::size_t>(rank) >= list->second.size()) continue;
+          const auto& word = list->second[static_cast<std::size_t>(rank)];
+          if (word && !word->empty() && std::find(found.begin(), found.end(), *word) == found.end()) {
+            found.push_back(*word);
+          }
+        }
+      }
+    }
+    return found;
+  }
+
+  /// "1410 MHz (peers 1465), 691 W (692), 57 C (55); throttled: sw_power_cap 38 %"
+  std::string text(int rank) const {
+    std::vector<std::string> parts;
+    for (const auto& [name, unit] : {std::pair{"sm_mhz", " MHz"}, {"power_w", " W"}, {"temperature_c", " C"}}) {
+      const auto mine = value(rank, name), all = typical(name);
+      if (mine && all) parts.push_back(rounded(*mine) + unit + " (peers " + rounded(*all) + ")");
+    }
+    std::string line = joined(parts, ", ");
+    auto reasons = words(rank, "throttle");
+    if (reasons.size() > 3) reasons.resize(3);
+    if (!reasons.empty()) line += (line.empty() ? "" : "; ") + ("throttled: " + joined(reasons));
+    std::string others;
+    for (const OtherProcess& process : processes(rank)) {
+      others += (others.empty() ? "" : ", ") + (process.pid ? "pid " + std::to_string(*process.pid) : "unknown") +
+                (process.name ? " " + *process.name : "");
+    }
+    if (!others.empty()) line += (line.empty() ? "" : "; ") + ("also in use by " + others);
+    auto errors = words(rank, "errors");
+    if (errors.size() > 3) errors.resize(3);
+    if (!errors.empty()) line += (line.empty() ? "" : "; ") + ("errors: " + joined(errors));
+    return line;
+  }
+
+ private:
+  std::vector<OtherProcess> processes(int rank) const {
+    for (const auto* benchmarks : {&loaded_, &others_}) {
+      for (const Benchmark* benchmark : *benchmarks) {
+        const auto& ranks = benchmark->context->ranks;
+        if (static_cast<std::size_t>(rank) >= ranks.size()) continue;
+        if (const auto& list = ranks[static_cast<std::size_t>(rank)].processes; list && !list->empty()) return *list;
+      }
+    }
+    return {};
+  }
+
+  const std::vector<std::optional<double>>& column(const std::string& name) const {
+    const auto [found, fresh] = columns_.emplace(name, std::vector<std::optional<double>>{});
+    if (!fresh) return found->second;
+    auto& column = found->second;
+    std::vector<std::vector<double>> samples;
+    for (const Benchmark* benchmark : loaded_) {
+      for (const Row* row : benchmark->rows) {
+        const auto list = row->by_rank.find(name);
+        if (list == row->by_rank.end()) continue;
+        samples.resize(std::max(samples.size(), list->second.size()));
+        for (std::size_t rank = 0; rank < list->second.size(); ++rank) {
+          if (list->second[rank]) samples[rank].push_back(*list->second[rank]);
+        }
+      }
+    }
+    std::vector<double> known;
+    for (auto& values : samples) {
+      column.push_back(values.empty() ? std::nullopt : std::optional(median(std::move(values))));
+      if (column.back()) known.push_back(*column.back());
+    }
+    typical_[name] = known.empty() ? std::nullopt : std::optional(median(std::move(known)));
+    return column;
+  }
+
+  std::vector<const Benchmark*> loaded_, others_;
+  mutable std::map<std::string, std::vector<std::optional<double>>> columns_;
+  mutable std::map<std::string, std::optional<double>> typical_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What speaks against a rank, and against a link
+
+struct Case {
+  std::map<Aspect, std::vector<Evidence>> failing;   // enough to accuse
+  std::map<Aspect, std::vector<double>> shortfalls;  // of all benchmarks of the aspect
+  std::map<Aspect, std::size_t> low;                 // how many of these are low
+  std::vector<Evidence> links;                       // of its row and column, where both are slow
+  bool accuses = false;                              // one of the failing counts in the verdict
+};
+
+using Pair = std::pair<int, int>;  // source, destination
+
+struct Link {
+  std::vector<Evidence> failing;
+  std::size_t low = 0, total = 0;
+  bool slow() const { return !failing.empty() || (total > 0 && 2 * low > total); }
+};
+
+class Investigation {
+ public:
+  Investigation(const std::map<std::string, Benchmark>& benchmarks, const Peers& peers,
+                const std::vector<Finding>& findings)
+      : benchmarks_(benchmarks), peers_(peers), findings_(findings), telemetry_(benchmarks) {
+    for (const auto& [key, benchmark] : benchmarks) {
+      if (context_ == nullptr || benchmark.context->world_size > context_->world_size) context_ = benchmark.context;
+    }
+    if (context_ == nullptr) return;
+    for (const RankFacts& rank : context_->ranks) ranks_of_[rank.host].push_back(rank.rank);
+  }
+
+  std::vector<Diagnosis> run() {
+    if (context_ == nullptr) return {};
+    accuse_by_findings();
+    accuse_by_peers();
+    gather_support();
+    accuse_ports();
+    judge_ranks();
+    judge_nodes();
+    judge_links();
+    judge_clocks();
+    judge_collectives();
+    judge_data();
+    sort();
+    return std::move(culprits_);
+  }
+
+ private:
+  const RankFacts& facts(int rank) const { return context_->ranks[static_cast<std::size_t>(rank)]; }
+  std::size_t size() const { return context_->ranks.size(); }
+  const std::vector<int>& neighbours(int rank) const { return ranks_of_.at(facts(rank).host); }
+  const Benchmark* benchmark(const std::string& key) const {
+    const auto found = benchmarks_.find(key);
+    return found == benchmarks_.end() ? nullptr : &found->second;
+  }
+
+  // --- accusations ---
+
+  // Rules and baselines. Peers speak for themselves, with every rank and not only the first ten.
+  void accuse_by_findings() {
+    std::map<std::string, std::size_t> pairs, slow_pairs;  // of p2p: findings of the same metric
+    for (const Finding& f : findings_) {
+      if (family_of(f.key) != "p2p" || f.judgement != Judgement::rule || !f.counts()) continue;
+      ++pairs[f.metric];
+      if (f.status == Status::fail) ++slow_pairs[f.metric];
+    }
+    for (const Finding& f : findings_) {
+      const bool speaks = f.judgement == Judgement::rule || f.judgement == Judgement::baseline;
+      if (!speaks || !bad(f) || f.status != Status::fail || !f.limit || !f.value || f.metric.empty()) continue;
+      // What pre-flight found speaks for itself: a fact is no rate.
+      if (is_collective(family_of(f.key)) || family_of(f.key) == "machine" || family_of(f.key) == "preflight") continue;
+      const Benchmark* measured = benchmark(f.key);
+      if (measured == nullptr || measured->context->world_size != context_->world_size) continue;
+      const bool all_pairs = pairs[f.metric] > 2 &&
+                             static_cast<double>(slow_pairs[f.metric]) > most * static_cast<double>(pairs[f.metric]);
+      if (family_of(f.key) == "p2p" && all_pairs) {
+        alike_[family_of(f.key)].push_back(&f);
+      } else {
+        accuse_ranks_of(f, *measured);
+      }
+    }
+    for (const auto& [family, findings] : alike_) blame_everything(family, findings);
+  }
+
+  void accuse_ranks_of(const Finding& f, const Benchmark& measured) {
+    const std::string metric = f.judgement == Judgement::baseline ? headline_metric(measured) : f.metric;
+    const auto values = rank_values(measured, metric);
+    const bool low_is_good = f.limit_name == "max";
+    if (f.limit_name != "min" && f.limit_name != "max" && f.limit_name != "spread_max") return;
+    std::vector<Pair> broken;  // rank, source
+    std::vector<double> by;
+    std::size_t known = 0;
+    const int source = local_source(f.key);
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+      if (!values[rank]) continue;
+      ++known;
+      const bool breaks = low_is_good ? *values[rank] > *f.limit : *values[rank] < *f.limit;
+      const bool named = f.worst && f.worst->rank == static_cast<int>(rank);
+      if (f.limit_name == "spread_max" ? !named : !breaks) continue;
+      broken.emplace_back(static_cast<int>(rank), source);
+      by.push_back(low_is_good ? *values[rank] / *f.limit - 1 : 1 - *values[rank] / *f.limit);
+    }
+    if (known > 1 && source < 0 && static_cast<double>(broken.size()) > most * static_cast<double>(known)) {
+      alike_[family_of(f.key)].push_back(&f);
+      return;
+    }
+    for (std::size_t i = 0; i < broken.size(); ++i) {
+      const int rank = broken[i].first;
+      Evidence e{f.key,   metric,      f.judgement, values[static_cast<std::size_t>(rank)],
+                 f.limit, 100 * by[i], std::nullopt};
+      if (f.limit_name == "spread_max") e.expected = e.percent = std::nullopt;
+      if (const auto from = source < 0 ? std::nullopt : neighbour(rank, source)) {
+        links_[{*from, rank}].failing.push_back(e);
+      } else {
+        Case& the_case = cases_[rank];
+        the_case.failing[aspect_of(f.key, metric)].push_back(e);
+        the_case.accuses = true;
+      }
+    }
+  }
+
+  static int local_source(const std::string& key) {
+    const auto src = key_part(key, "src");
+    return src.empty() ? -1 : std::atoi(std::string(src).c_str());
+  }
+
+  std::optional<int> neighbour(int rank, int local) const {
+    for (const int other : neighbours(rank)) {
+      if (facts(other).local_rank == local) return other;
+    }
+    return std::nullopt;
+  }
+
+  void accuse_by_peers() {
+    for (const Comparison& c : peers_.comparisons) {
+      if (c.context->world_size != context_->world_size) continue;
+      const bool both = key_part(c.key, "dir") == "both";
+      for (const PeerValue& v : c.values) {
+        if (!c.outlier(v)) continue;
+        if (key_part(c.key, "scope") == "node") {
+          own_allreduce_[facts(v.rank).host].push_back(evidence_of(c, v));
+        } else if (v.from && both) {
+          both_ways_.emplace_back(Pair{*v.from, v.rank}, evidence_of(c, v));
+        } else if (v.from) {
+          links_[{*v.from, v.rank}].failing.push_back(evidence_of(c, v));
+        } else {
+          Case& the_case = cases_[v.rank];
+          the_case.failing[aspect_of(c.key, c.metric)].push_back(evidence_of(c, v));
+          the_case.accuses = the_case.accuses || peers_.counts;
+        }
+      }
+      for (const PeerHost& h : c.hosts) {
+        if (c.outlier(h)) {
+          hosts_[h.host].push_back(
+              {c.key, c.metric, Judgement::peers, h.value, c.centre, 100 * h.shortfall, h.shortfall / c.host_scale});
+        }
+      }
+    }
+    // The sum of both directions cannot tell which of them is slow; it speaks where nothing else does.
+    for (const auto& [pair, evidence] : both_ways_) {
+      const Pair back{pair.second, pair.first};
+      const auto known = [&](const Pair& p) { return links_.contains(p) && !links_[p].failing.empty(); };
+      if (known(pair) || known(back)) continue;
+      links_[pair].failing.push_back(evidence);
+      links_[back].failing.push_back(evidence);
+    }
+  }
+
+  // What the accused, their hosts and their links show elsewhere.
+  void gather_support() {
+    std::vector<bool> hosts_with_slow_links(size());
+    for (const auto& [pair, link] : links_) {
+      for (const int rank : neighbours(pair.second)) hosts_with_slow_links[static_cast<std::size_t>(rank)] = true;
+    }
+    for (const Comparison& c : peers_.comparisons) {
+      if (c.context->world_size != context_->world_size || key_part(c.key, "dir") == "both") continue;
+      for (const PeerValue& v : c.values) {
+        if (v.from) {
+          if (!hosts_with_slow_links[static_cast<std::size_t>(v.rank)]) continue;
+          Link& link = links_[{*v.from, v.rank}];
+          ++link.total;
+          if (c.low(v)) ++link.low;
+        } else if (hosts_with_slow_links[static_cast<std::size_t>(v.rank)] || cases_.contains(v.rank)) {
+          Case& the_case = cases_[v.rank];
+          const Aspect aspect = aspect_of(c.key, c.metric);
+          the_case.shortfalls[aspect].push_back(v.shortfall);
+          if (c.low(v)) ++the_case.low[aspect];
+        }
+      }
+    }
+  }
+
+  // --- the matrix of copies ---
+
+  struct Share {
+    std::size_t slow = 0, all = 0;
+    bool nearly() const { return all > 0 && static_cast<double>(slow) >= nearly_all * static_cast<double>(all); }
+  };
+
+  Share share(int rank, bool as_source) const {
+    Share result;
+    for (const int other : neighbours(rank)) {
+      if (other == rank) continue;
+      const auto found = links_.find(as_source ? Pair{rank, other} : Pair{other, rank});
+      if (found == links_.end()) continue;
+      ++result.all;
+      if (found->second.slow()) ++result.slow;
+    }
+    return result;
+  }
+
+  bool has_failing(int rank) const {
+    return std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
+      return (link.first.first == rank || link.first.second == rank) && !link.second.failing.empty();
+    });
+  }
+
+  // Takes what this rank explains out of the matrix.
+  void take_links(int rank, bool row, bool column, std::vector<Evidence>& evidence) {
+    for (auto& [pair, link] : links_) {
+      if (!(row && pair.first == rank) && !(column && pair.second == rank)) continue;
+      std::move(link.failing.begin(), link.failing.end(), std::back_inserter(evidence));
+      link.failing.clear();
+      link.low = 0;
+    }
+  }
+
+  // A GPU whose row and column are slow: take out the one that explains most, and look again.
+  void accuse_ports() {
+    std::set<std::string> hosts;
+    for (const auto& [pair, link] : links_) {
+      if (!link.failing.empty()) hosts.insert(facts(pair.second).host);
+    }
+    for (const std::string& host : hosts) {
+      const auto& ranks = ranks_of_.at(host);
+      for (std::size_t round = 0; round < ranks.size(); ++round) {
+        int best = -1;
+        std::size_t most_slow = 0;
+        bool accused = false;
+        for (const int rank : ranks) {
+          const Share row = share(rank, true), column = share(rank, false);
+          if (!row.nearly() || !column.nearly() || !has_failing(rank)) continue;
+          // Of two GPUs that explain the same, the one that is slow by itself as well.
+          const bool also = is_slow(rank, Aspect::gemm) || is_slow(rank, Aspect::memory);
+          const std::size_t slow = row.slow + column.slow;
+          if (best < 0 || slow > most_slow || (slow == most_slow && also && !accused)) {
+            best = rank;
+            most_slow = slow;
+            accused = also;
+          }
+        }
+        if (best < 0 || (ranks.size() == 2 && !accused)) break;  // of two GPUs, either may be the one
+        take_links(best, true, true, cases_[best].links);
+        cases_[best].accuses = cases_[best].accuses || peers_.counts;
+      }
+    }
+  }
+
+  bool is_slow(int rank, Aspect aspect) const {
+    const auto found = cases_.find(rank);
+    if (found == cases_.end()) return false;
+    const Case& c = found->second;
+    if (const auto failing = c.failing.find(aspect); failing != c.failing.end() && !failing->second.empty())
+      return true;
+    const auto shortfalls = c.shortfalls.find(aspect);
+    const auto low = c.low.find(aspect);
+    return shortfalls != c.shortfalls.end() && low != c.low.end() &&
+           static_cast<double>(low->second) > most * static_cast<double>(shortfalls->second.size());
+  }
+
+  // --- ranks ---
+
+  Culprit place(int rank) const { return culprit(facts(rank)); }
+
+  std::string gpu(int rank) const {
+    const RankFacts& f = facts(rank);
+    return f.uuid ? *f.uuid : f.pci ? *f.pci : std::to_string(f.local_rank);
+  }
+
+  std::string on_host(int rank, const std::string& command) const { return "ssh " + facts(rank).host + " " + command; }
+
+  Diagnosis diagnosis(std::vector<Cause> causes, const std::vector<int>& ranks) const {
+    Diagnosis d;
+    d.causes = std::move(causes);
+    for (const int rank : ranks) d.places.push_back(place(rank));
+    d.place_count = ranks.size();
+    if (!ranks.empty()) d.telemetry = telemetry_.text(ranks.front());
+    return d;
+  }
+
+  void judge_ranks() {
+    for (auto& [rank, the_case] : cases_) {
+      std::vector<Evidence> evidence = the_case.links;
+      std::size_t failing = the_case.links.size();
+      for (const auto& [aspect, list] : the_case.failing) {
+        evidence.insert(evidence.end(), list.begin(), list.end());
+        failing += list.size();
+      }
+      if (failing == 0) continue;
+      Diagnosis d = judge_rank(rank, the_case);
+      d.fails = the_case.accuses;
+      add_evidence(d, std::move(evidence));
+      accused_[facts(rank).host].push_back(rank);
+      by_rank_.emplace(rank, std::move(d));
+    }
+  }
+
+  Diagnosis judge_rank(int rank, const Case& the_case) const {
+    const bool gemm = is_slow(rank, Aspect::gemm), memory = is_slow(rank, Aspect::memory);
+    const bool raw = is_slow(rank, Aspect::gemm_raw), ports = !the_case.links.empty();
+    const auto clock = telemetry_.clock_shortfall(rank);
+    const std::string look =
+        context_->backend == "host"
+            ? measure_command("gemm", context_->world_size)
+            : on_host(rank, "nvidia-smi -q -i " + gpu(rank) + " -d PERFORMANCE,CLOCK,POWER,ECC,PIDS");
+    if (gemm || memory) {
+      Diagnosis d = diagnosis({Cause::slow_gpu}, {rank});
+      std::vector<std::string> slow, healthy;
+      (gemm ? slow : healthy).push_back("GEMM");
+      (memory ? slow : healthy).push_back("HBM");
+      (ports ? slow : healthy).push_back("copies to and from it");
+      d.detail = "slow: " + joined(slow) + (healthy.empty() ? "" : "; not slow: " + joined(healthy));
+      if (clock && *clock < low_clock) d.detail += "; at a normal clock";
+      d.next = look;
+      return d;
+    }
+    if (raw) {
+      const bool explained = clock && *clock >= low_clock;
+      Diagnosis d = diagnosis(
+          explained ? std::vector{Cause::power_or_heat} : std::vector{Cause::slow_gpu, Cause::power_or_heat}, {rank});
+      d.detail = explained ? "GEMM is slow, GEMM per GHz is not: its clock is " + percent_text(*clock) +
+                                 " below that of its peers"
+                           : "GEMM is slow; no clock was recorded that could explain it";
+      d.next = look;
+      return d;
+    }
+    if (ports) {
+      Diagnosis d = diagnosis({Cause::slow_link, Cause::slow_gpu}, {rank});
+      d.detail = "every copy to it and from it is slow, its GEMM and HBM are not: its ports";
+      d.next = on_host(rank, "nvidia-smi nvlink -s -i " + gpu(rank));
+      return d;
+    }
+    if (is_slow(rank, Aspect::pcie)) {
+      Diagnosis d = diagnosis({Cause::slow_link}, {rank});
+      d.detail = "copies between it and its host's memory are slow: its PCIe link";
+      d.next = on_host(rank, "nvidia-smi -q -i " + gpu(rank) + " | grep -A12 'GPU Link Info'");
+      return d;
+    }
+    Diagnosis d = diagnosis({Cause::slow_gpu}, {rank});
+    d.detail = "it falls short in what its peers reach";
+    d.next = look;
+    return d;
+  }
+
+  // --- nodes ---
+
+  // A host is at fault where nearly all of its ranks are, or where even its better ranks are slow.
+  void judge_nodes() {
+    if (ranks_of_.size() > 1) {
+      std::set<std::string> suspects;
+      for (const auto& [host, ranks] : accused_) suspects.insert(host);
+      for (const auto& [host, evidence] : hosts_) suspects.insert(host);
+      for (const auto& [host, evidence] : own_allreduce_) suspects.insert(host);
+      for (const std::string& host : suspects) judge_node(host);
+    }
+    for (auto& [rank, d] : by_rank_) culprits_.push_back(std::move(d));
+  }
+
+  void judge_node(const std::string& host) {
+    const auto& ranks = ranks_of_.at(host);
+    const auto accused = accused_.find(host);
+    const std::size_t slow = accused == accused_.end() ? 0 : accused->second.size();
+    const auto whole = hosts_.find(host);
+    const bool nearly = slow > 1 && static_cast<double>(slow) >= nearly_all * static_cast<double>(ranks.size());
+    const auto own = own_allreduce_.find(host);
+    // The AllReduce of a host is as slow as the slowest of its GPUs and links: where one of them is accused, it is
+    // that.
+    const bool only_own = own != own_allreduce_.end() && slow == 0 && whole == hosts_.end() && !has_slow_link(host);
+    if (!nearly && whole == hosts_.end() && !only_own) return;
+    std::vector<Evidence> evidence;
+    if (whole != hosts_.end()) evidence = whole->second;
+    if (own != own_allreduce_.end()) evidence.insert(evidence.end(), own->second.begin(), own->second.end());
+    bool clocks = slow > 0, accuses = (whole != hosts_.end() || only_own) && peers_.counts;
+    if (accused != accused_.end()) {
+      for (const int rank : accused->second) {
+        const Diagnosis& d = by_rank_.at(rank);
+        clocks = clocks && d.causes.front() == Cause::power_or_heat;
+        accuses = accuses || d.fails;
+        if (whole == hosts_.end()) evidence.insert(evidence.end(), d.evidence.begin(), d.evidence.end());
+        by_rank_.erase(rank);
+      }
+    }
+    for (auto& [pair, link] : links_) {
+      if (facts(pair.second).host == host) link.failing.clear();
+    }
+    Diagnosis d;
+    d.causes = clocks     ? std::vector{Cause::power_or_heat, Cause::slow_node}
+               : only_own ? std::vector{Cause::slow_node, Cause::configuration}
+                          : std::vector{Cause::slow_node};
+    d.fails = accuses;
+    Culprit place;
+    place.host = host;
+    d.places = {place};
+    d.place_count = 1;
+    d.detail = slow > 0   ? std::to_string(slow) + " of its " + plural(ranks.size(), "rank") + " stand out"
+               : only_own ? "its GPUs and links are like those of the other hosts"
+                          : "its ranks are slower than those of the other hosts";
+    if (const auto within = alone(host)) d.detail += *within;
+    d.telemetry = telemetry_.text(ranks.front());
+    d.next = "mpirun -np " + std::to_string(ranks.size()) + " --host " + host + ":" + std::to_string(ranks.size()) +
+             " build/bench/bench_" + (evidence.empty() ? "gemm" : family_of(evidence.front().key));
+    add_evidence(d, std::move(evidence));
+    culprits_.push_back(std::move(d));
+  }
+
+  bool has_slow_link(const std::string& host) const {
+    return std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
+      return !link.second.failing.empty() && facts(link.first.second).host == host;
+    });
+  }
+
+  // What the AllReduce inside each host says of this one: it separates the node from the network.
+  std::optional<std::string> alone(const std::string& host) const {
+    bool measured = false, slow = false;
+    for (const Comparison& c : peers_.comparisons) {
+      if (key_part(c.key, "scope") != "node") continue;
+      for (const PeerValue& v : c.values) {
+        if (facts(v.rank).host != host) continue;
+        measured = true;
+        slow = slow || c.outlier(v);
+      }
+    }
+    if (!measured) return std::nullopt;
+    return slow ? "; its own AllReduce is slow too: the node, not the network"
+                : "; its own AllReduce is as fast as that of the others";
+  }
+
+  // --- links ---
+
+  void judge_links() {
+    for (const auto& [host, ranks] : ranks_of_) {
+      if (ranks.size() < 3) continue;
+      for (const int rank : ranks) {
+        judge_side(rank, true);
+        judge_side(rank, false);
+      }
+    }
+    for (auto& [pair, link] : links_) {
+      if (link.failing.empty()) continue;
+      const auto back = links_.find({pair.second, pair.first});
+      const bool both = back != links_.end() && !back->second.failing.empty();
+      const bool only_two = neighbours(pair.second).size() == 2;
+      Diagnosis d =
+          diagnosis(both && only_two ? std::vector{Cause::slow_link, Cause::slow_gpu} : std::vector{Cause::slow_link},
+                    {pair.first, pair.second});
+      d.telemetry.clear();
+      d.fails = accuses(link.failing);
+      std::vector<Evidence> evidence = std::move(link.failing);
+      if (both) {
+        evidence.insert(evidence.end(), back->second.failing.begin(), back->second.failing.end());
+        back->second.failing.clear();
+      }
+      link.failing.clear();
+      const std::string ends = "from local GPU " + std::to_string(facts(pair.first).local_rank) + " to " +
+                               std::to_string(facts(pair.second).local_rank);
+      d.detail = both ? "copies between the two are slow in both directions" +
+                            std::string(only_two ? "; with two GPUs the link and either GPU look alike" : "")
+                      : "copies " + ends + " are slow, other copies of both are not";
+      d.next = on_host(pair.first, "nvidia-smi nvlink -e -i " + gpu(pair.first));
+      add_evidence(d, std::move(evidence));
+      culprits_.push_back(std::move(d));
+    }
+  }
+
+  // All copies out of a GPU, or all into it.
+  void judge_side(int rank, bool out) {
+    const Share side = share(rank, out);
+    if (side.all < 2 || !side.nearly()) return;
+    std::vector<Evidence> evidence;
+    take_links(rank, out, !out, evidence);
+    if (evidence.empty()) return;
+    Diagnosis d = diagnosis({Cause::slow_link, Cause::slow_gpu}, {rank});
+    d.fails = accuses(evidence);
+    d.detail = out ? "every copy out of it is slow, copies into it are not"
+                   : "every copy into it is slow, copies out of it are not";
+    d.next = on_host(rank, "nvidia-smi nvlink -e -i " + gpu(rank));
+    add_evidence(d, std::move(evidence));
+    culprits_.push_back(std::move(d));
+  }
+
+  bool accuses(const std::vector<Evidence>& evidence) const {
+    return peers_.counts ||
+           std::any_of(evidence.begin(), evidence.end(), [](const Evidence& e) { return e.by != Judgement::peers; });
+  }
+
+  // --- clocks ---
+
+  // Healthy GEMM per GHz at a low clock: heat or the supply if the GPU says so, else the chip.
+  void judge_clocks() {
+    std::vector<std::pair<double, int>> silicon;
+    bool clocks = true;
+    for (const auto& [rank, shortfall] : raw_shortfalls()) {
+      if (named(rank)) continue;
+      const auto clock = telemetry_.clock_shortfall(rank);
+      if (clock && *clock >= low_clock && telemetry_.held_back(rank) && !all_held_back()) {
+        Diagnosis d = diagnosis({Cause::power_or_heat}, {rank});
+        d.fails = peers_.counts;
+        d.percent = 100 * *clock;
+        d.detail = "its clock is " + percent_text(*clock) + " below that of its peers, and the GPU says why";
+        d.next = on_host(rank, "nvidia-smi -q -i " + gpu(rank) + " -d PERFORMANCE,TEMPERATURE,POWER");
+        culprits_.push_back(std::move(d));
+      } else if (shortfall >= asked_about) {
+        clocks = clocks && clock.has_value();
+        silicon.emplace_back(shortfall, rank);
+      }
+    }
+    if (silicon.empty()) return;
+    std::stable_sort(silicon.begin(), silicon.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<int> ranks;
+    for (const auto& [shortfall, rank] : silicon) {
+      if (ranks.size() < max_offenders) ranks.push_back(rank);
+    }
+    Diagnosis d = diagnosis(clocks ? std::vector{Cause::slow_silicon}
+                                   : std::vector{Cause::slow_silicon, Cause::power_or_heat, Cause::slow_gpu},
+                            ranks);
+    d.fails = false;
+    d.place_count = silicon.size();
+    d.percent = 100 * silicon.front().first;
+    d.detail = plural(silicon.size(), "GPU") + (silicon.size() == 1 ? " runs" : " run") + " GEMM " +
+               percent_text(asked_about) + " or more below the median, within what healthy chips differ by" +
+               (clocks ? "; per GHz they are like the others" : "; no clock was recorded that could say more");
+    d.next = measure_command("gemm", context_->world_size);
+    culprits_.push_back(std::move(d));
+  }
+
+  // Median over GEMMs of how far a rank's raw rate is below that of its peers; only of those who may be asked about.
+  std::map<int, double> raw_shortfalls() const {
+    std::vector<std::vector<double>> all(size());
+    for (const Comparison& c : peers_.comparisons) {
+      if (!c.kind.clocked || c.context->world_size != context_->world_size) continue;
+      for (const PeerValue& v : c.values) all[static_cast<std::size_t>(v.rank)].push_back(v.shortfall);
+    }
+    std::map<int, double> result;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (all[rank].empty()) continue;
+      const double middle = median(std::move(all[rank]));
+      if (middle >= low_clock) result.emplace(static_cast<int>(rank), middle);
+    }
+    return result;
+  }
+
+  bool named(int rank) const {
+    return std::any_of(culprits_.begin(), culprits_.end(), [&](const Diagnosis& d) {
+      return d.causes.front() != Cause::slow_silicon &&
+             std::any_of(d.places.begin(), d.places.end(),
+                         [&](const Culprit& p) { return p.rank ? *p.rank == rank : p.host == facts(rank).host; });
+    });
+  }
+
+  bool all_held_back() const {
+    if (!all_held_back_) {
+      std::size_t held = 0;
+      for (std::size_t rank = 0; rank < size(); ++rank) held += telemetry_.held_back(static_cast<int>(rank)) ? 1 : 0;
+      all_held_back_ = static_cast<double>(held) > most * static_cast<double>(size());
+    }
+    return *all_held_back_;
+  }
+
+  // --- what concerns everybody ---
+
+  void blame_everything(const std::string& family, const std::vector<const Finding*>& findings) {
+    Diagnosis d;
+    d.causes = {Cause::configuration, Cause::power_or_heat};
+    std::vector<Evidence> evidence;
+    for (const Finding* f : findings) {
+      const bool low_is_good = f->limit_name == "max";
+      const double by = low_is_good ? *f->value / *f->limit - 1 : 1 - *f->value / *f->limit;
+      evidence.push_back({f->key, f->metric, f->judgement, f->value, f->limit, 100 * by, std::nullopt});
+    }
+    d.place_count = size();
+    d.detail = "most of the " + plural(size(), "rank") + " miss the limits of " + family +
+               " alike: what they share, not one of them" + settings();
+    if (size() > 0) d.telemetry = telemetry_.text(0);
+    d.next = measure_command(family, context_->world_size);
+    add_evidence(d, std::move(evidence));
+    culprits_.push_back(std::move(d));
+  }
+
+  // Settings that are known to make collectives and copies slow, as far as the run recorded them.
+  std::string settings() const {
+    std::vector<std::string> set;
+    for (const auto& [variable, value] : context_->environment) {
+      const bool place = variable == "NCCL_DEBUG_FILE" || variable == "NCCL_DEBUG" || variable == "NCCL_HOSTID";
+      if (variable.rfind("NCCL_", 0) == 0 && !place) set.push_back(variable + "=" + value);
+    }
+    if (const auto nvls = context_->nccl.find("nvls"); nvls != context_->nccl.end() && nvls->second) {
+      set.push_back("NVLS " + *nvls->second);
+    }
+    if (const auto transport = context_->nccl.find("transport");
+        transport != context_->nccl.end() && transport->second) {
+      set.push_back("transport " + *transport->second);
+    }
+    return set.empty() ? "" : "; set: " + joined(set, ", ");
+  }
+
+  void judge_collectives() {
+    std::vector<Evidence> slow;
+    for (const Finding& f : findings_) {
+      if (!bad(f) || f.status != Status::fail || !f.value || !f.limit || f.judgement == Judgement::peers) continue;
+      const bool step = f.judgement == Judgement::crosscheck && family_of(f.key) == "lora_step";
+      if (!is_collective(family_of(f.key)) && !step) continue;
+      const bool low_is_good = f.limit_name == "max";
+      slow.push_back({f.key, f.metric, f.judgement, f.value, f.limit,
+                      100 * (low_is_good ? *f.value / *f.limit - 1 : 1 - *f.value / *f.limit), std::nullopt});
+    }
+    const auto late = late_rank();
+    if (late && !named(late->first)) {
+      Diagnosis d = diagnosis({Cause::late_rank}, {late->first});
+      d.fails = !slow.empty();
+      d.detail = late->second + "; its GPU is as fast as the others: look at its processor";
+      d.next = on_host(late->first, "top -b -n 1 -1 | head -40");
+      if (d.fails) add_evidence(d, std::move(slow));
+      culprits_.push_back(std::move(d));
+      return;
+    }
+    if (slow.empty()) return;
+    for (Diagnosis& d : culprits_) {
+      const Cause cause = d.causes.front();
+      if (!d.fails || cause == Cause::configuration || cause == Cause::slow_silicon) continue;
+      // Its victims are slower by what it is slow; a collective that is slower by far has another cause.
+      if (d.percent.value_or(0) * 2 <
+          strength(*std::max_element(slow.begin(), slow.end(),
+                                     [](const Evidence& a, const Evidence& b) { return strength(a) < strength(b); }))) {
+        continue;
+      }
+      d.detail += "; " + slow.front().key + " is slow as well, as it must be";
+      return;
+    }
+    blame_configuration(std::move(slow));
+  }
+
+  void blame_configuration(std::vector<Evidence> slow) {
+    const bool several = ranks_of_.size() > 1;
+    Diagnosis d;
+    d.causes = {Cause::configuration};
+    bool inside = false;  // each host's own AllReduce was measured, and nobody stands out
+    for (const Comparison& c : peers_.comparisons) inside = inside || key_part(c.key, "scope") == "node";
+    const bool links = std::any_of(peers_.comparisons.begin(), peers_.comparisons.end(),
+                                   [](const Comparison& c) { return family_of(c.key) == "p2p"; });
+    if (several) d.causes.push_back(Cause::slow_link);
+    d.place_count = size();
+    d.detail = std::string("ranks wait for each other longer than ") + (links ? "their links explain" : "expected") +
+               ", and nobody is late: " +
+               (several ? inside ? "each host alone is fine, so the network between them, or how it is used"
+                                 : "the network between hosts, or how it is used"
+                        : "the algorithm or the transport") +
+               settings();
+    const auto key = slow.front().key;
+    d.next = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING " + measure_command(key, context_->world_size);
+    add_evidence(d, std::move(slow));
+    culprits_.push_back(std::move(d));
+  }
+
+  // In a collective the late rank waits least and its victims most; and every benchmark begins with a barrier.
+  std::optional<std::pair<int, std::string>> late_rank() const {
+    std::map<int, std::size_t> late, blamed;
+    std::map<int, std::vector<double>> delays;
+    std::size_t barriers = 0, collectives = 0;
+    for (const auto& [key, benchmark] : benchmarks_) {
+      if (benchmark.context->world_size != context_->world_size || size() < 2) continue;
+      if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
+      if (const auto arrival = known(rank_values(benchmark, "arrival_us")); arrival.size() > 1) {
+        ++barriers;
+        const Late limit = late_limit(arrival);
+        for (const auto& [rank, delay] : arrival) {
+          if (delay <= limit.us) continue;
+          ++late[rank];
+          delays[rank].push_back(delay - limit.centre);
+        }
+      }
+      if (!is_collective(family_of(key))) continue;
+      ++collectives;
+      if (const auto rank = rank_to_blame(benchmark)) ++blamed[*rank];
+    }
+    for (const auto& [rank, times] : late) {
+      if (barriers < enough_barriers || static_cast<double>(times) <= most * static_cast<double>(barriers)) continue;
+      return std::pair(rank, "comes " + rounded(median(delays[rank])) + " us after the others to " +
+                                 std::to_string(times) + " of " + plural(barriers, "benchmark"));
+    }
+    for (const auto& [rank, times] : blamed) {
+      if (collectives < enough_barriers || static_cast<double>(times) <= most * static_cast<double>(collectives))
+        continue;
+      return std::pair(rank, "waits least in " + std::to_string(times) + " of " + plural(collectives, "collective") +
+                                 ": the others wait for it");
+    }
+    return std::nullopt;
+  }
+
+  struct Late {
+    double centre, us;
+  };
+
+  static Late late_limit(const std::vector<std::pair<int, double>>& arrival) {
+    std::vector<double> values;
+    for (const auto& [rank, delay] : arrival) values.push_back(delay);
+    if (values.size() == 2) return {std::min(values[0], values[1]), std::min(values[0], values[1]) + late_us};
+    const double centre = median(values);
+    for (double& value : values) value = std::abs(value - centre);
+    return {centre, centre + std::max(late_us, late_mads * 1.4826 * median(std::move(values)))};
+  }
+
+  static std::vector<std::pair<int, double>> known(const std::vector<std::optional<double>>& values) {
+    std::vector<std::pair<int, double>> result;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i]) result.emplace_back(static_cast<int>(i), *values[i]);
+    }
+    return result;
+  }
+
+  // --- data ---
+
+  void judge_data() {
+    std::map<int, std::vector<Evidence>> wrong;
+    for (const Finding& f : findings_) {
+      if (!bad(f)) continue;
+      const bool corrupt = f.detail.find("wrong data: rank ") != std::string::npos ||
+                           f.detail.find("computed other bits") != std::string::npos;
+      const auto at = f.detail.find("rank ");
+      if (!corrupt || at == std::string::npos) continue;
+      const int rank = std::atoi(f.detail.c_str() + at + 5);
+      if (rank < 0 || static_cast<std::size_t>(rank) >= size()) continue;
+      wrong[rank].push_back({f.key, f.metric, f.judgement, std::nullopt, std::nullopt, std::nullopt, std::nullopt});
+    }
+    for (auto& [rank, evidence] : wrong) {
+      Diagnosis d = diagnosis({Cause::wrong_data}, {rank});
+      d.detail = "its data were wrong in " + plural(evidence.size(), "benchmark");
+      d.next = on_host(rank, "nvidia-smi -q -i " + gpu(rank) + " -d ECC,ROW_REMAPPER");
+      add_evidence(d, std::move(evidence));
+      culprits_.push_back(std::move(d));
+    }
+  }
+
+  void sort() {
+    const auto order = [](const Diagnosis& d) {
+      switch (d.causes.front()) {
+        case Cause::wrong_data: return 0;
+        case Cause::slow_node: return 1;
+        case Cause::slow_gpu: return 2;
+        case Cause::slow_link: return 3;
+        case Cause::power_or_heat: return 4;
+        case Cause::configuration: return 5;
+        case Cause::late_rank: return 6;
+        case Cause::slow_silicon: return 7;
+      }
+      return 8;
+    };
+    std::stable_sort(culprits_.begin(), culprits_.end(), [&](const Diagnosis& a, const Diagnosis& b) {
+      if (a.fails != b.fails) return a.fails;
+      if (order(a) != order(b)) return order(a) < order(b);
+      return a.percent.value_or(0) > b.percent.value_or(0);
+    });
+  }
+
+  const std::map<std::string, Benchmark>& benchmarks_;
+  const Peers& peers_;
+  const std::vector<Finding>& findings_;
+  Telemetry telemetry_;
+  const Context* context_ = nullptr;
+  std::map<std::string, std::vector<int>> ranks_of_;  // host -> ranks
+  std::map<int, Case> cases_;
+  std::map<Pair, Link> links_;
+  std::vector<std::pair<Pair, Evidence>> both_ways_;
+  std::map<std::string, std::vector<Evidence>> hosts_;          // hosts that stand out as a whole
+  std::map<std::string, std::vector<Evidence>> own_allreduce_;  // hosts whose own AllReduce stands out
+  std::map<std::string, std::vector<const Finding*>> alike_;    // family -> limits that most ranks miss
+  std::map<std::string, std::vector<int>> accused_;             // host -> ranks
+  std::map<int, Diagnosis> by_rank_;
+  mutable std::optional<bool> all_held_back_;
+  std::vector<Diagnosis> culprits_;
+};
+
+}  // namespace
+
+std::vector<Diagnosis> diagnose(const std::map<std::string, Benchmark>& benchmarks, const Peers& peers,
+                                const std::vector<Finding>& findings) {
+  return Investigation(benchmarks, peers, findings).run();
+}
+
+std::vector<Finding> findings_of(const std::vector<Diagnosis>& culprits) {
+  std::vector<Finding> findings;
+  for (const Diagnosis& d : culprits) {
+    if (!d.fails || !d.evidence.empty() || d.causes.front() != Cause::power_or_heat) continue;
+    Finding f;
+    f.key = "gemm";
+    f.metric = "sm_mhz_vs_peers";
+    f.judgement = Judgement::peers;
+    f.status = Status::fail;
+    f.offenders = d.places;
+    f.offender_count = d.place_count;
+    f.worst = d.places.front();
+    f.detail = d.detail + "; " + d.telemetry;
+    f.source = "the clocks and throttle reasons of all ranks in this run";
+    f.next = d.next;
+    findings.push_back(std::move(f));
+  }
+  return findings;
+}
+
+std::string causes_text(const Diagnosis& diagnosis) {
+  std::vector<std::string> words;
+  for (const Cause cause : diagnosis.causes) words.emplace_back(name(cause));
+  return joined(words, " or ");
+}
+
+}  // namespace shakedown

@@ -1,0 +1,436 @@
+// Decides who stands out among its peers. One-sided: nobody is accused of being fast. Tested by tests/peers_test.cpp
+// and, on generated clusters, by tests/simulate_test.cpp.
+//
+// A value is an outlier if it falls short of the median of its peers by more than
+//   max(effect, z * max(1.4826 MAD, tail, spread)),   z = the normal quantile at alpha / (values compared in the run).
+// MAD and median: Rousseeuw and Croux 1993 (a factor 1.4826 makes the MAD of a normal distribution its standard
+// deviation). The division is Bonferroni's: 10,000 GPUs x 60 benchmarks are 600,000 chances of a false alarm.
+#include "thresholds/peers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+#include "thresholds/machine.hpp"
+#include "thresholds/statistics.hpp"
+#include "thresholds/thresholds.hpp"
+
+namespace shakedown {
+namespace {
+
+// The chance that a healthy run of any size raises any alarm, were its noise normal.
+constexpr double alpha = 1e-3;
+
+// From so many values on, the healthy side shows how heavy the tails are: its 99 % quantile, which is 2.326 sigma of a
+// normal distribution. Below, one fast value would set it.
+constexpr std::size_t enough_for_tail = 64;
+constexpr double tail_share = 0.99, tail_sigmas = 2.3263;
+
+// So many hosts give each pair of local ranks peers of its own; with fewer, all pairs of a host are alike, as behind
+// NVSwitch.
+constexpr std::size_t enough_hosts = 16;
+
+// Independent deviations of the ranks of a host average out in its median, those that they share do not.
+constexpr double host_share = 0.6;
+constexpr double host_effect_clocked = 0.1;
+
+struct ClassOfMetric {
+  std::string_view family, part, metric;  // part: must stand in the key
+  PeerClass kind;
+};
+
+// Where the figures come from: four H200 of one node in three launches (ci/baselines, tests/data; 2026-11), and for
+// chip to chip at fleet scale what is published: 5 % and more inside a node is usual for raw GEMM (ml-engineering).
+// Raw GEMM: healthy GPUs of one node differ by up to 13 % in bursts, each somewhere else between full clock and its
+// power limit; beyond 20 % no healthy one was seen. Per GHz the same GPUs agree within 0.9 %. HBM within 0.2 %, copies
+// over NVLink within 0.1 %. 3 % is the least that is worth a person's time.
+constexpr std::array<ClassOfMetric, 11> classes{{
+    {"gemm", "", "tflops_per_ghz", {0.005, 0.03}},
+    {"gemm", "", "tflops", {0.025, 0.20, true}},
+    {"hbm", "", "hbm_gbps", {0.003, 0.03}},
+    {"memtest", "", "hbm_gbps", {0.01, 0.06}},
+    {"memtest", "", "capacity_gb", {0.001, 0.02}},
+    {"p2p", "", "copy_gbps", {0.003, 0.03}},
+    {"p2p", "", "latency_us", {0.02, 0.20}},
+    {"pcie", "active:one", "copy_gbps", {0.01, 0.05}},
+    {"pcie", "", "copy_gbps", {0.03, 0.20}},  // all at once: what the host's bridges and memory leave to each
+    {"allreduce", "scope:node", "busbw_gbps", {0.01, 0.05}},
+    {"lora_step", "", "compute_ms", {0.025, 0.20, true}},  // a step's own work: mostly GEMM
+}};
+
+constexpr std::array<std::string_view, 8> judged_metrics{"tflops_per_ghz", "tflops",     "hbm_gbps",   "capacity_gb",
+                                                         "copy_gbps",      "latency_us", "busbw_gbps", "compute_ms"};
+
+std::string replace_part(std::string key, const std::string& name) {
+  const auto value = key_part(key, name);
+  if (value.empty()) return key;
+  const auto at = static_cast<std::size_t>(value.data() - key.data());
+  return key.replace(at, value.size(), "*");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Where ranks are
+
+class Hosts {
+ public:
+  explicit Hosts(const Context& context) {
+    for (const RankFacts& rank : context.ranks) {
+      const auto [host, fresh] = index_.emplace(rank.host, locals_.size());
+      if (fresh) locals_.emplace_back();
+      host_of_.push_back(host->second);
+      auto& locals = locals_[host->second];
+      if (locals.size() <= static_cast<std::size_t>(rank.local_rank)) {
+        locals.resize(static_cast<std::size_t>(rank.local_rank) + 1);
+      }
+      locals[static_cast<std::size_t>(rank.local_rank)] = rank.rank;
+    }
+  }
+
+  std::size_t count() const { return locals_.size(); }
+  std::size_t host_of(int rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
+  /// The rank with this local index on the host of `rank`.
+  std::optional<int> neighbour(int rank, int local) const {
+    const auto& locals = locals_[host_of(rank)];
+    if (local < 0 || static_cast<std::size_t>(local) >= locals.size()) return std::nullopt;
+    return locals[static_cast<std::size_t>(local)];
+  }
+  int ranks_with(int rank) const { return static_cast<int>(locals_[host_of(rank)].size()); }
+
+ private:
+  std::map<std::string, std::size_t> index_;
+  std::vector<std::vector<std::optional<int>>> locals_;  // host -> local rank -> rank
+  std::vector<std::size_t> host_of_;
+};
+
+std::optional<int> number_in(std::string_view key, std::string_view name) {
+  const auto value = key_part(key, name);
+  if (value.empty() || value.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
+  return std::atoi(std::string(value).c_str());
+}
+
+std::optional<int> source_of(std::string_view key, int rank, const RankFacts& facts, const Hosts& hosts) {
+  if (const auto src = number_in(key, "src")) return hosts.neighbour(rank, *src);
+  const auto shift = number_in(key, "shift");
+  if (!shift) return std::nullopt;
+  const int n = hosts.ranks_with(rank);
+  return hosts.neighbour(rank, ((facts.local_rank - *shift) % n + n) % n);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Centre, scale and limits
+
+// Of values on their way to be sorted: the value below which `share` of them are.
+double value_at(std::vector<double>& values, double share) {
+  const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + at, values.end());
+  return values[static_cast<std::size_t>(at)];
+}
+
+// Qn of Rousseeuw and Croux 1993: the k-th smallest distance between two values, with their factors for few values. As
+// robust as the MAD, and of eight values it wanders half as much.
+double q_n(const std::vector<double>& values) {
+  const std::size_t n = values.size(), h = n / 2 + 1, k = h * (h - 1) / 2;
+  std::vector<double> distances;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < i; ++j) distances.push_back(std::abs(values[i] - values[j]));
+  }
+  const auto at = distances.begin() + static_cast<std::ptrdiff_t>(k - 1);
+  std::nth_element(distances.begin(), at, distances.end());
+  constexpr std::array<double, 10> few{0, 0, 0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872};
+  const auto count = static_cast<double>(n);
+  const double factor = n < few.size() ? few[n] : n % 2 == 1 ? count / (count + 1.4) : count / (count + 3.8);
+  return 2.2219 * factor * *at;
+}
+
+struct Spread {
+  double centre, scale;
+};
+
+// The better of two: hardware does not become faster by a fault, so the slower is the one to look at.
+Spread spread_of(const std::vector<double>& values, bool low_is_good, double least) {
+  if (values.size() == 2) {
+    const auto [low, high] = std::minmax(values[0], values[1]);
+    return {low_is_good ? low : high, least};
+  }
+  const double centre = median(values);
+  double sigma = robust_sigma(values);
+  if (values.size() >= enough_for_tail) {
+    std::vector<double> good_side;
+    for (const double value : values) good_side.push_back(low_is_good ? centre - value : value - centre);
+    sigma = std::max(sigma, value_at(good_side, tail_share) / tail_sigmas);
+  } else {
+    sigma = std::max(sigma, q_n(values));
+  }
+  return {centre, std::max(least, centre > 0 ? sigma / centre : 0)};
+}
+
+double shortfall_of(double value, double centre, bool low_is_good) {
+  if (!(centre > 0)) return 0;
+  return low_is_good ? value / centre - 1 : 1 - value / centre;
+}
+
+void measure_values(Comparison& comparison) {
+  const bool low_is_good = lower_is_better(comparison.metric);
+  std::vector<double> values;
+  values.reserve(comparison.values.size());
+  for (const PeerValue& v : comparison.values) values.push_back(v.value);
+  const Spread spread = spread_of(values, low_is_good, comparison.kind.spread);
+  comparison.centre = spread.centre;
+  comparison.scale = spread.scale;
+  for (PeerValue& v : comparison.values) v.shortfall = shortfall_of(v.value, spread.centre, low_is_good);
+}
+
+// What three quarters of its values stay behind: a slow GPU drags down half of the copies of a host of four, which is
+// no slow host.
+double good_quarter(std::vector<double>& values, bool low_is_good) {
+  const double share = values.size() < 4 ? 1 : 0.75;
+  return value_at(values, low_is_good ? 1 - share : share);
+}
+
+// A host counts with what its better ranks reach, if it has at least two.
+void measure_hosts(Comparison& comparison, const Hosts& hosts) {
+  if (hosts.count() < 2) return;
+  const bool low_is_good = lower_is_better(comparison.metric);
+  std::vector<std::vector<double>> by_host(hosts.count());
+  std::vector<int> first(hosts.count());
+  for (const PeerValue& v : comparison.values) {
+    by_host[hosts.host_of(v.rank)].push_back(v.value);
+    first[hosts.host_of(v.rank)] = v.rank;
+  }
+  std::vector<double> medians;
+  for (std::size_t host = 0; host < by_host.size(); ++host) {
+    if (by_host[host].size() < 2) continue;
+    PeerHost entry;
+    entry.host = comparison.context->ranks[static_cast<std::size_t>(first[host])].host;
+    entry.value = good_quarter(by_host[host], low_is_good);
+    medians.push_back(entry.value);
+    comparison.hosts.push_back(std::move(entry));
+  }
+  if (medians.size() < 2) {
+    comparison.hosts.clear();
+    return;
+  }
+  const Spread spread = spread_of(medians, low_is_good, host_share * comparison.kind.spread);
+  comparison.host_scale = spread.scale;
+  for (PeerHost& host : comparison.hosts) host.shortfall = shortfall_of(host.value, spread.centre, low_is_good);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What is compared with what
+
+class Collector {
+ public:
+  Peers collect(const std::map<std::string, Benchmark>& benchmarks, const std::optional<std::string>& family) {
+    for (const auto& [key, benchmark] : benchmarks) {
+      if (family && family_of(key) != *family) continue;
+      if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
+      peers_.ranks = std::max(peers_.ranks, benchmark.context->world_size);
+      peers_.counts = peers_.counts && benchmark.context->backend != "host";
+      for (const auto metric : judged_metrics) add(benchmark, std::string(metric));
+    }
+    finish();
+    return std::move(peers_);
+  }
+
+ private:
+  const Hosts& hosts_of(const Context& context) {
+    const auto found = hosts_.find(&context);
+    return found == hosts_.end() ? hosts_.emplace(&context, Hosts(context)).first->second : found->second;
+  }
+
+  void add(const Benchmark& benchmark, const std::string& metric) {
+    const auto kind = peer_class(benchmark.key, metric);
+    if (!kind) return;
+    const auto values = rank_values(benchmark, metric);
+    if (values.empty()) return;
+    const Context& context = *benchmark.context;
+    const Hosts& hosts = hosts_of(context);
+    const std::string key = pooled_key(benchmark.key, hosts);
+    const bool per_host = key_part(key, "scope") == "node";
+    std::set<std::size_t> seen;  // hosts: the ranks of one have one value in common
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!values[i] || !std::isfinite(*values[i])) continue;
+      const RankFacts& facts = context.ranks[i];
+      if (per_host && !seen.insert(hosts.host_of(facts.rank)).second) continue;
+      Comparison& comparison = comparison_of(key, metric, facts.device);
+      if (comparison.values.empty()) {
+        comparison.kind = *kind;
+        comparison.example = benchmark.key;
+        comparison.context = &context;
+      }
+      if (comparison.context != &context && comparison.context->world_size != context.world_size) continue;
+      comparison.values.push_back({facts.rank, source_of(benchmark.key, facts.rank, facts, hosts), *values[i], 0});
+    }
+  }
+
+  static std::string pooled_key(const std::string& key, const Hosts& hosts) {
+    std::string pooled = key_part(key, "active") == "one" ? replace_part(key, "rank") : key;
+    if (hosts.count() >= enough_hosts) return pooled;
+    return replace_part(replace_part(pooled, "src"), "dst");
+  }
+
+  Comparison& comparison_of(const std::string& key, const std::string& metric, const std::string& device) {
+    // Ranks of one kind follow each other, so that the last is nearly always the one.
+    if (last_ < peers_.comparisons.size()) {
+      Comparison& last = peers_.comparisons[last_];
+      if (last.key == key && last.metric == metric && last.device == device) return last;
+    }
+    const auto [found, fresh] = index_.emplace(std::array{key, metric, device}, peers_.comparisons.size());
+    if (fresh) {
+      peers_.comparisons.emplace_back();
+      peers_.comparisons.back().key = key;
+      peers_.comparisons.back().metric = metric;
+      peers_.comparisons.back().device = device;
+    }
+    last_ = found->second;
+    return peers_.comparisons[last_];
+  }
+
+  void finish() {
+    std::erase_if(peers_.comparisons, [](const Comparison& c) { return c.values.size() < 2; });
+    for (Comparison& comparison : peers_.comparisons) {
+      measure_values(comparison);
+      measure_hosts(comparison, hosts_of(*comparison.context));
+      peers_.tests += comparison.values.size() + comparison.hosts.size();
+    }
+    if (peers_.comparisons.empty()) {
+      peers_.not_compared = peers_.ranks == 1 ? "1 rank only: it has no peers in this run"
+                                              : "no benchmark has values of two ranks of the same kind";
+      return;
+    }
+    const double z = outlier_z(peers_.tests, alpha);
+    for (Comparison& c : peers_.comparisons) {
+      c.limit = std::max(c.kind.effect, z * c.scale);
+      c.host_limit = std::max(c.kind.clocked ? host_effect_clocked : c.kind.effect, z * c.host_scale);
+    }
+  }
+
+  Peers peers_;
+  std::map<const Context*, Hosts> hosts_;
+  std::map<std::array<std::string, 3>, std::size_t> index_;
+  std::size_t last_ = 0;
+};
+
+std::string percent_text(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%", 100 * share);
+  return text.data();
+}
+
+std::string times_text(double number) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f", number);
+  return text.data();
+}
+
+void describe(Finding& finding, const Comparison& c) {
+  const bool low_is_good = lower_is_better(c.metric);
+  finding.key = c.key;
+  finding.metric = c.metric + "_vs_peers";
+  finding.status = Status::fail;
+  finding.judgement = Judgement::peers;
+  finding.unit = unit_of(c.metric);
+  finding.limit_name = low_is_good ? "max" : "min";
+  finding.next = measure_command(c.example, c.context->world_size);
+}
+
+Finding finding_of(const Comparison& c) {
+  Finding finding;
+  describe(finding, c);
+  const bool low_is_good = lower_is_better(c.metric);
+  finding.limit = c.centre * (low_is_good ? 1 + c.limit : 1 - c.limit);
+  finding.source = "median of " + std::to_string(c.values.size()) + " values of " + c.device +
+                   " in this run: " + number_text(c.centre) + " " + finding.unit;
+  std::vector<PeerValue> out;
+  for (const PeerValue& v : c.values) {
+    if (c.outlier(v)) out.push_back(v);
+  }
+  finding.offender_count = out.size();
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.shortfall > b.shortfall; });
+  if (out.size() > max_offenders) out.resize(max_offenders);
+  for (const PeerValue& v : out) {
+    finding.offenders.push_back(culprit(c.context->ranks[static_cast<std::size_t>(v.rank)], v.value));
+  }
+  finding.worst = finding.offenders.front();
+  finding.value = out.front().value;
+  finding.detail = percent_text(out.front().shortfall) + (low_is_good ? " above" : " below") +
+                   " the median of its peers, " + times_text(c.mads(out.front().shortfall)) + " MADs";
+  return finding;
+}
+
+// Only where no rank stands out by itself: half of all ranks cannot, for they are the median.
+Finding finding_of_hosts(const Comparison& c) {
+  Finding finding;
+  describe(finding, c);
+  finding.metric = c.metric + "_of_host_vs_peers";
+  finding.source = "what the better ranks of " + std::to_string(c.hosts.size()) + " hosts reach in this run";
+  const PeerHost* worst = nullptr;
+  for (const PeerHost& host : c.hosts) {
+    if (!c.outlier(host)) continue;
+    ++finding.offender_count;
+    if (worst == nullptr || host.shortfall > worst->shortfall) worst = &host;
+    Culprit place;
+    place.host = host.host;
+    place.value = host.value;
+    if (finding.offenders.size() < max_offenders) finding.offenders.push_back(place);
+  }
+  finding.worst = finding.offenders.front();
+  finding.value = worst->value;
+  finding.detail = percent_text(worst->shortfall) +
+                   (c.hosts.size() == 2 ? " behind the other host" : " behind the median of the hosts");
+  return finding;
+}
+
+}  // namespace
+
+std::optional<PeerClass> peer_class(std::string_view key, std::string_view metric) {
+  const std::string family = family_of(key);
+  for (const ClassOfMetric& c : classes) {
+    if (c.family == family && c.metric == metric && (c.part.empty() || key.find(c.part) != std::string_view::npos)) {
+      return c.kind;
+    }
+  }
+  return std::nullopt;
+}
+
+Peers compare_peers(const std::map<std::string, Benchmark>& benchmarks, const std::optional<std::string>& family) {
+  return Collector().collect(benchmarks, family);
+}
+
+std::vector<Finding> findings_of(const Peers& peers) {
+  std::vector<Finding> findings;
+  for (const Comparison& c : peers.comparisons) {
+    if (std::any_of(c.values.begin(), c.values.end(), [&](const auto& v) { return c.outlier(v); })) {
+      findings.push_back(finding_of(c));
+    } else if (std::any_of(c.hosts.begin(), c.hosts.end(), [&](const auto& h) { return c.outlier(h); })) {
+      findings.push_back(finding_of_hosts(c));
+    } else {
+      continue;
+    }
+    if (!peers.counts) findings.back().severity = Severity::info;
+  }
+  return findings;
+}
+
+std::string summary(const Peers& peers) {
+  if (!peers.not_compared.empty()) return peers.not_compared;
+  std::size_t outliers = 0;
+  std::set<int> ranks;
+  for (const Comparison& c : peers.comparisons) {
+    for (const PeerValue& v : c.values) {
+      if (!c.outlier(v)) continue;
+      ++outliers;
+      ranks.insert(v.rank);
+    }
+  }
+  const std::string compared =
+      std::to_string(peers.tests) + " values of " + std::to_string(peers.ranks) + " ranks compared";
+  if (outliers == 0) return compared + ", none stands out";
+  return compared + ", " + std::to_string(outliers) + (outliers == 1 ? " stands" : " stand") + " out, of " +
+         std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank" : " ranks") +
+         (peers.counts ? "" : "; on the host backend this fails nothing: ranks share cores");
+}
+
+}  // namespace shakedown
