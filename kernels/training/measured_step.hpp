@@ -57,10 +57,9 @@ class MeasuredStep final : public Work {
   /// All ranks together.
   Check verify() override {
     const auto by_rank = gather(step_.records());
-    auto check = check_steps(by_rank, peers_->rank(),
-                             {.steps = staged_ > 0 ? staged_ : step_.records().size(),
-                              .first_loss = expected_first_loss(step_.shape().model),
-                              .same_bits = equal_devices_});
+    auto check = check_steps(
+        by_rank, peers_->rank(),
+        {.steps = staged_, .first_loss = expected_first_loss(step_.shape().model), .same_bits = equal_devices_});
     if (check.compared == 0 || check.mismatched > 0) return check;
     ++check.compared;
     const auto now = step_.parameter_summary().checksum, then = step_.records().back().updated.checksum;
@@ -169,7 +168,7 @@ class MeasuredStep final : public Work {
   LoraStep<Ops> step_;
   Peers* peers_ = nullptr;
   bool equal_devices_ = true;
-  std::size_t staged_ = 0;  // steps that were announced since reset; 0 where nobody announces
+  std::size_t staged_ = 0;  // steps that were announced since reset
   bool spoiled_ = false;    // the frozen weights are not what they were
 };
 

@@ -22,8 +22,8 @@ std::string format(const char* text, Arguments... arguments) {
 bool finite(const Summary& summary) { return summary.non_finite == 0 && std::isfinite(summary.squared_norm); }
 
 std::string count_text(const Summary& summary) {
-  if (summary.non_finite == 0) return "the norm of its gradient";
-  return std::to_string(summary.non_finite) + " values of its gradient";
+  if (summary.non_finite == 0) return "the norm of its gradient is";
+  return std::to_string(summary.non_finite) + " values of its gradient are";
 }
 
 using Checksum = std::uint64_t (*)(const Record&);
@@ -75,8 +75,7 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
     const bool all_good = std::all_of(by_rank.begin(), by_rank.end(), own);
     compare(own(mine), [&] {
       return format("step %zu: loss %g, %s not finite; expected finite numbers (no rank updates from them)", step + 1,
-                    std::isnan(mine[step].loss) ? std::nan("") : mine[step].loss,
-                    (count_text(mine[step].local) + " are").c_str());
+                    std::isnan(mine[step].loss) ? std::nan("") : mine[step].loss, count_text(mine[step].local).c_str());
     });
     if (!all_good) return check;
     compare(finite(mine[step].reduced) && finite(mine[step].updated), [&] {
