@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   Watchdog watchdog(label, limit);
   StandardOutput output;
   try {
-    const auto world = make_world([&watchdog] { watchdog.step(); });
+    const auto world = make_world([&watchdog](bool entering) { entering ? watchdog.enter_call() : watchdog.leave_call(); });
     watchdog.on_abort({}, [&world] { world->abort(could_not_run); });
     View view = View::summary;
     bool json = false;

@@ -249,6 +249,7 @@ TEST_F(CudaLora, IsCheckedThroughTheSeam) {
   work->connect(peers_);
   work->reset();
   EXPECT_FALSE(work->verify().passed()) << "nothing was computed";
+  work->stage(5);
   EXPECT_GT(device_->seconds(*work, 5), 0);
   const Check check = work->verify();
   EXPECT_TRUE(check.passed()) << check.first;
@@ -260,11 +261,13 @@ TEST_F(CudaLora, IsCheckedThroughTheSeam) {
   EXPECT_GT(planned, 0);
 
   work->reset();
+  work->stage(3);
   device_->seconds(*work, 3);
   work->corrupt();
   EXPECT_TRUE(contains(work->verify().first, "checksum"));
   work->reset();
   work->spoil();
+  work->stage(2);
   device_->seconds(*work, 2);
   const Check spoiled = work->verify();
   EXPECT_FALSE(spoiled.passed());

@@ -33,7 +33,7 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 int compare() {
-  const auto world = make_world([] {});
+  const auto world = make_world([](bool) {});
   const int ranks = world->size();
   if (sequences % static_cast<std::size_t>(ranks) != 0) {
     if (world->rank() == 0) std::fprintf(stderr, "lora_ranks: 4 sequences cannot be shared by %d ranks\n", ranks);

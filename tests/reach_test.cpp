@@ -76,7 +76,7 @@ TEST(ConnectToAll, SaysWhoDoesNotAnswerWithinSeconds) {
 }
 
 TEST(ReachAllHosts, FindsNobodyMissingAlone) {
-  const auto world = make_world([] {});
+  const auto world = make_world([](bool) {});
   auto facts = reach_all_hosts(*world, std::nullopt);
   EXPECT_EQ(facts["hosts_unreachable"].number, 0);
   EXPECT_TRUE(facts["interface"].text);
