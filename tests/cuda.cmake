@@ -17,7 +17,8 @@ set_tests_properties(gpu.cuda_test PROPERTIES SKIP_RETURN_CODE 77)
 
 # For tests/faults/planted.sh: a load on one GPU beside a measurement.
 add_executable(gpu_load faults/gpu_load.cu)
-target_link_libraries(gpu_load PRIVATE CUDA::cudart)
+set_target_properties(gpu_load PROPERTIES CUDA_STANDARD 17)
+target_link_libraries(gpu_load PRIVATE shakedown_options CUDA::cudart)
 
 foreach(program cuda_lora_profile cuda_lora_dump)
   add_executable(${program} ${program}.cpp)

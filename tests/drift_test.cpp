@@ -1,4 +1,4 @@
-// How often a comparison is right, on simulated launches with the values of four H200 (ci/baselines/h200-sxm/4ranks)
+// How often a comparison is right, on simulated launches with the values of four H200 (tests/data/h200-sxm-4ranks-quick)
 // and noise in two strengths, both real:
 //   of launches   six launches on one machine (tests/data/h200-sxm-2ranks-launches.json)
 //   of machines   the same benchmarks on another machine and day (tests/data/h200-sxm-4ranks): the harder case
@@ -67,7 +67,7 @@ class Squares {
 };
 
 Noise of_machines() {
-  const auto one = points_of("ci/baselines/h200-sxm/4ranks"), two = points_of("tests/data/h200-sxm-4ranks");
+  const auto one = points_of("tests/data/h200-sxm-4ranks-quick"), two = points_of("tests/data/h200-sxm-4ranks");
   Squares squares;
   for (const auto& [key, point] : two) squares.add(point.noise_class, {point.value, one.at(key).value});
   return squares.noise();
@@ -84,8 +84,8 @@ Noise of_launches() {
 
 class Simulation {
  public:
-  explicit Simulation(Noise noise) : points_(points_of("ci/baselines/h200-sxm/4ranks")), sigma_(std::move(noise)) {
-    context_ = read_results(source / "ci/baselines/h200-sxm/4ranks/gemm.json").context;
+  explicit Simulation(Noise noise) : points_(points_of("tests/data/h200-sxm-4ranks-quick")), sigma_(std::move(noise)) {
+    context_ = read_results(source / "tests/data/h200-sxm-4ranks-quick/gemm.json").context;
   }
 
   const std::map<std::string, Point>& points() const { return points_; }

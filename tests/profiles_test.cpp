@@ -191,6 +191,8 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   for (const char* op : {"read", "write", "triad"}) {
     builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:4294967296", "hbm_gbps", 1.08 * hbm);
   }
+  builder.add("lora_step/model:qwen2_7b/batch:2/seq:4096", "tokens_per_s", 18000)
+      .by_rank("tokens_per_s", Values(builder.context.ranks.size(), 18000));
   const double capacity_gb = device == "NVIDIA H200" ? 148 : 83;
   builder.add("memtest/pattern:random/bytes:free", "hbm_gbps", 0.8 * hbm)
       .by_rank("capacity_gb", Values(builder.context.ranks.size(), capacity_gb));

@@ -408,7 +408,12 @@ std::string text_of(const Row& row, int repetitions) {
     put_list(out, name, values, first);
     first = false;
   }
-  for (const auto& [name, values] : row.text_by_rank) put_list(out, name, values, false);
+  out += "}, \"text_by_rank\": {";
+  first = true;
+  for (const auto& [name, values] : row.text_by_rank) {
+    put_list(out, name, values, first);
+    first = false;
+  }
   return out + "}}";
 }
 
