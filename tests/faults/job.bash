@@ -1,6 +1,6 @@
 # How the fault tests run a job, strike it at a moment that they watch for, and look at what is left. Sourced after
-# shell.bash; the caller sets launch (the launcher with its flags), watch (--timeout), startup and where ranks stand:
-# host_of RANK.
+# shell.bash; the caller sets launch (the launcher with its flags), could_not_run (the exit code of a job that was ended, or
+# "not0"), watch (--timeout), startup and where ranks stand: host_of RANK.
 # shellcheck shell=bash disable=SC2154
 
 table=$scratch/table
@@ -19,8 +19,9 @@ start() {
   : >"$scratch/err"
   began=$(now)
   struck=
-  "${launch[@]}" "${with[@]}" "$build/bench/$program" "${common[@]}" --timeout="$watch" --startup-timeout="$startup" \
-    --benchmark_out="$scratch/kept.json" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
+  # A background command of a shell ignores SIGINT, but nobody starts a job from there.
+  env --default-signal=INT "${launch[@]}" "${with[@]}" "$build/bench/$program" "${common[@]}" --timeout="$watch" \
+    --startup-timeout="$startup" --benchmark_out="$scratch/kept.json" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
   launcher=$!
 }
 
@@ -57,7 +58,7 @@ gpu_memory() { nvidia-smi -i "$(IFS=, && echo "${devices[*]-}")" --query-gpu=mem
 memory_before=$(gpu_memory)
 
 # ends FAULT WHERE LIMIT PATTERN: the job must end by itself within LIMIT + 10 s of the strike (or of its first progress
-# line, or of its start), with a line that matches, an exit code that is not 0, and nothing left behind.
+# line, or of its start), with a line that matches, the exit code could_not_run, and nothing left behind.
 ends() {
   local fault=$1 where=$2 limit=$3 pattern=$4 code=0 outcome=ok seconds left line
   local bound=$((limit + 10)) patience=$((limit + 60))
@@ -73,7 +74,7 @@ ends() {
   seconds=$(elapsed "${struck:-$began}")
   line=$(grep -m1 -E -- "$pattern" "$scratch/err")
   [[ -n $line ]] || outcome=unnamed
-  [[ $code -ne 0 ]] || outcome=exit-0
+  [[ $code == "$could_not_run" || ($could_not_run == not0 && $code -ne 0) ]] || outcome="exit-$code"
   awk "BEGIN { exit !($seconds > $bound) }" && outcome=late
   grep -qx precious "$scratch/kept.json" && ! compgen -G "$scratch/kept.json?*" >/dev/null || outcome=overwrote
   for _ in {1..30}; do

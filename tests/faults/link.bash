@@ -7,6 +7,7 @@ chmod +x link_agent
 printf '#!/bin/sh\nhostname nodea\nexec "$@"\n' >on_nodea
 chmod +x on_nodea
 hosts_launch=("${launch[@]}")
+could_not_run=not0  # of mpirun, without ci/launch
 cable=(unshare --uts ./on_nodea "$here/two_nets.sh" "$other" mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1
   --host nodea:2,nodeb:2 --mca plm_rsh_agent "$scratch/link_agent" -np 4)
 
