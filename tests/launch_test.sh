@@ -39,10 +39,10 @@ printf '#!/bin/sh\nkill -KILL $$\n' >bin/killed
 printf '#!/bin/sh\nexit 137\n' >bin/lost_a_rank
 printf '#!/bin/sh\nexit 5\n' >bin/fails
 printf '#!/bin/sh\ncat\n' >bin/reads
-printf '#!/bin/sh\ntrap "echo told; exit 3" TERM\ntouch waits\nwhile :; do sleep 0.1; done\n' >bin/waits
+printf '#!/bin/sh\ntrap "echo told; exit 1" TERM\ntouch waits\nwhile :; do sleep 0.1; done\n' >bin/waits
 chmod +x bin/*
 run 3 "${fakes[@]}" SHAKEDOWN_LAUNCH=killed "$root/ci/launch" prog
-expect "a launcher that was killed is a job that could not run" says '^ci/launch: killed ended with exit code 137: SIGKILL ended a rank or the launcher'
+expect "a launcher that was killed is a job that could not run" says '^ci/launch: killed ended with exit code 137: SIGKILL ended a rank or itself'
 run 3 "${fakes[@]}" SHAKEDOWN_LAUNCH=lost_a_rank "$root/ci/launch" prog
 expect "  and so is one that says so of a rank" says '^ci/launch: lost_a_rank ended with exit code 137: SIGKILL'
 run 5 "${fakes[@]}" SHAKEDOWN_LAUNCH=fails "$root/ci/launch" prog
@@ -53,11 +53,11 @@ for signal in TERM INT; do
   rm -f waits
   env --default-signal=INT "${fakes[@]}" SHAKEDOWN_LAUNCH=waits "$root/ci/launch" prog >out 2>err &
   launcher=$!
-  for _ in {1..100}; do [[ -e waits ]] && break || sleep 0.1; done
+  for _ in {1..100}; do [[ -e waits ]] || sleep 0.1; done
   kill "-$signal" "$launcher"
   code=0
   wait "$launcher" || code=$?
-  expect "SIG$signal ends the launcher, and its exit code comes back" eval '[[ $code == 3 ]] && prints "^told$"'
+  expect "SIG$signal ends the launcher, and the job could not run" eval '[[ $code == 3 ]] && prints "^told$"'
 done
 run 2 "$root/ci/launch"
 expect "without a program it says how to call it" says '^usage'

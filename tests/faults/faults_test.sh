@@ -5,7 +5,7 @@
 #
 #   tests/faults/faults_test.sh BUILD [--repeat=N] [--backend=cuda|host] [--only=REGEX]
 #
-# --repeat: how often ranks are killed, stopped, and skip a collective (1). --only: the sections whose names match: kill
+# --repeat: how often ranks are killed and stopped in each place, and skip a collective (1). --only: the sections whose names match: kill
 # stop skip injected cuda launcher peers lies data startup link sharing placement.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2015,SC2034,SC2054,SC2154
 source "$(dirname "$0")/../shell.bash"
@@ -79,7 +79,7 @@ at() {
   esac
 }
 places=(allreduce gemm start-up)
-for ((i = 0; i < (repeat > 3 ? repeat : 3); ++i)); do
+for ((i = 0; i < 3 * repeat; ++i)); do
   place=${places[i % 3]} victim=$(((i + 2) % ranks))
   if wants kill; then
     at "$place"
@@ -178,6 +178,7 @@ for lie in skip part; do
     [[ $backend == host ]] && continue
     measures "library: $lie" "graph" 1 'wrong data: [^"]*' bench_allreduce --benchmark_filter='bytes:1024/launch:graph$' --benchmark_min_time=0.05
     measures "library: $lie" "copy engine" 1 'wrong data: [^"]*' bench_hbm --benchmark_filter='op:copy/engine:ce' --benchmark_min_time=0.05
+    [[ $lie == part ]] || measures "library: $lie" "our own kernels" 1 'wrong data: [^"]*it was skipped[^"]*' bench_hbm --benchmark_filter='op:(copy|write|triad)/engine:sm' --benchmark_min_time=0.05
     measures "library: $lie" pcie 1 'wrong data: [^"]*' bench_pcie --benchmark_filter='op:(h2d|d2h|both)/bytes' --benchmark_min_time=0.05
   fi
 done
@@ -230,4 +231,5 @@ fi
 
 echo
 show_table
+[[ $repeat -eq 1 ]] || show_tally
 finish

@@ -7,6 +7,8 @@ table=$scratch/table
 columns='%-26s %-22s %-8s %-7s %-5s %-6s %s\n'
 # shellcheck disable=SC2059
 printf "$columns" fault where outcome exit s left said >"$table"
+tally=$scratch/tally
+: >"$tally"
 
 now() { date +%s.%N; }
 elapsed() { awk "BEGIN { printf \"%.1f\", $(now) - $1 }"; }
@@ -87,6 +89,8 @@ ends() {
   [[ ${memory:-0} -le $((${memory_before:-0} + 64)) ]] || outcome=memory
   # shellcheck disable=SC2046
   [[ $left -eq 0 ]] || kill -KILL $(pids)
+  printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(sed -E 's/ ?rank [0-9]+ ?//' <<<"$fault")" "$where" "$outcome" "$seconds" "$left" \
+    "$((${memory:-0} - ${memory_before:-0}))" >>"$tally"
   row "$fault" "$where" "$outcome" "$code" "$seconds" "$left" "${line:-$(grep -v '^\[' "$scratch/err" | tail -n 1)}"
 }
 
@@ -115,3 +119,16 @@ measures() {
 }
 
 show_table() { cut -c 1-220 "$table"; }
+
+# show_tally: of jobs that were struck several times, how often all was right, and the worst of what was left.
+show_tally() {
+  echo "| fault | where | right | at most, s | processes left | GPU memory left, MiB |"
+  echo "|---|---|---|---|---|---|"
+  awk -F '\t' '{ key = $1 " | " $2; ++all[key]; right[key] += $3 == "ok" }
+    all[key] == 1 { order[++rows] = key }
+    $4 > most[key] { most[key] = $4 }
+    { left[key] += $5 }
+    all[key] == 1 || $6 > memory[key] { memory[key] = $6 }
+    END { for (i = 1; i <= rows; ++i) { key = order[i]
+      printf "| %s | %d of %d | %.1f | %d | %d |\n", key, right[key], all[key], most[key], left[key], memory[key] } }' "$tally"
+}
