@@ -95,17 +95,20 @@ for ((i = 0; i < 3 * repeat; ++i)); do
 done
 
 # --- one rank skips one collective --------------------------------------------------------------------------------------------
-for ((i = 0; i < repeat; ++i)); do
+# In NCCL: the second operation ever, while ranks connect; one of those that decide how many are timed; one that is timed.
+skip_places=("connect 1" "sample 100" "sample 5000")
+[[ $backend == cuda ]] || skip_places=("sample 0")
+for ((i = 0; i < (repeat > ${#skip_places[@]} ? repeat : ${#skip_places[@]}); ++i)); do
   wants skip && [[ $ranks -gt 1 ]] || break
   victim=$(((i + 1) % ranks))
-  who="$(named "$victim") went on without the others"
+  read -r phase after <<<"${skip_places[i % ${#skip_places[@]}]}"
   if [[ $backend == host ]]; then
     with=(-x SHAKEDOWN_RUN_ID -x SHAKEDOWN_FAULT="skip@$victim")
   else
-    with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="skip_one@$victim+$((100 + i))")
+    with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="skip_one@$victim+$after")
   fi
   start bench_allreduce --benchmark_filter='f32/bytes:8$' --benchmark_min_time=1
-  ends "rank $victim skips one" allreduce "$watch" "timeout: allreduce.*\\(sample\\).*$who"
+  ends "rank $victim skips one" "allreduce, $phase" "$watch" "timeout: allreduce.*\\($phase\\).*$(named "$victim") went on without the others"
 done
 with=(-x SHAKEDOWN_RUN_ID)
 
