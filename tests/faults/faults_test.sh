@@ -116,6 +116,8 @@ with=(-x SHAKEDOWN_RUN_ID)
 if [[ $backend == host ]] && wants injected; then
   small=(bench_allreduce --benchmark_filter='f32/bytes:(8|32)$')
   fault() {
+    local could_not_run=$could_not_run
+    [[ $1 != exit@* ]] || could_not_run=not0  # Open MPI's own code, 1, where a rank leaves without an error
     with=(-x SHAKEDOWN_RUN_ID -x SHAKEDOWN_FAULT="$1")
     start "${small[@]}"
     ends "$1" "${3:-sample}" "${4:-$watch}" "$2"
