@@ -1,6 +1,6 @@
-// Another user of a GPU beside a measurement, until it is killed: arithmetic or copies in memory for a share of the time,
-// and memory that it holds. The driver shares the GPU between processes in slices of time, so that the measurement loses
-// about that share.
+// Another user of a GPU beside a measurement, until it is killed: arithmetic or copies in memory for a share of the
+// time, and memory that it holds. The driver shares the GPU between processes in slices of time, so that the
+// measurement loses about that share.
 //
 //   build/tests/gpu_load GPU SHARE [arithmetic|memory] [GIBIBYTES]     GPU: index as CUDA counts; SHARE: 0 to 1, 0 only
 //                                                                      holds memory. Prints "ready" when it has begun.

@@ -1,7 +1,7 @@
-// CUDA libraries that lie or fail. All ranks: skip (every third operation; of kernels, of those that stream over memory),
-// part (half of each reduction or copy). One rank: skip_one (one AllReduce), async (NCCL reports an asynchronous error),
-// illegal (a kernel writes to an illegal address), memory (an allocation of more than 1 MiB fails), bits (one bit of an
-// f32 product, far inside its tolerance).
+// CUDA libraries that lie or fail. All ranks: skip (every third operation; of kernels, of those that stream over
+// memory), part (half of each reduction or copy). One rank: skip_one (one AllReduce), async (NCCL reports an
+// asynchronous error), illegal (a kernel writes to an illegal address), memory (an allocation of more than 1 MiB
+// fails), bits (one bit of an f32 product, far inside its tolerance).
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <nccl.h>
