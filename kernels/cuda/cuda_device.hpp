@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/communicator.hpp"
+#include "kernels/cuda/cycles.hpp"
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/device.hpp"
 
@@ -19,6 +20,9 @@ class CudaDevice final : public Device {
   double seconds(Work&, int repeats) override;
 
   void while_waiting(std::function<void()> sign) override { communicator_.while_waiting(std::move(sign)); }
+  /// Over the timed local operations; collectives are left alone.
+  std::optional<ClockCount> take_clock() override { return cycles_.take(); }
+
   void abort() noexcept override { communicator_.abort(); }
 
   std::unique_ptr<Work> prepare(const GemmSpec&) override;
@@ -38,6 +42,7 @@ class CudaDevice final : public Device {
   DeviceInfo info_;
   Communicator communicator_;
   Event begin_ = make_event(), end_ = make_event();
+  CycleCounter cycles_;
 };
 
 /// Which of the visible devices a rank takes. Errors: std::runtime_error if there are too few; the text says what to
