@@ -11,9 +11,9 @@
 
 #include "kernels/backends.hpp"
 #include "kernels/cuda/training/lora_ops.hpp"
+#include "kernels/lone_peers.hpp"
 #include "kernels/reference.hpp"
 #include "kernels/training/step.hpp"
-#include "tests/lone_peers.hpp"
 
 namespace shakedown::cuda {
 namespace {
