@@ -26,8 +26,9 @@ struct ProductKey {
 
 /// How much is tried to find the fastest algorithm of one product.
 struct ProductTuning {
-  int candidates = 12;  // of cuBLASLt's proposals, the likelier first
-  double seconds = 0.15;
+  int candidates = 12;     // of cuBLASLt's proposals, the likelier first
+  double seconds = 0.15;   // in turns
+  double sustained = 0.2;  // and each of the closest alone
 };
 
 class Products {
