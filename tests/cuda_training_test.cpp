@@ -340,7 +340,7 @@ training::Summary summary_of(const std::vector<double>& values, std::size_t firs
 class Summaries : public CudaTraining {
  protected:
   training::Summary of(const F& values, std::size_t count, std::size_t cut) {
-    const Buffer partials(partial_summaries * sizeof(training::Summary)), result(sizeof(training::Summary));
+    const Buffer partials(partials_needed(0) * sizeof(training::Summary)), result(sizeof(training::Summary));
     gpu_->fill(result, 0);
     gpu_->fill(partials, 0xff);
     auto* const to = result.data<training::Summary>();
@@ -402,11 +402,19 @@ TEST_F(CudaTraining, AdamWUpdatesParametersAndTheirCopies) {
   }
   const auto on_gpu = upload(std::vector<training::Summary>{summary});
   const auto before = parameters.read();
-  adamw(stream(), segments.data<const Segment>(), 2, state, settings, on_gpu.data<const training::Summary>());
+  const Buffer partials(partials_needed(2) * sizeof(training::Summary));
+  gpu_->fill(partials, 0xff);
+  const auto after = upload(std::vector<training::Summary>(1));
+  adamw(stream(), segments.data<const Segment>(), 2, state, settings, on_gpu.data<const training::Summary>(),
+        partials.data<training::Summary>(), after.data<training::Summary>());
   EXPECT_TRUE(close(parameters.read(), p, f32_rounding));
   EXPECT_TRUE(close(first.read(), m, f32_rounding));
   EXPECT_TRUE(close(second.read(), v, f32_rounding));
   const auto updated = parameters.read();
+  const auto got = gpu_->read(after.data<const training::Summary>()), want = summary_of(updated, 0);
+  EXPECT_NEAR(got.squared_norm / want.squared_norm, 1, 1e-12);
+  EXPECT_EQ(got.non_finite, 0U);
+  EXPECT_EQ(got.checksum, want.checksum);
   std::vector<double> moved(count), want_moved(count);
   for (std::size_t i = 0; i < count; ++i) moved[i] = updated[i] - before[i], want_moved[i] = p[i] - before[i];
   EXPECT_TRUE(close(moved, want_moved, 1e-4));
@@ -432,8 +440,12 @@ TEST_F(CudaTraining, AdamWLeavesEverythingAloneIfTheGradientIsNotFinite) {
   for (const auto& bad :
        {training::Summary{1, 1, 0}, training::Summary{nan, 0, 0}, training::Summary{HUGE_VAL, 0, 0}}) {
     const auto summary = upload(std::vector<training::Summary>{bad});
-    adamw(stream(), segments.data<const Segment>(), 1, state, {}, summary.data<const training::Summary>());
+    const Buffer partials(partials_needed(1) * sizeof(training::Summary));
+    const auto after = upload(std::vector<training::Summary>(1));
+    adamw(stream(), segments.data<const Segment>(), 1, state, {}, summary.data<const training::Summary>(),
+          partials.data<training::Summary>(), after.data<training::Summary>());
     EXPECT_EQ(std::tuple(parameters.read(), first.read(), second.read(), copy.read()), before);
+    EXPECT_EQ(gpu_->read(after.data<const training::Summary>()).checksum, summary_of(parameters.read(), 0).checksum);
   }
 }
 

@@ -77,6 +77,7 @@ CudaOps::CudaOps(const Gpu& gpu, Communicator* communicator, const training::Ste
       ranks_(shape.ranks),
       products_(gpu, settings.tuning),
       most_slots_(training::adapter_tensors(shape.model, shape.lora).size()),
+      most_partials_(partials_needed(most_slots_)),
       marks_(make_marks()) {
   require_whole_vectors(shape);
   if (ranks_ > 1 && communicator_ == nullptr) throw std::invalid_argument("several ranks need a communicator");
@@ -91,7 +92,7 @@ CudaOps::CudaOps(const Gpu& gpu, Communicator* communicator, const training::Ste
 
 std::size_t CudaOps::workspace_bytes() const {
   return Products::workspace_bytes + rounded(attention_->workspace_bytes()) +
-         rounded(partial_summaries * sizeof(training::Summary)) + rounded(most_slots_ * sizeof(Segment)) +
+         rounded(most_partials_ * sizeof(training::Summary)) + rounded(most_slots_ * sizeof(Segment)) +
          rounded(most_summed_ * sizeof(Bf16));
 }
 
@@ -103,7 +104,7 @@ void CudaOps::use_workspace(std::byte* at) {
   };
   products_.use_workspace(take(Products::workspace_bytes));
   attention_workspace_ = take(attention_->workspace_bytes());
-  partials_ = reinterpret_cast<training::Summary*>(take(partial_summaries * sizeof(training::Summary)));
+  partials_ = reinterpret_cast<training::Summary*>(take(most_partials_ * sizeof(training::Summary)));
   segments_ = reinterpret_cast<Segment*>(take(most_slots_ * sizeof(Segment)));
   rounded_ = reinterpret_cast<Bf16*>(take(most_summed_ * sizeof(Bf16)));
 }
@@ -255,8 +256,9 @@ void CudaOps::summarize(const Master* values, std::size_t first, std::size_t cou
   timed("summaries", [&] { cuda::summarize(gpu_.stream(), values, first, count, partials_, summary); });
 }
 void CudaOps::adamw(const training::FlatState<Master>& state, const training::AdamW& settings,
-                    const training::Summary* gradient) {
-  timed("adamw", [&] { cuda::adamw(gpu_.stream(), segments_, slot_count_, state, settings, gradient); });
+                    const training::Summary* gradient, training::Summary* updated) {
+  timed("adamw",
+        [&] { cuda::adamw(gpu_.stream(), segments_, slot_count_, state, settings, gradient, partials_, updated); });
 }
 void CudaOps::write_adapters(const Master* parameters) {
   write_copies(gpu_.stream(), segments_, slot_count_, parameters);
