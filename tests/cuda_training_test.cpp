@@ -555,6 +555,30 @@ TEST_F(CudaProducts, AreRightInEveryLayout) {
   EXPECT_GE(products_->describe().size(), 14U);
 }
 
+/// Long sums of few elements are cut, where that is faster.
+TEST_F(CudaProducts, ThatAreThinAreRightAfterTuningAndGiveTheSameBitsTwice) {
+  constexpr std::size_t rows = 264, cols = 64, inner = 4096;
+  auto a = bf16(inner, rows, 8), b = bf16(inner, cols, 8), x = bf16(rows, inner, 8);
+  Device<float> d(*gpu_, rows, cols, 0);
+  auto u = bf16(rows, cols, 8);
+  a.normal(1), b.normal(2), x.normal(3);
+  const training::Gemm<Bf16, float> gradient{.d = d, .a = a, .a_transposed = true, .b = b};
+  const training::Gemm<Bf16, Bf16> compressed{.d = u, .a = x, .b = b};
+  products_->start_tuning();
+  products_->multiply(gradient);
+  products_->multiply(compressed);
+  products_->finish_tuning(peers_);
+  products_->multiply(gradient);
+  products_->multiply(compressed);
+  const auto d_first = d.read(), u_first = u.read();
+  EXPECT_TRUE(close(d_first, multiplied(gradient, a.read(), b.read(), {}, {}), f32_rounding));
+  EXPECT_TRUE(close(u_first, multiplied(compressed, x.read(), b.read(), {}, {}), rounding));
+  products_->multiply(gradient);
+  products_->multiply(compressed);
+  EXPECT_EQ(d.read(), d_first);
+  EXPECT_EQ(u.read(), u_first);
+}
+
 // Attention ----------------------------------------------------------------------------------------------------------
 
 /// What the formulas give, in f64; all in the layout of AttentionShape without room.

@@ -16,8 +16,8 @@ constexpr double hopeless = 1.10;         // of the best time so far: measured n
 constexpr double turn_seconds = 1e-3;     // long enough that the launch does not show
 
 // Of the sustained race: who is in it, and how often each runs.
-constexpr std::size_t most_finalists = 5;
-constexpr double finalist = 1.08;     // of the best time in turns
+constexpr std::size_t most_finalists = 4;
+constexpr double finalist = 1.05;     // of the best time in turns
 constexpr double short_lived = 2e-4;  // seconds
 constexpr int heats = 2;
 

@@ -27,8 +27,9 @@ struct StepShape {
   /// Rows of logits that exist at a time. 28 tiles of 128 rows: with the 14 tiles of 256 columns that a hidden size of
   /// 3584 has, one for each of 132 multiprocessors three times over but for 4 of them; 2048 rows would leave 40 idle.
   std::size_t loss_chunk = 3584;
-  DType sums = DType::f32;                    // in which gradients travel between ranks, where masters are f32
-  std::size_t bucket = std::size_t{1} << 23;  // gradients that are summed over ranks together, at least
+  DType sums = DType::f32;  // in which gradients travel between ranks, where masters are f32
+  /// Gradients that are summed over ranks together, at least; 0: not decided, any number up to all of them.
+  std::size_t bucket = 0;
 
   std::size_t tokens() const { return batch * seq; }  // of a micro-batch
   AttentionShape attention() const { return {batch, seq, model.heads, model.kv_heads, model.head_dim}; }

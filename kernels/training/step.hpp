@@ -67,6 +67,8 @@ class LoraStep {
   Buffers<Element, Master>& buffers() { return buffers_; }
   /// Sums over ranks in the last step.
   std::size_t buckets() const { return buckets_; }
+  /// For the steps that follow; see StepShape. Not above that one's, unless it was 0.
+  void set_bucket(std::size_t gradients) { shape_.bucket = gradients; }
   const std::vector<AdapterTensor>& tensors() const { return tensors_; }
 
   /// Random weights (see `tensor`), norms of one, random adapters; moments and records cleared; everything that a step
@@ -261,9 +263,11 @@ class LoraStep {
     for (std::size_t l = m.layers; l-- > 0;) {
       if (shape_.retain == Retain::inputs && l + 1 < m.layers) forward_layer(l, false);
       backward_layer(l, [&] {
-        // Less than a bucket waits for the next layer; after layer 0 as little as possible is left.
+        // Less than a bucket waits for the next layer; after the last one as little as possible is left, unless a
+        // bucket is all of them.
         const auto complete = complete_before_attention(l);
-        if (last && (complete - reduced_ >= shape_.bucket || l == 0)) reduce(complete, collectives);
+        const bool rest = l == 0 && shape_.bucket < buffers_.state.count;
+        if (last && (complete - reduced_ >= shape_.bucket || rest)) reduce(complete, collectives);
       });
     }
     if (last) reduce(buffers_.state.count, collectives);
@@ -291,8 +295,7 @@ class LoraStep {
   }
 
   /// dx: gradient of x[l + 1] before, of x[l] after (layer 0: nobody needs it, it stops in the middle).
-  /// `before_attention` is where sums over ranks begin: a product takes all multiprocessors at once, and would wait for
-  /// those that move gradients; attention is many small blocks, which the others take over.
+  /// `before_attention` is where sums over ranks begin: from there to the next product it is longest.
   template <class BeforeAttention>
   void backward_layer(std::size_t l, const BeforeAttention& before_attention) {
     const auto& weights = buffers_.layers[l];

@@ -55,11 +55,14 @@ std::unique_ptr<Attention> make_attention(const AttentionShape& shape, const Cud
   }
 }
 
-/// A sum begins when a bucket is full, which shows after each layer: it has less than this more.
-std::size_t gradients_of_a_layer(const training::StepShape& shape) {
-  std::size_t count = 0;
-  for (const auto& t : training::adapter_tensors(shape.model, shape.lora)) count += t.layer == 0 ? t.size() : 0;
-  return count;
+/// A sum begins when a bucket is full, which shows once in each layer: it has less than a layer's gradients more.
+std::size_t most_gradients_of_a_sum(const training::StepShape& shape) {
+  std::size_t all = 0, layer = 0;
+  for (const auto& t : training::adapter_tensors(shape.model, shape.lora)) {
+    all += t.size();
+    layer += t.layer == 0 ? t.size() : 0;
+  }
+  return shape.bucket == 0 ? all : std::min(all, shape.bucket + layer);
 }
 
 std::array<Event, training::marks> make_marks() {
@@ -85,7 +88,7 @@ CudaOps::CudaOps(const Gpu& gpu, Communicator* communicator, const training::Ste
   if (shape.sums != DType::f32 && shape.sums != DType::bf16) {
     throw Unsupported("CUDA sums gradients in f32 or bf16, not " + std::string(name(shape.sums)));
   }
-  if (ranks_ > 1 && shape.sums == DType::bf16) most_summed_ = shape.bucket + gradients_of_a_layer(shape);
+  if (ranks_ > 1 && shape.sums == DType::bf16) most_summed_ = most_gradients_of_a_sum(shape);
 }
 
 // Set-up --------------------------------------------------------------------------------------------------------------
