@@ -301,6 +301,12 @@ struct DeviceInfo {
   std::map<std::string, std::string> nccl;
 };
 
+/// What a device counted of its processors' clock while operations ran: the mean in MHz, and the cycles of one
+/// operation.
+struct ClockCount {
+  double mhz, cycles;
+};
+
 using Choices = std::map<std::string, std::string>;
 
 /// What one rank measures on. Prepares Works and times them.
@@ -316,6 +322,9 @@ class Device {
   /// Seconds of device time for `repeats` back-to-back operations (the total), after waiting for the last one. The
   /// caller has staged them.
   virtual double seconds(Work&, int repeats) = 0;
+
+  /// Of what was timed since the last call; nothing where the backend or the operation does not tell.
+  virtual std::optional<ClockCount> take_clock() { return std::nullopt; }
 
   /// What tuning chose, by key, in words of the backend. A Work whose key is here when it connects takes that instead
   /// of tuning; one that tunes adds its choice, the same on every rank.

@@ -113,38 +113,52 @@ std::vector<std::string> grown(const ErrorCounts& before, const ErrorCounts& aft
 }
 
 Telemetry::Telemetry(NvmlGpu gpu, std::chrono::milliseconds interval, std::chrono::milliseconds settling)
-    : gpu_(std::move(gpu)), interval_(interval), settling_(settling), xids_(gpu_), thread_([this] { watch(); }) {}
+    : gpu_(std::move(gpu)),
+      interval_(interval),
+      settling_(settling),
+      xids_(gpu_),
+      before_(error_counts(gpu_)),
+      now_(before_),
+      thread_([this] { watch(); }) {}
 
 Telemetry::~Telemetry() {
   {
     const std::scoped_lock lock(mutex_);
     leave_ = true;
   }
-  changed_.notify_one();
+  changed_.notify_all();
   thread_.join();
 }
 
 void Telemetry::begin() {
-  static_cast<void>(xids_.take());  // what came before is nobody's fault here
-  before_ = error_counts(gpu_);
   {
     const std::scoped_lock lock(mutex_);
     samples_.clear();
     series_ |= 1;
   }
-  changed_.notify_one();
+  changed_.notify_all();
 }
 
-GpuSummary Telemetry::end() {
-  std::vector<GpuSample> samples;
+void Telemetry::stop() {
   {
     const std::scoped_lock lock(mutex_);
     if (series_ % 2 == 1) ++series_;
-    samples = std::exchange(samples_, {});
   }
-  changed_.notify_one();
+  changed_.notify_all();
+}
+
+GpuSummary Telemetry::end() {
+  stop();
+  std::vector<GpuSample> samples;
+  ErrorCounts before;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return counted_ == series_; });
+    samples = std::exchange(samples_, {});
+    before = std::exchange(before_, now_);
+  }
   auto result = summary(samples);
-  result.errors = grown(before_, error_counts(gpu_));
+  result.errors = grown(before, before_);
   std::map<unsigned, int> xids;
   for (const auto xid : xids_.take().value_or(std::vector<unsigned>{})) ++xids[xid];
   for (const auto& [xid, times] : xids) {
@@ -165,27 +179,39 @@ GpuSample Telemetry::fresh_sample(const GpuSample& first, bool settled) const {
   return now;
 }
 
-/// The thread. A sample that was begun in one series and ended in another belongs to neither.
+/// The thread: samples while a series lasts, and reads the counters of errors after it.
 void Telemetry::watch() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return leave_ || series_ % 2 == 1; });
+    changed_.wait(lock, [this] { return leave_ || series_ != counted_; });
+    if (series_ % 2 == 1) sample_series(lock);
     if (leave_) return;
-    const auto series = series_;
-    const auto over = [&] { return leave_ || series_ != series; };
+    const auto ended = series_ / 2 * 2;
     lock.unlock();
-    const auto first = sample(gpu_);
-    const auto begun = std::chrono::steady_clock::now();
+    auto counts = error_counts(gpu_);
     lock.lock();
-    auto next = begun + interval_;
-    while (!changed_.wait_until(lock, next, over)) {
-      lock.unlock();
-      const auto now = fresh_sample(first, std::chrono::steady_clock::now() - begun >= settling_);
-      lock.lock();
-      if (over()) break;
-      samples_.push_back(now);
-      next = std::chrono::steady_clock::now() + interval_;  // so that a slow driver is not asked all the time
-    }
+    now_ = std::move(counts);
+    counted_ = ended;
+    changed_.notify_all();
+  }
+}
+
+/// A sample that was begun in one series and ended in another belongs to neither.
+void Telemetry::sample_series(std::unique_lock<std::mutex>& lock) {
+  const auto series = series_;
+  const auto over = [&] { return leave_ || series_ != series; };
+  lock.unlock();
+  const auto first = sample(gpu_);
+  const auto begun = std::chrono::steady_clock::now();
+  lock.lock();
+  auto next = begun + interval_;
+  while (!changed_.wait_until(lock, next, over)) {
+    lock.unlock();
+    const auto now = fresh_sample(first, std::chrono::steady_clock::now() - begun >= settling_);
+    lock.lock();
+    if (over()) return;
+    samples_.push_back(now);
+    next = std::chrono::steady_clock::now() + interval_;  // so that a slow driver is not asked all the time
   }
 }
 

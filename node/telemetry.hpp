@@ -28,6 +28,7 @@ GpuSample sample(const NvmlGpu&);
 struct GpuSummary {
   std::size_t samples = 0;
   std::optional<double> sm_mhz, sm_mhz_min;  // mean and lowest
+  std::optional<double> cycles;              // of one operation, where the device counts them
   std::optional<double> power_w;             // mean
   std::optional<double> temperature_c;       // highest
   std::optional<double> throttled;           // fraction of the samples with a reason of power or heat
@@ -61,23 +62,30 @@ class Telemetry {
   Telemetry& operator=(const Telemetry&) = delete;
   ~Telemetry();
 
-  /// Notes the counters of errors and starts to sample.
+  /// Starts to sample.
   void begin();
 
-  /// Stops, and tells what happened since begin.
+  /// Stops, and does not wait: the thread reads the counters of errors, which takes some 70 ms where several ranks do
+  /// so for 18 links each.
+  void stop();
+
+  /// Stops if that is still to do, and tells what was sampled since begin and which errors were counted since the last
+  /// end, those of the preparation included.
   GpuSummary end();
 
  private:
   void watch();
+  void sample_series(std::unique_lock<std::mutex>&);
   GpuSample fresh_sample(const GpuSample& first, bool settled) const;
 
   const NvmlGpu gpu_;
   const std::chrono::milliseconds interval_, settling_;
   XidWatch xids_;
-  ErrorCounts before_;
+  ErrorCounts before_, now_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t series_ = 0;  // of begin; odd: sampling
+  std::uint64_t series_ = 0;   // of begin; odd: sampling
+  std::uint64_t counted_ = 0;  // the series after which now_ was read
   bool leave_ = false;
   std::vector<GpuSample> samples_;
   std::thread thread_;  // the last member: it uses the others

@@ -62,6 +62,13 @@ TEST(CudaGemmType, AProductOfIntegersIsExact) {
   EXPECT_EQ(type.u_acc, 0);
 }
 
+TEST(CudaGemmType, ALongSumOfTensorCoresMayDriftAndAPlainOneMayNot) {
+  const auto tf32 = gemm_type({DType::tf32, 16, 16, 16}), f32 = gemm_type({DType::f32, 16, 16, 16});
+  EXPECT_GT(u_out_of(tf32, 28672), 100 * u_out_of(tf32, 16));
+  EXPECT_LT(u_out_of(tf32, 28672), 0x1p-11);  // less than the rounding of an input
+  EXPECT_EQ(u_out_of(f32, 28672), f32.u_out);
+}
+
 // Data ---------------------------------------------------------------------------------------------------------------
 
 template <class T>
@@ -481,6 +488,22 @@ TEST_F(GemmWork, ChecksumIsAnIntegerThatJsonCanHoldAndTheChoiceIsOnRecord) {
   EXPECT_GT(metrics.at("tolerance_used"), 0);
   EXPECT_LE(metrics.at("tolerance_used"), 1);
   for (const auto* choice : {"algorithm", "tile", "candidate", "a_by_rows"}) EXPECT_GE(metrics.at(choice), 0) << choice;
+}
+
+TEST_F(GemmWork, TellsTheClockThatItRanAt) {
+  const auto work = device_->prepare(GemmSpec{DType::f32, 4096, 4096, 4096});
+  work->connect(peers_);
+  work->reset();
+  device_->take_clock();
+  EXPECT_EQ(device_->take_clock(), std::nullopt) << "nothing has been timed since";
+  work->stage(20);
+  device_->seconds(*work, 20);
+  const auto clock = device_->take_clock();
+  int khz = 0;
+  check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, 0));
+  ASSERT_TRUE(clock);
+  EXPECT_GT(clock->mhz, khz / 1e3 * 0.4);
+  EXPECT_LT(clock->mhz, khz / 1e3 * 1.01);
 }
 
 TEST_F(GemmWork, ARankThatStandsByIsCheckedButNotTimed) {

@@ -29,6 +29,7 @@ TEST(TelemetryRows, TravelBetweenRanksUnchanged) {
   EXPECT_EQ(there.throttle, "sw_power_cap 38 %");
   EXPECT_EQ(there.errors, (std::vector<std::string>{"XID 79", "ECC uncorrected +2"}));
   const auto nothing = unpacked(packed(GpuSummary{}));
+  EXPECT_EQ(there.cycles, std::nullopt);
   EXPECT_FALSE(nothing.sm_mhz || nothing.power_w || nothing.temperature_c || nothing.throttled);
   EXPECT_TRUE(nothing.errors.empty());
   EXPECT_THROW(unpacked("1410"), std::invalid_argument);
@@ -37,7 +38,7 @@ TEST(TelemetryRows, TravelBetweenRanksUnchanged) {
 TEST(TelemetryRows, HaveEveryRankAndNothingForOneThatIsUnknown) {
   ByRank by_rank{{"tflops", {700, 690}}};
   TextByRank texts;
-  add_telemetry({throttled_gpu(), GpuSummary{}}, by_rank, texts);
+  add_telemetry({throttled_gpu(), GpuSummary{}}, 1e12, by_rank, texts);
   using Values = std::vector<std::optional<double>>;
   using Texts = std::vector<std::optional<std::string>>;
   EXPECT_EQ(by_rank.at("sm_mhz"), (Values{1410.25, std::nullopt}));
@@ -49,10 +50,20 @@ TEST(TelemetryRows, HaveEveryRankAndNothingForOneThatIsUnknown) {
   EXPECT_EQ(texts.at("errors"), (Texts{"XID 79; ECC uncorrected +2", std::nullopt}));
 }
 
+TEST(TelemetryRows, RateByTheCyclesThatTheGpuCountedWhereItDid) {
+  auto counting = throttled_gpu();
+  counting.cycles = 2e6;  // for 1e12 operations, while the clock that the driver knows is an older one
+  ByRank by_rank{{"tflops", {700, 690}}};
+  TextByRank texts;
+  add_telemetry({unpacked(packed(counting)), throttled_gpu()}, 1e12, by_rank, texts);
+  EXPECT_DOUBLE_EQ(by_rank.at("tflops_per_ghz")[0].value(), 500);
+  EXPECT_NEAR(by_rank.at("tflops_per_ghz")[1].value(), 690 / 1.41025, 1e-9);
+}
+
 TEST(TelemetryRows, RateByClockOnlyWhatHasTflops) {
   ByRank by_rank{{"busbw_gbps", {350}}};
   TextByRank texts;
-  add_telemetry({throttled_gpu()}, by_rank, texts);
+  add_telemetry({throttled_gpu()}, 0, by_rank, texts);
   EXPECT_EQ(by_rank.count("tflops_per_ghz"), 0u);
   EXPECT_EQ(by_rank.count("sm_mhz"), 1u);
 }
@@ -60,7 +71,7 @@ TEST(TelemetryRows, RateByClockOnlyWhatHasTflops) {
 TEST(TelemetryRows, OfARankThatStandsByHaveNoRate) {
   ByRank by_rank{{"tflops", {700, std::nullopt}}};
   TextByRank texts;
-  add_telemetry({throttled_gpu(), throttled_gpu()}, by_rank, texts);
+  add_telemetry({throttled_gpu(), throttled_gpu()}, 1e12, by_rank, texts);
   EXPECT_EQ(by_rank.at("tflops_per_ghz")[1], std::nullopt);
 }
 

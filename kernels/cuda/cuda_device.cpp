@@ -19,7 +19,7 @@ int ordinal_for(const Placement& placement, int visible) {
 }
 
 CudaDevice::CudaDevice(int ordinal, const Placement& placement)
-    : gpu_(ordinal, placement), info_(read_facts(ordinal)) {}
+    : gpu_(ordinal, placement), info_(read_facts(ordinal)), cycles_(gpu_) {}
 
 DeviceInfo CudaDevice::info() const {
   auto info = info_;
@@ -29,16 +29,19 @@ DeviceInfo CudaDevice::info() const {
 
 double CudaDevice::seconds(Work& work, int repeats) {
   if (!work.credited_rank(0)) return 0;  // this rank only stands by
-  if (!work.collective()) {
+  const bool local = !work.collective();
+  if (local) {
+    cycles_.begin();
     for (int i = 0; i < operations_in_front(repeats); ++i) work.enqueue();
   }
   check(cudaEventRecord(begin_.get(), gpu_.stream()));
   work.enqueue_batch(repeats);
   check(cudaEventRecord(end_.get(), gpu_.stream()));
-  if (work.collective()) {
-    communicator_.wait(end_.get());
-  } else {
+  if (local) {
+    cycles_.end(repeats + operations_in_front(repeats));
     check(cudaEventSynchronize(end_.get()));
+  } else {
+    communicator_.wait(end_.get());
   }
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()));

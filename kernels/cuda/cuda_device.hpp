@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/communicator.hpp"
+#include "kernels/cuda/cycles.hpp"
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/device.hpp"
 
@@ -17,6 +18,9 @@ class CudaDevice final : public Device {
   /// the first, as each hides that of the next. An idle GPU would take the begin event at once and then wait some 8 us
   /// for the first launch, 1 % of a batch of a millisecond. Nothing stands in front of a collective.
   double seconds(Work&, int repeats) override;
+
+  /// Over the timed local operations; collectives are left alone.
+  std::optional<ClockCount> take_clock() override { return cycles_.take(); }
 
   void abort() noexcept override { communicator_.abort(); }
 
@@ -37,6 +41,7 @@ class CudaDevice final : public Device {
   DeviceInfo info_;
   Communicator communicator_;
   Event begin_ = make_event(), end_ = make_event();
+  CycleCounter cycles_;
 };
 
 /// Which of the visible devices a rank takes. Errors: std::runtime_error if there are too few; the text says what to

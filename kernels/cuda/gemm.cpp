@@ -25,10 +25,10 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr double tuning_seconds = 0.3;
+constexpr double tuning_seconds = 0.15;
 /// Between tuning and the first sample. A short series is a burst: right after the load of tuning it would show a GPU
 /// at its power limit instead (bf16 8192: 686 to 725 TFLOPS without this rest, 771 to 836 with it, on 4 x H200).
-constexpr auto rest = std::chrono::milliseconds(500);
+constexpr auto rest = std::chrono::milliseconds(200);
 constexpr std::uint64_t stream_a = 1, stream_b = 2;
 constexpr int nan_byte = 0xff;  // in every byte of a poisoned output: a NaN, and as an integer -1
 
@@ -187,8 +187,8 @@ class Gemm final : public Work {
 
   Product product() const {
     const void* const c = last_output(c_, trail_).data();
-    return {spec_.dtype, plan_.a_by_rows(chosen_), a_.data(), b_.data(), c, spec_.m, spec_.n, spec_.k, type_.u_out,
-            type_.u_acc};
+    return {spec_.dtype, plan_.a_by_rows(chosen_), a_.data(),  b_.data(), c, spec_.m, spec_.n,
+            spec_.k,     u_out_of(type_, spec_.k), type_.u_acc};
   }
 
   Check check_sampled_rows() {

@@ -23,6 +23,9 @@ struct GemmType {
 /// accumulation of anything but fp8_e4m3.
 GemmType gemm_type(const GemmSpec&);
 
+/// The unit roundoff of a result with inner dimension k: that of its type, and how far the accumulation drifts.
+double u_out_of(const GemmType&, int k);
+
 /// Errors: Unsupported, with the type's need (10 x major + minor) and what this GPU has.
 void require_capability(DType, int least, int ordinal);
 

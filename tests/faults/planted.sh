@@ -38,7 +38,7 @@ busy() {
 }
 
 # The rank named by PINNED_RANK runs on the core PINNED_CORE only.
-wrapper=$out/pinned
+wrapper=$out/on_one_core
 cat >"$wrapper" <<'EOF'
 #!/usr/bin/env bash
 if [[ ${OMPI_COMM_WORLD_RANK:-} == "${PINNED_RANK:-none}" ]]; then exec taskset -c "$PINNED_CORE" "$@"; fi
