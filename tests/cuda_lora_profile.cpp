@@ -105,7 +105,7 @@ int run(const std::vector<std::string>& words) {
 }  // namespace shakedown::cuda
 
 int main(int argc, char** argv) {
-  std::vector<std::string> words{"qwen2_7b", "2", "4096", "20", "all", "augmented", "best", "12", "0.15", "0.12"};
+  std::vector<std::string> words{"qwen2_7b", "2", "4096", "20", "all", "augmented", "best", "12", "0.25", "0.12"};
   for (int i = 1; i < argc && i <= static_cast<int>(words.size()); ++i)
     words[static_cast<std::size_t>(i - 1)] = argv[i];
   try {

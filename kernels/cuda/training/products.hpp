@@ -27,7 +27,7 @@ struct ProductKey {
 /// How much is tried to find the fastest algorithm of one product.
 struct ProductTuning {
   int candidates = 12;      // of cuBLASLt's proposals, the likelier first
-  double seconds = 0.15;    // in turns
+  double seconds = 0.25;    // in turns
   double sustained = 0.12;  // and each of the closest alone
 };
 
