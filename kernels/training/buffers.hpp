@@ -98,7 +98,7 @@ struct Buffers {
       narrow;  // tokens x hidden: final norm and its gradient, gradients of n1, n2 and of the attention's output
   Matrix<Element> d_qkv;   // with room for dU
   Matrix<Element> wide;    // tokens x intermediate: h where it is not kept (room for U), and its gradient
-  Matrix<Element> logits;  // loss_chunk x vocab
+  Matrix<Element> logits;  // loss_chunk x vocab, in the same memory
   int *inputs, *targets;   // accumulation x tokens
   Master *rotations, *losses;
   Record* records;
@@ -142,7 +142,12 @@ struct Buffers {
     Matrix<Element> shared_n;
     if (rebuild)
       shared_n = matrix(arena, "norm output", tokens, m.hidden, std::max(room(Linear::qkv), room(Linear::gate_up)));
-    wide = matrix(arena, "SwiGLU output", tokens, m.intermediate, room(Linear::down));
+    // The loss is over before the backward pass begins, and h of the last layer used before the loss.
+    const auto wide_stride = m.intermediate + room(Linear::down), logit_rows = std::min(tokens, s.loss_chunk);
+    auto* const shared =
+        arena.take<Element>("SwiGLU output or logits", std::max(tokens * wide_stride, logit_rows * m.vocab));
+    wide = {shared, tokens, m.intermediate, wide_stride};
+    logits = {shared, logit_rows, m.vocab, m.vocab};
 
     // U behind the kept X, or in memory of its own.
     const auto u_of = [&](const char* name, Matrix<Element> input, bool input_kept, Linear linear) -> Matrix<Element> {
@@ -178,7 +183,6 @@ struct Buffers {
                 std::max(of(Linear::o).rank_total, of(Linear::down).rank_total));
     narrow = matrix(arena, "narrow scratch", tokens, std::max(m.hidden, m.q_width()));
     d_qkv = matrix(arena, "qkv gradient", tokens, m.qkv_width(), of(Linear::qkv).rank_total);
-    logits = matrix(arena, "logits", std::min(tokens, s.loss_chunk), m.vocab);
   }
 };
 
