@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -329,6 +330,10 @@ class Device {
   /// What tuning chose, by key, in words of the backend. A Work whose key is here when it connects takes that instead
   /// of tuning; one that tunes adds its choice, the same on every rank.
   Choices& choices() { return choices_; }
+
+  /// What to call now and then while this rank waits inside an operation for others and its device answers: a rank that
+  /// does not call it is not known to be well. A device that cannot look while it waits never calls it.
+  virtual void while_waiting(std::function<void()>) {}
 
   /// Called from another thread when the job is being ended: aborts communicators so that blocked calls return.
   virtual void abort() noexcept {}

@@ -4,21 +4,16 @@ shakedown_test(cuda_test gpu
   SOURCES cuda_test.cpp cuda_collectives_test.cpp cuda_gemm_test.cpp cuda_memory_test.cpp
     cuda_training_test.cpp cuda_lora_test.cpp
   LIBRARIES shakedown::kernels shakedown_cuda)
-# For the fault tests: libraries that lie, and another user of a GPU.
+# For the fault tests: libraries that lie, and another user of a GPU beside a measurement.
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 find_package(NCCL REQUIRED)
 add_library(lying_cuda MODULE faults/lying_cuda.cpp faults/planted.cu)
 target_link_libraries(lying_cuda PRIVATE shakedown_options CUDA::cudart CUDA::cublasLt NCCL::nccl ${CMAKE_DL_LIBS})
-add_executable(busy_gpu faults/busy_gpu.cu)
-set_target_properties(lying_cuda busy_gpu PROPERTIES CUDA_STANDARD 17)
-target_link_libraries(busy_gpu PRIVATE shakedown_options CUDA::cudart)
-set_tests_properties(gpu.cuda_test PROPERTIES SKIP_RETURN_CODE 77)
-
-# For tests/faults/planted.sh: a load on one GPU beside a measurement.
 add_executable(gpu_load faults/gpu_load.cu)
-set_target_properties(gpu_load PROPERTIES CUDA_STANDARD 17)
+set_target_properties(lying_cuda gpu_load PROPERTIES CUDA_STANDARD 17)
 target_link_libraries(gpu_load PRIVATE shakedown_options CUDA::cudart)
+set_tests_properties(gpu.cuda_test PROPERTIES SKIP_RETURN_CODE 77)
 
 foreach(program cuda_lora_profile cuda_lora_dump)
   add_executable(${program} ${program}.cpp)

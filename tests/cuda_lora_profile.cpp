@@ -11,8 +11,8 @@
 
 #include "kernels/backends.hpp"
 #include "kernels/cuda/training/lora_ops.hpp"
+#include "kernels/lone_peers.hpp"
 #include "kernels/training/measured_step.hpp"
-#include "tests/lone_peers.hpp"
 
 namespace shakedown::cuda {
 namespace {

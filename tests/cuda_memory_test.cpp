@@ -210,32 +210,5 @@ TEST_F(OnGpu, ACopyEngineOnlyCopies) {
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::triad, Engine::sm, 4097}), std::invalid_argument);
 }
 
-/// Not a test: the speed of every shape, for whoever chooses them. --gtest_also_run_disabled_tests
-/// --gtest_filter='*SpeedOfEveryShape'
-TEST_F(OnGpu, DISABLED_SpeedOfEveryShape) {
-  const std::size_t bytes = 4096 * mib;
-  const Buffer a(bytes), b(bytes), c(bytes), sums(8 * std::size_t{1} << 20);
-  const auto begin = make_event(), end = make_event();
-  for (const auto op : every_op) {
-    for (const auto& shape : stream_shapes(op)) {
-      if (!runs_on(shape, gpu_->major())) continue;
-      ASSERT_LE(stream_blocks(shape, bytes, gpu_->multiprocessors()), std::size_t{1} << 20);
-      const Operands operands{a.data(), b.data(), c.data(), sums.data<std::uint64_t>(), bytes, 6};
-      float best = 1e9F;
-      for (int turn = 0; turn < 6; ++turn) {
-        check(cudaEventRecord(begin.get(), gpu_->stream()));
-        for (int i = 0; i < 4; ++i) stream_over(gpu_->stream(), op, operands, shape, gpu_->multiprocessors());
-        check(cudaEventRecord(end.get(), gpu_->stream()));
-        check(cudaEventSynchronize(end.get()));
-        float milliseconds = 0;
-        check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
-        best = std::min(best, milliseconds / 4);
-      }
-      std::printf("%7.1f GB/s  %s\n", cost(HbmSpec{op, Engine::sm, bytes}).bytes / static_cast<double>(best) / 1e6,
-                  text(op, shape).c_str());
-    }
-  }
-}
-
 }  // namespace
 }  // namespace shakedown::cuda

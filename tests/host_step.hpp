@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "kernels/host/lora_ops.hpp"
+#include "kernels/lone_peers.hpp"
 #include "kernels/reference.hpp"
 #include "kernels/training/step.hpp"
-#include "tests/lone_peers.hpp"
 
 namespace shakedown {
 

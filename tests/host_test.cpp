@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/device.hpp"
-#include "tests/lone_peers.hpp"
+#include "kernels/lone_peers.hpp"
 
 namespace shakedown {
 namespace {

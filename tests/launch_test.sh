@@ -35,6 +35,30 @@ run 0 "${fakes[@]}" SHAKEDOWN_RANKS=7 "$root/ci/launch" prog
 expect "SHAKEDOWN_RANKS wins" prints ' -np 7 prog$'
 run 0 "${fakes[@]}" SHAKEDOWN_LAUNCH="srun --mpi=pmix -N4" "$root/ci/launch" prog "two words"
 expect "SHAKEDOWN_LAUNCH is the whole prefix" prints '^srun --mpi=pmix -N4 prog two words$'
+printf '#!/bin/sh\nkill -KILL $$\n' >bin/killed
+printf '#!/bin/sh\nexit 137\n' >bin/lost_a_rank
+printf '#!/bin/sh\nexit 5\n' >bin/fails
+printf '#!/bin/sh\ncat\n' >bin/reads
+printf '#!/bin/sh\ntrap "echo told; exit 1" TERM\ntouch waits\nwhile :; do sleep 0.1; done\n' >bin/waits
+chmod +x bin/*
+run 3 "${fakes[@]}" SHAKEDOWN_LAUNCH=killed "$root/ci/launch" prog
+expect "a launcher that was killed is a job that could not run" says '^ci/launch: killed ended with exit code 137: SIGKILL ended a rank or itself'
+run 3 "${fakes[@]}" SHAKEDOWN_LAUNCH=lost_a_rank "$root/ci/launch" prog
+expect "  and so is one that says so of a rank" says '^ci/launch: lost_a_rank ended with exit code 137: SIGKILL'
+run 5 "${fakes[@]}" SHAKEDOWN_LAUNCH=fails "$root/ci/launch" prog
+expect "other exit codes are handed on, and nothing is said" test ! -s err
+echo input | "${fakes[@]}" SHAKEDOWN_LAUNCH=reads "$root/ci/launch" - >out
+expect "the launcher reads what ci/launch is given" prints '^input$'
+for signal in TERM INT; do
+  rm -f waits
+  env --default-signal=INT "${fakes[@]}" SHAKEDOWN_LAUNCH=waits "$root/ci/launch" prog >out 2>err &
+  launcher=$!
+  for _ in {1..100}; do [[ -e waits ]] || sleep 0.1; done
+  kill "-$signal" "$launcher"
+  code=0
+  wait "$launcher" || code=$?
+  expect "SIG$signal ends the launcher, and the job could not run" eval '[[ $code == 3 ]] && prints "^told$"'
+done
 run 2 "$root/ci/launch"
 expect "without a program it says how to call it" says '^usage'
 

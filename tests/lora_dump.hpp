@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/lone_peers.hpp"
 #include "kernels/training/measured_step.hpp"
-#include "tests/lone_peers.hpp"
 
 namespace shakedown {
 

@@ -10,7 +10,7 @@
 
 #include "kernels/backends.hpp"
 #include "kernels/cuda/gpu.hpp"
-#include "tests/lone_peers.hpp"
+#include "kernels/lone_peers.hpp"
 
 namespace shakedown::cuda {
 

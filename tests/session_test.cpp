@@ -8,8 +8,8 @@
 #include "fixtures/cluster_fixture.hpp"
 #include "fixtures/watchdog.hpp"
 #include "fixtures/world.hpp"
+#include "kernels/lone_peers.hpp"
 #include "tests/fake_gpus.hpp"
-#include "tests/lone_peers.hpp"
 
 namespace shakedown {
 namespace {

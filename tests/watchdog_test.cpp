@@ -25,6 +25,13 @@ Sign waiting_at(std::uint64_t steps) {
   return sign;
 }
 
+/// And sees that its GPU works on it.
+Sign asking_at(std::uint64_t steps) {
+  auto sign = waiting_at(steps);
+  sign.asking = true;
+  return sign;
+}
+
 void expect_blame(const std::vector<Sign>& signs, Blame::Why why, const std::vector<int>& ranks) {
   const auto found = blame(signs);
   EXPECT_EQ(found.why, why);
@@ -45,6 +52,36 @@ TEST(RollCall, NamesTheOneRankThatIsStuckInACallThatTheOthersHaveLeft) {
 
 TEST(RollCall, NamesBothOfTwoWhereOneWaitsInACallThatTheOtherHasLeft) {
   expect_blame({waiting_at(12), waiting_at(10)}, Blame::Why::either, {0, 1});
+}
+
+TEST(RollCall, NamesTheOneThatWentOnWhereTheOtherIsKnownToWait) {
+  expect_blame({asking_at(11), waiting_at(13)}, Blame::Why::ahead, {1});
+  expect_blame({waiting_at(13), asking_at(11)}, Blame::Why::ahead, {0});
+}
+
+TEST(RollCall, NamesARankThatWentOnToWorkOfItsOwn) { expect_blame({asking_at(11), at(12)}, Blame::Why::ahead, {1}); }
+
+TEST(RollCall, NamesTheHalfThatWentOnWhereAllOfTheOtherAreKnownToWait) {
+  expect_blame({asking_at(11), waiting_at(13), asking_at(11), waiting_at(13)}, Blame::Why::ahead, {1, 3});
+  expect_blame({asking_at(11), waiting_at(13), waiting_at(11), waiting_at(13)}, Blame::Why::either, {0, 1, 2, 3});
+}
+
+TEST(RollCall, NamesTheOneRankThatIsStuckThoughItsDeviceAnswers) {
+  expect_blame({waiting_at(13), asking_at(11), waiting_at(13)}, Blame::Why::behind, {1});
+}
+
+TEST(RollCall, NamesARankThatHasNotComeToTheCallThatAnotherAsksFor) {
+  expect_blame({asking_at(11), at(10)}, Blame::Why::behind, {1});
+}
+
+TEST(RollCall, NamesAStoppedRankThatOthersAskFor) {
+  auto stopped = waiting_at(11);
+  stopped.silent = true;
+  expect_blame({asking_at(11), stopped}, Blame::Why::silent, {1});
+}
+
+TEST(RollCall, NamesNobodyWhereAllAskForTheSameCall) {
+  expect_blame({asking_at(11), asking_at(11)}, Blame::Why::nobody, {});
 }
 
 TEST(RollCall, NamesASilentRankAndNotItsVictims) {

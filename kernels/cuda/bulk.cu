@@ -124,6 +124,7 @@ __global__ void bulk_copy_kernel(Operands o, BulkShape shape) {
   if (blockIdx.x == 0) {  // what is less than a vector
     const auto i = parts.end + threadIdx.x;
     if (i < o.bytes) static_cast<unsigned char*>(o.c)[i] = static_cast<const unsigned char*>(o.a)[i];
+    if (threadIdx.x == 0 && o.mark != nullptr) *o.mark = o.bytes;
   }
   if (threadIdx.x != 0) return;
   const auto stages = stages_of(shape, barriers, memory);

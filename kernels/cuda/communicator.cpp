@@ -91,6 +91,7 @@ void Communicator::wait(cudaEvent_t event) {
       abort();  // before memory is freed, which waits for the kernel that waits for the peer
       check(now);
     }
+    sign_();
     next_look = Clock::now() + look_every;
   }
   static_cast<void>(cudaGetLastError());  // "not ready" is kept as the last error

@@ -39,6 +39,9 @@ class Communicator {
   /// this GPU would wait for ever. Errors: std::runtime_error with NCCL's text; the communicator is then aborted.
   void wait(cudaEvent_t);
 
+  /// What `wait` calls at each look that finds the event not reached and the communicator well.
+  void while_waiting(std::function<void()> sign) { sign_ = std::move(sign); }
+
   /// From any thread. Kernels and calls that wait inside NCCL return; later calls here throw. May take its time, and
   /// NCCL knows cases in which it hangs: whoever calls it has a way out that does not depend on it.
   void abort() noexcept;
@@ -48,6 +51,7 @@ class Communicator {
   void note(const NcclLog&);
 
   NcclListener listener_;
+  std::function<void()> sign_ = [] {};
   std::set<int> on_this_host_;                                  // ranks of the communicator
   std::map<std::pair<int, int>, std::set<std::string>> links_;  // from and to: transports
   mutable std::mutex mutex_;                                    // guards the members, never held while NCCL may block

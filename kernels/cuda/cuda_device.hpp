@@ -19,6 +19,7 @@ class CudaDevice final : public Device {
   /// for the first launch, 1 % of a batch of a millisecond. Nothing stands in front of a collective.
   double seconds(Work&, int repeats) override;
 
+  void while_waiting(std::function<void()> sign) override { communicator_.while_waiting(std::move(sign)); }
   /// Over the timed local operations; collectives are left alone.
   std::optional<ClockCount> take_clock() override { return cycles_.take(); }
 

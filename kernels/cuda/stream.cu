@@ -138,6 +138,9 @@ __global__ void __launch_bounds__(most_threads(unroll)) stream_kernel(Operands o
       if constexpr (op == HbmOp::read) sum += low(x) + high(x);
     }
     sum += finish<op>(o, vectors * sizeof(uint4));
+    if constexpr (writes(op)) {
+      if (threadIdx.x == 0 && o.mark != nullptr) *o.mark = o.bytes;
+    }
   }
   if constexpr (op == HbmOp::read) store_block_sum(sum, o.sums + blockIdx.x);
 }

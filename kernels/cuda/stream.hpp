@@ -39,6 +39,7 @@ struct Operands {
   std::uint64_t* sums = nullptr;  // one for each block: see stream_blocks
   std::size_t bytes = 0;          // of each array: any number for copy, else whole words of 8
   std::uint64_t writer = 0;       // of what `write` writes
+  std::uint64_t* mark = nullptr;  // gets `bytes` from an operation that writes c, so that it is known to have run
 };
 
 /// The shapes worth trying, the best guess first. Which one wins differs between GPUs and sizes, by a few per cent.

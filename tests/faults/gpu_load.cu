@@ -1,7 +1,9 @@
-// A load to plant on one GPU beside a measurement: arithmetic or copies in memory for a share of the time, until killed.
-// The driver shares the GPU between processes in slices of time, so that the measurement loses about that share.
+// Another user of a GPU beside a measurement, until it is killed: arithmetic or copies in memory for a share of the
+// time, and memory that it holds. The driver shares the GPU between processes in slices of time, so that the
+// measurement loses about that share.
 //
-//   build/tests/gpu_load GPU SHARE [memory]       GPU: index as CUDA counts; SHARE: 0.05 to 1
+//   build/tests/gpu_load GPU SHARE [arithmetic|memory] [GIBIBYTES]     GPU: index as CUDA counts; SHARE: 0 to 1, 0 only
+//                                                                      holds memory. Prints "ready" when it has begun.
 #include <cuda_runtime.h>
 
 #include <chrono>
@@ -27,35 +29,45 @@ __global__ void arithmetic(float* out, int rounds) {
   if (a == 12345.0f) out[blockIdx.x] = a + b;  // never, but the compiler cannot know
 }
 
+void* allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes));
+  return memory;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const double share = argc > 2 ? std::atof(argv[2]) : 0;
-  if (share <= 0 || share > 1) {
-    std::fprintf(stderr, "usage: gpu_load GPU SHARE [memory]\n");
+  const double share = argc > 2 ? std::atof(argv[2]) : -1;
+  const std::string kind = argc > 3 ? argv[3] : "arithmetic";
+  if (share < 0 || share > 1 || argc > 5 || (kind != "arithmetic" && kind != "memory")) {
+    std::fprintf(stderr, "usage: gpu_load GPU SHARE [arithmetic|memory] [GIBIBYTES]\n");
     return 2;
   }
-  const bool memory = argc > 3 && std::string(argv[3]) == "memory";
-  check(cudaSetDevice(std::atoi(argv[1])));
-  constexpr std::size_t bytes = std::size_t{1} << 30;
-  char* from = nullptr;
-  char* to = nullptr;
-  check(cudaMalloc(&from, bytes));
-  check(cudaMalloc(&to, bytes));
+  const int gpu = std::atoi(argv[1]);
+  check(cudaSetDevice(gpu));
   int processors = 0;
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, std::atoi(argv[1])));
-  std::puts("loading");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, gpu));
+  constexpr std::size_t copied = std::size_t{1} << 30;
+  const bool copies = kind == "memory";
+  const auto held = argc > 4 ? static_cast<std::size_t>(std::atol(argv[4])) << 30 : 0;
+  if (held > 0) allocate(held);
+  void* const from = copies ? allocate(copied) : nullptr;
+  void* const to = allocate(copies ? copied : sizeof(float) * 8 * static_cast<std::size_t>(processors));
+  check(cudaDeviceSynchronize());
+  std::puts("ready");
   std::fflush(stdout);
   for (;;) {
+    if (share == 0) std::this_thread::sleep_for(std::chrono::hours(1));
     const auto begin = std::chrono::steady_clock::now();
-    if (memory) {
-      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice));
+    if (copies) {
+      check(cudaMemcpyAsync(to, from, copied, cudaMemcpyDeviceToDevice));
     } else {
-      arithmetic<<<8 * processors, 256>>>(reinterpret_cast<float*>(to), 1 << 14);
+      arithmetic<<<8 * processors, 256>>>(static_cast<float*>(to), 1 << 14);
     }
     check(cudaGetLastError());
     check(cudaDeviceSynchronize());
     const auto busy = std::chrono::steady_clock::now() - begin;
-    std::this_thread::sleep_for(busy * ((1 - share) / share));
+    if (share > 0) std::this_thread::sleep_for(busy * ((1 - share) / share));
   }
 }

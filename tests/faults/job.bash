@@ -1,12 +1,14 @@
 # How the fault tests run a job, strike it at a moment that they watch for, and look at what is left. Sourced after
-# shell.bash; the caller sets launch (the launcher with its flags), watch (--timeout), startup and where ranks stand:
-# host_of RANK.
+# shell.bash; the caller sets launch (the launcher with its flags), could_not_run (the exit code of a job that was ended, or
+# "not0"), watch (--timeout), startup and where ranks stand: host_of RANK.
 # shellcheck shell=bash disable=SC2154
 
 table=$scratch/table
 columns='%-26s %-22s %-8s %-7s %-5s %-6s %s\n'
 # shellcheck disable=SC2059
 printf "$columns" fault where outcome exit s left said >"$table"
+tally=$scratch/tally
+: >"$tally"
 
 now() { date +%s.%N; }
 elapsed() { awk "BEGIN { printf \"%.1f\", $(now) - $1 }"; }
@@ -19,8 +21,9 @@ start() {
   : >"$scratch/err"
   began=$(now)
   struck=
-  "${launch[@]}" "${with[@]}" "$build/bench/$program" "${common[@]}" --timeout="$watch" --startup-timeout="$startup" \
-    --benchmark_out="$scratch/kept.json" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
+  # A background command of a shell ignores SIGINT, but nobody starts a job from there.
+  env --default-signal=INT "${launch[@]}" "${with[@]}" "$build/bench/$program" "${common[@]}" --timeout="$watch" \
+    --startup-timeout="$startup" --benchmark_out="$scratch/kept.json" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
   launcher=$!
 }
 
@@ -57,7 +60,7 @@ gpu_memory() { nvidia-smi -i "$(IFS=, && echo "${devices[*]-}")" --query-gpu=mem
 memory_before=$(gpu_memory)
 
 # ends FAULT WHERE LIMIT PATTERN: the job must end by itself within LIMIT + 10 s of the strike (or of its first progress
-# line, or of its start), with a line that matches, an exit code that is not 0, and nothing left behind.
+# line, or of its start), with a line that matches, the exit code could_not_run, and nothing left behind.
 ends() {
   local fault=$1 where=$2 limit=$3 pattern=$4 code=0 outcome=ok seconds left line
   local bound=$((limit + 10)) patience=$((limit + 60))
@@ -73,7 +76,7 @@ ends() {
   seconds=$(elapsed "${struck:-$began}")
   line=$(grep -m1 -E -- "$pattern" "$scratch/err")
   [[ -n $line ]] || outcome=unnamed
-  [[ $code -ne 0 ]] || outcome=exit-0
+  [[ $code == "$could_not_run" || ($could_not_run == not0 && $code -ne 0) ]] || outcome="exit-$code"
   awk "BEGIN { exit !($seconds > $bound) }" && outcome=late
   grep -qx precious "$scratch/kept.json" && ! compgen -G "$scratch/kept.json?*" >/dev/null || outcome=overwrote
   for _ in {1..30}; do
@@ -86,6 +89,8 @@ ends() {
   [[ ${memory:-0} -le $((${memory_before:-0} + 64)) ]] || outcome=memory
   # shellcheck disable=SC2046
   [[ $left -eq 0 ]] || kill -KILL $(pids)
+  printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(sed -E 's/ ?rank [0-9]+ ?//' <<<"$fault")" "$where" "$outcome" "$seconds" "$left" \
+    "$((${memory:-0} - ${memory_before:-0}))" >>"$tally"
   row "$fault" "$where" "$outcome" "$code" "$seconds" "$left" "${line:-$(grep -v '^\[' "$scratch/err" | tail -n 1)}"
 }
 
@@ -114,3 +119,16 @@ measures() {
 }
 
 show_table() { cut -c 1-220 "$table"; }
+
+# show_tally: of jobs that were struck several times, how often all was right, and the worst of what was left.
+show_tally() {
+  echo "| fault | where | right | at most, s | processes left | GPU memory left, MiB |"
+  echo "|---|---|---|---|---|---|"
+  awk -F '\t' '{ key = $1 " | " $2; ++all[key]; right[key] += $3 == "ok" }
+    all[key] == 1 { order[++rows] = key }
+    $4 > most[key] { most[key] = $4 }
+    { left[key] += $5 }
+    all[key] == 1 || $6 > memory[key] { memory[key] = $6 }
+    END { for (i = 1; i <= rows; ++i) { key = order[i]
+      printf "| %s | %d of %d | %.1f | %d | %d |\n", key, right[key], all[key], most[key], left[key], memory[key] } }' "$tally"
+}

@@ -1,10 +1,12 @@
-// CUDA libraries that lie or fail. All ranks: skip (every third operation), part (half of each reduction or copy). One
-// rank: skip_one (one AllReduce), async (NCCL reports an asynchronous error), illegal (a kernel writes to an illegal
-// address), memory (an allocation of more than 1 MiB fails), bits (one bit of an f32 product, far inside its
-// tolerance).
+// CUDA libraries that lie or fail. All ranks: skip (every third operation; of kernels, of those that stream over
+// memory), part (half of each reduction or copy). One rank: skip_one (one AllReduce), async (NCCL reports an
+// asynchronous error), illegal (a kernel writes to an illegal address), memory (an allocation of more than 1 MiB
+// fails), bits (one bit of an f32 product, far inside its tolerance).
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <nccl.h>
+
+#include <cstring>
 
 #include "tests/faults/lie.hpp"
 #include "tests/faults/planted.hpp"
@@ -12,6 +14,17 @@
 namespace {
 
 constexpr std::size_t measured_bytes = std::size_t{32} << 20;  // copies of this size and more are measured ones
+
+bool streams(const void* kernel) {
+  const char* name = nullptr;
+  return cudaFuncGetName(&name, kernel) == cudaSuccess &&
+         (std::strstr(name, "stream_kernel") != nullptr || std::strstr(name, "bulk_copy_kernel") != nullptr);
+}
+
+bool skips(const void* kernel) {
+  static lie::Calls calls;
+  return lie::told("skip") && streams(kernel) && calls.every_third();
+}
 
 }  // namespace
 
@@ -59,6 +72,20 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if (measured && lie::told("skip") && calls.every_third()) return cudaSuccess;
   const bool part = measured && lie::told("part") && calls.all_later();
   return real(to, from, part ? bytes / 2 : bytes, kind, stream);
+}
+
+// Code that the compiler generates for <<<>>> calls the first one before CUDA 13, and the second one since.
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
+                             cudaStream_t stream) {
+  using Launch = cudaError_t(const void*, dim3, dim3, void**, std::size_t, cudaStream_t);
+  static auto* const real = lie::real<Launch>("cudaLaunchKernel", nullptr);
+  return skips(kernel) ? cudaSuccess : real(kernel, grid, block, arguments, shared, stream);
+}
+
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
+                               cudaStream_t stream) {
+  static auto* const real = lie::real("__cudaLaunchKernel", &__cudaLaunchKernel);
+  return skips(kernel) ? cudaSuccess : real(kernel, grid, block, arguments, shared, stream);
 }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {

@@ -7,8 +7,8 @@ value() { grep -m1 -oE "\"$1\": ?[-+0-9.e]+" result.json | grep -oE '[-+0-9.e]+$
 within() { awk "BEGIN { a = $2 + 0; b = $3 + 0; exit !(b > 0 && a / b > 1 - $1 / 100) }"; }
 identities() { grep -oE '"(uuid|pci)": ?"[^"]+"' "$1" | paste -d ' ' - - | sort; }
 
-beside() { # beside GPU GIBIBYTES LOAD: starts another user of that GPU
-  CUDA_VISIBLE_DEVICES=${devices[$1]} "$build/tests/busy_gpu" "$2" "$3" >busy.out 2>&1 &
+beside() { # beside GPU SHARE GIBIBYTES: starts another user of that GPU
+  CUDA_VISIBLE_DEVICES=${devices[$1]} "$build/tests/gpu_load" 0 "$2" arithmetic "$3" >busy.out 2>&1 &
   other=$!
   for _ in {1..100}; do
     grep -q ready busy.out && return
@@ -22,13 +22,13 @@ leave() {
 
 if wants sharing; then
   total=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1)
-  beside "$last" $((total / 1024 - 8)) 0
+  beside "$last" 0 $((total / 1024 - 8))
   measures "memory hog on GPU $last" allreduce 0 "waived: $(named "$last"): needs [0-9.]+ GB, [0-9.]+ GB free" bench_allreduce --benchmark_filter='f32/bytes:(8|8589934592)$'
   expect "  what fits is measured" grep -qE '"algbw_gbps"' result.json
   leave
   measures "no other user" gemm 0 '"complete": ?true' bench_gemm --benchmark_filter='bf16/m:8192/n:8192/k:8192$'
   echo "  alone: $(grep -oE '"tflops": ?\[[^]]*\]' result.json)"
-  beside "$last" 0 5
+  beside "$last" 0.05 0
   measures "5 % load on GPU $last" gemm 0 '"complete": ?true' bench_gemm --benchmark_filter='bf16/m:8192/n:8192/k:8192$'
   echo "  beside: $(grep -oE '"tflops": ?\[[^]]*\]' result.json)"
   leave
