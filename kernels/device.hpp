@@ -143,8 +143,9 @@ struct LoraStepSpec {
   int ranks = 1;
   int accumulation = 1;
   training::Retain retain = training::Retain::all;
-  DType sums = DType::f32;                     // in which the gradients travel between ranks; f64 if dtype is
-  std::size_t bucket = std::size_t{32} << 20;  // bytes of f32 gradients that are summed together, at least
+  DType sums = DType::f32;  // in which the gradients travel between ranks; f64 if dtype is
+  std::size_t bucket = 0;   // bytes of f32 gradients that are summed together, at least; 0: what is faster of a
+                            // layer's, beside the backward pass, and all of them after it
 };
 
 std::string key(const GemmSpec&);         // gemm/dtype:bf16/m:8192/n:8192/k:8192[/load:sustained][/active:one/rank:2]

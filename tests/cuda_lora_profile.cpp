@@ -1,6 +1,6 @@
 // Where the time of one training step on this GPU goes, by class of operation: cuda_lora_profile [model] [batch]
-// [sequence] [steps] [rebuild|all|inputs] [augmented|separate] [best|plain]
-// [candidates] [seconds of tuning per product]. Not a test: it prints, of one GPU.
+// [sequence] [steps] [all|rebuild|inputs] [augmented|separate] [best|plain]
+// [candidates] [seconds of tuning per product, in turns] [and sustained]. Not a test: it prints, of one GPU.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -12,8 +12,7 @@
 #include "kernels/backends.hpp"
 #include "kernels/cuda/training/lora_ops.hpp"
 #include "kernels/lone_peers.hpp"
-#include "kernels/reference.hpp"
-#include "kernels/training/step.hpp"
+#include "kernels/training/measured_step.hpp"
 
 namespace shakedown::cuda {
 namespace {
@@ -35,7 +34,7 @@ int run(const std::vector<std::string>& words) {
   const Gpu gpu(0, Placement{});
   CudaOpsSettings settings;
   if (words[6] == "plain") settings.attention = AttentionKind::plain;
-  settings.tuning = {std::stoi(words[7]), std::stod(words[8])};
+  settings.tuning = {std::stoi(words[7]), std::stod(words[8]), std::stod(words[9])};
   CudaOps ops(gpu, nullptr, shape, settings);
   const auto free_before = free_memory();
   training::LoraStep<CudaOps> step(ops, shape);
@@ -44,8 +43,8 @@ int run(const std::vector<std::string>& words) {
 
   std::vector<int> inputs(shape.tokens()), targets(shape.tokens());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    inputs[i] = static_cast<int>(reference::mix(2 * i) % shape.model.vocab);
-    targets[i] = static_cast<int>(reference::mix(2 * i + 1) % shape.model.vocab);
+    inputs[i] = training::input_token(i, shape.model.vocab);
+    targets[i] = training::target_token(i, shape.model.vocab);
   }
   const auto initialize = [&] {
     step.initialize();
@@ -53,7 +52,7 @@ int run(const std::vector<std::string>& words) {
   };
   initialize();
   ops.start_tuning();
-  step.run({});
+  step.run(training::measured_update);
   LonePeers peers;
   ops.finish_tuning(peers);
   for (const auto& line : ops.products()) std::printf("  %s\n", line.c_str());
@@ -62,10 +61,13 @@ int run(const std::vector<std::string>& words) {
   std::vector<double> times;
   const int steps = std::stoi(words[3]);
   for (int i = 0; i < steps + 3; ++i) {
-    step.run({});
+    step.run(training::measured_update);
     const double total = ops.milliseconds(Mark::begin, Mark::end);
+    if (i % 10 == 0) std::printf("\n  from step %2d:", i);
+    std::printf(" %.2f", total);
     if (i >= 3) times.push_back(total);
   }
+  std::printf(" ms\n");
   std::sort(times.begin(), times.end());
   const double median = times[times.size() / 2];
   const auto flops = training::token_flops(shape.model, shape.lora, shape.seq).total();
@@ -79,7 +81,7 @@ int run(const std::vector<std::string>& words) {
 
   constexpr int profiled = 5;
   ops.start_profile();
-  for (int i = 0; i < profiled; ++i) step.run({});
+  for (int i = 0; i < profiled; ++i) step.run(training::measured_update);
   std::map<std::string, double> classes;
   double sum = 0;
   for (const auto& [name, time] : ops.finish_profile()) {
@@ -103,7 +105,7 @@ int run(const std::vector<std::string>& words) {
 }  // namespace shakedown::cuda
 
 int main(int argc, char** argv) {
-  std::vector<std::string> words{"qwen2_7b", "2", "4096", "20", "rebuild", "augmented", "best", "12", "0.15"};
+  std::vector<std::string> words{"qwen2_7b", "2", "4096", "20", "all", "augmented", "best", "12", "0.25", "0.12"};
   for (int i = 1; i < argc && i <= static_cast<int>(words.size()); ++i)
     words[static_cast<std::size_t>(i - 1)] = argv[i];
   try {

@@ -340,7 +340,7 @@ training::Summary summary_of(const std::vector<double>& values, std::size_t firs
 class Summaries : public CudaTraining {
  protected:
   training::Summary of(const F& values, std::size_t count, std::size_t cut) {
-    const Buffer partials(partial_summaries * sizeof(training::Summary)), result(sizeof(training::Summary));
+    const Buffer partials(partials_needed(0) * sizeof(training::Summary)), result(sizeof(training::Summary));
     gpu_->fill(result, 0);
     gpu_->fill(partials, 0xff);
     auto* const to = result.data<training::Summary>();
@@ -402,11 +402,19 @@ TEST_F(CudaTraining, AdamWUpdatesParametersAndTheirCopies) {
   }
   const auto on_gpu = upload(std::vector<training::Summary>{summary});
   const auto before = parameters.read();
-  adamw(stream(), segments.data<const Segment>(), 2, state, settings, on_gpu.data<const training::Summary>());
+  const Buffer partials(partials_needed(2) * sizeof(training::Summary));
+  gpu_->fill(partials, 0xff);
+  const auto after = upload(std::vector<training::Summary>(1));
+  adamw(stream(), segments.data<const Segment>(), 2, state, settings, on_gpu.data<const training::Summary>(),
+        partials.data<training::Summary>(), after.data<training::Summary>());
   EXPECT_TRUE(close(parameters.read(), p, f32_rounding));
   EXPECT_TRUE(close(first.read(), m, f32_rounding));
   EXPECT_TRUE(close(second.read(), v, f32_rounding));
   const auto updated = parameters.read();
+  const auto got = gpu_->read(after.data<const training::Summary>()), want = summary_of(updated, 0);
+  EXPECT_NEAR(got.squared_norm / want.squared_norm, 1, 1e-12);
+  EXPECT_EQ(got.non_finite, 0U);
+  EXPECT_EQ(got.checksum, want.checksum);
   std::vector<double> moved(count), want_moved(count);
   for (std::size_t i = 0; i < count; ++i) moved[i] = updated[i] - before[i], want_moved[i] = p[i] - before[i];
   EXPECT_TRUE(close(moved, want_moved, 1e-4));
@@ -432,8 +440,12 @@ TEST_F(CudaTraining, AdamWLeavesEverythingAloneIfTheGradientIsNotFinite) {
   for (const auto& bad :
        {training::Summary{1, 1, 0}, training::Summary{nan, 0, 0}, training::Summary{HUGE_VAL, 0, 0}}) {
     const auto summary = upload(std::vector<training::Summary>{bad});
-    adamw(stream(), segments.data<const Segment>(), 1, state, {}, summary.data<const training::Summary>());
+    const Buffer partials(partials_needed(1) * sizeof(training::Summary));
+    const auto after = upload(std::vector<training::Summary>(1));
+    adamw(stream(), segments.data<const Segment>(), 1, state, {}, summary.data<const training::Summary>(),
+          partials.data<training::Summary>(), after.data<training::Summary>());
     EXPECT_EQ(std::tuple(parameters.read(), first.read(), second.read(), copy.read()), before);
+    EXPECT_EQ(gpu_->read(after.data<const training::Summary>()).checksum, summary_of(parameters.read(), 0).checksum);
   }
 }
 
@@ -541,6 +553,30 @@ TEST_F(CudaProducts, AreRightInEveryLayout) {
     if (tuned) products_->finish_tuning(peers_);
   }
   EXPECT_GE(products_->describe().size(), 14U);
+}
+
+/// Long sums of few elements are cut, where that is faster.
+TEST_F(CudaProducts, ThatAreThinAreRightAfterTuningAndGiveTheSameBitsTwice) {
+  constexpr std::size_t rows = 264, cols = 64, inner = 4096;
+  auto a = bf16(inner, rows, 8), b = bf16(inner, cols, 8), x = bf16(rows, inner, 8);
+  Device<float> d(*gpu_, rows, cols, 0);
+  auto u = bf16(rows, cols, 8);
+  a.normal(1), b.normal(2), x.normal(3);
+  const training::Gemm<Bf16, float> gradient{.d = d, .a = a, .a_transposed = true, .b = b};
+  const training::Gemm<Bf16, Bf16> compressed{.d = u, .a = x, .b = b};
+  products_->start_tuning();
+  products_->multiply(gradient);
+  products_->multiply(compressed);
+  products_->finish_tuning(peers_);
+  products_->multiply(gradient);
+  products_->multiply(compressed);
+  const auto d_first = d.read(), u_first = u.read();
+  EXPECT_TRUE(close(d_first, multiplied(gradient, a.read(), b.read(), {}, {}), f32_rounding));
+  EXPECT_TRUE(close(u_first, multiplied(compressed, x.read(), b.read(), {}, {}), rounding));
+  products_->multiply(gradient);
+  products_->multiply(compressed);
+  EXPECT_EQ(d.read(), d_first);
+  EXPECT_EQ(u.read(), u_first);
 }
 
 // Attention ----------------------------------------------------------------------------------------------------------

@@ -262,9 +262,10 @@ TEST_F(HostLoraOps, UpdateAsTheFormulaSaysAndWriteTheCopies) {
   const training::AdapterSlot<double> slot{0, {copies.data(), 2, 1, 1}, 2};
   ops_.place_adapters({&slot, 1});
   const training::Summary summary{25, 0, 0};
+  training::Summary updated{}, want{};
   ops_.adamw({p.data(), g.data(), m.data(), v.data(), 2},
              {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .weight_decay = 0.5, .max_norm = 1, .step = 3},
-             &summary);
+             &summary, &updated);
   const double clipped = 3 / (5 + 1e-6), m1 = 0.9 * 0.1 + 0.1 * clipped, v1 = 0.99 * 0.01 + 0.01 * clipped * clipped;
   const double m_hat = m1 / (1 - std::pow(0.9, 3)), v_hat = v1 / (1 - std::pow(0.99, 3));
   EXPECT_NEAR(p[0], 1 - 0.1 * 0.5 * 1 - 0.1 * m_hat / (std::sqrt(v_hat) + 1e-3), 1e-15);
@@ -272,15 +273,20 @@ TEST_F(HostLoraOps, UpdateAsTheFormulaSaysAndWriteTheCopies) {
   EXPECT_NEAR(v[0], v1, 1e-16);
   EXPECT_EQ(copies[0], 2 * p[0]);
   EXPECT_EQ(copies[1], 2 * p[1]);
+  ops_.summarize(p.data(), 0, 2, &want);
+  EXPECT_EQ(updated.checksum, want.checksum);
+  EXPECT_EQ(updated.squared_norm, want.squared_norm);
 }
 
 TEST_F(HostLoraOps, UpdateNothingWhenTheGradientIsNotFinite) {
   std::vector<double> p{1}, g{3}, m{0}, v{0};
   const training::Summary broken{9, 1, 0}, overflow{HUGE_VAL, 0, 0};
   for (const auto& summary : {broken, overflow}) {
-    ops_.adamw({p.data(), g.data(), m.data(), v.data(), 1}, {}, &summary);
+    training::Summary updated{};
+    ops_.adamw({p.data(), g.data(), m.data(), v.data(), 1}, {}, &summary, &updated);
     EXPECT_EQ(p[0], 1);
     EXPECT_EQ(m[0], 0);
+    EXPECT_EQ(updated.squared_norm, 1);
   }
 }
 

@@ -15,6 +15,12 @@ constexpr double clearly_faster = 0.997;  // of the earlier candidate's time
 constexpr double hopeless = 1.10;         // of the best time so far: measured no further
 constexpr double turn_seconds = 1e-3;     // long enough that the launch does not show
 
+// Of the sustained race: who is in it, and how often each runs.
+constexpr std::size_t most_finalists = 4;
+constexpr double finalist = 1.05;     // of the best time in turns
+constexpr double short_lived = 2e-4;  // seconds
+constexpr int heats = 2;
+
 struct Candidate {
   std::size_t index;
   std::vector<double> seconds;
@@ -69,6 +75,28 @@ class Turns {
   Event begin_ = make_event(), done_ = make_event();
 };
 
+/// The finalists run in turns after all, but long ones, of which the first part, at the clock of the one before, does
+/// not count.
+void race(Turns& turns, std::vector<Candidate>& candidates, double seconds) {
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Candidate& a, const Candidate& b) { return a.median() < b.median(); });
+  const double best = candidates.front().median();
+  const auto slower = std::find_if(candidates.begin(), candidates.end(),
+                                   [best](const Candidate& c) { return c.median() > finalist * best; });
+  candidates.erase(slower, candidates.end());
+  candidates.resize(std::min(candidates.size(), most_finalists));
+  for (auto& candidate : candidates) candidate.seconds.clear();
+  const int repeats = std::max(1, static_cast<int>(seconds / 2 / heats / best));
+  for (int heat = 0; heat < heats && candidates.size() > 1; ++heat) {
+    for (auto& candidate : candidates) {
+      turns.time(candidate.index, repeats);
+      candidate.seconds.push_back(turns.time(candidate.index, repeats));
+    }
+  }
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Candidate& a, const Candidate& b) { return a.index < b.index; });
+}
+
 double best_of(const std::vector<Candidate>& candidates) {
   double best = std::numeric_limits<double>::max();
   for (const auto& candidate : candidates) best = std::min(best, candidate.median());
@@ -78,7 +106,8 @@ double best_of(const std::vector<Candidate>& candidates) {
 }  // namespace
 
 std::optional<std::size_t> pick_fastest(const Gpu& gpu, std::size_t count,
-                                        const std::function<bool(std::size_t)>& enqueue, double budget_seconds) {
+                                        const std::function<bool(std::size_t)>& enqueue, double budget_seconds,
+                                        double sustained_seconds) {
   Turns turns(gpu, enqueue, budget_seconds);
   auto candidates = turns.warm_up(count);
   if (candidates.empty()) return std::nullopt;
@@ -91,6 +120,9 @@ std::optional<std::size_t> pick_fastest(const Gpu& gpu, std::size_t count,
     for (auto& candidate : candidates) candidate.seconds.push_back(turns.time(candidate.index, repeats));
     const double limit = best_of(candidates) * hopeless;
     std::erase_if(candidates, [limit](const Candidate& candidate) { return candidate.median() > limit; });
+  }
+  if (sustained_seconds > 0 && candidates.size() > 1 && best_of(candidates) > short_lived) {
+    race(turns, candidates, sustained_seconds);
   }
 
   const auto* chosen = &candidates.front();

@@ -12,7 +12,11 @@ namespace shakedown::cuda {
 /// whether it runs at all. The candidates are measured in turns, so that a GPU that warms up or throttles meets all of
 /// them alike, and judged by the median of their turns. An earlier candidate wins over a later one that is not clearly
 /// faster, so that the choice does not change from run to run.
+///
+/// A GPU at its power limit lowers its clock for what burns more, but only over tens of milliseconds: in turns all
+/// candidates run at the clock of their mixture. With `sustained_seconds` the closest of them run again, each alone for
+/// that long, and their rates then decide. Not for what is over so soon that power does not limit it.
 std::optional<std::size_t> pick_fastest(const Gpu&, std::size_t count, const std::function<bool(std::size_t)>& enqueue,
-                                        double budget_seconds);
+                                        double budget_seconds, double sustained_seconds = 0);
 
 }  // namespace shakedown::cuda

@@ -287,8 +287,10 @@ void LoraOps<T>::summarize(const T* values, std::size_t first, std::size_t count
 }
 
 template <class T>
-void LoraOps<T>::adamw(const FlatState<T>& state, const AdamW& s, const Summary* gradient) {
-  if (gradient->non_finite > 0 || !std::isfinite(gradient->squared_norm)) return;
+void LoraOps<T>::adamw(const FlatState<T>& state, const AdamW& s, const Summary* gradient, Summary* updated) {
+  if (gradient->non_finite > 0 || !std::isfinite(gradient->squared_norm)) {
+    return summarize(state.parameters, 0, state.count, updated);
+  }
   const double clip = std::min(1.0, s.max_norm / (std::sqrt(gradient->squared_norm) + 1e-6));
   const auto step = static_cast<double>(s.step);
   const double correction1 = 1 - std::pow(s.beta1, step), correction2 = 1 - std::pow(s.beta2, step);
@@ -303,6 +305,7 @@ void LoraOps<T>::adamw(const FlatState<T>& state, const AdamW& s, const Summary*
         static_cast<T>(decayed - s.lr * (m / correction1) / (std::sqrt(v) / std::sqrt(correction2) + s.eps));
   });
   write_adapters(state.parameters);
+  summarize(state.parameters, 0, state.count, updated);
 }
 
 template <class T>

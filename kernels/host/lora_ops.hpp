@@ -61,7 +61,8 @@ class LoraOps {
   void add_sum(const T* values, std::size_t count, double scale, double* to);
 
   void summarize(const T* values, std::size_t first, std::size_t count, training::Summary*);
-  void adamw(const training::FlatState<T>&, const training::AdamW&, const training::Summary* gradient);
+  void adamw(const training::FlatState<T>&, const training::AdamW&, const training::Summary* gradient,
+             training::Summary* updated);
   void write_adapters(const T* parameters);
   void all_reduce(T* values, std::size_t count);
   void join_reductions() {}

@@ -29,7 +29,7 @@ StepShape step_shape(const LoraStepSpec& spec) {
           .ranks = spec.ranks,
           .retain = spec.retain,
           .sums = spec.sums,
-          .bucket = std::max<std::size_t>(spec.bucket / sizeof(float), 1)};
+          .bucket = (spec.bucket + sizeof(float) - 1) / sizeof(float)};
 }
 
 Plan plan(const StepShape& shape, std::size_t element, std::size_t master, std::size_t workspace_bytes) {

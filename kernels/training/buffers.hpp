@@ -24,9 +24,12 @@ struct StepShape {
   int ranks = 1;
   Retain retain = Retain::rebuild;
   AdapterPath path = AdapterPath::augmented;
-  std::size_t loss_chunk = 2048;              // rows of logits that exist at a time
-  DType sums = DType::f32;                    // in which gradients travel between ranks, where masters are f32
-  std::size_t bucket = std::size_t{1} << 23;  // gradients that are summed over ranks together, at least
+  /// Rows of logits that exist at a time. 28 tiles of 128 rows: with the 14 tiles of 256 columns that a hidden size of
+  /// 3584 has, one for each of 132 multiprocessors three times over but for 4 of them; 2048 rows would leave 40 idle.
+  std::size_t loss_chunk = 3584;
+  DType sums = DType::f32;  // in which gradients travel between ranks, where masters are f32
+  /// Gradients that are summed over ranks together, at least; 0: not decided, any number up to all of them.
+  std::size_t bucket = 0;
 
   std::size_t tokens() const { return batch * seq; }  // of a micro-batch
   AttentionShape attention() const { return {batch, seq, model.heads, model.kv_heads, model.head_dim}; }
@@ -95,7 +98,7 @@ struct Buffers {
       narrow;  // tokens x hidden: final norm and its gradient, gradients of n1, n2 and of the attention's output
   Matrix<Element> d_qkv;   // with room for dU
   Matrix<Element> wide;    // tokens x intermediate: h where it is not kept (room for U), and its gradient
-  Matrix<Element> logits;  // loss_chunk x vocab
+  Matrix<Element> logits;  // loss_chunk x vocab, in the same memory
   int *inputs, *targets;   // accumulation x tokens
   Master *rotations, *losses;
   Record* records;
@@ -139,7 +142,12 @@ struct Buffers {
     Matrix<Element> shared_n;
     if (rebuild)
       shared_n = matrix(arena, "norm output", tokens, m.hidden, std::max(room(Linear::qkv), room(Linear::gate_up)));
-    wide = matrix(arena, "SwiGLU output", tokens, m.intermediate, room(Linear::down));
+    // The loss is over before the backward pass begins, and h of the last layer used before the loss.
+    const auto wide_stride = m.intermediate + room(Linear::down), logit_rows = std::min(tokens, s.loss_chunk);
+    auto* const shared =
+        arena.take<Element>("SwiGLU output or logits", std::max(tokens * wide_stride, logit_rows * m.vocab));
+    wide = {shared, tokens, m.intermediate, wide_stride};
+    logits = {shared, logit_rows, m.vocab, m.vocab};
 
     // U behind the kept X, or in memory of its own.
     const auto u_of = [&](const char* name, Matrix<Element> input, bool input_kept, Linear linear) -> Matrix<Element> {
@@ -175,7 +183,6 @@ struct Buffers {
                 std::max(of(Linear::o).rank_total, of(Linear::down).rank_total));
     narrow = matrix(arena, "narrow scratch", tokens, std::max(m.hidden, m.q_width()));
     d_qkv = matrix(arena, "qkv gradient", tokens, m.qkv_width(), of(Linear::qkv).rank_total);
-    logits = matrix(arena, "logits", std::min(tokens, s.loss_chunk), m.vocab);
   }
 };
 

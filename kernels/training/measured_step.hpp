@@ -2,6 +2,7 @@
 // behind, and splits its time into phases and into what the sums over ranks add.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <memory>
 
@@ -41,16 +42,21 @@ class MeasuredStep final : public Work {
     ops_->synchronize();
     ops_->finish_tuning(peers);
     begin();  // what tuning computed is void
-    for (int i = 0; i < warm_up_steps; ++i) step_.run(measured_update);
+    step_.run(measured_update);
     ops_->synchronize();
+    if (spec_.bucket == 0 && peers.size() > 1) choose_bucket();
   }
 
   void enqueue() override { step_.run(measured_update); }
 
   void stage(int repeats) override { staged_ += static_cast<std::size_t>(repeats); }
 
+  /// Ends in the middle of the work: a GPU at its power limit is faster for some steps after any pause, and slower for
+  /// some after these.
   void reset() override {
     spoiled_ ? begin() : step_.initialize_adapters();
+    for (int i = 0; i < warm_up_steps; ++i) step_.run(measured_update);
+    step_.initialize_adapters();
     staged_ = 0;
   }
 
@@ -132,6 +138,26 @@ class MeasuredStep final : public Work {
     }
     step_.load(inputs, targets);
     spoiled_ = false;
+  }
+
+  /// Sums beside the backward pass are right where the network is slow. Where it is fast they cost more than they take:
+  /// products want all multiprocessors, of which NCCL holds some until the last rank has come. All ranks take what is
+  /// faster for the slowest. Both are in even and in odd places, because power swings with the steps.
+  void choose_bucket() {
+    const std::array<std::size_t, 2> buckets = {1, step_.buffers().state.count};
+    std::array<double, 2> milliseconds = {};
+    for (const std::size_t which : {0, 1, 1, 0}) {
+      step_.set_bucket(buckets[which]);
+      peers_->barrier();
+      step_.run(measured_update);
+      double slowest = 0;
+      for (const auto& text : peers_->gather(std::to_string(ops_->milliseconds(Mark::begin, Mark::end)))) {
+        slowest = std::max(slowest, std::stod(text));
+      }
+      milliseconds[which] += slowest;
+    }
+    constexpr double clearly_faster = 0.995;
+    step_.set_bucket(buckets[milliseconds[0] < clearly_faster * milliseconds[1] ? 0 : 1]);
   }
 
   Phases time_phases(bool collectives) {

@@ -197,9 +197,10 @@ concept TrainingOps = requires(
 
   /// Adds to *summary what values[0..count), which are elements first.. of a larger array, tell.
   ops.summarize(cm, n, n, summary);                        // values, first, count, summary
-  /// Updates parameters and moments, and writes the Element copies into their slots. Does nothing at all if the
-  /// gradient's summary has values that are not finite or no finite norm.
-  ops.adamw(state, AdamW{}, csummary);
+  /// Updates parameters and moments, and writes the Element copies into their slots; leaves them all alone if the
+  /// gradient's summary has values that are not finite or no finite norm. Adds to the other summary what the parameters
+  /// are then.
+  ops.adamw(state, AdamW{}, csummary, summary);            // state, settings, of the gradient, of the parameters
   /// Writes the Element copies of the parameters into their slots.
   ops.write_adapters(cm);
   /// Sum over ranks of values[0..count), in place, on a second stream: begins when what was queued before is done, and

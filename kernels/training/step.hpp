@@ -67,6 +67,8 @@ class LoraStep {
   Buffers<Element, Master>& buffers() { return buffers_; }
   /// Sums over ranks in the last step.
   std::size_t buckets() const { return buckets_; }
+  /// For the steps that follow; see StepShape. Not above that one's, unless it was 0.
+  void set_bucket(std::size_t gradients) { shape_.bucket = gradients; }
   const std::vector<AdapterTensor>& tensors() const { return tensors_; }
 
   /// Random weights (see `tensor`), norms of one, random adapters; moments and records cleared; everything that a step
@@ -143,9 +145,9 @@ class LoraStep {
     ops_.mark(Mark::reduced);
     auto update = settings;
     update.step = ++steps_;
-    ops_.summarize(buffers_.state.gradient, 0, buffers_.state.count, &record_->reduced);
-    ops_.adamw(buffers_.state, update, &record_->reduced);
-    ops_.summarize(buffers_.state.parameters, 0, buffers_.state.count, &record_->updated);
+    // The gradient of a single rank has been looked at, bucket by bucket.
+    if (shape_.ranks > 1) ops_.summarize(buffers_.state.gradient, 0, buffers_.state.count, &record_->reduced);
+    ops_.adamw(buffers_.state, update, shape_.ranks > 1 ? &record_->reduced : &record_->local, &record_->updated);
     ops_.mark(Mark::end);
   }
 
@@ -257,29 +259,45 @@ class LoraStep {
     const auto& m = shape_.model;
     ops_.rmsnorm_backward(narrow(m.hidden), buffers_.x[m.layers], buffers_.final_norm, buffers_.final_rstd, false,
                           buffers_.dx, {});
-    std::size_t reduced = 0, next = 0;
-    buckets_ = 0;
+    reduced_ = buckets_ = 0;
     for (std::size_t l = m.layers; l-- > 0;) {
       if (shape_.retain == Retain::inputs && l + 1 < m.layers) forward_layer(l, false);
-      backward_layer(l);
-      while (next < tensors_.size() && tensors_[next].layer == l) ++next;
-      const auto complete = next == 0 ? 0 : tensors_[next - 1].offset + tensors_[next - 1].size();
-      if (!last || (complete - reduced < shape_.bucket && l > 0) || complete == reduced) continue;
-      reduce(reduced, complete, collectives);
-      reduced = complete;
+      backward_layer(l, [&] {
+        // Less than a bucket waits for the next layer; after the last one as little as possible is left, unless a
+        // bucket is all of them.
+        const auto complete = complete_before_attention(l);
+        const bool rest = l == 0 && shape_.bucket < buffers_.state.count;
+        if (last && (complete - reduced_ >= shape_.bucket || rest)) reduce(complete, collectives);
+      });
     }
+    if (last) reduce(buffers_.state.count, collectives);
   }
 
-  /// Looks at a part of the gradient that is complete, and sums it over ranks beside what follows.
-  void reduce(std::size_t begin, std::size_t end, bool collectives) {
-    Master* const values = buffers_.state.gradient + begin;
-    ops_.summarize(values, begin, end - begin, &record_->local);
+  /// Gradients that are complete when the backward pass comes to the attention of a layer: all but those of the layers
+  /// below, and of the projection before the attention.
+  std::size_t complete_before_attention(std::size_t l) const {
+    std::size_t end = 0;
+    for (const auto& t : tensors_) {
+      const bool behind = t.module != Module::q && t.module != Module::k && t.module != Module::v;
+      if (t.layer > l || (t.layer == l && behind)) end = t.offset + t.size();
+    }
+    return end;
+  }
+
+  /// Looks at the gradients that became complete since the last time, and sums them over ranks beside what follows.
+  void reduce(std::size_t end, bool collectives) {
+    if (end == reduced_) return;
+    Master* const values = buffers_.state.gradient + reduced_;
+    ops_.summarize(values, reduced_, end - reduced_, &record_->local);
+    if (collectives) ops_.all_reduce(values, end - reduced_);
+    reduced_ = end;
     ++buckets_;
-    if (collectives) ops_.all_reduce(values, end - begin);
   }
 
   /// dx: gradient of x[l + 1] before, of x[l] after (layer 0: nobody needs it, it stops in the middle).
-  void backward_layer(std::size_t l) {
+  /// `before_attention` is where sums over ranks begin: from there to the next product it is longest.
+  template <class BeforeAttention>
+  void backward_layer(std::size_t l, const BeforeAttention& before_attention) {
     const auto& weights = buffers_.layers[l];
     const auto& k = kept(l);
     const auto& m = shape_.model;
@@ -302,6 +320,7 @@ class LoraStep {
     input_gradient(Linear::o, l, dx, narrow(m.q_width()));
     a_gradient(Linear::o, l, dx, k.attended);
 
+    before_attention();
     ops_.attention_backward(k.qkv, k.attended, k.lse, narrow(m.q_width()), buffers_.d_qkv, shape_.attention());
     ops_.rope(buffers_.d_qkv, buffers_.rotations, shape_.attention(), Rotation::backward);
     expand(Linear::qkv, l, buffers_.d_qkv, k.u_qkv);
@@ -433,6 +452,8 @@ class LoraStep {
     records_.resize(before + recorded_);
     ops_.copy_out(records_.data() + before, buffers_.records, recorded_ * sizeof(Record));
     recorded_ = 0;
+    if (shape_.ranks > 1) return;
+    for (auto i = before; i < records_.size(); ++i) records_[i].reduced = records_[i].local;
   }
 
   Ops& ops_;
@@ -445,7 +466,8 @@ class LoraStep {
 
   std::uint64_t steps_ = 0;   // since restart
   std::size_t recorded_ = 0;  // records on the device that nobody has read
-  std::size_t micro_ = 0, buckets_ = 0;
+  std::size_t micro_ = 0;
+  std::size_t reduced_ = 0, buckets_ = 0;  // gradients that this step has given to the sums, and in how many
   Record* record_ = nullptr;
   std::vector<Record> records_;
 };

@@ -8,10 +8,14 @@ random weights, tokens and update, transformers' Qwen2 with peft's adapters.
     python3 tests/peers/torch_lora_step.py --ours=FILE           compares instead: losses and the gradient of the first step
                                                                  that build/tests/cuda_lora_dump FILE --model=qwen2_7b
                                                                  --batch=2 --seq=4096 has written
+    ... --eager --write=PEER, then --f32 --checkpoint --ours=FILE --peer=PEER
+                                                                 how far ours and torch's own bf16 are from the same steps
+                                                                 in f32 (frozen weights and tokens as in bf16)
 
 Prints one line in the terms of bench_lora_step: tokens_per_s and step_ms are medians over single steps, with clipping and
 the update; model_tflops counts what the model needs, whatever is computed twice. The comparison ends with 1 if a loss
-differs by more than 1e-3 of itself or an adapter's gradient has a cosine below 0.999.
+differs by more than 1e-3 of itself or an adapter's gradient has a cosine below 0.999; with --peer instead if ours is
+farther from f32 than the peer by more than a quarter, in the losses or in the gradient.
 """
 
 import argparse
@@ -53,16 +57,19 @@ def mix(x):
     return x ^ shifted(x, 31)
 
 
-def fill_normal(target, number, stddev=STDDEV):
-    """Fills a tensor with the normal numbers of the tensor `number`: Box-Muller in float64 on hashed indices."""
+def fill_normal(target, number, stddev=STDDEV, rounded=None):
+    """Fills a tensor with the normal numbers of the tensor `number`: Box-Muller in float64 on hashed indices, rounded to the
+    type `rounded` where the tensor's own is wider."""
     flat = target.view(-1)
+    rounded = rounded or flat.dtype
     piece = 1 << 26
     for first in range(0, flat.numel(), piece):
         count = min(piece, flat.numel() - first)
         bits = mix(torch.arange(first, first + count, device=flat.device) + (number << 32))
         u = (shifted(mix(bits), 11).double() + 0.5) * 2.0**-53
         v = shifted(mix(bits + 1), 11).double() * 2.0**-53
-        flat[first : first + count] = (stddev * torch.sqrt(-2.0 * torch.log(u)) * torch.cos(2.0 * math.pi * v)).to(flat.dtype)
+        values = stddev * torch.sqrt(-2.0 * torch.log(u)) * torch.cos(2.0 * math.pi * v)
+        flat[first : first + count] = values.to(rounded).to(flat.dtype)
 
 
 def number_of(kind, layer, module=None):
@@ -98,19 +105,22 @@ def build(shape, options, device):
     with torch.device(device):
         model = transformers.Qwen2ForCausalLM(config)
     torch.set_default_dtype(torch.float32)
+    # Weights of bf16 also where everything else is f32: of the tiny model, which is compared on the CPU, they are f32.
+    rounded = torch.bfloat16 if options.model != "tiny" else dtype
+    frozen = lambda tensor, number: fill_normal(tensor, number, rounded=rounded)
     with torch.no_grad():
         base = model.model
-        fill_normal(base.embed_tokens.weight, 0)
-        fill_normal(model.lm_head.weight, 1)
+        frozen(base.embed_tokens.weight, 0)
+        frozen(model.lm_head.weight, 1)
         base.norm.weight.fill_(1)
         for index, layer in enumerate(base.layers):
             layer.input_layernorm.weight.fill_(1)
             layer.post_attention_layernorm.weight.fill_(1)
             for module in MODULES:
-                fill_normal(projection(layer, module).weight, number_of("weight", index, module))
+                frozen(projection(layer, module).weight, number_of("weight", index, module))
             widths = [projection(layer, module).out_features for module in "qkv"]
             bias = torch.empty(sum(widths), device=device, dtype=dtype)
-            fill_normal(bias, number_of("bias", index))
+            frozen(bias, number_of("bias", index))
             for module, part in zip("qkv", bias.split(widths)):
                 projection(layer, module).bias.copy_(part)
     if options.checkpoint:
@@ -205,33 +215,74 @@ def measure(step, shape, options):
           + " ".join(f"{name}={value:.6g}" for name, value in figures.items()) + f" ({cell.strip()})", flush=True)
 
 
-def compare(step, options):
-    """Losses and first gradient against those of our own step; how many limits are broken."""
-    with open(options.ours + ".losses") as file:
-        ours = [float(line) for line in file]
-    gradient = np.memmap(options.ours + ".gradient", dtype=np.float32, mode="r")
-    worst_loss, offset, cosines = 0.0, 0, []
-    for index, expected in enumerate(ours):
-        loss = step.gradient().item()
-        difference = abs(loss - expected) / abs(loss)
-        worst_loss = max(worst_loss, difference)
-        print(f"step {index + 1}: loss {loss:.6f} ours {expected:.6f} relative difference {difference:.1e}", flush=True)
+class Steps:
+    """What a run of the same steps has written: losses and the gradient of the first step, in the order of the flat array."""
+
+    def __init__(self, file, parameters):
+        with open(file + ".losses") as losses:
+            self.losses = [float(line) for line in losses]
+        self.gradient = np.memmap(file + ".gradient", dtype=np.float32, mode="r")
+        count = sum(parameter.numel() for parameter in parameters)
+        if self.gradient.size != count:
+            sys.exit(f"{file}.gradient has {self.gradient.size} values, the adapters {count}")
+
+
+def write(step, options):
+    """Takes the steps and writes what cuda_lora_dump writes of ours."""
+    losses = []
+    for index in range(options.steps):
+        losses.append(step.gradient().item())
         if index == 0:
-            for name, parameter in step.flat:
-                theirs = parameter.grad.reshape(-1).double()
-                mine = torch.from_numpy(gradient[offset : offset + theirs.numel()].copy()).to(theirs.device).double()
-                offset += theirs.numel()
-                norms = mine.norm() * theirs.norm()
-                cosines.append(((mine @ theirs / norms).item(), (mine.norm() / theirs.norm()).item(), name))
+            with open(options.write + ".gradient", "wb") as file:
+                for parameter in step.parameters:
+                    file.write(parameter.grad.float().cpu().numpy().tobytes())
         step.update()
-    if offset != gradient.size:
-        sys.exit(f"{options.ours}.gradient has {gradient.size} values, the adapters {offset}")
+    with open(options.write + ".losses", "w") as file:
+        file.write("".join(f"{loss:.10g}\n" for loss in losses))
+
+
+def distances(name, theirs, losses, gradient):
+    """Largest relative difference of a loss, and of each tensor of the gradient (cosine, ratio of norms, name). `gradient`
+    has this run's tensors, in order and with their names."""
+    worst, offset, cosines = 0.0, 0, []
+    for index, (loss, other) in enumerate(zip(losses, theirs.losses)):
+        difference = abs(loss - other) / abs(loss)
+        worst = max(worst, difference)
+        print(f"step {index + 1}: loss {loss:.6f} {name} {other:.6f} relative difference {difference:.1e}", flush=True)
+    for tensor, mine in gradient:
+        other = torch.from_numpy(theirs.gradient[offset : offset + mine.numel()].copy()).to(mine.device).double()
+        offset += mine.numel()
+        mine = mine.double()
+        cosines.append(((mine @ other / (mine.norm() * other.norm())).item(), (other.norm() / mine.norm()).item(), tensor))
     cosines.sort()
     ratios = [ratio for _, ratio, _ in cosines]
-    print(f"{len(cosines)} gradients: smallest cosine {cosines[0][0]:.6f} ({cosines[0][2]}), median "
-          f"{cosines[len(cosines) // 2][0]:.6f}, norms {min(ratios):.4f} to {max(ratios):.4f} of theirs; "
-          f"{len(ours)} losses within {worst_loss:.1e}")
-    return (worst_loss > 1e-3) + sum(not cosine >= 0.999 for cosine, _, _ in cosines)
+    print(f"{name}: {len(cosines)} gradients: smallest cosine {cosines[0][0]:.6f} ({cosines[0][2]}), median "
+          f"{cosines[len(cosines) // 2][0]:.6f}, norms {min(ratios):.4f} to {max(ratios):.4f}; "
+          f"{len(theirs.losses)} losses within {worst:.1e}", flush=True)
+    return worst, cosines
+
+
+def compare(step, options):
+    """This run against ours, and against the peer's if there is one; how many limits are broken."""
+    ours = Steps(options.ours, step.parameters)
+    peer = Steps(options.peer, step.parameters) if options.peer else None
+    losses, gradient = [], []
+    for index in range(len(ours.losses)):
+        losses.append(step.gradient().item())
+        if index == 0:
+            gradient = [(name, parameter.grad.reshape(-1).float().clone()) for name, parameter in step.flat]
+        step.update()
+    worst, cosines = distances("ours", ours, losses, gradient)
+    if not peer:
+        return (worst > 1e-3) + sum(not cosine >= 0.999 for cosine, _, _ in cosines)
+    peer_worst, peer_cosines = distances("peer", peer, losses, gradient)
+    # Of two vectors at a small angle 1 - cosine is half of its square.
+    angle = lambda cosine: math.sqrt(max(0.0, 2 * (1 - cosine)))
+    theirs = {name: angle(cosine) for cosine, _, name in peer_cosines}
+    quotients = sorted(angle(cosine) / theirs[name] for cosine, _, name in cosines)
+    print(f"distance from this run, ours over the peer's: losses {worst / peer_worst:.2f}, gradients median "
+          f"{quotients[len(quotients) // 2]:.2f}, from {quotients[0]:.2f} to {quotients[-1]:.2f}")
+    return (worst > 1.25 * peer_worst) + (quotients[len(quotients) // 2] > 1.25)
 
 
 def main():
@@ -247,9 +298,11 @@ def main():
     parser.add_argument("--adapters", choices=("f32", "bf16"), default="f32", help="f32 runs under autocast")
     parser.add_argument("--attention", choices=("auto", "cudnn", "flash"), default="auto")
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
-    parser.add_argument("--f32", action="store_true", help="everything in f32 (for --model=tiny)")
+    parser.add_argument("--f32", action="store_true", help="everything in f32; frozen weights are those of bf16")
     parser.add_argument("--cpu", action="store_true", help="compare on the CPU")
     parser.add_argument("--ours", metavar="FILE", help="compare with FILE.losses and FILE.gradient")
+    parser.add_argument("--peer", metavar="FILE", help="and with these, which --write has written")
+    parser.add_argument("--write", metavar="FILE", help="write FILE.losses and FILE.gradient of this many --steps")
     options = parser.parse_args()
 
     shape = dict(SHAPES[options.model])
@@ -260,6 +313,8 @@ def main():
         torch.backends.cuda.enable_mem_efficient_sdp(False)
         torch.backends.cuda.enable_math_sdp(False)
     step = Step(shape, options, "cpu" if options.cpu else "cuda")
+    if options.write:
+        return write(step, options)
     if options.ours:
         sys.exit(1 if compare(step, options) else 0)
     measure(step, shape, options)

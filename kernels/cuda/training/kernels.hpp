@@ -48,8 +48,8 @@ void add_sum(cudaStream_t, const float* values, std::size_t count, double scale,
 
 // Gradients and parameters --------------------------------------------------------------------------------------------
 
-/// Summaries that summarize needs memory for, beside its result.
-inline constexpr unsigned partial_summaries = 1024;
+/// Summaries that summarize, and adamw of so many segments, need memory for beside their results.
+std::size_t partials_needed(std::size_t segments);
 
 /// Adds to *summary. `values` begin at a multiple of 16 bytes.
 void summarize(cudaStream_t, const float* values, std::size_t first, std::size_t count, training::Summary* partials,
@@ -64,9 +64,10 @@ struct Segment {
 };
 
 /// One update of the parameters of `count` segments (in device memory; they cover the flat arrays), and their copies;
-/// nothing if the gradient's summary is not finite.
+/// nothing if the gradient's summary is not finite. Adds to *updated what the parameters are then.
 void adamw(cudaStream_t, const Segment* segments, std::size_t count, const training::FlatState<float>&,
-           const training::AdamW&, const training::Summary* gradient);
+           const training::AdamW&, const training::Summary* gradient, training::Summary* partials,
+           training::Summary* updated);
 
 /// The copies alone.
 void write_copies(cudaStream_t, const Segment* segments, std::size_t count, const float* parameters);

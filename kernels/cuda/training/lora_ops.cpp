@@ -55,11 +55,14 @@ std::unique_ptr<Attention> make_attention(const AttentionShape& shape, const Cud
   }
 }
 
-/// A sum begins when a bucket is full, which shows after each layer: it has less than this more.
-std::size_t gradients_of_a_layer(const training::StepShape& shape) {
-  std::size_t count = 0;
-  for (const auto& t : training::adapter_tensors(shape.model, shape.lora)) count += t.layer == 0 ? t.size() : 0;
-  return count;
+/// A sum begins when a bucket is full, which shows once in each layer: it has less than a layer's gradients more.
+std::size_t most_gradients_of_a_sum(const training::StepShape& shape) {
+  std::size_t all = 0, layer = 0;
+  for (const auto& t : training::adapter_tensors(shape.model, shape.lora)) {
+    all += t.size();
+    layer += t.layer == 0 ? t.size() : 0;
+  }
+  return shape.bucket == 0 ? all : std::min(all, shape.bucket + layer);
 }
 
 std::array<Event, training::marks> make_marks() {
@@ -77,6 +80,7 @@ CudaOps::CudaOps(const Gpu& gpu, Communicator* communicator, const training::Ste
       ranks_(shape.ranks),
       products_(gpu, settings.tuning),
       most_slots_(training::adapter_tensors(shape.model, shape.lora).size()),
+      most_partials_(partials_needed(most_slots_)),
       marks_(make_marks()) {
   require_whole_vectors(shape);
   if (ranks_ > 1 && communicator_ == nullptr) throw std::invalid_argument("several ranks need a communicator");
@@ -84,14 +88,14 @@ CudaOps::CudaOps(const Gpu& gpu, Communicator* communicator, const training::Ste
   if (shape.sums != DType::f32 && shape.sums != DType::bf16) {
     throw Unsupported("CUDA sums gradients in f32 or bf16, not " + std::string(name(shape.sums)));
   }
-  if (ranks_ > 1 && shape.sums == DType::bf16) most_summed_ = shape.bucket + gradients_of_a_layer(shape);
+  if (ranks_ > 1 && shape.sums == DType::bf16) most_summed_ = most_gradients_of_a_sum(shape);
 }
 
 // Set-up --------------------------------------------------------------------------------------------------------------
 
 std::size_t CudaOps::workspace_bytes() const {
   return Products::workspace_bytes + rounded(attention_->workspace_bytes()) +
-         rounded(partial_summaries * sizeof(training::Summary)) + rounded(most_slots_ * sizeof(Segment)) +
+         rounded(most_partials_ * sizeof(training::Summary)) + rounded(most_slots_ * sizeof(Segment)) +
          rounded(most_summed_ * sizeof(Bf16));
 }
 
@@ -103,7 +107,7 @@ void CudaOps::use_workspace(std::byte* at) {
   };
   products_.use_workspace(take(Products::workspace_bytes));
   attention_workspace_ = take(attention_->workspace_bytes());
-  partials_ = reinterpret_cast<training::Summary*>(take(partial_summaries * sizeof(training::Summary)));
+  partials_ = reinterpret_cast<training::Summary*>(take(most_partials_ * sizeof(training::Summary)));
   segments_ = reinterpret_cast<Segment*>(take(most_slots_ * sizeof(Segment)));
   rounded_ = reinterpret_cast<Bf16*>(take(most_summed_ * sizeof(Bf16)));
 }
@@ -255,8 +259,9 @@ void CudaOps::summarize(const Master* values, std::size_t first, std::size_t cou
   timed("summaries", [&] { cuda::summarize(gpu_.stream(), values, first, count, partials_, summary); });
 }
 void CudaOps::adamw(const training::FlatState<Master>& state, const training::AdamW& settings,
-                    const training::Summary* gradient) {
-  timed("adamw", [&] { cuda::adamw(gpu_.stream(), segments_, slot_count_, state, settings, gradient); });
+                    const training::Summary* gradient, training::Summary* updated) {
+  timed("adamw",
+        [&] { cuda::adamw(gpu_.stream(), segments_, slot_count_, state, settings, gradient, partials_, updated); });
 }
 void CudaOps::write_adapters(const Master* parameters) {
   write_copies(gpu_.stream(), segments_, slot_count_, parameters);

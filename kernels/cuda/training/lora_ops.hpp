@@ -80,7 +80,8 @@ class CudaOps {
 
   // Gradients and parameters
   void summarize(const Master* values, std::size_t first, std::size_t count, training::Summary*);
-  void adamw(const training::FlatState<Master>&, const training::AdamW&, const training::Summary* gradient);
+  void adamw(const training::FlatState<Master>&, const training::AdamW&, const training::Summary* gradient,
+             training::Summary* updated);
   void write_adapters(const Master* parameters);
   void all_reduce(Master* values, std::size_t count);
   void join_reductions();
@@ -120,7 +121,7 @@ class CudaOps {
   Products products_;
   std::unique_ptr<Attention> attention_;
 
-  std::size_t slot_count_ = 0, most_slots_;
+  std::size_t slot_count_ = 0, most_slots_, most_partials_;
   std::byte* attention_workspace_ = nullptr;
   training::Summary* partials_ = nullptr;
   Segment* segments_ = nullptr;

@@ -1,4 +1,5 @@
 // What one pass over a gradient tells, and AdamW, over flat arrays.
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/cuda/grid.cuh"
@@ -13,7 +14,7 @@ namespace {
 using training::Summary;
 
 constexpr int threads = 256;
-constexpr unsigned blocks_per_segment = 48;
+constexpr unsigned blocks_per_segment = 48, summarizing_blocks = 1024;
 
 struct Four {
   float at[4];
@@ -60,9 +61,12 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
-__global__ void __launch_bounds__(partial_summaries) add_partials_kernel(const Summary* partials, Summary* to) {
+constexpr int adding_threads = 1024;
+
+__global__ void __launch_bounds__(adding_threads)
+    add_partials_kernel(const Summary* partials, std::size_t count, Summary* to) {
   Summing mine;
-  mine.add(partials[threadIdx.x]);
+  for (std::size_t i = threadIdx.x; i < count; i += adding_threads) mine.add(partials[i]);
   const auto sum = mine.of_block();
   if (threadIdx.x != 0) return;
   to->squared_norm += sum.squared_norm;
@@ -102,9 +106,10 @@ struct Update {
   double max_norm;
 };
 
-__global__ void __launch_bounds__(threads)
-    adamw_kernel(const Segment* segments, training::FlatState<float> state, Update update, const Summary* summary) {
-  if (summary->non_finite != 0 || !isfinite(summary->squared_norm)) return;
+__global__ void __launch_bounds__(threads) adamw_kernel(const Segment* segments, training::FlatState<float> state,
+                                                        Update update, const Summary* summary, Summary* partials) {
+  const bool skip = summary->non_finite != 0 || !isfinite(summary->squared_norm);
+  Summing mine;
   const auto clip = static_cast<float>(fmin(1.0, update.max_norm / (sqrt(summary->squared_norm) + 1e-6)));
   const Segment segment = segments[blockIdx.y];
   const auto count = segment.copy.rows * segment.copy.cols;
@@ -112,21 +117,28 @@ __global__ void __launch_bounds__(threads)
        i += 4 * static_cast<std::size_t>(gridDim.x) * threads) {
     const auto at = segment.offset + i;
     auto parameter = load_four(state.parameters + at);
+    if (skip) {
+      for (unsigned j = 0; j < 4; ++j) mine.add(parameter.at[j], at + j);
+      continue;
+    }
     auto first = load_four(state.first_moment + at), second = load_four(state.second_moment + at);
     const auto gradient = load_four(state.gradient + at);
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
+    for (unsigned j = 0; j < 4; ++j) {
       const float g = gradient.at[j] * clip;
       first.at[j] = update.beta1 * first.at[j] + (1.0F - update.beta1) * g;
       second.at[j] = update.beta2 * second.at[j] + (1.0F - update.beta2) * g * g;
       const float root = sqrtf(second.at[j]) * update.root_correction + update.epsilon;
       parameter.at[j] = parameter.at[j] * update.decay - update.rate * first.at[j] / root;
+      mine.add(parameter.at[j], at + j);
     }
     store_four(state.parameters + at, parameter);
     store_four(state.first_moment + at, first);
     store_four(state.second_moment + at, second);
     store_copy(segment, i, parameter);
   }
+  const auto sum = mine.of_block();
+  if (threadIdx.x == 0) partials[static_cast<std::size_t>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
 }
 
 __global__ void __launch_bounds__(threads) write_copies_kernel(const Segment* segments, const float* parameters) {
@@ -138,18 +150,27 @@ __global__ void __launch_bounds__(threads) write_copies_kernel(const Segment* se
   }
 }
 
-}  // namespace
-
-void summarize(cudaStream_t stream, const float* values, std::size_t first, std::size_t count, Summary* partials,
-               Summary* summary) {
-  summarize_kernel<<<partial_summaries, threads, 0, stream>>>(values, first, count, partials);
-  check(cudaGetLastError());
-  add_partials_kernel<<<1, partial_summaries, 0, stream>>>(partials, summary);
+/// *to += all partials, in a fixed order.
+void add_partials(cudaStream_t stream, const Summary* partials, std::size_t count, Summary* to) {
+  add_partials_kernel<<<1, adding_threads, 0, stream>>>(partials, count, to);
   check(cudaGetLastError());
 }
 
+}  // namespace
+
+std::size_t partials_needed(std::size_t segments) {
+  return std::max<std::size_t>(summarizing_blocks, blocks_per_segment * segments);
+}
+
+void summarize(cudaStream_t stream, const float* values, std::size_t first, std::size_t count, Summary* partials,
+               Summary* summary) {
+  summarize_kernel<<<summarizing_blocks, threads, 0, stream>>>(values, first, count, partials);
+  check(cudaGetLastError());
+  add_partials(stream, partials, summarizing_blocks, summary);
+}
+
 void adamw(cudaStream_t stream, const Segment* segments, std::size_t count, const training::FlatState<float>& state,
-           const training::AdamW& settings, const Summary* gradient) {
+           const training::AdamW& settings, const Summary* gradient, Summary* partials, Summary* updated) {
   if (count == 0) return;
   const auto step = static_cast<double>(settings.step);
   const double correction1 = 1 - std::pow(settings.beta1, step), correction2 = 1 - std::pow(settings.beta2, step);
@@ -161,8 +182,9 @@ void adamw(cudaStream_t stream, const Segment* segments, std::size_t count, cons
                       static_cast<float>(1 - settings.lr * settings.weight_decay),
                       settings.max_norm};
   const dim3 grid(blocks_per_segment, static_cast<unsigned>(count));
-  adamw_kernel<<<grid, threads, 0, stream>>>(segments, state, update, gradient);
+  adamw_kernel<<<grid, threads, 0, stream>>>(segments, state, update, gradient, partials);
   check(cudaGetLastError());
+  add_partials(stream, partials, grid.x * grid.y, updated);
 }
 
 void write_copies(cudaStream_t stream, const Segment* segments, std::size_t count, const float* parameters) {

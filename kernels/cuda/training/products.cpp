@@ -74,6 +74,17 @@ std::uint32_t number(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoCo
   return value;
 }
 
+/// Whether the algorithm has that setting.
+bool set(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute, std::uint32_t value) {
+  return cublasLtMatmulAlgoConfigSetAttribute(&algorithm, attribute, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
+}
+
+/// A product of an adapter: memory sets its pace, if enough multiprocessors take part.
+bool is_thin(const ProductKey& key) {
+  constexpr std::uint64_t thin = 512;
+  return std::min(key.rows, key.cols) <= thin;
+}
+
 }  // namespace
 
 Products::Products(const Gpu& gpu, const ProductTuning& tuning)
@@ -107,11 +118,35 @@ Products::Plan Products::make_plan(const ProductKey& key) const {
     const auto& result = results[static_cast<std::size_t>(i)];
     if (result.state == CUBLAS_STATUS_SUCCESS) plan.candidates.push_back(result.algo);
   }
+  if (is_thin(key)) add_splits(plan);
   if (plan.candidates.empty()) {
     throw Unsupported("cuBLASLt has no algorithm for the product " + text_of(key) + " (" +
                       cublasLtGetStatusString(status) + ")");
   }
   return plan;
+}
+
+/// A thin product has fewer tiles than the GPU has multiprocessors, and cuBLASLt seldom proposes to cut the sum as
+/// well. The partial sums are added in f32 and in a fixed order, as those of its own proposals.
+void Products::add_splits(Plan& plan) const {
+  constexpr std::size_t proposals = 4;  // whose tiles are tried
+  const auto own = plan.candidates;
+  for (const std::uint32_t split : {2, 3, 4, 6, 8}) {
+    for (std::size_t i = 0; i < std::min(own.size(), proposals); ++i) {
+      auto algorithm = own[i];
+      if (number(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) == split) continue;
+      const bool has_it = set(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, split) &&
+                          set(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+      if (has_it && fits(plan, algorithm)) plan.candidates.push_back(algorithm);
+    }
+  }
+}
+
+bool Products::fits(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) const {
+  cublasLtMatmulHeuristicResult_t result{};
+  const auto status = cublasLtMatmulAlgoCheck(blas_.get(), plan.product.get(), plan.first.get(), plan.second.get(),
+                                              plan.d.get(), plan.d.get(), &algorithm, &result);
+  return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes;
 }
 
 Products::Plan& Products::plan_for(const ProductKey& key, const Operands& operands) {
@@ -122,7 +157,9 @@ Products::Plan& Products::plan_for(const ProductKey& key, const Operands& operan
   const auto try_candidate = [&](std::size_t i) {
     return enqueue(plan, plan.candidates[i], operands) == CUBLAS_STATUS_SUCCESS;
   };
-  plan.chosen = pick_fastest(gpu_, plan.candidates.size(), try_candidate, tuning_settings_.seconds).value_or(0);
+  plan.chosen =
+      pick_fastest(gpu_, plan.candidates.size(), try_candidate, tuning_settings_.seconds, tuning_settings_.sustained)
+          .value_or(0);
   return plan;
 }
 
@@ -182,10 +219,7 @@ void Products::finish_tuning(Peers& peers) {
   for (auto& [key, plan] : plans_) {
     auto algorithm = plan.candidates[plan.chosen];
     peers.broadcast(std::as_writable_bytes(std::span(&algorithm, 1)), 0);
-    cublasLtMatmulHeuristicResult_t result{};
-    const auto status = cublasLtMatmulAlgoCheck(blas_.get(), plan.product.get(), plan.first.get(), plan.second.get(),
-                                                plan.d.get(), plan.d.get(), &algorithm, &result);
-    runs_here = runs_here && status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes;
+    runs_here = runs_here && fits(plan, algorithm);
     plan.candidates = {algorithm};
     plan.chosen = 0;
   }

@@ -26,8 +26,9 @@ struct ProductKey {
 
 /// How much is tried to find the fastest algorithm of one product.
 struct ProductTuning {
-  int candidates = 12;  // of cuBLASLt's proposals, the likelier first
-  double seconds = 0.15;
+  int candidates = 12;      // of cuBLASLt's proposals, the likelier first
+  double seconds = 0.25;    // in turns
+  double sustained = 0.12;  // and each of the closest alone
 };
 
 class Products {
@@ -70,6 +71,9 @@ class Products {
   };
 
   Plan make_plan(const ProductKey&) const;
+  void add_splits(Plan&) const;
+  /// Whether it runs on this GPU in the workspace that there is.
+  bool fits(const Plan&, const cublasLtMatmulAlgo_t&) const;
   Plan& plan_for(const ProductKey&, const Operands&);
   cublasStatus_t enqueue(const Plan&, const cublasLtMatmulAlgo_t&, const Operands&) const;
 
