@@ -45,12 +45,18 @@ class LoneWorld final : public World {
 };
 
 class Nothing final : public Work {
+ public:
+  explicit Nothing(bool collective) : collective_(collective) {}
+
+ private:
   void enqueue() override {}
   void reset() override {}
   Check verify() override { return {1, 0, ""}; }
   Cost cost() const override { return {}; }
   std::size_t bytes() const override { return 0; }
-  bool collective() const override { return false; }
+  bool collective() const override { return collective_; }
+
+  bool collective_;
 };
 
 /// Every operation takes so many seconds.
@@ -64,12 +70,14 @@ class Clockwork final : public Device {
   double seconds_;
 };
 
-std::optional<Pace> pace(double operation_seconds, double least_seconds = 0) {
+std::optional<Pace> pace(double operation_seconds, double least_seconds = 0, const std::string& min_time = "",
+                         bool collective = false) {
   LoneWorld world;
   Watchdog watchdog("test", 60);
-  const Options options;
+  Options options;
+  options.min_time = min_time;
   Session session(world, watchdog, options, Backend::host, std::make_unique<Clockwork>(operation_seconds), "", {});
-  Nothing work;
+  Nothing work(collective);
   Measurement measurement;
   measurement.key = "gemm/m:1";
   measurement.least_seconds = least_seconds;
@@ -78,7 +86,8 @@ std::optional<Pace> pace(double operation_seconds, double least_seconds = 0) {
 
 TEST(Pace, IsTenSamplesOfAMillisecondOrOneOperation) {
   EXPECT_EQ(pace(1e-5)->batch, 100);
-  EXPECT_EQ(pace(2e-3)->batch, 4);
+  EXPECT_EQ(pace(2e-3)->batch, 2);
+  EXPECT_EQ(pace(2e-3, 0, "", true)->batch, 4) << "ranks do not enter a collective at the same time";
   EXPECT_EQ(pace(7e-3)->batch, 1);
   for (const double seconds : {1e-5, 2e-3, 7e-3}) EXPECT_EQ(pace(seconds)->samples, 10);
 }
@@ -91,6 +100,17 @@ TEST(Pace, OfALastingLoadCoversItInOnePass) {
     EXPECT_GE(lasting->samples, 9) << operation;
   }
   EXPECT_NEAR(pace(1.5e-3, 10)->batch, 66, 1);  // long samples: the load hardly pauses
+}
+
+TEST(Pace, CoversTheMinimumTimeInOnePass) {
+  for (const double operation : {1.5e-5, 2e-3, 3e-2}) {
+    const auto quick = pace(operation, 0, "0.05s");
+    ASSERT_TRUE(quick);
+    EXPECT_GE(static_cast<double>(quick->pass()) * operation, 0.05) << operation;
+    EXPECT_GE(quick->samples, 10) << operation;
+  }
+  EXPECT_LT(pace(1e-5, 0, "0.05")->samples, 70) << "and not much longer";
+  EXPECT_EQ(pace(1e-5, 0, "3x")->samples, 10) << "iterations are no seconds";
 }
 
 TEST(Pace, OfNoTimeIsNone) {
