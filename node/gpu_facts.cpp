@@ -185,7 +185,7 @@ Facts nvlink_facts(const NvmlGpu& gpu) {
     speeds_known = speeds_known && link.speed_mbps;
     if (link.speed_mbps) gbps += *link.speed_mbps / 1e3;
     double mine = 0;
-    for (const auto* counter : {&link.replays, &link.recoveries, &link.crc_errors}) {
+    for (const auto* counter : {&link.errors.replays, &link.errors.recoveries, &link.errors.crc}) {
       counters_known = counters_known && *counter;
       if (*counter) mine += static_cast<double>(**counter);
     }
@@ -208,9 +208,9 @@ std::optional<std::vector<Facts>> each_nvlink(const NvmlGpu& gpu) {
     row["link"] = number_fact(link.number);
     row["active"] = fact_of(link.active);
     row["gbps"] = fact_of(link.speed_mbps, 1e3);
-    row["replays"] = fact_of(link.replays);
-    row["recoveries"] = fact_of(link.recoveries);
-    row["crc_errors"] = fact_of(link.crc_errors);
+    row["replays"] = fact_of(link.errors.replays);
+    row["recoveries"] = fact_of(link.errors.recoveries);
+    row["crc_errors"] = fact_of(link.errors.crc);
     rows.push_back(std::move(row));
   }
   return rows;

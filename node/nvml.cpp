@@ -308,34 +308,52 @@ Answer<unsigned> NvmlGpu::pcie_width_max() const {
 }
 Answer<unsigned> NvmlGpu::pcie_replays() const { return library_->get<unsigned>(abi::pcie_replays, handle(device_)); }
 
-Answer<std::vector<Link>> NvmlGpu::links() const {
-  const auto device = handle(device_);
-  // How many there are: a field of newer drivers; before, the first that NVML refuses ends the list.
-  const auto told = library_->field<unsigned>(device, abi::field_nvlink_count);
-  const unsigned at_most = std::min(told.value_or(abi::links_at_most), 2 * abi::links_at_most);
-
-  // One call for all fields of all links.
-  constexpr std::array fields{abi::field_nvlink_speed, abi::field_nvlink_replay, abi::field_nvlink_recovery,
-                              abi::field_nvlink_crc};
-  std::vector<abi::FieldValue> values(at_most * fields.size());
+/// Every field of the first link, then every one of the next. One call asks for all.
+std::vector<Answer<std::uint64_t>> NvmlGpu::fields_of_links(unsigned links, std::span<const unsigned> fields) const {
+  std::vector<abi::FieldValue> values(links * fields.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i].field = fields[i % fields.size()];
     values[i].scope = static_cast<unsigned>(i / fields.size());
     values[i].status = abi::not_supported;
   }
-  const auto why_no_fields =
-      values.empty() ? "" : library_->call(abi::field_values, device, static_cast<int>(values.size()), values.data());
-  const auto counter = [&](unsigned link, std::size_t field, std::optional<unsigned> older) -> Answer<std::uint64_t> {
-    const auto& value = values[link * fields.size() + field];
-    if (why_no_fields.empty() && value.status == abi::success) return number_of<std::uint64_t>(value);
-    const auto why = why_no_fields.empty() ? NvmlLibrary::reason(value.status) : why_no_fields;
-    if (!older) return Answer<std::uint64_t>::unknown(why);
-    const auto count = library_->get<abi::Size>(abi::nvlink_errors, device, link, *older);
+  std::string why;
+  if (!values.empty()) {
+    why = library_->call(abi::field_values, handle(device_), static_cast<int>(values.size()), values.data());
+  }
+  std::vector<Answer<std::uint64_t>> answers;
+  for (const auto& value : values) {
+    if (why.empty() && value.status == abi::success) {
+      answers.emplace_back(number_of<std::uint64_t>(value));
+    } else {
+      answers.push_back(Answer<std::uint64_t>::unknown(why.empty() ? NvmlLibrary::reason(value.status) : why));
+    }
+  }
+  return answers;
+}
+
+std::vector<LinkErrors> NvmlGpu::link_errors(unsigned links) const {
+  constexpr std::array fields{abi::field_nvlink_replay, abi::field_nvlink_recovery, abi::field_nvlink_crc};
+  const auto told = fields_of_links(links, fields);
+  const auto counter = [&](unsigned link, std::size_t field, unsigned older) -> Answer<std::uint64_t> {
+    if (const auto& answer = told[link * fields.size() + field]) return answer;
+    const auto count = library_->get<abi::Size>(abi::nvlink_errors, handle(device_), link, older);
     if (!count) return Answer<std::uint64_t>::unknown(count.why());
     return static_cast<std::uint64_t>(*count);
   };
+  std::vector<LinkErrors> errors;
+  for (unsigned link = 0; link < links; ++link) {
+    errors.push_back({counter(link, 0, abi::nvlink_replay), counter(link, 1, abi::nvlink_recovery),
+                      counter(link, 2, abi::nvlink_crc_flit)});
+  }
+  return errors;
+}
 
-  std::vector<Link> found;
+Answer<std::vector<Link>> NvmlGpu::links() const {
+  const auto device = handle(device_);
+  // How many there are: a field of newer drivers; before, the first that NVML refuses ends the list.
+  const auto told = library_->field<unsigned>(device, abi::field_nvlink_count);
+  const unsigned at_most = std::min(told.value_or(abi::links_at_most), 2 * abi::links_at_most);
+  std::vector<Answer<bool>> states;
   for (unsigned number = 0; number < at_most; ++number) {
     const auto state = library_->get<unsigned>(abi::nvlink_state, device, number);
     if (!state && !told) {
@@ -344,16 +362,20 @@ Answer<std::vector<Link>> NvmlGpu::links() const {
       }
       break;
     }
-    const auto speed = counter(number, 0, std::nullopt);
-    found.push_back({number,
-                     convert<bool>(
-                         state, +[](const unsigned& s) { return s != 0; }),
-                     convert<unsigned>(
-                         speed, +[](const std::uint64_t& s) { return static_cast<unsigned>(s); }),
-                     counter(number, 1, abi::nvlink_replay), counter(number, 2, abi::nvlink_recovery),
-                     counter(number, 3, abi::nvlink_crc_flit)});
+    states.push_back(convert<bool>(
+        state, +[](const unsigned& s) { return s != 0; }));
   }
-  return found;
+
+  const auto count = static_cast<unsigned>(states.size());
+  const auto speeds = fields_of_links(count, std::array{abi::field_nvlink_speed});
+  const auto errors = link_errors(count);
+  std::vector<Link> links;
+  for (unsigned number = 0; number < count; ++number) {
+    const auto speed = convert<unsigned>(
+        speeds[number], +[](const std::uint64_t& s) { return static_cast<unsigned>(s); });
+    links.push_back({number, states[number], speed, errors[number]});
+  }
+  return links;
 }
 
 Answer<Fabric> NvmlGpu::fabric() const {

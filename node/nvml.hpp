@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,11 +54,14 @@ struct RetiredPages {  // GPUs before Ampere
   unsigned single_bit, double_bit;
   std::optional<bool> pending;
 };
+struct LinkErrors {  // of one NVLink, since the driver was loaded
+  Answer<std::uint64_t> replays, recoveries, crc;
+};
 struct Link {  // one NVLink
   unsigned number;
   Answer<bool> active;
-  Answer<unsigned> speed_mbps;                            // megabytes per second and direction
-  Answer<std::uint64_t> replays, recoveries, crc_errors;  // since the driver was loaded
+  Answer<unsigned> speed_mbps;  // megabytes per second and direction
+  LinkErrors errors;
 };
 struct Fabric {
   unsigned state;  // 0 not supported, 1 not started, 2 in progress, 3 completed
@@ -116,6 +120,8 @@ class NvmlGpu {
 
   /// Every link that the GPU has; empty where it has none.
   Answer<std::vector<Link>> links() const;
+  /// Of the first so many links: for who asks again and again, and need not ask for their states and speeds.
+  std::vector<LinkErrors> link_errors(unsigned links) const;
   Answer<Fabric> fabric() const;
 
   Answer<Modes> mig() const;
@@ -126,6 +132,8 @@ class NvmlGpu {
   Answer<std::vector<GpuProcess>> processes() const;
 
  private:
+  std::vector<Answer<std::uint64_t>> fields_of_links(unsigned links, std::span<const unsigned> fields) const;
+
   friend class Nvml;
   friend class XidWatch;
   NvmlGpu(std::shared_ptr<const NvmlLibrary> library, void* device) : library_(std::move(library)), device_(device) {}

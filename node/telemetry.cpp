@@ -80,7 +80,7 @@ GpuSummary summary(const std::vector<GpuSample>& samples) {
   return result;
 }
 
-ErrorCounts error_counts(const NvmlGpu& gpu) {
+ErrorCounts error_counts(const NvmlGpu& gpu, unsigned links) {
   ErrorCounts counts;
   const auto add = [&](const std::string& name, const auto& count) {
     if (count) counts[name] += *count;
@@ -92,12 +92,12 @@ ErrorCounts error_counts(const NvmlGpu& gpu) {
     counts["rows remapped after corrected errors"] = rows->corrected;
     counts["rows remapped after uncorrected errors"] = rows->uncorrected;
   }
-  const auto links = gpu.links();
-  for (const auto& link : links.value_or(std::vector<Link>{})) {
-    const auto name = "NVLink " + std::to_string(link.number);
+  unsigned number = 0;
+  for (const auto& link : gpu.link_errors(links)) {
+    const auto name = "NVLink " + std::to_string(number++);
     add(name + " replays", link.replays);
     add(name + " recoveries", link.recoveries);
-    add(name + " CRC errors", link.crc_errors);
+    add(name + " CRC errors", link.crc);
   }
   return counts;
 }
@@ -114,10 +114,11 @@ std::vector<std::string> grown(const ErrorCounts& before, const ErrorCounts& aft
 
 Telemetry::Telemetry(NvmlGpu gpu, std::chrono::milliseconds interval, std::chrono::milliseconds settling)
     : gpu_(std::move(gpu)),
+      links_(static_cast<unsigned>(gpu_.links().value_or(std::vector<Link>{}).size())),
       interval_(interval),
       settling_(settling),
       xids_(gpu_),
-      before_(error_counts(gpu_)),
+      before_(error_counts(gpu_, links_)),
       now_(before_),
       thread_([this] { watch(); }) {}
 
@@ -188,7 +189,7 @@ void Telemetry::watch() {
     if (leave_) return;
     const auto ended = series_ / 2 * 2;
     lock.unlock();
-    auto counts = error_counts(gpu_);
+    auto counts = error_counts(gpu_, links_);
     lock.lock();
     now_ = std::move(counts);
     counted_ = ended;

@@ -41,7 +41,7 @@ GpuSummary summary(const std::vector<GpuSample>&);
 
 /// Counters of errors by name; those that the driver does not tell are left out.
 using ErrorCounts = std::map<std::string, std::uint64_t>;
-ErrorCounts error_counts(const NvmlGpu&);
+ErrorCounts error_counts(const NvmlGpu&, unsigned links);
 
 /// "ECC uncorrected +2" for each counter that is in both and has grown.
 std::vector<std::string> grown(const ErrorCounts& before, const ErrorCounts& after);
@@ -79,6 +79,7 @@ class Telemetry {
   GpuSample fresh_sample(const GpuSample& first, bool settled) const;
 
   const NvmlGpu gpu_;
+  const unsigned links_;
   const std::chrono::milliseconds interval_, settling_;
   XidWatch xids_;
   ErrorCounts before_, now_;

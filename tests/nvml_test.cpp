@@ -106,7 +106,7 @@ TEST(NvmlGpu, OfAnOldDriverAnswersThroughTheOlderFunctionsAndNamesTheMissingOnes
   ASSERT_EQ(links->size(), 2u);
   EXPECT_TRUE(links->at(0).active.value());
   EXPECT_FALSE(links->at(1).active.value());
-  EXPECT_EQ(links->at(0).crc_errors.value(), 9u);
+  EXPECT_EQ(links->at(0).errors.crc.value(), 9u);
   EXPECT_FALSE(links->at(0).speed_mbps);
 }
 
@@ -148,9 +148,9 @@ TEST(NvmlGpu, TellsItsLinks) {
   ASSERT_EQ(links->size(), 3u);
   EXPECT_TRUE(links->at(0).active.value());
   EXPECT_EQ(links->at(0).speed_mbps.value(), 26562u);
-  EXPECT_EQ(links->at(0).replays.value(), 11u);
-  EXPECT_EQ(links->at(0).recoveries.value(), 12u);
-  EXPECT_EQ(links->at(0).crc_errors.value(), 13u);
+  EXPECT_EQ(links->at(0).errors.replays.value(), 11u);
+  EXPECT_EQ(links->at(0).errors.recoveries.value(), 12u);
+  EXPECT_EQ(links->at(0).errors.crc.value(), 13u);
   EXPECT_FALSE(links->at(1).active.value());
   EXPECT_FALSE(links->at(2).active) << "a link whose state is unknown is neither up nor down";
   EXPECT_EQ(gpu.fabric()->state, 3u);
