@@ -348,32 +348,41 @@ std::vector<LinkErrors> NvmlGpu::link_errors(unsigned links) const {
   return errors;
 }
 
-Answer<std::vector<Link>> NvmlGpu::links() const {
-  const auto device = handle(device_);
-  // How many there are: a field of newer drivers; before, the first that NVML refuses ends the list.
-  const auto told = library_->field<unsigned>(device, abi::field_nvlink_count);
+/// A field of newer drivers tells how many there are; before, the first whose state NVML refuses ends the list.
+Answer<std::vector<Answer<bool>>> NvmlGpu::link_states() const {
+  const auto told = library_->field<unsigned>(handle(device_), abi::field_nvlink_count);
   const unsigned at_most = std::min(told.value_or(abi::links_at_most), 2 * abi::links_at_most);
   std::vector<Answer<bool>> states;
   for (unsigned number = 0; number < at_most; ++number) {
-    const auto state = library_->get<unsigned>(abi::nvlink_state, device, number);
+    const auto state = library_->get<unsigned>(abi::nvlink_state, handle(device_), number);
     if (!state && !told) {
       if (number == 0 && state.why() != text_of(abi::not_supported)) {
-        return Answer<std::vector<Link>>::unknown(state.why());
+        return Answer<std::vector<Answer<bool>>>::unknown(state.why());
       }
       break;
     }
     states.push_back(convert<bool>(
         state, +[](const unsigned& s) { return s != 0; }));
   }
+  return states;
+}
 
-  const auto count = static_cast<unsigned>(states.size());
+unsigned NvmlGpu::link_count() const {
+  const auto states = link_states();
+  return states ? static_cast<unsigned>(states->size()) : 0;
+}
+
+Answer<std::vector<Link>> NvmlGpu::links() const {
+  const auto states = link_states();
+  if (!states) return Answer<std::vector<Link>>::unknown(states.why());
+  const auto count = static_cast<unsigned>(states->size());
   const auto speeds = fields_of_links(count, std::array{abi::field_nvlink_speed});
   const auto errors = link_errors(count);
   std::vector<Link> links;
   for (unsigned number = 0; number < count; ++number) {
     const auto speed = convert<unsigned>(
         speeds[number], +[](const std::uint64_t& s) { return static_cast<unsigned>(s); });
-    links.push_back({number, states[number], speed, errors[number]});
+    links.push_back({number, (*states)[number], speed, errors[number]});
   }
   return links;
 }

@@ -118,6 +118,7 @@ class NvmlGpu {
   Answer<unsigned> pcie_width_max() const;
   Answer<unsigned> pcie_replays() const;
 
+  unsigned link_count() const;  // 0 where NVML does not tell
   /// Every link that the GPU has; empty where it has none.
   Answer<std::vector<Link>> links() const;
   /// Of the first so many links: for who asks again and again, and need not ask for their states and speeds.
@@ -132,6 +133,7 @@ class NvmlGpu {
   Answer<std::vector<GpuProcess>> processes() const;
 
  private:
+  Answer<std::vector<Answer<bool>>> link_states() const;  // of every link, whether it is active
   std::vector<Answer<std::uint64_t>> fields_of_links(unsigned links, std::span<const unsigned> fields) const;
 
   friend class Nvml;

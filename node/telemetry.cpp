@@ -114,7 +114,7 @@ std::vector<std::string> grown(const ErrorCounts& before, const ErrorCounts& aft
 
 Telemetry::Telemetry(NvmlGpu gpu, std::chrono::milliseconds interval, std::chrono::milliseconds settling)
     : gpu_(std::move(gpu)),
-      links_(static_cast<unsigned>(gpu_.links().value_or(std::vector<Link>{}).size())),
+      links_(gpu_.link_count()),
       interval_(interval),
       settling_(settling),
       xids_(gpu_),

@@ -92,7 +92,7 @@ TEST(Telemetry, WatchesItsGpu) {
 TEST(Telemetry, TellsOfErrorsThatWereCountedMeanwhile) {
   const FakeGpus gpus(
       "0 nvmlDeviceGetTotalEccErrors:1:0 4|6\n0 nvmlDeviceGetPcieReplayCounter 10|10|10\n0 field:91 1\n"
-      "0 field:163:0 7|7|8\n0 nvmlDeviceGetNvLinkState:0 1\n0 xid 79|13|79|none\n");
+      "0 field:163:0 7|8\n0 nvmlDeviceGetNvLinkState:0 1\n0 xid 79|13|79|none\n");
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
   const auto told = watched(telemetry, milliseconds(1));
   EXPECT_EQ(told.errors,
