@@ -153,7 +153,7 @@ TEST(Baseline, ReadsBackWhatItWrote) {
 
 TEST(Baseline, OfAFolderOfResultsIsThatOfItsFiles) {
   const Baseline baseline = read_baseline({source / "ci/baselines/h200-sxm/4ranks"});
-  EXPECT_EQ(baseline.launches.size(), 1u);
+  EXPECT_EQ(baseline.launches.size(), 3u);
   EXPECT_EQ(baseline.ranks, 4);
   EXPECT_GT(baseline.benchmarks.size(), 140u);
 }
@@ -318,7 +318,8 @@ TEST(Floors, OfRealMachinesAcceptThem) {
     const auto floors = proposed(read_baseline({folder}), &h200);
     EXPECT_GT(floors.front().rules.size(), 30u);
     EXPECT_EQ(floors.front().peak, h200.peak);
-    EXPECT_EQ(judge(read_results(std::vector{folder}), floors, {}).state, State::pass) << ranks;
+    const auto one = ranks == std::string("4ranks") ? folder / "2" : folder;
+    EXPECT_EQ(judge(read_results(std::vector{one}), floors, {}).state, State::pass) << ranks;
   }
 }
 

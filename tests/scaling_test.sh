@@ -6,7 +6,7 @@ cd "$scratch" || exit 1
 
 mkdir -p now/bench now/report tools stored
 ln -s "$build/report/shakedown" now/report/shakedown
-for ranks in 1 2 4; do cp "$root/ci/baselines/h200-sxm/${ranks}ranks/hbm.json" "stored/$ranks.json"; done
+for ranks in 1ranks 2ranks 4ranks/1; do cp "$root/ci/baselines/h200-sxm/$ranks/hbm.json" "stored/${ranks%%ranks*}.json"; done
 cat >now/bench/bench_hbm <<END
 #!/usr/bin/env bash
 for flag; do
@@ -36,7 +36,7 @@ expect "the largest is compared with the smaller ones" prints 'hbm/op:copy/engin
 
 # Of four each loses a tenth.
 a_tenth_less() { sed -E 's/"hbm_gbps": ?4([0-9]{3})/"hbm_gbps":3\1/g; s/([ [,])4([0-9]{3}\.[0-9]+)/\13\2/g' "$1" >"$2"; }
-a_tenth_less "$root/ci/baselines/h200-sxm/4ranks/hbm.json" stored/4.json
+a_tenth_less "$root/ci/baselines/h200-sxm/4ranks/1/hbm.json" stored/4.json
 SHAKEDOWN_RANKS=4 run 1 "$root/ci/scaling" hbm
 expect "a loss in company fails" prints '_efficiency .*fail'
 

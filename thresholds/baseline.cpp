@@ -29,6 +29,13 @@ constexpr std::array machine_fields{"device", "backend",  "tier", "ranks", "host
 // how large an allocation, with which log. Devices, ranks and hosts are compared themselves.
 constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG_FILE"};
 
+/// On GPUs MPI brings the ranks together, and moves no data that is measured.
+bool decides(const std::string& variable, const Context& context) {
+  const bool of_mpi = variable.starts_with("OMPI_MCA_") || variable.starts_with("UCX_");
+  return !(of_mpi && context.backend == "cuda") &&
+         std::find(places.begin(), places.end(), variable) == places.end();
+}
+
 // A version or state that one family did not need and so did not record says nothing about the set.
 void add_known(MachineFacts& facts, const std::map<std::string, std::optional<std::string>>& recorded,
                const char* name) {
@@ -51,7 +58,7 @@ MachineFacts facts_of(const std::vector<Results>& results) {
     for (const char* name : {"driver", "cuda", "cublaslt", "nccl"}) add_known(facts, c.versions, name);
     add_known(facts, c.nccl, "nvls");
     for (const auto& [variable, value] : c.environment) {
-      if (std::find(places.begin(), places.end(), variable) == places.end()) variables.insert(variable);
+      if (decides(variable, c)) variables.insert(variable);
     }
   }
   for (const Results& file : results) {
