@@ -118,8 +118,6 @@ Telemetry::Telemetry(NvmlGpu gpu, std::chrono::milliseconds interval, std::chron
       interval_(interval),
       settling_(settling),
       xids_(gpu_),
-      before_(error_counts(gpu_, links_)),
-      now_(before_),
       thread_([this] { watch(); }) {}
 
 Telemetry::~Telemetry() {
@@ -133,39 +131,38 @@ Telemetry::~Telemetry() {
 
 void Telemetry::begin() {
   {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return counted_ == series_; });
     samples_.clear();
-    series_ |= 1;
-  }
-  changed_.notify_all();
-}
-
-void Telemetry::stop() {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (series_ % 2 == 1) ++series_;
+    ++series_;
   }
   changed_.notify_all();
 }
 
 GpuSummary Telemetry::end() {
-  stop();
   std::vector<GpuSample> samples;
-  ErrorCounts before;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (series_ % 2 == 1) ++series_;
+    samples = std::exchange(samples_, {});
+  }
+  changed_.notify_all();
+  return summary(samples);
+}
+
+std::vector<std::string> Telemetry::errors() {
+  std::vector<std::string> texts;
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return counted_ == series_; });
-    samples = std::exchange(samples_, {});
-    before = std::exchange(before_, now_);
+    texts = grown(std::exchange(before_, now_), now_);
   }
-  auto result = summary(samples);
-  result.errors = grown(before, before_);
   std::map<unsigned, int> xids;
   for (const auto xid : xids_.take().value_or(std::vector<unsigned>{})) ++xids[xid];
   for (const auto& [xid, times] : xids) {
-    result.errors.push_back("XID " + std::to_string(xid) + (times > 1 ? ", " + std::to_string(times) + " times" : ""));
+    texts.push_back("XID " + std::to_string(xid) + (times > 1 ? ", " + std::to_string(times) + " times" : ""));
   }
-  return result;
+  return texts;
 }
 
 /// What the driver says now, without what it may have known already when the series began.
@@ -180,18 +177,19 @@ GpuSample Telemetry::fresh_sample(const GpuSample& first, bool settled) const {
   return now;
 }
 
-/// The thread: samples while a series lasts, and reads the counters of errors after it.
+/// The thread: samples while a series lasts, and reads the counters of errors after it, and before the first.
 void Telemetry::watch() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return leave_ || series_ != counted_; });
     if (series_ % 2 == 1) sample_series(lock);
     if (leave_) return;
-    const auto ended = series_ / 2 * 2;
+    const auto ended = series_;
     lock.unlock();
     auto counts = error_counts(gpu_, links_);
     lock.lock();
     now_ = std::move(counts);
+    if (counted_ == 0) before_ = now_;
     counted_ = ended;
     changed_.notify_all();
   }

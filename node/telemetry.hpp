@@ -32,11 +32,10 @@ struct GpuSummary {
   std::optional<double> power_w;             // mean
   std::optional<double> temperature_c;       // highest
   std::optional<double> throttled;           // fraction of the samples with a reason of power or heat
-  std::string throttle;             // "sw_power_cap 38 %, hw_thermal 2 %"; empty if nothing held the clock down
-  std::vector<std::string> errors;  // "ECC uncorrected +2", "XID 79": what the GPU counted meanwhile
+  std::string throttle;  // "sw_power_cap 38 %, hw_thermal 2 %"; empty if nothing held the clock down
 };
 
-/// Means, extremes and fractions; a field that no sample has stays unknown. `errors` is not filled.
+/// Means, extremes and fractions; a field that no sample has stays unknown.
 GpuSummary summary(const std::vector<GpuSample>&);
 
 /// Counters of errors by name; those that the driver does not tell are left out.
@@ -46,7 +45,7 @@ ErrorCounts error_counts(const NvmlGpu&, unsigned links);
 /// "ECC uncorrected +2" for each counter that is in both and has grown.
 std::vector<std::string> grown(const ErrorCounts& before, const ErrorCounts& after);
 
-/// Samples one GPU between begin and end, from a thread of its own; between end and begin the thread sleeps.
+/// Samples one GPU between begin and end, from a thread of its own, which then counts errors and sleeps.
 class Telemetry {
  public:
   static constexpr std::chrono::milliseconds usual_interval{10};
@@ -62,16 +61,16 @@ class Telemetry {
   Telemetry& operator=(const Telemetry&) = delete;
   ~Telemetry();
 
-  /// Starts to sample.
+  /// Starts to sample. Waits for the counters that the last series left to be read: nothing is measured meanwhile.
   void begin();
 
-  /// Stops, and does not wait: the thread reads the counters of errors, which takes some 70 ms where several ranks do
-  /// so for 18 links each.
-  void stop();
-
-  /// Stops if that is still to do, and tells what was sampled since begin and which errors were counted since the last
-  /// end, those of the preparation included.
+  /// Stops, and tells what was sampled since begin. The thread goes on to read the counters of errors, which takes some
+  /// 70 ms where several ranks do so for 18 links each.
   GpuSummary end();
+
+  /// "ECC uncorrected +2", "XID 79": what was counted from the last call to the last end, the preparation of the series
+  /// included. Waits until it is known.
+  std::vector<std::string> errors();
 
  private:
   void watch();
@@ -85,7 +84,7 @@ class Telemetry {
   ErrorCounts before_, now_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t series_ = 0;   // of begin; odd: sampling
+  std::uint64_t series_ = 2;   // of begin; odd: sampling
   std::uint64_t counted_ = 0;  // the series after which now_ was read
   bool leave_ = false;
   std::vector<GpuSample> samples_;

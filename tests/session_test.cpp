@@ -167,6 +167,7 @@ Rows measured(Backend backend, std::unique_ptr<Telemetry> telemetry) {
   Silent reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
   benchmark::ClearRegisteredBenchmarks();
+  session.collect_errors();
   return {reporter.counters, session.repetitions().at("gemm/m:1").at(0), session.texts().at("gemm/m:1").at(0)};
 }
 

@@ -16,7 +16,6 @@ GpuSummary throttled_gpu() {
   gpu.temperature_c = 56;
   gpu.throttled = 0.38;
   gpu.throttle = "sw_power_cap 38 %";
-  gpu.errors = {"XID 79", "ECC uncorrected +2"};
   return gpu;
 }
 
@@ -27,11 +26,9 @@ TEST(TelemetryRows, TravelBetweenRanksUnchanged) {
   EXPECT_EQ(there.temperature_c, 56);
   EXPECT_EQ(there.throttled, 0.38);
   EXPECT_EQ(there.throttle, "sw_power_cap 38 %");
-  EXPECT_EQ(there.errors, (std::vector<std::string>{"XID 79", "ECC uncorrected +2"}));
   const auto nothing = unpacked(packed(GpuSummary{}));
   EXPECT_EQ(there.cycles, std::nullopt);
   EXPECT_FALSE(nothing.sm_mhz || nothing.power_w || nothing.temperature_c || nothing.throttled);
-  EXPECT_TRUE(nothing.errors.empty());
   EXPECT_THROW(unpacked("1410"), std::invalid_argument);
 }
 
@@ -47,7 +44,6 @@ TEST(TelemetryRows, HaveEveryRankAndNothingForOneThatIsUnknown) {
   EXPECT_EQ(by_rank.at("tflops_per_ghz")[1], std::nullopt);
   EXPECT_DOUBLE_EQ(by_rank.at("tflops_per_w")[0].value(), 1);
   EXPECT_EQ(texts.at("throttle"), (Texts{"sw_power_cap 38 %", std::nullopt}));
-  EXPECT_EQ(texts.at("errors"), (Texts{"XID 79; ECC uncorrected +2", std::nullopt}));
 }
 
 TEST(TelemetryRows, RateByTheCyclesThatTheGpuCountedWhereItDid) {

@@ -86,7 +86,7 @@ TEST(Telemetry, WatchesItsGpu) {
   EXPECT_DOUBLE_EQ(told.power_w.value(), 691);
   EXPECT_DOUBLE_EQ(told.temperature_c.value(), 57);
   EXPECT_DOUBLE_EQ(told.throttled.value(), 1);
-  EXPECT_TRUE(told.errors.empty());
+  EXPECT_TRUE(telemetry.errors().empty());
 }
 
 TEST(Telemetry, TellsOfErrorsThatWereCountedMeanwhile) {
@@ -94,33 +94,41 @@ TEST(Telemetry, TellsOfErrorsThatWereCountedMeanwhile) {
       "0 nvmlDeviceGetTotalEccErrors:1:0 4|6\n0 nvmlDeviceGetPcieReplayCounter 10|10|10\n0 field:91 1\n"
       "0 field:163:0 7|8\n0 nvmlDeviceGetNvLinkState:0 1\n0 xid 79|13|79|none\n");
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
-  const auto told = watched(telemetry, milliseconds(1));
-  EXPECT_EQ(told.errors,
+  watched(telemetry, milliseconds(1));
+  EXPECT_EQ(telemetry.errors(),
             (std::vector<std::string>{"ECC uncorrected +2", "NVLink 0 CRC errors +1", "XID 13", "XID 79, 2 times"}));
-  EXPECT_TRUE(watched(telemetry, milliseconds(1)).errors.empty()) << "each is told once";
+  watched(telemetry, milliseconds(1));
+  EXPECT_TRUE(telemetry.errors().empty()) << "each is told once";
 }
 
 TEST(Telemetry, TellsOfErrorsThatWereCountedWhileASeriesWasPrepared) {
   const FakeGpus gpus("0 nvmlDeviceGetTotalEccErrors:1:0 4|4|9\n0 xid none|79|none\n");
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
-  EXPECT_TRUE(watched(telemetry, milliseconds(1)).errors.empty());
-  EXPECT_EQ(watched(telemetry, milliseconds(1)).errors, (std::vector<std::string>{"ECC uncorrected +5", "XID 79"}));
+  watched(telemetry, milliseconds(1));
+  EXPECT_TRUE(telemetry.errors().empty());
+  watched(telemetry, milliseconds(1));
+  EXPECT_EQ(telemetry.errors(), (std::vector<std::string>{"ECC uncorrected +5", "XID 79"}));
 }
 
-TEST(Telemetry, StoppedEarlyTellsTheSameAndBeforeItHasBegunNothing) {
+TEST(Telemetry, TellsOfErrorsOfSeriesThatNobodyAskedAboutLater) {
+  const FakeGpus gpus("0 nvmlDeviceGetTotalEccErrors:1:0 4|5|9\n");
+  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
+  watched(telemetry, milliseconds(1));
+  watched(telemetry, milliseconds(1));
+  EXPECT_EQ(telemetry.errors(), std::vector<std::string>{"ECC uncorrected +5"});
+}
+
+TEST(Telemetry, TellsNothingBeforeItHasBegunAndCanBeEndedAtOnce) {
   const FakeGpus gpus("0 nvmlDeviceGetTotalEccErrors:1:0 4|6\n0 nvmlDeviceGetClockInfo:1 1410\n");
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
-  EXPECT_TRUE(telemetry.end().errors.empty());
-  telemetry.begin();
-  std::this_thread::sleep_for(milliseconds(50));
-  telemetry.stop();
-  const auto told = telemetry.end();
-  EXPECT_EQ(told.sm_mhz, 1410);
-  EXPECT_EQ(told.errors, std::vector<std::string>{"ECC uncorrected +2"});
+  EXPECT_EQ(telemetry.end().samples, 0u);
+  EXPECT_TRUE(telemetry.errors().empty());
+  EXPECT_EQ(watched(telemetry, milliseconds(50)).sm_mhz, 1410);
+  EXPECT_EQ(telemetry.errors(), std::vector<std::string>{"ECC uncorrected +2"});
   for (int i = 0; i < 100; ++i) {  // so short that the thread may not have noticed
     telemetry.begin();
-    telemetry.stop();
-    EXPECT_TRUE(telemetry.end().errors.empty());
+    telemetry.end();
+    EXPECT_TRUE(telemetry.errors().empty());
   }
 }
 
@@ -146,7 +154,7 @@ TEST(Telemetry, OfAGpuThatTellsNothingIsUnknown) {
   EXPECT_FALSE(told.sm_mhz);
   EXPECT_FALSE(told.throttled);
   EXPECT_EQ(told.throttle, "");
-  EXPECT_TRUE(told.errors.empty());
+  EXPECT_TRUE(telemetry.errors().empty());
 }
 
 TEST(Telemetry, DoesNotTakeWhatTheDriverKnewBeforeForWhatHappensNow) {
