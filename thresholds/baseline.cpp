@@ -32,8 +32,7 @@ constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL
 /// On GPUs MPI brings the ranks together, and moves no data that is measured.
 bool decides(const std::string& variable, const Context& context) {
   const bool of_mpi = variable.starts_with("OMPI_MCA_") || variable.starts_with("UCX_");
-  return !(of_mpi && context.backend == "cuda") &&
-         std::find(places.begin(), places.end(), variable) == places.end();
+  return !(of_mpi && context.backend == "cuda") && std::find(places.begin(), places.end(), variable) == places.end();
 }
 
 // A version or state that one family did not need and so did not record says nothing about the set.

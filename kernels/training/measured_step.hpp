@@ -142,8 +142,8 @@ class MeasuredStep final : public Work {
 
   /// Sums beside the backward pass are right where the network is slow. Where it is fast they cost more than they take:
   /// products want all multiprocessors, of which NCCL holds some until the last rank has come. All ranks take what is
-  /// faster for the slowest. Both are in even and in odd places, because power swings with the steps, and steps in front
-  /// bring the GPUs to their power limit: without these, two of three launches took the slower way (4 x H200).
+  /// faster for the slowest. Both are in even and in odd places, because power swings with the steps, and steps in
+  /// front bring the GPUs to their power limit: without these, two of three launches took the slower way (4 x H200).
   void choose_bucket() {
     const std::array<std::size_t, 2> buckets = {1, step_.buffers().state.count};
     std::array<double, 2> milliseconds = {};
