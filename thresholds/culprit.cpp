@@ -2,15 +2,14 @@
 #include "thresholds/culprit.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <set>
 
 #include "thresholds/machine.hpp"
+#include "thresholds/rank_telemetry.hpp"
 #include "thresholds/statistics.hpp"
 #include "thresholds/thresholds.hpp"
+#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
@@ -37,30 +36,6 @@ Aspect aspect_of(const std::string& key, const std::string& metric) {
   return family == "pcie" ? Aspect::pcie : Aspect::other;
 }
 
-std::string percent_text(double share) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %%", 100 * share);
-  return text.data();
-}
-
-std::string rounded(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.0f", value);
-  return text.data();
-}
-
-std::string joined(const std::vector<std::string>& words, const char* last = " and ") {
-  std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == words.size() ? last : ", ") + words[i];
-  }
-  return text;
-}
-
-std::string plural(std::size_t n, const std::string& noun) {
-  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
-}
-
 double strength(const Evidence& e) { return e.percent.value_or(0); }
 
 void add_evidence(Diagnosis& d, std::vector<Evidence> evidence) {
@@ -84,126 +59,6 @@ Evidence evidence_of(const Comparison& c, const PeerValue& v) {
 bool bad(const Finding& f) {
   return f.counts() && (f.status == Status::fail || f.status == Status::missing || f.status == Status::invalid);
 }
-
-// ---------------------------------------------------------------------------------------------------------------------
-// What ranks said about themselves while they worked
-
-class Telemetry {
- public:
-  explicit Telemetry(const std::map<std::string, Benchmark>& benchmarks) {
-    for (const auto& [key, benchmark] : benchmarks) {
-      // GEMM loads a GPU like nothing else: its clocks, watts and degrees are those to compare.
-      (family_of(key) == "gemm" ? loaded_ : others_).push_back(&benchmark);
-    }
-  }
-
-  /// Median over the benchmarks that load the GPU; nullopt = not recorded.
-  std::optional<double> value(int rank, const std::string& name) const {
-    const auto& all = column(name);
-    return static_cast<std::size_t>(rank) < all.size() ? all[static_cast<std::size_t>(rank)] : std::nullopt;
-  }
-
-  std::optional<double> typical(const std::string& name) const {
-    column(name);
-    return typical_.at(name);
-  }
-
-  /// How far the clock is below the median of all ranks.
-  std::optional<double> clock_shortfall(int rank) const {
-    const auto mine = value(rank, "sm_mhz"), all = typical("sm_mhz");
-    return mine && all && *all > 0 ? std::optional(1 - *mine / *all) : std::nullopt;
-  }
-
-  /// Heat or the supply, and not the power cap that every loaded GPU sits at.
-  bool held_back(int rank) const {
-    for (const std::string& reason : words(rank, "throttle")) {
-      for (const char* word : {"thermal", "hw_slowdown", "power_brake"}) {
-        if (reason.find(word) != std::string::npos) return true;
-      }
-    }
-    return false;
-  }
-
-  std::vector<std::string> words(int rank, const std::string& name) const {
-    std::vector<std::string> found;
-    for (const auto* benchmarks : {&loaded_, &others_}) {
-      for (const Benchmark* benchmark : *benchmarks) {
-        for (const Row* row : benchmark->rows) {
-          const auto list = row->text_by_rank.find(name);
-          if (list == row->text_by_rank.end() || static_cast<std::size_t>(rank) >= list->second.size()) continue;
-          const auto& word = list->second[static_cast<std::size_t>(rank)];
-          if (word && !word->empty() && std::find(found.begin(), found.end(), *word) == found.end()) {
-            found.push_back(*word);
-          }
-        }
-      }
-    }
-    return found;
-  }
-
-  /// "1410 MHz (peers 1465), 691 W (692), 57 C (55); throttled: sw_power_cap 38 %"
-  std::string text(int rank) const {
-    std::vector<std::string> parts;
-    for (const auto& [name, unit] : {std::pair{"sm_mhz", " MHz"}, {"power_w", " W"}, {"temperature_c", " C"}}) {
-      const auto mine = value(rank, name), all = typical(name);
-      if (mine && all) parts.push_back(rounded(*mine) + unit + " (peers " + rounded(*all) + ")");
-    }
-    std::string line = joined(parts, ", ");
-    auto reasons = words(rank, "throttle");
-    if (reasons.size() > 3) reasons.resize(3);
-    if (!reasons.empty()) line += (line.empty() ? "" : "; ") + ("throttled: " + joined(reasons));
-    std::string others;
-    for (const OtherProcess& process : processes(rank)) {
-      others += (others.empty() ? "" : ", ") + (process.pid ? "pid " + std::to_string(*process.pid) : "unknown") +
-                (process.name ? " " + *process.name : "");
-    }
-    if (!others.empty()) line += (line.empty() ? "" : "; ") + ("also in use by " + others);
-    auto errors = words(rank, "errors");
-    if (errors.size() > 3) errors.resize(3);
-    if (!errors.empty()) line += (line.empty() ? "" : "; ") + ("errors: " + joined(errors));
-    return line;
-  }
-
- private:
-  std::vector<OtherProcess> processes(int rank) const {
-    for (const auto* benchmarks : {&loaded_, &others_}) {
-      for (const Benchmark* benchmark : *benchmarks) {
-        const auto& ranks = benchmark->context->ranks;
-        if (static_cast<std::size_t>(rank) >= ranks.size()) continue;
-        if (const auto& list = ranks[static_cast<std::size_t>(rank)].processes; list && !list->empty()) return *list;
-      }
-    }
-    return {};
-  }
-
-  const std::vector<std::optional<double>>& column(const std::string& name) const {
-    const auto [found, fresh] = columns_.emplace(name, std::vector<std::optional<double>>{});
-    if (!fresh) return found->second;
-    auto& column = found->second;
-    std::vector<std::vector<double>> samples;
-    for (const Benchmark* benchmark : loaded_) {
-      for (const Row* row : benchmark->rows) {
-        const auto list = row->by_rank.find(name);
-        if (list == row->by_rank.end()) continue;
-        samples.resize(std::max(samples.size(), list->second.size()));
-        for (std::size_t rank = 0; rank < list->second.size(); ++rank) {
-          if (list->second[rank]) samples[rank].push_back(*list->second[rank]);
-        }
-      }
-    }
-    std::vector<double> known;
-    for (auto& values : samples) {
-      column.push_back(values.empty() ? std::nullopt : std::optional(median(std::move(values))));
-      if (column.back()) known.push_back(*column.back());
-    }
-    typical_[name] = known.empty() ? std::nullopt : std::optional(median(std::move(known)));
-    return column;
-  }
-
-  std::vector<const Benchmark*> loaded_, others_;
-  mutable std::map<std::string, std::vector<std::optional<double>>> columns_;
-  mutable std::map<std::string, std::optional<double>> typical_;
-};
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What speaks against a rank, and against a link
@@ -526,7 +381,7 @@ class Investigation {
       (gemm ? slow : healthy).push_back("GEMM");
       (memory ? slow : healthy).push_back("HBM");
       (ports ? slow : healthy).push_back("copies to and from it");
-      d.detail = "slow: " + joined(slow) + (healthy.empty() ? "" : "; not slow: " + joined(healthy));
+      d.detail = "slow: " + listed(slow) + (healthy.empty() ? "" : "; not slow: " + listed(healthy));
       if (clock && *clock < low_clock) d.detail += "; at a normal clock";
       d.next = look;
       return d;
@@ -807,7 +662,7 @@ class Investigation {
         transport != context_->nccl.end() && transport->second) {
       set.push_back("transport " + *transport->second);
     }
-    return set.empty() ? "" : "; set: " + joined(set, ", ");
+    return set.empty() ? "" : "; set: " + listed(set, ", ");
   }
 
   void judge_collectives() {
@@ -971,7 +826,7 @@ class Investigation {
   const std::map<std::string, Benchmark>& benchmarks_;
   const Peers& peers_;
   const std::vector<Finding>& findings_;
-  Telemetry telemetry_;
+  RankTelemetry telemetry_;
   const Context* context_ = nullptr;
   std::map<std::string, std::vector<int>> ranks_of_;  // host -> ranks
   std::map<int, Case> cases_;
@@ -1016,7 +871,7 @@ std::vector<Finding> findings_of(const std::vector<Diagnosis>& culprits) {
 std::string causes_text(const Diagnosis& diagnosis) {
   std::vector<std::string> words;
   for (const Cause cause : diagnosis.causes) words.emplace_back(name(cause));
-  return joined(words, " or ");
+  return listed(words, " or ");
 }
 
 }  // namespace shakedown

@@ -9,6 +9,8 @@
 #include <set>
 #include <sstream>
 
+#include "thresholds/wording.hpp"
+
 namespace shakedown {
 namespace {
 
@@ -69,8 +71,6 @@ bool same_host(const std::string& a, const std::string& b) {
   const bool one_is_short = (a.find('.') == std::string::npos) != (b.find('.') == std::string::npos);
   return one_is_short && short_name(a) == short_name(b);
 }
-
-std::string plural(int n, const std::string& noun) { return std::to_string(n) + " " + noun + (n == 1 ? "" : "s"); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What should have reported

@@ -1,0 +1,45 @@
+// What ranks said about themselves while they worked: clocks, watts, degrees, what held a clock down, who else was
+// there. Used to explain a slow GPU. Pure; tested through tests/culprit_test.cpp.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thresholds/evidence.hpp"
+
+namespace shakedown {
+
+class RankTelemetry {
+ public:
+  /// The benchmarks must outlive it.
+  explicit RankTelemetry(const std::map<std::string, Benchmark>&);
+
+  /// Median over the benchmarks that load the GPU; nullopt = not recorded.
+  std::optional<double> value(int rank, const std::string& name) const;
+  /// Median over the ranks.
+  std::optional<double> typical(const std::string& name) const;
+
+  /// How far the clock is below the median of all ranks, as a part of that.
+  std::optional<double> clock_shortfall(int rank) const;
+
+  /// By heat or the supply, and not by the power cap that every loaded GPU sits at.
+  bool held_back(int rank) const;
+
+  /// Every text of that name, each once.
+  std::vector<std::string> words(int rank, const std::string& name) const;
+
+  /// "1410 MHz (peers 1465), 691 W (692), 57 C (55); throttled: sw_power_cap 38 %"
+  std::string text(int rank) const;
+
+ private:
+  std::vector<OtherProcess> processes(int rank) const;
+  const std::vector<std::optional<double>>& column(const std::string& name) const;
+
+  std::vector<const Benchmark*> loaded_, others_;
+  mutable std::map<std::string, std::vector<std::optional<double>>> columns_;
+  mutable std::map<std::string, std::optional<double>> typical_;
+};
+
+}  // namespace shakedown

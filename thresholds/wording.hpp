@@ -1,0 +1,18 @@
+// Words and numbers as the findings write them.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace shakedown {
+
+std::string percent_text(double share);  // 0.123: "12.3 %"
+std::string rounded(double);             // 1464.6: "1465"
+
+/// "a, b and c"
+std::string listed(const std::vector<std::string>& words, const char* last = " and ");
+
+std::string plural(std::size_t n, const std::string& noun);  // "1 rank", "2 ranks"
+
+}  // namespace shakedown
