@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "thresholds/accusations.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/rank_telemetry.hpp"
 #include "thresholds/statistics.hpp"
@@ -14,9 +15,6 @@
 namespace shakedown {
 namespace {
 
-// Of the ranks of a host, of the copies of a GPU, of the benchmarks of a family: so many slow ones are the whole.
-constexpr double nearly_all = 0.75, most = 0.5;
-
 // A clock that is lower than the peers' by this much explains a slow GEMM.
 constexpr double low_clock = 0.03;
 // Chips differ by 2 to 3 %; from three times that on somebody will ask about one.
@@ -25,16 +23,6 @@ constexpr double asked_about = 0.075;
 // A rank that comes later than the others by this much, and by eight MADs, is late.
 constexpr double late_us = 50, late_mads = 8;
 constexpr std::size_t enough_barriers = 3;
-
-enum class Aspect { gemm, gemm_raw, memory, pcie, other };
-
-Aspect aspect_of(const std::string& key, const std::string& metric) {
-  const std::string family = family_of(key);
-  if (family == "gemm") return metric == "tflops" ? Aspect::gemm_raw : Aspect::gemm;
-  if (family == "hbm" || family == "memtest") return Aspect::memory;
-  if (family == "lora_step") return Aspect::gemm_raw;  // mostly that
-  return family == "pcie" ? Aspect::pcie : Aspect::other;
-}
 
 double strength(const Evidence& e) { return e.percent.value_or(0); }
 
@@ -52,51 +40,20 @@ void add_evidence(Diagnosis& d, std::vector<Evidence> evidence) {
   d.evidence = std::move(evidence);
 }
 
-Evidence evidence_of(const Comparison& c, const PeerValue& v) {
-  return {c.key, c.metric, Judgement::peers, v.value, c.centre, 100 * v.shortfall, c.mads(v.shortfall)};
-}
-
-bool bad(const Finding& f) {
-  return f.counts() && (f.status == Status::fail || f.status == Status::missing || f.status == Status::invalid);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// What speaks against a rank, and against a link
-
-struct Case {
-  std::map<Aspect, std::vector<Evidence>> failing;   // enough to accuse
-  std::map<Aspect, std::vector<double>> shortfalls;  // of all benchmarks of the aspect
-  std::map<Aspect, std::size_t> low;                 // how many of these are low
-  std::vector<Evidence> links;                       // of its row and column, where both are slow
-  bool accuses = false;                              // one of the failing counts in the verdict
-};
-
-using Pair = std::pair<int, int>;  // source, destination
-
-struct Link {
-  std::vector<Evidence> failing;
-  std::size_t low = 0, total = 0;
-  bool slow() const { return !failing.empty() || (total > 0 && 2 * low > total); }
-};
-
 class Investigation {
  public:
   Investigation(const std::map<std::string, Benchmark>& benchmarks, const Peers& peers,
                 const std::vector<Finding>& findings)
-      : benchmarks_(benchmarks), peers_(peers), findings_(findings), telemetry_(benchmarks) {
-    for (const auto& [key, benchmark] : benchmarks) {
-      if (context_ == nullptr || benchmark.context->world_size > context_->world_size) context_ = benchmark.context;
-    }
-    if (context_ == nullptr) return;
-    for (const RankFacts& rank : context_->ranks) ranks_of_[rank.host].push_back(rank.rank);
-  }
+      : benchmarks_(benchmarks),
+        peers_(peers),
+        findings_(findings),
+        telemetry_(benchmarks),
+        against_(benchmarks, peers, findings),
+        context_(against_.context()) {}
 
   std::vector<Diagnosis> run() {
     if (context_ == nullptr) return {};
-    accuse_by_findings();
-    accuse_by_peers();
-    gather_support();
-    accuse_ports();
+    for (const auto& [family, findings] : against_.alike) blame_everything(family, findings);
     judge_ranks();
     judge_nodes();
     judge_links();
@@ -108,238 +65,18 @@ class Investigation {
   }
 
  private:
-  const RankFacts& facts(int rank) const { return context_->ranks[static_cast<std::size_t>(rank)]; }
-  std::size_t size() const { return context_->ranks.size(); }
-  const std::vector<int>& neighbours(int rank) const { return ranks_of_.at(facts(rank).host); }
-  const Benchmark* benchmark(const std::string& key) const {
-    const auto found = benchmarks_.find(key);
-    return found == benchmarks_.end() ? nullptr : &found->second;
-  }
-
-  // --- accusations ---
-
-  // Rules and baselines. Peers speak for themselves, with every rank and not only the first ten.
-  void accuse_by_findings() {
-    std::map<std::string, std::size_t> pairs, slow_pairs;  // of p2p: findings of the same metric
-    for (const Finding& f : findings_) {
-      if (family_of(f.key) != "p2p" || f.judgement != Judgement::rule || !f.counts()) continue;
-      ++pairs[f.metric];
-      if (f.status == Status::fail) ++slow_pairs[f.metric];
-    }
-    for (const Finding& f : findings_) {
-      const bool speaks = f.judgement == Judgement::rule || f.judgement == Judgement::baseline;
-      if (!speaks || !bad(f) || f.status != Status::fail || !f.limit || !f.value || f.metric.empty()) continue;
-      // What pre-flight found speaks for itself: a fact is no rate.
-      if (is_collective(family_of(f.key)) || family_of(f.key) == "machine" || family_of(f.key) == "preflight") continue;
-      const Benchmark* measured = benchmark(f.key);
-      if (measured == nullptr || measured->context->world_size != context_->world_size) continue;
-      const bool all_pairs = pairs[f.metric] > 2 &&
-                             static_cast<double>(slow_pairs[f.metric]) > most * static_cast<double>(pairs[f.metric]);
-      if (family_of(f.key) == "p2p" && all_pairs) {
-        alike_[family_of(f.key)].push_back(&f);
-      } else {
-        accuse_ranks_of(f, *measured);
-      }
-    }
-    for (const auto& [family, findings] : alike_) blame_everything(family, findings);
-  }
-
-  void accuse_ranks_of(const Finding& f, const Benchmark& measured) {
-    const std::string metric = f.judgement == Judgement::baseline ? headline_metric(measured) : f.metric;
-    const auto values = rank_values(measured, metric);
-    const bool low_is_good = f.limit_name == "max";
-    if (f.limit_name != "min" && f.limit_name != "max" && f.limit_name != "spread_max") return;
-    std::vector<Pair> broken;  // rank, source
-    std::vector<double> by;
-    std::size_t known = 0;
-    const int source = local_source(f.key);
-    for (std::size_t rank = 0; rank < values.size(); ++rank) {
-      if (!values[rank]) continue;
-      ++known;
-      const bool breaks = low_is_good ? *values[rank] > *f.limit : *values[rank] < *f.limit;
-      const bool named = f.worst && f.worst->rank == static_cast<int>(rank);
-      if (f.limit_name == "spread_max" ? !named : !breaks) continue;
-      broken.emplace_back(static_cast<int>(rank), source);
-      by.push_back(low_is_good ? *values[rank] / *f.limit - 1 : 1 - *values[rank] / *f.limit);
-    }
-    if (known > 1 && source < 0 && static_cast<double>(broken.size()) > most * static_cast<double>(known)) {
-      alike_[family_of(f.key)].push_back(&f);
-      return;
-    }
-    for (std::size_t i = 0; i < broken.size(); ++i) {
-      const int rank = broken[i].first;
-      Evidence e{f.key,   metric,      f.judgement, values[static_cast<std::size_t>(rank)],
-                 f.limit, 100 * by[i], std::nullopt};
-      if (f.limit_name == "spread_max") e.expected = e.percent = std::nullopt;
-      if (const auto from = source < 0 ? std::nullopt : neighbour(rank, source)) {
-        links_[{*from, rank}].failing.push_back(e);
-      } else {
-        Case& the_case = cases_[rank];
-        the_case.failing[aspect_of(f.key, metric)].push_back(e);
-        the_case.accuses = true;
-      }
-    }
-  }
-
-  static int local_source(const std::string& key) {
-    const auto src = key_part(key, "src");
-    return src.empty() ? -1 : std::atoi(std::string(src).c_str());
-  }
-
-  std::optional<int> neighbour(int rank, int local) const {
-    for (const int other : neighbours(rank)) {
-      if (facts(other).local_rank == local) return other;
-    }
-    return std::nullopt;
-  }
-
-  void accuse_by_peers() {
-    for (const Comparison& c : peers_.comparisons) {
-      if (c.context->world_size != context_->world_size) continue;
-      const bool both = key_part(c.key, "dir") == "both";
-      for (const PeerValue& v : c.values) {
-        if (!c.outlier(v)) continue;
-        if (key_part(c.key, "scope") == "node") {
-          own_allreduce_[facts(v.rank).host].push_back(evidence_of(c, v));
-        } else if (v.from && both) {
-          both_ways_.emplace_back(Pair{*v.from, v.rank}, evidence_of(c, v));
-        } else if (v.from) {
-          links_[{*v.from, v.rank}].failing.push_back(evidence_of(c, v));
-        } else {
-          Case& the_case = cases_[v.rank];
-          the_case.failing[aspect_of(c.key, c.metric)].push_back(evidence_of(c, v));
-          the_case.accuses = the_case.accuses || peers_.counts;
-        }
-      }
-      for (const PeerHost& h : c.hosts) {
-        if (c.outlier(h)) {
-          hosts_[h.host].push_back(
-              {c.key, c.metric, Judgement::peers, h.value, c.centre, 100 * h.shortfall, h.shortfall / c.host_scale});
-        }
-      }
-    }
-    // The sum of both directions cannot tell which of them is slow; it speaks where nothing else does.
-    for (const auto& [pair, evidence] : both_ways_) {
-      const Pair back{pair.second, pair.first};
-      const auto known = [&](const Pair& p) { return links_.contains(p) && !links_[p].failing.empty(); };
-      if (known(pair) || known(back)) continue;
-      links_[pair].failing.push_back(evidence);
-      links_[back].failing.push_back(evidence);
-    }
-  }
-
-  // What the accused, their hosts and their links show elsewhere.
-  void gather_support() {
-    std::vector<bool> hosts_with_slow_links(size());
-    for (const auto& [pair, link] : links_) {
-      for (const int rank : neighbours(pair.second)) hosts_with_slow_links[static_cast<std::size_t>(rank)] = true;
-    }
-    for (const Comparison& c : peers_.comparisons) {
-      if (c.context->world_size != context_->world_size || key_part(c.key, "dir") == "both") continue;
-      for (const PeerValue& v : c.values) {
-        if (v.from) {
-          if (!hosts_with_slow_links[static_cast<std::size_t>(v.rank)]) continue;
-          Link& link = links_[{*v.from, v.rank}];
-          ++link.total;
-          if (c.low(v)) ++link.low;
-        } else if (hosts_with_slow_links[static_cast<std::size_t>(v.rank)] || cases_.contains(v.rank)) {
-          Case& the_case = cases_[v.rank];
-          const Aspect aspect = aspect_of(c.key, c.metric);
-          the_case.shortfalls[aspect].push_back(v.shortfall);
-          if (c.low(v)) ++the_case.low[aspect];
-        }
-      }
-    }
-  }
-
-  // --- the matrix of copies ---
-
-  struct Share {
-    std::size_t slow = 0, all = 0;
-    bool nearly() const { return all > 0 && static_cast<double>(slow) >= nearly_all * static_cast<double>(all); }
-  };
-
-  Share share(int rank, bool as_source) const {
-    Share result;
-    for (const int other : neighbours(rank)) {
-      if (other == rank) continue;
-      const auto found = links_.find(as_source ? Pair{rank, other} : Pair{other, rank});
-      if (found == links_.end()) continue;
-      ++result.all;
-      if (found->second.slow()) ++result.slow;
-    }
-    return result;
-  }
-
-  bool has_failing(int rank) const {
-    return std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
-      return (link.first.first == rank || link.first.second == rank) && !link.second.failing.empty();
-    });
-  }
-
-  // Takes what this rank explains out of the matrix.
-  void take_links(int rank, bool row, bool column, std::vector<Evidence>& evidence) {
-    for (auto& [pair, link] : links_) {
-      if (!(row && pair.first == rank) && !(column && pair.second == rank)) continue;
-      std::move(link.failing.begin(), link.failing.end(), std::back_inserter(evidence));
-      link.failing.clear();
-      link.low = 0;
-    }
-  }
-
-  // A GPU whose row and column are slow: take out the one that explains most, and look again.
-  void accuse_ports() {
-    std::set<std::string> hosts;
-    for (const auto& [pair, link] : links_) {
-      if (!link.failing.empty()) hosts.insert(facts(pair.second).host);
-    }
-    for (const std::string& host : hosts) {
-      const auto& ranks = ranks_of_.at(host);
-      for (std::size_t round = 0; round < ranks.size(); ++round) {
-        int best = -1;
-        std::size_t most_slow = 0;
-        bool accused = false;
-        for (const int rank : ranks) {
-          const Share row = share(rank, true), column = share(rank, false);
-          if (!row.nearly() || !column.nearly() || !has_failing(rank)) continue;
-          // Of two GPUs that explain the same, the one that is slow by itself as well.
-          const bool also = is_slow(rank, Aspect::gemm) || is_slow(rank, Aspect::memory);
-          const std::size_t slow = row.slow + column.slow;
-          if (best < 0 || slow > most_slow || (slow == most_slow && also && !accused)) {
-            best = rank;
-            most_slow = slow;
-            accused = also;
-          }
-        }
-        if (best < 0 || (ranks.size() == 2 && !accused)) break;  // of two GPUs, either may be the one
-        take_links(best, true, true, cases_[best].links);
-        cases_[best].accuses = cases_[best].accuses || peers_.counts;
-      }
-    }
-  }
-
-  bool is_slow(int rank, Aspect aspect) const {
-    const auto found = cases_.find(rank);
-    if (found == cases_.end()) return false;
-    const Case& c = found->second;
-    if (const auto failing = c.failing.find(aspect); failing != c.failing.end() && !failing->second.empty())
-      return true;
-    const auto shortfalls = c.shortfalls.find(aspect);
-    const auto low = c.low.find(aspect);
-    return shortfalls != c.shortfalls.end() && low != c.low.end() &&
-           static_cast<double>(low->second) > most * static_cast<double>(shortfalls->second.size());
-  }
-
   // --- ranks ---
 
-  Culprit place(int rank) const { return culprit(facts(rank)); }
+  Culprit place(int rank) const { return culprit(against_.facts(rank)); }
 
   std::string gpu(int rank) const {
-    const RankFacts& f = facts(rank);
+    const RankFacts& f = against_.facts(rank);
     return f.uuid ? *f.uuid : f.pci ? *f.pci : std::to_string(f.local_rank);
   }
 
-  std::string on_host(int rank, const std::string& command) const { return "ssh " + facts(rank).host + " " + command; }
+  std::string on_host(int rank, const std::string& command) const {
+    return "ssh " + against_.facts(rank).host + " " + command;
+  }
 
   Diagnosis diagnosis(std::vector<Cause> causes, const std::vector<int>& ranks) const {
     Diagnosis d;
@@ -351,7 +88,7 @@ class Investigation {
   }
 
   void judge_ranks() {
-    for (auto& [rank, the_case] : cases_) {
+    for (auto& [rank, the_case] : against_.cases) {
       std::vector<Evidence> evidence = the_case.links;
       std::size_t failing = the_case.links.size();
       for (const auto& [aspect, list] : the_case.failing) {
@@ -362,14 +99,14 @@ class Investigation {
       Diagnosis d = judge_rank(rank, the_case);
       d.fails = the_case.accuses;
       add_evidence(d, std::move(evidence));
-      accused_[facts(rank).host].push_back(rank);
+      accused_[against_.facts(rank).host].push_back(rank);
       by_rank_.emplace(rank, std::move(d));
     }
   }
 
   Diagnosis judge_rank(int rank, const Case& the_case) const {
-    const bool gemm = is_slow(rank, Aspect::gemm), memory = is_slow(rank, Aspect::memory);
-    const bool raw = is_slow(rank, Aspect::gemm_raw), ports = !the_case.links.empty();
+    const bool gemm = against_.is_slow(rank, Aspect::gemm), memory = against_.is_slow(rank, Aspect::memory);
+    const bool raw = against_.is_slow(rank, Aspect::gemm_raw), ports = !the_case.links.empty();
     const auto clock = telemetry_.clock_shortfall(rank);
     const std::string look =
         context_->backend == "host"
@@ -402,7 +139,7 @@ class Investigation {
       d.next = on_host(rank, "nvidia-smi nvlink -s -i " + gpu(rank));
       return d;
     }
-    if (is_slow(rank, Aspect::pcie)) {
+    if (against_.is_slow(rank, Aspect::pcie)) {
       Diagnosis d = diagnosis({Cause::slow_link}, {rank});
       d.detail = "copies between it and its host's memory are slow: its PCIe link";
       d.next = on_host(rank, "nvidia-smi -q -i " + gpu(rank) + " | grep -A12 'GPU Link Info'");
@@ -418,42 +155,43 @@ class Investigation {
 
   // A host is at fault where nearly all of its ranks are, or where even its better ranks are slow.
   void judge_nodes() {
-    if (ranks_of_.size() > 1) {
+    if (against_.ranks_of().size() > 1) {
       std::set<std::string> suspects;
       for (const auto& [host, ranks] : accused_) suspects.insert(host);
-      for (const auto& [host, evidence] : hosts_) suspects.insert(host);
-      for (const auto& [host, evidence] : own_allreduce_) suspects.insert(host);
+      for (const auto& [host, evidence] : against_.hosts) suspects.insert(host);
+      for (const auto& [host, evidence] : against_.own_allreduce) suspects.insert(host);
       for (const std::string& host : suspects) judge_node(host);
     }
     for (auto& [rank, d] : by_rank_) culprits_.push_back(std::move(d));
   }
 
   void judge_node(const std::string& host) {
-    const auto& ranks = ranks_of_.at(host);
+    const auto& ranks = against_.ranks_of().at(host);
     const auto accused = accused_.find(host);
     const std::size_t slow = accused == accused_.end() ? 0 : accused->second.size();
-    const auto whole = hosts_.find(host);
+    const auto whole = against_.hosts.find(host);
     const bool nearly = slow > 1 && static_cast<double>(slow) >= nearly_all * static_cast<double>(ranks.size());
-    const auto own = own_allreduce_.find(host);
+    const auto own = against_.own_allreduce.find(host);
     // The AllReduce of a host is as slow as the slowest of its GPUs and links: where one of them is accused, it is
     // that.
-    const bool only_own = own != own_allreduce_.end() && slow == 0 && whole == hosts_.end() && !has_slow_link(host);
-    if (!nearly && whole == hosts_.end() && !only_own) return;
+    const bool only_own =
+        own != against_.own_allreduce.end() && slow == 0 && whole == against_.hosts.end() && !has_slow_link(host);
+    if (!nearly && whole == against_.hosts.end() && !only_own) return;
     std::vector<Evidence> evidence;
-    if (whole != hosts_.end()) evidence = whole->second;
-    if (own != own_allreduce_.end()) evidence.insert(evidence.end(), own->second.begin(), own->second.end());
-    bool clocks = slow > 0, accuses = (whole != hosts_.end() || only_own) && peers_.counts;
+    if (whole != against_.hosts.end()) evidence = whole->second;
+    if (own != against_.own_allreduce.end()) evidence.insert(evidence.end(), own->second.begin(), own->second.end());
+    bool clocks = slow > 0, accuses = (whole != against_.hosts.end() || only_own) && peers_.counts;
     if (accused != accused_.end()) {
       for (const int rank : accused->second) {
         const Diagnosis& d = by_rank_.at(rank);
         clocks = clocks && d.causes.front() == Cause::power_or_heat;
         accuses = accuses || d.fails;
-        if (whole == hosts_.end()) evidence.insert(evidence.end(), d.evidence.begin(), d.evidence.end());
+        if (whole == against_.hosts.end()) evidence.insert(evidence.end(), d.evidence.begin(), d.evidence.end());
         by_rank_.erase(rank);
       }
     }
-    for (auto& [pair, link] : links_) {
-      if (facts(pair.second).host == host) link.failing.clear();
+    for (auto& [pair, link] : against_.links) {
+      if (against_.facts(pair.second).host == host) link.failing.clear();
     }
     Diagnosis d;
     d.causes = clocks     ? std::vector{Cause::power_or_heat, Cause::slow_node}
@@ -476,8 +214,8 @@ class Investigation {
   }
 
   bool has_slow_link(const std::string& host) const {
-    return std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
-      return !link.second.failing.empty() && facts(link.first.second).host == host;
+    return std::any_of(against_.links.begin(), against_.links.end(), [&](const auto& link) {
+      return !link.second.failing.empty() && against_.facts(link.first.second).host == host;
     });
   }
 
@@ -487,7 +225,7 @@ class Investigation {
     for (const Comparison& c : peers_.comparisons) {
       if (key_part(c.key, "scope") != "node") continue;
       for (const PeerValue& v : c.values) {
-        if (facts(v.rank).host != host) continue;
+        if (against_.facts(v.rank).host != host) continue;
         measured = true;
         slow = slow || c.outlier(v);
       }
@@ -500,18 +238,18 @@ class Investigation {
   // --- links ---
 
   void judge_links() {
-    for (const auto& [host, ranks] : ranks_of_) {
+    for (const auto& [host, ranks] : against_.ranks_of()) {
       if (ranks.size() < 3) continue;
       for (const int rank : ranks) {
         judge_side(rank, true);
         judge_side(rank, false);
       }
     }
-    for (auto& [pair, link] : links_) {
+    for (auto& [pair, link] : against_.links) {
       if (link.failing.empty()) continue;
-      const auto back = links_.find({pair.second, pair.first});
-      const bool both = back != links_.end() && !back->second.failing.empty();
-      const bool only_two = neighbours(pair.second).size() == 2;
+      const auto back = against_.links.find({pair.second, pair.first});
+      const bool both = back != against_.links.end() && !back->second.failing.empty();
+      const bool only_two = against_.neighbours(pair.second).size() == 2;
       Diagnosis d =
           diagnosis(both && only_two ? std::vector{Cause::slow_link, Cause::slow_gpu} : std::vector{Cause::slow_link},
                     {pair.first, pair.second});
@@ -523,8 +261,8 @@ class Investigation {
         back->second.failing.clear();
       }
       link.failing.clear();
-      const std::string ends = "from local GPU " + std::to_string(facts(pair.first).local_rank) + " to " +
-                               std::to_string(facts(pair.second).local_rank);
+      const std::string ends = "from local GPU " + std::to_string(against_.facts(pair.first).local_rank) + " to " +
+                               std::to_string(against_.facts(pair.second).local_rank);
       d.detail = both ? "copies between the two are slow in both directions" +
                             std::string(only_two ? "; with two GPUs the link and either GPU look alike" : "")
                       : "copies " + ends + " are slow, other copies of both are not";
@@ -536,10 +274,10 @@ class Investigation {
 
   // All copies out of a GPU, or all into it.
   void judge_side(int rank, bool out) {
-    const Share side = share(rank, out);
+    const auto side = against_.share(rank, out);
     if (side.all < 2 || !side.nearly()) return;
     std::vector<Evidence> evidence;
-    take_links(rank, out, !out, evidence);
+    against_.take_links(rank, out, !out, evidence);
     if (evidence.empty()) return;
     Diagnosis d = diagnosis({Cause::slow_link, Cause::slow_gpu}, {rank});
     d.fails = accuses(evidence);
@@ -597,7 +335,7 @@ class Investigation {
 
   // Median over GEMMs of how far a rank's raw rate is below that of its peers; only of those who may be asked about.
   std::map<int, double> raw_shortfalls() const {
-    std::vector<std::vector<double>> all(size());
+    std::vector<std::vector<double>> all(against_.size());
     for (const Comparison& c : peers_.comparisons) {
       if (!c.kind.clocked || c.context->world_size != context_->world_size) continue;
       for (const PeerValue& v : c.values) all[static_cast<std::size_t>(v.rank)].push_back(v.shortfall);
@@ -614,16 +352,18 @@ class Investigation {
   bool named(int rank) const {
     return std::any_of(culprits_.begin(), culprits_.end(), [&](const Diagnosis& d) {
       return d.causes.front() != Cause::slow_silicon &&
-             std::any_of(d.places.begin(), d.places.end(),
-                         [&](const Culprit& p) { return p.rank ? *p.rank == rank : p.host == facts(rank).host; });
+             std::any_of(d.places.begin(), d.places.end(), [&](const Culprit& p) {
+               return p.rank ? *p.rank == rank : p.host == against_.facts(rank).host;
+             });
     });
   }
 
   bool all_held_back() const {
     if (!all_held_back_) {
       std::size_t held = 0;
-      for (std::size_t rank = 0; rank < size(); ++rank) held += telemetry_.held_back(static_cast<int>(rank)) ? 1 : 0;
-      all_held_back_ = static_cast<double>(held) > most * static_cast<double>(size());
+      for (std::size_t rank = 0; rank < against_.size(); ++rank)
+        held += telemetry_.held_back(static_cast<int>(rank)) ? 1 : 0;
+      all_held_back_ = static_cast<double>(held) > most * static_cast<double>(against_.size());
     }
     return *all_held_back_;
   }
@@ -639,10 +379,10 @@ class Investigation {
       const double by = low_is_good ? *f->value / *f->limit - 1 : 1 - *f->value / *f->limit;
       evidence.push_back({f->key, f->metric, f->judgement, f->value, f->limit, 100 * by, std::nullopt});
     }
-    d.place_count = size();
-    d.detail = "most of the " + plural(size(), "rank") + " miss the limits of " + family +
+    d.place_count = against_.size();
+    d.detail = "most of the " + plural(against_.size(), "rank") + " miss the limits of " + family +
                " alike: what they share, not one of them" + settings();
-    if (size() > 0) d.telemetry = telemetry_.text(0);
+    if (against_.size() > 0) d.telemetry = telemetry_.text(0);
     d.next = measure_command(family, context_->world_size);
     add_evidence(d, std::move(evidence));
     culprits_.push_back(std::move(d));
@@ -702,7 +442,7 @@ class Investigation {
   }
 
   void blame_configuration(std::vector<Evidence> slow) {
-    const bool several = ranks_of_.size() > 1;
+    const bool several = against_.ranks_of().size() > 1;
     Diagnosis d;
     d.causes = {Cause::configuration};
     bool inside = false;  // each host's own AllReduce was measured, and nobody stands out
@@ -710,7 +450,7 @@ class Investigation {
     const bool links = std::any_of(peers_.comparisons.begin(), peers_.comparisons.end(),
                                    [](const Comparison& c) { return family_of(c.key) == "p2p"; });
     if (several) d.causes.push_back(Cause::slow_link);
-    d.place_count = size();
+    d.place_count = against_.size();
     d.detail = std::string("ranks wait for each other longer than ") + (links ? "their links explain" : "expected") +
                ", and nobody is late: " +
                (several ? inside ? "each host alone is fine, so the network between them, or how it is used"
@@ -729,7 +469,7 @@ class Investigation {
     std::map<int, std::vector<double>> delays;
     std::size_t barriers = 0, collectives = 0;
     for (const auto& [key, benchmark] : benchmarks_) {
-      if (benchmark.context->world_size != context_->world_size || size() < 2) continue;
+      if (benchmark.context->world_size != context_->world_size || against_.size() < 2) continue;
       if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
       if (const auto arrival = known(rank_values(benchmark, "arrival_us")); arrival.size() > 1) {
         ++barriers;
@@ -790,7 +530,7 @@ class Investigation {
       const auto at = f.detail.find("rank ");
       if (!corrupt || at == std::string::npos) continue;
       const int rank = std::atoi(f.detail.c_str() + at + 5);
-      if (rank < 0 || static_cast<std::size_t>(rank) >= size()) continue;
+      if (rank < 0 || static_cast<std::size_t>(rank) >= against_.size()) continue;
       wrong[rank].push_back({f.key, f.metric, f.judgement, std::nullopt, std::nullopt, std::nullopt, std::nullopt});
     }
     for (auto& [rank, evidence] : wrong) {
@@ -827,15 +567,9 @@ class Investigation {
   const Peers& peers_;
   const std::vector<Finding>& findings_;
   RankTelemetry telemetry_;
-  const Context* context_ = nullptr;
-  std::map<std::string, std::vector<int>> ranks_of_;  // host -> ranks
-  std::map<int, Case> cases_;
-  std::map<Pair, Link> links_;
-  std::vector<std::pair<Pair, Evidence>> both_ways_;
-  std::map<std::string, std::vector<Evidence>> hosts_;          // hosts that stand out as a whole
-  std::map<std::string, std::vector<Evidence>> own_allreduce_;  // hosts whose own AllReduce stands out
-  std::map<std::string, std::vector<const Finding*>> alike_;    // family -> limits that most ranks miss
-  std::map<std::string, std::vector<int>> accused_;             // host -> ranks
+  Accusations against_;
+  const Context* const context_;                     // null: nothing was measured
+  std::map<std::string, std::vector<int>> accused_;  // host -> ranks
   std::map<int, Diagnosis> by_rank_;
   mutable std::optional<bool> all_held_back_;
   std::vector<Diagnosis> culprits_;
