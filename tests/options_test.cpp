@@ -122,6 +122,7 @@ TEST(Options, MalformedValuesAreRefusedByName) {
                           "--benchmark_repetitions=0",
                           "--benchmark_repetitions=many",
                           "--benchmark_min_time=soon",
+                          "--benchmark_min_time=1e999",
                           "--benchmark_format=xml",
                           "--benchmark_out_format=",
                           "--benchmark_list_tests=perhaps",
