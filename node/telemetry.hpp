@@ -84,8 +84,8 @@ class Telemetry {
   ErrorCounts before_, now_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t series_ = 2;   // of begin; odd: sampling
-  std::uint64_t counted_ = 0;  // the series after which now_ was read
+  std::uint64_t series_ = 2;   // one more at each begin and end; odd: sampling
+  std::uint64_t counted_ = 0;  // the series after which now_ was read; 0: never yet
   bool leave_ = false;
   std::vector<GpuSample> samples_;
   std::thread thread_;  // the last member: it uses the others

@@ -82,7 +82,7 @@ void Accusations::accuse_ranks_of(const Finding& f, const Benchmark& measured) {
   const auto values = rank_values(measured, metric);
   const bool low_is_good = f.limit_name == "max";
   if (f.limit_name != "min" && f.limit_name != "max" && f.limit_name != "spread_max") return;
-  std::vector<Pair> broken;  // rank, source
+  std::vector<RankPair> broken;  // rank, source
   std::vector<double> by;
   std::size_t known = 0;
   const int source = local_source(f.key);
@@ -106,7 +106,7 @@ void Accusations::accuse_ranks_of(const Finding& f, const Benchmark& measured) {
     if (const auto from = source < 0 ? std::nullopt : neighbour(rank, source)) {
       links[{*from, rank}].failing.push_back(e);
     } else {
-      Case& the_case = cases[rank];
+      GpuCase& the_case = cases[rank];
       the_case.failing[aspect_of(f.key, metric)].push_back(e);
       the_case.accuses = true;
     }
@@ -121,7 +121,7 @@ std::optional<int> Accusations::neighbour(int rank, int local) const {
 }
 
 void Accusations::accuse_by_peers() {
-  std::vector<std::pair<Pair, Evidence>> both_ways;
+  std::vector<std::pair<RankPair, Evidence>> both_ways;
   for (const Comparison& c : peers_.comparisons) {
     if (c.context->world_size != context_->world_size) continue;
     const bool both = key_part(c.key, "dir") == "both";
@@ -130,11 +130,11 @@ void Accusations::accuse_by_peers() {
       if (key_part(c.key, "scope") == "node") {
         own_allreduce[facts(v.rank).host].push_back(evidence_of(c, v));
       } else if (v.from && both) {
-        both_ways.emplace_back(Pair{*v.from, v.rank}, evidence_of(c, v));
+        both_ways.emplace_back(RankPair{*v.from, v.rank}, evidence_of(c, v));
       } else if (v.from) {
         links[{*v.from, v.rank}].failing.push_back(evidence_of(c, v));
       } else {
-        Case& the_case = cases[v.rank];
+        GpuCase& the_case = cases[v.rank];
         the_case.failing[aspect_of(c.key, c.metric)].push_back(evidence_of(c, v));
         the_case.accuses = the_case.accuses || peers_.counts;
       }
@@ -148,8 +148,8 @@ void Accusations::accuse_by_peers() {
   }
   // The sum of both directions cannot tell which of them is slow; it speaks where nothing else does.
   for (const auto& [pair, evidence] : both_ways) {
-    const Pair back{pair.second, pair.first};
-    const auto known = [&](const Pair& p) { return links.contains(p) && !links[p].failing.empty(); };
+    const RankPair back{pair.second, pair.first};
+    const auto known = [&](const RankPair& p) { return links.contains(p) && !links[p].failing.empty(); };
     if (known(pair) || known(back)) continue;
     links[pair].failing.push_back(evidence);
     links[back].failing.push_back(evidence);
@@ -171,7 +171,7 @@ void Accusations::gather_support() {
         ++link.total;
         if (c.low(v)) ++link.low;
       } else if (hosts_with_slow_links[static_cast<std::size_t>(v.rank)] || cases.contains(v.rank)) {
-        Case& the_case = cases[v.rank];
+        GpuCase& the_case = cases[v.rank];
         const Aspect aspect = aspect_of(c.key, c.metric);
         the_case.shortfalls[aspect].push_back(v.shortfall);
         if (c.low(v)) ++the_case.low[aspect];
@@ -184,7 +184,7 @@ Accusations::Share Accusations::share(int rank, bool as_source) const {
   Share result;
   for (const int other : neighbours(rank)) {
     if (other == rank) continue;
-    const auto found = links.find(as_source ? Pair{rank, other} : Pair{other, rank});
+    const auto found = links.find(as_source ? RankPair{rank, other} : RankPair{other, rank});
     if (found == links.end()) continue;
     ++result.all;
     if (found->second.slow()) ++result.slow;
@@ -241,7 +241,7 @@ void Accusations::accuse_ports() {
 bool Accusations::is_slow(int rank, Aspect aspect) const {
   const auto found = cases.find(rank);
   if (found == cases.end()) return false;
-  const Case& c = found->second;
+  const GpuCase& c = found->second;
   if (const auto failing = c.failing.find(aspect); failing != c.failing.end() && !failing->second.empty()) return true;
   const auto shortfalls = c.shortfalls.find(aspect);
   const auto low = c.low.find(aspect);

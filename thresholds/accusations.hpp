@@ -23,7 +23,7 @@ inline constexpr double nearly_all = 0.75, most = 0.5;
 enum class Aspect { gemm, gemm_raw, memory, pcie, other };
 
 /// Against one GPU.
-struct Case {
+struct GpuCase {
   std::map<Aspect, std::vector<Evidence>> failing;   // enough to accuse
   std::map<Aspect, std::vector<double>> shortfalls;  // of all benchmarks of the aspect
   std::map<Aspect, std::size_t> low;                 // how many of these are low
@@ -31,7 +31,7 @@ struct Case {
   bool accuses = false;                              // one of the failing counts in the verdict
 };
 
-using Pair = std::pair<int, int>;  // source, destination
+using RankPair = std::pair<int, int>;  // source, destination
 
 /// Against one link in one direction.
 struct LinkCase {
@@ -66,8 +66,8 @@ class Accusations {
   /// Takes what this rank explains out of the matrix.
   void take_links(int rank, bool row, bool column, std::vector<Evidence>& evidence);
 
-  std::map<int, Case> cases;                                   // by rank
-  std::map<Pair, LinkCase> links;                              // what nobody has taken yet
+  std::map<int, GpuCase> cases;                                // by rank
+  std::map<RankPair, LinkCase> links;                          // what nobody has taken yet
   std::map<std::string, std::vector<Evidence>> hosts;          // that stand out as a whole
   std::map<std::string, std::vector<Evidence>> own_allreduce;  // hosts whose own AllReduce stands out
   std::map<std::string, std::vector<const Finding*>> alike;    // family -> limits that most ranks miss

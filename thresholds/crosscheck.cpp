@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <set>
 
 #include "thresholds/statistics.hpp"
 #include "thresholds/thresholds.hpp"
+#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
@@ -24,12 +24,6 @@ struct Model {
   double trainable;        // parameters, reduced in f32
 };
 constexpr std::array<Model, 2> models{{{"qwen2_7b", 32.13e9, 161480704}, {"qwen2_7b_attention_only", 0, 40370176}}};
-
-std::string text_of(const char* format, double a) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, a);
-  return text.data();
-}
 
 double number_of(const std::string& key, const char* name) {
   return std::strtod(std::string(key_part(key, name)).c_str(), nullptr);
@@ -90,8 +84,8 @@ class Checker {
     f.limit_name = "min";
     f.limit = allreduce_of_copy * *copy;
     f.source = "peer copies: median " + number_text(*copy) + " GB/s; a healthy AllReduce reaches " +
-               text_of("%.2f", allreduce_of_copy) + " of it or more";
-    f.detail = "AllReduce " + text_of("%.2f", busbw / *copy) + " of the peer copies";
+               formatted("%.2f", allreduce_of_copy) + " of it or more";
+    f.detail = "AllReduce " + formatted("%.2f", busbw / *copy) + " of the peer copies";
     if (busbw < *f.limit) {
       f.status = Status::fail;
       f.next = measure_command(best->key, best->context->world_size);
@@ -141,10 +135,10 @@ class Checker {
     f.unit = "ms";
     f.limit_name = "max";
     f.limit = (1 + step_tolerance) * (compute + *comm);
-    f.source = "predicted " + number_text(compute + *comm) + " ms: its FLOPs at " + text_of("%.2f", step_of_gemm) +
+    f.source = "predicted " + number_text(compute + *comm) + " ms: its FLOPs at " + formatted("%.2f", step_of_gemm) +
                " of GEMM's " + number_text(*gemm) + " TFLOPS " + number_text(compute) + " ms, its AllReduce " +
                number_text(*comm) + " ms";
-    f.detail = "LoRA step " + text_of("%.2f", *step / (compute + *comm)) + " of the time that its parts predict";
+    f.detail = "LoRA step " + formatted("%.2f", *step / (compute + *comm)) + " of the time that its parts predict";
     if (*step > *f.limit) {
       f.status = Status::fail;
       f.next = measure_command(key, ranks);
@@ -250,7 +244,7 @@ std::vector<Finding> judge_scaling(const std::vector<std::vector<Results>>& sets
       if (ranks != n && !first) first = value;
       if (first) {
         steps += (steps.empty() ? "" : ", ") + std::to_string(ranks) + (ranks == 1 ? " rank " : " ranks ") +
-                 number_text(*value) + " " + unit_of(metric) + text_of(" (%.1f %%)", 100 * *value / *first);
+                 number_text(*value) + " " + unit_of(metric) + formatted(" (%.1f %%)", 100 * *value / *first);
       }
     }
     if (!rate || !first) continue;

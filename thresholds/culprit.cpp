@@ -104,7 +104,7 @@ class Investigation {
     }
   }
 
-  Diagnosis judge_rank(int rank, const Case& the_case) const {
+  Diagnosis judge_rank(int rank, const GpuCase& the_case) const {
     const bool gemm = against_.is_slow(rank, Aspect::gemm), memory = against_.is_slow(rank, Aspect::memory);
     const bool raw = against_.is_slow(rank, Aspect::gemm_raw), ports = !the_case.links.empty();
     const auto clock = telemetry_.clock_shortfall(rank);

@@ -10,12 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <set>
 
 #include "thresholds/machine.hpp"
 #include "thresholds/statistics.hpp"
 #include "thresholds/thresholds.hpp"
+#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
@@ -313,18 +313,6 @@ class Collector {
   std::size_t last_ = 0;
 };
 
-std::string percent_text(double share) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %%", 100 * share);
-  return text.data();
-}
-
-std::string times_text(double number) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f", number);
-  return text.data();
-}
-
 void describe(Finding& finding, const Comparison& c) {
   const bool low_is_good = lower_is_better(c.metric);
   finding.key = c.key;
@@ -356,7 +344,7 @@ Finding finding_of(const Comparison& c) {
   finding.worst = finding.offenders.front();
   finding.value = out.front().value;
   finding.detail = percent_text(out.front().shortfall) + (low_is_good ? " above" : " below") +
-                   " the median of its peers, " + times_text(c.mads(out.front().shortfall)) + " MADs";
+                   " the median of its peers, " + formatted("%.1f", c.mads(out.front().shortfall)) + " MADs";
   return finding;
 }
 

@@ -4,15 +4,14 @@
 #include "thresholds/regression.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <set>
 
 #include "thresholds/evidence.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/statistics.hpp"
 #include "thresholds/thresholds.hpp"
+#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
@@ -24,12 +23,6 @@ std::string list(const std::set<std::string>& values) {
   std::string text;
   for (const std::string& value : values) text += (text.empty() ? "" : ", ") + value;
   return text.empty() ? "unknown" : text;
-}
-
-std::string percent_text(const char* format, double percent) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), format, percent);
-  return text.data();
 }
 
 std::vector<std::string> refuse_different(const Baseline& current, const Baseline& baseline, bool allowed) {
@@ -120,8 +113,7 @@ void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_bet
     change.needed = std::max(values_needed(to_see, sigma, alpha, power), smaller + 1);
     const std::string have = std::to_string(pair.before.size()) + " and " + std::to_string(pair.after.size()) +
                              " repetitions, " + std::to_string(*change.needed) + " each would do";
-    change.detail =
-        smaller < least ? "too few: " + have : "too noisy (" + percent_text("%.1f %%", 100 * sigma) + "): " + have;
+    change.detail = smaller < least ? "too few: " + have : "too noisy (" + percent_text(sigma) + "): " + have;
   }
 }
 
@@ -286,7 +278,7 @@ std::vector<Finding> judge_by_baseline(const std::vector<Results>& current, cons
       finding.value = run_value(found->second, metric);
       if (!finding.value) finding.value = median(now.benchmarks.at(key).series.at(metric).units(false));
       const double loss = falls ? *finding.value - before : before - *finding.value;
-      if (size > 0) finding.detail = percent_text("%+.1f %%", 100 * (*finding.value - before) / size);
+      if (size > 0) finding.detail = formatted("%+.1f %%", 100 * (*finding.value - before) / size);
       if (!(loss <= allowed)) {
         finding.status = Status::fail;
       } else if (loss > narrow) {

@@ -5,15 +5,11 @@
 
 namespace shakedown {
 
-namespace {
-
 std::string formatted(const char* format, double value) {
   std::array<char, 352> text{};  // of any double without an exponent
   std::snprintf(text.data(), text.size(), format, value);
   return text.data();
 }
-
-}  // namespace
 
 std::string percent_text(double share) { return formatted("%.1f %%", 100 * share); }
 std::string rounded(double value) { return formatted("%.0f", value); }

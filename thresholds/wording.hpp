@@ -7,8 +7,9 @@
 
 namespace shakedown {
 
-std::string percent_text(double share);  // 0.123: "12.3 %"
-std::string rounded(double);             // 1464.6: "1465"
+std::string formatted(const char* format, double);  // one number, as printf writes it
+std::string percent_text(double share);             // 0.123: "12.3 %"
+std::string rounded(double);                        // 1464.6: "1465"
 
 /// "a, b and c"
 std::string listed(const std::vector<std::string>& words, const char* last = " and ");
