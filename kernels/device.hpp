@@ -220,6 +220,12 @@ struct Unsupported : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// How an operation is sampled that a device runs fast for a moment only: after at most `load` seconds of it the device
+/// rests for `rest` seconds.
+struct Bursts {
+  double load, rest;
+};
+
 /// Further figures of this rank. The name "checksum" is special: equal inputs and algorithm must give equal values on
 /// all ranks (an integer below 2^53).
 using Metrics = std::vector<std::pair<std::string, double>>;
@@ -265,6 +271,9 @@ class Work {
 
   /// True if one call needs all ranks, so that ranks wait for each other inside it.
   virtual bool collective() const = 0;
+
+  /// Nothing: samples follow each other without rests. Valid after connect, the same on every rank.
+  virtual std::optional<Bursts> bursts() const { return std::nullopt; }
 
   /// The rank of the world at which the time measured on this rank is reported: itself by default, the destination for
   /// a peer copy, nullopt for a rank that only stands by. Valid after connect.

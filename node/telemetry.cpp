@@ -132,7 +132,7 @@ Telemetry::~Telemetry() {
 void Telemetry::begin() {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return counted_ == series_; });
+    changed_.wait(lock, [this] { return counted_ == to_count_; });
     samples_.clear();
     ++series_;
   }
@@ -150,11 +150,24 @@ GpuSummary Telemetry::end() {
   return summary(samples);
 }
 
+void Telemetry::count() {
+  {
+    const std::scoped_lock lock(mutex_);
+    ++to_count_;
+  }
+  changed_.notify_all();
+}
+
 std::vector<std::string> Telemetry::errors() {
   std::vector<std::string> texts;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return counted_ == series_; });
+    if (to_count_ == told_) {
+      ++to_count_;
+      changed_.notify_all();
+    }
+    changed_.wait(lock, [this] { return counted_ == to_count_; });
+    told_ = counted_;
     texts = grown(std::exchange(before_, now_), now_);
   }
   std::map<unsigned, int> xids;
@@ -177,20 +190,23 @@ GpuSample Telemetry::fresh_sample(const GpuSample& first, bool settled) const {
   return now;
 }
 
-/// The thread: samples while a series lasts, and reads the counters of errors after it, and before the first.
+/// The thread: samples while a series lasts, and reads the counters of errors when it is told to, and at the beginning.
 void Telemetry::watch() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return leave_ || series_ != counted_; });
-    if (series_ % 2 == 1) sample_series(lock);
+    changed_.wait(lock, [this] { return leave_ || series_ % 2 == 1 || counted_ != to_count_; });
     if (leave_) return;
-    const auto ended = series_;
+    if (series_ % 2 == 1) {
+      sample_series(lock);
+      continue;
+    }
+    const auto ordered = to_count_;
     lock.unlock();
     auto counts = error_counts(gpu_, links_);
     lock.lock();
     now_ = std::move(counts);
     if (counted_ == 0) before_ = now_;
-    counted_ = ended;
+    counted_ = ordered;
     changed_.notify_all();
   }
 }

@@ -45,7 +45,7 @@ ErrorCounts error_counts(const NvmlGpu&, unsigned links);
 /// "ECC uncorrected +2" for each counter that is in both and has grown.
 std::vector<std::string> grown(const ErrorCounts& before, const ErrorCounts& after);
 
-/// Samples one GPU between begin and end, from a thread of its own, which then counts errors and sleeps.
+/// Samples one GPU between begin and end, and counts its errors now and then, from a thread of its own.
 class Telemetry {
  public:
   static constexpr std::chrono::milliseconds usual_interval{10};
@@ -61,15 +61,18 @@ class Telemetry {
   Telemetry& operator=(const Telemetry&) = delete;
   ~Telemetry();
 
-  /// Starts to sample. Waits for the counters that the last series left to be read: nothing is measured meanwhile.
+  /// Starts to sample, once counters that are being read are read: nothing is measured meanwhile.
   void begin();
 
-  /// Stops, and tells what was sampled since begin. The thread goes on to read the counters of errors, which takes some
-  /// 70 ms where several ranks do so for 18 links each.
+  /// Stops, and tells what was sampled since begin.
   GpuSummary end();
 
-  /// "ECC uncorrected +2", "XID 79": what was counted from the last call to the last end, the preparation of the series
-  /// included. Waits until it is known.
+  /// Has the thread read the counters of errors, and does not wait: it takes some 70 ms where several ranks read those
+  /// of 18 links each. Not between begin and end.
+  void count();
+
+  /// "ECC uncorrected +2", "XID 79": what was counted since the last call, or the beginning, until the last count;
+  /// counts if nobody has since. Waits until it is known.
   std::vector<std::string> errors();
 
  private:
@@ -84,8 +87,9 @@ class Telemetry {
   ErrorCounts before_, now_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t series_ = 2;   // one more at each begin and end; odd: sampling
-  std::uint64_t counted_ = 0;  // the series after which now_ was read; 0: never yet
+  std::uint64_t series_ = 0;  // one more at each begin and end; odd: sampling
+  // Counts that were ordered, made and told; the first is made at the beginning.
+  std::uint64_t to_count_ = 1, counted_ = 0, told_ = 1;
   bool leave_ = false;
   std::vector<GpuSample> samples_;
   std::thread thread_;  // the last member: it uses the others

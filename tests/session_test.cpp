@@ -46,9 +46,10 @@ class LoneWorld final : public World {
 
 class Nothing final : public Work {
  public:
-  explicit Nothing(bool collective) : collective_(collective) {}
+  explicit Nothing(bool collective, std::optional<Bursts> bursts = {}) : collective_(collective), bursts_(bursts) {}
 
  private:
+  std::optional<Bursts> bursts() const override { return bursts_; }
   void enqueue() override {}
   void reset() override {}
   Check verify() override { return {1, 0, ""}; }
@@ -57,6 +58,7 @@ class Nothing final : public Work {
   bool collective() const override { return collective_; }
 
   bool collective_;
+  std::optional<Bursts> bursts_;
 };
 
 /// Every operation takes so many seconds.
@@ -71,13 +73,13 @@ class Clockwork final : public Device {
 };
 
 std::optional<Pace> pace(double operation_seconds, double least_seconds = 0, const std::string& min_time = "",
-                         bool collective = false) {
+                         bool collective = false, std::optional<Bursts> bursts = {}) {
   LoneWorld world;
   Watchdog watchdog("test", 60);
   Options options;
   options.min_time = min_time;
   Session session(world, watchdog, options, Backend::host, std::make_unique<Clockwork>(operation_seconds), "", {});
-  Nothing work(collective);
+  Nothing work(collective, bursts);
   Measurement measurement;
   measurement.key = "gemm/m:1";
   measurement.least_seconds = least_seconds;
@@ -113,6 +115,19 @@ TEST(Pace, CoversTheMinimumTimeInOnePass) {
   EXPECT_EQ(pace(1e-5, 0, "3x")->samples, 10) << "iterations are no seconds";
 }
 
+TEST(Pace, OfAWorkWithBurstsIsWholeBurstsThatCoverTheMinimumTime) {
+  for (const double operation : {1.8e-4, 1.4e-3, 3e-3, 1.1e-2, 0.14}) {
+    const auto bursts = pace(operation, 0, "0.05s", false, Bursts{0.02, 0});
+    ASSERT_TRUE(bursts);
+    EXPECT_LE(bursts->burst * bursts->batch * operation, std::max(0.02, operation * bursts->batch)) << operation;
+    EXPECT_GE(bursts->burst, 1) << operation;
+    EXPECT_EQ(bursts->samples % bursts->burst, 0) << operation;
+    EXPECT_GE(static_cast<double>(bursts->pass()) * operation, 0.05) << operation;
+  }
+  EXPECT_EQ(pace(1.4e-3, 0, "0.05s", false, Bursts{0.02, 0})->burst, 7);
+  EXPECT_EQ(pace(1.4e-3, 0, "0.05s")->burst, 0) << "other Works have none";
+}
+
 TEST(Pace, OfNoTimeIsNone) {
   EXPECT_FALSE(pace(0));
   EXPECT_FALSE(pace(-1));
@@ -120,19 +135,37 @@ TEST(Pace, OfNoTimeIsNone) {
 
 /// An operation of a million flops that really takes its time.
 class Load final : public Work {
+ public:
+  explicit Load(std::optional<Bursts> bursts) : bursts_(bursts) {}
+
+ private:
+  std::optional<Bursts> bursts() const override { return bursts_; }
   void enqueue() override {}
   void reset() override {}
   Check verify() override { return {1, 0, ""}; }
   Cost cost() const override { return {1e6, 0}; }
   std::size_t bytes() const override { return 0; }
   bool collective() const override { return false; }
+
+  std::optional<Bursts> bursts_;
 };
+/// Notes in seconds how long it had nothing to do before each sample.
 class Sleeper final : public Device {
+ public:
+  explicit Sleeper(std::vector<double>& rests) : rests_(rests) {}
+
+ private:
+  using Clock = std::chrono::steady_clock;
   DeviceInfo info() const override { return {}; }
   double seconds(Work&, int repeats) override {
+    rests_.push_back(std::chrono::duration<double>(Clock::now() - ended_).count());
     std::this_thread::sleep_for(std::chrono::milliseconds(2 * repeats));
+    ended_ = Clock::now();
     return 2e-3 * repeats;
   }
+
+  std::vector<double>& rests_;
+  Clock::time_point ended_ = Clock::now();
 };
 
 class Silent final : public benchmark::BenchmarkReporter {
@@ -145,30 +178,64 @@ class Silent final : public benchmark::BenchmarkReporter {
   benchmark::UserCounters counters;
 };
 
-/// What the rows of one measurement hold.
+/// What the rows of the first of some measurements hold, and how long the device rested before each sample of all.
 struct Rows {
   benchmark::UserCounters counters;
   ByRank by_rank;
   TextByRank texts;
+  std::vector<double> rests;
 };
-Rows measured(Backend backend, std::unique_ptr<Telemetry> telemetry) {
+Rows measured(Backend backend, std::unique_ptr<Telemetry> telemetry, std::optional<Bursts> bursts = {}, int count = 1) {
+  std::vector<double> rests;
   LoneWorld world;
   Watchdog watchdog("test", 60);
-  const Options options;
-  Session session(world, watchdog, options, backend, std::make_unique<Sleeper>(), "", {}, std::move(telemetry));
+  Options options;
+  options.min_time = bursts ? "0.02" : "0.15";  // NVML needs 0.1 s to know
+  std::string program = "test", flag = "--benchmark_min_time=" + options.min_time;
+  int argc = 2;
+  char* argv[] = {program.data(), flag.data(), nullptr};
+  benchmark::Initialize(&argc, argv);
+  Session session(world, watchdog, options, backend, std::make_unique<Sleeper>(rests), "", {}, std::move(telemetry));
   Measurement measurement;
-  measurement.key = "gemm/m:1";
-  measurement.prepare = [](Device&) { return std::make_unique<Load>(); };
+  measurement.prepare = [bursts](Device&) { return std::make_unique<Load>(bursts); };
   measurement.figures = [](const Cost& cost, double seconds, int) -> Metrics {
     return {{"tflops", cost.flops / seconds}};
   };
-  session.add(measurement);
+  for (int i = 1; i <= count; ++i) {
+    measurement.key = "gemm/m:" + std::to_string(i);
+    session.add(measurement);
+  }
   register_with_library(session);
   Silent reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
   benchmark::ClearRegisteredBenchmarks();
-  session.collect_errors();
-  return {reporter.counters, session.repetitions().at("gemm/m:1").at(0), session.texts().at("gemm/m:1").at(0)};
+  session.collect_errors(true);
+  return {reporter.counters, session.repetitions().at("gemm/m:1").at(0), session.texts().at("gemm/m:1").at(0), rests};
+}
+
+TEST(Bursts, RestBeforeEachAndNotWithin) {
+  // 2 ms an operation, 2 a sample: two samples to a burst.
+  const auto rests = measured(Backend::host, nullptr, Bursts{9e-3, 0.05}).rests;
+  const std::size_t of_pace = 2;  // the first operations, which set the pace
+  ASSERT_GE(rests.size(), of_pace + 10);
+  EXPECT_GE(rests[0], 0.05) << "the pace is that of a burst";
+  for (std::size_t i = of_pace; i < rests.size(); ++i) {
+    if ((i - of_pace) % 2 == 0) {
+      EXPECT_GE(rests[i], 0.05) << i;
+    } else {
+      EXPECT_LT(rests[i], 0.05) << i;
+    }
+  }
+}
+
+TEST(Bursts, HaveNoPowerBecauseTheDriverCannotTellThemFromTheRests) {
+  const FakeGpus gpus("0 nvmlDeviceGetClockInfo:1 1000\n0 field:186 500000\n");
+  const Nvml nvml(FakeGpus::library());
+  const auto rows =
+      measured(Backend::cuda, std::make_unique<Telemetry>(*nvml.find("GPU-fake-0", std::nullopt)), Bursts{9e-3, 0.05});
+  EXPECT_EQ(rows.by_rank.at("power_w").at(0), std::nullopt);
+  EXPECT_EQ(rows.by_rank.at("tflops_per_w").at(0), std::nullopt);
+  EXPECT_EQ(rows.by_rank.at("sm_mhz").at(0), 1000);
 }
 
 TEST(Telemetry, StandsInTheRowsOfAGpu) {
@@ -189,6 +256,25 @@ TEST(Telemetry, StandsInTheRowsOfAGpu) {
   EXPECT_EQ(rows.counters.at("sm_mhz").value, 1000);
   EXPECT_EQ(rows.counters.at("throttled").value, 1);
   EXPECT_EQ(rows.counters.count("temperature_c"), 0u) << "Google Benchmark has no null; the file gets one";
+}
+
+TEST(Telemetry, TellsAllRowsOfASecondWhichErrorsWereCountedInIt) {
+  const FakeGpus gpus("0 nvmlDeviceGetPcieReplayCounter 1|4\n");
+  const Nvml nvml(FakeGpus::library());
+  const auto rows =
+      measured(Backend::cuda, std::make_unique<Telemetry>(*nvml.find("GPU-fake-0", std::nullopt)), std::nullopt, 3);
+  EXPECT_EQ(rows.texts.at("errors").at(0), "PCIe replays +3 in 3 rows");
+}
+
+TEST(Telemetry, CountsErrorsOnceASecondWhileRowsFollowEachOther) {
+  std::string replays = "0 nvmlDeviceGetPcieReplayCounter 1";  // one more whenever somebody looks
+  for (int i = 2; i < 1000; ++i) replays += "|" + std::to_string(i);
+  const FakeGpus gpus(replays + "\n");
+  const Nvml nvml(FakeGpus::library());
+  const auto rows = measured(Backend::cuda, std::make_unique<Telemetry>(*nvml.find("GPU-fake-0", std::nullopt)),
+                             Bursts{9e-3, 0.1}, 4);  // 0.6 s each
+  const auto text = rows.texts.at("errors").at(0).value_or("none");
+  EXPECT_TRUE(text == "PCIe replays +1 in 2 rows" || text == "PCIe replays +1") << text;
 }
 
 TEST(Telemetry, OfAGpuThatNobodyWatchesIsNullAndNotAbsent) {

@@ -111,11 +111,24 @@ TEST(Telemetry, TellsOfErrorsThatWereCountedWhileASeriesWasPrepared) {
 }
 
 TEST(Telemetry, TellsOfErrorsOfSeriesThatNobodyAskedAboutLater) {
-  const FakeGpus gpus("0 nvmlDeviceGetTotalEccErrors:1:0 4|5|9\n");
+  const FakeGpus gpus("0 nvmlDeviceGetTotalEccErrors:1:0 4|9\n");
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
   watched(telemetry, milliseconds(1));
   watched(telemetry, milliseconds(1));
   EXPECT_EQ(telemetry.errors(), std::vector<std::string>{"ECC uncorrected +5"});
+}
+
+TEST(Telemetry, CountsErrorsWhenToldToAndNotAgainWhenAsked) {
+  std::string replays = "0 nvmlDeviceGetPcieReplayCounter 1";  // one more whenever somebody looks
+  for (int i = 2; i < 100; ++i) replays += "|" + std::to_string(i);
+  const FakeGpus gpus(replays + "\n");
+  Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
+  for (int i = 0; i < 3; ++i) {
+    watched(telemetry, milliseconds(1));
+    telemetry.count();
+    EXPECT_EQ(telemetry.errors(), std::vector<std::string>{"PCIe replays +1"});
+  }
+  EXPECT_EQ(telemetry.errors(), std::vector<std::string>{"PCIe replays +1"}) << "nobody had counted since";
 }
 
 TEST(Telemetry, TellsNothingBeforeItHasBegunAndCanBeEndedAtOnce) {

@@ -6,13 +6,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 #include "kernels/cuda/data.hpp"
 #include "kernels/cuda/gemm_check.hpp"
@@ -26,9 +24,12 @@ namespace shakedown::cuda {
 namespace {
 
 constexpr double tuning_seconds = 0.15;
-/// Between tuning and the first sample. A short series is a burst: right after the load of tuning it would show a GPU
-/// at its power limit instead (bf16 8192: 686 to 725 TFLOPS without this rest, 771 to 836 with it, on 4 x H200).
-constexpr auto rest = std::chrono::milliseconds(200);
+/// The driver looks at the power every few tens of milliseconds and then lowers the clock, in steps: an H200 that has
+/// rested multiplies bf16 8192 at 790 to 804 TFLOPS and 1,615 to 1,640 MHz for 25 to 60 ms, then at 765 to 700, and in
+/// the end at 665 to 700 and 1,345 to 1,405 MHz (2 GPUs, 40 series). Samples of the first of these repeat within 1 %, a
+/// mixture does not; the last is what a sustained load is for. With rests half as long some samples already show the
+/// next step.
+constexpr Bursts bursts_of_load{0.02, 0.06};
 constexpr std::uint64_t stream_a = 1, stream_b = 2;
 constexpr int nan_byte = 0xff;  // in every byte of a poisoned output: a NaN, and as an integer -1
 
@@ -82,7 +83,6 @@ class Gemm final : public Work {
     }
     chosen_ = choice.candidate;
     choices_[key(spec_)] = to_text(chosen_);
-    std::this_thread::sleep_for(rest);
   }
 
   void enqueue() override {
@@ -117,6 +117,9 @@ class Gemm final : public Work {
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return bytes_for(spec_, type_); }
   bool collective() const override { return false; }
+  std::optional<Bursts> bursts() const override {
+    return spec_.load == Load::burst ? std::optional(bursts_of_load) : std::nullopt;
+  }
   std::optional<int> credited_rank(int own_rank) const override {
     return stands_by() ? std::nullopt : std::optional(own_rank);
   }

@@ -208,6 +208,7 @@ class GemmSearch final : public Work {
   Cost cost() const override { return best_->cost(); }
   std::size_t bytes() const override { return best_ ? best_->bytes() : footprint(spec_); }
   bool collective() const override { return false; }
+  std::optional<Bursts> bursts() const override { return best_->bursts(); }
   void corrupt() override { best_->corrupt(); }
 
   std::string chosen() const override {

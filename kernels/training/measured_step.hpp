@@ -2,6 +2,7 @@
 // behind, and splits its time into phases and into what the sums over ranks add.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -81,7 +82,8 @@ class MeasuredStep final : public Work {
   std::size_t bytes() const override { return step_.bytes(); }
   bool collective() const override { return true; }
 
-  /// All ranks together: runs some more steps, with and without the sums over ranks in turn.
+  /// All ranks together: runs some more steps, with and without the sums over ranks in turn, because a GPU at its power
+  /// limit is faster for a while after each pause.
   Metrics metrics() override {
     const auto records = step_.records();
     if (records.empty()) return {};
@@ -93,13 +95,17 @@ class MeasuredStep final : public Work {
                     {"peak_gb", gb(ops_->used_bytes())}};
     const auto& last = records.back();
     if (!std::isfinite(last.loss) || !std::isfinite(last.reduced.squared_norm)) return metrics;
-    const auto with = time_phases(true), without = time_phases(false);
-    metrics.emplace_back("forward_ms", with.forward);
-    metrics.emplace_back("backward_ms", with.backward);
-    metrics.emplace_back("optimizer_ms", with.optimizer);
-    metrics.emplace_back("compute_ms", without.whole);
+    Phases with, without;
+    for (int i = 0; i < timed_pairs; ++i) {
+      const bool first = i % 2 == 0;
+      for (const bool collectives : {first, !first}) time_phases(collectives, collectives ? with : without);
+    }
+    metrics.emplace_back("forward_ms", middle(with.forward));
+    metrics.emplace_back("backward_ms", middle(with.backward));
+    metrics.emplace_back("optimizer_ms", middle(with.optimizer));
+    metrics.emplace_back("compute_ms", middle(without.whole));
     if (peers_->size() > 1) {
-      metrics.emplace_back("exposed_comm_ms", std::max(0.0, with.whole - without.whole));
+      metrics.emplace_back("exposed_comm_ms", std::max(0.0, middle(with.whole) - middle(without.whole)));
       metrics.emplace_back("buckets", static_cast<double>(step_.buckets()));
     }
     for (const auto& metric : ops_->metrics()) metrics.push_back(metric);
@@ -121,11 +127,11 @@ class MeasuredStep final : public Work {
   }
 
  private:
-  static constexpr int warm_up_steps = 3, timed_steps = 3;
+  static constexpr int warm_up_steps = 3, timed_pairs = 4;
 
-  /// Milliseconds, the medians of some steps. With several micro-batches `forward` and `backward` are the last one's.
+  /// Milliseconds of some steps. With several micro-batches `forward` and `backward` are the last one's.
   struct Phases {
-    double forward, backward, optimizer, whole;
+    std::vector<double> forward, backward, optimizer, whole;
   };
 
   void begin() {
@@ -162,22 +168,20 @@ class MeasuredStep final : public Work {
     step_.set_bucket(buckets[milliseconds[0] < clearly_faster * milliseconds[1] ? 0 : 1]);
   }
 
-  Phases time_phases(bool collectives) {
-    std::vector<double> forward, backward, optimizer, whole;
-    for (int i = 0; i < timed_steps; ++i) {
-      peers_->barrier();
-      step_.run(measured_update, collectives);
-      forward.push_back(ops_->milliseconds(Mark::forward_begin, Mark::forward_end));
-      backward.push_back(ops_->milliseconds(Mark::forward_end, Mark::backward_end));
-      optimizer.push_back(ops_->milliseconds(Mark::reduced, Mark::end));
-      whole.push_back(ops_->milliseconds(Mark::begin, Mark::end));
-    }
-    return {middle(forward), middle(backward), middle(optimizer), middle(whole)};
+  void time_phases(bool collectives, Phases& phases) {
+    peers_->barrier();
+    step_.run(measured_update, collectives);
+    phases.forward.push_back(ops_->milliseconds(Mark::forward_begin, Mark::forward_end));
+    phases.backward.push_back(ops_->milliseconds(Mark::forward_end, Mark::backward_end));
+    phases.optimizer.push_back(ops_->milliseconds(Mark::reduced, Mark::end));
+    phases.whole.push_back(ops_->milliseconds(Mark::begin, Mark::end));
   }
 
+  /// The median; of an even number the mean of the middle two.
   static double middle(std::vector<double> values) {
-    std::nth_element(values.begin(), values.begin() + timed_steps / 2, values.end());
-    return values[timed_steps / 2];
+    std::sort(values.begin(), values.end());
+    const auto half = values.size() / 2;
+    return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
   }
 
   std::vector<std::vector<Record>> gather(const std::vector<Record>& records) {

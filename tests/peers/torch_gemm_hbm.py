@@ -1,17 +1,31 @@
 #!/usr/bin/env python3
-"""What torch reaches on this GPU, in the terms of bench_gemm and bench_hbm, for a comparison in the same run.
+"""What torch reaches on this GPU in the terms of bench_gemm and bench_hbm, alone or in turns with them.
 
     python3 tests/peers/torch_gemm_hbm.py [--device N] [--filter REGEX]
+    python3 tests/peers/torch_gemm_hbm.py --beside build/bench [--device N] [--filter REGEX]
 
-One line per figure: name, median of 20 single launches, 20 launches back to back, unit. Random normal data.
+One line per figure. Alone: name, median of samples, unit. Beside: name, torch before, ours, torch after, and ours over
+the mean of both, of each name in turn, so that both meet the same GPU at the same heat. Both load the GPU for 0.15 s,
+and then take samples of about a millisecond for 55 ms, or 10, with a rest of 60 ms before every 20 ms. Random normal
+data.
 """
 import argparse
+import json
+import math
+import os
 import re
 import statistics
+import subprocess
+import sys
+import tempfile
+import time
 
 import torch
 
-LAUNCHES = 20
+TUNING_SECONDS = 0.15
+BURST_SECONDS, REST_SECONDS = 0.02, 0.06
+SAMPLE_SECONDS, SAMPLES_SECONDS, LEAST_SAMPLES = 1e-3, 1.1 * 0.05, 10
+LONG = 5e-3  # an operation that is a sample of its own
 
 
 def seconds(operation, launches):
@@ -25,12 +39,22 @@ def seconds(operation, launches):
     return begin.elapsed_time(end) * 1e-3 / launches
 
 
-def report(name, operation, work, unit):
-    """Prints the rate of `work` units per operation, after a warm-up."""
-    seconds(operation, 5)
-    single = statistics.median(seconds(operation, 1) for _ in range(LAUNCHES))
-    together = seconds(operation, LAUNCHES)
-    print(f"{name} {work / single:.1f} {work / together:.1f} {unit}", flush=True)
+def median_seconds(operation):
+    """Seconds of an operation, sampled as bench_gemm does it."""
+    seconds(operation, 2)
+    each = seconds(operation, 2)
+    seconds(operation, math.ceil(TUNING_SECONDS / each))
+    time.sleep(REST_SECONDS)
+    each = seconds(operation, 2)
+    batch = 1 if each >= LONG else max(2, int(SAMPLE_SECONDS / each))
+    samples = max(LEAST_SAMPLES, math.ceil(SAMPLES_SECONDS / (batch * each)))
+    burst = max(1, int(BURST_SECONDS / (batch * each)))
+    taken = []
+    for i in range(samples):
+        if i % burst == 0:
+            time.sleep(REST_SECONDS)
+        taken.append(seconds(operation, batch))
+    return statistics.median(taken)
 
 
 def randn(rows, columns, dtype):
@@ -61,50 +85,96 @@ def plain(dtype, tf32=False):
     return prepare
 
 
-def linear(dtype):
+def linear(dtype, tf32=False):
     """The layer of a model, x W^T: B column after column."""
     def prepare(m, n, k):
         a, b = randn(m, k, dtype), randn(n, k, dtype)
         c = torch.empty(m, n, device="cuda", dtype=dtype)
-        return lambda: torch.matmul(a, b.t(), out=c)
+
+        def multiply():
+            torch.backends.cuda.matmul.allow_tf32 = tf32
+            torch.matmul(a, b.t(), out=c)
+        return multiply
     return prepare
 
 
-def gemm(prepare, name, m, n, k, wanted):
-    key = f"gemm/dtype:{name}/m:{m}/n:{n}/k:{k}"
-    if wanted(key):
-        report(key, prepare(m, n, k), 2 * m * n * k / 1e12, "tflops")
-
-
-def copy(size, wanted):
-    key = f"hbm/op:copy/bytes:{size}"
-    if not wanted(key):
-        return
+def copy(size):
     source = torch.randn(size // 4, device="cuda")
     target = torch.empty_like(source)
-    report(key, lambda: target.copy_(source), 2 * size / 1e9, "hbm_gbps")
+    return lambda: target.copy_(source)
+
+
+CUBES = (4096, 8192, 16384)
+TOKENS = 8192
+PROJECTIONS = ((4608, 3584), (3584, 3584), (37888, 3584), (3584, 18944), (10240, 8192), (57344, 8192), (8192, 28672))
+
+
+class Figure:
+    def __init__(self, family, key, prepare, work, unit):
+        self.family, self.key, self.prepare, self.work, self.unit = family, key, prepare, work, unit
+
+    def torch(self):
+        operation = self.prepare()
+        rate = self.work / median_seconds(operation)
+        del operation
+        torch.cuda.empty_cache()
+        return rate
+
+    def ours(self, folder):
+        """Of one process, which ends before this returns."""
+        with tempfile.TemporaryDirectory() as scratch:
+            out = os.path.join(scratch, "result.json")
+            bench = os.path.join(folder, f"bench_{self.family}")
+            run = subprocess.run([bench, "--tier=full", f"--benchmark_filter=^{self.key}$", f"--benchmark_out={out}"],
+                                 check=False, capture_output=True, text=True)
+            if run.returncode != 0:
+                sys.exit(f"{bench} ended with exit code {run.returncode} at {self.key}:\n{run.stderr}")
+            with open(out, encoding="ascii") as file:
+                return next(row[self.unit] for row in json.load(file)["benchmarks"] if self.unit in row)
+
+
+def gemm(name, prepare, m, n, k):
+    key = f"gemm/dtype:{name}/m:{m}/n:{n}/k:{k}"
+    return Figure("gemm", key, lambda: prepare(m, n, k), 2 * m * n * k / 1e12, "tflops")
+
+
+def figures():
+    """Every type and shape of bench_gemm that torch has, and the copies of bench_hbm."""
+    cubes = {"bf16": plain(torch.bfloat16), "f16": plain(torch.float16), "tf32": plain(torch.float32, tf32=True),
+             "f32": plain(torch.float32), "f64": plain(torch.float64), "fp8_e4m3": scaled, "int8": integers}
+    layers = {"bf16": linear(torch.bfloat16), "f16": linear(torch.float16), "tf32": linear(torch.float32, tf32=True),
+              "fp8_e4m3": scaled, "int8": integers}
+    for name, prepare in cubes.items():
+        for size in CUBES:
+            yield gemm(name, prepare, size, size, size)
+    for name, prepare in layers.items():
+        for n, k in PROJECTIONS:
+            yield gemm(name, prepare, TOKENS, n, k)
+    for size in (1 << 30, 4 << 30):
+        for engine in ("sm", "ce"):
+            yield Figure("hbm", f"hbm/op:copy/engine:{engine}/bytes:{size}", lambda s=size: copy(s), 2 * size / 1e9,
+                         "hbm_gbps")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", type=int, default=0)
-    parser.add_argument("--filter", default="dtype:(bf16|f32)/m:(4096|8192)/n:(4096|8192)/k|hbm", help="regular expression")
+    parser.add_argument("--device", type=int, help="its number; ours gets it by CUDA_VISIBLE_DEVICES")
+    parser.add_argument("--filter", default="", help="regular expression")
+    parser.add_argument("--beside", metavar="FOLDER", help="of bench_gemm and bench_hbm")
     arguments = parser.parse_args()
-    torch.cuda.set_device(arguments.device)
+    if arguments.device is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(arguments.device)  # read at torch's first call of CUDA
 
-    def wanted(key):
-        return re.search(arguments.filter, key) is not None
-
-    types = {"bf16": plain(torch.bfloat16), "f16": plain(torch.float16), "tf32": plain(torch.float32, tf32=True),
-             "f32": plain(torch.float32), "f64": plain(torch.float64), "fp8_e4m3": scaled, "int8": integers}
-    for name, prepare in types.items():
-        for size in (4096, 8192, 16384):
-            gemm(prepare, name, size, size, size, wanted)
-    for name, prepare in {"bf16": linear(torch.bfloat16), "fp8_e4m3": scaled}.items():
-        for n, k in ((4608, 3584), (3584, 3584), (37888, 3584), (3584, 18944)):
-            gemm(prepare, name, 8192, n, k, wanted)
-    for size in (1 << 30, 4 << 30):
-        copy(size, wanted)
+    for figure in figures():
+        if not re.search(arguments.filter, figure.key):
+            continue
+        before = figure.torch()
+        if arguments.beside is None:
+            print(f"{figure.key} {before:.1f} {figure.unit}", flush=True)
+            continue
+        ours, after = figure.ours(arguments.beside), figure.torch()
+        ratio = 2 * ours / (before + after)
+        print(f"{figure.key} {before:.1f} {ours:.1f} {after:.1f} {figure.unit} {ratio:.3f}", flush=True)
 
 
 if __name__ == "__main__":
