@@ -145,7 +145,7 @@ struct LoraStepSpec {
   training::Retain retain = training::Retain::all;
   DType sums = DType::f32;  // in which the gradients travel between ranks; f64 if dtype is
   std::size_t bucket = 0;   // bytes of f32 gradients that are summed together, at least; 0: what is faster of a
-                            // layer's, beside the backward pass, and all of them after it
+                            // layer's, beside the backward pass, and nearly all of them at its end
 };
 
 std::string key(const GemmSpec&);         // gemm/dtype:bf16/m:8192/n:8192/k:8192[/load:sustained][/active:one/rank:2]
@@ -221,9 +221,11 @@ struct Unsupported : std::runtime_error {
 };
 
 /// How an operation is sampled that a device runs fast for a moment only: after at most `load` seconds of it the device
-/// rests for `rest` seconds.
+/// rests for `rest` seconds, after less in proportion.
 struct Bursts {
   double load, rest;
+
+  double rest_after(double seconds) const { return seconds < load ? rest * seconds / load : rest; }
 };
 
 /// Further figures of this rank. The name "checksum" is special: equal inputs and algorithm must give equal values on

@@ -131,8 +131,10 @@ TEST_F(OnGpu, TheTunerPicksTheFasterCandidateAndSkipsThoseThatDoNotRun) {
     check(cudaMemcpyAsync(target.data(), source.data(), bytes, cudaMemcpyDeviceToDevice, gpu_->stream()));
     return true;
   };
-  EXPECT_EQ(pick_fastest(*gpu_, 4, run, 0.2), 2U);
-  EXPECT_EQ(pick_fastest(*gpu_, 1, run, 0.2), std::nullopt);
+  EXPECT_EQ(pick_fastest(*gpu_, 4, run, {0.2}), 2U);
+  EXPECT_EQ(pick_fastest(*gpu_, 4, run, {.seconds = 0.2, .sustained = 0.01}), 2U);
+  EXPECT_EQ(pick_fastest(*gpu_, 4, run, {.seconds = 0.2, .bursts = Bursts{1e-3, 1e-3}}), 2U);
+  EXPECT_EQ(pick_fastest(*gpu_, 1, run, {0.2}), std::nullopt);
 }
 
 // Works through the seam ---------------------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ Rows measured(Backend backend, std::unique_ptr<Telemetry> telemetry, std::option
 
 TEST(Bursts, RestBeforeEachAndNotWithin) {
   // 2 ms an operation, 2 a sample: two samples to a burst.
-  const auto rests = measured(Backend::host, nullptr, Bursts{9e-3, 0.05}).rests;
+  const auto rests = measured(Backend::host, nullptr, Bursts{8e-3, 0.05}).rests;
   const std::size_t of_pace = 2;  // the first operations, which set the pace
   ASSERT_GE(rests.size(), of_pace + 10);
   EXPECT_GE(rests[0], 0.05) << "the pace is that of a burst";

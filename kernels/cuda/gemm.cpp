@@ -179,7 +179,8 @@ class Gemm final : public Work {
     const auto try_candidate = [&](std::size_t i) {
       return plan_.enqueue(candidates[i], operands(), gpu_.stream()) == CUBLAS_STATUS_SUCCESS;
     };
-    const auto index = pick_fastest(gpu_, candidates.size(), try_candidate, tuning_seconds);
+    const auto index =
+        pick_fastest(gpu_, candidates.size(), try_candidate, {.seconds = tuning_seconds, .bursts = bursts()});
     return index ? Choice{1, candidates[*index]} : Choice{};
   }
 

@@ -65,7 +65,7 @@ class MemoryStream : public Work {
       run(shapes[i]);
       return true;
     };
-    return pick_fastest(gpu_, shapes.size(), try_shape, tuning_seconds).value_or(0);
+    return pick_fastest(gpu_, shapes.size(), try_shape, {tuning_seconds}).value_or(0);
   }
 };
 

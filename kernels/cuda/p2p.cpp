@@ -141,7 +141,7 @@ class PeerCopy final : public Work {
       run(shapes[i]);
       return true;
     };
-    return pick_fastest(gpu_, shapes.size(), try_shape, tuning_seconds).value_or(0);
+    return pick_fastest(gpu_, shapes.size(), try_shape, {tuning_seconds}).value_or(0);
   }
 
   CopyOp op_;

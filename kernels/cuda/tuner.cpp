@@ -15,11 +15,11 @@ constexpr int most_turns = 7;
 constexpr double clearly_faster = 0.997;  // of the earlier candidate's time
 constexpr double hopeless = 1.10;         // of the best time so far: measured no further
 constexpr double turn_seconds = 1e-3;     // long enough that the launch does not show
-/// Of operations that take this long a few make a GPU slower by several percent, so that the order would decide: it
-/// rests before each (f64 8192 on H200: 63.1, 62.6 and 58.8 TFLOPS for what the heuristic names first, second and
-/// third).
-constexpr double slow = 5e-3, rests = 3, longest_rest = 0.1;  // seconds, times the operation's own, seconds
 constexpr std::size_t least_candidates = 4;
+
+// Of turns in bursts.
+constexpr int burst_turns = 2, slow_burst_turns = 1;
+constexpr double slow = 5e-3;  // seconds: so few of them are a load that a turn without rests would tell nothing
 
 // Of the sustained race: who is in it, and how often each runs.
 constexpr std::size_t most_finalists = 4;
@@ -58,8 +58,6 @@ class Turns {
 
   bool time_left() const { return Clock::now() < end_; }
 
-  void rest(double seconds) const { std::this_thread::sleep_for(to_duration(seconds)); }
-
   double time(std::size_t index, int repeats) {
     check(cudaEventRecord(begin_.get(), gpu_.stream()));
     for (int i = 0; i < repeats; ++i) enqueue_(index);
@@ -68,6 +66,19 @@ class Turns {
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin_.get(), done_.get()));
     return static_cast<double>(milliseconds) * 1e-3 / repeats;
+  }
+
+  /// The same in bursts. What begins one is not timed: it meets a clock that still swings.
+  double time_in(const Bursts& bursts, std::size_t index, int repeats, double once) {
+    const double expected = repeats * once;
+    if (load_ + expected > bursts.load) {
+      std::this_thread::sleep_for(to_duration(bursts.rest_after(load_)));
+      load_ = 0;
+      if (expected < slow) load_ += time(index, repeats) * repeats;
+    }
+    const double seconds = time(index, repeats);
+    load_ += seconds * repeats;
+    return seconds;
   }
 
  private:
@@ -80,6 +91,7 @@ class Turns {
   const std::function<bool(std::size_t)>& enqueue_;
   Clock::time_point end_;
   double budget_;
+  double load_ = std::numeric_limits<double>::max();  // seconds since the last rest
   Event begin_ = make_event(), done_ = make_event();
 };
 
@@ -114,26 +126,34 @@ double best_of(const std::vector<Candidate>& candidates) {
 }  // namespace
 
 std::optional<std::size_t> pick_fastest(const Gpu& gpu, std::size_t count,
-                                        const std::function<bool(std::size_t)>& enqueue, double budget_seconds,
-                                        double sustained_seconds) {
-  Turns turns(gpu, enqueue, budget_seconds);
+                                        const std::function<bool(std::size_t)>& enqueue, const Tuning& tuning) {
+  Turns turns(gpu, enqueue, tuning.seconds);
   auto candidates = turns.warm_up(count);
   if (candidates.empty()) return std::nullopt;
 
   const double once = std::max(turns.time(candidates.front().index, 1), 1e-7);
   const int repeats = static_cast<int>(std::clamp(turn_seconds / once, 1.0, 100.0));
-  for (int turn = 0; turn < most_turns && candidates.size() > 1; ++turn) {
-    // Only whole turns count, else the candidates would not have met the same GPU; the first is always taken.
-    if (turn > 0 && !turns.time_left()) break;
-    for (auto& candidate : candidates) {
-      if (once >= slow) turns.rest(std::min(rests * once, longest_rest));
-      candidate.seconds.push_back(turns.time(candidate.index, repeats));
+  // Only whole turns count, else the candidates would not have met the same GPU; the first is always taken.
+  const auto take_turns = [&](int least, int most, const auto& seconds_of) {
+    for (int turn = 0; turn < most && candidates.size() > 1; ++turn) {
+      if (turn >= least && !turns.time_left()) break;
+      for (auto& candidate : candidates) candidate.seconds.push_back(seconds_of(candidate.index));
+      const double limit = best_of(candidates) * hopeless;
+      std::erase_if(candidates, [limit](const Candidate& candidate) { return candidate.median() > limit; });
     }
-    const double limit = best_of(candidates) * hopeless;
-    std::erase_if(candidates, [limit](const Candidate& candidate) { return candidate.median() > limit; });
+  };
+  const auto plainly = [&](std::size_t index) { return turns.time(index, repeats); };
+  const auto in_bursts = [&](std::size_t index) { return turns.time_in(*tuning.bursts, index, repeats, once); };
+  if (!tuning.bursts) {
+    take_turns(1, most_turns, plainly);
+  } else {
+    if (once < slow) take_turns(1, 1, plainly);  // leaves the better ones
+    for (auto& candidate : candidates) candidate.seconds.clear();
+    const int most = once < slow ? burst_turns : slow_burst_turns;
+    take_turns(most, most, in_bursts);
   }
-  if (sustained_seconds > 0 && candidates.size() > 1 && best_of(candidates) > short_lived) {
-    race(turns, candidates, sustained_seconds);
+  if (tuning.sustained > 0 && candidates.size() > 1 && best_of(candidates) > short_lived) {
+    race(turns, candidates, tuning.sustained);
   }
 
   const auto* chosen = &candidates.front();

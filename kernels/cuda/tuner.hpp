@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kernels/cuda/gpu.hpp"
+#include "kernels/device.hpp"
 
 namespace shakedown::cuda {
 
@@ -14,9 +15,16 @@ namespace shakedown::cuda {
 /// faster, so that the choice does not change from run to run.
 ///
 /// A GPU at its power limit lowers its clock for what burns more, but only over tens of milliseconds: in turns all
-/// candidates run at the clock of their mixture. With `sustained_seconds` the closest of them run again, each alone for
-/// that long, and their rates then decide. Not for what is over so soon that power does not limit it.
+/// candidates run at the clock of their mixture. Which of them is fastest depends on the clock, so that they are chosen
+/// as they will run. With `sustained` the closest run again, each alone for so many seconds, and their rates then
+/// decide; not for what is over so soon that power does not limit it. With `bursts` the turns that decide are made of
+/// such.
+struct Tuning {
+  double seconds;  // the turns, about
+  double sustained = 0;
+  std::optional<Bursts> bursts = std::nullopt;
+};
 std::optional<std::size_t> pick_fastest(const Gpu&, std::size_t count, const std::function<bool(std::size_t)>& enqueue,
-                                        double budget_seconds, double sustained_seconds = 0);
+                                        const Tuning&);
 
 }  // namespace shakedown::cuda

@@ -157,9 +157,9 @@ Products::Plan& Products::plan_for(const ProductKey& key, const Operands& operan
   const auto try_candidate = [&](std::size_t i) {
     return enqueue(plan, plan.candidates[i], operands) == CUBLAS_STATUS_SUCCESS;
   };
-  plan.chosen =
-      pick_fastest(gpu_, plan.candidates.size(), try_candidate, tuning_settings_.seconds, tuning_settings_.sustained)
-          .value_or(0);
+  plan.chosen = pick_fastest(gpu_, plan.candidates.size(), try_candidate,
+                             {.seconds = tuning_settings_.seconds, .sustained = tuning_settings_.sustained})
+                    .value_or(0);
   return plan;
 }
 
