@@ -170,7 +170,7 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   builder.context.tier = tier;
   builder.context.nccl["nvls"] = nvls ? "on" : "off";
   add_preflight(builder, device == "NVIDIA H200" ? "h200-sxm" : "h100-sxm");
-  for (const int n : {4096, 8192, 16384}) builder.add(gemm_key("bf16", n), "tflops", 700);
+  for (const int n : {4096, 8192, 16384}) builder.add(gemm_key("bf16", n), "tflops", 800);
   builder.add(gemm_key("f32", 8192), "tflops", 51);
   builder.add(gemm_key("f64", 8192), "tflops", 60);
   builder.add(gemm_key("f16", 8192), "tflops", 700);
@@ -180,7 +180,7 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   for (const char* dtype : {"nvfp4", "mxfp8"})
     builder.add_waiver(gemm_key(dtype, 8192), "needs compute capability 10.0");
   for (const char* shape : {"n:4608/k:3584", "n:3584/k:3584", "n:37888/k:3584", "n:3584/k:18944"}) {
-    builder.add("gemm/dtype:bf16/m:8192/" + std::string(shape), "tflops", 690);
+    builder.add("gemm/dtype:bf16/m:8192/" + std::string(shape), "tflops", 800);
   }
   if (tier == "full") add_full_gemm(builder, ranks);
   for (const char* engine : {"sm", "ce"}) {

@@ -6,7 +6,7 @@ cd "$scratch" || exit 1
 
 mkdir -p now/bench now/report tools stored
 ln -s "$build/report/shakedown" now/report/shakedown
-for ranks in 1ranks 2ranks 4ranks/1; do cp "$root/ci/baselines/h200-sxm/$ranks/hbm.json" "stored/${ranks%%ranks*}.json"; done
+for ranks in 1ranks 2ranks/1 4ranks/1; do cp "$root/ci/baselines/h200-sxm/$ranks/hbm.json" "stored/${ranks%%ranks*}.json"; done
 cat >now/bench/bench_hbm <<END
 #!/usr/bin/env bash
 for flag; do

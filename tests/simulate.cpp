@@ -302,7 +302,7 @@ class Maker {
       specs_.push_back({std::move(key), std::move(fill)});
     };
     const std::array<std::pair<const char*, double>, 7> types{
-        {{"bf16", 665}, {"f16", 672}, {"tf32", 352}, {"f32", 51}, {"f64", 56}, {"fp8_e4m3", 1329}, {"int8", 1350}}};
+        {{"bf16", 812}, {"f16", 779}, {"tf32", 424}, {"f32", 51}, {"f64", 61.5}, {"fp8_e4m3", 1537}, {"int8", 1568}}};
     for (const auto& [type, tflops] : types) {
       for (const char* size : {"4096", "8192"}) {
         add("gemm/dtype:" + std::string(type) + "/m:" + size + "/n:" + size + "/k:" + size,
