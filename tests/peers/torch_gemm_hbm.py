@@ -110,6 +110,8 @@ PROJECTIONS = ((4608, 3584), (3584, 3584), (37888, 3584), (3584, 18944), (10240,
 
 
 class Figure:
+    """A rate that both measure: of bench_FAMILY under this key, and of the operation that prepare() makes."""
+
     def __init__(self, family, key, prepare, work, unit):
         self.family, self.key, self.prepare, self.work, self.unit = family, key, prepare, work, unit
 
