@@ -45,7 +45,7 @@ class Turns {
       : gpu_(gpu), enqueue_(enqueue), end_(Clock::now() + to_duration(budget_seconds)), budget_(budget_seconds) {}
 
   /// Runs each candidate once, which loads its code, and keeps those that run. Later candidates are left out when half
-  /// of the budget is spent and some run: the caller lists the best guesses first.
+  /// of the budget is spent and enough run: the caller lists the best guesses first.
   std::vector<Candidate> warm_up(std::size_t count) {
     std::vector<Candidate> running;
     for (std::size_t i = 0; i < count; ++i) {
@@ -133,24 +133,21 @@ std::optional<std::size_t> pick_fastest(const Gpu& gpu, std::size_t count,
 
   const double once = std::max(turns.time(candidates.front().index, 1), 1e-7);
   const int repeats = static_cast<int>(std::clamp(turn_seconds / once, 1.0, 100.0));
-  // Only whole turns count, else the candidates would not have met the same GPU; the first is always taken.
-  const auto take_turns = [&](int least, int most, const auto& seconds_of) {
-    for (int turn = 0; turn < most && candidates.size() > 1; ++turn) {
-      if (turn >= least && !turns.time_left()) break;
-      for (auto& candidate : candidates) candidate.seconds.push_back(seconds_of(candidate.index));
-      const double limit = best_of(candidates) * hopeless;
-      std::erase_if(candidates, [limit](const Candidate& candidate) { return candidate.median() > limit; });
-    }
+  // Only whole turns count, else the candidates would not have met the same GPU.
+  const auto take_turn = [&](const auto& seconds_of) {
+    if (candidates.size() == 1) return;
+    for (auto& candidate : candidates) candidate.seconds.push_back(seconds_of(candidate.index));
+    const double limit = best_of(candidates) * hopeless;
+    std::erase_if(candidates, [limit](const Candidate& candidate) { return candidate.median() > limit; });
   };
   const auto plainly = [&](std::size_t index) { return turns.time(index, repeats); };
   const auto in_bursts = [&](std::size_t index) { return turns.time_in(*tuning.bursts, index, repeats, once); };
   if (!tuning.bursts) {
-    take_turns(1, most_turns, plainly);
+    for (int turn = 0; turn < most_turns && (turn == 0 || turns.time_left()); ++turn) take_turn(plainly);
   } else {
-    if (once < slow) take_turns(1, 1, plainly);  // leaves the better ones
+    if (once < slow) take_turn(plainly);  // leaves the better ones
     for (auto& candidate : candidates) candidate.seconds.clear();
-    const int most = once < slow ? burst_turns : slow_burst_turns;
-    take_turns(most, most, in_bursts);
+    for (int turn = 0; turn < (once < slow ? burst_turns : slow_burst_turns); ++turn) take_turn(in_bursts);
   }
   if (tuning.sustained > 0 && candidates.size() > 1 && best_of(candidates) > short_lived) {
     race(turns, candidates, tuning.sustained);
