@@ -38,6 +38,15 @@ TEST(RealResults, OfFourH200Pass) {
   EXPECT_EQ(verdict.exit_code, 0);
 }
 
+TEST(RealResults, OfTwoH200BehindAMaskPassButForAProductThatWasSampledWithoutRests) {
+  const auto verdict = judged("h200-sxm-2ranks", profiles_for("h200-sxm-2ranks"));
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 30/31 (profile h200-sxm, 2 ranks)");
+  const auto finding = std::find_if(verdict.findings.begin(), verdict.findings.end(),
+                                    [](const Finding& f) { return f.counts() && !f.good(); });
+  ASSERT_NE(finding, verdict.findings.end());
+  EXPECT_EQ(finding->key, "gemm/dtype:bf16/m:16384/n:16384/k:16384");
+}
+
 TEST(RealResults, StoredAsBaselinesPassWholeAgainstTheShippedRules) {
   const auto profiles = load_profiles(source / "thresholds");
   const auto verdict_of = [&](const std::string& launch) {
