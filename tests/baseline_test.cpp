@@ -153,10 +153,11 @@ TEST(Baseline, ReadsBackWhatItWrote) {
 }
 
 TEST(Baseline, OfAFolderOfResultsIsThatOfItsFiles) {
-  const Baseline baseline = read_baseline({source / "ci/baselines/h200-sxm/2ranks"});
-  EXPECT_EQ(baseline.launches.size(), 3u);
-  EXPECT_EQ(baseline.ranks, 2);
-  EXPECT_GT(baseline.benchmarks.size(), 90u);
+  const Baseline four = read_baseline({source / "ci/baselines/h200-sxm/4ranks"});
+  EXPECT_EQ(four.launches.size(), 2u);
+  EXPECT_EQ(four.ranks, 4);
+  EXPECT_GT(four.benchmarks.size(), 140u);
+  EXPECT_EQ(read_baseline({source / "ci/baselines/h200-sxm/2ranks"}).launches.size(), 3u);
 }
 
 TEST(Baseline, BesideResultFilesIsNotAResult) {

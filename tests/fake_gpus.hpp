@@ -11,6 +11,13 @@
 
 namespace shakedown {
 
+/// The line of a query whose answers count how often it was asked: 1, 2, 3, ...
+inline std::string counting(const std::string& query) {
+  std::string line = query + " 1";
+  for (int i = 2; i < 5000; ++i) line += "|" + std::to_string(i);
+  return line + "\n";
+}
+
 class FakeGpus {
  public:
   explicit FakeGpus(const std::string& answers) {

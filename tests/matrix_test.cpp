@@ -24,8 +24,8 @@ const PairMatrix& with_key(const std::vector<PairMatrix>& matrices, const std::s
   return *found;
 }
 
-std::string pair_key(int src, int dst) {
-  return "p2p/op:read/engine:ce/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:1024";
+std::string pair_key(std::size_t src, std::size_t dst, const std::string& bytes = "1024") {
+  return "p2p/op:read/engine:ce/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:" + bytes;
 }
 
 /// One figure of a pair on each host; it stands at the destination.
@@ -34,7 +34,7 @@ void add_pair(ResultsBuilder& builder, int src, int dst, double value) {
   for (const auto& rank : builder.context.ranks) {
     if (rank.local_rank == dst) values[static_cast<std::size_t>(rank.rank)] = value + rank.rank;
   }
-  builder.add(pair_key(src, dst), "copy_gbps", value, values);
+  builder.add(pair_key(static_cast<std::size_t>(src), static_cast<std::size_t>(dst)), "copy_gbps", value, values);
 }
 
 TEST(PairMatrices, OfFourGpusHaveEveryPairOfEveryDirection) {
@@ -48,10 +48,8 @@ TEST(PairMatrices, OfFourGpusHaveEveryPairOfEveryDirection) {
     for (std::size_t dst = 0; dst < 4; ++dst) {
       ASSERT_EQ(read.values[src][dst].has_value(), src != dst);
       if (src == dst) continue;
-      const auto row = std::find_if(results.rows.begin(), results.rows.end(), [&](const Row& r) {
-        return r.key ==
-               "p2p/op:read/engine:ce/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:1073741824";
-      });
+      const auto row = std::find_if(results.rows.begin(), results.rows.end(),
+                                    [&](const Row& r) { return r.key == pair_key(src, dst, "1073741824"); });
       ASSERT_NE(row, results.rows.end());
       EXPECT_EQ(read.values[src][dst], row->by_rank.at("copy_gbps").at(dst));
     }

@@ -213,6 +213,13 @@ Rows measured(Backend backend, std::unique_ptr<Telemetry> telemetry, std::option
   return {reporter.counters, session.repetitions().at("gemm/m:1").at(0), session.texts().at("gemm/m:1").at(0), rests};
 }
 
+/// The same on a GPU whose driver answers so.
+Rows measured_on_gpu(const std::string& answers, std::optional<Bursts> bursts = {}, int count = 1) {
+  const FakeGpus gpus(answers);
+  const Nvml nvml(FakeGpus::library());
+  return measured(Backend::cuda, std::make_unique<Telemetry>(*nvml.find("GPU-fake-0", std::nullopt)), bursts, count);
+}
+
 TEST(Bursts, RestBeforeEachAndNotWithin) {
   // 2 ms an operation, 2 a sample: two samples to a burst.
   const auto rests = measured(Backend::host, nullptr, Bursts{8e-3, 0.05}).rests;
@@ -229,23 +236,16 @@ TEST(Bursts, RestBeforeEachAndNotWithin) {
 }
 
 TEST(Bursts, HaveNoPowerBecauseTheDriverCannotTellThemFromTheRests) {
-  const FakeGpus gpus("0 nvmlDeviceGetClockInfo:1 1000\n0 field:186 500000\n");
-  const Nvml nvml(FakeGpus::library());
-  const auto rows =
-      measured(Backend::cuda, std::make_unique<Telemetry>(*nvml.find("GPU-fake-0", std::nullopt)), Bursts{9e-3, 0.05});
+  const auto rows = measured_on_gpu("0 nvmlDeviceGetClockInfo:1 1000\n0 field:186 500000\n", Bursts{9e-3, 0.05});
   EXPECT_EQ(rows.by_rank.at("power_w").at(0), std::nullopt);
   EXPECT_EQ(rows.by_rank.at("tflops_per_w").at(0), std::nullopt);
   EXPECT_EQ(rows.by_rank.at("sm_mhz").at(0), 1000);
 }
 
 TEST(Telemetry, StandsInTheRowsOfAGpu) {
-  std::string replays = "0 nvmlDeviceGetPcieReplayCounter 1";  // one more whenever somebody looks
-  for (int i = 2; i < 1000; ++i) replays += "|" + std::to_string(i);
-  const FakeGpus gpus(
-      "0 nvmlDeviceGetClockInfo:1 1000\n0 field:186 500000\n0 nvmlDeviceGetCurrentClocksEventReasons 4\n" + replays +
-      "\n");
-  const Nvml nvml(FakeGpus::library());
-  const auto rows = measured(Backend::cuda, std::make_unique<Telemetry>(*nvml.find("GPU-fake-0", std::nullopt)));
+  const auto rows = measured_on_gpu(
+      "0 nvmlDeviceGetClockInfo:1 1000\n0 field:186 500000\n0 nvmlDeviceGetCurrentClocksEventReasons 4\n" +
+      counting("0 nvmlDeviceGetPcieReplayCounter"));
   EXPECT_EQ(rows.by_rank.at("sm_mhz").at(0), 1000);
   EXPECT_EQ(rows.by_rank.at("power_w").at(0), 500);
   EXPECT_EQ(rows.by_rank.at("temperature_c").at(0), std::nullopt);
@@ -259,20 +259,12 @@ TEST(Telemetry, StandsInTheRowsOfAGpu) {
 }
 
 TEST(Telemetry, TellsAllRowsOfASecondWhichErrorsWereCountedInIt) {
-  const FakeGpus gpus("0 nvmlDeviceGetPcieReplayCounter 1|4\n");
-  const Nvml nvml(FakeGpus::library());
-  const auto rows =
-      measured(Backend::cuda, std::make_unique<Telemetry>(*nvml.find("GPU-fake-0", std::nullopt)), std::nullopt, 3);
+  const auto rows = measured_on_gpu("0 nvmlDeviceGetPcieReplayCounter 1|4\n", std::nullopt, 3);
   EXPECT_EQ(rows.texts.at("errors").at(0), "PCIe replays +3 in 3 rows");
 }
 
 TEST(Telemetry, CountsErrorsOnceASecondWhileRowsFollowEachOther) {
-  std::string replays = "0 nvmlDeviceGetPcieReplayCounter 1";  // one more whenever somebody looks
-  for (int i = 2; i < 1000; ++i) replays += "|" + std::to_string(i);
-  const FakeGpus gpus(replays + "\n");
-  const Nvml nvml(FakeGpus::library());
-  const auto rows = measured(Backend::cuda, std::make_unique<Telemetry>(*nvml.find("GPU-fake-0", std::nullopt)),
-                             Bursts{9e-3, 0.1}, 4);  // 0.6 s each
+  const auto rows = measured_on_gpu(counting("0 nvmlDeviceGetPcieReplayCounter"), Bursts{9e-3, 0.1}, 4);  // 0.6 s each
   const auto text = rows.texts.at("errors").at(0).value_or("none");
   EXPECT_TRUE(text == "PCIe replays +1 in 2 rows" || text == "PCIe replays +1") << text;
 }

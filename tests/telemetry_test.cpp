@@ -119,9 +119,7 @@ TEST(Telemetry, TellsOfErrorsOfSeriesThatNobodyAskedAboutLater) {
 }
 
 TEST(Telemetry, CountsErrorsWhenToldToAndNotAgainWhenAsked) {
-  std::string replays = "0 nvmlDeviceGetPcieReplayCounter 1";  // one more whenever somebody looks
-  for (int i = 2; i < 100; ++i) replays += "|" + std::to_string(i);
-  const FakeGpus gpus(replays + "\n");
+  const FakeGpus gpus(counting("0 nvmlDeviceGetPcieReplayCounter"));
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
   for (int i = 0; i < 3; ++i) {
     watched(telemetry, milliseconds(1));
@@ -146,9 +144,7 @@ TEST(Telemetry, TellsNothingBeforeItHasBegunAndCanBeEndedAtOnce) {
 }
 
 TEST(Telemetry, AsksNothingBetweenTwoSeries) {
-  std::string counting = "0 nvmlDeviceGetClockInfo:1 1";  // the answers count how often they were asked for
-  for (int i = 2; i < 5000; ++i) counting += "|" + std::to_string(i);
-  const FakeGpus gpus(counting + "\n");
+  const FakeGpus gpus(counting("0 nvmlDeviceGetClockInfo:1"));
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(2), settled);
   const auto first = watched(telemetry, milliseconds(100));
   std::this_thread::sleep_for(milliseconds(100));
