@@ -6,7 +6,7 @@
 #   tests/faults/faults_test.sh BUILD [--repeat=N] [--backend=cuda|host] [--only=REGEX]
 #
 # --repeat: how often ranks are killed and stopped in each place, and skip a collective (1). --only: the sections whose names match: kill
-# stop skip injected cuda launcher peers lies data startup link sharing placement.
+# stop skip injected cuda counters launcher peers lies data startup link sharing placement.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2015,SC2034,SC2054,SC2154
 source "$(dirname "$0")/../shell.bash"
 here=$(dirname "$(readlink -f "$0")")
@@ -153,6 +153,18 @@ if [[ $backend == cuda ]] && wants cuda; then
     start bench_allreduce --benchmark_filter='f32/bytes:8589934592$' --benchmark_min_time=20
     ends "NCCL error rank $victim" allreduce "$watch" "shakedown: $(named "$victim"): cuda/communicator.*ncclResult_t"
   fi
+  with=(-x SHAKEDOWN_RUN_ID)
+fi
+
+# --- errors and heat of which the driver tells ------------------------------------------------------------------------------------
+if [[ $backend == cuda ]] && wants counters; then
+  for lie in ecc:fail replays:warn thermal:fail; do
+    with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$build/tests/liblying_nvml.so" -x SHAKEDOWN_LIE="${lie%:*}@$last+3")
+    measures "driver: ${lie%:*} rank $last" gemm 0 '"complete": ?true' bench_gemm --benchmark_filter='dtype:(bf16|f16)/' --benchmark_min_time=0.5
+    "$build/report/shakedown" report --results=result.json --family=gemm >verdict.txt 2>&1
+    expect "  ${lie#*:}, by name" grep -qE "^ *${lie#*:}(ing)?: .*rank $last\b" verdict.txt
+    sed -n '/rank/p' verdict.txt | head -n 5 | cut -c 1-160
+  done
   with=(-x SHAKEDOWN_RUN_ID)
 fi
 
