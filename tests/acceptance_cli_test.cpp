@@ -46,7 +46,7 @@ class AcceptanceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     folder.write("test.yaml",
-                 "schema: 1\nprofile: test\nmatch: {backend: cuda, device: \"NVIDIA H200\"}\nrules:\n"
+                 "schema: 2\nprofile: test\nmatch: {backend: cuda, device: \"NVIDIA H200\"}\nrules:\n"
                  "  - {benchmark: \"" +
                      gemm +
                      "\", metric: tflops, every: rank, min: 620, source: \"a paper\"}\n"
@@ -150,7 +150,7 @@ TEST_F(AcceptanceTest, RefusesUnreadableInputWithOneLine) {
     expect_refused(outcome, reason);
     EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 2) << outcome.output;
   }
-  folder.write("test.yaml", "schema: 1\nprofile: test\nmatch: {backend: cuda, device: x}\nrulez: []\n");
+  folder.write("test.yaml", "schema: 2\nprofile: test\nmatch: {backend: cuda, device: x}\nrulez: []\n");
   expect_refused(accept_file("good.json"), "test.yaml:4:1: unknown key");
 }
 

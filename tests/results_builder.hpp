@@ -176,7 +176,7 @@ class ResultsBuilder {
 inline std::vector<Profile> profile(const std::string& rules, const std::string& more = "") {
   const Folder folder;
   return load_profiles(folder.write("test.yaml",
-                                    "schema: 1\nprofile: test\nmatch: {backend: cuda, device: \"NVIDIA H200\"}\n"
+                                    "schema: 2\nprofile: test\nmatch: {backend: cuda, device: \"NVIDIA H200\"}\n"
                                     "peak: {bf16_tflops: 989.4, hbm_gbps: 4800, nvlink_gbps: 450, source: s}\n" +
                                         more + "rules:\n" + rules));
 }

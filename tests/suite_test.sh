@@ -156,7 +156,7 @@ run 0 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=late.json
 expect "a collective names the late rank" grep -q 'last to arrive: rank 0 (' late.json
 unset SHAKEDOWN_FAULT
 cat >slow.yaml <<'END'
-schema: 1
+schema: 2
 profile: slow
 match: {backend: host}
 rules:

@@ -57,7 +57,7 @@ class Thresholds : public ::testing::Test {
   }
 
   const std::string head =
-      "schema: 1\n"
+      "schema: 2\n"
       "profile: test\n"
       "match: {backend: cuda, device: \"NVIDIA H200\"}\n"
       "peak: {bf16_tflops: 989.4, hbm_gbps: 4800, nvlink_gbps: 450, source: s}\n";
@@ -98,23 +98,69 @@ TEST_F(Thresholds, ReadsEveryKeyOfARule) {
   EXPECT_EQ(r.at, (folder_ / "test.yaml").string() + ":7");
 }
 
-TEST_F(Thresholds, JudgesOneHostUnlessTheRuleSaysMore) {
+TEST_F(Thresholds, HoldAnywhereUnlessTheRuleSaysWhere) {
   const auto profiles = load(head + "rules:\n  - {" + rule + ", min: 1}\n");
   EXPECT_TRUE(profiles[0].rules[0].conditions.hosts.contains(1));
-  EXPECT_FALSE(profiles[0].rules[0].conditions.hosts.contains(2));
+  EXPECT_TRUE(profiles[0].rules[0].conditions.hosts.contains(1000));
   EXPECT_TRUE(profiles[0].rules[0].conditions.ranks.contains(10000));
+}
+
+TEST_F(Thresholds, TakeALimitFromAReferenceAndItsMargin) {
+  const auto profiles = load(head + "rules:\n  - {" + rule +
+                             ", reference: 764, margin: 0.10, samples_min: 10}\n"
+                             "  - {benchmark: \"allreduce/dtype:f32/bytes:8\", metric: latency_us, every: run, "
+                             "reference: 8, margin: 0.25, source: s}\n");
+  EXPECT_DOUBLE_EQ(*profiles[0].rules[0].limits.min, 764 * 0.9);
+  EXPECT_EQ(profiles[0].rules[0].limits.samples_min, 10);
+  EXPECT_FALSE(profiles[0].rules[0].limits.max);
+  EXPECT_DOUBLE_EQ(*profiles[0].rules[1].limits.max, 8 * 1.25);
+  EXPECT_FALSE(profiles[0].rules[1].limits.min);
+}
+
+TEST_F(Thresholds, RefuseAReferenceThatIsNoLimit) {
+  EXPECT_TRUE(refuses_rule(rule + ", reference: ^764", "without \"margin\""));
+  EXPECT_TRUE(refuses_rule(rule + ", min: 1, margin: ^0.1", "without \"reference\""));
+  EXPECT_TRUE(refuses_rule(rule + ", reference: 764, margin: 0.1, min: ^1", "beside reference"));
+  EXPECT_TRUE(refuses_rule(rule + ", reference: ^0, margin: 0.1", "above 0"));
+  EXPECT_TRUE(refuses_rule(rule + ", reference: 764, margin: ^1", "0 < margin < 1"));
+  EXPECT_TRUE(refuses_rule(rule + ", reference: ^2000, margin: 0.1", "above the physical ceiling"));
+  EXPECT_TRUE(refuses_rule(rule + ", min: 1, samples_min: ^0", "at least 1"));
+}
+
+TEST_F(Thresholds, TakeTheRulesOfAnIncludedPartFirst) {
+  write(
+      "schema: 2\npart: common\nrules:\n"
+      "  - {benchmark: \"preflight/of:gpu\", metric: ecc, every: rank, equals: 1, source: s}\n",
+      "common.yaml");
+  write(head + "gpus_per_host: 8\ninclude: common.yaml\nrules:\n  - {" + rule + ", min: 1}\n");
+  const auto profiles = load_profiles(folder_);
+  ASSERT_EQ(profiles.size(), 1u) << "a part is no profile";
+  ASSERT_EQ(profiles[0].rules.size(), 2u);
+  EXPECT_EQ(profiles[0].rules[0].metric, "ecc");
+  EXPECT_EQ(profiles[0].rules[0].at, (folder_ / "common.yaml").string() + ":4");
+  EXPECT_EQ(profiles[0].gpus_per_host, 8);
+}
+
+TEST_F(Thresholds, RefuseAPartThatIsNotThereOrSaysTheSame) {
+  EXPECT_TRUE(refuses(head + "include: ^none.yaml\nrules: []\n", "is no file beside this one"));
+  EXPECT_TRUE(refuses(head + "include: ^../common.yaml\nrules: []\n", "is no file beside this one"));
+  write("schema: 2\npart: common\nrules:\n  - {" + rule + ", min: 1}\n", "common.yaml");
+  EXPECT_TRUE(refuses(head + "include: common.yaml\nrules:\n  - ^{" + rule + ", min: 2}\n", "judges the same value"));
+  EXPECT_THROW(load_profiles(folder_ / "common.yaml"), InputError);
+  fs::remove(folder_ / "test.yaml");
+  EXPECT_THROW(load_profiles(folder_), InputError) << "parts alone judge nothing";
 }
 
 TEST_F(Thresholds, RefusesAnUnknownKey) {
   EXPECT_TRUE(refuses_rule(rule + ", ^minimum: 1", "unknown key \"minimum\""));
   EXPECT_TRUE(refuses(head + "^rulez: []\n", "unknown key \"rulez\""));
-  EXPECT_TRUE(refuses("schema: 1\nprofile: test\nmatch: {backend: cuda, ^gpu: x}\n", "unknown key"));
+  EXPECT_TRUE(refuses("schema: 2\nprofile: test\nmatch: {backend: cuda, ^gpu: x}\n", "unknown key"));
 }
 
 TEST_F(Thresholds, RefusesADuplicateKeyAtAnyDepth) {
-  EXPECT_TRUE(refuses(head + "^schema: 1\n", "duplicate key \"schema\""));
+  EXPECT_TRUE(refuses(head + "^schema: 2\n", "duplicate key \"schema\""));
   EXPECT_TRUE(refuses_rule(rule + ", min: 1, ^min: 2", "duplicate key \"min\""));
-  EXPECT_TRUE(refuses("schema: 1\nprofile: test\nmatch: {backend: cuda, ^backend: host}\n", "duplicate key"));
+  EXPECT_TRUE(refuses("schema: 2\nprofile: test\nmatch: {backend: cuda, ^backend: host}\n", "duplicate key"));
 }
 
 TEST_F(Thresholds, RefusesTheWrongType) {
@@ -153,7 +199,7 @@ TEST_F(Thresholds, RefusesARuleWithoutLimitOrSource) {
   EXPECT_TRUE(refuses(head + "rules:\n  - ^{" + no_source + "}\n", "without \"source\""));
   EXPECT_TRUE(refuses_rule(no_source + ", source: ^\"\"", "not empty"));
   EXPECT_TRUE(
-      refuses("schema: 1\nprofile: test\nmatch: {backend: host}\npeak: ^{hbm_gbps: 1}\n", "without \"source\""));
+      refuses("schema: 2\nprofile: test\nmatch: {backend: host}\npeak: ^{hbm_gbps: 1}\n", "without \"source\""));
 }
 
 TEST_F(Thresholds, RefusesAProfileWithoutRules) {
@@ -164,11 +210,11 @@ TEST_F(Thresholds, RefusesAProfileWithoutRules) {
 }
 
 TEST_F(Thresholds, RefusesAProfileWhoseNameIsNotTheFiles) {
-  EXPECT_TRUE(refuses("schema: 1\nprofile: ^other\n", "profile \"other\" in a file named test.yaml"));
+  EXPECT_TRUE(refuses("schema: 2\nprofile: ^other\n", "profile \"other\" in a file named test.yaml"));
 }
 
 TEST_F(Thresholds, RefusesAnotherSchema) {
-  EXPECT_TRUE(refuses("schema: ^2\nprofile: test\n", "schema 2, this program reads 1"));
+  EXPECT_TRUE(refuses("schema: ^1\nprofile: test\n", "schema 1, this program reads 2"));
 }
 
 TEST_F(Thresholds, RefusesAMetricThatTheFamilyDoesNotHave) {
@@ -189,11 +235,11 @@ TEST_F(Thresholds, RefusesMergeKeysAnchorsAndAliases) {
   EXPECT_NE(refusal(head + "rules: &all\n  - {" + rule + ", min: 1}\n").find("anchors and aliases"), std::string::npos);
   EXPECT_NE(refusal_of_rule(rule + ", min: &x 1, max: *x").find("anchors and aliases"), std::string::npos);
   EXPECT_TRUE(refuses_rule(rule + ", min: 1, ^<<: {max: 2}", "merge keys"));
-  EXPECT_NE(refusal(head + "---\nschema: 1\n").find("a second document"), std::string::npos);
+  EXPECT_NE(refusal(head + "---\nschema: 2\n").find("a second document"), std::string::npos);
 }
 
 TEST_F(Thresholds, RefusesBrokenSyntaxWithItsPlace) {
-  EXPECT_TRUE(refuses("schema: 1\nrules: [1, 2\n^", "not valid YAML"));
+  EXPECT_TRUE(refuses("schema: 2\nrules: [1, 2\n^", "not valid YAML"));
 }
 
 TEST_F(Thresholds, RefusesTwoRulesForTheSameValue) {
@@ -213,11 +259,13 @@ TEST_F(Thresholds, RefusesARankRuleForACollectiveAndASpreadOfARun) {
                            "spread_max compares ranks"));
 }
 
-TEST_F(Thresholds, AcceptsAWildcardOnlyForBothEndsOfAPeerCopy) {
+TEST_F(Thresholds, AcceptsAWildcardOnlyForBothEndsOfAPeerCopyAndARankThatWorksAlone) {
   const auto of = [&](const std::string& key) {
     return refusal_of_rule("benchmark: \"" + key + "\", metric: copy_gbps, every: rank, min: 1, source: s");
   };
   EXPECT_EQ(of("p2p/op:read/engine:ce/src:*/dst:*/bytes:8"), "");
+  EXPECT_EQ(of("pcie/op:h2d/active:one/rank:*/bytes:8"), "");
+  EXPECT_NE(of("pcie/op:h2d/rank:*/bytes:8"), "");
   EXPECT_NE(of("p2p/op:read/engine:ce/src:0/dst:*/bytes:8"), "");
   EXPECT_NE(of("p2p/op:*/engine:ce/src:*/dst:*/bytes:8"), "");
   EXPECT_NE(of("hbm/op:copy/engine:*/bytes:8"), "");
@@ -234,7 +282,7 @@ TEST_F(Thresholds, RefusesWhatIsNotAKey) {
 }
 
 TEST_F(Thresholds, RefusesAGpuProfileWithoutADevice) {
-  EXPECT_TRUE(refuses("schema: 1\nprofile: test\nmatch: ^{backend: cuda}\n", "without \"device\""));
+  EXPECT_TRUE(refuses("schema: 2\nprofile: test\nmatch: ^{backend: cuda}\n", "without \"device\""));
 }
 
 TEST_F(Thresholds, ReadsAFolderAndRefusesAnEmptyOne) {

@@ -120,7 +120,7 @@ TEST(Verdict, IsHostOnlyWhereNoGpuWasJudged) {
   const testing_support::Folder folder;
   const auto profiles = load_profiles(folder.write(
       "host.yaml",
-      "schema: 1\nprofile: host\nmatch: {backend: host}\nrules:\n"
+      "schema: 2\nprofile: host\nmatch: {backend: host}\nrules:\n"
       "  - {benchmark: \"gemm/dtype:f32/m:1/n:1/k:1\", metric: tflops, every: rank, min: 0.01, source: s}\n"));
   const Verdict verdict = judge({results}, profiles, {});
   expect_state(verdict, State::host_only, 0);

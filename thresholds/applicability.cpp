@@ -126,10 +126,11 @@ Applicability applicability(const Conditions& conditions, const Context& context
 std::string text(const Conditions& conditions) {
   std::string words;
   const auto add = [&](const std::string& word) { words += (words.empty() ? "" : ", ") + word; };
-  if (conditions.ranks.low != Range{}.low || conditions.ranks.high != Range{}.high) {
-    add(range_text("ranks", conditions.ranks));
-  }
-  add(range_text("hosts", conditions.hosts));
+  const auto add_range = [&](const char* noun, const Range& range) {
+    if (range.low != Range{}.low || range.high != Range{}.high) add(range_text(noun, range));
+  };
+  add_range("ranks", conditions.ranks);
+  add_range("hosts", conditions.hosts);
   if (conditions.nvls) add(*conditions.nvls ? "nvls on" : "nvls off");
   if (conditions.tier) add("tier " + *conditions.tier);
   return words;
@@ -137,6 +138,13 @@ std::string text(const Conditions& conditions) {
 
 Expansion expand(const Rule& rule, const Context& context) {
   if (!rule.wildcard()) return {{rule.benchmark}, false};
+  if (const auto star = rule.benchmark.find("rank:*"); star != std::string::npos) {
+    Expansion every;
+    for (int rank = 0; rank < context.world_size; ++rank) {
+      every.keys.push_back(std::string(rule.benchmark).replace(star, 6, "rank:" + std::to_string(rank)));
+    }
+    return every;
+  }
   int largest = 0;
   for (const auto& [host, count] : ranks_per_host(context)) largest = std::max(largest, count);
   const auto pair_key = [&](int src, int dst) {

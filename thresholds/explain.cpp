@@ -21,6 +21,7 @@ std::string limits_text(const Rule& rule) {
   add("equals", rule.limits.equals);
   add("spread_max", rule.limits.spread_max);
   add("cv_max", rule.limits.cv_max);
+  add("samples_min", rule.limits.samples_min);
   if (rule.limits.equals_text) words += "equals \"" + *rule.limits.equals_text + "\"";
   if (rule.limits.same) words += "the same everywhere";
   return words;

@@ -140,7 +140,7 @@ std::string floors_yaml(const Baseline& baseline, const std::string& name, const
     if (rule.empty()) left += "# no limit for " + key + ": zero, or above what physics allows\n";
   }
   if (rules.empty()) throw InputError("no benchmark of the baseline has a value to make a floor of");
-  return "# Floors proposed from a baseline by shakedown baseline. Read them before they judge machines.\nschema: 1\n"
+  return "# Floors proposed from a baseline by shakedown baseline. Read them before they judge machines.\nschema: 2\n"
          "profile: " +
          quoted(name) + "\n" + match(baseline) + (reference == nullptr ? "" : peak(*reference)) +
          "unjudged: [preflight]  # facts, not figures: take their rules from a shipped profile\n" + left + "rules:\n" +

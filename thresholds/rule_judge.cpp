@@ -313,8 +313,19 @@ class RuleJudge {
     return true;
   }
 
-  // A pass that does not repeat is no pass; a failure stays one.
+  // A pass that does not repeat is no pass, and one of too few samples no measurement; a failure stays one.
   void judge_repeatability() {
+    if (rule_.limits.samples_min) {
+      const double least = *rule_.limits.samples_min;
+      for (const Row* row : benchmark_->rows) {
+        const auto found = row->metrics.find("samples");
+        if (found != row->metrics.end() && found->second >= least) continue;
+        const double had = found == row->metrics.end() ? 0 : found->second;
+        set_limit(finding_, "samples_min", least, had, "samples");
+        return set(finding_, Status::invalid,
+                   "fewer samples than asked: " + number_text(had) + " of " + number_text(least));
+      }
+    }
     if (!rule_.limits.cv_max) return;
     const double limit = *rule_.limits.cv_max;
     double worst = 0;

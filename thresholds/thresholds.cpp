@@ -75,9 +75,10 @@ std::string read_benchmark(const Yaml& yaml) {
   }
   if (key_of(key) != key) yaml.refuse("\"" + key + "\" carries a suffix of Google Benchmark; write " + key_of(key));
   const auto stars = std::count(key.begin(), key.end(), '*');
-  if (stars == 0) return key;
-  if (family != "p2p" || stars != 2 || key_part(key, "src") != "*" || key_part(key, "dst") != "*") {
-    yaml.refuse("a wildcard is possible only as src:*/dst:* of p2p; write the key out");
+  const bool pairs = family == "p2p" && stars == 2 && key_part(key, "src") == "*" && key_part(key, "dst") == "*";
+  const bool ranks = stars == 1 && key_part(key, "active") == "one" && key_part(key, "rank") == "*";
+  if (stars > 0 && !pairs && !ranks) {
+    yaml.refuse("a wildcard is possible only as src:*/dst:* of p2p and as active:one/rank:*; write the key out");
   }
   return key;
 }
@@ -108,18 +109,37 @@ Conditions read_conditions(const Members& rule) {
   return conditions;
 }
 
-Limits read_limits(const Members& rule, const Yaml& yaml, bool of_text) {
+// The figure of a machine that the source names, and how far a healthy one may stay behind it.
+void read_reference(const Members& rule, const std::string& metric, Limits& limits) {
+  if (!rule.contains("reference")) {
+    if (rule.contains("margin")) rule.at("margin").refuse("margin without \"reference\"; add what it is a part of");
+    return;
+  }
+  const double reference = rule.at("reference").number();
+  if (reference <= 0) rule.at("reference").refuse("a reference must be above 0; correct it");
+  if (!rule.contains("margin"))
+    rule.at("reference").refuse("reference without \"margin\"; add one, as in margin: 0.10");
+  for (const char* other : {"min", "max", "equals"}) {
+    if (rule.contains(other))
+      rule.at(other).refuse(std::string(other) + " beside reference and margin; keep one of them");
+  }
+  const double margin = rule.at("margin").number();
+  if (margin <= 0 || margin >= 1) rule.at("margin").refuse("a margin is a part of the reference; write 0 < margin < 1");
+  (lower_is_better(metric) ? limits.max : limits.min) = reference * (1 + (lower_is_better(metric) ? margin : -margin));
+}
+
+Limits read_limits(const Members& rule, const Yaml& yaml, const std::string& metric, bool of_text) {
   Limits limits;
   if (rule.contains("same")) {
     limits.same = rule.at("same").boolean();
     if (!limits.same) rule.at("same").refuse("same: false says nothing; remove it");
-    for (const char* other : {"min", "max", "equals", "spread_max", "cv_max"}) {
+    for (const char* other : {"min", "max", "equals", "spread_max", "cv_max", "samples_min", "reference", "margin"}) {
       if (rule.contains(other)) rule.at(other).refuse(std::string(other) + " beside same; keep one of them");
     }
     return limits;
   }
   if (of_text) {
-    for (const char* other : {"min", "max", "spread_max", "cv_max"}) {
+    for (const char* other : {"min", "max", "spread_max", "cv_max", "samples_min", "reference", "margin"}) {
       if (rule.contains(other)) rule.at(other).refuse("a text has no " + std::string(other) + "; write equals or same");
     }
     if (!rule.contains("equals")) yaml.refuse("a rule without a limit; add equals or same");
@@ -137,9 +157,14 @@ Limits read_limits(const Members& rule, const Yaml& yaml, bool of_text) {
   read("equals", limits.equals);
   read("spread_max", limits.spread_max);
   read("cv_max", limits.cv_max);
+  read_reference(rule, metric, limits);
+  if (rule.contains("samples_min")) {
+    limits.samples_min = rule.at("samples_min").integer();
+    if (*limits.samples_min < 1) rule.at("samples_min").refuse("samples_min must be at least 1; correct it");
+  }
   if (!limits.min && !limits.max && !limits.equals && !limits.spread_max) {
-    yaml.refuse(limits.cv_max ? "cv_max alone cannot fail; add min, max, equals or spread_max"
-                              : "a rule without a limit; add min, max, equals or spread_max");
+    yaml.refuse(limits.cv_max ? "cv_max alone cannot fail; add min, max, equals, spread_max or reference"
+                              : "a rule without a limit; add min, max, equals, spread_max or reference");
   }
   if (limits.min && limits.max && *limits.min > *limits.max) {
     rule.at("min").refuse("min " + number_text(*limits.min) + " is above max " + number_text(*limits.max) +
@@ -192,7 +217,8 @@ void require_fact(const Rule& rule, const Members& members) {
 
 Rule read_rule(const Yaml& yaml, const Profile& profile) {
   const Members members = yaml.members({"benchmark", "metric", "every", "min", "max", "equals", "same", "spread_max",
-                                        "cv_max", "source", "ranks", "hosts", "nvls", "tier", "may_waive", "severity"});
+                                        "cv_max", "samples_min", "reference", "margin", "source", "ranks", "hosts",
+                                        "nvls", "tier", "may_waive", "severity"});
   Rule rule;
   rule.at = yaml.at();
   rule.benchmark = read_benchmark(required(members, "benchmark", yaml, "a rule"));
@@ -211,7 +237,8 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   if (rule.every == Every::rank && is_collective(family)) {
     every.refuse("ranks of a collective wait for each other, so none has a value of its own; write every: run");
   }
-  rule.limits = read_limits(members, yaml, is_fact && fact_kind(rule.benchmark, rule.metric) == FactKind::text);
+  rule.limits =
+      read_limits(members, yaml, rule.metric, is_fact && fact_kind(rule.benchmark, rule.metric) == FactKind::text);
   if (!is_fact && rule.limits.same) {
     members.at("same").refuse("only facts of pre-flight can be the same; write spread_max");
   }
@@ -225,7 +252,10 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
     const std::string word = members.at("severity").choice({"fail", "warn", "info"});
     rule.severity = word == "fail" ? Severity::fail : word == "warn" ? Severity::warn : Severity::info;
   }
-  refuse_floor_above_ceiling(rule, profile, members.contains("min") ? members.at("min") : yaml);
+  refuse_floor_above_ceiling(rule, profile,
+                             members.contains("min")         ? members.at("min")
+                             : members.contains("reference") ? members.at("reference")
+                                                             : yaml);
   return rule;
 }
 
@@ -237,20 +267,19 @@ bool overlap(const Rule& a, const Rule& b) {
          compatible(a.conditions.nvls, b.conditions.nvls) && compatible(a.conditions.tier, b.conditions.tier);
 }
 
-std::vector<Rule> read_rules(const Yaml& yaml, const Profile& profile) {
-  std::vector<Rule> rules;
-  for (const Yaml& item : yaml.items()) {
+void read_rules(const Yaml& yaml, Profile& profile) {
+  const auto items = yaml.items();
+  if (items.empty()) yaml.refuse("no rules; a profile that judges nothing would pass everything");
+  for (const Yaml& item : items) {
     Rule rule = read_rule(item, profile);
-    for (const Rule& earlier : rules) {
+    for (const Rule& earlier : profile.rules) {
       if (overlap(rule, earlier)) {
         item.refuse("judges the same value as the rule at " + earlier.at +
                     "; remove one, or keep their ranks, hosts, nvls or tier apart");
       }
     }
-    rules.push_back(std::move(rule));
+    profile.rules.push_back(std::move(rule));
   }
-  if (rules.empty()) yaml.refuse("no rules; a profile that judges nothing would pass everything");
-  return rules;
 }
 
 Match read_match(const Yaml& yaml) {
@@ -282,23 +311,47 @@ std::map<std::string, double> read_peak(const Yaml& yaml) {
   return peak;
 }
 
-Profile load_profile(const fs::path& file) {
-  const Yaml yaml = Yaml::load(file);
-  const Members members = yaml.members({"schema", "profile", "match", "peak", "unjudged", "rules"});
+void require_schema(const Members& members, const Yaml& yaml) {
   const Yaml& schema = required(members, "schema", yaml, "a profile");
-  if (schema.integer() != thresholds_schema) {
-    schema.refuse("schema " + std::to_string(schema.integer()) + ", this program reads " +
-                  std::to_string(thresholds_schema) + "; use the release that the profile was written for");
+  if (schema.integer() == thresholds_schema) return;
+  schema.refuse("schema " + std::to_string(schema.integer()) + ", this program reads " +
+                std::to_string(thresholds_schema) + ", in which a rule without ranks or hosts holds anywhere; " +
+                "use the release that the profile was written for, or write hosts: 1 where it was meant");
+}
+
+void require_name(const Members& members, const char* key, const Yaml& yaml, const fs::path& file) {
+  const Yaml& name = required(members, key, yaml, std::string("a ") + key);
+  if (name.text() == file.stem()) return;
+  name.refuse(std::string(key) + " \"" + name.text() + "\" in a file named " + file.filename().string() +
+              "; give both the same name");
+}
+
+// Rules that several profiles share, as if they stood at the front of this one.
+void include_part(const Yaml& name, Profile& profile) {
+  const fs::path file = profile.file.parent_path() / name.text();
+  if (fs::path(name.text()).filename() != name.text() || !fs::is_regular_file(file)) {
+    name.refuse("\"" + name.text() + "\" is no file beside this one; name a part as in include: nvidia-preflight.yaml");
   }
+  const Yaml yaml = Yaml::load(file);
+  const Members members = yaml.members({"schema", "part", "rules"});
+  require_schema(members, yaml);
+  require_name(members, "part", yaml, file);
+  read_rules(required(members, "rules", yaml, "a part"), profile);
+}
+
+Profile load_profile(const fs::path& file, const Yaml& yaml) {
+  const Members members =
+      yaml.members({"schema", "profile", "match", "gpus_per_host", "peak", "unjudged", "include", "rules"});
+  require_schema(members, yaml);
+  require_name(members, "profile", yaml, file);
   Profile profile;
   profile.file = file;
-  const Yaml& profile_name = required(members, "profile", yaml, "a profile");
-  profile.name = profile_name.text();
-  if (profile.name != file.stem()) {
-    profile_name.refuse("profile \"" + profile.name + "\" in a file named " + file.filename().string() +
-                        "; give both the same name");
-  }
+  profile.name = file.stem();
   profile.match = read_match(required(members, "match", yaml, "a profile"));
+  if (const auto count = members.find("gpus_per_host"); count != members.end()) {
+    profile.gpus_per_host = count->second.integer();
+    if (*profile.gpus_per_host < 1) count->second.refuse("gpus_per_host must be at least 1; correct it");
+  }
   if (members.contains("peak")) profile.peak = read_peak(members.at("peak"));
   if (members.contains("unjudged")) {
     for (const Yaml& item : members.at("unjudged").items()) {
@@ -306,7 +359,12 @@ Profile load_profile(const fs::path& file) {
       if (!is_family(profile.unjudged.back())) item.refuse("not a family; write the first word of its keys");
     }
   }
-  profile.rules = read_rules(required(members, "rules", yaml, "a profile"), profile);
+  if (const auto part = members.find("include"); part != members.end()) {
+    for (const Yaml& name : part->second.is_list() ? part->second.items() : std::vector{part->second}) {
+      include_part(name, profile);
+    }
+  }
+  read_rules(required(members, "rules", yaml, "a profile"), profile);
   return profile;
 }
 
@@ -314,7 +372,7 @@ Profile load_profile(const fs::path& file) {
 
 std::vector<Profile> load_profiles(const fs::path& file_or_folder) {
   std::error_code error;
-  if (!fs::is_directory(file_or_folder, error)) return {load_profile(file_or_folder)};
+  if (!fs::is_directory(file_or_folder, error)) return {load_profile(file_or_folder, Yaml::load(file_or_folder))};
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(file_or_folder)) {
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
@@ -322,7 +380,12 @@ std::vector<Profile> load_profiles(const fs::path& file_or_folder) {
   if (files.empty()) throw InputError(file_or_folder.string() + ":1:1: no *.yaml in this folder; check --thresholds");
   std::sort(files.begin(), files.end());
   std::vector<Profile> profiles;
-  for (const fs::path& file : files) profiles.push_back(load_profile(file));
+  for (const fs::path& file : files) {
+    const Yaml yaml = Yaml::load(file);
+    if (!yaml.members().contains("part")) profiles.push_back(load_profile(file, yaml));
+  }
+  if (profiles.empty())
+    throw InputError(file_or_folder.string() + ":1:1: no profile in this folder; check --thresholds");
   return profiles;
 }
 

@@ -14,7 +14,7 @@
 
 namespace shakedown {
 
-inline constexpr int thresholds_schema = 1;
+inline constexpr int thresholds_schema = 2;
 
 enum class Every { run, rank, host };      // judge the value of the run, every rank's own, or every host's
 enum class Severity { fail, warn, info };  // warn and info are shown and count nowhere
@@ -30,10 +30,9 @@ struct Range {
   bool overlaps(const Range& other) const { return low <= other.high && other.low <= high; }
 };
 
-/// When a rule applies.
+/// When a rule applies; what it does not say holds anywhere.
 struct Conditions {
-  Range ranks;
-  Range hosts{1, 1};
+  Range ranks, hosts;
   std::optional<bool> nvls;
   std::optional<std::string> tier;
 };
@@ -42,10 +41,13 @@ struct Limits {
   std::optional<double> min, max, equals, spread_max, cv_max;
   std::optional<std::string> equals_text = std::nullopt;  // of facts that are texts
   bool same = false;                                      // all have the value that most have; the odd one out is named
+  std::optional<int> samples_min = std::nullopt;          // a value of fewer is no measurement
 };
 
-/// One limit on one metric of one benchmark. `benchmark` is a key, or for p2p a key with "src:*/dst:*", which stands
-/// for every ordered pair of local ranks of each host; with "dir:both", for every pair once, src < dst.
+/// One limit on one metric of one benchmark. `benchmark` is a key; with "active:one/rank:*" it stands for every rank,
+/// and for p2p with "src:*/dst:*" for every ordered pair of local ranks of each host; with "dir:both", for every pair
+/// once, src < dst. A limit is written as min or max, or as the `reference` that the source names and the `margin` that
+/// a healthy machine may stay behind it.
 struct Rule {
   std::string benchmark, metric;
   Every every = Every::run;
@@ -69,12 +71,14 @@ struct Profile {
   std::string name;
   std::filesystem::path file;
   Match match;
-  std::map<std::string, double> peak;  // "bf16_tflops", "hbm_gbps", "nvlink_gbps", "fabric_gbps"
-  std::vector<std::string> unjudged;   // families that are measured but not judged
-  std::vector<Rule> rules;
+  std::map<std::string, double> peak;               // "bf16_tflops", "hbm_gbps", "nvlink_gbps", "fabric_gbps"
+  std::vector<std::string> unjudged;                // families that are measured but not judged
+  std::vector<Rule> rules;                          // those of the included parts first
+  std::optional<int> gpus_per_host = std::nullopt;  // of this kind of machine
 };
 
-/// Reads one profile, or every *.yaml of a folder, sorted by name.
+/// Reads one profile, or every profile of a folder, sorted by name. Rules that several profiles have stand in a part, a
+/// file beside them (`part: nvidia-preflight` instead of profile, match and peak), which they name under `include`.
 /// Errors: InputError "file:line:column: what; what to do".
 std::vector<Profile> load_profiles(const std::filesystem::path& file_or_folder);
 
