@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "report/github_benchmark.hpp"
+#include "report/health_checker.hpp"
 #include "report/markdown.hpp"
 #include "report/prometheus.hpp"
 #include "report/verdict_json.hpp"
@@ -17,6 +18,7 @@ const std::vector<Output>& outputs() {
       {"--prometheus", "write Prometheus text, for node_exporter's textfile collector", prometheus_text},
       {"--github-benchmark", "write throughputs for github-action-benchmark (customBiggerIsBetter)",
        github_benchmark_json},
+      {"--health-checker", "write {status: PASS|FAIL|ERROR, tests} for a node health checker", health_checker_json},
   };
   return table;
 }

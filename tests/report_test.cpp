@@ -10,6 +10,7 @@
 
 #include "report/escape.hpp"
 #include "report/github_benchmark.hpp"
+#include "report/health_checker.hpp"
 #include "report/markdown.hpp"
 #include "report/prometheus.hpp"
 #include "report/reason.hpp"
@@ -186,6 +187,37 @@ TEST(Prometheus, EscapesWhatItWasGiven) {
   const std::string text = prometheus_text(verdict);
   EXPECT_TRUE(contains(text, "profile=\"a\\\"b\\\\c\\nd?\""));
   expect_valid_metrics(text);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Node health checkers
+
+TEST(HealthChecker, FailsOnlyWhatFailsTheVerdict) {
+  const std::string text = health_checker_json(failing());
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << "it is read by the line";
+  const auto document = json::parse(text);
+  EXPECT_EQ(document.at("status"), "FAIL");
+  std::map<std::string, std::string> states, errors;
+  for (const auto& test : document.at("tests")) {
+    for (const auto& check : test.at("checks")) {
+      // Of two rules of one metric the first, which counts.
+      states.emplace(check.at("name"), check.at("state").at("status"));
+      errors.emplace(check.at("name"), check.at("state").at("error"));
+    }
+  }
+  EXPECT_EQ(states.at(gemm + " tflops"), "FAIL");
+  EXPECT_TRUE(contains(errors.at(gemm + " tflops"), "600 TFLOPS, limit min 620, rank 3"));
+  EXPECT_EQ(states.at(reduce + " latency_us"), "PASS");
+  EXPECT_EQ(errors.at(reduce + " latency_us"), "");
+}
+
+TEST(HealthChecker, NeverPassesWhatWasNotProven) {
+  EXPECT_EQ(json::parse(health_checker_json(passing())).at("status"), "PASS");
+  for (const State state : {State::inconclusive, State::no_reference, State::incomplete, State::host_only}) {
+    Verdict verdict;
+    verdict.state = state;
+    EXPECT_EQ(json::parse(health_checker_json(verdict)).at("status"), "ERROR") << name(state);
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,47 @@
+#include "report/health_checker.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "report/words.hpp"
+
+namespace shakedown {
+namespace {
+
+using nlohmann::ordered_json;
+
+const char* status_of(State state) {
+  if (state == State::pass) return "PASS";
+  return state == State::fail ? "FAIL" : "ERROR";
+}
+
+const char* status_of(const Finding& finding) {
+  if (finding.good() || !finding.counts()) return "PASS";
+  return finding.status == Status::inconclusive || finding.status == Status::no_reference ? "ERROR" : "FAIL";
+}
+
+std::string error_of(const Finding& finding) {
+  if (finding.good()) return "";
+  std::string text = status_text(finding);
+  if (finding.value) text += " " + value_text(finding);
+  if (finding.limit) text += ", limit " + limit_text(finding);
+  if (finding.worst) text += ", " + worst_text(finding);
+  return finding.detail.empty() ? text : text + ": " + finding.detail;
+}
+
+}  // namespace
+
+std::string health_checker_json(const Verdict& verdict) {
+  ordered_json tests = ordered_json::array();
+  for (const Finding& finding : verdict.findings) {
+    const std::string family = family_of(finding.key);
+    if (tests.empty() || tests.back().at("name") != family) {
+      tests.push_back({{"name", family}, {"checks", ordered_json::array()}});
+    }
+    const ordered_json state{{"status", status_of(finding)}, {"error", error_of(finding)}};
+    tests.back().at("checks").push_back({{"name", joined_words(finding.key, finding.metric)}, {"state", state}});
+  }
+  const ordered_json document{{"status", status_of(verdict.state)}, {"tests", std::move(tests)}};
+  return document.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace shakedown
