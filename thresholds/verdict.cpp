@@ -259,8 +259,8 @@ int exit_code_of(State state) {
   switch (state) {
     case State::pass:
     case State::host_only: return 0;
-    case State::fail:
-    case State::incomplete: return 1;
+    case State::fail: return 1;
+    case State::incomplete:
     case State::inconclusive:
     case State::no_reference: return 3;
   }

@@ -16,7 +16,7 @@ namespace shakedown {
 /// Of one finding. waived: allowed by its rule; a waiver that no rule allows is a fail.
 enum class Status { pass, fail, missing, waived, invalid, inconclusive, no_reference };
 
-/// Of the whole. incomplete: a run broke off, or its input cannot be read.
+/// Of the whole. incomplete: a run broke off, or its input could not be read.
 enum class State { pass, fail, inconclusive, no_reference, incomplete, host_only };
 
 std::string_view name(Status);  // "no reference"
@@ -114,7 +114,7 @@ struct Unjudged {
 
 struct Verdict {
   State state = State::incomplete;
-  int exit_code = 2;
+  int exit_code = 3;
   std::size_t passed = 0, total = 0;
   std::string profile = "none";
   std::string backend;  // "host": the best possible state is HOST-ONLY
