@@ -212,7 +212,7 @@ TEST_F(AcceptanceTest, HasNoReferenceForAnUnknownMachine) {
   folder.write("other.json", ResultsBuilder(4, 1, "NVIDIA B200").add(gemm, "tflops", 1500).text());
   const Outcome outcome = accept_file("other.json");
   EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_EQ(outcome.last_line, "VERDICT: NO REFERENCE 7/8 (profile none, 4 ranks)");
+  EXPECT_EQ(outcome.last_line, "VERDICT: NO REFERENCE 7/8 (profile none, 4 ranks, 0 of 1 families judged)");
   EXPECT_NE(outcome.output.find("1500 TFLOPS"), std::string::npos) << "the values are shown";
 }
 

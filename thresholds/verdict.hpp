@@ -119,6 +119,7 @@ struct Verdict {
   std::string profile = "none";
   std::string backend;  // "host": the best possible state is HOST-ONLY
   int ranks = 0, hosts = 0;
+  std::size_t families = 0, judged_families = 0;  // measured or named by the profile; of these, judged by its rules
   std::vector<std::string> run_ids;
   std::vector<std::string> devices;
   std::vector<Finding> findings;
@@ -129,7 +130,8 @@ struct Verdict {
   std::vector<std::string> notes;  // what the reader must know about how this was judged
 };
 
-/// "VERDICT: PASS 58/58 (profile h200-sxm, 4 ranks)"
+/// "VERDICT: PASS 58/58 (profile h200-sxm, 4 ranks)"; hosts only if more than one, families only if not all were
+/// judged: "VERDICT: NO REFERENCE 257/259 (profile h200-sxm, 16 ranks, 2 hosts, 7 of 9 families judged)"
 std::string verdict_line(const Verdict&);
 
 /// One line of a roster: a host that must report and, if said, with how many ranks.
