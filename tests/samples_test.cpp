@@ -62,6 +62,30 @@ TEST(RealResults, StoredAsBaselinesPassWholeAgainstTheShippedRules) {
   EXPECT_EQ(verdict_of("1ranks"), "VERDICT: PASS 83/83 (profile h200-sxm, 1 rank)");
 }
 
+/// A stored launch, in which rank 2 said `text` under `name` in all rows that were watched.
+Verdict with_words(const char* name, const char* text) {
+  auto files = read_results(std::vector{source / "ci/baselines/h200-sxm/4ranks/1"});
+  for (auto& file : files) {
+    for (auto& row : file.rows) {
+      if (const auto words = row.text_by_rank.find(name); words != row.text_by_rank.end()) words->second[2] = text;
+    }
+  }
+  return judge(files, load_profiles(source / "thresholds"), {});
+}
+
+TEST(RealResults, WithErrorsOrASlowdownOfOneGpuFailAndNameIt) {
+  for (const auto& [name, text] : {std::pair{"errors", "ECC uncorrected +2; XID 79; NVLink 3 CRC errors +5000"},
+                                   {"throttle", "sw_power_cap 100 %, hw_slowdown 100 %, hw_thermal 100 %"}}) {
+    const auto verdict = with_words(name, text);
+    EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 150/151 (profile h200-sxm, 4 ranks)") << name;
+    const auto finding = std::find_if(verdict.findings.begin(), verdict.findings.end(),
+                                      [](const Finding& f) { return f.counts() && !f.good(); });
+    ASSERT_NE(finding, verdict.findings.end());
+    EXPECT_EQ(finding->worst->rank, 2);
+  }
+  EXPECT_EQ(with_words("errors", "NVLink 3 CRC errors +5000").exit_code, 0) << "a warning";
+}
+
 Verdict preflight_of(const std::string& machine) {
   JudgeOptions options;
   options.family = "preflight";

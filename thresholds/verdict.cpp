@@ -10,6 +10,7 @@
 #include "thresholds/crosscheck.hpp"
 #include "thresholds/culprit.hpp"
 #include "thresholds/evidence.hpp"
+#include "thresholds/gpu_errors.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/peers.hpp"
 #include "thresholds/rule_judge.hpp"
@@ -324,6 +325,7 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
     break;
   }
   verdict.findings = judge_machine(results, options);
+  add_findings(verdict, judge_gpu_errors(results, options.family));
   const Selection selection = select_profile(results, profiles);
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;
