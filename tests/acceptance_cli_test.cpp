@@ -17,7 +17,6 @@ using testing_support::Folder;
 using testing_support::ResultsBuilder;
 
 const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
-const std::string incomplete = "VERDICT: INCOMPLETE 0/0 (profile none, 0 ranks)";
 
 struct Outcome {
   int exit_code = -1;
@@ -77,8 +76,9 @@ class AcceptanceTest : public ::testing::Test {
   }
   static void expect_refused(const Outcome& outcome, const std::string& reason) {
     EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_EQ(outcome.last_line, incomplete);
-    EXPECT_NE(outcome.output.find(reason), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.last_line.rfind("error: ", 0), 0u) << outcome.output;
+    EXPECT_NE(outcome.last_line.find(reason), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.output.find("VERDICT:"), std::string::npos) << "what cannot be read is no verdict";
   }
 
   const Folder folder;
@@ -148,7 +148,7 @@ TEST_F(AcceptanceTest, RefusesUnreadableInputWithOneLine) {
     folder.write("broken.json", text);
     const Outcome outcome = accept_file("broken.json");
     expect_refused(outcome, reason);
-    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 2) << outcome.output;
+    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
   }
   folder.write("test.yaml", "schema: 1\nprofile: test\nmatch: {backend: cuda, device: x}\nrulez: []\n");
   expect_refused(accept_file("good.json"), "test.yaml:4:1: unknown key");
@@ -159,8 +159,8 @@ TEST_F(AcceptanceTest, RefusesBrokenSamples) {
   for (const auto& entry : std::filesystem::directory_iterator(SHAKEDOWN_SOURCE_DIR "/tests/data/broken")) {
     const Outcome outcome = run(ACCEPTANCE_TEST " --results=" + entry.path().string());
     EXPECT_EQ(outcome.exit_code, 2) << entry.path();
-    EXPECT_EQ(outcome.last_line, incomplete) << entry.path();
-    EXPECT_NE(outcome.output.find(entry.path().filename().string() + ": "), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.last_line.rfind("error: ", 0), 0u) << outcome.output;
+    EXPECT_NE(outcome.last_line.find(entry.path().filename().string() + ": "), std::string::npos) << outcome.output;
     ++samples;
   }
   EXPECT_GE(samples, 5);
@@ -212,7 +212,7 @@ TEST_F(AcceptanceTest, HasNoReferenceForAnUnknownMachine) {
   folder.write("other.json", ResultsBuilder(4, 1, "NVIDIA B200").add(gemm, "tflops", 1500).text());
   const Outcome outcome = accept_file("other.json");
   EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_EQ(outcome.last_line, "VERDICT: NO REFERENCE 7/8 (profile none, 4 ranks)");
+  EXPECT_EQ(outcome.last_line, "VERDICT: NO REFERENCE 7/8 (profile none, 4 ranks, 0 of 1 families judged)");
   EXPECT_NE(outcome.output.find("1500 TFLOPS"), std::string::npos) << "the values are shown";
 }
 
@@ -312,7 +312,7 @@ TEST_F(AcceptanceTest, GivesTheReasonOnFileDescriptorThree) {
   EXPECT_EQ(reason(""),
             "FAIL 7/8: " + gemm + " tflops 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003 0000:13:00.0\n");
   EXPECT_EQ(reason("--family=gemm"), "") << "one family is not the verdict";
-  EXPECT_EQ(reason("--nosuch"), "INCOMPLETE 0/0: unknown flag \"--nosuch\"; see --help\n");
+  EXPECT_EQ(reason("--nosuch"), "error: unknown flag \"--nosuch\"; see --help\n");
   EXPECT_EQ(accept_file("bad.json", "3>&-").exit_code, 1) << "closed";
   folder.write("input", "read only");
   EXPECT_EQ(accept_file("bad.json", "3<" + path("input")).exit_code, 1);
@@ -451,7 +451,7 @@ TEST_F(ShakedownProgram, RefusesToCompareAnInjectedFaultUnlessPermitted) {
   }
 }
 
-TEST_F(ShakedownProgram, EndsAReportOfUnreadableInputWithAVerdict) {
+TEST_F(ShakedownProgram, EndsAReportOfUnreadableInputWithAnErrorAndNoVerdict) {
   folder.write("broken.json", "x y");
   expect_refused(shakedown("report --results=" + path("broken.json")), "not strict JSON");
   expect_refused(shakedown("report --verdict=" + path("none.json")), "none.json");
@@ -464,6 +464,9 @@ TEST_F(ShakedownProgram, LeavesNoOldVerdictWhenResultsCannotBeJudged) {
                  "none.json");
   EXPECT_NE(text_of("verdict.json").find("\"verdict\": \"incomplete\""), std::string::npos);
   EXPECT_NE(text_of("verdict.json").find("none.json: no such file"), std::string::npos) << "and why";
+  const Outcome stored = shakedown("report --verdict=" + path("verdict.json"));
+  EXPECT_EQ(stored.exit_code, 3) << "as ci/accept shows it";
+  EXPECT_EQ(stored.last_line, "VERDICT: INCOMPLETE 0/0 (profile none, 0 ranks)");
   folder.write("verdict.json", "{\"verdict\": \"pass\"}");
   expect_refused(shakedown("report --nosuch --results=" + path("good.json") + " --verdict=" + path("verdict.json")),
                  "unknown flag");

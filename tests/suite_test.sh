@@ -17,7 +17,7 @@ expect "one rank has no bus bandwidth" eval '! prints busbw_gbps'
 run 0 mpi -np 3 "$bench/bench_allreduce" "${small[@]}" --benchmark_format=json
 cp "$scratch/out" three.json
 expect "three ranks print one document" test "$(count '"schema": ?1' three.json)" = 1
-expect "the judge can read it" eval '! verdict_of three.json | grep -q INCOMPLETE'
+expect "the judge can read it" eval '[[ $(verdict_of three.json) == VERDICT:* ]]'
 expect "every rank stands in the document" grep -qE '"local_rank": ?2' three.json
 expect "progress goes to standard error" says '^\[1/2\] allreduce/dtype:f32/bytes:8'
 
@@ -179,7 +179,7 @@ if ! grep -qs '^0x10de' /sys/bus/pci/devices/*/vendor; then
   expect "  and the verdict is FAIL" grep -q '^VERDICT: FAIL' <<<"$(verdict_of broken.json --allow-faults)"
   run 0 mpi -np 2 "$bench/bench_hbm" --backend=host --benchmark_out=hidden.json
   expect "measuring its CPUs instead is a FAIL too" grep -q '^VERDICT: FAIL' <<<"$(verdict_of hidden.json --allow-faults)"
-  expect "a made-up machine is refused unless allowed" grep -q '^VERDICT: INCOMPLETE' <<<"$(verdict_of hidden.json)"
+  expect "a made-up machine is refused unless allowed" grep -q '^error: ' <<<"$(verdict_of hidden.json)"
   unset SHAKEDOWN_SYSFS
   run 3 "$bench/bench_hbm" --backend=cuda
   expect "--backend=cuda on a machine without GPUs says so" says 'no NVIDIA GPU on the PCI bus'
@@ -190,7 +190,7 @@ export SHAKEDOWN_NVML=$build/tests/libfake_nvml.so
 run 0 "$bench/bench_hbm" --backend=host --benchmark_out=madeup.json
 unset SHAKEDOWN_NVML
 expect "a made-up NVML is recorded" grep -q 'SHAKEDOWN_NVML=' madeup.json
-expect "  and refused by the judge unless allowed" grep -q '^VERDICT: INCOMPLETE' <<<"$(verdict_of madeup.json)"
+expect "  and refused by the judge unless allowed" grep -q '^error: ' <<<"$(verdict_of madeup.json)"
 expect "  and no row of the host backend has telemetry" eval '! grep -qE "(throttle|power_w)" madeup.json'
 
 # --- results that would be lost ------------------------------------------------------------------------------------------

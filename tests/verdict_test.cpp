@@ -54,6 +54,18 @@ TEST(Verdict, PassesAMachineThatMeetsEveryLimit) {
   EXPECT_EQ(find(verdict, gemm).value, 700);
 }
 
+TEST(Verdict, SaysHowManyHostsAndHowManyFamiliesWereJudged) {
+  ResultsBuilder builder(4, 2);
+  builder.add(gemm, "tflops", 700).add("hbm/x:1", "hbm_gbps", 4000);
+  const Verdict verdict = judged(builder, gemm_rule + ", hosts: [1, 9]}\n");
+  EXPECT_EQ(verdict_line(verdict),
+            "VERDICT: NO REFERENCE 8/9 (profile test, 4 ranks, 2 hosts, 1 of 2 families judged)");
+  JudgeOptions one_family;
+  one_family.family = "gemm";
+  EXPECT_EQ(verdict_line(judged(builder, gemm_rule + ", hosts: [1, 9]}\n", one_family)),
+            "VERDICT: PASS 8/8 (profile test, 4 ranks, 2 hosts)");
+}
+
 TEST(Verdict, FailsAndNamesTheRankBelowTheFloor) {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 600, {700, 690, 710, 600});
@@ -150,7 +162,7 @@ TEST(Verdict, FailsWhenCudaDoesNotWork) {
 TEST(Verdict, IsIncompleteWhenTheRunBrokeOff) {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 700).context.complete = false;
-  expect_state(judged(builder, gemm_rule + "}\n"), State::incomplete, 1);
+  expect_state(judged(builder, gemm_rule + "}\n"), State::incomplete, 3);
 }
 
 TEST(Verdict, RefusesAnInjectedFaultUnlessItIsAllowed) {

@@ -44,8 +44,9 @@ struct Limits {
   bool same = false;                                      // all have the value that most have; the odd one out is named
 };
 
-/// One limit on one metric of one benchmark. `benchmark` is a key, or for p2p a key with "src:*/dst:*", which stands
-/// for every ordered pair of local ranks of each host; with "dir:both", for every pair once, src < dst.
+/// One limit on one metric of one benchmark. `benchmark` is a key or, with wildcards, stands for local ranks, whatever
+/// the number of hosts: "src:*/dst:*" for every ordered pair of them, with "dir:both" for every pair once, src < dst;
+/// "shift:*" for every step but 0; "active:one/rank:*" for every one.
 struct Rule {
   std::string benchmark, metric;
   Every every = Every::run;
