@@ -194,7 +194,7 @@ expect "  and refused by the judge unless allowed" grep -q '^VERDICT: INCOMPLETE
 expect "  and no row of the host backend has telemetry" eval '! grep -qE "(throttle|power_w)" madeup.json'
 
 # --- slow, but no hang ---------------------------------------------------------------------------------------------------
-run 0 mpi -np 2 "$bench/bench_allreduce" --backend=host --benchmark_filter='f32/bytes:8$' --benchmark_min_time=10 --timeout=5
+run 0 mpi -np 2 "$bench/bench_memtest" --backend=host --benchmark_min_time=8 --timeout=4
 expect "a series that goes on may take longer than --timeout" eval '! says timeout'
 
 # --- results that would be lost ------------------------------------------------------------------------------------------
