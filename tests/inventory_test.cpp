@@ -87,18 +87,29 @@ TEST(OwnCpus, AreAtLeastOneCore) {
 
 TEST(Tuning, TakesWhatChangesResultsAndNothingElse) {
   setenv("NCCL_ALGO", "Ring", 1);
-  setenv("SECRET_TOKEN", "x", 1);
+  setenv("UCX_RC_TIMEOUT", "1s", 1);
+  const std::vector<std::string> others{"SECRET_TOKEN", "NCCL_AUTH_TOKEN", "NCCL_IB_PASSWORD", "NCCL_OF_NOBODY",
+                                        "UCX_OF_NOBODY"};
+  for (const auto& name : others) setenv(name.c_str(), "x", 1);
   const auto found = tuning(variables({}));
   EXPECT_EQ(found.at("NCCL_ALGO"), "Ring");
-  EXPECT_EQ(found.count("SECRET_TOKEN"), 0u);
+  EXPECT_EQ(found.at("UCX_RC_TIMEOUT"), "1s");
+  for (const auto& name : others) {
+    EXPECT_EQ(found.count(name), 0u) << name;
+    unsetenv(name.c_str());
+  }
   unsetenv("NCCL_ALGO");
+  unsetenv("UCX_RC_TIMEOUT");
 }
 
 TEST(Tuning, ReadsTheLinesOfNcclsConfigurationFile) {
   const auto file = std::filesystem::temp_directory_path() / ("shakedown_nccl_" + std::to_string(getpid()) + ".conf");
-  std::ofstream(file) << "# a comment\nNCCL_P2P_DISABLE=1\n";
+  std::ofstream(file) << "# a comment\nNCCL_P2P_DISABLE=1\nDB_PASSWORD=x\nNCCL_AUTH_TOKEN=x\nOMP_NUM_THREADS=1\n";
   const auto found = tuning(variables({{"NCCL_CONF_FILE", file}}));
   EXPECT_EQ(found.at(file.string() + ": NCCL_P2P_DISABLE"), "1");
+  for (const auto& [name, value] : found) {
+    EXPECT_TRUE(name.rfind(file.string(), 0) != 0 || name == file.string() + ": NCCL_P2P_DISABLE") << name;
+  }
   std::filesystem::remove(file);
 }
 

@@ -90,6 +90,15 @@ TEST(Options, VariablesBecomeFlagsBeforeTheArguments) {
   EXPECT_EQ(options.min_time, "2");
 }
 
+TEST(Options, LoseTheUserAndThePasswordOfAUrl) {
+  const std::string flag = "--benchmark_context=";
+  const auto given = [&](const std::string& value) { return with_environment({}, {flag + value}).front(); };
+  EXPECT_EQ(given("log=https://me:pass@w0rd@host:8080/a@b,x=git://token@other"),
+            flag + "log=https://host:8080/a@b,x=git://other");
+  EXPECT_EQ(given("mail=me@host,url=https://host/a@b"), flag + "mail=me@host,url=https://host/a@b");
+  EXPECT_EQ(with_environment({{"BENCHMARK_CONTEXT", "a=http://u:p@h"}}, {}).front(), flag + "a=http://h");
+}
+
 TEST(Options, VariablesThatTheLibraryDoesNotKnowAreLeftAlone) {
   EXPECT_TRUE(with_environment({{"BENCHMARK_HOME", "/x"}}, {}).empty());
 }

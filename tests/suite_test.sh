@@ -193,6 +193,10 @@ expect "a made-up NVML is recorded" grep -q 'SHAKEDOWN_NVML=' madeup.json
 expect "  and refused by the judge unless allowed" grep -q '^error: ' <<<"$(verdict_of madeup.json)"
 expect "  and no row of the host backend has telemetry" eval '! grep -qE "(throttle|power_w)" madeup.json'
 
+# --- slow, but no hang ---------------------------------------------------------------------------------------------------
+run 0 mpi -np 2 "$bench/bench_memtest" --backend=host --benchmark_min_time=8 --timeout=4
+expect "a series that goes on may take longer than --timeout" eval '! says timeout'
+
 # --- results that would be lost ------------------------------------------------------------------------------------------
 run 3 bash -c "'$bench/bench_allreduce' ${small[*]@Q} --benchmark_format=json >/dev/full"
 expect "a result that cannot be written is said" says 'standard output: cannot be written'
