@@ -147,7 +147,9 @@ std::string host_file(const NodeList& list, NodeState state) {
   std::string text;
   for (const NodeDecision& node : list.nodes) {
     if (node.state != state) continue;
-    text += one_line(node.host);
+    std::string host = one_line(node.host);  // and one word: what follows it means something
+    std::replace(host.begin(), host.end(), ' ', '?');
+    text += host;
     if (node.ranks > 0) text += " slots=" + std::to_string(node.ranks);
     text += "\n";
   }

@@ -28,7 +28,7 @@ std::string one_line(std::string text) {
     // Those of Latin-1 are two bytes of UTF-8.
     const bool latin = c == 0xc2 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xe0) == 0x80;
     if (latin) text.erase(i, 1);
-    if (latin || c < 0x20 || c == 0x7f) text[i] = '?';
+    if (latin || c < 0x20 || c == 0x7f) text[i] = c == '\n' ? ' ' : '?';
   }
   return text;
 }
