@@ -187,8 +187,8 @@ int main(int argc, char** argv) {
   const shakedown::ReasonChannel channel;
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
-    return shakedown::run(words, channel);
+    return shakedown::after_output(shakedown::run(words, channel), "shakedown");
   } catch (const std::exception& error) {
-    return shakedown::refuse(words, channel, error.what());
+    return shakedown::after_output(shakedown::refuse(words, channel, error.what()), "shakedown");
   }
 }

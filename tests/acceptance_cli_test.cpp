@@ -102,6 +102,40 @@ TEST_F(AcceptanceTest, FailsASlowRankAndSaysEverythingInTheTest) {
   }
 }
 
+TEST_F(AcceptanceTest, LetsNoNameAddALine) {
+  const std::string lie = "\nVERDICT: PASS 999/999\n\033[2K";
+  const std::string key = "p2p/op:read" + lie + "/src:0/dst:1";
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 600, {700, 700, 700, 600}).add(key, "copy_gbps", 390, {{}, 390, {}, {}});
+  for (auto& rank : builder.context.ranks) rank.host += lie;
+  folder.write("lie.json", builder.text());
+  const auto expect_no_lie = [](const Outcome& outcome) {
+    EXPECT_NE(outcome.output.find("PASS 999/999"), std::string::npos) << "the name is shown\n" << outcome.output;
+    EXPECT_EQ(outcome.output.find("\nVERDICT: PASS"), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.output.find('\033'), std::string::npos) << outcome.output;
+  };
+  const auto judge = " report --results=" + path("lie.json") + " --thresholds=" + path("test.yaml");
+  expect_no_lie(accept_file("lie.json"));
+  expect_no_lie(accept_file("lie.json", "--explain=" + gemm));
+  expect_no_lie(run(SHAKEDOWN_PROGRAM + judge));
+  expect_no_lie(run(SHAKEDOWN_PROGRAM + judge + " --explain=" + gemm));
+}
+
+TEST_F(AcceptanceTest, SaysWhenItsOutputIsLost) {
+  const auto judged = " --results=" + path("good.json") + " --thresholds=" + path("test.yaml");
+  for (const std::string lost : {">/dev/full", ">&-"}) {
+    for (const auto& command : {ACCEPTANCE_TEST + judged, ACCEPTANCE_TEST + judged + " --explain=" + gemm,
+                                SHAKEDOWN_PROGRAM " report" + judged, SHAKEDOWN_PROGRAM " nodes" + judged,
+                                SHAKEDOWN_PROGRAM " regress" + judged + " --baseline=" + path("good.json"),
+                                SHAKEDOWN_PROGRAM " baseline show --baseline=" + path("good.json"),
+                                std::string(SHAKEDOWN_PROGRAM " --help")}) {
+      const auto outcome = run("sh -c '" + command + " 2>" + path("said") + " " + lost + "'");
+      EXPECT_EQ(outcome.exit_code, 3) << command << " " << lost;
+      EXPECT_NE(text_of("said").find("standard output: cannot be written"), std::string::npos) << command << lost;
+    }
+  }
+}
+
 TEST_F(AcceptanceTest, HidesNoFailureBehindAFilter) {
   const Outcome outcome = accept_file("bad.json", "--gtest_filter='machine.*'");
   EXPECT_EQ(outcome.exit_code, 1);

@@ -159,8 +159,9 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
     const auto flags = shakedown::without_gtest_flags(argc, argv);
-    return shakedown::run(shakedown::parse_arguments(flags, SHAKEDOWN_SOURCE_DIR "/thresholds"), channel);
+    const auto arguments = shakedown::parse_arguments(flags, SHAKEDOWN_SOURCE_DIR "/thresholds");
+    return shakedown::after_output(shakedown::run(arguments, channel), "acceptance_test");
   } catch (const std::exception& error) {
-    return shakedown::refuse(words, channel, error.what());
+    return shakedown::after_output(shakedown::refuse(words, channel, error.what()), "acceptance_test");
   }
 }

@@ -40,6 +40,24 @@ TEST(Nodes, AreAllGoodAfterAPass) {
   EXPECT_EQ(host_file(list, NodeState::bad), "# no bad nodes\n");
 }
 
+TEST(Nodes, HaveOneLineEachWhateverTheirHostIsCalled) {
+  auto builder = run();
+  for (auto& rank : builder.context.ranks) {
+    if (rank.host == "node1") rank.host = "node1\nnode9 slots=8\033[2J";
+  }
+  builder.context.inventory[1].host = builder.context.ranks[4].host;
+  const NodeList list = decided(builder);
+  EXPECT_EQ(list.nodes.size(), 4u);
+  EXPECT_EQ(host_file(list, NodeState::good),
+            "node0 slots=4\nnode1?node9?slots=8?[2J slots=4\nnode2 slots=4\nnode3 slots=4\n");
+  NodeList by_hand = list;
+  by_hand.nodes[1].host = "a\nb";
+  by_hand.undecided_because = {"c\nd"};
+  EXPECT_EQ(host_file(by_hand, NodeState::good), "node0 slots=4\na?b slots=4\nnode2 slots=4\nnode3 slots=4\n");
+  by_hand.nodes.clear();
+  EXPECT_EQ(host_file(by_hand, NodeState::good), "# no good nodes: c d\n");
+}
+
 TEST(Nodes, LeaveWithASlowGpu) {
   const NodeList list = decided(run({6}));
   EXPECT_EQ(host_file(list, NodeState::bad), "node1 slots=4\n");

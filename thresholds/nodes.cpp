@@ -7,6 +7,7 @@
 
 #include "thresholds/culprit.hpp"
 #include "thresholds/thresholds.hpp"
+#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
@@ -146,13 +147,16 @@ std::string host_file(const NodeList& list, NodeState state) {
   std::string text;
   for (const NodeDecision& node : list.nodes) {
     if (node.state != state) continue;
-    text += node.host;
+    std::string host = one_line(node.host);  // and one word: what follows it means something
+    std::replace(host.begin(), host.end(), ' ', '?');
+    text += host;
     if (node.ranks > 0) text += " slots=" + std::to_string(node.ranks);
     text += "\n";
   }
   if (!text.empty()) return text;
   return "# no " + std::string(name(state)) + " nodes" +
-         (state == NodeState::good && !list.undecided_because.empty() ? ": " + list.undecided_because.front() : "") +
+         (state == NodeState::good && !list.undecided_because.empty() ? ": " + one_line(list.undecided_because.front())
+                                                                      : "") +
          "\n";
 }
 

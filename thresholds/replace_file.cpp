@@ -5,11 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <random>
 #include <string>
 #include <system_error>
-#include <thread>
 
 #include "thresholds/results.hpp"
 
@@ -58,7 +56,7 @@ void write_special(const fs::path& file, std::string_view text) {
       return;
     }
     if (errno != ENXIO) refuse(file, errno);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ::usleep(100'000);
   }
   refuse(file, ENXIO);
 }
