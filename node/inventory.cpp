@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "node/files.hpp"
+
 namespace shakedown {
 
 namespace {
@@ -144,6 +146,17 @@ std::optional<std::vector<std::string>> nvidia_gpus(const std::filesystem::path&
 std::optional<int> nvswitches(const std::filesystem::path& sysfs) {
   const auto found = nvidia_functions(sysfs, {"0x0680"});
   return found ? std::optional(static_cast<int>(found->size())) : std::nullopt;
+}
+
+std::optional<std::string> nvidia_driver(const std::filesystem::path& root) {
+  std::error_code error;
+  for (const std::string trace : {"sys/module/nvidia", "proc/driver/nvidia", "dev/nvidiactl"}) {
+    if (std::filesystem::exists(root / trace, error)) return "/" + trace;
+  }
+  for (const auto& name : names_in(root / "dev").value_or(std::vector<std::string>{})) {
+    if (name.size() > 6 && name.rfind("nvidia", 0) == 0 && name[6] >= '0' && name[6] <= '9') return "/dev/" + name;
+  }
+  return std::nullopt;
 }
 
 std::optional<int> scheduled_gpus(const Environment& environment) {

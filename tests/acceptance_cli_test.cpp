@@ -206,7 +206,7 @@ TEST_F(AcceptanceTest, RefusesWrongUsage) {
   expect_refused(accept_file("good.json", "--gtest_nosuch"), "unknown flag \"--gtest_nosuch\"");
   expect_refused(accept_file("good.json", "stray"), "unknown flag \"stray\"");
   expect_refused(accept_file("good.json", "--family"), "--family needs a value");
-  expect_refused(accept_file("good.json", "--expect=ranks=many"), "is not a number");
+  expect_refused(accept_file("good.json", "--expect=ranks=many"), "\"many\" is not a number of ranks");
   expect_refused(accept_file("good.json", "--expect=gpus=8"), "--expect: \"gpus=8\" is not understood");
   expect_refused(accept_file("good.json", "--roster=" + path("none")), "cannot be read");
 }
@@ -223,6 +223,10 @@ TEST_F(AcceptanceTest, MissesRanksAndHosts) {
   EXPECT_EQ(accept_file("good.json", "--expect=ranks=4,hosts=1").exit_code, 0);
   EXPECT_EQ(accept_file("good.json", "--expect=ranks=8").exit_code, 1);
   EXPECT_EQ(accept_file("good.json", "--expect=backend=host").exit_code, 1);
+  EXPECT_EQ(accept_file("good.json", "--run-id=run-1").exit_code, 0);
+  const auto other = accept_file("good.json", "--run-id=run-2");
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_NE(other.output.find("good.json is of run run-1, not of run-2"), std::string::npos) << other.output;
   folder.write("hosts", "node0 4\nnode1 4\n");
   const Outcome outcome = accept_file("good.json", "--roster=" + path("hosts"));
   EXPECT_EQ(outcome.exit_code, 1);

@@ -9,6 +9,8 @@
 
 #include <fstream>
 
+#include "tests/made_up_host.hpp"
+
 namespace shakedown {
 namespace {
 
@@ -54,6 +56,18 @@ TEST(NvidiaGpus, AreNoneOnAMachineWithoutAPciBus) {
 }
 
 TEST(NvidiaGpus, AreUnknownWhereNothingCanBeRead) { EXPECT_EQ(nvidia_gpus("/nonexistent"), std::nullopt); }
+
+TEST(NvidiaDriver, ShowsByItsModuleOrItsDeviceNodes) {
+  for (const std::string trace : {"sys/module/nvidia", "proc/driver/nvidia", "dev/nvidiactl", "dev/nvidia3"}) {
+    const MadeUpHost host;
+    host.write("dev/nvme0", "no GPU");
+    host.write("dev/nvidia-caps/nvidia-cap1", "no GPU");
+    host.write("sys/module/nvme/version", "no driver of GPUs");
+    EXPECT_EQ(nvidia_driver(host.root()), std::nullopt);
+    host.write(trace, "");
+    EXPECT_EQ(nvidia_driver(host.root()), "/" + trace);
+  }
+}
 
 TEST(ScheduledGpus, AreThoseOfTheNode) {
   EXPECT_EQ(scheduled_gpus(variables({{"SLURM_GPUS_ON_NODE", "4"}})), 4);

@@ -107,6 +107,9 @@ TEST(Options, ExpectationsAreParsed) {
   const auto options = parse_options({"--expect=ranks=8,hosts=2"});
   EXPECT_EQ(options.expected.ranks, 8);
   EXPECT_EQ(options.expected.hosts, 2);
+  EXPECT_EQ(options.expected.backend, std::nullopt);
+  EXPECT_EQ(parse_options({"--expect=backend=cuda"}).expected.backend, "cuda");
+  EXPECT_EQ(parse_options({"--expect=ranks=8,hosts=2,ranks=4"}).expected.ranks, 4) << "the last word counts";
 }
 
 TEST(Options, RandomInterleavingIsRefused) {
@@ -127,6 +130,8 @@ TEST(Options, MalformedValuesAreRefusedByName) {
                           "--timeout",
                           "--expect=ranks=0",
                           "--expect=nodes=3",
+                          "--expect=backend=gpu",
+                          "--expect=ranks=2x",
                           "--expect=",
                           "--benchmark_repetitions=0",
                           "--benchmark_repetitions=many",

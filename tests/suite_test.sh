@@ -167,6 +167,28 @@ code=0
 expect "the verdict on a slow rank is FAIL and names it" eval '[[ $code -eq 1 ]] && grep -qE "spread_max" slow.txt && grep -q "rank 1" slow.txt'
 expect "the judge refuses a file with a planted fault" eval '"$build/tests/acceptance_test" --results=late.json >/dev/null 2>&1; [[ $? == 2 ]]'
 
+# --- GPUs that should be there, on a machine without: never a host that is well -------------------------------------------------
+empty=$scratch/empty expected=
+mkdir -p "$empty/sys/bus/pci/devices" "$empty/sys/module"
+unset CUDA_VISIBLE_DEVICES SLURM_STEP_GPUS SLURM_JOB_GPUS
+# promised WHAT PATTERN [VARIABLE=VALUE ...]: what the judge says of a pre-flight with these variables, and --expect=$expected
+promised() {
+  run 0 env SHAKEDOWN_SYSFS="$empty/sys" "${@:3}" mpi -np 2 "$bench/bench_preflight" --benchmark_out=promised.json ${expected:+"--expect=$expected"}
+  "$build/tests/acceptance_test" --results=promised.json --family=preflight --allow-faults >promised.txt 2>&1
+  expect "$1" grep -qE "$2" promised.txt
+}
+if ! grep -qs '^0x10de' /sys/bus/pci/devices/*/vendor; then
+  promised "no GPU, and nothing that says there should be one: a host" 'machine/backend +host .*pass'
+  promised "a mask of nothing promises nothing" 'machine/backend +host .*pass' CUDA_VISIBLE_DEVICES=
+  promised "a mask with entries promises GPUs" '^  .* has 2 GPUs by CUDA_VISIBLE_DEVICES=0,1' CUDA_VISIBLE_DEVICES=0,1
+  promised "a scheduler's binding does" '^  .* has 2 GPUs by SLURM_JOB_GPUS=0,1' SLURM_JOB_GPUS=0,1
+  expected=backend=cuda
+  promised "an expectation does" '^  measured on host, cuda expected'
+  expected=
+  mkdir "$empty/sys/module/nvidia"
+  promised "a loaded driver does" "^  .* has NVIDIA's kernel driver \\(/sys/module/nvidia\)"
+fi
+
 # --- GPUs that cannot be measured never become a host ----------------------------------------------------------------------
 device=sys/bus/pci/devices/0000:1b:00.0
 mkdir -p "$device"

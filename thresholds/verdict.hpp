@@ -146,7 +146,7 @@ std::vector<RosterEntry> read_roster(const std::filesystem::path& file);
 struct JudgeOptions {
   std::optional<std::string> family;  // judge this family only
   Expected expected;
-  std::optional<std::string> expected_backend;
+  std::optional<std::string> run_id;  // the only run whose files are judged
   std::vector<RosterEntry> roster;
   bool mixed_runs = false;
   bool allow_faults = false;
