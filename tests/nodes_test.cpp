@@ -90,6 +90,31 @@ TEST(Nodes, StayWhereASlowCollectiveHasItsCulprit) {
   EXPECT_EQ(name(list.nodes[0].state), "good");
 }
 
+TEST(Nodes, WithWrongDataAllLeave) {
+  const std::string key = "gemm/dtype:f32/m:8/n:8/k:8", one = "wrong data: rank 1 (node0 GPU-1001): 3 of 64 failed";
+  auto both = run(), older = run();
+  both.add_error(key, one + "; also wrong: rank 13 (node3 GPU-1013)");
+  older.add_error(key, one + "; and 1 more ranks");
+  const auto with =
+      rules + "  - {benchmark: \"" + key + "\", metric: tflops, every: rank, min: 1, hosts: 4, source: s}\n";
+  const NodeList list = decided(both, with);
+  EXPECT_EQ(host_file(list, NodeState::bad), "node0 slots=4\nnode3 slots=4\n");
+  EXPECT_EQ(host_file(list, NodeState::good), "node1 slots=4\nnode2 slots=4\n");
+  const NodeList unknown = decided(older, with);
+  EXPECT_EQ(host_file(unknown, NodeState::bad), "node0 slots=4\n");
+  EXPECT_EQ(name(unknown.nodes[3].state), "undecided") << "an older result does not say who the other is";
+}
+
+TEST(Nodes, AreNotBlamedForTheRateOfAStepThatAllRanksShare) {
+  const std::string step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
+  ResultsBuilder builder(8, 2);
+  builder.add(step, "tokens_per_s", 14700);
+  const NodeList list =
+      decided(builder, "  - {benchmark: \"" + step +
+                           "\", metric: tokens_per_s, every: rank, min: 15900, hosts: 2, source: s}\n");
+  for (const auto& node : list.nodes) EXPECT_EQ(name(node.state), "undecided") << node.host;
+}
+
 TEST(Nodes, ThatDidNotReportAreBad) {
   JudgeOptions options;
   for (const char* host : {"node0", "node1", "node2", "node3", "node9"}) options.roster.push_back({host, {}});

@@ -379,17 +379,21 @@ TEST(Verdict, NamesTheSlowestRankOfLocalWork) {
 TEST(Verdict, NamesTheLastToArriveOfACollective) {
   ResultsBuilder builder;
   builder.add(allreduce, "busbw_gbps", 100).by_rank("seconds", {0.30, 0.31, 0.05, 0.30});
+  builder.by_rank("arrival_us", {0, 2, 240000, 1});
   const Verdict verdict = judged(builder, allreduce_rule + "}\n");
   ASSERT_TRUE(find(verdict, allreduce).worst.has_value());
-  EXPECT_EQ(find(verdict, allreduce).worst->rank, 2) << "it waits least";
+  EXPECT_EQ(find(verdict, allreduce).worst->rank, 2) << "it came later and waits least";
 }
 
 TEST(Verdict, NamesNobodyWhereAllArriveTogether) {
-  ResultsBuilder builder;
-  builder.add(allreduce, "busbw_gbps", 100).by_rank("seconds", {0.300, 0.310, 0.299, 0.300});
-  const Verdict verdict = judged(builder, allreduce_rule + "}\n");
-  EXPECT_EQ(find(verdict, allreduce).status, Status::fail);
-  EXPECT_FALSE(find(verdict, allreduce).worst.has_value());
+  for (const testing_support::Values& seconds :
+       {testing_support::Values{0.300, 0.310, 0.299, 0.300}, {0.30, 0.31, 0.05, 0.30}}) {
+    ResultsBuilder builder;
+    builder.add(allreduce, "busbw_gbps", 100).by_rank("seconds", seconds).by_rank("arrival_us", {0, 2, 40, 1});
+    const Verdict verdict = judged(builder, allreduce_rule + "}\n");
+    EXPECT_EQ(find(verdict, allreduce).status, Status::fail);
+    EXPECT_FALSE(find(verdict, allreduce).worst.has_value()) << *seconds[2] << " s says nothing without its arrival";
+  }
 }
 
 TEST(Culprits, LeaveOutWhatIsUnknown) {

@@ -89,6 +89,10 @@ inline constexpr double ceiling_allowance = 1.01;
 /// True if ranks wait for each other inside the benchmark, so that its times do not show whose fault they are.
 bool is_collective(std::string_view family);
 
+/// True of figures that all ranks have in common: of collectives, and the rate of a step in which all wait for the
+/// slowest. Such a figure accuses no single rank.
+bool is_shared(std::string_view key, std::string_view metric);
+
 /// Times: lower is better. Everything else: higher is better.
 bool lower_is_better(std::string_view metric);
 
