@@ -33,7 +33,8 @@ int main(int argc, char** argv) {
   Watchdog watchdog(label, limit);
   StandardOutput output;
   try {
-    const auto world = make_world([&watchdog](bool entering) { entering ? watchdog.enter_call() : watchdog.leave_call(); });
+    const auto world =
+        make_world([&watchdog](bool entering) { entering ? watchdog.enter_call() : watchdog.leave_call(); });
     watchdog.on_abort({}, [&world] { world->abort(could_not_run); });
     View view = View::summary;
     bool json = false;
@@ -58,7 +59,9 @@ int main(int argc, char** argv) {
     const auto hosts = read_all_hosts(*world);
     if (world->rank() == 0) output.stream() << (json ? inventory_json(hosts, view) : inventory_text(hosts, view));
     watchdog.on_abort({}, {});
-    return 0;
+    if (output.stream()) return 0;
+    std::fputs("inventory: standard output: cannot be written\n", stderr);
+    return could_not_run;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "inventory: %s: %s\n", label.c_str(), error.what());
     std::_Exit(could_not_run);

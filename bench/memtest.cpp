@@ -1,5 +1,5 @@
 // Memory test: writes a pattern over nearly all free memory of every GPU, reads it back, and fails with the addresses
-// of the words that are wrong. On the host a bounded part of the memory.
+// of the words that are wrong. Every other walk has the complement. On the host a bounded part of the memory.
 //
 //   mpirun -np 4 build/bench/bench_memtest --tier=full
 #include "fixtures/session.hpp"

@@ -40,8 +40,12 @@ inline constexpr double stream_factor = 3;
 
 // Memory test --------------------------------------------------------------------------------------------------------
 
-/// Word i of a pattern: its own byte offset, which finds cells that answer to several addresses; the complement, so
-/// that each bit has been 0 and 1; neighbouring bits that differ, between words as well; pseudo-random bits.
+/// What every other walk writes is the complement of the pattern: each bit has to hold 0 and 1, and a write that does
+/// not arrive finds other data. `walk` counts from 1.
+constexpr std::uint64_t inversion(std::uint64_t walk) { return walk % 2 == 0 ? ~std::uint64_t{0} : 0; }
+
+/// Word i of a pattern: its own byte offset, which finds cells that answer to several addresses; the complement of
+/// that; neighbouring bits that differ, between words as well; pseudo-random bits.
 constexpr std::uint64_t test_word(TestPattern pattern, std::uint64_t i) {
   switch (pattern) {
     case TestPattern::address: return 8 * i;

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "node/files.hpp"
+
 namespace shakedown {
 
 namespace {
@@ -53,15 +55,37 @@ std::string cpu_list(hwloc_const_cpuset_t cpus) {
   return text;
 }
 
-bool changes_results(std::string_view name) {
-  constexpr std::array prefixes{"NCCL_", "UCX_", "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_coll", "OMPI_MCA_mtl"};
-  constexpr std::array names{"CUDA_VISIBLE_DEVICES",    "CUDA_DEVICE_ORDER",    "CUDA_DEVICE_MAX_CONNECTIONS",
-                             "CUDA_LAUNCH_BLOCKING",    "CUDA_MODULE_LOADING",  "OMP_NUM_THREADS",
-                             "OPENBLAS_NUM_THREADS",    "OPENBLAS_CORETYPE",    "CUBLAS_WORKSPACE_CONFIG",
-                             "CUBLASLT_WORKSPACE_SIZE", "NVIDIA_TF32_OVERRIDE", "SLURM_JOB_NUM_NODES"};
-  return std::any_of(prefixes.begin(), prefixes.end(),
-                     [&](std::string_view p) { return name.substr(0, p.size()) == p; }) ||
-         std::find(names.begin(), names.end(), name) != names.end();
+/// The tuning of CUDA, NCCL and its network plugins, Open MPI and UCX, by name; * ends a name in any way.
+/// Whatever else stands in an environment or a file is nobody's business, the less if it looks like a secret.
+bool changes_results(const std::string& name) {
+  static const auto known = split(
+      "CUBLASLT_WORKSPACE_SIZE CUBLAS_WORKSPACE_CONFIG CUDA_DEVICE_MAX_CONNECTIONS CUDA_DEVICE_ORDER "
+      "CUDA_LAUNCH_BLOCKING CUDA_MODULE_LOADING CUDA_VISIBLE_DEVICES NVIDIA_TF32_OVERRIDE OMP_NUM_THREADS "
+      "OPENBLAS_CORETYPE OPENBLAS_NUM_THREADS SLURM_JOB_NUM_NODES "
+      "NCCL_ALGO NCCL_ALLOC_* NCCL_BUFFSIZE NCCL_CGA_CLUSTER_SIZE NCCL_CHECK_POINTERS NCCL_CHUNK_* NCCL_COLLNET_* "
+      "NCCL_COMM_BLOCKING NCCL_COMM_SPLIT_SHARE_RESOURCES NCCL_CONF_FILE NCCL_CROSS_* NCCL_CTA_POLICY "
+      "NCCL_CUMEM_* NCCL_DEBUG NCCL_DEBUG_* NCCL_DMABUF_ENABLE NCCL_ENV_PLUGIN NCCL_FASTRAK_* NCCL_GDRCOPY_* "
+      "NCCL_GDR_* NCCL_GIN_* NCCL_GPUDIRECTTCPX_* NCCL_GRAPH_* NCCL_HOSTID NCCL_IBEXT_* NCCL_IB_* "
+      "NCCL_IGNORE_CPU_AFFINITY NCCL_IGNORE_DISABLED_P2P NCCL_LAUNCH_* NCCL_LEGACY_CUDA_REGISTER NCCL_LL128_* "
+      "NCCL_LL_* NCCL_LOCAL_REGISTER NCCL_MAX_* NCCL_MEM_SYNC_DOMAIN NCCL_MIN_* NCCL_MNNVL_* "
+      "NCCL_NCHANNELS_PER_NET_PEER NCCL_NET NCCL_NETDEVS_* NCCL_NET_* NCCL_NSOCKS_PERTHREAD NCCL_NTHREADS "
+      "NCCL_NVB_* NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE NCCL_NVLSTREE_* NCCL_NVLS_* NCCL_OOB_NET_* NCCL_P2P_* "
+      "NCCL_PAT_ENABLE NCCL_PROFILER_PLUGIN NCCL_PROGRESS_APPENDOP_FREQ NCCL_PROTO NCCL_PROXY_* NCCL_PXN_* "
+      "NCCL_RAS_ENABLE NCCL_RUNTIME_* NCCL_SHARP_* NCCL_SHM_* NCCL_SINGLE_PROC_MEM_REG_ENABLE NCCL_SOCKET_* "
+      "NCCL_SYM_* NCCL_THREAD_THRESHOLDS NCCL_TOPO_* NCCL_TUNER_* NCCL_UNPACK_DOUBLE_NCHANNELS NCCL_VERSION "
+      "NCCL_WIN_* NCCL_WORK_* "
+      "OMPI_MCA_btl* OMPI_MCA_coll* OMPI_MCA_mtl* OMPI_MCA_pml* "
+      "UCX_BCOPY_* UCX_CMA_* UCX_CUDA_* UCX_DC_* UCX_GDR_COPY_* UCX_IB_* UCX_LOG_* UCX_MAX_* UCX_MEMTYPE_* "
+      "UCX_MIN_* UCX_MM_* UCX_NET_DEVICES UCX_POSIX_* UCX_PROTO_* UCX_RC_* UCX_REG_* UCX_RNDV_* UCX_SYSV_* "
+      "UCX_TCP_* UCX_TLS UCX_UD_* UCX_XPMEM_* UCX_ZCOPY_* ",
+      ' ');
+  constexpr std::array secrets{"TOKEN", "PASS", "SECRET", "AUTH", "CREDENTIAL"};
+  const auto matches = [&](const std::string& word) {
+    return word.back() == '*' ? name.compare(0, word.size() - 1, word, 0, word.size() - 1) == 0 : name == word;
+  };
+  return std::any_of(known.begin(), known.end(), matches) &&
+         std::none_of(secrets.begin(), secrets.end(),
+                      [&](const char* word) { return name.find(word) != std::string::npos; });
 }
 
 /// NCCL's configuration files, the one that counts first.
@@ -124,6 +148,17 @@ std::optional<int> nvswitches(const std::filesystem::path& sysfs) {
   return found ? std::optional(static_cast<int>(found->size())) : std::nullopt;
 }
 
+std::optional<std::string> nvidia_driver(const std::filesystem::path& root) {
+  std::error_code error;
+  for (const std::string trace : {"sys/module/nvidia", "proc/driver/nvidia", "dev/nvidiactl"}) {
+    if (std::filesystem::exists(root / trace, error)) return "/" + trace;
+  }
+  for (const auto& name : names_in(root / "dev").value_or(std::vector<std::string>{})) {
+    if (name.size() > 6 && name.rfind("nvidia", 0) == 0 && name[6] >= '0' && name[6] <= '9') return "/dev/" + name;
+  }
+  return std::nullopt;
+}
+
 std::optional<int> scheduled_gpus(const Environment& environment) {
   if (const auto count = environment("SLURM_GPUS_ON_NODE")) {
     if (const int gpus = std::atoi(count->c_str()); gpus > 0) return gpus;
@@ -173,7 +208,9 @@ std::map<std::string, std::string> tuning(const Environment& environment, const 
     if (equals != std::string::npos && changes_results(name)) found[name] = text.substr(equals + 1);
   }
   for (const auto& file : nccl_files(environment, root)) {
-    for (const auto& [name, value] : nccl_lines(file)) found.emplace(file + ": " + name, value);
+    for (const auto& [name, value] : nccl_lines(file)) {
+      if (name.compare(0, 5, "NCCL_") == 0 && changes_results(name)) found.emplace(file + ": " + name, value);
+    }
   }
   return found;
 }

@@ -26,6 +26,10 @@ struct GpuMask {
 /// None on a machine without a PCI bus; nothing where it cannot be known, because `sysfs` cannot be read.
 std::optional<std::vector<std::string>> nvidia_gpus(const std::filesystem::path& sysfs = "/sys");
 
+/// What shows that NVIDIA's kernel driver is there, whether there are GPUs or not: "/sys/module/nvidia",
+/// "/dev/nvidia0". Nothing where neither module nor device nodes are. Read below `root`.
+std::optional<std::string> nvidia_driver(const std::filesystem::path& root = "/");
+
 /// GPUs that Slurm gave this job on this host: SLURM_GPUS_ON_NODE, else the number in SLURM_STEP_GPUS or
 /// SLURM_JOB_GPUS.
 std::optional<int> scheduled_gpus(const Environment&);

@@ -46,23 +46,6 @@ std::vector<std::filesystem::path> paths(const std::string& flag, const std::str
   return result;
 }
 
-void parse_expect(const std::string& text, JudgeOptions& options) {
-  for (const std::string& part : split(text, ',')) {
-    const auto equals = part.find('=');
-    const std::string name = part.substr(0, equals);
-    const std::string value = equals == std::string::npos ? "" : part.substr(equals + 1);
-    if (name == "ranks") {
-      options.expected.ranks = count("--expect=ranks", value);
-    } else if (name == "hosts") {
-      options.expected.hosts = count("--expect=hosts", value);
-    } else if (name == "backend" && (value == "host" || value == "cuda")) {
-      options.expected_backend = value;
-    } else {
-      throw InputError("--expect: \"" + part + "\" is not understood; write ranks=N,hosts=M or backend=cuda");
-    }
-  }
-}
-
 using Handler = std::function<void(const std::string& value)>;
 
 bool yes_or_no(const std::string& flag, const std::string& text) {
@@ -87,7 +70,8 @@ std::map<std::string, Handler> flags_with_value(Arguments& a) {
       {"--nodes", [&a](const std::string& v) { a.nodes = v; }},
       {"--scaling", [&a](const std::string& v) { a.scaling = paths("--scaling", v); }},
       {"--roster", [&a](const std::string& v) { a.judge.roster = read_roster(v); }},
-      {"--expect", [&a](const std::string& v) { parse_expect(v, a.judge); }},
+      {"--expect", [&a](const std::string& v) { a.judge.expected = parse_expected(v); }},
+      {"--run-id", [&a](const std::string& v) { a.judge.run_id = v; }},
       {"--explain", [&a](const std::string& v) { a.explain = v; }},
   };
   for (const Output& output : outputs()) {
@@ -149,6 +133,7 @@ std::string arguments_help() {
   --scaling=DIR[,DIR...]  the same results with other numbers of ranks: what each rank loses when more of them work
   --nodes=DIR             of nodes: write good_nodes, bad_nodes (host files) and nodes.json there
   --explain=KEY           how the judgement of this key came about
+  --run-id=ID             the run that all files must be of
   --mixed-runs            permit files of different runs
   --allow-faults          permit results measured with an injected fault (to test the tests)
   --color[=yes|no]        colour the table (default: no, or as NO_COLOR and CLICOLOR_FORCE say)

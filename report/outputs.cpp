@@ -47,4 +47,13 @@ void replace_outputs(const std::vector<std::string>& words, const Verdict& verdi
   }
 }
 
+int after_output(int code, const char* program) {
+  constexpr int lost = 3;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr,
+               "%s: standard output: cannot be written, what it should say is lost; free space or redirect it\n",
+               program);
+  return lost;
+}
+
 }  // namespace shakedown

@@ -31,4 +31,7 @@ void write_outputs(const OutputFiles&, const Verdict&);
 void replace_outputs(const std::vector<std::string>& words, const Verdict&, const char* program,
                      const std::string& keep = "");
 
+/// The exit code of a program at its end: `code`, or 3, with a line on stderr, if its standard output was lost.
+int after_output(int code, const char* program);
+
 }  // namespace shakedown

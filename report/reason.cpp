@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 
@@ -14,6 +15,12 @@ namespace shakedown {
 namespace {
 
 constexpr int descriptor = 3;
+
+std::string one_line(const std::string& text) {
+  std::string line = printable(text);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
 
 }  // namespace
 
@@ -41,12 +48,10 @@ std::string reason_line(const Verdict& verdict) {
   } else if (!verdict.notes.empty()) {
     line += ": " + verdict.notes.front();
   }
-  line = printable(line);
-  for (char& c : line) {
-    if (c == '\n') c = ' ';
-  }
-  return line;
+  return one_line(line);
 }
+
+std::string error_line(const std::string& why) { return one_line("error: " + why); }
 
 ReasonChannel::ReasonChannel() {
   // Open for reading only is something else, such as the job server of GNU make.

@@ -10,6 +10,9 @@ namespace shakedown {
 /// "FAIL 57/58: gemm/... tflops 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003 (and 2 more)". One line, no newline.
 std::string reason_line(const Verdict&);
 
+/// "error: what could not be read, and what to do": the last line where there is no verdict. One line, no newline.
+std::string error_line(const std::string& why);
+
 /// File descriptor 3, if somebody opened it for writing before this program started. To be asked for first of all: the
 /// next file that the program opens may get that number.
 class ReasonChannel {

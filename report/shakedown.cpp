@@ -42,7 +42,8 @@ std::string help() {
          "  baseline show     print a --baseline\n\n"
          "flags:\n" +
          arguments_help() +
-         "\nexit codes: 0 pass, 1 fail, 2 usage or unreadable input, 3 inconclusive or no reference\n";
+         "\nexit codes: 0 pass, 1 fail, 2 usage or unreadable input, 3 inconclusive, incomplete or no "
+         "reference\n";
 }
 
 // A stored verdict is shown as it is, and --verdict names it; results are judged, and then it is where the verdict
@@ -164,18 +165,18 @@ bool names_results(const std::vector<std::string>& words) {
   return std::any_of(words.begin(), words.end(), [](const auto& word) { return word.rfind("--results", 0) == 0; });
 }
 
-// A report ends with a verdict, like acceptance_test, whatever was wrong, and leaves no old one behind. The verdict
-// that it was to show is input, and stays.
+// What could not be read is no verdict: the last line says what was wrong, and no old report stays behind. The verdict
+// that was to be shown is input, and stays.
 int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
   std::fflush(stdout);
-  std::fprintf(stderr, "shakedown: %s\n", printable(why).c_str());
   if (!words.empty() && words.front() == "nodes") replace_nodes(words, why);
-  if (words.empty() || words.front() != "report") return usage;
-  Verdict verdict;
-  verdict.notes.push_back(why);
-  replace_outputs(words, verdict, "shakedown", names_results(words) ? "" : "--verdict");
-  std::puts(verdict_line(verdict).c_str());
-  channel.give(reason_line(verdict));
+  if (!words.empty() && words.front() == "report") {
+    Verdict verdict;
+    verdict.notes.push_back(why);
+    replace_outputs(words, verdict, "shakedown", names_results(words) ? "" : "--verdict");
+    channel.give(error_line(why));
+  }
+  std::fprintf(stderr, "%s\n", error_line(why).c_str());
   return usage;
 }
 
@@ -186,8 +187,8 @@ int main(int argc, char** argv) {
   const shakedown::ReasonChannel channel;
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
-    return shakedown::run(words, channel);
+    return shakedown::after_output(shakedown::run(words, channel), "shakedown");
   } catch (const std::exception& error) {
-    return shakedown::refuse(words, channel, error.what());
+    return shakedown::after_output(shakedown::refuse(words, channel, error.what()), "shakedown");
   }
 }

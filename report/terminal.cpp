@@ -9,6 +9,7 @@
 #include "report/escape.hpp"
 #include "report/words.hpp"
 #include "thresholds/statistics.hpp"
+#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
@@ -33,7 +34,7 @@ class Table {
   void add(std::vector<Cell> row) {
     widths_.resize(std::max(widths_.size(), row.size()));
     for (std::size_t i = 0; i < row.size(); ++i) {
-      row[i].text = printable(row[i].text);
+      row[i].text = printable(one_line(row[i].text));
       widths_[i] = std::max(widths_[i], columns(row[i].text));
     }
     rows_.push_back(std::move(row));

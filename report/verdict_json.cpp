@@ -205,6 +205,8 @@ Verdict read_fields(const Field& root) {
   v.devices = texts(root["devices"]);
   v.ranks = root["ranks"].integer();
   v.hosts = root["hosts"].integer();
+  if (const auto families = root.find("families")) v.families = families->unsigned_integer();
+  if (const auto judged = root.find("judged_families")) v.judged_families = judged->unsigned_integer();
   v.run_ids = texts(root["run_ids"]);
   v.notes = texts(root["notes"]);
   root["findings"].each([&](const Field& finding) { v.findings.push_back(read_finding(finding)); });
@@ -242,6 +244,8 @@ std::string verdict_json(const Verdict& verdict) {
                            {"devices", verdict.devices},
                            {"ranks", verdict.ranks},
                            {"hosts", verdict.hosts},
+                           {"families", verdict.families},
+                           {"judged_families", verdict.judged_families},
                            {"run_ids", verdict.run_ids},
                            {"notes", verdict.notes},
                            {"culprits", list_of(verdict.culprits)},

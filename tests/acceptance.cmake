@@ -1,13 +1,14 @@
 # The acceptance tests: one per measurement, which needs its result file, and one for the whole machine, which comes last
 # and runs whatever happened before.
 set(results ${PROJECT_BINARY_DIR}/results)
+set(judge ${PROJECT_SOURCE_DIR}/ci/measure ${PROJECT_BINARY_DIR} judge)  # acceptance_test on files of this run
 set(all "")
 foreach(family IN LISTS SHAKEDOWN_FAMILIES)
-  add_test(NAME acceptance.${family} COMMAND acceptance_test --results=${results}/${family}.json --family=${family})
+  add_test(NAME acceptance.${family} COMMAND ${judge} --results=${results}/${family}.json --family=${family})
   set_tests_properties(acceptance.${family} PROPERTIES FIXTURES_REQUIRED results.${family} LABELS acceptance)
   list(APPEND all bench.${family} acceptance.${family})
 endforeach()
 
 # Behind fixtures it would not run after the first failure: DEPENDS orders it, and nothing more.
-add_test(NAME acceptance.cluster COMMAND acceptance_test --results=${results} --verdict=${results}/verdict.json)
+add_test(NAME acceptance.cluster COMMAND ${judge} --results=${results} --verdict=${results}/verdict.json)
 set_tests_properties(acceptance.cluster PROPERTIES DEPENDS "${all}" LABELS acceptance)

@@ -17,7 +17,6 @@ using testing_support::Folder;
 using testing_support::ResultsBuilder;
 
 const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
-const std::string incomplete = "VERDICT: INCOMPLETE 0/0 (profile none, 0 ranks)";
 
 struct Outcome {
   int exit_code = -1;
@@ -77,8 +76,9 @@ class AcceptanceTest : public ::testing::Test {
   }
   static void expect_refused(const Outcome& outcome, const std::string& reason) {
     EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_EQ(outcome.last_line, incomplete);
-    EXPECT_NE(outcome.output.find(reason), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.last_line.rfind("error: ", 0), 0u) << outcome.output;
+    EXPECT_NE(outcome.last_line.find(reason), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.output.find("VERDICT:"), std::string::npos) << "what cannot be read is no verdict";
   }
 
   const Folder folder;
@@ -99,6 +99,40 @@ TEST_F(AcceptanceTest, FailsASlowRankAndSaysEverythingInTheTest) {
   for (const char* part : {"600 TFLOPS, limit min 620", "rank 3 node0 GPU-1003", "test.yaml:5", "source: a paper",
                            "next: mpirun -np 4 build/bench/bench_gemm", "[  FAILED  ] gemm."}) {
     EXPECT_NE(outcome.output.find(part), std::string::npos) << part;
+  }
+}
+
+TEST_F(AcceptanceTest, LetsNoNameAddALine) {
+  const std::string lie = "\nVERDICT: PASS 999/999\n\033[2K";
+  const std::string key = "p2p/op:read" + lie + "/src:0/dst:1";
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 600, {700, 700, 700, 600}).add(key, "copy_gbps", 390, {{}, 390, {}, {}});
+  for (auto& rank : builder.context.ranks) rank.host += lie;
+  folder.write("lie.json", builder.text());
+  const auto expect_no_lie = [](const Outcome& outcome) {
+    EXPECT_NE(outcome.output.find("PASS 999/999"), std::string::npos) << "the name is shown\n" << outcome.output;
+    EXPECT_EQ(outcome.output.find("\nVERDICT: PASS"), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.output.find('\033'), std::string::npos) << outcome.output;
+  };
+  const auto judge = " report --results=" + path("lie.json") + " --thresholds=" + path("test.yaml");
+  expect_no_lie(accept_file("lie.json"));
+  expect_no_lie(accept_file("lie.json", "--explain=" + gemm));
+  expect_no_lie(run(SHAKEDOWN_PROGRAM + judge));
+  expect_no_lie(run(SHAKEDOWN_PROGRAM + judge + " --explain=" + gemm));
+}
+
+TEST_F(AcceptanceTest, SaysWhenItsOutputIsLost) {
+  const auto judged = " --results=" + path("good.json") + " --thresholds=" + path("test.yaml");
+  for (const std::string lost : {">/dev/full", ">&-"}) {
+    for (const auto& command : {ACCEPTANCE_TEST + judged, ACCEPTANCE_TEST + judged + " --explain=" + gemm,
+                                SHAKEDOWN_PROGRAM " report" + judged, SHAKEDOWN_PROGRAM " nodes" + judged,
+                                SHAKEDOWN_PROGRAM " regress" + judged + " --baseline=" + path("good.json"),
+                                SHAKEDOWN_PROGRAM " baseline show --baseline=" + path("good.json"),
+                                std::string(SHAKEDOWN_PROGRAM " --help")}) {
+      const auto outcome = run("sh -c '" + command + " 2>" + path("said") + " " + lost + "'");
+      EXPECT_EQ(outcome.exit_code, 3) << command << " " << lost;
+      EXPECT_NE(text_of("said").find("standard output: cannot be written"), std::string::npos) << command << lost;
+    }
   }
 }
 
@@ -148,7 +182,7 @@ TEST_F(AcceptanceTest, RefusesUnreadableInputWithOneLine) {
     folder.write("broken.json", text);
     const Outcome outcome = accept_file("broken.json");
     expect_refused(outcome, reason);
-    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 2) << outcome.output;
+    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
   }
   folder.write("test.yaml", "schema: 2\nprofile: test\nmatch: {backend: cuda, device: x}\nrulez: []\n");
   expect_refused(accept_file("good.json"), "test.yaml:4:1: unknown key");
@@ -159,8 +193,8 @@ TEST_F(AcceptanceTest, RefusesBrokenSamples) {
   for (const auto& entry : std::filesystem::directory_iterator(SHAKEDOWN_SOURCE_DIR "/tests/data/broken")) {
     const Outcome outcome = run(ACCEPTANCE_TEST " --results=" + entry.path().string());
     EXPECT_EQ(outcome.exit_code, 2) << entry.path();
-    EXPECT_EQ(outcome.last_line, incomplete) << entry.path();
-    EXPECT_NE(outcome.output.find(entry.path().filename().string() + ": "), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.last_line.rfind("error: ", 0), 0u) << outcome.output;
+    EXPECT_NE(outcome.last_line.find(entry.path().filename().string() + ": "), std::string::npos) << outcome.output;
     ++samples;
   }
   EXPECT_GE(samples, 5);
@@ -172,7 +206,7 @@ TEST_F(AcceptanceTest, RefusesWrongUsage) {
   expect_refused(accept_file("good.json", "--gtest_nosuch"), "unknown flag \"--gtest_nosuch\"");
   expect_refused(accept_file("good.json", "stray"), "unknown flag \"stray\"");
   expect_refused(accept_file("good.json", "--family"), "--family needs a value");
-  expect_refused(accept_file("good.json", "--expect=ranks=many"), "is not a number");
+  expect_refused(accept_file("good.json", "--expect=ranks=many"), "\"many\" is not a number of ranks");
   expect_refused(accept_file("good.json", "--expect=gpus=8"), "--expect: \"gpus=8\" is not understood");
   expect_refused(accept_file("good.json", "--roster=" + path("none")), "cannot be read");
 }
@@ -189,6 +223,10 @@ TEST_F(AcceptanceTest, MissesRanksAndHosts) {
   EXPECT_EQ(accept_file("good.json", "--expect=ranks=4,hosts=1").exit_code, 0);
   EXPECT_EQ(accept_file("good.json", "--expect=ranks=8").exit_code, 1);
   EXPECT_EQ(accept_file("good.json", "--expect=backend=host").exit_code, 1);
+  EXPECT_EQ(accept_file("good.json", "--run-id=run-1").exit_code, 0);
+  const auto other = accept_file("good.json", "--run-id=run-2");
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_NE(other.output.find("good.json is of run run-1, not of run-2"), std::string::npos) << other.output;
   folder.write("hosts", "node0 4\nnode1 4\n");
   const Outcome outcome = accept_file("good.json", "--roster=" + path("hosts"));
   EXPECT_EQ(outcome.exit_code, 1);
@@ -212,7 +250,7 @@ TEST_F(AcceptanceTest, HasNoReferenceForAnUnknownMachine) {
   folder.write("other.json", ResultsBuilder(4, 1, "NVIDIA B200").add(gemm, "tflops", 1500).text());
   const Outcome outcome = accept_file("other.json");
   EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_EQ(outcome.last_line, "VERDICT: NO REFERENCE 7/8 (profile none, 4 ranks)");
+  EXPECT_EQ(outcome.last_line, "VERDICT: NO REFERENCE 7/8 (profile none, 4 ranks, 0 of 1 families judged)");
   EXPECT_NE(outcome.output.find("1500 TFLOPS"), std::string::npos) << "the values are shown";
 }
 
@@ -312,7 +350,7 @@ TEST_F(AcceptanceTest, GivesTheReasonOnFileDescriptorThree) {
   EXPECT_EQ(reason(""),
             "FAIL 7/8: " + gemm + " tflops 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003 0000:13:00.0\n");
   EXPECT_EQ(reason("--family=gemm"), "") << "one family is not the verdict";
-  EXPECT_EQ(reason("--nosuch"), "INCOMPLETE 0/0: unknown flag \"--nosuch\"; see --help\n");
+  EXPECT_EQ(reason("--nosuch"), "error: unknown flag \"--nosuch\"; see --help\n");
   EXPECT_EQ(accept_file("bad.json", "3>&-").exit_code, 1) << "closed";
   folder.write("input", "read only");
   EXPECT_EQ(accept_file("bad.json", "3<" + path("input")).exit_code, 1);
@@ -451,7 +489,7 @@ TEST_F(ShakedownProgram, RefusesToCompareAnInjectedFaultUnlessPermitted) {
   }
 }
 
-TEST_F(ShakedownProgram, EndsAReportOfUnreadableInputWithAVerdict) {
+TEST_F(ShakedownProgram, EndsAReportOfUnreadableInputWithAnErrorAndNoVerdict) {
   folder.write("broken.json", "x y");
   expect_refused(shakedown("report --results=" + path("broken.json")), "not strict JSON");
   expect_refused(shakedown("report --verdict=" + path("none.json")), "none.json");
@@ -464,6 +502,9 @@ TEST_F(ShakedownProgram, LeavesNoOldVerdictWhenResultsCannotBeJudged) {
                  "none.json");
   EXPECT_NE(text_of("verdict.json").find("\"verdict\": \"incomplete\""), std::string::npos);
   EXPECT_NE(text_of("verdict.json").find("none.json: no such file"), std::string::npos) << "and why";
+  const Outcome stored = shakedown("report --verdict=" + path("verdict.json"));
+  EXPECT_EQ(stored.exit_code, 3) << "as ci/accept shows it";
+  EXPECT_EQ(stored.last_line, "VERDICT: INCOMPLETE 0/0 (profile none, 0 ranks)");
   folder.write("verdict.json", "{\"verdict\": \"pass\"}");
   expect_refused(shakedown("report --nosuch --results=" + path("good.json") + " --verdict=" + path("verdict.json")),
                  "unknown flag");

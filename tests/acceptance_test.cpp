@@ -78,7 +78,8 @@ std::string help() {
   return "usage: acceptance_test --results=F[,F...] [flags] [--gtest_filter=... and other GoogleTest flags]\n\n"
          "Judges results against thresholds; each finding is one GoogleTest test.\n\n" +
          arguments_help() +
-         "\nexit codes: 0 pass (or HOST-ONLY), 1 fail, 2 usage or unreadable input, 3 inconclusive or no reference\n";
+         "\nexit codes: 0 pass (or HOST-ONLY), 1 fail, 2 usage or unreadable input, 3 inconclusive, incomplete or no "
+         "reference\n";
 }
 
 // GoogleTest takes its flags out of what it is given and leaves what it does not know.
@@ -144,10 +145,9 @@ int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, 
   Verdict verdict;
   verdict.notes.push_back(why);
   std::fflush(stdout);
-  std::fprintf(stderr, "acceptance_test: %s\n", printable(why).c_str());
   replace_outputs(words, verdict, "acceptance_test");
-  std::puts(verdict_line(verdict).c_str());
-  channel.give(reason_line(verdict));
+  std::fprintf(stderr, "%s\n", error_line(why).c_str());
+  channel.give(error_line(why));
   return usage;
 }
 
@@ -159,8 +159,9 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
     const auto flags = shakedown::without_gtest_flags(argc, argv);
-    return shakedown::run(shakedown::parse_arguments(flags, SHAKEDOWN_SOURCE_DIR "/thresholds"), channel);
+    const auto arguments = shakedown::parse_arguments(flags, SHAKEDOWN_SOURCE_DIR "/thresholds");
+    return shakedown::after_output(shakedown::run(arguments, channel), "acceptance_test");
   } catch (const std::exception& error) {
-    return shakedown::refuse(words, channel, error.what());
+    return shakedown::after_output(shakedown::refuse(words, channel, error.what()), "acceptance_test");
   }
 }

@@ -155,6 +155,9 @@ TEST_F(OnGpu, MemoryTestFindsAWrongWordAndItsAddress) {
       const Check check = work->verify();
       EXPECT_TRUE(check.passed()) << check.first;
       EXPECT_GE(check.compared, 3 * bytes / 8);  // two timed walks and the last look, at least
+      work->reset();
+      EXPECT_GT(device_->seconds(*work, 1), 0);
+      EXPECT_TRUE(work->verify().passed()) << "after a walk more or less, which has the complement";
       work->corrupt();
       const Check corrupted = work->verify();
       EXPECT_EQ(corrupted.mismatched, 1U);

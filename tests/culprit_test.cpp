@@ -65,6 +65,7 @@ struct Measured {
             "copy_gbps", 396, values);
       }
     }
+    if (all_copies) add_more_copies();
     builder.add(sum, "busbw_gbps", busbw, {}, {{"latency_us", 4500}}).by_rank("arrival_us", list(arrival));
     if (!seconds.empty()) builder.by_rank("seconds", list(seconds));
     Results read = builder.results();
@@ -74,20 +75,54 @@ struct Measured {
     return read;
   }
 
-  std::vector<Diagnosis> culprits() {
-    auto all = judge({results()}, {}, {}).culprits;
-    return all;
+  /// Both directions of each pair, their sum at both ends; and all GPUs at once, each from the one `shift` before it.
+  void add_more_copies() {
+    for (int step = 1; step < per_host; ++step) {
+      Values shifted(n);
+      for (std::size_t rank = 0; rank < n; ++rank) {
+        const int local = static_cast<int>(rank) % per_host, first = static_cast<int>(rank) - local;
+        shifted[rank] = copies[static_cast<std::size_t>(first + (local - step + per_host) % per_host)][rank];
+      }
+      builder.add("p2p/op:write/engine:ce/shift:" + std::to_string(step) + "/bytes:1073741824", "copy_gbps", 392,
+                  shifted);
+      for (int src = 0; src + step < per_host; ++src) {
+        Values sums(n);
+        for (std::size_t first = 0; first < n; first += static_cast<std::size_t>(per_host)) {
+          const std::size_t a = first + static_cast<std::size_t>(src), b = a + static_cast<std::size_t>(step);
+          sums[a] = sums[b] = 2 * std::min(copies[a][b], copies[b][a]);
+        }
+        builder.add("p2p/op:write/engine:ce/dir:both/src:" + std::to_string(src) +
+                        "/dst:" + std::to_string(src + step) + "/bytes:1073741824",
+                    "copy_gbps", 784, sums);
+      }
+    }
+  }
+
+  std::vector<Diagnosis> culprits(const std::vector<Profile>& profiles = {}) {
+    return judge({results()}, profiles, {}).culprits;
   }
 
   ResultsBuilder builder;
   std::size_t n;
   int per_host;
-  bool telemetry = true;
+  bool telemetry = true, all_copies = false;
   double busbw = 360;
   std::vector<double> gemm, clock, memory, arrival, seconds;
   std::vector<std::vector<double>> copies;  // [source][destination], global ranks
   std::vector<std::optional<std::string>> throttle;
 };
+
+/// Floors for the copies of pairs, for the sums of both directions, and for the GPUs all at once.
+std::vector<Profile> copy_rules() {
+  const auto rule = [](const std::string& copies, int min) {
+    return "  - {benchmark: \"p2p/op:write/engine:ce/" + copies +
+           "/bytes:1073741824\", metric: copy_gbps, every: rank, hosts: [1, 100], min: " + std::to_string(min) +
+           ", source: s}\n";
+  };
+  std::string rules = rule("src:*/dst:*", 366) + rule("dir:both/src:*/dst:*", 728);
+  for (int step = 1; step < 4; ++step) rules += rule("shift:" + std::to_string(step), 368);
+  return profile(rules, "unjudged: [gemm, hbm, allreduce, lora_step]\n");
+}
 
 Diagnosis only(const std::vector<Diagnosis>& culprits) {
   EXPECT_EQ(culprits.size(), 1u);
@@ -318,6 +353,144 @@ TEST(Culprits, NameTheRankWhoseDataWereWrong) {
   const Diagnosis d = only(run.culprits());
   EXPECT_EQ(causes_text(d), "wrong data");
   EXPECT_EQ(d.places[0].rank, 5);
+}
+
+TEST(Culprits, NameEveryRankWhoseDataWereWrong) {
+  const std::string key = "gemm/dtype:f32/m:8/n:8/k:8";
+  const auto named = [&](const std::string& error) {
+    Measured run;
+    run.builder.add_error(key, error);
+    std::vector<int> ranks;
+    for (const Diagnosis& d : run.culprits()) {
+      if (causes_text(d) == "wrong data") ranks.push_back(d.places.at(0).rank.value());
+    }
+    return ranks;
+  };
+  EXPECT_EQ(named("wrong data: rank 5 (node0 GPU-1005): block of rank 1 differs; also wrong: rank 6 (node0 GPU-1006), "
+                  "rank 7 (node0 GPU-1007)"),
+            (std::vector{5, 6, 7}));
+  EXPECT_EQ(named("rank 2 (node0 GPU-1002) computed other bits than 6 of its peers from the same input; also wrong: "
+                  "rank 4 (node0 GPU-1004)"),
+            (std::vector{2, 4}));
+  EXPECT_EQ(named("wrong data: rank 5 (node0 GPU-1005): 3 of 64 comparisons failed; and 1 more ranks"), std::vector{5})
+      << "of an older result";
+}
+
+TEST(Culprits, NameNobodyWhereTwoGpusComputedDifferentBits) {
+  for (const char* error : {"rank 0 (node0) and rank 1 (node0) computed different bits from the same input with the "
+                            "same algorithm (silent data corruption); which of them is wrong cannot be told",
+                            "rank 0 (node0) computed other bits than 1 of its peers from the same input"}) {
+    Measured run(2);
+    run.builder.add_error("gemm/dtype:f32/m:8/n:8/k:8", error);
+    const Verdict verdict = judge({run.results()}, {}, {});
+    EXPECT_EQ(verdict.state, State::fail);
+    EXPECT_TRUE(verdict.culprits.empty()) << error;
+  }
+}
+
+TEST(Culprits, TakeASumOfBothDirectionsForNoLinkFromAGpuToItself) {
+  Measured run;
+  run.all_copies = true;
+  run.gemm[0] *= 0.95;
+  run.memory[0] *= 0.95;
+  run.slow_copies(0, 0.95);
+  const Diagnosis d = only(run.culprits());
+  EXPECT_EQ(causes_text(d), "slow GPU");
+  EXPECT_EQ(d.places[0].rank, 0);
+}
+
+TEST(Culprits, TakeTheTwoEndsOfACopyForNoHost) {
+  Measured run(64, 16);
+  run.all_copies = true;
+  run.copies[9][10] *= 0.5;
+  const Diagnosis link = only(run.culprits());
+  EXPECT_EQ(causes_text(link), "slow link");
+  EXPECT_EQ(link.places[0].rank, 9);
+  EXPECT_EQ(link.places[1].rank, 10);
+}
+
+TEST(Culprits, NameTheRightDirectionOfALinkWhoseSumMissesItsFloor) {
+  Measured run;
+  run.all_copies = true;
+  run.copies[6][2] *= 0.5;  // rows of both directions have the lower rank as source
+  const Diagnosis d = only(run.culprits(copy_rules()));
+  EXPECT_EQ(d.detail, "copies from local GPU 6 to 2 are slow, other copies of both are not");
+}
+
+TEST(Culprits, AccuseNoReceiverOfWhatASlowPortSends) {
+  for (const int ranks : {3, 4, 8}) {
+    Measured run(ranks);
+    run.all_copies = true;
+    run.slow_copies(1, 0.5);
+    const Diagnosis d = only(run.culprits(copy_rules()));
+    EXPECT_EQ(d.detail, "every copy to it and from it is slow, its GEMM and HBM are not: its ports") << ranks;
+    EXPECT_EQ(d.places.at(0).rank, 1) << ranks;
+  }
+}
+
+TEST(Culprits, BlameTheConfigurationWhereAllCopiesAreSlow) {
+  Measured run(4);
+  run.all_copies = true;
+  for (int rank = 0; rank < 4; ++rank) run.slow_copies(rank, 0.7);
+  const Diagnosis d = only(run.culprits(copy_rules()));
+  EXPECT_EQ(causes_text(d), "configuration or power or heat");
+  EXPECT_EQ(d.evidence_count, 12u + 6u + 3u) << "pairs, sums, and all at once";
+}
+
+TEST(Culprits, TakeOneBadHostForNoConfiguration) {
+  Measured run(16, 4);
+  for (int rank = 4; rank < 8; ++rank) run.slow_copies(rank, 0.7);
+  const auto culprits = run.culprits(copy_rules());
+  ASSERT_FALSE(culprits.empty());
+  for (const Diagnosis& d : culprits) {
+    EXPECT_NE(d.causes.front(), Cause::configuration) << d.detail;
+    for (const Culprit& place : d.places) EXPECT_EQ(place.host, "node1");
+  }
+}
+
+TEST(Culprits, AccuseNobodyForTheRateOfAStepThatAllRanksShare) {
+  const std::string step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
+  Measured run;
+  run.gemm[3] *= 0.8;
+  run.builder.add(step, "tokens_per_s", 14700);
+  const auto rules =
+      profile("  - {benchmark: \"" + step + "\", metric: tokens_per_s, every: rank, min: 15900, source: s}\n",
+              "unjudged: [gemm, hbm, p2p, allreduce]\n");
+  const Diagnosis d = only(run.culprits(rules));
+  EXPECT_EQ(causes_text(d), "slow GPU");
+  EXPECT_EQ(d.places[0].rank, 3);
+}
+
+TEST(Culprits, CallNobodyLateWhoArrivesWithTheOthers) {
+  // The network of node2 is slow: each of its ranks takes longest, and somebody else has to take least.
+  Measured run(8, 4);
+  run.busbw = 10;
+  run.seconds = {3.0, 3.1, 2.0, 2.9, 5.0, 5.1, 3.0, 3.1};
+  for (std::size_t rank = 0; rank < 8; ++rank) run.arrival[rank] = 40.0 * static_cast<double>(rank % 2);
+  for (const char* op : {"all_gather", "alltoall", "broadcast"}) {
+    run.builder.add("collectives/op:" + std::string(op) + "/dtype:f32/bytes:1073741824", "busbw_gbps", 10)
+        .by_rank("seconds", Measured::list(run.seconds))
+        .by_rank("arrival_us", Measured::list(run.arrival));
+  }
+  const auto rules =
+      profile("  - {benchmark: \"" + sum + "\", metric: busbw_gbps, every: run, min: 300, hosts: 4, source: s}\n",
+              "unjudged: [gemm, hbm, p2p, collectives]\n");
+  const Diagnosis d = only(run.culprits(rules));
+  EXPECT_EQ(causes_text(d), "configuration or slow link");
+  EXPECT_TRUE(d.places.empty());
+}
+
+TEST(Culprits, NameASlowGpuThatIsLateAsBoth) {
+  Measured run;
+  run.memory[4] *= 0.9;
+  run.arrival[4] = 900;
+  run.busbw = 100;
+  const auto culprits = run.culprits();
+  ASSERT_EQ(culprits.size(), 2u);
+  EXPECT_EQ(causes_text(culprits[0]), "slow GPU");
+  EXPECT_EQ(causes_text(culprits[1]), "late rank");
+  EXPECT_EQ(culprits[1].places[0].rank, 4);
+  EXPECT_EQ(culprits[1].detail.find("as fast as the others"), std::string::npos) << culprits[1].detail;
 }
 
 TEST(Culprits, AreTwoWhereTwoThingsAreWrong) {

@@ -73,6 +73,29 @@ TEST_F(HostBackend, TestsMemoryWithEveryPattern) {
   EXPECT_THROW(device_->prepare(MemoryTestSpec{TestPattern::random, std::nullopt}), Unsupported);
 }
 
+TEST_F(HostBackend, FindsABitOfMemoryThatIsStuckAtEitherValue) {
+  const std::uint64_t bit = 1ULL << 17;
+  for (const auto pattern : {TestPattern::address, TestPattern::alternating, TestPattern::random}) {
+    for (const bool stuck : {false, true}) {
+      const auto work = ready(MemoryTestSpec{pattern, 4096});
+      timed(*work, 1);
+      work->corrupt();
+      const auto where = work->verify().first;
+      auto* const word =
+          reinterpret_cast<std::uint64_t*>(std::stoull(where.substr(where.find(" 0x", where.find("address"))), {}, 16));
+      bool found = false;
+      for (const int walks : {1, 2}) {
+        work->reset();
+        timed(*work, walks);
+        EXPECT_TRUE(work->verify().passed());
+        *word = stuck ? *word | bit : *word & ~bit;
+        found = found || !work->verify().passed();
+      }
+      EXPECT_TRUE(found) << "a bit that is always " << stuck << " under pattern " << name(pattern);
+    }
+  }
+}
+
 TEST_F(HostBackend, SumsOverRanks) {
   for (const std::size_t bytes : {8u, 4096u, 1000008u}) {
     check_all_ways(AllReduceSpec{DType::f32, bytes});

@@ -9,6 +9,8 @@
 
 #include <fstream>
 
+#include "tests/made_up_host.hpp"
+
 namespace shakedown {
 namespace {
 
@@ -55,6 +57,18 @@ TEST(NvidiaGpus, AreNoneOnAMachineWithoutAPciBus) {
 
 TEST(NvidiaGpus, AreUnknownWhereNothingCanBeRead) { EXPECT_EQ(nvidia_gpus("/nonexistent"), std::nullopt); }
 
+TEST(NvidiaDriver, ShowsByItsModuleOrItsDeviceNodes) {
+  for (const std::string trace : {"sys/module/nvidia", "proc/driver/nvidia", "dev/nvidiactl", "dev/nvidia3"}) {
+    const MadeUpHost host;
+    host.write("dev/nvme0", "no GPU");
+    host.write("dev/nvidia-caps/nvidia-cap1", "no GPU");
+    host.write("sys/module/nvme/version", "no driver of GPUs");
+    EXPECT_EQ(nvidia_driver(host.root()), std::nullopt);
+    host.write(trace, "");
+    EXPECT_EQ(nvidia_driver(host.root()), "/" + trace);
+  }
+}
+
 TEST(ScheduledGpus, AreThoseOfTheNode) {
   EXPECT_EQ(scheduled_gpus(variables({{"SLURM_GPUS_ON_NODE", "4"}})), 4);
   EXPECT_EQ(scheduled_gpus(variables({{"SLURM_JOB_GPUS", "0,1,2"}})), 3);
@@ -87,18 +101,29 @@ TEST(OwnCpus, AreAtLeastOneCore) {
 
 TEST(Tuning, TakesWhatChangesResultsAndNothingElse) {
   setenv("NCCL_ALGO", "Ring", 1);
-  setenv("SECRET_TOKEN", "x", 1);
+  setenv("UCX_RC_TIMEOUT", "1s", 1);
+  const std::vector<std::string> others{"SECRET_TOKEN", "NCCL_AUTH_TOKEN", "NCCL_IB_PASSWORD", "NCCL_OF_NOBODY",
+                                        "UCX_OF_NOBODY"};
+  for (const auto& name : others) setenv(name.c_str(), "x", 1);
   const auto found = tuning(variables({}));
   EXPECT_EQ(found.at("NCCL_ALGO"), "Ring");
-  EXPECT_EQ(found.count("SECRET_TOKEN"), 0u);
+  EXPECT_EQ(found.at("UCX_RC_TIMEOUT"), "1s");
+  for (const auto& name : others) {
+    EXPECT_EQ(found.count(name), 0u) << name;
+    unsetenv(name.c_str());
+  }
   unsetenv("NCCL_ALGO");
+  unsetenv("UCX_RC_TIMEOUT");
 }
 
 TEST(Tuning, ReadsTheLinesOfNcclsConfigurationFile) {
   const auto file = std::filesystem::temp_directory_path() / ("shakedown_nccl_" + std::to_string(getpid()) + ".conf");
-  std::ofstream(file) << "# a comment\nNCCL_P2P_DISABLE=1\n";
+  std::ofstream(file) << "# a comment\nNCCL_P2P_DISABLE=1\nDB_PASSWORD=x\nNCCL_AUTH_TOKEN=x\nOMP_NUM_THREADS=1\n";
   const auto found = tuning(variables({{"NCCL_CONF_FILE", file}}));
   EXPECT_EQ(found.at(file.string() + ": NCCL_P2P_DISABLE"), "1");
+  for (const auto& [name, value] : found) {
+    EXPECT_TRUE(name.rfind(file.string(), 0) != 0 || name == file.string() + ": NCCL_P2P_DISABLE") << name;
+  }
   std::filesystem::remove(file);
 }
 

@@ -37,7 +37,7 @@ Finding judged(const std::vector<Results>& results, const std::string& key, cons
 
 JudgeOptions expecting(std::optional<int> ranks, std::optional<int> hosts = {}) {
   JudgeOptions options;
-  options.expected = {ranks, hosts};
+  options.expected = {ranks, hosts, {}};
   return options;
 }
 
@@ -83,7 +83,7 @@ TEST(Machine, FailsForFilesOfBothBackends) {
 
 TEST(Machine, FailsForABackendOtherThanExpected) {
   JudgeOptions options;
-  options.expected_backend = "cuda";
+  options.expected.backend = "cuda";
   const auto host = ResultsBuilder::host().add(gemm, "tflops", 1).results();
   EXPECT_EQ(judged({host}, "machine/backend", options).status, Status::fail);
   EXPECT_EQ(judged({healthy().results()}, "machine/backend", options).status, Status::pass);
@@ -95,6 +95,40 @@ TEST(Machine, FailsWhenGpusAreOnTheBusButTheCpuWasMeasured) {
   const Finding finding = judged({builder.results()}, "machine/backend");
   EXPECT_EQ(finding.status, Status::fail);
   EXPECT_EQ(finding.detail, "node0 has 8 NVIDIA GPUs on its PCI bus, but none was measured: the run used the CPU");
+}
+
+TEST(Machine, FailsForTheBackendThatTheRunItselfExpected) {
+  auto builder = ResultsBuilder::host();
+  builder.add(gemm, "tflops", 1).context.expected.backend = "cuda";
+  const Finding finding = judged({builder.results()}, "machine/backend");
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_EQ(finding.detail, "measured on host, cuda expected by --expect of the run");
+}
+
+TEST(Machine, FailsWhenAMaskOrASchedulerPromisedGpusAndNoneIsThere) {
+  auto builder = ResultsBuilder::host(2, 2);
+  builder.add(gemm, "tflops", 1);
+  HostFacts& host = builder.context.inventory[1];
+  host.masked_gpus = 2;
+  host.mask = "SLURM_JOB_GPUS=0,1";
+  const Finding finding = judged({builder.results()}, "machine/backend");
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_EQ(finding.detail, "node1 has 2 GPUs by SLURM_JOB_GPUS=0,1 and none on its PCI bus: the run used the CPU");
+  ASSERT_EQ(finding.offenders.size(), 1u);
+  EXPECT_EQ(text(finding.offenders[0]), "node1");
+  host.masked_gpus = 0;
+  host.mask = "CUDA_VISIBLE_DEVICES=";
+  EXPECT_EQ(judged({builder.results()}, "machine/backend").status, Status::pass)
+      << "a mask of nothing promises nothing";
+}
+
+TEST(Machine, FailsWhenNvidiasDriverIsThereWithoutGpus) {
+  auto builder = ResultsBuilder::host();
+  builder.add(gemm, "tflops", 1).context.inventory[0].nvidia_driver = "/sys/module/nvidia";
+  const Finding finding = judged({builder.results()}, "machine/backend");
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_EQ(finding.detail,
+            "node0 has NVIDIA's kernel driver (/sys/module/nvidia) and no GPU on its PCI bus: the run used the CPU");
 }
 
 TEST(Machine, MissesTheNumberOfGpusOnABusThatNobodyRead) {

@@ -40,6 +40,24 @@ TEST(Nodes, AreAllGoodAfterAPass) {
   EXPECT_EQ(host_file(list, NodeState::bad), "# no bad nodes\n");
 }
 
+TEST(Nodes, HaveOneLineEachWhateverTheirHostIsCalled) {
+  auto builder = run();
+  for (auto& rank : builder.context.ranks) {
+    if (rank.host == "node1") rank.host = "node1\nnode9 slots=8\033[2J";
+  }
+  builder.context.inventory[1].host = builder.context.ranks[4].host;
+  const NodeList list = decided(builder);
+  EXPECT_EQ(list.nodes.size(), 4u);
+  EXPECT_EQ(host_file(list, NodeState::good),
+            "node0 slots=4\nnode1?node9?slots=8?[2J slots=4\nnode2 slots=4\nnode3 slots=4\n");
+  NodeList by_hand = list;
+  by_hand.nodes[1].host = "a\nb";
+  by_hand.undecided_because = {"c\nd"};
+  EXPECT_EQ(host_file(by_hand, NodeState::good), "node0 slots=4\na?b slots=4\nnode2 slots=4\nnode3 slots=4\n");
+  by_hand.nodes.clear();
+  EXPECT_EQ(host_file(by_hand, NodeState::good), "# no good nodes: c d\n");
+}
+
 TEST(Nodes, LeaveWithASlowGpu) {
   const NodeList list = decided(run({6}));
   EXPECT_EQ(host_file(list, NodeState::bad), "node1 slots=4\n");
@@ -70,6 +88,31 @@ TEST(Nodes, StayWhereASlowCollectiveHasItsCulprit) {
   const NodeList list = decided(builder, rules + sum_rule);
   EXPECT_EQ(host_file(list, NodeState::bad), "node1 slots=4\n");
   EXPECT_EQ(name(list.nodes[0].state), "good");
+}
+
+TEST(Nodes, WithWrongDataAllLeave) {
+  const std::string key = "gemm/dtype:f32/m:8/n:8/k:8", one = "wrong data: rank 1 (node0 GPU-1001): 3 of 64 failed";
+  auto both = run(), older = run();
+  both.add_error(key, one + "; also wrong: rank 13 (node3 GPU-1013)");
+  older.add_error(key, one + "; and 1 more ranks");
+  const auto with =
+      rules + "  - {benchmark: \"" + key + "\", metric: tflops, every: rank, min: 1, hosts: 4, source: s}\n";
+  const NodeList list = decided(both, with);
+  EXPECT_EQ(host_file(list, NodeState::bad), "node0 slots=4\nnode3 slots=4\n");
+  EXPECT_EQ(host_file(list, NodeState::good), "node1 slots=4\nnode2 slots=4\n");
+  const NodeList unknown = decided(older, with);
+  EXPECT_EQ(host_file(unknown, NodeState::bad), "node0 slots=4\n");
+  EXPECT_EQ(name(unknown.nodes[3].state), "undecided") << "an older result does not say who the other is";
+}
+
+TEST(Nodes, AreNotBlamedForTheRateOfAStepThatAllRanksShare) {
+  const std::string step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
+  ResultsBuilder builder(8, 2);
+  builder.add(step, "tokens_per_s", 14700);
+  const NodeList list =
+      decided(builder, "  - {benchmark: \"" + step +
+                           "\", metric: tokens_per_s, every: rank, min: 15900, hosts: 2, source: s}\n");
+  for (const auto& node : list.nodes) EXPECT_EQ(name(node.state), "undecided") << node.host;
 }
 
 TEST(Nodes, ThatDidNotReportAreBad) {

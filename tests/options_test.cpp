@@ -90,6 +90,15 @@ TEST(Options, VariablesBecomeFlagsBeforeTheArguments) {
   EXPECT_EQ(options.min_time, "2");
 }
 
+TEST(Options, LoseTheUserAndThePasswordOfAUrl) {
+  const std::string flag = "--benchmark_context=";
+  const auto given = [&](const std::string& value) { return with_environment({}, {flag + value}).front(); };
+  EXPECT_EQ(given("log=https://me:pass@w0rd@host:8080/a@b,x=git://token@other"),
+            flag + "log=https://host:8080/a@b,x=git://other");
+  EXPECT_EQ(given("mail=me@host,url=https://host/a@b"), flag + "mail=me@host,url=https://host/a@b");
+  EXPECT_EQ(with_environment({{"BENCHMARK_CONTEXT", "a=http://u:p@h"}}, {}).front(), flag + "a=http://h");
+}
+
 TEST(Options, VariablesThatTheLibraryDoesNotKnowAreLeftAlone) {
   EXPECT_TRUE(with_environment({{"BENCHMARK_HOME", "/x"}}, {}).empty());
 }
@@ -98,6 +107,9 @@ TEST(Options, ExpectationsAreParsed) {
   const auto options = parse_options({"--expect=ranks=8,hosts=2"});
   EXPECT_EQ(options.expected.ranks, 8);
   EXPECT_EQ(options.expected.hosts, 2);
+  EXPECT_EQ(options.expected.backend, std::nullopt);
+  EXPECT_EQ(parse_options({"--expect=backend=cuda"}).expected.backend, "cuda");
+  EXPECT_EQ(parse_options({"--expect=ranks=8,hosts=2,ranks=4"}).expected.ranks, 4) << "the last word counts";
 }
 
 TEST(Options, RandomInterleavingIsRefused) {
@@ -118,6 +130,8 @@ TEST(Options, MalformedValuesAreRefusedByName) {
                           "--timeout",
                           "--expect=ranks=0",
                           "--expect=nodes=3",
+                          "--expect=backend=gpu",
+                          "--expect=ranks=2x",
                           "--expect=",
                           "--benchmark_repetitions=0",
                           "--benchmark_repetitions=many",

@@ -178,6 +178,21 @@ TEST(Peers, CompareCopiesOfAllPairsOfAHost) {
   EXPECT_EQ(found[0].worst->rank, 3);
 }
 
+TEST(Peers, TakeTheSumOfBothDirectionsFromOneEnd) {
+  ResultsBuilder builder(2);
+  builder.add("p2p/op:write/engine:ce/dir:both/src:0/dst:1/bytes:1073741824", "copy_gbps", 784, {784, 784});
+  EXPECT_EQ(said(judged(builder)), "no benchmark has values of two ranks of the same kind") << "it is one value";
+  ResultsBuilder hosts(32, 16);
+  Values sums(32, 784.0);
+  sums[6] = sums[7] = 400;
+  hosts.add("p2p/op:write/engine:ce/dir:both/src:0/dst:1/bytes:1073741824", "copy_gbps", 400, sums);
+  const auto found = outliers(judged(hosts));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].metric, "copy_gbps_vs_peers") << "one pair is no host";
+  EXPECT_EQ(found[0].worst->rank, 7);
+  EXPECT_EQ(found[0].offender_count, 1u);
+}
+
 TEST(Peers, SeeTheSlowerOfTwoHostsThoughHalfOfAllRanksAreTheMedian) {
   ResultsBuilder builder(16, 2);
   Values list = values(16, 4000);

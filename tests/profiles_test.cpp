@@ -30,6 +30,15 @@ int largest_host(const ResultsBuilder& builder) {
   return largest;
 }
 
+/// A value at the rank with this local index of each host.
+Values of_local(const ResultsBuilder& builder, int local, double value) {
+  Values values(builder.context.ranks.size());
+  for (const RankFacts& rank : builder.context.ranks) {
+    if (rank.local_rank == local) values[static_cast<std::size_t>(rank.rank)] = value;
+  }
+  return values;
+}
+
 /// Facts of pre-flight that meet the rules of a profile which apply to this machine; no shared folder was named.
 void add_preflight(ResultsBuilder& builder, const std::string& profile_name) {
   std::map<std::string, ByRank> numbers;
@@ -68,11 +77,7 @@ void add_pairs(ResultsBuilder& builder, const std::string& front, const std::str
   for (int src = 0; src < largest; ++src) {
     for (int dst = both ? src + 1 : 0; dst < largest; ++dst) {
       if (src == dst) continue;
-      Values values(builder.context.ranks.size());
-      for (const RankFacts& rank : builder.context.ranks) {
-        if (rank.local_rank == dst) values[static_cast<std::size_t>(rank.rank)] = value;
-      }
-      builder.add(key(src, dst), metric, value, values);
+      builder.add(key(src, dst), metric, value, of_local(builder, dst, value));
     }
   }
 }
@@ -127,7 +132,7 @@ void add_collectives(ResultsBuilder& builder, const std::set<std::uint64_t>& siz
 }
 
 // What bench_gemm adds in the full tier, as far as a rule names it.
-void add_full_gemm(ResultsBuilder& builder, int ranks) {
+void add_full_gemm(ResultsBuilder& builder) {
   for (const int n : {4096, 16384}) {
     builder.add(gemm_key("f16", n), "tflops", 690);
     builder.add(gemm_key("tf32", n), "tflops", 390);
@@ -137,10 +142,8 @@ void add_full_gemm(ResultsBuilder& builder, int ranks) {
   const std::string common = gemm_key("bf16", 8192);
   builder.add(common + "/load:sustained", "tflops", 660);
   builder.by_rank("tflops_per_ghz", Values(builder.context.ranks.size(), 480));
-  for (int rank = 0; ranks > 1 && rank < ranks; ++rank) {
-    Values only(static_cast<std::size_t>(ranks));
-    only[static_cast<std::size_t>(rank)] = 665;
-    builder.add(common + "/active:one/rank:" + std::to_string(rank), "tflops", 665, only);
+  for (int local = 0; largest_host(builder) > 1 && local < largest_host(builder); ++local) {
+    builder.add(common + "/active:one/rank:" + std::to_string(local), "tflops", 665, of_local(builder, local, 665));
   }
 }
 
@@ -182,7 +185,7 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   for (const char* shape : {"n:4608/k:3584", "n:3584/k:3584", "n:37888/k:3584", "n:3584/k:18944"}) {
     builder.add("gemm/dtype:bf16/m:8192/" + std::string(shape), "tflops", 800);
   }
-  if (tier == "full") add_full_gemm(builder, ranks);
+  if (tier == "full") add_full_gemm(builder);
   for (const char* engine : {"sm", "ce"}) {
     for (const char* bytes : {"268435456", "1073741824", "4294967296"}) {
       builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + bytes, "hbm_gbps", hbm);
@@ -192,7 +195,8 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
     builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:4294967296", "hbm_gbps", 1.08 * hbm);
   }
   builder.add("lora_step/model:qwen2_7b/batch:2/seq:4096", "tokens_per_s", 18000)
-      .by_rank("tokens_per_s", Values(builder.context.ranks.size(), 18000));
+      .by_rank("tokens_per_s", Values(builder.context.ranks.size(), 18000))
+      .by_rank("compute_ms", Values(builder.context.ranks.size(), 450));
   const double capacity_gb = device == "NVIDIA H200" ? 148 : 83;
   builder.add("memtest/pattern:random/bytes:free", "hbm_gbps", 0.8 * hbm)
       .by_rank("capacity_gb", Values(builder.context.ranks.size(), capacity_gb));
@@ -202,12 +206,10 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
     add_shifts(builder, "p2p/op:" + std::string(op) + "/engine:sm", "1073741824", 372);
   }
   add_pairs(builder, "p2p/op:latency/engine:sm", "2097152", "latency_us", 0.83);
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int local = 0; local < largest_host(builder); ++local) {
     for (const char* op : {"h2d", "d2h"}) {
-      Values values(static_cast<std::size_t>(ranks));
-      values[static_cast<std::size_t>(rank)] = 55;
-      const auto key = "pcie/op:" + std::string(op) + "/active:one/rank:" + std::to_string(rank) + "/bytes:268435456";
-      builder.add(key, "copy_gbps", 55, values);
+      const auto key = "pcie/op:" + std::string(op) + "/active:one/rank:" + std::to_string(local) + "/bytes:268435456";
+      builder.add(key, "copy_gbps", 55, of_local(builder, local, 55));
     }
   }
   constexpr std::uint64_t gib = 1u << 30;
@@ -436,6 +438,55 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
   }
   EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
             "VERDICT: HOST-ONLY 70/70 (profile host, 2 ranks)");
+}
+
+TEST(ShippedProfiles, HaveNoReferenceOfSeveralHostsOnlyForWhatGoesBetweenThem) {
+  for (const auto& [device, name, hbm] :
+       {std::tuple{"NVIDIA H200", "h200-sxm", 4100.0}, std::tuple{"NVIDIA H100 80GB HBM3", "h100-sxm", 2900.0}}) {
+    for (const char* tier : {"quick", "full"}) {
+      const Verdict verdict = judge({gpu_machine(device, 16, true, hbm, tier, 2).results()}, shipped(), {});
+      EXPECT_EQ(verdict.exit_code, 3) << verdict_line(verdict);
+      std::set<std::string> judged, without;
+      for (const Finding& finding : verdict.findings) {
+        EXPECT_TRUE(finding.good() || finding.status == Status::no_reference) << finding.key << " " << finding.detail;
+        (finding.good() ? judged : without).insert(family_of(finding.key));
+      }
+      const bool h200 = verdict.profile == "h200-sxm";
+      EXPECT_EQ(without,
+                h200 ? (std::set<std::string>{"allreduce", "collectives"}) : std::set<std::string>{"allreduce"});
+      for (const char* family : {"gemm", "hbm", "memtest", "p2p", "pcie"})
+        EXPECT_TRUE(judged.contains(family)) << family;
+      EXPECT_EQ(judged.contains("lora_step"), h200);
+      const std::string end = ", 16 ranks, 2 hosts, " + std::string(h200 ? "7" : "6") + " of 9 families judged)";
+      EXPECT_NE(verdict_line(verdict).find(name + end), std::string::npos) << verdict_line(verdict);
+    }
+  }
+}
+
+TEST(ShippedProfiles, FailAGpuOfTheSecondHostByItsOwnFigures) {
+  const std::map<std::string, std::string> figures{{"pcie/op:h2d/active:one/rank:5/bytes:268435456", "copy_gbps"},
+                                                   {"p2p/op:write/engine:ce/shift:3/bytes:1073741824", "copy_gbps"},
+                                                   {gemm_key("bf16", 8192) + "/active:one/rank:5", "tflops"},
+                                                   {"lora_step/model:qwen2_7b/batch:2/seq:4096", "compute_ms"}};
+  constexpr int culprit = 13;  // local rank 5
+  for (const bool silent : {false, true}) {
+    Results results = gpu_machine("NVIDIA H200", 16, true, 4100, "full", 2).results();
+    for (Row& row : results.rows) {
+      if (!figures.contains(row.key)) continue;
+      auto& own = row.by_rank.at(figures.at(row.key))[culprit];
+      ASSERT_TRUE(own) << row.key;
+      own = silent ? std::nullopt : std::optional(row.by_rank.contains("compute_ms") ? *own * 1.15 : *own * 0.8);
+    }
+    std::size_t found = 0;
+    for (const Finding& f : judge({results}, shipped(), {}).findings) {
+      if (f.judgement != Judgement::rule || !figures.contains(f.key) || figures.at(f.key) != f.metric) continue;
+      ++found;
+      EXPECT_EQ(f.status, silent ? Status::missing : Status::fail) << f.key;
+      ASSERT_EQ(f.offenders.size(), 1u) << f.key;
+      EXPECT_EQ(f.offenders[0].rank, culprit) << f.key;
+    }
+    EXPECT_EQ(found, figures.size());
+  }
 }
 
 TEST(ShippedProfiles, MissAnAllReduceBetweenHostsThatNobodyMeasured) {

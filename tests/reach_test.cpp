@@ -8,6 +8,8 @@
 #include "fixtures/fact_exchange.hpp"
 #include "fixtures/shared_folder.hpp"
 #include "fixtures/socket.hpp"
+#include "fixtures/world.hpp"
+#include "kernels/lone_peers.hpp"
 #include "tests/made_up_host.hpp"
 #include "thresholds/results.hpp"
 
@@ -95,6 +97,50 @@ TEST(ReachAllHosts, FindsNobodyMissingAlone) {
   const auto left = std::filesystem::directory_iterator(host.root());
   EXPECT_EQ(std::distance(begin(left), end(left)), 1) << "nothing but sys is left";
   EXPECT_THROW(inspect_shared_folder(*world, "/nonexistent"), InputError);
+}
+
+/// A world of one rank whose test looks around whenever all ranks meet.
+class WatchedWorld final : public Alone<World> {
+ public:
+  explicit WatchedWorld(std::function<void()> look) : look_(std::move(look)) {}
+  void barrier() override { look_(); }
+  double max(double mine) override { return mine; }
+  void min(std::span<double>) override {}
+  double clock() const override { return 0; }
+  const std::vector<std::string>& hosts() const override { return hosts_; }
+  Peers& local() override { return *this; }
+  std::string library() const override { return ""; }
+  void abort(int) noexcept override {}
+
+ private:
+  std::function<void()> look_;
+  std::vector<std::string> hosts_{"node"};
+};
+
+TEST(SharedFolder, IsForThisUserAloneAndFollowsNoLink) {
+  namespace fs = std::filesystem;
+  const MadeUpHost host;
+  const auto victim = host.root() / "victim";
+  host.write("victim", "precious");
+  int files = 0;
+  WatchedWorld world([&] {
+    for (const auto& entry : fs::recursive_directory_iterator(host.root())) {
+      const auto name = entry.path().string();
+      if (name.find("/shakedown-") == std::string::npos || entry.is_symlink()) continue;
+      EXPECT_EQ(entry.status().permissions() & fs::perms(077), fs::perms::none) << name;
+      if (name.size() < 6 || name.compare(name.size() - 6, 6, "file.0") != 0) continue;
+      ++files;
+      std::error_code there;
+      for (const auto* next : {"appends", "lock", "rate.0"}) {
+        fs::create_symlink(victim, name.substr(0, name.size() - 6) + next, there);
+      }
+    }
+  });
+  inspect_shared_folder(world, host.root());
+  EXPECT_GT(files, 0);
+  std::ifstream in(victim);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  EXPECT_EQ(text, "precious\n");
 }
 
 TEST(FactExchange, GivesBackWhatItTook) {

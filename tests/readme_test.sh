@@ -4,7 +4,7 @@
 source "$(dirname "$0")/shell.bash"
 cd "$scratch" || exit 1
 mkdir build
-for entry in "$build"/*; do [[ ${entry##*/} == results ]] || ln -s "$entry" build/; done
+for entry in "$build"/*; do [[ ${entry##*/} == results || ${entry##*/} == lock ]] || ln -s "$entry" build/; done
 ln -s "$root"/{bench,ci,docs,kernels,tests,thresholds,fixtures,node,report} .
 
 for file in $(grep -oE '\]\([a-z][^):]*\)' "$root/README.md" | tr -d '](' | tr -d ')'); do

@@ -315,6 +315,38 @@ TEST(ByBaseline, LeavesAsMuchRoomAsTheBaselineItselfNeeded) {
   EXPECT_EQ(status_of(900), Status::pass) << "nobody is accused of being fast";
 }
 
+// Launches of the same GPUs, a minute apart: small messages, and PCIe with all GPUs at once, differ by more than 5 %.
+TEST(ByBaseline, OfOneLaunchFailsNoOtherLaunchOfTheSameGpusButASlowOne) {
+  const std::filesystem::path stored = SHAKEDOWN_SOURCE_DIR "/ci/baselines/h200-sxm";
+  const std::map<std::string, std::vector<std::string>> launches{{"2ranks", {"1", "2", "3"}}, {"4ranks", {"1", "2"}}};
+  std::size_t pairs = 0, inconclusive = 0;
+  for (const auto& [ranks, names] : launches) {
+    for (const auto& before : names) {
+      const Baseline baseline = baseline_of(read_results(std::vector{stored / ranks / before}));
+      for (const auto& after : names) {
+        if (after == before) continue;
+        ++pairs;
+        auto now = read_results(std::vector{stored / ranks / after});
+        for (const Finding& f : judge_by_baseline(now, baseline, default_tolerance)) {
+          EXPECT_TRUE(f.good() || f.status == Status::inconclusive) << ranks << " " << f.key << " " << f.detail;
+          if (f.status == Status::inconclusive) ++inconclusive;
+        }
+        for (Results& file : now) {
+          for (Row& row : file.rows) {
+            for (auto& [metric, value] : row.metrics) value *= lower_is_better(metric) ? 1 / 0.7 : 0.7;
+          }
+        }
+        for (const Finding& f : judge_by_baseline(now, baseline, default_tolerance)) {
+          const bool of_latency = f.metric == "latency_us_vs_baseline";
+          EXPECT_TRUE(of_latency || f.status == Status::fail) << ranks << " " << f.key << " " << f.detail;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(pairs, 8u);
+  EXPECT_GT(inconclusive, 0u) << "where it cannot decide, it says so";
+}
+
 TEST(ByBaseline, LooksAtOneFamilyIfAsked) {
   const auto now = std::vector{ResultsBuilder().add(gemm, "tflops", 700).results()};
   const Baseline baseline = baseline_of({measured(700, 20).results()});

@@ -278,9 +278,41 @@ TEST(Writer, KeepsWhatGoogleBenchmarkWrote) {
 TEST(ReplaceFile, ReplacesAndLeavesNothingBehind) {
   const Folder folder;
   const auto file = folder.write("a.json", "old");
+  const auto before = umask(022);
   replace_file(file, "new");
+  umask(before);
   EXPECT_EQ(text_of(file), "new");
+  EXPECT_EQ(std::filesystem::status(file).permissions(), std::filesystem::perms(0644));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(ReplaceFile, WritesThroughNoLinkThatSomebodyPutBesideIt) {
+  const Folder folder;
+  const auto victim = folder.write("victim", "precious");
+  const auto file = folder.path() / "a.json";
+  std::filesystem::create_symlink(victim, file.string() + "." + std::to_string(getpid()) + ".tmp");
+  replace_file(file, "new");
+  EXPECT_EQ(text_of(victim), "precious");
+  EXPECT_FALSE(std::filesystem::is_symlink(file));
+}
+
+TEST(ReplaceFile, FollowsNoLinkOfAnotherUserInAFolderForAll) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make files of other users";
+  const Folder folder;
+  const auto victim = folder.write("victim", "precious");
+  const auto link = folder.path() / "a.json";
+  std::filesystem::create_symlink(victim, link);
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(01777));
+  ASSERT_EQ(lchown(link.c_str(), 65534, 65534), 0);
+  EXPECT_THROW(replace_file(link, "new"), InputError);
+  EXPECT_EQ(text_of(victim), "precious");
+}
+
+TEST(ReplaceFile, WaitsNotForEverForAReaderOfAPipe) {
+  const Folder folder;
+  const auto pipe = folder.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THROW(replace_file(pipe, "new\n"), InputError);
 }
 
 TEST(ReplaceFile, KeepsTheOldFileWhenItCannotWrite) {

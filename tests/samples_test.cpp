@@ -19,6 +19,7 @@ std::vector<Profile> profiles_for(const std::string& sample) {
     for (const auto& row : results.rows) {
       measured.insert(row.key);
       measured.insert(std::regex_replace(row.key, std::regex("/src:[0-9]+/dst:[0-9]+/"), "/src:*/dst:*/"));
+      measured.insert(std::regex_replace(row.key, std::regex("(shift|rank):[0-9]+"), "$1:*"));
     }
   }
   auto profiles = load_profiles(source / "thresholds");
@@ -53,12 +54,36 @@ TEST(RealResults, StoredAsBaselinesPassWholeAgainstTheShippedRules) {
     return verdict_line(judge(read_results(std::vector{source / "ci/baselines/h200-sxm" / launch}), profiles, {}));
   };
   for (const char* launch : {"4ranks/1", "4ranks/2"}) {
-    EXPECT_EQ(verdict_of(launch), "VERDICT: PASS 149/149 (profile h200-sxm, 4 ranks)") << launch;
+    EXPECT_EQ(verdict_of(launch), "VERDICT: PASS 150/150 (profile h200-sxm, 4 ranks)") << launch;
   }
   for (const char* launch : {"2ranks/1", "2ranks/2", "2ranks/3"}) {
-    EXPECT_EQ(verdict_of(launch), "VERDICT: PASS 100/100 (profile h200-sxm, 2 ranks)") << launch;
+    EXPECT_EQ(verdict_of(launch), "VERDICT: PASS 101/101 (profile h200-sxm, 2 ranks)") << launch;
   }
-  EXPECT_EQ(verdict_of("1ranks"), "VERDICT: PASS 82/82 (profile h200-sxm, 1 rank)");
+  EXPECT_EQ(verdict_of("1ranks"), "VERDICT: PASS 83/83 (profile h200-sxm, 1 rank)");
+}
+
+/// A stored launch, in which rank 2 said `text` under `name` in all rows that were watched.
+Verdict with_words(const char* name, const char* text) {
+  auto files = read_results(std::vector{source / "ci/baselines/h200-sxm/4ranks/1"});
+  for (auto& file : files) {
+    for (auto& row : file.rows) {
+      if (const auto words = row.text_by_rank.find(name); words != row.text_by_rank.end()) words->second[2] = text;
+    }
+  }
+  return judge(files, load_profiles(source / "thresholds"), {});
+}
+
+TEST(RealResults, WithErrorsOrASlowdownOfOneGpuFailAndNameIt) {
+  for (const auto& [name, text] : {std::pair{"errors", "ECC uncorrected +2; XID 79; NVLink 3 CRC errors +5000"},
+                                   {"throttle", "sw_power_cap 100 %, hw_slowdown 100 %, hw_thermal 100 %"}}) {
+    const auto verdict = with_words(name, text);
+    EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 150/151 (profile h200-sxm, 4 ranks)") << name;
+    const auto finding = std::find_if(verdict.findings.begin(), verdict.findings.end(),
+                                      [](const Finding& f) { return f.counts() && !f.good(); });
+    ASSERT_NE(finding, verdict.findings.end());
+    EXPECT_EQ(finding->worst->rank, 2);
+  }
+  EXPECT_EQ(with_words("errors", "NVLink 3 CRC errors +5000").exit_code, 0) << "a warning";
 }
 
 Verdict preflight_of(const std::string& machine) {

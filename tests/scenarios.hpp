@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/simulate.hpp"
+#include "thresholds/thresholds.hpp"
 
 namespace shakedown::simulation {
 
@@ -17,6 +18,19 @@ struct Scenario {
   bool needs_hosts = false;  // one host has nothing to be compared with
   bool clocks = true;
 };
+
+/// Of runs that are judged with a profile: what its rules may add to the peers, and must not say of others.
+inline std::vector<Scenario> scenarios_with_profile() {
+  using Kind = Fault::Kind;
+  return {{"nothing", {}},
+          {"GPU 5 % slow", {{Kind::slow_gpu, 0.05}}},
+          {"two GPUs 5 % slow", {{Kind::slow_gpu, 0.05}, {Kind::slow_gpu, 0.05}}},
+          {"GPU 20 % slow in GEMM only", {{Kind::slow_compute, 0.20}}},
+          {"link at half one way", {{Kind::slow_link, 0.5}}},
+          {"a GPU's ports at half", {{Kind::slow_ports, 0.5}}},
+          {"GPU 5 % slow and another link at half", {{Kind::slow_gpu, 0.05}, {Kind::slow_link, 0.5}}},
+          {"GPU 5 % slow and a late rank", {{Kind::slow_gpu, 0.05}, {Kind::late_rank, 0}}}};
+}
 
 inline std::vector<Scenario> scenarios() {
   using Kind = Fault::Kind;
@@ -66,11 +80,17 @@ inline Plan plan_of(const Scenario& scenario, int gpus, std::uint64_t seed) {
   return plan;
 }
 
-inline Tally run(const Scenario& scenario, int gpus, int seeds, std::uint64_t first_seed) {
+/// With a profile: of H200, whose runs have more kinds of rows.
+inline Tally run(const Scenario& scenario, int gpus, int seeds, std::uint64_t first_seed,
+                 const std::vector<Profile>& profiles = {}) {
   Tally tally;
   for (int i = 0; i < seeds; ++i) {
-    const Plan plan = plan_of(scenario, gpus, first_seed + static_cast<std::uint64_t>(i));
-    const Outcome o = outcome(plan, judge(cluster(plan), {}, {}));
+    Plan plan = plan_of(scenario, gpus, first_seed + static_cast<std::uint64_t>(i));
+    if (!profiles.empty()) {
+      plan.pairs_and_step = true;
+      plan.device = "NVIDIA H200";
+    }
+    const Outcome o = outcome(plan, judge(cluster(plan), profiles, {}));
     ++tally.runs;
     if (o.detected) ++tally.detected;
     if (o.named) ++tally.named;

@@ -285,5 +285,38 @@ TEST(Telemetry, IsNotInTheRowsOfAHost) {
   EXPECT_TRUE(rows.texts.empty());
 }
 
+// --- what ranks complain of ---
+
+std::string complaint(const std::vector<std::string>& complaints, const std::vector<std::string>& checksums) {
+  return complaint_of(complaints, checksums, [](int rank) { return "rank " + std::to_string(rank) + " (node)"; })
+      .value_or("none");
+}
+
+TEST(Complaint, NamesEveryRankWithWrongData) {
+  EXPECT_EQ(complaint({"", "", ""}, {"", "", ""}), "none");
+  EXPECT_EQ(complaint({"", "1 of 4", ""}, {"", "", ""}), "wrong data: rank 1 (node): 1 of 4");
+  EXPECT_EQ(complaint({"", "1 of 4", "2 of 4", "3 of 4"}, {"", "", "", ""}),
+            "wrong data: rank 1 (node): 1 of 4; also wrong: rank 2 (node), rank 3 (node)");
+}
+
+TEST(Complaint, NamesEveryRankWithOtherBitsThanMost) {
+  EXPECT_EQ(complaint({"", "", ""}, {"GPU, 7", "GPU, 7", "GPU, 7"}), "none");
+  EXPECT_EQ(complaint({"", "", ""}, {"GPU, 7", "other GPU, 8", "GPU, 7"}), "none") << "another kind";
+  const std::string how = " of its peers from the same input with the same algorithm (silent data corruption)";
+  EXPECT_EQ(complaint({"", "", ""}, {"GPU, 8", "GPU, 7", "GPU, 7"}), "rank 0 (node) computed other bits than 2" + how);
+  EXPECT_EQ(complaint({"", "", "", "", ""}, {"GPU, 7", "GPU, 9", "GPU, 7", "GPU, 7", "GPU, 8"}),
+            "rank 1 (node) computed other bits than 3" + how + "; also wrong: rank 4 (node)");
+}
+
+TEST(Complaint, AccusesNobodyOfOtherBitsWhereAsManyAgreeWithTheOther) {
+  for (const auto& checksums :
+       {std::vector<std::string>{"GPU, 8", "GPU, 7"}, {"GPU, 8", "GPU, 8", "GPU, 7", "GPU, 7"}}) {
+    const std::string text = complaint(std::vector<std::string>(checksums.size()), checksums);
+    EXPECT_NE(text.find("computed different bits"), std::string::npos) << text;
+    EXPECT_NE(text.find("which of them is wrong cannot be told"), std::string::npos) << text;
+    EXPECT_EQ(text.find("other bits"), std::string::npos) << text;
+  }
+}
+
 }  // namespace
 }  // namespace shakedown

@@ -172,6 +172,7 @@ class Maker {
       case Kind::slow_compute: one.per_ghz *= left; return;
       case Kind::slow_memory: one.hbm *= left; return;
       case Kind::slow_link: link(fault.rank, fault.to) *= left; return;
+      case Kind::slow_ports: one.copies *= left; return;
       case Kind::slow_node:
         for (int i = 0; i < ranks_of_host(fault.rank); ++i) {
           Chip& each = chip(first_of_host(fault.rank) + i);
@@ -210,7 +211,8 @@ class Maker {
     row.metrics[metric] = slowest;
     row.real_time = work / slowest;
     if (plan_.whole) {
-      row.by_rank["seconds"] = make([&](int rank) { return work / *values[static_cast<std::size_t>(rank)]; });
+      auto& seconds = row.by_rank["seconds"] = values;
+      for (auto& value : seconds) value = value ? std::optional(work / *value) : std::nullopt;
     }
     row.by_rank[metric] = std::move(values);
     arrive(row);
@@ -261,6 +263,27 @@ class Maker {
           }));
   }
 
+  // The sum of both directions, at both ends: it ends with the slower of the two.
+  void both_ways(Row& row, int src, int dst) {
+    Values values(static_cast<std::size_t>(plan_.gpus));
+    for (int first = 0; first + dst < plan_.gpus; first += plan_.gpus_per_host) {
+      const int a = first + src, b = first + dst;
+      const double rate = 2 * 392 * std::min({chip(a).copies, chip(b).copies, link(a, b), link(b, a)});
+      for (const int end : {a, b}) values[static_cast<std::size_t>(end)] = rate * run(0.0005);
+    }
+    local(row, "copy_gbps", 2, std::move(values));
+  }
+
+  // All wait for the slowest: the rate is the same on all ranks, what each needs for itself is not.
+  void step(Row& row) {
+    row.by_rank["compute_ms"] =
+        make([&](int rank) { return 440 / (chip(rank).clock * chip(rank).per_ghz * run(0.006)); });
+    double slowest = 0;
+    for (const auto& ms : row.by_rank["compute_ms"]) slowest = std::max(slowest, *ms);
+    const double rate = 8192e3 / (slowest + 10);
+    local(row, "tokens_per_s", 8192, make([&](int) { return rate * (1 + 1e-5 * random_.normal()); }));
+  }
+
   double weakest_copy(int host_first) {
     double weakest = 1;
     for (int i = 0; i < ranks_of_host(host_first); ++i) {
@@ -304,6 +327,8 @@ class Maker {
     const std::array<std::pair<const char*, double>, 7> types{
         {{"bf16", 812}, {"f16", 779}, {"tf32", 424}, {"f32", 51}, {"f64", 61.5}, {"fp8_e4m3", 1537}, {"int8", 1568}}};
     for (const auto& [type, tflops] : types) {
+      // A profile's floor expects f32 at the highest clock, which it reaches; the generated one follows the power.
+      if (plan_.pairs_and_step && std::string_view(type) == "f32") continue;
       for (const char* size : {"4096", "8192"}) {
         add("gemm/dtype:" + std::string(type) + "/m:" + size + "/n:" + size + "/k:" + size,
             [this, t = tflops](Row& row) { gemm(row, t); });
@@ -352,6 +377,15 @@ class Maker {
       add("collectives/op:" + std::string(op) + "/dtype:f32/bytes:1073741824",
           [this](Row& row) { allreduce(row, 330, 4900, false); });
     }
+    if (!plan_.pairs_and_step) return;
+    for (int src = 0; src < plan_.gpus_per_host; ++src) {
+      for (int dst = src + 1; dst < plan_.gpus_per_host; ++dst) {
+        add("p2p/op:write/engine:ce/dir:both/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) +
+                "/bytes:1073741824",
+            [this, src, dst](Row& row) { both_ways(row, src, dst); });
+      }
+    }
+    add("lora_step/model:qwen2_7b/batch:2/seq:4096", [this](Row& row) { step(row); });
   }
 
   const Plan& plan_;
@@ -428,6 +462,7 @@ bool near(const Diagnosis& d, const Plan& plan, const Fault& fault) {
     case Kind::slow_compute:
     case Kind::slow_memory: return is(Cause::slow_gpu) && at(0, fault.rank);
     case Kind::slow_link: return is(Cause::slow_link) && d.places.size() == 2 && at(0, fault.rank) && at(1, fault.to);
+    case Kind::slow_ports: return is(Cause::slow_link) && d.places.size() == 1 && at(0, fault.rank);
     case Kind::slow_node: return is(Cause::slow_node) && d.places.size() == 1 && d.places[0].host == host(fault.rank);
     case Kind::heat: return is(Cause::power_or_heat) && at(0, fault.rank);
     case Kind::late_rank: return is(Cause::late_rank) && at(0, fault.rank);

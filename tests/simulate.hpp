@@ -29,6 +29,7 @@ struct Fault {
     slow_compute,   // GEMM only, at normal clocks
     slow_memory,    // HBM only
     slow_link,      // one ordered pair
+    slow_ports,     // all copies to and from one GPU
     slow_node,      // all of its GPUs and links, and its own AllReduce
     heat,           // one clock, and the GPU says so
     late_rank,      // comes 2 ms late to every barrier
@@ -47,11 +48,12 @@ struct Plan {
   bool clocks = true;  // false: nobody recorded them
   std::vector<Fault> faults;
   std::uint64_t seed = 1;
-  bool whole = false;  // with every array that a real file has, and not only those that are judged
+  bool whole = false;           // with every array that a real file has, and not only those that are judged
+  bool pairs_and_step = false;  // also both directions of each pair at once, and a training step
   std::string device = "Generated GPU";
 };
 
-/// 60 benchmarks of seven families.
+/// 60 benchmarks of seven families, and what `pairs_and_step` adds.
 std::vector<Results> cluster(const Plan&);
 
 /// The same as files, one per family or one in all, written row by row.

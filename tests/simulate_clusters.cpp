@@ -2,6 +2,7 @@
 // accuses wrongly. tests/simulate.hpp states the noise. Prints a table in Markdown.
 //
 //   build/tests/simulate_clusters [--seeds=200] [--first-seed=1000000] [--gpus=8,64,1024,10000] [--only=WORDS]
+//                                 [--profile=thresholds/h200-sxm.yaml]
 //
 // The seeds used while tuning were below 100,000.
 #include <chrono>
@@ -20,6 +21,7 @@ int main(int argc, char** argv) {
   std::uint64_t first = 1000000;
   std::vector<int> sizes{8, 64, 1024, 10000};
   std::string only;
+  std::vector<shakedown::Profile> profiles;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const auto value = word.substr(std::min(word.find('=') + 1, word.size()));
@@ -33,6 +35,8 @@ int main(int argc, char** argv) {
       for (std::string size; std::getline(list, size, ',');) sizes.push_back(std::atoi(size.c_str()));
     } else if (word.rfind("--only=", 0) == 0) {
       only = value;
+    } else if (word.rfind("--profile=", 0) == 0) {
+      profiles = shakedown::load_profiles(value);
     } else {
       std::fprintf(stderr, "simulate_clusters: unknown flag %s\n", word.c_str());
       return 2;
@@ -41,11 +45,11 @@ int main(int argc, char** argv) {
   std::printf(
       "| planted | GPUs | seeds | found %% | rightly named %% | runs with a false alarm %% "
       "|\n|---|---|---|---|---|---|\n");
-  for (const Scenario& scenario : scenarios()) {
+  for (const Scenario& scenario : profiles.empty() ? scenarios() : scenarios_with_profile()) {
     if (!only.empty() && scenario.name.find(only) == std::string::npos) continue;
     for (const int gpus : sizes) {
       if (gpus <= 8 && scenario.needs_hosts) continue;
-      const Tally tally = run(scenario, gpus, seeds, first);
+      const Tally tally = run(scenario, gpus, seeds, first, profiles);
       std::printf("| %s | %d | %d | %.1f | %s | %.1f |\n", scenario.name.c_str(), gpus, seeds,
                   tally.percent(tally.detected),
                   scenario.faults.empty() ? "-" : percent_text(tally.percent(tally.named)).c_str(),

@@ -58,6 +58,22 @@ TEST(GeneratedClusters, ShowHeatALateRankAndAWrongConfiguration) {
   expect_right("AllReduce at half, links healthy", 64, 50);
 }
 
+TEST(GeneratedClusters, AreNamedAsRightlyWithTheRulesOfAProfile) {
+  const auto rules = testing_support::profile(
+      "  - {benchmark: \"p2p/op:write/engine:ce/dir:both/src:*/dst:*/bytes:1073741824\", metric: copy_gbps, every: "
+      "rank, "
+      "min: 728, source: s}\n"
+      "  - {benchmark: \"p2p/op:write/engine:ce/shift:1/bytes:1073741824\", metric: copy_gbps, every: rank, min: 368, "
+      "source: s}\n"
+      "  - {benchmark: \"lora_step/model:qwen2_7b/batch:2/seq:4096\", metric: tokens_per_s, every: rank, min: 15900, "
+      "source: s}\n");
+  for (const Scenario& s : scenarios_with_profile()) {
+    const Tally tally = run(s, 8, 20, first_seed, rules);
+    EXPECT_EQ(tally.named, 20) << s.name;
+    EXPECT_EQ(tally.false_alarms, 0) << s.name;
+  }
+}
+
 TEST(GeneratedClusters, DoNotHideASlowGpuBehindThreeTimesTheNoise) {
   const Tally tally = run(scenario("GPU 10 % slow, noise times 3"), 64, 50, first_seed);
   EXPECT_GE(tally.percent(tally.named), 95);

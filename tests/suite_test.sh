@@ -17,7 +17,7 @@ expect "one rank has no bus bandwidth" eval '! prints busbw_gbps'
 run 0 mpi -np 3 "$bench/bench_allreduce" "${small[@]}" --benchmark_format=json
 cp "$scratch/out" three.json
 expect "three ranks print one document" test "$(count '"schema": ?1' three.json)" = 1
-expect "the judge can read it" eval '! verdict_of three.json | grep -q INCOMPLETE'
+expect "the judge can read it" eval '[[ $(verdict_of three.json) == VERDICT:* ]]'
 expect "every rank stands in the document" grep -qE '"local_rank": ?2' three.json
 expect "progress goes to standard error" says '^\[1/2\] allreduce/dtype:f32/bytes:8'
 
@@ -167,6 +167,28 @@ code=0
 expect "the verdict on a slow rank is FAIL and names it" eval '[[ $code -eq 1 ]] && grep -qE "spread_max" slow.txt && grep -q "rank 1" slow.txt'
 expect "the judge refuses a file with a planted fault" eval '"$build/tests/acceptance_test" --results=late.json >/dev/null 2>&1; [[ $? == 2 ]]'
 
+# --- GPUs that should be there, on a machine without: never a host that is well -------------------------------------------------
+empty=$scratch/empty expected=
+mkdir -p "$empty/sys/bus/pci/devices" "$empty/sys/module"
+unset CUDA_VISIBLE_DEVICES SLURM_STEP_GPUS SLURM_JOB_GPUS
+# promised WHAT PATTERN [VARIABLE=VALUE ...]: what the judge says of a pre-flight with these variables, and --expect=$expected
+promised() {
+  run 0 env SHAKEDOWN_SYSFS="$empty/sys" "${@:3}" mpi -np 2 "$bench/bench_preflight" --benchmark_out=promised.json ${expected:+"--expect=$expected"}
+  "$build/tests/acceptance_test" --results=promised.json --family=preflight --allow-faults >promised.txt 2>&1
+  expect "$1" grep -qE "$2" promised.txt
+}
+if ! grep -qs '^0x10de' /sys/bus/pci/devices/*/vendor; then
+  promised "no GPU, and nothing that says there should be one: a host" 'machine/backend +host .*pass'
+  promised "a mask of nothing promises nothing" 'machine/backend +host .*pass' CUDA_VISIBLE_DEVICES=
+  promised "a mask with entries promises GPUs" '^  .* has 2 GPUs by CUDA_VISIBLE_DEVICES=0,1' CUDA_VISIBLE_DEVICES=0,1
+  promised "a scheduler's binding does" '^  .* has 2 GPUs by SLURM_JOB_GPUS=0,1' SLURM_JOB_GPUS=0,1
+  expected=backend=cuda
+  promised "an expectation does" '^  measured on host, cuda expected'
+  expected=
+  mkdir "$empty/sys/module/nvidia"
+  promised "a loaded driver does" "^  .* has NVIDIA's kernel driver \\(/sys/module/nvidia\)"
+fi
+
 # --- GPUs that cannot be measured never become a host ----------------------------------------------------------------------
 device=sys/bus/pci/devices/0000:1b:00.0
 mkdir -p "$device"
@@ -179,7 +201,7 @@ if ! grep -qs '^0x10de' /sys/bus/pci/devices/*/vendor; then
   expect "  and the verdict is FAIL" grep -q '^VERDICT: FAIL' <<<"$(verdict_of broken.json --allow-faults)"
   run 0 mpi -np 2 "$bench/bench_hbm" --backend=host --benchmark_out=hidden.json
   expect "measuring its CPUs instead is a FAIL too" grep -q '^VERDICT: FAIL' <<<"$(verdict_of hidden.json --allow-faults)"
-  expect "a made-up machine is refused unless allowed" grep -q '^VERDICT: INCOMPLETE' <<<"$(verdict_of hidden.json)"
+  expect "a made-up machine is refused unless allowed" grep -q '^error: ' <<<"$(verdict_of hidden.json)"
   unset SHAKEDOWN_SYSFS
   run 3 "$bench/bench_hbm" --backend=cuda
   expect "--backend=cuda on a machine without GPUs says so" says 'no NVIDIA GPU on the PCI bus'
@@ -190,8 +212,12 @@ export SHAKEDOWN_NVML=$build/tests/libfake_nvml.so
 run 0 "$bench/bench_hbm" --backend=host --benchmark_out=madeup.json
 unset SHAKEDOWN_NVML
 expect "a made-up NVML is recorded" grep -q 'SHAKEDOWN_NVML=' madeup.json
-expect "  and refused by the judge unless allowed" grep -q '^VERDICT: INCOMPLETE' <<<"$(verdict_of madeup.json)"
+expect "  and refused by the judge unless allowed" grep -q '^error: ' <<<"$(verdict_of madeup.json)"
 expect "  and no row of the host backend has telemetry" eval '! grep -qE "(throttle|power_w)" madeup.json'
+
+# --- slow, but no hang ---------------------------------------------------------------------------------------------------
+run 0 mpi -np 2 "$bench/bench_memtest" --backend=host --benchmark_min_time=8 --timeout=4
+expect "a series that goes on may take longer than --timeout" eval '! says timeout'
 
 # --- results that would be lost ------------------------------------------------------------------------------------------
 run 3 bash -c "'$bench/bench_allreduce' ${small[*]@Q} --benchmark_format=json >/dev/full"

@@ -259,13 +259,15 @@ TEST_F(Thresholds, RefusesARankRuleForACollectiveAndASpreadOfARun) {
                            "spread_max compares ranks"));
 }
 
-TEST_F(Thresholds, AcceptsAWildcardOnlyForBothEndsOfAPeerCopyAndARankThatWorksAlone) {
+TEST_F(Thresholds, AcceptsAWildcardOnlyForLocalRanks) {
   const auto of = [&](const std::string& key) {
     return refusal_of_rule("benchmark: \"" + key + "\", metric: copy_gbps, every: rank, min: 1, source: s");
   };
   EXPECT_EQ(of("p2p/op:read/engine:ce/src:*/dst:*/bytes:8"), "");
+  EXPECT_EQ(of("p2p/op:read/engine:ce/shift:*/bytes:8"), "");
   EXPECT_EQ(of("pcie/op:h2d/active:one/rank:*/bytes:8"), "");
   EXPECT_NE(of("pcie/op:h2d/rank:*/bytes:8"), "");
+  EXPECT_NE(of("p2p/op:read/engine:ce/shift:*/bytes:*"), "");
   EXPECT_NE(of("p2p/op:read/engine:ce/src:0/dst:*/bytes:8"), "");
   EXPECT_NE(of("p2p/op:*/engine:ce/src:*/dst:*/bytes:8"), "");
   EXPECT_NE(of("hbm/op:copy/engine:*/bytes:8"), "");

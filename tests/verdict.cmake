@@ -4,7 +4,7 @@ shakedown_test(results_test unit SOURCES results_test.cpp LIBRARIES shakedown::v
 shakedown_test(thresholds_test unit SOURCES thresholds_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(machine_test unit SOURCES machine_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(matrix_test unit SOURCES matrix_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
-shakedown_test(verdict_test unit SOURCES verdict_test.cpp explain_test.cpp cause_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(verdict_test unit SOURCES verdict_test.cpp explain_test.cpp cause_test.cpp gpu_errors_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(preflight_test unit SOURCES preflight_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(profiles_test unit SOURCES profiles_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(samples_test unit SOURCES samples_test.cpp LIBRARIES shakedown::verdict)

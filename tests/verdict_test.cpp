@@ -54,6 +54,18 @@ TEST(Verdict, PassesAMachineThatMeetsEveryLimit) {
   EXPECT_EQ(find(verdict, gemm).value, 700);
 }
 
+TEST(Verdict, SaysHowManyHostsAndHowManyFamiliesWereJudged) {
+  ResultsBuilder builder(4, 2);
+  builder.add(gemm, "tflops", 700).add("hbm/x:1", "hbm_gbps", 4000);
+  const Verdict verdict = judged(builder, gemm_rule + ", hosts: [1, 9]}\n");
+  EXPECT_EQ(verdict_line(verdict),
+            "VERDICT: NO REFERENCE 8/9 (profile test, 4 ranks, 2 hosts, 1 of 2 families judged)");
+  JudgeOptions one_family;
+  one_family.family = "gemm";
+  EXPECT_EQ(verdict_line(judged(builder, gemm_rule + ", hosts: [1, 9]}\n", one_family)),
+            "VERDICT: PASS 8/8 (profile test, 4 ranks, 2 hosts)");
+}
+
 TEST(Verdict, FailsAndNamesTheRankBelowTheFloor) {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 600, {700, 690, 710, 600});
@@ -150,7 +162,7 @@ TEST(Verdict, FailsWhenCudaDoesNotWork) {
 TEST(Verdict, IsIncompleteWhenTheRunBrokeOff) {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 700).context.complete = false;
-  expect_state(judged(builder, gemm_rule + "}\n"), State::incomplete, 1);
+  expect_state(judged(builder, gemm_rule + "}\n"), State::incomplete, 3);
 }
 
 TEST(Verdict, RefusesAnInjectedFaultUnlessItIsAllowed) {
@@ -367,17 +379,21 @@ TEST(Verdict, NamesTheSlowestRankOfLocalWork) {
 TEST(Verdict, NamesTheLastToArriveOfACollective) {
   ResultsBuilder builder;
   builder.add(allreduce, "busbw_gbps", 100).by_rank("seconds", {0.30, 0.31, 0.05, 0.30});
+  builder.by_rank("arrival_us", {0, 2, 240000, 1});
   const Verdict verdict = judged(builder, allreduce_rule + "}\n");
   ASSERT_TRUE(find(verdict, allreduce).worst.has_value());
-  EXPECT_EQ(find(verdict, allreduce).worst->rank, 2) << "it waits least";
+  EXPECT_EQ(find(verdict, allreduce).worst->rank, 2) << "it came later and waits least";
 }
 
 TEST(Verdict, NamesNobodyWhereAllArriveTogether) {
-  ResultsBuilder builder;
-  builder.add(allreduce, "busbw_gbps", 100).by_rank("seconds", {0.300, 0.310, 0.299, 0.300});
-  const Verdict verdict = judged(builder, allreduce_rule + "}\n");
-  EXPECT_EQ(find(verdict, allreduce).status, Status::fail);
-  EXPECT_FALSE(find(verdict, allreduce).worst.has_value());
+  for (const testing_support::Values& seconds :
+       {testing_support::Values{0.300, 0.310, 0.299, 0.300}, {0.30, 0.31, 0.05, 0.30}}) {
+    ResultsBuilder builder;
+    builder.add(allreduce, "busbw_gbps", 100).by_rank("seconds", seconds).by_rank("arrival_us", {0, 2, 40, 1});
+    const Verdict verdict = judged(builder, allreduce_rule + "}\n");
+    EXPECT_EQ(find(verdict, allreduce).status, Status::fail);
+    EXPECT_FALSE(find(verdict, allreduce).worst.has_value()) << *seconds[2] << " s says nothing without its arrival";
+  }
 }
 
 TEST(Culprits, LeaveOutWhatIsUnknown) {

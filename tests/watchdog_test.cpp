@@ -1,4 +1,4 @@
-// Whom the roll call names, and how a process ends that does not advance.
+// Whom the roll call names, how a process ends that does not advance, and what strangers get at the port of rank 0.
 #include "fixtures/watchdog.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,15 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <sstream>
+#include <stdexcept>
 #include <thread>
+
+#include "fixtures/socket.hpp"
+#include "kernels/lone_peers.hpp"
 
 namespace shakedown {
 namespace {
@@ -143,6 +151,157 @@ TEST(Watchdog, LetsAProcessGoOnThatAdvances) {
     watchdog.enter(Phase::sample, "gemm", 0.5);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
+}
+
+TEST(Watchdog, BeginsTheDeadlineAnewWithEveryPartThatAllRanksHaveDone) {
+  Watchdog watchdog("rank 0 (nodea)", 3);
+  for (int i = 0; i < 8; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    watchdog.renew();
+  }
+}
+
+struct FailsWhenCopied {
+  FailsWhenCopied() = default;
+  FailsWhenCopied(FailsWhenCopied&&) = default;
+  FailsWhenCopied(const FailsWhenCopied&) { throw std::runtime_error("out of something"); }
+  void operator()() const {}
+};
+
+void fail_in_the_thread() {
+  Watchdog watchdog("rank 0 (nodea)", 0.2);
+  watchdog.on_abort(FailsWhenCopied(), {});
+  std::this_thread::sleep_for(std::chrono::seconds(30));
+}
+
+TEST(WatchdogDeathTest, EndsWithALineWhereItsThreadFails) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(fail_in_the_thread(), testing::ExitedWithCode(3), "watchdog cannot go on: out of something");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Strangers
+
+/// Rank 0 of two as the other one sees it: what was offered, and what happens until all have come.
+class TwoRanks final : public Alone<Peers> {
+ public:
+  explicit TwoRanks(bool one_host, std::function<void(TwoRanks&)> meanwhile = {})
+      : one_host_(one_host), meanwhile_(std::move(meanwhile)) {}
+
+  int size() const override { return 2; }
+  Peers& local() override { return one_host_ ? static_cast<Peers&>(*this) : alone_; }
+  void barrier() override {
+    if (meanwhile_) meanwhile_(*this);
+  }
+  std::vector<std::string> gather(const std::string& message) override {
+    std::istringstream words(message);
+    words >> token_;
+    for (std::string word; words >> word;) offered_.push_back(word);
+    return {message, ""};
+  }
+
+  const std::vector<std::string>& offered() const { return offered_; }
+  Socket connect() const {
+    const auto& last = offered_.back();  // 127.0.0.1
+    return connect_to(last.substr(0, last.find(':')), std::stoi(last.substr(last.find(':') + 1)));
+  }
+  /// The first message of rank 1.
+  std::string hello() const {
+    std::string text(160, '\0');
+    const std::int32_t rank = 1;
+    std::memcpy(text.data(), &token_, sizeof token_);
+    std::memcpy(text.data() + 16, &rank, sizeof rank);
+    return text;
+  }
+
+ private:
+  bool one_host_;
+  std::function<void(TwoRanks&)> meanwhile_;
+  LonePeers alone_;
+  std::uint64_t token_ = 0;
+  std::vector<std::string> offered_;
+};
+
+void send_text(const Socket& socket, const std::string& text) {
+  static_cast<void>(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL));
+}
+
+/// What comes next; nothing: the other end has closed the connection, or says nothing for 20 s.
+std::string answer_to(const Socket& socket) {
+  char answer = 0;
+  if (!readable(socket, std::chrono::seconds(20))) return "silence";
+  return recv(socket.get(), &answer, 1, 0) == 1 ? std::string(1, answer) : "closed";
+}
+
+void open_channel(TwoRanks& world) {
+  Watchdog watchdog("rank 0 (nodea)", 120);
+  EXPECT_EQ(watchdog.open_channel(world, {"nodea", "nodea"}), "");
+}
+
+TEST(Strangers, AreDroppedWhoDoNotShowTheTokenAtOnce) {
+  TwoRanks world(true, [](TwoRanks& ranks) {
+    const auto idle = ranks.connect(), slow = ranks.connect(), liar = ranks.connect(), flood = ranks.connect();
+    send_text(slow, ranks.hello().substr(0, 159));
+    send_text(liar, std::string(160, 'x'));
+    send_text(flood, std::string(1 << 20, 'x'));
+    EXPECT_EQ(answer_to(liar), "closed");
+    EXPECT_EQ(answer_to(flood), "closed");
+    EXPECT_EQ(answer_to(idle), "closed");
+    EXPECT_EQ(answer_to(slow), "closed");
+    const auto rank = ranks.connect();
+    send_text(rank, ranks.hello());
+    EXPECT_EQ(answer_to(rank), "h");
+  });
+  open_channel(world);
+}
+
+TEST(Strangers, AreFewAtATimeAndKeepNoRankOut) {
+  TwoRanks world(true, [](TwoRanks& ranks) {
+    const auto descriptors = [] {
+      return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+    };
+    constexpr int strangers = 200;
+    const auto before = descriptors();
+    std::vector<Socket> idle;
+    for (int i = 0; i < strangers; ++i) idle.push_back(ranks.connect());
+    const auto rank = ranks.connect();
+    send_text(rank, ranks.hello());
+    EXPECT_EQ(answer_to(rank), "h");
+    EXPECT_LT(descriptors(), before + strangers + 50);
+  });
+  open_channel(world);
+}
+
+TEST(Strangers, FindNoPortOnceAllRanksHaveCome) {
+  TwoRanks world(true);
+  Watchdog watchdog("rank 0 (nodea)", 120);
+  watchdog.open_channel(world, {"nodea", "nodea"});
+  bool open = true;
+  for (int tries = 0; tries < 200 && open; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    open = world.connect().open();
+  }
+  EXPECT_FALSE(open);
+}
+
+TEST(Strangers, OfOtherHostsFindNoPortWhereAllRanksAreOnOneHost) {
+  const auto addresses_for = [](bool one_host) {
+    TwoRanks world(one_host);
+    open_channel(world);
+    std::vector<std::string> addresses;
+    for (const auto& word : world.offered()) addresses.push_back(word.substr(0, word.find(':')));
+    return addresses;
+  };
+  EXPECT_EQ(addresses_for(true), std::vector<std::string>{"127.0.0.1"});
+  EXPECT_EQ(addresses_for(false), own_addresses());
+  TwoRanks world(true, [](TwoRanks& ranks) {
+    const auto& local = ranks.offered().back();
+    for (const auto& address : own_addresses()) {
+      const auto port = std::stoi(local.substr(local.find(':') + 1));
+      EXPECT_EQ(connect_to(address, port).open(), address == "127.0.0.1") << address;
+    }
+  });
+  open_channel(world);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <set>
+#include <tuple>
 
 #include "thresholds/thresholds.hpp"
 
@@ -18,6 +19,10 @@ Aspect aspect_of(const std::string& key, const std::string& metric) {
   return family == "pcie" ? Aspect::pcie : Aspect::other;
 }
 
+std::string metric_of(const Finding& f, const Benchmark& measured) {
+  return f.judgement == Judgement::baseline ? headline_metric(measured) : f.metric;
+}
+
 Evidence evidence_of(const Comparison& c, const PeerValue& v) {
   return {c.key, c.metric, Judgement::peers, v.value, c.centre, 100 * v.shortfall, c.mads(v.shortfall)};
 }
@@ -26,6 +31,28 @@ int local_source(const std::string& key) {
   const auto src = key_part(key, "src");
   return src.empty() ? -1 : std::atoi(std::string(src).c_str());
 }
+
+// Whether a value breaks the limit that the finding is about.
+bool breaks(const Finding& f, double value) {
+  if (f.status != Status::fail || !f.limit) return false;
+  return f.limit_name == "max" ? value > *f.limit : f.limit_name == "min" && value < *f.limit;
+}
+
+bool both_ways(const std::string& key) { return key_part(key, "dir") == "both"; }
+
+// Ordered pairs of ranks that findings of one kind judge.
+struct Pairs {
+  std::set<RankPair> all, slow;
+
+  // Most are slow, and there is no one GPU that all slow ones touch.
+  bool alike() const {
+    if (static_cast<double>(slow.size()) <= most * static_cast<double>(all.size())) return false;
+    const auto explains = [&](int rank) {
+      return std::all_of(slow.begin(), slow.end(), [&](const auto& p) { return p.first == rank || p.second == rank; });
+    };
+    return !explains(slow.begin()->first) && !explains(slow.begin()->second);
+  }
+};
 
 }  // namespace
 
@@ -54,31 +81,42 @@ const Benchmark* Accusations::benchmark(const std::string& key) const {
 
 // Rules and baselines. Peers speak for themselves, with every rank and not only the first ten.
 void Accusations::accuse_by_findings() {
-  std::map<std::string, std::size_t> pairs, slow_pairs;  // of p2p: findings of the same metric
+  const auto kind = [](const Finding& f) { return std::tuple(f.judgement, f.metric, both_ways(f.key)); };
+  std::map<std::tuple<Judgement, std::string, bool>, Pairs> copies;
   for (const Finding& f : findings_) {
-    if (family_of(f.key) != "p2p" || f.judgement != Judgement::rule || !f.counts()) continue;
-    ++pairs[f.metric];
-    if (f.status == Status::fail) ++slow_pairs[f.metric];
+    const Benchmark* measured = benchmark(f.key);
+    const int source = local_source(f.key);
+    if (source < 0 || !f.counts() || measured == nullptr) continue;
+    if (measured->context->world_size != context_->world_size) continue;
+    const auto values = rank_values(*measured, metric_of(f, *measured));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const int rank = static_cast<int>(i);
+      const auto from = values[i] ? neighbour(rank, source) : std::nullopt;
+      if (!from || *from == rank) continue;
+      Pairs& pairs = copies[kind(f)];
+      pairs.all.emplace(*from, rank);
+      if (breaks(f, *values[i])) pairs.slow.emplace(*from, rank);
+    }
   }
   for (const Finding& f : findings_) {
     const bool speaks = f.judgement == Judgement::rule || f.judgement == Judgement::baseline;
     if (!speaks || !bad(f) || f.status != Status::fail || !f.limit || !f.value || f.metric.empty()) continue;
     // What pre-flight found speaks for itself: a fact is no rate.
     if (is_collective(family_of(f.key)) || family_of(f.key) == "machine" || family_of(f.key) == "preflight") continue;
+    if (is_shared(f.key, f.metric) && context_->world_size > 1) continue;
     const Benchmark* measured = benchmark(f.key);
     if (measured == nullptr || measured->context->world_size != context_->world_size) continue;
-    const bool all_pairs =
-        pairs[f.metric] > 2 && static_cast<double>(slow_pairs[f.metric]) > most * static_cast<double>(pairs[f.metric]);
-    if (family_of(f.key) == "p2p" && all_pairs) {
+    const auto found = copies.find(kind(f));
+    if (found != copies.end() && local_source(f.key) >= 0 && found->second.alike()) {
       alike[family_of(f.key)].push_back(&f);
-    } else {
+    } else if (!both_ways(f.key)) {  // the sum of both directions cannot tell which is slow: left to the peers
       accuse_ranks_of(f, *measured);
     }
   }
 }
 
 void Accusations::accuse_ranks_of(const Finding& f, const Benchmark& measured) {
-  const std::string metric = f.judgement == Judgement::baseline ? headline_metric(measured) : f.metric;
+  const std::string metric = metric_of(f, measured);
   const auto values = rank_values(measured, metric);
   const bool low_is_good = f.limit_name == "max";
   if (f.limit_name != "min" && f.limit_name != "max" && f.limit_name != "spread_max") return;
@@ -89,16 +127,19 @@ void Accusations::accuse_ranks_of(const Finding& f, const Benchmark& measured) {
   for (std::size_t rank = 0; rank < values.size(); ++rank) {
     if (!values[rank]) continue;
     ++known;
-    const bool breaks = low_is_good ? *values[rank] > *f.limit : *values[rank] < *f.limit;
     const bool named = f.worst && f.worst->rank == static_cast<int>(rank);
-    if (f.limit_name == "spread_max" ? !named : !breaks) continue;
+    if (f.limit_name == "spread_max" ? !named : !breaks(f, *values[rank])) continue;
     broken.emplace_back(static_cast<int>(rank), source);
     by.push_back(low_is_good ? *values[rank] / *f.limit - 1 : 1 - *values[rank] / *f.limit);
   }
-  if (known > 1 && source < 0 && static_cast<double>(broken.size()) > most * static_cast<double>(known)) {
+  // Where all GPUs copy at once, one with slow ports slows two: itself and the one that it sends to.
+  const bool all_at_once = !key_part(f.key, "shift").empty();
+  if (known > 1 && source < 0 && broken.size() > (all_at_once ? 2 : 0) &&
+      static_cast<double>(broken.size()) > most * static_cast<double>(known)) {
     alike[family_of(f.key)].push_back(&f);
     return;
   }
+  if (all_at_once) return;  // the sender, the receiver or the link: left to the peers, who compare all of them
   for (std::size_t i = 0; i < broken.size(); ++i) {
     const int rank = broken[i].first;
     Evidence e{f.key, metric, f.judgement, values[static_cast<std::size_t>(rank)], f.limit, 100 * by[i], std::nullopt};
@@ -121,16 +162,16 @@ std::optional<int> Accusations::neighbour(int rank, int local) const {
 }
 
 void Accusations::accuse_by_peers() {
-  std::vector<std::pair<RankPair, Evidence>> both_ways;
+  std::vector<std::pair<RankPair, Evidence>> sums;
   for (const Comparison& c : peers_.comparisons) {
     if (c.context->world_size != context_->world_size) continue;
-    const bool both = key_part(c.key, "dir") == "both";
+    const bool both = both_ways(c.key);
     for (const PeerValue& v : c.values) {
       if (!c.outlier(v)) continue;
       if (key_part(c.key, "scope") == "node") {
         own_allreduce[facts(v.rank).host].push_back(evidence_of(c, v));
       } else if (v.from && both) {
-        both_ways.emplace_back(RankPair{*v.from, v.rank}, evidence_of(c, v));
+        sums.emplace_back(RankPair{*v.from, v.rank}, evidence_of(c, v));
       } else if (v.from) {
         links[{*v.from, v.rank}].failing.push_back(evidence_of(c, v));
       } else {
@@ -147,7 +188,7 @@ void Accusations::accuse_by_peers() {
     }
   }
   // The sum of both directions cannot tell which of them is slow; it speaks where nothing else does.
-  for (const auto& [pair, evidence] : both_ways) {
+  for (const auto& [pair, evidence] : sums) {
     const RankPair back{pair.second, pair.first};
     const auto known = [&](const RankPair& p) { return links.contains(p) && !links[p].failing.empty(); };
     if (known(pair) || known(back)) continue;
@@ -163,7 +204,7 @@ void Accusations::gather_support() {
     for (const int rank : neighbours(pair.second)) hosts_with_slow_links[static_cast<std::size_t>(rank)] = true;
   }
   for (const Comparison& c : peers_.comparisons) {
-    if (c.context->world_size != context_->world_size || key_part(c.key, "dir") == "both") continue;
+    if (c.context->world_size != context_->world_size || both_ways(c.key)) continue;
     for (const PeerValue& v : c.values) {
       if (v.from) {
         if (!hosts_with_slow_links[static_cast<std::size_t>(v.rank)]) continue;

@@ -138,41 +138,48 @@ std::string text(const Conditions& conditions) {
 
 Expansion expand(const Rule& rule, const Context& context) {
   if (!rule.wildcard()) return {{rule.benchmark}, false};
-  if (const auto star = rule.benchmark.find("rank:*"); star != std::string::npos) {
-    Expansion every;
-    for (int rank = 0; rank < context.world_size; ++rank) {
-      every.keys.push_back(std::string(rule.benchmark).replace(star, 6, "rank:" + std::to_string(rank)));
-    }
-    return every;
-  }
   int largest = 0;
   for (const auto& [host, count] : ranks_per_host(context)) largest = std::max(largest, count);
-  const auto pair_key = [&](int src, int dst) {
-    std::string key = rule.benchmark;
-    key.replace(key.find("src:*"), 5, "src:" + std::to_string(src));
-    key.replace(key.find("dst:*"), 5, "dst:" + std::to_string(dst));
-    return key;
-  };
-  if (largest < 2) return {{pair_key(0, 1)}, true};
+  const auto has = [&](const char* name) { return key_part(rule.benchmark, name) == "*"; };
   Expansion expansion;
-  const bool both_ways = key_part(rule.benchmark, "dir") == "both";  // of each pair once
-  for (int src = 0; src < largest; ++src) {
-    for (int dst = both_ways ? src + 1 : 0; dst < largest; ++dst) {
-      if (src != dst) expansion.keys.push_back(pair_key(src, dst));
+  const auto add = [&](std::initializer_list<std::pair<std::string, int>> numbers) {
+    std::string key = rule.benchmark;
+    for (const auto& [name, number] : numbers) {
+      key.replace(key.find(name + ":*"), name.size() + 2, name + ":" + std::to_string(number));
+    }
+    expansion.keys.push_back(std::move(key));
+  };
+  if (has("shift")) {
+    for (int shift = 1; shift < largest; ++shift) add({{"shift", shift}});
+  } else if (has("rank")) {
+    // One GPU multiplies alone anyway, and bench_gemm does not say so twice.
+    const bool said = largest > 1 || family_of(rule.benchmark) != "gemm";
+    for (int rank = 0; said && rank < largest; ++rank) add({{"rank", rank}});
+  } else if (largest < 2) {
+    add({{"src", 0}, {"dst", 1}});
+    expansion.no_pair = true;
+  } else {
+    const bool both_ways = key_part(rule.benchmark, "dir") == "both";  // of each pair once
+    for (int src = 0; src < largest; ++src) {
+      for (int dst = both_ways ? src + 1 : 0; dst < largest; ++dst) {
+        if (src != dst) add({{"src", src}, {"dst", dst}});
+      }
     }
   }
   return expansion;
 }
 
 std::vector<int> required_ranks(const std::string& key, const Context& context) {
-  std::vector<int> required;
-  if (!key_part(key, "active").empty()) return required;  // some ranks only stand by: any value will do
+  // A pair stands at its destination, on every host that has both ends; one that works alone on every host that has it.
   const bool pair = !key_part(key, "src").empty() && !key_part(key, "dst").empty();
-  const auto counts = pair ? ranks_per_host(context) : std::map<std::string, int>{};
-  const int src = local_index(key, "src"), dst = local_index(key, "dst");
+  const bool alone = !key_part(key, "active").empty(), shift = !key_part(key, "shift").empty();
+  const auto counts = pair || shift ? ranks_per_host(context) : std::map<std::string, int>{};
+  const int last = pair ? std::max(local_index(key, "src"), local_index(key, "dst")) : local_index(key, "shift");
+  const int at = pair ? local_index(key, "dst") : local_index(key, "rank");
+  std::vector<int> required;
   for (const RankFacts& rank : context.ranks) {
-    // A pair stands at its destination, on every host that has both ends.
-    if (!pair || (rank.local_rank == dst && counts.at(rank.host) > std::max(src, dst))) required.push_back(rank.rank);
+    const bool works = !(pair || alone) || rank.local_rank == at;
+    if (works && (!(pair || shift) || counts.at(rank.host) > last)) required.push_back(rank.rank);
   }
   return required;
 }

@@ -30,7 +30,7 @@ Applicability applicability(const Conditions&, const Context&);
 /// "ranks 8, hosts 1, nvls off"; what every run meets is left out.
 std::string text(const Conditions&);
 
-/// The keys that a rule stands for on this machine: itself, or with src:*/dst:* every ordered pair of local ranks.
+/// The keys that a rule stands for on this machine: itself, or with wildcards those of the ranks of its largest host.
 /// Where no host has two ranks there is no pair: then the bench waives src:0/dst:1, and `no_pair` says that this is
 /// right.
 struct Expansion {

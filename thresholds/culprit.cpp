@@ -416,10 +416,11 @@ class Investigation {
                       100 * (low_is_good ? *f.value / *f.limit - 1 : 1 - *f.value / *f.limit), std::nullopt});
     }
     const auto late = late_rank();
-    if (late && !named(late->first)) {
+    if (late) {
       Diagnosis d = diagnosis({Cause::late_rank}, {late->first});
       d.fails = !slow.empty();
-      d.detail = late->second + "; its GPU is as fast as the others: look at its processor";
+      d.detail =
+          late->second + (named(late->first) ? "" : "; its GPU is as fast as the others") + ": look at its processor";
       d.next = on_host(late->first, "top -b -n 1 -1 | head -40");
       if (d.fails) add_evidence(d, std::move(slow));
       culprits_.push_back(std::move(d));
@@ -463,7 +464,8 @@ class Investigation {
     culprits_.push_back(std::move(d));
   }
 
-  // In a collective the late rank waits least and its victims most; and every benchmark begins with a barrier.
+  // In a collective the late rank waits least and its victims most; and every benchmark begins with a barrier. Late is
+  // only who arrives late: a rank that waits least for another reason is as innocent as the network makes it look.
   std::optional<std::pair<int, std::string>> late_rank() const {
     std::map<int, std::size_t> late, blamed;
     std::map<int, std::vector<double>> delays;
@@ -521,17 +523,31 @@ class Investigation {
 
   // --- data ---
 
+  static std::vector<int> wrong_ranks(const std::string& detail) {
+    const bool corrupt = detail.find("wrong data: rank ") != std::string::npos ||
+                         detail.find("computed other bits") != std::string::npos;
+    // One against one: until 2026-11 the lower rank was accused then.
+    if (!corrupt || detail.find("other bits than 1 of its peers") != std::string::npos) return {};
+    const std::string word = "rank ";
+    const auto number_at = [&](std::size_t at) { return std::atoi(detail.c_str() + at + word.size()); };
+    std::vector<int> ranks;
+    if (const auto first = detail.find(word); first != std::string::npos) ranks.push_back(number_at(first));
+    const auto others = detail.rfind(also_wrong);
+    if (others == std::string::npos) return ranks;
+    for (auto at = detail.find(word, others); at != std::string::npos; at = detail.find(word, at + 1)) {
+      ranks.push_back(number_at(at));
+    }
+    return ranks;
+  }
+
   void judge_data() {
     std::map<int, std::vector<Evidence>> wrong;
     for (const Finding& f : findings_) {
       if (!bad(f)) continue;
-      const bool corrupt = f.detail.find("wrong data: rank ") != std::string::npos ||
-                           f.detail.find("computed other bits") != std::string::npos;
-      const auto at = f.detail.find("rank ");
-      if (!corrupt || at == std::string::npos) continue;
-      const int rank = std::atoi(f.detail.c_str() + at + 5);
-      if (rank < 0 || static_cast<std::size_t>(rank) >= against_.size()) continue;
-      wrong[rank].push_back({f.key, f.metric, f.judgement, std::nullopt, std::nullopt, std::nullopt, std::nullopt});
+      for (const int rank : wrong_ranks(f.detail)) {
+        if (rank < 0 || static_cast<std::size_t>(rank) >= against_.size()) continue;
+        wrong[rank].push_back({f.key, f.metric, f.judgement, std::nullopt, std::nullopt, std::nullopt, std::nullopt});
+      }
     }
     for (auto& [rank, evidence] : wrong) {
       Diagnosis d = diagnosis({Cause::wrong_data}, {rank});

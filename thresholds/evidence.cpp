@@ -115,21 +115,35 @@ std::optional<double> largest_value(const Benchmark& benchmark, const std::strin
   return largest;
 }
 
+std::optional<int> last_to_arrive(const std::vector<std::optional<double>>& seconds,
+                                  const std::vector<std::optional<double>>& arrival_us) {
+  std::optional<std::size_t> shortest;
+  const std::size_t ranks = std::min(seconds.size(), arrival_us.size());
+  const auto known = [&](std::size_t rank) { return seconds[rank] && arrival_us[rank]; };
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (known(rank) && (!shortest || seconds[rank] < seconds[*shortest])) shortest = rank;
+  }
+  std::vector<double> times, arrivals;  // of the others
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (!known(rank) || rank == *shortest) continue;
+    times.push_back(*seconds[rank]);
+    arrivals.push_back(*arrival_us[rank]);
+  }
+  if (times.empty()) return std::nullopt;
+  const double typical = median(std::move(times)), waited = typical - *seconds[*shortest];
+  const double later = 1e-6 * (*arrival_us[*shortest] - median(std::move(arrivals)));
+  if (waited <= arrival_noise * typical || later < waited / 2) return std::nullopt;
+  return static_cast<int>(*shortest);
+}
+
 std::optional<int> rank_to_blame(const Benchmark& benchmark) {
   // A step that ends with a sum over ranks takes all of them equally long: what each does alone tells them apart.
   auto seconds = rank_values(benchmark, "compute_ms");
   if (seconds.empty()) seconds = rank_values(benchmark, "seconds");
-  std::optional<int> shortest, longest;
-  std::vector<double> known;
-  const auto at = [&](int rank) { return *seconds[static_cast<std::size_t>(rank)]; };
-  for (int rank = 0; rank < static_cast<int>(seconds.size()); ++rank) {
-    if (!seconds[static_cast<std::size_t>(rank)]) continue;
-    known.push_back(at(rank));
-    if (!shortest || at(rank) < at(*shortest)) shortest = rank;
-    if (!longest || at(rank) > at(*longest)) longest = rank;
-  }
-  if (!longest || !is_collective(family_of(benchmark.key))) return longest;
-  return at(*longest) - at(*shortest) > arrival_noise * median(known) ? shortest : std::nullopt;
+  if (is_collective(family_of(benchmark.key))) return last_to_arrive(seconds, rank_values(benchmark, "arrival_us"));
+  const auto longest = std::max_element(seconds.begin(), seconds.end());  // unknown is less than any
+  if (longest == seconds.end() || !*longest) return std::nullopt;
+  return static_cast<int>(longest - seconds.begin());
 }
 
 std::string headline_metric(const Benchmark& benchmark) {

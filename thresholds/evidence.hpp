@@ -41,8 +41,17 @@ std::vector<std::optional<std::string>> rank_texts(const Benchmark&, const std::
 /// median hides.
 std::optional<double> largest_value(const Benchmark&, const std::string& metric);
 
-/// The rank to look at: of a local benchmark the one with the longest time, of a collective the last to arrive, which
-/// is the one with the shortest time, and only where max - min exceeds 5 % of the median. nullopt = nobody stands out.
+/// Between the first rank whose data were wrong and the names of the others, in the error of a benchmark.
+inline constexpr std::string_view also_wrong = "; also wrong: ";
+
+/// The rank that the others of a collective wait for: it has the shortest time of its own, by more than 5 % of theirs,
+/// and came later than they by at least half of what they wait in one operation. A shortest time alone says nothing:
+/// where one host has a slow network, all others have it in turn. nullopt = nobody.
+std::optional<int> last_to_arrive(const std::vector<std::optional<double>>& seconds,
+                                  const std::vector<std::optional<double>>& arrival_us);
+
+/// The rank to look at: of a local benchmark the one with the longest time, of a collective the last to arrive.
+/// nullopt = nobody stands out.
 std::optional<int> rank_to_blame(const Benchmark&);
 
 /// The metric to show and compare where no rule names one; empty if the row has no known metric.

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "thresholds/results.hpp"
+#include "thresholds/wording.hpp"
 
 namespace shakedown {
 
@@ -57,9 +58,10 @@ class Field {
     for (const json& item : *value_) visit(Field(*file_, where_ + "[" + std::to_string(i++) + "]", item));
   }
 
+  /// In one line: what a host, a row or an error is called shall not look like another line of whatever shows it.
   std::string text() const {
     if (!value_->is_string()) refuse("expected a string");
-    return value_->get<std::string>();
+    return one_line(value_->get<std::string>());
   }
   std::string text_or_empty() const { return value_->is_null() ? "" : text(); }
   bool boolean() const {

@@ -77,31 +77,34 @@ bool same_host(const std::string& a, const std::string& b) {
 
 struct Expectation {
   std::optional<int> ranks, hosts;
-  std::string ranks_said_by, hosts_said_by;
+  std::optional<std::string> backend;
+  std::string ranks_said_by, hosts_said_by, backend_said_by;
 };
 
 Expectation expectation(const Files& files, const JudgeOptions& options) {
   Expectation e;
-  const auto say = [](std::optional<int>& slot, std::string& by, std::optional<int> value, const char* who) {
+  const auto say = [](auto& slot, std::string& by, const auto& value, const char* who) {
     if (slot || !value) return;
     slot = value;
     by = who;
   };
   say(e.ranks, e.ranks_said_by, options.expected.ranks, "--expect");
   say(e.hosts, e.hosts_said_by, options.expected.hosts, "--expect");
+  say(e.backend, e.backend_said_by, options.expected.backend, "--expect");
   if (!options.roster.empty()) {
-    say(e.hosts, e.hosts_said_by, static_cast<int>(options.roster.size()), "the roster");
+    say(e.hosts, e.hosts_said_by, std::optional(static_cast<int>(options.roster.size())), "the roster");
     int sum = 0;
     bool all_known = true;
     for (const RosterEntry& entry : options.roster) {
       all_known = all_known && entry.ranks;
       sum += entry.ranks.value_or(0);
     }
-    if (all_known) say(e.ranks, e.ranks_said_by, sum, "the roster");
+    if (all_known) say(e.ranks, e.ranks_said_by, std::optional(sum), "the roster");
   }
   for (const Results& file : files) {
     say(e.ranks, e.ranks_said_by, file.context.expected.ranks, "--expect of the run");
     say(e.hosts, e.hosts_said_by, file.context.expected.hosts, "--expect of the run");
+    say(e.backend, e.backend_said_by, file.context.expected.backend, "--expect of the run");
   }
   return e;
 }
@@ -122,6 +125,13 @@ Finding judge_complete(const Files& files) {
 }
 
 Finding judge_run_id(const Files& files, const JudgeOptions& options) {
+  for (const Results& file : files) {
+    if (!options.run_id || file.context.run_id == *options.run_id) continue;
+    Finding finding = pass("machine/run_id", "");
+    set(finding, Status::fail, file_name(file) + " is of run " + file.context.run_id + ", not of " + *options.run_id,
+        "let one run at a time use a folder of results (SHAKEDOWN_BUILD names another), and measure again");
+    return finding;
+  }
   std::map<std::string, std::string> first_file;  // of each run
   for (const Results& file : files) first_file.emplace(file.context.run_id, file_name(file));
   if (first_file.size() == 1) return pass("machine/run_id", first_file.begin()->first);
@@ -135,7 +145,18 @@ Finding judge_run_id(const Files& files, const JudgeOptions& options) {
   return finding;
 }
 
-Finding judge_backend(const Files& files, const JudgeOptions& options) {
+// What says that a host without measured GPUs should have some: its bus, a mask, a scheduler or a driver. Empty:
+// nothing.
+std::string promise_of_gpus(const HostFacts& host) {
+  if (host.pci_gpus.value_or(0) > 0) return plural(*host.pci_gpus, "NVIDIA GPU") + " on its PCI bus";
+  if (host.masked_gpus.value_or(0) > 0) {
+    return plural(*host.masked_gpus, "GPU") + " by " + host.mask.value_or("its mask") + " and none on its PCI bus";
+  }
+  if (host.nvidia_driver) return "NVIDIA's kernel driver (" + *host.nvidia_driver + ") and no GPU on its PCI bus";
+  return "";
+}
+
+Finding judge_backend(const Files& files, const Expectation& expected) {
   std::set<std::string> backends;
   for (const Results& file : files) backends.insert(file.context.backend);
   Finding finding = pass("machine/backend", *backends.begin());
@@ -144,18 +165,20 @@ Finding judge_backend(const Files& files, const JudgeOptions& options) {
         "measure all families with the same --backend");
     return finding;
   }
-  if (options.expected_backend && *options.expected_backend != *backends.begin()) {
-    set(finding, Status::fail, "measured on " + *backends.begin() + ", expected " + *options.expected_backend,
-        "measure with --backend=" + *options.expected_backend);
+  if (expected.backend && *expected.backend != *backends.begin()) {
+    set(finding, Status::fail,
+        "measured on " + *backends.begin() + ", " + *expected.backend + " expected by " + expected.backend_said_by,
+        "measure with --backend=" + *expected.backend);
     return finding;
   }
   if (*backends.begin() == "cuda") return finding;
   for (const Results& file : files) {
     for (const HostFacts& host : file.context.inventory) {
-      if (host.pci_gpus.value_or(0) == 0) continue;
+      const auto promise = promise_of_gpus(host);
+      if (promise.empty()) continue;
       set(finding, Status::fail,
-          host.host + " has " + plural(*host.pci_gpus, "NVIDIA GPU") +
-              " on its PCI bus, but none was measured: the run used the CPU",
+          host.host + " has " + promise + (host.pci_gpus.value_or(0) > 0 ? ", but none was measured" : "") +
+              ": the run used the CPU",
           "nvidia-smi; then measure with --backend=cuda, which says why CUDA does not work");
       name_offenders(finding, {host_culprit(host.host)});
       return finding;
@@ -399,7 +422,7 @@ Culprit culprit(const RankFacts& facts, std::optional<double> value) {
 
 std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& options) {
   const Expectation expected = expectation(files, options);
-  std::vector<Finding> findings{judge_complete(files), judge_run_id(files, options), judge_backend(files, options),
+  std::vector<Finding> findings{judge_complete(files), judge_run_id(files, options), judge_backend(files, expected),
                                 judge_ranks(files, options, expected), judge_hosts(files, options, expected)};
   const auto is_cuda = [](const Results& file) { return file.context.backend == "cuda"; };
   if (std::all_of(files.begin(), files.end(), is_cuda)) {

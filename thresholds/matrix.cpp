@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "thresholds/thresholds.hpp"
+#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
@@ -138,7 +139,8 @@ std::string text(const PairMatrix& matrix) {
     for (std::size_t j = 1; j <= n; ++j) width = std::max(width, cells[i][j].size());
   }
   const auto unit = unit_of(matrix.metric);
-  std::string out = matrix.key + " on " + matrix.host + ", " + unit + ", source by row, destination by column\n";
+  std::string out =
+      one_line(matrix.key + " on " + matrix.host) + ", " + unit + ", source by row, destination by column\n";
   for (const auto& row : cells) {
     std::string line = "  " + row.front() + std::string(cells[0][0].size() - row.front().size(), ' ');
     for (std::size_t j = 1; j <= n; ++j) line += std::string(width - row[j].size() + 1, ' ') + row[j];

@@ -65,9 +65,15 @@ std::string text(const Culprit& culprit) {
 }
 
 std::string verdict_line(const Verdict& verdict) {
-  return "VERDICT: " + std::string(name(verdict.state)) + " " + std::to_string(verdict.passed) + "/" +
-         std::to_string(verdict.total) + " (profile " + verdict.profile + ", " + std::to_string(verdict.ranks) +
-         (verdict.ranks == 1 ? " rank)" : " ranks)");
+  std::string line = "VERDICT: " + std::string(name(verdict.state)) + " " + std::to_string(verdict.passed) + "/" +
+                     std::to_string(verdict.total) + " (profile " + verdict.profile + ", " +
+                     std::to_string(verdict.ranks) + (verdict.ranks == 1 ? " rank" : " ranks");
+  if (verdict.hosts > 1) line += ", " + std::to_string(verdict.hosts) + " hosts";
+  if (verdict.judged_families < verdict.families) {
+    line +=
+        ", " + std::to_string(verdict.judged_families) + " of " + std::to_string(verdict.families) + " families judged";
+  }
+  return line + ")";
 }
 
 std::string measure_command(std::string_view key, int ranks) {

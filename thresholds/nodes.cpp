@@ -7,6 +7,7 @@
 
 #include "thresholds/culprit.hpp"
 #include "thresholds/thresholds.hpp"
+#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
@@ -96,10 +97,12 @@ class Decider {
         f.status == Status::fail && !f.metric.empty() && f.value.has_value() && family_of(f.key) != "preflight";
     if (performance && a_node_is_to_blame_) return;  // a victim of what is named, or named itself
     const bool names_all = !f.offenders.empty() && f.offender_count == f.offenders.size() &&
-                           !is_collective(family_of(f.key)) && f.status != Status::no_reference &&
+                           !is_shared(f.key, f.metric) && f.status != Status::no_reference &&
                            f.status != Status::inconclusive;
     if (!names_all) {
-      if (f.detail.find("wrong data: rank ") != std::string::npos && a_node_is_to_blame_) return;
+      // Results until 2026-11 name the first only: "; and 1 more ranks".
+      const bool names_the_wrong = contains(f.detail, "wrong data: rank ") && !contains(f.detail, " more ranks");
+      if (names_the_wrong && a_node_is_to_blame_) return;
       list_.undecided_because.push_back(std::string(name(f.status)) + ": " + f.key +
                                         (f.metric.empty() ? "" : " " + f.metric) +
                                         (f.detail.empty() ? "" : ": " + f.detail));
@@ -146,13 +149,16 @@ std::string host_file(const NodeList& list, NodeState state) {
   std::string text;
   for (const NodeDecision& node : list.nodes) {
     if (node.state != state) continue;
-    text += node.host;
+    std::string host = one_line(node.host);  // and one word: what follows it means something
+    std::replace(host.begin(), host.end(), ' ', '?');
+    text += host;
     if (node.ranks > 0) text += " slots=" + std::to_string(node.ranks);
     text += "\n";
   }
   if (!text.empty()) return text;
   return "# no " + std::string(name(state)) + " nodes" +
-         (state == NodeState::good && !list.undecided_because.empty() ? ": " + list.undecided_because.front() : "") +
+         (state == NodeState::good && !list.undecided_because.empty() ? ": " + one_line(list.undecided_because.front())
+                                                                      : "") +
          "\n";
 }
 

@@ -253,6 +253,8 @@ class Collector {
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i] || !std::isfinite(*values[i])) continue;
       const RankFacts& facts = context.ranks[i];
+      const auto from = source_of(benchmark.key, facts.rank, facts, hosts);
+      if (from == facts.rank) continue;  // of both directions the value stands at both ends: one is enough
       if (per_host && !seen.insert(hosts.host_of(facts.rank)).second) continue;
       Comparison& comparison = comparison_of(key, metric, facts.device);
       if (comparison.values.empty()) {
@@ -261,7 +263,7 @@ class Collector {
         comparison.context = &context;
       }
       if (comparison.context != &context && comparison.context->world_size != context.world_size) continue;
-      comparison.values.push_back({facts.rank, source_of(benchmark.key, facts.rank, facts, hosts), *values[i], 0});
+      comparison.values.push_back({facts.rank, from, *values[i], 0});
     }
   }
 

@@ -95,6 +95,12 @@ std::optional<double> ceiling(const Profile& profile, std::string_view key, std:
 
 bool is_collective(std::string_view family) { return family == "allreduce" || family == "collectives"; }
 
+bool is_shared(std::string_view key, std::string_view metric) {
+  const std::string family = family_of(key);
+  return is_collective(family) ||
+         (family == "lora_step" && (metric == "tokens_per_s" || metric == "step_ms" || metric == "mfu"));
+}
+
 bool lower_is_better(std::string_view metric) {
   return ends_with(metric, "_us") || ends_with(metric, "_ms") || metric == "seconds" || metric == "cv" ||
          metric == "throttled" || metric == "temperature_c";

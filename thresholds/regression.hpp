@@ -60,8 +60,9 @@ Regression judge_regression(const std::vector<Results>& current, const Baseline&
 inline constexpr double default_tolerance = 0.05;
 
 /// One finding for each benchmark of the baseline: what a verdict says of a run that is held against it. A run fails
-/// beyond the tolerance; where at least launches_to_judge launches show a wider spread, that counts, and between the
-/// two it is inconclusive. Errors: as above; a tolerance outside [0, 1).
+/// beyond the tolerance; where at least launches_to_judge launches show a wider spread, or with fewer such figures are
+/// known to differ more from launch to launch, that counts, and between the two it is inconclusive. Errors: as above; a
+/// tolerance outside [0, 1).
 std::vector<Finding> judge_by_baseline(const std::vector<Results>& current, const Baseline&, double tolerance,
                                        const std::optional<std::string>& family = std::nullopt);
 

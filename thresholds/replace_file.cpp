@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <random>
+#include <string>
 #include <system_error>
 
 #include "thresholds/results.hpp"
@@ -20,7 +22,7 @@ namespace fs = std::filesystem;
 
 class Descriptor {
  public:
-  Descriptor(const fs::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+  Descriptor(const fs::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   ~Descriptor() {
@@ -37,10 +39,38 @@ class Descriptor {
     return true;
   }
   bool sync() const { return ::fsync(fd_) == 0; }
+  void wait_when_writing() const { ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) & ~O_NONBLOCK); }
 
  private:
   int fd_;
 };
+
+// A pipe that nobody reads does not hold this program up for ever.
+void write_special(const fs::path& file, std::string_view text) {
+  constexpr int tries = 50;
+  for (int i = 0; i < tries; ++i) {
+    const Descriptor out(file, O_WRONLY | O_NONBLOCK);
+    if (out.ok()) {
+      out.wait_when_writing();
+      if (!out.write(text)) refuse(file, errno);
+      return;
+    }
+    if (errno != ENXIO) refuse(file, errno);
+    ::usleep(100'000);
+  }
+  refuse(file, ENXIO);
+}
+
+// As the kernel does with fs.protected_symlinks: in a folder where all may write, such as /tmp, a link counts only if
+// this user or the owner of the folder made it.
+bool is_trusted(const fs::path& link) {
+  struct stat of_link {};
+  struct stat of_folder {};
+  const auto folder = link.has_parent_path() ? link.parent_path() : fs::path(".");
+  if (::lstat(link.c_str(), &of_link) != 0 || ::stat(folder.c_str(), &of_folder) != 0) return false;
+  const bool for_all = (of_folder.st_mode & S_IWOTH) != 0;
+  return !for_all || of_link.st_uid == ::geteuid() || of_link.st_uid == of_folder.st_uid;
+}
 
 // /dev/null, a pipe or a terminal must be written to, not replaced by a file (root could).
 bool is_special(const fs::path& file) {
@@ -53,21 +83,19 @@ bool is_special(const fs::path& file) {
 
 void replace_file(const fs::path& file, std::string_view text) {
   std::error_code error;
-  if (is_special(file)) {
-    const Descriptor out(file, O_WRONLY);
-    if (!out.ok() || !out.write(text)) refuse(file, errno);
-    return;
-  }
+  const bool link = fs::is_symlink(file, error);
+  if (link && !is_trusted(file)) refuse(file, EACCES);
+  if (is_special(file)) return write_special(file, text);
   if (fs::is_directory(file, error)) refuse(file, EISDIR);
   // A link keeps pointing where it does: what it points at is replaced.
-  const fs::path target = fs::is_symlink(file, error) ? fs::weakly_canonical(file, error) : file;
+  const fs::path target = link ? fs::weakly_canonical(file, error) : file;
+  // A name that nobody can know before, and a file that was not there: no link of somebody else is followed.
+  std::random_device random;
   fs::path temporary = target;
-  temporary += ".";
-  temporary += std::to_string(::getpid());
-  temporary += ".tmp";
+  temporary += "." + std::to_string(random()) + std::to_string(random()) + ".tmp";
   int failure = 0;
   {
-    const Descriptor out(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    const Descriptor out(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     if (!out.ok()) refuse(file, errno);
     if (!out.write(text) || !out.sync()) failure = errno;
   }

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "thresholds/json_field.hpp"
@@ -256,6 +258,7 @@ HostFacts read_host(const Field& field) {
   facts.visible_gpus = field.optional_integer("visible_gpus");
   facts.masked_gpus = field.optional_integer("masked_gpus");
   facts.mask = field.optional_text("mask");
+  facts.nvidia_driver = field.optional_text("nvidia_driver");
   return facts;
 }
 
@@ -289,7 +292,8 @@ Context read_context(const Field& shakedown) {
   context.hosts = world["hosts"].positive_integer();
   context.ranks = read_ranks(shakedown["ranks"], context.world_size);
   if (const auto expected = shakedown.find("expected")) {
-    context.expected = {expected->optional_integer("ranks"), expected->optional_integer("hosts")};
+    context.expected = {expected->optional_integer("ranks"), expected->optional_integer("hosts"),
+                        expected->optional_text("backend")};
   }
   if (const auto argv = shakedown.find("argv")) {
     argv->each([&](const Field& word) { context.argv.push_back(word.text()); });
@@ -353,7 +357,8 @@ ordered_json to_json(const HostFacts& h) {
           {"pci_gpus", or_null(h.pci_gpus)},
           {"visible_gpus", or_null(h.visible_gpus)},
           {"masked_gpus", or_null(h.masked_gpus)},
-          {"mask", or_null(h.mask)}};
+          {"mask", or_null(h.mask)},
+          {"nvidia_driver", or_null(h.nvidia_driver)}};
 }
 
 template <class T>
@@ -376,7 +381,10 @@ ordered_json to_json(const Context& c) {
           {"backend", c.backend},
           {"tier", c.tier},
           {"world", {{"size", c.world_size}, {"hosts", c.hosts}}},
-          {"expected", {{"ranks", or_null(c.expected.ranks)}, {"hosts", or_null(c.expected.hosts)}}},
+          {"expected",
+           {{"ranks", or_null(c.expected.ranks)},
+            {"hosts", or_null(c.expected.hosts)},
+            {"backend", or_null(c.expected.backend)}}},
           {"argv", ordered_json(c.argv)},
           {"ranks", list_of(c.ranks)},
           {"versions", or_null(c.versions)},
@@ -527,6 +535,32 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
     if (seen.insert(fs::weakly_canonical(file, error)).second) all.push_back(read_results(file));
   }
   return all;
+}
+
+Expected parse_expected(const std::string& text) {
+  const auto refuse = [](const std::string& what) {
+    throw InputError("--expect: " + what + "; write ranks=N,hosts=M,backend=cuda, or some of these; see --help");
+  };
+  Expected expected;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const auto equals = part.find('=');
+    const std::string name = part.substr(0, equals), value = equals == std::string::npos ? "" : part.substr(equals + 1);
+    if (name == "backend" && (value == "host" || value == "cuda")) {
+      expected.backend = value;
+    } else if (name == "ranks" || name == "hosts") {
+      int count = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+      if (error != std::errc() || end != value.data() + value.size() || count < 1) {
+        refuse("\"" + value + "\" is not a number of " + name);
+      }
+      (name == "ranks" ? expected.ranks : expected.hosts) = count;
+    } else {
+      refuse("\"" + part + "\" is not understood");
+    }
+  }
+  if (!expected.ranks && !expected.hosts && !expected.backend) refuse("it says nothing");
+  return expected;
 }
 
 json read_json(const fs::path& file) { return parse(file, slurp(file)); }

@@ -52,6 +52,7 @@ struct HostFacts {
   std::optional<int> visible_gpus;  // as the backend sees it
   std::optional<int> masked_gpus;   // count that CUDA_VISIBLE_DEVICES or a Slurm binding allows; null = no mask
   std::optional<std::string> mask;  // "CUDA_VISIBLE_DEVICES=0,1"
+  std::optional<std::string> nvidia_driver = {};  // what shows that its kernel driver is there: "/sys/module/nvidia"
 };
 
 struct SuiteFacts {
@@ -59,10 +60,15 @@ struct SuiteFacts {
   bool dirty = false;
 };
 
-/// How many ranks and hosts somebody said there should be (--expect); nullopt = not said.
+/// How many ranks and hosts somebody said there should be, and on what they should measure; nullopt = not said.
 struct Expected {
   std::optional<int> ranks, hosts;
+  std::optional<std::string> backend;
 };
+
+/// The value of --expect: "ranks=8,hosts=2,backend=cuda", any of them; what is said twice counts as said last. Errors:
+/// InputError.
+Expected parse_expected(const std::string& text);
 
 /// context.shakedown of a result file.
 struct Context {
@@ -90,8 +96,8 @@ struct Context {
 using ByRank = std::map<std::string, std::vector<std::optional<double>>>;
 
 /// Texts by rank: facts that are no numbers (driver "580.159.03"), explanations of a number or of its absence under the
-/// same name, what held a clock down (throttle: "sw_power_cap 38 %"), errors seen (errors: "XID 79; ECC uncorrected +2").
-/// nullopt = there is nothing to say of this rank.
+/// same name, what held a clock down (throttle: "sw_power_cap 38 %"), errors seen (errors: "XID 79; ECC uncorrected
+/// +2"). nullopt = there is nothing to say of this rank.
 using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>>;
 
 /// One repetition of one benchmark.
@@ -135,9 +141,9 @@ std::vector<Results> read_results(const std::vector<std::filesystem::path>& file
 
 /// The text of a result file: `google_benchmark_json` as JSONReporter wrote it, with context.shakedown and by_rank
 /// added, and the figures of pairs once more as matrices (thresholds/matrix.hpp). by_rank[key][repetition] belongs to
-/// the iteration row of that key and repetition index, texts likewise (text_by_rank). A value by rank that is expected as
-/// a counter too (is_telemetry) and is not there is null. The text is strict JSON, invalid UTF-8 is replaced. Errors:
-/// InputError if `google_benchmark_json` is not JSON (for example a non-finite counter).
+/// the iteration row of that key and repetition index, texts likewise (text_by_rank). A value by rank that is expected
+/// as a counter too (is_telemetry) and is not there is null. The text is strict JSON, invalid UTF-8 is replaced.
+/// Errors: InputError if `google_benchmark_json` is not JSON (for example a non-finite counter).
 std::string write_results(std::string_view google_benchmark_json, const Context&,
                           const std::map<std::string, std::vector<ByRank>>& by_rank,
                           const std::map<std::string, std::vector<TextByRank>>& texts = {});

@@ -75,10 +75,13 @@ std::string read_benchmark(const Yaml& yaml) {
   }
   if (key_of(key) != key) yaml.refuse("\"" + key + "\" carries a suffix of Google Benchmark; write " + key_of(key));
   const auto stars = std::count(key.begin(), key.end(), '*');
-  const bool pairs = family == "p2p" && stars == 2 && key_part(key, "src") == "*" && key_part(key, "dst") == "*";
-  const bool ranks = stars == 1 && key_part(key, "active") == "one" && key_part(key, "rank") == "*";
-  if (stars > 0 && !pairs && !ranks) {
-    yaml.refuse("a wildcard is possible only as src:*/dst:* of p2p and as active:one/rank:*; write the key out");
+  const auto any = [&](const char* part) { return key_part(key, part) == "*"; };
+  const bool pairs = family == "p2p" && stars == 2 && any("src") && any("dst");
+  const bool one_by_one =
+      stars == 1 && ((family == "p2p" && any("shift")) || (any("rank") && key_part(key, "active") == "one"));
+  if (stars > 0 && !pairs && !one_by_one) {
+    yaml.refuse(
+        "a wildcard is possible only as src:*/dst:* or shift:* of p2p, or as active:one/rank:*; write the key out");
   }
   return key;
 }

@@ -44,10 +44,11 @@ struct Limits {
   std::optional<int> samples_min = std::nullopt;          // a value of fewer is no measurement
 };
 
-/// One limit on one metric of one benchmark. `benchmark` is a key; with "active:one/rank:*" it stands for every rank,
-/// and for p2p with "src:*/dst:*" for every ordered pair of local ranks of each host; with "dir:both", for every pair
-/// once, src < dst. A limit is written as min or max, or as the `reference` that the source names and the `margin` that
-/// a healthy machine may stay behind it.
+/// One limit on one metric of one benchmark. `benchmark` is a key or, with wildcards, stands for local ranks, whatever
+/// the number of hosts: "src:*/dst:*" for every ordered pair of them, with "dir:both" for every pair once, src < dst;
+/// "shift:*" for every step but 0; "active:one/rank:*" for every one.
+/// A limit is written as min or max, or as the `reference` that the source names and the `margin` that a healthy
+/// machine may stay behind it.
 struct Rule {
   std::string benchmark, metric;
   Every every = Every::run;
@@ -91,6 +92,10 @@ inline constexpr double ceiling_allowance = 1.01;
 
 /// True if ranks wait for each other inside the benchmark, so that its times do not show whose fault they are.
 bool is_collective(std::string_view family);
+
+/// True of figures that all ranks have in common: of collectives, and the rate of a step in which all wait for the
+/// slowest. Such a figure accuses no single rank.
+bool is_shared(std::string_view key, std::string_view metric);
 
 /// Times: lower is better. Everything else: higher is better.
 bool lower_is_better(std::string_view metric);

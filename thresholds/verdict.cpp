@@ -10,6 +10,7 @@
 #include "thresholds/crosscheck.hpp"
 #include "thresholds/culprit.hpp"
 #include "thresholds/evidence.hpp"
+#include "thresholds/gpu_errors.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/peers.hpp"
 #include "thresholds/rule_judge.hpp"
@@ -50,6 +51,7 @@ class SetJudge {
     }
     name_what_preflight_stopped();
     for (const auto& [key, benchmark] : benchmarks_) judge_error_without_rule(benchmark);
+    count_families(profile);
     if (profile != nullptr) judge_families(*profile);
     if (options_.family && !context_of_family_.contains(*options_.family) && judged_families_.empty()) {
       add(plain(*options_.family, Status::missing, "nothing of this family was measured", ranks()));
@@ -111,9 +113,9 @@ class SetJudge {
       judged_families_.insert(family);
       return;
     }
-    // What can only warn does not stand for a judgement.
-    if (rule.severity == Severity::fail) judged_families_.insert(family);
     const Expansion expansion = expand(rule, context);
+    // What can only warn does not stand for a judgement.
+    if (rule.severity == Severity::fail && !expansion.keys.empty()) judged_families_.insert(family);
     for (const std::string& key : expansion.keys) {
       const auto found = benchmarks_.find(key);
       const Benchmark* benchmark = found == benchmarks_.end() ? nullptr : &found->second;
@@ -126,6 +128,15 @@ class SetJudge {
     const Row* row = benchmark.error();
     if (row == nullptr || !wanted(family_of(benchmark.key)) || counted_keys_.contains(benchmark.key)) return;
     add(plain(benchmark.key, Status::fail, *row->error, benchmark.context->world_size));
+  }
+
+  void count_families(const Profile* profile) {
+    for (const std::string& family : profile == nullptr ? families({}) : families(*profile)) {
+      if (!wanted(family)) continue;
+      ++verdict_.families;
+      const bool judged = judged_families_.contains(family) && context_of_family_.contains(family);
+      if (judged) ++verdict_.judged_families;
+    }
   }
 
   // Families that no rule judged, whether they were measured or only the profile names them: a run that left one out
@@ -259,8 +270,8 @@ int exit_code_of(State state) {
   switch (state) {
     case State::pass:
     case State::host_only: return 0;
-    case State::fail:
-    case State::incomplete: return 1;
+    case State::fail: return 1;
+    case State::incomplete:
     case State::inconclusive:
     case State::no_reference: return 3;
   }
@@ -314,6 +325,7 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
     break;
   }
   verdict.findings = judge_machine(results, options);
+  add_findings(verdict, judge_gpu_errors(results, options.family));
   const Selection selection = select_profile(results, profiles);
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;

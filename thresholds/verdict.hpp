@@ -16,7 +16,7 @@ namespace shakedown {
 /// Of one finding. waived: allowed by its rule; a waiver that no rule allows is a fail.
 enum class Status { pass, fail, missing, waived, invalid, inconclusive, no_reference };
 
-/// Of the whole. incomplete: a run broke off, or its input cannot be read.
+/// Of the whole. incomplete: a run broke off, or its input could not be read.
 enum class State { pass, fail, inconclusive, no_reference, incomplete, host_only };
 
 std::string_view name(Status);  // "no reference"
@@ -114,11 +114,12 @@ struct Unjudged {
 
 struct Verdict {
   State state = State::incomplete;
-  int exit_code = 2;
+  int exit_code = 3;
   std::size_t passed = 0, total = 0;
   std::string profile = "none";
   std::string backend;  // "host": the best possible state is HOST-ONLY
   int ranks = 0, hosts = 0;
+  std::size_t families = 0, judged_families = 0;  // measured or named by the profile; of these, judged by its rules
   std::vector<std::string> run_ids;
   std::vector<std::string> devices;
   std::vector<Finding> findings;
@@ -129,7 +130,8 @@ struct Verdict {
   std::vector<std::string> notes;  // what the reader must know about how this was judged
 };
 
-/// "VERDICT: PASS 58/58 (profile h200-sxm, 4 ranks)"
+/// "VERDICT: PASS 58/58 (profile h200-sxm, 4 ranks)"; hosts only if more than one, families only if not all were
+/// judged: "VERDICT: NO REFERENCE 257/259 (profile h200-sxm, 16 ranks, 2 hosts, 7 of 9 families judged)"
 std::string verdict_line(const Verdict&);
 
 /// One line of a roster: a host that must report and, if said, with how many ranks.
@@ -144,7 +146,7 @@ std::vector<RosterEntry> read_roster(const std::filesystem::path& file);
 struct JudgeOptions {
   std::optional<std::string> family;  // judge this family only
   Expected expected;
-  std::optional<std::string> expected_backend;
+  std::optional<std::string> run_id;  // the only run whose files are judged
   std::vector<RosterEntry> roster;
   bool mixed_runs = false;
   bool allow_faults = false;

@@ -22,6 +22,17 @@ std::string listed(const std::vector<std::string>& words, const char* last) {
   return text;
 }
 
+std::string one_line(std::string text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    // Those of Latin-1 are two bytes of UTF-8.
+    const bool latin = c == 0xc2 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xe0) == 0x80;
+    if (latin) text.erase(i, 1);
+    if (latin || c < 0x20 || c == 0x7f) text[i] = c == '\n' ? ' ' : '?';
+  }
+  return text;
+}
+
 std::string plural(std::size_t n, const std::string& noun) {
   return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
 }

@@ -13,7 +13,7 @@ namespace shakedown::cuda {
 struct WrongWord {
   unsigned long long index;    // in the whole test, in words
   unsigned long long address;  // as the GPU sees it
-  unsigned long long got;
+  unsigned long long got, expected;
 };
 
 /// What the walks have found, in device memory and on the host.
@@ -31,7 +31,8 @@ struct Piece {
   std::size_t first, count;
 };
 
-void write_piece(cudaStream_t, const Piece&, TestPattern);
-void check_piece(cudaStream_t, const Piece&, TestPattern, Walked*);
+/// The pattern as walk number `walk` writes it: reference::inversion.
+void write_piece(cudaStream_t, const Piece&, TestPattern, std::uint64_t walk);
+void check_piece(cudaStream_t, const Piece&, TestPattern, std::uint64_t walk, Walked*);
 
 }  // namespace shakedown::cuda

@@ -20,7 +20,7 @@ class MemoryTest final : public Work {
     ++walks_;
     team_.each_range(bytes_ / 8, [this](std::size_t begin, std::size_t end) {
       for (auto i = begin; i < end; ++i) {
-        const auto word = reference::test_word(spec_.pattern, i);
+        const auto word = expected(i);
         std::memcpy(memory_.get() + 8 * i, &word, 8);
       }
     });
@@ -38,11 +38,11 @@ class MemoryTest final : public Work {
     const Check of_walks = result_;
     check_all();
     Check check = std::exchange(result_, of_walks);
-    const auto expected = (walks_ + 1) * (bytes_ / 8);
-    if (check.compared == expected) return check;
+    const auto looks = (walks_ + 1) * (bytes_ / 8);
+    if (check.compared == looks) return check;
     ++check.mismatched;
     check.first = std::to_string(check.compared) + " words were looked at by " + std::to_string(walks_) +
-                  " walks and the last look, expected " + std::to_string(expected) + ": walks were skipped";
+                  " walks and the last look, expected " + std::to_string(looks) + ": walks were skipped";
     return check;
   }
 
@@ -57,7 +57,7 @@ class MemoryTest final : public Work {
     team_.each_range(bytes_ / 8, [this](std::size_t begin, std::size_t end) {
       std::size_t wrong = 0, first = 0;
       for (auto i = begin; i < end; ++i) {
-        if (word(i) == reference::test_word(spec_.pattern, i)) continue;
+        if (word(i) == expected(i)) continue;
         if (wrong++ == 0) first = i;
       }
       const std::lock_guard lock(mutex_);
@@ -65,6 +65,11 @@ class MemoryTest final : public Work {
       if (wrong > 0 && result_.mismatched == 0) result_.first = describe(first);
       result_.mismatched += wrong;
     });
+  }
+
+  /// What the last walk wrote.
+  std::uint64_t expected(std::size_t i) const {
+    return reference::test_word(spec_.pattern, i) ^ reference::inversion(walks_);
   }
 
   std::uint64_t word(std::size_t i) const {
@@ -76,7 +81,7 @@ class MemoryTest final : public Work {
   std::string describe(std::size_t i) const {
     char line[160];
     std::snprintf(line, sizeof line, "byte 0x%zx at address %p is 0x%016" PRIx64 ", expected 0x%016" PRIx64, 8 * i,
-                  static_cast<const void*>(memory_.get() + 8 * i), word(i), reference::test_word(spec_.pattern, i));
+                  static_cast<const void*>(memory_.get() + 8 * i), word(i), expected(i));
     return line;
   }
 
