@@ -85,7 +85,7 @@ TEST(Escape, ShortensInTheMiddleByColumns) {
 
 TEST(Markdown, BeginsWithTheVerdictAndWhatIsWrong) {
   const std::string text = markdown_text(failing());
-  EXPECT_EQ(lines_of(text)[0], "## VERDICT: FAIL 8/12 (profile test, 4 ranks)");
+  EXPECT_EQ(lines_of(text)[0], "## VERDICT: FAIL 8/12 (profile test, 4 ranks, 2 of 4 families judged)");
   const auto bad =
       text.find("| " + gemm + " tflops | 600 TFLOPS | min 620 | rank 3 node0 GPU-1003 0000:13:00.0 +1 | fail |");
   const auto good = text.find("| " + markdown_escaped(reduce + " latency_us") + " | 20 us |");
