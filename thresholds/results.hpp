@@ -90,14 +90,16 @@ struct Context {
 using ByRank = std::map<std::string, std::vector<std::optional<double>>>;
 
 /// Texts by rank: facts that are no numbers (driver "580.159.03"), explanations of a number or of its absence under the
-/// same name, what held a clock down (throttle: "sw_power_cap 38 %"), errors seen (errors: "XID 79; ECC uncorrected +2").
-/// nullopt = there is nothing to say of this rank.
+/// same name, what held a clock down (throttle: "sw_power_cap 38 %"), errors seen (errors: "XID 79; ECC uncorrected
+/// +2"). nullopt = there is nothing to say of this rank.
 using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>>;
 
 /// One repetition of one benchmark.
 struct Row {
   std::string key;  // family/key:value/..., Google Benchmark's suffixes removed
   int repetition = 0;
+  int repetitions = 1;                    // as many were asked for
+  double iterations = 1;                  // 0: none stated
   double real_time = 0;                   // in seconds, whatever unit the file has
   std::map<std::string, double> metrics;  // counters: tflops, busbw_gbps, latency_us, cv, ...
   ByRank by_rank;
@@ -135,12 +137,15 @@ std::vector<Results> read_results(const std::vector<std::filesystem::path>& file
 
 /// The text of a result file: `google_benchmark_json` as JSONReporter wrote it, with context.shakedown and by_rank
 /// added, and the figures of pairs once more as matrices (thresholds/matrix.hpp). by_rank[key][repetition] belongs to
-/// the iteration row of that key and repetition index, texts likewise (text_by_rank). A value by rank that is expected as
-/// a counter too (is_telemetry) and is not there is null. The text is strict JSON, invalid UTF-8 is replaced. Errors:
-/// InputError if `google_benchmark_json` is not JSON (for example a non-finite counter).
+/// the iteration row of that key and repetition index, texts likewise (text_by_rank). A value by rank that is expected
+/// as a counter too (is_telemetry) and is not there is null. The text is strict JSON, invalid UTF-8 is replaced.
+/// Errors: InputError if `google_benchmark_json` is not JSON (for example a non-finite counter).
 std::string write_results(std::string_view google_benchmark_json, const Context&,
                           const std::map<std::string, std::vector<ByRank>>& by_rank,
                           const std::map<std::string, std::vector<TextByRank>>& texts = {});
+
+/// The bytes of a regular file. Errors: InputError for anything else: a pipe or a device may never end.
+std::string read_file(const std::filesystem::path& file);
 
 /// Writes `text` beside `file` under a temporary name and renames it, so that a reader sees the old file or the new
 /// one, never a part. Errors: InputError naming the file; the old file stays.
