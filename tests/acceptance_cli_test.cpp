@@ -208,7 +208,7 @@ TEST_F(AcceptanceTest, RefusesWrongUsage) {
   expect_refused(accept_file("good.json", "--family"), "--family needs a value");
   expect_refused(accept_file("good.json", "--expect=ranks=many"), "\"many\" is not a number of ranks");
   expect_refused(accept_file("good.json", "--expect=gpus=8"), "--expect: \"gpus=8\" is not understood");
-  expect_refused(accept_file("good.json", "--roster=" + path("none")), "cannot be read");
+  expect_refused(accept_file("good.json", "--roster=" + path("none")), "none: no such file");
 }
 
 TEST_F(AcceptanceTest, ReadsAFolderAndRefusesAnEmptyOne) {

@@ -16,14 +16,14 @@
 namespace shakedown {
 namespace {
 
-// Model work of a LoRA step (rank 64 on all seven projections, frozen base) per token, and what it must sum over ranks.
-// FLOPs: forward and the gradient of the activations of all linear layers, attention, and the adapters three times.
+// Model work of a LoRA step per token, and what it must sum over ranks.
 struct Model {
   std::string_view name;
   double flops_per_token;  // at 4096 tokens a sequence; 0: only as the step counts them
   double trainable;        // parameters, reduced in f32
 };
-constexpr std::array<Model, 2> models{{{"qwen2_7b", 32.13e9, 161480704}, {"qwen2_7b_attention_only", 0, 40370176}}};
+constexpr std::array<Model, 2> models{
+    {{"qwen2_7b", qwen2_7b_flops_per_token, 161480704}, {"qwen2_7b_attention_only", 0, 40370176}}};
 
 double number_of(const std::string& key, const char* name) {
   return std::strtod(std::string(key_part(key, name)).c_str(), nullptr);

@@ -79,9 +79,11 @@ std::vector<PairMatrix> pair_matrices(const Context& context, const std::vector<
   std::vector<PairMatrix> matrices;
   std::vector<std::map<Place, std::vector<double>>> repetitions;        // of each matrix
   std::map<std::pair<std::string, std::string>, std::size_t> index_of;  // by key and host
+  int locals = 0;  // on the largest host: a key may name any number, and is not given memory for it
+  for (const RankFacts& rank : context.ranks) locals = std::max(locals, rank.local_rank + 1);
   for (const Row& row : rows) {
     const auto pair = pair_of(row.key);
-    if (!pair || row.error || row.waived) continue;
+    if (!pair || pair->src >= locals || row.error || row.waived) continue;
     const auto metric = metric_of(row);
     const auto values = row.by_rank.find(metric);
     if (values == row.by_rank.end()) continue;

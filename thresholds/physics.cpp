@@ -25,14 +25,29 @@ bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
+// Of 16 flits on an NVLink at most 15 carry data.
+constexpr double nvlink_payload = 15.0 / 16;
+
+// The fastest way from any host to a GPU: NVLink-C2C of Grace, 450 GB/s each way. What a PCIe link carries is less, and
+// is judged where the run says which link it has (thresholds/validity.cpp).
+constexpr double host_link_gbps = 450;
+
 // Bus bandwidth. Inside one NVLink domain each GPU must move at least 2(n-1)/n of the data over its links when the
 // switch adds nothing, and half of that when it adds (NVLS), so the ring formula may show up to 2(n-1)/n of the link.
 // Over m hosts, with B the network of one host: a hierarchical AllReduce moves (m-1)/m of the data, twice, over B.
-std::optional<double> allreduce_busbw_ceiling(const Profile& profile, int n, int m) {
+std::optional<double> allreduce_busbw_ceiling(const Profile& profile, int n, int m, bool nvls) {
   if (n < 2) return std::nullopt;
   const double share = static_cast<double>(n - 1) / n;
-  if (m == 1) return times(peak(profile, "nvlink_gbps"), 2 * share);
+  if (m == 1) return times(peak(profile, "nvlink_gbps"), nvls ? 2 * share : nvlink_payload);
   return times(peak(profile, "fabric_gbps"), share * m / (m - 1));
+}
+
+// The bus bandwidth of the other collectives is what some GPU must send or receive over its links. algbw is busbw over
+// (n-1)/n or over 1.
+std::optional<double> collective_ceiling(const Profile& profile, std::string_view metric, int n, int m, bool nvls) {
+  if (n < 2 || m > 1) return std::nullopt;
+  const double factor = metric == "algbw_gbps" ? static_cast<double>(n) / (n - 1) : 1;
+  return times(peak(profile, "nvlink_gbps"), factor * (nvls ? 1 : nvlink_payload));
 }
 
 std::optional<double> p2p_ceiling(const Profile& profile, std::string_view key) {
@@ -72,8 +87,15 @@ std::string_view key_part(std::string_view key, std::string_view name) {
   return {};
 }
 
+std::optional<double> ceiling(const Profile& profile, std::string_view key, std::string_view metric,
+                              const Context& context) {
+  const auto nvls = context.nccl.find("nvls");
+  return ceiling(profile, key, metric, context.world_size, context.hosts,
+                 nvls == context.nccl.end() || nvls->second != "off");
+}
+
 std::optional<double> ceiling(const Profile& profile, std::string_view key, std::string_view metric, int ranks,
-                              int hosts) {
+                              int hosts, bool nvls) {
   const std::string family = family_of(key);
   if (family == "gemm" && metric == "tflops") {
     return peak(profile, std::string(key_part(key, "dtype")) + "_tflops");
@@ -86,9 +108,16 @@ std::optional<double> ceiling(const Profile& profile, std::string_view key, std:
     return peak(profile, std::string(dtype.empty() ? "bf16" : dtype) + "_tflops");
   }
   if (family == "lora_step" && metric == "mfu") return 1;
-  if (family == "allreduce" && metric == "busbw_gbps") return allreduce_busbw_ceiling(profile, ranks, hosts);
+  if (family == "lora_step" && metric == "tokens_per_s" && key_part(key, "model") == "qwen2_7b") {
+    return times(peak(profile, "bf16_tflops"), 1e12 / qwen2_7b_flops_per_token);
+  }
+  if (family == "pcie" && metric == "copy_gbps") return (key_part(key, "op") == "both" ? 2 : 1) * host_link_gbps;
+  if (family == "allreduce" && metric == "busbw_gbps") return allreduce_busbw_ceiling(profile, ranks, hosts, nvls);
   if (family == "allreduce" && metric == "algbw_gbps" && ranks > 1) {
-    return times(allreduce_busbw_ceiling(profile, ranks, hosts), ranks / (2.0 * (ranks - 1)));
+    return times(allreduce_busbw_ceiling(profile, ranks, hosts, nvls), ranks / (2.0 * (ranks - 1)));
+  }
+  if (family == "collectives" && (metric == "busbw_gbps" || metric == "algbw_gbps")) {
+    return collective_ceiling(profile, metric, ranks, hosts, nvls);
   }
   return std::nullopt;
 }

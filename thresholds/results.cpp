@@ -47,32 +47,73 @@ bool is_suffix_segment(std::string_view segment) {
   });
 }
 
-std::string slurp(const fs::path& file) {
-  std::error_code error;
-  if (!fs::exists(file, error)) throw InputError(file.string() + ": no such file");
-  if (fs::is_directory(file, error)) throw InputError(file.string() + ": is a folder, not a result file");
-  std::ifstream in(file, std::ios::binary);
-  std::string text;
-  // A special file (pipe) has no size; read what comes.
-  if (const auto size = fs::file_size(file, error); !error) text.reserve(size);
-  text.assign(std::istreambuf_iterator<char>(in), {});
-  if (!in) throw InputError(file.string() + ": cannot be read");
+// Builds the document as nlohmann::json::parse does, but for a key that stands twice in one object: which of its two
+// values counts is up to the reader (RFC 8259), so a file could say one thing to a person and another to the judge.
+class StrictDocument : public json::json_sax_t {
+ public:
+  explicit StrictDocument(const fs::path& file) : file_(file) {}
+  json take() { return std::move(root_); }
+  /// Where reading stopped and why.
+  std::size_t stopped_at = 0;
+  std::string why;
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return open(json::object()); }
+  bool start_array(std::size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    const auto [member, fresh] = open_.back()->emplace(name, nullptr);
+    if (!fresh) throw InputError(file_.string() + ": the key \"" + name + "\" stands twice in one object");
+    member_ = &*member;
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
+    stopped_at = position;
+    why = error.what();
+    return false;
+  }
+
+ private:
+  json* place(json&& value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
+    return &(*member_ = std::move(value));
+  }
+  bool add(json&& value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(json&& value) {
+    open_.push_back(place(std::move(value)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const fs::path& file_;
+  json root_;
+  std::vector<json*> open_;
+  json* member_ = nullptr;
+};
+
+json parse(const fs::path& file, const std::string& text) {
   if (std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isspace(c) != 0; })) {
     throw InputError(file.string() + ": is empty; the run that should have written it did not finish");
   }
-  return text;
-}
-
-json parse(const fs::path& file, const std::string& text) {
-  try {
-    return json::parse(text);
-  } catch (const json::parse_error& e) {
-    // Depending on the version the position stands at the end of the text or one behind it.
-    if (e.byte >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");
-    throw InputError(file.string() + ": is not strict JSON: " + e.what());
-  } catch (const json::exception& e) {
-    throw InputError(file.string() + ": is not strict JSON: " + e.what());
-  }
+  StrictDocument document(file);
+  if (json::sax_parse(text, &document)) return document.take();
+  // Depending on the version the position stands at the end of the text or one behind it.
+  if (document.stopped_at >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");
+  throw InputError(file.string() + ": is not strict JSON: " + document.why);
 }
 
 // JSON files that stand beside results.
@@ -132,35 +173,39 @@ std::vector<std::optional<double>> values_by_rank(const Field& array, int world_
   return result;
 }
 
-// An error row, a waiver, or neither. Since 1.8 a benchmark may also be "skipped"; that measured nothing either.
+// An error row, a waiver, or neither. Since 1.8 a benchmark may also be "skipped"; that measured nothing either. A
+// message without its flag contradicts itself, and counts as an error.
 void read_outcome(const Field& field, Row& row) {
-  const auto flag = [&](const char* name) {
-    const auto member = field.find(name);
-    return member && member->boolean();
-  };
-  const bool error = flag("error_occurred");
-  if (!error && !flag("skipped")) return;
-  const auto message = field.find(error ? "error_message" : "skip_message");
+  const auto flag = [&](const char* name) { return field.value().contains(name) && field[name].boolean(); };
+  const bool skipped = flag("skipped") && !flag("error_occurred");
+  const auto message = field.find(skipped ? "skip_message" : "error_message");
   std::string text = message ? message->text() : "";
-  if (text.empty()) text = error ? "error without a message" : "skipped without a message";
+  if (!skipped && !flag("error_occurred") && text.empty()) return;
+  if (text.empty()) text = skipped ? "skipped without a message" : "error without a message";
   if (text.substr(0, waived_prefix.size()) == waived_prefix) {
     row.waived = text.substr(waived_prefix.size());
   } else {
-    row.error = error ? text : "skipped: " + text;
+    row.error = skipped ? "skipped: " + text : text;
   }
+}
+
+std::optional<double> optional_number(const Field& parent, const char* name) {
+  const auto member = parent.find(name);
+  return member ? std::optional(member->number()) : std::nullopt;
 }
 
 Row read_row(const Field& field, int world_size) {
   Row row;
   row.key = key_of(field["name"].text());
   if (const auto index = field.find("repetition_index")) row.repetition = index->integer();
+  if (const auto declared = field.find("repetitions")) row.repetitions = declared->integer();
   read_outcome(field, row);
   if (row.error || row.waived) return row;  // Google Benchmark writes zeros there
   row.real_time = seconds_of(field);
+  row.iterations = optional_number(field, "iterations").value_or(0);
   for (const auto& [name, value] : field.value().items()) {
-    if (value.is_number() && std::find(not_a_metric.begin(), not_a_metric.end(), name) == not_a_metric.end()) {
-      row.metrics.emplace(name, value.get<double>());
-    }
+    if (value.is_null() || std::find(not_a_metric.begin(), not_a_metric.end(), name) != not_a_metric.end()) continue;
+    row.metrics.emplace(name, field[name.c_str()].number());
   }
   if (const auto by_rank = field.find("by_rank")) {
     by_rank->require_object();
@@ -193,6 +238,10 @@ std::vector<Row> read_rows(const Field& document, json& rows, int world_size) {
       result.push_back(std::move(row));
     } else if (type != "aggregate") {
       field["run_type"].refuse("is \"" + type + "\", expected iteration or aggregate");
+    } else {
+      Row aggregate;
+      read_outcome(field, aggregate);
+      if (aggregate.error) field.refuse("an aggregate with an error: " + *aggregate.error);
     }
     rows[i] = nullptr;  // give the memory back: the document and the rows need not exist at the same time
   }
@@ -201,11 +250,6 @@ std::vector<Row> read_rows(const Field& document, json& rows, int world_size) {
                              : "only aggregates; run without --benchmark_report_aggregates_only");
   }
   return result;
-}
-
-std::optional<double> optional_number(const Field& parent, const char* name) {
-  const auto member = parent.find(name);
-  return member ? std::optional(member->number()) : std::nullopt;
 }
 
 OtherProcess read_process(const Field& field) {
@@ -251,6 +295,21 @@ std::vector<RankFacts> read_ranks(const Field& list, int world_size) {
   return ranks;
 }
 
+/// What is said of hosts must be what the ranks say. Whoever asks for a rank by its index on a host relies on it.
+void require_hosts_of(const std::vector<RankFacts>& ranks, const Field& count, const Field& list) {
+  std::map<std::string, int> sizes;
+  for (const RankFacts& rank : ranks) ++sizes[rank.host];
+  if (count.integer() != static_cast<int>(sizes.size())) {
+    count.refuse("is " + std::to_string(count.integer()) + ", the ranks are on " + std::to_string(sizes.size()));
+  }
+  for (const RankFacts& rank : ranks) {
+    if (rank.local_rank >= sizes[rank.host]) {
+      list.refuse("rank " + std::to_string(rank.rank) + " has local_rank " + std::to_string(rank.local_rank) +
+                  " on a host of " + std::to_string(sizes[rank.host]));
+    }
+  }
+}
+
 HostFacts read_host(const Field& field) {
   HostFacts facts;
   facts.host = field["host"].text();
@@ -287,10 +346,12 @@ Context read_context(const Field& shakedown) {
   context.backend = shakedown["backend"].text();
   if (context.backend != "host" && context.backend != "cuda") shakedown["backend"].refuse("expected host or cuda");
   context.tier = shakedown["tier"].text();
+  if (context.tier != "quick" && context.tier != "full") shakedown["tier"].refuse("expected quick or full");
   const Field world = shakedown["world"];
   context.world_size = world["size"].positive_integer();
   context.hosts = world["hosts"].positive_integer();
   context.ranks = read_ranks(shakedown["ranks"], context.world_size);
+  require_hosts_of(context.ranks, world["hosts"], shakedown["ranks"]);
   if (const auto expected = shakedown.find("expected")) {
     context.expected = {expected->optional_integer("ranks"), expected->optional_integer("hosts"),
                         expected->optional_text("backend")};
@@ -494,7 +555,7 @@ bool is_telemetry(std::string_view metric) {
 std::string waiver_text(std::string_view reason) { return std::string(waived_prefix) + std::string(reason); }
 
 Results read_results(const fs::path& file) {
-  json document = parse(file, slurp(file));
+  json document = read_json(file);
   const Field root(file, "", document);
   root.require_object();
   const Field google_context = root["context"];
@@ -563,7 +624,23 @@ Expected parse_expected(const std::string& text) {
   return expected;
 }
 
-json read_json(const fs::path& file) { return parse(file, slurp(file)); }
+json read_json(const fs::path& file) { return parse(file, read_file(file)); }
+
+std::string read_file(const fs::path& file) {
+  std::error_code error;
+  const auto status = fs::status(file, error);
+  if (!fs::exists(status)) throw InputError(file.string() + ": no such file");
+  if (!fs::is_regular_file(status)) {
+    throw InputError(file.string() + (fs::is_directory(status) ? ": is a folder" : ": is a pipe or a device") +
+                     ", not a file");
+  }
+  std::ifstream in(file, std::ios::binary);
+  std::string text;
+  if (const auto size = fs::file_size(file, error); !error) text.reserve(size);
+  text.assign(std::istreambuf_iterator<char>(in), {});
+  if (!in) throw InputError(file.string() + ": cannot be read");
+  return text;
+}
 
 std::string write_results(std::string_view google_benchmark_json, const Context& context,
                           const std::map<std::string, std::vector<ByRank>>& by_rank,

@@ -104,6 +104,8 @@ using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>
 struct Row {
   std::string key;  // family/key:value/..., Google Benchmark's suffixes removed
   int repetition = 0;
+  int repetitions = 1;                    // as many were asked for
+  double iterations = 1;                  // 0: none stated
   double real_time = 0;                   // in seconds, whatever unit the file has
   std::map<std::string, double> metrics;  // counters: tflops, busbw_gbps, latency_us, cv, ...
   ByRank by_rank;
@@ -147,6 +149,9 @@ std::vector<Results> read_results(const std::vector<std::filesystem::path>& file
 std::string write_results(std::string_view google_benchmark_json, const Context&,
                           const std::map<std::string, std::vector<ByRank>>& by_rank,
                           const std::map<std::string, std::vector<TextByRank>>& texts = {});
+
+/// The bytes of a regular file. Errors: InputError for anything else: a pipe or a device may never end.
+std::string read_file(const std::filesystem::path& file);
 
 /// Writes `text` beside `file` under a temporary name and renames it, so that a reader sees the old file or the new
 /// one, never a part. Errors: InputError naming the file; the old file stays.

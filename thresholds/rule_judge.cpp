@@ -241,7 +241,7 @@ class RuleJudge {
   // Model FLOPS over the dense peak of the type, which the profile knows and the measurement does not.
   std::optional<double> utilization() const {
     const auto reached = run_value(*benchmark_, "model_tflops");
-    const auto peak = ceiling(profile_, finding_.key, "model_tflops", context_.world_size, context_.hosts);
+    const auto peak = ceiling(profile_, finding_.key, "model_tflops", context_);
     return reached && peak ? std::optional(*reached / *peak) : std::nullopt;
   }
 
@@ -302,7 +302,7 @@ class RuleJudge {
   bool judge_sanity() {
     auto largest = largest_value(*benchmark_, rule_.metric);
     if (!largest) largest = finding_.value;  // one that is derived
-    const auto bound = ceiling(profile_, finding_.key, rule_.metric, context_.world_size, context_.hosts);
+    const auto bound = ceiling(profile_, finding_.key, rule_.metric, context_);
     if (!std::isfinite(*finding_.value) || (largest && !std::isfinite(*largest))) {
       set(finding_, Status::invalid, "not a finite number");
       return true;

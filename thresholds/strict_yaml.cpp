@@ -7,7 +7,6 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <sstream>
 
@@ -59,15 +58,6 @@ class RefuseAnchors : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-std::string read_text(const fs::path& file) {
-  std::error_code error;
-  std::ifstream in(file);
-  if (!in || fs::is_directory(file, error)) throw InputError(file.string() + ":1:1: cannot be read; check the path");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 std::string list(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
@@ -92,7 +82,7 @@ bool is_octal_trap(std::string_view word) {
 }  // namespace
 
 Yaml Yaml::load(const fs::path& file) {
-  const std::string text = read_text(file);
+  const std::string text = read_file(file);
   try {
     std::istringstream events(text);
     YAML::Parser parser(events);

@@ -168,7 +168,7 @@ void refuse_floor_above_ceiling(const Rule& rule, const Profile& profile, const 
   const auto& [ranks, hosts, nvls, tier] = rule.conditions;
   for (const int m : {hosts.low, hosts.high}) {
     const int n = std::max({ranks.low, 2, std::min(m, ranks.high)});
-    const auto bound = ceiling(profile, rule.benchmark, rule.metric, n, m);
+    const auto bound = ceiling(profile, rule.benchmark, rule.metric, n, m, nvls.value_or(true));
     if (bound && *floor > *bound) {
       const bool depends = is_collective(family_of(rule.benchmark));
       place.refuse("floor " + number_text(*floor) + " is above the physical ceiling " + number_text(*bound) + " " +

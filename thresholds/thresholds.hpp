@@ -80,8 +80,15 @@ struct Profile {
 std::vector<Profile> load_profiles(const std::filesystem::path& file_or_folder);
 
 /// The highest value that physics allows for a metric of a benchmark run by `ranks` ranks on `hosts` hosts, as the
-/// peaks of the profile give it; nullopt where there is no such bound. A closed table: see thresholds.cpp.
-std::optional<double> ceiling(const Profile&, std::string_view key, std::string_view metric, int ranks, int hosts);
+/// peaks of the profile give it; nullopt where there is no such bound. `nvls`: the switch may add, as it may where
+/// nothing is known. A closed table: see physics.cpp.
+std::optional<double> ceiling(const Profile&, std::string_view key, std::string_view metric, int ranks, int hosts,
+                              bool nvls = true);
+std::optional<double> ceiling(const Profile&, std::string_view key, std::string_view metric, const Context&);
+
+/// Model FLOPs per token of a LoRA step of Qwen2-7B (rank 64 on all seven projections, frozen base) at 4096 tokens a
+/// sequence: forward and the gradient of the activations of all linear layers, attention, and the adapters three times.
+inline constexpr double qwen2_7b_flops_per_token = 32.13e9;
 
 /// How far a measurement may stand above its ceiling before it is invalid (rounding of clocks and data sheets).
 inline constexpr double ceiling_allowance = 1.01;
