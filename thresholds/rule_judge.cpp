@@ -194,10 +194,11 @@ class RuleJudge {
     }
     std::sort(known.begin(), known.end());
     const double middle = known.empty() ? 0 : known[known.size() / 2];
-    std::vector<std::optional<std::string>> texts;
-    for (const auto& number : numbers) {
-      const bool near = number && std::abs(*number - middle) <= 0.01 * std::abs(middle);
-      texts.push_back(number ? std::optional(number_text(near ? middle : *number)) : std::nullopt);
+    std::vector<std::optional<std::string>> texts(numbers.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (!numbers[i]) continue;
+      const bool near = std::abs(*numbers[i] - middle) <= 0.01 * std::abs(middle);
+      texts[i] = number_text(near ? middle : *numbers[i]);
     }
     return texts;
   }
