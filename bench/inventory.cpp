@@ -33,7 +33,8 @@ int main(int argc, char** argv) {
   Watchdog watchdog(label, limit);
   StandardOutput output;
   try {
-    const auto world = make_world([&watchdog](bool entering) { entering ? watchdog.enter_call() : watchdog.leave_call(); });
+    const auto world =
+        make_world([&watchdog](bool entering) { entering ? watchdog.enter_call() : watchdog.leave_call(); });
     watchdog.on_abort({}, [&world] { world->abort(could_not_run); });
     View view = View::summary;
     bool json = false;
@@ -45,8 +46,8 @@ int main(int argc, char** argv) {
       } else if (word == "--help") {
         if (world->rank() == 0) output.stream() << help;
         return 0;
-      } else if (const auto named = view_named(word)) {
-        view = *named;
+      } else if (const auto chosen = named<View>(word)) {
+        view = *chosen;
       } else {
         wrong = word;
       }

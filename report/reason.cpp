@@ -7,7 +7,7 @@
 #include <array>
 #include <csignal>
 
-#include "report/escape.hpp"
+#include "base/text.hpp"
 #include "report/words.hpp"
 
 namespace shakedown {

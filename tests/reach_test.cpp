@@ -5,9 +5,10 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "fixtures/fact_exchange.hpp"
+#include "base/archive.hpp"
 #include "fixtures/shared_folder.hpp"
 #include "fixtures/socket.hpp"
+#include "node/host_inventory.hpp"
 #include "tests/made_up_host.hpp"
 #include "thresholds/results.hpp"
 
@@ -102,7 +103,7 @@ TEST(FactExchange, GivesBackWhatItTook) {
                     {"text", {std::nullopt, "a:b\n\x1f"}},
                     {"empty", {std::nullopt, ""}},
                     {"unknown", {}}};
-  const auto back = unpack_facts(pack(facts));
+  const auto back = unpacked<Facts>(packed(facts), "rank 1");
   ASSERT_EQ(back.size(), 4u);
   EXPECT_EQ(back.at("number").number, 0.1);
   EXPECT_EQ(back.at("number").text, "because");
@@ -115,7 +116,7 @@ TEST(FactExchange, GivesBackWhatItTook) {
   inventory.links = {{facts}, {}};
   inventory.topology = {
       {{"GPU0", "0000:10:00.0", 18}, {"mlx5_0", std::nullopt, 0}}, {{"X", "SYS"}, {"SYS", "X"}}, {"0", "?"}};
-  const auto whole = unpack_inventory(pack(inventory));
+  const auto whole = unpacked<HostInventory>(packed(inventory), "rank 1");
   EXPECT_EQ(whole.gpus.size(), 2u);
   EXPECT_EQ(whole.links.at(0).size(), 1u);
   EXPECT_EQ(whole.topology.devices.at(0).nvlinks, 18);

@@ -22,18 +22,13 @@ Evidence evidence_of(const Comparison& c, const PeerValue& v) {
   return {c.key, c.metric, Judgement::peers, v.value, c.centre, 100 * v.shortfall, c.mads(v.shortfall)};
 }
 
-int local_source(const std::string& key) {
-  const auto src = key_part(key, "src");
-  return src.empty() ? -1 : std::atoi(std::string(src).c_str());
-}
-
 }  // namespace
 
 bool bad(const Finding& f) {
   return f.counts() && (f.status == Status::fail || f.status == Status::missing || f.status == Status::invalid);
 }
 
-Accusations::Accusations(const std::map<std::string, Benchmark>& benchmarks, const Peers& peers,
+Accusations::Accusations(const std::map<std::string, Benchmark>& benchmarks, const PeerComparison& peers,
                          const std::vector<Finding>& findings)
     : benchmarks_(benchmarks), peers_(peers), findings_(findings) {
   for (const auto& [key, benchmark] : benchmarks) {
@@ -85,7 +80,7 @@ void Accusations::accuse_ranks_of(const Finding& f, const Benchmark& measured) {
   std::vector<RankPair> broken;  // rank, source
   std::vector<double> by;
   std::size_t known = 0;
-  const int source = local_source(f.key);
+  const int source = static_cast<int>(key_number(f.key, "src").value_or(-1));
   for (std::size_t rank = 0; rank < values.size(); ++rank) {
     if (!values[rank]) continue;
     ++known;

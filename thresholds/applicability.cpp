@@ -56,10 +56,6 @@ std::map<std::string, int> ranks_per_host(const Context& context) {
   return counts;
 }
 
-int local_index(const std::string& key, const char* name) {
-  return std::atoi(std::string(key_part(key, name)).c_str());
-}
-
 }  // namespace
 
 std::vector<std::string> devices_of(const std::vector<Results>& results) {
@@ -140,10 +136,7 @@ Expansion expand(const Rule& rule, const Context& context) {
   int largest = 0;
   for (const auto& [host, count] : ranks_per_host(context)) largest = std::max(largest, count);
   const auto pair_key = [&](int src, int dst) {
-    std::string key = rule.benchmark;
-    key.replace(key.find("src:*"), 5, "src:" + std::to_string(src));
-    key.replace(key.find("dst:*"), 5, "dst:" + std::to_string(dst));
-    return key;
+    return with_part(with_part(rule.benchmark, "src", std::to_string(src)), "dst", std::to_string(dst));
   };
   if (largest < 2) return {{pair_key(0, 1)}, true};
   Expansion expansion;
@@ -159,12 +152,13 @@ Expansion expand(const Rule& rule, const Context& context) {
 std::vector<int> required_ranks(const std::string& key, const Context& context) {
   std::vector<int> required;
   if (!key_part(key, "active").empty()) return required;  // some ranks only stand by: any value will do
-  const bool pair = !key_part(key, "src").empty() && !key_part(key, "dst").empty();
+  const auto src = key_number(key, "src"), dst = key_number(key, "dst");
+  const bool pair = src && dst;
   const auto counts = pair ? ranks_per_host(context) : std::map<std::string, int>{};
-  const int src = local_index(key, "src"), dst = local_index(key, "dst");
   for (const RankFacts& rank : context.ranks) {
     // A pair stands at its destination, on every host that has both ends.
-    if (!pair || (rank.local_rank == dst && counts.at(rank.host) > std::max(src, dst))) required.push_back(rank.rank);
+    if (!pair || (rank.local_rank == *dst && counts.at(rank.host) > std::max(*src, *dst)))
+      required.push_back(rank.rank);
   }
   return required;
 }

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "thresholds/wording.hpp"
+#include "base/text.hpp"
 
 namespace shakedown {
 namespace {

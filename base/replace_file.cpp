@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "thresholds/results.hpp"
+#include "base/files.hpp"
 
 namespace shakedown {
 namespace {

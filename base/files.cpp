@@ -1,4 +1,4 @@
-#include "node/files.hpp"
+#include "base/files.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -64,12 +64,6 @@ std::optional<std::vector<std::string>> names_in(const std::filesystem::path& fo
   for (const auto& entry : entries) names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end(), comes_before);
   return names;
-}
-
-std::string joined(const std::vector<std::string>& words, std::string_view separator) {
-  std::string text;
-  for (const auto& word : words) text.append(text.empty() ? "" : separator).append(word);
-  return text;
 }
 
 }  // namespace shakedown
