@@ -164,10 +164,10 @@ TEST_F(CudaLora, IsTheHostsStepOverSeveralMicroBatches) {
 
 TEST_F(CudaLora, IsTheHostsStepAfterTuning) {
   CudaStep cuda(*gpu_, tiny_shape());
-  LonePeers peers;
+  Alone group;
   cuda.ops.start_tuning();
   cuda.step.run(no_update());
-  cuda.ops.finish_tuning(peers);
+  cuda.ops.finish_tuning(group);
   cuda.start();
   EXPECT_GE(cuda.ops.products().size(), 15U);
   expect_host_step(cuda, tiny_shape());
@@ -246,7 +246,7 @@ TEST_F(CudaLora, SaysHowMuchMemoryItNeeds) {
 
 TEST_F(CudaLora, IsCheckedThroughTheSeam) {
   const auto work = device_->prepare(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 64});
-  work->connect(peers_);
+  work->connect(group_);
   work->reset();
   EXPECT_FALSE(work->verify().passed()) << "nothing was computed";
   work->stage(5);

@@ -26,7 +26,8 @@
 namespace shakedown {
 
 /// `findings` are those of all judgements; the worst culprit comes first, those that fail nothing last.
-std::vector<Diagnosis> diagnose(const std::map<std::string, Benchmark>&, const Peers&, const std::vector<Finding>&);
+std::vector<Diagnosis> diagnose(const std::map<std::string, Benchmark>&, const PeerComparison&,
+                                const std::vector<Finding>&);
 
 /// Of culprits that no finding of another judgement accuses: a clock that heat or the supply holds down.
 std::vector<Finding> findings_of(const std::vector<Diagnosis>&);

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <utility>
 
-#include "thresholds/wording.hpp"
+#include "base/text.hpp"
 
 namespace shakedown {
 namespace {

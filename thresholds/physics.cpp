@@ -1,10 +1,11 @@
 // Decides what a metric means (unit, direction) and which value is physically impossible: the closed table of ceilings.
 // A floor above its ceiling is a mistake in a profile, a measurement above it is a mistake in the measurement (data
 // that stayed in a cache, a missing synchronisation, bytes counted twice). Tested by tests/thresholds_test.cpp.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "thresholds/thresholds.hpp"
@@ -19,10 +20,6 @@ std::optional<double> peak(const Profile& profile, const std::string& name) {
 
 std::optional<double> times(std::optional<double> value, double factor) {
   return value ? std::optional(*value * factor) : std::nullopt;
-}
-
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
 // Of 16 flits on an NVLink at most 15 carry data.
@@ -56,36 +53,6 @@ std::optional<double> p2p_ceiling(const Profile& profile, std::string_view key) 
 }
 
 }  // namespace
-
-std::string_view name(Every every) {
-  switch (every) {
-    case Every::run: return "run";
-    case Every::rank: return "rank";
-    case Every::host: return "host";
-  }
-  return "?";
-}
-
-std::string_view name(Severity severity) {
-  switch (severity) {
-    case Severity::fail: return "fail";
-    case Severity::warn: return "warn";
-    case Severity::info: return "info";
-  }
-  return "?";
-}
-
-std::string_view key_part(std::string_view key, std::string_view name) {
-  while (!key.empty()) {
-    const auto slash = std::min(key.find('/'), key.size());
-    const std::string_view part = key.substr(0, slash);
-    if (part.size() > name.size() && part.substr(0, name.size()) == name && part[name.size()] == ':') {
-      return part.substr(name.size() + 1);
-    }
-    key.remove_prefix(std::min(slash + 1, key.size()));
-  }
-  return {};
-}
 
 std::optional<double> ceiling(const Profile& profile, std::string_view key, std::string_view metric,
                               const Context& context) {
@@ -131,14 +98,12 @@ bool is_shared(std::string_view key, std::string_view metric) {
 }
 
 bool lower_is_better(std::string_view metric) {
-  return ends_with(metric, "_us") || ends_with(metric, "_ms") || metric == "seconds" || metric == "cv" ||
+  return metric.ends_with("_us") || metric.ends_with("_ms") || metric == "seconds" || metric == "cv" ||
          metric == "throttled" || metric == "temperature_c";
 }
 
 std::string number_text(double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), std::abs(value) >= 1e5 && std::abs(value) < 1e18 ? "%.0f" : "%.5g", value);
-  return text.data();
+  return std::abs(value) >= 1e5 && std::abs(value) < 1e18 ? fmt::format("{:.0f}", value) : fmt::format("{:.5g}", value);
 }
 
 std::string unit_of(std::string_view metric) {
@@ -157,7 +122,7 @@ std::string unit_of(std::string_view metric) {
                                                                                  {"tokens_per_s", "tokens/s"},
                                                                                  {"tokens_per_s_total", "tokens/s"}}};
   for (const auto& [end, unit] : units) {
-    if (ends_with(metric, end)) return std::string(unit);
+    if (metric.ends_with(end)) return std::string(unit);
   }
   return "";
 }

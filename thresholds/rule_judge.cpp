@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/statistics.hpp"
 #include "thresholds/applicability.hpp"
 #include "thresholds/cause.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/majority.hpp"
-#include "thresholds/statistics.hpp"
 
 namespace shakedown {
 namespace {

@@ -208,8 +208,7 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
     metric.refuse("unknown metric \"" + rule.metric + "\" of " + family + "; known are " + metrics_text(family));
   }
   const Yaml& every = required(members, "every", yaml, "a rule");
-  const std::string of = every.choice({"run", "rank", "host"});
-  rule.every = of == "run" ? Every::run : of == "rank" ? Every::rank : Every::host;
+  rule.every = every.value_of<Every>();
   if (is_fact) require_fact(rule, members);
   if (!is_fact && rule.every == Every::host) every.refuse("only pre-flight has facts of hosts; write run or rank");
   if (rule.every == Every::rank && is_collective(family)) {
@@ -226,8 +225,7 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   rule.conditions = read_conditions(members);
   if (members.contains("may_waive")) rule.may_waive = members.at("may_waive").boolean();
   if (members.contains("severity")) {
-    const std::string word = members.at("severity").choice({"fail", "warn", "info"});
-    rule.severity = word == "fail" ? Severity::fail : word == "warn" ? Severity::warn : Severity::info;
+    rule.severity = members.at("severity").value_of<Severity>();
   }
   refuse_floor_above_ceiling(rule, profile, members.contains("min") ? members.at("min") : yaml);
   return rule;

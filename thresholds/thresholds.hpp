@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/names.hpp"
 #include "thresholds/results.hpp"
 
 namespace shakedown {
@@ -19,8 +20,8 @@ inline constexpr int thresholds_schema = 1;
 enum class Every { run, rank, host };      // judge the value of the run, every rank's own, or every host's
 enum class Severity { fail, warn, info };  // warn and info are shown and count nowhere
 
-std::string_view name(Every);
-std::string_view name(Severity);
+constexpr auto words(Every) { return names("run", "rank", "host"); }
+constexpr auto words(Severity) { return names("fail", "warn", "info"); }
 
 /// Closed interval of a condition.
 struct Range {
@@ -108,8 +109,5 @@ std::string unit_of(std::string_view metric);
 
 /// Five significant digits, never an exponent below a million: "793.2", "0.0008", "1073741824".
 std::string number_text(double value);
-
-/// The value of `name` in a key: "bf16" for ("gemm/dtype:bf16/...", "dtype"); empty if there is none.
-std::string_view key_part(std::string_view key, std::string_view name);
 
 }  // namespace shakedown

@@ -222,7 +222,7 @@ std::string rules_said(const Verdict& verdict, const Profile* profile) {
 // a finding for each comparison would bury the others.
 void judge_without_profile(const std::vector<Results>& results, const JudgeOptions& options, Verdict& verdict) {
   const Benchmarks benchmarks = benchmarks_of(results);
-  const Peers peers = compare_peers(benchmarks, options.family);
+  const PeerComparison peers = compare_peers(benchmarks, options.family);
   const CrossChecks checks = cross_check(benchmarks, options.family);
   std::vector<Finding> findings = findings_of(peers);
   std::copy_if(checks.findings.begin(), checks.findings.end(), std::back_inserter(findings),
