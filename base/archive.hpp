@@ -34,9 +34,13 @@ class Field {
  public:
   using json = nlohmann::json;
 
-  Field(const std::filesystem::path& file, std::string where, const json& value)
-      : file_(&file), where_(std::move(where)), value_(&value) {}
-  Field(std::filesystem::path&&, std::string, const json&) = delete;  // it does not keep them
+  /// Texts of a file are made one line: what a host, a row or an error is called shall not look like another line of
+  /// whatever shows it. Those of a rank stay as they are.
+  enum class Origin { file, rank };
+
+  Field(const std::filesystem::path& file, std::string where, const json& value, Origin origin = Origin::file)
+      : file_(&file), where_(std::move(where)), value_(&value), origin_(origin) {}
+  Field(std::filesystem::path&&, std::string, const json&, Origin = Origin::file) = delete;  // it does not keep them
 
   const std::filesystem::path& file() const { return *file_; }
   const json& value() const { return *value_; }
@@ -54,7 +58,7 @@ class Field {
     require_object();
     const auto member = value_->find(name);
     if (member == value_->end()) Field(*file_, path_of(name), *value_).refuse("is missing");
-    return {*file_, path_of(name), *member};
+    return {*file_, path_of(name), *member, origin_};
   }
 
   /// nullopt if it is absent or null.
@@ -62,20 +66,19 @@ class Field {
     require_object();
     const auto member = value_->find(name);
     if (member == value_->end() || member->is_null()) return std::nullopt;
-    return Field(*file_, path_of(name), *member);
+    return Field(*file_, path_of(name), *member, origin_);
   }
 
   template <class Visitor>
   void each(Visitor visit) const {
     if (!value_->is_array()) refuse("expected an array");
     std::size_t i = 0;
-    for (const json& item : *value_) visit(Field(*file_, where_ + "[" + std::to_string(i++) + "]", item));
+    for (const json& item : *value_) visit(Field(*file_, where_ + "[" + std::to_string(i++) + "]", item, origin_));
   }
 
-  /// In one line: what a host, a row or an error is called shall not look like another line of whatever shows it.
   std::string text() const {
     if (!value_->is_string()) refuse("expected a string");
-    return one_line(value_->get<std::string>());
+    return origin_ == Origin::file ? one_line(value_->get<std::string>()) : value_->get<std::string>();
   }
   bool boolean() const {
     if (!value_->is_boolean()) refuse("expected true or false");
@@ -107,6 +110,7 @@ class Field {
   const std::filesystem::path* file_;
   std::string where_;
   const json* value_;
+  Origin origin_;
 };
 
 // Kinds of members, told apart by their templates.
@@ -296,7 +300,7 @@ template <class T>
 T unpacked(const std::string& bytes, const std::string& from) {
   const std::filesystem::path place(from);
   const auto document = nlohmann::json::from_cbor(bytes);
-  return read_as<T>(Field(place, "", document));
+  return read_as<T>(Field(place, "", document, Field::Origin::rank));
 }
 
 /// The values of all ranks in rank order, on all ranks. Collective.
