@@ -182,6 +182,10 @@ class Writer {
   json object_ = json::object();
 };
 
+/// The value of a field.
+template <class T>
+T read_as(const Field& field);
+
 /// Fills members from a field.
 class Reader {
  public:
@@ -194,13 +198,13 @@ class Reader {
       if (!field.value().is_null()) read(field, value.emplace());
     } else if constexpr (std::same_as<T, std::vector<std::optional<double>>>) {
       read_column(field, value);
-    } else if constexpr (is_a<T, std::vector> || is_a<T, std::set>) {
+    } else if constexpr (is_a<T, std::vector>) {
       value.clear();
-      field.each([&](const Field& item) {
-        typename T::value_type one{};
-        read(item, one);
-        value.insert(value.end(), std::move(one));
-      });
+      // In place: g++ takes the members of one that is moved in for uninitialised.
+      field.each([&](const Field& item) { read(item, value.emplace_back()); });
+    } else if constexpr (is_a<T, std::set>) {
+      value.clear();
+      field.each([&](const Field& item) { value.insert(read_as<typename T::value_type>(item)); });
     } else if constexpr (is_a<T, std::map>) {
       value.clear();
       field.require_object();
