@@ -252,7 +252,8 @@ TEST_F(AcceptanceTest, HasNoReferenceForAnUnknownMachine) {
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_EQ(outcome.last_line, "VERDICT: NO REFERENCE 7/8 (profile none, 4 ranks, 0 of 1 families judged)");
   accept_file("other.json", "--verdict=" + path("verdict.json"));
-  EXPECT_EQ(run(SHAKEDOWN_PROGRAM " report --verdict=" + path("verdict.json")).last_line, outcome.last_line) << "stored";
+  EXPECT_EQ(run(SHAKEDOWN_PROGRAM " report --verdict=" + path("verdict.json")).last_line, outcome.last_line)
+      << "stored";
   EXPECT_NE(outcome.output.find("1500 TFLOPS"), std::string::npos) << "the values are shown";
 }
 
