@@ -120,8 +120,7 @@ class CudaLora : public OnGpu {
     ASSERT_EQ(got.size(), want.size());
     for (const auto& t : cuda.step.tensors()) {
       const auto [cosine, norms] = agreement(got.data() + t.offset, want.data() + t.offset, t.size());
-      const auto what =
-          std::string(training::name(t.module)) + (t.is_b ? " B" : " A") + " of layer " + std::to_string(t.layer);
+      const auto what = std::string(name(t.module)) + (t.is_b ? " B" : " A") + " of layer " + std::to_string(t.layer);
       EXPECT_GE(cosine, 0.999) << what;
       EXPECT_NEAR(norms, 1, 0.02) << what;
     }
