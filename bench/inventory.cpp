@@ -46,8 +46,8 @@ int main(int argc, char** argv) {
       } else if (word == "--help") {
         if (world->rank() == 0) output.stream() << help;
         return 0;
-      } else if (const auto named = view_named(word)) {
-        view = *named;
+      } else if (const auto chosen = named<View>(word)) {
+        view = *chosen;
       } else {
         wrong = word;
       }

@@ -8,12 +8,13 @@
 #include <ctime>
 #include <set>
 
+#include "base/archive.hpp"
+#include "base/files.hpp"
 #include "fixtures/reach.hpp"
 #include "fixtures/session.hpp"
 #include "fixtures/shared_folder.hpp"
 #include "fixtures/suite.hpp"
 #include "node/binding.hpp"
-#include "node/files.hpp"
 #include "node/gpu_facts.hpp"
 
 namespace shakedown {
@@ -123,7 +124,7 @@ Facts clock_offset(Session& session) {
   clock_gettime(CLOCK_REALTIME, &now);
   const double ahead =
       static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - session.world().clock();
-  const auto first = std::strtod(session.world().gather(std::to_string(ahead)).front().c_str(), nullptr);
+  const double first = broadcast(session.world(), ahead);
   if (!speaks_for_host(session)) return {};
   return {{"clock_offset_ms", number_fact(std::abs(ahead - first) * 1e3)}};
 }

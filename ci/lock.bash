@@ -8,12 +8,12 @@ take_lock() {
   local file=$1/lock owner="process ${2:-$$} on $HOSTNAME" code=0
   { mkdir -p "$1" && exec 9>>"$file"; } 2>/dev/null || { refusal="$file cannot be written" && return 1; }
   flock -n -E 75 9 2>/dev/null || code=$?
-  if [[ $code -eq 75 ]]; then
-    [[ $(<"$file") != "$owner,"* ]] || return 0
+  if [[ $code -eq 75 && $(<"$file") != "$owner,"* ]]; then  # a run that is just ending, or has not said yet who it is
     code=0
-    flock -w 2 -E 75 9 || code=$?  # a run that has just ended
+    flock -w 2 -E 75 9 || code=$?
   fi
   if [[ $code -eq 75 ]]; then
+    [[ $(<"$file") != "$owner,"* ]] || return 0
     refusal="$1 is in use by $(<"$file"): wait for it, end it, or set SHAKEDOWN_BUILD to another folder"
     return 1
   fi

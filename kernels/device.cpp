@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/key.hpp"
 #include "kernels/backends.hpp"
 #include "kernels/chase.hpp"
 #include "kernels/trail.hpp"
@@ -30,21 +31,6 @@ std::size_t arrays(HbmOp op) {
 }
 
 }  // namespace
-
-std::string_view name(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return "f64";
-    case DType::f32: return "f32";
-    case DType::tf32: return "tf32";
-    case DType::f16: return "f16";
-    case DType::bf16: return "bf16";
-    case DType::fp8_e4m3: return "fp8_e4m3";
-    case DType::int8: return "int8";
-    case DType::nvfp4: return "nvfp4";
-    case DType::mxfp8: return "mxfp8";
-  }
-  throw std::invalid_argument("unknown dtype");
-}
 
 std::size_t size_of(DType dtype) {
   switch (dtype) {
@@ -75,123 +61,71 @@ std::size_t product_size_of(DType dtype) {
   }
 }
 
-std::string_view name(Engine engine) {
-  switch (engine) {
-    case Engine::cpu: return "cpu";
-    case Engine::sm: return "sm";
-    case Engine::ce: return "ce";
-  }
-  throw std::invalid_argument("unknown engine");
-}
-
-std::string_view name(CopyOp op) { return op == CopyOp::read ? "read" : "write"; }
-
-std::string_view name(HbmOp op) {
-  switch (op) {
-    case HbmOp::copy: return "copy";
-    case HbmOp::read: return "read";
-    case HbmOp::write: return "write";
-    case HbmOp::scale: return "scale";
-    case HbmOp::add: return "add";
-    case HbmOp::triad: return "triad";
-  }
-  throw std::invalid_argument("unknown operation");
-}
-
-std::string_view name(TestPattern pattern) {
-  switch (pattern) {
-    case TestPattern::address: return "address";
-    case TestPattern::complement: return "complement";
-    case TestPattern::alternating: return "alternating";
-    case TestPattern::random: return "random";
-  }
-  throw std::invalid_argument("unknown pattern");
-}
-
-std::string_view name(PcieOp op) {
-  switch (op) {
-    case PcieOp::h2d: return "h2d";
-    case PcieOp::d2h: return "d2h";
-    case PcieOp::both: return "both";
-  }
-  throw std::invalid_argument("unknown operation");
-}
-
-std::string_view name(CollectiveOp op) {
-  switch (op) {
-    case CollectiveOp::all_gather: return "all_gather";
-    case CollectiveOp::reduce_scatter: return "reduce_scatter";
-    case CollectiveOp::alltoall: return "alltoall";
-    case CollectiveOp::broadcast: return "broadcast";
-    case CollectiveOp::reduce: return "reduce";
-    case CollectiveOp::sendrecv: return "sendrecv";
-  }
-  throw std::invalid_argument("unknown operation");
-}
-
-std::string_view name(Backend backend) { return backend == Backend::host ? "host" : "cuda"; }
-
 std::size_t accesses(const PeerLatencySpec& s) { return chase::nodes(s.bytes); }
 
-/// What is not the default comes last, so that names stay what they were when a variant is added.
-std::string key(const GemmSearchSpec& s) { return "gemm/dtype:" + std::string(name(s.dtype)) + "/shape:best"; }
+std::string key(const GemmSearchSpec& s) { return Key("gemm").set("dtype", s.dtype).set("shape", "best").text(); }
 
 std::string key(const GemmSpec& s) {
-  auto key = "gemm/dtype:" + std::string(name(s.dtype)) + "/m:" + std::to_string(s.m) + "/n:" + std::to_string(s.n) +
-             "/k:" + std::to_string(s.k);
-  if (s.accumulate == Accumulate::exact) key += "/accumulate:exact";
-  if (s.data == MatrixData::zeros) key += "/data:zeros";
-  if (s.load == Load::sustained) key += "/load:sustained";
-  if (s.active) key += "/active:one/rank:" + std::to_string(*s.active);
-  return key;
+  Key key("gemm");
+  key.set("dtype", s.dtype).set("m", s.m).set("n", s.n).set("k", s.k);
+  if (s.accumulate == Accumulate::exact) key.set("accumulate", "exact");
+  if (s.data == MatrixData::zeros) key.set("data", "zeros");
+  if (s.load == Load::sustained) key.set("load", "sustained");
+  if (s.active) key.set("active", "one").set("rank", s.active);
+  return key.text();
 }
 
 std::string key(const HbmSpec& s) {
-  return "hbm/op:" + std::string(name(s.op)) + "/engine:" + std::string(name(s.engine)) +
-         "/bytes:" + std::to_string(s.bytes);
+  return Key("hbm").set("op", s.op).set("engine", s.engine).set("bytes", s.bytes).text();
 }
 
 std::string key(const MemoryTestSpec& s) {
-  return "memtest/pattern:" + std::string(name(s.pattern)) + "/bytes:" + (s.bytes ? std::to_string(*s.bytes) : "free");
+  return Key("memtest").set("pattern", s.pattern).set("bytes", "free").set("bytes", s.bytes).text();
 }
 
 std::string key(const PeerCopySpec& s) {
-  return "p2p/op:" + std::string(name(s.op)) + "/engine:" + std::string(name(s.engine)) + (s.both ? "/dir:both" : "") +
-         "/src:" + std::to_string(s.src) + "/dst:" + std::to_string(s.dst) + "/bytes:" + std::to_string(s.bytes);
+  Key key("p2p");
+  key.set("op", s.op).set("engine", s.engine);
+  if (s.both) key.set("dir", "both");
+  return key.set("src", s.src).set("dst", s.dst).set("bytes", s.bytes).text();
 }
 
 std::string key(const PeerShiftSpec& s) {
-  return "p2p/op:" + std::string(name(s.op)) + "/engine:" + std::string(name(s.engine)) +
-         "/shift:" + std::to_string(s.shift) + "/bytes:" + std::to_string(s.bytes);
+  return Key("p2p").set("op", s.op).set("engine", s.engine).set("shift", s.shift).set("bytes", s.bytes).text();
 }
 
 std::string key(const PeerLatencySpec& s) {
-  return "p2p/op:latency/engine:" + std::string(name(s.engine)) + "/src:" + std::to_string(s.src) +
-         "/dst:" + std::to_string(s.dst) + "/bytes:" + std::to_string(s.bytes);
+  Key key("p2p");
+  key.set("op", "latency").set("engine", s.engine).set("src", s.src).set("dst", s.dst);
+  return key.set("bytes", s.bytes).text();
 }
 
 std::string key(const PcieSpec& s) {
-  return "pcie/op:" + std::string(name(s.op)) + (s.active ? "/active:one/rank:" + std::to_string(*s.active) : "") +
-         (s.far ? "/numa:far" : "") + "/bytes:" + std::to_string(s.bytes);
+  Key key("pcie");
+  key.set("op", s.op);
+  if (s.active) key.set("active", "one").set("rank", s.active);
+  if (s.far) key.set("numa", "far");
+  return key.set("bytes", s.bytes).text();
 }
 
 std::string key(const AllReduceSpec& s) {
-  return "allreduce/dtype:" + std::string(name(s.dtype)) + "/bytes:" + std::to_string(s.bytes) +
-         (s.place == Place::in ? "/place:in" : "") + (s.launch == Launch::graph ? "/launch:graph" : "");
+  Key key("allreduce");
+  key.set("dtype", s.dtype).set("bytes", s.bytes);
+  if (s.place == Place::in) key.set("place", "in");
+  if (s.launch == Launch::graph) key.set("launch", "graph");
+  return key.text();
 }
 
 std::string key(const CollectiveSpec& s) {
-  return "collectives/op:" + std::string(name(s.op)) + "/dtype:" + std::string(name(s.dtype)) +
-         "/bytes:" + std::to_string(s.bytes);
+  return Key("collectives").set("op", s.op).set("dtype", s.dtype).set("bytes", s.bytes).text();
 }
 
 std::string key(const LoraStepSpec& s) {
-  return "lora_step/model:" + s.model + (s.dtype == DType::bf16 ? "" : "/dtype:" + std::string(name(s.dtype))) +
-         "/batch:" + std::to_string(s.batch) + "/seq:" + std::to_string(s.seq) +
-         (s.accumulation == 1 ? "" : "/accumulation:" + std::to_string(s.accumulation)) +
-         (s.retain == training::Retain::all ? "" : "/retain:" + std::string(training::name(s.retain))) +
-         (s.sums == DType::f32 ? "" : "/sums:" + std::string(name(s.sums))) +
-         (s.bucket == LoraStepSpec{}.bucket ? "" : "/bucket:" + std::to_string(s.bucket));
+  const LoraStepSpec usual;
+  Key key("lora_step");
+  key.set("model", s.model).set_unless(usual.dtype, "dtype", s.dtype).set("batch", s.batch).set("seq", s.seq);
+  key.set_unless(usual.accumulation, "accumulation", s.accumulation).set_unless(usual.retain, "retain", s.retain);
+  return key.set_unless(usual.sums, "sums", s.sums).set_unless(usual.bucket, "bucket", s.bucket).text();
 }
 
 Cost cost(const GemmSearchSpec&) { return {}; }

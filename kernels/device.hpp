@@ -14,7 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/peers.hpp"
+#include "base/group.hpp"
+#include "base/names.hpp"
 #include "kernels/training/shape.hpp"
 
 namespace shakedown {
@@ -39,13 +40,16 @@ enum class Accumulate {
 enum class MatrixData { normal, zeros };  // zeros switch few transistors: less power, higher clocks, a comparison only
 enum class Load { burst, sustained };     // sustained: so long that power and cooling set the pace
 
-std::string_view name(DType);
-std::string_view name(Engine);
-std::string_view name(CopyOp);
-std::string_view name(HbmOp);
-std::string_view name(TestPattern);
-std::string_view name(PcieOp);
-std::string_view name(CollectiveOp);
+constexpr auto words(DType) { return names("f64", "f32", "tf32", "f16", "bf16", "fp8_e4m3", "int8", "nvfp4", "mxfp8"); }
+constexpr auto words(Engine) { return names("cpu", "sm", "ce"); }
+constexpr auto words(CopyOp) { return names("read", "write"); }
+constexpr auto words(HbmOp) { return names("copy", "read", "write", "scale", "add", "triad"); }
+constexpr auto words(PcieOp) { return names("h2d", "d2h", "both"); }
+constexpr auto words(TestPattern) { return names("address", "complement", "alternating", "random"); }
+constexpr auto words(CollectiveOp) {
+  return names("all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv");
+}
+
 /// Bytes of one element. Errors: std::invalid_argument for packed types below one byte.
 std::size_t size_of(DType);
 /// Bytes of so many elements, packed types included.
@@ -244,7 +248,7 @@ class Work {
   /// Collective part of the set-up, for example exchanging handles or broadcasting the tuned algorithm. Unsupported may
   /// be thrown only when every collective call of connect has been made by every rank, and by any subset of ranks; any
   /// other exception ends the job.
-  virtual void connect(Peers&) {}
+  virtual void connect(Group&) {}
 
   /// Queues the operation once on the device's stream. Allocates nothing, waits for nothing.
   virtual void enqueue() = 0;
@@ -371,7 +375,7 @@ class Device {
 // Backends
 
 enum class Backend { host, cuda };
-std::string_view name(Backend);
+constexpr auto words(Backend) { return names("host", "cuda"); }
 
 /// Where this rank stands on its host.
 struct Placement {

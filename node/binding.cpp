@@ -4,7 +4,8 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "node/files.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
 
 namespace shakedown {
 

@@ -14,6 +14,11 @@ struct Fact {
   std::optional<std::string> text;
 };
 
+template <class Archive>
+void members(Archive& archive, Fact& fact) {
+  archive("number", fact.number)("text", fact.text);
+}
+
 /// By name; the unit is the last word of a name: memory_gb, clock_offset_ms, temperature_c.
 using Facts = std::map<std::string, Fact>;
 

@@ -1,11 +1,13 @@
 #include "node/gpu_facts.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
-#include <cstdio>
 #include <map>
 #include <utility>
 
-#include "node/files.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
 #include "node/topology.hpp"
 
 namespace shakedown {
@@ -154,11 +156,7 @@ Fact process_fact(const NvmlGpu& gpu) {
   for (const auto& process : *processes) {
     std::string text = "pid " + std::to_string(process.pid);
     if (process.name) text += " (" + *process.name + ")";
-    if (process.memory_bytes) {
-      std::array<char, 32> size{};
-      std::snprintf(size.data(), size.size(), " with %.1f GB", static_cast<double>(*process.memory_bytes) / 1e9);
-      text += size.data();
-    }
+    if (process.memory_bytes) text += fmt::format(" with {:.1f} GB", static_cast<double>(*process.memory_bytes) / 1e9);
     words.push_back(std::move(text));
   }
   return number_fact(static_cast<double>(words.size()), joined(words));

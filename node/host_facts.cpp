@@ -7,7 +7,8 @@
 #include <sstream>
 #include <vector>
 
-#include "node/files.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
 
 namespace shakedown {
 
@@ -56,7 +57,7 @@ std::optional<std::string> governor(const Path& root) {
     if (const auto found = line_of(cpus / name / "cpufreq/scaling_governor")) governors.insert(*found);
   }
   if (governors.empty()) return std::nullopt;
-  return joined({governors.begin(), governors.end()});
+  return joined(governors);
 }
 
 /// The word in brackets of "always [madvise] never".

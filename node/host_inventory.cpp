@@ -6,7 +6,8 @@
 #include <cctype>
 #include <memory>
 
-#include "node/files.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
 #include "node/gpu_facts.hpp"
 #include "node/host_facts.hpp"
 #include "node/ports.hpp"

@@ -20,6 +20,10 @@ struct HostInventory {
   std::vector<Facts> ports;               // InfiniBand and RoCE
   Topology topology;
 };
+template <class Archive>
+void members(Archive& archive, HostInventory& host) {
+  archive("host", host.host)("gpus", host.gpus)("links", host.links)("ports", host.ports)("topology", host.topology);
+}
 
 /// The root folder of all facts: SHAKEDOWN_ROOT (tests put a made-up machine there; results say so), else "/".
 std::filesystem::path fact_root(const Environment&);

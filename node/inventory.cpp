@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "node/files.hpp"
+#include "base/files.hpp"
 
 namespace shakedown {
 

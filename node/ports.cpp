@@ -5,7 +5,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "node/files.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
 
 namespace shakedown {
 
@@ -29,7 +30,7 @@ std::optional<std::string> gid_types(const Path& port) {
   for (const auto& name : *names) {
     if (const auto type = line_of(folder / name)) types.insert(*type);
   }
-  return types.empty() ? std::nullopt : std::optional(joined({types.begin(), types.end()}));
+  return types.empty() ? std::nullopt : std::optional(joined(types));
 }
 
 Port read_port(const Path& device, int number) {
@@ -105,7 +106,7 @@ Facts network_facts(const std::optional<std::vector<Port>>& ports) {
   facts["ib_ports_down"] = number_fact(static_cast<double>(infiniband_down.size()), joined(infiniband_down));
   facts["roce_ports_down"] = number_fact(static_cast<double>(roce_down.size()), joined(roce_down));
   facts["ib_rate_gbit"] = number_fact(slowest);
-  facts["ib_firmware"] = text_fact(ports->empty() ? "no ports" : joined({firmware.begin(), firmware.end()}));
+  facts["ib_firmware"] = text_fact(ports->empty() ? "no ports" : joined(firmware));
   return facts;
 }
 

@@ -35,6 +35,13 @@ struct GpuSummary {
   std::string throttle;  // "sw_power_cap 38 %, hw_thermal 2 %"; empty if nothing held the clock down
 };
 
+template <class Archive>
+void members(Archive& archive, GpuSummary& gpu) {
+  archive("samples", gpu.samples)("sm_mhz", gpu.sm_mhz)("sm_mhz_min", gpu.sm_mhz_min)("cycles", gpu.cycles);
+  archive("power_w", gpu.power_w)("temperature_c", gpu.temperature_c)("throttled", gpu.throttled)("throttle",
+                                                                                                  gpu.throttle);
+}
+
 /// Means, extremes and fractions; a field that no sample has stays unknown.
 GpuSummary summary(const std::vector<GpuSample>&);
 

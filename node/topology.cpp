@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "node/files.hpp"
+#include "base/files.hpp"
 
 namespace shakedown {
 

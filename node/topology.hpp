@@ -26,6 +26,15 @@ struct Topology {
   std::vector<std::vector<std::string>> links;  // "NV18", "PIX", ...; "?" unknown
   std::vector<std::string> numa;                // of each device; "?" unknown
 };
+template <class Archive>
+void members(Archive& archive, Topology::Device& device) {
+  archive("name", device.name)("pci", device.pci)("nvlinks", device.nvlinks);
+}
+template <class Archive>
+void members(Archive& archive, Topology& topology) {
+  archive("devices", topology.devices)("links", topology.links)("numa", topology.numa);
+}
+
 Topology read_topology(const std::filesystem::path& root, std::vector<Topology::Device> devices);
 
 }  // namespace shakedown

@@ -1,13 +1,13 @@
 // Decides how culprits are shown. Tested by tests/terminal_test.cpp.
 #include "report/culprits.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "report/escape.hpp"
+#include "base/text.hpp"
 #include "thresholds/culprit.hpp"
 #include "thresholds/thresholds.hpp"
 
@@ -18,11 +18,7 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t shown_in_full = 10, shown_evidence = 3, shown_nodes = 10, shown_places = 3;
 
-std::string one_digit(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f", value);
-  return text.data();
-}
+std::string one_digit(double value) { return fmt::format("{:.1f}", value); }
 
 std::string percent(double value) { return one_digit(value) + " %"; }
 

@@ -2,9 +2,10 @@
 // the whole file, so that each is written once. Tested by tests/report_test.cpp (build/tests/report_test).
 #include "report/prometheus.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <set>
 #include <vector>
@@ -36,11 +37,7 @@ BaseUnit base_of(const std::string& unit) {
   return {"", "number", 1};
 }
 
-std::string number(double value) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.17g", value);
-  return text.data();
-}
+std::string number(double value) { return fmt::format("{:.17g}", value); }
 
 using Labels = std::vector<std::pair<const char*, std::string>>;
 

@@ -8,19 +8,13 @@
 #include <array>
 #include <csignal>
 
-#include "report/escape.hpp"
+#include "base/text.hpp"
 #include "report/words.hpp"
 
 namespace shakedown {
 namespace {
 
 constexpr int descriptor = 3;
-
-std::string one_line(const std::string& text) {
-  std::string line = printable(text);
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  return line;
-}
 
 }  // namespace
 
@@ -48,10 +42,10 @@ std::string reason_line(const Verdict& verdict) {
   } else if (!verdict.notes.empty()) {
     line += ": " + verdict.notes.front();
   }
-  return one_line(line);
+  return printable(one_line(line));
 }
 
-std::string error_line(const std::string& why) { return one_line("error: " + why); }
+std::string error_line(const std::string& why) { return printable(one_line("error: " + why)); }
 
 ReasonChannel::ReasonChannel() {
   // Open for reading only is something else, such as the job server of GNU make.

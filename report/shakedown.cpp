@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "base/text.hpp"
 #include "report/arguments.hpp"
 #include "report/baseline.hpp"
 #include "report/culprits.hpp"
-#include "report/escape.hpp"
 #include "report/markdown.hpp"
 #include "report/reason.hpp"
 #include "report/terminal.hpp"

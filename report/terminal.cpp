@@ -5,76 +5,15 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/statistics.hpp"
 #include "report/culprits.hpp"
-#include "report/escape.hpp"
 #include "report/words.hpp"
-#include "thresholds/statistics.hpp"
-#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
 
-enum class Tone { plain, good, bad, doubtful };
-
-struct Cell {
-  std::string text;
-  Tone tone = Tone::plain;
-};
-
-std::string painted(const Cell& cell, TerminalStyle style) {
-  if (!style.color || cell.tone == Tone::plain) return cell.text;
-  const char* code = cell.tone == Tone::good ? "\033[32m" : cell.tone == Tone::bad ? "\033[31m" : "\033[33m";
-  return code + cell.text + "\033[0m";
-}
-
-class Table {
- public:
-  explicit Table(std::vector<Cell> head) { add(std::move(head)); }
-
-  void add(std::vector<Cell> row) {
-    widths_.resize(std::max(widths_.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      row[i].text = printable(one_line(row[i].text));
-      widths_[i] = std::max(widths_[i], columns(row[i].text));
-    }
-    rows_.push_back(std::move(row));
-  }
-
-  std::string text(TerminalStyle style) const {
-    const std::vector<std::size_t> widths = fitted(style.width);
-    std::string out;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        const Cell cell{shortened(row[i].text, widths[i]), row[i].tone};
-        const std::size_t padding = i + 1 < row.size() ? widths[i] - columns(cell.text) + gap : 0;
-        line += painted(cell, style) + std::string(padding, ' ');
-      }
-      out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-    }
-    return out;
-  }
-
- private:
-  static constexpr std::size_t gap = 2, narrowest = 8;
-
-  // The widest column gives way first.
-  std::vector<std::size_t> fitted(std::size_t width) const {
-    std::vector<std::size_t> widths = widths_;
-    std::size_t all = gap * (widths.size() - 1);
-    for (const std::size_t w : widths) all += w;
-    while (width > 0 && all > width) {
-      auto widest = std::max_element(widths.begin(), widths.end());
-      if (*widest <= narrowest) break;
-      --*widest;
-      --all;
-    }
-    return widths;
-  }
-
-  std::vector<std::vector<Cell>> rows_;
-  std::vector<std::size_t> widths_;
-};
+using Cell = Table::Cell;
+using Tone = Table::Tone;
 
 // A finding that is only a warning says so: it changes neither count nor exit code.
 Cell status_cell(const Finding& finding) {
@@ -190,9 +129,7 @@ std::string terminal_text(const Regression& regression, TerminalStyle style) {
 std::string terminal_text(const Baseline& baseline, TerminalStyle style) {
   Table facts({{"machine"}, {""}});
   for (const auto& [field, values] : baseline.facts) {
-    std::string list;
-    for (const std::string& value : values) list += (list.empty() ? "" : ", ") + value;
-    facts.add({{field}, {list.empty() ? "unknown" : list}});
+    facts.add({{field}, {values.empty() ? "unknown" : joined(values)}});
   }
   std::string out = facts.text({false, style.width}) + "\n";
   Table table({{"benchmark"}, {"median"}, {"spread"}, {"lowest"}, {"highest"}, {"launches"}});

@@ -1,18 +1,15 @@
 // A verdict as text: the table, the reasons, and last the verdict line. Colour only when asked for.
 #pragma once
 
-#include <cstddef>
 #include <string>
 
+#include "base/text.hpp"
 #include "thresholds/regression.hpp"
 #include "thresholds/verdict.hpp"
 
 namespace shakedown {
 
-struct TerminalStyle {
-  bool color = false;
-  std::size_t width = 0;  // columns that a table may take, cells being shortened; 0 = as many as it needs
-};
+using TerminalStyle = Table::Style;
 
 /// Everything up to and with the verdict line, which ends the text.
 std::string terminal_text(const Verdict&, TerminalStyle = {});

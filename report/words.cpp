@@ -1,9 +1,9 @@
 // Decides the wording of cells. Tested by tests/terminal_test.cpp and tests/report_test.cpp.
 #include "report/words.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 namespace shakedown {
 namespace {
@@ -12,12 +12,6 @@ constexpr std::size_t widest_remark = 24;
 
 bool is_remark(const Finding& finding) {
   return finding.status == Status::pass && finding.metric.empty() && !finding.detail.empty();
-}
-
-std::string printed(const char* format, double a, double b = 0) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, a, b);
-  return text.data();
 }
 
 }  // namespace
@@ -59,8 +53,9 @@ std::string status_text(const Finding& finding) {
 
 std::string change_text(const Change& change) {
   if (!change.percent) return "-";
-  const std::string estimate = printed("%+.1f %%", *change.percent);
-  return change.low && change.high ? estimate + printed(" (%+.1f to %+.1f)", *change.low, *change.high) : estimate;
+  const std::string estimate = fmt::format("{:+.1f} %", *change.percent);
+  return change.low && change.high ? estimate + fmt::format(" ({:+.1f} to {:+.1f})", *change.low, *change.high)
+                                   : estimate;
 }
 
 std::string count_text(const Change& change) {

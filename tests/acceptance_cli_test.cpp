@@ -208,7 +208,7 @@ TEST_F(AcceptanceTest, RefusesWrongUsage) {
   expect_refused(accept_file("good.json", "--family"), "--family needs a value");
   expect_refused(accept_file("good.json", "--expect=ranks=many"), "\"many\" is not a number of ranks");
   expect_refused(accept_file("good.json", "--expect=gpus=8"), "--expect: \"gpus=8\" is not understood");
-  expect_refused(accept_file("good.json", "--roster=" + path("none")), "cannot be read");
+  expect_refused(accept_file("good.json", "--roster=" + path("none")), "none: no such file");
 }
 
 TEST_F(AcceptanceTest, ReadsAFolderAndRefusesAnEmptyOne) {
@@ -251,6 +251,9 @@ TEST_F(AcceptanceTest, HasNoReferenceForAnUnknownMachine) {
   const Outcome outcome = accept_file("other.json");
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_EQ(outcome.last_line, "VERDICT: NO REFERENCE 7/8 (profile none, 4 ranks, 0 of 1 families judged)");
+  accept_file("other.json", "--verdict=" + path("verdict.json"));
+  EXPECT_EQ(run(SHAKEDOWN_PROGRAM " report --verdict=" + path("verdict.json")).last_line, outcome.last_line)
+      << "stored";
   EXPECT_NE(outcome.output.find("1500 TFLOPS"), std::string::npos) << "the values are shown";
 }
 

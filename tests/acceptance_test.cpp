@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "base/text.hpp"
 #include "report/arguments.hpp"
-#include "report/escape.hpp"
 #include "report/outputs.hpp"
 #include "report/reason.hpp"
 #include "report/terminal.hpp"

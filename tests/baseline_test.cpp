@@ -7,9 +7,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/statistics.hpp"
 #include "tests/results_builder.hpp"
 #include "thresholds/regression.hpp"
-#include "thresholds/statistics.hpp"
 #include "thresholds/verdict.hpp"
 
 namespace shakedown {

@@ -115,7 +115,7 @@ TEST_F(OnGpu, AllReduceOfOneRankInEveryTypeAndByGraph) {
 
 TEST_F(OnGpu, AllReduceInPlaceOfOneRankIsUnsupported) {
   const auto work = device_->prepare(AllReduceSpec{DType::f32, 4096, Place::in});
-  EXPECT_THROW(work->connect(peers_), Unsupported);
+  EXPECT_THROW(work->connect(group_), Unsupported);
 }
 
 TEST_F(OnGpu, CollectivesOfOneRank) {
@@ -129,7 +129,7 @@ TEST_F(OnGpu, CollectivesOfOneRank) {
 
 TEST_F(OnGpu, AnAbortedCommunicatorThrowsInsteadOfHanging) {
   const auto work = device_->prepare(AllReduceSpec{DType::f32, 4096});
-  work->connect(peers_);
+  work->connect(group_);
   device_->abort();
   device_->abort();
   EXPECT_TRUE(contains(message_of([&] { device_->seconds(*work, 1); }), "aborted"));

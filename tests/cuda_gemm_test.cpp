@@ -422,7 +422,7 @@ TEST(GemmChoice, AsTextIsReadBack) {
 TEST_F(GemmWork, TakesTheAlgorithmThatWasChosenBefore) {
   const GemmSpec spec{DType::bf16, 1024, 1024, 1024};
   const auto first = device_->prepare(spec);
-  first->connect(peers_);
+  first->connect(group_);
   const auto choice = device_->choices().at(key(spec));
 
   const auto other = open_device({});
@@ -430,7 +430,7 @@ TEST_F(GemmWork, TakesTheAlgorithmThatWasChosenBefore) {
   forced.rank = 1000;  // a mark that no tuning gives
   other->choices()[key(spec)] = to_text(forced);
   const auto second = other->prepare(spec);
-  second->connect(peers_);
+  second->connect(group_);
   second->reset();
   EXPECT_GT(other->seconds(*second, 1), 0);
   EXPECT_TRUE(second->verify().passed());
@@ -445,7 +445,7 @@ TEST_F(GemmWork, RefusesAnAlgorithmThatDoesNotRunHere) {
   for (const auto& choice : {nonsense, "9" + nonsense, std::string("nonsense")}) {
     device_->choices()[key(spec)] = choice;
     const auto work = device_->prepare(spec);
-    EXPECT_TRUE(contains(message_of([&] { work->connect(peers_); }), "was chosen before for " + key(spec)));
+    EXPECT_TRUE(contains(message_of([&] { work->connect(group_); }), "was chosen before for " + key(spec)));
   }
 }
 
@@ -453,7 +453,7 @@ TEST_F(GemmWork, OfTheBestShapeIsFoundAndChecked) {
   const GemmSearchSpec spec{DType::bf16, 1.0};
   expect_work_is_checked(spec, 1);
   const auto work = device_->prepare(spec);
-  work->connect(peers_);
+  work->connect(group_);
   work->reset();
   const double seconds = device_->seconds(*work, 10) / 10;
   EXPECT_TRUE(work->verify().passed());
@@ -477,7 +477,7 @@ TEST_F(GemmWork, OfNothingIsAMistake) {
 
 TEST_F(GemmWork, ChecksumIsAnIntegerThatJsonCanHoldAndTheChoiceIsOnRecord) {
   const auto work = device_->prepare(GemmSpec{DType::bf16, 512, 512, 512});
-  work->connect(peers_);
+  work->connect(group_);
   work->reset();
   device_->seconds(*work, 1);
   EXPECT_TRUE(work->verify().passed());
@@ -492,7 +492,7 @@ TEST_F(GemmWork, ChecksumIsAnIntegerThatJsonCanHoldAndTheChoiceIsOnRecord) {
 
 TEST_F(GemmWork, TellsTheClockThatItRanAt) {
   const auto work = device_->prepare(GemmSpec{DType::f32, 4096, 4096, 4096});
-  work->connect(peers_);
+  work->connect(group_);
   work->reset();
   device_->take_clock();
   EXPECT_EQ(device_->take_clock(), std::nullopt) << "nothing has been timed since";
@@ -515,7 +515,7 @@ TEST_F(GemmWork, ARankThatStandsByIsCheckedButNotTimed) {
     GemmSpec spec{DType::bf16, 256, 256, 256};
     spec.active = active;
     const auto work = make_gemm(spec, second, device_->choices());
-    work->connect(peers_);
+    work->connect(group_);
     work->reset();
     EXPECT_EQ(work->credited_rank(7), active == 1 ? std::optional(7) : std::nullopt);
     EXPECT_EQ(work->verify().passed(), active == 0);  // the rank that is active has not multiplied yet

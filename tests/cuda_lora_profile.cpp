@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/group.hpp"
 #include "kernels/backends.hpp"
 #include "kernels/cuda/training/lora_ops.hpp"
-#include "kernels/lone_peers.hpp"
 #include "kernels/training/measured_step.hpp"
 
 namespace shakedown::cuda {
@@ -53,8 +53,8 @@ int run(const std::vector<std::string>& words) {
   initialize();
   ops.start_tuning();
   step.run(training::measured_update);
-  LonePeers peers;
-  ops.finish_tuning(peers);
+  Alone group;
+  ops.finish_tuning(group);
   for (const auto& line : ops.products()) std::printf("  %s\n", line.c_str());
   initialize();
 

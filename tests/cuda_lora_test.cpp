@@ -120,8 +120,7 @@ class CudaLora : public OnGpu {
     ASSERT_EQ(got.size(), want.size());
     for (const auto& t : cuda.step.tensors()) {
       const auto [cosine, norms] = agreement(got.data() + t.offset, want.data() + t.offset, t.size());
-      const auto what =
-          std::string(training::name(t.module)) + (t.is_b ? " B" : " A") + " of layer " + std::to_string(t.layer);
+      const auto what = std::string(name(t.module)) + (t.is_b ? " B" : " A") + " of layer " + std::to_string(t.layer);
       EXPECT_GE(cosine, 0.999) << what;
       EXPECT_NEAR(norms, 1, 0.02) << what;
     }
@@ -164,10 +163,10 @@ TEST_F(CudaLora, IsTheHostsStepOverSeveralMicroBatches) {
 
 TEST_F(CudaLora, IsTheHostsStepAfterTuning) {
   CudaStep cuda(*gpu_, tiny_shape());
-  LonePeers peers;
+  Alone group;
   cuda.ops.start_tuning();
   cuda.step.run(no_update());
-  cuda.ops.finish_tuning(peers);
+  cuda.ops.finish_tuning(group);
   cuda.start();
   EXPECT_GE(cuda.ops.products().size(), 15U);
   expect_host_step(cuda, tiny_shape());
@@ -246,7 +245,7 @@ TEST_F(CudaLora, SaysHowMuchMemoryItNeeds) {
 
 TEST_F(CudaLora, IsCheckedThroughTheSeam) {
   const auto work = device_->prepare(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 64});
-  work->connect(peers_);
+  work->connect(group_);
   work->reset();
   EXPECT_FALSE(work->verify().passed()) << "nothing was computed";
   work->stage(5);

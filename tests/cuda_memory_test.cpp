@@ -148,7 +148,7 @@ TEST_F(OnGpu, MemoryTestFindsAWrongWordAndItsAddress) {
       const MemoryTestSpec spec{pattern, bytes};
       SCOPED_TRACE(key(spec));
       const auto work = device_->prepare(spec);
-      work->connect(peers_);
+      work->connect(group_);
       EXPECT_FALSE(work->verify().passed()) << "poison passed the check";
       work->reset();
       EXPECT_GT(device_->seconds(*work, 2), 0);
@@ -172,7 +172,7 @@ TEST_F(OnGpu, MemoryTestFindsAWrongWordAndItsAddress) {
 TEST_F(OnGpu, MemoryTestTakesNearlyAllThatIsFree) {
   const auto before = free_memory();
   const auto work = device_->prepare(MemoryTestSpec{TestPattern::address, std::nullopt});
-  work->connect(peers_);
+  work->connect(group_);
   EXPECT_GT(static_cast<double>(work->bytes()), static_cast<double>(before) - 0.8e9);
   EXPECT_GT(free_memory(), 400 * mib);
   EXPECT_GT(device_->seconds(*work, 1), 0);

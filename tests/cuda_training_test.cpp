@@ -550,7 +550,7 @@ TEST_F(CudaProducts, AreRightInEveryLayout) {
       expect_product<Bf16>(72, 136, 200, false, true, 1, false, false);
       expect_product<float>(64, 120, 300, true, false, 1, false, false);
     }
-    if (tuned) products_->finish_tuning(peers_);
+    if (tuned) products_->finish_tuning(group_);
   }
   EXPECT_GE(products_->describe().size(), 14U);
 }
@@ -567,7 +567,7 @@ TEST_F(CudaProducts, ThatAreThinAreRightAfterTuningAndGiveTheSameBitsTwice) {
   products_->start_tuning();
   products_->multiply(gradient);
   products_->multiply(compressed);
-  products_->finish_tuning(peers_);
+  products_->finish_tuning(group_);
   products_->multiply(gradient);
   products_->multiply(compressed);
   const auto d_first = d.read(), u_first = u.read();

@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "base/group.hpp"
 #include "kernels/host/lora_ops.hpp"
-#include "kernels/lone_peers.hpp"
 #include "kernels/reference.hpp"
 #include "kernels/training/step.hpp"
 
@@ -86,9 +86,9 @@ inline training::AdamW no_update() { return {.lr = 0, .weight_decay = 0}; }
 
 template <class T>
 struct HostStep {
-  explicit HostStep(const training::StepShape& shape, int threads = 2, Peers* peers = nullptr)
+  explicit HostStep(const training::StepShape& shape, int threads = 2, Group* group = nullptr)
       : team(threads), ops(team), step(ops, shape) {
-    ops.connect(peers != nullptr ? *peers : lone);
+    ops.connect(group != nullptr ? *group : lone);
     set_lively_weights(step, ops, 0.3);
     load(batch_of(shape));
   }
@@ -111,7 +111,7 @@ struct HostStep {
     return {state.parameters, state.parameters + state.count};
   }
 
-  LonePeers lone;
+  Alone lone;
   host::Team team;
   host::LoraOps<T> ops;
   training::LoraStep<host::LoraOps<T>> step;

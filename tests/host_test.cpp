@@ -2,8 +2,8 @@
 // What needs several ranks is tested by suite_test.sh.
 #include <gtest/gtest.h>
 
+#include "base/group.hpp"
 #include "kernels/device.hpp"
-#include "kernels/lone_peers.hpp"
 
 namespace shakedown {
 namespace {
@@ -13,7 +13,7 @@ class HostBackend : public testing::Test {
   template <class Spec>
   std::unique_ptr<Work> ready(const Spec& spec) {
     auto work = device_->prepare(spec);
-    work->connect(peers_);
+    work->connect(group_);
     work->reset();
     return work;
   }
@@ -44,7 +44,7 @@ class HostBackend : public testing::Test {
   }
 
   std::unique_ptr<Device> device_ = open_device(Backend::host, {.threads = 3});
-  LonePeers peers_;
+  Alone group_;
 };
 
 TEST_F(HostBackend, MultipliesMatricesOfRaggedShapes) {
@@ -157,17 +157,17 @@ TEST_F(HostBackend, MissesAStepOfTrainingThatDidNotRun) {
 TEST_F(HostBackend, RefusesTrainingForAnotherNumberOfRanks) {
   const auto work =
       device_->prepare(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .ranks = 2});
-  EXPECT_THROW(work->connect(peers_), std::logic_error);
+  EXPECT_THROW(work->connect(group_), std::logic_error);
 }
 
 TEST_F(HostBackend, HasNothingToDoInPlaceForOneRank) {
   const auto work = device_->prepare(AllReduceSpec{DType::f32, 8, Place::in});
-  EXPECT_THROW(work->connect(peers_), Unsupported);
+  EXPECT_THROW(work->connect(group_), Unsupported);
 }
 
 TEST_F(HostBackend, RefusesACollectiveForAnotherNumberOfRanks) {
   const auto work = device_->prepare(CollectiveSpec{CollectiveOp::alltoall, DType::f32, 8, 2});
-  EXPECT_THROW(work->connect(peers_), std::logic_error);
+  EXPECT_THROW(work->connect(group_), std::logic_error);
 }
 
 TEST_F(HostBackend, SaysWhatItCannotDo) {

@@ -166,7 +166,8 @@ chmod +x stands/tests/acceptance_test
 cat >stands/CTestTestfile.cmake <<END
 add_test(bench.begin "$root/ci/measure" "$scratch/stands" begin)
 add_test(bench.gemm "$root/ci/measure" "$scratch/stands" gemm)
-set_tests_properties(bench.begin bench.gemm PROPERTIES LABELS acceptance)
+set_tests_properties(bench.begin PROPERTIES LABELS acceptance FIXTURES_SETUP run)
+set_tests_properties(bench.gemm PROPERTIES LABELS acceptance FIXTURES_REQUIRED run)
 END
 run 3 env SHAKEDOWN_BUILD="$scratch/stands" SHAKEDOWN_LAUNCH=/nonexistent/srun "$root/ci/accept"
 expect "a launch that fails is no failure of the machine" prints '^VERDICT: INCOMPLETE 0/0'

@@ -1,4 +1,4 @@
-# Proves over #include lines that the layers hold: who may see MPI, CUDA, OpenBLAS, NVML, hwloc, JSON and YAML. System
+# Proves over #include lines that the layers hold: who may see MPI, CUDA, OpenBLAS, NVML, hwloc and YAML, and that what nvcc compiles sees no JSON and no {fmt}. System
 # headers are visible everywhere, so that linking alone does not show it. cmake -DROOT=. -P tests/layers.cmake
 get_filename_component(ROOT ${ROOT} ABSOLUTE)
 
@@ -20,7 +20,8 @@ function(forbid folder pattern)
 endfunction()
 
 set(gpu "cuda|cublas|cudnn|nccl|nvml")
-forbid(kernels "mpi\\.h|benchmark/|gtest/|nlohmann/|yaml-cpp/|fixtures/|node/|thresholds/|report/")
+forbid(base "${gpu}|mpi\\.h|benchmark/|gtest/|yaml-cpp/|kernels/|node/|thresholds/|fixtures/|report/")
+forbid(kernels "mpi\\.h|benchmark/|gtest/|yaml-cpp/|fixtures/|node/|thresholds/|report/")
 forbid(kernels "${gpu}" "^kernels/cuda/")
 forbid(kernels "cblas" "^kernels/host/")
 forbid(kernels "kernels/(host|cuda)/" "^kernels/(host|cuda)/")
@@ -29,9 +30,9 @@ forbid(kernels/cuda "kernels/host/")
 forbid(node "${gpu}|mpi\\.h|benchmark/|kernels/|fixtures/|thresholds/|report/")
 forbid(thresholds "${gpu}|mpi\\.h|benchmark/|gtest/|kernels/|node/|fixtures/|report/|chrono|ctime")
 forbid(report "${gpu}|mpi\\.h|benchmark/|gtest/|kernels/|node/|fixtures/")
-forbid(fixtures "${gpu}|cblas|hwloc|gtest/|nlohmann/|yaml-cpp/|kernels/(host|cuda)/|report/")
+forbid(fixtures "${gpu}|cblas|hwloc|gtest/|yaml-cpp/|kernels/(host|cuda)/|report/")
 forbid(fixtures "mpi\\.h" "^fixtures/world_mpi\\.cpp$")
-forbid(bench "${gpu}|mpi\\.h|benchmark/|kernels/(host|cuda)/|nlohmann/|yaml-cpp/")
+forbid(bench "${gpu}|mpi\\.h|benchmark/|kernels/(host|cuda)/|yaml-cpp/")
 
 # The libraries of the verdict stay behind its headers.
 file(GLOB headers ${ROOT}/thresholds/*.hpp)
@@ -40,5 +41,31 @@ foreach(header IN LISTS headers)
   file(STRINGS ${header} lines REGEX "include[ \t]*<(nlohmann|yaml-cpp)/")
   if(lines)
     message(SEND_ERROR "layers: ${header} shows a private library: ${lines}")
+  endif()
+endforeach()
+
+# Everything that a file includes of this tree, with what that includes; each is looked at once.
+function(forbid_below file pattern)
+  get_property(seen GLOBAL PROPERTY seen)
+  list(FIND seen "${file}" at)
+  if(NOT at EQUAL -1)
+    return()
+  endif()
+  set_property(GLOBAL APPEND PROPERTY seen ${file})
+  file(STRINGS ${ROOT}/${file} lines REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "[<\"](${pattern})")
+      message(SEND_ERROR "layers: ${file}, which nvcc reads, must not have: ${line}")
+    elseif(line MATCHES "\"(.*)\"")
+      forbid_below(${CMAKE_MATCH_1} "${pattern}")
+    endif()
+  endforeach()
+endfunction()
+
+# {fmt} 9.1 does not compile under nvcc 13 with C++20.
+file(GLOB_RECURSE device_code RELATIVE ${ROOT} ${ROOT}/*.cu ${ROOT}/*.cuh)
+foreach(file IN LISTS device_code)
+  if(NOT file MATCHES "^build")
+    forbid_below(${file} "fmt/|nlohmann/")
   endif()
 endforeach()

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/lone_peers.hpp"
+#include "base/group.hpp"
 #include "kernels/training/measured_step.hpp"
 
 namespace shakedown {
@@ -59,7 +59,7 @@ inline training::StepShape dump_shape(const DumpOptions& options) {
 /// `ops` are those of `shape`; connects them.
 template <class Ops>
 void dump(Ops& ops, const training::StepShape& shape, const DumpOptions& options) {
-  LonePeers peers;
+  Alone group;
   training::LoraStep<Ops> step(ops, shape);
   std::vector<int> inputs, targets;
   for (std::size_t i = 0; i < shape.tokens(); ++i) {
@@ -70,12 +70,12 @@ void dump(Ops& ops, const training::StepShape& shape, const DumpOptions& options
     step.initialize();
     step.load(inputs, targets);
   };
-  ops.connect(peers);
+  ops.connect(group);
   begin();
   ops.start_tuning();
   step.run(training::measured_update, false);
   ops.synchronize();
-  ops.finish_tuning(peers);
+  ops.finish_tuning(group);
   begin();
 
   step.run(training::measured_update);

@@ -320,6 +320,15 @@ TEST(Transport, ThatSomebodysDebugLevelHidesIsNoted) {
   EXPECT_TRUE(judge({builder.results()}, {}, {}).notes.empty());
 }
 
+TEST(Transport, ThatNobodyRecordedIsNoted) {
+  auto builder = healthy(2);
+  builder.add("allreduce/dtype:f32/bytes:8", "latency_us", 8);
+  builder.context.nccl["transport"] = std::nullopt;
+  const auto notes = judge({builder.results("allreduce.json")}, {}, {}).notes;
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0], "allreduce.json: whether NCCL used NVLink is not known");
+}
+
 TEST(Roster, IsReadLineByLine) {
   const Folder folder;
   const auto roster = read_roster(folder.write("hosts", "# all\nnode0\nnode1 8\n\n  node2 slots=4  # new\n"));

@@ -37,6 +37,16 @@ void add_pair(ResultsBuilder& builder, int src, int dst, double value) {
   builder.add(pair_key(static_cast<std::size_t>(src), static_cast<std::size_t>(dst)), "copy_gbps", value, values);
 }
 
+TEST(PairMatrices, TakeNoMemoryForARankThatNoHostHas) {
+  ResultsBuilder builder(2);
+  add_pair(builder, 0, 1, 400);
+  add_pair(builder, 2000000000, 1, 400);
+  const Results results = builder.results();
+  const auto matrices = pair_matrices(results.context, results.rows);
+  ASSERT_EQ(matrices.size(), 1u);
+  EXPECT_EQ(matrices[0].values.size(), 2u);
+}
+
 TEST(PairMatrices, OfFourGpusHaveEveryPairOfEveryDirection) {
   const Results results = of_four_h200();
   const auto matrices = pair_matrices(results.context, results.rows);

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/group.hpp"
 #include "kernels/backends.hpp"
 #include "kernels/cuda/gpu.hpp"
-#include "kernels/lone_peers.hpp"
 
 namespace shakedown::cuda {
 
@@ -55,7 +55,7 @@ class OnGpu : public ::testing::Test {
   void expect_work_is_checked(const Spec& spec, std::size_t least_compared) {
     SCOPED_TRACE(key(spec));
     const auto work = device_->prepare(spec);
-    work->connect(peers_);
+    work->connect(group_);
     work->reset();
     const Check unwritten = work->verify();
     EXPECT_FALSE(unwritten.passed()) << "poison passed the check";
@@ -85,7 +85,7 @@ class OnGpu : public ::testing::Test {
     EXPECT_EQ(before, work->metrics()) << "the same inputs gave other bits";
   }
 
-  LonePeers peers_;
+  Alone group_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Gpu> gpu_;
 };

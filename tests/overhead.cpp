@@ -13,9 +13,9 @@
 #include <cstring>
 #include <vector>
 
+#include "base/statistics.hpp"
 #include "fixtures/world.hpp"
 #include "kernels/device.hpp"
-#include "thresholds/statistics.hpp"
 
 namespace shakedown {
 namespace {

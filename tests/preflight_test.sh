@@ -60,11 +60,11 @@ expect "  that CUDA opens none is said for each rank" prints 'fail: preflight/of
 mkdir -p stands/{results,tests}
 ln -s "$build/tests/acceptance_test" stands/tests/
 cp "$root/tests/data/preflight/h200-sxm-4ranks.json" stands/results/preflight.json
-run 0 "$root/ci/measure" "$scratch/stands" gate
+run 0 env -u SHAKEDOWN_RUN_ID "$root/ci/measure" "$scratch/stands" gate
 cp "$root/tests/data/preflight/h200-sxm-4ranks-pinned.json" stands/results/preflight.json
-run 1 "$root/ci/measure" "$scratch/stands" gate
+run 1 env -u SHAKEDOWN_RUN_ID "$root/ci/measure" "$scratch/stands" gate
 expect "a failed pre-flight keeps the others from running, and says how to run them" says 'nothing else is measured; ci/accept --despite-preflight'
-run 0 env SHAKEDOWN_DESPITE_PREFLIGHT=1 "$root/ci/measure" "$scratch/stands" gate
+run 0 env -u SHAKEDOWN_RUN_ID SHAKEDOWN_DESPITE_PREFLIGHT=1 "$root/ci/measure" "$scratch/stands" gate
 run 1 "$build/tests/acceptance_test" --results="$scratch/stands/results"
 expect "the verdict is FAIL and says that the rest was not measured" prints 'pre-flight failed, so the rest was not measured: .*gemm'
 expect "  in one finding" eval '! prints "^missing: (gemm|hbm|p2p|allreduce)"'

@@ -213,7 +213,7 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
     }
   }
   constexpr std::uint64_t gib = 1u << 30;
-  const double busbw = ranks == 2 ? 350 : 445;
+  const double busbw = nvls && ranks > 2 ? 445 : 350;
   add_allreduce(builder, "f32", sweep(8 * gib, {1u << 20, 1u << 24, 1000u << 20, gib, 4 * gib}), busbw);
   for (const char* dtype : {"f16", "bf16"}) add_allreduce(builder, dtype, {8, 1u << 20, 1u << 27, gib}, busbw);
   for (const char* bytes : {"8", "1024", "65536"}) add_variant(builder, bytes, "/launch:graph", 0.001);

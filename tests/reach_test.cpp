@@ -5,11 +5,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "fixtures/fact_exchange.hpp"
+#include "base/archive.hpp"
 #include "fixtures/shared_folder.hpp"
 #include "fixtures/socket.hpp"
 #include "fixtures/world.hpp"
-#include "kernels/lone_peers.hpp"
+#include "node/host_inventory.hpp"
 #include "tests/made_up_host.hpp"
 #include "thresholds/results.hpp"
 
@@ -100,7 +100,7 @@ TEST(ReachAllHosts, FindsNobodyMissingAlone) {
 }
 
 /// A world of one rank whose test looks around whenever all ranks meet.
-class WatchedWorld final : public Alone<World> {
+class WatchedWorld final : public GroupOfOne<World> {
  public:
   explicit WatchedWorld(std::function<void()> look) : look_(std::move(look)) {}
   void barrier() override { look_(); }
@@ -108,7 +108,7 @@ class WatchedWorld final : public Alone<World> {
   void min(std::span<double>) override {}
   double clock() const override { return 0; }
   const std::vector<std::string>& hosts() const override { return hosts_; }
-  Peers& local() override { return *this; }
+  Group& local() override { return *this; }
   std::string library() const override { return ""; }
   void abort(int) noexcept override {}
 
@@ -148,7 +148,7 @@ TEST(FactExchange, GivesBackWhatItTook) {
                     {"text", {std::nullopt, "a:b\n\x1f"}},
                     {"empty", {std::nullopt, ""}},
                     {"unknown", {}}};
-  const auto back = unpack_facts(pack(facts));
+  const auto back = unpacked<Facts>(packed(facts), "rank 1");
   ASSERT_EQ(back.size(), 4u);
   EXPECT_EQ(back.at("number").number, 0.1);
   EXPECT_EQ(back.at("number").text, "because");
@@ -161,7 +161,7 @@ TEST(FactExchange, GivesBackWhatItTook) {
   inventory.links = {{facts}, {}};
   inventory.topology = {
       {{"GPU0", "0000:10:00.0", 18}, {"mlx5_0", std::nullopt, 0}}, {{"X", "SYS"}, {"SYS", "X"}}, {"0", "?"}};
-  const auto whole = unpack_inventory(pack(inventory));
+  const auto whole = unpacked<HostInventory>(packed(inventory), "rank 1");
   EXPECT_EQ(whole.gpus.size(), 2u);
   EXPECT_EQ(whole.links.at(0).size(), 1u);
   EXPECT_EQ(whole.topology.devices.at(0).nvlinks, 18);

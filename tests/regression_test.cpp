@@ -219,7 +219,12 @@ TEST(Regression, RefusesAnotherConfigurationAndNamesIt) {
             std::string::npos);
   EXPECT_NE(refused([](Context& c) { c.suite.build_type = "Debug"; }).find("build_type is"), std::string::npos);
   EXPECT_NE(refused([](Context& c) { c.backend = "host"; }).find("backend is"), std::string::npos);
-  EXPECT_NE(refused([](Context& c) { c.hosts = 2; }).find("hosts is 1, the baseline has 2"), std::string::npos);
+  EXPECT_NE(refused([](Context& c) {
+              c.hosts = 2;
+              c.ranks.back().host = "node1";
+              c.ranks.back().local_rank = 0;
+            }).find("hosts is 1, the baseline has 2"),
+            std::string::npos);
   EXPECT_NE(refused([](Context& c) {
               for (auto& rank : c.ranks) rank.device = "NVIDIA H100 80GB HBM3";
             }).find("device is NVIDIA H200, the baseline has NVIDIA H100"),

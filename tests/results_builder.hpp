@@ -61,7 +61,7 @@ class ResultsBuilder {
       const int local = rank % per_host;
       context.ranks.push_back({rank, "node" + std::to_string(rank / per_host), local, device,
                                "GPU-" + std::to_string(1000 + rank), std::nullopt,
-                               "0000:" + std::to_string(10 + local) + ":00.0", 141000000000, 0, "0-7"});
+                               "0000:" + std::to_string(10 + local) + ":00.0", 300000000000, 0, "0-7"});
     }
     for (int host = 0; host < hosts; ++host) {
       const int here = std::min(per_host, ranks - host * per_host);

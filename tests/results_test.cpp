@@ -106,7 +106,7 @@ TEST(Reader, ReturnsWhatTheWriterWasGiven) {
   EXPECT_EQ(read.context.run_id, "run-1");
   EXPECT_EQ(read.context.ranks.at(1).uuid, "GPU-1001");
   EXPECT_EQ(read.context.ranks.at(1).serial, std::nullopt);
-  EXPECT_EQ(read.context.ranks.at(1).memory_bytes, 141000000000u);
+  EXPECT_EQ(read.context.ranks.at(1).memory_bytes, 300000000000u);
   EXPECT_EQ(read.context.versions.at("driver"), "580.159");
   EXPECT_EQ(read.context.versions.at("cudnn"), std::nullopt);
   EXPECT_EQ(read.context.environment.at("NCCL_NVLS_ENABLE"), "0");
@@ -249,9 +249,10 @@ TEST(Reader, RefusesAFolderWithoutResults) {
 
 TEST(Writer, GivesStrictJsonWhateverTheBytes) {
   ResultsBuilder builder;
-  builder.context.ranks[0].host =
-      "no\xff"
-      "de";
+  for (auto& rank : builder.context.ranks)
+    rank.host =
+        "no\xff"
+        "de";
   builder.add(gemm, "tflops", 700, {1.0, std::nan(""), INFINITY, 2.0});
   const Results read = builder.results();
   EXPECT_EQ(read.context.ranks[0].host,

@@ -5,10 +5,10 @@
 
 #include <thread>
 
+#include "base/group.hpp"
 #include "fixtures/cluster_fixture.hpp"
 #include "fixtures/watchdog.hpp"
 #include "fixtures/world.hpp"
-#include "kernels/lone_peers.hpp"
 #include "tests/fake_gpus.hpp"
 
 namespace shakedown {
@@ -20,18 +20,18 @@ class LoneWorld final : public World {
   int size() const override { return 1; }
   void barrier() override {}
   void broadcast(std::span<std::byte>, int) override {}
-  void sum(std::span<const float> in, std::span<float> out) override { peers_.sum(in, out); }
-  void sum(std::span<const double> in, std::span<double> out) override { peers_.sum(in, out); }
-  void reduce(std::span<const float> in, std::span<float> out, int root) override { peers_.reduce(in, out, root); }
-  void reduce_scatter(std::span<const float> in, std::span<float> out) override { peers_.reduce_scatter(in, out); }
-  void all_gather(std::span<const std::byte> in, std::span<std::byte> out) override { peers_.all_gather(in, out); }
-  void all_to_all(std::span<const std::byte> in, std::span<std::byte> out) override { peers_.all_to_all(in, out); }
+  void sum(std::span<const float> in, std::span<float> out) override { group_.sum(in, out); }
+  void sum(std::span<const double> in, std::span<double> out) override { group_.sum(in, out); }
+  void reduce(std::span<const float> in, std::span<float> out, int root) override { group_.reduce(in, out, root); }
+  void reduce_scatter(std::span<const float> in, std::span<float> out) override { group_.reduce_scatter(in, out); }
+  void all_gather(std::span<const std::byte> in, std::span<std::byte> out) override { group_.all_gather(in, out); }
+  void all_to_all(std::span<const std::byte> in, std::span<std::byte> out) override { group_.all_to_all(in, out); }
   void sendrecv(std::span<const std::byte> out, int to, std::span<std::byte> in, int from) override {
-    peers_.sendrecv(out, to, in, from);
+    group_.sendrecv(out, to, in, from);
   }
   std::vector<std::string> gather(const std::string& message) override { return {message}; }
-  std::unique_ptr<Peers> split(int, int) override { return std::make_unique<LonePeers>(); }
-  Peers& local() override { return peers_; }
+  std::unique_ptr<Group> split(int, int) override { return std::make_unique<Alone>(); }
+  Group& local() override { return group_; }
   double max(double mine) override { return mine; }
   void min(std::span<double>) override {}
   double clock() const override { return 0; }
@@ -40,7 +40,7 @@ class LoneWorld final : public World {
   void abort(int) noexcept override {}
 
  private:
-  LonePeers peers_;
+  Alone group_;
   std::vector<std::string> hosts_{"node"};
 };
 

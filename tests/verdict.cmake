@@ -1,5 +1,6 @@
 # Tests of results, thresholds, verdict, regression and report; and acceptance_test, the program that judges.
-shakedown_test(statistics_test unit SOURCES statistics_test.cpp LIBRARIES shakedown::verdict)
+shakedown_test(base_test unit SOURCES base/statistics_test.cpp base/names_test.cpp base/text_test.cpp base/key_test.cpp base/archive_test.cpp
+  LIBRARIES shakedown::base)
 shakedown_test(results_test unit SOURCES results_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(thresholds_test unit SOURCES thresholds_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(machine_test unit SOURCES machine_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
@@ -11,6 +12,7 @@ shakedown_test(samples_test unit SOURCES samples_test.cpp LIBRARIES shakedown::v
 shakedown_test(peers_test unit SOURCES peers_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(culprit_test unit SOURCES culprit_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(crosscheck_test unit SOURCES crosscheck_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(validity_test unit SOURCES validity_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(nodes_test unit SOURCES nodes_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(regression_test unit SOURCES regression_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(baseline_test unit SOURCES baseline_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)

@@ -13,8 +13,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/group.hpp"
 #include "fixtures/socket.hpp"
-#include "kernels/lone_peers.hpp"
 
 namespace shakedown {
 namespace {
@@ -183,13 +183,13 @@ TEST(WatchdogDeathTest, EndsWithALineWhereItsThreadFails) {
 // Strangers
 
 /// Rank 0 of two as the other one sees it: what was offered, and what happens until all have come.
-class TwoRanks final : public Alone<Peers> {
+class TwoRanks final : public GroupOfOne<Group> {
  public:
   explicit TwoRanks(bool one_host, std::function<void(TwoRanks&)> meanwhile = {})
       : one_host_(one_host), meanwhile_(std::move(meanwhile)) {}
 
   int size() const override { return 2; }
-  Peers& local() override { return one_host_ ? static_cast<Peers&>(*this) : alone_; }
+  Group& local() override { return one_host_ ? static_cast<Group&>(*this) : alone_; }
   void barrier() override {
     if (meanwhile_) meanwhile_(*this);
   }
@@ -217,7 +217,7 @@ class TwoRanks final : public Alone<Peers> {
  private:
   bool one_host_;
   std::function<void(TwoRanks&)> meanwhile_;
-  LonePeers alone_;
+  Alone alone_;
   std::uint64_t token_ = 0;
   std::vector<std::string> offered_;
 };

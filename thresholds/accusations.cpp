@@ -27,11 +27,6 @@ Evidence evidence_of(const Comparison& c, const PeerValue& v) {
   return {c.key, c.metric, Judgement::peers, v.value, c.centre, 100 * v.shortfall, c.mads(v.shortfall)};
 }
 
-int local_source(const std::string& key) {
-  const auto src = key_part(key, "src");
-  return src.empty() ? -1 : std::atoi(std::string(src).c_str());
-}
-
 // Whether a value breaks the limit that the finding is about.
 bool breaks(const Finding& f, double value) {
   if (f.status != Status::fail || !f.limit) return false;
@@ -60,7 +55,7 @@ bool bad(const Finding& f) {
   return f.counts() && (f.status == Status::fail || f.status == Status::missing || f.status == Status::invalid);
 }
 
-Accusations::Accusations(const std::map<std::string, Benchmark>& benchmarks, const Peers& peers,
+Accusations::Accusations(const std::map<std::string, Benchmark>& benchmarks, const PeerComparison& peers,
                          const std::vector<Finding>& findings)
     : benchmarks_(benchmarks), peers_(peers), findings_(findings) {
   for (const auto& [key, benchmark] : benchmarks) {
@@ -85,13 +80,13 @@ void Accusations::accuse_by_findings() {
   std::map<std::tuple<Judgement, std::string, bool>, Pairs> copies;
   for (const Finding& f : findings_) {
     const Benchmark* measured = benchmark(f.key);
-    const int source = local_source(f.key);
-    if (source < 0 || !f.counts() || measured == nullptr) continue;
+    const auto source = key_number(f.key, "src");
+    if (!source || !f.counts() || measured == nullptr) continue;
     if (measured->context->world_size != context_->world_size) continue;
     const auto values = rank_values(*measured, metric_of(f, *measured));
     for (std::size_t i = 0; i < values.size(); ++i) {
       const int rank = static_cast<int>(i);
-      const auto from = values[i] ? neighbour(rank, source) : std::nullopt;
+      const auto from = values[i] ? neighbour(rank, static_cast<int>(*source)) : std::nullopt;
       if (!from || *from == rank) continue;
       Pairs& pairs = copies[kind(f)];
       pairs.all.emplace(*from, rank);
@@ -107,7 +102,7 @@ void Accusations::accuse_by_findings() {
     const Benchmark* measured = benchmark(f.key);
     if (measured == nullptr || measured->context->world_size != context_->world_size) continue;
     const auto found = copies.find(kind(f));
-    if (found != copies.end() && local_source(f.key) >= 0 && found->second.alike()) {
+    if (found != copies.end() && key_number(f.key, "src") && found->second.alike()) {
       alike[family_of(f.key)].push_back(&f);
     } else if (!both_ways(f.key)) {  // the sum of both directions cannot tell which is slow: left to the peers
       accuse_ranks_of(f, *measured);
@@ -123,7 +118,7 @@ void Accusations::accuse_ranks_of(const Finding& f, const Benchmark& measured) {
   std::vector<RankPair> broken;  // rank, source
   std::vector<double> by;
   std::size_t known = 0;
-  const int source = local_source(f.key);
+  const int source = static_cast<int>(key_number(f.key, "src").value_or(-1));
   for (std::size_t rank = 0; rank < values.size(); ++rank) {
     if (!values[rank]) continue;
     ++known;

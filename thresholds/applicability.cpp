@@ -56,10 +56,6 @@ std::map<std::string, int> ranks_per_host(const Context& context) {
   return counts;
 }
 
-int local_index(const std::string& key, const char* name) {
-  return std::atoi(std::string(key_part(key, name)).c_str());
-}
-
 }  // namespace
 
 std::vector<std::string> devices_of(const std::vector<Results>& results) {
@@ -174,8 +170,9 @@ std::vector<int> required_ranks(const std::string& key, const Context& context) 
   const bool pair = !key_part(key, "src").empty() && !key_part(key, "dst").empty();
   const bool alone = !key_part(key, "active").empty(), shift = !key_part(key, "shift").empty();
   const auto counts = pair || shift ? ranks_per_host(context) : std::map<std::string, int>{};
-  const int last = pair ? std::max(local_index(key, "src"), local_index(key, "dst")) : local_index(key, "shift");
-  const int at = pair ? local_index(key, "dst") : local_index(key, "rank");
+  const auto local = [&](const char* name) { return key_number(key, name).value_or(0); };
+  const auto last = pair ? std::max(local("src"), local("dst")) : local("shift");
+  const auto at = pair ? local("dst") : local("rank");
   std::vector<int> required;
   for (const RankFacts& rank : context.ranks) {
     const bool works = !(pair || alone) || rank.local_rank == at;

@@ -6,19 +6,17 @@
 #include <array>
 #include <cctype>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "thresholds/evidence.hpp"
 #include "thresholds/json_field.hpp"
-#include "thresholds/statistics.hpp"
 
 namespace shakedown {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
-using nlohmann::ordered_json;
 
 constexpr const char* file_name = "baseline.json";
 
@@ -69,12 +67,6 @@ MachineFacts facts_of(const std::vector<Results>& results) {
   return facts;
 }
 
-std::string list(const std::set<std::string>& values) {
-  std::string text;
-  for (const std::string& value : values) text += (text.empty() ? "" : ", ") + value;
-  return text;
-}
-
 std::set<std::string> hosts_of(const Context& context) {
   std::set<std::string> hosts;
   for (const RankFacts& rank : context.ranks) hosts.insert(rank.host);
@@ -116,48 +108,61 @@ void add_file(Baseline& baseline, const Results& file) {
 // ---------------------------------------------------------------------------------------------------------------------
 // baseline.json
 
-ordered_json to_json(const std::map<std::string, std::vector<double>>& values) {
-  ordered_json result = ordered_json::object();
-  for (const auto& [launch, list_of_values] : values) result[launch] = list_of_values;
-  return result;
+}  // namespace
+
+template <class Archive>
+void members(Archive& archive, LaunchFacts& launch) {
+  archive("started", launch.started)("hosts", launch.hosts);
 }
 
-std::string dump(const ordered_json& value, int indent) {
-  return value.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
+template <class Archive>
+void members(Archive& archive, LeftOut& value) {
+  archive("key", value.key)("metric", value.metric)("launch", value.launch)("value", value.value)("centre",
+                                                                                                  value.centre);
 }
 
-std::vector<double> numbers(const Field& array) {
-  std::vector<double> values;
-  array.each([&](const Field& value) { values.push_back(value.number()); });
-  if (values.empty()) array.refuse("no values");
-  return values;
+/// What stands before the benchmarks.
+template <class Archive>
+void members(Archive& archive, Baseline& baseline) {
+  archive.derived("schema", baseline_schema)("ranks", baseline.ranks)("hosts", baseline.hosts)("facts", baseline.facts);
+  archive("launches", baseline.launches)("left_out", baseline.left_out);
 }
 
-std::map<std::string, std::vector<double>> launches(const Field& object, const Baseline& baseline) {
-  std::map<std::string, std::vector<double>> result;
-  object.require_object();
-  for (const auto& [launch, values] : object.value().items()) {
-    if (!baseline.launches.contains(launch)) object.refuse("launch \"" + launch + "\" is not listed under launches");
-    result[launch] = numbers(object[launch.c_str()]);
+/// One metric of one benchmark.
+struct BaselineRow {
+  std::string key, metric;
+  bool headline = false;
+  Series series;
+};
+
+template <class Archive>
+void members(Archive& archive, BaselineRow& row) {
+  archive("key", row.key)("metric", row.metric)("headline", row.headline);
+  if (const auto units = row.series.units(false); !units.empty()) {
+    archive.derived("median", median(units)).derived("robust_sigma", robust_sigma(units));
   }
-  return result;
+  archive("launches", row.series.launches)("ranks", row.series.ranks);
 }
 
-std::set<std::string> texts(const Field& array) {
-  std::set<std::string> result;
-  array.each([&](const Field& item) { result.insert(item.text()); });
-  return result;
+namespace {
+
+void require_values(const Field& by_launch, const Baseline& baseline) {
+  for (const auto& [launch, values] : by_launch.value().items()) {
+    if (!baseline.launches.contains(launch)) by_launch.refuse("launch \"" + launch + "\" is not listed under launches");
+    if (values.empty()) by_launch[launch.c_str()].refuse("no values");
+  }
 }
 
 void read_benchmark(const Field& field, Baseline& baseline) {
-  const std::string key = field["key"].text(), metric = field["metric"].text();
-  BaselineBenchmark& entry = baseline.benchmarks[key];
-  Series series{launches(field["launches"], baseline), launches(field["ranks"], baseline)};
-  if (series.launches.empty()) field["launches"].refuse("no launches");
-  if (!entry.series.emplace(metric, std::move(series)).second) field.refuse(key + " " + metric + " stands twice");
-  if (!field["headline"].boolean()) return;
-  if (!entry.headline.empty()) field.refuse(key + " has two headlines");
-  entry.headline = metric;
+  const auto row = read_as<BaselineRow>(field);
+  require_values(field["launches"], baseline);
+  require_values(field["ranks"], baseline);
+  BaselineBenchmark& entry = baseline.benchmarks[row.key];
+  if (row.series.launches.empty()) field["launches"].refuse("no launches");
+  if (!entry.series.emplace(row.metric, row.series).second) field.refuse(row.key + " " + row.metric + " stands twice");
+  if (!row.headline) return;
+  if (!entry.headline.empty()) field.refuse(row.key + " has two headlines");
+  entry.headline = row.metric;
 }
 
 Baseline read_document(const Field& root) {
@@ -166,36 +171,22 @@ Baseline read_document(const Field& root) {
     head["schema"].refuse("is " + std::to_string(schema) + ", this program reads " + std::to_string(baseline_schema) +
                           "; the file was not touched; use the release that wrote it");
   }
-  Baseline baseline;
-  const Field facts = head["facts"];
-  facts.require_object();
-  for (const char* field : machine_fields) baseline.facts[field] = texts(facts[field]);
-  for (const auto& [field, values] : facts.value().items()) baseline.facts[field] = texts(facts[field.c_str()]);
-  baseline.ranks = head["ranks"].positive_integer();
-  baseline.hosts = head["hosts"].positive_integer();
-  const Field launched = head["launches"];
-  launched.require_object();
-  for (const auto& [launch, value] : launched.value().items()) {
-    const Field one = launched[launch.c_str()];
-    baseline.launches[launch] = {one["started"].text(), texts(one["hosts"])};
-  }
-  head["left_out"].each([&](const Field& one) {
-    baseline.left_out.push_back(
-        {one["key"].text(), one["metric"].text(), one["launch"].text(), one["value"].number(), one["centre"].number()});
-  });
-  const Field list_of_rows = root["benchmarks"];
-  if (list_of_rows.value().empty())
-    list_of_rows.refuse("no benchmarks: an empty baseline compares nothing; create it again");
-  list_of_rows.each([&](const Field& row) { read_benchmark(row, baseline); });
+  auto baseline = read_as<Baseline>(head);
+  for (const char* field : machine_fields) static_cast<void>(head["facts"][field]);  // must be there
+  static_cast<void>(head["ranks"].positive_integer());
+  static_cast<void>(head["hosts"].positive_integer());
+  const Field rows = root["benchmarks"];
+  if (rows.value().empty()) rows.refuse("no benchmarks: an empty baseline compares nothing; create it again");
+  rows.each([&](const Field& row) { read_benchmark(row, baseline); });
   for (const auto& [key, entry] : baseline.benchmarks) {
-    if (entry.headline.empty()) list_of_rows.refuse(key + " has no headline metric");
+    if (entry.headline.empty()) rows.refuse(key + " has no headline metric");
   }
   return baseline;
 }
 
 // nullopt: it is something else.
 std::optional<Baseline> read_stored(const fs::path& file) {
-  json document = read_json(file);
+  const auto document = read_json(file);
   if (!document.is_object() || !document.contains("baseline")) return std::nullopt;
   return read_document(Field(file, "", document));
 }
@@ -241,7 +232,7 @@ std::vector<Baseline> baselines_of(const std::vector<Results>& results) {
     baselines.push_back(baseline_of(files));
     for (const auto& [field, values] : baselines.back().facts) {
       if (values.size() < 2) continue;
-      throw InputError("the files do not make one baseline: " + field + " is " + list(values) +
+      throw InputError("the files do not make one baseline: " + field + " is " + joined(values) +
                        " among them; give only files of one configuration");
     }
     if (baselines.back().benchmarks.empty()) throw InputError("no benchmark of these files has a value");
@@ -258,12 +249,12 @@ Baseline merge(const std::vector<Baseline>& baselines) {
       const auto found = other.facts.find(field);
       const std::set<std::string> theirs = found == other.facts.end() ? std::set<std::string>{"unset"} : found->second;
       if (values == theirs) continue;
-      throw InputError("these baselines do not belong together: " + field + " is " + list(values) + " and " +
-                       list(theirs));
+      throw InputError("these baselines do not belong together: " + field + " is " + joined(values) + " and " +
+                       joined(theirs));
     }
     for (const auto& [field, values] : other.facts) {
       if (merged.facts.contains(field)) continue;
-      throw InputError("these baselines do not belong together: " + field + " is unset and " + list(values));
+      throw InputError("these baselines do not belong together: " + field + " is unset and " + joined(values));
     }
     merged.launches.insert(other.launches.begin(), other.launches.end());
     for (const auto& [key, entry] : other.benchmarks) {
@@ -289,7 +280,7 @@ void leave_out_outliers(Baseline& baseline) {
   std::size_t values = 0;
   for (const auto& [key, entry] : baseline.benchmarks) values += entry.series.at(entry.headline).launches.size();
   constexpr double alpha = 0.01;
-  const double z = outlier_z(2 * values, alpha);  // both sides: too good a value is as wrong
+  const double z = bonferroni_z(2 * values, alpha);  // both sides: too good a value is as wrong
   for (auto& [key, entry] : baseline.benchmarks) {
     const Series& headline = entry.series.at(entry.headline);
     if (headline.launches.size() < launches_to_judge) continue;
@@ -314,36 +305,11 @@ void leave_out_outliers(Baseline& baseline) {
 }
 
 std::string baseline_json(const Baseline& baseline) {
-  ordered_json head = {{"schema", baseline_schema},
-                       {"ranks", baseline.ranks},
-                       {"hosts", baseline.hosts},
-                       {"facts", ordered_json::object()},
-                       {"launches", ordered_json::object()},
-                       {"left_out", ordered_json::array()}};
-  for (const auto& [field, values] : baseline.facts) head["facts"][field] = values;
-  for (const auto& [launch, facts] : baseline.launches) {
-    head["launches"][launch] = {{"started", facts.started}, {"hosts", facts.hosts}};
-  }
-  for (const LeftOut& value : baseline.left_out) {
-    head["left_out"].push_back({{"key", value.key},
-                                {"metric", value.metric},
-                                {"launch", value.launch},
-                                {"value", value.value},
-                                {"centre", value.centre}});
-  }
-  std::string text = "{\n\"baseline\": " + dump(head, 2) + ",\n\"benchmarks\": [";
+  std::string text = "{\n\"baseline\": " + json_text(baseline, 2) + ",\n\"benchmarks\": [";
   const char* separator = "\n";
   for (const auto& [key, entry] : baseline.benchmarks) {
     for (const auto& [metric, series] : entry.series) {
-      const auto units = series.units(false);
-      text += separator + dump({{"key", key},
-                                {"metric", metric},
-                                {"headline", metric == entry.headline},
-                                {"median", median(units)},
-                                {"robust_sigma", robust_sigma(units)},
-                                {"launches", to_json(series.launches)},
-                                {"ranks", to_json(series.ranks)}},
-                               -1);
+      text += separator + json_text(BaselineRow{key, metric, metric == entry.headline, series}, -1);
       separator = ",\n";
     }
   }
@@ -413,7 +379,7 @@ fs::path baseline_folder(const Baseline& baseline, const std::vector<Profile>& p
 std::string launch_text(const Baseline& baseline, const std::string& launch) {
   const auto found = baseline.launches.find(launch);
   const std::string run = launch.substr(0, launch.find('@'));
-  return (found == baseline.launches.end() ? "?" : list(found->second.hosts)) + " (run " + run + ")";
+  return (found == baseline.launches.end() ? "?" : joined(found->second.hosts)) + " (run " + run + ")";
 }
 
 }  // namespace shakedown

@@ -3,30 +3,32 @@
 // efficient. Tested by tests/crosscheck_test.cpp (build/tests/crosscheck_test).
 #include "thresholds/crosscheck.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
 #include <set>
 
-#include "thresholds/statistics.hpp"
+#include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "thresholds/thresholds.hpp"
-#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
 
-// Model work of a LoRA step (rank 64 on all seven projections, frozen base) per token, and what it must sum over ranks.
-// FLOPs: forward and the gradient of the activations of all linear layers, attention, and the adapters three times.
+// Model work of a LoRA step per token, and what it must sum over ranks.
 struct Model {
   std::string_view name;
   double flops_per_token;  // at 4096 tokens a sequence; 0: only as the step counts them
   double trainable;        // parameters, reduced in f32
 };
-constexpr std::array<Model, 2> models{{{"qwen2_7b", 32.13e9, 161480704}, {"qwen2_7b_attention_only", 0, 40370176}}};
+constexpr std::array<Model, 2> models{
+    {{"qwen2_7b", qwen2_7b_flops_per_token, 161480704}, {"qwen2_7b_attention_only", 0, 40370176}}};
 
 double number_of(const std::string& key, const char* name) {
-  return std::strtod(std::string(key_part(key, name)).c_str(), nullptr);
+  return static_cast<double>(key_number(key, name).value_or(0));
 }
 
 bool good(const Benchmark& benchmark) { return benchmark.error() == nullptr && benchmark.waiver() == nullptr; }
@@ -35,15 +37,10 @@ using Benchmarks = std::map<std::string, Benchmark>;
 
 // All parts of the key are among `known`: no variant, no part of the ranks.
 bool only_has(const std::string& key, std::initializer_list<std::string_view> known) {
-  std::string_view rest = key;
-  rest.remove_prefix(std::min(rest.find('/'), rest.size()));
-  while (!rest.empty()) {
-    rest.remove_prefix(1);
-    const auto part = rest.substr(0, std::min(rest.find('/'), rest.size()));
-    if (std::find(known.begin(), known.end(), part.substr(0, part.find(':'))) == known.end()) return false;
-    rest.remove_prefix(part.size());
-  }
-  return true;
+  const auto parts = Key::parse(key).parts();
+  return std::all_of(parts.begin(), parts.end(), [&](const auto& part) {
+    return std::find(known.begin(), known.end(), part.first) != known.end();
+  });
 }
 
 class Checker {
@@ -84,8 +81,8 @@ class Checker {
     f.limit_name = "min";
     f.limit = allreduce_of_copy * *copy;
     f.source = "peer copies: median " + number_text(*copy) + " GB/s; a healthy AllReduce reaches " +
-               formatted("%.2f", allreduce_of_copy) + " of it or more";
-    f.detail = "AllReduce " + formatted("%.2f", busbw / *copy) + " of the peer copies";
+               fmt::format("{:.2f}", allreduce_of_copy) + " of it or more";
+    f.detail = "AllReduce " + fmt::format("{:.2f}", busbw / *copy) + " of the peer copies";
     if (busbw < *f.limit) {
       f.status = Status::fail;
       f.next = measure_command(best->key, best->context->world_size);
@@ -135,10 +132,10 @@ class Checker {
     f.unit = "ms";
     f.limit_name = "max";
     f.limit = (1 + step_tolerance) * (compute + *comm);
-    f.source = "predicted " + number_text(compute + *comm) + " ms: its FLOPs at " + formatted("%.2f", step_of_gemm) +
-               " of GEMM's " + number_text(*gemm) + " TFLOPS " + number_text(compute) + " ms, its AllReduce " +
-               number_text(*comm) + " ms";
-    f.detail = "LoRA step " + formatted("%.2f", *step / (compute + *comm)) + " of the time that its parts predict";
+    f.source = "predicted " + number_text(compute + *comm) + " ms: its FLOPs at " +
+               fmt::format("{:.2f}", step_of_gemm) + " of GEMM's " + number_text(*gemm) + " TFLOPS " +
+               number_text(compute) + " ms, its AllReduce " + number_text(*comm) + " ms";
+    f.detail = "LoRA step " + fmt::format("{:.2f}", *step / (compute + *comm)) + " of the time that its parts predict";
     if (*step > *f.limit) {
       f.status = Status::fail;
       f.next = measure_command(key, ranks);
@@ -244,7 +241,7 @@ std::vector<Finding> judge_scaling(const std::vector<std::vector<Results>>& sets
       if (ranks != n && !first) first = value;
       if (first) {
         steps += (steps.empty() ? "" : ", ") + std::to_string(ranks) + (ranks == 1 ? " rank " : " ranks ") +
-                 number_text(*value) + " " + unit_of(metric) + formatted(" (%.1f %%)", 100 * *value / *first);
+                 number_text(*value) + " " + unit_of(metric) + fmt::format(" ({:.1f} %)", 100 * *value / *first);
       }
     }
     if (!rate || !first) continue;

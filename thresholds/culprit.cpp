@@ -1,16 +1,18 @@
 // Decides what is at fault. Tested by tests/culprit_test.cpp and, on generated clusters, by tests/simulate_test.cpp.
 #include "thresholds/culprit.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "thresholds/accusations.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/rank_telemetry.hpp"
-#include "thresholds/statistics.hpp"
 #include "thresholds/thresholds.hpp"
-#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
@@ -42,7 +44,7 @@ void add_evidence(Diagnosis& d, std::vector<Evidence> evidence) {
 
 class Investigation {
  public:
-  Investigation(const std::map<std::string, Benchmark>& benchmarks, const Peers& peers,
+  Investigation(const std::map<std::string, Benchmark>& benchmarks, const PeerComparison& peers,
                 const std::vector<Finding>& findings)
       : benchmarks_(benchmarks),
         peers_(peers),
@@ -118,7 +120,8 @@ class Investigation {
       (gemm ? slow : healthy).push_back("GEMM");
       (memory ? slow : healthy).push_back("HBM");
       (ports ? slow : healthy).push_back("copies to and from it");
-      d.detail = "slow: " + listed(slow) + (healthy.empty() ? "" : "; not slow: " + listed(healthy));
+      d.detail = "slow: " + joined(slow, ", ", " and ") +
+                 (healthy.empty() ? "" : "; not slow: " + joined(healthy, ", ", " and "));
       if (clock && *clock < low_clock) d.detail += "; at a normal clock";
       d.next = look;
       return d;
@@ -402,7 +405,7 @@ class Investigation {
         transport != context_->nccl.end() && transport->second) {
       set.push_back("transport " + *transport->second);
     }
-    return set.empty() ? "" : "; set: " + listed(set, ", ");
+    return set.empty() ? "" : "; set: " + joined(set);
   }
 
   void judge_collectives() {
@@ -488,7 +491,7 @@ class Investigation {
     }
     for (const auto& [rank, times] : late) {
       if (barriers < enough_barriers || static_cast<double>(times) <= most * static_cast<double>(barriers)) continue;
-      return std::pair(rank, "comes " + rounded(median(delays[rank])) + " us after the others to " +
+      return std::pair(rank, "comes " + fmt::format("{:.0f}", median(delays[rank])) + " us after the others to " +
                                  std::to_string(times) + " of " + plural(barriers, "benchmark"));
     }
     for (const auto& [rank, times] : blamed) {
@@ -580,7 +583,7 @@ class Investigation {
   }
 
   const std::map<std::string, Benchmark>& benchmarks_;
-  const Peers& peers_;
+  const PeerComparison& peers_;
   const std::vector<Finding>& findings_;
   RankTelemetry telemetry_;
   Accusations against_;
@@ -593,7 +596,7 @@ class Investigation {
 
 }  // namespace
 
-std::vector<Diagnosis> diagnose(const std::map<std::string, Benchmark>& benchmarks, const Peers& peers,
+std::vector<Diagnosis> diagnose(const std::map<std::string, Benchmark>& benchmarks, const PeerComparison& peers,
                                 const std::vector<Finding>& findings) {
   return Investigation(benchmarks, peers, findings).run();
 }
@@ -621,7 +624,7 @@ std::vector<Finding> findings_of(const std::vector<Diagnosis>& culprits) {
 std::string causes_text(const Diagnosis& diagnosis) {
   std::vector<std::string> words;
   for (const Cause cause : diagnosis.causes) words.emplace_back(name(cause));
-  return listed(words, " or ");
+  return joined(words, ", ", " or ");
 }
 
 }  // namespace shakedown

@@ -10,8 +10,8 @@
 //   GEMM is slow, GEMM per GHz is not: the clock explains it         power or heat
 //     and nothing but the chip explains the clock                    slow silicon: said, not failed
 //   a collective is slow, all links are healthy, nobody is late      configuration (on several hosts: or the fabric)
-//   a rank comes late to most barriers, its GPU is healthy           late rank: its processor, not its GPU
-//   a finding names a rank whose data were wrong                     wrong data
+//   a rank comes late to most barriers                               late rank: its processor, not its GPU
+//   a finding names ranks whose data were wrong                      wrong data, of each
 //   more than half of all ranks miss a limit                         configuration or power: no single culprit
 #pragma once
 
@@ -26,7 +26,8 @@
 namespace shakedown {
 
 /// `findings` are those of all judgements; the worst culprit comes first, those that fail nothing last.
-std::vector<Diagnosis> diagnose(const std::map<std::string, Benchmark>&, const Peers&, const std::vector<Finding>&);
+std::vector<Diagnosis> diagnose(const std::map<std::string, Benchmark>&, const PeerComparison&,
+                                const std::vector<Finding>&);
 
 /// Of culprits that no finding of another judgement accuses: a clock that heat or the supply holds down.
 std::vector<Finding> findings_of(const std::vector<Diagnosis>&);

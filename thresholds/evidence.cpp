@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "thresholds/statistics.hpp"
+#include "base/statistics.hpp"
 #include "thresholds/thresholds.hpp"
 
 namespace shakedown {
@@ -149,9 +149,8 @@ std::optional<int> rank_to_blame(const Benchmark& benchmark) {
 std::string headline_metric(const Benchmark& benchmark) {
   const Row* row = find_row(benchmark.rows, [](const Row& r) { return !r.error && !r.waived; });
   if (row == nullptr) return "";
-  const std::string bytes(key_part(benchmark.key, "bytes"));
-  const bool latency_bound =
-      is_collective(family_of(benchmark.key)) && std::strtod(bytes.c_str(), nullptr) < latency_bound_bytes;
+  const bool latency_bound = is_collective(family_of(benchmark.key)) &&
+                             static_cast<double>(key_number(benchmark.key, "bytes").value_or(0)) < latency_bound_bytes;
   if (latency_bound && row->metrics.contains("latency_us")) return "latency_us";
   for (const char* metric :
        {"tflops", "hbm_gbps", "copy_gbps", "busbw_gbps", "tokens_per_s", "step_ms", "latency_us"}) {

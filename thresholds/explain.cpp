@@ -38,7 +38,7 @@ void explain_rule(std::ostream& out, const Profile& profile, const Rule& rule, c
   if (rule.severity != Severity::fail) out << " (" << name(rule.severity) << " only)";
   if (rule.may_waive) out << ", may be waived";
   out << "\n    for " << text(rule.conditions) << "\n    source: " << rule.source << "\n";
-  if (const auto bound = ceiling(profile, key, rule.metric, context.world_size, context.hosts)) {
+  if (const auto bound = ceiling(profile, key, rule.metric, context)) {
     out << "    physical ceiling: " << number_text(*bound) << " " << unit_of(rule.metric) << "\n";
   }
   const Applicability result = applicability(rule.conditions, context);

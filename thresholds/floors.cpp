@@ -5,8 +5,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "thresholds/baseline.hpp"
-#include "thresholds/statistics.hpp"
 
 namespace shakedown {
 namespace {
@@ -29,12 +30,6 @@ double rounded(double value, bool down) {
 
 std::string percent(double part) { return number_text(100 * part) + " %"; }
 
-std::string joined(const std::set<std::string>& values) {
-  std::string text;
-  for (const std::string& value : values) text += (text.empty() ? "" : " and ") + value;
-  return text;
-}
-
 std::vector<double> all(const std::map<std::string, std::vector<double>>& by_launch) {
   std::vector<double> values;
   for (const auto& [launch, list] : by_launch) values.insert(values.end(), list.begin(), list.end());
@@ -50,10 +45,10 @@ std::string provenance(const Baseline& baseline) {
     if (day > last) last = day;
   }
   std::string text = "measured " + first + (first == last ? "" : " to " + last) + " on " +
-                     std::to_string(baseline.ranks) + " x " + joined(baseline.facts.at("device"));
+                     std::to_string(baseline.ranks) + " x " + joined(baseline.facts.at("device"), " and ");
   const auto add = [&](const char* word, const char* field) {
     const auto& values = baseline.facts.at(field);
-    if (!values.empty()) text += std::string(", ") + word + " " + joined(values);
+    if (!values.empty()) text += std::string(", ") + word + " " + joined(values, " and ");
   };
   add("driver", "driver");
   add("NCCL", "nccl");

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
+#include "base/text.hpp"
 #include "thresholds/machine.hpp"
-#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
@@ -151,7 +151,7 @@ void judge_errors(const Record& record, std::vector<Finding>& findings) {
     }
     if (said.empty()) continue;
     findings.push_back(finding_of(record, "errors", fails));
-    findings.back().detail = "while it was measured: " + listed(said, ", ");
+    findings.back().detail = "while it was measured: " + joined(said);
   }
 }
 
@@ -170,8 +170,8 @@ void judge_slowdown(const Record& record, std::vector<Finding>& findings) {
   f.limit = 100 * slowed_down;
   f.limit_name = "max";
   f.unit = "%";
-  f.detail = "slowed down (" + listed({record.reasons.begin(), record.reasons.end()}, ", ") + ") for " +
-             percent_text(most) + " of the time of " + where + ", first in " + record.slowed_first;
+  f.detail = "slowed down (" + joined(record.reasons) + ") for " + percent_text(most) + " of the time of " + where +
+             ", first in " + record.slowed_first;
   findings.push_back(std::move(f));
 }
 

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
+#include <utility>
 
-#include "thresholds/wording.hpp"
+#include "base/text.hpp"
 
 namespace shakedown {
 namespace {
@@ -124,12 +124,51 @@ Finding judge_complete(const Files& files) {
   return finding;
 }
 
+// What two files of one run cannot both say; empty if they agree. Names of hosts: judge_hosts.
+std::string contradiction(const Context& a, const Context& b) {
+  const auto differ = [](const auto& one, const auto& other) { return one && other && *one != *other; };
+  if (a.suite.version != b.suite.version || a.suite.git != b.suite.git) return "were written by different builds";
+  for (std::size_t rank = 0; rank < std::min(a.ranks.size(), b.ranks.size()); ++rank) {
+    const RankFacts &one = a.ranks[rank], &other = b.ranks[rank];
+    if (differ(one.uuid, other.uuid) || differ(one.serial, other.serial) || one.local_rank != other.local_rank) {
+      return "name different GPUs for rank " + std::to_string(rank);
+    }
+  }
+  return "";
+}
+
+// Two files that say they are of one run, and cannot be: which, and why.
+std::optional<std::string> contradiction(const Files& files) {
+  std::map<std::string_view, const Results*> first;                              // file of each run
+  std::map<std::pair<std::string_view, std::string_view>, const Results*> keys;  // run and key -> file
+  for (const Results& file : files) {
+    const std::string& run = file.context.run_id;
+    const Results* other = first.emplace(run, &file).first->second;
+    std::string what = contradiction(other->context, file.context);
+    for (const Row& row : file.rows) {
+      const Results* owner =
+          keys.emplace(std::pair<std::string_view, std::string_view>(run, row.key), &file).first->second;
+      if (owner == &file || !what.empty()) continue;
+      other = owner;
+      what = "both have " + row.key;
+    }
+    if (!what.empty()) return file_name(*other) + " and " + file_name(file) + " of run " + run + " " + what;
+  }
+  return std::nullopt;
+}
+
 Finding judge_run_id(const Files& files, const JudgeOptions& options) {
   for (const Results& file : files) {
     if (!options.run_id || file.context.run_id == *options.run_id) continue;
     Finding finding = pass("machine/run_id", "");
     set(finding, Status::fail, file_name(file) + " is of run " + file.context.run_id + ", not of " + *options.run_id,
         "let one run at a time use a folder of results (SHAKEDOWN_BUILD names another), and measure again");
+    return finding;
+  }
+  const std::string again = "empty build/results and measure again, or pass --mixed-runs if the set is meant";
+  if (const auto wrong = contradiction(files); wrong && !options.mixed_runs) {
+    Finding finding = pass("machine/run_id", "");
+    set(finding, Status::invalid, *wrong, again);
     return finding;
   }
   std::map<std::string, std::string> first_file;  // of each run
@@ -139,8 +178,7 @@ Finding judge_run_id(const Files& files, const JudgeOptions& options) {
   for (const auto& [run, file] : first_file) list += (list.empty() ? "" : ", ") + file + " of run " + run;
   Finding finding = pass("machine/run_id", "files of different runs, permitted by --mixed-runs: " + list);
   if (!options.mixed_runs) {
-    set(finding, Status::fail, "files of different runs: " + list,
-        "empty build/results and measure again, or pass --mixed-runs if the set is meant");
+    set(finding, Status::fail, "files of different runs: " + list, again);
   }
   return finding;
 }
@@ -444,8 +482,7 @@ std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& optio
 }
 
 std::vector<RosterEntry> read_roster(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) throw InputError(file.string() + ":1:1: cannot be read; check --roster");
+  std::istringstream in(read_file(file));
   std::vector<RosterEntry> roster;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {

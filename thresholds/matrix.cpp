@@ -2,14 +2,14 @@
 // (build/tests/matrix_test).
 #include "thresholds/matrix.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cstdio>
 #include <utility>
 
+#include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "thresholds/thresholds.hpp"
-#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
@@ -19,44 +19,20 @@ struct Pair {
   std::string rest;  // the key without them
 };
 
-std::optional<int> number_after(std::string_view segment, std::string_view name) {
-  if (segment.substr(0, name.size()) != name) return std::nullopt;
-  int value = 0;
-  const auto digits = segment.substr(name.size());
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
-}
-
-std::optional<Pair> pair_of(std::string_view key) {
-  Pair pair;
-  while (!key.empty()) {
-    const auto segment = key.substr(0, key.find('/'));
-    key.remove_prefix(std::min(key.size(), segment.size() + 1));
-    if (const auto src = number_after(segment, "src:")) {
-      pair.src = *src;
-    } else if (const auto dst = number_after(segment, "dst:")) {
-      pair.dst = *dst;
-    } else {
-      pair.rest += (pair.rest.empty() ? "" : "/") + std::string(segment);
-    }
+std::optional<Pair> pair_of(const std::string& key) {
+  const auto src = key_number(key, "src"), dst = key_number(key, "dst");
+  if (!src || !dst || *src < 0 || *dst < 0) return std::nullopt;
+  Key rest(family_of(key));
+  for (const auto& [name, value] : Key::parse(key).parts()) {
+    if (name != "src" && name != "dst") rest.set(name, value);
   }
-  if (pair.src < 0 || pair.dst < 0) return std::nullopt;
-  return pair;
+  return Pair{static_cast<int>(*src), static_cast<int>(*dst), rest.text()};
 }
 
 std::string metric_of(const Row& row) { return row.by_rank.count("latency_us") > 0 ? "latency_us" : "copy_gbps"; }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const auto middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 std::string cell_text(double value, const std::string& metric) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), metric == "latency_us" ? "%.3f" : "%.1f", value);
-  return text.data();
+  return fmt::format("{:.{}f}", value, metric == "latency_us" ? 3 : 1);
 }
 
 }  // namespace
@@ -79,9 +55,11 @@ std::vector<PairMatrix> pair_matrices(const Context& context, const std::vector<
   std::vector<PairMatrix> matrices;
   std::vector<std::map<Place, std::vector<double>>> repetitions;        // of each matrix
   std::map<std::pair<std::string, std::string>, std::size_t> index_of;  // by key and host
+  int locals = 0;  // on the largest host: a key may name any number, and is not given memory for it
+  for (const RankFacts& rank : context.ranks) locals = std::max(locals, rank.local_rank + 1);
   for (const Row& row : rows) {
     const auto pair = pair_of(row.key);
-    if (!pair || row.error || row.waived) continue;
+    if (!pair || pair->src >= locals || row.error || row.waived) continue;
     const auto metric = metric_of(row);
     const auto values = row.by_rank.find(metric);
     if (values == row.by_rank.end()) continue;
@@ -123,29 +101,22 @@ std::vector<PairMatrix> pair_matrices(const Context& context,
 std::string text(const PairMatrix& matrix) {
   const auto worst = matrix.worst();
   const auto n = matrix.values.size();
-  std::vector<std::vector<std::string>> cells(n + 1, std::vector<std::string>(n + 1));
-  cells[0][0] = "src\\dst";
-  for (std::size_t i = 0; i < n; ++i) {
-    cells[0][i + 1] = std::to_string(i) + " ";
-    cells[i + 1][0] = std::to_string(i);
-    for (std::size_t j = 0; j < n; ++j) {
-      const auto& value = matrix.values[i][j];
-      const bool is_worst = worst && worst->src == static_cast<int>(i) && worst->dst == static_cast<int>(j);
-      cells[i + 1][j + 1] = (value ? cell_text(*value, matrix.metric) : "-") + (is_worst ? "*" : " ");
+  std::vector<std::string> head{"src\\dst"};
+  for (std::size_t dst = 0; dst < n; ++dst) head.push_back(std::to_string(dst) + " ");
+  Table table;
+  table.add_words(head);
+  for (std::size_t src = 0; src < n; ++src) {
+    std::vector<std::string> row{std::to_string(src)};
+    for (std::size_t dst = 0; dst < n; ++dst) {
+      const auto& value = matrix.values[src][dst];
+      const bool is_worst = worst && worst->src == static_cast<int>(src) && worst->dst == static_cast<int>(dst);
+      row.push_back((value ? cell_text(*value, matrix.metric) : "-") + (is_worst ? "*" : " "));
     }
-  }
-  std::size_t width = 0;
-  for (std::size_t i = 0; i <= n; ++i) {
-    for (std::size_t j = 1; j <= n; ++j) width = std::max(width, cells[i][j].size());
+    table.add_words(row);
   }
   const auto unit = unit_of(matrix.metric);
-  std::string out =
-      one_line(matrix.key + " on " + matrix.host) + ", " + unit + ", source by row, destination by column\n";
-  for (const auto& row : cells) {
-    std::string line = "  " + row.front() + std::string(cells[0][0].size() - row.front().size(), ' ');
-    for (std::size_t j = 1; j <= n; ++j) line += std::string(width - row[j].size() + 1, ' ') + row[j];
-    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
+  std::string out = one_line(matrix.key + " on " + matrix.host) + ", " + unit +
+                    ", source by row, destination by column\n" + table.text({.gap = 1, .indent = "  ", .grid = true});
   if (worst) {
     out += "  * worst: " + std::to_string(worst->src) + " to " + std::to_string(worst->dst) + ", " +
            cell_text(worst->value, matrix.metric) + " " + unit + "\n";

@@ -5,55 +5,6 @@
 
 namespace shakedown {
 
-std::string_view name(Status status) {
-  switch (status) {
-    case Status::pass: return "pass";
-    case Status::fail: return "fail";
-    case Status::missing: return "missing";
-    case Status::waived: return "waived";
-    case Status::invalid: return "invalid";
-    case Status::inconclusive: return "inconclusive";
-    case Status::no_reference: return "no reference";
-  }
-  return "?";
-}
-
-std::string_view name(State state) {
-  switch (state) {
-    case State::pass: return "PASS";
-    case State::fail: return "FAIL";
-    case State::inconclusive: return "INCONCLUSIVE";
-    case State::no_reference: return "NO REFERENCE";
-    case State::incomplete: return "INCOMPLETE";
-    case State::host_only: return "HOST-ONLY";
-  }
-  return "?";
-}
-
-std::string_view name(Judgement judgement) {
-  switch (judgement) {
-    case Judgement::rule: return "rule";
-    case Judgement::baseline: return "baseline";
-    case Judgement::peers: return "peers";
-    case Judgement::crosscheck: return "crosscheck";
-  }
-  return "?";
-}
-
-std::string_view name(Cause cause) {
-  switch (cause) {
-    case Cause::slow_gpu: return "slow GPU";
-    case Cause::slow_link: return "slow link";
-    case Cause::slow_node: return "slow node";
-    case Cause::late_rank: return "late rank";
-    case Cause::wrong_data: return "wrong data";
-    case Cause::configuration: return "configuration";
-    case Cause::power_or_heat: return "power or heat";
-    case Cause::slow_silicon: return "slow silicon";
-  }
-  return "?";
-}
-
 std::string text(const Culprit& culprit) {
   std::string words;
   const auto add = [&](const std::string& word) { words += (words.empty() || word.empty() ? "" : " ") + word; };

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
+#include "base/text.hpp"
 #include "thresholds/culprit.hpp"
 #include "thresholds/thresholds.hpp"
-#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
@@ -123,25 +123,6 @@ class Decider {
 };
 
 }  // namespace
-
-std::string_view name(Action action) {
-  switch (action) {
-    case Action::none: return "";
-    case Action::monitor: return "MONITOR";
-    case Action::reset: return "RESET";
-    case Action::isolate: return "ISOLATE";
-  }
-  return "?";
-}
-
-std::string_view name(NodeState state) {
-  switch (state) {
-    case NodeState::good: return "good";
-    case NodeState::bad: return "bad";
-    case NodeState::undecided: return "undecided";
-  }
-  return "?";
-}
 
 NodeList decide_nodes(const Verdict& verdict) { return Decider(verdict).decide(); }
 

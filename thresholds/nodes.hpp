@@ -11,12 +11,12 @@ namespace shakedown {
 /// isolate: take it out and have it repaired. reset: take it out, reset its GPUs or restart it, and measure again.
 /// monitor: use it, and look at it again.
 enum class Action { none, monitor, reset, isolate };
-std::string_view name(Action);  // "ISOLATE", "RESET", "MONITOR", ""
+constexpr auto words(Action) { return names("", "MONITOR", "RESET", "ISOLATE"); }
 
 /// good: measured, judged, and accused of nothing. undecided: something failed that no node could be blamed for, or
 /// there was no reference; such a node is not proven good.
 enum class NodeState { good, bad, undecided };
-std::string_view name(NodeState);
+constexpr auto words(NodeState) { return names("good", "bad", "undecided"); }
 
 struct NodeDecision {
   std::string host;

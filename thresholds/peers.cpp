@@ -7,15 +7,17 @@
 // deviation). The division is Bonferroni's: 10,000 GPUs x 60 benchmarks are 600,000 chances of a false alarm.
 #include "thresholds/peers.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
 
+#include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "thresholds/machine.hpp"
-#include "thresholds/statistics.hpp"
 #include "thresholds/thresholds.hpp"
-#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
@@ -63,13 +65,6 @@ constexpr std::array<ClassOfMetric, 11> classes{{
 constexpr std::array<std::string_view, 8> judged_metrics{"tflops_per_ghz", "tflops",     "hbm_gbps",   "capacity_gb",
                                                          "copy_gbps",      "latency_us", "busbw_gbps", "compute_ms"};
 
-std::string replace_part(std::string key, const std::string& name) {
-  const auto value = key_part(key, name);
-  if (value.empty()) return key;
-  const auto at = static_cast<std::size_t>(value.data() - key.data());
-  return key.replace(at, value.size(), "*");
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Where ranks are
 
@@ -104,18 +99,12 @@ class Hosts {
   std::vector<std::size_t> host_of_;
 };
 
-std::optional<int> number_in(std::string_view key, std::string_view name) {
-  const auto value = key_part(key, name);
-  if (value.empty() || value.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
-  return std::atoi(std::string(value).c_str());
-}
-
 std::optional<int> source_of(std::string_view key, int rank, const RankFacts& facts, const Hosts& hosts) {
-  if (const auto src = number_in(key, "src")) return hosts.neighbour(rank, *src);
-  const auto shift = number_in(key, "shift");
+  if (const auto src = key_number(key, "src")) return hosts.neighbour(rank, static_cast<int>(*src));
+  const auto shift = key_number(key, "shift");
   if (!shift) return std::nullopt;
   const int n = hosts.ranks_with(rank);
-  return hosts.neighbour(rank, ((facts.local_rank - *shift) % n + n) % n);
+  return hosts.neighbour(rank, static_cast<int>(((facts.local_rank - *shift) % n + n) % n));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -222,7 +211,7 @@ void measure_hosts(Comparison& comparison, const Hosts& hosts) {
 
 class Collector {
  public:
-  Peers collect(const std::map<std::string, Benchmark>& benchmarks, const std::optional<std::string>& family) {
+  PeerComparison collect(const std::map<std::string, Benchmark>& benchmarks, const std::optional<std::string>& family) {
     for (const auto& [key, benchmark] : benchmarks) {
       if (family && family_of(key) != *family) continue;
       if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
@@ -268,9 +257,9 @@ class Collector {
   }
 
   static std::string pooled_key(const std::string& key, const Hosts& hosts) {
-    std::string pooled = key_part(key, "active") == "one" ? replace_part(key, "rank") : key;
+    std::string pooled = key_part(key, "active") == "one" ? with_part(key, "rank", "*") : key;
     if (hosts.count() >= enough_hosts) return pooled;
-    return replace_part(replace_part(pooled, "src"), "dst");
+    return with_part(with_part(pooled, "src", "*"), "dst", "*");
   }
 
   Comparison& comparison_of(const std::string& key, const std::string& metric, const std::string& device) {
@@ -302,14 +291,14 @@ class Collector {
                                               : "no benchmark has values of two ranks of the same kind";
       return;
     }
-    const double z = outlier_z(peers_.tests, alpha);
+    const double z = bonferroni_z(peers_.tests, alpha);
     for (Comparison& c : peers_.comparisons) {
       c.limit = std::max(c.kind.effect, z * c.scale);
       c.host_limit = std::max(c.kind.clocked ? host_effect_clocked : c.kind.effect, z * c.host_scale);
     }
   }
 
-  Peers peers_;
+  PeerComparison peers_;
   std::map<const Context*, Hosts> hosts_;
   std::map<std::array<std::string, 3>, std::size_t> index_;
   std::size_t last_ = 0;
@@ -346,7 +335,7 @@ Finding finding_of(const Comparison& c) {
   finding.worst = finding.offenders.front();
   finding.value = out.front().value;
   finding.detail = percent_text(out.front().shortfall) + (low_is_good ? " above" : " below") +
-                   " the median of its peers, " + formatted("%.1f", c.mads(out.front().shortfall)) + " MADs";
+                   " the median of its peers, " + fmt::format("{:.1f}", c.mads(out.front().shortfall)) + " MADs";
   return finding;
 }
 
@@ -385,11 +374,12 @@ std::optional<PeerClass> peer_class(std::string_view key, std::string_view metri
   return std::nullopt;
 }
 
-Peers compare_peers(const std::map<std::string, Benchmark>& benchmarks, const std::optional<std::string>& family) {
+PeerComparison compare_peers(const std::map<std::string, Benchmark>& benchmarks,
+                             const std::optional<std::string>& family) {
   return Collector().collect(benchmarks, family);
 }
 
-std::vector<Finding> findings_of(const Peers& peers) {
+std::vector<Finding> findings_of(const PeerComparison& peers) {
   std::vector<Finding> findings;
   for (const Comparison& c : peers.comparisons) {
     if (std::any_of(c.values.begin(), c.values.end(), [&](const auto& v) { return c.outlier(v); })) {
@@ -404,7 +394,7 @@ std::vector<Finding> findings_of(const Peers& peers) {
   return findings;
 }
 
-std::string summary(const Peers& peers) {
+std::string summary(const PeerComparison& peers) {
   if (!peers.not_compared.empty()) return peers.not_compared;
   std::size_t outliers = 0;
   std::set<int> ranks;

@@ -58,7 +58,7 @@ struct Comparison {
   double mads(double shortfall) const { return shortfall / scale; }
 };
 
-struct Peers {
+struct PeerComparison {
   std::vector<Comparison> comparisons;
   std::size_t tests = 0;  // how many values were compared: what the limits are corrected for
   int ranks = 0;
@@ -67,12 +67,12 @@ struct Peers {
 };
 
 /// `family`: only its benchmarks. Benchmarks with an error or a waiver are left out.
-Peers compare_peers(const std::map<std::string, Benchmark>&, const std::optional<std::string>& family);
+PeerComparison compare_peers(const std::map<std::string, Benchmark>&, const std::optional<std::string>& family);
 
 /// One finding for each comparison that has outliers; none where nobody stands out.
-std::vector<Finding> findings_of(const Peers&);
+std::vector<Finding> findings_of(const PeerComparison&);
 
 /// "57 benchmarks x 4 ranks: nobody stands out"
-std::string summary(const Peers&);
+std::string summary(const PeerComparison&);
 
 }  // namespace shakedown

@@ -1,10 +1,11 @@
 // Decides what a metric means (unit, direction) and which value is physically impossible: the closed table of ceilings.
 // A floor above its ceiling is a mistake in a profile, a measurement above it is a mistake in the measurement (data
 // that stayed in a cache, a missing synchronisation, bytes counted twice). Tested by tests/thresholds_test.cpp.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "thresholds/thresholds.hpp"
@@ -21,18 +22,29 @@ std::optional<double> times(std::optional<double> value, double factor) {
   return value ? std::optional(*value * factor) : std::nullopt;
 }
 
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
+// Of 16 flits on an NVLink at most 15 carry data.
+constexpr double nvlink_payload = 15.0 / 16;
+
+// The fastest way from any host to a GPU: NVLink-C2C of Grace, 450 GB/s each way. What a PCIe link carries is less, and
+// is judged where the run says which link it has (thresholds/validity.cpp).
+constexpr double host_link_gbps = 450;
 
 // Bus bandwidth. Inside one NVLink domain each GPU must move at least 2(n-1)/n of the data over its links when the
 // switch adds nothing, and half of that when it adds (NVLS), so the ring formula may show up to 2(n-1)/n of the link.
 // Over m hosts, with B the network of one host: a hierarchical AllReduce moves (m-1)/m of the data, twice, over B.
-std::optional<double> allreduce_busbw_ceiling(const Profile& profile, int n, int m) {
+std::optional<double> allreduce_busbw_ceiling(const Profile& profile, int n, int m, bool nvls) {
   if (n < 2) return std::nullopt;
   const double share = static_cast<double>(n - 1) / n;
-  if (m == 1) return times(peak(profile, "nvlink_gbps"), 2 * share);
+  if (m == 1) return times(peak(profile, "nvlink_gbps"), nvls ? 2 * share : nvlink_payload);
   return times(peak(profile, "fabric_gbps"), share * m / (m - 1));
+}
+
+// The bus bandwidth of the other collectives is what some GPU must send or receive over its links. algbw is busbw over
+// (n-1)/n or over 1.
+std::optional<double> collective_ceiling(const Profile& profile, std::string_view metric, int n, int m, bool nvls) {
+  if (n < 2 || m > 1) return std::nullopt;
+  const double factor = metric == "algbw_gbps" ? static_cast<double>(n) / (n - 1) : 1;
+  return times(peak(profile, "nvlink_gbps"), factor * (nvls ? 1 : nvlink_payload));
 }
 
 std::optional<double> p2p_ceiling(const Profile& profile, std::string_view key) {
@@ -42,38 +54,15 @@ std::optional<double> p2p_ceiling(const Profile& profile, std::string_view key) 
 
 }  // namespace
 
-std::string_view name(Every every) {
-  switch (every) {
-    case Every::run: return "run";
-    case Every::rank: return "rank";
-    case Every::host: return "host";
-  }
-  return "?";
-}
-
-std::string_view name(Severity severity) {
-  switch (severity) {
-    case Severity::fail: return "fail";
-    case Severity::warn: return "warn";
-    case Severity::info: return "info";
-  }
-  return "?";
-}
-
-std::string_view key_part(std::string_view key, std::string_view name) {
-  while (!key.empty()) {
-    const auto slash = std::min(key.find('/'), key.size());
-    const std::string_view part = key.substr(0, slash);
-    if (part.size() > name.size() && part.substr(0, name.size()) == name && part[name.size()] == ':') {
-      return part.substr(name.size() + 1);
-    }
-    key.remove_prefix(std::min(slash + 1, key.size()));
-  }
-  return {};
+std::optional<double> ceiling(const Profile& profile, std::string_view key, std::string_view metric,
+                              const Context& context) {
+  const auto nvls = context.nccl.find("nvls");
+  return ceiling(profile, key, metric, context.world_size, context.hosts,
+                 nvls == context.nccl.end() || nvls->second != "off");
 }
 
 std::optional<double> ceiling(const Profile& profile, std::string_view key, std::string_view metric, int ranks,
-                              int hosts) {
+                              int hosts, bool nvls) {
   const std::string family = family_of(key);
   if (family == "gemm" && metric == "tflops") {
     return peak(profile, std::string(key_part(key, "dtype")) + "_tflops");
@@ -86,9 +75,16 @@ std::optional<double> ceiling(const Profile& profile, std::string_view key, std:
     return peak(profile, std::string(dtype.empty() ? "bf16" : dtype) + "_tflops");
   }
   if (family == "lora_step" && metric == "mfu") return 1;
-  if (family == "allreduce" && metric == "busbw_gbps") return allreduce_busbw_ceiling(profile, ranks, hosts);
+  if (family == "lora_step" && metric == "tokens_per_s" && key_part(key, "model") == "qwen2_7b") {
+    return times(peak(profile, "bf16_tflops"), 1e12 / qwen2_7b_flops_per_token);
+  }
+  if (family == "pcie" && metric == "copy_gbps") return (key_part(key, "op") == "both" ? 2 : 1) * host_link_gbps;
+  if (family == "allreduce" && metric == "busbw_gbps") return allreduce_busbw_ceiling(profile, ranks, hosts, nvls);
   if (family == "allreduce" && metric == "algbw_gbps" && ranks > 1) {
-    return times(allreduce_busbw_ceiling(profile, ranks, hosts), ranks / (2.0 * (ranks - 1)));
+    return times(allreduce_busbw_ceiling(profile, ranks, hosts, nvls), ranks / (2.0 * (ranks - 1)));
+  }
+  if (family == "collectives" && (metric == "busbw_gbps" || metric == "algbw_gbps")) {
+    return collective_ceiling(profile, metric, ranks, hosts, nvls);
   }
   return std::nullopt;
 }
@@ -102,14 +98,12 @@ bool is_shared(std::string_view key, std::string_view metric) {
 }
 
 bool lower_is_better(std::string_view metric) {
-  return ends_with(metric, "_us") || ends_with(metric, "_ms") || metric == "seconds" || metric == "cv" ||
+  return metric.ends_with("_us") || metric.ends_with("_ms") || metric == "seconds" || metric == "cv" ||
          metric == "throttled" || metric == "temperature_c";
 }
 
 std::string number_text(double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), std::abs(value) >= 1e5 && std::abs(value) < 1e18 ? "%.0f" : "%.5g", value);
-  return text.data();
+  return std::abs(value) >= 1e5 && std::abs(value) < 1e18 ? fmt::format("{:.0f}", value) : fmt::format("{:.5g}", value);
 }
 
 std::string unit_of(std::string_view metric) {
@@ -128,7 +122,7 @@ std::string unit_of(std::string_view metric) {
                                                                                  {"tokens_per_s", "tokens/s"},
                                                                                  {"tokens_per_s_total", "tokens/s"}}};
   for (const auto& [end, unit] : units) {
-    if (ends_with(metric, end)) return std::string(unit);
+    if (metric.ends_with(end)) return std::string(unit);
   }
   return "";
 }

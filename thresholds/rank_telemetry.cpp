@@ -1,9 +1,11 @@
 #include "thresholds/rank_telemetry.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
-#include "thresholds/statistics.hpp"
-#include "thresholds/wording.hpp"
+#include "base/statistics.hpp"
+#include "base/text.hpp"
 
 namespace shakedown {
 
@@ -59,23 +61,25 @@ std::string RankTelemetry::text(int rank) const {
   std::vector<std::string> parts;
   for (const auto& [name, unit] : {std::pair{"sm_mhz", " MHz"}, {"power_w", " W"}, {"temperature_c", " C"}}) {
     const auto mine = value(rank, name), all = typical(name);
-    if (mine && all) parts.push_back(rounded(*mine) + unit + " (peers " + rounded(*all) + ")");
+    if (mine && all)
+      parts.push_back(fmt::format("{:.0f}", *mine) + unit + " (peers " + fmt::format("{:.0f}", *all) + ")");
   }
-  std::string line = listed(parts, ", ");
+  std::string line = joined(parts);
   const auto add = [&](const std::string& what) { line += (line.empty() ? "" : "; ") + what; };
   const auto first_three = [&](const std::string& name) {
     auto texts = words(rank, name);
     if (texts.size() > 3) texts.resize(3);
     return texts;
   };
-  if (const auto reasons = first_three("throttle"); !reasons.empty()) add("throttled: " + listed(reasons));
+  if (const auto reasons = first_three("throttle"); !reasons.empty())
+    add("throttled: " + joined(reasons, ", ", " and "));
   std::vector<std::string> others;
   for (const OtherProcess& process : processes(rank)) {
     others.push_back((process.pid ? "pid " + std::to_string(*process.pid) : "unknown") +
                      (process.name ? " " + *process.name : ""));
   }
-  if (!others.empty()) add("also in use by " + listed(others, ", "));
-  if (const auto errors = first_three("errors"); !errors.empty()) add("errors: " + listed(errors));
+  if (!others.empty()) add("also in use by " + joined(others));
+  if (const auto errors = first_three("errors"); !errors.empty()) add("errors: " + joined(errors, ", ", " and "));
   return line;
 }
 

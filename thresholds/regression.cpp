@@ -3,28 +3,24 @@
 // never "no regression". Tested by tests/regression_test.cpp and, for its error rates, tests/drift_test.cpp.
 #include "thresholds/regression.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <set>
 
+#include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "thresholds/evidence.hpp"
 #include "thresholds/machine.hpp"
-#include "thresholds/statistics.hpp"
 #include "thresholds/thresholds.hpp"
-#include "thresholds/wording.hpp"
 
 namespace shakedown {
 namespace {
 
 // Of the interval of a change, and of finding a change that matters.
 constexpr double confidence = 0.95, power = 0.95;
-
-std::string list(const std::set<std::string>& values) {
-  std::string text;
-  for (const std::string& value : values) text += (text.empty() ? "" : ", ") + value;
-  return text.empty() ? "unknown" : text;
-}
 
 std::vector<std::string> refuse_different(const Baseline& current, const Baseline& baseline, bool allowed) {
   const auto differ = differences(current.facts, baseline.facts);
@@ -70,8 +66,8 @@ struct Pair {
   std::vector<double> before, after;
   double sign = 1, scale = 1;  // value = sign * figure; scale: the median before
   double effect = 0;           // the least relative change to report
-  Shift change;                // relative; negative = worse
-  RankTest test;
+  HodgesLehmann change;        // relative; negative = worse
+  MannWhitney test;
 
   bool loses() const { return change.estimate <= -effect; }
   bool gains() const { return change.estimate >= effect; }
@@ -103,8 +99,8 @@ Pair pair_of(const std::string& metric, const Series& before, const Series& afte
   for (auto* side : {&pair.before, &pair.after}) {
     for (double& value : *side) value *= pair.sign;
   }
-  pair.test = rank_test(pair.before, pair.after);
-  pair.change = shift(pair.before, pair.after, confidence);
+  pair.test = mann_whitney_u(pair.before, pair.after);
+  pair.change = hodges_lehmann(pair.before, pair.after, confidence);
   const double scale = pair.scale > 0 ? pair.scale : 1;
   pair.change.estimate /= scale;
   if (pair.change.low) pair.change.low = *pair.change.low / scale;
@@ -123,10 +119,10 @@ void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_bet
     change.trend = Trend::inconclusive;
     const double to_see = std::max(2 * pair.effect, -pair.change.estimate);
     const double alpha = false_alarm / static_cast<double>(comparisons);
-    const std::size_t least = values_needed(to_see, 0, alpha, power);
+    const std::size_t least = sample_size(to_see, 0, alpha, power);
     const double sigma = pair.sigma();
     const std::size_t smaller = std::min(pair.before.size(), pair.after.size());
-    change.needed = std::max(values_needed(to_see, sigma, alpha, power), smaller + 1);
+    change.needed = std::max(sample_size(to_see, sigma, alpha, power), smaller + 1);
     const std::string have = std::to_string(pair.before.size()) + " and " + std::to_string(pair.after.size()) +
                              " repetitions, " + std::to_string(*change.needed) + " each would do";
     change.detail = smaller < least ? "too few: " + have : "too noisy (" + percent_text(sigma) + "): " + have;
@@ -135,23 +131,12 @@ void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_bet
 
 }  // namespace
 
-std::string_view name(Trend trend) {
-  switch (trend) {
-    case Trend::better: return "better";
-    case Trend::same: return "same";
-    case Trend::worse: return "worse";
-    case Trend::inconclusive: return "inconclusive";
-    case Trend::missing: return "missing";
-    case Trend::added: return "new";
-  }
-  return "?";
-}
-
 std::vector<std::string> differences(const MachineFacts& current, const MachineFacts& baseline) {
   std::vector<std::string> result;
   std::set<std::string> fields;
   for (const auto& [field, values] : current) fields.insert(field);
   for (const auto& [field, values] : baseline) fields.insert(field);
+  const auto known = [](const std::set<std::string>& values) { return values.empty() ? "unknown" : joined(values); };
   const auto of = [](const MachineFacts& facts, const std::string& field) {
     const auto found = facts.find(field);
     if (found != facts.end()) return found->second;
@@ -159,7 +144,7 @@ std::vector<std::string> differences(const MachineFacts& current, const MachineF
   };
   for (const std::string& field : fields) {
     const auto now = of(current, field), before = of(baseline, field);
-    if (now != before) result.push_back(field + " is " + list(now) + ", the baseline has " + list(before));
+    if (now != before) result.push_back(field + " is " + known(now) + ", the baseline has " + known(before));
   }
   return result;
 }
@@ -218,7 +203,7 @@ Regression judge_regression(const std::vector<Results>& current, const Baseline&
     less.push_back(pair.test.p_less);
     greater.push_back(pair.test.p_greater);
   }
-  const auto worse = rejected(less, false_alarm), better = rejected(greater, false_alarm);
+  const auto worse = benjamini_hochberg(less, false_alarm), better = benjamini_hochberg(greater, false_alarm);
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     Change& change = regression.changes[place[i]];
     const Pair& pair = pairs[i];
@@ -279,7 +264,7 @@ std::vector<Finding> judge_by_baseline(const std::vector<Results>& current, cons
     const bool own = launches >= launches_to_judge;
     const double spread =
         own ? robust_sigma(units) : launch_noise(key, metric) * size * std::sqrt(1 + 1 / static_cast<double>(launches));
-    allowed = std::max(allowed, outlier_z(compared, false_alarm) * spread);
+    allowed = std::max(allowed, bonferroni_z(compared, false_alarm) * spread);
     Finding finding = start(key, metric);
     finding.limit_name = falls ? "max" : "min";
     finding.limit = falls ? before + allowed : before - allowed;
@@ -295,7 +280,7 @@ std::vector<Finding> judge_by_baseline(const std::vector<Results>& current, cons
       finding.value = run_value(found->second, metric);
       if (!finding.value) finding.value = median(now.benchmarks.at(key).series.at(metric).units(false));
       const double loss = falls ? *finding.value - before : before - *finding.value;
-      if (size > 0) finding.detail = formatted("%+.1f %%", 100 * (*finding.value - before) / size);
+      if (size > 0) finding.detail = fmt::format("{:+.1f} %", 100 * (*finding.value - before) / size);
       if (!(loss <= allowed)) {
         finding.status = Status::fail;
       } else if (loss > narrow) {

@@ -15,7 +15,7 @@
 namespace shakedown {
 
 enum class Trend { better, same, worse, inconclusive, missing, added };
-std::string_view name(Trend);  // "new" for added
+constexpr auto words(Trend) { return names("better", "same", "worse", "inconclusive", "missing", "new"); }
 
 struct Change {
   std::string key, metric;
@@ -34,8 +34,8 @@ struct RegressionOptions {
   std::optional<std::string> family;
 };
 
-/// The probability that any benchmark of a comparison is called worse although nothing changed; where something did, the
-/// part of wrong ones among those that are called worse. The same for better.
+/// The probability that any benchmark of a comparison is called worse although nothing changed; where something did,
+/// the part of wrong ones among those that are called worse. The same for better.
 inline constexpr double false_alarm = 0.01;
 
 /// A latency that changed by less is the same whatever the percentage: timers and launches are not finer.

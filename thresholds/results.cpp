@@ -17,6 +17,18 @@
 #include "thresholds/matrix.hpp"
 
 namespace shakedown {
+
+template <class Archive>
+void members(Archive& archive, PairMatrix::Cell& cell) {
+  archive("src", cell.src)("dst", cell.dst)("value", cell.value);
+}
+
+template <class Archive>
+void members(Archive& archive, PairMatrix& matrix) {
+  archive("key", matrix.key)("host", matrix.host)("metric", matrix.metric).derived("worst", matrix.worst());
+  archive("src_by_dst", matrix.values);
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -47,32 +59,73 @@ bool is_suffix_segment(std::string_view segment) {
   });
 }
 
-std::string slurp(const fs::path& file) {
-  std::error_code error;
-  if (!fs::exists(file, error)) throw InputError(file.string() + ": no such file");
-  if (fs::is_directory(file, error)) throw InputError(file.string() + ": is a folder, not a result file");
-  std::ifstream in(file, std::ios::binary);
-  std::string text;
-  // A special file (pipe) has no size; read what comes.
-  if (const auto size = fs::file_size(file, error); !error) text.reserve(size);
-  text.assign(std::istreambuf_iterator<char>(in), {});
-  if (!in) throw InputError(file.string() + ": cannot be read");
+// Builds the document as nlohmann::json::parse does, but for a key that stands twice in one object: which of its two
+// values counts is up to the reader (RFC 8259), so a file could say one thing to a person and another to the judge.
+class StrictDocument : public json::json_sax_t {
+ public:
+  explicit StrictDocument(const fs::path& file) : file_(file) {}
+  json take() { return std::move(root_); }
+  /// Where reading stopped and why.
+  std::size_t stopped_at = 0;
+  std::string why;
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return open(json::object()); }
+  bool start_array(std::size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    const auto [member, fresh] = open_.back()->emplace(name, nullptr);
+    if (!fresh) throw InputError(file_.string() + ": the key \"" + name + "\" stands twice in one object");
+    member_ = &*member;
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
+    stopped_at = position;
+    why = error.what();
+    return false;
+  }
+
+ private:
+  json* place(json&& value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
+    return &(*member_ = std::move(value));
+  }
+  bool add(json&& value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(json&& value) {
+    open_.push_back(place(std::move(value)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const fs::path& file_;
+  json root_;
+  std::vector<json*> open_;
+  json* member_ = nullptr;
+};
+
+json parse(const fs::path& file, const std::string& text) {
   if (std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isspace(c) != 0; })) {
     throw InputError(file.string() + ": is empty; the run that should have written it did not finish");
   }
-  return text;
-}
-
-json parse(const fs::path& file, const std::string& text) {
-  try {
-    return json::parse(text);
-  } catch (const json::parse_error& e) {
-    // Depending on the version the position stands at the end of the text or one behind it.
-    if (e.byte >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");
-    throw InputError(file.string() + ": is not strict JSON: " + e.what());
-  } catch (const json::exception& e) {
-    throw InputError(file.string() + ": is not strict JSON: " + e.what());
-  }
+  StrictDocument document(file);
+  if (json::sax_parse(text, &document)) return document.take();
+  // Depending on the version the position stands at the end of the text or one behind it.
+  if (document.stopped_at >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");
+  throw InputError(file.string() + ": is not strict JSON: " + document.why);
 }
 
 // JSON files that stand beside results.
@@ -105,75 +158,50 @@ void require_one_per_rank(const Field& array, int world_size) {
   }
 }
 
-std::vector<std::optional<std::string>> texts_by_rank(const Field& array, int world_size) {
-  require_one_per_rank(array, world_size);
-  std::vector<std::optional<std::string>> result;
-  array.each([&](const Field& value) {
-    result.emplace_back();
-    if (!value.value().is_null()) result.back() = value.text();
-  });
-  return result;
+template <class Values>
+void read_by_rank(const Field& row, const char* name, Values& values, int world_size) {
+  const auto member = row.find(name);
+  if (!member) return;
+  Reader::read(*member, values);
+  for (const auto& [metric, list] : values) require_one_per_rank((*member)[metric.c_str()], world_size);
 }
 
-std::vector<std::optional<double>> values_by_rank(const Field& array, int world_size) {
-  require_one_per_rank(array, world_size);
-  const json& values = array.value();
-  std::vector<std::optional<double>> result;
-  result.reserve(values.size());
-  for (const json& value : values) {
-    if (value.is_number()) {
-      result.emplace_back(value.get<double>());
-    } else if (value.is_null()) {
-      result.emplace_back(std::nullopt);
-    } else {
-      array.refuse("expected numbers or null");
-    }
-  }
-  return result;
-}
-
-// An error row, a waiver, or neither. Since 1.8 a benchmark may also be "skipped"; that measured nothing either.
+// An error row, a waiver, or neither. Since 1.8 a benchmark may also be "skipped"; that measured nothing either. A
+// message without its flag contradicts itself, and counts as an error.
 void read_outcome(const Field& field, Row& row) {
-  const auto flag = [&](const char* name) {
-    const auto member = field.find(name);
-    return member && member->boolean();
-  };
-  const bool error = flag("error_occurred");
-  if (!error && !flag("skipped")) return;
-  const auto message = field.find(error ? "error_message" : "skip_message");
+  const auto flag = [&](const char* name) { return field.value().contains(name) && field[name].boolean(); };
+  const bool skipped = flag("skipped") && !flag("error_occurred");
+  const auto message = field.find(skipped ? "skip_message" : "error_message");
   std::string text = message ? message->text() : "";
-  if (text.empty()) text = error ? "error without a message" : "skipped without a message";
+  if (!skipped && !flag("error_occurred") && text.empty()) return;
+  if (text.empty()) text = skipped ? "skipped without a message" : "error without a message";
   if (text.substr(0, waived_prefix.size()) == waived_prefix) {
     row.waived = text.substr(waived_prefix.size());
   } else {
-    row.error = error ? text : "skipped: " + text;
+    row.error = skipped ? "skipped: " + text : text;
   }
+}
+
+std::optional<double> optional_number(const Field& parent, const char* name) {
+  const auto member = parent.find(name);
+  return member ? std::optional(member->number()) : std::nullopt;
 }
 
 Row read_row(const Field& field, int world_size) {
   Row row;
   row.key = key_of(field["name"].text());
   if (const auto index = field.find("repetition_index")) row.repetition = index->integer();
+  if (const auto declared = field.find("repetitions")) row.repetitions = declared->integer();
   read_outcome(field, row);
   if (row.error || row.waived) return row;  // Google Benchmark writes zeros there
   row.real_time = seconds_of(field);
+  row.iterations = optional_number(field, "iterations").value_or(0);
   for (const auto& [name, value] : field.value().items()) {
-    if (value.is_number() && std::find(not_a_metric.begin(), not_a_metric.end(), name) == not_a_metric.end()) {
-      row.metrics.emplace(name, value.get<double>());
-    }
+    if (value.is_null() || std::find(not_a_metric.begin(), not_a_metric.end(), name) != not_a_metric.end()) continue;
+    row.metrics.emplace(name, field[name.c_str()].number());
   }
-  if (const auto by_rank = field.find("by_rank")) {
-    by_rank->require_object();
-    for (const auto& [name, value] : by_rank->value().items()) {
-      row.by_rank.emplace(name, values_by_rank((*by_rank)[name.c_str()], world_size));
-    }
-  }
-  if (const auto texts = field.find("text_by_rank")) {
-    texts->require_object();
-    for (const auto& [name, value] : texts->value().items()) {
-      row.text_by_rank.emplace(name, texts_by_rank((*texts)[name.c_str()], world_size));
-    }
-  }
+  read_by_rank(field, "by_rank", row.by_rank, world_size);
+  read_by_rank(field, "text_by_rank", row.text_by_rank, world_size);
   return row;
 }
 
@@ -193,6 +221,10 @@ std::vector<Row> read_rows(const Field& document, json& rows, int world_size) {
       result.push_back(std::move(row));
     } else if (type != "aggregate") {
       field["run_type"].refuse("is \"" + type + "\", expected iteration or aggregate");
+    } else {
+      Row aggregate;
+      read_outcome(field, aggregate);
+      if (aggregate.error) field.refuse("an aggregate with an error: " + *aggregate.error);
     }
     rows[i] = nullptr;  // give the memory back: the document and the rows need not exist at the same time
   }
@@ -203,42 +235,8 @@ std::vector<Row> read_rows(const Field& document, json& rows, int world_size) {
   return result;
 }
 
-std::optional<double> optional_number(const Field& parent, const char* name) {
-  const auto member = parent.find(name);
-  return member ? std::optional(member->number()) : std::nullopt;
-}
-
-OtherProcess read_process(const Field& field) {
-  OtherProcess process{field.optional_integer("pid"), field.optional_text("name"), std::nullopt};
-  if (const auto bytes = field.find("memory_bytes")) process.memory_bytes = bytes->unsigned_integer();
-  return process;
-}
-
-RankFacts read_rank(const Field& field) {
-  RankFacts facts;
-  facts.rank = field["rank"].integer();
-  facts.host = field["host"].text();
-  facts.local_rank = field["local_rank"].integer();
-  facts.device = field["device"].text();
-  facts.uuid = field.optional_text("uuid");
-  facts.serial = field.optional_text("serial");
-  facts.pci = field.optional_text("pci");
-  if (const auto bytes = field.find("memory_bytes")) facts.memory_bytes = bytes->unsigned_integer();
-  // sysfs says -1 where a machine has no NUMA nodes.
-  if (const auto node = field.find("numa"); node && node->number() >= 0) facts.numa = node->integer();
-  facts.cpus = field.optional_text("cpus");
-  facts.sm_mhz_max = optional_number(field, "sm_mhz_max");
-  facts.power_limit_w = optional_number(field, "power_limit_w");
-  if (const auto list = field.find("processes")) {
-    facts.processes.emplace();
-    list->each([&](const Field& process) { facts.processes->push_back(read_process(process)); });
-  }
-  return facts;
-}
-
-std::vector<RankFacts> read_ranks(const Field& list, int world_size) {
-  std::vector<RankFacts> ranks;
-  list.each([&](const Field& field) { ranks.push_back(read_rank(field)); });
+// In the order of the ranks, each once.
+void put_in_order(std::vector<RankFacts>& ranks, const Field& list, int world_size) {
   std::sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   if (ranks.size() != static_cast<std::size_t>(world_size)) {
     list.refuse("lists " + std::to_string(ranks.size()) + " of " + std::to_string(world_size) + " ranks");
@@ -248,27 +246,21 @@ std::vector<RankFacts> read_ranks(const Field& list, int world_size) {
     if (rank < i) list.refuse("lists rank " + std::to_string(rank) + " twice");
     if (rank > i) list.refuse("does not list rank " + std::to_string(i));
   }
-  return ranks;
 }
 
-HostFacts read_host(const Field& field) {
-  HostFacts facts;
-  facts.host = field["host"].text();
-  facts.pci_gpus = field.optional_integer("pci_gpus");
-  facts.visible_gpus = field.optional_integer("visible_gpus");
-  facts.masked_gpus = field.optional_integer("masked_gpus");
-  facts.mask = field.optional_text("mask");
-  facts.nvidia_driver = field.optional_text("nvidia_driver");
-  return facts;
-}
-
-std::map<std::string, std::optional<std::string>> optional_texts(const Field& parent, const char* name) {
-  std::map<std::string, std::optional<std::string>> result;
-  if (const auto object = parent.find(name)) {
-    object->require_object();
-    for (const auto& [key, value] : object->value().items()) result[key] = object->optional_text(key.c_str());
+/// What is said of hosts must be what the ranks say. Whoever asks for a rank by its index on a host relies on it.
+void require_hosts_of(const std::vector<RankFacts>& ranks, const Field& count, const Field& list) {
+  std::map<std::string, int> sizes;
+  for (const RankFacts& rank : ranks) ++sizes[rank.host];
+  if (count.integer() != static_cast<int>(sizes.size())) {
+    count.refuse("is " + std::to_string(count.integer()) + ", the ranks are on " + std::to_string(sizes.size()));
   }
-  return result;
+  for (const RankFacts& rank : ranks) {
+    if (rank.local_rank >= sizes[rank.host]) {
+      list.refuse("rank " + std::to_string(rank.rank) + " has local_rank " + std::to_string(rank.local_rank) +
+                  " on a host of " + std::to_string(sizes[rank.host]));
+    }
+  }
 }
 
 Context read_context(const Field& shakedown) {
@@ -277,156 +269,18 @@ Context read_context(const Field& shakedown) {
     shakedown["schema"].refuse("is " + std::to_string(schema) + ", this program reads " +
                                std::to_string(results_schema) + "; use the release that wrote the file");
   }
-  Context context;
-  const Field suite = shakedown["suite"];
-  context.suite = {suite["version"].text(), suite["git"].text_or_empty(), suite["build_type"].text(),
-                   suite["dirty"].boolean()};
-  context.run_id = shakedown["run_id"].text();
-  context.started = shakedown["started"].text_or_empty();
-  context.complete = shakedown["complete"].boolean();
-  context.backend = shakedown["backend"].text();
+  auto context = read_as<Context>(shakedown);
   if (context.backend != "host" && context.backend != "cuda") shakedown["backend"].refuse("expected host or cuda");
-  context.tier = shakedown["tier"].text();
-  const Field world = shakedown["world"];
-  context.world_size = world["size"].positive_integer();
-  context.hosts = world["hosts"].positive_integer();
-  context.ranks = read_ranks(shakedown["ranks"], context.world_size);
-  if (const auto expected = shakedown.find("expected")) {
-    context.expected = {expected->optional_integer("ranks"), expected->optional_integer("hosts"),
-                        expected->optional_text("backend")};
-  }
-  if (const auto argv = shakedown.find("argv")) {
-    argv->each([&](const Field& word) { context.argv.push_back(word.text()); });
-  }
-  context.versions = optional_texts(shakedown, "versions");
-  for (const auto& [name, value] : optional_texts(shakedown, "environment")) {
-    context.environment[name] = value.value_or("");
-  }
-  context.nccl = optional_texts(shakedown, "nccl");
-  for (const auto& [key, choice] : optional_texts(shakedown, "algorithms"))
-    context.algorithms[key] = choice.value_or("");
-  if (const auto hosts = shakedown.find("inventory")) {
-    hosts->each([&](const Field& host) { context.inventory.push_back(read_host(host)); });
-  }
-  context.fault = shakedown.optional_text("fault");
-  context.telemetry = shakedown.optional_text("telemetry");
+  if (context.tier != "quick" && context.tier != "full") shakedown["tier"].refuse("expected quick or full");
+  static_cast<void>(shakedown["world"]["size"].positive_integer());
+  static_cast<void>(shakedown["world"]["hosts"].positive_integer());
+  put_in_order(context.ranks, shakedown["ranks"], context.world_size);
+  require_hosts_of(context.ranks, shakedown["world"]["hosts"], shakedown["ranks"]);
   return context;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Writer
-
-template <class T>
-ordered_json or_null(const std::optional<T>& value) {
-  return value ? ordered_json(*value) : ordered_json(nullptr);
-}
-
-ordered_json or_null(const std::map<std::string, std::optional<std::string>>& values) {
-  ordered_json result = ordered_json::object();
-  for (const auto& [name, value] : values) result[name] = or_null(value);
-  return result;
-}
-
-ordered_json to_json(const OtherProcess& p) {
-  return {{"pid", or_null(p.pid)}, {"name", or_null(p.name)}, {"memory_bytes", or_null(p.memory_bytes)}};
-}
-
-ordered_json to_json(const RankFacts& r) {
-  ordered_json processes;  // null
-  if (r.processes) {
-    processes = ordered_json::array();
-    for (const OtherProcess& process : *r.processes) processes.push_back(to_json(process));
-  }
-  return {{"rank", r.rank},
-          {"host", r.host},
-          {"local_rank", r.local_rank},
-          {"device", r.device},
-          {"uuid", or_null(r.uuid)},
-          {"serial", or_null(r.serial)},
-          {"pci", or_null(r.pci)},
-          {"memory_bytes", or_null(r.memory_bytes)},
-          {"numa", or_null(r.numa)},
-          {"cpus", or_null(r.cpus)},
-          {"sm_mhz_max", or_null(r.sm_mhz_max)},
-          {"power_limit_w", or_null(r.power_limit_w)},
-          {"processes", processes}};
-}
-
-ordered_json to_json(const HostFacts& h) {
-  return {{"host", h.host},
-          {"pci_gpus", or_null(h.pci_gpus)},
-          {"visible_gpus", or_null(h.visible_gpus)},
-          {"masked_gpus", or_null(h.masked_gpus)},
-          {"mask", or_null(h.mask)},
-          {"nvidia_driver", or_null(h.nvidia_driver)}};
-}
-
-template <class T>
-ordered_json list_of(const std::vector<T>& items) {
-  ordered_json result = ordered_json::array();
-  for (const T& item : items) result.push_back(to_json(item));
-  return result;
-}
-
-ordered_json to_json(const Context& c) {
-  return {{"schema", results_schema},
-          {"suite",
-           {{"version", c.suite.version},
-            {"git", c.suite.git},
-            {"dirty", c.suite.dirty},
-            {"build_type", c.suite.build_type}}},
-          {"run_id", c.run_id},
-          {"started", c.started},
-          {"complete", c.complete},
-          {"backend", c.backend},
-          {"tier", c.tier},
-          {"world", {{"size", c.world_size}, {"hosts", c.hosts}}},
-          {"expected",
-           {{"ranks", or_null(c.expected.ranks)},
-            {"hosts", or_null(c.expected.hosts)},
-            {"backend", or_null(c.expected.backend)}}},
-          {"argv", ordered_json(c.argv)},
-          {"ranks", list_of(c.ranks)},
-          {"versions", or_null(c.versions)},
-          {"environment", ordered_json(c.environment)},
-          {"nccl", or_null(c.nccl)},
-          {"algorithms", ordered_json(c.algorithms)},
-          {"inventory", list_of(c.inventory)},
-          {"fault", or_null(c.fault)},
-          {"telemetry", or_null(c.telemetry)}};
-}
-
-ordered_json to_json(const ByRank& values) {
-  ordered_json result = ordered_json::object();
-  for (const auto& [name, by_rank] : values) {
-    ordered_json& list = result[name] = ordered_json::array();
-    for (const auto& value : by_rank) list.push_back(value && std::isfinite(*value) ? ordered_json(*value) : nullptr);
-  }
-  return result;
-}
-
-ordered_json to_json(const TextByRank& texts) {
-  ordered_json result = ordered_json::object();
-  for (const auto& [name, by_rank] : texts) {
-    ordered_json& list = result[name] = ordered_json::array();
-    for (const auto& text : by_rank) list.push_back(or_null(text));
-  }
-  return result;
-}
-
-ordered_json to_json(const PairMatrix& matrix) {
-  ordered_json rows = ordered_json::array();
-  for (const auto& row : matrix.values) {
-    ordered_json& cells = rows.emplace_back(ordered_json::array());
-    for (const auto& value : row) cells.push_back(value && std::isfinite(*value) ? ordered_json(*value) : nullptr);
-  }
-  const auto worst = matrix.worst();
-  return {{"key", matrix.key},
-          {"host", matrix.host},
-          {"metric", matrix.metric},
-          {"worst", worst ? ordered_json{{"src", worst->src}, {"dst", worst->dst}, {"value", worst->value}} : nullptr},
-          {"src_by_dst", rows}};
-}
 
 std::string dump(const ordered_json& value, int indent) {
   return value.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
@@ -461,7 +315,7 @@ const Values* add_to_row(ordered_json& row, const char* name, const std::map<std
   if (found == all.end() || repetition >= found->second.size()) return nullptr;
   const Values& values = found->second[repetition];
   if (values.empty()) return nullptr;
-  row[name] = to_json(values);
+  row[name] = Writer::written(values);
   return &values;
 }
 
@@ -485,8 +339,6 @@ std::string key_of(std::string_view name) {
   return std::string(name);
 }
 
-std::string family_of(std::string_view key) { return std::string(key.substr(0, key.find('/'))); }
-
 bool is_telemetry(std::string_view metric) {
   return std::find(telemetry_metrics.begin(), telemetry_metrics.end(), metric) != telemetry_metrics.end();
 }
@@ -494,7 +346,7 @@ bool is_telemetry(std::string_view metric) {
 std::string waiver_text(std::string_view reason) { return std::string(waived_prefix) + std::string(reason); }
 
 Results read_results(const fs::path& file) {
-  json document = parse(file, slurp(file));
+  json document = read_json(file);
   const Field root(file, "", document);
   root.require_object();
   const Field google_context = root["context"];
@@ -563,13 +415,13 @@ Expected parse_expected(const std::string& text) {
   return expected;
 }
 
-json read_json(const fs::path& file) { return parse(file, slurp(file)); }
+json read_json(const fs::path& file) { return parse(file, read_file(file)); }
 
 std::string write_results(std::string_view google_benchmark_json, const Context& context,
                           const std::map<std::string, std::vector<ByRank>>& by_rank,
                           const std::map<std::string, std::vector<TextByRank>>& texts) {
   ordered_json document = parse_google_benchmark(google_benchmark_json);
-  document["context"]["shakedown"] = to_json(context);
+  document["context"]["shakedown"] = Writer::written(context);
   // One line per row: with an indent 10,000 ranks would make 10,000 lines of each.
   std::string text = "{\n\"context\": " + dump(document["context"], 2) + ",\n\"benchmarks\": [";
   const char* separator = "\n";
@@ -582,7 +434,7 @@ std::string write_results(std::string_view google_benchmark_json, const Context&
   separator = ",\n\"matrices\": [\n";
   const auto matrices = pair_matrices(context, by_rank);
   for (const PairMatrix& matrix : matrices) {
-    text += separator + dump(to_json(matrix), -1);
+    text += separator + json_text(matrix, -1);
     separator = ",\n";
   }
   return text + (matrices.empty() ? "\n}\n" : "\n]\n}\n");

@@ -6,18 +6,14 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace shakedown {
+#include "base/files.hpp"
+#include "base/key.hpp"
 
-/// Unreadable input or wrong usage: one line that says which file (and line), what is wrong and what to do. Exit
-/// code 2.
-struct InputError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+namespace shakedown {
 
 inline constexpr int results_schema = 1;
 
@@ -27,6 +23,11 @@ struct OtherProcess {
   std::optional<std::string> name;
   std::optional<std::uint64_t> memory_bytes;
 };
+
+template <class Archive>
+void members(Archive& archive, OtherProcess& process) {
+  archive("pid", process.pid)("name", process.name)("memory_bytes", process.memory_bytes);
+}
 
 /// One process of the run and the device that it measured. Unknown is nullopt, "null" in the file.
 struct RankFacts {
@@ -41,6 +42,14 @@ struct RankFacts {
   std::optional<double> sm_mhz_max = {}, power_limit_w = {};
   std::optional<std::vector<OtherProcess>> processes = {};  // others, at the start; nullopt: unknown
 };
+
+template <class Archive>
+void members(Archive& archive, RankFacts& r) {
+  archive("rank", r.rank)("host", r.host)("local_rank", r.local_rank)("device", r.device);
+  archive("uuid", r.uuid)("serial", r.serial)("pci", r.pci)("memory_bytes", r.memory_bytes);
+  archive.or_minus_one("numa", r.numa);  // on a machine without NUMA nodes
+  archive("cpus", r.cpus)("sm_mhz_max", r.sm_mhz_max)("power_limit_w", r.power_limit_w)("processes", r.processes);
+}
 
 /// What stands in place of a device's name at a rank that could not open one.
 inline constexpr std::string_view no_device = "no usable ";
@@ -65,6 +74,22 @@ struct Expected {
   std::optional<int> ranks, hosts;
   std::optional<std::string> backend;
 };
+
+template <class Archive>
+void members(Archive& archive, HostFacts& host) {
+  archive("host", host.host)("pci_gpus", host.pci_gpus)("visible_gpus", host.visible_gpus);
+  archive("masked_gpus", host.masked_gpus)("mask", host.mask)("nvidia_driver", host.nvidia_driver);
+}
+
+template <class Archive>
+void members(Archive& archive, SuiteFacts& suite) {
+  archive("version", suite.version).younger("git", suite.git)("dirty", suite.dirty)("build_type", suite.build_type);
+}
+
+template <class Archive>
+void members(Archive& archive, Expected& expected) {
+  archive("ranks", expected.ranks)("hosts", expected.hosts)("backend", expected.backend);
+}
 
 /// The value of --expect: "ranks=8,hosts=2,backend=cuda", any of them; what is said twice counts as said last. Errors:
 /// InputError.
@@ -92,6 +117,16 @@ struct Context {
   std::optional<std::string> telemetry;  // "every 10 ms" | "off" | why there is none; null on the host backend
 };
 
+template <class Archive>
+void members(Archive& archive, Context& c) {
+  archive.derived("schema", results_schema)("suite", c.suite)("run_id", c.run_id).younger("started", c.started);
+  archive("complete", c.complete)("backend", c.backend)("tier", c.tier);
+  archive.inside("world", [&](auto& world) { world("size", c.world_size)("hosts", c.hosts); });
+  archive.younger("expected", c.expected).younger("argv", c.argv)("ranks", c.ranks).younger("versions", c.versions);
+  archive.younger("environment", c.environment).younger("nccl", c.nccl).younger("algorithms", c.algorithms);
+  archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry);
+}
+
 /// Values by rank; index = rank, nullopt = this rank has none.
 using ByRank = std::map<std::string, std::vector<std::optional<double>>>;
 
@@ -104,6 +139,8 @@ using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>
 struct Row {
   std::string key;  // family/key:value/..., Google Benchmark's suffixes removed
   int repetition = 0;
+  int repetitions = 1;                    // as many were asked for
+  double iterations = 1;                  // 0: none stated
   double real_time = 0;                   // in seconds, whatever unit the file has
   std::map<std::string, double> metrics;  // counters: tflops, busbw_gbps, latency_us, cv, ...
   ByRank by_rank;
@@ -121,9 +158,6 @@ struct Results {
 /// The key of a Google Benchmark name: everything it appended (/manual_time, /repeats:3, /iterations:10, /min_time:...,
 /// /real_time, /process_time, /threads:n, /min_warmup_time:...) removed. This is the one place that knows them.
 std::string key_of(std::string_view benchmark_name);
-
-/// The family of a key: "gemm" of "gemm/dtype:bf16/...".
-std::string family_of(std::string_view key);
 
 /// True for what a GPU's telemetry tells: sm_mhz, power_w, temperature_c, throttled, tflops_per_w, tflops_per_ghz.
 bool is_telemetry(std::string_view metric);
@@ -147,9 +181,5 @@ std::vector<Results> read_results(const std::vector<std::filesystem::path>& file
 std::string write_results(std::string_view google_benchmark_json, const Context&,
                           const std::map<std::string, std::vector<ByRank>>& by_rank,
                           const std::map<std::string, std::vector<TextByRank>>& texts = {});
-
-/// Writes `text` beside `file` under a temporary name and renames it, so that a reader sees the old file or the new
-/// one, never a part. Errors: InputError naming the file; the old file stays.
-void replace_file(const std::filesystem::path& file, std::string_view text);
 
 }  // namespace shakedown

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/statistics.hpp"
 #include "thresholds/applicability.hpp"
 #include "thresholds/cause.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/majority.hpp"
-#include "thresholds/statistics.hpp"
 
 namespace shakedown {
 namespace {
@@ -194,10 +194,11 @@ class RuleJudge {
     }
     std::sort(known.begin(), known.end());
     const double middle = known.empty() ? 0 : known[known.size() / 2];
-    std::vector<std::optional<std::string>> texts;
-    for (const auto& number : numbers) {
-      const bool near = number && std::abs(*number - middle) <= 0.01 * std::abs(middle);
-      texts.push_back(number ? std::optional(number_text(near ? middle : *number)) : std::nullopt);
+    std::vector<std::optional<std::string>> texts(numbers.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (!numbers[i]) continue;
+      const bool near = std::abs(*numbers[i] - middle) <= 0.01 * std::abs(middle);
+      texts[i] = number_text(near ? middle : *numbers[i]);
     }
     return texts;
   }
@@ -241,7 +242,7 @@ class RuleJudge {
   // Model FLOPS over the dense peak of the type, which the profile knows and the measurement does not.
   std::optional<double> utilization() const {
     const auto reached = run_value(*benchmark_, "model_tflops");
-    const auto peak = ceiling(profile_, finding_.key, "model_tflops", context_.world_size, context_.hosts);
+    const auto peak = ceiling(profile_, finding_.key, "model_tflops", context_);
     return reached && peak ? std::optional(*reached / *peak) : std::nullopt;
   }
 
@@ -302,7 +303,7 @@ class RuleJudge {
   bool judge_sanity() {
     auto largest = largest_value(*benchmark_, rule_.metric);
     if (!largest) largest = finding_.value;  // one that is derived
-    const auto bound = ceiling(profile_, finding_.key, rule_.metric, context_.world_size, context_.hosts);
+    const auto bound = ceiling(profile_, finding_.key, rule_.metric, context_);
     if (!std::isfinite(*finding_.value) || (largest && !std::isfinite(*largest))) {
       set(finding_, Status::invalid, "not a finite number");
       return true;

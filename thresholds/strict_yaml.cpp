@@ -7,9 +7,10 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <sstream>
+
+#include "base/text.hpp"
 
 #include "thresholds/results.hpp"
 
@@ -59,25 +60,6 @@ class RefuseAnchors : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-std::string read_text(const fs::path& file) {
-  std::error_code error;
-  std::ifstream in(file);
-  if (!in || fs::is_directory(file, error)) throw InputError(file.string() + ":1:1: cannot be read; check the path");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-std::string list(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
-std::string list(std::initializer_list<std::string_view> words) {
-  return list(std::vector<std::string>(words.begin(), words.end()));
-}
-
 bool is_non_finite(std::string word) {
   std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
   if (!word.empty() && (word[0] == '+' || word[0] == '-')) word.erase(0, 1);
@@ -92,7 +74,7 @@ bool is_octal_trap(std::string_view word) {
 }  // namespace
 
 Yaml Yaml::load(const fs::path& file) {
-  const std::string text = read_text(file);
+  const std::string text = read_file(file);
   try {
     std::istringstream events(text);
     YAML::Parser parser(events);
@@ -131,7 +113,8 @@ std::map<std::string, Yaml> Yaml::members(std::initializer_list<std::string_view
   for (const auto& member : node_) {
     const std::string name = member.first.Scalar();
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      Yaml(*file_, member.first, member.first.Mark()).refuse("unknown key \"" + name + "\"; known are " + list(known));
+      Yaml(*file_, member.first, member.first.Mark())
+          .refuse("unknown key \"" + name + "\"; known are " + joined(known));
     }
   }
   return result;
@@ -181,10 +164,10 @@ int Yaml::integer() const {
 
 bool Yaml::boolean() const { return choice({"true", "false"}) == "true"; }
 
-std::string Yaml::choice(std::initializer_list<std::string_view> choices) const {
+std::string Yaml::choice(const std::vector<std::string_view>& choices) const {
   const std::string word = scalar("a word");
   if (std::find(choices.begin(), choices.end(), word) == choices.end()) {
-    refuse("\"" + word + "\" is not possible here; choose one of " + list(choices));
+    refuse("\"" + word + "\" is not possible here; choose one of " + joined(choices));
   }
   return word;
 }

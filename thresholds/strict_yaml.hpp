@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/names.hpp"
+
 namespace shakedown {
 
 /// A node of the document that knows its place in the file.
@@ -43,7 +45,13 @@ class Yaml {
   int integer() const;
   bool boolean() const;
   /// One of `choices`.
-  std::string choice(std::initializer_list<std::string_view> choices) const;
+  std::string choice(const std::vector<std::string_view>& choices) const;
+  /// The value of an enum, by its word.
+  template <Named Enum>
+  Enum value_of() const {
+    constexpr auto all = words(Enum{});
+    return *named<Enum>(choice({all.begin(), all.end()}));
+  }
 
  private:
   std::string scalar(const char* expected) const;

@@ -192,7 +192,7 @@ void refuse_floor_above_ceiling(const Rule& rule, const Profile& profile, const 
   const auto& [ranks, hosts, nvls, tier] = rule.conditions;
   for (const int m : {hosts.low, hosts.high}) {
     const int n = std::max({ranks.low, 2, std::min(m, ranks.high)});
-    const auto bound = ceiling(profile, rule.benchmark, rule.metric, n, m);
+    const auto bound = ceiling(profile, rule.benchmark, rule.metric, n, m, nvls.value_or(true));
     if (bound && *floor > *bound) {
       const bool depends = is_collective(family_of(rule.benchmark));
       place.refuse("floor " + number_text(*floor) + " is above the physical ceiling " + number_text(*bound) + " " +
@@ -233,8 +233,7 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
     metric.refuse("unknown metric \"" + rule.metric + "\" of " + family + "; known are " + metrics_text(family));
   }
   const Yaml& every = required(members, "every", yaml, "a rule");
-  const std::string of = every.choice({"run", "rank", "host"});
-  rule.every = of == "run" ? Every::run : of == "rank" ? Every::rank : Every::host;
+  rule.every = every.value_of<Every>();
   if (is_fact) require_fact(rule, members);
   if (!is_fact && rule.every == Every::host) every.refuse("only pre-flight has facts of hosts; write run or rank");
   if (rule.every == Every::rank && is_collective(family)) {
@@ -252,8 +251,7 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   rule.conditions = read_conditions(members);
   if (members.contains("may_waive")) rule.may_waive = members.at("may_waive").boolean();
   if (members.contains("severity")) {
-    const std::string word = members.at("severity").choice({"fail", "warn", "info"});
-    rule.severity = word == "fail" ? Severity::fail : word == "warn" ? Severity::warn : Severity::info;
+    rule.severity = members.at("severity").value_of<Severity>();
   }
   refuse_floor_above_ceiling(rule, profile,
                              members.contains("min")         ? members.at("min")

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/names.hpp"
 #include "thresholds/results.hpp"
 
 namespace shakedown {
@@ -19,8 +20,8 @@ inline constexpr int thresholds_schema = 2;
 enum class Every { run, rank, host };      // judge the value of the run, every rank's own, or every host's
 enum class Severity { fail, warn, info };  // warn and info are shown and count nowhere
 
-std::string_view name(Every);
-std::string_view name(Severity);
+constexpr auto words(Every) { return names("run", "rank", "host"); }
+constexpr auto words(Severity) { return names("fail", "warn", "info"); }
 
 /// Closed interval of a condition.
 struct Range {
@@ -84,8 +85,15 @@ struct Profile {
 std::vector<Profile> load_profiles(const std::filesystem::path& file_or_folder);
 
 /// The highest value that physics allows for a metric of a benchmark run by `ranks` ranks on `hosts` hosts, as the
-/// peaks of the profile give it; nullopt where there is no such bound. A closed table: see thresholds.cpp.
-std::optional<double> ceiling(const Profile&, std::string_view key, std::string_view metric, int ranks, int hosts);
+/// peaks of the profile give it; nullopt where there is no such bound. `nvls`: the switch may add, as it may where
+/// nothing is known. A closed table: see physics.cpp.
+std::optional<double> ceiling(const Profile&, std::string_view key, std::string_view metric, int ranks, int hosts,
+                              bool nvls = true);
+std::optional<double> ceiling(const Profile&, std::string_view key, std::string_view metric, const Context&);
+
+/// Model FLOPs per token of a LoRA step of Qwen2-7B (rank 64 on all seven projections, frozen base) at 4096 tokens a
+/// sequence: forward and the gradient of the activations of all linear layers, attention, and the adapters three times.
+inline constexpr double qwen2_7b_flops_per_token = 32.13e9;
 
 /// How far a measurement may stand above its ceiling before it is invalid (rounding of clocks and data sheets).
 inline constexpr double ceiling_allowance = 1.01;
@@ -105,8 +113,5 @@ std::string unit_of(std::string_view metric);
 
 /// Five significant digits, never an exponent below a million: "793.2", "0.0008", "1073741824".
 std::string number_text(double value);
-
-/// The value of `name` in a key: "bf16" for ("gemm/dtype:bf16/...", "dtype"); empty if there is none.
-std::string_view key_part(std::string_view key, std::string_view name);
 
 }  // namespace shakedown

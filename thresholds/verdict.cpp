@@ -14,6 +14,7 @@
 #include "thresholds/machine.hpp"
 #include "thresholds/peers.hpp"
 #include "thresholds/rule_judge.hpp"
+#include "thresholds/validity.hpp"
 
 namespace shakedown {
 namespace {
@@ -221,7 +222,7 @@ std::string rules_said(const Verdict& verdict, const Profile* profile) {
 // a finding for each comparison would bury the others.
 void judge_without_profile(const std::vector<Results>& results, const JudgeOptions& options, Verdict& verdict) {
   const Benchmarks benchmarks = benchmarks_of(results);
-  const Peers peers = compare_peers(benchmarks, options.family);
+  const PeerComparison peers = compare_peers(benchmarks, options.family);
   const CrossChecks checks = cross_check(benchmarks, options.family);
   std::vector<Finding> findings = findings_of(peers);
   std::copy_if(checks.findings.begin(), checks.findings.end(), std::back_inserter(findings),
@@ -317,11 +318,13 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
     const bool unknown = transport == file.context.nccl.end() || !transport->second;
     const bool used = std::any_of(file.rows.begin(), file.rows.end(),
                                   [](const Row& row) { return is_collective(family_of(row.key)); });
-    if (!unknown || !used || file.context.world_size == 1 || file.context.environment.count("NCCL_DEBUG") == 0)
-      continue;
+    if (!unknown || !used || file.context.world_size == 1 || file.context.backend != "cuda") continue;
+    const auto level = file.context.environment.find("NCCL_DEBUG");
     verdict.notes.push_back(
-        "whether NCCL used NVLink is not known: NCCL_DEBUG=" + file.context.environment.at("NCCL_DEBUG") +
-        " keeps its log from the record; unset it, or set INFO");
+        file.file.filename().string() + ": whether NCCL used NVLink is not known" +
+        (level == file.context.environment.end()
+             ? ""
+             : ": NCCL_DEBUG=" + level->second + " keeps its log from the record; unset it, or set INFO"));
     break;
   }
   verdict.findings = judge_machine(results, options);
@@ -341,7 +344,7 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
   SetJudge(results, options, verdict).judge(selection.profile);
   verdict.spoken.push_back({Judgement::rule, rules_said(verdict, selection.profile)});
   judge_without_profile(results, options, verdict);
-  add_findings(verdict, {});
+  add_findings(verdict, judge_validity(benchmarks_of(results), selection.profile, options.family, verdict.findings));
   return verdict;
 }
 

@@ -19,13 +19,15 @@ enum class Status { pass, fail, missing, waived, invalid, inconclusive, no_refer
 /// Of the whole. incomplete: a run broke off, or its input could not be read.
 enum class State { pass, fail, inconclusive, no_reference, incomplete, host_only };
 
-std::string_view name(Status);  // "no reference"
-std::string_view name(State);   // "NO REFERENCE"
+constexpr auto words(Status) {
+  return names("pass", "fail", "missing", "waived", "invalid", "inconclusive", "no reference");
+}
+constexpr auto words(State) { return names("PASS", "FAIL", "INCONCLUSIVE", "NO REFERENCE", "INCOMPLETE", "HOST-ONLY"); }
 
 /// Who speaks in a finding: a limit of the profile, a stored baseline, the ranks of the same run, or what other
 /// measurements of the same run predict.
 enum class Judgement { rule, baseline, peers, crosscheck };
-std::string_view name(Judgement);
+constexpr auto words(Judgement) { return names("rule", "baseline", "peers", "crosscheck"); }
 
 /// A rank, or only a host, that a finding names.
 struct Culprit {
@@ -66,7 +68,10 @@ struct Finding {
 
 /// What is at fault. slow_silicon is a healthy chip that power leaves a lower clock than others.
 enum class Cause { slow_gpu, slow_link, slow_node, late_rank, wrong_data, configuration, power_or_heat, slow_silicon };
-std::string_view name(Cause);  // "slow GPU"
+constexpr auto words(Cause) {
+  return names("slow GPU", "slow link", "slow node", "late rank", "wrong data", "configuration", "power or heat",
+               "slow silicon");
+}
 
 /// One measurement that speaks against a culprit.
 struct Evidence {

@@ -25,7 +25,7 @@ class AllReduce final : public Work {
         in_(in_place() ? trail_.room() : spec.bytes),
         own_out_(in_place() ? Buffer() : Buffer(trail_.room())) {}
 
-  void connect(Peers& world) override {
+  void connect(Group& world) override {
     communicator_.connect(world);
     if (in_place() && world.size() == 1) {
       throw Unsupported("the sum in place of one rank moves nothing and changes nothing: there is nothing to measure");

@@ -25,7 +25,7 @@ class Collective final : public Work {
         trail_(layout_.out),
         out_(trail_.room()) {}
 
-  void connect(Peers& world) override {
+  void connect(Group& world) override {
     if (world.size() != spec_.ranks) throw std::logic_error("a collective was prepared for another number of ranks");
     rank_ = world.rank();
     communicator_.connect(world);

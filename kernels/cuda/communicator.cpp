@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/archive.hpp"
 namespace shakedown::cuda {
 
 namespace {
@@ -28,12 +29,12 @@ Communicator::~Communicator() {
 
 /// A blocking communicator: with a non-blocking one every call starts a thread (NCCL 2.28 and later, group.cc), which
 /// would be most of the latency of a small message. A hang in here is ended by the watchdog, with the process.
-void Communicator::connect(Peers& world) {
+void Communicator::connect(Group& world) {
   {
     const std::lock_guard lock(mutex_);
     if (comm_ != nullptr || aborted_) return;
   }
-  for (const auto& rank : world.local().gather(std::to_string(world.rank()))) on_this_host_.insert(std::stoi(rank));
+  for (const int rank : gather(world.local(), world.rank())) on_this_host_.insert(rank);
   ncclComm_t comm = nullptr;
   note(listener_.during([&] {
     ncclUniqueId id{};
@@ -73,10 +74,7 @@ std::map<std::string, std::string> Communicator::facts() const {
     }
   }
   std::map<std::string, std::string> facts;
-  for (const auto& [name, values] : found) {
-    auto& text = facts[name];
-    for (const auto& value : values) text += (text.empty() ? "" : ",") + value;
-  }
+  for (const auto& [name, values] : found) facts[name] = joined(values, ",");
   return facts;
 }
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
+#include "base/group.hpp"
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/nccl_listener.hpp"
-#include "kernels/peers.hpp"
 
 namespace shakedown::cuda {
 
@@ -23,7 +23,7 @@ class Communicator {
   ~Communicator();
 
   /// Makes the communicator if there is none yet. Collective over `world`, always the same group.
-  void connect(Peers& world);
+  void connect(Group& world);
 
   /// Errors: std::runtime_error if it was aborted.
   ncclComm_t get() const;

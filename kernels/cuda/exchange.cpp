@@ -4,7 +4,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <cstdio>
+#include <fmt/format.h>
+
 #include <string>
 
 namespace shakedown::cuda {
@@ -47,10 +48,8 @@ Check check_addends(const Gpu& gpu, const View& buffer, DType dtype, const Adden
   const auto tally = gpu.finish_tally();
   Check check{tally.compared, tally.mismatched, ""};
   if (check.mismatched > 0) {
-    char text[96];
-    std::snprintf(text, sizeof text, "element %llu is %.9g, expected %lld", tally.first,
-                  element(gpu, buffer, dtype, tally.first), static_cast<long long>(pattern.at(tally.first)));
-    check.first = text;
+    check.first = fmt::format("element {} is {:.9g}, expected {}", tally.first,
+                              element(gpu, buffer, dtype, tally.first), pattern.at(tally.first));
   }
   return check;
 }
@@ -65,12 +64,9 @@ Check check_parts(const Gpu& gpu, const View& buffer, const reference::Parts& pa
   const auto tally = gpu.finish_tally();
   Check check{tally.compared, tally.mismatched, ""};
   if (check.mismatched > 0) {
-    char text[128];
-    std::snprintf(text, sizeof text, "word %llu is 0x%08x, expected 0x%08x, word %llu of rank %llu", tally.first,
-                  static_cast<unsigned>(gpu.read(words + tally.first)), static_cast<unsigned>(parts.at(tally.first)),
-                  static_cast<unsigned long long>(parts.index(tally.first)),
-                  static_cast<unsigned long long>(parts.rank(tally.first)));
-    check.first = text;
+    check.first = fmt::format("word {} is 0x{:08x}, expected 0x{:08x}, word {} of rank {}", tally.first,
+                              gpu.read(words + tally.first), parts.at(tally.first), parts.index(tally.first),
+                              parts.rank(tally.first));
   }
   return check;
 }

@@ -4,10 +4,11 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstdio>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -65,11 +66,11 @@ class Gemm final : public Work {
            check_scratch(spec.n, spec.k) * sizeof(double);
   }
 
-  void connect(Peers& peers) override {
+  void connect(Group& group) override {
     // Every rank times, so that every GPU is equally warm when the samples begin; rank 0's choice counts.
     const auto known = choices_.find(key(spec_));
     Choice choice = known != choices_.end() ? chosen_before(known->second) : fastest();
-    peers.broadcast(std::as_writable_bytes(std::span(&choice, 1)), 0);
+    group.broadcast(std::as_writable_bytes(std::span(&choice, 1)), 0);
     if (choice.found == 0) {
       throw Unsupported(known != choices_.end()
                             ? "the algorithm that was chosen before for " + key(spec_) + " does not run on rank 0"
@@ -229,9 +230,7 @@ class Gemm final : public Work {
     Check check{tally.compared, tally.mismatched, ""};
     if (check.mismatched == 0) return check;
     const auto detail = count(tally.first);
-    char values[80];
-    std::snprintf(values, sizeof values, "%.9g, expected %.9g", detail.got, detail.want);
-    check.first = place(tally.first) + values;
+    check.first = place(tally.first) + fmt::format("{:.9g}, expected {:.9g}", detail.got, detail.want);
     return check;
   }
 

@@ -184,7 +184,7 @@ class GemmSearch final : public Work {
   GemmSearch(const GemmSearchSpec& spec, const Gpu& gpu, Choices& choices)
       : spec_(spec), gpu_(gpu), choices_(choices) {}
 
-  void connect(Peers& peers) override {
+  void connect(Group& group) override {
     std::string trouble;
     const auto attempt = [&](const auto& step) {
       try {
@@ -194,11 +194,11 @@ class GemmSearch final : public Work {
       }
     };
     attempt([&] { find_ = Search(spec_, gpu_).run(); });  // on every rank, for equal warmth; rank 0's find counts
-    agree(peers, trouble);
-    peers.broadcast(std::as_writable_bytes(std::span(&find_, 1)), 0);
+    agree(group, trouble);
+    group.broadcast(std::as_writable_bytes(std::span(&find_, 1)), 0);
     attempt([&] { best_ = make_gemm({spec_.dtype, find_.m, find_.n, find_.k}, gpu_, choices_); });
-    agree(peers, trouble);
-    best_->connect(peers);
+    agree(group, trouble);
+    best_->connect(group);
   }
 
   void enqueue() override { best_->enqueue(); }
@@ -224,8 +224,8 @@ class GemmSearch final : public Work {
 
  private:
   /// Unsupported on all ranks if it is on one, before the next step, which needs all.
-  static void agree(Peers& peers, const std::string& trouble) {
-    if (peers.all(trouble.empty())) return;
+  static void agree(Group& group, const std::string& trouble) {
+    if (group.all(trouble.empty())) return;
     throw Unsupported(trouble.empty() ? "another rank cannot" : trouble);
   }
 

@@ -1,7 +1,7 @@
 // Memory, stream and counters of this rank's GPU.
 #include "kernels/cuda/gpu.hpp"
 
-#include <cstdio>
+#include <fmt/format.h>
 
 namespace shakedown::cuda {
 
@@ -11,10 +11,8 @@ namespace {
 constexpr std::size_t library_bytes = std::size_t{1} << 30;
 
 [[noreturn]] void out_of_memory(std::size_t bytes, std::size_t available) {
-  char text[96];
-  std::snprintf(text, sizeof text, "needs %.1f GB, %.1f GB free", static_cast<double>(bytes) / 1e9,
-                static_cast<double>(available) / 1e9);
-  throw Unsupported(text);
+  throw Unsupported(fmt::format("needs {:.1f} GB, {:.1f} GB free", static_cast<double>(bytes) / 1e9,
+                                static_cast<double>(available) / 1e9));
 }
 
 DeviceMemory allocate(std::size_t bytes) {

@@ -1,8 +1,8 @@
 // Streams over the GPU's own memory, through the SMs (engine sm: our kernels) or, copies only, by the driver's copy
 // (engine ce: cudaMemcpyAsync). Traffic is what is read plus what is written. Every word is checked.
-#include <cinttypes>
+#include <fmt/format.h>
+
 #include <cstdint>
-#include <cstdio>
 #include <span>
 #include <stdexcept>
 
@@ -21,12 +21,12 @@ constexpr double tuning_seconds = 0.2;
 class MemoryStream : public Work {
  public:
   /// Rank 0 finds the best shape of the kernel; all ranks use it, so that all GPUs do the same.
-  void connect(Peers& peers) override {
-    rank_ = static_cast<std::uint64_t>(peers.rank());
+  void connect(Group& group) override {
+    rank_ = static_cast<std::uint64_t>(group.rank());
     reset();
     if (spec_.engine != Engine::sm) return;
     std::size_t chosen = fastest_shape();  // on every rank, for equal warmth; rank 0's choice counts
-    peers.broadcast(std::as_writable_bytes(std::span(&chosen, 1)), 0);
+    group.broadcast(std::as_writable_bytes(std::span(&chosen, 1)), 0);
     shape_ = stream_shapes(spec_.op)[chosen];
     reset();
   }
@@ -170,10 +170,7 @@ class ReadingStream final : public MemoryStream {
     ++check.compared;
     if (got == want) return check;
     if (check.mismatched++ > 0) return check;
-    char text[128];
-    std::snprintf(text, sizeof text, "sum of %zu words is 0x%016" PRIx64 ", expected 0x%016" PRIx64, spec_.bytes / 8,
-                  got, want);
-    check.first = text;
+    check.first = fmt::format("sum of {} words is 0x{:016x}, expected 0x{:016x}", spec_.bytes / 8, got, want);
     return check;
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/archive.hpp"
 #include "kernels/cuda/data.hpp"
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/cuda/memory_walk.hpp"
@@ -51,10 +52,9 @@ class MemoryTest final : public Work {
 
   /// All ranks walk over as much as the one with the least, so that their rates can be compared; what each could
   /// allocate is its capacity.
-  void connect(Peers& peers) override {
-    for (const auto& bytes : peers.gather(std::to_string(allocated_))) {
-      under_test_ = std::min<std::size_t>(under_test_, std::stoull(bytes));
-    }
+  void connect(Group& group) override {
+    const auto all = gather(group, allocated_);
+    under_test_ = std::min(under_test_, *std::min_element(all.begin(), all.end()));
     reset();
   }
 

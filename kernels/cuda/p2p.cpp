@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/archive.hpp"
 #include "kernels/cuda/heads.hpp"
 #include "kernels/cuda/operations.hpp"
 #include "kernels/cuda/peer_memory.hpp"
@@ -48,13 +49,13 @@ class PeerCopy final : public Work {
     if (!route.takes_part()) own_ = Buffer(guard_bytes);
   }
 
-  void connect(Peers& world) override {
-    Peers& local = world.local();
+  void connect(Group& world) override {
+    Group& local = world.local();
     id_ = static_cast<std::uint64_t>(local.rank());
-    const auto world_ranks = local.gather(std::to_string(world.rank()));
+    const auto world_ranks = gather(local, world.rank());
     if (drives()) {
       const int target = op_ == CopyOp::write ? *route_.to : local.rank();
-      credited_ = std::stoi(world_ranks[static_cast<std::size_t>(target)]);
+      credited_ = world_ranks[static_cast<std::size_t>(target)];
     }
     memory_.exchange(local, route_.driven(op_));
     reset();

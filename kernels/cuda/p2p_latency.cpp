@@ -1,9 +1,9 @@
 // Latency of a load from a peer's memory: the destination walks over a chain in the memory of the source, which never
 // reaches its own caches.
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cinttypes>
 #include <cstdint>
-#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -28,8 +28,8 @@ class PeerLatency final : public Work {
         memory_(gpu, gpu.local_rank() == spec.src ? spec.bytes : 0),
         results_(trail_.room()) {}
 
-  void connect(Peers& world) override {
-    Peers& local = world.local();
+  void connect(Group& world) override {
+    Group& local = world.local();
     if (drives()) credited_ = world.rank();
     memory_.exchange(local, drives() ? std::optional(spec_.src) : std::nullopt);
     reset();
@@ -106,9 +106,7 @@ class PeerLatency final : public Work {
   static void count(Check& check, const std::string& what, std::uint64_t got, std::uint64_t want) {
     ++check.compared;
     if (got == want || check.mismatched++ > 0) return;
-    char text[96];
-    std::snprintf(text, sizeof text, " is 0x%016" PRIx64 ", expected 0x%016" PRIx64, got, want);
-    check.first = what + text;
+    check.first = what + fmt::format(" is 0x{:016x}, expected 0x{:016x}", got, want);
   }
 
   PeerLatencySpec spec_;

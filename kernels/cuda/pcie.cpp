@@ -1,7 +1,8 @@
 // Copies between the GPU and page-locked memory of the host, by copy engine. "both" has one in each direction at a time
 // and counts the bytes of both.
+#include <fmt/format.h>
+
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -39,9 +40,9 @@ class PcieCopy final : public Work {
 
   ~PcieCopy() override { static_cast<void>(cudaStreamSynchronize(other_.get())); }
 
-  void connect(Peers& peers) override {
-    if (active()) credited_ = peers.rank();
-    id_ = static_cast<std::uint64_t>(peers.rank());
+  void connect(Group& group) override {
+    if (active()) credited_ = group.rank();
+    id_ = static_cast<std::uint64_t>(group.rank());
     for (std::size_t i = 0; up_ && i < spec_.bytes / 8; ++i) {  // nobody writes there again
       const auto word = reference::copy_word(i, id_);
       std::memcpy(up_->data() + 8 * i, &word, 8);
@@ -99,11 +100,8 @@ class PcieCopy final : public Work {
       std::memcpy(&got, down_->data() + trail_.last() + 8 * i, 8);
       ++total.compared;
       if (got == reference::copy_word(i, id_) || total.mismatched++ > 0) continue;
-      char text[128];
-      std::snprintf(text, sizeof text, "byte %zu in the host's memory: word is 0x%016llx, expected 0x%016llx", 8 * i,
-                    static_cast<unsigned long long>(got),
-                    static_cast<unsigned long long>(reference::copy_word(i, id_)));
-      total.first = text;
+      total.first = fmt::format("byte {} in the host's memory: word is 0x{:016x}, expected 0x{:016x}", 8 * i, got,
+                                reference::copy_word(i, id_));
     }
     if (down_) check_trail(down_span(), trail_, total);
     return total;

@@ -27,7 +27,7 @@ PeerMemory::~PeerMemory() {
   if (given_out_) gpu_.retire(std::move(shared_));
 }
 
-void PeerMemory::exchange(Peers& local, std::optional<int> owner) {
+void PeerMemory::exchange(Group& local, std::optional<int> owner) {
   local.barrier();
   gpu_.free_retired();  // every rank of this host is here, so that no mapping of an earlier Work is left
   std::string trouble;

@@ -18,7 +18,7 @@ class PeerMemory {
 
   /// Collective over the ranks of the host, once: maps what `owner` shares, if there is one. Errors: Unsupported, on
   /// all ranks, with the call that failed.
-  void exchange(Peers& local, std::optional<int> owner);
+  void exchange(Group& local, std::optional<int> owner);
 
   const Buffer& shared() const { return shared_; }
   void* mapped() const { return mapped_.get(); }

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/statistics.hpp"
+
 namespace shakedown::cuda {
 
 namespace {
@@ -31,12 +33,7 @@ struct Candidate {
   std::size_t index;
   std::vector<double> seconds;
 
-  double median() const {
-    auto sorted = seconds;
-    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-    std::nth_element(sorted.begin(), middle, sorted.end());
-    return *middle;
-  }
+  double median() const { return shakedown::median(seconds); }
 };
 
 class Turns {

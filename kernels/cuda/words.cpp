@@ -1,8 +1,7 @@
 // Known words in the buffers of copies.
 #include "kernels/cuda/words.hpp"
 
-#include <cinttypes>
-#include <cstdio>
+#include <fmt/format.h>
 
 namespace shakedown::cuda {
 
@@ -19,10 +18,8 @@ Check check_words(const Gpu& gpu, const View& buffer, std::uint64_t source, Cont
   const auto tally = gpu.finish_tally();
   Check check{tally.compared, tally.mismatched, ""};
   if (check.mismatched > 0) {
-    char text[128];
-    std::snprintf(text, sizeof text, "byte %llu: word is 0x%016" PRIx64 ", expected 0x%016" PRIx64, 8 * tally.first,
-                  gpu.read(words + tally.first), pattern.at(tally.first));
-    check.first = text;
+    check.first = fmt::format("byte {}: word is 0x{:016x}, expected 0x{:016x}", 8 * tally.first,
+                              gpu.read(words + tally.first), pattern.at(tally.first));
   }
   return check;
 }

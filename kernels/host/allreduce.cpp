@@ -22,18 +22,18 @@ class AllReduce final : public Work {
         in_(in_place() ? 0 : count()),
         outputs_(map_memory(trail_.room())) {}
 
-  void connect(Peers& peers) override {
-    if (in_place() && peers.size() == 1) {
+  void connect(Group& group) override {
+    if (in_place() && group.size() == 1) {
       throw Unsupported("the sum in place of one rank moves nothing and changes nothing: there is nothing to measure");
     }
-    peers_ = &peers;
-    addends_ = reference::addends_for(peers.size(), exact);
+    group_ = &group;
+    addends_ = reference::addends_for(group.size(), exact);
     addends_.sum_is_zero = in_place();
   }
 
   void enqueue() override {
     trail_.next();
-    peers_->sum(in_place() ? std::span<const T>(result()) : std::span<const T>(in_), result());
+    group_->sum(in_place() ? std::span<const T>(result()) : std::span<const T>(in_), result());
   }
 
   /// What has been summed in place is zero and stays so: each operation of a series gets new addends.
@@ -80,11 +80,11 @@ class AllReduce final : public Work {
   std::span<T> result() const { return {reinterpret_cast<T*>(outputs_.get() + trail_.last()), count()}; }
 
   void write_addends(std::span<T> to) const {
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<T>(addends_.at(i, peers_->rank()));
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<T>(addends_.at(i, group_->rank()));
   }
 
   AllReduceSpec spec_;
-  Peers* peers_ = nullptr;
+  Group* group_ = nullptr;
   reference::Addends addends_;
   Trail trail_;
   std::vector<T> in_;

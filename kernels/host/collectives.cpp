@@ -26,35 +26,35 @@ class Collective final : public Work {
         trail_(layout_.out),
         outputs_(map_memory(trail_.room())) {}
 
-  void connect(Peers& peers) override {
-    if (peers.size() != spec_.ranks) throw std::logic_error("a collective was prepared for another number of ranks");
-    peers_ = &peers;
+  void connect(Group& group) override {
+    if (group.size() != spec_.ranks) throw std::logic_error("a collective was prepared for another number of ranks");
+    group_ = &group;
   }
 
   void enqueue() override {
     const std::span<const float> in(in_);
     trail_.next();
     const auto out = last_output();
-    const int rank = peers_->rank();
+    const int rank = group_->rank();
     switch (spec_.op) {
-      case CollectiveOp::all_gather: return peers_->all_gather(std::as_bytes(in), std::as_writable_bytes(out));
-      case CollectiveOp::reduce_scatter: return peers_->reduce_scatter(in, out);
-      case CollectiveOp::alltoall: return peers_->all_to_all(std::as_bytes(in), std::as_writable_bytes(out));
+      case CollectiveOp::all_gather: return group_->all_gather(std::as_bytes(in), std::as_writable_bytes(out));
+      case CollectiveOp::reduce_scatter: return group_->reduce_scatter(in, out);
+      case CollectiveOp::alltoall: return group_->all_to_all(std::as_bytes(in), std::as_writable_bytes(out));
       case CollectiveOp::broadcast:
         if (rank == collective_root) std::memcpy(out.data(), in.data(), out.size_bytes());  // MPI_Bcast has one buffer
-        return peers_->broadcast(std::as_writable_bytes(out), collective_root);
-      case CollectiveOp::reduce: return peers_->reduce(in, out, collective_root);
+        return group_->broadcast(std::as_writable_bytes(out), collective_root);
+      case CollectiveOp::reduce: return group_->reduce(in, out, collective_root);
       case CollectiveOp::sendrecv:
-        return peers_->sendrecv(std::as_bytes(in), next_rank(rank, spec_.ranks), std::as_writable_bytes(out),
+        return group_->sendrecv(std::as_bytes(in), next_rank(rank, spec_.ranks), std::as_writable_bytes(out),
                                 previous_rank(rank, spec_.ranks));
     }
   }
 
   void reset() override {
-    const reference::Parts own{in_.size(), 0, static_cast<std::uint64_t>(peers_->rank())};
+    const reference::Parts own{in_.size(), 0, static_cast<std::uint64_t>(group_->rank())};
     for (std::size_t i = 0; i < in_.size(); ++i) {
       if (sums(spec_.op)) {
-        in_[i] = static_cast<float>(addends_.at(i, peers_->rank()));
+        in_[i] = static_cast<float>(addends_.at(i, group_->rank()));
       } else {
         const auto word = own.at(i);
         std::memcpy(&in_[i], &word, sizeof word);
@@ -69,7 +69,7 @@ class Collective final : public Work {
   /// Every rank checks its output; in a reduce the ranks that have none check that their input is unchanged.
   Check verify() override {
     Checker checker;
-    const int rank = peers_->rank();
+    const int rank = group_->rank();
     const auto out = last_output();
     if (!sums(spec_.op)) {
       const auto want = received(spec_, rank);
@@ -94,7 +94,7 @@ class Collective final : public Work {
   bool collective() const override { return true; }
 
   void corrupt() override {
-    const auto checked = has_output(spec_.op, peers_->rank()) ? last_output() : std::span<float>(in_);
+    const auto checked = has_output(spec_.op, group_->rank()) ? last_output() : std::span<float>(in_);
     std::as_writable_bytes(checked)[checked.size() / 2 * sizeof(float)] ^= std::byte{1};
   }
 
@@ -115,7 +115,7 @@ class Collective final : public Work {
   CollectiveSpec spec_;
   CollectiveLayout layout_;
   reference::Addends addends_;
-  Peers* peers_ = nullptr;
+  Group* group_ = nullptr;
   std::vector<float> in_;
   Trail trail_;
   Mapping outputs_;

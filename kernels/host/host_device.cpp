@@ -2,8 +2,9 @@
 
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 
 #include "kernels/backends.hpp"
@@ -40,10 +41,8 @@ void HostDevice::require_memory(std::size_t bytes) const {
   if (text.empty()) return;
   const double needed = static_cast<double>(bytes) * local_size_, available = std::stod(text) * 1024;
   if (needed <= available) return;
-  char message[128];
-  std::snprintf(message, sizeof message, "needs %.1f GB on each of %d ranks of this host, %.1f GB free",
-                static_cast<double>(bytes) / 1e9, local_size_, available / 1e9);
-  throw Unsupported(message);
+  throw Unsupported(fmt::format("needs {:.1f} GB on each of {} ranks of this host, {:.1f} GB free",
+                                static_cast<double>(bytes) / 1e9, local_size_, available / 1e9));
 }
 
 HostDevice::HostDevice(const Placement& placement) : local_size_(placement.local_size), team_(placement.threads) {

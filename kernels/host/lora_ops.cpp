@@ -324,7 +324,7 @@ void LoraOps<T>::write_adapters(const T* parameters) {
 template <class T>
 void LoraOps<T>::all_reduce(T* values, std::size_t count) {
   const std::span<T> all(values, count);
-  if (peers_ != nullptr && peers_->size() > 1) peers_->sum(std::span<const T>(all), all);
+  if (group_ != nullptr && group_->size() > 1) group_->sum(std::span<const T>(all), all);
 }
 
 template <class T>

@@ -38,9 +38,9 @@ class LoraOps {
   void fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor);
   void place_adapters(std::span<const training::AdapterSlot<T>> slots) { slots_.assign(slots.begin(), slots.end()); }
   void synchronize() {}
-  void connect(Peers& peers) { peers_ = &peers; }
+  void connect(Group& group) { group_ = &group; }
   void start_tuning() {}
-  void finish_tuning(Peers&) {}
+  void finish_tuning(Group&) {}
   std::size_t used_bytes() const;
   Metrics metrics() const { return {}; }
 
@@ -74,7 +74,7 @@ class LoraOps {
   void each(std::size_t count, double work_of_one, const std::function<void(std::size_t)>& task);
 
   Team& team_;
-  Peers* peers_ = nullptr;
+  Group* group_ = nullptr;
   std::vector<training::AdapterSlot<T>> slots_;
   std::array<std::chrono::steady_clock::time_point, training::marks> marks_;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/archive.hpp"
 #include "kernels/chase.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/host/window.hpp"
@@ -18,7 +19,7 @@ constexpr std::size_t guard_bytes = 4096;  // of a rank that stands by, so that 
 
 /// All of a host with too few ranks stand by: it may have fewer than another.
 template <class Spec>
-Route route_of(const Spec& spec, const Peers& local) {
+Route route_of(const Spec& spec, const Group& local) {
   if constexpr (std::is_same_v<Spec, PeerShiftSpec>) {
     return spec.shift < local.size() ? route(spec, local.rank(), local.size()) : Route{};
   } else {
@@ -31,15 +32,15 @@ class PeerCopy final : public Work {
  public:
   PeerCopy(const Spec& spec, Team& team) : spec_(spec), team_(team), trail_(spec.bytes) {}
 
-  void connect(Peers& world) override {
-    Peers& local = world.local();
+  void connect(Group& world) override {
+    Group& local = world.local();
     route_ = route_of(spec_, local);
     id_ = static_cast<std::uint64_t>(local.rank()) + 1;
-    const auto world_ranks = local.gather(std::to_string(world.rank()));
+    const auto world_ranks = gather(local, world.rank());
     window_.exchange(local, writes() ? trail_.room() : spec_.bytes, route_.shares(spec_.op), route_.driven(spec_.op));
     if (drives()) {
       const int target = writes() ? *route_.to : local.rank();
-      credited_ = std::stoi(world_ranks[static_cast<std::size_t>(target)]);
+      credited_ = world_ranks[static_cast<std::size_t>(target)];
     }
     if (drives()) own_ = map_memory(own_bytes());
     if (!route_.takes_part()) own_ = map_memory(guard_bytes);
@@ -130,8 +131,8 @@ class PeerLatency final : public Work {
  public:
   explicit PeerLatency(const PeerLatencySpec& spec) : spec_(spec), chain_(chase::chain(accesses(spec))) {}
 
-  void connect(Peers& world) override {
-    Peers& local = world.local();
+  void connect(Group& world) override {
+    Group& local = world.local();
     const bool exists = std::max(spec_.src, spec_.dst) < local.size();  // a host may have fewer ranks than another
     drives_ = exists && local.rank() == spec_.dst;
     const bool shares = exists && local.rank() == spec_.src;

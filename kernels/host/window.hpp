@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "base/group.hpp"
 #include "kernels/host/buffer.hpp"
-#include "kernels/peers.hpp"
 
 namespace shakedown::host {
 
@@ -37,7 +37,7 @@ class File {
 class Window {
  public:
   /// Collective over the ranks of the host, once. Errors: Unsupported, on all ranks.
-  void exchange(Peers& local, std::size_t bytes, bool shares, std::optional<int> owner) {
+  void exchange(Group& local, std::size_t bytes, bool shares, std::optional<int> owner) {
     bytes_ = bytes;
     File own;
     std::string path;

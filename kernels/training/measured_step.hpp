@@ -4,14 +4,24 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <memory>
 
+#include "base/archive.hpp"
+#include "base/statistics.hpp"
 #include "kernels/reference.hpp"
 #include "kernels/training/step.hpp"
 #include "kernels/training/step_check.hpp"
 
 namespace shakedown::training {
+
+template <class Archive>
+void members(Archive& archive, Summary& sum) {
+  archive("squared_norm", sum.squared_norm)("non_finite", sum.non_finite)("checksum", sum.checksum);
+}
+template <class Archive>
+void members(Archive& archive, Record& record) {
+  archive("loss", record.loss)("local", record.local)("reduced", record.reduced)("updated", record.updated);
+}
 
 /// Token i of the text that every measurement trains on, and what follows it: without meaning, the same for all ranks
 /// and for the peer script.
@@ -31,21 +41,21 @@ class MeasuredStep final : public Work {
   MeasuredStep(const LoraStepSpec& spec, std::unique_ptr<Ops> ops, std::string device)
       : spec_(spec), device_(std::move(device)), ops_(std::move(ops)), step_(*ops_, step_shape(spec)) {}
 
-  void connect(Peers& peers) override {
-    if (peers.size() != spec_.ranks) throw std::logic_error("a training step prepared for another number of ranks");
-    peers_ = &peers;
+  void connect(Group& group) override {
+    if (group.size() != spec_.ranks) throw std::logic_error("a training step prepared for another number of ranks");
+    group_ = &group;
     equal_devices_ = true;
-    for (const auto& device : peers.gather(device_)) equal_devices_ = equal_devices_ && device == device_;
-    ops_->connect(peers);
+    for (const auto& device : group.gather(device_)) equal_devices_ = equal_devices_ && device == device_;
+    ops_->connect(group);
     begin();
     ops_->start_tuning();
     step_.run(measured_update, false);
     ops_->synchronize();
-    ops_->finish_tuning(peers);
+    ops_->finish_tuning(group);
     begin();  // what tuning computed is void
     step_.run(measured_update);
     ops_->synchronize();
-    if (spec_.bucket == 0 && peers.size() > 1) choose_bucket();
+    if (spec_.bucket == 0 && group.size() > 1) choose_bucket();
   }
 
   void enqueue() override { step_.run(measured_update); }
@@ -63,9 +73,9 @@ class MeasuredStep final : public Work {
 
   /// All ranks together.
   Check verify() override {
-    const auto by_rank = gather(step_.records());
+    const auto by_rank = gather(*group_, step_.records());
     auto check = check_steps(
-        by_rank, peers_->rank(),
+        by_rank, group_->rank(),
         {.steps = staged_, .first_loss = expected_first_loss(step_.shape().model), .same_bits = equal_devices_});
     if (check.compared == 0 || check.mismatched > 0) return check;
     ++check.compared;
@@ -100,12 +110,12 @@ class MeasuredStep final : public Work {
       const bool first = i % 2 == 0;
       for (const bool collectives : {first, !first}) time_phases(collectives, collectives ? with : without);
     }
-    metrics.emplace_back("forward_ms", middle(with.forward));
-    metrics.emplace_back("backward_ms", middle(with.backward));
-    metrics.emplace_back("optimizer_ms", middle(with.optimizer));
-    metrics.emplace_back("compute_ms", middle(without.whole));
-    if (peers_->size() > 1) {
-      metrics.emplace_back("exposed_comm_ms", std::max(0.0, middle(with.whole) - middle(without.whole)));
+    metrics.emplace_back("forward_ms", median(with.forward));
+    metrics.emplace_back("backward_ms", median(with.backward));
+    metrics.emplace_back("optimizer_ms", median(with.optimizer));
+    metrics.emplace_back("compute_ms", median(without.whole));
+    if (group_->size() > 1) {
+      metrics.emplace_back("exposed_comm_ms", std::max(0.0, median(with.whole) - median(without.whole)));
       metrics.emplace_back("buckets", static_cast<double>(step_.buckets()));
     }
     for (const auto& metric : ops_->metrics()) metrics.push_back(metric);
@@ -158,20 +168,17 @@ class MeasuredStep final : public Work {
     for (int i = 0; i < warm_up_steps; ++i) step_.run(measured_update);
     for (const std::size_t which : {0, 1, 1, 0}) {
       step_.set_bucket(buckets[which]);
-      peers_->barrier();
+      group_->barrier();
       step_.run(measured_update);
-      double slowest = 0;
-      for (const auto& text : peers_->gather(std::to_string(ops_->milliseconds(Mark::begin, Mark::end)))) {
-        slowest = std::max(slowest, std::stod(text));
-      }
-      milliseconds[which] += slowest;
+      const auto all = gather(*group_, ops_->milliseconds(Mark::begin, Mark::end));
+      milliseconds[which] += *std::max_element(all.begin(), all.end());
     }
     constexpr double clearly_faster = 0.99;
     step_.set_bucket(buckets[milliseconds[0] < clearly_faster * milliseconds[1] ? 0 : 1]);
   }
 
   void time_phases(bool collectives, Phases& phases) {
-    peers_->barrier();
+    group_->barrier();
     step_.run(measured_update, collectives);
     phases.forward.push_back(ops_->milliseconds(Mark::forward_begin, Mark::forward_end));
     phases.backward.push_back(ops_->milliseconds(Mark::forward_end, Mark::backward_end));
@@ -179,28 +186,11 @@ class MeasuredStep final : public Work {
     phases.whole.push_back(ops_->milliseconds(Mark::begin, Mark::end));
   }
 
-  /// The median; of an even number the mean of the middle two.
-  static double middle(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    const auto half = values.size() / 2;
-    return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-  }
-
-  std::vector<std::vector<Record>> gather(const std::vector<Record>& records) {
-    const std::string mine(reinterpret_cast<const char*>(records.data()), records.size() * sizeof(Record));
-    std::vector<std::vector<Record>> all;
-    for (const auto& bytes : peers_->gather(mine)) {
-      auto& theirs = all.emplace_back(bytes.size() / sizeof(Record));
-      std::memcpy(theirs.data(), bytes.data(), theirs.size() * sizeof(Record));
-    }
-    return all;
-  }
-
   LoraStepSpec spec_;
   std::string device_;
   std::unique_ptr<Ops> ops_;
   LoraStep<Ops> step_;
-  Peers* peers_ = nullptr;
+  Group* group_ = nullptr;
   bool equal_devices_ = true;
   std::size_t staged_ = 0;  // steps that were announced since reset
   bool spoiled_ = false;    // the frozen weights are not what they were

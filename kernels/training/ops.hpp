@@ -118,7 +118,7 @@ concept TrainingOps = requires(
     const Gemm<typename Ops::Element, typename Ops::Element>& product,
     const Gemm<typename Ops::Element, typename Ops::Master>& gradient_product,
     const int* ints, AttentionShape shape, Summary* summary, const Summary* csummary, double x, double* dx,
-    std::size_t n, std::uint64_t u, bool flag, std::byte* bytes, void* p, const void* cp, Peers& peers,
+    std::size_t n, std::uint64_t u, bool flag, std::byte* bytes, void* p, const void* cp, Group& group,
     std::span<const AdapterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state) {
 
   // Set-up. These may wait and allocate.
@@ -146,12 +146,12 @@ concept TrainingOps = requires(
   /// Waits until all that was queued is done.
   ops.synchronize();
   /// Collective, once, before the first step: makes what sums over these ranks.
-  ops.connect(peers);
+  ops.connect(group);
   /// Between these two each product that is met for the first time may try algorithms on the matrices at hand, whose
   /// contents are lost; then rank 0's choices become those of all ranks (collective). Errors of the second: Unsupported,
   /// on all ranks together.
   ops.start_tuning();
-  ops.finish_tuning(peers);
+  ops.finish_tuning(group);
   /// Bytes of device memory in use, by this process or where the device cannot tell by all.
   { ops.used_bytes() } -> std::convertible_to<std::size_t>;
   /// Further figures of this rank about how it does all this; may be empty.

@@ -42,20 +42,6 @@ std::size_t inputs(const TransformerShape& model, Linear linear) {
 
 }  // namespace
 
-std::string_view name(Module module) {
-  constexpr std::array<std::string_view, modules> names = {"q", "k", "v", "o", "gate", "up", "down"};
-  return names.at(static_cast<std::size_t>(module));
-}
-
-std::string_view name(Retain retain) {
-  switch (retain) {
-    case Retain::all: return "all";
-    case Retain::rebuild: return "rebuild";
-    case Retain::inputs: return "inputs";
-  }
-  throw std::invalid_argument("unknown way to retain");
-}
-
 Preset preset(std::string_view name) {
   constexpr TransformerShape qwen2_7b = {.layers = 28,
                                          .hidden = 3584,

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/names.hpp"
+
 namespace shakedown::training {
 
 /// The dimensions of a decoder-only transformer with pre-normalisation and untied embeddings.
@@ -24,7 +26,7 @@ struct TransformerShape {
 /// The projections of a layer that can have an adapter.
 enum class Module { q, k, v, o, gate, up, down };
 inline constexpr std::size_t modules = 7;
-std::string_view name(Module);
+constexpr auto words(Module) { return names("q", "k", "v", "o", "gate", "up", "down"); }
 
 /// Low-rank adapters (Hu et al. 2021, arXiv 2106.09685): y = W x + (alpha / rank) B A x, with A rank x in, B out x
 /// rank.
@@ -51,7 +53,7 @@ enum class Retain {
   rebuild,  // not the outputs of norms and of SwiGLU, which elementwise passes of the backward pass make again
   inputs    // only the input of each layer; its whole forward pass runs a second time (full checkpointing)
 };
-std::string_view name(Retain);
+constexpr auto words(Retain) { return names("all", "rebuild", "inputs"); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Projections. Those that read the same input are one matrix: q, k and v; gate and up.

@@ -1,8 +1,9 @@
 #include "kernels/training/step_check.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <optional>
 
@@ -11,13 +12,6 @@ namespace shakedown::training {
 namespace {
 
 constexpr double loss_tolerance = 0.03;
-
-template <class... Arguments>
-std::string format(const char* text, Arguments... arguments) {
-  char buffer[256];
-  std::snprintf(buffer, sizeof buffer, text, arguments...);
-  return buffer;
-}
 
 bool finite(const Summary& summary) { return summary.non_finite == 0 && std::isfinite(summary.squared_norm); }
 
@@ -40,13 +34,12 @@ std::optional<std::string> outvoted(const std::vector<std::vector<Record>>& by_r
       std::count_if(votes.begin(), votes.end(), [&](const auto& vote) { return vote.second == most->second; }) == 1;
   const auto mine = checksum(by_rank[static_cast<std::size_t>(rank)][step]);
   if (majority && mine == most->first) return "";
-  const auto values = std::pair(static_cast<unsigned long long>(mine), static_cast<unsigned long long>(most->first));
   if (majority) {
-    return format("step %zu: checksum of %s is %llx, expected %llx as on %d other ranks (silent data corruption)",
-                  step + 1, what, values.first, values.second, most->second);
+    return fmt::format("step {}: checksum of {} is {:x}, expected {:x} as on {} other ranks (silent data corruption)",
+                       step + 1, what, mine, most->first, most->second);
   }
-  return format("step %zu: checksum of %s is %llx, expected the same on all ranks, but no value has a majority",
-                step + 1, what, values.first);
+  return fmt::format("step {}: checksum of {} is {:x}, expected the same on all ranks, but no value has a majority",
+                     step + 1, what, mine);
 }
 
 }  // namespace
@@ -62,7 +55,7 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
   };
 
   compare(mine.size() == expected.steps,
-          [&] { return format("%zu steps have left a record, expected %zu", mine.size(), expected.steps); });
+          [&] { return fmt::format("{} steps have left a record, expected {}", mine.size(), expected.steps); });
   for (const auto& records : by_rank) {
     if (records.size() != expected.steps) return check;
   }
@@ -74,13 +67,14 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
     };
     const bool all_good = std::all_of(by_rank.begin(), by_rank.end(), own);
     compare(own(mine), [&] {
-      return format("step %zu: loss %g, %s not finite; expected finite numbers (no rank updates from them)", step + 1,
-                    std::isnan(mine[step].loss) ? std::nan("") : mine[step].loss, count_text(mine[step].local).c_str());
+      return fmt::format("step {}: loss {:g}, {} not finite; expected finite numbers (no rank updates from them)",
+                         step + 1, std::isnan(mine[step].loss) ? std::nan("") : mine[step].loss,
+                         count_text(mine[step].local));
     });
     if (!all_good) return check;
     compare(finite(mine[step].reduced) && finite(mine[step].updated), [&] {
-      return format(
-          "step %zu: the sum of the gradients over ranks is not finite; expected finite numbers as on each rank",
+      return fmt::format(
+          "step {}: the sum of the gradients over ranks is not finite; expected finite numbers as on each rank",
           step + 1);
     });
     if (check.mismatched > 0) return check;
@@ -105,12 +99,13 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
 
   const double first = mine.front().loss, last = mine.back().loss;
   compare(std::abs(first - expected.first_loss) <= loss_tolerance * expected.first_loss, [&] {
-    return format("step 1: loss %.4f, expected %.4f within 3 %% from random weights", first, expected.first_loss);
+    return fmt::format("step 1: loss {:.4f}, expected {:.4f} within 3 % from random weights", first,
+                       expected.first_loss);
   });
   if (expected.falling && mine.size() > 1) {
     compare(last < first, [&] {
-      return format("step %zu: loss %.4f, expected below the %.4f of step 1 on the same batch", mine.size(), last,
-                    first);
+      return fmt::format("step {}: loss {:.4f}, expected below the {:.4f} of step 1 on the same batch", mine.size(),
+                         last, first);
     });
   }
   return check;

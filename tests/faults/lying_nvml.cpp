@@ -1,6 +1,6 @@
 // NVML that lies, put in front of the real one, which the product opens by itself: so the lie is in dlsym. SHAKEDOWN_LIE
 // says what (tests/faults/lie.hpp), and after how many calls: ecc (uncorrected errors, counted while something is
-// measured), replays (of PCIe), thermal (a hardware thermal slowdown).
+// measured), replays (of PCIe), thermal (a hardware thermal slowdown), xid (79, fallen off the bus).
 #include <dlfcn.h>
 
 #include <cstring>
@@ -52,6 +52,21 @@ int reasons(Device device, unsigned long long* bits) {
   return status;
 }
 
+struct Event {  // nvmlEventData_t
+  Device device;
+  unsigned long long type, data;
+  unsigned gpu_instance, compute_instance;
+};
+using WaitForEvent = int(void*, Event*, unsigned);
+int wait_for_event(void* set, Event* event, unsigned milliseconds) {
+  static lie::Calls calls;
+  const int status = real_function<WaitForEvent>()(set, event, milliseconds);
+  if (!lie::told("xid") || !calls.just_one()) return status;
+  constexpr unsigned long long critical_error = 8;
+  *event = {nullptr, critical_error, 79, 0, 0};
+  return 0;
+}
+
 template <class Signature>
 void* instead(Signature* ours, void* real) {
   if (real == nullptr) return nullptr;
@@ -66,5 +81,6 @@ extern "C" void* dlsym(void* handle, const char* name) noexcept {
   if (std::strcmp(name, "nvmlDeviceGetTotalEccErrors") == 0) return instead<CountErrors>(&count_errors, real);
   if (std::strcmp(name, "nvmlDeviceGetPcieReplayCounter") == 0) return instead<CountReplays>(&count_replays, real);
   if (std::strcmp(name, "nvmlDeviceGetCurrentClocksEventReasons") == 0) return instead<Reasons>(&reasons, real);
+  if (std::strcmp(name, "nvmlEventSetWait_v2") == 0) return instead<WaitForEvent>(&wait_for_event, real);
   return real;
 }

@@ -137,9 +137,9 @@ void CudaOps::place_adapters(std::span<const training::AdapterSlot<Element>> slo
 }
 
 /// Even one rank: a collective Work is waited for through the communicator.
-void CudaOps::connect(Peers& peers) {
-  if (peers.size() != ranks_) throw std::invalid_argument("a step planned for another number of ranks");
-  if (communicator_ != nullptr) communicator_->connect(peers);
+void CudaOps::connect(Group& group) {
+  if (group.size() != ranks_) throw std::invalid_argument("a step planned for another number of ranks");
+  if (communicator_ != nullptr) communicator_->connect(group);
 }
 
 std::size_t CudaOps::used_bytes() const {

@@ -53,9 +53,9 @@ class CudaOps {
   void place_adapters(std::span<const training::AdapterSlot<Element>>);
   void synchronize() const { gpu_.synchronize(); }
 
-  void connect(Peers&);
+  void connect(Group&);
   void start_tuning() { products_.start_tuning(); }
-  void finish_tuning(Peers& peers) { products_.finish_tuning(peers); }
+  void finish_tuning(Group& group) { products_.finish_tuning(group); }
   std::size_t used_bytes() const;  // of the GPU's memory, by all processes
   Metrics metrics() const;
 

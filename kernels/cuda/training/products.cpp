@@ -1,10 +1,11 @@
 // cuBLASLt's descriptors. It is column-major: a row-major product D = A B is D' = B' A' to it, so B comes first.
 #include "kernels/cuda/training/products.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdio>
 #include <span>
 #include <type_traits>
 
@@ -59,12 +60,9 @@ std::uint32_t alignment_of(const void* address) {
 }
 
 std::string text_of(const ProductKey& key) {
-  std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(), "%lu x %lu x %lu %c%c%s%s%s", static_cast<unsigned long>(key.rows),
-                static_cast<unsigned long>(key.cols), static_cast<unsigned long>(key.inner),
-                key.a_transposed ? 'T' : 'N', key.b_transposed ? 'T' : 'N', key.f32_out ? " f32" : " bf16",
-                key.bias ? " bias" : "", key.adds ? " add" : "");
-  return line.data();
+  return fmt::format("{} x {} x {} {}{}{}{}{}", key.rows, key.cols, key.inner, key.a_transposed ? 'T' : 'N',
+                     key.b_transposed ? 'T' : 'N', key.f32_out ? " f32" : " bf16", key.bias ? " bias" : "",
+                     key.adds ? " add" : "");
 }
 
 std::uint32_t number(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
@@ -213,17 +211,17 @@ template void Products::multiply(const training::Gemm<Bf16, float>&);
 template std::string Products::text(const training::Gemm<Bf16, Bf16>&);
 template std::string Products::text(const training::Gemm<Bf16, float>&);
 
-void Products::finish_tuning(Peers& peers) {
+void Products::finish_tuning(Group& group) {
   tuning_ = false;
   bool runs_here = true;
   for (auto& [key, plan] : plans_) {
     auto algorithm = plan.candidates[plan.chosen];
-    peers.broadcast(std::as_writable_bytes(std::span(&algorithm, 1)), 0);
+    group.broadcast(std::as_writable_bytes(std::span(&algorithm, 1)), 0);
     runs_here = runs_here && fits(plan, algorithm);
     plan.candidates = {algorithm};
     plan.chosen = 0;
   }
-  if (!peers.all(runs_here)) {
+  if (!group.all(runs_here)) {
     throw Unsupported(
         "an algorithm that rank 0 chose does not run on every rank; do GPU models or cuBLASLt versions differ?");
   }

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/group.hpp"
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/cuda/training/kernels.hpp"
-#include "kernels/peers.hpp"
 
 namespace shakedown::cuda {
 
@@ -48,7 +48,7 @@ class Products {
   void start_tuning() { tuning_ = true; }
   /// Ends that; all ranks take what rank 0 chose, so that they do the same work and get the same bits. Collective.
   /// Errors: Unsupported, on all ranks together.
-  void finish_tuning(Peers&);
+  void finish_tuning(Group&);
 
   /// One line per plan: the product and its algorithm.
   std::vector<std::string> describe() const;

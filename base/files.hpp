@@ -1,13 +1,21 @@
-// The small text files of /sys and /proc. All facts are read below a root folder, so that tests can make up a machine.
+// Files: the small ones of /sys and /proc, read below a root folder, so that tests can make up a machine; and what is
+// written, safely.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace shakedown {
+
+/// Unreadable input or wrong usage: one line that says which file (and line), what is wrong and what to do. Exit
+/// code 2.
+struct InputError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// First line, without blanks around it; nothing if the file cannot be read or is empty.
 std::optional<std::string> line_of(const std::filesystem::path& file);
@@ -24,7 +32,11 @@ std::optional<std::string> field_of(const std::filesystem::path& file, std::stri
 /// Names in a folder, sorted ("eth2" before "eth10"); nothing if the folder cannot be read.
 std::optional<std::vector<std::string>> names_in(const std::filesystem::path& folder);
 
-/// "a, b, c".
-std::string joined(const std::vector<std::string>& words, std::string_view separator = ", ");
+/// The bytes of a regular file. Errors: InputError for anything else: a pipe or a device may never end.
+std::string read_file(const std::filesystem::path& file);
+
+/// Writes `text` beside `file` under a temporary name and renames it, so that a reader sees the old file or the new
+/// one, never a part. Errors: InputError naming the file; the old file stays.
+void replace_file(const std::filesystem::path& file, std::string_view text);
 
 }  // namespace shakedown

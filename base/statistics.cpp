@@ -1,5 +1,5 @@
-// Decides nothing by itself: counts and compares. Tested by tests/statistics_test.cpp (build/tests/statistics_test).
-#include "thresholds/statistics.hpp"
+// Decides nothing by itself: counts and compares. Tested by tests/base/statistics_test.cpp (build/tests/base_test).
+#include "base/statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -69,8 +69,8 @@ double p_of_rank_sum(const std::vector<std::size_t>& doubled, std::size_t m, std
   return std::accumulate(ways[m].begin(), ways[m].end(), 0.0) / all_ways;
 }
 
-RankTest test_with_ties(const Ranking& ranking, std::size_t n, std::size_t m) {
-  RankTest test;
+MannWhitney test_with_ties(const Ranking& ranking, std::size_t n, std::size_t m) {
+  MannWhitney test;
   test.u = ranking.u;
   const auto of_y = static_cast<std::size_t>(std::llround(2 * ranking.u)) + m * (m + 1);  // its doubled ranks
   const auto of_x = (n + m) * (n + m + 1) - of_y;
@@ -134,12 +134,12 @@ double normal_quantile(double p) {
   return high;
 }
 
-double outlier_z(std::size_t comparisons, double alpha) {
+double bonferroni_z(std::size_t comparisons, double alpha) {
   return -normal_quantile(alpha / static_cast<double>(std::max<std::size_t>(1, comparisons)));
 }
 
-RankTest rank_test(const std::vector<double>& x, const std::vector<double>& y) {
-  RankTest test;
+MannWhitney mann_whitney_u(const std::vector<double>& x, const std::vector<double>& y) {
+  MannWhitney test;
   if (x.empty() || y.empty()) return test;
   const Ranking ranking = rank_all(x, y);
   const bool exact = std::max(x.size(), y.size()) <= exact_up_to;
@@ -165,14 +165,14 @@ double smallest_p(std::size_t n, std::size_t m) {
   return p;
 }
 
-Shift shift(const std::vector<double>& x, const std::vector<double>& y, double confidence) {
+HodgesLehmann hodges_lehmann(const std::vector<double>& x, const std::vector<double>& y, double confidence) {
   std::vector<double> differences;
   differences.reserve(x.size() * y.size());
   for (const double after : y) {
     for (const double before : x) differences.push_back(after - before);
   }
   std::sort(differences.begin(), differences.end());
-  Shift result;
+  HodgesLehmann result;
   result.estimate = median(differences);
   // The shift is below the k-th smallest difference with probability P(U < k).
   std::size_t k = 0;
@@ -191,7 +191,7 @@ Shift shift(const std::vector<double>& x, const std::vector<double>& y, double c
   return result;
 }
 
-std::vector<bool> rejected(const std::vector<double>& p, double rate) {
+std::vector<bool> benjamini_hochberg(const std::vector<double>& p, double rate) {
   std::vector<double> sorted = p;
   std::sort(sorted.begin(), sorted.end());
   double limit = -1;  // the largest p that is at most its share of the rate
@@ -203,7 +203,7 @@ std::vector<bool> rejected(const std::vector<double>& p, double rate) {
   return result;
 }
 
-std::size_t values_needed(double effect, double sigma, double alpha, double power) {
+std::size_t sample_size(double effect, double sigma, double alpha, double power) {
   std::size_t least = 1;
   while (smallest_p(least, least) > alpha) ++least;
   if (!(sigma > 0)) return least;

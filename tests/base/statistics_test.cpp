@@ -1,5 +1,5 @@
 // The statistics against values that can be counted by hand or stand in published tables.
-#include "thresholds/statistics.hpp"
+#include "base/statistics.hpp"
 
 #include <gtest/gtest.h>
 
@@ -39,21 +39,21 @@ TEST(Statistics, NormalQuantilesAreThoseOfTheTables) {
   EXPECT_NEAR(normal_quantile(1e-6), -4.753424, 1e-6);
   EXPECT_NEAR(normal_cdf(normal_quantile(0.3)), 0.3, 1e-12);
   EXPECT_THROW(normal_quantile(1), std::invalid_argument);
-  EXPECT_NEAR(outlier_z(600000, 0.01), 5.523, 0.001) << "10,000 GPUs x 60 benchmarks";
+  EXPECT_NEAR(bonferroni_z(600000, 0.01), 5.523, 0.001) << "10,000 GPUs x 60 benchmarks";
 }
 
-TEST(RankTest, CountsExactlyWithoutTies) {
-  const RankTest apart = rank_test({1, 2, 3}, {4, 5, 6});
+TEST(MannWhitney, CountsExactlyWithoutTies) {
+  const MannWhitney apart = mann_whitney_u({1, 2, 3}, {4, 5, 6});
   EXPECT_DOUBLE_EQ(apart.u, 9);
   EXPECT_NEAR(apart.p_greater, 1.0 / 20, 1e-12);
   EXPECT_NEAR(apart.p_less, 1, 1e-12);
-  EXPECT_NEAR(rank_test({4, 5, 6}, {1, 2, 3}).p_less, 1.0 / 20, 1e-12);
+  EXPECT_NEAR(mann_whitney_u({4, 5, 6}, {1, 2, 3}).p_less, 1.0 / 20, 1e-12);
   // Of the 10 ways to choose 2 of 5, U >= 5 holds for {3,5} and {4,5}.
-  EXPECT_NEAR(rank_test({1, 2, 4}, {3, 5}).p_greater, 0.2, 1e-12);
+  EXPECT_NEAR(mann_whitney_u({1, 2, 4}, {3, 5}).p_greater, 0.2, 1e-12);
   EXPECT_NEAR(smallest_p(9, 9), 1.0 / 48620, 1e-18);
 }
 
-TEST(RankTest, HasTheCriticalValuesOfTheTables) {
+TEST(MannWhitney, HasTheCriticalValuesOfTheTables) {
   // Mann and Whitney: n = m = 9, one-sided 5 %: U <= 21; one-sided 1 %: U <= 14.
   const auto p_of = [](double u) {
     std::vector<double> x, y;
@@ -65,7 +65,7 @@ TEST(RankTest, HasTheCriticalValuesOfTheTables) {
       *it = over - 0.5 + static_cast<double>(it - y.rbegin()) * -1e-3;
       u -= over;
     }
-    return rank_test(x, y).p_less;
+    return mann_whitney_u(x, y).p_less;
   };
   EXPECT_LE(p_of(21), 0.05);
   EXPECT_GT(p_of(22), 0.05);
@@ -73,28 +73,28 @@ TEST(RankTest, HasTheCriticalValuesOfTheTables) {
   EXPECT_GT(p_of(15), 0.01);
 }
 
-TEST(RankTest, CountsExactlyWithTies) {
-  EXPECT_DOUBLE_EQ(rank_test({5, 5, 5}, {5, 5, 5}).p_less, 1) << "all equal";
+TEST(MannWhitney, CountsExactlyWithTies) {
+  EXPECT_DOUBLE_EQ(mann_whitney_u({5, 5, 5}, {5, 5, 5}).p_less, 1) << "all equal";
   // Ranks 1.5 1.5 3 4: of the 6 ways to choose 2 for y, the sum 7 is the largest.
-  EXPECT_NEAR(rank_test({1, 1}, {2, 3}).p_greater, 1.0 / 6, 1e-12);
-  EXPECT_NEAR(rank_test({1, 1, 1, 1}, {2, 2, 2, 2}).p_greater, 1.0 / 70, 1e-12);
-  EXPECT_DOUBLE_EQ(rank_test({1, 2}, {2, 3}).u, 3.5);
+  EXPECT_NEAR(mann_whitney_u({1, 1}, {2, 3}).p_greater, 1.0 / 6, 1e-12);
+  EXPECT_NEAR(mann_whitney_u({1, 1, 1, 1}, {2, 2, 2, 2}).p_greater, 1.0 / 70, 1e-12);
+  EXPECT_DOUBLE_EQ(mann_whitney_u({1, 2}, {2, 3}).u, 3.5);
 }
 
-TEST(RankTest, GoesOverIntoTheNormalApproximation) {
+TEST(MannWhitney, GoesOverIntoTheNormalApproximation) {
   std::vector<double> x, y;
   for (int i = 0; i < 26; ++i) {
     x.push_back(i);
     y.push_back(i + 6.5);
   }
-  const double approximate = rank_test(x, y).p_greater;
+  const double approximate = mann_whitney_u(x, y).p_greater;
   x.pop_back();
   y.pop_back();
-  EXPECT_NEAR(approximate / rank_test(x, y).p_greater, 1, 0.35);
-  EXPECT_EQ(rank_test({}, {1, 2}).p_less, 1);
+  EXPECT_NEAR(approximate / mann_whitney_u(x, y).p_greater, 1, 0.35);
+  EXPECT_EQ(mann_whitney_u({}, {1, 2}).p_less, 1);
 }
 
-TEST(RankTest, RaisesFalseAlarmsAsOftenAsItSays) {
+TEST(MannWhitney, RaisesFalseAlarmsAsOftenAsItSays) {
   std::mt19937 random(7);
   std::student_t_distribution<double> noise(3);
   int alarms = 0;
@@ -103,26 +103,26 @@ TEST(RankTest, RaisesFalseAlarmsAsOftenAsItSays) {
     std::vector<double> x(9), y(9);
     for (double& value : x) value = noise(random);
     for (double& value : y) value = noise(random);
-    alarms += rank_test(x, y).p_less <= 0.05 ? 1 : 0;
+    alarms += mann_whitney_u(x, y).p_less <= 0.05 ? 1 : 0;
   }
   EXPECT_LT(alarms, 0.06 * trials);
   EXPECT_GT(alarms, 0.03 * trials);
 }
 
-TEST(Shift, IsTheMedianOfAllDifferences) {
-  EXPECT_DOUBLE_EQ(shift({1, 2, 3}, {11, 12, 13}, 0.95).estimate, 10);
-  EXPECT_DOUBLE_EQ(shift({0}, {5, 7}, 0.95).estimate, 6);
+TEST(HodgesLehmann, IsTheMedianOfAllDifferences) {
+  EXPECT_DOUBLE_EQ(hodges_lehmann({1, 2, 3}, {11, 12, 13}, 0.95).estimate, 10);
+  EXPECT_DOUBLE_EQ(hodges_lehmann({0}, {5, 7}, 0.95).estimate, 6);
 }
 
-TEST(Shift, HasNoBoundsWhereTheValuesAreTooFew) {
-  EXPECT_FALSE(shift({1}, {2}, 0.95).low);
-  EXPECT_FALSE(shift({1, 2}, {1, 2}, 0.95).low);
-  const Shift three = shift({1, 2, 3}, {11, 12, 14}, 0.95);
+TEST(HodgesLehmann, HasNoBoundsWhereTheValuesAreTooFew) {
+  EXPECT_FALSE(hodges_lehmann({1}, {2}, 0.95).low);
+  EXPECT_FALSE(hodges_lehmann({1, 2}, {1, 2}, 0.95).low);
+  const HodgesLehmann three = hodges_lehmann({1, 2, 3}, {11, 12, 14}, 0.95);
   EXPECT_DOUBLE_EQ(*three.low, 8) << "1 of 20 orders: the smallest difference";
   EXPECT_DOUBLE_EQ(*three.high, 13);
 }
 
-TEST(Shift, HoldsTheTruthAsOftenAsItSays) {
+TEST(HodgesLehmann, HoldsTheTruthAsOftenAsItSays) {
   std::mt19937 random(11);
   std::normal_distribution<double> noise;
   int misses = 0;
@@ -131,30 +131,33 @@ TEST(Shift, HoldsTheTruthAsOftenAsItSays) {
     std::vector<double> x(9), y(9);
     for (double& value : x) value = noise(random);
     for (double& value : y) value = noise(random) + 1;
-    misses += *shift(x, y, 0.95).low > 1 ? 1 : 0;
+    misses += *hodges_lehmann(x, y, 0.95).low > 1 ? 1 : 0;
   }
   EXPECT_LT(misses, 0.065 * trials);
   EXPECT_GT(misses, 0.03 * trials);
 }
 
 TEST(Rejected, AreAllUpToTheLargestThatIsItsShareOfTheRate) {
-  EXPECT_EQ(rejected({0.04, 0.001, 0.03}, 0.05), (std::vector<bool>{true, true, true})) << "0.04 <= 0.05 * 3/3";
-  EXPECT_EQ(rejected({0.06, 0.001, 0.04}, 0.05), (std::vector<bool>{false, true, false})) << "0.04 > 0.05 * 2/3";
-  EXPECT_EQ(rejected({0.02, 0.5, 0.5}, 0.05), (std::vector<bool>{false, false, false})) << "alone, it pays for all";
-  EXPECT_TRUE(rejected({}, 0.05).empty());
+  EXPECT_EQ(benjamini_hochberg({0.04, 0.001, 0.03}, 0.05), (std::vector<bool>{true, true, true}))
+      << "0.04 <= 0.05 * 3/3";
+  EXPECT_EQ(benjamini_hochberg({0.06, 0.001, 0.04}, 0.05), (std::vector<bool>{false, true, false}))
+      << "0.04 > 0.05 * 2/3";
+  EXPECT_EQ(benjamini_hochberg({0.02, 0.5, 0.5}, 0.05), (std::vector<bool>{false, false, false}))
+      << "alone, it pays for all";
+  EXPECT_TRUE(benjamini_hochberg({}, 0.05).empty());
 }
 
 TEST(ValuesNeeded, GrowWithNoiseAndWithComparisons) {
-  EXPECT_EQ(values_needed(0.02, 0, 0.01, 0.95), 5u) << "1/C(10,5) = 0.004 is the first below 0.01";
-  EXPECT_EQ(values_needed(0.02, 0.0001, 0.01 / 150, 0.95), 9u) << "1/C(18,9) = 2.1e-5";
-  EXPECT_GT(values_needed(0.02, 0.03, 0.01, 0.95), values_needed(0.02, 0.02, 0.01, 0.95));
-  EXPECT_GT(values_needed(0.02, 0.02, 1e-5, 0.95), values_needed(0.02, 0.02, 0.01, 0.95));
+  EXPECT_EQ(sample_size(0.02, 0, 0.01, 0.95), 5u) << "1/C(10,5) = 0.004 is the first below 0.01";
+  EXPECT_EQ(sample_size(0.02, 0.0001, 0.01 / 150, 0.95), 9u) << "1/C(18,9) = 2.1e-5";
+  EXPECT_GT(sample_size(0.02, 0.03, 0.01, 0.95), sample_size(0.02, 0.02, 0.01, 0.95));
+  EXPECT_GT(sample_size(0.02, 0.02, 1e-5, 0.95), sample_size(0.02, 0.02, 0.01, 0.95));
 }
 
 TEST(ValuesNeeded, ReachThePowerTheyPromise) {
   constexpr double effect = 0.02;
   for (const auto& [sigma, alpha] : {std::pair{0.02, 0.001}, {0.01, 0.001}, {0.01, 0.0001}, {0.007, 0.0001}}) {
-    const std::size_t n = values_needed(effect, sigma, alpha, 0.95);
+    const std::size_t n = sample_size(effect, sigma, alpha, 0.95);
     std::mt19937 random(3);
     std::normal_distribution<double> noise(0, sigma);
     int seen = 0;
@@ -163,7 +166,7 @@ TEST(ValuesNeeded, ReachThePowerTheyPromise) {
       std::vector<double> x(n), y(n);
       for (double& value : x) value = noise(random);
       for (double& value : y) value = noise(random) - effect;
-      seen += rank_test(x, y).p_less <= alpha ? 1 : 0;
+      seen += mann_whitney_u(x, y).p_less <= alpha ? 1 : 0;
     }
     EXPECT_GT(seen, 0.9 * trials) << n << " values on each side, sigma " << sigma << ", alpha " << alpha;
   }

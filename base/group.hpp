@@ -1,7 +1,8 @@
-// What a backend may ask of the other ranks. The fixtures implement it over MPI, or for one process; a backend
-// never sees MPI itself.
+// What a rank may ask of the other ranks. The fixtures implement it over MPI; Alone is the group of one, for builds
+// without MPI and for tests. A backend never sees MPI itself.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -12,14 +13,14 @@ namespace shakedown {
 
 /// A group of ranks. Every call but `rank`, `size` and `sendrecv` is collective: all ranks of the group make it, in
 /// the same order. A communication error ends the job; it is never returned.
-class Peers {
+class Group {
  public:
   static constexpr int nobody = -1;
 
-  Peers() = default;
-  Peers(const Peers&) = delete;
-  Peers& operator=(const Peers&) = delete;
-  virtual ~Peers() = default;
+  Group() = default;
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  virtual ~Group() = default;
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -52,10 +53,10 @@ class Peers {
   virtual std::vector<std::string> gather(const std::string& message) = 0;
 
   /// The ranks that gave the same `color`, ordered by `key`.
-  virtual std::unique_ptr<Peers> split(int color, int key) = 0;
+  virtual std::unique_ptr<Group> split(int color, int key) = 0;
 
   /// The ranks on this rank's host, in rank order; what "src" and "dst" of a peer copy count in. Not collective.
-  virtual Peers& local() = 0;
+  virtual Group& local() = 0;
 
   /// True on every rank if `mine` is true on every rank.
   bool all(bool mine) {
@@ -64,5 +65,43 @@ class Peers {
     return every;
   }
 };
+
+/// What one rank by itself has to do for each call. `Base` is Group or an interface on top of it; local() is left to
+/// the heir.
+template <class Base>
+class GroupOfOne : public Base {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void barrier() override {}
+  void broadcast(std::span<std::byte>, int) override {}
+  void sum(std::span<const float> in, std::span<float> out) override { take_over(in, out); }
+  void sum(std::span<const double> in, std::span<double> out) override { take_over(in, out); }
+  void reduce(std::span<const float> in, std::span<float> out, int) override { sum(in, out); }
+  void reduce_scatter(std::span<const float> in, std::span<float> out) override { sum(in, out); }
+  void all_gather(std::span<const std::byte> in, std::span<std::byte> out) override { take_over(in, out); }
+  void all_to_all(std::span<const std::byte> in, std::span<std::byte> out) override { take_over(in, out); }
+  void sendrecv(std::span<const std::byte> out, int to, std::span<std::byte> in, int from) override {
+    if (to == 0 && from == 0) take_over(out, in);
+  }
+  std::vector<std::string> gather(const std::string& message) override { return {message}; }
+  std::unique_ptr<Group> split(int, int) override;
+
+ private:
+  template <class T>
+  static void take_over(std::span<const T> in, std::span<T> out) {
+    if (in.data() != out.data()) std::copy(in.begin(), in.end(), out.begin());
+  }
+};
+
+class Alone final : public GroupOfOne<Group> {
+ public:
+  Group& local() override { return *this; }
+};
+
+template <class Base>
+std::unique_ptr<Group> GroupOfOne<Base>::split(int, int) {
+  return std::make_unique<Alone>();
+}
 
 }  // namespace shakedown

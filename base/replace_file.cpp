@@ -9,7 +9,7 @@
 #include <string>
 #include <system_error>
 
-#include "thresholds/results.hpp"
+#include "base/files.hpp"
 
 namespace shakedown {
 namespace {

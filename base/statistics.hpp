@@ -28,10 +28,10 @@ double normal_quantile(double p);
 
 /// How far from the centre, in standard deviations, a normal value must lie so that among `comparisons` healthy ones
 /// any lies there with probability `alpha` at most (Bonferroni, one side).
-double outlier_z(std::size_t comparisons, double alpha);
+double bonferroni_z(std::size_t comparisons, double alpha);
 
 /// Mann-Whitney U test of y against x (Mann and Whitney, 1947). u counts the pairs with y > x, ties as a half.
-struct RankTest {
+struct MannWhitney {
   double u = 0;
   double p_less = 1;     // so few pairs with y > x by chance, if both come from one distribution
   double p_greater = 1;  // so many
@@ -39,30 +39,30 @@ struct RankTest {
 
 /// Exact by counting, also with equal values, where each side has at most `exact_up_to` values, else by the normal
 /// approximation with corrections for ties and continuity. One side without values: p = 1.
-RankTest rank_test(const std::vector<double>& x, const std::vector<double>& y);
+MannWhitney mann_whitney_u(const std::vector<double>& x, const std::vector<double>& y);
 inline constexpr std::size_t exact_up_to = 25;
 
-/// The smallest p that rank_test can give: 1 over the number of ways to choose n of n + m.
+/// The smallest p that mann_whitney_u can give: 1 over the number of ways to choose n of n + m.
 double smallest_p(std::size_t n, std::size_t m);
 
 /// How much larger y is than x: the median of all differences y - x (Hodges and Lehmann, 1963), and the bounds that the
 /// true shift exceeds, or stays below, with probability `confidence` each (the rank test turned around). nullopt: too
 /// few values for that confidence.
-struct Shift {
+struct HodgesLehmann {
   double estimate = 0;
   std::optional<double> low, high;
 };
-Shift shift(const std::vector<double>& x, const std::vector<double>& y, double confidence);
+HodgesLehmann hodges_lehmann(const std::vector<double>& x, const std::vector<double>& y, double confidence);
 
 /// Which of these hypotheses are rejected by the step-up procedure of Benjamini and Hochberg (1995): if none of them is
 /// false, any rejection has probability `rate` at most; else at most this part of the rejections is wrong, on average.
 /// For independent p, and such as rise together (Benjamini and Yekutieli, 2001).
-std::vector<bool> rejected(const std::vector<double>& p, double rate);
+std::vector<bool> benjamini_hochberg(const std::vector<double>& p, double rate);
 
 /// How many values on each side let the rank test, at level `alpha`, see a shift of `effect` in noise of standard
 /// deviation `sigma` with probability `power`: 2 (z_alpha + z_power)^2 (sigma / effect)^2, over the rank test's
 /// efficiency of 3/pi in normal noise (Lehmann, Nonparametrics, 1975), plus z_alpha^2 / 4 for small numbers (Guenther,
 /// 1981); and at least as many as can reach that level at all.
-std::size_t values_needed(double effect, double sigma, double alpha, double power);
+std::size_t sample_size(double effect, double sigma, double alpha, double power);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-#include "node/files.hpp"
+#include "base/files.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -66,9 +66,19 @@ std::optional<std::vector<std::string>> names_in(const std::filesystem::path& fo
   return names;
 }
 
-std::string joined(const std::vector<std::string>& words, std::string_view separator) {
+std::string read_file(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto status = std::filesystem::status(file, error);
+  if (!std::filesystem::exists(status)) throw InputError(file.string() + ": no such file");
+  if (!std::filesystem::is_regular_file(status)) {
+    throw InputError(file.string() + (std::filesystem::is_directory(status) ? ": is a folder" : ": is a pipe or a device") +
+                     ", not a file");
+  }
+  std::ifstream in(file, std::ios::binary);
   std::string text;
-  for (const auto& word : words) text.append(text.empty() ? "" : separator).append(word);
+  if (const auto size = std::filesystem::file_size(file, error); !error) text.reserve(size);
+  text.assign(std::istreambuf_iterator<char>(in), {});
+  if (!in) throw InputError(file.string() + ": cannot be read");
   return text;
 }
 

@@ -1,0 +1,327 @@
+// One list of members for each struct, from which it is written and read: as JSON in files, as CBOR between ranks.
+// Errors of reading name the file and the member. Not for headers that nvcc reads: it needs nlohmann_json.
+//
+//   template <class Archive>
+//   void members(Archive& archive, Evidence& evidence) {
+//     archive("key", evidence.key)("value", evidence.value);
+//   }
+//
+// The order is that of the file. Members may be booleans, numbers, texts, enums with words (base/names.hpp), structs
+// with members, and optionals, vectors, sets and maps by text of these. An optional may be null or absent.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/files.hpp"
+#include "base/group.hpp"
+#include "base/names.hpp"
+#include "base/text.hpp"
+
+namespace shakedown {
+
+/// A member of a document and where it stands, so that an error names the file and the member.
+class Field {
+ public:
+  using json = nlohmann::json;
+
+  /// Texts of a file are made one line: what a host, a row or an error is called shall not look like another line of
+  /// whatever shows it. Those of a rank stay as they are.
+  enum class Origin { file, rank };
+
+  Field(const std::filesystem::path& file, std::string where, const json& value, Origin origin = Origin::file)
+      : file_(&file), where_(std::move(where)), value_(&value), origin_(origin) {}
+  Field(std::filesystem::path&&, std::string, const json&, Origin = Origin::file) = delete;  // it does not keep them
+
+  const std::filesystem::path& file() const { return *file_; }
+  const json& value() const { return *value_; }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw InputError(file_->string() + ": " + (where_.empty() ? "" : where_ + ": ") + what);
+  }
+
+  void require_object() const {
+    if (!value_->is_object()) refuse("expected an object");
+  }
+
+  /// A member that must be there.
+  Field operator[](const char* name) const {
+    require_object();
+    const auto member = value_->find(name);
+    if (member == value_->end()) Field(*file_, path_of(name), *value_).refuse("is missing");
+    return {*file_, path_of(name), *member, origin_};
+  }
+
+  /// nullopt if it is absent or null.
+  std::optional<Field> find(const char* name) const {
+    require_object();
+    const auto member = value_->find(name);
+    if (member == value_->end() || member->is_null()) return std::nullopt;
+    return Field(*file_, path_of(name), *member, origin_);
+  }
+
+  template <class Visitor>
+  void each(Visitor visit) const {
+    if (!value_->is_array()) refuse("expected an array");
+    std::size_t i = 0;
+    for (const json& item : *value_) visit(Field(*file_, where_ + "[" + std::to_string(i++) + "]", item, origin_));
+  }
+
+  std::string text() const {
+    if (!value_->is_string()) refuse("expected a string");
+    return origin_ == Origin::file ? one_line(value_->get<std::string>()) : value_->get<std::string>();
+  }
+  bool boolean() const {
+    if (!value_->is_boolean()) refuse("expected true or false");
+    return value_->get<bool>();
+  }
+  double number() const {
+    if (!value_->is_number()) refuse("expected a number");
+    return value_->get<double>();
+  }
+  int integer() const {
+    if (!value_->is_number_integer() || value_->get<double>() < 0 ||
+        value_->get<double>() > std::numeric_limits<int>::max()) {
+      refuse("expected a whole number from 0 to " + std::to_string(std::numeric_limits<int>::max()));
+    }
+    return value_->get<int>();
+  }
+  int positive_integer() const {
+    if (integer() == 0) refuse("expected at least 1");
+    return integer();
+  }
+  std::uint64_t unsigned_integer() const {
+    if (!value_->is_number_unsigned()) refuse("expected a whole number that is not negative");
+    return value_->get<std::uint64_t>();
+  }
+
+ private:
+  std::string path_of(const char* name) const { return where_.empty() ? name : where_ + "." + name; }
+
+  const std::filesystem::path* file_;
+  std::string where_;
+  const json* value_;
+  Origin origin_;
+};
+
+// Kinds of members, told apart by their templates.
+template <class T, template <class...> class Template>
+inline constexpr bool is_a = false;
+template <template <class...> class Template, class... Parts>
+inline constexpr bool is_a<Template<Parts...>, Template> = true;
+
+/// Writes members in the order of the list. A number that is none becomes null in a file; between ranks it stays.
+class Writer {
+ public:
+  using json = nlohmann::ordered_json;
+
+  template <class T>
+  static json written(const T& value) {
+    if constexpr (is_a<T, std::optional>) {
+      return value ? written(*value) : json(nullptr);
+    } else if constexpr (is_a<T, std::vector> || is_a<T, std::set>) {
+      json list = json::array();
+      for (const auto& item : value) list.push_back(written<typename T::value_type>(item));
+      return list;
+    } else if constexpr (is_a<T, std::map>) {
+      json object = json::object();
+      for (const auto& [name, item] : value) object[name] = written(item);
+      return object;
+    } else if constexpr (std::is_enum_v<T>) {
+      return name(value);
+    } else if constexpr (std::is_arithmetic_v<T> || std::same_as<T, std::string>) {
+      return value;
+    } else {
+      Writer writer;
+      members(writer, const_cast<T&>(value));  // one list serves both ways; this one only looks
+      return std::move(writer.object_);
+    }
+  }
+
+  template <class T>
+  Writer& operator()(const char* name, const T& value) {
+    object_[name] = written(value);
+    return *this;
+  }
+  /// An enum whose word is in small letters here.
+  template <Named Enum>
+  Writer& in_lower_case(const char* name, Enum value) {
+    object_[name] = lower(shakedown::name(value));
+    return *this;
+  }
+  /// A member that files of earlier releases do not have.
+  template <class T>
+  Writer& younger(const char* name, const T& value) {
+    return (*this)(name, value);
+  }
+  /// A number that earlier releases, as the system, write as -1 where there is none.
+  Writer& or_minus_one(const char* name, const std::optional<int>& value) { return (*this)(name, value); }
+  /// Members of an object of their own in the file.
+  Writer& inside(const char* name, std::invocable<Writer&> auto list) {
+    Writer inner;
+    list(inner);
+    object_[name] = std::move(inner.object_);
+    return *this;
+  }
+  /// What follows from other members, for readers of the file; it is not read back.
+  template <class T>
+  Writer& derived(const char* name, const T& value) {
+    return (*this)(name, value);
+  }
+
+ private:
+  json object_ = json::object();
+};
+
+/// The value of a field.
+template <class T>
+T read_as(const Field& field);
+
+/// Fills members from a field.
+class Reader {
+ public:
+  explicit Reader(Field field) : field_(std::move(field)) {}
+
+  template <class T>
+  static void read(const Field& field, T& value) {
+    if constexpr (is_a<T, std::optional>) {
+      value.reset();
+      if (!field.value().is_null()) read(field, value.emplace());
+    } else if constexpr (std::same_as<T, std::vector<std::optional<double>>>) {
+      read_column(field, value);
+    } else if constexpr (is_a<T, std::vector>) {
+      value.clear();
+      // In place: g++ takes the members of one that is moved in for uninitialised.
+      field.each([&](const Field& item) { read(item, value.emplace_back()); });
+    } else if constexpr (is_a<T, std::set>) {
+      value.clear();
+      field.each([&](const Field& item) { value.insert(read_as<typename T::value_type>(item)); });
+    } else if constexpr (is_a<T, std::map>) {
+      value.clear();
+      field.require_object();
+      for (const auto& [name, item] : field.value().items()) read(field[name.c_str()], value[name]);
+    } else if constexpr (std::same_as<T, bool>) {
+      value = field.boolean();
+    } else if constexpr (std::is_enum_v<T>) {
+      const std::string word = field.text();
+      for (std::size_t i = 0; i < words(T{}).size(); ++i) {
+        value = static_cast<T>(i);
+        if (lower(name(value)) == lower(word)) return;
+      }
+      field.refuse("\"" + word + "\" is not known to this release");
+    } else if constexpr (std::floating_point<T>) {
+      value = field.number();
+    } else if constexpr (std::signed_integral<T>) {
+      value = field.integer();
+    } else if constexpr (std::unsigned_integral<T>) {
+      value = field.unsigned_integer();
+    } else if constexpr (std::same_as<T, std::string>) {
+      value = field.text();
+    } else {
+      Reader reader(field);
+      members(reader, value);
+    }
+  }
+
+  template <class T>
+  Reader& operator()(const char* name, T& value) {
+    if constexpr (is_a<T, std::optional>) {
+      value.reset();
+      if (const auto member = field_.find(name)) read(*member, value);
+    } else {
+      read(field_[name], value);
+    }
+    return *this;
+  }
+  template <Named Enum>
+  Reader& in_lower_case(const char* name, Enum& value) {
+    return (*this)(name, value);
+  }
+  template <class T>
+  Reader& younger(const char* name, T& value) {
+    if (const auto member = field_.find(name)) read(*member, value);
+    return *this;
+  }
+  Reader& or_minus_one(const char* name, std::optional<int>& value) {
+    const auto member = field_.find(name);
+    return member && member->value() == -1 ? *this : (*this)(name, value);
+  }
+  Reader& inside(const char* name, std::invocable<Reader&> auto list) {
+    Reader inner(field_[name]);
+    list(inner);
+    return *this;
+  }
+  template <class T>
+  Reader& derived(const char*, const T&) {
+    return *this;
+  }
+
+ private:
+  // One value of each rank, of which there may be ten thousand: no path is made up for each.
+  static void read_column(const Field& field, std::vector<std::optional<double>>& values) {
+    values.clear();
+    if (!field.value().is_array()) field.refuse("expected an array");
+    values.reserve(field.value().size());
+    for (const auto& value : field.value()) {
+      if (!value.is_number() && !value.is_null()) field.refuse("expected numbers or null");
+      values.push_back(value.is_null() ? std::nullopt : std::optional(value.template get<double>()));
+    }
+  }
+
+  Field field_;
+};
+
+template <class T>
+T read_as(const Field& field) {
+  T value{};
+  Reader::read(field, value);
+  return value;
+}
+
+/// A value as JSON, in one line for an indent of -1. What is not UTF-8 is replaced, so that the document can be read.
+template <class T>
+std::string json_text(const T& value, int indent) {
+  return Writer::written(value).dump(indent, ' ', false, Writer::json::error_handler_t::replace);
+}
+
+/// A value as bytes, and back. `from` says in an error whose bytes they are.
+template <class T>
+std::string packed(const T& value) {
+  std::string bytes;
+  nlohmann::ordered_json::to_cbor(Writer::written(value), bytes);
+  return bytes;
+}
+template <class T>
+T unpacked(const std::string& bytes, const std::string& from) {
+  const std::filesystem::path place(from);
+  const auto document = nlohmann::json::from_cbor(bytes);
+  return read_as<T>(Field(place, "", document, Field::Origin::rank));
+}
+
+/// The values of all ranks in rank order, on all ranks. Collective.
+template <class T>
+std::vector<T> gather(Group& group, const T& mine) {
+  std::vector<T> values;
+  for (const auto& bytes : group.gather(packed(mine))) {
+    values.push_back(unpacked<T>(bytes, "rank " + std::to_string(values.size())));
+  }
+  return values;
+}
+
+/// The value of `root`, on all ranks; `mine` counts there only. Collective.
+template <class T>
+T broadcast(Group& group, const T& mine, int root = 0) {
+  const auto messages = group.gather(group.rank() == root ? packed(mine) : "");
+  return unpacked<T>(messages[static_cast<std::size_t>(root)], "rank " + std::to_string(root));
+}
+
+}  // namespace shakedown

@@ -1,0 +1,140 @@
+#include "base/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace shakedown {
+namespace {
+
+bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+// Bytes of the UTF-8 sequence at the start of `text`; 0 if it is none. Long forms and surrogates are none.
+std::size_t sequence(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text.front());
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xc2 && first < 0xe0   ? 2
+                             : first >= 0xe0 && first < 0xf0 ? 3
+                             : first >= 0xf0 && first < 0xf5 ? 4
+                                                             : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if (!is_continuation(text[i])) return 0;
+  }
+  const auto second = static_cast<unsigned char>(text[1]);
+  const bool wrong = (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
+                     (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90) ||
+                     (first == 0xc2 && second < 0xa0);  // the last: control characters of Latin-1
+  return wrong ? 0 : length;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t length = sequence(text);
+    const auto c = static_cast<unsigned char>(text.front());
+    if (length == 0 || (c < 0x20 && c != '\n') || c == 0x7f) {
+      out += '?';
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out;
+}
+
+std::string one_line(std::string text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    // Those of Latin-1 are two bytes of UTF-8.
+    const bool latin = c == 0xc2 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xe0) == 0x80;
+    if (latin) text.erase(i, 1);
+    if (latin || c < 0x20 || c == 0x7f) text[i] = c == '\n' ? ' ' : '?';
+  }
+  return text;
+}
+
+std::size_t columns(std::string_view text) {
+  std::size_t n = 0;
+  for (const char c : text) n += is_continuation(c) ? 0 : 1;
+  return n;
+}
+
+std::string shortened(std::string_view text, std::size_t width) {
+  const std::size_t have = columns(text);
+  if (have <= width) return std::string(text);
+  if (width <= 2) return std::string(width, '.');
+  const std::size_t head = (width - 2) / 2, tail = width - 2 - head;
+  std::string front, back;
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i > 0 && !is_continuation(text[i])) ++column;
+    if (column < head) front += text[i];
+    if (column >= have - tail) back += text[i];
+  }
+  return front + ".." + back;
+}
+
+std::string percent_text(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string lower(std::string_view ascii) {
+  std::string text(ascii);
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+void Table::add_words(const std::vector<std::string>& row) {
+  std::vector<Cell> cells;
+  for (const auto& word : row) cells.push_back({word});
+  add(std::move(cells));
+}
+
+void Table::add(std::vector<Cell> row) {
+  if (row.empty()) return;
+  widths_.resize(std::max(widths_.size(), row.size()));
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    row[i].text = printable(one_line(std::move(row[i].text)));
+    widths_[i] = std::max(widths_[i], columns(row[i].text));
+  }
+  rows_.push_back(std::move(row));
+}
+
+std::string Table::text(const Style& style) const {
+  const auto painted = [&](const std::string& text, Tone tone) {
+    if (!style.color || tone == Tone::plain) return text;
+    return (tone == Tone::good ? "\033[32m" : tone == Tone::bad ? "\033[31m" : "\033[33m") + text + "\033[0m";
+  };
+  const auto widths = fitted(style);
+  std::string out;
+  for (const auto& row : rows_) {
+    std::string line = style.indent;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const auto text = shortened(row[i].text, widths[i]);
+      const std::string padding(widths[i] - columns(text), ' '), cell = painted(text, row[i].tone);
+      line += (i > 0 ? std::string(style.gap, ' ') : "") + (style.grid && i > 0 ? padding + cell : cell + padding);
+    }
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return out;
+}
+
+// The widest column gives way first.
+std::vector<std::size_t> Table::fitted(const Style& style) const {
+  constexpr std::size_t narrowest = 8;
+  auto widths = widths_;
+  if (style.grid) std::fill(widths.begin() + 1, widths.end(), *std::max_element(widths.begin() + 1, widths.end()));
+  std::size_t all = style.gap * (widths.size() - 1);
+  for (const std::size_t width : widths) all += width;
+  while (style.width > 0 && all > style.width) {
+    const auto widest = std::max_element(widths.begin(), widths.end());
+    if (*widest <= narrowest) break;
+    --*widest;
+    --all;
+  }
+  return widths;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,49 @@
+// base/key.hpp: what operations build is what the judge reads.
+#include "base/key.hpp"
+
+#include <gtest/gtest.h>
+
+namespace shakedown {
+namespace {
+
+enum class Engine { sm, ce };
+constexpr auto words(Engine) { return names("sm", "ce"); }
+
+TEST(Key, IsBuiltOfAFamilyAndPartsInOrder) {
+  const auto key = Key("p2p").set("op", "read").set("engine", Engine::ce).set("src", 0).set("bytes", std::size_t{64});
+  EXPECT_EQ(key.text(), "p2p/op:read/engine:ce/src:0/bytes:64");
+}
+
+TEST(Key, LeavesOutWhatIsUsualOrNotSaid) {
+  EXPECT_EQ(Key("step").set_unless(1, "accumulation", 1).set("rank", std::optional<int>{}).text(), "step");
+  EXPECT_EQ(Key("step").set_unless(1, "accumulation", 2).set("rank", std::optional(3)).text(),
+            "step/accumulation:2/rank:3");
+}
+
+TEST(Key, KeepsThePlaceOfAPartThatIsSetAgain) {
+  EXPECT_EQ(Key::parse("p2p/src:0/dst:1").set("src", "*").text(), "p2p/src:*/dst:1");
+}
+
+TEST(Key, IsTheSameAfterItWasParsed) {
+  for (const auto* text : {"gemm", "gemm/dtype:bf16/m:8", "machine/ranks", "preflight/of:host"}) {
+    EXPECT_EQ(Key::parse(text).text(), text);
+  }
+}
+
+TEST(Key, TellsItsParts) {
+  constexpr auto key = "p2p/op:read/src:12/dst:*";
+  EXPECT_EQ(family_of(key), "p2p");
+  EXPECT_EQ(key_part(key, "op"), "read");
+  EXPECT_EQ(key_part(key, "o"), "") << "the beginning of a name is another name";
+  EXPECT_EQ(key_number(key, "src"), 12);
+  EXPECT_FALSE(key_number(key, "dst")) << "a star is no number";
+  EXPECT_FALSE(key_number(key, "bytes"));
+}
+
+TEST(Key, HasAPartReplacedOnlyIfItHasIt) {
+  EXPECT_EQ(with_part("p2p/src:1/dst:11", "dst", "*"), "p2p/src:1/dst:*");
+  EXPECT_EQ(with_part("gemm/m:1", "rank", "*"), "gemm/m:1");
+}
+
+}  // namespace
+}  // namespace shakedown

@@ -1,0 +1,74 @@
+// base/text.hpp: words, numbers and tables as people read them.
+#include "base/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace shakedown {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST(Text, JoinsWords) {
+  EXPECT_EQ(joined(Words{}), "");
+  EXPECT_EQ(joined(std::set<std::string>{"b", "a"}), "a, b");
+  EXPECT_EQ(joined(Words{"a", "b", "c"}, ", ", " and "), "a, b and c");
+  EXPECT_EQ(joined(Words{"a", "b"}, "; "), "a; b");
+  EXPECT_EQ(joined(Words{"", ""}, ","), ",") << "an empty word is a word";
+}
+
+TEST(Text, CountsInWords) {
+  EXPECT_EQ(plural(1, "rank"), "1 rank");
+  EXPECT_EQ(plural(std::size_t{0}, "rank"), "0 ranks");
+  EXPECT_EQ(percent_text(0.1234), "12.3 %");
+}
+
+TEST(Text, MakesAnyBytesPrintable) {
+  EXPECT_EQ(printable("node7.rack.example"), "node7.rack.example");
+  EXPECT_EQ(printable("n\u00f6rd \u4e2d \U0001f600"), "n\u00f6rd \u4e2d \U0001f600");
+  EXPECT_EQ(printable("a\033[2J\rb\tc\x7f"), "a?[2J?b?c?");
+  EXPECT_EQ(printable("two\nlines"), "two\nlines");
+  EXPECT_EQ(printable("\xff\xc3"), "??") << "a byte that is none, and a sequence that is cut off";
+  EXPECT_EQ(printable("\xc0\xaf\xed\xa0\x80"), "?????") << "a long form and a surrogate";
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "1m"),
+            "??1m")
+      << "an escape sequence of Latin-1";
+}
+
+TEST(Text, CountsColumnsAndShortensInTheMiddle) {
+  EXPECT_EQ(columns("n\u00f6rd"), 4u);
+  EXPECT_EQ(shortened("abcdefghij", 10), "abcdefghij");
+  EXPECT_EQ(shortened("abcdefghij", 7), "ab..hij");
+  EXPECT_EQ(shortened("\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc", 4), "\u00e4..\u00fc");
+  EXPECT_EQ(shortened("abcdef", 1), ".");
+}
+
+TEST(Table, IsAsWideAsItsContentAndEndsNoLineInBlanks) {
+  Table table({{"name"}, {"value"}});
+  table.add_words({"a", "1"});
+  table.add_words({"\u00e4\u00f6\u00fc\u00df\u00e4", ""});
+  EXPECT_EQ(table.text({}), "name   value\na      1\n\u00e4\u00f6\u00fc\u00df\u00e4\n");
+}
+
+TEST(Table, OfAGridSetsNumbersToTheRightInColumnsOfOneWidth) {
+  Table table({{"src"}, {"0"}, {"1"}});
+  table.add_words({"0", "7", "12.25"});
+  EXPECT_EQ(table.text({.gap = 1, .indent = "  ", .grid = true}), "  src     0     1\n  0       7 12.25\n");
+}
+
+TEST(Table, LetsTheWidestColumnGiveWay) {
+  Table table;
+  table.add_words({"abcdefghijklmnop", "12345678"});
+  EXPECT_EQ(table.text({.width = 20}), "abcd..mnop  12345678\n");
+}
+
+TEST(Table, LetsNoControlCharacterThrough) {
+  Table table;
+  table.add_words({"a\033[2Jb"});
+  EXPECT_EQ(table.text({}), "a?[2Jb\n");
+}
+
+}  // namespace
+}  // namespace shakedown

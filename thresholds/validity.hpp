@@ -1,0 +1,28 @@
+// The judgement of single figures: can this be true at all? Needs no rule; a profile gives more ceilings. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thresholds/evidence.hpp"
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+
+/// No remote memory answers faster: NVLink and the fabric of a GPU take 0.5 us and more, a launch some us.
+inline constexpr double least_latency_us = 0.3;
+
+/// The value of a run is that of its slowest rank, sample by sample, so it cannot be better than that rank's own median
+/// (rounding aside), and on GPUs it is not worse than this many times.
+inline constexpr double agreement_factor = 5;
+
+/// For each benchmark the first figure that cannot be true, as a finding `invalid`: zero, negative or not finite where
+/// something was counted or timed, above its ceiling, or in contradiction to another figure of the same row. Where
+/// fewer repetitions are there than were asked for, `missing`. Nothing about what can be true, nor about the keys in
+/// `judged` that are invalid already.
+std::vector<Finding> judge_validity(const std::map<std::string, Benchmark>&, const Profile*,
+                                    const std::optional<std::string>& family, const std::vector<Finding>& judged);
+
+}  // namespace shakedown
