@@ -241,7 +241,7 @@ TEST(Verdict, MissesABenchmarkThatARuleRequires) {
 TEST(Verdict, MissesAFamilyOfTheProfileThatNoRuleCouldJudge) {
   ResultsBuilder builder(16, 2);
   builder.add(gemm, "tflops", 700);
-  const std::string rules = gemm_rule + ", hosts: [1, 100]}\n" + allreduce_rule + "}\n";
+  const std::string rules = gemm_rule + "}\n" + allreduce_rule + ", hosts: 1}\n";
   const Verdict verdict = judged(builder, rules);
   expect_state(verdict, State::fail, 1);
   EXPECT_EQ(find(verdict, "allreduce").status, Status::missing);
@@ -557,7 +557,7 @@ TEST(Family, IsJudgedWithoutTheOthers) {
 TEST(Family, IsMissingOnceWhereNoRuleCouldJudgeIt) {
   ResultsBuilder builder(16, 2);
   builder.add(gemm, "tflops", 700);
-  const std::string rules = gemm_rule + ", hosts: [1, 100]}\n" + allreduce_rule + "}\n";
+  const std::string rules = gemm_rule + "}\n" + allreduce_rule + ", hosts: 1}\n";
   JudgeOptions options;
   options.family = "allreduce";
   const Verdict verdict = judged(builder, rules, options);
