@@ -625,8 +625,8 @@ struct Fleet::Made {
         const auto one = with_part(with_part(key, "src", from), "dst", to);
         const auto as = [&](int l) {
           if (l == from || l == to) return (l == from) ? s : d;
-          int other = 0;
-          while (other == s || other == d) ++other;
+          int other = l % 4;
+          while (other == s || other == d) other = (other + 1) % 4;
           return other;
         };
         const auto rate = [&](int r) -> std::optional<double> {
