@@ -921,7 +921,7 @@ void Fleet::write(const std::string& family, std::ostream& out) const {
     Row row = made;
     row.head["family_index"] = index;
     made_->spoil(row);
-    made_->forget_telemetry(row);
+    if (family != "preflight") made_->forget_telemetry(row);
     out << (index++ > 0 ? ",\n" : "\n") << row.text();
   });
   out << "\n]\n}\n";

@@ -5,8 +5,9 @@
 //   build/tests/fleet/fleet_rate --seeds=1..20 --fault=gpu:rank=3,percent=5
 //
 // named: every planted fault has a failing suspect that is exactly its place (of an error, a failing finding that says
-// the rank or the host); first: the first failing suspect is one of them; innocent: a failing suspect that is, or has
-// among its GPUs, one that nobody touched. A late rank, a part of a link or of a slow host is not innocent.
+// the rank or the host); said: the same, by suspects that fail nothing too; first: the first failing suspect is one of
+// them; innocent: a failing suspect that is, or has among its GPUs, one that nobody touched (an end of a slow link and
+// a GPU of a slow host are not); nowhere: a failing suspect that is nobody in particular, though somebody was touched.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,7 +28,7 @@ using Json = nlohmann::json;
 
 struct Outcome {
   std::string verdict;
-  bool named = true, first = false, innocent = false;
+  bool named = true, said = true, first = false, innocent = false, nowhere = false;
   std::string suspects;
 };
 
@@ -35,9 +36,9 @@ struct Outcome {
 struct Suspect {
   std::set<int> ranks;
   std::string host;  // of a whole host
-  bool configuration = false;
+  bool configuration = false, fails;
 
-  explicit Suspect(const Json& culprit) {
+  explicit Suspect(const Json& culprit) : fails(culprit["fails"].get<bool>()) {
     for (const auto& place : culprit["places"]) {
       if (place["rank"].is_null()) {
         host = place["host"];
@@ -89,28 +90,35 @@ Outcome read(const Json& verdict, const Fleet& fleet, const Plan& plan) {
     ranks.insert(guilty.back().ranks.begin(), guilty.back().ranks.end());
     if (guilty.back().host >= 0) hosts.insert(fleet.host(guilty.back().host));
   }
-  std::vector<Suspect> suspects;
+  std::vector<Suspect> suspects;  // as verdict.json has them, those that fail nothing last
   for (const auto& culprit : verdict.value("culprits", Json::array())) {
-    if (!culprit["fails"].get<bool>()) continue;
-    suspects.emplace_back(culprit);
-    outcome.innocent = outcome.innocent || suspects.back().blames_innocents(ranks, hosts);
+    const auto& suspect = suspects.emplace_back(culprit);
     outcome.suspects += (outcome.suspects.empty() ? "" : "; ") + culprit["causes"].dump() + " ";
     for (const auto& place : culprit["places"]) {
       outcome.suspects += place["rank"].is_null() ? place["host"].get<std::string>() : place["rank"].dump() + " ";
     }
+    if (!suspect.fails) {
+      outcome.suspects += "(fails nothing)";
+      continue;
+    }
+    outcome.innocent = outcome.innocent || suspect.blames_innocents(ranks, hosts);
+    outcome.nowhere = outcome.nowhere || (suspect.ranks.empty() && suspect.host.empty());
   }
   for (const auto& one : guilty) {
-    bool named = false;
+    bool named = false, said = false;
     for (std::size_t i = 0; i < suspects.size(); ++i) {
       if (!suspects[i].is(one, fleet)) continue;
-      named = true;
-      outcome.first = outcome.first || i == 0;
+      said = true;
+      named = named || suspects[i].fails;
+      outcome.first = outcome.first || (i == 0 && suspects[i].fails);
     }
     if (!named && one.by_finding) {
       named = found(one, verdict, fleet);
-      outcome.first = outcome.first || (named && suspects.empty());
+      outcome.first = outcome.first || (named && (suspects.empty() || !suspects.front().fails));
     }
+    outcome.nowhere = outcome.nowhere && !one.configuration;
     outcome.named = outcome.named && named;
+    outcome.said = outcome.said && (said || named);
   }
   return outcome;
 }
@@ -192,10 +200,12 @@ int run(int argc, char** argv) {
   if (!failure.empty()) throw std::runtime_error(failure);
 
   std::map<std::string, int> verdicts;
-  int named = 0, first_named = 0, innocent = 0;
+  int named = 0, said = 0, first_named = 0, innocent = 0, nowhere = 0;
   for (const auto& [seed, outcome] : outcomes) {
     ++verdicts[outcome.verdict];
     named += outcome.named ? 1 : 0;
+    said += outcome.said ? 1 : 0;
+    nowhere += outcome.nowhere ? 1 : 0;
     first_named += outcome.first ? 1 : 0;
     innocent += outcome.innocent ? 1 : 0;
     if (flags.number("--each", 0) != 0) {
@@ -205,8 +215,8 @@ int run(int argc, char** argv) {
   }
   std::printf("n %zu:", outcomes.size());
   for (const auto& [verdict, count] : verdicts) std::printf(" %s %d,", verdict.c_str(), count);
-  if (!plan.faults.empty()) std::printf(" named %d, first %d,", named, first_named);
-  std::printf(" innocent %d\n", innocent);
+  if (!plan.faults.empty()) std::printf(" named %d, said %d, first %d,", named, said, first_named);
+  std::printf(" innocent %d, nowhere %d\n", innocent, nowhere);
   return 0;
 }
 
