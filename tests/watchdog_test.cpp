@@ -182,6 +182,17 @@ TEST(WatchdogDeathTest, EndsWithALineWhereItsThreadFails) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Strangers
 
+void send_text(const Socket& socket, const std::string& text) {
+  static_cast<void>(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL));
+}
+
+/// What comes next; nothing: the other end has closed the connection, or says nothing for 20 s.
+std::string answer_to(const Socket& socket) {
+  char answer = 0;
+  if (!readable(socket, std::chrono::seconds(20))) return "silence";
+  return recv(socket.get(), &answer, 1, 0) == 1 ? std::string(1, answer) : "closed";
+}
+
 /// Rank 0 of two as the other one sees it: what was offered, and what happens until all have come.
 class TwoRanks final : public GroupOfOne<Group> {
  public:
@@ -214,24 +225,21 @@ class TwoRanks final : public GroupOfOne<Group> {
     return text;
   }
 
+  /// Who has come may not leave before the watchdog.
+  std::string answer_to_rank_1() {
+    rank_1_ = connect();
+    send_text(rank_1_, hello());
+    return answer_to(rank_1_);
+  }
+
  private:
   bool one_host_;
   std::function<void(TwoRanks&)> meanwhile_;
+  Socket rank_1_;
   Alone alone_;
   std::uint64_t token_ = 0;
   std::vector<std::string> offered_;
 };
-
-void send_text(const Socket& socket, const std::string& text) {
-  static_cast<void>(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL));
-}
-
-/// What comes next; nothing: the other end has closed the connection, or says nothing for 20 s.
-std::string answer_to(const Socket& socket) {
-  char answer = 0;
-  if (!readable(socket, std::chrono::seconds(20))) return "silence";
-  return recv(socket.get(), &answer, 1, 0) == 1 ? std::string(1, answer) : "closed";
-}
 
 void open_channel(TwoRanks& world) {
   Watchdog watchdog("rank 0 (nodea)", 120);
@@ -248,9 +256,7 @@ TEST(Strangers, AreDroppedWhoDoNotShowTheTokenAtOnce) {
     EXPECT_EQ(answer_to(flood), "closed");
     EXPECT_EQ(answer_to(idle), "closed");
     EXPECT_EQ(answer_to(slow), "closed");
-    const auto rank = ranks.connect();
-    send_text(rank, ranks.hello());
-    EXPECT_EQ(answer_to(rank), "h");
+    EXPECT_EQ(ranks.answer_to_rank_1(), "h");
   });
   open_channel(world);
 }
@@ -264,9 +270,7 @@ TEST(Strangers, AreFewAtATimeAndKeepNoRankOut) {
     const auto before = descriptors();
     std::vector<Socket> idle;
     for (int i = 0; i < strangers; ++i) idle.push_back(ranks.connect());
-    const auto rank = ranks.connect();
-    send_text(rank, ranks.hello());
-    EXPECT_EQ(answer_to(rank), "h");
+    EXPECT_EQ(ranks.answer_to_rank_1(), "h");
     EXPECT_LT(descriptors(), before + strangers + 50);
   });
   open_channel(world);
