@@ -15,8 +15,8 @@ namespace {
 Metrics figures(const Cost& cost, double seconds, int ranks) {
   const double algbw = cost.bytes / seconds / 1e9;
   const double latency_us = seconds * 1e6;
-  if (ranks == 1) return {{"latency_us", latency_us}, {"algbw_gbps", algbw}};
-  return {{"busbw_gbps", algbw * 2 * (ranks - 1) / ranks}, {"algbw_gbps", algbw}, {"latency_us", latency_us}};
+  if (ranks == 1) return {{"latency_us", latency_us}, {"algbw_gb_per_s", algbw}};
+  return {{"busbw_gb_per_s", algbw * 2 * (ranks - 1) / ranks}, {"algbw_gb_per_s", algbw}, {"latency_us", latency_us}};
 }
 
 constexpr std::size_t kib = std::size_t{1} << 10, mib = std::size_t{1} << 20, gib = std::size_t{1} << 30;

@@ -32,8 +32,8 @@ Figures figures_of(CollectiveOp op) {
   return [op](const Cost& cost, double seconds, int ranks) -> Metrics {
     const double algbw = cost.bytes / seconds / 1e9;
     const double latency_us = seconds * 1e6;
-    if (ranks == 1) return {{"latency_us", latency_us}, {"algbw_gbps", algbw}};
-    return {{"busbw_gbps", algbw * bus_factor(op, ranks)}, {"algbw_gbps", algbw}, {"latency_us", latency_us}};
+    if (ranks == 1) return {{"latency_us", latency_us}, {"algbw_gb_per_s", algbw}};
+    return {{"busbw_gb_per_s", algbw * bus_factor(op, ranks)}, {"algbw_gb_per_s", algbw}, {"latency_us", latency_us}};
   };
 }
 

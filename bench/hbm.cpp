@@ -10,12 +10,12 @@ namespace shakedown {
 namespace {
 
 /// What the memory had to read and to write, by BabelStream's count. 1 GB = 1e9 bytes.
-Metrics traffic(const Cost& cost, double seconds, int) { return {{"hbm_gbps", cost.bytes / seconds / 1e9}}; }
+Metrics traffic(const Cost& cost, double seconds, int) { return {{"hbm_gb_per_s", cost.bytes / seconds / 1e9}}; }
 
-/// A copy in both conventions: copy_gbps counts the bytes that were copied, half of the traffic.
+/// A copy in both conventions: copy_gb_per_s counts the bytes that were copied, half of the traffic.
 Metrics copy_figures(const Cost& cost, double seconds, int ranks) {
   auto figures = traffic(cost, seconds, ranks);
-  figures.emplace_back("copy_gbps", figures.front().second / 2);
+  figures.emplace_back("copy_gb_per_s", figures.front().second / 2);
   return figures;
 }
 

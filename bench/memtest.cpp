@@ -9,7 +9,7 @@ namespace shakedown {
 namespace {
 
 /// What the memory had to write and to read. 1 GB = 1e9 bytes.
-Metrics figures(const Cost& traffic, double seconds, int) { return {{"hbm_gbps", traffic.bytes / seconds / 1e9}}; }
+Metrics figures(const Cost& traffic, double seconds, int) { return {{"hbm_gb_per_s", traffic.bytes / seconds / 1e9}}; }
 
 }  // namespace
 

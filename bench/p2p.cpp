@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t latency_bytes = std::size_t{2} << 20;  // as nvbandwidth's latency tests
 
 /// Bytes once; of both directions, their sum. 1 GB = 1e9 bytes.
-Metrics bandwidth(const Cost& cost, double seconds, int) { return {{"copy_gbps", cost.bytes / seconds / 1e9}}; }
+Metrics bandwidth(const Cost& cost, double seconds, int) { return {{"copy_gb_per_s", cost.bytes / seconds / 1e9}}; }
 
 /// A host with one rank has no pair. The pair 0, 1 is then waived rather than left out, so that the result says why.
 template <class Spec>

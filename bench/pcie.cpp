@@ -9,7 +9,7 @@ namespace shakedown {
 namespace {
 
 /// Bytes once; of both directions, their sum. 1 GB = 1e9 bytes.
-Metrics figures(const Cost& cost, double seconds, int) { return {{"copy_gbps", cost.bytes / seconds / 1e9}}; }
+Metrics figures(const Cost& cost, double seconds, int) { return {{"copy_gb_per_s", cost.bytes / seconds / 1e9}}; }
 
 }  // namespace
 

@@ -70,7 +70,7 @@ Facts gpu_state(Session& session) {
 Facts nvlink_state(Session& session) {
   const auto* const gpu = own_gpu(session);
   Facts facts;
-  for (const auto* name : {"nvlinks", "nvlinks_up", "nvlink_gbps", "nvlink_errors", "fabric", "fabric_trouble"}) {
+  for (const auto* name : {"nvlinks", "nvlinks_up", "nvlink_gb_per_s", "nvlink_errors", "fabric", "fabric_trouble"}) {
     facts[name] = gpu != nullptr ? gpu->at(name) : number_fact(std::nullopt, "the GPU of this rank is unknown to NVML");
   }
   return facts;

@@ -76,8 +76,8 @@ struct GemmSearchSpec {
   double seconds;
 };
 /// A stream over arrays in this device's memory, of `bytes` bytes each: copy c = a, read (the sum of a), write c,
-/// scale c = 3 a, add c = a + b, triad c = a + 3 b, the last three of f64. `copy_gbps` counts a copy's bytes once,
-/// `hbm_gbps` whatever is read and written.
+/// scale c = 3 a, add c = a + b, triad c = a + 3 b, the last three of f64. `copy_gb_per_s` counts a copy's bytes once,
+/// `hbm_gb_per_s` whatever is read and written.
 struct HbmSpec {
   HbmOp op;
   Engine engine;

@@ -165,12 +165,12 @@ Fact process_fact(const NvmlGpu& gpu) {
 Facts nvlink_facts(const NvmlGpu& gpu) {
   Facts facts;
   const auto links = gpu.links();
-  for (const auto* name : {"nvlinks", "nvlinks_up", "nvlink_gbps", "nvlink_errors"}) {
+  for (const auto* name : {"nvlinks", "nvlinks_up", "nvlink_gb_per_s", "nvlink_errors"}) {
     facts[name] = number_fact(std::nullopt, links ? "" : links.why());
   }
   add_fabric(gpu, facts);
   if (!links) return facts;
-  double up = 0, gbps = 0, errors = 0;
+  double up = 0, gb_per_s = 0, errors = 0;
   bool speeds_known = true, counters_known = true;
   std::vector<std::string> down, erring;
   for (const auto& link : *links) {
@@ -181,7 +181,7 @@ Facts nvlink_facts(const NvmlGpu& gpu) {
     }
     ++up;
     speeds_known = speeds_known && link.speed_mbps;
-    if (link.speed_mbps) gbps += *link.speed_mbps / 1e3;
+    if (link.speed_mbps) gb_per_s += *link.speed_mbps / 1e3;
     double mine = 0;
     for (const auto* counter : {&link.errors.replays, &link.errors.recoveries, &link.errors.crc}) {
       counters_known = counters_known && *counter;
@@ -192,7 +192,7 @@ Facts nvlink_facts(const NvmlGpu& gpu) {
   }
   facts["nvlinks"] = number_fact(static_cast<double>(links->size()));
   facts["nvlinks_up"] = number_fact(up, joined(down));
-  if (speeds_known) facts["nvlink_gbps"] = number_fact(gbps);
+  if (speeds_known) facts["nvlink_gb_per_s"] = number_fact(gb_per_s);
   if (counters_known) facts["nvlink_errors"] = number_fact(errors, joined(erring));
   return facts;
 }
@@ -205,7 +205,7 @@ std::optional<std::vector<Facts>> each_nvlink(const NvmlGpu& gpu) {
     Facts row;
     row["link"] = number_fact(link.number);
     row["active"] = fact_of(link.active);
-    row["gbps"] = fact_of(link.speed_mbps, 1e3);
+    row["gb_per_s"] = fact_of(link.speed_mbps, 1e3);
     row["replays"] = fact_of(link.errors.replays);
     row["recoveries"] = fact_of(link.errors.recoveries);
     row["crc_errors"] = fact_of(link.errors.crc);

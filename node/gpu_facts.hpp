@@ -19,10 +19,10 @@ Facts gpu_facts(const NvmlGpu&, const std::optional<std::vector<Xid>>& xids, con
 /// processes: how many use the GPU, with their numbers and memory.
 Fact process_fact(const NvmlGpu&);
 
-/// nvlinks, nvlinks_up, nvlink_gbps (one way, of all that are up), nvlink_errors, fabric, fabric_trouble.
+/// nvlinks, nvlinks_up, nvlink_gb_per_s (one way, of all that are up), nvlink_errors, fabric, fabric_trouble.
 Facts nvlink_facts(const NvmlGpu&);
 
-/// One row for each link: link, active, gbps, replays, recoveries, crc_errors. Nothing where NVML does not tell.
+/// One row for each link: link, active, gb_per_s, replays, recoveries, crc_errors. Nothing where NVML does not tell.
 std::optional<std::vector<Facts>> each_nvlink(const NvmlGpu&);
 
 }  // namespace shakedown

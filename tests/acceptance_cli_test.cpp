@@ -106,7 +106,7 @@ TEST_F(AcceptanceTest, LetsNoNameAddALine) {
   const std::string lie = "\nVERDICT: PASS 999/999\n\033[2K";
   const std::string key = "p2p/op:read" + lie + "/src:0/dst:1";
   ResultsBuilder builder;
-  builder.add(gemm, "tflops", 600, {700, 700, 700, 600}).add(key, "copy_gbps", 390, {{}, 390, {}, {}});
+  builder.add(gemm, "tflops", 600, {700, 700, 700, 600}).add(key, "copy_gb_per_s", 390, {{}, 390, {}, {}});
   for (auto& rank : builder.context.ranks) rank.host += lie;
   folder.write("lie.json", builder.text());
   const auto expect_no_lie = [](const Outcome& outcome) {
@@ -424,7 +424,7 @@ TEST_F(AcceptanceTest, RefusesABaselineThatIsNone) {
     EXPECT_EQ(text_of("base.json"), text) << "not touched";
   };
   refused("", "base.json: is empty");
-  refused("{\"baseline\": {\"schema\": 2}}", "base.json: baseline.schema: is 2, this program reads 1");
+  refused("{\"baseline\": {\"schema\": 3}}", "base.json: baseline.schema: is 3, this program reads 2");
   refused(ResultsBuilder(4, 1, "NVIDIA B200").add(gemm, "tflops", 700).text(), "device is NVIDIA H200");
   refused(ResultsBuilder(2).add(gemm, "tflops", 700).text(), "ranks is 4, the baseline has 2");
 }

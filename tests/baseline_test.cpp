@@ -32,8 +32,8 @@ ResultsBuilder node(const std::string& run, double tflops, const std::string& ho
   for (auto& rank : builder.context.ranks) rank.host = host;
   for (auto& facts : builder.context.inventory) facts.host = host;
   builder.add(gemm, "tflops", tflops, {tflops + 10, tflops, tflops + 20, tflops + 5});
-  builder.add(reduce, "busbw_gbps", 350, {}, {{"latency_us", 4500}});
-  builder.add(small, "latency_us", 20, {}, {{"busbw_gbps", 0.001}});
+  builder.add(reduce, "busbw_gb_per_s", 350, {}, {{"latency_us", 4500}});
+  builder.add(small, "latency_us", 20, {}, {{"busbw_gb_per_s", 0.001}});
   return builder;
 }
 
@@ -85,7 +85,8 @@ TEST(Baseline, LeavesOutAnOutlierAndNamesIt) {
   EXPECT_EQ(baseline.left_out[0].value, 640);
   EXPECT_EQ(launch_text(baseline, baseline.left_out[0].launch), "node4.rack.example (run run4)");
   EXPECT_EQ(baseline.benchmarks.at(gemm).series.at("tflops").launches.size(), 6u);
-  EXPECT_EQ(baseline.benchmarks.at(reduce).series.at("busbw_gbps").launches.size(), 7u) << "only where it stood out";
+  EXPECT_EQ(baseline.benchmarks.at(reduce).series.at("busbw_gb_per_s").launches.size(), 7u)
+      << "only where it stood out";
   Baseline few = baselines_of(nodes({700, 705, 640})).front();
   leave_out_outliers(few);
   EXPECT_TRUE(few.left_out.empty()) << "three launches do not know which is the odd one";
@@ -145,7 +146,7 @@ TEST(Baseline, ReadsBackWhatItWrote) {
   EXPECT_EQ(baseline_json(read), baseline_json(baseline));
   EXPECT_EQ(baseline_json(read_baseline({file.parent_path()})), baseline_json(baseline)) << "by its folder";
   const auto json = nlohmann::json::parse(text_of(file));
-  EXPECT_EQ(json["baseline"]["schema"], 1);
+  EXPECT_EQ(json["baseline"]["schema"], 2);
   EXPECT_EQ(json["benchmarks"][4]["key"], gemm);
   EXPECT_EQ(json["benchmarks"][4]["median"], 701.5);
   EXPECT_GT(json["benchmarks"][4]["robust_sigma"], 0);
@@ -204,10 +205,10 @@ TEST(Baseline, MergesLaunchesOnce) {
 
 TEST(Baseline, OfANewerSchemaIsNotTouchedAndThatIsSaid) {
   const Folder folder;
-  const std::string newer = "{\"baseline\": {\"schema\": 2, \"centre\": {}}, \"benchmarks\": {}}";
+  const std::string newer = "{\"baseline\": {\"schema\": 3, \"centre\": {}}, \"benchmarks\": {}}";
   const auto file = folder.write("baseline.json", newer);
   const std::string reading = refusal([&] { read_baseline({file}); });
-  EXPECT_NE(reading.find("baseline.json: baseline.schema: is 2, this program reads 1; the file was not touched"),
+  EXPECT_NE(reading.find("baseline.json: baseline.schema: is 3, this program reads 2; the file was not touched"),
             std::string::npos)
       << reading;
   EXPECT_EQ(refusal([&] { store_baseline(file, baseline_of({node("a", 700).results()})); }), reading);

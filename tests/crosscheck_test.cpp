@@ -24,7 +24,7 @@ std::vector<Finding> checked(const ResultsBuilder& builder, std::optional<std::s
 
 ResultsBuilder run(double busbw, double copies, int ranks = 4, int hosts = 1) {
   ResultsBuilder builder(ranks, hosts);
-  builder.add(copy, "copy_gbps", copies).add(sum, "busbw_gbps", busbw, {}, {{"latency_us", 4500}});
+  builder.add(copy, "copy_gb_per_s", copies).add(sum, "busbw_gb_per_s", busbw, {}, {{"latency_us", 4500}});
   return builder;
 }
 
@@ -52,16 +52,16 @@ TEST(CrossCheck, OnlyWarnsWhereNoNvlinkJoinsThePeers) {
 TEST(CrossCheck, DoesNotMixTheNetworkWithNvlink) {
   EXPECT_TRUE(checked(run(40, 396, 16, 2)).empty()) << "over two hosts the network limits";
   auto own = run(40, 396, 16, 2);
-  own.add(sum + "/scope:node", "busbw_gbps", 350);
+  own.add(sum + "/scope:node", "busbw_gb_per_s", 350);
   EXPECT_EQ(checked(own).at(0).status, Status::pass) << "each host alone";
 }
 
 TEST(CrossCheck, SaysNothingWithoutBothMeasurements) {
-  EXPECT_TRUE(checked(ResultsBuilder().add(sum, "busbw_gbps", 40)).empty());
-  EXPECT_TRUE(checked(ResultsBuilder().add(copy, "copy_gbps", 396)).empty());
+  EXPECT_TRUE(checked(ResultsBuilder().add(sum, "busbw_gb_per_s", 40)).empty());
+  EXPECT_TRUE(checked(ResultsBuilder().add(copy, "copy_gb_per_s", 396)).empty());
   EXPECT_TRUE(checked(run(40, 396), "gemm").empty()) << "another family is judged";
   ResultsBuilder small;
-  small.add(copy, "copy_gbps", 396).add("allreduce/dtype:f32/bytes:1048576", "busbw_gbps", 40);
+  small.add(copy, "copy_gb_per_s", 396).add("allreduce/dtype:f32/bytes:1048576", "busbw_gb_per_s", 40);
   EXPECT_TRUE(checked(small).empty()) << "1 MiB is bound by latency";
 }
 
@@ -70,7 +70,7 @@ TEST(CrossCheck, PredictsTheStepFromItsParts) {
   const auto step_of = [](double ms, int ranks, double allreduce_us) {
     ResultsBuilder builder(ranks);
     builder.add(bf16, "tflops", 665).add(step, "step_ms", ms);
-    if (ranks > 1) builder.add(sum, "busbw_gbps", 350, {}, {{"latency_us", allreduce_us}});
+    if (ranks > 1) builder.add(sum, "busbw_gb_per_s", 350, {}, {{"latency_us", allreduce_us}});
     return checked(builder);
   };
   const auto good = step_of(601, 1, 0);
@@ -113,7 +113,7 @@ TEST(Scaling, PassesWhatKeepsItsRate) {
 
 TEST(Scaling, RefusesOneNumberOfRanksAndNothingInCommon) {
   EXPECT_THROW(judge_scaling({steps(2, 1), steps(2, 1)}), InputError);
-  EXPECT_THROW(judge_scaling({steps(2, 1), {ResultsBuilder(1).add(copy, "copy_gbps", 1).results()}}), InputError);
+  EXPECT_THROW(judge_scaling({steps(2, 1), {ResultsBuilder(1).add(copy, "copy_gb_per_s", 1).results()}}), InputError);
 }
 
 TEST(Scaling, HoldsOnTheStoredResultsOfH200) {

@@ -51,7 +51,7 @@ struct Measured {
     builder.add(bf16, "tflops", *std::min_element(tflops.begin(), tflops.end()), list(tflops));
     if (telemetry) builder.by_rank("tflops_per_ghz", list(gemm)).by_rank("sm_mhz", list(mhz));
     builder.by_rank("arrival_us", list(arrival));
-    builder.add(hbm, "hbm_gbps", 4180, list(memory)).by_rank("arrival_us", list(arrival));
+    builder.add(hbm, "hbm_gb_per_s", 4180, list(memory)).by_rank("arrival_us", list(arrival));
     for (int src = 0; src < per_host; ++src) {
       for (int dst = 0; dst < per_host; ++dst) {
         if (src == dst) continue;
@@ -62,11 +62,11 @@ struct Measured {
         }
         builder.add(
             "p2p/op:write/engine:ce/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:1073741824",
-            "copy_gbps", 396, values);
+            "copy_gb_per_s", 396, values);
       }
     }
     if (all_copies) add_more_copies();
-    builder.add(sum, "busbw_gbps", busbw, {}, {{"latency_us", 4500}}).by_rank("arrival_us", list(arrival));
+    builder.add(sum, "busbw_gb_per_s", busbw, {}, {{"latency_us", 4500}}).by_rank("arrival_us", list(arrival));
     if (!seconds.empty()) builder.by_rank("seconds", list(seconds));
     Results read = builder.results();
     for (Row& row : read.rows) {
@@ -83,7 +83,7 @@ struct Measured {
         const int local = static_cast<int>(rank) % per_host, first = static_cast<int>(rank) - local;
         shifted[rank] = copies[static_cast<std::size_t>(first + (local - step + per_host) % per_host)][rank];
       }
-      builder.add("p2p/op:write/engine:ce/shift:" + std::to_string(step) + "/bytes:1073741824", "copy_gbps", 392,
+      builder.add("p2p/op:write/engine:ce/shift:" + std::to_string(step) + "/bytes:1073741824", "copy_gb_per_s", 392,
                   shifted);
       for (int src = 0; src + step < per_host; ++src) {
         Values sums(n);
@@ -93,7 +93,7 @@ struct Measured {
         }
         builder.add("p2p/op:write/engine:ce/dir:both/src:" + std::to_string(src) +
                         "/dst:" + std::to_string(src + step) + "/bytes:1073741824",
-                    "copy_gbps", 784, sums);
+                    "copy_gb_per_s", 784, sums);
       }
     }
   }
@@ -116,7 +116,7 @@ struct Measured {
 std::vector<Profile> copy_rules() {
   const auto rule = [](const std::string& copies, int min) {
     return "  - {benchmark: \"p2p/op:write/engine:ce/" + copies +
-           "/bytes:1073741824\", metric: copy_gbps, every: rank, hosts: [1, 100], min: " + std::to_string(min) +
+           "/bytes:1073741824\", metric: copy_gb_per_s, every: rank, hosts: [1, 100], min: " + std::to_string(min) +
            ", source: s}\n";
   };
   std::string rules = rule("src:*/dst:*", 366) + rule("dir:both/src:*/dst:*", 728);
@@ -197,10 +197,11 @@ TEST(Culprits, TellTheLinksOfAGpuFromTheGpu) {
 
 TEST(Culprits, NameBothCausesWhereTwoGpusCannotTellThemApart) {
   Measured run(2);
-  run.builder.add("p2p/op:write/engine:sm/shift:1/bytes:1073741824", "copy_gbps", 300, {300, 300});
+  run.builder.add("p2p/op:write/engine:sm/shift:1/bytes:1073741824", "copy_gb_per_s", 300, {300, 300});
 
   const auto rules = profile(
-      "  - {benchmark: \"p2p/op:write/engine:ce/src:*/dst:*/bytes:1073741824\", metric: copy_gbps, every: rank, min: "
+      "  - {benchmark: \"p2p/op:write/engine:ce/src:*/dst:*/bytes:1073741824\", metric: copy_gb_per_s, every: rank, "
+      "min: "
       "366, source: s}\n");
   run.copies[0][1] = run.copies[1][0] = 300;
   const auto culprits = judge({run.results()}, rules, {}).culprits;
@@ -227,7 +228,7 @@ TEST(Culprits, TellANodeFromTheNetworkByItsOwnAllReduce) {
   Measured slow(32, 4);
   Values inside(32, 360.0);
   for (std::size_t rank = 16; rank < 24; ++rank) inside[rank] = 300;
-  slow.builder.add(own, "busbw_gbps", 300, inside);
+  slow.builder.add(own, "busbw_gb_per_s", 300, inside);
   const Diagnosis node = only(slow.culprits());
   EXPECT_EQ(causes_text(node), "slow node or configuration");
   EXPECT_EQ(node.places[0].host, "node2");
@@ -235,9 +236,9 @@ TEST(Culprits, TellANodeFromTheNetworkByItsOwnAllReduce) {
 
   Measured network(32, 4);
   network.busbw = 100;
-  network.builder.add(own, "busbw_gbps", 360);
+  network.builder.add(own, "busbw_gb_per_s", 360);
   const auto rules =
-      profile("  - {benchmark: \"" + sum + "\", metric: busbw_gbps, every: run, min: 300, hosts: 4, source: s}\n",
+      profile("  - {benchmark: \"" + sum + "\", metric: busbw_gb_per_s, every: run, min: 300, hosts: 4, source: s}\n",
               "unjudged: [gemm, hbm, p2p]\n");
   const Diagnosis fabric = only(judge({network.results()}, rules, {}).culprits);
   EXPECT_EQ(causes_text(fabric), "configuration or slow link");
@@ -338,8 +339,9 @@ TEST(Culprits, BlameNoSingleRankForALimitThatMostMiss) {
 TEST(Culprits, TakeTheEvidenceOfRulesToo) {
   Measured run;
   run.memory[6] = 4100;  // 2 %: no outlier
-  const auto rules = profile("  - {benchmark: \"" + hbm + "\", metric: hbm_gbps, every: rank, min: 4150, source: s}\n",
-                             "unjudged: [gemm, p2p, allreduce]\n");
+  const auto rules =
+      profile("  - {benchmark: \"" + hbm + "\", metric: hbm_gb_per_s, every: rank, min: 4150, source: s}\n",
+              "unjudged: [gemm, p2p, allreduce]\n");
   const Diagnosis d = only(judge({run.results()}, rules, {}).culprits);
   EXPECT_EQ(causes_text(d), "slow GPU");
   EXPECT_EQ(d.places[0].rank, 6);
@@ -472,12 +474,12 @@ TEST(Culprits, CallNobodyLateWhoArrivesWithTheOthers) {
   run.seconds = {3.0, 3.1, 2.0, 2.9, 5.0, 5.1, 3.0, 3.1};
   for (std::size_t rank = 0; rank < 8; ++rank) run.arrival[rank] = 40.0 * static_cast<double>(rank % 2);
   for (const char* op : {"all_gather", "alltoall", "broadcast"}) {
-    run.builder.add("collectives/op:" + std::string(op) + "/dtype:f32/bytes:1073741824", "busbw_gbps", 10)
+    run.builder.add("collectives/op:" + std::string(op) + "/dtype:f32/bytes:1073741824", "busbw_gb_per_s", 10)
         .by_rank("seconds", Measured::list(run.seconds))
         .by_rank("arrival_us", Measured::list(run.arrival));
   }
   const auto rules =
-      profile("  - {benchmark: \"" + sum + "\", metric: busbw_gbps, every: run, min: 300, hosts: 4, source: s}\n",
+      profile("  - {benchmark: \"" + sum + "\", metric: busbw_gb_per_s, every: run, min: 300, hosts: 4, source: s}\n",
               "unjudged: [gemm, hbm, p2p, collectives]\n");
   const Diagnosis d = only(run.culprits(rules));
   EXPECT_EQ(causes_text(d), "configuration or slow link");

@@ -83,7 +83,7 @@ TEST(GpuFacts, NameALinkThatIsDown) {
   EXPECT_EQ(facts["nvlinks_up"].text, "link 3 is down");
   facts = facts_of_first("gpus 1\n" + links("0"));
   EXPECT_EQ(facts["nvlinks_up"].number, 8);
-  EXPECT_DOUBLE_EQ(*facts["nvlink_gbps"].number, 8 * 26.562);
+  EXPECT_DOUBLE_EQ(*facts["nvlink_gb_per_s"].number, 8 * 26.562);
   EXPECT_EQ(facts["nvlink_errors"].number, 0);
 }
 

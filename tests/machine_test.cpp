@@ -77,7 +77,7 @@ TEST(Machine, FailsForFilesOfDifferentRuns) {
 }
 
 TEST(Machine, FailsForFilesOfBothBackends) {
-  const std::vector<Results> mixed{healthy().results(), ResultsBuilder::host(4).add(hbm, "hbm_gbps", 1).results()};
+  const std::vector<Results> mixed{healthy().results(), ResultsBuilder::host(4).add(hbm, "hbm_gb_per_s", 1).results()};
   EXPECT_EQ(judged(mixed, "machine/backend").status, Status::fail);
 }
 
@@ -254,7 +254,7 @@ TEST(Machine, WarnsOfAnInjectedFault) {
 
 std::optional<Finding> transport_finding(const ResultsBuilder& builder, bool nvlink = true) {
   Profile profile;
-  if (nvlink) profile.peak["nvlink_gbps"] = 450;
+  if (nvlink) profile.peak["nvlink_gb_per_s"] = 450;
   return judge_transport({builder.results()}, profile);
 }
 

@@ -34,7 +34,7 @@ void add_pair(ResultsBuilder& builder, int src, int dst, double value) {
   for (const auto& rank : builder.context.ranks) {
     if (rank.local_rank == dst) values[static_cast<std::size_t>(rank.rank)] = value + rank.rank;
   }
-  builder.add(pair_key(static_cast<std::size_t>(src), static_cast<std::size_t>(dst)), "copy_gbps", value, values);
+  builder.add(pair_key(static_cast<std::size_t>(src), static_cast<std::size_t>(dst)), "copy_gb_per_s", value, values);
 }
 
 TEST(PairMatrices, TakeNoMemoryForARankThatNoHostHas) {
@@ -52,7 +52,7 @@ TEST(PairMatrices, OfFourGpusHaveEveryPairOfEveryDirection) {
   const auto matrices = pair_matrices(results.context, results.rows);
   ASSERT_EQ(matrices.size(), 4u);  // read, write, both ways, latency
   const auto& read = with_key(matrices, "p2p/op:read/engine:ce/bytes:1073741824");
-  EXPECT_EQ(read.metric, "copy_gbps");
+  EXPECT_EQ(read.metric, "copy_gb_per_s");
   ASSERT_EQ(read.values.size(), 4u);
   for (std::size_t src = 0; src < 4; ++src) {
     for (std::size_t dst = 0; dst < 4; ++dst) {
@@ -61,7 +61,7 @@ TEST(PairMatrices, OfFourGpusHaveEveryPairOfEveryDirection) {
       const auto row = std::find_if(results.rows.begin(), results.rows.end(),
                                     [&](const Row& r) { return r.key == pair_key(src, dst, "1073741824"); });
       ASSERT_NE(row, results.rows.end());
-      EXPECT_EQ(read.values[src][dst], row->by_rank.at("copy_gbps").at(dst));
+      EXPECT_EQ(read.values[src][dst], row->by_rank.at("copy_gb_per_s").at(dst));
     }
   }
   const auto& latency = with_key(matrices, "p2p/op:latency/engine:sm/bytes:2097152");
@@ -106,7 +106,7 @@ TEST(PairMatrices, TakeTheMedianOfRepetitions) {
   Context context = ResultsBuilder(2).context;
   std::map<std::string, std::vector<ByRank>> repetitions;
   for (const double value : {10.0, 30.0, 20.0}) {
-    repetitions[pair_key(0, 1)].push_back({{"copy_gbps", {std::nullopt, value}}});
+    repetitions[pair_key(0, 1)].push_back({{"copy_gb_per_s", {std::nullopt, value}}});
   }
   const auto matrices = pair_matrices(context, repetitions);
   ASSERT_EQ(matrices.size(), 1u);
@@ -114,7 +114,7 @@ TEST(PairMatrices, TakeTheMedianOfRepetitions) {
 }
 
 TEST(PairMatrices, NameTheSlowestCopyAndTheLongestLatency) {
-  PairMatrix matrix{"p2p/op:read/bytes:8", "copy_gbps", "node1", {{std::nullopt, 5.0}, {3.0, std::nullopt}}};
+  PairMatrix matrix{"p2p/op:read/bytes:8", "copy_gb_per_s", "node1", {{std::nullopt, 5.0}, {3.0, std::nullopt}}};
   EXPECT_EQ(matrix.worst()->src, 1);
   EXPECT_EQ(matrix.worst()->value, 3.0);
   matrix.metric = "latency_us";
@@ -126,7 +126,7 @@ TEST(PairMatrices, NameTheSlowestCopyAndTheLongestLatency) {
 
 TEST(PairMatrices, ArePrintedInColumnsWithTheWorstMarked) {
   const PairMatrix matrix{
-      "p2p/op:read/engine:ce/bytes:8", "copy_gbps", "node1", {{std::nullopt, 396.86}, {96.04, std::nullopt}}};
+      "p2p/op:read/engine:ce/bytes:8", "copy_gb_per_s", "node1", {{std::nullopt, 396.86}, {96.04, std::nullopt}}};
   EXPECT_EQ(text(matrix),
             "p2p/op:read/engine:ce/bytes:8 on node1, GB/s, source by row, destination by column\n"
             "  src\\dst     0      1\n"

@@ -15,15 +15,15 @@ using testing_support::Values;
 const std::string hbm = "hbm/op:copy/engine:sm/bytes:4294967296";
 const std::string sum = "allreduce/dtype:f32/bytes:1073741824";
 const std::string rules =
-    "  - {benchmark: \"" + hbm + "\", metric: hbm_gbps, every: rank, min: 3900, hosts: [1, 100], source: s}\n";
+    "  - {benchmark: \"" + hbm + "\", metric: hbm_gb_per_s, every: rank, min: 3900, hosts: [1, 100], source: s}\n";
 const std::string sum_rule =
-    "  - {benchmark: \"" + sum + "\", metric: busbw_gbps, every: run, min: 300, hosts: [1, 100], source: s}\n";
+    "  - {benchmark: \"" + sum + "\", metric: busbw_gb_per_s, every: run, min: 300, hosts: [1, 100], source: s}\n";
 
 ResultsBuilder run(const std::vector<std::size_t>& slow = {}) {
   ResultsBuilder builder(16, 4);
   Values values(16, 4200.0);
   for (const std::size_t rank : slow) values[rank] = 3000;
-  builder.add(hbm, "hbm_gbps", slow.empty() ? 4200 : 3000, values);
+  builder.add(hbm, "hbm_gb_per_s", slow.empty() ? 4200 : 3000, values);
   return builder;
 }
 
@@ -77,14 +77,14 @@ TEST(Nodes, AreNotProvenGoodByAMachineWithoutReference) {
 
 TEST(Nodes, AreNotProvenGoodWhereACollectiveIsSlowAndNobodyIsToBlame) {
   auto builder = run();
-  builder.add(sum, "busbw_gbps", 100);
+  builder.add(sum, "busbw_gb_per_s", 100);
   const NodeList list = decided(builder, rules + sum_rule);
   for (const auto& node : list.nodes) EXPECT_EQ(name(node.state), "undecided");
 }
 
 TEST(Nodes, StayWhereASlowCollectiveHasItsCulprit) {
   auto builder = run({6});
-  builder.add(sum, "busbw_gbps", 290);
+  builder.add(sum, "busbw_gb_per_s", 290);
   const NodeList list = decided(builder, rules + sum_rule);
   EXPECT_EQ(host_file(list, NodeState::bad), "node1 slots=4\n");
   EXPECT_EQ(name(list.nodes[0].state), "good");

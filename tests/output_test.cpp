@@ -14,12 +14,12 @@ TEST(Reporters, LeaveOutCountersThatJsonCannotHold) {
   Reporters reporters;
   reporters.add("json", json, false, false);
   benchmark::BenchmarkReporter::Run run;
-  run.counters["busbw_gbps_cv"] = benchmark::Counter(std::nan(""));
-  run.counters["busbw_gbps"] = benchmark::Counter(5);
+  run.counters["busbw_gb_per_s_cv"] = benchmark::Counter(std::nan(""));
+  run.counters["busbw_gb_per_s"] = benchmark::Counter(5);
   reporters.ReportRuns({run});
   EXPECT_EQ(json.str().find("nan"), std::string::npos) << json.str();
   EXPECT_EQ(json.str().find("NaN"), std::string::npos) << json.str();
-  EXPECT_NE(json.str().find("\"busbw_gbps\""), std::string::npos) << json.str();
+  EXPECT_NE(json.str().find("\"busbw_gb_per_s\""), std::string::npos) << json.str();
 }
 
 TEST(Writable, SaysNoToAFolderThatIsNotThereAndToAFolderAsAFile) {

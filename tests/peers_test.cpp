@@ -44,13 +44,13 @@ std::string said(const Verdict& verdict) {
 
 TEST(Peers, NameWhoFallsShortOnAMachineThatNobodyKnows) {
   ResultsBuilder builder(8, 1, "Unheard-of GPU");
-  builder.add(hbm, "hbm_gbps", 3800, values(8, 4000, {{5, 3800}}));
+  builder.add(hbm, "hbm_gb_per_s", 3800, values(8, 4000, {{5, 3800}}));
   const Verdict verdict = judged(builder);
   EXPECT_EQ(verdict.state, State::fail) << "an unknown machine is never a pass, and this one has a slow GPU";
   const auto found = outliers(verdict);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].key, hbm);
-  EXPECT_EQ(found[0].metric, "hbm_gbps_vs_peers");
+  EXPECT_EQ(found[0].metric, "hbm_gb_per_s_vs_peers");
   EXPECT_EQ(found[0].status, Status::fail);
   EXPECT_EQ(found[0].worst->rank, 5);
   EXPECT_EQ(found[0].value, 3800);
@@ -61,7 +61,7 @@ TEST(Peers, NameWhoFallsShortOnAMachineThatNobodyKnows) {
 
 TEST(Peers, AreNoReferenceForAMachineThatNobodyKnows) {
   ResultsBuilder builder(8, 1, "Unheard-of GPU");
-  builder.add(hbm, "hbm_gbps", 4000, values(8, 4000));
+  builder.add(hbm, "hbm_gb_per_s", 4000, values(8, 4000));
   const Verdict verdict = judged(builder);
   EXPECT_EQ(verdict.state, State::no_reference);
   EXPECT_TRUE(outliers(verdict).empty());
@@ -70,8 +70,9 @@ TEST(Peers, AreNoReferenceForAMachineThatNobodyKnows) {
 
 TEST(Peers, FailAMachineThatMeetsEveryFloor) {
   ResultsBuilder builder(8);
-  builder.add(hbm, "hbm_gbps", 4000, values(8, 4200, {{2, 4000}}));
-  const auto rules = profile("  - {benchmark: \"" + hbm + "\", metric: hbm_gbps, every: rank, min: 3900, source: s}\n");
+  builder.add(hbm, "hbm_gb_per_s", 4000, values(8, 4200, {{2, 4000}}));
+  const auto rules =
+      profile("  - {benchmark: \"" + hbm + "\", metric: hbm_gb_per_s, every: rank, min: 3900, source: s}\n");
   const Verdict verdict = judge({builder.results()}, rules, {});
   EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 8/9 (profile test, 8 ranks)");
   EXPECT_EQ(outliers(verdict).at(0).worst->rank, 2);
@@ -79,13 +80,13 @@ TEST(Peers, FailAMachineThatMeetsEveryFloor) {
 
 TEST(Peers, DoNotCountWhatIsLessThanThreePercent) {
   ResultsBuilder builder(64);
-  builder.add(hbm, "hbm_gbps", 3900, values(64, 4000, {{7, 3900}}));
+  builder.add(hbm, "hbm_gb_per_s", 3900, values(64, 4000, {{7, 3900}}));
   EXPECT_TRUE(outliers(judged(builder)).empty()) << "2.5 %, however sure";
 }
 
 TEST(Peers, AccuseNobodyOfBeingFast) {
   ResultsBuilder builder(8);
-  builder.add(hbm, "hbm_gbps", 4000, values(8, 4000, {{1, 4600}}));
+  builder.add(hbm, "hbm_gb_per_s", 4000, values(8, 4000, {{1, 4600}}));
   EXPECT_TRUE(outliers(judged(builder)).empty());
 }
 
@@ -104,7 +105,7 @@ TEST(Peers, WidenTheirLimitsWhereRanksDiffer) {
   Values wide;
   for (int i = 0; i < 16; ++i) wide.emplace_back(4000 * (1 + 0.02 * (i % 4 - 1.5)));
   wide[3] = 3700;
-  builder.add(hbm, "hbm_gbps", 3700, wide);
+  builder.add(hbm, "hbm_gb_per_s", 3700, wide);
   EXPECT_TRUE(outliers(judged(builder)).empty()) << "7.5 % is nothing where healthy ranks differ by 6 %";
 }
 
@@ -119,40 +120,40 @@ TEST(Peers, AllowRawGemmWhatHealthyChipsShow) {
 
 TEST(Peers, TakeTheMedianOverRepetitions) {
   ResultsBuilder builder(8);
-  builder.add(hbm, "hbm_gbps", 4000, values(8, 4000, {{2, 3000}}));
-  for (int i = 0; i < 2; ++i) builder.add(hbm, "hbm_gbps", 4000, values(8, 4000));
+  builder.add(hbm, "hbm_gb_per_s", 4000, values(8, 4000, {{2, 3000}}));
+  for (int i = 0; i < 2; ++i) builder.add(hbm, "hbm_gb_per_s", 4000, values(8, 4000));
   EXPECT_TRUE(outliers(judged(builder)).empty()) << "one bad repetition of three";
 }
 
 TEST(Peers, CompareOnlyTheSameKindOfDevice) {
   ResultsBuilder builder(8);
   for (std::size_t rank = 4; rank < 8; ++rank) builder.context.ranks[rank].device = "NVIDIA H100 80GB HBM3";
-  builder.add(hbm, "hbm_gbps", 2900, {4200, 4201, 4199, 4202, 2900, 2901, 2899, 2902});
+  builder.add(hbm, "hbm_gb_per_s", 2900, {4200, 4201, 4199, 4202, 2900, 2901, 2899, 2902});
   EXPECT_TRUE(outliers(judged(builder)).empty());
   ResultsBuilder slow = ResultsBuilder(8);
   slow.context = builder.context;
-  slow.add(hbm, "hbm_gbps", 2700, {4200, 4201, 4199, 4202, 2900, 2901, 2700, 2902});
+  slow.add(hbm, "hbm_gb_per_s", 2700, {4200, 4201, 4199, 4202, 2900, 2901, 2700, 2902});
   EXPECT_EQ(outliers(judged(slow)).at(0).worst->rank, 6);
 }
 
 TEST(Peers, SayThatOneRankHasNone) {
   ResultsBuilder builder(1);
-  builder.add(hbm, "hbm_gbps", 4000);
+  builder.add(hbm, "hbm_gb_per_s", 4000);
   EXPECT_EQ(said(judged(builder)), "1 rank only: it has no peers in this run");
 }
 
 TEST(Peers, OfTwoRanksTakeTheFasterForGood) {
   ResultsBuilder builder(2);
-  builder.add(hbm, "hbm_gbps", 3800, {4000, 3800});
+  builder.add(hbm, "hbm_gb_per_s", 3800, {4000, 3800});
   EXPECT_EQ(outliers(judged(builder)).at(0).worst->rank, 1);
   ResultsBuilder close(2);
-  close.add(hbm, "hbm_gbps", 3950, {4000, 3950});
+  close.add(hbm, "hbm_gb_per_s", 3950, {4000, 3950});
   EXPECT_TRUE(outliers(judged(close)).empty());
 }
 
 TEST(Peers, FailNothingOnTheHostBackend) {
   auto builder = ResultsBuilder::host(4);
-  builder.add("hbm/op:copy/engine:cpu/bytes:268435456", "hbm_gbps", 1, {10, 10, 10, 1});
+  builder.add("hbm/op:copy/engine:cpu/bytes:268435456", "hbm_gb_per_s", 1, {10, 10, 10, 1});
   const Verdict verdict = judged(builder);
   const auto found = outliers(verdict);
   ASSERT_EQ(found.size(), 1u) << "named";
@@ -169,7 +170,7 @@ TEST(Peers, CompareCopiesOfAllPairsOfAHost) {
       list[static_cast<std::size_t>(dst)] = src == 1 && dst == 3 ? 310 : 396.0 + 0.01 * src;
       builder.add(
           "p2p/op:read/engine:ce/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:1073741824",
-          "copy_gbps", 396, list);
+          "copy_gb_per_s", 396, list);
     }
   }
   const auto found = outliers(judged(builder));
@@ -180,15 +181,15 @@ TEST(Peers, CompareCopiesOfAllPairsOfAHost) {
 
 TEST(Peers, TakeTheSumOfBothDirectionsFromOneEnd) {
   ResultsBuilder builder(2);
-  builder.add("p2p/op:write/engine:ce/dir:both/src:0/dst:1/bytes:1073741824", "copy_gbps", 784, {784, 784});
+  builder.add("p2p/op:write/engine:ce/dir:both/src:0/dst:1/bytes:1073741824", "copy_gb_per_s", 784, {784, 784});
   EXPECT_EQ(said(judged(builder)), "no benchmark has values of two ranks of the same kind") << "it is one value";
   ResultsBuilder hosts(32, 16);
   Values sums(32, 784.0);
   sums[6] = sums[7] = 400;
-  hosts.add("p2p/op:write/engine:ce/dir:both/src:0/dst:1/bytes:1073741824", "copy_gbps", 400, sums);
+  hosts.add("p2p/op:write/engine:ce/dir:both/src:0/dst:1/bytes:1073741824", "copy_gb_per_s", 400, sums);
   const auto found = outliers(judged(hosts));
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].metric, "copy_gbps_vs_peers") << "one pair is no host";
+  EXPECT_EQ(found[0].metric, "copy_gb_per_s_vs_peers") << "one pair is no host";
   EXPECT_EQ(found[0].worst->rank, 7);
   EXPECT_EQ(found[0].offender_count, 1u);
 }
@@ -197,23 +198,23 @@ TEST(Peers, SeeTheSlowerOfTwoHostsThoughHalfOfAllRanksAreTheMedian) {
   ResultsBuilder builder(16, 2);
   Values list = values(16, 4000);
   for (std::size_t rank = 8; rank < 16; ++rank) *list[rank] *= 0.92;
-  builder.add(hbm, "hbm_gbps", 3680, list);
+  builder.add(hbm, "hbm_gb_per_s", 3680, list);
   const auto found = outliers(judged(builder));
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].metric, "hbm_gbps_of_host_vs_peers");
+  EXPECT_EQ(found[0].metric, "hbm_gb_per_s_of_host_vs_peers");
   EXPECT_EQ(text(*found[0].worst), "node1");
 }
 
 TEST(Peers, LeaveOutWhatFailedOrIsNoPerformance) {
   ResultsBuilder builder(4);
-  builder.add(hbm, "hbm_gbps", 1, {4000, 4000, 4000, 1000}).add_error(hbm, "wrong data");
-  builder.add("allreduce/dtype:f32/bytes:1073741824", "busbw_gbps", 1, {360, 360, 360, 100});
+  builder.add(hbm, "hbm_gb_per_s", 1, {4000, 4000, 4000, 1000}).add_error(hbm, "wrong data");
+  builder.add("allreduce/dtype:f32/bytes:1073741824", "busbw_gb_per_s", 1, {360, 360, 360, 100});
   EXPECT_TRUE(outliers(judged(builder)).empty());
 }
 
 TEST(Peers, KeepToTheFamilyThatIsJudged) {
   ResultsBuilder builder(4);
-  builder.add(gemm, "tflops", 700).add(hbm, "hbm_gbps", 1, {4000, 4001, 4002, 1000});
+  builder.add(gemm, "tflops", 700).add(hbm, "hbm_gb_per_s", 1, {4000, 4001, 4002, 1000});
   JudgeOptions options;
   options.family = "gemm";
   EXPECT_TRUE(outliers(judge({builder.results()}, {}, options)).empty());

@@ -82,29 +82,29 @@ void add_pairs(ResultsBuilder& builder, const std::string& front, const std::str
   }
 }
 
-void add_shifts(ResultsBuilder& builder, const std::string& front, const std::string& bytes, double gbps) {
+void add_shifts(ResultsBuilder& builder, const std::string& front, const std::string& bytes, double gb_per_s) {
   const int last = builder.context.backend == "host" ? 1 : largest_host(builder) - 1;
   if (largest_host(builder) < 2) builder.add_waiver(front + "/shift:1/bytes:" + bytes, "one rank on this host");
   for (int shift = 1; shift <= last && largest_host(builder) > 1; ++shift) {
-    builder.add(front + "/shift:" + std::to_string(shift) + "/bytes:" + bytes, "copy_gbps", gbps);
+    builder.add(front + "/shift:" + std::to_string(shift) + "/bytes:" + bytes, "copy_gb_per_s", gb_per_s);
   }
 }
 
-void add_peer_copies(ResultsBuilder& builder, const std::string& engine, const std::string& bytes, double gbps) {
+void add_peer_copies(ResultsBuilder& builder, const std::string& engine, const std::string& bytes, double gb_per_s) {
   const auto front = [&](const char* op) { return "p2p/op:" + std::string(op) + "/engine:" + engine; };
-  for (const char* op : {"read", "write"}) add_pairs(builder, front(op), bytes, "copy_gbps", gbps);
-  add_pairs(builder, front("write") + "/dir:both", bytes, "copy_gbps", 1.98 * gbps);
-  add_shifts(builder, front("write"), bytes, gbps);
+  for (const char* op : {"read", "write"}) add_pairs(builder, front(op), bytes, "copy_gb_per_s", gb_per_s);
+  add_pairs(builder, front("write") + "/dir:both", bytes, "copy_gb_per_s", 1.98 * gb_per_s);
+  add_shifts(builder, front("write"), bytes, gb_per_s);
 }
 
 void add_allreduce(ResultsBuilder& builder, const std::string& dtype, const std::set<std::uint64_t>& sizes,
-                   double gbps) {
+                   double gb_per_s) {
   for (const auto bytes : sizes) {
     const std::string key = "allreduce/dtype:" + dtype + "/bytes:" + std::to_string(bytes);
     if (builder.context.world_size == 1) {
       builder.add(key, "latency_us", 5);
     } else {
-      builder.add(key, "latency_us", 12, {}, {{"busbw_gbps", gbps}});
+      builder.add(key, "latency_us", 12, {}, {{"busbw_gb_per_s", gb_per_s}});
     }
   }
 }
@@ -115,17 +115,17 @@ std::set<std::uint64_t> sweep(std::uint64_t largest, std::set<std::uint64_t> siz
 }
 
 /// `variant` is the end of the key: "/place:in".
-void add_variant(ResultsBuilder& builder, const std::string& bytes, const std::string& variant, double gbps) {
-  const std::map<std::string, double> busbw{{"busbw_gbps", gbps}};
+void add_variant(ResultsBuilder& builder, const std::string& bytes, const std::string& variant, double gb_per_s) {
+  const std::map<std::string, double> busbw{{"busbw_gb_per_s", gb_per_s}};
   builder.add("allreduce/dtype:f32/bytes:" + bytes + variant, "latency_us", 12, {},
               builder.context.world_size > 1 ? busbw : std::map<std::string, double>{});
 }
 
-void add_collectives(ResultsBuilder& builder, const std::set<std::uint64_t>& sizes, double gbps) {
+void add_collectives(ResultsBuilder& builder, const std::set<std::uint64_t>& sizes, double gb_per_s) {
   for (const char* op : {"all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv"}) {
     for (const auto bytes : sizes) {
       const std::string key = "collectives/op:" + std::string(op) + "/dtype:f32/bytes:" + std::to_string(bytes);
-      const std::map<std::string, double> busbw{{"busbw_gbps", gbps}};
+      const std::map<std::string, double> busbw{{"busbw_gb_per_s", gb_per_s}};
       builder.add(key, "latency_us", 12, {}, builder.context.world_size > 1 ? busbw : std::map<std::string, double>{});
     }
   }
@@ -150,19 +150,19 @@ void add_full_gemm(ResultsBuilder& builder) {
 // What bench_hbm, bench_memtest and bench_p2p add in the full tier, as far as a rule names it.
 void add_full_memory(ResultsBuilder& builder, double hbm, double capacity_gb) {
   const std::string large = "17179869184", gib = "1073741824";
-  builder.add("hbm/op:scale/engine:sm/bytes:4294967296", "hbm_gbps", hbm);
+  builder.add("hbm/op:scale/engine:sm/bytes:4294967296", "hbm_gb_per_s", hbm);
   for (const char* engine : {"sm", "ce"}) {
-    builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + large, "hbm_gbps", hbm);
+    builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + large, "hbm_gb_per_s", hbm);
   }
   for (const char* op : {"read", "write"}) {
-    builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:" + large, "hbm_gbps", 1.08 * hbm);
-    add_pairs(builder, "p2p/op:" + std::string(op) + "/engine:sm", gib, "copy_gbps", 372);
+    builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:" + large, "hbm_gb_per_s", 1.08 * hbm);
+    add_pairs(builder, "p2p/op:" + std::string(op) + "/engine:sm", gib, "copy_gb_per_s", 372);
   }
   for (const char* pattern : {"address", "complement", "alternating"}) {
-    builder.add("memtest/pattern:" + std::string(pattern) + "/bytes:free", "hbm_gbps", 0.8 * hbm)
+    builder.add("memtest/pattern:" + std::string(pattern) + "/bytes:free", "hbm_gb_per_s", 0.8 * hbm)
         .by_rank("capacity_gb", Values(builder.context.ranks.size(), capacity_gb));
   }
-  add_pairs(builder, "p2p/op:read/engine:ce/dir:both", gib, "copy_gbps", 780);
+  add_pairs(builder, "p2p/op:read/engine:ce/dir:both", gib, "copy_gb_per_s", 780);
   add_shifts(builder, "p2p/op:read/engine:ce", gib, 394);
 }
 
@@ -188,17 +188,17 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   if (tier == "full") add_full_gemm(builder);
   for (const char* engine : {"sm", "ce"}) {
     for (const char* bytes : {"268435456", "1073741824", "4294967296"}) {
-      builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + bytes, "hbm_gbps", hbm);
+      builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + bytes, "hbm_gb_per_s", hbm);
     }
   }
   for (const char* op : {"read", "write", "triad"}) {
-    builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:4294967296", "hbm_gbps", 1.08 * hbm);
+    builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:4294967296", "hbm_gb_per_s", 1.08 * hbm);
   }
   builder.add("lora_step/model:qwen2_7b/batch:2/seq:4096", "tokens_per_s", 18000)
       .by_rank("tokens_per_s", Values(builder.context.ranks.size(), 18000))
       .by_rank("compute_ms", Values(builder.context.ranks.size(), 450));
   const double capacity_gb = device == "NVIDIA H200" ? 148 : 83;
-  builder.add("memtest/pattern:random/bytes:free", "hbm_gbps", 0.8 * hbm)
+  builder.add("memtest/pattern:random/bytes:free", "hbm_gb_per_s", 0.8 * hbm)
       .by_rank("capacity_gb", Values(builder.context.ranks.size(), capacity_gb));
   if (tier == "full") add_full_memory(builder, hbm, capacity_gb);
   add_peer_copies(builder, "ce", "1073741824", 394);
@@ -209,7 +209,7 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   for (int local = 0; local < largest_host(builder); ++local) {
     for (const char* op : {"h2d", "d2h"}) {
       const auto key = "pcie/op:" + std::string(op) + "/active:one/rank:" + std::to_string(local) + "/bytes:268435456";
-      builder.add(key, "copy_gbps", 55, of_local(builder, local, 55));
+      builder.add(key, "copy_gb_per_s", 55, of_local(builder, local, 55));
     }
   }
   constexpr std::uint64_t gib = 1u << 30;
@@ -230,11 +230,11 @@ ResultsBuilder host_machine(int ranks, int hosts) {
   for (const char* dtype : {"f32", "f64"}) {
     for (const int n : {1024, 2048}) builder.add(gemm_key(dtype, n), "tflops", 0.005);
   }
-  builder.add("hbm/op:copy/engine:cpu/bytes:268435456", "hbm_gbps", 2);
+  builder.add("hbm/op:copy/engine:cpu/bytes:268435456", "hbm_gb_per_s", 2);
   for (const char* op : {"read", "write", "triad"}) {
-    builder.add("hbm/op:" + std::string(op) + "/engine:cpu/bytes:67108864", "hbm_gbps", 2);
+    builder.add("hbm/op:" + std::string(op) + "/engine:cpu/bytes:67108864", "hbm_gb_per_s", 2);
   }
-  builder.add("memtest/pattern:random/bytes:67108864", "hbm_gbps", 2)
+  builder.add("memtest/pattern:random/bytes:67108864", "hbm_gb_per_s", 2)
       .by_rank("capacity_gb", Values(builder.context.ranks.size(), 0.067));
   builder.add_waiver("pcie/op:h2d/bytes:268435456", "there is no GPU");
   builder.add("lora_step/model:tiny/dtype:f32/batch:2/seq:16", "tokens_per_s", 3000);
@@ -317,11 +317,11 @@ ResultsBuilder machine_of(const Published& p, int ranks) {
   }
   for (const char* engine : {"sm", "ce"}) {
     for (const char* bytes : {"268435456", "1073741824", "4294967296"}) {
-      builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + bytes, "hbm_gbps", p.copy_hbm);
+      builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + bytes, "hbm_gb_per_s", p.copy_hbm);
     }
   }
-  builder.add("hbm/op:triad/engine:sm/bytes:4294967296", "hbm_gbps", or_some(p.triad_hbm, p.copy_hbm));
-  builder.add("memtest/pattern:random/bytes:free", "hbm_gbps", p.copy_hbm)
+  builder.add("hbm/op:triad/engine:sm/bytes:4294967296", "hbm_gb_per_s", or_some(p.triad_hbm, p.copy_hbm));
+  builder.add("memtest/pattern:random/bytes:free", "hbm_gb_per_s", p.copy_hbm)
       .by_rank("capacity_gb", Values(static_cast<std::size_t>(ranks), p.capacity_gb));
   add_peer_copies(builder, "ce", "1073741824", or_some(p.peer, 400));
   for (int rank = 0; rank < ranks; ++rank) {
@@ -329,7 +329,7 @@ ResultsBuilder machine_of(const Published& p, int ranks) {
     values[static_cast<std::size_t>(rank)] = or_some(p.pcie, 20);
     for (const char* op : {"h2d", "d2h"}) {
       builder.add("pcie/op:" + std::string(op) + "/active:one/rank:" + std::to_string(rank) + "/bytes:268435456",
-                  "copy_gbps", or_some(p.pcie, 20), values);
+                  "copy_gb_per_s", or_some(p.pcie, 20), values);
     }
   }
   auto sizes = p.allreduce;
@@ -392,7 +392,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAGpuMachine) {
         }
         const bool large_size_judged =
             std::any_of(verdict.findings.begin(), verdict.findings.end(), [](const Finding& finding) {
-              return finding.key == "allreduce/dtype:f32/bytes:8589934592" && finding.metric == "busbw_gbps";
+              return finding.key == "allreduce/dtype:f32/bytes:8589934592" && finding.metric == "busbw_gb_per_s";
             });
         EXPECT_EQ(large_size_judged, ranks > 1) << ranks << " ranks: bandwidth must be judged, not only latency";
       }
@@ -464,8 +464,8 @@ TEST(ShippedProfiles, HaveNoReferenceOfSeveralHostsOnlyForWhatGoesBetweenThem) {
 }
 
 TEST(ShippedProfiles, FailAGpuOfTheSecondHostByItsOwnFigures) {
-  const std::map<std::string, std::string> figures{{"pcie/op:h2d/active:one/rank:5/bytes:268435456", "copy_gbps"},
-                                                   {"p2p/op:write/engine:ce/shift:3/bytes:1073741824", "copy_gbps"},
+  const std::map<std::string, std::string> figures{{"pcie/op:h2d/active:one/rank:5/bytes:268435456", "copy_gb_per_s"},
+                                                   {"p2p/op:write/engine:ce/shift:3/bytes:1073741824", "copy_gb_per_s"},
                                                    {gemm_key("bf16", 8192) + "/active:one/rank:5", "tflops"},
                                                    {"lora_step/model:qwen2_7b/batch:2/seq:4096", "compute_ms"}};
   constexpr int culprit = 13;  // local rank 5
@@ -500,8 +500,8 @@ TEST(ShippedProfiles, MissAnAllReduceBetweenHostsThatNobodyMeasured) {
 
 TEST(ShippedProfiles, FailASlowGpuAndNameIt) {
   auto builder = gpu_machine("NVIDIA H200", 4, false, 4100);
-  builder.add("hbm/op:copy/engine:sm/bytes:4294967296", "hbm_gbps", 3500, {4100, 4100, 3500, 4100});
-  builder.add("hbm/op:copy/engine:sm/bytes:4294967296", "hbm_gbps", 3500, {4100, 4100, 3500, 4100});
+  builder.add("hbm/op:copy/engine:sm/bytes:4294967296", "hbm_gb_per_s", 3500, {4100, 4100, 3500, 4100});
+  builder.add("hbm/op:copy/engine:sm/bytes:4294967296", "hbm_gb_per_s", 3500, {4100, 4100, 3500, 4100});
   const Verdict verdict = judge({builder.results()}, shipped(), {});
   EXPECT_EQ(verdict.exit_code, 1);
   const auto failed =

@@ -92,8 +92,8 @@ TEST(ReachAllHosts, FindsNobodyMissingAlone) {
   for (const auto* name : {"files_missing", "files_differing", "appends_lost", "locks_broken"}) {
     EXPECT_EQ(shared[name].number, 0) << name << shared[name].text.value_or("");
   }
-  EXPECT_GT(*shared["write_gbps"].number, 0);
-  EXPECT_GT(*shared["read_gbps"].number, 0);
+  EXPECT_GT(*shared["write_gb_per_s"].number, 0);
+  EXPECT_GT(*shared["read_gb_per_s"].number, 0);
   const auto left = std::filesystem::directory_iterator(host.root());
   EXPECT_EQ(std::distance(begin(left), end(left)), 1) << "nothing but sys is left";
   EXPECT_THROW(inspect_shared_folder(*world, "/nonexistent"), InputError);

@@ -19,7 +19,7 @@ ResultsBuilder measured(double tflops, double latency_us, int n = 9) {
   for (int i = 0; i < n; ++i) {
     const double noise = 1 + 0.0002 * ((7 * i) % 9 - 4) + 1e-7 * tflops * i;
     builder.add(gemm, "tflops", tflops * noise);
-    builder.add(small, "latency_us", latency_us * noise, {}, {{"busbw_gbps", 0.001}});
+    builder.add(small, "latency_us", latency_us * noise, {}, {{"busbw_gb_per_s", 0.001}});
   }
   return builder;
 }
@@ -178,7 +178,7 @@ TEST(Regression, MissesWhatFailedNowEvenIfTheBaselineHasNoneOfIt) {
 TEST(Regression, ShowsWhatIsNewAndAccepts) {
   auto before = measured(700, 20);
   auto now = measured(700, 20);
-  now.add("hbm/op:copy/engine:sm/bytes:8", "hbm_gbps", 4000);
+  now.add("hbm/op:copy/engine:sm/bytes:8", "hbm_gb_per_s", 4000);
   const Regression regression = compared(now, before);
   EXPECT_EQ(trend(regression, "hbm/op:copy/engine:sm/bytes:8"), "new");
   EXPECT_EQ(regression.exit_code, 0);

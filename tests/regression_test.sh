@@ -13,8 +13,8 @@ vary() { # RUN_ID FROM TO
   local digits
   digits=$(cksum <<<"$1" | cut -c 1-4)
   sed -E -e "s/\"run_id\": \"[^\"]*\"/\"run_id\": \"$1\"/" \
-    -e "s/\"(tflops|hbm_gbps)\":([1-9][0-9]{2})[0-9.]*/\"\1\":\2.$digits/" \
-    -e "s/\"(tflops|hbm_gbps)\":([1-9][0-9]\.[0-9])[0-9]*/\"\1\":\2$digits/" "$2" >"$3"
+    -e "s/\"(tflops|hbm_gb_per_s)\":([1-9][0-9]{2})[0-9.]*/\"\1\":\2.$digits/" \
+    -e "s/\"(tflops|hbm_gb_per_s)\":([1-9][0-9]\.[0-9])[0-9]*/\"\1\":\2$digits/" "$2" >"$3"
 }
 declare -f vary >vary.bash
 for family in gemm hbm; do
@@ -47,7 +47,7 @@ compared 0 "the same machine is the same" '^REGRESSION: 0 worse, 0 missing, 0 in
 expect "each repetition is a launch of its own" eval '[[ $(cat now/regression/*/run_id | sort -u | wc -l) -eq 9 ]]'
 SHAKEDOWN_RUN_ID=mine compared 0 "a run id that the user set becomes one for each launch" '^REGRESSION: 0 worse'
 # The copy by the copy engine loses 2 %: 4273 becomes 4188 GB/s.
-sed -i -E '/engine:ce\/bytes:4294967296/s/"hbm_gbps": ?4[0-9]{3}/"hbm_gbps":4188/' stored/hbm.json
+sed -i -E '/engine:ce\/bytes:4294967296/s/"hbm_gb_per_s": ?4[0-9]{3}/"hbm_gb_per_s":4188/' stored/hbm.json
 compared 1 "a loss of 2 % in nine repetitions is named" 'hbm/op:copy/engine:ce/bytes:4294967296.*worse' --markdown=summary.md
 expect "and stands in the summary" grep -q '| worse |' summary.md
 compared 3 "in three it is not proven, and it is said how many would do" 'engine:ce/bytes:4294967296.*inconclusive.*9 and 3 repetitions, [0-9]+ each would do' --repetitions=3

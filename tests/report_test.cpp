@@ -32,7 +32,7 @@ Verdict failing() {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 600, {700, 610, 710, 600})
       .add(reduce, "latency_us", 20)
-      .add("hbm/op:copy/engine:sm/bytes:8", "hbm_gbps", 4000)
+      .add("hbm/op:copy/engine:sm/bytes:8", "hbm_gb_per_s", 4000)
       .add_error("p2p/op:read/engine:ce/src:0/dst:1/bytes:8", "wrong | data <b>`x`</b>\nsecond line")
       .add_waiver("gemm/dtype:nvfp4/m:1/n:1/k:1", "needs a newer GPU");
   return judge({builder.results()},
@@ -140,9 +140,10 @@ TEST(Prometheus, GivesValuesAndLimitsInBaseUnits) {
   EXPECT_TRUE(
       contains(text, "shakedown_value_flops_per_second{key=\"" + gemm + "\",metric=\"tflops\"} 600000000000000\n"));
   EXPECT_TRUE(contains(text, "limit=\"min\",severity=\"fail\"} 620000000000000\n"));
-  EXPECT_TRUE(contains(text,
-                       "shakedown_value_bytes_per_second{key=\"hbm/op:copy/engine:sm/bytes:8\",metric=\"hbm_gbps\"} "
-                       "4000000000000\n"))
+  EXPECT_TRUE(
+      contains(text,
+               "shakedown_value_bytes_per_second{key=\"hbm/op:copy/engine:sm/bytes:8\",metric=\"hbm_gb_per_s\"} "
+               "4000000000000\n"))
       << "what no rule judged too";
   EXPECT_TRUE(contains(text, "shakedown_findings{status=\"fail\"} 2\n"));
 }
@@ -210,7 +211,7 @@ TEST(GithubBenchmark, GivesThroughputsAndNothingElse) {
   ASSERT_EQ(by_name.size(), 2u) << entries.dump();
   EXPECT_EQ(by_name.at(gemm + " tflops")["value"], 600);
   EXPECT_EQ(by_name.at(gemm + " tflops")["unit"], "TFLOPS");
-  EXPECT_EQ(by_name.at("hbm/op:copy/engine:sm/bytes:8 hbm_gbps")["unit"], "GB/s");
+  EXPECT_EQ(by_name.at("hbm/op:copy/engine:sm/bytes:8 hbm_gb_per_s")["unit"], "GB/s");
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -175,10 +175,11 @@ class ResultsBuilder {
 /// A profile for H200 with the given rules, loaded as a user's would be.
 inline std::vector<Profile> profile(const std::string& rules, const std::string& more = "") {
   const Folder folder;
-  return load_profiles(folder.write("test.yaml",
-                                    "schema: 2\nprofile: test\nmatch: {backend: cuda, device: \"NVIDIA H200\"}\n"
-                                    "peak: {bf16_tflops: 989.4, hbm_gbps: 4800, nvlink_gbps: 450, source: s}\n" +
-                                        more + "rules:\n" + rules));
+  return load_profiles(
+      folder.write("test.yaml",
+                   "schema: 2\nprofile: test\nmatch: {backend: cuda, device: \"NVIDIA H200\"}\n"
+                   "peak: {bf16_tflops: 989.4, hbm_gb_per_s: 4800, nvlink_gb_per_s: 450, source: s}\n" +
+                       more + "rules:\n" + rules));
 }
 
 }  // namespace shakedown::testing_support

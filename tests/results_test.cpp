@@ -200,7 +200,19 @@ TEST(Reader, RefusesAggregatesAlone) {
 }
 
 TEST(Reader, RefusesAnotherSchema) {
-  EXPECT_TRUE(mentions(refusal(with(good(), "\"schema\": 1", "\"schema\": 2")), "schema: is 2, this program reads 1"));
+  EXPECT_TRUE(mentions(refusal(with(good(), "\"schema\": 2", "\"schema\": 3")), "schema: is 3, this program reads 2"));
+}
+
+TEST(Reader, ReadsTheNamesOfSchema1) {
+  ResultsBuilder builder(2);
+  builder.add("hbm/op:copy", "copy_gbps", 2000, {2000, 2010}, {{"hbm_gbps", 4000}});
+  const Folder folder;
+  const auto file = folder.write("old.json", with(builder.text(), "\"schema\": 2", "\"schema\": 1"));
+  const Row row = read_results(file).rows.at(0);
+  EXPECT_EQ(row.metrics.at("copy_gb_per_s"), 2000);
+  EXPECT_EQ(row.metrics.at("hbm_gb_per_s"), 4000);
+  EXPECT_EQ(row.by_rank.at("copy_gb_per_s"), (std::vector<std::optional<double>>{2000, 2010}));
+  EXPECT_FALSE(row.metrics.contains("copy_gbps"));
 }
 
 TEST(Reader, RefusesAFileOfSomebodyElse) {

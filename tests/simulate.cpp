@@ -251,15 +251,15 @@ class Maker {
     local(row, "tflops", 1.1, std::move(tflops));
   }
 
-  void hbm(Row& row, double gbps, double sigma = 0.001) {
-    local(row, "hbm_gbps", 8, make([&](int rank) { return gbps * chip(rank).hbm * run(sigma); }));
+  void hbm(Row& row, double gb_per_s, double sigma = 0.001) {
+    local(row, "hbm_gb_per_s", 8, make([&](int rank) { return gb_per_s * chip(rank).hbm * run(sigma); }));
   }
 
-  void shift(Row& row, double gbps, int by) {
-    local(row, "copy_gbps", 1, make([&](int rank) {
+  void shift(Row& row, double gb_per_s, int by) {
+    local(row, "copy_gb_per_s", 1, make([&](int rank) {
             const int first = first_of_host(rank), n = ranks_of_host(rank);
             const int from = first + ((rank - first - by) % n + n) % n;
-            return gbps * std::min(chip(rank).copies, chip(from).copies) * link(from, rank) * run(0.0005);
+            return gb_per_s * std::min(chip(rank).copies, chip(from).copies) * link(from, rank) * run(0.0005);
           }));
   }
 
@@ -271,7 +271,7 @@ class Maker {
       const double rate = 2 * 392 * std::min({chip(a).copies, chip(b).copies, link(a, b), link(b, a)});
       for (const int end : {a, b}) values[static_cast<std::size_t>(end)] = rate * run(0.0005);
     }
-    local(row, "copy_gbps", 2, std::move(values));
+    local(row, "copy_gb_per_s", 2, std::move(values));
   }
 
   // All wait for the slowest: the rate is the same on all ranks, what each needs for itself is not.
@@ -307,10 +307,10 @@ class Maker {
       const double rate = busbw * weakest * allreduce_ * run(0.005);
       for (auto& value : values) value = rate;
     }
-    row.metrics["busbw_gbps"] = worst(values);
+    row.metrics["busbw_gb_per_s"] = worst(values);
     row.metrics["latency_us"] = us / allreduce_;
     row.real_time = us / allreduce_ * 1e-6;
-    row.by_rank["busbw_gbps"] = std::move(values);
+    row.by_rank["busbw_gb_per_s"] = std::move(values);
     // Who comes late waits least.
     const bool late = std::any_of(chips_.begin(), chips_.end(), [](const Chip& c) { return c.late; });
     row.by_rank["seconds"] = make([&](int rank) {
@@ -343,20 +343,20 @@ class Maker {
                                                                  {"read/engine:sm/bytes:4294967296", 4585},
                                                                  {"write/engine:sm/bytes:4294967296", 4698},
                                                                  {"triad/engine:sm/bytes:4294967296", 4365}}};
-    for (const auto& [stream, gbps] : streams) {
-      add("hbm/op:" + std::string(stream), [this, g = gbps](Row& row) { hbm(row, g); });
+    for (const auto& [stream, gb_per_s] : streams) {
+      add("hbm/op:" + std::string(stream), [this, g = gb_per_s](Row& row) { hbm(row, g); });
     }
     const std::array<std::pair<const char*, double>, 3> engines{
         {{"write/engine:ce", 392}, {"write/engine:sm", 368}, {"read/engine:sm", 338}}};
-    for (const auto& [engine, gbps] : engines) {
+    for (const auto& [engine, gb_per_s] : engines) {
       for (int by = 1; by < plan_.gpus_per_host; ++by) {
         add("p2p/op:" + std::string(engine) + "/shift:" + std::to_string(by) + "/bytes:1073741824",
-            [this, g = gbps, by](Row& row) { shift(row, g, by); });
+            [this, g = gb_per_s, by](Row& row) { shift(row, g, by); });
       }
     }
-    for (const auto& [op, gbps] : {std::pair{"h2d", 51.0}, {"d2h", 37.9}, {"both", 47.3}}) {
-      add("pcie/op:" + std::string(op) + "/bytes:268435456", [this, g = gbps](Row& row) {
-        local(row, "copy_gbps", 0.27, make([&](int rank) { return g * chip(rank).pcie * run(0.01); }));
+    for (const auto& [op, gb_per_s] : {std::pair{"h2d", 51.0}, {"d2h", 37.9}, {"both", 47.3}}) {
+      add("pcie/op:" + std::string(op) + "/bytes:268435456", [this, g = gb_per_s](Row& row) {
+        local(row, "copy_gb_per_s", 0.27, make([&](int rank) { return g * chip(rank).pcie * run(0.01); }));
       });
     }
     add("memtest/pattern:random/bytes:free", [this](Row& row) { hbm(row, 4300, 0.003); });

@@ -60,10 +60,11 @@ TEST(GeneratedClusters, ShowHeatALateRankAndAWrongConfiguration) {
 
 TEST(GeneratedClusters, AreNamedAsRightlyWithTheRulesOfAProfile) {
   const auto rules = testing_support::profile(
-      "  - {benchmark: \"p2p/op:write/engine:ce/dir:both/src:*/dst:*/bytes:1073741824\", metric: copy_gbps, every: "
+      "  - {benchmark: \"p2p/op:write/engine:ce/dir:both/src:*/dst:*/bytes:1073741824\", metric: copy_gb_per_s, every: "
       "rank, "
       "min: 728, source: s}\n"
-      "  - {benchmark: \"p2p/op:write/engine:ce/shift:1/bytes:1073741824\", metric: copy_gbps, every: rank, min: 368, "
+      "  - {benchmark: \"p2p/op:write/engine:ce/shift:1/bytes:1073741824\", metric: copy_gb_per_s, every: rank, min: "
+      "368, "
       "source: s}\n"
       "  - {benchmark: \"lora_step/model:qwen2_7b/batch:2/seq:4096\", metric: tokens_per_s, every: rank, min: 15900, "
       "source: s}\n");

@@ -12,7 +12,7 @@ count() { grep -cE -- "$1" "$2"; }
 # --- a result on standard output ---------------------------------------------------------------------------------------
 run 0 "$bench/bench_allreduce" "${small[@]}" --benchmark_format=json
 expect "a program runs without a launcher" prints '"complete": ?true'
-expect "one rank has no bus bandwidth" eval '! prints busbw_gbps'
+expect "one rank has no bus bandwidth" eval '! prints busbw_gb_per_s'
 
 run 0 mpi -np 3 "$bench/bench_allreduce" "${small[@]}" --benchmark_format=json
 cp "$scratch/out" three.json
@@ -109,14 +109,14 @@ done
 brief=(--backend=host --benchmark_min_time=0.001)
 for ranks in 2 3; do
   run 0 mpi -np $ranks "$bench/bench_collectives" "${brief[@]}" --benchmark_out=collectives.json
-  expect "6 operations at 3 sizes are right on $ranks ranks" test "$(count '"busbw_gbps"' collectives.json)" = 18
+  expect "6 operations at 3 sizes are right on $ranks ranks" test "$(count '"busbw_gb_per_s"' collectives.json)" = 18
   damaged=$((ranks - 1))
   SHAKEDOWN_FAULT=corrupt@$damaged run 1 mpi -np $ranks "$bench/bench_collectives" "${brief[@]}" --benchmark_out=collectives.json
   expect "  and a corrupted element is found on rank $damaged of $ranks" test "$(count "wrong data: rank $damaged \(" collectives.json)" = 18
   expect "  with where, what and what was expected" test "$(count 'element [0-9]+ is [-0-9.e]+, expected [0-9]+' collectives.json)" = 18
 done
 run 0 mpi -np 3 "$bench/bench_allreduce" "${brief[@]}" --benchmark_filter=place:in --benchmark_out=in.json
-expect "the sum in place is right" test "$(count '"busbw_gbps"' in.json)" = 1
+expect "the sum in place is right" test "$(count '"busbw_gb_per_s"' in.json)" = 1
 SHAKEDOWN_FAULT=corrupt@2 run 1 mpi -np 3 "$bench/bench_allreduce" "${brief[@]}" --benchmark_filter=place:in --benchmark_out=in.json
 expect "  and a corrupted element is found" grep -qE 'wrong data: rank 2 \(.*expected 0' in.json
 run 0 mpi -np 2 "$bench/bench_allreduce" --backend=host --tier=full --benchmark_filter=timing:single --benchmark_out=tail.json
@@ -124,7 +124,7 @@ expect "operations timed one by one have their tail" test "$(grep -oE '"(p50|p99
 expect "  of 1000 samples, whatever --benchmark_min_time says" grep -qE '"samples": ?1(000|\.0+e\+0*3)' tail.json
 expect "  under the key without the library's suffixes" grep -qE '"name": ?"allreduce/dtype:f32/bytes:8/timing:single/' tail.json
 run 0 "$bench/bench_collectives" "${brief[@]}" --benchmark_out=collectives.json
-expect "one rank has no bus bandwidth" test "$(count '"busbw_gbps"' collectives.json)" = 0
+expect "one rank has no bus bandwidth" test "$(count '"busbw_gb_per_s"' collectives.json)" = 0
 
 # --- the training step: right on 1 to 4 ranks, damage and a number that is none found on the rank that has it, a rank that dies
 step=("$bench/bench_lora_step" --backend=host --benchmark_filter=dtype:f32 --benchmark_out=step.json)
@@ -160,7 +160,7 @@ schema: 2
 profile: slow
 match: {backend: host}
 rules:
-  - {benchmark: "hbm/op:copy/engine:cpu/bytes:268435456", metric: hbm_gbps, every: rank, min: 0.0001, spread_max: 0.8, source: "a rank that is ten times slower stands out whatever the machine"}
+  - {benchmark: "hbm/op:copy/engine:cpu/bytes:268435456", metric: hbm_gb_per_s, every: rank, min: 0.0001, spread_max: 0.8, source: "a rank that is ten times slower stands out whatever the machine"}
 END
 code=0
 "$build/tests/acceptance_test" --results=slow_hbm.json --family=hbm --thresholds=slow.yaml --allow-faults >slow.txt 2>&1 || code=$?

@@ -57,7 +57,7 @@ TEST(TelemetryRows, RateByTheCyclesThatTheGpuCountedWhereItDid) {
 }
 
 TEST(TelemetryRows, RateByClockOnlyWhatHasTflops) {
-  ByRank by_rank{{"busbw_gbps", {350}}};
+  ByRank by_rank{{"busbw_gb_per_s", {350}}};
   TextByRank texts;
   add_telemetry({throttled_gpu()}, 0, by_rank, texts);
   EXPECT_EQ(by_rank.count("tflops_per_ghz"), 0u);

@@ -125,7 +125,7 @@ ResultsBuilder nine(double tflops) {
 
 TEST(Terminal, ShowsChangesAgainstABaseline) {
   auto before = nine(700);
-  before.add("hbm/x:1", "hbm_gbps", 4000);
+  before.add("hbm/x:1", "hbm_gb_per_s", 4000);
   const auto regression = judge_regression({nine(600).results()}, baseline_of({before.results()}));
   const auto lines = lines_of(terminal_text(regression));
   EXPECT_EQ(lines[1], gemm + " tflops  700.03 TFLOPS  600.02 TFLOPS  -14.3 % (-14.3 to -14.3)  9, 9         worse");
@@ -135,7 +135,7 @@ TEST(Terminal, ShowsChangesAgainstABaseline) {
 TEST(Terminal, CountsOnlyWhatHasTwoValuesAsCompared) {
   const auto before = nine(700);
   auto now = before;
-  now.add("hbm/x:1", "hbm_gbps", 4000).add_error("hbm/x:2", "wrong data");
+  now.add("hbm/x:1", "hbm_gb_per_s", 4000).add_error("hbm/x:2", "wrong data");
   const auto lines = lines_of(terminal_text(judge_regression({now.results()}, baseline_of({before.results()}))));
   EXPECT_EQ(lines.back(), "REGRESSION: 0 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %)");
 }

@@ -60,7 +60,7 @@ class Thresholds : public ::testing::Test {
       "schema: 2\n"
       "profile: test\n"
       "match: {backend: cuda, device: \"NVIDIA H200\"}\n"
-      "peak: {bf16_tflops: 989.4, hbm_gbps: 4800, nvlink_gbps: 450, source: s}\n";
+      "peak: {bf16_tflops: 989.4, hbm_gb_per_s: 4800, nvlink_gb_per_s: 450, source: s}\n";
   const std::string rule = "benchmark: \"gemm/dtype:bf16/m:1/n:1/k:1\", metric: tflops, every: rank, source: s";
 
   fs::path folder_;
@@ -78,7 +78,7 @@ TEST_F(Thresholds, ReadsEveryKeyOfARule) {
   EXPECT_EQ(profile.name, "test");
   EXPECT_EQ(profile.match.devices, std::vector<std::string>{"NVIDIA H200"});
   EXPECT_EQ(profile.unjudged, std::vector<std::string>{"collectives"});
-  EXPECT_DOUBLE_EQ(profile.peak.at("hbm_gbps"), 4800);
+  EXPECT_DOUBLE_EQ(profile.peak.at("hbm_gb_per_s"), 4800);
   ASSERT_EQ(profile.rules.size(), 1u);
   const Rule& r = profile.rules[0];
   EXPECT_EQ(r.every, Every::rank);
@@ -186,7 +186,8 @@ TEST_F(Thresholds, RefusesWhatIsNotFinite) {
 
 TEST_F(Thresholds, RefusesAFloorAboveItsPhysicalCeiling) {
   EXPECT_TRUE(refuses_rule(rule + ", min: ^990", "above the physical ceiling 989.4 TFLOPS"));
-  const std::string busbw = "benchmark: \"allreduce/dtype:f32/bytes:8\", metric: busbw_gbps, every: run, source: s, ";
+  const std::string busbw =
+      "benchmark: \"allreduce/dtype:f32/bytes:8\", metric: busbw_gb_per_s, every: run, source: s, ";
   EXPECT_EQ(refusal_of_rule(busbw + "ranks: 8, min: 787"), "") << "sums in the switch exceed the link: 2 x 7/8 x 450";
   EXPECT_TRUE(refuses_rule(busbw + "ranks: 8, min: ^788", "787.5 GB/s at 8 ranks"));
   EXPECT_TRUE(refuses_rule(busbw + "min: ^470", "450 GB/s at 2 ranks")) << "must be possible wherever it applies";
@@ -199,7 +200,7 @@ TEST_F(Thresholds, RefusesARuleWithoutLimitOrSource) {
   EXPECT_TRUE(refuses(head + "rules:\n  - ^{" + no_source + "}\n", "without \"source\""));
   EXPECT_TRUE(refuses_rule(no_source + ", source: ^\"\"", "not empty"));
   EXPECT_TRUE(
-      refuses("schema: 2\nprofile: test\nmatch: {backend: host}\npeak: ^{hbm_gbps: 1}\n", "without \"source\""));
+      refuses("schema: 2\nprofile: test\nmatch: {backend: host}\npeak: ^{hbm_gb_per_s: 1}\n", "without \"source\""));
 }
 
 TEST_F(Thresholds, RefusesAProfileWithoutRules) {
@@ -218,8 +219,8 @@ TEST_F(Thresholds, RefusesAnotherSchema) {
 }
 
 TEST_F(Thresholds, RefusesAMetricThatTheFamilyDoesNotHave) {
-  EXPECT_TRUE(refuses_rule("benchmark: \"gemm/x:1\", metric: ^busbw_gbps, every: run, min: 1, source: s",
-                           "unknown metric \"busbw_gbps\" of gemm"));
+  EXPECT_TRUE(refuses_rule("benchmark: \"gemm/x:1\", metric: ^busbw_gb_per_s, every: run, min: 1, source: s",
+                           "unknown metric \"busbw_gb_per_s\" of gemm"));
   EXPECT_EQ(refusal_of_rule("benchmark: \"lora_step/x:1\", metric: tokens_per_s, every: run, min: 1, source: s"), "");
   EXPECT_NE(refusal_of_rule("benchmark: \"lora_step/x:1\", metric: speed, every: run, min: 1, source: s"), "");
 }
@@ -261,7 +262,7 @@ TEST_F(Thresholds, RefusesARankRuleForACollectiveAndASpreadOfARun) {
 
 TEST_F(Thresholds, AcceptsAWildcardOnlyForLocalRanks) {
   const auto of = [&](const std::string& key) {
-    return refusal_of_rule("benchmark: \"" + key + "\", metric: copy_gbps, every: rank, min: 1, source: s");
+    return refusal_of_rule("benchmark: \"" + key + "\", metric: copy_gb_per_s, every: rank, min: 1, source: s");
   };
   EXPECT_EQ(of("p2p/op:read/engine:ce/src:*/dst:*/bytes:8"), "");
   EXPECT_EQ(of("p2p/op:read/engine:ce/shift:*/bytes:8"), "");
@@ -296,25 +297,25 @@ TEST_F(Thresholds, ReadsAFolderAndRefusesAnEmptyOne) {
 
 TEST(Ceilings, FollowTheClosedTable) {
   Profile p;
-  p.peak = {{"bf16_tflops", 989.4}, {"f64_tflops", 67}, {"hbm_gbps", 4800}, {"nvlink_gbps", 450}};
+  p.peak = {{"bf16_tflops", 989.4}, {"f64_tflops", 67}, {"hbm_gb_per_s", 4800}, {"nvlink_gb_per_s", 450}};
   EXPECT_EQ(ceiling(p, "gemm/dtype:bf16/m:1/n:1/k:1", "tflops", 1, 1), 989.4);
   EXPECT_EQ(ceiling(p, "gemm/dtype:f64/m:1/n:1/k:1", "tflops", 1, 1), 67);
   EXPECT_EQ(ceiling(p, "gemm/dtype:int8/m:1/n:1/k:1", "tflops", 1, 1), std::nullopt) << "no peak, no ceiling";
-  EXPECT_EQ(ceiling(p, "hbm/op:copy/engine:sm/bytes:1", "hbm_gbps", 1, 1), 4800);
-  EXPECT_EQ(ceiling(p, "hbm/op:copy/engine:sm/bytes:1", "copy_gbps", 1, 1), 2400);
-  EXPECT_EQ(ceiling(p, "p2p/op:read/engine:ce/src:0/dst:1/bytes:1", "copy_gbps", 2, 1), 450);
-  EXPECT_EQ(ceiling(p, "p2p/op:write/engine:ce/dir:both/src:0/dst:1/bytes:1", "copy_gbps", 2, 1), 900);
-  EXPECT_EQ(ceiling(p, "allreduce/dtype:f32/bytes:1", "busbw_gbps", 8, 1), 787.5);
-  EXPECT_EQ(ceiling(p, "allreduce/dtype:f32/bytes:1", "algbw_gbps", 8, 1), 450);
-  EXPECT_EQ(ceiling(p, "allreduce/dtype:f32/bytes:1", "busbw_gbps", 1, 1), std::nullopt);
-  EXPECT_EQ(ceiling(p, "allreduce/dtype:f32/bytes:1", "busbw_gbps", 16, 2), std::nullopt) << "no fabric known";
-  p.peak["fabric_gbps"] = 400;
-  EXPECT_EQ(ceiling(p, "allreduce/dtype:f32/bytes:1", "busbw_gbps", 16, 2), 750);
+  EXPECT_EQ(ceiling(p, "hbm/op:copy/engine:sm/bytes:1", "hbm_gb_per_s", 1, 1), 4800);
+  EXPECT_EQ(ceiling(p, "hbm/op:copy/engine:sm/bytes:1", "copy_gb_per_s", 1, 1), 2400);
+  EXPECT_EQ(ceiling(p, "p2p/op:read/engine:ce/src:0/dst:1/bytes:1", "copy_gb_per_s", 2, 1), 450);
+  EXPECT_EQ(ceiling(p, "p2p/op:write/engine:ce/dir:both/src:0/dst:1/bytes:1", "copy_gb_per_s", 2, 1), 900);
+  EXPECT_EQ(ceiling(p, "allreduce/dtype:f32/bytes:1", "busbw_gb_per_s", 8, 1), 787.5);
+  EXPECT_EQ(ceiling(p, "allreduce/dtype:f32/bytes:1", "algbw_gb_per_s", 8, 1), 450);
+  EXPECT_EQ(ceiling(p, "allreduce/dtype:f32/bytes:1", "busbw_gb_per_s", 1, 1), std::nullopt);
+  EXPECT_EQ(ceiling(p, "allreduce/dtype:f32/bytes:1", "busbw_gb_per_s", 16, 2), std::nullopt) << "no fabric known";
+  p.peak["nics"] = 8, p.peak["nic_gbit"] = 400;
+  EXPECT_EQ(ceiling(p, "allreduce/dtype:f32/bytes:1", "busbw_gb_per_s", 16, 2), 750);
 }
 
 TEST(Metrics, HaveUnitsAndDirections) {
   EXPECT_EQ(unit_of("tflops"), "TFLOPS");
-  EXPECT_EQ(unit_of("busbw_gbps"), "GB/s");
+  EXPECT_EQ(unit_of("busbw_gb_per_s"), "GB/s");
   EXPECT_EQ(unit_of("p99_us"), "us");
   EXPECT_EQ(unit_of("tokens_per_s_total"), "tokens/s");
   EXPECT_EQ(unit_of("samples"), "");

@@ -111,15 +111,15 @@ TEST(Validity, LetsNothingPassThatCannotBeTrue) {
       {"preflight", "invalid preflight/", set_rank("ranks_per_core", -1)},
       {"gemm", "refused", set("tflops", "NaN")},
       // Above what physics allows
-      {"pcie", "invalid pcie/op:h2d", set_everywhere("copy_gbps", 64)},
-      {"pcie", "invalid pcie/op:both", set("copy_gbps", 130, "op:both")},
-      {"collectives", "invalid collectives/op:all_gather", set_everywhere("busbw_gbps", 1e6)},
-      {"collectives", "invalid collectives/op:alltoall", set_everywhere("busbw_gbps", 430)},
-      {"collectives", "invalid collectives/", set("algbw_gbps", 1e6)},
-      {"allreduce", "invalid allreduce/", set_everywhere("busbw_gbps", 430)},
-      {"memtest", "invalid memtest/", set_everywhere("hbm_gbps", 1e6)},
+      {"pcie", "invalid pcie/op:h2d", set_everywhere("copy_gb_per_s", 64)},
+      {"pcie", "invalid pcie/op:both", set("copy_gb_per_s", 130, "op:both")},
+      {"collectives", "invalid collectives/op:all_gather", set_everywhere("busbw_gb_per_s", 1e6)},
+      {"collectives", "invalid collectives/op:alltoall", set_everywhere("busbw_gb_per_s", 430)},
+      {"collectives", "invalid collectives/", set("algbw_gb_per_s", 1e6)},
+      {"allreduce", "invalid allreduce/", set_everywhere("busbw_gb_per_s", 430)},
+      {"memtest", "invalid memtest/", set_everywhere("hbm_gb_per_s", 1e6)},
       {"memtest", "invalid memtest/", set_everywhere("capacity_gb", 1e6)},
-      {"hbm", "invalid hbm/", set("copy_gbps", 1e6)},
+      {"hbm", "invalid hbm/", set("copy_gb_per_s", 1e6)},
       {"p2p", "invalid p2p/op:latency", set_everywhere("latency_us", 0.001)},
       {"collectives", "invalid collectives/", set_everywhere("latency_us", 0.25)},
       {"lora_step", "invalid lora_step/", rows([](json& row) {
@@ -137,9 +137,9 @@ TEST(Validity, LetsNothingPassThatCannotBeTrue) {
       {"gemm", "invalid gemm/", set("tflops", 985, "dtype:bf16")},
       {"gemm", "invalid gemm/", rows([](json& row) { row.erase("tflops"); })},
       {"gemm", "invalid gemm/", set("tflops", nullptr)},
-      {"hbm", "invalid hbm/", set("hbm_gbps", 1.0)},
-      {"p2p", "invalid p2p/", set("copy_gbps", 1.0)},
-      {"collectives", "invalid collectives/", set("busbw_gbps", 1.0)},
+      {"hbm", "invalid hbm/", set("hbm_gb_per_s", 1.0)},
+      {"p2p", "invalid p2p/", set("copy_gb_per_s", 1.0)},
+      {"collectives", "invalid collectives/", set("busbw_gb_per_s", 1.0)},
       {"allreduce", "invalid allreduce/", set("latency_us", 1.0, "bytes:8/")},
       {"lora_step", "invalid lora_step/", set("step_ms", 1.0)},
       {"hbm", "missing hbm/", set("repetitions", 3)},
@@ -199,7 +199,7 @@ TEST(Validity, LetsNoFigureBeZeroOrNegative) {
 TEST(Validity, TakesAWidePcieForGraceAndWithoutPreflight) {
   const auto status = [](const char* device, double rate, bool preflight) {
     ResultsBuilder builder(2, 1, device);
-    builder.add("pcie/op:h2d/bytes:268435456", "copy_gbps", rate);
+    builder.add("pcie/op:h2d/bytes:268435456", "copy_gb_per_s", rate);
     if (preflight) builder.add_facts("preflight/of:gpu", {{"pcie_gen_max", {5, 5}}, {"pcie_width_max", {16, 16}}}, {});
     const std::vector<Results> results{builder.results()};
     const Profile profile;
@@ -214,7 +214,7 @@ TEST(Validity, TakesAWidePcieForGraceAndWithoutPreflight) {
 
 TEST(Validity, AllowsARunOfManyRanksToBeSlowerThanEachOfThem) {
   const auto invalid = [](ResultsBuilder builder, double run) {
-    builder.add("allreduce/dtype:f32/bytes:8", "busbw_gbps", run, {2.0, 2.5});
+    builder.add("allreduce/dtype:f32/bytes:8", "busbw_gb_per_s", run, {2.0, 2.5});
     const std::vector<Results> results{builder.results()};
     return !judge_validity(benchmarks_of(results), nullptr, std::nullopt, {}).empty();
   };

@@ -20,9 +20,10 @@ const std::string p2p = "p2p/op:read/engine:ce/src:0/dst:1/bytes:1073741824";
 
 const std::string gemm_rule = "  - {benchmark: \"" + gemm + "\", metric: tflops, every: rank, min: 620, source: s";
 const std::string allreduce_rule =
-    "  - {benchmark: \"" + allreduce + "\", metric: busbw_gbps, every: run, min: 330, source: s";
+    "  - {benchmark: \"" + allreduce + "\", metric: busbw_gb_per_s, every: run, min: 330, source: s";
 const std::string p2p_rule =
-    "  - {benchmark: \"p2p/op:read/engine:ce/src:*/dst:*/bytes:1073741824\", metric: copy_gbps, every: rank, min: 366, "
+    "  - {benchmark: \"p2p/op:read/engine:ce/src:*/dst:*/bytes:1073741824\", metric: copy_gb_per_s, every: rank, min: "
+    "366, "
     "source: s}\n";
 
 Verdict judged(const ResultsBuilder& builder, const std::string& rules, const JudgeOptions& options = {}) {
@@ -56,7 +57,7 @@ TEST(Verdict, PassesAMachineThatMeetsEveryLimit) {
 
 TEST(Verdict, SaysHowManyHostsAndHowManyFamiliesWereJudged) {
   ResultsBuilder builder(4, 2);
-  builder.add(gemm, "tflops", 700).add("hbm/x:1", "hbm_gbps", 4000);
+  builder.add(gemm, "tflops", 700).add("hbm/x:1", "hbm_gb_per_s", 4000);
   const Verdict verdict = judged(builder, gemm_rule + ", hosts: [1, 9]}\n");
   EXPECT_EQ(verdict_line(verdict),
             "VERDICT: NO REFERENCE 8/9 (profile test, 4 ranks, 2 hosts, 1 of 2 families judged)");
@@ -180,7 +181,7 @@ TEST(Verdict, RefusesToJudgeNothing) { EXPECT_THROW(judge({}, {}, {}), InputErro
 
 TEST(Verdict, SaysThatRunsWereMixed) {
   auto first = ResultsBuilder().add(gemm, "tflops", 700);
-  auto second = ResultsBuilder().add("hbm/x:1", "hbm_gbps", 4000);
+  auto second = ResultsBuilder().add("hbm/x:1", "hbm_gb_per_s", 4000);
   second.context.run_id = "run-2";
   JudgeOptions options;
   options.mixed_runs = true;
@@ -211,7 +212,7 @@ TEST(Verdict, FailsForAnErrorThatNoRuleNames) {
 
 TEST(Verdict, FailsForAnErrorThatOnlyAWarningNames) {
   ResultsBuilder builder;
-  builder.add_error(gemm, "wrong data").add(allreduce, "busbw_gbps", 350);
+  builder.add_error(gemm, "wrong data").add(allreduce, "busbw_gb_per_s", 350);
   expect_state(judged(builder, gemm_rule + ", severity: warn}\n" + allreduce_rule + "}\n"), State::fail, 1);
 }
 
@@ -252,7 +253,7 @@ TEST(Verdict, MissesAFamilyOfTheProfileThatNoRuleCouldJudge) {
 
 TEST(Verdict, MissesAMetricEvenInOneRepetition) {
   ResultsBuilder builder;
-  builder.add(allreduce, "busbw_gbps", 350).add(allreduce, "latency_us", 5000);
+  builder.add(allreduce, "busbw_gb_per_s", 350).add(allreduce, "latency_us", 5000);
   EXPECT_EQ(find(judged(builder, allreduce_rule + "}\n"), allreduce).status, Status::missing);
 }
 
@@ -283,7 +284,9 @@ TEST(Verdict, AllowsAWaiverOnlyWhereTheRuleDoes) {
 
 TEST(Verdict, JudgesTheMedianOverRepetitions) {
   ResultsBuilder builder;
-  builder.add(allreduce, "busbw_gbps", 300).add(allreduce, "busbw_gbps", 340).add(allreduce, "busbw_gbps", 345);
+  builder.add(allreduce, "busbw_gb_per_s", 300)
+      .add(allreduce, "busbw_gb_per_s", 340)
+      .add(allreduce, "busbw_gb_per_s", 345);
   EXPECT_EQ(find(judged(builder, allreduce_rule + "}\n"), allreduce).value, 340);
 }
 
@@ -323,7 +326,8 @@ TEST(Verdict, JudgesAnUpperLimitAndAnExactValue) {
 
 TEST(Verdict, IsInconclusiveWhenAPassDoesNotRepeat) {
   ResultsBuilder builder;
-  builder.add(allreduce, "busbw_gbps", 340, {}, {{"cv", 0.4}}).add(allreduce, "busbw_gbps", 340, {}, {{"cv", 0.05}});
+  builder.add(allreduce, "busbw_gb_per_s", 340, {}, {{"cv", 0.4}})
+      .add(allreduce, "busbw_gb_per_s", 340, {}, {{"cv", 0.05}});
   const Verdict verdict = judged(builder, allreduce_rule + ", cv_max: 0.3}\n");
   expect_state(verdict, State::inconclusive, 3);
   EXPECT_EQ(find(verdict, allreduce).value, 0.4);
@@ -331,13 +335,13 @@ TEST(Verdict, IsInconclusiveWhenAPassDoesNotRepeat) {
 
 TEST(Verdict, StaysAFailureWhenItDoesNotRepeat) {
   ResultsBuilder builder;
-  builder.add(allreduce, "busbw_gbps", 300, {}, {{"cv", 0.4}});
+  builder.add(allreduce, "busbw_gb_per_s", 300, {}, {{"cv", 0.4}});
   expect_state(judged(builder, allreduce_rule + ", cv_max: 0.3}\n"), State::fail, 1);
 }
 
 TEST(Verdict, IsInconclusiveWhenRepeatabilityIsUnknown) {
   ResultsBuilder builder;
-  builder.add(allreduce, "busbw_gbps", 340);
+  builder.add(allreduce, "busbw_gb_per_s", 340);
   expect_state(judged(builder, allreduce_rule + ", cv_max: 0.3}\n"), State::inconclusive, 3);
 }
 
@@ -360,8 +364,8 @@ TEST(Verdict, SeesAnImpossibleValueThatAMedianHides) {
 TEST(Verdict, IsInvalidForAValueThatIsNoNumber) {
   // The reader refuses such a file; the judge does not rely on it.
   for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
-    Results results = ResultsBuilder().add(allreduce, "busbw_gbps", 340).results();
-    results.rows[0].metrics["busbw_gbps"] = value;
+    Results results = ResultsBuilder().add(allreduce, "busbw_gb_per_s", 340).results();
+    results.rows[0].metrics["busbw_gb_per_s"] = value;
     EXPECT_EQ(find(judge({results}, profile(allreduce_rule + "}\n"), {}), allreduce).status, Status::invalid);
   }
 }
@@ -378,7 +382,7 @@ TEST(Verdict, NamesTheSlowestRankOfLocalWork) {
 
 TEST(Verdict, NamesTheLastToArriveOfACollective) {
   ResultsBuilder builder;
-  builder.add(allreduce, "busbw_gbps", 100).by_rank("seconds", {0.30, 0.31, 0.05, 0.30});
+  builder.add(allreduce, "busbw_gb_per_s", 100).by_rank("seconds", {0.30, 0.31, 0.05, 0.30});
   builder.by_rank("arrival_us", {0, 2, 240000, 1});
   const Verdict verdict = judged(builder, allreduce_rule + "}\n");
   ASSERT_TRUE(find(verdict, allreduce).worst.has_value());
@@ -389,7 +393,7 @@ TEST(Verdict, NamesNobodyWhereAllArriveTogether) {
   for (const testing_support::Values& seconds :
        {testing_support::Values{0.300, 0.310, 0.299, 0.300}, {0.30, 0.31, 0.05, 0.30}}) {
     ResultsBuilder builder;
-    builder.add(allreduce, "busbw_gbps", 100).by_rank("seconds", seconds).by_rank("arrival_us", {0, 2, 40, 1});
+    builder.add(allreduce, "busbw_gb_per_s", 100).by_rank("seconds", seconds).by_rank("arrival_us", {0, 2, 40, 1});
     const Verdict verdict = judged(builder, allreduce_rule + "}\n");
     EXPECT_EQ(find(verdict, allreduce).status, Status::fail);
     EXPECT_FALSE(find(verdict, allreduce).worst.has_value()) << *seconds[2] << " s says nothing without its arrival";
@@ -406,7 +410,7 @@ TEST(Culprits, LeaveOutWhatIsUnknown) {
 
 TEST(Verdict, AppliesARuleOnlyUnderItsConditions) {
   ResultsBuilder builder;
-  builder.add(allreduce, "busbw_gbps", 350);
+  builder.add(allreduce, "busbw_gb_per_s", 350);
   const auto is_judged = [&](const std::string& conditions) {
     return has(judged(builder, allreduce_rule + ", " + conditions + "}\n"), allreduce);
   };
@@ -420,7 +424,7 @@ TEST(Verdict, AppliesARuleOnlyUnderItsConditions) {
 
 TEST(Verdict, HasNoReferenceForAFamilyThatNoRuleJudges) {
   ResultsBuilder builder;
-  builder.add(gemm, "tflops", 700).add(allreduce, "busbw_gbps", 350);
+  builder.add(gemm, "tflops", 700).add(allreduce, "busbw_gb_per_s", 350);
   const Verdict verdict = judged(builder, gemm_rule + "}\n" + allreduce_rule + ", ranks: 8}\n");
   expect_state(verdict, State::no_reference, 3);
   EXPECT_EQ(find(verdict, "allreduce").status, Status::no_reference);
@@ -432,7 +436,7 @@ TEST(Verdict, HasNoReferenceForAFamilyThatNoRuleJudges) {
 
 TEST(Verdict, HasNoReferenceForAFamilyThatOnlyAWarningJudges) {
   ResultsBuilder builder;
-  builder.add(gemm, "tflops", 700).add(allreduce, "busbw_gbps", 100);
+  builder.add(gemm, "tflops", 700).add(allreduce, "busbw_gb_per_s", 100);
   for (const char* severity : {"warn", "info"}) {
     const Verdict verdict =
         judged(builder, gemm_rule + "}\n" + allreduce_rule + ", severity: " + std::string(severity) + "}\n");
@@ -453,7 +457,7 @@ TEST(Verdict, ShowsAPointWithoutARuleAndChangesNothing) {
 
 TEST(Verdict, DoesNotPassOnFewerRulesBecauseNobodyRecordedNvls) {
   ResultsBuilder builder;
-  builder.add(allreduce, "busbw_gbps", 350).add("allreduce/dtype:f32/bytes:8", "latency_us", 8);
+  builder.add(allreduce, "busbw_gb_per_s", 350).add("allreduce/dtype:f32/bytes:8", "latency_us", 8);
   builder.context.nccl["nvls"] = std::nullopt;
   const std::string rules =
       allreduce_rule + ", nvls: off}\n" +
@@ -483,7 +487,7 @@ TEST(Verdict, ShowsAWarningAndDoesNotCountIt) {
 
 TEST(PeerCopies, AreRequiredForEveryOrderedPair) {
   ResultsBuilder builder(2);
-  builder.add(p2p, "copy_gbps", 390, {std::nullopt, 390});
+  builder.add(p2p, "copy_gb_per_s", 390, {std::nullopt, 390});
   const Verdict verdict = judged(builder, p2p_rule);
   expect_state(verdict, State::fail, 1);
   EXPECT_EQ(find(verdict, p2p).status, Status::pass);
@@ -493,7 +497,7 @@ TEST(PeerCopies, AreRequiredForEveryOrderedPair) {
 
 TEST(PeerCopies, NeedAValueOfEveryHost) {
   ResultsBuilder builder(4, 2);
-  builder.add(p2p, "copy_gbps", 390, {std::nullopt, 390, std::nullopt, std::nullopt});
+  builder.add(p2p, "copy_gb_per_s", 390, {std::nullopt, 390, std::nullopt, std::nullopt});
   const Verdict verdict =
       judge({builder.results()}, profile(p2p_rule.substr(0, p2p_rule.size() - 2) + ", hosts: 2}\n"), {});
   const Finding finding = find(verdict, p2p);

@@ -153,8 +153,9 @@ void require_values(const Field& by_launch, const Baseline& baseline) {
   }
 }
 
-void read_benchmark(const Field& field, Baseline& baseline) {
-  const auto row = read_as<BaselineRow>(field);
+void read_benchmark(const Field& field, Baseline& baseline, int schema) {
+  auto row = read_as<BaselineRow>(field);
+  if (schema == 1) row.metric = metric_of_schema_1(row.metric);
   require_values(field["launches"], baseline);
   require_values(field["ranks"], baseline);
   BaselineBenchmark& entry = baseline.benchmarks[row.key];
@@ -167,7 +168,8 @@ void read_benchmark(const Field& field, Baseline& baseline) {
 
 Baseline read_document(const Field& root) {
   const Field head = root["baseline"];
-  if (const int schema = head["schema"].integer(); schema != baseline_schema) {
+  const int schema = head["schema"].integer();
+  if (schema != baseline_schema && schema != 1) {
     head["schema"].refuse("is " + std::to_string(schema) + ", this program reads " + std::to_string(baseline_schema) +
                           "; the file was not touched; use the release that wrote it");
   }
@@ -177,7 +179,7 @@ Baseline read_document(const Field& root) {
   static_cast<void>(head["hosts"].positive_integer());
   const Field rows = root["benchmarks"];
   if (rows.value().empty()) rows.refuse("no benchmarks: an empty baseline compares nothing; create it again");
-  rows.each([&](const Field& row) { read_benchmark(row, baseline); });
+  rows.each([&](const Field& row) { read_benchmark(row, baseline, schema); });
   for (const auto& [key, entry] : baseline.benchmarks) {
     if (entry.headline.empty()) rows.refuse(key + " has no headline metric");
   }

@@ -13,7 +13,7 @@
 
 namespace shakedown {
 
-inline constexpr int baseline_schema = 1;
+inline constexpr int baseline_schema = 2;
 
 /// What must agree for figures to be compared: device, backend, tier, ranks, hosts, driver, cuda, cublaslt, nccl, nvls,
 /// build_type, and every tuning variable, each with all values that the files of a set have. Not known = empty.

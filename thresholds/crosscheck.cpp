@@ -68,14 +68,14 @@ class Checker {
       const bool one_host = benchmark.context->hosts == 1 || key_part(key, "scope") == "node";
       if (!one_host || benchmark.context->backend != "cuda") continue;
       if (!only_has(key, {"dtype", "bytes", "scope"})) continue;
-      const auto value = run_value(benchmark, "busbw_gbps");
+      const auto value = run_value(benchmark, "busbw_gb_per_s");
       if (!value || *value <= busbw) continue;
       busbw = *value;
       best = &benchmark;
     }
     const auto copy = copy_rate();
     if (best == nullptr || !copy) return;
-    Finding f = finding(best->key, "busbw_gbps_vs_copies", *best->context);
+    Finding f = finding(best->key, "busbw_gb_per_s_vs_copies", *best->context);
     f.value = busbw;
     f.unit = "GB/s";
     f.limit_name = "min";
@@ -86,7 +86,7 @@ class Checker {
     if (busbw < *f.limit) {
       f.status = Status::fail;
       f.next = measure_command(best->key, best->context->world_size);
-      if (*copy < nvlink_class_gbps) f.severity = Severity::warn;
+      if (*copy < nvlink_class_gb_per_s) f.severity = Severity::warn;
     }
     findings_.push_back(f);
   }
@@ -96,7 +96,7 @@ class Checker {
     std::vector<double> rates;
     for (const auto& [key, benchmark] : benchmarks_) {
       if (family_of(key) != "p2p" || !good(benchmark) || key_part(key, "dir") == "both") continue;
-      for (const auto& value : rank_values(benchmark, "copy_gbps")) {
+      for (const auto& value : rank_values(benchmark, "copy_gb_per_s")) {
         if (value) rates.push_back(*value);
       }
     }
@@ -193,7 +193,7 @@ struct Scaled {
 };
 constexpr std::array<Scaled, 3> scaled{{{"lora_step", "tokens_per_s", least_step_efficiency},
                                         {"gemm", "tflops", least_gemm_efficiency},
-                                        {"hbm", "hbm_gbps", least_hbm_efficiency}}};
+                                        {"hbm", "hbm_gb_per_s", least_hbm_efficiency}}};
 
 // A rank's rate: of local work the median over ranks, else the run's.
 std::optional<double> rate_of(const Benchmark& benchmark, const std::string& metric) {

@@ -19,7 +19,7 @@ inline constexpr double bandwidth_bound_bytes = 1e9;
 inline constexpr double allreduce_of_copy = 0.75;
 
 /// Below this rate the peers are not joined by NVLink, and a ring shares bridges that single copies do not: a warning.
-inline constexpr double nvlink_class_gbps = 100;
+inline constexpr double nvlink_class_gb_per_s = 100;
 
 /// A LoRA step is predicted as its model FLOPs at this part of the rate of the largest bf16 GEMM, plus the AllReduce of
 /// its gradients, not overlapped. 0.65 is what torch.compile reaches on one H200 (438 of 665 TFLOPS).

@@ -153,7 +153,7 @@ std::string headline_metric(const Benchmark& benchmark) {
                              static_cast<double>(key_number(benchmark.key, "bytes").value_or(0)) < latency_bound_bytes;
   if (latency_bound && row->metrics.contains("latency_us")) return "latency_us";
   for (const char* metric :
-       {"tflops", "hbm_gbps", "copy_gbps", "busbw_gbps", "tokens_per_s", "step_ms", "latency_us"}) {
+       {"tflops", "hbm_gb_per_s", "copy_gb_per_s", "busbw_gb_per_s", "tokens_per_s", "step_ms", "latency_us"}) {
     if (row->metrics.contains(metric)) return metric;
   }
   return "";

@@ -427,7 +427,7 @@ std::vector<Culprit> beginnings(const std::string& links, const Context& context
 }  // namespace
 
 std::optional<Finding> judge_transport(const std::vector<Results>& files, const Profile& profile) {
-  if (profile.peak.count("nvlink_gbps") == 0) return std::nullopt;
+  if (profile.peak.count("nvlink_gb_per_s") == 0) return std::nullopt;
   std::optional<Finding> finding;
   for (const Results& file : files) {
     const auto fact = [&](const char* name) {

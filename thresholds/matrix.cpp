@@ -29,7 +29,7 @@ std::optional<Pair> pair_of(const std::string& key) {
   return Pair{static_cast<int>(*src), static_cast<int>(*dst), rest.text()};
 }
 
-std::string metric_of(const Row& row) { return row.by_rank.count("latency_us") > 0 ? "latency_us" : "copy_gbps"; }
+std::string metric_of(const Row& row) { return row.by_rank.count("latency_us") > 0 ? "latency_us" : "copy_gb_per_s"; }
 
 std::string cell_text(double value, const std::string& metric) {
   return fmt::format("{:.{}f}", value, metric == "latency_us" ? 3 : 1);

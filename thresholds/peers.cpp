@@ -51,19 +51,20 @@ struct ClassOfMetric {
 constexpr std::array<ClassOfMetric, 11> classes{{
     {"gemm", "", "tflops_per_ghz", {0.005, 0.03}},
     {"gemm", "", "tflops", {0.025, 0.20, true}},
-    {"hbm", "", "hbm_gbps", {0.003, 0.03}},
-    {"memtest", "", "hbm_gbps", {0.01, 0.06}},
+    {"hbm", "", "hbm_gb_per_s", {0.003, 0.03}},
+    {"memtest", "", "hbm_gb_per_s", {0.01, 0.06}},
     {"memtest", "", "capacity_gb", {0.001, 0.02}},
-    {"p2p", "", "copy_gbps", {0.003, 0.03}},
+    {"p2p", "", "copy_gb_per_s", {0.003, 0.03}},
     {"p2p", "", "latency_us", {0.02, 0.20}},
-    {"pcie", "active:one", "copy_gbps", {0.01, 0.05}},
-    {"pcie", "", "copy_gbps", {0.03, 0.20}},  // all at once: what the host's bridges and memory leave to each
-    {"allreduce", "scope:node", "busbw_gbps", {0.01, 0.05}},
+    {"pcie", "active:one", "copy_gb_per_s", {0.01, 0.05}},
+    {"pcie", "", "copy_gb_per_s", {0.03, 0.20}},  // all at once: what the host's bridges and memory leave to each
+    {"allreduce", "scope:node", "busbw_gb_per_s", {0.01, 0.05}},
     {"lora_step", "", "compute_ms", {0.025, 0.20, true}},  // a step's own work: mostly GEMM
 }};
 
-constexpr std::array<std::string_view, 8> judged_metrics{"tflops_per_ghz", "tflops",     "hbm_gbps",   "capacity_gb",
-                                                         "copy_gbps",      "latency_us", "busbw_gbps", "compute_ms"};
+constexpr std::array<std::string_view, 8> judged_metrics{"tflops_per_ghz", "tflops",        "hbm_gb_per_s",
+                                                         "capacity_gb",    "copy_gb_per_s", "latency_us",
+                                                         "busbw_gb_per_s", "compute_ms"};
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Where ranks are

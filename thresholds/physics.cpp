@@ -27,7 +27,13 @@ constexpr double nvlink_payload = 15.0 / 16;
 
 // The fastest way from any host to a GPU: NVLink-C2C of Grace, 450 GB/s each way. What a PCIe link carries is less, and
 // is judged where the run says which link it has (thresholds/validity.cpp).
-constexpr double host_link_gbps = 450;
+constexpr double host_link_gb_per_s = 450;
+
+// What all network ports of a host carry each way. They are sold in gigabit.
+std::optional<double> fabric_gb_per_s(const Profile& profile) {
+  const auto nics = peak(profile, "nics");
+  return nics ? times(peak(profile, "nic_gbit"), *nics / 8) : std::nullopt;
+}
 
 // Bus bandwidth. Inside one NVLink domain each GPU must move at least 2(n-1)/n of the data over its links when the
 // switch adds nothing, and half of that when it adds (NVLS), so the ring formula may show up to 2(n-1)/n of the link.
@@ -35,21 +41,21 @@ constexpr double host_link_gbps = 450;
 std::optional<double> allreduce_busbw_ceiling(const Profile& profile, int n, int m, bool nvls) {
   if (n < 2) return std::nullopt;
   const double share = static_cast<double>(n - 1) / n;
-  if (m == 1) return times(peak(profile, "nvlink_gbps"), nvls ? 2 * share : nvlink_payload);
-  return times(peak(profile, "fabric_gbps"), share * m / (m - 1));
+  if (m == 1) return times(peak(profile, "nvlink_gb_per_s"), nvls ? 2 * share : nvlink_payload);
+  return times(fabric_gb_per_s(profile), share * m / (m - 1));
 }
 
 // The bus bandwidth of the other collectives is what some GPU must send or receive over its links. algbw is busbw over
 // (n-1)/n or over 1.
 std::optional<double> collective_ceiling(const Profile& profile, std::string_view metric, int n, int m, bool nvls) {
   if (n < 2 || m > 1) return std::nullopt;
-  const double factor = metric == "algbw_gbps" ? static_cast<double>(n) / (n - 1) : 1;
-  return times(peak(profile, "nvlink_gbps"), factor * (nvls ? 1 : nvlink_payload));
+  const double factor = metric == "algbw_gb_per_s" ? static_cast<double>(n) / (n - 1) : 1;
+  return times(peak(profile, "nvlink_gb_per_s"), factor * (nvls ? 1 : nvlink_payload));
 }
 
 std::optional<double> p2p_ceiling(const Profile& profile, std::string_view key) {
   const bool both_ways = key_part(key, "dir") == "both";
-  return times(peak(profile, "nvlink_gbps"), both_ways ? 2 : 1);
+  return times(peak(profile, "nvlink_gb_per_s"), both_ways ? 2 : 1);
 }
 
 }  // namespace
@@ -67,9 +73,10 @@ std::optional<double> ceiling(const Profile& profile, std::string_view key, std:
   if (family == "gemm" && metric == "tflops") {
     return peak(profile, std::string(key_part(key, "dtype")) + "_tflops");
   }
-  if ((family == "hbm" || family == "memtest") && metric == "hbm_gbps") return peak(profile, "hbm_gbps");
-  if (family == "hbm" && metric == "copy_gbps") return times(peak(profile, "hbm_gbps"), 0.5);  // read and written
-  if (family == "p2p" && metric == "copy_gbps") return p2p_ceiling(profile, key);
+  if ((family == "hbm" || family == "memtest") && metric == "hbm_gb_per_s") return peak(profile, "hbm_gb_per_s");
+  if (family == "hbm" && metric == "copy_gb_per_s")
+    return times(peak(profile, "hbm_gb_per_s"), 0.5);  // read and written
+  if (family == "p2p" && metric == "copy_gb_per_s") return p2p_ceiling(profile, key);
   if (family == "lora_step" && metric == "model_tflops") {
     const std::string_view dtype = key_part(key, "dtype");
     return peak(profile, std::string(dtype.empty() ? "bf16" : dtype) + "_tflops");
@@ -78,12 +85,13 @@ std::optional<double> ceiling(const Profile& profile, std::string_view key, std:
   if (family == "lora_step" && metric == "tokens_per_s" && key_part(key, "model") == "qwen2_7b") {
     return times(peak(profile, "bf16_tflops"), 1e12 / qwen2_7b_flops_per_token);
   }
-  if (family == "pcie" && metric == "copy_gbps") return (key_part(key, "op") == "both" ? 2 : 1) * host_link_gbps;
-  if (family == "allreduce" && metric == "busbw_gbps") return allreduce_busbw_ceiling(profile, ranks, hosts, nvls);
-  if (family == "allreduce" && metric == "algbw_gbps" && ranks > 1) {
+  if (family == "pcie" && metric == "copy_gb_per_s")
+    return (key_part(key, "op") == "both" ? 2 : 1) * host_link_gb_per_s;
+  if (family == "allreduce" && metric == "busbw_gb_per_s") return allreduce_busbw_ceiling(profile, ranks, hosts, nvls);
+  if (family == "allreduce" && metric == "algbw_gb_per_s" && ranks > 1) {
     return times(allreduce_busbw_ceiling(profile, ranks, hosts, nvls), ranks / (2.0 * (ranks - 1)));
   }
-  if (family == "collectives" && (metric == "busbw_gbps" || metric == "algbw_gbps")) {
+  if (family == "collectives" && (metric == "busbw_gb_per_s" || metric == "algbw_gb_per_s")) {
     return collective_ceiling(profile, metric, ranks, hosts, nvls);
   }
   return std::nullopt;
@@ -110,7 +118,7 @@ std::string unit_of(std::string_view metric) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 14> units{{{"tflops", "TFLOPS"},
                                                                                  {"tflops_per_ghz", "TFLOPS/GHz"},
                                                                                  {"tflops_per_w", "TFLOPS/W"},
-                                                                                 {"_gbps", "GB/s"},
+                                                                                 {"_gb_per_s", "GB/s"},
                                                                                  {"_gb", "GB"},
                                                                                  {"_us", "us"},
                                                                                  {"_ms", "ms"},

@@ -82,7 +82,7 @@ const std::array<Part, 8>& parts() {
        {"gpu", "uuid", "serial", "pci", "vbios"}},
       {"preflight/of:nvlink",
        false,
-       {"nvlinks", "nvlinks_up", "nvlink_gbps", "nvlink_errors", "fabric_trouble"},
+       {"nvlinks", "nvlinks_up", "nvlink_gb_per_s", "nvlink_errors", "fabric_trouble"},
        {"fabric"}},
       {"preflight/of:software", false, {}, {"cuda", "cublaslt", "cudnn", "nccl", "mpi", "nccl_settings", "gpu_mask"}},
       {"preflight/of:binding", false, {"ranks_per_core", "numa_near"}, {"cpus", "slurm_job"}},
@@ -90,7 +90,7 @@ const std::array<Part, 8>& parts() {
       {"preflight/of:network", true, {"hosts_unreachable"}, {"interface"}},
       {"preflight/of:folder",
        true,
-       {"files_missing", "files_differing", "appends_lost", "locks_broken", "write_gbps", "read_gbps"},
+       {"files_missing", "files_differing", "appends_lost", "locks_broken", "write_gb_per_s", "read_gb_per_s"},
        {}},
   }};
   return table;

@@ -1,4 +1,4 @@
-// Decides what a valid result file is. Reader and writer of schema 1, and the one place that knows how Google Benchmark
+// Decides what a valid result file is. Reader and writer of schema 2, and the one place that knows how Google Benchmark
 // decorates names. Tested by tests/results_test.cpp (build/tests/results_test).
 #include "thresholds/results.hpp"
 
@@ -353,6 +353,7 @@ Results read_results(const fs::path& file) {
   if (!google_context.find("shakedown")) {
     google_context.refuse("has no \"shakedown\": not written by one of this suite's benchmarks");
   }
+  if (google_context["shakedown"]["schema"].integer() == 1) upgrade_schema_1(document);
   Results results{file, read_context(google_context["shakedown"]), {}};
   if (!root.find("benchmarks")) root.refuse("zero benchmarks: \"benchmarks\" is missing");
   results.rows = read_rows(root, document["benchmarks"], results.context.world_size);

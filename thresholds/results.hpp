@@ -1,4 +1,5 @@
-// Result files: what Google Benchmark writes, plus the facts of the machine and every rank's own figures (schema 1).
+// Result files: what Google Benchmark writes, plus the facts of the machine and every rank's own figures (schema 2;
+// schema 1 is read too).
 // The only reader and the only writer of that format. Pure: no MPI, no CUDA, no clock.
 #pragma once
 
@@ -15,7 +16,7 @@
 
 namespace shakedown {
 
-inline constexpr int results_schema = 1;
+inline constexpr int results_schema = 2;
 
 /// A process that was on a GPU before anything was measured there, and none of ours.
 struct OtherProcess {
@@ -142,7 +143,7 @@ struct Row {
   int repetitions = 1;                    // as many were asked for
   double iterations = 1;                  // 0: none stated
   double real_time = 0;                   // in seconds, whatever unit the file has
-  std::map<std::string, double> metrics;  // counters: tflops, busbw_gbps, latency_us, cv, ...
+  std::map<std::string, double> metrics;  // counters: tflops, busbw_gb_per_s, latency_us, cv, ...
   ByRank by_rank;
   TextByRank text_by_rank;
   std::optional<std::string> error;   // an error row; a waiver is not an error

@@ -20,12 +20,12 @@ using Members = std::map<std::string, Yaml>;
 const std::map<std::string, std::set<std::string>>& metrics_of_families() {
   static const std::map<std::string, std::set<std::string>> table{
       {"gemm", {"tflops", "tflops_per_ghz", "tflops_per_w"}},
-      {"hbm", {"copy_gbps", "hbm_gbps"}},
-      {"memtest", {"capacity_gb", "hbm_gbps"}},
-      {"p2p", {"copy_gbps", "latency_us"}},
-      {"pcie", {"copy_gbps"}},
-      {"allreduce", {"busbw_gbps", "algbw_gbps", "latency_us", "p50_us", "p999_us", "max_us"}},
-      {"collectives", {"busbw_gbps", "algbw_gbps", "latency_us"}},
+      {"hbm", {"copy_gb_per_s", "hbm_gb_per_s"}},
+      {"memtest", {"capacity_gb", "hbm_gb_per_s"}},
+      {"p2p", {"copy_gb_per_s", "latency_us"}},
+      {"pcie", {"copy_gb_per_s"}},
+      {"allreduce", {"busbw_gb_per_s", "algbw_gb_per_s", "latency_us", "p50_us", "p999_us", "max_us"}},
+      {"collectives", {"busbw_gb_per_s", "algbw_gb_per_s", "latency_us"}},
       {"lora_step",
        {"tokens_per_s", "tokens_per_s_total", "step_ms", "model_tflops", "mfu", "p50_us", "max_us", "forward_ms",
         "backward_ms", "optimizer_ms", "compute_ms", "exposed_comm_ms", "planned_gb", "peak_gb"}},
@@ -300,9 +300,9 @@ Match read_match(const Yaml& yaml) {
 
 std::map<std::string, double> read_peak(const Yaml& yaml) {
   std::map<std::string, double> peak;
-  const Members members =
-      yaml.members({"f64_tflops", "f32_tflops", "tf32_tflops", "f16_tflops", "bf16_tflops", "fp8_e4m3_tflops",
-                    "int8_tflops", "nvfp4_tflops", "mxfp8_tflops", "hbm_gbps", "nvlink_gbps", "fabric_gbps", "source"});
+  const Members members = yaml.members({"f64_tflops", "f32_tflops", "tf32_tflops", "f16_tflops", "bf16_tflops",
+                                        "fp8_e4m3_tflops", "int8_tflops", "nvfp4_tflops", "mxfp8_tflops",
+                                        "hbm_gb_per_s", "nvlink_gb_per_s", "nics", "nic_gbit", "source"});
   required(members, "source", yaml, "peak").text();
   for (const auto& [name, value] : members) {
     if (name == "source") continue;

@@ -73,7 +73,7 @@ struct Profile {
   std::string name;
   std::filesystem::path file;
   Match match;
-  std::map<std::string, double> peak;               // "bf16_tflops", "hbm_gbps", "nvlink_gbps", "fabric_gbps"
+  std::map<std::string, double> peak;               // "bf16_tflops", "hbm_gb_per_s", "nics", "nic_gbit"
   std::vector<std::string> unjudged;                // families that are measured but not judged
   std::vector<Rule> rules;                          // those of the included parts first
   std::optional<int> gpus_per_host = std::nullopt;  // of this kind of machine
@@ -108,7 +108,7 @@ bool is_shared(std::string_view key, std::string_view metric);
 /// Times: lower is better. Everything else: higher is better.
 bool lower_is_better(std::string_view metric);
 
-/// "TFLOPS" for tflops, "GB/s" for copy_gbps, ...
+/// "TFLOPS" for tflops, "GB/s" for copy_gb_per_s, ...
 std::string unit_of(std::string_view metric);
 
 /// Five significant digits, never an exponent below a million: "793.2", "0.0008", "1073741824".

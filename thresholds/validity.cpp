@@ -17,8 +17,8 @@ namespace {
 using Benchmarks = std::map<std::string, Benchmark>;
 
 // Figures of which a row has the run's and the ranks'.
-constexpr std::array<std::string_view, 6> of_run_and_ranks{"tflops",     "hbm_gbps",   "copy_gbps",
-                                                           "busbw_gbps", "latency_us", "tokens_per_s"};
+constexpr std::array<std::string_view, 6> of_run_and_ranks{"tflops",         "hbm_gb_per_s", "copy_gb_per_s",
+                                                           "busbw_gb_per_s", "latency_us",   "tokens_per_s"};
 
 constexpr double rounding = 0.01;
 
@@ -27,7 +27,7 @@ constexpr double rounding = 0.01;
 constexpr double clock_tolerance = 0.1;
 
 // GB/s of one PCIe lane each way by generation, after its encoding (PCI-SIG).
-constexpr std::array<double, 7> lane_gbps{0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563};
+constexpr std::array<double, 7> lane_gb_per_s{0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563};
 
 // What was counted or timed and cannot be zero.
 bool must_be_positive(std::string_view family, std::string_view metric) {
@@ -49,14 +49,14 @@ bool is_grace(const RankFacts& rank) {
 }
 
 // What the widest PCIe link of the run's GPUs carries each way, where pre-flight read it.
-std::optional<double> pcie_gbps(const Benchmarks& benchmarks) {
+std::optional<double> pcie_gb_per_s(const Benchmarks& benchmarks) {
   const auto gpu = benchmarks.find("preflight/of:gpu");
   if (gpu == benchmarks.end() ||
       std::any_of(gpu->second.context->ranks.begin(), gpu->second.context->ranks.end(), is_grace))
     return std::nullopt;
   const auto gen = largest_value(gpu->second, "pcie_gen_max"), width = largest_value(gpu->second, "pcie_width_max");
-  if (!gen || !width || !(*gen >= 1 && *gen < lane_gbps.size())) return std::nullopt;
-  return lane_gbps[static_cast<std::size_t>(*gen)] * *width;
+  if (!gen || !width || !(*gen >= 1 && *gen < lane_gb_per_s.size())) return std::nullopt;
+  return lane_gb_per_s[static_cast<std::size_t>(*gen)] * *width;
 }
 
 class RowCheck {
@@ -119,7 +119,7 @@ class RowCheck {
   }
 
   std::optional<double> ceiling_of(const std::string& metric, std::optional<int> rank) const {
-    if (family_ == "pcie" && metric == "copy_gbps" && pcie_)
+    if (family_ == "pcie" && metric == "copy_gb_per_s" && pcie_)
       return (key_part(row_.key, "op") == "both" ? 2 : 1) * *pcie_;
     if (metric == "capacity_gb" && rank) {
       const auto& bytes = context_.ranks[static_cast<std::size_t>(*rank)].memory_bytes;
@@ -213,7 +213,7 @@ std::vector<Finding> judge_validity(const std::map<std::string, Benchmark>& benc
   for (const Finding& finding : judged) {
     if (finding.status == Status::invalid) known.insert(finding.key);
   }
-  const auto pcie = pcie_gbps(benchmarks);
+  const auto pcie = pcie_gb_per_s(benchmarks);
   std::vector<Finding> findings;
   for (const auto& [key, benchmark] : benchmarks) {
     if ((family && *family != family_of(key)) || known.contains(key) || benchmark.error() != nullptr ||

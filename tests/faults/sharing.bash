@@ -24,7 +24,7 @@ if wants sharing; then
   total=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1)
   beside "$last" 0 $((total / 1024 - 8))
   measures "memory hog on GPU $last" allreduce 0 "waived: $(named "$last"): needs [0-9.]+ GB, [0-9.]+ GB free" bench_allreduce --benchmark_filter='f32/bytes:(8|8589934592)$'
-  expect "  what fits is measured" grep -qE '"algbw_gbps"' result.json
+  expect "  what fits is measured" grep -qE '"algbw_gb_per_s"' result.json
   leave
   measures "no other user" gemm 0 '"complete": ?true' bench_gemm --benchmark_filter='bf16/m:8192/n:8192/k:8192$'
   echo "  alone: $(grep -oE '"tflops": ?\[[^]]*\]' result.json)"
@@ -44,9 +44,9 @@ if wants placement; then
     expect "  UUID and PCI address belong together as before" cmp -s usual <(identities result.json)
     expect "  and the first rank has another GPU" test "$usual_first" != "$(grep -m1 -oE '"uuid": ?"[^"]+"' result.json)"
     with=(-x SHAKEDOWN_RUN_ID)
-    measures "NVLink" allreduce 0 '"busbw_gbps": ?[0-9.]+' bench_allreduce --benchmark_filter='f32/bytes:1073741824$'
+    measures "NVLink" allreduce 0 '"busbw_gb_per_s": ?[0-9.]+' bench_allreduce --benchmark_filter='f32/bytes:1073741824$'
     with=(-x SHAKEDOWN_RUN_ID -x NCCL_P2P_DISABLE=1)
-    measures "NCCL_P2P_DISABLE=1" allreduce 0 '"busbw_gbps": ?[0-9.]+' bench_allreduce --benchmark_filter='f32/bytes:1073741824$'
+    measures "NCCL_P2P_DISABLE=1" allreduce 0 '"busbw_gb_per_s": ?[0-9.]+' bench_allreduce --benchmark_filter='f32/bytes:1073741824$'
     expect "  the variable is on record" grep -qE '"NCCL_P2P_DISABLE": ?"1"' result.json
   fi
   with=(-x SHAKEDOWN_RUN_ID -x SHAKEDOWN_NVML=/nonexistent)
@@ -55,7 +55,7 @@ if wants placement; then
   # Every rank on one core. What the GPU does by itself is as fast as ever.
   with=(-x SHAKEDOWN_RUN_ID)
   cores=("${launch[@]}")
-  for large in "gemm bf16/m:8192/n:8192/k:8192$ tflops" "hbm op:copy/engine:sm hbm_gbps" "p2p op:read/engine:ce/src:0/dst:1/bytes copy_gbps" "allreduce f32/bytes:8$ latency_us"; do
+  for large in "gemm bf16/m:8192/n:8192/k:8192$ tflops" "hbm op:copy/engine:sm hbm_gb_per_s" "p2p op:read/engine:ce/src:0/dst:1/bytes copy_gb_per_s" "allreduce f32/bytes:8$ latency_us"; do
     read -r family filter metric <<<"$large"
     [[ $ranks -gt 1 || $family != p2p ]] || continue
     measures "all cores" "$family" 0 '"complete": ?true' "bench_$family" --benchmark_filter="$filter"

@@ -543,7 +543,9 @@ struct Fleet::Made {
             const std::function<std::optional<double>(int)>& rate, double most = HUGE_VAL) const {
     const auto kind = kind_of(key);
     const bool time = kind == Kind::latency;
-    const std::string headline = time ? "latency_us" : like["by_rank"].contains("copy_gbps") ? "copy_gbps" : "hbm_gbps";
+    const std::string headline = time                                        ? "latency_us"
+                                 : like["by_rank"].contains("copy_gb_per_s") ? "copy_gb_per_s"
+                                                                             : "hbm_gb_per_s";
     Row row = copied(key, like, as);
     const auto stored = numbers(like["by_rank"][headline]);
     const double usual = median(stored), spent = median(numbers(like["by_rank"]["seconds"]));
@@ -560,8 +562,8 @@ struct Fleet::Made {
     }
     add_telemetry(row, like, nullptr);
     finish(row, like, headline, time, false);
-    if (row.head.contains("copy_gbps") && headline == "hbm_gbps")
-      row.head["copy_gbps"] = number(row.head["hbm_gbps"]) / 2;
+    if (row.head.contains("copy_gb_per_s") && headline == "hbm_gb_per_s")
+      row.head["copy_gb_per_s"] = number(row.head["hbm_gb_per_s"]) / 2;
     return row;
   }
 
@@ -575,7 +577,7 @@ struct Fleet::Made {
     if (!starts(key, "pcie")) return take(local(key, like, as_local, [&](int r) { return 1 / longer(r, key); }));
     // Half the lanes limit each direction to half of what one GPU alone has.
     const double alone =
-        largest(numbers(of_template("pcie/op:h2d/active:one/rank:0/bytes:268435456")["by_rank"]["copy_gbps"]));
+        largest(numbers(of_template("pcie/op:h2d/active:one/rank:0/bytes:268435456")["by_rank"]["copy_gb_per_s"]));
     const auto limited = [&](const Row& row, int r, double value) {
       for (const auto& fault : plan.faults) {
         if (fault.kind == "pcie" && strikes(fault, r))
@@ -588,7 +590,7 @@ struct Fleet::Made {
       const auto one = rank ? with_part(key, "rank", only) : key;
       const auto& source = rank ? of_template(with_part(key, "rank", only % 4)) : like;
       const auto as = [&](int l) { return !rank || l == only || l % 4 != only % 4 ? l % 4 : (l + 1) % 4; };
-      const double usual = median(numbers(source["by_rank"]["copy_gbps"]));
+      const double usual = median(numbers(source["by_rank"]["copy_gb_per_s"]));
       Row row{one, {}, {}, {}};
       const auto rate = [&](int r) -> std::optional<double> {
         if (rank && gpu(r).local != only) return std::nullopt;
@@ -663,8 +665,8 @@ struct Fleet::Made {
     // A GPU alone moves nothing; the template has no such row, so two ranks are the least.
     if (n < 2) throw std::runtime_error("collectives of fewer than two ranks are not made up");
     const double busbw =
-        below(median(numbers(like["by_rank"]["busbw_gbps"])) * good(kind, key, -1),
-              largest(numbers(like["by_rank"]["busbw_gbps"])) * headroom[static_cast<std::size_t>(kind)]);
+        below(median(numbers(like["by_rank"]["busbw_gb_per_s"])) * good(kind, key, -1),
+              largest(numbers(like["by_rank"]["busbw_gb_per_s"])) * headroom[static_cast<std::size_t>(kind)]);
     const double gb = moved(op, bytes, n) / 1e9;
     double seconds = bytes < (1 << 20)
                          ? moved(op, bytes, 4) / 1e9 * bus_factor(op, 4) / busbw
@@ -682,12 +684,12 @@ struct Fleet::Made {
       const double waits = (late - late_us(r)) * 1e-6 / operations;
       row.by_rank["seconds"][at] =
           seconds * stored[as] / median(stored) * std::exp(residue(kind, dice(kind, key).at(1).at(at))) + waits;
-      row.by_rank["busbw_gbps"][at] = gb * bus_factor(op, n) / row.by_rank["seconds"][at];
+      row.by_rank["busbw_gb_per_s"][at] = gb * bus_factor(op, n) / row.by_rank["seconds"][at];
     }
     add_telemetry(row, like, nullptr);
-    finish(row, like, "busbw_gbps", false, true);
-    const double run = gb * bus_factor(op, n) / number(row.head["busbw_gbps"]);
-    row.head["algbw_gbps"] = gb / run;
+    finish(row, like, "busbw_gb_per_s", false, true);
+    const double run = gb * bus_factor(op, n) / number(row.head["busbw_gb_per_s"]);
+    row.head["algbw_gb_per_s"] = gb / run;
     row.head["latency_us"] = run * 1e6;
     for (const char* name : {"real_time", "cpu_time", "max_us", "p50_us", "p99_us", "p999_us"}) {
       if (like.contains(name)) row.head[name] = number(like[name]) * run * 1e6 / number(like["latency_us"]);
@@ -720,8 +722,8 @@ struct Fleet::Made {
     const bool cap = capped(like);
     const double usual = median(stored("sm_mhz"));
     const auto& sums = of_template("allreduce/dtype:f32/bytes:1073741824");
-    const double exposed = least_wait * number(sums["busbw_gbps"]) /
-                           number(collective("allreduce/dtype:f32/bytes:1073741824", sums).head["busbw_gbps"]);
+    const double exposed = least_wait * number(sums["busbw_gb_per_s"]) /
+                           number(collective("allreduce/dtype:f32/bytes:1073741824", sums).head["busbw_gb_per_s"]);
     std::vector<Clock> clocks;
     double slowest = 0, late = 0;
     for (int r = 0; r < count(); ++r) {

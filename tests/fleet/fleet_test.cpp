@@ -126,7 +126,7 @@ TEST(Fleet, HasAllPairsAndShiftsOfEightGpusOnEveryHost) {
   plan.hosts = 2;
   const auto p2p = rows(plan, "p2p");
   EXPECT_EQ(p2p.size(), 3 * 56 + 3 * 7 + 28u);
-  const auto& pair = p2p.at("p2p/op:read/engine:ce/src:7/dst:2/bytes:1073741824")["by_rank"]["copy_gbps"];
+  const auto& pair = p2p.at("p2p/op:read/engine:ce/src:7/dst:2/bytes:1073741824")["by_rank"]["copy_gb_per_s"];
   for (std::size_t r = 0; r < 16; ++r) EXPECT_EQ(pair[r].is_number(), r % 8 == 2) << r;
   EXPECT_EQ(rows(plan, "pcie").size(), 3 + 2 * 8u);
 }
@@ -151,9 +151,9 @@ TEST(Fleet, AgreesWithItself) {
       for (const auto& [key, row] : rows(plan, family)) {
         const double seconds = row["latency_us"].get<double>() * 1e-6;
         EXPECT_NEAR(seconds / greatest(row["by_rank"]["seconds"]), 1, 0.02) << key;
-        EXPECT_LE(row["busbw_gbps"].get<double>(), smallest(row["by_rank"]["busbw_gbps"]) * 1.000001) << key;
+        EXPECT_LE(row["busbw_gb_per_s"].get<double>(), smallest(row["by_rank"]["busbw_gb_per_s"]) * 1.000001) << key;
         EXPECT_NEAR(row["bytes_per_second"].get<double>() * row["real_time"].get<double>() * 1e-6 /
-                        (row["algbw_gbps"].get<double>() * 1e9 * seconds),
+                        (row["algbw_gb_per_s"].get<double>() * 1e9 * seconds),
                     1, 1e-6)
             << key;
       }
@@ -171,10 +171,10 @@ TEST(Fleet, IsNeverFasterThanCanBe) {
     plan.hosts = 4;
     for (plan.seed = 1; plan.seed <= 2; ++plan.seed) {
       for (const auto& [key, row] : rows(plan, "p2p")) {
-        if (!row["by_rank"].contains("copy_gbps")) continue;
+        if (!row["by_rank"].contains("copy_gb_per_s")) continue;
         const double ways = key.find("dir:both") == std::string::npos ? 1 : 2;
-        EXPECT_LE(greatest(row["by_rank"]["copy_gbps"]), 396.9 * ways) << key;
-        EXPECT_LE(row["copy_gbps"].get<double>(), 396.9 * ways) << key;
+        EXPECT_LE(greatest(row["by_rank"]["copy_gb_per_s"]), 396.9 * ways) << key;
+        EXPECT_LE(row["copy_gb_per_s"].get<double>(), 396.9 * ways) << key;
       }
       for (const auto& [key, row] : rows(plan, "gemm")) {
         if (!row.contains("by_rank")) continue;
@@ -182,10 +182,10 @@ TEST(Fleet, IsNeverFasterThanCanBe) {
         if (key.find("bf16") == std::string::npos) continue;
         EXPECT_LE(greatest(row["by_rank"]["tflops_per_ghz"]), 540.7) << key;
       }
-      for (const auto& [key, row] : rows(plan, "hbm")) EXPECT_LE(greatest(row["by_rank"]["hbm_gbps"]), 4800) << key;
+      for (const auto& [key, row] : rows(plan, "hbm")) EXPECT_LE(greatest(row["by_rank"]["hbm_gb_per_s"]), 4800) << key;
       for (const auto& [key, row] : rows(plan, "pcie")) {
         const double ways = key.find("op:both") == std::string::npos ? 1 : 2;
-        EXPECT_LE(greatest(row["by_rank"]["copy_gbps"]), 55.6 * ways) << key;
+        EXPECT_LE(greatest(row["by_rank"]["copy_gb_per_s"]), 55.6 * ways) << key;
       }
     }
   }
@@ -241,13 +241,13 @@ TEST(Fault, OfOneTypeOrOneDirectionLeavesTheOthersAlone) {
   expect_only(2, 0.9, changes("gemm", fp8, "tflops", {"gpu:rank=2,percent=10,in=gemm/dtype:fp8"}));
   expect_only(2, 1, changes("gemm", bf16, "tflops", {"gpu:rank=2,percent=10,in=gemm/dtype:fp8"}));
   const std::string of = "/engine:sm/bytes:4294967296";
-  expect_only(2, 0.9, changes("hbm", "hbm/op:read" + of, "hbm_gbps", {"gpu:rank=2,percent=10,in=hbm/op:read"}));
-  expect_only(2, 1, changes("hbm", "hbm/op:copy" + of, "hbm_gbps", {"gpu:rank=2,percent=10,in=hbm/op:read"}));
+  expect_only(2, 0.9, changes("hbm", "hbm/op:read" + of, "hbm_gb_per_s", {"gpu:rank=2,percent=10,in=hbm/op:read"}));
+  expect_only(2, 1, changes("hbm", "hbm/op:copy" + of, "hbm_gb_per_s", {"gpu:rank=2,percent=10,in=hbm/op:read"}));
 }
 
 TEST(Fault, OfAGpuInEverythingSlowsTheCollectivesOfAll) {
   for (const double change :
-       changes("allreduce", "allreduce/dtype:f32/bytes:1073741824", "busbw_gbps", {"gpu:rank=3,percent=5"})) {
+       changes("allreduce", "allreduce/dtype:f32/bytes:1073741824", "busbw_gb_per_s", {"gpu:rank=3,percent=5"})) {
     EXPECT_NEAR(change, 0.95, 1e-6);
   }
 }
@@ -255,31 +255,31 @@ TEST(Fault, OfAGpuInEverythingSlowsTheCollectivesOfAll) {
 TEST(Fault, OfALinkIsInOneWayOfOnePairAndItsShift) {
   const std::vector<std::string> fault{"link:src=2,dst=5,fraction=0.5"};
   const std::string of = "p2p/op:read/engine:ce/", by = "/bytes:1073741824";
-  expect_only(5, 0.5, changes("p2p", of + "src:2/dst:5" + by, "copy_gbps", fault));
-  expect_only(2, 1, changes("p2p", of + "src:5/dst:2" + by, "copy_gbps", fault));
-  expect_only(5, 0.5, changes("p2p", "p2p/op:write/engine:ce/dir:both/src:2/dst:5" + by, "copy_gbps", fault));
-  expect_only(5, 0.5, changes("p2p", "p2p/op:write/engine:ce/shift:3" + by, "copy_gbps", fault));
-  expect_only(5, 1, changes("p2p", "p2p/op:write/engine:ce/shift:2" + by, "copy_gbps", fault));
+  expect_only(5, 0.5, changes("p2p", of + "src:2/dst:5" + by, "copy_gb_per_s", fault));
+  expect_only(2, 1, changes("p2p", of + "src:5/dst:2" + by, "copy_gb_per_s", fault));
+  expect_only(5, 0.5, changes("p2p", "p2p/op:write/engine:ce/dir:both/src:2/dst:5" + by, "copy_gb_per_s", fault));
+  expect_only(5, 0.5, changes("p2p", "p2p/op:write/engine:ce/shift:3" + by, "copy_gb_per_s", fault));
+  expect_only(5, 1, changes("p2p", "p2p/op:write/engine:ce/shift:2" + by, "copy_gb_per_s", fault));
 }
 
 TEST(Fault, OfAllPortsIsInEveryPairOfTheGpuAndInCollectives) {
   const std::vector<std::string> fault{"ports:rank=1,fraction=0.5,seen=1"};
   const std::string of = "p2p/op:write/engine:ce/", by = "/bytes:1073741824";
-  expect_only(1, 0.5, changes("p2p", of + "src:4/dst:1" + by, "copy_gbps", fault));
-  expect_only(4, 0.5, changes("p2p", of + "src:1/dst:4" + by, "copy_gbps", fault));
-  expect_only(4, 1, changes("p2p", of + "src:3/dst:4" + by, "copy_gbps", fault));
-  const auto shift = changes("p2p", of + "shift:1" + by, "copy_gbps", fault);
+  expect_only(1, 0.5, changes("p2p", of + "src:4/dst:1" + by, "copy_gb_per_s", fault));
+  expect_only(4, 0.5, changes("p2p", of + "src:1/dst:4" + by, "copy_gb_per_s", fault));
+  expect_only(4, 1, changes("p2p", of + "src:3/dst:4" + by, "copy_gb_per_s", fault));
+  const auto shift = changes("p2p", of + "shift:1" + by, "copy_gb_per_s", fault);
   for (std::size_t r = 0; r < 8; ++r) EXPECT_NEAR(shift[r], r == 1 || r == 2 ? 0.5 : 1, 1e-6) << r;
-  const auto reduced = changes("allreduce", "allreduce/dtype:f32/bytes:8589934592", "busbw_gbps", fault);
+  const auto reduced = changes("allreduce", "allreduce/dtype:f32/bytes:8589934592", "busbw_gb_per_s", fault);
   for (const double change : reduced) EXPECT_NEAR(change, 0.5, 0.01);
   expect_only(1, 0.5, changes("preflight", "preflight/of:nvlink", "nvlinks_up", fault));
 }
 
 TEST(Fault, OfPcieHalvesOneDirection) {
   const std::string by = "/bytes:268435456";
-  const auto one = changes("pcie", "pcie/op:h2d/active:one/rank:6" + by, "copy_gbps", {"pcie:rank=6,seen=1"});
+  const auto one = changes("pcie", "pcie/op:h2d/active:one/rank:6" + by, "copy_gb_per_s", {"pcie:rank=6,seen=1"});
   EXPECT_NEAR(one[6], 0.5, 0.001);
-  expect_only(6, 1, changes("pcie", "pcie/op:h2d/active:one/rank:5" + by, "copy_gbps", {"pcie:rank=6"}));
+  expect_only(6, 1, changes("pcie", "pcie/op:h2d/active:one/rank:5" + by, "copy_gb_per_s", {"pcie:rank=6"}));
   expect_only(6, 0.5, changes("preflight", "preflight/of:gpu", "pcie_width", {"pcie:rank=6,seen=1"}));
 }
 

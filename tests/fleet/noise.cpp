@@ -120,8 +120,8 @@ std::vector<std::pair<std::string, Kind>> read_from(const std::string& key, bool
   if (kind == Kind::gemm) return {{"tflops_per_ghz", kind}};
   if (kind == Kind::latency) return {{"latency_us", kind}};
   if (kind == Kind::compute) return {{"compute_ms", kind}};
-  if (kind == Kind::collective || kind == Kind::message || kind == Kind::graph) return {{"busbw_gbps", kind}};
-  return {{starts(key, "p2p") || starts(key, "pcie") ? "copy_gbps" : "hbm_gbps", kind}};
+  if (kind == Kind::collective || kind == Kind::message || kind == Kind::graph) return {{"busbw_gb_per_s", kind}};
+  return {{starts(key, "p2p") || starts(key, "pcie") ? "copy_gb_per_s" : "hbm_gb_per_s", kind}};
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ def figures():
     for size in (1 << 30, 4 << 30):
         for engine in ("sm", "ce"):
             yield Figure("hbm", f"hbm/op:copy/engine:{engine}/bytes:{size}", lambda s=size: copy(s), 2 * size / 1e9,
-                         "hbm_gbps")
+                         "hbm_gb_per_s")
 
 
 def main():

@@ -1,0 +1,45 @@
+// Decides what results and baselines of schema 1 meant: what they called things.
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "thresholds/json_field.hpp"
+
+namespace shakedown {
+namespace {
+
+using nlohmann::json;
+
+void rename_metrics(json& object) {
+  if (!object.is_object()) return;
+  std::vector<std::string> old;
+  for (const auto& [name, value] : object.items()) {
+    if (metric_of_schema_1(name) != name) old.push_back(name);
+  }
+  for (const std::string& name : old) {
+    json value = std::move(object[name]);
+    object.erase(name);
+    object.emplace(metric_of_schema_1(name), std::move(value));
+  }
+}
+
+}  // namespace
+
+std::string metric_of_schema_1(const std::string& name) {
+  constexpr std::string_view end = "_gbps";
+  return name.ends_with(end) ? name.substr(0, name.size() - end.size()) + "_gb_per_s" : name;
+}
+
+void upgrade_schema_1(json& document) {
+  if (const auto rows = document.find("benchmarks"); rows != document.end() && rows->is_array()) {
+    for (json& row : *rows) {
+      rename_metrics(row);
+      for (const char* by_rank : {"by_rank", "text_by_rank"}) {
+        if (row.is_object() && row.contains(by_rank)) rename_metrics(row[by_rank]);
+      }
+    }
+  }
+  document["context"]["shakedown"]["schema"] = 2;
+}
+
+}  // namespace shakedown
