@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "thresholds/crosscheck.hpp"
-#include "thresholds/evidence.hpp"
+#include "thresholds/measured.hpp"
 
 namespace shakedown {
 namespace {

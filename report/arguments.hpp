@@ -9,8 +9,8 @@
 #include "report/outputs.hpp"
 #include "report/terminal.hpp"
 #include "thresholds/baseline.hpp"
+#include "thresholds/judge.hpp"
 #include "thresholds/regression.hpp"
-#include "thresholds/verdict.hpp"
 
 namespace shakedown {
 

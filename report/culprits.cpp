@@ -8,8 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
-#include "thresholds/culprit.hpp"
-#include "thresholds/thresholds.hpp"
+#include "thresholds/diagnosis.hpp"
+#include "thresholds/metrics.hpp"
+#include "thresholds/profile.hpp"
 
 namespace shakedown {
 namespace {

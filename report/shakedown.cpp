@@ -20,8 +20,8 @@
 #include "report/reason.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
-#include "thresholds/evidence.hpp"
 #include "thresholds/matrix.hpp"
+#include "thresholds/measured.hpp"
 
 namespace shakedown {
 namespace {

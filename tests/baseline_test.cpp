@@ -9,6 +9,7 @@
 
 #include "base/statistics.hpp"
 #include "tests/results_builder.hpp"
+#include "thresholds/judge.hpp"
 #include "thresholds/regression.hpp"
 #include "thresholds/verdict.hpp"
 

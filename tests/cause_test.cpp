@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/results_builder.hpp"
+#include "thresholds/judge.hpp"
 #include "thresholds/verdict.hpp"
 
 namespace shakedown {

@@ -1,11 +1,12 @@
 // From measurements to causes: which GPU, link, node, rank or setting is at fault.
-#include "thresholds/culprit.hpp"
+#include "thresholds/diagnosis.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "tests/results_builder.hpp"
+#include "thresholds/judge.hpp"
 
 namespace shakedown {
 namespace {

@@ -1,5 +1,5 @@
-// How often a comparison is right, on simulated launches with the values of four H200 (tests/data/h200-sxm-4ranks-quick)
-// and noise in two strengths, both real:
+// How often a comparison is right, on simulated launches with the values of four H200
+// (tests/data/h200-sxm-4ranks-quick) and noise in two strengths, both real:
 //   of launches   six launches on one machine (tests/data/h200-sxm-2ranks-launches.json)
 //   of machines   the same benchmarks on another machine and day (tests/data/h200-sxm-4ranks): the harder case
 #include <gtest/gtest.h>
@@ -9,7 +9,8 @@
 #include <map>
 #include <random>
 
-#include "thresholds/evidence.hpp"
+#include "thresholds/measured.hpp"
+#include "thresholds/metrics.hpp"
 #include "thresholds/regression.hpp"
 
 namespace shakedown {

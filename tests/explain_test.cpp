@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/results_builder.hpp"
+#include "thresholds/judge.hpp"
+#include "thresholds/metrics.hpp"
 #include "thresholds/verdict.hpp"
 
 namespace shakedown {

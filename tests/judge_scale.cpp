@@ -19,6 +19,7 @@
 #include "report/verdict_json.hpp"
 #include "tests/results_builder.hpp"
 #include "tests/simulate.hpp"
+#include "thresholds/judge.hpp"
 
 namespace shakedown {
 namespace {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tests/results_builder.hpp"
+#include "thresholds/judge.hpp"
 
 namespace shakedown {
 namespace {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tests/results_builder.hpp"
+#include "thresholds/judge.hpp"
 #include "thresholds/majority.hpp"
 #include "thresholds/verdict.hpp"
 

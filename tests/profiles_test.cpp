@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/results_builder.hpp"
+#include "thresholds/judge.hpp"
 #include "thresholds/verdict.hpp"
 
 namespace shakedown {

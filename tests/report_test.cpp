@@ -16,6 +16,7 @@
 #include "report/reason.hpp"
 #include "report/verdict_json.hpp"
 #include "tests/results_builder.hpp"
+#include "thresholds/judge.hpp"
 
 namespace shakedown {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "thresholds/profile.hpp"
 #include "thresholds/results.hpp"
-#include "thresholds/thresholds.hpp"
 
 namespace shakedown::testing_support {
 

@@ -5,6 +5,7 @@
 #include <regex>
 #include <set>
 
+#include "thresholds/judge.hpp"
 #include "thresholds/verdict.hpp"
 
 namespace shakedown {

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "tests/simulate.hpp"
-#include "thresholds/thresholds.hpp"
+#include "thresholds/judge.hpp"
+#include "thresholds/profile.hpp"
 
 namespace shakedown::simulation {
 

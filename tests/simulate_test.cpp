@@ -6,7 +6,7 @@
 
 #include "tests/results_builder.hpp"
 #include "tests/scenarios.hpp"
-#include "thresholds/evidence.hpp"
+#include "thresholds/measured.hpp"
 
 namespace shakedown::simulation {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "report/verdict_json.hpp"
 #include "tests/results_builder.hpp"
+#include "thresholds/judge.hpp"
 
 namespace shakedown {
 namespace {

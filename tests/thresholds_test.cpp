@@ -1,5 +1,6 @@
 // Which profiles are accepted, and in what words and at which place the others are refused.
-#include "thresholds/thresholds.hpp"
+#include "thresholds/metrics.hpp"
+#include "thresholds/profile.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // A healthy stored launch of four H200, falsified in one place at a time: none of it passes.
 #include "thresholds/validity.hpp"
+#include "thresholds/metrics.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/results_builder.hpp"
+#include "thresholds/judge.hpp"
 
 namespace shakedown {
 namespace {

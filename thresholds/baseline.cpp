@@ -10,8 +10,9 @@
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
-#include "thresholds/evidence.hpp"
 #include "thresholds/json_field.hpp"
+#include "thresholds/measured.hpp"
+#include "thresholds/metrics.hpp"
 
 namespace shakedown {
 namespace {

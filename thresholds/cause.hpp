@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "thresholds/evidence.hpp"
+#include "thresholds/measured.hpp"
 
 namespace shakedown {
 

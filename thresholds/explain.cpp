@@ -4,9 +4,10 @@
 #include <sstream>
 
 #include "thresholds/applicability.hpp"
-#include "thresholds/evidence.hpp"
+#include "thresholds/judge.hpp"
 #include "thresholds/machine.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/measured.hpp"
+#include "thresholds/metrics.hpp"
 
 namespace shakedown {
 namespace {

@@ -8,6 +8,7 @@
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "thresholds/baseline.hpp"
+#include "thresholds/metrics.hpp"
 
 namespace shakedown {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "thresholds/verdict.hpp"
+#include "thresholds/finding.hpp"
 
 namespace shakedown {
 

@@ -454,10 +454,6 @@ std::optional<Finding> judge_transport(const std::vector<Results>& files, const 
   return finding;
 }
 
-Culprit culprit(const RankFacts& facts, std::optional<double> value) {
-  return {facts.rank, facts.host, facts.uuid, facts.pci, value, facts.local_rank, facts.serial};
-}
-
 std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& options) {
   const Expectation expected = expectation(files, options);
   std::vector<Finding> findings{judge_complete(files), judge_run_id(files, options), judge_backend(files, expected),

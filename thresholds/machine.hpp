@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "thresholds/verdict.hpp"
+#include "thresholds/judge.hpp"
 
 namespace shakedown {
 
@@ -16,7 +16,5 @@ std::vector<Finding> judge_machine(const std::vector<Results>&, const JudgeOptio
 /// fall-back to shared memory or sockets costs nine tenths of the bandwidth without an error. Nothing where no run
 /// tells which way NCCL went, or the profile has no NVLink.
 std::optional<Finding> judge_transport(const std::vector<Results>&, const Profile&);
-
-Culprit culprit(const RankFacts&, std::optional<double> value = std::nullopt);
 
 }  // namespace shakedown

@@ -9,7 +9,8 @@
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
-#include "thresholds/thresholds.hpp"
+#include "thresholds/metrics.hpp"
+#include "thresholds/profile.hpp"
 
 namespace shakedown {
 namespace {

@@ -6,8 +6,9 @@
 #include <map>
 
 #include "base/text.hpp"
-#include "thresholds/culprit.hpp"
-#include "thresholds/thresholds.hpp"
+#include "thresholds/diagnosis.hpp"
+#include "thresholds/metrics.hpp"
+#include "thresholds/profile.hpp"
 
 namespace shakedown {
 namespace {

@@ -17,7 +17,8 @@
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "thresholds/machine.hpp"
-#include "thresholds/thresholds.hpp"
+#include "thresholds/metrics.hpp"
+#include "thresholds/profile.hpp"
 
 namespace shakedown {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "thresholds/evidence.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/finding.hpp"
+#include "thresholds/measured.hpp"
 
 namespace shakedown {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "thresholds/evidence.hpp"
+#include "thresholds/measured.hpp"
 
 namespace shakedown {
 

@@ -12,9 +12,10 @@
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
-#include "thresholds/evidence.hpp"
 #include "thresholds/machine.hpp"
-#include "thresholds/thresholds.hpp"
+#include "thresholds/measured.hpp"
+#include "thresholds/metrics.hpp"
+#include "thresholds/profile.hpp"
 
 namespace shakedown {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "thresholds/baseline.hpp"
+#include "thresholds/finding.hpp"
 #include "thresholds/results.hpp"
-#include "thresholds/verdict.hpp"
 
 namespace shakedown {
 

@@ -9,7 +9,8 @@
 #include <set>
 
 #include "thresholds/machine.hpp"
-#include "thresholds/thresholds.hpp"
+#include "thresholds/metrics.hpp"
+#include "thresholds/profile.hpp"
 
 namespace shakedown {
 namespace {

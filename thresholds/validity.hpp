@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "thresholds/evidence.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/finding.hpp"
+#include "thresholds/measured.hpp"
+#include "thresholds/metrics.hpp"
 
 namespace shakedown {
 

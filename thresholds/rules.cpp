@@ -1,6 +1,6 @@
 // Fails closed: an error in any repetition, a value that is not there, above its physical ceiling or without a limit is
 // never a pass. Tested by tests/verdict_test.cpp (build/tests/verdict_test).
-#include "thresholds/rule_judge.hpp"
+#include "thresholds/rules.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +13,7 @@
 #include "thresholds/cause.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/majority.hpp"
+#include "thresholds/metrics.hpp"
 
 namespace shakedown {
 namespace {

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "thresholds/culprit.hpp"
-#include "thresholds/evidence.hpp"
+#include "thresholds/diagnosis.hpp"
+#include "thresholds/finding.hpp"
+#include "thresholds/measured.hpp"
 #include "thresholds/peers.hpp"
-#include "thresholds/verdict.hpp"
 
 namespace shakedown {
 

@@ -1,14 +1,14 @@
 // Decides what a metric means (unit, direction) and which value is physically impossible: the closed table of ceilings.
 // A floor above its ceiling is a mistake in a profile, a measurement above it is a mistake in the measurement (data
 // that stayed in a cache, a missing synchronisation, bytes counted twice). Tested by tests/thresholds_test.cpp.
+#include "thresholds/metrics.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
-
-#include "thresholds/thresholds.hpp"
 
 namespace shakedown {
 namespace {

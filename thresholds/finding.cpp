@@ -1,9 +1,11 @@
 // Decides the words that programs and people match on: names of states, the verdict line, the command to run next.
-#include <algorithm>
-
-#include "thresholds/verdict.hpp"
+#include "thresholds/finding.hpp"
 
 namespace shakedown {
+
+Culprit culprit(const RankFacts& facts, std::optional<double> value) {
+  return {facts.rank, facts.host, facts.uuid, facts.pci, value, facts.local_rank, facts.serial};
+}
 
 std::string text(const Culprit& culprit) {
   std::string words;
@@ -13,18 +15,6 @@ std::string text(const Culprit& culprit) {
   add(culprit.uuid.value_or(""));
   add(culprit.pci.value_or(""));
   return words;
-}
-
-std::string verdict_line(const Verdict& verdict) {
-  std::string line = "VERDICT: " + std::string(name(verdict.state)) + " " + std::to_string(verdict.passed) + "/" +
-                     std::to_string(verdict.total) + " (profile " + verdict.profile + ", " +
-                     std::to_string(verdict.ranks) + (verdict.ranks == 1 ? " rank" : " ranks");
-  if (verdict.hosts > 1) line += ", " + std::to_string(verdict.hosts) + " hosts";
-  if (verdict.judged_families < verdict.families) {
-    line +=
-        ", " + std::to_string(verdict.judged_families) + " of " + std::to_string(verdict.families) + " families judged";
-  }
-  return line + ")";
 }
 
 std::string measure_command(std::string_view key, int ranks) {

@@ -1,11 +1,12 @@
 // Decides which profiles are valid: a rule that could never fail, never pass, or that nobody can trace to a source is
 // refused with file, line and column. Tested by tests/thresholds_test.cpp (build/tests/thresholds_test).
-#include "thresholds/thresholds.hpp"
+#include "thresholds/profile.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <set>
 
+#include "thresholds/metrics.hpp"
 #include "thresholds/preflight_facts.hpp"
 #include "thresholds/strict_yaml.hpp"
 

@@ -1,4 +1,4 @@
-#include "thresholds/accusations.hpp"
+#include "thresholds/suspects.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -6,7 +6,8 @@
 #include <set>
 #include <tuple>
 
-#include "thresholds/thresholds.hpp"
+#include "thresholds/metrics.hpp"
+#include "thresholds/profile.hpp"
 
 namespace shakedown {
 namespace {

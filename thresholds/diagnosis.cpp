@@ -1,5 +1,5 @@
 // Decides what is at fault. Tested by tests/culprit_test.cpp and, on generated clusters, by tests/simulate_test.cpp.
-#include "thresholds/culprit.hpp"
+#include "thresholds/diagnosis.hpp"
 
 #include <fmt/format.h>
 
@@ -9,10 +9,11 @@
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
-#include "thresholds/accusations.hpp"
 #include "thresholds/machine.hpp"
+#include "thresholds/metrics.hpp"
+#include "thresholds/profile.hpp"
 #include "thresholds/rank_telemetry.hpp"
-#include "thresholds/thresholds.hpp"
+#include "thresholds/suspects.hpp"
 
 namespace shakedown {
 namespace {

@@ -1,5 +1,5 @@
 // Decides how repetitions and ranks become the one value that is judged. Tested by tests/verdict_test.cpp.
-#include "thresholds/evidence.hpp"
+#include "thresholds/measured.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,8 @@
 #include <cstdlib>
 
 #include "base/statistics.hpp"
-#include "thresholds/thresholds.hpp"
+#include "thresholds/metrics.hpp"
+#include "thresholds/profile.hpp"
 
 namespace shakedown {
 namespace {

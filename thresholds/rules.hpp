@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "thresholds/evidence.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/finding.hpp"
+#include "thresholds/measured.hpp"
 
 namespace shakedown {
 

@@ -1,6 +1,6 @@
 // Decides whether a machine is accepted. Fails closed: an error in any repetition, a value that is not there, above its
 // physical ceiling or without a limit is never a pass. Tested by tests/verdict_test.cpp (build/tests/verdict_test).
-#include "thresholds/verdict.hpp"
+#include "thresholds/judge.hpp"
 
 #include <algorithm>
 #include <map>
@@ -8,12 +8,14 @@
 
 #include "thresholds/applicability.hpp"
 #include "thresholds/crosscheck.hpp"
-#include "thresholds/culprit.hpp"
-#include "thresholds/evidence.hpp"
+#include "thresholds/diagnosis.hpp"
 #include "thresholds/gpu_errors.hpp"
+#include "thresholds/judge.hpp"
 #include "thresholds/machine.hpp"
+#include "thresholds/measured.hpp"
+#include "thresholds/metrics.hpp"
 #include "thresholds/peers.hpp"
-#include "thresholds/rule_judge.hpp"
+#include "thresholds/rules.hpp"
 #include "thresholds/validity.hpp"
 
 namespace shakedown {
@@ -280,6 +282,18 @@ int exit_code_of(State state) {
 }
 
 }  // namespace
+
+std::string verdict_line(const Verdict& verdict) {
+  std::string line = "VERDICT: " + std::string(name(verdict.state)) + " " + std::to_string(verdict.passed) + "/" +
+                     std::to_string(verdict.total) + " (profile " + verdict.profile + ", " +
+                     std::to_string(verdict.ranks) + (verdict.ranks == 1 ? " rank" : " ranks");
+  if (verdict.hosts > 1) line += ", " + std::to_string(verdict.hosts) + " hosts";
+  if (verdict.judged_families < verdict.families) {
+    line +=
+        ", " + std::to_string(verdict.judged_families) + " of " + std::to_string(verdict.families) + " families judged";
+  }
+  return line + ")";
+}
 
 void add_findings(Verdict& verdict, std::vector<Finding> findings) {
   std::move(findings.begin(), findings.end(), std::back_inserter(verdict.findings));

@@ -1,0 +1,71 @@
+// What a judgement says of one benchmark, host or rank. Each finding becomes one GoogleTest test of acceptance_test and
+// one line of the report.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thresholds/metrics.hpp"
+#include "thresholds/profile.hpp"
+#include "thresholds/results.hpp"
+
+namespace shakedown {
+
+/// Of one finding. waived: allowed by its rule; a waiver that no rule allows is a fail.
+enum class Status { pass, fail, missing, waived, invalid, inconclusive, no_reference };
+
+constexpr auto words(Status) {
+  return names("pass", "fail", "missing", "waived", "invalid", "inconclusive", "no reference");
+}
+
+/// Who speaks in a finding: a limit of the profile, a stored baseline, the ranks of the same run, or what other
+/// measurements of the same run predict.
+enum class Judgement { rule, baseline, peers, crosscheck };
+constexpr auto words(Judgement) { return names("rule", "baseline", "peers", "crosscheck"); }
+
+/// A rank, or only a host, that a finding names.
+struct Culprit {
+  std::optional<int> rank;
+  std::string host;
+  std::optional<std::string> uuid, pci;
+  std::optional<double> value;
+  std::optional<int> local_rank = std::nullopt;
+  std::optional<std::string> serial = std::nullopt;
+};
+
+/// Who it is, with the value that speaks against it.
+Culprit culprit(const RankFacts&, std::optional<double> value = std::nullopt);
+
+/// "rank 3 node7 GPU-4f2a 0000:1b:00.0"; what is unknown is left out.
+std::string text(const Culprit&);
+
+inline constexpr std::size_t max_offenders = 10;  // named in a finding; the count is always complete
+
+struct Finding {
+  std::string key;     // "gemm/dtype:bf16/...", "machine/ranks", or a family
+  std::string metric;  // empty for machine/...
+  Judgement judgement = Judgement::rule;
+  Status status = Status::pass;
+  Severity severity = Severity::fail;
+  std::optional<double> value;  // the worst rank's, or the run's
+  std::optional<double> limit;
+  std::string limit_name;  // "min", "max", "equals", "spread_max", "cv_max", "ceiling"
+  std::string unit;
+  std::optional<Culprit> worst;
+  std::size_t offender_count = 0;
+  std::vector<Culprit> offenders;  // at most max_offenders, the worst first
+  std::string detail;              // what is wrong, or what is worth knowing
+  std::string source;              // of the rule
+  std::string rule_at;             // "thresholds/h200-sxm.yaml:12"
+  std::string next;                // command to run next; empty for a pass
+
+  bool counts() const { return severity == Severity::fail; }
+  bool good() const { return status == Status::pass || status == Status::waived; }
+};
+
+/// The command that measures `key` (or, for a family, all of it) again.
+std::string measure_command(std::string_view key, int ranks);
+
+}  // namespace shakedown
