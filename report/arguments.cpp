@@ -8,7 +8,6 @@
 #include <map>
 #include <sstream>
 
-#include "thresholds/crosscheck.hpp"
 #include "thresholds/measured.hpp"
 
 namespace shakedown {
@@ -148,36 +147,18 @@ std::string arguments_help() {
   return help;
 }
 
-namespace {
-
-// "58 of 60 benchmarks"
-std::string good_of(const std::vector<Finding>& findings) {
-  const auto good = std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return f.good(); });
-  return std::to_string(good) + " of " + std::to_string(findings.size()) + " benchmarks";
-}
-
-}  // namespace
-
-Verdict judge(const Arguments& arguments) {
+Judged judge(const Arguments& arguments) {
   if (arguments.results.empty()) throw InputError("--results is missing; see --help");
-  const auto results = read_results(arguments.results);
-  Verdict verdict = judge(results, load_profiles(arguments.thresholds), arguments.judge);
+  auto measured = std::make_unique<const Measured>(read_results(arguments.results));
+  auto profiles = load_profiles(arguments.thresholds);
+  References references(profiles);
+  references.tolerance = arguments.tolerance;
   if (!arguments.baseline.empty()) {
-    const Baseline baseline = read_baseline(arguments.baseline, arguments.judge.allow_faults);
-    auto findings = judge_by_baseline(results, baseline, arguments.tolerance, arguments.judge.family);
-    verdict.spoken.push_back({Judgement::baseline, good_of(findings) + " as in the baseline"});
-    add_findings(verdict, std::move(findings));
+    references.baseline = read_baseline(arguments.baseline, arguments.judge.allow_faults);
   }
-  if (!arguments.scaling.empty()) {
-    std::vector<std::vector<Results>> sets{results};
-    for (const auto& folder : arguments.scaling) sets.push_back(read_results(std::vector{folder}));
-    for (const auto& set : sets) refuse_faults(set, arguments.judge.allow_faults);
-    auto findings = judge_scaling(sets);
-    verdict.spoken.push_back({Judgement::crosscheck, good_of(findings) + " keep their rate with more ranks"});
-    add_findings(verdict, std::move(findings));
-  }
-  if (!arguments.baseline.empty() || !arguments.scaling.empty()) name_culprits(verdict, results, arguments.judge);
-  return verdict;
+  for (const auto& folder : arguments.scaling) references.scaling.push_back(read_results(std::vector{folder}));
+  Verdict verdict = judge(*measured, references, arguments.judge);
+  return {std::move(measured), std::move(profiles), std::move(verdict)};
 }
 
 TerminalStyle style_of(const Arguments& arguments) {
@@ -188,12 +169,6 @@ TerminalStyle style_of(const Arguments& arguments) {
   const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: any value but the empty one
   const bool no = no_color != nullptr && *no_color != '\0';
   return {arguments.color.value_or(is_set("CLICOLOR_FORCE") && !no), arguments.width};
-}
-
-std::string explanation(const Arguments& arguments) {
-  if (arguments.results.empty()) throw InputError("--explain needs --results; see --help");
-  return explain(read_results(arguments.results), load_profiles(arguments.thresholds), arguments.judge,
-                 *arguments.explain);
 }
 
 }  // namespace shakedown

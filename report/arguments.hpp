@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,14 +39,18 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::file
 /// The flags above, one per line, for --help.
 std::string arguments_help();
 
-/// Loads, judges, and holds against the baseline if there is one.
-Verdict judge(const Arguments&);
+/// What was read, each file once, and what it comes to.
+struct Judged {
+  std::unique_ptr<const Measured> measured;
+  std::vector<Profile> profiles;
+  Verdict verdict;
+};
+
+/// Loads and judges. Errors: InputError.
+Judged judge(const Arguments&);
 
 /// Colour where --color says so; without it only where CLICOLOR_FORCE is set and NO_COLOR is not. Never by asking
 /// whether the output is a terminal: under mpirun that is not known.
 TerminalStyle style_of(const Arguments&);
-
-/// The text for --explain.
-std::string explanation(const Arguments&);
 
 }  // namespace shakedown

@@ -52,27 +52,29 @@ bool is_stored(const Arguments& arguments) {
   return arguments.results.empty() && arguments.outputs.contains("--verdict");
 }
 
-// A stored verdict has no figures of pairs.
-std::vector<PairMatrix> matrices_of(const Arguments& arguments) {
-  std::vector<PairMatrix> all;
-  if (arguments.results.empty()) return all;
-  for (const Results& file : read_results(arguments.results)) {
-    for (auto& matrix : pair_matrices(file.context, file.rows)) all.push_back(std::move(matrix));
-  }
-  return all;
+// Without results a stored verdict, which has no figures of pairs.
+Judged judged(const Arguments& arguments) {
+  if (is_stored(arguments)) return {nullptr, {}, read_verdict(arguments.outputs.at("--verdict"))};
+  return judge(arguments);
+}
+
+OutputFiles outputs_of(const Arguments& arguments) {
+  OutputFiles files = arguments.outputs;
+  if (is_stored(arguments)) files.erase("--verdict");
+  return files;
 }
 
 int report(const Arguments& arguments, const ReasonChannel& channel) {
-  const bool stored = is_stored(arguments);
-  const Verdict verdict = stored ? read_verdict(arguments.outputs.at("--verdict")) : judge(arguments);
-  OutputFiles files = arguments.outputs;
-  if (stored) files.erase("--verdict");
-  write_outputs(files, verdict);
+  const auto [measured, profiles, verdict] = judged(arguments);
+  write_outputs(outputs_of(arguments), verdict);
   if (arguments.explain) {
-    std::fputs(explanation(arguments).c_str(), stdout);
+    if (!measured) throw InputError("--explain needs --results; see --help");
+    std::fputs(explain(*measured, profiles, verdict, *arguments.explain).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
   } else {
-    for (const auto& matrix : matrices_of(arguments)) std::printf("%s\n", text(matrix).c_str());
+    for (const Results& file : measured ? measured->files : std::vector<Results>{}) {
+      for (const auto& matrix : pair_matrices(file.context, file.rows)) std::printf("%s\n", text(matrix).c_str());
+    }
     std::fputs(terminal_text(verdict, style_of(arguments)).c_str(), stdout);
   }
   if (!arguments.judge.family) channel.give(reason_line(verdict));
@@ -89,11 +91,8 @@ void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
 }
 
 int nodes(const Arguments& arguments) {
-  const bool stored = is_stored(arguments);
-  const Verdict verdict = stored ? read_verdict(arguments.outputs.at("--verdict")) : judge(arguments);
-  OutputFiles files = arguments.outputs;
-  if (stored) files.erase("--verdict");
-  write_outputs(files, verdict);
+  const Verdict verdict = judged(arguments).verdict;
+  write_outputs(outputs_of(arguments), verdict);
   const NodeList list = decide_nodes(verdict);
   if (arguments.nodes) {
     write_nodes(*arguments.nodes, list);
@@ -125,8 +124,8 @@ int regress(const Arguments& arguments) {
   for (const auto& [flag, file] : arguments.outputs) {
     if (flag != "--markdown") throw InputError(flag + ": regress writes no such file, only --markdown");
   }
-  const auto results = read_results(arguments.results);
-  refuse_faults(results, arguments.judge.allow_faults);
+  const Measured results(read_results(arguments.results));
+  refuse_faults(results.files, arguments.judge.allow_faults);
   const Baseline before = read_baseline(arguments.baseline, arguments.judge.allow_faults);
   const auto regression = judge_regression(results, before, arguments.regression);
   if (const auto markdown = arguments.outputs.find("--markdown"); markdown != arguments.outputs.end()) {

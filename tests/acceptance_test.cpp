@@ -101,14 +101,14 @@ std::vector<std::string> without_gtest_flags(int argc, char** argv) {
 }
 
 int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
-  const Verdict verdict = judge(arguments);
+  const auto [measured, profiles, verdict] = judge(arguments);
   write_outputs(arguments.outputs, verdict);
   // One family is not the verdict, and a reader of the reason wants one line.
   const auto give_reason = [&] {
     if (!arguments.judge.family) channel.give(reason_line(verdict));
   };
   if (arguments.explain) {
-    std::fputs(explanation(arguments).c_str(), stdout);
+    std::fputs(explain(*measured, profiles, verdict, *arguments.explain).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
     give_reason();
     return verdict.exit_code;

@@ -18,17 +18,18 @@ const std::string gemm_rule = "  - {benchmark: \"" + gemm + "\", metric: tflops,
 TEST(Explain, ShowsRulesValuesAndJudgement) {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 600, {700, 690, 710, 600});
-  const auto results = std::vector{builder.results()};
+  const Measured results{builder.results()};
   const auto profiles = profile(gemm_rule + "}\n  - {benchmark: \"" + gemm +
                                 "\", metric: tflops, every: run, min: 1, ranks: 8, source: t}\n");
-  const std::string text = explain(results, profiles, {}, gemm);
+  const Verdict verdict = judge(results, profiles, {});
+  const std::string text = explain(results, profiles, verdict, gemm);
   for (const char* part :
        {"min 620", "source: s", "applies", "does not apply: for ranks 8, the run has 4",
         "physical ceiling: 989.4 TFLOPS", "600 TFLOPS  rank 3 node0", "fail: tflops 600 against min 620"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
   }
-  EXPECT_NE(explain(results, profiles, {}, "machine/ranks").find("pass"), std::string::npos);
-  EXPECT_THROW(explain(results, profiles, {}, "gemm/x:1"), InputError);
+  EXPECT_NE(explain(results, profiles, verdict, "machine/ranks").find("pass"), std::string::npos);
+  EXPECT_THROW(explain(results, profiles, verdict, "gemm/x:1"), InputError);
 }
 
 }  // namespace

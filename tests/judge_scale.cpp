@@ -54,13 +54,13 @@ double processor_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-struct Measured {
+struct Figures {
   double seconds = 0, mib = 0, mb = 0;
   bool named = false;
 };
 
-Measured judge_folder(const std::filesystem::path& folder, int gpus) {
-  Measured m;
+Figures judge_folder(const std::filesystem::path& folder, int gpus) {
+  Figures m;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     m.mb += static_cast<double>(std::filesystem::file_size(file)) / 1e6;
   }
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
                         return true;
                       }) &&
                       in_child([&] {
-                        const Measured m = judge_folder(folder.path(), gpus);
+                        const Figures m = judge_folder(folder.path(), gpus);
                         std::ofstream(times) << m.seconds;
                         return m.named && m.seconds < limit_seconds && m.mib < limit_mib;
                       });

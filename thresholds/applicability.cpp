@@ -58,6 +58,11 @@ std::map<std::string, int> ranks_per_host(const Context& context) {
 
 }  // namespace
 
+Scale scale_of(const Context& context) {
+  const auto nvls = context.nccl.find("nvls");
+  return {context.world_size, context.hosts, nvls == context.nccl.end() || nvls->second != "off"};
+}
+
 std::vector<std::string> devices_of(const std::vector<Results>& results) {
   std::set<std::string> devices, without;
   for (const Results& file : results) {

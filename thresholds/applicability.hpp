@@ -19,6 +19,9 @@ Selection select_profile(const std::vector<Results>&, const std::vector<Profile>
 /// Device names of all ranks, each once.
 std::vector<std::string> devices_of(const std::vector<Results>&);
 
+/// Where a run ran, as the catalogue's ceilings want it.
+Scale scale_of(const Context&);
+
 enum class Applies { yes, no, unknown_nvls };  // unknown_nvls: would depend on a state that the run did not record
 
 struct Applicability {

@@ -78,7 +78,7 @@ void add_file(Baseline& baseline, const Results& file) {
   const Context& context = file.context;
   const auto hosts = hosts_of(context);
   std::string launch = context.run_id + "@" + *hosts.begin();
-  for (const auto& [key, benchmark] : benchmarks_of(file)) {
+  for (const auto& [key, benchmark] : benchmarks_of({&file, 1})) {
     if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
     BaselineBenchmark& entry = baseline.benchmarks[key];
     if (entry.headline.empty()) entry.headline = headline_metric(benchmark);

@@ -34,8 +34,6 @@ double number_of(const std::string& key, const char* name) {
 
 bool good(const Benchmark& benchmark) { return benchmark.error() == nullptr && benchmark.waiver() == nullptr; }
 
-using Benchmarks = std::map<std::string, Benchmark>;
-
 // All parts of the key are among `known`: no variant, no part of the ranks.
 bool only_has(const std::string& key, std::initializer_list<std::string_view> known) {
   const auto parts = Key::parse(key).parts();
@@ -188,14 +186,6 @@ class Checker {
 // ---------------------------------------------------------------------------------------------------------------------
 // Scaling
 
-struct Scaled {
-  std::string_view family, metric;
-  double least;
-};
-constexpr std::array<Scaled, 3> scaled{{{"lora_step", "tokens_per_s", least_step_efficiency},
-                                        {"gemm", "tflops", least_gemm_efficiency},
-                                        {"hbm", "hbm_gb_per_s", least_hbm_efficiency}}};
-
 // A rank's rate: of local work the median over ranks, else the run's.
 std::optional<double> rate_of(const Benchmark& benchmark, const std::string& metric) {
   if (!good(benchmark)) return std::nullopt;
@@ -214,7 +204,7 @@ std::string CrossChecks::summary() const {
   return text;
 }
 
-CrossChecks cross_check(const std::map<std::string, Benchmark>& benchmarks, const std::optional<std::string>& family) {
+CrossChecks cross_check(const Benchmarks& benchmarks, const std::optional<std::string>& family) {
   return {Checker(benchmarks, family).run()};
 }
 
@@ -228,10 +218,11 @@ std::vector<Finding> judge_scaling(const std::vector<std::vector<Results>>& sets
   const auto& [n, largest] = *by_ranks.rbegin();
   std::vector<Finding> findings;
   for (const auto& [key, benchmark] : largest) {
-    const auto kind =
-        std::find_if(scaled.begin(), scaled.end(), [&](const Scaled& s) { return s.family == family_of(key); });
-    if (kind == scaled.end() || !key_part(key, "active").empty()) continue;
-    const std::string metric(kind->metric);
+    const auto all = metrics();
+    const auto kind = std::find_if(all.begin(), all.end(),
+                                   [&](const Metric& m) { return m.least_scaling && m.family == family_of(key); });
+    if (kind == all.end() || !key_part(key, "active").empty()) continue;
+    const std::string metric(kind->name);
     const auto rate = rate_of(benchmark, metric);
     std::string steps;
     std::optional<double> first;
@@ -251,7 +242,7 @@ std::vector<Finding> judge_scaling(const std::vector<std::vector<Results>>& sets
     f.metric = metric + "_efficiency";
     f.judgement = Judgement::crosscheck;
     f.value = *rate / *first;
-    f.limit = kind->least;
+    f.limit = kind->least_scaling;
     f.limit_name = "min";
     f.detail = "of each rank: " + steps;
     f.source = "the same benchmark with fewer ranks";

@@ -27,10 +27,6 @@ inline constexpr double step_of_gemm = 0.65;
 /// A step that takes longer than predicted by more than this part is a finding.
 inline constexpr double step_tolerance = 0.3;
 
-/// What is left of a rank's rate when more ranks work: less is a finding. Of GEMM and HBM, which share only power and
-/// air, and of a training step.
-inline constexpr double least_gemm_efficiency = 0.8, least_hbm_efficiency = 0.95, least_step_efficiency = 0.85;
-
 struct CrossChecks {
   std::vector<Finding> findings;  // passed ones too
   std::string summary() const;    // "AllReduce 0.92 of the peer copies"
@@ -38,7 +34,7 @@ struct CrossChecks {
 
 /// AllReduce against peer copies, and GEMM with AllReduce against the LoRA step, as far as they were measured.
 /// `family`: only findings about its benchmarks.
-CrossChecks cross_check(const std::map<std::string, Benchmark>&, const std::optional<std::string>& family);
+CrossChecks cross_check(const Benchmarks&, const std::optional<std::string>& family);
 
 /// What `results` of n ranks lose against those of fewer: each rank's rate over its rate with the smallest number of
 /// ranks. `sets` are whole runs in any order, at 1, n and 2n ranks for instance; the largest is the one judged.

@@ -45,8 +45,7 @@ void add_evidence(Diagnosis& d, std::vector<Evidence> evidence) {
 
 class Investigation {
  public:
-  Investigation(const std::map<std::string, Benchmark>& benchmarks, const PeerComparison& peers,
-                const std::vector<Finding>& findings)
+  Investigation(const Benchmarks& benchmarks, const PeerComparison& peers, const std::vector<Finding>& findings)
       : benchmarks_(benchmarks),
         peers_(peers),
         findings_(findings),
@@ -583,7 +582,7 @@ class Investigation {
     });
   }
 
-  const std::map<std::string, Benchmark>& benchmarks_;
+  const Benchmarks& benchmarks_;
   const PeerComparison& peers_;
   const std::vector<Finding>& findings_;
   RankTelemetry telemetry_;
@@ -597,7 +596,7 @@ class Investigation {
 
 }  // namespace
 
-std::vector<Diagnosis> diagnose(const std::map<std::string, Benchmark>& benchmarks, const PeerComparison& peers,
+std::vector<Diagnosis> diagnose(const Benchmarks& benchmarks, const PeerComparison& peers,
                                 const std::vector<Finding>& findings) {
   return Investigation(benchmarks, peers, findings).run();
 }

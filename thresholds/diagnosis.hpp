@@ -57,28 +57,8 @@ struct Diagnosis {
   std::string next;       // command to run next
 };
 
-/// One of the judgements of a run, in one line.
-struct Spoken {
-  Judgement by;
-  std::string text;
-};
-
-/// A host of the run.
-struct Node {
-  std::string host;
-  int ranks = 0;
-};
-
-/// A benchmark that no rule judged.
-struct Unjudged {
-  std::string key, metric;
-  std::optional<double> value;  // nullopt: waived
-  std::string detail;           // reason of the waiver
-};
-
 /// `findings` are those of all judgements; the worst culprit comes first, those that fail nothing last.
-std::vector<Diagnosis> diagnose(const std::map<std::string, Benchmark>&, const PeerComparison&,
-                                const std::vector<Finding>&);
+std::vector<Diagnosis> diagnose(const Benchmarks&, const PeerComparison&, const std::vector<Finding>&);
 
 /// Of culprits that no finding of another judgement accuses: a clock that heat or the supply holds down.
 std::vector<Finding> findings_of(const std::vector<Diagnosis>&);

@@ -39,7 +39,7 @@ void explain_rule(std::ostream& out, const Profile& profile, const Rule& rule, c
   if (rule.severity != Severity::fail) out << " (" << name(rule.severity) << " only)";
   if (rule.may_waive) out << ", may be waived";
   out << "\n    for " << text(rule.conditions) << "\n    source: " << rule.source << "\n";
-  if (const auto bound = ceiling(profile, key, rule.metric, context)) {
+  if (const auto bound = ceiling(profile.peak, key, rule.metric, scale_of(context))) {
     out << "    physical ceiling: " << number_text(*bound) << " " << unit_of(rule.metric) << "\n";
   }
   const Applicability result = applicability(rule.conditions, context);
@@ -112,13 +112,12 @@ void explain_finding(std::ostream& out, const Finding& finding) {
 
 }  // namespace
 
-std::string explain(const std::vector<Results>& results, const std::vector<Profile>& profiles,
-                    const JudgeOptions& options, const std::string& key) {
-  const Verdict verdict = judge(results, profiles, options);
-  const auto benchmarks = benchmarks_of(results);
+std::string explain(const Measured& run, const std::vector<Profile>& profiles, const Verdict& verdict,
+                    const std::string& key) {
+  const Benchmarks& benchmarks = run.benchmarks;
   const auto measured = benchmarks.find(key);
-  const Context& context = measured == benchmarks.end() ? results.front().context : *measured->second.context;
-  const Selection selection = select_profile(results, profiles);
+  const Context& context = measured == benchmarks.end() ? run.files.front().context : *measured->second.context;
+  const Selection selection = select_profile(run.files, profiles);
   std::ostringstream rules, findings, out;
   if (selection.profile != nullptr) {
     for (const Rule& rule : selection.profile->rules) {

@@ -1,213 +1,25 @@
-// Decides whether a machine is accepted. Fails closed: an error in any repetition, a value that is not there, above its
-// physical ceiling or without a limit is never a pass. Tested by tests/verdict_test.cpp (build/tests/verdict_test).
+// Decides whether a machine is accepted, and in which order it is judged. Tested by tests/verdict_test.cpp
+// (build/tests/verdict_test).
 #include "thresholds/judge.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
+#include "base/text.hpp"
 #include "thresholds/applicability.hpp"
 #include "thresholds/crosscheck.hpp"
-#include "thresholds/diagnosis.hpp"
 #include "thresholds/gpu_errors.hpp"
-#include "thresholds/judge.hpp"
 #include "thresholds/machine.hpp"
-#include "thresholds/measured.hpp"
-#include "thresholds/metrics.hpp"
-#include "thresholds/peers.hpp"
-#include "thresholds/rules.hpp"
 #include "thresholds/validity.hpp"
 
 namespace shakedown {
 namespace {
 
-using Benchmarks = std::map<std::string, Benchmark>;
-
-// ---------------------------------------------------------------------------------------------------------------------
-// All rules of a profile
-
-Finding plain(const std::string& key, Status status, const std::string& detail, int ranks) {
-  Finding finding;
-  finding.key = key;
-  finding.status = status;
-  finding.detail = detail;
-  finding.next = measure_command(key, ranks);
-  return finding;
+void append(std::vector<Finding>& findings, std::vector<Finding> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(findings));
 }
-
-class SetJudge {
- public:
-  SetJudge(const std::vector<Results>& results, const JudgeOptions& options, Verdict& verdict)
-      : results_(results), options_(options), verdict_(verdict), benchmarks_(benchmarks_of(results)) {
-    for (const auto& [key, benchmark] : benchmarks_) context_of_family_.emplace(family_of(key), benchmark.context);
-  }
-
-  void judge(const Profile* profile) {
-    if (profile != nullptr) {
-      // Pre-flight first: where it fails, nothing else may have been measured.
-      for (const Rule& rule : profile->rules) {
-        if (is_preflight(rule.benchmark)) judge_rule(*profile, rule);
-      }
-      for (const Rule& rule : profile->rules) {
-        if (!is_preflight(rule.benchmark)) judge_rule(*profile, rule);
-      }
-    }
-    name_what_preflight_stopped();
-    for (const auto& [key, benchmark] : benchmarks_) judge_error_without_rule(benchmark);
-    count_families(profile);
-    if (profile != nullptr) judge_families(*profile);
-    if (options_.family && !context_of_family_.contains(*options_.family) && judged_families_.empty()) {
-      add(plain(*options_.family, Status::missing, "nothing of this family was measured", ranks()));
-    }
-    // Not even a profile that lists everything as unjudged may pass on nothing.
-    if (profile != nullptr && !options_.family && judged_families_.empty()) {
-      add(no_reference("machine/profile", "no rule of " + profile->name + " applies to anything that was measured"));
-    }
-    list_unjudged();
-  }
-
- private:
-  static bool is_preflight(const std::string& key) { return family_of(key) == "preflight"; }
-
-  /// Only pre-flight was measured, and it or the machine fails: the rest is one finding and not one for each rule.
-  bool stopped_by_preflight() const {
-    const bool alone = context_of_family_.size() == 1 && context_of_family_.contains("preflight");
-    return alone && std::any_of(verdict_.findings.begin(), verdict_.findings.end(), [](const Finding& finding) {
-             return finding.counts() && !finding.good() && finding.status != Status::no_reference;
-           });
-  }
-
-  void name_what_preflight_stopped() {
-    if (stopped_.empty()) return;
-    std::string names;
-    for (const std::string& family : stopped_) names += (names.empty() ? "" : ", ") + family;
-    Finding finding;
-    finding.key = "machine/preflight";
-    finding.status = Status::missing;
-    finding.detail = "pre-flight failed, so the rest was not measured: " + names;
-    finding.next = "mend what pre-flight names; or measure all the same: ci/accept --despite-preflight";
-    add(std::move(finding));
-  }
-
-  bool wanted(const std::string& family) const { return !options_.family || *options_.family == family; }
-
-  int ranks() const { return results_.front().context.world_size; }
-
-  const Context& context_of(const std::string& family) const {
-    const auto found = context_of_family_.find(family);
-    return found == context_of_family_.end() ? results_.front().context : *found->second;
-  }
-
-  void add(Finding finding) {
-    judged_keys_.insert(finding.key);
-    if (finding.counts()) counted_keys_.insert(finding.key);
-    verdict_.findings.push_back(std::move(finding));
-  }
-
-  void judge_rule(const Profile& profile, const Rule& rule) {
-    const std::string family = family_of(rule.benchmark);
-    if (!wanted(family)) return;
-    const Context& context = context_of(family);
-    const Applies applies = applicability(rule.conditions, context).applies;
-    if (applies == Applies::unknown_nvls) ++nvls_rules_[family];
-    if (applies != Applies::yes) return;
-    if (!is_preflight(family) && stopped_by_preflight()) {
-      stopped_.insert(family);
-      judged_families_.insert(family);
-      return;
-    }
-    const Expansion expansion = expand(rule, context);
-    // What can only warn does not stand for a judgement.
-    if (rule.severity == Severity::fail && !expansion.keys.empty()) judged_families_.insert(family);
-    for (const std::string& key : expansion.keys) {
-      const auto found = benchmarks_.find(key);
-      const Benchmark* benchmark = found == benchmarks_.end() ? nullptr : &found->second;
-      add(finding_of(profile, rule, key, benchmark, context, expansion.no_pair));
-    }
-  }
-
-  // An error fails even where no rule, or only a warning, names the benchmark.
-  void judge_error_without_rule(const Benchmark& benchmark) {
-    const Row* row = benchmark.error();
-    if (row == nullptr || !wanted(family_of(benchmark.key)) || counted_keys_.contains(benchmark.key)) return;
-    add(plain(benchmark.key, Status::fail, *row->error, benchmark.context->world_size));
-  }
-
-  void count_families(const Profile* profile) {
-    for (const std::string& family : profile == nullptr ? families({}) : families(*profile)) {
-      if (!wanted(family)) continue;
-      ++verdict_.families;
-      const bool judged = judged_families_.contains(family) && context_of_family_.contains(family);
-      if (judged) ++verdict_.judged_families;
-    }
-  }
-
-  // Families that no rule judged, whether they were measured or only the profile names them: a run that left one out
-  // does not pass because no rule is for its number of ranks or hosts. And rules that hang on a state of NVLS that
-  // nobody recorded, so that a run which forgot to record it does not pass on fewer rules.
-  void judge_families(const Profile& profile) {
-    for (const std::string& family : families(profile)) {
-      const bool unjudged =
-          std::find(profile.unjudged.begin(), profile.unjudged.end(), family) != profile.unjudged.end();
-      if (!wanted(family) || unjudged || judged_families_.contains(family)) continue;
-      if (!context_of_family_.contains(family)) {
-        judged_families_.insert(family);
-        add(plain(family, Status::missing, "was not measured", ranks()));
-        continue;
-      }
-      const Context& context = context_of(family);
-      add(no_reference(family, "no rule of " + profile.name + " that can fail applies to " +
-                                   std::to_string(context.world_size) + " ranks on " + std::to_string(context.hosts) +
-                                   " hosts"));
-    }
-    for (const auto& [family, count] : nvls_rules_) {
-      if (!context_of_family_.contains(family) || !judged_families_.contains(family)) continue;
-      const std::string rules = std::to_string(count) + (count == 1 ? " rule" : " rules");
-      add(no_reference(family, "the run did not record whether NVLS was on: " + rules + " could not be applied"));
-    }
-  }
-
-  std::set<std::string> families(const Profile& profile) const {
-    std::set<std::string> all;
-    for (const auto& [family, context] : context_of_family_) all.insert(family);
-    for (const Rule& rule : profile.rules) all.insert(family_of(rule.benchmark));
-    return all;
-  }
-
-  static Finding no_reference(const std::string& family, const std::string& detail) {
-    Finding finding;
-    finding.key = family;
-    finding.status = Status::no_reference;
-    finding.detail = detail;
-    finding.next = "add rules for it to the profile, or list the family under unjudged";
-    return finding;
-  }
-
-  void list_unjudged() {
-    for (const auto& [key, benchmark] : benchmarks_) {
-      if (!wanted(family_of(key)) || judged_keys_.contains(key)) continue;
-      const Row* waiver = benchmark.waiver();
-      const std::string metric = headline_metric(benchmark);
-      if (waiver != nullptr) {
-        verdict_.unjudged.push_back({key, "", std::nullopt, "waived: " + *waiver->waived});
-      } else if (!metric.empty()) {
-        verdict_.unjudged.push_back({key, metric, run_value(benchmark, metric), ""});
-      }
-    }
-  }
-
-  const std::vector<Results>& results_;
-  const JudgeOptions& options_;
-  Verdict& verdict_;
-  Benchmarks benchmarks_;
-  std::map<std::string, const Context*> context_of_family_;
-  std::set<std::string> judged_keys_, counted_keys_, judged_families_;
-  std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
-  std::map<std::string, int> nvls_rules_;  // family -> rules that could not be decided
-};
-
-// ---------------------------------------------------------------------------------------------------------------------
-// The whole
 
 std::string rules_said(const Verdict& verdict, const Profile* profile) {
   if (profile == nullptr) return "no profile for this machine";
@@ -220,21 +32,27 @@ std::string rules_said(const Verdict& verdict, const Profile* profile) {
   return std::to_string(kept) + " of " + std::to_string(all) + " good (" + profile->name + ")";
 }
 
-// The judgements that need no profile, and what all findings together say is at fault. What passed is said in one line:
-// a finding for each comparison would bury the others.
-void judge_without_profile(const std::vector<Results>& results, const JudgeOptions& options, Verdict& verdict) {
-  const Benchmarks benchmarks = benchmarks_of(results);
-  const PeerComparison peers = compare_peers(benchmarks, options.family);
-  const CrossChecks checks = cross_check(benchmarks, options.family);
-  std::vector<Finding> findings = findings_of(peers);
-  std::copy_if(checks.findings.begin(), checks.findings.end(), std::back_inserter(findings),
-               [](const Finding& finding) { return !finding.good(); });
-  std::move(findings.begin(), findings.end(), std::back_inserter(verdict.findings));
-  verdict.spoken.push_back({Judgement::peers, summary(peers)});
-  if (!checks.findings.empty()) verdict.spoken.push_back({Judgement::crosscheck, checks.summary()});
-  verdict.culprits = diagnose(benchmarks, peers, verdict.findings);
-  auto clocks = findings_of(verdict.culprits);
-  std::move(clocks.begin(), clocks.end(), std::back_inserter(verdict.findings));
+// "58 of 60 benchmarks"
+std::string good_of(const std::vector<Finding>& findings) {
+  const auto good = std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return f.good(); });
+  return std::to_string(good) + " of " + std::to_string(findings.size()) + " benchmarks";
+}
+
+// Whether NCCL used NVLink decides what its figures mean.
+std::optional<std::string> note_on_transport(const std::vector<Results>& files) {
+  for (const Results& file : files) {
+    const auto transport = file.context.nccl.find("transport");
+    const bool unknown = transport == file.context.nccl.end() || !transport->second;
+    const bool used = std::any_of(file.rows.begin(), file.rows.end(),
+                                  [](const Row& row) { return is_collective(family_of(row.key)); });
+    if (!unknown || !used || file.context.world_size == 1 || file.context.backend != "cuda") continue;
+    const auto level = file.context.environment.find("NCCL_DEBUG");
+    return file.file.filename().string() + ": whether NCCL used NVLink is not known" +
+           (level == file.context.environment.end()
+                ? ""
+                : ": NCCL_DEBUG=" + level->second + " keeps its log from the record; unset it, or set INFO");
+  }
+  return std::nullopt;
 }
 
 std::vector<Node> nodes_of(const std::vector<Results>& results) {
@@ -281,6 +99,83 @@ int exit_code_of(State state) {
   return 1;
 }
 
+Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
+  Verdict verdict;
+  verdict.backend = files.front().context.backend;
+  verdict.devices = devices_of(files);
+  verdict.nodes = nodes_of(files);
+  std::set<std::string> run_ids;
+  for (const Results& file : files) {
+    verdict.ranks = std::max(verdict.ranks, file.context.world_size);
+    verdict.hosts = std::max(verdict.hosts, file.context.hosts);
+    run_ids.insert(file.context.run_id);
+  }
+  verdict.run_ids.assign(run_ids.begin(), run_ids.end());
+  if (run_ids.size() > 1 && options.mixed_runs) verdict.notes.push_back("files of different runs (--mixed-runs)");
+  if (auto note = note_on_transport(files)) verdict.notes.push_back(std::move(*note));
+  return verdict;
+}
+
+// By limits: of the run itself, of what its GPUs counted, and of the profile.
+void judge_by_limits(const Measured& measured, const Selection& selection, const JudgeOptions& options,
+                     Verdict& verdict) {
+  append(verdict.findings, judge_machine(measured.files, options));
+  append(verdict.findings, judge_gpu_errors(measured.files, options.family));
+  if (selection.profile != nullptr) {
+    verdict.profile = selection.profile->name;
+    if (auto finding = judge_transport(measured.files, *selection.profile)) verdict.findings.push_back(*finding);
+  } else {
+    Finding finding;
+    finding.key = "machine/profile";
+    finding.status = Status::no_reference;
+    finding.detail = selection.reason;
+    finding.next = "add thresholds/<profile>.yaml for this kind of machine, or choose one with --thresholds=FILE";
+    verdict.findings.push_back(finding);
+  }
+  RuleFindings rules = judge_rules(measured, selection.profile, options.family, verdict.findings);
+  append(verdict.findings, std::move(rules.findings));
+  verdict.unjudged = std::move(rules.unjudged);
+  verdict.families = rules.families;
+  verdict.judged_families = rules.judged_families;
+  verdict.spoken.push_back({Judgement::rule, rules_said(verdict, selection.profile)});
+}
+
+// By other measurements: of the same run, of a stored one, and with other numbers of ranks. What passed among the first
+// is said in one line: a finding for each comparison would bury the others.
+void judge_by_comparison(const Measured& measured, const PeerComparison& peers, const References& references,
+                         const JudgeOptions& options, Verdict& verdict) {
+  const auto speak = [&](Judgement by, std::string text) { verdict.spoken.push_back({by, std::move(text)}); };
+  append(verdict.findings, findings_of(peers));
+  speak(Judgement::peers, summary(peers));
+  CrossChecks checks = cross_check(measured.benchmarks, options.family);
+  if (!checks.findings.empty()) speak(Judgement::crosscheck, checks.summary());
+  std::erase_if(checks.findings, [](const Finding& finding) { return finding.good(); });
+  append(verdict.findings, std::move(checks.findings));
+  if (references.baseline) {
+    auto findings = judge_by_baseline(measured, *references.baseline, references.tolerance, options.family);
+    speak(Judgement::baseline, good_of(findings) + " as in the baseline");
+    append(verdict.findings, std::move(findings));
+  }
+  if (!references.scaling.empty()) {
+    std::vector<std::vector<Results>> sets{measured.files};
+    sets.insert(sets.end(), references.scaling.begin(), references.scaling.end());
+    for (const auto& set : sets) refuse_faults(set, options.allow_faults);
+    auto findings = judge_scaling(sets);
+    speak(Judgement::crosscheck, good_of(findings) + " keep their rate with more ranks");
+    append(verdict.findings, std::move(findings));
+  }
+}
+
+void conclude(Verdict& verdict) {
+  for (const Finding& finding : verdict.findings) {
+    if (!finding.counts()) continue;
+    ++verdict.total;
+    if (finding.good()) ++verdict.passed;
+  }
+  verdict.state = state_of(verdict);
+  verdict.exit_code = exit_code_of(verdict.state);
+}
+
 }  // namespace
 
 std::string verdict_line(const Verdict& verdict) {
@@ -295,70 +190,18 @@ std::string verdict_line(const Verdict& verdict) {
   return line + ")";
 }
 
-void add_findings(Verdict& verdict, std::vector<Finding> findings) {
-  std::move(findings.begin(), findings.end(), std::back_inserter(verdict.findings));
-  verdict.total = verdict.passed = 0;
-  for (const Finding& finding : verdict.findings) {
-    if (!finding.counts()) continue;
-    ++verdict.total;
-    if (finding.good()) ++verdict.passed;
-  }
-  verdict.state = state_of(verdict);
-  verdict.exit_code = exit_code_of(verdict.state);
-}
-
-void name_culprits(Verdict& verdict, const std::vector<Results>& results, const JudgeOptions& options) {
-  const Benchmarks benchmarks = benchmarks_of(results);
-  verdict.culprits = diagnose(benchmarks, compare_peers(benchmarks, options.family), verdict.findings);
-}
-
-Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& profiles, const JudgeOptions& options) {
-  if (results.empty()) throw InputError("no result files to judge; name them with --results");
-  refuse_faults(results, options.allow_faults);
-  Verdict verdict;
-  verdict.backend = results.front().context.backend;
-  verdict.devices = devices_of(results);
-  verdict.nodes = nodes_of(results);
-  std::set<std::string> run_ids;
-  for (const Results& file : results) {
-    verdict.ranks = std::max(verdict.ranks, file.context.world_size);
-    verdict.hosts = std::max(verdict.hosts, file.context.hosts);
-    run_ids.insert(file.context.run_id);
-  }
-  verdict.run_ids.assign(run_ids.begin(), run_ids.end());
-  if (run_ids.size() > 1 && options.mixed_runs) verdict.notes.push_back("files of different runs (--mixed-runs)");
-  for (const Results& file : results) {
-    const auto transport = file.context.nccl.find("transport");
-    const bool unknown = transport == file.context.nccl.end() || !transport->second;
-    const bool used = std::any_of(file.rows.begin(), file.rows.end(),
-                                  [](const Row& row) { return is_collective(family_of(row.key)); });
-    if (!unknown || !used || file.context.world_size == 1 || file.context.backend != "cuda") continue;
-    const auto level = file.context.environment.find("NCCL_DEBUG");
-    verdict.notes.push_back(
-        file.file.filename().string() + ": whether NCCL used NVLink is not known" +
-        (level == file.context.environment.end()
-             ? ""
-             : ": NCCL_DEBUG=" + level->second + " keeps its log from the record; unset it, or set INFO"));
-    break;
-  }
-  verdict.findings = judge_machine(results, options);
-  add_findings(verdict, judge_gpu_errors(results, options.family));
-  const Selection selection = select_profile(results, profiles);
-  if (selection.profile != nullptr) {
-    verdict.profile = selection.profile->name;
-    if (auto finding = judge_transport(results, *selection.profile)) verdict.findings.push_back(std::move(*finding));
-  } else {
-    Finding finding;
-    finding.key = "machine/profile";
-    finding.status = Status::no_reference;
-    finding.detail = selection.reason;
-    finding.next = "add thresholds/<profile>.yaml for this kind of machine, or choose one with --thresholds=FILE";
-    verdict.findings.push_back(finding);
-  }
-  SetJudge(results, options, verdict).judge(selection.profile);
-  verdict.spoken.push_back({Judgement::rule, rules_said(verdict, selection.profile)});
-  judge_without_profile(results, options, verdict);
-  add_findings(verdict, judge_validity(benchmarks_of(results), selection.profile, options.family, verdict.findings));
+Verdict judge(const Measured& measured, const References& references, const JudgeOptions& options) {
+  if (measured.files.empty()) throw InputError("no result files to judge; name them with --results");
+  refuse_faults(measured.files, options.allow_faults);
+  Verdict verdict = start(measured.files, options);
+  const Selection selection = select_profile(measured.files, references.profiles);
+  judge_by_limits(measured, selection, options, verdict);
+  const PeerComparison peers = compare_peers(measured.benchmarks, options.family);
+  judge_by_comparison(measured, peers, references, options, verdict);
+  verdict.culprits = diagnose(measured.benchmarks, peers, verdict.findings);
+  append(verdict.findings, findings_of(verdict.culprits));
+  append(verdict.findings, judge_validity(measured.benchmarks, selection.profile, options.family, verdict.findings));
+  conclude(verdict);
   return verdict;
 }
 

@@ -1,12 +1,16 @@
-// The judgement: a pure function of results, profiles and options. Whatever was not measured, verified and judged is
-// not a pass.
+// The judgement: a pure function of what was measured, what it is held against, and options. Whatever was not measured,
+// verified and judged is not a pass.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "thresholds/baseline.hpp"
+#include "thresholds/measured.hpp"
+#include "thresholds/regression.hpp"
 #include "thresholds/verdict.hpp"
 
 namespace shakedown {
@@ -29,18 +33,22 @@ struct JudgeOptions {
   bool allow_faults = false;
 };
 
-/// Errors: InputError for no results at all, or for a file with an injected fault that options do not allow.
-Verdict judge(const std::vector<Results>&, const std::vector<Profile>&, const JudgeOptions&);
+/// What a run is held against.
+struct References {
+  References(std::vector<Profile> candidates = {}) : profiles(std::move(candidates)) {}
 
-/// Adds findings to a verdict that stands, and works out its state, exit code and counts again.
-void add_findings(Verdict&, std::vector<Finding>);
+  std::vector<Profile> profiles;  // the one that fits the machine is taken
+  std::optional<Baseline> baseline = std::nullopt;
+  double tolerance = default_tolerance;
+  std::vector<std::vector<Results>> scaling = {};  // the same with other numbers of ranks
+};
 
-/// Works out the culprits again, with the findings that were added since.
-void name_culprits(Verdict&, const std::vector<Results>&, const JudgeOptions&);
+/// The only entry. Errors: InputError for no results at all, for a file with an injected fault that options do not
+/// allow, or for a baseline or other numbers of ranks that cannot be compared.
+Verdict judge(const Measured&, const References&, const JudgeOptions&);
 
 /// How the findings of one key came about: the rules that name it, whether they apply and why not, what was measured.
 /// Errors: InputError if the key was neither measured nor named by a rule.
-std::string explain(const std::vector<Results>&, const std::vector<Profile>&, const JudgeOptions&,
-                    const std::string& key);
+std::string explain(const Measured&, const std::vector<Profile>&, const Verdict&, const std::string& key);
 
 }  // namespace shakedown

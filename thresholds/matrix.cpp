@@ -33,13 +33,13 @@ std::optional<Pair> pair_of(const std::string& key) {
 std::string metric_of(const Row& row) { return row.by_rank.count("latency_us") > 0 ? "latency_us" : "copy_gb_per_s"; }
 
 std::string cell_text(double value, const std::string& metric) {
-  return fmt::format("{:.{}f}", value, metric == "latency_us" ? 3 : 1);
+  return fmt::format("{:.{}f}", value, lower_is_better(metric) ? 3 : 1);
 }
 
 }  // namespace
 
 std::optional<PairMatrix::Cell> PairMatrix::worst() const {
-  const bool lower_is_worse = metric != "latency_us";
+  const bool lower_is_worse = !lower_is_better(metric);
   std::optional<Cell> found;
   for (std::size_t src = 0; src < values.size(); ++src) {
     for (std::size_t dst = 0; dst < values[src].size(); ++dst) {

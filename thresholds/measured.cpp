@@ -24,14 +24,6 @@ const Row* find_row(const std::vector<const Row*>& rows, bool (*wanted)(const Ro
   return found == rows.end() ? nullptr : *found;
 }
 
-void add_rows(std::map<std::string, Benchmark>& benchmarks, const Results& file) {
-  for (const Row& row : file.rows) {
-    Benchmark& benchmark = benchmarks[row.key];
-    if (benchmark.context == nullptr) benchmark = {row.key, &file.context, {}};
-    if (benchmark.context->world_size == file.context.world_size) benchmark.rows.push_back(&row);
-  }
-}
-
 }  // namespace
 
 void refuse_faults(const std::vector<Results>& results, bool allowed) {
@@ -51,15 +43,15 @@ const Row* Benchmark::waiver() const {
   return find_row(rows, [](const Row& row) { return row.waived.has_value(); });
 }
 
-std::map<std::string, Benchmark> benchmarks_of(const std::vector<Results>& results) {
-  std::map<std::string, Benchmark> benchmarks;
-  for (const Results& file : results) add_rows(benchmarks, file);
-  return benchmarks;
-}
-
-std::map<std::string, Benchmark> benchmarks_of(const Results& file) {
-  std::map<std::string, Benchmark> benchmarks;
-  add_rows(benchmarks, file);
+Benchmarks benchmarks_of(std::span<const Results> results) {
+  Benchmarks benchmarks;
+  for (const Results& file : results) {
+    for (const Row& row : file.rows) {
+      Benchmark& benchmark = benchmarks[row.key];
+      if (benchmark.context == nullptr) benchmark = {row.key, &file.context, {}};
+      if (benchmark.context->world_size == file.context.world_size) benchmark.rows.push_back(&row);
+    }
+  }
   return benchmarks;
 }
 
@@ -153,11 +145,17 @@ std::string headline_metric(const Benchmark& benchmark) {
   const bool latency_bound = is_collective(family_of(benchmark.key)) &&
                              static_cast<double>(key_number(benchmark.key, "bytes").value_or(0)) < latency_bound_bytes;
   if (latency_bound && row->metrics.contains("latency_us")) return "latency_us";
-  for (const char* metric :
-       {"tflops", "hbm_gb_per_s", "copy_gb_per_s", "busbw_gb_per_s", "tokens_per_s", "step_ms", "latency_us"}) {
-    if (row->metrics.contains(metric)) return metric;
+  const auto order = [&](const std::string& metric) {
+    if (const Metric* known = find_metric(benchmark.key, metric)) return known->headline;
+    const auto all = metrics();  // a family that the catalogue does not have
+    const auto same = std::find_if(all.begin(), all.end(), [&](const Metric& m) { return m.name == metric; });
+    return same == all.end() ? 0 : same->headline;
+  };
+  std::string headline;
+  for (const auto& [metric, value] : row->metrics) {
+    if (order(metric) > 0 && (headline.empty() || order(metric) < order(headline))) headline = metric;
   }
-  return "";
+  return headline;
 }
 
 }  // namespace shakedown

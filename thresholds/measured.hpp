@@ -2,9 +2,12 @@
 // Used by the judge, the explanation and the comparison with a baseline. Pure.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "thresholds/results.hpp"
@@ -24,9 +27,22 @@ struct Benchmark {
   const Row* waiver() const;  // first repetition that was waived
 };
 
+using Benchmarks = std::map<std::string, Benchmark>;
+
 /// Rows of a key whose world size differs from that of its first row are left out: machine/ranks fails then.
-std::map<std::string, Benchmark> benchmarks_of(const std::vector<Results>&);
-std::map<std::string, Benchmark> benchmarks_of(const Results&);
+Benchmarks benchmarks_of(std::span<const Results>);
+
+/// The files of a run and their index, made once for all who judge it.
+class Measured {
+ public:
+  Measured(std::vector<Results> results) : files(std::move(results)), benchmarks(benchmarks_of(files)) {}
+  Measured(std::initializer_list<Results> results) : Measured(std::vector<Results>(results)) {}
+  Measured(const Measured&) = delete;  // the index points into the files
+  Measured& operator=(const Measured&) = delete;
+
+  const std::vector<Results> files;
+  const Benchmarks benchmarks;
+};
 
 /// Median over repetitions of the value of the run; nullopt if a repetition has none.
 std::optional<double> run_value(const Benchmark&, const std::string& metric);

@@ -1,20 +1,83 @@
-// What a metric means: unit, direction, ceiling, and who has it in common.
+// THE catalogue of metrics: one row says what every judge must know of one. A metric that has no row and does not end
+// in a unit cannot be judged, and a profile that names it is refused. Pure.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "thresholds/profile.hpp"
-
 namespace shakedown {
 
-/// The highest value that physics allows for a metric of a benchmark run by `ranks` ranks on `hosts` hosts, as the
-/// peaks of the profile give it; nullopt where there is no such bound. `nvls`: the switch may add, as it may where
-/// nothing is known. A closed table.
-std::optional<double> ceiling(const Profile&, std::string_view key, std::string_view metric, int ranks, int hosts,
-                              bool nvls = true);
-std::optional<double> ceiling(const Profile&, std::string_view key, std::string_view metric, const Context&);
+/// What devices of one kind show when they are healthy: known before any run, because a few ranks cannot tell their own
+/// spread.
+struct PeerClass {
+  double spread;         // relative standard deviation from device to device: the floor under the MAD
+  double effect;         // a shortfall below this is never an outlier, however sure it is
+  bool clocked = false;  // varies with the clock that power and cooling leave to a chip
+};
+
+/// Peaks of a kind of machine, as its profile gives them: "bf16_tflops", "hbm_gb_per_s", "nics", "nic_gbit".
+using Peaks = std::map<std::string, double>;
+
+/// Where a benchmark ran. nvls: the switch may add, as it may where nothing is known.
+struct Scale {
+  int ranks = 1, hosts = 1;
+  bool nvls = true;
+};
+
+/// Which values can be true at all.
+enum class ValueRange { positive, not_negative, any };
+
+struct Metric {
+  std::string_view family;     // "": of any family
+  std::string_view part = "";  // must stand in the key: "active:one"
+  std::string_view name;
+  std::string_view what;  // one line for people
+  int headline = 0;       // what is shown and compared where no rule names a metric: the lowest of a row's above 0
+  ValueRange range = ValueRange::positive;
+  bool shared = false;                            // all ranks have it in common, so it accuses no single one
+  bool of_slowest = false;                        // the value of the run is that of its slowest rank
+  bool is_telemetry = false;                      // of the GPU while it worked; may be unknown
+  std::optional<PeerClass> peers = std::nullopt;  // nullopt: not compared among ranks
+  /// The highest value that physics allows; nullopt where the peaks do not tell.
+  std::optional<double> (*ceiling)(const Peaks&, std::string_view key, const Scale&) = nullptr;
+  std::optional<double> least_scaling = std::nullopt;  // part of a rank's rate that is left when more of them work
+};
+
+std::span<const Metric> metrics();
+
+/// The row of a metric of a benchmark; nullptr if there is none.
+const Metric* find_metric(std::string_view key, std::string_view name);
+
+/// True of families that the catalogue knows; of others any metric may be judged that ends in a unit.
+bool is_catalogued(std::string_view family);
+
+std::optional<double> ceiling(const Peaks&, std::string_view key, std::string_view metric, const Scale&);
+
+/// True for what a GPU's telemetry tells: sm_mhz, power_w, temperature_c, throttled, tflops_per_w, tflops_per_ghz.
+bool is_telemetry(std::string_view metric);
+
+/// True of figures that all ranks have in common: of collectives, and the rate of a step in which all wait for the
+/// slowest. Such a figure accuses no single rank.
+bool is_shared(std::string_view key, std::string_view metric);
+
+/// True if ranks wait for each other inside the benchmark, so that its times do not show whose fault they are.
+bool is_collective(std::string_view family);
+
+/// Relative standard deviation of a figure from launch to launch of one machine: what is known where a baseline has too
+/// few launches to show its own.
+double launch_spread(std::string_view key, std::string_view metric);
+
+/// Units are the last words of a metric's name: "TFLOPS" for tflops, "GB/s" for copy_gb_per_s; "" if it has none.
+std::string unit_of(std::string_view metric);
+
+/// Times, and what should be small: lower is better. Everything else: higher is better.
+bool lower_is_better(std::string_view metric);
+
+/// Five significant digits, never an exponent below a million: "793.2", "0.0008", "1073741824".
+std::string number_text(double value);
 
 /// Model FLOPs per token of a LoRA step of Qwen2-7B (rank 64 on all seven projections, frozen base) at 4096 tokens a
 /// sequence: forward and the gradient of the activations of all linear layers, attention, and the adapters three times.
@@ -22,21 +85,5 @@ inline constexpr double qwen2_7b_flops_per_token = 32.13e9;
 
 /// How far a measurement may stand above its ceiling before it is invalid (rounding of clocks and data sheets).
 inline constexpr double ceiling_allowance = 1.01;
-
-/// True if ranks wait for each other inside the benchmark, so that its times do not show whose fault they are.
-bool is_collective(std::string_view family);
-
-/// True of figures that all ranks have in common: of collectives, and the rate of a step in which all wait for the
-/// slowest. Such a figure accuses no single rank.
-bool is_shared(std::string_view key, std::string_view metric);
-
-/// Times: lower is better. Everything else: higher is better.
-bool lower_is_better(std::string_view metric);
-
-/// "TFLOPS" for tflops, "GB/s" for copy_gb_per_s, ...
-std::string unit_of(std::string_view metric);
-
-/// Five significant digits, never an exponent below a million: "793.2", "0.0008", "1073741824".
-std::string number_text(double value);
 
 }  // namespace shakedown

@@ -39,34 +39,6 @@ constexpr std::size_t enough_hosts = 16;
 constexpr double host_share = 0.6;
 constexpr double host_effect_clocked = 0.1;
 
-struct ClassOfMetric {
-  std::string_view family, part, metric;  // part: must stand in the key
-  PeerClass kind;
-};
-
-// Where the figures come from: four H200 of one node in three launches (ci/baselines, tests/data; 2026-11), and for
-// chip to chip at fleet scale what is published: 5 % and more inside a node is usual for raw GEMM (ml-engineering).
-// Raw GEMM: healthy GPUs of one node differ by up to 13 % in bursts, each somewhere else between full clock and its
-// power limit; beyond 20 % no healthy one was seen. Per GHz the same GPUs agree within 0.9 %. HBM within 0.2 %, copies
-// over NVLink within 0.1 %. 3 % is the least that is worth a person's time.
-constexpr std::array<ClassOfMetric, 11> classes{{
-    {"gemm", "", "tflops_per_ghz", {0.005, 0.03}},
-    {"gemm", "", "tflops", {0.025, 0.20, true}},
-    {"hbm", "", "hbm_gb_per_s", {0.003, 0.03}},
-    {"memtest", "", "hbm_gb_per_s", {0.01, 0.06}},
-    {"memtest", "", "capacity_gb", {0.001, 0.02}},
-    {"p2p", "", "copy_gb_per_s", {0.003, 0.03}},
-    {"p2p", "", "latency_us", {0.02, 0.20}},
-    {"pcie", "active:one", "copy_gb_per_s", {0.01, 0.05}},
-    {"pcie", "", "copy_gb_per_s", {0.03, 0.20}},  // all at once: what the host's bridges and memory leave to each
-    {"allreduce", "scope:node", "busbw_gb_per_s", {0.01, 0.05}},
-    {"lora_step", "", "compute_ms", {0.025, 0.20, true}},  // a step's own work: mostly GEMM
-}};
-
-constexpr std::array<std::string_view, 8> judged_metrics{"tflops_per_ghz", "tflops",        "hbm_gb_per_s",
-                                                         "capacity_gb",    "copy_gb_per_s", "latency_us",
-                                                         "busbw_gb_per_s", "compute_ms"};
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Where ranks are
 
@@ -213,13 +185,15 @@ void measure_hosts(Comparison& comparison, const Hosts& hosts) {
 
 class Collector {
  public:
-  PeerComparison collect(const std::map<std::string, Benchmark>& benchmarks, const std::optional<std::string>& family) {
+  PeerComparison collect(const Benchmarks& benchmarks, const std::optional<std::string>& family) {
     for (const auto& [key, benchmark] : benchmarks) {
       if (family && family_of(key) != *family) continue;
       if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
       peers_.ranks = std::max(peers_.ranks, benchmark.context->world_size);
       peers_.counts = peers_.counts && benchmark.context->backend != "host";
-      for (const auto metric : judged_metrics) add(benchmark, std::string(metric));
+      for (const Metric& metric : metrics()) {
+        if (metric.peers && find_metric(key, metric.name) == &metric) add(benchmark, metric);
+      }
     }
     finish();
     return std::move(peers_);
@@ -231,9 +205,8 @@ class Collector {
     return found == hosts_.end() ? hosts_.emplace(&context, Hosts(context)).first->second : found->second;
   }
 
-  void add(const Benchmark& benchmark, const std::string& metric) {
-    const auto kind = peer_class(benchmark.key, metric);
-    if (!kind) return;
+  void add(const Benchmark& benchmark, const Metric& row) {
+    const std::string metric(row.name);
     const auto values = rank_values(benchmark, metric);
     if (values.empty()) return;
     const Context& context = *benchmark.context;
@@ -249,7 +222,7 @@ class Collector {
       if (per_host && !seen.insert(hosts.host_of(facts.rank)).second) continue;
       Comparison& comparison = comparison_of(key, metric, facts.device);
       if (comparison.values.empty()) {
-        comparison.kind = *kind;
+        comparison.kind = *row.peers;
         comparison.example = benchmark.key;
         comparison.context = &context;
       }
@@ -366,18 +339,7 @@ Finding finding_of_hosts(const Comparison& c) {
 
 }  // namespace
 
-std::optional<PeerClass> peer_class(std::string_view key, std::string_view metric) {
-  const std::string family = family_of(key);
-  for (const ClassOfMetric& c : classes) {
-    if (c.family == family && c.metric == metric && (c.part.empty() || key.find(c.part) != std::string_view::npos)) {
-      return c.kind;
-    }
-  }
-  return std::nullopt;
-}
-
-PeerComparison compare_peers(const std::map<std::string, Benchmark>& benchmarks,
-                             const std::optional<std::string>& family) {
+PeerComparison compare_peers(const Benchmarks& benchmarks, const std::optional<std::string>& family) {
   return Collector().collect(benchmarks, family);
 }
 

@@ -10,19 +10,9 @@
 
 #include "thresholds/finding.hpp"
 #include "thresholds/measured.hpp"
+#include "thresholds/metrics.hpp"
 
 namespace shakedown {
-
-/// What devices of one kind show when they are healthy, for one metric: known before any run, because a few ranks
-/// cannot tell their own spread.
-struct PeerClass {
-  double spread;         // relative standard deviation from device to device: the floor under the MAD
-  double effect;         // a shortfall below this is never an outlier, however sure it is
-  bool clocked = false;  // varies with the clock that power and cooling leave to a chip
-};
-
-/// The class of a metric of a benchmark; nullopt where ranks wait for each other or the metric is no performance.
-std::optional<PeerClass> peer_class(std::string_view key, std::string_view metric);
 
 struct PeerValue {
   int rank = 0;
@@ -67,7 +57,7 @@ struct PeerComparison {
 };
 
 /// `family`: only its benchmarks. Benchmarks with an error or a waiver are left out.
-PeerComparison compare_peers(const std::map<std::string, Benchmark>&, const std::optional<std::string>& family);
+PeerComparison compare_peers(const Benchmarks&, const std::optional<std::string>& family);
 
 /// One finding for each comparison that has outliers; none where nobody stands out.
 std::vector<Finding> findings_of(const PeerComparison&);

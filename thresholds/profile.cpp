@@ -6,6 +6,7 @@
 #include <cctype>
 #include <set>
 
+#include "base/text.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/preflight_facts.hpp"
 #include "thresholds/strict_yaml.hpp"
@@ -16,38 +17,21 @@ namespace {
 namespace fs = std::filesystem;
 using Members = std::map<std::string, Yaml>;
 
-// What each family measures. Counters that every benchmark has are in `common`. A family that is not listed here may
-// use any metric whose name ends in a unit.
-const std::map<std::string, std::set<std::string>>& metrics_of_families() {
-  static const std::map<std::string, std::set<std::string>> table{
-      {"gemm", {"tflops", "tflops_per_ghz", "tflops_per_w"}},
-      {"hbm", {"copy_gb_per_s", "hbm_gb_per_s"}},
-      {"memtest", {"capacity_gb", "hbm_gb_per_s"}},
-      {"p2p", {"copy_gb_per_s", "latency_us"}},
-      {"pcie", {"copy_gb_per_s"}},
-      {"allreduce", {"busbw_gb_per_s", "algbw_gb_per_s", "latency_us", "p50_us", "p999_us", "max_us"}},
-      {"collectives", {"busbw_gb_per_s", "algbw_gb_per_s", "latency_us"}},
-      {"lora_step",
-       {"tokens_per_s", "tokens_per_s_total", "step_ms", "model_tflops", "mfu", "p50_us", "max_us", "forward_ms",
-        "backward_ms", "optimizer_ms", "compute_ms", "exposed_comm_ms", "planned_gb", "peak_gb"}},
-  };
-  return table;
-}
-
+// A family that the catalogue does not have may use any metric whose name ends in a unit.
 bool is_known_metric(const std::string& family, const std::string& metric) {
-  static const std::set<std::string> common{"cv", "samples", "p99_us"};
-  if (is_telemetry(metric)) return family == "gemm" || metric.compare(0, 7, "tflops_") != 0;
-  if (common.contains(metric)) return true;
-  const auto found = metrics_of_families().find(family);
-  return found == metrics_of_families().end() ? !unit_of(metric).empty() : found->second.contains(metric);
+  return find_metric(family, metric) != nullptr || (!is_catalogued(family) && !unit_of(metric).empty());
 }
 
 std::string metrics_text(const std::string& family) {
-  const auto found = metrics_of_families().find(family);
-  if (found == metrics_of_families().end()) return "a name that ends in a unit, such as latency_us";
-  std::string text;
-  for (const std::string& metric : found->second) text += metric + ", ";
-  return text + "cv, samples, p99_us, sm_mhz, power_w, temperature_c, throttled";
+  if (!is_catalogued(family)) return "a name that ends in a unit, such as latency_us";
+  std::vector<std::string> names;
+  for (const Metric& metric : metrics()) {
+    if ((metric.family == family || metric.family.empty()) &&
+        std::find(names.begin(), names.end(), metric.name) == names.end()) {
+      names.emplace_back(metric.name);
+    }
+  }
+  return joined(names);
 }
 
 bool is_key_part(std::string_view part) {
@@ -193,7 +177,7 @@ void refuse_floor_above_ceiling(const Rule& rule, const Profile& profile, const 
   const auto& [ranks, hosts, nvls, tier] = rule.conditions;
   for (const int m : {hosts.low, hosts.high}) {
     const int n = std::max({ranks.low, 2, std::min(m, ranks.high)});
-    const auto bound = ceiling(profile, rule.benchmark, rule.metric, n, m, nvls.value_or(true));
+    const auto bound = ceiling(profile.peak, rule.benchmark, rule.metric, {n, m, nvls.value_or(true)});
     if (bound && *floor > *bound) {
       const bool depends = is_collective(family_of(rule.benchmark));
       place.refuse("floor " + number_text(*floor) + " is above the physical ceiling " + number_text(*bound) + " " +

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/names.hpp"
+#include "thresholds/metrics.hpp"
 #include "thresholds/results.hpp"
 
 namespace shakedown {
@@ -73,7 +74,7 @@ struct Profile {
   std::string name;
   std::filesystem::path file;
   Match match;
-  std::map<std::string, double> peak;               // "bf16_tflops", "hbm_gb_per_s", "nics", "nic_gbit"
+  Peaks peak;
   std::vector<std::string> unjudged;                // families that are measured but not judged
   std::vector<Rule> rules;                          // those of the included parts first
   std::optional<int> gpus_per_host = std::nullopt;  // of this kind of machine

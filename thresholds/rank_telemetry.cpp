@@ -9,7 +9,7 @@
 
 namespace shakedown {
 
-RankTelemetry::RankTelemetry(const std::map<std::string, Benchmark>& benchmarks) {
+RankTelemetry::RankTelemetry(const Benchmarks& benchmarks) {
   for (const auto& [key, benchmark] : benchmarks) {
     // GEMM loads a GPU like nothing else: its clocks, watts and degrees are those to compare.
     (family_of(key) == "gemm" ? loaded_ : others_).push_back(&benchmark);

@@ -14,7 +14,7 @@ namespace shakedown {
 class RankTelemetry {
  public:
   /// The benchmarks must outlive it.
-  explicit RankTelemetry(const std::map<std::string, Benchmark>&);
+  explicit RankTelemetry(const Benchmarks&);
 
   /// Median over the benchmarks that load the GPU; nullopt = not recorded.
   std::optional<double> value(int rank, const std::string& name) const;

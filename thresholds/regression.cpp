@@ -34,27 +34,12 @@ std::vector<std::string> refuse_different(const Baseline& current, const Baselin
   return notes;
 }
 
-// Relative standard deviation of a figure from launch to launch of one machine: what is known where a baseline has too
-// few launches to show its own. Five stored launches of 2 and 4 H200 (ci/baselines): of small messages, whose time is
-// how fast the host starts them, 12 %, at 1 MiB up to 8 % between two launches; of PCIe with all GPUs at once 4 %.
-double launch_noise(const std::string& key, const std::string& metric) {
-  const std::string family = family_of(key);
-  if (family == "gemm") return 0.007;
-  if (family == "lora_step") return 0.004;
-  if (family == "pcie" && key_part(key, "active").empty()) return 0.04;
-  if (!is_collective(family)) return 0.002;
-  if (key_part(key, "launch") == "graph") return 0.01;
-  if (metric == "latency_us") return 0.12;
-  const double bytes = std::strtod(std::string(key_part(key, "bytes")).c_str(), nullptr);
-  return bytes < 16 << 20 ? 0.02 : 0.005;
-}
-
 bool wanted(const std::string& key, const std::optional<std::string>& family) {
   return !family || *family == family_of(key);
 }
 
 // Why a benchmark of `set` has no value; empty where nobody asked for it.
-std::string why_not(const std::map<std::string, Benchmark>& set, const std::string& key) {
+std::string why_not(const Benchmarks& set, const std::string& key) {
   const auto found = set.find(key);
   if (found == set.end()) return "was not measured";
   if (const Row* error = found->second.error()) return *error->error;
@@ -150,14 +135,13 @@ std::vector<std::string> differences(const MachineFacts& current, const MachineF
   return result;
 }
 
-Regression judge_regression(const std::vector<Results>& current, const Baseline& baseline,
-                            const RegressionOptions& options) {
-  if (current.empty()) throw InputError("no result files to compare; check --results");
+Regression judge_regression(const Measured& current, const Baseline& baseline, const RegressionOptions& options) {
+  if (current.files.empty()) throw InputError("no result files to compare; check --results");
   if (!(options.min_effect > 0 && options.min_effect < 1)) {
     throw InputError("--min-effect must be above 0 and below 1, as in 0.01");
   }
-  const Baseline now = baseline_of(current);
-  const auto measured = benchmarks_of(current);
+  const Baseline now = baseline_of(current.files);
+  const Benchmarks& measured = current.benchmarks;
   Regression regression;
   regression.min_effect = options.min_effect;
   regression.notes = refuse_different(now, baseline, options.allow_different);
@@ -233,12 +217,12 @@ Regression judge_regression(const std::vector<Results>& current, const Baseline&
   return regression;
 }
 
-std::vector<Finding> judge_by_baseline(const std::vector<Results>& current, const Baseline& baseline, double tolerance,
+std::vector<Finding> judge_by_baseline(const Measured& current, const Baseline& baseline, double tolerance,
                                        const std::optional<std::string>& family) {
   if (!(tolerance >= 0 && tolerance < 1)) throw InputError("--tolerance must be from 0 to below 1, as in 0.05");
-  const Baseline now = baseline_of(current);
+  const Baseline now = baseline_of(current.files);
   refuse_different(now, baseline, false);
-  const auto measured = benchmarks_of(current);
+  const Benchmarks& measured = current.benchmarks;
   std::vector<Finding> findings;
   std::size_t compared = 0;
   for (const auto& [key, entry] : baseline.benchmarks) compared += wanted(key, family) ? 1 : 0;
@@ -263,8 +247,8 @@ std::vector<Finding> judge_by_baseline(const std::vector<Results>& current, cons
     if (metric == "latency_us") allowed = std::max(allowed, latency_floor_us);
     const double narrow = allowed;
     const bool own = launches >= launches_to_judge;
-    const double spread =
-        own ? robust_sigma(units) : launch_noise(key, metric) * size * std::sqrt(1 + 1 / static_cast<double>(launches));
+    const double spread = own ? robust_sigma(units)
+                              : launch_spread(key, metric) * size * std::sqrt(1 + 1 / static_cast<double>(launches));
     allowed = std::max(allowed, bonferroni_z(compared, false_alarm) * spread);
     Finding finding = start(key, metric);
     finding.limit_name = falls ? "max" : "min";

@@ -10,6 +10,7 @@
 
 #include "thresholds/baseline.hpp"
 #include "thresholds/finding.hpp"
+#include "thresholds/measured.hpp"
 #include "thresholds/results.hpp"
 
 namespace shakedown {
@@ -54,7 +55,7 @@ std::vector<std::string> differences(const MachineFacts& current, const MachineF
 
 /// Errors: InputError naming field and both values where the two sets cannot be compared and that is not allowed; sets
 /// with nothing to compare although nothing is missing; a minimal effect outside (0, 1).
-Regression judge_regression(const std::vector<Results>& current, const Baseline&, const RegressionOptions& = {});
+Regression judge_regression(const Measured& current, const Baseline&, const RegressionOptions& = {});
 
 /// How far a run may fall short of its baseline where the baseline's own spread is not wider.
 inline constexpr double default_tolerance = 0.05;
@@ -63,7 +64,7 @@ inline constexpr double default_tolerance = 0.05;
 /// beyond the tolerance; where at least launches_to_judge launches show a wider spread, or with fewer such figures are
 /// known to differ more from launch to launch, that counts, and between the two it is inconclusive. Errors: as above; a
 /// tolerance outside [0, 1).
-std::vector<Finding> judge_by_baseline(const std::vector<Results>& current, const Baseline&, double tolerance,
+std::vector<Finding> judge_by_baseline(const Measured& current, const Baseline&, double tolerance,
                                        const std::optional<std::string>& family = std::nullopt);
 
 }  // namespace shakedown

@@ -15,6 +15,7 @@
 
 #include "thresholds/json_field.hpp"
 #include "thresholds/matrix.hpp"
+#include "thresholds/metrics.hpp"
 
 namespace shakedown {
 
@@ -36,9 +37,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::string_view waived_prefix = "waived: ";
-
-constexpr std::array<std::string_view, 6> telemetry_metrics{"sm_mhz",    "power_w",      "temperature_c",
-                                                            "throttled", "tflops_per_w", "tflops_per_ghz"};
 
 // Members of a row that are not counters (google/benchmark json_reporter.cc, 1.7.1 to 1.9). Everything numeric beside
 // them is a metric.
@@ -337,10 +335,6 @@ std::string key_of(std::string_view name) {
     name = name.substr(0, slash);
   }
   return std::string(name);
-}
-
-bool is_telemetry(std::string_view metric) {
-  return std::find(telemetry_metrics.begin(), telemetry_metrics.end(), metric) != telemetry_metrics.end();
 }
 
 std::string waiver_text(std::string_view reason) { return std::string(waived_prefix) + std::string(reason); }

@@ -160,9 +160,6 @@ struct Results {
 /// /real_time, /process_time, /threads:n, /min_warmup_time:...) removed. This is the one place that knows them.
 std::string key_of(std::string_view benchmark_name);
 
-/// True for what a GPU's telemetry tells: sm_mhz, power_w, temperature_c, throttled, tflops_per_w, tflops_per_ghz.
-bool is_telemetry(std::string_view metric);
-
 /// The text that an error row carries when the benchmark was waived rather than failed.
 std::string waiver_text(std::string_view reason);  // "waived: <reason>"
 

@@ -1,16 +1,33 @@
-// One rule on one benchmark: pass, fail, missing, waived, invalid or inconclusive, the worst value, and who is to
-// blame.
+// The judgement by a profile: each of its rules that applies, on each benchmark that it stands for. Pure.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "thresholds/finding.hpp"
 #include "thresholds/measured.hpp"
+#include "thresholds/profile.hpp"
 
 namespace shakedown {
 
-/// The finding of `rule` on what was measured under `key`; null: nothing was. `no_pair`: no host has two ranks, so that
-/// what needs a pair may be waived.
-Finding finding_of(const Profile&, const Rule&, const std::string& key, const Benchmark*, const Context&, bool no_pair);
+/// A benchmark that no rule judged.
+struct Unjudged {
+  std::string key, metric;
+  std::optional<double> value;  // nullopt: waived
+  std::string detail;           // reason of the waiver
+};
+
+struct RuleFindings {
+  std::vector<Finding> findings;
+  std::vector<Unjudged> unjudged;
+  std::size_t families = 0, judged_families = 0;  // measured or named by the profile; of these, judged by its rules
+};
+
+/// `profile`: null if none is for this machine. `family`: only its benchmarks. `before`: what was found already; where
+/// that or pre-flight fails and nothing else was measured, the rest is one finding.
+RuleFindings judge_rules(const Measured&, const Profile*, const std::optional<std::string>& family,
+                         const std::vector<Finding>& before);
 
 }  // namespace shakedown

@@ -56,7 +56,7 @@ bool bad(const Finding& f) {
   return f.counts() && (f.status == Status::fail || f.status == Status::missing || f.status == Status::invalid);
 }
 
-Accusations::Accusations(const std::map<std::string, Benchmark>& benchmarks, const PeerComparison& peers,
+Accusations::Accusations(const Benchmarks& benchmarks, const PeerComparison& peers,
                          const std::vector<Finding>& findings)
     : benchmarks_(benchmarks), peers_(peers), findings_(findings) {
   for (const auto& [key, benchmark] : benchmarks) {

@@ -46,7 +46,7 @@ bool bad(const Finding&);
 class Accusations {
  public:
   /// All must outlive it. Of results with several numbers of ranks those with the most speak.
-  Accusations(const std::map<std::string, Benchmark>&, const PeerComparison&, const std::vector<Finding>&);
+  Accusations(const Benchmarks&, const PeerComparison&, const std::vector<Finding>&);
 
   const Context* context() const { return context_; }  // null: nothing was measured
   const RankFacts& facts(int rank) const { return context_->ranks[static_cast<std::size_t>(rank)]; }
@@ -82,7 +82,7 @@ class Accusations {
   std::optional<int> neighbour(int rank, int local) const;
   bool has_failing(int rank) const;
 
-  const std::map<std::string, Benchmark>& benchmarks_;
+  const Benchmarks& benchmarks_;
   const PeerComparison& peers_;
   const std::vector<Finding>& findings_;
   const Context* context_ = nullptr;

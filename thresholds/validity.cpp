@@ -8,18 +8,13 @@
 #include <cstdlib>
 #include <set>
 
+#include "thresholds/applicability.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 
 namespace shakedown {
 namespace {
-
-using Benchmarks = std::map<std::string, Benchmark>;
-
-// Figures of which a row has the run's and the ranks'.
-constexpr std::array<std::string_view, 6> of_run_and_ranks{"tflops",         "hbm_gb_per_s", "copy_gb_per_s",
-                                                           "busbw_gb_per_s", "latency_us",   "tokens_per_s"};
 
 constexpr double rounding = 0.01;
 
@@ -30,18 +25,11 @@ constexpr double clock_tolerance = 0.1;
 // GB/s of one PCIe lane each way by generation, after its encoding (PCI-SIG).
 constexpr std::array<double, 7> lane_gb_per_s{0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563};
 
-// What was counted or timed and cannot be zero.
-bool must_be_positive(std::string_view family, std::string_view metric) {
-  if (family == "preflight" || is_telemetry(metric) || metric == "arrival_us" || metric == "exposed_comm_ms")
-    return false;
-  if (metric == "seconds" || metric == "samples" || metric == "bytes_per_second" || metric == "items_per_second")
-    return true;
-  const std::string unit = unit_of(metric);
-  return !unit.empty() && unit != "GB";
-}
-
-bool can_be_negative(std::string_view family, std::string_view metric) {
-  return family != "preflight" && metric != "cv" && metric != "throttled" && unit_of(metric).empty();
+// Of a figure that the catalogue does not have: what ends in a unit was timed or counted and is above zero.
+ValueRange range_of(const std::string& key, const std::string& metric) {
+  if (family_of(key) == "preflight") return ValueRange::not_negative;
+  if (const Metric* row = find_metric(key, metric)) return row->range;
+  return unit_of(metric).empty() ? ValueRange::any : ValueRange::positive;
 }
 
 // Grace reaches its GPUs by NVLink-C2C, whatever PCIe link they have besides.
@@ -81,7 +69,11 @@ class RowCheck {
         if (values[rank]) check(metric, *values[rank], static_cast<int>(rank));
       }
     }
-    for (const std::string_view metric : of_run_and_ranks) compare_with_ranks(std::string(metric));
+    for (const Metric& metric : metrics()) {
+      if (metric.of_slowest && find_metric(row_.key, metric.name) == &metric) {
+        compare_with_ranks(std::string(metric.name));
+      }
+    }
     compare_with_times();
     compare_with_clock();
     compare_tokens();
@@ -102,10 +94,11 @@ class RowCheck {
 
   void check(const std::string& metric, double value, std::optional<int> rank) {
     if (!std::isfinite(value)) return refuse(metric, value, "not a finite number", rank);
-    if (must_be_positive(family_, metric) && !(value > 0)) {
+    const ValueRange range = range_of(row_.key, metric);
+    if (range == ValueRange::positive && !(value > 0)) {
       return refuse(metric, value, number_text(value) + ": must be above zero", rank);
     }
-    if (value < 0 && !can_be_negative(family_, metric)) {
+    if (range == ValueRange::not_negative && value < 0) {
       return refuse(metric, value, number_text(value) + ": cannot be below zero", rank);
     }
     if (metric == "latency_us" && context_.backend == "cuda" && value < least_latency_us) {
@@ -126,7 +119,7 @@ class RowCheck {
       const auto& bytes = context_.ranks[static_cast<std::size_t>(*rank)].memory_bytes;
       return bytes ? std::optional(static_cast<double>(*bytes) * 1e-9) : std::nullopt;
     }
-    return profile_ == nullptr ? std::nullopt : ceiling(*profile_, row_.key, metric, context_);
+    return profile_ == nullptr ? std::nullopt : ceiling(profile_->peak, row_.key, metric, scale_of(context_));
   }
 
   std::optional<double> run_value(const std::string& metric) const {
@@ -208,7 +201,7 @@ class RowCheck {
 
 }  // namespace
 
-std::vector<Finding> judge_validity(const std::map<std::string, Benchmark>& benchmarks, const Profile* profile,
+std::vector<Finding> judge_validity(const Benchmarks& benchmarks, const Profile* profile,
                                     const std::optional<std::string>& family, const std::vector<Finding>& judged) {
   std::set<std::string> known;
   for (const Finding& finding : judged) {

@@ -23,7 +23,7 @@ inline constexpr double agreement_factor = 5;
 /// something was counted or timed, above its ceiling, or in contradiction to another figure of the same row. Where
 /// fewer repetitions are there than were asked for, `missing`. Nothing about what can be true, nor about the keys in
 /// `judged` that are invalid already.
-std::vector<Finding> judge_validity(const std::map<std::string, Benchmark>&, const Profile*,
-                                    const std::optional<std::string>& family, const std::vector<Finding>& judged);
+std::vector<Finding> judge_validity(const Benchmarks&, const Profile*, const std::optional<std::string>& family,
+                                    const std::vector<Finding>& judged);
 
 }  // namespace shakedown

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "thresholds/diagnosis.hpp"
+#include "thresholds/rules.hpp"
 
 namespace shakedown {
 
@@ -15,6 +16,18 @@ namespace shakedown {
 enum class State { pass, fail, inconclusive, no_reference, incomplete, host_only };
 
 constexpr auto words(State) { return names("PASS", "FAIL", "INCONCLUSIVE", "NO REFERENCE", "INCOMPLETE", "HOST-ONLY"); }
+
+/// One of the judgements of a run, in one line.
+struct Spoken {
+  Judgement by;
+  std::string text;
+};
+
+/// A host of the run.
+struct Node {
+  std::string host;
+  int ranks = 0;
+};
 
 struct Verdict {
   State state = State::incomplete;

@@ -1,0 +1,16 @@
+// One rule on one benchmark: pass, fail, missing, waived, invalid or inconclusive, the worst value, and who is to
+// blame.
+#pragma once
+
+#include <string>
+
+#include "thresholds/finding.hpp"
+#include "thresholds/measured.hpp"
+
+namespace shakedown {
+
+/// The finding of `rule` on what was measured under `key`; null: nothing was. `no_pair`: no host has two ranks, so that
+/// what needs a pair may be waived.
+Finding finding_of(const Profile&, const Rule&, const std::string& key, const Benchmark*, const Context&, bool no_pair);
+
+}  // namespace shakedown
