@@ -18,11 +18,11 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/data.hpp"
 #include "kernels/cuda/gemm_check.hpp"
 #include "kernels/cuda/gemm_plan.hpp"
 #include "kernels/cuda/gemm_type.hpp"
-#include "kernels/cuda/operations.hpp"
 #include "kernels/reference.hpp"
 #include "tests/on_gpu.hpp"
 
@@ -510,23 +510,23 @@ TEST_F(GemmWork, ARankThatStandsByIsCheckedButNotTimed) {
   Placement placement;
   placement.local_rank = 1;
   placement.local_size = 2;
-  const Gpu second(0, placement);
+  CudaDevice second(0, placement);
   for (const int active : {0, 1}) {
     GemmSpec spec{DType::bf16, 256, 256, 256};
     spec.active = active;
-    const auto work = make_gemm(spec, second, device_->choices());
+    const auto work = second.prepare(spec);
     work->connect(group_);
     work->reset();
     EXPECT_EQ(work->credited_rank(7), active == 1 ? std::optional(7) : std::nullopt);
     EXPECT_EQ(work->verify().passed(), active == 0);  // the rank that is active has not multiplied yet
     EXPECT_EQ(device_->seconds(*work, 2) > 0, active == 1);
-    second.synchronize();
+    second.gpu().synchronize();
     work->corrupt();
     EXPECT_FALSE(work->verify().passed());
   }
   GemmSpec missing{DType::bf16, 256, 256, 256};
   missing.active = 2;
-  EXPECT_TRUE(contains(message_of([&] { make_gemm(missing, second, device_->choices()); }), "only 2 ranks"));
+  EXPECT_TRUE(contains(message_of([&] { second.prepare(missing); }), "only 2 ranks"));
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "kernels/chase.hpp"
-#include "kernels/route.hpp"
 
 namespace shakedown {
 namespace {

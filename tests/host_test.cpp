@@ -181,6 +181,20 @@ TEST_F(HostBackend, SaysWhatItCannotDo) {
   EXPECT_THROW(device_->prepare(LoraStepSpec{.model = "tiny", .dtype = DType::f32, .sums = DType::bf16}), Unsupported);
 }
 
+TEST_F(HostBackend, NamesAnOperationThatItDoesNotHave) {
+  const auto reason_for = [&](const Spec& spec) -> std::string {
+    try {
+      device_->prepare(spec);
+    } catch (const Unsupported& reason) {
+      return reason.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(reason_for(GemmSearchSpec{DType::f32, 1}),
+            "the search for a shape is not implemented for " + device_->info().name);
+  EXPECT_EQ(reason_for(PcieSpec{PcieOp::h2d, 4096}), "the host backend has no GPU to copy to or from");
+}
+
 TEST_F(HostBackend, WaivesWhatDoesNotFitWithTheBytesNeededAndFree) {
   try {
     device_->prepare(AllReduceSpec{DType::f32, std::size_t{1} << 50});

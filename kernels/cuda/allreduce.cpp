@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/exchange.hpp"
 #include "kernels/cuda/heads.hpp"
-#include "kernels/cuda/operations.hpp"
 #include "kernels/cuda/recording.hpp"
 #include "kernels/cuda/words.hpp"
 
@@ -111,13 +111,13 @@ class AllReduce final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_allreduce(const AllReduceSpec& spec, const Gpu& gpu, Communicator& communicator) {
+std::unique_ptr<Work> make(const AllReduceSpec& spec, CudaDevice& device) {
   nccl_type(spec.dtype);  // before the size is looked at
   if (spec.bytes == 0 || spec.bytes % size_of(spec.dtype) != 0) {
     throw std::invalid_argument("an AllReduce needs a positive whole number of elements");
   }
   require_memory(footprint(spec));
-  return std::make_unique<AllReduce>(spec, gpu, communicator);
+  return std::make_unique<AllReduce>(spec, device.gpu(), device.communicator());
 }
 
 }  // namespace shakedown::cuda

@@ -3,10 +3,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/collectives.hpp"
+#include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/exchange.hpp"
 #include "kernels/cuda/heads.hpp"
-#include "kernels/cuda/operations.hpp"
 #include "kernels/cuda/words.hpp"
 
 namespace shakedown::cuda {
@@ -121,12 +120,12 @@ class Collective final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_collective(const CollectiveSpec& spec, const Gpu& gpu, Communicator& communicator) {
+std::unique_ptr<Work> make(const CollectiveSpec& spec, CudaDevice& device) {
   if (spec.dtype != DType::f32) {
     throw Unsupported("the cuda backend has these collectives in f32 only, not " + std::string(name(spec.dtype)));
   }
   require_memory(footprint(spec));
-  return std::make_unique<Collective>(spec, gpu, communicator);
+  return std::make_unique<Collective>(spec, device.gpu(), device.communicator());
 }
 
 }  // namespace shakedown::cuda

@@ -13,11 +13,11 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/data.hpp"
 #include "kernels/cuda/gemm_check.hpp"
 #include "kernels/cuda/gemm_plan.hpp"
 #include "kernels/cuda/heads.hpp"
-#include "kernels/cuda/operations.hpp"
 #include "kernels/cuda/tuner.hpp"
 
 namespace shakedown::cuda {
@@ -250,7 +250,8 @@ class Gemm final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_gemm(const GemmSpec& spec, const Gpu& gpu, Choices& choices) {
+std::unique_ptr<Work> make(const GemmSpec& spec, CudaDevice& device) {
+  const Gpu& gpu = device.gpu();
   if (spec.m <= 0 || spec.n <= 0 || spec.k <= 0) {
     throw std::invalid_argument("a matrix needs at least one row and one column");
   }
@@ -260,7 +261,7 @@ std::unique_ptr<Work> make_gemm(const GemmSpec& spec, const Gpu& gpu, Choices& c
   const auto type = gemm_type(spec);
   require_capability(spec.dtype, type.capability, gpu.ordinal());
   require_memory(Gemm::bytes_for(spec, type));
-  return std::make_unique<Gemm>(spec, type, gpu, choices);
+  return std::make_unique<Gemm>(spec, type, gpu, device.choices());
 }
 
 }  // namespace shakedown::cuda

@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "kernels/cuda/tally.hpp"
-#include "kernels/device.hpp"
+#include "kernels/ops/operation.hpp"
 
 namespace shakedown::cuda {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <stdexcept>
 
+#include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/heads.hpp"
-#include "kernels/cuda/operations.hpp"
 #include "kernels/cuda/stream.hpp"
 #include "kernels/cuda/tuner.hpp"
 #include "kernels/cuda/words.hpp"
@@ -199,7 +199,7 @@ class ReadingStream final : public MemoryStream {
 
 }  // namespace
 
-std::unique_ptr<Work> make_hbm(const HbmSpec& spec, const Gpu& gpu) {
+std::unique_ptr<Work> make(const HbmSpec& spec, CudaDevice& device) {
   if (spec.engine == Engine::cpu)
     throw Unsupported("the cuda backend streams by engine:sm or engine:ce, not by the CPU");
   if (spec.engine == Engine::ce && spec.op != HbmOp::copy)
@@ -207,8 +207,8 @@ std::unique_ptr<Work> make_hbm(const HbmSpec& spec, const Gpu& gpu) {
   if (spec.bytes == 0 || (spec.op != HbmOp::copy && spec.bytes % 8 != 0))
     throw std::invalid_argument("hbm: a copy needs at least one byte, other operations whole words of 8");
   require_memory(footprint(spec));
-  if (spec.op == HbmOp::read) return std::make_unique<ReadingStream>(spec, gpu);
-  return std::make_unique<WritingStream>(spec, gpu);
+  if (spec.op == HbmOp::read) return std::make_unique<ReadingStream>(spec, device.gpu());
+  return std::make_unique<WritingStream>(spec, device.gpu());
 }
 
 }  // namespace shakedown::cuda

@@ -7,7 +7,6 @@
 #include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/reference.hpp"
-#include "kernels/trail.hpp"
 
 namespace shakedown::host {
 
@@ -92,7 +91,7 @@ class AllReduce final : public Work {
 };
 
 template <class T>
-std::unique_ptr<Work> make(const AllReduceSpec& spec) {
+std::unique_ptr<Work> make_sum(const AllReduceSpec& spec) {
   if (spec.bytes == 0 || spec.bytes % sizeof(T) != 0) {
     throw std::invalid_argument("an AllReduce needs a positive whole number of elements");
   }
@@ -101,10 +100,10 @@ std::unique_ptr<Work> make(const AllReduceSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<Work> make_allreduce(const AllReduceSpec& spec) {
+std::unique_ptr<Work> make(const AllReduceSpec& spec, HostDevice&) {
   if (spec.launch == Launch::graph) throw Unsupported("the host backend has no graphs of operations");
-  if (spec.dtype == DType::f32) return make<float>(spec);
-  if (spec.dtype == DType::f64) return make<double>(spec);
+  if (spec.dtype == DType::f32) return make_sum<float>(spec);
+  if (spec.dtype == DType::f64) return make_sum<double>(spec);
   throw Unsupported("the host backend sums f32 and f64 only, not " + std::string(name(spec.dtype)));
 }
 

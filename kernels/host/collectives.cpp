@@ -5,10 +5,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/collectives.hpp"
 #include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
-#include "kernels/trail.hpp"
 
 namespace shakedown::host {
 
@@ -123,7 +121,7 @@ class Collective final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_collective(const CollectiveSpec& spec) {
+std::unique_ptr<Work> make(const CollectiveSpec& spec, HostDevice&) {
   if (spec.dtype != DType::f32) {
     throw Unsupported("the host backend has f32 collectives only, not " + std::string(name(spec.dtype)));
   }
