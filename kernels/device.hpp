@@ -28,7 +28,7 @@ namespace shakedown {
 
 /// What can be measured: one struct per operation.
 using Spec = std::variant<GemmSpec, GemmSearchSpec, HbmSpec, MemoryTestSpec, PeerCopySpec, PeerShiftSpec,
-                          PeerLatencySpec, PcieSpec, AllReduceSpec, CollectiveSpec, LoraStepSpec>;
+                          PeerLatencySpec, PcieSpec, CollectiveSpec, LoraStepSpec>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work

@@ -98,23 +98,24 @@ TEST_F(OnGpu, ARecordingReplaysAllThatWasRecorded) {
 
 TEST_F(OnGpu, AllReduceOfOneRank) {
   for (const std::size_t bytes : {std::size_t{4}, std::size_t{8}, std::size_t{1004}, std::size_t{16} << 20}) {
-    expect_work_is_checked(AllReduceSpec{DType::f32, bytes}, bytes / 4);
+    expect_work_is_checked(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, bytes}, bytes / 4);
   }
 }
 
 TEST_F(OnGpu, AllReduceOfOneRankInEveryTypeAndByGraph) {
   for (const auto dtype : {DType::f16, DType::bf16}) {
     for (const std::size_t bytes : {std::size_t{2}, std::size_t{1006}, std::size_t{1} << 20}) {
-      expect_work_is_checked(AllReduceSpec{dtype, bytes}, bytes / 2);
+      expect_work_is_checked(CollectiveSpec{CollectiveOp::all_reduce, dtype, bytes}, bytes / 2);
     }
   }
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{65536}}) {
-    expect_work_is_checked(AllReduceSpec{DType::f32, bytes, Place::out, Launch::graph}, bytes / 4);
+    expect_work_is_checked(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, bytes, 1, Place::out, Launch::graph},
+                           bytes / 4);
   }
 }
 
 TEST_F(OnGpu, AllReduceInPlaceOfOneRankIsUnsupported) {
-  const auto work = device_->prepare(AllReduceSpec{DType::f32, 4096, Place::in});
+  const auto work = device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 4096, 1, Place::in});
   EXPECT_THROW(work->connect(group_), Unsupported);
 }
 
@@ -128,7 +129,7 @@ TEST_F(OnGpu, CollectivesOfOneRank) {
 }
 
 TEST_F(OnGpu, AnAbortedCommunicatorThrowsInsteadOfHanging) {
-  const auto work = device_->prepare(AllReduceSpec{DType::f32, 4096});
+  const auto work = device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 4096});
   work->connect(group_);
   device_->abort();
   device_->abort();

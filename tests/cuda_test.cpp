@@ -145,7 +145,7 @@ TEST_F(OnGpu, WhatDoesNotFitSaysHowMuchIsMissing) {
                              device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, huge});
                            }),
                            message_of([&] {
-                             device_->prepare(AllReduceSpec{DType::f32, huge});
+                             device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, huge});
                            }),
                            message_of([&] {
                              device_->prepare(GemmSpec{DType::bf16, 400000, 400000, 400000});
@@ -170,12 +170,12 @@ TEST_F(OnGpu, MemoryThatThePeerCannotMapIsUnsupportedAndSaysWhichCallFailed) {
 
 TEST_F(OnGpu, WhatThisBackendDoesNotDoIsUnsupported) {
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::cpu, 4096}), Unsupported);
-  EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f64, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f64, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 1, 4096}), Unsupported);  // one rank only
   EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 0, 4096}), std::invalid_argument);
   EXPECT_THROW(device_->prepare(PeerShiftSpec{CopyOp::read, Engine::ce, 1, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(PeerLatencySpec{Engine::sm, 0, 1, 4096}), Unsupported);
-  EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 6}), std::invalid_argument);
+  EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 6}), std::invalid_argument);
 }
 
 }  // namespace

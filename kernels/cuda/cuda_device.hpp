@@ -51,7 +51,6 @@ std::unique_ptr<Work> make(const PeerCopySpec&, CudaDevice&);
 std::unique_ptr<Work> make(const PeerShiftSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const PeerLatencySpec&, CudaDevice&);
 std::unique_ptr<Work> make(const PcieSpec&, CudaDevice&);
-std::unique_ptr<Work> make(const AllReduceSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const CollectiveSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const LoraStepSpec&, CudaDevice&);
 

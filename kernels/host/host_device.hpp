@@ -34,7 +34,6 @@ std::unique_ptr<Work> make(const PeerCopySpec&, HostDevice&);
 std::unique_ptr<Work> make(const PeerShiftSpec&, HostDevice&);
 std::unique_ptr<Work> make(const PeerLatencySpec&, HostDevice&);
 std::unique_ptr<Work> make(const PcieSpec&, HostDevice&);
-std::unique_ptr<Work> make(const AllReduceSpec&, HostDevice&);
 std::unique_ptr<Work> make(const CollectiveSpec&, HostDevice&);
 std::unique_ptr<Work> make(const LoraStepSpec&, HostDevice&);
 
