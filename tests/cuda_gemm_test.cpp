@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_device.hpp"
-#include "kernels/cuda/data.hpp"
 #include "kernels/cuda/gemm_check.hpp"
 #include "kernels/cuda/gemm_plan.hpp"
 #include "kernels/cuda/gemm_type.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/reference.hpp"
 #include "tests/on_gpu.hpp"
 
@@ -122,7 +122,7 @@ TEST_P(TypedData, NormalIsThatOfTheReferenceRounded) {
   const DType dtype = GetParam();
   const std::size_t count = 100003;
   const Buffer buffer(bytes_of(dtype, count));
-  write_normal(gpu_->stream(), buffer.data(), dtype, count, 2);
+  fill_normal(*gpu_, buffer, dtype, count, 2);
   const auto bytes = download<std::byte>(buffer);
   const double deviation = dtype == DType::int8 ? int8_deviation : 1;
   // Rounding to nearest, relative and for the small absolute. The functions of the two sides may differ in the last
@@ -264,7 +264,7 @@ class TypedProductCheck : public OnGpu, public ::testing::WithParamInterface<DTy
     OnGpu::SetUp();
     if (IsSkipped()) return;
     const auto write = [&](const Buffer& buffer, int count, std::uint64_t stream_id) {
-      write_normal(gpu_->stream(), buffer.data(), GetParam(), static_cast<std::size_t>(count), stream_id);
+      fill_normal(*gpu_, buffer, GetParam(), static_cast<std::size_t>(count), stream_id);
       return download<std::byte>(buffer);
     };
     a_ = Buffer(bytes_of(GetParam(), m * k));

@@ -5,14 +5,47 @@
 #include <string>
 
 #include "kernels/cuda/cuda_device.hpp"
-#include "kernels/cuda/exchange.hpp"
-#include "kernels/cuda/heads.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/recording.hpp"
-#include "kernels/cuda/words.hpp"
 
 namespace shakedown::cuda {
 
 namespace {
+
+/// Errors: Unsupported for types that we cannot sum exactly.
+ncclDataType_t nccl_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return ncclFloat32;
+    case DType::f16: return ncclFloat16;
+    case DType::bf16: return ncclBfloat16;
+    default: break;
+  }
+  throw Unsupported("the cuda backend sums f32, f16 and bf16 only, not " + std::string(name(dtype)));
+}
+
+/// The largest integer below which the type has all integers.
+std::int64_t largest_exact(DType dtype) {
+  // One more than the stored bits of the significand.
+  const int bits = dtype == DType::f32 ? 24 : dtype == DType::f16 ? 11 : 8;
+  return std::int64_t{1} << bits;
+}
+
+/// Waits for all that is queued, as Communicator::wait does.
+void wait(const Gpu& gpu, Communicator& communicator) {
+  const auto done = make_event();
+  check(cudaEventRecord(done.get(), gpu.stream()));
+  communicator.wait(done.get());
+}
+
+/// NCCL connects its peers at the first call of each algorithm, and the size decides the algorithm: runs the operation
+/// a few times, one by one, and waits for it. What NCCL chose, if it says.
+std::string warm_up(Work& work, const Gpu& gpu, Communicator& communicator) {
+  return communicator.first_run([&] {
+    const int repeats = work.bytes() > (std::size_t{128} << 20) ? 2 : 5;
+    for (int i = 0; i < repeats; ++i) work.enqueue();
+    wait(gpu, communicator);
+  });
+}
 
 class Collective final : public Work {
  public:

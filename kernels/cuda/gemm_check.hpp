@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "kernels/cuda/tally.hpp"
+#include "kernels/cuda/gpu.hpp"
 #include "kernels/ops/operation.hpp"
 
 namespace shakedown::cuda {

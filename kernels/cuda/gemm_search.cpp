@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_device.hpp"
-#include "kernels/cuda/data.hpp"
 #include "kernels/cuda/gemm_plan.hpp"
 #include "kernels/cuda/gpu.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/reference.hpp"
 
 namespace shakedown::cuda {
@@ -56,8 +56,8 @@ class Search {
     c_ = Buffer(area * product_size_of(spec.dtype));
     workspace_ = Buffer(GemmPlan::workspace_bytes);
     if (scales_) gpu_.fill(scales_, type_.unit_scale);
-    write_normal(gpu_.stream(), a_.data(), spec.dtype, area, 1);
-    write_normal(gpu_.stream(), b_.data(), spec.dtype, area, 2);
+    fill_normal(gpu_, a_, spec.dtype, area, 1);
+    fill_normal(gpu_, b_, spec.dtype, area, 2);
     gpu_.synchronize();
   }
 

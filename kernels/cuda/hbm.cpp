@@ -7,10 +7,9 @@
 #include <stdexcept>
 
 #include "kernels/cuda/cuda_device.hpp"
-#include "kernels/cuda/heads.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/stream.hpp"
 #include "kernels/cuda/tuner.hpp"
-#include "kernels/cuda/words.hpp"
 
 namespace shakedown::cuda {
 
@@ -165,8 +164,8 @@ class ReadingStream final : public MemoryStream {
     auto check = check_words(gpu_, a_, rank_);
     check_trail(gpu_, sums_, trail_, check);
     const auto* const sums = last_output(sums_, trail_).data<const std::uint64_t>();
-    const auto got = add([&](auto* sum) { add_words(gpu_.stream(), sums, blocks(), sum); });
-    const auto want = add([&](auto* sum) { add_expected_words(gpu_.stream(), {spec_.bytes, rank_}, sum); });
+    const auto got = add([&](auto* sum) { add_words(gpu_, sums, blocks(), sum); });
+    const auto want = add([&](auto* sum) { add_expected_words(gpu_, {spec_.bytes, rank_}, sum); });
     ++check.compared;
     if (got == want) return check;
     if (check.mismatched++ > 0) return check;

@@ -8,8 +8,8 @@
 
 #include "base/archive.hpp"
 #include "kernels/cuda/cuda_device.hpp"
-#include "kernels/cuda/data.hpp"
 #include "kernels/cuda/gpu.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/memory_walk.hpp"
 
 namespace shakedown::cuda {

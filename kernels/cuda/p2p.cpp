@@ -9,11 +9,10 @@
 
 #include "base/archive.hpp"
 #include "kernels/cuda/cuda_device.hpp"
-#include "kernels/cuda/heads.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/peer_memory.hpp"
 #include "kernels/cuda/stream.hpp"
 #include "kernels/cuda/tuner.hpp"
-#include "kernels/cuda/words.hpp"
 
 namespace shakedown::cuda {
 

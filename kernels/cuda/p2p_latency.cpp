@@ -11,8 +11,7 @@
 #include "kernels/chase.hpp"
 #include "kernels/cuda/chase.hpp"
 #include "kernels/cuda/cuda_device.hpp"
-#include "kernels/cuda/data.hpp"
-#include "kernels/cuda/heads.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/peer_memory.hpp"
 
 namespace shakedown::cuda {

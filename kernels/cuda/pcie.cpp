@@ -10,9 +10,8 @@
 #include <string>
 
 #include "kernels/cuda/cuda_device.hpp"
-#include "kernels/cuda/heads.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/pinned.hpp"
-#include "kernels/cuda/words.hpp"
 
 namespace shakedown::cuda {
 
