@@ -48,7 +48,15 @@ double CudaDevice::seconds(Work& work, int repeats) {
 }
 
 std::unique_ptr<Work> CudaDevice::prepare(const Spec& spec) {
-  return std::visit([this](const auto& s) { return make(s, *this); }, spec);
+  return std::visit(
+      [&](const auto& s) {
+        if constexpr (requires { make(s, *this); }) {
+          return make(s, *this);
+        } else {
+          return Device::prepare(spec);
+        }
+      },
+      spec);
 }
 
 /// No driver (error 35) and no GPU (error 100) look alike from here: no device, and CUDA's words for why.
