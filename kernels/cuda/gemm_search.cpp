@@ -192,8 +192,8 @@ class GemmSearch final : public Work {
         trouble = reason.what();
       }
     };
-    attempt(
-        [&] { find_ = Search(spec_, device_.gpu()).run(); });  // on every rank, for equal warmth; rank 0's find counts
+    // On every rank, for equal warmth; rank 0's find counts.
+    attempt([&] { find_ = Search(spec_, device_.gpu()).run(); });
     agree(group, trouble);
     group.broadcast(std::as_writable_bytes(std::span(&find_, 1)), 0);
     attempt([&] { best_ = make(GemmSpec{spec_.dtype, find_.m, find_.n, find_.k}, device_); });

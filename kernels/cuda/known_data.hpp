@@ -20,8 +20,7 @@ inline constexpr int nan_byte = 0xff;
 void poison(const Gpu&, const Buffer&);
 void flip_one_bit(const Gpu&, const View&);
 
-// Copies and streams
-// ---------------------------------------------------------------------------------------------------
+// Copies and streams -------------------------------------------------------------------------------------------------
 
 /// What the words of a buffer are.
 enum class Content {
@@ -72,8 +71,7 @@ void add_expected_words(const Gpu&, const WordPattern&, unsigned long long* sum)
 /// Adds up the words of a buffer, modulo 2^64.
 void add_words(const Gpu&, const std::uint64_t* words, std::size_t count, unsigned long long* sum);
 
-// GEMM
-// -----------------------------------------------------------------------------------------------------------------
+// GEMM ---------------------------------------------------------------------------------------------------------------
 
 /// int8 takes the whole range: 4 standard deviations are 127, what lies beyond is cut off.
 inline constexpr double int8_deviation = 32;
@@ -85,8 +83,7 @@ void fill_normal(const Gpu&, const Buffer&, DType, std::size_t count, std::uint6
 /// Adds up all words, each mixed with its position, modulo 2^64: the same in whatever order.
 void add_checksum(const Gpu&, const std::uint64_t* words, std::size_t count, unsigned long long* sum);
 
-// Collectives
-// ----------------------------------------------------------------------------------------------------------
+// Collectives --------------------------------------------------------------------------------------------------------
 
 /// What a buffer of a sum holds: the input of one rank, or the sum over all, from element `first` of the whole on.
 struct AddendPattern {
@@ -108,8 +105,7 @@ Check check_addends(const Gpu&, const View&, DType, const AddendPattern&);
 void fill_parts(const Gpu&, const View&, const reference::Parts&);
 Check check_parts(const Gpu&, const View&, const reference::Parts&);
 
-// Trails of outputs
-// ----------------------------------------------------------------------------------------------------
+// Trails of outputs --------------------------------------------------------------------------------------------------
 
 /// The output of the last operation. `whole` is the buffer of all places.
 inline View last_output(const View& whole, const Trail& trail) { return whole.part(trail.last(), trail.bytes()); }
@@ -120,8 +116,7 @@ void stage_trail(const Gpu&, const View& whole, Trail&, int operations, int pois
 /// Adds to the check how many operations of the series left their heads, bit by bit those of the last one.
 void check_trail(const Gpu&, const View& whole, const Trail&, Check&);
 
-// What the checks count
-// -------------------------------------------------------------------------------------------------
+// What the checks count ----------------------------------------------------------------------------------------------
 
 Tally count_wrong(const Gpu&, const View&, const WordPattern&);
 Tally count_wrong(const Gpu&, const View&, DType, const AddendPattern&);
