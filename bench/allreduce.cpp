@@ -4,20 +4,11 @@
 //   mpirun -np 4 build/bench/bench_allreduce --benchmark_format=json > allreduce.json
 #include <set>
 
-#include "fixtures/session.hpp"
+#include "bench/collective.hpp"
 
 namespace shakedown {
 
 namespace {
-
-/// algbw = S / t and busbw = algbw x 2 (n - 1) / n, as nccl-tests defines them (doc/PERFORMANCE.md): each of n ranks
-/// must send and receive that part of S at least. One rank moves nothing and has a latency only.
-Metrics figures(const Cost& cost, double seconds, int ranks) {
-  const double algbw = cost.bytes / seconds / 1e9;
-  const double latency_us = seconds * 1e6;
-  if (ranks == 1) return {{"latency_us", latency_us}, {"algbw_gb_per_s", algbw}};
-  return {{"busbw_gb_per_s", algbw * 2 * (ranks - 1) / ranks}, {"algbw_gb_per_s", algbw}, {"latency_us", latency_us}};
-}
 
 constexpr std::size_t kib = std::size_t{1} << 10, mib = std::size_t{1} << 20, gib = std::size_t{1} << 30;
 
@@ -31,7 +22,13 @@ Sizes sweep(std::size_t largest, std::size_t factor, const Sizes& besides = {}) 
 }
 
 void add(Session& session, DType dtype, const Sizes& sizes, Place place = Place::out, Launch launch = Launch::stream) {
-  for (const auto bytes : sizes) session.add(AllReduceSpec{dtype, bytes, place, launch}, figures);
+  for (const auto bytes : sizes) {
+    add(session, CollectiveSpec{CollectiveOp::all_reduce, dtype, bytes, session.ranks(), place, launch});
+  }
+}
+
+void add_one_by_one(Session& session, std::size_t bytes, int samples) {
+  add(session, CollectiveSpec{CollectiveOp::all_reduce, DType::f32, bytes, session.ranks()}, OneByOne{samples});
 }
 
 /// The sizes that published results have: 1 MiB, 16 MiB, 1 GiB and 4 GiB by powers of two, 1, 10, 100 and 1000 MiB.
@@ -47,15 +44,15 @@ void register_on_gpus(Session& session) {
   // One rank has nothing to do in place.
   if (session.ranks() > 1) add(session, DType::f32, full ? sweep(8 * gib, 8, landmarks) : landmarks, Place::in);
   add(session, DType::f32, full ? sweep(64 * kib, 2) : Sizes{8, kib, 64 * kib}, Place::out, Launch::graph);
-  session.add(AllReduceSpec{DType::f32, 8}, figures, OneByOne{full ? 10000 : 1000});
-  if (full) session.add(AllReduceSpec{DType::f32, mib}, figures, OneByOne{10000});
+  add_one_by_one(session, 8, full ? 10000 : 1000);
+  if (full) add_one_by_one(session, mib, 10000);
 }
 
 void register_on_hosts(Session& session) {
   add(session, DType::f32, sweep(256 * mib, 4, {256 * mib}));
   add(session, DType::f64, {8, mib, 64 * mib});
   if (session.ranks() > 1) add(session, DType::f32, {mib}, Place::in);
-  session.add(AllReduceSpec{DType::f32, 8}, figures, OneByOne{session.full() ? 1000 : 100});
+  add_one_by_one(session, 8, session.full() ? 1000 : 100);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/device.hpp"
+#include "kernels/ops/memory.hpp"
 
 namespace shakedown::reference {
 

@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-#include "kernels/device.hpp"
+#include "kernels/check.hpp"
 
 namespace shakedown {
 

@@ -65,10 +65,8 @@ GpuSample sample(const NvmlGpu& gpu) {
 GpuSummary summary(const std::vector<GpuSample>& samples) {
   GpuSummary result;
   result.samples = samples.size();
-  const auto clocks = known(samples, &GpuSample::sm_mhz);
   const auto heat = known(samples, &GpuSample::temperature_c);
-  result.sm_mhz = mean(clocks);
-  if (!clocks.empty()) result.sm_mhz_min = *std::min_element(clocks.begin(), clocks.end());
+  result.sm_mhz = mean(known(samples, &GpuSample::sm_mhz));
   result.power_w = mean(known(samples, &GpuSample::power_w));
   if (!heat.empty()) result.temperature_c = *std::max_element(heat.begin(), heat.end());
   result.throttled = fraction(samples, power_or_thermal);

@@ -27,17 +27,17 @@ GpuSample sample(const NvmlGpu&);
 /// A series of samples.
 struct GpuSummary {
   std::size_t samples = 0;
-  std::optional<double> sm_mhz, sm_mhz_min;  // mean and lowest
-  std::optional<double> cycles;              // of one operation, where the device counts them
-  std::optional<double> power_w;             // mean
-  std::optional<double> temperature_c;       // highest
-  std::optional<double> throttled;           // fraction of the samples with a reason of power or heat
-  std::string throttle;  // "sw_power_cap 38 %, hw_thermal 2 %"; empty if nothing held the clock down
+  std::optional<double> sm_mhz;         // mean
+  std::optional<double> cycles;         // of one operation, where the device counts them
+  std::optional<double> power_w;        // mean
+  std::optional<double> temperature_c;  // highest
+  std::optional<double> throttled;      // fraction of the samples with a reason of power or heat
+  std::string throttle;                 // "sw_power_cap 38 %, hw_thermal 2 %"; empty if nothing held the clock down
 };
 
 template <class Archive>
 void members(Archive& archive, GpuSummary& gpu) {
-  archive("samples", gpu.samples)("sm_mhz", gpu.sm_mhz)("sm_mhz_min", gpu.sm_mhz_min)("cycles", gpu.cycles);
+  archive("samples", gpu.samples)("sm_mhz", gpu.sm_mhz)("cycles", gpu.cycles);
   archive("power_w", gpu.power_w)("temperature_c", gpu.temperature_c)("throttled", gpu.throttled)("throttle",
                                                                                                   gpu.throttle);
 }

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/collective_data.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/recording.hpp"
 #include "tests/on_gpu.hpp"
 
@@ -25,9 +25,9 @@ TEST_F(OnGpu, AddendsAreThoseOfTheReference) {
   const Buffer f32(count * sizeof(float)), f16(count * sizeof(__half)), bf16(count * sizeof(__nv_bfloat16));
   for (const auto& used : {addends, zero_in_sum}) {
     const AddendPattern pattern{used, 21, first};
-    write_addends(gpu_->stream(), f32.data(), DType::f32, count, pattern);
-    write_addends(gpu_->stream(), f16.data(), DType::f16, count, pattern);
-    write_addends(gpu_->stream(), bf16.data(), DType::bf16, count, pattern);
+    fill_addends(*gpu_, f32, DType::f32, pattern);
+    fill_addends(*gpu_, f16, DType::f16, pattern);
+    fill_addends(*gpu_, bf16, DType::bf16, pattern);
     const auto singles = download<float>(f32);
     const auto halves = download<__half>(f16);
     const auto brains = download<__nv_bfloat16>(bf16);
@@ -39,8 +39,7 @@ TEST_F(OnGpu, AddendsAreThoseOfTheReference) {
     }
     for (const auto& [dtype, buffer] :
          {std::pair{DType::f32, &f32}, std::pair{DType::f16, &f16}, std::pair{DType::bf16, &bf16}}) {
-      count_wrong_addends(gpu_->stream(), buffer->data(), dtype, count, pattern, gpu_->start_tally());
-      const auto tally = gpu_->finish_tally();
+      const auto tally = count_wrong(*gpu_, *buffer, dtype, pattern);
       EXPECT_EQ(tally.compared, count);
       EXPECT_EQ(tally.mismatched, 0U) << name(dtype);
     }
@@ -51,9 +50,7 @@ TEST_F(OnGpu, AddendsAreThoseOfTheReference) {
   sums[4] = std::nanf("");
   sums[99999] += 1;
   const auto uploaded = upload(sums);
-  count_wrong_addends(gpu_->stream(), uploaded.data(), DType::f32, count, {addends, AddendPattern::all_ranks, first},
-                      gpu_->start_tally());
-  const auto tally = gpu_->finish_tally();
+  const auto tally = count_wrong(*gpu_, uploaded, DType::f32, {addends, AddendPattern::all_ranks, first});
   EXPECT_EQ(tally.compared, count);
   EXPECT_EQ(tally.mismatched, 2U);
   EXPECT_EQ(tally.first, 4U);
@@ -63,13 +60,12 @@ TEST_F(OnGpu, PartsAreThoseOfTheReference) {
   const std::size_t count = 100003;
   const reference::Parts parts{1000, 3000, 5};
   const Buffer buffer(count * sizeof(std::uint32_t));
-  write_parts(gpu_->stream(), buffer.data<std::uint32_t>(), count, parts);
+  fill_parts(*gpu_, buffer, parts);
   const auto words = download<std::uint32_t>(buffer);
   for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(words[i], parts.at(i)) << i;
   const std::uint32_t wrong = ~words[777];
   gpu_->write(buffer.at(4 * 777), &wrong, sizeof wrong);
-  count_wrong_parts(gpu_->stream(), buffer.data<const std::uint32_t>(), count, parts, gpu_->start_tally());
-  const auto tally = gpu_->finish_tally();
+  const auto tally = count_wrong(*gpu_, buffer, parts);
   EXPECT_EQ(tally.compared, count);
   EXPECT_EQ(tally.mismatched, 1U);
   EXPECT_EQ(tally.first, 777U);
@@ -98,23 +94,24 @@ TEST_F(OnGpu, ARecordingReplaysAllThatWasRecorded) {
 
 TEST_F(OnGpu, AllReduceOfOneRank) {
   for (const std::size_t bytes : {std::size_t{4}, std::size_t{8}, std::size_t{1004}, std::size_t{16} << 20}) {
-    expect_work_is_checked(AllReduceSpec{DType::f32, bytes}, bytes / 4);
+    expect_work_is_checked(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, bytes}, bytes / 4);
   }
 }
 
 TEST_F(OnGpu, AllReduceOfOneRankInEveryTypeAndByGraph) {
   for (const auto dtype : {DType::f16, DType::bf16}) {
     for (const std::size_t bytes : {std::size_t{2}, std::size_t{1006}, std::size_t{1} << 20}) {
-      expect_work_is_checked(AllReduceSpec{dtype, bytes}, bytes / 2);
+      expect_work_is_checked(CollectiveSpec{CollectiveOp::all_reduce, dtype, bytes}, bytes / 2);
     }
   }
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{65536}}) {
-    expect_work_is_checked(AllReduceSpec{DType::f32, bytes, Place::out, Launch::graph}, bytes / 4);
+    expect_work_is_checked(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, bytes, 1, Place::out, Launch::graph},
+                           bytes / 4);
   }
 }
 
 TEST_F(OnGpu, AllReduceInPlaceOfOneRankIsUnsupported) {
-  const auto work = device_->prepare(AllReduceSpec{DType::f32, 4096, Place::in});
+  const auto work = device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 4096, 1, Place::in});
   EXPECT_THROW(work->connect(group_), Unsupported);
 }
 
@@ -128,7 +125,7 @@ TEST_F(OnGpu, CollectivesOfOneRank) {
 }
 
 TEST_F(OnGpu, AnAbortedCommunicatorThrowsInsteadOfHanging) {
-  const auto work = device_->prepare(AllReduceSpec{DType::f32, 4096});
+  const auto work = device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 4096});
   work->connect(group_);
   device_->abort();
   device_->abort();

@@ -18,11 +18,11 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/data.hpp"
+#include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/gemm_check.hpp"
 #include "kernels/cuda/gemm_plan.hpp"
 #include "kernels/cuda/gemm_type.hpp"
-#include "kernels/cuda/operations.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/reference.hpp"
 #include "tests/on_gpu.hpp"
 
@@ -122,7 +122,7 @@ TEST_P(TypedData, NormalIsThatOfTheReferenceRounded) {
   const DType dtype = GetParam();
   const std::size_t count = 100003;
   const Buffer buffer(bytes_of(dtype, count));
-  write_normal(gpu_->stream(), buffer.data(), dtype, count, 2);
+  fill_normal(*gpu_, buffer, dtype, count, 2);
   const auto bytes = download<std::byte>(buffer);
   const double deviation = dtype == DType::int8 ? int8_deviation : 1;
   // Rounding to nearest, relative and for the small absolute. The functions of the two sides may differ in the last
@@ -264,7 +264,7 @@ class TypedProductCheck : public OnGpu, public ::testing::WithParamInterface<DTy
     OnGpu::SetUp();
     if (IsSkipped()) return;
     const auto write = [&](const Buffer& buffer, int count, std::uint64_t stream_id) {
-      write_normal(gpu_->stream(), buffer.data(), GetParam(), static_cast<std::size_t>(count), stream_id);
+      fill_normal(*gpu_, buffer, GetParam(), static_cast<std::size_t>(count), stream_id);
       return download<std::byte>(buffer);
     };
     a_ = Buffer(bytes_of(GetParam(), m * k));
@@ -510,23 +510,23 @@ TEST_F(GemmWork, ARankThatStandsByIsCheckedButNotTimed) {
   Placement placement;
   placement.local_rank = 1;
   placement.local_size = 2;
-  const Gpu second(0, placement);
+  CudaDevice second(0, placement);
   for (const int active : {0, 1}) {
     GemmSpec spec{DType::bf16, 256, 256, 256};
     spec.active = active;
-    const auto work = make_gemm(spec, second, device_->choices());
+    const auto work = second.prepare(spec);
     work->connect(group_);
     work->reset();
     EXPECT_EQ(work->credited_rank(7), active == 1 ? std::optional(7) : std::nullopt);
     EXPECT_EQ(work->verify().passed(), active == 0);  // the rank that is active has not multiplied yet
     EXPECT_EQ(device_->seconds(*work, 2) > 0, active == 1);
-    second.synchronize();
+    second.gpu().synchronize();
     work->corrupt();
     EXPECT_FALSE(work->verify().passed());
   }
   GemmSpec missing{DType::bf16, 256, 256, 256};
   missing.active = 2;
-  EXPECT_TRUE(contains(message_of([&] { make_gemm(missing, second, device_->choices()); }), "only 2 ranks"));
+  EXPECT_TRUE(contains(message_of([&] { second.prepare(missing); }), "only 2 ranks"));
 }
 
 }  // namespace

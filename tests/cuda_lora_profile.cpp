@@ -7,6 +7,8 @@
 #include <exception>
 #include <map>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/group.hpp"
@@ -18,6 +20,106 @@ namespace shakedown::cuda {
 namespace {
 
 using training::Mark;
+
+struct ClassTime {
+  double milliseconds = 0, flops = 0;
+  int calls = 0;
+};
+
+/// The operations of a step, each between two events while times are taken; that costs some time itself.
+class Profiled : public CudaOps {
+ public:
+  Profiled(const Gpu& gpu, const training::StepShape& shape, const CudaOpsSettings& settings)
+      : CudaOps(gpu, nullptr, shape, settings), gpu_(gpu) {}
+
+  void start_profile() { profiling_ = true; }
+  /// By class since then, products by their shape too; waits.
+  std::map<std::string, ClassTime> finish_profile() {
+    profiling_ = false;
+    gpu_.synchronize();
+    std::map<std::string, ClassTime> sums;
+    for (const auto& timing : timings_) {
+      float milliseconds = 0;
+      check(cudaEventElapsedTime(&milliseconds, timing.begin.get(), timing.end.get()));
+      auto& sum = sums[timing.operation_class];
+      sum.milliseconds += static_cast<double>(milliseconds);
+      sum.flops += timing.flops;
+      ++sum.calls;
+    }
+    timings_.clear();
+    return sums;
+  }
+
+  /// Products whose size goes with the adapters' rank are told from those with the weights.
+  template <class Out>
+  void gemm(const training::Gemm<Element, Out>& g) {
+    const auto inner = g.a_transposed ? g.a.rows : g.a.cols;
+    const bool frozen = std::is_same_v<Out, Element> && std::min({g.d.rows, g.d.cols, inner}) >= 512;
+    const double flops = 2.0 * static_cast<double>(g.d.rows) * static_cast<double>(g.d.cols * inner);
+    timed((frozen ? "frozen products: " : "adapter products: ") + text(matmul_shape(g)), [&] { CudaOps::gemm(g); },
+          flops);
+  }
+  void copy(auto&&... a) {
+    timed("copies", [&] { CudaOps::copy(a...); });
+  }
+  void embedding(auto&&... a) {
+    timed("embedding", [&] { CudaOps::embedding(a...); });
+  }
+  void rmsnorm(auto&&... a) {
+    timed("norms", [&] { CudaOps::rmsnorm(a...); });
+  }
+  void rmsnorm_backward(Matrix<const Element> dn, Matrix<const Element> x, const Element* weight, const Master* rstd,
+                        bool accumulate, Matrix<Element> dx, Matrix<Element> n) {
+    timed("norms", [&] { CudaOps::rmsnorm_backward(dn, x, weight, rstd, accumulate, dx, n); });
+  }
+  void rope(auto&&... a) {
+    timed("rotations", [&] { CudaOps::rope(a...); });
+  }
+  void attention(auto&&... a) {
+    timed("attention forward", [&] { CudaOps::attention(a...); });
+  }
+  void attention_backward(auto&&... a) {
+    timed("attention backward", [&] { CudaOps::attention_backward(a...); });
+  }
+  void swiglu(auto&&... a) {
+    timed("swiglu", [&] { CudaOps::swiglu(a...); });
+  }
+  void swiglu_backward(auto&&... a) {
+    timed("swiglu", [&] { CudaOps::swiglu_backward(a...); });
+  }
+  void cross_entropy(auto&&... a) {
+    timed("loss", [&] { CudaOps::cross_entropy(a...); });
+  }
+  void add_sum(auto&&... a) {
+    timed("loss", [&] { CudaOps::add_sum(a...); });
+  }
+  void summarize(auto&&... a) {
+    timed("summaries", [&] { CudaOps::summarize(a...); });
+  }
+  void adamw(auto&&... a) {
+    timed("adamw", [&] { CudaOps::adamw(a...); });
+  }
+
+ private:
+  struct Timing {
+    std::string operation_class;
+    double flops;
+    Event begin, end;
+  };
+
+  void timed(const std::string& operation_class, const auto& queue, double flops = 0) {
+    if (!profiling_) return queue();
+    Timing timing{operation_class, flops, make_event(), make_event()};
+    check(cudaEventRecord(timing.begin.get(), gpu_.stream()));
+    queue();
+    check(cudaEventRecord(timing.end.get(), gpu_.stream()));
+    timings_.push_back(std::move(timing));
+  }
+
+  const Gpu& gpu_;
+  bool profiling_ = false;
+  std::vector<Timing> timings_;
+};
 
 training::StepShape shape_of(const std::vector<std::string>& words) {
   const auto preset = training::preset(words[0]);
@@ -35,9 +137,9 @@ int run(const std::vector<std::string>& words) {
   CudaOpsSettings settings;
   if (words[6] == "plain") settings.attention = AttentionKind::plain;
   settings.tuning = {std::stoi(words[7]), std::stod(words[8]), std::stod(words[9])};
-  CudaOps ops(gpu, nullptr, shape, settings);
+  Profiled ops(gpu, shape, settings);
   const auto free_before = free_memory();
-  training::LoraStep<CudaOps> step(ops, shape);
+  training::LoraStep<Profiled> step(ops, shape);
   std::printf("%s, attention %s, planned %.2f GB, workspace %.2f GB\n", words[0].c_str(), ops.attention_name().c_str(),
               static_cast<double>(step.bytes()) / 1e9, static_cast<double>(ops.workspace_bytes()) / 1e9);
 
@@ -55,7 +157,12 @@ int run(const std::vector<std::string>& words) {
   step.run(training::measured_update);
   Alone group;
   ops.finish_tuning(group);
-  for (const auto& line : ops.products()) std::printf("  %s\n", line.c_str());
+  for (const auto& [product, plan] : ops.products().plans()) {
+    const auto& algorithm = plan.candidates[plan.chosen];
+    std::printf("  %s: algorithm %u, tile %u, split %u\n", text(product).c_str(),
+                setting(algorithm, CUBLASLT_ALGO_CONFIG_ID), setting(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID),
+                setting(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
+  }
   initialize();
 
   std::vector<double> times;

@@ -168,7 +168,7 @@ TEST_F(CudaLora, IsTheHostsStepAfterTuning) {
   cuda.step.run(no_update());
   cuda.ops.finish_tuning(group);
   cuda.start();
-  EXPECT_GE(cuda.ops.products().size(), 15U);
+  EXPECT_GE(cuda.ops.products().plans().size(), 15U);
   expect_host_step(cuda, tiny_shape());
 }
 

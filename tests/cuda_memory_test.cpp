@@ -11,9 +11,8 @@
 
 #include "kernels/chase.hpp"
 #include "kernels/cuda/chase.hpp"
-#include "kernels/cuda/data.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/stream.hpp"
-#include "kernels/cuda/words.hpp"
 #include "tests/on_gpu.hpp"
 
 namespace shakedown::cuda {

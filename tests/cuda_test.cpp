@@ -14,7 +14,7 @@
 
 #include "kernels/backends.hpp"
 #include "kernels/cuda/cuda_device.hpp"
-#include "kernels/cuda/data.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/peer_memory.hpp"
 #include "kernels/cuda/tuner.hpp"
 #include "kernels/reference.hpp"
@@ -100,11 +100,11 @@ TEST_F(OnGpu, WordsAreThoseOfTheReference) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{8}, std::size_t{4097}, std::size_t{1} << 22}) {
     const WordPattern pattern{bytes, 5};
     const Buffer buffer(pattern.words() * 8);
-    write_words(gpu_->stream(), buffer.data<std::uint64_t>(), pattern);
+    const View part = View(buffer).part(0, bytes);
+    fill_words(*gpu_, part, pattern.source);
     const auto words = download<std::uint64_t>(buffer);
     for (std::size_t i = 0; i < words.size(); ++i) ASSERT_EQ(words[i], pattern.at(i)) << i;
-    count_wrong_words(gpu_->stream(), buffer.data<const std::uint64_t>(), pattern, gpu_->start_tally());
-    const auto tally = gpu_->finish_tally();
+    const auto tally = count_wrong(*gpu_, part, pattern);
     EXPECT_EQ(tally.compared, pattern.words());
     EXPECT_EQ(tally.mismatched, 0U);
     EXPECT_EQ(tally.first, no_index);
@@ -114,11 +114,10 @@ TEST_F(OnGpu, WordsAreThoseOfTheReference) {
 TEST_F(OnGpu, TheFirstOfSeveralWrongWordsIsFound) {
   const WordPattern pattern{std::size_t{1} << 22, 1};
   const Buffer buffer(pattern.bytes);
-  write_words(gpu_->stream(), buffer.data<std::uint64_t>(), pattern);
+  fill_words(*gpu_, buffer, pattern.source);
   const std::uint64_t wrong = 0;
   for (const std::size_t i : {500000U, 77U, 300000U}) gpu_->write(buffer.at(8 * i), &wrong, 8);
-  count_wrong_words(gpu_->stream(), buffer.data<const std::uint64_t>(), pattern, gpu_->start_tally());
-  const auto tally = gpu_->finish_tally();
+  const auto tally = count_wrong(*gpu_, buffer, pattern);
   EXPECT_EQ(tally.mismatched, 3U);
   EXPECT_EQ(tally.first, 77U);
 }
@@ -145,7 +144,7 @@ TEST_F(OnGpu, WhatDoesNotFitSaysHowMuchIsMissing) {
                              device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, huge});
                            }),
                            message_of([&] {
-                             device_->prepare(AllReduceSpec{DType::f32, huge});
+                             device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, huge});
                            }),
                            message_of([&] {
                              device_->prepare(GemmSpec{DType::bf16, 400000, 400000, 400000});
@@ -170,12 +169,12 @@ TEST_F(OnGpu, MemoryThatThePeerCannotMapIsUnsupportedAndSaysWhichCallFailed) {
 
 TEST_F(OnGpu, WhatThisBackendDoesNotDoIsUnsupported) {
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::cpu, 4096}), Unsupported);
-  EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f64, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f64, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 1, 4096}), Unsupported);  // one rank only
   EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 0, 4096}), std::invalid_argument);
   EXPECT_THROW(device_->prepare(PeerShiftSpec{CopyOp::read, Engine::ce, 1, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(PeerLatencySpec{Engine::sm, 0, 1, 4096}), Unsupported);
-  EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 6}), std::invalid_argument);
+  EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 6}), std::invalid_argument);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "kernels/chase.hpp"
-#include "kernels/route.hpp"
 
 namespace shakedown {
 namespace {
@@ -23,9 +22,11 @@ TEST(Key, NamesFamilyAndEveryParameter) {
   EXPECT_EQ(key(PcieSpec{PcieOp::both, 64, 2, true}), "pcie/op:both/active:one/rank:2/numa:far/bytes:64");
   EXPECT_EQ(key(MemoryTestSpec{TestPattern::random, std::nullopt}), "memtest/pattern:random/bytes:free");
   EXPECT_EQ(key(MemoryTestSpec{TestPattern::address, 4096}), "memtest/pattern:address/bytes:4096");
-  EXPECT_EQ(key(AllReduceSpec{DType::f32, 8}), "allreduce/dtype:f32/bytes:8");
-  EXPECT_EQ(key(AllReduceSpec{DType::bf16, 8, Place::in}), "allreduce/dtype:bf16/bytes:8/place:in");
-  EXPECT_EQ(key(AllReduceSpec{DType::f16, 8, Place::out, Launch::graph}), "allreduce/dtype:f16/bytes:8/launch:graph");
+  EXPECT_EQ(key(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 8}), "allreduce/dtype:f32/bytes:8");
+  EXPECT_EQ(key(CollectiveSpec{CollectiveOp::all_reduce, DType::bf16, 8, 1, Place::in}),
+            "allreduce/dtype:bf16/bytes:8/place:in");
+  EXPECT_EQ(key(CollectiveSpec{CollectiveOp::all_reduce, DType::f16, 8, 1, Place::out, Launch::graph}),
+            "allreduce/dtype:f16/bytes:8/launch:graph");
   EXPECT_EQ(key(CollectiveSpec{CollectiveOp::all_gather, DType::f32, 1048576, 4}),
             "collectives/op:all_gather/dtype:f32/bytes:1048576");
   EXPECT_EQ(key(CollectiveSpec{CollectiveOp::sendrecv, DType::f32, 8}), "collectives/op:sendrecv/dtype:f32/bytes:8");
@@ -80,12 +81,13 @@ TEST(Cost, CountsWhatTheLiteratureCounts) {
   EXPECT_EQ(cost(PcieSpec{PcieOp::both, 100}).bytes, 200);
   EXPECT_EQ(cost(MemoryTestSpec{TestPattern::random, 100}).bytes, 200);
   EXPECT_EQ(cost(PeerCopySpec{CopyOp::read, Engine::cpu, 0, 1, 100}).bytes, 100);
-  EXPECT_EQ(cost(AllReduceSpec{DType::f64, 100}).bytes, 100);
+  EXPECT_EQ(cost(CollectiveSpec{CollectiveOp::all_reduce, DType::f64, 104}).bytes, 104);
 }
 
 TEST(Cost, OfACollectiveIsTheSizeOfNcclTests) {
-  for (const auto op : {CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::alltoall,
-                        CollectiveOp::broadcast, CollectiveOp::reduce, CollectiveOp::sendrecv}) {
+  for (const auto op :
+       {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::alltoall,
+        CollectiveOp::broadcast, CollectiveOp::reduce, CollectiveOp::sendrecv}) {
     EXPECT_EQ(cost(CollectiveSpec{op, DType::f32, 1048576, 4}).bytes, 1048576) << name(op);
   }
 }
@@ -120,16 +122,30 @@ TEST(Layout, RefusesWhatIsNoWholeNumberOfElements) {
   EXPECT_THROW(layout({CollectiveOp::reduce, DType::f32, 8, 0}), std::invalid_argument);
 }
 
+TEST(Layout, RefusesAVariantThatOnlyAnAllReduceHas) {
+  const CollectiveSpec in_place{CollectiveOp::all_gather, DType::f32, 1024, 4, Place::in};
+  const CollectiveSpec by_graph{CollectiveOp::broadcast, DType::f32, 1024, 4, Place::out, Launch::graph};
+  EXPECT_THROW(layout(in_place), std::invalid_argument);
+  EXPECT_THROW(layout(by_graph), std::invalid_argument);
+  EXPECT_EQ(layout({CollectiveOp::all_reduce, DType::f32, 1024, 4, Place::in}).out, 1024u);
+}
+
+TEST(BusFactor, IsThatOfNcclTests) {
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveOp::all_reduce, 4), 1.5);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveOp::all_gather, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveOp::broadcast, 4), 1);
+}
+
 TEST(Cost, OfLargeProductsDoesNotOverflow) {
   EXPECT_DOUBLE_EQ(cost(GemmSpec{DType::bf16, 16384, 16384, 16384}).flops, 8796093022208.0);
 }
 
 TEST(Footprint, CountsInputsAndOutputs) {
   EXPECT_EQ(footprint(GemmSpec{DType::f64, 2, 3, 5}), (10u + 15u + 6u) * 8u);
-  EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8}), 16u);
+  EXPECT_EQ(footprint(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 8}), 16u);
   EXPECT_EQ(footprint(HbmSpec{HbmOp::read, Engine::sm, 8}), 8u);
   EXPECT_EQ(footprint(HbmSpec{HbmOp::triad, Engine::sm, 8}), 24u);
-  EXPECT_EQ(footprint(AllReduceSpec{DType::f32, 8, Place::in}),
+  EXPECT_EQ(footprint(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 8, 1, Place::in}),
             4095u * 64 + 8);  // a place for each operation of a sample
   EXPECT_EQ(footprint(CollectiveSpec{CollectiveOp::all_gather, DType::f32, 1024, 4}), 1280u);
 }

@@ -98,8 +98,8 @@ TEST_F(HostBackend, FindsABitOfMemoryThatIsStuckAtEitherValue) {
 
 TEST_F(HostBackend, SumsOverRanks) {
   for (const std::size_t bytes : {8u, 4096u, 1000008u}) {
-    check_all_ways(AllReduceSpec{DType::f32, bytes});
-    check_all_ways(AllReduceSpec{DType::f64, bytes});
+    check_all_ways(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, bytes});
+    check_all_ways(CollectiveSpec{CollectiveOp::all_reduce, DType::f64, bytes});
   }
 }
 
@@ -161,7 +161,7 @@ TEST_F(HostBackend, RefusesTrainingForAnotherNumberOfRanks) {
 }
 
 TEST_F(HostBackend, HasNothingToDoInPlaceForOneRank) {
-  const auto work = device_->prepare(AllReduceSpec{DType::f32, 8, Place::in});
+  const auto work = device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 8, 1, Place::in});
   EXPECT_THROW(work->connect(group_), Unsupported);
 }
 
@@ -174,16 +174,31 @@ TEST_F(HostBackend, SaysWhatItCannotDo) {
   EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 8, 8, 8}), Unsupported);
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(PcieSpec{PcieOp::h2d, 4096}), Unsupported);
-  EXPECT_THROW(device_->prepare(AllReduceSpec{DType::int8, 4096}), Unsupported);
-  EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 8, Place::out, Launch::graph}), Unsupported);
+  EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::int8, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 8, 1, Place::out, Launch::graph}),
+               Unsupported);
   EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::reduce, DType::bf16, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16}), Unsupported);
   EXPECT_THROW(device_->prepare(LoraStepSpec{.model = "tiny", .dtype = DType::f32, .sums = DType::bf16}), Unsupported);
 }
 
+TEST_F(HostBackend, NamesAnOperationThatItDoesNotHave) {
+  const auto reason_for = [&](const Spec& spec) -> std::string {
+    try {
+      device_->prepare(spec);
+    } catch (const Unsupported& reason) {
+      return reason.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(reason_for(GemmSearchSpec{DType::f32, 1}),
+            "the search for a shape is not implemented for " + device_->info().name);
+  EXPECT_EQ(reason_for(PcieSpec{PcieOp::h2d, 4096}), "the host backend has no GPU to copy to or from");
+}
+
 TEST_F(HostBackend, WaivesWhatDoesNotFitWithTheBytesNeededAndFree) {
   try {
-    device_->prepare(AllReduceSpec{DType::f32, std::size_t{1} << 50});
+    device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, std::size_t{1} << 50});
     FAIL() << "a petabyte was allocated";
   } catch (const Unsupported& reason) {
     const std::string text = reason.what();
@@ -199,7 +214,7 @@ TEST_F(HostBackend, WaivesWhatDoesNotFitWithTheBytesNeededAndFree) {
 }
 
 TEST_F(HostBackend, RefusesSizesThatAreNoWholeNumberOfElements) {
-  EXPECT_THROW(device_->prepare(AllReduceSpec{DType::f32, 6}), std::invalid_argument);
+  EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 6}), std::invalid_argument);
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::cpu, 0}), std::invalid_argument);
 }
 

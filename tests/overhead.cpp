@@ -34,7 +34,7 @@ int compare(double limit) {
   std::atomic<std::uint64_t> steps{0};
   const auto world = make_world([&steps](bool) { steps.fetch_add(1, std::memory_order_relaxed); });
   const auto device = open_device(Backend::host, {});
-  const auto work = device->prepare(AllReduceSpec{DType::f32, 8});
+  const auto work = device->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 8, world->size()});
   work->connect(*world);
   work->reset();
   std::vector<double> ours, bare;

@@ -4,8 +4,8 @@
 
 #include <stdexcept>
 
+#include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
-#include "kernels/cuda/sum.cuh"
 
 namespace shakedown::cuda {
 

@@ -29,7 +29,8 @@ class Communicator {
   ncclComm_t get() const;
 
   /// Runs the first operations of their kind, in which NCCL chooses and connects, and notes how. Gives the algorithm
-  /// and protocol of the last one, "RING/LL128"; empty on other ranks than 0, and where NCCL does not tell.
+  /// and protocol of the last one, "RING/LL128"; empty on other ranks than 0, and where NCCL does not tell: it does in
+  /// a log that somebody asked for, with NCCL_DEBUG_SUBSYS=TUNING.
   std::string first_run(const std::function<void()>& step);
 
   /// The facts of DeviceInfo::nccl about the links that have been made so far.

@@ -6,7 +6,6 @@
 
 #include "kernels/backends.hpp"
 #include "kernels/cuda/facts.hpp"
-#include "kernels/cuda/operations.hpp"
 
 namespace shakedown::cuda {
 
@@ -48,26 +47,16 @@ double CudaDevice::seconds(Work& work, int repeats) {
   return static_cast<double>(milliseconds) * 1e-3;
 }
 
-std::unique_ptr<Work> CudaDevice::prepare(const GemmSpec& spec) { return make_gemm(spec, gpu_, choices()); }
-std::unique_ptr<Work> CudaDevice::prepare(const GemmSearchSpec& spec) {
-  return make_gemm_search(spec, gpu_, choices());
-}
-std::unique_ptr<Work> CudaDevice::prepare(const HbmSpec& spec) { return make_hbm(spec, gpu_); }
-std::unique_ptr<Work> CudaDevice::prepare(const MemoryTestSpec& spec) { return make_memory_test(spec, gpu_); }
-std::unique_ptr<Work> CudaDevice::prepare(const PeerCopySpec& spec) { return make_peer_copy(spec, gpu_); }
-std::unique_ptr<Work> CudaDevice::prepare(const PeerShiftSpec& spec) { return make_peer_shift(spec, gpu_); }
-std::unique_ptr<Work> CudaDevice::prepare(const PeerLatencySpec& spec) { return make_peer_latency(spec, gpu_); }
-std::unique_ptr<Work> CudaDevice::prepare(const PcieSpec& spec) {
-  return make_pcie(spec, gpu_, info_.pci.value_or(""));
-}
-std::unique_ptr<Work> CudaDevice::prepare(const AllReduceSpec& spec) {
-  return make_allreduce(spec, gpu_, communicator_);
-}
-std::unique_ptr<Work> CudaDevice::prepare(const CollectiveSpec& spec) {
-  return make_collective(spec, gpu_, communicator_);
-}
-std::unique_ptr<Work> CudaDevice::prepare(const LoraStepSpec& spec) {
-  return make_lora_step(spec, gpu_, communicator_, info_.name);
+std::unique_ptr<Work> CudaDevice::prepare(const Spec& spec) {
+  return std::visit(
+      [&](const auto& s) {
+        if constexpr (requires { make(s, *this); }) {
+          return make(s, *this);
+        } else {
+          return Device::prepare(spec);
+        }
+      },
+      spec);
 }
 
 /// No driver (error 35) and no GPU (error 100) look alike from here: no device, and CUDA's words for why.

@@ -25,17 +25,10 @@ class CudaDevice final : public Device {
 
   void abort() noexcept override { communicator_.abort(); }
 
-  std::unique_ptr<Work> prepare(const GemmSpec&) override;
-  std::unique_ptr<Work> prepare(const GemmSearchSpec&) override;
-  std::unique_ptr<Work> prepare(const HbmSpec&) override;
-  std::unique_ptr<Work> prepare(const MemoryTestSpec&) override;
-  std::unique_ptr<Work> prepare(const PeerCopySpec&) override;
-  std::unique_ptr<Work> prepare(const PeerShiftSpec&) override;
-  std::unique_ptr<Work> prepare(const PeerLatencySpec&) override;
-  std::unique_ptr<Work> prepare(const PcieSpec&) override;
-  std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
-  std::unique_ptr<Work> prepare(const CollectiveSpec&) override;
-  std::unique_ptr<Work> prepare(const LoraStepSpec&) override;
+  std::unique_ptr<Work> prepare(const Spec&) override;
+
+  Gpu& gpu() { return gpu_; }
+  Communicator& communicator() { return communicator_; }
 
  private:
   Gpu gpu_;
@@ -48,5 +41,17 @@ class CudaDevice final : public Device {
 /// Which of the visible devices a rank takes. Errors: std::runtime_error if there are too few; the text says what to
 /// do.
 int ordinal_for(const Placement&, int visible);
+
+// One file per operation. Each throws Unsupported for what this GPU cannot do.
+std::unique_ptr<Work> make(const GemmSpec&, CudaDevice&);
+std::unique_ptr<Work> make(const GemmSearchSpec&, CudaDevice&);
+std::unique_ptr<Work> make(const HbmSpec&, CudaDevice&);
+std::unique_ptr<Work> make(const MemoryTestSpec&, CudaDevice&);
+std::unique_ptr<Work> make(const PeerCopySpec&, CudaDevice&);
+std::unique_ptr<Work> make(const PeerShiftSpec&, CudaDevice&);
+std::unique_ptr<Work> make(const PeerLatencySpec&, CudaDevice&);
+std::unique_ptr<Work> make(const PcieSpec&, CudaDevice&);
+std::unique_ptr<Work> make(const CollectiveSpec&, CudaDevice&);
+std::unique_ptr<Work> make(const LoraStepSpec&, CudaDevice&);
 
 }  // namespace shakedown::cuda

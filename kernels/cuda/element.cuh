@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "kernels/device.hpp"
+#include "kernels/ops/operation.hpp"
 
 namespace shakedown::cuda {
 

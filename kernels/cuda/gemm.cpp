@@ -13,11 +13,10 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/cuda/data.hpp"
+#include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/gemm_check.hpp"
 #include "kernels/cuda/gemm_plan.hpp"
-#include "kernels/cuda/heads.hpp"
-#include "kernels/cuda/operations.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/tuner.hpp"
 
 namespace shakedown::cuda {
@@ -32,7 +31,6 @@ constexpr double tuning_seconds = 0.15;
 /// next step.
 constexpr Bursts bursts_of_load{0.02, 0.06};
 constexpr std::uint64_t stream_a = 1, stream_b = 2;
-constexpr int nan_byte = 0xff;  // in every byte of a poisoned output: a NaN, and as an integer -1
 
 std::size_t area(int rows, int columns) { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns); }
 
@@ -129,7 +127,7 @@ class Gemm final : public Work {
   Metrics metrics() override {
     auto* const sum = gpu_.start_sum();
     const auto c = last_output(c_, trail_);
-    add_checksum(gpu_.stream(), c.data<const std::uint64_t>(), (c.bytes() + 7) / 8, sum);
+    add_checksum(gpu_, c.data<const std::uint64_t>(), (c.bytes() + 7) / 8, sum);
     const auto below_2_to_53 = gpu_.read(sum) & ((1ULL << 53) - 1);  // exact in a double
     Metrics metrics{{"checksum", static_cast<double>(below_2_to_53)}, {"tolerance_used", static_cast<double>(worst_)}};
     for (auto& entry : GemmPlan::describe(chosen_)) metrics.push_back(std::move(entry));
@@ -159,8 +157,8 @@ class Gemm final : public Work {
       gpu_.fill(a_, 0);
       gpu_.fill(b_, 0);
     } else {
-      write_normal(gpu_.stream(), a_.data(), spec_.dtype, area(spec_.m, spec_.k), stream_a);
-      write_normal(gpu_.stream(), b_.data(), spec_.dtype, area(spec_.k, spec_.n), stream_b);
+      fill_normal(gpu_, a_, spec_.dtype, area(spec_.m, spec_.k), stream_a);
+      fill_normal(gpu_, b_, spec_.dtype, area(spec_.k, spec_.n), stream_b);
     }
     gpu_.fill(c_, nan_byte);
     gpu_.synchronize();
@@ -250,7 +248,8 @@ class Gemm final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_gemm(const GemmSpec& spec, const Gpu& gpu, Choices& choices) {
+std::unique_ptr<Work> make(const GemmSpec& spec, CudaDevice& device) {
+  const Gpu& gpu = device.gpu();
   if (spec.m <= 0 || spec.n <= 0 || spec.k <= 0) {
     throw std::invalid_argument("a matrix needs at least one row and one column");
   }
@@ -260,7 +259,7 @@ std::unique_ptr<Work> make_gemm(const GemmSpec& spec, const Gpu& gpu, Choices& c
   const auto type = gemm_type(spec);
   require_capability(spec.dtype, type.capability, gpu.ordinal());
   require_memory(Gemm::bytes_for(spec, type));
-  return std::make_unique<Gemm>(spec, type, gpu, choices);
+  return std::make_unique<Gemm>(spec, type, gpu, device.choices());
 }
 
 }  // namespace shakedown::cuda

@@ -6,7 +6,7 @@
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gemm_check.hpp"
 #include "kernels/cuda/handle.hpp"
-#include "kernels/cuda/tally.cuh"
+#include "kernels/cuda/known_data.cuh"
 #include "kernels/reference.hpp"
 
 namespace shakedown::cuda {

@@ -6,8 +6,8 @@
 
 #include <cstddef>
 
-#include "kernels/cuda/tally.hpp"
-#include "kernels/device.hpp"
+#include "kernels/cuda/gpu.hpp"
+#include "kernels/ops/operation.hpp"
 
 namespace shakedown::cuda {
 

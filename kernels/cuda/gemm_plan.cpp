@@ -1,8 +1,6 @@
-// cuBLASLt's descriptors for one product.
 #include "kernels/cuda/gemm_plan.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -17,54 +15,32 @@ namespace {
 
 constexpr int most_candidates = 16;  // of each layout
 
-BlasHandle make_blas() {
-  cublasLtHandle_t handle = nullptr;
-  check(cublasLtCreate(&handle));
-  return BlasHandle(handle);
+MatmulShape shape_of(const GemmSpec& spec, const GemmType& type, bool a_by_rows, const void* scales) {
+  const auto matrix = [](cudaDataType_t element, int rows, int cols) {
+    const auto r = static_cast<std::uint64_t>(rows);
+    return MatmulMatrix{element, r, static_cast<std::uint64_t>(cols), r};
+  };
+  const auto a = a_by_rows ? matrix(type.input, spec.k, spec.m) : matrix(type.input, spec.m, spec.k);
+  MatmulShape shape{type.compute,
+                    type.scale,
+                    a,
+                    matrix(type.input, spec.k, spec.n),
+                    matrix(type.output, spec.m, spec.n),
+                    a_by_rows,
+                    false,
+                    GemmPlan::workspace_bytes};
+  if (spec.dtype == DType::fp8_e4m3) shape.fast_accumulation = spec.accumulate == Accumulate::fast;
+  shape.block = type.block;
+  shape.scales = scales;
+  return shape;
 }
 
-MatrixLayout make_matrix(cudaDataType_t type, int rows, int columns) {
-  cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns),
-                                   rows));
-  return MatrixLayout(layout);
-}
-
-template <class Value>
-void set(const MatmulDesc& product, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
-  check(cublasLtMatmulDescSetAttribute(product.get(), attribute, &value, sizeof value));
-}
-
-/// Partial sums along k are added up in the type of the accumulation, so that a result is rounded once.
-MatmulPreference make_preference(std::size_t workspace_bytes) {
-  cublasLtMatmulPreference_t preference = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&preference));
-  MatmulPreference owned(preference);
-  check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
-                                             sizeof workspace_bytes));
-  const std::uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction,
-                                             sizeof reduction));
-  return owned;
-}
-
-void set_scales([[maybe_unused]] const MatmulDesc& product, [[maybe_unused]] int block,
-                [[maybe_unused]] const void* scales) {
-#if CUDART_VERSION >= 12080
-  const std::int32_t mode =
-      block == 16 ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 : CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
-  set(product, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode);
-  set(product, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
-  set(product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scales);
-  set(product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scales);
-#endif
-}
-
-double number(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
-  std::uint32_t value = 0;
-  std::size_t written = 0;
-  check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written));
-  return value;
+/// What a GPU or a shape does not support is reported as one of two errors.
+std::vector<MatmulAlgorithm> propose(const Matmul& product, cublasStatus_t& status) {
+  auto algorithms = product.propose(most_candidates, status);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
+  check(status);
+  return algorithms;
 }
 
 }  // namespace
@@ -99,18 +75,17 @@ std::optional<GemmCandidate> candidate_from(const std::string& text) {
 
 /// The likelier layout first: tensor cores are fed best along k; plain f32 and f64 take the matrices as torch.matmul
 /// hands them over.
-GemmPlan::GemmPlan(const GemmSpec& spec, const GemmType& type, const void* scales)
-    : type_(type),
-      blas_(make_blas()),
-      b_(make_matrix(type.input, spec.k, spec.n)),
-      c_(make_matrix(type.output, spec.m, spec.n)) {
+GemmPlan::GemmPlan(const GemmSpec& spec, const GemmType& type, const void* scales) : blas_(make_blas()) {
   const bool by_rows_first = spec.dtype != DType::f32 && spec.dtype != DType::f64;
-  layouts_.push_back(make_layout(spec, by_rows_first, scales));
-  if (!type.along_k) layouts_.push_back(make_layout(spec, !by_rows_first, scales));
+  const auto add_layout = [&](bool a_by_rows) {
+    layouts_.push_back({a_by_rows, Matmul(blas_.get(), shape_of(spec, type, a_by_rows, scales))});
+  };
+  add_layout(by_rows_first);
+  if (!type.along_k) add_layout(!by_rows_first);
 
   auto status = CUBLAS_STATUS_SUCCESS;
-  std::vector<std::vector<cublasLtMatmulAlgo_t>> proposals;
-  for (const auto& layout : layouts_) proposals.push_back(propose(layout, status));
+  std::vector<std::vector<MatmulAlgorithm>> proposals;
+  for (const auto& layout : layouts_) proposals.push_back(propose(layout.product, status));
   for (std::uint32_t rank = 0; rank < most_candidates; ++rank) {
     for (std::uint32_t l = 0; l < proposals.size(); ++l) {
       if (rank < proposals[l].size()) candidates_.push_back({l, rank, proposals[l][rank]});
@@ -128,63 +103,19 @@ std::size_t GemmPlan::scale_bytes(const GemmSpec& spec, const GemmType& type) {
   return rounded(std::max(spec.m, spec.n), 128) * rounded((spec.k + type.block - 1) / type.block, 4);
 }
 
-GemmPlan::Layout GemmPlan::make_layout(const GemmSpec& spec, bool a_by_rows, const void* scales) const {
-  cublasLtMatmulDesc_t product = nullptr;
-  check(cublasLtMatmulDescCreate(&product, type_.compute, type_.scale));
-  MatmulDesc owned(product);
-  const cublasOperation_t operation = a_by_rows ? CUBLAS_OP_T : CUBLAS_OP_N;
-  set(owned, CUBLASLT_MATMUL_DESC_TRANSA, operation);
-  if (spec.dtype == DType::fp8_e4m3) {
-    const std::int8_t fast = spec.accumulate == Accumulate::fast ? 1 : 0;
-    set(owned, CUBLASLT_MATMUL_DESC_FAST_ACCUM, fast);
-  }
-  if (type_.block != 0) set_scales(owned, type_.block, scales);
-  auto a = a_by_rows ? make_matrix(type_.input, spec.k, spec.m) : make_matrix(type_.input, spec.m, spec.k);
-  return {a_by_rows, std::move(owned), std::move(a)};
-}
-
-/// What a GPU or a shape does not support is reported as one of two errors.
-std::vector<cublasLtMatmulAlgo_t> GemmPlan::propose(const Layout& layout, cublasStatus_t& status) const {
-  const auto preference = make_preference(workspace_bytes);
-  std::array<cublasLtMatmulHeuristicResult_t, most_candidates> results{};
-  int found = 0;
-  status = cublasLtMatmulAlgoGetHeuristic(blas_.get(), layout.product.get(), layout.a.get(), b_.get(), c_.get(),
-                                          c_.get(), preference.get(), most_candidates, results.data(), &found);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
-  check(status);
-  std::vector<cublasLtMatmulAlgo_t> algorithms;
-  for (int i = 0; i < found; ++i) {
-    const auto& result = results[static_cast<std::size_t>(i)];
-    if (result.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(result.algo);
-  }
-  return algorithms;
-}
-
 cublasStatus_t GemmPlan::enqueue(const GemmCandidate& candidate, const GemmOperands& operands,
                                  cudaStream_t stream) const {
-  const auto& layout = layouts_[candidate.layout];
-  const auto multiply = [&](auto one, auto zero) {
-    return cublasLtMatmul(blas_.get(), layout.product.get(), &one, operands.a, layout.a.get(), operands.b, b_.get(),
-                          &zero, operands.c, c_.get(), operands.c, c_.get(), &candidate.algorithm, operands.workspace,
-                          workspace_bytes, stream);
-  };
-  if (type_.scale == CUDA_R_64F) return multiply(1.0, 0.0);
-  if (type_.scale == CUDA_R_32I) return multiply(std::int32_t{1}, std::int32_t{0});
-  return multiply(1.0F, 0.0F);
+  const MatmulOperands all{operands.a, operands.b, operands.c, operands.c, operands.workspace};
+  return layouts_[candidate.layout].product.enqueue(candidate.algorithm, all, stream);
 }
 
 bool GemmPlan::runs(const GemmCandidate& candidate) const {
-  if (candidate.layout >= layouts_.size()) return false;
-  const auto& layout = layouts_[candidate.layout];
-  cublasLtMatmulHeuristicResult_t result{};
-  const auto status = cublasLtMatmulAlgoCheck(blas_.get(), layout.product.get(), layout.a.get(), b_.get(), c_.get(),
-                                              c_.get(), &candidate.algorithm, &result);
-  return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes;
+  return candidate.layout < layouts_.size() && layouts_[candidate.layout].product.runs(candidate.algorithm);
 }
 
 Metrics GemmPlan::describe(const GemmCandidate& candidate) {
-  return {{"algorithm", number(candidate.algorithm, CUBLASLT_ALGO_CONFIG_ID)},
-          {"tile", number(candidate.algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID)},
+  return {{"algorithm", setting(candidate.algorithm, CUBLASLT_ALGO_CONFIG_ID)},
+          {"tile", setting(candidate.algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID)},
           {"candidate", candidate.rank}};
 }
 

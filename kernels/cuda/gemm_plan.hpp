@@ -1,4 +1,4 @@
-// How cuBLASLt is asked for one product: descriptors, layouts, and the algorithms that its heuristic proposes.
+// The ways in which one GEMM can be run: A by columns or by rows, each with the algorithms that are proposed for it.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/cuda/gemm_type.hpp"
-#include "kernels/cuda/handle.hpp"
+#include "kernels/cuda/matmul.hpp"
 #include "kernels/device.hpp"
 
 namespace shakedown::cuda {
@@ -24,7 +24,7 @@ struct GemmOperands {
 struct GemmCandidate {
   std::uint32_t layout;  // see GemmPlan::a_by_rows
   std::uint32_t rank;    // among the heuristic's proposals for this layout, its favourite 0
-  cublasLtMatmulAlgo_t algorithm;
+  MatmulAlgorithm algorithm;
 };
 
 /// As text, for Device::choices, and back. Nothing for a text that to_text has not written.
@@ -56,22 +56,16 @@ class GemmPlan {
   /// Whether cuBLASLt would run the candidate here, for this product. For candidates from elsewhere.
   bool runs(const GemmCandidate&) const;
 
-  /// Numbers of the algorithm in cuBLASLt's tables: which one, and its tile (cublasLtMatmulTile_t).
+  /// Numbers of the algorithm in cuBLASLt's tables: which one, and its tile.
   static Metrics describe(const GemmCandidate&);
 
  private:
   struct Layout {
     bool a_by_rows;
-    MatmulDesc product;
-    MatrixLayout a;
+    Matmul product;
   };
 
-  Layout make_layout(const GemmSpec&, bool a_by_rows, const void* scales) const;
-  std::vector<cublasLtMatmulAlgo_t> propose(const Layout&, cublasStatus_t& status) const;
-
-  GemmType type_;
   BlasHandle blas_;
-  MatrixLayout b_, c_;
   std::vector<Layout> layouts_;
   std::vector<GemmCandidate> candidates_;
 };

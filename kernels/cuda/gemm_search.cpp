@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/data.hpp"
+#include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/gemm_plan.hpp"
 #include "kernels/cuda/gpu.hpp"
-#include "kernels/cuda/operations.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/reference.hpp"
 
 namespace shakedown::cuda {
@@ -56,8 +56,8 @@ class Search {
     c_ = Buffer(area * product_size_of(spec.dtype));
     workspace_ = Buffer(GemmPlan::workspace_bytes);
     if (scales_) gpu_.fill(scales_, type_.unit_scale);
-    write_normal(gpu_.stream(), a_.data(), spec.dtype, area, 1);
-    write_normal(gpu_.stream(), b_.data(), spec.dtype, area, 2);
+    fill_normal(gpu_, a_, spec.dtype, area, 1);
+    fill_normal(gpu_, b_, spec.dtype, area, 2);
     gpu_.synchronize();
   }
 
@@ -181,8 +181,7 @@ class Search {
 
 class GemmSearch final : public Work {
  public:
-  GemmSearch(const GemmSearchSpec& spec, const Gpu& gpu, Choices& choices)
-      : spec_(spec), gpu_(gpu), choices_(choices) {}
+  GemmSearch(const GemmSearchSpec& spec, CudaDevice& device) : spec_(spec), device_(device) {}
 
   void connect(Group& group) override {
     std::string trouble;
@@ -193,10 +192,11 @@ class GemmSearch final : public Work {
         trouble = reason.what();
       }
     };
-    attempt([&] { find_ = Search(spec_, gpu_).run(); });  // on every rank, for equal warmth; rank 0's find counts
+    // On every rank, for equal warmth; rank 0's find counts.
+    attempt([&] { find_ = Search(spec_, device_.gpu()).run(); });
     agree(group, trouble);
     group.broadcast(std::as_writable_bytes(std::span(&find_, 1)), 0);
-    attempt([&] { best_ = make_gemm({spec_.dtype, find_.m, find_.n, find_.k}, gpu_, choices_); });
+    attempt([&] { best_ = make(GemmSpec{spec_.dtype, find_.m, find_.n, find_.k}, device_); });
     agree(group, trouble);
     best_->connect(group);
   }
@@ -230,21 +230,20 @@ class GemmSearch final : public Work {
   }
 
   GemmSearchSpec spec_;
-  const Gpu& gpu_;
-  Choices& choices_;
+  CudaDevice& device_;
   Find find_{};
   std::unique_ptr<Work> best_;
 };
 
 }  // namespace
 
-std::unique_ptr<Work> make_gemm_search(const GemmSearchSpec& spec, const Gpu& gpu, Choices& choices) {
+std::unique_ptr<Work> make(const GemmSearchSpec& spec, CudaDevice& device) {
   if (!(spec.seconds > 0)) throw std::invalid_argument("a search needs some time");
-  const GemmSpec largest{spec.dtype, GemmSearchSpec::longest, GemmSearchSpec::longest, GemmSearchSpec::longest};
+  const auto largest = spec.largest();
   const auto type = gemm_type(largest);
-  require_capability(spec.dtype, type.capability, gpu.ordinal());
+  require_capability(spec.dtype, type.capability, device.gpu().ordinal());
   require_memory(footprint(spec) + GemmPlan::scale_bytes(largest, type) + GemmPlan::workspace_bytes);
-  return std::make_unique<GemmSearch>(spec, gpu, choices);
+  return std::make_unique<GemmSearch>(spec, device);
 }
 
 }  // namespace shakedown::cuda

@@ -8,10 +8,20 @@
 #include <vector>
 
 #include "kernels/cuda/handle.hpp"
-#include "kernels/cuda/tally.hpp"
 #include "kernels/device.hpp"
 
 namespace shakedown::cuda {
+
+inline constexpr unsigned long long no_index = ~0ULL;
+
+/// What a checking kernel counts, in device memory and on the host.
+struct Tally {
+  unsigned long long compared = 0;
+  unsigned long long mismatched = 0;
+  unsigned long long first = no_index;  // lowest index that was wrong
+  unsigned worst = 0;                   // bits of the float: largest error as a part of its tolerance
+  double got = 0, want = 0;             // at the index that the kernel was told to report
+};
 
 /// A part of somebody's device memory.
 class View {

@@ -6,11 +6,10 @@
 #include <span>
 #include <stdexcept>
 
-#include "kernels/cuda/heads.hpp"
-#include "kernels/cuda/operations.hpp"
+#include "kernels/cuda/cuda_device.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/stream.hpp"
 #include "kernels/cuda/tuner.hpp"
-#include "kernels/cuda/words.hpp"
 
 namespace shakedown::cuda {
 
@@ -165,8 +164,8 @@ class ReadingStream final : public MemoryStream {
     auto check = check_words(gpu_, a_, rank_);
     check_trail(gpu_, sums_, trail_, check);
     const auto* const sums = last_output(sums_, trail_).data<const std::uint64_t>();
-    const auto got = add([&](auto* sum) { add_words(gpu_.stream(), sums, blocks(), sum); });
-    const auto want = add([&](auto* sum) { add_expected_words(gpu_.stream(), {spec_.bytes, rank_}, sum); });
+    const auto got = add([&](auto* sum) { add_words(gpu_, sums, blocks(), sum); });
+    const auto want = add([&](auto* sum) { add_expected_words(gpu_, {spec_.bytes, rank_}, sum); });
     ++check.compared;
     if (got == want) return check;
     if (check.mismatched++ > 0) return check;
@@ -199,7 +198,7 @@ class ReadingStream final : public MemoryStream {
 
 }  // namespace
 
-std::unique_ptr<Work> make_hbm(const HbmSpec& spec, const Gpu& gpu) {
+std::unique_ptr<Work> make(const HbmSpec& spec, CudaDevice& device) {
   if (spec.engine == Engine::cpu)
     throw Unsupported("the cuda backend streams by engine:sm or engine:ce, not by the CPU");
   if (spec.engine == Engine::ce && spec.op != HbmOp::copy)
@@ -207,8 +206,8 @@ std::unique_ptr<Work> make_hbm(const HbmSpec& spec, const Gpu& gpu) {
   if (spec.bytes == 0 || (spec.op != HbmOp::copy && spec.bytes % 8 != 0))
     throw std::invalid_argument("hbm: a copy needs at least one byte, other operations whole words of 8");
   require_memory(footprint(spec));
-  if (spec.op == HbmOp::read) return std::make_unique<ReadingStream>(spec, gpu);
-  return std::make_unique<WritingStream>(spec, gpu);
+  if (spec.op == HbmOp::read) return std::make_unique<ReadingStream>(spec, device.gpu());
+  return std::make_unique<WritingStream>(spec, device.gpu());
 }
 
 }  // namespace shakedown::cuda

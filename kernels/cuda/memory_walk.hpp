@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/device.hpp"
+#include "kernels/ops/memory.hpp"
 
 namespace shakedown::cuda {
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/archive.hpp"
-#include "kernels/cuda/data.hpp"
+#include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/gpu.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/memory_walk.hpp"
-#include "kernels/cuda/operations.hpp"
 
 namespace shakedown::cuda {
 
@@ -139,12 +139,12 @@ class MemoryTest final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_memory_test(const MemoryTestSpec& spec, const Gpu& gpu) {
+std::unique_ptr<Work> make(const MemoryTestSpec& spec, CudaDevice& device) {
   if (spec.bytes) {
     if (*spec.bytes == 0 || *spec.bytes % 16 != 0) throw std::invalid_argument("memtest needs whole 16-byte vectors");
     require_memory(*spec.bytes);
   }
-  return std::make_unique<MemoryTest>(spec, gpu);
+  return std::make_unique<MemoryTest>(spec, device.gpu());
 }
 
 }  // namespace shakedown::cuda

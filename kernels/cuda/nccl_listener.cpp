@@ -1,7 +1,5 @@
 #include "kernels/cuda/nccl_listener.hpp"
 
-#include <dlfcn.h>
-#include <nccl.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,17 +15,6 @@ namespace shakedown::cuda {
 namespace {
 
 constexpr auto level = "NCCL_DEBUG", subsystems = "NCCL_DEBUG_SUBSYS", file_name = "NCCL_DEBUG_FILE";
-constexpr auto connections = "INIT,P2P,SHM,NET";
-constexpr auto connections_and_choices = "INIT,P2P,SHM,NET,TUNING";
-
-/// Makes NCCL read the three variables again. Deprecated, so that it is looked for at run time; tried with 2.28.3.
-/// Later versions read them through a table of their own.
-using Reset = void();
-Reset* reset_function() {
-  int version = 0;
-  if (ncclGetVersion(&version) != ncclSuccess || version >= 22900) return nullptr;
-  return reinterpret_cast<Reset*>(dlsym(RTLD_DEFAULT, "ncclResetDebugInit"));
-}
 
 /// NCCL's own placeholders: %h is the host's name up to its first dot, %p the process.
 std::string expanded(const std::string& pattern) {
@@ -65,57 +52,28 @@ std::string temporary_file() {
 
 NcclListener::NcclListener() {
   const auto wanted = nccl_setting(level).value_or("");
-  if (!wanted.empty() && wanted != "VERSION") {
-    const auto file = nccl_setting(file_name);
-    if ((wanted != "INFO" && wanted != "TRACE") || !file) return;
-    way_ = Way::of_user;
-    file_ = expanded(*file);
-    return;
+  own_ = wanted.empty() || wanted == "VERSION";
+  if (own_) {
+    file_ = temporary_file();
+  } else if (wanted == "INFO" || wanted == "TRACE") {
+    file_ = expanded(nccl_setting(file_name).value_or(""));
   }
-  file_ = temporary_file();
-  if (file_.empty()) return;
-  for (const auto* name : {level, subsystems, file_name}) before_.emplace_back(name, nccl_setting(name));
-  way_ = reset_function() != nullptr ? Way::switched : Way::constant;
 }
 
 NcclListener::~NcclListener() {
-  if (way_ == Way::switched || way_ == Way::constant) unlink(file_.c_str());
-}
-
-/// With a constant log the first call counts, and none has an effect later.
-void NcclListener::switch_on() const {
-  setenv(level, "INFO", 1);
-  setenv(subsystems, way_ == Way::switched ? connections_and_choices : connections, 1);
-  setenv(file_name, file_.c_str(), 1);
-  if (way_ == Way::switched) reset_function()();
-}
-
-void NcclListener::switch_off() const {
-  for (const auto& [name, value] : before_) value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
-  reset_function()();
+  if (own_) unlink(file_.c_str());
 }
 
 NcclLog NcclListener::during(const std::function<void()>& step) {
-  struct Switch {  // off again also when the step throws
-    const NcclListener& listener;
-    explicit Switch(const NcclListener& l) : listener(l) {
-      if (listener.way_ == Way::switched || listener.way_ == Way::constant) listener.switch_on();
-    }
-    Switch(const Switch&) = delete;
-    Switch& operator=(const Switch&) = delete;
-    ~Switch() {
-      if (listener.way_ == Way::switched) listener.switch_off();
-    }
-  };
-  std::error_code no_file_nothing_heard;
-  if (way_ == Way::switched) std::filesystem::resize_file(file_, 0, no_file_nothing_heard);
-  {
-    const Switch on(*this);
-    step();
+  if (own_ && !file_.empty()) {
+    setenv(level, "INFO", 1);
+    setenv(subsystems, "INIT,P2P,SHM,NET", 1);
+    setenv(file_name, file_.c_str(), 1);
   }
-  if (way_ == Way::none) return {};
+  step();
+  if (file_.empty()) return {};
   std::ifstream in(file_);
-  if (way_ != Way::switched) in.seekg(read_to_);
+  in.seekg(read_to_);
   auto log = read_nccl_log(in);
   in.clear();
   in.seekg(0, std::ios::end);

@@ -1,19 +1,16 @@
-// Listens to NCCL's debug log while peers are connected, and only then: a line for every operation would show in the
-// latency of small messages.
+// Listens to NCCL's debug log, which alone says how NCCL reaches other ranks.
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "kernels/nccl_log.hpp"
 
 namespace shakedown::cuda {
 
 /// Where somebody has set NCCL_DEBUG, other than to VERSION, the log is theirs: it is left as it is, and read if it is
-/// detailed enough and goes to a file (NCCL_DEBUG_FILE). Else a temporary file takes it, for the time of a step.
+/// detailed enough and goes to a file (NCCL_DEBUG_FILE). Else a temporary file takes it, as detailed as it may be
+/// without a line for every operation, which would show in the latency of small messages.
 class NcclListener {
  public:
   NcclListener();
@@ -22,20 +19,13 @@ class NcclListener {
   ~NcclListener();
 
   /// Runs the step, and gives what NCCL said meanwhile; nothing where it cannot be heard. The first step has the first
-  /// call of NCCL that logs.
+  /// call of NCCL that logs, which reads the settings of the log once and for all.
   NcclLog during(const std::function<void()>& step);
 
  private:
-  /// constant: a version that reads its settings once; it stays as detailed as it may be without a line per operation.
-  enum class Way { none, switched, constant, of_user };
-
-  void switch_on() const;
-  void switch_off() const;
-
-  Way way_ = Way::none;
-  std::string file_;
+  std::string file_;  // empty: it cannot be heard
+  bool own_ = false;
   long read_to_ = 0;
-  std::vector<std::pair<std::string, std::optional<std::string>>> before_;
 };
 
 }  // namespace shakedown::cuda

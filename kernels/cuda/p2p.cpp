@@ -8,13 +8,11 @@
 #include <string>
 
 #include "base/archive.hpp"
-#include "kernels/cuda/heads.hpp"
-#include "kernels/cuda/operations.hpp"
+#include "kernels/cuda/cuda_device.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/peer_memory.hpp"
 #include "kernels/cuda/stream.hpp"
 #include "kernels/cuda/tuner.hpp"
-#include "kernels/cuda/words.hpp"
-#include "kernels/route.hpp"
 
 namespace shakedown::cuda {
 
@@ -170,7 +168,8 @@ void require_ranks(int needed, const Gpu& gpu) {
 
 }  // namespace
 
-std::unique_ptr<Work> make_peer_copy(const PeerCopySpec& spec, Gpu& gpu) {
+std::unique_ptr<Work> make(const PeerCopySpec& spec, CudaDevice& device) {
+  Gpu& gpu = device.gpu();
   require_engine_and_bytes(spec.engine, spec.bytes);
   if (spec.src < 0 || spec.dst < 0 || spec.src == spec.dst) {
     throw std::invalid_argument("a peer copy needs two different local ranks");
@@ -180,7 +179,8 @@ std::unique_ptr<Work> make_peer_copy(const PeerCopySpec& spec, Gpu& gpu) {
   return std::make_unique<PeerCopy>(spec.op, spec.engine, spec.bytes, cost(spec), route(spec, gpu.local_rank()), gpu);
 }
 
-std::unique_ptr<Work> make_peer_shift(const PeerShiftSpec& spec, Gpu& gpu) {
+std::unique_ptr<Work> make(const PeerShiftSpec& spec, CudaDevice& device) {
+  Gpu& gpu = device.gpu();
   require_engine_and_bytes(spec.engine, spec.bytes);
   if (spec.shift < 1) throw std::invalid_argument("a shift is at least 1");
   require_ranks(spec.shift + 1, gpu);

@@ -10,9 +10,8 @@
 
 #include "kernels/chase.hpp"
 #include "kernels/cuda/chase.hpp"
-#include "kernels/cuda/data.hpp"
-#include "kernels/cuda/heads.hpp"
-#include "kernels/cuda/operations.hpp"
+#include "kernels/cuda/cuda_device.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/peer_memory.hpp"
 
 namespace shakedown::cuda {
@@ -120,7 +119,8 @@ class PeerLatency final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_peer_latency(const PeerLatencySpec& spec, Gpu& gpu) {
+std::unique_ptr<Work> make(const PeerLatencySpec& spec, CudaDevice& device) {
+  Gpu& gpu = device.gpu();
   if (spec.engine != Engine::sm) throw Unsupported("the cuda backend chases pointers by engine:sm");
   if (spec.src < 0 || spec.dst < 0 || spec.src == spec.dst) {
     throw std::invalid_argument("latency needs two different local ranks");

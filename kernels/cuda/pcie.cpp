@@ -9,10 +9,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/cuda/heads.hpp"
-#include "kernels/cuda/operations.hpp"
+#include "kernels/cuda/cuda_device.hpp"
+#include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/pinned.hpp"
-#include "kernels/cuda/words.hpp"
 
 namespace shakedown::cuda {
 
@@ -142,7 +141,9 @@ class PcieCopy final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_pcie(const PcieSpec& spec, const Gpu& gpu, const std::string& pci) {
+std::unique_ptr<Work> make(const PcieSpec& spec, CudaDevice& device) {
+  const Gpu& gpu = device.gpu();
+  const auto pci = device.info().pci.value_or("");
   if (spec.bytes == 0 || spec.bytes % 8 != 0) throw std::invalid_argument("pcie needs a positive multiple of 8 bytes");
   if (spec.active && *spec.active >= gpu.local_size()) {
     throw Unsupported("this host has only " + std::to_string(gpu.local_size()) + " ranks");

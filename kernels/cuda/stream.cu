@@ -8,8 +8,8 @@
 #include <stdexcept>
 
 #include "kernels/cuda/bulk.hpp"
+#include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
-#include "kernels/cuda/sum.cuh"
 #include "kernels/reference.hpp"
 
 namespace shakedown::cuda {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/device.hpp"
+#include "kernels/ops/memory.hpp"
 
 namespace shakedown::cuda {
 

@@ -11,7 +11,7 @@
 #include <new>
 #include <span>
 
-#include "kernels/host/checker.hpp"
+#include "kernels/check.hpp"
 #include "kernels/host/team.hpp"
 #include "kernels/reference.hpp"
 

@@ -10,7 +10,6 @@
 #include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/reference.hpp"
-#include "kernels/trail.hpp"
 
 namespace shakedown::host {
 
@@ -147,12 +146,12 @@ class Gemm final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_gemm(const GemmSpec& spec, int threads) {
+std::unique_ptr<Work> make(const GemmSpec& spec, HostDevice& device) {
   if (spec.accumulate != Accumulate::fast || spec.data != MatrixData::normal || spec.active) {
     throw Unsupported("the host backend multiplies random data on all ranks at once only");
   }
-  if (spec.dtype == DType::f32) return std::make_unique<Gemm<float>>(spec, threads);
-  if (spec.dtype == DType::f64) return std::make_unique<Gemm<double>>(spec, threads);
+  if (spec.dtype == DType::f32) return std::make_unique<Gemm<float>>(spec, device.team().size());
+  if (spec.dtype == DType::f64) return std::make_unique<Gemm<double>>(spec, device.team().size());
   throw Unsupported("the host backend multiplies f32 and f64 only (OpenBLAS), not " + std::string(name(spec.dtype)));
 }
 

@@ -8,7 +8,6 @@
 
 #include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
-#include "kernels/trail.hpp"
 
 namespace shakedown::host {
 
@@ -154,10 +153,10 @@ class MemoryStream final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_hbm(const HbmSpec& spec, Team& team) {
+std::unique_ptr<Work> make(const HbmSpec& spec, HostDevice& device) {
   if (spec.engine != Engine::cpu) throw Unsupported("the host backend has no GPU engine: engine:cpu only");
   if (spec.bytes == 0 || spec.bytes % 8 != 0) throw std::invalid_argument("hbm needs a positive multiple of 8 bytes");
-  return std::make_unique<MemoryStream>(spec, team);
+  return std::make_unique<MemoryStream>(spec, device.team());
 }
 
 }  // namespace shakedown::host

@@ -57,49 +57,21 @@ double HostDevice::seconds(Work& work, int repeats) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-std::unique_ptr<Work> HostDevice::prepare(const GemmSpec& spec) {
-  require_memory(footprint(spec));
-  return make_gemm(spec, team_.size());
+std::unique_ptr<Work> HostDevice::prepare(const Spec& spec) {
+  return std::visit(
+      [&](const auto& s) {
+        if constexpr (requires { make(s, *this); }) {
+          require_memory(footprint(s));
+          return make(s, *this);
+        } else {
+          return Device::prepare(spec);
+        }
+      },
+      spec);
 }
 
-std::unique_ptr<Work> HostDevice::prepare(const HbmSpec& spec) {
-  require_memory(footprint(spec));
-  return make_hbm(spec, team_);
-}
-
-std::unique_ptr<Work> HostDevice::prepare(const MemoryTestSpec& spec) {
-  require_memory(footprint(spec));
-  return make_memory_test(spec, team_);
-}
-
-std::unique_ptr<Work> HostDevice::prepare(const PeerCopySpec& spec) {
-  require_memory(footprint(spec));
-  return make_peer_copy(spec, team_);
-}
-
-std::unique_ptr<Work> HostDevice::prepare(const PeerShiftSpec& spec) {
-  require_memory(footprint(spec));
-  return make_peer_shift(spec, team_);
-}
-
-std::unique_ptr<Work> HostDevice::prepare(const PeerLatencySpec& spec) {
-  require_memory(footprint(spec));
-  return make_peer_latency(spec);
-}
-
-std::unique_ptr<Work> HostDevice::prepare(const AllReduceSpec& spec) {
-  require_memory(footprint(spec));
-  return make_allreduce(spec);
-}
-
-std::unique_ptr<Work> HostDevice::prepare(const CollectiveSpec& spec) {
-  require_memory(footprint(spec));
-  return make_collective(spec);
-}
-
-std::unique_ptr<Work> HostDevice::prepare(const LoraStepSpec& spec) {
-  require_memory(footprint(spec));
-  return make_lora_step(spec, team_, info_.name);
+std::unique_ptr<Work> make(const PcieSpec&, HostDevice&) {
+  throw Unsupported("the host backend has no GPU to copy to or from");
 }
 
 Availability probe() { return {1, ""}; }

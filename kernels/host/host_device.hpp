@@ -14,17 +14,9 @@ class HostDevice final : public Device {
   DeviceInfo info() const override { return info_; }
   double seconds(Work&, int repeats) override;
 
-  using Device::prepare;  // what this backend does not do says so
+  std::unique_ptr<Work> prepare(const Spec&) override;
 
-  std::unique_ptr<Work> prepare(const GemmSpec&) override;
-  std::unique_ptr<Work> prepare(const HbmSpec&) override;
-  std::unique_ptr<Work> prepare(const MemoryTestSpec&) override;
-  std::unique_ptr<Work> prepare(const PeerCopySpec&) override;
-  std::unique_ptr<Work> prepare(const PeerShiftSpec&) override;
-  std::unique_ptr<Work> prepare(const PeerLatencySpec&) override;
-  std::unique_ptr<Work> prepare(const AllReduceSpec&) override;
-  std::unique_ptr<Work> prepare(const CollectiveSpec&) override;
-  std::unique_ptr<Work> prepare(const LoraStepSpec&) override;
+  Team& team() { return team_; }
 
  private:
   void require_memory(std::size_t bytes) const;
@@ -35,14 +27,14 @@ class HostDevice final : public Device {
 };
 
 // One file per operation. Each throws Unsupported for what it cannot do.
-std::unique_ptr<Work> make_gemm(const GemmSpec&, int threads);
-std::unique_ptr<Work> make_hbm(const HbmSpec&, Team&);
-std::unique_ptr<Work> make_memory_test(const MemoryTestSpec&, Team&);
-std::unique_ptr<Work> make_peer_copy(const PeerCopySpec&, Team&);
-std::unique_ptr<Work> make_peer_shift(const PeerShiftSpec&, Team&);
-std::unique_ptr<Work> make_peer_latency(const PeerLatencySpec&);
-std::unique_ptr<Work> make_allreduce(const AllReduceSpec&);
-std::unique_ptr<Work> make_collective(const CollectiveSpec&);
-std::unique_ptr<Work> make_lora_step(const LoraStepSpec&, Team&, const std::string& device);
+std::unique_ptr<Work> make(const GemmSpec&, HostDevice&);
+std::unique_ptr<Work> make(const HbmSpec&, HostDevice&);
+std::unique_ptr<Work> make(const MemoryTestSpec&, HostDevice&);
+std::unique_ptr<Work> make(const PeerCopySpec&, HostDevice&);
+std::unique_ptr<Work> make(const PeerShiftSpec&, HostDevice&);
+std::unique_ptr<Work> make(const PeerLatencySpec&, HostDevice&);
+std::unique_ptr<Work> make(const PcieSpec&, HostDevice&);
+std::unique_ptr<Work> make(const CollectiveSpec&, HostDevice&);
+std::unique_ptr<Work> make(const LoraStepSpec&, HostDevice&);
 
 }  // namespace shakedown::host

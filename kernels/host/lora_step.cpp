@@ -8,16 +8,17 @@ namespace shakedown::host {
 namespace {
 
 template <class T>
-std::unique_ptr<Work> make(const LoraStepSpec& spec, Team& team, const std::string& device) {
-  return std::make_unique<training::MeasuredStep<LoraOps<T>>>(spec, std::make_unique<LoraOps<T>>(team), device);
+std::unique_ptr<Work> make_step(const LoraStepSpec& spec, HostDevice& device) {
+  return std::make_unique<training::MeasuredStep<LoraOps<T>>>(spec, std::make_unique<LoraOps<T>>(device.team()),
+                                                              device.info().name);
 }
 
 }  // namespace
 
-std::unique_ptr<Work> make_lora_step(const LoraStepSpec& spec, Team& team, const std::string& device) {
+std::unique_ptr<Work> make(const LoraStepSpec& spec, HostDevice& device) {
   if (spec.sums != DType::f32) throw Unsupported("the host backend sums gradients in the type of the step only");
-  if (spec.dtype == DType::f32) return make<float>(spec, team, device);
-  if (spec.dtype == DType::f64) return make<double>(spec, team, device);
+  if (spec.dtype == DType::f32) return make_step<float>(spec, device);
+  if (spec.dtype == DType::f64) return make_step<double>(spec, device);
   throw Unsupported("the host backend trains in f32 and f64 only, not " + std::string(name(spec.dtype)));
 }
 

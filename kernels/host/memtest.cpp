@@ -95,10 +95,10 @@ class MemoryTest final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_memory_test(const MemoryTestSpec& spec, Team& team) {
+std::unique_ptr<Work> make(const MemoryTestSpec& spec, HostDevice& device) {
   if (!spec.bytes) throw Unsupported("the host backend tests a bounded part of the memory only: give the bytes");
   if (*spec.bytes == 0 || *spec.bytes % 16 != 0) throw std::invalid_argument("memtest needs whole 16-byte vectors");
-  return std::make_unique<MemoryTest>(spec, team);
+  return std::make_unique<MemoryTest>(spec, device.team());
 }
 
 }  // namespace shakedown::host

@@ -8,8 +8,6 @@
 #include "kernels/chase.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/host/window.hpp"
-#include "kernels/route.hpp"
-#include "kernels/trail.hpp"
 
 namespace shakedown::host {
 
@@ -214,18 +212,18 @@ void require(Engine engine, std::size_t bytes) {
 
 }  // namespace
 
-std::unique_ptr<Work> make_peer_copy(const PeerCopySpec& spec, Team& team) {
+std::unique_ptr<Work> make(const PeerCopySpec& spec, HostDevice& device) {
   require(spec.engine, spec.bytes);
-  return std::make_unique<PeerCopy<PeerCopySpec>>(spec, team);
+  return std::make_unique<PeerCopy<PeerCopySpec>>(spec, device.team());
 }
 
-std::unique_ptr<Work> make_peer_shift(const PeerShiftSpec& spec, Team& team) {
+std::unique_ptr<Work> make(const PeerShiftSpec& spec, HostDevice& device) {
   require(spec.engine, spec.bytes);
   if (spec.shift < 1) throw std::invalid_argument("a shift is at least 1");
-  return std::make_unique<PeerCopy<PeerShiftSpec>>(spec, team);
+  return std::make_unique<PeerCopy<PeerShiftSpec>>(spec, device.team());
 }
 
-std::unique_ptr<Work> make_peer_latency(const PeerLatencySpec& spec) {
+std::unique_ptr<Work> make(const PeerLatencySpec& spec, HostDevice&) {
   require(spec.engine, spec.bytes);
   if (spec.bytes < chase::node_bytes) throw std::invalid_argument("latency needs 128 bytes or more");
   return std::make_unique<PeerLatency>(spec);

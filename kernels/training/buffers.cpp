@@ -41,3 +41,18 @@ Plan plan(const StepShape& shape, std::size_t element, std::size_t master, std::
 }
 
 }  // namespace shakedown::training
+
+namespace shakedown {
+
+Cost cost(const LoraStepSpec& s) {
+  const auto shape = training::step_shape(s);
+  const auto tokens = static_cast<double>(shape.accumulation * shape.tokens());
+  return {tokens * training::token_flops(shape.model, shape.lora, shape.seq).total(), 0};
+}
+
+std::size_t footprint(const LoraStepSpec& s) {
+  const auto element = size_of(s.dtype);
+  return training::plan(training::step_shape(s), element, std::max<std::size_t>(element, 4), 0).bytes;
+}
+
+}  // namespace shakedown

@@ -3,7 +3,7 @@
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
-#include "kernels/cuda/normal.cuh"
+#include "kernels/cuda/known_data.cuh"
 #include "kernels/cuda/training/kernels.hpp"
 #include "kernels/cuda/training/vector.cuh"
 

@@ -150,118 +150,59 @@ std::size_t CudaOps::used_bytes() const {
 
 Metrics CudaOps::metrics() const { return {{"cudnn_attention", attention_->name() == "plain" ? 0 : 1}}; }
 
-// What takes how long -------------------------------------------------------------------------------------------------
-
-template <class Queue>
-void CudaOps::timed(std::string operation_class, const Queue& queue, double flops) {
-  if (!profiling_) return queue();
-  Timing timing{std::move(operation_class), flops, make_event(), make_event()};
-  check(cudaEventRecord(timing.begin.get(), gpu_.stream()));
-  queue();
-  check(cudaEventRecord(timing.end.get(), gpu_.stream()));
-  timings_.push_back(std::move(timing));
-}
-
-std::map<std::string, CudaOps::ClassTime> CudaOps::finish_profile() {
-  profiling_ = false;
-  gpu_.synchronize();
-  std::map<std::string, ClassTime> sums;
-  for (const auto& timing : timings_) {
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, timing.begin.get(), timing.end.get()));
-    auto& sum = sums[timing.operation_class];
-    sum.milliseconds += static_cast<double>(milliseconds);
-    sum.flops += timing.flops;
-    ++sum.calls;
-  }
-  timings_.clear();
-  return sums;
-}
-
 // Products ------------------------------------------------------------------------------------------------------------
 
-namespace {
-
-/// Products whose size goes with the adapters' rank, not with the weights.
-template <class Out>
-bool is_thin(const training::Gemm<Bf16, Out>& g) {
-  constexpr std::size_t thin = 512;
-  return std::min({g.d.rows, g.d.cols, g.a_transposed ? g.a.rows : g.a.cols}) < thin;
-}
-
-template <class Out>
-double flops_of(const training::Gemm<Bf16, Out>& g) {
-  const auto inner = g.a_transposed ? g.a.rows : g.a.cols;
-  return 2.0 * static_cast<double>(g.d.rows) * static_cast<double>(g.d.cols) * static_cast<double>(inner);
-}
-
-}  // namespace
-
-void CudaOps::gemm(const training::Gemm<Element, Element>& g) {
-  const auto* const kind = is_thin(g) ? "adapter products: " : "frozen products: ";
-  timed(
-      profiling_ ? kind + Products::text(g) : "", [&] { products_.multiply(g); }, flops_of(g));
-}
-void CudaOps::gemm(const training::Gemm<Element, Master>& g) {
-  timed(
-      profiling_ ? "adapter products: " + Products::text(g) : "", [&] { products_.multiply(g); }, flops_of(g));
-}
-void CudaOps::copy(Matrix<const Element> from, Matrix<Element> to) {
-  timed("copies", [&] { copy_rows(gpu_.stream(), from, to); });
-}
+void CudaOps::gemm(const training::Gemm<Element, Element>& g) { products_.multiply(g); }
+void CudaOps::gemm(const training::Gemm<Element, Master>& g) { products_.multiply(g); }
+void CudaOps::copy(Matrix<const Element> from, Matrix<Element> to) { copy_rows(gpu_.stream(), from, to); }
 
 // Layers --------------------------------------------------------------------------------------------------------------
 
 void CudaOps::embedding(Matrix<const Element> table, const int* tokens, Matrix<Element> x) {
-  timed("embedding", [&] { embed(gpu_.stream(), table, tokens, x); });
+  embed(gpu_.stream(), table, tokens, x);
 }
 
 void CudaOps::rmsnorm(Matrix<const Element> x, const Element* weight, double eps, Matrix<Element> n, Master* rstd) {
-  timed("norms", [&] { cuda::rmsnorm(gpu_.stream(), x, weight, static_cast<float>(eps), n, rstd); });
+  cuda::rmsnorm(gpu_.stream(), x, weight, static_cast<float>(eps), n, rstd);
 }
 void CudaOps::rmsnorm_backward(Matrix<const Element> dn, Matrix<const Element> x, const Element* weight,
                                const Master* rstd, bool accumulate, Matrix<Element> dx, Matrix<Element> n) {
-  timed("norms", [&] { cuda::rmsnorm_backward(gpu_.stream(), dn, x, weight, rstd, accumulate, dx, n); });
+  cuda::rmsnorm_backward(gpu_.stream(), dn, x, weight, rstd, accumulate, dx, n);
 }
 
 void CudaOps::rope(Matrix<Element> qkv, const Master* table, training::AttentionShape shape,
                    training::Rotation rotation) {
-  timed("rotations", [&] { cuda::rope(gpu_.stream(), qkv, table, shape, rotation); });
+  cuda::rope(gpu_.stream(), qkv, table, shape, rotation);
 }
 
 void CudaOps::attention(Matrix<const Element> qkv, Matrix<Element> o, Master* lse, training::AttentionShape) {
-  timed("attention forward", [&] { attention_->forward(gpu_.stream(), qkv.data, o.data, lse, attention_workspace_); });
+  attention_->forward(gpu_.stream(), qkv.data, o.data, lse, attention_workspace_);
 }
 void CudaOps::attention_backward(Matrix<const Element> qkv, Matrix<const Element> o, const Master* lse,
                                  Matrix<const Element> d_o, Matrix<Element> d_qkv, training::AttentionShape) {
-  timed("attention backward", [&] {
-    attention_->backward(gpu_.stream(), qkv.data, o.data, lse, d_o.data, d_qkv.data, attention_workspace_);
-  });
+  attention_->backward(gpu_.stream(), qkv.data, o.data, lse, d_o.data, d_qkv.data, attention_workspace_);
 }
 
-void CudaOps::swiglu(Matrix<const Element> gate_up, Matrix<Element> h) {
-  timed("swiglu", [&] { cuda::swiglu(gpu_.stream(), gate_up, h); });
-}
+void CudaOps::swiglu(Matrix<const Element> gate_up, Matrix<Element> h) { cuda::swiglu(gpu_.stream(), gate_up, h); }
 void CudaOps::swiglu_backward(Matrix<Element> gate_up, Matrix<Element> dh, bool emit_h) {
-  timed("swiglu", [&] { cuda::swiglu_backward(gpu_.stream(), gate_up, dh, emit_h); });
+  cuda::swiglu_backward(gpu_.stream(), gate_up, dh, emit_h);
 }
 
 void CudaOps::cross_entropy(Matrix<Element> logits, const int* targets, double scale, Master* losses) {
-  timed("loss", [&] { cuda::cross_entropy(gpu_.stream(), logits, targets, static_cast<float>(scale), losses); });
+  cuda::cross_entropy(gpu_.stream(), logits, targets, static_cast<float>(scale), losses);
 }
 void CudaOps::add_sum(const Master* values, std::size_t count, double scale, double* to) {
-  timed("loss", [&] { cuda::add_sum(gpu_.stream(), values, count, scale, to); });
+  cuda::add_sum(gpu_.stream(), values, count, scale, to);
 }
 
 // Gradients and parameters --------------------------------------------------------------------------------------------
 
 void CudaOps::summarize(const Master* values, std::size_t first, std::size_t count, training::Summary* summary) {
-  timed("summaries", [&] { cuda::summarize(gpu_.stream(), values, first, count, partials_, summary); });
+  cuda::summarize(gpu_.stream(), values, first, count, partials_, summary);
 }
 void CudaOps::adamw(const training::FlatState<Master>& state, const training::AdamW& settings,
                     const training::Summary* gradient, training::Summary* updated) {
-  timed("adamw",
-        [&] { cuda::adamw(gpu_.stream(), segments_, slot_count_, state, settings, gradient, partials_, updated); });
+  cuda::adamw(gpu_.stream(), segments_, slot_count_, state, settings, gradient, partials_, updated);
 }
 void CudaOps::write_adapters(const Master* parameters) {
   write_copies(gpu_.stream(), segments_, slot_count_, parameters);

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <array>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "kernels/cuda/communicator.hpp"
 #include "kernels/cuda/gpu.hpp"
@@ -89,32 +87,10 @@ class CudaOps {
   double milliseconds(training::Mark from, training::Mark to);
 
   // What it does how
-
-  /// Kernels that compute attention, and the algorithms of all products.
   std::string attention_name() const { return attention_->name(); }
-  std::vector<std::string> products() const { return products_.describe(); }
-
-  /// From here on the time of every operation is taken, by events, and added up by class; costs some time itself.
-  void start_profile() { profiling_ = true; }
-  /// Milliseconds and calls by class since then, of products by their shape too ("frozen products: 8192 x ..."); ends
-  /// it. Waits.
-  struct ClassTime {
-    double milliseconds = 0, flops = 0;
-    int calls = 0;
-  };
-  std::map<std::string, ClassTime> finish_profile();
+  const Products& products() const { return products_; }
 
  private:
-  /// Calls `queue`, between two events if times are taken.
-  template <class Queue>
-  void timed(std::string operation_class, const Queue& queue, double flops = 0);
-
-  struct Timing {
-    std::string operation_class;
-    double flops;
-    Event begin, end;
-  };
-
   const Gpu& gpu_;
   Communicator* communicator_;
   int ranks_;
@@ -132,9 +108,6 @@ class CudaOps {
   Event ready_ = make_event(), reduced_ = make_event();
   bool reducing_ = false;
   std::array<Event, training::marks> marks_;
-
-  bool profiling_ = false;
-  std::vector<Timing> timings_;
 };
 
 }  // namespace shakedown::cuda

@@ -4,25 +4,23 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "base/group.hpp"
 #include "kernels/cuda/gpu.hpp"
+#include "kernels/cuda/matmul.hpp"
 #include "kernels/cuda/training/kernels.hpp"
 
 namespace shakedown::cuda {
 
-/// What makes two products the same plan. Matrices are row-major; strides in elements; alignments in bytes.
-struct ProductKey {
-  std::uint64_t rows, cols, inner, a_stride, b_stride, d_stride;
-  bool a_transposed, b_transposed, f32_out, bias, adds;
-  std::uint32_t a_alignment, b_alignment, c_alignment, d_alignment;
+/// A row-major product D = A B as cuBLASLt takes it: column-major it is D' = B' A', so B comes first.
+template <class Out>
+MatmulShape matmul_shape(const training::Gemm<Bf16, Out>&);
 
-  auto operator<=>(const ProductKey&) const = default;
-};
+/// "8192 x 4608 x 3776 NT bf16 bias": D's rows and columns, the sum's length, and which of A and B is transposed.
+std::string text(const MatmulShape&);
 
 /// How much is tried to find the fastest algorithm of one product.
 struct ProductTuning {
@@ -50,39 +48,23 @@ class Products {
   /// Errors: Unsupported, on all ranks together.
   void finish_tuning(Group&);
 
-  /// One line per plan: the product and its algorithm.
-  std::vector<std::string> describe() const;
-
-  /// "8192 x 4608 x 3776 NT bf16 bias": D's rows and columns, the sum's length, and which of A and B is transposed.
-  template <class Out>
-  static std::string text(const training::Gemm<Bf16, Out>&);
-
- private:
   struct Plan {
-    MatmulDesc product;
-    MatrixLayout first, second, d;  // as cuBLASLt takes them: B, then A
-    std::vector<cublasLtMatmulAlgo_t> candidates;
+    Matmul product;
+    std::vector<MatmulAlgorithm> candidates;
     std::size_t chosen = 0;
   };
-  struct Operands {
-    const void *a, *b, *c, *bias;
-    void* d;
-    float alpha, beta;
-  };
+  const std::map<MatmulShape, Plan>& plans() const { return plans_; }
 
-  Plan make_plan(const ProductKey&) const;
-  void add_splits(Plan&) const;
-  /// Whether it runs on this GPU in the workspace that there is.
-  bool fits(const Plan&, const cublasLtMatmulAlgo_t&) const;
-  Plan& plan_for(const ProductKey&, const Operands&);
-  cublasStatus_t enqueue(const Plan&, const cublasLtMatmulAlgo_t&, const Operands&) const;
+ private:
+  Plan make_plan(const MatmulShape&) const;
+  Plan& plan_for(const MatmulShape&, const MatmulOperands&);
 
   const Gpu& gpu_;
   ProductTuning tuning_settings_;
   BlasHandle blas_;
   void* workspace_ = nullptr;
   bool tuning_ = false;
-  std::map<ProductKey, Plan> plans_;
+  std::map<MatmulShape, Plan> plans_;
 };
 
 }  // namespace shakedown::cuda

@@ -1,13 +1,21 @@
-// Collects the comparisons of one check: how many, how many were wrong, and where the first one was.
+// Outcome of a data check, and who collects it.
 #pragma once
 
+#include <cstddef>
 #include <sstream>
 #include <string>
 
-#include "kernels/device.hpp"
+namespace shakedown {
 
-namespace shakedown::host {
+/// Outcome of a data check. Nothing compared is a failed check.
+struct Check {
+  std::size_t compared = 0;
+  std::size_t mismatched = 0;
+  std::string first;  // where, got, expected; empty when nothing is wrong
+  bool passed() const { return compared > 0 && mismatched == 0; }
+};
 
+/// Collects the comparisons of one check: how many, how many were wrong, and where the first one was.
 class Checker {
  public:
   template <class T>
@@ -38,4 +46,4 @@ class Checker {
   Check check_;
 };
 
-}  // namespace shakedown::host
+}  // namespace shakedown

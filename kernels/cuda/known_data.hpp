@@ -1,0 +1,125 @@
+// Known data in buffers on the GPU, by the formulas of reference.hpp: written, poisoned, and checked. What writes and
+// adds is queued on the GPU's stream; a check waits, and names the first place that is wrong, what is there and what
+// should be.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/gpu.hpp"
+#include "kernels/reference.hpp"
+#include "kernels/trail.hpp"
+
+namespace shakedown::cuda {
+
+inline constexpr int poison_byte = 0xa5;
+/// Every byte of a poisoned output of numbers: a NaN, which no check takes for a sum, and as an integer -1.
+inline constexpr int nan_byte = 0xff;
+
+void poison(const Gpu&, const Buffer&);
+void flip_one_bit(const Gpu&, const View&);
+
+// Copies and streams -------------------------------------------------------------------------------------------------
+
+/// What the words of a buffer are.
+enum class Content {
+  copied,   // copy_word
+  written,  // written_word
+  number,   // stream_number of array `source`, of which rank r has 2 r and 2 r + 1; scaled: times the factor;
+  scaled,   // added and triad: with that of array source + 1
+  added,
+  triad,
+};
+
+/// A buffer of `bytes` bytes filled by rank or array `source`, seen as whole words. What the last word holds behind the
+/// end of the buffer stays poisoned, so that a copy that goes too far is seen.
+struct WordPattern {
+  std::size_t bytes;
+  std::uint64_t source;
+  Content content = Content::copied;
+
+  constexpr std::size_t words() const { return (bytes + 7) / 8; }
+  constexpr std::uint64_t at(std::size_t i) const {
+    const auto word = whole_word(i);
+    if (i + 1 < words() || bytes % 8 == 0) return word;
+    const std::uint64_t inside = (std::uint64_t{1} << (bytes % 8 * 8)) - 1;  // the GPU is little-endian
+    return (word & inside) | (0xa5a5a5a5a5a5a5a5ULL & ~inside);
+  }
+
+ private:
+  constexpr std::uint64_t whole_word(std::size_t i) const {
+    switch (content) {
+      case Content::written: return reference::written_word(i, source);
+      case Content::number: return std::bit_cast<std::uint64_t>(number(i, 0));
+      case Content::scaled: return std::bit_cast<std::uint64_t>(reference::stream_factor * number(i, 0));
+      case Content::added: return std::bit_cast<std::uint64_t>(number(i, 0) + number(i, 1));
+      case Content::triad: return std::bit_cast<std::uint64_t>(number(i, 0) + reference::stream_factor * number(i, 1));
+      case Content::copied: break;
+    }
+    return reference::copy_word(i, source);
+  }
+  constexpr double number(std::size_t i, std::uint64_t next) const {
+    return reference::stream_number(i, source + next);
+  }
+};
+
+void fill_words(const Gpu&, const View&, std::uint64_t source, Content = Content::copied);
+Check check_words(const Gpu&, const View&, std::uint64_t source, Content = Content::copied);
+/// Adds up the words that the pattern says, modulo 2^64, without any buffer.
+void add_expected_words(const Gpu&, const WordPattern&, unsigned long long* sum);
+/// Adds up the words of a buffer, modulo 2^64.
+void add_words(const Gpu&, const std::uint64_t* words, std::size_t count, unsigned long long* sum);
+
+// GEMM ---------------------------------------------------------------------------------------------------------------
+
+/// int8 takes the whole range: 4 standard deviations are 127, what lies beyond is cut off.
+inline constexpr double int8_deviation = 32;
+
+/// Element i = reference::normal(i, stream_id), rounded to the type (int8: times int8_deviation). All types; the block
+/// scales of nvfp4 and mxfp8 are taken to be 1.
+void fill_normal(const Gpu&, const Buffer&, DType, std::size_t count, std::uint64_t stream_id);
+
+/// Adds up all words, each mixed with its position, modulo 2^64: the same in whatever order.
+void add_checksum(const Gpu&, const std::uint64_t* words, std::size_t count, unsigned long long* sum);
+
+// Collectives --------------------------------------------------------------------------------------------------------
+
+/// What a buffer of a sum holds: the input of one rank, or the sum over all, from element `first` of the whole on.
+struct AddendPattern {
+  static constexpr int all_ranks = -1;
+
+  reference::Addends addends;
+  int rank = all_ranks;
+  std::uint64_t first = 0;
+
+  constexpr std::int64_t at(std::uint64_t i) const {
+    return rank == all_ranks ? addends.sum(first + i) : addends.at(first + i, rank);
+  }
+};
+
+/// Types: f32, f16, bf16. Errors: std::invalid_argument for others.
+void fill_addends(const Gpu&, const View&, DType, const AddendPattern&);
+Check check_addends(const Gpu&, const View&, DType, const AddendPattern&);
+
+void fill_parts(const Gpu&, const View&, const reference::Parts&);
+Check check_parts(const Gpu&, const View&, const reference::Parts&);
+
+// Trails of outputs --------------------------------------------------------------------------------------------------
+
+/// The output of the last operation. `whole` is the buffer of all places.
+inline View last_output(const View& whole, const Trail& trail) { return whole.part(trail.last(), trail.bytes()); }
+
+/// Stages so many operations and poisons what they will write; returns when that is done.
+void stage_trail(const Gpu&, const View& whole, Trail&, int operations, int poison_byte);
+
+/// Adds to the check how many operations of the series left their heads, bit by bit those of the last one.
+void check_trail(const Gpu&, const View& whole, const Trail&, Check&);
+
+// What the checks count ----------------------------------------------------------------------------------------------
+
+Tally count_wrong(const Gpu&, const View&, const WordPattern&);
+Tally count_wrong(const Gpu&, const View&, DType, const AddendPattern&);
+Tally count_wrong(const Gpu&, const View&, const reference::Parts&);
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,144 @@
+// cuBLASLt's descriptors.
+#include "kernels/cuda/matmul.hpp"
+
+namespace shakedown::cuda {
+
+namespace {
+
+MatrixLayout make_layout(const MatmulMatrix& matrix) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(cublasLtMatrixLayoutCreate(&layout, matrix.type, matrix.rows, matrix.cols,
+                                   static_cast<std::int64_t>(matrix.stride)));
+  return MatrixLayout(layout);
+}
+
+template <class Value>
+void set(const MatmulDesc& product, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
+  check(cublasLtMatmulDescSetAttribute(product.get(), attribute, &value, sizeof value));
+}
+
+template <class Value>
+void set(const MatmulPreference& preference, cublasLtMatmulPreferenceAttributes_t attribute, const Value& value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value));
+}
+
+/// Whether the algorithm has that setting.
+bool set(MatmulAlgorithm& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute, std::uint32_t value) {
+  return cublasLtMatmulAlgoConfigSetAttribute(&algorithm, attribute, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
+}
+
+void set_scales([[maybe_unused]] const MatmulDesc& product, [[maybe_unused]] int block,
+                [[maybe_unused]] const void* scales) {
+#if CUDART_VERSION >= 12080
+  const std::int32_t mode =
+      block == 16 ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 : CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
+  set(product, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode);
+  set(product, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
+  set(product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scales);
+  set(product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scales);
+#endif
+}
+
+MatmulDesc make_product(const MatmulShape& shape) {
+  cublasLtMatmulDesc_t raw = nullptr;
+  check(cublasLtMatmulDescCreate(&raw, shape.compute, shape.scale));
+  MatmulDesc product(raw);
+  const auto operation = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  set(product, CUBLASLT_MATMUL_DESC_TRANSA, operation(shape.a_transposed));
+  set(product, CUBLASLT_MATMUL_DESC_TRANSB, operation(shape.b_transposed));
+  if (shape.bias) {
+    set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_16BF);
+  }
+  if (shape.fast_accumulation) {
+    set(product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(*shape.fast_accumulation));
+  }
+  if (shape.block != 0) set_scales(product, shape.block, shape.scales);
+  return product;
+}
+
+/// Partial sums along k are added up in the type of the accumulation and in a fixed order, so that a result is rounded
+/// once and equal inputs give equal bits.
+MatmulPreference make_preference(const MatmulShape& shape) {
+  cublasLtMatmulPreference_t raw = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&raw));
+  MatmulPreference preference(raw);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, shape.workspace_bytes);
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  if (shape.alignment) {
+    const auto& [a, b, c, d] = *shape.alignment;
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, a);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, b);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, d);
+  }
+  return preference;
+}
+
+}  // namespace
+
+BlasHandle make_blas() {
+  cublasLtHandle_t handle = nullptr;
+  check(cublasLtCreate(&handle));
+  return BlasHandle(handle);
+}
+
+std::uint32_t setting(const MatmulAlgorithm& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  std::uint32_t value = 0;
+  std::size_t written = 0;
+  check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written));
+  return value;
+}
+
+Matmul::Matmul(cublasLtHandle_t blas, const MatmulShape& shape)
+    : blas_(blas),
+      scale_(shape.scale),
+      workspace_bytes_(shape.workspace_bytes),
+      product_(make_product(shape)),
+      a_(make_layout(shape.a)),
+      b_(make_layout(shape.b)),
+      d_(make_layout(shape.d)),
+      preference_(make_preference(shape)) {}
+
+std::vector<MatmulAlgorithm> Matmul::propose(int most, cublasStatus_t& status) const {
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
+  int found = 0;
+  status = cublasLtMatmulAlgoGetHeuristic(blas_, product_.get(), a_.get(), b_.get(), d_.get(), d_.get(),
+                                          preference_.get(), most, results.data(), &found);
+  std::vector<MatmulAlgorithm> algorithms;
+  for (int i = 0; i < found; ++i) {
+    const auto& result = results[static_cast<std::size_t>(i)];
+    if (result.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(result.algo);
+  }
+  return algorithms;
+}
+
+std::optional<MatmulAlgorithm> Matmul::split(MatmulAlgorithm algorithm, std::uint32_t parts) const {
+  if (setting(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) == parts) return std::nullopt;
+  const bool has_it = set(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, parts) &&
+                      set(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+  return has_it && runs(algorithm) ? std::optional(algorithm) : std::nullopt;
+}
+
+bool Matmul::runs(const MatmulAlgorithm& algorithm) const {
+  cublasLtMatmulHeuristicResult_t result{};
+  const auto status =
+      cublasLtMatmulAlgoCheck(blas_, product_.get(), a_.get(), b_.get(), d_.get(), d_.get(), &algorithm, &result);
+  return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes_;
+}
+
+cublasStatus_t Matmul::enqueue(const MatmulAlgorithm& algorithm, const MatmulOperands& operands,
+                               cudaStream_t stream) const {
+  if (operands.bias != nullptr) set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  const auto multiply = [&](auto alpha, auto beta) {
+    return cublasLtMatmul(blas_, product_.get(), &alpha, operands.a, a_.get(), operands.b, b_.get(), &beta, operands.c,
+                          d_.get(), operands.d, d_.get(), &algorithm, operands.workspace, workspace_bytes_, stream);
+  };
+  if (scale_ == CUDA_R_64F) return multiply(operands.alpha, operands.beta);
+  if (scale_ == CUDA_R_32I) {
+    return multiply(static_cast<std::int32_t>(operands.alpha), static_cast<std::int32_t>(operands.beta));
+  }
+  return multiply(static_cast<float>(operands.alpha), static_cast<float>(operands.beta));
+}
+
+}  // namespace shakedown::cuda

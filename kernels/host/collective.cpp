@@ -1,0 +1,160 @@
+// The collectives through the peers (MPI), f32, AllReduce also f64 and in place. What is only moved is position- and
+// rank-dependent words; what is summed is integers whose sums are exact.
+#include <cstring>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "kernels/host/buffer.hpp"
+#include "kernels/host/host_device.hpp"
+
+namespace shakedown::host {
+
+namespace {
+
+template <class T>
+class Collective final : public Work {
+ public:
+  explicit Collective(const CollectiveSpec& spec)
+      : spec_(spec),
+        layout_(layout(spec)),
+        addends_(reference::addends_for(spec.ranks, exact)),
+        trail_(in_place() ? Trail::apart(spec.bytes) : Trail(layout_.out)),
+        in_(in_place() ? 0 : layout_.in / sizeof(T)),
+        outputs_(map_memory(trail_.room())) {
+    addends_.sum_is_zero = in_place();
+  }
+
+  void connect(Group& group) override {
+    if (group.size() != spec_.ranks) throw std::logic_error("a collective was prepared for another number of ranks");
+    if (in_place() && group.size() == 1) {
+      throw Unsupported("the sum in place of one rank moves nothing and changes nothing: there is nothing to measure");
+    }
+    group_ = &group;
+  }
+
+  void enqueue() override {
+    trail_.next();
+    const auto out = last_output();
+    const auto in = in_place() ? std::span<const T>(out) : std::span<const T>(in_);
+    const int rank = group_->rank();
+    switch (spec_.op) {
+      case CollectiveOp::all_reduce: return group_->sum(in, out);
+      case CollectiveOp::all_gather: return group_->all_gather(std::as_bytes(in), std::as_writable_bytes(out));
+      case CollectiveOp::reduce_scatter:
+        if constexpr (std::is_same_v<T, float>) return group_->reduce_scatter(in, out);
+        break;
+      case CollectiveOp::alltoall: return group_->all_to_all(std::as_bytes(in), std::as_writable_bytes(out));
+      case CollectiveOp::broadcast:
+        if (rank == collective_root) std::memcpy(out.data(), in.data(), out.size_bytes());  // MPI_Bcast has one buffer
+        return group_->broadcast(std::as_writable_bytes(out), collective_root);
+      case CollectiveOp::reduce:
+        if constexpr (std::is_same_v<T, float>) return group_->reduce(in, out, collective_root);
+        break;
+      case CollectiveOp::sendrecv:
+        return group_->sendrecv(std::as_bytes(in), next_rank(rank, spec_.ranks), std::as_writable_bytes(out),
+                                previous_rank(rank, spec_.ranks));
+    }
+    throw std::logic_error("a collective of a type that it does not have");
+  }
+
+  /// What has been summed in place is zero and stays so: each operation of a series gets new addends.
+  void stage(int repeats) override {
+    if (!in_place()) return stage_trail(whole(), trail_, repeats, nan_byte);
+    trail_.stage(static_cast<std::size_t>(repeats));
+    const auto fresh = trail_.heads();
+    write_addends({reinterpret_cast<T*>(outputs_.get() + fresh.begin), fresh.size() / sizeof(T)});
+  }
+
+  void reset() override {
+    const reference::Parts own{in_.size(), 0, static_cast<std::uint64_t>(group_->rank())};
+    if (sums(spec_.op)) {
+      write_addends(in_);
+    } else {
+      for (std::size_t i = 0; i < in_.size(); ++i) {
+        const auto word = own.at(i);
+        std::memcpy(&in_[i], &word, sizeof word);
+      }
+    }
+    if (!in_place()) std::memset(outputs_.get(), nan_byte, trail_.room());
+    trail_.restart();
+    if (in_place()) stage(1);
+  }
+
+  /// Every rank checks its output; in a reduce the ranks that have none check that their input is unchanged.
+  Check verify() override {
+    Checker checker;
+    const int rank = group_->rank();
+    const auto out = last_output();
+    if (!sums(spec_.op)) {
+      const auto want = received(spec_, rank);
+      for (std::size_t i = 0; i < out.size(); ++i) checker.expect_equal(i, word(out[i]), want.at(i));
+    } else if (!has_output(spec_.op, rank)) {
+      for (std::size_t i = 0; i < in_.size(); ++i) {
+        checker.expect_equal(i, in_[i], static_cast<T>(addends_.at(i, rank)));
+      }
+    } else {
+      const auto first = spec_.op == CollectiveOp::reduce_scatter ? static_cast<std::size_t>(rank) * out.size() : 0;
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        checker.expect_equal(i, out[i], static_cast<T>(addends_.sum(first + i)));
+      }
+    }
+    auto check = checker.result();
+    if (has_output(spec_.op, rank)) check_trail(whole(), trail_, check);
+    return check;
+  }
+
+  Cost cost() const override { return shakedown::cost(spec_); }
+  std::size_t bytes() const override { return footprint(spec_); }
+  bool collective() const override { return true; }
+
+  void corrupt() override {
+    const auto checked = has_output(spec_.op, group_->rank()) ? last_output() : std::span<T>(in_);
+    if (!sums(spec_.op)) return flip_one_bit(std::as_writable_bytes(checked));
+    checked[checked.size() / 2] += 1;
+  }
+
+ private:
+  static constexpr int nan_byte = 0xff;  // in every byte: a NaN, which no check takes for a sum
+  /// Integers up to here are exact.
+  static constexpr auto exact = std::int64_t{1} << std::numeric_limits<T>::digits;
+
+  static std::uint32_t word(const T& place) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &place, sizeof bits);
+    return bits;
+  }
+
+  void write_addends(std::span<T> to) const {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<T>(addends_.at(i, group_->rank()));
+  }
+
+  bool in_place() const { return spec_.place == Place::in; }
+  std::span<std::byte> whole() const { return {outputs_.get(), trail_.room()}; }
+  std::span<T> last_output() const {
+    return {reinterpret_cast<T*>(outputs_.get() + trail_.last()), layout_.out / sizeof(T)};
+  }
+
+  CollectiveSpec spec_;
+  CollectiveLayout layout_;
+  reference::Addends addends_;
+  Group* group_ = nullptr;
+  Trail trail_;
+  std::vector<T> in_;
+  Mapping outputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Work> make(const CollectiveSpec& spec, HostDevice&) {
+  if (spec.launch == Launch::graph) throw Unsupported("the host backend has no graphs of operations");
+  if (spec.dtype == DType::f32) return std::make_unique<Collective<float>>(spec);
+  if (spec.op == CollectiveOp::all_reduce && spec.dtype == DType::f64) {
+    return std::make_unique<Collective<double>>(spec);
+  }
+  const auto* const what = spec.op == CollectiveOp::all_reduce ? "sums f32 and f64" : "has f32 collectives";
+  throw Unsupported("the host backend " + std::string(what) + " only, not " + std::string(name(spec.dtype)));
+}
+
+}  // namespace shakedown::host

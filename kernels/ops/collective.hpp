@@ -1,0 +1,135 @@
+// Collectives: who sends what to whom, and so what must arrive.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/ops/operation.hpp"
+#include "kernels/reference.hpp"
+#include "kernels/trail.hpp"
+
+namespace shakedown {
+
+enum class CollectiveOp { all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv };
+enum class Place { out, in };         // the output has its own buffer, or takes the place of the input
+enum class Launch { stream, graph };  // operations are queued one by one, or a batch is recorded once and replayed
+
+constexpr auto words(CollectiveOp) {
+  return names("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv");
+}
+
+/// One operation between `ranks` ranks (the whole world). `bytes` is the size as nccl-tests defines it: of everything
+/// that all ranks have together for all_gather, reduce_scatter and alltoall, of one rank's buffer for the others. Rank
+/// 0 is the root; sendrecv is a ring, each rank sends to the next one. Only all_reduce can be in place or from a graph.
+struct CollectiveSpec {
+  static constexpr std::string_view description = "a collective";
+
+  CollectiveOp op;
+  DType dtype;
+  std::size_t bytes;
+  int ranks = 1;
+  Place place = Place::out;
+  Launch launch = Launch::stream;
+};
+
+/// How the data of a collective lie: what one rank has for, or gets from, one other rank, and the whole buffers of a
+/// rank. Where `bytes` does not divide by the ranks, a part is cut to whole vectors of 16 bytes, for alignment, or if
+/// it has less to whole elements; it has at least one. Errors: std::invalid_argument without ranks or whole elements,
+/// or for a variant that the operation does not have.
+struct CollectiveLayout {
+  std::size_t part, in, out;
+};
+inline CollectiveLayout layout(const CollectiveSpec& s) {
+  const auto element = size_of(s.dtype);
+  if (s.ranks < 1) throw std::invalid_argument("a collective needs at least one rank");
+  if (s.bytes == 0 || s.bytes % element != 0) {
+    const std::string what = s.op == CollectiveOp::all_reduce ? "an AllReduce" : "a collective";
+    throw std::invalid_argument(what + " needs a positive whole number of elements");
+  }
+  if (s.op != CollectiveOp::all_reduce && (s.place == Place::in || s.launch == Launch::graph)) {
+    throw std::invalid_argument("only an AllReduce has a variant in place or from a graph");
+  }
+  if (s.op == CollectiveOp::all_reduce || s.op == CollectiveOp::broadcast || s.op == CollectiveOp::reduce ||
+      s.op == CollectiveOp::sendrecv) {
+    return {s.bytes, s.bytes, s.bytes};
+  }
+  const auto ranks = static_cast<std::size_t>(s.ranks);
+  constexpr std::size_t vector = 16;
+  std::size_t part = s.bytes / ranks;
+  if (s.bytes % ranks != 0 || part % element != 0) {
+    const auto unit = part >= vector ? vector : element;
+    part = std::max(part / unit * unit, element);
+  }
+  const auto whole = part * ranks;
+  return {part, s.op == CollectiveOp::all_gather ? part : whole, s.op == CollectiveOp::reduce_scatter ? part : whole};
+}
+
+/// collectives/op:all_gather/dtype:f32/bytes:1048576; AllReduce, which came first, has a family of its own:
+/// allreduce/dtype:f32/bytes:1048576, and /place:in, /launch:graph behind it
+inline std::string key(const CollectiveSpec& s) {
+  Key key(s.op == CollectiveOp::all_reduce ? "allreduce" : "collectives");
+  if (s.op != CollectiveOp::all_reduce) key.set("op", s.op);
+  key.set("dtype", s.dtype).set("bytes", s.bytes);
+  if (s.place == Place::in) key.set("place", "in");
+  if (s.launch == Launch::graph) key.set("launch", "graph");
+  return key.text();
+}
+/// The size that is really moved, which is not quite `bytes` where that does not divide into one part per rank.
+inline Cost cost(const CollectiveSpec& s) {
+  const auto sizes = layout(s);
+  return {0, static_cast<double>(std::max(sizes.in, sizes.out))};
+}
+inline std::size_t footprint(const CollectiveSpec& s) {
+  const auto sizes = layout(s);
+  return s.place == Place::in ? Trail::apart(s.bytes).room() : sizes.in + sizes.out;
+}
+
+/// busbw / algbw as nccl-tests defines it (doc/PERFORMANCE.md), what each rank must send and receive at least. Of the
+/// whole of n parts a rank needs all but its own from others, or others from it: (n - 1) / n. A sum for everybody is
+/// both. Where every rank gets or gives everything, the two are the same.
+constexpr double bus_factor(CollectiveOp op, int ranks) {
+  switch (op) {
+    case CollectiveOp::all_reduce: return 2.0 * (ranks - 1) / ranks;
+    case CollectiveOp::all_gather:
+    case CollectiveOp::reduce_scatter:
+    case CollectiveOp::alltoall: return static_cast<double>(ranks - 1) / ranks;
+    case CollectiveOp::broadcast:
+    case CollectiveOp::reduce:
+    case CollectiveOp::sendrecv: return 1;
+  }
+  throw std::invalid_argument("unknown operation");
+}
+
+inline constexpr int collective_root = 0;
+
+constexpr bool sums(CollectiveOp op) {
+  return op == CollectiveOp::all_reduce || op == CollectiveOp::reduce || op == CollectiveOp::reduce_scatter;
+}
+
+/// In a reduce only the root has an output.
+constexpr bool has_output(CollectiveOp op, int rank) { return op != CollectiveOp::reduce || rank == collective_root; }
+
+/// From whom a rank of the ring receives, and to whom it sends.
+constexpr int previous_rank(int rank, int ranks) { return (rank + ranks - 1) % ranks; }
+constexpr int next_rank(int rank, int ranks) { return (rank + 1) % ranks; }
+
+/// The words that a rank must have received by an operation that only moves data, where rank r sent words 0, 1, ... of
+/// writer r.
+inline reference::Parts received(const CollectiveSpec& spec, int rank) {
+  constexpr std::size_t word = 4;
+  const auto sizes = layout(spec);
+  const auto me = static_cast<std::uint64_t>(rank);
+  switch (spec.op) {
+    case CollectiveOp::all_gather: return {sizes.part / word, 0, 0};
+    case CollectiveOp::alltoall: return {sizes.part / word, me * (sizes.part / word), 0};
+    case CollectiveOp::broadcast: return {sizes.out / word, 0, collective_root};
+    case CollectiveOp::sendrecv:
+      return {sizes.out / word, 0, static_cast<std::uint64_t>(previous_rank(rank, spec.ranks))};
+    case CollectiveOp::all_reduce:
+    case CollectiveOp::reduce:
+    case CollectiveOp::reduce_scatter: break;
+  }
+  throw std::invalid_argument(std::string(name(spec.op)) + " sums, it does not move words");
+}
+
+}  // namespace shakedown

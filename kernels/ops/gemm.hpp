@@ -1,0 +1,76 @@
+// Dense matrix products.
+#pragma once
+
+#include <optional>
+
+#include "kernels/ops/operation.hpp"
+
+namespace shakedown {
+
+/// fp8: in the short accumulator of the tensor core, or promoted to f32 on the way.
+enum class Accumulate { fast, exact };
+enum class MatrixData { normal, zeros };  // zeros switch few transistors: less power, higher clocks, a comparison only
+enum class Load { burst, sustained };     // sustained: so long that power and cooling set the pace
+
+/// Bytes of one element of a product of this type: bf16 for the 4-bit and 8-bit floats, int32 for int8, else the type.
+inline std::size_t product_size_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp8_e4m3:
+    case DType::nvfp4:
+    case DType::mxfp8: return 2;
+    case DType::int8: return 4;
+    default: return size_of(dtype);
+  }
+}
+
+/// C (m x n) = A (m x k) B (k x n), seeded standard normal inputs rounded to the type (int8: of standard deviation 32).
+/// Cost: 2 m n k flops.
+struct GemmSpec {
+  static constexpr std::string_view description = "a dense matrix product";
+
+  DType dtype;
+  int m, n, k;
+  Accumulate accumulate = Accumulate::fast;
+  MatrixData data = MatrixData::normal;
+  Load load = Load::burst;
+  std::optional<int> active = std::nullopt;  // the local rank that multiplies while the others of its host stand by
+};
+
+/// gemm/dtype:bf16/m:8192/n:8192/k:8192[/load:sustained][/active:one/rank:2]
+inline std::string key(const GemmSpec& s) {
+  Key key("gemm");
+  key.set("dtype", s.dtype).set("m", s.m).set("n", s.n).set("k", s.k);
+  if (s.accumulate == Accumulate::exact) key.set("accumulate", "exact");
+  if (s.data == MatrixData::zeros) key.set("data", "zeros");
+  if (s.load == Load::sustained) key.set("load", "sustained");
+  if (s.active) key.set("active", "one").set("rank", s.active);
+  return key.text();
+}
+
+inline Cost cost(const GemmSpec& s) { return {2.0 * s.m * s.n * s.k, 0}; }
+
+inline std::size_t footprint(const GemmSpec& s) {
+  const auto m = static_cast<std::size_t>(s.m), n = static_cast<std::size_t>(s.n), k = static_cast<std::size_t>(s.k);
+  return bytes_of(s.dtype, m * k) + bytes_of(s.dtype, k * n) + m * n * product_size_of(s.dtype);
+}
+
+/// Looks for the shape with the highest rate of this type, then measures it. The search takes `seconds` on every rank;
+/// rank 0's find counts. Its cost is known after connect.
+struct GemmSearchSpec {
+  static constexpr std::string_view description = "the search for a shape";
+  static constexpr int longest = 16384;  // of m, n and k
+
+  DType dtype;
+  double seconds;
+
+  GemmSpec largest() const { return {dtype, longest, longest, longest}; }
+};
+
+/// gemm/dtype:bf16/shape:best
+inline std::string key(const GemmSearchSpec& s) {
+  return Key("gemm").set("dtype", s.dtype).set("shape", "best").text();
+}
+inline Cost cost(const GemmSearchSpec&) { return {}; }
+inline std::size_t footprint(const GemmSearchSpec& s) { return footprint(s.largest()); }
+
+}  // namespace shakedown

@@ -1,0 +1,39 @@
+// A step of fine-tuning a language model.
+#pragma once
+
+#include "kernels/ops/operation.hpp"
+#include "kernels/training/shape.hpp"
+
+namespace shakedown {
+
+/// One step of LoRA fine-tuning, data parallel over `ranks` ranks (the whole world): forward, backward, sum of the
+/// gradients, AdamW, with random weights. `batch` sequences of `seq` tokens on each rank at a time, `accumulation`
+/// times per update. All ranks get the same tokens, so that equal devices must compute the same bits.
+struct LoraStepSpec {
+  static constexpr std::string_view description = "a step of LoRA fine-tuning";
+
+  std::string model;  // a training::preset
+  int batch = 1, seq = 1;
+  DType dtype = DType::bf16;  // of weights and activations; gradients and trainable parameters are f32, or f64 with f64
+  int ranks = 1;
+  int accumulation = 1;
+  training::Retain retain = training::Retain::all;
+  DType sums = DType::f32;  // in which the gradients travel between ranks; f64 if dtype is
+  std::size_t bucket = 0;   // bytes of f32 gradients that are summed together, at least; 0: what is faster of a
+                            // layer's, beside the backward pass, and nearly all of them at its end
+};
+
+/// lora_step/model:qwen2_7b/batch:2/seq:4096, and what is not the default
+inline std::string key(const LoraStepSpec& s) {
+  const LoraStepSpec usual;
+  Key key("lora_step");
+  key.set("model", s.model).set_unless(usual.dtype, "dtype", s.dtype).set("batch", s.batch).set("seq", s.seq);
+  key.set_unless(usual.accumulation, "accumulation", s.accumulation).set_unless(usual.retain, "retain", s.retain);
+  return key.set_unless(usual.sums, "sums", s.sums).set_unless(usual.bucket, "bucket", s.bucket).text();
+}
+/// The operations of the model (training::token_flops) for this rank's tokens; what is computed a second time does not
+/// count.
+Cost cost(const LoraStepSpec&);
+std::size_t footprint(const LoraStepSpec&);
+
+}  // namespace shakedown
