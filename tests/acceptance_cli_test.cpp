@@ -533,6 +533,23 @@ TEST_F(ShakedownProgram, TurnsAStoredVerdictIntoOtherForms) {
   EXPECT_EQ(text_of("verdict.json"), before);
 }
 
+TEST_F(ShakedownProgram, ListsWhatNoRuleJudgesWithAll) {
+  folder.write("more.json",
+               ResultsBuilder().add(gemm, "tflops", 700).add("gemm/dtype:f16/m:1/n:1/k:1", "tflops", 5).text());
+  accept_file("more.json", "--verdict=" + path("verdict.json"));
+  const std::string listed = "\ngemm/dtype:f16/m:1/n:1/k:1 tflops  5 TFLOPS\n";
+  const std::string counted = "\n1 measured value is judged by no rule: --all lists them\n";
+  for (const bool all : {false, true}) {
+    const std::string flag = all ? " --all" : "";
+    for (const Outcome& outcome :
+         {accept_file("more.json", flag), shakedown("report --verdict=" + path("verdict.json") + flag)}) {
+      EXPECT_EQ(outcome.output.find(all ? counted : listed), std::string::npos) << outcome.output;
+      EXPECT_NE(outcome.output.find(all ? listed : counted), std::string::npos) << outcome.output;
+    }
+  }
+  expect_refused(accept_file("more.json", "--all=yes"), "--all=yes");
+}
+
 TEST_F(ShakedownProgram, CreatesMergesAndShowsBaselines) {
   for (const char* run_id : {"a", "b", "c"}) {
     auto builder = repeated(700);
