@@ -63,19 +63,22 @@ std::size_t columns(std::string_view text) {
   return n;
 }
 
-std::string shortened(std::string_view text, std::size_t width) {
-  const std::size_t have = columns(text);
-  if (have <= width) return std::string(text);
-  if (width <= 2) return std::string(width, '.');
-  const std::size_t head = (width - 2) / 2, tail = width - 2 - head;
-  std::string front, back;
-  std::size_t column = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (i > 0 && !is_continuation(text[i])) ++column;
-    if (column < head) front += text[i];
-    if (column >= have - tail) back += text[i];
+std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines;
+  std::string indent;
+  while (indent.size() + columns(text) > width) {
+    std::size_t fits = 0;
+    for (std::size_t left = width - indent.size() + 1; left > 0; ++fits) left -= is_continuation(text[fits]) ? 0 : 1;
+    --fits;  // the first byte of the character that does not fit
+    const std::size_t mark = text.substr(0, fits).find_last_of("/ ");
+    const std::size_t cut = text[fits] == ' ' || mark == std::string_view::npos ? fits : mark + 1;
+    const std::string_view line = text.substr(0, cut);
+    lines.push_back(indent + std::string(line.substr(0, line.find_last_not_of(' ') + 1)));
+    text.remove_prefix(text[cut] == ' ' ? cut + 1 : cut);
+    indent = "  ";
   }
-  return front + ".." + back;
+  lines.push_back(indent + std::string(text));
+  return lines;
 }
 
 std::string percent_text(double share) { return fmt::format("{:.1f} %", 100 * share); }
@@ -104,19 +107,27 @@ void Table::add(std::vector<Cell> row) {
 
 std::string Table::text(const Style& style) const {
   const auto painted = [&](const std::string& text, Tone tone) {
-    if (!style.color || tone == Tone::plain) return text;
+    if (!style.color || tone == Tone::plain || text.empty()) return text;
     return (tone == Tone::good ? "\033[32m" : tone == Tone::bad ? "\033[31m" : "\033[33m") + text + "\033[0m";
   };
   const auto widths = fitted(style);
   std::string out;
   for (const auto& row : rows_) {
-    std::string line = style.indent;
+    std::vector<std::vector<std::string>> cells;
+    std::size_t height = 1;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const auto text = shortened(row[i].text, widths[i]);
-      const std::string padding(widths[i] - columns(text), ' '), cell = painted(text, row[i].tone);
-      line += (i > 0 ? std::string(style.gap, ' ') : "") + (style.grid && i > 0 ? padding + cell : cell + padding);
+      cells.push_back(wrapped(row[i].text, widths[i]));
+      height = std::max(height, cells.back().size());
     }
-    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    for (std::size_t k = 0; k < height; ++k) {
+      std::string line = style.indent;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        const std::string text = k < cells[i].size() ? cells[i][k] : "";
+        const std::string padding(widths[i] - columns(text), ' '), cell = painted(text, row[i].tone);
+        line += (i > 0 ? std::string(style.gap, ' ') : "") + (style.grid && i > 0 ? padding + cell : cell + padding);
+      }
+      out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
   }
   return out;
 }

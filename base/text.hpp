@@ -41,8 +41,9 @@ std::string one_line(std::string text);
 /// How many columns printable text takes: its code points.
 std::size_t columns(std::string_view text);
 
-/// At most `width` columns, the middle left out: "gemm/dty..8192".
-std::string shortened(std::string_view text, std::size_t width);
+/// Lines of at most `width` columns (3 or more), broken after a '/' or at a blank where there is one; all but the first
+/// are indented.
+std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
 /// Rows of cells. Column widths follow the content, so that nothing is cut off and a table of short names stays narrow.
 class Table {
@@ -54,7 +55,7 @@ class Table {
   };
   struct Style {
     bool color = false;
-    std::size_t width = 0;  // cells are shortened so that the table fits into it; 0: as wide as it is
+    std::size_t width = 0;  // cells wrap so that the table fits into it; 0: as wide as it is
     std::size_t gap = 2;
     std::string indent = {};
     bool grid = false;  // all columns but the first are equally wide and set to the right

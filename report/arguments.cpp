@@ -83,6 +83,7 @@ std::map<std::string, bool*> flags_without_value(Arguments& a) {
   return {{"--mixed-runs", &a.judge.mixed_runs},
           {"--allow-faults", &a.judge.allow_faults},
           {"--allow-different", &a.regression.allow_different},
+          {"--all", &a.all},
           {"--help", &a.help},
           {"--version", &a.version}};
 }
@@ -136,7 +137,8 @@ std::string arguments_help() {
   --mixed-runs            permit files of different runs
   --allow-faults          permit results measured with an injected fault (to test the tests)
   --color[=yes|no]        colour the table (default: no, or as NO_COLOR and CLICOLOR_FORCE say)
-  --width=N               shorten cells so that tables fit into N columns
+  --width=N               wrap cells so that tables fit into N columns (default 120)
+  --all                   list the values that no rule judges, too
   --help, --version
 )";
   for (const Output& output : outputs()) {
@@ -168,7 +170,7 @@ TerminalStyle style_of(const Arguments& arguments) {
   };
   const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: any value but the empty one
   const bool no = no_color != nullptr && *no_color != '\0';
-  return {arguments.color.value_or(is_set("CLICOLOR_FORCE") && !no), arguments.width};
+  return {arguments.color.value_or(is_set("CLICOLOR_FORCE") && !no), arguments.width, arguments.all};
 }
 
 }  // namespace shakedown

@@ -28,8 +28,8 @@ struct Arguments {
   RegressionOptions regression;
   JudgeOptions judge;
   std::optional<bool> color;
-  std::size_t width = 0;
-  bool help = false, version = false;
+  std::size_t width = TerminalStyle{}.width;
+  bool all = false, help = false, version = false;
 };
 
 /// `thresholds` is the folder to use when neither the flag nor SHAKEDOWN_THRESHOLDS names one. The roster is read here.

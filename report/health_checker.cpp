@@ -24,7 +24,7 @@ std::string error_of(const Finding& finding) {
   std::string text = status_text(finding);
   if (finding.value) text += " " + value_text(finding);
   if (finding.limit) text += ", limit " + limit_text(finding);
-  if (finding.worst) text += ", " + worst_text(finding);
+  if (finding.worst) text += ", " + shakedown::text(*finding.worst);
   return finding.detail.empty() ? text : text + ": " + finding.detail;
 }
 

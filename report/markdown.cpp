@@ -72,7 +72,8 @@ std::string markdown_text(const Verdict& verdict) {
   const std::string bad = table(verdict, false, most_bad);
   if (!bad.empty()) out += "\n" + bad + next_steps(verdict);
   for (const std::string& note : verdict.notes) out += "\nNote: " + markdown_escaped(note) + "\n";
-  return out + folded("Good findings", table(verdict, true, most_good)) + folded("Not judged", unjudged(verdict));
+  return out + folded("Good findings", table(verdict, true, most_good)) +
+         folded(unjudged_text(verdict), unjudged(verdict));
 }
 
 std::string markdown_text(const Regression& regression) {

@@ -1,5 +1,4 @@
-// Decides what a reader sees. Column widths follow the content, so that nothing is cut off and a table of short names
-// stays narrow. Tested by tests/terminal_test.cpp (build/tests/terminal_test).
+// Decides what a reader sees. Tested by tests/terminal_test.cpp (build/tests/terminal_test).
 #include "report/terminal.hpp"
 
 #include <algorithm>
@@ -31,7 +30,7 @@ std::string findings_table(const Verdict& verdict, TerminalStyle style) {
                {limit_text(finding)},
                status_cell(finding)});
   }
-  return table.text(style);
+  return table.text(style.table());
 }
 
 std::string indented(const std::string& text, const std::string& indent) {
@@ -49,31 +48,31 @@ constexpr std::size_t most_reasons = 25;
 std::string reasons(const Verdict& verdict) {
   std::string out;
   std::size_t given = 0;
-  for (const Finding& finding : verdict.findings) {
-    if (!finding.good() && ++given > most_reasons) continue;
-    if (!finding.good()) out.append("\n").append(finding_text(finding)).append("\n");
-    if (is_long_remark(finding) || finding.status == Status::waived) {
-      out.append("\n")
-          .append(name(finding.status))
-          .append(": ")
-          .append(finding.key)
-          .append("\n  ")
-          .append(finding.detail);
-      out.append("\n");
+  for (const bool counts : {true, false}) {  // no warning crowds out a failure
+    for (const Finding& finding : verdict.findings) {
+      if (finding.good() || finding.counts() != counts || ++given > most_reasons) continue;
+      out += "\n" + finding_text(finding) + "\n";
     }
   }
   if (given > most_reasons) out += "\nand " + std::to_string(given - most_reasons) + " more: see the table\n";
-  return out;
+  std::string remarks;
+  for (const Finding& finding : verdict.findings) {
+    if (is_long_remark(finding)) remarks += one_line("pass: " + finding.key + ": " + finding.detail) + "\n";
+  }
+  for (const std::string& waiver : waivers_text(verdict)) remarks += one_line("waived: " + waiver) + "\n";
+  return out + (remarks.empty() ? "" : "\n" + remarks);
 }
 
 std::string unjudged(const Verdict& verdict, TerminalStyle style) {
   if (verdict.unjudged.empty()) return "";
+  // Without a profile they are all that there is to see.
+  if (!style.all && verdict.profile != Verdict{}.profile) return "\n" + unjudged_text(verdict) + ": --all lists them\n";
   Table table({{"measured, judged by no rule"}, {"value"}});
   for (const Unjudged& point : verdict.unjudged) {
     table.add({{joined_words(point.key, point.metric)},
                {point.value ? quantity_text(*point.value, unit_of(point.metric)) : point.detail}});
   }
-  return std::string("\n").append(table.text({false, style.width}));
+  return "\n" + table.text(style.table());
 }
 
 Tone tone_of(Trend trend) {
@@ -85,9 +84,9 @@ Tone tone_of(Trend trend) {
 }  // namespace
 
 std::string finding_text(const Finding& finding) {
-  std::string out = std::string(name(finding.status)) + ": " + joined_words(finding.key, finding.metric);
+  std::string out = status_text(finding) + ": " + joined_words(finding.key, finding.metric);
   if (finding.value) out += ", " + value_text(finding);
-  if (finding.limit) out += ", limit " + limit_text(finding) + (finding.value ? "" : " " + finding.unit);
+  if (finding.limit) out += ", limit " + joined_words(limit_text(finding), finding.value ? "" : finding.unit);
   if (!finding.detail.empty()) out += "\n  " + finding.detail;
   for (const Culprit& offender : finding.offenders) {
     out += "\n  " + text(offender) + (offender.value ? ": " + number_text(*offender.value) : "");
@@ -121,7 +120,7 @@ std::string terminal_text(const Regression& regression, TerminalStyle style) {
                {joined_words(std::string(name(change.trend)) + (change.detail.empty() ? "" : ":"), change.detail),
                 tone_of(change.trend)}});
   }
-  std::string out = table.text(style) + "\n";
+  std::string out = table.text(style.table()) + "\n";
   for (const std::string& note : regression.notes) out += indented(printable(note), "note: ");
   return out + regression_line(regression) + "\n";
 }
@@ -131,7 +130,7 @@ std::string terminal_text(const Baseline& baseline, TerminalStyle style) {
   for (const auto& [field, values] : baseline.facts) {
     facts.add({{field}, {values.empty() ? "unknown" : joined(values)}});
   }
-  std::string out = facts.text({false, style.width}) + "\n";
+  std::string out = facts.text(style.table()) + "\n";
   Table table({{"benchmark"}, {"median"}, {"spread"}, {"lowest"}, {"highest"}, {"launches"}});
   for (const auto& [key, entry] : baseline.benchmarks) {
     const Series& series = entry.series.at(entry.headline);
@@ -146,7 +145,7 @@ std::string terminal_text(const Baseline& baseline, TerminalStyle style) {
                {number_text(*high)},
                {std::to_string(series.launches.size())}});
   }
-  out += table.text(style) + "\n";
+  out += table.text(style.table()) + "\n";
   for (const LeftOut& value : baseline.left_out) {
     out += printable("left out: " + joined_words(value.key, value.metric) + " " + number_text(value.value) + " of " +
                      launch_text(baseline, value.launch) + ", the others have " + number_text(value.centre)) +

@@ -9,7 +9,12 @@
 
 namespace shakedown {
 
-using TerminalStyle = Table::Style;
+struct TerminalStyle {
+  bool color = false;
+  std::size_t width = 120;  // of tables: what a terminal and a CI log show unbroken
+  bool all = false;         // list what no rule judged, too
+  Table::Style table() const { return {color, width}; }
+};
 
 /// Everything up to and with the verdict line, which ends the text.
 std::string terminal_text(const Verdict&, TerminalStyle = {});

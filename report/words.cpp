@@ -4,6 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/text.hpp"
 
 namespace shakedown {
 namespace {
@@ -12,6 +16,30 @@ constexpr std::size_t widest_remark = 24;
 
 bool is_remark(const Finding& finding) {
   return finding.status == Status::pass && finding.metric.empty() && !finding.detail.empty();
+}
+
+// The GPU's uuid up to its first eight digits, which tell the GPUs of a cluster apart, beside the rank and the host.
+std::string short_text(Culprit place) {
+  constexpr std::size_t digits = 8;
+  if (place.uuid) {
+    place.uuid = place.uuid->substr(0, place.uuid->find('-') + 1 + digits);
+    place.pci.reset();
+  }
+  return text(place);
+}
+
+// Parts that all keys begin with, "preflight/of:folder" or "p2p/..."; without any their families.
+std::string common_text(const std::vector<std::string>& keys) {
+  std::string common = keys.front() + "/";
+  std::set<std::string> families;
+  for (const std::string& key : keys) {
+    const std::string other = key + "/";
+    const auto end = std::mismatch(common.begin(), common.end(), other.begin(), other.end()).first;
+    common.resize(common.substr(0, static_cast<std::size_t>(end - common.begin())).rfind('/') + 1);
+    families.emplace(family_of(key));
+  }
+  if (common.empty()) return joined(families);
+  return common.size() > keys.front().size() ? keys.front() : common + "...";
 }
 
 }  // namespace
@@ -42,13 +70,38 @@ std::string limit_text(const Finding& finding) {
 
 std::string worst_text(const Finding& finding) {
   if (!finding.worst) return "-";
-  const std::string where = text(*finding.worst);
+  const std::string where = short_text(*finding.worst);
   return finding.offender_count > 1 ? where + " +" + std::to_string(finding.offender_count - 1) : where;
 }
 
 std::string status_text(const Finding& finding) {
-  const std::string word(name(finding.status));
-  return finding.good() || finding.counts() ? word : std::string(name(finding.severity)) + ": " + word;
+  return std::string(finding.good() || finding.counts() ? name(finding.status) : name(finding.severity));
+}
+
+std::vector<std::string> waivers_text(const Verdict& verdict) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> keys_by_reason;
+  for (const Finding& finding : verdict.findings) {
+    if (finding.status != Status::waived) continue;
+    auto found = std::find_if(keys_by_reason.begin(), keys_by_reason.end(),
+                              [&](const auto& entry) { return entry.first == finding.detail; });
+    if (found == keys_by_reason.end()) found = keys_by_reason.insert(found, {finding.detail, {}});
+    found->second.push_back(finding.key);
+  }
+  std::vector<std::string> lines;
+  for (const auto& [reason, keys] : keys_by_reason) {
+    const std::string count = keys.size() > 1 ? " (" + plural(keys.size(), "finding") + ")" : "";
+    lines.push_back(common_text(keys) + count + ": " + reason);
+  }
+  return lines;
+}
+
+std::string unjudged_text(const Verdict& verdict) {
+  const auto measured = static_cast<std::size_t>(std::count_if(verdict.unjudged.begin(), verdict.unjudged.end(),
+                                                               [](const Unjudged& point) { return point.value; }));
+  const std::size_t waived = verdict.unjudged.size() - measured;
+  if (verdict.unjudged.empty()) return "";
+  return plural(measured, "measured value") + (measured == 1 ? " is" : " are") + " judged by no rule" +
+         (waived == 0 ? "" : ", " + std::to_string(waived) + (waived == 1 ? " more was waived" : " more were waived"));
 }
 
 std::string change_text(const Change& change) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "thresholds/regression.hpp"
 #include "thresholds/verdict.hpp"
@@ -23,8 +24,15 @@ std::string value_text(const std::optional<double>& value, const std::string& me
 bool is_long_remark(const Finding&);
 
 std::string limit_text(const Finding&);   // "min 620"
-std::string worst_text(const Finding&);   // "rank 3 node0 GPU-1003 0000:13:00.0 +1"
-std::string status_text(const Finding&);  // "fail", "warn: fail": a warning says that it is only one
+std::string worst_text(const Finding&);   // "rank 3 node7 GPU-4f2a1b9c +1": enough to tell GPUs apart
+std::string status_text(const Finding&);  // "fail", "missing", ...; where the severity is less, "warn" or "info"
+
+/// Waivers that have one reason are one line: "preflight/of:folder (4 findings): no folder was named". In the order of
+/// the findings.
+std::vector<std::string> waivers_text(const Verdict&);
+
+/// "36 measured values are judged by no rule, 2 more were waived"; empty if there are none.
+std::string unjudged_text(const Verdict&);
 
 std::string change_text(const Change&);  // "-14.3 % (-14.5 to -14.1)"
 std::string count_text(const Change&);   // "9, 9"

@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
 
 #include "tests/results_builder.hpp"
 
@@ -531,6 +535,94 @@ TEST_F(ShakedownProgram, TurnsAStoredVerdictIntoOtherForms) {
   EXPECT_EQ(text_of("v.md").rfind("## VERDICT: FAIL 7/8", 0), 0u);
   EXPECT_EQ(text_of("reason").rfind("FAIL 7/8: gemm/", 0), 0u);
   EXPECT_EQ(text_of("verdict.json"), before);
+}
+
+// What the README and docs/verdict.md show of a run that is stored in the tree, as it is and with a fault planted in
+// it.
+class Readme : public ShakedownProgram {
+ protected:
+  static std::string text_of_source(const std::string& name) {
+    std::ifstream in(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static std::vector<std::string> lines_of(const std::string& text) {
+    std::vector<std::string> lines;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    return lines;
+  }
+  /// Its first block of output, in order: each line stands in `output`, and what "..." leaves out between.
+  static void expect_first_block(const std::string& name, const std::string& output) {
+    const std::string start = "```text\n", text = text_of_source(name);
+    const auto begin = text.find(start);
+    ASSERT_NE(begin, std::string::npos) << name;
+    const auto block = lines_of(text.substr(begin + start.size(), text.find("```", begin + 3) - begin - start.size()));
+    ASSERT_GE(block.size(), 10u) << name;
+    const auto said = lines_of(output);
+    for (const std::string& line : block) {
+      EXPECT_TRUE(line == "..." || std::find(said.begin(), said.end(), line) != said.end())
+          << name << " shows \"" << line << "\", but the judge says:\n"
+          << output;
+    }
+  }
+  const std::filesystem::path stored = SHAKEDOWN_SOURCE_DIR "/ci/baselines/h200-sxm/4ranks/1";
+  const std::string profiles = " --thresholds=" SHAKEDOWN_SOURCE_DIR "/thresholds ";
+};
+
+TEST_F(Readme, ShowsWhatTheJudgeSaysOfAGpuWithSlowMemory) {
+  constexpr std::size_t victim = 2;
+  std::filesystem::create_directory(folder.path() / "run");
+  for (const auto& entry : std::filesystem::directory_iterator(stored)) {
+    std::ifstream in(entry.path());
+    auto document = nlohmann::json::parse(in);
+    for (auto& row : document["benchmarks"]) {
+      if (entry.path().filename() != "hbm.json") break;
+      auto& values = row["by_rank"]["hbm_gb_per_s"];
+      values[victim] = 0.9 * values[victim].get<double>();
+      row["hbm_gb_per_s"] = *std::min_element(values.begin(), values.end());
+    }
+    folder.write("run/" + entry.path().filename().string(), document.dump());
+  }
+  const Outcome outcome = shakedown("report --results=" + path("run") + profiles);
+  EXPECT_EQ(outcome.exit_code, 1);
+  expect_first_block("README.md", outcome.output);
+}
+
+TEST_F(Readme, ShowsWhatTheJudgeSaysOfAStoredRun) {
+  const std::string judged = "report --results=" + stored.string() + profiles;
+  expect_first_block("docs/verdict.md", shakedown(judged).output);
+  // Its table of what is measured: `key metric` | value | limit.
+  const auto said = lines_of(shakedown(judged + " --width=1000").output);
+  const std::regex row(R"(\| .* \| `([^ `]+/[^ `]+ [^ `]+)` \| ([^|]+) \| ([^|]+) \|.*)");
+  int rows = 0;
+  for (const std::string& line : lines_of(text_of_source("README.md"))) {
+    std::smatch part;
+    if (!std::regex_match(line, part, row)) continue;
+    ++rows;
+    EXPECT_TRUE(std::any_of(said.begin(), said.end(), [&](const std::string& finding) {
+      return finding.rfind(part[1].str() + "  ", 0) == 0 &&
+             finding.find("  " + part[2].str() + "  ") != std::string::npos &&
+             finding.find("  " + part[3].str() + "  ") != std::string::npos;
+    })) << line;
+  }
+  EXPECT_EQ(rows, 9);
+}
+
+TEST_F(ShakedownProgram, ListsWhatNoRuleJudgesWithAll) {
+  folder.write("more.json",
+               ResultsBuilder().add(gemm, "tflops", 700).add("gemm/dtype:f16/m:1/n:1/k:1", "tflops", 5).text());
+  accept_file("more.json", "--verdict=" + path("verdict.json"));
+  const std::string listed = "\ngemm/dtype:f16/m:1/n:1/k:1 tflops  5 TFLOPS\n";
+  const std::string counted = "\n1 measured value is judged by no rule: --all lists them\n";
+  for (const bool all : {false, true}) {
+    const std::string flag = all ? " --all" : "";
+    for (const Outcome& outcome :
+         {accept_file("more.json", flag), shakedown("report --verdict=" + path("verdict.json") + flag)}) {
+      EXPECT_EQ(outcome.output.find(all ? counted : listed), std::string::npos) << outcome.output;
+      EXPECT_NE(outcome.output.find(all ? listed : counted), std::string::npos) << outcome.output;
+    }
+  }
+  expect_refused(accept_file("more.json", "--all=yes"), "--all=yes");
 }
 
 TEST_F(ShakedownProgram, CreatesMergesAndShowsBaselines) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -44,7 +45,7 @@ TEST(Terminal, ShowsFindingValueRankLimitAndStatusInAlignedColumns) {
   const auto lines = lines_of(terminal_text(failing()));
   const auto row = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind(gemm, 0) == 0; });
   ASSERT_NE(row, lines.end());
-  EXPECT_EQ(*row, gemm + " tflops  600 TFLOPS      rank 3 node0 GPU-1003 0000:13:00.0 +1  min 620  fail");
+  EXPECT_EQ(*row, gemm + " tflops  600 TFLOPS      rank 3 node0 GPU-1003 +1  min 620  fail");
   const auto head = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind("finding ", 0) == 0; });
   ASSERT_NE(head, lines.end());
   EXPECT_EQ(head->find("worst value"), row->find("600 TFLOPS"));
@@ -85,9 +86,8 @@ TEST(Terminal, SaysWhatEachJudgementSaid) {
 
 TEST(Terminal, GivesTheReasonsAboveTheVerdict) {
   const std::string text = terminal_text(failing());
-  for (const char* part :
-       {"rank 1 node0 GPU-1001 0000:11:00.0: 610", "source: a paper", "test.yaml:6",
-        "next: mpirun -np 4 build/bench/bench_gemm", "gemm/dtype:int8/m:1/n:1/k:1 tflops  5 TFLOPS"}) {
+  for (const char* part : {"rank 1 node0 GPU-1001 0000:11:00.0: 610", "source: a paper", "test.yaml:6",
+                           "next: mpirun -np 4 build/bench/bench_gemm"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
   }
 }
@@ -104,7 +104,119 @@ TEST(Terminal, ShowsAWarningAsAWarning) {
   finding.severity = Severity::warn;
   Verdict verdict;
   add_findings(verdict, {finding});
-  EXPECT_NE(terminal_text(verdict).find("warn: fail"), std::string::npos);
+  finding.key = "machine/other";
+  finding.status = Status::missing;
+  add_findings(verdict, {finding});
+  const std::string text = terminal_text(verdict);
+  EXPECT_NE(text.find("\nwarn: machine/fault\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nmachine/other  -            -      -      warn\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("fail"), std::string::npos) << text;
+  EXPECT_EQ(text.find("missing"), std::string::npos) << text;
+}
+
+TEST(Terminal, GivesWhatFailsBeforeWhatWarns) {
+  Verdict verdict;
+  Finding warning;
+  warning.key = "machine/odd";
+  warning.status = Status::fail;
+  warning.severity = Severity::warn;
+  Finding failure = warning;
+  failure.key = "machine/broken";
+  failure.severity = Severity::fail;
+  add_findings(verdict, std::vector(30, warning));
+  add_findings(verdict, {failure});
+  const std::string text = terminal_text(verdict);
+  const auto first = text.find("\nfail: machine/broken\n");
+  ASSERT_NE(first, std::string::npos) << text;
+  EXPECT_LT(first, text.find("\nwarn: machine/odd\n"));
+}
+
+TEST(Terminal, NamesAGpuByItsFirstDigitsAndByItsBusOnlyWithoutAny) {
+  Finding finding;
+  finding.key = gemm;
+  finding.worst = Culprit{3, "node7", "GPU-4f2a1b9c-d829-f94a-8be1-dc61053c51cf", "0000:1b:00.0", 600};
+  Verdict verdict;
+  add_findings(verdict, {finding});
+  EXPECT_NE(terminal_text(verdict).find("  rank 3 node7 GPU-4f2a1b9c  "), std::string::npos) << terminal_text(verdict);
+  EXPECT_NE(verdict_json(verdict).find("GPU-4f2a1b9c-d829-f94a-8be1-dc61053c51cf"), std::string::npos);
+  verdict.findings[0].worst->uuid.reset();
+  EXPECT_NE(terminal_text(verdict).find("  rank 3 node7 0000:1b:00.0  "), std::string::npos) << terminal_text(verdict);
+}
+
+TEST(Terminal, GivesTheWaiversOfOneReasonInOneLine) {
+  const auto waived = [](const std::string& key, const std::string& why) {
+    Finding finding;
+    finding.key = key;
+    finding.status = Status::waived;
+    finding.detail = why;
+    return finding;
+  };
+  Verdict verdict;
+  add_findings(verdict, {waived("p2p/op:read/src:0/dst:1", "no peer"), waived("preflight/of:folder", "no folder"),
+                         waived("p2p/op:read/src:0/dst:2", "no peer"), waived("preflight/of:folder", "no folder"),
+                         waived("hbm/op:a", "no memory"), waived("gemm/dtype:b", "no memory"),
+                         waived("memtest/pattern:random", "masked")});
+  EXPECT_NE(terminal_text(verdict).find("\n\nwaived: p2p/op:read/src:0/... (2 findings): no peer\n"
+                                        "waived: preflight/of:folder (2 findings): no folder\n"
+                                        "waived: gemm, hbm (2 findings): no memory\n"
+                                        "waived: memtest/pattern:random: masked\n\n"),
+            std::string::npos)
+      << terminal_text(verdict);
+}
+
+TEST(Terminal, CountsWhatNoRuleJudgesAndListsItOnlyIfAsked) {
+  Verdict verdict = failing();
+  const std::string value = "gemm/dtype:int8/m:1/n:1/k:1 tflops  5 TFLOPS";
+  EXPECT_NE(terminal_text(verdict).find("\n1 measured value is judged by no rule: --all lists them\n"),
+            std::string::npos);
+  EXPECT_EQ(terminal_text(verdict).find(value), std::string::npos);
+  TerminalStyle all;
+  all.all = true;
+  EXPECT_NE(terminal_text(verdict, all).find(value), std::string::npos);
+  verdict.unjudged.push_back({"gemm/dtype:nvfp4/m:1/n:1/k:1", "", {}, "needs a newer GPU"});
+  verdict.unjudged.push_back(verdict.unjudged.front());
+  EXPECT_NE(
+      terminal_text(verdict).find("\n2 measured values are judged by no rule, 1 more was waived: --all lists them\n"),
+      std::string::npos);
+  EXPECT_NE(terminal_text(judge({ResultsBuilder().add(gemm, "tflops", 5).results()}, {}, {})).find("  5 TFLOPS\n"),
+            std::string::npos)
+      << "without a profile there is nothing else to see";
+}
+
+// Of every run that is stored in the tree: as it is, and without the profiles.
+TEST(Terminal, OfEveryStoredRunFitsIntoAScreen) {
+  const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
+  const auto profiles = load_profiles(source / "thresholds");
+  std::size_t runs = 0, warned = 0;
+  for (const char* root : {"ci/baselines", "tests/data"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(source / root)) {
+      if (entry.path().filename() != "gemm.json") continue;
+      const auto results = read_results(std::vector{entry.path().parent_path()});
+      for (const auto& known : {profiles, std::vector<Profile>{}}) {
+        TerminalStyle all;
+        all.all = true;
+        const Verdict verdict = judge(results, known, {});
+        const std::string text = terminal_text(verdict, all);
+        const auto lines = lines_of(text);
+        bool table = false;
+        for (const std::string& line : lines) {
+          table = !line.empty() && (table || line.rfind("finding  ", 0) == 0 || line.rfind("measured, ", 0) == 0);
+          EXPECT_TRUE(!table || columns(line) <= 120) << entry.path() << ": " << line;
+        }
+        if (verdict.state != State::pass) continue;
+        ++runs;
+        warned += text.find("warn") == std::string::npos ? 0 : 1;
+        for (const char* word : {"fail", "missing"}) {
+          EXPECT_EQ(text.find(std::string(word) + ":"), std::string::npos) << entry.path();
+          EXPECT_TRUE(std::none_of(lines.begin(), lines.end(), [&](const std::string& line) {
+            return line.size() > 6 && line.substr(line.rfind(' ') + 1) == word;
+          })) << entry.path();
+        }
+      }
+    }
+  }
+  EXPECT_GE(runs, 3u);
+  EXPECT_GE(warned, 1u) << "of a GPU with errors in its past, which is stored";
 }
 
 TEST(Terminal, KeepsALongRemarkOutOfTheTable) {
@@ -115,7 +227,7 @@ TEST(Terminal, KeepsALongRemarkOutOfTheTable) {
   add_findings(verdict, {finding});
   const auto lines = lines_of(terminal_text(verdict));
   EXPECT_EQ(lines[1], "machine/gpus  see below    -      -      pass");
-  EXPECT_NE(terminal_text(verdict).find("pass: machine/gpus\n  " + finding.detail), std::string::npos);
+  EXPECT_NE(terminal_text(verdict).find("pass: machine/gpus: " + finding.detail), std::string::npos);
 }
 
 ResultsBuilder nine(double tflops) {
@@ -128,7 +240,9 @@ TEST(Terminal, ShowsChangesAgainstABaseline) {
   auto before = nine(700);
   before.add("hbm/x:1", "hbm_gb_per_s", 4000);
   const auto regression = judge_regression({nine(600).results()}, baseline_of({before.results()}));
-  const auto lines = lines_of(terminal_text(regression));
+  TerminalStyle wide;
+  wide.width = 200;
+  const auto lines = lines_of(terminal_text(regression, wide));
   EXPECT_EQ(lines[1], gemm + " tflops  700.03 TFLOPS  600.02 TFLOPS  -14.3 % (-14.3 to -14.3)  9, 9         worse");
   EXPECT_EQ(lines.back(), "REGRESSION: 1 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %)");
 }
@@ -146,11 +260,12 @@ TEST(Terminal, FitsIntoAWidthIfAsked) {
   style.width = 80;
   const auto lines = lines_of(terminal_text(failing(), style));
   const auto head = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind("finding ", 0) == 0; });
-  ASSERT_GE(lines.end() - head, 9);
-  for (auto line = head; line != head + 9; ++line) EXPECT_LE(line->size(), 80u) << *line;
-  const auto row = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind("gemm/", 0) == 0; });
-  EXPECT_NE(row->find(".."), std::string::npos);
-  EXPECT_NE(row->find("min 620"), std::string::npos) << "what is short stays whole: " << *row;
+  const auto row = std::find_if(head, lines.end(), [](const auto& l) { return l.rfind("gemm/", 0) == 0; });
+  ASSERT_LT(row - head, lines.end() - head - 1);
+  for (auto line = head; line != row + 3; ++line) EXPECT_LE(line->size(), 80u) << *line;
+  EXPECT_EQ(row->rfind("gemm/dtype:bf16/ ", 0), 0u) << *row;
+  EXPECT_EQ(row[1].rfind("  m:8192/n:8192/k:8192 ", 0), 0u) << "nothing is lost: " << row[1];
+  EXPECT_NE(row->find("min 620"), std::string::npos) << *row;
 }
 
 TEST(Terminal, AlignsNamesThatAreNotAscii) {

@@ -37,12 +37,14 @@ TEST(Text, MakesAnyBytesPrintable) {
       << "an escape sequence of Latin-1";
 }
 
-TEST(Text, CountsColumnsAndShortensInTheMiddle) {
+TEST(Text, WrapsWhereAKeyOrASentenceHasAJoint) {
+  using Lines = std::vector<std::string>;
   EXPECT_EQ(columns("n\u00f6rd"), 4u);
-  EXPECT_EQ(shortened("abcdefghij", 10), "abcdefghij");
-  EXPECT_EQ(shortened("abcdefghij", 7), "ab..hij");
-  EXPECT_EQ(shortened("\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc", 4), "\u00e4..\u00fc");
-  EXPECT_EQ(shortened("abcdef", 1), ".");
+  EXPECT_EQ(wrapped("abcdefghij", 10), Lines{"abcdefghij"});
+  EXPECT_EQ(wrapped("p2p/op:read/src:0 latency_us", 16), (Lines{"p2p/op:read/", "  src:0", "  latency_us"}));
+  EXPECT_EQ(wrapped("rank 3 node0 x", 12), (Lines{"rank 3 node0", "  x"})) << "a blank needs no room at the end";
+  EXPECT_EQ(wrapped("\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc", 4), (Lines{"\u00e4\u00f6\u00fc\u00e4", "  \u00f6\u00fc"}));
+  EXPECT_EQ(wrapped("", 4), Lines{""});
 }
 
 TEST(Table, IsAsWideAsItsContentAndEndsNoLineInBlanks) {
@@ -61,7 +63,7 @@ TEST(Table, OfAGridSetsNumbersToTheRightInColumnsOfOneWidth) {
 TEST(Table, LetsTheWidestColumnGiveWay) {
   Table table;
   table.add_words({"abcdefghijklmnop", "12345678"});
-  EXPECT_EQ(table.text({.width = 20}), "abcd..mnop  12345678\n");
+  EXPECT_EQ(table.text({.width = 20}), "abcdefghij  12345678\n  klmnop\n");
 }
 
 TEST(Table, LetsNoControlCharacterThrough) {

@@ -158,7 +158,7 @@ fi
 
 # --- errors and heat of which the driver tells ------------------------------------------------------------------------------------
 if [[ $backend == cuda ]] && wants counters; then
-  for lie in 'ecc:fail' 'replays:warn: fail' 'thermal:fail' 'xid:fail'; do
+  for lie in 'ecc:fail' 'replays:warn' 'thermal:fail' 'xid:fail'; do
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$build/tests/liblying_nvml.so" -x SHAKEDOWN_LIE="${lie%%:*}@$last+3")
     measures "driver: ${lie%%:*} rank $last" gemm 0 '"complete": ?true' bench_gemm --benchmark_filter='dtype:(bf16|f16)/' --benchmark_min_time=0.5
     "$build/report/shakedown" report --results=result.json --family=gemm >verdict.txt 2>&1
