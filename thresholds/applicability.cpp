@@ -110,8 +110,7 @@ Applicability applicability(const Conditions& conditions, const Context& context
   }
   if (!conditions.nvls) return {};
   const std::string wanted = *conditions.nvls ? "on" : "off";
-  const auto found = context.nccl.find("nvls");
-  const std::string state = found == context.nccl.end() ? "" : found->second.value_or("");
+  const std::string state = context.nccl.nvls.value_or("");
   if (state != "on" && state != "off") {
     return {Applies::unknown_nvls, "for nvls " + wanted + ", the run did not record its state"};
   }

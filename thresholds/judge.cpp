@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/text.hpp"
 #include "thresholds/applicability.hpp"
 #include "thresholds/crosscheck.hpp"
 #include "thresholds/diagnosis.hpp"
@@ -130,7 +131,9 @@ class SetJudge {
   void judge_error_without_rule(const Benchmark& benchmark) {
     const Row* row = benchmark.error();
     if (row == nullptr || !wanted(family_of(benchmark.key)) || counted_keys_.contains(benchmark.key)) return;
-    add(plain(benchmark.key, Status::fail, *row->error, benchmark.context->world_size));
+    Finding finding = plain(benchmark.key, Status::fail, *row->error, benchmark.context->world_size);
+    finding.wrong_ranks = row->wrong_ranks;
+    add(std::move(finding));
   }
 
   void count_families(const Profile* profile) {
@@ -328,11 +331,10 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
   verdict.run_ids.assign(run_ids.begin(), run_ids.end());
   if (run_ids.size() > 1 && options.mixed_runs) verdict.notes.push_back("files of different runs (--mixed-runs)");
   for (const Results& file : results) {
-    const auto transport = file.context.nccl.find("transport");
-    const bool unknown = transport == file.context.nccl.end() || !transport->second;
     const bool used = std::any_of(file.rows.begin(), file.rows.end(),
                                   [](const Row& row) { return is_collective(family_of(row.key)); });
-    if (!unknown || !used || file.context.world_size == 1 || file.context.backend != "cuda") continue;
+    if (file.context.nccl.transport || !used || file.context.world_size == 1 || file.context.backend != "cuda")
+      continue;
     const auto level = file.context.environment.find("NCCL_DEBUG");
     verdict.notes.push_back(
         file.file.filename().string() + ": whether NCCL used NVLink is not known" +
@@ -340,6 +342,13 @@ Verdict judge(const std::vector<Results>& results, const std::vector<Profile>& p
              ? ""
              : ": NCCL_DEBUG=" + level->second + " keeps its log from the record; unset it, or set INFO"));
     break;
+  }
+  const auto is_old = [](const Results& file) { return file.schema == 1; };
+  if (const auto old = std::find_if(results.begin(), results.end(), is_old); old != results.end()) {
+    const auto others = std::count_if(std::next(old), results.end(), is_old);
+    verdict.notes.push_back(old->file.filename().string() +
+                            (others > 0 ? " and " + plural(others, "other file") + " are" : " is") +
+                            " of schema 1: what held clocks down, errors by counter and NCCL's links are unknown");
   }
   verdict.findings = judge_machine(results, options);
   add_findings(verdict, judge_gpu_errors(results, options.family));

@@ -62,9 +62,7 @@ std::optional<double> p2p_ceiling(const Profile& profile, std::string_view key) 
 
 std::optional<double> ceiling(const Profile& profile, std::string_view key, std::string_view metric,
                               const Context& context) {
-  const auto nvls = context.nccl.find("nvls");
-  return ceiling(profile, key, metric, context.world_size, context.hosts,
-                 nvls == context.nccl.end() || nvls->second != "off");
+  return ceiling(profile, key, metric, context.world_size, context.hosts, context.nccl.nvls != "off");
 }
 
 std::optional<double> ceiling(const Profile& profile, std::string_view key, std::string_view metric, int ranks,
