@@ -163,6 +163,11 @@ class Writer {
   Writer& younger(const char* name, const T& value) {
     return (*this)(name, value);
   }
+  /// A member that is left out where it is as usual.
+  template <class T>
+  Writer& unless(const char* name, const T& value, const std::type_identity_t<T>& usual = {}) {
+    return value == usual ? *this : (*this)(name, value);
+  }
   /// A number that earlier releases, as the system, write as -1 where there is none.
   Writer& or_minus_one(const char* name, const std::optional<int>& value) { return (*this)(name, value); }
   /// Members of an object of their own in the file.
@@ -250,6 +255,10 @@ class Reader {
   Reader& younger(const char* name, T& value) {
     if (const auto member = field_.find(name)) read(*member, value);
     return *this;
+  }
+  template <class T>
+  Reader& unless(const char* name, T& value, const std::type_identity_t<T>& = {}) {
+    return younger(name, value);
   }
   Reader& or_minus_one(const char* name, std::optional<int>& value) {
     const auto member = field_.find(name);

@@ -17,6 +17,7 @@
 
 #include "base/group.hpp"
 #include "base/names.hpp"
+#include "base/nccl_link.hpp"
 #include "kernels/check.hpp"
 #include "kernels/ops/collective.hpp"
 #include "kernels/ops/copy.hpp"
@@ -124,11 +125,8 @@ struct DeviceInfo {
   std::optional<std::string> pci;  // "0000:1b:00.0"
   std::optional<std::uint64_t> memory_bytes;
   std::map<std::string, std::string> versions;  // driver, cuda, cublaslt, cudnn, nccl; absent = unknown
-  /// nvls: "on" | "off". After collectives have run, how NCCL reaches other ranks from this one: transport, on this
-  /// host
-  /// ("P2P", "P2P,SHM"), transport_between_hosts, and fallbacks, the links on this host that are not P2P. Absent =
-  /// unknown.
-  std::map<std::string, std::string> nccl;
+  std::optional<std::string> nvls;              // "on" | "off"
+  std::vector<NcclLink> nccl_links;             // that NCCL has made so far, as far as this rank knows them
 };
 
 /// What a device counted of its processors' clock while operations ran: the mean in MHz, and the cycles of one

@@ -4,7 +4,6 @@
 #include <istream>
 #include <optional>
 #include <regex>
-#include <tuple>
 
 namespace shakedown {
 
@@ -31,10 +30,7 @@ NcclLog read_nccl_log(std::istream& in) {
   NcclLog log;
   for (std::string line; std::getline(in, line);) {
     if (const auto link = link_in(line)) {
-      const auto same = [&](const NcclLink& other) {
-        return std::tie(other.from, other.to, other.transport) == std::tie(link->from, link->to, link->transport);
-      };
-      if (std::none_of(log.links.begin(), log.links.end(), same)) log.links.push_back(*link);
+      if (std::find(log.links.begin(), log.links.end(), *link) == log.links.end()) log.links.push_back(*link);
     } else if (const auto algorithm = algorithm_in(line)) {
       log.algorithm = *algorithm;
     }

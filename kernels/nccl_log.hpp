@@ -5,20 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "base/nccl_link.hpp"
+
 namespace shakedown {
 
-/// A connection between two ranks of a communicator, as its log names it: "P2P/CUMEM", "SHM/direct/direct",
-/// "NET/Socket/0".
-struct NcclLink {
-  int from, to;
-  std::string transport;
-
-  /// "P2P" of "P2P/CUMEM".
-  std::string kind() const { return transport.substr(0, transport.find('/')); }
-};
-
 struct NcclLog {
-  std::vector<NcclLink> links;  // each pair and transport once, in the order of the log
+  std::vector<NcclLink> links;  // each once, in the order of the log
   std::string algorithm;        // of the last collective: "RING/LL128"; empty if the log does not say
 };
 

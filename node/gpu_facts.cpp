@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/files.hpp"
+#include "base/gpu_health.hpp"
 #include "base/text.hpp"
 #include "node/topology.hpp"
 

@@ -48,6 +48,4 @@ std::optional<std::vector<Xid>> read_xids(const std::filesystem::path& root) {
   return found;
 }
 
-bool caused_by_program(int code) { return code == 13 || code == 31 || code == 43 || code == 45; }
-
 }  // namespace shakedown

@@ -17,8 +17,4 @@ struct Xid {
 /// Errors since the log began; nothing where no log can be read (/dev/kmsg, then /var/log/{kern.log,messages,syslog}).
 std::optional<std::vector<Xid>> read_xids(const std::filesystem::path& root);
 
-/// Codes that a program causes by its own mistakes (13, 31, 43, 45: illegal address, page fault, reset of its channel),
-/// as opposed to a fault of the GPU, its memory, its links or its firmware (NVIDIA, "XID Errors").
-bool caused_by_program(int code);
-
 }  // namespace shakedown

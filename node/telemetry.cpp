@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 namespace shakedown {
@@ -51,9 +50,6 @@ std::optional<double> fraction(const std::vector<GpuSample>& samples, std::uint6
   return told == 0 ? std::nullopt : std::optional(static_cast<double>(had) / static_cast<double>(told));
 }
 
-/// Seldom is not never: a reason seen once in a thousand samples is written as 1 %.
-std::string percent(double fraction) { return std::to_string(std::max(1L, std::lround(fraction * 100))) + " %"; }
-
 }  // namespace
 
 GpuSample sample(const NvmlGpu& gpu) {
@@ -72,8 +68,7 @@ GpuSummary summary(const std::vector<GpuSample>& samples) {
   result.throttled = fraction(samples, power_or_thermal);
   for (const auto& [reason, name] : reason_names) {
     const auto part = fraction(samples, static_cast<std::uint64_t>(reason));
-    if (!part || *part == 0) continue;
-    result.throttle += (result.throttle.empty() ? "" : ", ") + std::string(name) + " " + percent(*part);
+    if (part && *part > 0) result.throttle.emplace(name, *part);
   }
   return result;
 }
@@ -83,31 +78,31 @@ ErrorCounts error_counts(const NvmlGpu& gpu, unsigned links) {
   const auto add = [&](const std::string& name, const auto& count) {
     if (count) counts[name] += *count;
   };
-  add("ECC corrected", gpu.ecc_errors(EccErrors::corrected, EccSince::reset));
-  add("ECC uncorrected", gpu.ecc_errors(EccErrors::uncorrected, EccSince::reset));
-  add("PCIe replays", gpu.pcie_replays());
+  add("ecc_corrected", gpu.ecc_errors(EccErrors::corrected, EccSince::reset));
+  add("ecc_uncorrected", gpu.ecc_errors(EccErrors::uncorrected, EccSince::reset));
+  add("pcie_replays", gpu.pcie_replays());
   if (const auto rows = gpu.remapped_rows()) {
-    counts["rows remapped after corrected errors"] = rows->corrected;
-    counts["rows remapped after uncorrected errors"] = rows->uncorrected;
+    counts["remapped_rows_corrected"] = rows->corrected;
+    counts["remapped_rows_uncorrected"] = rows->uncorrected;
   }
   unsigned number = 0;
   for (const auto& link : gpu.link_errors(links)) {
-    const auto name = "NVLink " + std::to_string(number++);
-    add(name + " replays", link.replays);
-    add(name + " recoveries", link.recoveries);
-    add(name + " CRC errors", link.crc);
+    const auto name = "nvlink_" + std::to_string(number++);
+    add(name + "_replays", link.replays);
+    add(name + "_recoveries", link.recoveries);
+    add(name + "_crc", link.crc);
   }
   return counts;
 }
 
-std::vector<std::string> grown(const ErrorCounts& before, const ErrorCounts& after) {
-  std::vector<std::string> texts;
+ErrorCounts grown(const ErrorCounts& before, const ErrorCounts& after) {
+  ErrorCounts more;
   for (const auto& [name, count] : after) {
     const auto earlier = before.find(name);
     if (earlier == before.end() || count <= earlier->second) continue;
-    texts.push_back(name + " +" + std::to_string(count - earlier->second));
+    more.emplace(name, count - earlier->second);
   }
-  return texts;
+  return more;
 }
 
 Telemetry::Telemetry(NvmlGpu gpu, std::chrono::milliseconds interval, std::chrono::milliseconds settling)
@@ -156,8 +151,8 @@ void Telemetry::count() {
   changed_.notify_all();
 }
 
-std::vector<std::string> Telemetry::errors() {
-  std::vector<std::string> texts;
+ErrorCounts Telemetry::errors() {
+  ErrorCounts errors;
   {
     std::unique_lock lock(mutex_);
     if (to_count_ == told_) {
@@ -166,14 +161,10 @@ std::vector<std::string> Telemetry::errors() {
     }
     changed_.wait(lock, [this] { return counted_ == to_count_; });
     told_ = counted_;
-    texts = grown(std::exchange(before_, now_), now_);
+    errors = grown(std::exchange(before_, now_), now_);
   }
-  std::map<unsigned, int> xids;
-  for (const auto xid : xids_.take().value_or(std::vector<unsigned>{})) ++xids[xid];
-  for (const auto& [xid, times] : xids) {
-    texts.push_back("XID " + std::to_string(xid) + (times > 1 ? ", " + std::to_string(times) + " times" : ""));
-  }
-  return texts;
+  for (const auto xid : xids_.take().value_or(std::vector<unsigned>{})) ++errors["xid_" + std::to_string(xid)];
+  return errors;
 }
 
 /// What the driver says now, without what it may have known already when the series began.

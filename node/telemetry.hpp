@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/gpu_health.hpp"
 #include "node/nvml.hpp"
 
 namespace shakedown {
@@ -27,12 +28,12 @@ GpuSample sample(const NvmlGpu&);
 /// A series of samples.
 struct GpuSummary {
   std::size_t samples = 0;
-  std::optional<double> sm_mhz;         // mean
-  std::optional<double> cycles;         // of one operation, where the device counts them
-  std::optional<double> power_w;        // mean
-  std::optional<double> temperature_c;  // highest
-  std::optional<double> throttled;      // fraction of the samples with a reason of power or heat
-  std::string throttle;                 // "sw_power_cap 38 %, hw_thermal 2 %"; empty if nothing held the clock down
+  std::optional<double> sm_mhz;              // mean
+  std::optional<double> cycles;              // of one operation, where the device counts them
+  std::optional<double> power_w;             // mean
+  std::optional<double> temperature_c;       // highest
+  std::optional<double> throttled;           // fraction of the samples with a reason of power or heat
+  Throttle throttle;                         // of these samples; empty if nothing held the clock down
 };
 
 template <class Archive>
@@ -45,12 +46,11 @@ void members(Archive& archive, GpuSummary& gpu) {
 /// Means, extremes and fractions; a field that no sample has stays unknown.
 GpuSummary summary(const std::vector<GpuSample>&);
 
-/// Counters of errors by name; those that the driver does not tell are left out.
-using ErrorCounts = std::map<std::string, std::uint64_t>;
+/// Counters of errors; those that the driver does not tell are left out.
 ErrorCounts error_counts(const NvmlGpu&, unsigned links);
 
-/// "ECC uncorrected +2" for each counter that is in both and has grown.
-std::vector<std::string> grown(const ErrorCounts& before, const ErrorCounts& after);
+/// By how much the counters that are in both have grown; those that have not are left out.
+ErrorCounts grown(const ErrorCounts& before, const ErrorCounts& after);
 
 /// Samples one GPU between begin and end, and counts its errors now and then, from a thread of its own.
 class Telemetry {
@@ -78,9 +78,9 @@ class Telemetry {
   /// of 18 links each. Not between begin and end.
   void count();
 
-  /// "ECC uncorrected +2", "XID 79": what was counted since the last call, or the beginning, until the last count;
-  /// counts if nobody has since. Waits until it is known.
-  std::vector<std::string> errors();
+  /// What was counted, XIDs too, since the last call, or the beginning, until the last count; counts if nobody has
+  /// since. Waits until it is known.
+  ErrorCounts errors();
 
  private:
   void watch();

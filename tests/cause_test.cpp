@@ -45,7 +45,7 @@ Finding only_failure(const ResultsBuilder& builder, const std::string& rules) {
 TEST(Cause, IsThePowerCapAndTheClockThatItLeft) {
   auto builder = slow();
   builder.by_rank("throttled", {0, 0, 0.38, 0}).by_rank("sm_mhz", {1980, 1980, 1410, 1975});
-  builder.text_by_rank("throttle", {std::nullopt, std::nullopt, "sw_power_cap 38 %", std::nullopt});
+  builder.throttle(2, {{"sw_power_cap", 0.38}});
   EXPECT_EQ(cause_of(builder), "software power cap 38 % of the time, 1,410 of 1,980 MHz");
   EXPECT_EQ(only_failure(builder, floor_of_700).detail,
             "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz");
@@ -56,7 +56,7 @@ TEST(Cause, SaysWattsForPowerAndDegreesForHeat) {
   builder.context.ranks[2].power_limit_w = 550;
   builder.by_rank("throttled", {0, 0, 1, 0}).by_rank("power_w", {500, 500, 548.7, 500});
   builder.by_rank("temperature_c", {50, 50, 87, 50});
-  builder.text_by_rank("throttle", {std::nullopt, std::nullopt, "sw_power_cap 90 %, hw_thermal 10 %", std::nullopt});
+  builder.throttle(2, {{"sw_power_cap", 0.9}, {"hw_thermal", 0.1}});
   EXPECT_EQ(cause_of(builder),
             "software power cap 90 % of the time, hardware thermal slowdown 10 %, 549 of 550 W, 87 C");
 }
@@ -77,15 +77,15 @@ TEST(Cause, OfALowClockIsNotDeniedWhereTheDriverNamesNone) {
 TEST(Cause, OfAnUnknownGpuIsNotInvented) {
   EXPECT_EQ(cause_of(slow()), "");
   auto builder = slow();
-  builder.by_rank("throttled", Values(4)).by_rank("sm_mhz", Values(4)).text_by_rank("throttle", {{}, {}, {}, {}});
+  builder.by_rank("throttled", Values(4)).by_rank("sm_mhz", Values(4));
   EXPECT_EQ(cause_of(builder), "");
   EXPECT_EQ(only_failure(builder, floor_of_700).detail, "");
 }
 
 TEST(Cause, NamesTheErrorsThatTheGpuCounted) {
   auto builder = slow();
-  builder.text_by_rank("errors", {std::nullopt, "XID 13", "XID 79; ECC uncorrected +2", std::nullopt});
-  EXPECT_EQ(cause_of(builder), "errors meanwhile: XID 79; ECC uncorrected +2");
+  builder.errors(1, {{"xid_13", 1}}).errors(2, {{"xid_79", 1}, {"ecc_uncorrected", 2}});
+  EXPECT_EQ(cause_of(builder), "errors meanwhile: ECC uncorrected +2; XID 79");
 }
 
 TEST(Cause, NamesWhoElseUsedTheGpu) {
@@ -97,15 +97,15 @@ TEST(Cause, NamesWhoElseUsedTheGpu) {
 
 TEST(Cause, IsTakenFromTheRepetitionThatWasThrottledMost) {
   auto builder = slow();
-  builder.by_rank("throttled", {0, 0, 0.1, 0}).text_by_rank("throttle", {{}, {}, "sw_power_cap 10 %", {}});
+  builder.by_rank("throttled", {0, 0, 0.1, 0}).throttle(2, {{"sw_power_cap", 0.1}});
   builder.add(key, "tflops", 600, {710, 711, 600, 712});
-  builder.by_rank("throttled", {0, 0, 0.9, 0}).text_by_rank("throttle", {{}, {}, "hw_thermal 90 %", {}});
+  builder.by_rank("throttled", {0, 0, 0.9, 0}).throttle(2, {{"hw_thermal", 0.9}});
   EXPECT_EQ(cause_of(builder), "hardware thermal slowdown 90 % of the time");
 }
 
 TEST(Cause, OfRanksThatDifferIsMeasuredAgainstTheTypicalOne) {
   auto builder = slow();
-  builder.by_rank("throttled", {0, 0, 1, 0}).text_by_rank("throttle", {{}, {}, "sw_power_cap 100 %", {}});
+  builder.by_rank("throttled", {0, 0, 1, 0}).throttle(2, {{"sw_power_cap", 1}});
   const auto finding = only_failure(
       builder, "  - {benchmark: \"" + key + "\", metric: tflops, every: rank, spread_max: 0.05, source: s}\n");
   EXPECT_EQ(finding.detail, "ranks differ: 623 to 712 TFLOPS; -12 %: software power cap 100 % of the time");

@@ -91,8 +91,8 @@ TEST_F(OnGpu, FactsAreComplete) {
   EXPECT_GT(info.memory_bytes.value_or(0), std::size_t{1} << 30);
   for (const auto* library : {"cuda", "cublaslt", "nccl"}) EXPECT_FALSE(info.versions.at(library).empty()) << library;
   for (const auto& [name, version] : info.versions) RecordProperty(name, version);
-  if (info.nccl.contains("nvls")) {
-    EXPECT_TRUE(info.nccl.at("nvls") == "on" || info.nccl.at("nvls") == "off");
+  if (info.nvls) {
+    EXPECT_TRUE(info.nvls == "on" || info.nvls == "off");
   }
 }
 

@@ -71,7 +71,12 @@ struct Measured {
     if (!seconds.empty()) builder.by_rank("seconds", list(seconds));
     Results read = builder.results();
     for (Row& row : read.rows) {
-      if (family_of(row.key) == "gemm" && !throttle.empty()) row.text_by_rank["throttle"] = throttle;
+      for (std::size_t rank = 0; rank < throttle.size() && family_of(row.key) == "gemm"; ++rank) {
+        for (const auto& [reason, part] : throttle[rank]) {
+          row.throttle[reason].resize(n);
+          row.throttle[reason][rank] = part;
+        }
+      }
     }
     return read;
   }
@@ -110,7 +115,7 @@ struct Measured {
   double busbw = 360;
   std::vector<double> gemm, clock, memory, arrival, seconds;
   std::vector<std::vector<double>> copies;  // [source][destination], global ranks
-  std::vector<std::optional<std::string>> throttle;
+  std::vector<Throttle> throttle;           // of each rank in GEMM
 };
 
 /// Floors for the copies of pairs, for the sums of both directions, and for the GPUs all at once.
@@ -280,20 +285,21 @@ TEST(Culprits, ExplainASlowGemmByItsClock) {
 TEST(Culprits, ExplainALowClockByHeatAndFailIt) {
   Measured run;
   run.clock[2] *= 0.88;
-  run.throttle.assign(8, "sw_power_cap 40 %");
-  run.throttle[2] = "hw_thermal_slowdown 60 %";
+  run.throttle.assign(8, {{"sw_power_cap", 0.4}});
+  run.throttle[2] = {{"hw_thermal", 0.6}};
   const Verdict verdict = judge({run.results()}, {}, {});
   const Diagnosis d = only(verdict.culprits);
   EXPECT_EQ(causes_text(d), "power or heat");
   EXPECT_TRUE(d.fails);
-  EXPECT_EQ(d.telemetry, "1289 MHz (peers 1465); throttled: hw_thermal_slowdown 60 %");
+  EXPECT_EQ(d.telemetry, "1289 MHz (peers 1465); throttled: hw_thermal 60 %");
+  EXPECT_TRUE(d.heat);
   EXPECT_EQ(verdict.state, State::fail) << "no measurement is below a limit, the clock is";
 }
 
 TEST(Culprits, SayThatAChipIsSlowAndFailNothing) {
   Measured run;
   run.clock[2] *= 0.88;
-  run.throttle.assign(8, "sw_power_cap 40 %");
+  run.throttle.assign(8, {{"sw_power_cap", 0.4}});
   const Verdict verdict = judge({run.results()}, {}, {});
   const Diagnosis d = only(verdict.culprits);
   EXPECT_EQ(causes_text(d), "slow silicon");
@@ -351,8 +357,8 @@ TEST(Culprits, TakeTheEvidenceOfRulesToo) {
 
 TEST(Culprits, NameTheRankWhoseDataWereWrong) {
   Measured run;
-  run.builder.add_error("gemm/dtype:f32/m:8/n:8/k:8",
-                        "wrong data: rank 5 (node0 GPU-1005): 3 of 64 comparisons failed");
+  run.builder.add_error("gemm/dtype:f32/m:8/n:8/k:8", "wrong data: rank 5 (node0 GPU-1005): 3 of 64 comparisons failed",
+                        {5});
   const Diagnosis d = only(run.culprits());
   EXPECT_EQ(causes_text(d), "wrong data");
   EXPECT_EQ(d.places[0].rank, 5);
@@ -360,9 +366,9 @@ TEST(Culprits, NameTheRankWhoseDataWereWrong) {
 
 TEST(Culprits, NameEveryRankWhoseDataWereWrong) {
   const std::string key = "gemm/dtype:f32/m:8/n:8/k:8";
-  const auto named = [&](const std::string& error) {
+  const auto named = [&](const std::string& error, const std::vector<int>& wrong_ranks) {
     Measured run;
-    run.builder.add_error(key, error);
+    run.builder.add_error(key, error, wrong_ranks);
     std::vector<int> ranks;
     for (const Diagnosis& d : run.culprits()) {
       if (causes_text(d) == "wrong data") ranks.push_back(d.places.at(0).rank.value());
@@ -370,25 +376,25 @@ TEST(Culprits, NameEveryRankWhoseDataWereWrong) {
     return ranks;
   };
   EXPECT_EQ(named("wrong data: rank 5 (node0 GPU-1005): block of rank 1 differs; also wrong: rank 6 (node0 GPU-1006), "
-                  "rank 7 (node0 GPU-1007)"),
+                  "rank 7 (node0 GPU-1007)",
+                  {5, 6, 7}),
             (std::vector{5, 6, 7}));
   EXPECT_EQ(named("rank 2 (node0 GPU-1002) computed other bits than 6 of its peers from the same input; also wrong: "
-                  "rank 4 (node0 GPU-1004)"),
+                  "rank 4 (node0 GPU-1004)",
+                  {2, 4}),
             (std::vector{2, 4}));
-  EXPECT_EQ(named("wrong data: rank 5 (node0 GPU-1005): 3 of 64 comparisons failed; and 1 more ranks"), std::vector{5})
-      << "of an older result";
+  EXPECT_TRUE(named("wrong data: rank 5 (node0 GPU-1005): 3 of 64 comparisons failed", {}).empty())
+      << "ranks are not read from words";
 }
 
 TEST(Culprits, NameNobodyWhereTwoGpusComputedDifferentBits) {
-  for (const char* error : {"rank 0 (node0) and rank 1 (node0) computed different bits from the same input with the "
-                            "same algorithm (silent data corruption); which of them is wrong cannot be told",
-                            "rank 0 (node0) computed other bits than 1 of its peers from the same input"}) {
-    Measured run(2);
-    run.builder.add_error("gemm/dtype:f32/m:8/n:8/k:8", error);
-    const Verdict verdict = judge({run.results()}, {}, {});
-    EXPECT_EQ(verdict.state, State::fail);
-    EXPECT_TRUE(verdict.culprits.empty()) << error;
-  }
+  Measured run(2);
+  run.builder.add_error("gemm/dtype:f32/m:8/n:8/k:8",
+                        "rank 0 (node0) and rank 1 (node0) computed different bits from the same input with the same "
+                        "algorithm (silent data corruption); which of them is wrong cannot be told");
+  const Verdict verdict = judge({run.results()}, {}, {});
+  EXPECT_EQ(verdict.state, State::fail);
+  EXPECT_TRUE(verdict.culprits.empty());
 }
 
 TEST(Culprits, TakeASumOfBothDirectionsForNoLinkFromAGpuToItself) {

@@ -260,7 +260,7 @@ std::optional<Finding> transport_finding(const ResultsBuilder& builder, bool nvl
 
 TEST(Transport, ByPeerCopiesIsGood) {
   auto builder = healthy(2);
-  builder.context.nccl["transport"] = "P2P";
+  builder.context.nccl.transport = "P2P";
   const auto finding = transport_finding(builder);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->status, Status::pass);
@@ -269,8 +269,8 @@ TEST(Transport, ByPeerCopiesIsGood) {
 TEST(Transport, ThatFellBackFailsAndNamesTheSetting) {
   for (const char* setting : {"NCCL_P2P_DISABLE", "/etc/nccl.conf: NCCL_P2P_DISABLE"}) {
     auto builder = healthy(2);
-    builder.context.nccl["transport"] = "SHM";
-    builder.context.nccl["fallbacks"] = "0 to 1 by SHM/direct/direct,1 to 0 by SHM/direct/direct";
+    builder.context.nccl.transport = "SHM";
+    builder.context.nccl.links = {{0, 1, "SHM/direct/direct"}, {1, 0, "SHM/direct/direct"}};
     builder.context.environment[setting] = "1";
     builder.context.environment["NCCL_NVLS_ENABLE"] = "0";
     const auto finding = transport_finding(builder);
@@ -278,7 +278,8 @@ TEST(Transport, ThatFellBackFailsAndNamesTheSetting) {
     EXPECT_EQ(finding->status, Status::fail);
     EXPECT_TRUE(finding->counts());
     EXPECT_NE(finding->detail.find("configuration"), std::string::npos);
-    EXPECT_NE(finding->detail.find("SHM"), std::string::npos);
+    EXPECT_NE(finding->detail.find("(rank 0 to 1 by SHM/direct/direct,1 to 0 by SHM/direct/direct)"),
+              std::string::npos);
     EXPECT_NE(finding->detail.find(std::string(setting) + "=1"), std::string::npos);
     EXPECT_EQ(finding->detail.find("NVLS"), std::string::npos);
     EXPECT_NE(finding->next.find(setting), std::string::npos);
@@ -289,22 +290,24 @@ TEST(Transport, ThatFellBackFailsAndNamesTheSetting) {
 
 TEST(Transport, OfSomeLinksOnlyFailsWithoutASettingToBlame) {
   auto builder = healthy(4);
-  builder.context.nccl["transport"] = "NET,P2P";
-  builder.context.nccl["fallbacks"] = "2 to 3 by NET/Socket/0";
+  builder.context.nccl.transport = "NET,P2P";
+  builder.context.nccl.links = {{2, 3, "NET/Socket/0"}, {0, 1, "P2P/CUMEM"}};
   builder.context.environment["NCCL_P2P_DISABLE"] = "0";
   const auto finding = transport_finding(builder);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->status, Status::fail);
   EXPECT_EQ(finding->worst->rank, 2);
+  EXPECT_EQ(finding->offender_count, 1u);
+  EXPECT_NE(finding->detail.find("(rank 2 to 3 by NET/Socket/0)"), std::string::npos);
   EXPECT_EQ(finding->detail.find("NCCL_P2P_DISABLE"), std::string::npos);
 }
 
 TEST(Transport, IsNotJudgedWhereItIsUnknownOrWithoutNvlink) {
   auto builder = healthy(2);
   EXPECT_FALSE(transport_finding(builder));
-  builder.context.nccl["transport"] = std::nullopt;
+  builder.context.nccl.transport = std::nullopt;
   EXPECT_FALSE(transport_finding(builder));
-  builder.context.nccl["transport"] = "SHM";
+  builder.context.nccl.transport = "SHM";
   EXPECT_FALSE(transport_finding(builder, false));
 }
 
@@ -316,14 +319,14 @@ TEST(Transport, ThatSomebodysDebugLevelHidesIsNoted) {
   const auto notes = judge({builder.results()}, {}, {}).notes;
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_NE(notes[0].find("NCCL_DEBUG=WARN"), std::string::npos);
-  builder.context.nccl["transport"] = "P2P";
+  builder.context.nccl.transport = "P2P";
   EXPECT_TRUE(judge({builder.results()}, {}, {}).notes.empty());
 }
 
 TEST(Transport, ThatNobodyRecordedIsNoted) {
   auto builder = healthy(2);
   builder.add("allreduce/dtype:f32/bytes:8", "latency_us", 8);
-  builder.context.nccl["transport"] = std::nullopt;
+  builder.context.nccl.transport = std::nullopt;
   const auto notes = judge({builder.results("allreduce.json")}, {}, {}).notes;
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_EQ(notes[0], "allreduce.json: whether NCCL used NVLink is not known");

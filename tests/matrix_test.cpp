@@ -156,8 +156,8 @@ TEST(PairMatrices, OfRealGpusHaveLinesOfOneLength) {
 
 TEST(PairMatrices, StandInTheResultFile) {
   const Results results = of_four_h200();
-  std::map<std::string, std::vector<ByRank>> by_rank;
-  for (const Row& row : results.rows) by_rank[row.key].push_back(row.by_rank);
+  std::map<std::string, std::vector<RankData>> by_rank;
+  for (const Row& row : results.rows) by_rank[row.key].push_back(row);
   const auto document =
       nlohmann::json::parse(write_results(R"({"context": {}, "benchmarks": []})", results.context, by_rank));
   ASSERT_EQ(document.at("matrices").size(), 4u);

@@ -19,9 +19,9 @@ TEST(NcclLog, TellsEachLinkOnce) {
       "vm:1448:1448 [0] NCCL INFO Connected to proxy localRank 0 -> connection 0x7f75e0000d20\n"
       "vm:1448:1448 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM\n");
   ASSERT_EQ(log.links.size(), 1u);
-  EXPECT_EQ(log.links[0].from, 0);
-  EXPECT_EQ(log.links[0].to, 1);
-  EXPECT_EQ(log.links[0].transport, "P2P/CUMEM");
+  EXPECT_EQ(log.links[0].src, 0);
+  EXPECT_EQ(log.links[0].dst, 1);
+  EXPECT_EQ(log.links[0].via, "P2P/CUMEM");
   EXPECT_EQ(log.links[0].kind(), "P2P");
 }
 
@@ -32,10 +32,10 @@ TEST(NcclLog, TellsSharedMemoryAndNetworks) {
       "n1:9:9 [3] NCCL INFO Channel 01/0 : 2[2] -> 1[1] [receive] via NET/Socket/0/Shared\n");
   ASSERT_EQ(log.links.size(), 3u);
   EXPECT_EQ(log.links[0].kind(), "SHM");
-  EXPECT_EQ(log.links[1].from, 13);
-  EXPECT_EQ(log.links[1].to, 24);
+  EXPECT_EQ(log.links[1].src, 13);
+  EXPECT_EQ(log.links[1].dst, 24);
   EXPECT_EQ(log.links[1].kind(), "NET");
-  EXPECT_EQ(log.links[2].transport, "NET/Socket/0/Shared");
+  EXPECT_EQ(log.links[2].via, "NET/Socket/0/Shared");
 }
 
 TEST(NcclLog, TellsTheAlgorithmOfTheLastCollective) {

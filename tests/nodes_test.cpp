@@ -93,17 +93,17 @@ TEST(Nodes, StayWhereASlowCollectiveHasItsCulprit) {
 
 TEST(Nodes, WithWrongDataAllLeave) {
   const std::string key = "gemm/dtype:f32/m:8/n:8/k:8", one = "wrong data: rank 1 (node0 GPU-1001): 3 of 64 failed";
-  auto both = run(), older = run();
-  both.add_error(key, one + "; also wrong: rank 13 (node3 GPU-1013)");
-  older.add_error(key, one + "; and 1 more ranks");
+  auto both = run(), older = run({6});
+  both.add_error(key, one + "; also wrong: rank 13 (node3 GPU-1013)", {1, 13});
+  older.add_error(key, one);
   const auto with =
       rules + "  - {benchmark: \"" + key + "\", metric: tflops, every: rank, min: 1, hosts: 4, source: s}\n";
   const NodeList list = decided(both, with);
   EXPECT_EQ(host_file(list, NodeState::bad), "node0 slots=4\nnode3 slots=4\n");
   EXPECT_EQ(host_file(list, NodeState::good), "node1 slots=4\nnode2 slots=4\n");
   const NodeList unknown = decided(older, with);
-  EXPECT_EQ(host_file(unknown, NodeState::bad), "node0 slots=4\n");
-  EXPECT_EQ(name(unknown.nodes[3].state), "undecided") << "an older result does not say who the other is";
+  EXPECT_EQ(host_file(unknown, NodeState::bad), "node1 slots=4\n");
+  EXPECT_EQ(name(unknown.nodes[0].state), "undecided") << "results of schema 1 do not say who it was";
 }
 
 TEST(Nodes, AreNotBlamedForTheRateOfAStepThatAllRanksShare) {
@@ -157,10 +157,10 @@ TEST(Nodes, AreResetForALowClockAndIsolatedForHeat) {
   Diagnosis d;
   d.causes = {Cause::power_or_heat};
   d.places = {Culprit{3, "node0", {}, {}, {}}};
-  d.telemetry = "1026 MHz (peers 1465)";
+  d.telemetry = "1026 MHz (peers 1465); also in use by pid 7 thermald";
   Diagnosis hot = d;
   hot.places = {Culprit{9, "node1", {}, {}, {}}};
-  hot.telemetry += "; throttled: hw_thermal_slowdown 60 %";
+  hot.heat = true;
   verdict.culprits = {d, hot};
   const NodeList list = decide_nodes(verdict);
   EXPECT_EQ(name(list.nodes[0].action), "RESET");

@@ -172,7 +172,7 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
                            const std::string& tier = "quick", int hosts = 1) {
   ResultsBuilder builder(ranks, hosts, device);
   builder.context.tier = tier;
-  builder.context.nccl["nvls"] = nvls ? "on" : "off";
+  builder.context.nccl.nvls = nvls ? "on" : "off";
   add_preflight(builder, device == "NVIDIA H200" ? "h200-sxm" : "h100-sxm");
   for (const int n : {4096, 8192, 16384}) builder.add(gemm_key("bf16", n), "tflops", 800);
   builder.add(gemm_key("f32", 8192), "tflops", 51);
@@ -303,7 +303,7 @@ std::vector<Published> published() {
 /// A machine that reaches this; what nobody has published it measures as well, at some value.
 ResultsBuilder machine_of(const Published& p, int ranks) {
   ResultsBuilder builder(ranks, 1, p.device);
-  builder.context.nccl["nvls"] = p.profile == "a100-sxm" ? "off" : "on";
+  builder.context.nccl.nvls = p.profile == "a100-sxm" ? "off" : "on";
   add_preflight(builder, p.profile);
   const auto or_some = [](double value, double some) { return value > 0 ? value : some; };
   for (const int n : {8192, 16384}) builder.add(gemm_key("bf16", n), "tflops", p.bf16);

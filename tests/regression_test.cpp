@@ -214,7 +214,7 @@ TEST(Regression, RefusesAnotherConfigurationAndNamesIt) {
   EXPECT_NE(refused([](Context& c) { c.versions.erase("nccl"); }).find("the baseline has unknown"), std::string::npos);
   EXPECT_NE(refused([](Context& c) { c.versions["cuda"] = "12.8"; }).find("cuda is"), std::string::npos);
   EXPECT_NE(refused([](Context& c) { c.versions["cublaslt"] = "12.8"; }).find("cublaslt is"), std::string::npos);
-  EXPECT_NE(refused([](Context& c) { c.nccl["nvls"] = "on"; }).find("nvls is off, the baseline has on"),
+  EXPECT_NE(refused([](Context& c) { c.nccl.nvls = "on"; }).find("nvls is off, the baseline has on"),
             std::string::npos);
   EXPECT_NE(refused([](Context& c) { c.tier = "full"; }).find("tier is quick, the baseline has full"),
             std::string::npos);

@@ -68,13 +68,13 @@ class ResultsBuilder {
       context.inventory.push_back({"node" + std::to_string(host), here, here, std::nullopt, std::nullopt});
     }
     context.versions = {{"driver", "580.159"}, {"nccl", "2.28.3"}, {"cudnn", std::nullopt}};
-    context.nccl = {{"nvls", "off"}};
+    context.nccl.nvls = "off";
   }
 
   static ResultsBuilder host(int ranks = 2, int hosts = 1) {
     ResultsBuilder builder(ranks, hosts, "Some CPU");
     builder.context.backend = "host";
-    builder.context.nccl.clear();
+    builder.context.nccl = {};
     for (auto& rank : builder.context.ranks) rank.uuid = rank.pci = std::nullopt;
     for (auto& facts : builder.context.inventory) facts.pci_gpus = facts.visible_gpus = 0;
     return builder;
@@ -88,22 +88,27 @@ class ResultsBuilder {
     row[metric] = value;
     for (const auto& [name, number] : more) row[name] = number;
     rows.push_back(row);
-    by_rank_[key].push_back({{metric, std::move(by_rank)}});
+    data_[key].emplace_back().by_rank = {{metric, std::move(by_rank)}};
     return *this;
   }
 
   /// More values by rank for the repetition added last.
   ResultsBuilder& by_rank(const std::string& name, Values values) {
-    const std::string key = key_of(rows.back()["name"].get<std::string>());
-    by_rank_[key].back()[name] = std::move(values);
+    last().by_rank[name] = std::move(values);
     return *this;
   }
 
-  /// Texts by rank for the repetition added last.
-  ResultsBuilder& text_by_rank(const std::string& name, std::vector<std::optional<std::string>> texts) {
-    const std::string key = key_of(rows.back()["name"].get<std::string>());
-    texts_[key].resize(by_rank_[key].size());
-    texts_[key].back()[name] = std::move(texts);
+  /// What the ranks of the repetition added last have.
+  RankData& last() { return data_[key_of(rows.back()["name"].get<std::string>())].back(); }
+
+  /// What held the clock of one rank of the repetition added last, and what it counted; of others nothing.
+  ResultsBuilder& throttle(std::size_t rank, const Throttle& reasons) {
+    for (const auto& [reason, part] : reasons) of(last().throttle[reason], 0.0)[rank] = part;
+    return *this;
+  }
+  ResultsBuilder& errors(std::size_t rank, const ErrorCounts& errors, int rows_of_reading = 1) {
+    for (const auto& [counter, count] : errors) of(last().errors[counter], std::uint64_t{0})[rank] = count;
+    last().errors_rows = rows_of_reading;
     return *this;
   }
 
@@ -112,18 +117,20 @@ class ResultsBuilder {
     nlohmann::ordered_json row = row_of(key, repetition_of(key));
     row["iterations"] = 1;
     rows.push_back(row);
-    by_rank_[key].push_back(numbers);
-    texts_[key].push_back(texts);
+    RankData& data = data_[key].emplace_back();
+    data.by_rank = numbers;
+    data.text_by_rank = texts;
     return *this;
   }
 
-  ResultsBuilder& add_error(const std::string& key, const std::string& message) {
+  ResultsBuilder& add_error(const std::string& key, const std::string& message,
+                            const std::vector<int>& wrong_ranks = {}) {
     nlohmann::ordered_json row = row_of(key, repetition_of(key));
     row["error_occurred"] = true;
     row["error_message"] = message;
     row["real_time"] = 0.0;
     rows.push_back(row);
-    by_rank_[key].push_back({});
+    data_[key].emplace_back().wrong_ranks = wrong_ranks;
     return *this;
   }
   ResultsBuilder& add_waiver(const std::string& key, const std::string& reason) {
@@ -132,7 +139,7 @@ class ResultsBuilder {
 
   std::string text() const {
     const nlohmann::ordered_json document = {{"context", {{"library_build_type", "debug"}}}, {"benchmarks", rows}};
-    return write_results(document.dump(), context, by_rank_, texts_);
+    return write_results(document.dump(), context, data_);
   }
 
   /// As the reader sees it.
@@ -148,8 +155,14 @@ class ResultsBuilder {
 
  private:
   int repetition_of(const std::string& key) const {
-    const auto found = by_rank_.find(key);
-    return found == by_rank_.end() ? 0 : static_cast<int>(found->second.size());
+    const auto found = data_.find(key);
+    return found == data_.end() ? 0 : static_cast<int>(found->second.size());
+  }
+
+  template <class T>
+  std::vector<std::optional<T>>& of(std::vector<std::optional<T>>& ranks, T nothing) const {
+    if (ranks.empty()) ranks.assign(context.ranks.size(), nothing);
+    return ranks;
   }
 
   static nlohmann::ordered_json row_of(const std::string& key, int repetition) {
@@ -168,8 +181,7 @@ class ResultsBuilder {
             {"bytes_per_second", 1e9}};
   }
 
-  std::map<std::string, std::vector<ByRank>> by_rank_;
-  std::map<std::string, std::vector<TextByRank>> texts_;
+  std::map<std::string, std::vector<RankData>> data_;
 };
 
 /// A profile for H200 with the given rules, loaded as a user's would be.

@@ -56,11 +56,13 @@ TEST(KeyOf, RemovesEverySuffixOfGoogleBenchmark) {
   EXPECT_EQ(family_of(gemm), "gemm");
 }
 
-TEST(Reader, ReturnsTelemetryByRankWithItsTextsAndNulls) {
+TEST(Reader, ReturnsTelemetryByRankWithItsNulls) {
   ResultsBuilder builder(2);
   builder.add(gemm, "tflops", 700).by_rank("throttled", {0.38, std::nullopt}).by_rank("sm_mhz", {1410, 1980});
   builder.rows.back()["sm_mhz"] = 1410;
-  builder.text_by_rank("throttle", {"sw_power_cap 38 %", std::nullopt}).text_by_rank("errors", {{}, {}});
+  builder.last().throttle = {{"sw_power_cap", {0.38, std::nullopt}}};
+  builder.last().errors = {{"ecc_uncorrected", {0, 2}}, {"xid_79", {std::nullopt, 1}}};
+  builder.last().errors_rows = 7;
   builder.context.telemetry = "every 10 ms";
   builder.context.ranks[0].sm_mhz_max = 1980;
   builder.context.ranks[0].power_limit_w = 700;
@@ -72,10 +74,14 @@ TEST(Reader, ReturnsTelemetryByRankWithItsTextsAndNulls) {
   EXPECT_EQ(row.metrics.at("sm_mhz"), 1410);
   EXPECT_EQ(row.metrics.count("throttled"), 0u);
   EXPECT_EQ(row.by_rank.at("throttled"), (testing_support::Values{0.38, std::nullopt}));
-  EXPECT_EQ(row.text_by_rank.at("throttle").at(0), "sw_power_cap 38 %");
-  EXPECT_EQ(row.text_by_rank.at("throttle").at(1), std::nullopt);
-  EXPECT_EQ(row.text_by_rank.at("errors").size(), 2u);
-  EXPECT_EQ(row.by_rank.count("errors"), 0u);
+  EXPECT_EQ(row.throttle, builder.last().throttle);
+  EXPECT_EQ(row.throttle_of(0), (Throttle{{"sw_power_cap", 0.38}}));
+  EXPECT_TRUE(row.throttle_of(1).empty());
+  EXPECT_EQ(row.errors, builder.last().errors);
+  EXPECT_TRUE(row.errors_of(0).empty());
+  EXPECT_EQ(row.errors_of(1), (ErrorCounts{{"ecc_uncorrected", 2}, {"xid_79", 1}}));
+  EXPECT_EQ(row.errors_rows, 7);
+  EXPECT_FALSE(row.metrics.contains("errors_rows")) << "no counter of Google Benchmark";
   EXPECT_EQ(read.context.telemetry, "every 10 ms");
   EXPECT_EQ(read.context.ranks.at(0).sm_mhz_max, 1980);
   EXPECT_EQ(read.context.ranks.at(0).power_limit_w, 700);
@@ -88,10 +94,99 @@ TEST(Reader, ReturnsTelemetryByRankWithItsTextsAndNulls) {
 
 TEST(Reader, RefusesTextsWhereNumbersBelongAndTheReverse) {
   ResultsBuilder builder(2);
-  builder.add(gemm, "tflops", 700).by_rank("throttled", {0.5, 0.5}).text_by_rank("throttle", {"a 50 %", {}});
+  builder.add(gemm, "tflops", 700).by_rank("throttled", {0.5, 0.5}).last().text_by_rank["model"] = {"a", {}};
   EXPECT_TRUE(mentions(refusal(with(builder.text(), "[0.5,0.5]", "[0.5,\"much\"]")), "expected numbers or null"));
-  EXPECT_TRUE(mentions(refusal(with(builder.text(), "[\"a 50 %\",null]", "[1,null]")), "expected a string"));
-  EXPECT_TRUE(mentions(refusal(with(builder.text(), "[\"a 50 %\",null]", "[null]")), "1 values for 2 ranks"));
+  EXPECT_TRUE(mentions(refusal(with(builder.text(), "[\"a\",null]", "[1,null]")), "expected a string"));
+  EXPECT_TRUE(mentions(refusal(with(builder.text(), "[\"a\",null]", "[null]")), "1 values for 2 ranks"));
+}
+
+TEST(Writer, LeavesOutRanksWhereMostAreUnknownAndTheReaderFillsThemIn) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700, {{}, {}, {}, 396.5})
+      .by_rank("seconds", {{}, {}, 1, 2})
+      .by_rank("none", {{}, {}, {}, {}});
+  builder.last().text_by_rank["model"] = {{}, "a", {}, {}};
+  const auto text = builder.text();
+  for (const char* part :
+       {R"("tflops":{"3":396.5})", R"("seconds":[null,null,1.0,2.0])", R"("none":{})", R"("model":{"1":"a"})"}) {
+    EXPECT_TRUE(mentions(text, part));
+  }
+  const Row row = builder.results().rows.at(0);
+  EXPECT_EQ(row.by_rank, builder.last().by_rank);
+  EXPECT_EQ(row.text_by_rank, builder.last().text_by_rank);
+  for (const char* word : {"4", "03", "-1", "", "x", "3 "}) {
+    EXPECT_TRUE(mentions(refusal(with(text, "{\"3\":396.5}", "{\"" + std::string(word) + "\":396.5}")),
+                         "benchmarks[0].by_rank.tflops: \"" + std::string(word) + "\" is no rank of 4"));
+  }
+  EXPECT_TRUE(
+      mentions(refusal(with(text, "{\"3\":396.5}", "{\"3\":\"x\"}")), "by_rank.tflops: expected numbers or null"));
+  EXPECT_TRUE(mentions(refusal(with(text, "{\"3\":396.5}", "{\"3\":1,\"3\":2}")), "stands twice"));
+}
+
+TEST(Reader, RefusesWhatNoRankCanHaveSaidAndNamesTheMember) {
+  ResultsBuilder builder(2);
+  builder.add(gemm, "tflops", 700).throttle(1, {{"hw_thermal", 0.25}}).errors(1, {{"xid_79", 3}}, 5);
+  const auto text = builder.text();
+  const std::string parts = "{\"hw_thermal\":[0.0,0.25]}", counts = "{\"xid_79\":[0,3]}";
+  ASSERT_EQ(refusal(text), "");
+  struct Case {
+    std::string old_part, new_part, complaint;
+  };
+  for (const Case& c :
+       {Case{parts, "{\"hw_thermal\":[0.0]}", "benchmarks[0].throttle.hw_thermal: has 1 values for 2 ranks"},
+        {parts, "{\"hw_thermal\":[0.0,1.5]}", "benchmarks[0].throttle.hw_thermal: rank 1 has 1.5"},
+        {parts, "{\"hw_thermal\":[-0.1,0]}", "benchmarks[0].throttle.hw_thermal: rank 0 has -0.1"},
+        {parts, "{\"hw_thermal\":[0,\"25 %\"]}", "benchmarks[0].throttle.hw_thermal: expected numbers"},
+        {parts, "[0.25]", "benchmarks[0].throttle: expected an object"},
+        {counts, "{\"xid_79\":[0,3,0]}", "benchmarks[0].errors.xid_79: has 3 values for 2 ranks"},
+        {counts, "{\"xid_79\":[0,-3]}", "benchmarks[0].errors.xid_79[1]: expected a whole number"},
+        {counts, "{\"xid_79\":[0,0.5]}", "benchmarks[0].errors.xid_79[1]: expected a whole number"},
+        {"\"errors_rows\":5", "\"errors_rows\":0", "benchmarks[0].errors_rows: expected at least 1"},
+        {"\"errors_rows\":5", "\"wrong_ranks\":[1]", "benchmarks[0].wrong_ranks: stands in a row without"}}) {
+    EXPECT_TRUE(mentions(refusal(with(text, c.old_part, c.new_part)), c.complaint));
+  }
+}
+
+TEST(Reader, ReturnsWhoseDataWereWrongAndRefusesRanksThatAreNone) {
+  ResultsBuilder builder(4);
+  builder.add_error(gemm, "wrong data", {1, 3});
+  EXPECT_EQ(builder.results().rows.at(0).wrong_ranks, (std::vector{1, 3}));
+  const auto changed = [&](const std::string& list) { return refusal(with(builder.text(), "[1,3]", list)); };
+  EXPECT_TRUE(mentions(changed("[1,4]"), "benchmarks[0].wrong_ranks: names rank 4 of 4"));
+  EXPECT_TRUE(mentions(changed("[3,3]"), "benchmarks[0].wrong_ranks: names rank 3 twice"));
+  EXPECT_TRUE(mentions(changed("[-1]"), "benchmarks[0].wrong_ranks[0]: expected a whole number"));
+  EXPECT_TRUE(mentions(changed("3"), "benchmarks[0].wrong_ranks: expected an array"));
+}
+
+TEST(Reader, ReturnsLinksAndRefusesThoseThatCannotBe) {
+  ResultsBuilder builder(2);
+  builder.add(gemm, "tflops", 700).context.nccl.links = {{0, 1, "P2P/CUMEM"}, {1, 0, "SHM/direct"}};
+  builder.context.nccl.links_left_out = 3;
+  const NcclFacts nccl = builder.results().context.nccl;
+  EXPECT_EQ(nccl.links, builder.context.nccl.links);
+  EXPECT_EQ(nccl.links[1].kind(), "SHM");
+  EXPECT_EQ(nccl.links_left_out, 3);
+  const auto refused = [&](const NcclLink& second) {
+    builder.context.nccl.links[1] = second;
+    return refusal(builder.text());
+  };
+  const std::string where = "context.shakedown.nccl.links[1]";
+  EXPECT_TRUE(mentions(refused({1, 2, "SHM"}), where + ".dst: is rank 2 of 2"));
+  EXPECT_TRUE(mentions(refused({-1, 0, "SHM"}), where + ".src: expected a whole number"));
+  EXPECT_TRUE(mentions(refused({1, 1, "SHM"}), where + ": connects rank 1 with itself"));
+  EXPECT_TRUE(mentions(refused({1, 0, ""}), where + ".via: is empty"));
+  EXPECT_TRUE(mentions(refused({0, 1, "P2P/CUMEM"}), where + ": stands twice"));
+}
+
+TEST(Reader, AcceptsWhatWasConvertedFromAnEarlierSchemaOnly) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).context.converted_from = 1;
+  EXPECT_EQ(builder.results().context.converted_from, 1);
+  EXPECT_EQ(builder.results().schema, 2);
+  for (const int schema : {0, 2}) {
+    builder.context.converted_from = schema;
+    EXPECT_TRUE(mentions(refusal(builder.text()), "context.shakedown.converted_from: is " + std::to_string(schema)));
+  }
 }
 
 TEST(Reader, ReturnsWhatTheWriterWasGiven) {
@@ -213,6 +308,24 @@ TEST(Reader, ReadsTheNamesOfSchema1) {
   EXPECT_EQ(row.metrics.at("hbm_gb_per_s"), 4000);
   EXPECT_EQ(row.by_rank.at("copy_gb_per_s"), (std::vector<std::optional<double>>{2000, 2010}));
   EXPECT_FALSE(row.metrics.contains("copy_gbps"));
+}
+
+TEST(Reader, TakesNothingFromTheSentencesOfSchema1) {
+  ResultsBuilder builder(2);
+  builder.add(gemm, "tflops", 700).last().text_by_rank = {
+      {"throttle", {"hw_thermal 60 %", {}}}, {"errors", {"XID 79", {}}}, {"model", {"a", {}}}};
+  builder.add_error("gemm/x:1", "wrong data: rank 1 (node0): 3 of 64 comparisons failed");
+  const Folder folder;
+  const auto nccl = with(builder.text(), "\"nvls\": \"off\"", R"("nvls": "off", "fallbacks": "0 to 1 by SHM/direct")");
+  const Results old = read_results(folder.write("old.json", with(nccl, "\"schema\": 2", "\"schema\": 1")));
+  EXPECT_EQ(old.schema, 1);
+  EXPECT_TRUE(old.rows.at(0).throttle.empty());
+  EXPECT_TRUE(old.rows.at(0).errors.empty());
+  EXPECT_EQ(old.rows.at(0).text_by_rank, (TextByRank{{"model", {"a", {}}}}));
+  EXPECT_TRUE(old.rows.at(1).error);
+  EXPECT_TRUE(old.rows.at(1).wrong_ranks.empty());
+  EXPECT_EQ(old.context.nccl.nvls, "off");
+  EXPECT_TRUE(old.context.nccl.links.empty());
 }
 
 TEST(Reader, RefusesAFileOfSomebodyElse) {

@@ -5,8 +5,10 @@
 
 #include <thread>
 
+#include "base/archive.hpp"
 #include "base/group.hpp"
 #include "fixtures/cluster_fixture.hpp"
+#include "fixtures/facts.hpp"
 #include "fixtures/watchdog.hpp"
 #include "fixtures/world.hpp"
 #include "tests/fake_gpus.hpp"
@@ -14,7 +16,7 @@
 namespace shakedown {
 namespace {
 
-class LoneWorld final : public World {
+class LoneWorld : public World {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
@@ -181,8 +183,7 @@ class Silent final : public benchmark::BenchmarkReporter {
 /// What the rows of the first of some measurements hold, and how long the device rested before each sample of all.
 struct Rows {
   benchmark::UserCounters counters;
-  ByRank by_rank;
-  TextByRank texts;
+  RankData data;
   std::vector<double> rests;
 };
 Rows measured(Backend backend, std::unique_ptr<Telemetry> telemetry, std::optional<Bursts> bursts = {}, int count = 1) {
@@ -210,7 +211,7 @@ Rows measured(Backend backend, std::unique_ptr<Telemetry> telemetry, std::option
   benchmark::RunSpecifiedBenchmarks(&reporter);
   benchmark::ClearRegisteredBenchmarks();
   session.collect_errors(true);
-  return {reporter.counters, session.repetitions().at("gemm/m:1").at(0), session.texts().at("gemm/m:1").at(0), rests};
+  return {reporter.counters, session.repetitions().at("gemm/m:1").at(0), rests};
 }
 
 /// The same on a GPU whose driver answers so.
@@ -237,22 +238,23 @@ TEST(Bursts, RestBeforeEachAndNotWithin) {
 
 TEST(Bursts, HaveNoPowerBecauseTheDriverCannotTellThemFromTheRests) {
   const auto rows = measured_on_gpu("0 nvmlDeviceGetClockInfo:1 1000\n0 field:186 500000\n", Bursts{9e-3, 0.05});
-  EXPECT_EQ(rows.by_rank.at("power_w").at(0), std::nullopt);
-  EXPECT_EQ(rows.by_rank.at("tflops_per_w").at(0), std::nullopt);
-  EXPECT_EQ(rows.by_rank.at("sm_mhz").at(0), 1000);
+  EXPECT_EQ(rows.data.by_rank.at("power_w").at(0), std::nullopt);
+  EXPECT_EQ(rows.data.by_rank.at("tflops_per_w").at(0), std::nullopt);
+  EXPECT_EQ(rows.data.by_rank.at("sm_mhz").at(0), 1000);
 }
 
 TEST(Telemetry, StandsInTheRowsOfAGpu) {
   const auto rows = measured_on_gpu(
       "0 nvmlDeviceGetClockInfo:1 1000\n0 field:186 500000\n0 nvmlDeviceGetCurrentClocksEventReasons 4\n" +
       counting("0 nvmlDeviceGetPcieReplayCounter"));
-  EXPECT_EQ(rows.by_rank.at("sm_mhz").at(0), 1000);
-  EXPECT_EQ(rows.by_rank.at("power_w").at(0), 500);
-  EXPECT_EQ(rows.by_rank.at("temperature_c").at(0), std::nullopt);
-  EXPECT_EQ(rows.by_rank.at("throttled").at(0), 1);
-  EXPECT_EQ(rows.by_rank.at("tflops_per_ghz").at(0), rows.by_rank.at("tflops").at(0));
-  EXPECT_EQ(rows.texts.at("throttle").at(0), "sw_power_cap 100 %");
-  EXPECT_EQ(rows.texts.at("errors").at(0), "PCIe replays +1");
+  EXPECT_EQ(rows.data.by_rank.at("sm_mhz").at(0), 1000);
+  EXPECT_EQ(rows.data.by_rank.at("power_w").at(0), 500);
+  EXPECT_EQ(rows.data.by_rank.at("temperature_c").at(0), std::nullopt);
+  EXPECT_EQ(rows.data.by_rank.at("throttled").at(0), 1);
+  EXPECT_EQ(rows.data.by_rank.at("tflops_per_ghz").at(0), rows.data.by_rank.at("tflops").at(0));
+  EXPECT_EQ(rows.data.throttle, (ByRank{{"sw_power_cap", {1}}}));
+  EXPECT_EQ(rows.data.errors, (CountsByRank{{"pcie_replays", {1}}}));
+  EXPECT_EQ(rows.data.errors_rows, 1);
   EXPECT_EQ(rows.counters.at("sm_mhz").value, 1000);
   EXPECT_EQ(rows.counters.at("throttled").value, 1);
   EXPECT_EQ(rows.counters.count("temperature_c"), 0u) << "Google Benchmark has no null; the file gets one";
@@ -260,36 +262,95 @@ TEST(Telemetry, StandsInTheRowsOfAGpu) {
 
 TEST(Telemetry, TellsAllRowsOfASecondWhichErrorsWereCountedInIt) {
   const auto rows = measured_on_gpu("0 nvmlDeviceGetPcieReplayCounter 1|4\n", std::nullopt, 3);
-  EXPECT_EQ(rows.texts.at("errors").at(0), "PCIe replays +3 in 3 rows");
+  EXPECT_EQ(rows.data.errors, (CountsByRank{{"pcie_replays", {3}}}));
+  EXPECT_EQ(rows.data.errors_rows, 3);
 }
 
 TEST(Telemetry, CountsErrorsOnceASecondWhileRowsFollowEachOther) {
   const auto rows = measured_on_gpu(counting("0 nvmlDeviceGetPcieReplayCounter"), Bursts{9e-3, 0.1}, 4);  // 0.6 s each
-  const auto text = rows.texts.at("errors").at(0).value_or("none");
-  EXPECT_TRUE(text == "PCIe replays +1 in 2 rows" || text == "PCIe replays +1") << text;
+  EXPECT_EQ(rows.data.errors, (CountsByRank{{"pcie_replays", {1}}}));
+  EXPECT_LE(rows.data.errors_rows, 2);
 }
 
 TEST(Telemetry, OfAGpuThatNobodyWatchesIsNullAndNotAbsent) {
   const auto rows = measured(Backend::cuda, nullptr);
   for (const auto* name : {"sm_mhz", "power_w", "temperature_c", "throttled", "tflops_per_ghz"}) {
-    EXPECT_EQ(rows.by_rank.at(name), std::vector<std::optional<double>>{std::nullopt}) << name;
+    EXPECT_EQ(rows.data.by_rank.at(name), std::vector<std::optional<double>>{std::nullopt}) << name;
     EXPECT_EQ(rows.counters.count(name), 0u) << name;
   }
-  EXPECT_EQ(rows.texts.at("throttle").at(0), std::nullopt);
-  EXPECT_EQ(rows.texts.at("errors").at(0), std::nullopt);
+  EXPECT_TRUE(rows.data.throttle.empty());
+  EXPECT_TRUE(rows.data.errors.empty());
 }
 
 TEST(Telemetry, IsNotInTheRowsOfAHost) {
   const auto rows = measured(Backend::host, nullptr);
-  EXPECT_EQ(rows.by_rank.count("sm_mhz"), 0u);
-  EXPECT_TRUE(rows.texts.empty());
+  EXPECT_EQ(rows.data.by_rank.count("sm_mhz"), 0u);
+  EXPECT_TRUE(rows.data.text_by_rank.empty());
+}
+
+// --- links ---
+
+/// Ranks of which each knows these links.
+class LinkedWorld final : public LoneWorld {
+ public:
+  LinkedWorld(std::vector<std::string> hosts, std::vector<std::vector<NcclLink>> links)
+      : hosts_(std::move(hosts)), links_(std::move(links)) {}
+  int size() const override { return static_cast<int>(hosts_.size()); }
+  const std::vector<std::string>& hosts() const override { return hosts_; }
+  std::vector<std::string> gather(const std::string&) override {
+    std::vector<std::string> answers;
+    for (const auto& links : links_) answers.push_back(packed(links));
+    return answers;
+  }
+
+ private:
+  std::vector<std::string> hosts_;
+  std::vector<std::vector<NcclLink>> links_;
+};
+
+NcclFacts connected(const std::vector<std::string>& hosts, const std::vector<std::vector<NcclLink>>& links) {
+  LinkedWorld world(hosts, links);
+  Context context;
+  add_connections(world, {}, context);
+  return context.nccl;
+}
+
+TEST(Links, StandOnceEachThoseThatAreNotPeerCopiesInsideAHostFirst) {
+  const NcclLink ours{0, 1, "P2P/CUMEM"}, theirs{3, 2, "SHM/direct/direct"}, between{1, 2, "NET/IB/0"};
+  const auto nccl = connected({"a", "a", "b", "b"}, {{ours}, {ours, between}, {theirs, between}, {theirs}});
+  EXPECT_EQ(nccl.transport, "P2P,SHM");
+  EXPECT_EQ(nccl.transport_between_hosts, "NET");
+  EXPECT_EQ(nccl.links, (std::vector{theirs, ours, between}));
+  EXPECT_EQ(nccl.links_left_out, 0);
+}
+
+TEST(Links, OfManyRanksAreCountedBeyondTheFirst) {
+  std::vector<std::vector<NcclLink>> links(12);
+  for (int src = 0; src < 12; ++src) {
+    for (int dst = 0; dst < 12; ++dst) {
+      if (src != dst) links[static_cast<std::size_t>(src)].push_back({src, dst, src == 11 ? "SHM" : "P2P"});
+    }
+  }
+  const auto nccl = connected(std::vector<std::string>(12, "a"), links);
+  EXPECT_EQ(nccl.links.size(), most_links);
+  EXPECT_EQ(nccl.links_left_out, 12 * 11 - static_cast<int>(most_links));
+  EXPECT_EQ(nccl.links.front(), (NcclLink{11, 0, "SHM"}));
+}
+
+TEST(Links, ThatNobodyKnowsAreUnknown) {
+  const auto nccl = connected({"a", "a"}, {{}, {}});
+  EXPECT_FALSE(nccl.transport || nccl.transport_between_hosts);
+  EXPECT_TRUE(nccl.links.empty());
 }
 
 // --- what ranks complain of ---
 
-std::string complaint(const std::vector<std::string>& complaints, const std::vector<std::string>& checksums) {
+Complaint complaint_by(const std::vector<std::string>& complaints, const std::vector<std::string>& checksums) {
   return complaint_of(complaints, checksums, [](int rank) { return "rank " + std::to_string(rank) + " (node)"; })
-      .value_or("none");
+      .value_or(Complaint{"none"});
+}
+std::string complaint(const std::vector<std::string>& complaints, const std::vector<std::string>& checksums) {
+  return complaint_by(complaints, checksums).text;
 }
 
 TEST(Complaint, NamesEveryRankWithWrongData) {
@@ -297,6 +358,7 @@ TEST(Complaint, NamesEveryRankWithWrongData) {
   EXPECT_EQ(complaint({"", "1 of 4", ""}, {"", "", ""}), "wrong data: rank 1 (node): 1 of 4");
   EXPECT_EQ(complaint({"", "1 of 4", "2 of 4", "3 of 4"}, {"", "", "", ""}),
             "wrong data: rank 1 (node): 1 of 4; also wrong: rank 2 (node), rank 3 (node)");
+  EXPECT_EQ(complaint_by({"", "1 of 4", "2 of 4", "3 of 4"}, {"", "", "", ""}).wrong_ranks, (std::vector{1, 2, 3}));
 }
 
 TEST(Complaint, NamesEveryRankWithOtherBitsThanMost) {
@@ -306,12 +368,15 @@ TEST(Complaint, NamesEveryRankWithOtherBitsThanMost) {
   EXPECT_EQ(complaint({"", "", ""}, {"GPU, 8", "GPU, 7", "GPU, 7"}), "rank 0 (node) computed other bits than 2" + how);
   EXPECT_EQ(complaint({"", "", "", "", ""}, {"GPU, 7", "GPU, 9", "GPU, 7", "GPU, 7", "GPU, 8"}),
             "rank 1 (node) computed other bits than 3" + how + "; also wrong: rank 4 (node)");
+  EXPECT_EQ(complaint_by({"", "", "", "", ""}, {"GPU, 7", "GPU, 9", "GPU, 7", "GPU, 7", "GPU, 8"}).wrong_ranks,
+            (std::vector{1, 4}));
 }
 
 TEST(Complaint, AccusesNobodyOfOtherBitsWhereAsManyAgreeWithTheOther) {
   for (const auto& checksums :
        {std::vector<std::string>{"GPU, 8", "GPU, 7"}, {"GPU, 8", "GPU, 8", "GPU, 7", "GPU, 7"}}) {
-    const std::string text = complaint(std::vector<std::string>(checksums.size()), checksums);
+    const auto [text, wrong_ranks] = complaint_by(std::vector<std::string>(checksums.size()), checksums);
+    EXPECT_TRUE(wrong_ranks.empty());
     EXPECT_NE(text.find("computed different bits"), std::string::npos) << text;
     EXPECT_NE(text.find("which of them is wrong cannot be told"), std::string::npos) << text;
     EXPECT_EQ(text.find("other bits"), std::string::npos) << text;

@@ -105,7 +105,7 @@ Context context_of(const Plan& plan) {
     c.inventory.push_back({"node" + std::to_string(host), here, here, std::nullopt, std::nullopt});
   }
   c.versions = {{"driver", "580.159"}, {"nccl", "2.28.3"}};
-  c.nccl = {{"nvls", "off"}, {"transport", std::nullopt}};
+  c.nccl.nvls = "off";
   return c;
 }
 
@@ -241,13 +241,11 @@ class Maker {
       row.by_rank["temperature_c"] = make([&](int rank) { return (chip(rank).hot ? 88 : 55) + 2 * random_.normal(); });
       row.by_rank["throttled"] = make([&](int rank) { return chip(rank).hot ? 0.6 : 0.4; });
     }
-    auto& words = row.text_by_rank["throttle"];
-    words.resize(static_cast<std::size_t>(plan_.gpus));
-    for (int rank = 0; rank < plan_.gpus; ++rank) {
-      if (plan_.whole || chip(rank).hot) {
-        words[static_cast<std::size_t>(rank)] = chip(rank).hot ? "hw_thermal_slowdown 60 %" : "sw_power_cap 40 %";
-      }
-    }
+    const auto held = [&](const char* reason, bool hot, double part) {
+      if (hot || plan_.whole) row.throttle[reason] = make([&](int rank) { return chip(rank).hot == hot ? part : 0; });
+    };
+    held("hw_thermal", true, 0.6);
+    held("sw_power_cap", false, 0.4);
     local(row, "tflops", 1.1, std::move(tflops));
   }
 
@@ -442,9 +440,9 @@ std::string text_of(const Row& row, int repetitions) {
     put_list(out, name, values, first);
     first = false;
   }
-  out += "}, \"text_by_rank\": {";
+  out += "}, \"throttle\": {";
   first = true;
-  for (const auto& [name, values] : row.text_by_rank) {
+  for (const auto& [name, values] : row.throttle) {
     put_list(out, name, values, first);
     first = false;
   }

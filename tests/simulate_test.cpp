@@ -98,7 +98,7 @@ TEST(GeneratedClusters, AreTheSameInMemoryAndInFiles) {
     ASSERT_EQ(same->rows.size(), file.rows.size());
     for (std::size_t i = 0; i < file.rows.size(); ++i, ++rows) {
       EXPECT_EQ(same->rows[i].by_rank, file.rows[i].by_rank) << file.rows[i].key;
-      EXPECT_EQ(same->rows[i].text_by_rank, file.rows[i].text_by_rank) << file.rows[i].key;
+      EXPECT_EQ(same->rows[i].throttle, file.rows[i].throttle) << file.rows[i].key;
     }
   }
   EXPECT_EQ(rows, 300u);

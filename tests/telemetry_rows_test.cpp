@@ -16,7 +16,7 @@ GpuSummary throttled_gpu() {
   gpu.power_w = 700;
   gpu.temperature_c = 56;
   gpu.throttled = 0.38;
-  gpu.throttle = "sw_power_cap 38 %";
+  gpu.throttle = {{"sw_power_cap", 0.38}};
   return gpu;
 }
 
@@ -26,49 +26,48 @@ TEST(TelemetryRows, TravelBetweenRanksUnchanged) {
   EXPECT_EQ(there.power_w, 700);
   EXPECT_EQ(there.temperature_c, 56);
   EXPECT_EQ(there.throttled, 0.38);
-  EXPECT_EQ(there.throttle, "sw_power_cap 38 %");
+  EXPECT_EQ(there.throttle, (Throttle{{"sw_power_cap", 0.38}}));
   const auto nothing = unpacked<GpuSummary>(packed(GpuSummary{}), "rank 1");
   EXPECT_EQ(there.cycles, std::nullopt);
   EXPECT_FALSE(nothing.sm_mhz || nothing.power_w || nothing.temperature_c || nothing.throttled);
 }
 
 TEST(TelemetryRows, HaveEveryRankAndNothingForOneThatIsUnknown) {
-  ByRank by_rank{{"tflops", {700, 690}}};
-  TextByRank texts;
-  add_telemetry({throttled_gpu(), GpuSummary{}}, 1e12, by_rank, texts);
+  RankData data;
+  data.by_rank = {{"tflops", {700, 690}}};
+  add_telemetry({throttled_gpu(), GpuSummary{}}, 1e12, data);
   using Values = std::vector<std::optional<double>>;
-  using Texts = std::vector<std::optional<std::string>>;
-  EXPECT_EQ(by_rank.at("sm_mhz"), (Values{1410.25, std::nullopt}));
-  EXPECT_EQ(by_rank.at("throttled"), (Values{0.38, std::nullopt}));
-  EXPECT_NEAR(by_rank.at("tflops_per_ghz")[0].value(), 700 / 1.41025, 1e-9);
-  EXPECT_EQ(by_rank.at("tflops_per_ghz")[1], std::nullopt);
-  EXPECT_DOUBLE_EQ(by_rank.at("tflops_per_w")[0].value(), 1);
-  EXPECT_EQ(texts.at("throttle"), (Texts{"sw_power_cap 38 %", std::nullopt}));
+  EXPECT_EQ(data.by_rank.at("sm_mhz"), (Values{1410.25, std::nullopt}));
+  EXPECT_EQ(data.by_rank.at("throttled"), (Values{0.38, std::nullopt}));
+  EXPECT_NEAR(data.by_rank.at("tflops_per_ghz")[0].value(), 700 / 1.41025, 1e-9);
+  EXPECT_EQ(data.by_rank.at("tflops_per_ghz")[1], std::nullopt);
+  EXPECT_DOUBLE_EQ(data.by_rank.at("tflops_per_w")[0].value(), 1);
+  EXPECT_EQ(data.throttle, (ByRank{{"sw_power_cap", {0.38, std::nullopt}}}));
 }
 
 TEST(TelemetryRows, RateByTheCyclesThatTheGpuCountedWhereItDid) {
   auto counting = throttled_gpu();
   counting.cycles = 2e6;  // for 1e12 operations, while the clock that the driver knows is an older one
-  ByRank by_rank{{"tflops", {700, 690}}};
-  TextByRank texts;
-  add_telemetry({unpacked<GpuSummary>(packed(counting), "rank 0"), throttled_gpu()}, 1e12, by_rank, texts);
-  EXPECT_DOUBLE_EQ(by_rank.at("tflops_per_ghz")[0].value(), 500);
-  EXPECT_NEAR(by_rank.at("tflops_per_ghz")[1].value(), 690 / 1.41025, 1e-9);
+  RankData data;
+  data.by_rank = {{"tflops", {700, 690}}};
+  add_telemetry({unpacked<GpuSummary>(packed(counting), "rank 0"), throttled_gpu()}, 1e12, data);
+  EXPECT_DOUBLE_EQ(data.by_rank.at("tflops_per_ghz")[0].value(), 500);
+  EXPECT_NEAR(data.by_rank.at("tflops_per_ghz")[1].value(), 690 / 1.41025, 1e-9);
 }
 
 TEST(TelemetryRows, RateByClockOnlyWhatHasTflops) {
-  ByRank by_rank{{"busbw_gb_per_s", {350}}};
-  TextByRank texts;
-  add_telemetry({throttled_gpu()}, 0, by_rank, texts);
-  EXPECT_EQ(by_rank.count("tflops_per_ghz"), 0u);
-  EXPECT_EQ(by_rank.count("sm_mhz"), 1u);
+  RankData data;
+  data.by_rank = {{"busbw_gb_per_s", {350}}};
+  add_telemetry({throttled_gpu()}, 0, data);
+  EXPECT_EQ(data.by_rank.count("tflops_per_ghz"), 0u);
+  EXPECT_EQ(data.by_rank.count("sm_mhz"), 1u);
 }
 
 TEST(TelemetryRows, OfARankThatStandsByHaveNoRate) {
-  ByRank by_rank{{"tflops", {700, std::nullopt}}};
-  TextByRank texts;
-  add_telemetry({throttled_gpu(), throttled_gpu()}, 1e12, by_rank, texts);
-  EXPECT_EQ(by_rank.at("tflops_per_ghz")[1], std::nullopt);
+  RankData data;
+  data.by_rank = {{"tflops", {700, std::nullopt}}};
+  add_telemetry({throttled_gpu(), throttled_gpu()}, 1e12, data);
+  EXPECT_EQ(data.by_rank.at("tflops_per_ghz")[1], std::nullopt);
 }
 
 TEST(BusyGpus, AreNamedWithProcessAndMemory) {

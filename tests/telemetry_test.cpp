@@ -23,31 +23,34 @@ TEST(Summary, HasMeansOfClockAndPowerAndTheHighestTemperature) {
   EXPECT_DOUBLE_EQ(*told.power_w, 630);
   EXPECT_DOUBLE_EQ(*told.temperature_c, 56);
   EXPECT_DOUBLE_EQ(*told.throttled, 2.0 / 3);
-  EXPECT_EQ(told.throttle, "sw_power_cap 67 %");
+  EXPECT_EQ(told.throttle, (Throttle{{"sw_power_cap", 2.0 / 3}}));
 }
 
 TEST(Summary, CountsASampleWithTwoReasonsOnce) {
   const auto told = summary({{1000, {}, {}, capped | hot}, {1000, {}, {}, capped}});
   EXPECT_DOUBLE_EQ(*told.throttled, 1);
-  EXPECT_EQ(told.throttle, "sw_power_cap 100 %, hw_thermal 50 %");
+  EXPECT_EQ(told.throttle, (Throttle{{"hw_thermal", 0.5}, {"sw_power_cap", 1}}));
 }
 
 TEST(Summary, OfAnIdleGpuIsNotThrottled) {
   const auto told = summary({{345, 75, 30, idle}});
   EXPECT_DOUBLE_EQ(*told.throttled, 0);
-  EXPECT_EQ(told.throttle, "");
+  EXPECT_TRUE(told.throttle.empty());
 }
 
 TEST(Summary, NamesASettingThatLimitsTheClockButDoesNotCallItThrottled) {
   const auto told = summary({{1200, {}, {}, static_cast<std::uint64_t>(ClockReason::applications_setting)}});
   EXPECT_DOUBLE_EQ(*told.throttled, 0);
-  EXPECT_EQ(told.throttle, "applications_setting 100 %");
+  EXPECT_EQ(told.throttle, (Throttle{{"applications_setting", 1}}));
 }
 
-TEST(Summary, NeverRoundsAReasonDownToNothing) {
-  std::vector<GpuSample> samples(1000, {1980, {}, {}, 0});
-  samples[3].reasons = hot;
-  EXPECT_EQ(summary(samples).throttle, "hw_thermal 1 %");
+TEST(Summary, NamesReasonsAsResultsDo) {
+  for (std::uint64_t bit = 2; bit != 0; bit <<= 1) {  // 1 is idle
+    for (const auto& [reason, part] : summary({{1980, {}, {}, bit}}).throttle) {
+      EXPECT_NE(throttle_in_words({{reason, 1}}).find(' '), std::string::npos);
+      EXPECT_EQ(throttle_in_words({{reason, 1}}).find(reason), std::string::npos) << "no words for it";
+    }
+  }
 }
 
 TEST(Summary, KeepsWhatIsUnknownUnknown) {
@@ -61,8 +64,7 @@ TEST(Summary, KeepsWhatIsUnknownUnknown) {
 }
 
 TEST(Grown, NamesTheCountersThatGrewAndNoOthers) {
-  EXPECT_EQ(grown({{"a", 1}, {"b", 2}, {"gone", 3}}, {{"a", 1}, {"b", 5}, {"new", 9}}),
-            std::vector<std::string>{"b +3"});
+  EXPECT_EQ(grown({{"a", 1}, {"b", 2}, {"gone", 3}}, {{"a", 1}, {"b", 5}, {"new", 9}}), (ErrorCounts{{"b", 3}}));
   EXPECT_TRUE(grown({{"reset meanwhile", 7}}, {{"reset meanwhile", 0}}).empty());
 }
 
@@ -95,7 +97,7 @@ TEST(Telemetry, TellsOfErrorsThatWereCountedMeanwhile) {
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
   watched(telemetry, milliseconds(1));
   EXPECT_EQ(telemetry.errors(),
-            (std::vector<std::string>{"ECC uncorrected +2", "NVLink 0 CRC errors +1", "XID 13", "XID 79, 2 times"}));
+            (ErrorCounts{{"ecc_uncorrected", 2}, {"nvlink_0_crc", 1}, {"xid_13", 1}, {"xid_79", 2}}));
   watched(telemetry, milliseconds(1));
   EXPECT_TRUE(telemetry.errors().empty()) << "each is told once";
 }
@@ -106,7 +108,7 @@ TEST(Telemetry, TellsOfErrorsThatWereCountedWhileASeriesWasPrepared) {
   watched(telemetry, milliseconds(1));
   EXPECT_TRUE(telemetry.errors().empty());
   watched(telemetry, milliseconds(1));
-  EXPECT_EQ(telemetry.errors(), (std::vector<std::string>{"ECC uncorrected +5", "XID 79"}));
+  EXPECT_EQ(telemetry.errors(), (ErrorCounts{{"ecc_uncorrected", 5}, {"xid_79", 1}}));
 }
 
 TEST(Telemetry, TellsOfErrorsOfSeriesThatNobodyAskedAboutLater) {
@@ -114,7 +116,7 @@ TEST(Telemetry, TellsOfErrorsOfSeriesThatNobodyAskedAboutLater) {
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
   watched(telemetry, milliseconds(1));
   watched(telemetry, milliseconds(1));
-  EXPECT_EQ(telemetry.errors(), std::vector<std::string>{"ECC uncorrected +5"});
+  EXPECT_EQ(telemetry.errors(), (ErrorCounts{{"ecc_uncorrected", 5}}));
 }
 
 TEST(Telemetry, CountsErrorsWhenToldToAndNotAgainWhenAsked) {
@@ -123,9 +125,9 @@ TEST(Telemetry, CountsErrorsWhenToldToAndNotAgainWhenAsked) {
   for (int i = 0; i < 3; ++i) {
     watched(telemetry, milliseconds(1));
     telemetry.count();
-    EXPECT_EQ(telemetry.errors(), std::vector<std::string>{"PCIe replays +1"});
+    EXPECT_EQ(telemetry.errors(), (ErrorCounts{{"pcie_replays", 1}}));
   }
-  EXPECT_EQ(telemetry.errors(), std::vector<std::string>{"PCIe replays +1"}) << "nobody had counted since";
+  EXPECT_EQ(telemetry.errors(), (ErrorCounts{{"pcie_replays", 1}})) << "nobody had counted since";
 }
 
 TEST(Telemetry, TellsNothingBeforeItHasBegunAndCanBeEndedAtOnce) {
@@ -134,7 +136,7 @@ TEST(Telemetry, TellsNothingBeforeItHasBegunAndCanBeEndedAtOnce) {
   EXPECT_EQ(telemetry.end().samples, 0u);
   EXPECT_TRUE(telemetry.errors().empty());
   EXPECT_EQ(watched(telemetry, milliseconds(50)).sm_mhz, 1410);
-  EXPECT_EQ(telemetry.errors(), std::vector<std::string>{"ECC uncorrected +2"});
+  EXPECT_EQ(telemetry.errors(), (ErrorCounts{{"ecc_uncorrected", 2}}));
   for (int i = 0; i < 100; ++i) {  // so short that the thread may not have noticed
     telemetry.begin();
     telemetry.end();
@@ -162,7 +164,7 @@ TEST(Telemetry, OfAGpuThatTellsNothingIsUnknown) {
   const auto told = watched(telemetry, milliseconds(50));
   EXPECT_FALSE(told.sm_mhz);
   EXPECT_FALSE(told.throttled);
-  EXPECT_EQ(told.throttle, "");
+  EXPECT_TRUE(told.throttle.empty());
   EXPECT_TRUE(telemetry.errors().empty());
 }
 

@@ -458,7 +458,7 @@ TEST(Verdict, ShowsAPointWithoutARuleAndChangesNothing) {
 TEST(Verdict, DoesNotPassOnFewerRulesBecauseNobodyRecordedNvls) {
   ResultsBuilder builder;
   builder.add(allreduce, "busbw_gb_per_s", 350).add("allreduce/dtype:f32/bytes:8", "latency_us", 8);
-  builder.context.nccl["nvls"] = std::nullopt;
+  builder.context.nccl.nvls = std::nullopt;
   const std::string rules =
       allreduce_rule + ", nvls: off}\n" +
       "  - {benchmark: \"allreduce/dtype:f32/bytes:8\", metric: latency_us, every: run, max: 30, source: s}\n";
@@ -467,7 +467,7 @@ TEST(Verdict, DoesNotPassOnFewerRulesBecauseNobodyRecordedNvls) {
 
 TEST(Verdict, MissesAFamilyWhoseRulesHangOnNvls) {
   ResultsBuilder builder;
-  builder.add(gemm, "tflops", 700).context.nccl.clear();
+  builder.add(gemm, "tflops", 700).context.nccl = {};
   const Verdict verdict = judged(builder, gemm_rule + "}\n" + allreduce_rule + ", nvls: off}\n");
   expect_state(verdict, State::fail, 1);
   EXPECT_EQ(find(verdict, "allreduce").status, Status::missing);

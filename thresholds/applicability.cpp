@@ -59,8 +59,7 @@ std::map<std::string, int> ranks_per_host(const Context& context) {
 }  // namespace
 
 Scale scale_of(const Context& context) {
-  const auto nvls = context.nccl.find("nvls");
-  return {context.world_size, context.hosts, nvls == context.nccl.end() || nvls->second != "off"};
+  return {context.world_size, context.hosts, context.nccl.nvls != "off"};
 }
 
 std::vector<std::string> devices_of(const std::vector<Results>& results) {
@@ -115,8 +114,7 @@ Applicability applicability(const Conditions& conditions, const Context& context
   }
   if (!conditions.nvls) return {};
   const std::string wanted = *conditions.nvls ? "on" : "off";
-  const auto found = context.nccl.find("nvls");
-  const std::string state = found == context.nccl.end() ? "" : found->second.value_or("");
+  const std::string state = context.nccl.nvls.value_or("");
   if (state != "on" && state != "off") {
     return {Applies::unknown_nvls, "for nvls " + wanted + ", the run did not record its state"};
   }

@@ -54,7 +54,7 @@ MachineFacts facts_of(const std::vector<Results>& results) {
     facts["hosts"].insert(std::to_string(c.hosts));
     facts["build_type"].insert(c.suite.build_type);
     for (const char* name : {"driver", "cuda", "cublaslt", "nccl"}) add_known(facts, c.versions, name);
-    add_known(facts, c.nccl, "nvls");
+    if (c.nccl.nvls) facts["nvls"].insert(*c.nccl.nvls);
     for (const auto& [variable, value] : c.environment) {
       if (decides(variable, c)) variables.insert(variable);
     }

@@ -2,31 +2,20 @@
 // (build/tests/verdict_test).
 #include "thresholds/cause.hpp"
 
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "base/gpu_health.hpp"
+
 namespace shakedown {
 namespace {
-
-/// The words for NVML's reasons, as node/telemetry.cpp names them.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> words_of_reasons{
-    {{"sw_power_cap", "software power cap"},
-     {"hw_slowdown", "hardware slowdown"},
-     {"sw_thermal", "software thermal slowdown"},
-     {"hw_thermal", "hardware thermal slowdown"},
-     {"hw_power_brake", "power brake of the server"},
-     {"sync_boost", "clock synchronised with other GPUs"},
-     {"applications_setting", "clock limited by a setting"},
-     {"display_setting", "clock limited by the display"}}};
 
 /// Below this part of its highest clock a GPU is held down, whatever the driver says: in a burst of less than a fifth
 /// of a second clocks fell to 1,545 of 1,980 MHz before NVML named the power cap (H200, driver 580.159).
 constexpr double full_clock = 0.97;
-
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 /// "1,980"
 std::string grouped(double value) {
@@ -35,35 +24,21 @@ std::string grouped(double value) {
   return digits;
 }
 
-/// "sw_power_cap 38 %, hw_thermal 2 %" in words: "software power cap 38 % of the time, hardware thermal ... 2 %".
-std::string in_words(std::string reasons) {
-  for (const auto& [name, words] : words_of_reasons) {
-    if (const auto at = reasons.find(name); at != std::string::npos) reasons.replace(at, name.size(), words);
-  }
-  if (const auto first = reasons.find(" %"); first != std::string::npos) reasons.insert(first + 2, " of the time");
-  return reasons;
-}
-
 std::optional<double> value_of(const ByRank& by_rank, const std::string& name, std::size_t rank) {
   const auto found = by_rank.find(name);
   return found == by_rank.end() ? std::nullopt : found->second.at(rank);
 }
 
-std::string text_of(const Row& row, const std::string& name, std::size_t rank) {
-  const auto found = row.text_by_rank.find(name);
-  return found == row.text_by_rank.end() ? "" : found->second.at(rank).value_or("");
-}
-
 /// Of the repetition in which the GPU was throttled most.
-std::string reasons_of(const Benchmark& benchmark, std::size_t rank) {
-  std::string reasons;
+Throttle reasons_of(const Benchmark& benchmark, std::size_t rank) {
+  Throttle reasons;
   double most = -1;
   for (const Row* row : benchmark.rows) {
     const double throttled = value_of(row->by_rank, "throttled", rank).value_or(0);
-    const auto text = text_of(*row, "throttle", rank);
-    if (text.empty() || throttled <= most) continue;
+    auto of_row = row->throttle_of(static_cast<int>(rank));
+    if (of_row.empty() || throttled <= most) continue;
     most = throttled;
-    reasons = text;
+    reasons = std::move(of_row);
   }
   return reasons;
 }
@@ -101,17 +76,21 @@ std::string cause(const Benchmark& benchmark, int rank) {
              heat = typical("temperature_c");
   const bool slowed = clock && facts.sm_mhz_max && *clock < full_clock * *facts.sm_mhz_max;
   if (!reasons.empty()) {
-    add(in_words(reasons));
+    add(throttle_in_words(reasons));
   } else if (throttled && !slowed) {
     add("not throttled");
   }
   if (clock) add(part_of(*clock, facts.sm_mhz_max, "MHz"));
   if (reasons.empty() && throttled && slowed) add("for which the driver names no reason", " ");
-  if (power && contains(reasons, "power")) add(part_of(*power, facts.power_limit_w, "W"));
-  if (heat && (contains(reasons, "thermal") || contains(reasons, "hw_slowdown"))) add(grouped(*heat) + " C");
+  const auto any = [&](auto is_such) {
+    return std::any_of(reasons.begin(), reasons.end(), [&](const auto& reason) { return is_such(reason.first); });
+  };
+  if (power && any(is_power)) add(part_of(*power, facts.power_limit_w, "W"));
+  if (heat && any([](const auto& reason) { return protects_gpu(reason) && !is_power(reason); }))
+    add(grouped(*heat) + " C");
 
   std::set<std::string> errors;
-  for (const Row* row : benchmark.rows) errors.insert(text_of(*row, "errors", r));
+  for (const Row* row : benchmark.rows) errors.insert(errors_text(row->errors_of(rank), row->errors_rows));
   for (const auto& error : errors) add(error.empty() ? "" : "errors meanwhile: " + error, "; ");
   std::string others;
   for (const auto& process : facts.processes.value_or(std::vector<OtherProcess>{})) {

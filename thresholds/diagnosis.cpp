@@ -86,6 +86,7 @@ class Investigation {
     for (const int rank : ranks) d.places.push_back(place(rank));
     d.place_count = ranks.size();
     if (!ranks.empty()) d.telemetry = telemetry_.text(ranks.front());
+    d.heat = !ranks.empty() && telemetry_.hot(ranks.front());
     return d;
   }
 
@@ -210,6 +211,7 @@ class Investigation {
                           : "its ranks are slower than those of the other hosts";
     if (const auto within = alone(host)) d.detail += *within;
     d.telemetry = telemetry_.text(ranks.front());
+    d.heat = std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return telemetry_.hot(rank); });
     d.next = "mpirun -np " + std::to_string(ranks.size()) + " --host " + host + ":" + std::to_string(ranks.size()) +
              " build/bench/bench_" + (evidence.empty() ? "gemm" : family_of(evidence.front().key));
     add_evidence(d, std::move(evidence));
@@ -398,13 +400,8 @@ class Investigation {
       const bool place = variable == "NCCL_DEBUG_FILE" || variable == "NCCL_DEBUG" || variable == "NCCL_HOSTID";
       if (variable.rfind("NCCL_", 0) == 0 && !place) set.push_back(variable + "=" + value);
     }
-    if (const auto nvls = context_->nccl.find("nvls"); nvls != context_->nccl.end() && nvls->second) {
-      set.push_back("NVLS " + *nvls->second);
-    }
-    if (const auto transport = context_->nccl.find("transport");
-        transport != context_->nccl.end() && transport->second) {
-      set.push_back("transport " + *transport->second);
-    }
+    if (context_->nccl.nvls) set.push_back("NVLS " + *context_->nccl.nvls);
+    if (context_->nccl.transport) set.push_back("transport " + *context_->nccl.transport);
     return set.empty() ? "" : "; set: " + joined(set);
   }
 
@@ -526,28 +523,11 @@ class Investigation {
 
   // --- data ---
 
-  static std::vector<int> wrong_ranks(const std::string& detail) {
-    const bool corrupt = detail.find("wrong data: rank ") != std::string::npos ||
-                         detail.find("computed other bits") != std::string::npos;
-    // One against one: until 2026-11 the lower rank was accused then.
-    if (!corrupt || detail.find("other bits than 1 of its peers") != std::string::npos) return {};
-    const std::string word = "rank ";
-    const auto number_at = [&](std::size_t at) { return std::atoi(detail.c_str() + at + word.size()); };
-    std::vector<int> ranks;
-    if (const auto first = detail.find(word); first != std::string::npos) ranks.push_back(number_at(first));
-    const auto others = detail.rfind(also_wrong);
-    if (others == std::string::npos) return ranks;
-    for (auto at = detail.find(word, others); at != std::string::npos; at = detail.find(word, at + 1)) {
-      ranks.push_back(number_at(at));
-    }
-    return ranks;
-  }
-
   void judge_data() {
     std::map<int, std::vector<Evidence>> wrong;
     for (const Finding& f : findings_) {
       if (!bad(f)) continue;
-      for (const int rank : wrong_ranks(f.detail)) {
+      for (const int rank : f.wrong_ranks) {
         if (rank < 0 || static_cast<std::size_t>(rank) >= against_.size()) continue;
         wrong[rank].push_back({f.key, f.metric, f.judgement, std::nullopt, std::nullopt, std::nullopt, std::nullopt});
       }

@@ -54,6 +54,7 @@ struct Diagnosis {
   std::size_t evidence_count = 0;
   std::string detail;     // what was seen, in one sentence
   std::string telemetry;  // clock, power, temperature, throttling, errors; empty if there is none
+  bool heat = false;      // it held the clock of the place down
   std::string next;       // command to run next
 };
 

@@ -56,6 +56,7 @@ struct Finding {
   std::optional<Culprit> worst;
   std::size_t offender_count = 0;
   std::vector<Culprit> offenders;  // at most max_offenders, the worst first
+  std::vector<int> wrong_ranks;    // whose data were wrong
   std::string detail;              // what is wrong, or what is worth knowing
   std::string source;              // of the rule
   std::string rule_at;             // "thresholds/h200-sxm.yaml:12"

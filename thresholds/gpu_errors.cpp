@@ -2,20 +2,19 @@
 #include "thresholds/gpu_errors.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <map>
 #include <set>
 
+#include "base/gpu_health.hpp"
 #include "base/text.hpp"
 #include "thresholds/machine.hpp"
 
 namespace shakedown {
 namespace {
 
-// "XID 79", "ECC uncorrected": how often, and the row in which it was counted first.
+// How often, and the row in which it was counted first.
 struct Counted {
-  long count = 0;
+  std::uint64_t count = 0;
   std::string first;
 };
 
@@ -33,65 +32,25 @@ struct Record {
   std::string slowed_first;  // row
 };
 
-std::vector<std::string> split(const std::string& text, const std::string& separator) {
-  std::vector<std::string> parts;
-  for (std::size_t from = 0; from <= text.size();) {
-    const auto end = std::min(text.find(separator, from), text.size());
-    parts.push_back(text.substr(from, end - from));
-    from = end + separator.size();
-  }
-  return parts;
-}
-
-// The number behind the last `word`, which is cut off with it: "ECC uncorrected +2", "XID 48, 2 times".
-long take_number(std::string& text, const char* word, long otherwise) {
-  const auto at = text.rfind(word);
-  if (at == std::string::npos) return otherwise;
-  const long number = std::strtol(text.c_str() + at + std::string(word).size(), nullptr, 10);
-  if (number <= 0) return otherwise;
-  text.resize(at);
-  return number;
-}
-
-// XIDs that a program causes by what it does on a healthy GPU (NVIDIA's catalogue of XIDs: graphics engine exception,
-// memory page fault, reset channel, preemptive removal), and errors that were corrected or repeated and cost only time.
-// Whatever else was counted fails, known or not.
-bool is_warning(const std::string& error) {
-  constexpr std::array<std::string_view, 5> known{"XID 13", "XID 31", "XID 43", "XID 45", "ECC corrected"};
-  return std::find(known.begin(), known.end(), error) != known.end() || error.ends_with(" replays") ||
-         error.ends_with(" recoveries") || error.ends_with(" CRC errors");
-}
-
-// "ECC uncorrected +2; XID 48, 2 times in 7 rows"
-void add_errors(const std::string& key, std::string text, Record& record) {
-  take_number(text, " in ", 0);
-  for (std::string& error : split(text, "; ")) {
-    const long times = take_number(error, ", ", 1), grown = take_number(error, " +", times);
+void add_errors(const std::string& key, const ErrorCounts& errors, Record& record) {
+  for (const auto& [error, count] : errors) {
     Counted& counted = record.errors[error];
-    counted.count += grown;
+    counted.count += count;
     if (counted.first.empty()) counted.first = key;
   }
 }
 
-// NVML: hw_slowdown, hw_thermal and hw_power_brake are the hardware's own protection from heat and from its supply,
-// sw_thermal is the driver's. The power cap is what a loaded GPU works at.
-void add_slowdown(const Row& row, const std::string& text, Record& record) {
+void add_slowdown(const Row& row, const Throttle& throttle, Record& record) {
   Watched& watched = record.families[family_of(row.key)];
   ++watched.rows;
   double most = 0;
-  for (const std::string& part : split(text, ", ")) {
-    const std::string reason = part.substr(0, part.find(' '));
-    if (!reason.starts_with("hw_") && !reason.starts_with("sw_thermal")) continue;
+  for (const auto& [reason, part] : throttle) {
+    if (!protects_gpu(reason)) continue;
     record.reasons.insert(reason);
-    most = std::max(most, std::strtod(part.c_str() + reason.size(), nullptr) / 100);
+    most = std::max(most, part);
     if (record.slowed_first.empty()) record.slowed_first = row.key;
   }
   watched.slowed += most;
-}
-
-const std::optional<std::string>* text_of(const Row& row, const char* name, std::size_t rank) {
-  const auto found = row.text_by_rank.find(name);
-  return found == row.text_by_rank.end() || rank >= found->second.size() ? nullptr : &found->second[rank];
 }
 
 bool was_watched(const Row& row, std::size_t rank) {
@@ -108,17 +67,21 @@ std::vector<Record> records_of(const std::vector<Results>& files, const std::opt
       Record& record = records.at(rank);
       if (record.facts == nullptr) record.facts = &facts;
       // Counters are read about once a second, and what they say then stands in all rows since: rows that follow each
-      // other with the same words are one reading.
-      std::optional<std::string> last;
+      // other with the same counts are one reading, as many as it has.
+      ErrorCounts last;
+      int rows_of_last = 0;
       for (const Row& row : file.rows) {
-        if (family && family_of(row.key) != *family) continue;
-        if (const auto* errors = text_of(row, "errors", rank); errors != nullptr && *errors != last) {
-          last = *errors;
-          if (last) add_errors(row.key, *last, record);
+        if (row.error || row.waived || (family && family_of(row.key) != *family)) continue;
+        auto errors = row.errors_of(facts.rank);
+        if (errors == last && rows_of_last < row.errors_rows) {
+          ++rows_of_last;
+        } else {
+          add_errors(row.key, errors, record);
+          last = std::move(errors);
+          rows_of_last = 1;
         }
-        const auto* throttle = text_of(row, "throttle", rank);
-        const bool told = throttle != nullptr && *throttle;
-        if (told || was_watched(row, rank)) add_slowdown(row, told ? **throttle : "", record);
+        const auto throttle = row.throttle_of(facts.rank);
+        if (!throttle.empty() || was_watched(row, rank)) add_slowdown(row, throttle, record);
       }
     }
   }
@@ -145,9 +108,10 @@ void judge_errors(const Record& record, std::vector<Finding>& findings) {
   for (const bool fails : {true, false}) {
     std::vector<std::string> said;
     for (const auto& [error, counted] : record.errors) {
-      if (is_warning(error) == fails) continue;
-      said.push_back(error + " (" + (counted.count > 1 ? std::to_string(counted.count) + " times, first in " : "in ") +
-                     counted.first + ")");
+      if (is_fault(error) != fails) continue;
+      said.push_back(words_of_error(error) + " (" +
+                     (counted.count > 1 ? std::to_string(counted.count) + " times, first in " : "in ") + counted.first +
+                     ")");
     }
     if (said.empty()) continue;
     findings.push_back(finding_of(record, "errors", fails));

@@ -41,11 +41,10 @@ std::string good_of(const std::vector<Finding>& findings) {
 // Whether NCCL used NVLink decides what its figures mean.
 std::optional<std::string> note_on_transport(const std::vector<Results>& files) {
   for (const Results& file : files) {
-    const auto transport = file.context.nccl.find("transport");
-    const bool unknown = transport == file.context.nccl.end() || !transport->second;
     const bool used = std::any_of(file.rows.begin(), file.rows.end(),
                                   [](const Row& row) { return is_collective(family_of(row.key)); });
-    if (!unknown || !used || file.context.world_size == 1 || file.context.backend != "cuda") continue;
+    if (file.context.nccl.transport || !used || file.context.world_size == 1 || file.context.backend != "cuda")
+      continue;
     const auto level = file.context.environment.find("NCCL_DEBUG");
     return file.file.filename().string() + ": whether NCCL used NVLink is not known" +
            (level == file.context.environment.end()
@@ -99,6 +98,15 @@ int exit_code_of(State state) {
   return 1;
 }
 
+std::optional<std::string> note_on_schema(const std::vector<Results>& files) {
+  const auto is_old = [](const Results& file) { return file.schema == 1; };
+  const auto old = std::find_if(files.begin(), files.end(), is_old);
+  if (old == files.end()) return std::nullopt;
+  const auto others = std::count_if(std::next(old), files.end(), is_old);
+  return old->file.filename().string() + (others > 0 ? " and " + plural(others, "other file") + " are" : " is") +
+         " of schema 1: what held clocks down, errors by counter and NCCL's links are unknown";
+}
+
 Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
   Verdict verdict;
   verdict.backend = files.front().context.backend;
@@ -112,7 +120,9 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
   }
   verdict.run_ids.assign(run_ids.begin(), run_ids.end());
   if (run_ids.size() > 1 && options.mixed_runs) verdict.notes.push_back("files of different runs (--mixed-runs)");
-  if (auto note = note_on_transport(files)) verdict.notes.push_back(std::move(*note));
+  for (auto& note : {note_on_schema(files), note_on_transport(files)}) {
+    if (note) verdict.notes.push_back(*note);
+  }
   return verdict;
 }
 

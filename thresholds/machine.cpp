@@ -411,14 +411,31 @@ std::string settings_against_peers(const Context& context) {
   return text;
 }
 
-// The ranks where the links begin: "0 to 1 by SHM/direct/direct,1 to 0 by ...".
-std::vector<Culprit> beginnings(const std::string& links, const Context& context) {
-  std::set<int> ranks;
-  std::istringstream list(links);
-  for (std::string link; std::getline(list, link, ',');) {
-    int rank = -1;
-    if (std::istringstream(link) >> rank && rank >= 0 && rank < context.world_size) ranks.insert(rank);
+// Links inside a host that do not go by P2P.
+std::vector<NcclLink> fallbacks(const Context& context) {
+  const auto host = [&](int rank) { return context.ranks[static_cast<std::size_t>(rank)].host; };
+  std::vector<NcclLink> found;
+  for (const NcclLink& link : context.nccl.links) {
+    if (link.kind() != "P2P" && host(link.src) == host(link.dst)) found.push_back(link);
   }
+  return found;
+}
+
+// "0 to 1 by SHM/direct/direct,1 to 0 by SHM/direct/direct"
+std::string text(const std::vector<NcclLink>& links) {
+  std::vector<std::string> words;
+  for (const NcclLink& link : links) {
+    if (words.size() == max_offenders) break;
+    words.push_back(std::to_string(link.src) + " to " + std::to_string(link.dst) + " by " + link.via);
+  }
+  const auto more = links.size() - words.size();
+  return joined(words, ",") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
+}
+
+// The ranks where the links begin.
+std::vector<Culprit> beginnings(const std::vector<NcclLink>& links, const Context& context) {
+  std::set<int> ranks;
+  for (const NcclLink& link : links) ranks.insert(link.src);
   std::vector<Culprit> culprits;
   for (const int rank : ranks) culprits.push_back(culprit(context.ranks[static_cast<std::size_t>(rank)]));
   return culprits;
@@ -430,19 +447,15 @@ std::optional<Finding> judge_transport(const std::vector<Results>& files, const 
   if (profile.peak.count("nvlink_gb_per_s") == 0) return std::nullopt;
   std::optional<Finding> finding;
   for (const Results& file : files) {
-    const auto fact = [&](const char* name) {
-      const auto found = file.context.nccl.find(name);
-      return found == file.context.nccl.end() ? std::nullopt : found->second;
-    };
-    const auto transport = fact("transport");
+    const auto& transport = file.context.nccl.transport;
     if (!transport) continue;
     if (!finding) finding = pass("machine/nccl_transport", "P2P");
     if (*transport == "P2P") continue;
-    const auto links = fact("fallbacks").value_or("");
+    const auto links = fallbacks(file.context);
     const auto settings = settings_against_peers(file.context);
     set(*finding, Status::fail,
         file_name(file) + ": configuration: inside a host NCCL goes by " + *transport +
-            ", the GPUs have NVLink and it should be P2P" + (links.empty() ? "" : " (rank " + links + ")") +
+            ", the GPUs have NVLink and it should be P2P" + (links.empty() ? "" : " (rank " + text(links) + ")") +
             (settings.empty() ? "; no setting of NCCL that is known to do that" : "; set is " + settings),
         settings.empty()
             ? "NCCL_DEBUG=INFO shows why; check nvidia-smi topo -p2p r, the fabric manager, the container's "

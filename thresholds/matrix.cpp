@@ -86,14 +86,14 @@ std::vector<PairMatrix> pair_matrices(const Context& context, const std::vector<
 }
 
 std::vector<PairMatrix> pair_matrices(const Context& context,
-                                      const std::map<std::string, std::vector<ByRank>>& by_rank) {
+                                      const std::map<std::string, std::vector<RankData>>& data) {
   std::vector<Row> rows;
-  for (const auto& [key, repetitions] : by_rank) {
+  for (const auto& [key, repetitions] : data) {
     if (!pair_of(key)) continue;
-    for (const ByRank& values : repetitions) {
+    for (const RankData& of_ranks : repetitions) {
       rows.emplace_back();
       rows.back().key = key;
-      rows.back().by_rank = values;
+      rows.back().by_rank = of_ranks.by_rank;
     }
   }
   return pair_matrices(context, rows);

@@ -28,8 +28,8 @@ struct PairMatrix {
 /// The matrices in these rows, one for each host and each set of keys that differ only in src and dst, in file order.
 /// Of several repetitions the median, as the judge takes it. Rows without values (errors, waivers) leave holes.
 std::vector<PairMatrix> pair_matrices(const Context&, const std::vector<Row>&);
-/// The same before there are rows: values by key and repetition.
-std::vector<PairMatrix> pair_matrices(const Context&, const std::map<std::string, std::vector<ByRank>>&);
+/// The same before there are rows: what ranks have by key and repetition.
+std::vector<PairMatrix> pair_matrices(const Context&, const std::map<std::string, std::vector<RankData>>&);
 
 /// Sources by row, destinations by column, columns aligned, the worst cell marked and named below.
 std::string text(const PairMatrix&);

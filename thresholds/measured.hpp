@@ -57,9 +57,6 @@ std::vector<std::optional<std::string>> rank_texts(const Benchmark&, const std::
 /// median hides.
 std::optional<double> largest_value(const Benchmark&, const std::string& metric);
 
-/// Between the first rank whose data were wrong and the names of the others, in the error of a benchmark.
-inline constexpr std::string_view also_wrong = "; also wrong: ";
-
 /// The rank that the others of a collective wait for: it has the shortest time of its own, by more than 5 % of theirs,
 /// and came later than they by at least half of what they wait in one operation. A shortest time alone says nothing:
 /// where one host has a slow network, all others have it in turn. nullopt = nobody.

@@ -13,8 +13,6 @@
 namespace shakedown {
 namespace {
 
-bool contains(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
-
 Action action_of(const Diagnosis& d) {
   if (!d.fails) return Action::monitor;
   switch (d.causes.front()) {
@@ -23,7 +21,7 @@ Action action_of(const Diagnosis& d) {
     case Cause::slow_node:
     case Cause::wrong_data: return Action::isolate;
     // A hot GPU needs hands; a clock that is low for no such reason may come back after a reset.
-    case Cause::power_or_heat: return contains(d.telemetry, "thermal") ? Action::isolate : Action::reset;
+    case Cause::power_or_heat: return d.heat ? Action::isolate : Action::reset;
     case Cause::late_rank: return Action::reset;
     case Cause::configuration:
     case Cause::slow_silicon: return Action::none;
@@ -101,9 +99,7 @@ class Decider {
                            !is_shared(f.key, f.metric) && f.status != Status::no_reference &&
                            f.status != Status::inconclusive;
     if (!names_all) {
-      // Results until 2026-11 name the first only: "; and 1 more ranks".
-      const bool names_the_wrong = contains(f.detail, "wrong data: rank ") && !contains(f.detail, " more ranks");
-      if (names_the_wrong && a_node_is_to_blame_) return;
+      if (!f.wrong_ranks.empty() && a_node_is_to_blame_) return;
       list_.undecided_because.push_back(std::string(name(f.status)) + ": " + f.key +
                                         (f.metric.empty() ? "" : " " + f.metric) +
                                         (f.detail.empty() ? "" : ": " + f.detail));

@@ -31,30 +31,28 @@ std::optional<double> RankTelemetry::clock_shortfall(int rank) const {
   return mine && all && *all > 0 ? std::optional(1 - *mine / *all) : std::nullopt;
 }
 
-bool RankTelemetry::held_back(int rank) const {
-  for (const std::string& reason : words(rank, "throttle")) {
-    for (const char* word : {"thermal", "hw_slowdown", "power_brake"}) {
-      if (reason.find(word) != std::string::npos) return true;
+bool RankTelemetry::held_back(int rank) const { return any_reason(rank, protects_gpu); }
+bool RankTelemetry::hot(int rank) const { return any_reason(rank, is_heat); }
+
+bool RankTelemetry::any_reason(int rank, bool (*is_such)(std::string_view)) const {
+  for (const Row* row : rows(rank)) {
+    for (const auto& [reason, part] : row->throttle_of(rank)) {
+      if (is_such(reason)) return true;
     }
   }
   return false;
 }
 
-std::vector<std::string> RankTelemetry::words(int rank, const std::string& name) const {
-  std::vector<std::string> found;
+// Those of runs that have this rank, the ones that load the GPU first.
+std::vector<const Row*> RankTelemetry::rows(int rank) const {
+  std::vector<const Row*> rows;
   for (const auto* benchmarks : {&loaded_, &others_}) {
     for (const Benchmark* benchmark : *benchmarks) {
-      for (const Row* row : benchmark->rows) {
-        const auto list = row->text_by_rank.find(name);
-        if (list == row->text_by_rank.end() || static_cast<std::size_t>(rank) >= list->second.size()) continue;
-        const auto& word = list->second[static_cast<std::size_t>(rank)];
-        if (word && !word->empty() && std::find(found.begin(), found.end(), *word) == found.end()) {
-          found.push_back(*word);
-        }
-      }
+      if (rank < benchmark->context->world_size)
+        rows.insert(rows.end(), benchmark->rows.begin(), benchmark->rows.end());
     }
   }
-  return found;
+  return rows;
 }
 
 std::string RankTelemetry::text(int rank) const {
@@ -66,20 +64,23 @@ std::string RankTelemetry::text(int rank) const {
   }
   std::string line = joined(parts);
   const auto add = [&](const std::string& what) { line += (line.empty() ? "" : "; ") + what; };
-  const auto first_three = [&](const std::string& name) {
-    auto texts = words(rank, name);
-    if (texts.size() > 3) texts.resize(3);
-    return texts;
+  std::vector<std::string> reasons, errors;  // the first three that differ
+  const auto note = [](std::vector<std::string>& texts, const std::string& text) {
+    if (text.empty() || texts.size() == 3 || std::find(texts.begin(), texts.end(), text) != texts.end()) return;
+    texts.push_back(text);
   };
-  if (const auto reasons = first_three("throttle"); !reasons.empty())
-    add("throttled: " + joined(reasons, ", ", " and "));
+  for (const Row* row : rows(rank)) {
+    note(reasons, throttle_text(row->throttle_of(rank)));
+    note(errors, errors_text(row->errors_of(rank), row->errors_rows));
+  }
+  if (!reasons.empty()) add("throttled: " + joined(reasons, ", ", " and "));
   std::vector<std::string> others;
   for (const OtherProcess& process : processes(rank)) {
     others.push_back((process.pid ? "pid " + std::to_string(*process.pid) : "unknown") +
                      (process.name ? " " + *process.name : ""));
   }
   if (!others.empty()) add("also in use by " + joined(others));
-  if (const auto errors = first_three("errors"); !errors.empty()) add("errors: " + joined(errors, ", ", " and "));
+  if (!errors.empty()) add("errors: " + joined(errors, ", ", " and "));
   return line;
 }
 

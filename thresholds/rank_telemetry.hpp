@@ -26,14 +26,15 @@ class RankTelemetry {
 
   /// By heat or the supply, and not by the power cap that every loaded GPU sits at.
   bool held_back(int rank) const;
-
-  /// Every text of that name, each once.
-  std::vector<std::string> words(int rank, const std::string& name) const;
+  /// By heat.
+  bool hot(int rank) const;
 
   /// "1410 MHz (peers 1465), 691 W (692), 57 C (55); throttled: sw_power_cap 38 %"
   std::string text(int rank) const;
 
  private:
+  bool any_reason(int rank, bool (*is_such)(std::string_view reason)) const;
+  std::vector<const Row*> rows(int rank) const;
   std::vector<OtherProcess> processes(int rank) const;
   const std::vector<std::optional<double>>& column(const std::string& name) const;
 

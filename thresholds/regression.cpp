@@ -261,6 +261,7 @@ std::vector<Finding> judge_by_baseline(const Measured& current, const Baseline& 
       finding.status = Status::missing;
       finding.detail =
           now.benchmarks.contains(key) ? "\"" + metric + "\" is missing in a repetition" : why_not(measured, key);
+      if (found != measured.end() && found->second.error()) finding.wrong_ranks = found->second.error()->wrong_ranks;
     } else {
       finding.value = run_value(found->second, metric);
       if (!finding.value) finding.value = median(now.benchmarks.at(key).series.at(metric).units(false));
@@ -291,6 +292,7 @@ std::vector<Finding> judge_by_baseline(const Measured& current, const Baseline& 
     Finding finding = start(key, "");
     finding.status = Status::missing;
     finding.detail = *benchmark.error()->error;
+    finding.wrong_ranks = benchmark.error()->wrong_ranks;
     finding.next = measure_command(key, ranks);
     findings.push_back(std::move(finding));
   }

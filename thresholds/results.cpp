@@ -2,6 +2,8 @@
 // decorates names. Tested by tests/results_test.cpp (build/tests/results_test).
 #include "thresholds/results.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -40,12 +42,12 @@ constexpr std::string_view waived_prefix = "waived: ";
 
 // Members of a row that are not counters (google/benchmark json_reporter.cc, 1.7.1 to 1.9). Everything numeric beside
 // them is a metric.
-constexpr std::array<std::string_view, 21> not_a_metric{
-    "name",        "run_name",         "run_type",       "family_index",   "per_family_instance_index",
-    "repetitions", "repetition_index", "threads",        "iterations",     "real_time",
-    "cpu_time",    "time_unit",        "label",          "error_occurred", "error_message",
-    "skipped",     "skip_message",     "aggregate_name", "aggregate_unit", "by_rank",
-    "text_by_rank"};
+constexpr std::array<std::string_view, 25> not_a_metric{
+    "name",         "run_name",         "run_type",       "family_index",   "per_family_instance_index",
+    "repetitions",  "repetition_index", "threads",        "iterations",     "real_time",
+    "cpu_time",     "time_unit",        "label",          "error_occurred", "error_message",
+    "skipped",      "skip_message",     "aggregate_name", "aggregate_unit", "by_rank",
+    "text_by_rank", "throttle",         "errors",         "errors_rows",    "wrong_ranks"};
 
 constexpr std::array<std::string_view, 9> name_suffixes{"manual_time",      "real_time",   "process_time",
                                                         "repeats:",         "iterations:", "min_time:",
@@ -156,12 +158,71 @@ void require_one_per_rank(const Field& array, int world_size) {
   }
 }
 
-template <class Values>
-void read_by_rank(const Field& row, const char* name, Values& values, int world_size) {
-  const auto member = row.find(name);
-  if (!member) return;
-  Reader::read(*member, values);
-  for (const auto& [metric, list] : values) require_one_per_rank((*member)[metric.c_str()], world_size);
+constexpr std::array<const char*, 4> columns_by_rank{"by_rank", "text_by_rank", "throttle", "errors"};
+
+/// A column of which fewer than half are known is written as an object: {"3": 396.2} in place of three nulls.
+void thin_out(ordered_json& row) {
+  for (const char* name : columns_by_rank) {
+    if (!row.contains(name)) continue;
+    for (auto& [metric, values] : row[name].items()) {
+      ordered_json known = ordered_json::object();
+      for (std::size_t rank = 0; rank < values.size(); ++rank) {
+        if (!values[rank].is_null()) known[std::to_string(rank)] = values[rank];
+      }
+      if (2 * known.size() < values.size()) values = std::move(known);
+    }
+  }
+}
+
+/// The reverse, for the reader.
+void fill_in(json& row, const Field& field, int world_size) {
+  for (const char* name : columns_by_rank) {
+    if (!row.is_object() || !row.contains(name) || !row[name].is_object()) continue;
+    for (auto& [metric, values] : row[name].items()) {
+      if (!values.is_object()) continue;
+      json all(static_cast<std::size_t>(world_size), nullptr);
+      for (auto& [word, value] : values.items()) {
+        std::size_t rank = 0;
+        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), rank);
+        // Written in one way only, so that no rank stands twice.
+        if (error != std::errc() || rank >= all.size() || std::to_string(rank) != word) {
+          field[name][metric.c_str()].refuse("\"" + word + "\" is no rank of " + std::to_string(world_size));
+        }
+        all[rank] = std::move(value);
+      }
+      values = std::move(all);
+    }
+  }
+}
+
+void read_rank_data(const Field& row, RankData& data, int world_size) {
+  for (const char* name : columns_by_rank) {
+    const auto member = row.find(name);
+    if (!member) continue;
+    member->require_object();
+    for (const auto& [column, values] : member->value().items()) {
+      require_one_per_rank((*member)[column.c_str()], world_size);
+    }
+  }
+  Reader::read(row, data);
+  for (const auto& [reason, parts] : data.throttle) {
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      if (!parts[rank] || (*parts[rank] >= 0 && *parts[rank] <= 1)) continue;
+      row["throttle"][reason.c_str()].refuse(
+          fmt::format("rank {} has {}, expected a part of the time, from 0 to 1", rank, *parts[rank]));
+    }
+  }
+  if (data.errors_rows < 1) row["errors_rows"].refuse("expected at least 1");
+}
+
+/// Only a row that failed has such ranks.
+void require_wrong_ranks(const Field& list, const Row& row, int world_size) {
+  if (!row.error) list.refuse("stands in a row without an error");
+  std::set<int> seen;
+  for (const int rank : row.wrong_ranks) {
+    if (rank >= world_size) list.refuse("names rank " + std::to_string(rank) + " of " + std::to_string(world_size));
+    if (!seen.insert(rank).second) list.refuse("names rank " + std::to_string(rank) + " twice");
+  }
 }
 
 // An error row, a waiver, or neither. Since 1.8 a benchmark may also be "skipped"; that measured nothing either. A
@@ -191,15 +252,18 @@ Row read_row(const Field& field, int world_size) {
   if (const auto index = field.find("repetition_index")) row.repetition = index->integer();
   if (const auto declared = field.find("repetitions")) row.repetitions = declared->integer();
   read_outcome(field, row);
+  if (const auto wrong = field.find("wrong_ranks")) {
+    Reader::read(*wrong, row.wrong_ranks);
+    require_wrong_ranks(*wrong, row, world_size);
+  }
   if (row.error || row.waived) return row;  // Google Benchmark writes zeros there
+  read_rank_data(field, row, world_size);
   row.real_time = seconds_of(field);
   row.iterations = optional_number(field, "iterations").value_or(0);
   for (const auto& [name, value] : field.value().items()) {
     if (value.is_null() || std::find(not_a_metric.begin(), not_a_metric.end(), name) != not_a_metric.end()) continue;
     row.metrics.emplace(name, field[name.c_str()].number());
   }
-  read_by_rank(field, "by_rank", row.by_rank, world_size);
-  read_by_rank(field, "text_by_rank", row.text_by_rank, world_size);
   return row;
 }
 
@@ -212,6 +276,7 @@ std::vector<Row> read_rows(const Field& document, json& rows, int world_size) {
     const Field field(document.file(), "benchmarks[" + std::to_string(i) + "]", rows[i]);
     const std::string type = field["run_type"].text();
     if (type == "iteration") {
+      fill_in(rows[i], field, world_size);
       Row row = read_row(field, world_size);
       if (!seen.emplace(row.key, row.repetition).second) {
         field.refuse(row.key + " appears twice with repetition_index " + std::to_string(row.repetition));
@@ -261,6 +326,23 @@ void require_hosts_of(const std::vector<RankFacts>& ranks, const Field& count, c
   }
 }
 
+/// A rank that is none, a rank that is its own peer, or the same link twice cannot be.
+void require_links_of(const std::vector<NcclLink>& links, const Field& list, int world_size) {
+  std::set<NcclLink> seen;
+  std::size_t i = 0;
+  list.each([&](const Field& field) {
+    const NcclLink& link = links[i++];
+    for (const char* end : {"src", "dst"}) {
+      if (field[end].integer() >= world_size) {
+        field[end].refuse("is rank " + std::to_string(field[end].integer()) + " of " + std::to_string(world_size));
+      }
+    }
+    if (link.src == link.dst) field.refuse("connects rank " + std::to_string(link.src) + " with itself");
+    if (link.via.empty()) field["via"].refuse("is empty");
+    if (!seen.insert(link).second) field.refuse("stands twice");
+  });
+}
+
 Context read_context(const Field& shakedown) {
   const int schema = shakedown["schema"].integer();
   if (schema != results_schema) {
@@ -272,6 +354,13 @@ Context read_context(const Field& shakedown) {
   if (context.tier != "quick" && context.tier != "full") shakedown["tier"].refuse("expected quick or full");
   static_cast<void>(shakedown["world"]["size"].positive_integer());
   static_cast<void>(shakedown["world"]["hosts"].positive_integer());
+  if (context.converted_from && (*context.converted_from < 1 || *context.converted_from >= results_schema)) {
+    shakedown["converted_from"].refuse("is " + std::to_string(*context.converted_from) +
+                                       ", expected an earlier schema");
+  }
+  if (!context.nccl.links.empty()) {
+    require_links_of(context.nccl.links, shakedown["nccl"]["links"], context.world_size);
+  }
   put_in_order(context.ranks, shakedown["ranks"], context.world_size);
   require_hosts_of(context.ranks, shakedown["world"]["hosts"], shakedown["ranks"]);
   return context;
@@ -304,27 +393,19 @@ ordered_json parse_google_benchmark(std::string_view text) {
   throw InputError("Google Benchmark's output has no context or no benchmarks");
 }
 
-/// Puts what belongs to the row's key and repetition into it under `name`; an iteration row only.
-template <class Values>
-const Values* add_to_row(ordered_json& row, const char* name, const std::map<std::string, std::vector<Values>>& all) {
-  if (row.value("run_type", "") != "iteration") return nullptr;
+/// Puts what belongs to the row's key and repetition into it; an iteration row only.
+void add_rank_data(ordered_json& row, const std::map<std::string, std::vector<RankData>>& all) {
+  if (row.value("run_type", "") != "iteration") return;
   const auto found = all.find(key_of(row.value("name", "")));
   const auto repetition = row.value("repetition_index", std::size_t{0});
-  if (found == all.end() || repetition >= found->second.size()) return nullptr;
-  const Values& values = found->second[repetition];
-  if (values.empty()) return nullptr;
-  row[name] = Writer::written(values);
-  return &values;
-}
-
-void add_by_rank(ordered_json& row, const std::map<std::string, std::vector<ByRank>>& by_rank,
-                 const std::map<std::string, std::vector<TextByRank>>& texts) {
-  if (const ByRank* values = add_to_row(row, "by_rank", by_rank)) {
-    for (const auto& [metric, list] : *values) {
-      if (is_telemetry(metric) && !row.contains(metric)) row[metric] = nullptr;
-    }
+  if (found == all.end() || repetition >= found->second.size()) return;
+  const RankData& data = found->second[repetition];
+  auto columns = Writer::written(data);
+  thin_out(columns);
+  row.update(columns);
+  for (const auto& [metric, values] : data.by_rank) {
+    if (is_telemetry(metric) && !row.contains(metric)) row[metric] = nullptr;
   }
-  add_to_row(row, "text_by_rank", texts);
 }
 
 }  // namespace
@@ -337,6 +418,23 @@ std::string key_of(std::string_view name) {
   return std::string(name);
 }
 
+Throttle RankData::throttle_of(int rank) const {
+  Throttle known;
+  for (const auto& [reason, parts] : throttle) {
+    if (const auto& part = parts.at(static_cast<std::size_t>(rank)); part && *part > 0) known.emplace(reason, *part);
+  }
+  return known;
+}
+
+ErrorCounts RankData::errors_of(int rank) const {
+  ErrorCounts known;
+  for (const auto& [counter, counts] : errors) {
+    if (const auto& count = counts.at(static_cast<std::size_t>(rank)); count && *count > 0)
+      known.emplace(counter, *count);
+  }
+  return known;
+}
+
 std::string waiver_text(std::string_view reason) { return std::string(waived_prefix) + std::string(reason); }
 
 Results read_results(const fs::path& file) {
@@ -347,8 +445,9 @@ Results read_results(const fs::path& file) {
   if (!google_context.find("shakedown")) {
     google_context.refuse("has no \"shakedown\": not written by one of this suite's benchmarks");
   }
-  if (google_context["shakedown"]["schema"].integer() == 1) upgrade_schema_1(document);
-  Results results{file, read_context(google_context["shakedown"]), {}};
+  const int schema = google_context["shakedown"]["schema"].integer();
+  if (schema == 1) upgrade_schema_1(document);
+  Results results{file, read_context(google_context["shakedown"]), {}, schema};
   if (!root.find("benchmarks")) root.refuse("zero benchmarks: \"benchmarks\" is missing");
   results.rows = read_rows(root, document["benchmarks"], results.context.world_size);
   return results;
@@ -413,21 +512,20 @@ Expected parse_expected(const std::string& text) {
 json read_json(const fs::path& file) { return parse(file, read_file(file)); }
 
 std::string write_results(std::string_view google_benchmark_json, const Context& context,
-                          const std::map<std::string, std::vector<ByRank>>& by_rank,
-                          const std::map<std::string, std::vector<TextByRank>>& texts) {
+                          const std::map<std::string, std::vector<RankData>>& data) {
   ordered_json document = parse_google_benchmark(google_benchmark_json);
   document["context"]["shakedown"] = Writer::written(context);
   // One line per row: with an indent 10,000 ranks would make 10,000 lines of each.
   std::string text = "{\n\"context\": " + dump(document["context"], 2) + ",\n\"benchmarks\": [";
   const char* separator = "\n";
   for (ordered_json& row : document["benchmarks"]) {
-    add_by_rank(row, by_rank, texts);
+    add_rank_data(row, data);
     text += separator + dump(row, -1);
     separator = ",\n";
   }
   text += "\n]";
   separator = ",\n\"matrices\": [\n";
-  const auto matrices = pair_matrices(context, by_rank);
+  const auto matrices = pair_matrices(context, data);
   for (const PairMatrix& matrix : matrices) {
     text += separator + json_text(matrix, -1);
     separator = ",\n";

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "base/files.hpp"
+#include "base/gpu_health.hpp"
 #include "base/key.hpp"
+#include "base/nccl_link.hpp"
 
 namespace shakedown {
 
@@ -92,6 +94,22 @@ void members(Archive& archive, Expected& expected) {
   archive("ranks", expected.ranks)("hosts", expected.hosts)("backend", expected.backend);
 }
 
+/// How NCCL worked, as far as that is known.
+struct NcclFacts {
+  std::optional<std::string> nvls;                                // "on" | "off"
+  std::optional<std::string> transport, transport_between_hosts;  // inside hosts: "P2P", "P2P,SHM"; "NET"
+  std::vector<NcclLink> links;  // between ranks, those inside a host that do not go by P2P first; at most most_links
+  int links_left_out = 0;
+};
+
+inline constexpr std::size_t most_links = 64;
+
+template <class Archive>
+void members(Archive& archive, NcclFacts& nccl) {
+  archive("nvls", nccl.nvls)("transport", nccl.transport)("transport_between_hosts", nccl.transport_between_hosts);
+  archive.unless("links", nccl.links).unless("links_left_out", nccl.links_left_out);
+}
+
 /// The value of --expect: "ranks=8,hosts=2,backend=cuda", any of them; what is said twice counts as said last. Errors:
 /// InputError.
 Expected parse_expected(const std::string& text);
@@ -111,16 +129,19 @@ struct Context {
   std::vector<RankFacts> ranks;
   std::map<std::string, std::optional<std::string>> versions;  // driver cuda cublaslt cudnn nccl mpi benchmark
   std::map<std::string, std::string> environment;              // allow-listed tuning variables, and lines of NCCL files
-  std::map<std::string, std::optional<std::string>> nccl;      // nvls: "on" | "off"; transport
-  std::map<std::string, std::string> algorithms;               // that tuning chose, by key; in words of the backend
+  NcclFacts nccl;
+  std::map<std::string, std::string> algorithms;  // that tuning chose, by key; in words of the backend
   std::vector<HostFacts> inventory;
   std::optional<std::string> fault;      // SHAKEDOWN_FAULT, if one was injected
   std::optional<std::string> telemetry;  // "every 10 ms" | "off" | why there is none; null on the host backend
+  std::optional<int> converted_from;     // the schema that it was measured in, if ci/convert_results has rewritten it
 };
 
 template <class Archive>
 void members(Archive& archive, Context& c) {
-  archive.derived("schema", results_schema)("suite", c.suite)("run_id", c.run_id).younger("started", c.started);
+  archive.derived("schema", results_schema)
+      .unless("converted_from", c.converted_from)("suite", c.suite)("run_id", c.run_id)
+      .younger("started", c.started);
   archive("complete", c.complete)("backend", c.backend)("tier", c.tier);
   archive.inside("world", [&](auto& world) { world("size", c.world_size)("hosts", c.hosts); });
   archive.younger("expected", c.expected).younger("argv", c.argv)("ranks", c.ranks).younger("versions", c.versions);
@@ -132,28 +153,50 @@ void members(Archive& archive, Context& c) {
 using ByRank = std::map<std::string, std::vector<std::optional<double>>>;
 
 /// Texts by rank: facts that are no numbers (driver "580.159.03"), explanations of a number or of its absence under the
-/// same name, what held a clock down (throttle: "sw_power_cap 38 %"), errors seen (errors: "XID 79; ECC uncorrected
-/// +2"). nullopt = there is nothing to say of this rank.
+/// same name. nullopt = there is nothing to say of this rank.
 using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>>;
 
+/// Counts by rank; nullopt = nobody counted there.
+using CountsByRank = std::map<std::string, std::vector<std::optional<std::uint64_t>>>;
+
+/// What the ranks of a row have to say, each for itself. In a file, a column of which fewer than half are known is an
+/// object by rank, {"3": 396.2}; one of all ranks may stand in either form.
+struct RankData {
+  ByRank by_rank;
+  TextByRank text_by_rank;
+  ByRank throttle;               // as Throttle, by rank: of each reason that held some rank's clock down
+  CountsByRank errors;           // as ErrorCounts, by rank: of each counter that has grown on some rank
+  int errors_rows = 1;           // so many rows share one reading of the counters, and each has it
+  std::vector<int> wrong_ranks;  // whose data were wrong
+
+  Throttle throttle_of(int rank) const;
+  ErrorCounts errors_of(int rank) const;
+};
+
+template <class Archive>
+void members(Archive& archive, RankData& data) {
+  archive.unless("wrong_ranks", data.wrong_ranks).unless("by_rank", data.by_rank);
+  archive.unless("text_by_rank", data.text_by_rank).unless("throttle", data.throttle).unless("errors", data.errors);
+  archive.unless("errors_rows", data.errors_rows, 1);
+}
+
 /// One repetition of one benchmark.
-struct Row {
+struct Row : RankData {
   std::string key;  // family/key:value/..., Google Benchmark's suffixes removed
   int repetition = 0;
   int repetitions = 1;                    // as many were asked for
   double iterations = 1;                  // 0: none stated
   double real_time = 0;                   // in seconds, whatever unit the file has
   std::map<std::string, double> metrics;  // counters: tflops, busbw_gb_per_s, latency_us, cv, ...
-  ByRank by_rank;
-  TextByRank text_by_rank;
-  std::optional<std::string> error;   // an error row; a waiver is not an error
-  std::optional<std::string> waived;  // reason
+  std::optional<std::string> error;       // an error row; a waiver is not an error
+  std::optional<std::string> waived;      // reason
 };
 
 struct Results {
   std::filesystem::path file;
   Context context;
-  std::vector<Row> rows;  // iteration rows only, in file order; aggregates are left out
+  std::vector<Row> rows;        // iteration rows only, in file order; aggregates are left out
+  int schema = results_schema;  // of the file. What held clocks down, errors and links are unknown in schema 1
 };
 
 /// The key of a Google Benchmark name: everything it appended (/manual_time, /repeats:3, /iterations:10, /min_time:...,
@@ -172,12 +215,11 @@ Results read_results(const std::filesystem::path& file);
 std::vector<Results> read_results(const std::vector<std::filesystem::path>& files_or_folders);
 
 /// The text of a result file: `google_benchmark_json` as JSONReporter wrote it, with context.shakedown and by_rank
-/// added, and the figures of pairs once more as matrices (thresholds/matrix.hpp). by_rank[key][repetition] belongs to
-/// the iteration row of that key and repetition index, texts likewise (text_by_rank). A value by rank that is expected
-/// as a counter too (is_telemetry) and is not there is null. The text is strict JSON, invalid UTF-8 is replaced.
+/// added, and the figures of pairs once more as matrices (thresholds/matrix.hpp). data[key][repetition] belongs to the
+/// iteration row of that key and repetition index. A value by rank that is expected as a counter too (is_telemetry) and
+/// is not there is null. The text is strict JSON, invalid UTF-8 is replaced.
 /// Errors: InputError if `google_benchmark_json` is not JSON (for example a non-finite counter).
 std::string write_results(std::string_view google_benchmark_json, const Context&,
-                          const std::map<std::string, std::vector<ByRank>>& by_rank,
-                          const std::map<std::string, std::vector<TextByRank>>& texts = {});
+                          const std::map<std::string, std::vector<RankData>>& data);
 
 }  // namespace shakedown

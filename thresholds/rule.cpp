@@ -75,6 +75,7 @@ class RuleJudge {
     if (const Row* row = benchmark_->error()) {
       const std::string where =
           benchmark_->rows.size() > 1 ? "repetition " + std::to_string(row->repetition) + ": " : "";
+      finding_.wrong_ranks = row->wrong_ranks;
       return set(finding_, Status::fail, where + *row->error);
     }
     if (const Row* row = benchmark_->waiver()) return judge_waiver(*row);

@@ -119,7 +119,9 @@ class RulesJudge {
   void judge_error_without_rule(const Benchmark& benchmark) {
     const Row* row = benchmark.error();
     if (row == nullptr || !wanted(family_of(benchmark.key)) || counted_keys_.contains(benchmark.key)) return;
-    add(plain(benchmark.key, Status::fail, *row->error, benchmark.context->world_size));
+    Finding finding = plain(benchmark.key, Status::fail, *row->error, benchmark.context->world_size);
+    finding.wrong_ranks = row->wrong_ranks;
+    add(std::move(finding));
   }
 
   void count_families(const Profile* profile) {

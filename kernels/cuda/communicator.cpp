@@ -8,7 +8,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/archive.hpp"
 namespace shakedown::cuda {
 
 namespace {
@@ -34,7 +33,6 @@ void Communicator::connect(Group& world) {
     const std::lock_guard lock(mutex_);
     if (comm_ != nullptr || aborted_) return;
   }
-  for (const int rank : gather(world.local(), world.rank())) on_this_host_.insert(rank);
   ncclComm_t comm = nullptr;
   note(listener_.during([&] {
     ncclUniqueId id{};
@@ -58,25 +56,7 @@ std::string Communicator::first_run(const std::function<void()>& step) {
   return log.algorithm;
 }
 
-void Communicator::note(const NcclLog& log) {
-  for (const auto& link : log.links) links_[{link.from, link.to}].insert(link.transport);
-}
-
-std::map<std::string, std::string> Communicator::facts() const {
-  std::map<std::string, std::set<std::string>> found;
-  for (const auto& [ends, transports] : links_) {
-    const bool here = on_this_host_.count(ends.first) > 0 && on_this_host_.count(ends.second) > 0;
-    for (const auto& transport : transports) {
-      const auto kind = transport.substr(0, transport.find('/'));
-      found[here ? "transport" : "transport_between_hosts"].insert(kind);
-      if (!here || kind == "P2P") continue;
-      found["fallbacks"].insert(std::to_string(ends.first) + " to " + std::to_string(ends.second) + " by " + transport);
-    }
-  }
-  std::map<std::string, std::string> facts;
-  for (const auto& [name, values] : found) facts[name] = joined(values, ",");
-  return facts;
-}
+void Communicator::note(const NcclLog& log) { links_.insert(log.links.begin(), log.links.end()); }
 
 void Communicator::wait(cudaEvent_t event) {
   using Clock = std::chrono::steady_clock;

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <mutex>
 #include <set>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "base/group.hpp"
 #include "kernels/cuda/handle.hpp"
@@ -33,8 +32,8 @@ class Communicator {
   /// a log that somebody asked for, with NCCL_DEBUG_SUBSYS=TUNING.
   std::string first_run(const std::function<void()>& step);
 
-  /// The facts of DeviceInfo::nccl about the links that have been made so far.
-  std::map<std::string, std::string> facts() const;
+  /// The links that have been made so far, as far as this rank knows them.
+  std::vector<NcclLink> links() const { return {links_.begin(), links_.end()}; }
 
   /// Waits for the event and watches the communicator meanwhile, because a failed peer shows only there: the kernel on
   /// this GPU would wait for ever. Errors: std::runtime_error with NCCL's text; the communicator is then aborted.
@@ -53,9 +52,8 @@ class Communicator {
 
   NcclListener listener_;
   std::function<void()> sign_ = [] {};
-  std::set<int> on_this_host_;                                  // ranks of the communicator
-  std::map<std::pair<int, int>, std::set<std::string>> links_;  // from and to: transports
-  mutable std::mutex mutex_;                                    // guards the members, never held while NCCL may block
+  std::set<NcclLink> links_;
+  mutable std::mutex mutex_;  // guards what follows, never held while NCCL may block
   ncclComm_t comm_ = nullptr;
   bool aborted_ = false;
 };

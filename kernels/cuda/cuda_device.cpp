@@ -22,7 +22,7 @@ CudaDevice::CudaDevice(int ordinal, const Placement& placement)
 
 DeviceInfo CudaDevice::info() const {
   auto info = info_;
-  info.nccl.merge(communicator_.facts());
+  info.nccl_links = communicator_.links();
   return info;
 }
 

@@ -134,7 +134,7 @@ DeviceInfo read_facts(int ordinal) {
   info.pci = pci_text(ordinal);
   info.memory_bytes = properties.totalGlobalMem;
   info.versions = versions();
-  if (const auto state = nvls(ordinal)) info.nccl["nvls"] = *state;
+  info.nvls = nvls(ordinal);
   return info;
 }
 

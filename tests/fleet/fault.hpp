@@ -9,7 +9,7 @@
 //   heat:rank=3,percent=12                  the same, hot, and the driver says so
 //   power_limit:rank=3,watts=600            rank=-1: all GPUs
 //   allreduce:fraction=0.5   network:fraction=0.7 (between hosts)   late:rank=3,us=100
-//   data:rank=3[,in=gemm]   sdc:rank=3[,in=gemm]   errors:rank=3,what=XID 79
+//   data:rank=3[,in=gemm]   sdc:rank=3[,in=gemm]   errors:rank=3,what=xid_79
 //   missing:host=0   (a GPU fell off the bus)   absent:host=0   (it is there, and no rank was started on it)
 #pragma once
 

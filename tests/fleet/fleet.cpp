@@ -98,23 +98,29 @@ void append(std::string& out, double value) {
 struct Row {
   std::string key;
   Json head;
-  std::map<std::string, Values> by_rank;
-  std::map<std::string, Texts> texts;
+  std::map<std::string, Values> by_rank = {}, throttle = {}, errors = {};
+  std::map<std::string, Texts> texts = {};
 
   std::string text() const {
     std::string out = head.dump();
     out.pop_back();
-    const char* comma = ",\"by_rank\":{";
-    for (const auto& [name, values] : by_rank) {
-      out += comma + Json(name).dump() + ":[";
-      for (std::size_t r = 0; r < values.size(); ++r) {
-        if (r > 0) out += ',';
-        append(out, values[r]);
+    const char* comma = nullptr;
+    for (const auto& [member, columns] :
+         {std::pair{"by_rank", &by_rank}, {"throttle", &throttle}, {"errors", &errors}}) {
+      if (columns->empty()) continue;
+      out += ",\"" + std::string(member) + "\":{";
+      comma = "";
+      for (const auto& [name, values] : *columns) {
+        out += comma + Json(name).dump() + ":[";
+        for (std::size_t r = 0; r < values.size(); ++r) {
+          if (r > 0) out += ',';
+          append(out, values[r]);
+        }
+        out += ']';
+        comma = ",";
       }
-      out += ']';
-      comma = ",";
+      out += '}';
     }
-    if (!by_rank.empty()) out += '}';
     comma = ",\"text_by_rank\":{";
     for (const auto& [name, values] : texts) {
       out += comma + Json(name).dump() + ":[";
@@ -145,6 +151,7 @@ struct Fleet::Made {
       std::ifstream file(plan.source / (std::string(family) + ".json"));
       if (!file) throw std::runtime_error(plan.source.string() + " has no " + family + ".json");
       templates[family] = Json::parse(file);
+      fill_in(templates[family]);
     }
     if (templates["gemm"]["context"]["shakedown"]["ranks"].size() != 4) {
       throw std::runtime_error(plan.source.string() + ": a run with four ranks is needed");
@@ -380,24 +387,25 @@ struct Fleet::Made {
   }
 
   static bool capped(const Json& like) {
-    int told = 0;
-    for (const auto& text : like["text_by_rank"].value("throttle", Json::array())) told += text.is_string() ? 1 : 0;
-    return told >= 2;
+    const auto parts = numbers(like.value("throttle", Json::object()).value("sw_power_cap", Json::array()));
+    return std::count_if(parts.begin(), parts.end(), [](double part) { return part > 0; }) >= 2;
   }
 
   /// A row as the template's, for all ranks, each like one of the template's.
   Row copied(const std::string& key, const Json& like, const Like& as) const {
-    Row row{key, like, {}, {}};
+    Row row{key, like};
     const auto name = like["name"].get<std::string>();
     row.head["name"] = row.head["run_name"] = key + name.substr(key_of(name).size());
-    row.head.erase("by_rank");
-    row.head.erase("text_by_rank");
+    for (const char* member : {"by_rank", "text_by_rank", "throttle", "errors", "errors_rows"}) row.head.erase(member);
     std::vector<std::size_t> sources;
     for (const auto& g : gpus) sources.push_back(static_cast<std::size_t>(as(g.local)));
-    const Json figures = like.value("by_rank", Json::object()), words = like.value("text_by_rank", Json::object());
-    for (const auto& [metric, array] : figures.items()) {
-      const auto stored = numbers(array);
-      for (const auto s : sources) row.by_rank[metric].push_back(stored[s]);
+    const Json words = like.value("text_by_rank", Json::object());
+    for (const auto& [member, columns] : {std::pair{"by_rank", &row.by_rank}, {"throttle", &row.throttle}}) {
+      const Json figures = like.value(member, Json::object());
+      for (const auto& [metric, array] : figures.items()) {
+        const auto stored = numbers(array);
+        for (const auto s : sources) (*columns)[metric].push_back(stored[s]);
+      }
     }
     for (const auto& [metric, array] : words.items()) {
       Texts stored;
@@ -430,8 +438,7 @@ struct Fleet::Made {
       heat += std::round(2 * Dice(plan.seed).at("heat").at(static_cast<std::uint64_t>(r)).normal());
       if (cap) power *= power_part(r);
       if (own.at_power_cap || std::isnan(throttled)) continue;
-      auto& reasons = row.texts["throttle"][at];
-      reasons = std::nullopt;
+      for (auto& [reason, parts] : row.throttle) parts[at] = 0;
       throttled = 0;
       const auto* const fault = clock_fault(r, std::isnan(usual) ? max_mhz : usual * 0.999);
       if (fault == nullptr) continue;
@@ -439,9 +446,15 @@ struct Fleet::Made {
       if (fault->reason.empty()) continue;
       const bool hot = fault->kind == "heat";
       if (hot) heat = std::max(heat + 25, 86.0);
-      reasons = (hot ? "hw_slowdown 100 %, " : "") + fault->reason + " 100 %";
+      if (hot) column(row.throttle, "hw_slowdown")[at] = 1;
+      column(row.throttle, fault->reason)[at] = 1;
       throttled = 1;
     }
+  }
+
+  /// Of a member of a row; new ones have nothing to say of any rank.
+  Values& column(std::map<std::string, Values>& columns, const std::string& name) const {
+    return columns.emplace(name, Values(gpus.size(), 0)).first->second;
   }
 
   /// The run's own figures: those of the rank that took longest. Every headline keeps the template's distance from the
@@ -496,7 +509,7 @@ struct Fleet::Made {
       if (row.head.contains(name)) row.head[name] = nullptr;
       if (row.by_rank.contains(name)) row.by_rank[name].assign(gpus.size(), unknown);
     }
-    if (row.texts.contains("throttle")) row.texts["throttle"].assign(gpus.size(), std::nullopt);
+    row.throttle.clear();
   }
 
   static int as_local(int local) { return local % 4; }
@@ -591,7 +604,7 @@ struct Fleet::Made {
       const auto& source = rank ? of_template(with_part(key, "rank", only % 4)) : like;
       const auto as = [&](int l) { return !rank || l == only || l % 4 != only % 4 ? l % 4 : (l + 1) % 4; };
       const double usual = median(numbers(source["by_rank"]["copy_gb_per_s"]));
-      Row row{one, {}, {}, {}};
+      const Row row{one, {}};
       const auto rate = [&](int r) -> std::optional<double> {
         if (rank && gpu(r).local != only) return std::nullopt;
         return std::min(1 / longer(r, one), limited(row, r, usual) / usual);
@@ -813,14 +826,15 @@ struct Fleet::Made {
   /// Errors that are counted or found in a row.
   void spoil(Row& row) const {
     std::string wrong;
-    int more = 0;
+    std::vector<int> ranks;
     for (const auto& fault : plan.faults) {
-      if (fault.kind == "errors" && row.key == common_gemm && row.texts.contains("errors")) {
-        row.texts["errors"][static_cast<std::size_t>(fault.rank)] = fault.what;
+      if (fault.kind == "errors" && row.key == common_gemm && row.by_rank.contains("throttled")) {
+        column(row.errors, fault.what)[static_cast<std::size_t>(fault.rank)] = 1;
       }
       if ((fault.kind != "data" && fault.kind != "sdc") || !starts(row.key, fault.in)) continue;
-      if (!wrong.empty()) ++more;
-      if (!wrong.empty()) continue;
+      ranks.push_back(fault.rank);
+      if (ranks.size() > 1) wrong += (ranks.size() == 2 ? "; also wrong: " : ", ") + rank_name(fault.rank);
+      if (ranks.size() > 1) continue;
       wrong = fault.kind == "data"
                   ? "wrong data: " + rank_name(fault.rank) +
                         ": 3 of 4096 comparisons failed: word 1031 is 0x3f80, not 0x3f81"
@@ -828,7 +842,6 @@ struct Fleet::Made {
                         " of its peers from the same input with the same algorithm (silent data corruption)";
     }
     if (wrong.empty()) return;
-    if (more > 0) wrong += "; and " + std::to_string(more) + " more ranks";
     Json head;
     for (const char* name : {"name", "family_index", "per_family_instance_index", "run_name", "run_type", "repetitions",
                              "repetition_index", "threads"}) {
@@ -839,14 +852,15 @@ struct Fleet::Made {
     head["iterations"] = row.head["iterations"];
     head["real_time"] = head["cpu_time"] = 0.0;
     head["time_unit"] = "us";
-    row = Row{row.key, head, {}, {}};
+    head["wrong_ranks"] = ranks;
+    row = Row{row.key, head};
   }
 
   void rows_of(const std::string& family, const Rows& take) const {
     for (const auto& like : templates.at(family)["benchmarks"]) {
       const auto key = key_of(like["name"]);
       if (like.contains("error_occurred")) {
-        Row row{key, like, {}, {}};
+        Row row{key, like};
         const auto why = like["error_message"].get<std::string>();
         const auto name = why.find("rank 0 (");
         if (name != std::string::npos) {
@@ -878,6 +892,7 @@ struct Fleet::Made {
     own["world"] = {{"size", count()}, {"hosts", plan.hosts}};
     if (!plan.noise.telemetry) own["telemetry"] = "off";
     if (plan.hosts > 1 && !own["nccl"]["transport"].is_null()) own["nccl"]["transport_between_hosts"] = "NET/IB";
+    for (const char* member : {"links", "links_left_out"}) own["nccl"].erase(member);  // of four ranks
     const Json facts = own["ranks"][0], inventory = own["inventory"][0];
     own["ranks"] = Json::array();
     own["inventory"] = Json::array();

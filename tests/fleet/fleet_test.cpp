@@ -285,12 +285,15 @@ TEST(Fault, OfPcieHalvesOneDirection) {
 
 TEST(Fault, HeatLowersTheClockAndTheDriverSaysWhyAndAnotherFaultDoesNot) {
   const auto hot = rows(plan_of(8, {"heat:rank=4,percent=12"}), "gemm").at(bf16);
-  EXPECT_EQ(hot["text_by_rank"]["throttle"][4], "hw_slowdown 100 %, hw_thermal 100 %");
-  EXPECT_EQ(hot["text_by_rank"]["throttle"][3], "sw_power_cap 100 %");
+  for (const auto& [reason, parts] : hot["throttle"].items()) {
+    EXPECT_EQ(parts[4], reason == "sw_power_cap" ? 0 : 1) << reason;
+    EXPECT_EQ(parts[3], reason == "sw_power_cap" ? 1 : 0) << reason;
+  }
+  EXPECT_EQ(hot["throttle"].size(), 3u);
   EXPECT_GE(hot["by_rank"]["temperature_c"][4].get<double>(), 86);
   EXPECT_NEAR(hot["by_rank"]["sm_mhz"][4].get<double>(), 1609 * 0.88, 10);
   const auto slow = rows(plan_of(8, {"clock:rank=4,percent=12"}), "gemm").at(bf16);
-  EXPECT_TRUE(slow["text_by_rank"]["throttle"][4].is_null());
+  EXPECT_EQ(slow["throttle"]["sw_power_cap"][4], 0);
   EXPECT_EQ(slow["by_rank"]["throttled"][4], 0);
   EXPECT_EQ(slow["by_rank"]["tflops"][4], hot["by_rank"]["tflops"][4]);
 }
@@ -310,12 +313,13 @@ TEST(Fault, OfALateRankIsInItsArrivalAndInTheTimesOfTheOthers) {
 }
 
 TEST(Fault, OfDataIsAnErrorRowThatNamesTheRank) {
-  const auto made = rows(plan_of(8, {"data:rank=3", "data:rank=6", "errors:rank=2,what=XID 79"}), "gemm");
+  const auto made = rows(plan_of(8, {"data:rank=3", "data:rank=6", "errors:rank=2,what=xid_79"}), "gemm");
   const auto message = made.at(bf16)["error_message"].get<std::string>();
   EXPECT_EQ(message.find("wrong data: rank 3 ("), 0u);
-  EXPECT_NE(message.find("; and 1 more ranks"), std::string::npos);
+  EXPECT_NE(message.find("; also wrong: rank 6 ("), std::string::npos);
+  EXPECT_EQ(made.at(bf16)["wrong_ranks"], Json({3, 6}));
   EXPECT_FALSE(made.at("gemm/dtype:f16/m:8192/n:8192/k:8192").contains("error_occurred"));
-  EXPECT_EQ(rows(plan_of(8, {"errors:rank=2,what=XID 79"}), "gemm").at(bf16)["text_by_rank"]["errors"][2], "XID 79");
+  EXPECT_EQ(rows(plan_of(8, {"errors:rank=2,what=xid_79"}), "gemm").at(bf16)["errors"]["xid_79"][2], 1);
 }
 
 TEST(Fault, OfAMissingGpuLeavesSevenAndTheOthersAsTheyWere) {

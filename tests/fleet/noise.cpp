@@ -152,16 +152,16 @@ Residuals stored_residuals(const std::filesystem::path& folder) {
   ByKind<std::vector<Value>> all;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".json" || starts(entry.path().filename().string(), "preflight")) continue;
-    const auto document = nlohmann::json::parse(std::ifstream(entry.path()));
+    auto document = nlohmann::json::parse(std::ifstream(entry.path()));
     if (!document.contains("benchmarks")) continue;
+    fill_in(document);
     const auto& ranks = document["context"]["shakedown"]["ranks"];
     for (const auto& row : document["benchmarks"]) {
       if (row.contains("error_occurred") || !row.contains("by_rank")) continue;
       const std::string key = row["name"];
       // Here the ranks differ by their places in a chain, or by when they came.
       if (has(key, "op:broadcast") || has(key, "op:reduce/") || has(key, "timing:single")) continue;
-      const bool capped =
-          row["text_by_rank"].value("throttle", nlohmann::json::array()).dump().find("power") != std::string::npos;
+      const bool capped = row.contains("throttle") && row["throttle"].contains("sw_power_cap");
       for (const auto& [metric, kind] : read_from(key, capped)) {
         std::vector<double> logs;
         std::vector<std::string> gpus;

@@ -21,6 +21,23 @@ inline constexpr std::array<std::string_view, 12> kind_names{"clock",      "gemm
 template <class T>
 using ByKind = std::array<T, kind_names.size()>;
 
+/// Columns by rank of a stored result that name the few ranks that they have become lists of all.
+template <class Json>
+void fill_in(Json& document) {
+  const std::size_t ranks = document["context"]["shakedown"]["ranks"].size();
+  for (auto& row : document["benchmarks"]) {
+    for (const char* name : {"by_rank", "text_by_rank", "throttle", "errors"}) {
+      if (!row.contains(name)) continue;
+      for (auto& [column, values] : row[name].items()) {
+        if (!values.is_object()) continue;
+        Json all(ranks, nullptr);
+        for (auto& [rank, value] : values.items()) all.at(std::stoul(rank)) = value;
+        values = std::move(all);
+      }
+    }
+  }
+}
+
 /// Standard deviations, relative: of one row between launches, common to all ranks; between GPUs, in every launch; of
 /// one rank's value in one row.
 struct Spread {
