@@ -36,6 +36,10 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+void add_findings(Verdict& verdict, const std::vector<Finding>& more) {
+  verdict.findings.insert(verdict.findings.end(), more.begin(), more.end());
+}
+
 TEST(Terminal, EndsWithTheVerdictLine) {
   const auto lines = lines_of(terminal_text(failing()));
   EXPECT_EQ(lines.back(), "VERDICT: FAIL 7/8 (profile test, 4 ranks)");
