@@ -16,6 +16,7 @@
 #include "thresholds/metrics.hpp"
 #include "thresholds/peers.hpp"
 #include "thresholds/rules.hpp"
+#include "thresholds/suspects.hpp"
 #include "thresholds/validity.hpp"
 
 namespace shakedown {
