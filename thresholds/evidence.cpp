@@ -28,7 +28,8 @@ Evidence evidence_of(const Comparison& c, const PeerValue& v) {
 }
 
 // Whether a value breaks the limit that the finding is about.
-bool breaks(const Finding& f, double value) {
+bool breaks(const Finding& f, int rank, double value) {
+  if (f.own) return std::binary_search(f.own->begin(), f.own->end(), rank);
   if (f.status != Status::fail || !f.limit) return false;
   return f.limit_name == "max" ? value > *f.limit : f.limit_name == "min" && value < *f.limit;
 }
@@ -124,7 +125,7 @@ void RunEvidence::read_findings() {
       if (!from || *from == rank) continue;
       Pairs& pairs = copies[kind(f)];
       pairs.all.emplace(*from, rank);
-      if (breaks(f, *values[i])) pairs.slow.emplace(*from, rank);
+      if (breaks(f, rank, *values[i])) pairs.slow.emplace(*from, rank);
     }
   }
   for (const Finding& f : findings_) {
@@ -157,14 +158,15 @@ void RunEvidence::read_ranks_of(const Finding& f, const Benchmark& measured) {
     if (!values[rank]) continue;
     ++known;
     const bool named = f.worst && f.worst->rank == static_cast<int>(rank);
-    if (f.limit_name == "spread_max" ? !named : !breaks(f, *values[rank])) continue;
+    if (f.limit_name == "spread_max" && !f.own ? !named : !breaks(f, static_cast<int>(rank), *values[rank])) continue;
     broken.emplace_back(static_cast<int>(rank), source);
     by.push_back(low_is_good ? *values[rank] / *f.limit - 1 : 1 - *values[rank] / *f.limit);
   }
   // Where all GPUs copy at once, one with slow ports slows two: itself and the one that it sends to.
   const bool all_at_once = !key_part(f.key, "shift").empty();
-  if (known > 1 && source < 0 && broken.size() > (all_at_once ? 2 : 0) &&
-      static_cast<double>(broken.size()) > most * static_cast<double>(known)) {
+  const bool by_most = known > 1 && source < 0 && broken.size() > (all_at_once ? 2 : 0) &&
+                       static_cast<double>(broken.size()) > most * static_cast<double>(known);
+  if (by_most || (f.own && f.own->empty())) {
     alike_[family_of(f.key)].push_back(&f);
     return;
   }

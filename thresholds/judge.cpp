@@ -14,6 +14,7 @@
 #include "thresholds/machine.hpp"
 #include "thresholds/measured.hpp"
 #include "thresholds/metrics.hpp"
+#include "thresholds/missed_limits.hpp"
 #include "thresholds/peers.hpp"
 #include "thresholds/rules.hpp"
 #include "thresholds/suspects.hpp"
@@ -226,6 +227,7 @@ std::string rules_said(const Verdict& verdict, const Profile* profile) {
 void judge_without_profile(const std::vector<Results>& results, const JudgeOptions& options, Verdict& verdict) {
   const Benchmarks benchmarks = benchmarks_of(results);
   const PeerComparison peers = compare_peers(benchmarks, options.family);
+  weigh_missed_limits(verdict.findings, benchmarks, peers);
   const CrossChecks checks = cross_check(benchmarks, options.family);
   std::vector<Finding> findings = findings_of(peers);
   std::copy_if(checks.findings.begin(), checks.findings.end(), std::back_inserter(findings),
