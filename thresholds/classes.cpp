@@ -99,11 +99,6 @@ void fill(PeerGroup& group, const std::vector<Comparison>& comparisons) {
   }
 }
 
-// Both directions of a pair at once show what each of them shows.
-bool repeats_others(const PeerGroup& group, const std::set<std::string>& names) {
-  return group.name == "p2p/dir:both" && names.contains("p2p");
-}
-
 class Groups {
  public:
   explicit Groups(PeerComparison& peers) : peers_(peers) {}
@@ -111,22 +106,24 @@ class Groups {
   void judge() {
     collect();
     std::size_t singles = 0;
-    std::map<std::pair<std::string, std::string>, std::size_t> of_family;
-    for (PeerGroup& group : peers_.groups) {
-      names_.insert(group.name);
-      ++of_family[{family_of(group.name), group.metric}];
+    std::map<std::string, std::size_t> of_metric;
+    std::set<std::string> names;
+    for (const PeerGroup& group : peers_.groups) {
+      names.insert(group.name);
+      ++of_metric[group.metric];
     }
     for (PeerGroup& group : peers_.groups) {
       fill(group, peers_.comparisons);
       measure(group);
-      if (repeats_others(group, names_)) continue;
-      for (const Unit& unit : group.units)
-        singles += single(group, unit) && of_family[{family_of(group.name), group.metric}] > 1 ? 1 : 0;
+      // Both directions of a pair at once show what each of them shows.
+      const bool repeats_others = group.name == "p2p/dir:both" && names.contains("p2p");
+      group.believed = of_metric[group.metric] == 1;
+      if (repeats_others || group.believed) continue;
+      for (const Unit& unit : group.units) singles += single(group, unit) ? 1 : 0;
+      undecided_.push_back(&group);
     }
-    for (PeerGroup& group : peers_.groups) {
-      const bool alone = of_family[{family_of(group.name), group.metric}] == 1;
-      mark(group, alone || (singles <= believed_singles && !repeats_others(group, names_)));
-    }
+    for (PeerGroup* group : undecided_) group->believed = singles <= believed_singles;
+    for (PeerGroup& group : peers_.groups) mark(group);
   }
 
  private:
@@ -137,7 +134,7 @@ class Groups {
       for (const std::string& name : classes_of(c.key)) {
         const auto [found, fresh] =
             index.emplace(std::tuple(name, c.metric, c.device, c.context->world_size), peers_.groups.size());
-        if (fresh) peers_.groups.push_back({name, c.metric, c.device, c.kind, c.context, 0, 0, {}, {}});
+        if (fresh) peers_.groups.push_back({name, c.metric, c.device, c.kind, c.context, 0, 0, false, {}, {}});
         peers_.groups[found->second].rows.push_back(row);
       }
     }
@@ -156,13 +153,13 @@ class Groups {
     return std::max(group.limit, several ? group.kind.class_effect : group.kind.effect);
   }
 
-  void mark(PeerGroup& group, bool believed) {
+  void mark(PeerGroup& group) {
     std::map<std::pair<int, int>, bool> out;  // who stands out, and whether that counts
     double limit = limit_of(group, group.units.front());
     for (Unit& unit : group.units) {
       limit = limit_of(group, unit);
       if (unit.shortfall <= limit) continue;
-      unit.out = believed || !single(group, unit);
+      unit.out = group.believed || !single(group, unit);
       out.emplace(std::pair(unit.rank, unit.from.value_or(-1)), unit.out);
     }
     group.limit = limit;
@@ -182,7 +179,7 @@ class Groups {
   }
 
   PeerComparison& peers_;
-  std::set<std::string> names_;
+  std::vector<PeerGroup*> undecided_;
 };
 
 }  // namespace

@@ -124,22 +124,24 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
 
 }  // namespace
 
-std::vector<Diagnosis> missed_by_most(const RunEvidence& run, const RankTelemetry& telemetry) {
-  std::vector<Diagnosis> all;
+std::vector<Diagnosis> missed_alike(const RunEvidence& run, const RankTelemetry& telemetry) {
+  if (run.alike().empty()) return {};
+  Diagnosis d;
+  d.causes = {Cause::configuration, Cause::power_or_heat};
+  std::vector<std::string> families;
+  std::vector<Evidence> evidence;
   for (const auto& [family, findings] : run.alike()) {
-    Diagnosis d;
-    d.causes = {Cause::configuration, Cause::power_or_heat};
-    std::vector<Evidence> evidence;
+    families.push_back(family);
     for (const Finding* f : findings) evidence.push_back(evidence_of(*f));
-    d.place_count = run.size();
-    d.detail = "most of the " + plural(run.size(), "rank") + " miss the limits of " + family +
-               " alike: what they share, not one of them" + settings(*run.context());
-    if (run.size() > 0) d.telemetry = telemetry.text(0);
-    d.next = measure_command(family, run.context()->world_size);
-    add_evidence(d, std::move(evidence));
-    all.push_back(std::move(d));
   }
-  return all;
+  d.place_count = run.size();
+  d.detail = "the limits of " + joined(families, ", ", " and ") +
+             " are missed by ranks that are like the others of all " + std::to_string(run.size()) +
+             ": what they share, not one of them" + settings(*run.context());
+  if (run.size() > 0) d.telemetry = telemetry.text(0);
+  d.next = measure_command(families.front(), run.context()->world_size);
+  add_evidence(d, std::move(evidence));
+  return {d};
 }
 
 void explain_collectives(const RunEvidence& run, const RankTelemetry& telemetry, std::vector<Diagnosis>& found) {

@@ -9,8 +9,8 @@
 
 namespace shakedown {
 
-/// Of each family whose limits most ranks miss alike.
-std::vector<Diagnosis> missed_by_most(const RunEvidence&, const RankTelemetry&);
+/// Limits that most ranks miss, or ranks that are like their peers: the whole fleet against its reference. At most one.
+std::vector<Diagnosis> missed_alike(const RunEvidence&, const RankTelemetry&);
 
 /// Adds why collectives are slow to what was found so far: a late rank, else one of `found` (whose detail then says
 /// so), else the configuration.

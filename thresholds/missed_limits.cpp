@@ -21,8 +21,6 @@ namespace {
 
 // No accident of once makes a value miss its limit by so much: what such accidents take, one time in 10,000, is 10 %.
 constexpr double clearly = 0.15;
-// So many values of rows that are alone in their class are believed; of more, one will miss its limit by accident.
-constexpr std::size_t believed_singles = 100;
 constexpr std::size_t repeated = 3;  // repetitions
 
 // Sinha et al. (SC22, arXiv 2208.11035v3): the chips of one cluster differ by 22 % at the most.
@@ -55,8 +53,6 @@ class Weigher {
           const PeerComparison& peers)
       : findings_(findings), benchmarks_(benchmarks), telemetry_(benchmarks) {
     for (const PeerGroup& group : peers.groups) groups_[{group.name, group.metric}].push_back(&group);
-    // A class that consists of the same rows as the wider one is not repeated among the groups.
-    for (const Comparison& c : peers.comparisons) compared_.emplace(c.example, c.metric);
   }
 
   void weigh() {
@@ -71,7 +67,6 @@ class Weigher {
     for (const Finding& f : findings_) {
       if (judged_by_rank(f) && failing.contains(classes_of(f.key).back() + f.metric)) count(f, failing);
     }
-    for (const auto& [name, rows] : single_rows_) singles_ += rows.size() == 1 ? rows.front() : 0;
     for (Finding* f : broken) weigh(*f);
   }
 
@@ -102,10 +97,8 @@ class Weigher {
     const Values values = rank_values(benchmark, f.metric);
     const bool any = f.status == Status::fail;
     const auto names = classes_of(f.key);
-    std::size_t known = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i]) continue;
-      ++known;
       const UnitId unit = id(static_cast<int>(i), hosts.source_of(f.key, benchmark.context->ranks[i]));
       for (const std::string& name : names) {
         if (!failing.contains(name + f.metric)) continue;
@@ -114,7 +107,6 @@ class Weigher {
         c.below += any && breaks(f, *values[i]) ? 1 : 0;
       }
     }
-    single_rows_[names.back() + f.metric].push_back(known);
   }
 
   void weigh(Finding& f) {
@@ -185,7 +177,7 @@ class Weigher {
   }
 
   struct Standing {
-    bool compared = false, out = false;
+    bool compared = false, out = false, believed = false;  // of the narrowest class: a single value counts
     double shortfall = 0, scale = 0;
   };
 
@@ -203,15 +195,16 @@ class Weigher {
         if (!result.compared) result.shortfall = unit->shortfall, result.scale = group->scale;
         result.compared = true;
         result.out = result.out || unit->out;
+        result.believed = group->believed;
       }
     }
     return result;
   }
 
-  bool agrees(const Finding& f, int rank, std::optional<int> from, double value, const Benchmark& benchmark) const {
+  bool agrees(const Finding& f, int rank, std::optional<int> from, double value, const Benchmark& benchmark,
+              const Standing& here) const {
     if (f.limit_name == "spread_max") return false;
-    if (percent_beyond(f, value) > clearly || benchmark.rows.size() >= repeated || singles_ <= believed_singles)
-      return true;
+    if (percent_beyond(f, value) > clearly || benchmark.rows.size() >= repeated) return true;
     const auto names = classes_of(f.key);
     for (const std::string& name : names) {
       const auto found = counts_.find(name + f.metric);
@@ -219,7 +212,7 @@ class Weigher {
       const auto unit = found->second.find(id(rank, from));
       if (unit == found->second.end()) continue;
       const Count& c = unit->second;
-      if (c.rows == 1 && name == names.front()) return true;  // all that there is
+      if (c.rows == 1 && name == names.back() && here.believed) return true;
       if (c.rows > 1 && 2 * c.below > c.rows) return true;
     }
     return false;
@@ -233,23 +226,23 @@ class Weigher {
     const bool work_is_slow = clocked && standing(f.key, "tflops_per_ghz", rank, from).out;
     if (f.limit_name == "spread_max" && !work_is_slow) return Miss::noted;
     if (work_is_slow) return Miss::own;
-    if (!agrees(f, rank, from, value, benchmark)) return Miss::noted;
+    if (!agrees(f, rank, from, value, benchmark, here)) return Miss::noted;
     if (from || !here.compared) return Miss::own;
     if (!clocked) return here.shortfall > 3 * here.scale ? Miss::own : Miss::fleet;
-    if (telemetry_.held_back(rank) || here.shortfall > slowest_of(benchmark.context->ranks.size())) return Miss::own;
-    const double centre = value / (1 - std::min(here.shortfall, 0.9));
-    return *f.limit <= healthy_distance * centre ? Miss::noted : Miss::fleet;
+    // How far its rate is behind, and how far the limit is behind the median rate.
+    const bool time = f.limit_name == "max";
+    const double behind = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
+    if (telemetry_.held_back(rank) || behind > slowest_of(benchmark.context->ranks.size())) return Miss::own;
+    const double centre = time ? value * (1 - behind) : value / (1 - std::min(behind, 0.9));
+    return (time ? centre / *f.limit : *f.limit / centre) <= healthy_distance ? Miss::noted : Miss::fleet;
   }
 
   std::vector<Finding>& findings_;
   const std::map<std::string, Benchmark>& benchmarks_;
   const RankTelemetry telemetry_;
   std::map<std::pair<std::string, std::string>, std::vector<const PeerGroup*>> groups_;
-  std::set<std::pair<std::string, std::string>> compared_;
   std::map<const Context*, Hosts> hosts_;
-  std::map<std::string, std::map<UnitId, Count>> counts_;        // class and metric
-  std::map<std::string, std::vector<std::size_t>> single_rows_;  // class and metric -> values of each row
-  std::size_t singles_ = 0;
+  std::map<std::string, std::map<UnitId, Count>> counts_;  // class and metric
 };
 
 }  // namespace

@@ -68,6 +68,7 @@ struct PeerGroup {
   PeerClass kind{};
   const Context* context = nullptr;
   double scale = 0, limit = 0;    // as in Comparison
+  bool believed = false;          // a value that is alone in the class and was measured once counts nevertheless
   std::vector<std::size_t> rows;  // of PeerComparison::comparisons
 
   struct Unit {

@@ -30,7 +30,7 @@ class Investigation {
 
   std::vector<Diagnosis> run() {
     if (context_ == nullptr) return {};
-    suspects_ = missed_by_most(evidence_, telemetry_);
+    suspects_ = missed_alike(evidence_, telemetry_);
     judge_ports();
     judge_ranks();
     judge_nodes();
