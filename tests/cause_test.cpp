@@ -1,5 +1,5 @@
 // What a failing finding says about the GPU that it names.
-#include "thresholds/cause.hpp"
+#include "thresholds/rank_telemetry.hpp"
 
 #include <gtest/gtest.h>
 

@@ -58,9 +58,7 @@ std::map<std::string, int> ranks_per_host(const Context& context) {
 
 }  // namespace
 
-Scale scale_of(const Context& context) {
-  return {context.world_size, context.hosts, context.nccl.nvls != "off"};
-}
+Scale scale_of(const Context& context) { return {context.world_size, context.hosts, context.nccl.nvls != "off"}; }
 
 std::vector<std::string> devices_of(const std::vector<Results>& results) {
   std::set<std::string> devices, without;

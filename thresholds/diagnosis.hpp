@@ -1,5 +1,5 @@
-// Puts findings and measurements together to what is at fault: which GPU, link, node, rank or setting, with the
-// evidence and the next command. Pure.
+// What is at fault: a GPU, link, node, rank or setting, with the evidence, the root cause and the next command. Who it
+// is, is decided in thresholds/suspects.hpp.
 //
 //   evidence                                                         cause
 //   its GEMM per GHz or its HBM is slow (and its row and column      slow GPU
@@ -15,13 +15,11 @@
 //   more than half of all ranks miss a limit                         configuration or power: no single culprit
 #pragma once
 
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "thresholds/finding.hpp"
-#include "thresholds/measured.hpp"
-#include "thresholds/peers.hpp"
 
 namespace shakedown {
 
@@ -32,7 +30,7 @@ constexpr auto words(Cause) {
                "slow silicon");
 }
 
-/// One measurement that speaks against a culprit.
+/// One measurement in which a suspect is slow.
 struct Evidence {
   std::string key, metric;
   Judgement by = Judgement::peers;
@@ -41,11 +39,12 @@ struct Evidence {
   std::optional<double> mads;             // the same in MADs of the peers
 };
 
-inline constexpr std::size_t max_evidence = 6;  // shown for a culprit; the count is always complete
+inline constexpr std::size_t max_evidence = 6;  // shown for a suspect; the count is always complete
 
-/// Findings put together: what is at fault, where it is and what to do. See thresholds/diagnosis.hpp.
+/// Findings put together: what is at fault, where it is and what to do.
 struct Diagnosis {
   std::vector<Cause> causes;    // more than one where the evidence does not separate them, the likeliest first
+  bool heat = false;            // it held the clock of the place down
   bool fails = true;            // false: said, because somebody will ask, and no reason to reject anything
   std::vector<Culprit> places;  // the GPU; of a link the source and the destination; of a node its host
   std::size_t place_count = 0;
@@ -54,14 +53,13 @@ struct Diagnosis {
   std::size_t evidence_count = 0;
   std::string detail;     // what was seen, in one sentence
   std::string telemetry;  // clock, power, temperature, throttling, errors; empty if there is none
-  bool heat = false;      // it held the clock of the place down
   std::string next;       // command to run next
 };
 
-/// `findings` are those of all judgements; the worst culprit comes first, those that fail nothing last.
-std::vector<Diagnosis> diagnose(const Benchmarks&, const PeerComparison&, const std::vector<Finding>&);
+/// The strongest first, of which at most max_evidence are kept.
+void add_evidence(Diagnosis&, std::vector<Evidence>);
 
-/// Of culprits that no finding of another judgement accuses: a clock that heat or the supply holds down.
+/// Of suspects that no finding of another judgement names: a clock that heat or the supply holds down.
 std::vector<Finding> findings_of(const std::vector<Diagnosis>&);
 
 /// "slow GPU", or "slow link or slow GPU" where the evidence does not separate them.

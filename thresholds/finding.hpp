@@ -57,10 +57,13 @@ struct Finding {
   std::size_t offender_count = 0;
   std::vector<Culprit> offenders;  // at most max_offenders, the worst first
   std::vector<int> wrong_ranks;    // whose data were wrong
-  std::string detail;              // what is wrong, or what is worth knowing
-  std::string source;              // of the rule
-  std::string rule_at;             // "thresholds/h200-sxm.yaml:12"
-  std::string next;                // command to run next; empty for a pass
+  // Where it was weighed (thresholds/missed_limits.hpp): all ranks that miss the limit by themselves; none: all
+  // together.
+  std::optional<std::vector<int>> own = std::nullopt;
+  std::string detail;   // what is wrong, or what is worth knowing
+  std::string source;   // of the rule
+  std::string rule_at;  // "thresholds/h200-sxm.yaml:12"
+  std::string next;     // command to run next; empty for a pass
 
   bool counts() const { return severity == Severity::fail; }
   bool good() const { return status == Status::pass || status == Status::waived; }

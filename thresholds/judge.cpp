@@ -12,6 +12,8 @@
 #include "thresholds/crosscheck.hpp"
 #include "thresholds/gpu_errors.hpp"
 #include "thresholds/machine.hpp"
+#include "thresholds/missed_limits.hpp"
+#include "thresholds/suspects.hpp"
 #include "thresholds/validity.hpp"
 
 namespace shakedown {
@@ -207,6 +209,7 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   const Selection selection = select_profile(measured.files, references.profiles);
   judge_by_limits(measured, selection, options, verdict);
   const PeerComparison peers = compare_peers(measured.benchmarks, options.family);
+  weigh_missed_limits(verdict.findings, measured.benchmarks, peers);
   judge_by_comparison(measured, peers, references, options, verdict);
   verdict.culprits = diagnose(measured.benchmarks, peers, verdict.findings);
   append(verdict.findings, findings_of(verdict.culprits));

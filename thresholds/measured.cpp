@@ -129,7 +129,7 @@ std::optional<int> last_to_arrive(const std::vector<std::optional<double>>& seco
   return static_cast<int>(*shortest);
 }
 
-std::optional<int> rank_to_blame(const Benchmark& benchmark) {
+std::optional<int> slowest_rank(const Benchmark& benchmark) {
   // A step that ends with a sum over ranks takes all of them equally long: what each does alone tells them apart.
   auto seconds = rank_values(benchmark, "compute_ms");
   if (seconds.empty()) seconds = rank_values(benchmark, "seconds");

@@ -65,7 +65,7 @@ std::optional<int> last_to_arrive(const std::vector<std::optional<double>>& seco
 
 /// The rank to look at: of a local benchmark the one with the longest time, of a collective the last to arrive.
 /// nullopt = nobody stands out.
-std::optional<int> rank_to_blame(const Benchmark&);
+std::optional<int> slowest_rank(const Benchmark&);
 
 /// The metric to show and compare where no rule names one; empty if the row has no known metric.
 std::string headline_metric(const Benchmark&);

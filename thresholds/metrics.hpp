@@ -13,8 +13,9 @@ namespace shakedown {
 /// What devices of one kind show when they are healthy: known before any run, because a few ranks cannot tell their own
 /// spread.
 struct PeerClass {
-  double spread;         // relative standard deviation from device to device: the floor under the MAD
-  double effect;         // a shortfall below this is never an outlier, however sure it is
+  double spread;         // relative standard deviation from device to device, of the median over a class of rows
+  double effect;         // a shortfall of a single value below this is never an outlier, however sure it is
+  double class_effect;   // the same where several rows or repetitions agree
   bool clocked = false;  // varies with the clock that power and cooling leave to a chip
 };
 
@@ -50,6 +51,9 @@ std::span<const Metric> metrics();
 
 /// The row of a metric of a benchmark; nullptr if there is none.
 const Metric* find_metric(std::string_view key, std::string_view name);
+
+/// How a metric of a benchmark is compared among peers; nullopt: it is not.
+std::optional<PeerClass> peer_class(std::string_view key, std::string_view metric);
 
 /// True of families that the catalogue knows; of others any metric may be judged that ends in a unit.
 bool is_catalogued(std::string_view family);

@@ -16,6 +16,8 @@
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
+#include "thresholds/classes.hpp"
+#include "thresholds/hosts.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
@@ -40,48 +42,6 @@ constexpr double host_share = 0.6;
 constexpr double host_effect_clocked = 0.1;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Where ranks are
-
-class Hosts {
- public:
-  explicit Hosts(const Context& context) {
-    for (const RankFacts& rank : context.ranks) {
-      const auto [host, fresh] = index_.emplace(rank.host, locals_.size());
-      if (fresh) locals_.emplace_back();
-      host_of_.push_back(host->second);
-      auto& locals = locals_[host->second];
-      if (locals.size() <= static_cast<std::size_t>(rank.local_rank)) {
-        locals.resize(static_cast<std::size_t>(rank.local_rank) + 1);
-      }
-      locals[static_cast<std::size_t>(rank.local_rank)] = rank.rank;
-    }
-  }
-
-  std::size_t count() const { return locals_.size(); }
-  std::size_t host_of(int rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
-  /// The rank with this local index on the host of `rank`.
-  std::optional<int> neighbour(int rank, int local) const {
-    const auto& locals = locals_[host_of(rank)];
-    if (local < 0 || static_cast<std::size_t>(local) >= locals.size()) return std::nullopt;
-    return locals[static_cast<std::size_t>(local)];
-  }
-  int ranks_with(int rank) const { return static_cast<int>(locals_[host_of(rank)].size()); }
-
- private:
-  std::map<std::string, std::size_t> index_;
-  std::vector<std::vector<std::optional<int>>> locals_;  // host -> local rank -> rank
-  std::vector<std::size_t> host_of_;
-};
-
-std::optional<int> source_of(std::string_view key, int rank, const RankFacts& facts, const Hosts& hosts) {
-  if (const auto src = key_number(key, "src")) return hosts.neighbour(rank, static_cast<int>(*src));
-  const auto shift = key_number(key, "shift");
-  if (!shift) return std::nullopt;
-  const int n = hosts.ranks_with(rank);
-  return hosts.neighbour(rank, static_cast<int>(((facts.local_rank - *shift) % n + n) % n));
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
 // Centre, scale and limits
 
 // Of values on their way to be sorted: the value below which `share` of them are.
@@ -91,40 +51,24 @@ double value_at(std::vector<double>& values, double share) {
   return values[static_cast<std::size_t>(at)];
 }
 
-// Qn of Rousseeuw and Croux 1993: the k-th smallest distance between two values, with their factors for few values. As
-// robust as the MAD, and of eight values it wanders half as much.
-double q_n(const std::vector<double>& values) {
-  const std::size_t n = values.size(), h = n / 2 + 1, k = h * (h - 1) / 2;
-  std::vector<double> distances;
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j < i; ++j) distances.push_back(std::abs(values[i] - values[j]));
-  }
-  const auto at = distances.begin() + static_cast<std::ptrdiff_t>(k - 1);
-  std::nth_element(distances.begin(), at, distances.end());
-  constexpr std::array<double, 10> few{0, 0, 0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872};
-  const auto count = static_cast<double>(n);
-  const double factor = n < few.size() ? few[n] : n % 2 == 1 ? count / (count + 1.4) : count / (count + 3.8);
-  return 2.2219 * factor * *at;
-}
-
 struct Spread {
   double centre, scale;
 };
 
 // The better of two: hardware does not become faster by a fault, so the slower is the one to look at.
+double centre_of(const std::vector<double>& values, bool low_is_good) {
+  if (values.size() != 2) return median(values);
+  return low_is_good ? std::min(values[0], values[1]) : std::max(values[0], values[1]);
+}
+
 Spread spread_of(const std::vector<double>& values, bool low_is_good, double least) {
-  if (values.size() == 2) {
-    const auto [low, high] = std::minmax(values[0], values[1]);
-    return {low_is_good ? low : high, least};
-  }
-  const double centre = median(values);
+  const double centre = centre_of(values, low_is_good);
+  if (values.size() == 2) return {centre, least};
   double sigma = robust_sigma(values);
   if (values.size() >= enough_for_tail) {
     std::vector<double> good_side;
     for (const double value : values) good_side.push_back(low_is_good ? centre - value : value - centre);
     sigma = std::max(sigma, value_at(good_side, tail_share) / tail_sigmas);
-  } else {
-    sigma = std::max(sigma, q_n(values));
   }
   return {centre, std::max(least, centre > 0 ? sigma / centre : 0)};
 }
@@ -139,10 +83,8 @@ void measure_values(Comparison& comparison) {
   std::vector<double> values;
   values.reserve(comparison.values.size());
   for (const PeerValue& v : comparison.values) values.push_back(v.value);
-  const Spread spread = spread_of(values, low_is_good, comparison.kind.spread);
-  comparison.centre = spread.centre;
-  comparison.scale = spread.scale;
-  for (PeerValue& v : comparison.values) v.shortfall = shortfall_of(v.value, spread.centre, low_is_good);
+  comparison.centre = centre_of(values, low_is_good);
+  for (PeerValue& v : comparison.values) v.shortfall = shortfall_of(v.value, comparison.centre, low_is_good);
 }
 
 // What three quarters of its values stay behind: a slow GPU drags down half of the copies of a host of four, which is
@@ -217,7 +159,7 @@ class Collector {
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i] || !std::isfinite(*values[i])) continue;
       const RankFacts& facts = context.ranks[i];
-      const auto from = source_of(benchmark.key, facts.rank, facts, hosts);
+      const auto from = hosts.source_of(benchmark.key, facts);
       if (from == facts.rank) continue;  // of both directions the value stands at both ends: one is enough
       if (per_host && !seen.insert(hosts.host_of(facts.rank)).second) continue;
       Comparison& comparison = comparison_of(key, metric, facts.device);
@@ -225,6 +167,7 @@ class Collector {
         comparison.kind = *row.peers;
         comparison.example = benchmark.key;
         comparison.context = &context;
+        comparison.repetitions = benchmark.rows.size();
       }
       if (comparison.context != &context && comparison.context->world_size != context.world_size) continue;
       comparison.values.push_back({facts.rank, from, *values[i], 0});
@@ -266,9 +209,9 @@ class Collector {
                                               : "no benchmark has values of two ranks of the same kind";
       return;
     }
+    judge_groups(peers_);
     const double z = bonferroni_z(peers_.tests, alpha);
     for (Comparison& c : peers_.comparisons) {
-      c.limit = std::max(c.kind.effect, z * c.scale);
       c.host_limit = std::max(c.kind.clocked ? host_effect_clocked : c.kind.effect, z * c.host_scale);
     }
   }

@@ -1,5 +1,5 @@
 // What ranks said about themselves while they worked: clocks, watts, degrees, what held a clock down, who else was
-// there. Used to explain a slow GPU. Pure; tested through tests/culprit_test.cpp.
+// there. Used to explain a slow GPU. Pure; tested by tests/cause_test.cpp and through tests/culprit_test.cpp.
 #pragma once
 
 #include <map>
@@ -42,5 +42,11 @@ class RankTelemetry {
   mutable std::map<std::string, std::vector<std::optional<double>>> columns_;
   mutable std::map<std::string, std::optional<double>> typical_;
 };
+
+/// "software power cap 38 % of the time, 1,410 of 1,980 MHz, 699 of 700 W"; what held the clock down first, then the
+/// clock, errors that the GPU counted, and others who used it. A GPU that nothing held down is said to be so: then the
+/// cause lies elsewhere. Empty where nothing is known. Over repetitions: the clock's median, the most throttled one's
+/// reasons, all errors.
+std::string cause(const Benchmark&, int rank);
 
 }  // namespace shakedown

@@ -275,7 +275,7 @@ std::vector<Finding> judge_by_baseline(const Measured& current, const Baseline& 
                           (own ? "the spread of the baseline" : "what launches of one machine differ by") +
                           " but beyond the tolerance";
       }
-      if (const auto rank = rank_to_blame(found->second)) {
+      if (const auto rank = slowest_rank(found->second)) {
         finding.worst = culprit(found->second.context->ranks[static_cast<std::size_t>(*rank)]);
         if (finding.status == Status::fail) {
           finding.offenders = {*finding.worst};

@@ -10,10 +10,10 @@
 
 #include "base/statistics.hpp"
 #include "thresholds/applicability.hpp"
-#include "thresholds/cause.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/majority.hpp"
 #include "thresholds/metrics.hpp"
+#include "thresholds/rank_telemetry.hpp"
 
 namespace shakedown {
 namespace {
@@ -126,7 +126,7 @@ class RuleJudge {
     const auto value = rule_.metric == "mfu" ? utilization() : run_value(*benchmark_, rule_.metric);
     if (!value) return set(finding_, Status::missing, "\"" + rule_.metric + "\" is missing in a repetition");
     finding_.value = value;
-    if (const auto rank = rank_to_blame(*benchmark_)) {
+    if (const auto rank = slowest_rank(*benchmark_)) {
       finding_.worst = culprit(facts(*rank), own_value(*rank));
       if (is_collective(family_of(finding_.key))) set(finding_, finding_.status, "last to arrive");
     }

@@ -1,289 +1,446 @@
+// Decides what is at fault. Tested by tests/culprit_test.cpp and, on generated clusters, by tests/simulate_test.cpp.
 #include "thresholds/suspects.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <iterator>
+#include <array>
 #include <set>
-#include <tuple>
 
+#include "base/statistics.hpp"
+#include "base/text.hpp"
+#include "thresholds/common_cause.hpp"
+#include "thresholds/evidence.hpp"
+#include "thresholds/machine.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
+#include "thresholds/rank_telemetry.hpp"
 
 namespace shakedown {
 namespace {
 
-Aspect aspect_of(const std::string& key, const std::string& metric) {
-  const std::string family = family_of(key);
-  if (family == "gemm") return metric == "tflops" ? Aspect::gemm_raw : Aspect::gemm;
-  if (family == "hbm" || family == "memtest") return Aspect::memory;
-  if (family == "lora_step") return Aspect::gemm_raw;  // mostly that
-  return family == "pcie" ? Aspect::pcie : Aspect::other;
-}
+// A clock that is lower than the peers' by this much explains a slow GEMM.
+constexpr double low_clock = 0.03;
+// Chips differ by 2 to 3 %; from three times that on somebody will ask about one.
+constexpr double asked_about = 0.075;
 
-std::string metric_of(const Finding& f, const Benchmark& measured) {
-  return f.judgement == Judgement::baseline ? headline_metric(measured) : f.metric;
-}
+class Investigation {
+ public:
+  Investigation(const Benchmarks& benchmarks, const PeerComparison& peers, const std::vector<Finding>& findings)
+      : peers_(peers), telemetry_(benchmarks), evidence_(benchmarks, peers, findings), context_(evidence_.context()) {}
 
-Evidence evidence_of(const Comparison& c, const PeerValue& v) {
-  return {c.key, c.metric, Judgement::peers, v.value, c.centre, 100 * v.shortfall, c.mads(v.shortfall)};
-}
-
-// Whether a value breaks the limit that the finding is about.
-bool breaks(const Finding& f, double value) {
-  if (f.status != Status::fail || !f.limit) return false;
-  return f.limit_name == "max" ? value > *f.limit : f.limit_name == "min" && value < *f.limit;
-}
-
-bool both_ways(const std::string& key) { return key_part(key, "dir") == "both"; }
-
-// Ordered pairs of ranks that findings of one kind judge.
-struct Pairs {
-  std::set<RankPair> all, slow;
-
-  // Most are slow, and there is no one GPU that all slow ones touch.
-  bool alike() const {
-    if (static_cast<double>(slow.size()) <= most * static_cast<double>(all.size())) return false;
-    const auto explains = [&](int rank) {
-      return std::all_of(slow.begin(), slow.end(), [&](const auto& p) { return p.first == rank || p.second == rank; });
-    };
-    return !explains(slow.begin()->first) && !explains(slow.begin()->second);
+  std::vector<Diagnosis> run() {
+    if (context_ == nullptr) return {};
+    suspects_ = missed_alike(evidence_, telemetry_);
+    judge_ports();
+    judge_ranks();
+    judge_nodes();
+    judge_links();
+    judge_clocks();
+    explain_collectives(evidence_, telemetry_, suspects_);
+    judge_data();
+    sort();
+    return std::move(suspects_);
   }
+
+ private:
+  // --- copies ---
+
+  /// Slow, and nobody explains it yet.
+  bool open(const RankPair& pair) const {
+    const auto found = evidence_.links().find(pair);
+    return found != evidence_.links().end() && !found->second.failing.empty() && !explained_.contains(pair);
+  }
+
+  void explain(const RankPair& pair, std::vector<Evidence>& evidence) {
+    const auto found = evidence_.links().find(pair);
+    if (found == evidence_.links().end() || !explained_.insert(pair).second) return;
+    evidence.insert(evidence.end(), found->second.failing.begin(), found->second.failing.end());
+  }
+
+  void explain_copies(int rank, bool out, bool in, std::vector<Evidence>& evidence) {
+    for (const int other : evidence_.neighbours(rank)) {
+      if (out) explain({rank, other}, evidence);
+      if (in) explain({other, rank}, evidence);
+    }
+  }
+
+  /// Copies to or from the other GPUs of its host.
+  struct Share {
+    std::size_t slow = 0, all = 0, open = 0;
+    bool nearly() const { return all > 0 && static_cast<double>(slow) >= nearly_all * static_cast<double>(all); }
+  };
+
+  Share share(int rank, bool as_source) const {
+    Share result;
+    for (const int other : evidence_.neighbours(rank)) {
+      const RankPair pair = as_source ? RankPair{rank, other} : RankPair{other, rank};
+      const auto found = evidence_.links().find(pair);
+      if (other == rank || found == evidence_.links().end()) continue;
+      ++result.all;
+      if (found->second.slow() && !explained_.contains(pair)) ++result.slow;
+      if (open(pair)) ++result.open;
+    }
+    return result;
+  }
+
+  // A GPU whose copies are slow out and in: the one that explains most, and then the next.
+  void judge_ports() {
+    std::set<std::string> hosts;
+    for (const auto& [pair, link] : evidence_.links()) {
+      if (!link.failing.empty()) hosts.insert(evidence_.facts(pair.second).host);
+    }
+    for (const std::string& host : hosts) {
+      const auto& ranks = evidence_.ranks_of().at(host);
+      for (std::size_t round = 0; round < ranks.size(); ++round) {
+        int best = -1;
+        std::size_t most_slow = 0;
+        bool best_is_slow = false;
+        for (const int rank : ranks) {
+          const Share row = share(rank, true), column = share(rank, false);
+          if (!row.nearly() || !column.nearly() || row.open + column.open == 0) continue;
+          // Of two GPUs that explain the same, the one that is slow by itself as well.
+          const bool also = evidence_.is_slow(rank, Aspect::gemm) || evidence_.is_slow(rank, Aspect::memory);
+          const std::size_t slow = row.slow + column.slow;
+          if (best < 0 || slow > most_slow || (slow == most_slow && also && !best_is_slow)) {
+            best = rank;
+            most_slow = slow;
+            best_is_slow = also;
+          }
+        }
+        if (best < 0 || (ranks.size() == 2 && !best_is_slow)) break;  // of two GPUs, either may be the one
+        explain_copies(best, true, true, ports_[best]);
+      }
+    }
+  }
+
+  // --- ranks ---
+
+  Diagnosis diagnosis(std::vector<Cause> causes, const std::vector<int>& ranks) const {
+    Diagnosis d = evidence_.diagnosis(std::move(causes), ranks);
+    if (ranks.empty()) return d;
+    d.telemetry = telemetry_.text(ranks.front());
+    d.heat = telemetry_.hot(ranks.front());
+    return d;
+  }
+
+  void judge_ranks() {
+    std::map<int, std::vector<Evidence>> all = ports_;
+    for (const auto& [rank, gpu] : evidence_.gpus()) {
+      for (const auto& [aspect, list] : gpu.failing) all[rank].insert(all[rank].end(), list.begin(), list.end());
+    }
+    for (auto& [rank, evidence] : all) {
+      if (evidence.empty()) continue;
+      const auto gpu = evidence_.gpus().find(rank);
+      Diagnosis d = judge_rank(rank);
+      d.fails = (gpu != evidence_.gpus().end() && gpu->second.counts) || (ports_.contains(rank) && peers_.counts);
+      add_evidence(d, std::move(evidence));
+      slow_of_host_[evidence_.facts(rank).host].push_back(rank);
+      by_rank_.emplace(rank, std::move(d));
+    }
+  }
+
+  Diagnosis judge_rank(int rank) const {
+    const bool gemm = evidence_.is_slow(rank, Aspect::gemm), memory = evidence_.is_slow(rank, Aspect::memory);
+    const bool raw = evidence_.is_slow(rank, Aspect::gemm_raw),
+               ports = ports_.contains(rank) && !ports_.at(rank).empty();
+    const auto clock = telemetry_.clock_shortfall(rank);
+    const std::string look = context_->backend == "host"
+                                 ? measure_command("gemm", context_->world_size)
+                                 : evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) +
+                                                               " -d PERFORMANCE,CLOCK,POWER,ECC,PIDS");
+    if (gemm || memory) {
+      Diagnosis d = diagnosis({Cause::slow_gpu}, {rank});
+      std::vector<std::string> slow, healthy;
+      (gemm ? slow : healthy).push_back("GEMM");
+      (memory ? slow : healthy).push_back("HBM");
+      (ports ? slow : healthy).push_back("copies to and from it");
+      d.detail = "slow: " + joined(slow, ", ", " and ") +
+                 (healthy.empty() ? "" : "; not slow: " + joined(healthy, ", ", " and "));
+      if (clock && *clock < low_clock) d.detail += "; at a normal clock";
+      d.next = look;
+      return d;
+    }
+    if (raw) {
+      const bool explained = clock && *clock >= low_clock;
+      Diagnosis d = diagnosis(
+          explained ? std::vector{Cause::power_or_heat} : std::vector{Cause::slow_gpu, Cause::power_or_heat}, {rank});
+      d.detail = explained ? "GEMM is slow, GEMM per GHz is not: its clock is " + percent_text(*clock) +
+                                 " below that of its peers"
+                           : "GEMM is slow; no clock was recorded that could explain it";
+      d.next = look;
+      return d;
+    }
+    if (ports) {
+      Diagnosis d = diagnosis({Cause::slow_link, Cause::slow_gpu}, {rank});
+      d.detail = "every copy to it and from it is slow, its GEMM and HBM are not: its ports";
+      d.next = evidence_.on_host(rank, "nvidia-smi nvlink -s -i " + evidence_.gpu(rank));
+      return d;
+    }
+    if (evidence_.is_slow(rank, Aspect::pcie)) {
+      Diagnosis d = diagnosis({Cause::slow_link}, {rank});
+      d.detail = "copies between it and its host's memory are slow: its PCIe link";
+      d.next = evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) + " | grep -A12 'GPU Link Info'");
+      return d;
+    }
+    Diagnosis d = diagnosis({Cause::slow_gpu}, {rank});
+    d.detail = "it falls short in what its peers reach";
+    d.next = look;
+    return d;
+  }
+
+  // --- nodes ---
+
+  // A host is at fault where nearly all of its ranks are, or where even its better ranks are slow.
+  void judge_nodes() {
+    if (evidence_.ranks_of().size() > 1) {
+      std::set<std::string> suspects;
+      for (const auto& [host, ranks] : slow_of_host_) suspects.insert(host);
+      for (const auto& [host, evidence] : evidence_.hosts()) suspects.insert(host);
+      for (const auto& [host, evidence] : evidence_.own_allreduce()) suspects.insert(host);
+      for (const std::string& host : suspects) judge_node(host);
+    }
+    for (auto& [rank, d] : by_rank_) suspects_.push_back(std::move(d));
+  }
+
+  void judge_node(const std::string& host) {
+    const auto& ranks = evidence_.ranks_of().at(host);
+    const auto slow_ranks = slow_of_host_.find(host);
+    const std::size_t slow = slow_ranks == slow_of_host_.end() ? 0 : slow_ranks->second.size();
+    const auto whole = evidence_.hosts().find(host);
+    const bool nearly = slow > 1 && static_cast<double>(slow) >= nearly_all * static_cast<double>(ranks.size());
+    const auto own = evidence_.own_allreduce().find(host);
+    // The AllReduce of a host is as slow as the slowest of its GPUs and links: where one of them stands out,
+    // it is that.
+    const bool only_own =
+        own != evidence_.own_allreduce().end() && slow == 0 && whole == evidence_.hosts().end() && !has_slow_link(host);
+    if (!nearly && whole == evidence_.hosts().end() && !only_own) return;
+    std::vector<Evidence> evidence;
+    if (whole != evidence_.hosts().end()) evidence = whole->second;
+    if (own != evidence_.own_allreduce().end()) evidence.insert(evidence.end(), own->second.begin(), own->second.end());
+    bool clocks = slow > 0, fails = (whole != evidence_.hosts().end() || only_own) && peers_.counts;
+    if (slow_ranks != slow_of_host_.end()) {
+      for (const int rank : slow_ranks->second) {
+        const Diagnosis& d = by_rank_.at(rank);
+        clocks = clocks && d.causes.front() == Cause::power_or_heat;
+        fails = fails || d.fails;
+        if (whole == evidence_.hosts().end()) evidence.insert(evidence.end(), d.evidence.begin(), d.evidence.end());
+        by_rank_.erase(rank);
+      }
+    }
+    for (const auto& [pair, link] : evidence_.links()) {
+      if (evidence_.facts(pair.second).host == host) explained_.insert(pair);
+    }
+    Diagnosis d;
+    d.causes = clocks     ? std::vector{Cause::power_or_heat, Cause::slow_node}
+               : only_own ? std::vector{Cause::slow_node, Cause::configuration}
+                          : std::vector{Cause::slow_node};
+    d.fails = fails;
+    Culprit place;
+    place.host = host;
+    d.places = {place};
+    d.place_count = 1;
+    d.detail = slow > 0   ? std::to_string(slow) + " of its " + plural(ranks.size(), "rank") + " stand out"
+               : only_own ? "its GPUs and links are like those of the other hosts"
+                          : "its ranks are slower than those of the other hosts";
+    if (const auto within = alone(host)) d.detail += *within;
+    d.telemetry = telemetry_.text(ranks.front());
+    d.heat = std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return telemetry_.hot(rank); });
+    d.next = "mpirun -np " + std::to_string(ranks.size()) + " --host " + host + ":" + std::to_string(ranks.size()) +
+             " build/bench/bench_" + (evidence.empty() ? "gemm" : family_of(evidence.front().key));
+    add_evidence(d, std::move(evidence));
+    suspects_.push_back(std::move(d));
+  }
+
+  bool has_slow_link(const std::string& host) const {
+    return std::any_of(evidence_.links().begin(), evidence_.links().end(), [&](const auto& link) {
+      return open(link.first) && evidence_.facts(link.first.second).host == host;
+    });
+  }
+
+  // What the AllReduce inside each host says of this one: it separates the node from the network.
+  std::optional<std::string> alone(const std::string& host) const {
+    bool measured = false, slow = false;
+    for (const Comparison& c : peers_.comparisons) {
+      if (key_part(c.key, "scope") != "node") continue;
+      for (const PeerValue& v : c.values) {
+        if (evidence_.facts(v.rank).host != host) continue;
+        measured = true;
+        slow = slow || c.outlier(v);
+      }
+    }
+    if (!measured) return std::nullopt;
+    return slow ? "; its own AllReduce is slow too: the node, not the network"
+                : "; its own AllReduce is as fast as that of the others";
+  }
+
+  // --- links ---
+
+  void judge_links() {
+    for (const auto& [host, ranks] : evidence_.ranks_of()) {
+      if (ranks.size() < 3) continue;
+      for (const int rank : ranks) {
+        judge_side(rank, true);
+        judge_side(rank, false);
+      }
+    }
+    for (const auto& [pair, link] : evidence_.links()) {
+      if (!open(pair)) continue;
+      const RankPair back{pair.second, pair.first};
+      const bool both = open(back);
+      const bool only_two = evidence_.neighbours(pair.second).size() == 2;
+      Diagnosis d =
+          diagnosis(both && only_two ? std::vector{Cause::slow_link, Cause::slow_gpu} : std::vector{Cause::slow_link},
+                    {pair.first, pair.second});
+      d.telemetry.clear();
+      d.fails = counts(link.failing);
+      std::vector<Evidence> evidence;
+      for (const RankPair& way : {pair, back}) explain(way, evidence);
+      const std::string ends = "from local GPU " + std::to_string(evidence_.facts(pair.first).local_rank) + " to " +
+                               std::to_string(evidence_.facts(pair.second).local_rank);
+      d.detail = both ? "copies between the two are slow in both directions" +
+                            std::string(only_two ? "; with two GPUs the link and either GPU look alike" : "")
+                      : "copies " + ends + " are slow, other copies of both are not";
+      d.next = evidence_.on_host(pair.first, "nvidia-smi nvlink -e -i " + evidence_.gpu(pair.first));
+      add_evidence(d, std::move(evidence));
+      suspects_.push_back(std::move(d));
+    }
+  }
+
+  // All copies out of a GPU, or all into it.
+  void judge_side(int rank, bool out) {
+    const Share side = share(rank, out);
+    if (side.all < 2 || !side.nearly()) return;
+    std::vector<Evidence> evidence;
+    explain_copies(rank, out, !out, evidence);
+    if (evidence.empty()) return;
+    Diagnosis d = diagnosis({Cause::slow_link, Cause::slow_gpu}, {rank});
+    d.fails = counts(evidence);
+    d.detail = out ? "every copy out of it is slow, copies into it are not"
+                   : "every copy into it is slow, copies out of it are not";
+    d.next = evidence_.on_host(rank, "nvidia-smi nvlink -e -i " + evidence_.gpu(rank));
+    add_evidence(d, std::move(evidence));
+    suspects_.push_back(std::move(d));
+  }
+
+  bool counts(const std::vector<Evidence>& evidence) const {
+    return peers_.counts ||
+           std::any_of(evidence.begin(), evidence.end(), [](const Evidence& e) { return e.by != Judgement::peers; });
+  }
+
+  // --- clocks ---
+
+  // Healthy GEMM per GHz at a low clock: heat or the supply if the GPU says so, else the chip.
+  void judge_clocks() {
+    std::vector<std::pair<double, int>> silicon;
+    bool clocks = true;
+    for (const auto& [rank, shortfall] : raw_shortfalls()) {
+      if (is_named(suspects_, evidence_.facts(rank))) continue;
+      const auto clock = telemetry_.clock_shortfall(rank);
+      if (clock && *clock >= low_clock && telemetry_.held_back(rank) && !all_held_back()) {
+        Diagnosis d = diagnosis({Cause::power_or_heat}, {rank});
+        d.fails = peers_.counts;
+        d.percent = 100 * *clock;
+        d.detail = "its clock is " + percent_text(*clock) + " below that of its peers, and the GPU says why";
+        d.next =
+            evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) + " -d PERFORMANCE,TEMPERATURE,POWER");
+        suspects_.push_back(std::move(d));
+      } else if (shortfall >= asked_about) {
+        clocks = clocks && clock.has_value();
+        silicon.emplace_back(shortfall, rank);
+      }
+    }
+    if (silicon.empty()) return;
+    std::stable_sort(silicon.begin(), silicon.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<int> ranks;
+    for (const auto& [shortfall, rank] : silicon) {
+      if (ranks.size() < max_offenders) ranks.push_back(rank);
+    }
+    Diagnosis d = diagnosis(clocks ? std::vector{Cause::slow_silicon}
+                                   : std::vector{Cause::slow_silicon, Cause::power_or_heat, Cause::slow_gpu},
+                            ranks);
+    d.fails = false;
+    d.place_count = silicon.size();
+    d.percent = 100 * silicon.front().first;
+    d.detail = plural(silicon.size(), "GPU") + (silicon.size() == 1 ? " runs" : " run") + " GEMM " +
+               percent_text(asked_about) + " or more below the median, within what healthy chips differ by" +
+               (clocks ? "; per GHz they are like the others" : "; no clock was recorded that could say more");
+    d.next = measure_command("gemm", context_->world_size);
+    suspects_.push_back(std::move(d));
+  }
+
+  // Median over GEMMs of how far a rank's raw rate is below that of its peers; only of those who may be asked about.
+  std::map<int, double> raw_shortfalls() const {
+    std::vector<std::vector<double>> all(evidence_.size());
+    for (const Comparison& c : peers_.comparisons) {
+      if (!c.kind.clocked || c.context->world_size != context_->world_size) continue;
+      for (const PeerValue& v : c.values) all[static_cast<std::size_t>(v.rank)].push_back(v.shortfall);
+    }
+    std::map<int, double> result;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (all[rank].empty()) continue;
+      const double middle = median(std::move(all[rank]));
+      if (middle >= low_clock) result.emplace(static_cast<int>(rank), middle);
+    }
+    return result;
+  }
+
+  bool all_held_back() const {
+    if (!all_held_back_) {
+      std::size_t held = 0;
+      for (std::size_t rank = 0; rank < evidence_.size(); ++rank)
+        held += telemetry_.held_back(static_cast<int>(rank)) ? 1 : 0;
+      all_held_back_ = static_cast<double>(held) > most * static_cast<double>(evidence_.size());
+    }
+    return *all_held_back_;
+  }
+
+  // --- data ---
+
+  void judge_data() {
+    std::map<int, std::vector<Evidence>> wrong;
+    for (const Finding& f : evidence_.findings()) {
+      if (!bad(f)) continue;
+      for (const int rank : f.wrong_ranks) {
+        if (rank < 0 || static_cast<std::size_t>(rank) >= evidence_.size()) continue;
+        wrong[rank].push_back({f.key, f.metric, f.judgement, std::nullopt, std::nullopt, std::nullopt, std::nullopt});
+      }
+    }
+    for (auto& [rank, evidence] : wrong) {
+      Diagnosis d = diagnosis({Cause::wrong_data}, {rank});
+      d.detail = "its data were wrong in " + plural(evidence.size(), "benchmark");
+      d.next = evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) + " -d ECC,ROW_REMAPPER");
+      add_evidence(d, std::move(evidence));
+      suspects_.push_back(std::move(d));
+    }
+  }
+
+  void sort() {
+    constexpr std::array order{Cause::wrong_data,    Cause::slow_node,     Cause::slow_gpu,  Cause::slow_link,
+                               Cause::power_or_heat, Cause::configuration, Cause::late_rank, Cause::slow_silicon};
+    const auto rank_of = [&](const Diagnosis& d) { return std::find(order.begin(), order.end(), d.causes.front()); };
+    std::stable_sort(suspects_.begin(), suspects_.end(), [&](const Diagnosis& a, const Diagnosis& b) {
+      if (a.fails != b.fails) return a.fails;
+      if (rank_of(a) != rank_of(b)) return rank_of(a) < rank_of(b);
+      return a.percent.value_or(0) > b.percent.value_or(0);
+    });
+  }
+
+  const PeerComparison& peers_;
+  const RankTelemetry telemetry_;
+  const RunEvidence evidence_;
+  const Context* const context_;                          // null: nothing was measured
+  std::set<RankPair> explained_;                          // links whose evidence a suspect has
+  std::map<int, std::vector<Evidence>> ports_;            // of GPUs whose copies are slow both ways
+  std::map<std::string, std::vector<int>> slow_of_host_;  // host -> ranks
+  std::map<int, Diagnosis> by_rank_;
+  mutable std::optional<bool> all_held_back_;
+  std::vector<Diagnosis> suspects_;
 };
 
 }  // namespace
 
-bool bad(const Finding& f) {
-  return f.counts() && (f.status == Status::fail || f.status == Status::missing || f.status == Status::invalid);
-}
-
-Accusations::Accusations(const Benchmarks& benchmarks, const PeerComparison& peers,
-                         const std::vector<Finding>& findings)
-    : benchmarks_(benchmarks), peers_(peers), findings_(findings) {
-  for (const auto& [key, benchmark] : benchmarks) {
-    if (context_ == nullptr || benchmark.context->world_size > context_->world_size) context_ = benchmark.context;
-  }
-  if (context_ == nullptr) return;
-  for (const RankFacts& rank : context_->ranks) ranks_of_[rank.host].push_back(rank.rank);
-  accuse_by_findings();
-  accuse_by_peers();
-  gather_support();
-  accuse_ports();
-}
-
-const Benchmark* Accusations::benchmark(const std::string& key) const {
-  const auto found = benchmarks_.find(key);
-  return found == benchmarks_.end() ? nullptr : &found->second;
-}
-
-// Rules and baselines. Peers speak for themselves, with every rank and not only the first ten.
-void Accusations::accuse_by_findings() {
-  const auto kind = [](const Finding& f) { return std::tuple(f.judgement, f.metric, both_ways(f.key)); };
-  std::map<std::tuple<Judgement, std::string, bool>, Pairs> copies;
-  for (const Finding& f : findings_) {
-    const Benchmark* measured = benchmark(f.key);
-    const auto source = key_number(f.key, "src");
-    if (!source || !f.counts() || measured == nullptr) continue;
-    if (measured->context->world_size != context_->world_size) continue;
-    const auto values = rank_values(*measured, metric_of(f, *measured));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const int rank = static_cast<int>(i);
-      const auto from = values[i] ? neighbour(rank, static_cast<int>(*source)) : std::nullopt;
-      if (!from || *from == rank) continue;
-      Pairs& pairs = copies[kind(f)];
-      pairs.all.emplace(*from, rank);
-      if (breaks(f, *values[i])) pairs.slow.emplace(*from, rank);
-    }
-  }
-  for (const Finding& f : findings_) {
-    const bool speaks = f.judgement == Judgement::rule || f.judgement == Judgement::baseline;
-    if (!speaks || !bad(f) || f.status != Status::fail || !f.limit || !f.value || f.metric.empty()) continue;
-    // What pre-flight found speaks for itself: a fact is no rate.
-    if (is_collective(family_of(f.key)) || family_of(f.key) == "machine" || family_of(f.key) == "preflight") continue;
-    if (is_shared(f.key, f.metric) && context_->world_size > 1) continue;
-    const Benchmark* measured = benchmark(f.key);
-    if (measured == nullptr || measured->context->world_size != context_->world_size) continue;
-    const auto found = copies.find(kind(f));
-    if (found != copies.end() && key_number(f.key, "src") && found->second.alike()) {
-      alike[family_of(f.key)].push_back(&f);
-    } else if (!both_ways(f.key)) {  // the sum of both directions cannot tell which is slow: left to the peers
-      accuse_ranks_of(f, *measured);
-    }
-  }
-}
-
-void Accusations::accuse_ranks_of(const Finding& f, const Benchmark& measured) {
-  const std::string metric = metric_of(f, measured);
-  const auto values = rank_values(measured, metric);
-  const bool low_is_good = f.limit_name == "max";
-  if (f.limit_name != "min" && f.limit_name != "max" && f.limit_name != "spread_max") return;
-  std::vector<RankPair> broken;  // rank, source
-  std::vector<double> by;
-  std::size_t known = 0;
-  const int source = static_cast<int>(key_number(f.key, "src").value_or(-1));
-  for (std::size_t rank = 0; rank < values.size(); ++rank) {
-    if (!values[rank]) continue;
-    ++known;
-    const bool named = f.worst && f.worst->rank == static_cast<int>(rank);
-    if (f.limit_name == "spread_max" ? !named : !breaks(f, *values[rank])) continue;
-    broken.emplace_back(static_cast<int>(rank), source);
-    by.push_back(low_is_good ? *values[rank] / *f.limit - 1 : 1 - *values[rank] / *f.limit);
-  }
-  // Where all GPUs copy at once, one with slow ports slows two: itself and the one that it sends to.
-  const bool all_at_once = !key_part(f.key, "shift").empty();
-  if (known > 1 && source < 0 && broken.size() > (all_at_once ? 2 : 0) &&
-      static_cast<double>(broken.size()) > most * static_cast<double>(known)) {
-    alike[family_of(f.key)].push_back(&f);
-    return;
-  }
-  if (all_at_once) return;  // the sender, the receiver or the link: left to the peers, who compare all of them
-  for (std::size_t i = 0; i < broken.size(); ++i) {
-    const int rank = broken[i].first;
-    Evidence e{f.key, metric, f.judgement, values[static_cast<std::size_t>(rank)], f.limit, 100 * by[i], std::nullopt};
-    if (f.limit_name == "spread_max") e.expected = e.percent = std::nullopt;
-    if (const auto from = source < 0 ? std::nullopt : neighbour(rank, source)) {
-      links[{*from, rank}].failing.push_back(e);
-    } else {
-      GpuCase& the_case = cases[rank];
-      the_case.failing[aspect_of(f.key, metric)].push_back(e);
-      the_case.accuses = true;
-    }
-  }
-}
-
-std::optional<int> Accusations::neighbour(int rank, int local) const {
-  for (const int other : neighbours(rank)) {
-    if (facts(other).local_rank == local) return other;
-  }
-  return std::nullopt;
-}
-
-void Accusations::accuse_by_peers() {
-  std::vector<std::pair<RankPair, Evidence>> sums;
-  for (const Comparison& c : peers_.comparisons) {
-    if (c.context->world_size != context_->world_size) continue;
-    const bool both = both_ways(c.key);
-    for (const PeerValue& v : c.values) {
-      if (!c.outlier(v)) continue;
-      if (key_part(c.key, "scope") == "node") {
-        own_allreduce[facts(v.rank).host].push_back(evidence_of(c, v));
-      } else if (v.from && both) {
-        sums.emplace_back(RankPair{*v.from, v.rank}, evidence_of(c, v));
-      } else if (v.from) {
-        links[{*v.from, v.rank}].failing.push_back(evidence_of(c, v));
-      } else {
-        GpuCase& the_case = cases[v.rank];
-        the_case.failing[aspect_of(c.key, c.metric)].push_back(evidence_of(c, v));
-        the_case.accuses = the_case.accuses || peers_.counts;
-      }
-    }
-    for (const PeerHost& h : c.hosts) {
-      if (c.outlier(h)) {
-        hosts[h.host].push_back(
-            {c.key, c.metric, Judgement::peers, h.value, c.centre, 100 * h.shortfall, h.shortfall / c.host_scale});
-      }
-    }
-  }
-  // The sum of both directions cannot tell which of them is slow; it speaks where nothing else does.
-  for (const auto& [pair, evidence] : sums) {
-    const RankPair back{pair.second, pair.first};
-    const auto known = [&](const RankPair& p) { return links.contains(p) && !links[p].failing.empty(); };
-    if (known(pair) || known(back)) continue;
-    links[pair].failing.push_back(evidence);
-    links[back].failing.push_back(evidence);
-  }
-}
-
-// What the accused, their hosts and their links show elsewhere.
-void Accusations::gather_support() {
-  std::vector<bool> hosts_with_slow_links(size());
-  for (const auto& [pair, link] : links) {
-    for (const int rank : neighbours(pair.second)) hosts_with_slow_links[static_cast<std::size_t>(rank)] = true;
-  }
-  for (const Comparison& c : peers_.comparisons) {
-    if (c.context->world_size != context_->world_size || both_ways(c.key)) continue;
-    for (const PeerValue& v : c.values) {
-      if (v.from) {
-        if (!hosts_with_slow_links[static_cast<std::size_t>(v.rank)]) continue;
-        LinkCase& link = links[{*v.from, v.rank}];
-        ++link.total;
-        if (c.low(v)) ++link.low;
-      } else if (hosts_with_slow_links[static_cast<std::size_t>(v.rank)] || cases.contains(v.rank)) {
-        GpuCase& the_case = cases[v.rank];
-        const Aspect aspect = aspect_of(c.key, c.metric);
-        the_case.shortfalls[aspect].push_back(v.shortfall);
-        if (c.low(v)) ++the_case.low[aspect];
-      }
-    }
-  }
-}
-
-Accusations::Share Accusations::share(int rank, bool as_source) const {
-  Share result;
-  for (const int other : neighbours(rank)) {
-    if (other == rank) continue;
-    const auto found = links.find(as_source ? RankPair{rank, other} : RankPair{other, rank});
-    if (found == links.end()) continue;
-    ++result.all;
-    if (found->second.slow()) ++result.slow;
-  }
-  return result;
-}
-
-bool Accusations::has_failing(int rank) const {
-  return std::any_of(links.begin(), links.end(), [&](const auto& link) {
-    return (link.first.first == rank || link.first.second == rank) && !link.second.failing.empty();
-  });
-}
-
-void Accusations::take_links(int rank, bool row, bool column, std::vector<Evidence>& evidence) {
-  for (auto& [pair, link] : links) {
-    if (!(row && pair.first == rank) && !(column && pair.second == rank)) continue;
-    std::move(link.failing.begin(), link.failing.end(), std::back_inserter(evidence));
-    link.failing.clear();
-    link.low = 0;
-  }
-}
-
-// A GPU whose row and column are slow: take out the one that explains most, and look again.
-void Accusations::accuse_ports() {
-  std::set<std::string> suspects;
-  for (const auto& [pair, link] : links) {
-    if (!link.failing.empty()) suspects.insert(facts(pair.second).host);
-  }
-  for (const std::string& host : suspects) {
-    const auto& ranks = ranks_of_.at(host);
-    for (std::size_t round = 0; round < ranks.size(); ++round) {
-      int best = -1;
-      std::size_t most_slow = 0;
-      bool accused = false;
-      for (const int rank : ranks) {
-        const Share row = share(rank, true), column = share(rank, false);
-        if (!row.nearly() || !column.nearly() || !has_failing(rank)) continue;
-        // Of two GPUs that explain the same, the one that is slow by itself as well.
-        const bool also = is_slow(rank, Aspect::gemm) || is_slow(rank, Aspect::memory);
-        const std::size_t slow = row.slow + column.slow;
-        if (best < 0 || slow > most_slow || (slow == most_slow && also && !accused)) {
-          best = rank;
-          most_slow = slow;
-          accused = also;
-        }
-      }
-      if (best < 0 || (ranks.size() == 2 && !accused)) break;  // of two GPUs, either may be the one
-      take_links(best, true, true, cases[best].links);
-      cases[best].accuses = cases[best].accuses || peers_.counts;
-    }
-  }
-}
-
-bool Accusations::is_slow(int rank, Aspect aspect) const {
-  const auto found = cases.find(rank);
-  if (found == cases.end()) return false;
-  const GpuCase& c = found->second;
-  if (const auto failing = c.failing.find(aspect); failing != c.failing.end() && !failing->second.empty()) return true;
-  const auto shortfalls = c.shortfalls.find(aspect);
-  const auto low = c.low.find(aspect);
-  return shortfalls != c.shortfalls.end() && low != c.low.end() &&
-         static_cast<double>(low->second) > most * static_cast<double>(shortfalls->second.size());
+std::vector<Diagnosis> diagnose(const Benchmarks& benchmarks, const PeerComparison& peers,
+                                const std::vector<Finding>& findings) {
+  return Investigation(benchmarks, peers, findings).run();
 }
 
 }  // namespace shakedown

@@ -1,0 +1,201 @@
+// Decides who stands out in a class. Tested by tests/peers_test.cpp and, on made-up fleets, by tests/fleet/fleet_rate
+// (docs/verdict.md has the rates).
+//
+// Of a class with the shortfalls v of N GPUs (or links), one stands out if v - centre exceeds
+//   max(effect, 6 s, 2.5 g)
+// - effect: what is worth a person's time: 1.2 % where several rows agree, else that of the metric;
+// - s: 1.4826 times the median distance of the better half from the centre, put together with what is known of such
+//   chips, which counts like sixteen GPUs: a few cannot tell their own spread. Of two or three GPUs it is sqrt(2) times
+//   what is known, since one healthy GPU is all that the other is compared with;
+// - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows how
+// heavy
+//   the tails of healthy GPUs are: of symmetric tails that fall like 1/x^5 (Student's t of 5 degrees, as chips have)
+//   the worst of any number lies beyond 2.5 times the best in 1 of 100 fleets. One that is far too fast is a mistake,
+//   and widens a limit to 18 s at most.
+#include "thresholds/classes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/statistics.hpp"
+#include "thresholds/metrics.hpp"
+#include "thresholds/profile.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr double sigmas = 6, of_the_best = 2.5, tails_at_most = 18, known_counts_like = 16;
+constexpr std::size_t few = 3;
+
+// One value of 10,000 is off for once: another process, a paused guest. So many single values, measured once and alone
+// in their class, raise a false alarm in 1 of 100 runs; where there are more, one that stands out is only noted.
+constexpr std::size_t believed_singles = 100;
+// No such accident makes a value this much worse.
+constexpr double no_accident = 0.2;
+
+// So many repetitions, of which the median is taken, are no single value.
+constexpr std::size_t repeated = 3;
+
+using Unit = PeerGroup::Unit;
+
+// Hardware does not become faster by a fault. A GPU with bad ports slows most of the copies of a small host, so that
+// the better quarter of copies is what the others are compared with.
+double centre_of(const std::vector<double>& sorted, bool links) {
+  if (sorted.size() == 2) return sorted.front();
+  return links ? sorted[(sorted.size() - 1) / 4] : median(sorted);
+}
+
+void measure(PeerGroup& group) {
+  std::vector<double> sorted;
+  sorted.reserve(group.units.size());
+  for (const Unit& unit : group.units) sorted.push_back(unit.shortfall);
+  std::sort(sorted.begin(), sorted.end());
+  const double centre = centre_of(sorted, group.units.front().from.has_value()), known = group.kind.spread;
+  const auto n = static_cast<double>(sorted.size());
+  double best = 0;
+  group.scale = std::sqrt(2.0) * known;
+  if (sorted.size() > few) {
+    std::vector<double> better;
+    for (const double v : sorted) {
+      if (v <= centre) better.push_back(centre - v);
+    }
+    best = better.front();
+    const double seen = 1.4826 * median(std::move(better));
+    group.scale = std::sqrt((known_counts_like * known * known + n * seen * seen) / (known_counts_like + n));
+  }
+  group.limit = std::clamp(of_the_best * best, sigmas * group.scale, tails_at_most * group.scale);
+  for (Unit& unit : group.units) unit.shortfall -= centre;
+}
+
+// What most rows agree on: the lower median, of two rows the better one.
+void add_unit(PeerGroup& group, std::vector<double>& shortfalls, int rank, std::optional<int> from) {
+  const auto middle = shortfalls.begin() + static_cast<std::ptrdiff_t>((shortfalls.size() - 1) / 2);
+  std::nth_element(shortfalls.begin(), middle, shortfalls.end());
+  group.units.push_back({rank, from, *middle, shortfalls.size(), false});
+  shortfalls.clear();
+}
+
+void fill(PeerGroup& group, const std::vector<Comparison>& comparisons) {
+  struct Value {
+    int rank, from;
+    double shortfall;
+  };
+  std::vector<Value> values;
+  for (const std::size_t row : group.rows) {
+    for (const PeerValue& v : comparisons[row].values) values.push_back({v.rank, v.from.value_or(-1), v.shortfall});
+  }
+  std::sort(values.begin(), values.end(),
+            [](const Value& a, const Value& b) { return a.rank != b.rank ? a.rank < b.rank : a.from < b.from; });
+  std::vector<double> shortfalls;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    shortfalls.push_back(values[i].shortfall);
+    const bool last =
+        i + 1 == values.size() || values[i + 1].rank != values[i].rank || values[i + 1].from != values[i].from;
+    if (last)
+      add_unit(group, shortfalls, values[i].rank, values[i].from < 0 ? std::nullopt : std::optional(values[i].from));
+  }
+}
+
+class Groups {
+ public:
+  explicit Groups(PeerComparison& peers) : peers_(peers) {}
+
+  void judge() {
+    collect();
+    std::size_t singles = 0;
+    std::map<std::string, std::size_t> of_metric;
+    std::set<std::string> names;
+    for (const PeerGroup& group : peers_.groups) {
+      names.insert(group.name);
+      ++of_metric[group.metric];
+    }
+    for (PeerGroup& group : peers_.groups) {
+      fill(group, peers_.comparisons);
+      measure(group);
+      // Both directions of a pair at once show what each of them shows.
+      const bool repeats_others = group.name == "p2p/dir:both" && names.contains("p2p");
+      group.believed = of_metric[group.metric] == 1;
+      if (repeats_others || group.believed) continue;
+      for (const Unit& unit : group.units) singles += single(group, unit) ? 1 : 0;
+      undecided_.push_back(&group);
+    }
+    for (PeerGroup* group : undecided_) group->believed = singles <= believed_singles;
+    for (PeerGroup& group : peers_.groups) mark(group);
+  }
+
+ private:
+  void collect() {
+    std::map<std::tuple<std::string, std::string, std::string, int>, std::size_t> index;
+    for (std::size_t row = 0; row < peers_.comparisons.size(); ++row) {
+      const Comparison& c = peers_.comparisons[row];
+      for (const std::string& name : classes_of(c.key)) {
+        const auto [found, fresh] =
+            index.emplace(std::tuple(name, c.metric, c.device, c.context->world_size), peers_.groups.size());
+        if (fresh) peers_.groups.push_back({name, c.metric, c.device, c.kind, c.context, 0, 0, false, {}, {}});
+        peers_.groups[found->second].rows.push_back(row);
+      }
+    }
+    // A class of all rows of the wider one is that.
+    std::set<std::vector<std::size_t>> seen;
+    std::erase_if(peers_.groups, [&](const PeerGroup& g) { return !seen.insert(g.rows).second; });
+  }
+
+  bool single(const PeerGroup& group, const Unit& unit) const {
+    if (unit.rows > 1 || group.kind.effect >= no_accident || group.metric == "capacity_gb") return false;
+    return peers_.comparisons[group.rows.front()].repetitions < repeated;
+  }
+
+  double limit_of(const PeerGroup& group, const Unit& unit) const {
+    const bool several = unit.rows > 1 || peers_.comparisons[group.rows.front()].repetitions >= repeated;
+    return std::max(group.limit, several ? group.kind.class_effect : group.kind.effect);
+  }
+
+  void mark(PeerGroup& group) {
+    std::map<std::pair<int, int>, bool> out;  // who stands out, and whether that counts
+    double limit = limit_of(group, group.units.front());
+    for (Unit& unit : group.units) {
+      limit = limit_of(group, unit);
+      if (unit.shortfall <= limit) continue;
+      unit.out = group.believed || !single(group, unit);
+      out.emplace(std::pair(unit.rank, unit.from.value_or(-1)), unit.out);
+    }
+    group.limit = limit;
+    for (const std::size_t row : group.rows) {
+      Comparison& c = peers_.comparisons[row];
+      if (c.limit == 0 || !out.empty()) {
+        c.limit = limit;
+        c.scale = group.scale;
+      }
+      if (out.empty()) continue;
+      for (PeerValue& v : c.values) {
+        const auto found = out.find({v.rank, v.from.value_or(-1)});
+        if (found == out.end() || v.shortfall <= limit / 2) continue;
+        (found->second ? v.out : v.noted) = true;
+      }
+    }
+  }
+
+  PeerComparison& peers_;
+  std::vector<PeerGroup*> undecided_;
+};
+
+}  // namespace
+
+std::vector<std::string> classes_of(const std::string& key) {
+  const std::string family = family_of(key);
+  const auto with = [&](const char* part) { return family + "/" + part + ":" + std::string(key_part(key, part)); };
+  if (family == "gemm") return {family, with("dtype")};
+  if (family == "hbm") return {family, with("op")};
+  if (family == "p2p" && key_part(key, "op") == "latency") return {with("op")};
+  if (family == "p2p" && key_part(key, "dir") == "both") return {with("dir")};
+  if (family == "pcie" && key_part(key, "active") == "one") return {with("active")};
+  if (key_part(key, "scope") == "node") return {with("scope")};
+  return {family};
+}
+
+void judge_groups(PeerComparison& peers) { Groups(peers).judge(); }
+
+}  // namespace shakedown

@@ -1,0 +1,253 @@
+// Decides whom a missed limit is about. It must not let a slow GPU pass: one that misses its limits in most rows of a
+// class does so by itself, unless that is only the clock which power leaves to a chip, within what chips are known to
+// differ by. Tested by tests/peers_test.cpp and, on made-up fleets, by tests/fleet/fleet_rate.
+#include "thresholds/missed_limits.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "base/text.hpp"
+#include "thresholds/classes.hpp"
+#include "thresholds/hosts.hpp"
+#include "thresholds/metrics.hpp"
+#include "thresholds/profile.hpp"
+#include "thresholds/rank_telemetry.hpp"
+
+namespace shakedown {
+namespace {
+
+// No accident of once makes a value miss its limit by so much: what such accidents take, one time in 10,000, is 10 %.
+constexpr double clearly = 0.15;
+constexpr std::size_t repeated = 3;  // repetitions
+
+// Sinha et al. (SC22, arXiv 2208.11035v3): the chips of one cluster differ by 22 % at the most.
+constexpr double chips_differ = 0.22;
+// Floors stand below the slowest of few healthy chips, so that the median of a healthy fleet is further above.
+constexpr double healthy_distance = 0.90;
+
+// How far the slowest of n healthy chips is below their median in all but 1 of 100 fleets: 2.5 % times the quantile of
+// Student's t with 5 degrees of freedom, whose tail is 9.49 / x^5; 0.927 gives it the middle half of a normal.
+double slowest_of(std::size_t n) {
+  return std::min(chips_differ, 0.025 * 0.927 * std::pow(9.49 * 100 * static_cast<double>(n), 0.2));
+}
+
+enum class Miss { own, fleet, noted };
+
+using Values = std::vector<std::optional<double>>;
+using UnitId = std::uint64_t;
+
+UnitId id(int rank, std::optional<int> from) {
+  return (static_cast<UnitId>(rank) << 32U) + static_cast<UnitId>(from.value_or(-1) + 1);
+}
+
+double percent_beyond(const Finding& f, double value) {
+  return f.limit_name == "max" ? value / *f.limit - 1 : 1 - value / *f.limit;
+}
+
+class Weigher {
+ public:
+  Weigher(std::vector<Finding>& findings, const Benchmarks& benchmarks, const PeerComparison& peers)
+      : findings_(findings), benchmarks_(benchmarks), telemetry_(benchmarks) {
+    for (const PeerGroup& group : peers.groups) groups_[{group.name, group.metric}].push_back(&group);
+  }
+
+  void weigh() {
+    std::set<std::string> failing;  // classes
+    std::vector<Finding*> broken;
+    for (Finding& f : findings_) {
+      if (!judged_by_rank(f) || f.status != Status::fail || !f.counts()) continue;
+      broken.push_back(&f);
+      for (const std::string& name : classes_of(f.key)) failing.insert(name + f.metric);
+    }
+    if (broken.empty()) return;
+    for (const Finding& f : findings_) {
+      if (judged_by_rank(f) && failing.contains(classes_of(f.key).back() + f.metric)) count(f, failing);
+    }
+    for (Finding* f : broken) weigh(*f);
+  }
+
+ private:
+  struct Count {
+    std::size_t rows = 0, below = 0;
+  };
+
+  bool judged_by_rank(const Finding& f) const {
+    if (f.judgement != Judgement::rule || !f.limit || !(*f.limit > 0) || f.metric == "capacity_gb") return false;
+    if (f.limit_name != "min" && f.limit_name != "max" && f.limit_name != "spread_max") return false;
+    return benchmarks_.contains(f.key) && peer_class(f.key, f.metric).has_value();
+  }
+
+  const Hosts& hosts_of(const Context& context) {
+    const auto found = hosts_.find(&context);
+    return found == hosts_.end() ? hosts_.emplace(&context, Hosts(context)).first->second : found->second;
+  }
+
+  static bool breaks(const Finding& f, double value) {
+    return f.limit_name == "max" ? value > *f.limit : f.limit_name == "min" && value < *f.limit;
+  }
+
+  // Of every GPU or link: in how many rows of a class it has a limit, and in how many it misses that.
+  void count(const Finding& f, const std::set<std::string>& failing) {
+    const Benchmark& benchmark = benchmarks_.at(f.key);
+    const Hosts& hosts = hosts_of(*benchmark.context);
+    const Values values = rank_values(benchmark, f.metric);
+    const bool any = f.status == Status::fail;
+    const auto names = classes_of(f.key);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!values[i]) continue;
+      const UnitId unit = id(static_cast<int>(i), hosts.source_of(f.key, benchmark.context->ranks[i]));
+      for (const std::string& name : names) {
+        if (!failing.contains(name + f.metric)) continue;
+        Count& c = counts_[name + f.metric][unit];
+        ++c.rows;
+        c.below += any && breaks(f, *values[i]) ? 1 : 0;
+      }
+    }
+  }
+
+  void weigh(Finding& f) {
+    const Benchmark& benchmark = benchmarks_.at(f.key);
+    const Values values = rank_values(benchmark, f.metric);
+    const Hosts& hosts = hosts_of(*benchmark.context);
+    std::size_t known = 0, missed = 0;
+    bool copies = false, fleet = false;
+    std::vector<int> own, others;
+    const double centre = f.limit_name == "spread_max" ? centre_of(values) : 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!values[i]) continue;
+      ++known;
+      const int rank = static_cast<int>(i);
+      const auto from = hosts.source_of(f.key, benchmark.context->ranks[i]);
+      copies = copies || from;
+      const bool spread = f.limit_name == "spread_max";
+      if (spread ? !(std::abs(*values[i] / centre - 1) > *f.limit / 2) : !breaks(f, *values[i])) continue;
+      ++missed;
+      const Miss miss = kind_of(f, benchmark, rank, from, *values[i]);
+      if (miss == Miss::own) own.push_back(rank);
+      fleet = fleet || miss == Miss::fleet;
+    }
+    // What most miss is nobody's own: it is put together elsewhere (RunEvidence::alike).
+    if (missed == 0 || (!copies && known > 1 && 2 * missed > known) || known < 2 - (copies || known == 1 ? 1 : 0))
+      return;
+    name_only(f, benchmark, own, values);
+    f.own = std::move(own);
+    if (!f.own->empty() || fleet) {
+      if (f.own->empty()) f.detail += (f.detail.empty() ? "" : "; ") + std::string("with the whole fleet");
+      return;
+    }
+    f.severity = Severity::warn;
+    f.detail += (f.detail.empty() ? "" : "; ") + std::string("noted, and fails nothing: ") + plural(missed, "value") +
+                " that nothing else of the same GPU confirms, or the clock that power leaves to a slow chip";
+  }
+
+  static double centre_of(const Values& values) {
+    std::vector<double> known;
+    for (const auto& value : values) {
+      if (value) known.push_back(*value);
+    }
+    const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
+    std::nth_element(known.begin(), middle, known.end());
+    return *middle;
+  }
+
+  static void name_only(Finding& f, const Benchmark& benchmark, const std::vector<int>& own, const Values& values) {
+    f.offenders.clear();
+    f.offender_count = own.size();
+    for (const int rank : own) {
+      const auto i = static_cast<std::size_t>(rank);
+      f.offenders.push_back(culprit(benchmark.context->ranks[i], values[i]));
+    }
+    const bool low_is_good = lower_is_better(f.metric);
+    std::stable_sort(f.offenders.begin(), f.offenders.end(), [&](const Culprit& a, const Culprit& b) {
+      return low_is_good ? *a.value > *b.value : *a.value < *b.value;
+    });
+    if (f.offenders.size() > max_offenders) f.offenders.resize(max_offenders);
+    if (f.offenders.empty()) {
+      f.worst.reset();
+    } else if (f.limit_name != "spread_max") {
+      f.worst = f.offenders.front();
+      f.value = f.worst->value;
+    } else {
+      f.worst = f.offenders.front();
+    }
+  }
+
+  struct Standing {
+    bool compared = false, out = false, believed = false;  // of the narrowest class: a single value counts
+    double shortfall = 0, scale = 0;
+  };
+
+  // Of this GPU or link in the classes of the key.
+  Standing standing(const std::string& key, const std::string& metric, int rank, std::optional<int> from) const {
+    Standing result;
+    for (const std::string& name : classes_of(key)) {
+      const auto found = groups_.find({name, metric});
+      if (found == groups_.end()) continue;
+      for (const PeerGroup* group : found->second) {
+        const auto unit =
+            std::lower_bound(group->units.begin(), group->units.end(), id(rank, from),
+                             [](const PeerGroup::Unit& u, UnitId wanted) { return id(u.rank, u.from) < wanted; });
+        if (unit == group->units.end() || unit->rank != rank || unit->from != from) continue;
+        if (!result.compared) result.shortfall = unit->shortfall, result.scale = group->scale;
+        result.compared = true;
+        result.out = result.out || unit->out;
+        result.believed = group->believed;
+      }
+    }
+    return result;
+  }
+
+  bool agrees(const Finding& f, int rank, std::optional<int> from, double value, const Benchmark& benchmark,
+              const Standing& here) const {
+    if (f.limit_name == "spread_max") return false;
+    if (percent_beyond(f, value) > clearly || benchmark.rows.size() >= repeated) return true;
+    const auto names = classes_of(f.key);
+    for (const std::string& name : names) {
+      const auto found = counts_.find(name + f.metric);
+      if (found == counts_.end()) continue;
+      const auto unit = found->second.find(id(rank, from));
+      if (unit == found->second.end()) continue;
+      const Count& c = unit->second;
+      if (c.rows == 1 && name == names.back() && here.believed) return true;
+      if (c.rows > 1 && 2 * c.below > c.rows) return true;
+    }
+    return false;
+  }
+
+  Miss kind_of(const Finding& f, const Benchmark& benchmark, int rank, std::optional<int> from, double value) const {
+    const Standing here = standing(f.key, f.metric, rank, from);
+    if (!here.compared && benchmark.context->world_size == 1) return Miss::own;
+    if (here.out) return Miss::own;
+    const bool clocked = peer_class(f.key, f.metric)->clocked;
+    const bool work_is_slow = clocked && standing(f.key, "tflops_per_ghz", rank, from).out;
+    if (f.limit_name == "spread_max" && !work_is_slow) return Miss::noted;
+    if (work_is_slow) return Miss::own;
+    if (!agrees(f, rank, from, value, benchmark, here)) return Miss::noted;
+    if (from || !here.compared) return Miss::own;
+    if (!clocked) return here.shortfall > 3 * here.scale ? Miss::own : Miss::fleet;
+    // How far its rate is behind, and how far the limit is behind the median rate.
+    const bool time = f.limit_name == "max";
+    const double behind = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
+    if (telemetry_.held_back(rank) || behind > slowest_of(benchmark.context->ranks.size())) return Miss::own;
+    const double centre = time ? value * (1 - behind) : value / (1 - std::min(behind, 0.9));
+    return (time ? centre / *f.limit : *f.limit / centre) <= healthy_distance ? Miss::noted : Miss::fleet;
+  }
+
+  std::vector<Finding>& findings_;
+  const Benchmarks& benchmarks_;
+  const RankTelemetry telemetry_;
+  std::map<std::pair<std::string, std::string>, std::vector<const PeerGroup*>> groups_;
+  std::map<const Context*, Hosts> hosts_;
+  std::map<std::string, std::map<UnitId, Count>> counts_;  // class and metric
+};
+
+}  // namespace
+
+void weigh_missed_limits(std::vector<Finding>& findings, const Benchmarks& benchmarks, const PeerComparison& peers) {
+  Weigher(findings, benchmarks, peers).weigh();
+}
+
+}  // namespace shakedown
