@@ -11,7 +11,7 @@ cat >old.json <<END
 {
 "context": {
   "shakedown": {
-    "schema": 1, "suite": {"version": "0.1.0"}, "run_id": "run-1", "complete": true, "backend": "cuda", "tier": "quick",
+    "schema": 1, "suite": {"version": "0.1.0", "dirty": false, "build_type": "Release"}, "run_id": "run-1", "complete": true, "backend": "cuda", "tier": "quick",
     "world": {"size": 3, "hosts": 1}, "ranks": [$(rank 0), $(rank 1), $(rank 2)],
     "nccl": {"transport": "P2P,SHM", "fallbacks": "0 to 1 by SHM/direct/direct,1 to 0 by SHM/direct/direct and 7 more"}
   }

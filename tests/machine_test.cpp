@@ -282,6 +282,8 @@ TEST(Transport, ThatFellBackFailsAndNamesTheSetting) {
               std::string::npos);
     EXPECT_NE(finding->detail.find(std::string(setting) + "=1"), std::string::npos);
     EXPECT_EQ(finding->detail.find("NVLS"), std::string::npos);
+    builder.context.nccl.links_left_out = 7;
+    EXPECT_NE(transport_finding(builder)->detail.find("1 to 0 by SHM/direct/direct and 7 more)"), std::string::npos);
     EXPECT_NE(finding->next.find(setting), std::string::npos);
     EXPECT_EQ(finding->offender_count, 2u);
     EXPECT_EQ(finding->worst->rank, 0);

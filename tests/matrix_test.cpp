@@ -104,9 +104,9 @@ TEST(PairMatrices, AreAbsentWhereNothingWasMeasured) {
 TEST(PairMatrices, TakeTheMedianOfRepetitions) {
   PairMatrix expected;
   Context context = ResultsBuilder(2).context;
-  std::map<std::string, std::vector<ByRank>> repetitions;
+  std::map<std::string, std::vector<RankData>> repetitions;
   for (const double value : {10.0, 30.0, 20.0}) {
-    repetitions[pair_key(0, 1)].push_back({{"copy_gb_per_s", {std::nullopt, value}}});
+    repetitions[pair_key(0, 1)].emplace_back().by_rank = {{"copy_gb_per_s", {std::nullopt, value}}};
   }
   const auto matrices = pair_matrices(context, repetitions);
   ASSERT_EQ(matrices.size(), 1u);

@@ -421,14 +421,16 @@ std::vector<NcclLink> fallbacks(const Context& context) {
   return found;
 }
 
-// "0 to 1 by SHM/direct/direct,1 to 0 by SHM/direct/direct"
-std::string text(const std::vector<NcclLink>& links) {
+// "0 to 1 by SHM/direct/direct,1 to 0 by SHM/direct/direct and 3 more". Where the record has no other links, those that
+// it has no place for are of the same kind.
+std::string text(const std::vector<NcclLink>& links, const NcclFacts& nccl) {
   std::vector<std::string> words;
   for (const NcclLink& link : links) {
     if (words.size() == max_offenders) break;
     words.push_back(std::to_string(link.src) + " to " + std::to_string(link.dst) + " by " + link.via);
   }
-  const auto more = links.size() - words.size();
+  const auto left_out = links.size() == nccl.links.size() ? static_cast<std::size_t>(nccl.links_left_out) : 0;
+  const auto more = links.size() - words.size() + left_out;
   return joined(words, ",") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
 }
 
@@ -455,7 +457,8 @@ std::optional<Finding> judge_transport(const std::vector<Results>& files, const 
     const auto settings = settings_against_peers(file.context);
     set(*finding, Status::fail,
         file_name(file) + ": configuration: inside a host NCCL goes by " + *transport +
-            ", the GPUs have NVLink and it should be P2P" + (links.empty() ? "" : " (rank " + text(links) + ")") +
+            ", the GPUs have NVLink and it should be P2P" +
+            (links.empty() ? "" : " (rank " + text(links, file.context.nccl) + ")") +
             (settings.empty() ? "; no setting of NCCL that is known to do that" : "; set is " + settings),
         settings.empty()
             ? "NCCL_DEBUG=INFO shows why; check nvidia-smi topo -p2p r, the fabric manager, the container's "

@@ -165,11 +165,13 @@ void thin_out(ordered_json& row) {
   for (const char* name : columns_by_rank) {
     if (!row.contains(name)) continue;
     for (auto& [metric, values] : row[name].items()) {
-      ordered_json known = ordered_json::object();
+      const auto unknown = std::count(values.begin(), values.end(), nullptr);
+      if (2 * static_cast<std::size_t>(unknown) <= values.size()) continue;
+      ordered_json::object_t known;  // a list: its [] would look for each rank among all before it
       for (std::size_t rank = 0; rank < values.size(); ++rank) {
-        if (!values[rank].is_null()) known[std::to_string(rank)] = values[rank];
+        if (!values[rank].is_null()) known.emplace_back(std::to_string(rank), values[rank]);
       }
-      if (2 * known.size() < values.size()) values = std::move(known);
+      values = std::move(known);
     }
   }
 }
