@@ -63,8 +63,15 @@ std::optional<double> p2p_ceiling(const Profile& profile, std::string_view key) 
 std::optional<double> ceiling(const Profile& profile, std::string_view key, std::string_view metric,
                               const Context& context) {
   const auto nvls = context.nccl.find("nvls");
-  return ceiling(profile, key, metric, context.world_size, context.hosts,
-                 nvls == context.nccl.end() || nvls->second != "off");
+  const auto bound = ceiling(profile, key, metric, context.world_size, context.hosts,
+                             nvls == context.nccl.end() || nvls->second != "off");
+  // Data sheets state tensor cores at a lower clock than the highest.
+  const auto rated = peak(profile, "tensor_mhz");
+  const std::string_view dtype = key_part(key, "dtype");
+  if (!bound || !rated || family_of(key) != "gemm" || dtype == "f32" || dtype == "f64") return bound;
+  double highest = *rated;
+  for (const RankFacts& rank : context.ranks) highest = std::max(highest, rank.sm_mhz_max.value_or(0));
+  return *bound * highest / *rated;
 }
 
 std::optional<double> ceiling(const Profile& profile, std::string_view key, std::string_view metric, int ranks,

@@ -16,7 +16,7 @@ namespace shakedown {
 /// What devices of one kind show when they are healthy, for one metric: known before any run, because a few ranks
 /// cannot tell their own spread.
 struct PeerClass {
-  double spread;         // relative standard deviation from device to device, of the median over a class of rows
+  double spread, row;    // relative standard deviations: from device to device in all rows, and of one value
   double effect;         // a shortfall of a single value below this is never an outlier, however sure it is
   double class_effect;   // the same where several rows or repetitions agree
   bool clocked = false;  // varies with the clock that power and cooling leave to a chip
