@@ -142,16 +142,15 @@ class Weigher {
     }
     // What most miss is nobody's own: it is put together elsewhere (RunEvidence::alike).
     if (f.limit_name != "spread_max" && (missed == 0 || (!copies && known > 1 && 2 * missed > known))) return;
-    name_only(f, benchmark, own, values);
+    const bool counts = !own.empty() || fleet;
+    if (counts) name_only(f, benchmark, own, values);
     f.own = std::move(own);
-    if (!f.own->empty() || fleet) {
-      if (f.own->empty()) f.worst.reset();
-      if (f.own->empty()) f.detail += (f.detail.empty() ? "" : "; ") + std::string("with the whole fleet");
-      return;
-    }
-    f.severity = Severity::warn;
-    f.detail += (f.detail.empty() ? "" : "; ") + std::string("noted, and fails nothing: ") + plural(missed, "value") +
-                " that nothing else of the same GPU confirms, or the clock that power leaves to a slow chip";
+    const std::string why = counts
+                                ? "with the whole fleet"
+                                : "noted, and fails nothing: no other value of the same GPU confirms it, or it is the "
+                                  "clock that power leaves to a slow chip";
+    if (!counts) f.severity = Severity::warn;
+    if (f.own->empty()) f.detail += (f.detail.empty() ? "" : "; ") + why;
   }
 
   static double behind(const Finding& f, double value, double centre) {
@@ -180,6 +179,7 @@ class Weigher {
       return low_is_good ? *a.value > *b.value : *a.value < *b.value;
     });
     if (f.offenders.size() > max_offenders) f.offenders.resize(max_offenders);
+    f.worst.reset();
     if (f.offenders.empty()) return;
     f.worst = f.offenders.front();
     if (f.limit_name != "spread_max") f.value = f.worst->value;
