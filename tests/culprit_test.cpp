@@ -513,8 +513,8 @@ TEST(Culprits, AreTwoWhereTwoThingsAreWrong) {
   run.copies[1][6] *= 0.8;
   const auto culprits = run.culprits();
   ASSERT_EQ(culprits.size(), 2u);
-  EXPECT_EQ(causes_text(culprits[0]), "slow GPU");
-  EXPECT_EQ(causes_text(culprits[1]), "slow link");
+  EXPECT_EQ(causes_text(culprits[0]), "slow link") << "by 20 %";
+  EXPECT_EQ(causes_text(culprits[1]), "slow GPU") << "by 6 %";
 }
 
 }  // namespace

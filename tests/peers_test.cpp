@@ -213,6 +213,120 @@ TEST(Peers, LeaveOutWhatFailedOrIsNoPerformance) {
   EXPECT_TRUE(outliers(judged(builder)).empty());
 }
 
+/// Rows of a class: HBM copies of several sizes.
+std::string copy_of(int i) { return "hbm/op:copy/engine:sm/bytes:" + std::to_string(1 << (20 + i)); }
+
+TEST(Peers, SeeTwoPercentThatAllRowsOfAClassAgreeOn) {
+  for (const int ranks : {2, 3, 4, 8, 64}) {
+    ResultsBuilder builder(ranks);
+    for (int i = 0; i < 6; ++i)
+      builder.add(copy_of(i), "hbm_gb_per_s", 3920, values(builder.context.ranks.size(), 4000, {{1, 3920}}));
+    const auto found = outliers(judged(builder));
+    ASSERT_EQ(found.size(), 6u) << ranks;
+    for (const Finding& f : found) {
+      EXPECT_TRUE(f.counts());
+      EXPECT_EQ(f.offender_count, 1u);
+      EXPECT_EQ(f.worst->rank, 1) << ranks;
+    }
+  }
+}
+
+TEST(Peers, NoteASingleValueThatNothingConfirmsAndFailNothing) {
+  const std::string read = "hbm/op:read/engine:sm/bytes:4294967296";
+  for (const int ranks : {8, 256}) {
+    const auto n = static_cast<std::size_t>(ranks);
+    ResultsBuilder builder(ranks);
+    for (int i = 0; i < 6; ++i)
+      builder.add(copy_of(i), "hbm_gb_per_s", 4000, values(n, 4000, {{i == 2 ? 7 : 0, i == 2 ? 3600 : 4000}}));
+    EXPECT_TRUE(outliers(judged(builder)).empty()) << "one of six rows is off by 10 %: an accident";
+    // Alone in its class, it counts where few such values were measured: of many, one is off by accident.
+    builder.add(read, "hbm_gb_per_s", 3600, values(n, 4000, {{5, 3600}}));
+    const auto found = outliers(judged(builder));
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].worst->rank, 5);
+    EXPECT_EQ(found[0].counts(), ranks == 8) << ranks;
+    // Measured again and again, it is no accident.
+    for (int i = 0; i < 2; ++i) builder.add(read, "hbm_gb_per_s", 3600, values(n, 4000, {{5, 3600}}));
+    EXPECT_TRUE(outliers(judged(builder)).at(0).counts());
+  }
+}
+
+TEST(Peers, KnowTheSpreadOfChipsWhereFewOfThemHideIt) {
+  ResultsBuilder builder(4);
+  for (int i = 0; i < 6; ++i) builder.add(copy_of(i), "hbm_gb_per_s", 3900, {4012, 4000, 3988, 3880});
+  EXPECT_FALSE(outliers(judged(builder)).empty()) << "the MAD of four would allow 3 %";
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Limits that some of many ranks miss
+
+/// Floors of 3800 for six HBM copies of 64 GPUs, of which rank 9 misses the first `missed`.
+Verdict with_floors(int missed, double low = 3780) {
+  ResultsBuilder builder(64);
+  std::string rules;
+  for (int i = 0; i < 6; ++i) {
+    builder.add(copy_of(i), "hbm_gb_per_s", low, values(64, 4000, {{9, i < missed ? low : 4000}}));
+    rules += "  - {benchmark: \"" + copy_of(i) + "\", metric: hbm_gb_per_s, every: rank, min: 3800, source: s}\n";
+  }
+  return judge({builder.results()}, profile(rules), {});
+}
+
+TEST(MissedLimits, FailAGpuThatMissesThemInMostRowsOfAClass) {
+  const Verdict verdict = with_floors(4);
+  EXPECT_EQ(verdict.state, State::fail);
+  ASSERT_EQ(verdict.culprits.size(), 1u);
+  EXPECT_EQ(verdict.culprits[0].places.at(0).rank, 9);
+}
+
+TEST(MissedLimits, AreNotedWhereNoOtherRowConfirmsOne) {
+  const Verdict verdict = with_floors(1);
+  EXPECT_EQ(verdict.state, State::pass) << verdict_line(verdict);
+  EXPECT_TRUE(verdict.culprits.empty());
+  const auto noted = std::find_if(verdict.findings.begin(), verdict.findings.end(),
+                                  [](const Finding& f) { return f.status == Status::fail; });
+  ASSERT_NE(noted, verdict.findings.end());
+  EXPECT_EQ(noted->severity, Severity::warn);
+  EXPECT_EQ(noted->offenders.at(0).rank, 9) << "it is said who it was";
+  EXPECT_EQ(with_floors(1, 3000).state, State::fail) << "no accident takes a quarter";
+}
+
+/// 64 GPUs whose GEMM is `factor` of the usual, chips 2 % apart, and one whose clock is `clock` of the others'.
+Verdict of_chips(double factor, double clock) {
+  ResultsBuilder builder(64);
+  std::string rules;
+  for (const char* n : {"4096", "8192", "16384"}) {
+    const std::string key = "gemm/dtype:bf16/m:" + std::string(n) + "/n:8192/k:8192";
+    Values tflops, per_ghz, mhz;
+    for (int rank = 0; rank < 64; ++rank) {
+      const double ghz = 1.5 * (1 + 0.01 * (rank % 9 - 4)) * (rank == 20 ? clock : 1);
+      mhz.emplace_back(1000 * ghz);
+      per_ghz.emplace_back(500 * factor * (1 + 0.0002 * (rank % 5)));
+      tflops.emplace_back(*per_ghz.back() * ghz);
+    }
+    builder.add(key, "tflops", **std::min_element(tflops.begin(), tflops.end()), tflops)
+        .by_rank("tflops_per_ghz", per_ghz)
+        .by_rank("sm_mhz", mhz);
+    rules += "  - {benchmark: \"" + key + "\", metric: tflops, every: rank, min: 650, spread_max: 0.1, source: s}\n";
+  }
+  return judge({builder.results()}, profile(rules), {});
+}
+
+TEST(MissedLimits, OfAChipInTheKnownSpreadAreSaidAndFailNothing) {
+  const Verdict slow = of_chips(1, 0.86);
+  for (const Finding& f : slow.findings) EXPECT_TRUE(f.good() || !f.counts()) << f.key << " " << f.detail;
+  ASSERT_EQ(slow.culprits.size(), 1u);
+  EXPECT_EQ(slow.culprits[0].causes.front(), Cause::slow_silicon);
+  EXPECT_EQ(of_chips(1, 0.7).state, State::fail) << "no healthy chip is that slow";
+}
+
+TEST(MissedLimits, OfAFleetThatIsSlowNameNoSingleGpu) {
+  const Verdict verdict = of_chips(0.88, 1);
+  EXPECT_EQ(verdict.state, State::fail);
+  ASSERT_EQ(verdict.culprits.size(), 1u) << "one line, not one for each chip that is a little slower";
+  EXPECT_EQ(verdict.culprits[0].causes.front(), Cause::configuration);
+  EXPECT_TRUE(verdict.culprits[0].places.empty());
+}
+
 TEST(Peers, KeepToTheFamilyThatIsJudged) {
   ResultsBuilder builder(4);
   builder.add(gemm, "tflops", 700).add(hbm, "hbm_gb_per_s", 1, {4000, 4001, 4002, 1000});

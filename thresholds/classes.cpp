@@ -48,12 +48,20 @@ double centre_of(const std::vector<double>& sorted, bool links) {
   return links ? sorted[(sorted.size() - 1) / 4] : median(sorted);
 }
 
+// What is known of the median over so many rows, whose variance is pi / 2 times that of the mean.
+double known_spread(const PeerGroup& group) {
+  const auto rows = static_cast<double>(group.units.front().rows);
+  const double of_rows = group.kind.row * group.kind.row * (rows > 1 ? 1.57 / rows : 1);
+  return std::sqrt(group.kind.spread * group.kind.spread + of_rows);
+}
+
 void measure(PeerGroup& group) {
   std::vector<double> sorted;
   sorted.reserve(group.units.size());
   for (const Unit& unit : group.units) sorted.push_back(unit.shortfall);
   std::sort(sorted.begin(), sorted.end());
-  const double centre = centre_of(sorted, group.units.front().from.has_value()), known = group.kind.spread;
+  const double centre = centre_of(sorted, group.units.front().from.has_value());
+  const double known = known_spread(group);
   const auto n = static_cast<double>(sorted.size());
   double best = 0;
   group.scale = std::sqrt(2.0) * known;

@@ -30,8 +30,12 @@ Bound times(Bound value, double factor) { return value ? Bound(*value * factor) 
 // ---------------------------------------------------------------------------------------------------------------------
 // Ceilings
 
-Bound tflops_of_type(const Peaks& peaks, Text key, const Scale&) {
-  return peak(peaks, std::string(key_part(key, "dtype")) + "_tflops");
+// Data sheets state tensor cores at a lower clock than the highest.
+Bound tflops_of_type(const Peaks& peaks, Text key, const Scale& scale) {
+  const Text dtype = key_part(key, "dtype");
+  const auto bound = peak(peaks, std::string(dtype) + "_tflops"), rated = peak(peaks, "tensor_mhz");
+  if (!rated || dtype == "f32" || dtype == "f64") return bound;
+  return times(bound, std::max(1.0, scale.sm_mhz_max / *rated));
 }
 
 Bound hbm(const Peaks& peaks, Text, const Scale&) { return peak(peaks, "hbm_gb_per_s"); }
@@ -109,31 +113,31 @@ constexpr ValueRange not_negative = ValueRange::not_negative;
 // clang-format off
 constexpr std::array catalogue{
     Metric{.family = "gemm", .name = "tflops_per_ghz", .what = "the same per clock: what the silicon does",
-           .range = not_negative, .is_telemetry = yes, .peers = PeerClass{0.0018, 0.035, 0.012}},
+           .range = not_negative, .is_telemetry = yes, .peers = PeerClass{0.002, 0.0022, 0.035, 0.012}},
     Metric{.family = "gemm", .name = "tflops", .what = "rate of a matrix product", .headline = 1, .of_slowest = yes,
-           .peers = PeerClass{0.025, 0.22, 0.22, true}, .ceiling = tflops_of_type, .least_scaling = 0.8},
+           .peers = PeerClass{0.025, 0, 0.22, 0.22, true}, .ceiling = tflops_of_type, .least_scaling = 0.8},
     Metric{.family = "gemm", .name = "tflops_per_w", .what = "the same per watt", .range = not_negative,
            .is_telemetry = yes},
     Metric{.family = "hbm", .name = "hbm_gb_per_s", .what = "what is read and written", .headline = 2,
-           .of_slowest = yes, .peers = PeerClass{0.001, 0.03, 0.012}, .ceiling = hbm, .least_scaling = 0.95},
+           .of_slowest = yes, .peers = PeerClass{0.0006, 0.0007, 0.03, 0.012}, .ceiling = hbm, .least_scaling = 0.95},
     Metric{.family = "hbm", .name = "copy_gb_per_s", .what = "bytes of the copy, counted once", .headline = 3,
            .of_slowest = yes, .ceiling = hbm_copy},
     Metric{.family = "memtest", .name = "hbm_gb_per_s", .what = "pace of the memory test", .headline = 2,
-           .of_slowest = yes, .peers = PeerClass{0.01, 0.06, 0.06}, .ceiling = hbm},
+           .of_slowest = yes, .peers = PeerClass{0.01, 0, 0.06, 0.06}, .ceiling = hbm},
     Metric{.family = "memtest", .name = "capacity_gb", .what = "memory that was tested", .range = not_negative,
-           .peers = PeerClass{0.001, 0.02, 0.02}},
+           .peers = PeerClass{0.001, 0, 0.02, 0.02}},
     Metric{.family = "p2p", .name = "copy_gb_per_s", .what = "copy between two GPUs", .headline = 3,
-           .of_slowest = yes, .peers = PeerClass{0.001, 0.03, 0.03}, .ceiling = link_copy},
+           .of_slowest = yes, .peers = PeerClass{0.0005, 0.0005, 0.03, 0.03}, .ceiling = link_copy},
     Metric{.family = "p2p", .name = "latency_us", .what = "one access to the memory of another GPU", .headline = 7,
-           .of_slowest = yes, .peers = PeerClass{0.02, 0.20, 0.20}},
+           .of_slowest = yes, .peers = PeerClass{0.02, 0, 0.20, 0.20}},
     Metric{.family = "pcie", .part = "active:one", .name = "copy_gb_per_s", .what = "copy between host and one GPU",
-           .headline = 3, .of_slowest = yes, .peers = PeerClass{0.005, 0.05, 0.05}, .ceiling = host_copy},
+           .headline = 3, .of_slowest = yes, .peers = PeerClass{0.005, 0, 0.05, 0.05}, .ceiling = host_copy},
     // All at once: what the host's bridges and memory leave to each.
     Metric{.family = "pcie", .name = "copy_gb_per_s", .what = "copy between host and GPU", .headline = 3,
-           .of_slowest = yes, .peers = PeerClass{0.03, 0.20, 0.20}, .ceiling = host_copy},
+           .of_slowest = yes, .peers = PeerClass{0.03, 0, 0.20, 0.20}, .ceiling = host_copy},
     Metric{.family = "allreduce", .part = "scope:node", .name = "busbw_gb_per_s",
            .what = "AllReduce inside each host", .headline = 4, .shared = yes, .of_slowest = yes,
-           .peers = PeerClass{0.01, 0.05, 0.05}, .ceiling = allreduce_busbw},
+           .peers = PeerClass{0.01, 0, 0.05, 0.05}, .ceiling = allreduce_busbw},
     Metric{.family = "allreduce", .name = "busbw_gb_per_s", .what = "AllReduce, as the busiest link sees it",
            .headline = 4, .shared = yes, .of_slowest = yes, .ceiling = allreduce_busbw},
     Metric{.family = "allreduce", .name = "algbw_gb_per_s", .what = "AllReduce, size over time", .shared = yes,
@@ -159,7 +163,7 @@ constexpr std::array catalogue{
     Metric{.family = "lora_step", .name = "mfu", .what = "model FLOPS over the dense peak", .range = not_negative,
            .shared = yes, .ceiling = one},
     Metric{.family = "lora_step", .name = "compute_ms", .what = "a rank's own work in a step: mostly GEMM",
-           .peers = PeerClass{0.025, 0.28, 0.28, true}},
+           .peers = PeerClass{0.025, 0, 0.28, 0.28, true}},
     Metric{.family = "lora_step", .name = "forward_ms", .what = "forward pass"},
     Metric{.family = "lora_step", .name = "backward_ms", .what = "backward pass"},
     Metric{.family = "lora_step", .name = "optimizer_ms", .what = "optimizer"},

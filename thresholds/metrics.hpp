@@ -13,7 +13,7 @@ namespace shakedown {
 /// What devices of one kind show when they are healthy: known before any run, because a few ranks cannot tell their own
 /// spread.
 struct PeerClass {
-  double spread;         // relative standard deviation from device to device, of the median over a class of rows
+  double spread, row;    // relative standard deviations: from device to device in all rows, and of one value
   double effect;         // a shortfall of a single value below this is never an outlier, however sure it is
   double class_effect;   // the same where several rows or repetitions agree
   bool clocked = false;  // varies with the clock that power and cooling leave to a chip
@@ -26,6 +26,7 @@ using Peaks = std::map<std::string, double>;
 struct Scale {
   int ranks = 1, hosts = 1;
   bool nvls = true;
+  double sm_mhz_max = 0;  // the highest clock of any GPU; 0: unknown
 };
 
 /// Which values can be true at all.

@@ -27,6 +27,10 @@ constexpr std::size_t repeated = 3;  // repetitions
 constexpr double chips_differ = 0.22;
 // Floors stand below the slowest of few healthy chips, so that the median of a healthy fleet is further above.
 constexpr double healthy_distance = 0.90;
+// Where the limit is this near the median, ordinary chips (2.5 % apart) miss it: where so many do in a row of the
+// class, it is the fleet that is low.
+constexpr double ordinary_chips = 0.94, many = 0.1;
+constexpr std::size_t several = 3;
 
 // How far the slowest of n healthy chips is below their median in all but 1 of 100 fleets: 2.5 % times the quantile of
 // Student's t with 5 degrees of freedom, whose tail is 9.49 / x^5; 0.927 gives it the middle half of a normal.
@@ -96,8 +100,11 @@ class Weigher {
     const Values values = rank_values(benchmark, f.metric);
     const bool any = f.status == Status::fail;
     const auto names = classes_of(f.key);
+    std::size_t known = 0, below = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i]) continue;
+      ++known;
+      below += any && breaks(f, *values[i]) ? 1 : 0;
       const UnitId unit = id(static_cast<int>(i), hosts.source_of(f.key, benchmark.context->ranks[i]));
       for (const std::string& name : names) {
         if (!failing.contains(name + f.metric)) continue;
@@ -105,6 +112,9 @@ class Weigher {
         ++c.rows;
         c.below += any && breaks(f, *values[i]) ? 1 : 0;
       }
+    }
+    if (below >= several && static_cast<double>(below) >= many * static_cast<double>(known)) {
+      crowded_.insert(names.front() + f.metric);
     }
   }
 
@@ -123,24 +133,27 @@ class Weigher {
       const auto from = hosts.source_of(f.key, benchmark.context->ranks[i]);
       copies = copies || from;
       const bool spread = f.limit_name == "spread_max";
-      if (spread ? !(std::abs(*values[i] / centre - 1) > *f.limit / 2) : !breaks(f, *values[i])) continue;
+      if (spread ? !(behind(f, *values[i], centre) > *f.limit) : !breaks(f, *values[i])) continue;
       ++missed;
       const Miss miss = kind_of(f, benchmark, rank, from, *values[i]);
       if (miss == Miss::own) own.push_back(rank);
       fleet = fleet || miss == Miss::fleet;
     }
     // What most miss is nobody's own: it is put together elsewhere (RunEvidence::alike).
-    if (missed == 0 || (!copies && known > 1 && 2 * missed > known) || known < 2 - (copies || known == 1 ? 1 : 0))
-      return;
-    name_only(f, benchmark, own, values);
+    if (f.limit_name != "spread_max" && (missed == 0 || (!copies && known > 1 && 2 * missed > known))) return;
+    const bool counts = !own.empty() || fleet;
+    if (counts) name_only(f, benchmark, own, values);
     f.own = std::move(own);
-    if (!f.own->empty() || fleet) {
-      if (f.own->empty()) f.detail += (f.detail.empty() ? "" : "; ") + std::string("with the whole fleet");
-      return;
-    }
-    f.severity = Severity::warn;
-    f.detail += (f.detail.empty() ? "" : "; ") + std::string("noted, and fails nothing: ") + plural(missed, "value") +
-                " that nothing else of the same GPU confirms, or the clock that power leaves to a slow chip";
+    const std::string why = counts
+                                ? "with the whole fleet"
+                                : "noted, and fails nothing: no other value of the same GPU confirms it, or it is the "
+                                  "clock that power leaves to a slow chip";
+    if (!counts) f.severity = Severity::warn;
+    if (f.own->empty()) f.detail += (f.detail.empty() ? "" : "; ") + why;
+  }
+
+  static double behind(const Finding& f, double value, double centre) {
+    return lower_is_better(f.metric) ? value / centre - 1 : 1 - value / centre;
   }
 
   static double centre_of(const Values& values) {
@@ -165,14 +178,10 @@ class Weigher {
       return low_is_good ? *a.value > *b.value : *a.value < *b.value;
     });
     if (f.offenders.size() > max_offenders) f.offenders.resize(max_offenders);
-    if (f.offenders.empty()) {
-      f.worst.reset();
-    } else if (f.limit_name != "spread_max") {
-      f.worst = f.offenders.front();
-      f.value = f.worst->value;
-    } else {
-      f.worst = f.offenders.front();
-    }
+    f.worst.reset();
+    if (f.offenders.empty()) return;
+    f.worst = f.offenders.front();
+    if (f.limit_name != "spread_max") f.value = f.worst->value;
   }
 
   struct Standing {
@@ -202,7 +211,6 @@ class Weigher {
 
   bool agrees(const Finding& f, int rank, std::optional<int> from, double value, const Benchmark& benchmark,
               const Standing& here) const {
-    if (f.limit_name == "spread_max") return false;
     if (percent_beyond(f, value) > clearly || benchmark.rows.size() >= repeated) return true;
     const auto names = classes_of(f.key);
     for (const std::string& name : names) {
@@ -223,17 +231,24 @@ class Weigher {
     if (here.out) return Miss::own;
     const bool clocked = peer_class(f.key, f.metric)->clocked;
     const bool work_is_slow = clocked && standing(f.key, "tflops_per_ghz", rank, from).out;
-    if (f.limit_name == "spread_max" && !work_is_slow) return Miss::noted;
     if (work_is_slow) return Miss::own;
+    const std::size_t ranks = benchmark.context->ranks.size();
+    if (f.limit_name == "spread_max") {
+      const bool own =
+          clocked ? here.shortfall > slowest_of(ranks) : here.believed || benchmark.rows.size() >= repeated;
+      return own ? Miss::own : Miss::noted;
+    }
     if (!agrees(f, rank, from, value, benchmark, here)) return Miss::noted;
     if (from || !here.compared) return Miss::own;
-    if (!clocked) return here.shortfall > 3 * here.scale ? Miss::own : Miss::fleet;
+    const bool crowded = crowded_.contains(classes_of(f.key).front() + f.metric);
+    if (!clocked) return crowded && here.shortfall <= 3 * here.scale ? Miss::fleet : Miss::own;
     // How far its rate is behind, and how far the limit is behind the median rate.
     const bool time = f.limit_name == "max";
-    const double behind = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
-    if (telemetry_.held_back(rank) || behind > slowest_of(benchmark.context->ranks.size())) return Miss::own;
-    const double centre = time ? value * (1 - behind) : value / (1 - std::min(behind, 0.9));
-    return (time ? centre / *f.limit : *f.limit / centre) <= healthy_distance ? Miss::noted : Miss::fleet;
+    const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
+    if (telemetry_.held_back(rank) || slower > slowest_of(ranks)) return Miss::own;
+    const double centre = time ? value * (1 - slower) : value / (1 - std::min(slower, 0.9));
+    const double distance = time ? centre / *f.limit : *f.limit / centre;
+    return distance <= healthy_distance ? Miss::noted : crowded && distance >= ordinary_chips ? Miss::fleet : Miss::own;
   }
 
   std::vector<Finding>& findings_;
@@ -241,6 +256,7 @@ class Weigher {
   const RankTelemetry telemetry_;
   std::map<std::pair<std::string, std::string>, std::vector<const PeerGroup*>> groups_;
   std::map<const Context*, Hosts> hosts_;
+  std::set<std::string> crowded_;                          // class and metric
   std::map<std::string, std::map<UnitId, Count>> counts_;  // class and metric
 };
 

@@ -233,7 +233,8 @@ void describe(Finding& finding, const Comparison& c) {
   finding.next = measure_command(c.example, c.context->world_size);
 }
 
-Finding finding_of(const Comparison& c) {
+// Of the values that stand out, or of those that are only noted.
+Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   Finding finding;
   describe(finding, c);
   const bool low_is_good = lower_is_better(c.metric);
@@ -242,7 +243,7 @@ Finding finding_of(const Comparison& c) {
                    " in this run: " + number_text(c.centre) + " " + finding.unit;
   std::vector<PeerValue> out;
   for (const PeerValue& v : c.values) {
-    if (c.outlier(v)) out.push_back(v);
+    if (v.*which) out.push_back(v);
   }
   finding.offender_count = out.size();
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.shortfall > b.shortfall; });
@@ -290,9 +291,13 @@ std::vector<Finding> findings_of(const PeerComparison& peers) {
   std::vector<Finding> findings;
   for (const Comparison& c : peers.comparisons) {
     if (std::any_of(c.values.begin(), c.values.end(), [&](const auto& v) { return c.outlier(v); })) {
-      findings.push_back(finding_of(c));
+      findings.push_back(finding_of(c, &PeerValue::out));
     } else if (std::any_of(c.hosts.begin(), c.hosts.end(), [&](const auto& h) { return c.outlier(h); })) {
       findings.push_back(finding_of_hosts(c));
+    } else if (std::any_of(c.values.begin(), c.values.end(), [](const auto& v) { return v.noted; })) {
+      findings.push_back(finding_of(c, &PeerValue::noted));
+      findings.back().severity = Severity::warn;
+      findings.back().detail += "; noted, and fails nothing: one value of so many, measured once. Measure it again";
     } else {
       continue;
     }

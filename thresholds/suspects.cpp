@@ -414,9 +414,13 @@ class Investigation {
   }
 
   void sort() {
-    constexpr std::array order{Cause::wrong_data,    Cause::slow_node,     Cause::slow_gpu,  Cause::slow_link,
-                               Cause::power_or_heat, Cause::configuration, Cause::late_rank, Cause::slow_silicon};
-    const auto rank_of = [&](const Diagnosis& d) { return std::find(order.begin(), order.end(), d.causes.front()); };
+    // What is slow, by how much it is slow.
+    const auto rank_of = [](const Diagnosis& d) {
+      constexpr std::array others{Cause::configuration, Cause::late_rank, Cause::slow_silicon};
+      const auto other = std::find(others.begin(), others.end(), d.causes.front());
+      if (other != others.end()) return 2 + (other - others.begin());
+      return d.causes.front() == Cause::wrong_data ? 0L : 1L;
+    };
     std::stable_sort(suspects_.begin(), suspects_.end(), [&](const Diagnosis& a, const Diagnosis& b) {
       if (a.fails != b.fails) return a.fails;
       if (rank_of(a) != rank_of(b)) return rank_of(a) < rank_of(b);
