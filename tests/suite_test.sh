@@ -85,6 +85,7 @@ run 1 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_repetitions=3
 unset SHAKEDOWN_FAULT
 expect "an error stays in every repetition" test "$(count '"error_occurred": ?true' corrupt.json)" = 6
 expect "it names rank and host" grep -q 'wrong data: rank 1 (' corrupt.json
+expect "and the rank as data, in every repetition" test "$(count '"wrong_ranks": ?\[1\]' corrupt.json)" = 6
 SHAKEDOWN_FAULT=corrupt@1+8 run 1 mpi -np 2 "$bench/bench_allreduce" --backend=host --benchmark_filter='f32/bytes:8$' --benchmark_repetitions=12 --benchmark_out=later.json
 expect "an error in a later repetition ends in a whole file, and stays" test "$(count '"error_occurred": ?true' later.json)" -ge 3
 expect "  with the good repetitions before it" grep -qE '"repetition_index": ?0.*"by_rank": ?\{"' later.json
