@@ -185,11 +185,12 @@ class Collector {
     const Hosts& hosts = hosts_of(context);
     const std::string key = pooled_key(benchmark.key, hosts);
     const bool per_host = key_part(key, "scope") == "node";
+    const auto sources = hosts.sources(benchmark.key);
     std::set<std::size_t> seen;  // hosts: the ranks of one have one value in common
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i] || !std::isfinite(*values[i])) continue;
       const RankFacts& facts = context.ranks[i];
-      const auto from = hosts.source_of(benchmark.key, facts);
+      const auto from = sources.of(facts);
       if (from == facts.rank) continue;  // of both directions the value stands at both ends: one is enough
       if (per_host && !seen.insert(hosts.host_of(facts.rank)).second) continue;
       Comparison& comparison = comparison_of(key, metric, facts.device);
