@@ -296,6 +296,19 @@ TEST_F(Thresholds, ReadsAFolderAndRefusesAnEmptyOne) {
   EXPECT_EQ(load_profiles(folder_).size(), 1u);
 }
 
+TEST(Ceilings, OfTensorCoresRiseWithAClockAboveThatOfTheDataSheet) {
+  Profile p;
+  p.peak = {{"tf32_tflops", 494.7}, {"f32_tflops", 67}, {"tensor_mhz", 1830}};
+  Context context;
+  context.world_size = context.hosts = 1;
+  context.ranks.resize(1);
+  context.ranks[0].sm_mhz_max = 1980;
+  EXPECT_NEAR(*ceiling(p, "gemm/dtype:tf32/m:1/n:1/k:1", "tflops", context), 494.7 * 1980 / 1830, 1e-9);
+  EXPECT_EQ(ceiling(p, "gemm/dtype:f32/m:1/n:1/k:1", "tflops", context), 67) << "stated at the highest clock";
+  context.ranks[0].sm_mhz_max = 1755;
+  EXPECT_EQ(ceiling(p, "gemm/dtype:tf32/m:1/n:1/k:1", "tflops", context), 494.7);
+}
+
 TEST(Ceilings, FollowTheClosedTable) {
   Profile p;
   p.peak = {{"bf16_tflops", 989.4}, {"f64_tflops", 67}, {"hbm_gb_per_s", 4800}, {"nvlink_gb_per_s", 450}};

@@ -1,7 +1,8 @@
-// Decides who stands out among its peers. One-sided: nobody is accused of being fast. Tested by tests/peers_test.cpp
-// and, on generated clusters, by tests/simulate_test.cpp.
+// Decides how far each value is behind its peers, and which host is. One-sided: nobody is named for being fast. Tested by
+// tests/peers_test.cpp and, on generated clusters, by tests/simulate_test.cpp.
 //
-// A value is an outlier if it falls short of the median of its peers by more than
+// A GPU or link is judged by all rows of a class together: thresholds/classes.cpp. A host stands out if what its better
+// ranks reach falls short of the median of the hosts by more than
 //   max(effect, z * max(1.4826 MAD, tail, spread)),   z = the normal quantile at alpha / (values compared in the run).
 // MAD and median: Rousseeuw and Croux 1993 (a factor 1.4826 makes the MAD of a normal distribution its standard
 // deviation). The division is Bonferroni's: 10,000 GPUs x 60 benchmarks are 600,000 chances of a false alarm.
@@ -46,10 +47,12 @@ struct ClassOfMetric {
   PeerClass kind;
 };
 
+// spread, row, the least that counts of a single value, the least that counts where several agree.
 // Where the figures come from: four H200 of one node in three launches (ci/baselines, tests/data; 2026-11), and for
 // chip to chip at fleet scale what is published: 5 % and more inside a node is usual for raw GEMM (ml-engineering).
 // Raw GEMM: healthy GPUs of one node differ by up to 13 % in bursts, each somewhere else between full clock and its
-// power limit; beyond 20 % no healthy one was seen. Per GHz the same GPUs agree within 0.9 %. HBM within 0.2 %, copies
+// power limit; chips of one cluster by 22 % at the most (Sinha et al., SC22, arXiv 2208.11035v3), which of a time is 28 %.
+// Per GHz the same GPUs agree within 0.9 %. HBM within 0.2 %, copies
 // over NVLink within 0.1 %. 3 % is the least that is worth a person's time.
 constexpr std::array<ClassOfMetric, 11> classes{{
     {"gemm", "", "tflops_per_ghz", {0.002, 0.0022, 0.035, 0.012}},
