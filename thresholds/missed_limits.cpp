@@ -231,7 +231,9 @@ class Weigher {
 
   bool agrees(const Finding& f, int rank, std::optional<int> from, double value, const Benchmark& benchmark,
               const Standing& here) const {
-    if (percent_beyond(f, value) > clearly || benchmark.rows.size() >= repeated) return true;
+    // A low clock repeats: of that only other rows say whether it is too low.
+    const bool repeats = benchmark.rows.size() >= repeated && !peer_class(f.key, f.metric)->clocked;
+    if (percent_beyond(f, value) > clearly || repeats) return true;
     const auto names = classes_of(f.key);
     for (const std::string& name : names) {
       const auto found = counts_.find(name + f.metric);
