@@ -1,4 +1,5 @@
 // Which profiles are accepted, and in what words and at which place the others are refused.
+#include "thresholds/applicability.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 
@@ -294,6 +295,20 @@ TEST_F(Thresholds, ReadsAFolderAndRefusesAnEmptyOne) {
   EXPECT_THROW(load_profiles(folder_ / "none.yaml"), InputError);
   write(head + "rules:\n  - {" + rule + ", min: 1}\n");
   EXPECT_EQ(load_profiles(folder_).size(), 1u);
+}
+
+TEST(Ceilings, OfTensorCoresRiseWithAClockAboveThatOfTheDataSheet) {
+  Profile p;
+  p.peak = {{"tf32_tflops", 494.7}, {"f32_tflops", 67}, {"tensor_mhz", 1830}};
+  Context context;
+  context.world_size = context.hosts = 1;
+  context.ranks.resize(1);
+  context.ranks[0].sm_mhz_max = 1980;
+  EXPECT_NEAR(*ceiling(p.peak, "gemm/dtype:tf32/m:1/n:1/k:1", "tflops", scale_of(context)), 494.7 * 1980 / 1830, 1e-9);
+  EXPECT_EQ(ceiling(p.peak, "gemm/dtype:f32/m:1/n:1/k:1", "tflops", scale_of(context)), 67)
+      << "stated at the highest clock";
+  context.ranks[0].sm_mhz_max = 1755;
+  EXPECT_EQ(ceiling(p.peak, "gemm/dtype:tf32/m:1/n:1/k:1", "tflops", scale_of(context)), 494.7);
 }
 
 TEST(Ceilings, FollowTheClosedTable) {

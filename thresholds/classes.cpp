@@ -5,7 +5,7 @@
 //   max(effect, 6 s, 2.5 g)
 // - effect: what is worth a person's time: 1.2 % where several rows agree, else that of the metric;
 // - s: 1.4826 times the median distance of the better half from the centre, put together with what is known of such
-//   chips, which counts like sixteen GPUs: a few cannot tell their own spread. Of two or three GPUs it is sqrt(2) times
+//   chips, which counts like eight GPUs: a few cannot tell their own spread. Of two or three GPUs it is sqrt(2) times
 //   what is known, since one healthy GPU is all that the other is compared with;
 // - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows how
 // heavy
@@ -18,6 +18,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/statistics.hpp"
@@ -27,7 +28,7 @@
 namespace shakedown {
 namespace {
 
-constexpr double sigmas = 6, of_the_best = 2.5, tails_at_most = 18, known_counts_like = 16;
+constexpr double sigmas = 6, of_the_best = 2.5, tails_at_most = 18, known_counts_like = 8;
 constexpr std::size_t few = 3;
 
 // One value of 10,000 is off for once: another process, a paused guest. So many single values, measured once and alone
@@ -55,27 +56,44 @@ double known_spread(const PeerGroup& group) {
   return std::sqrt(group.kind.spread * group.kind.spread + of_rows);
 }
 
-void measure(PeerGroup& group) {
+/// What classes of one family, metric and number of rows show together: the types of GEMM, the directions of HBM.
+struct Seen {
+  double variances = 0, units = 0;  // variance times units, and units
+};
+using SeenTogether = std::map<std::tuple<std::string, std::string, std::string, std::size_t>, Seen>;
+
+Seen& seen_of(SeenTogether& together, const PeerGroup& group) {
+  return together[{family_of(group.name), group.metric, group.device, group.units.front().rows}];
+}
+
+/// Centres the shortfalls, and leaves how far the best is from the centre in group.limit.
+void measure(PeerGroup& group, SeenTogether& together) {
   std::vector<double> sorted;
   sorted.reserve(group.units.size());
   for (const Unit& unit : group.units) sorted.push_back(unit.shortfall);
   std::sort(sorted.begin(), sorted.end());
   const double centre = centre_of(sorted, group.units.front().from.has_value());
-  const double known = known_spread(group);
-  const auto n = static_cast<double>(sorted.size());
-  double best = 0;
-  group.scale = std::sqrt(2.0) * known;
-  if (sorted.size() > few) {
-    std::vector<double> better;
-    for (const double v : sorted) {
-      if (v <= centre) better.push_back(centre - v);
-    }
-    best = better.front();
-    const double seen = 1.4826 * median(std::move(better));
-    group.scale = std::sqrt((known_counts_like * known * known + n * seen * seen) / (known_counts_like + n));
-  }
-  group.limit = std::clamp(of_the_best * best, sigmas * group.scale, tails_at_most * group.scale);
   for (Unit& unit : group.units) unit.shortfall -= centre;
+  if (sorted.size() <= few) return;
+  std::vector<double> better;
+  for (const double v : sorted) {
+    if (v <= centre) better.push_back(centre - v);
+  }
+  group.limit = better.front();
+  const double s = 1.4826 * median(std::move(better));
+  Seen& seen = seen_of(together, group);
+  seen.variances += s * s * static_cast<double>(sorted.size());
+  seen.units += static_cast<double>(sorted.size());
+}
+
+void limit(PeerGroup& group, SeenTogether& together) {
+  const double known = known_spread(group);
+  const Seen seen = seen_of(together, group);
+  group.scale =
+      group.units.size() <= few
+          ? std::sqrt(2.0) * known
+          : std::sqrt((known_counts_like * known * known + seen.variances) / (known_counts_like + seen.units));
+  group.limit = std::clamp(of_the_best * group.limit, sigmas * group.scale, tails_at_most * group.scale);
 }
 
 // What most rows agree on: the lower median, of two rows the better one.
@@ -91,12 +109,24 @@ void fill(PeerGroup& group, const std::vector<Comparison>& comparisons) {
     int rank, from;
     double shortfall;
   };
-  std::vector<Value> values;
+  // In the order of ranks by counting: of 10,000 GPUs there are a million.
+  std::vector<std::size_t> at(group.context->ranks.size() + 1);
   for (const std::size_t row : group.rows) {
-    for (const PeerValue& v : comparisons[row].values) values.push_back({v.rank, v.from.value_or(-1), v.shortfall});
+    for (const PeerValue& v : comparisons[row].values) ++at[static_cast<std::size_t>(v.rank) + 1];
   }
-  std::sort(values.begin(), values.end(),
-            [](const Value& a, const Value& b) { return a.rank != b.rank ? a.rank < b.rank : a.from < b.from; });
+  std::partial_sum(at.begin(), at.end(), at.begin());
+  std::vector<Value> values(at.back());
+  auto next = at;
+  for (const std::size_t row : group.rows) {
+    for (const PeerValue& v : comparisons[row].values) {
+      values[next[static_cast<std::size_t>(v.rank)]++] = {v.rank, v.from.value_or(-1), v.shortfall};
+    }
+  }
+  for (std::size_t rank = 0; rank + 1 < at.size(); ++rank) {
+    std::sort(values.begin() + static_cast<std::ptrdiff_t>(at[rank]),
+              values.begin() + static_cast<std::ptrdiff_t>(at[rank + 1]),
+              [](const Value& a, const Value& b) { return a.from < b.from; });
+  }
   std::vector<double> shortfalls;
   for (std::size_t i = 0; i < values.size(); ++i) {
     shortfalls.push_back(values[i].shortfall);
@@ -120,9 +150,13 @@ class Groups {
       names.insert(group.name);
       ++of_metric[group.metric];
     }
+    SeenTogether together;
     for (PeerGroup& group : peers_.groups) {
       fill(group, peers_.comparisons);
-      measure(group);
+      measure(group, together);
+    }
+    for (PeerGroup& group : peers_.groups) {
+      limit(group, together);
       // Both directions of a pair at once show what each of them shows.
       const bool repeats_others = group.name == "p2p/dir:both" && names.contains("p2p");
       group.believed = of_metric[group.metric] == 1;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -37,14 +38,25 @@ class Hosts {
   }
   int ranks_with(int rank) const { return static_cast<int>(locals_[host_of(rank)].size()); }
 
-  /// Of a copy between ranks: whose data the value at this rank is about. nullopt: no such copy.
-  std::optional<int> source_of(std::string_view key, const RankFacts& facts) const {
-    if (const auto src = key_number(key, "src")) return neighbour(facts.rank, static_cast<int>(*src));
-    const auto shift = key_number(key, "shift");
-    if (!shift) return std::nullopt;
-    const int n = ranks_with(facts.rank);
-    return neighbour(facts.rank, static_cast<int>(((facts.local_rank - *shift) % n + n) % n));
-  }
+  /// Whose data the values of a copy between ranks are about, by the rank where they stand.
+  class Sources {
+   public:
+    Sources(const Hosts& hosts, std::string_view key)
+        : hosts_(hosts), src_(key_number(key, "src")), shift_(key_number(key, "shift")) {}
+
+    /// nullopt: no copy between ranks, or none here.
+    std::optional<int> of(const RankFacts& facts) const {
+      if (src_) return hosts_.neighbour(facts.rank, static_cast<int>(*src_));
+      if (!shift_) return std::nullopt;
+      const int n = hosts_.ranks_with(facts.rank);
+      return hosts_.neighbour(facts.rank, static_cast<int>(((facts.local_rank - *shift_) % n + n) % n));
+    }
+
+   private:
+    const Hosts& hosts_;
+    std::optional<std::int64_t> src_, shift_;
+  };
+  Sources sources(std::string_view key) const { return {*this, key}; }
 
  private:
   std::map<std::string, std::size_t> index_;

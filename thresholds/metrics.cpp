@@ -106,7 +106,8 @@ constexpr ValueRange not_negative = ValueRange::not_negative;
 // What is healthy among peers comes from four H200 of one node in three launches (ci/baselines, tests/data; 2026-11),
 // and for chip to chip at fleet scale from what is published: 5 % and more inside a node is usual for raw GEMM
 // (ml-engineering). Raw GEMM: healthy GPUs of one node differ by up to 13 % in bursts, each somewhere else between full
-// clock and its power limit; beyond 20 % no healthy one was seen. Per GHz the same GPUs agree within 0.9 %. HBM within
+// clock and its power limit; chips of one cluster by 22 % at the most (Sinha et al., SC22, arXiv 2208.11035v3), which
+// of a time is 28 %. Per GHz the same GPUs agree within 0.9 %. HBM within
 // 0.2 %, copies over NVLink within 0.1 %. 3 % is the least that is worth a person's time.
 // What is left of a rank's rate when all work (least_scaling): GEMM shares the supply and the air of a node, a training
 // step the links too.

@@ -59,16 +59,15 @@ class Weigher {
   }
 
   void weigh() {
-    std::set<std::string> failing;  // classes
     std::vector<Finding*> broken;
     for (Finding& f : findings_) {
       if (!judged_by_rank(f) || f.status != Status::fail || !f.counts()) continue;
       broken.push_back(&f);
-      for (const std::string& name : classes_of(f.key)) failing.insert(name + f.metric);
+      collect(f);
     }
     if (broken.empty()) return;
     for (const Finding& f : findings_) {
-      if (judged_by_rank(f) && failing.contains(classes_of(f.key).back() + f.metric)) count(f, failing);
+      if (judged_by_rank(f)) count(f);
     }
     for (Finding* f : broken) weigh(*f);
   }
@@ -93,35 +92,49 @@ class Weigher {
     return f.limit_name == "max" ? value > *f.limit : f.limit_name == "min" && value < *f.limit;
   }
 
-  // Of every GPU or link: in how many rows of a class it has a limit, and in how many it misses that.
-  void count(const Finding& f, const std::set<std::string>& failing) {
+  // Who misses a limit anywhere in a class, and classes in which many do.
+  void collect(const Finding& f) {
     const Benchmark& benchmark = benchmarks_.at(f.key);
-    const Hosts& hosts = hosts_of(*benchmark.context);
+    const auto sources = hosts_of(*benchmark.context).sources(f.key);
     const Values values = rank_values(benchmark, f.metric);
-    const bool any = f.status == Status::fail;
-    const auto names = classes_of(f.key);
     std::size_t known = 0, below = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i]) continue;
       ++known;
-      below += any && breaks(f, *values[i]) ? 1 : 0;
-      const UnitId unit = id(static_cast<int>(i), hosts.source_of(f.key, benchmark.context->ranks[i]));
-      for (const std::string& name : names) {
-        if (!failing.contains(name + f.metric)) continue;
-        Count& c = counts_[name + f.metric][unit];
-        ++c.rows;
-        c.below += any && breaks(f, *values[i]) ? 1 : 0;
-      }
+      if (!breaks(f, *values[i])) continue;
+      ++below;
+      const UnitId unit = id(static_cast<int>(i), sources.of(benchmark.context->ranks[i]));
+      for (const std::string& name : classes_of(f.key)) counts_[name + f.metric][unit];
     }
     if (below >= several && static_cast<double>(below) >= many * static_cast<double>(known)) {
-      crowded_.insert(names.front() + f.metric);
+      crowded_.insert(classes_of(f.key).front() + f.metric);
+    }
+  }
+
+  // Of each of them: in how many rows of the class it has a limit, and in how many it misses that.
+  void count(const Finding& f) {
+    const auto names = classes_of(f.key);
+    if (std::none_of(names.begin(), names.end(), [&](const auto& n) { return counts_.contains(n + f.metric); })) return;
+    const Benchmark& benchmark = benchmarks_.at(f.key);
+    const auto sources = hosts_of(*benchmark.context).sources(f.key);
+    const Values values = rank_values(benchmark, f.metric);
+    for (const std::string& name : names) {
+      const auto found = counts_.find(name + f.metric);
+      if (found == counts_.end()) continue;
+      for (auto& [unit, c] : found->second) {
+        const auto rank = static_cast<std::size_t>(unit >> 32U);
+        if (rank >= values.size() || !values[rank]) continue;
+        if (id(static_cast<int>(rank), sources.of(benchmark.context->ranks[rank])) != unit) continue;
+        ++c.rows;
+        c.below += f.status == Status::fail && breaks(f, *values[rank]) ? 1 : 0;
+      }
     }
   }
 
   void weigh(Finding& f) {
     const Benchmark& benchmark = benchmarks_.at(f.key);
     const Values values = rank_values(benchmark, f.metric);
-    const Hosts& hosts = hosts_of(*benchmark.context);
+    const auto sources = hosts_of(*benchmark.context).sources(f.key);
     std::size_t known = 0, missed = 0;
     bool copies = false, fleet = false;
     std::vector<int> own, others;
@@ -130,7 +143,7 @@ class Weigher {
       if (!values[i]) continue;
       ++known;
       const int rank = static_cast<int>(i);
-      const auto from = hosts.source_of(f.key, benchmark.context->ranks[i]);
+      const auto from = sources.of(benchmark.context->ranks[i]);
       copies = copies || from;
       const bool spread = f.limit_name == "spread_max";
       if (spread ? !(behind(f, *values[i], centre) > *f.limit) : !breaks(f, *values[i])) continue;
@@ -150,6 +163,12 @@ class Weigher {
                                   "clock that power leaves to a slow chip";
     if (!counts) f.severity = Severity::warn;
     if (f.own->empty()) f.detail += (f.detail.empty() ? "" : "; ") + why;
+  }
+
+  bool held_back(int rank) const {
+    const auto [found, fresh] = held_back_.emplace(rank, false);
+    if (fresh) found->second = telemetry_.held_back(rank);
+    return found->second;
   }
 
   static double behind(const Finding& f, double value, double centre) {
@@ -211,7 +230,9 @@ class Weigher {
 
   bool agrees(const Finding& f, int rank, std::optional<int> from, double value, const Benchmark& benchmark,
               const Standing& here) const {
-    if (percent_beyond(f, value) > clearly || benchmark.rows.size() >= repeated) return true;
+    // A low clock repeats: of that only other rows say whether it is too low.
+    const bool repeats = benchmark.rows.size() >= repeated && !peer_class(f.key, f.metric)->clocked;
+    if (percent_beyond(f, value) > clearly || repeats) return true;
     const auto names = classes_of(f.key);
     for (const std::string& name : names) {
       const auto found = counts_.find(name + f.metric);
@@ -245,7 +266,7 @@ class Weigher {
     // How far its rate is behind, and how far the limit is behind the median rate.
     const bool time = f.limit_name == "max";
     const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
-    if (telemetry_.held_back(rank) || slower > slowest_of(ranks)) return Miss::own;
+    if (held_back(rank) || slower > slowest_of(ranks)) return Miss::own;
     const double centre = time ? value * (1 - slower) : value / (1 - std::min(slower, 0.9));
     const double distance = time ? centre / *f.limit : *f.limit / centre;
     return distance <= healthy_distance ? Miss::noted : crowded && distance >= ordinary_chips ? Miss::fleet : Miss::own;
@@ -256,6 +277,7 @@ class Weigher {
   const RankTelemetry telemetry_;
   std::map<std::pair<std::string, std::string>, std::vector<const PeerGroup*>> groups_;
   std::map<const Context*, Hosts> hosts_;
+  mutable std::map<int, bool> held_back_;
   std::set<std::string> crowded_;                          // class and metric
   std::map<std::string, std::map<UnitId, Count>> counts_;  // class and metric
 };

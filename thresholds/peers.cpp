@@ -1,7 +1,8 @@
-// Decides who stands out among its peers. One-sided: nobody is accused of being fast. Tested by tests/peers_test.cpp
-// and, on generated clusters, by tests/simulate_test.cpp.
+// Decides how far each value is behind its peers, and which host is. One-sided: nobody is named for being fast. Tested
+// by tests/peers_test.cpp and, on generated clusters, by tests/simulate_test.cpp.
 //
-// A value is an outlier if it falls short of the median of its peers by more than
+// A GPU or link is judged by all rows of a class together: thresholds/classes.cpp. A host stands out if what its better
+// ranks reach falls short of the median of the hosts by more than
 //   max(effect, z * max(1.4826 MAD, tail, spread)),   z = the normal quantile at alpha / (values compared in the run).
 // MAD and median: Rousseeuw and Croux 1993 (a factor 1.4826 makes the MAD of a normal distribution its standard
 // deviation). The division is Bonferroni's: 10,000 GPUs x 60 benchmarks are 600,000 chances of a false alarm.
@@ -155,11 +156,12 @@ class Collector {
     const Hosts& hosts = hosts_of(context);
     const std::string key = pooled_key(benchmark.key, hosts);
     const bool per_host = key_part(key, "scope") == "node";
+    const auto sources = hosts.sources(benchmark.key);
     std::set<std::size_t> seen;  // hosts: the ranks of one have one value in common
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i] || !std::isfinite(*values[i])) continue;
       const RankFacts& facts = context.ranks[i];
-      const auto from = hosts.source_of(benchmark.key, facts);
+      const auto from = sources.of(facts);
       if (from == facts.rank) continue;  // of both directions the value stands at both ends: one is enough
       if (per_host && !seen.insert(hosts.host_of(facts.rank)).second) continue;
       Comparison& comparison = comparison_of(key, metric, facts.device);
