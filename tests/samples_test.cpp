@@ -40,13 +40,16 @@ TEST(RealResults, OfFourH200Pass) {
   EXPECT_EQ(verdict.exit_code, 0);
 }
 
-TEST(RealResults, OfTwoH200BehindAMaskPassButForAProductThatWasSampledWithoutRests) {
+// One product was sampled without rests, and power left one of the two a lower clock: known of healthy chips, so the
+// spread is shown and fails nothing.
+TEST(RealResults, OfTwoH200BehindAMaskPassWithAProductThatWasSampledWithoutRests) {
   const auto verdict = judged("h200-sxm-2ranks", profiles_for("h200-sxm-2ranks"));
-  EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 30/31 (profile h200-sxm, 2 ranks)");
-  const auto finding = std::find_if(verdict.findings.begin(), verdict.findings.end(),
-                                    [](const Finding& f) { return f.counts() && !f.good(); });
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 30/30 (profile h200-sxm, 2 ranks)");
+  const auto finding =
+      std::find_if(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) { return !f.good(); });
   ASSERT_NE(finding, verdict.findings.end());
   EXPECT_EQ(finding->key, "gemm/dtype:bf16/m:16384/n:16384/k:16384");
+  EXPECT_EQ(finding->severity, Severity::warn);
 }
 
 TEST(RealResults, StoredAsBaselinesPassWholeAgainstTheShippedRules) {
