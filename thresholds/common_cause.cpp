@@ -164,8 +164,7 @@ void explain_collectives(const RunEvidence& run, const RankTelemetry& telemetry,
   double most_percent = 0;
   for (const Evidence& e : slow) most_percent = std::max(most_percent, e.percent.value_or(0));
   for (Diagnosis& d : found) {
-    const Cause cause = d.causes.front();
-    if (!d.fails || cause == Cause::configuration || cause == Cause::slow_silicon) continue;
+    if (!d.fails || d.causes.front() == Cause::slow_silicon) continue;
     // Who waits for it is slower by what it is slow; a collective that is slower by far has another cause.
     if (d.percent.value_or(0) * 2 < most_percent) continue;
     d.detail += "; " + slow.front().key + " is slow as well, as it must be";

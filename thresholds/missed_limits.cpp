@@ -27,9 +27,8 @@ constexpr std::size_t repeated = 3;  // repetitions
 constexpr double chips_differ = 0.22;
 // Floors stand below the slowest of few healthy chips, so that the median of a healthy fleet is further above.
 constexpr double healthy_distance = 0.90;
-// Where the limit is this near the median, ordinary chips (2.5 % apart) miss it: where so many do in a row of the
-// class, it is the fleet that is low.
-constexpr double ordinary_chips = 0.94, many = 0.1;
+// Where so many miss limits of a class, it is the fleet that is low.
+constexpr double many = 0.1;
 constexpr std::size_t several = 3;
 
 // How far the slowest of n healthy chips is below their median in all but 1 of 100 fleets: 2.5 % times the quantile of
@@ -69,6 +68,7 @@ class Weigher {
     for (const Finding& f : findings_) {
       if (judged_by_rank(f)) count(f);
     }
+    for (const Finding* f : broken) find_crowd(*f);
     for (Finding* f : broken) weigh(*f);
   }
 
@@ -92,23 +92,28 @@ class Weigher {
     return f.limit_name == "max" ? value > *f.limit : f.limit_name == "min" && value < *f.limit;
   }
 
-  // Who misses a limit anywhere in a class, and classes in which many do.
+  // Who misses a limit anywhere in a class.
   void collect(const Finding& f) {
     const Benchmark& benchmark = benchmarks_.at(f.key);
     const auto sources = hosts_of(*benchmark.context).sources(f.key);
     const Values values = rank_values(benchmark, f.metric);
-    std::size_t known = 0, below = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!values[i]) continue;
-      ++known;
-      if (!breaks(f, *values[i])) continue;
-      ++below;
+      if (!values[i] || !breaks(f, *values[i])) continue;
       const UnitId unit = id(static_cast<int>(i), sources.of(benchmark.context->ranks[i]));
       for (const std::string& name : classes_of(f.key)) counts_[name + f.metric][unit];
     }
-    if (below >= several && static_cast<double>(below) >= many * static_cast<double>(known)) {
-      crowded_.insert(classes_of(f.key).front() + f.metric);
-    }
+  }
+
+  // Classes in which many miss a limit. A step is mostly GEMM: what holds for the clocks of one holds for the other.
+  void find_crowd(const Finding& f) {
+    const std::string name = classes_of(f.key).front();
+    const auto groups = groups_.find({name, f.metric});
+    const auto found = counts_.find(name + f.metric);
+    if (groups == groups_.end() || found == counts_.end() || found->second.size() < several) return;
+    std::size_t all = 0;
+    for (const PeerGroup* group : groups->second) all += group->units.size();
+    if (static_cast<double>(found->second.size()) < many * static_cast<double>(all)) return;
+    crowded_.insert(peer_class(f.key, f.metric)->clocked ? "clocks" : name + f.metric);
   }
 
   // Of each of them: in how many rows of the class it has a limit, and in how many it misses that.
@@ -222,7 +227,7 @@ class Weigher {
         if (!result.compared) result.shortfall = unit->shortfall, result.scale = group->scale;
         result.compared = true;
         result.out = result.out || unit->out;
-        result.believed = group->believed;
+        result.believed = group->believed && unit->rows == 1;
       }
     }
     return result;
@@ -261,15 +266,16 @@ class Weigher {
     }
     if (!agrees(f, rank, from, value, benchmark, here)) return Miss::noted;
     if (from || !here.compared) return Miss::own;
-    const bool crowded = crowded_.contains(classes_of(f.key).front() + f.metric);
+    const bool crowded =
+        clocked ? crowded_.contains("clocks") : crowded_.contains(classes_of(f.key).front() + f.metric);
     if (!clocked) return crowded && here.shortfall <= 3 * here.scale ? Miss::fleet : Miss::own;
     // How far its rate is behind, and how far the limit is behind the median rate.
     const bool time = f.limit_name == "max";
     const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
     if (held_back(rank) || slower > slowest_of(ranks)) return Miss::own;
     const double centre = time ? value * (1 - slower) : value / (1 - std::min(slower, 0.9));
-    const double distance = time ? centre / *f.limit : *f.limit / centre;
-    return distance <= healthy_distance ? Miss::noted : crowded && distance >= ordinary_chips ? Miss::fleet : Miss::own;
+    if (crowded) return Miss::fleet;
+    return (time ? centre / *f.limit : *f.limit / centre) <= healthy_distance ? Miss::noted : Miss::own;
   }
 
   std::vector<Finding>& findings_;
