@@ -35,7 +35,7 @@ done
 run 0 "$build/report/shakedown" baseline create --results="good1,good2,good3,good4,good5,good6,good7,good8,good9" --out=.
 baseline=h200-sxm/4ranks
 expect "a baseline is stored by profile and number of ranks" test -s "$baseline/baseline.json"
-regression() { SHAKEDOWN_BUILD=$scratch/now SHAKEDOWN_LAUNCH=env "$root/ci/regression" "$@" >out 2>err; }
+regression() { SHAKEDOWN_BUILD=$scratch/now SHAKEDOWN_LAUNCH=env "$root/ci/regression" --width=400 "$@" >out 2>err; }
 # compared CODE WHAT PATTERN [FLAGS]
 compared() {
   local code=0 wanted=$1 pattern=$3
