@@ -1,5 +1,5 @@
-// How a Session paces its samples, with a device that takes whatever time it is told.
-#include "fixtures/session.hpp"
+// How samples are paced, with a device that takes whatever time it is told.
+#include "fixtures/pace.hpp"
 
 #include <gtest/gtest.h>
 
@@ -63,29 +63,14 @@ class Nothing final : public Work {
   std::optional<Bursts> bursts_;
 };
 
-/// Every operation takes so many seconds.
-class Clockwork final : public Device {
- public:
-  explicit Clockwork(double seconds) : seconds_(seconds) {}
-  DeviceInfo info() const override { return {}; }
-  double seconds(Work&, int repeats) override { return seconds_ * repeats; }
-
- private:
-  double seconds_;
-};
-
 std::optional<Pace> pace(double operation_seconds, double least_seconds = 0, const std::string& min_time = "",
                          bool collective = false, std::optional<Bursts> bursts = {}) {
-  LoneWorld world;
-  Watchdog watchdog("test", 60);
   Options options;
   options.min_time = min_time;
-  Session session(world, watchdog, options, Backend::host, std::make_unique<Clockwork>(operation_seconds), "", {});
   Nothing work(collective, bursts);
   Measurement measurement;
-  measurement.key = "gemm/m:1";
   measurement.least_seconds = least_seconds;
-  return session.pace_for(measurement, work);
+  return pace_for(measurement, work, options.min_seconds(), [&](int repeats) { return operation_seconds * repeats; });
 }
 
 TEST(Pace, IsTenSamplesOfAMillisecondOrOneOperation) {
@@ -196,7 +181,7 @@ Rows measured(Backend backend, std::unique_ptr<Telemetry> telemetry, std::option
   int argc = 2;
   char* argv[] = {program.data(), flag.data(), nullptr};
   benchmark::Initialize(&argc, argv);
-  Session session(world, watchdog, options, backend, std::make_unique<Sleeper>(rests), "", {}, std::move(telemetry));
+  Session session(world, options, backend);
   Measurement measurement;
   measurement.prepare = [bursts](Device&) { return std::make_unique<Load>(bursts); };
   measurement.figures = [](const Cost& cost, double seconds, int) -> Metrics {
@@ -206,12 +191,14 @@ Rows measured(Backend backend, std::unique_ptr<Telemetry> telemetry, std::option
     measurement.key = "gemm/m:" + std::to_string(i);
     session.add(measurement);
   }
-  register_with_library(session);
+  Sleeper device(rests);
+  Rig rig(session, world, watchdog, &device, telemetry.get());
+  register_with_library(rig);
   Silent reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
   benchmark::ClearRegisteredBenchmarks();
-  session.collect_errors(true);
-  return {reporter.counters, session.repetitions().at("gemm/m:1").at(0), rests};
+  rig.recorder().collect_errors(true);
+  return {reporter.counters, rig.recorder().repetitions(1).at("gemm/m:1").at(0), rests};
 }
 
 /// The same on a GPU whose driver answers so.
