@@ -1,5 +1,5 @@
 // Fails closed: an error in any repetition, a value that is not there, above its physical ceiling or without a limit is
-// never a pass. Tested by tests/verdict_test.cpp (build/tests/verdict_test).
+// never a pass.
 #include "thresholds/rule.hpp"
 
 #include <algorithm>
