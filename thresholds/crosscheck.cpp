@@ -1,6 +1,6 @@
 // Decides whether measurements of one run fit together. Each of them may meet its own limit, or have none, and still be
 // impossible next to another: a training step at a fifth of what its products and sums take was once reported as 98 %
-// efficient. Tested by tests/crosscheck_test.cpp (build/tests/crosscheck_test).
+// efficient.
 #include "thresholds/crosscheck.hpp"
 
 #include <fmt/format.h>

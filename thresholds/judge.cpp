@@ -1,5 +1,4 @@
-// Decides whether a machine is accepted, and in which order it is judged. Tested by tests/verdict_test.cpp
-// (build/tests/verdict_test).
+// Decides whether a machine is accepted, and in which order it is judged.
 #include "thresholds/judge.hpp"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // Decides what a metric means (unit, direction, who shares it, what is healthy) and which value is physically
 // impossible. A floor above its ceiling is a mistake in a profile, a measurement above it is a mistake in the
-// measurement (data that stayed in a cache, a missing synchronisation, bytes counted twice). Tested by
-// tests/thresholds_test.cpp.
+// measurement (data that stayed in a cache, a missing synchronisation, bytes counted twice).
 #include "thresholds/metrics.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Decides which profiles are valid: a rule that could never fail, never pass, or that nobody can trace to a source is
-// refused with file, line and column. Tested by tests/thresholds_test.cpp (build/tests/thresholds_test).
+// refused with file, line and column.
 #include "thresholds/profile.hpp"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // Fails closed: an error in any repetition, a value that is not there, cannot be true or has no limit is never a pass.
-// Tested by tests/verdict_test.cpp (build/tests/verdict_test).
 #include "thresholds/rule.hpp"
 
 #include <algorithm>

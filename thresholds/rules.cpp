@@ -1,5 +1,5 @@
 // Fails closed: a family that no rule judges, a rule that could not be decided, an error that no rule names are never a
-// pass. Tested by tests/verdict_test.cpp (build/tests/verdict_test).
+// pass.
 #include "thresholds/rules.hpp"
 
 #include <algorithm>

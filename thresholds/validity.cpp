@@ -1,5 +1,5 @@
 // Decides whether a figure can be true at all. A fault of the measurement, or a hand that wrote the file: the machine
-// cannot be judged by it, whatever its limit says. Tested by tests/validity_test.cpp (build/tests/validity_test).
+// cannot be judged by it, whatever its limit says.
 #include "thresholds/validity.hpp"
 
 #include <algorithm>
