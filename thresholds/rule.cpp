@@ -78,7 +78,7 @@ class RuleJudge {
       return set(finding_, Status::fail, where + *row->error);
     }
     if (const Row* row = benchmark_->waiver()) return judge_waiver(*row);
-    if (untrue_ != nullptr) return adopt(*untrue_);
+    if (untrue_ != nullptr && untrue_->status == Status::invalid) return adopt(*untrue_);
     if (rule_.limits.same) {
       judge_sameness();
     } else if (rule_.limits.equals_text) {
@@ -88,6 +88,7 @@ class RuleJudge {
     } else {
       judge_ranks();
     }
+    if (finding_.status == Status::pass && untrue_ != nullptr) adopt(*untrue_);
     if (finding_.status == Status::pass) judge_repeatability();
   }
 

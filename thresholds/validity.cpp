@@ -161,7 +161,7 @@ class RowCheck {
     const bool high_is_slow = lower_is_better(known.name);
     const auto ranks = slowest(values, high_is_slow), run = run_value(metric);
     if (!ranks) return;
-    if (!run) return refuse(metric, 0, "the ranks have values, the run has none");
+    if (!run) return refuse(metric, 0, "the ranks have values, the run has none", {}, Status::missing);
     agree(metric, high_is_slow ? *run / *ranks : *ranks / *run, *run,
           "the slowest rank has " + number_text(*ranks) + " " + unit_of(metric));
   }
@@ -237,6 +237,12 @@ class RowCheck {
   void check_samples() {
     const auto samples = run_value("samples"), cv = run_value("cv");
     if (!samples) return;
+    const auto is_headline = [&](const auto& figure) {
+      const Metric* known = find_metric(row_.key, figure.first);
+      return known != nullptr && known->headline > 0;
+    };
+    if (is_catalogued(family_) && std::none_of(row_.metrics.begin(), row_.metrics.end(), is_headline))
+      refuse("", 0, "was timed and has no figure that could be judged", {}, Status::missing);
     if (std::fmod(*samples, 1) != 0) refuse("samples", *samples, "not a whole number");
     if (row_.iterations < *samples || std::fmod(row_.iterations, *samples) != 0) {
       refuse("samples", *samples, "not a part of " + number_text(row_.iterations) + " iterations");

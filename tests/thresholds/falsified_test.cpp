@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <functional>
 #include <map>
 #include <regex>
 #include <set>
@@ -81,14 +80,20 @@ struct Count {
 
 class StoredRun {
  public:
-  StoredRun(const std::string& folder, bool whole) : files_(read_results(std::vector{root / folder})) {
-    profiles_ = load_profiles(root / "thresholds/h200-sxm.yaml");
+  StoredRun(const std::string& folder, bool whole)
+      : files_(read_results(std::vector{root / folder})), all_(load_profiles(root / "thresholds/h200-sxm.yaml")) {
     if (!whole) keep_rules_of_what_was_measured();
+    for (const Results& file : files_) {
+      References& own = of_family_.emplace(family_of(file.rows.front().key), all_).first->second;
+      std::erase_if(own.profiles.front().rules,
+                    [&](const Rule& rule) { return family_of(rule.benchmark) != family_of(file.rows.front().key); });
+    }
   }
 
   /// One of so many changes is tried.
   void falsify_all(std::size_t one_of, Count& count) {
-    ASSERT_EQ(judge(files_, profiles_, {}).state, State::pass);
+    const Verdict healthy = judge(Measured(files_), all_, {});
+    ASSERT_EQ(healthy.state, State::pass) << verdict_line(healthy);
     for (std::size_t i = 0; i < files_.size(); ++i) {
       if (files_[i].rows.empty() || family_of(files_[i].rows.front().key) == "preflight") continue;
       for (std::size_t r = 0; r < files_[i].rows.size(); ++r) falsify_row(i, r, one_of, count);
@@ -105,7 +110,7 @@ class StoredRun {
         measured.insert(std::regex_replace(row.key, std::regex("(shift|rank):[0-9]+"), "$1:*"));
       }
     }
-    std::erase_if(profiles_.front().rules, [&](const Rule& rule) { return !measured.contains(rule.benchmark); });
+    std::erase_if(all_.profiles.front().rules, [&](const Rule& rule) { return !measured.contains(rule.benchmark); });
   }
 
   void falsify_row(std::size_t file, std::size_t r, std::size_t one_of, Count& count) {
@@ -130,8 +135,9 @@ class StoredRun {
   bool passes(std::size_t file) const {
     JudgeOptions options;
     options.family = family_of(files_[file].rows.front().key);
-    if (judge({files_[file]}, profiles_, options).state != State::pass) return false;
-    return judge(files_, profiles_, {}).state == State::pass;
+    const Measured alone(std::vector<Results>(1, files_[file]));
+    if (judge(alone, of_family_.at(*options.family), options).state != State::pass) return false;
+    return judge(Measured(files_), all_, {}).state == State::pass;
   }
 
   static void explain(const std::string& key, const std::string& metric, Where where, const Change& change,
@@ -147,7 +153,8 @@ class StoredRun {
   }
 
   std::vector<Results> files_;
-  std::vector<Profile> profiles_;
+  References all_;
+  std::map<std::string, References> of_family_;
   std::size_t turn_ = 0;
 };
 
