@@ -80,7 +80,7 @@ State state_of(const Verdict& verdict) {
     inconclusive = inconclusive || finding.status == Status::inconclusive;
     no_reference = no_reference || finding.status == Status::no_reference;
   }
-  if (broke_off && !failed) return State::incomplete;
+  if ((broke_off && !failed) || verdict.total == 0) return State::incomplete;
   if (failed || missing) return State::fail;
   if (no_reference) return State::no_reference;
   if (inconclusive) return State::inconclusive;
@@ -178,7 +178,10 @@ void judge_by_comparison(const Measured& measured, const PeerComparison& peers, 
   }
 }
 
+}  // namespace
+
 void conclude(Verdict& verdict) {
+  verdict.passed = verdict.total = 0;
   for (const Finding& finding : verdict.findings) {
     if (!finding.counts()) continue;
     ++verdict.total;
@@ -187,8 +190,6 @@ void conclude(Verdict& verdict) {
   verdict.state = state_of(verdict);
   verdict.exit_code = exit_code_of(verdict.state);
 }
-
-}  // namespace
 
 std::string verdict_line(const Verdict& verdict) {
   std::string line = "VERDICT: " + std::string(name(verdict.state)) + " " + std::to_string(verdict.passed) + "/" +

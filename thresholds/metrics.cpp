@@ -231,7 +231,7 @@ constexpr std::array catalogue{
     Metric{.family = "hbm", .name = "copy_gb_per_s", .what = "bytes of the copy, counted once", .headline = 3,
            .of_slowest = yes, .ceiling = hbm_copy, .work = giga_bytes_copied, .may_lack = same_time},
     Metric{.family = "memtest", .name = "hbm_gb_per_s", .what = "pace of the memory test", .headline = 2,
-           .of_slowest = yes, .peers = PeerClass{0.01, 0, 0.06, 0.06}, .ceiling = hbm},
+           .of_slowest = yes, .peers = PeerClass{0.01, 0, 0.06, 0.06}, .ceiling = hbm, .work = giga_bytes},
     Metric{.family = "memtest", .name = "capacity_gb", .what = "memory that was tested", .range = not_negative,
            .peers = PeerClass{0.001, 0, 0.02, 0.02}, .ceiling = memory},
     Metric{.family = "p2p", .name = "copy_gb_per_s", .what = "copy between two GPUs", .headline = 3,
@@ -406,6 +406,7 @@ Operation operation(Text key, const Scale& scale) {
   if (family == "gemm") one.flops = 2 * number("m") * number("n") * number("k");
   if (family == "hbm")
     one.bytes = size * (op == "read" || op == "write" ? 1 : op == "copy" || op == "scale" ? 2 : 3);  // arrays
+  if (family == "memtest") one.bytes = 2e9 * scale.tested_gb;  // written and read back
   if (family == "pcie") one.bytes = size * (op == "both" ? 2 : 1);
   if (family == "p2p" && op == "latency") {
     for (one.accesses = 1; 2 * one.accesses * 128 <= size;) one.accesses *= 2;  // cache lines (kernels/chase.hpp)

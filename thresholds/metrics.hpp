@@ -28,6 +28,7 @@ struct Scale {
   bool nvls = true;
   double sm_mhz_max = 0, power_limit_w = 0, memory_gb = 0;  // of the GPU
   double pcie_gb_per_s = 0;                                 // of its link to the host, each way
+  double tested_gb = 0;                                     // of its memory, by the row itself
 };
 
 /// The work of one operation of a benchmark on one rank, as its key tells it; 0: the key does not.

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "thresholds/applicability.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/majority.hpp"
@@ -17,11 +20,9 @@
 namespace shakedown {
 namespace {
 
-std::string joined(const std::string& a, const std::string& b) { return a.empty() ? b : b.empty() ? a : a + "; " + b; }
-
 void set(Finding& finding, Status status, const std::string& detail) {
   finding.status = status;
-  finding.detail = joined(finding.detail, detail);
+  if (!detail.empty()) finding.detail += (finding.detail.empty() ? "" : "; ") + detail;
 }
 
 void set_limit(Finding& finding, const char* limit_name, double limit, double value, const std::string& unit) {
@@ -29,6 +30,30 @@ void set_limit(Finding& finding, const char* limit_name, double limit, double va
   finding.limit = limit;
   finding.value = value;
   finding.unit = unit;
+}
+
+// Whether the fact beside the rule's own is known there and not 0.
+bool meets(const Rule& rule, const Benchmark& benchmark, std::size_t rank) {
+  if (rule.where.empty()) return true;
+  const auto numbers = rank_values(benchmark, rule.where);
+  if (rank < numbers.size() && numbers[rank]) return *numbers[rank] != 0;
+  const auto texts = rank_texts(benchmark, rule.where);
+  return numbers.empty() && rank < texts.size() && texts[rank];
+}
+
+// "535.129.03" is at least "535.54": number by number.
+bool at_least(std::string_view version, std::string_view least) {
+  const auto next = [](std::string_view& text) {
+    const auto dot = std::min(text.find('.'), text.size());
+    const double number = std::atof(std::string(text.substr(0, dot)).c_str());
+    text.remove_prefix(std::min(dot + 1, text.size()));
+    return number;
+  };
+  while (!least.empty()) {
+    const double have = next(version), want = next(least);
+    if (have != want) return have > want;
+  }
+  return true;
 }
 
 class RuleJudge {
@@ -81,7 +106,7 @@ class RuleJudge {
     if (untrue_ != nullptr && untrue_->status == Status::invalid) return adopt(*untrue_);
     if (rule_.limits.same) {
       judge_sameness();
-    } else if (rule_.limits.equals_text) {
+    } else if (!rule_.limits.equals_text.empty() || rule_.limits.at_least) {
       judge_texts();
     } else if (rule_.every == Every::run) {
       judge_run();
@@ -150,12 +175,17 @@ class RuleJudge {
 
   /// The ranks whose values the rule wants: of facts of a host its first.
   std::vector<int> wanted_ranks() const {
-    if (rule_.every != Every::host) return required_ranks(finding_.key, context_);
-    std::vector<int> leaders;
-    for (const RankFacts& rank : context_.ranks) {
-      if (rank.local_rank == 0) leaders.push_back(rank.rank);
+    std::vector<int> wanted;
+    if (rule_.every != Every::host) {
+      wanted = required_ranks(finding_.key, context_);
+    } else {
+      for (const RankFacts& rank : context_.ranks) {
+        if (rank.local_rank == 0) wanted.push_back(rank.rank);
+      }
     }
-    return leaders;
+    if (!rule_.where.empty())
+      std::erase_if(wanted, [&](int rank) { return !meets(rule_, *benchmark_, static_cast<std::size_t>(rank)); });
+    return wanted;
   }
 
   Culprit named(int rank, std::optional<double> value = std::nullopt) const {
@@ -242,12 +272,17 @@ class RuleJudge {
     std::string first;
     for (const int rank : wanted_ranks()) {
       const std::string& value = *values[static_cast<std::size_t>(rank)];
-      if (value == *rule_.limits.equals_text) continue;
+      const auto& known = rule_.limits.equals_text;
+      if (!known.empty() && std::find(known.begin(), known.end(), value) != known.end()) continue;
+      if (known.empty() && at_least(value, *rule_.limits.at_least)) continue;
       if (offenders.empty()) first = value;
       offenders.push_back(named(rank));
     }
     if (offenders.empty()) return;
-    set(finding_, Status::fail, "is \"" + first + "\", must be \"" + *rule_.limits.equals_text + "\"");
+    set(finding_, Status::fail,
+        "is \"" + first + "\", must be " +
+            (rule_.limits.at_least ? *rule_.limits.at_least + " or later"
+                                   : "\"" + joined(rule_.limits.equals_text, "\" or \"") + "\""));
     name_offenders(std::move(offenders));
   }
 
@@ -266,7 +301,8 @@ class RuleJudge {
     if (judge_silence(values)) return;
     std::vector<Culprit> known;
     for (int rank = 0; rank < static_cast<int>(values.size()); ++rank) {
-      if (const auto& value = values[static_cast<std::size_t>(rank)]) known.push_back(named(rank, value));
+      const auto& value = values[static_cast<std::size_t>(rank)];
+      if (value && meets(rule_, *benchmark_, static_cast<std::size_t>(rank))) known.push_back(named(rank, value));
     }
     if (known.empty()) return set(finding_, Status::missing, "no rank has a value");
     sort_worst_first(known);
@@ -383,6 +419,14 @@ class RuleJudge {
 };
 
 }  // namespace
+
+bool judges_somebody(const Rule& rule, const Benchmark* benchmark) {
+  if (rule.where.empty() || benchmark == nullptr || benchmark->error() != nullptr) return true;
+  for (std::size_t rank = 0; rank < benchmark->context->ranks.size(); ++rank) {
+    if (meets(rule, *benchmark, rank)) return true;
+  }
+  return false;
+}
 
 Finding finding_of(const Profile& profile, const Rule& rule, const std::string& key, const Benchmark* benchmark,
                    const Finding* untrue, const Context& context, bool no_pair) {

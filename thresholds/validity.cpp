@@ -53,6 +53,8 @@ class RowCheck {
       : context_(*benchmark.context), row_(row), family_(family_of(row.key)), profile_(profile) {
     scale_ = scale_of(context_);
     scale_.pcie_gb_per_s = pcie;
+    if (const Column* tested = column("capacity_gb"))
+      scale_.tested_gb = tested->front().value_or(0);  // of all the same
     finding_.key = row.key;
     finding_.judgement = Judgement::crosscheck;
   }
@@ -134,8 +136,6 @@ class RowCheck {
     if (known->work != nullptr && metric != "seconds") compare_with_seconds(*known, metric, values);
     if (metric == "tflops_per_ghz") compare_product(metric, values, "sm_mhz", 1e-3, "tflops");
     if (metric == "tflops_per_w") compare_product(metric, values, "power_w", 1, "tflops");
-    if (metric == "hbm_gb_per_s" && family_ == "memtest")
-      compare_product(metric, values, "seconds", 0.5, "capacity_gb");
   }
 
   const Column* column(const char* metric) const {

@@ -93,6 +93,7 @@ class StoredRun {
   /// One of so many changes is tried.
   void falsify_all(std::size_t one_of, Count& count) {
     const Verdict healthy = judge(Measured(files_), all_, {});
+    for (const Finding& f : healthy.findings) ASSERT_TRUE(f.good() || !f.counts()) << f.key << " " << f.detail;
     ASSERT_EQ(healthy.state, State::pass) << verdict_line(healthy);
     for (std::size_t i = 0; i < files_.size(); ++i) {
       if (files_[i].rows.empty() || family_of(files_[i].rows.front().key) == "preflight") continue;
@@ -124,32 +125,27 @@ class StoredRun {
           if (!falsify(row, metric, where, change)) continue;
           ++count.tried;
           files_[file].rows[r] = std::move(row);
-          if (passes(file)) explain(before.key, metric, where, change, count);
+          if (!passes_alone(file)) continue;
+          const Metric* known = find_metric(before.key, metric);
+          const bool drops = change.name == std::string_view("dropped");
+          if (known != nullptr && !(drops ? known->may_lack : known->harmless).empty()) {
+            ++count.harmless;
+          } else if (judge(Measured(files_), all_, {}).state == State::pass) {
+            count.unexplained.push_back(fmt::format("{} {} {}, {}", before.key, metric,
+                                                    words_of_where[static_cast<std::size_t>(where)], change.name));
+          }
         }
       }
     }
     files_[file].rows[r] = before;
   }
 
-  /// The file by itself first: what fails there fails among the others.
-  bool passes(std::size_t file) const {
+  /// What fails by itself fails among the others.
+  bool passes_alone(std::size_t file) const {
     JudgeOptions options;
     options.family = family_of(files_[file].rows.front().key);
     const Measured alone(std::vector<Results>(1, files_[file]));
-    if (judge(alone, of_family_.at(*options.family), options).state != State::pass) return false;
-    return judge(Measured(files_), all_, {}).state == State::pass;
-  }
-
-  static void explain(const std::string& key, const std::string& metric, Where where, const Change& change,
-                      Count& count) {
-    const Metric* known = find_metric(key, metric);
-    const bool drops = change.name == std::string_view("dropped");
-    if (known != nullptr && !(drops ? known->may_lack : known->harmless).empty()) {
-      ++count.harmless;
-    } else {
-      count.unexplained.push_back(
-          fmt::format("{} {} {}, {}", key, metric, words_of_where[static_cast<std::size_t>(where)], change.name));
-    }
+    return judge(alone, of_family_.at(*options.family), options).state == State::pass;
   }
 
   std::vector<Results> files_;

@@ -128,6 +128,9 @@ class ResultsBuilder {
 
   /// More values by rank for the repetition added last.
   ResultsBuilder& by_rank(const std::string& name, Values values) {
+    nlohmann::ordered_json& row = rows.back();
+    if (name == "capacity_gb" && row.contains("hbm_gb_per_s") && values.front())
+      row["real_time"] = 2e3 * *values.front() / row["hbm_gb_per_s"].get<double>();
     last().by_rank[name] = std::move(values);
     return *this;
   }
