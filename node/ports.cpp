@@ -88,8 +88,8 @@ Facts port_facts(const Port& port) {
 }
 
 Facts network_facts(const std::optional<std::vector<Port>>& ports) {
-  Facts facts{{"ib_ports", {}},        {"ib_ports_down", {}}, {"roce_ports", {}},
-              {"roce_ports_down", {}}, {"ib_rate_gbit", {}},  {"ib_link_downed", {}}, {"ib_firmware", {}}};
+  Facts facts{{"ib_ports", {}},     {"ib_ports_down", {}},  {"roce_ports", {}}, {"roce_ports_down", {}},
+              {"ib_rate_gbit", {}}, {"ib_link_downed", {}}, {"ib_firmware", {}}};
   if (!ports) return facts;
   double infiniband = 0, roce = 0;
   std::vector<std::string> infiniband_down, roce_down;

@@ -6,7 +6,6 @@
 #include "base/text.hpp"
 #include "thresholds/applicability.hpp"
 #include "thresholds/judge.hpp"
-#include "thresholds/machine.hpp"
 #include "thresholds/measured.hpp"
 #include "thresholds/metrics.hpp"
 

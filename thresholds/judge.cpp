@@ -13,6 +13,7 @@
 #include "thresholds/machine.hpp"
 #include "thresholds/missed_limits.hpp"
 #include "thresholds/suspects.hpp"
+#include "thresholds/transport.hpp"
 #include "thresholds/validity.hpp"
 
 namespace shakedown {
@@ -132,6 +133,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
                      Verdict& verdict) {
   append(verdict.findings, judge_machine(measured.files, options));
   append(verdict.findings, judge_gpu_errors(measured.files, options.family));
+  if (auto finding = judge_network(measured)) verdict.findings.push_back(std::move(*finding));
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;
     if (auto finding = judge_transport(measured.files, *selection.profile)) verdict.findings.push_back(*finding);

@@ -121,7 +121,8 @@ Limits read_limits(const Members& rule, const Yaml& yaml, const std::string& met
   if (rule.contains("same")) {
     limits.same = rule.at("same").boolean();
     if (!limits.same) rule.at("same").refuse("same: false says nothing; remove it");
-    for (const char* other : {"min", "max", "equals", "at_least", "spread_max", "cv_max", "samples_min", "reference", "margin"}) {
+    for (const char* other :
+         {"min", "max", "equals", "at_least", "spread_max", "cv_max", "samples_min", "reference", "margin"}) {
       if (rule.contains(other)) rule.at(other).refuse(std::string(other) + " beside same; keep one of them");
     }
     return limits;
@@ -149,7 +150,8 @@ Limits read_limits(const Members& rule, const Yaml& yaml, const std::string& met
     if (*limit < 0) found->second.refuse(std::string(name) + " is negative; no metric is");
   };
   read("min", limits.min);
-  if (limits.min == 0) rule.at("min").refuse("min: 0 cannot fail, no value is below it; write what a healthy machine has");
+  if (limits.min == 0)
+    rule.at("min").refuse("min: 0 cannot fail, no value is below it; write what a healthy machine has");
   read("max", limits.max);
   read("equals", limits.equals);
   read("spread_max", limits.spread_max);
@@ -213,9 +215,10 @@ void require_fact(const Rule& rule, const Members& members) {
 }
 
 Rule read_rule(const Yaml& yaml, const Profile& profile) {
-  const Members members = yaml.members({"benchmark", "metric", "every", "min", "max", "equals", "same", "spread_max",
-                                        "cv_max", "samples_min", "reference", "margin", "at_least", "where", "source", "ranks", "hosts",
-                                        "nvls", "tier", "may_waive", "severity"});
+  const Members members =
+      yaml.members({"benchmark",  "metric", "every",       "min",       "max",    "equals",    "same",
+                    "spread_max", "cv_max", "samples_min", "reference", "margin", "at_least",  "where",
+                    "source",     "ranks",  "hosts",       "nvls",      "tier",   "may_waive", "severity"});
   Rule rule;
   rule.at = yaml.at();
   rule.benchmark = read_benchmark(required(members, "benchmark", yaml, "a rule"));

@@ -41,10 +41,10 @@ struct Conditions {
 
 struct Limits {
   std::optional<double> min, max, equals, spread_max, cv_max;
-  std::vector<std::string> equals_text = {};              // of facts that are texts: one of these
-  std::optional<std::string> at_least = std::nullopt;     // of facts that are versions: "535.129"
-  bool same = false;                                      // all have the value that most have; the odd one out is named
-  std::optional<int> samples_min = std::nullopt;          // a value of fewer is no measurement
+  std::vector<std::string> equals_text = {};           // of facts that are texts: one of these
+  std::optional<std::string> at_least = std::nullopt;  // of facts that are versions: "535.129"
+  bool same = false;                                   // all have the value that most have; the odd one out is named
+  std::optional<int> samples_min = std::nullopt;       // a value of fewer is no measurement
 };
 
 /// One limit on one metric of one benchmark. `benchmark` is a key or, with wildcards, stands for local ranks, whatever

@@ -12,7 +12,6 @@
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "thresholds/applicability.hpp"
-#include "thresholds/machine.hpp"
 #include "thresholds/majority.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/rank_telemetry.hpp"
@@ -169,7 +168,7 @@ class RuleJudge {
     if (const auto broken = broken_limit(*value)) {
       set_limit(finding_, broken->first, broken->second, *value, finding_.unit);
       finding_.status = Status::fail;
-      if (finding_.worst) name_offenders({*finding_.worst});
+      if (finding_.worst) name_offenders(finding_, {*finding_.worst});
     }
   }
 
@@ -207,7 +206,7 @@ class RuleJudge {
     if (silent.empty()) return false;
     set(finding_, Status::missing, std::string(name(rule_.every)) + "s without a value");
     if (rule_.limits.equals || rule_.limits.min || rule_.limits.max) explain_by_texts(silent);
-    name_offenders(std::move(culprits));
+    name_offenders(finding_, std::move(culprits));
     return true;
   }
 
@@ -261,7 +260,7 @@ class RuleJudge {
     set(finding_, Status::fail, rule_.metric + " " + odd.text);
     std::vector<Culprit> offenders;
     for (const std::size_t i : odd.who) offenders.push_back(named(ranks[i]));
-    name_offenders(std::move(offenders));
+    name_offenders(finding_, std::move(offenders));
   }
 
   void judge_texts() {
@@ -283,7 +282,7 @@ class RuleJudge {
         "is \"" + first + "\", must be " +
             (rule_.limits.at_least ? *rule_.limits.at_least + " or later"
                                    : "\"" + joined(rule_.limits.equals_text, "\" or \"") + "\""));
-    name_offenders(std::move(offenders));
+    name_offenders(finding_, std::move(offenders));
   }
 
   // Model FLOPS over the dense peak of the type, which the profile knows and the measurement does not.
@@ -329,7 +328,7 @@ class RuleJudge {
       if (own[rank] && broken_limit(*own[rank])) ranks.push_back(static_cast<int>(rank));
     }
     explain_by_texts(ranks);
-    name_offenders(std::move(offenders));
+    name_offenders(finding_, std::move(offenders));
   }
 
   void judge_spread(const std::vector<Culprit>& worst_first) {
@@ -343,7 +342,7 @@ class RuleJudge {
     set(finding_, Status::fail,
         "ranks differ: " + number_text(*low) + " to " + number_text(*high) + " " + finding_.unit);
     set_limit(finding_, "spread_max", *rule_.limits.spread_max, spread, "of the median");
-    name_offenders({worst_first.front()});
+    name_offenders(finding_, {worst_first.front()});
   }
 
   // A pass that does not repeat is no pass, and one of too few samples no measurement; a failure stays one.
@@ -393,13 +392,6 @@ class RuleJudge {
     };
     std::stable_sort(ranks.begin(), ranks.end(),
                      [&](const Culprit& a, const Culprit& b) { return badness(a) > badness(b); });
-  }
-
-  void name_offenders(std::vector<Culprit> offenders) {
-    finding_.offender_count = offenders.size();
-    if (offenders.size() > max_offenders) offenders.resize(max_offenders);
-    if (!finding_.worst && !offenders.empty()) finding_.worst = offenders.front();
-    finding_.offenders = std::move(offenders);
   }
 
   std::optional<double> own_value(int rank) const {

@@ -8,7 +8,6 @@
 #include <map>
 
 #include "thresholds/applicability.hpp"
-#include "thresholds/machine.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 
