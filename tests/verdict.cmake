@@ -13,6 +13,7 @@ shakedown_test(peers_test unit SOURCES thresholds/peers_test.cpp LIBRARIES shake
 shakedown_test(culprit_test unit SOURCES thresholds/diagnosis_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(crosscheck_test unit SOURCES thresholds/crosscheck_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(validity_test unit SOURCES thresholds/validity_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(falsified_test unit SOURCES thresholds/falsified_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(nodes_test unit SOURCES thresholds/nodes_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(regression_test unit SOURCES thresholds/regression_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(baseline_test unit SOURCES thresholds/baseline_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)

@@ -13,6 +13,7 @@
 #include "thresholds/machine.hpp"
 #include "thresholds/missed_limits.hpp"
 #include "thresholds/suspects.hpp"
+#include "thresholds/transport.hpp"
 #include "thresholds/validity.hpp"
 
 namespace shakedown {
@@ -80,7 +81,7 @@ State state_of(const Verdict& verdict) {
     inconclusive = inconclusive || finding.status == Status::inconclusive;
     no_reference = no_reference || finding.status == Status::no_reference;
   }
-  if (broke_off && !failed) return State::incomplete;
+  if ((broke_off && !failed) || verdict.total == 0) return State::incomplete;
   if (failed || missing) return State::fail;
   if (no_reference) return State::no_reference;
   if (inconclusive) return State::inconclusive;
@@ -132,6 +133,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
                      Verdict& verdict) {
   append(verdict.findings, judge_machine(measured.files, options));
   append(verdict.findings, judge_gpu_errors(measured.files, options.family));
+  if (auto finding = judge_network(measured)) verdict.findings.push_back(std::move(*finding));
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;
     if (auto finding = judge_transport(measured.files, *selection.profile)) verdict.findings.push_back(*finding);
@@ -178,7 +180,10 @@ void judge_by_comparison(const Measured& measured, const PeerComparison& peers, 
   }
 }
 
+}  // namespace
+
 void conclude(Verdict& verdict) {
+  verdict.passed = verdict.total = 0;
   for (const Finding& finding : verdict.findings) {
     if (!finding.counts()) continue;
     ++verdict.total;
@@ -187,8 +192,6 @@ void conclude(Verdict& verdict) {
   verdict.state = state_of(verdict);
   verdict.exit_code = exit_code_of(verdict.state);
 }
-
-}  // namespace
 
 std::string verdict_line(const Verdict& verdict) {
   std::string line = "VERDICT: " + std::string(name(verdict.state)) + " " + std::to_string(verdict.passed) + "/" +

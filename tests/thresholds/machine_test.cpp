@@ -1,5 +1,6 @@
 // Was the whole machine measured? Ranks, hosts, GPUs and runs that are missing, too many or mixed up.
 #include "thresholds/machine.hpp"
+#include "thresholds/transport.hpp"
 
 #include <gtest/gtest.h>
 
