@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "thresholds/applicability.hpp"
 #include "thresholds/crosscheck.hpp"
+#include "thresholds/crashed.hpp"
 #include "thresholds/gpu_errors.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/missed_limits.hpp"
@@ -132,6 +133,7 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
 void judge_by_limits(const Measured& measured, const Selection& selection, const JudgeOptions& options,
                      Verdict& verdict) {
   append(verdict.findings, judge_machine(measured.files, options));
+  if (auto finding = judge_crashed(measured.files)) verdict.findings.push_back(std::move(*finding));
   append(verdict.findings, judge_gpu_errors(measured.files, options.family));
   if (auto finding = judge_network(measured)) verdict.findings.push_back(std::move(*finding));
   if (selection.profile != nullptr) {
