@@ -112,6 +112,10 @@ constexpr ValueRange not_negative = ValueRange::not_negative;
 // step the links too.
 // clang-format off
 constexpr std::array catalogue{
+    // 3 s of it: 4 x H200 in two launches 0.7 and 1.2 % apart.
+    Metric{.family = "gemm", .part = "load:sustained", .name = "tflops_per_ghz",
+           .what = "the same per clock, at the power limit", .range = not_negative, .is_telemetry = yes,
+           .peers = PeerClass{0.004, 0.002, 0.03, 0.03}},
     Metric{.family = "gemm", .name = "tflops_per_ghz", .what = "the same per clock: what the silicon does",
            .range = not_negative, .is_telemetry = yes, .peers = PeerClass{0.002, 0.0022, 0.035, 0.012}},
     Metric{.family = "gemm", .name = "tflops", .what = "rate of a matrix product", .headline = 1, .of_slowest = yes,
@@ -164,6 +168,8 @@ constexpr std::array catalogue{
            .shared = yes, .ceiling = one},
     Metric{.family = "lora_step", .name = "compute_ms", .what = "a rank's own work in a step: mostly GEMM",
            .peers = PeerClass{0.025, 0, 0.28, 0.28, true}},
+    Metric{.family = "lora_step", .name = "tokens_per_s_per_ghz", .what = "its rate per clock: what the silicon does",
+           .peers = PeerClass{0.004, 0.002, 0.03, 0.03}},
     Metric{.family = "lora_step", .name = "forward_ms", .what = "forward pass"},
     Metric{.family = "lora_step", .name = "backward_ms", .what = "backward pass"},
     Metric{.family = "lora_step", .name = "optimizer_ms", .what = "optimizer"},
@@ -197,7 +203,7 @@ struct Unit {
   Text end, unit;
   bool lower_is_better = false;
 };
-constexpr std::array<Unit, 17> units{{{"tflops", "TFLOPS"},
+constexpr std::array<Unit, 18> units{{{"tflops", "TFLOPS"},
                                       {"tflops_per_ghz", "TFLOPS/GHz"},
                                       {"tflops_per_w", "TFLOPS/W"},
                                       {"_gb_per_s", "GB/s"},
@@ -212,6 +218,7 @@ constexpr std::array<Unit, 17> units{{{"tflops", "TFLOPS"},
                                       {"_gbit", "Gb/s"},
                                       {"tokens_per_s", "tokens/s"},
                                       {"tokens_per_s_total", "tokens/s"},
+                                      {"tokens_per_s_per_ghz", "tokens/s/GHz"},
                                       {"seconds", "", yes},
                                       {"throttled", "", yes}}};
 
