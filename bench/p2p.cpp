@@ -72,7 +72,7 @@ void add_latency(Session& session, const Spec& spec) {
 
 }  // namespace
 
-void register_benchmarks(Session& session) {
+void register_p2p(Session& session) {
   const bool cuda = session.backend() == Backend::cuda, full = session.full();
   const auto engine = cuda ? Engine::ce : Engine::cpu, loads = cuda ? Engine::sm : Engine::cpu;
   const std::size_t bytes = std::size_t{1} << (cuda ? 30 : 26);
