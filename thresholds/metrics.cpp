@@ -207,6 +207,11 @@ constexpr Text shown = "shown beside the rates, decides nothing", google = "Goog
                same_time = "the same time in another unit stands beside it";
 
 constexpr std::array catalogue{
+    // 3 s of it: 4 x H200 in two launches 0.7 and 1.2 % apart.
+    Metric{.family = "gemm", .part = "load:sustained", .name = "tflops_per_ghz",
+           .what = "the same per clock, at the power limit", .aspect = Aspect::gemm, .range = not_negative, .is_telemetry = yes,
+           .peers = PeerClass{0.004, 0.002, 0.03, 0.03}, .ceiling = tflops_per_clock,
+           .may_lack = "not every GPU tells its clock: then the rate is compared itself"},
     Metric{.family = "gemm", .name = "tflops_per_ghz", .what = "the same per clock: what the silicon does", .aspect = Aspect::gemm,
            .range = not_negative, .is_telemetry = yes, .peers = PeerClass{0.002, 0.0022, 0.035, 0.012},
            .ceiling = tflops_per_clock, .may_lack = "not every GPU tells its clock: then the rate is compared itself"},
@@ -279,6 +284,8 @@ constexpr std::array catalogue{
            .shared = yes, .ceiling = one},
     Metric{.family = "lora_step", .name = "compute_ms", .what = "a rank's own work in a step: mostly GEMM", .aspect = Aspect::gemm_raw,
            .peers = PeerClass{0.025, 0, 0.28, 0.28, true}},
+    Metric{.family = "lora_step", .name = "tokens_per_s_per_ghz", .what = "its rate per clock: what the silicon does", .aspect = Aspect::gemm,
+           .peers = PeerClass{0.004, 0.002, 0.03, 0.03}, .may_lack = "not every GPU tells its clock: then the time is compared itself"},
     Metric{.family = "lora_step", .name = "forward_ms", .what = "forward pass", .aspect = Aspect::gemm_raw, .harmless = shown, .may_lack = shown},
     Metric{.family = "lora_step", .name = "backward_ms", .what = "backward pass", .aspect = Aspect::gemm_raw, .harmless = shown,
            .may_lack = shown},
@@ -300,6 +307,12 @@ constexpr std::array catalogue{
     Metric{.family = "lora_step", .name = "first_loss", .what = "loss of the first step", .harmless = checked,
            .may_lack = checked},
     Metric{.family = "lora_step", .name = "last_loss", .what = "loss of the last step", .harmless = checked,
+           .may_lack = checked},
+    Metric{.family = "lora_step", .name = "loss_2", .what = "loss of the second step", .harmless = checked,
+           .may_lack = checked},
+    Metric{.family = "lora_step", .name = "loss_5", .what = "loss of the fifth step", .harmless = checked,
+           .may_lack = checked},
+    Metric{.family = "lora_step", .name = "loss_10", .what = "loss of the tenth step", .harmless = checked,
            .may_lack = checked},
     Metric{.family = "", .name = "checksum", .what = "of the bits that a rank computed", .range = any,
            .harmless = "the same on all ranks: whoever has another one than its peers fails", .may_lack = checked},
@@ -334,7 +347,7 @@ struct Unit {
   Text end, unit;
   bool lower_is_better = false;
 };
-constexpr std::array<Unit, 17> units{{{"tflops", "TFLOPS"},
+constexpr std::array<Unit, 18> units{{{"tflops", "TFLOPS"},
                                       {"tflops_per_ghz", "TFLOPS/GHz"},
                                       {"tflops_per_w", "TFLOPS/W"},
                                       {"_gb_per_s", "GB/s"},
@@ -349,6 +362,7 @@ constexpr std::array<Unit, 17> units{{{"tflops", "TFLOPS"},
                                       {"_gbit", "Gb/s"},
                                       {"tokens_per_s", "tokens/s"},
                                       {"tokens_per_s_total", "tokens/s"},
+                                      {"tokens_per_s_per_ghz", "tokens/s/GHz"},
                                       {"seconds", "", yes},
                                       {"throttled", "", yes}}};
 

@@ -94,6 +94,7 @@ Conditions read_conditions(const Members& rule) {
   if (const Yaml* hosts = member("hosts")) conditions.hosts = read_range(*hosts);
   if (const Yaml* nvls = member("nvls")) conditions.nvls = nvls->choice({"on", "off"}) == "on";
   if (const Yaml* tier = member("tier")) conditions.tier = tier->choice({"quick", "full"});
+  if (const Yaml* since = member("since")) conditions.since = since->integer();
   return conditions;
 }
 
@@ -185,7 +186,7 @@ const Yaml& required(const Members& members, const char* name, const Yaml& paren
 void refuse_floor_above_ceiling(const Rule& rule, const Profile& profile, const Yaml& place) {
   const auto floor = rule.limits.equals ? rule.limits.equals : rule.limits.min;
   if (!floor) return;
-  const auto& [ranks, hosts, nvls, tier] = rule.conditions;
+  const auto& [ranks, hosts, nvls, tier, since] = rule.conditions;
   for (const int m : {hosts.low, hosts.high}) {
     const int n = std::max({ranks.low, 2, std::min(m, ranks.high)});
     const auto bound = ceiling(profile.peak, rule.benchmark, rule.metric, {n, m, nvls.value_or(true)});
@@ -216,9 +217,9 @@ void require_fact(const Rule& rule, const Members& members) {
 
 Rule read_rule(const Yaml& yaml, const Profile& profile) {
   const Members members =
-      yaml.members({"benchmark",  "metric", "every",       "min",       "max",    "equals",    "same",
-                    "spread_max", "cv_max", "samples_min", "reference", "margin", "at_least",  "where",
-                    "source",     "ranks",  "hosts",       "nvls",      "tier",   "may_waive", "severity"});
+      yaml.members({"benchmark", "metric",      "every",     "min",    "max",      "equals",    "same",    "spread_max",
+                    "cv_max",    "samples_min", "reference", "margin", "at_least", "where",     "source",  "ranks",
+                    "hosts",     "nvls",        "tier",      "since",  "optional", "may_waive", "severity"});
   Rule rule;
   rule.at = yaml.at();
   rule.benchmark = read_benchmark(required(members, "benchmark", yaml, "a rule"));
@@ -254,6 +255,7 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   }
   rule.source = required(members, "source", yaml, "a rule").text();
   rule.conditions = read_conditions(members);
+  if (members.contains("optional")) rule.optional_in_quick = members.at("optional").choice({"quick"}) == "quick";
   if (members.contains("may_waive")) rule.may_waive = members.at("may_waive").boolean();
   if (members.contains("severity")) {
     rule.severity = members.at("severity").value_of<Severity>();

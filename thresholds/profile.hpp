@@ -37,6 +37,7 @@ struct Conditions {
   Range ranks, hosts;
   std::optional<bool> nvls;
   std::optional<std::string> tier;
+  int since = 1;  // the first plan that has the row (Context::plan): runs of earlier ones are not asked for it
 };
 
 struct Limits {
@@ -50,6 +51,7 @@ struct Limits {
 /// One limit on one metric of one benchmark. `benchmark` is a key or, with wildcards, stands for local ranks, whatever
 /// the number of hosts: "src:*/dst:*" for every ordered pair of them, with "dir:both" for every pair once, src < dst;
 /// "shift:*" for every step but 0; "active:one/rank:*" for every one.
+/// Of a rule that is optional in quick (`optional: quick`) the absence of its row is a gap in the full tier only.
 /// A limit is written as min or max, or as the `reference` that the source names and the `margin` that a healthy
 /// machine may stay behind it.
 struct Rule {
@@ -58,6 +60,7 @@ struct Rule {
   Limits limits;
   Conditions conditions;
   bool may_waive = false;
+  bool optional_in_quick = false;  // there it is judged where it was measured: only a closer look measures it
   Severity severity = Severity::fail;
   std::string where;  // a fact beside this one: holds where that is known and not 0; empty: everywhere
   std::string source;

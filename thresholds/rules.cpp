@@ -112,7 +112,10 @@ class RulesJudge {
       judged_families_.insert(family);
       return;
     }
-    const Expansion expansion = expand(rule, context);
+    Expansion expansion = expand(rule, context);
+    if (rule.optional_in_quick && context.tier == "quick") {
+      std::erase_if(expansion.keys, [this](const std::string& key) { return !benchmarks_.contains(key); });
+    }
     // What can only warn does not stand for a judgement.
     if (rule.severity == Severity::fail && !expansion.keys.empty()) judged_families_.insert(family);
     for (const std::string& key : expansion.keys) {

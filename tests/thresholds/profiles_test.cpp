@@ -432,6 +432,22 @@ TEST(ShippedProfiles, FailAGpuThatDoesLessWithTheSameClock) {
   EXPECT_EQ(failed->worst->rank, 2);
 }
 
+TEST(ShippedProfiles, AskForTheSustainedLoadInQuickSinceItIsMeasuredThere) {
+  const std::string key = gemm_key("bf16", 8192) + "/load:sustained";
+  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "quick");
+  EXPECT_EQ(judge({builder.results()}, shipped(), {}).exit_code, 0) << "a run of before is not asked for it";
+  builder.context.plan = 2;
+  const auto of_sustained = [&] {
+    const Verdict verdict = judge({builder.results()}, shipped(), {});
+    const auto found =
+        std::find_if(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& f) { return f.key == key; });
+    return found == verdict.findings.end() ? Status::pass : found->status;
+  };
+  EXPECT_EQ(of_sustained(), Status::missing);
+  builder.add(key, "tflops", 580, {660, 655, 580, 662}).by_rank("tflops_per_ghz", {482, 480, 481, 481});
+  EXPECT_EQ(of_sustained(), Status::fail) << "13 % below the others, which bursts do not show";
+}
+
 TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
   for (const auto& [ranks, hosts] : {std::pair{1, 1}, {2, 1}, {2, 2}, {3, 2}, {4, 1}, {4, 2}, {64, 8}}) {
     const Verdict verdict = judge({host_machine(ranks, hosts).results()}, shipped(), {});
@@ -502,6 +518,20 @@ TEST(ShippedProfiles, MissAnAllReduceBetweenHostsThatNobodyMeasured) {
   EXPECT_EQ(verdict.exit_code, 1) << verdict_line(verdict);
   EXPECT_TRUE(std::any_of(verdict.findings.begin(), verdict.findings.end(),
                           [](const Finding& f) { return f.key == "allreduce" && f.status == Status::missing; }));
+}
+
+TEST(ShippedProfiles, JudgeInQuickACloserLookAtAPairWhereItWasTakenAndInFullEveryPair) {
+  const std::string pair = "p2p/op:read/engine:ce/src:1/dst:3/bytes:1073741824";
+  for (const char* tier : {"quick", "full"}) {
+    Results results = gpu_machine("NVIDIA H200", 4, false, 4100, tier).results();
+    std::erase_if(results.rows, [&](const Row& row) { return row.key == pair; });
+    EXPECT_EQ(judge({results}, shipped(), {}).exit_code, tier == std::string("quick") ? 0 : 1) << tier;
+  }
+  Results results = gpu_machine("NVIDIA H200", 4, false, 4100).results();
+  for (Row& row : results.rows) {
+    if (row.key == pair) row.metrics["copy_gb_per_s"] = *(row.by_rank["copy_gb_per_s"][3] = 290);
+  }
+  EXPECT_EQ(judge({results}, shipped(), {}).exit_code, 1);
 }
 
 TEST(ShippedProfiles, FailASlowGpuAndNameIt) {
