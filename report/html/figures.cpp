@@ -44,7 +44,8 @@ std::string heat_head(const std::string& corner, const std::vector<std::string>&
 }
 
 std::string heat(const std::string& head, const std::string& rows) {
-  return "<div class=\"wide\"><table class=\"heat\">" + head + "<tbody>" + rows + "</tbody></table></div>";
+  return "<div class=\"wide\" tabindex=\"0\"><table class=\"heat\">" + head + "<tbody>" + rows +
+         "</tbody></table></div>";
 }
 
 // The tint of how far a value is on the bad side, in parts of what is no more healthy.
@@ -293,7 +294,7 @@ std::string over_size(const Page& page, const Rates& rates) {
     }
     if (measured.points.size() < least_points) continue;
     out += figure(name + " over its size; bus bandwidth in GB/s",
-                  "<div class=\"wide\">" +
+                  "<div class=\"wide\" tabindex=\"0\">" +
                       svg::over_bytes(name + ": bus bandwidth over size", "GB/s", {roof, measured, floor}) + "</div>");
     std::string table;
     for (const auto& [bytes, benchmark] : sizes) {

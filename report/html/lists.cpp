@@ -49,7 +49,7 @@ std::string table(const std::vector<const Finding*>& findings) {
   if (findings.empty()) return "";
   std::string rows;
   for (std::size_t i = 0; i < std::min(findings.size(), most_findings); ++i) rows += row(*findings[i]);
-  return "<div class=\"wide\"><table class=\"stack\">" +
+  return "<div class=\"wide\" tabindex=\"0\"><table class=\"stack\">" +
          heads({"status", "finding", "worst value", "limit", "where", "detail"}) + "<tbody>" + rows +
          "</tbody></table></div>" +
          (findings.size() > most_findings
@@ -124,7 +124,7 @@ std::string two_columns(const std::string& first, const std::string& second,
   for (const auto& [name, value] : rows) {
     out += "<tr><th scope=\"row\">" + html_escaped(name) + "</th>" + cell(value) + "</tr>";
   }
-  return "<div class=\"wide\"><table class=\"tight\">" + heads({first, second}) + "<tbody>" + out +
+  return "<div class=\"wide\" tabindex=\"0\"><table class=\"tight\">" + heads({first, second}) + "<tbody>" + out +
          "</tbody></table></div>";
 }
 
@@ -140,7 +140,7 @@ std::string gpus_table(const Context& context) {
   if (context.ranks.size() > most_ranks) {
     rows += "<tr><td colspan=\"7\">and " + std::to_string(context.ranks.size() - most_ranks) + " more</td></tr>";
   }
-  return "<div class=\"wide\"><table class=\"tight stack\">" +
+  return "<div class=\"wide\" tabindex=\"0\"><table class=\"tight stack\">" +
          heads({"rank", "host", "GPU", "device", "UUID", "PCI", "serial"}) + "<tbody>" + rows +
          "</tbody></table></div>";
 }
