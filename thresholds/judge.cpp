@@ -120,6 +120,8 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
     verdict.ranks = std::max(verdict.ranks, file.context.world_size);
     verdict.hosts = std::max(verdict.hosts, file.context.hosts);
     run_ids.insert(file.context.run_id);
+    const std::string& started = file.context.started;
+    if (!started.empty() && (verdict.started.empty() || started < verdict.started)) verdict.started = started;
   }
   verdict.run_ids.assign(run_ids.begin(), run_ids.end());
   if (run_ids.size() > 1 && options.mixed_runs) verdict.notes.push_back("files of different runs (--mixed-runs)");

@@ -38,6 +38,7 @@ struct Verdict {
   int ranks = 0, hosts = 0;
   std::size_t families = 0, judged_families = 0;  // measured or named by the profile; of these, judged by its rules
   std::vector<std::string> run_ids;
+  std::string started;  // of the first of its files, UTC, ISO 8601; empty: unknown
   std::vector<std::string> devices;
   std::vector<Finding> findings;
   std::vector<Diagnosis> culprits;  // the worst first; those that fail nothing last
