@@ -517,7 +517,7 @@ TEST_F(GemmWork, CountsTheCyclesOfAProductAsTheMedianOfSamples) {
   };
   for (int i = 0; i < 5; ++i) sample(4);
   const auto usual = device_->take_clock();
-  CycleCounter counter(device_->gpu());
+  CycleCounter counter(dynamic_cast<CudaDevice&>(*device_).gpu());
   const auto count = [&](int repeats) {  // as if one operation had taken so long
     counter.begin();
     work->stage(repeats);
