@@ -47,7 +47,8 @@ void add_preflight(ResultsBuilder& builder, const std::string& profile_name) {
   const auto ranks = builder.context.ranks.size();
   for (const Profile& profile : shipped()) {
     if (profile.name != profile_name) continue;
-    for (const auto& [benchmark, metric, every, limits, conditions, may_waive, severity, source, at] : profile.rules) {
+    for (const auto& [benchmark, metric, every, limits, conditions, may_waive, optional, severity, source, at] :
+         profile.rules) {
       if (family_of(benchmark) != "preflight") continue;
       if (limits.equals_text || limits.same) {
         texts[benchmark][metric].assign(ranks, limits.equals_text.value_or("same"));
