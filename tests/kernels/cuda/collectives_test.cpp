@@ -122,7 +122,9 @@ TEST_F(OnGpu, CyclesOfACollectiveAreCountedWhereItsSamplesAreLong) {
     }
     const auto clock = device_->take_clock();
     ASSERT_EQ(clock.has_value(), large);
-    if (large) EXPECT_GT(clock->mhz, 300);
+    if (large) {
+      EXPECT_GT(clock->mhz, 300);
+    }
     EXPECT_EQ(work->leads(), large);
     const auto check = work->verify();
     EXPECT_TRUE(check.passed()) << check.first << ": one more operation in front of each sample leaves its trace, too";

@@ -525,17 +525,18 @@ TEST_F(GemmWork, TakesWhatIsRememberedIfItIsNoSlowerAndTunesIfItDoesNotRun) {
 }
 
 TEST_F(GemmWork, CountsTheCyclesOfAProductAsTheMedianOfSamples) {
-  const auto work = device_->prepare(GemmSpec{DType::f32, 2048, 2048, 2048});
+  CudaDevice device(0, {});
+  const auto work = device.prepare(GemmSpec{DType::f32, 2048, 2048, 2048});
   work->connect(group_);
   work->reset();
-  device_->take_clock();
+  device.take_clock();
   const auto sample = [&](int repeats) {
     work->stage(repeats);
-    device_->seconds(*work, repeats);
+    device.seconds(*work, repeats);
   };
   for (int i = 0; i < 5; ++i) sample(4);
-  const auto usual = device_->take_clock();
-  CycleCounter counter(device_->gpu());
+  const auto usual = device.take_clock();
+  CycleCounter counter(device.gpu());
   const auto count = [&](int repeats) {  // as if one operation had taken so long
     counter.begin();
     work->stage(repeats);
