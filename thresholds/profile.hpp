@@ -42,9 +42,10 @@ struct Conditions {
 
 struct Limits {
   std::optional<double> min, max, equals, spread_max, cv_max;
-  std::optional<std::string> equals_text = std::nullopt;  // of facts that are texts
-  bool same = false;                                      // all have the value that most have; the odd one out is named
-  std::optional<int> samples_min = std::nullopt;          // a value of fewer is no measurement
+  std::vector<std::string> equals_text = {};           // of facts that are texts: one of these
+  std::optional<std::string> at_least = std::nullopt;  // of facts that are versions: "535.129"
+  bool same = false;                                   // all have the value that most have; the odd one out is named
+  std::optional<int> samples_min = std::nullopt;       // a value of fewer is no measurement
 };
 
 /// One limit on one metric of one benchmark. `benchmark` is a key or, with wildcards, stands for local ranks, whatever
@@ -61,6 +62,7 @@ struct Rule {
   bool may_waive = false;
   bool optional_in_quick = false;  // there it is judged where it was measured: only a closer look measures it
   Severity severity = Severity::fail;
+  std::string where;  // a fact beside this one: holds where that is known and not 0; empty: everywhere
   std::string source;
   std::string at;  // "thresholds/h200-sxm.yaml:12"
 
