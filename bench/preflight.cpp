@@ -21,7 +21,7 @@ namespace shakedown {
 
 namespace {
 
-bool speaks_for_host(Session& session) { return session.world().local().rank() == 0; }
+bool speaks_for_host(Session& session) { return session.world().on_host().rank() == 0; }
 
 /// GPUs that CUDA shows less than NVML does, unless somebody hid them.
 Fact missing_in_cuda(const Surroundings& around) {
@@ -102,7 +102,7 @@ Fact near_its_gpu(std::optional<double> nodes, std::optional<double> gpu, const 
 }
 
 Facts binding(Session& session) {
-  auto& local = session.world().local();
+  auto& local = session.world().on_host();
   const auto& root = session.surroundings().root;
   const auto cpus = own_cpus();
   std::vector<std::set<int>> cores;

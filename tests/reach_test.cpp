@@ -102,19 +102,16 @@ TEST(ReachAllHosts, FindsNobodyMissingAlone) {
 /// A world of one rank whose test looks around whenever all ranks meet.
 class WatchedWorld final : public GroupOfOne<World> {
  public:
-  explicit WatchedWorld(std::function<void()> look) : look_(std::move(look)) {}
+  explicit WatchedWorld(std::function<void()> look) : GroupOfOne("node"), look_(std::move(look)) {}
   void barrier() override { look_(); }
   double max(double mine) override { return mine; }
   void min(std::span<double>) override {}
   double clock() const override { return 0; }
-  const std::vector<std::string>& hosts() const override { return hosts_; }
-  Group& local() override { return *this; }
   std::string library() const override { return ""; }
   void abort(int) noexcept override {}
 
  private:
   std::function<void()> look_;
-  std::vector<std::string> hosts_{"node"};
 };
 
 TEST(SharedFolder, IsForThisUserAloneAndFollowsNoLink) {

@@ -33,7 +33,7 @@ class LoneWorld : public World {
   }
   std::vector<std::string> gather(const std::string& message) override { return {message}; }
   std::unique_ptr<Group> split(int, int) override { return std::make_unique<Alone>(); }
-  Group& local() override { return group_; }
+  Group& on_host() override { return group_; }
   double max(double mine) override { return mine; }
   void min(std::span<double>) override {}
   double clock() const override { return 0; }

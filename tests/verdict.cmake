@@ -3,6 +3,7 @@ shakedown_test(base_test unit SOURCES base/gpu_health_test.cpp base/statistics_t
   LIBRARIES shakedown::base)
 shakedown_test(results_test unit SOURCES results_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(thresholds_test unit SOURCES thresholds_test.cpp LIBRARIES shakedown::verdict)
+shakedown_test(site_test unit SOURCES thresholds/site_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(machine_test unit SOURCES machine_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(matrix_test unit SOURCES matrix_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(verdict_test unit SOURCES verdict_test.cpp explain_test.cpp cause_test.cpp gpu_errors_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)

@@ -40,6 +40,13 @@ Sign asking_at(std::uint64_t steps) {
   return sign;
 }
 
+/// Inside a call of its host.
+Sign on_host(int host, Sign sign, bool inside = true) {
+  sign.host = host;
+  sign.on_host = inside;
+  return sign;
+}
+
 void expect_blame(const std::vector<Sign>& signs, Blame::Why why, const std::vector<int>& ranks) {
   const auto found = blame(signs);
   EXPECT_EQ(found.why, why);
@@ -52,6 +59,16 @@ TEST(RollCall, NamesTheRankWithTheFewestSteps) {
 
 TEST(RollCall, NamesARankThatWentOnAndNotThoseThatWaitForIt) {
   expect_blame({waiting_at(10), waiting_at(10), waiting_at(40), waiting_at(10)}, Blame::Why::ahead, {2});
+}
+
+TEST(RollCall, LooksInsideAHostWhoseRanksWaitForEachOther) {
+  // Host 0 is done and waits for all. On host 1 rank 3 went on, or has not come.
+  expect_blame({waiting_at(40), waiting_at(40), on_host(1, waiting_at(10)), on_host(1, waiting_at(40), false),
+                on_host(1, waiting_at(10))},
+               Blame::Why::ahead, {3});
+  expect_blame({waiting_at(40), waiting_at(40), on_host(1, waiting_at(10)), on_host(1, at(8), false),
+                on_host(1, waiting_at(10))},
+               Blame::Why::behind, {3});
 }
 
 TEST(RollCall, NamesTheOneRankThatIsStuckInACallThatTheOthersHaveLeft) {
@@ -200,7 +217,7 @@ class TwoRanks final : public GroupOfOne<Group> {
       : one_host_(one_host), meanwhile_(std::move(meanwhile)) {}
 
   int size() const override { return 2; }
-  Group& local() override { return one_host_ ? static_cast<Group&>(*this) : alone_; }
+  Group& on_host() override { return one_host_ ? static_cast<Group&>(*this) : alone_; }
   void barrier() override {
     if (meanwhile_) meanwhile_(*this);
   }

@@ -66,7 +66,8 @@ Bound allreduce_busbw(const Peaks& peaks, Text, const Scale& scale) {
   if (n < 2) return std::nullopt;
   if (m == 1) return peak(peaks, "nvlink_gb_per_s", scale.nvls ? 2 * (n - 1) / n : nvlink_payload);
   const auto nics = peak(peaks, "nics");
-  return nics ? peak(peaks, "nic_gbit", *nics / 8 * (n - 1) / n * m / (m - 1)) : std::nullopt;
+  const double crossings = scale.nvls ? 2 : m / (m - 1);  // switches that add need each part once
+  return nics ? peak(peaks, "nic_gbit", *nics / 8 * (n - 1) / n * crossings) : std::nullopt;
 }
 
 Bound allreduce_algbw(const Peaks& peaks, Text key, const Scale& scale) {
@@ -83,6 +84,12 @@ Bound collective_busbw(const Peaks& peaks, Text, const Scale& scale) {
 
 Bound collective_algbw(const Peaks& peaks, Text key, const Scale& scale) {
   return times(collective_busbw(peaks, key, scale), scale.ranks / (scale.ranks - 1.0));
+}
+
+// One GPU may use all NICs of its host when the others are idle; here all work at once.
+Bound pair_busbw(const Peaks& peaks, Text, const Scale& scale) {
+  const auto nics = peak(peaks, "nics");
+  return nics ? peak(peaks, "nic_gbit", *nics / 8 * scale.hosts / scale.ranks) : std::nullopt;
 }
 
 Bound model_tflops(const Peaks& peaks, Text key, const Scale&) {
@@ -154,6 +161,10 @@ constexpr std::array catalogue{
            .ceiling = collective_algbw},
     Metric{.family = "collectives", .name = "latency_us", .what = "time of one collective", .headline = 7,
            .shared = yes, .of_slowest = yes},
+    Metric{.family = "pairs", .name = "busbw_gb_per_s", .what = "of a pair of hosts, each way, over one rail",
+           .headline = 4, .ceiling = pair_busbw},
+    Metric{.family = "pairs", .name = "partner", .what = "the rank that it worked with", .range = ValueRange::any},
+    Metric{.family = "pairs", .name = "seed", .what = "of the shuffle of hosts", .range = ValueRange::any},
     Metric{.family = "lora_step", .name = "tokens_per_s", .what = "tokens of each GPU, as the slowest rank has them",
            .headline = 5, .shared = yes, .of_slowest = yes, .ceiling = model_tokens, .least_scaling = 0.85},
     Metric{.family = "lora_step", .name = "tokens_per_s_total", .what = "tokens of all GPUs", .shared = yes},
@@ -245,7 +256,10 @@ bool is_catalogued(Text family) {
 
 std::optional<double> ceiling(const Peaks& peaks, Text key, Text metric, const Scale& scale) {
   const Metric* row = find_metric(key, metric);
-  return row == nullptr || row->ceiling == nullptr ? std::nullopt : row->ceiling(peaks, key, scale);
+  if (row == nullptr || row->ceiling == nullptr) return std::nullopt;
+  const bool inside_hosts = key_part(key, "scope") == "node";
+  return row->ceiling(peaks, key,
+                      inside_hosts ? Scale{scale.ranks / scale.hosts, 1, scale.nvls, scale.sm_mhz_max} : scale);
 }
 
 bool is_telemetry(Text metric) {

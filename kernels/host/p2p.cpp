@@ -31,7 +31,7 @@ class PeerCopy final : public Work {
   PeerCopy(const Spec& spec, Team& team) : spec_(spec), team_(team), trail_(spec.bytes) {}
 
   void connect(Group& world) override {
-    Group& local = world.local();
+    Group& local = world.on_host();
     route_ = route_of(spec_, local);
     id_ = static_cast<std::uint64_t>(local.rank()) + 1;
     const auto world_ranks = gather(local, world.rank());
@@ -130,7 +130,7 @@ class PeerLatency final : public Work {
   explicit PeerLatency(const PeerLatencySpec& spec) : spec_(spec), chain_(chase::chain(accesses(spec))) {}
 
   void connect(Group& world) override {
-    Group& local = world.local();
+    Group& local = world.on_host();
     const bool exists = std::max(spec_.src, spec_.dst) < local.size();  // a host may have fewer ranks than another
     drives_ = exists && local.rank() == spec_.dst;
     const bool shares = exists && local.rank() == spec_.src;
