@@ -21,7 +21,7 @@ void add(Session& session, const CollectiveSpec& spec, How... how) {
 /// The same inside each host, all hosts at once, where there are several: what a GPU and its links do whatever lies
 /// between hosts.
 inline void add_inside_hosts(Session& session, CollectiveSpec spec) {
-  if (session.world().host_count() == 1 || session.ranks_per_host() == 1) return;
+  if (session.ranks_per_host() == session.ranks() || session.ranks_per_host() == 1) return;
   spec.ranks = session.ranks_per_host();
   spec.scope = Scope::node;
   add(session, spec);

@@ -29,7 +29,7 @@ namespace shakedown {
 
 /// What can be measured: one struct per operation.
 using Spec = std::variant<GemmSpec, GemmSearchSpec, HbmSpec, MemoryTestSpec, PeerCopySpec, PeerShiftSpec,
-                          PeerLatencySpec, PcieSpec, CollectiveSpec, LoraStepSpec>;
+                          PeerLatencySpec, PeerLatencyShiftSpec, PcieSpec, CollectiveSpec, LoraStepSpec>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work
@@ -127,7 +127,7 @@ struct DeviceInfo {
 };
 
 /// What a device counted of its processors' clock while operations ran: the mean in MHz, and the cycles of one
-/// operation.
+/// operation, the median over samples.
 struct ClockCount {
   double mhz, cycles;
 };
@@ -147,6 +147,9 @@ class Device {
   /// Seconds of device time for `repeats` back-to-back operations (the total), after waiting for the last one. The
   /// caller has staged them.
   virtual double seconds(Work&, int repeats) = 0;
+
+  /// All ranks have met, and time this Work next: the last moment of this rank before its time of arrival.
+  virtual void ready(Work&) {}
 
   /// Of what was timed since the last call; nothing where the backend or the operation does not tell.
   virtual std::optional<ClockCount> take_clock() { return std::nullopt; }

@@ -1,4 +1,3 @@
-// Decides which characters may be shown. Tested by tests/report_test.cpp (build/tests/report_test).
 #include "report/escape.hpp"
 
 #include "base/text.hpp"
@@ -21,6 +20,21 @@ std::string markdown_escaped(std::string_view text) {
       case '|':
       case '~':
       case '@': out += '\\'; [[fallthrough]];
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+std::string html_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&#39;"; break;
       default: out += c;
     }
   }

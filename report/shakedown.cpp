@@ -65,8 +65,9 @@ OutputFiles outputs_of(const Arguments& arguments) {
 }
 
 int report(const Arguments& arguments, const ReasonChannel& channel) {
-  const auto [measured, profiles, verdict] = judged(arguments);
-  write_outputs(outputs_of(arguments), verdict);
+  const Judged all = judged(arguments);
+  const auto& [measured, profiles, verdict] = all;
+  write_outputs(outputs_of(arguments), all);
   if (arguments.explain) {
     if (!measured) throw InputError("--explain needs --results; see --help");
     std::fputs(explain(*measured, profiles, verdict, *arguments.explain).c_str(), stdout);
@@ -91,9 +92,9 @@ void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
 }
 
 int nodes(const Arguments& arguments) {
-  const Verdict verdict = judged(arguments).verdict;
-  write_outputs(outputs_of(arguments), verdict);
-  const NodeList list = decide_nodes(verdict);
+  const Judged all = judged(arguments);
+  write_outputs(outputs_of(arguments), all);
+  const NodeList list = decide_nodes(all.verdict);
   if (arguments.nodes) {
     write_nodes(*arguments.nodes, list);
   } else {
@@ -170,9 +171,9 @@ int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, 
   std::fflush(stdout);
   if (!words.empty() && words.front() == "nodes") replace_nodes(words, why);
   if (!words.empty() && words.front() == "report") {
-    Verdict verdict;
-    verdict.notes.push_back(why);
-    replace_outputs(words, verdict, "shakedown", names_results(words) ? "" : "--verdict");
+    Judged nothing;
+    nothing.verdict.notes.push_back(why);
+    replace_outputs(words, nothing, "shakedown", names_results(words) ? "" : "--verdict");
     channel.give(error_line(why));
   }
   std::fprintf(stderr, "%s\n", error_line(why).c_str());

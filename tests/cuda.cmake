@@ -1,8 +1,8 @@
 # Tests of the CUDA backend; included where it is built. Without a GPU the part that needs none runs, and the test counts
 # as skipped.
 shakedown_test(cuda_test gpu
-  SOURCES cuda_test.cpp cuda_collectives_test.cpp cuda_gemm_test.cpp cuda_memory_test.cpp
-    cuda_training_test.cpp cuda_lora_test.cpp
+  SOURCES kernels/cuda/device_test.cpp kernels/cuda/collectives_test.cpp kernels/cuda/gemm_test.cpp kernels/cuda/memory_test.cpp
+    kernels/cuda/training_test.cpp kernels/cuda/lora_test.cpp
   LIBRARIES shakedown::kernels shakedown_cuda)
 # For the fault tests: libraries that lie, and another user of a GPU beside a measurement.
 enable_language(CUDA)
@@ -17,7 +17,7 @@ set_target_properties(lying_cuda gpu_load PROPERTIES CUDA_STANDARD 17)
 target_link_libraries(gpu_load PRIVATE shakedown_options CUDA::cudart)
 set_tests_properties(gpu.cuda_test PROPERTIES SKIP_RETURN_CODE 77)
 
-foreach(program cuda_lora_profile cuda_lora_dump)
-  add_executable(${program} ${program}.cpp)
-  target_link_libraries(${program} PRIVATE shakedown::kernels shakedown_cuda)
+foreach(program lora_profile lora_dump)
+  add_executable(cuda_${program} kernels/cuda/${program}.cpp)
+  target_link_libraries(cuda_${program} PRIVATE shakedown::kernels shakedown_cuda)
 endforeach()

@@ -1,5 +1,4 @@
-// Decides who stands out in a class. Tested by tests/peers_test.cpp and, on made-up fleets, by tests/fleet/fleet_rate
-// (docs/verdict.md has the rates).
+// Decides who stands out in a class; docs/verdict.md has the rates.
 //
 // Of a class with the shortfalls v of N GPUs (or links), one stands out if v - centre exceeds
 //   max(effect, 6 s, 2.5 g)
@@ -187,6 +186,8 @@ class Groups {
 
   bool single(const PeerGroup& group, const Unit& unit) const {
     if (unit.rows > 1 || group.kind.effect >= no_accident || group.metric == "capacity_gb") return false;
+    // Seconds of load: no accident of a moment.
+    if (group.name.ends_with("load:sustained") || group.name == "lora_step") return false;
     return peers_.comparisons[group.rows.front()].repetitions < repeated;
   }
 
@@ -229,6 +230,7 @@ class Groups {
 std::vector<std::string> classes_of(const std::string& key) {
   const std::string family = family_of(key);
   const auto with = [&](const char* part) { return family + "/" + part + ":" + std::string(key_part(key, part)); };
+  if (family == "gemm" && key_part(key, "load") == "sustained") return {with("load")};  // bursts show no heat
   if (family == "gemm") return {family, with("dtype")};
   if (family == "hbm") return {family, with("op")};
   if (family == "p2p" && key_part(key, "op") == "latency") return {with("op")};

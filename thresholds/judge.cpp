@@ -1,5 +1,4 @@
-// Decides whether a machine is accepted, and in which order it is judged. Tested by tests/verdict_test.cpp
-// (build/tests/verdict_test).
+// Decides whether a machine is accepted, and in which order it is judged.
 #include "thresholds/judge.hpp"
 
 #include <algorithm>
@@ -9,12 +8,14 @@
 
 #include "base/text.hpp"
 #include "thresholds/applicability.hpp"
+#include "thresholds/crashed.hpp"
 #include "thresholds/crosscheck.hpp"
 #include "thresholds/fabric.hpp"
 #include "thresholds/gpu_errors.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/missed_limits.hpp"
 #include "thresholds/suspects.hpp"
+#include "thresholds/transport.hpp"
 #include "thresholds/validity.hpp"
 
 namespace shakedown {
@@ -82,7 +83,7 @@ State state_of(const Verdict& verdict) {
     inconclusive = inconclusive || finding.status == Status::inconclusive;
     no_reference = no_reference || finding.status == Status::no_reference;
   }
-  if (broke_off && !failed) return State::incomplete;
+  if ((broke_off && !failed) || verdict.total == 0) return State::incomplete;
   if (failed || missing) return State::fail;
   if (no_reference) return State::no_reference;
   if (inconclusive) return State::inconclusive;
@@ -120,6 +121,8 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
     verdict.ranks = std::max(verdict.ranks, file.context.world_size);
     verdict.hosts = std::max(verdict.hosts, file.context.hosts);
     run_ids.insert(file.context.run_id);
+    const std::string& started = file.context.started;
+    if (!started.empty() && (verdict.started.empty() || started < verdict.started)) verdict.started = started;
   }
   verdict.run_ids.assign(run_ids.begin(), run_ids.end());
   if (run_ids.size() > 1 && options.mixed_runs) verdict.notes.push_back("files of different runs (--mixed-runs)");
@@ -133,7 +136,9 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
 void judge_by_limits(const Measured& measured, const Selection& selection, const JudgeOptions& options,
                      Verdict& verdict) {
   append(verdict.findings, judge_machine(measured.files, options));
+  if (auto finding = judge_crashed(measured.files)) verdict.findings.push_back(std::move(*finding));
   append(verdict.findings, judge_gpu_errors(measured.files, options.family));
+  if (auto finding = judge_network(measured)) verdict.findings.push_back(std::move(*finding));
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;
     if (auto finding = judge_transport(measured.files, *selection.profile)) verdict.findings.push_back(*finding);
@@ -145,7 +150,8 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
     finding.next = "add thresholds/<profile>.yaml for this kind of machine, or choose one with --thresholds=FILE";
     verdict.findings.push_back(finding);
   }
-  RuleFindings rules = judge_rules(measured, selection.profile, options.family, verdict.findings);
+  RuleFindings rules = judge_rules(measured, selection.profile, options.family, verdict.findings,
+                                   judge_validity(measured.benchmarks, selection.profile, options.family));
   append(verdict.findings, std::move(rules.findings));
   verdict.unjudged = std::move(rules.unjudged);
   verdict.families = rules.families;
@@ -186,14 +192,20 @@ FabricJudgement judge_between_hosts(const Measured& measured, const PeerComparis
   FabricJudgement fabric = judge_fabric(measured.benchmarks, peers, options.leaves);
   if (!fabric.said.empty()) verdict.spoken.push_back({Judgement::peers, fabric.said});
   append(verdict.findings, std::move(fabric.wrong_data));
+  // On one host there is nothing between hosts.
+  const bool one_host = std::all_of(measured.files.begin(), measured.files.end(),
+                                    [](const Results& file) { return file.context.hosts == 1; });
   const auto judged = std::erase_if(verdict.findings, [&](const Finding& finding) {
-    return fabric.judged && finding.key == "pairs" && finding.status == Status::no_reference;
+    return (fabric.judged || one_host) && finding.key == "pairs" && finding.status == Status::no_reference;
   });
   verdict.judged_families += judged;
   return fabric;
 }
 
+}  // namespace
+
 void conclude(Verdict& verdict) {
+  verdict.passed = verdict.total = 0;
   for (const Finding& finding : verdict.findings) {
     if (!finding.counts()) continue;
     ++verdict.total;
@@ -202,8 +214,6 @@ void conclude(Verdict& verdict) {
   verdict.state = state_of(verdict);
   verdict.exit_code = exit_code_of(verdict.state);
 }
-
-}  // namespace
 
 std::string verdict_line(const Verdict& verdict) {
   std::string line = "VERDICT: " + std::string(name(verdict.state)) + " " + std::to_string(verdict.passed) + "/" +
@@ -233,7 +243,6 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   const auto last_failing = std::stable_partition(verdict.culprits.begin(), verdict.culprits.end(),
                                                   [](const Diagnosis& d) { return d.fails; });
   verdict.culprits.insert(last_failing, fabric.suspects.begin(), fabric.suspects.end());
-  append(verdict.findings, judge_validity(measured.benchmarks, selection.profile, options.family, verdict.findings));
   conclude(verdict);
   return verdict;
 }

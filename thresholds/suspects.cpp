@@ -1,4 +1,3 @@
-// Decides what is at fault. Tested by tests/culprit_test.cpp and, on generated clusters, by tests/simulate_test.cpp.
 #include "thresholds/suspects.hpp"
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 #include "base/text.hpp"
 #include "thresholds/common_cause.hpp"
 #include "thresholds/evidence.hpp"
-#include "thresholds/machine.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 #include "thresholds/rank_telemetry.hpp"

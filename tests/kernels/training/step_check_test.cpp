@@ -1,0 +1,141 @@
+// What a series of training steps must show, and whom its check names when it does not.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/training/step_check.hpp"
+
+namespace shakedown::training {
+namespace {
+
+constexpr Expected expected{.steps = 5, .first_loss = 10, .same_bits = true};
+
+/// Five good steps on each of so many ranks.
+std::vector<std::vector<Record>> good(std::size_t ranks) {
+  std::vector<Record> records;
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    records.push_back({10 - 0.1 * static_cast<double>(step), {1, 0, 7 + step}, {1, 0, 8 + step}, {1, 0, 9 + step}});
+  }
+  return std::vector<std::vector<Record>>(ranks, records);
+}
+
+std::string complaint(const std::vector<std::vector<Record>>& by_rank, int rank, const Expected& e = expected) {
+  const auto check = check_steps(by_rank, rank, e);
+  EXPECT_GT(check.compared, 0u);
+  EXPECT_EQ(check.passed(), check.first.empty());
+  return check.first;
+}
+
+TEST(StepCheck, PassesGoodSteps) {
+  for (const std::size_t ranks : {1u, 2u, 5u}) {
+    for (int rank = 0; rank < static_cast<int>(ranks); ++rank) EXPECT_EQ(complaint(good(ranks), rank), "");
+  }
+}
+
+TEST(StepCheck, PassesNothingWhenNothingRan) {
+  EXPECT_FALSE(check_steps(std::vector<std::vector<Record>>(2), 0, expected).passed());
+}
+
+TEST(StepCheck, MissesAStepThatDidNotRun) {
+  auto records = good(2);
+  records[1].pop_back();
+  EXPECT_EQ(complaint(records, 1), "4 steps have left a record, expected 5");
+  EXPECT_EQ(complaint(records, 0), "");
+}
+
+TEST(StepCheck, NamesTheFirstStepAndOnlyTheRankWhoseGradientIsNotFinite) {
+  auto records = good(4);
+  records[2][3].local.non_finite = 12;
+  records[2][3].loss = NAN;
+  for (auto& rank : records) {
+    for (std::size_t step = 3; step < 5; ++step) rank[step].reduced = {NAN, 40, 1};
+  }
+  for (auto& rank : records) rank[4].local.non_finite = 1;  // by then all have it
+  EXPECT_EQ(complaint(records, 2),
+            "step 4: loss nan, 12 values of its gradient are not finite; expected finite numbers (no rank updates from "
+            "them)");
+  for (const int rank : {0, 1, 3}) EXPECT_EQ(complaint(records, rank), "") << rank;
+}
+
+TEST(StepCheck, SeesALossOrANormThatOverflows) {
+  auto records = good(1);
+  records[0][0].loss = INFINITY;
+  EXPECT_NE(complaint(records, 0).find("step 1: loss inf"), std::string::npos);
+  records = good(1);
+  records[0][2].local.squared_norm = INFINITY;
+  EXPECT_NE(complaint(records, 0).find("step 3: loss 9.8, the norm of its gradient"), std::string::npos);
+}
+
+TEST(StepCheck, BlamesNobodyAloneWhenOnlyTheSumIsNotFinite) {
+  auto records = good(2);
+  for (auto& rank : records) rank[1].reduced.non_finite = 1;
+  for (const int rank : {0, 1}) {
+    EXPECT_NE(complaint(records, rank).find("step 2: the sum of the gradients"), std::string::npos);
+  }
+}
+
+TEST(StepCheck, LetsTheRanksVoteOnTheirGradients) {
+  auto records = good(3);
+  records[1][2].local.checksum = 0xabc;
+  records[1][3].local.checksum = 0xdef;
+  for (auto& rank : records) rank[2].reduced.checksum = 5;
+  EXPECT_EQ(complaint(records, 1),
+            "step 3: checksum of its gradient is abc, expected 9 as on 2 other ranks (silent data corruption)");
+  EXPECT_EQ(complaint(records, 0), "");
+  EXPECT_EQ(complaint(records, 2), "");
+  EXPECT_EQ(complaint(records, 1, {.steps = 5, .first_loss = 10, .same_bits = false}), "")
+      << "unequal devices need not agree";
+}
+
+TEST(StepCheck, LetsTheRanksVoteOnSumsAndParameters) {
+  auto records = good(3);
+  records[0][1].reduced.checksum = 0xabc;
+  EXPECT_NE(
+      complaint(records, 0, {.steps = 5, .first_loss = 10, .same_bits = false}).find("step 2: checksum of the summed"),
+      std::string::npos);
+  records = good(3);
+  records[2][4].updated.checksum = 0xabc;
+  EXPECT_NE(complaint(records, 2).find("step 5: checksum of its parameters"), std::string::npos);
+}
+
+TEST(StepCheck, BlamesBothOfTwoRanksThatDisagree) {
+  auto records = good(2);
+  records[1][0].local.checksum = 1;
+  for (const int rank : {0, 1}) EXPECT_NE(complaint(records, rank).find("no value has a majority"), std::string::npos);
+}
+
+TEST(StepCheck, KnowsWhereTheLossBeginsAndThatItFalls) {
+  auto records = good(1);
+  records[0][0].loss = 10.4;
+  EXPECT_EQ(complaint(records, 0), "step 1: loss 10.4000, expected 10.0000 within 3 % from random weights");
+  records = good(1);
+  records[0][4].loss = 10;
+  EXPECT_EQ(complaint(records, 0), "step 5: loss 10.0000, expected below the 10.0000 of step 1 on the same batch");
+  records[0].resize(1);
+  EXPECT_EQ(complaint(records, 0, {.steps = 1, .first_loss = 10, .same_bits = true}), "") << "one step cannot fall";
+}
+
+TEST(StepCheck, ComparesWithTheLossesThatHealthyMachinesHave) {
+  Expected golden = expected;
+  golden.golden = {{1, 10}, {3, 9.8}, {10, 1}};  // of ten steps, of which five were taken
+  EXPECT_EQ(complaint(good(1), 0, golden), "");
+  auto records = good(1);
+  records[0][2].loss = 9.69;  // falls, from the right first loss
+  EXPECT_EQ(complaint(records, 0, golden), "step 3: loss 9.69, expected 9.8 within 1 % as on healthy machines");
+  EXPECT_EQ(complaint(records, 0), "");
+}
+
+TEST(StepCheck, KnowsTheLossesOfAModelAndItsPrecisionAndOfNoOther) {
+  const LoraStepSpec qwen{.model = "qwen2_7b", .batch = 2, .seq = 4096};
+  ASSERT_FALSE(golden_losses(qwen).empty());
+  EXPECT_EQ(golden_losses(qwen).front().step, 1u);
+  auto other = qwen;
+  other.batch = 3;
+  EXPECT_TRUE(golden_losses(other).empty());
+  other = qwen;
+  other.retain = Retain::inputs;
+  EXPECT_FALSE(golden_losses(other).empty()) << "what saves memory leaves the same bits";
+}
+
+}  // namespace
+}  // namespace shakedown::training
