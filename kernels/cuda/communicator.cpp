@@ -112,17 +112,17 @@ ncclResult_t Communicator::state() const {
   return state;
 }
 
-Communicator& Communicators::of(Group& group, bool whole) {
+Communicators::Made Communicators::of(Group& group, bool whole) {
   std::shared_ptr<Communicator> made;
   {
     const std::lock_guard lock(mutex_);
     if (aborted_) throw std::runtime_error("the NCCL communicators were aborted");
     auto& slot = by_group_[&group];
-    if (slot) return *slot;
+    if (slot) return {*slot, false};
     made = slot = std::make_shared<Communicator>();  // known before it waits for anybody
   }
   first_run([&] { made->connect(group); }, whole);
-  return *made;
+  return {*made, true};
 }
 
 void Communicators::leave(Group& group) {

@@ -61,9 +61,13 @@ class Communicator {
 
 class Communicators {
  public:
+  struct Made {
+    Communicator& communicator;
+    bool fresh;  // just now
+  };
   /// Makes it if there is none yet. Collective over the group, which must outlive this, or be left. `whole`: its ranks
   /// are those of the world, so that what NCCL says of links is about these.
-  Communicator& of(Group&, bool whole = true);
+  Made of(Group&, bool whole = true);
 
   /// The group comes to its end. Collective over it.
   void leave(Group&);

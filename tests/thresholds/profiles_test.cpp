@@ -250,7 +250,6 @@ ResultsBuilder host_machine(int ranks, int hosts) {
   add_allreduce(builder, "f64", {8, 1048576, 67108864}, 0.1);
   if (ranks > 1) add_variant(builder, "1048576", "/place:in", 0.1);
   add_variant(builder, "8", "/timing:single", 0.001);
-  for (const char* bytes : {"8", "1048576", "134217728", "1073741824"}) add_variant(builder, bytes, "/place:in", busbw);
   add_collectives(builder, {8, 65536, 4194304}, 0.1);
   return builder;
 }

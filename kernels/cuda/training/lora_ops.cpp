@@ -140,7 +140,7 @@ void CudaOps::place_adapters(std::span<const training::AdapterSlot<Element>> slo
 /// Even one rank: a collective Work is waited for through the communicator.
 void CudaOps::connect(Group& group) {
   if (group.size() != ranks_) throw std::invalid_argument("a step planned for another number of ranks");
-  if (communicators_ != nullptr) communicator_ = &communicators_->of(group);
+  if (communicators_ != nullptr) communicator_ = &communicators_->of(group).communicator;
 }
 
 std::size_t CudaOps::used_bytes() const {
