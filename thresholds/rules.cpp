@@ -116,8 +116,9 @@ class RulesJudge {
     if (rule.optional_in_quick && context.tier == "quick") {
       std::erase_if(expansion.keys, [this](const std::string& key) { return !benchmarks_.contains(key); });
     }
-    // What can only warn does not stand for a judgement.
-    if (rule.severity == Severity::fail && !expansion.keys.empty()) judged_families_.insert(family);
+    // What can only warn does not stand for a judgement, and what is inside hosts not for what is between them.
+    const bool inside = context.hosts > 1 && is_collective(family) && key_part(rule.benchmark, "scope") == "node";
+    if (rule.severity == Severity::fail && !expansion.keys.empty() && !inside) judged_families_.insert(family);
     for (const std::string& key : expansion.keys) {
       const auto found = benchmarks_.find(key);
       const Benchmark* benchmark = found == benchmarks_.end() ? nullptr : &found->second;
