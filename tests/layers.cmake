@@ -1,4 +1,4 @@
-# Proves over #include lines that the layers hold: who may see MPI, CUDA, OpenBLAS, NVML, hwloc and YAML, and that what nvcc compiles sees no JSON and no {fmt}. System
+# Proves over #include lines that the layers hold: who may see MPI, CUDA, OpenBLAS, NVML and YAML, and that what nvcc compiles sees no JSON and no {fmt}. System
 # headers are visible everywhere, so that linking alone does not show it. cmake -DROOT=. -P tests/layers.cmake
 get_filename_component(ROOT ${ROOT} ABSOLUTE)
 
@@ -30,7 +30,7 @@ forbid(kernels/cuda "kernels/host/")
 forbid(node "${gpu}|mpi\\.h|benchmark/|kernels/|fixtures/|thresholds/|report/")
 forbid(thresholds "${gpu}|mpi\\.h|benchmark/|gtest/|kernels/|node/|fixtures/|report/|chrono|ctime")
 forbid(report "${gpu}|mpi\\.h|benchmark/|gtest/|kernels/|node/|fixtures/")
-forbid(fixtures "${gpu}|cblas|hwloc|gtest/|yaml-cpp/|kernels/(host|cuda)/|report/")
+forbid(fixtures "${gpu}|cblas|gtest/|yaml-cpp/|kernels/(host|cuda)/|report/")
 forbid(fixtures "mpi\\.h" "^fixtures/(world|post)_mpi\\.cpp$")
 forbid(bench "${gpu}|mpi\\.h|benchmark/|kernels/(host|cuda)/|yaml-cpp/")
 
