@@ -89,7 +89,10 @@ std::optional<Finding> judge_transport(const std::vector<Results>& files, const 
   for (const Results& file : files) {
     const auto& transport = file.context.nccl.transport;
     if (!transport) continue;
-    if (!finding) finding = Finding{.key = "machine/nccl_transport", .detail = "P2P"};
+    if (!finding) {
+      finding.emplace().key = "machine/nccl_transport";
+      finding->detail = "P2P";
+    }
     if (*transport == "P2P") continue;
     const auto links = fallbacks(file.context);
     const auto settings =
@@ -119,7 +122,8 @@ std::optional<Finding> judge_network(const Measured& measured) {
     }
     if (sockets.empty() || hosts.empty()) continue;
     const auto settings = settings_of(file.context, {"NCCL_IB_DISABLE", "NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_IB_HCA"});
-    Finding finding{.key = "machine/nccl_network"};
+    Finding finding;
+    finding.key = "machine/nccl_network";
     set(finding, Status::fail,
         file.file.filename().string() + ": configuration: between hosts NCCL goes by sockets (rank " +
             text(sockets, file.context.nccl) + "), and InfiniBand or RoCE ports are up on " +
