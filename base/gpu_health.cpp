@@ -1,4 +1,3 @@
-// Tested by tests/base/gpu_health_test.cpp (build/tests/base_test).
 #include "base/gpu_health.hpp"
 
 #include <algorithm>

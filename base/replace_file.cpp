@@ -1,5 +1,4 @@
 // Decides how a file is replaced: the reader sees the old file or the new one, never a part.
-// Tested by tests/results_test.cpp.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,3 @@
-// Decides nothing by itself: counts and compares. Tested by tests/base/statistics_test.cpp (build/tests/base_test).
 #include "base/statistics.hpp"
 
 #include <algorithm>

@@ -57,7 +57,7 @@ void register_on_hosts(Session& session) {
 
 }  // namespace
 
-void register_benchmarks(Session& session) {
+void register_allreduce(Session& session) {
   session.backend() == Backend::cuda ? register_on_gpus(session) : register_on_hosts(session);
 }
 

@@ -25,7 +25,7 @@ std::set<std::size_t> sizes_for(const Session& session) {
 
 }  // namespace
 
-void register_benchmarks(Session& session) {
+void register_collectives(Session& session) {
   for (const auto op : operations) {
     for (const auto bytes : sizes_for(session)) {
       add(session, CollectiveSpec{op, DType::f32, bytes, session.ranks()});

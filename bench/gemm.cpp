@@ -92,7 +92,7 @@ class Plan {
 
 }  // namespace
 
-void register_benchmarks(Session& session) {
+void register_gemm(Session& session) {
   Plan plan(session);
   if (session.backend() == Backend::host) {
     plan.host();

@@ -34,7 +34,7 @@ void add(Session& session, LoraStepSpec spec) {
 
 }  // namespace
 
-void register_benchmarks(Session& session) {
+void register_lora_step(Session& session) {
   using training::Retain;
   if (session.backend() == Backend::host) {
     add(session, {.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::f32});

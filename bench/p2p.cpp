@@ -71,7 +71,7 @@ void add_latencies(Session& session, Engine engine) {
 
 }  // namespace
 
-void register_benchmarks(Session& session) {
+void register_p2p(Session& session) {
   const bool cuda = session.backend() == Backend::cuda, full = session.options().tier == "full";
   const auto engine = cuda ? Engine::ce : Engine::cpu;
   const std::size_t bytes = std::size_t{1} << (cuda ? 30 : 26);

@@ -151,6 +151,9 @@ class Device {
   /// caller has staged them.
   virtual double seconds(Work&, int repeats) = 0;
 
+  /// All ranks have met, and time this Work next: the last moment of this rank before its time of arrival.
+  virtual void ready(Work&) {}
+
   /// Of what was timed since the last call; nothing where the backend or the operation does not tell.
   virtual std::optional<ClockCount> take_clock() { return std::nullopt; }
 

@@ -16,7 +16,7 @@ int measure(const std::vector<std::string>& words);
 int roll();
 /// A program on all ranks, as it would be measured; its exit code is handed on.
 int launch(const std::vector<std::string>& words);
-/// A step of a run that CTest makes, in its own process: ctest FOLDER begin|gate|FAMILY.
+/// A step of a run that CTest makes, in its own process: ctest FOLDER begin|all|gate|FAMILY.
 int ctest_step(const std::vector<std::string>& words);
 
 }  // namespace shakedown

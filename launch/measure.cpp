@@ -23,6 +23,8 @@ namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 using Seconds = std::chrono::duration<double>;
 
+const std::string resident = "all";  // the program that measures all families in one process per rank
+
 /// What the ranks say of the end that they are coming to (fixtures/watchdog.cpp).
 bool announces_end(std::string_view line) {
   return line.rfind("shakedown: timeout:", 0) == 0 || line.find("; the job cannot go on") != std::string_view::npos;
@@ -143,6 +145,75 @@ std::string document_in(const std::string& text) {
   return nlohmann::json::accept(document) ? document + "\n" : "";
 }
 
+/// A benchmark program on all ranks: its log, what people shall see of it, and the limits of its silence.
+class Program {
+ public:
+  Program(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
+          const std::string& id, const std::string& name, const Words& flags)
+      : name_("bench_" + name), log_(folder / "log", std::ios::app) {
+    Words command{programs.of(name), "--tier=" + door.tier, "--timeout=" + number_text(door.timeout),
+                  "--startup-timeout=" + number_text(door.startup_timeout)};
+    command.insert(command.end(), flags.begin(), flags.end());
+    if (!door.shared_folder.empty() && (name == "preflight" || name == resident)) {
+      command.push_back("--shared-folder=" + door.shared_folder);
+    }
+    if (const auto expected = all_expected(door, launch); !expected.empty()) command.push_back("--expect=" + expected);
+    job.command = with(launch.prefix, command);
+    job.variables = launch.variables;
+    job.variables.emplace_back("SHAKEDOWN_RUN_ID", id);
+    job.error = [this](std::string_view line) {
+      log_ << line << std::endl;
+      if (is_for_people(line)) std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+    };
+    job.announces_end = announces_end;
+    // The ranks' own limits speak first: the start, one benchmark, and a minute.
+    job.silence = Seconds(door.startup_timeout + door.timeout + 60);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  Ending run(Signals& signals) {
+    auto ending = run_jobs({job}, signals).front();
+    stop_if_told(signals);
+    return ending;
+  }
+  /// Says how it ended, and keeps what it printed.
+  void complain(const Ending& ending, const std::string& what, const std::string& printed = "") {
+    const auto line = name_ + " " + what + ": " + ending.text(job.command.front());
+    log_ << line << "\n" << printed << std::flush;
+    say(line);
+  }
+
+  Job job;
+
+ private:
+  std::string name_;
+  std::ofstream log_;
+};
+
+fs::path file_of(const fs::path& folder, const std::string& family) { return folder / (family + ".json"); }
+
+Words missing_in(const fs::path& folder, const Words& families) {
+  Words missing;
+  std::copy_if(families.begin(), families.end(), std::back_inserter(missing),
+               [&](const auto& family) { return !fs::exists(file_of(folder, family)); });
+  return missing;
+}
+
+/// {"family": "gemm", "result": {...}}: the family and its document, as they stand there; nothing for another line, or
+/// for one that was cut off.
+std::optional<std::pair<std::string, std::string>> streamed(std::string_view line) {
+  constexpr std::string_view start = "{\"family\": \"", middle = "\", \"result\": ";
+  const auto begin = line.find(start);  // a launcher may put the rank before it
+  const auto end = line.find(middle, begin);
+  const auto last = line.rfind('}');
+  if (begin == std::string_view::npos || end == std::string_view::npos || last <= end) return std::nullopt;
+  const auto family = line.substr(begin + start.size(), end - begin - start.size());
+  const auto document = line.substr(end + middle.size(), last - end - middle.size());
+  if (!nlohmann::json::accept(document)) return std::nullopt;
+  return std::pair(std::string(family), std::string(document) + "\n");
+}
+
 }  // namespace
 
 void say(const std::string& line) { std::fprintf(stderr, "shakedown: %s\n", line.c_str()); }
@@ -214,34 +285,42 @@ std::string all_expected(const FrontDoor& door, const Launch& launch) {
 
 bool measure_family(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
                     const std::string& id, const std::string& family, Signals& signals) {
-  Words command{programs.of(family), "--benchmark_format=json", "--tier=" + door.tier,
-                "--timeout=" + number_text(door.timeout), "--startup-timeout=" + number_text(door.startup_timeout)};
-  if (family == "preflight" && !door.shared_folder.empty()) command.push_back("--shared-folder=" + door.shared_folder);
-  if (const auto expected = all_expected(door, launch); !expected.empty()) command.push_back("--expect=" + expected);
-
-  std::ofstream log(folder / "log", std::ios::app);
+  Words flags{"--benchmark_format=json"};
+  // Whoever judges this family shall know that another program has died in it.
+  if (const auto crashed = lines_of(folder / "crashed")) flags.push_back("--crashed=" + joined(*crashed, ","));
+  Program program(door, launch, programs, folder, id, family, flags);
   std::string printed;
-  Job job{with(launch.prefix, command), launch.variables};
-  job.variables.emplace_back("SHAKEDOWN_RUN_ID", id);
-  job.out = [&printed](std::string_view line) { printed.append(line).append("\n"); };
-  job.error = [&log](std::string_view line) {
-    log << line << std::endl;
-    if (is_for_people(line)) std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
-  };
-  job.announces_end = announces_end;
-  // The ranks' own limits speak first: the start, one benchmark, and a minute.
-  job.silence = Seconds(door.startup_timeout + door.timeout + 60);
-  const auto ending = run_jobs({job}, signals).front();
-  stop_if_told(signals);
-
+  program.job.out = [&printed](std::string_view line) { printed.append(line).append("\n"); };
+  const auto ending = program.run(signals);
   const auto document = document_in(printed);
   if (document.empty()) {
-    const auto line = "bench_" + family + " wrote no result: " + ending.text(job.command.front());
-    log << line << "\n" << printed << std::flush;
-    say(line);
+    program.complain(ending, "wrote no result", printed);
     return false;
   }
-  replace_file(folder / (family + ".json"), document);
+  replace_file(file_of(folder, family), document);
+  return true;
+}
+
+bool measure_together(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
+                      const std::string& id, Signals& signals) {
+  if (programs.families.size() < 2 || !fs::exists(programs.of(resident))) return true;
+  Program program(door, launch, programs, folder, id, resident,
+                  {"--stream", "--families=" + joined(programs.families, ",")});
+  bool closed = false;
+  program.job.out = [&](std::string_view line) {
+    const auto result = streamed(line);
+    if (closed || !result || fs::path(result->first).filename() != result->first) return;
+    replace_file(file_of(folder, result->first), result->second);
+    say_provisional(door, folder, id, result->first);
+    if (result->first == "preflight") closed = !preflight_allows(door, folder, id);
+  };
+  program.job.enough = [&closed] { return closed ? "pre-flight failed" : ""; };
+  const auto ending = program.run(signals);
+  const auto missing = missing_in(folder, programs.families);
+  const bool well = ending.told.empty() && (ending.code == 0 || ending.code == 1);  // 1: with error rows
+  if (closed || missing.empty() || well) return !closed;
+  std::ofstream(folder / "crashed", std::ios::app) << missing.front() << "\n";
+  program.complain(ending, "ended in " + missing.front() + ", what is missing is measured alone");
   return true;
 }
 
@@ -261,7 +340,8 @@ bool preflight_allows(const FrontDoor& door, const fs::path& folder, const std::
 
 void measure_families(const FrontDoor& door, const Launch& launch, const Programs& programs, const RunFolder& run,
                       Signals& signals) {
-  for (const auto& family : programs.families) {
+  if (!measure_together(door, launch, programs, run.path(), run.id(), signals)) return;
+  for (const auto& family : missing_in(run.path(), programs.families)) {
     const bool there = measure_family(door, launch, programs, run.path(), run.id(), family, signals);
     if (there) say_provisional(door, run.path(), run.id(), family);
     if (family != "preflight") continue;

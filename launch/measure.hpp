@@ -31,11 +31,16 @@ Launch agreed_launch(const FrontDoor&, const Environment&, Signals&);
 /// last.
 std::string all_expected(const FrontDoor&, const Launch&);
 
-/// Each family's result in its file. Pre-flight comes first; where its rules fail, nothing else is measured. Says on
-/// standard error how it goes, and as results arrive what fails already. Errors: CannotRun after a signal.
+/// Each family's result in its file: by one program for all, and what is missing when that has died by programs of
+/// their own. Pre-flight comes first; where its rules fail, nothing else is measured. Says on standard error how it
+/// goes, and as results arrive what fails already. Errors: CannotRun after a signal.
 void measure_families(const FrontDoor&, const Launch&, const Programs&, const RunFolder&, Signals&);
 
-/// One family; false: it wrote no result, which is said.
+/// The first half of that. False: pre-flight failed.
+bool measure_together(const FrontDoor&, const Launch&, const Programs&, const std::filesystem::path& folder,
+                      const std::string& id, Signals&);
+
+/// One family, by its own program; false: it wrote no result, which is said.
 bool measure_family(const FrontDoor&, const Launch&, const Programs&, const std::filesystem::path& folder,
                     const std::string& id, const std::string& family, Signals&);
 

@@ -1,6 +1,6 @@
 // The part of NVML's binary interface that node/nvml.cpp calls, declared by ourselves: a program that is built without
 // nvml.h, or without any driver, still finds the library where it runs. Names, numbers and layouts are those of
-// NVIDIA's nvml.h (NVML 12 and 13); tests/nvml_abi_test.cpp compares them with that file where it exists.
+// NVIDIA's nvml.h (NVML 12 and 13); tests/node/nvml_abi_test.cpp compares them with that file where it exists.
 #pragma once
 
 namespace shakedown::nvml_abi {

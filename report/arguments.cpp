@@ -1,4 +1,3 @@
-// Decides which flags there are and what they mean. Tested by tests/acceptance_cli_test.cpp.
 #include "report/arguments.hpp"
 
 #include <algorithm>

@@ -1,5 +1,3 @@
-// Decides what creating, merging and showing a baseline write. Tested by tests/baseline_test.cpp and
-// tests/acceptance_cli_test.cpp.
 #include "report/baseline.hpp"
 
 #include <unistd.h>

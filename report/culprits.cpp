@@ -1,4 +1,3 @@
-// Decides how culprits are shown. Tested by tests/terminal_test.cpp.
 #include "report/culprits.hpp"
 
 #include <fmt/format.h>

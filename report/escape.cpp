@@ -1,4 +1,3 @@
-// Decides which characters may be shown. Tested by tests/report_test.cpp (build/tests/report_test).
 #include "report/escape.hpp"
 
 #include "base/text.hpp"

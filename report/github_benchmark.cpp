@@ -1,4 +1,4 @@
-// Decides which values are a history worth keeping. Tested by tests/report_test.cpp (build/tests/report_test).
+// Decides which values are a history worth keeping.
 #include "report/github_benchmark.hpp"
 
 #include <cmath>

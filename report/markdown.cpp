@@ -1,5 +1,4 @@
 // Decides what a CI summary shows: what is wrong first, what is right folded away.
-// Tested by tests/report_test.cpp (build/tests/report_test).
 #include "report/markdown.hpp"
 
 #include "report/escape.hpp"

@@ -1,4 +1,3 @@
-// Decides which forms of a verdict there are. Tested by tests/acceptance_cli_test.cpp.
 #include "report/outputs.hpp"
 
 #include <cstdio>

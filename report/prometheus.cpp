@@ -1,5 +1,5 @@
 // Decides names and units of the gauges: https://prometheus.io/docs/practices/naming. A series that stands twice spoils
-// the whole file, so that each is written once. Tested by tests/report_test.cpp (build/tests/report_test).
+// the whole file, so that each is written once.
 #include "report/prometheus.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,3 @@
-// Decides which finding is the reason. Tested by tests/report_test.cpp and tests/acceptance_cli_test.cpp.
 #include "report/reason.hpp"
 
 #include <fcntl.h>

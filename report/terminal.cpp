@@ -1,4 +1,3 @@
-// Decides what a reader sees. Tested by tests/terminal_test.cpp (build/tests/terminal_test).
 #include "report/terminal.hpp"
 
 #include <algorithm>

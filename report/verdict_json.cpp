@@ -1,4 +1,4 @@
-// Decides the fields of verdict.json, which report/verdict.schema.json describes. Tested by tests/terminal_test.cpp.
+// Decides the fields of verdict.json, which report/verdict.schema.json describes.
 #include "report/verdict_json.hpp"
 
 #include "thresholds/json_field.hpp"

@@ -1,4 +1,3 @@
-// Decides the wording of cells. Tested by tests/terminal_test.cpp and tests/report_test.cpp.
 #include "report/words.hpp"
 
 #include <fmt/format.h>

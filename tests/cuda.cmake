@@ -1,8 +1,8 @@
 # Tests of the CUDA backend; included where it is built. Without a GPU the part that needs none runs, and the test counts
 # as skipped.
 shakedown_test(cuda_test gpu
-  SOURCES cuda_test.cpp cuda_collectives_test.cpp cuda_gemm_test.cpp cuda_memory_test.cpp
-    cuda_training_test.cpp cuda_lora_test.cpp
+  SOURCES kernels/cuda/device_test.cpp kernels/cuda/collectives_test.cpp kernels/cuda/gemm_test.cpp kernels/cuda/memory_test.cpp
+    kernels/cuda/training_test.cpp kernels/cuda/lora_test.cpp
   LIBRARIES shakedown::kernels shakedown_cuda)
 # For the fault tests: libraries that lie, and another user of a GPU beside a measurement.
 enable_language(CUDA)

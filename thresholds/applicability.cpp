@@ -1,4 +1,3 @@
-// Decides what is compared with what. Tested by tests/verdict_test.cpp (build/tests/verdict_test).
 #include "thresholds/applicability.hpp"
 
 #include <algorithm>

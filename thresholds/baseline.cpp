@@ -1,5 +1,4 @@
 // Decides what belongs into one baseline, what is left out of it, and the format of baseline.json.
-// Tested by tests/baseline_test.cpp (build/tests/baseline_test).
 #include "thresholds/baseline.hpp"
 
 #include <algorithm>

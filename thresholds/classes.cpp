@@ -1,5 +1,4 @@
-// Decides who stands out in a class. Tested by tests/peers_test.cpp and, on made-up fleets, by tests/fleet/fleet_rate
-// (docs/verdict.md has the rates).
+// Decides who stands out in a class; docs/verdict.md has the rates.
 //
 // Of a class with the shortfalls v of N GPUs (or links), one stands out if v - centre exceeds
 //   max(effect, 6 s, 2.5 g)
@@ -7,8 +6,7 @@
 // - s: 1.4826 times the median distance of the better half from the centre, put together with what is known of such
 //   chips, which counts like eight GPUs: a few cannot tell their own spread. Of two or three GPUs it is sqrt(2) times
 //   what is known, since one healthy GPU is all that the other is compared with;
-// - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows how
-// heavy
+// - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows how heavy
 //   the tails of healthy GPUs are: of symmetric tails that fall like 1/x^5 (Student's t of 5 degrees, as chips have)
 //   the worst of any number lies beyond 2.5 times the best in 1 of 100 fleets. One that is far too fast is a mistake,
 //   and widens a limit to 18 s at most.

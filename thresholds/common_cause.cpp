@@ -1,5 +1,4 @@
-// Decides which slow collectives and missed limits have a cause that no single GPU or link is. Tested by
-// tests/culprit_test.cpp.
+// Decides which slow collectives and missed limits have a cause that no single GPU or link is.
 #include "thresholds/common_cause.hpp"
 
 #include <fmt/format.h>

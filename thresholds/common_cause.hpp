@@ -1,5 +1,5 @@
 // What lies in something that ranks share, or in one rank that all others wait for: settings, collectives, lateness.
-// Pure; tested through tests/culprit_test.cpp.
+// Pure.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,3 @@
-// The words of a diagnosis. Tested by tests/culprit_test.cpp.
 #include "thresholds/diagnosis.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // What findings and peers say of each GPU, link and host, read once before anything is concluded: rows and columns of
 // the copy matrix, how many benchmarks of a kind are slow, limits that most ranks miss. Nothing is ever taken out of
-// it. Pure; tested through tests/culprit_test.cpp.
+// it. Pure.
 #pragma once
 
 #include <map>

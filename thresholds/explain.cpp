@@ -1,5 +1,5 @@
 // Decides how a judgement is explained (--explain=KEY): which rules name the key, which of them apply, what was
-// measured, and what came of it. Tested by tests/verdict_test.cpp.
+// measured, and what came of it.
 #include <algorithm>
 #include <sstream>
 

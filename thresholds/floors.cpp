@@ -1,5 +1,4 @@
 // Decides which limits a baseline suggests. A proposal: somebody reads it before it judges machines.
-// Tested by tests/baseline_test.cpp (build/tests/baseline_test).
 #include <algorithm>
 #include <array>
 #include <cmath>

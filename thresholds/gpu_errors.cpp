@@ -1,4 +1,4 @@
-// Decides which errors and slowdowns of a GPU fail it, whatever it reached. Tested by tests/gpu_errors_test.cpp.
+// Decides which errors and slowdowns of a GPU fail it, whatever it reached.
 #include "thresholds/gpu_errors.hpp"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Decides whether a machine is accepted, and in which order it is judged. Tested by tests/verdict_test.cpp
-// (build/tests/verdict_test).
+// Decides whether a machine is accepted, and in which order it is judged.
 #include "thresholds/judge.hpp"
 
 #include <algorithm>
@@ -144,7 +143,8 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
     finding.next = "add thresholds/<profile>.yaml for this kind of machine, or choose one with --thresholds=FILE";
     verdict.findings.push_back(finding);
   }
-  RuleFindings rules = judge_rules(measured, selection.profile, options.family, verdict.findings);
+  RuleFindings rules = judge_rules(measured, selection.profile, options.family, verdict.findings,
+                                   judge_validity(measured.benchmarks, selection.profile, options.family));
   append(verdict.findings, std::move(rules.findings));
   verdict.unjudged = std::move(rules.unjudged);
   verdict.families = rules.families;
@@ -213,7 +213,6 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   judge_by_comparison(measured, peers, references, options, verdict);
   verdict.culprits = diagnose(measured.benchmarks, peers, verdict.findings);
   append(verdict.findings, findings_of(verdict.culprits));
-  append(verdict.findings, judge_validity(measured.benchmarks, selection.profile, options.family, verdict.findings));
   conclude(verdict);
   return verdict;
 }

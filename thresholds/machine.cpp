@@ -1,5 +1,4 @@
 // Decides whether the run saw the whole machine: all hosts, all ranks, all GPUs, each once, in one finished run.
-// Tested by tests/machine_test.cpp (build/tests/machine_test).
 #include "thresholds/machine.hpp"
 
 #include <algorithm>

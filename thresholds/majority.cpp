@@ -1,4 +1,3 @@
-// Decides which value is the odd one out. Tested by tests/majority_test.cpp.
 #include "thresholds/majority.hpp"
 
 #include <algorithm>

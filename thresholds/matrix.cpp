@@ -1,5 +1,4 @@
-// Decides which benchmarks belong to one matrix and how it is printed. Tested by tests/matrix_test.cpp
-// (build/tests/matrix_test).
+// Decides which benchmarks belong to one matrix and how it is printed.
 #include "thresholds/matrix.hpp"
 
 #include <fmt/format.h>

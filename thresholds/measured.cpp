@@ -1,4 +1,4 @@
-// Decides how repetitions and ranks become the one value that is judged. Tested by tests/verdict_test.cpp.
+// Decides how repetitions and ranks become the one value that is judged.
 #include "thresholds/measured.hpp"
 
 #include <algorithm>

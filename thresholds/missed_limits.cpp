@@ -1,6 +1,6 @@
 // Decides whom a missed limit is about. It must not let a slow GPU pass: one that misses its limits in most rows of a
 // class does so by itself, unless that is only the clock which power leaves to a chip, within what chips are known to
-// differ by. Tested by tests/peers_test.cpp and, on made-up fleets, by tests/fleet/fleet_rate.
+// differ by.
 #include "thresholds/missed_limits.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Decides which nodes may stay. Fails closed: a node is good only if all that failed in the run can be laid at the door
-// of others. Tested by tests/nodes_test.cpp (build/tests/nodes_test).
+// of others.
 #include "thresholds/nodes.hpp"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Decides how far each value is behind its peers, and which host is. One-sided: nobody is named for being fast. Tested
-// by tests/peers_test.cpp and, on generated clusters, by tests/simulate_test.cpp.
+// Decides how far each value is behind its peers, and which host is. One-sided: nobody is named for being fast.
 //
 // A GPU or link is judged by all rows of a class together: thresholds/classes.cpp. A host stands out if what its better
 // ranks reach falls short of the median of the hosts by more than

@@ -1,5 +1,5 @@
 // Decides which profiles are valid: a rule that could never fail, never pass, or that nobody can trace to a source is
-// refused with file, line and column. Tested by tests/thresholds_test.cpp (build/tests/thresholds_test).
+// refused with file, line and column.
 #include "thresholds/profile.hpp"
 
 #include <algorithm>
@@ -285,9 +285,10 @@ Match read_match(const Yaml& yaml) {
 
 std::map<std::string, double> read_peak(const Yaml& yaml) {
   std::map<std::string, double> peak;
-  const Members members = yaml.members({"f64_tflops", "f32_tflops", "tf32_tflops", "f16_tflops", "bf16_tflops",
-                                        "fp8_e4m3_tflops", "int8_tflops", "nvfp4_tflops", "mxfp8_tflops", "tensor_mhz",
-                                        "hbm_gb_per_s", "nvlink_gb_per_s", "nics", "nic_gbit", "source"});
+  const Members members =
+      yaml.members({"f64_tflops", "f32_tflops", "tf32_tflops", "f16_tflops", "bf16_tflops", "fp8_e4m3_tflops",
+                    "int8_tflops", "nvfp4_tflops", "mxfp8_tflops", "tensor_mhz", "hbm_gb_per_s", "nvlink_gb_per_s",
+                    "nvlink_flits", "nics", "nic_gbit", "source"});
   required(members, "source", yaml, "peak").text();
   for (const auto& [name, value] : members) {
     if (name == "source") continue;
@@ -295,6 +296,21 @@ std::map<std::string, double> read_peak(const Yaml& yaml) {
     if (peak[name] <= 0) value.refuse(name + " must be above 0; correct it or leave it out");
   }
   return peak;
+}
+
+// {samples_min: 10, cv_max: {gemm: 0.2, ...}, source: "..."}
+void read_repeatability(const Yaml& yaml, Profile& profile) {
+  const Members members = yaml.members({"samples_min", "cv_max", "source"});
+  required(members, "source", yaml, "repeatability").text();
+  const Yaml& samples = required(members, "samples_min", yaml, "repeatability");
+  profile.samples_min = samples.integer();
+  if (*profile.samples_min < 1) samples.refuse("samples_min must be at least 1; correct it");
+  if (!members.contains("cv_max")) return;
+  for (const auto& [family, limit] : members.at("cv_max").members()) {
+    if (!is_catalogued(family) || family.empty()) limit.refuse("unknown family \"" + family + "\"; correct it");
+    if (!(limit.number() > 0)) limit.refuse("cv_max must be above 0; correct it");
+    profile.cv_max[family] = limit.number();
+  }
 }
 
 void require_schema(const Members& members, const Yaml& yaml) {
@@ -326,8 +342,8 @@ void include_part(const Yaml& name, Profile& profile) {
 }
 
 Profile load_profile(const fs::path& file, const Yaml& yaml) {
-  const Members members =
-      yaml.members({"schema", "profile", "match", "gpus_per_host", "peak", "unjudged", "include", "rules"});
+  const Members members = yaml.members(
+      {"schema", "profile", "match", "gpus_per_host", "peak", "repeatability", "unjudged", "include", "rules"});
   require_schema(members, yaml);
   require_name(members, "profile", yaml, file);
   Profile profile;
@@ -339,6 +355,7 @@ Profile load_profile(const fs::path& file, const Yaml& yaml) {
     if (*profile.gpus_per_host < 1) count->second.refuse("gpus_per_host must be at least 1; correct it");
   }
   if (members.contains("peak")) profile.peak = read_peak(members.at("peak"));
+  if (const auto part = members.find("repeatability"); part != members.end()) read_repeatability(part->second, profile);
   if (members.contains("unjudged")) {
     for (const Yaml& item : members.at("unjudged").items()) {
       profile.unjudged.push_back(item.text());

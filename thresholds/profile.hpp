@@ -78,6 +78,10 @@ struct Profile {
   std::vector<std::string> unjudged;                // families that are measured but not judged
   std::vector<Rule> rules;                          // those of the included parts first
   std::optional<int> gpus_per_host = std::nullopt;  // of this kind of machine
+  // Of every row that was timed, whether a rule names it or not: what fewer samples, or more scattered ones, say is no
+  // measurement.
+  std::optional<int> samples_min = std::nullopt;
+  std::map<std::string, double> cv_max = {};  // by family
 };
 
 /// Reads one profile, or every profile of a folder, sorted by name. Rules that several profiles have stand in a part, a

@@ -1,5 +1,5 @@
 // What ranks said about themselves while they worked: clocks, watts, degrees, what held a clock down, who else was
-// there. Used to explain a slow GPU. Pure; tested by tests/cause_test.cpp and through tests/culprit_test.cpp.
+// there. Used to explain a slow GPU. Pure.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // Decides what became slower than the baseline, and which sets may be compared at all: another driver, tuning or number
 // of ranks is another measurement. Fails closed: an error, too few repetitions, or nothing that can be compared, is
-// never "no regression". Tested by tests/regression_test.cpp and, for its error rates, tests/drift_test.cpp.
+// never "no regression".
 #include "thresholds/regression.hpp"
 
 #include <fmt/format.h>

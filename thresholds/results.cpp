@@ -1,5 +1,5 @@
 // Decides what a valid result file is. Reader and writer of schema 2, and the one place that knows how Google Benchmark
-// decorates names. Tested by tests/results_test.cpp (build/tests/results_test).
+// decorates names.
 #include "thresholds/results.hpp"
 
 #include <fmt/format.h>

@@ -134,6 +134,7 @@ struct Context {
   std::vector<HostFacts> inventory;
   std::optional<std::string> fault;      // SHAKEDOWN_FAULT, if one was injected
   std::optional<std::string> telemetry;  // "every 10 ms" | "off" | why there is none; null on the host backend
+  std::vector<std::string> crashed;      // families in which an earlier program of this run died
   std::optional<int> converted_from;     // the schema that it was measured in, if ci/convert_results has rewritten it
 };
 
@@ -146,7 +147,7 @@ void members(Archive& archive, Context& c) {
   archive.inside("world", [&](auto& world) { world("size", c.world_size)("hosts", c.hosts); });
   archive.younger("expected", c.expected).younger("argv", c.argv)("ranks", c.ranks).younger("versions", c.versions);
   archive.younger("environment", c.environment).younger("nccl", c.nccl).younger("algorithms", c.algorithms);
-  archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry);
+  archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry).unless("crashed", c.crashed);
 }
 
 /// Values by rank; index = rank, nullopt = this rank has none.

@@ -1,5 +1,4 @@
-// Fails closed: an error in any repetition, a value that is not there, above its physical ceiling or without a limit is
-// never a pass. Tested by tests/verdict_test.cpp (build/tests/verdict_test).
+// Fails closed: an error in any repetition, a value that is not there, cannot be true or has no limit is never a pass.
 #include "thresholds/rule.hpp"
 
 #include <algorithm>
@@ -35,8 +34,8 @@ void set_limit(Finding& finding, const char* limit_name, double limit, double va
 class RuleJudge {
  public:
   RuleJudge(const Profile& profile, const Rule& rule, std::string key, const Benchmark* benchmark,
-            const Context& context, bool no_pair)
-      : profile_(profile), rule_(rule), benchmark_(benchmark), context_(context), no_pair_(no_pair) {
+            const Finding* untrue, const Context& context, bool no_pair)
+      : profile_(profile), rule_(rule), benchmark_(benchmark), untrue_(untrue), context_(context), no_pair_(no_pair) {
     finding_.key = std::move(key);
     finding_.metric = rule.metric;
     finding_.severity = rule.severity;
@@ -79,6 +78,7 @@ class RuleJudge {
       return set(finding_, Status::fail, where + *row->error);
     }
     if (const Row* row = benchmark_->waiver()) return judge_waiver(*row);
+    if (untrue_ != nullptr) return adopt(*untrue_);
     if (rule_.limits.same) {
       judge_sameness();
     } else if (rule_.limits.equals_text) {
@@ -89,6 +89,16 @@ class RuleJudge {
       judge_ranks();
     }
     if (finding_.status == Status::pass) judge_repeatability();
+  }
+
+  // The machine cannot be judged by figures that are not true, whatever the limit says.
+  void adopt(const Finding& untrue) {
+    set(finding_, untrue.status, (untrue.metric == rule_.metric ? "" : untrue.metric + ": ") + untrue.detail);
+    finding_.value = untrue.value;
+    finding_.unit = untrue.unit;
+    finding_.limit = untrue.limit;
+    finding_.limit_name = untrue.limit_name;
+    finding_.worst = untrue.worst;
   }
 
   // "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz". Pre-flight's facts explain themselves: nothing
@@ -130,7 +140,6 @@ class RuleJudge {
       finding_.worst = culprit(facts(*rank), own_value(*rank));
       if (is_collective(family_of(finding_.key))) set(finding_, finding_.status, "last to arrive");
     }
-    if (judge_sanity()) return;
     if (const auto broken = broken_limit(*value)) {
       set_limit(finding_, broken->first, broken->second, *value, finding_.unit);
       finding_.status = Status::fail;
@@ -262,7 +271,6 @@ class RuleJudge {
     sort_worst_first(known);
     finding_.worst = known.front();
     finding_.value = known.front().value;
-    if (judge_sanity()) return;
     judge_each(known);
     if (finding_.status == Status::pass) judge_spread(known);
   }
@@ -299,21 +307,6 @@ class RuleJudge {
         "ranks differ: " + number_text(*low) + " to " + number_text(*high) + " " + finding_.unit);
     set_limit(finding_, "spread_max", *rule_.limits.spread_max, spread, "of the median");
     name_offenders({worst_first.front()});
-  }
-
-  // A value that no machine can reach, or that is no number: the measurement is wrong, whatever the limit says.
-  bool judge_sanity() {
-    auto largest = largest_value(*benchmark_, rule_.metric);
-    if (!largest) largest = finding_.value;  // one that is derived
-    const auto bound = ceiling(profile_.peak, finding_.key, rule_.metric, scale_of(context_));
-    if (!std::isfinite(*finding_.value) || (largest && !std::isfinite(*largest))) {
-      set(finding_, Status::invalid, "not a finite number");
-      return true;
-    }
-    if (!bound || !largest || *largest <= *bound * ceiling_allowance) return false;
-    set_limit(finding_, "ceiling", *bound, *largest, finding_.unit);
-    set(finding_, Status::invalid, "above what physics allows: the measurement is wrong, not the machine fast");
-    return true;
   }
 
   // A pass that does not repeat is no pass, and one of too few samples no measurement; a failure stays one.
@@ -382,6 +375,7 @@ class RuleJudge {
   const Profile& profile_;
   const Rule& rule_;
   const Benchmark* benchmark_;
+  const Finding* untrue_;
   const Context& context_;
   bool no_pair_;
   Finding finding_;
@@ -390,8 +384,8 @@ class RuleJudge {
 }  // namespace
 
 Finding finding_of(const Profile& profile, const Rule& rule, const std::string& key, const Benchmark* benchmark,
-                   const Context& context, bool no_pair) {
-  return RuleJudge(profile, rule, key, benchmark, context, no_pair).judge();
+                   const Finding* untrue, const Context& context, bool no_pair) {
+  return RuleJudge(profile, rule, key, benchmark, untrue, context, no_pair).judge();
 }
 
 }  // namespace shakedown

@@ -1,10 +1,11 @@
 // Fails closed: a family that no rule judges, a rule that could not be decided, an error that no rule names are never a
-// pass. Tested by tests/verdict_test.cpp (build/tests/verdict_test).
+// pass.
 #include "thresholds/rules.hpp"
 
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "thresholds/applicability.hpp"
 #include "thresholds/rule.hpp"
@@ -23,8 +24,10 @@ Finding plain(const std::string& key, Status status, const std::string& detail, 
 
 class RulesJudge {
  public:
-  RulesJudge(const Measured& measured, const std::optional<std::string>& family, const std::vector<Finding>& before)
+  RulesJudge(const Measured& measured, const std::optional<std::string>& family, const std::vector<Finding>& before,
+             std::vector<Finding> untrue)
       : results_(measured.files), family_(family), before_(before), benchmarks_(measured.benchmarks) {
+    for (Finding& finding : untrue) untrue_.emplace(finding.key, std::move(finding));
     for (const auto& [key, benchmark] : benchmarks_) context_of_family_.emplace(family_of(key), benchmark.context);
   }
 
@@ -40,6 +43,9 @@ class RulesJudge {
     }
     name_what_preflight_stopped();
     for (const auto& [key, benchmark] : benchmarks_) judge_error_without_rule(benchmark);
+    for (const auto& [key, finding] : untrue_) {
+      if (!counted_keys_.contains(key)) add(finding);
+    }
     count_families(profile);
     if (profile != nullptr) judge_families(*profile);
     if (family_ && !context_of_family_.contains(*family_) && judged_families_.empty()) {
@@ -111,7 +117,9 @@ class RulesJudge {
     for (const std::string& key : expansion.keys) {
       const auto found = benchmarks_.find(key);
       const Benchmark* benchmark = found == benchmarks_.end() ? nullptr : &found->second;
-      add(finding_of(profile, rule, key, benchmark, context, expansion.no_pair));
+      const auto untrue = untrue_.find(key);
+      add(finding_of(profile, rule, key, benchmark, untrue == untrue_.end() ? nullptr : &untrue->second, context,
+                     expansion.no_pair));
     }
   }
 
@@ -191,6 +199,7 @@ class RulesJudge {
   const std::optional<std::string>& family_;
   const std::vector<Finding>& before_;
   const Benchmarks& benchmarks_;
+  std::map<std::string, Finding> untrue_;  // by key
   RuleFindings said_;
   std::map<std::string, const Context*> context_of_family_;
   std::set<std::string> judged_keys_, counted_keys_, judged_families_;
@@ -201,8 +210,8 @@ class RulesJudge {
 }  // namespace
 
 RuleFindings judge_rules(const Measured& measured, const Profile* profile, const std::optional<std::string>& family,
-                         const std::vector<Finding>& before) {
-  return RulesJudge(measured, family, before).judge(profile);
+                         const std::vector<Finding>& before, std::vector<Finding> untrue) {
+  return RulesJudge(measured, family, before, std::move(untrue)).judge(profile);
 }
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Decides which YAML is accepted at all, before anybody asks what it means. Tested by tests/thresholds_test.cpp.
+// Decides which YAML is accepted at all, before anybody asks what it means.
 #include "thresholds/strict_yaml.hpp"
 
 #include <yaml-cpp/eventhandler.h>

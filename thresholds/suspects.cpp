@@ -1,4 +1,3 @@
-// Decides what is at fault. Tested by tests/culprit_test.cpp and, on generated clusters, by tests/simulate_test.cpp.
 #include "thresholds/suspects.hpp"
 
 #include <algorithm>

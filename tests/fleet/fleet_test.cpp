@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/results_builder.hpp"
+#include "tests/thresholds/results_builder.hpp"
 
 namespace shakedown::fleet {
 namespace {

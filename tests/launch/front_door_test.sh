@@ -44,7 +44,7 @@ expect "each run has a folder of its own" eval '[[ $(ls -d "$SHAKEDOWN_RESULTS"/
 # The memory of all is slow.
 sed -E 's/"hbm_gb_per_s": ?4([0-9]{3})/"hbm_gb_per_s":3\1/g; s/([ [,])4([0-9]{3}\.[0-9]+)/\13\2/g' "$stored/hbm.json" >stored/hbm.json
 run 1 "${accept[@]}"
-expect "what fails already is said at once, as provisional" says '^shakedown: provisional: fail: hbm/'
+expect "what fails already is said at once, as provisional" says '^shakedown: provisional: (fail|invalid): hbm/'
 expect "  and the verdict fails" prints '^VERDICT: FAIL'
 cp "$stored/hbm.json" stored/
 run 1 "${accept[@]}" --families=preflight,gemm
@@ -52,6 +52,36 @@ expect "families that were left out are missed" prints '^VERDICT: FAIL'
 expect "  and not started" eval '! grep -q hbm "$latest/log"'
 run 0 "${accept[@]}" --plan --families=gemm
 expect "a plan is the programs'" grep -qx -- '--plan --tier=quick' arguments.gemm
+
+# --- one program for all families ---------------------------------------------------------------------------------------------
+cat >"$tree/bin/bench_all" <<END
+#!/bin/bash
+echo "\$@" >>"$scratch/arguments.all"
+for flag; do [[ \$flag != --families=* ]] || IFS=, read -ra families <<<"\${flag#*=}"; done
+for family in "\${families[@]}"; do
+  [[ ! -e $scratch/dies.\$family ]] || kill -KILL \$\$
+  echo "\$family" >>"$scratch/measured"
+  printf '{"family": "%s", "result": %s}\n' "\$family" \
+    "\$(sed 's/"run_id": *"[^"]*"/"run_id": "'"\$SHAKEDOWN_RUN_ID"'"/' "$scratch/stored/\$family.json" | tr '\n' ' ')"
+done
+[[ ! -e $scratch/stays ]] || sleep 100
+END
+chmod +x "$tree/bin/bench_all"
+rm -f arguments.*
+run 0 "${accept[@]}"
+expect "one start measures all families" eval '[[ $(ls arguments.*) == arguments.all && $(wc -l <arguments.all) -eq 1 && $(wc -l <measured) -eq 9 ]]'
+expect "  with the same verdict" prints '^VERDICT: PASS 1.*profile h200-sxm, 4 ranks'
+touch dies.hbm
+"${accept[@]}" >out 2>err
+expect "where it dies, that is said with the family" says 'bench_all ended in hbm, what is missing is measured alone: env was ended by SIGKILL|bench_all ended in hbm.*exit code 137'
+expect "  what is missing is measured alone, and told who died" eval 'grep -q -- --crashed=hbm arguments.hbm && [[ ! -e arguments.gemm && -s $latest/lora_step.json ]]'
+rm -f dies.hbm arguments.* measured
+cp "$root/tests/data/preflight/h200-sxm-4ranks-pinned.json" stored/preflight.json
+touch stays
+run 1 "${accept[@]}"
+expect "it is ended where pre-flight fails" eval '[[ ! -e $latest/gemm.json && ! -e $latest/crashed ]] && says "nothing else is measured"'
+cp "$stored/preflight.json" stored/
+rm -f stays "$tree/bin/bench_all"
 
 # --- what cannot be a verdict -----------------------------------------------------------------------------------------------
 run 2 "${accept[@]}" --nosuch
@@ -112,7 +142,7 @@ expect "a run that broke off is INCOMPLETE, and no pass of yesterday" eval '[[ $
 # Two at once have folders of their own; one id is one run.
 begin
 run 1 "${accept[@]}" --families=preflight
-expect "a second acceptance does not disturb the first" eval 'kill -0 "$front" && [[ -s $(ls -d "$SHAKEDOWN_RESULTS"/2* | tail -n 1)/verdict.json ]]'
+expect "a second acceptance does not disturb the first" eval 'kill -0 "$front" && [[ -s $latest/verdict.json ]]'
 kill "$front"
 wait "$front"
 SHAKEDOWN_RUN_ID=mine begin

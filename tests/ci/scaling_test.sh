@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# ci/scaling as a user runs it, on programs that hand out stored results of 1, 2 and 4 H200.
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034
+source "$(dirname "$0")/../shell.bash"
+cd "$scratch" || exit 1
+
+mkdir -p now/bench now/bin now/share/shakedown tools stored
+cp "$build/bin/shakedown" now/bin/
+ln -s "$root/thresholds" now/share/shakedown/
+printf 'gemm\nhbm\n' >now/share/shakedown/families
+for ranks in 1ranks 2ranks/1 4ranks/1; do cp "$root/ci/baselines/h200-sxm/$ranks/hbm.json" "stored/${ranks%%ranks*}.json"; done
+cat >now/bench/bench_hbm <<END
+#!/usr/bin/env bash
+sed "s/\"run_id\": \"[^\"]*\"/\"run_id\": \"\$SHAKEDOWN_RUN_ID\"/" "$scratch/stored/\$SHAKEDOWN_RANKS.json"
+END
+cp now/bench/bench_hbm now/bench/bench_gemm
+# Starts a program that is not ours as often as asked, and one of ours once.
+cat >tools/mpirun <<'END'
+#!/usr/bin/env bash
+while [[ $1 != -np ]]; do shift; done
+count=$2
+shift 2
+[[ $1 != */bench_* ]] || count=1
+for ((i = 0; i < count; ++i)); do "$@"; done
+END
+chmod +x now/bench/* tools/mpirun
+PATH=$scratch/tools:$PATH
+export SHAKEDOWN_BUILD=$scratch/now
+
+SHAKEDOWN_RANKS=4 run 0 "$root/ci/scaling" hbm
+expect "it runs on 1, 2 and 4 ranks" eval '[[ $(ls now/scaling) == "1ranks
+2ranks
+4ranks" ]]'
+expect "each number of ranks is judged" eval '[[ $(grep -cE "^VERDICT: PASS .*\(profile h200-sxm, [124] ranks?\)" out) -eq 3 ]]'
+# A long name goes on in the next line.
+expect "the largest is compared with the smaller ones" prints '(^| )hbm_gb_per_s_efficiency( |$)'
+
+# Of four each loses a tenth.
+a_tenth_less() { sed -E 's/"hbm_gb_per_s": ?4([0-9]{3})/"hbm_gb_per_s":3\1/g; s/([ [,])4([0-9]{3}\.[0-9]+)/\13\2/g' "$1" >"$2"; }
+a_tenth_less "$root/ci/baselines/h200-sxm/4ranks/1/hbm.json" stored/4.json
+SHAKEDOWN_RANKS=4 run 1 "$root/ci/scaling" hbm
+expect "a loss in company fails" prints '^fail: hbm/op:copy/engine:ce/bytes:4294967296 hbm_gb_per_s_efficiency'
+
+SHAKEDOWN_RANKS=1 run 3 "$root/ci/scaling" hbm
+expect "one rank is nothing to compare" says 'one rank cannot be compared with fewer'
+run 2 "$root/ci/scaling" --nosuch
+expect "an unknown flag is refused" says '--nosuch: unknown; the form is'
+run 2 "$root/ci/scaling" nosuch
+expect "an unknown family is refused" says 'nosuch: no such family'
+SHAKEDOWN_LAUNCH=env run 2 "$root/ci/scaling" hbm
+expect "a launcher that fixes the number of ranks is refused" says 'unset that'
+rm stored/2.json
+SHAKEDOWN_RANKS=4 run 3 "$root/ci/scaling" hbm
+expect "a run without a result is not passed over" says 'wrote no result|cannot'
+finish

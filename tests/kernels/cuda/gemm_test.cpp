@@ -1,0 +1,533 @@
+// Products on one GPU: their data, their checks against products computed on the CPU, and every type through the seam.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/cuda_device.hpp"
+#include "kernels/cuda/gemm_check.hpp"
+#include "kernels/cuda/gemm_plan.hpp"
+#include "kernels/cuda/gemm_type.hpp"
+#include "kernels/cuda/known_data.hpp"
+#include "kernels/reference.hpp"
+#include "tests/kernels/cuda/on_gpu.hpp"
+
+namespace shakedown::cuda {
+namespace {
+
+constexpr DType all_types[] = {DType::f64,      DType::f32,  DType::tf32,  DType::f16,  DType::bf16,
+                               DType::fp8_e4m3, DType::int8, DType::nvfp4, DType::mxfp8};
+
+std::string type_name(const ::testing::TestParamInfo<DType>& info) { return std::string(name(info.param)); }
+
+// Without a GPU ------------------------------------------------------------------------------------------------------
+
+TEST(CudaGemmCheck, SampledRowsAreDifferentAndInside) {
+  for (const int m : {1, 2, 7, 8, 9, 100, 16384}) {
+    const auto rows = sample_rows(m);
+    ASSERT_EQ(rows.count, std::min(m, 8));
+    for (int r = 0; r < rows.count; ++r) {
+      EXPECT_LT(rows.index[r], m);
+      EXPECT_GT(rows.index[r], r == 0 ? -1 : rows.index[r - 1]);
+    }
+  }
+}
+
+TEST(CudaGemmType, OnlyFp8HasTwoWaysToAccumulate) {
+  GemmSpec spec{DType::fp8_e4m3, 16, 16, 16};
+  const double fast = gemm_type(spec).u_acc;
+  spec.accumulate = Accumulate::exact;
+  EXPECT_LT(gemm_type(spec).u_acc, fast);
+  spec.dtype = DType::bf16;
+  EXPECT_TRUE(contains(message_of([&] { gemm_type(spec); }), "accumulate:exact is for fp8_e4m3"));
+}
+
+TEST(CudaGemmType, AProductOfIntegersIsExact) {
+  const auto type = gemm_type({DType::int8, 16, 16, 16});
+  EXPECT_EQ(type.u_out, 0);
+  EXPECT_EQ(type.u_acc, 0);
+}
+
+TEST(CudaGemmType, ALongSumOfTensorCoresMayDriftAndAPlainOneMayNot) {
+  const auto tf32 = gemm_type({DType::tf32, 16, 16, 16}), f32 = gemm_type({DType::f32, 16, 16, 16});
+  EXPECT_GT(u_out_of(tf32, 28672), 100 * u_out_of(tf32, 16));
+  EXPECT_LT(u_out_of(tf32, 28672), 0x1p-11);  // less than the rounding of an input
+  EXPECT_EQ(u_out_of(f32, 28672), f32.u_out);
+}
+
+// Data ---------------------------------------------------------------------------------------------------------------
+
+template <class T>
+T read_as(const std::vector<std::byte>& bytes, std::size_t i) {
+  T value;
+  std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+/// Element i of an input of this type.
+double decode(DType dtype, const std::vector<std::byte>& bytes, std::size_t i) {
+  constexpr double e2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  switch (dtype) {
+    case DType::f64: return read_as<double>(bytes, i);
+    case DType::f32:
+    case DType::tf32: return read_as<float>(bytes, i);
+    case DType::f16: return __half2float(read_as<__half>(bytes, i));
+    case DType::bf16: return __bfloat162float(read_as<__nv_bfloat16>(bytes, i));
+    case DType::fp8_e4m3:
+    case DType::mxfp8: return static_cast<float>(read_as<__nv_fp8_e4m3>(bytes, i));
+    case DType::int8: return read_as<std::int8_t>(bytes, i);
+    case DType::nvfp4: {
+      const auto code = std::to_integer<unsigned>(bytes[i / 2]) >> (i % 2 * 4) & 15U;
+      return (code & 8U) != 0 ? -e2m1[code & 7U] : e2m1[code];
+    }
+  }
+  return std::nan("");
+}
+
+template <class T>
+void write_as(std::vector<std::byte>& bytes, std::size_t i, T value) {
+  std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+}
+
+/// Rounds an element of a product of this type.
+void encode_product(DType dtype, std::vector<std::byte>& bytes, std::size_t i, double value) {
+  switch (dtype) {
+    case DType::f64: return write_as(bytes, i, value);
+    case DType::f32:
+    case DType::tf32: return write_as(bytes, i, static_cast<float>(value));
+    case DType::f16: return write_as(bytes, i, __double2half(value));
+    case DType::int8: return write_as(bytes, i, static_cast<std::int32_t>(value));
+    default: return write_as(bytes, i, __double2bfloat16(value));
+  }
+}
+
+class TypedData : public OnGpu, public ::testing::WithParamInterface<DType> {};
+INSTANTIATE_TEST_SUITE_P(Types, TypedData, ::testing::ValuesIn(all_types), type_name);
+
+TEST_P(TypedData, NormalIsThatOfTheReferenceRounded) {
+  const DType dtype = GetParam();
+  const std::size_t count = 100003;
+  const Buffer buffer(bytes_of(dtype, count));
+  fill_normal(*gpu_, buffer, dtype, count, 2);
+  const auto bytes = download<std::byte>(buffer);
+  const double deviation = dtype == DType::int8 ? int8_deviation : 1;
+  // Rounding to nearest, relative and for the small absolute. The functions of the two sides may differ in the last
+  // bits of a double, and so now and then in one rounding.
+  const auto [relative, absolute] = [&]() -> std::pair<double, double> {
+    switch (dtype) {
+      case DType::f64: return {1e-14, 1e-14};
+      case DType::f32: return {0x1p-24 * 1.001, 1e-12};
+      case DType::tf32: return {0x1p-11 * 1.001, 1e-12};
+      case DType::f16: return {0x1p-11 * 1.001, 0x1p-24};
+      case DType::bf16: return {0x1p-8 * 1.001, 1e-12};
+      case DType::fp8_e4m3:
+      case DType::mxfp8: return {0x1p-4 * 1.001, 0x1p-10 * 1.001};
+      case DType::int8: return {0, 0.5000001};
+      case DType::nvfp4: return {0.25 * 1.001, 0.25 * 1.001};
+    }
+    return {0, 0};
+  }();
+  double sum = 0, squares = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double want = deviation * reference::normal(i, 2), got = decode(dtype, bytes, i);
+    if (dtype == DType::int8 && std::abs(want) > 127) {
+      ASSERT_EQ(got, want > 0 ? 127 : -127) << i;
+    } else {
+      ASSERT_NEAR(got, want, std::max(relative * std::abs(want), absolute)) << i;
+    }
+    if (dtype == DType::tf32) {
+      ASSERT_EQ(std::bit_cast<unsigned>(static_cast<float>(got)) & 0x1fffU, 0U) << i;
+    }
+    sum += got / deviation;
+    squares += got / deviation * (got / deviation);
+  }
+  EXPECT_NEAR(sum / count, 0, 0.02);
+  EXPECT_NEAR(squares / count, 1, 0.05);
+}
+
+// The checks of a product --------------------------------------------------------------------------------------------
+
+/// A small product whose C is computed on the CPU, in f64 and rounded once.
+class ProductCheck : public OnGpu {
+ protected:
+  static constexpr int m = 70, n = 77, k = 53;
+
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (IsSkipped()) return;
+    for (std::size_t i = 0; i < a_.size(); ++i) a_[i] = static_cast<float>(reference::normal(i, 1));
+    for (std::size_t i = 0; i < b_.size(); ++i) b_[i] = static_cast<float>(reference::normal(i, 2));
+  }
+
+  void multiply(bool a_by_rows) {
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int l = 0; l < k; ++l) sum += double{a_[at(a_by_rows ? i * k + l : i + l * m)]} * b_[at(l + j * k)];
+        c_[at(i + j * m)] = static_cast<float>(sum);
+      }
+    }
+  }
+
+  Tally sampled(bool a_by_rows, unsigned long long report = no_index) {
+    return run(a_by_rows, [&](const Product& product, double* scratch) {
+      count_wrong_elements(gpu_->stream(), product, sample_rows(m), scratch, gpu_->start_tally(), report);
+    });
+  }
+  Tally signed_sums(bool a_by_rows, unsigned long long report = no_index) {
+    return run(a_by_rows, [&](const Product& product, double* scratch) {
+      count_wrong_sums_of(gpu_->stream(), product, scratch, gpu_->start_tally(), report);
+    });
+  }
+
+  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+  std::vector<float> a_ = std::vector<float>(m * k), b_ = std::vector<float>(k * n), c_ = std::vector<float>(m * n);
+
+ private:
+  template <class Count>
+  Tally run(bool a_by_rows, const Count& count) {
+    const auto a = upload(a_), b = upload(b_), c = upload(c_);
+    const Buffer scratch(check_scratch(n, k) * sizeof(double));
+    count({DType::f32, a_by_rows, a.data(), b.data(), c.data(), m, n, k, 0x1p-24, 0x1p-24}, scratch.data<double>());
+    return gpu_->finish_tally();
+  }
+};
+
+TEST_F(ProductCheck, ARightProductPasses) {
+  for (const bool a_by_rows : {false, true}) {
+    multiply(a_by_rows);
+    const auto elements = sampled(a_by_rows);
+    EXPECT_EQ(elements.compared, 8U * n);
+    EXPECT_EQ(elements.mismatched, 0U) << elements.first;
+    const auto sums = signed_sums(a_by_rows);
+    EXPECT_EQ(sums.compared, static_cast<unsigned>(m * sums_per_row(n)));
+    EXPECT_EQ(sums.mismatched, 0U) << sums.first;
+  }
+}
+
+TEST_F(ProductCheck, OneWrongElementIsFoundWhereItIs) {
+  const int row = sample_rows(m).index[3], column = 40;
+  for (const bool a_by_rows : {false, true}) {
+    for (const float damage : {0.01F, -1e30F, std::nanf(""), HUGE_VALF}) {
+      multiply(a_by_rows);
+      const float right = c_[at(row + column * m)];
+      c_[at(row + column * m)] += damage;
+      const auto element_index = static_cast<unsigned long long>(row * n + column);
+      const auto elements = sampled(a_by_rows, element_index);
+      EXPECT_EQ(elements.mismatched, 1U) << damage;
+      EXPECT_EQ(elements.first, element_index);
+      EXPECT_NEAR(elements.want, right, 1e-5);
+      const auto sums = signed_sums(a_by_rows);
+      EXPECT_EQ(sums.mismatched, 1U) << damage;
+      EXPECT_EQ(sums.first, static_cast<unsigned long long>(row * sums_per_row(n) + column / sum_width));
+    }
+  }
+}
+
+TEST_F(ProductCheck, AnElementOutsideTheSampleIsFoundByItsSum) {
+  const auto rows = sample_rows(m);
+  int row = 0;
+  while (std::find(rows.index, rows.index + rows.count, row) != rows.index + rows.count) ++row;
+  multiply(true);
+  c_[at(row + (n - 1) * m)] *= -1;
+  EXPECT_EQ(sampled(true).mismatched, 0U);
+  EXPECT_EQ(signed_sums(true).mismatched, 1U);
+}
+
+TEST_F(ProductCheck, SwappedColumnsAreFound) {
+  multiply(true);
+  for (int i = 0; i < m; ++i) std::swap(c_[at(i + 3 * m)], c_[at(i + 4 * m)]);
+  EXPECT_EQ(sampled(true).mismatched, 16U);
+}
+
+/// The same for every type: inputs as the GPU writes them, the product computed on the CPU and rounded once.
+class TypedProductCheck : public OnGpu, public ::testing::WithParamInterface<DType> {
+ protected:
+  static constexpr int m = 64, n = 72, k = 48;
+
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (IsSkipped()) return;
+    const auto write = [&](const Buffer& buffer, int count, std::uint64_t stream_id) {
+      fill_normal(*gpu_, buffer, GetParam(), static_cast<std::size_t>(count), stream_id);
+      return download<std::byte>(buffer);
+    };
+    a_ = Buffer(bytes_of(GetParam(), m * k));
+    b_ = Buffer(bytes_of(GetParam(), k * n));
+    c_.resize(static_cast<std::size_t>(m * n) * product_size_of(GetParam()));
+    const auto a = write(a_, m * k, 1), b = write(b_, k * n, 2);
+    for (std::size_t i = 0; i < m; ++i) {
+      for (std::size_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (std::size_t l = 0; l < k; ++l) sum += decode(GetParam(), a, i * k + l) * decode(GetParam(), b, l + j * k);
+        exact_[i + j * m] = sum;
+        encode_product(GetParam(), c_, i + j * m, sum);
+      }
+    }
+  }
+
+  Product product(const Buffer& c) const {
+    const auto type = gemm_type({GetParam(), m, n, k});
+    return {GetParam(), true, a_.data(), b_.data(), c.data(), m, n, k, type.u_out, type.u_acc};
+  }
+  Tally elements() const {
+    const auto c = upload(c_);
+    const Buffer scratch(check_scratch(n, k) * sizeof(double));
+    count_wrong_elements(gpu_->stream(), product(c), sample_rows(m), scratch.data<double>(), gpu_->start_tally());
+    return gpu_->finish_tally();
+  }
+  Tally sums() const {
+    const auto c = upload(c_);
+    const Buffer scratch(check_scratch(n, k) * sizeof(double));
+    count_wrong_sums_of(gpu_->stream(), product(c), scratch.data<double>(), gpu_->start_tally());
+    return gpu_->finish_tally();
+  }
+
+  Buffer a_, b_;
+  std::vector<std::byte> c_;
+  std::vector<double> exact_ = std::vector<double>(m * n);
+};
+INSTANTIATE_TEST_SUITE_P(Types, TypedProductCheck, ::testing::ValuesIn(all_types), type_name);
+
+TEST_P(TypedProductCheck, ARightProductPasses) {
+  for (const auto& tally : {elements(), sums()}) {
+    EXPECT_GT(tally.compared, 0U);
+    EXPECT_EQ(tally.mismatched, 0U) << tally.first;
+    EXPECT_LE(std::bit_cast<float>(tally.worst), 1.0F);
+  }
+}
+
+TEST_P(TypedProductCheck, OneElementThatIsOffIsFound) {
+  const double off = [] {
+    switch (GetParam()) {
+      case DType::f64: return 1e-9;
+      case DType::f32: return 1e-3;
+      case DType::tf32: return 1e-2;
+      case DType::int8:
+      case DType::f16: return 1.0;  // int8: the smallest error that there is
+      default: return 8.0;
+    }
+  }();
+  const auto row = static_cast<std::size_t>(sample_rows(m).index[5]);
+  const std::size_t column = 33, place = row + column * m;
+  encode_product(GetParam(), c_, place, exact_[place] + off);
+  EXPECT_EQ(elements().mismatched, 1U);
+  EXPECT_EQ(elements().first, row * n + column);
+  EXPECT_EQ(sums().mismatched, 1U);
+  EXPECT_EQ(sums().first, row * static_cast<std::size_t>(sums_per_row(n)) + column / sum_width);
+}
+
+// Works through the seam ---------------------------------------------------------------------------------------------
+
+/// Runs what this GPU has; what it has not must say why.
+class GemmWork : public OnGpu {
+ protected:
+  void expect_checked_or_unsupported(const GemmSpec& spec) {
+    const auto sums = static_cast<std::size_t>(spec.m) * static_cast<std::size_t>(sums_per_row(spec.n));
+    const auto rows = static_cast<std::size_t>(std::min(spec.m, SampledRows::most));
+    try {
+      expect_work_is_checked(spec, sums + rows * static_cast<std::size_t>(spec.n));
+    } catch (const Unsupported& reason) {
+      EXPECT_TRUE(contains(reason.what(), "compute capability") || contains(reason.what(), "needs a build with CUDA"));
+      RecordProperty(std::string(name(spec.dtype)), reason.what());
+    }
+  }
+};
+class TypedGemm : public GemmWork, public ::testing::WithParamInterface<DType> {};
+INSTANTIATE_TEST_SUITE_P(Types, TypedGemm, ::testing::ValuesIn(all_types), type_name);
+
+TEST_P(TypedGemm, IsRight) {
+  for (const auto& [m, n, k] : {std::tuple{256, 256, 256}, {256, 128, 4096}, {2048, 2048, 2048}}) {
+    expect_checked_or_unsupported({GetParam(), m, n, k});
+  }
+}
+
+TEST_P(TypedGemm, OfZerosIsZero) {
+  GemmSpec spec{GetParam(), 256, 256, 256};
+  spec.data = MatrixData::zeros;
+  expect_checked_or_unsupported(spec);
+}
+
+TEST_F(GemmWork, OfRaggedShape) {
+  for (const auto& spec :
+       {GemmSpec{DType::bf16, 136, 72, 200}, GemmSpec{DType::bf16, 8, 1000, 4096}, GemmSpec{DType::f16, 136, 72, 200},
+        GemmSpec{DType::f32, 127, 65, 33}, GemmSpec{DType::f64, 127, 65, 33}, GemmSpec{DType::tf32, 132, 68, 36},
+        GemmSpec{DType::fp8_e4m3, 144, 80, 208}, GemmSpec{DType::int8, 144, 80, 208}}) {
+    expect_checked_or_unsupported(spec);
+  }
+}
+
+TEST_F(GemmWork, Fp8ExactIsCloserThanFast) {
+  GemmSpec spec{DType::fp8_e4m3, 256, 256, 8192};
+  expect_checked_or_unsupported(spec);
+  spec.accumulate = Accumulate::exact;
+  expect_checked_or_unsupported(spec);
+}
+
+TEST_F(GemmWork, BlockScaledTypesNeedBlackwell) {
+  for (const auto dtype : {DType::nvfp4, DType::mxfp8}) {
+    const auto text = message_of([&] { device_->prepare(GemmSpec{dtype, 256, 256, 256}); });
+    if (text == "nothing was thrown") continue;
+    EXPECT_TRUE(contains(text, std::string(name(dtype)) + " needs compute capability 10.0 or later, this GPU has ") ||
+                contains(text, "needs a build with CUDA"));
+  }
+}
+
+TEST_F(GemmWork, OfOddShapeIsRightOrUnsupported) {
+  try {
+    expect_work_is_checked(GemmSpec{DType::bf16, 127, 65, 33}, 1);
+  } catch (const Unsupported& reason) {
+    EXPECT_TRUE(contains(reason.what(), "cuBLASLt"));
+  }
+}
+
+TEST_F(GemmWork, OfAShapeWithoutAnAlgorithmIsUnsupportedAndNamesIt) {
+  const GemmSpec odd{DType::fp8_e4m3, 17, 17, 17};  // fp8 wants sides of whole 16 bytes
+  EXPECT_THROW(device_->prepare(odd), Unsupported);
+  EXPECT_TRUE(contains(message_of([&] { device_->prepare(odd); }), "cuBLASLt has no algorithm for " + key(odd)));
+  expect_checked_or_unsupported({DType::fp8_e4m3, 256, 256, 256});  // the device is still of use
+}
+
+TEST(GemmChoice, AsTextIsReadBack) {
+  GemmCandidate candidate{1, 7, {}};
+  auto* const bytes = reinterpret_cast<unsigned char*>(&candidate.algorithm);
+  for (std::size_t i = 0; i < sizeof candidate.algorithm; ++i) bytes[i] = static_cast<unsigned char>(37 * i);
+  const auto text = to_text(candidate);
+  const auto again = candidate_from(text);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->layout, 1U);
+  EXPECT_EQ(again->rank, 7U);
+  EXPECT_EQ(std::memcmp(&again->algorithm, &candidate.algorithm, sizeof candidate.algorithm), 0);
+  for (const auto& broken : {std::string(), std::string("0 0"), text.substr(0, text.size() - 1), text + " 1",
+                             "x" + text, text.substr(0, text.size() - 1) + "g"}) {
+    EXPECT_FALSE(candidate_from(broken)) << broken;
+  }
+}
+
+TEST_F(GemmWork, TakesTheAlgorithmThatWasChosenBefore) {
+  const GemmSpec spec{DType::bf16, 1024, 1024, 1024};
+  const auto first = device_->prepare(spec);
+  first->connect(group_);
+  const auto choice = device_->choices().at(key(spec));
+
+  const auto other = open_device({});
+  auto forced = *candidate_from(choice);
+  forced.rank = 1000;  // a mark that no tuning gives
+  other->choices()[key(spec)] = to_text(forced);
+  const auto second = other->prepare(spec);
+  second->connect(group_);
+  second->reset();
+  EXPECT_GT(other->seconds(*second, 1), 0);
+  EXPECT_TRUE(second->verify().passed());
+  std::map<std::string, double> metrics;
+  for (const auto& [name, value] : second->metrics()) metrics[name] = value;
+  EXPECT_EQ(metrics.at("candidate"), 1000);
+}
+
+TEST_F(GemmWork, RefusesAnAlgorithmThatDoesNotRunHere) {
+  const GemmSpec spec{DType::bf16, 1024, 1024, 1024};
+  const auto nonsense = to_text(GemmCandidate{0, 0, {}});
+  for (const auto& choice : {nonsense, "9" + nonsense, std::string("nonsense")}) {
+    device_->choices()[key(spec)] = choice;
+    const auto work = device_->prepare(spec);
+    EXPECT_TRUE(contains(message_of([&] { work->connect(group_); }), "was chosen before for " + key(spec)));
+  }
+}
+
+TEST_F(GemmWork, OfTheBestShapeIsFoundAndChecked) {
+  const GemmSearchSpec spec{DType::bf16, 1.0};
+  expect_work_is_checked(spec, 1);
+  const auto work = device_->prepare(spec);
+  work->connect(group_);
+  work->reset();
+  const double seconds = device_->seconds(*work, 10) / 10;
+  EXPECT_TRUE(work->verify().passed());
+  std::map<std::string, double> metrics;
+  for (const auto& [name, value] : work->metrics()) metrics[name] = value;
+  EXPECT_EQ(work->cost().flops, 2 * metrics.at("m") * metrics.at("n") * metrics.at("k"));
+  EXPECT_GT(metrics.at("shapes_tried"), 5);
+  EXPECT_FALSE(work->chosen().empty());
+  EXPECT_GT(work->cost().flops / seconds, 1e13);  // no GPU that has bf16 is below
+}
+
+TEST_F(GemmWork, OfTheBestShapeNeedsATypeThatTheGpuHas) {
+  EXPECT_THROW(device_->prepare(GemmSearchSpec{DType::bf16, 0}), std::invalid_argument);
+  if (gpu_->major() >= 10) return;
+  EXPECT_THROW(device_->prepare(GemmSearchSpec{DType::nvfp4, 1}), Unsupported);
+}
+
+TEST_F(GemmWork, OfNothingIsAMistake) {
+  EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 0, 128, 128}), std::invalid_argument);
+}
+
+TEST_F(GemmWork, ChecksumIsAnIntegerThatJsonCanHoldAndTheChoiceIsOnRecord) {
+  const auto work = device_->prepare(GemmSpec{DType::bf16, 512, 512, 512});
+  work->connect(group_);
+  work->reset();
+  device_->seconds(*work, 1);
+  EXPECT_TRUE(work->verify().passed());
+  std::map<std::string, double> metrics;
+  for (const auto& [name, value] : work->metrics()) metrics[name] = value;
+  EXPECT_EQ(metrics.at("checksum"), std::floor(metrics.at("checksum")));
+  EXPECT_LT(metrics.at("checksum"), 0x1p53);
+  EXPECT_GT(metrics.at("tolerance_used"), 0);
+  EXPECT_LE(metrics.at("tolerance_used"), 1);
+  for (const auto* choice : {"algorithm", "tile", "candidate", "a_by_rows"}) EXPECT_GE(metrics.at(choice), 0) << choice;
+}
+
+TEST_F(GemmWork, TellsTheClockThatItRanAt) {
+  const auto work = device_->prepare(GemmSpec{DType::f32, 4096, 4096, 4096});
+  work->connect(group_);
+  work->reset();
+  device_->take_clock();
+  EXPECT_EQ(device_->take_clock(), std::nullopt) << "nothing has been timed since";
+  work->stage(20);
+  device_->seconds(*work, 20);
+  const auto clock = device_->take_clock();
+  int khz = 0;
+  check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, 0));
+  ASSERT_TRUE(clock);
+  EXPECT_GT(clock->mhz, khz / 1e3 * 0.4);
+  EXPECT_LT(clock->mhz, khz / 1e3 * 1.01);
+}
+
+TEST_F(GemmWork, ARankThatStandsByIsCheckedButNotTimed) {
+  Placement placement;
+  placement.local_rank = 1;
+  placement.local_size = 2;
+  CudaDevice second(0, placement);
+  for (const int active : {0, 1}) {
+    GemmSpec spec{DType::bf16, 256, 256, 256};
+    spec.active = active;
+    const auto work = second.prepare(spec);
+    work->connect(group_);
+    work->reset();
+    EXPECT_EQ(work->credited_rank(7), active == 1 ? std::optional(7) : std::nullopt);
+    EXPECT_EQ(work->verify().passed(), active == 0);  // the rank that is active has not multiplied yet
+    EXPECT_EQ(device_->seconds(*work, 2) > 0, active == 1);
+    second.gpu().synchronize();
+    work->corrupt();
+    EXPECT_FALSE(work->verify().passed());
+  }
+  GemmSpec missing{DType::bf16, 256, 256, 256};
+  missing.active = 2;
+  EXPECT_TRUE(contains(message_of([&] { second.prepare(missing); }), "only 2 ranks"));
+}
+
+}  // namespace
+}  // namespace shakedown::cuda

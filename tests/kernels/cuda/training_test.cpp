@@ -1,0 +1,724 @@
+// The operations of a training step on the GPU, each against the formula in f64 on the same bf16 inputs. Outputs and
+// the room between rows are poisoned before: what is not written, or written beside a row, is seen. A bf16 output may
+// differ by the rounding (relative norm 4e-3, of attention 1e-2), an f32 output by 1e-5.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/cuda/training/attention.hpp"
+#include "kernels/cuda/training/kernels.hpp"
+#include "kernels/cuda/training/products.hpp"
+#include "kernels/reference.hpp"
+#include "tests/kernels/cuda/on_gpu.hpp"
+
+namespace shakedown::cuda {
+namespace {
+
+constexpr double rounding = 4e-3, attention_rounding = 1e-2, f32_rounding = 1e-5;
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+double rounded(double value) { return __bfloat162float(__double2bfloat16(value)); }
+
+/// A strided matrix on the GPU, and its elements in f64 on the host. `room` columns behind each row belong to others.
+template <class T>
+class Device {
+ public:
+  Device(const Gpu& gpu, std::size_t rows, std::size_t cols, std::size_t room = 0)
+      : gpu_(gpu), rows_(rows), cols_(cols), stride_(cols + room), buffer_(rows * stride_ * sizeof(T)) {
+    gpu_.fill(buffer_, 0xff);
+  }
+
+  /// Normal numbers, rounded to the type.
+  Device& normal(std::uint64_t stream, double deviation = 1) {
+    std::vector<double> values(rows_ * cols_);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = deviation * reference::normal(i, stream);
+    return write(values);
+  }
+
+  Device& write(const std::vector<double>& values) {
+    auto raw = download();
+    for (std::size_t i = 0; i < values.size(); ++i) raw[i / cols_ * stride_ + i % cols_] = to(values[i]);
+    gpu_.write(buffer_.data(), raw.data(), buffer_.bytes());
+    return *this;
+  }
+
+  /// The elements; a failure if the room between rows was touched.
+  std::vector<double> read() const {
+    const auto raw = download();
+    std::vector<double> values;
+    for (std::size_t i = 0; i < raw.size(); ++i) {
+      if (i % stride_ < cols_) {
+        values.push_back(from(raw[i]));
+      } else if (!std::isnan(from(raw[i]))) {
+        ADD_FAILURE() << "something was written behind row " << i / stride_;
+        break;
+      }
+    }
+    return values;
+  }
+  std::vector<T> bits() const { return download(); }
+
+  Matrix<T> matrix() const { return {buffer_.data<T>(), rows_, cols_, stride_}; }
+  operator Matrix<T>() const { return matrix(); }
+  operator Matrix<const T>() const { return matrix(); }
+  T* data() const { return buffer_.data<T>(); }
+
+ private:
+  static T to(double value) {
+    if constexpr (std::is_same_v<T, Bf16>)
+      return __double2bfloat16(value);
+    else
+      return static_cast<T>(value);
+  }
+  static double from(T value) {
+    if constexpr (std::is_same_v<T, Bf16>)
+      return __bfloat162float(value);
+    else
+      return static_cast<double>(value);
+  }
+  std::vector<T> download() const {
+    std::vector<T> raw(rows_ * stride_);
+    gpu_.read(raw.data(), buffer_.data(), raw.size() * sizeof(T));
+    return raw;
+  }
+
+  const Gpu& gpu_;
+  std::size_t rows_, cols_, stride_;
+  Buffer buffer_;
+};
+
+/// |got - want| / |want|, and no single element far off.
+::testing::AssertionResult close(const std::vector<double>& got, const std::vector<double>& want, double relative) {
+  if (got.size() != want.size()) return ::testing::AssertionFailure() << got.size() << " of " << want.size();
+  double error = 0, size = 0, worst = 0;
+  std::size_t where = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double difference = std::abs(got[i] - want[i]);
+    if (!(difference <= worst)) worst = difference, where = i;
+    error += difference * difference;
+    size += want[i] * want[i];
+  }
+  error = std::sqrt(error), size = std::sqrt(size);
+  const double largest_one = 20 * relative * size / std::sqrt(static_cast<double>(want.size()));
+  const double own = std::isfinite(want[where]) ? 4 * relative * std::abs(want[where]) : 0;
+  if (error <= relative * size && worst <= std::max(largest_one, own)) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "relative error " << error / size << ", element " << where << " is "
+                                       << got[where] << ", expected " << want[where];
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+class CudaTraining : public OnGpu {
+ protected:
+  using M = Device<Bf16>;
+  using F = Device<float>;
+
+  M bf16(std::size_t rows, std::size_t cols, std::size_t room = 0) const { return {*gpu_, rows, cols, room}; }
+  F f32(std::size_t rows, std::size_t cols = 1, std::size_t room = 0) const { return {*gpu_, rows, cols, room}; }
+  cudaStream_t stream() const { return gpu_->stream(); }
+};
+
+// Norms --------------------------------------------------------------------------------------------------------------
+
+struct Norm {
+  std::vector<double> n, rstd;
+};
+Norm norm_of(const std::vector<double>& x, const std::vector<double>& weight, double eps) {
+  Norm result;
+  const auto cols = weight.size();
+  for (std::size_t r = 0; r < x.size() / cols; ++r) {
+    double squares = 0;
+    for (std::size_t c = 0; c < cols; ++c) squares += x[r * cols + c] * x[r * cols + c];
+    result.rstd.push_back(1 / std::sqrt(squares / static_cast<double>(cols) + eps));
+    for (std::size_t c = 0; c < cols; ++c) result.n.push_back(x[r * cols + c] * result.rstd.back() * weight[c]);
+  }
+  return result;
+}
+
+TEST_F(CudaTraining, RmsNormIsItsFormula) {
+  for (const auto& [rows, cols] : {std::pair{37U, 3584U}, {5U, 64U}, {3U, 8U}, {2U, 10240U}}) {
+    SCOPED_TRACE(cols);
+    auto x = bf16(rows, cols, 8), weight = bf16(1, cols), n = bf16(rows, cols, 64);
+    auto rstd = f32(rows);
+    x.normal(1, 3), weight.normal(2);
+    rmsnorm(stream(), x, weight.data(), 1e-6F, n, rstd.data());
+    const auto want = norm_of(x.read(), weight.read(), 1e-6);
+    EXPECT_TRUE(close(n.read(), want.n, rounding));
+    EXPECT_TRUE(close(rstd.read(), want.rstd, f32_rounding));
+  }
+}
+
+TEST_F(CudaTraining, RmsNormBackwardAddsTheGradientAndMakesTheNormAgain) {
+  constexpr std::size_t rows = 19, cols = 3584;
+  auto x = bf16(rows, cols), weight = bf16(1, cols), n = bf16(rows, cols, 192), again = bf16(rows, cols, 192);
+  auto rstd = f32(rows);
+  x.normal(1, 2), weight.normal(2);
+  rmsnorm(stream(), x, weight.data(), 1e-6F, n, rstd.data());
+  for (const bool accumulate : {false, true}) {
+    auto dn = bf16(rows, cols), dx = bf16(rows, cols, 64);
+    dn.normal(3);
+    if (accumulate) dx.normal(4);
+    const auto values = x.read(), weights = weight.read(), gradient = dn.read(), scale = rstd.read();
+    auto want = accumulate ? dx.read() : std::vector<double>(rows * cols, 0.0);
+    for (std::size_t r = 0; r < rows; ++r) {
+      double along = 0;
+      for (std::size_t c = 0; c < cols; ++c) {
+        const auto i = r * cols + c;
+        along += gradient[i] * weights[c] * values[i] / cols;
+      }
+      for (std::size_t c = 0; c < cols; ++c) {
+        const auto i = r * cols + c;
+        want[i] += scale[r] * (gradient[i] * weights[c] - values[i] * scale[r] * scale[r] * along);
+      }
+    }
+    rmsnorm_backward(stream(), dn, x, weight.data(), rstd.data(), accumulate, dx, again);
+    EXPECT_TRUE(close(dx.read(), want, rounding));
+    EXPECT_TRUE(same_bits(n.bits(), again.bits()));
+    if (accumulate) continue;
+    rmsnorm_backward(stream(), dn, x, weight.data(), rstd.data(), false, dn, Matrix<Bf16>{});  // in place
+    EXPECT_EQ(dn.read(), dx.read());
+  }
+}
+
+// Element by element -------------------------------------------------------------------------------------------------
+
+TEST_F(CudaTraining, RotationsTurnPairsAndBackward) {
+  constexpr std::size_t seq = 13, batch = 2, heads = 4, kv_heads = 2;
+  for (const std::size_t head : {16U, 128U}) {
+    const std::size_t cols = (heads + 2 * kv_heads) * head, half = head / 2;
+    auto qkv = bf16(batch * seq, cols, 192);
+    auto table = f32(seq, head);
+    std::vector<double> turns(seq * head);
+    for (std::size_t p = 0; p < seq; ++p) {
+      for (std::size_t i = 0; i < half; ++i) {
+        const double angle =
+            static_cast<double>(p) * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(head));
+        turns[p * head + i] = std::cos(angle), turns[p * head + half + i] = std::sin(angle);
+      }
+    }
+    qkv.normal(1), table.write(turns);
+    for (const auto rotation : {training::Rotation::forward, training::Rotation::backward}) {
+      const double direction = rotation == training::Rotation::forward ? 1 : -1;
+      auto want = qkv.read();
+      for (std::size_t r = 0; r < batch * seq; ++r) {
+        for (std::size_t h = 0; h < heads + kv_heads; ++h) {
+          for (std::size_t i = 0; i < half; ++i) {
+            double& a = want[r * cols + h * head + i];
+            double& b = want[r * cols + h * head + half + i];
+            const double cosine = turns[r % seq * head + i], sine = direction * turns[r % seq * head + half + i];
+            std::tie(a, b) = std::tuple(a * cosine - b * sine, b * cosine + a * sine);
+          }
+        }
+      }
+      rope(stream(), qkv, table.data(), {batch, seq, heads, kv_heads, head}, rotation);
+      EXPECT_TRUE(close(qkv.read(), want, rounding));
+    }
+  }
+}
+
+TEST_F(CudaTraining, SwigluAndItsGradientInPlace) {
+  for (const auto& [rows, cols] : {std::pair{9U, 18944U}, {70000U, 8U}, {3U, 160U}}) {
+    SCOPED_TRACE(cols);
+    auto gate_up = bf16(rows, 2 * cols, 128), h = bf16(rows, cols, 64), dh = bf16(rows, cols, 64);
+    gate_up.normal(1, 2), dh.normal(2);
+    swiglu(stream(), gate_up, h);
+    const auto in = gate_up.read(), gradient = dh.read();
+    std::vector<double> want_h, want(in.size());
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t c = 0; c < cols; ++c) {
+        const double gate = in[r * 2 * cols + c], up = in[r * 2 * cols + cols + c], g = gradient[r * cols + c];
+        const double s = 1 / (1 + std::exp(-gate));
+        want_h.push_back(gate * s * up);
+        want[r * 2 * cols + c] = g * up * s * (1 + gate * (1 - s));
+        want[r * 2 * cols + cols + c] = g * gate * s;
+      }
+    }
+    EXPECT_TRUE(close(h.read(), want_h, rounding));
+    auto kept = bf16(rows, 2 * cols, 128);
+    kept.write(in);
+    swiglu_backward(stream(), kept, dh, false);
+    EXPECT_TRUE(close(kept.read(), want, rounding));
+    EXPECT_EQ(dh.read(), gradient);
+    swiglu_backward(stream(), gate_up, dh, true);
+    EXPECT_EQ(gate_up.read(), kept.read());
+    EXPECT_TRUE(same_bits(dh.bits(), h.bits()));
+  }
+}
+
+TEST_F(CudaTraining, TheEmbeddingTakesRowsAndCopiesKeepThem) {
+  auto table = bf16(11, 72), x = bf16(4, 72, 8), y = bf16(4, 72);
+  table.normal(1);
+  const std::vector<int> tokens{10, 0, 3, 3};
+  const auto on_gpu = upload(tokens);
+  embed(stream(), table, on_gpu.data<const int>(), x);
+  copy_rows(stream(), x, y);
+  const auto rows = table.read();
+  std::vector<double> want;
+  for (const int token : tokens) want.insert(want.end(), rows.begin() + token * 72, rows.begin() + (token + 1) * 72);
+  EXPECT_EQ(x.read(), want);
+  EXPECT_EQ(y.read(), want);
+}
+
+// Loss ---------------------------------------------------------------------------------------------------------------
+
+TEST_F(CudaTraining, CrossEntropyAndItsGradientInPlace) {
+  for (const auto& [rows, cols] : {std::pair{6U, 152064U}, {3U, 1001U}, {40U, 256U}, {2U, 8U}}) {
+    SCOPED_TRACE(cols);
+    const std::size_t room = (8 - cols % 8) % 8 + 8;
+    auto logits = bf16(rows, cols, room);
+    auto losses = f32(rows);
+    logits.normal(1, 3);
+    std::vector<int> targets;
+    for (unsigned r = 0; r < rows; ++r) targets.push_back(static_cast<int>(r % 2 == 0 ? cols - 1 - r / 2 : r));
+    const auto on_gpu = upload(targets);
+    const auto in = logits.read();
+    std::vector<double> want, want_losses;
+    for (std::size_t r = 0; r < rows; ++r) {
+      const auto* const row = in.data() + r * cols;
+      const double max = *std::max_element(row, row + cols);
+      double sum = 0;
+      for (std::size_t c = 0; c < cols; ++c) sum += std::exp(row[c] - max);
+      want_losses.push_back(max + std::log(sum) - row[targets[r]]);
+      for (std::size_t c = 0; c < cols; ++c) {
+        want.push_back(0.25 * (std::exp(row[c] - max) / sum - (static_cast<int>(c) == targets[r] ? 1 : 0)));
+      }
+    }
+    cross_entropy(stream(), logits, on_gpu.data<const int>(), 0.25F, losses.data());
+    EXPECT_TRUE(close(losses.read(), want_losses, f32_rounding));
+    EXPECT_TRUE(close(logits.read(), want, rounding));
+  }
+}
+
+TEST_F(CudaTraining, ALogitThatIsNotFiniteShowsInTheLoss) {
+  for (const double bad : {nan, HUGE_VAL}) {
+    auto logits = bf16(2, 1000);
+    logits.normal(1);
+    auto values = logits.read();
+    values[1003] = bad;
+    logits.write(values);
+    auto losses = f32(2);
+    const auto targets = upload(std::vector<int>{5, 7});
+    cross_entropy(stream(), logits, targets.data<const int>(), 1, losses.data());
+    const auto got = losses.read();
+    EXPECT_TRUE(std::isfinite(got[0]));
+    EXPECT_FALSE(std::isfinite(got[1]));
+  }
+}
+
+TEST_F(CudaTraining, SumsAreAdded) {
+  auto values = f32(10007);
+  values.normal(1);
+  const auto sum = upload(std::vector<double>{3});
+  add_sum(stream(), values.data(), 10007, 0.5, sum.data<double>());
+  double want = 0;
+  for (const double value : values.read()) want += value;
+  EXPECT_NEAR(download<double>(sum).front(), 3 + 0.5 * want, 1e-9);
+}
+
+// Gradients and parameters -------------------------------------------------------------------------------------------
+
+training::Summary summary_of(const std::vector<double>& values, std::size_t first) {
+  training::Summary summary{};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    summary.squared_norm += values[i] * values[i];
+    summary.non_finite += std::isfinite(values[i]) ? 0 : 1;
+    summary.checksum += std::bit_cast<std::uint32_t>(static_cast<float>(values[i])) * (2 * (first + i) + 1);
+  }
+  return summary;
+}
+
+class Summaries : public CudaTraining {
+ protected:
+  training::Summary of(const F& values, std::size_t count, std::size_t cut) {
+    const Buffer partials(partials_needed(0) * sizeof(training::Summary)), result(sizeof(training::Summary));
+    gpu_->fill(result, 0);
+    gpu_->fill(partials, 0xff);
+    auto* const to = result.data<training::Summary>();
+    summarize(stream(), values.data(), 0, cut, partials.data<training::Summary>(), to);
+    summarize(stream(), values.data() + cut, cut, count - cut, partials.data<training::Summary>(), to);
+    return gpu_->read(to);
+  }
+};
+
+TEST_F(Summaries, OfPartsAreThatOfTheWhole) {
+  constexpr std::size_t count = 1234567;
+  auto values = f32(count);
+  values.normal(1);
+  const auto want = summary_of(values.read(), 0);
+  for (const std::size_t cut : {0U, 4U, 400000U}) {
+    const auto got = of(values, count, cut);
+    EXPECT_NEAR(got.squared_norm / want.squared_norm, 1, 1e-12);
+    EXPECT_EQ(got.non_finite, 0U);
+    EXPECT_EQ(got.checksum, want.checksum);
+  }
+  EXPECT_EQ(of(values, count, 4).squared_norm, of(values, count, 4).squared_norm);
+}
+
+TEST_F(Summaries, CountWhatIsNotFinite) {
+  auto values = f32(1003);
+  values.normal(1);
+  auto damaged = values.read();
+  damaged[1002] = nan, damaged[17] = HUGE_VAL;
+  values.write(damaged);
+  const auto got = of(values, 1003, 500);
+  EXPECT_EQ(got.non_finite, 2U);
+  EXPECT_FALSE(std::isfinite(got.squared_norm));
+}
+
+TEST_F(CudaTraining, AdamWUpdatesParametersAndTheirCopies) {
+  constexpr std::size_t rows_a = 24, cols_a = 3584, rows_b = 640, cols_b = 8, size_a = rows_a * cols_a;
+  constexpr std::size_t count = size_a + rows_b * cols_b;
+  auto parameters = f32(count), gradient = f32(count), first = f32(count), second = f32(count);
+  auto a = bf16(rows_a, cols_a, 64), b = bf16(rows_b, cols_b, 3584);
+  parameters.normal(1, 0.02), gradient.normal(2), first.normal(3, 0.1), second.normal(4, 0.1);
+  auto squares = second.read();
+  for (double& value : squares) value *= value;
+  second.write(squares);
+  const auto segments = upload(std::vector<Segment>{{0, a.matrix(), 1}, {size_a, b.matrix(), 2}});
+  const training::FlatState<float> state{parameters.data(), gradient.data(), first.data(), second.data(), count};
+  training::AdamW settings;
+  settings.step = 3;
+
+  const auto g = gradient.read();
+  auto p = parameters.read(), m = first.read(), v = second.read();
+  auto summary = summary_of(g, 0);
+  const double clip = std::min(1.0, settings.max_norm / (std::sqrt(summary.squared_norm) + 1e-6));
+  for (std::size_t i = 0; i < count; ++i) {
+    m[i] = settings.beta1 * m[i] + (1 - settings.beta1) * clip * g[i];
+    v[i] = settings.beta2 * v[i] + (1 - settings.beta2) * clip * g[i] * clip * g[i];
+    p[i] -= settings.lr * settings.weight_decay * p[i];
+    p[i] -= settings.lr * m[i] / (1 - std::pow(settings.beta1, 3)) /
+            (std::sqrt(v[i] / (1 - std::pow(settings.beta2, 3))) + settings.eps);
+  }
+  const auto on_gpu = upload(std::vector<training::Summary>{summary});
+  const auto before = parameters.read();
+  const Buffer partials(partials_needed(2) * sizeof(training::Summary));
+  gpu_->fill(partials, 0xff);
+  const auto after = upload(std::vector<training::Summary>(1));
+  adamw(stream(), segments.data<const Segment>(), 2, state, settings, on_gpu.data<const training::Summary>(),
+        partials.data<training::Summary>(), after.data<training::Summary>());
+  EXPECT_TRUE(close(parameters.read(), p, f32_rounding));
+  EXPECT_TRUE(close(first.read(), m, f32_rounding));
+  EXPECT_TRUE(close(second.read(), v, f32_rounding));
+  const auto updated = parameters.read();
+  const auto got = gpu_->read(after.data<const training::Summary>()), want = summary_of(updated, 0);
+  EXPECT_NEAR(got.squared_norm / want.squared_norm, 1, 1e-12);
+  EXPECT_EQ(got.non_finite, 0U);
+  EXPECT_EQ(got.checksum, want.checksum);
+  std::vector<double> moved(count), want_moved(count);
+  for (std::size_t i = 0; i < count; ++i) moved[i] = updated[i] - before[i], want_moved[i] = p[i] - before[i];
+  EXPECT_TRUE(close(moved, want_moved, 1e-4));
+  const auto copy_a = a.read(), copy_b = b.read();
+  for (std::size_t i = 0; i < size_a; ++i) ASSERT_EQ(copy_a[i], rounded(updated[i])) << i;
+  for (std::size_t i = 0; i < copy_b.size(); ++i) ASSERT_EQ(copy_b[i], rounded(2 * updated[size_a + i])) << i;
+
+  auto other_a = bf16(rows_a, cols_a, 64), other_b = bf16(rows_b, cols_b, 3584);
+  const auto others = upload(std::vector<Segment>{{0, other_a.matrix(), 1}, {size_a, other_b.matrix(), 2}});
+  write_copies(stream(), others.data<const Segment>(), 2, parameters.data());
+  EXPECT_EQ(other_a.read(), copy_a);
+  EXPECT_EQ(other_b.read(), copy_b);
+}
+
+TEST_F(CudaTraining, AdamWLeavesEverythingAloneIfTheGradientIsNotFinite) {
+  auto parameters = f32(64), gradient = f32(64), first = f32(64), second = f32(64);
+  auto copy = bf16(8, 8);
+  for (auto* values : {&parameters, &gradient, &first}) values->normal(1);
+  second.write(std::vector<double>(64, 1)), copy.normal(2);
+  const auto segments = upload(std::vector<Segment>{{0, copy.matrix(), 1}});
+  const training::FlatState<float> state{parameters.data(), gradient.data(), first.data(), second.data(), 64};
+  const auto before = std::tuple(parameters.read(), first.read(), second.read(), copy.read());
+  for (const auto& bad :
+       {training::Summary{1, 1, 0}, training::Summary{nan, 0, 0}, training::Summary{HUGE_VAL, 0, 0}}) {
+    const auto summary = upload(std::vector<training::Summary>{bad});
+    const Buffer partials(partials_needed(1) * sizeof(training::Summary));
+    const auto after = upload(std::vector<training::Summary>(1));
+    adamw(stream(), segments.data<const Segment>(), 1, state, {}, summary.data<const training::Summary>(),
+          partials.data<training::Summary>(), after.data<training::Summary>());
+    EXPECT_EQ(std::tuple(parameters.read(), first.read(), second.read(), copy.read()), before);
+    EXPECT_EQ(gpu_->read(after.data<const training::Summary>()).checksum, summary_of(parameters.read(), 0).checksum);
+  }
+}
+
+TEST_F(CudaTraining, GradientsAreRoundedForTheirWayAndWidenedAgain) {
+  auto values = f32(10004), again = f32(10004);
+  auto half = bf16(1, 10008);
+  values.normal(1);
+  const auto before = values.read();
+  round_to_bf16(stream(), values.data(), half.data(), 10004);
+  widen_to_f32(stream(), half.data(), again.data(), 10004);
+  const auto got = again.read();
+  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], rounded(before[i])) << i;
+}
+
+TEST_F(CudaTraining, RandomWeightsAreThoseOfTheReference) {
+  auto a = bf16(7, 1001, 31);
+  auto b = f32(5000);
+  fill_normal(stream(), a.matrix(), 0.02, 77);
+  fill_normal(stream(), Matrix<float>{b.data(), 1, 5000, 5000}, 0.02, 300);
+  std::vector<double> want_a(7007), want_b(5000);
+  for (std::size_t i = 0; i < 7007; ++i) want_a[i] = 0.02 * reference::normal((77ULL << 32) + i, 0);
+  for (std::size_t i = 0; i < 5000; ++i) want_b[i] = 0.02 * reference::normal((300ULL << 32) + i, 0);
+  EXPECT_TRUE(close(a.read(), want_a, rounding));
+  EXPECT_TRUE(close(b.read(), want_b, 1e-7));
+}
+
+// Products -----------------------------------------------------------------------------------------------------------
+
+class CudaProducts : public CudaTraining {
+ protected:
+  void SetUp() override {
+    CudaTraining::SetUp();
+    if (IsSkipped()) return;
+    workspace_ = Buffer(Products::workspace_bytes);
+    products_ = std::make_unique<Products>(*gpu_);
+    products_->use_workspace(workspace_.data());
+  }
+
+  template <class Out>
+  std::vector<double> multiplied(const training::Gemm<Bf16, Out>& g, const std::vector<double>& a,
+                                 const std::vector<double>& b, const std::vector<double>& c,
+                                 const std::vector<double>& bias) const {
+    const auto rows = g.d.rows, cols = g.d.cols, inner = g.a_transposed ? g.a.rows : g.a.cols;
+    std::vector<double> d(rows * cols);
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t k = 0; k < cols; ++k) {
+        double sum = 0;
+        for (std::size_t i = 0; i < inner; ++i) {
+          sum += a[g.a_transposed ? i * g.a.cols + r : r * g.a.cols + i] *
+                 b[g.b_transposed ? k * g.b.cols + i : i * g.b.cols + k];
+        }
+        d[r * cols + k] = g.alpha * sum + (g.beta != 0 ? g.beta * c[r * cols + k] : 0) + (bias.empty() ? 0 : bias[k]);
+      }
+    }
+    return d;
+  }
+
+  template <class Out>
+  void expect_product(std::size_t rows, std::size_t cols, std::size_t inner, bool a_transposed, bool b_transposed,
+                      double beta, bool other_c, bool with_bias) {
+    SCOPED_TRACE(std::to_string(rows) + " " + std::to_string(cols) + " " + std::to_string(inner) +
+                 (a_transposed ? " T" : " N") + (b_transposed ? "T " : "N ") + std::to_string(beta) +
+                 (other_c ? " c" : "") + (with_bias ? " bias" : ""));
+    auto a = a_transposed ? bf16(inner, rows, 8) : bf16(rows, inner, 16);
+    auto b = b_transposed ? bf16(cols, inner, 24) : bf16(inner, cols, 64);
+    auto bias = bf16(1, cols);
+    Device<Out> c(*gpu_, rows, cols, 32), d(*gpu_, rows, cols, 32);
+    a.normal(1), b.normal(2), bias.normal(3);
+    if (other_c) c.normal(4);
+    if (beta != 0 && !other_c) d.normal(4);
+    const training::Gemm<Bf16, Out> g{.d = d,
+                                      .a = a,
+                                      .a_transposed = a_transposed,
+                                      .b = b,
+                                      .b_transposed = b_transposed,
+                                      .alpha = 0.5,
+                                      .beta = beta,
+                                      .c = other_c ? c.data() : nullptr,
+                                      .bias = with_bias ? bias.data() : nullptr};
+    const auto want = multiplied(g, a.read(), b.read(), other_c ? c.read() : d.read(),
+                                 with_bias ? bias.read() : std::vector<double>{});
+    products_->multiply(g);
+    EXPECT_TRUE(close(d.read(), want, std::is_same_v<Out, float> ? f32_rounding : rounding));
+  }
+
+  Buffer workspace_;
+  std::unique_ptr<Products> products_;
+};
+
+TEST_F(CudaProducts, AreRightInEveryLayout) {
+  for (const bool tuned : {false, true}) {
+    if (tuned) products_->start_tuning();
+    const std::size_t more = tuned ? 8 : 0;  // other plans
+    expect_product<Bf16>(72, 136 + more, 200, false, true, 0, false, false);
+    expect_product<Bf16>(72, 136 + more, 200, false, true, 0, false, true);
+    expect_product<Bf16>(72, 136 + more, 200, false, true, 1, true, false);
+    expect_product<Bf16>(72, 136 + more, 200, false, false, 0, false, false);
+    expect_product<Bf16>(64, 8 + more, 64, false, true, 0, false, false);
+    expect_product<float>(64, 120 + more, 300, true, false, 0, false, false);
+    expect_product<float>(8, 64 + more, 14, true, false, 0, false, false);
+    if (!tuned) {
+      expect_product<Bf16>(72, 136, 200, false, true, 1, false, false);
+      expect_product<float>(64, 120, 300, true, false, 1, false, false);
+    }
+    if (tuned) products_->finish_tuning(group_);
+  }
+  EXPECT_GE(products_->plans().size(), 14U);
+}
+
+/// Long sums of few elements are cut, where that is faster.
+TEST_F(CudaProducts, ThatAreThinAreRightAfterTuningAndGiveTheSameBitsTwice) {
+  constexpr std::size_t rows = 264, cols = 64, inner = 4096;
+  auto a = bf16(inner, rows, 8), b = bf16(inner, cols, 8), x = bf16(rows, inner, 8);
+  Device<float> d(*gpu_, rows, cols, 0);
+  auto u = bf16(rows, cols, 8);
+  a.normal(1), b.normal(2), x.normal(3);
+  const training::Gemm<Bf16, float> gradient{.d = d, .a = a, .a_transposed = true, .b = b};
+  const training::Gemm<Bf16, Bf16> compressed{.d = u, .a = x, .b = b};
+  products_->start_tuning();
+  products_->multiply(gradient);
+  products_->multiply(compressed);
+  products_->finish_tuning(group_);
+  products_->multiply(gradient);
+  products_->multiply(compressed);
+  const auto d_first = d.read(), u_first = u.read();
+  EXPECT_TRUE(close(d_first, multiplied(gradient, a.read(), b.read(), {}, {}), f32_rounding));
+  EXPECT_TRUE(close(u_first, multiplied(compressed, x.read(), b.read(), {}, {}), rounding));
+  products_->multiply(gradient);
+  products_->multiply(compressed);
+  EXPECT_EQ(d.read(), d_first);
+  EXPECT_EQ(u.read(), u_first);
+}
+
+// Attention ----------------------------------------------------------------------------------------------------------
+
+/// What the formulas give, in f64; all in the layout of AttentionShape without room.
+struct Reference {
+  std::vector<double> out, lse, dqkv;
+};
+
+Reference attention_of(const AttentionShape& s, const std::vector<double>& qkv, const std::vector<double>& dout) {
+  const auto size = static_cast<std::size_t>(s.head_size), heads = static_cast<std::size_t>(s.query_heads);
+  const auto kv_heads = static_cast<std::size_t>(s.kv_heads), seq = static_cast<std::size_t>(s.sequence);
+  const auto batch = static_cast<std::size_t>(s.batch), cols = (heads + 2 * kv_heads) * size;
+  const double scale = 1 / std::sqrt(static_cast<double>(size));
+  Reference result{std::vector<double>(batch * seq * heads * size), std::vector<double>(batch * heads * seq),
+                   std::vector<double>(batch * seq * cols)};
+  const auto dot = [&](const double* x, const double* y) {
+    double sum = 0;
+    for (std::size_t c = 0; c < size; ++c) sum += x[c] * y[c];
+    return sum;
+  };
+  for (std::size_t b = 0; b < batch; ++b) {
+    for (std::size_t h = 0; h < heads; ++h) {
+      const auto k_at = (heads + h * kv_heads / heads) * size, v_at = k_at + kv_heads * size;
+      for (std::size_t t = 0; t < seq; ++t) {
+        const auto row = (b * seq + t) * cols, o_at = (b * seq + t) * heads * size + h * size;
+        std::vector<double> p(t + 1);
+        double max = -HUGE_VAL, sum = 0;
+        for (std::size_t j = 0; j <= t; ++j) {
+          p[j] = scale * dot(&qkv[row + h * size], &qkv[(b * seq + j) * cols + k_at]);
+          max = std::max(max, p[j]);
+        }
+        for (double& value : p) sum += value = std::exp(value - max);
+        result.lse[(b * heads + h) * seq + t] = max + std::log(sum);
+        double delta = 0;
+        for (std::size_t j = 0; j <= t; ++j) {
+          p[j] /= sum;
+          const double* const v = &qkv[(b * seq + j) * cols + v_at];
+          for (std::size_t c = 0; c < size; ++c) result.out[o_at + c] += p[j] * v[c];
+          delta += p[j] * dot(&dout[o_at], v);
+        }
+        for (std::size_t j = 0; j <= t; ++j) {
+          const auto other = (b * seq + j) * cols;
+          const double ds = scale * p[j] * (dot(&dout[o_at], &qkv[other + v_at]) - delta);
+          for (std::size_t c = 0; c < size; ++c) {
+            result.dqkv[row + h * size + c] += ds * qkv[other + k_at + c];
+            result.dqkv[other + k_at + c] += ds * qkv[row + h * size + c];
+            result.dqkv[other + v_at + c] += p[j] * dout[o_at + c];
+          }
+        }
+      }
+    }
+  }
+  return result;
+}
+
+AttentionShape shape_of(int batch, int sequence, int heads, int kv_heads, int size) {
+  const auto q = static_cast<std::size_t>(heads * size), cols = static_cast<std::size_t>((heads + 2 * kv_heads) * size);
+  return {batch, sequence, heads, kv_heads, size, cols, q + 64, q, cols + 192};
+}
+
+class CudaAttention : public CudaTraining {
+ protected:
+  struct Run {
+    M qkv, out, dout, dqkv;
+    F lse;
+  };
+  Run run(const AttentionShape& s, const Attention& attention) const {
+    const auto rows = static_cast<std::size_t>(s.batch * s.sequence);
+    const auto q = static_cast<std::size_t>(s.query_heads * s.head_size);
+    Run r{bf16(rows, s.qkv_stride), bf16(rows, q, s.out_stride - q), bf16(rows, q, s.dout_stride - q),
+          bf16(rows, s.qkv_stride, s.dqkv_stride - s.qkv_stride),
+          f32(static_cast<std::size_t>(s.batch * s.query_heads * s.sequence))};
+    fill_normal(stream(), r.qkv.matrix(), 1, 1);
+    fill_normal(stream(), r.dout.matrix(), 1, 2);
+    const Buffer workspace(std::max<std::size_t>(attention.workspace_bytes(), 16));
+    gpu_->fill(workspace, 0xff);
+    attention.forward(stream(), r.qkv.data(), r.out.data(), r.lse.data(), workspace.data());
+    gpu_->fill(workspace, 0xff);
+    attention.backward(stream(), r.qkv.data(), r.out.data(), r.lse.data(), r.dout.data(), r.dqkv.data(),
+                       workspace.data());
+    gpu_->synchronize();
+    return r;
+  }
+
+  void expect_right(const AttentionShape& s, const Attention& attention) const {
+    SCOPED_TRACE(attention.name() + ", " + std::to_string(s.sequence) + " of " + std::to_string(s.query_heads) + "/" +
+                 std::to_string(s.kv_heads) + " x " + std::to_string(s.head_size));
+    const auto got = run(s, attention);
+    const auto want = attention_of(s, got.qkv.read(), got.dout.read());
+    EXPECT_TRUE(close(got.out.read(), want.out, attention_rounding));
+    EXPECT_TRUE(close(got.lse.read(), want.lse, 1e-4));
+    EXPECT_TRUE(close(got.dqkv.read(), want.dqkv, attention_rounding));
+  }
+};
+
+TEST_F(CudaAttention, PlainIsTheFormula) {
+  for (const auto& s :
+       {shape_of(2, 77, 4, 2, 16), shape_of(1, 130, 6, 1, 128), shape_of(2, 64, 3, 3, 64), shape_of(1, 1, 2, 1, 32)}) {
+    expect_right(s, *make_plain_attention(s));
+  }
+}
+
+TEST_F(CudaAttention, PlainRefusesHeadsThatItsTilesDoNotHold) {
+  EXPECT_TRUE(contains(message_of([] { make_plain_attention(shape_of(1, 8, 2, 1, 256)); }), "at most 128"));
+  EXPECT_TRUE(contains(message_of([] { make_plain_attention(shape_of(1, 8, 3, 2, 64)); }), "whole groups"));
+}
+
+class CudnnAttention : public CudaAttention {
+ protected:
+  std::unique_ptr<Attention> make(const AttentionShape& s, bool deterministic) const {
+    try {
+      return make_cudnn_attention(s, deterministic);
+    } catch (const Unsupported& e) {
+      reason_ = e.what();
+      return nullptr;
+    }
+  }
+  mutable std::string reason_;
+};
+
+TEST_F(CudnnAttention, IsTheFormula) {
+  for (const bool deterministic : {true, false}) {
+    for (const auto& s : {shape_of(2, 128, 4, 2, 64), shape_of(1, 192, 7, 1, 128), shape_of(2, 96, 3, 3, 16)}) {
+      const auto attention = make(s, deterministic);
+      if (attention == nullptr) GTEST_SKIP() << reason_;
+      expect_right(s, *attention);
+    }
+  }
+}
+
+TEST_F(CudnnAttention, IsThePlainOneAtFullSizeAndGivesTheSameBitsTwice) {
+  const auto s = shape_of(2, 4096, 28, 4, 128);
+  const auto attention = make(s, true);
+  if (attention == nullptr) GTEST_SKIP() << reason_;
+  const auto got = run(s, *attention), again = run(s, *attention), plain = run(s, *make_plain_attention(s));
+  EXPECT_TRUE(close(got.out.read(), plain.out.read(), attention_rounding));
+  EXPECT_TRUE(close(got.lse.read(), plain.lse.read(), 1e-4));
+  EXPECT_TRUE(close(got.dqkv.read(), plain.dqkv.read(), attention_rounding));
+  EXPECT_TRUE(same_bits(got.out.bits(), again.out.bits()));
+  EXPECT_TRUE(same_bits(got.dqkv.bits(), again.dqkv.bits()));
+}
+
+}  // namespace
+}  // namespace shakedown::cuda

@@ -1,0 +1,186 @@
+// The state of GPUs as facts, of made-up GPUs: each way in which one can be unwell is seen and explained.
+#include "node/gpu_facts.hpp"
+
+#include <gtest/gtest.h>
+
+#include "node/host_inventory.hpp"
+#include "tests/node/fake_gpus.hpp"
+#include "tests/node/made_up_host.hpp"
+
+namespace shakedown {
+namespace {
+
+Environment no_variables() {
+  return [](const std::string&) { return std::nullopt; };
+}
+
+/// Eight links at 26.6 GB/s, one way.
+std::string links(const std::string& gpu, int down = -1) {
+  std::string text = gpu + " field:91 8\n";
+  for (int link = 0; link < 8; ++link) {
+    const auto number = std::to_string(link);
+    text += gpu + " nvmlDeviceGetNvLinkState:" + number + (link == down ? " 0\n" : " 1\n");
+    text += gpu + " field:164:" + number + " 26562\n";
+    for (const auto* counter : {"161", "162", "163"}) text += gpu + " field:" + counter + ":" + number + " 0\n";
+  }
+  return text;
+}
+
+Facts facts_of_first(const std::string& answers) {
+  const FakeGpus gpus(answers);
+  const Nvml nvml(FakeGpus::library());
+  auto facts = gpu_facts(nvml.gpus().front(), std::vector<Xid>{}, "/nonexistent");
+  facts.merge(nvlink_facts(nvml.gpus().front()));
+  facts["processes"] = process_fact(nvml.gpus().front());
+  return facts;
+}
+
+TEST(GpuFacts, OfAnUnreadableGpuAreUnknownWithTheReason) {
+  auto facts = facts_of_first("gpus 1\n");
+  EXPECT_FALSE(facts["pcie_width"].number);
+  EXPECT_EQ(facts["pcie_width"].text, "not supported");
+  EXPECT_EQ(facts["nvlinks"].number, 0);
+  EXPECT_FALSE(facts["serial"].text) << "a reason must not be taken for a serial number";
+  EXPECT_EQ(facts["gpu"].text, "NVIDIA H200");
+}
+
+TEST(GpuFacts, OfALostGpuSaySo) {
+  auto facts = facts_of_first("gpus 1\n0 nvmlDeviceGetEccMode lost\n");
+  EXPECT_FALSE(facts["ecc"].number);
+  EXPECT_NE(facts["ecc"].text.value_or("").find("fallen off the bus"), std::string::npos)
+      << facts["ecc"].text.value_or("");
+}
+
+TEST(GpuFacts, TellAPendingRemapOfRows) {
+  auto facts = facts_of_first("gpus 1\n0 nvmlDeviceGetRemappedRows 1 2 1 0\n");
+  EXPECT_EQ(facts["rows_remapped"].number, 3);
+  EXPECT_EQ(facts["remap_pending"].number, 1);
+  EXPECT_EQ(facts["remap_failed"].number, 0);
+}
+
+TEST(GpuFacts, TellANarrowPcieLink) {
+  auto facts = facts_of_first("gpus 1\n0 nvmlDeviceGetCurrPcieLinkWidth 8\n0 nvmlDeviceGetMaxPcieLinkWidth 16\n");
+  EXPECT_EQ(facts["pcie_width"].number, 8);
+  EXPECT_EQ(facts["pcie_width_max"].number, 16);
+}
+
+TEST(GpuFacts, TellWhyAGpuIsThrottled) {
+  auto facts = facts_of_first("gpus 1\n0 nvmlDeviceGetCurrentClocksEventReasons 72\n");  // 8 + 64
+  EXPECT_EQ(facts["throttled"].number, 2);
+  EXPECT_EQ(facts["throttled"].text, "slowdown (hardware), heat (hardware)");
+  facts = facts_of_first("gpus 1\n0 nvmlDeviceGetCurrentClocksEventReasons 1\n");
+  EXPECT_EQ(facts["throttled"].number, 0) << "an idle GPU is not throttled";
+}
+
+TEST(GpuFacts, TellThatAGpuIsDivided) {
+  EXPECT_EQ(facts_of_first("gpus 1\n0 nvmlDeviceGetMigMode 1 1\n")["mig"].number, 1);
+}
+
+TEST(GpuFacts, NameALinkThatIsDown) {
+  auto facts = facts_of_first("gpus 1\n" + links("0", 3));
+  EXPECT_EQ(facts["nvlinks"].number, 8);
+  EXPECT_EQ(facts["nvlinks_up"].number, 7);
+  EXPECT_EQ(facts["nvlinks_up"].text, "link 3 is down");
+  facts = facts_of_first("gpus 1\n" + links("0"));
+  EXPECT_EQ(facts["nvlinks_up"].number, 8);
+  EXPECT_DOUBLE_EQ(*facts["nvlink_gb_per_s"].number, 8 * 26.562);
+  EXPECT_EQ(facts["nvlink_errors"].number, 0);
+}
+
+TEST(GpuFacts, NameALinkWithErrors) {
+  auto facts = facts_of_first("gpus 1\n" + links("0") + "0 field:161:5 12\n");
+  EXPECT_EQ(facts["nvlink_errors"].number, 12);
+  EXPECT_EQ(facts["nvlink_errors"].text, "link 5: 12");
+}
+
+TEST(GpuFacts, TellTroubleOfTheFabric) {
+  EXPECT_EQ(facts_of_first("gpus 1\n0 nvmlDeviceGetGpuFabricInfoV 3 0 0 0\n")["fabric_trouble"].number, 0);
+  auto waiting = facts_of_first("gpus 1\n0 nvmlDeviceGetGpuFabricInfoV 2 0 0 0\n");
+  EXPECT_EQ(waiting["fabric_trouble"].number, 1);
+  EXPECT_EQ(waiting["fabric_trouble"].text, "registration in progress");
+  auto degraded = facts_of_first("gpus 1\n0 nvmlDeviceGetGpuFabricInfoV 3 0 0 1\n");
+  EXPECT_EQ(degraded["fabric_trouble"].text, "degraded bandwidth");
+}
+
+TEST(GpuFacts, NameProcessesThatUseTheGpu) {
+  const auto facts = facts_of_first("gpus 1\n0 nvmlDeviceGetComputeRunningProcesses 4194999,2000000000\n");
+  EXPECT_EQ(facts.at("processes").number, 1);
+  EXPECT_EQ(facts.at("processes").text, "pid 4194999 with 2.0 GB");
+}
+
+TEST(GpuFacts, GiveXidsToTheirGpu) {
+  const FakeGpus gpus("gpus 2\n");
+  const Nvml nvml(FakeGpus::library());
+  const std::vector<Xid> xids{{"0000:11:00.0", 79}, {"0000:11:00.0", 13}, {"0000:11:00.0", 13}};
+  EXPECT_EQ(gpu_facts(nvml.gpus()[0], xids, "/").at("xids").number, 0);
+  const auto second = gpu_facts(nvml.gpus()[1], xids, "/");
+  EXPECT_EQ(second.at("xids").number, 1);
+  EXPECT_EQ(second.at("xids").text, "XID 79");
+  EXPECT_EQ(second.at("xids_of_programs").number, 2);
+  EXPECT_EQ(second.at("xids_of_programs").text, "2 x XID 13");
+  EXPECT_FALSE(gpu_facts(nvml.gpus()[1], std::nullopt, "/").at("xids").number);
+}
+
+TEST(HostInventory, NamesTheGpuThatIsOnTheBusButNotInNvml) {
+  const MadeUpHost host;
+  for (int gpu = 0; gpu < 8; ++gpu) host.add_gpu(gpu);
+  const FakeGpus gpus("gpus 7\n");
+  auto inventory = read_host(host.root(), Nvml(FakeGpus::library()), no_variables(), "/");
+  EXPECT_EQ(inventory.host["gpus_pci"].number, 8);
+  EXPECT_EQ(inventory.host["gpus_nvml"].number, 7);
+  EXPECT_EQ(inventory.host["gpus_missing"].number, 1);
+  EXPECT_EQ(inventory.host["gpus_missing"].text, "0000:17:00.0 is on the PCI bus, but not in NVML");
+}
+
+TEST(HostInventory, SaysThatAJobSeesGpusThatItWasNotGiven) {
+  const MadeUpHost host;
+  for (int gpu = 0; gpu < 8; ++gpu) host.add_gpu(gpu);
+  const FakeGpus gpus("gpus 8\n");
+  const auto job = [](const std::string& name) {
+    return name == "SLURM_GPUS_ON_NODE" ? std::optional<std::string>("1") : std::nullopt;
+  };
+  auto inventory = read_host(host.root(), Nvml(FakeGpus::library()), job, "/");
+  EXPECT_EQ(inventory.host["gpus_not_isolated"].number, 7);
+  EXPECT_EQ(inventory.host["gpus_not_isolated"].text, "the job was given 1 GPUs and sees 8");
+  EXPECT_EQ(inventory.host["gpus_missing"].number, 0);
+}
+
+TEST(HostInventory, OfAMachineWithoutNvidiaHasNoGpuAndMissesNone) {
+  const MadeUpHost host;
+  auto inventory = read_host(host.root(), Nvml("/nonexistent.so"), no_variables(), "/");
+  EXPECT_TRUE(inventory.gpus.empty());
+  EXPECT_EQ(inventory.host["gpus_nvml"].number, 0);
+  EXPECT_EQ(inventory.host["gpus_missing"].number, 0);
+}
+
+TEST(HostInventory, KnowsNoNumberOfGpusWhereNvmlIsMissing) {
+  const MadeUpHost host;
+  host.add_gpu(0);
+  auto inventory = read_host(host.root(), Nvml("/nonexistent.so"), no_variables(), "/");
+  EXPECT_FALSE(inventory.host["gpus_nvml"].number);
+  EXPECT_EQ(inventory.host["gpus_missing"].number, 1);
+}
+
+TEST(HostInventory, ShowsHowGpusAndNicsAreConnected) {
+  const MadeUpHost host;
+  host.add_gpu(0);
+  host.add_gpu(1);
+  const FakeGpus gpus("gpus 2\n" + links("*"));
+  const auto topology = read_host(host.root(), Nvml(FakeGpus::library()), no_variables(), "/").topology;
+  ASSERT_EQ(topology.devices.size(), 2u);
+  EXPECT_EQ(topology.links[0][1], "NV8");
+}
+
+TEST(NcclSettings, ComeFromTheEnvironmentBeforeTheFiles) {
+  const MadeUpHost host;
+  host.write("etc/nccl.conf", "NCCL_SOCKET_IFNAME=eth9");
+  EXPECT_EQ(nccl_setting(no_variables(), "NCCL_SOCKET_IFNAME", host.root()), "eth9");
+  const auto set = [](const std::string& name) {
+    return name == "NCCL_SOCKET_IFNAME" ? std::optional<std::string>("ib0") : std::nullopt;
+  };
+  EXPECT_EQ(nccl_setting(set, "NCCL_SOCKET_IFNAME", host.root()), "ib0");
+  EXPECT_EQ(nccl_setting(no_variables(), "NCCL_ALGO", host.root()), std::nullopt);
+}
+
+}  // namespace
+}  // namespace shakedown

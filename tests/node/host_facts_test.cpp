@@ -1,0 +1,202 @@
+// What is read about a host, from made-up ones: processors, memory, limits, disks, networks, the kernel's log,
+// bindings.
+#include "node/host_facts.hpp"
+
+#include <gtest/gtest.h>
+
+#include "node/binding.hpp"
+#include "node/kernel_log.hpp"
+#include "node/ports.hpp"
+#include "node/topology.hpp"
+#include "tests/node/made_up_host.hpp"
+
+namespace shakedown {
+namespace {
+
+void add_cpu(const MadeUpHost& host, int cpu, int package, int core, const std::string& siblings) {
+  const auto folder = "sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/";
+  host.write(folder + "topology/physical_package_id", std::to_string(package));
+  host.write(folder + "topology/core_id", std::to_string(core));
+  host.write(folder + "topology/thread_siblings_list", siblings);
+  host.write(folder + "cpufreq/scaling_governor", "performance");
+}
+
+TEST(CpuFacts, CountCoresAndNotThreads) {
+  const MadeUpHost host;
+  host.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Platinum 8480C\n");
+  for (int package = 0; package < 2; ++package) {
+    for (int core = 0; core < 2; ++core) {
+      const int first = package * 2 + core;
+      const auto siblings = std::to_string(first) + "," + std::to_string(first + 4);
+      add_cpu(host, first, package, core, siblings);
+      add_cpu(host, first + 4, package, core, siblings);
+    }
+  }
+  host.write("sys/devices/system/cpu/smt/active", "1");
+  auto facts = cpu_facts(host.root());
+  EXPECT_EQ(facts["cpu"].text, "Intel(R) Xeon(R) Platinum 8480C");
+  EXPECT_EQ(facts["sockets"].number, 2);
+  EXPECT_EQ(facts["cores"].number, 4);
+  EXPECT_EQ(facts["smt"].number, 1);
+  EXPECT_EQ(facts["governor"].text, "performance");
+}
+
+TEST(HostFacts, ThatCannotBeReadAreUnknownAndStillNamed) {
+  for (const auto& facts : {cpu_facts("/nonexistent"), memory_facts("/nonexistent"), limit_facts("/nonexistent"),
+                            disk_facts("/nonexistent", "/home"), system_facts("/nonexistent")}) {
+    EXPECT_FALSE(facts.empty());
+    for (const auto& [name, fact] : facts) EXPECT_FALSE(fact.number || fact.text) << name;
+  }
+}
+
+TEST(MemoryFacts, AreInGigabytesOfTenToTheNinth) {
+  const MadeUpHost host;
+  host.write("proc/meminfo", "MemTotal:       2000000000 kB\nMemAvailable:   1000000000 kB");
+  host.write("sys/devices/system/node/node0/meminfo", "x");
+  host.write("sys/devices/system/node/node1/meminfo", "x");
+  host.write("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "1000");
+  host.write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never");
+  auto facts = memory_facts(host.root());
+  EXPECT_DOUBLE_EQ(*facts["memory_gb"].number, 2048);
+  EXPECT_DOUBLE_EQ(*facts["memory_free_gb"].number, 1024);
+  EXPECT_EQ(facts["numa_nodes"].number, 2);
+  EXPECT_DOUBLE_EQ(*facts["hugepages_gb"].number, 2.097152);
+  EXPECT_EQ(facts["transparent_hugepages"].text, "madvise");
+}
+
+TEST(LimitFacts, AreTheSoftOnesOfThisProcess) {
+  const MadeUpHost host;
+  host.write("proc/self/limits",
+             "Limit                     Soft Limit           Hard Limit           Units\n"
+             "Max locked memory         65536                unlimited            bytes\n"
+             "Max open files            1024                 1048576              files");
+  auto facts = limit_facts(host.root());
+  EXPECT_EQ(facts["memlock"].text, "65536 bytes");
+  EXPECT_EQ(facts["open_files"].text, "1024");
+  EXPECT_FALSE(facts["shm_gb"].number) << "the machine has no /dev/shm";
+}
+
+TEST(DiskFacts, NameTheMountThatTheFolderLiesIn) {
+  const MadeUpHost host;
+  host.write("proc/self/mounts",
+             "/dev/sda1 / ext4 rw 0 0\nserver:/home /home nfs4 rw 0 0\nother:/h /homework nfs4 rw 0 0");
+  EXPECT_EQ(disk_facts(host.root(), "/home/me").at("mount").text, "nfs4 server:/home on /home");
+  EXPECT_EQ(disk_facts(host.root(), "/opt").at("mount").text, "ext4 /dev/sda1 on /");
+}
+
+TEST(SystemFacts, AreThoseOfTheRoot) {
+  const MadeUpHost host;
+  host.write("proc/sys/kernel/osrelease", "6.8.0-45-generic");
+  host.write("etc/os-release", "NAME=Ubuntu\nPRETTY_NAME=\"Ubuntu 24.04.1 LTS\"");
+  auto facts = system_facts(host.root());
+  EXPECT_EQ(facts["kernel"].text, "6.8.0-45-generic");
+  EXPECT_EQ(facts["os"].text, "Ubuntu 24.04.1 LTS");
+}
+
+TEST(Ports, ThatAreDeadAreNamed) {
+  const MadeUpHost host;
+  host.add_port("mlx5_0", "ACTIVE");
+  host.add_port("mlx5_1", "DOWN");
+  host.add_port("mlx5_10", "ACTIVE", "Ethernet", "22.1");
+  const auto ports = read_ports(host.root());
+  ASSERT_TRUE(ports);
+  ASSERT_EQ(ports->size(), 3u);
+  EXPECT_EQ(ports->at(0).rate_gbit, 400);
+  EXPECT_EQ(ports->at(0).gid_types, "IB/RoCE v1");
+  EXPECT_EQ(ports->at(0).link_downed, 2);
+  auto facts = network_facts(ports);
+  EXPECT_EQ(facts["ib_ports"].number, 2);
+  EXPECT_EQ(facts["ib_ports_down"].number, 1);
+  EXPECT_EQ(facts["ib_ports_down"].text, "mlx5_1/1 is DOWN (Disabled)");
+  EXPECT_EQ(facts["roce_ports"].number, 1);
+  EXPECT_EQ(facts["roce_ports_down"].number, 0);
+  EXPECT_EQ(facts["ib_rate_gbit"].number, 400);
+  EXPECT_EQ(facts["ib_firmware"].text, "22.1, 28.39.1002");
+}
+
+TEST(Ports, AreNoneWithoutInfinibandAndUnknownWithoutSysfs) {
+  const MadeUpHost host;
+  EXPECT_TRUE(read_ports(host.root()).value().empty());
+  EXPECT_FALSE(read_ports("/nonexistent"));
+  EXPECT_FALSE(network_facts(std::nullopt).at("ib_ports_down").number);
+}
+
+TEST(GpudirectRdma, NeedsOneOfTwoModules) {
+  const MadeUpHost host;
+  EXPECT_EQ(gpudirect_rdma(host.root()).number, 0);
+  host.write("sys/module/nvidia_peermem/version", "1");
+  EXPECT_EQ(gpudirect_rdma(host.root()).number, 1);
+  EXPECT_EQ(gpudirect_rdma(host.root()).text, "nvidia_peermem");
+  EXPECT_FALSE(gpudirect_rdma("/nonexistent").number);
+}
+
+TEST(KernelLog, HasXidsByGpu) {
+  const MadeUpHost host;
+  host.write("var/log/kern.log",
+             "Nov 1 host kernel: NVRM: Xid (PCI:0000:1B:00): 79, pid=1, GPU has fallen off the bus.\n"
+             "Nov 1 host kernel: NVRM: Xid (PCI:0000:1c:00): 13, Graphics Exception\nsomething else");
+  const auto xids = read_xids(host.root());
+  ASSERT_TRUE(xids);
+  ASSERT_EQ(xids->size(), 2u);
+  EXPECT_EQ(xids->at(0).pci, "0000:1b:00.0");
+  EXPECT_EQ(xids->at(0).code, 79);
+}
+
+TEST(KernelLog, ThatNobodyMayReadIsUnknown) {
+  const MadeUpHost host;
+  EXPECT_FALSE(read_xids(host.root()));
+}
+
+TEST(Topology, SaysHowFarPciFunctionsAreApart) {
+  const MadeUpHost host;
+  const std::string root_port = "pci0000:15/0000:15:01.0/";
+  host.add_pci(root_port + "0000:16:00.0/0000:17:00.0/0000:18:00.0", "0x10de", "0x030200", 0);
+  host.add_pci(root_port + "0000:16:00.0/0000:17:01.0/0000:19:00.0", "0x15b3", "0x020700", 0);
+  host.add_pci(root_port + "0000:16:00.0/0000:17:02.0/0000:1a:00.0/0000:1b:00.0/0000:1c:00.0", "0x15b3", "0x020700", 0);
+  host.add_pci("pci0000:15/0000:15:02.0/0000:20:00.0", "0x15b3", "0x020700", 0);
+  host.add_pci("pci0000:30/0000:30:01.0/0000:31:00.0", "0x10de", "0x030200", 0);
+  host.add_pci("pci0000:80/0000:80:01.0/0000:81:00.0", "0x10de", "0x030200", 1);
+  const auto from = [&](const std::string& other) { return pci_distance(host.root(), "0000:18:00.0", other); };
+  EXPECT_EQ(from("0000:18:00.0"), "X");
+  EXPECT_EQ(from("0000:19:00.0"), "PIX");
+  EXPECT_EQ(from("0000:1c:00.0"), "PXB");
+  EXPECT_EQ(from("0000:20:00.0"), "PHB");
+  EXPECT_EQ(from("0000:31:00.0"), "NODE");
+  EXPECT_EQ(from("0000:81:00.0"), "SYS");
+  EXPECT_EQ(from("0000:99:00.0"), std::nullopt);
+  const auto topology = read_topology(
+      host.root(), {{"GPU0", "0000:18:00.0", 18}, {"GPU1", "0000:81:00.0", 17}, {"mlx5_0", "0000:19:00.0", 0}});
+  EXPECT_EQ(topology.links[0], (std::vector<std::string>{"X", "NV17", "PIX"}));
+  EXPECT_EQ(topology.numa, (std::vector<std::string>{"0", "1", "0"}));
+}
+
+TEST(Binding, KnowsThatTwoThreadsAreOneCore) {
+  const MadeUpHost host;
+  add_cpu(host, 0, 0, 0, "0,8");
+  add_cpu(host, 8, 0, 0, "0,8");
+  EXPECT_EQ(cores_of(host.root(), "0,8"), std::set<int>{0});
+  EXPECT_EQ(cores_of("/nonexistent", "0-2,8"), (std::set<int>{0, 1, 2, 8}));
+}
+
+TEST(Binding, NamesTheCoreThatRanksShare) {
+  const std::vector<std::set<int>> pinned(4, std::set<int>{0});
+  EXPECT_EQ(ranks_per_core(pinned, 2).number, 4);
+  EXPECT_EQ(ranks_per_core(pinned, 2).text, "4 ranks share core 0");
+  const std::vector<std::set<int>> pairs{{0}, {0}, {1}, {2}};
+  EXPECT_EQ(ranks_per_core(pairs, 1).text, "2 ranks share core 0");
+  EXPECT_EQ(ranks_per_core(pairs, 3).number, 1);
+  EXPECT_FALSE(ranks_per_core(pairs, 3).text);
+}
+
+TEST(Binding, ToAllCoresSharesNothingAsLongAsThereAreEnough) {
+  const std::set<int> all{0, 1, 2, 3};
+  EXPECT_EQ(ranks_per_core(std::vector<std::set<int>>(4, all), 0).number, 1);
+  EXPECT_LT(*ranks_per_core(std::vector<std::set<int>>(2, all), 0).number, 1);
+  const auto crowd = ranks_per_core(std::vector<std::set<int>>(6, all), 0);
+  EXPECT_DOUBLE_EQ(*crowd.number, 1.5);
+  EXPECT_EQ(crowd.text, "6 ranks share cores 0-3");
+  EXPECT_FALSE(ranks_per_core({{}}, 0).number) << "unknown cores";
+}
+
+}  // namespace
+}  // namespace shakedown

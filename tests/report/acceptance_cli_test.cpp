@@ -1,0 +1,730 @@
+// The real programs, started as a user starts them: exit code, last line of stdout and stderr together, files.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "tests/thresholds/results_builder.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::Folder;
+using testing_support::ResultsBuilder;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+
+struct Outcome {
+  int exit_code = -1;
+  std::string output;  // stdout and stderr together, in order
+  std::string last_line;
+};
+
+Outcome run(const std::string& command) {
+  Outcome outcome;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("popen failed");
+  std::array<char, 4096> buffer{};
+  while (const std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) outcome.output.append(buffer.data(), n);
+  const int status = pclose(pipe);
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  const auto end = outcome.output.find_last_not_of('\n');
+  const auto begin = end == std::string::npos ? end : outcome.output.rfind('\n', end);
+  if (end != std::string::npos) {
+    const auto first = begin == std::string::npos ? 0 : begin + 1;
+    outcome.last_line = outcome.output.substr(first, end + 1 - first);
+  }
+  return outcome;
+}
+
+class AcceptanceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder.write("test.yaml",
+                 "schema: 2\nprofile: test\nmatch: {backend: cuda, device: \"NVIDIA H200\"}\nrules:\n"
+                 "  - {benchmark: \"" +
+                     gemm +
+                     "\", metric: tflops, every: rank, min: 620, source: \"a paper\"}\n"
+                     "  - {benchmark: \"" +
+                     gemm + "\", metric: samples, every: run, min: 5, source: s, severity: warn}\n");
+    write_results("good.json", 700);
+    write_results("bad.json", 600);
+  }
+
+  void write_results(const std::string& name, double tflops) const {
+    folder.write(name, ResultsBuilder().add(gemm, "tflops", tflops, {700, 700, 700, tflops}).text());
+  }
+  static ResultsBuilder repeated(double tflops) {
+    ResultsBuilder builder;
+    for (int i = 0; i < 9; ++i) builder.add(gemm, "tflops", tflops * (1 + 1e-4 * i));
+    return builder;
+  }
+  std::string path(const std::string& name) const { return (folder.path() / name).string(); }
+  std::string text_of(const std::string& name) const {
+    std::ifstream in(path(name));
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  Outcome accept(const std::string& flags) const {
+    return run(ACCEPTANCE_TEST " --thresholds=" + path("test.yaml") + " " + flags);
+  }
+  Outcome accept_file(const std::string& name, const std::string& flags = "") const {
+    return accept("--results=" + path(name) + " " + flags);
+  }
+  static void expect_refused(const Outcome& outcome, const std::string& reason) {
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.last_line.rfind("error: ", 0), 0u) << outcome.output;
+    EXPECT_NE(outcome.last_line.find(reason), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.output.find("VERDICT:"), std::string::npos) << "what cannot be read is no verdict";
+  }
+
+  const Folder folder;
+};
+
+TEST_F(AcceptanceTest, PassesAHealthyMachine) {
+  const Outcome outcome = accept_file("good.json");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.last_line, "VERDICT: PASS 8/8 (profile test, 4 ranks)");
+  EXPECT_NE(outcome.output.find("[       OK ] gemm.dtype=bf16/m=8192/n=8192/k=8192/tflops"), std::string::npos);
+  EXPECT_EQ(outcome.output.find("[  FAILED  ]"), std::string::npos) << outcome.output;
+}
+
+TEST_F(AcceptanceTest, FailsASlowRankAndSaysEverythingInTheTest) {
+  const Outcome outcome = accept_file("bad.json");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.last_line, "VERDICT: FAIL 7/8 (profile test, 4 ranks)");
+  for (const char* part : {"600 TFLOPS, limit min 620", "rank 3 node0 GPU-1003", "test.yaml:5", "source: a paper",
+                           "next: mpirun -np 4 build/bench/bench_gemm", "[  FAILED  ] gemm."}) {
+    EXPECT_NE(outcome.output.find(part), std::string::npos) << part;
+  }
+}
+
+TEST_F(AcceptanceTest, LetsNoNameAddALine) {
+  const std::string lie = "\nVERDICT: PASS 999/999\n\033[2K";
+  const std::string key = "p2p/op:read" + lie + "/src:0/dst:1";
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 600, {700, 700, 700, 600}).add(key, "copy_gb_per_s", 390, {{}, 390, {}, {}});
+  for (auto& rank : builder.context.ranks) rank.host += lie;
+  folder.write("lie.json", builder.text());
+  const auto expect_no_lie = [](const Outcome& outcome) {
+    EXPECT_NE(outcome.output.find("PASS 999/999"), std::string::npos) << "the name is shown\n" << outcome.output;
+    EXPECT_EQ(outcome.output.find("\nVERDICT: PASS"), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.output.find('\033'), std::string::npos) << outcome.output;
+  };
+  const auto judge = " report --results=" + path("lie.json") + " --thresholds=" + path("test.yaml");
+  expect_no_lie(accept_file("lie.json"));
+  expect_no_lie(accept_file("lie.json", "--explain=" + gemm));
+  expect_no_lie(run(SHAKEDOWN_PROGRAM + judge));
+  expect_no_lie(run(SHAKEDOWN_PROGRAM + judge + " --explain=" + gemm));
+}
+
+TEST_F(AcceptanceTest, SaysWhenItsOutputIsLost) {
+  const auto judged = " --results=" + path("good.json") + " --thresholds=" + path("test.yaml");
+  for (const std::string lost : {">/dev/full", ">&-"}) {
+    for (const auto& command : {ACCEPTANCE_TEST + judged, ACCEPTANCE_TEST + judged + " --explain=" + gemm,
+                                SHAKEDOWN_PROGRAM " report" + judged, SHAKEDOWN_PROGRAM " nodes" + judged,
+                                SHAKEDOWN_PROGRAM " regress" + judged + " --baseline=" + path("good.json"),
+                                SHAKEDOWN_PROGRAM " baseline show --baseline=" + path("good.json"),
+                                std::string(SHAKEDOWN_PROGRAM " --help")}) {
+      const auto outcome = run("sh -c '" + command + " 2>" + path("said") + " " + lost + "'");
+      EXPECT_EQ(outcome.exit_code, 3) << command << " " << lost;
+      EXPECT_NE(text_of("said").find("standard output: cannot be written"), std::string::npos) << command << lost;
+    }
+  }
+}
+
+TEST_F(AcceptanceTest, HidesNoFailureBehindAFilter) {
+  const Outcome outcome = accept_file("bad.json", "--gtest_filter='machine.*'");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.last_line, "VERDICT: FAIL 7/8 (profile test, 4 ranks)");
+}
+
+TEST_F(AcceptanceTest, RefusesAFilterThatSelectsNothing) {
+  expect_refused(accept_file("good.json", "--gtest_filter=nosuch"), "zero tests were selected");
+}
+
+TEST_F(AcceptanceTest, RecordsValueAndLimitAsProperties) {
+  accept_file("bad.json", "--gtest_output=xml:" + path("junit.xml"));
+  const std::string xml = text_of("junit.xml");
+  for (const char* part : {"name=\"value\" value=\"600\"", "name=\"limit\" value=\"min 620\"",
+                           "name=\"unit\" value=\"TFLOPS\"", "name=\"judgement\" value=\"rule\"", "<failure message=\"",
+                           "test.yaml:5", "600 TFLOPS, limit min 620", "rank 3 node0 GPU-1003"}) {
+    EXPECT_NE(xml.find(part), std::string::npos) << part;
+  }
+}
+
+TEST_F(AcceptanceTest, WritesTheVerdict) {
+  accept_file("bad.json", "--verdict=" + path("verdict.json"));
+  EXPECT_NE(text_of("verdict.json").find("\"verdict\": \"fail\""), std::string::npos);
+}
+
+TEST_F(AcceptanceTest, LeavesNoOldVerdictWhenInputCannotBeRead) {
+  folder.write("verdict.json", "{\"verdict\": \"pass\"}");
+  expect_refused(accept_file("none.json", "--verdict=" + path("verdict.json")), "none.json: no such file");
+  EXPECT_NE(text_of("verdict.json").find("\"verdict\": \"incomplete\""), std::string::npos);
+  folder.write("verdict.json", "{\"verdict\": \"pass\"}");
+  accept_file("good.json", "--nosuch --verdict=" + path("verdict.json"));
+  EXPECT_NE(text_of("verdict.json").find("\"verdict\": \"incomplete\""), std::string::npos) << "whatever was wrong";
+}
+
+TEST_F(AcceptanceTest, RefusesAVerdictThatCannotBeWritten) {
+  expect_refused(accept_file("good.json", "--verdict=" + path("no/verdict.json")), "cannot be written");
+}
+
+TEST_F(AcceptanceTest, RefusesUnreadableInputWithOneLine) {
+  for (const auto& [text, reason] : {std::pair{"", "is empty"},
+                                     {"{\"context\":", "cut off"},
+                                     {"x y", "not strict JSON"},
+                                     {"{\"context\": {\"shakedown\": {\"schema\": 7}}}", "schema: is 7"}}) {
+    folder.write("broken.json", text);
+    const Outcome outcome = accept_file("broken.json");
+    expect_refused(outcome, reason);
+    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
+  }
+  folder.write("test.yaml", "schema: 2\nprofile: test\nmatch: {backend: cuda, device: x}\nrulez: []\n");
+  expect_refused(accept_file("good.json"), "test.yaml:4:1: unknown key");
+}
+
+TEST_F(AcceptanceTest, RefusesBrokenSamples) {
+  int samples = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(SHAKEDOWN_SOURCE_DIR "/tests/data/broken")) {
+    const Outcome outcome = run(ACCEPTANCE_TEST " --results=" + entry.path().string());
+    EXPECT_EQ(outcome.exit_code, 2) << entry.path();
+    EXPECT_EQ(outcome.last_line.rfind("error: ", 0), 0u) << outcome.output;
+    EXPECT_NE(outcome.last_line.find(entry.path().filename().string() + ": "), std::string::npos) << outcome.output;
+    ++samples;
+  }
+  EXPECT_GE(samples, 5);
+}
+
+TEST_F(AcceptanceTest, RefusesWrongUsage) {
+  expect_refused(accept(""), "--results is missing");
+  expect_refused(accept_file("good.json", "--nosuch=1"), "unknown flag \"--nosuch=1\"");
+  expect_refused(accept_file("good.json", "--gtest_nosuch"), "unknown flag \"--gtest_nosuch\"");
+  expect_refused(accept_file("good.json", "stray"), "unknown flag \"stray\"");
+  expect_refused(accept_file("good.json", "--family"), "--family needs a value");
+  expect_refused(accept_file("good.json", "--expect=ranks=many"), "\"many\" is not a number of ranks");
+  expect_refused(accept_file("good.json", "--expect=gpus=8"), "--expect: \"gpus=8\" is not understood");
+  expect_refused(accept_file("good.json", "--roster=" + path("none")), "none: no such file");
+}
+
+TEST_F(AcceptanceTest, ReadsAFolderAndRefusesAnEmptyOne) {
+  const Folder results;
+  expect_refused(accept("--results=" + results.path().string()), "no result files");
+  results.write("gemm.json", text_of("good.json"));
+  results.write("verdict.json", "{}");
+  EXPECT_EQ(accept("--results=" + results.path().string()).exit_code, 0);
+}
+
+TEST_F(AcceptanceTest, MissesRanksAndHosts) {
+  EXPECT_EQ(accept_file("good.json", "--expect=ranks=4,hosts=1").exit_code, 0);
+  EXPECT_EQ(accept_file("good.json", "--expect=ranks=8").exit_code, 1);
+  EXPECT_EQ(accept_file("good.json", "--expect=backend=host").exit_code, 1);
+  EXPECT_EQ(accept_file("good.json", "--run-id=run-1").exit_code, 0);
+  const auto other = accept_file("good.json", "--run-id=run-2");
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_NE(other.output.find("good.json is of run run-1, not of run-2"), std::string::npos) << other.output;
+  folder.write("hosts", "node0 4\nnode1 4\n");
+  const Outcome outcome = accept_file("good.json", "--roster=" + path("hosts"));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.output.find("hosts of the roster that did not report\n  node1"), std::string::npos);
+}
+
+TEST_F(AcceptanceTest, RefusesMixedRunsAndInjectedFaultsUnlessPermitted) {
+  ResultsBuilder other;
+  other.add(gemm, "tflops", 700).context.run_id = "run-2";
+  folder.write("other.json", other.text());
+  const std::string both = "--results=" + path("good.json") + "," + path("other.json");
+  EXPECT_EQ(accept(both).exit_code, 1);
+  EXPECT_EQ(accept(both + " --mixed-runs").exit_code, 0);
+  other.context.fault = "slow:10@1";
+  folder.write("faulty.json", other.text());
+  expect_refused(accept_file("faulty.json"), "injected fault (slow:10@1)");
+  EXPECT_EQ(accept_file("faulty.json", "--allow-faults").exit_code, 0);
+}
+
+TEST_F(AcceptanceTest, HasNoReferenceForAnUnknownMachine) {
+  folder.write("other.json", ResultsBuilder(4, 1, "NVIDIA B200").add(gemm, "tflops", 1500).text());
+  const Outcome outcome = accept_file("other.json");
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_EQ(outcome.last_line, "VERDICT: NO REFERENCE 7/8 (profile none, 4 ranks, 0 of 1 families judged)");
+  accept_file("other.json", "--verdict=" + path("verdict.json"));
+  EXPECT_EQ(run(SHAKEDOWN_PROGRAM " report --verdict=" + path("verdict.json")).last_line, outcome.last_line)
+      << "stored";
+  EXPECT_NE(outcome.output.find("1500 TFLOPS"), std::string::npos) << "the values are shown";
+}
+
+TEST_F(AcceptanceTest, JudgesOneFamily) {
+  EXPECT_EQ(accept_file("good.json", "--family=gemm").exit_code, 0);
+  EXPECT_EQ(accept_file("good.json", "--family=hbm").exit_code, 1) << "nothing of it was measured";
+}
+
+TEST_F(AcceptanceTest, HoldsResultsAgainstABaseline) {
+  write_results("fast.json", 800);
+  EXPECT_EQ(accept_file("good.json", "--baseline=" + path("good.json")).exit_code, 0);
+  const Outcome slower = accept_file("good.json", "--baseline=" + path("fast.json"));
+  EXPECT_EQ(slower.exit_code, 1);
+  EXPECT_NE(slower.output.find("tflops_vs_baseline"), std::string::npos);
+  EXPECT_EQ(accept_file("good.json", "--tolerance=0.2 --baseline=" + path("fast.json")).exit_code, 0);
+}
+
+TEST_F(AcceptanceTest, RefusesABaselineWithAnInjectedFaultUnlessPermitted) {
+  ResultsBuilder faulty;
+  faulty.add(gemm, "tflops", 100).context.fault = "slow:10@1";
+  folder.write("faulty.json", faulty.text());
+  expect_refused(accept_file("good.json", "--baseline=" + path("faulty.json")), "injected fault (slow:10@1)");
+  EXPECT_EQ(accept_file("good.json", "--allow-faults --baseline=" + path("faulty.json")).exit_code, 0);
+}
+
+TEST_F(AcceptanceTest, ExplainsAKeyAndKeepsTheVerdict) {
+  const Outcome outcome = accept_file("bad.json", "--explain=" + gemm);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.last_line, "VERDICT: FAIL 7/8 (profile test, 4 ranks)");
+  EXPECT_NE(outcome.output.find("600 TFLOPS  rank 3 node0"), std::string::npos);
+  expect_refused(accept_file("bad.json", "--explain=nosuch"), "neither measured nor named");
+}
+
+TEST_F(AcceptanceTest, TakesTheThresholdsOfTheEnvironment) {
+  const std::string flag = " --results=" + path("good.json");
+  EXPECT_EQ(run("SHAKEDOWN_THRESHOLDS=" + path("test.yaml") + " " ACCEPTANCE_TEST + flag).last_line,
+            "VERDICT: PASS 8/8 (profile test, 4 ranks)");
+  EXPECT_NE(run(ACCEPTANCE_TEST + flag).output.find("profile h200-sxm"), std::string::npos) << "the source tree's";
+}
+
+TEST_F(AcceptanceTest, PrintsHelpAndVersion) {
+  for (const std::string program : {ACCEPTANCE_TEST, SHAKEDOWN_PROGRAM}) {
+    const Outcome help = run(program + " --help");
+    EXPECT_EQ(help.exit_code, 0);
+    for (const char* flag : {"--results", "--thresholds", "--family", "--baseline", "--verdict", "--roster", "--expect",
+                             "--mixed-runs", "--explain", "exit codes"}) {
+      EXPECT_NE(help.output.find(flag), std::string::npos) << program << " " << flag;
+    }
+    EXPECT_EQ(run(program + " --version").exit_code, 0);
+  }
+}
+
+TEST_F(AcceptanceTest, WritesEveryForm) {
+  const Outcome outcome =
+      accept_file("bad.json", "--verdict=" + path("v.json") + " --markdown=" + path("v.md") +
+                                  " --prometheus=" + path("v.prom") + " --github-benchmark=" + path("g.json"));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(text_of("v.json").find("\"verdict\": \"fail\""), std::string::npos);
+  EXPECT_EQ(text_of("v.md").rfind("## VERDICT: FAIL 7/8", 0), 0u);
+  EXPECT_NE(text_of("v.prom").find("shakedown_pass{profile=\"test\",verdict=\"FAIL\"} 0"), std::string::npos);
+  EXPECT_NE(text_of("g.json").find("\"unit\": \"TFLOPS\""), std::string::npos);
+}
+
+TEST_F(AcceptanceTest, LeavesNoOldReportOfAnyFormWhenInputCannotBeRead) {
+  for (const char* file : {"v.md", "v.prom", "g.json"}) folder.write(file, "pass");
+  expect_refused(accept_file("none.json", "--markdown=" + path("v.md") + " --prometheus=" + path("v.prom") +
+                                              " --github-benchmark=" + path("g.json")),
+                 "none.json: no such file");
+  EXPECT_EQ(text_of("v.md").rfind("## VERDICT: INCOMPLETE", 0), 0u);
+  EXPECT_NE(text_of("v.prom").find("verdict=\"INCOMPLETE\"} 0"), std::string::npos);
+  EXPECT_EQ(text_of("g.json"), "[]\n");
+}
+
+TEST_F(AcceptanceTest, KeepsTheOldReportWholeWhenTheDiskIsFull) {
+  const std::string old = "an old report";
+  for (const char* flag : {"--verdict=", "--markdown=", "--prometheus="}) {
+    folder.write("report", old);
+    // No file may grow at all.
+    const Outcome outcome =
+        run("bash -c 'trap \"\" XFSZ; ulimit -f 0; exec " ACCEPTANCE_TEST " --results=" + path("good.json") +
+            " --thresholds=" + path("test.yaml") + " " + flag + path("report") + "'");
+    expect_refused(outcome, "report: cannot be written: File too large");
+    EXPECT_EQ(text_of("report"), old) << flag;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+      EXPECT_EQ(entry.path().string().find(".tmp"), std::string::npos) << "no leftover: " << entry.path();
+    }
+  }
+  expect_refused(accept_file("good.json", "--verdict=/dev/full"), "/dev/full: cannot be written: No space left");
+}
+
+TEST_F(AcceptanceTest, GivesTheReasonOnFileDescriptorThree) {
+  const auto reason = [&](const std::string& flags) {
+    folder.write("reason", "");
+    accept_file("bad.json", flags + " 3>" + path("reason"));
+    return text_of("reason");
+  };
+  EXPECT_EQ(reason(""),
+            "FAIL 7/8: " + gemm + " tflops 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003 0000:13:00.0\n");
+  EXPECT_EQ(reason("--family=gemm"), "") << "one family is not the verdict";
+  EXPECT_EQ(reason("--nosuch"), "error: unknown flag \"--nosuch\"; see --help\n");
+  EXPECT_EQ(accept_file("bad.json", "3>&-").exit_code, 1) << "closed";
+  folder.write("input", "read only");
+  EXPECT_EQ(accept_file("bad.json", "3<" + path("input")).exit_code, 1);
+  EXPECT_EQ(text_of("input"), "read only") << "as the job server of make, which is not ours";
+  EXPECT_EQ(accept_file("bad.json", "3>&1 1>/dev/null | head -c 0; true").exit_code, 0) << "nobody reads";
+}
+
+TEST_F(AcceptanceTest, ColoursByFlagAndEnvironmentOnly) {
+  const auto coloured = [&](const std::string& environment, const std::string& flags) {
+    const std::string command = "env -u NO_COLOR -u CLICOLOR_FORCE " + environment +
+                                " " ACCEPTANCE_TEST " --thresholds=" + path("test.yaml") +
+                                " --results=" + path("bad.json") + " " + flags;
+    return run(command).output.find('\033') != std::string::npos;
+  };
+  EXPECT_FALSE(coloured("", ""));
+  EXPECT_TRUE(coloured("", "--color"));
+  EXPECT_TRUE(coloured("CLICOLOR_FORCE=1", ""));
+  EXPECT_FALSE(coloured("CLICOLOR_FORCE=1 NO_COLOR=1", ""));
+  EXPECT_TRUE(coloured("NO_COLOR=1", "--color=yes")) << "who asks for it gets it";
+  EXPECT_FALSE(coloured("CLICOLOR_FORCE=1", "--color=no"));
+  expect_refused(accept_file("good.json", "--color=maybe"), "neither yes nor no");
+}
+
+TEST_F(AcceptanceTest, TakesHostNamesWithDotsAndOtherLetters) {
+  ResultsBuilder builder;
+  for (auto& rank : builder.context.ranks) rank.host = "gpu-7.r\u00e4ck-2.\u4e2d\u5fc3.example";
+  for (auto& host : builder.context.inventory) host.host = builder.context.ranks[0].host;
+  builder.add(gemm, "tflops", 600, {700, 700, 700, 600});
+  folder.write("named.json", builder.text());
+  folder.write("hosts", builder.context.ranks[0].host + " 4\n");
+  const Outcome outcome = accept_file("named.json", "--roster=" + path("hosts") + " --prometheus=" + path("v.prom") +
+                                                        " --markdown=" + path("v.md") + " --verdict=" + path("v.json") +
+                                                        " --gtest_output=xml:" + path("junit.xml"));
+  EXPECT_EQ(outcome.last_line, "VERDICT: FAIL 6/7 (profile test, 4 ranks)") << "the roster says how many there are";
+  for (const char* file : {"v.md", "v.json", "junit.xml"}) {
+    EXPECT_NE(text_of(file).find(builder.context.ranks[0].host), std::string::npos) << file;
+  }
+}
+
+TEST_F(AcceptanceTest, RefusesRanksThatAreThereTwiceOrNotAtAll) {
+  auto document = nlohmann::json::parse(text_of("good.json"));
+  auto& ranks = document["context"]["shakedown"]["ranks"];
+  const auto whole = ranks;
+  ranks[2]["rank"] = 1;
+  folder.write("twice.json", document.dump());
+  expect_refused(accept_file("twice.json"), "twice.json: context.shakedown.ranks: lists rank 1 twice");
+  ranks = whole;
+  ranks[1]["rank"] = 7;
+  folder.write("hole.json", document.dump());
+  expect_refused(accept_file("hole.json"), "hole.json: context.shakedown.ranks: does not list rank 1");
+  ranks = whole;
+  ranks.erase(2);
+  folder.write("short.json", document.dump());
+  expect_refused(accept_file("short.json"), "short.json: context.shakedown.ranks: lists 3 of 4 ranks");
+}
+
+TEST_F(AcceptanceTest, RefusesABenchmarkThatStandsTwice) {
+  auto document = nlohmann::json::parse(text_of("good.json"));
+  document["benchmarks"].push_back(document["benchmarks"][0]);
+  folder.write("twice.json", document.dump());
+  expect_refused(accept_file("twice.json"), gemm + " appears twice with repetition_index 0");
+}
+
+TEST_F(AcceptanceTest, RefusesABaselineThatIsNone) {
+  const auto refused = [&](const std::string& text, const std::string& reason) {
+    folder.write("base.json", text);
+    expect_refused(accept_file("good.json", "--baseline=" + path("base.json")), reason);
+    EXPECT_EQ(text_of("base.json"), text) << "not touched";
+  };
+  refused("", "base.json: is empty");
+  refused("{\"baseline\": {\"schema\": 3}}", "base.json: baseline.schema: is 3, this program reads 2");
+  refused(ResultsBuilder(4, 1, "NVIDIA B200").add(gemm, "tflops", 700).text(), "device is NVIDIA H200");
+  refused(ResultsBuilder(2).add(gemm, "tflops", 700).text(), "ranks is 4, the baseline has 2");
+}
+
+class ShakedownProgram : public AcceptanceTest {
+ protected:
+  Outcome shakedown(const std::string& words) const { return run(SHAKEDOWN_PROGRAM " " + words); }
+};
+
+TEST_F(ShakedownProgram, ReportsWhatAcceptanceTestJudged) {
+  const std::string results = "--thresholds=" + path("test.yaml") + " --results=" + path("bad.json");
+  const Outcome judged = shakedown("report " + results + " --verdict=" + path("verdict.json"));
+  EXPECT_EQ(judged.exit_code, 1);
+  EXPECT_EQ(judged.last_line, "VERDICT: FAIL 7/8 (profile test, 4 ranks)");
+  const Outcome stored = shakedown("report --verdict=" + path("verdict.json"));
+  EXPECT_EQ(stored.exit_code, 1);
+  EXPECT_EQ(stored.output, judged.output);
+  EXPECT_NE(accept_file("bad.json").output.find(judged.output), std::string::npos) << "the same table";
+}
+
+TEST_F(ShakedownProgram, Regresses) {
+  folder.write("before.json", repeated(700).text());
+  folder.write("after.json", repeated(680).text());
+  const auto regress = [&](const std::string& now, const std::string& before) {
+    return shakedown("regress --results=" + path(now) + " --baseline=" + path(before));
+  };
+  EXPECT_EQ(regress("before.json", "before.json").exit_code, 0);
+  const Outcome worse = regress("after.json", "before.json");
+  EXPECT_EQ(worse.exit_code, 1);
+  EXPECT_EQ(worse.last_line, "REGRESSION: 1 worse, 0 missing, 0 inconclusive, 1 compared (minimal effect 1 %)");
+  EXPECT_EQ(regress("good.json", "good.json").exit_code, 3) << "one repetition";
+  EXPECT_EQ(
+      shakedown("regress --min-effect=0.05 --results=" + path("after.json") + " --baseline=" + path("before.json"))
+          .exit_code,
+      0);
+}
+
+TEST_F(ShakedownProgram, ComparesAnotherMachineOnlyIfAskedAndSaysSo) {
+  folder.write("before.json", repeated(700).text());
+  auto other = repeated(700);
+  other.context.versions["driver"] = "570.1";
+  folder.write("other.json", other.text());
+  folder.write("two.json", ResultsBuilder(2).add(gemm, "tflops", 700).text());
+  const std::string words = " --baseline=" + path("before.json");
+  EXPECT_EQ(shakedown("regress --results=" + path("two.json") + words).exit_code, 2);
+  const Outcome refused = shakedown("regress --results=" + path("other.json") + words);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.output.find("driver is 570.1, the baseline has 580.159"), std::string::npos);
+  const Outcome asked = shakedown("regress --allow-different --results=" + path("other.json") + words);
+  EXPECT_EQ(asked.exit_code, 0);
+  EXPECT_NE(asked.output.find("note: compared although driver is 570.1, the baseline has 580.159"), std::string::npos);
+}
+
+TEST_F(ShakedownProgram, RefusesToCompareAnInjectedFaultUnlessPermitted) {
+  folder.write("before.json", repeated(700).text());
+  auto faulty = repeated(700);
+  faulty.context.fault = "slow:10@1";
+  folder.write("faulty.json", faulty.text());
+  for (const auto& [now, before] : {std::pair{"before.json", "faulty.json"}, {"faulty.json", "before.json"}}) {
+    const std::string words = "regress --results=" + path(now) + " --baseline=" + path(before);
+    const Outcome refused = shakedown(words);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.output.find("injected fault (slow:10@1)"), std::string::npos);
+    EXPECT_EQ(shakedown(words + " --allow-faults").exit_code, 0);
+  }
+}
+
+TEST_F(ShakedownProgram, EndsAReportOfUnreadableInputWithAnErrorAndNoVerdict) {
+  folder.write("broken.json", "x y");
+  expect_refused(shakedown("report --results=" + path("broken.json")), "not strict JSON");
+  expect_refused(shakedown("report --verdict=" + path("none.json")), "none.json");
+  expect_refused(shakedown("report --nosuch"), "unknown flag");
+}
+
+TEST_F(ShakedownProgram, LeavesNoOldVerdictWhenResultsCannotBeJudged) {
+  folder.write("verdict.json", "{\"verdict\": \"pass\"}");
+  expect_refused(shakedown("report --results=" + path("none.json") + " --verdict=" + path("verdict.json")),
+                 "none.json");
+  EXPECT_NE(text_of("verdict.json").find("\"verdict\": \"incomplete\""), std::string::npos);
+  EXPECT_NE(text_of("verdict.json").find("none.json: no such file"), std::string::npos) << "and why";
+  const Outcome stored = shakedown("report --verdict=" + path("verdict.json"));
+  EXPECT_EQ(stored.exit_code, 3) << "as ci/accept shows it";
+  EXPECT_EQ(stored.last_line, "VERDICT: INCOMPLETE 0/0 (profile none, 0 ranks)");
+  folder.write("verdict.json", "{\"verdict\": \"pass\"}");
+  expect_refused(shakedown("report --nosuch --results=" + path("good.json") + " --verdict=" + path("verdict.json")),
+                 "unknown flag");
+  EXPECT_NE(text_of("verdict.json").find("incomplete"), std::string::npos) << "whatever was wrong";
+}
+
+TEST_F(ShakedownProgram, DoesNotTouchTheVerdictThatItWasToShow) {
+  folder.write("verdict.json", "{\"schema\": 9}");
+  folder.write("v.md", "an old report");
+  expect_refused(shakedown("report --verdict=" + path("verdict.json") + " --markdown=" + path("v.md")), "schema: is 9");
+  EXPECT_EQ(text_of("verdict.json"), "{\"schema\": 9}");
+  EXPECT_EQ(text_of("v.md").rfind("## VERDICT: INCOMPLETE", 0), 0u);
+}
+
+TEST_F(ShakedownProgram, TurnsAStoredVerdictIntoOtherForms) {
+  accept_file("bad.json", "--verdict=" + path("verdict.json"));
+  const std::string before = text_of("verdict.json");
+  const Outcome outcome = shakedown("report --verdict=" + path("verdict.json") + " --markdown=" + path("v.md") +
+                                    " --width=80 3>" + path("reason"));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(text_of("v.md").rfind("## VERDICT: FAIL 7/8", 0), 0u);
+  EXPECT_EQ(text_of("reason").rfind("FAIL 7/8: gemm/", 0), 0u);
+  EXPECT_EQ(text_of("verdict.json"), before);
+}
+
+// What the README and docs/verdict.md show of a run that is stored in the tree, as it is and with a fault planted in
+// it.
+class Readme : public ShakedownProgram {
+ protected:
+  static std::string text_of_source(const std::string& name) {
+    std::ifstream in(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static std::vector<std::string> lines_of(const std::string& text) {
+    std::vector<std::string> lines;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    return lines;
+  }
+  /// Its first block of output, in order: each line stands in `output`, and what "..." leaves out between.
+  static void expect_first_block(const std::string& name, const std::string& output) {
+    const std::string start = "```text\n", text = text_of_source(name);
+    const auto begin = text.find(start);
+    ASSERT_NE(begin, std::string::npos) << name;
+    const auto block = lines_of(text.substr(begin + start.size(), text.find("```", begin + 3) - begin - start.size()));
+    ASSERT_GE(block.size(), 10u) << name;
+    const auto said = lines_of(output);
+    for (const std::string& line : block) {
+      EXPECT_TRUE(line == "..." || std::find(said.begin(), said.end(), line) != said.end())
+          << name << " shows \"" << line << "\", but the judge says:\n"
+          << output;
+    }
+  }
+  const std::filesystem::path stored = SHAKEDOWN_SOURCE_DIR "/ci/baselines/h200-sxm/4ranks/1";
+  const std::string profiles = " --thresholds=" SHAKEDOWN_SOURCE_DIR "/thresholds ";
+};
+
+TEST_F(Readme, ShowsWhatTheJudgeSaysOfAGpuWithSlowMemory) {
+  constexpr std::size_t victim = 2;
+  std::filesystem::create_directory(folder.path() / "run");
+  for (const auto& entry : std::filesystem::directory_iterator(stored)) {
+    std::ifstream in(entry.path());
+    auto document = nlohmann::json::parse(in);
+    for (auto& row : document["benchmarks"]) {
+      if (entry.path().filename() != "hbm.json") break;
+      auto& values = row["by_rank"]["hbm_gb_per_s"];
+      values[victim] = 0.9 * values[victim].get<double>();
+      row["hbm_gb_per_s"] = *std::min_element(values.begin(), values.end());
+    }
+    folder.write("run/" + entry.path().filename().string(), document.dump());
+  }
+  const Outcome outcome = shakedown("report --results=" + path("run") + profiles);
+  EXPECT_EQ(outcome.exit_code, 1);
+  expect_first_block("README.md", outcome.output);
+}
+
+TEST_F(Readme, ShowsWhatTheJudgeSaysOfAStoredRun) {
+  const std::string judged = "report --results=" + stored.string() + profiles;
+  expect_first_block("docs/verdict.md", shakedown(judged).output);
+  // Its table of what is measured: `key metric` | value | limit.
+  const auto said = lines_of(shakedown(judged + " --width=1000").output);
+  const std::regex row(R"(\| .* \| `([^ `]+/[^ `]+ [^ `]+)` \| ([^|]+) \| ([^|]+) \|.*)");
+  int rows = 0;
+  for (const std::string& line : lines_of(text_of_source("README.md"))) {
+    std::smatch part;
+    if (!std::regex_match(line, part, row)) continue;
+    ++rows;
+    EXPECT_TRUE(std::any_of(said.begin(), said.end(), [&](const std::string& finding) {
+      return finding.rfind(part[1].str() + "  ", 0) == 0 &&
+             finding.find("  " + part[2].str() + "  ") != std::string::npos &&
+             finding.find("  " + part[3].str() + "  ") != std::string::npos;
+    })) << line;
+  }
+  EXPECT_EQ(rows, 9);
+}
+
+TEST_F(ShakedownProgram, ListsWhatNoRuleJudgesWithAll) {
+  folder.write("more.json",
+               ResultsBuilder().add(gemm, "tflops", 700).add("gemm/dtype:f16/m:1/n:1/k:1", "tflops", 5).text());
+  accept_file("more.json", "--verdict=" + path("verdict.json"));
+  const std::string listed = "\ngemm/dtype:f16/m:1/n:1/k:1 tflops  5 TFLOPS\n";
+  const std::string counted = "\n1 measured value is judged by no rule: --all lists them\n";
+  for (const bool all : {false, true}) {
+    const std::string flag = all ? " --all" : "";
+    for (const Outcome& outcome :
+         {accept_file("more.json", flag), shakedown("report --verdict=" + path("verdict.json") + flag)}) {
+      EXPECT_EQ(outcome.output.find(all ? counted : listed), std::string::npos) << outcome.output;
+      EXPECT_NE(outcome.output.find(all ? listed : counted), std::string::npos) << outcome.output;
+    }
+  }
+  expect_refused(accept_file("more.json", "--all=yes"), "--all=yes");
+}
+
+TEST_F(ShakedownProgram, CreatesMergesAndShowsBaselines) {
+  for (const char* run_id : {"a", "b", "c"}) {
+    auto builder = repeated(700);
+    builder.context.run_id = run_id;
+    folder.write(std::string(run_id) + ".json", builder.text());
+  }
+  const auto create = [&](const std::string& files, const std::string& out) {
+    return shakedown("baseline create --results=" + files + " --out=" + path(out) + " --floors=" + path("floors.yaml"));
+  };
+  const Outcome created = create(path("a.json") + "," + path("b.json"), "ab");
+  EXPECT_EQ(created.exit_code, 0) << created.output;
+  EXPECT_NE(created.output.find("BASELINE: 1 benchmarks, 2 launches, 0 values left out (4 ranks)"), std::string::npos);
+  const std::string stored = path("ab/h200-sxm/4ranks");
+  EXPECT_EQ(shakedown("baseline show --baseline=" + stored).exit_code, 0);
+  EXPECT_EQ(create(path("c.json"), "c").exit_code, 0);
+  const Outcome merged = shakedown("baseline merge --baseline=" + stored + "," +
+                                   path("c/h200-sxm/4ranks/baseline.json") + " --out=" + path("all"));
+  EXPECT_NE(merged.output.find("1 benchmarks, 3 launches"), std::string::npos) << merged.output;
+  EXPECT_EQ(accept_file("good.json", "--baseline=" + path("all/h200-sxm/4ranks")).exit_code, 0);
+  EXPECT_EQ(run(ACCEPTANCE_TEST " --results=" + path("good.json") + " --thresholds=" + path("floors.yaml")).exit_code,
+            0)
+      << "the floors accept the machine that they came from";
+}
+
+TEST_F(ShakedownProgram, RefusesABaselineThatItCannotMake) {
+  const auto refused = [&](const std::string& words, const std::string& reason) {
+    const Outcome outcome = shakedown("baseline " + words);
+    EXPECT_EQ(outcome.exit_code, 2) << words;
+    EXPECT_NE(outcome.output.find(reason), std::string::npos) << outcome.output;
+    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
+  };
+  refused("", "write baseline create, merge or show");
+  refused("nosuch", "unknown action \"nosuch\"");
+  refused("create --results=" + path("good.json"), "needs --out or --floors");
+  refused("create --out=x", "needs --results");
+  refused("merge --out=x --baseline=" + path("good.json"), "needs two or more --baseline");
+  refused("show", "needs --baseline");
+  refused("show --out=x --baseline=" + path("good.json"), "stores nothing");
+  folder.write("h200-sxm", "in the way");
+  refused("create --out=" + folder.path().string() + " --results=" + path("good.json"), "cannot be written");
+}
+
+TEST_F(ShakedownProgram, RefusesWrongUsage) {
+  for (const char* words : {"", "nosuch", "report", "report --nosuch", "regress", "--results=x"}) {
+    EXPECT_EQ(shakedown(words).exit_code, 2) << words;
+  }
+}
+
+// --- shakedown nodes ---
+
+class NodesVerb : public AcceptanceTest {
+ protected:
+  Outcome nodes(const std::string& flags) const {
+    return run(SHAKEDOWN_PROGRAM " nodes --thresholds=" + path("test.yaml") + " " + flags);
+  }
+};
+
+TEST_F(NodesVerb, WritesHostFilesAndActions) {
+  const Outcome bad = nodes("--results=" + path("bad.json") + " --nodes=" + path("list"));
+  EXPECT_EQ(bad.exit_code, 1) << bad.output;
+  EXPECT_EQ(text_of("list/good_nodes"), "# no good nodes\n");
+  EXPECT_EQ(text_of("list/bad_nodes"), "node0 slots=4\n");
+  EXPECT_NE(text_of("list/nodes.json").find("\"action\": \"ISOLATE\""), std::string::npos);
+  const Outcome good = nodes("--results=" + path("good.json") + " --nodes=" + path("list"));
+  EXPECT_EQ(good.exit_code, 0) << good.output;
+  EXPECT_EQ(text_of("list/good_nodes"), "node0 slots=4\n");
+  EXPECT_EQ(text_of("list/bad_nodes"), "# no bad nodes\n");
+}
+
+TEST_F(NodesVerb, PrintsJsonAndReadsAStoredVerdict) {
+  accept_file("bad.json", "--verdict=" + path("verdict.json"));
+  const Outcome stored = nodes("--verdict=" + path("verdict.json"));
+  EXPECT_EQ(stored.exit_code, 1);
+  EXPECT_NE(stored.output.find("\"host\": \"node0\""), std::string::npos) << stored.output;
+  EXPECT_EQ(stored.output, nodes("--results=" + path("bad.json")).output);
+}
+
+TEST_F(NodesVerb, LeavesNoOldHostFileBehindBadInput) {
+  nodes("--results=" + path("good.json") + " --nodes=" + path("list"));
+  folder.write("cut.json", "{\"context\": {");
+  const Outcome refused = nodes("--results=" + path("cut.json") + " --nodes=" + path("list"));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(text_of("list/good_nodes").rfind("# no good nodes: ", 0), 0u) << text_of("list/good_nodes");
+}
+
+TEST_F(NodesVerb, ProvesNoNodeGoodWithoutAProfile) {
+  folder.write("other.json", ResultsBuilder(4, 1, "Unheard-of GPU").add(gemm, "tflops", 700).text());
+  const Outcome outcome = nodes("--results=" + path("other.json") + " --nodes=" + path("list"));
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_EQ(text_of("list/good_nodes").rfind("# no good nodes: no reference", 0), 0u);
+}
+
+TEST_F(AcceptanceTest, JudgesWhatRanksLoseInCompany) {
+  folder.write("alone.json", ResultsBuilder(1).add(gemm, "tflops", 900).text());
+  const Outcome outcome = accept_file("good.json", "--scaling=" + path("alone.json"));
+  EXPECT_EQ(outcome.exit_code, 1) << "700 of 900 is 0.78";
+  EXPECT_NE(outcome.output.find("of each rank: 1 rank 900 TFLOPS (100.0 %), 4 ranks 700 TFLOPS (77.8 %)"),
+            std::string::npos)
+      << outcome.output;
+}
+
+}  // namespace
+}  // namespace shakedown

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The README and docs/ tell the truth: their commands run and their links lead somewhere. What they show of verdicts is
+# compared in tests/report/acceptance_cli_test.cpp.
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
+source "$(dirname "$0")/../shell.bash"
+cd "$scratch" || exit 1
+mkdir build
+for entry in "$build"/*; do [[ ${entry##*/} == results ]] || ln -s "$entry" build/; done
+ln -s "$root"/{README.md,base,bench,ci,docs,kernels,tests,thresholds,fixtures,node,launch,report} .
+
+texts=("$root/README.md" "$root"/docs/*.md)
+for text in "${texts[@]}"; do
+  for link in $(grep -oE '\]\([a-z.][^):]*\)' "$text" | tr -d ']()'); do
+    expect "the link to $link in ${text#"$root/"} leads somewhere" test -e "$(dirname "$text")/${link%%#*}"
+  done
+done
+
+# What its commands need: a finished run of the host backend. Where the build has one, a copy; never its own folder, which
+# an acceptance may be filling beside this test.
+if [[ -s $build/results/latest/verdict.json ]]; then
+  mkdir build/results
+  cp -rL "$build/results/latest" build/results/
+else
+  SHAKEDOWN_RESULTS=build/results "$build/bin/shakedown" measure --families=gemm,allreduce
+fi
+
+# Commands in their shell blocks, except those that set up a machine, judge it as a whole, or need a cluster.
+shown=$(awk '/^```sh/{inside=1; next} /^```/{inside=0} inside' "${texts[@]}" | sed 's/  *#.*//')
+commands=$(grep -E '^(build/|mpirun )' <<<"$shown")
+expect "they show commands" test "$(wc -l <<<"$commands")" -ge 10
+for command in $(grep -oE '(^| )ci/[a-z]+( |$)' <<<"$shown" | sort -u); do
+  expect "$command is there" test -x "$root/$command"
+done
+# A machine with one GPU has room for one rank.
+[[ $(grep -ls '^0x10de' /sys/bus/pci/devices/*/vendor | wc -l) -ne 1 ]] || commands=${commands//-np 2/-np 1}
+while IFS= read -r command; do
+  limit=120
+  code=0
+  timeout "$limit" bash -c "${command/mpirun/mpi}" >out 2>err </dev/null || code=$?
+  # A verdict on some of the benchmarks is FAIL, as it should be, and leaves the nodes undecided: the others are missing.
+  expect "it runs: $command" eval '[[ $code -eq 0 || ($code -eq 1 && "$command" =~ acceptance_test|"shakedown report") ||
+    ($code -eq 3 && "$command" == *"shakedown nodes"*) ]]'
+done <<<"$commands"
+finish

@@ -1,0 +1,319 @@
+// The forms of a verdict for programs and CI, against the rules of those who read them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "report/escape.hpp"
+#include "report/github_benchmark.hpp"
+#include "report/health_checker.hpp"
+#include "report/markdown.hpp"
+#include "report/prometheus.hpp"
+#include "report/reason.hpp"
+#include "report/verdict_json.hpp"
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge.hpp"
+
+namespace shakedown {
+namespace {
+
+using nlohmann::json;
+using testing_support::profile;
+using testing_support::ResultsBuilder;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+const std::string reduce = "allreduce/dtype:f32/bytes:8";
+
+// One rank too slow, a latency that is good, an error that no rule names, a waiver, and two rules of one metric.
+Verdict failing() {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 600, {700, 610, 710, 600})
+      .add(reduce, "latency_us", 20)
+      .add("hbm/op:copy/engine:sm/bytes:8", "hbm_gb_per_s", 4000)
+      .add_error("p2p/op:read/engine:ce/src:0/dst:1/bytes:8", "wrong | data <b>`x`</b>\nsecond line")
+      .add_waiver("gemm/dtype:nvfp4/m:1/n:1/k:1", "needs a newer GPU");
+  return judge({builder.results()},
+               profile("  - {benchmark: \"" + gemm +
+                       "\", metric: tflops, every: rank, min: 620, source: \"a paper\"}\n  - {benchmark: \"" + gemm +
+                       "\", metric: tflops, every: rank, min: 650, source: s, severity: warn}\n  - {benchmark: \"" +
+                       reduce + "\", metric: latency_us, every: run, max: 60, source: s}\n"),
+               {});
+}
+
+Verdict passing() {
+  return judge({ResultsBuilder().add(gemm, "tflops", 700).results()},
+               profile("  - {benchmark: \"" + gemm + "\", metric: tflops, every: rank, min: 620, source: s}\n"), {});
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Markdown
+
+TEST(Markdown, BeginsWithTheVerdictAndWhatIsWrong) {
+  const std::string text = markdown_text(failing());
+  EXPECT_EQ(lines_of(text)[0], "## VERDICT: FAIL 8/12 (profile test, 4 ranks, 2 of 4 families judged)");
+  const auto bad = text.find("| " + gemm + " tflops | 600 TFLOPS | min 620 | rank 3 node0 GPU-1003 +1 | fail |");
+  const auto good = text.find("| " + markdown_escaped(reduce + " latency_us") + " | 20 us |");
+  ASSERT_NE(bad, std::string::npos) << text;
+  ASSERT_NE(good, std::string::npos) << text;
+  EXPECT_LT(bad, text.find("<details>"));
+  EXPECT_GT(good, text.find("<details>"));
+  EXPECT_TRUE(contains(text, "mpirun -np 4 build/bench/bench\\_gemm"));
+  EXPECT_TRUE(contains(text, " min 650 | rank 3 node0 GPU-1003 +1 | warn |")) << text;
+  EXPECT_TRUE(contains(text, "<summary>1 measured value is judged by no rule, 1 more was waived</summary>")) << text;
+}
+
+TEST(Markdown, KeepsEveryCellInItsPlace) {
+  for (const std::string& line : lines_of(markdown_text(failing()))) {
+    if (line.rfind("| ", 0) != 0) continue;
+    int bars = 0;
+    for (std::size_t i = 0; i < line.size(); ++i) bars += line[i] == '|' && line[i - 1] != '\\' ? 1 : 0;
+    EXPECT_TRUE(bars == 7 || bars == 3) << line;
+  }
+  EXPECT_TRUE(contains(markdown_text(failing()), "wrong \\| data &lt;b&gt;\\`x\\`&lt;/b&gt; second line"));
+}
+
+TEST(Markdown, OfTenThousandFailuresFitsIntoAMebibyte) {
+  Verdict verdict = failing();
+  const Finding one = verdict.findings.back();
+  for (int i = 0; i < 10000; ++i) verdict.findings.push_back(one);
+  const std::string text = markdown_text(verdict);
+  EXPECT_LT(text.size(), 1u << 20);
+  EXPECT_TRUE(std::regex_search(text, std::regex("and 98[0-9]{2} more")));
+}
+
+TEST(Markdown, ShowsWhatChanged) {
+  const auto nine = [](double tflops) {
+    ResultsBuilder builder;
+    for (int i = 0; i < 9; ++i) builder.add(gemm, "tflops", tflops * (1 + 1e-5 * i)).add(reduce, "latency_us", 20 + i);
+    return builder.results();
+  };
+  const std::string text = markdown_text(judge_regression({nine(600)}, baseline_of({nine(700)})));
+  EXPECT_EQ(lines_of(text)[0], "## REGRESSION: 1 worse, 0 missing, 0 inconclusive, 2 compared (minimal effect 1 %)");
+  EXPECT_TRUE(contains(text, "-14.3 % (-14.3 to -14.3) | 9, 9 | worse |")) << text;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Prometheus text
+
+// What promtool and the textfile collector ask for: HELP and TYPE before the samples of each name, which stand
+// together, no series twice, no time stamps, gauges in base units.
+void expect_valid_metrics(const std::string& text) {
+  const std::regex sample(R"re(([a-z_]+)(\{([a-z_]+="([^"\\\n]|\\\\|\\"|\\n)*",?)+\})? [-+0-9.e]+)re");
+  std::set<std::string> names, series;
+  std::string current;
+  const auto lines = lines_of(text);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].rfind("# HELP ", 0) == 0) {
+      current = lines[i].substr(7, lines[i].find(' ', 7) - 7);
+      EXPECT_TRUE(names.insert(current).second) << current << " stands apart";
+      ASSERT_LT(i + 2, lines.size());
+      EXPECT_EQ(lines[++i], "# TYPE " + current + " gauge");
+      continue;
+    }
+    std::smatch match;
+    ASSERT_TRUE(std::regex_match(lines[i], match, sample)) << lines[i];
+    EXPECT_EQ(match[1], current);
+    EXPECT_TRUE(series.insert(lines[i].substr(0, lines[i].rfind(' '))).second) << lines[i] << " stands twice";
+  }
+  EXPECT_EQ(text.back(), '\n');
+}
+
+TEST(Prometheus, FollowsTheRulesOfTheCollector) {
+  expect_valid_metrics(prometheus_text(failing()));
+  expect_valid_metrics(prometheus_text(passing()));
+  expect_valid_metrics(prometheus_text(Verdict{}));
+}
+
+TEST(Prometheus, GivesValuesAndLimitsInBaseUnits) {
+  const std::string text = prometheus_text(failing());
+  EXPECT_TRUE(
+      contains(text, "shakedown_value_flops_per_second{key=\"" + gemm + "\",metric=\"tflops\"} 600000000000000\n"));
+  EXPECT_TRUE(contains(text, "limit=\"min\",severity=\"fail\"} 620000000000000\n"));
+  EXPECT_TRUE(
+      contains(text,
+               "shakedown_value_bytes_per_second{key=\"hbm/op:copy/engine:sm/bytes:8\",metric=\"hbm_gb_per_s\"} "
+               "4000000000000\n"))
+      << "what no rule judged too";
+  EXPECT_TRUE(contains(text, "shakedown_findings{status=\"fail\"} 2\n"));
+}
+
+TEST(Prometheus, PassesOnlyOnAPass) {
+  EXPECT_TRUE(contains(prometheus_text(passing()), "shakedown_pass{profile=\"test\",verdict=\"PASS\"} 1\n"));
+  for (const State state :
+       {State::fail, State::inconclusive, State::no_reference, State::incomplete, State::host_only}) {
+    Verdict verdict = passing();
+    verdict.state = state;
+    EXPECT_TRUE(std::regex_search(prometheus_text(verdict), std::regex("\nshakedown_pass\\{[^}]*\\} 0\n")));
+  }
+}
+
+TEST(Prometheus, EscapesWhatItWasGiven) {
+  Verdict verdict = passing();
+  verdict.profile = "a\"b\\c\nd\xff";
+  const std::string text = prometheus_text(verdict);
+  EXPECT_TRUE(contains(text, "profile=\"a\\\"b\\\\c\\nd?\""));
+  expect_valid_metrics(text);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Node health checkers
+
+TEST(HealthChecker, FailsOnlyWhatFailsTheVerdict) {
+  const std::string text = health_checker_json(failing());
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << "it is read by the line";
+  const auto document = json::parse(text);
+  EXPECT_EQ(document.at("status"), "FAIL");
+  std::map<std::string, std::string> states, errors;
+  for (const auto& test : document.at("tests")) {
+    for (const auto& check : test.at("checks")) {
+      // Of two rules of one metric the first, which counts.
+      states.emplace(check.at("name"), check.at("state").at("status"));
+      errors.emplace(check.at("name"), check.at("state").at("error"));
+    }
+  }
+  EXPECT_EQ(states.at(gemm + " tflops"), "FAIL");
+  EXPECT_TRUE(contains(errors.at(gemm + " tflops"), "600 TFLOPS, limit min 620, rank 3"));
+  EXPECT_EQ(states.at(reduce + " latency_us"), "PASS");
+  EXPECT_EQ(errors.at(reduce + " latency_us"), "");
+}
+
+TEST(HealthChecker, NeverPassesWhatWasNotProven) {
+  EXPECT_EQ(json::parse(health_checker_json(passing())).at("status"), "PASS");
+  for (const State state : {State::inconclusive, State::no_reference, State::incomplete, State::host_only}) {
+    Verdict verdict;
+    verdict.state = state;
+    EXPECT_EQ(json::parse(health_checker_json(verdict)).at("status"), "ERROR") << name(state);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// github-action-benchmark
+
+TEST(GithubBenchmark, GivesThroughputsAndNothingElse) {
+  const auto entries = json::parse(github_benchmark_json(failing()));
+  std::map<std::string, json> by_name;
+  for (const auto& entry : entries) {
+    EXPECT_TRUE(entry["value"].is_number());
+    EXPECT_GT(entry["value"], 0) << "a benchmark that failed is no 0";
+    EXPECT_TRUE(by_name.emplace(entry["name"], entry).second) << entry["name"] << " stands twice";
+  }
+  ASSERT_EQ(by_name.size(), 2u) << entries.dump();
+  EXPECT_EQ(by_name.at(gemm + " tflops")["value"], 600);
+  EXPECT_EQ(by_name.at(gemm + " tflops")["unit"], "TFLOPS");
+  EXPECT_EQ(by_name.at("hbm/op:copy/engine:sm/bytes:8 hbm_gb_per_s")["unit"], "GB/s");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The reason in one line
+
+TEST(Reason, IsOneLineThatNamesTheWorst) {
+  EXPECT_EQ(reason_line(passing()), "PASS 8/8");
+  EXPECT_EQ(
+      reason_line(failing()),
+      "FAIL 8/12: " + gemm + " tflops 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003 0000:13:00.0 (and 3 more)");
+  Verdict verdict;
+  verdict.notes.push_back("gemm.json: is cut off\nsecond line \033");
+  EXPECT_EQ(reason_line(verdict), "INCOMPLETE 0/0: gemm.json: is cut off second line ?");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// verdict.json against the schema that is shipped
+
+// The part of JSON Schema that report/verdict.schema.json uses. Returns what is wrong, with its place.
+std::string schema_error(const json& root, const json& schema, const json& value, const std::string& where) {
+  static const std::set<std::string> known{"$schema", "$defs",    "$ref",       "title", "description",
+                                           "type",    "required", "properties", "items", "maxItems",
+                                           "enum",    "const",    "minimum",    "anyOf"};
+  for (const auto& [word, ignored] : schema.items()) {
+    if (!known.contains(word)) return "the test does not know \"" + word + "\"";
+  }
+  if (schema.contains("$ref")) {
+    const std::string name = schema["$ref"].get<std::string>().substr(std::string("#/$defs/").size());
+    return schema_error(root, root["$defs"][name], value, where);
+  }
+  if (schema.contains("anyOf")) {
+    std::string all;
+    for (const json& choice : schema["anyOf"]) {
+      const std::string wrong = schema_error(root, choice, value, where);
+      if (wrong.empty()) return "";
+      all += wrong + "; ";
+    }
+    return all;
+  }
+  if (schema.contains("const") && value != schema["const"]) return where + " is not " + schema["const"].dump();
+  if (schema.contains("enum")) {
+    const auto& choices = schema["enum"];
+    if (std::find(choices.begin(), choices.end(), value) == choices.end()) return where + ": " + value.dump();
+  }
+  if (schema.contains("type")) {
+    const json types = schema["type"].is_array() ? schema["type"] : json::array({schema["type"]});
+    const auto fits = [&](const std::string& type) {
+      return (type == "object" && value.is_object()) || (type == "array" && value.is_array()) ||
+             (type == "string" && value.is_string()) || (type == "boolean" && value.is_boolean()) ||
+             (type == "null" && value.is_null()) || (type == "integer" && value.is_number_integer()) ||
+             (type == "number" && value.is_number());
+    };
+    if (std::none_of(types.begin(), types.end(), fits)) return where + " is no " + types.dump();
+  }
+  if (schema.contains("minimum") && value < schema["minimum"]) return where + " is too small";
+  if (schema.contains("maxItems") && value.size() > schema["maxItems"]) return where + " is too long";
+  for (const json& name : schema.value("required", json::array())) {
+    if (!value.contains(name)) return where + " lacks " + name.dump();
+  }
+  if (schema.contains("properties")) {
+    for (const auto& [name, member] : value.items()) {
+      if (!schema["properties"].contains(name)) return where + "." + name + " is not described";
+      const std::string wrong = schema_error(root, schema["properties"][name], member, where + "." + name);
+      if (!wrong.empty()) return wrong;
+    }
+  }
+  if (schema.contains("items")) {
+    for (const json& item : value) {
+      if (const std::string wrong = schema_error(root, schema["items"], item, where + "[]"); !wrong.empty())
+        return wrong;
+    }
+  }
+  return "";
+}
+
+std::string schema_error(const json& document) {
+  std::ifstream in(SHAKEDOWN_SOURCE_DIR "/report/verdict.schema.json");
+  const json schema = json::parse(in);
+  return schema_error(schema, schema, document, "verdict");
+}
+
+TEST(Schema, DescribesEveryMemberOfAVerdict) {
+  EXPECT_EQ(schema_error(json::parse(verdict_json(failing()))), "");
+  EXPECT_EQ(schema_error(json::parse(verdict_json(passing()))), "");
+  EXPECT_EQ(schema_error(json::parse(verdict_json(Verdict{}))), "") << "of input that could not be read";
+}
+
+TEST(Schema, RefusesWhatIsNoVerdict) {
+  const json good = json::parse(verdict_json(failing()));
+  const auto broken = [&](auto change) {
+    json document = good;
+    change(document);
+    return schema_error(document);
+  };
+  EXPECT_NE(broken([](json& j) { j.erase("verdict"); }), "");
+  EXPECT_NE(broken([](json& j) { j["verdict"] = "PASS"; }), "");
+  EXPECT_NE(broken([](json& j) { j["schema"] = 2; }), "");
+  EXPECT_NE(broken([](json& j) { j["findings"][0]["status"] = "maybe"; }), "");
+  EXPECT_NE(broken([](json& j) { j["findings"][0]["value"] = "600"; }), "");
+}
+
+}  // namespace
+}  // namespace shakedown

@@ -1,0 +1,378 @@
+// What a reader and a program get to see of a verdict.
+#include "report/terminal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "report/verdict_json.hpp"
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::Folder;
+using testing_support::profile;
+using testing_support::ResultsBuilder;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+
+Verdict failing() {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 600, {700, 610, 710, 600}).add("gemm/dtype:int8/m:1/n:1/k:1", "tflops", 5);
+  return judge(
+      {builder.results()},
+      profile("  - {benchmark: \"" + gemm + "\", metric: tflops, every: rank, min: 620, source: \"a paper\"}\n"), {});
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+void add_findings(Verdict& verdict, const std::vector<Finding>& more) {
+  verdict.findings.insert(verdict.findings.end(), more.begin(), more.end());
+}
+
+TEST(Terminal, EndsWithTheVerdictLine) {
+  const auto lines = lines_of(terminal_text(failing()));
+  EXPECT_EQ(lines.back(), "VERDICT: FAIL 7/8 (profile test, 4 ranks)");
+}
+
+TEST(Terminal, ShowsFindingValueRankLimitAndStatusInAlignedColumns) {
+  const auto lines = lines_of(terminal_text(failing()));
+  const auto row = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind(gemm, 0) == 0; });
+  ASSERT_NE(row, lines.end());
+  EXPECT_EQ(*row, gemm + " tflops  600 TFLOPS      rank 3 node0 GPU-1003 +1  min 620  fail");
+  const auto head = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind("finding ", 0) == 0; });
+  ASSERT_NE(head, lines.end());
+  EXPECT_EQ(head->find("worst value"), row->find("600 TFLOPS"));
+  EXPECT_EQ(head->find("limit"), row->find("min 620"));
+}
+
+TEST(Terminal, NamesTheCulpritsBeforeEverythingElse) {
+  const std::string text = terminal_text(failing());
+  EXPECT_EQ(
+      text.rfind("CULPRITS: 2\n\nslow GPU or power or heat: rank 3, node0 GPU 3, GPU-1003, 0000:13:00.0\n  3.2 % off: ",
+                 0),
+      0u)
+      << text;
+  EXPECT_NE(text.find("  gemm/dtype:bf16/m:8192/n:8192/k:8192 tflops 600 TFLOPS, limit 620, 3.2 % off (rule)\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("  next: ssh node0 nvidia-smi -q -i GPU-1003"), std::string::npos);
+}
+
+TEST(Terminal, CountsTheCulpritsBeyondThePageByNode) {
+  Verdict verdict;
+  for (int i = 0; i < 25; ++i) {
+    Diagnosis d;
+    d.causes = {Cause::slow_gpu};
+    d.places = {Culprit{i, "node" + std::to_string(i < 20 ? 7 : 9), {}, {}, {}}};
+    d.place_count = 1;
+    verdict.culprits.push_back(d);
+  }
+  EXPECT_NE(terminal_text(verdict).find("and 15 more on 2 nodes: node7 (10), node9 (5); all are in verdict.json\n"),
+            std::string::npos);
+}
+
+TEST(Terminal, SaysWhatEachJudgementSaid) {
+  const std::string text = terminal_text(failing());
+  EXPECT_NE(text.find("\nrule: 7 of 8 good (test)\npeers: 8 values of 4 ranks compared, none stands out\n\nVERDICT"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Terminal, GivesTheReasonsAboveTheVerdict) {
+  const std::string text = terminal_text(failing());
+  for (const char* part : {"rank 1 node0 GPU-1001 0000:11:00.0: 610", "source: a paper", "test.yaml:6",
+                           "next: mpirun -np 4 build/bench/bench_gemm"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+  }
+}
+
+TEST(Terminal, IsColouredOnlyWhenAsked) {
+  EXPECT_EQ(terminal_text(failing()).find('\033'), std::string::npos);
+  EXPECT_NE(terminal_text(failing(), {true}).find("\033[31mfail\033[0m"), std::string::npos);
+}
+
+TEST(Terminal, ShowsAWarningAsAWarning) {
+  Finding finding;
+  finding.key = "machine/fault";
+  finding.status = Status::fail;
+  finding.severity = Severity::warn;
+  Verdict verdict;
+  add_findings(verdict, {finding});
+  finding.key = "machine/other";
+  finding.status = Status::missing;
+  add_findings(verdict, {finding});
+  const std::string text = terminal_text(verdict);
+  EXPECT_NE(text.find("\nwarn: machine/fault\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nmachine/other  -            -      -      warn\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("fail"), std::string::npos) << text;
+  EXPECT_EQ(text.find("missing"), std::string::npos) << text;
+}
+
+TEST(Terminal, GivesWhatFailsBeforeWhatWarns) {
+  Verdict verdict;
+  Finding warning;
+  warning.key = "machine/odd";
+  warning.status = Status::fail;
+  warning.severity = Severity::warn;
+  Finding failure = warning;
+  failure.key = "machine/broken";
+  failure.severity = Severity::fail;
+  add_findings(verdict, std::vector(30, warning));
+  add_findings(verdict, {failure});
+  const std::string text = terminal_text(verdict);
+  const auto first = text.find("\nfail: machine/broken\n");
+  ASSERT_NE(first, std::string::npos) << text;
+  EXPECT_LT(first, text.find("\nwarn: machine/odd\n"));
+}
+
+TEST(Terminal, NamesAGpuByItsFirstDigitsAndByItsBusOnlyWithoutAny) {
+  Finding finding;
+  finding.key = gemm;
+  finding.worst = Culprit{3, "node7", "GPU-4f2a1b9c-d829-f94a-8be1-dc61053c51cf", "0000:1b:00.0", 600};
+  Verdict verdict;
+  add_findings(verdict, {finding});
+  EXPECT_NE(terminal_text(verdict).find("  rank 3 node7 GPU-4f2a1b9c  "), std::string::npos) << terminal_text(verdict);
+  EXPECT_NE(verdict_json(verdict).find("GPU-4f2a1b9c-d829-f94a-8be1-dc61053c51cf"), std::string::npos);
+  verdict.findings[0].worst->uuid.reset();
+  EXPECT_NE(terminal_text(verdict).find("  rank 3 node7 0000:1b:00.0  "), std::string::npos) << terminal_text(verdict);
+}
+
+TEST(Terminal, GivesTheWaiversOfOneReasonInOneLine) {
+  const auto waived = [](const std::string& key, const std::string& why) {
+    Finding finding;
+    finding.key = key;
+    finding.status = Status::waived;
+    finding.detail = why;
+    return finding;
+  };
+  Verdict verdict;
+  add_findings(verdict, {waived("p2p/op:read/src:0/dst:1", "no peer"), waived("preflight/of:folder", "no folder"),
+                         waived("p2p/op:read/src:0/dst:2", "no peer"), waived("preflight/of:folder", "no folder"),
+                         waived("hbm/op:a", "no memory"), waived("gemm/dtype:b", "no memory"),
+                         waived("memtest/pattern:random", "masked")});
+  EXPECT_NE(terminal_text(verdict).find("\n\nwaived: p2p/op:read/src:0/... (2 findings): no peer\n"
+                                        "waived: preflight/of:folder (2 findings): no folder\n"
+                                        "waived: gemm, hbm (2 findings): no memory\n"
+                                        "waived: memtest/pattern:random: masked\n\n"),
+            std::string::npos)
+      << terminal_text(verdict);
+}
+
+TEST(Terminal, CountsWhatNoRuleJudgesAndListsItOnlyIfAsked) {
+  Verdict verdict = failing();
+  const std::string value = "gemm/dtype:int8/m:1/n:1/k:1 tflops  5 TFLOPS";
+  EXPECT_NE(terminal_text(verdict).find("\n1 measured value is judged by no rule: --all lists them\n"),
+            std::string::npos);
+  EXPECT_EQ(terminal_text(verdict).find(value), std::string::npos);
+  TerminalStyle all;
+  all.all = true;
+  EXPECT_NE(terminal_text(verdict, all).find(value), std::string::npos);
+  verdict.unjudged.push_back({"gemm/dtype:nvfp4/m:1/n:1/k:1", "", {}, "needs a newer GPU"});
+  verdict.unjudged.push_back(verdict.unjudged.front());
+  EXPECT_NE(
+      terminal_text(verdict).find("\n2 measured values are judged by no rule, 1 more was waived: --all lists them\n"),
+      std::string::npos);
+  EXPECT_NE(terminal_text(judge({ResultsBuilder().add(gemm, "tflops", 5).results()}, {}, {})).find("  5 TFLOPS\n"),
+            std::string::npos)
+      << "without a profile there is nothing else to see";
+}
+
+// Of every run that is stored in the tree: as it is, and without the profiles.
+TEST(Terminal, OfEveryStoredRunFitsIntoAScreen) {
+  const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
+  const auto profiles = load_profiles(source / "thresholds");
+  std::size_t runs = 0, warned = 0;
+  for (const char* root : {"ci/baselines", "tests/data"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(source / root)) {
+      if (entry.path().filename() != "gemm.json") continue;
+      const auto results = read_results(std::vector{entry.path().parent_path()});
+      for (const auto& known : {profiles, std::vector<Profile>{}}) {
+        TerminalStyle all;
+        all.all = true;
+        const Verdict verdict = judge(results, known, {});
+        const std::string text = terminal_text(verdict, all);
+        const auto lines = lines_of(text);
+        bool table = false;
+        for (const std::string& line : lines) {
+          table = !line.empty() && (table || line.rfind("finding  ", 0) == 0 || line.rfind("measured, ", 0) == 0);
+          EXPECT_TRUE(!table || columns(line) <= 120) << entry.path() << ": " << line;
+        }
+        if (verdict.state != State::pass) continue;
+        ++runs;
+        warned += text.find("warn") == std::string::npos ? 0 : 1;
+        for (const char* word : {"fail", "missing"}) {
+          EXPECT_EQ(text.find(std::string(word) + ":"), std::string::npos) << entry.path();
+          EXPECT_TRUE(std::none_of(lines.begin(), lines.end(), [&](const std::string& line) {
+            return line.size() > 6 && line.substr(line.rfind(' ') + 1) == word;
+          })) << entry.path();
+        }
+      }
+    }
+  }
+  EXPECT_GE(runs, 3u);
+  EXPECT_GE(warned, 1u) << "of a GPU with errors in its past, which is stored";
+}
+
+TEST(Terminal, KeepsALongRemarkOutOfTheTable) {
+  Finding finding;
+  finding.key = "machine/gpus";
+  finding.detail = "all measured; only those that a mask allows: CUDA_VISIBLE_DEVICES=0,1";
+  Verdict verdict;
+  add_findings(verdict, {finding});
+  const auto lines = lines_of(terminal_text(verdict));
+  EXPECT_EQ(lines[1], "machine/gpus  see below    -      -      pass");
+  EXPECT_NE(terminal_text(verdict).find("pass: machine/gpus: " + finding.detail), std::string::npos);
+}
+
+ResultsBuilder nine(double tflops) {
+  ResultsBuilder builder;
+  for (int i = 0; i < 9; ++i) builder.add(gemm, "tflops", tflops * (1 + 1e-5 * i));
+  return builder;
+}
+
+TEST(Terminal, ShowsChangesAgainstABaseline) {
+  auto before = nine(700);
+  before.add("hbm/x:1", "hbm_gb_per_s", 4000);
+  const auto regression = judge_regression({nine(600).results()}, baseline_of({before.results()}));
+  TerminalStyle wide;
+  wide.width = 200;
+  const auto lines = lines_of(terminal_text(regression, wide));
+  EXPECT_EQ(lines[1], gemm + " tflops  700.03 TFLOPS  600.02 TFLOPS  -14.3 % (-14.3 to -14.3)  9, 9         worse");
+  EXPECT_EQ(lines.back(), "REGRESSION: 1 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %)");
+}
+
+TEST(Terminal, CountsOnlyWhatHasTwoValuesAsCompared) {
+  const auto before = nine(700);
+  auto now = before;
+  now.add("hbm/x:1", "hbm_gb_per_s", 4000).add_error("hbm/x:2", "wrong data");
+  const auto lines = lines_of(terminal_text(judge_regression({now.results()}, baseline_of({before.results()}))));
+  EXPECT_EQ(lines.back(), "REGRESSION: 0 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %)");
+}
+
+TEST(Terminal, FitsIntoAWidthIfAsked) {
+  TerminalStyle style;
+  style.width = 80;
+  const auto lines = lines_of(terminal_text(failing(), style));
+  const auto head = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind("finding ", 0) == 0; });
+  const auto row = std::find_if(head, lines.end(), [](const auto& l) { return l.rfind("gemm/", 0) == 0; });
+  ASSERT_LT(row - head, lines.end() - head - 1);
+  for (auto line = head; line != row + 3; ++line) EXPECT_LE(line->size(), 80u) << *line;
+  EXPECT_EQ(row->rfind("gemm/dtype:bf16/ ", 0), 0u) << *row;
+  EXPECT_EQ(row[1].rfind("  m:8192/n:8192/k:8192 ", 0), 0u) << "nothing is lost: " << row[1];
+  EXPECT_NE(row->find("min 620"), std::string::npos) << *row;
+}
+
+TEST(Terminal, AlignsNamesThatAreNotAscii) {
+  ResultsBuilder builder(2);
+  for (auto& rank : builder.context.ranks) rank.host = "n\u00f6rd\u00e9.rack-7.example";
+  for (auto& host : builder.context.inventory) host.host = builder.context.ranks[0].host;
+  builder.add(gemm, "tflops", 600, {700, 600});
+  const auto lines = lines_of(terminal_text(
+      judge({builder.results()},
+            profile("  - {benchmark: \"" + gemm + "\", metric: tflops, every: rank, min: 620, source: s}\n"), {})));
+  const auto column = [](const std::string& line, const std::string& word) {
+    return std::count_if(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(line.find(word)),
+                         [](char c) { return (c & 0xc0) != 0x80; });
+  };
+  const auto row = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind("gemm/", 0) == 0; });
+  ASSERT_NE(row->find("rank 1 n\u00f6rd\u00e9.rack-7.example"), std::string::npos) << *row;
+  const auto head = std::find_if(lines.begin(), lines.end(), [](const auto& l) { return l.rfind("finding ", 0) == 0; });
+  ASSERT_NE(head, lines.end());
+  EXPECT_EQ(column(*row, "min 620"), column(*head, "limit"));
+}
+
+TEST(Terminal, LetsNoHostNameMoveTheCursor) {
+  ResultsBuilder builder;
+  for (auto& rank : builder.context.ranks) rank.host = "node\033[2J\r";
+  for (auto& host : builder.context.inventory) host.host = builder.context.ranks[0].host;
+  builder.add_error(gemm, "said \033]0;x\a");
+  const std::string text = terminal_text(judge({builder.results()}, {}, {}));
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+  EXPECT_EQ(text.find('\r'), std::string::npos);
+}
+
+TEST(VerdictJson, CanBeGreppedAndParsed) {
+  const std::string text = verdict_json(failing());
+  EXPECT_NE(text.find("\"verdict\": \"fail\""), std::string::npos);
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["exit_code"], 1);
+  EXPECT_EQ(json["passed"], 7);
+  EXPECT_EQ(json["total"], 8);
+  EXPECT_EQ(json["profile"], "test");
+  EXPECT_EQ(json["ranks"], 4);
+  EXPECT_EQ(json["hosts"], 1);
+  EXPECT_EQ(json["run_ids"][0], "run-1");
+  const auto& finding = json["findings"][7];
+  EXPECT_EQ(finding["key"], gemm);
+  EXPECT_EQ(finding["status"], "fail");
+  EXPECT_EQ(finding["value"], 600);
+  EXPECT_EQ(finding["limit"], 620);
+  EXPECT_EQ(finding["worst"]["rank"], 3);
+  EXPECT_EQ(finding["worst"]["uuid"], "GPU-1003");
+  EXPECT_EQ(finding["offenders"].size(), 2u);
+  EXPECT_EQ(finding["source"], "a paper");
+}
+
+TEST(VerdictJson, CarriesTheCulprits) {
+  Verdict verdict = failing();
+  verdict.culprits[0].places[0].serial = "1650";
+  const auto json = nlohmann::json::parse(verdict_json(verdict));
+  ASSERT_EQ(json["culprits"].size(), 2u);
+  const auto& culprit = json["culprits"][0];
+  EXPECT_EQ(culprit["causes"], (nlohmann::json{"slow GPU", "power or heat"}));
+  EXPECT_EQ(culprit["fails"], true);
+  EXPECT_EQ(culprit["places"][0]["rank"], 3);
+  EXPECT_EQ(culprit["places"][0]["local_rank"], 3);
+  EXPECT_EQ(culprit["places"][0]["serial"], "1650");
+  EXPECT_EQ(culprit["evidence"][0]["judgement"], "rule");
+  EXPECT_EQ(json["judgements"][1]["judgement"], "peers");
+  EXPECT_EQ(json["nodes"][0]["ranks"], 4);
+}
+
+TEST(VerdictJson, NamesEveryStateInLowerCase) {
+  for (const auto& [state, word] : {std::pair{State::pass, "pass"},
+                                    {State::no_reference, "no reference"},
+                                    {State::incomplete, "incomplete"},
+                                    {State::host_only, "host-only"}}) {
+    Verdict verdict;
+    verdict.state = state;
+    EXPECT_NE(verdict_json(verdict).find("\"verdict\": \"" + std::string(word) + "\""), std::string::npos);
+  }
+}
+
+TEST(VerdictJson, IsStrictJsonWhateverTheValue) {
+  Verdict verdict = failing();
+  verdict.findings[0].value = 1.0 / 0.0;
+  verdict.findings[0].detail = "bad \xff byte";
+  EXPECT_TRUE(nlohmann::json::accept(verdict_json(verdict)));
+}
+
+TEST(VerdictJson, ReadsBackToTheSameText) {
+  const Folder folder;
+  const Verdict verdict = failing();
+  const Verdict read = read_verdict(folder.write("verdict.json", verdict_json(verdict)));
+  EXPECT_EQ(terminal_text(read), terminal_text(verdict));
+  EXPECT_EQ(verdict_json(read), verdict_json(verdict));
+}
+
+TEST(VerdictJson, RefusesABrokenFile) {
+  const Folder folder;
+  EXPECT_THROW(read_verdict(folder.path() / "none.json"), InputError);
+  EXPECT_THROW(read_verdict(folder.write("a.json", "{\"schema\": 1")), InputError);
+  EXPECT_THROW(read_verdict(folder.write("b.json", "{\"schema\": 9}")), InputError);
+  EXPECT_THROW(read_verdict(folder.write("c.json", "{\"schema\": 1}")), InputError);
+}
+
+}  // namespace
+}  // namespace shakedown

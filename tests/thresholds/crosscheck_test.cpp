@@ -1,0 +1,130 @@
+// Whether measurements of one run fit together.
+#include "thresholds/crosscheck.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/thresholds/results_builder.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::ResultsBuilder;
+
+const std::string bf16 = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+const std::string copy = "p2p/op:write/engine:ce/shift:1/bytes:1073741824";
+const std::string sum = "allreduce/dtype:f32/bytes:1073741824";
+const std::string step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
+
+std::vector<Finding> checked(const ResultsBuilder& builder, std::optional<std::string> family = {}) {
+  const std::vector<Results> results{builder.results()};
+  return cross_check(benchmarks_of(results), family).findings;
+}
+
+ResultsBuilder run(double busbw, double copies, int ranks = 4, int hosts = 1) {
+  ResultsBuilder builder(ranks, hosts);
+  builder.add(copy, "copy_gb_per_s", copies).add(sum, "busbw_gb_per_s", busbw, {}, {{"latency_us", 4500}});
+  return builder;
+}
+
+TEST(CrossCheck, HoldsAllReduceAgainstPeerCopies) {
+  const auto good = checked(run(356, 396));
+  ASSERT_EQ(good.size(), 1u);
+  EXPECT_EQ(good[0].status, Status::pass);
+  EXPECT_EQ(good[0].judgement, Judgement::crosscheck);
+  EXPECT_EQ(good[0].detail, "AllReduce 0.90 of the peer copies");
+  const auto bad = checked(run(40, 396));
+  ASSERT_EQ(bad.size(), 1u);
+  EXPECT_EQ(bad[0].status, Status::fail);
+  EXPECT_EQ(bad[0].key, sum);
+  EXPECT_DOUBLE_EQ(*bad[0].limit, 0.75 * 396);
+  EXPECT_FALSE(bad[0].next.empty());
+}
+
+TEST(CrossCheck, OnlyWarnsWhereNoNvlinkJoinsThePeers) {
+  const auto found = checked(run(20, 50));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].status, Status::fail);
+  EXPECT_FALSE(found[0].counts());
+}
+
+TEST(CrossCheck, DoesNotMixTheNetworkWithNvlink) {
+  EXPECT_TRUE(checked(run(40, 396, 16, 2)).empty()) << "over two hosts the network limits";
+  auto own = run(40, 396, 16, 2);
+  own.add(sum + "/scope:node", "busbw_gb_per_s", 350);
+  EXPECT_EQ(checked(own).at(0).status, Status::pass) << "each host alone";
+}
+
+TEST(CrossCheck, SaysNothingWithoutBothMeasurements) {
+  EXPECT_TRUE(checked(ResultsBuilder().add(sum, "busbw_gb_per_s", 40)).empty());
+  EXPECT_TRUE(checked(ResultsBuilder().add(copy, "copy_gb_per_s", 396)).empty());
+  EXPECT_TRUE(checked(run(40, 396), "gemm").empty()) << "another family is judged";
+  ResultsBuilder small;
+  small.add(copy, "copy_gb_per_s", 396).add("allreduce/dtype:f32/bytes:1048576", "busbw_gb_per_s", 40);
+  EXPECT_TRUE(checked(small).empty()) << "1 MiB is bound by latency";
+}
+
+// One H200: 8192 tokens x 32.13 GFLOP at 0.65 x 665 TFLOPS are 609 ms.
+TEST(CrossCheck, PredictsTheStepFromItsParts) {
+  const auto step_of = [](double ms, int ranks, double allreduce_us) {
+    ResultsBuilder builder(ranks);
+    builder.add(bf16, "tflops", 665).add(step, "step_ms", ms);
+    if (ranks > 1) builder.add(sum, "busbw_gb_per_s", 350, {}, {{"latency_us", allreduce_us}});
+    return checked(builder);
+  };
+  const auto good = step_of(601, 1, 0);
+  ASSERT_EQ(good.size(), 1u);
+  EXPECT_EQ(good[0].status, Status::pass);
+  EXPECT_NEAR(*good[0].limit, 1.3 * 609, 2);
+  const auto seeds = step_of(601 / 0.206, 4, 4500);
+  ASSERT_EQ(seeds.size(), 1u);
+  EXPECT_EQ(seeds[0].status, Status::fail) << "20.6 % of what one GPU does";
+  EXPECT_NEAR(*seeds[0].limit, 1.3 * (609 + 4.5 * 645.9 / 1073.7), 3);
+  const auto slow_network = step_of(1200, 4, 1e6);
+  EXPECT_EQ(slow_network.at(0).status, Status::pass) << "the AllReduce explains it, and is judged by itself";
+}
+
+TEST(CrossCheck, DoesNotPredictWhatItDoesNotKnow) {
+  ResultsBuilder builder(1);
+  builder.add(bf16, "tflops", 665).add("lora_step/model:unheard_of/batch:2/seq:4096", "step_ms", 9000);
+  EXPECT_TRUE(checked(builder).empty());
+  EXPECT_TRUE(checked(ResultsBuilder(1).add(step, "step_ms", 9000)).empty()) << "no GEMM";
+}
+
+std::vector<Results> steps(int ranks, double tokens) {
+  return {ResultsBuilder(ranks).add(step, "tokens_per_s", tokens).results()};
+}
+
+TEST(Scaling, FindsTheEfficiencyThatPassedAs98Percent) {
+  const auto findings = judge_scaling({steps(16, 8560), steps(1, 41480), steps(8, 41000)});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].status, Status::fail);
+  EXPECT_NEAR(*findings[0].value, 0.206, 0.001);
+  EXPECT_EQ(findings[0].metric, "tokens_per_s_efficiency");
+  EXPECT_EQ(findings[0].detail,
+            "of each rank: 1 rank 41480 tokens/s (100.0 %), 8 ranks 41000 tokens/s (98.8 %), 16 ranks 8560 tokens/s "
+            "(20.6 %)");
+}
+
+TEST(Scaling, PassesWhatKeepsItsRate) {
+  EXPECT_EQ(judge_scaling({steps(1, 13640), steps(2, 13500)}).at(0).status, Status::pass);
+}
+
+TEST(Scaling, RefusesOneNumberOfRanksAndNothingInCommon) {
+  EXPECT_THROW(judge_scaling({steps(2, 1), steps(2, 1)}), InputError);
+  EXPECT_THROW(judge_scaling({steps(2, 1), {ResultsBuilder(1).add(copy, "copy_gb_per_s", 1).results()}}), InputError);
+}
+
+TEST(Scaling, HoldsOnTheStoredResultsOfH200) {
+  const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
+  const auto set = [&](const char* ranks) {
+    return read_results(std::vector{source / "ci/baselines/h200-sxm" / ranks});
+  };
+  const auto findings = judge_scaling({set("4ranks/1"), set("2ranks/1"), set("1ranks")});
+  EXPECT_GT(findings.size(), 10u);
+  for (const Finding& f : findings) EXPECT_EQ(f.status, Status::pass) << f.key << " " << f.detail;
+}
+
+}  // namespace
+}  // namespace shakedown

@@ -1,0 +1,36 @@
+// What --explain=KEY says about a judgement.
+#include <gtest/gtest.h>
+
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge.hpp"
+#include "thresholds/metrics.hpp"
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::profile;
+using testing_support::ResultsBuilder;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+const std::string gemm_rule = "  - {benchmark: \"" + gemm + "\", metric: tflops, every: rank, min: 620, source: s";
+
+TEST(Explain, ShowsRulesValuesAndJudgement) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 600, {700, 690, 710, 600});
+  const Measured results{builder.results()};
+  const auto profiles = profile(gemm_rule + "}\n  - {benchmark: \"" + gemm +
+                                "\", metric: tflops, every: run, min: 1, ranks: 8, source: t}\n");
+  const Verdict verdict = judge(results, profiles, {});
+  const std::string text = explain(results, profiles, verdict, gemm);
+  for (const char* part :
+       {"min 620", "source: s", "applies", "does not apply: for ranks 8, the run has 4",
+        "physical ceiling: 989.4 TFLOPS", "600 TFLOPS  rank 3 node0", "fail: tflops 600 against min 620"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+  }
+  EXPECT_NE(explain(results, profiles, verdict, "machine/ranks").find("pass"), std::string::npos);
+  EXPECT_THROW(explain(results, profiles, verdict, "gemm/x:1"), InputError);
+}
+
+}  // namespace
+}  // namespace shakedown

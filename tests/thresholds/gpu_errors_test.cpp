@@ -1,0 +1,134 @@
+// Which errors and slowdowns of a GPU fail it, and how they are counted.
+#include "thresholds/gpu_errors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge.hpp"
+#include "thresholds/nodes.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::profile;
+using testing_support::ResultsBuilder;
+using testing_support::Values;
+
+std::string key(std::size_t row) { return "gemm/row:" + std::to_string(row); }
+
+/// What one GPU has to say of a row.
+struct Said {
+  Throttle throttle = {};
+  ErrorCounts errors = {};
+  int rows = 1;  // that share the reading of its counters
+};
+Said slowed(const Throttle& throttle) { return {throttle}; }
+Said counted(const ErrorCounts& errors, int rows = 1) { return {{}, errors, rows}; }
+
+/// Rows of a family; of each what the second of four ranks on two hosts said.
+ResultsBuilder run(const std::vector<Said>& rows) {
+  ResultsBuilder builder(4, 2);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    builder.add(key(row), "tflops", 700).by_rank("throttled", Values(4, 0));
+    builder.throttle(1, rows[row].throttle).errors(1, rows[row].errors, rows[row].rows);
+  }
+  return builder;
+}
+
+std::vector<Finding> judged(const std::vector<Said>& rows) {
+  return judge_gpu_errors({run(rows).results()}, std::nullopt);
+}
+
+Verdict verdict_of(const std::vector<Said>& rows) {
+  const std::string rule = ", metric: tflops, every: rank, min: 600, hosts: [1, 9], source: s}\n";
+  return judge({run(rows).results()}, profile("  - {benchmark: \"" + key(0) + "\"" + rule), {});
+}
+
+TEST(GpuErrors, AreAFindingOfTheRankThatFailsIt) {
+  const auto findings = judged({{}, counted({{"ecc_uncorrected", 2}, {"xid_79", 1}, {"nvlink_3_crc", 5000}})});
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[0].key, "machine/errors/rank:1");
+  EXPECT_EQ(findings[0].status, Status::fail);
+  EXPECT_TRUE(findings[0].counts());
+  EXPECT_EQ(findings[0].detail,
+            "while it was measured: ECC uncorrected (2 times, first in gemm/row:1), XID 79 (in gemm/row:1)");
+  EXPECT_EQ(text(findings[0].offenders.at(0)), "rank 1 node0 GPU-1001 0000:11:00.0");
+  EXPECT_FALSE(findings[1].counts()) << "what costs only time is a warning";
+  EXPECT_NE(findings[1].detail.find("NVLink 3 CRC errors (5000 times"), std::string::npos) << findings[1].detail;
+}
+
+TEST(GpuErrors, InAllRowsOfASecondCountOnce) {
+  const auto second = counted({{"ecc_uncorrected", 2}, {"xid_48", 3}}, 3), later = counted({{"xid_48", 1}}, 2);
+  const auto findings = judged({second, second, second, {}, later, later, {}, counted({{"xid_48", 1}})});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].detail,
+            "while it was measured: ECC uncorrected (2 times, first in gemm/row:0), "
+            "XID 48 (5 times, first in gemm/row:0)");
+}
+
+TEST(GpuErrors, OfOneReadingAndTheSameOfTheNextAreTwo) {
+  const auto once = counted({{"xid_48", 1}});
+  EXPECT_EQ(judged({once, once}).at(0).detail, "while it was measured: XID 48 (2 times, first in gemm/row:0)");
+}
+
+TEST(GpuErrors, ThatAProgramCausesOrThatWereCorrectedAreAWarning) {
+  for (const char* error : {"xid_13", "xid_31", "xid_43", "xid_45", "ecc_corrected", "pcie_replays",
+                            "nvlink_17_replays", "nvlink_0_recoveries"}) {
+    const Verdict verdict = verdict_of({counted({{error, 7}})});
+    EXPECT_EQ(verdict.state, State::pass) << error;
+    EXPECT_EQ(std::count_if(verdict.findings.begin(), verdict.findings.end(),
+                            [](const Finding& f) { return f.severity == Severity::warn && !f.good(); }),
+              1)
+        << error;
+  }
+}
+
+TEST(GpuErrors, OfAnyOtherKindFail) {
+  for (const char* error : {"xid_79", "xid_131", "xid_1", "sxid_12028", "ecc_uncorrected", "remapped_rows_corrected",
+                            "remapped_rows_uncorrected", "something_new"}) {
+    EXPECT_EQ(verdict_of({counted({{error, 1}})}).state, State::fail) << error;
+  }
+}
+
+TEST(GpuErrors, TakeTheNodeOutAndNoOther) {
+  for (const auto& said : {counted({{"xid_79", 1}}), slowed({{"hw_thermal", 1}})}) {
+    const NodeList list = decide_nodes(verdict_of({said}));
+    EXPECT_EQ(host_file(list, NodeState::good), "node1 slots=2\n");
+    EXPECT_EQ(host_file(list, NodeState::bad), "node0 slots=2\n");
+  }
+}
+
+TEST(GpuErrors, OfOtherFamiliesAreNotJudgedWithOne) {
+  EXPECT_TRUE(judge_gpu_errors({run({counted({{"xid_79", 1}})}).results()}, "hbm").empty());
+  EXPECT_EQ(judge_gpu_errors({run({counted({{"xid_79", 1}})}).results()}, "gemm").size(), 1u);
+}
+
+TEST(GpuSlowdown, ByTheHardwareOrByHeatFails) {
+  for (const char* reason : {"hw_slowdown", "hw_thermal", "hw_power_brake", "sw_thermal"}) {
+    const auto findings = judged({slowed({{"sw_power_cap", 1}, {reason, 0.4}}), {}});
+    ASSERT_EQ(findings.size(), 1u) << reason;
+    EXPECT_EQ(findings[0].key, "machine/slowdown/rank:1");
+    EXPECT_TRUE(findings[0].counts()) << reason;
+    EXPECT_EQ(findings[0].value, 20) << "half of the rows";
+    EXPECT_EQ(findings[0].detail,
+              "slowed down (" + std::string(reason) + ") for 20.0 % of the time of gemm, first in gemm/row:0");
+  }
+  EXPECT_TRUE(judged({slowed({{"sw_power_cap", 1}})}).empty()) << "what a loaded GPU works at";
+}
+
+// NVML may report one while a clock changes.
+TEST(GpuSlowdown, ForAMomentIsAWarning) {
+  std::vector<Said> rows(30);
+  rows[7] = slowed({{"hw_slowdown", 1}});
+  EXPECT_EQ(verdict_of(rows).state, State::pass);
+  const auto findings = judged(rows);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_FALSE(findings[0].counts());
+  rows[8] = rows[7];
+  EXPECT_EQ(verdict_of(rows).state, State::fail);
+}
+
+}  // namespace
+}  // namespace shakedown

@@ -1,0 +1,138 @@
+// How long it takes to read and judge the results of a whole cluster, to name its culprits and to write the report:
+// 10,000 GPUs, 60 benchmarks, 5 repetitions, with telemetry, and faults on it. Prints seconds of one core and peak
+// memory; exit code 1 beyond 20 s or 2 GiB in a release build, if a culprit is not named, or if time grows faster than
+// the cluster.
+//
+//   build/tests/judge_scale [--one-file] [GPUs ...]     (default: 100, 1000 and 10000; a file for each family)
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <vector>
+
+#include "report/culprits.hpp"
+#include "report/terminal.hpp"
+#include "report/verdict_json.hpp"
+#include "tests/thresholds/results_builder.hpp"
+#include "tests/thresholds/simulate.hpp"
+#include "thresholds/judge.hpp"
+
+namespace shakedown {
+namespace {
+
+#ifdef NDEBUG
+constexpr double limit_seconds = 20, limit_mib = 2048;
+#else
+constexpr double limit_seconds = 300, limit_mib = 8192;  // a debug or sanitizer build proves nothing about speed
+#endif
+
+// From 1,000 GPUs on, twice the time per GPU is not linear.
+constexpr double linear = 2;
+
+simulation::Plan plan(int gpus) {
+  using Kind = simulation::Fault::Kind;
+  simulation::Plan plan;
+  plan.gpus = gpus;
+  plan.whole = true;
+  plan.device = "NVIDIA H200";
+  plan.faults = {
+      {Kind::slow_gpu, 0.05, gpus / 2, 0}, {Kind::slow_link, 0.2, 0, 3}, {Kind::slow_node, 0.08, gpus - 1, 0}};
+  return plan;
+}
+
+// Of this process, one core: other programs on the machine do not count.
+double processor_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+struct Figures {
+  double seconds = 0, mib = 0, mb = 0;
+  bool named = false;
+};
+
+Figures judge_folder(const std::filesystem::path& folder, int gpus) {
+  Figures m;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    m.mb += static_cast<double>(std::filesystem::file_size(file)) / 1e6;
+  }
+  const auto profiles = load_profiles(SHAKEDOWN_SOURCE_DIR "/thresholds");
+  const auto start = processor_seconds();
+  const std::vector<Results> results = read_results(std::vector{folder});
+  const auto read = processor_seconds();
+  const Verdict verdict = judge(results, profiles, {});
+  const auto judged = processor_seconds();
+  replace_file(folder / "verdict.json", verdict_json(verdict));
+  replace_file(folder / "report.txt", terminal_text(verdict));
+  replace_file(folder / "nodes.txt", nodes_json(decide_nodes(verdict)));
+  const auto end = processor_seconds();
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  m.seconds = end - start;
+  m.mib = static_cast<double>(usage.ru_maxrss) / 1024;
+  m.named = simulation::outcome(plan(gpus), verdict).named;
+  std::printf("%6d GPUs, %6.1f MB: read %.2f s, judged %.2f s, reported %.2f s, peak %.0f MiB; culprits %s; %s\n", gpus,
+              m.mb, read - start, judged - read, end - judged, m.mib, m.named ? "named" : "NOT NAMED",
+              verdict_line(verdict).c_str());
+  return m;
+}
+
+// Each in a process of its own, so that the memory of one does not count for the other.
+bool in_child(const std::function<bool()>& work) {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool good = work();
+    std::fflush(stdout);
+    _exit(good ? 0 : 1);
+  }
+  int status = 0;
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+}  // namespace
+}  // namespace shakedown
+
+int main(int argc, char** argv) {
+  using namespace shakedown;
+  std::vector<int> sizes;
+  bool one_file = false;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--one-file") {
+      one_file = true;
+    } else {
+      sizes.push_back(std::atoi(argv[i]));
+    }
+  }
+  if (sizes.empty()) sizes = {100, 1000, 10000};
+  double per_gpu = 0;
+  for (const int gpus : sizes) {
+    const testing_support::Folder folder;
+    const auto times = folder.path() / "times.txt";
+    const bool good = in_child([&] {
+                        simulation::write_cluster(plan(gpus), folder.path(), one_file);
+                        return true;
+                      }) &&
+                      in_child([&] {
+                        const Figures m = judge_folder(folder.path(), gpus);
+                        std::ofstream(times) << m.seconds;
+                        return m.named && m.seconds < limit_seconds && m.mib < limit_mib;
+                      });
+    double seconds = 0;
+    std::ifstream(times) >> seconds;
+    const double now = seconds / gpus;
+    if (!good || (gpus >= 1000 && per_gpu > 0 && now > linear * per_gpu)) {
+      std::printf("%d GPUs: too slow, too large, or a culprit was not named\n", gpus);
+      return 1;
+    }
+    if (gpus >= 1000) per_gpu = now;
+  }
+}

@@ -1,0 +1,367 @@
+// Was the whole machine measured? Ranks, hosts, GPUs and runs that are missing, too many or mixed up.
+#include "thresholds/machine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/thresholds/results_builder.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::Folder;
+using testing_support::ResultsBuilder;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+const std::string hbm = "hbm/op:copy/engine:sm/bytes:4294967296";
+
+ResultsBuilder healthy(int ranks = 4, int hosts = 1) {
+  ResultsBuilder builder(ranks, hosts);
+  builder.add(gemm, "tflops", 700);
+  return builder;
+}
+
+const Finding* find(const std::vector<Finding>& findings, const std::string& key) {
+  const auto found = std::find_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.key == key; });
+  return found == findings.end() ? nullptr : &*found;
+}
+
+// The finding of that key; an empty one that no test accepts if there is none.
+Finding judged(const std::vector<Results>& results, const std::string& key, const JudgeOptions& options = {}) {
+  const auto findings = judge_machine(results, options);
+  const Finding* finding = find(findings, key);
+  EXPECT_NE(finding, nullptr) << key;
+  return finding == nullptr ? Finding{} : *finding;
+}
+
+JudgeOptions expecting(std::optional<int> ranks, std::optional<int> hosts = {}) {
+  JudgeOptions options;
+  options.expected = {ranks, hosts, {}};
+  return options;
+}
+
+TEST(Machine, PassesWhenEverythingReportedOnce) {
+  const auto findings = judge_machine({healthy().results()}, {});
+  EXPECT_EQ(findings.size(), 7u);
+  for (const Finding& finding : findings) EXPECT_EQ(finding.status, Status::pass) << finding.key << finding.detail;
+}
+
+TEST(Machine, HasNoGpuFindingsOnTheHostBackend) {
+  const auto findings = judge_machine({ResultsBuilder::host().add("gemm/x:1", "tflops", 1).results()}, {});
+  EXPECT_EQ(findings.size(), 5u);
+  EXPECT_EQ(find(findings, "machine/gpus"), nullptr);
+  EXPECT_EQ(find(findings, "machine/fault"), nullptr);
+}
+
+TEST(Machine, MissesTheEndOfARunThatBrokeOff) {
+  auto builder = healthy();
+  builder.context.complete = false;
+  const Finding finding = judged({builder.results("gemm.json")}, "machine/complete");
+  EXPECT_EQ(finding.status, Status::missing);
+  EXPECT_NE(finding.detail.find("gemm.json"), std::string::npos);
+  EXPECT_EQ(finding.next, "mpirun -np 4 build/bench/bench_gemm");
+}
+
+TEST(Machine, FailsForFilesOfDifferentRuns) {
+  auto other = healthy();
+  other.context.run_id = "run-2";
+  const std::vector<Results> mixed{healthy().results("a.json"), other.results("b.json")};
+  const Finding finding = judged(mixed, "machine/run_id");
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_NE(finding.detail.find("b.json of run run-2"), std::string::npos) << finding.detail;
+  JudgeOptions permitted;
+  permitted.mixed_runs = true;
+  EXPECT_EQ(judged(mixed, "machine/run_id", permitted).status, Status::pass);
+  EXPECT_NE(judged(mixed, "machine/run_id", permitted).detail.find("--mixed-runs"), std::string::npos);
+}
+
+TEST(Machine, FailsForFilesOfBothBackends) {
+  const std::vector<Results> mixed{healthy().results(), ResultsBuilder::host(4).add(hbm, "hbm_gb_per_s", 1).results()};
+  EXPECT_EQ(judged(mixed, "machine/backend").status, Status::fail);
+}
+
+TEST(Machine, FailsForABackendOtherThanExpected) {
+  JudgeOptions options;
+  options.expected.backend = "cuda";
+  const auto host = ResultsBuilder::host().add(gemm, "tflops", 1).results();
+  EXPECT_EQ(judged({host}, "machine/backend", options).status, Status::fail);
+  EXPECT_EQ(judged({healthy().results()}, "machine/backend", options).status, Status::pass);
+}
+
+TEST(Machine, FailsWhenGpusAreOnTheBusButTheCpuWasMeasured) {
+  auto builder = ResultsBuilder::host();
+  builder.add(gemm, "tflops", 1).context.inventory[0].pci_gpus = 8;
+  const Finding finding = judged({builder.results()}, "machine/backend");
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_EQ(finding.detail, "node0 has 8 NVIDIA GPUs on its PCI bus, but none was measured: the run used the CPU");
+}
+
+TEST(Machine, FailsForTheBackendThatTheRunItselfExpected) {
+  auto builder = ResultsBuilder::host();
+  builder.add(gemm, "tflops", 1).context.expected.backend = "cuda";
+  const Finding finding = judged({builder.results()}, "machine/backend");
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_EQ(finding.detail, "measured on host, cuda expected by --expect of the run");
+}
+
+TEST(Machine, FailsWhenAMaskOrASchedulerPromisedGpusAndNoneIsThere) {
+  auto builder = ResultsBuilder::host(2, 2);
+  builder.add(gemm, "tflops", 1);
+  HostFacts& host = builder.context.inventory[1];
+  host.masked_gpus = 2;
+  host.mask = "SLURM_JOB_GPUS=0,1";
+  const Finding finding = judged({builder.results()}, "machine/backend");
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_EQ(finding.detail, "node1 has 2 GPUs by SLURM_JOB_GPUS=0,1 and none on its PCI bus: the run used the CPU");
+  ASSERT_EQ(finding.offenders.size(), 1u);
+  EXPECT_EQ(text(finding.offenders[0]), "node1");
+  host.masked_gpus = 0;
+  host.mask = "CUDA_VISIBLE_DEVICES=";
+  EXPECT_EQ(judged({builder.results()}, "machine/backend").status, Status::pass)
+      << "a mask of nothing promises nothing";
+}
+
+TEST(Machine, FailsWhenNvidiasDriverIsThereWithoutGpus) {
+  auto builder = ResultsBuilder::host();
+  builder.add(gemm, "tflops", 1).context.inventory[0].nvidia_driver = "/sys/module/nvidia";
+  const Finding finding = judged({builder.results()}, "machine/backend");
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_EQ(finding.detail,
+            "node0 has NVIDIA's kernel driver (/sys/module/nvidia) and no GPU on its PCI bus: the run used the CPU");
+}
+
+TEST(Machine, MissesTheNumberOfGpusOnABusThatNobodyRead) {
+  auto builder = ResultsBuilder::host(2, 2);
+  builder.add(gemm, "tflops", 1).context.inventory[1].pci_gpus = std::nullopt;
+  const Finding unknown = judged({builder.results("gemm.json")}, "machine/backend");
+  EXPECT_EQ(unknown.status, Status::missing);
+  EXPECT_EQ(unknown.detail, "gemm.json: whether node1 has NVIDIA GPUs on its PCI bus is unknown");
+  EXPECT_FALSE(unknown.next.empty());
+  ASSERT_EQ(unknown.offenders.size(), 1u);
+  EXPECT_EQ(text(unknown.offenders[0]), "node1");
+  builder.context.inventory.pop_back();
+  EXPECT_EQ(judged({builder.results()}, "machine/backend").status, Status::missing) << "not in the inventory at all";
+  builder.context.inventory[0].pci_gpus = 8;
+  EXPECT_EQ(judged({builder.results()}, "machine/backend").status, Status::fail) << "a GPU that is there comes first";
+}
+
+TEST(Machine, MissesRanksThatSomebodyExpected) {
+  const Finding finding = judged({healthy(3).results()}, "machine/ranks", expecting(4));
+  EXPECT_EQ(finding.status, Status::missing);
+  EXPECT_EQ(finding.value, 3);
+  EXPECT_EQ(finding.limit, 4);
+  EXPECT_EQ(judged({healthy(4).results()}, "machine/ranks", expecting(4)).status, Status::pass);
+  EXPECT_EQ(judged({healthy(5).results()}, "machine/ranks", expecting(4)).status, Status::fail) << "too many";
+}
+
+TEST(Machine, RemembersWhatTheRunExpected) {
+  auto builder = healthy(3);
+  builder.context.expected.ranks = 4;
+  EXPECT_EQ(judged({builder.results()}, "machine/ranks").status, Status::missing);
+}
+
+TEST(Machine, FailsForFilesOfDifferentNumbersOfRanks) {
+  EXPECT_EQ(judged({healthy(4).results(), healthy(2).results()}, "machine/ranks").status, Status::fail);
+}
+
+TEST(Machine, MissesHostsThatSomebodyExpected) {
+  const auto results = healthy(4, 2).results();
+  EXPECT_EQ(judged({results}, "machine/hosts", expecting({}, 3)).status, Status::missing);
+  EXPECT_EQ(judged({results}, "machine/hosts", expecting({}, 2)).status, Status::pass);
+  EXPECT_EQ(judged({results}, "machine/hosts", expecting({}, 1)).status, Status::fail);
+}
+
+TEST(Machine, NamesTheHostsOfTheRosterThatDidNotReport) {
+  JudgeOptions options;
+  options.roster = {{"node0", {}}, {"node1", {}}, {"node7", {}}};
+  const Finding finding = judged({healthy(4, 2).results()}, "machine/hosts", options);
+  EXPECT_EQ(finding.status, Status::missing);
+  ASSERT_EQ(finding.offenders.size(), 1u);
+  EXPECT_EQ(text(finding.offenders[0]), "node7");
+}
+
+TEST(Machine, NamesHostsThatAreNotInTheRoster) {
+  JudgeOptions options;
+  options.roster = {{"node0", {}}};
+  const Finding finding = judged({healthy(4, 2).results()}, "machine/hosts", options);
+  EXPECT_EQ(finding.status, Status::fail);
+  ASSERT_EQ(finding.offenders.size(), 1u);
+  EXPECT_EQ(finding.offenders[0].host, "node1");
+}
+
+TEST(Machine, TakesAShortNameForTheLongOne) {
+  JudgeOptions options;
+  options.roster = {{"node0.cluster.local", 2}, {"node1.cluster.local", 2}};
+  const auto results = healthy(4, 2).results();
+  EXPECT_EQ(judged({results}, "machine/hosts", options).status, Status::pass);
+  EXPECT_EQ(judged({results}, "machine/ranks", options).status, Status::pass);
+}
+
+TEST(Machine, NamesTheHostThatHasFewerRanksThanTheRosterSays) {
+  JudgeOptions options;
+  options.roster = {{"node0", 2}, {"node1", 3}};
+  const Finding finding = judged({healthy(4, 2).results()}, "machine/ranks", options);
+  EXPECT_EQ(finding.status, Status::missing);
+  ASSERT_EQ(finding.offenders.size(), 1u);
+  EXPECT_EQ(finding.offenders[0].host, "node1");
+  EXPECT_EQ(finding.offenders[0].value, 2);
+}
+
+TEST(Machine, MissesGpusOfTheBusThatNobodyMeasured) {
+  auto builder = healthy(7);
+  builder.context.inventory[0].pci_gpus = 8;
+  const Finding finding = judged({builder.results("gemm.json")}, "machine/gpus");
+  EXPECT_EQ(finding.status, Status::missing);
+  EXPECT_EQ(finding.detail, "gemm.json: 7 GPUs of node0 measured, it has 8");
+}
+
+TEST(Machine, CountsOnlyTheGpusThatAMaskAllowsAndSaysSo) {
+  auto builder = healthy(2);
+  builder.context.inventory[0] = {"node0", 8, 2, 2, "CUDA_VISIBLE_DEVICES=0,1"};
+  const Finding finding = judged({builder.results()}, "machine/gpus");
+  EXPECT_EQ(finding.status, Status::pass);
+  EXPECT_NE(finding.detail.find("CUDA_VISIBLE_DEVICES=0,1"), std::string::npos);
+  builder.context.inventory[0].masked_gpus = 3;
+  EXPECT_EQ(judged({builder.results()}, "machine/gpus").status, Status::missing);
+}
+
+TEST(Machine, DoesNotPassWhenTheNumberOfGpusIsUnknown) {
+  auto builder = healthy();
+  builder.context.inventory.clear();
+  EXPECT_EQ(judged({builder.results()}, "machine/gpus").status, Status::missing);
+  EXPECT_EQ(find(judge_machine({builder.results()}, expecting(4)), "machine/gpus"), nullptr)
+      << "who says how many ranks there are overrules the bus";
+}
+
+TEST(Machine, FailsWhenTwoRanksShareAGpu) {
+  auto builder = healthy();
+  builder.context.ranks[3].uuid = builder.context.ranks[1].uuid;
+  const Finding finding = judged({builder.results()}, "machine/unique_devices");
+  EXPECT_EQ(finding.status, Status::fail);
+  ASSERT_EQ(finding.offenders.size(), 2u);
+  EXPECT_EQ(finding.offenders[0].rank, 1);
+  EXPECT_EQ(finding.offenders[1].rank, 3);
+}
+
+TEST(Machine, WarnsOfAnInjectedFault) {
+  auto builder = healthy();
+  builder.context.fault = "slow:10@1";
+  const Finding finding = judged({builder.results()}, "machine/fault");
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_FALSE(finding.counts());
+}
+
+std::optional<Finding> transport_finding(const ResultsBuilder& builder, bool nvlink = true) {
+  Profile profile;
+  if (nvlink) profile.peak["nvlink_gb_per_s"] = 450;
+  return judge_transport({builder.results()}, profile);
+}
+
+TEST(Transport, ByPeerCopiesIsGood) {
+  auto builder = healthy(2);
+  builder.context.nccl.transport = "P2P";
+  const auto finding = transport_finding(builder);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->status, Status::pass);
+}
+
+TEST(Transport, ThatFellBackFailsAndNamesTheSetting) {
+  for (const char* setting : {"NCCL_P2P_DISABLE", "/etc/nccl.conf: NCCL_P2P_DISABLE"}) {
+    auto builder = healthy(2);
+    builder.context.nccl.transport = "SHM";
+    builder.context.nccl.links = {{0, 1, "SHM/direct/direct"}, {1, 0, "SHM/direct/direct"}};
+    builder.context.environment[setting] = "1";
+    builder.context.environment["NCCL_NVLS_ENABLE"] = "0";
+    const auto finding = transport_finding(builder);
+    ASSERT_TRUE(finding);
+    EXPECT_EQ(finding->status, Status::fail);
+    EXPECT_TRUE(finding->counts());
+    EXPECT_NE(finding->detail.find("configuration"), std::string::npos);
+    EXPECT_NE(finding->detail.find("(rank 0 to 1 by SHM/direct/direct,1 to 0 by SHM/direct/direct)"),
+              std::string::npos);
+    EXPECT_NE(finding->detail.find(std::string(setting) + "=1"), std::string::npos);
+    EXPECT_EQ(finding->detail.find("NVLS"), std::string::npos);
+    builder.context.nccl.links_left_out = 7;
+    EXPECT_NE(transport_finding(builder)->detail.find("1 to 0 by SHM/direct/direct and 7 more)"), std::string::npos);
+    EXPECT_NE(finding->next.find(setting), std::string::npos);
+    EXPECT_EQ(finding->offender_count, 2u);
+    EXPECT_EQ(finding->worst->rank, 0);
+  }
+}
+
+TEST(Transport, OfSomeLinksOnlyFailsWithoutASettingToBlame) {
+  auto builder = healthy(4);
+  builder.context.nccl.transport = "NET,P2P";
+  builder.context.nccl.links = {{2, 3, "NET/Socket/0"}, {0, 1, "P2P/CUMEM"}};
+  builder.context.environment["NCCL_P2P_DISABLE"] = "0";
+  const auto finding = transport_finding(builder);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->status, Status::fail);
+  EXPECT_EQ(finding->worst->rank, 2);
+  EXPECT_EQ(finding->offender_count, 1u);
+  EXPECT_NE(finding->detail.find("(rank 2 to 3 by NET/Socket/0)"), std::string::npos);
+  EXPECT_EQ(finding->detail.find("NCCL_P2P_DISABLE"), std::string::npos);
+}
+
+TEST(Transport, IsNotJudgedWhereItIsUnknownOrWithoutNvlink) {
+  auto builder = healthy(2);
+  EXPECT_FALSE(transport_finding(builder));
+  builder.context.nccl.transport = std::nullopt;
+  EXPECT_FALSE(transport_finding(builder));
+  builder.context.nccl.transport = "SHM";
+  EXPECT_FALSE(transport_finding(builder, false));
+}
+
+TEST(Transport, ThatSomebodysDebugLevelHidesIsNoted) {
+  auto builder = healthy(2);
+  builder.context.environment["NCCL_DEBUG"] = "WARN";
+  EXPECT_TRUE(judge({builder.results()}, {}, {}).notes.empty()) << "a product uses no NCCL";
+  builder.add("allreduce/dtype:f32/bytes:8", "latency_us", 8);
+  const auto notes = judge({builder.results()}, {}, {}).notes;
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("NCCL_DEBUG=WARN"), std::string::npos);
+  builder.context.nccl.transport = "P2P";
+  EXPECT_TRUE(judge({builder.results()}, {}, {}).notes.empty());
+}
+
+TEST(Transport, ThatNobodyRecordedIsNoted) {
+  auto builder = healthy(2);
+  builder.add("allreduce/dtype:f32/bytes:8", "latency_us", 8);
+  builder.context.nccl.transport = std::nullopt;
+  const auto notes = judge({builder.results("allreduce.json")}, {}, {}).notes;
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0], "allreduce.json: whether NCCL used NVLink is not known");
+}
+
+TEST(Roster, IsReadLineByLine) {
+  const Folder folder;
+  const auto roster = read_roster(folder.write("hosts", "# all\nnode0\nnode1 8\n\n  node2 slots=4  # new\n"));
+  ASSERT_EQ(roster.size(), 3u);
+  EXPECT_EQ(roster[0].ranks, std::nullopt);
+  EXPECT_EQ(roster[1].ranks, 8);
+  EXPECT_EQ(roster[2].host, "node2");
+  EXPECT_EQ(roster[2].ranks, 4);
+}
+
+TEST(Roster, IsRefusedWithFileAndLine) {
+  const Folder folder;
+  const auto refusal = [&](const std::string& roster) -> std::string {
+    const auto file = folder.write("hosts", roster);
+    try {
+      read_roster(file);
+    } catch (const InputError& error) {
+      return std::string(error.what()).substr(file.string().size());
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal("node0\nnode1 many\n").rfind(":2:1: \"many\" is not a number", 0), 0u);
+  EXPECT_EQ(refusal("node0 0\n").rfind(":1:1: ", 0), 0u);
+  EXPECT_EQ(refusal("node0 8 x\n").rfind(":1:1: \"x\" is not understood", 0), 0u);
+  EXPECT_EQ(refusal("node0\nnode0\n").rfind(":2:1: host node0 stands twice", 0), 0u);
+  EXPECT_EQ(refusal("# nobody\n").rfind(":1:1: no hosts", 0), 0u);
+  EXPECT_THROW(read_roster(folder.path() / "none"), InputError);
+}
+
+}  // namespace
+}  // namespace shakedown

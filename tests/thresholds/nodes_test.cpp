@@ -1,0 +1,172 @@
+// Which nodes may stay after a verdict.
+#include "thresholds/nodes.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::profile;
+using testing_support::ResultsBuilder;
+using testing_support::Values;
+
+const std::string hbm = "hbm/op:copy/engine:sm/bytes:4294967296";
+const std::string sum = "allreduce/dtype:f32/bytes:1073741824";
+const std::string rules =
+    "  - {benchmark: \"" + hbm + "\", metric: hbm_gb_per_s, every: rank, min: 3900, hosts: [1, 100], source: s}\n";
+const std::string sum_rule =
+    "  - {benchmark: \"" + sum + "\", metric: busbw_gb_per_s, every: run, min: 300, hosts: [1, 100], source: s}\n";
+
+ResultsBuilder run(const std::vector<std::size_t>& slow = {}) {
+  ResultsBuilder builder(16, 4);
+  Values values(16, 4200.0);
+  for (const std::size_t rank : slow) values[rank] = 3000;
+  builder.add(hbm, "hbm_gb_per_s", slow.empty() ? 4200 : 3000, values);
+  return builder;
+}
+
+NodeList decided(const ResultsBuilder& builder, const std::string& with = rules, const JudgeOptions& options = {}) {
+  return decide_nodes(judge({builder.results()}, profile(with), options));
+}
+
+TEST(Nodes, AreAllGoodAfterAPass) {
+  const NodeList list = decided(run());
+  ASSERT_EQ(list.nodes.size(), 4u);
+  for (const auto& node : list.nodes) EXPECT_EQ(name(node.state), "good") << node.host;
+  EXPECT_TRUE(list.undecided_because.empty());
+  EXPECT_EQ(host_file(list, NodeState::good), "node0 slots=4\nnode1 slots=4\nnode2 slots=4\nnode3 slots=4\n");
+  EXPECT_EQ(host_file(list, NodeState::bad), "# no bad nodes\n");
+}
+
+TEST(Nodes, HaveOneLineEachWhateverTheirHostIsCalled) {
+  auto builder = run();
+  for (auto& rank : builder.context.ranks) {
+    if (rank.host == "node1") rank.host = "node1\nnode9 slots=8\033[2J";
+  }
+  builder.context.inventory[1].host = builder.context.ranks[4].host;
+  const NodeList list = decided(builder);
+  EXPECT_EQ(list.nodes.size(), 4u);
+  EXPECT_EQ(host_file(list, NodeState::good),
+            "node0 slots=4\nnode1?node9?slots=8?[2J slots=4\nnode2 slots=4\nnode3 slots=4\n");
+  NodeList by_hand = list;
+  by_hand.nodes[1].host = "a\nb";
+  by_hand.undecided_because = {"c\nd"};
+  EXPECT_EQ(host_file(by_hand, NodeState::good), "node0 slots=4\na?b slots=4\nnode2 slots=4\nnode3 slots=4\n");
+  by_hand.nodes.clear();
+  EXPECT_EQ(host_file(by_hand, NodeState::good), "# no good nodes: c d\n");
+}
+
+TEST(Nodes, LeaveWithASlowGpu) {
+  const NodeList list = decided(run({6}));
+  EXPECT_EQ(host_file(list, NodeState::bad), "node1 slots=4\n");
+  EXPECT_EQ(host_file(list, NodeState::good), "node0 slots=4\nnode2 slots=4\nnode3 slots=4\n");
+  EXPECT_EQ(name(list.nodes[1].action), "ISOLATE");
+  ASSERT_FALSE(list.nodes[1].reasons.empty());
+  EXPECT_EQ(list.nodes[1].reasons[0].rfind("slow GPU (rank 6 node1", 0), 0u) << list.nodes[1].reasons[0];
+  EXPECT_FALSE(list.nodes[1].next.empty());
+}
+
+TEST(Nodes, AreNotProvenGoodByAMachineWithoutReference) {
+  const NodeList list = decide_nodes(judge({run().results()}, {}, {}));
+  for (const auto& node : list.nodes) EXPECT_EQ(name(node.state), "undecided");
+  ASSERT_EQ(list.undecided_because.size(), 1u);
+  EXPECT_EQ(host_file(list, NodeState::good).rfind("# no good nodes: no reference: machine/profile", 0), 0u);
+}
+
+TEST(Nodes, AreNotProvenGoodWhereACollectiveIsSlowAndNobodyIsToBlame) {
+  auto builder = run();
+  builder.add(sum, "busbw_gb_per_s", 100);
+  const NodeList list = decided(builder, rules + sum_rule);
+  for (const auto& node : list.nodes) EXPECT_EQ(name(node.state), "undecided");
+}
+
+TEST(Nodes, StayWhereASlowCollectiveHasItsCulprit) {
+  auto builder = run({6});
+  builder.add(sum, "busbw_gb_per_s", 290);
+  const NodeList list = decided(builder, rules + sum_rule);
+  EXPECT_EQ(host_file(list, NodeState::bad), "node1 slots=4\n");
+  EXPECT_EQ(name(list.nodes[0].state), "good");
+}
+
+TEST(Nodes, WithWrongDataAllLeave) {
+  const std::string key = "gemm/dtype:f32/m:8/n:8/k:8", one = "wrong data: rank 1 (node0 GPU-1001): 3 of 64 failed";
+  auto both = run(), older = run({6});
+  both.add_error(key, one + "; also wrong: rank 13 (node3 GPU-1013)", {1, 13});
+  older.add_error(key, one);
+  const auto with =
+      rules + "  - {benchmark: \"" + key + "\", metric: tflops, every: rank, min: 1, hosts: 4, source: s}\n";
+  const NodeList list = decided(both, with);
+  EXPECT_EQ(host_file(list, NodeState::bad), "node0 slots=4\nnode3 slots=4\n");
+  EXPECT_EQ(host_file(list, NodeState::good), "node1 slots=4\nnode2 slots=4\n");
+  const NodeList unknown = decided(older, with);
+  EXPECT_EQ(host_file(unknown, NodeState::bad), "node1 slots=4\n");
+  EXPECT_EQ(name(unknown.nodes[0].state), "undecided") << "results of schema 1 do not say who it was";
+}
+
+TEST(Nodes, AreNotBlamedForTheRateOfAStepThatAllRanksShare) {
+  const std::string step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
+  ResultsBuilder builder(8, 2);
+  builder.add(step, "tokens_per_s", 14700);
+  const NodeList list =
+      decided(builder, "  - {benchmark: \"" + step +
+                           "\", metric: tokens_per_s, every: rank, min: 15900, hosts: 2, source: s}\n");
+  for (const auto& node : list.nodes) EXPECT_EQ(name(node.state), "undecided") << node.host;
+}
+
+TEST(Nodes, ThatDidNotReportAreBad) {
+  JudgeOptions options;
+  for (const char* host : {"node0", "node1", "node2", "node3", "node9"}) options.roster.push_back({host, {}});
+  const NodeList list = decided(run(), rules, options);
+  ASSERT_EQ(list.nodes.size(), 5u);
+  EXPECT_EQ(list.nodes[4].host, "node9");
+  EXPECT_EQ(name(list.nodes[4].action), "ISOLATE");
+  EXPECT_EQ(host_file(list, NodeState::bad), "node9\n");
+}
+
+TEST(Nodes, AreNotProvenGoodByARunThatBrokeOffOrByTheProcessors) {
+  auto broken = run();
+  broken.context.complete = false;
+  for (const auto& node : decided(broken).nodes) EXPECT_EQ(name(node.state), "undecided");
+  Verdict host;
+  host.state = State::host_only;
+  host.nodes = {{"node0", 2}};
+  EXPECT_EQ(name(decide_nodes(host).nodes[0].state), "undecided");
+}
+
+TEST(Nodes, AreMonitoredForWhatFailsNothing) {
+  Verdict verdict;
+  verdict.state = State::pass;
+  verdict.nodes = {{"node0", 8}, {"node1", 8}};
+  Diagnosis d;
+  d.causes = {Cause::slow_silicon};
+  d.fails = false;
+  d.places = {Culprit{3, "node1", {}, {}, {}}};
+  verdict.culprits = {d};
+  const NodeList list = decide_nodes(verdict);
+  EXPECT_EQ(name(list.nodes[1].state), "good");
+  EXPECT_EQ(name(list.nodes[1].action), "MONITOR");
+}
+
+TEST(Nodes, AreResetForALowClockAndIsolatedForHeat) {
+  Verdict verdict;
+  verdict.state = State::fail;
+  verdict.nodes = {{"node0", 8}, {"node1", 8}};
+  Diagnosis d;
+  d.causes = {Cause::power_or_heat};
+  d.places = {Culprit{3, "node0", {}, {}, {}}};
+  d.telemetry = "1026 MHz (peers 1465); also in use by pid 7 thermald";
+  Diagnosis hot = d;
+  hot.places = {Culprit{9, "node1", {}, {}, {}}};
+  hot.heat = true;
+  verdict.culprits = {d, hot};
+  const NodeList list = decide_nodes(verdict);
+  EXPECT_EQ(name(list.nodes[0].action), "RESET");
+  EXPECT_EQ(name(list.nodes[1].action), "ISOLATE");
+  EXPECT_EQ(name(list.nodes[0].state), "bad");
+}
+
+}  // namespace
+}  // namespace shakedown

@@ -1,0 +1,341 @@
+// Who stands out among the ranks of one run, and who does not.
+#include "thresholds/peers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::profile;
+using testing_support::ResultsBuilder;
+using testing_support::Values;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+const std::string hbm = "hbm/op:copy/engine:sm/bytes:4294967296";
+
+Verdict judged(const ResultsBuilder& builder) { return judge({builder.results()}, {}, {}); }
+
+Values values(std::size_t ranks, double typical, std::initializer_list<std::pair<std::size_t, double>> others = {}) {
+  Values list;
+  // Healthy ranks differ a little, so that the MAD is not 0 by accident.
+  for (std::size_t i = 0; i < ranks; ++i) list.emplace_back(typical * (1 + 0.0002 * static_cast<double>(i % 5)));
+  for (const auto& [rank, value] : others) list[rank] = value;
+  return list;
+}
+
+std::vector<Finding> outliers(const Verdict& verdict) {
+  std::vector<Finding> found;
+  for (const Finding& f : verdict.findings) {
+    if (f.judgement == Judgement::peers) found.push_back(f);
+  }
+  return found;
+}
+
+std::string said(const Verdict& verdict) {
+  for (const Spoken& spoken : verdict.spoken) {
+    if (spoken.by == Judgement::peers) return spoken.text;
+  }
+  return "nothing";
+}
+
+TEST(Peers, NameWhoFallsShortOnAMachineThatNobodyKnows) {
+  ResultsBuilder builder(8, 1, "Unheard-of GPU");
+  builder.add(hbm, "hbm_gb_per_s", 3800, values(8, 4000, {{5, 3800}}));
+  const Verdict verdict = judged(builder);
+  EXPECT_EQ(verdict.state, State::fail) << "an unknown machine is never a pass, and this one has a slow GPU";
+  const auto found = outliers(verdict);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].key, hbm);
+  EXPECT_EQ(found[0].metric, "hbm_gb_per_s_vs_peers");
+  EXPECT_EQ(found[0].status, Status::fail);
+  EXPECT_EQ(found[0].worst->rank, 5);
+  EXPECT_EQ(found[0].value, 3800);
+  EXPECT_EQ(found[0].offender_count, 1u);
+  EXPECT_NE(found[0].detail.find("5.0 % below the median of its peers, "), std::string::npos) << found[0].detail;
+  EXPECT_EQ(found[0].next, "mpirun -np 8 build/bench/bench_hbm --benchmark_filter='^" + hbm + "(/|$)'");
+}
+
+TEST(Peers, AreNoReferenceForAMachineThatNobodyKnows) {
+  ResultsBuilder builder(8, 1, "Unheard-of GPU");
+  builder.add(hbm, "hbm_gb_per_s", 4000, values(8, 4000));
+  const Verdict verdict = judged(builder);
+  EXPECT_EQ(verdict.state, State::no_reference);
+  EXPECT_TRUE(outliers(verdict).empty());
+  EXPECT_EQ(said(verdict), "8 values of 8 ranks compared, none stands out");
+}
+
+TEST(Peers, FailAMachineThatMeetsEveryFloor) {
+  ResultsBuilder builder(8);
+  builder.add(hbm, "hbm_gb_per_s", 4000, values(8, 4200, {{2, 4000}}));
+  const auto rules =
+      profile("  - {benchmark: \"" + hbm + "\", metric: hbm_gb_per_s, every: rank, min: 3900, source: s}\n");
+  const Verdict verdict = judge({builder.results()}, rules, {});
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 8/9 (profile test, 8 ranks)");
+  EXPECT_EQ(outliers(verdict).at(0).worst->rank, 2);
+}
+
+TEST(Peers, DoNotCountWhatIsLessThanThreePercent) {
+  ResultsBuilder builder(64);
+  builder.add(hbm, "hbm_gb_per_s", 3900, values(64, 4000, {{7, 3900}}));
+  EXPECT_TRUE(outliers(judged(builder)).empty()) << "2.5 %, however sure";
+}
+
+TEST(Peers, AccuseNobodyOfBeingFast) {
+  ResultsBuilder builder(8);
+  builder.add(hbm, "hbm_gb_per_s", 4000, values(8, 4000, {{1, 4600}}));
+  EXPECT_TRUE(outliers(judged(builder)).empty());
+}
+
+TEST(Peers, KnowWhichDirectionIsBad) {
+  const std::string key = "p2p/op:latency/engine:sm/shift:1/bytes:2097152";
+  ResultsBuilder builder(8);
+  builder.add(key, "latency_us", 1.2, values(8, 0.83, {{3, 1.2}, {4, 0.5}}));
+  const auto found = outliers(judged(builder));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].worst->rank, 3);
+  EXPECT_EQ(found[0].limit_name, "max");
+}
+
+TEST(Peers, WidenTheirLimitsWhereRanksDiffer) {
+  ResultsBuilder builder(16);
+  Values wide;
+  for (int i = 0; i < 16; ++i) wide.emplace_back(4000 * (1 + 0.02 * (i % 4 - 1.5)));
+  wide[3] = 3700;
+  builder.add(hbm, "hbm_gb_per_s", 3700, wide);
+  EXPECT_TRUE(outliers(judged(builder)).empty()) << "7.5 % is nothing where healthy ranks differ by 6 %";
+}
+
+TEST(Peers, AllowRawGemmWhatHealthyChipsShow) {
+  ResultsBuilder builder(8);
+  builder.add(gemm, "tflops", 620, values(8, 720, {{6, 620}}));
+  EXPECT_TRUE(outliers(judged(builder)).empty()) << "14 % in a burst: the committed files show as much";
+  ResultsBuilder per_ghz(8);
+  per_ghz.add(gemm, "tflops", 680, values(8, 720)).by_rank("tflops_per_ghz", values(8, 454, {{6, 430}}));
+  EXPECT_EQ(outliers(judged(per_ghz)).at(0).metric, "tflops_per_ghz_vs_peers") << "5 % at the same clock";
+}
+
+TEST(Peers, TakeTheMedianOverRepetitions) {
+  ResultsBuilder builder(8);
+  builder.add(hbm, "hbm_gb_per_s", 4000, values(8, 4000, {{2, 3000}}));
+  for (int i = 0; i < 2; ++i) builder.add(hbm, "hbm_gb_per_s", 4000, values(8, 4000));
+  EXPECT_TRUE(outliers(judged(builder)).empty()) << "one bad repetition of three";
+}
+
+TEST(Peers, CompareOnlyTheSameKindOfDevice) {
+  ResultsBuilder builder(8);
+  for (std::size_t rank = 4; rank < 8; ++rank) builder.context.ranks[rank].device = "NVIDIA H100 80GB HBM3";
+  builder.add(hbm, "hbm_gb_per_s", 2900, {4200, 4201, 4199, 4202, 2900, 2901, 2899, 2902});
+  EXPECT_TRUE(outliers(judged(builder)).empty());
+  ResultsBuilder slow = ResultsBuilder(8);
+  slow.context = builder.context;
+  slow.add(hbm, "hbm_gb_per_s", 2700, {4200, 4201, 4199, 4202, 2900, 2901, 2700, 2902});
+  EXPECT_EQ(outliers(judged(slow)).at(0).worst->rank, 6);
+}
+
+TEST(Peers, SayThatOneRankHasNone) {
+  ResultsBuilder builder(1);
+  builder.add(hbm, "hbm_gb_per_s", 4000);
+  EXPECT_EQ(said(judged(builder)), "1 rank only: it has no peers in this run");
+}
+
+TEST(Peers, OfTwoRanksTakeTheFasterForGood) {
+  ResultsBuilder builder(2);
+  builder.add(hbm, "hbm_gb_per_s", 3800, {4000, 3800});
+  EXPECT_EQ(outliers(judged(builder)).at(0).worst->rank, 1);
+  ResultsBuilder close(2);
+  close.add(hbm, "hbm_gb_per_s", 3950, {4000, 3950});
+  EXPECT_TRUE(outliers(judged(close)).empty());
+}
+
+TEST(Peers, FailNothingOnTheHostBackend) {
+  auto builder = ResultsBuilder::host(4);
+  builder.add("hbm/op:copy/engine:cpu/bytes:268435456", "hbm_gb_per_s", 1, {10, 10, 10, 1});
+  const Verdict verdict = judged(builder);
+  const auto found = outliers(verdict);
+  ASSERT_EQ(found.size(), 1u) << "named";
+  EXPECT_FALSE(found[0].counts());
+  EXPECT_EQ(verdict.state, State::no_reference);
+}
+
+TEST(Peers, CompareCopiesOfAllPairsOfAHost) {
+  ResultsBuilder builder(4);
+  for (int src = 0; src < 4; ++src) {
+    for (int dst = 0; dst < 4; ++dst) {
+      if (src == dst) continue;
+      Values list(4);
+      list[static_cast<std::size_t>(dst)] = src == 1 && dst == 3 ? 310 : 396.0 + 0.01 * src;
+      builder.add(
+          "p2p/op:read/engine:ce/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:1073741824",
+          "copy_gb_per_s", 396, list);
+    }
+  }
+  const auto found = outliers(judged(builder));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].key, "p2p/op:read/engine:ce/src:*/dst:*/bytes:1073741824");
+  EXPECT_EQ(found[0].worst->rank, 3);
+}
+
+TEST(Peers, TakeTheSumOfBothDirectionsFromOneEnd) {
+  ResultsBuilder builder(2);
+  builder.add("p2p/op:write/engine:ce/dir:both/src:0/dst:1/bytes:1073741824", "copy_gb_per_s", 784, {784, 784});
+  EXPECT_EQ(said(judged(builder)), "no benchmark has values of two ranks of the same kind") << "it is one value";
+  ResultsBuilder hosts(32, 16);
+  Values sums(32, 784.0);
+  sums[6] = sums[7] = 400;
+  hosts.add("p2p/op:write/engine:ce/dir:both/src:0/dst:1/bytes:1073741824", "copy_gb_per_s", 400, sums);
+  const auto found = outliers(judged(hosts));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].metric, "copy_gb_per_s_vs_peers") << "one pair is no host";
+  EXPECT_EQ(found[0].worst->rank, 7);
+  EXPECT_EQ(found[0].offender_count, 1u);
+}
+
+TEST(Peers, SeeTheSlowerOfTwoHostsThoughHalfOfAllRanksAreTheMedian) {
+  ResultsBuilder builder(16, 2);
+  Values list = values(16, 4000);
+  for (std::size_t rank = 8; rank < 16; ++rank) *list[rank] *= 0.92;
+  builder.add(hbm, "hbm_gb_per_s", 3680, list);
+  const auto found = outliers(judged(builder));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].metric, "hbm_gb_per_s_of_host_vs_peers");
+  EXPECT_EQ(text(*found[0].worst), "node1");
+}
+
+TEST(Peers, LeaveOutWhatFailedOrIsNoPerformance) {
+  ResultsBuilder builder(4);
+  builder.add(hbm, "hbm_gb_per_s", 1, {4000, 4000, 4000, 1000}).add_error(hbm, "wrong data");
+  builder.add("allreduce/dtype:f32/bytes:1073741824", "busbw_gb_per_s", 1, {360, 360, 360, 100});
+  EXPECT_TRUE(outliers(judged(builder)).empty());
+}
+
+/// Rows of a class: HBM copies of several sizes.
+std::string copy_of(int i) { return "hbm/op:copy/engine:sm/bytes:" + std::to_string(1 << (20 + i)); }
+
+TEST(Peers, SeeTwoPercentThatAllRowsOfAClassAgreeOn) {
+  for (const int ranks : {2, 3, 4, 8, 64}) {
+    ResultsBuilder builder(ranks);
+    for (int i = 0; i < 6; ++i)
+      builder.add(copy_of(i), "hbm_gb_per_s", 3920, values(builder.context.ranks.size(), 4000, {{1, 3920}}));
+    const auto found = outliers(judged(builder));
+    ASSERT_EQ(found.size(), 6u) << ranks;
+    for (const Finding& f : found) {
+      EXPECT_TRUE(f.counts());
+      EXPECT_EQ(f.offender_count, 1u);
+      EXPECT_EQ(f.worst->rank, 1) << ranks;
+    }
+  }
+}
+
+TEST(Peers, NoteASingleValueThatNothingConfirmsAndFailNothing) {
+  const std::string read = "hbm/op:read/engine:sm/bytes:4294967296";
+  for (const int ranks : {8, 256}) {
+    const auto n = static_cast<std::size_t>(ranks);
+    ResultsBuilder builder(ranks);
+    for (int i = 0; i < 6; ++i)
+      builder.add(copy_of(i), "hbm_gb_per_s", 4000, values(n, 4000, {{i == 2 ? 7 : 0, i == 2 ? 3600 : 4000}}));
+    EXPECT_TRUE(outliers(judged(builder)).empty()) << "one of six rows is off by 10 %: an accident";
+    // Alone in its class, it counts where few such values were measured: of many, one is off by accident.
+    builder.add(read, "hbm_gb_per_s", 3600, values(n, 4000, {{5, 3600}}));
+    const auto found = outliers(judged(builder));
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].worst->rank, 5);
+    EXPECT_EQ(found[0].counts(), ranks == 8) << ranks;
+    // Measured again and again, it is no accident.
+    for (int i = 0; i < 2; ++i) builder.add(read, "hbm_gb_per_s", 3600, values(n, 4000, {{5, 3600}}));
+    EXPECT_TRUE(outliers(judged(builder)).at(0).counts());
+  }
+}
+
+TEST(Peers, KnowTheSpreadOfChipsWhereFewOfThemHideIt) {
+  ResultsBuilder builder(4);
+  for (int i = 0; i < 6; ++i) builder.add(copy_of(i), "hbm_gb_per_s", 3900, {4012, 4000, 3988, 3880});
+  EXPECT_FALSE(outliers(judged(builder)).empty()) << "the MAD of four would allow 3 %";
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Limits that some of many ranks miss
+
+/// Floors of 3800 for six HBM copies of 64 GPUs, of which rank 9 misses the first `missed`.
+Verdict with_floors(int missed, double low = 3780) {
+  ResultsBuilder builder(64);
+  std::string rules;
+  for (int i = 0; i < 6; ++i) {
+    builder.add(copy_of(i), "hbm_gb_per_s", low, values(64, 4000, {{9, i < missed ? low : 4000}}));
+    rules += "  - {benchmark: \"" + copy_of(i) + "\", metric: hbm_gb_per_s, every: rank, min: 3800, source: s}\n";
+  }
+  return judge({builder.results()}, profile(rules), {});
+}
+
+TEST(MissedLimits, FailAGpuThatMissesThemInMostRowsOfAClass) {
+  const Verdict verdict = with_floors(4);
+  EXPECT_EQ(verdict.state, State::fail);
+  ASSERT_EQ(verdict.culprits.size(), 1u);
+  EXPECT_EQ(verdict.culprits[0].places.at(0).rank, 9);
+}
+
+TEST(MissedLimits, AreNotedWhereNoOtherRowConfirmsOne) {
+  const Verdict verdict = with_floors(1);
+  EXPECT_EQ(verdict.state, State::pass) << verdict_line(verdict);
+  EXPECT_TRUE(verdict.culprits.empty());
+  const auto noted = std::find_if(verdict.findings.begin(), verdict.findings.end(),
+                                  [](const Finding& f) { return f.status == Status::fail; });
+  ASSERT_NE(noted, verdict.findings.end());
+  EXPECT_EQ(noted->severity, Severity::warn);
+  EXPECT_EQ(noted->offenders.at(0).rank, 9) << "it is said who it was";
+  EXPECT_EQ(with_floors(1, 3000).state, State::fail) << "no accident takes a quarter";
+}
+
+/// 64 GPUs whose GEMM is `factor` of the usual, chips 2 % apart, and one whose clock is `clock` of the others'.
+Verdict of_chips(double factor, double clock) {
+  ResultsBuilder builder(64);
+  std::string rules;
+  for (const char* n : {"4096", "8192", "16384"}) {
+    const std::string key = "gemm/dtype:bf16/m:" + std::string(n) + "/n:8192/k:8192";
+    Values tflops, per_ghz, mhz;
+    for (int rank = 0; rank < 64; ++rank) {
+      const double ghz = 1.5 * (1 + 0.01 * (rank % 9 - 4)) * (rank == 20 ? clock : 1);
+      mhz.emplace_back(1000 * ghz);
+      per_ghz.emplace_back(500 * factor * (1 + 0.0002 * (rank % 5)));
+      tflops.emplace_back(*per_ghz.back() * ghz);
+    }
+    builder.add(key, "tflops", **std::min_element(tflops.begin(), tflops.end()), tflops)
+        .by_rank("tflops_per_ghz", per_ghz)
+        .by_rank("sm_mhz", mhz);
+    rules += "  - {benchmark: \"" + key + "\", metric: tflops, every: rank, min: 650, spread_max: 0.1, source: s}\n";
+  }
+  return judge({builder.results()}, profile(rules), {});
+}
+
+TEST(MissedLimits, OfAChipInTheKnownSpreadAreSaidAndFailNothing) {
+  const Verdict slow = of_chips(1, 0.86);
+  for (const Finding& f : slow.findings) EXPECT_TRUE(f.good() || !f.counts()) << f.key << " " << f.detail;
+  ASSERT_EQ(slow.culprits.size(), 1u);
+  EXPECT_EQ(slow.culprits[0].causes.front(), Cause::slow_silicon);
+  EXPECT_EQ(of_chips(1, 0.7).state, State::fail) << "no healthy chip is that slow";
+}
+
+TEST(MissedLimits, OfAFleetThatIsSlowNameNoSingleGpu) {
+  const Verdict verdict = of_chips(0.88, 1);
+  EXPECT_EQ(verdict.state, State::fail);
+  ASSERT_EQ(verdict.culprits.size(), 1u) << "one line, not one for each chip that is a little slower";
+  EXPECT_EQ(verdict.culprits[0].causes.front(), Cause::configuration);
+  EXPECT_TRUE(verdict.culprits[0].places.empty());
+}
+
+TEST(Peers, KeepToTheFamilyThatIsJudged) {
+  ResultsBuilder builder(4);
+  builder.add(gemm, "tflops", 700).add(hbm, "hbm_gb_per_s", 1, {4000, 4001, 4002, 1000});
+  JudgeOptions options;
+  options.family = "gemm";
+  EXPECT_TRUE(outliers(judge({builder.results()}, {}, options)).empty());
+  options.family = "hbm";
+  EXPECT_EQ(outliers(judge({builder.results()}, {}, options)).size(), 1u);
+}
+
+}  // namespace
+}  // namespace shakedown

@@ -1,0 +1,375 @@
+// Facts of pre-flight against the profiles as they are shipped: a healthy machine passes, and for each way in which one
+// can be wrong the finding, the culprit and the words.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge.hpp"
+#include "thresholds/majority.hpp"
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::Folder;
+using testing_support::ResultsBuilder;
+
+/// The facts of a healthy machine with H200, which a test may change before they are judged.
+class Machine {
+ public:
+  explicit Machine(int ranks = 8, int hosts = 1) : builder_(ranks, hosts), ranks_(static_cast<std::size_t>(ranks)) {
+    for (const auto* name :
+         {"gpus_missing", "gpus_missing_in_cuda", "gpus_not_isolated", "ib_ports_down", "roce_ports_down"}) {
+      host(name, 0);
+    }
+    host("gpus_pci", ranks / hosts);
+    host("memory_gb", 2164);
+    host("shm_free_gb", 1000);
+    host("disk_free_gb", 1000);
+    host("ib_ports", 8);
+    host("gpudirect_rdma", 1);
+    host("driver", "580.159.03");
+    host("kernel", "6.8.0");
+    host("os", "Ubuntu 24.04");
+    host("cpu", "Xeon");
+    host("ib_firmware", "28.39");
+    host("memlock", "unlimited");
+    for (const auto* name : {"mig", "ecc_uncorrected", "ecc_uncorrected_ever", "remap_pending", "remap_failed",
+                             "throttled", "compute_mode", "processes", "xids"}) {
+      gpu(name, 0);
+    }
+    for (const auto* name : {"cuda_opens", "ecc", "persistence"}) gpu(name, 1);
+    gpu("memory_gb", 150.7);
+    gpu("pcie_gen", 5);
+    gpu("pcie_width", 16);
+    gpu("power_limit_w", 700);
+    gpu("temperature_c", 32);
+    gpu("vbios", "96.00");
+    put("nvlink", "nvlinks_up", 18);
+    put("nvlink", "nvlink_errors", 0);
+    put("nvlink", "fabric_trouble", 0);
+    for (const auto* name : {"cuda", "cublaslt", "nccl", "mpi", "nccl_settings"}) put("software", name, "same");
+    put("binding", "numa_near", 1);
+    put("binding", "ranks_per_core", 1);
+    put_host("clock", "clock_offset_ms", 0.1);
+    put_host("network", "hosts_unreachable", 0);
+  }
+
+  template <class Value>
+  void host(const std::string& name, const Value& value) {
+    put_host("host", name, value);
+  }
+  template <class Value>
+  void gpu(const std::string& name, const Value& value) {
+    put("gpu", name, value);
+  }
+  void put(const std::string& part, const std::string& name, double value) {
+    numbers_[part][name].assign(ranks_, value);
+  }
+  void put(const std::string& part, const std::string& name, const std::string& value) {
+    texts_[part][name].assign(ranks_, value);
+  }
+  template <class Value>
+  void put_host(const std::string& part, const std::string& name, const Value& value) {
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      if (builder_.context.ranks[rank].local_rank == 0) set(rank, part, name, value);
+    }
+  }
+  /// Of one rank, with an explanation.
+  void set(std::size_t rank, const std::string& part, const std::string& name, std::optional<double> value,
+           const std::string& text = "") {
+    auto& values = numbers_[part][name];
+    values.resize(ranks_);
+    values[rank] = value;
+    if (text.empty()) return;
+    texts_[part][name].resize(ranks_);
+    texts_[part][name][rank] = text;
+  }
+  void set(std::size_t rank, const std::string& part, const std::string& name, double value) {
+    set(rank, part, name, std::optional(value));
+  }
+  void set(std::size_t rank, const std::string& part, const std::string& name, const std::string& value) {
+    texts_[part][name].resize(ranks_);
+    texts_[part][name][rank] = value;
+  }
+  void set(std::size_t rank, const std::string& part, const std::string& name, const char* value) {
+    set(rank, part, name, std::string(value));
+  }
+  void forget(const std::string& part, const std::string& name) {
+    numbers_[part].erase(name);
+    texts_[part].erase(name);
+  }
+
+  ResultsBuilder& builder() { return builder_; }
+
+  Results results() {
+    for (const auto* part : {"host", "gpu", "nvlink", "software", "binding", "clock", "network"}) {
+      builder_.add_facts(std::string("preflight/of:") + part, numbers_[part], texts_[part]);
+    }
+    builder_.add_waiver("preflight/of:folder", "no folder was named (--shared-folder=DIR)");
+    return builder_.results("preflight.json");
+  }
+
+  Verdict judged(const JudgeOptions& options = only_preflight()) {
+    const auto shipped = load_profiles(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds");
+    return judge({results()}, shipped, options);
+  }
+
+  static JudgeOptions only_preflight() {
+    JudgeOptions options;
+    options.family = "preflight";
+    return options;
+  }
+
+ private:
+  ResultsBuilder builder_;
+  std::size_t ranks_;
+  std::map<std::string, ByRank> numbers_;
+  std::map<std::string, TextByRank> texts_;
+};
+
+/// The only finding that is not good; an empty one, which no test accepts, if there is none or more.
+Finding only_complaint(const Verdict& verdict) {
+  std::vector<Finding> bad;
+  for (const auto& finding : verdict.findings) {
+    if (!finding.good()) bad.push_back(finding);
+  }
+  EXPECT_EQ(bad.size(), 1u);
+  for (const auto& finding : bad) {
+    if (bad.size() > 1) ADD_FAILURE() << finding.key << " " << finding.metric << ": " << finding.detail;
+  }
+  return bad.size() == 1 ? bad.front() : Finding{};
+}
+
+/// It fails the machine, names this one, and says this.
+void expect_failure(Machine& machine, const std::string& metric, const std::string& who, const std::string& detail,
+                    Status status = Status::fail) {
+  const auto verdict = machine.judged();
+  const auto finding = only_complaint(verdict);
+  EXPECT_EQ(finding.metric, metric);
+  EXPECT_EQ(finding.status, status);
+  EXPECT_EQ(finding.detail, detail);
+  ASSERT_FALSE(finding.offenders.empty());
+  EXPECT_EQ(text(finding.offenders.front()), who);
+  EXPECT_EQ(verdict.state, State::fail);
+  EXPECT_EQ(verdict.exit_code, 1);
+  EXPECT_NE(finding.next.find("bench_preflight"), std::string::npos);
+}
+
+const char* const rank3 = "rank 3 node0 GPU-1003 0000:13:00.0";
+
+TEST(Preflight, OfAHealthyMachinePasses) {
+  const auto verdict = Machine().judged();
+  for (const auto& finding : verdict.findings) {
+    EXPECT_TRUE(finding.good()) << finding.key << " " << finding.metric << ": " << finding.detail;
+  }
+  EXPECT_EQ(verdict.state, State::pass);
+  EXPECT_EQ(Machine(16, 2).judged().state, State::pass) << "two hosts";
+}
+
+TEST(Preflight, FailsWithSevenOfEightGpus) {
+  Machine machine;
+  machine.set(0, "host", "gpus_missing", 1, "0000:17:00.0 is on the PCI bus, but not in NVML");
+  expect_failure(machine, "gpus_missing", "node0", "0000:17:00.0 is on the PCI bus, but not in NVML");
+}
+
+TEST(Preflight, FailsForARankWhoseGpuCudaCannotOpen) {
+  Machine machine;
+  machine.set(3, "gpu", "cuda_opens", 0, "8 ranks on this host but only 7 visible GPUs");
+  machine.builder().context.ranks[3].device = "no usable cuda device";
+  const auto verdict = machine.judged();
+  EXPECT_EQ(verdict.profile, "h200-sxm") << "the other ranks say what machine it is";
+  EXPECT_EQ(only_complaint(verdict).detail, "8 ranks on this host but only 7 visible GPUs");
+}
+
+TEST(Preflight, FailsForALinkThatIsDown) {
+  Machine machine;
+  machine.set(3, "nvlink", "nvlinks_up", 17, "link 5 is down");
+  expect_failure(machine, "nvlinks_up", rank3, "link 5 is down");
+}
+
+TEST(Preflight, FailsForRowsThatWaitToBeRemapped) {
+  Machine machine;
+  machine.set(3, "gpu", "remap_pending", 1);
+  expect_failure(machine, "remap_pending", rank3, "");
+}
+
+TEST(Preflight, FailsForANarrowPcieLink) {
+  Machine machine;
+  machine.set(3, "gpu", "pcie_width", 8);
+  expect_failure(machine, "pcie_width", rank3, "");
+}
+
+TEST(Preflight, FailsForAGpuThatIsThrottledAtRest) {
+  Machine machine;
+  machine.set(3, "gpu", "throttled", 1, "heat (hardware)");
+  expect_failure(machine, "throttled", rank3, "heat (hardware)");
+}
+
+TEST(Preflight, FailsForAGpuThatIsDivided) {
+  Machine machine;
+  machine.set(3, "gpu", "mig", 1);
+  expect_failure(machine, "mig", rank3, "");
+}
+
+TEST(Preflight, FailsForAnotherProgramOnAGpu) {
+  Machine machine;
+  machine.set(3, "gpu", "processes", 1, "pid 4321 (python3) with 2.0 GB");
+  expect_failure(machine, "processes", rank3, "pid 4321 (python3) with 2.0 GB");
+}
+
+TEST(Preflight, FailsForADeadInfinibandPort) {
+  Machine machine;
+  machine.set(0, "host", "ib_ports_down", 1, "mlx5_4/1 is DOWN (Polling)");
+  expect_failure(machine, "ib_ports_down", "node0", "mlx5_4/1 is DOWN (Polling)");
+}
+
+TEST(Preflight, NamesTheHostWithAnotherDriver) {
+  Machine machine(16, 16);
+  machine.set(7, "host", "driver", "570.86");
+  expect_failure(machine, "driver", "node7", "driver 570.86 on node7, 580.159.03 on 15 others");
+}
+
+TEST(Preflight, NamesTheRankWithAnotherNccl) {
+  Machine machine(4, 2);
+  machine.set(3, "software", "nccl", "2.27.7");
+  expect_failure(machine, "nccl", "rank 3 node1 GPU-1003 0000:11:00.0",
+                 "nccl 2.27.7 on rank 3 node1, same on 3 others");
+}
+
+TEST(Preflight, OnlyWarnsOfAnotherKernel) {
+  Machine machine(4, 4);
+  machine.set(2, "host", "kernel", "6.5.0");
+  const auto verdict = machine.judged();
+  EXPECT_EQ(only_complaint(verdict).detail, "kernel 6.5.0 on node2, 6.8.0 on 3 others");
+  EXPECT_EQ(verdict.state, State::pass);
+}
+
+TEST(Preflight, TakesMemoriesThatDifferByLittleForTheSame) {
+  Machine machine(4, 4);
+  machine.set(2, "host", "memory_gb", 2163.1);
+  EXPECT_EQ(machine.judged().state, State::pass);
+  Machine other(4, 4);
+  other.set(2, "host", "memory_gb", 1082.0);
+  EXPECT_EQ(only_complaint(other.judged()).detail, "memory_gb 1082 on node2, 2164 on 3 others");
+}
+
+TEST(Preflight, NamesHostsThatCannotReachEachOther) {
+  Machine machine(4, 2);
+  const std::string text =
+      "node1 eth0 10.0.0.2 cannot reach node0 eth0 10.0.0.1 port 40123: timed out after 3 s (firewall?)";
+  machine.set(2, "network", "hosts_unreachable", 1, text);
+  expect_failure(machine, "hosts_unreachable", "node1", text);
+}
+
+TEST(Preflight, SaysHowManyRanksShareACore) {
+  Machine machine(4);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    machine.set(rank, "binding", "ranks_per_core", 4, "4 ranks share core 0");
+  }
+  expect_failure(machine, "ranks_per_core", "rank 0 node0 GPU-1000 0000:10:00.0", "4 ranks share core 0");
+}
+
+TEST(Preflight, MissesWhatCouldNotBeReadAndSaysWhy) {
+  Machine machine;
+  machine.set(3, "gpu", "pcie_width", std::nullopt, "not supported");
+  expect_failure(machine, "pcie_width", rank3, "ranks without a value; not supported", Status::missing);
+  Machine blind;
+  blind.forget("gpu", "ecc");
+  for (std::size_t rank = 0; rank < 8; ++rank) blind.set(rank, "gpu", "ecc", "no permission");
+  expect_failure(blind, "ecc", "rank 0 node0 GPU-1000 0000:10:00.0", "ranks without a value; no permission",
+                 Status::missing);
+  Machine absent;
+  absent.forget("software", "nccl");
+  const auto finding = only_complaint(absent.judged());
+  EXPECT_EQ(finding.status, Status::missing);
+  EXPECT_EQ(finding.detail, "was not read");
+}
+
+TEST(Preflight, WarnsOfAShortLimitOfLockedMemory) {
+  Machine machine;
+  machine.set(0, "host", "memlock", "65536 bytes");
+  EXPECT_EQ(only_complaint(machine.judged()).detail, "is \"65536 bytes\", must be \"unlimited\"");
+}
+
+TEST(Preflight, ThatFailsStandsForAllThatWasNotMeasured) {
+  Machine machine;
+  machine.set(3, "gpu", "remap_pending", 1);
+  const auto verdict = machine.judged({});
+  EXPECT_EQ(verdict.state, State::fail);
+  std::vector<std::string> keys;
+  for (const auto& finding : verdict.findings) {
+    if (!finding.good()) keys.push_back(finding.key);
+  }
+  EXPECT_EQ(keys, (std::vector<std::string>{"preflight/of:gpu", "machine/preflight"}));
+  const auto& rest = verdict.findings.back();
+  EXPECT_EQ(rest.status, Status::missing);
+  EXPECT_NE(rest.detail.find("was not measured: "), std::string::npos);
+  EXPECT_NE(rest.detail.find("gemm"), std::string::npos);
+  EXPECT_NE(rest.next.find("--despite-preflight"), std::string::npos);
+}
+
+TEST(Preflight, ThatPassesExcusesNothing) {
+  const auto verdict = Machine().judged({});
+  EXPECT_EQ(verdict.state, State::fail);
+  EXPECT_TRUE(std::any_of(verdict.findings.begin(), verdict.findings.end(), [](const Finding& finding) {
+    return finding.status == Status::missing && family_of(finding.key) == "gemm";
+  }));
+}
+
+TEST(Preflight, ThatFailedIsNoExcuseForOneFamilyAmongOthers) {
+  Machine machine;
+  machine.set(3, "gpu", "remap_pending", 1);
+  machine.builder().add("gemm/dtype:bf16/m:8192/n:8192/k:8192", "tflops", 700);
+  const auto verdict = machine.judged({});
+  EXPECT_TRUE(std::any_of(verdict.findings.begin(), verdict.findings.end(), [](const Finding& finding) {
+    return finding.status == Status::missing && family_of(finding.key) == "hbm";
+  }));
+}
+
+TEST(PreflightRules, AreRefusedIfTheyCouldNeverMean) {
+  const auto error_of = [](const std::string& rule) -> std::string {
+    try {
+      testing_support::profile("  - {" + rule + ", source: s}\n");
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto has = [&](const std::string& rule, const std::string& words) {
+    EXPECT_NE(error_of(rule).find(words), std::string::npos) << error_of(rule);
+  };
+  has("benchmark: \"preflight/of:gpu\", metric: pcie_witdh, every: rank, equals: 16", "unknown fact \"pcie_witdh\"");
+  has("benchmark: \"preflight/of:disk\", metric: x, every: rank, equals: 16", "unknown part of pre-flight");
+  has("benchmark: \"preflight/of:gpu\", metric: mig, every: run, equals: 0", "write every: rank");
+  has("benchmark: \"preflight/of:host\", metric: driver, every: rank, same: true", "write every: host");
+  has("benchmark: \"preflight/of:host\", metric: driver, every: host, min: 5", "a text has no min");
+  has("benchmark: \"preflight/of:host\", metric: driver, every: host", "without a limit");
+  has("benchmark: \"preflight/of:host\", metric: driver, every: host, same: false", "says nothing");
+  has("benchmark: \"preflight/of:host\", metric: cores, every: host, same: true, min: 1", "min beside same");
+  has("benchmark: \"gemm/x:1\", metric: tflops, every: rank, same: true", "only facts of pre-flight");
+  has("benchmark: \"gemm/x:1\", metric: tflops, every: host, min: 1", "only pre-flight has facts of hosts");
+  EXPECT_EQ(error_of("benchmark: \"preflight/of:host\", metric: kernel, every: host, equals: 6.8"), "");
+}
+
+TEST(OddOnesOut, AreThoseThatMostAreNot) {
+  std::vector<Holder> holders(16, {"", "580.159"});
+  for (std::size_t i = 0; i < holders.size(); ++i) holders[i].who = "node" + std::to_string(i);
+  EXPECT_TRUE(odd_ones_out(holders).text.empty());
+  holders[7].value = "570.86";
+  EXPECT_EQ(odd_ones_out(holders).text, "570.86 on node7, 580.159 on 15 others");
+  EXPECT_EQ(odd_ones_out(holders).who, std::vector<std::size_t>{7});
+  holders[9].value = "570.86";
+  holders[1].value = std::nullopt;
+  EXPECT_EQ(odd_ones_out(holders).text, "570.86 on node7, node9, 580.159 on 13 others");
+}
+
+TEST(OddOnesOut, AreTheSecondOfTwo) {
+  const auto odd = odd_ones_out({{"node0", "a"}, {"node1", "b"}});
+  EXPECT_EQ(odd.who, std::vector<std::size_t>{1});
+  EXPECT_EQ(odd.text, "b on node1, a on node0");
+}
+
+}  // namespace
+}  // namespace shakedown

@@ -1,0 +1,515 @@
+// The profiles that we ship: they load, and they judge every family that the benchmarks measure, on every usual
+// machine.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge.hpp"
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::ResultsBuilder;
+using testing_support::Values;
+
+std::vector<Profile> shipped() { return load_profiles(SHAKEDOWN_SOURCE_DIR "/thresholds"); }
+
+std::string gemm_key(const std::string& dtype, int n) {
+  const std::string size = std::to_string(n);
+  return "gemm/dtype:" + dtype + "/m:" + size + "/n:" + size + "/k:" + size;
+}
+
+int largest_host(const ResultsBuilder& builder) {
+  std::map<std::string, int> ranks_of_host;
+  for (const RankFacts& rank : builder.context.ranks) ++ranks_of_host[rank.host];
+  int largest = 0;
+  for (const auto& [host, count] : ranks_of_host) largest = std::max(largest, count);
+  return largest;
+}
+
+/// A value at the rank with this local index of each host.
+Values of_local(const ResultsBuilder& builder, int local, double value) {
+  Values values(builder.context.ranks.size());
+  for (const RankFacts& rank : builder.context.ranks) {
+    if (rank.local_rank == local) values[static_cast<std::size_t>(rank.rank)] = value;
+  }
+  return values;
+}
+
+/// Facts of pre-flight that meet the rules of a profile which apply to this machine; no shared folder was named.
+void add_preflight(ResultsBuilder& builder, const std::string& profile_name) {
+  std::map<std::string, ByRank> numbers;
+  std::map<std::string, TextByRank> texts;
+  const auto ranks = builder.context.ranks.size();
+  for (const Profile& profile : shipped()) {
+    if (profile.name != profile_name) continue;
+    for (const auto& [benchmark, metric, every, limits, conditions, may_waive, severity, source, at] : profile.rules) {
+      if (family_of(benchmark) != "preflight") continue;
+      if (limits.equals_text || limits.same) {
+        texts[benchmark][metric].assign(ranks, limits.equals_text.value_or("same"));
+      } else {
+        numbers[benchmark][metric].assign(ranks, limits.equals ? *limits.equals
+                                                 : limits.min  ? *limits.min
+                                                               : *limits.max);
+      }
+    }
+  }
+  numbers.erase("preflight/of:folder");
+  for (const auto& [key, facts] : numbers) builder.add_facts(key, facts, texts[key]);
+  for (const auto& [key, facts] : texts) {
+    if (!numbers.contains(key)) builder.add_facts(key, {}, facts);
+  }
+  builder.add_waiver("preflight/of:folder", "no folder was named (--shared-folder=DIR)");
+}
+
+/// A value for each pair, at its destination; `front` is the key up to the pair. Both ways: each pair once.
+void add_pairs(ResultsBuilder& builder, const std::string& front, const std::string& bytes, const std::string& metric,
+               double value) {
+  const int largest = largest_host(builder);
+  const auto key = [&](int src, int dst) {
+    return front + "/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:" + bytes;
+  };
+  if (largest < 2) builder.add_waiver(key(0, 1), "one rank on this host");
+  const bool both = front.find("dir:both") != std::string::npos;
+  for (int src = 0; src < largest; ++src) {
+    for (int dst = both ? src + 1 : 0; dst < largest; ++dst) {
+      if (src == dst) continue;
+      builder.add(key(src, dst), metric, value, of_local(builder, dst, value));
+    }
+  }
+}
+
+void add_shifts(ResultsBuilder& builder, const std::string& front, const std::string& bytes, double gb_per_s) {
+  const int last = builder.context.backend == "host" ? 1 : largest_host(builder) - 1;
+  if (largest_host(builder) < 2) builder.add_waiver(front + "/shift:1/bytes:" + bytes, "one rank on this host");
+  for (int shift = 1; shift <= last && largest_host(builder) > 1; ++shift) {
+    builder.add(front + "/shift:" + std::to_string(shift) + "/bytes:" + bytes, "copy_gb_per_s", gb_per_s);
+  }
+}
+
+void add_peer_copies(ResultsBuilder& builder, const std::string& engine, const std::string& bytes, double gb_per_s) {
+  const auto front = [&](const char* op) { return "p2p/op:" + std::string(op) + "/engine:" + engine; };
+  for (const char* op : {"read", "write"}) add_pairs(builder, front(op), bytes, "copy_gb_per_s", gb_per_s);
+  add_pairs(builder, front("write") + "/dir:both", bytes, "copy_gb_per_s", 1.98 * gb_per_s);
+  add_shifts(builder, front("write"), bytes, gb_per_s);
+}
+
+void add_allreduce(ResultsBuilder& builder, const std::string& dtype, const std::set<std::uint64_t>& sizes,
+                   double gb_per_s) {
+  for (const auto bytes : sizes) {
+    const std::string key = "allreduce/dtype:" + dtype + "/bytes:" + std::to_string(bytes);
+    if (builder.context.world_size == 1) {
+      builder.add(key, "latency_us", 5);
+    } else {
+      builder.add(key, "latency_us", 12, {}, {{"busbw_gb_per_s", gb_per_s}});
+    }
+  }
+}
+
+std::set<std::uint64_t> sweep(std::uint64_t largest, std::set<std::uint64_t> sizes) {
+  for (std::uint64_t bytes = 8; bytes <= largest; bytes *= 4) sizes.insert(bytes);
+  return sizes;
+}
+
+/// `variant` is the end of the key: "/place:in".
+void add_variant(ResultsBuilder& builder, const std::string& bytes, const std::string& variant, double gb_per_s) {
+  const std::map<std::string, double> busbw{{"busbw_gb_per_s", gb_per_s}};
+  builder.add("allreduce/dtype:f32/bytes:" + bytes + variant, "latency_us", 12, {},
+              builder.context.world_size > 1 ? busbw : std::map<std::string, double>{});
+}
+
+void add_collectives(ResultsBuilder& builder, const std::set<std::uint64_t>& sizes, double gb_per_s) {
+  for (const char* op : {"all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv"}) {
+    for (const auto bytes : sizes) {
+      const std::string key = "collectives/op:" + std::string(op) + "/dtype:f32/bytes:" + std::to_string(bytes);
+      const std::map<std::string, double> busbw{{"busbw_gb_per_s", gb_per_s}};
+      builder.add(key, "latency_us", 12, {}, builder.context.world_size > 1 ? busbw : std::map<std::string, double>{});
+    }
+  }
+}
+
+// What bench_gemm adds in the full tier, as far as a rule names it.
+void add_full_gemm(ResultsBuilder& builder) {
+  for (const int n : {4096, 16384}) {
+    builder.add(gemm_key("f16", n), "tflops", 690);
+    builder.add(gemm_key("tf32", n), "tflops", 390);
+    builder.add(gemm_key("f32", n), "tflops", 51);
+    builder.add(gemm_key("fp8_e4m3", n), "tflops", 1300);
+  }
+  const std::string common = gemm_key("bf16", 8192);
+  builder.add(common + "/load:sustained", "tflops", 660);
+  builder.by_rank("tflops_per_ghz", Values(builder.context.ranks.size(), 480));
+  for (int local = 0; largest_host(builder) > 1 && local < largest_host(builder); ++local) {
+    builder.add(common + "/active:one/rank:" + std::to_string(local), "tflops", 665, of_local(builder, local, 665));
+  }
+}
+
+// What bench_hbm, bench_memtest and bench_p2p add in the full tier, as far as a rule names it.
+void add_full_memory(ResultsBuilder& builder, double hbm, double capacity_gb) {
+  const std::string large = "17179869184", gib = "1073741824";
+  builder.add("hbm/op:scale/engine:sm/bytes:4294967296", "hbm_gb_per_s", hbm);
+  for (const char* engine : {"sm", "ce"}) {
+    builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + large, "hbm_gb_per_s", hbm);
+  }
+  for (const char* op : {"read", "write"}) {
+    builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:" + large, "hbm_gb_per_s", 1.08 * hbm);
+    add_pairs(builder, "p2p/op:" + std::string(op) + "/engine:sm", gib, "copy_gb_per_s", 372);
+  }
+  for (const char* pattern : {"address", "complement", "alternating"}) {
+    builder.add("memtest/pattern:" + std::string(pattern) + "/bytes:free", "hbm_gb_per_s", 0.8 * hbm)
+        .by_rank("capacity_gb", Values(builder.context.ranks.size(), capacity_gb));
+  }
+  add_pairs(builder, "p2p/op:read/engine:ce/dir:both", gib, "copy_gb_per_s", 780);
+  add_shifts(builder, "p2p/op:read/engine:ce", gib, 394);
+}
+
+// What a GPU machine measures; good on H200 and H100 alike where `hbm` is.
+ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, double hbm,
+                           const std::string& tier = "quick", int hosts = 1) {
+  ResultsBuilder builder(ranks, hosts, device);
+  builder.context.tier = tier;
+  builder.context.nccl.nvls = nvls ? "on" : "off";
+  add_preflight(builder, device == "NVIDIA H200" ? "h200-sxm" : "h100-sxm");
+  for (const int n : {4096, 8192, 16384}) builder.add(gemm_key("bf16", n), "tflops", 800);
+  builder.add(gemm_key("f32", 8192), "tflops", 51);
+  builder.add(gemm_key("f64", 8192), "tflops", 60);
+  builder.add(gemm_key("f16", 8192), "tflops", 700);
+  builder.add(gemm_key("tf32", 8192), "tflops", 400);
+  builder.add(gemm_key("fp8_e4m3", 8192), "tflops", 1400);
+  builder.add(gemm_key("int8", 8192), "tflops", 1400);
+  for (const char* dtype : {"nvfp4", "mxfp8"})
+    builder.add_waiver(gemm_key(dtype, 8192), "needs compute capability 10.0");
+  for (const char* shape : {"n:4608/k:3584", "n:3584/k:3584", "n:37888/k:3584", "n:3584/k:18944"}) {
+    builder.add("gemm/dtype:bf16/m:8192/" + std::string(shape), "tflops", 800);
+  }
+  if (tier == "full") add_full_gemm(builder);
+  for (const char* engine : {"sm", "ce"}) {
+    for (const char* bytes : {"268435456", "1073741824", "4294967296"}) {
+      builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + bytes, "hbm_gb_per_s", hbm);
+    }
+  }
+  for (const char* op : {"read", "write", "triad"}) {
+    builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:4294967296", "hbm_gb_per_s", 1.08 * hbm);
+  }
+  builder.add("lora_step/model:qwen2_7b/batch:2/seq:4096", "tokens_per_s", 18000)
+      .by_rank("tokens_per_s", Values(builder.context.ranks.size(), 18000))
+      .by_rank("compute_ms", Values(builder.context.ranks.size(), 450));
+  const double capacity_gb = device == "NVIDIA H200" ? 148 : 83;
+  builder.add("memtest/pattern:random/bytes:free", "hbm_gb_per_s", 0.8 * hbm)
+      .by_rank("capacity_gb", Values(builder.context.ranks.size(), capacity_gb));
+  if (tier == "full") add_full_memory(builder, hbm, capacity_gb);
+  add_peer_copies(builder, "ce", "1073741824", 394);
+  for (const char* op : {"read", "write"}) {
+    add_shifts(builder, "p2p/op:" + std::string(op) + "/engine:sm", "1073741824", 372);
+  }
+  add_pairs(builder, "p2p/op:latency/engine:sm", "2097152", "latency_us", 0.83);
+  for (int local = 0; local < largest_host(builder); ++local) {
+    for (const char* op : {"h2d", "d2h"}) {
+      const auto key = "pcie/op:" + std::string(op) + "/active:one/rank:" + std::to_string(local) + "/bytes:268435456";
+      builder.add(key, "copy_gb_per_s", 55, of_local(builder, local, 55));
+    }
+  }
+  constexpr std::uint64_t gib = 1u << 30;
+  const double busbw = nvls && ranks > 2 ? 445 : 350;
+  add_allreduce(builder, "f32", sweep(8 * gib, {1u << 20, 1u << 24, 1000u << 20, gib, 4 * gib}), busbw);
+  for (const char* dtype : {"f16", "bf16"}) add_allreduce(builder, dtype, {8, 1u << 20, 1u << 27, gib}, busbw);
+  for (const char* bytes : {"8", "1024", "65536"}) add_variant(builder, bytes, "/launch:graph", 0.001);
+  add_variant(builder, "8", "/timing:single", 0.001);
+  std::set<std::uint64_t> sizes{8, 1u << 20, 1u << 27, gib};
+  if (tier == "full") sizes = sweep(8 * gib, {1u << 20, 1u << 24, 1u << 27, gib, 4 * gib});
+  add_collectives(builder, sizes, 350);
+  return builder;
+}
+
+ResultsBuilder host_machine(int ranks, int hosts) {
+  auto builder = ResultsBuilder::host(ranks, hosts);
+  add_preflight(builder, "host");
+  for (const char* dtype : {"f32", "f64"}) {
+    for (const int n : {1024, 2048}) builder.add(gemm_key(dtype, n), "tflops", 0.005);
+  }
+  builder.add("hbm/op:copy/engine:cpu/bytes:268435456", "hbm_gb_per_s", 2);
+  for (const char* op : {"read", "write", "triad"}) {
+    builder.add("hbm/op:" + std::string(op) + "/engine:cpu/bytes:67108864", "hbm_gb_per_s", 2);
+  }
+  builder.add("memtest/pattern:random/bytes:67108864", "hbm_gb_per_s", 2)
+      .by_rank("capacity_gb", Values(builder.context.ranks.size(), 0.067));
+  builder.add_waiver("pcie/op:h2d/bytes:268435456", "there is no GPU");
+  builder.add("lora_step/model:tiny/dtype:f32/batch:2/seq:16", "tokens_per_s", 3000);
+  builder.add("lora_step/model:tiny/dtype:f64/batch:1/seq:16/accumulation:2", "tokens_per_s", 3000);
+  add_peer_copies(builder, "cpu", "67108864", 0.5);
+  add_pairs(builder, "p2p/op:latency/engine:cpu", "2097152", "latency_us", 0.2);
+  add_allreduce(builder, "f32", sweep(268435456, {268435456}), 0.1);
+  add_allreduce(builder, "f64", {8, 1048576, 67108864}, 0.1);
+  if (ranks > 1) add_variant(builder, "1048576", "/place:in", 0.1);
+  add_variant(builder, "8", "/timing:single", 0.001);
+  add_collectives(builder, {8, 65536, 4194304}, 0.1);
+  return builder;
+}
+
+TEST(ShippedProfiles, Load) {
+  std::set<std::string> names;
+  for (const Profile& profile : shipped()) names.insert(profile.name);
+  for (const char* name : {"host", "h200-sxm", "h100-sxm", "a100-sxm", "b200", "b300"}) {
+    EXPECT_EQ(names.count(name), 1u) << name;
+  }
+}
+
+/// What others have published of a GPU that this suite has not run on; 0 = nobody has.
+struct Published {
+  std::string device, profile;
+  double bf16, fp8, copy_hbm, capacity_gb;
+  double f16, tf32, f32, f64, triad_hbm, peer, pcie;
+  std::map<std::uint64_t, double> allreduce;  // busbw by size, 8 GPUs
+};
+
+constexpr std::uint64_t mib = 1u << 20, gib = 1u << 30;
+
+std::vector<Published> published() {
+  return {{"NVIDIA A100-SXM4-80GB",
+           "a100-sxm",
+           261.2,
+           0,
+           1610,
+           84,
+           256.5,
+           128.2,
+           18.35,
+           18.95,
+           1700,
+           276,
+           25.9,
+           {{16 * mib, 109.2}, {128 * mib, 174.2}, {gib, 228.1}, {4 * gib, 234.2}, {8 * gib, 235.0}}},
+          {"NVIDIA B200",
+           "b200",
+           1550,
+           3000,
+           5430,
+           178,
+           0,
+           0,
+           0,
+           0,
+           0,
+           0,
+           0,
+           {{16 * mib, 255}, {128 * mib, 568.4}, {512 * mib, 689}, {gib, 723.3}, {4 * gib, 740.6}, {8 * gib, 838}}},
+          {"NVIDIA B300 SXM6 AC", "b300", 1550, 3000, 6460, 285, 0, 0, 0, 0, 0, 0, 0, {}}};
+}
+
+/// A machine that reaches this; what nobody has published it measures as well, at some value.
+ResultsBuilder machine_of(const Published& p, int ranks) {
+  ResultsBuilder builder(ranks, 1, p.device);
+  builder.context.nccl.nvls = p.profile == "a100-sxm" ? "off" : "on";
+  add_preflight(builder, p.profile);
+  const auto or_some = [](double value, double some) { return value > 0 ? value : some; };
+  for (const int n : {8192, 16384}) builder.add(gemm_key("bf16", n), "tflops", p.bf16);
+  builder.add(gemm_key("f16", 8192), "tflops", or_some(p.f16, p.bf16));
+  builder.add(gemm_key("tf32", 8192), "tflops", or_some(p.tf32, p.bf16 / 2));
+  builder.add(gemm_key("f32", 8192), "tflops", or_some(p.f32, 1));
+  builder.add(gemm_key("f64", 8192), "tflops", or_some(p.f64, 1));
+  if (p.fp8 > 0) {
+    builder.add(gemm_key("fp8_e4m3", 8192), "tflops", p.fp8);
+  } else {
+    builder.add_waiver(gemm_key("fp8_e4m3", 8192), "needs compute capability 8.9");
+  }
+  for (const char* engine : {"sm", "ce"}) {
+    for (const char* bytes : {"268435456", "1073741824", "4294967296"}) {
+      builder.add("hbm/op:copy/engine:" + std::string(engine) + "/bytes:" + bytes, "hbm_gb_per_s", p.copy_hbm);
+    }
+  }
+  builder.add("hbm/op:triad/engine:sm/bytes:4294967296", "hbm_gb_per_s", or_some(p.triad_hbm, p.copy_hbm));
+  builder.add("memtest/pattern:random/bytes:free", "hbm_gb_per_s", p.copy_hbm)
+      .by_rank("capacity_gb", Values(static_cast<std::size_t>(ranks), p.capacity_gb));
+  add_peer_copies(builder, "ce", "1073741824", or_some(p.peer, 400));
+  for (int rank = 0; rank < ranks; ++rank) {
+    Values values(static_cast<std::size_t>(ranks));
+    values[static_cast<std::size_t>(rank)] = or_some(p.pcie, 20);
+    for (const char* op : {"h2d", "d2h"}) {
+      builder.add("pcie/op:" + std::string(op) + "/active:one/rank:" + std::to_string(rank) + "/bytes:268435456",
+                  "copy_gb_per_s", or_some(p.pcie, 20), values);
+    }
+  }
+  auto sizes = p.allreduce;
+  sizes[8 * gib] = or_some(sizes[8 * gib], 0.9 * or_some(p.peer, 400));
+  for (const auto& [bytes, busbw] : sizes) add_allreduce(builder, "f32", {bytes}, busbw);
+  add_collectives(builder, {8, gib}, 1);
+  return builder;
+}
+
+TEST(ShippedProfiles, AcceptWhatIsPublishedOfOtherGpus) {
+  for (const auto& gpu : published()) {
+    const Verdict verdict = judge({machine_of(gpu, 8).results()}, shipped(), {});
+    EXPECT_EQ(verdict.profile, gpu.profile);
+    EXPECT_EQ(verdict.exit_code, 0) << verdict_line(verdict);
+    for (const Finding& finding : verdict.findings) {
+      EXPECT_TRUE(finding.good()) << finding.key << " " << finding.metric << ": " << finding.detail;
+    }
+  }
+}
+
+TEST(ShippedProfiles, FailOtherGpusAtHalfOfWhatIsPublished) {
+  for (auto gpu : published()) {
+    gpu.bf16 /= 2;
+    gpu.copy_hbm /= 2;
+    gpu.capacity_gb /= 2;
+    const Verdict verdict = judge({machine_of(gpu, 8).results()}, shipped(), {});
+    EXPECT_EQ(verdict.exit_code, 1) << gpu.device;
+    std::set<std::string> families;
+    for (const Finding& finding : verdict.findings) {
+      if (finding.status == Status::fail) families.insert(family_of(finding.key));
+    }
+    EXPECT_EQ(families, (std::set<std::string>{"gemm", "hbm", "memtest"})) << gpu.device;
+  }
+}
+
+TEST(ShippedProfiles, CallMoreThanTheDataSheetOfOtherGpusInvalid) {
+  for (auto gpu : published()) {
+    gpu.bf16 = gpu.profile == "a100-sxm" ? 320 : 2300;
+    EXPECT_EQ(judge({machine_of(gpu, 8).results()}, shipped(), {}).exit_code, 1) << gpu.device;
+  }
+}
+
+// Four A100: nobody has published what their AllReduce reaches.
+TEST(ShippedProfiles, HaveNoReferenceForAnAllReduceThatNobodyPublished) {
+  const Verdict verdict = judge({machine_of(published().front(), 4).results()}, shipped(), {});
+  EXPECT_EQ(verdict.exit_code, 3) << verdict_line(verdict);
+  EXPECT_EQ(verdict.state, State::no_reference);
+}
+
+TEST(ShippedProfiles, JudgeEveryFamilyOfAGpuMachine) {
+  for (const auto& [device, name, hbm] :
+       {std::tuple{"NVIDIA H200", "h200-sxm", 4100.0}, std::tuple{"NVIDIA H100 80GB HBM3", "h100-sxm", 2900.0}}) {
+    for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8}) {
+      for (const auto& [nvls, tier] : {std::pair{false, "quick"}, {true, "quick"}, {false, "full"}}) {
+        const Verdict verdict = judge({gpu_machine(device, ranks, nvls, hbm, tier).results()}, shipped(), {});
+        EXPECT_EQ(verdict.profile, name);
+        EXPECT_EQ(verdict.exit_code, 0) << verdict_line(verdict) << (nvls ? ", NVLS on" : ", NVLS off");
+        for (const Finding& finding : verdict.findings) {
+          EXPECT_TRUE(finding.good()) << finding.key << " " << finding.metric << ": " << finding.detail;
+        }
+        const bool large_size_judged =
+            std::any_of(verdict.findings.begin(), verdict.findings.end(), [](const Finding& finding) {
+              return finding.key == "allreduce/dtype:f32/bytes:8589934592" && finding.metric == "busbw_gb_per_s";
+            });
+        EXPECT_EQ(large_size_judged, ranks > 1) << ranks << " ranks: bandwidth must be judged, not only latency";
+      }
+    }
+  }
+}
+
+TEST(ShippedProfiles, FailAGpuThatIsSlowAlone) {
+  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "full");
+  const std::string key = gemm_key("bf16", 8192) + "/active:one/rank:2";
+  builder.add(key, "tflops", 500, {std::nullopt, std::nullopt, 500, std::nullopt});
+  builder.add(key, "tflops", 500, {std::nullopt, std::nullopt, 500, std::nullopt});
+  const Verdict verdict = judge({builder.results()}, shipped(), {});
+  EXPECT_EQ(verdict.exit_code, 1);
+  const auto failed =
+      std::find_if(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) { return !f.good(); });
+  ASSERT_NE(failed, verdict.findings.end());
+  EXPECT_EQ(failed->key, key);
+  EXPECT_EQ(failed->worst->rank, 2);
+}
+
+TEST(ShippedProfiles, FailAGpuThatDoesLessWithTheSameClock) {
+  const std::string key = gemm_key("bf16", 8192) + "/load:sustained";
+  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "full");
+  for (int i = 0; i < 2; ++i) builder.add(key, "tflops", 660).by_rank("tflops_per_ghz", {482, 480, 460, 481});
+  const Verdict verdict = judge({builder.results()}, shipped(), {});
+  const auto failed =
+      std::find_if(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) { return !f.good(); });
+  ASSERT_NE(failed, verdict.findings.end());
+  EXPECT_EQ(failed->metric, "tflops_per_ghz");
+  EXPECT_EQ(failed->worst->rank, 2);
+}
+
+TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
+  for (const auto& [ranks, hosts] : {std::pair{1, 1}, {2, 1}, {2, 2}, {3, 2}, {4, 1}, {4, 2}, {64, 8}}) {
+    const Verdict verdict = judge({host_machine(ranks, hosts).results()}, shipped(), {});
+    EXPECT_EQ(verdict.exit_code, 0) << verdict_line(verdict);
+    EXPECT_EQ(name(verdict.state), "HOST-ONLY");
+    for (const Finding& finding : verdict.findings) {
+      EXPECT_TRUE(finding.good()) << finding.key << " " << finding.metric << ": " << finding.detail;
+    }
+    EXPECT_TRUE(verdict.unjudged.empty()) << verdict.unjudged[0].key;
+  }
+  EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
+            "VERDICT: HOST-ONLY 70/70 (profile host, 2 ranks)");
+}
+
+TEST(ShippedProfiles, HaveNoReferenceOfSeveralHostsOnlyForWhatGoesBetweenThem) {
+  for (const auto& [device, name, hbm] :
+       {std::tuple{"NVIDIA H200", "h200-sxm", 4100.0}, std::tuple{"NVIDIA H100 80GB HBM3", "h100-sxm", 2900.0}}) {
+    for (const char* tier : {"quick", "full"}) {
+      const Verdict verdict = judge({gpu_machine(device, 16, true, hbm, tier, 2).results()}, shipped(), {});
+      EXPECT_EQ(verdict.exit_code, 3) << verdict_line(verdict);
+      std::set<std::string> judged, without;
+      for (const Finding& finding : verdict.findings) {
+        EXPECT_TRUE(finding.good() || finding.status == Status::no_reference) << finding.key << " " << finding.detail;
+        (finding.good() ? judged : without).insert(family_of(finding.key));
+      }
+      const bool h200 = verdict.profile == "h200-sxm";
+      EXPECT_EQ(without,
+                h200 ? (std::set<std::string>{"allreduce", "collectives"}) : std::set<std::string>{"allreduce"});
+      for (const char* family : {"gemm", "hbm", "memtest", "p2p", "pcie"})
+        EXPECT_TRUE(judged.contains(family)) << family;
+      EXPECT_EQ(judged.contains("lora_step"), h200);
+      const std::string end = ", 16 ranks, 2 hosts, " + std::string(h200 ? "7" : "6") + " of 9 families judged)";
+      EXPECT_NE(verdict_line(verdict).find(name + end), std::string::npos) << verdict_line(verdict);
+    }
+  }
+}
+
+TEST(ShippedProfiles, FailAGpuOfTheSecondHostByItsOwnFigures) {
+  const std::map<std::string, std::string> figures{{"pcie/op:h2d/active:one/rank:5/bytes:268435456", "copy_gb_per_s"},
+                                                   {"p2p/op:write/engine:ce/shift:3/bytes:1073741824", "copy_gb_per_s"},
+                                                   {gemm_key("bf16", 8192) + "/active:one/rank:5", "tflops"},
+                                                   {"lora_step/model:qwen2_7b/batch:2/seq:4096", "compute_ms"}};
+  constexpr int culprit = 13;  // local rank 5
+  for (const bool silent : {false, true}) {
+    Results results = gpu_machine("NVIDIA H200", 16, true, 4100, "full", 2).results();
+    for (Row& row : results.rows) {
+      if (!figures.contains(row.key)) continue;
+      auto& own = row.by_rank.at(figures.at(row.key))[culprit];
+      ASSERT_TRUE(own) << row.key;
+      own = silent ? std::nullopt : std::optional(row.by_rank.contains("compute_ms") ? *own * 1.15 : *own * 0.8);
+    }
+    std::size_t found = 0;
+    for (const Finding& f : judge({results}, shipped(), {}).findings) {
+      if (f.judgement != Judgement::rule || !figures.contains(f.key) || figures.at(f.key) != f.metric) continue;
+      ++found;
+      EXPECT_EQ(f.status, silent ? Status::missing : Status::fail) << f.key;
+      ASSERT_EQ(f.offenders.size(), 1u) << f.key;
+      EXPECT_EQ(f.offenders[0].rank, culprit) << f.key;
+    }
+    EXPECT_EQ(found, figures.size());
+  }
+}
+
+TEST(ShippedProfiles, MissAnAllReduceBetweenHostsThatNobodyMeasured) {
+  Results results = gpu_machine("NVIDIA H200", 4, false, 4100, "quick", 2).results();
+  std::erase_if(results.rows, [](const Row& row) { return family_of(row.key) == "allreduce"; });
+  const Verdict verdict = judge({results}, shipped(), {});
+  EXPECT_EQ(verdict.exit_code, 1) << verdict_line(verdict);
+  EXPECT_TRUE(std::any_of(verdict.findings.begin(), verdict.findings.end(),
+                          [](const Finding& f) { return f.key == "allreduce" && f.status == Status::missing; }));
+}
+
+TEST(ShippedProfiles, FailASlowGpuAndNameIt) {
+  auto builder = gpu_machine("NVIDIA H200", 4, false, 4100);
+  builder.add("hbm/op:copy/engine:sm/bytes:4294967296", "hbm_gb_per_s", 3500, {4100, 4100, 3500, 4100});
+  builder.add("hbm/op:copy/engine:sm/bytes:4294967296", "hbm_gb_per_s", 3500, {4100, 4100, 3500, 4100});
+  const Verdict verdict = judge({builder.results()}, shipped(), {});
+  EXPECT_EQ(verdict.exit_code, 1);
+  const auto failed =
+      std::find_if(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) { return !f.good(); });
+  ASSERT_NE(failed, verdict.findings.end());
+  EXPECT_EQ(failed->worst->rank, 2);
+}
+
+}  // namespace
+}  // namespace shakedown

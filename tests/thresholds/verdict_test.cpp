@@ -1,0 +1,586 @@
+// Whether a machine is accepted, and whom a finding names.
+#include "thresholds/judge.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "tests/thresholds/results_builder.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::profile;
+using testing_support::ResultsBuilder;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+const std::string allreduce = "allreduce/dtype:f32/bytes:1073741824";
+const std::string p2p = "p2p/op:read/engine:ce/src:0/dst:1/bytes:1073741824";
+
+const std::string gemm_rule = "  - {benchmark: \"" + gemm + "\", metric: tflops, every: rank, min: 620, source: s";
+const std::string allreduce_rule =
+    "  - {benchmark: \"" + allreduce + "\", metric: busbw_gb_per_s, every: run, min: 330, source: s";
+const std::string p2p_rule =
+    "  - {benchmark: \"p2p/op:read/engine:ce/src:*/dst:*/bytes:1073741824\", metric: copy_gb_per_s, every: rank, min: "
+    "366, "
+    "source: s}\n";
+
+Verdict judged(const ResultsBuilder& builder, const std::string& rules, const JudgeOptions& options = {}) {
+  return judge({builder.results()}, profile(rules), options);
+}
+
+Finding find(const Verdict& verdict, const std::string& key) {
+  const auto& all = verdict.findings;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Finding& f) { return f.key == key; });
+  EXPECT_NE(found, all.end()) << key << " is not in the verdict";
+  return found == all.end() ? Finding{} : *found;
+}
+
+bool has(const Verdict& verdict, const std::string& key) {
+  return std::any_of(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& f) { return f.key == key; });
+}
+
+void expect_state(const Verdict& verdict, State state, int exit_code) {
+  EXPECT_EQ(name(verdict.state), name(state)) << verdict_line(verdict);
+  EXPECT_EQ(verdict.exit_code, exit_code);
+}
+
+// --- the whole ---
+
+TEST(Verdict, PassesAMachineThatMeetsEveryLimit) {
+  const Verdict verdict = judged(ResultsBuilder().add(gemm, "tflops", 700), gemm_rule + "}\n");
+  expect_state(verdict, State::pass, 0);
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 8/8 (profile test, 4 ranks)");
+  EXPECT_EQ(find(verdict, gemm).value, 700);
+}
+
+TEST(Verdict, SaysHowManyHostsAndHowManyFamiliesWereJudged) {
+  ResultsBuilder builder(4, 2);
+  builder.add(gemm, "tflops", 700).add("hbm/x:1", "hbm_gb_per_s", 4000);
+  const Verdict verdict = judged(builder, gemm_rule + ", hosts: [1, 9]}\n");
+  EXPECT_EQ(verdict_line(verdict),
+            "VERDICT: NO REFERENCE 8/9 (profile test, 4 ranks, 2 hosts, 1 of 2 families judged)");
+  JudgeOptions one_family;
+  one_family.family = "gemm";
+  EXPECT_EQ(verdict_line(judged(builder, gemm_rule + ", hosts: [1, 9]}\n", one_family)),
+            "VERDICT: PASS 8/8 (profile test, 4 ranks, 2 hosts)");
+}
+
+TEST(Verdict, FailsAndNamesTheRankBelowTheFloor) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 600, {700, 690, 710, 600});
+  const Verdict verdict = judged(builder, gemm_rule + "}\n");
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 7/8 (profile test, 4 ranks)");
+  const Finding finding = find(verdict, gemm);
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_EQ(finding.value, 600);
+  EXPECT_EQ(finding.limit, 620);
+  EXPECT_EQ(finding.limit_name, "min");
+  EXPECT_EQ(finding.unit, "TFLOPS");
+  EXPECT_EQ(finding.offender_count, 1u);
+  EXPECT_EQ(text(*finding.worst), "rank 3 node0 GPU-1003 0000:13:00.0");
+  EXPECT_EQ(finding.next,
+            "mpirun -np 4 build/bench/bench_gemm --benchmark_filter='^gemm/dtype:bf16/m:8192/n:8192/k:8192(/|$)'");
+  EXPECT_NE(finding.rule_at.find("test.yaml:6"), std::string::npos);
+}
+
+TEST(Verdict, CountsAllOffendersAndNamesTenWorstFirst) {
+  ResultsBuilder builder(32);
+  testing_support::Values values(32, 700);
+  for (std::size_t rank = 0; rank < 12; ++rank) values[rank] = 500 + static_cast<double>(rank);
+  builder.add(gemm, "tflops", 500, values);
+  const Verdict verdict = judged(builder, gemm_rule + "}\n");
+  const Finding finding = find(verdict, gemm);
+  EXPECT_EQ(finding.offender_count, 12u);
+  ASSERT_EQ(finding.offenders.size(), 10u);
+  EXPECT_EQ(finding.offenders[0].rank, 0);
+  EXPECT_EQ(finding.offenders[9].value, 509);
+}
+
+constexpr const char* step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
+
+TEST(Verdict, PutsTheModelFlopsOfATrainingStepBesideThePeak) {
+  const std::string rule =
+      "  - {benchmark: \"" + std::string(step) + "\", metric: mfu, every: run, min: 0.6, source: s}\n";
+  ResultsBuilder builder;
+  builder.add(step, "tokens_per_s", 18000, {}, {{"model_tflops", 494.7}});
+  const Finding half = find(judged(builder, rule), step);
+  EXPECT_EQ(half.status, Status::fail);
+  EXPECT_NEAR(*half.value, 0.5, 1e-12);
+  ResultsBuilder without;
+  without.add(step, "tokens_per_s", 18000);
+  EXPECT_EQ(find(judged(without, rule), step).status, Status::missing);
+  ResultsBuilder wrong;
+  wrong.add(step, "tokens_per_s", 90000, {}, {{"model_tflops", 2000}});
+  EXPECT_EQ(find(judged(wrong, rule), step).status, Status::invalid);
+}
+
+TEST(Verdict, NamesTheRankThatIsSlowestAloneWhenAStepOfAllIsSlow) {
+  ResultsBuilder builder;
+  builder.add(step, "tokens_per_s", 15000, {15000, 15001, 14999, 15000}).by_rank("compute_ms", {430, 430, 432, 540});
+  const Finding finding = find(judged(builder, "  - {benchmark: \"" + std::string(step) +
+                                                   "\", metric: tokens_per_s, every: run, min: 17000, source: s}\n"),
+                               step);
+  EXPECT_EQ(finding.status, Status::fail);
+  ASSERT_TRUE(finding.worst);
+  EXPECT_EQ(finding.worst->rank, 3);
+}
+
+TEST(Verdict, IsHostOnlyWhereNoGpuWasJudged) {
+  const auto results = ResultsBuilder::host().add("gemm/dtype:f32/m:1/n:1/k:1", "tflops", 0.1).results();
+  const testing_support::Folder folder;
+  const auto profiles = load_profiles(folder.write(
+      "host.yaml",
+      "schema: 2\nprofile: host\nmatch: {backend: host}\nrules:\n"
+      "  - {benchmark: \"gemm/dtype:f32/m:1/n:1/k:1\", metric: tflops, every: rank, min: 0.01, source: s}\n"));
+  const Verdict verdict = judge({results}, profiles, {});
+  expect_state(verdict, State::host_only, 0);
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: HOST-ONLY 6/6 (profile host, 2 ranks)");
+}
+
+TEST(Verdict, IsNeverHostOnlyWhereGpusAreOnTheBus) {
+  auto builder = ResultsBuilder::host();
+  builder.add("gemm/dtype:f32/m:1/n:1/k:1", "tflops", 0.1).context.inventory[0].pci_gpus = 1;
+  expect_state(judge({builder.results()}, {}, {}), State::fail, 1);
+}
+
+TEST(Verdict, IsNeverHostOnlyWhereTheBusIsUnknown) {
+  auto builder = ResultsBuilder::host();
+  builder.add("gemm/dtype:f32/m:1/n:1/k:1", "tflops", 0.1).context.inventory[0].pci_gpus = std::nullopt;
+  expect_state(judge({builder.results()}, {}, {}), State::fail, 1);
+}
+
+TEST(Verdict, FailsWhenCudaDoesNotWork) {
+  ResultsBuilder builder(1);
+  builder.add_error(gemm, "cudaErrorNoDevice: no CUDA-capable device is detected").context.ranks[0].device = "unknown";
+  const Verdict verdict = judged(builder, gemm_rule + "}\n");
+  expect_state(verdict, State::fail, 1);
+  EXPECT_NE(find(verdict, gemm).detail.find("no CUDA-capable device"), std::string::npos);
+}
+
+TEST(Verdict, IsIncompleteWhenTheRunBrokeOff) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).context.complete = false;
+  expect_state(judged(builder, gemm_rule + "}\n"), State::incomplete, 3);
+}
+
+TEST(Verdict, RefusesAnInjectedFaultUnlessItIsAllowed) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).context.fault = "slow:10@1";
+  EXPECT_THROW(judged(builder, gemm_rule + "}\n"), InputError);
+  JudgeOptions options;
+  options.allow_faults = true;
+  const Verdict verdict = judged(builder, gemm_rule + "}\n", options);
+  expect_state(verdict, State::pass, 0);
+  EXPECT_EQ(find(verdict, "machine/fault").status, Status::fail) << "shown, as a warning";
+}
+
+TEST(Verdict, RefusesToJudgeNothing) { EXPECT_THROW(judge({}, {}, {}), InputError); }
+
+TEST(Verdict, SaysThatRunsWereMixed) {
+  auto first = ResultsBuilder().add(gemm, "tflops", 700);
+  auto second = ResultsBuilder().add("hbm/x:1", "hbm_gb_per_s", 4000);
+  second.context.run_id = "run-2";
+  JudgeOptions options;
+  options.mixed_runs = true;
+  const Verdict verdict =
+      judge({first.results(), second.results()}, profile(gemm_rule + "}\n", "unjudged: [hbm]\n"), options);
+  expect_state(verdict, State::pass, 0);
+  EXPECT_EQ(verdict.notes.size(), 1u);
+  EXPECT_EQ(verdict.run_ids.size(), 2u);
+}
+
+// --- errors, waivers, values that are not there ---
+
+TEST(Verdict, FailsForAnErrorInAnyRepetition) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).add_error(gemm, "wrong data at rank 2").add(gemm, "tflops", 700);
+  const Verdict verdict = judged(builder, gemm_rule + "}\n");
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, gemm).detail, "repetition 1: wrong data at rank 2");
+}
+
+TEST(Verdict, FailsForAnErrorThatNoRuleNames) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).add_error("gemm/dtype:int8/m:1/n:1/k:1", "wrong data");
+  const Verdict verdict = judged(builder, gemm_rule + "}\n");
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, "gemm/dtype:int8/m:1/n:1/k:1").detail, "wrong data");
+}
+
+TEST(Verdict, FailsForAnErrorThatOnlyAWarningNames) {
+  ResultsBuilder builder;
+  builder.add_error(gemm, "wrong data").add(allreduce, "busbw_gb_per_s", 350);
+  expect_state(judged(builder, gemm_rule + ", severity: warn}\n" + allreduce_rule + "}\n"), State::fail, 1);
+}
+
+TEST(Verdict, DoesNotPassOnNothing) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700);
+  const Verdict verdict =
+      judge({builder.results()}, profile(allreduce_rule + ", ranks: 8}\n", "unjudged: [gemm, allreduce]\n"), {});
+  expect_state(verdict, State::no_reference, 3);
+}
+
+TEST(Verdict, FailsForAnErrorWhereNoProfileMatches) {
+  ResultsBuilder builder(4, 1, "NVIDIA B200");
+  builder.add_error(gemm, "wrong data");
+  const Verdict verdict = judged(builder, gemm_rule + "}\n");
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, "machine/profile").status, Status::no_reference);
+}
+
+TEST(Verdict, MissesABenchmarkThatARuleRequires) {
+  const Verdict verdict = judged(ResultsBuilder().add(gemm, "tflops", 700), gemm_rule + "}\n" + allreduce_rule + "}\n");
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, allreduce).status, Status::missing);
+  EXPECT_EQ(find(verdict, allreduce).limit, 330);
+}
+
+TEST(Verdict, MissesAFamilyOfTheProfileThatNoRuleCouldJudge) {
+  ResultsBuilder builder(16, 2);
+  builder.add(gemm, "tflops", 700);
+  const std::string rules = gemm_rule + "}\n" + allreduce_rule + ", hosts: 1}\n";
+  const Verdict verdict = judged(builder, rules);
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, "allreduce").status, Status::missing);
+  EXPECT_EQ(find(verdict, "allreduce").detail, "was not measured");
+  EXPECT_EQ(find(verdict, "allreduce").next, "mpirun -np 16 build/bench/bench_allreduce");
+  expect_state(judge({builder.results()}, profile(rules, "unjudged: [allreduce]\n"), {}), State::pass, 0);
+}
+
+TEST(Verdict, MissesAMetricEvenInOneRepetition) {
+  ResultsBuilder builder;
+  builder.add(allreduce, "busbw_gb_per_s", 350).add(allreduce, "latency_us", 5000);
+  EXPECT_EQ(find(judged(builder, allreduce_rule + "}\n"), allreduce).status, Status::missing);
+}
+
+TEST(Verdict, MissesRanksWithoutAValueAndNamesThem) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700, {700, std::nullopt, 700, 700});
+  const Verdict verdict = judged(builder, gemm_rule + "}\n");
+  const Finding finding = find(verdict, gemm);
+  EXPECT_EQ(finding.status, Status::missing);
+  ASSERT_EQ(finding.offenders.size(), 1u);
+  EXPECT_EQ(finding.offenders[0].rank, 1);
+}
+
+TEST(Verdict, AllowsAWaiverOnlyWhereTheRuleDoes) {
+  ResultsBuilder builder;
+  builder.add_waiver(gemm, "needs 300 GB");
+  const Verdict refused = judged(builder, gemm_rule + "}\n");
+  expect_state(refused, State::fail, 1);
+  EXPECT_EQ(find(refused, gemm).status, Status::fail);
+  const Verdict allowed = judged(builder, gemm_rule + ", may_waive: true}\n");
+  expect_state(allowed, State::pass, 0);
+  EXPECT_EQ(find(allowed, gemm).status, Status::waived);
+  EXPECT_EQ(find(allowed, gemm).detail, "needs 300 GB");
+  EXPECT_EQ(allowed.passed, allowed.total);
+}
+
+// --- repetitions and ranks ---
+
+TEST(Verdict, JudgesTheMedianOverRepetitions) {
+  ResultsBuilder builder;
+  builder.add(allreduce, "busbw_gb_per_s", 300)
+      .add(allreduce, "busbw_gb_per_s", 340)
+      .add(allreduce, "busbw_gb_per_s", 345);
+  EXPECT_EQ(find(judged(builder, allreduce_rule + "}\n"), allreduce).value, 340);
+}
+
+TEST(Verdict, JudgesTheMedianOfEachRank) {
+  ResultsBuilder builder(2);
+  builder.add(gemm, "tflops", 600, {700, 600})
+      .add(gemm, "tflops", 690, {690, 700})
+      .add(gemm, "tflops", 630, {650, 630});
+  const Finding finding = find(judged(builder, gemm_rule + "}\n"), gemm);
+  EXPECT_EQ(finding.status, Status::pass);
+  EXPECT_EQ(finding.value, 630);
+  EXPECT_EQ(finding.worst->rank, 1);
+}
+
+TEST(Verdict, FailsForASpreadBetweenRanks) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 630, {700, 701, 702, 630});
+  const Finding finding = find(judged(builder, gemm_rule + ", spread_max: 0.08}\n"), gemm);
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_EQ(finding.limit_name, "spread_max");
+  EXPECT_NEAR(*finding.value, 72 / 700.5, 1e-9);
+  EXPECT_EQ(finding.worst->rank, 3);
+}
+
+TEST(Verdict, JudgesAnUpperLimitAndAnExactValue) {
+  const std::string key = "counting/x:1";
+  ResultsBuilder builder;
+  builder.add(key, "samples", 30, {10, 30, 20, 10});
+  const std::string rule = "  - {benchmark: \"" + key + "\", metric: samples, every: rank, source: s, ";
+  const Verdict above = judged(builder, rule + "max: 25}\n");
+  EXPECT_EQ(find(above, key).status, Status::fail);
+  EXPECT_EQ(find(above, key).worst->rank, 1);
+  const Verdict different = judged(builder, rule + "equals: 10}\n");
+  EXPECT_EQ(find(different, key).offender_count, 2u);
+  EXPECT_EQ(find(judged(builder, rule + "max: 30}\n"), key).status, Status::pass);
+}
+
+TEST(Verdict, IsInconclusiveWhenAPassDoesNotRepeat) {
+  ResultsBuilder builder;
+  builder.add(allreduce, "busbw_gb_per_s", 340, {}, {{"cv", 0.4}})
+      .add(allreduce, "busbw_gb_per_s", 340, {}, {{"cv", 0.05}});
+  const Verdict verdict = judged(builder, allreduce_rule + ", cv_max: 0.3}\n");
+  expect_state(verdict, State::inconclusive, 3);
+  EXPECT_EQ(find(verdict, allreduce).value, 0.4);
+}
+
+TEST(Verdict, StaysAFailureWhenItDoesNotRepeat) {
+  ResultsBuilder builder;
+  builder.add(allreduce, "busbw_gb_per_s", 300, {}, {{"cv", 0.4}});
+  expect_state(judged(builder, allreduce_rule + ", cv_max: 0.3}\n"), State::fail, 1);
+}
+
+TEST(Verdict, IsInconclusiveWhenRepeatabilityIsUnknown) {
+  ResultsBuilder builder;
+  builder.add(allreduce, "busbw_gb_per_s", 340);
+  expect_state(judged(builder, allreduce_rule + ", cv_max: 0.3}\n"), State::inconclusive, 3);
+}
+
+TEST(Verdict, IsInvalidAboveThePhysicalCeiling) {
+  const Verdict verdict = judged(ResultsBuilder().add(gemm, "tflops", 1100), gemm_rule + "}\n");
+  expect_state(verdict, State::fail, 1);
+  const Finding finding = find(verdict, gemm);
+  EXPECT_EQ(finding.status, Status::invalid);
+  EXPECT_EQ(finding.limit, 989.4);
+  EXPECT_EQ(find(judged(ResultsBuilder().add(gemm, "tflops", 999), gemm_rule + "}\n"), gemm).status, Status::pass)
+      << "1 % is rounding";
+}
+
+TEST(Verdict, SeesAnImpossibleValueThatAMedianHides) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).add(gemm, "tflops", 700, {700, 5000, 700, 700}).add(gemm, "tflops", 700);
+  EXPECT_EQ(find(judged(builder, gemm_rule + "}\n"), gemm).status, Status::invalid);
+}
+
+TEST(Verdict, IsInvalidForAValueThatIsNoNumber) {
+  // The reader refuses such a file; the judge does not rely on it.
+  for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    Results results = ResultsBuilder().add(allreduce, "busbw_gb_per_s", 340).results();
+    results.rows[0].metrics["busbw_gb_per_s"] = value;
+    EXPECT_EQ(find(judge({results}, profile(allreduce_rule + "}\n"), {}), allreduce).status, Status::invalid);
+  }
+}
+
+// --- whom to name ---
+
+TEST(Verdict, NamesTheSlowestRankOfLocalWork) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 600).by_rank("seconds", {0.1, 0.3, 0.1, 0.1});
+  const std::string rule = "  - {benchmark: \"" + gemm + "\", metric: tflops, every: run, min: 620, source: s}\n";
+  const Verdict verdict = judged(builder, rule);
+  EXPECT_EQ(find(verdict, gemm).worst->rank, 1);
+}
+
+TEST(Verdict, NamesTheLastToArriveOfACollective) {
+  ResultsBuilder builder;
+  builder.add(allreduce, "busbw_gb_per_s", 100).by_rank("seconds", {0.30, 0.31, 0.05, 0.30});
+  builder.by_rank("arrival_us", {0, 2, 240000, 1});
+  const Verdict verdict = judged(builder, allreduce_rule + "}\n");
+  ASSERT_TRUE(find(verdict, allreduce).worst.has_value());
+  EXPECT_EQ(find(verdict, allreduce).worst->rank, 2) << "it came later and waits least";
+}
+
+TEST(Verdict, NamesNobodyWhereAllArriveTogether) {
+  for (const testing_support::Values& seconds :
+       {testing_support::Values{0.300, 0.310, 0.299, 0.300}, {0.30, 0.31, 0.05, 0.30}}) {
+    ResultsBuilder builder;
+    builder.add(allreduce, "busbw_gb_per_s", 100).by_rank("seconds", seconds).by_rank("arrival_us", {0, 2, 40, 1});
+    const Verdict verdict = judged(builder, allreduce_rule + "}\n");
+    EXPECT_EQ(find(verdict, allreduce).status, Status::fail);
+    EXPECT_FALSE(find(verdict, allreduce).worst.has_value()) << *seconds[2] << " s says nothing without its arrival";
+  }
+}
+
+TEST(Culprits, LeaveOutWhatIsUnknown) {
+  EXPECT_EQ(text(Culprit{3, "node7", "GPU-4f2a", "0000:1b:00.0", {}}), "rank 3 node7 GPU-4f2a 0000:1b:00.0");
+  EXPECT_EQ(text(Culprit{3, "node7", {}, {}, {}}), "rank 3 node7");
+  EXPECT_EQ(text(Culprit{{}, "node7", {}, {}, {}}), "node7");
+}
+
+// --- conditions ---
+
+TEST(Verdict, AppliesARuleOnlyUnderItsConditions) {
+  ResultsBuilder builder;
+  builder.add(allreduce, "busbw_gb_per_s", 350);
+  const auto is_judged = [&](const std::string& conditions) {
+    return has(judged(builder, allreduce_rule + ", " + conditions + "}\n"), allreduce);
+  };
+  EXPECT_TRUE(is_judged("ranks: 4"));
+  EXPECT_TRUE(is_judged("ranks: [2, 8], hosts: 1, nvls: off, tier: quick"));
+  EXPECT_FALSE(is_judged("ranks: 8"));
+  EXPECT_FALSE(is_judged("hosts: 2"));
+  EXPECT_FALSE(is_judged("nvls: on"));
+  EXPECT_FALSE(is_judged("tier: full"));
+}
+
+TEST(Verdict, HasNoReferenceForAFamilyThatNoRuleJudges) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).add(allreduce, "busbw_gb_per_s", 350);
+  const Verdict verdict = judged(builder, gemm_rule + "}\n" + allreduce_rule + ", ranks: 8}\n");
+  expect_state(verdict, State::no_reference, 3);
+  EXPECT_EQ(find(verdict, "allreduce").status, Status::no_reference);
+  const Verdict listed = judge({builder.results()}, profile(gemm_rule + "}\n", "unjudged: [allreduce]\n"), {});
+  expect_state(listed, State::pass, 0);
+  ASSERT_EQ(listed.unjudged.size(), 1u);
+  EXPECT_EQ(listed.unjudged[0].value, 350);
+}
+
+TEST(Verdict, HasNoReferenceForAFamilyThatOnlyAWarningJudges) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).add(allreduce, "busbw_gb_per_s", 100);
+  for (const char* severity : {"warn", "info"}) {
+    const Verdict verdict =
+        judged(builder, gemm_rule + "}\n" + allreduce_rule + ", severity: " + std::string(severity) + "}\n");
+    expect_state(verdict, State::no_reference, 3);
+    EXPECT_EQ(find(verdict, "allreduce").status, Status::no_reference);
+    EXPECT_EQ(find(verdict, allreduce).status, Status::fail) << "shown, as a warning";
+  }
+}
+
+TEST(Verdict, ShowsAPointWithoutARuleAndChangesNothing) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).add("gemm/dtype:bf16/m:64/n:64/k:64", "tflops", 1);
+  const Verdict verdict = judged(builder, gemm_rule + "}\n");
+  expect_state(verdict, State::pass, 0);
+  ASSERT_EQ(verdict.unjudged.size(), 1u);
+  EXPECT_EQ(verdict.unjudged[0].key, "gemm/dtype:bf16/m:64/n:64/k:64");
+}
+
+TEST(Verdict, DoesNotPassOnFewerRulesBecauseNobodyRecordedNvls) {
+  ResultsBuilder builder;
+  builder.add(allreduce, "busbw_gb_per_s", 350).add("allreduce/dtype:f32/bytes:8", "latency_us", 8);
+  builder.context.nccl.nvls = std::nullopt;
+  const std::string rules =
+      allreduce_rule + ", nvls: off}\n" +
+      "  - {benchmark: \"allreduce/dtype:f32/bytes:8\", metric: latency_us, every: run, max: 30, source: s}\n";
+  expect_state(judged(builder, rules), State::no_reference, 3);
+}
+
+TEST(Verdict, MissesAFamilyWhoseRulesHangOnNvls) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).context.nccl = {};
+  const Verdict verdict = judged(builder, gemm_rule + "}\n" + allreduce_rule + ", nvls: off}\n");
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, "allreduce").status, Status::missing);
+}
+
+TEST(Verdict, ShowsAWarningAndDoesNotCountIt) {
+  const Verdict verdict =
+      judged(ResultsBuilder().add(gemm, "tflops", 700), gemm_rule + "}\n" + "  - {benchmark: \"" + gemm +
+                                                            "\", metric: tflops, every: rank, min: 720, source: s, "
+                                                            "severity: warn}\n");
+  expect_state(verdict, State::pass, 0);
+  EXPECT_EQ(verdict.findings.back().status, Status::fail);
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 8/8 (profile test, 4 ranks)");
+}
+
+// --- peer copies ---
+
+TEST(PeerCopies, AreRequiredForEveryOrderedPair) {
+  ResultsBuilder builder(2);
+  builder.add(p2p, "copy_gb_per_s", 390, {std::nullopt, 390});
+  const Verdict verdict = judged(builder, p2p_rule);
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, p2p).status, Status::pass);
+  EXPECT_EQ(find(verdict, "p2p/op:read/engine:ce/src:1/dst:0/bytes:1073741824").status, Status::missing);
+  EXPECT_EQ(verdict.total, 9u);
+}
+
+TEST(PeerCopies, NeedAValueOfEveryHost) {
+  ResultsBuilder builder(4, 2);
+  builder.add(p2p, "copy_gb_per_s", 390, {std::nullopt, 390, std::nullopt, std::nullopt});
+  const Verdict verdict =
+      judge({builder.results()}, profile(p2p_rule.substr(0, p2p_rule.size() - 2) + ", hosts: 2}\n"), {});
+  const Finding finding = find(verdict, p2p);
+  EXPECT_EQ(finding.status, Status::missing);
+  ASSERT_EQ(finding.offenders.size(), 1u);
+  EXPECT_EQ(finding.offenders[0].rank, 3);
+}
+
+TEST(PeerCopies, AreRightlyWaivedWhereNoHostHasTwoRanks) {
+  ResultsBuilder builder(1);
+  builder.add_waiver(p2p, "one rank on this host");
+  const Verdict verdict = judged(builder, p2p_rule);
+  expect_state(verdict, State::pass, 0);
+  EXPECT_EQ(find(verdict, p2p).status, Status::waived);
+  ResultsBuilder two(2);
+  two.add_waiver(p2p, "no path");
+  EXPECT_EQ(find(judged(two, p2p_rule), p2p).status, Status::fail) << "here there is a pair";
+}
+
+// --- which profile ---
+
+TEST(Profiles, MatchTheExactNameOfTheDevice) {
+  ResultsBuilder builder(4, 1, "NVIDIA H200 NVL");
+  builder.add(gemm, "tflops", 700);
+  const Verdict verdict = judged(builder, gemm_rule + "}\n");
+  expect_state(verdict, State::no_reference, 3);
+  EXPECT_EQ(verdict.profile, "none");
+  EXPECT_NE(find(verdict, "machine/profile").detail.find("\"NVIDIA H200 NVL\""), std::string::npos);
+  ASSERT_EQ(verdict.unjudged.size(), 1u) << "the values are shown";
+  EXPECT_EQ(verdict.unjudged[0].value, 700);
+}
+
+TEST(Profiles, DoNotMatchTwoOrMixedOrSlicedDevices) {
+  auto builder = ResultsBuilder().add(gemm, "tflops", 700);
+  auto profiles = profile(gemm_rule + "}\n");
+  profiles.push_back(profiles[0]);
+  profiles[1].name = "other";
+  const Verdict two = judge({builder.results()}, profiles, {});
+  expect_state(two, State::no_reference, 3);
+  EXPECT_NE(find(two, "machine/profile").detail.find("test and other"), std::string::npos);
+  builder.context.ranks[2].device = "NVIDIA H100 80GB HBM3";
+  EXPECT_NE(find(judged(builder, gemm_rule + "}\n"), "machine/profile").detail.find("different kinds"),
+            std::string::npos);
+  ResultsBuilder mig(1, 1, "NVIDIA H200 MIG 1g.18gb");
+  mig.add(gemm, "tflops", 90);
+  EXPECT_NE(find(judged(mig, gemm_rule + "}\n"), "machine/profile").detail.find("MIG"), std::string::npos);
+}
+
+// --- one family ---
+
+TEST(Family, IsJudgedWithoutTheOthers) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).add_error(allreduce, "wrong data");
+  JudgeOptions options;
+  options.family = "gemm";
+  expect_state(judged(builder, gemm_rule + "}\n" + allreduce_rule + "}\n", options), State::pass, 0);
+  options.family = "allreduce";
+  expect_state(judged(builder, gemm_rule + "}\n" + allreduce_rule + "}\n", options), State::fail, 1);
+}
+
+TEST(Family, IsMissingOnceWhereNoRuleCouldJudgeIt) {
+  ResultsBuilder builder(16, 2);
+  builder.add(gemm, "tflops", 700);
+  const std::string rules = gemm_rule + "}\n" + allreduce_rule + ", hosts: 1}\n";
+  JudgeOptions options;
+  options.family = "allreduce";
+  const Verdict verdict = judged(builder, rules, options);
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(std::count_if(verdict.findings.begin(), verdict.findings.end(),
+                          [](const Finding& f) { return f.key == "allreduce"; }),
+            1);
+  options.family = "gemm";
+  expect_state(judged(builder, rules, options), State::pass, 0);
+}
+
+TEST(Family, IsMissingWhereNothingOfItWasMeasured) {
+  JudgeOptions options;
+  options.family = "p2p";
+  const Verdict verdict = judged(ResultsBuilder().add(gemm, "tflops", 700), gemm_rule + "}\n", options);
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, "p2p").status, Status::missing);
+  EXPECT_EQ(find(verdict, "p2p").next, "mpirun -np 4 build/bench/bench_p2p");
+}
+
+}  // namespace
+}  // namespace shakedown
