@@ -29,7 +29,7 @@ namespace shakedown {
 
 /// What can be measured: one struct per operation.
 using Spec = std::variant<GemmSpec, GemmSearchSpec, HbmSpec, MemoryTestSpec, PeerCopySpec, PeerShiftSpec,
-                          PeerLatencySpec, PcieSpec, CollectiveSpec, LoraStepSpec>;
+                          PeerLatencySpec, PeerLatencyShiftSpec, PcieSpec, CollectiveSpec, LoraStepSpec>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work
@@ -130,7 +130,7 @@ struct DeviceInfo {
 };
 
 /// What a device counted of its processors' clock while operations ran: the mean in MHz, and the cycles of one
-/// operation.
+/// operation, the median over samples.
 struct ClockCount {
   double mhz, cycles;
 };

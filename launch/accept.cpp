@@ -71,10 +71,11 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
       for (const auto& host : *hosts) arguments.judge.roster.push_back({host, std::nullopt});
     }
   }
-  const Verdict verdict = judge(arguments).verdict;
+  const Judged judged = judge(arguments);
+  const Verdict& verdict = judged.verdict;
   replace_file(run.path() / "verdict.json", verdict_json(verdict));
   run.finish();
-  write_outputs(arguments.outputs, verdict);
+  write_outputs(arguments.outputs, judged);
   std::fputs(terminal_text(verdict, style_of(arguments)).c_str(), stdout);
   channel.give(reason_line(verdict));
   return verdict.exit_code;

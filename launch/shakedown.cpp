@@ -87,9 +87,10 @@ void refuse_to_pass_unfinished(const Arguments& arguments, Verdict& verdict) {
 }
 
 int report(const Arguments& arguments, const ReasonChannel& channel) {
-  auto [measured, profiles, verdict] = judged(arguments);
-  refuse_to_pass_unfinished(arguments, verdict);
-  write_outputs(outputs_of(arguments), verdict);
+  Judged all = judged(arguments);
+  refuse_to_pass_unfinished(arguments, all.verdict);
+  const auto& [measured, profiles, verdict] = all;
+  write_outputs(outputs_of(arguments), all);
   if (arguments.explain) {
     if (!measured) throw InputError("--explain needs --results; see --help");
     std::fputs(explain(*measured, profiles, verdict, *arguments.explain).c_str(), stdout);
@@ -114,9 +115,9 @@ void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
 }
 
 int nodes(const Arguments& arguments) {
-  const Verdict verdict = judged(arguments).verdict;
-  write_outputs(outputs_of(arguments), verdict);
-  const NodeList list = decide_nodes(verdict);
+  const Judged all = judged(arguments);
+  write_outputs(outputs_of(arguments), all);
+  const NodeList list = decide_nodes(all.verdict);
   if (arguments.nodes) {
     write_nodes(*arguments.nodes, list);
   } else {
@@ -200,10 +201,10 @@ int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, 
   std::fflush(stdout);
   if (!words.empty() && words.front() == "nodes") replace_nodes(words, why);
   if (!words.empty() && (words.front() == "report" || words.front() == "accept")) {
-    Verdict verdict;
-    verdict.notes.push_back(why);
+    Judged nothing;
+    nothing.verdict.notes.push_back(why);
     const bool shown = words.front() == "report" && !names_results(words);
-    replace_outputs(words, verdict, "shakedown", shown ? "--verdict" : "");
+    replace_outputs(words, nothing, "shakedown", shown ? "--verdict" : "");
     channel.give(error_line(why));
   }
   std::fprintf(stderr, "%s\n", error_line(why).c_str());
@@ -213,14 +214,14 @@ int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, 
 // Nothing could be measured: an acceptance ends with a verdict all the same.
 int could_not_run(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
   std::fprintf(stderr, "shakedown: %s\n", one_line(why).c_str());
-  Verdict verdict;
-  verdict.notes.push_back(why);
+  Judged nothing;
+  nothing.verdict.notes.push_back(why);
   if (words.front() == "accept") {
-    replace_outputs(words, verdict, "shakedown");
-    channel.give(reason_line(verdict));
-    std::puts(verdict_line(verdict).c_str());
+    replace_outputs(words, nothing, "shakedown");
+    channel.give(reason_line(nothing.verdict));
+    std::puts(verdict_line(nothing.verdict).c_str());
   }
-  return verdict.exit_code;
+  return nothing.verdict.exit_code;
 }
 
 }  // namespace

@@ -39,13 +39,6 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::file
 /// The flags above, one per line, for --help.
 std::string arguments_help();
 
-/// What was read, each file once, and what it comes to.
-struct Judged {
-  std::unique_ptr<const Measured> measured;
-  std::vector<Profile> profiles;
-  Verdict verdict;
-};
-
 /// Loads and judges. Errors: InputError.
 Judged judge(const Arguments&);
 

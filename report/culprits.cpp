@@ -26,18 +26,6 @@ std::string painted(const std::string& text, bool color, const char* code) {
   return color ? "\033[" + std::string(code) + "m" + text + "\033[0m" : text;
 }
 
-// "rank 3, node7 GPU 3, GPU-4f2a, serial 1650, 0000:1b:00.0"
-std::string place_text(const Culprit& place) {
-  std::string words;
-  const auto add = [&](const std::string& word) { words += (words.empty() ? "" : ", ") + word; };
-  if (place.rank) add("rank " + std::to_string(*place.rank));
-  add(place.host + (place.local_rank ? " GPU " + std::to_string(*place.local_rank) : ""));
-  if (place.uuid) add(*place.uuid);
-  if (place.serial) add("serial " + *place.serial);
-  if (place.pci) add(*place.pci);
-  return words;
-}
-
 std::string evidence_text(const Evidence& e) {
   const std::string unit = unit_of(e.metric);
   std::string line = e.key + (e.metric.empty() ? "" : " " + e.metric);
@@ -88,6 +76,17 @@ std::string rest_text(const std::vector<Diagnosis>& culprits, std::size_t from) 
 }
 
 }  // namespace
+
+std::string place_text(const Culprit& place) {
+  std::string words;
+  const auto add = [&](const std::string& word) { words += (words.empty() ? "" : ", ") + word; };
+  if (place.rank) add("rank " + std::to_string(*place.rank));
+  add(place.host + (place.local_rank ? " GPU " + std::to_string(*place.local_rank) : ""));
+  if (place.uuid) add(*place.uuid);
+  if (place.serial) add("serial " + *place.serial);
+  if (place.pci) add(*place.pci);
+  return words;
+}
 
 std::string culprits_text(const Verdict& verdict, bool color) {
   if (verdict.culprits.empty()) return "";

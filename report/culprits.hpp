@@ -8,6 +8,9 @@
 
 namespace shakedown {
 
+/// "rank 3, node7 GPU 3, GPU-4f2a, serial 1650, 0000:1b:00.0"
+std::string place_text(const Culprit&);
+
 /// Empty where nothing is at fault and nobody would ask. The worst come first; beyond the first few, culprits are
 /// counted by node.
 std::string culprits_text(const Verdict&, bool color);

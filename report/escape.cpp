@@ -26,6 +26,21 @@ std::string markdown_escaped(std::string_view text) {
   return out;
 }
 
+std::string html_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&#39;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
 std::string label_escaped(std::string_view text) {
   std::string out;
   for (const char c : printable(text)) {

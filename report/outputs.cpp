@@ -4,33 +4,44 @@
 
 #include "report/github_benchmark.hpp"
 #include "report/health_checker.hpp"
+#include "report/html/page.hpp"
 #include "report/markdown.hpp"
 #include "report/prometheus.hpp"
 #include "report/verdict_json.hpp"
 
 namespace shakedown {
+namespace {
+
+template <std::string (*text)(const Verdict&)>
+std::string of_verdict(const Judged& judged) {
+  return text(judged.verdict);
+}
+
+}  // namespace
 
 const std::vector<Output>& outputs() {
   static const std::vector<Output> table{
-      {"--verdict", "write verdict.json (report/verdict.schema.json)", verdict_json},
-      {"--markdown", "write Markdown, for the summary of a CI job", markdown_text},
-      {"--prometheus", "write Prometheus text, for node_exporter's textfile collector", prometheus_text},
+      {"--html", "write a page for people: figures, evidence, and what to do", html_text},
+      {"--verdict", "write verdict.json (report/verdict.schema.json)", of_verdict<verdict_json>},
+      {"--markdown", "write Markdown, for the summary of a CI job", of_verdict<markdown_text>},
+      {"--prometheus", "write Prometheus text, for node_exporter's textfile collector", of_verdict<prometheus_text>},
       {"--github-benchmark", "write throughputs for github-action-benchmark (customBiggerIsBetter)",
-       github_benchmark_json},
-      {"--health-checker", "write {status: PASS|FAIL|ERROR, tests} for a node health checker", health_checker_json},
+       of_verdict<github_benchmark_json>},
+      {"--health-checker", "write {status: PASS|FAIL|ERROR, tests} for a node health checker",
+       of_verdict<health_checker_json>},
   };
   return table;
 }
 
-void write_outputs(const OutputFiles& files, const Verdict& verdict) {
+void write_outputs(const OutputFiles& files, const Judged& judged) {
   for (const Output& output : outputs()) {
     if (const auto found = files.find(output.flag); found != files.end()) {
-      replace_file(found->second, output.text(verdict));
+      replace_file(found->second, output.text(judged));
     }
   }
 }
 
-void replace_outputs(const std::vector<std::string>& words, const Verdict& verdict, const char* program,
+void replace_outputs(const std::vector<std::string>& words, const Judged& judged, const char* program,
                      const std::string& keep) {
   for (const Output& output : outputs()) {
     const std::string start = std::string(output.flag) + "=";
@@ -38,7 +49,7 @@ void replace_outputs(const std::vector<std::string>& words, const Verdict& verdi
     for (const std::string& word : words) {
       if (word.rfind(start, 0) != 0 || word == start) continue;
       try {
-        replace_file(word.substr(start.size()), output.text(verdict));
+        replace_file(word.substr(start.size()), output.text(judged));
       } catch (const InputError& error) {
         std::fprintf(stderr, "%s: %s\n", program, error.what());
       }

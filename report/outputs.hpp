@@ -1,20 +1,30 @@
-// The files that a verdict is written to: one flag and one pure function from a verdict to text for each. A further
-// form (HTML, history) is a line in the table of outputs.cpp.
+// The files that a verdict is written to: one flag and one pure function from what was judged to text for each. A
+// further form is a line in the table of outputs.cpp.
 #pragma once
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "thresholds/measured.hpp"
+#include "thresholds/profile.hpp"
 #include "thresholds/verdict.hpp"
 
 namespace shakedown {
 
+/// What was read, each file once, and what it comes to.
+struct Judged {
+  std::unique_ptr<const Measured> measured;  // null: the verdict was stored, and its figures are elsewhere
+  std::vector<Profile> profiles;
+  Verdict verdict;
+};
+
 struct Output {
   const char* flag;  // "--markdown"
   const char* help;
-  std::string (*text)(const Verdict&);
+  std::string (*text)(const Judged&);
 };
 
 const std::vector<Output>& outputs();
@@ -23,12 +33,12 @@ const std::vector<Output>& outputs();
 using OutputFiles = std::map<std::string, std::filesystem::path>;
 
 /// Writes every file, each as a whole or not at all. Errors: InputError naming the file; what stood there stays.
-void write_outputs(const OutputFiles&, const Verdict&);
+void write_outputs(const OutputFiles&, const Judged&);
 
 /// The same for a run that could not be judged, from the words of the command line as they are, since they may be what
 /// is wrong: an old report must not outlive it. Says on stderr what cannot be written. `keep` is a flag that names
 /// input.
-void replace_outputs(const std::vector<std::string>& words, const Verdict&, const char* program,
+void replace_outputs(const std::vector<std::string>& words, const Judged&, const char* program,
                      const std::string& keep = "");
 
 /// The exit code of a program at its end: `code`, or 3, with a line on stderr, if its standard output was lost.

@@ -102,8 +102,9 @@ std::vector<std::string> without_gtest_flags(int argc, char** argv) {
 }
 
 int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
-  const auto [measured, profiles, verdict] = judge(arguments);
-  write_outputs(arguments.outputs, verdict);
+  const Judged judged = judge(arguments);
+  const auto& [measured, profiles, verdict] = judged;
+  write_outputs(arguments.outputs, judged);
   // One family is not the verdict, and a reader of the reason wants one line.
   const auto give_reason = [&] {
     if (!arguments.judge.family) channel.give(reason_line(verdict));
@@ -143,10 +144,10 @@ int run(const Arguments& arguments, const ReasonChannel& channel) {
 
 // An old report must not outlive input that could not be judged, not even when another flag was wrong.
 int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
-  Verdict verdict;
-  verdict.notes.push_back(why);
+  Judged nothing;
+  nothing.verdict.notes.push_back(why);
   std::fflush(stdout);
-  replace_outputs(words, verdict, "acceptance_test");
+  replace_outputs(words, nothing, "acceptance_test");
   std::fprintf(stderr, "%s\n", error_line(why).c_str());
   channel.give(error_line(why));
   return usage;

@@ -7,7 +7,6 @@
 
 #include "base/gpu_health.hpp"
 #include "base/text.hpp"
-#include "thresholds/machine.hpp"
 
 namespace shakedown {
 namespace {

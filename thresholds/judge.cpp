@@ -9,10 +9,12 @@
 #include "base/text.hpp"
 #include "thresholds/applicability.hpp"
 #include "thresholds/crosscheck.hpp"
+#include "thresholds/crashed.hpp"
 #include "thresholds/gpu_errors.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/missed_limits.hpp"
 #include "thresholds/suspects.hpp"
+#include "thresholds/transport.hpp"
 #include "thresholds/validity.hpp"
 
 namespace shakedown {
@@ -80,7 +82,7 @@ State state_of(const Verdict& verdict) {
     inconclusive = inconclusive || finding.status == Status::inconclusive;
     no_reference = no_reference || finding.status == Status::no_reference;
   }
-  if (broke_off && !failed) return State::incomplete;
+  if ((broke_off && !failed) || verdict.total == 0) return State::incomplete;
   if (failed || missing) return State::fail;
   if (no_reference) return State::no_reference;
   if (inconclusive) return State::inconclusive;
@@ -118,6 +120,8 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
     verdict.ranks = std::max(verdict.ranks, file.context.world_size);
     verdict.hosts = std::max(verdict.hosts, file.context.hosts);
     run_ids.insert(file.context.run_id);
+    const std::string& started = file.context.started;
+    if (!started.empty() && (verdict.started.empty() || started < verdict.started)) verdict.started = started;
   }
   verdict.run_ids.assign(run_ids.begin(), run_ids.end());
   if (run_ids.size() > 1 && options.mixed_runs) verdict.notes.push_back("files of different runs (--mixed-runs)");
@@ -131,7 +135,9 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
 void judge_by_limits(const Measured& measured, const Selection& selection, const JudgeOptions& options,
                      Verdict& verdict) {
   append(verdict.findings, judge_machine(measured.files, options));
+  if (auto finding = judge_crashed(measured.files)) verdict.findings.push_back(std::move(*finding));
   append(verdict.findings, judge_gpu_errors(measured.files, options.family));
+  if (auto finding = judge_network(measured)) verdict.findings.push_back(std::move(*finding));
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;
     if (auto finding = judge_transport(measured.files, *selection.profile)) verdict.findings.push_back(*finding);
@@ -178,7 +184,10 @@ void judge_by_comparison(const Measured& measured, const PeerComparison& peers, 
   }
 }
 
+}  // namespace
+
 void conclude(Verdict& verdict) {
+  verdict.passed = verdict.total = 0;
   for (const Finding& finding : verdict.findings) {
     if (!finding.counts()) continue;
     ++verdict.total;
@@ -187,8 +196,6 @@ void conclude(Verdict& verdict) {
   verdict.state = state_of(verdict);
   verdict.exit_code = exit_code_of(verdict.state);
 }
-
-}  // namespace
 
 std::string verdict_line(const Verdict& verdict) {
   std::string line = "VERDICT: " + std::string(name(verdict.state)) + " " + std::to_string(verdict.passed) + "/" +

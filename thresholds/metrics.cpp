@@ -207,13 +207,18 @@ constexpr Text shown = "shown beside the rates, decides nothing", google = "Goog
                same_time = "the same time in another unit stands beside it";
 
 constexpr std::array catalogue{
-    Metric{.family = "gemm", .name = "tflops_per_ghz", .what = "the same per clock: what the silicon does",
+    // 3 s of it: 4 x H200 in two launches 0.7 and 1.2 % apart.
+    Metric{.family = "gemm", .part = "load:sustained", .name = "tflops_per_ghz",
+           .what = "the same per clock, at the power limit", .aspect = Aspect::gemm, .range = not_negative, .is_telemetry = yes,
+           .peers = PeerClass{0.004, 0.002, 0.03, 0.03}, .ceiling = tflops_per_clock,
+           .may_lack = "not every GPU tells its clock: then the rate is compared itself"},
+    Metric{.family = "gemm", .name = "tflops_per_ghz", .what = "the same per clock: what the silicon does", .aspect = Aspect::gemm,
            .range = not_negative, .is_telemetry = yes, .peers = PeerClass{0.002, 0.0022, 0.035, 0.012},
            .ceiling = tflops_per_clock, .may_lack = "not every GPU tells its clock: then the rate is compared itself"},
-    Metric{.family = "gemm", .name = "tflops", .what = "rate of a matrix product", .headline = 1, .of_slowest = yes,
+    Metric{.family = "gemm", .name = "tflops", .what = "rate of a matrix product", .aspect = Aspect::gemm_raw, .headline = 1, .of_slowest = yes,
            .peers = PeerClass{0.025, 0, 0.22, 0.22, true}, .ceiling = tflops_of_type, .least_scaling = 0.8,
            .work = tera_flops},
-    Metric{.family = "gemm", .name = "tflops_per_w", .what = "the same per watt", .range = not_negative,
+    Metric{.family = "gemm", .name = "tflops_per_w", .what = "the same per watt", .aspect = Aspect::gemm, .range = not_negative,
            .is_telemetry = yes, .harmless = shown, .may_lack = shown},
     Metric{.family = "gemm", .name = "tolerance_used", .what = "part of what a product may be off", .range = not_negative,
            .ceiling = one, .harmless = checked, .may_lack = checked},
@@ -225,35 +230,35 @@ constexpr std::array catalogue{
            .harmless = choice, .may_lack = choice},
     Metric{.family = "gemm", .name = "tile", .what = "cuBLASLt's number", .range = any, .harmless = choice,
            .may_lack = choice},
-    Metric{.family = "hbm", .name = "hbm_gb_per_s", .what = "what is read and written", .headline = 2,
+    Metric{.family = "hbm", .name = "hbm_gb_per_s", .what = "what is read and written", .aspect = Aspect::memory, .headline = 2,
            .of_slowest = yes, .peers = PeerClass{0.0006, 0.0007, 0.03, 0.012}, .ceiling = hbm, .least_scaling = 0.95,
            .work = giga_bytes},
-    Metric{.family = "hbm", .name = "copy_gb_per_s", .what = "bytes of the copy, counted once", .headline = 3,
+    Metric{.family = "hbm", .name = "copy_gb_per_s", .what = "bytes of the copy, counted once", .aspect = Aspect::memory, .headline = 3,
            .of_slowest = yes, .ceiling = hbm_copy, .work = giga_bytes_copied, .may_lack = same_time},
-    Metric{.family = "memtest", .name = "hbm_gb_per_s", .what = "pace of the memory test", .headline = 2,
-           .of_slowest = yes, .peers = PeerClass{0.01, 0, 0.06, 0.06}, .ceiling = hbm},
-    Metric{.family = "memtest", .name = "capacity_gb", .what = "memory that was tested", .range = not_negative,
+    Metric{.family = "memtest", .name = "hbm_gb_per_s", .what = "pace of the memory test", .aspect = Aspect::memory, .headline = 2,
+           .of_slowest = yes, .peers = PeerClass{0.01, 0, 0.06, 0.06}, .ceiling = hbm, .work = giga_bytes},
+    Metric{.family = "memtest", .name = "capacity_gb", .what = "memory that was tested", .aspect = Aspect::memory, .range = not_negative,
            .peers = PeerClass{0.001, 0, 0.02, 0.02}, .ceiling = memory},
     Metric{.family = "p2p", .name = "copy_gb_per_s", .what = "copy between two GPUs", .headline = 3,
            .of_slowest = yes, .peers = PeerClass{0.0005, 0.0005, 0.03, 0.03}, .ceiling = link_copy,
            .work = giga_bytes},
     Metric{.family = "p2p", .name = "latency_us", .what = "one access to the memory of another GPU", .headline = 7,
            .of_slowest = yes, .peers = PeerClass{0.02, 0, 0.20, 0.20}, .work = walk},
-    Metric{.family = "pcie", .part = "active:one", .name = "copy_gb_per_s", .what = "copy between host and one GPU",
+    Metric{.family = "pcie", .part = "active:one", .name = "copy_gb_per_s", .what = "copy between host and one GPU", .aspect = Aspect::pcie,
            .headline = 3, .of_slowest = yes, .peers = PeerClass{0.005, 0, 0.05, 0.05}, .ceiling = host_copy,
            .work = giga_bytes},
     // All at once: what the host's bridges and memory leave to each.
-    Metric{.family = "pcie", .name = "copy_gb_per_s", .what = "copy between host and GPU", .headline = 3,
+    Metric{.family = "pcie", .name = "copy_gb_per_s", .what = "copy between host and GPU", .aspect = Aspect::pcie, .headline = 3,
            .of_slowest = yes, .peers = PeerClass{0.03, 0, 0.20, 0.20}, .ceiling = host_copy, .work = giga_bytes},
     Metric{.family = "allreduce", .part = "scope:node", .name = "busbw_gb_per_s",
            .what = "AllReduce inside each host", .headline = 4, .shared = yes, .of_slowest = yes,
            .peers = PeerClass{0.01, 0, 0.05, 0.05}, .ceiling = allreduce_busbw},
     Metric{.family = "allreduce", .name = "busbw_gb_per_s", .what = "AllReduce, as the busiest link sees it",
-           .headline = 4, .shared = yes, .of_slowest = yes, .ceiling = allreduce_busbw, .work = giga_bytes_on_bus},
+           .headline = 4, .shared = yes, .of_slowest = yes, .ceiling = allreduce_busbw, .work = giga_bytes_on_bus, .may_lack = same_time},
     Metric{.family = "allreduce", .name = "algbw_gb_per_s", .what = "AllReduce, size over time", .shared = yes,
            .ceiling = allreduce_algbw, .work = giga_bytes, .may_lack = same_time},
     Metric{.family = "allreduce", .name = "latency_us", .what = "time of one AllReduce", .headline = 7,
-           .shared = yes, .of_slowest = yes, .work = microsecond},
+           .shared = yes, .of_slowest = yes, .work = microsecond, .may_lack = same_time},
     Metric{.family = "allreduce", .name = "p50_us", .what = "median time of one AllReduce", .shared = yes,
            .work = microsecond, .may_lack = same_time},
     Metric{.family = "allreduce", .name = "p999_us", .what = "99.9 % of AllReduces take at most", .shared = yes,
@@ -261,26 +266,28 @@ constexpr std::array catalogue{
     Metric{.family = "allreduce", .name = "max_us", .what = "the slowest AllReduce", .shared = yes, .harmless = shown,
            .may_lack = shown},
     Metric{.family = "collectives", .name = "busbw_gb_per_s", .what = "collective, as the busiest link sees it",
-           .headline = 4, .shared = yes, .of_slowest = yes, .ceiling = collective_busbw, .work = giga_bytes_on_bus},
+           .headline = 4, .shared = yes, .of_slowest = yes, .ceiling = collective_busbw, .work = giga_bytes_on_bus, .may_lack = same_time},
     Metric{.family = "collectives", .name = "algbw_gb_per_s", .what = "collective, size over time", .shared = yes,
            .ceiling = collective_algbw, .work = giga_bytes, .may_lack = same_time},
     Metric{.family = "collectives", .name = "latency_us", .what = "time of one collective", .headline = 7,
-           .shared = yes, .of_slowest = yes, .work = microsecond},
-    Metric{.family = "lora_step", .name = "tokens_per_s", .what = "tokens of each GPU, as the slowest rank has them",
+           .shared = yes, .of_slowest = yes, .work = microsecond, .may_lack = same_time},
+    Metric{.family = "lora_step", .name = "tokens_per_s", .what = "tokens of each GPU, as the slowest rank has them", .aspect = Aspect::gemm_raw,
            .headline = 5, .shared = yes, .of_slowest = yes, .ceiling = model_tokens, .least_scaling = 0.85,
            .work = tokens},
-    Metric{.family = "lora_step", .name = "tokens_per_s_total", .what = "tokens of all GPUs", .shared = yes,
+    Metric{.family = "lora_step", .name = "tokens_per_s_total", .what = "tokens of all GPUs", .aspect = Aspect::gemm_raw, .shared = yes,
            .work = tokens_of_all, .may_lack = same_time},
-    Metric{.family = "lora_step", .name = "step_ms", .what = "time of a training step", .headline = 6,
+    Metric{.family = "lora_step", .name = "step_ms", .what = "time of a training step", .aspect = Aspect::gemm_raw, .headline = 6,
            .shared = yes, .work = millisecond, .may_lack = same_time},
-    Metric{.family = "lora_step", .name = "model_tflops", .what = "model FLOPS reached", .shared = yes,
+    Metric{.family = "lora_step", .name = "model_tflops", .what = "model FLOPS reached", .aspect = Aspect::gemm_raw, .shared = yes,
            .ceiling = model_tflops, .work = tera_flops, .may_lack = same_time},
-    Metric{.family = "lora_step", .name = "mfu", .what = "model FLOPS over the dense peak", .range = not_negative,
+    Metric{.family = "lora_step", .name = "mfu", .what = "model FLOPS over the dense peak", .aspect = Aspect::gemm_raw, .range = not_negative,
            .shared = yes, .ceiling = one},
-    Metric{.family = "lora_step", .name = "compute_ms", .what = "a rank's own work in a step: mostly GEMM",
+    Metric{.family = "lora_step", .name = "compute_ms", .what = "a rank's own work in a step: mostly GEMM", .aspect = Aspect::gemm_raw,
            .peers = PeerClass{0.025, 0, 0.28, 0.28, true}},
-    Metric{.family = "lora_step", .name = "forward_ms", .what = "forward pass", .harmless = shown, .may_lack = shown},
-    Metric{.family = "lora_step", .name = "backward_ms", .what = "backward pass", .harmless = shown,
+    Metric{.family = "lora_step", .name = "tokens_per_s_per_ghz", .what = "its rate per clock: what the silicon does", .aspect = Aspect::gemm,
+           .peers = PeerClass{0.004, 0.002, 0.03, 0.03}, .may_lack = "not every GPU tells its clock: then the time is compared itself"},
+    Metric{.family = "lora_step", .name = "forward_ms", .what = "forward pass", .aspect = Aspect::gemm_raw, .harmless = shown, .may_lack = shown},
+    Metric{.family = "lora_step", .name = "backward_ms", .what = "backward pass", .aspect = Aspect::gemm_raw, .harmless = shown,
            .may_lack = shown},
     Metric{.family = "lora_step", .name = "optimizer_ms", .what = "optimizer", .harmless = shown, .may_lack = shown},
     Metric{.family = "lora_step", .name = "exposed_comm_ms", .what = "AllReduce that no work hides",
@@ -301,11 +308,18 @@ constexpr std::array catalogue{
            .may_lack = checked},
     Metric{.family = "lora_step", .name = "last_loss", .what = "loss of the last step", .harmless = checked,
            .may_lack = checked},
-    Metric{.family = "", .name = "checksum", .what = "of the bits that a rank computed", .range = any,
+    Metric{.family = "lora_step", .name = "loss_2", .what = "loss of the second step", .harmless = checked,
            .may_lack = checked},
+    Metric{.family = "lora_step", .name = "loss_5", .what = "loss of the fifth step", .harmless = checked,
+           .may_lack = checked},
+    Metric{.family = "lora_step", .name = "loss_10", .what = "loss of the tenth step", .harmless = checked,
+           .may_lack = checked},
+    Metric{.family = "", .name = "checksum", .what = "of the bits that a rank computed", .range = any,
+           .harmless = "the same on all ranks: whoever has another one than its peers fails", .may_lack = checked},
     Metric{.family = "", .name = "cv", .what = "standard deviation over mean of the samples", .range = not_negative,
            .harmless = "below the limit of its family: nothing else is decided by it"},
-    Metric{.family = "", .name = "samples", .what = "samples taken"},
+    Metric{.family = "", .name = "samples", .what = "samples taken",
+           .harmless = "a part of the iterations, and enough: how many there were decides no more"},
     Metric{.family = "", .name = "seconds", .what = "time of one operation of a rank", .work = second,
            .may_lack = same_time},
     Metric{.family = "", .name = "bytes_per_second", .what = google, .work = bytes, .of_mean = yes,
@@ -333,7 +347,7 @@ struct Unit {
   Text end, unit;
   bool lower_is_better = false;
 };
-constexpr std::array<Unit, 17> units{{{"tflops", "TFLOPS"},
+constexpr std::array<Unit, 18> units{{{"tflops", "TFLOPS"},
                                       {"tflops_per_ghz", "TFLOPS/GHz"},
                                       {"tflops_per_w", "TFLOPS/W"},
                                       {"_gb_per_s", "GB/s"},
@@ -348,6 +362,7 @@ constexpr std::array<Unit, 17> units{{{"tflops", "TFLOPS"},
                                       {"_gbit", "Gb/s"},
                                       {"tokens_per_s", "tokens/s"},
                                       {"tokens_per_s_total", "tokens/s"},
+                                      {"tokens_per_s_per_ghz", "tokens/s/GHz"},
                                       {"seconds", "", yes},
                                       {"throttled", "", yes}}};
 
@@ -372,6 +387,11 @@ const Metric* find_metric(Text key, Text name) {
 std::optional<PeerClass> peer_class(Text key, Text metric) {
   const Metric* row = find_metric(key, metric);
   return row == nullptr ? std::nullopt : row->peers;
+}
+
+Aspect aspect_of(Text key, Text metric) {
+  const Metric* row = find_metric(key, metric);
+  return row == nullptr ? Aspect::other : row->aspect;
 }
 
 bool is_catalogued(Text family) {
@@ -405,6 +425,7 @@ Operation operation(Text key, const Scale& scale) {
   if (family == "gemm") one.flops = 2 * number("m") * number("n") * number("k");
   if (family == "hbm")
     one.bytes = size * (op == "read" || op == "write" ? 1 : op == "copy" || op == "scale" ? 2 : 3);  // arrays
+  if (family == "memtest") one.bytes = 2e9 * scale.tested_gb;  // written and read back
   if (family == "pcie") one.bytes = size * (op == "both" ? 2 : 1);
   if (family == "p2p" && op == "latency") {
     for (one.accesses = 1; 2 * one.accesses * 128 <= size;) one.accesses *= 2;  // cache lines (kernels/chase.hpp)
@@ -443,6 +464,19 @@ double launch_spread(Text key, Text metric) {
   if (key_part(key, "launch") == "graph") return 0.01;
   if (metric == "latency_us") return 0.12;
   return key_number(key, "bytes").value_or(0) < 16 << 20 ? 0.02 : 0.005;
+}
+
+// Another day: GEMM 0.3 %, PCIe with all GPUs at once 3 % (stored launches of November 2026), the others at most as
+// much as from launch to launch. Another machine: its chips, 2.5 % in bursts of GEMM (PeerClass), HBM with faulty rows
+// replaced 2.3 % slower in reads.
+double session_spread(Text key, Text metric, bool other_machine) {
+  const std::string family = family_of(key);
+  const double day = family == "gemm" ? 0.003 : 0.75 * launch_spread(key, metric);
+  if (!other_machine) return day;
+  const double chip = family == "gemm" || family == "lora_step" ? 0.025
+                      : family == "hbm" || family == "memtest"  ? 0.012
+                                                                : 0.005;
+  return std::hypot(day, chip);
 }
 
 std::string unit_of(Text metric) {

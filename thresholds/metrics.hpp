@@ -28,6 +28,7 @@ struct Scale {
   bool nvls = true;
   double sm_mhz_max = 0, power_limit_w = 0, memory_gb = 0;  // of the GPU
   double pcie_gb_per_s = 0;                                 // of its link to the host, each way
+  double tested_gb = 0;                                     // of its memory, by the row itself
 };
 
 /// The work of one operation of a benchmark on one rank, as its key tells it; 0: the key does not.
@@ -46,6 +47,9 @@ struct Model {
 /// Of a key's part model; nullptr: not known.
 const Model* find_model(std::string_view key);
 
+/// The part of a GPU that a figure shows. gemm is clock-normalised.
+enum class Aspect { other, gemm, gemm_raw, memory, pcie };
+
 /// Which values can be true at all.
 enum class ValueRange { positive, not_negative, any };
 
@@ -54,7 +58,8 @@ struct Metric {
   std::string_view part = "";  // must stand in the key: "active:one"
   std::string_view name;
   std::string_view what;  // one line for people
-  int headline = 0;       // what is shown and compared where no rule names a metric: the lowest of a row's above 0
+  Aspect aspect = Aspect::other;
+  int headline = 0;  // what is shown and compared where no rule names a metric: the lowest of a row's above 0
   ValueRange range = ValueRange::positive;
   bool shared = false;                            // all ranks have it in common, so it accuses no single one
   bool of_slowest = false;                        // the value of the run is that of its slowest rank
@@ -79,6 +84,8 @@ const Metric* find_metric(std::string_view key, std::string_view name);
 /// How a metric of a benchmark is compared among peers; nullopt: it is not.
 std::optional<PeerClass> peer_class(std::string_view key, std::string_view metric);
 
+Aspect aspect_of(std::string_view key, std::string_view metric);
+
 /// True of families that the catalogue knows; of others any metric may be judged that ends in a unit.
 bool is_catalogued(std::string_view family);
 
@@ -100,6 +107,9 @@ bool is_collective(std::string_view family);
 /// Relative standard deviation of a figure from launch to launch of one machine: what is known where a baseline has too
 /// few launches to show its own.
 double launch_spread(std::string_view key, std::string_view metric);
+
+/// The same from session to session, which are another day or hour: on one machine, or on another one of its kind.
+double session_spread(std::string_view key, std::string_view metric, bool other_machine);
 
 /// Units are the last words of a metric's name: "TFLOPS" for tflops, "GB/s" for copy_gb_per_s; "" if it has none.
 std::string unit_of(std::string_view metric);

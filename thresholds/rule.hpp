@@ -15,4 +15,7 @@ namespace shakedown {
 Finding finding_of(const Profile&, const Rule&, const std::string& key, const Benchmark*, const Finding* untrue,
                    const Context&, bool no_pair);
 
+/// False: the fact that the rule asks for beside its own is known and not 0 nowhere, so that it judges nobody.
+bool judges_somebody(const Rule&, const Benchmark*);
+
 }  // namespace shakedown

@@ -55,6 +55,7 @@ class RulesJudge {
     if (profile != nullptr && !family_ && judged_families_.empty()) {
       add(no_reference("machine/profile", "no rule of " + profile->name + " applies to anything that was measured"));
     }
+    require_something_measured(profile);
     list_unjudged();
     return std::move(said_);
   }
@@ -111,12 +112,16 @@ class RulesJudge {
       judged_families_.insert(family);
       return;
     }
-    const Expansion expansion = expand(rule, context);
+    Expansion expansion = expand(rule, context);
+    if (rule.optional_in_quick && context.tier == "quick") {
+      std::erase_if(expansion.keys, [this](const std::string& key) { return !benchmarks_.contains(key); });
+    }
     // What can only warn does not stand for a judgement.
     if (rule.severity == Severity::fail && !expansion.keys.empty()) judged_families_.insert(family);
     for (const std::string& key : expansion.keys) {
       const auto found = benchmarks_.find(key);
       const Benchmark* benchmark = found == benchmarks_.end() ? nullptr : &found->second;
+      if (!judges_somebody(rule, benchmark)) continue;
       const auto untrue = untrue_.find(key);
       add(finding_of(profile, rule, key, benchmark, untrue == untrue_.end() ? nullptr : &untrue->second, context,
                      expansion.no_pair));
@@ -130,6 +135,14 @@ class RulesJudge {
     Finding finding = plain(benchmark.key, Status::fail, *row->error, benchmark.context->world_size);
     finding.wrong_ranks = row->wrong_ranks;
     add(std::move(finding));
+  }
+
+  // Waivers are for what a machine does not have. One that has nothing at all was not measured.
+  void require_something_measured(const Profile* profile) {
+    const auto waived = [](const Finding& f) { return !f.counts() || f.status == Status::waived; };
+    if (profile == nullptr || family_ || !std::all_of(said_.findings.begin(), said_.findings.end(), waived)) return;
+    add(plain("machine/profile", Status::missing, "every rule of " + profile->name + " was waived: nothing was judged",
+              ranks()));
   }
 
   void count_families(const Profile* profile) {

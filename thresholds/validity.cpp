@@ -8,7 +8,6 @@
 #include <map>
 
 #include "thresholds/applicability.hpp"
-#include "thresholds/machine.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 
@@ -53,6 +52,8 @@ class RowCheck {
       : context_(*benchmark.context), row_(row), family_(family_of(row.key)), profile_(profile) {
     scale_ = scale_of(context_);
     scale_.pcie_gb_per_s = pcie;
+    if (const Column* tested = column("capacity_gb"))
+      scale_.tested_gb = tested->front().value_or(0);  // of all the same
     finding_.key = row.key;
     finding_.judgement = Judgement::crosscheck;
   }
@@ -134,8 +135,6 @@ class RowCheck {
     if (known->work != nullptr && metric != "seconds") compare_with_seconds(*known, metric, values);
     if (metric == "tflops_per_ghz") compare_product(metric, values, "sm_mhz", 1e-3, "tflops");
     if (metric == "tflops_per_w") compare_product(metric, values, "power_w", 1, "tflops");
-    if (metric == "hbm_gb_per_s" && family_ == "memtest")
-      compare_product(metric, values, "seconds", 0.5, "capacity_gb");
   }
 
   const Column* column(const char* metric) const {
@@ -161,7 +160,7 @@ class RowCheck {
     const bool high_is_slow = lower_is_better(known.name);
     const auto ranks = slowest(values, high_is_slow), run = run_value(metric);
     if (!ranks) return;
-    if (!run) return refuse(metric, 0, "the ranks have values, the run has none");
+    if (!run) return refuse(metric, 0, "the ranks have values, the run has none", {}, Status::missing);
     agree(metric, high_is_slow ? *run / *ranks : *ranks / *run, *run,
           "the slowest rank has " + number_text(*ranks) + " " + unit_of(metric));
   }
@@ -237,6 +236,12 @@ class RowCheck {
   void check_samples() {
     const auto samples = run_value("samples"), cv = run_value("cv");
     if (!samples) return;
+    const auto is_headline = [&](const auto& figure) {
+      const Metric* known = find_metric(row_.key, figure.first);
+      return known != nullptr && known->headline > 0;
+    };
+    if (is_catalogued(family_) && std::none_of(row_.metrics.begin(), row_.metrics.end(), is_headline))
+      refuse("", 0, "was timed and has no figure that could be judged", {}, Status::missing);
     if (std::fmod(*samples, 1) != 0) refuse("samples", *samples, "not a whole number");
     if (row_.iterations < *samples || std::fmod(row_.iterations, *samples) != 0) {
       refuse("samples", *samples, "not a part of " + number_text(row_.iterations) + " iterations");

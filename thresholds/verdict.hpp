@@ -38,6 +38,7 @@ struct Verdict {
   int ranks = 0, hosts = 0;
   std::size_t families = 0, judged_families = 0;  // measured or named by the profile; of these, judged by its rules
   std::vector<std::string> run_ids;
+  std::string started;  // of the first of its files, UTC, ISO 8601; empty: unknown
   std::vector<std::string> devices;
   std::vector<Finding> findings;
   std::vector<Diagnosis> culprits;  // the worst first; those that fail nothing last
@@ -46,6 +47,9 @@ struct Verdict {
   std::vector<Unjudged> unjudged;
   std::vector<std::string> notes;  // what the reader must know about how this was judged
 };
+
+/// Counts the findings, and sets state and exit code by them.
+void conclude(Verdict&);
 
 /// "VERDICT: PASS 58/58 (profile h200-sxm, 4 ranks)"; hosts only if more than one, families only if not all were
 /// judged: "VERDICT: NO REFERENCE 257/259 (profile h200-sxm, 16 ranks, 2 hosts, 7 of 9 families judged)"

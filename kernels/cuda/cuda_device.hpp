@@ -1,6 +1,8 @@
 // The CUDA backend: one NVIDIA GPU as the device of a rank.
 #pragma once
 
+#include <utility>
+
 #include "kernels/cuda/communicator.hpp"
 #include "kernels/cuda/cycles.hpp"
 #include "kernels/cuda/gpu.hpp"
@@ -20,7 +22,7 @@ class CudaDevice final : public Device {
   double seconds(Work&, int repeats) override;
 
   void while_waiting(std::function<void()> sign) override { communicator_.while_waiting(std::move(sign)); }
-  /// Over the timed local operations; collectives are left alone.
+  /// Over the timed operations; of collectives over samples of half a millisecond and more.
   std::optional<ClockCount> take_clock() override { return cycles_.take(); }
 
   void abort() noexcept override { communicator_.abort(); }
@@ -36,6 +38,8 @@ class CudaDevice final : public Device {
   Communicator communicator_;
   Event begin_ = make_event(), end_ = make_event();
   CycleCounter cycles_;
+  std::pair<const Work*, int> timed_;  // what, and how often, the last time
+  bool long_ = false;                  // and whether a sample of it is
 };
 
 /// Which of the visible devices a rank takes. Errors: std::runtime_error if there are too few; the text says what to
@@ -50,6 +54,7 @@ std::unique_ptr<Work> make(const MemoryTestSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const PeerCopySpec&, CudaDevice&);
 std::unique_ptr<Work> make(const PeerShiftSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const PeerLatencySpec&, CudaDevice&);
+std::unique_ptr<Work> make(const PeerLatencyShiftSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const PcieSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const CollectiveSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const LoraStepSpec&, CudaDevice&);

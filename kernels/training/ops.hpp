@@ -12,6 +12,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 
 #include "kernels/device.hpp"
@@ -119,7 +121,8 @@ concept TrainingOps = requires(
     const Gemm<typename Ops::Element, typename Ops::Master>& gradient_product,
     const int* ints, AttentionShape shape, Summary* summary, const Summary* csummary, double x, double* dx,
     std::size_t n, std::uint64_t u, bool flag, std::byte* bytes, void* p, const void* cp, Group& group,
-    std::span<const AdapterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state) {
+    std::span<const AdapterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state,
+    const std::function<void()>& queue) {
 
   // Set-up. These may wait and allocate.
 
@@ -212,6 +215,8 @@ concept TrainingOps = requires(
   ops.mark(Mark::begin);
   /// Between two marks, in milliseconds; waits.
   { ops.milliseconds(Mark::begin, Mark::end) } -> std::convertible_to<double>;
+  /// Cycles of a processor while what this queues runs; waits. Nothing where the backend does not count them.
+  { ops.cycles(queue) } -> std::same_as<std::optional<double>>;
 };
 // clang-format on
 

@@ -72,9 +72,9 @@ run 0 "${accept[@]}"
 expect "one start measures all families" eval '[[ $(ls arguments.*) == arguments.all && $(wc -l <arguments.all) -eq 1 && $(wc -l <measured) -eq 9 ]]'
 expect "  with the same verdict" prints '^VERDICT: PASS 1.*profile h200-sxm, 4 ranks'
 touch dies.hbm
-"${accept[@]}" >out 2>err
+run 1 "${accept[@]}"
 expect "where it dies, that is said with the family" says 'bench_all ended in hbm, what is missing is measured alone: env was ended by SIGKILL|bench_all ended in hbm.*exit code 137'
-expect "  what is missing is measured alone, and told who died" eval 'grep -q -- --crashed=hbm arguments.hbm && [[ ! -e arguments.gemm && -s $latest/lora_step.json ]]'
+expect "  what is missing is measured alone, and told who died" eval 'prints "machine/crashed" && grep -q -- --crashed=hbm arguments.hbm && [[ ! -e arguments.gemm && -s $latest/lora_step.json ]]'
 rm -f dies.hbm arguments.* measured
 cp "$root/tests/data/preflight/h200-sxm-4ranks-pinned.json" stored/preflight.json
 touch stays

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <functional>
 #include <map>
 #include <regex>
 #include <set>
@@ -81,14 +80,21 @@ struct Count {
 
 class StoredRun {
  public:
-  StoredRun(const std::string& folder, bool whole) : files_(read_results(std::vector{root / folder})) {
-    profiles_ = load_profiles(root / "thresholds/h200-sxm.yaml");
+  StoredRun(const std::string& folder, bool whole)
+      : files_(read_results(std::vector{root / folder})), all_(load_profiles(root / "thresholds/h200-sxm.yaml")) {
     if (!whole) keep_rules_of_what_was_measured();
+    for (const Results& file : files_) {
+      References& own = of_family_.emplace(family_of(file.rows.front().key), all_).first->second;
+      std::erase_if(own.profiles.front().rules,
+                    [&](const Rule& rule) { return family_of(rule.benchmark) != family_of(file.rows.front().key); });
+    }
   }
 
   /// One of so many changes is tried.
   void falsify_all(std::size_t one_of, Count& count) {
-    ASSERT_EQ(judge(files_, profiles_, {}).state, State::pass);
+    const Verdict healthy = judge(Measured(files_), all_, {});
+    for (const Finding& f : healthy.findings) ASSERT_TRUE(f.good() || !f.counts()) << f.key << " " << f.detail;
+    ASSERT_EQ(healthy.state, State::pass) << verdict_line(healthy);
     for (std::size_t i = 0; i < files_.size(); ++i) {
       if (files_[i].rows.empty() || family_of(files_[i].rows.front().key) == "preflight") continue;
       for (std::size_t r = 0; r < files_[i].rows.size(); ++r) falsify_row(i, r, one_of, count);
@@ -105,7 +111,7 @@ class StoredRun {
         measured.insert(std::regex_replace(row.key, std::regex("(shift|rank):[0-9]+"), "$1:*"));
       }
     }
-    std::erase_if(profiles_.front().rules, [&](const Rule& rule) { return !measured.contains(rule.benchmark); });
+    std::erase_if(all_.profiles.front().rules, [&](const Rule& rule) { return !measured.contains(rule.benchmark); });
   }
 
   void falsify_row(std::size_t file, std::size_t r, std::size_t one_of, Count& count) {
@@ -119,35 +125,32 @@ class StoredRun {
           if (!falsify(row, metric, where, change)) continue;
           ++count.tried;
           files_[file].rows[r] = std::move(row);
-          if (passes(file)) explain(before.key, metric, where, change, count);
+          if (!passes_alone(file)) continue;
+          const Metric* known = find_metric(before.key, metric);
+          const bool drops = change.name == std::string_view("dropped");
+          if (known != nullptr && !(drops ? known->may_lack : known->harmless).empty()) {
+            ++count.harmless;
+          } else if (judge(Measured(files_), all_, {}).state == State::pass) {
+            count.unexplained.push_back(fmt::format("{} {} {}, {}", before.key, metric,
+                                                    words_of_where[static_cast<std::size_t>(where)], change.name));
+          }
         }
       }
     }
     files_[file].rows[r] = before;
   }
 
-  /// The file by itself first: what fails there fails among the others.
-  bool passes(std::size_t file) const {
+  /// What fails by itself fails among the others.
+  bool passes_alone(std::size_t file) const {
     JudgeOptions options;
     options.family = family_of(files_[file].rows.front().key);
-    if (judge({files_[file]}, profiles_, options).state != State::pass) return false;
-    return judge(files_, profiles_, {}).state == State::pass;
-  }
-
-  static void explain(const std::string& key, const std::string& metric, Where where, const Change& change,
-                      Count& count) {
-    const Metric* known = find_metric(key, metric);
-    const bool drops = change.name == std::string_view("dropped");
-    if (known != nullptr && !(drops ? known->may_lack : known->harmless).empty()) {
-      ++count.harmless;
-    } else {
-      count.unexplained.push_back(
-          fmt::format("{} {} {}, {}", key, metric, words_of_where[static_cast<std::size_t>(where)], change.name));
-    }
+    const Measured alone(std::vector<Results>(1, files_[file]));
+    return judge(alone, of_family_.at(*options.family), options).state == State::pass;
   }
 
   std::vector<Results> files_;
-  std::vector<Profile> profiles_;
+  References all_;
+  std::map<std::string, References> of_family_;
   std::size_t turn_ = 0;
 };
 

@@ -1,11 +1,13 @@
 // Was the whole machine measured? Ranks, hosts, GPUs and runs that are missing, too many or mixed up.
 #include "thresholds/machine.hpp"
+#include "thresholds/transport.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "tests/thresholds/results_builder.hpp"
+#include "thresholds/crashed.hpp"
 
 namespace shakedown {
 namespace {
@@ -61,6 +63,18 @@ TEST(Machine, MissesTheEndOfARunThatBrokeOff) {
   EXPECT_EQ(finding.status, Status::missing);
   EXPECT_NE(finding.detail.find("gemm.json"), std::string::npos);
   EXPECT_EQ(finding.next, "mpirun -np 4 build/bench/bench_gemm");
+}
+
+TEST(Machine, FailsWhereAProgramDiedAlsoIfItsFamilyWasMeasuredAfterwards) {
+  auto after = healthy();
+  EXPECT_FALSE(judge_crashed({after.results("gemm.json")}));
+  after.context.crashed = {"p2p"};
+  const auto finding = judge_crashed({healthy().results("gemm.json"), after.results("p2p.json")});
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->key, "machine/crashed");
+  EXPECT_EQ(finding->status, Status::fail);
+  EXPECT_TRUE(finding->counts());
+  EXPECT_NE(finding->detail.find("died in p2p"), std::string::npos) << finding->detail;
 }
 
 TEST(Machine, FailsForFilesOfDifferentRuns) {

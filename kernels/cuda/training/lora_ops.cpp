@@ -81,7 +81,8 @@ CudaOps::CudaOps(const Gpu& gpu, Communicator* communicator, const training::Ste
       products_(gpu, settings.tuning),
       most_slots_(training::adapter_tensors(shape.model, shape.lora).size()),
       most_partials_(partials_needed(most_slots_)),
-      marks_(make_marks()) {
+      marks_(make_marks()),
+      counter_(gpu) {
   require_whole_vectors(shape);
   if (ranks_ > 1 && communicator_ == nullptr) throw std::invalid_argument("several ranks need a communicator");
   attention_ = make_attention(attention_shape(shape), settings);
@@ -238,6 +239,14 @@ double CudaOps::milliseconds(Mark from, Mark to) {
   float elapsed = 0;
   check(cudaEventElapsedTime(&elapsed, marks_[static_cast<std::size_t>(from)].get(), end.get()));
   return static_cast<double>(elapsed);
+}
+
+std::optional<double> CudaOps::cycles(const std::function<void()>& queue) {
+  counter_.begin();
+  queue();
+  counter_.end(1);
+  const auto counted = counter_.take();
+  return counted ? std::optional(counted->cycles) : std::nullopt;
 }
 
 static_assert(training::TrainingOps<CudaOps>);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/cuda/communicator.hpp"
+#include "kernels/cuda/cycles.hpp"
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/cuda/training/attention.hpp"
 #include "kernels/cuda/training/products.hpp"
@@ -85,6 +86,7 @@ class CudaOps {
   void join_reductions();
   void mark(training::Mark);
   double milliseconds(training::Mark from, training::Mark to);
+  std::optional<double> cycles(const std::function<void()>& queue);
 
   // What it does how
   std::string attention_name() const { return attention_->name(); }
@@ -108,6 +110,7 @@ class CudaOps {
   Event ready_ = make_event(), reduced_ = make_event();
   bool reducing_ = false;
   std::array<Event, training::marks> marks_;
+  CycleCounter counter_;
 };
 
 }  // namespace shakedown::cuda

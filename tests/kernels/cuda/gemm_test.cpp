@@ -506,6 +506,32 @@ TEST_F(GemmWork, TellsTheClockThatItRanAt) {
   EXPECT_LT(clock->mhz, khz / 1e3 * 1.01);
 }
 
+TEST_F(GemmWork, CountsTheCyclesOfAProductAsTheMedianOfSamples) {
+  const auto work = device_->prepare(GemmSpec{DType::f32, 2048, 2048, 2048});
+  work->connect(group_);
+  work->reset();
+  device_->take_clock();
+  const auto sample = [&](int repeats) {
+    work->stage(repeats);
+    device_->seconds(*work, repeats);
+  };
+  for (int i = 0; i < 5; ++i) sample(4);
+  const auto usual = device_->take_clock();
+  CycleCounter counter(dynamic_cast<CudaDevice&>(*device_).gpu());
+  const auto count = [&](int repeats) {  // as if one operation had taken so long
+    counter.begin();
+    work->stage(repeats);
+    for (int i = 0; i < repeats; ++i) work->enqueue();
+    counter.end(1);
+  };
+  for (const int repeats : {1, 1, 40, 1, 1}) count(repeats);
+  const auto with_hiccup = counter.take();
+  ASSERT_TRUE(usual && with_hiccup);
+  EXPECT_GT(with_hiccup->cycles, usual->cycles * 0.5);
+  EXPECT_LT(with_hiccup->cycles, usual->cycles * 4) << "the mean would be 9 times as much";
+  EXPECT_EQ(counter.take(), std::nullopt);
+}
+
 TEST_F(GemmWork, ARankThatStandsByIsCheckedButNotTimed) {
   Placement placement;
   placement.local_rank = 1;

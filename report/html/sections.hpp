@@ -1,0 +1,45 @@
+// The parts of the page, each markup of what it is given.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "report/outputs.hpp"
+#include "thresholds/nodes.hpp"
+#include "thresholds/peers.hpp"
+
+namespace shakedown {
+
+/// What all parts look at, made once.
+struct Page {
+  explicit Page(const Judged&);
+
+  const Judged& judged;
+  const Verdict& verdict;
+  NodeList nodes;
+  const Profile* profile = nullptr;  // that the run was judged by
+  const Context* context = nullptr;  // of the launch with the most ranks; null: nothing but a verdict
+  PeerComparison peers;              // empty without results
+};
+
+/// So many GPUs, hosts or findings are shown one by one; of more the worst.
+inline constexpr std::size_t most_gpus = 50, most_matrices = 8, most_findings = 3000;
+
+std::string first_screen(const Page&);
+std::string culprits_section(const Page&);
+std::string figures(const Page&);
+std::string findings_section(const Page&);
+std::string facts_section(const Page&);
+std::string reproduce_section(const Page&);
+
+/// "<section id=...><h2>title</h2>body</section>", with the words of `about` below the title; empty without a body.
+std::string section(const std::string& id, const std::string& title, const std::string& about, const std::string& body);
+
+/// A part that is folded until somebody asks; empty without a body. `title` is text, `body` markup.
+std::string folded(const std::string& title, const std::string& body);
+
+/// "<td>text</td>", with the name of its column for narrow screens.
+std::string cell(const std::string& text, const std::string& column = "");
+std::string heads(const std::vector<std::string>& columns);
+
+}  // namespace shakedown

@@ -1,0 +1,248 @@
+// The page for people: that a browser can read it, that it asks nobody for anything, and that nothing is missing on it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+#include <string_view>
+
+#include "base/text.hpp"
+#include "report/escape.hpp"
+#include "report/html/page.hpp"
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::profile;
+using testing_support::ResultsBuilder;
+using testing_support::Values;
+
+const std::string source = SHAKEDOWN_SOURCE_DIR;
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+
+Judged judged(std::vector<Results> results, std::vector<Profile> profiles) {
+  Judged all{std::make_unique<const Measured>(std::move(results)), std::move(profiles), {}};
+  all.verdict = judge(*all.measured, all.profiles, {});
+  return all;
+}
+
+Judged stored() {
+  return judged(read_results(std::vector<std::filesystem::path>{source + "/ci/baselines/h200-sxm/4ranks/1"}),
+                load_profiles(source + "/thresholds"));
+}
+
+// The memory of one GPU is slow, on a host whose name means something to a browser.
+ResultsBuilder slow_memory(const std::string& host) {
+  ResultsBuilder builder(8, 2);
+  for (auto& rank : builder.context.ranks) rank.host = rank.rank < 4 ? host : "other";
+  builder.context.inventory[0].host = host;
+  builder.context.inventory[1].host = "other";
+  for (const char* op : {"copy", "read", "write"}) {
+    Values values(8, 4300.0);
+    values[2] = 3500.0;
+    builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:4294967296", "hbm_gb_per_s", 3500, values);
+  }
+  return builder;
+}
+
+Judged failing(const std::string& host = "node0") {
+  return judged(
+      {slow_memory(host).results()},
+      profile("  - {benchmark: \"hbm/op:copy/engine:sm/bytes:4294967296\", metric: hbm_gb_per_s, every: rank, "
+              "min: 3920, source: \"a <b>paper</b>\"}\n"));
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+struct Tag {
+  std::string name, attributes;
+};
+
+// What stands between a tag's name and its end: attributes with values in quotes, or without any.
+bool is_attributes(std::string_view text) {
+  while (!text.empty() && text != "/") {
+    if (text.front() != ' ') return false;
+    const auto end =
+        std::min(text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-", 1), text.size());
+    if (end == 1) return false;
+    text.remove_prefix(end);
+    if (!text.starts_with("=")) continue;
+    const auto quote = text.starts_with("=\"") ? text.find('"', 2) : std::string_view::npos;
+    if (quote == std::string_view::npos || text.substr(2, quote - 2).find('<') != std::string_view::npos) return false;
+    text.remove_prefix(quote + 1);
+  }
+  return true;
+}
+
+// Every tag of a page, in order; fails where an element is not closed, closed twice or closed by another, where an
+// attribute has no quotes, or where a '<' or '&' begins nothing.
+std::vector<Tag> tags_of(const std::string& page) {
+  static const std::set<std::string> empty{"meta", "br", "input"};
+  std::vector<Tag> tags;
+  std::vector<std::string> open;
+  const auto end_of_style = page.find("</style>"), last_script = page.rfind("<script>");
+  for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at)) {
+    const auto end = page.find('>', at);
+    if (end == std::string::npos) {
+      ADD_FAILURE() << "not ended: " << page.substr(at, 60);
+      return tags;
+    }
+    const std::string tag = page.substr(at + 1, end - at - 1);
+    at = end + 1;
+    if (tag == "!doctype html") continue;
+    if (tag.front() == '/') {
+      if (open.empty() || open.back() != tag.substr(1)) {
+        ADD_FAILURE() << "<" << tag << "> closes <" << (open.empty() ? "" : open.back()) << "> at " << at;
+        return tags;
+      }
+      open.pop_back();
+      continue;
+    }
+    const auto name_end = std::min(tag.find_first_of(" /"), tag.size());
+    const std::string name = tag.substr(0, name_end), rest = tag.substr(name_end);
+    EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789"), std::string::npos) << tag;
+    EXPECT_TRUE(is_attributes(rest)) << tag.substr(0, 200);
+    tags.push_back({name, rest});
+    if (!empty.contains(name) && !rest.ends_with('/')) open.push_back(name);
+    if (name == "style" || name == "script") at = page.find("</" + name, at);  // no markup inside
+  }
+  EXPECT_TRUE(open.empty()) << open.back();
+  for (std::size_t at = page.find('&', end_of_style); at < last_script; at = page.find('&', at + 1)) {
+    const std::string entity = page.substr(at + 1, std::min<std::size_t>(page.find(';', at) - at - 1, 8));
+    EXPECT_TRUE(entity == "amp" || entity == "lt" || entity == "gt" || entity == "quot" || entity.front() == '#')
+        << page.substr(at, 20);
+  }
+  return tags;
+}
+
+TEST(Page, IsWellFormedWhateverTheVerdict) {
+  tags_of(html_text(stored()));
+  tags_of(html_text(failing()));
+  for (const State state :
+       {State::pass, State::fail, State::inconclusive, State::no_reference, State::incomplete, State::host_only}) {
+    Judged nothing;
+    nothing.verdict.state = state;
+    tags_of(html_text(nothing));
+  }
+}
+
+TEST(Page, AsksNobodyForAnything) {
+  for (const std::string& page : {html_text(stored()), html_text(failing("https://example.org/x.js"))}) {
+    for (const Tag& tag : tags_of(page)) {
+      EXPECT_FALSE(contains(tag.attributes, " src=")) << tag.name;
+      EXPECT_FALSE(std::regex_search(tag.attributes, std::regex(" (href|action|data|poster)=\"[^#]"))) << tag.name;
+      EXPECT_NE(tag.name, "link");
+      EXPECT_NE(tag.name, "iframe");
+    }
+    EXPECT_FALSE(contains(page, "url("));
+    EXPECT_FALSE(contains(page, "@import"));
+    EXPECT_TRUE(contains(page, "default-src 'none'")) << "and a browser holds it to that";
+  }
+}
+
+TEST(Page, TakesAHostNameAsText) {
+  const std::string page = html_text(failing("<img src=x onerror='alert(1)'>\"&amp;"));
+  for (const Tag& tag : tags_of(page)) EXPECT_NE(tag.name, "img");
+  EXPECT_TRUE(contains(page, "&lt;img src=x onerror=&#39;alert(1)&#39;&gt;&quot;&amp;amp;"));
+  EXPECT_TRUE(contains(page, "a &lt;b&gt;paper&lt;/b&gt;"));
+}
+
+TEST(Page, AnswersInItsFirstScreenWhoMustLeaveAndWhatToDo) {
+  const std::string page = html_text(failing());
+  const std::string first = page.substr(0, page.find("id=\"fault\""));
+  EXPECT_TRUE(contains(first, "<h1>Take out 1 of 2 nodes: node0</h1>")) << first.substr(first.find("<h1>"), 200);
+  EXPECT_TRUE(contains(first, "Slow GPU: rank 2, node0 GPU 2"));
+  EXPECT_TRUE(contains(first, "ISOLATE node0"));
+  EXPECT_TRUE(contains(first, "<pre>ssh node0 nvidia-smi"));
+  EXPECT_TRUE(contains(first, "2026-11-21 05:00 UTC"));
+  EXPECT_TRUE(contains(first, "not measured: preflight (the machine before anything is measured), gemm"));
+}
+
+TEST(Page, OfAPassSaysYesAndWhatIsNotProven) {
+  const std::string page = html_text(stored());
+  const std::string first = page.substr(0, page.find("id=\"peers\""));
+  EXPECT_TRUE(contains(first, "<h1>Yes, use it</h1>"));
+  EXPECT_TRUE(contains(first, "13 of 13 good, 9 % over its floors"));
+  EXPECT_TRUE(contains(first, "one host only: nothing is said of the network between hosts"));
+  EXPECT_TRUE(contains(first, "waived: preflight/of:folder (4 findings): no folder was named"));
+}
+
+TEST(Page, NeverSaysYesToLessThanAPass) {
+  for (const State state :
+       {State::fail, State::inconclusive, State::no_reference, State::incomplete, State::host_only}) {
+    Judged one = stored();
+    one.verdict.state = state;
+    EXPECT_FALSE(contains(html_text(one), "Yes, use it")) << name(state);
+  }
+}
+
+TEST(Page, HasEveryFindingThatIsNotGoodInFull) {
+  const Judged all = failing();
+  const std::string page = html_text(all);
+  std::size_t bad = 0;
+  for (const Finding& finding : all.verdict.findings) {
+    if (finding.good()) continue;
+    ++bad;
+    EXPECT_TRUE(contains(page, html_escaped(finding.key))) << finding.key;
+    EXPECT_TRUE(contains(page, html_escaped(one_line(finding.detail)))) << finding.detail;
+    EXPECT_TRUE(contains(page, html_escaped(finding.next))) << finding.next;
+  }
+  ASSERT_GE(bad, 2u);
+  std::size_t rows = 0;
+  for (const Tag& tag : tags_of(page)) rows += tag.name == "tr" && contains(tag.attributes, "data-good=\"no\"") ? 1 : 0;
+  EXPECT_EQ(rows, bad);
+}
+
+TEST(Page, MarksWhoStandsOutAmongPeersBySignAndNotByColourAlone) {
+  const std::string page = html_text(failing());
+  const auto row = page.find("2 node0 GPU 2</th>");
+  ASSERT_NE(row, std::string::npos);
+  EXPECT_TRUE(contains(page.substr(row, 200), "class=\"w4 out\">-18.6 !</td>")) << page.substr(row, 200);
+}
+
+TEST(Page, ShowsCopiesByPairStepsByPartAndCollectivesBySize) {
+  const std::string page = html_text(stored());
+  for (const char* words :
+       {"p2p/op:read/engine:ce/bytes:1073741824 on vm, GB/s", "allreduce/dtype:f32/bytes:N over its size", "ceiling",
+        "forward, backward, waiting for others, optimizer, rest", "Temperature, C", "580.159.04"}) {
+    EXPECT_TRUE(contains(page, words)) << words;
+  }
+}
+
+TEST(Page, NamesTheHostThatDiffersFromTheOthers) {
+  ResultsBuilder builder(4, 4);
+  builder.add_facts("preflight/of:software", {}, {{"driver", {{"580.159"}, {"580.159"}, {"570.86"}, {"580.159"}}}});
+  const std::string page = html_text(judged({builder.results()}, {}));
+  EXPECT_TRUE(contains(page, "580.159 on 3; 570.86 on rank 2 on node2")) << page.substr(page.find("580.159"), 200);
+}
+
+TEST(Page, OfANodeStaysBelow300Kilobytes) { EXPECT_LT(html_text(stored()).size(), 300'000u); }
+
+TEST(Page, OfThousandsOfGpusShowsTheWorstFiftyAndADistribution) {
+  constexpr int hosts = 250, ranks = 8 * hosts;
+  ResultsBuilder builder(ranks, hosts);
+  for (const char* op : {"copy", "read", "write"}) {
+    Values values;
+    for (int rank = 0; rank < ranks; ++rank) values.push_back(rank == 1234 ? 3500.0 : 4300.0 + rank % 7);
+    builder.add("hbm/op:" + std::string(op) + "/engine:sm/bytes:4294967296", "hbm_gb_per_s", 3500, values);
+  }
+  const std::string page = html_text(judged({builder.results()}, {}));
+  EXPECT_LT(page.size(), 500'000u) << "what grows with the number of GPUs would not fit in 5 MB for 10,000";
+  EXPECT_TRUE(contains(page, "The 50 worst of 2000 GPUs"));
+  EXPECT_TRUE(contains(page, "<th scope=\"row\" title=\"GPU-2234\">1234 node154 GPU 2</th>"));
+  EXPECT_TRUE(contains(page, "aria-label=\"hbm of all GPUs\""));
+  tags_of(page);
+}
+
+TEST(Page, OfAStoredVerdictSaysThatItHasNoFigures) {
+  Judged one = failing();
+  one.measured.reset();
+  const std::string page = html_text(one);
+  EXPECT_TRUE(contains(page, "made of a stored verdict, which has no figures"));
+  EXPECT_TRUE(contains(page, "Slow GPU: rank 2, node0 GPU 2"));
+}
+
+}  // namespace
+}  // namespace shakedown
