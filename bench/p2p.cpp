@@ -8,8 +8,11 @@
 //   mpirun -np 4 build/bench/bench_p2p --benchmark_filter=src:0/dst:1
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
 
+#include "base/statistics.hpp"
 #include "fixtures/session.hpp"
 
 namespace shakedown {
@@ -70,6 +73,39 @@ void add_latency(Session& session, const Spec& spec) {
   });
 }
 
+using Measured = std::map<std::string, std::vector<RankData>>;
+
+/// Copies in which others have as much to do differ by 0.1 % between GPUs. Ranks of a CPU share its cores.
+double low_part(Backend backend) { return backend == Backend::cuda ? 0.97 : 0.25; }
+
+/// In each shift of one operation, the pairs whose copy is low among all of its copies: a row says that much, a pair
+/// alone whether it is the link, or what else goes over the ports of the two.
+void add_low_pairs(Session& session, const Measured& measured, Engine engine, std::size_t bytes) {
+  for (const auto op : {CopyOp::read, CopyOp::write}) {
+    std::map<std::pair<int, int>, double> copies;  // of local ranks; the lowest of all hosts
+    std::vector<double> all;
+    each_shift(session, [&](int shift) {
+      const auto row = measured.find(key(PeerShiftSpec{op, engine, shift, bytes}));
+      if (row == measured.end()) return;
+      const auto values = row->second.back().by_rank.find("copy_gb_per_s");
+      if (values == row->second.back().by_rank.end()) return;
+      for (std::size_t rank = 0; rank < values->second.size(); ++rank) {
+        if (!values->second[rank]) continue;
+        const double value = *values->second[rank];
+        const auto [dst, n] = session.place(rank);
+        const auto entry = copies.emplace(std::pair((dst + n - shift) % n, dst), value).first;
+        entry->second = std::min(entry->second, value);
+        all.push_back(value);
+      }
+    });
+    if (all.empty()) continue;
+    const double low = low_part(session.backend()) * quantile(all, 0.75);
+    for (const auto& [pair, value] : copies) {
+      if (value < low) add_pair(session, PeerCopySpec{op, engine, pair.first, pair.second, bytes}, bandwidth);
+    }
+  }
+}
+
 }  // namespace
 
 void register_p2p(Session& session) {
@@ -91,6 +127,7 @@ void register_p2p(Session& session) {
   // 375.
   if (cuda && full) add_pair(session, PeerShiftSpec{CopyOp::read, Engine::sm, 1, bytes, true}, bandwidth);
   each_shift(session, [&](int shift) { add_latency(session, PeerLatencyShiftSpec{loads, shift, latency_bytes}); });
+  if (!pairs) session.then([=](Session& s, const auto& measured) { add_low_pairs(s, measured, engine, bytes); });
   if (!pairs) return;
   each_pair(session, [&](int src, int dst) { add_latency(session, PeerLatencySpec{loads, src, dst, latency_bytes}); });
 }

@@ -93,6 +93,10 @@ class Work {
   /// True if one call needs all ranks, so that ranks wait for each other inside it.
   virtual bool collective() const = 0;
 
+  /// True if a device that can should run one more operation, untimed, in front of each sample of a collective Work, so
+  /// that the launch and the ranks' arrival are not in it. The same on every rank.
+  virtual bool leads() const { return false; }
+
   /// Nothing: samples follow each other without rests. Valid after connect, the same on every rank.
   virtual std::optional<Bursts> bursts() const { return std::nullopt; }
 
@@ -161,6 +165,10 @@ class Device {
   /// of tuning; one that tunes adds its choice, the same on every rank.
   Choices& choices() { return choices_; }
 
+  /// What an earlier run has chosen on such devices, the same on every rank. A Work takes one turn of it against the
+  /// likeliest before it takes it; where the slowest rank loses by it, it tunes.
+  Choices& remembered() { return remembered_; }
+
   /// What to call now and then while this rank waits inside an operation for others and its device answers: a rank that
   /// does not call it is not known to be well. A device that cannot look while it waits never calls it.
   virtual void while_waiting(std::function<void()>) {}
@@ -173,8 +181,12 @@ class Device {
   virtual std::unique_ptr<Work> prepare(const Spec&);
 
  private:
-  Choices choices_;
+  Choices choices_, remembered_;
 };
+
+/// Whether what was remembered is still no slower than the likeliest for the slowest rank; the same on every rank.
+/// Seconds of one turn each; HUGE_VAL: it does not run. Collective.
+bool still_best(Group&, double remembered, double likeliest);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Backends

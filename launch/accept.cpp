@@ -51,6 +51,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   provide_path();
   const auto door = parse_front_door(words, process_environment());
   const auto programs = find_programs(door.families);
+  load_profiles(door.judge.thresholds);  // what is wrong there is said before anything is measured
   Signals signals;
   if (door.plan) return show_plan(door, programs, signals);
   auto run = folder_of(door);

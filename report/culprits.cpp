@@ -119,7 +119,7 @@ std::string nodes_json(const NodeList& list) {
                      {"next", node.next}});
   }
   const ordered_json document = {{"schema", 1},
-                                 {"verdict", name(list.verdict)},
+                                 {"verdict", lower(name(list.verdict))},
                                  {"undecided_because", list.undecided_because},
                                  {"nodes", std::move(nodes)}};
   return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";

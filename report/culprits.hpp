@@ -18,7 +18,7 @@ std::string culprits_text(const Verdict&, bool color);
 /// The judgements side by side, one line each, for a verdict that has them.
 std::string judgements_text(const Verdict&);
 
-/// What to do with every node, as JSON, schema 1.
+/// What to do with every node, as JSON, schema 1. The verdict is spelled as in verdict.json.
 std::string nodes_json(const NodeList&);
 
 }  // namespace shakedown

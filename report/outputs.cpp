@@ -2,11 +2,14 @@
 
 #include <cstdio>
 
+#include "report/bencher.hpp"
 #include "report/github_benchmark.hpp"
 #include "report/health_checker.hpp"
 #include "report/html/page.hpp"
+#include "report/junit.hpp"
 #include "report/markdown.hpp"
 #include "report/prometheus.hpp"
+#include "report/superbench.hpp"
 #include "report/verdict_json.hpp"
 
 namespace shakedown {
@@ -23,10 +26,13 @@ const std::vector<Output>& outputs() {
   static const std::vector<Output> table{
       {"--html", "write a page for people: figures, evidence, and what to do", html_text},
       {"--verdict", "write verdict.json (report/verdict.schema.json)", of_verdict<verdict_json>},
+      {"--junit", "write JUnit's XML, with what was waived as skipped", of_verdict<junit_xml>},
       {"--markdown", "write Markdown, for the summary of a CI job", of_verdict<markdown_text>},
       {"--prometheus", "write Prometheus text, for node_exporter's textfile collector", of_verdict<prometheus_text>},
       {"--github-benchmark", "write throughputs for github-action-benchmark (customBiggerIsBetter)",
        of_verdict<github_benchmark_json>},
+      {"--bencher", "write the figures for Bencher (adapter json)", bencher_json},
+      {"--superbench", "write SuperBench's results-summary.jsonl: a line for each node", superbench_jsonl},
       {"--health-checker", "write {status: PASS|FAIL|ERROR, tests} for a node health checker",
        of_verdict<health_checker_json>},
   };

@@ -5,11 +5,15 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
+#include "base/text.hpp"
 #include "report/escape.hpp"
 
 namespace shakedown {
@@ -77,13 +81,60 @@ class Gauges {
   std::map<std::string, Gauge> gauges_;
 };
 
+// "2026-11-21T05:00:00Z"
+std::optional<double> seconds_since_1970(const std::string& utc) {
+  int year = 0, hour = 0, minute = 0, second = 0;
+  unsigned month = 0, day = 0;
+  if (std::sscanf(utc.c_str(), "%4d-%2u-%2uT%2d:%2d:%2dZ", &year, &month, &day, &hour, &minute, &second) != 6)
+    return {};
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
+  if (!date.ok()) return std::nullopt;
+  return 86400.0 * static_cast<double>(std::chrono::sys_days(date).time_since_epoch().count()) + 3600.0 * hour +
+         60.0 * minute + second;
+}
+
+Labels labels_of(const Culprit& place) {
+  return {{"host", place.host},
+          {"gpu", place.local_rank ? std::to_string(*place.local_rank) : ""},
+          {"uuid", place.uuid.value_or("")}};
+}
+
+// Who is at fault, and whom the failing findings name.
+void add_culprits(Gauges& gauges, const Verdict& verdict) {
+  for (const Diagnosis& d : verdict.culprits) {
+    for (const Culprit& place : d.places) {
+      Labels labels = labels_of(place);
+      labels.emplace_back("cause", causes_text(d));
+      gauges.add("shakedown_culprit", "What is at fault: 1 if it fails the run, 0 if it is only said.", labels,
+                 d.fails ? 1 : 0);
+    }
+  }
+  for (const Finding& finding : verdict.findings) {
+    if (finding.good() || !finding.counts()) continue;
+    for (const Culprit& place : finding.offenders) {
+      Labels labels = labels_of(place);
+      labels.emplace_back("key", finding.key);
+      labels.emplace_back("metric", finding.metric);
+      gauges.add("shakedown_offender", "Whom a failing finding names, at most ten for each.", labels, 1);
+    }
+  }
+}
+
 }  // namespace
 
 std::string prometheus_text(const Verdict& verdict) {
   Gauges gauges;
   const bool passed = verdict.state == State::pass;
-  gauges.add("shakedown_pass", "1 if the machine was accepted: PASS, nothing else.",
-             {{"profile", verdict.profile}, {"verdict", std::string(name(verdict.state))}}, passed ? 1 : 0);
+  gauges.add("shakedown_pass", "1 if the machine was accepted: PASS, nothing else.", {{"profile", verdict.profile}},
+             passed ? 1 : 0);
+  for (const std::string_view state : words(State{})) {
+    gauges.add("shakedown_verdict", "1 for the verdict of the run, 0 for the others.", {{"verdict", lower(state)}},
+               state == name(verdict.state) ? 1 : 0);
+  }
+  if (const auto began = seconds_since_1970(verdict.started)) {
+    gauges.add("shakedown_run_timestamp_seconds", "When the run began.", {}, *began);
+  }
+  add_culprits(gauges, verdict);
   gauges.add("shakedown_ranks", "Ranks that measured.", {}, verdict.ranks);
   gauges.add("shakedown_hosts", "Hosts that measured.", {}, verdict.hosts);
   std::map<Status, int> counts;

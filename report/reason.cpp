@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <vector>
 
 #include "base/text.hpp"
 #include "report/words.hpp"
@@ -14,6 +15,18 @@ namespace shakedown {
 namespace {
 
 constexpr int descriptor = 3;
+
+// "gemm, hbm judged by h200-sxm on 4 ranks": of a pass, what it is a pass of.
+std::string judged_text(const Verdict& verdict) {
+  std::vector<std::string> families;
+  for (const Finding& finding : verdict.findings) {
+    const std::string family = family_of(finding.key);
+    const bool counted = finding.status == Status::pass && finding.counts() && family != "machine";
+    if (counted && std::find(families.begin(), families.end(), family) == families.end()) families.push_back(family);
+  }
+  return (families.empty() ? "nothing but the machine" : joined(families)) + " judged by " + verdict.profile + " on " +
+         plural(verdict.ranks, "rank") + (verdict.hosts > 1 ? " of " + plural(verdict.hosts, "host") : "");
+}
 
 }  // namespace
 
@@ -38,6 +51,8 @@ std::string reason_line(const Verdict& verdict) {
     if (!worst->detail.empty()) line += ", " + worst->detail;
     if (worst->worst) line += ", " + text(*worst->worst);
     if (bad > 1) line += " (and " + std::to_string(bad - 1) + " more)";
+  } else if (verdict.exit_code == 0) {
+    line += ": " + judged_text(verdict);
   } else if (!verdict.notes.empty()) {
     line += ": " + verdict.notes.front();
   }

@@ -7,6 +7,7 @@
 
 namespace shakedown {
 
+/// "PASS 58/58: gemm, hbm judged by h200-sxm on 4 ranks",
 /// "FAIL 57/58: gemm/... tflops 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003 (and 2 more)". One line, no newline.
 std::string reason_line(const Verdict&);
 

@@ -19,7 +19,8 @@ shakedown_test(regression_test unit SOURCES thresholds/regression_test.cpp LIBRA
 shakedown_test(baseline_test unit SOURCES thresholds/baseline_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(drift_test unit SOURCES thresholds/drift_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(terminal_test unit SOURCES report/terminal_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
-shakedown_test(report_test unit SOURCES report/report_test.cpp report/html_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
+shakedown_test(report_test unit SOURCES report/report_test.cpp report/html_test.cpp
+  LIBRARIES shakedown::report nlohmann_json::nlohmann_json yaml-cpp::yaml-cpp)
 
 add_executable(acceptance_test acceptance_test.cpp)
 target_link_libraries(acceptance_test PRIVATE shakedown::report GTest::gtest)

@@ -8,8 +8,8 @@
 
 #include "base/text.hpp"
 #include "thresholds/applicability.hpp"
-#include "thresholds/crosscheck.hpp"
 #include "thresholds/crashed.hpp"
+#include "thresholds/crosscheck.hpp"
 #include "thresholds/gpu_errors.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/missed_limits.hpp"

@@ -71,7 +71,8 @@ double payload(Text engine, bool requests_too) {
 }
 
 Bound link_copy(const Peaks& peaks, Text key, const Scale&) {
-  const bool all_read = key_part(key, "op") == "read" && !key_part(key, "shift").empty();
+  const bool all_read =
+      key_part(key, "op") == "read" && !key_part(key, "shift").empty() && key_part(key, "ranks").empty();
   const auto flits = peak(peaks, "nvlink_flits");
   return peak(
       peaks, "nvlink_gb_per_s",

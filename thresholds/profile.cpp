@@ -267,12 +267,14 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   return rule;
 }
 
-// Two rules that may judge the same value: one of them is a leftover. Two severities are a warning before a failure.
+// Two rules that may judge the same value: one of them is a leftover. Two severities are a warning before a failure;
+// what is the same everywhere may still be wrong.
 bool overlap(const Rule& a, const Rule& b) {
   const auto compatible = [](const auto& x, const auto& y) { return !x || !y || *x == *y; };
   return a.benchmark == b.benchmark && a.metric == b.metric && a.every == b.every && a.severity == b.severity &&
-         a.conditions.ranks.overlaps(b.conditions.ranks) && a.conditions.hosts.overlaps(b.conditions.hosts) &&
-         compatible(a.conditions.nvls, b.conditions.nvls) && compatible(a.conditions.tier, b.conditions.tier);
+         a.limits.same == b.limits.same && a.conditions.ranks.overlaps(b.conditions.ranks) &&
+         a.conditions.hosts.overlaps(b.conditions.hosts) && compatible(a.conditions.nvls, b.conditions.nvls) &&
+         compatible(a.conditions.tier, b.conditions.tier);
 }
 
 void read_rules(const Yaml& yaml, Profile& profile) {

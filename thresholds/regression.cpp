@@ -175,14 +175,14 @@ class Sessions {
 };
 
 void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_better, std::size_t comparisons,
-            double least) {
-  if (proven_worse && pair.loses() && -pair.change.estimate < least) {
+            double least_loss) {
+  if (proven_worse && pair.loses() && -pair.change.estimate < least_loss) {
     change.trend = Trend::inconclusive;
-    change.detail = "sessions differ by up to " + percent_text(least) + "; measure old and new in turns to tell";
+    change.detail = "sessions differ by up to " + percent_text(least_loss) + "; measure old and new in turns to tell";
   } else if (proven_worse && pair.loses()) {
     change.trend = Trend::worse;
   } else if (proven_better && pair.gains()) {
-    change.trend = pair.change.estimate < least ? Trend::same : Trend::better;
+    change.trend = pair.change.estimate < least_loss ? Trend::same : Trend::better;
   } else if (pair.excludes_loss() && !pair.loses()) {
     change.trend = Trend::same;
   } else {

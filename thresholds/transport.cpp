@@ -90,8 +90,7 @@ std::optional<Finding> judge_transport(const std::vector<Results>& files, const 
     const auto& transport = file.context.nccl.transport;
     if (!transport) continue;
     if (!finding) {
-      finding.emplace();
-      finding->key = "machine/nccl_transport";
+      finding.emplace().key = "machine/nccl_transport";
       finding->detail = "P2P";
     }
     if (*transport == "P2P") continue;

@@ -28,10 +28,10 @@ Communicator::~Communicator() {
 
 /// A blocking communicator: with a non-blocking one every call starts a thread (NCCL 2.28 and later, group.cc), which
 /// would be most of the latency of a small message. A hang in here is ended by the watchdog, with the process.
-void Communicator::connect(Group& world) {
+bool Communicator::connect(Group& world) {
   {
     const std::lock_guard lock(mutex_);
-    if (comm_ != nullptr || aborted_) return;
+    if (comm_ != nullptr || aborted_) return false;
   }
   ncclComm_t comm = nullptr;
   note(listener_.during([&] {
@@ -42,6 +42,7 @@ void Communicator::connect(Group& world) {
   }));
   const std::lock_guard lock(mutex_);
   comm_ = comm;
+  return true;
 }
 
 ncclComm_t Communicator::get() const {

@@ -21,8 +21,9 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
   ~Communicator();
 
-  /// Makes the communicator if there is none yet. Collective over `world`, always the same group.
-  void connect(Group& world);
+  /// Makes the communicator if there is none yet, and says whether it did. Collective over `world`, always the same
+  /// group.
+  bool connect(Group& world);
 
   /// Errors: std::runtime_error if it was aborted.
   ncclComm_t get() const;

@@ -39,14 +39,13 @@ double CudaDevice::seconds(Work& work, int repeats) {
   const bool local = !work.collective();
   if (std::exchange(timed_, {&work, repeats}) != std::pair<const Work*, int>(&work, repeats)) long_ = false;
   const bool counts = local || long_;
+  const int in_front = local ? operations_in_front(repeats) : work.leads() ? 1 : 0;
   if (counts) cycles_.begin();
-  if (local) {
-    for (int i = 0; i < operations_in_front(repeats); ++i) work.enqueue();
-  }
+  for (int i = 0; i < in_front; ++i) work.enqueue();
   check(cudaEventRecord(begin_.get(), gpu_.stream()));
   work.enqueue_batch(repeats);
   check(cudaEventRecord(end_.get(), gpu_.stream()));
-  if (counts) cycles_.end(repeats + (local ? operations_in_front(repeats) : 0));
+  if (counts) cycles_.end(repeats + in_front);
   if (local) {
     check(cudaEventSynchronize(end_.get()));
   } else {

@@ -18,7 +18,7 @@ class CudaDevice final : public Device {
 
   /// By events on the stream. In front of a batch of local operations one more runs untimed: it hides the launch of
   /// the first, as each hides that of the next. An idle GPU would take the begin event at once and then wait some 8 us
-  /// for the first launch, 1 % of a batch of a millisecond. Nothing stands in front of a collective.
+  /// for the first launch, 1 % of a batch of a millisecond. In front of a collective one stands that leads().
   double seconds(Work&, int repeats) override;
 
   void while_waiting(std::function<void()> sign) override { communicator_.while_waiting(std::move(sign)); }

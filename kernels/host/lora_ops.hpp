@@ -39,8 +39,8 @@ class LoraOps {
   void place_adapters(std::span<const training::AdapterSlot<T>> slots) { slots_.assign(slots.begin(), slots.end()); }
   void synchronize() {}
   void connect(Group& group) { group_ = &group; }
-  void start_tuning() {}
-  void finish_tuning(Group&) {}
+  void start_tuning(const Choices& = {}) {}
+  bool finish_tuning(Group&, Choices* = nullptr) { return true; }
   std::size_t used_bytes() const;
   Metrics metrics() const { return {}; }
 

@@ -38,20 +38,17 @@ template <TrainingOps Ops>
 class MeasuredStep final : public Work {
  public:
   /// Allocates all memory. Errors: what the backend throws where there is not so much.
-  MeasuredStep(const LoraStepSpec& spec, std::unique_ptr<Ops> ops, std::string device)
-      : spec_(spec), device_(std::move(device)), ops_(std::move(ops)), step_(*ops_, step_shape(spec)) {}
+  MeasuredStep(const LoraStepSpec& spec, std::unique_ptr<Ops> ops, Device& device)
+      : spec_(spec), device_(device), ops_(std::move(ops)), step_(*ops_, step_shape(spec)) {}
 
   void connect(Group& group) override {
     if (group.size() != spec_.ranks) throw std::logic_error("a training step prepared for another number of ranks");
     group_ = &group;
     equal_devices_ = true;
-    for (const auto& device : group.gather(device_)) equal_devices_ = equal_devices_ && device == device_;
+    const auto own = device_.info().name;
+    for (const auto& device : group.gather(own)) equal_devices_ = equal_devices_ && device == own;
     ops_->connect(group);
-    begin();
-    ops_->start_tuning();
-    step_.run(measured_update, false);
-    ops_->synchronize();
-    ops_->finish_tuning(group);
+    if (!tune(device_.remembered())) tune({});
     begin();  // what tuning computed is void
     step_.run(measured_update);
     ops_->synchronize();
@@ -161,6 +158,14 @@ class MeasuredStep final : public Work {
     std::vector<double> forward, backward, optimizer, whole;
   };
 
+  bool tune(const Choices& remembered) {
+    begin();
+    ops_->start_tuning(remembered);
+    step_.run(measured_update, false);
+    ops_->synchronize();
+    return ops_->finish_tuning(*group_, &device_.choices());
+  }
+
   void begin() {
     step_.initialize();
     const auto& shape = step_.shape();
@@ -179,8 +184,16 @@ class MeasuredStep final : public Work {
   /// 456.6 and 460.0 ms, of all after it 458.4 and 461.0). All ranks take what is faster for the slowest. Both are in
   /// even and in odd places, because power swings with the steps, and steps in front bring the GPUs to their power
   /// limit: without these, two of three launches took the slower way (4 x H200).
+  /// That costs seven steps: of what an earlier run has chosen none.
   void choose_bucket() {
     const std::array<std::size_t, 2> buckets = {1, step_.buffers().state.count - 1};
+    const auto choice = key(spec_) + "/ranks:" + std::to_string(group_->size()) + "/sums";
+    constexpr std::array names{"by layer", "at the end"};
+    if (const auto known = device_.remembered().find(choice); known != device_.remembered().end()) {
+      step_.set_bucket(buckets[known->second == names[0] ? 0 : 1]);
+      device_.choices()[choice] = known->second;
+      return;
+    }
     std::array<double, 2> milliseconds = {};
     for (int i = 0; i < warm_up_steps; ++i) step_.run(measured_update);
     for (const std::size_t which : {0, 1, 1, 0}) {
@@ -191,7 +204,9 @@ class MeasuredStep final : public Work {
       milliseconds[which] += *std::max_element(all.begin(), all.end());
     }
     constexpr double clearly_faster = 0.99;
-    step_.set_bucket(buckets[milliseconds[0] < clearly_faster * milliseconds[1] ? 0 : 1]);
+    const std::size_t best = milliseconds[0] < clearly_faster * milliseconds[1] ? 0 : 1;
+    step_.set_bucket(buckets[best]);
+    device_.choices()[choice] = names[best];
   }
 
   /// Of the step since the last call, if there was one: its marks are the last ones.
@@ -205,7 +220,7 @@ class MeasuredStep final : public Work {
   }
 
   LoraStepSpec spec_;
-  std::string device_;
+  Device& device_;
   std::unique_ptr<Ops> ops_;
   LoraStep<Ops> step_;
   Group* group_ = nullptr;

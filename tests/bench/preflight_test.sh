@@ -79,7 +79,7 @@ export SHAKEDOWN_ROOT=$scratch/\$h SHAKEDOWN_FAKE_NVML=$scratch/\$h.txt SHAKEDOW
 exec "\$@"
 END
   chmod +x on_host
-  hosts=(mpirun --bind-to none --oversubscribe --host nodea:1,nodeb:1 --mca plm_rsh_agent "$agent" -np 2 -x SHAKEDOWN_RUN_ID ./on_host)
+  hosts=(mpirun --bind-to none --oversubscribe --host "nodea:1,nodeb:1" --mca plm_rsh_agent "$agent" -np 2 -x SHAKEDOWN_RUN_ID ./on_host)
   run 0 "${hosts[@]}" "$bench/inventory"
   expect "inventory names what differs between hosts" prints '  driver 570.86 on nodeb, 580.159.03 on nodea'
   run 0 "${hosts[@]}" "$bench/bench_preflight" --benchmark_out="$scratch/two.json"

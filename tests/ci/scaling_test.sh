@@ -47,7 +47,7 @@ run 2 "$root/ci/scaling" --nosuch
 expect "an unknown flag is refused" says '--nosuch: unknown; the form is'
 run 2 "$root/ci/scaling" nosuch
 expect "an unknown family is refused" says 'nosuch: no such family'
-SHAKEDOWN_LAUNCH=env run 2 "$root/ci/scaling" hbm
+SHAKEDOWN_LAUNCH="env" run 2 "$root/ci/scaling" hbm
 expect "a launcher that fixes the number of ranks is refused" says 'unset that'
 rm stored/2.json
 SHAKEDOWN_RANKS=4 run 3 "$root/ci/scaling" hbm

@@ -18,7 +18,9 @@ while read -r family; do
 echo "[1/1] $family, 0 s so far" >&2
 echo "\$@" >"$scratch/arguments.$family"
 [ ! -e "$scratch/does.$family" ] || . "$scratch/does.$family"
-exec sed 's/"run_id": *"[^"]*"/"run_id": "'"\$SHAKEDOWN_RUN_ID"'"/' "$scratch/stored/$family.json"
+crashed=
+for flag; do case \$flag in --crashed=*) crashed=', "crashed": ["'\${flag#*=}'"]' ;; esac; done
+exec sed 's/"run_id": *"[^"]*"/"run_id": "'"\$SHAKEDOWN_RUN_ID"'"'"\$crashed"'/' "$scratch/stored/$family.json"
 END
 done <"$tree/share/shakedown/families"
 chmod +x "$tree"/bin/*

@@ -313,21 +313,30 @@ TEST_F(AcceptanceTest, PrintsHelpAndVersion) {
 TEST_F(AcceptanceTest, WritesEveryForm) {
   const Outcome outcome =
       accept_file("bad.json", "--verdict=" + path("v.json") + " --markdown=" + path("v.md") +
-                                  " --prometheus=" + path("v.prom") + " --github-benchmark=" + path("g.json"));
+                                  " --prometheus=" + path("v.prom") + " --github-benchmark=" + path("g.json") +
+                                  " --html=" + path("v.html") + " --junit=" + path("v.xml") +
+                                  " --superbench=" + path("s.jsonl") + " --bencher=" + path("b.json"));
   EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(text_of("v.html").find("id=\"peers\""), std::string::npos) << "figures, too";
+  EXPECT_NE(text_of("v.xml").find("<failure message=\"FAIL 7/8: "), std::string::npos);
+  EXPECT_EQ(text_of("s.jsonl").rfind("{\"node\":\"node0\"", 0), 0u);
+  EXPECT_NE(text_of("b.json").find("\"lower_value\""), std::string::npos);
   EXPECT_NE(text_of("v.json").find("\"verdict\": \"fail\""), std::string::npos);
   EXPECT_EQ(text_of("v.md").rfind("## VERDICT: FAIL 7/8", 0), 0u);
-  EXPECT_NE(text_of("v.prom").find("shakedown_pass{profile=\"test\",verdict=\"FAIL\"} 0"), std::string::npos);
+  EXPECT_NE(text_of("v.prom").find("shakedown_pass{profile=\"test\"} 0"), std::string::npos);
   EXPECT_NE(text_of("g.json").find("\"unit\": \"TFLOPS\""), std::string::npos);
 }
 
 TEST_F(AcceptanceTest, LeavesNoOldReportOfAnyFormWhenInputCannotBeRead) {
-  for (const char* file : {"v.md", "v.prom", "g.json"}) folder.write(file, "pass");
+  for (const char* file : {"v.md", "v.prom", "g.json", "v.html", "v.xml"}) folder.write(file, "pass");
   expect_refused(accept_file("none.json", "--markdown=" + path("v.md") + " --prometheus=" + path("v.prom") +
-                                              " --github-benchmark=" + path("g.json")),
+                                              " --github-benchmark=" + path("g.json") + " --html=" + path("v.html") +
+                                              " --junit=" + path("v.xml")),
                  "none.json: no such file");
+  EXPECT_NE(text_of("v.html").find("Not proven: the run is incomplete"), std::string::npos);
+  EXPECT_NE(text_of("v.xml").find("<error message=\"INCOMPLETE"), std::string::npos);
   EXPECT_EQ(text_of("v.md").rfind("## VERDICT: INCOMPLETE", 0), 0u);
-  EXPECT_NE(text_of("v.prom").find("verdict=\"INCOMPLETE\"} 0"), std::string::npos);
+  EXPECT_NE(text_of("v.prom").find("verdict=\"incomplete\"} 1"), std::string::npos);
   EXPECT_EQ(text_of("g.json"), "[]\n");
 }
 
@@ -688,6 +697,7 @@ TEST_F(NodesVerb, WritesHostFilesAndActions) {
   EXPECT_EQ(text_of("list/good_nodes"), "# no good nodes\n");
   EXPECT_EQ(text_of("list/bad_nodes"), "node0 slots=4\n");
   EXPECT_NE(text_of("list/nodes.json").find("\"action\": \"ISOLATE\""), std::string::npos);
+  EXPECT_NE(text_of("list/nodes.json").find("\"verdict\": \"fail\""), std::string::npos) << "as in verdict.json";
   const Outcome good = nodes("--results=" + path("good.json") + " --nodes=" + path("list"));
   EXPECT_EQ(good.exit_code, 0) << good.output;
   EXPECT_EQ(text_of("list/good_nodes"), "node0 slots=4\n");

@@ -1,5 +1,6 @@
 // The forms of a verdict for programs and CI, against the rules of those who read them.
 #include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <fstream>
@@ -8,12 +9,16 @@
 #include <set>
 #include <sstream>
 
+#include "base/text.hpp"
+#include "report/bencher.hpp"
 #include "report/escape.hpp"
 #include "report/github_benchmark.hpp"
 #include "report/health_checker.hpp"
+#include "report/junit.hpp"
 #include "report/markdown.hpp"
 #include "report/prometheus.hpp"
 #include "report/reason.hpp"
+#include "report/superbench.hpp"
 #include "report/verdict_json.hpp"
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
@@ -151,13 +156,44 @@ TEST(Prometheus, GivesValuesAndLimitsInBaseUnits) {
 }
 
 TEST(Prometheus, PassesOnlyOnAPass) {
-  EXPECT_TRUE(contains(prometheus_text(passing()), "shakedown_pass{profile=\"test\",verdict=\"PASS\"} 1\n"));
+  EXPECT_TRUE(contains(prometheus_text(passing()), "shakedown_pass{profile=\"test\"} 1\n"));
   for (const State state :
        {State::fail, State::inconclusive, State::no_reference, State::incomplete, State::host_only}) {
     Verdict verdict = passing();
     verdict.state = state;
-    EXPECT_TRUE(std::regex_search(prometheus_text(verdict), std::regex("\nshakedown_pass\\{[^}]*\\} 0\n")));
+    EXPECT_TRUE(contains(prometheus_text(verdict), "\nshakedown_pass{profile=\"test\"} 0\n"))
+        << "the series of a pass, or an alert would look at one that nobody writes any more";
+    EXPECT_TRUE(contains(prometheus_text(verdict), "shakedown_verdict{verdict=\"" + lower(name(state)) + "\"} 1\n"));
+    EXPECT_TRUE(contains(prometheus_text(verdict), "shakedown_verdict{verdict=\"pass\"} 0\n"));
   }
+}
+
+TEST(Prometheus, SaysWhenTheRunBeganAndWhoIsAtFault) {
+  const std::string text = prometheus_text(failing());
+  EXPECT_TRUE(contains(text, "\nshakedown_run_timestamp_seconds 1795237200\n")) << "2026-11-21 05:00 UTC";
+  EXPECT_TRUE(contains(text, "shakedown_offender{host=\"node0\",gpu=\"3\",uuid=\"GPU-1003\",key=\"" + gemm +
+                                 "\",metric=\"tflops\"} 1\n"));
+  EXPECT_TRUE(contains(text, "shakedown_culprit{host=\"node0\",gpu=\"")) << text;
+  EXPECT_FALSE(contains(prometheus_text(passing()), "shakedown_offender"));
+  EXPECT_FALSE(contains(prometheus_text(Verdict{}), "timestamp")) << "unknown is not 1970";
+}
+
+// What the shipped alerts ask for is what is written, for a run that fails; tests/report/alerts_test.sh fires them.
+TEST(Prometheus, HasEverySeriesThatTheShippedAlertsAskFor) {
+  const std::string text = prometheus_text(failing());
+  const YAML::Node rules = YAML::LoadFile(SHAKEDOWN_SOURCE_DIR "/ci/prometheus/alerts.yaml");
+  std::size_t alerts = 0;
+  for (const YAML::Node& rule : rules["groups"][0]["rules"]) {
+    ++alerts;
+    const auto expr = rule["expr"].as<std::string>();
+    const std::regex series("shakedown_[a-z_]+");
+    auto found = std::sregex_iterator(expr.begin(), expr.end(), series);
+    EXPECT_NE(found, std::sregex_iterator()) << expr;
+    for (; found != std::sregex_iterator(); ++found) {
+      EXPECT_TRUE(contains(text, "# TYPE " + found->str() + " gauge\n")) << expr;
+    }
+  }
+  EXPECT_GE(alerts, 3u);
 }
 
 TEST(Prometheus, EscapesWhatItWasGiven) {
@@ -217,16 +253,95 @@ TEST(GithubBenchmark, GivesThroughputsAndNothingElse) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Figures for those who keep histories
+
+Judged with_results() {
+  ResultsBuilder builder(4, 2);
+  builder.add(gemm, "tflops", 600, {700, 610, 710, 600})
+      .add("allreduce/dtype:f32/bytes:1073741824", "busbw_gb_per_s", 300)
+      .add_error("p2p/op:read/engine:ce/src:0/dst:1/bytes:8", "broke")
+      .add_waiver("gemm/dtype:nvfp4/m:1/n:1/k:1", "needs a newer GPU");
+  Judged all{std::make_unique<const Measured>(std::vector<Results>{builder.results()}), {}, {}};
+  all.verdict = judge(*all.measured, {}, {});
+  return all;
+}
+
+TEST(Superbench, HasALineForEachNodeAndAFigureForEachGpu) {
+  const auto lines = lines_of(superbench_jsonl(with_results()));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(json::parse(lines[0]),
+            json::parse(R"({"node": "node0", "allreduce/dtype-f32/bytes-1073741824/busbw_gb_per_s": 300.0,
+    "gemm/dtype-bf16/m-8192/n-8192/k-8192/tflops:0": 700.0, "gemm/dtype-bf16/m-8192/n-8192/k-8192/tflops:1": 610.0})"))
+      << "and nothing of what was waived or failed";
+  EXPECT_EQ(json::parse(lines[1]).at("gemm/dtype-bf16/m-8192/n-8192/k-8192/tflops:1"), 600.0);
+  EXPECT_EQ(superbench_jsonl(Judged{}), "");
+}
+
+TEST(Bencher, LeavesOutWhatHasNoValue) {
+  const auto document = json::parse(bencher_json(with_results()));
+  EXPECT_EQ(document.size(), 2u) << document.dump();
+  EXPECT_EQ(document.at(gemm).at("tflops"),
+            json::parse(R"({"value": 600.0, "lower_value": 600.0, "upper_value": 710.0})"));
+  EXPECT_EQ(json::parse(bencher_json(Judged{})), json::object());
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// JUnit
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(Junit, TellsFailedWaivedAndWarnedApartAndSaysWhy) {
+  const std::string text = junit_xml(failing());
+  EXPECT_TRUE(contains(text, "<failure message=\"fail 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003")) << text;
+  EXPECT_TRUE(contains(text, "wrong | data &lt;b&gt;`x`&lt;/b&gt; second line")) << text;
+  EXPECT_EQ(count(text, "<failure message=\"\""), 0u);
+  EXPECT_TRUE(contains(text, "<system-out>warn: " + gemm));
+  EXPECT_TRUE(std::regex_search(text, std::regex("<testsuite name=\"gemm\" tests=\"[0-9]+\" failures=\"[1-9]")));
+  EXPECT_TRUE(contains(text, " timestamp=\"2026-11-21T05:00:00Z\""));
+  const auto tests = static_cast<std::size_t>(std::stoi(text.substr(text.find("tests=\"") + 7)));
+  EXPECT_EQ(tests, failing().findings.size() + 1);
+  EXPECT_EQ(count(text, "<testcase "), tests);
+}
+
+TEST(Junit, SkipsWhatWasWaived) {
+  const Verdict verdict = judge(
+      {ResultsBuilder().add_waiver(gemm, "needs \"a\" newer GPU").results()},
+      profile("  - {benchmark: \"" + gemm + "\", metric: tflops, every: rank, min: 620, may_waive: true, source: s}\n"),
+      {});
+  EXPECT_TRUE(contains(junit_xml(verdict), "<skipped message=\"needs &quot;a&quot; newer GPU\"/>"))
+      << junit_xml(verdict);
+}
+
+TEST(Junit, NeverPassesWhatWasNotProven) {
+  EXPECT_EQ(count(junit_xml(passing()), "<failure") + count(junit_xml(passing()), "<error"), 0u);
+  Verdict nothing;
+  nothing.notes.push_back("gemm.json: is cut off");
+  EXPECT_TRUE(contains(junit_xml(nothing), "<error message=\"INCOMPLETE 0/0: gemm.json: is cut off\">"));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // The reason in one line
 
 TEST(Reason, IsOneLineThatNamesTheWorst) {
-  EXPECT_EQ(reason_line(passing()), "PASS 8/8");
+  EXPECT_EQ(reason_line(passing()), "PASS 8/8: gemm judged by test on 4 ranks");
   EXPECT_EQ(
       reason_line(failing()),
       "FAIL 8/12: " + gemm + " tflops 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003 0000:13:00.0 (and 3 more)");
   Verdict verdict;
   verdict.notes.push_back("gemm.json: is cut off\nsecond line \033");
   EXPECT_EQ(reason_line(verdict), "INCOMPLETE 0/0: gemm.json: is cut off second line ?");
+}
+
+TEST(Reason, OfAPassSaysWhatWasJudgedAndNotHowItsFilesWereRead) {
+  Verdict verdict = passing();
+  verdict.notes.push_back("gemm.json is of schema 1: what held clocks down is unknown");
+  EXPECT_EQ(reason_line(verdict), "PASS 8/8: gemm judged by test on 4 ranks");
+  verdict.hosts = 2;
+  EXPECT_EQ(reason_line(verdict), "PASS 8/8: gemm judged by test on 4 ranks of 2 hosts");
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -377,5 +377,29 @@ TEST(Roster, IsRefusedWithFileAndLine) {
   EXPECT_THROW(read_roster(folder.path() / "none"), InputError);
 }
 
+TEST(Network, OfSocketsBesideUpInfiniBandPortsFailsAndNamesTheSetting) {
+  const auto finding = [](const char* via, double ports, double down, bool set) {
+    ResultsBuilder builder(4, 2);
+    builder.context.nccl.links = {{0, 1, "P2P/CUMEM"}, {1, 2, via}};
+    if (set) builder.context.environment["NCCL_IB_DISABLE"] = "1";
+    const std::optional<double> none;
+    builder.add_facts("preflight/of:host",
+                      {{"ib_ports", {ports, none, ports, none}}, {"ib_ports_down", {down, none, down, none}}}, {});
+    return judge_network({builder.results()});
+  };
+  const auto sockets = finding("NET/Socket/0", 8, 0, true);
+  ASSERT_TRUE(sockets);
+  EXPECT_EQ(sockets->status, Status::fail);
+  EXPECT_TRUE(sockets->counts());
+  EXPECT_NE(sockets->detail.find("InfiniBand or RoCE ports are up on 2 hosts, node0 (8); set is NCCL_IB_DISABLE=1"),
+            std::string::npos)
+      << sockets->detail;
+  EXPECT_EQ(sockets->worst->rank, 1);
+  EXPECT_NE(finding("NET/Socket/0", 8, 0, false)->detail.find("no setting"), std::string::npos);
+  EXPECT_FALSE(finding("NET/IB/0", 8, 0, true));
+  EXPECT_FALSE(finding("NET/Socket/0", 8, 8, true)) << "all are down";
+  EXPECT_FALSE(finding("NET/Socket/0", 0, 0, true));
+}
+
 }  // namespace
 }  // namespace shakedown

@@ -269,15 +269,23 @@ TEST(Verdict, MissesRanksWithoutAValueAndNamesThem) {
 
 TEST(Verdict, AllowsAWaiverOnlyWhereTheRuleDoes) {
   ResultsBuilder builder;
-  builder.add_waiver(gemm, "needs 300 GB");
-  const Verdict refused = judged(builder, gemm_rule + "}\n");
+  builder.add_waiver(gemm, "needs 300 GB").add(allreduce, "busbw_gb_per_s", 340);
+  const Verdict refused = judged(builder, gemm_rule + "}\n" + allreduce_rule + "}\n");
   expect_state(refused, State::fail, 1);
   EXPECT_EQ(find(refused, gemm).status, Status::fail);
-  const Verdict allowed = judged(builder, gemm_rule + ", may_waive: true}\n");
+  const Verdict allowed = judged(builder, gemm_rule + ", may_waive: true}\n" + allreduce_rule + "}\n");
   expect_state(allowed, State::pass, 0);
   EXPECT_EQ(find(allowed, gemm).status, Status::waived);
   EXPECT_EQ(find(allowed, gemm).detail, "needs 300 GB");
   EXPECT_EQ(allowed.passed, allowed.total);
+}
+
+TEST(Verdict, IsNoPassWhereEverythingWasWaived) {
+  ResultsBuilder builder;
+  builder.add_waiver(gemm, "needs 300 GB").add_waiver(allreduce, "has no links");
+  const Verdict verdict = judged(builder, gemm_rule + ", may_waive: true}\n" + allreduce_rule + ", may_waive: true}\n");
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, "machine/profile").detail, "every rule of test was waived: nothing was judged");
 }
 
 // --- repetitions and ranks ---

@@ -53,8 +53,8 @@ class CudaOps {
   void synchronize() const { gpu_.synchronize(); }
 
   void connect(Group&);
-  void start_tuning() { products_.start_tuning(); }
-  void finish_tuning(Group& group) { products_.finish_tuning(group); }
+  void start_tuning(const Choices& remembered = {}) { products_.start_tuning(remembered); }
+  bool finish_tuning(Group& group, Choices* chosen = nullptr) { return products_.finish_tuning(group, chosen); }
   std::size_t used_bytes() const;  // of the GPU's memory, by all processes
   Metrics metrics() const;
 

@@ -506,18 +506,37 @@ TEST_F(GemmWork, TellsTheClockThatItRanAt) {
   EXPECT_LT(clock->mhz, khz / 1e3 * 1.01);
 }
 
+TEST_F(GemmWork, TakesWhatIsRememberedIfItIsNoSlowerAndTunesIfItDoesNotRun) {
+  const GemmSpec spec{DType::bf16, 2048, 2048, 2048};
+  device_->prepare(spec)->connect(group_);
+  const auto chosen = device_->choices().at(key(spec));
+  for (const auto& text : {chosen, std::string("0 1000 00ff"), std::string("no algorithm")}) {
+    CudaDevice other(0, {});
+    other.remembered()[key(spec)] = text;
+    const auto work = other.prepare(spec);
+    work->connect(group_);
+    EXPECT_TRUE(candidate_from(other.choices().at(key(spec)))) << text;
+    work->reset();
+    work->stage(3);
+    other.seconds(*work, 3);
+    const auto check = work->verify();
+    EXPECT_TRUE(check.passed()) << check.first;
+  }
+}
+
 TEST_F(GemmWork, CountsTheCyclesOfAProductAsTheMedianOfSamples) {
-  const auto work = device_->prepare(GemmSpec{DType::f32, 2048, 2048, 2048});
+  CudaDevice device(0, {});
+  const auto work = device.prepare(GemmSpec{DType::f32, 2048, 2048, 2048});
   work->connect(group_);
   work->reset();
-  device_->take_clock();
+  device.take_clock();
   const auto sample = [&](int repeats) {
     work->stage(repeats);
-    device_->seconds(*work, repeats);
+    device.seconds(*work, repeats);
   };
   for (int i = 0; i < 5; ++i) sample(4);
-  const auto usual = device_->take_clock();
-  CycleCounter counter(dynamic_cast<CudaDevice&>(*device_).gpu());
+  const auto usual = device.take_clock();
+  CycleCounter counter(device.gpu());
   const auto count = [&](int repeats) {  // as if one operation had taken so long
     counter.begin();
     work->stage(repeats);

@@ -1,0 +1,97 @@
+// Decides what of a verdict is a failure, an error or skipped in JUnit's words: the format of Apache Ant as Jenkins,
+// GitLab and GitHub's actions read it.
+#include "report/junit.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <vector>
+
+#include "base/text.hpp"
+#include "report/escape.hpp"
+#include "report/reason.hpp"
+#include "report/terminal.hpp"
+#include "report/words.hpp"
+
+namespace shakedown {
+namespace {
+
+struct Suite {
+  std::string cases;
+  int tests = 0, failures = 0, errors = 0, skipped = 0;
+};
+
+std::string said(const char* element, const std::string& message, const std::string& text) {
+  return fmt::format("<{0} message=\"{1}\">{2}</{0}>", element, html_escaped(one_line(message)), html_escaped(text));
+}
+
+void add(Suite& suite, const std::string& family, const std::string& name, const std::string& body) {
+  ++suite.tests;
+  suite.cases += fmt::format("    <testcase classname=\"shakedown.{}\" name=\"{}\" time=\"0\">{}</testcase>\n",
+                             html_escaped(family), html_escaped(name), body);
+}
+
+std::string message(const Finding& finding) {
+  std::string text = status_text(finding);
+  if (finding.value) text += " " + value_text(finding);
+  if (finding.limit) text += ", limit " + limit_text(finding);
+  if (finding.worst) text += ", " + shakedown::text(*finding.worst);
+  return finding.detail.empty() ? text : text + ": " + finding.detail;
+}
+
+std::string body(Suite& suite, const Finding& finding) {
+  if (finding.status == Status::waived) {
+    ++suite.skipped;
+    return fmt::format("<skipped message=\"{}\"/>", html_escaped(one_line(finding.detail)));
+  }
+  if (finding.good()) return "";
+  if (!finding.counts()) return "<system-out>" + html_escaped(finding_text(finding)) + "</system-out>";
+  const bool open = finding.status == Status::inconclusive || finding.status == Status::no_reference;
+  ++(open ? suite.errors : suite.failures);
+  return said(open ? "error" : "failure", message(finding), finding_text(finding));
+}
+
+std::string counts(const Suite& suite) {
+  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"0\"", suite.tests,
+                     suite.failures, suite.errors, suite.skipped);
+}
+
+}  // namespace
+
+std::string junit_xml(const Verdict& verdict) {
+  std::vector<std::pair<std::string, Suite>> suites{{"verdict", {}}};
+  Suite& whole = suites.front().second;
+  std::string judged;
+  if (verdict.exit_code != 0) {
+    const bool failed = verdict.state == State::fail;
+    ++(failed ? whole.failures : whole.errors);
+    judged = said(failed ? "failure" : "error", reason_line(verdict), verdict_line(verdict));
+  }
+  add(whole, "verdict", "verdict", judged);
+  std::map<std::string, std::size_t> index;
+  std::map<std::string, int> times;  // a warning and a failure of one metric have one name: number the second
+  for (const Finding& finding : verdict.findings) {
+    const std::string family = family_of(finding.key);
+    const auto [found, fresh] = index.emplace(family, suites.size());
+    if (fresh) suites.emplace_back(family, Suite{});
+    Suite& suite = suites[found->second].second;
+    std::string name = joined_words(finding.key, finding.metric);
+    if (const int n = ++times[name]; n > 1) name += " " + std::to_string(n);
+    add(suite, family, name, body(suite, finding));
+  }
+  Suite sum;
+  std::string out;
+  for (const auto& [family, suite] : suites) {
+    sum.tests += suite.tests;
+    sum.failures += suite.failures;
+    sum.errors += suite.errors;
+    sum.skipped += suite.skipped;
+    out +=
+        fmt::format("  <testsuite name=\"{}\" {}{}>\n{}  </testsuite>\n", html_escaped(family), counts(suite),
+                    verdict.started.empty() ? "" : " timestamp=\"" + html_escaped(verdict.started) + "\"", suite.cases);
+  }
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shakedown\" " + counts(sum) + ">\n" + out +
+         "</testsuites>\n";
+}
+
+}  // namespace shakedown

@@ -1,0 +1,14 @@
+// A verdict as JUnit's XML, which every CI system shows.
+#pragma once
+
+#include <string>
+
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+
+/// A suite for each family, a case for each finding, and one for the verdict itself, so that nothing passes that did
+/// not. Waived is skipped; too noisy and without a reference are errors; warnings pass and say what they warn of.
+std::string junit_xml(const Verdict&);
+
+}  // namespace shakedown

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# The shipped alerts fire when they should, and what --prometheus writes is what Prometheus takes. Skipped where promtool
+# is not installed; that their series exist is tried everywhere (report_test).
+# shellcheck source-path=SCRIPTDIR source=../shell.bash
+source "$(dirname "$0")/../shell.bash"
+command -v promtool >/dev/null || { echo "SKIP: no promtool here" && exit 77; }
+cp "$root/ci/prometheus/alerts.yaml" "$root/tests/report/alerts_test.yaml" "$scratch"
+cd "$scratch" || exit 1
+run 0 promtool check rules alerts.yaml
+expect "the alerts are valid" prints 'SUCCESS: [0-9]+ rules found'
+run 0 promtool test rules alerts_test.yaml
+expect "the alerts fire when they should" prints SUCCESS
+"$build/report/shakedown" report --results="$root/ci/baselines/h200-sxm/4ranks/1" --prometheus=run.prom >/dev/null
+expect "what is written is valid" bash -c 'promtool check metrics <run.prom'
+finish
