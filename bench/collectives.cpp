@@ -16,8 +16,8 @@ constexpr CollectiveOp operations[] = {CollectiveOp::all_gather, CollectiveOp::r
 std::set<std::size_t> sizes_for(const Session& session) {
   constexpr std::size_t kib = std::size_t{1} << 10, mib = std::size_t{1} << 20, gib = std::size_t{1} << 30;
   if (session.backend() == Backend::host) return {8, 64 * kib, 4 * mib};
-  std::set<std::size_t> sizes{8, mib, 128 * mib, gib};
-  if (!session.full()) return sizes;
+  std::set<std::size_t> sizes{mib, 128 * mib, gib};
+  if (!session.full()) return sizes;  // how soon NCCL begins, the small AllReduces show
   sizes.insert({16 * mib, 4 * gib});
   for (std::size_t bytes = 8; bytes <= 8 * gib; bytes *= 4) sizes.insert(bytes);
   return sizes;
@@ -25,11 +25,12 @@ std::set<std::size_t> sizes_for(const Session& session) {
 
 }  // namespace
 
-void register_benchmarks(Session& session) {
+void register_collectives(Session& session) {
   for (const auto op : operations) {
     for (const auto bytes : sizes_for(session)) {
       add(session, CollectiveSpec{op, DType::f32, bytes, session.ranks()});
     }
+    for (const auto bytes : sizes_for(session)) add_inside_hosts(session, CollectiveSpec{op, DType::f32, bytes});
   }
 }
 

@@ -48,7 +48,7 @@ void add_sweep(Session& session, HbmOp op, Engine engine) {
 
 }  // namespace
 
-void register_benchmarks(Session& session) {
+void register_hbm(Session& session) {
   if (session.backend() == Backend::cuda) {
     for (const auto op : {HbmOp::copy, HbmOp::read, HbmOp::write, HbmOp::scale, HbmOp::add, HbmOp::triad}) {
       add_sweep(session, op, Engine::sm);

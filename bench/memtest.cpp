@@ -13,7 +13,7 @@ Metrics figures(const Cost& traffic, double seconds, int) { return {{"hbm_gb_per
 
 }  // namespace
 
-void register_benchmarks(Session& session) {
+void register_memtest(Session& session) {
   std::optional<std::size_t> bytes;  // all that is free
   if (session.backend() == Backend::host) bytes = std::size_t{64} << 20;
   session.add(MemoryTestSpec{TestPattern::random, bytes}, figures);

@@ -13,7 +13,7 @@ Metrics figures(const Cost& cost, double seconds, int) { return {{"copy_gb_per_s
 
 }  // namespace
 
-void register_benchmarks(Session& session) {
+void register_pcie(Session& session) {
   constexpr std::size_t bytes = std::size_t{256} << 20;
   const bool full = session.options().tier == "full";
   // The host backend has no GPU to copy to, and says so in one row.

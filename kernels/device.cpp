@@ -1,6 +1,9 @@
 // The only place that names backends.
 #include "kernels/device.hpp"
 
+#include <algorithm>
+
+#include "base/archive.hpp"
 #include "kernels/backends.hpp"
 
 namespace shakedown {
@@ -8,6 +11,17 @@ namespace shakedown {
 std::unique_ptr<Work> Device::prepare(const Spec& spec) {
   const auto description = std::visit([](const auto& s) { return s.description; }, spec);
   throw Unsupported(std::string(description) + " is not implemented for " + info().name);
+}
+
+bool still_best(Group& group, double remembered, double likeliest) {
+  constexpr double of_one_turn = 1.02;  // what two turns of the same differ by
+  constexpr double never = 1e30;        // travels between ranks, as HUGE_VAL might not
+  const auto slowest = [&](double mine) {
+    const auto all = gather(group, std::min(mine, never));
+    return *std::max_element(all.begin(), all.end());
+  };
+  const double ours = slowest(remembered), theirs = slowest(likeliest);
+  return ours < never && ours <= of_one_turn * theirs;
 }
 
 Availability probe(Backend backend) { return backend == Backend::host ? host::probe() : cuda::probe(); }

@@ -29,15 +29,10 @@ namespace shakedown {
 
 /// What can be measured: one struct per operation.
 using Spec = std::variant<GemmSpec, GemmSearchSpec, HbmSpec, MemoryTestSpec, PeerCopySpec, PeerShiftSpec,
-                          PeerLatencySpec, PcieSpec, CollectiveSpec, LoraStepSpec>;
+                          PeerLatencySpec, PeerLatencyShiftSpec, PcieSpec, CollectiveSpec, LoraStepSpec>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work
-
-/// This machine cannot do it: too little memory, no algorithm, no path. Becomes a waiver that all ranks agree on.
-struct Unsupported : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 /// How an operation is sampled that a device runs fast for a moment only: after at most `load` seconds of it the device
 /// rests for `rest` seconds, after less in proportion.
@@ -92,6 +87,12 @@ class Work {
 
   /// True if one call needs all ranks, so that ranks wait for each other inside it.
   virtual bool collective() const = 0;
+  /// Of these only the ranks of one host: every host does it by itself.
+  virtual bool on_host() const { return false; }
+
+  /// True if a device that can should run one more operation, untimed, in front of each sample of a collective Work, so
+  /// that the launch and the ranks' arrival are not in it. The same on every rank.
+  virtual bool leads() const { return false; }
 
   /// Nothing: samples follow each other without rests. Valid after connect, the same on every rank.
   virtual std::optional<Bursts> bursts() const { return std::nullopt; }
@@ -130,7 +131,7 @@ struct DeviceInfo {
 };
 
 /// What a device counted of its processors' clock while operations ran: the mean in MHz, and the cycles of one
-/// operation.
+/// operation, the median over samples.
 struct ClockCount {
   double mhz, cycles;
 };
@@ -151,6 +152,9 @@ class Device {
   /// caller has staged them.
   virtual double seconds(Work&, int repeats) = 0;
 
+  /// All ranks have met, and time this Work next: the last moment of this rank before its time of arrival.
+  virtual void ready(Work&) {}
+
   /// Of what was timed since the last call; nothing where the backend or the operation does not tell.
   virtual std::optional<ClockCount> take_clock() { return std::nullopt; }
 
@@ -158,9 +162,16 @@ class Device {
   /// of tuning; one that tunes adds its choice, the same on every rank.
   Choices& choices() { return choices_; }
 
+  /// What an earlier run has chosen on such devices, the same on every rank. A Work takes one turn of it against the
+  /// likeliest before it takes it; where the slowest rank loses by it, it tunes.
+  Choices& remembered() { return remembered_; }
+
   /// What to call now and then while this rank waits inside an operation for others and its device answers: a rank that
   /// does not call it is not known to be well. A device that cannot look while it waits never calls it.
   virtual void while_waiting(std::function<void()>) {}
+
+  /// A group comes to its end: what was made for it goes. Collective over the group; its patience counts.
+  virtual void leave(Group&) {}
 
   /// Called from another thread when the job is being ended: aborts communicators so that blocked calls return.
   virtual void abort() noexcept {}
@@ -170,8 +181,12 @@ class Device {
   virtual std::unique_ptr<Work> prepare(const Spec&);
 
  private:
-  Choices choices_;
+  Choices choices_, remembered_;
 };
+
+/// Whether what was remembered is still no slower than the likeliest for the slowest rank; the same on every rank.
+/// Seconds of one turn each; HUGE_VAL: it does not run. Collective.
+bool still_best(Group&, double remembered, double likeliest);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Backends

@@ -88,17 +88,18 @@ Facts port_facts(const Port& port) {
 }
 
 Facts network_facts(const std::optional<std::vector<Port>>& ports) {
-  Facts facts{{"ib_ports", {}},        {"ib_ports_down", {}}, {"roce_ports", {}},
-              {"roce_ports_down", {}}, {"ib_rate_gbit", {}},  {"ib_firmware", {}}};
+  Facts facts{{"ib_ports", {}},     {"ib_ports_down", {}},  {"roce_ports", {}}, {"roce_ports_down", {}},
+              {"ib_rate_gbit", {}}, {"ib_link_downed", {}}, {"ib_firmware", {}}};
   if (!ports) return facts;
   double infiniband = 0, roce = 0;
   std::vector<std::string> infiniband_down, roce_down;
   std::set<std::string> firmware;
-  std::optional<double> slowest;
+  std::optional<double> slowest, downed;
   for (const auto& port : *ports) {
     ++(port.infiniband() ? infiniband : roce);
     if (!port.up()) (port.infiniband() ? infiniband_down : roce_down).push_back(described(port));
     if (port.firmware) firmware.insert(*port.firmware);
+    if (port.infiniband() && port.link_downed) downed = downed.value_or(0) + *port.link_downed;
     if (port.up() && port.infiniband() && port.rate_gbit) slowest = std::min(slowest.value_or(1e9), *port.rate_gbit);
   }
   facts["ib_ports"] = number_fact(infiniband);
@@ -106,6 +107,7 @@ Facts network_facts(const std::optional<std::vector<Port>>& ports) {
   facts["ib_ports_down"] = number_fact(static_cast<double>(infiniband_down.size()), joined(infiniband_down));
   facts["roce_ports_down"] = number_fact(static_cast<double>(roce_down.size()), joined(roce_down));
   facts["ib_rate_gbit"] = number_fact(slowest);
+  facts["ib_link_downed"] = number_fact(downed);
   facts["ib_firmware"] = text_fact(ports->empty() ? "no ports" : joined(firmware));
   return facts;
 }

@@ -34,7 +34,8 @@ std::optional<std::vector<Port>> read_ports(const std::filesystem::path& root);
 /// One port, for a person or a program.
 Facts port_facts(const Port&);
 
-/// Of a host: ib_ports, ib_ports_down, roce_ports, roce_ports_down, ib_rate_gbit (the slowest that is up), ib_firmware.
+/// Of a host: ib_ports, ib_ports_down, roce_ports, roce_ports_down, ib_rate_gbit (the slowest that is up),
+/// ib_link_downed (of all), ib_firmware.
 Facts network_facts(const std::optional<std::vector<Port>>&);
 
 /// gpudirect_rdma: 1 with the module that offers it, or 0.

@@ -68,7 +68,15 @@ Verdict read_verdict(const std::filesystem::path& file) {
   if (const int schema = root["schema"].integer(); schema != verdict_schema) {
     root["schema"].refuse("is " + std::to_string(schema) + ", this program reads " + std::to_string(verdict_schema));
   }
-  const auto verdict = read_as<Verdict>(root);
+  auto verdict = read_as<Verdict>(root);
+  const std::string said = verdict_line(verdict);
+  const int said_code = verdict.exit_code;
+  conclude(verdict);  // never believed
+  if (verdict_line(verdict) != said || verdict.exit_code != said_code) {
+    root["verdict"].refuse("its own findings come to \"" + verdict_line(verdict) + "\" and exit code " +
+                           std::to_string(verdict.exit_code) + ", it says \"" + said + "\" and " +
+                           std::to_string(said_code) + "; judge the results again");
+  }
   for (const Diagnosis& culprit : verdict.culprits) {
     if (culprit.causes.empty()) root["culprits"].refuse("a culprit without a cause");
   }

@@ -4,6 +4,8 @@ shakedown_test(cuda_test gpu
   SOURCES kernels/cuda/device_test.cpp kernels/cuda/collectives_test.cpp kernels/cuda/gemm_test.cpp kernels/cuda/memory_test.cpp
     kernels/cuda/training_test.cpp kernels/cuda/lora_test.cpp
   LIBRARIES shakedown::kernels shakedown_cuda)
+add_test(NAME unit.spills COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cuda/spills_test.sh ${CMAKE_CUDA_COMPILER})
+set_tests_properties(unit.spills PROPERTIES LABELS unit TIMEOUT 1200)
 # For the fault tests: libraries that lie, and another user of a GPU beside a measurement.
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
@@ -17,7 +19,7 @@ set_target_properties(lying_cuda gpu_load PROPERTIES CUDA_STANDARD 17)
 target_link_libraries(gpu_load PRIVATE shakedown_options CUDA::cudart)
 set_tests_properties(gpu.cuda_test PROPERTIES SKIP_RETURN_CODE 77)
 
-foreach(program cuda_lora_profile cuda_lora_dump)
-  add_executable(${program} ${program}.cpp)
-  target_link_libraries(${program} PRIVATE shakedown::kernels shakedown_cuda)
+foreach(program lora_profile lora_dump)
+  add_executable(cuda_${program} kernels/cuda/${program}.cpp)
+  target_link_libraries(cuda_${program} PRIVATE shakedown::kernels shakedown_cuda)
 endforeach()

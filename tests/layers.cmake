@@ -31,7 +31,7 @@ forbid(node "${gpu}|mpi\\.h|benchmark/|kernels/|fixtures/|thresholds/|report/")
 forbid(thresholds "${gpu}|mpi\\.h|benchmark/|gtest/|kernels/|node/|fixtures/|report/|chrono|ctime")
 forbid(report "${gpu}|mpi\\.h|benchmark/|gtest/|kernels/|node/|fixtures/")
 forbid(fixtures "${gpu}|cblas|hwloc|gtest/|yaml-cpp/|kernels/(host|cuda)/|report/")
-forbid(fixtures "mpi\\.h" "^fixtures/world_mpi\\.cpp$")
+forbid(fixtures "mpi\\.h" "^fixtures/(world|post)_mpi\\.cpp$")
 forbid(bench "${gpu}|mpi\\.h|benchmark/|kernels/(host|cuda)/|yaml-cpp/")
 
 # The libraries of the verdict stay behind its headers.

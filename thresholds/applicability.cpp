@@ -113,6 +113,10 @@ Applicability applicability(const Conditions& conditions, const Context& context
   if (conditions.tier && *conditions.tier != context.tier) {
     return {Applies::no, "for tier " + *conditions.tier + ", the run is " + context.tier};
   }
+  if (context.plan < conditions.since) {
+    return {Applies::no, "for plan " + std::to_string(conditions.since) + " and later, the run has plan " +
+                             std::to_string(context.plan)};
+  }
   if (!conditions.nvls) return {};
   const std::string wanted = *conditions.nvls ? "on" : "off";
   const std::string state = context.nccl.nvls.value_or("");
@@ -133,6 +137,7 @@ std::string text(const Conditions& conditions) {
   add_range("hosts", conditions.hosts);
   if (conditions.nvls) add(*conditions.nvls ? "nvls on" : "nvls off");
   if (conditions.tier) add("tier " + *conditions.tier);
+  if (conditions.since > 1) add("since plan " + std::to_string(conditions.since));
   return words;
 }
 
@@ -179,7 +184,8 @@ std::vector<int> required_ranks(const std::string& key, const Context& context) 
   const auto at = pair ? local("dst") : local("rank");
   std::vector<int> required;
   for (const RankFacts& rank : context.ranks) {
-    const bool works = !(pair || alone) || rank.local_rank == at;
+    const bool works =
+        key_part(key, "ranks") == "even" ? rank.local_rank % 2 == 0 : !(pair || alone) || rank.local_rank == at;
     if (works && (!(pair || shift) || counts.at(rank.host) > last)) required.push_back(rank.rank);
   }
   return required;

@@ -102,6 +102,9 @@ void add_file(Baseline& baseline, const Results& file) {
     LaunchFacts& facts = baseline.launches[launch];
     if (facts.started.empty() || context.started < facts.started) facts.started = context.started;
     facts.hosts.insert(hosts.begin(), hosts.end());
+    for (const RankFacts& rank : context.ranks) {
+      if (rank.uuid) facts.gpus.insert(*rank.uuid);
+    }
   }
 }
 
@@ -112,7 +115,7 @@ void add_file(Baseline& baseline, const Results& file) {
 
 template <class Archive>
 void members(Archive& archive, LaunchFacts& launch) {
-  archive("started", launch.started)("hosts", launch.hosts);
+  archive("started", launch.started)("hosts", launch.hosts).younger("gpus", launch.gpus);
 }
 
 template <class Archive>

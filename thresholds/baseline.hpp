@@ -40,7 +40,12 @@ struct BaselineBenchmark {
 struct LaunchFacts {
   std::string started;  // UTC, ISO 8601; the earliest of its files
   std::set<std::string> hosts;
+  std::set<std::string> gpus = {};  // UUIDs; unknown in baselines of before 2026-11-22
 };
+
+/// Launches on the same machine, none of which began more than this after the one before it, are one session: they
+/// share the day, the room and the state of the machine, so that all of them together are one look at it.
+inline constexpr double hours_of_session = 3;
 
 /// A value that `leave_out_outliers` removed.
 struct LeftOut {

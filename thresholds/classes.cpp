@@ -6,7 +6,8 @@
 // - s: 1.4826 times the median distance of the better half from the centre, put together with what is known of such
 //   chips, which counts like eight GPUs: a few cannot tell their own spread. Of two or three GPUs it is sqrt(2) times
 //   what is known, since one healthy GPU is all that the other is compared with;
-// - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows how heavy
+// - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows how
+// heavy
 //   the tails of healthy GPUs are: of symmetric tails that fall like 1/x^5 (Student's t of 5 degrees, as chips have)
 //   the worst of any number lies beyond 2.5 times the best in 1 of 100 fleets. One that is far too fast is a mistake,
 //   and widens a limit to 18 s at most.
@@ -185,6 +186,8 @@ class Groups {
 
   bool single(const PeerGroup& group, const Unit& unit) const {
     if (unit.rows > 1 || group.kind.effect >= no_accident || group.metric == "capacity_gb") return false;
+    // Seconds of load: no accident of a moment.
+    if (group.name.ends_with("load:sustained") || group.name == "lora_step") return false;
     return peers_.comparisons[group.rows.front()].repetitions < repeated;
   }
 
@@ -227,6 +230,7 @@ class Groups {
 std::vector<std::string> classes_of(const std::string& key) {
   const std::string family = family_of(key);
   const auto with = [&](const char* part) { return family + "/" + part + ":" + std::string(key_part(key, part)); };
+  if (family == "gemm" && key_part(key, "load") == "sustained") return {with("load")};  // bursts show no heat
   if (family == "gemm") return {family, with("dtype")};
   if (family == "hbm") return {family, with("op")};
   if (family == "p2p" && key_part(key, "op") == "latency") return {with("op")};

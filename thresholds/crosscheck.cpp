@@ -19,15 +19,6 @@
 namespace shakedown {
 namespace {
 
-// Model work of a LoRA step per token, and what it must sum over ranks.
-struct Model {
-  std::string_view name;
-  double flops_per_token;  // at 4096 tokens a sequence; 0: only as the step counts them
-  double trainable;        // parameters, reduced in f32
-};
-constexpr std::array<Model, 2> models{
-    {{"qwen2_7b", qwen2_7b_flops_per_token, 161480704}, {"qwen2_7b_attention_only", 0, 40370176}}};
-
 double number_of(const std::string& key, const char* name) {
   return static_cast<double>(key_number(key, name).value_or(0));
 }
@@ -112,46 +103,53 @@ class Checker {
   }
 
   void check_step(const std::string& key, const Benchmark& benchmark) {
-    const auto model =
-        std::find_if(models.begin(), models.end(), [&](const Model& m) { return m.name == key_part(key, "model"); });
+    const Model* model = find_model(key);
     const auto step = run_value(benchmark, "step_ms");
     const double tokens = number_of(key, "batch") * number_of(key, "seq");
-    const auto gemm = gemm_rate();
+    const auto gemm = gemm_rates();
     const int ranks = benchmark.context->world_size;
-    const auto comm =
-        ranks > 1 && model != models.end() ? allreduce_ms(model->trainable * 4, ranks) : std::optional(0.0);
-    if (model == models.end() || !step || !gemm || !comm) return;
+    const auto comm = ranks > 1 && model != nullptr ? allreduce_ms(model->trainable * 4, ranks) : std::optional(0.0);
+    if (model == nullptr || !step || !gemm || !comm) return;
     // What the step itself counted, if it did: variants of the model differ.
     const auto counted = run_value(benchmark, "model_tflops");
     const double flops = counted ? *counted * 1e12 * *step * 1e-3 : model->flops_per_token * tokens;
     if (!(flops > 0)) return;
-    const double compute = flops / (step_of_gemm * *gemm * 1e12) * 1e3;
+    const double compute = flops / (step_of_gemm * gemm->first * 1e12) * 1e3;
     Finding f = finding(key, "step_ms_vs_parts", *benchmark.context);
     f.value = step;
     f.unit = "ms";
     f.limit_name = "max";
     f.limit = (1 + step_tolerance) * (compute + *comm);
     f.source = "predicted " + number_text(compute + *comm) + " ms: its FLOPs at " +
-               fmt::format("{:.2f}", step_of_gemm) + " of GEMM's " + number_text(*gemm) + " TFLOPS " +
+               fmt::format("{:.2f}", step_of_gemm) + " of GEMM's " + number_text(gemm->first) + " TFLOPS " +
                number_text(compute) + " ms, its AllReduce " + number_text(*comm) + " ms";
     f.detail = "LoRA step " + fmt::format("{:.2f}", *step / (compute + *comm)) + " of the time that its parts predict";
+    const double fastest = flops / (above_gemm * gemm->second * 1e12) * 1e3;
     if (*step > *f.limit) {
       f.status = Status::fail;
-      f.next = measure_command(key, ranks);
+    } else if (*step < fastest && key_part(key, "dtype").empty()) {
+      f.status = Status::invalid;
+      f.limit_name = "least";
+      f.limit = fastest;
+      f.detail = "less than its FLOPs take at the highest rate of GEMM in this run, " + number_text(gemm->second) +
+                 " TFLOPS: the measurement is wrong";
     }
+    if (!f.good()) f.next = measure_command(key, ranks);
     findings_.push_back(f);
   }
 
-  // Of the largest bf16 products the slowest: the one that power limits.
-  std::optional<double> gemm_rate() const {
+  // Of bf16: of the largest products the slowest, which is the one that power limits, and the highest rate of any rank.
+  std::optional<std::pair<double, double>> gemm_rates() const {
     std::optional<double> slowest;
+    double highest = 0;
     for (const auto& [key, benchmark] : benchmarks_) {
       if (family_of(key) != "gemm" || key_part(key, "dtype") != "bf16" || !good(benchmark)) continue;
+      highest = std::max(highest, largest_value(benchmark, "tflops").value_or(0));
       if (number_of(key, "m") < 8192 || number_of(key, "n") < 8192 || number_of(key, "k") < 8192) continue;
       const auto value = run_value(benchmark, "tflops");
       if (value && *value > 0 && (!slowest || *value < *slowest)) slowest = *value;
     }
-    return slowest;
+    return slowest ? std::optional(std::pair(*slowest, highest)) : std::nullopt;
   }
 
   // Time of an AllReduce of so many bytes: by bandwidth from the nearest measured size above, else the largest.

@@ -26,6 +26,8 @@ inline constexpr double nvlink_class_gb_per_s = 100;
 inline constexpr double step_of_gemm = 0.65;
 /// A step that takes longer than predicted by more than this part is a finding.
 inline constexpr double step_tolerance = 0.3;
+/// No step computes faster than the run's fastest product: four H200 reach 0.70 of it.
+inline constexpr double above_gemm = 1.02;
 
 struct CrossChecks {
   std::vector<Finding> findings;  // passed ones too

@@ -11,14 +11,6 @@
 namespace shakedown {
 namespace {
 
-Aspect aspect_of(const std::string& key, const std::string& metric) {
-  const std::string family = family_of(key);
-  if (family == "gemm") return metric == "tflops" ? Aspect::gemm_raw : Aspect::gemm;
-  if (family == "hbm" || family == "memtest") return Aspect::memory;
-  if (family == "lora_step") return Aspect::gemm_raw;  // mostly that
-  return family == "pcie" ? Aspect::pcie : Aspect::other;
-}
-
 std::string metric_of(const Finding& f, const Benchmark& measured) {
   return f.judgement == Judgement::baseline ? headline_metric(measured) : f.metric;
 }

@@ -12,15 +12,13 @@
 #include "thresholds/diagnosis.hpp"
 #include "thresholds/finding.hpp"
 #include "thresholds/measured.hpp"
+#include "thresholds/metrics.hpp"
 #include "thresholds/peers.hpp"
 
 namespace shakedown {
 
 // Of the ranks of a host, of the copies of a GPU, of the benchmarks of a family: so many slow ones are the whole.
 inline constexpr double nearly_all = 0.75, most = 0.5;
-
-/// The part of a GPU that a benchmark shows. gemm is clock-normalised.
-enum class Aspect { gemm, gemm_raw, memory, pcie, other };
 
 /// Of one GPU.
 struct GpuEvidence {

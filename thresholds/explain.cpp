@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/text.hpp"
 #include "thresholds/applicability.hpp"
 #include "thresholds/judge.hpp"
-#include "thresholds/machine.hpp"
 #include "thresholds/measured.hpp"
 #include "thresholds/metrics.hpp"
 
@@ -23,7 +23,8 @@ std::string limits_text(const Rule& rule) {
   add("spread_max", rule.limits.spread_max);
   add("cv_max", rule.limits.cv_max);
   add("samples_min", rule.limits.samples_min);
-  if (rule.limits.equals_text) words += "equals \"" + *rule.limits.equals_text + "\"";
+  if (!rule.limits.equals_text.empty()) words += "equals \"" + joined(rule.limits.equals_text, "\" or \"") + "\"";
+  if (rule.limits.at_least) words += "at least " + *rule.limits.at_least;
   if (rule.limits.same) words += "the same everywhere";
   return words;
 }
@@ -38,6 +39,7 @@ void explain_rule(std::ostream& out, const Profile& profile, const Rule& rule, c
   out << "  " << rule.at << ": " << rule.metric << " of every " << name(rule.every) << ", " << limits_text(rule);
   if (rule.severity != Severity::fail) out << " (" << name(rule.severity) << " only)";
   if (rule.may_waive) out << ", may be waived";
+  if (!rule.where.empty()) out << ", where " << rule.where << " is not 0";
   out << "\n    for " << text(rule.conditions) << "\n    source: " << rule.source << "\n";
   if (const auto bound = ceiling(profile.peak, key, rule.metric, scale_of(context))) {
     out << "    physical ceiling: " << number_text(*bound) << " " << unit_of(rule.metric) << "\n";

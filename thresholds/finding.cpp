@@ -1,6 +1,8 @@
 // Decides the words that programs and people match on: names of states, the verdict line, the command to run next.
 #include "thresholds/finding.hpp"
 
+#include <utility>
+
 namespace shakedown {
 
 Culprit culprit(const RankFacts& facts, std::optional<double> value) {
@@ -22,6 +24,13 @@ std::string measure_command(std::string_view key, int ranks) {
   const std::string launcher = ranks > 1 ? "mpirun -np " + std::to_string(ranks) + " " : "";
   const std::string bench = launcher + "build/bench/bench_" + family;
   return family == key ? bench : bench + " --benchmark_filter='^" + std::string(key) + "(/|$)'";
+}
+
+void name_offenders(Finding& finding, std::vector<Culprit> offenders) {
+  finding.offender_count = offenders.size();
+  if (offenders.size() > max_offenders) offenders.resize(max_offenders);
+  if (!finding.worst && !offenders.empty()) finding.worst = offenders.front();
+  finding.offenders = std::move(offenders);
 }
 
 }  // namespace shakedown

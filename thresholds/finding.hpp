@@ -69,6 +69,9 @@ struct Finding {
   bool good() const { return status == Status::pass || status == Status::waived; }
 };
 
+/// Names the first of them, the worst first, and counts all.
+void name_offenders(Finding&, std::vector<Culprit>);
+
 /// The command that measures `key` (or, for a family, all of it) again.
 std::string measure_command(std::string_view key, int ranks);
 

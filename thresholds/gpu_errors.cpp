@@ -8,7 +8,6 @@
 #include "base/gpu_health.hpp"
 #include "base/text.hpp"
 #include "base/xids.hpp"
-#include "thresholds/machine.hpp"
 
 namespace shakedown {
 namespace {

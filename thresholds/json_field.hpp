@@ -5,7 +5,7 @@
 
 namespace shakedown {
 
-/// Errors: InputError for a file that is missing, empty, cut off or not strict JSON. Defined in results.cpp.
+/// Errors: InputError for a file that is missing, empty, cut off or not strict JSON. Defined in strict_json.cpp.
 nlohmann::json read_json(const std::filesystem::path& file);
 
 /// The name of a metric in schema 2: schema 1 wrote GB/s as "_gbps", which elsewhere are gigabit.

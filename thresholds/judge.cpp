@@ -8,11 +8,14 @@
 
 #include "base/text.hpp"
 #include "thresholds/applicability.hpp"
+#include "thresholds/crashed.hpp"
 #include "thresholds/crosscheck.hpp"
+#include "thresholds/fabric.hpp"
 #include "thresholds/gpu_errors.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/missed_limits.hpp"
 #include "thresholds/suspects.hpp"
+#include "thresholds/transport.hpp"
 #include "thresholds/validity.hpp"
 
 namespace shakedown {
@@ -80,7 +83,7 @@ State state_of(const Verdict& verdict) {
     inconclusive = inconclusive || finding.status == Status::inconclusive;
     no_reference = no_reference || finding.status == Status::no_reference;
   }
-  if (broke_off && !failed) return State::incomplete;
+  if ((broke_off && !failed) || verdict.total == 0) return State::incomplete;
   if (failed || missing) return State::fail;
   if (no_reference) return State::no_reference;
   if (inconclusive) return State::inconclusive;
@@ -133,7 +136,9 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
 void judge_by_limits(const Measured& measured, const Selection& selection, const JudgeOptions& options,
                      Verdict& verdict) {
   append(verdict.findings, judge_machine(measured.files, options));
+  if (auto finding = judge_crashed(measured.files)) verdict.findings.push_back(std::move(*finding));
   append(verdict.findings, judge_gpu_errors(measured.files, options.family));
+  if (auto finding = judge_network(measured)) verdict.findings.push_back(std::move(*finding));
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;
     if (auto finding = judge_transport(measured.files, *selection.profile)) verdict.findings.push_back(*finding);
@@ -145,7 +150,8 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
     finding.next = "add thresholds/<profile>.yaml for this kind of machine, or choose one with --thresholds=FILE";
     verdict.findings.push_back(finding);
   }
-  RuleFindings rules = judge_rules(measured, selection.profile, options.family, verdict.findings);
+  RuleFindings rules = judge_rules(measured, selection.profile, options.family, verdict.findings,
+                                   judge_validity(measured.benchmarks, selection.profile, options.family));
   append(verdict.findings, std::move(rules.findings));
   verdict.unjudged = std::move(rules.unjudged);
   verdict.families = rules.families;
@@ -179,7 +185,27 @@ void judge_by_comparison(const Measured& measured, const PeerComparison& peers, 
   }
 }
 
+// By rounds of pairs. Among three hosts and more that judges their family.
+FabricJudgement judge_between_hosts(const Measured& measured, const PeerComparison& peers, const JudgeOptions& options,
+                                    Verdict& verdict) {
+  if (options.family && *options.family != "pairs") return {};
+  FabricJudgement fabric = judge_fabric(measured.benchmarks, peers, options.leaves);
+  if (!fabric.said.empty()) verdict.spoken.push_back({Judgement::peers, fabric.said});
+  append(verdict.findings, std::move(fabric.wrong_data));
+  // On one host there is nothing between hosts.
+  const bool one_host = std::all_of(measured.files.begin(), measured.files.end(),
+                                    [](const Results& file) { return file.context.hosts == 1; });
+  const auto judged = std::erase_if(verdict.findings, [&](const Finding& finding) {
+    return (fabric.judged || one_host) && finding.key == "pairs" && finding.status == Status::no_reference;
+  });
+  verdict.judged_families += judged;
+  return fabric;
+}
+
+}  // namespace
+
 void conclude(Verdict& verdict) {
+  verdict.passed = verdict.total = 0;
   for (const Finding& finding : verdict.findings) {
     if (!finding.counts()) continue;
     ++verdict.total;
@@ -188,8 +214,6 @@ void conclude(Verdict& verdict) {
   verdict.state = state_of(verdict);
   verdict.exit_code = exit_code_of(verdict.state);
 }
-
-}  // namespace
 
 std::string verdict_line(const Verdict& verdict) {
   std::string line = "VERDICT: " + std::string(name(verdict.state)) + " " + std::to_string(verdict.passed) + "/" +
@@ -210,11 +234,15 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   const Selection selection = select_profile(measured.files, references.profiles);
   judge_by_limits(measured, selection, options, verdict);
   const PeerComparison peers = compare_peers(measured.benchmarks, options.family);
+  FabricJudgement fabric = judge_between_hosts(measured, peers, options, verdict);
   weigh_missed_limits(verdict.findings, measured.benchmarks, peers);
   judge_by_comparison(measured, peers, references, options, verdict);
   verdict.culprits = diagnose(measured.benchmarks, peers, verdict.findings);
   append(verdict.findings, findings_of(verdict.culprits));
-  append(verdict.findings, judge_validity(measured.benchmarks, selection.profile, options.family, verdict.findings));
+  append(verdict.findings, std::move(fabric.findings));
+  const auto last_failing = std::stable_partition(verdict.culprits.begin(), verdict.culprits.end(),
+                                                  [](const Diagnosis& d) { return d.fails; });
+  verdict.culprits.insert(last_failing, fabric.suspects.begin(), fabric.suspects.end());
   conclude(verdict);
   return verdict;
 }

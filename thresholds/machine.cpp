@@ -2,13 +2,12 @@
 #include "thresholds/machine.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "base/text.hpp"
+#include "thresholds/expectation.hpp"
 
 namespace shakedown {
 namespace {
@@ -35,13 +34,6 @@ void compare(Finding& finding, int value, int limit, const char* unit) {
   finding.unit = unit;
 }
 
-void name_offenders(Finding& finding, std::vector<Culprit> offenders) {
-  finding.offender_count = offenders.size();
-  if (offenders.size() > max_offenders) offenders.resize(max_offenders);
-  if (!offenders.empty()) finding.worst = offenders.front();
-  finding.offenders = std::move(offenders);
-}
-
 Culprit host_culprit(const std::string& host) {
   Culprit result;
   result.host = host;
@@ -61,51 +53,6 @@ const HostFacts* facts_of(const Context& context, const std::string& host) {
   const auto found = std::find_if(context.inventory.begin(), context.inventory.end(),
                                   [&](const HostFacts& facts) { return facts.host == host; });
   return found == context.inventory.end() ? nullptr : &*found;
-}
-
-// "node7" is "node7.cluster.local": schedulers write short names, hosts report either.
-bool same_host(const std::string& a, const std::string& b) {
-  if (a == b) return true;
-  const auto short_name = [](const std::string& host) { return host.substr(0, host.find('.')); };
-  const bool one_is_short = (a.find('.') == std::string::npos) != (b.find('.') == std::string::npos);
-  return one_is_short && short_name(a) == short_name(b);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// What should have reported
-
-struct Expectation {
-  std::optional<int> ranks, hosts;
-  std::optional<std::string> backend;
-  std::string ranks_said_by, hosts_said_by, backend_said_by;
-};
-
-Expectation expectation(const Files& files, const JudgeOptions& options) {
-  Expectation e;
-  const auto say = [](auto& slot, std::string& by, const auto& value, const char* who) {
-    if (slot || !value) return;
-    slot = value;
-    by = who;
-  };
-  say(e.ranks, e.ranks_said_by, options.expected.ranks, "--expect");
-  say(e.hosts, e.hosts_said_by, options.expected.hosts, "--expect");
-  say(e.backend, e.backend_said_by, options.expected.backend, "--expect");
-  if (!options.roster.empty()) {
-    say(e.hosts, e.hosts_said_by, std::optional(static_cast<int>(options.roster.size())), "the roster");
-    int sum = 0;
-    bool all_known = true;
-    for (const RosterEntry& entry : options.roster) {
-      all_known = all_known && entry.ranks;
-      sum += entry.ranks.value_or(0);
-    }
-    if (all_known) say(e.ranks, e.ranks_said_by, std::optional(sum), "the roster");
-  }
-  for (const Results& file : files) {
-    say(e.ranks, e.ranks_said_by, file.context.expected.ranks, "--expect of the run");
-    say(e.hosts, e.hosts_said_by, file.context.expected.hosts, "--expect of the run");
-    say(e.backend, e.backend_said_by, file.context.expected.backend, "--expect of the run");
-  }
-  return e;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -394,80 +341,7 @@ Finding judge_unique_devices(const Files& files) {
   return finding;
 }
 
-// Settings that keep NCCL from copying between peers, as the record has them: "NCCL_P2P_DISABLE=1",
-// "/etc/nccl.conf: NCCL_P2P_LEVEL=LOC".
-std::string settings_against_peers(const Context& context) {
-  std::string text;
-  for (const auto& [name, value] : context.environment) {
-    const auto ends_with = [&name = name](std::string_view variable) {
-      return name.size() >= variable.size() &&
-             name.compare(name.size() - variable.size(), variable.size(), variable) == 0;
-    };
-    const bool blamed = (ends_with("NCCL_P2P_DISABLE") && value != "0") || ends_with("NCCL_P2P_LEVEL") ||
-                        ends_with("NCCL_HOSTID") || ends_with("NCCL_TOPO_FILE");
-    if (blamed) text += (text.empty() ? "" : ", ") + name + "=" + value;
-  }
-  return text;
-}
-
-// Links inside a host that do not go by P2P.
-std::vector<NcclLink> fallbacks(const Context& context) {
-  const auto host = [&](int rank) { return context.ranks[static_cast<std::size_t>(rank)].host; };
-  std::vector<NcclLink> found;
-  for (const NcclLink& link : context.nccl.links) {
-    if (link.kind() != "P2P" && host(link.src) == host(link.dst)) found.push_back(link);
-  }
-  return found;
-}
-
-// "0 to 1 by SHM/direct/direct,1 to 0 by SHM/direct/direct and 3 more". Where the record has no other links, those that
-// it has no place for are of the same kind.
-std::string text(const std::vector<NcclLink>& links, const NcclFacts& nccl) {
-  std::vector<std::string> words;
-  for (const NcclLink& link : links) {
-    if (words.size() == max_offenders) break;
-    words.push_back(std::to_string(link.src) + " to " + std::to_string(link.dst) + " by " + link.via);
-  }
-  const auto left_out = links.size() == nccl.links.size() ? static_cast<std::size_t>(nccl.links_left_out) : 0;
-  const auto more = links.size() - words.size() + left_out;
-  return joined(words, ",") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
-}
-
-// The ranks where the links begin.
-std::vector<Culprit> beginnings(const std::vector<NcclLink>& links, const Context& context) {
-  std::set<int> ranks;
-  for (const NcclLink& link : links) ranks.insert(link.src);
-  std::vector<Culprit> culprits;
-  for (const int rank : ranks) culprits.push_back(culprit(context.ranks[static_cast<std::size_t>(rank)]));
-  return culprits;
-}
-
 }  // namespace
-
-std::optional<Finding> judge_transport(const std::vector<Results>& files, const Profile& profile) {
-  if (profile.peak.count("nvlink_gb_per_s") == 0) return std::nullopt;
-  std::optional<Finding> finding;
-  for (const Results& file : files) {
-    const auto& transport = file.context.nccl.transport;
-    if (!transport) continue;
-    if (!finding) finding = pass("machine/nccl_transport", "P2P");
-    if (*transport == "P2P") continue;
-    const auto links = fallbacks(file.context);
-    const auto settings = settings_against_peers(file.context);
-    set(*finding, Status::fail,
-        file_name(file) + ": configuration: inside a host NCCL goes by " + *transport +
-            ", the GPUs have NVLink and it should be P2P" +
-            (links.empty() ? "" : " (rank " + text(links, file.context.nccl) + ")") +
-            (settings.empty() ? "; no setting of NCCL that is known to do that" : "; set is " + settings),
-        settings.empty()
-            ? "NCCL_DEBUG=INFO shows why; check nvidia-smi topo -p2p r, the fabric manager, the container's "
-              "/dev/shm and IPC namespace"
-            : "remove " + settings + " and measure again");
-    name_offenders(*finding, beginnings(links, file.context));
-    break;
-  }
-  return finding;
-}
 
 std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& options) {
   const Expectation expected = expectation(files, options);
@@ -490,37 +364,6 @@ std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& optio
     findings.push_back(finding);
   }
   return findings;
-}
-
-std::vector<RosterEntry> read_roster(const std::filesystem::path& file) {
-  std::istringstream in(read_file(file));
-  std::vector<RosterEntry> roster;
-  std::string line;
-  for (int number = 1; std::getline(in, line); ++number) {
-    const auto refuse = [&](const std::string& what) {
-      throw InputError(file.string() + ":" + std::to_string(number) + ":1: " + what);
-    };
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string host, count, rest;
-    if (!(words >> host)) continue;
-    RosterEntry entry{host, std::nullopt};
-    if (words >> count) {
-      const std::string digits = count.rfind("slots=", 0) == 0 ? count.substr(6) : count;
-      int ranks = 0;
-      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ranks);
-      if (error != std::errc() || end != digits.data() + digits.size() || ranks < 1) {
-        refuse("\"" + count + "\" is not a number of ranks; write \"host\", \"host 8\" or \"host slots=8\"");
-      }
-      entry.ranks = ranks;
-    }
-    if (words >> rest) refuse("\"" + rest + "\" is not understood; write \"host\", \"host 8\" or \"host slots=8\"");
-    for (const RosterEntry& earlier : roster) {
-      if (same_host(earlier.host, host)) refuse("host " + host + " stands twice; remove one of the lines");
-    }
-    roster.push_back(entry);
-  }
-  if (roster.empty()) throw InputError(file.string() + ":1:1: no hosts; write one per line");
-  return roster;
 }
 
 }  // namespace shakedown

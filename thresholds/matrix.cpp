@@ -8,25 +8,22 @@
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
+#include "thresholds/hosts.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 
 namespace shakedown {
 namespace {
 
-struct Pair {
-  int src = -1, dst = -1;
-  std::string rest;  // the key without them
-};
-
-std::optional<Pair> pair_of(const std::string& key) {
-  const auto src = key_number(key, "src"), dst = key_number(key, "dst");
-  if (!src || !dst || *src < 0 || *dst < 0) return std::nullopt;
+/// The key of the matrix that a row belongs to: without its pair, and for any shift. Nothing: it is of no pairs.
+std::optional<std::string> matrix_key(const std::string& key) {
+  if (key_number(key, "shift")) return with_part(key, "shift", "*");
+  if (!key_number(key, "src") || !key_number(key, "dst")) return std::nullopt;
   Key rest(family_of(key));
   for (const auto& [name, value] : Key::parse(key).parts()) {
     if (name != "src" && name != "dst") rest.set(name, value);
   }
-  return Pair{static_cast<int>(*src), static_cast<int>(*dst), rest.text()};
+  return rest.text();
 }
 
 std::string metric_of(const Row& row) { return row.by_rank.count("latency_us") > 0 ? "latency_us" : "copy_gb_per_s"; }
@@ -55,24 +52,27 @@ std::vector<PairMatrix> pair_matrices(const Context& context, const std::vector<
   std::vector<PairMatrix> matrices;
   std::vector<std::map<Place, std::vector<double>>> repetitions;        // of each matrix
   std::map<std::pair<std::string, std::string>, std::size_t> index_of;  // by key and host
-  int locals = 0;  // on the largest host: a key may name any number, and is not given memory for it
-  for (const RankFacts& rank : context.ranks) locals = std::max(locals, rank.local_rank + 1);
+  const Hosts hosts(context);
   for (const Row& row : rows) {
-    const auto pair = pair_of(row.key);
-    if (!pair || pair->src >= locals || row.error || row.waived) continue;
+    const auto key = matrix_key(row.key);
+    if (!key || row.error || row.waived) continue;
     const auto metric = metric_of(row);
     const auto values = row.by_rank.find(metric);
     if (values == row.by_rank.end()) continue;
+    const auto sources = hosts.sources(row.key);
+    const auto dst = key_number(row.key, "dst");
     for (const RankFacts& rank : context.ranks) {
       const auto& value = values->second.at(static_cast<std::size_t>(rank.rank));
-      if (rank.local_rank != pair->dst || !value) continue;
-      const auto [entry, fresh] = index_of.emplace(std::pair(pair->rest, rank.host), matrices.size());
+      const auto from = sources.of(rank);
+      if (!value || !from || *from == rank.rank || (dst && *dst != rank.local_rank)) continue;
+      const auto [entry, fresh] = index_of.emplace(std::pair(*key, rank.host), matrices.size());
       if (fresh) {
-        matrices.push_back({pair->rest, metric, rank.host, {}});
+        matrices.push_back({*key, metric, rank.host, {}});
         repetitions.emplace_back();
       }
-      const Place place{static_cast<std::size_t>(pair->src), static_cast<std::size_t>(pair->dst)};
-      repetitions[entry->second][place].push_back(*value);
+      const int source = context.ranks[static_cast<std::size_t>(*from)].local_rank;
+      repetitions[entry->second][{static_cast<std::size_t>(source), static_cast<std::size_t>(rank.local_rank)}]
+          .push_back(*value);
     }
   }
   for (std::size_t i = 0; i < matrices.size(); ++i) {
@@ -88,7 +88,7 @@ std::vector<PairMatrix> pair_matrices(const Context& context,
                                       const std::map<std::string, std::vector<RankData>>& data) {
   std::vector<Row> rows;
   for (const auto& [key, repetitions] : data) {
-    if (!pair_of(key)) continue;
+    if (!matrix_key(key)) continue;
     for (const RankData& of_ranks : repetitions) {
       rows.emplace_back();
       rows.back().key = key;

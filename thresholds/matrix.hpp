@@ -12,7 +12,7 @@ namespace shakedown {
 
 /// One figure between the ranks of one host: values[src][dst], local indices, nullopt where nothing was measured.
 struct PairMatrix {
-  std::string key;     // of the benchmarks without src and dst: "p2p/op:read/engine:ce/bytes:1073741824"
+  std::string key;  // of the benchmarks without src and dst, or for any shift: "p2p/op:read/engine:ce/shift:*/bytes:8"
   std::string metric;  // "copy_gb_per_s", "latency_us"
   std::string host;
   std::vector<std::vector<std::optional<double>>> values;
@@ -25,7 +25,8 @@ struct PairMatrix {
   std::optional<Cell> worst() const;
 };
 
-/// The matrices in these rows, one for each host and each set of keys that differ only in src and dst, in file order.
+/// The matrices in these rows, one for each host and each set of keys that differ only in src and dst or in the shift,
+/// in file order.
 /// Of several repetitions the median, as the judge takes it. Rows without values (errors, waivers) leave holes.
 std::vector<PairMatrix> pair_matrices(const Context&, const std::vector<Row>&);
 /// The same before there are rows: what ranks have by key and repetition.

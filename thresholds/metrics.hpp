@@ -22,12 +22,33 @@ struct PeerClass {
 /// Peaks of a kind of machine, as its profile gives them: "bf16_tflops", "hbm_gb_per_s", "nics", "nic_gbit".
 using Peaks = std::map<std::string, double>;
 
-/// Where a benchmark ran. nvls: the switch may add, as it may where nothing is known.
+/// Where a benchmark ran. nvls: the switch may add, as it may where nothing is known. What is 0 is unknown.
 struct Scale {
   int ranks = 1, hosts = 1;
   bool nvls = true;
-  double sm_mhz_max = 0;  // the highest clock of any GPU; 0: unknown
+  double sm_mhz_max = 0, power_limit_w = 0, memory_gb = 0;  // of the GPU
+  double pcie_gb_per_s = 0;                                 // of its link to the host, each way
+  double tested_gb = 0;                                     // of its memory, by the row itself
 };
+
+/// The work of one operation of a benchmark on one rank, as its key tells it; 0: the key does not.
+struct Operation {
+  double flops = 0, bytes = 0, tokens = 0, accesses = 0;
+};
+Operation operation(std::string_view key, const Scale&);
+
+/// A model of the LoRA step, rank 64 on all seven projections, frozen base.
+struct Model {
+  std::string_view name;
+  double flops_per_token;  // forward and the gradient of the activations of all linear layers, attention, and the
+                           // adapters three times, at 4096 tokens a sequence; 0: only as the step counts them
+  double trainable;        // parameters, summed over ranks in f32
+};
+/// Of a key's part model; nullptr: not known.
+const Model* find_model(std::string_view key);
+
+/// The part of a GPU that a figure shows. gemm is clock-normalised.
+enum class Aspect { other, gemm, gemm_raw, memory, pcie };
 
 /// Which values can be true at all.
 enum class ValueRange { positive, not_negative, any };
@@ -37,7 +58,8 @@ struct Metric {
   std::string_view part = "";  // must stand in the key: "active:one"
   std::string_view name;
   std::string_view what;  // one line for people
-  int headline = 0;       // what is shown and compared where no rule names a metric: the lowest of a row's above 0
+  Aspect aspect = Aspect::other;
+  int headline = 0;  // what is shown and compared where no rule names a metric: the lowest of a row's above 0
   ValueRange range = ValueRange::positive;
   bool shared = false;                            // all ranks have it in common, so it accuses no single one
   bool of_slowest = false;                        // the value of the run is that of its slowest rank
@@ -46,6 +68,12 @@ struct Metric {
   /// The highest value that physics allows; nullopt where the peaks do not tell.
   std::optional<double> (*ceiling)(const Peaks&, std::string_view key, const Scale&) = nullptr;
   std::optional<double> least_scaling = std::nullopt;  // part of a rank's rate that is left when more of them work
+  /// A rate times the seconds of one operation is this; of a time, one unit of it is so many seconds. So every figure
+  /// of a row tells one time in a unit of its own, and none can be wrong alone.
+  std::optional<double> (*work)(std::string_view key, const Scale&) = nullptr;
+  bool of_mean = false;  // tells the mean over the samples, as Google Benchmark does; the others tell the median
+  std::string_view harmless = "";  // why a value of it that cannot be told from a true one changes no verdict
+  std::string_view may_lack = "";  // why nothing is lost where it is not there
 };
 
 std::span<const Metric> metrics();
@@ -56,10 +84,15 @@ const Metric* find_metric(std::string_view key, std::string_view name);
 /// How a metric of a benchmark is compared among peers; nullopt: it is not.
 std::optional<PeerClass> peer_class(std::string_view key, std::string_view metric);
 
+Aspect aspect_of(std::string_view key, std::string_view metric);
+
 /// True of families that the catalogue knows; of others any metric may be judged that ends in a unit.
 bool is_catalogued(std::string_view family);
 
 std::optional<double> ceiling(const Peaks&, std::string_view key, std::string_view metric, const Scale&);
+
+/// The time of one operation that this figure of it tells; nullopt: none.
+std::optional<double> told_seconds(const Metric&, std::string_view key, double value, const Scale&);
 
 /// True for what a GPU's telemetry tells: sm_mhz, power_w, temperature_c, throttled, tflops_per_w, tflops_per_ghz.
 bool is_telemetry(std::string_view metric);
@@ -75,6 +108,9 @@ bool is_collective(std::string_view family);
 /// few launches to show its own.
 double launch_spread(std::string_view key, std::string_view metric);
 
+/// The same from session to session, which are another day or hour: on one machine, or on another one of its kind.
+double session_spread(std::string_view key, std::string_view metric, bool other_machine);
+
 /// Units are the last words of a metric's name: "TFLOPS" for tflops, "GB/s" for copy_gb_per_s; "" if it has none.
 std::string unit_of(std::string_view metric);
 
@@ -83,10 +119,6 @@ bool lower_is_better(std::string_view metric);
 
 /// Five significant digits, never an exponent below a million: "793.2", "0.0008", "1073741824".
 std::string number_text(double value);
-
-/// Model FLOPs per token of a LoRA step of Qwen2-7B (rank 64 on all seven projections, frozen base) at 4096 tokens a
-/// sequence: forward and the gradient of the activations of all linear layers, attention, and the adapters three times.
-inline constexpr double qwen2_7b_flops_per_token = 32.13e9;
 
 /// How far a measurement may stand above its ceiling before it is invalid (rounding of clocks and data sheets).
 inline constexpr double ceiling_allowance = 1.01;

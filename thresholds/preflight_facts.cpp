@@ -41,6 +41,7 @@ const std::array<Part, 8>& parts() {
         "roce_ports",
         "roce_ports_down",
         "ib_rate_gbit",
+        "ib_link_downed",
         "gpudirect_rdma"},
        {"cpu", "governor", "transparent_hugepages", "memlock", "open_files", "mount", "kernel", "os", "clocksource",
         "vendor", "product", "driver", "ib_firmware"}},

@@ -94,6 +94,7 @@ Conditions read_conditions(const Members& rule) {
   if (const Yaml* hosts = member("hosts")) conditions.hosts = read_range(*hosts);
   if (const Yaml* nvls = member("nvls")) conditions.nvls = nvls->choice({"on", "off"}) == "on";
   if (const Yaml* tier = member("tier")) conditions.tier = tier->choice({"quick", "full"});
+  if (const Yaml* since = member("since")) conditions.since = since->integer();
   return conditions;
 }
 
@@ -121,7 +122,8 @@ Limits read_limits(const Members& rule, const Yaml& yaml, const std::string& met
   if (rule.contains("same")) {
     limits.same = rule.at("same").boolean();
     if (!limits.same) rule.at("same").refuse("same: false says nothing; remove it");
-    for (const char* other : {"min", "max", "equals", "spread_max", "cv_max", "samples_min", "reference", "margin"}) {
+    for (const char* other :
+         {"min", "max", "equals", "at_least", "spread_max", "cv_max", "samples_min", "reference", "margin"}) {
       if (rule.contains(other)) rule.at(other).refuse(std::string(other) + " beside same; keep one of them");
     }
     return limits;
@@ -130,10 +132,18 @@ Limits read_limits(const Members& rule, const Yaml& yaml, const std::string& met
     for (const char* other : {"min", "max", "spread_max", "cv_max", "samples_min", "reference", "margin"}) {
       if (rule.contains(other)) rule.at(other).refuse("a text has no " + std::string(other) + "; write equals or same");
     }
-    if (!rule.contains("equals")) yaml.refuse("a rule without a limit; add equals or same");
-    limits.equals_text = rule.at("equals").text();
+    if (!rule.contains("equals") && !rule.contains("at_least"))
+      yaml.refuse("a rule without a limit; add equals, at_least or same");
+    if (rule.contains("at_least")) limits.at_least = rule.at("at_least").text();
+    if (!rule.contains("equals")) return limits;
+    const Yaml& equals = rule.at("equals");
+    for (const Yaml& text : equals.is_list() ? equals.items() : std::vector{equals}) {
+      limits.equals_text.push_back(text.text());
+    }
+    if (limits.equals_text.empty()) equals.refuse("an empty list; name a text");
     return limits;
   }
+  if (rule.contains("at_least")) rule.at("at_least").refuse("at_least is for facts that are texts; write min");
   const auto read = [&](const char* name, std::optional<double>& limit) {
     const auto found = rule.find(name);
     if (found == rule.end()) return;
@@ -141,6 +151,8 @@ Limits read_limits(const Members& rule, const Yaml& yaml, const std::string& met
     if (*limit < 0) found->second.refuse(std::string(name) + " is negative; no metric is");
   };
   read("min", limits.min);
+  if (limits.min == 0)
+    rule.at("min").refuse("min: 0 cannot fail, no value is below it; write what a healthy machine has");
   read("max", limits.max);
   read("equals", limits.equals);
   read("spread_max", limits.spread_max);
@@ -174,7 +186,7 @@ const Yaml& required(const Members& members, const char* name, const Yaml& paren
 void refuse_floor_above_ceiling(const Rule& rule, const Profile& profile, const Yaml& place) {
   const auto floor = rule.limits.equals ? rule.limits.equals : rule.limits.min;
   if (!floor) return;
-  const auto& [ranks, hosts, nvls, tier] = rule.conditions;
+  const auto& [ranks, hosts, nvls, tier, since] = rule.conditions;
   for (const int m : {hosts.low, hosts.high}) {
     const int n = std::max({ranks.low, 2, std::min(m, ranks.high)});
     const auto bound = ceiling(profile.peak, rule.benchmark, rule.metric, {n, m, nvls.value_or(true)});
@@ -204,9 +216,10 @@ void require_fact(const Rule& rule, const Members& members) {
 }
 
 Rule read_rule(const Yaml& yaml, const Profile& profile) {
-  const Members members = yaml.members({"benchmark", "metric", "every", "min", "max", "equals", "same", "spread_max",
-                                        "cv_max", "samples_min", "reference", "margin", "source", "ranks", "hosts",
-                                        "nvls", "tier", "may_waive", "severity"});
+  const Members members =
+      yaml.members({"benchmark", "metric",      "every",     "min",    "max",      "equals",    "same",    "spread_max",
+                    "cv_max",    "samples_min", "reference", "margin", "at_least", "where",     "source",  "ranks",
+                    "hosts",     "nvls",        "tier",      "since",  "optional", "may_waive", "severity"});
   Rule rule;
   rule.at = yaml.at();
   rule.benchmark = read_benchmark(required(members, "benchmark", yaml, "a rule"));
@@ -232,8 +245,17 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   if (rule.limits.spread_max && rule.every == Every::run) {
     members.at("spread_max").refuse("spread_max compares ranks; write every: rank");
   }
+  if (members.contains("where")) {
+    const Yaml& where = members.at("where");
+    rule.where = where.text();
+    if (!is_fact || !fact_kind(rule.benchmark, rule.where)) {
+      where.refuse("unknown fact \"" + rule.where + "\" of " + rule.benchmark + "; known are " +
+                   known_facts(rule.benchmark));
+    }
+  }
   rule.source = required(members, "source", yaml, "a rule").text();
   rule.conditions = read_conditions(members);
+  if (members.contains("optional")) rule.optional_in_quick = members.at("optional").choice({"quick"}) == "quick";
   if (members.contains("may_waive")) rule.may_waive = members.at("may_waive").boolean();
   if (members.contains("severity")) {
     rule.severity = members.at("severity").value_of<Severity>();
@@ -245,13 +267,17 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   return rule;
 }
 
-// Two rules that may judge the same value: one of them is a leftover. Two severities are a warning before a failure.
+// Two rules that may judge the same value: one of them is a leftover. Two severities are a warning before a failure;
+// what is the same everywhere may still be wrong.
 bool overlap(const Rule& a, const Rule& b) {
   const auto compatible = [](const auto& x, const auto& y) { return !x || !y || *x == *y; };
   return a.benchmark == b.benchmark && a.metric == b.metric && a.every == b.every && a.severity == b.severity &&
-         a.conditions.ranks.overlaps(b.conditions.ranks) && a.conditions.hosts.overlaps(b.conditions.hosts) &&
-         compatible(a.conditions.nvls, b.conditions.nvls) && compatible(a.conditions.tier, b.conditions.tier);
+         a.limits.same == b.limits.same && a.conditions.ranks.overlaps(b.conditions.ranks) &&
+         a.conditions.hosts.overlaps(b.conditions.hosts) && compatible(a.conditions.nvls, b.conditions.nvls) &&
+         compatible(a.conditions.tier, b.conditions.tier);
 }
+
+}  // namespace
 
 void read_rules(const Yaml& yaml, Profile& profile) {
   const auto items = yaml.items();
@@ -267,6 +293,8 @@ void read_rules(const Yaml& yaml, Profile& profile) {
     profile.rules.push_back(std::move(rule));
   }
 }
+
+namespace {
 
 Match read_match(const Yaml& yaml) {
   const Members members = yaml.members({"backend", "device"});
@@ -285,9 +313,10 @@ Match read_match(const Yaml& yaml) {
 
 std::map<std::string, double> read_peak(const Yaml& yaml) {
   std::map<std::string, double> peak;
-  const Members members = yaml.members({"f64_tflops", "f32_tflops", "tf32_tflops", "f16_tflops", "bf16_tflops",
-                                        "fp8_e4m3_tflops", "int8_tflops", "nvfp4_tflops", "mxfp8_tflops", "tensor_mhz",
-                                        "hbm_gb_per_s", "nvlink_gb_per_s", "nics", "nic_gbit", "source"});
+  const Members members =
+      yaml.members({"f64_tflops", "f32_tflops", "tf32_tflops", "f16_tflops", "bf16_tflops", "fp8_e4m3_tflops",
+                    "int8_tflops", "nvfp4_tflops", "mxfp8_tflops", "tensor_mhz", "hbm_gb_per_s", "nvlink_gb_per_s",
+                    "nvlink_flits", "nics", "nic_gbit", "source"});
   required(members, "source", yaml, "peak").text();
   for (const auto& [name, value] : members) {
     if (name == "source") continue;
@@ -295,6 +324,21 @@ std::map<std::string, double> read_peak(const Yaml& yaml) {
     if (peak[name] <= 0) value.refuse(name + " must be above 0; correct it or leave it out");
   }
   return peak;
+}
+
+// {samples_min: 10, cv_max: {gemm: 0.2, ...}, source: "..."}
+void read_repeatability(const Yaml& yaml, Profile& profile) {
+  const Members members = yaml.members({"samples_min", "cv_max", "source"});
+  required(members, "source", yaml, "repeatability").text();
+  const Yaml& samples = required(members, "samples_min", yaml, "repeatability");
+  profile.samples_min = samples.integer();
+  if (*profile.samples_min < 1) samples.refuse("samples_min must be at least 1; correct it");
+  if (!members.contains("cv_max")) return;
+  for (const auto& [family, limit] : members.at("cv_max").members()) {
+    if (!is_catalogued(family) || family.empty()) limit.refuse("unknown family \"" + family + "\"; correct it");
+    if (!(limit.number() > 0)) limit.refuse("cv_max must be above 0; correct it");
+    profile.cv_max[family] = limit.number();
+  }
 }
 
 void require_schema(const Members& members, const Yaml& yaml) {
@@ -326,8 +370,8 @@ void include_part(const Yaml& name, Profile& profile) {
 }
 
 Profile load_profile(const fs::path& file, const Yaml& yaml) {
-  const Members members =
-      yaml.members({"schema", "profile", "match", "gpus_per_host", "peak", "unjudged", "include", "rules"});
+  const Members members = yaml.members(
+      {"schema", "profile", "match", "gpus_per_host", "peak", "repeatability", "unjudged", "include", "rules"});
   require_schema(members, yaml);
   require_name(members, "profile", yaml, file);
   Profile profile;
@@ -339,6 +383,7 @@ Profile load_profile(const fs::path& file, const Yaml& yaml) {
     if (*profile.gpus_per_host < 1) count->second.refuse("gpus_per_host must be at least 1; correct it");
   }
   if (members.contains("peak")) profile.peak = read_peak(members.at("peak"));
+  if (const auto part = members.find("repeatability"); part != members.end()) read_repeatability(part->second, profile);
   if (members.contains("unjudged")) {
     for (const Yaml& item : members.at("unjudged").items()) {
       profile.unjudged.push_back(item.text());

@@ -37,18 +37,21 @@ struct Conditions {
   Range ranks, hosts;
   std::optional<bool> nvls;
   std::optional<std::string> tier;
+  int since = 1;  // the first plan that has the row (Context::plan): runs of earlier ones are not asked for it
 };
 
 struct Limits {
   std::optional<double> min, max, equals, spread_max, cv_max;
-  std::optional<std::string> equals_text = std::nullopt;  // of facts that are texts
-  bool same = false;                                      // all have the value that most have; the odd one out is named
-  std::optional<int> samples_min = std::nullopt;          // a value of fewer is no measurement
+  std::vector<std::string> equals_text = {};           // of facts that are texts: one of these
+  std::optional<std::string> at_least = std::nullopt;  // of facts that are versions: "535.129"
+  bool same = false;                                   // all have the value that most have; the odd one out is named
+  std::optional<int> samples_min = std::nullopt;       // a value of fewer is no measurement
 };
 
 /// One limit on one metric of one benchmark. `benchmark` is a key or, with wildcards, stands for local ranks, whatever
 /// the number of hosts: "src:*/dst:*" for every ordered pair of them, with "dir:both" for every pair once, src < dst;
 /// "shift:*" for every step but 0; "active:one/rank:*" for every one.
+/// Of a rule that is optional in quick (`optional: quick`) the absence of its row is a gap in the full tier only.
 /// A limit is written as min or max, or as the `reference` that the source names and the `margin` that a healthy
 /// machine may stay behind it.
 struct Rule {
@@ -57,7 +60,9 @@ struct Rule {
   Limits limits;
   Conditions conditions;
   bool may_waive = false;
+  bool optional_in_quick = false;  // there it is judged where it was measured: only a closer look measures it
   Severity severity = Severity::fail;
+  std::string where;  // a fact beside this one: holds where that is known and not 0; empty: everywhere
   std::string source;
   std::string at;  // "thresholds/h200-sxm.yaml:12"
 
@@ -78,11 +83,19 @@ struct Profile {
   std::vector<std::string> unjudged;                // families that are measured but not judged
   std::vector<Rule> rules;                          // those of the included parts first
   std::optional<int> gpus_per_host = std::nullopt;  // of this kind of machine
+  // Of every row that was timed, whether a rule names it or not: what fewer samples, or more scattered ones, say is no
+  // measurement.
+  std::optional<int> samples_min = std::nullopt;
+  std::map<std::string, double> cv_max = {};  // by family
 };
 
 /// Reads one profile, or every profile of a folder, sorted by name. Rules that several profiles have stand in a part, a
 /// file beside them (`part: nvidia-preflight` instead of profile, match and peak), which they name under `include`.
 /// Errors: InputError "file:line:column: what; what to do".
 std::vector<Profile> load_profiles(const std::filesystem::path& file_or_folder);
+
+class Yaml;
+/// Adds the rules of a list, as if they stood at the end of the profile. Errors: as above.
+void read_rules(const Yaml&, Profile&);
 
 }  // namespace shakedown

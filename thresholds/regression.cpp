@@ -6,13 +6,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
-#include "thresholds/machine.hpp"
 #include "thresholds/measured.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
@@ -94,11 +97,92 @@ Pair pair_of(const std::string& metric, const Series& before, const Series& afte
   return pair;
 }
 
-void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_better, std::size_t comparisons) {
-  if (proven_worse && pair.loses()) {
+// Seconds since 1970 of "2026-11-21T05:00:00Z"; nullopt: it says something else.
+std::optional<double> seconds_of(const std::string& time) {
+  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
+  if (std::sscanf(time.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d", &year, &month, &day, &hour, &minute, &second) != 6)
+    return std::nullopt;
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day))};
+  if (!date.ok()) return std::nullopt;
+  return 86400.0 * static_cast<double>(std::chrono::sys_days(date).time_since_epoch().count()) + 3600.0 * hour +
+         60.0 * minute + second;
+}
+
+// What two sets of launches have in common beside the kind of machine.
+class Sessions {
+ public:
+  Sessions(const Baseline& now, const Baseline& before) {
+    std::vector<Start> starts;
+    for (const Baseline* side : {&now, &before}) {
+      for (const auto& [name, launch] : side->launches) {
+        starts.push_back(
+            {joined(launch.hosts) + joined(launch.gpus), seconds_of(launch.started).value_or(0), side == &now});
+        hosts_[side == &now].insert(launch.hosts.begin(), launch.hosts.end());
+        gpus_[side == &now].insert(launch.gpus.begin(), launch.gpus.end());
+      }
+    }
+    std::sort(starts.begin(), starts.end(),
+              [](const Start& a, const Start& b) { return std::tie(a.machine, a.at) < std::tie(b.machine, b.at); });
+    bool of_now = false, of_before = false;
+    const auto end = [&] {
+      same_ = same_ && of_now == of_before;
+      of_now = of_before = false;
+    };
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      const bool first = i == 0 || starts[i].machine != starts[i - 1].machine ||
+                         starts[i].at - starts[i - 1].at > 3600 * hours_of_session;
+      if (first && i > 0) end();
+      (starts[i].now ? of_now : of_before) = true;
+    }
+    end();
+  }
+
+  /// Each session has launches of both sides.
+  bool same() const { return same_; }
+  bool other_machine() const {
+    return hosts_[0] != hosts_[1] || (!gpus_[0].empty() && !gpus_[1].empty() && gpus_[0] != gpus_[1]);
+  }
+
+  /// The least loss that is more than what two sessions of a machine that did not change differ by: three standard
+  /// deviations (of eight families, one in a hundred comparisons) of the difference of two, each with what is known to
+  /// vary between sessions and with what is left of launches in one go, which are alike (autocorrelation 0.7: the mean
+  /// of nine has 0.8 of the spread of one).
+  double least_loss(const std::string& key, const std::string& metric, double launch_sigma) const {
+    if (same_) return 0;
+    return 3 * std::sqrt(2.0) * std::hypot(session_spread(key, metric, other_machine()), 0.8 * launch_sigma);
+  }
+
+  /// What the reader must know.
+  std::optional<std::string> note() const {
+    if (same_) return std::nullopt;
+    if (!other_machine())
+      return "old and new were measured in different sessions: what differs from day to day is no change";
+    const bool hosts = hosts_[0] != hosts_[1];
+    return (hosts ? "other hosts, " + joined(hosts_[1]) + " and " + joined(hosts_[0]) + " in the baseline"
+                  : "other GPUs (UUIDs) than in the baseline") +
+           ": what differs from machine to machine is no change";
+  }
+
+ private:
+  struct Start {
+    std::string machine;
+    double at;
+    bool now;
+  };
+  std::set<std::string> hosts_[2], gpus_[2];  // of the baseline, of now
+  bool same_ = true;
+};
+
+void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_better, std::size_t comparisons,
+            double least_loss) {
+  if (proven_worse && pair.loses() && -pair.change.estimate < least_loss) {
+    change.trend = Trend::inconclusive;
+    change.detail = "sessions differ by up to " + percent_text(least_loss) + "; measure old and new in turns to tell";
+  } else if (proven_worse && pair.loses()) {
     change.trend = Trend::worse;
   } else if (proven_better && pair.gains()) {
-    change.trend = Trend::better;
+    change.trend = pair.change.estimate < least_loss ? Trend::same : Trend::better;
   } else if (pair.excludes_loss() && !pair.loses()) {
     change.trend = Trend::same;
   } else {
@@ -183,6 +267,8 @@ Regression judge_regression(const Measured& current, const Baseline& baseline, c
     }
     regression.changes.push_back(std::move(change));
   }
+  const Sessions sessions(now, baseline);
+  if (const auto note = sessions.note()) regression.notes.push_back(*note);
   std::vector<double> less, greater;
   for (const Pair& pair : pairs) {
     less.push_back(pair.test.p_less);
@@ -199,14 +285,28 @@ Regression judge_regression(const Measured& current, const Baseline& baseline, c
                                         pair.sign > 0 ? pair.change.high : pair.change.low);
     if (low) change.low = 100 * pair.sign * *low;
     if (high) change.high = 100 * pair.sign * *high;
-    decide(change, pair, worse[i], better[i], pairs.size());
+    decide(change, pair, worse[i], better[i], pairs.size(),
+           sessions.least_loss(change.key, change.metric, pair.sigma()));
   }
   regression.compared = pairs.size();
   const auto any = [&](Trend trend) {
     return std::any_of(regression.changes.begin(), regression.changes.end(),
                        [&](const Change& change) { return change.trend == trend; });
   };
-  regression.exit_code = any(Trend::worse) || any(Trend::missing) ? 1 : any(Trend::inconclusive) ? 3 : 0;
+  // One noisy family does not make all inconclusive: they are where it is most of what was compared.
+  std::map<std::string, std::size_t> unclear;  // by family
+  std::size_t inconclusive = 0;
+  for (const Change& change : regression.changes) {
+    if (change.trend != Trend::inconclusive) continue;
+    ++unclear[family_of(change.key)];
+    ++inconclusive;
+  }
+  regression.exit_code = any(Trend::worse) || any(Trend::missing) ? 1 : 2 * inconclusive > pairs.size() ? 3 : 0;
+  if (inconclusive > 0) {
+    std::vector<std::string> families;
+    for (const auto& [family, count] : unclear) families.push_back(family + " (" + std::to_string(count) + ")");
+    regression.notes.push_back("cannot tell: " + joined(families));
+  }
   if (regression.compared == 0 && regression.exit_code == 0) {
     throw InputError("nothing to compare: no benchmark has a value in both sets; check --results and --baseline");
   }

@@ -45,7 +45,7 @@ inline constexpr double latency_floor_us = 2.0;
 struct Regression {
   std::vector<Change> changes;  // of every benchmark in either set, by key
   std::size_t compared = 0;     // benchmarks with a value in both sets
-  int exit_code = 0;            // 1 if anything is worse or missing, or failed now; else 3 if anything is inconclusive
+  int exit_code = 0;            // 1 if anything is worse or missing, or failed now; else 3 if most are inconclusive
   double min_effect = 0;
   std::vector<std::string> notes;  // differences that were allowed, and what the comparison cannot see
 };
@@ -53,8 +53,10 @@ struct Regression {
 /// Which fields differ, as "driver is 580.159, the baseline has 570.1"; empty = comparable.
 std::vector<std::string> differences(const MachineFacts& current, const MachineFacts& baseline);
 
-/// Errors: InputError naming field and both values where the two sets cannot be compared and that is not allowed; sets
-/// with nothing to compare although nothing is missing; a minimal effect outside (0, 1).
+/// Where old and new were not measured in the same sessions, a loss counts only beyond what sessions, or machines,
+/// differ by; below that it is inconclusive. Errors: InputError naming field and both values where the two sets cannot
+/// be compared and that is not allowed; sets with nothing to compare although nothing is missing; a minimal effect
+/// outside (0, 1).
 Regression judge_regression(const Measured& current, const Baseline&, const RegressionOptions& = {});
 
 /// How far a run may fall short of its baseline where the baseline's own spread is not wider.

@@ -1,42 +1,23 @@
-// Decides what a valid result file is. Reader and writer of schema 2, and the one place that knows how Google Benchmark
-// decorates names.
+// Decides what a valid result file is. Reader of schema 2, and the one place that knows how Google Benchmark decorates
+// names.
 #include "thresholds/results.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
-#include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "thresholds/json_field.hpp"
-#include "thresholds/matrix.hpp"
-#include "thresholds/metrics.hpp"
 
 namespace shakedown {
-
-template <class Archive>
-void members(Archive& archive, PairMatrix::Cell& cell) {
-  archive("src", cell.src)("dst", cell.dst)("value", cell.value);
-}
-
-template <class Archive>
-void members(Archive& archive, PairMatrix& matrix) {
-  archive("key", matrix.key)("host", matrix.host)("metric", matrix.metric).derived("worst", matrix.worst());
-  archive("src_by_dst", matrix.values);
-}
-
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using nlohmann::ordered_json;
 
 constexpr std::string_view waived_prefix = "waived: ";
 
@@ -57,75 +38,6 @@ bool is_suffix_segment(std::string_view segment) {
   return std::any_of(name_suffixes.begin(), name_suffixes.end(), [&](std::string_view suffix) {
     return suffix.back() == ':' ? segment.substr(0, suffix.size()) == suffix : segment == suffix;
   });
-}
-
-// Builds the document as nlohmann::json::parse does, but for a key that stands twice in one object: which of its two
-// values counts is up to the reader (RFC 8259), so a file could say one thing to a person and another to the judge.
-class StrictDocument : public json::json_sax_t {
- public:
-  explicit StrictDocument(const fs::path& file) : file_(file) {}
-  json take() { return std::move(root_); }
-  /// Where reading stopped and why.
-  std::size_t stopped_at = 0;
-  std::string why;
-
-  bool null() override { return add(nullptr); }
-  bool boolean(bool value) override { return add(value); }
-  bool number_integer(number_integer_t value) override { return add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t&) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return open(json::object()); }
-  bool start_array(std::size_t) override { return open(json::array()); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-  bool key(string_t& name) override {
-    const auto [member, fresh] = open_.back()->emplace(name, nullptr);
-    if (!fresh) throw InputError(file_.string() + ": the key \"" + name + "\" stands twice in one object");
-    member_ = &*member;
-    return true;
-  }
-  bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
-    stopped_at = position;
-    why = error.what();
-    return false;
-  }
-
- private:
-  json* place(json&& value) {
-    if (open_.empty()) return &(root_ = std::move(value));
-    if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
-    return &(*member_ = std::move(value));
-  }
-  bool add(json&& value) {
-    place(std::move(value));
-    return true;
-  }
-  bool open(json&& value) {
-    open_.push_back(place(std::move(value)));
-    return true;
-  }
-  bool close() {
-    open_.pop_back();
-    return true;
-  }
-
-  const fs::path& file_;
-  json root_;
-  std::vector<json*> open_;
-  json* member_ = nullptr;
-};
-
-json parse(const fs::path& file, const std::string& text) {
-  if (std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isspace(c) != 0; })) {
-    throw InputError(file.string() + ": is empty; the run that should have written it did not finish");
-  }
-  StrictDocument document(file);
-  if (json::sax_parse(text, &document)) return document.take();
-  // Depending on the version the position stands at the end of the text or one behind it.
-  if (document.stopped_at >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");
-  throw InputError(file.string() + ": is not strict JSON: " + document.why);
 }
 
 // JSON files that stand beside results.
@@ -160,23 +72,7 @@ void require_one_per_rank(const Field& array, int world_size) {
 
 constexpr std::array<const char*, 4> columns_by_rank{"by_rank", "text_by_rank", "throttle", "errors"};
 
-/// A column of which fewer than half are known is written as an object: {"3": 396.2} in place of three nulls.
-void thin_out(ordered_json& row) {
-  for (const char* name : columns_by_rank) {
-    if (!row.contains(name)) continue;
-    for (auto& [metric, values] : row[name].items()) {
-      const auto unknown = std::count(values.begin(), values.end(), nullptr);
-      if (2 * static_cast<std::size_t>(unknown) <= values.size()) continue;
-      ordered_json::object_t known;  // a list: its [] would look for each rank among all before it
-      for (std::size_t rank = 0; rank < values.size(); ++rank) {
-        if (!values[rank].is_null()) known.emplace_back(std::to_string(rank), values[rank]);
-      }
-      values = std::move(known);
-    }
-  }
-}
-
-/// The reverse, for the reader.
+/// A column of which fewer than half are known may stand as an object (thresholds/results_writer.cpp).
 void fill_in(json& row, const Field& field, int world_size) {
   for (const char* name : columns_by_rank) {
     if (!row.is_object() || !row.contains(name) || !row[name].is_object()) continue;
@@ -368,48 +264,6 @@ Context read_context(const Field& shakedown) {
   return context;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Writer
-
-std::string dump(const ordered_json& value, int indent) {
-  return value.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
-}
-
-// Google Benchmark copies the path of the program and the host's name as they are; bytes that are not UTF-8 would make
-// the document unreadable. Through a JSON string and back replaces them.
-std::string valid_utf8(std::string_view text) {
-  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
-}
-
-ordered_json parse_google_benchmark(std::string_view text) {
-  try {
-    auto document = ordered_json::parse(valid_utf8(text));
-    if (document.is_object() && document.contains("context") && document["context"].is_object() &&
-        document.contains("benchmarks") && document["benchmarks"].is_array()) {
-      return document;
-    }
-  } catch (const json::exception& e) {
-    throw InputError(std::string("Google Benchmark's output is not strict JSON (a counter that is not finite?): ") +
-                     e.what());
-  }
-  throw InputError("Google Benchmark's output has no context or no benchmarks");
-}
-
-/// Puts what belongs to the row's key and repetition into it; an iteration row only.
-void add_rank_data(ordered_json& row, const std::map<std::string, std::vector<RankData>>& all) {
-  if (row.value("run_type", "") != "iteration") return;
-  const auto found = all.find(key_of(row.value("name", "")));
-  const auto repetition = row.value("repetition_index", std::size_t{0});
-  if (found == all.end() || repetition >= found->second.size()) return;
-  const RankData& data = found->second[repetition];
-  auto columns = Writer::written(data);
-  thin_out(columns);
-  row.update(columns);
-  for (const auto& [metric, values] : data.by_rank) {
-    if (is_telemetry(metric) && !row.contains(metric)) row[metric] = nullptr;
-  }
-}
-
 }  // namespace
 
 std::string key_of(std::string_view name) {
@@ -483,56 +337,6 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
     if (seen.insert(fs::weakly_canonical(file, error)).second) all.push_back(read_results(file));
   }
   return all;
-}
-
-Expected parse_expected(const std::string& text) {
-  const auto refuse = [](const std::string& what) {
-    throw InputError("--expect: " + what + "; write ranks=N,hosts=M,backend=cuda, or some of these; see --help");
-  };
-  Expected expected;
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
-    const auto equals = part.find('=');
-    const std::string name = part.substr(0, equals), value = equals == std::string::npos ? "" : part.substr(equals + 1);
-    if (name == "backend" && (value == "host" || value == "cuda")) {
-      expected.backend = value;
-    } else if (name == "ranks" || name == "hosts") {
-      int count = 0;
-      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
-      if (error != std::errc() || end != value.data() + value.size() || count < 1) {
-        refuse("\"" + value + "\" is not a number of " + name);
-      }
-      (name == "ranks" ? expected.ranks : expected.hosts) = count;
-    } else {
-      refuse("\"" + part + "\" is not understood");
-    }
-  }
-  if (!expected.ranks && !expected.hosts && !expected.backend) refuse("it says nothing");
-  return expected;
-}
-
-json read_json(const fs::path& file) { return parse(file, read_file(file)); }
-
-std::string write_results(std::string_view google_benchmark_json, const Context& context,
-                          const std::map<std::string, std::vector<RankData>>& data) {
-  ordered_json document = parse_google_benchmark(google_benchmark_json);
-  document["context"]["shakedown"] = Writer::written(context);
-  // One line per row: with an indent 10,000 ranks would make 10,000 lines of each.
-  std::string text = "{\n\"context\": " + dump(document["context"], 2) + ",\n\"benchmarks\": [";
-  const char* separator = "\n";
-  for (ordered_json& row : document["benchmarks"]) {
-    add_rank_data(row, data);
-    text += separator + dump(row, -1);
-    separator = ",\n";
-  }
-  text += "\n]";
-  separator = ",\n\"matrices\": [\n";
-  const auto matrices = pair_matrices(context, data);
-  for (const PairMatrix& matrix : matrices) {
-    text += separator + json_text(matrix, -1);
-    separator = ",\n";
-  }
-  return text + (matrices.empty() ? "\n}\n" : "\n]\n}\n");
 }
 
 }  // namespace shakedown

@@ -20,6 +20,9 @@ namespace shakedown {
 
 inline constexpr int results_schema = 2;
 
+/// Which rows a run of its tier has (bench/): 2 has the sustained load in quick and peer copies by shifts.
+inline constexpr int current_plan = 2;
+
 /// A process that was on a GPU before anything was measured there, and none of ours.
 struct OtherProcess {
   std::optional<int> pid;
@@ -65,6 +68,7 @@ struct HostFacts {
   std::optional<int> masked_gpus;   // count that CUDA_VISIBLE_DEVICES or a Slurm binding allows; null = no mask
   std::optional<std::string> mask;  // "CUDA_VISIBLE_DEVICES=0,1"
   std::optional<std::string> nvidia_driver = {};  // what shows that its kernel driver is there: "/sys/module/nvidia"
+  std::optional<std::string> leaf = {};           // switch, as the site file says
 };
 
 struct SuiteFacts {
@@ -82,6 +86,7 @@ template <class Archive>
 void members(Archive& archive, HostFacts& host) {
   archive("host", host.host)("pci_gpus", host.pci_gpus)("visible_gpus", host.visible_gpus);
   archive("masked_gpus", host.masked_gpus)("mask", host.mask)("nvidia_driver", host.nvidia_driver);
+  archive.unless("leaf", host.leaf);
 }
 
 template <class Archive>
@@ -134,6 +139,8 @@ struct Context {
   std::vector<HostFacts> inventory;
   std::optional<std::string> fault;      // SHAKEDOWN_FAULT, if one was injected
   std::optional<std::string> telemetry;  // "every 10 ms" | "off" | why there is none; null on the host backend
+  int plan = 1;                          // see current_plan; of files that do not say, the first
+  std::vector<std::string> crashed;      // families in which an earlier program of this run died
   std::optional<int> converted_from;     // the schema that it was measured in, if ci/convert_results has rewritten it
 };
 
@@ -146,7 +153,8 @@ void members(Archive& archive, Context& c) {
   archive.inside("world", [&](auto& world) { world("size", c.world_size)("hosts", c.hosts); });
   archive.younger("expected", c.expected).younger("argv", c.argv)("ranks", c.ranks).younger("versions", c.versions);
   archive.younger("environment", c.environment).younger("nccl", c.nccl).younger("algorithms", c.algorithms);
-  archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry);
+  archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry).unless("crashed", c.crashed);
+  archive.unless("plan", c.plan, 1);
 }
 
 /// Values by rank; index = rank, nullopt = this rank has none.

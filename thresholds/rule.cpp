@@ -1,16 +1,17 @@
-// Fails closed: an error in any repetition, a value that is not there, above its physical ceiling or without a limit is
-// never a pass.
+// Fails closed: an error in any repetition, a value that is not there, cannot be true or has no limit is never a pass.
 #include "thresholds/rule.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "thresholds/applicability.hpp"
-#include "thresholds/machine.hpp"
 #include "thresholds/majority.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/rank_telemetry.hpp"
@@ -18,11 +19,9 @@
 namespace shakedown {
 namespace {
 
-std::string joined(const std::string& a, const std::string& b) { return a.empty() ? b : b.empty() ? a : a + "; " + b; }
-
 void set(Finding& finding, Status status, const std::string& detail) {
   finding.status = status;
-  finding.detail = joined(finding.detail, detail);
+  if (!detail.empty()) finding.detail += (finding.detail.empty() ? "" : "; ") + detail;
 }
 
 void set_limit(Finding& finding, const char* limit_name, double limit, double value, const std::string& unit) {
@@ -32,11 +31,35 @@ void set_limit(Finding& finding, const char* limit_name, double limit, double va
   finding.unit = unit;
 }
 
+// Whether the fact beside the rule's own is known there and not 0.
+bool meets(const Rule& rule, const Benchmark& benchmark, std::size_t rank) {
+  if (rule.where.empty()) return true;
+  const auto numbers = rank_values(benchmark, rule.where);
+  if (rank < numbers.size() && numbers[rank]) return *numbers[rank] != 0;
+  const auto texts = rank_texts(benchmark, rule.where);
+  return numbers.empty() && rank < texts.size() && texts[rank];
+}
+
+// "535.129.03" is at least "535.54": number by number.
+bool at_least(std::string_view version, std::string_view least) {
+  const auto next = [](std::string_view& text) {
+    const auto dot = std::min(text.find('.'), text.size());
+    const double number = std::atof(std::string(text.substr(0, dot)).c_str());
+    text.remove_prefix(std::min(dot + 1, text.size()));
+    return number;
+  };
+  while (!least.empty()) {
+    const double have = next(version), want = next(least);
+    if (have != want) return have > want;
+  }
+  return true;
+}
+
 class RuleJudge {
  public:
   RuleJudge(const Profile& profile, const Rule& rule, std::string key, const Benchmark* benchmark,
-            const Context& context, bool no_pair)
-      : profile_(profile), rule_(rule), benchmark_(benchmark), context_(context), no_pair_(no_pair) {
+            const Finding* untrue, const Context& context, bool no_pair)
+      : profile_(profile), rule_(rule), benchmark_(benchmark), untrue_(untrue), context_(context), no_pair_(no_pair) {
     finding_.key = std::move(key);
     finding_.metric = rule.metric;
     finding_.severity = rule.severity;
@@ -79,16 +102,28 @@ class RuleJudge {
       return set(finding_, Status::fail, where + *row->error);
     }
     if (const Row* row = benchmark_->waiver()) return judge_waiver(*row);
+    if (untrue_ != nullptr && untrue_->status == Status::invalid) return adopt(*untrue_);
     if (rule_.limits.same) {
       judge_sameness();
-    } else if (rule_.limits.equals_text) {
+    } else if (!rule_.limits.equals_text.empty() || rule_.limits.at_least) {
       judge_texts();
     } else if (rule_.every == Every::run) {
       judge_run();
     } else {
       judge_ranks();
     }
+    if (finding_.status == Status::pass && untrue_ != nullptr) adopt(*untrue_);
     if (finding_.status == Status::pass) judge_repeatability();
+  }
+
+  // The machine cannot be judged by figures that are not true, whatever the limit says.
+  void adopt(const Finding& untrue) {
+    set(finding_, untrue.status, (untrue.metric == rule_.metric ? "" : untrue.metric + ": ") + untrue.detail);
+    finding_.value = untrue.value;
+    finding_.unit = untrue.unit;
+    finding_.limit = untrue.limit;
+    finding_.limit_name = untrue.limit_name;
+    finding_.worst = untrue.worst;
   }
 
   // "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz". Pre-flight's facts explain themselves: nothing
@@ -130,22 +165,26 @@ class RuleJudge {
       finding_.worst = culprit(facts(*rank), own_value(*rank));
       if (is_collective(family_of(finding_.key))) set(finding_, finding_.status, "last to arrive");
     }
-    if (judge_sanity()) return;
     if (const auto broken = broken_limit(*value)) {
       set_limit(finding_, broken->first, broken->second, *value, finding_.unit);
       finding_.status = Status::fail;
-      if (finding_.worst) name_offenders({*finding_.worst});
+      if (finding_.worst) name_offenders(finding_, {*finding_.worst});
     }
   }
 
   /// The ranks whose values the rule wants: of facts of a host its first.
   std::vector<int> wanted_ranks() const {
-    if (rule_.every != Every::host) return required_ranks(finding_.key, context_);
-    std::vector<int> leaders;
-    for (const RankFacts& rank : context_.ranks) {
-      if (rank.local_rank == 0) leaders.push_back(rank.rank);
+    std::vector<int> wanted;
+    if (rule_.every != Every::host) {
+      wanted = required_ranks(finding_.key, context_);
+    } else {
+      for (const RankFacts& rank : context_.ranks) {
+        if (rank.local_rank == 0) wanted.push_back(rank.rank);
+      }
     }
-    return leaders;
+    if (!rule_.where.empty())
+      std::erase_if(wanted, [&](int rank) { return !meets(rule_, *benchmark_, static_cast<std::size_t>(rank)); });
+    return wanted;
   }
 
   Culprit named(int rank, std::optional<double> value = std::nullopt) const {
@@ -167,7 +206,7 @@ class RuleJudge {
     if (silent.empty()) return false;
     set(finding_, Status::missing, std::string(name(rule_.every)) + "s without a value");
     if (rule_.limits.equals || rule_.limits.min || rule_.limits.max) explain_by_texts(silent);
-    name_offenders(std::move(culprits));
+    name_offenders(finding_, std::move(culprits));
     return true;
   }
 
@@ -221,7 +260,7 @@ class RuleJudge {
     set(finding_, Status::fail, rule_.metric + " " + odd.text);
     std::vector<Culprit> offenders;
     for (const std::size_t i : odd.who) offenders.push_back(named(ranks[i]));
-    name_offenders(std::move(offenders));
+    name_offenders(finding_, std::move(offenders));
   }
 
   void judge_texts() {
@@ -232,13 +271,18 @@ class RuleJudge {
     std::string first;
     for (const int rank : wanted_ranks()) {
       const std::string& value = *values[static_cast<std::size_t>(rank)];
-      if (value == *rule_.limits.equals_text) continue;
+      const auto& known = rule_.limits.equals_text;
+      if (!known.empty() && std::find(known.begin(), known.end(), value) != known.end()) continue;
+      if (known.empty() && at_least(value, *rule_.limits.at_least)) continue;
       if (offenders.empty()) first = value;
       offenders.push_back(named(rank));
     }
     if (offenders.empty()) return;
-    set(finding_, Status::fail, "is \"" + first + "\", must be \"" + *rule_.limits.equals_text + "\"");
-    name_offenders(std::move(offenders));
+    set(finding_, Status::fail,
+        "is \"" + first + "\", must be " +
+            (rule_.limits.at_least ? *rule_.limits.at_least + " or later"
+                                   : "\"" + joined(rule_.limits.equals_text, "\" or \"") + "\""));
+    name_offenders(finding_, std::move(offenders));
   }
 
   // Model FLOPS over the dense peak of the type, which the profile knows and the measurement does not.
@@ -256,13 +300,13 @@ class RuleJudge {
     if (judge_silence(values)) return;
     std::vector<Culprit> known;
     for (int rank = 0; rank < static_cast<int>(values.size()); ++rank) {
-      if (const auto& value = values[static_cast<std::size_t>(rank)]) known.push_back(named(rank, value));
+      const auto& value = values[static_cast<std::size_t>(rank)];
+      if (value && meets(rule_, *benchmark_, static_cast<std::size_t>(rank))) known.push_back(named(rank, value));
     }
     if (known.empty()) return set(finding_, Status::missing, "no rank has a value");
     sort_worst_first(known);
     finding_.worst = known.front();
     finding_.value = known.front().value;
-    if (judge_sanity()) return;
     judge_each(known);
     if (finding_.status == Status::pass) judge_spread(known);
   }
@@ -284,7 +328,7 @@ class RuleJudge {
       if (own[rank] && broken_limit(*own[rank])) ranks.push_back(static_cast<int>(rank));
     }
     explain_by_texts(ranks);
-    name_offenders(std::move(offenders));
+    name_offenders(finding_, std::move(offenders));
   }
 
   void judge_spread(const std::vector<Culprit>& worst_first) {
@@ -298,22 +342,7 @@ class RuleJudge {
     set(finding_, Status::fail,
         "ranks differ: " + number_text(*low) + " to " + number_text(*high) + " " + finding_.unit);
     set_limit(finding_, "spread_max", *rule_.limits.spread_max, spread, "of the median");
-    name_offenders({worst_first.front()});
-  }
-
-  // A value that no machine can reach, or that is no number: the measurement is wrong, whatever the limit says.
-  bool judge_sanity() {
-    auto largest = largest_value(*benchmark_, rule_.metric);
-    if (!largest) largest = finding_.value;  // one that is derived
-    const auto bound = ceiling(profile_.peak, finding_.key, rule_.metric, scale_of(context_));
-    if (!std::isfinite(*finding_.value) || (largest && !std::isfinite(*largest))) {
-      set(finding_, Status::invalid, "not a finite number");
-      return true;
-    }
-    if (!bound || !largest || *largest <= *bound * ceiling_allowance) return false;
-    set_limit(finding_, "ceiling", *bound, *largest, finding_.unit);
-    set(finding_, Status::invalid, "above what physics allows: the measurement is wrong, not the machine fast");
-    return true;
+    name_offenders(finding_, {worst_first.front()});
   }
 
   // A pass that does not repeat is no pass, and one of too few samples no measurement; a failure stays one.
@@ -365,13 +394,6 @@ class RuleJudge {
                      [&](const Culprit& a, const Culprit& b) { return badness(a) > badness(b); });
   }
 
-  void name_offenders(std::vector<Culprit> offenders) {
-    finding_.offender_count = offenders.size();
-    if (offenders.size() > max_offenders) offenders.resize(max_offenders);
-    if (!finding_.worst && !offenders.empty()) finding_.worst = offenders.front();
-    finding_.offenders = std::move(offenders);
-  }
-
   std::optional<double> own_value(int rank) const {
     const auto values = rank_values(*benchmark_, rule_.metric);
     return values.empty() ? std::nullopt : values[static_cast<std::size_t>(rank)];
@@ -382,6 +404,7 @@ class RuleJudge {
   const Profile& profile_;
   const Rule& rule_;
   const Benchmark* benchmark_;
+  const Finding* untrue_;
   const Context& context_;
   bool no_pair_;
   Finding finding_;
@@ -389,9 +412,17 @@ class RuleJudge {
 
 }  // namespace
 
+bool judges_somebody(const Rule& rule, const Benchmark* benchmark) {
+  if (rule.where.empty() || benchmark == nullptr || benchmark->error() != nullptr) return true;
+  for (std::size_t rank = 0; rank < benchmark->context->ranks.size(); ++rank) {
+    if (meets(rule, *benchmark, rank)) return true;
+  }
+  return false;
+}
+
 Finding finding_of(const Profile& profile, const Rule& rule, const std::string& key, const Benchmark* benchmark,
-                   const Context& context, bool no_pair) {
-  return RuleJudge(profile, rule, key, benchmark, context, no_pair).judge();
+                   const Finding* untrue, const Context& context, bool no_pair) {
+  return RuleJudge(profile, rule, key, benchmark, untrue, context, no_pair).judge();
 }
 
 }  // namespace shakedown

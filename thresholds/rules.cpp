@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "thresholds/applicability.hpp"
 #include "thresholds/rule.hpp"
@@ -23,8 +24,10 @@ Finding plain(const std::string& key, Status status, const std::string& detail, 
 
 class RulesJudge {
  public:
-  RulesJudge(const Measured& measured, const std::optional<std::string>& family, const std::vector<Finding>& before)
+  RulesJudge(const Measured& measured, const std::optional<std::string>& family, const std::vector<Finding>& before,
+             std::vector<Finding> untrue)
       : results_(measured.files), family_(family), before_(before), benchmarks_(measured.benchmarks) {
+    for (Finding& finding : untrue) untrue_.emplace(finding.key, std::move(finding));
     for (const auto& [key, benchmark] : benchmarks_) context_of_family_.emplace(family_of(key), benchmark.context);
   }
 
@@ -40,6 +43,9 @@ class RulesJudge {
     }
     name_what_preflight_stopped();
     for (const auto& [key, benchmark] : benchmarks_) judge_error_without_rule(benchmark);
+    for (const auto& [key, finding] : untrue_) {
+      if (!counted_keys_.contains(key)) add(finding);
+    }
     count_families(profile);
     if (profile != nullptr) judge_families(*profile);
     if (family_ && !context_of_family_.contains(*family_) && judged_families_.empty()) {
@@ -49,6 +55,7 @@ class RulesJudge {
     if (profile != nullptr && !family_ && judged_families_.empty()) {
       add(no_reference("machine/profile", "no rule of " + profile->name + " applies to anything that was measured"));
     }
+    require_something_measured(profile);
     list_unjudged();
     return std::move(said_);
   }
@@ -105,13 +112,20 @@ class RulesJudge {
       judged_families_.insert(family);
       return;
     }
-    const Expansion expansion = expand(rule, context);
-    // What can only warn does not stand for a judgement.
-    if (rule.severity == Severity::fail && !expansion.keys.empty()) judged_families_.insert(family);
+    Expansion expansion = expand(rule, context);
+    if (rule.optional_in_quick && context.tier == "quick") {
+      std::erase_if(expansion.keys, [this](const std::string& key) { return !benchmarks_.contains(key); });
+    }
+    // What can only warn does not stand for a judgement, and what is inside hosts not for what is between them.
+    const bool inside = context.hosts > 1 && is_collective(family) && key_part(rule.benchmark, "scope") == "node";
+    if (rule.severity == Severity::fail && !expansion.keys.empty() && !inside) judged_families_.insert(family);
     for (const std::string& key : expansion.keys) {
       const auto found = benchmarks_.find(key);
       const Benchmark* benchmark = found == benchmarks_.end() ? nullptr : &found->second;
-      add(finding_of(profile, rule, key, benchmark, context, expansion.no_pair));
+      if (!judges_somebody(rule, benchmark)) continue;
+      const auto untrue = untrue_.find(key);
+      add(finding_of(profile, rule, key, benchmark, untrue == untrue_.end() ? nullptr : &untrue->second, context,
+                     expansion.no_pair));
     }
   }
 
@@ -122,6 +136,14 @@ class RulesJudge {
     Finding finding = plain(benchmark.key, Status::fail, *row->error, benchmark.context->world_size);
     finding.wrong_ranks = row->wrong_ranks;
     add(std::move(finding));
+  }
+
+  // Waivers are for what a machine does not have. One that has nothing at all was not measured.
+  void require_something_measured(const Profile* profile) {
+    const auto waived = [](const Finding& f) { return !f.counts() || f.status == Status::waived; };
+    if (profile == nullptr || family_ || !std::all_of(said_.findings.begin(), said_.findings.end(), waived)) return;
+    add(plain("machine/profile", Status::missing, "every rule of " + profile->name + " was waived: nothing was judged",
+              ranks()));
   }
 
   void count_families(const Profile* profile) {
@@ -191,6 +213,7 @@ class RulesJudge {
   const std::optional<std::string>& family_;
   const std::vector<Finding>& before_;
   const Benchmarks& benchmarks_;
+  std::map<std::string, Finding> untrue_;  // by key
   RuleFindings said_;
   std::map<std::string, const Context*> context_of_family_;
   std::set<std::string> judged_keys_, counted_keys_, judged_families_;
@@ -201,8 +224,8 @@ class RulesJudge {
 }  // namespace
 
 RuleFindings judge_rules(const Measured& measured, const Profile* profile, const std::optional<std::string>& family,
-                         const std::vector<Finding>& before) {
-  return RulesJudge(measured, family, before).judge(profile);
+                         const std::vector<Finding>& before, std::vector<Finding> untrue) {
+  return RulesJudge(measured, family, before, std::move(untrue)).judge(profile);
 }
 
 }  // namespace shakedown

@@ -8,7 +8,6 @@
 #include "base/text.hpp"
 #include "thresholds/common_cause.hpp"
 #include "thresholds/evidence.hpp"
-#include "thresholds/machine.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 #include "thresholds/rank_telemetry.hpp"

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
-#include <set>
+#include <map>
 
 #include "thresholds/applicability.hpp"
-#include "thresholds/machine.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 
@@ -19,8 +17,8 @@ namespace {
 constexpr double rounding = 0.01;
 
 // Of a rank's rate, clock and rate per clock, which are medians and means of the same samples: up to 3.3 % in the
-// stored launches.
-constexpr double clock_tolerance = 0.1;
+// stored launches. Of the phases of a step, which are timed apart from it: up to 0.5 %.
+constexpr double tolerance = 0.1;
 
 // GB/s of one PCIe lane each way by generation, after its encoding (PCI-SIG).
 constexpr std::array<double, 7> lane_gb_per_s{0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563};
@@ -50,11 +48,14 @@ std::optional<double> pcie_gb_per_s(const Benchmarks& benchmarks) {
 
 class RowCheck {
  public:
-  RowCheck(const Benchmark& benchmark, const Row& row, const Profile* profile, std::optional<double> pcie)
-      : context_(*benchmark.context), row_(row), family_(family_of(row.key)), profile_(profile), pcie_(pcie) {
+  RowCheck(const Benchmark& benchmark, const Row& row, const Profile* profile, double pcie)
+      : context_(*benchmark.context), row_(row), family_(family_of(row.key)), profile_(profile) {
+    scale_ = scale_of(context_);
+    scale_.pcie_gb_per_s = pcie;
+    if (const Column* tested = column("capacity_gb"))
+      scale_.tested_gb = tested->front().value_or(0);  // of all the same
     finding_.key = row.key;
     finding_.judgement = Judgement::crosscheck;
-    finding_.next = measure_command(row.key, context_.world_size);
   }
 
   /// What is wrong first.
@@ -63,38 +64,45 @@ class RowCheck {
       refuse("iterations", row_.iterations, "none were timed");
     if (!(row_.real_time > 0) || !std::isfinite(row_.real_time))
       refuse("real_time", row_.real_time, "no time can be that");
-    for (const auto& [metric, value] : row_.metrics) check(metric, value, std::nullopt);
-    for (const auto& [metric, values] : row_.by_rank) {
-      for (std::size_t rank = 0; rank < values.size(); ++rank) {
-        if (values[rank]) check(metric, *values[rank], static_cast<int>(rank));
-      }
-    }
-    for (const Metric& metric : metrics()) {
-      if (metric.of_slowest && find_metric(row_.key, metric.name) == &metric) {
-        compare_with_ranks(std::string(metric.name));
-      }
-    }
-    compare_with_times();
-    compare_with_clock();
-    compare_tokens();
+    for (const auto& [metric, value] : row_.metrics) check_value(metric, value);
+    for (const auto& [metric, values] : row_.by_rank) check_ranks(metric, values);
+    check_samples();
+    check_times();
+    check_phases();
+    if (!wrong_) check_repeatability();
     return wrong_ ? std::optional(finding_) : std::nullopt;
   }
 
  private:
-  void refuse(const std::string& metric, double value, const std::string& why, std::optional<int> rank = {}) {
+  using Column = std::vector<std::optional<double>>;
+
+  void refuse(const std::string& metric, double value, const std::string& why, std::optional<std::size_t> rank = {},
+              Status status = Status::invalid) {
     if (wrong_) return;
     wrong_ = true;
     finding_.metric = metric;
-    finding_.status = Status::invalid;
+    finding_.status = status;
     finding_.value = value;
     finding_.unit = unit_of(metric);
     finding_.detail = why;
-    if (rank) finding_.worst = culprit(context_.ranks[static_cast<std::size_t>(*rank)], value);
+    if (rank) finding_.worst = culprit(context_.ranks[*rank], value);
   }
 
-  void check(const std::string& metric, double value, std::optional<int> rank) {
+  // --- each figure by itself, and the run's against the ranks' ---
+
+  std::optional<double> ceiling_of(const Metric* metric, Scale scale, std::optional<std::size_t> rank) const {
+    if (metric == nullptr || metric->ceiling == nullptr) return std::nullopt;
+    const RankFacts& facts = context_.ranks[rank.value_or(0)];
+    scale.memory_gb = static_cast<double>(facts.memory_bytes.value_or(0)) * 1e-9;
+    scale.power_limit_w = facts.power_limit_w.value_or(0);
+    scale.sm_mhz_max = facts.sm_mhz_max.value_or(0);
+    static const Peaks none;
+    return metric->ceiling(profile_ == nullptr ? none : profile_->peak, row_.key, scale);
+  }
+
+  void check(const std::string& metric, const Metric* known, double value, std::optional<std::size_t> rank) {
     if (!std::isfinite(value)) return refuse(metric, value, "not a finite number", rank);
-    const ValueRange range = range_of(row_.key, metric);
+    const ValueRange range = known != nullptr && family_ != "preflight" ? known->range : range_of(row_.key, metric);
     if (range == ValueRange::positive && !(value > 0)) {
       return refuse(metric, value, number_text(value) + ": must be above zero", rank);
     }
@@ -105,21 +113,33 @@ class RowCheck {
       return refuse(metric, value, "faster than any GPU answers: at least " + number_text(least_latency_us) + " us",
                     rank);
     }
-    const auto bound = ceiling_of(metric, rank);
+    const auto bound = family_ == "preflight" ? std::nullopt : ceiling_of(known, scale_, rank);
     if (!bound || value <= *bound * ceiling_allowance) return;
     refuse(metric, value, "above what physics allows: the measurement is wrong, not the machine fast", rank);
     finding_.limit = bound;
     finding_.limit_name = "ceiling";
   }
 
-  std::optional<double> ceiling_of(const std::string& metric, std::optional<int> rank) const {
-    if (family_ == "pcie" && metric == "copy_gb_per_s" && pcie_)
-      return (key_part(row_.key, "op") == "both" ? 2 : 1) * *pcie_;
-    if (metric == "capacity_gb" && rank) {
-      const auto& bytes = context_.ranks[static_cast<std::size_t>(*rank)].memory_bytes;
-      return bytes ? std::optional(static_cast<double>(*bytes) * 1e-9) : std::nullopt;
+  void check_value(const std::string& metric, double value) { check(metric, find_metric(row_.key, metric), value, {}); }
+
+  void check_ranks(const std::string& metric, const Column& values) {
+    const Metric* known = find_metric(row_.key, metric);
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+      if (values[rank]) check(metric, known, *values[rank], rank);
     }
-    return profile_ == nullptr ? std::nullopt : ceiling(profile_->peak, row_.key, metric, scale_of(context_));
+    if (known == nullptr || family_ == "preflight" || wrong_) return;
+    if (known->of_slowest) compare_with_run(*known, metric, values);
+    if (known->is_telemetry) compare_with_sensors(metric, values);
+    if (metric == "checksum") compare_bits(values);
+    if (known->of_slowest || metric == "seconds") require_all(metric, values);
+    if (known->work != nullptr && metric != "seconds") compare_with_seconds(*known, metric, values);
+    if (metric == "tflops_per_ghz") compare_product(metric, values, "sm_mhz", 1e-3, "tflops");
+    if (metric == "tflops_per_w") compare_product(metric, values, "power_w", 1, "tflops");
+  }
+
+  const Column* column(const char* metric) const {
+    const auto found = row_.by_rank.find(metric);
+    return found == row_.by_rank.end() ? nullptr : &found->second;
   }
 
   std::optional<double> run_value(const std::string& metric) const {
@@ -127,24 +147,22 @@ class RowCheck {
     return found == row_.metrics.end() ? std::nullopt : std::optional(found->second);
   }
 
-  /// The value of the rank that a run waits for.
-  std::optional<double> slowest(const std::string& metric, bool high_is_slow) const {
+  /// Of a column the value of the rank that a run waits for.
+  static std::optional<double> slowest(const Column& values, bool high_is_slow) {
     std::optional<double> worst;
-    const auto found = row_.by_rank.find(metric);
-    if (found == row_.by_rank.end()) return worst;
-    for (const auto& value : found->second) {
+    for (const auto& value : values) {
       if (value && (!worst || (high_is_slow ? *value > *worst : *value < *worst))) worst = value;
     }
     return worst;
   }
 
-  void compare_with_ranks(const std::string& metric) {
-    const bool high_is_slow = lower_is_better(metric);
-    const auto ranks = slowest(metric, high_is_slow), run = run_value(metric);
-    if (!ranks || wrong_) return;
-    if (!run) return refuse(metric, 0, "the ranks have values, the run has none");
-    const double slower = high_is_slow ? *run / *ranks : *ranks / *run;
-    agree(metric, slower, *run, "the slowest rank has " + number_text(*ranks) + " " + unit_of(metric));
+  void compare_with_run(const Metric& known, const std::string& metric, const Column& values) {
+    const bool high_is_slow = lower_is_better(known.name);
+    const auto ranks = slowest(values, high_is_slow), run = run_value(metric);
+    if (!ranks) return;
+    if (!run) return refuse(metric, 0, "the ranks have values, the run has none", {}, Status::missing);
+    agree(metric, high_is_slow ? *run / *ranks : *ranks / *run, *run,
+          "the slowest rank has " + number_text(*ranks) + " " + unit_of(metric));
   }
 
   // `slower`: how many times slower the run is than its slowest rank.
@@ -154,47 +172,167 @@ class RowCheck {
     refuse(metric, run, "the run has " + number_text(run) + ", " + other);
   }
 
-  // Of what ranks do together the time of the run is one operation, as each rank's seconds are.
-  void compare_with_times() {
-    const std::string metric = family_ == "lora_step" ? "step_ms" : "latency_us";
-    const auto seconds = slowest("seconds", true), run = run_value(metric);
-    if (!seconds || !run || !(is_collective(family_) || family_ == "lora_step")) return;
-    const double scale = metric == "step_ms" ? 1e3 : 1e6;
-    agree(metric, *run / (*seconds * scale), *run,
-          "the slowest rank took " + number_text(*seconds * scale) + " " + unit_of(metric));
+  // The run's are those of the rank that set the pace.
+  void compare_with_sensors(const std::string& metric, const Column& values) {
+    const auto run = run_value(metric);
+    const auto same = [&](const auto& value) { return value && std::abs(*value - *run) <= 1e-6 * std::abs(*run); };
+    const auto known = std::any_of(values.begin(), values.end(), [](const auto& value) { return value.has_value(); });
+    if (!run || !known || std::any_of(values.begin(), values.end(), same)) return;
+    refuse(metric, *run, "the run has " + number_text(*run) + ", and no rank has that");
   }
 
-  void compare_with_clock() {
-    const auto rate = row_.by_rank.find("tflops"), per_ghz = row_.by_rank.find("tflops_per_ghz"),
-               clock = row_.by_rank.find("sm_mhz");
-    if (rate == row_.by_rank.end() || per_ghz == row_.by_rank.end() || clock == row_.by_rank.end()) return;
-    for (std::size_t rank = 0; rank < rate->second.size(); ++rank) {
-      const auto &a = rate->second[rank], &b = per_ghz->second[rank], &c = clock->second[rank];
-      if (!a || !b || !c || std::abs(*a / (*b * *c * 1e-3) - 1) <= clock_tolerance) continue;
-      refuse("tflops_per_ghz", *b, "contradicts " + number_text(*a) + " TFLOPS at " + number_text(*c) + " MHz",
-             static_cast<int>(rank));
+  // Ranks that compute the same on devices of one kind have the same bits, or an error.
+  void compare_bits(const Column& values) {
+    std::map<std::string_view, double> first;
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+      if (!values[rank]) continue;
+      const double other = first.emplace(context_.ranks[rank].device, *values[rank]).first->second;
+      if (other == *values[rank]) continue;
+      return refuse("checksum", *values[rank], "ranks with devices of one kind computed different bits", rank);
     }
   }
 
-  void compare_tokens() {
-    const auto rate = run_value("tokens_per_s"), step = run_value("step_ms"), total = run_value("tokens_per_s_total");
-    const auto part = [&](const char* name) { return std::atof(std::string(key_part(row_.key, name)).c_str()); };
-    const double tokens = part("batch") * part("seq") * std::max(part("accumulation"), 1.0);
-    const auto equal = [](double a, double b) { return std::abs(a / b - 1) <= rounding; };
-    if (rate && step && tokens > 0 && !equal(*rate * *step * 1e-3, tokens)) {
-      refuse("tokens_per_s", *rate,
-             "contradicts a step of " + number_text(tokens) + " tokens in " + number_text(*step) + " ms");
+  void require_all(const std::string& metric, const Column& values) {
+    const bool paired = !key_part(row_.key, "src").empty() || !key_part(row_.key, "shift").empty();
+    if (!paired && key_part(row_.key, "active").empty() &&
+        std::none_of(values.begin(), values.end(), [](const auto& value) { return value.has_value(); }))
+      return;
+    for (const int rank : required_ranks(row_.key, context_)) {
+      const auto index = static_cast<std::size_t>(rank);
+      if (!values[index]) return refuse(metric, 0, "a rank that took part has no value", index, Status::missing);
     }
-    if (rate && total && !equal(*total, *rate * context_.world_size)) {
-      refuse("tokens_per_s_total", *total, "contradicts " + number_text(*rate) + " tokens/s of each rank");
+  }
+
+  void compare_with_seconds(const Metric& known, const std::string& metric, const Column& values) {
+    const Column* seconds = column("seconds");
+    const auto work = known.work(row_.key, scale_);
+    if (seconds == nullptr || !work) return;
+    const bool is_time = lower_is_better(known.name);
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+      const auto &value = values[rank], &took = (*seconds)[rank];
+      if (!value || !took) continue;
+      const double told = is_time ? *value * *work : *work / *value;
+      if (std::abs(told / *took - 1) <= rounding) continue;
+      return refuse(metric, *value, "contradicts " + number_text(*took * 1e6) + " us for the operation", rank);
     }
+  }
+
+  // value x factor = product, rank by rank.
+  void compare_product(const std::string& metric, const Column& values, const char* factor, double scale,
+                       const char* product) {
+    const Column *by = column(factor), *gives = column(product);
+    if (by == nullptr || gives == nullptr) return;
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+      const auto &a = values[rank], &b = (*by)[rank], &c = (*gives)[rank];
+      if (!a || !b || !c || !(*c > 0) || std::abs(*a * *b * scale / *c - 1) <= tolerance) continue;
+      return refuse(metric, *a,
+                    "contradicts " + number_text(*c) + " " + unit_of(product) + " at " + factor + " " + number_text(*b),
+                    rank);
+    }
+  }
+
+  // --- figures of a row against each other ---
+
+  void check_samples() {
+    const auto samples = run_value("samples"), cv = run_value("cv");
+    if (!samples) return;
+    const auto is_headline = [&](const auto& figure) {
+      const Metric* known = find_metric(row_.key, figure.first);
+      return known != nullptr && known->headline > 0;
+    };
+    if (is_catalogued(family_) && std::none_of(row_.metrics.begin(), row_.metrics.end(), is_headline))
+      refuse("", 0, "was timed and has no figure that could be judged", {}, Status::missing);
+    if (std::fmod(*samples, 1) != 0) refuse("samples", *samples, "not a whole number");
+    if (row_.iterations < *samples || std::fmod(row_.iterations, *samples) != 0) {
+      refuse("samples", *samples, "not a part of " + number_text(row_.iterations) + " iterations");
+    }
+    if (cv && *cv > std::sqrt(*samples)) refuse("cv", *cv, "more than " + number_text(*samples) + " samples can have");
+    double last = 0;
+    for (const char* part : {"p50_us", "p99_us", "p999_us", "max_us"}) {
+      const auto value = run_value(part);
+      if (!value) continue;
+      if (*value < last * (1 - rounding))
+        refuse(part, *value, "below a smaller quantile, " + number_text(last) + " us");
+      last = std::max(last, *value);
+      // No sample is further from the mean (Samuelson's inequality).
+      const double most = 1e6 * row_.real_time * (1 + cv.value_or(HUGE_VAL) * std::sqrt(*samples)) * (1 + rounding);
+      if (*value > most) refuse(part, *value, "more than mean and cv allow, " + number_text(most) + " us");
+    }
+  }
+
+  // What the run's figures say of the median time of an operation, and what Google Benchmark says of the mean, which is
+  // within one standard deviation of it (Hotelling and Solomons, 1932).
+  void check_times() {
+    std::optional<double> median;
+    std::string by;
+    const auto cv = run_value("cv");
+    for (const auto& [name, value] : row_.metrics) {
+      const Metric* metric = find_metric(row_.key, name);
+      const auto told = metric == nullptr ? std::nullopt : told_seconds(*metric, row_.key, value, scale_);
+      if (!told) continue;
+      if (metric->of_mean) {
+        if (std::abs(*told / row_.real_time - 1) > rounding) refuse(name, value, "contradicts real_time");
+        continue;
+      }
+      if (cv && std::abs(*told / row_.real_time - 1) > *cv + rounding) {
+        refuse(name, value, "contradicts the mean time of an operation, " + number_text(row_.real_time * 1e6) + " us");
+      }
+      if (!median) {
+        median = told;
+        by = name;
+      } else if (std::abs(*told / *median - 1) > rounding) {
+        refuse(name, value, "contradicts " + by);
+      }
+    }
+    const Column* seconds = column("seconds");
+    const auto ranks = seconds == nullptr ? std::nullopt : slowest(*seconds, true);
+    if (median && ranks) {
+      agree(by, *median / *ranks, *run_value(by), "the slowest rank took " + number_text(*ranks * 1e6) + " us");
+    }
+  }
+
+  // A step is what a rank computes and what it then waits for; what it computes has three phases.
+  void check_phases() {
+    const Column *compute = column("compute_ms"), *exposed = column("exposed_comm_ms"), *step = column("seconds");
+    if (compute == nullptr || family_ != "lora_step") return;
+    for (std::size_t rank = 0; rank < compute->size(); ++rank) {
+      const auto at = [&](const Column* values) { return values == nullptr ? std::nullopt : (*values)[rank]; };
+      const auto mine = at(compute), took = at(step);
+      if (!mine) continue;
+      if (took && (exposed != nullptr || context_.world_size == 1)) {
+        const double sum = *mine + at(exposed).value_or(0);
+        if (std::abs(sum / (*took * 1e3) - 1) > tolerance)
+          refuse("compute_ms", *mine, "with what it waited, contradicts a step of " + number_text(*took * 1e3) + " ms",
+                 rank);
+      }
+      const auto f = at(column("forward_ms")), b = at(column("backward_ms")), o = at(column("optimizer_ms"));
+      if (f && b && o && std::abs((*f + *b + *o) / *mine - 1) > tolerance)
+        refuse("compute_ms", *mine, "contradicts its phases, " + number_text(*f + *b + *o) + " ms", rank);
+    }
+  }
+
+  // --- what the profile asks of every row that was timed ---
+
+  void check_repeatability() {
+    if (profile_ == nullptr || family_ == "preflight") return;
+    const auto samples = run_value("samples"), cv = run_value("cv");
+    if (const auto least = profile_->samples_min; least && samples.value_or(0) < *least) {
+      return refuse("samples", samples.value_or(0),
+                    "fewer samples than asked: " + number_text(samples.value_or(0)) + " of " + std::to_string(*least));
+    }
+    const auto most = profile_->cv_max.find(family_);
+    if (most == profile_->cv_max.end() || (cv && *cv <= most->second)) return;
+    refuse("cv", cv.value_or(0),
+           cv ? "does not repeat: cv " + number_text(*cv) + ", at most " + number_text(most->second) + " allowed"
+              : "cv is missing: fewer than 5 samples?",
+           {}, Status::inconclusive);
   }
 
   const Context& context_;
   const Row& row_;
   std::string family_;
   const Profile* profile_;
-  std::optional<double> pcie_;
+  Scale scale_;
   Finding finding_;
   bool wrong_ = false;
 };
@@ -202,16 +340,11 @@ class RowCheck {
 }  // namespace
 
 std::vector<Finding> judge_validity(const Benchmarks& benchmarks, const Profile* profile,
-                                    const std::optional<std::string>& family, const std::vector<Finding>& judged) {
-  std::set<std::string> known;
-  for (const Finding& finding : judged) {
-    if (finding.status == Status::invalid) known.insert(finding.key);
-  }
-  const auto pcie = pcie_gb_per_s(benchmarks);
+                                    const std::optional<std::string>& family) {
+  const double pcie = pcie_gb_per_s(benchmarks).value_or(0);
   std::vector<Finding> findings;
   for (const auto& [key, benchmark] : benchmarks) {
-    if ((family && *family != family_of(key)) || known.contains(key) || benchmark.error() != nullptr ||
-        benchmark.waiver() != nullptr)
+    if ((family && *family != family_of(key)) || benchmark.error() != nullptr || benchmark.waiver() != nullptr)
       continue;
     std::optional<Finding> finding;
     int asked = 1;
@@ -225,9 +358,10 @@ std::vector<Finding> judge_validity(const Benchmarks& benchmarks, const Profile*
       finding->status = Status::missing;
       finding->detail =
           std::to_string(benchmark.rows.size()) + " of " + std::to_string(asked) + " repetitions are there";
-      finding->next = measure_command(key, benchmark.context->world_size);
     }
-    if (finding) findings.push_back(std::move(*finding));
+    if (!finding) continue;
+    finding->next = measure_command(key, benchmark.context->world_size);
+    findings.push_back(std::move(*finding));
   }
   return findings;
 }

@@ -21,9 +21,8 @@ inline constexpr double agreement_factor = 5;
 
 /// For each benchmark the first figure that cannot be true, as a finding `invalid`: zero, negative or not finite where
 /// something was counted or timed, above its ceiling, or in contradiction to another figure of the same row. Where
-/// fewer repetitions are there than were asked for, `missing`. Nothing about what can be true, nor about the keys in
-/// `judged` that are invalid already.
-std::vector<Finding> judge_validity(const Benchmarks&, const Profile*, const std::optional<std::string>& family,
-                                    const std::vector<Finding>& judged);
+/// a rank that took part or a declared repetition is not there, `missing`; where the profile's cv_max is broken,
+/// `inconclusive`. Nothing about what can be true.
+std::vector<Finding> judge_validity(const Benchmarks&, const Profile*, const std::optional<std::string>& family);
 
 }  // namespace shakedown

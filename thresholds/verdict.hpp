@@ -48,6 +48,9 @@ struct Verdict {
   std::vector<std::string> notes;  // what the reader must know about how this was judged
 };
 
+/// Counts the findings, and sets state and exit code by them.
+void conclude(Verdict&);
+
 /// "VERDICT: PASS 58/58 (profile h200-sxm, 4 ranks)"; hosts only if more than one, families only if not all were
 /// judged: "VERDICT: NO REFERENCE 257/259 (profile h200-sxm, 16 ranks, 2 hosts, 7 of 9 families judged)"
 std::string verdict_line(const Verdict&);

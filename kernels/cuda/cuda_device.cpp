@@ -9,6 +9,14 @@
 
 namespace shakedown::cuda {
 
+namespace {
+
+/// Ranks enter a collective together, and what is queued before it lets them drift apart: where a sample of it was at
+/// least so long, the 3 us of the counter do not show in the next.
+constexpr double least_counted_seconds = 5e-4;
+
+}  // namespace
+
 int ordinal_for(const Placement& placement, int visible) {
   if (visible >= placement.local_size) return placement.local_rank;
   if (visible == 1) return 0;  // the scheduler gave each rank its own; the fixtures compare the UUIDs of all ranks
@@ -22,32 +30,36 @@ CudaDevice::CudaDevice(int ordinal, const Placement& placement)
 
 DeviceInfo CudaDevice::info() const {
   auto info = info_;
-  info.nccl_links = communicator_.links();
+  info.nccl_links = communicators_.links();
   return info;
 }
 
 double CudaDevice::seconds(Work& work, int repeats) {
   if (!work.credited_rank(0)) return 0;  // this rank only stands by
   const bool local = !work.collective();
-  if (local) {
-    cycles_.begin();
-    for (int i = 0; i < operations_in_front(repeats); ++i) work.enqueue();
-  }
+  if (std::exchange(timed_, {&work, repeats}) != std::pair<const Work*, int>(&work, repeats)) long_ = false;
+  const bool counts = local || long_;
+  const int in_front = local ? operations_in_front(repeats) : work.leads() ? 1 : 0;
+  if (counts) cycles_.begin();
+  for (int i = 0; i < in_front; ++i) work.enqueue();
   check(cudaEventRecord(begin_.get(), gpu_.stream()));
   work.enqueue_batch(repeats);
   check(cudaEventRecord(end_.get(), gpu_.stream()));
+  if (counts) cycles_.end(repeats + in_front);
   if (local) {
-    cycles_.end(repeats + operations_in_front(repeats));
     check(cudaEventSynchronize(end_.get()));
   } else {
-    communicator_.wait(end_.get());
+    communicators_.wait(end_.get());
   }
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()));
-  return static_cast<double>(milliseconds) * 1e-3;
+  const double seconds = static_cast<double>(milliseconds) * 1e-3;
+  long_ = long_ || seconds >= least_counted_seconds;
+  return seconds;
 }
 
 std::unique_ptr<Work> CudaDevice::prepare(const Spec& spec) {
+  timed_ = {};  // the next may stand where the last one stood
   return std::visit(
       [&](const auto& s) {
         if constexpr (requires { make(s, *this); }) {

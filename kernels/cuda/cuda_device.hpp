@@ -1,6 +1,8 @@
 // The CUDA backend: one NVIDIA GPU as the device of a rank.
 #pragma once
 
+#include <utility>
+
 #include "kernels/cuda/communicator.hpp"
 #include "kernels/cuda/cycles.hpp"
 #include "kernels/cuda/gpu.hpp"
@@ -16,26 +18,29 @@ class CudaDevice final : public Device {
 
   /// By events on the stream. In front of a batch of local operations one more runs untimed: it hides the launch of
   /// the first, as each hides that of the next. An idle GPU would take the begin event at once and then wait some 8 us
-  /// for the first launch, 1 % of a batch of a millisecond. Nothing stands in front of a collective.
+  /// for the first launch, 1 % of a batch of a millisecond. In front of a collective one stands that leads().
   double seconds(Work&, int repeats) override;
 
-  void while_waiting(std::function<void()> sign) override { communicator_.while_waiting(std::move(sign)); }
-  /// Over the timed local operations; collectives are left alone.
+  void while_waiting(std::function<void()> sign) override { communicators_.while_waiting(std::move(sign)); }
+  /// Over the timed operations; of collectives over samples of half a millisecond and more.
   std::optional<ClockCount> take_clock() override { return cycles_.take(); }
 
-  void abort() noexcept override { communicator_.abort(); }
+  void leave(Group& group) override { communicators_.leave(group); }
+  void abort() noexcept override { communicators_.abort(); }
 
   std::unique_ptr<Work> prepare(const Spec&) override;
 
   Gpu& gpu() { return gpu_; }
-  Communicator& communicator() { return communicator_; }
+  Communicators& communicators() { return communicators_; }
 
  private:
   Gpu gpu_;
   DeviceInfo info_;
-  Communicator communicator_;
+  Communicators communicators_;
   Event begin_ = make_event(), end_ = make_event();
   CycleCounter cycles_;
+  std::pair<const Work*, int> timed_;  // what, and how often, the last time
+  bool long_ = false;                  // and whether a sample of it is
 };
 
 /// Which of the visible devices a rank takes. Errors: std::runtime_error if there are too few; the text says what to
@@ -50,6 +55,7 @@ std::unique_ptr<Work> make(const MemoryTestSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const PeerCopySpec&, CudaDevice&);
 std::unique_ptr<Work> make(const PeerShiftSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const PeerLatencySpec&, CudaDevice&);
+std::unique_ptr<Work> make(const PeerLatencyShiftSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const PcieSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const CollectiveSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const LoraStepSpec&, CudaDevice&);

@@ -1,9 +1,12 @@
 // One block for each multiprocessor reads its counter of cycles (clock64) and the timer of the GPU (%globaltimer), once
-// at each end of an interval; PTX ISA, section Special Registers. One that missed an end is left out.
+// at each end of an interval; PTX ISA, section Special Registers. One that missed an end is left out. Each interval has
+// a sum of its own, so that the cycles of an operation are a median over samples, as its time is.
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "base/statistics.hpp"
 #include "kernels/cuda/cycles.hpp"
 #include "kernels/cuda/handle.hpp"
 
@@ -11,11 +14,20 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// Of one multiprocessor. `open` between the ends of an interval.
-struct Count {
-  unsigned long long begin_cycles, begin_ns, cycles, ns;
-  unsigned open, intervals;
+/// Of one multiprocessor, where an interval began. `open` between its ends.
+struct Begin {
+  unsigned long long cycles, ns;
+  unsigned open;
 };
+
+/// Of one interval: sums over the multiprocessors that saw both of its ends.
+struct Sum {
+  unsigned long long cycles, ns;
+  unsigned counting;
+};
+
+/// Intervals with a sum of their own; those after share the last one.
+constexpr std::size_t most_sums = 4096;
 
 __device__ unsigned long long nanoseconds() {
   unsigned long long now;
@@ -29,23 +41,21 @@ __device__ unsigned multiprocessor() {
   return number;
 }
 
-__global__ void begin_kernel(Count* counts, unsigned most) {
+__global__ void begin_kernel(Begin* begins, unsigned most) {
   const auto own = multiprocessor();
   if (own >= most) return;
-  counts[own].begin_cycles = static_cast<unsigned long long>(clock64());
-  counts[own].begin_ns = nanoseconds();
-  counts[own].open = 1;
+  begins[own] = {static_cast<unsigned long long>(clock64()), nanoseconds(), 1};
 }
 
-__global__ void end_kernel(Count* counts, unsigned most) {
+__global__ void end_kernel(Begin* begins, unsigned most, Sum* sum) {
   const auto cycles = static_cast<unsigned long long>(clock64());
   const auto now = nanoseconds();
   const auto own = multiprocessor();
-  if (own >= most || atomicExch(&counts[own].open, 0U) == 0) return;  // two blocks may share a multiprocessor
-  if (cycles <= counts[own].begin_cycles || now <= counts[own].begin_ns) return;
-  counts[own].cycles += cycles - counts[own].begin_cycles;
-  counts[own].ns += now - counts[own].begin_ns;
-  ++counts[own].intervals;
+  if (own >= most || atomicExch(&begins[own].open, 0U) == 0) return;  // two blocks may share a multiprocessor
+  if (cycles <= begins[own].cycles || now <= begins[own].ns) return;
+  atomicAdd(&sum->cycles, cycles - begins[own].cycles);
+  atomicAdd(&sum->ns, now - begins[own].ns);
+  atomicAdd(&sum->counting, 1U);
 }
 
 unsigned blocks(const Gpu& gpu) { return static_cast<unsigned>(gpu.multiprocessors()); }
@@ -53,39 +63,42 @@ unsigned blocks(const Gpu& gpu) { return static_cast<unsigned>(gpu.multiprocesso
 }  // namespace
 
 CycleCounter::CycleCounter(const Gpu& gpu)
-    : gpu_(gpu), counts_(static_cast<std::size_t>(gpu.multiprocessors()) * sizeof(Count)) {
-  gpu_.fill(counts_, 0);
+    : gpu_(gpu),
+      begins_(static_cast<std::size_t>(gpu.multiprocessors()) * sizeof(Begin)),
+      sums_(most_sums * sizeof(Sum)) {
+  gpu_.fill(begins_, 0);
+  gpu_.fill(sums_, 0);
 }
 
 void CycleCounter::begin() {
-  begin_kernel<<<blocks(gpu_), 1, 0, gpu_.stream()>>>(counts_.data<Count>(), blocks(gpu_));
+  begin_kernel<<<blocks(gpu_), 1, 0, gpu_.stream()>>>(begins_.data<Begin>(), blocks(gpu_));
   check(cudaGetLastError());
 }
 
 void CycleCounter::end(int operations) {
-  operations_ += operations;
-  ++intervals_;
-  end_kernel<<<blocks(gpu_), 1, 0, gpu_.stream()>>>(counts_.data<Count>(), blocks(gpu_));
+  if (operations_.size() < most_sums) operations_.push_back(0);
+  operations_.back() += operations;
+  end_kernel<<<blocks(gpu_), 1, 0, gpu_.stream()>>>(begins_.data<Begin>(), blocks(gpu_),
+                                                    sums_.data<Sum>() + (operations_.size() - 1));
   check(cudaGetLastError());
 }
 
-/// The ends of an interval are the same for all multiprocessors, so that the mean over those that count is good enough.
 std::optional<ClockCount> CycleCounter::take() {
-  std::vector<Count> counts(static_cast<std::size_t>(gpu_.multiprocessors()));
-  gpu_.read(counts.data(), counts_.data(), counts_.bytes());
-  gpu_.fill(counts_, 0);
+  const auto operations = std::exchange(operations_, {});
+  if (operations.empty()) return std::nullopt;
+  std::vector<Sum> sums(operations.size());
+  gpu_.read(sums.data(), sums_.data(), sums.size() * sizeof(Sum));
+  gpu_.fill(sums_, 0);
   double cycles = 0, ns = 0;
-  std::size_t counting = 0;
-  for (const auto& count : counts) {
-    if (count.intervals != intervals_) continue;  // it missed an end
-    ++counting;
-    cycles += static_cast<double>(count.cycles);
-    ns += static_cast<double>(count.ns);
+  std::vector<double> each;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (sums[i].counting == 0 || operations[i] <= 0) continue;
+    cycles += static_cast<double>(sums[i].cycles);
+    ns += static_cast<double>(sums[i].ns);
+    each.push_back(static_cast<double>(sums[i].cycles) / sums[i].counting / operations[i]);
   }
-  const auto operations = std::exchange(operations_, 0);
-  intervals_ = 0;
-  if (counting == 0 || ns <= 0 || operations <= 0) return std::nullopt;
-  return ClockCount{cycles / ns * 1e3, cycles / static_cast<double>(counting) / operations};
+  if (each.empty() || ns <= 0) return std::nullopt;
+  return ClockCount{cycles / ns * 1e3, median(std::move(each))};
 }
 
 }  // namespace shakedown::cuda

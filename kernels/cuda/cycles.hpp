@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "kernels/cuda/gpu.hpp"
 
@@ -22,9 +23,8 @@ class CycleCounter {
 
  private:
   const Gpu& gpu_;
-  double operations_ = 0;
-  unsigned intervals_ = 0;
-  Buffer counts_;
+  std::vector<double> operations_;  // of each interval
+  Buffer begins_, sums_;
 };
 
 }  // namespace shakedown::cuda

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <span>
 #include <stdexcept>
 
 #include "kernels/cuda/cuda_device.hpp"
@@ -19,14 +18,13 @@ constexpr double tuning_seconds = 0.2;
 
 class MemoryStream : public Work {
  public:
-  /// Rank 0 finds the best shape of the kernel; all ranks use it, so that all GPUs do the same.
+  /// Each rank takes the shape of the kernel that is best on its own GPU: the bits do not depend on it, and one that is
+  /// slower by another GPU's shape is not slow.
   void connect(Group& group) override {
     rank_ = static_cast<std::uint64_t>(group.rank());
     reset();
     if (spec_.engine != Engine::sm) return;
-    std::size_t chosen = fastest_shape();  // on every rank, for equal warmth; rank 0's choice counts
-    group.broadcast(std::as_writable_bytes(std::span(&chosen, 1)), 0);
-    shape_ = stream_shapes(spec_.op)[chosen];
+    shape_ = stream_shapes(spec_.op)[fastest_shape()];
     reset();
   }
 

@@ -1,5 +1,5 @@
 // Latency of a load from a peer's memory: the destination walks over a chain in the memory of the source, which never
-// reaches its own caches.
+// reaches its own caches. One pair alone, or all ranks at once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,17 +20,19 @@ namespace {
 
 class PeerLatency final : public Work {
  public:
-  PeerLatency(const PeerLatencySpec& spec, Gpu& gpu)
-      : spec_(spec),
+  template <class Spec>
+  PeerLatency(const Spec& spec, const Route& route, Gpu& gpu)
+      : cost_(shakedown::cost(spec)),
+        route_(route),
         gpu_(gpu),
         chain_(chase::chain(accesses(spec))),
-        memory_(gpu, gpu.local_rank() == spec.src ? spec.bytes : 0),
+        memory_(gpu, route.to ? spec.bytes : 0),
         results_(trail_.room()) {}
 
   void connect(Group& world) override {
-    Group& local = world.local();
+    Group& local = world.on_host();
     if (drives()) credited_ = world.rank();
-    memory_.exchange(local, drives() ? std::optional(spec_.src) : std::nullopt);
+    memory_.exchange(local, route_.from);
     reset();
   }
 
@@ -52,23 +54,28 @@ class PeerLatency final : public Work {
   /// The source checks that its chain is unchanged, the destination where its walk ended and what it added up; a rank
   /// that stands by that nobody wrote into its memory.
   Check verify() override {
-    if (memory_.shared()) return check_chain();
+    Check check;
+    if (memory_.shared()) check_chain(check);
+    if (memory_.shared() && !drives()) return check;
     const auto got = gpu_.read<ChaseResult>(last_result());
-    if (!drives()) return compare(got, {poisoned, poisoned, 0});
+    if (!drives()) {
+      compare(check, got, {poisoned, poisoned, 0});
+      return check;
+    }
     const auto last = std::find_if(chain_.begin(), chain_.end(), [](auto word) { return (word & 0xffffffffU) == 0; });
-    auto check = compare(got, {*last, chase::sum(chain_), 0});
+    compare(check, got, {*last, chase::sum(chain_), 0});
     check_trail(gpu_, results_, trail_, check);
     return check;
   }
 
-  Cost cost() const override { return shakedown::cost(spec_); }
-  std::size_t bytes() const override { return memory_.shared() ? spec_.bytes : results_.bytes(); }
+  Cost cost() const override { return cost_; }
+  std::size_t bytes() const override { return memory_.shared().bytes() + results_.bytes(); }
   bool collective() const override { return false; }
   std::optional<int> credited_rank(int) const override { return credited_; }
 
   void corrupt() override {
-    auto* const place =
-        memory_.shared() ? memory_.shared().at(chain_.size() / 2 * chase::node_bytes) : results_.at(trail_.last());
+    auto* const place = memory_.shared() && !drives() ? memory_.shared().at(chain_.size() / 2 * chase::node_bytes)
+                                                      : results_.at(trail_.last());
     const auto flipped = gpu_.read(place) ^ std::byte{1};
     gpu_.write(place, &flipped, 1);
   }
@@ -76,7 +83,7 @@ class PeerLatency final : public Work {
  private:
   static constexpr std::uint64_t poisoned = 0xa5a5a5a5a5a5a5a5ULL;
 
-  bool drives() const { return gpu_.local_rank() == spec_.dst; }
+  bool drives() const { return route_.from.has_value(); }
   ChaseResult* last_result() const { return last_output(results_, trail_).data<ChaseResult>(); }
 
   void write_chain() const {
@@ -85,21 +92,17 @@ class PeerLatency final : public Work {
     gpu_.write(memory_.shared().data(), words.data(), words.size() * 8);
   }
 
-  Check check_chain() const {
+  void check_chain(Check& check) const {
     std::vector<std::uint64_t> words(chain_.size() * chase::node_bytes / 8);
     gpu_.read(words.data(), memory_.shared().data(), words.size() * 8);
-    Check check;
     for (std::size_t node = 0; node < chain_.size(); ++node) {
       count(check, "node " + std::to_string(node), words[node * chase::node_bytes / 8], chain_[node]);
     }
-    return check;
   }
 
-  static Check compare(const ChaseResult& got, const ChaseResult& want) {
-    Check check;
+  static void compare(Check& check, const ChaseResult& got, const ChaseResult& want) {
     count(check, "last word of the walk", got.last, want.last);
     count(check, "sum of the walk", got.sum, want.sum);
-    return check;
   }
 
   static void count(Check& check, const std::string& what, std::uint64_t got, std::uint64_t want) {
@@ -108,7 +111,8 @@ class PeerLatency final : public Work {
     check.first = what + fmt::format(" is 0x{:016x}, expected 0x{:016x}", got, want);
   }
 
-  PeerLatencySpec spec_;
+  Cost cost_;
+  Route route_;
   Gpu& gpu_;
   std::vector<std::uint64_t> chain_;
   PeerMemory memory_;
@@ -117,22 +121,31 @@ class PeerLatency final : public Work {
   std::optional<int> credited_;
 };
 
+void require(Engine engine, std::size_t bytes, int ranks, const Gpu& gpu) {
+  if (engine != Engine::sm) throw Unsupported("the cuda backend chases pointers by engine:sm");
+  if (bytes < chase::node_bytes || bytes > std::size_t{1} << 30) {
+    throw std::invalid_argument("latency needs 128 bytes to 1 GiB");
+  }
+  if (ranks > gpu.local_size()) throw Unsupported("this host has only " + std::to_string(gpu.local_size()) + " ranks");
+  require_memory(bytes);
+}
+
 }  // namespace
 
 std::unique_ptr<Work> make(const PeerLatencySpec& spec, CudaDevice& device) {
-  Gpu& gpu = device.gpu();
-  if (spec.engine != Engine::sm) throw Unsupported("the cuda backend chases pointers by engine:sm");
   if (spec.src < 0 || spec.dst < 0 || spec.src == spec.dst) {
     throw std::invalid_argument("latency needs two different local ranks");
   }
-  if (spec.bytes < chase::node_bytes || spec.bytes > std::size_t{1} << 30) {
-    throw std::invalid_argument("latency needs 128 bytes to 1 GiB");
-  }
-  if (std::max(spec.src, spec.dst) >= gpu.local_size()) {
-    throw Unsupported("this host has only " + std::to_string(gpu.local_size()) + " ranks");
-  }
-  require_memory(spec.bytes);
-  return std::make_unique<PeerLatency>(spec, gpu);
+  Gpu& gpu = device.gpu();
+  require(spec.engine, spec.bytes, std::max(spec.src, spec.dst) + 1, gpu);
+  return std::make_unique<PeerLatency>(spec, route(spec, gpu.local_rank()), gpu);
+}
+
+std::unique_ptr<Work> make(const PeerLatencyShiftSpec& spec, CudaDevice& device) {
+  if (spec.shift < 1) throw std::invalid_argument("a shift is at least 1");
+  Gpu& gpu = device.gpu();
+  require(spec.engine, spec.bytes, spec.shift + 1, gpu);
+  return std::make_unique<PeerLatency>(spec, route(spec, gpu.local_rank(), gpu.local_size()), gpu);
 }
 
 }  // namespace shakedown::cuda

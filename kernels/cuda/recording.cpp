@@ -2,18 +2,48 @@
 #include "kernels/cuda/recording.hpp"
 
 #include <stdexcept>
+#include <utility>
 
 namespace shakedown::cuda {
+
+namespace {
+
+/// While it lives, the stream records. Where an exception ends it, what was recorded is dropped, so that the stream can
+/// be used again.
+class Capture {
+ public:
+  /// Thread-local: calls of NCCL's own threads, which may allocate, are no part of the recording and do not spoil it.
+  explicit Capture(cudaStream_t stream) : stream_(stream) {
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  ~Capture() {
+    if (stream_ == nullptr) return;
+    cudaGraph_t dropped = nullptr;
+    static_cast<void>(cudaStreamEndCapture(stream_, &dropped));
+    static_cast<void>(cudaGetLastError());
+    if (dropped != nullptr) static_cast<void>(cudaGraphDestroy(dropped));
+  }
+
+  Graph end() {
+    cudaGraph_t recorded = nullptr;
+    check(cudaStreamEndCapture(std::exchange(stream_, nullptr), &recorded));
+    return Graph(recorded);
+  }
+
+ private:
+  cudaStream_t stream_;
+};
+
+}  // namespace
 
 bool Recording::record(cudaStream_t stream, int repeats, const std::function<void()>& enqueue) {
   if (graph_ != nullptr && repeats_ == repeats) return false;
   graph_.reset();
-  // Thread-local: calls of NCCL's own threads, which may allocate, are no part of the recording and do not spoil it.
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  Capture capture(stream);
   for (int i = 0; i < repeats; ++i) enqueue();
-  cudaGraph_t recorded = nullptr;
-  check(cudaStreamEndCapture(stream, &recorded));
-  const Graph graph(recorded);
+  const Graph graph = capture.end();
   cudaGraphExec_t ready = nullptr;
   check(cudaGraphInstantiate(&ready, graph.get(), 0));
   graph_.reset(ready);

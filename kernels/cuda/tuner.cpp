@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -17,10 +18,9 @@ constexpr int most_turns = 7;
 constexpr double clearly_faster = 0.997;  // of the earlier candidate's time
 constexpr double hopeless = 1.10;         // of the best time so far: measured no further
 constexpr double turn_seconds = 1e-3;     // long enough that the launch does not show
-constexpr std::size_t least_candidates = 4;
 
 // Of turns in bursts.
-constexpr int burst_turns = 2, slow_burst_turns = 1;
+constexpr int burst_turns = 2;
 constexpr double slow = 5e-3;  // seconds: so few of them are a load that a turn without rests would tell nothing
 
 // Of the sustained race: who is in it, and how often each runs.
@@ -43,7 +43,7 @@ class Turns {
 
   /// Runs each candidate once, which loads its code, and keeps those that run. Later candidates are left out when half
   /// of the budget is spent and enough run: the caller lists the best guesses first.
-  std::vector<Candidate> warm_up(std::size_t count) {
+  std::vector<Candidate> warm_up(std::size_t count, std::size_t least_candidates) {
     std::vector<Candidate> running;
     for (std::size_t i = 0; i < count; ++i) {
       if (enqueue_(i)) running.push_back({i, {}});
@@ -122,10 +122,27 @@ double best_of(const std::vector<Candidate>& candidates) {
 
 }  // namespace
 
+std::vector<double> one_turn(const Gpu& gpu, std::size_t count, const std::function<bool(std::size_t)>& enqueue,
+                             const std::optional<Bursts>& bursts) {
+  Turns turns(gpu, enqueue, 0);
+  std::vector<double> seconds(count, HUGE_VAL), once(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!enqueue(i)) continue;
+    gpu.synchronize();
+    once[i] = std::max(turns.time(i, 1), 1e-7);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (once[i] == 0) continue;
+    const int repeats = static_cast<int>(std::clamp(turn_seconds / once[i], 1.0, 100.0));
+    seconds[i] = bursts ? turns.time_in(*bursts, i, repeats, once[i]) : turns.time(i, repeats);
+  }
+  return seconds;
+}
+
 std::optional<std::size_t> pick_fastest(const Gpu& gpu, std::size_t count,
                                         const std::function<bool(std::size_t)>& enqueue, const Tuning& tuning) {
   Turns turns(gpu, enqueue, tuning.seconds);
-  auto candidates = turns.warm_up(count);
+  auto candidates = turns.warm_up(count, tuning.least_candidates);
   if (candidates.empty()) return std::nullopt;
 
   const double once = std::max(turns.time(candidates.front().index, 1), 1e-7);
@@ -144,7 +161,7 @@ std::optional<std::size_t> pick_fastest(const Gpu& gpu, std::size_t count,
   } else {
     if (once < slow) take_turn(plainly);  // leaves the better ones
     for (auto& candidate : candidates) candidate.seconds.clear();
-    for (int turn = 0; turn < (once < slow ? burst_turns : slow_burst_turns); ++turn) take_turn(in_bursts);
+    for (int turn = 0; turn < (once < slow ? burst_turns : tuning.slow_turns); ++turn) take_turn(in_bursts);
   }
   if (tuning.sustained > 0 && candidates.size() > 1 && best_of(candidates) > short_lived) {
     race(turns, candidates, tuning.sustained);

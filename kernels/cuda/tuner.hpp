@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/device.hpp"
@@ -18,6 +19,8 @@ struct Tuning {
   double seconds;  // the turns, about
   double sustained = 0;
   std::optional<Bursts> bursts = std::nullopt;
+  std::size_t least_candidates = 4;  // that are tried, however long they take
+  int slow_turns = 1;                // in bursts, of what takes milliseconds
 };
 
 /// Index of the fastest of `count` candidates, or nothing if none runs. enqueue(i) queues candidate i once and says
@@ -26,5 +29,9 @@ struct Tuning {
 /// faster, so that the choice does not change from run to run.
 std::optional<std::size_t> pick_fastest(const Gpu&, std::size_t count, const std::function<bool(std::size_t)>& enqueue,
                                         const Tuning&);
+
+/// Seconds of each of `count` candidates in one turn after another, on this GPU; HUGE_VAL for one that does not run.
+std::vector<double> one_turn(const Gpu&, std::size_t count, const std::function<bool(std::size_t)>& enqueue,
+                             const std::optional<Bursts>& bursts = std::nullopt);
 
 }  // namespace shakedown::cuda

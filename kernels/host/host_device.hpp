@@ -33,6 +33,7 @@ std::unique_ptr<Work> make(const MemoryTestSpec&, HostDevice&);
 std::unique_ptr<Work> make(const PeerCopySpec&, HostDevice&);
 std::unique_ptr<Work> make(const PeerShiftSpec&, HostDevice&);
 std::unique_ptr<Work> make(const PeerLatencySpec&, HostDevice&);
+std::unique_ptr<Work> make(const PeerLatencyShiftSpec&, HostDevice&);
 std::unique_ptr<Work> make(const PcieSpec&, HostDevice&);
 std::unique_ptr<Work> make(const CollectiveSpec&, HostDevice&);
 std::unique_ptr<Work> make(const LoraStepSpec&, HostDevice&);

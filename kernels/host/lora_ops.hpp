@@ -39,8 +39,8 @@ class LoraOps {
   void place_adapters(std::span<const training::AdapterSlot<T>> slots) { slots_.assign(slots.begin(), slots.end()); }
   void synchronize() {}
   void connect(Group& group) { group_ = &group; }
-  void start_tuning() {}
-  void finish_tuning(Group&) {}
+  void start_tuning(const Choices& = {}) {}
+  bool finish_tuning(Group&, Choices* = nullptr) { return true; }
   std::size_t used_bytes() const;
   Metrics metrics() const { return {}; }
 
@@ -68,6 +68,10 @@ class LoraOps {
   void join_reductions() {}
   void mark(training::Mark m) { marks_[static_cast<std::size_t>(m)] = std::chrono::steady_clock::now(); }
   double milliseconds(training::Mark begin, training::Mark end) const;
+  std::optional<double> cycles(const std::function<void()>& queue) {
+    queue();
+    return std::nullopt;
+  }
 
  private:
   /// task(i) for i in 0..count, by the whole team if that much work in all is worth waking it.

@@ -10,7 +10,7 @@ namespace {
 template <class T>
 std::unique_ptr<Work> make_step(const LoraStepSpec& spec, HostDevice& device) {
   return std::make_unique<training::MeasuredStep<LoraOps<T>>>(spec, std::make_unique<LoraOps<T>>(device.team()),
-                                                              device.info().name);
+                                                              device);
 }
 
 }  // namespace

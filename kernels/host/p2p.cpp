@@ -18,7 +18,7 @@ constexpr std::size_t guard_bytes = 4096;  // of a rank that stands by, so that 
 /// All of a host with too few ranks stand by: it may have fewer than another.
 template <class Spec>
 Route route_of(const Spec& spec, const Group& local) {
-  if constexpr (std::is_same_v<Spec, PeerShiftSpec>) {
+  if constexpr (requires { spec.shift; }) {
     return spec.shift < local.size() ? route(spec, local.rank(), local.size()) : Route{};
   } else {
     return std::max(spec.src, spec.dst) < local.size() ? route(spec, local.rank()) : Route{};
@@ -31,7 +31,7 @@ class PeerCopy final : public Work {
   PeerCopy(const Spec& spec, Team& team) : spec_(spec), team_(team), trail_(spec.bytes) {}
 
   void connect(Group& world) override {
-    Group& local = world.local();
+    Group& local = world.on_host();
     route_ = route_of(spec_, local);
     id_ = static_cast<std::uint64_t>(local.rank()) + 1;
     const auto world_ranks = gather(local, world.rank());
@@ -125,16 +125,16 @@ class PeerCopy final : public Work {
   Mapping own_;
 };
 
+template <class Spec>
 class PeerLatency final : public Work {
  public:
-  explicit PeerLatency(const PeerLatencySpec& spec) : spec_(spec), chain_(chase::chain(accesses(spec))) {}
+  explicit PeerLatency(const Spec& spec) : spec_(spec), chain_(chase::chain(accesses(spec))) {}
 
   void connect(Group& world) override {
-    Group& local = world.local();
-    const bool exists = std::max(spec_.src, spec_.dst) < local.size();  // a host may have fewer ranks than another
-    drives_ = exists && local.rank() == spec_.dst;
-    const bool shares = exists && local.rank() == spec_.src;
-    window_.exchange(local, spec_.bytes, shares, drives_ ? std::optional(spec_.src) : std::nullopt);
+    Group& local = world.on_host();
+    const auto route = route_of(spec_, local);
+    drives_ = route.from.has_value();
+    window_.exchange(local, spec_.bytes, route.to.has_value(), route.from);
     if (drives_) credited_ = world.rank();
   }
 
@@ -196,7 +196,7 @@ class PeerLatency final : public Work {
     return word;
   }
 
-  PeerLatencySpec spec_;
+  Spec spec_;
   std::vector<std::uint64_t> chain_;
   bool drives_ = false;
   std::optional<int> credited_;
@@ -208,6 +208,13 @@ class PeerLatency final : public Work {
 void require(Engine engine, std::size_t bytes) {
   if (engine != Engine::cpu) throw Unsupported("the host backend has no GPU engine: engine:cpu only");
   if (bytes == 0 || bytes % 8 != 0) throw std::invalid_argument("a copy needs a positive multiple of 8 bytes");
+}
+
+template <class Spec>
+std::unique_ptr<Work> make_latency(const Spec& spec) {
+  require(spec.engine, spec.bytes);
+  if (spec.bytes < chase::node_bytes) throw std::invalid_argument("latency needs 128 bytes or more");
+  return std::make_unique<PeerLatency<Spec>>(spec);
 }
 
 }  // namespace
@@ -223,10 +230,11 @@ std::unique_ptr<Work> make(const PeerShiftSpec& spec, HostDevice& device) {
   return std::make_unique<PeerCopy<PeerShiftSpec>>(spec, device.team());
 }
 
-std::unique_ptr<Work> make(const PeerLatencySpec& spec, HostDevice&) {
-  require(spec.engine, spec.bytes);
-  if (spec.bytes < chase::node_bytes) throw std::invalid_argument("latency needs 128 bytes or more");
-  return std::make_unique<PeerLatency>(spec);
+std::unique_ptr<Work> make(const PeerLatencySpec& spec, HostDevice&) { return make_latency(spec); }
+
+std::unique_ptr<Work> make(const PeerLatencyShiftSpec& spec, HostDevice&) {
+  if (spec.shift < 1) throw std::invalid_argument("a shift is at least 1");
+  return make_latency(spec);
 }
 
 }  // namespace shakedown::host

@@ -56,7 +56,8 @@ inline Route route(const PeerCopySpec& spec, int rank) {
   return route;
 }
 
-/// All ranks of a host at once: each local rank r copies to (r + shift) mod n.
+/// All ranks of a host at once: each local rank r copies to (r + shift) mod n. `even`: only to even ranks, so that each
+/// link carries data one way.
 struct PeerShiftSpec {
   static constexpr std::string_view description = "copies of all ranks of a host at once";
 
@@ -64,18 +65,28 @@ struct PeerShiftSpec {
   Engine engine;
   int shift;
   std::size_t bytes;
+  bool even = false;
 };
 
-/// p2p/op:write/engine:sm/shift:1/bytes:1073741824
+/// p2p/op:write/engine:sm/shift:1[/ranks:even]/bytes:1073741824
 inline std::string key(const PeerShiftSpec& s) {
-  return Key("p2p").set("op", s.op).set("engine", s.engine).set("shift", s.shift).set("bytes", s.bytes).text();
+  Key key("p2p");
+  key.set("op", s.op).set("engine", s.engine).set("shift", s.shift);
+  if (s.even) key.set("ranks", "even");
+  return key.set("bytes", s.bytes).text();
 }
 inline Cost cost(const PeerShiftSpec& s) { return {0, static_cast<double>(s.bytes)}; }
 inline std::size_t footprint(const PeerShiftSpec& s) { return 2 * s.bytes; }
 
 /// Every rank to the one `shift` places behind it, round the ring of `ranks`.
+inline Route shifted(int shift, int rank, int ranks) {
+  return {(rank + shift) % ranks, (rank + ranks - shift) % ranks};
+}
 inline Route route(const PeerShiftSpec& spec, int rank, int ranks) {
-  return {(rank + spec.shift) % ranks, (rank + ranks - spec.shift) % ranks};
+  auto route = shifted(spec.shift, rank, ranks);
+  if (spec.even && *route.to % 2 != 0) route.to.reset();
+  if (spec.even && rank % 2 != 0) route.from.reset();
+  return route;
 }
 
 /// Local rank dst walks over a chain of pointers in the memory of src, one load after another.
@@ -96,8 +107,34 @@ inline std::string key(const PeerLatencySpec& s) {
   key.set("op", "latency").set("engine", s.engine).set("src", s.src).set("dst", s.dst);
   return key.set("bytes", s.bytes).text();
 }
+inline Route route(const PeerLatencySpec& spec, int rank) {
+  Route route;
+  if (rank == spec.src) route.to = spec.dst;
+  if (rank == spec.dst) route.from = spec.src;
+  return route;
+}
 inline Cost cost(const PeerLatencySpec& s) { return {0, 8.0 * static_cast<double>(accesses(s))}; }
 inline std::size_t footprint(const PeerLatencySpec& s) { return s.bytes; }
+
+/// All ranks of a host at once: each local rank walks in the memory of the one `shift` places before it. A walk has one
+/// load on its way at a time, so that they do not feel each other.
+struct PeerLatencyShiftSpec {
+  static constexpr std::string_view description = "walks of all ranks of a host at once";
+
+  Engine engine;
+  int shift;
+  std::size_t bytes;
+};
+
+inline std::size_t accesses(const PeerLatencyShiftSpec& s) { return chase::nodes(s.bytes); }
+
+/// p2p/op:latency/engine:sm/shift:1/bytes:2097152
+inline std::string key(const PeerLatencyShiftSpec& s) {
+  return Key("p2p").set("op", "latency").set("engine", s.engine).set("shift", s.shift).set("bytes", s.bytes).text();
+}
+inline Route route(const PeerLatencyShiftSpec& spec, int rank, int ranks) { return shifted(spec.shift, rank, ranks); }
+inline Cost cost(const PeerLatencyShiftSpec& s) { return {0, 8.0 * static_cast<double>(accesses(s))}; }
+inline std::size_t footprint(const PeerLatencyShiftSpec& s) { return s.bytes; }
 
 /// A copy between a GPU and page-locked memory of its host: all ranks at once, or one local rank alone (`active`); on
 /// the GPU's own NUMA node or on another (`far`). Of both directions the figure is the sum.

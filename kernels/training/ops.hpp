@@ -12,6 +12,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 
 #include "kernels/device.hpp"
@@ -119,7 +121,9 @@ concept TrainingOps = requires(
     const Gemm<typename Ops::Element, typename Ops::Master>& gradient_product,
     const int* ints, AttentionShape shape, Summary* summary, const Summary* csummary, double x, double* dx,
     std::size_t n, std::uint64_t u, bool flag, std::byte* bytes, void* p, const void* cp, Group& group,
-    std::span<const AdapterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state) {
+    std::span<const AdapterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state,
+    const std::function<void()>& queue,
+    const Choices& remembered, Choices* chosen) {
 
   // Set-up. These may wait and allocate.
 
@@ -148,10 +152,11 @@ concept TrainingOps = requires(
   /// Collective, once, before the first step: makes what sums over these ranks.
   ops.connect(group);
   /// Between these two each product that is met for the first time may try algorithms on the matrices at hand, whose
-  /// contents are lost; then rank 0's choices become those of all ranks (collective). Errors of the second: Unsupported,
-  /// on all ranks together.
-  ops.start_tuning();
-  ops.finish_tuning(group);
+  /// contents are lost, or one turn of what is remembered of it; then rank 0's choices become those of all ranks
+  /// (collective) and are noted. False: what was remembered is no longer good: tune again without it. Errors of the
+  /// second: Unsupported, on all ranks together.
+  ops.start_tuning(remembered);
+  { ops.finish_tuning(group, chosen) } -> std::same_as<bool>;
   /// Bytes of device memory in use, by this process or where the device cannot tell by all.
   { ops.used_bytes() } -> std::convertible_to<std::size_t>;
   /// Further figures of this rank about how it does all this; may be empty.
@@ -212,6 +217,8 @@ concept TrainingOps = requires(
   ops.mark(Mark::begin);
   /// Between two marks, in milliseconds; waits.
   { ops.milliseconds(Mark::begin, Mark::end) } -> std::convertible_to<double>;
+  /// Cycles of a processor while what this queues runs; waits. Nothing where the backend does not count them.
+  { ops.cycles(queue) } -> std::same_as<std::optional<double>>;
 };
 // clang-format on
 

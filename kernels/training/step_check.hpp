@@ -4,16 +4,29 @@
 
 #include <vector>
 
+#include "kernels/ops/lora_step.hpp"
 #include "kernels/training/ops.hpp"
 
 namespace shakedown::training {
+
+/// The loss of a step on the tokens and random weights that every measurement of a model has.
+struct GoldenLoss {
+  std::size_t step;
+  double loss;
+};
+
+/// Of this measurement, as healthy machines have computed them, by model and precision; empty where nobody has. They
+/// are within 0.1 % of each other, whatever algorithms are chosen: wrong attention or a wrong update, which the
+/// loss of random weights does not show, move the later ones.
+std::vector<GoldenLoss> golden_losses(const LoraStepSpec&);
 
 /// What the steps of a series must show.
 struct Expected {
   std::size_t steps;  // how many there were
   double first_loss;  // within 3 %: the weights are random, the loss of the first step is nearly theirs alone
   bool same_bits;     // all ranks have equal devices and the same tokens, so that their gradients are equal bit by bit
-  bool falling = true;  // the batch is always the same, so that the last loss is below the first
+  bool falling = true;                  // the batch is always the same, so that the last loss is below the first
+  std::vector<GoldenLoss> golden = {};  // within 1 %
 };
 
 /// What `rank` has to complain about; by_rank[r] are the records of rank r, oldest first. When

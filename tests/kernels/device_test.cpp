@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "kernels/chase.hpp"
@@ -18,6 +19,9 @@ TEST(Key, NamesFamilyAndEveryParameter) {
             "p2p/op:write/engine:sm/dir:both/src:0/dst:3/bytes:64");
   EXPECT_EQ(key(PeerShiftSpec{CopyOp::read, Engine::ce, 2, 64}), "p2p/op:read/engine:ce/shift:2/bytes:64");
   EXPECT_EQ(key(PeerLatencySpec{Engine::sm, 1, 0, 4096}), "p2p/op:latency/engine:sm/src:1/dst:0/bytes:4096");
+  EXPECT_EQ(key(PeerLatencyShiftSpec{Engine::sm, 3, 4096}), "p2p/op:latency/engine:sm/shift:3/bytes:4096");
+  EXPECT_EQ(key(PeerShiftSpec{CopyOp::read, Engine::sm, 1, 8, true}),
+            "p2p/op:read/engine:sm/shift:1/ranks:even/bytes:8");
   EXPECT_EQ(key(PcieSpec{PcieOp::h2d, 64}), "pcie/op:h2d/bytes:64");
   EXPECT_EQ(key(PcieSpec{PcieOp::both, 64, 2, true}), "pcie/op:both/active:one/rank:2/numa:far/bytes:64");
   EXPECT_EQ(key(MemoryTestSpec{TestPattern::random, std::nullopt}), "memtest/pattern:random/bytes:free");
@@ -193,6 +197,15 @@ TEST(Route, OfAPairAndOfAShift) {
 }
 
 TEST(ACheck, ThatComparedNothingHasNotPassed) { EXPECT_FALSE(Check{}.passed()); }
+
+TEST(Remembered, ChoicesAreTakenWhereTheyLoseNothing) {
+  Alone group;
+  EXPECT_TRUE(still_best(group, 1.0, 1.1));
+  EXPECT_TRUE(still_best(group, 1.01, 1.0)) << "as near as two turns of the same";
+  EXPECT_FALSE(still_best(group, 1.05, 1.0));
+  EXPECT_FALSE(still_best(group, HUGE_VAL, 1.0)) << "it does not run";
+  EXPECT_FALSE(still_best(group, HUGE_VAL, HUGE_VAL));
+}
 
 }  // namespace
 }  // namespace shakedown

@@ -366,6 +366,24 @@ TEST(VerdictJson, ReadsBackToTheSameText) {
   EXPECT_EQ(verdict_json(read), verdict_json(verdict));
 }
 
+TEST(VerdictJson, IsRecomputedAndNeverBelieved) {
+  const Folder folder;
+  const std::string text = verdict_json(failing());
+  for (const auto& [member, lie] : {std::pair<std::string, nlohmann::json>{"verdict", "pass"},
+                                    {"exit_code", 0},
+                                    {"passed", 1000},
+                                    {"findings", nlohmann::json::array()}}) {
+    nlohmann::json document = nlohmann::json::parse(text);
+    document[member] = lie;
+    try {
+      read_verdict(folder.write("verdict.json", document.dump()));
+      ADD_FAILURE() << member;
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()).find("its own findings come to"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(VerdictJson, RefusesABrokenFile) {
   const Folder folder;
   EXPECT_THROW(read_verdict(folder.path() / "none.json"), InputError);

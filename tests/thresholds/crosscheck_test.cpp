@@ -65,12 +65,23 @@ TEST(CrossCheck, SaysNothingWithoutBothMeasurements) {
   EXPECT_TRUE(checked(small).empty()) << "1 MiB is bound by latency";
 }
 
+TEST(CrossCheck, DoesNotBelieveAStepFasterThanTheFastestProduct) {
+  const auto step_of = [](double ms) {
+    ResultsBuilder builder(1);
+    builder.add(bf16, "tflops", 665).add(step, "step_ms", ms);
+    return checked(builder).at(0);
+  };
+  EXPECT_EQ(step_of(390).status, Status::pass) << "263.2 TFLOP in 388 ms are 1.02 of 665 TFLOPS";
+  EXPECT_EQ(step_of(380).status, Status::invalid);
+  EXPECT_EQ(step_of(380).limit_name, "least");
+}
+
 // One H200: 8192 tokens x 32.13 GFLOP at 0.65 x 665 TFLOPS are 609 ms.
 TEST(CrossCheck, PredictsTheStepFromItsParts) {
   const auto step_of = [](double ms, int ranks, double allreduce_us) {
     ResultsBuilder builder(ranks);
     builder.add(bf16, "tflops", 665).add(step, "step_ms", ms);
-    if (ranks > 1) builder.add(sum, "busbw_gb_per_s", 350, {}, {{"latency_us", allreduce_us}});
+    if (ranks > 1) builder.add(sum, "latency_us", allreduce_us);
     return checked(builder);
   };
   const auto good = step_of(601, 1, 0);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
@@ -43,6 +44,12 @@ struct Measured {
 
   static Values list(const std::vector<double>& values) { return {values.begin(), values.end()}; }
 
+  static double least(const Values& values) {
+    double worst = HUGE_VAL;
+    for (const auto& value : values) worst = std::min(worst, value.value_or(worst));
+    return worst;
+  }
+
   Results results() {
     std::vector<double> tflops, mhz;
     for (std::size_t i = 0; i < n; ++i) {
@@ -52,7 +59,8 @@ struct Measured {
     builder.add(bf16, "tflops", *std::min_element(tflops.begin(), tflops.end()), list(tflops));
     if (telemetry) builder.by_rank("tflops_per_ghz", list(gemm)).by_rank("sm_mhz", list(mhz));
     builder.by_rank("arrival_us", list(arrival));
-    builder.add(hbm, "hbm_gb_per_s", 4180, list(memory)).by_rank("arrival_us", list(arrival));
+    builder.add(hbm, "hbm_gb_per_s", *std::min_element(memory.begin(), memory.end()), list(memory))
+        .by_rank("arrival_us", list(arrival));
     for (int src = 0; src < per_host; ++src) {
       for (int dst = 0; dst < per_host; ++dst) {
         if (src == dst) continue;
@@ -63,12 +71,12 @@ struct Measured {
         }
         builder.add(
             "p2p/op:write/engine:ce/src:" + std::to_string(src) + "/dst:" + std::to_string(dst) + "/bytes:1073741824",
-            "copy_gb_per_s", 396, values);
+            "copy_gb_per_s", least(values), values);
       }
     }
     if (all_copies) add_more_copies();
     builder.add(sum, "busbw_gb_per_s", busbw, {}, {{"latency_us", 4500}}).by_rank("arrival_us", list(arrival));
-    if (!seconds.empty()) builder.by_rank("seconds", list(seconds));
+    if (!seconds.empty()) builder.seconds(list(seconds));
     Results read = builder.results();
     for (Row& row : read.rows) {
       for (std::size_t rank = 0; rank < throttle.size() && family_of(row.key) == "gemm"; ++rank) {
@@ -89,8 +97,8 @@ struct Measured {
         const int local = static_cast<int>(rank) % per_host, first = static_cast<int>(rank) - local;
         shifted[rank] = copies[static_cast<std::size_t>(first + (local - step + per_host) % per_host)][rank];
       }
-      builder.add("p2p/op:write/engine:ce/shift:" + std::to_string(step) + "/bytes:1073741824", "copy_gb_per_s", 392,
-                  shifted);
+      builder.add("p2p/op:write/engine:ce/shift:" + std::to_string(step) + "/bytes:1073741824", "copy_gb_per_s",
+                  least(shifted), shifted);
       for (int src = 0; src + step < per_host; ++src) {
         Values sums(n);
         for (std::size_t first = 0; first < n; first += static_cast<std::size_t>(per_host)) {
@@ -99,7 +107,7 @@ struct Measured {
         }
         builder.add("p2p/op:write/engine:ce/dir:both/src:" + std::to_string(src) +
                         "/dst:" + std::to_string(src + step) + "/bytes:1073741824",
-                    "copy_gb_per_s", 784, sums);
+                    "copy_gb_per_s", least(sums), sums);
       }
     }
   }
@@ -482,7 +490,7 @@ TEST(Culprits, CallNobodyLateWhoArrivesWithTheOthers) {
   for (std::size_t rank = 0; rank < 8; ++rank) run.arrival[rank] = 40.0 * static_cast<double>(rank % 2);
   for (const char* op : {"all_gather", "alltoall", "broadcast"}) {
     run.builder.add("collectives/op:" + std::string(op) + "/dtype:f32/bytes:1073741824", "busbw_gb_per_s", 10)
-        .by_rank("seconds", Measured::list(run.seconds))
+        .seconds(Measured::list(run.seconds))
         .by_rank("arrival_us", Measured::list(run.arrival));
   }
   const auto rules =

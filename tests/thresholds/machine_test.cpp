@@ -1,11 +1,13 @@
 // Was the whole machine measured? Ranks, hosts, GPUs and runs that are missing, too many or mixed up.
 #include "thresholds/machine.hpp"
+#include "thresholds/transport.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "tests/thresholds/results_builder.hpp"
+#include "thresholds/crashed.hpp"
 
 namespace shakedown {
 namespace {
@@ -61,6 +63,18 @@ TEST(Machine, MissesTheEndOfARunThatBrokeOff) {
   EXPECT_EQ(finding.status, Status::missing);
   EXPECT_NE(finding.detail.find("gemm.json"), std::string::npos);
   EXPECT_EQ(finding.next, "mpirun -np 4 build/bench/bench_gemm");
+}
+
+TEST(Machine, FailsWhereAProgramDiedAlsoIfItsFamilyWasMeasuredAfterwards) {
+  auto after = healthy();
+  EXPECT_FALSE(judge_crashed({after.results("gemm.json")}));
+  after.context.crashed = {"p2p"};
+  const auto finding = judge_crashed({healthy().results("gemm.json"), after.results("p2p.json")});
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->key, "machine/crashed");
+  EXPECT_EQ(finding->status, Status::fail);
+  EXPECT_TRUE(finding->counts());
+  EXPECT_NE(finding->detail.find("died in p2p"), std::string::npos) << finding->detail;
 }
 
 TEST(Machine, FailsForFilesOfDifferentRuns) {
@@ -361,6 +375,30 @@ TEST(Roster, IsRefusedWithFileAndLine) {
   EXPECT_EQ(refusal("node0\nnode0\n").rfind(":2:1: host node0 stands twice", 0), 0u);
   EXPECT_EQ(refusal("# nobody\n").rfind(":1:1: no hosts", 0), 0u);
   EXPECT_THROW(read_roster(folder.path() / "none"), InputError);
+}
+
+TEST(Network, OfSocketsBesideUpInfiniBandPortsFailsAndNamesTheSetting) {
+  const auto finding = [](const char* via, double ports, double down, bool set) {
+    ResultsBuilder builder(4, 2);
+    builder.context.nccl.links = {{0, 1, "P2P/CUMEM"}, {1, 2, via}};
+    if (set) builder.context.environment["NCCL_IB_DISABLE"] = "1";
+    const std::optional<double> none;
+    builder.add_facts("preflight/of:host",
+                      {{"ib_ports", {ports, none, ports, none}}, {"ib_ports_down", {down, none, down, none}}}, {});
+    return judge_network({builder.results()});
+  };
+  const auto sockets = finding("NET/Socket/0", 8, 0, true);
+  ASSERT_TRUE(sockets);
+  EXPECT_EQ(sockets->status, Status::fail);
+  EXPECT_TRUE(sockets->counts());
+  EXPECT_NE(sockets->detail.find("InfiniBand or RoCE ports are up on 2 hosts, node0 (8); set is NCCL_IB_DISABLE=1"),
+            std::string::npos)
+      << sockets->detail;
+  EXPECT_EQ(sockets->worst->rank, 1);
+  EXPECT_NE(finding("NET/Socket/0", 8, 0, false)->detail.find("no setting"), std::string::npos);
+  EXPECT_FALSE(finding("NET/IB/0", 8, 0, true));
+  EXPECT_FALSE(finding("NET/Socket/0", 8, 8, true)) << "all are down";
+  EXPECT_FALSE(finding("NET/Socket/0", 0, 0, true));
 }
 
 }  // namespace

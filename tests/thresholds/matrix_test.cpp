@@ -50,7 +50,7 @@ TEST(PairMatrices, TakeNoMemoryForARankThatNoHostHas) {
 TEST(PairMatrices, OfFourGpusHaveEveryPairOfEveryDirection) {
   const Results results = of_four_h200();
   const auto matrices = pair_matrices(results.context, results.rows);
-  ASSERT_EQ(matrices.size(), 4u);  // read, write, both ways, latency
+  ASSERT_EQ(matrices.size(), 7u);  // read, write, both ways, latency; all at once: write, and both by kernels
   const auto& read = with_key(matrices, "p2p/op:read/engine:ce/bytes:1073741824");
   EXPECT_EQ(read.metric, "copy_gb_per_s");
   ASSERT_EQ(read.values.size(), 4u);
@@ -81,6 +81,22 @@ TEST(PairMatrices, HaveTheValueOfTheDestinationInTheRowOfTheSource) {
   EXPECT_EQ(matrices[0].values[0][1], 101);
   EXPECT_EQ(matrices[0].values[2][1], 201);
   EXPECT_FALSE(matrices[0].values[1][0].has_value());
+}
+
+TEST(PairMatrices, HaveThePairsOfShifts) {
+  ResultsBuilder builder(6, 2);
+  for (const char* shift : {"1", "2"}) {
+    builder.add("p2p/op:read/engine:ce/shift:" + std::string(shift) + "/bytes:8", "copy_gb_per_s", 100,
+                {100, 101, 102, 103, 104, 105});
+  }
+  const Results results = builder.results();
+  const auto matrices = pair_matrices(results.context, results.rows);
+  ASSERT_EQ(matrices.size(), 2u);
+  EXPECT_EQ(matrices[1].key, "p2p/op:read/engine:ce/shift:*/bytes:8");
+  EXPECT_EQ(matrices[0].values[2][0], 100) << "from the rank before it, round the ring of its host";
+  EXPECT_EQ(matrices[0].values[1][0], 100) << "two places before it";
+  EXPECT_EQ(matrices[1].values[1][2], 105);
+  EXPECT_FALSE(matrices[0].values[1][1].has_value());
 }
 
 TEST(PairMatrices, AreOnePerHost) {
@@ -160,7 +176,7 @@ TEST(PairMatrices, StandInTheResultFile) {
   for (const Row& row : results.rows) by_rank[row.key].push_back(row);
   const auto document =
       nlohmann::json::parse(write_results(R"({"context": {}, "benchmarks": []})", results.context, by_rank));
-  ASSERT_EQ(document.at("matrices").size(), 4u);
+  ASSERT_EQ(document.at("matrices").size(), 7u);
   for (const auto& matrix : document["matrices"]) {
     EXPECT_EQ(matrix.at("src_by_dst").size(), 4u);
     EXPECT_TRUE(matrix.at("src_by_dst")[0][0].is_null());

@@ -231,6 +231,23 @@ TEST(Peers, SeeTwoPercentThatAllRowsOfAClassAgreeOn) {
   }
 }
 
+TEST(Peers, NameAGpuThatIsSlowUnderSustainedLoadOnly) {
+  ResultsBuilder builder(8);
+  for (const char* load : {"", "/load:sustained"}) {
+    const bool slow = *load != '\0';
+    builder.add(gemm + load, "tflops", 660, values(8, 670, {{5, slow ? 640 : 670}}))
+        .by_rank("tflops_per_ghz", values(8, 480, {{5, slow ? 456 : 480}}))
+        .by_rank("sm_mhz", Values(8, 1395));
+  }
+  builder.add("gemm/dtype:f16/m:8192/n:8192/k:8192", "tflops", 670).by_rank("tflops_per_ghz", values(8, 480));
+  const auto found = outliers(judged(builder));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].key, gemm + "/load:sustained");
+  EXPECT_EQ(found[0].metric, "tflops_per_ghz_vs_peers");
+  EXPECT_EQ(found[0].severity, Severity::fail);
+  EXPECT_EQ(found[0].worst->rank, 5);
+}
+
 TEST(Peers, NoteASingleValueThatNothingConfirmsAndFailNothing) {
   const std::string read = "hbm/op:read/engine:sm/bytes:4294967296";
   for (const int ranks : {8, 256}) {

@@ -28,6 +28,12 @@ class Machine {
     host("shm_free_gb", 1000);
     host("disk_free_gb", 1000);
     host("ib_ports", 8);
+    host("ib_rate_gbit", 400);
+    host("ib_link_downed", 0);
+    host("nvswitches", 4);
+    host("fabric_manager", 1);
+    host("governor", "performance");
+    host("clocksource", "tsc");
     host("gpudirect_rdma", 1);
     host("driver", "580.159.03");
     host("kernel", "6.8.0");
@@ -35,8 +41,9 @@ class Machine {
     host("cpu", "Xeon");
     host("ib_firmware", "28.39");
     host("memlock", "unlimited");
-    for (const auto* name : {"mig", "ecc_uncorrected", "ecc_uncorrected_ever", "remap_pending", "remap_failed",
-                             "throttled", "compute_mode", "processes", "xids"}) {
+    for (const auto* name :
+         {"mig", "ecc_uncorrected", "ecc_uncorrected_ever", "remap_pending", "remap_failed", "throttled",
+          "compute_mode", "processes", "xids", "rows_remapped", "ecc_corrected", "pcie_replays"}) {
       gpu(name, 0);
     }
     for (const auto* name : {"cuda_opens", "ecc", "persistence"}) gpu(name, 1);
@@ -166,6 +173,57 @@ TEST(Preflight, OfAHealthyMachinePasses) {
   }
   EXPECT_EQ(verdict.state, State::pass);
   EXPECT_EQ(Machine(16, 2).judged().state, State::pass) << "two hosts";
+}
+
+// What costs time or is about to, and what stops nobody: said, with who it is.
+TEST(Preflight, WarnsOfFactsThatCostTime) {
+  struct Case {
+    const char *part, *metric;
+    double value;
+  };
+  for (const auto& [part, metric, value] : {Case{"gpu", "rows_remapped", 2},
+                                            {"gpu", "ecc_corrected", 5},
+                                            {"gpu", "pcie_replays", 1},
+                                            {"host", "ib_link_downed", 3},
+                                            {"host", "fabric_manager", 0}}) {
+    Machine machine;
+    machine.set(0, part, metric, value);
+    const Verdict verdict = machine.judged();
+    const Finding finding = only_complaint(verdict);
+    EXPECT_EQ(finding.metric, metric);
+    EXPECT_EQ(finding.status, Status::fail);
+    EXPECT_FALSE(finding.counts());
+    EXPECT_EQ(finding.worst->host, "node0");
+    EXPECT_EQ(verdict.state, State::pass);
+  }
+  for (const auto& [metric, value] : {std::pair{"governor", "powersave"}, {"clocksource", "hpet"}}) {
+    Machine machine;
+    machine.host(metric, value);
+    EXPECT_NE(only_complaint(machine.judged()).detail.find(value), std::string::npos);
+  }
+}
+
+TEST(Preflight, AsksForFactsOnlyWhereTheyCanBe) {
+  Machine machine;  // in a virtual machine without InfiniBand
+  for (const char* name : {"ib_ports", "nvswitches", "fabric_manager"}) machine.host(name, 0);
+  for (const char* name : {"ib_rate_gbit", "ib_link_downed", "governor"}) machine.forget("host", name);
+  const Verdict verdict = machine.judged();
+  for (const Finding& finding : verdict.findings) {
+    EXPECT_TRUE(finding.good()) << finding.key << " " << finding.metric << ": " << finding.detail;
+    EXPECT_NE(finding.metric, "fabric_manager");
+  }
+}
+
+TEST(Preflight, FailsForANicOfAnotherRateAndForAnOldDriver) {
+  Machine machine(24, 3);
+  machine.set(8, "host", "ib_rate_gbit", 200);
+  expect_failure(machine, "ib_rate_gbit", "node1", "ib_rate_gbit 200 on node1, 400 on 2 others");
+  for (const auto& [driver, good] :
+       {std::pair{"525.60.13", true}, {"525.105", true}, {"525.60.9", false}, {"470.82", false}}) {
+    Machine old;
+    old.host("driver", driver);
+    EXPECT_EQ(old.judged().state, good ? State::pass : State::fail) << driver;
+  }
 }
 
 TEST(Preflight, FailsWithSevenOfEightGpus) {

@@ -120,6 +120,9 @@ TEST_F(Thresholds, TakeALimitFromAReferenceAndItsMargin) {
 }
 
 TEST_F(Thresholds, RefuseAReferenceThatIsNoLimit) {
+  EXPECT_TRUE(refuses_rule(rule + ", min: ^0", "cannot fail"));
+  EXPECT_TRUE(refuses_rule(rule + ", min: 1, at_least: ^\"5\"", "write min"));
+  EXPECT_TRUE(refuses_rule(rule + ", min: 1, where: ^ib_ports", "unknown fact"));
   EXPECT_TRUE(refuses_rule(rule + ", reference: ^764", "without \"margin\""));
   EXPECT_TRUE(refuses_rule(rule + ", min: 1, margin: ^0.1", "without \"reference\""));
   EXPECT_TRUE(refuses_rule(rule + ", reference: 764, margin: 0.1, min: ^1", "beside reference"));

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 #include "thresholds/results.hpp"
 
@@ -80,20 +81,56 @@ class ResultsBuilder {
     return builder;
   }
 
-  /// One repetition: the value of the run, and the values by rank (default: the same on every rank).
+  /// One repetition: the value of the run, and the values by rank (default: the same on every rank). Its times are
+  /// those that the figure tells: of a large message its bandwidth.
   ResultsBuilder& add(const std::string& key, const std::string& metric, double value, Values by_rank = {},
                       const std::map<std::string, double>& more = {}) {
     if (by_rank.empty()) by_rank.assign(context.ranks.size(), value);
     nlohmann::ordered_json row = row_of(key, repetition_of(key));
+    row["samples"] = 10;
+    row["cv"] = 0.001;
     row[metric] = value;
     for (const auto& [name, number] : more) row[name] = number;
+    const bool large = key_number(key, "bytes").value_or(0) >= 1 << 20 && row.contains("busbw_gb_per_s");
+    if (const auto seconds =
+            seconds_of(key, large ? "busbw_gb_per_s" : metric, large ? row["busbw_gb_per_s"] : row[metric])) {
+      row["real_time"] = *seconds * 1e3;
+      for (const char* other : {"latency_us", "busbw_gb_per_s"}) {
+        if (!row.contains(other) || !seconds_of(key, other, 1)) continue;
+        row[other] = other == std::string("latency_us") ? *seconds * 1e6 : *seconds_of(key, other, *seconds);
+        if (large && metric == other && other == std::string("latency_us"))
+          by_rank.assign(context.ranks.size(), row[other]);
+      }
+    }
     rows.push_back(row);
     data_[key].emplace_back().by_rank = {{metric, std::move(by_rank)}};
     return *this;
   }
 
+  /// The time of each rank, for the repetition added last, and the rates that follow.
+  ResultsBuilder& seconds(const Values& values) {
+    const std::string key = key_of(rows.back()["name"].get<std::string>());
+    for (auto& [metric, ranks] : last().by_rank) {
+      double slowest = 0;
+      for (std::size_t rank = 0; rank < values.size(); ++rank) {
+        const auto rate = values[rank] ? seconds_of(key, metric, *values[rank]) : std::nullopt;  // its own inverse
+        if (!rate) continue;
+        ranks[rank] = rate;
+        if (*values[rank] <= slowest) continue;
+        slowest = *values[rank];
+        rows.back()[metric] = *rate;
+        rows.back()["real_time"] = slowest * 1e3;
+        if (rows.back().contains("latency_us")) rows.back()["latency_us"] = slowest * 1e6;
+      }
+    }
+    return by_rank("seconds", values);
+  }
+
   /// More values by rank for the repetition added last.
   ResultsBuilder& by_rank(const std::string& name, Values values) {
+    nlohmann::ordered_json& row = rows.back();
+    if (name == "capacity_gb" && row.contains("hbm_gb_per_s") && values.front())
+      row["real_time"] = 2e3 * *values.front() / row["hbm_gb_per_s"].get<double>();
     last().by_rank[name] = std::move(values);
     return *this;
   }
@@ -159,6 +196,13 @@ class ResultsBuilder {
     return found == data_.end() ? 0 : static_cast<int>(found->second.size());
   }
 
+  std::optional<double> seconds_of(const std::string& key, const std::string& metric, double value) const {
+    const Metric* known = find_metric(key, metric);
+    Scale scale;
+    scale.ranks = context.world_size;
+    return known == nullptr ? std::nullopt : told_seconds(*known, key, value, scale);
+  }
+
   template <class T>
   std::vector<std::optional<T>>& of(std::vector<std::optional<T>>& ranks, T nothing) const {
     if (ranks.empty()) ranks.assign(context.ranks.size(), nothing);
@@ -177,8 +221,7 @@ class ResultsBuilder {
             {"iterations", 100},
             {"real_time", 1.5},
             {"cpu_time", 1.5},
-            {"time_unit", "ms"},
-            {"bytes_per_second", 1e9}};
+            {"time_unit", "ms"}};
   }
 
   std::map<std::string, std::vector<RankData>> data_;

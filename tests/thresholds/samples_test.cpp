@@ -154,7 +154,7 @@ TEST(RealResults, WithOneFileMissingFail) {
   const auto verdict = judge(read_results(files), profiles_for("h200-sxm-4ranks"), {});
   EXPECT_EQ(verdict.state, State::fail);
   EXPECT_TRUE(std::any_of(verdict.findings.begin(), verdict.findings.end(),
-                          [](const Finding& f) { return f.status == Status::missing && f.key.rfind("p2p/", 0) == 0; }));
+                          [](const Finding& f) { return f.status == Status::missing && f.key.rfind("p2p", 0) == 0; }));
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ TEST(Verdict, PutsTheModelFlopsOfATrainingStepBesideThePeak) {
   const std::string rule =
       "  - {benchmark: \"" + std::string(step) + "\", metric: mfu, every: run, min: 0.6, source: s}\n";
   ResultsBuilder builder;
-  builder.add(step, "tokens_per_s", 18000, {}, {{"model_tflops", 494.7}});
+  builder.add(step, "tokens_per_s", 494.7e3 / 32.13, {}, {{"model_tflops", 494.7}});
   const Finding half = find(judged(builder, rule), step);
   EXPECT_EQ(half.status, Status::fail);
   EXPECT_NEAR(*half.value, 0.5, 1e-12);
@@ -269,15 +269,23 @@ TEST(Verdict, MissesRanksWithoutAValueAndNamesThem) {
 
 TEST(Verdict, AllowsAWaiverOnlyWhereTheRuleDoes) {
   ResultsBuilder builder;
-  builder.add_waiver(gemm, "needs 300 GB");
-  const Verdict refused = judged(builder, gemm_rule + "}\n");
+  builder.add_waiver(gemm, "needs 300 GB").add(allreduce, "busbw_gb_per_s", 340);
+  const Verdict refused = judged(builder, gemm_rule + "}\n" + allreduce_rule + "}\n");
   expect_state(refused, State::fail, 1);
   EXPECT_EQ(find(refused, gemm).status, Status::fail);
-  const Verdict allowed = judged(builder, gemm_rule + ", may_waive: true}\n");
+  const Verdict allowed = judged(builder, gemm_rule + ", may_waive: true}\n" + allreduce_rule + "}\n");
   expect_state(allowed, State::pass, 0);
   EXPECT_EQ(find(allowed, gemm).status, Status::waived);
   EXPECT_EQ(find(allowed, gemm).detail, "needs 300 GB");
   EXPECT_EQ(allowed.passed, allowed.total);
+}
+
+TEST(Verdict, IsNoPassWhereEverythingWasWaived) {
+  ResultsBuilder builder;
+  builder.add_waiver(gemm, "needs 300 GB").add_waiver(allreduce, "has no links");
+  const Verdict verdict = judged(builder, gemm_rule + ", may_waive: true}\n" + allreduce_rule + ", may_waive: true}\n");
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, "machine/profile").detail, "every rule of test was waived: nothing was judged");
 }
 
 // --- repetitions and ranks ---
@@ -314,9 +322,9 @@ TEST(Verdict, FailsForASpreadBetweenRanks) {
 TEST(Verdict, JudgesAnUpperLimitAndAnExactValue) {
   const std::string key = "counting/x:1";
   ResultsBuilder builder;
-  builder.add(key, "samples", 30, {10, 30, 20, 10});
+  builder.add(key, "samples", 25, {10, 25, 20, 10});
   const std::string rule = "  - {benchmark: \"" + key + "\", metric: samples, every: rank, source: s, ";
-  const Verdict above = judged(builder, rule + "max: 25}\n");
+  const Verdict above = judged(builder, rule + "max: 22}\n");
   EXPECT_EQ(find(above, key).status, Status::fail);
   EXPECT_EQ(find(above, key).worst->rank, 1);
   const Verdict different = judged(builder, rule + "equals: 10}\n");
@@ -342,6 +350,7 @@ TEST(Verdict, StaysAFailureWhenItDoesNotRepeat) {
 TEST(Verdict, IsInconclusiveWhenRepeatabilityIsUnknown) {
   ResultsBuilder builder;
   builder.add(allreduce, "busbw_gb_per_s", 340);
+  builder.rows.back().erase("cv");
   expect_state(judged(builder, allreduce_rule + ", cv_max: 0.3}\n"), State::inconclusive, 3);
 }
 
@@ -374,7 +383,7 @@ TEST(Verdict, IsInvalidForAValueThatIsNoNumber) {
 
 TEST(Verdict, NamesTheSlowestRankOfLocalWork) {
   ResultsBuilder builder;
-  builder.add(gemm, "tflops", 600).by_rank("seconds", {0.1, 0.3, 0.1, 0.1});
+  builder.add(gemm, "tflops", 600).seconds({0.1, 0.3, 0.1, 0.1});
   const std::string rule = "  - {benchmark: \"" + gemm + "\", metric: tflops, every: run, min: 620, source: s}\n";
   const Verdict verdict = judged(builder, rule);
   EXPECT_EQ(find(verdict, gemm).worst->rank, 1);
@@ -382,7 +391,7 @@ TEST(Verdict, NamesTheSlowestRankOfLocalWork) {
 
 TEST(Verdict, NamesTheLastToArriveOfACollective) {
   ResultsBuilder builder;
-  builder.add(allreduce, "busbw_gb_per_s", 100).by_rank("seconds", {0.30, 0.31, 0.05, 0.30});
+  builder.add(allreduce, "busbw_gb_per_s", 100).seconds({0.30, 0.31, 0.05, 0.30});
   builder.by_rank("arrival_us", {0, 2, 240000, 1});
   const Verdict verdict = judged(builder, allreduce_rule + "}\n");
   ASSERT_TRUE(find(verdict, allreduce).worst.has_value());
@@ -393,7 +402,7 @@ TEST(Verdict, NamesNobodyWhereAllArriveTogether) {
   for (const testing_support::Values& seconds :
        {testing_support::Values{0.300, 0.310, 0.299, 0.300}, {0.30, 0.31, 0.05, 0.30}}) {
     ResultsBuilder builder;
-    builder.add(allreduce, "busbw_gb_per_s", 100).by_rank("seconds", seconds).by_rank("arrival_us", {0, 2, 40, 1});
+    builder.add(allreduce, "busbw_gb_per_s", 100).seconds(seconds).by_rank("arrival_us", {0, 2, 40, 1});
     const Verdict verdict = judged(builder, allreduce_rule + "}\n");
     EXPECT_EQ(find(verdict, allreduce).status, Status::fail);
     EXPECT_FALSE(find(verdict, allreduce).worst.has_value()) << *seconds[2] << " s says nothing without its arrival";

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/cuda/communicator.hpp"
+#include "kernels/cuda/cycles.hpp"
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/cuda/training/attention.hpp"
 #include "kernels/cuda/training/products.hpp"
@@ -28,9 +29,9 @@ class CudaOps {
   using Element = Bf16;
   using Master = float;
 
-  /// `communicator` may be null for one rank. Errors: Unsupported if the shape does not suit the kernels, or no kernel
+  /// `communicators` may be null for one rank. Errors: Unsupported if the shape does not suit the kernels, or no kernel
   /// suits its attention.
-  CudaOps(const Gpu&, Communicator* communicator, const training::StepShape&, const CudaOpsSettings& = {});
+  CudaOps(const Gpu&, Communicators* communicators, const training::StepShape&, const CudaOpsSettings& = {});
 
   // Set-up
   std::size_t workspace_bytes() const;
@@ -52,8 +53,8 @@ class CudaOps {
   void synchronize() const { gpu_.synchronize(); }
 
   void connect(Group&);
-  void start_tuning() { products_.start_tuning(); }
-  void finish_tuning(Group& group) { products_.finish_tuning(group); }
+  void start_tuning(const Choices& remembered = {}) { products_.start_tuning(remembered); }
+  bool finish_tuning(Group& group, Choices* chosen = nullptr) { return products_.finish_tuning(group, chosen); }
   std::size_t used_bytes() const;  // of the GPU's memory, by all processes
   Metrics metrics() const;
 
@@ -85,6 +86,7 @@ class CudaOps {
   void join_reductions();
   void mark(training::Mark);
   double milliseconds(training::Mark from, training::Mark to);
+  std::optional<double> cycles(const std::function<void()>& queue);
 
   // What it does how
   std::string attention_name() const { return attention_->name(); }
@@ -92,7 +94,8 @@ class CudaOps {
 
  private:
   const Gpu& gpu_;
-  Communicator* communicator_;
+  Communicators* communicators_;
+  Communicator* communicator_ = nullptr;
   int ranks_;
   Products products_;
   std::unique_ptr<Attention> attention_;
@@ -108,6 +111,7 @@ class CudaOps {
   Event ready_ = make_event(), reduced_ = make_event();
   bool reducing_ = false;
   std::array<Event, training::marks> marks_;
+  CycleCounter counter_;
 };
 
 }  // namespace shakedown::cuda

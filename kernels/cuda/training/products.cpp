@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <bit>
 #include <span>
+#include <stdexcept>
 #include <type_traits>
 
+#include "kernels/cuda/gemm_plan.hpp"
 #include "kernels/cuda/tuner.hpp"
 
 namespace shakedown::cuda {
@@ -36,6 +38,13 @@ void add_splits(const Matmul& product, std::vector<MatmulAlgorithm>& candidates)
       if (const auto algorithm = product.split(own[i], parts)) candidates.push_back(*algorithm);
     }
   }
+}
+
+/// All that makes a product another one to cuBLASLt, beside its types.
+std::string choice_key(const MatmulShape& s) {
+  std::string key = "product " + text(s) + fmt::format(" strides {} {} {}", s.b.stride, s.a.stride, s.d.stride);
+  for (const auto bytes : s.alignment.value_or(std::array<std::uint32_t, 4>{})) key += fmt::format(" {}", bytes);
+  return key;
 }
 
 }  // namespace
@@ -93,6 +102,18 @@ Products::Plan& Products::plan_for(const MatmulShape& shape, const MatmulOperand
   if (known != plans_.end()) return known->second;
   auto& plan = plans_.emplace(shape, make_plan(shape)).first->second;
   if (!tuning_) return plan;
+  if (const auto found = remembered_.find(choice_key(shape)); found != remembered_.end()) {
+    const auto before = candidate_from(found->second);
+    const bool runs = before && plan.product.runs(before->algorithm);
+    if (runs) plan.candidates.push_back(before->algorithm);
+    plan.chosen = plan.candidates.size() - 1;
+    const auto turn = one_turn(gpu_, 2, [&](std::size_t i) {
+      const auto& algorithm = i == 0 ? plan.candidates.back() : plan.candidates.front();
+      return (i == 1 || runs) && plan.product.enqueue(algorithm, operands, gpu_.stream()) == CUBLAS_STATUS_SUCCESS;
+    });
+    plan.turn = {turn[0], turn[1]};
+    return plan;
+  }
   const auto try_candidate = [&](std::size_t i) {
     return plan.product.enqueue(plan.candidates[i], operands, gpu_.stream()) == CUBLAS_STATUS_SUCCESS;
   };
@@ -112,8 +133,24 @@ void Products::multiply(const training::Gemm<Bf16, Out>& g) {
 template void Products::multiply(const training::Gemm<Bf16, Bf16>&);
 template void Products::multiply(const training::Gemm<Bf16, float>&);
 
-void Products::finish_tuning(Group& group) {
+void Products::start_tuning(const Choices& remembered) {
+  tuning_ = true;
+  remembered_ = remembered;
+}
+
+bool Products::finish_tuning(Group& group, Choices* chosen) {
   tuning_ = false;
+  // What follows goes through the plans in step: ranks with other plans would wait for each other for ever.
+  std::string keys;
+  for (const auto& [shape, plan] : plans_) keys += choice_key(shape) + (plan.turn ? " remembered\n" : "\n");
+  for (const auto& theirs : group.gather(keys)) {
+    if (theirs != keys) throw std::runtime_error("ranks have tuned different products; do their libraries differ?");
+  }
+  const auto lost = std::erase_if(plans_, [&](const auto& entry) {
+    const auto& turn = entry.second.turn;
+    return turn && !still_best(group, (*turn)[0], (*turn)[1]);
+  });
+  if (lost > 0) return false;
   bool runs_here = true;
   for (auto& [shape, plan] : plans_) {
     auto algorithm = plan.candidates[plan.chosen];
@@ -121,11 +158,14 @@ void Products::finish_tuning(Group& group) {
     runs_here = runs_here && plan.product.runs(algorithm);
     plan.candidates = {algorithm};
     plan.chosen = 0;
+    plan.turn.reset();
+    if (chosen != nullptr) (*chosen)[choice_key(shape)] = to_text({0, 0, algorithm});
   }
   if (!group.all(runs_here)) {
     throw Unsupported(
         "an algorithm that rank 0 chose does not run on every rank; do GPU models or cuBLASLt versions differ?");
   }
+  return true;
 }
 
 }  // namespace shakedown::cuda

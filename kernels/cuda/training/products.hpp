@@ -3,8 +3,10 @@
 // proposal.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/cuda/matmul.hpp"
 #include "kernels/cuda/training/kernels.hpp"
+#include "kernels/device.hpp"
 
 namespace shakedown::cuda {
 
@@ -42,16 +45,19 @@ class Products {
   template <class Out>
   void multiply(const training::Gemm<Bf16, Out>&);
 
-  /// From here on every product that has no plan yet times its candidates. D then holds no result where C is D itself.
-  void start_tuning() { tuning_ = true; }
-  /// Ends that; all ranks take what rank 0 chose, so that they do the same work and get the same bits. Collective.
-  /// Errors: Unsupported, on all ranks together.
-  void finish_tuning(Group&);
+  /// From here on every product that has no plan yet times its candidates, or one turn of what is remembered of it
+  /// against the likeliest. D then holds no result where C is D itself.
+  void start_tuning(const Choices& remembered = {});
+  /// Ends that; all ranks take what rank 0 chose, so that they do the same work and get the same bits. Notes that in
+  /// `chosen`. False: by something that was remembered the slowest rank loses; tune again without it. Collective.
+  /// Errors: Unsupported, on all ranks together; std::runtime_error if ranks have met different products.
+  bool finish_tuning(Group&, Choices* chosen = nullptr);
 
   struct Plan {
     Matmul product;
     std::vector<MatmulAlgorithm> candidates;
     std::size_t chosen = 0;
+    std::optional<std::array<double, 2>> turn = std::nullopt;  // of what was remembered, and of the likeliest
   };
   const std::map<MatmulShape, Plan>& plans() const { return plans_; }
 
@@ -64,6 +70,7 @@ class Products {
   BlasHandle blas_;
   void* workspace_ = nullptr;
   bool tuning_ = false;
+  Choices remembered_;
   std::map<MatmulShape, Plan> plans_;
 };
 

@@ -92,6 +92,45 @@ TEST_F(OnGpu, ARecordingReplaysAllThatWasRecorded) {
   EXPECT_THROW(recording.replay(gpu_->stream(), 4), std::logic_error);
 }
 
+TEST_F(OnGpu, ARecordingThatFailsLeavesTheStreamAsItWas) {
+  const Buffer target(4096);
+  Recording recording;
+  const auto record = [&](bool fails) {
+    return recording.record(gpu_->stream(), 1, [&] {
+      gpu_->fill(target, 0x22);
+      if (fails) throw std::runtime_error("out of luck");
+    });
+  };
+  EXPECT_THROW(record(true), std::runtime_error);
+  gpu_->fill(target, 0x11);
+  for (const auto byte : download<unsigned char>(target)) ASSERT_EQ(byte, 0x11) << "the stream records no more";
+  EXPECT_TRUE(record(false));
+  recording.replay(gpu_->stream(), 1);
+  for (const auto byte : download<unsigned char>(target)) ASSERT_EQ(byte, 0x22);
+}
+
+TEST_F(OnGpu, CyclesOfACollectiveAreCountedWhereItsSamplesAreLong) {
+  for (const bool large : {false, true}) {
+    const auto work = device_->prepare(
+        CollectiveSpec{CollectiveOp::all_reduce, DType::f32, large ? std::size_t{1} << 30 : std::size_t{8}});
+    work->connect(group_);
+    work->reset();
+    device_->take_clock();
+    for (int sample = 0; sample < 3; ++sample) {
+      work->stage(4);
+      EXPECT_GT(device_->seconds(*work, 4), 0);
+    }
+    const auto clock = device_->take_clock();
+    ASSERT_EQ(clock.has_value(), large);
+    if (large) {
+      EXPECT_GT(clock->mhz, 300);
+    }
+    EXPECT_EQ(work->leads(), large);
+    const auto check = work->verify();
+    EXPECT_TRUE(check.passed()) << check.first << ": one more operation in front of each sample leaves its trace, too";
+  }
+}
+
 TEST_F(OnGpu, AllReduceOfOneRank) {
   for (const std::size_t bytes : {std::size_t{4}, std::size_t{8}, std::size_t{1004}, std::size_t{16} << 20}) {
     expect_work_is_checked(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, bytes}, bytes / 4);

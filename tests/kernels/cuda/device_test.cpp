@@ -33,13 +33,13 @@ TEST(CudaCheck, SuccessIsSilent) {
 
 TEST(CudaCheck, AnErrorNamesTheCallerAndTheLibrarysText) {
   const auto cuda = message_of([] { check(cudaErrorInvalidValue); });
-  EXPECT_TRUE(contains(cuda, "tests/kernels/cuda/device_test.cpp:"));
+  EXPECT_TRUE(contains(cuda, "cuda/device_test.cpp:"));
   EXPECT_TRUE(contains(cuda, "invalid argument (cudaErrorInvalidValue, 1)"));
   const auto blas = message_of([] { check(CUBLAS_STATUS_NOT_SUPPORTED); });
-  EXPECT_TRUE(contains(blas, "tests/kernels/cuda/device_test.cpp:"));
+  EXPECT_TRUE(contains(blas, "cuda/device_test.cpp:"));
   EXPECT_TRUE(contains(blas, "(CUBLAS_STATUS_NOT_SUPPORTED, 15)"));
   const auto nccl = message_of([] { check(ncclInvalidArgument); });
-  EXPECT_TRUE(contains(nccl, "tests/kernels/cuda/device_test.cpp:"));
+  EXPECT_TRUE(contains(nccl, "cuda/device_test.cpp:"));
   EXPECT_TRUE(contains(nccl, "invalid argument"));
 }
 
@@ -160,7 +160,7 @@ TEST_F(OnGpu, WhatDoesNotFitSaysHowMuchIsMissing) {
 TEST_F(OnGpu, MemoryThatThePeerCannotMapIsUnsupportedAndSaysWhichCallFailed) {
   {
     PeerMemory memory(*gpu_, std::size_t{2} << 20);
-    const auto text = message_of([&] { memory.exchange(group_.local(), 0); });
+    const auto text = message_of([&] { memory.exchange(group_.on_host(), 0); });
     EXPECT_TRUE(contains(text, "local rank 0: cudaIpcOpenMemHandle: "));
     EXPECT_TRUE(contains(text, "CUDA IPC needs every rank to see both GPUs"));
   }

@@ -506,6 +506,51 @@ TEST_F(GemmWork, TellsTheClockThatItRanAt) {
   EXPECT_LT(clock->mhz, khz / 1e3 * 1.01);
 }
 
+TEST_F(GemmWork, TakesWhatIsRememberedIfItIsNoSlowerAndTunesIfItDoesNotRun) {
+  const GemmSpec spec{DType::bf16, 2048, 2048, 2048};
+  device_->prepare(spec)->connect(group_);
+  const auto chosen = device_->choices().at(key(spec));
+  for (const auto& text : {chosen, std::string("0 1000 00ff"), std::string("no algorithm")}) {
+    CudaDevice other(0, {});
+    other.remembered()[key(spec)] = text;
+    const auto work = other.prepare(spec);
+    work->connect(group_);
+    EXPECT_TRUE(candidate_from(other.choices().at(key(spec)))) << text;
+    work->reset();
+    work->stage(3);
+    other.seconds(*work, 3);
+    const auto check = work->verify();
+    EXPECT_TRUE(check.passed()) << check.first;
+  }
+}
+
+TEST_F(GemmWork, CountsTheCyclesOfAProductAsTheMedianOfSamples) {
+  CudaDevice device(0, {});
+  const auto work = device.prepare(GemmSpec{DType::f32, 2048, 2048, 2048});
+  work->connect(group_);
+  work->reset();
+  device.take_clock();
+  const auto sample = [&](int repeats) {
+    work->stage(repeats);
+    device.seconds(*work, repeats);
+  };
+  for (int i = 0; i < 5; ++i) sample(4);
+  const auto usual = device.take_clock();
+  CycleCounter counter(device.gpu());
+  const auto count = [&](int repeats) {  // as if one operation had taken so long
+    counter.begin();
+    work->stage(repeats);
+    for (int i = 0; i < repeats; ++i) work->enqueue();
+    counter.end(1);
+  };
+  for (const int repeats : {1, 1, 40, 1, 1}) count(repeats);
+  const auto with_hiccup = counter.take();
+  ASSERT_TRUE(usual && with_hiccup);
+  EXPECT_GT(with_hiccup->cycles, usual->cycles * 0.5);
+  EXPECT_LT(with_hiccup->cycles, usual->cycles * 4) << "the mean would be 9 times as much";
+  EXPECT_EQ(counter.take(), std::nullopt);
+}
+
 TEST_F(GemmWork, ARankThatStandsByIsCheckedButNotTimed) {
   Placement placement;
   placement.local_rank = 1;

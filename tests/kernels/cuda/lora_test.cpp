@@ -10,8 +10,8 @@
 
 #include "kernels/cuda/training/lora_ops.hpp"
 #include "kernels/training/step.hpp"
-#include "tests/kernels/training/host_step.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
+#include "tests/kernels/training/host_step.hpp"
 
 namespace shakedown::cuda {
 namespace {
@@ -253,11 +253,18 @@ TEST_F(CudaLora, IsCheckedThroughTheSeam) {
   const Check check = work->verify();
   EXPECT_TRUE(check.passed()) << check.first;
   double planned = 0;
+  std::map<std::string, double> figures;
   for (const auto& [name, value] : work->metrics()) {
     EXPECT_TRUE(std::isfinite(value)) << name;
     if (name == "planned_gb") planned = value;
+    figures[name] = value;
   }
   EXPECT_GT(planned, 0);
+  EXPECT_LT(figures.at("loss_5"), figures.at("loss_2"));
+  // 128 tokens in compute_ms, at a clock between 0.3 and 3 GHz.
+  const double per_second = 128 / (figures.at("compute_ms") * 1e-3);
+  EXPECT_GT(figures.at("tokens_per_s_per_ghz"), per_second / 3);
+  EXPECT_LT(figures.at("tokens_per_s_per_ghz"), per_second / 0.3);
 
   work->reset();
   work->stage(3);

@@ -579,6 +579,39 @@ TEST_F(CudaProducts, ThatAreThinAreRightAfterTuningAndGiveTheSameBitsTwice) {
   EXPECT_EQ(u.read(), u_first);
 }
 
+TEST_F(CudaProducts, AreTakenFromWhatWasRememberedAndTunedAnewWhereThatDoesNotRun) {
+  constexpr std::size_t n = 512;
+  auto a = bf16(n, n, 8), b = bf16(n, n, 8), d = bf16(n, n, 8);
+  a.normal(1), b.normal(2);
+  const training::Gemm<Bf16, Bf16> product{.d = d, .a = a, .b = b};
+  const auto tuned = [&](const Choices& remembered, Choices& chosen) {
+    products_ = std::make_unique<Products>(*gpu_);
+    products_->use_workspace(workspace_.data());
+    products_->start_tuning(remembered);
+    products_->multiply(product);
+    const bool good = products_->finish_tuning(group_, &chosen);
+    products_->multiply(product);
+    return good;
+  };
+  Choices first, second, third;
+  EXPECT_TRUE(tuned({}, first));
+  ASSERT_EQ(first.size(), 1U);
+  const auto bits = d.read();
+  // One turn decides, so that chance may prefer another: what is taken is then the same.
+  if (tuned(first, second)) {
+    EXPECT_EQ(second, first);
+    EXPECT_EQ(d.read(), bits);
+  }
+  auto damaged = first;
+  damaged.begin()->second = "0 0 00ff";
+  EXPECT_FALSE(tuned(damaged, third)) << "no algorithm of cuBLASLt";
+  EXPECT_TRUE(third.empty());
+  products_->start_tuning();
+  products_->multiply(product);
+  EXPECT_TRUE(products_->finish_tuning(group_, &third));
+  EXPECT_EQ(third.size(), 1U);
+}
+
 // Attention ----------------------------------------------------------------------------------------------------------
 
 /// What the formulas give, in f64; all in the layout of AttentionShape without room.

@@ -115,5 +115,27 @@ TEST(StepCheck, KnowsWhereTheLossBeginsAndThatItFalls) {
   EXPECT_EQ(complaint(records, 0, {.steps = 1, .first_loss = 10, .same_bits = true}), "") << "one step cannot fall";
 }
 
+TEST(StepCheck, ComparesWithTheLossesThatHealthyMachinesHave) {
+  Expected golden = expected;
+  golden.golden = {{1, 10}, {3, 9.8}, {10, 1}};  // of ten steps, of which five were taken
+  EXPECT_EQ(complaint(good(1), 0, golden), "");
+  auto records = good(1);
+  records[0][2].loss = 9.69;  // falls, from the right first loss
+  EXPECT_EQ(complaint(records, 0, golden), "step 3: loss 9.69, expected 9.8 within 1 % as on healthy machines");
+  EXPECT_EQ(complaint(records, 0), "");
+}
+
+TEST(StepCheck, KnowsTheLossesOfAModelAndItsPrecisionAndOfNoOther) {
+  const LoraStepSpec qwen{.model = "qwen2_7b", .batch = 2, .seq = 4096};
+  ASSERT_FALSE(golden_losses(qwen).empty());
+  EXPECT_EQ(golden_losses(qwen).front().step, 1u);
+  auto other = qwen;
+  other.batch = 3;
+  EXPECT_TRUE(golden_losses(other).empty());
+  other = qwen;
+  other.retain = Retain::inputs;
+  EXPECT_FALSE(golden_losses(other).empty()) << "what saves memory leaves the same bits";
+}
+
 }  // namespace
 }  // namespace shakedown::training

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# All families by one program: results as the single programs write them, a stream of them, and what is left where it dies;
+# and what ci/measure makes of that.
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
+source "$(dirname "$0")/../shell.bash"
+cd "$scratch" || exit 1
+bench=$build/bench
+small=(--backend=host --benchmark_min_time=0.001 --benchmark_filter='^preflight|(allreduce/dtype:f32|collectives/op:reduce/dtype:f32)/bytes:8$')
+export SHAKEDOWN_RUN_ID=all-test
+
+keys() { grep -oE '"name": ?"[^"]*"' "$1"; }
+# What differs between two results of the same run that differ in nothing but program and moment.
+context() { sed -n '/"shakedown"/,/^ *"versions"/p' "$1" | grep -vE '"started"|"argv"|--|^ *\],?$'; }
+
+# --- files ----------------------------------------------------------------------------------------------------------------
+mkdir results single
+run 0 mpi -np 2 "$bench/bench_all" "${small[@]}" --out-dir=results
+expect "every family that has benchmarks has its file, and no other" test "$(echo results/*)" = "results/allreduce.json results/collectives.json results/preflight.json"
+for family in preflight allreduce collectives; do
+  run 0 mpi -np 2 "$bench/bench_$family" "${small[@]}" --benchmark_out="single/$family.json"
+  expect "  $family with the benchmarks of bench_$family alone" eval '[[ -n $(keys "single/$family.json") && $(keys "results/$family.json") == "$(keys "single/$family.json")" ]]'
+  expect "  and its facts" eval '[[ -n $(context "single/$family.json") && $(context "results/$family.json") == "$(context "single/$family.json")" ]]'
+done
+expect "the judge takes the folder for one run" eval '[[ $(verdict_of results) == *" 3 of 9 families judged)" ]]'
+
+# --- stream ---------------------------------------------------------------------------------------------------------------
+run 0 mpi -np 2 "$bench/bench_all" "${small[@]}" --stream --families=collectives,preflight
+expect "a stream has one line per family, in the order of the suite, and nothing else" \
+  test "$(cut -d, -f1 "$scratch/out")" = $'{"family": "preflight"\n{"family": "collectives"'
+for family in preflight collectives; do
+  grep "^{\"family\": \"$family\"" "$scratch/out" | sed 's/^{"family": "[a-z]*", "result": //; s/}$//' >"single/$family.json"
+  expect "  $family whole" eval '[[ $(verdict_of "single/$family.json") == VERDICT:* ]]'
+done
+
+# --- refused ----------------------------------------------------------------------------------------------------------------
+run 2 "$bench/bench_all" --families=gemm,nosuch
+expect "an unknown family is refused, and the known ones are named" says "'nosuch' is none of preflight, gemm, hbm"
+run 2 "$bench/bench_all" --benchmark_out=a.json
+expect "one file for all is refused" says 'use --out-dir=DIR or --stream in place of --benchmark_out'
+run 2 "$bench/bench_gemm" --stream
+expect "a single program has no stream" says '--stream are for bench_all'
+run 2 "$bench/bench_all" --out-dir=/nonexistent
+expect "a folder that is not there is refused" says '/nonexistent: cannot be written'
+
+# --- a death on the way -------------------------------------------------------------------------------------------------------
+rm results/*
+SHAKEDOWN_FAULT=kill@1:sample run not0 mpi -np 2 "$bench/bench_all" "${small[@]}" --out-dir=results
+expect "what was finished before a death is there, whole" eval '[[ $(echo results/*) == results/preflight.json && $(verdict_of results --allow-faults) == VERDICT:* ]]'
+SHAKEDOWN_FAULT=kill@1:sample run not0 mpi -np 2 "$bench/bench_all" "${small[@]}" --stream
+expect "  and stands in the stream" test "$(cut -d, -f1 "$scratch/out")" = '{"family": "preflight"'
+run 0 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=after.json --crashed=allreduce
+run 1 "$build/tests/acceptance_test" --results=after.json --family=allreduce
+expect "a family that was measured after a death fails all the same" prints 'machine/crashed.*died in allreduce|died in allreduce'
+
+# --- ci/measure -----------------------------------------------------------------------------------------------------------------
+unset SHAKEDOWN_RUN_ID
+export SHAKEDOWN_LAUNCH=env SHAKEDOWN_DESPITE_PREFLIGHT=1
+mkdir -p fake/bench
+printf '%s\n' preflight gemm hbm p2p >fake/bench/families
+cat >fake/bench/bench_all <<'END'
+#!/bin/bash
+# Dies in hbm.
+for a; do case $a in --out-dir=*) folder=${a#*=} ;; --families=*) families=${a#*=} ;; esac; done
+for family in ${families//,/ }; do
+  [[ $family != hbm ]] || kill -KILL $$
+  echo {} >"$folder/$family.json"
+done
+END
+printf '#!/bin/sh\nfor a; do case $a in --benchmark_out=*) echo "$*" >"${a#*=}";; esac; done\n' >fake/bench/bench_hbm
+printf '#!/bin/sh\nexit 3\n' >fake/bench/bench_gemm
+chmod +x fake/bench/bench_*
+run 0 "$root/ci/measure" "$scratch/fake" begin
+run 0 "$root/ci/measure" "$scratch/fake" all
+expect "what a death leaves can be measured alone" says 'bench_all ended with exit code 3 in hbm: what is missing is measured alone'
+run 0 "$root/ci/measure" "$scratch/fake" gemm
+expect "what is there is not measured again" grep -qx '{}' fake/results/gemm.json
+run 0 "$root/ci/measure" "$scratch/fake" hbm
+expect "what is missing is, and its result says where the death was" grep -q -- '--crashed=hbm' fake/results/hbm.json
+finish

@@ -1,0 +1,100 @@
+#include "thresholds/expectation.hpp"
+
+#include <charconv>
+#include <sstream>
+
+namespace shakedown {
+
+bool same_host(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  const auto short_name = [](const std::string& host) { return host.substr(0, host.find('.')); };
+  const bool one_is_short = (a.find('.') == std::string::npos) != (b.find('.') == std::string::npos);
+  return one_is_short && short_name(a) == short_name(b);
+}
+
+Expectation expectation(const std::vector<Results>& files, const JudgeOptions& options) {
+  Expectation e;
+  const auto say = [](auto& slot, std::string& by, const auto& value, const char* who) {
+    if (slot || !value) return;
+    slot = value;
+    by = who;
+  };
+  say(e.ranks, e.ranks_said_by, options.expected.ranks, "--expect");
+  say(e.hosts, e.hosts_said_by, options.expected.hosts, "--expect");
+  say(e.backend, e.backend_said_by, options.expected.backend, "--expect");
+  if (!options.roster.empty()) {
+    say(e.hosts, e.hosts_said_by, std::optional(static_cast<int>(options.roster.size())), "the roster");
+    int sum = 0;
+    bool all_known = true;
+    for (const RosterEntry& entry : options.roster) {
+      all_known = all_known && entry.ranks;
+      sum += entry.ranks.value_or(0);
+    }
+    if (all_known) say(e.ranks, e.ranks_said_by, std::optional(sum), "the roster");
+  }
+  for (const Results& file : files) {
+    say(e.ranks, e.ranks_said_by, file.context.expected.ranks, "--expect of the run");
+    say(e.hosts, e.hosts_said_by, file.context.expected.hosts, "--expect of the run");
+    say(e.backend, e.backend_said_by, file.context.expected.backend, "--expect of the run");
+  }
+  return e;
+}
+
+Expected parse_expected(const std::string& text) {
+  const auto refuse = [](const std::string& what) {
+    throw InputError("--expect: " + what + "; write ranks=N,hosts=M,backend=cuda, or some of these; see --help");
+  };
+  Expected expected;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const auto equals = part.find('=');
+    const std::string name = part.substr(0, equals), value = equals == std::string::npos ? "" : part.substr(equals + 1);
+    if (name == "backend" && (value == "host" || value == "cuda")) {
+      expected.backend = value;
+    } else if (name == "ranks" || name == "hosts") {
+      int count = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+      if (error != std::errc() || end != value.data() + value.size() || count < 1) {
+        refuse("\"" + value + "\" is not a number of " + name);
+      }
+      (name == "ranks" ? expected.ranks : expected.hosts) = count;
+    } else {
+      refuse("\"" + part + "\" is not understood");
+    }
+  }
+  if (!expected.ranks && !expected.hosts && !expected.backend) refuse("it says nothing");
+  return expected;
+}
+
+std::vector<RosterEntry> read_roster(const std::filesystem::path& file) {
+  std::istringstream in(read_file(file));
+  std::vector<RosterEntry> roster;
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    const auto refuse = [&](const std::string& what) {
+      throw InputError(file.string() + ":" + std::to_string(number) + ":1: " + what);
+    };
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string host, count, rest;
+    if (!(words >> host)) continue;
+    RosterEntry entry{host, std::nullopt};
+    if (words >> count) {
+      const std::string digits = count.rfind("slots=", 0) == 0 ? count.substr(6) : count;
+      int ranks = 0;
+      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ranks);
+      if (error != std::errc() || end != digits.data() + digits.size() || ranks < 1) {
+        refuse("\"" + count + "\" is not a number of ranks; write \"host\", \"host 8\" or \"host slots=8\"");
+      }
+      entry.ranks = ranks;
+    }
+    if (words >> rest) refuse("\"" + rest + "\" is not understood; write \"host\", \"host 8\" or \"host slots=8\"");
+    for (const RosterEntry& earlier : roster) {
+      if (same_host(earlier.host, host)) refuse("host " + host + " stands twice; remove one of the lines");
+    }
+    roster.push_back(entry);
+  }
+  if (roster.empty()) throw InputError(file.string() + ":1:1: no hosts; write one per line");
+  return roster;
+}
+
+}  // namespace shakedown
