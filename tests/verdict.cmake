@@ -1,5 +1,5 @@
 # Tests of results, thresholds, verdict, regression and report; and acceptance_test, the program that judges.
-shakedown_test(base_test unit SOURCES base/gpu_health_test.cpp base/statistics_test.cpp base/names_test.cpp base/text_test.cpp base/key_test.cpp base/archive_test.cpp
+shakedown_test(base_test unit SOURCES base/gpu_health_test.cpp base/xids_test.cpp base/statistics_test.cpp base/names_test.cpp base/text_test.cpp base/key_test.cpp base/archive_test.cpp
   LIBRARIES shakedown::base)
 shakedown_test(results_test unit SOURCES thresholds/results_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(thresholds_test unit SOURCES thresholds/profile_test.cpp LIBRARIES shakedown::verdict)
@@ -25,8 +25,7 @@ shakedown_test(report_test unit SOURCES report/report_test.cpp report/html_test.
 
 add_executable(acceptance_test acceptance_test.cpp)
 target_link_libraries(acceptance_test PRIVATE shakedown::report GTest::gtest)
-target_compile_definitions(acceptance_test PRIVATE
-  SHAKEDOWN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SHAKEDOWN_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(acceptance_test PRIVATE SHAKEDOWN_VERSION="${PROJECT_VERSION}")
 
 # The real programs, as a user runs them: exit codes, last lines, files.
 shakedown_test(acceptance_cli_test unit SOURCES report/acceptance_cli_test.cpp

@@ -263,7 +263,9 @@ class Rates {
   }
   std::optional<double> roof(const Benchmark& benchmark, const std::string& metric) const {
     if (page_.profile == nullptr) return std::nullopt;
-    return ceiling(page_.profile->peak, benchmark.key, metric, scale_of(*benchmark.context));
+    const auto most = ceiling(page_.profile->peak, benchmark.key, metric, scale_of(*benchmark.context));
+    // That of a copy to the host is of any link that a host may have: far from PCIe, it says nothing.
+    return family_of(benchmark.key) == "pcie" ? std::nullopt : most;
   }
 
  private:
