@@ -18,7 +18,6 @@ vary() { # RUN_ID FILE
     -e "s/\"(tflops|hbm_gb_per_s)\":([1-9][0-9]\.[0-9])[0-9]*/\"\1\":\2$digits/" "$2"
 }
 declare -f vary >vary.bash
-printf '%s\n' gemm hbm >now/bench/families  # without a bench_all: each is then measured alone
 for family in gemm hbm; do
   cp "$root/tests/data/h200-sxm-4ranks/$family.json" stored/
   cat >"now/bench/bench_$family" <<END
