@@ -150,6 +150,11 @@ class RulesJudge {
   }
 
   void count_families(const Profile* profile) {
+    // Hosts are judged among each other by their pairs (thresholds/fabric.hpp): three and more; of two nobody can tell
+    // which. One has none, and that alone is no judgement of anything.
+    const auto pairs = context_of_family_.find("pairs");
+    const int hosts = pairs == context_of_family_.end() ? 0 : pairs->second->hosts;
+    if (hosts > 2 || (hosts == 1 && (family_ || !judged_families_.empty()))) judged_families_.insert("pairs");
     for (const std::string& family : profile == nullptr ? families({}) : families(*profile)) {
       if (!wanted(family)) continue;
       ++said_.families;
