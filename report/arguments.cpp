@@ -45,6 +45,11 @@ std::vector<std::filesystem::path> paths(const std::string& flag, const std::str
   return result;
 }
 
+/// Where runs have folders of their own, the newest is meant.
+std::filesystem::path latest_of(const std::filesystem::path& folder) {
+  return std::filesystem::is_directory(folder / "latest") ? folder / "latest" : folder;
+}
+
 using Handler = std::function<void(const std::string& value)>;
 
 bool yes_or_no(const std::string& flag, const std::string& text) {
@@ -54,7 +59,11 @@ bool yes_or_no(const std::string& flag, const std::string& text) {
 
 std::map<std::string, Handler> flags_with_value(Arguments& a) {
   std::map<std::string, Handler> flags{
-      {"--results", [&a](const std::string& v) { a.results = paths("--results", v); }},
+      {"--results",
+       [&a](const std::string& v) {
+         a.results = paths("--results", v);
+         for (auto& path : a.results) path = latest_of(path);
+       }},
       {"--thresholds", [&a](const std::string& v) { a.thresholds = v; }},
       {"--family", [&a](const std::string& v) { a.judge.family = v; }},
       {"--baseline", [&a](const std::string& v) { a.baseline = paths("--baseline", v); }},
@@ -70,7 +79,11 @@ std::map<std::string, Handler> flags_with_value(Arguments& a) {
       {"--scaling", [&a](const std::string& v) { a.scaling = paths("--scaling", v); }},
       {"--roster", [&a](const std::string& v) { a.judge.roster = read_roster(v); }},
       {"--expect", [&a](const std::string& v) { a.judge.expected = parse_expected(v); }},
-      {"--run-id", [&a](const std::string& v) { a.judge.run_id = v; }},
+      {"--run-id",
+       [&a](const std::string& v) {
+         a.judge.run_id = v.front() == '@' ? line_of(v.substr(1)) : v;
+         if (!a.judge.run_id) throw InputError("--run-id: " + v.substr(1) + " cannot be read; measure first");
+       }},
       {"--site", [&a](const std::string& v) { a.site = v; }},
       {"--explain", [&a](const std::string& v) { a.explain = v; }},
   };
@@ -118,8 +131,9 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::file
 
 std::string arguments_help() {
   std::string help =
-      R"(  --results=F[,F...]      result files, or folders of them (*.json but verdict.json and baseline.json)
-  --thresholds=F          one profile, or a folder of them (default: SHAKEDOWN_THRESHOLDS, else the source tree's)
+      R"(  --results=F[,F...]      result files, or folders of them (*.json but verdict.json and baseline.json); of
+                          a folder of runs the latest
+  --thresholds=F          one profile, or a folder of them (default: SHAKEDOWN_THRESHOLDS, else ours)
   --family=NAME           judge this family only
   --expect=ranks=N,hosts=M,backend=cuda
                           how many ranks and hosts there should be, and on what they should measure
@@ -135,7 +149,7 @@ std::string arguments_help() {
   --scaling=DIR[,DIR...]  the same results with other numbers of ranks: what each rank loses when more of them work
   --nodes=DIR             of nodes: write good_nodes, bad_nodes (host files) and nodes.json there
   --explain=KEY           how the judgement of this key came about
-  --run-id=ID             the run that all files must be of
+  --run-id=ID             the run that all files must be of; @FILE reads it there
   --mixed-runs            permit files of different runs
   --allow-faults          permit results measured with an injected fault (to test the tests)
   --color[=yes|no]        colour the table (default: no, or as NO_COLOR and CLICOLOR_FORCE say)

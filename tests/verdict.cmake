@@ -25,8 +25,7 @@ shakedown_test(report_test unit SOURCES report/report_test.cpp report/html_test.
 
 add_executable(acceptance_test acceptance_test.cpp)
 target_link_libraries(acceptance_test PRIVATE shakedown::report GTest::gtest)
-target_compile_definitions(acceptance_test PRIVATE
-  SHAKEDOWN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SHAKEDOWN_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(acceptance_test PRIVATE SHAKEDOWN_VERSION="${PROJECT_VERSION}")
 
 # The real programs, as a user runs them: exit codes, last lines, files.
 shakedown_test(acceptance_cli_test unit SOURCES report/acceptance_cli_test.cpp

@@ -81,7 +81,9 @@ std::string short_of(const Finding& finding) {
 
 // "rank 3, node7 GPU 3": enough to find it; UUID and address stand with the evidence.
 std::string short_place(Culprit place) {
-  if (place.local_rank) place.uuid = place.pci = place.serial = std::nullopt;
+  if (place.local_rank) {
+    for (auto* id : {&place.uuid, &place.pci, &place.serial}) id->reset();
+  }
   return place_text(place);
 }
 

@@ -5,8 +5,8 @@
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 mkdir build
-for entry in "$build"/*; do [[ ${entry##*/} == results || ${entry##*/} == lock ]] || ln -s "$entry" build/; done
-ln -s "$root"/{README.md,base,bench,ci,docs,kernels,tests,thresholds,fixtures,node,report} .
+for entry in "$build"/*; do [[ ${entry##*/} == results ]] || ln -s "$entry" build/; done
+ln -s "$root"/{README.md,base,bench,ci,docs,kernels,tests,thresholds,fixtures,node,launch,report} .
 
 texts=("$root/README.md" "$root"/docs/*.md)
 for text in "${texts[@]}"; do
@@ -25,10 +25,11 @@ done <<<"$quoted"
 
 # What its commands need: a finished run of the host backend. Where the build has one, a copy; never its own folder, which
 # an acceptance may be filling beside this test.
-if [[ -s $build/results/verdict.json ]]; then
-  cp -r "$build/results" build/
+if [[ -s $build/results/latest/verdict.json ]]; then
+  mkdir build/results
+  cp -rL "$build/results/latest" build/results/
 else
-  "$root/ci/measure" build begin && "$root/ci/measure" build gemm && "$root/ci/measure" build allreduce
+  SHAKEDOWN_RESULTS=build/results "$build/bin/shakedown" measure --families=gemm,allreduce
 fi
 
 # Commands in their shell blocks, except those that set up a machine, judge it as a whole, or need a cluster.

@@ -1,18 +1,24 @@
-// shakedown: what to do after a run.
+// shakedown: from a machine to a verdict, and what to do after it.
 //
-//   build/report/shakedown report --verdict=build/results/verdict.json
-//   build/report/shakedown report --results=build/results
-//   build/report/shakedown report --results=build/results --markdown=summary.md
-//   build/report/shakedown nodes --results=build/results --nodes=nodes
-//   build/report/shakedown regress --results=build/results --baseline=ci/baselines/h200-sxm/4ranks
-//   build/report/shakedown baseline create --results=good1,good2 --out=ci/baselines --floors=h200-sxm.yaml
+//   build/bin/shakedown accept
+//   build/bin/shakedown report --results=build/results
+//   build/bin/shakedown report --results=build/results --markdown=summary.md
+//   build/bin/shakedown nodes --results=build/results --nodes=nodes
+//   build/bin/shakedown regress --results=build/results --baseline=ci/baselines/h200-sxm/4ranks
+//   build/bin/shakedown baseline create --results=good1,good2 --out=ci/baselines --floors=h200-sxm.yaml
 #include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
+#include "launch/accept.hpp"
+#include "launch/choice.hpp"
+#include "launch/guard.hpp"
+#include "launch/options.hpp"
+#include "launch/run_folder.hpp"
 #include "report/arguments.hpp"
 #include "report/baseline.hpp"
 #include "report/culprits.hpp"
@@ -26,11 +32,16 @@
 namespace shakedown {
 namespace {
 
-constexpr int usage = 2;
+constexpr int usage = 2, could_not_judge = 3;
 
 std::string help() {
   return "usage: shakedown VERB [flags]\n\n"
          "verbs:\n"
+         "  accept    measure all ranks of this machine, or of the hosts that a scheduler gave, judge, and print the\n"
+         "            table; exit code is the verdict's\n"
+         "  measure   the same without judging; prints the folder of the results\n"
+         "  roll      say who this host is, in one line of JSON\n"
+         "  launch    PROGRAM [ARGS]: run a program on the ranks that would be measured\n"
          "  report    print the table of a stored --verdict, or judge --results and print the figures of pairs as "
          "matrices\n"
          "            too; exit code is the verdict's\n"
@@ -40,8 +51,8 @@ std::string help() {
          "  baseline create   put --results of good machines together under --out\n"
          "  baseline merge    put several --baseline together under --out\n"
          "  baseline show     print a --baseline\n\n"
-         "flags:\n" +
-         arguments_help() +
+         "flags of accept and measure, beside those that judge:\n" +
+         front_door_help() + "\nflags that judge:\n" + arguments_help() +
          "\nexit codes: 0 pass, 1 fail, 2 usage or unreadable input, 3 inconclusive, incomplete or no "
          "reference\n";
 }
@@ -64,8 +75,20 @@ OutputFiles outputs_of(const Arguments& arguments) {
   return files;
 }
 
+// What is there of a run that broke off can be judged, and is no verdict on the machine.
+void refuse_to_pass_unfinished(const Arguments& arguments, Verdict& verdict) {
+  for (const auto& folder : arguments.results) {
+    const auto why = unfinished(folder);
+    if (!why || arguments.judge.family) continue;
+    verdict.state = State::incomplete;
+    verdict.exit_code = could_not_judge;
+    verdict.notes.push_back(*why);
+  }
+}
+
 int report(const Arguments& arguments, const ReasonChannel& channel) {
-  const Judged all = judged(arguments);
+  Judged all = judged(arguments);
+  refuse_to_pass_unfinished(arguments, all.verdict);
   const auto& [measured, profiles, verdict] = all;
   write_outputs(outputs_of(arguments), all);
   if (arguments.explain) {
@@ -140,17 +163,24 @@ int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
   if (words.empty()) throw InputError("a verb is missing; see --help");
   const std::string& verb = words.front();
   const bool is_flag = verb.rfind("--", 0) == 0;
+  const std::vector<std::string> rest(words.begin() + 1, words.end());
+  if (verb == "launch") return launch(rest);
+  if (verb == "guard") return guard(rest);
+  if (std::find(words.begin(), words.end(), "--help") != words.end()) {
+    std::fputs(help().c_str(), stdout);
+    return 0;
+  }
+  if (verb == "accept") return accept(rest, channel);
+  if (verb == "measure") return measure(rest);
+  if (verb == "roll") return roll();
+  if (verb == "ctest") return ctest_step(rest);
   if (!is_flag && verb != "report" && verb != "nodes" && verb != "regress" && verb != "baseline") {
     throw InputError("unknown verb \"" + verb + "\"; see --help");
   }
   auto flags = words.begin() + (is_flag ? 0 : 1);
   std::string action;
   if (verb == "baseline" && flags != words.end() && flags->rfind("--", 0) != 0) action = *flags++;
-  const Arguments arguments = parse_arguments({flags, words.end()}, SHAKEDOWN_SOURCE_DIR "/thresholds");
-  if (arguments.help) {
-    std::fputs(help().c_str(), stdout);
-    return 0;
-  }
+  const Arguments arguments = parse_arguments({flags, words.end()}, beside_program("share/shakedown/thresholds"));
   if (arguments.version) {
     std::puts("shakedown " SHAKEDOWN_VERSION);
     return 0;
@@ -170,14 +200,28 @@ bool names_results(const std::vector<std::string>& words) {
 int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
   std::fflush(stdout);
   if (!words.empty() && words.front() == "nodes") replace_nodes(words, why);
-  if (!words.empty() && words.front() == "report") {
+  if (!words.empty() && (words.front() == "report" || words.front() == "accept")) {
     Judged nothing;
     nothing.verdict.notes.push_back(why);
-    replace_outputs(words, nothing, "shakedown", names_results(words) ? "" : "--verdict");
+    const bool shown = words.front() == "report" && !names_results(words);
+    replace_outputs(words, nothing, "shakedown", shown ? "--verdict" : "");
     channel.give(error_line(why));
   }
   std::fprintf(stderr, "%s\n", error_line(why).c_str());
   return usage;
+}
+
+// Nothing could be measured: an acceptance ends with a verdict all the same.
+int could_not_run(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
+  std::fprintf(stderr, "shakedown: %s\n", one_line(why).c_str());
+  Judged nothing;
+  nothing.verdict.notes.push_back(why);
+  if (words.front() == "accept") {
+    replace_outputs(words, nothing, "shakedown");
+    channel.give(reason_line(nothing.verdict));
+    std::puts(verdict_line(nothing.verdict).c_str());
+  }
+  return nothing.verdict.exit_code;
 }
 
 }  // namespace
@@ -188,6 +232,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
     return shakedown::after_output(shakedown::run(words, channel), "shakedown");
+  } catch (const shakedown::CannotRun& error) {
+    return shakedown::after_output(shakedown::could_not_run(words, channel, error.what()), "shakedown");
   } catch (const std::exception& error) {
     return shakedown::after_output(shakedown::refuse(words, channel, error.what()), "shakedown");
   }

@@ -11,9 +11,9 @@
 
 #include "base/archive.hpp"
 #include "base/files.hpp"
-#include "fixtures/reach.hpp"
+#include "bench/preflight/reach.hpp"
+#include "bench/preflight/shared_folder.hpp"
 #include "fixtures/session.hpp"
-#include "fixtures/shared_folder.hpp"
 #include "node/binding.hpp"
 #include "node/gpu_facts.hpp"
 
