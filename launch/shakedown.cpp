@@ -23,6 +23,7 @@
 #include "report/baseline.hpp"
 #include "report/culprits.hpp"
 #include "report/markdown.hpp"
+#include "report/node_commands.hpp"
 #include "report/reason.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
@@ -118,11 +119,10 @@ int nodes(const Arguments& arguments) {
   const Judged all = judged(arguments);
   write_outputs(outputs_of(arguments), all);
   const NodeList list = decide_nodes(all.verdict);
-  if (arguments.nodes) {
-    write_nodes(*arguments.nodes, list);
-  } else {
-    std::fputs(nodes_json(list).c_str(), stdout);
-  }
+  if (arguments.nodes) write_nodes(*arguments.nodes, list);
+  if (arguments.scontrol) std::fputs(scontrol_commands(list).c_str(), stdout);
+  if (arguments.kubectl) std::fputs(kubectl_commands(list).c_str(), stdout);
+  if (!arguments.nodes && !arguments.scontrol && !arguments.kubectl) std::fputs(nodes_json(list).c_str(), stdout);
   const auto bad = [](const NodeDecision& node) { return node.state == NodeState::bad; };
   if (!list.undecided_because.empty()) return 3;
   return std::any_of(list.nodes.begin(), list.nodes.end(), bad) ? 1 : 0;

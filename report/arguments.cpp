@@ -97,6 +97,8 @@ std::map<std::string, bool*> flags_without_value(Arguments& a) {
   return {{"--mixed-runs", &a.judge.mixed_runs},
           {"--allow-faults", &a.judge.allow_faults},
           {"--allow-different", &a.regression.allow_different},
+          {"--scontrol", &a.scontrol},
+          {"--kubectl", &a.kubectl},
           {"--all", &a.all},
           {"--help", &a.help},
           {"--version", &a.version}};
@@ -137,7 +139,7 @@ std::string arguments_help() {
   --family=NAME           judge this family only
   --expect=ranks=N,hosts=M,backend=cuda
                           how many ranks and hosts there should be, and on what they should measure
-  --roster=FILE           the hosts that should report: one "host", "host 8" or "host slots=8" per line
+  --roster=FILE           the hosts that should report: one "host", "host 8", "host slots=8" or "node[1-4]" a line
   --site=FILE             what this cluster is made of: fabric, topology, roster, own limits
   --baseline=F[,F...]     what to compare with: baseline.json, result files, or folders of them
   --tolerance=X           how far a judged run may fall short of --baseline, relative (default 0.05)
@@ -148,6 +150,7 @@ std::string arguments_help() {
   --quantile=X --margin=X of --floors: this quantile (default 0.01) less this part (default 0.03)
   --scaling=DIR[,DIR...]  the same results with other numbers of ranks: what each rank loses when more of them work
   --nodes=DIR             of nodes: write good_nodes, bad_nodes (host files) and nodes.json there
+  --scontrol, --kubectl   of nodes: print the commands that drain bad nodes and return good ones that we drained
   --explain=KEY           how the judgement of this key came about
   --run-id=ID             the run that all files must be of; @FILE reads it there
   --mixed-runs            permit files of different runs

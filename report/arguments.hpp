@@ -30,6 +30,7 @@ struct Arguments {
   JudgeOptions judge;
   std::optional<bool> color;
   std::size_t width = TerminalStyle{}.width;
+  bool scontrol = false, kubectl = false;  // of nodes: print commands for the scheduler
   bool all = false, help = false, version = false;
 };
 

@@ -185,20 +185,13 @@ void judge_by_comparison(const Measured& measured, const PeerComparison& peers, 
   }
 }
 
-// By rounds of pairs. Among three hosts and more that judges their family.
+// By rounds of pairs.
 FabricJudgement judge_between_hosts(const Measured& measured, const PeerComparison& peers, const JudgeOptions& options,
                                     Verdict& verdict) {
   if (options.family && *options.family != "pairs") return {};
   FabricJudgement fabric = judge_fabric(measured.benchmarks, peers, options.leaves);
   if (!fabric.said.empty()) verdict.spoken.push_back({Judgement::peers, fabric.said});
   append(verdict.findings, std::move(fabric.wrong_data));
-  // On one host there is nothing between hosts.
-  const bool one_host = std::all_of(measured.files.begin(), measured.files.end(),
-                                    [](const Results& file) { return file.context.hosts == 1; });
-  const auto judged = std::erase_if(verdict.findings, [&](const Finding& finding) {
-    return (fabric.judged || one_host) && finding.key == "pairs" && finding.status == Status::no_reference;
-  });
-  verdict.judged_families += judged;
   return fabric;
 }
 

@@ -126,6 +126,8 @@ class RulesJudge {
       const auto untrue = untrue_.find(key);
       add(finding_of(profile, rule, key, benchmark, untrue == untrue_.end() ? nullptr : &untrue->second, context,
                      expansion.no_pair));
+      const Finding& said = said_.findings.back();
+      waived_by_choice_ = waived_by_choice_ || (said.counts() && said.status == Status::waived && !expansion.no_pair);
     }
   }
 
@@ -141,12 +143,18 @@ class RulesJudge {
   // Waivers are for what a machine does not have. One that has nothing at all was not measured.
   void require_something_measured(const Profile* profile) {
     const auto waived = [](const Finding& f) { return !f.counts() || f.status == Status::waived; };
-    if (profile == nullptr || family_ || !std::all_of(said_.findings.begin(), said_.findings.end(), waived)) return;
+    if (profile == nullptr || family_ || !waived_by_choice_) return;
+    if (!std::all_of(said_.findings.begin(), said_.findings.end(), waived)) return;
     add(plain("machine/profile", Status::missing, "every rule of " + profile->name + " was waived: nothing was judged",
               ranks()));
   }
 
   void count_families(const Profile* profile) {
+    // Hosts are judged among each other by their pairs (thresholds/fabric.hpp): three and more; of two nobody can tell
+    // which. One has none, and that alone is no judgement of anything.
+    const auto pairs = context_of_family_.find("pairs");
+    const int hosts = pairs == context_of_family_.end() ? 0 : pairs->second->hosts;
+    if (hosts > 2 || (hosts == 1 && (family_ || !judged_families_.empty()))) judged_families_.insert("pairs");
     for (const std::string& family : profile == nullptr ? families({}) : families(*profile)) {
       if (!wanted(family)) continue;
       ++said_.families;
@@ -217,6 +225,7 @@ class RulesJudge {
   RuleFindings said_;
   std::map<std::string, const Context*> context_of_family_;
   std::set<std::string> judged_keys_, counted_keys_, judged_families_;
+  bool waived_by_choice_ = false;          // not because there is no pair
   std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
   std::map<std::string, int> nvls_rules_;  // family -> rules that could not be decided
 };

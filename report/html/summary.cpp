@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t most_steps = 3, most_named = 5, most_culprits = 40;
 
 // What the families of the quick tier show, in the order in which they are measured.
-constexpr std::array<std::pair<const char*, const char*>, 9> families{
+constexpr std::array<std::pair<const char*, const char*>, 10> families{
     {{"preflight", "the machine before anything is measured"},
      {"gemm", "matrix products"},
      {"hbm", "bandwidth of GPU memory"},
@@ -28,6 +28,7 @@ constexpr std::array<std::pair<const char*, const char*>, 9> families{
      {"pcie", "copies between host and GPU"},
      {"allreduce", "AllReduce over all GPUs"},
      {"collectives", "other collectives"},
+     {"pairs", "pairs of hosts, rail by rail"},
      {"lora_step", "a training step"}}};
 
 std::string about(const std::string& family) {
