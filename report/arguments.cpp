@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "thresholds/measured.hpp"
+#include "thresholds/site.hpp"
 
 namespace shakedown {
 namespace {
@@ -83,6 +84,7 @@ std::map<std::string, Handler> flags_with_value(Arguments& a) {
          a.judge.run_id = v.front() == '@' ? line_of(v.substr(1)) : v;
          if (!a.judge.run_id) throw InputError("--run-id: " + v.substr(1) + " cannot be read; measure first");
        }},
+      {"--site", [&a](const std::string& v) { a.site = v; }},
       {"--explain", [&a](const std::string& v) { a.explain = v; }},
   };
   for (const Output& output : outputs()) {
@@ -136,6 +138,7 @@ std::string arguments_help() {
   --expect=ranks=N,hosts=M,backend=cuda
                           how many ranks and hosts there should be, and on what they should measure
   --roster=FILE           the hosts that should report: one "host", "host 8" or "host slots=8" per line
+  --site=FILE             what this cluster is made of: fabric, topology, roster, own limits
   --baseline=F[,F...]     what to compare with: baseline.json, result files, or folders of them
   --tolerance=X           how far a judged run may fall short of --baseline, relative (default 0.05)
   --min-effect=X          of regress: the least change to report, relative (default 0.01)
@@ -165,14 +168,23 @@ std::string arguments_help() {
 Judged judge(const Arguments& arguments) {
   if (arguments.results.empty()) throw InputError("--results is missing; see --help");
   auto measured = std::make_unique<const Measured>(read_results(arguments.results));
-  auto profiles = load_profiles(arguments.thresholds);
+  const auto site = arguments.site ? std::optional(read_site(*arguments.site)) : std::nullopt;
+  auto profiles = profiles_of(site ? &*site : nullptr, load_profiles(arguments.thresholds));
+  for (Profile& profile : profiles) profile = on_site(profile, site ? &*site : nullptr, *measured);
+  auto options = arguments.judge;
+  if (site) {
+    if (options.roster.empty()) {
+      for (const auto& host : site->roster) options.roster.push_back({host, std::nullopt});
+    }
+    options.leaves = site->topology;
+  }
   References references(profiles);
   references.tolerance = arguments.tolerance;
   if (!arguments.baseline.empty()) {
     references.baseline = read_baseline(arguments.baseline, arguments.judge.allow_faults);
   }
   for (const auto& folder : arguments.scaling) references.scaling.push_back(read_results(std::vector{folder}));
-  Verdict verdict = judge(*measured, references, arguments.judge);
+  Verdict verdict = judge(*measured, references, options);
   return {std::move(measured), std::move(profiles), std::move(verdict)};
 }
 

@@ -21,6 +21,7 @@ struct Arguments {
   OutputFiles outputs;
   std::optional<std::filesystem::path> nodes;  // folder for good_nodes, bad_nodes and nodes.json
   std::vector<std::filesystem::path> scaling;  // results with other numbers of ranks
+  std::optional<std::filesystem::path> site;
   std::optional<std::string> explain;
   std::optional<std::filesystem::path> out, floors;  // of shakedown baseline
   FloorOptions floor_options;

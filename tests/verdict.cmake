@@ -1,8 +1,9 @@
 # Tests of results, thresholds, verdict, regression and report; and acceptance_test, the program that judges.
-shakedown_test(base_test unit SOURCES base/gpu_health_test.cpp base/statistics_test.cpp base/names_test.cpp base/text_test.cpp base/key_test.cpp base/archive_test.cpp
+shakedown_test(base_test unit SOURCES base/gpu_health_test.cpp base/xids_test.cpp base/statistics_test.cpp base/names_test.cpp base/text_test.cpp base/key_test.cpp base/archive_test.cpp
   LIBRARIES shakedown::base)
 shakedown_test(results_test unit SOURCES thresholds/results_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(thresholds_test unit SOURCES thresholds/profile_test.cpp LIBRARIES shakedown::verdict)
+shakedown_test(site_test unit SOURCES thresholds/site_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(machine_test unit SOURCES thresholds/machine_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(matrix_test unit SOURCES thresholds/matrix_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(verdict_test unit SOURCES thresholds/verdict_test.cpp thresholds/explain_test.cpp thresholds/rank_telemetry_test.cpp thresholds/gpu_errors_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)

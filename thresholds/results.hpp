@@ -68,6 +68,7 @@ struct HostFacts {
   std::optional<int> masked_gpus;   // count that CUDA_VISIBLE_DEVICES or a Slurm binding allows; null = no mask
   std::optional<std::string> mask;  // "CUDA_VISIBLE_DEVICES=0,1"
   std::optional<std::string> nvidia_driver = {};  // what shows that its kernel driver is there: "/sys/module/nvidia"
+  std::optional<std::string> leaf = {};           // switch, as the site file says
 };
 
 struct SuiteFacts {
@@ -85,6 +86,7 @@ template <class Archive>
 void members(Archive& archive, HostFacts& host) {
   archive("host", host.host)("pci_gpus", host.pci_gpus)("visible_gpus", host.visible_gpus);
   archive("masked_gpus", host.masked_gpus)("mask", host.mask)("nvidia_driver", host.nvidia_driver);
+  archive.unless("leaf", host.leaf);
 }
 
 template <class Archive>
@@ -138,6 +140,7 @@ struct Context {
   std::optional<std::string> fault;      // SHAKEDOWN_FAULT, if one was injected
   std::optional<std::string> telemetry;  // "every 10 ms" | "off" | why there is none; null on the host backend
   int plan = 1;                          // see current_plan; of files that do not say, the first
+  std::optional<std::string> choices;    // the file of what earlier runs have tuned, where there was one
   std::vector<std::string> crashed;      // families in which an earlier program of this run died
   std::optional<int> converted_from;     // the schema that it was measured in, if ci/convert_results has rewritten it
 };
@@ -152,7 +155,7 @@ void members(Archive& archive, Context& c) {
   archive.younger("expected", c.expected).younger("argv", c.argv)("ranks", c.ranks).younger("versions", c.versions);
   archive.younger("environment", c.environment).younger("nccl", c.nccl).younger("algorithms", c.algorithms);
   archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry).unless("crashed", c.crashed);
-  archive.unless("plan", c.plan, 1);
+  archive.unless("plan", c.plan, 1).unless("choices", c.choices);
 }
 
 /// Values by rank; index = rank, nullopt = this rank has none.

@@ -26,7 +26,7 @@ struct Sum {
   unsigned counting;
 };
 
-/// Intervals with a sum of their own; those after share the last one.
+/// Intervals that are counted; those after are not.
 constexpr std::size_t most_sums = 4096;
 
 __device__ unsigned long long nanoseconds() {
@@ -76,8 +76,8 @@ void CycleCounter::begin() {
 }
 
 void CycleCounter::end(int operations) {
-  if (operations_.size() < most_sums) operations_.push_back(0);
-  operations_.back() += operations;
+  if (operations_.size() == most_sums) return;
+  operations_.push_back(operations);
   end_kernel<<<blocks(gpu_), 1, 0, gpu_.stream()>>>(begins_.data<Begin>(), blocks(gpu_),
                                                     sums_.data<Sum>() + (operations_.size() - 1));
   check(cudaGetLastError());

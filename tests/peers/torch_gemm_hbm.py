@@ -50,9 +50,12 @@ def median_seconds(operation):
     samples = max(LEAST_SAMPLES, math.ceil(SAMPLES_SECONDS / (batch * each)))
     burst = max(1, int(BURST_SECONDS / (batch * each)))
     taken = []
+    # After less than a burst the rest is shorter in proportion: with whole rests a product of more than 7 ms would meet a
+    # cooler GPU than ours.
+    rest = REST_SECONDS * min(1, burst * batch * each / BURST_SECONDS)
     for i in range(samples):
         if i % burst == 0:
-            time.sleep(REST_SECONDS)
+            time.sleep(rest if taken else REST_SECONDS)
         taken.append(seconds(operation, batch))
     return statistics.median(taken)
 

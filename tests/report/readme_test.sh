@@ -15,6 +15,14 @@ for text in "${texts[@]}"; do
   done
 done
 
+# What the troubleshooting page quotes of our own messages is said somewhere.
+quoted=$(awk '/^## /{inside=/A run that stops/} inside && /^\| `/' "$root/docs/troubleshooting.md" | cut -d'|' -f2 |
+  grep -oE '`[^`]+`' | tr -d '`')
+expect "it quotes messages" test "$(wc -l <<<"$quoted")" -ge 8
+while IFS= read -r message; do
+  expect "\"$message\" is a message of ours" grep -rqF -- "$message" "$root"/{base,fixtures,node,thresholds,kernels,ci}
+done <<<"$quoted"
+
 # What its commands need: a finished run of the host backend. Where the build has one, a copy; never its own folder, which
 # an acceptance may be filling beside this test.
 if [[ -s $build/results/latest/verdict.json ]]; then

@@ -96,8 +96,9 @@ class ResultsBuilder {
             seconds_of(key, large ? "busbw_gb_per_s" : metric, large ? row["busbw_gb_per_s"] : row[metric])) {
       row["real_time"] = *seconds * 1e3;
       for (const char* other : {"latency_us", "busbw_gb_per_s"}) {
-        if (!row.contains(other) || !seconds_of(key, other, 1)) continue;
-        row[other] = other == std::string("latency_us") ? *seconds * 1e6 : *seconds_of(key, other, *seconds);
+        if (!row.contains(other) || !seconds_of(key, other, 1) || (metric == other && !large)) continue;
+        row[other] = other == std::string("latency_us") ? *seconds / *seconds_of(key, other, 1)
+                                                        : *seconds_of(key, other, *seconds);
         if (large && metric == other && other == std::string("latency_us"))
           by_rank.assign(context.ranks.size(), row[other]);
       }

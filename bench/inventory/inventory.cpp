@@ -4,8 +4,10 @@
 //   mpirun -np 16 --map-by ppr:1:node build/bench/inventory gpu
 //   build/bench/inventory all --json
 #include <string>
+#include <vector>
 
-#include "fixtures/inventory_text.hpp"
+#include "base/archive.hpp"
+#include "bench/inventory/text.hpp"
 #include "fixtures/program.hpp"
 #include "fixtures/surroundings.hpp"
 
@@ -21,10 +23,22 @@ const char* const help =
     "\n"
     "exit code: 0, 2 usage, 3 could not run (under a launcher: 0 or not 0)\n";
 
+using namespace shakedown;
+
+/// Those of all hosts, in the order of their first ranks. Collective.
+std::vector<NamedInventory> read_all_hosts(World& world) {
+  const bool speaks = world.on_host().rank() == 0;
+  const auto answers = gather(world, speaks ? std::optional(read_own_host()) : std::nullopt);
+  std::vector<NamedInventory> hosts;
+  for (std::size_t rank = 0; rank < answers.size(); ++rank) {
+    if (answers[rank]) hosts.push_back({world.hosts()[rank], *answers[rank]});
+  }
+  return hosts;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace shakedown;
   return run_program(limit, [&](Program& program) -> int {
     View view = View::summary;
     bool json = false;

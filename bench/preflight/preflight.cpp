@@ -11,9 +11,9 @@
 
 #include "base/archive.hpp"
 #include "base/files.hpp"
-#include "fixtures/reach.hpp"
+#include "bench/preflight/reach.hpp"
+#include "bench/preflight/shared_folder.hpp"
 #include "fixtures/session.hpp"
-#include "fixtures/shared_folder.hpp"
 #include "node/binding.hpp"
 #include "node/gpu_facts.hpp"
 
@@ -21,7 +21,7 @@ namespace shakedown {
 
 namespace {
 
-bool speaks_for_host(World& world) { return world.local().rank() == 0; }
+bool speaks_for_host(World& world) { return world.on_host().rank() == 0; }
 
 /// GPUs that CUDA shows less than NVML does, unless somebody hid them.
 Fact missing_in_cuda(const Surroundings& around) {
@@ -101,7 +101,7 @@ Fact near_its_gpu(std::optional<double> nodes, std::optional<double> gpu, const 
 }
 
 Facts binding(World& world, const Surroundings& around) {
-  auto& local = world.local();
+  auto& local = world.on_host();
   const auto& root = around.root;
   const auto cpus = own_cpus();
   std::vector<std::set<int>> cores;
