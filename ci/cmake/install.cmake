@@ -1,0 +1,11 @@
+# An installed copy may be moved: nothing in it knows where it stands. What a node may lack goes into lib/.
+foreach(family IN LISTS SHAKEDOWN_FAMILIES ITEMS all)
+  list(APPEND programs bench_${family})
+endforeach()
+list(APPEND programs shakedown acceptance_test inventory)
+set_target_properties(${programs} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+install(TARGETS ${programs} RUNTIME DESTINATION bin)
+install(DIRECTORY DESTINATION lib)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/thresholds/ DESTINATION share/shakedown/thresholds FILES_MATCHING PATTERN "*.yaml")
+install(FILES ${PROJECT_BINARY_DIR}/share/shakedown/families DESTINATION share/shakedown)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/shakedown)
