@@ -19,7 +19,7 @@ constexpr const char* metric = "busbw_gb_per_s";
 /// and half of the least fault that is worth a person's time, 10 %.
 constexpr double slow = 0.95;
 /// One value has tails that the best of several has not.
-constexpr double slow_once = 0.9;
+constexpr double slow_once = 0.9, slow_behind_uplink = 0.93;
 /// So much of a leaf, or of a host's rails, is most of it.
 constexpr double most_of_leaf = 0.6, most_of_rails = 0.75;
 constexpr std::size_t least_of_leaf = 3;
@@ -71,8 +71,8 @@ class FabricJudge {
     if (hosts_.size() >= least_hosts) {
       judge_leaves();
       judge_hosts();
-      judge_nics();
       judge_uplinks();
+      judge_nics();
     }
     judge_single_pairs();
     conclude();
@@ -327,6 +327,8 @@ class FabricJudge {
     for (const auto& [place, values] : at_) {
       if (!open(place)) continue;
       const double x = *best(place);
+      // Half of its rounds are slow for its uplink: the best of the others scatters more.
+      if (across_explained_.contains(place) && x >= slow_behind_uplink) continue;
       const int rank = facts(place).rank;
       const bool pcie = pcie_is_slow(rank);
       suspect(pcie ? std::vector{Cause::slow_gpu, Cause::slow_nic} : std::vector{Cause::slow_nic}, {place}, x,

@@ -100,6 +100,7 @@ measure() {
   wait "$(<running)" || code=$?
   rm running
   echo "$name: exit code $code after $((SECONDS - began)) s"
+  grep -a 'shakedown:' "$scratch/err" | tail -n 2
   if [[ $wanted == "$code" || ($wanted == not0 && $code != 0) ]]; then return; fi
   fail "$name: exit code $code, wanted $wanted"
   tail -n 5 "$scratch/err"
