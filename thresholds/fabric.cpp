@@ -253,8 +253,37 @@ class FabricJudge {
     }
   }
 
+  // Died while others went on: silent with one partner after another, however good it was before.
+  bool fell_silent(std::size_t host) const {
+    std::size_t silent = 0, all = 0;
+    std::set<std::size_t> partners;
+    for (std::size_t rail = 0; rail < rails_; ++rail) {
+      const auto found = at_.find({host, rail});
+      if (found == at_.end()) continue;
+      for (const Value& value : found->second) {
+        ++all;
+        if (value.rate > 0) continue;
+        ++silent;
+        partners.insert(value.partner);
+      }
+    }
+    return partners.size() > 1 && 2 * silent >= all;
+  }
+
   void judge_hosts() {
     for (std::size_t host = 0; host < hosts_.size(); ++host) {
+      if (fell_silent(host)) {
+        std::vector<Place> rails;
+        for (std::size_t rail = 0; rail < rails_; ++rail) {
+          if (at_.contains({host, rail})) rails.push_back({host, rail});
+        }
+        auto& d = suspect({Cause::slow_node}, rails, 0,
+                          fmt::format("{} does not answer, one partner after another", hosts_[host].name),
+                          "is it up? ping it, and look at its console");
+        d.places = {Culprit{std::nullopt, hosts_[host].name, std::nullopt, std::nullopt, std::nullopt}};
+        d.place_count = 1;
+        continue;
+      }
       std::vector<Place> places;
       std::vector<double> xs;
       std::size_t all = 0;
