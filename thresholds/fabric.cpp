@@ -18,6 +18,8 @@ constexpr const char* metric = "busbw_gb_per_s";
 /// A rate below this part of the others' is slow: three times what the best of three rounds scatters at 1.5 % noise,
 /// and half of the least fault that is worth a person's time, 10 %.
 constexpr double slow = 0.95;
+/// One value has tails that the best of several has not.
+constexpr double slow_once = 0.9, slow_behind_uplink = 0.93;
 /// So much of a leaf, or of a host's rails, is most of it.
 constexpr double most_of_leaf = 0.6, most_of_rails = 0.75;
 constexpr std::size_t least_of_leaf = 3;
@@ -69,8 +71,8 @@ class FabricJudge {
     if (hosts_.size() >= least_hosts) {
       judge_leaves();
       judge_hosts();
-      judge_nics();
       judge_uplinks();
+      judge_nics();
     }
     judge_single_pairs();
     conclude();
@@ -119,6 +121,13 @@ class FabricJudge {
         if (best > 0) bests.push_back(best);
       }
       reference_.push_back(bests.empty() ? 0 : median(std::move(bests)));
+      std::vector<double> all;
+      for (const auto& [place, values] : at_) {
+        for (const Value& value : values) {
+          if (place.second == rail && value.rate > 0) all.push_back(value.rate);
+        }
+      }
+      typical_.push_back(all.empty() ? 0 : median(std::move(all)));
     }
     for (auto& [place, values] : at_) {
       for (Value& value : values) value.x = reference_[place.second] > 0 ? value.rate / reference_[place.second] : 0;
@@ -244,8 +253,37 @@ class FabricJudge {
     }
   }
 
+  // Died while others went on: silent with one partner after another, however good it was before.
+  bool fell_silent(std::size_t host) const {
+    std::size_t silent = 0, all = 0;
+    std::set<std::size_t> partners;
+    for (std::size_t rail = 0; rail < rails_; ++rail) {
+      const auto found = at_.find({host, rail});
+      if (found == at_.end()) continue;
+      for (const Value& value : found->second) {
+        ++all;
+        if (value.rate > 0) continue;
+        ++silent;
+        partners.insert(value.partner);
+      }
+    }
+    return partners.size() > 1 && 2 * silent >= all;
+  }
+
   void judge_hosts() {
     for (std::size_t host = 0; host < hosts_.size(); ++host) {
+      if (fell_silent(host)) {
+        std::vector<Place> rails;
+        for (std::size_t rail = 0; rail < rails_; ++rail) {
+          if (at_.contains({host, rail})) rails.push_back({host, rail});
+        }
+        auto& d = suspect({Cause::slow_node}, rails, 0,
+                          fmt::format("{} does not answer, one partner after another", hosts_[host].name),
+                          "is it up? ping it, and look at its console");
+        d.places = {Culprit{std::nullopt, hosts_[host].name, std::nullopt, std::nullopt, std::nullopt}};
+        d.place_count = 1;
+        continue;
+      }
       std::vector<Place> places;
       std::vector<double> xs;
       std::size_t all = 0;
@@ -318,6 +356,8 @@ class FabricJudge {
     for (const auto& [place, values] : at_) {
       if (!open(place)) continue;
       const double x = *best(place);
+      // Half of its rounds are slow for its uplink: the best of the others scatters more.
+      if (across_explained_.contains(place) && x >= slow_behind_uplink) continue;
       const int rank = facts(place).rank;
       const bool pcie = pcie_is_slow(rank);
       suspect(pcie ? std::vector{Cause::slow_gpu, Cause::slow_nic} : std::vector{Cause::slow_nic}, {place}, x,
@@ -440,7 +480,8 @@ class FabricJudge {
       const std::size_t rail = place.second;
       if (explained_.contains(place)) continue;
       for (const Value& value : values) {
-        if (value.confirms || value.x >= slow || explained_.contains({value.partner, rail})) continue;
+        if (value.confirms || value.rate >= slow_once * typical_[rail] || explained_.contains({value.partner, rail}))
+          continue;
         if (value.across && (across_explained_.contains(place) || across_explained_.contains({value.partner, rail}))) {
           continue;
         }
@@ -449,7 +490,7 @@ class FabricJudge {
         const auto again = repeated(value, rail);
         const bool silent = value.x <= 0;
         // A path between leaves is shared by chance; what is wrong with it for all shows between the leaves.
-        const bool fails = silent ? !again || *again <= 0 : again && *again < slow && !value.across;
+        const bool fails = silent ? !again || *again <= 0 : again && *again < slow_once && !value.across;
         if (!fails) {
           ++noted_;
           continue;
@@ -476,7 +517,7 @@ class FabricJudge {
       if (found == at_.end()) continue;
       for (const Value& other : found->second) {
         const bool same = other.partner == value.partner || other.partner == value.host;
-        if (other.confirms && same) again = std::max(again.value_or(0), other.x);
+        if (other.confirms && same) again = std::max(again.value_or(0), other.rate / typical_[rail]);
       }
     }
     return again;
@@ -543,7 +584,8 @@ class FabricJudge {
   std::size_t rails_ = 0;
   std::map<Place, std::vector<Value>> at_;  // both ways
   std::map<Place, std::vector<double>> out_rate_, in_rate_;
-  std::vector<double> reference_;  // by rail
+  std::vector<double> reference_;  // by rail: what hosts reach at their best
+  std::vector<double> typical_;    // by rail: the middle of all values
   std::set<Place> explained_, across_explained_;
   std::size_t noted_ = 0;
   FabricJudgement out_;

@@ -81,6 +81,23 @@ TEST(Fabric, SaysWhichDirectionIsSlowWhereItWasMeasuredAgain) {
       << judgement.suspects.front().detail;
 }
 
+TEST(Fabric, NamesAHostThatDiesInARoundAndNotItsPartners) {
+  auto results = measure(with({}, 8));
+  const std::size_t dead = 5;
+  for (std::size_t row = 2; row < results.rows.size(); ++row) {
+    auto& ranks = results.rows[row].by_rank;
+    for (std::size_t rank = 0; rank < ranks["partner"].size(); ++rank) {
+      const bool touches =
+          rank / 8 == dead || (ranks["partner"][rank] && static_cast<std::size_t>(*ranks["partner"][rank]) / 8 == dead);
+      if (touches) ranks["busbw_gb_per_s"][rank] = std::nullopt;
+    }
+  }
+  const Measured measured{std::move(results)};
+  const auto judgement = judge_fabric(measured.benchmarks, {}, {});
+  ASSERT_EQ(judgement.suspects.size(), 1U);
+  EXPECT_NE(judgement.suspects.front().detail.find("n5 does not answer"), std::string::npos);
+}
+
 TEST(Fabric, WrongDataBetweenHostsFails) {
   auto results = measure(with({}, 8));
   results.rows[1].wrong_ranks = {5};

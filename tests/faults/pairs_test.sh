@@ -32,8 +32,8 @@ trap clean EXIT
 
 # The rate of a host's cable, both ways: far below what the cores can do, so that it is the network that is measured.
 shape() {
-  tc qdisc replace dev "$bridge${1#n}" root tbf rate "$2" burst 256kb latency 100ms
-  nsenter --net="/run/netns/$bridge$1" tc qdisc replace dev eth0 root tbf rate "$2" burst 256kb latency 100ms
+  tc qdisc replace dev "$bridge${1#n}" root tbf rate "$2" burst 256kb limit 16mb
+  nsenter --net="/run/netns/$bridge$1" tc qdisc replace dev eth0 root tbf rate "$2" burst 256kb limit 16mb
 }
 unhear() { # HOST OTHER: what HOST sends there goes to an address that nobody has
   nsenter --net="/run/netns/$bridge$1" ip neigh replace "$(address "$2")" lladdr 02:00:00:00:00:99 nud permanent dev eth0
@@ -100,6 +100,7 @@ measure() {
   wait "$(<running)" || code=$?
   rm running
   echo "$name: exit code $code after $((SECONDS - began)) s"
+  grep -a 'shakedown:' "$scratch/err" | tail -n 2
   if [[ $wanted == "$code" || ($wanted == not0 && $code != 0) ]]; then return; fi
   fail "$name: exit code $code, wanted $wanted"
   tail -n 5 "$scratch/err"
