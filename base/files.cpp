@@ -82,4 +82,10 @@ std::string read_file(const std::filesystem::path& file) {
   return text;
 }
 
+std::filesystem::path beside_program(const std::filesystem::path& name) {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return std::filesystem::weakly_canonical(program.parent_path().parent_path() / name, error);
+}
+
 }  // namespace shakedown

@@ -35,6 +35,10 @@ std::optional<std::vector<std::string>> names_in(const std::filesystem::path& fo
 /// The bytes of a regular file. Errors: InputError for anything else: a pipe or a device may never end.
 std::string read_file(const std::filesystem::path& file);
 
+/// Where a file of the installation is, seen from the program that runs: in the build tree as in an installed copy,
+/// bin/ and share/ are neighbours. `name`: "share/shakedown/thresholds". Links are followed where it exists.
+std::filesystem::path beside_program(const std::filesystem::path& name);
+
 /// Writes `text` beside `file` under a temporary name and renames it, so that a reader sees the old file or the new
 /// one, never a part. Errors: InputError naming the file; the old file stays.
 void replace_file(const std::filesystem::path& file, std::string_view text);

@@ -5,14 +5,23 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shakedown {
 
-/// A group of ranks. Every call but `rank`, `size` and `sendrecv` is collective: all ranks of the group make it, in
-/// the same order. A communication error ends the job; it is never returned.
+/// Of a group with patience: a rank did not come in time. What was being sent or received may still be touched, so that
+/// its memory must stay.
+struct Absent : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A group of ranks. Every call but `rank`, `size`, `hosts`, `on_host` and `sendrecv` is collective: all ranks of the
+/// group make it, in the same order. A communication error ends the job; it is never returned.
 class Group {
  public:
   static constexpr int nobody = -1;
@@ -55,8 +64,15 @@ class Group {
   /// The ranks that gave the same `color`, ordered by `key`.
   virtual std::unique_ptr<Group> split(int color, int key) = 0;
 
-  /// The ranks on this rank's host, in rank order; what "src" and "dst" of a peer copy count in. Not collective.
-  virtual Group& local() = 0;
+  /// The host of every rank of this group.
+  virtual const std::vector<std::string>& hosts() const = 0;
+
+  /// The ranks of this group on this rank's host, in rank order; what "src" and "dst" of a peer copy count in.
+  virtual Group& on_host() = 0;
+
+  /// Seconds that are left until calls give up and throw Absent; nothing: they wait for ever, and whoever watches ends
+  /// the job.
+  virtual std::optional<double> patience() const { return std::nullopt; }
 
   /// True on every rank if `mine` is true on every rank.
   bool all(bool mine) {
@@ -66,8 +82,7 @@ class Group {
   }
 };
 
-/// What one rank by itself has to do for each call. `Base` is Group or an interface on top of it; local() is left to
-/// the heir.
+/// What one rank by itself has to do for each call. `Base` is Group or an interface on top of it.
 template <class Base>
 class GroupOfOne : public Base {
  public:
@@ -86,22 +101,29 @@ class GroupOfOne : public Base {
   }
   std::vector<std::string> gather(const std::string& message) override { return {message}; }
   std::unique_ptr<Group> split(int, int) override;
+  const std::vector<std::string>& hosts() const override { return hosts_; }
+  Group& on_host() override { return *this; }
+
+ protected:
+  explicit GroupOfOne(std::string host = "") : hosts_{std::move(host)} {}
 
  private:
   template <class T>
   static void take_over(std::span<const T> in, std::span<T> out) {
     if (in.data() != out.data()) std::copy(in.begin(), in.end(), out.begin());
   }
+
+  std::vector<std::string> hosts_;
 };
 
 class Alone final : public GroupOfOne<Group> {
  public:
-  Group& local() override { return *this; }
+  explicit Alone(std::string host = "") : GroupOfOne(std::move(host)) {}
 };
 
 template <class Base>
 std::unique_ptr<Group> GroupOfOne<Base>::split(int, int) {
-  return std::make_unique<Alone>();
+  return std::make_unique<Alone>(hosts_.front());
 }
 
 }  // namespace shakedown

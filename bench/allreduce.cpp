@@ -31,6 +31,12 @@ void add_one_by_one(Session& session, std::size_t bytes, int samples) {
   add(session, CollectiveSpec{CollectiveOp::all_reduce, DType::f32, bytes, session.ranks()}, OneByOne{samples});
 }
 
+void add_inside_hosts(Session& session, const Sizes& sizes) {
+  for (const auto bytes : sizes) {
+    add_inside_hosts(session, CollectiveSpec{CollectiveOp::all_reduce, DType::f32, bytes});
+  }
+}
+
 /// The sizes that published results have: 1 MiB, 16 MiB, 1 GiB and 4 GiB by powers of two, 1, 10, 100 and 1000 MiB.
 Sizes published() { return {mib, 10 * mib, 16 * mib, 100 * mib, 1000 * mib, gib, 4 * gib}; }
 
@@ -52,6 +58,7 @@ void register_on_gpus(Session& session) {
   // by one scatters by a half.
   const Sizes small{8, 64, kib, 4 * kib, 64 * kib, 256 * kib, 512 * kib};
   add(session, DType::f32, full ? sweep(512 * kib, 2, small) : small, Place::out, Launch::graph);
+  add_inside_hosts(session, sizes);
   add_one_by_one(session, 8, full ? 10000 : 1000);
   if (full) add_one_by_one(session, mib, 10000);
 }
@@ -60,6 +67,7 @@ void register_on_hosts(Session& session) {
   add(session, DType::f32, sweep(256 * mib, 4, {256 * mib}));
   add(session, DType::f64, {8, mib, 64 * mib});
   if (session.ranks() > 1) add(session, DType::f32, {mib}, Place::in);
+  add_inside_hosts(session, {8, mib, 64 * mib});
   add_one_by_one(session, 8, session.full() ? 1000 : 100);
 }
 

@@ -30,6 +30,7 @@ void register_collectives(Session& session) {
     for (const auto bytes : sizes_for(session)) {
       add(session, CollectiveSpec{op, DType::f32, bytes, session.ranks()});
     }
+    for (const auto bytes : sizes_for(session)) add_inside_hosts(session, CollectiveSpec{op, DType::f32, bytes});
   }
 }
 

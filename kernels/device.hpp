@@ -34,11 +34,6 @@ using Spec = std::variant<GemmSpec, GemmSearchSpec, HbmSpec, MemoryTestSpec, Pee
 // ---------------------------------------------------------------------------------------------------------------------
 // Work
 
-/// This machine cannot do it: too little memory, no algorithm, no path. Becomes a waiver that all ranks agree on.
-struct Unsupported : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 /// How an operation is sampled that a device runs fast for a moment only: after at most `load` seconds of it the device
 /// rests for `rest` seconds, after less in proportion.
 struct Bursts {
@@ -92,6 +87,8 @@ class Work {
 
   /// True if one call needs all ranks, so that ranks wait for each other inside it.
   virtual bool collective() const = 0;
+  /// Of these only the ranks of one host: every host does it by itself.
+  virtual bool on_host() const { return false; }
 
   /// True if a device that can should run one more operation, untimed, in front of each sample of a collective Work, so
   /// that the launch and the ranks' arrival are not in it. The same on every rank.
@@ -172,6 +169,9 @@ class Device {
   /// What to call now and then while this rank waits inside an operation for others and its device answers: a rank that
   /// does not call it is not known to be well. A device that cannot look while it waits never calls it.
   virtual void while_waiting(std::function<void()>) {}
+
+  /// A group comes to its end: what was made for it goes. Collective over the group; its patience counts.
+  virtual void leave(Group&) {}
 
   /// Called from another thread when the job is being ended: aborts communicators so that blocked calls return.
   virtual void abort() noexcept {}

@@ -37,6 +37,20 @@ std::string named(const std::set<int>& cores) {
 
 }  // namespace
 
+Cpus own_cpus(const std::filesystem::path& root) {
+  Cpus cpus{field_of(root / "proc/self/status", "Cpus_allowed_list").value_or(""), 1, std::nullopt};
+  const auto own = parsed(cpus.list);
+  cpus.cores = std::max(1, static_cast<int>(cores_of(root, cpus.list).size()));
+  const auto nodes = root / "sys/devices/system/node";
+  for (const auto& name : names_in(nodes).value_or(std::vector<std::string>{})) {
+    const auto list = line_of(nodes / name / "cpulist");
+    if (!name.starts_with("node") || !list || own.empty()) continue;
+    const auto here = parsed(*list);
+    if (std::includes(here.begin(), here.end(), own.begin(), own.end())) cpus.numa = std::atoi(name.c_str() + 4);
+  }
+  return cpus;
+}
+
 std::set<int> cores_of(const std::filesystem::path& root, const std::string& cpu_list) {
   std::set<int> cores;
   for (const int cpu : parsed(cpu_list)) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,6 +10,14 @@
 #include "node/fact.hpp"
 
 namespace shakedown {
+
+/// Of this process.
+struct Cpus {
+  std::string list;         // logical CPUs that it may run on, "0-3,8"
+  int cores = 1;            // physical cores among them
+  std::optional<int> numa;  // the NUMA node that holds all of them, if one does
+};
+Cpus own_cpus(const std::filesystem::path& root = "/");
 
 /// Physical cores behind a list of logical CPUs ("0-3,8"), each by the number of its first CPU. Where sysfs does not
 /// say which CPUs are one core, every CPU is one.

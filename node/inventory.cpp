@@ -1,13 +1,11 @@
 #include "node/inventory.hpp"
 
-#include <hwloc.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
-#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -36,23 +34,6 @@ std::vector<std::string> split(const std::string& text, char separator) {
   }
   if (!part.empty()) parts.push_back(part);
   return parts;
-}
-
-struct DestroyTopology {
-  void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
-};
-struct FreeBitmap {
-  void operator()(hwloc_bitmap_t bitmap) const { hwloc_bitmap_free(bitmap); }
-};
-using Topology = std::unique_ptr<hwloc_topology, DestroyTopology>;
-using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
-
-/// "0-3,8" of the CPUs in the affinity mask of this process.
-std::string cpu_list(hwloc_const_cpuset_t cpus) {
-  char* text = nullptr;
-  if (hwloc_bitmap_list_asprintf(&text, cpus) < 0) return "";
-  const std::unique_ptr<char, decltype(&std::free)> owner(text, &std::free);
-  return text;
 }
 
 /// The tuning of CUDA, NCCL and its network plugins, Open MPI and UCX, by name; * ends a name in any way.
@@ -181,22 +162,6 @@ std::optional<GpuMask> gpu_mask(const Environment& environment) {
     return mask;
   }
   return std::nullopt;
-}
-
-Cpus own_cpus() {
-  Cpus cpus;
-  hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return cpus;
-  const Topology topology(raw);
-  const Bitmap bound(hwloc_bitmap_alloc());
-  if (hwloc_topology_load(raw) != 0 || hwloc_get_cpubind(raw, bound.get(), HWLOC_CPUBIND_PROCESS) != 0) return cpus;
-
-  cpus.list = cpu_list(bound.get());
-  cpus.cores = std::max(1, hwloc_get_nbobjs_inside_cpuset_by_type(raw, bound.get(), HWLOC_OBJ_CORE));
-  const Bitmap nodes(hwloc_bitmap_alloc());
-  hwloc_cpuset_to_nodeset(raw, bound.get(), nodes.get());
-  if (hwloc_bitmap_weight(nodes.get()) == 1) cpus.numa = hwloc_bitmap_first(nodes.get());
-  return cpus;
 }
 
 std::map<std::string, std::string> tuning(const Environment& environment, const std::filesystem::path& root) {

@@ -1,8 +1,7 @@
 // What machine this is, read before anything is measured: NVIDIA GPUs on the PCI bus, the mask that a user or a
-// scheduler put on them, the cores and memory of this process. No root, no CUDA, no MPI.
+// scheduler put on them, the settings of this process. No root, no CUDA, no MPI.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -36,14 +35,6 @@ std::optional<int> scheduled_gpus(const Environment&);
 
 /// CUDA_VISIBLE_DEVICES if it is set, else the GPUs of a Slurm step or job; nothing if there is no mask.
 std::optional<GpuMask> gpu_mask(const Environment&);
-
-/// Cores and memory of this process.
-struct Cpus {
-  std::string list;         // logical CPUs that it may run on, "0-3,8"
-  int cores = 1;            // physical cores among them
-  std::optional<int> numa;  // the NUMA node that holds all of them, if one does
-};
-Cpus own_cpus();
 
 /// Tuning variables and settings that change results, by name: an allow-list, never the whole environment. Lines of
 /// NCCL's configuration files stand as "/etc/nccl.conf: NCCL_X"; the system's lies below `root`.

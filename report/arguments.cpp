@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "thresholds/measured.hpp"
+#include "thresholds/site.hpp"
 
 namespace shakedown {
 namespace {
@@ -44,6 +45,11 @@ std::vector<std::filesystem::path> paths(const std::string& flag, const std::str
   return result;
 }
 
+/// Where runs have folders of their own, the newest is meant.
+std::filesystem::path latest_of(const std::filesystem::path& folder) {
+  return std::filesystem::is_directory(folder / "latest") ? folder / "latest" : folder;
+}
+
 using Handler = std::function<void(const std::string& value)>;
 
 bool yes_or_no(const std::string& flag, const std::string& text) {
@@ -53,7 +59,11 @@ bool yes_or_no(const std::string& flag, const std::string& text) {
 
 std::map<std::string, Handler> flags_with_value(Arguments& a) {
   std::map<std::string, Handler> flags{
-      {"--results", [&a](const std::string& v) { a.results = paths("--results", v); }},
+      {"--results",
+       [&a](const std::string& v) {
+         a.results = paths("--results", v);
+         for (auto& path : a.results) path = latest_of(path);
+       }},
       {"--thresholds", [&a](const std::string& v) { a.thresholds = v; }},
       {"--family", [&a](const std::string& v) { a.judge.family = v; }},
       {"--baseline", [&a](const std::string& v) { a.baseline = paths("--baseline", v); }},
@@ -69,7 +79,12 @@ std::map<std::string, Handler> flags_with_value(Arguments& a) {
       {"--scaling", [&a](const std::string& v) { a.scaling = paths("--scaling", v); }},
       {"--roster", [&a](const std::string& v) { a.judge.roster = read_roster(v); }},
       {"--expect", [&a](const std::string& v) { a.judge.expected = parse_expected(v); }},
-      {"--run-id", [&a](const std::string& v) { a.judge.run_id = v; }},
+      {"--run-id",
+       [&a](const std::string& v) {
+         a.judge.run_id = v.front() == '@' ? line_of(v.substr(1)) : v;
+         if (!a.judge.run_id) throw InputError("--run-id: " + v.substr(1) + " cannot be read; measure first");
+       }},
+      {"--site", [&a](const std::string& v) { a.site = v; }},
       {"--explain", [&a](const std::string& v) { a.explain = v; }},
   };
   for (const Output& output : outputs()) {
@@ -82,6 +97,8 @@ std::map<std::string, bool*> flags_without_value(Arguments& a) {
   return {{"--mixed-runs", &a.judge.mixed_runs},
           {"--allow-faults", &a.judge.allow_faults},
           {"--allow-different", &a.regression.allow_different},
+          {"--scontrol", &a.scontrol},
+          {"--kubectl", &a.kubectl},
           {"--all", &a.all},
           {"--help", &a.help},
           {"--version", &a.version}};
@@ -116,12 +133,14 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::file
 
 std::string arguments_help() {
   std::string help =
-      R"(  --results=F[,F...]      result files, or folders of them (*.json but verdict.json and baseline.json)
-  --thresholds=F          one profile, or a folder of them (default: SHAKEDOWN_THRESHOLDS, else the source tree's)
+      R"(  --results=F[,F...]      result files, or folders of them (*.json but verdict.json and baseline.json); of
+                          a folder of runs the latest
+  --thresholds=F          one profile, or a folder of them (default: SHAKEDOWN_THRESHOLDS, else ours)
   --family=NAME           judge this family only
   --expect=ranks=N,hosts=M,backend=cuda
                           how many ranks and hosts there should be, and on what they should measure
-  --roster=FILE           the hosts that should report: one "host", "host 8" or "host slots=8" per line
+  --roster=FILE           the hosts that should report: one "host", "host 8", "host slots=8" or "node[1-4]" a line
+  --site=FILE             what this cluster is made of: fabric, topology, roster, own limits
   --baseline=F[,F...]     what to compare with: baseline.json, result files, or folders of them
   --tolerance=X           how far a judged run may fall short of --baseline, relative (default 0.05)
   --min-effect=X          of regress: the least change to report, relative (default 0.01)
@@ -131,8 +150,9 @@ std::string arguments_help() {
   --quantile=X --margin=X of --floors: this quantile (default 0.01) less this part (default 0.03)
   --scaling=DIR[,DIR...]  the same results with other numbers of ranks: what each rank loses when more of them work
   --nodes=DIR             of nodes: write good_nodes, bad_nodes (host files) and nodes.json there
+  --scontrol, --kubectl   of nodes: print the commands that drain bad nodes and return good ones that we drained
   --explain=KEY           how the judgement of this key came about
-  --run-id=ID             the run that all files must be of
+  --run-id=ID             the run that all files must be of; @FILE reads it there
   --mixed-runs            permit files of different runs
   --allow-faults          permit results measured with an injected fault (to test the tests)
   --color[=yes|no]        colour the table (default: no, or as NO_COLOR and CLICOLOR_FORCE say)
@@ -151,14 +171,23 @@ std::string arguments_help() {
 Judged judge(const Arguments& arguments) {
   if (arguments.results.empty()) throw InputError("--results is missing; see --help");
   auto measured = std::make_unique<const Measured>(read_results(arguments.results));
-  auto profiles = load_profiles(arguments.thresholds);
+  const auto site = arguments.site ? std::optional(read_site(*arguments.site)) : std::nullopt;
+  auto profiles = profiles_of(site ? &*site : nullptr, load_profiles(arguments.thresholds));
+  for (Profile& profile : profiles) profile = on_site(profile, site ? &*site : nullptr, *measured);
+  auto options = arguments.judge;
+  if (site) {
+    if (options.roster.empty()) {
+      for (const auto& host : site->roster) options.roster.push_back({host, std::nullopt});
+    }
+    options.leaves = site->topology;
+  }
   References references(profiles);
   references.tolerance = arguments.tolerance;
   if (!arguments.baseline.empty()) {
     references.baseline = read_baseline(arguments.baseline, arguments.judge.allow_faults);
   }
   for (const auto& folder : arguments.scaling) references.scaling.push_back(read_results(std::vector{folder}));
-  Verdict verdict = judge(*measured, references, arguments.judge);
+  Verdict verdict = judge(*measured, references, options);
   return {std::move(measured), std::move(profiles), std::move(verdict)};
 }
 

@@ -21,6 +21,7 @@ struct Arguments {
   OutputFiles outputs;
   std::optional<std::filesystem::path> nodes;  // folder for good_nodes, bad_nodes and nodes.json
   std::vector<std::filesystem::path> scaling;  // results with other numbers of ranks
+  std::optional<std::filesystem::path> site;
   std::optional<std::string> explain;
   std::optional<std::filesystem::path> out, floors;  // of shakedown baseline
   FloorOptions floor_options;
@@ -29,6 +30,7 @@ struct Arguments {
   JudgeOptions judge;
   std::optional<bool> color;
   std::size_t width = TerminalStyle{}.width;
+  bool scontrol = false, kubectl = false;  // of nodes: print commands for the scheduler
   bool all = false, help = false, version = false;
 };
 

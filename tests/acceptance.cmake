@@ -1,7 +1,7 @@
 # The acceptance tests: one per measurement, which needs its result file, and one for the whole machine, which comes last
 # and runs whatever happened before.
-set(results ${PROJECT_BINARY_DIR}/results)
-set(judge ${PROJECT_SOURCE_DIR}/ci/measure ${PROJECT_BINARY_DIR} judge)  # acceptance_test on files of this run
+set(results ${PROJECT_BINARY_DIR}/results/ctest)
+set(judge acceptance_test --run-id=@${results}/run_id)  # of this run only
 set(all "")
 foreach(family IN LISTS SHAKEDOWN_FAMILIES)
   add_test(NAME acceptance.${family} COMMAND ${judge} --results=${results}/${family}.json --family=${family})

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "report/arguments.hpp"
 #include "report/outputs.hpp"
@@ -160,7 +161,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
     const auto flags = shakedown::without_gtest_flags(argc, argv);
-    const auto arguments = shakedown::parse_arguments(flags, SHAKEDOWN_SOURCE_DIR "/thresholds");
+    const auto arguments = shakedown::parse_arguments(flags, shakedown::beside_program("share/shakedown/thresholds"));
     return shakedown::after_output(shakedown::run(arguments, channel), "acceptance_test");
   } catch (const std::exception& error) {
     return shakedown::after_output(shakedown::refuse(words, channel, error.what()), "acceptance_test");

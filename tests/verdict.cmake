@@ -1,8 +1,9 @@
 # Tests of results, thresholds, verdict, regression and report; and acceptance_test, the program that judges.
-shakedown_test(base_test unit SOURCES base/gpu_health_test.cpp base/statistics_test.cpp base/names_test.cpp base/text_test.cpp base/key_test.cpp base/archive_test.cpp
+shakedown_test(base_test unit SOURCES base/gpu_health_test.cpp base/host_list_test.cpp base/xids_test.cpp base/statistics_test.cpp base/names_test.cpp base/text_test.cpp base/key_test.cpp base/archive_test.cpp
   LIBRARIES shakedown::base)
 shakedown_test(results_test unit SOURCES thresholds/results_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(thresholds_test unit SOURCES thresholds/profile_test.cpp LIBRARIES shakedown::verdict)
+shakedown_test(site_test unit SOURCES thresholds/site_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(machine_test unit SOURCES thresholds/machine_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(matrix_test unit SOURCES thresholds/matrix_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(verdict_test unit SOURCES thresholds/verdict_test.cpp thresholds/explain_test.cpp thresholds/rank_telemetry_test.cpp thresholds/gpu_errors_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
@@ -19,13 +20,12 @@ shakedown_test(regression_test unit SOURCES thresholds/regression_test.cpp LIBRA
 shakedown_test(baseline_test unit SOURCES thresholds/baseline_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(drift_test unit SOURCES thresholds/drift_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(terminal_test unit SOURCES report/terminal_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
-shakedown_test(report_test unit SOURCES report/report_test.cpp report/html_test.cpp
+shakedown_test(report_test unit SOURCES report/report_test.cpp report/node_commands_test.cpp report/html_test.cpp
   LIBRARIES shakedown::report nlohmann_json::nlohmann_json yaml-cpp::yaml-cpp)
 
 add_executable(acceptance_test acceptance_test.cpp)
 target_link_libraries(acceptance_test PRIVATE shakedown::report GTest::gtest)
-target_compile_definitions(acceptance_test PRIVATE
-  SHAKEDOWN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SHAKEDOWN_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(acceptance_test PRIVATE SHAKEDOWN_VERSION="${PROJECT_VERSION}")
 
 # The real programs, as a user runs them: exit codes, last lines, files.
 shakedown_test(acceptance_cli_test unit SOURCES report/acceptance_cli_test.cpp

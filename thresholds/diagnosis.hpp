@@ -24,10 +24,24 @@
 namespace shakedown {
 
 /// What is at fault. slow_silicon is a healthy chip that power leaves a lower clock than others.
-enum class Cause { slow_gpu, slow_link, slow_node, late_rank, wrong_data, configuration, power_or_heat, slow_silicon };
+/// Those between hosts (thresholds/fabric.hpp) come last.
+enum class Cause {
+  slow_gpu,
+  slow_link,
+  slow_node,
+  late_rank,
+  wrong_data,
+  configuration,
+  power_or_heat,
+  slow_silicon,
+  slow_nic,
+  slow_leaf,
+  slow_uplink,
+  slow_path
+};
 constexpr auto words(Cause) {
   return names("slow GPU", "slow link", "slow node", "late rank", "wrong data", "configuration", "power or heat",
-               "slow silicon");
+               "slow silicon", "slow NIC", "slow leaf switch", "slow uplink", "slow path");
 }
 
 /// One measurement in which a suspect is slow.

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <sstream>
 
+#include "base/host_list.hpp"
+
 namespace shakedown {
 
 bool same_host(const std::string& a, const std::string& b) {
@@ -71,13 +73,12 @@ std::vector<RosterEntry> read_roster(const std::filesystem::path& file) {
   std::vector<RosterEntry> roster;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
-    const auto refuse = [&](const std::string& what) {
-      throw InputError(file.string() + ":" + std::to_string(number) + ":1: " + what);
-    };
+    const std::string where = file.string() + ":" + std::to_string(number) + ":1: ";
+    const auto refuse = [&](const std::string& what) { throw InputError(where + what); };
     std::istringstream words(line.substr(0, line.find('#')));
     std::string host, count, rest;
     if (!(words >> host)) continue;
-    RosterEntry entry{host, std::nullopt};
+    std::optional<int> slots;
     if (words >> count) {
       const std::string digits = count.rfind("slots=", 0) == 0 ? count.substr(6) : count;
       int ranks = 0;
@@ -85,13 +86,15 @@ std::vector<RosterEntry> read_roster(const std::filesystem::path& file) {
       if (error != std::errc() || end != digits.data() + digits.size() || ranks < 1) {
         refuse("\"" + count + "\" is not a number of ranks; write \"host\", \"host 8\" or \"host slots=8\"");
       }
-      entry.ranks = ranks;
+      slots = ranks;
     }
     if (words >> rest) refuse("\"" + rest + "\" is not understood; write \"host\", \"host 8\" or \"host slots=8\"");
-    for (const RosterEntry& earlier : roster) {
-      if (same_host(earlier.host, host)) refuse("host " + host + " stands twice; remove one of the lines");
+    for (const std::string& one : expand_hosts(host, where)) {
+      for (const RosterEntry& earlier : roster) {
+        if (same_host(earlier.host, one)) refuse("host " + one + " stands twice; remove one of the lines");
+      }
+      roster.push_back({one, slots});
     }
-    roster.push_back(entry);
   }
   if (roster.empty()) throw InputError(file.string() + ":1:1: no hosts; write one per line");
   return roster;

@@ -7,6 +7,7 @@
 
 #include "base/gpu_health.hpp"
 #include "base/text.hpp"
+#include "base/xids.hpp"
 
 namespace shakedown {
 namespace {
@@ -105,16 +106,20 @@ Finding finding_of(const Record& record, const std::string& what, bool fails) {
 // One finding for what fails, and one for what does not.
 void judge_errors(const Record& record, std::vector<Finding>& findings) {
   for (const bool fails : {true, false}) {
-    std::vector<std::string> said;
+    std::vector<std::string> said, advice;
     for (const auto& [error, counted] : record.errors) {
       if (is_fault(error) != fails) continue;
       said.push_back(words_of_error(error) + " (" +
                      (counted.count > 1 ? std::to_string(counted.count) + " times, first in " : "in ") + counted.first +
                      ")");
+      if (const std::string words = advice_on(error); !words.empty()) {
+        advice.push_back(words_of_error(error) + ": " + words);
+      }
     }
     if (said.empty()) continue;
     findings.push_back(finding_of(record, "errors", fails));
     findings.back().detail = "while it was measured: " + joined(said);
+    if (!advice.empty()) findings.back().detail += "; " + joined(advice, "; ");
   }
 }
 

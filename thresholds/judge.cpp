@@ -10,6 +10,7 @@
 #include "thresholds/applicability.hpp"
 #include "thresholds/crashed.hpp"
 #include "thresholds/crosscheck.hpp"
+#include "thresholds/fabric.hpp"
 #include "thresholds/gpu_errors.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/missed_limits.hpp"
@@ -184,6 +185,16 @@ void judge_by_comparison(const Measured& measured, const PeerComparison& peers, 
   }
 }
 
+// By rounds of pairs.
+FabricJudgement judge_between_hosts(const Measured& measured, const PeerComparison& peers, const JudgeOptions& options,
+                                    Verdict& verdict) {
+  if (options.family && *options.family != "pairs") return {};
+  FabricJudgement fabric = judge_fabric(measured.benchmarks, peers, options.leaves);
+  if (!fabric.said.empty()) verdict.spoken.push_back({Judgement::peers, fabric.said});
+  append(verdict.findings, std::move(fabric.wrong_data));
+  return fabric;
+}
+
 }  // namespace
 
 void conclude(Verdict& verdict) {
@@ -216,10 +227,15 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   const Selection selection = select_profile(measured.files, references.profiles);
   judge_by_limits(measured, selection, options, verdict);
   const PeerComparison peers = compare_peers(measured.benchmarks, options.family);
+  FabricJudgement fabric = judge_between_hosts(measured, peers, options, verdict);
   weigh_missed_limits(verdict.findings, measured.benchmarks, peers);
   judge_by_comparison(measured, peers, references, options, verdict);
   verdict.culprits = diagnose(measured.benchmarks, peers, verdict.findings);
   append(verdict.findings, findings_of(verdict.culprits));
+  append(verdict.findings, std::move(fabric.findings));
+  const auto last_failing = std::stable_partition(verdict.culprits.begin(), verdict.culprits.end(),
+                                                  [](const Diagnosis& d) { return d.fails; });
+  verdict.culprits.insert(last_failing, fabric.suspects.begin(), fabric.suspects.end());
   conclude(verdict);
   return verdict;
 }

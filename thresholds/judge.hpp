@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,7 +22,7 @@ struct RosterEntry {
   std::optional<int> ranks;
 };
 
-/// Lines "host", "host 8" or "host slots=8"; # starts a comment. Errors: InputError "file:line:1: what; what to do".
+/// Lines "host", "host 8", "host slots=8" or "node[1-4] 8"; # starts a comment. Errors: InputError "file:line:1: what; what to do".
 std::vector<RosterEntry> read_roster(const std::filesystem::path& file);
 
 struct JudgeOptions {
@@ -29,6 +30,7 @@ struct JudgeOptions {
   Expected expected;
   std::optional<std::string> run_id;  // the only run whose files are judged
   std::vector<RosterEntry> roster;
+  std::map<std::string, std::string> leaves;  // of hosts whose leaf switch is not on record
   bool mixed_runs = false;
   bool allow_faults = false;
 };

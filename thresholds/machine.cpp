@@ -111,7 +111,7 @@ Finding judge_run_id(const Files& files, const JudgeOptions& options) {
         "let one run at a time use a folder of results (SHAKEDOWN_BUILD names another), and measure again");
     return finding;
   }
-  const std::string again = "empty build/results and measure again, or pass --mixed-runs if the set is meant";
+  const std::string again = "measure again into an empty folder, or pass --mixed-runs if the set is meant";
   if (const auto wrong = contradiction(files); wrong && !options.mixed_runs) {
     Finding finding = pass("machine/run_id", "");
     set(finding, Status::invalid, *wrong, again);

@@ -133,7 +133,8 @@ std::optional<int> slowest_rank(const Benchmark& benchmark) {
   // A step that ends with a sum over ranks takes all of them equally long: what each does alone tells them apart.
   auto seconds = rank_values(benchmark, "compute_ms");
   if (seconds.empty()) seconds = rank_values(benchmark, "seconds");
-  if (is_collective(family_of(benchmark.key))) return last_to_arrive(seconds, rank_values(benchmark, "arrival_us"));
+  const bool waits = is_collective(family_of(benchmark.key)) && key_part(benchmark.key, "scope") != "node";
+  if (waits) return last_to_arrive(seconds, rank_values(benchmark, "arrival_us"));
   const auto longest = std::max_element(seconds.begin(), seconds.end());  // unknown is less than any
   if (longest == seconds.end() || !*longest) return std::nullopt;
   return static_cast<int>(longest - seconds.begin());

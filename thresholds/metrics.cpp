@@ -100,7 +100,8 @@ Bound allreduce_busbw(const Peaks& peaks, Text, const Scale& scale) {
   if (n < 2) return std::nullopt;
   if (m == 1) return peak(peaks, "nvlink_gb_per_s", scale.nvls ? 2 * (n - 1) / n : link_of_collective(peaks));
   const auto nics = peak(peaks, "nics");
-  return nics ? peak(peaks, "nic_gbit", *nics / 8 * (n - 1) / n * m / (m - 1)) : std::nullopt;
+  const double crossings = scale.nvls ? 2 : m / (m - 1);  // switches that add need each part once
+  return nics ? peak(peaks, "nic_gbit", *nics / 8 * (n - 1) / n * crossings) : std::nullopt;
 }
 
 Bound allreduce_algbw(const Peaks& peaks, Text key, const Scale& scale) {
@@ -117,6 +118,12 @@ Bound collective_busbw(const Peaks& peaks, Text, const Scale& scale) {
 
 Bound collective_algbw(const Peaks& peaks, Text key, const Scale& scale) {
   return times(collective_busbw(peaks, key, scale), scale.ranks / (scale.ranks - 1.0));
+}
+
+// One GPU may use all NICs of its host when the others are idle; here all work at once.
+Bound pair_busbw(const Peaks& peaks, Text, const Scale& scale) {
+  const auto nics = peak(peaks, "nics");
+  return nics ? peak(peaks, "nic_gbit", *nics / 8 * scale.hosts / scale.ranks) : std::nullopt;
 }
 
 Bound model_tflops(const Peaks& peaks, Text key, const Scale&) {
@@ -169,10 +176,18 @@ double collective_bytes(Text key, double bytes, int ranks) {
 }
 
 Bound tera_flops(Text key, const Scale& scale) { return known(operation(key, scale).flops * 1e-12); }
+/// Where the ranks of one operation are: of scope:node those of a host.
+Scale of_group(Text key, Scale scale) {
+  if (key_part(key, "scope") != "node") return scale;
+  scale.ranks /= scale.hosts;
+  scale.hosts = 1;
+  return scale;
+}
+
 Bound giga_bytes(Text key, const Scale& scale) { return known(operation(key, scale).bytes * 1e-9); }
 Bound giga_bytes_copied(Text key, const Scale& scale) { return times(giga_bytes(key, scale), 0.5); }
 Bound giga_bytes_on_bus(Text key, const Scale& scale) {
-  return known(operation(key, scale).bytes * 1e-9 * bus_factor(key, scale.ranks));
+  return known(operation(key, scale).bytes * 1e-9 * bus_factor(key, of_group(key, scale).ranks));
 }
 Bound bytes(Text key, const Scale& scale) { return known(operation(key, scale).bytes); }
 Bound flops(Text key, const Scale& scale) { return known(operation(key, scale).flops); }
@@ -272,6 +287,12 @@ constexpr std::array catalogue{
            .ceiling = collective_algbw, .work = giga_bytes, .may_lack = same_time},
     Metric{.family = "collectives", .name = "latency_us", .what = "time of one collective", .headline = 7,
            .shared = yes, .of_slowest = yes, .work = microsecond, .may_lack = same_time},
+    Metric{.family = "pairs", .name = "busbw_gb_per_s", .what = "of a pair of hosts, each way, over one rail",
+           .headline = 4, .ceiling = pair_busbw},
+    Metric{.family = "pairs", .name = "partner", .what = "the rank that it worked with", .range = any,
+           .harmless = "says with whom, no figure"},
+    Metric{.family = "pairs", .name = "seed", .what = "of the shuffle of hosts", .range = any, .harmless = choice,
+           .may_lack = choice},
     Metric{.family = "lora_step", .name = "tokens_per_s", .what = "tokens of each GPU, as the slowest rank has them", .aspect = Aspect::gemm_raw,
            .headline = 5, .shared = yes, .of_slowest = yes, .ceiling = model_tokens, .least_scaling = 0.85,
            .work = tokens},
@@ -401,7 +422,8 @@ bool is_catalogued(Text family) {
 
 std::optional<double> ceiling(const Peaks& peaks, Text key, Text metric, const Scale& scale) {
   const Metric* row = find_metric(key, metric);
-  return row == nullptr || row->ceiling == nullptr ? std::nullopt : row->ceiling(peaks, key, scale);
+  if (row == nullptr || row->ceiling == nullptr) return std::nullopt;
+  return row->ceiling(peaks, key, of_group(key, scale));
 }
 
 std::optional<double> told_seconds(const Metric& metric, Text key, double value, const Scale& scale) {
@@ -434,7 +456,7 @@ Operation operation(Text key, const Scale& scale) {
   } else if (family == "p2p") {
     one.bytes = size * (key_part(key, "dir") == "both" ? 2 : 1);
   }
-  if (is_collective(family) && key_part(key, "scope").empty()) one.bytes = collective_bytes(key, size, scale.ranks);
+  if (is_collective(family)) one.bytes = collective_bytes(key, size, of_group(key, scale).ranks);
   if (family == "lora_step") {
     one.tokens = number("batch") * number("seq") * std::max(number("accumulation"), 1.0);
     if (const Model* model = find_model(key)) one.flops = one.tokens * model->flops_per_token;
@@ -467,12 +489,12 @@ double launch_spread(Text key, Text metric) {
   return key_number(key, "bytes").value_or(0) < 16 << 20 ? 0.02 : 0.005;
 }
 
-// Another day: GEMM 0.3 %, PCIe with all GPUs at once 3 % (stored launches of November 2026), the others at most as
+// Another day: GEMM 0.3 %, PCIe 3 % (stored launches of November 2026), the others at most as
 // much as from launch to launch. Another machine: its chips, 2.5 % in bursts of GEMM (PeerClass), HBM with faulty rows
 // replaced 2.3 % slower in reads.
 double session_spread(Text key, Text metric, bool other_machine) {
   const std::string family = family_of(key);
-  const double day = family == "gemm" ? 0.003 : 0.75 * launch_spread(key, metric);
+  const double day = family == "gemm" ? 0.003 : family == "pcie" ? 0.03 : 0.75 * launch_spread(key, metric);
   if (!other_machine) return day;
   const double chip = family == "gemm" || family == "lora_step" ? 0.025
                       : family == "hbm" || family == "memtest"  ? 0.012

@@ -19,12 +19,16 @@ Action action_of(const Diagnosis& d) {
     case Cause::slow_gpu:
     case Cause::slow_link:
     case Cause::slow_node:
+    case Cause::slow_nic:
     case Cause::wrong_data: return Action::isolate;
     // A hot GPU needs hands; a clock that is low for no such reason may come back after a reset.
     case Cause::power_or_heat: return d.heat ? Action::isolate : Action::reset;
     case Cause::late_rank: return Action::reset;
     case Cause::configuration:
-    case Cause::slow_silicon: return Action::none;
+    case Cause::slow_silicon:
+    case Cause::slow_leaf:
+    case Cause::slow_uplink:
+    case Cause::slow_path: return Action::none;  // no host is at fault
   }
   return Action::isolate;
 }

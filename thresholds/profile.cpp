@@ -277,6 +277,8 @@ bool overlap(const Rule& a, const Rule& b) {
          compatible(a.conditions.tier, b.conditions.tier);
 }
 
+}  // namespace
+
 void read_rules(const Yaml& yaml, Profile& profile) {
   const auto items = yaml.items();
   if (items.empty()) yaml.refuse("no rules; a profile that judges nothing would pass everything");
@@ -291,6 +293,8 @@ void read_rules(const Yaml& yaml, Profile& profile) {
     profile.rules.push_back(std::move(rule));
   }
 }
+
+namespace {
 
 Match read_match(const Yaml& yaml) {
   const Members members = yaml.members({"backend", "device"});

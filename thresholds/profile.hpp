@@ -94,4 +94,8 @@ struct Profile {
 /// Errors: InputError "file:line:column: what; what to do".
 std::vector<Profile> load_profiles(const std::filesystem::path& file_or_folder);
 
+class Yaml;
+/// Adds the rules of a list, as if they stood at the end of the profile. Errors: as above.
+void read_rules(const Yaml&, Profile&);
+
 }  // namespace shakedown

@@ -189,13 +189,13 @@ void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_bet
     change.trend = Trend::inconclusive;
     const double to_see = std::max(2 * pair.effect, -pair.change.estimate);
     const double alpha = false_alarm / static_cast<double>(comparisons);
-    const std::size_t least = sample_size(to_see, 0, alpha, power);
+    const std::size_t fewest = sample_size(to_see, 0, alpha, power);
     const double sigma = pair.sigma();
     const std::size_t smaller = std::min(pair.before.size(), pair.after.size());
     change.needed = std::max(sample_size(to_see, sigma, alpha, power), smaller + 1);
     const std::string have = std::to_string(pair.before.size()) + " and " + std::to_string(pair.after.size()) +
                              " repetitions, " + std::to_string(*change.needed) + " each would do";
-    change.detail = smaller < least ? "too few: " + have : "too noisy (" + percent_text(sigma) + "): " + have;
+    change.detail = smaller < fewest ? "too few: " + have : "too noisy (" + percent_text(sigma) + "): " + have;
   }
 }
 

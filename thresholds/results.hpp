@@ -68,6 +68,7 @@ struct HostFacts {
   std::optional<int> masked_gpus;   // count that CUDA_VISIBLE_DEVICES or a Slurm binding allows; null = no mask
   std::optional<std::string> mask;  // "CUDA_VISIBLE_DEVICES=0,1"
   std::optional<std::string> nvidia_driver = {};  // what shows that its kernel driver is there: "/sys/module/nvidia"
+  std::optional<std::string> leaf = {};           // switch, as the site file says
 };
 
 struct SuiteFacts {
@@ -85,6 +86,7 @@ template <class Archive>
 void members(Archive& archive, HostFacts& host) {
   archive("host", host.host)("pci_gpus", host.pci_gpus)("visible_gpus", host.visible_gpus);
   archive("masked_gpus", host.masked_gpus)("mask", host.mask)("nvidia_driver", host.nvidia_driver);
+  archive.unless("leaf", host.leaf);
 }
 
 template <class Archive>

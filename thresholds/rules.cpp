@@ -116,8 +116,9 @@ class RulesJudge {
     if (rule.optional_in_quick && context.tier == "quick") {
       std::erase_if(expansion.keys, [this](const std::string& key) { return !benchmarks_.contains(key); });
     }
-    // What can only warn does not stand for a judgement.
-    if (rule.severity == Severity::fail && !expansion.keys.empty()) judged_families_.insert(family);
+    // What can only warn does not stand for a judgement, and what is inside hosts not for what is between them.
+    const bool inside = context.hosts > 1 && is_collective(family) && key_part(rule.benchmark, "scope") == "node";
+    if (rule.severity == Severity::fail && !expansion.keys.empty() && !inside) judged_families_.insert(family);
     for (const std::string& key : expansion.keys) {
       const auto found = benchmarks_.find(key);
       const Benchmark* benchmark = found == benchmarks_.end() ? nullptr : &found->second;
@@ -125,6 +126,8 @@ class RulesJudge {
       const auto untrue = untrue_.find(key);
       add(finding_of(profile, rule, key, benchmark, untrue == untrue_.end() ? nullptr : &untrue->second, context,
                      expansion.no_pair));
+      const Finding& said = said_.findings.back();
+      waived_by_choice_ = waived_by_choice_ || (said.counts() && said.status == Status::waived && !expansion.no_pair);
     }
   }
 
@@ -140,12 +143,18 @@ class RulesJudge {
   // Waivers are for what a machine does not have. One that has nothing at all was not measured.
   void require_something_measured(const Profile* profile) {
     const auto waived = [](const Finding& f) { return !f.counts() || f.status == Status::waived; };
-    if (profile == nullptr || family_ || !std::all_of(said_.findings.begin(), said_.findings.end(), waived)) return;
+    if (profile == nullptr || family_ || !waived_by_choice_) return;
+    if (!std::all_of(said_.findings.begin(), said_.findings.end(), waived)) return;
     add(plain("machine/profile", Status::missing, "every rule of " + profile->name + " was waived: nothing was judged",
               ranks()));
   }
 
   void count_families(const Profile* profile) {
+    // Hosts are judged among each other by their pairs (thresholds/fabric.hpp): three and more; of two nobody can tell
+    // which. One has none, and that alone is no judgement of anything.
+    const auto pairs = context_of_family_.find("pairs");
+    const int hosts = pairs == context_of_family_.end() ? 0 : pairs->second->hosts;
+    if (hosts > 2 || (hosts == 1 && (family_ || !judged_families_.empty()))) judged_families_.insert("pairs");
     for (const std::string& family : profile == nullptr ? families({}) : families(*profile)) {
       if (!wanted(family)) continue;
       ++said_.families;
@@ -216,6 +225,7 @@ class RulesJudge {
   RuleFindings said_;
   std::map<std::string, const Context*> context_of_family_;
   std::set<std::string> judged_keys_, counted_keys_, judged_families_;
+  bool waived_by_choice_ = false;          // not because there is no pair
   std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
   std::map<std::string, int> nvls_rules_;  // family -> rules that could not be decided
 };

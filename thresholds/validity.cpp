@@ -97,7 +97,7 @@ class RowCheck {
     scale.power_limit_w = facts.power_limit_w.value_or(0);
     scale.sm_mhz_max = facts.sm_mhz_max.value_or(0);
     static const Peaks none;
-    return metric->ceiling(profile_ == nullptr ? none : profile_->peak, row_.key, scale);
+    return shakedown::ceiling(profile_ == nullptr ? none : profile_->peak, row_.key, metric->name, scale);
   }
 
   void check(const std::string& metric, const Metric* known, double value, std::optional<std::size_t> rank) {

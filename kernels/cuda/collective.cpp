@@ -36,32 +36,33 @@ std::int64_t largest_exact(DType dtype) {
 /// microseconds apart, are 0.3 to 0.8 % of a sample of 1 to 2.5 ms.
 constexpr std::size_t least_led_bytes = std::size_t{64} << 20;
 
-/// Waits for all that is queued, as Communicator::wait does.
-void wait(const Gpu& gpu, Communicator& communicator) {
+/// Waits for all that is queued, as Communicators::wait does.
+void wait(const Gpu& gpu, Communicators& communicators) {
   const auto done = make_event();
   check(cudaEventRecord(done.get(), gpu.stream()));
-  communicator.wait(done.get());
+  communicators.wait(done.get());
 }
 
 /// NCCL connects its peers at the first call of each algorithm, and the size decides the algorithm: runs the operation
 /// a few times, one by one, and waits for it. What NCCL chose, if it says.
-std::string warm_up(Work& work, const Gpu& gpu, Communicator& communicator) {
-  return communicator.first_run([&] {
+std::string warm_up(Work& work, const Gpu& gpu, Communicators& communicators, bool whole) {
+  const auto step = [&] {
     const int repeats = work.bytes() > (std::size_t{128} << 20) ? 2 : 5;
     for (int i = 0; i < repeats; ++i) work.enqueue();
-    wait(gpu, communicator);
-  });
+    wait(gpu, communicators);
+  };
+  return communicators.first_run(step, whole);
 }
 
 class Collective final : public Work {
  public:
-  Collective(const CollectiveSpec& spec, const Gpu& gpu, Communicator& communicator)
+  Collective(const CollectiveSpec& spec, const Gpu& gpu, Communicators& communicators)
       : spec_(spec),
         layout_(layout(spec)),
         type_(nccl_type(spec.dtype)),
         addends_(reference::addends_for(spec.ranks, largest_exact(spec.dtype))),
         gpu_(gpu),
-        communicator_(communicator),
+        communicators_(communicators),
         trail_(in_place() ? Trail::apart(spec.bytes) : Trail(layout_.out)),
         in_(in_place() ? trail_.room() : layout_.in),
         own_out_(in_place() ? Buffer() : Buffer(trail_.room())) {
@@ -69,44 +70,24 @@ class Collective final : public Work {
   }
 
   void connect(Group& world) override {
-    if (world.size() != spec_.ranks) throw std::logic_error("a collective was prepared for another number of ranks");
-    const bool first = communicator_.connect(world);
-    if (in_place() && world.size() == 1) {
+    Group& group = group_of(spec_, world);
+    const bool whole = spec_.scope == Scope::world && !group.patience();
+    const auto made = communicators_.of(group, whole);
+    communicator_ = &made.communicator;
+    if (in_place() && group.size() == 1) {
       throw Unsupported("the sum in place of one rank moves nothing and changes nothing: there is nothing to measure");
     }
-    rank_ = world.rank();
+    rank_ = group.rank();
     reset();
-    chosen_ = warm_up(*this, gpu_, communicator_);  // peers are connected outside of a recording, too
-    if (first) settle(world);
+    chosen_ = warm_up(*this, gpu_, communicators_, whole);  // peers are connected outside of a recording, too
+    if (made.fresh && !group.patience()) settle(group);
   }
 
   void enqueue() override {
-    const auto comm = communicator_.get();
-    const auto stream = gpu_.stream();
     const auto part = elements(layout_.part);
     const View out = View(this->out()).part(trail_.next(), layout_.out);
     const void* const in = in_place() ? out.data() : in_.data();
-    switch (spec_.op) {
-      case CollectiveOp::all_reduce: return check(ncclAllReduce(in, out.data(), part, type_, ncclSum, comm, stream));
-      case CollectiveOp::all_gather: return check(ncclAllGather(in, out.data(), part, type_, comm, stream));
-      case CollectiveOp::reduce_scatter:
-        return check(ncclReduceScatter(in, out.data(), part, type_, ncclSum, comm, stream));
-      case CollectiveOp::broadcast:
-        return check(ncclBroadcast(in, out.data(), part, type_, collective_root, comm, stream));
-      case CollectiveOp::reduce:
-        return check(ncclReduce(in, out.data(), part, type_, ncclSum, collective_root, comm, stream));
-      case CollectiveOp::alltoall:
-        check(ncclGroupStart());
-        for (int peer = 0; peer < spec_.ranks; ++peer) {
-          const auto offset = static_cast<std::size_t>(peer) * layout_.part;
-          exchange(in_.at(offset), peer, out.at(offset), peer);
-        }
-        return check(ncclGroupEnd());
-      case CollectiveOp::sendrecv:
-        check(ncclGroupStart());
-        exchange(in, next_rank(rank_, spec_.ranks), out.data(), previous_rank(rank_, spec_.ranks));
-        return check(ncclGroupEnd());
-    }
+    communicator_->call([&](ncclComm_t comm) { return enqueue(in, out, part, comm, gpu_.stream()); });
   }
 
   /// What has been summed in place is zero and stays so: each operation of a series gets new addends. A fresh recording
@@ -118,7 +99,7 @@ class Collective final : public Work {
     trail_.restart();
     if (recording_.record(gpu_.stream(), repeats, [this] { enqueue(); })) {
       recording_.replay(gpu_.stream(), repeats);
-      wait(gpu_, communicator_);
+      wait(gpu_, communicators_);
     } else {
       trail_ = recorded_trail;
     }
@@ -135,16 +116,19 @@ class Collective final : public Work {
     if (sums(spec_.op)) {
       fill_addends(gpu_, in_, spec_.dtype, {addends_, rank_});
     } else {
-      fill_parts(gpu_, in_, {in_.bytes() / sizeof(std::uint32_t), 0, static_cast<std::uint64_t>(rank_)});
+      fill_parts(gpu_, in_, sent(spec_, rank_));
     }
     if (!in_place()) gpu_.fill(own_out_, nan_byte);
     if (!recorded()) trail_.restart();
     gpu_.synchronize();
   }
 
-  /// Every rank checks its output; in a reduce the ranks that have none check that their input is unchanged.
+  /// Every rank checks its output; those that have none check that their input is unchanged.
   Check verify() override {
-    if (!has_output(spec_.op, rank_)) return check_addends(gpu_, in_, spec_.dtype, {addends_, rank_});
+    if (!has_output(spec_, rank_)) {
+      return sums(spec_.op) ? check_addends(gpu_, in_, spec_.dtype, {addends_, rank_})
+                            : check_parts(gpu_, in_, sent(spec_, rank_));
+    }
     auto check = check_last();
     check_trail(gpu_, out(), trail_, check);
     return check;
@@ -153,21 +137,22 @@ class Collective final : public Work {
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return in_.bytes() + own_out_.bytes(); }
   bool collective() const override { return true; }
+  bool on_host() const override { return spec_.scope == Scope::node; }
   bool leads() const override { return spec_.bytes >= least_led_bytes && !recorded(); }
   std::string chosen() const override { return chosen_; }
-  void corrupt() override { flip_one_bit(gpu_, has_output(spec_.op, rank_) ? last_output(out(), trail_) : View(in_)); }
+  void corrupt() override { flip_one_bit(gpu_, has_output(spec_, rank_) ? last_output(out(), trail_) : View(in_)); }
 
  private:
   /// Runs on until the first collective of the process is as fast as the later ones: of small messages, whose time is
   /// how fast the host starts them, the first row of each program scattered by 0.3. Rank 0's clock decides.
-  void settle(Group& world) {
+  void settle(Group& group) {
     using Clock = std::chrono::steady_clock;
     const auto end = Clock::now() + std::chrono::milliseconds(200);
     for (bool more = true; more;) {
       for (int i = 0; i < (leads() ? 1 : 20); ++i) enqueue();
-      wait(gpu_, communicator_);
+      wait(gpu_, communicators_);
       more = Clock::now() < end;
-      world.broadcast(std::as_writable_bytes(std::span(&more, 1)), 0);
+      group.broadcast(std::as_writable_bytes(std::span(&more, 1)), 0);
     }
   }
 
@@ -192,11 +177,37 @@ class Collective final : public Work {
   const Buffer& out() const { return in_place() ? in_ : own_out_; }
   std::size_t elements(std::size_t bytes) const { return bytes / size_of(spec_.dtype); }
 
-  /// Inside a group. A rank may be its own peer.
-  void exchange(const void* sent, int to, void* received, int from) {
-    const auto count = elements(layout_.part);
-    check(ncclSend(sent, count, type_, to, communicator_.get(), gpu_.stream()));
-    check(ncclRecv(received, count, type_, from, communicator_.get(), gpu_.stream()));
+  ncclResult_t enqueue(const void* in, const View& out, std::size_t part, ncclComm_t comm, cudaStream_t stream) const {
+    switch (spec_.op) {
+      case CollectiveOp::all_reduce: return ncclAllReduce(in, out.data(), part, type_, ncclSum, comm, stream);
+      case CollectiveOp::all_gather: return ncclAllGather(in, out.data(), part, type_, comm, stream);
+      case CollectiveOp::reduce_scatter: return ncclReduceScatter(in, out.data(), part, type_, ncclSum, comm, stream);
+      case CollectiveOp::broadcast: return ncclBroadcast(in, out.data(), part, type_, collective_root, comm, stream);
+      case CollectiveOp::reduce: return ncclReduce(in, out.data(), part, type_, ncclSum, collective_root, comm, stream);
+      case CollectiveOp::alltoall:
+        check(ncclGroupStart());
+        for (int peer = 0; peer < spec_.ranks; ++peer) {
+          const auto offset = static_cast<std::size_t>(peer) * layout_.part;
+          check_queued(ncclSend(in_.at(offset), part, type_, peer, comm, stream));
+          check_queued(ncclRecv(out.at(offset), part, type_, peer, comm, stream));
+        }
+        return ncclGroupEnd();
+      case CollectiveOp::sendrecv:
+        check(ncclGroupStart());
+        if (!spec_.sender || *spec_.sender == rank_) {
+          check_queued(ncclSend(in, part, type_, next_rank(rank_, spec_.ranks), comm, stream));
+        }
+        if (has_output(spec_, rank_)) {
+          check_queued(ncclRecv(out.data(), part, type_, previous_rank(rank_, spec_.ranks), comm, stream));
+        }
+        return ncclGroupEnd();
+    }
+    throw std::invalid_argument("unknown operation");
+  }
+
+  /// Inside a group, a communicator that does not block may answer that it is at it.
+  static void check_queued(ncclResult_t result) {
+    if (result != ncclInProgress) check(result);
   }
 
   CollectiveSpec spec_;
@@ -204,7 +215,8 @@ class Collective final : public Work {
   ncclDataType_t type_;
   reference::Addends addends_;
   const Gpu& gpu_;
-  Communicator& communicator_;
+  Communicators& communicators_;
+  Communicator* communicator_ = nullptr;
   Trail trail_;
   Buffer in_, own_out_;
   Recording recording_;  // goes before the buffers that it refers to
@@ -220,7 +232,7 @@ std::unique_ptr<Work> make(const CollectiveSpec& spec, CudaDevice& device) {
   }
   nccl_type(spec.dtype);  // before the size is looked at
   require_memory(footprint(spec));
-  return std::make_unique<Collective>(spec, device.gpu(), device.communicator());
+  return std::make_unique<Collective>(spec, device.gpu(), device.communicators());
 }
 
 }  // namespace shakedown::cuda

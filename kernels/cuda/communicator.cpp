@@ -1,11 +1,11 @@
-// Life of the NCCL communicator.
+// Life of the NCCL communicators.
 #include "kernels/cuda/communicator.hpp"
 
-#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <span>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace shakedown::cuda {
@@ -19,7 +19,7 @@ constexpr auto look_every = std::chrono::milliseconds(1);
 
 /// While an exception passes, the peers may never come to the end of the job, and an orderly end would wait for them.
 Communicator::~Communicator() {
-  if (std::uncaught_exceptions() > 0) {
+  if (std::uncaught_exceptions() > 0 || until_) {
     abort();
   } else if (comm_ != nullptr) {
     static_cast<void>(ncclCommDestroy(comm_));
@@ -27,22 +27,24 @@ Communicator::~Communicator() {
 }
 
 /// A blocking communicator: with a non-blocking one every call starts a thread (NCCL 2.28 and later, group.cc), which
-/// would be most of the latency of a small message. A hang in here is ended by the watchdog, with the process.
-bool Communicator::connect(Group& world) {
+/// would be most of the latency of a small message. A hang in here is ended by the watchdog, with the process. Where
+/// the group has patience, the loss of a rank must not end the process, and messages are large.
+void Communicator::connect(Group& group) {
+  const auto patience = group.patience();
+  if (patience)
+    until_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*patience));
+  ncclUniqueId id{};
+  if (group.rank() == 0) check(ncclGetUniqueId(&id));
+  group.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  if (patience) config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  const auto result = ncclCommInitRankConfig(&comm, group.size(), id, group.rank(), &config);
   {
     const std::lock_guard lock(mutex_);
-    if (comm_ != nullptr || aborted_) return false;
+    comm_ = comm;
   }
-  ncclComm_t comm = nullptr;
-  note(listener_.during([&] {
-    ncclUniqueId id{};
-    if (world.rank() == 0) check(ncclGetUniqueId(&id));
-    world.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
-    check(ncclCommInitRank(&comm, world.size(), id, world.rank()));
-  }));
-  const std::lock_guard lock(mutex_);
-  comm_ = comm;
-  return true;
+  settle(result);
 }
 
 ncclComm_t Communicator::get() const {
@@ -51,30 +53,46 @@ ncclComm_t Communicator::get() const {
   return comm_;
 }
 
-std::string Communicator::first_run(const std::function<void()>& step) {
-  const auto log = listener_.during(step);
-  note(log);
-  return log.algorithm;
+void Communicator::call(const std::function<ncclResult_t(ncclComm_t)>& step) { settle(step(get())); }
+
+void Communicator::look() {
+  static_cast<void>(get());
+  refuse_late();
+  const auto now = state();
+  if (now == ncclSuccess || now == ncclInProgress) return;
+  abort();  // before memory is freed, which waits for the kernel that waits for the peer
+  check(now);
 }
 
-void Communicator::note(const NcclLog& log) { links_.insert(log.links.begin(), log.links.end()); }
-
-void Communicator::wait(cudaEvent_t event) {
-  using Clock = std::chrono::steady_clock;
-  auto next_look = Clock::now() + look_every;
-  auto progress = cudaEventQuery(event);
-  for (; progress == cudaErrorNotReady; progress = cudaEventQuery(event)) {
-    if (Clock::now() < next_look) continue;
-    static_cast<void>(get());
-    if (const auto now = state(); now != ncclSuccess && now != ncclInProgress) {
-      abort();  // before memory is freed, which waits for the kernel that waits for the peer
-      check(now);
-    }
-    sign_();
-    next_look = Clock::now() + look_every;
+/// Of a communicator that blocks, the result is final.
+void Communicator::settle(ncclResult_t result) {
+  while (result == ncclInProgress) {
+    refuse_late();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    result = state();
   }
-  static_cast<void>(cudaGetLastError());  // "not ready" is kept as the last error
-  check(progress);
+  if (result != ncclSuccess && until_) abort();
+  check(result);
+}
+
+void Communicator::refuse_late() {
+  if (!until_ || Clock::now() <= *until_) return;
+  abort();
+  throw Absent("NCCL: the partner did not answer in time");
+}
+
+void Communicator::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!until_ || comm_ == nullptr) return;
+  }
+  call([](ncclComm_t comm) { return ncclCommFinalize(comm); });
+  ncclComm_t comm = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    comm = std::exchange(comm_, nullptr);
+  }
+  if (comm != nullptr) check(ncclCommDestroy(comm));
 }
 
 void Communicator::abort() noexcept {
@@ -92,6 +110,66 @@ ncclResult_t Communicator::state() const {
   ncclResult_t state = ncclSuccess;
   if (comm_ != nullptr) check(ncclCommGetAsyncError(comm_, &state));
   return state;
+}
+
+Communicators::Made Communicators::of(Group& group, bool whole) {
+  std::shared_ptr<Communicator> made;
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) throw std::runtime_error("the NCCL communicators were aborted");
+    auto& slot = by_group_[&group];
+    if (slot) return {*slot, false};
+    made = slot = std::make_shared<Communicator>();  // known before it waits for anybody
+  }
+  first_run([&] { made->connect(group); }, whole);
+  return {*made, true};
+}
+
+void Communicators::leave(Group& group) {
+  std::shared_ptr<Communicator> left;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_group_.find(&group);
+    if (found == by_group_.end()) return;
+    left = found->second;
+    by_group_.erase(found);
+  }
+  left->finish();
+}
+
+std::string Communicators::first_run(const std::function<void()>& step, bool whole) {
+  const auto log = listener_.during(step);
+  if (whole) links_.insert(log.links.begin(), log.links.end());
+  return log.algorithm;
+}
+
+void Communicators::wait(cudaEvent_t event) {
+  using Clock = std::chrono::steady_clock;
+  auto next_look = Clock::now() + look_every;
+  auto progress = cudaEventQuery(event);
+  for (; progress == cudaErrorNotReady; progress = cudaEventQuery(event)) {
+    if (Clock::now() < next_look) continue;
+    for (const auto& communicator : all()) communicator->look();
+    sign_();
+    next_look = Clock::now() + look_every;
+  }
+  static_cast<void>(cudaGetLastError());  // "not ready" is kept as the last error
+  check(progress);
+}
+
+std::vector<std::shared_ptr<Communicator>> Communicators::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Communicator>> all;
+  for (const auto& [group, communicator] : by_group_) all.push_back(communicator);
+  return all;
+}
+
+void Communicators::abort() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    aborted_ = true;
+  }
+  for (const auto& communicator : all()) communicator->abort();
 }
 
 }  // namespace shakedown::cuda

@@ -30,7 +30,7 @@ CudaDevice::CudaDevice(int ordinal, const Placement& placement)
 
 DeviceInfo CudaDevice::info() const {
   auto info = info_;
-  info.nccl_links = communicator_.links();
+  info.nccl_links = communicators_.links();
   return info;
 }
 
@@ -49,7 +49,7 @@ double CudaDevice::seconds(Work& work, int repeats) {
   if (local) {
     check(cudaEventSynchronize(end_.get()));
   } else {
-    communicator_.wait(end_.get());
+    communicators_.wait(end_.get());
   }
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()));

@@ -21,21 +21,22 @@ class CudaDevice final : public Device {
   /// for the first launch, 1 % of a batch of a millisecond. In front of a collective one stands that leads().
   double seconds(Work&, int repeats) override;
 
-  void while_waiting(std::function<void()> sign) override { communicator_.while_waiting(std::move(sign)); }
+  void while_waiting(std::function<void()> sign) override { communicators_.while_waiting(std::move(sign)); }
   /// Over the timed operations; of collectives over samples of half a millisecond and more.
   std::optional<ClockCount> take_clock() override { return cycles_.take(); }
 
-  void abort() noexcept override { communicator_.abort(); }
+  void leave(Group& group) override { communicators_.leave(group); }
+  void abort() noexcept override { communicators_.abort(); }
 
   std::unique_ptr<Work> prepare(const Spec&) override;
 
   Gpu& gpu() { return gpu_; }
-  Communicator& communicator() { return communicator_; }
+  Communicators& communicators() { return communicators_; }
 
  private:
   Gpu gpu_;
   DeviceInfo info_;
-  Communicator communicator_;
+  Communicators communicators_;
   Event begin_ = make_event(), end_ = make_event();
   CycleCounter cycles_;
   std::pair<const Work*, int> timed_;  // what, and how often, the last time

@@ -10,7 +10,7 @@ namespace shakedown::cuda {
 std::unique_ptr<Work> make(const LoraStepSpec& spec, CudaDevice& device) {
   if (spec.dtype != DType::bf16) throw Unsupported("CUDA trains in bf16 only, not " + std::string(name(spec.dtype)));
   const auto shape = training::step_shape(spec);
-  auto ops = std::make_unique<CudaOps>(device.gpu(), &device.communicator(), shape);
+  auto ops = std::make_unique<CudaOps>(device.gpu(), &device.communicators(), shape);
   return std::make_unique<training::MeasuredStep<CudaOps>>(spec, std::move(ops), device);
 }
 

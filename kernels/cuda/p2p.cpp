@@ -48,7 +48,7 @@ class PeerCopy final : public Work {
   }
 
   void connect(Group& world) override {
-    Group& local = world.local();
+    Group& local = world.on_host();
     id_ = static_cast<std::uint64_t>(local.rank());
     const auto world_ranks = gather(local, world.rank());
     if (drives()) {

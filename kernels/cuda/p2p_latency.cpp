@@ -30,7 +30,7 @@ class PeerLatency final : public Work {
         results_(trail_.room()) {}
 
   void connect(Group& world) override {
-    Group& local = world.local();
+    Group& local = world.on_host();
     if (drives()) credited_ = world.rank();
     memory_.exchange(local, route_.from);
     reset();

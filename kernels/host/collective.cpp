@@ -27,11 +27,10 @@ class Collective final : public Work {
   }
 
   void connect(Group& group) override {
-    if (group.size() != spec_.ranks) throw std::logic_error("a collective was prepared for another number of ranks");
-    if (in_place() && group.size() == 1) {
+    group_ = &group_of(spec_, group);
+    if (in_place() && group_->size() == 1) {
       throw Unsupported("the sum in place of one rank moves nothing and changes nothing: there is nothing to measure");
     }
-    group_ = &group;
   }
 
   void enqueue() override {
@@ -39,6 +38,7 @@ class Collective final : public Work {
     const auto out = last_output();
     const auto in = in_place() ? std::span<const T>(out) : std::span<const T>(in_);
     const int rank = group_->rank();
+    const int next = next_rank(rank, spec_.ranks), previous = previous_rank(rank, spec_.ranks);
     switch (spec_.op) {
       case CollectiveOp::all_reduce: return group_->sum(in, out);
       case CollectiveOp::all_gather: return group_->all_gather(std::as_bytes(in), std::as_writable_bytes(out));
@@ -53,8 +53,8 @@ class Collective final : public Work {
         if constexpr (std::is_same_v<T, float>) return group_->reduce(in, out, collective_root);
         break;
       case CollectiveOp::sendrecv:
-        return group_->sendrecv(std::as_bytes(in), next_rank(rank, spec_.ranks), std::as_writable_bytes(out),
-                                previous_rank(rank, spec_.ranks));
+        return group_->sendrecv(std::as_bytes(in), !spec_.sender || *spec_.sender == rank ? next : Group::nobody,
+                                std::as_writable_bytes(out), has_output(spec_, rank) ? previous : Group::nobody);
     }
     throw std::logic_error("a collective of a type that it does not have");
   }
@@ -68,10 +68,10 @@ class Collective final : public Work {
   }
 
   void reset() override {
-    const reference::Parts own{in_.size(), 0, static_cast<std::uint64_t>(group_->rank())};
     if (sums(spec_.op)) {
       write_addends(in_);
     } else {
+      const auto own = sent(spec_, group_->rank());
       for (std::size_t i = 0; i < in_.size(); ++i) {
         const auto word = own.at(i);
         std::memcpy(&in_[i], &word, sizeof word);
@@ -82,15 +82,16 @@ class Collective final : public Work {
     if (in_place()) stage(1);
   }
 
-  /// Every rank checks its output; in a reduce the ranks that have none check that their input is unchanged.
+  /// Every rank checks its output; those that have none check that their input is unchanged.
   Check verify() override {
     Checker checker;
     const int rank = group_->rank();
-    const auto out = last_output();
+    const bool receives = has_output(spec_, rank);
+    const auto out = receives ? last_output() : std::span<T>(in_);
     if (!sums(spec_.op)) {
-      const auto want = received(spec_, rank);
+      const auto want = receives ? received(spec_, rank) : sent(spec_, rank);
       for (std::size_t i = 0; i < out.size(); ++i) checker.expect_equal(i, word(out[i]), want.at(i));
-    } else if (!has_output(spec_.op, rank)) {
+    } else if (!receives) {
       for (std::size_t i = 0; i < in_.size(); ++i) {
         checker.expect_equal(i, in_[i], static_cast<T>(addends_.at(i, rank)));
       }
@@ -101,16 +102,17 @@ class Collective final : public Work {
       }
     }
     auto check = checker.result();
-    if (has_output(spec_.op, rank)) check_trail(whole(), trail_, check);
+    if (receives) check_trail(whole(), trail_, check);
     return check;
   }
 
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return footprint(spec_); }
   bool collective() const override { return true; }
+  bool on_host() const override { return spec_.scope == Scope::node; }
 
   void corrupt() override {
-    const auto checked = has_output(spec_.op, group_->rank()) ? last_output() : std::span<T>(in_);
+    const auto checked = has_output(spec_, group_->rank()) ? last_output() : std::span<T>(in_);
     if (!sums(spec_.op)) return flip_one_bit(std::as_writable_bytes(checked));
     checked[checked.size() / 2] += 1;
   }

@@ -31,7 +31,7 @@ class PeerCopy final : public Work {
   PeerCopy(const Spec& spec, Team& team) : spec_(spec), team_(team), trail_(spec.bytes) {}
 
   void connect(Group& world) override {
-    Group& local = world.local();
+    Group& local = world.on_host();
     route_ = route_of(spec_, local);
     id_ = static_cast<std::uint64_t>(local.rank()) + 1;
     const auto world_ranks = gather(local, world.rank());
@@ -131,7 +131,7 @@ class PeerLatency final : public Work {
   explicit PeerLatency(const Spec& spec) : spec_(spec), chain_(chase::chain(accesses(spec))) {}
 
   void connect(Group& world) override {
-    Group& local = world.local();
+    Group& local = world.on_host();
     const auto route = route_of(spec_, local);
     drives_ = route.from.has_value();
     window_.exchange(local, spec_.bytes, route.to.has_value(), route.from);

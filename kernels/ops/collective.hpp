@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
+#include "base/group.hpp"
 #include "kernels/ops/operation.hpp"
 #include "kernels/reference.hpp"
 #include "kernels/trail.hpp"
@@ -13,14 +15,16 @@ namespace shakedown {
 enum class CollectiveOp { all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv };
 enum class Place { out, in };         // the output has its own buffer, or takes the place of the input
 enum class Launch { stream, graph };  // operations are queued one by one, or a batch is recorded once and replayed
+enum class Scope { world, node };     // between all ranks, or inside each host, all hosts at once
 
 constexpr auto words(CollectiveOp) {
   return names("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv");
 }
 
-/// One operation between `ranks` ranks (the whole world). `bytes` is the size as nccl-tests defines it: of everything
+/// One operation between the `ranks` ranks of a group. `bytes` is the size as nccl-tests defines it: of everything
 /// that all ranks have together for all_gather, reduce_scatter and alltoall, of one rank's buffer for the others. Rank
-/// 0 is the root; sendrecv is a ring, each rank sends to the next one. Only all_reduce can be in place or from a graph.
+/// 0 is the root; sendrecv is a ring, each rank sends to the next one, and of two ranks perhaps only one (`sender`).
+/// Only all_reduce can be in place or from a graph.
 struct CollectiveSpec {
   static constexpr std::string_view description = "a collective";
 
@@ -30,6 +34,8 @@ struct CollectiveSpec {
   int ranks = 1;
   Place place = Place::out;
   Launch launch = Launch::stream;
+  Scope scope = Scope::world;
+  std::optional<int> sender = std::nullopt;
 };
 
 /// How the data of a collective lie: what one rank has for, or gets from, one other rank, and the whole buffers of a
@@ -72,6 +78,7 @@ inline std::string key(const CollectiveSpec& s) {
   key.set("dtype", s.dtype).set("bytes", s.bytes);
   if (s.place == Place::in) key.set("place", "in");
   if (s.launch == Launch::graph) key.set("launch", "graph");
+  if (s.scope == Scope::node) key.set("scope", "node");
   return key.text();
 }
 /// The size that is really moved, which is not quite `bytes` where that does not divide into one part per rank.
@@ -106,8 +113,24 @@ constexpr bool sums(CollectiveOp op) {
   return op == CollectiveOp::all_reduce || op == CollectiveOp::reduce || op == CollectiveOp::reduce_scatter;
 }
 
-/// In a reduce only the root has an output.
-constexpr bool has_output(CollectiveOp op, int rank) { return op != CollectiveOp::reduce || rank == collective_root; }
+/// In a reduce only the root has an output, and who alone sends has none.
+inline bool has_output(const CollectiveSpec& s, int rank) {
+  return s.sender ? rank != *s.sender : s.op != CollectiveOp::reduce || rank == collective_root;
+}
+
+/// The words that a rank has to send.
+inline reference::Parts sent(const CollectiveSpec& s, int rank) {
+  return {layout(s).in / sizeof(std::uint32_t), 0, static_cast<std::uint64_t>(rank)};
+}
+
+/// The group that does it, of all ranks. Errors: Unsupported, on all ranks of a host, where that has another number of
+/// ranks; std::logic_error where all have.
+inline Group& group_of(const CollectiveSpec& s, Group& world) {
+  Group& group = s.scope == Scope::node ? world.on_host() : world;
+  if (group.size() == s.ranks) return group;
+  if (s.scope == Scope::world) throw std::logic_error("a collective was prepared for another number of ranks");
+  throw Unsupported("this host has " + std::to_string(group.size()) + " ranks, others have " + std::to_string(s.ranks));
+}
 
 /// From whom a rank of the ring receives, and to whom it sends.
 constexpr int previous_rank(int rank, int ranks) { return (rank + ranks - 1) % ranks; }

@@ -14,6 +14,11 @@
 
 namespace shakedown {
 
+/// This machine cannot do it: too little memory, no algorithm, no path. Becomes a waiver that all ranks agree on.
+struct Unsupported : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 enum class DType { f64, f32, tf32, f16, bf16, fp8_e4m3, int8, nvfp4, mxfp8 };
 enum class Engine { cpu, sm, ce };  // who moves the bytes: CPU cores, a GPU kernel, a GPU copy engine
 

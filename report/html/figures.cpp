@@ -244,6 +244,74 @@ std::string copies(const Page& page) {
                  out);
 }
 
+// Every host by rail: the best of its rounds with partners on other hosts, since a pair is as fast as its slower end.
+std::string rails(const Page& page) {
+  constexpr double healthy = 0.05;  // as thresholds/fabric.hpp takes it
+  std::vector<std::optional<double>> best(page.context->ranks.size());
+  for (const auto& [key, benchmark] : page.judged.measured->benchmarks) {
+    if (family_of(key) != "pairs" || key_number(key, "confirm")) continue;
+    const auto values = rank_values(benchmark, "busbw_gb_per_s");
+    for (std::size_t rank = 0; rank < std::min(values.size(), best.size()); ++rank) {
+      if (values[rank]) best[rank] = std::max(best[rank].value_or(0), *values[rank]);
+    }
+  }
+  struct Line {
+    std::vector<std::optional<double>> rails;
+    double worst = -1;
+  };
+  std::map<std::string, Line> hosts;
+  std::vector<std::vector<double>> of_rail;
+  for (const RankFacts& rank : page.context->ranks) {
+    const auto& value = best[static_cast<std::size_t>(rank.rank)];
+    const auto rail = static_cast<std::size_t>(rank.local_rank);
+    auto& line = hosts[rank.host].rails;
+    line.resize(std::max(line.size(), rail + 1));
+    of_rail.resize(std::max(of_rail.size(), rail + 1));
+    line[rail] = value;
+    if (value) of_rail[rail].push_back(*value);
+  }
+  std::vector<std::string> columns;
+  std::vector<double> centres;
+  for (auto& values : of_rail) {
+    columns.push_back("rail " + std::to_string(columns.size()));
+    centres.push_back(values.empty() ? 0 : median(std::move(values)));
+  }
+  if (std::all_of(centres.begin(), centres.end(), [](double centre) { return centre == 0; })) return "";
+  std::vector<std::pair<std::string, Line>> lines(hosts.begin(), hosts.end());
+  for (auto& [host, line] : lines) {
+    for (std::size_t rail = 0; rail < line.rails.size(); ++rail) {
+      // Who never answered is as bad as can be.
+      const double off = line.rails[rail] ? shortfall(*line.rails[rail], centres[rail], "busbw_gb_per_s") : 1;
+      line.worst = std::max(line.worst, off);
+    }
+  }
+  const std::size_t count = lines.size();
+  if (count > most_gpus) {
+    std::stable_sort(lines.begin(), lines.end(),
+                     [](const auto& a, const auto& b) { return a.second.worst > b.second.worst; });
+    lines.resize(most_gpus);
+  }
+  std::string rows;
+  for (const auto& [host, line] : lines) {
+    rows += "<tr><th scope=\"row\">" + html_escaped(host) + "</th>";
+    for (std::size_t rail = 0; rail < line.rails.size(); ++rail) {
+      const auto& value = line.rails[rail];
+      const double off = value ? shortfall(*value, centres[rail], "busbw_gb_per_s") / healthy : 1;
+      rows += heat_cell(value ? fmt::format("{:.1f}{}", *value, off >= 1 ? " !" : "") : "silent !",
+                        joined_words(tint(off), off >= 1 ? "out" : ""));
+    }
+    rows += "</tr>\n";
+  }
+  return section(
+      "rails", "Hosts by rail",
+      "GB/s each way with partners on other hosts, the best of the rounds; ! is more than 5 % below the middle "
+      "of the rail.",
+      heat(heat_head("host", columns), rows) + (count > lines.size()
+                                                    ? "<p class=\"soft\">The worst " + std::to_string(lines.size()) +
+                                                          " of " + std::to_string(count) + ".</p>"
+                                                    : ""));
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Rates against floor and ceiling
 
@@ -263,7 +331,9 @@ class Rates {
   }
   std::optional<double> roof(const Benchmark& benchmark, const std::string& metric) const {
     if (page_.profile == nullptr) return std::nullopt;
-    return ceiling(page_.profile->peak, benchmark.key, metric, scale_of(*benchmark.context));
+    const auto most = ceiling(page_.profile->peak, benchmark.key, metric, scale_of(*benchmark.context));
+    // That of a copy to the host is of any link that a host may have: far from PCIe, it says nothing.
+    return family_of(benchmark.key) == "pcie" ? std::nullopt : most;
   }
 
  private:
@@ -505,8 +575,8 @@ std::string step_parts(const Page& page) {
 std::string figures(const Page& page) {
   if (page.context == nullptr) return "";
   const Rates rates(page);
-  return against_peers(page) + copies(page) + over_size(page, rates) + bars(page, rates) + step_parts(page) +
-         heat_and_power(page);
+  return against_peers(page) + copies(page) + rails(page) + over_size(page, rates) + bars(page, rates) +
+         step_parts(page) + heat_and_power(page);
 }
 
 }  // namespace shakedown

@@ -33,7 +33,7 @@ p,ul{margin:4px 0 8px}ul{padding-left:20px}.soft,figcaption{color:var(--soft)}.s
 .good .state,.is-pass{color:var(--good)}.bad .state,.is-fail{color:var(--bad)}.doubt .state,.is-doubt{color:var(--doubt)}
 .lead{font-size:17px}dl.facts{display:flex;flex-wrap:wrap;gap:4px 26px;margin:8px 0 0}dl.facts div{min-width:0}
 dt{color:var(--soft);font-size:12.5px}dd{margin:0;overflow-wrap:anywhere}
-.two{display:grid;grid-template-columns:minmax(0,1.15fr) minmax(0,1fr);gap:16px}.two>section{margin-bottom:16px}
+.two{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1.2fr);gap:16px}.two>section{margin-bottom:16px}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:left;vertical-align:top;padding:4px 10px 4px 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere}
 thead th{color:var(--soft);font-weight:600;font-size:12.5px}tbody th{font-weight:500}
@@ -61,6 +61,7 @@ details{margin:8px 0}summary{cursor:pointer;color:var(--blue)}
 .filter{display:flex;flex-wrap:wrap;gap:8px 16px;align-items:center;margin:6px 0 8px}[hidden]{display:none!important}
 input[type=search]{font:inherit;padding:4px 8px;border:1px solid var(--soft);border-radius:6px;background:var(--card);
 color:var(--ink);width:min(340px,100%)}
+#findings td:first-child,#findings th:first-child{white-space:nowrap}
 .culprit{border-top:1px solid var(--line);padding-top:8px;margin-top:8px}.culprit:first-of-type{border:0;padding:0;margin:0}
 nav{font-size:14px;margin:0 0 14px}nav a{margin-right:14px}a{color:var(--blue)}
 @media(max-width:760px){main{padding:8px 8px 40px}.two{grid-template-columns:minmax(0,1fr);gap:0}h1{font-size:21px}

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t most_steps = 3, most_named = 5, most_culprits = 40;
 
 // What the families of the quick tier show, in the order in which they are measured.
-constexpr std::array<std::pair<const char*, const char*>, 9> families{
+constexpr std::array<std::pair<const char*, const char*>, 10> families{
     {{"preflight", "the machine before anything is measured"},
      {"gemm", "matrix products"},
      {"hbm", "bandwidth of GPU memory"},
@@ -28,6 +28,7 @@ constexpr std::array<std::pair<const char*, const char*>, 9> families{
      {"pcie", "copies between host and GPU"},
      {"allreduce", "AllReduce over all GPUs"},
      {"collectives", "other collectives"},
+     {"pairs", "pairs of hosts, rail by rail"},
      {"lora_step", "a training step"}}};
 
 std::string about(const std::string& family) {
@@ -80,7 +81,9 @@ std::string short_of(const Finding& finding) {
 
 // "rank 3, node7 GPU 3": enough to find it; UUID and address stand with the evidence.
 std::string short_place(Culprit place) {
-  if (place.local_rank) place.uuid = place.pci = place.serial = std::nullopt;
+  if (place.local_rank) {
+    for (auto* id : {&place.uuid, &place.pci, &place.serial}) id->reset();
+  }
   return place_text(place);
 }
 

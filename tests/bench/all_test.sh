@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All families by one program: results as the single programs write them, a stream of them, and what is left where it dies;
-# and what ci/measure makes of that.
+# All families by one program: results as the single programs write them, a stream of them, and what is left where it dies.
+# What the front door makes of that: tests/launch/front_door_test.sh.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
@@ -52,28 +52,4 @@ run 0 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=after.jso
 run 1 "$build/tests/acceptance_test" --results=after.json --family=allreduce
 expect "a family that was measured after a death fails all the same" prints 'machine/crashed.*died in allreduce|died in allreduce'
 
-# --- ci/measure -----------------------------------------------------------------------------------------------------------------
-unset SHAKEDOWN_RUN_ID
-export SHAKEDOWN_LAUNCH=env SHAKEDOWN_DESPITE_PREFLIGHT=1
-mkdir -p fake/bench
-printf '%s\n' preflight gemm hbm p2p >fake/bench/families
-cat >fake/bench/bench_all <<'END'
-#!/bin/bash
-# Dies in hbm.
-for a; do case $a in --out-dir=*) folder=${a#*=} ;; --families=*) families=${a#*=} ;; esac; done
-for family in ${families//,/ }; do
-  [[ $family != hbm ]] || kill -KILL $$
-  echo {} >"$folder/$family.json"
-done
-END
-printf '#!/bin/sh\nfor a; do case $a in --benchmark_out=*) echo "$*" >"${a#*=}";; esac; done\n' >fake/bench/bench_hbm
-printf '#!/bin/sh\nexit 3\n' >fake/bench/bench_gemm
-chmod +x fake/bench/bench_*
-run 0 "$root/ci/measure" "$scratch/fake" begin
-run 0 "$root/ci/measure" "$scratch/fake" all
-expect "what a death leaves can be measured alone" says 'bench_all ended with exit code 3 in hbm: what is missing is measured alone'
-run 0 "$root/ci/measure" "$scratch/fake" gemm
-expect "what is there is not measured again" grep -qx '{}' fake/results/gemm.json
-run 0 "$root/ci/measure" "$scratch/fake" hbm
-expect "what is missing is, and its result says where the death was" grep -q -- '--crashed=hbm' fake/results/hbm.json
 finish

@@ -4,17 +4,18 @@
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 
-# A build whose benchmarks copy stored/<family>.json, with the id of the run, to where a result is wanted. Each launch is
+# A build whose benchmarks print stored/<family>.json, with the id of the run. Each launch is
 # a little different, as real ones are: the digits behind the third are the run's.
-mkdir -p now/bench now/report now/tests stored baseline
-ln -s "$build/report/shakedown" now/report/shakedown
-ln -s "$build/tests/acceptance_test" now/tests/acceptance_test
-vary() { # RUN_ID FROM TO
+mkdir -p now/bench now/bin now/share/shakedown stored baseline
+cp "$build/bin/shakedown" now/bin/
+ln -s "$root/thresholds" now/share/shakedown/
+printf 'gemm\nhbm\n' >now/share/shakedown/families
+vary() { # RUN_ID FILE
   local digits
   digits=$(cksum <<<"$1" | cut -c 1-4)
   sed -E -e "s/\"run_id\": \"[^\"]*\"/\"run_id\": \"$1\"/" \
     -e "s/\"(tflops|hbm_gb_per_s)\":([1-9][0-9]{2})[0-9.]*/\"\1\":\2.$digits/" \
-    -e "s/\"(tflops|hbm_gb_per_s)\":([1-9][0-9]\.[0-9])[0-9]*/\"\1\":\2$digits/" "$2" >"$3"
+    -e "s/\"(tflops|hbm_gb_per_s)\":([1-9][0-9]\.[0-9])[0-9]*/\"\1\":\2$digits/" "$2"
 }
 declare -f vary >vary.bash
 for family in gemm hbm; do
@@ -22,20 +23,19 @@ for family in gemm hbm; do
   cat >"now/bench/bench_$family" <<END
 #!/usr/bin/env bash
 source "$scratch/vary.bash"
-for flag; do
-  [[ \$flag != --benchmark_out=* ]] || vary "\$SHAKEDOWN_RUN_ID" "$scratch/stored/$family.json" "\${flag#*=}"
-done
+vary "\$SHAKEDOWN_RUN_ID" "$scratch/stored/$family.json"
 END
   chmod +x "now/bench/bench_$family"
 done
 for i in 1 2 3 4 5 6 7 8 9; do
   mkdir "good$i"
-  for family in gemm hbm; do vary "good$i" "stored/$family.json" "good$i/$family.json"; done
+  for family in gemm hbm; do vary "good$i" "stored/$family.json" >"good$i/$family.json"; done
 done
 run 0 "$build/report/shakedown" baseline create --results="good1,good2,good3,good4,good5,good6,good7,good8,good9" --out=.
 baseline=h200-sxm/4ranks
 expect "a baseline is stored by profile and number of ranks" test -s "$baseline/baseline.json"
 regression() { SHAKEDOWN_BUILD=$scratch/now SHAKEDOWN_LAUNCH=env "$root/ci/regression" --width=400 "$@" >out 2>err; }
+run_ids() { grep -ohE '"run_id": ?"[^"]*' now/regression/*/gemm.json; }
 # compared CODE WHAT PATTERN [FLAGS]
 compared() {
   local code=0 wanted=$1 pattern=$3
@@ -44,7 +44,7 @@ compared() {
 }
 
 compared 0 "the same machine is the same" '^REGRESSION: 0 worse, 0 missing, 0 inconclusive, 10 compared'
-expect "each repetition is a launch of its own" eval '[[ $(cat now/regression/*/run_id | sort -u | wc -l) -eq 9 ]]'
+expect "each repetition is a launch of its own" eval '[[ $(run_ids | sort -u | wc -l) -eq 9 ]]'
 SHAKEDOWN_RUN_ID=mine compared 0 "a run id that the user set becomes one for each launch" '^REGRESSION: 0 worse'
 # The copy by the copy engine loses 2 %: 4273 becomes 4188 GB/s.
 sed -i -E '/engine:ce\/bytes:4294967296/s/"hbm_gb_per_s": ?4[0-9]{3}/"hbm_gb_per_s":4188/' stored/hbm.json

@@ -4,14 +4,14 @@
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 
-mkdir -p now/bench now/report tools stored
-ln -s "$build/report/shakedown" now/report/shakedown
+mkdir -p now/bench now/bin now/share/shakedown tools stored
+cp "$build/bin/shakedown" now/bin/
+ln -s "$root/thresholds" now/share/shakedown/
+printf 'gemm\nhbm\n' >now/share/shakedown/families
 for ranks in 1ranks 2ranks/1 4ranks/1; do cp "$root/ci/baselines/h200-sxm/$ranks/hbm.json" "stored/${ranks%%ranks*}.json"; done
 cat >now/bench/bench_hbm <<END
 #!/usr/bin/env bash
-for flag; do
-  [[ \$flag != --benchmark_out=* ]] || sed "s/\"run_id\": \"[^\"]*\"/\"run_id\": \"\$SHAKEDOWN_RUN_ID\"/" "$scratch/stored/\$SHAKEDOWN_RANKS.json" >"\${flag#*=}"
-done
+sed "s/\"run_id\": \"[^\"]*\"/\"run_id\": \"\$SHAKEDOWN_RUN_ID\"/" "$scratch/stored/\$SHAKEDOWN_RANKS.json"
 END
 cp now/bench/bench_hbm now/bench/bench_gemm
 # Starts a program that is not ours as often as asked, and one of ours once.

@@ -51,7 +51,7 @@ else
   sweep=(bench_allreduce --benchmark_filter='^allreduce/dtype:f32/bytes:[0-9]*$' --benchmark_min_time=0.3)
   products=(bench_gemm --benchmark_filter=f32/m:1024 --benchmark_min_time=100) gemm_watch=8 gemm_line=1
 fi
-launch=("$root/ci/launch") could_not_run=3
+launch=("$build/bin/shakedown" launch) could_not_run=3
 common=(--backend="$backend")
 with=(-x SHAKEDOWN_RUN_ID)
 export SHAKEDOWN_RUN_ID=faults-test

@@ -7,7 +7,7 @@ chmod +x link_agent
 printf '#!/bin/sh\nhostname nodea\nexec "$@"\n' >on_nodea
 chmod +x on_nodea
 hosts_launch=("${launch[@]}")
-could_not_run=not0  # of mpirun, without ci/launch
+could_not_run=not0  # of mpirun, without shakedown launch
 cable=(unshare --uts ./on_nodea "$here/two_nets.sh" "$other" mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1
   --host nodea:2,nodeb:2 --mca plm_rsh_agent "$scratch/link_agent" -np 4)
 
@@ -30,7 +30,7 @@ cut_link() {
     [[ $(readlink "$process/ns/net" 2>/dev/null) == "$network" ]] && kill -KILL "${process#/proc/}"
   done
 }
-# The watchdog speaks first, or where the time limit is long Open MPI, whose patience ci/launch shortens.
+# The watchdog speaks first, or where the time limit is long Open MPI, whose patience shakedown launch shortens.
 cut_link watchdog 4 "timeout: .*$(named 2), $(named 3) give no sign of life"
 cut_link keepalive 60 'Remote daemon: .* on node nodeb' OMPI_MCA_oob_tcp_keepalive_time=8 OMPI_MCA_oob_tcp_keepalive_intvl=2 OMPI_MCA_oob_tcp_keepalive_probes=3
 launch=("${hosts_launch[@]}")

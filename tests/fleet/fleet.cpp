@@ -780,6 +780,17 @@ struct Fleet::Made {
     };
     for (auto& [name, values] : row.by_rank) of_hosts(values, unknown, like["by_rank"][name]);
     for (auto& [name, values] : row.texts) of_hosts(values, std::optional<std::string>(), like["text_by_rank"][name]);
+    // Facts of NICs, which the template has none of and says nothing about.
+    if (plan.hosts > 1 && key == "preflight/of:host") {
+      for (const auto& [name, value] :
+           {std::pair{"ib_rate_gbit", 400.0}, {"ib_link_downed", 0.0}, {"gpudirect_rdma", 1.0}}) {
+        auto& values = row.by_rank[name];
+        values.assign(static_cast<std::size_t>(count()), unknown);
+        for (int r = 0; r < count(); ++r) {
+          if (gpu(r).local == 0) values[static_cast<std::size_t>(r)] = value;
+        }
+      }
+    }
     for (int r = 0; r < count(); ++r) facts_of(row, r);
     return row;
   }

@@ -178,6 +178,22 @@ TEST(Binding, KnowsThatTwoThreadsAreOneCore) {
   EXPECT_EQ(cores_of("/nonexistent", "0-2,8"), (std::set<int>{0, 1, 2, 8}));
 }
 
+TEST(Binding, OfThisProcessIsItsCoresAndTheNodeThatHasThemAll) {
+  const MadeUpHost host;
+  for (const int cpu : {0, 1, 8, 9}) add_cpu(host, cpu, 0, cpu % 8, cpu % 8 == 0 ? "0,8" : "1,9");
+  host.write("sys/devices/system/node/node0/cpulist", "2-7");
+  host.write("sys/devices/system/node/node10/cpulist", "0-1,8-9");
+  host.write("proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-1,8");
+  const auto cpus = own_cpus(host.root());
+  EXPECT_EQ(cpus.list, "0-1,8");
+  EXPECT_EQ(cpus.cores, 2) << "0 and 8 are one";
+  EXPECT_EQ(cpus.numa, 10);
+  host.write("proc/self/status", "Cpus_allowed_list:\t1-2");
+  EXPECT_EQ(own_cpus(host.root()).numa, std::nullopt) << "on two nodes";
+  EXPECT_EQ(own_cpus("/nonexistent").cores, 1);
+  EXPECT_FALSE(own_cpus().list.empty());
+}
+
 TEST(Binding, NamesTheCoreThatRanksShare) {
   const std::vector<std::set<int>> pinned(4, std::set<int>{0});
   EXPECT_EQ(ranks_per_core(pinned, 2).number, 4);

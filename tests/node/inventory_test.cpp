@@ -93,12 +93,6 @@ TEST(GpuMask, EndsAtAnInvalidEntryAsInCuda) {
 
 TEST(GpuMask, IsNothingWhereNobodySetOne) { EXPECT_FALSE(gpu_mask(variables({}))); }
 
-TEST(OwnCpus, AreAtLeastOneCore) {
-  const auto cpus = own_cpus();
-  EXPECT_FALSE(cpus.list.empty());
-  EXPECT_GE(cpus.cores, 1);
-}
-
 TEST(Tuning, TakesWhatChangesResultsAndNothingElse) {
   setenv("NCCL_ALGO", "Ring", 1);
   setenv("UCX_RC_TIMEOUT", "1s", 1);

@@ -5,8 +5,8 @@
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 mkdir build
-for entry in "$build"/*; do [[ ${entry##*/} == results || ${entry##*/} == lock ]] || ln -s "$entry" build/; done
-ln -s "$root"/{README.md,base,bench,ci,docs,kernels,tests,thresholds,fixtures,node,report} .
+for entry in "$build"/*; do [[ ${entry##*/} == results ]] || ln -s "$entry" build/; done
+ln -s "$root"/{README.md,base,bench,ci,docs,kernels,tests,thresholds,fixtures,node,launch,report} .
 
 texts=("$root/README.md" "$root"/docs/*.md)
 for text in "${texts[@]}"; do
@@ -15,12 +15,21 @@ for text in "${texts[@]}"; do
   done
 done
 
+# What the troubleshooting page quotes of our own messages is said somewhere.
+quoted=$(awk '/^## /{inside=/A run that stops/} inside && /^\| `/' "$root/docs/troubleshooting.md" | cut -d'|' -f2 |
+  grep -oE '`[^`]+`' | tr -d '`')
+expect "it quotes messages" test "$(wc -l <<<"$quoted")" -ge 8
+while IFS= read -r message; do
+  expect "\"$message\" is a message of ours" grep -rqF -- "$message" "$root"/{base,fixtures,node,thresholds,kernels,ci}
+done <<<"$quoted"
+
 # What its commands need: a finished run of the host backend. Where the build has one, a copy; never its own folder, which
 # an acceptance may be filling beside this test.
-if [[ -s $build/results/verdict.json ]]; then
-  cp -r "$build/results" build/
+if [[ -s $build/results/latest/verdict.json ]]; then
+  mkdir build/results
+  cp -rL "$build/results/latest" build/results/
 else
-  "$root/ci/measure" build begin && "$root/ci/measure" build gemm && "$root/ci/measure" build allreduce
+  SHAKEDOWN_RESULTS=build/results "$build/bin/shakedown" measure --families=gemm,allreduce
 fi
 
 # Commands in their shell blocks, except those that set up a machine, judge it as a whole, or need a cluster.

@@ -253,7 +253,11 @@ TEST(Drift, OfNothingRaisesNoAlarmInThreeTimesTheNoise) {
 // Nine launches in one go share the day, the room and the machine: however many they are, they are one look.
 TEST(Drift, OfTheDayOrTheMachineIsNoChange) {
   const Simulation simulation(of_launches());
-  constexpr int seeds = 100;
+#ifdef NDEBUG
+  constexpr int seeds = 200;
+#else
+  constexpr int seeds = 20;
+#endif
   for (const Apart& apart : {Apart{true, false, 0}, {true, false, 0.7}, {true, true, 0}}) {
     int worse = 0, said = 0;
     for (int seed = 3001; seed <= 3000 + seeds; ++seed) {
@@ -267,21 +271,26 @@ TEST(Drift, OfTheDayOrTheMachineIsNoChange) {
     }
     std::printf("%s%s, correlation %.1f: worse in %d of %d\n", apart.day ? "other day" : "",
                 apart.machine ? ", other machine" : "", apart.correlation, worse, seeds);
-    EXPECT_LE(worse, 1);
+    EXPECT_LE(worse, seeds / 100);
     EXPECT_EQ(said, seeds);
   }
 }
 
 TEST(Drift, OfTenPercentIsSeenOnAnotherDay) {
   const Simulation simulation(of_launches());
+  int found = 0, all = 0;
   for (int seed = 4001; seed <= 4020; ++seed) {
     const auto tenth = [](const std::string& key) { return family_of(key) == "gemm" ? 0.1 : 0.0; };
     const Regression regression = simulation.compare(static_cast<std::uint64_t>(seed), 1, tenth, {true, false, 0});
     EXPECT_EQ(regression.exit_code, 1);
     for (const Change& change : regression.changes) {
-      EXPECT_EQ(change.trend == Trend::worse, family_of(change.key) == "gemm") << change.key;
+      const bool is_worse = change.trend == Trend::worse, slower = family_of(change.key) == "gemm";
+      EXPECT_TRUE(slower || !is_worse) << change.key;
+      found += slower && is_worse ? 1 : 0;
+      all += slower ? 1 : 0;
     }
   }
+  EXPECT_GE(found, 0.95 * all);
 }
 
 TEST(Drift, HiddenByNoiseIsInconclusiveAndNeverTheSame) {

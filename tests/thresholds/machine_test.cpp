@@ -358,6 +358,15 @@ TEST(Roster, IsReadLineByLine) {
   EXPECT_EQ(roster[2].ranks, 4);
 }
 
+TEST(Roster, UnderstandsTheRangesOfSchedulers) {
+  const Folder folder;
+  const auto roster = read_roster(folder.write("hosts", "node[1-3,07] slots=8\nlogin\n"));
+  ASSERT_EQ(roster.size(), 5u);
+  EXPECT_EQ(roster[3].host, "node07");
+  EXPECT_EQ(roster[3].ranks, 8);
+  EXPECT_EQ(roster[4].host, "login");
+}
+
 TEST(Roster, IsRefusedWithFileAndLine) {
   const Folder folder;
   const auto refusal = [&](const std::string& roster) -> std::string {
@@ -373,6 +382,8 @@ TEST(Roster, IsRefusedWithFileAndLine) {
   EXPECT_EQ(refusal("node0 0\n").rfind(":1:1: ", 0), 0u);
   EXPECT_EQ(refusal("node0 8 x\n").rfind(":1:1: \"x\" is not understood", 0), 0u);
   EXPECT_EQ(refusal("node0\nnode0\n").rfind(":2:1: host node0 stands twice", 0), 0u);
+  EXPECT_EQ(refusal("node[1-3]\nnode2\n").rfind(":2:1: host node2 stands twice", 0), 0u);
+  EXPECT_EQ(refusal("a\nnode[1-\n").rfind(":2:1: host list \"node[1-\": a bracket is not closed", 0), 0u);
   EXPECT_EQ(refusal("# nobody\n").rfind(":1:1: no hosts", 0), 0u);
   EXPECT_THROW(read_roster(folder.path() / "none"), InputError);
 }

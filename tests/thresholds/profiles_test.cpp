@@ -497,6 +497,9 @@ TEST(ShippedProfiles, FailAGpuOfTheSecondHostByItsOwnFigures) {
       auto& own = row.by_rank.at(figures.at(row.key))[culprit];
       ASSERT_TRUE(own) << row.key;
       own = silent ? std::nullopt : std::optional(row.by_rank.contains("compute_ms") ? *own * 1.15 : *own * 0.8);
+      if (silent || row.by_rank.contains("compute_ms")) continue;
+      row.metrics.at(figures.at(row.key)) = *own;
+      row.real_time /= 0.8;
     }
     std::size_t found = 0;
     for (const Finding& f : judge({results}, shipped(), {}).findings) {

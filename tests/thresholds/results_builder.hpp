@@ -97,7 +97,8 @@ class ResultsBuilder {
       row["real_time"] = *seconds * 1e3;
       for (const char* other : {"latency_us", "busbw_gb_per_s"}) {
         if (!row.contains(other) || !seconds_of(key, other, 1) || (metric == other && !large)) continue;
-        row[other] = other == std::string("latency_us") ? *seconds * 1e6 : *seconds_of(key, other, *seconds);
+        row[other] = other == std::string("latency_us") ? *seconds / *seconds_of(key, other, 1)
+                                                        : *seconds_of(key, other, *seconds);
         if (large && metric == other && other == std::string("latency_us"))
           by_rank.assign(context.ranks.size(), row[other]);
       }

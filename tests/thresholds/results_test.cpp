@@ -192,6 +192,7 @@ TEST(Reader, AcceptsWhatWasConvertedFromAnEarlierSchemaOnly) {
 TEST(Reader, ReturnsWhatTheWriterWasGiven) {
   ResultsBuilder builder(2);
   builder.add(gemm, "tflops", 700, {710.5, std::nullopt}).by_rank("seconds", {0.1, 0.2});
+  builder.rows.back().update({{"real_time", 1.5}, {"bytes_per_second", 1e9}});
   builder.context.environment = {{"NCCL_NVLS_ENABLE", "0"}};
   builder.context.expected.ranks = 2;
   builder.context.argv = {"bench_gemm", "--tier=quick"};

@@ -36,7 +36,7 @@ Verdict judged(const std::string& sample, const std::vector<Profile>& profiles) 
 
 TEST(RealResults, OfFourH200Pass) {
   const auto verdict = judged("h200-sxm-4ranks", profiles_for("h200-sxm-4ranks"));
-  EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 54/54 (profile h200-sxm, 4 ranks)");
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 61/61 (profile h200-sxm, 4 ranks)");
   EXPECT_EQ(verdict.exit_code, 0);
 }
 
@@ -44,7 +44,7 @@ TEST(RealResults, OfFourH200Pass) {
 // spread is shown and fails nothing.
 TEST(RealResults, OfTwoH200BehindAMaskPassWithAProductThatWasSampledWithoutRests) {
   const auto verdict = judged("h200-sxm-2ranks", profiles_for("h200-sxm-2ranks"));
-  EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 30/30 (profile h200-sxm, 2 ranks)");
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: PASS 40/40 (profile h200-sxm, 2 ranks)");
   const auto finding =
       std::find_if(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) { return !f.good(); });
   ASSERT_NE(finding, verdict.findings.end());
@@ -58,12 +58,12 @@ TEST(RealResults, StoredAsBaselinesPassWholeAgainstTheShippedRules) {
     return verdict_line(judge(read_results(std::vector{source / "ci/baselines/h200-sxm" / launch}), profiles, {}));
   };
   for (const char* launch : {"4ranks/1", "4ranks/2"}) {
-    EXPECT_EQ(verdict_of(launch), "VERDICT: PASS 150/150 (profile h200-sxm, 4 ranks)") << launch;
+    EXPECT_EQ(verdict_of(launch), "VERDICT: PASS 187/187 (profile h200-sxm, 4 ranks)") << launch;
   }
   for (const char* launch : {"2ranks/1", "2ranks/2", "2ranks/3"}) {
-    EXPECT_EQ(verdict_of(launch), "VERDICT: PASS 101/101 (profile h200-sxm, 2 ranks)") << launch;
+    EXPECT_EQ(verdict_of(launch), "VERDICT: PASS 142/142 (profile h200-sxm, 2 ranks)") << launch;
   }
-  EXPECT_EQ(verdict_of("1ranks"), "VERDICT: PASS 83/83 (profile h200-sxm, 1 rank)");
+  EXPECT_EQ(verdict_of("1ranks"), "VERDICT: PASS 84/84 (profile h200-sxm, 1 rank)");
 }
 
 /// A stored launch, in which rank 2 was held down and counted this in all rows that were watched.
@@ -83,7 +83,7 @@ Verdict with(const Throttle& throttle, const ErrorCounts& errors) {
 TEST(RealResults, WithErrorsOrASlowdownOfOneGpuFailAndNameIt) {
   for (const auto& verdict : {with({}, {{"ecc_uncorrected", 2}, {"xid_79", 1}, {"nvlink_3_crc", 5000}}),
                               with({{"sw_power_cap", 1}, {"hw_slowdown", 1}, {"hw_thermal", 1}}, {})}) {
-    EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 150/151 (profile h200-sxm, 4 ranks)");
+    EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 187/188 (profile h200-sxm, 4 ranks)");
     const auto finding = std::find_if(verdict.findings.begin(), verdict.findings.end(),
                                       [](const Finding& f) { return f.counts() && !f.good(); });
     ASSERT_NE(finding, verdict.findings.end());
@@ -100,14 +100,14 @@ Verdict preflight_of(const std::string& machine) {
 }
 
 TEST(RealFacts, OfOneTwoAndFourH200Pass) {
-  EXPECT_EQ(verdict_line(preflight_of("h200-sxm-1rank")), "VERDICT: PASS 37/37 (profile h200-sxm, 1 rank)");
-  EXPECT_EQ(verdict_line(preflight_of("h200-sxm-2ranks")), "VERDICT: PASS 38/38 (profile h200-sxm, 2 ranks)");
-  EXPECT_EQ(verdict_line(preflight_of("h200-sxm-4ranks")), "VERDICT: PASS 38/38 (profile h200-sxm, 4 ranks)");
+  EXPECT_EQ(verdict_line(preflight_of("h200-sxm-1rank")), "VERDICT: PASS 38/38 (profile h200-sxm, 1 rank)");
+  EXPECT_EQ(verdict_line(preflight_of("h200-sxm-2ranks")), "VERDICT: PASS 39/39 (profile h200-sxm, 2 ranks)");
+  EXPECT_EQ(verdict_line(preflight_of("h200-sxm-4ranks")), "VERDICT: PASS 39/39 (profile h200-sxm, 4 ranks)");
 }
 
 TEST(RealFacts, OfRanksThatWerePinnedToOneCoreFail) {
   const auto verdict = preflight_of("h200-sxm-4ranks-pinned");
-  EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 37/38 (profile h200-sxm, 4 ranks)");
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 38/39 (profile h200-sxm, 4 ranks)");
   const auto finding = std::find_if(verdict.findings.begin(), verdict.findings.end(),
                                     [](const Finding& f) { return f.counts() && !f.good(); });
   ASSERT_NE(finding, verdict.findings.end());
@@ -136,7 +136,7 @@ TEST(RealResults, BelowAFloorNameTheRanksTheWorstFirst) {
     }
   }
   const auto verdict = judged("h200-sxm-4ranks", profiles);
-  EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 53/54 (profile h200-sxm, 4 ranks)");
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 60/61 (profile h200-sxm, 4 ranks)");
   EXPECT_EQ(verdict.exit_code, 1);
   const auto finding =
       std::find_if(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& f) { return f.key == key; });

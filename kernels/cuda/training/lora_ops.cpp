@@ -73,10 +73,10 @@ std::array<Event, training::marks> make_marks() {
 
 }  // namespace
 
-CudaOps::CudaOps(const Gpu& gpu, Communicator* communicator, const training::StepShape& shape,
+CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::StepShape& shape,
                  const CudaOpsSettings& settings)
     : gpu_(gpu),
-      communicator_(communicator),
+      communicators_(communicators),
       ranks_(shape.ranks),
       products_(gpu, settings.tuning),
       most_slots_(training::adapter_tensors(shape.model, shape.lora).size()),
@@ -84,7 +84,7 @@ CudaOps::CudaOps(const Gpu& gpu, Communicator* communicator, const training::Ste
       marks_(make_marks()),
       counter_(gpu) {
   require_whole_vectors(shape);
-  if (ranks_ > 1 && communicator_ == nullptr) throw std::invalid_argument("several ranks need a communicator");
+  if (ranks_ > 1 && communicators_ == nullptr) throw std::invalid_argument("several ranks need a communicator");
   attention_ = make_attention(attention_shape(shape), settings);
   if (shape.sums != DType::f32 && shape.sums != DType::bf16) {
     throw Unsupported("CUDA sums gradients in f32 or bf16, not " + std::string(name(shape.sums)));
@@ -140,7 +140,7 @@ void CudaOps::place_adapters(std::span<const training::AdapterSlot<Element>> slo
 /// Even one rank: a collective Work is waited for through the communicator.
 void CudaOps::connect(Group& group) {
   if (group.size() != ranks_) throw std::invalid_argument("a step planned for another number of ranks");
-  if (communicator_ != nullptr) communicator_->connect(group);
+  if (communicators_ != nullptr) communicator_ = &communicators_->of(group).communicator;
 }
 
 std::size_t CudaOps::used_bytes() const {

@@ -29,9 +29,9 @@ class CudaOps {
   using Element = Bf16;
   using Master = float;
 
-  /// `communicator` may be null for one rank. Errors: Unsupported if the shape does not suit the kernels, or no kernel
+  /// `communicators` may be null for one rank. Errors: Unsupported if the shape does not suit the kernels, or no kernel
   /// suits its attention.
-  CudaOps(const Gpu&, Communicator* communicator, const training::StepShape&, const CudaOpsSettings& = {});
+  CudaOps(const Gpu&, Communicators* communicators, const training::StepShape&, const CudaOpsSettings& = {});
 
   // Set-up
   std::size_t workspace_bytes() const;
@@ -94,7 +94,8 @@ class CudaOps {
 
  private:
   const Gpu& gpu_;
-  Communicator* communicator_;
+  Communicators* communicators_;
+  Communicator* communicator_ = nullptr;
   int ranks_;
   Products products_;
   std::unique_ptr<Attention> attention_;

@@ -160,7 +160,7 @@ TEST_F(OnGpu, WhatDoesNotFitSaysHowMuchIsMissing) {
 TEST_F(OnGpu, MemoryThatThePeerCannotMapIsUnsupportedAndSaysWhichCallFailed) {
   {
     PeerMemory memory(*gpu_, std::size_t{2} << 20);
-    const auto text = message_of([&] { memory.exchange(group_.local(), 0); });
+    const auto text = message_of([&] { memory.exchange(group_.on_host(), 0); });
     EXPECT_TRUE(contains(text, "local rank 0: cudaIpcOpenMemHandle: "));
     EXPECT_TRUE(contains(text, "CUDA IPC needs every rank to see both GPUs"));
   }

@@ -1,0 +1,141 @@
+#include "base/host_list.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <utility>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr std::size_t most_hosts = 100'000;
+
+struct List {
+  std::string_view text, where;
+};
+
+[[noreturn]] void refuse(const List& list, const std::string& what) {
+  throw InputError(std::string(list.where) + "host list \"" + one_line(std::string(list.text)) + "\": " + what);
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Splits at commas outside of brackets.
+std::vector<std::string_view> parts(std::string_view list) {
+  std::vector<std::string_view> all;
+  std::size_t begin = 0;
+  bool inside = false;
+  for (std::size_t i = 0; i <= list.size(); ++i) {
+    if (i < list.size() && list[i] == '[') inside = true;
+    if (i < list.size() && list[i] == ']') inside = false;
+    if (i < list.size() && (list[i] != ',' || inside)) continue;
+    all.push_back(list.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  return all;
+}
+
+unsigned long number(const List& list, std::string_view digits) {
+  unsigned long value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size()) {
+    refuse(list, "\"" + one_line(std::string(digits)) + "\" is not a number; write ranges as [1-3,7]");
+  }
+  return value;
+}
+
+// "1-3,07": 1, 2, 3 and 07, with the width of the first end.
+std::vector<std::string> numbers(const List& list, std::string_view inside) {
+  std::vector<std::string> all;
+  for (const std::string_view range : parts(inside)) {
+    const auto dash = range.find('-');
+    const std::string_view from = range.substr(0, dash);
+    const unsigned long first = number(list, from);
+    const unsigned long last = dash == std::string_view::npos ? first : number(list, range.substr(dash + 1));
+    if (last < first) refuse(list, "the range " + std::string(range) + " runs backwards");
+    if (last - first >= most_hosts) refuse(list, "the range " + std::string(range) + " has more than 100,000 hosts");
+    for (unsigned long n = first; n <= last; ++n) {
+      std::string digits = std::to_string(n);
+      if (digits.size() < from.size()) digits.insert(0, from.size() - digits.size(), '0');
+      all.push_back(std::move(digits));
+    }
+  }
+  return all;
+}
+
+void expand(const List& list, const std::string& before, std::string_view rest, std::vector<std::string>& hosts) {
+  const auto open = rest.find('[');
+  if (open == std::string_view::npos) {
+    if (rest.find(']') != std::string_view::npos) refuse(list, "a bracket is closed that was not opened");
+    if (hosts.size() == most_hosts) refuse(list, "it has more than 100,000 hosts");
+    hosts.push_back(before + std::string(rest));
+    return;
+  }
+  const auto close = rest.find(']', open);
+  if (close == std::string_view::npos) refuse(list, "a bracket is not closed");
+  for (const std::string& digits : numbers(list, rest.substr(open + 1, close - open - 1))) {
+    expand(list, before + std::string(rest.substr(0, open)) + digits, rest.substr(close + 1), hosts);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> expand_hosts(std::string_view list, std::string_view where) {
+  std::vector<std::string> hosts;
+  for (const std::string_view part : parts(list)) {
+    if (part.empty()) refuse({list, where}, "a name is empty");
+    expand({list, where}, "", part, hosts);
+  }
+  return hosts;
+}
+
+std::string host_ranges(std::vector<std::string> hosts) {
+  // Names that are alike but for their last number, with the same number of digits where it has leading zeros.
+  struct Like {
+    std::string before, after;
+    std::size_t width;
+    auto operator<=>(const Like&) const = default;
+  };
+  std::map<Like, std::vector<unsigned long>> groups;
+  std::vector<std::string> words;
+  std::sort(hosts.begin(), hosts.end());
+  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  for (const std::string& host : hosts) {
+    auto end = host.size();
+    while (end > 0 && !is_digit(host[end - 1])) --end;
+    auto begin = end;
+    while (begin > 0 && is_digit(host[begin - 1])) --begin;
+    if (begin == end || end - begin > 9) {
+      words.push_back(host);
+      continue;
+    }
+    const std::string digits = host.substr(begin, end - begin);
+    groups[{host.substr(0, begin), host.substr(end), digits.front() == '0' ? digits.size() : 0}].push_back(
+        std::stoul(digits));
+  }
+  for (auto& [like, numbers] : groups) {
+    std::sort(numbers.begin(), numbers.end());
+    const auto digits = [&like = like](unsigned long n) {
+      const std::string text = std::to_string(n);
+      return text.size() < like.width ? std::string(like.width - text.size(), '0') + text : text;
+    };
+    std::vector<std::string> ranges;
+    for (std::size_t i = 0; i < numbers.size();) {
+      std::size_t j = i;
+      while (j + 1 < numbers.size() && numbers[j + 1] == numbers[j] + 1 &&
+             digits(numbers[j + 1]).size() == std::max(like.width, digits(numbers[i]).size())) {
+        ++j;
+      }
+      ranges.push_back(i == j ? digits(numbers[i]) : digits(numbers[i]) + "-" + digits(numbers[j]));
+      i = j + 1;
+    }
+    const bool single = numbers.size() == 1;
+    words.push_back(like.before + (single ? "" : "[") + joined(ranges, ",") + (single ? "" : "]") + like.after);
+  }
+  return joined(words, ",");
+}
+
+}  // namespace shakedown

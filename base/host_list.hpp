@@ -1,0 +1,18 @@
+// Lists of hosts as schedulers write them: node-a[1-3,07],login.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shakedown {
+
+/// Every host of a list, in its order: "node-a[08-10],login" is node-a08, node-a09, node-a10 and login. A bracket may
+/// stand anywhere and more than once. Errors: InputError for an unclosed or empty bracket, a range that runs backwards,
+/// or more than 100,000 hosts; it begins with `where`.
+std::vector<std::string> expand_hosts(std::string_view list, std::string_view where = "");
+
+/// The same hosts, sorted, the last number of names that are alike in all else as ranges: "node-a[08-10],login".
+std::string host_ranges(std::vector<std::string> hosts);
+
+}  // namespace shakedown

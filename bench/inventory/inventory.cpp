@@ -1,0 +1,61 @@
+// Inventory: what machine this is, for a person, or as JSON. Under mpirun of all hosts, and what differs between them.
+//
+//   build/bench/inventory
+//   mpirun -np 16 --map-by ppr:1:node build/bench/inventory gpu
+//   build/bench/inventory all --json
+#include <string>
+#include <vector>
+
+#include "base/archive.hpp"
+#include "bench/inventory/text.hpp"
+#include "fixtures/program.hpp"
+#include "fixtures/surroundings.hpp"
+
+namespace {
+
+constexpr double limit = 120;  // seconds
+
+const char* const help =
+    "usage: [mpirun -np N] inventory [summary|gpu|nvlink|ib|cpu|software|all] [--json]\n"
+    "\n"
+    "Says what machine this is, without changing or measuring anything; under mpirun of every host, one rank each is\n"
+    "enough. What cannot be read is '?', in JSON null.\n"
+    "\n"
+    "exit code: 0, 2 usage, 3 could not run (under a launcher: 0 or not 0)\n";
+
+using namespace shakedown;
+
+/// Those of all hosts, in the order of their first ranks. Collective.
+std::vector<NamedInventory> read_all_hosts(World& world) {
+  const bool speaks = world.on_host().rank() == 0;
+  const auto answers = gather(world, speaks ? std::optional(read_own_host()) : std::nullopt);
+  std::vector<NamedInventory> hosts;
+  for (std::size_t rank = 0; rank < answers.size(); ++rank) {
+    if (answers[rank]) hosts.push_back({world.hosts()[rank], *answers[rank]});
+  }
+  return hosts;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_program(limit, [&](Program& program) -> int {
+    View view = View::summary;
+    bool json = false;
+    const bool speaks = program.world.rank() == 0;
+    for (int i = 1; i < argc; ++i) {
+      const std::string word = argv[i];
+      if (word == "--help") {
+        if (speaks) program.out << help;
+        return complete;
+      }
+      const auto chosen = named<View>(word);
+      if (word != "--json" && !chosen) throw AgreedEnd{usage, word + ": unknown; see inventory --help"};
+      json = json || word == "--json";
+      view = chosen.value_or(view);
+    }
+    const auto hosts = read_all_hosts(program.world);
+    if (speaks) program.out << (json ? inventory_json(hosts, view) : inventory_text(hosts, view));
+    return complete;
+  });
+}

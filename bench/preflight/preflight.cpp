@@ -1,0 +1,151 @@
+// Pre-flight: is this the machine that was ordered, and is it well? Reads facts in seconds, before a second of
+// benchmark time is spent; the rules of the profile judge them. A GPU that CUDA cannot open is a fact here, not an
+// obstacle.
+//
+//   mpirun -np 4 build/bench/bench_preflight --benchmark_format=json > preflight.json
+//   mpirun -np 4 build/bench/bench_preflight --shared-folder=/home/me
+#include <cmath>
+#include <ctime>
+#include <set>
+#include <tuple>
+
+#include "base/archive.hpp"
+#include "base/files.hpp"
+#include "bench/preflight/reach.hpp"
+#include "bench/preflight/shared_folder.hpp"
+#include "fixtures/session.hpp"
+#include "node/binding.hpp"
+#include "node/gpu_facts.hpp"
+
+namespace shakedown {
+
+namespace {
+
+bool speaks_for_host(World& world) { return world.on_host().rank() == 0; }
+
+/// GPUs that CUDA shows less than NVML does, unless somebody hid them.
+Fact missing_in_cuda(const Surroundings& around) {
+  if (const auto mask = gpu_mask(process_environment())) return number_fact(0, mask->text);
+  const auto nvml = around.host.host.find("gpus_nvml");
+  if (nvml == around.host.host.end() || !nvml->second.number) return number_fact(std::nullopt, "NVML shows none");
+  const auto cuda = probe(Backend::cuda);
+  const double missing = std::max(0.0, *nvml->second.number - cuda.devices);
+  return number_fact(missing, missing > 0 ? "CUDA shows " + std::to_string(cuda.devices) +
+                                                (cuda.reason.empty() ? "" : ": " + cuda.reason)
+                                          : "");
+}
+
+Facts host_facts(World& world, const Surroundings& around) {
+  if (!speaks_for_host(world)) return {};
+  auto facts = around.host.host;
+  if (around.backend == Backend::cuda) facts["gpus_missing_in_cuda"] = missing_in_cuda(around);
+  return facts;
+}
+
+/// This rank's GPU as it was before any rank opened one; nullptr if it is not known which one that is.
+const Facts* own_gpu(const Surroundings& around) {
+  if (!around.known) return nullptr;
+  const auto& [uuid, pci] = std::tie(around.known->uuid, around.known->pci);
+  for (const auto& gpu : around.host.gpus) {
+    if ((uuid && gpu.at("uuid").text == uuid) || (pci && gpu.at("pci").text == pci)) return &gpu;
+  }
+  return nullptr;
+}
+
+/// State as it is now, with the device open: an idle GPU lowers the speed of its PCIe link. What other programs do with
+/// the GPU is as it was before.
+Facts gpu_state(World&, const Surroundings& around) {
+  Facts facts;
+  if (const auto* const before = own_gpu(around)) {
+    const Nvml nvml;
+    const auto gpu = nvml.find(before->at("uuid").text, before->at("pci").text);
+    facts = gpu ? gpu_facts(*gpu, std::nullopt, around.root) : *before;
+    for (const auto* name : {"processes", "memory_used_gb", "xids", "xids_of_programs"}) facts[name] = before->at(name);
+  }
+  facts["cuda_opens"] = yes_or_no(around.device.has_value(), around.no_device);
+  return facts;
+}
+
+Facts nvlink_state(World&, const Surroundings& around) {
+  const auto* const gpu = own_gpu(around);
+  Facts facts;
+  for (const auto* name : {"nvlinks", "nvlinks_up", "nvlink_gb_per_s", "nvlink_errors", "fabric", "fabric_trouble"}) {
+    facts[name] = gpu != nullptr ? gpu->at(name) : number_fact(std::nullopt, "the GPU of this rank is unknown to NVML");
+  }
+  return facts;
+}
+
+Facts software(World& world, const Surroundings& around) {
+  Facts facts;
+  for (const auto* name : {"cuda", "cublaslt", "nccl"}) {
+    facts[name] = {};
+    if (const auto& device = around.device; device && device->versions.contains(name)) {
+      facts[name] = text_fact(device->versions.at(name));
+    }
+  }
+  facts["cudnn"] = text_fact(around.backend == Backend::cuda ? cudnn_version() : std::nullopt);
+  const auto mpi = world.library();
+  facts["mpi"] = mpi.empty() ? Fact{} : text_fact(mpi);
+  facts["nccl_settings"] = text_fact(nccl_settings(process_environment(), around.root));
+  facts["gpu_mask"] = text_fact(gpu_mask(process_environment()).value_or(GpuMask{"none", {}}).text);
+  return facts;
+}
+
+/// Whether a rank runs on the NUMA node of its GPU. One that may run everywhere is not bound to a wrong place.
+Fact near_its_gpu(std::optional<double> nodes, std::optional<double> gpu, const Cpus& cpus) {
+  if (nodes == 1) return number_fact(1);
+  if (!gpu) return number_fact(std::nullopt, "the NUMA node of the GPU is unknown");
+  if (!cpus.numa || *cpus.numa == static_cast<int>(*gpu)) return number_fact(1);
+  return number_fact(
+      0, "cores on NUMA node " + std::to_string(*cpus.numa) + ", GPU on " + std::to_string(static_cast<int>(*gpu)));
+}
+
+Facts binding(World& world, const Surroundings& around) {
+  auto& local = world.on_host();
+  const auto& root = around.root;
+  const auto cpus = own_cpus();
+  std::vector<std::set<int>> cores;
+  for (const auto& list : local.gather(cpus.list)) cores.push_back(cores_of(root, list));
+  Facts facts;
+  facts["ranks_per_core"] = ranks_per_core(cores, static_cast<std::size_t>(local.rank()));
+  facts["cpus"] = text_fact(cpus.list.empty() ? std::nullopt : std::optional(cpus.list));
+  facts["slurm_job"] = text_fact(slurm_job(process_environment()));
+  const auto* const gpu = own_gpu(around);
+  if (gpu == nullptr) return facts;
+  facts["numa_near"] = near_its_gpu(around.host.host.at("numa_nodes").number, gpu->at("numa").number, cpus);
+  return facts;
+}
+
+/// How far this host's time of day is from rank 0's, as exact as half a round trip of MPI.
+Facts clock_offset(World& world, const Surroundings&) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const double ahead = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - world.clock();
+  const double first = broadcast(world, ahead);
+  if (!speaks_for_host(world)) return {};
+  return {{"clock_offset_ms", number_fact(std::abs(ahead - first) * 1e3)}};
+}
+
+Facts network(World& world, const Surroundings& around) {
+  return reach_all_hosts(world, nccl_setting(process_environment(), "NCCL_SOCKET_IFNAME", around.root));
+}
+
+}  // namespace
+
+void register_preflight(Session& session) {
+  session.add("preflight/of:host", host_facts);
+  if (session.backend() == Backend::cuda) {
+    session.add("preflight/of:gpu", gpu_state);
+    session.add("preflight/of:nvlink", nvlink_state);
+  }
+  session.add("preflight/of:software", software);
+  session.add("preflight/of:binding", binding);
+  session.add("preflight/of:clock", clock_offset);
+  session.add("preflight/of:network", network);
+  session.add("preflight/of:folder", [folder = session.options().shared_folder](World& world, const Surroundings&) {
+    if (folder.empty()) throw Unsupported("no folder was named (--shared-folder=DIR)");
+    return inspect_shared_folder(world, folder);
+  });
+}
+
+}  // namespace shakedown

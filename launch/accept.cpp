@@ -1,0 +1,147 @@
+// Tested by tests/launch/front_door_test.sh.
+#include "launch/accept.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "launch/measure.hpp"
+#include "launch/roll.hpp"
+#include "report/verdict_json.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int could_not_run = 3;
+
+/// A health check or a bare container may start us with nothing.
+void provide_path() { setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 0); }
+
+RunFolder folder_of(const FrontDoor& door) {
+  if (door.folder) return RunFolder::take(*door.folder, door.run_id);
+  return RunFolder::create(door.results ? *door.results : usual_results(), door.run_id, door.keep);
+}
+
+int show_plan(const FrontDoor& door, const Programs& programs, Signals& signals) {
+  const auto start = agreed_launch(door, process_environment(), signals);
+  for (const auto& family : programs.families) {
+    Job job{start.prefix, start.variables};
+    job.command.insert(job.command.end(), {programs.of(family), "--plan", "--tier=" + door.tier});
+    const auto ending = run_jobs({job}, signals).front();
+    if (!ending.good()) throw CannotRun("bench_" + family + " --plan: " + ending.text(job.command.front()));
+  }
+  return 0;
+}
+
+bool anything_in(const fs::path& folder, const Programs& programs) {
+  for (const auto& family : programs.families) {
+    if (fs::exists(folder / (family + ".json"))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
+  provide_path();
+  const auto door = parse_front_door(words, process_environment());
+  const auto programs = find_programs(door.families);
+  load_profiles(door.judge.thresholds);  // what is wrong there is said before anything is measured
+  Signals signals;
+  if (door.plan) return show_plan(door, programs, signals);
+  auto run = folder_of(door);
+  say("results: " + run.path().string());
+  const auto start = agreed_launch(door, process_environment(), signals);
+  measure_families(door, start, programs, run, signals);
+  if (!anything_in(run.path(), programs)) {
+    throw CannotRun("nothing was measured; what ran is in " + (run.path() / "log").string());
+  }
+  Arguments arguments = door.judge;
+  arguments.results = {run.path()};
+  arguments.judge.run_id = run.id();
+  if (const auto expected = all_expected(door, start); !expected.empty()) {
+    arguments.judge.expected = parse_expected(expected);
+  }
+  if (!start.absent.empty() && arguments.judge.roster.empty()) {
+    for (const auto* hosts : {&start.present, &start.absent}) {
+      for (const auto& host : *hosts) arguments.judge.roster.push_back({host, std::nullopt});
+    }
+  }
+  const Judged judged = judge(arguments);
+  const Verdict& verdict = judged.verdict;
+  replace_file(run.path() / "verdict.json", verdict_json(verdict));
+  run.finish();
+  write_outputs(arguments.outputs, judged);
+  std::fputs(terminal_text(verdict, style_of(arguments)).c_str(), stdout);
+  channel.give(reason_line(verdict));
+  return verdict.exit_code;
+}
+
+int measure(const std::vector<std::string>& words) {
+  provide_path();
+  const auto door = parse_front_door(words, process_environment());
+  const auto programs = find_programs(door.families);
+  Signals signals;
+  if (door.plan) return show_plan(door, programs, signals);
+  auto run = folder_of(door);
+  const auto start = agreed_launch(door, process_environment(), signals);
+  measure_families(door, start, programs, run, signals);
+  for (const auto& family : programs.families) {
+    if (!fs::exists(run.path() / (family + ".json"))) return could_not_run;
+  }
+  run.finish();
+  std::puts(run.path().c_str());
+  return 0;
+}
+
+int roll() {
+  std::puts(answer_line(answer_of_this_host(process_environment())).c_str());
+  return 0;
+}
+
+int launch(const std::vector<std::string>& words) {
+  if (words.empty()) throw InputError("launch: a program is missing; the form is shakedown launch PROGRAM [ARGS]");
+  provide_path();
+  Signals signals;
+  const auto start = agreed_launch({}, process_environment(), signals);
+  Job job{start.prefix, start.variables, true};
+  job.command.insert(job.command.end(), words.begin(), words.end());
+  const auto ending = run_jobs({job}, signals).front();
+  if (ending.told.empty() && ending.code && *ending.code <= 128) return *ending.code;
+  say(ending.text(job.command.front()) + "; the job could not run");
+  return could_not_run;
+}
+
+int ctest_step(const std::vector<std::string>& words) {
+  if (words.size() != 2) throw InputError("ctest: the form is shakedown ctest FOLDER begin|all|gate|FAMILY");
+  provide_path();
+  const fs::path folder = words.front();
+  const auto& step = words.back();
+  const auto owner = owner_of(getppid());
+  const auto door = parse_front_door({}, process_environment());
+  if (step == "begin") {
+    ctest::begin(folder, owner, door.run_id);
+    return 0;
+  }
+  const auto id = ctest::check(folder, owner);
+  if (step == "gate") return preflight_allows(door, folder, id) ? 0 : 1;
+  const bool all = step == "all";
+  const auto programs = find_programs(all ? std::vector<std::string>{} : std::vector{step});
+  if (!all && fs::exists(folder / (step + ".json"))) return 0;
+  Signals signals;
+  const auto start = agreed_launch(door, process_environment(), signals);
+  if (all) {
+    measure_together(door, start, programs, folder, id, signals);  // what is then missing can be measured alone
+    return 0;
+  }
+  const bool there = measure_family(door, start, programs, folder, id, step, signals);
+  // Its absence is judged; whoever wants to measure despite pre-flight also wants to where it could not run.
+  return there || (step == "preflight" && door.despite_preflight) ? 0 : could_not_run;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,209 @@
+// Tested by tests/launch/choice_test.cpp.
+#include "launch/choice.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <sstream>
+
+#include "base/text.hpp"
+#include "launch/hosts.hpp"
+
+namespace shakedown {
+namespace {
+
+using Words = std::vector<std::string>;
+
+const std::string own = "set SHAKEDOWN_LAUNCH to the launch prefix and SHAKEDOWN_EXPECT=ranks=N,hosts=M";
+
+[[noreturn]] void refuse(const std::string& why) { throw CannotRun(why + " " + own); }
+
+std::optional<std::string> set_in(const Environment& environment, const std::string& name) {
+  auto value = environment(name);
+  return value && !value->empty() ? value : std::nullopt;
+}
+
+int number(const std::string& text, const std::string& what) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    throw CannotRun(what + "=" + text + " is not a number: correct or unset it");
+  }
+  return value;
+}
+
+int number_in(const Environment& environment, const std::string& name, int otherwise) {
+  const auto text = set_in(environment, name);
+  return text ? number(*text, name) : otherwise;
+}
+
+Words split(const std::string& text) {
+  std::istringstream in(text);
+  Words words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+/// Settings that a launch shall have unless the user has others.
+std::vector<std::pair<std::string, std::string>> settings(const Environment& environment) {
+  std::vector<std::pair<std::string, std::string>> all{
+      // A host that cannot be reached any more is noticed within a quarter of a minute, instead of 8.
+      {"OMPI_MCA_oob_tcp_keepalive_time", "8"},
+      {"OMPI_MCA_oob_tcp_keepalive_intvl", "2"},
+      {"OMPI_MCA_oob_tcp_keepalive_probes", "3"},
+      // MPI only brings the ranks together and keeps them in step: the transport that is ready at once, where others
+      // take 0.2 s.
+      {"OMPI_MCA_pml", "ob1"},
+      // mpirun wants to know the cores of its host. Its GPUs too, which hwloc opens through OpenCL, would take it 0.4
+      // s.
+      {"HWLOC_COMPONENTS", "-opencl,-cuda,-nvml,-rsmi,-levelzero,-gl"}};
+  std::erase_if(all, [&](const auto& setting) { return environment(setting.first).has_value(); });
+  return all;
+}
+
+void append(Words& words, const Words& more) { words.insert(words.end(), more.begin(), more.end()); }
+
+bool is_absent(const LaunchSite& site, const std::string& host) {
+  return std::any_of(site.absent.begin(), site.absent.end(),
+                     [&](const std::string& absent) { return same_host_name(absent, host); });
+}
+
+Words mpirun(const LaunchSite& site) {
+  Words words{"mpirun", "--bind-to", "none"};
+  if (site.root) words.emplace_back("--allow-run-as-root");
+  return words;
+}
+
+/// mpirun on the hosts of a file, or of a Slurm job, that it knows by itself.
+void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
+  launch.prefix = launch.roll = mpirun(site);
+  if (!site.absent.empty()) {
+    Words present;
+    const auto listed = hosts_of_file(site.host_file.value_or(""));
+    for (const auto& host : launch.hosts) {
+      if (is_absent(site, host)) continue;
+      // A name alone would be one rank.
+      const auto entry = std::find_if(listed.begin(), listed.end(), [&](const auto& e) { return e.name == host; });
+      present.push_back(entry == listed.end() ? host : host + ":" + std::to_string(entry->slots));
+    }
+    if (present.empty()) throw CannotRun("no host of " + joined(launch.hosts) + " is there");
+    append(launch.prefix, {"--host", joined(present, ",")});
+    append(launch.roll, {"--host", joined(present, ",")});
+  }
+  append(launch.prefix, shape);
+  append(launch.roll, {"--map-by", "ppr:1:node", "--oversubscribe"});
+  // mpirun hands on its own variables only.
+  for (const auto* variable : {"SHAKEDOWN_RUN_ID", "SHAKEDOWN_FAULT", "LD_LIBRARY_PATH"}) {
+    if (site.environment(variable)) append(launch.prefix, {"-x", variable});
+  }
+}
+
+std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks) {
+  const auto& environment = site.environment;
+  if (!set_in(environment, "SLURM_JOB_ID")) return std::nullopt;
+  const int hosts = number_in(environment, "SLURM_JOB_NUM_NODES", 1);
+  int tasks = number_in(environment, "SLURM_NTASKS", 0);
+  const bool ranks_given = set_in(environment, "SHAKEDOWN_RANKS").has_value();
+  if (hosts <= 1 && (ranks_given || tasks <= ranks)) return std::nullopt;
+  // Steps of the batch script and of salloc's shell are no steps of srun; their numbers are the highest.
+  constexpr unsigned first_special = 4294967290U;
+  const auto step = set_in(environment, "SLURM_STEP_ID");
+  if (step && std::strtoul(step->c_str(), nullptr, 10) < first_special) {
+    refuse("a step of a Slurm job of " + plural(hosts, "node") + ", " + plural(tasks, "task") +
+           " in the step: start it once, from the job's script, or");
+  }
+  if (ranks_given) {
+    refuse("SHAKEDOWN_RANKS is for one host, this Slurm job has " + std::to_string(hosts) + ": unset it, or");
+  }
+  launch.hosts = expanded_hosts(set_in(environment, "SLURM_JOB_NODELIST").value_or(""));
+  launch.host_count = hosts;
+  const int present = hosts - static_cast<int>(std::count_if(launch.hosts.begin(), launch.hosts.end(),
+                                                             [&](const auto& host) { return is_absent(site, host); }));
+  // Where there are GPUs, they are counted host by host, which is stricter.
+  const bool too_few = tasks < hosts * std::max(site.gpus, 1);  // not even one for each GPU, or the job does not say
+  if (!too_few && site.gpus == 0) launch.ranks = tasks;
+  const auto per_host = std::to_string(ranks);
+  if (site.srun_plugins.find("pmix") == std::string::npos) {
+    if (!site.mpirun) {
+      refuse("a Slurm job of " + plural(hosts, "node") + " whose srun has no pmix, and no mpirun: install one, or");
+    }
+    use_mpirun(launch, site, too_few ? Words{"--map-by", "ppr:" + per_host + ":node", "--oversubscribe"} : Words{});
+    return launch;
+  }
+  Words left_out;
+  if (present < hosts) left_out = {"--exclude=" + joined(site.absent, ",")};
+  launch.prefix = {"srun", "--mpi=pmix", "--cpu-bind=none"};
+  append(launch.prefix, left_out);
+  if (too_few || present < hosts) {
+    const int each = too_few ? ranks : tasks / hosts;
+    append(launch.prefix, {"--overcommit", "-N", std::to_string(present), "-n", std::to_string(present * each),
+                           "--ntasks-per-node=" + std::to_string(each)});
+  }
+  launch.roll = {"srun", "--mpi=none", "--cpu-bind=none", "--overcommit"};
+  append(launch.roll, left_out);
+  append(launch.roll, {"-N", std::to_string(present), "-n", std::to_string(present), "--ntasks-per-node=1"});
+  return launch;
+}
+
+std::optional<Launch> of_host_file(const LaunchSite& site, Launch launch) {
+  const auto file = host_file_of(site.environment);
+  if (!file) return std::nullopt;
+  for (const auto& host : hosts_of_file(site.host_file.value_or(""))) launch.hosts.push_back(host.name);
+  launch.host_count = static_cast<int>(launch.hosts.size());
+  const bool of_mpirun = set_in(site.environment, "OMPI_MCA_orte_default_hostfile") ||
+                         set_in(site.environment, "PRTE_MCA_prte_default_hostfile");
+  if (!of_mpirun && launch.host_count <= 1) return std::nullopt;
+  if (!of_mpirun) refuse(*file + " lists several hosts, and this would measure its own alone:");
+  if (launch.host_count == 0) refuse(*file + " names no hosts: correct the variable of Open MPI, or");
+  const auto ranks = set_in(site.environment, "SHAKEDOWN_RANKS");
+  if (ranks && launch.host_count > 1) {
+    refuse("SHAKEDOWN_RANKS is for one host, " + *file + " has " + std::to_string(launch.host_count) +
+           ": unset it, or");
+  }
+  if (!site.mpirun) refuse(*file + " lists hosts, but mpirun is missing: install Open MPI, or");
+  use_mpirun(launch, site, ranks ? Words{"-np", *ranks} : Words{});
+  return launch;
+}
+
+}  // namespace
+
+std::string Launch::expected() const {
+  Words words;
+  if (host_count > 0 && !roll.empty()) words.push_back("hosts=" + std::to_string(host_count));
+  if (ranks) words.push_back("ranks=" + std::to_string(*ranks));
+  return joined(words, ",");
+}
+
+std::optional<std::string> host_file_of(const Environment& environment) {
+  for (const auto* variable : {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "PBS_NODEFILE",
+                               "LSB_DJOB_HOSTFILE", "PE_HOSTFILE"}) {
+    if (auto file = set_in(environment, variable)) return file;
+  }
+  return std::nullopt;
+}
+
+Launch choose_launch(const LaunchSite& site) {
+  const auto& environment = site.environment;
+  Launch launch;
+  launch.variables = settings(environment);
+  if (const auto prefix = set_in(environment, "SHAKEDOWN_LAUNCH")) {
+    launch.prefix = launch.roll = split(*prefix);
+    launch.host_count = 0;
+    return launch;
+  }
+  const int ranks = number_in(environment, "SHAKEDOWN_RANKS", site.gpus > 0 ? site.gpus : 2);
+  if (ranks == 0) throw CannotRun("SHAKEDOWN_RANKS=0 measures nothing: unset it, or give a number of ranks");
+  if (auto slurm = of_slurm(site, launch, ranks)) return *slurm;
+  if (auto listed = of_host_file(site, launch)) return *listed;
+  if (!site.mpirun) {
+    launch.note = "mpirun is missing, running one process" +
+                  (site.gpus > 1 ? " though there are " + plural(site.gpus, "GPU") + ": install Open MPI" : "");
+    return launch;
+  }
+  launch.prefix = mpirun(site);
+  if (site.gpus == 0) launch.prefix.emplace_back("--oversubscribe");
+  append(launch.prefix, {"-np", std::to_string(ranks)});
+  return launch;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,54 @@
+// How programs are started on all ranks: decided now, not when they were built. Pure.
+#pragma once
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "node/inventory.hpp"
+
+namespace shakedown {
+
+/// Nothing could be measured: not the machine's failure, and not its pass. Exit code 3.
+struct CannotRun : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// What the choice depends on.
+struct LaunchSite {
+  Environment environment;
+  std::optional<std::string> host_file;  // the text of the one that host_file_of names; nothing: it cannot be read
+  std::string srun_plugins;              // what srun --mpi=list prints; empty where there is no srun
+  int gpus = 0;                          // of one host, that may be used
+  bool mpirun = true;                    // is there
+  bool root = false;
+  std::vector<std::string> absent = {};  // hosts to leave out
+};
+
+struct Launch {
+  std::vector<std::string> prefix;  // of a command that all ranks shall run; empty: the command alone, one process
+  std::vector<std::string> roll;    // of one that each host shall run once; empty: this host alone is measured
+  std::vector<std::pair<std::string, std::string>> variables;  // for the launcher
+  std::vector<std::string> hosts;                              // that were promised, by name
+  int host_count = 1;                                          // that were promised; 0: the prefix of a user knows
+  std::optional<int> ranks;                                    // that were promised
+  std::string note;                                            // for a person
+  std::vector<std::string> present, absent;                    // as the roll call found them; empty: nobody was asked
+
+  /// As --expect= of the benchmarks takes it; empty: nothing was promised.
+  std::string expected() const;
+};
+
+/// The file of hosts that a variable names: of Open MPI, or of an operator that sets it; else of another scheduler.
+std::optional<std::string> host_file_of(const Environment&);
+
+/// SHAKEDOWN_LAUNCH, where it is set, is the whole prefix. A Slurm job of several nodes, or of more tasks than would be
+/// started here, is started by srun where it has pmix, else by mpirun. A host file means mpirun on all of it. Else all
+/// GPUs of this host are used: SHAKEDOWN_RANKS ranks, else one per GPU, else 2; where there is no mpirun, one process.
+/// What would leave a part of the allocation out is refused: nobody would notice that it was not measured.
+/// Errors: CannotRun.
+Launch choose_launch(const LaunchSite&);
+
+}  // namespace shakedown

@@ -1,0 +1,158 @@
+// Tested by tests/launch/supervision_test.cpp.
+#include "launch/guard.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "base/files.hpp"
+
+namespace shakedown {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto to_obey = 5s;    // from SIGTERM to SIGKILL
+constexpr auto to_vanish = 5s;  // from then on; who still stands waits in the kernel, and cannot be ended
+constexpr auto tick = 100ms;
+
+/// Everything below this process: what lost its parent became its child (PR_SET_CHILD_SUBREAPER).
+std::vector<pid_t> descendants() {
+  std::multimap<pid_t, pid_t> children;
+  for (const auto& name : names_in("/proc").value_or(std::vector<std::string>{})) {
+    if (std::isdigit(static_cast<unsigned char>(name.front())) == 0) continue;
+    // "pid (name, which may hold anything) state parent ..."
+    const auto line = line_of("/proc/" + name + "/stat").value_or("");
+    const auto name_end = line.rfind(')');
+    char state = '?';
+    pid_t parent = 0;
+    if (name_end == std::string::npos || !(std::istringstream(line.substr(name_end + 1)) >> state >> parent)) continue;
+    if (state != 'Z') children.emplace(parent, std::atoi(name.c_str()));
+  }
+  std::vector<pid_t> found{getpid()};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto [begin, end] = children.equal_range(found[i]);
+    for (auto child = begin; child != end; ++child) found.push_back(child->second);
+  }
+  found.erase(found.begin());
+  return found;
+}
+
+[[noreturn]] void become(const std::vector<std::string>& words, const sigset_t& usual, int failed) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // where even the guard is killed
+  setpgid(0, 0);
+  sigprocmask(SIG_SETMASK, &usual, nullptr);
+  std::vector<char*> arguments;
+  for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));  // execvp leaves them alone
+  arguments.push_back(nullptr);
+  execvp(arguments.front(), arguments.data());
+  const int why = errno;
+  [[maybe_unused]] const auto written = write(failed, &why, sizeof why);
+  _exit(127);
+}
+
+class Guard {
+ public:
+  Guard(int door, const std::vector<std::string>& command) : door_(door) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    fcntl(door_, F_SETFD, FD_CLOEXEC);
+    sigset_t watched, usual;
+    sigemptyset(&watched);
+    for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&watched, signal);
+    sigprocmask(SIG_BLOCK, &watched, &usual);
+    signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    std::array<int, 2> failed{};
+    if (pipe2(failed.data(), O_CLOEXEC) != 0) std::abort();
+    job_ = fork();
+    if (job_ == 0) become(command, usual, failed[1]);
+    setpgid(job_, job_);
+    close(failed[1]);
+    int why = 0;
+    if (read(failed[0], &why, sizeof why) == sizeof why) why_not_ = std::strerror(why);
+    close(failed[0]);
+    // The front door waits for the end of what the job prints.
+    const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const int descriptor : {0, 1, 2}) dup2(nothing, descriptor);
+    close(nothing);
+  }
+
+  void watch() {
+    while (true) {
+      reap();
+      if (ended_ && descendants().empty()) return;
+      if (ended_ && !std::exchange(swept_, true)) {  // what the launcher has left behind
+        for (const pid_t process : descendants()) kill(process, SIGTERM);
+        if (!told_) told_ = Clock::now();
+      }
+      if (told_) {
+        if (Clock::now() > *told_ + to_obey) {
+          for (const pid_t process : descendants()) kill(process, SIGKILL);
+        }
+        if (Clock::now() > *told_ + to_obey + to_vanish) return;
+      }
+      std::array<pollfd, 2> files{{{signals_, POLLIN, 0}, {told_ ? -1 : door_, POLLIN, 0}}};
+      poll(files.data(), files.size(), told_ || ended_ ? static_cast<int>(tick / 1ms) : -1);
+      signalfd_siginfo signal{};
+      while (read(signals_, &signal, sizeof signal) == sizeof signal) {
+        if (signal.ssi_signo != SIGCHLD) end();
+      }
+      if (files[1].revents != 0) end();
+    }
+  }
+
+ private:
+  void reap() {
+    int status = 0;
+    for (pid_t process = waitpid(-1, &status, WNOHANG); process > 0; process = waitpid(-1, &status, WNOHANG)) {
+      if (process == job_) tell(status);
+    }
+  }
+
+  void tell(int status) {
+    ended_ = true;
+    const auto line = !why_not_.empty()     ? "error " + why_not_
+                      : WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
+                                            : "exit " + std::to_string(WEXITSTATUS(status));
+    [[maybe_unused]] const auto sent = send(door_, line.data(), line.size(), MSG_NOSIGNAL);
+  }
+
+  void end() {
+    if (told_) return;
+    told_ = Clock::now();
+    // mpirun and srun end their ranks themselves, on all hosts; who is not told ends with them, or by SIGKILL.
+    kill(-job_, SIGTERM);
+  }
+
+  int door_, signals_ = -1;
+  pid_t job_ = 0;
+  std::string why_not_;
+  bool ended_ = false, swept_ = false;
+  std::optional<Clock::time_point> told_;
+};
+
+}  // namespace
+
+int guard(const std::vector<std::string>& words) {
+  if (words.size() < 2) return 2;
+  Guard(std::atoi(words.front().c_str()), {words.begin() + 1, words.end()}).watch();
+  return 0;
+}
+
+}  // namespace shakedown

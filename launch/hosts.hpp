@@ -1,0 +1,26 @@
+// Lists of hosts as schedulers and MPI write them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shakedown {
+
+/// "node[1-3,07],b" as Slurm writes it: node1, node2, node3, node07, b. What is no such list comes back as it is.
+std::vector<std::string> expanded_hosts(std::string_view list);
+
+/// A host of a host file: as many slots as it says, or as often as it is named.
+struct ListedHost {
+  std::string name;
+  int slots = 1;
+};
+
+/// Of lines "host", "host slots=8" or "host:8"; # starts a comment. Each host once, in their order.
+std::vector<ListedHost> hosts_of_file(std::string_view text);
+
+/// "node7" is "node7.cluster.local": schedulers write short names, hosts answer with either. Case does not matter (RFC
+/// 4343).
+bool same_host_name(std::string_view a, std::string_view b);
+
+}  // namespace shakedown

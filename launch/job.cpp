@@ -1,0 +1,305 @@
+// Tested by tests/launch/supervision_test.cpp.
+#include "launch/job.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "base/text.hpp"
+
+namespace shakedown {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+// The guard needs 10 s at most; that long it is waited for, and its job is left to it then.
+constexpr auto patience = 12s;
+
+sigset_t our_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  return signals;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int descriptor = -1) : descriptor_(descriptor) {}
+  Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~Descriptor() { close_now(); }
+  int get() const { return descriptor_; }
+  void close_now() {
+    if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
+  }
+
+ private:
+  int descriptor_;
+};
+
+/// What a job prints, by lines.
+class Lines {
+ public:
+  Lines() = default;
+  explicit Lines(Descriptor pipe) : pipe_(std::move(pipe)) { fcntl(pipe_.get(), F_SETFL, O_NONBLOCK); }
+  int descriptor() const { return pipe_.get(); }
+
+  /// Reads what is there.
+  template <class Visitor>
+  void take(const Visitor& visit) {
+    std::array<char, 65536> buffer{};
+    while (pipe_.get() >= 0) {
+      const auto count = read(pipe_.get(), buffer.data(), buffer.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return;
+      if (count == 0) {
+        pipe_.close_now();
+        if (!begun_.empty()) visit(std::string_view(begun_));
+        begun_.clear();
+        return;
+      }
+      std::string_view read_now(buffer.data(), static_cast<std::size_t>(count));
+      for (auto end = read_now.find('\n'); end != std::string_view::npos; end = read_now.find('\n')) {
+        begun_ += read_now.substr(0, end);
+        if (!begun_.empty() && begun_.back() == '\r') begun_.pop_back();  // a launcher may give ranks a terminal
+        visit(std::string_view(begun_));
+        begun_.clear();
+        read_now.remove_prefix(end + 1);
+      }
+      begun_ += read_now;
+    }
+  }
+
+ private:
+  Descriptor pipe_;
+  std::string begun_;
+};
+
+std::pair<Descriptor, Descriptor> make_pipe() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+/// This environment with other variables in it.
+std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& variables) {
+  std::vector<std::string> all;
+  for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
+  const auto own = all.size();
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto same = [&](const std::string& other) {
+      return text.substr(0, text.find('=')) == std::string_view(other).substr(0, other.find('='));
+    };
+    if (std::none_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(own), same)) all.emplace_back(text);
+  }
+  return all;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> all;
+  for (auto& word : words) all.push_back(word.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+class Running {
+ public:
+  explicit Running(const Job& job) : job_(job) {
+    std::array<int, 2> ends{};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+      throw std::system_error(errno, std::generic_category(), "socketpair");
+    }
+    guard_socket_ = Descriptor(ends[0]);
+    const Descriptor theirs(ends[1]);
+    auto [out, out_end] = make_pipe();
+    auto [error, error_end] = make_pipe();
+
+    // Kept beyond exec, on a number that is free there: dup2 to itself would keep it closed on exec.
+    constexpr int kept = 9;
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attributes);
+    if (!job.reads) posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    if (job.out) posix_spawn_file_actions_adddup2(&files, out_end.get(), 1);
+    if (job.error) posix_spawn_file_actions_adddup2(&files, error_end.get(), 2);
+    posix_spawn_file_actions_adddup2(&files, theirs.get(), kept);
+    sigset_t none, ours = our_signals();
+    sigemptyset(&none);
+    sigaddset(&ours, SIGPIPE);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &ours);
+    // A session of its own: no signal of a terminal reaches it but through us.
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    std::vector<std::string> words{"shakedown", "guard", std::to_string(kept)};
+    words.insert(words.end(), job.command.begin(), job.command.end());
+    auto environment = environment_with(job.variables);
+    const int failed = posix_spawn(&guard_, "/proc/self/exe", &files, &attributes, pointers(words).data(),
+                                   pointers(environment).data());
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
+    if (failed != 0) throw std::system_error(failed, std::generic_category(), "a guard process cannot be started");
+    if (job.out) out_ = Lines(std::move(out));
+    if (job.error) error_ = Lines(std::move(error));
+  }
+
+  void add_to(std::vector<pollfd>& files) const {
+    for (const int descriptor : {guard_socket_.get(), out_.descriptor(), error_.descriptor()}) {
+      files.push_back({descriptor, POLLIN, 0});
+    }
+  }
+
+  void look() {
+    out_.take([&](std::string_view line) { hear(line, job_.out); });
+    error_.take([&](std::string_view line) { hear(line, job_.error); });
+    receive();
+    int status = 0;
+    if (guard_ > 0 && waitpid(guard_, &status, WNOHANG) == guard_) {
+      guard_ = 0;
+      receive();
+      // What is in the pipes is still ours; who else holds them is not waited for.
+      out_.take([&](std::string_view line) { hear(line, job_.out); });
+      error_.take([&](std::string_view line) { hear(line, job_.error); });
+      if (!ending_.code && !ending_.signal && ending_.not_started.empty()) ending_.signal = SIGKILL;  // of the guard
+    }
+    const auto now = Clock::now();
+    if (told_ && now > *told_ + patience) guard_ = 0;
+    if (!over() && !ended_by_itself()) {
+      if (job_.limit && now > began_ + *job_.limit) end("it took longer than " + seconds(*job_.limit));
+      if (job_.silence && now > heard_ + *job_.silence) end("there was no sign of life for " + seconds(*job_.silence));
+      if (last_words_ && now > *last_words_ + job_.last_words) {
+        end("it had said that it ends, and did not within " + seconds(job_.last_words));
+      }
+    }
+  }
+
+  void end(const std::string& why) {
+    if (told_ || over()) return;
+    told_ = Clock::now();
+    ending_.told = why;
+    [[maybe_unused]] const auto sent = send(guard_socket_.get(), "T", 1, MSG_NOSIGNAL);
+  }
+
+  bool over() const { return guard_ == 0; }
+  bool leaving() const { return !over() && guard_socket_.get() < 0; }
+  const Ending& ending() const { return ending_; }
+
+ private:
+  static std::string seconds(Seconds limit) { return std::to_string(static_cast<long>(limit.count())) + " s"; }
+  bool ended_by_itself() const { return ending_.code || ending_.signal || !ending_.not_started.empty(); }
+
+  void hear(std::string_view line, const std::function<void(std::string_view)>& hearer) {
+    heard_ = Clock::now();
+    if (!last_words_ && job_.announces_end && job_.announces_end(line)) last_words_ = heard_;
+    hearer(line);
+    if (!job_.enough || told_) return;
+    if (const auto why = job_.enough(); !why.empty()) end(why);
+  }
+
+  void receive() {
+    std::array<char, 1024> text{};
+    const auto count = recv(guard_socket_.get(), text.data(), text.size() - 1, MSG_DONTWAIT);
+    if (count == 0) guard_socket_.close_now();
+    if (count <= 0) return;
+    const std::string line(text.data());
+    const auto blank = line.find(' ');
+    const auto value = line.substr(blank + 1);
+    if (line.rfind("exit", 0) == 0) ending_.code = std::atoi(value.c_str());
+    if (line.rfind("signal", 0) == 0) ending_.signal = std::atoi(value.c_str());
+    if (line.rfind("error", 0) == 0) ending_.not_started = value;
+  }
+
+  const Job& job_;
+  Descriptor guard_socket_;
+  pid_t guard_ = 0;  // 0: gone
+  Lines out_, error_;
+  Ending ending_;
+  Clock::time_point began_ = Clock::now(), heard_ = began_;
+  std::optional<Clock::time_point> told_, last_words_;
+};
+
+}  // namespace
+
+Signals::Signals() : descriptor_(-1) {
+  const auto signals = our_signals();
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  descriptor_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+Signals::~Signals() {
+  close(descriptor_);
+  const auto signals = our_signals();
+  sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+const std::optional<std::string>& Signals::taken() {
+  signalfd_siginfo signal{};
+  while (read(descriptor_, &signal, sizeof signal) == sizeof signal) {
+    taken_ = "SIG" + std::string(sigabbrev_np(static_cast<int>(signal.ssi_signo)));
+  }
+  return taken_;
+}
+
+std::string Ending::text(const std::string& program) const {
+  const auto name = [](int number) {
+    const char* const known = sigabbrev_np(number);
+    return known == nullptr ? "signal " + std::to_string(number) : "SIG" + std::string(known);
+  };
+  const auto start = std::filesystem::path(program).filename().string();
+  if (!not_started.empty()) return start + " could not be started: " + not_started;
+  if (!told.empty()) return start + " was ended: " + told;
+  if (signal) return start + " was ended by " + name(*signal);
+  if (!code) return start + " did not end";
+  auto said = start + " ended with exit code " + std::to_string(*code);
+  if (*code <= 128) return said;
+  // A launcher whose rank was killed ends with 128 + the signal; of others that have no such signal, ssh's 255 among
+  // them, ranks could not be started.
+  if (*code == 132) return said + ": SIGILL ended a rank, or mpirun could not start one";
+  if (*code < 160) return said + ": " + name(*code - 128) + " ended a rank or itself";
+  return said + ": that is no signal: ranks could not be started, or say so themselves";
+}
+
+std::vector<Ending> run_jobs(const std::vector<Job>& jobs, Signals& signals) {
+  std::vector<std::unique_ptr<Running>> running;
+  for (const auto& job : jobs) running.push_back(std::make_unique<Running>(job));
+  const auto all_over = [&] {
+    return std::all_of(running.begin(), running.end(), [](const auto& job) { return job->over(); });
+  };
+  while (!all_over()) {
+    std::vector<pollfd> files{{signals.descriptor(), POLLIN, 0}};
+    for (const auto& job : running) {
+      if (!job->over()) job->add_to(files);
+    }
+    // Limits are looked at each 100 ms; who has closed its socket is gone in a moment.
+    const bool leaving = std::any_of(running.begin(), running.end(), [](const auto& job) { return job->leaving(); });
+    poll(files.data(), files.size(), leaving ? 1 : 100);
+    for (const auto& job : running) {
+      if (!job->over()) job->look();
+      if (const auto& signal = signals.taken()) job->end("by " + *signal);
+    }
+  }
+  std::vector<Ending> endings;
+  for (const auto& job : running) endings.push_back(job->ending());
+  return endings;
+}
+
+}  // namespace shakedown

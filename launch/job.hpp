@@ -1,0 +1,63 @@
+// Programs that are started, heard and, where need be, ended: nothing that they do makes us wait for ever.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shakedown {
+
+/// Takes SIGINT, SIGTERM and SIGHUP while it lives, so that who waits hears of them. One at a time.
+class Signals {
+ public:
+  Signals();
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+  ~Signals();
+
+  int descriptor() const { return descriptor_; }
+  /// "SIGTERM" once one has come; it stays.
+  const std::optional<std::string>& taken();
+
+ private:
+  int descriptor_;
+  std::optional<std::string> taken_;
+};
+
+struct Job {
+  std::vector<std::string> command;
+  std::vector<std::pair<std::string, std::string>> variables = {};  // beside those of this process
+  bool reads = false;                                               // has our standard input, else none
+  /// Each line of its standard output and error, without its end. Nothing: ours.
+  std::function<void(std::string_view line)> out = {}, error = {};
+  /// Ended after so long without a line; nothing: may be silent.
+  std::optional<std::chrono::duration<double>> silence = std::nullopt;
+  /// Ended after so long in any case.
+  std::optional<std::chrono::duration<double>> limit = std::nullopt;
+  /// Whether this line says that the job is about to end; it then has this long.
+  std::function<bool(std::string_view line)> announces_end = {};
+  std::chrono::duration<double> last_words{10};
+  /// Asked after each line: why it shall be ended; empty: goes on.
+  std::function<std::string()> enough = {};
+};
+
+/// How a job ended. Neither code nor signal: it did not, and was left to its guard.
+struct Ending {
+  std::optional<int> code, signal;
+  std::string not_started;  // why
+  std::string told;         // why it was ended from here; empty: it ended by itself
+
+  bool good() const { return code == 0 && told.empty(); }
+  /// "mpirun ended with exit code 137: SIGKILL ended a rank or itself"
+  std::string text(const std::string& program) const;
+};
+
+/// Runs the jobs, all at once, until each has ended. One that is ended gets SIGTERM, 5 s later SIGKILL, and with it all
+/// that it started on this host; that also happens when this process ends, however it does.
+std::vector<Ending> run_jobs(const std::vector<Job>&, Signals&);
+
+}  // namespace shakedown

@@ -1,0 +1,54 @@
+// Measures: the roll call of the hosts, then one family after the other, each on all ranks, into a run's folder.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "launch/choice.hpp"
+#include "launch/job.hpp"
+#include "launch/options.hpp"
+#include "launch/run_folder.hpp"
+
+namespace shakedown {
+
+/// The benchmark programs beside this one: in bench/ of a build tree, in bin/ of an installed copy.
+struct Programs {
+  std::filesystem::path folder;
+  std::vector<std::string> families;  // in the order in which they are measured
+
+  std::string of(const std::string& family) const { return folder / ("bench_" + family); }
+};
+
+/// Errors: CannotRun where there are none; InputError for a family that is none.
+Programs find_programs(const std::vector<std::string>& families);
+
+/// How programs are started here and now, as every host has confirmed: those that do not answer are named and left out,
+/// and stay expected. Errors: CannotRun if none answers within the start's limit.
+Launch agreed_launch(const FrontDoor&, const Environment&, Signals&);
+
+/// What was promised and what the user says, as --expect takes it; what the user says counts more, because it comes
+/// last.
+std::string all_expected(const FrontDoor&, const Launch&);
+
+/// Each family's result in its file: by one program for all, and what is missing when that has died by programs of
+/// their own. Pre-flight comes first; where its rules fail, nothing else is measured. Says on standard error how it
+/// goes, and as results arrive what fails already. Errors: CannotRun after a signal.
+void measure_families(const FrontDoor&, const Launch&, const Programs&, const RunFolder&, Signals&);
+
+/// The first half of that. False: pre-flight failed.
+bool measure_together(const FrontDoor&, const Launch&, const Programs&, const std::filesystem::path& folder,
+                      const std::string& id, Signals&);
+
+/// One family, by its own program; false: it wrote no result, which is said.
+bool measure_family(const FrontDoor&, const Launch&, const Programs&, const std::filesystem::path& folder,
+                    const std::string& id, const std::string& family, Signals&);
+
+/// Whether pre-flight's result allows to measure on; says so where it does not. Errors: InputError for a result that
+/// cannot be read.
+bool preflight_allows(const FrontDoor&, const std::filesystem::path& folder, const std::string& id);
+
+/// One line on standard error, "shakedown: ...".
+void say(const std::string& line);
+
+}  // namespace shakedown

@@ -1,0 +1,96 @@
+// Tested by tests/launch/front_door_test.sh.
+#include "launch/options.hpp"
+
+#include <charconv>
+#include <sstream>
+
+#include "base/files.hpp"
+
+namespace shakedown {
+namespace {
+
+template <class Number>
+Number positive(const std::string& flag, const std::string& text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  constexpr double most = 1e7;  // seconds, as of the benchmarks
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || static_cast<double>(value) > most) {
+    throw InputError(flag + ": '" + text + "' is not a positive number up to 10000000; see --help");
+  }
+  return value;
+}
+
+/// False: the flag is not one of ours.
+bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
+  if (flag == "--tier") {
+    if (value != "quick" && value != "full") throw InputError("--tier: '" + value + "' is neither quick nor full");
+    door.tier = value;
+  } else if (flag == "--families") {
+    std::istringstream names(value);
+    for (std::string name; std::getline(names, name, ',');) door.families.push_back(name);
+  } else if (flag == "--results") {
+    door.results = value;
+  } else if (flag == "--folder") {
+    door.folder = value;
+  } else if (flag == "--keep") {
+    door.keep = positive<int>(flag, value);
+  } else if (flag == "--timeout") {
+    door.timeout = positive<double>(flag, value);
+  } else if (flag == "--startup-timeout") {
+    door.startup_timeout = positive<double>(flag, value);
+  } else if (flag == "--shared-folder") {
+    door.shared_folder = value;
+  } else if (flag == "--expect") {
+    door.expected = value;
+    door.judge.judge.expected = parse_expected(value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+FrontDoor parse_front_door(const std::vector<std::string>& words, const Environment& environment) {
+  FrontDoor door;
+  std::vector<std::string> judges;
+  const auto set = [&environment](const char* name) { return environment(name).value_or(""); };
+  for (const auto& [name, flag] : {std::pair{"SHAKEDOWN_TIER", "--tier"},
+                                   {"SHAKEDOWN_TIMEOUT", "--timeout"},
+                                   {"SHAKEDOWN_SHARED_FOLDER", "--shared-folder"},
+                                   {"SHAKEDOWN_EXPECT", "--expect"}}) {
+    if (!set(name).empty()) take(door, flag, set(name));
+  }
+  if (!set("SHAKEDOWN_ROSTER").empty()) judges.push_back("--roster=" + set("SHAKEDOWN_ROSTER"));
+  door.despite_preflight = set("SHAKEDOWN_DESPITE_PREFLIGHT") == "1";
+  door.run_id = set("SHAKEDOWN_RUN_ID");
+  for (const auto& word : words) {
+    const auto equals = word.find('=');
+    const auto flag = word.substr(0, equals);
+    if (word == "--despite-preflight" || word == "--plan") {
+      (word == "--plan" ? door.plan : door.despite_preflight) = true;
+    } else if (equals == std::string::npos || equals + 1 == word.size() || !take(door, flag, word.substr(equals + 1))) {
+      judges.push_back(word);
+    }
+  }
+  const auto expected = door.judge.judge.expected;
+  door.judge = parse_arguments(judges, beside_program("share/shakedown/thresholds"));
+  door.judge.judge.expected = expected;
+  return door;
+}
+
+std::string front_door_help() {
+  return R"(  --tier=quick|full       few sizes, or all and lasting loads (default quick, or SHAKEDOWN_TIER)
+  --families=LIST         measure these only; what the verdict then misses, it says
+  --despite-preflight     measure although pre-flight failed (SHAKEDOWN_DESPITE_PREFLIGHT=1)
+  --plan                  say what would run, and end
+  --results=DIR           run folders stand there, and latest (default SHAKEDOWN_RESULTS, build/results, ./results)
+  --keep=N                keep so many runs there (default 20)
+  --folder=DIR            measure into this folder instead
+  --timeout=S             for each benchmark (default 300, or SHAKEDOWN_TIMEOUT)
+  --startup-timeout=S     until every host has answered (default 120)
+  --shared-folder=DIR     pre-flight checks that all hosts see the same in it (SHAKEDOWN_SHARED_FOLDER)
+)";
+}
+
+}  // namespace shakedown

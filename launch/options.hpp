@@ -1,0 +1,34 @@
+// The command line of the front door: how to measure. What it does not know is the judge's (report/arguments.hpp).
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "node/inventory.hpp"
+#include "report/arguments.hpp"
+
+namespace shakedown {
+
+struct FrontDoor {
+  std::string tier = "quick";
+  std::vector<std::string> families;  // empty: all
+  bool despite_preflight = false, plan = false;
+  std::optional<std::filesystem::path> results;  // run folders stand there
+  std::optional<std::filesystem::path> folder;   // this one, instead of a new one
+  std::string run_id;                            // empty: is made up
+  int keep = 20;
+  double timeout = 300, startup_timeout = 120;  // of a benchmark; of the start of a job
+  std::string shared_folder;                    // for pre-flight; empty: none
+  std::string expected;                         // --expect of a user
+  Arguments judge;
+};
+
+/// What the environment says (SHAKEDOWN_TIER, ...), and then the words. Errors: InputError.
+FrontDoor parse_front_door(const std::vector<std::string>& words, const Environment&);
+
+/// The flags above, one per line, for --help.
+std::string front_door_help();
+
+}  // namespace shakedown

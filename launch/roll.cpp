@@ -1,0 +1,96 @@
+// Tested by tests/launch/roll_test.cpp.
+#include "launch/roll.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <tuple>
+
+#include "base/archive.hpp"
+#include "base/files.hpp"
+#include "launch/hosts.hpp"
+#include "node/nvml.hpp"
+
+namespace shakedown {
+namespace {
+
+/// By NVML, else on the bus, else by the driver's device nodes: a container may show no bus.
+std::vector<std::string> gpus_here(const Environment& environment) {
+  const auto made_up = environment("SHAKEDOWN_SYSFS");
+  const std::filesystem::path root = environment("SHAKEDOWN_ROOT").value_or("/");
+  const std::filesystem::path sysfs = made_up ? std::filesystem::path(*made_up) : root / "sys";
+  const auto on_bus = nvidia_gpus(sysfs).value_or(std::vector<std::string>{});
+  if (made_up) return on_bus;
+  std::vector<std::string> uuids;
+  for (const auto& gpu : Nvml().gpus()) {
+    if (const auto uuid = gpu.uuid()) uuids.push_back(*uuid);
+  }
+  if (!uuids.empty() && uuids.size() >= on_bus.size()) return uuids;
+  if (!on_bus.empty()) return on_bus;
+  std::vector<std::string> nodes;
+  for (const auto& name : names_in(root / "dev").value_or(std::vector<std::string>{})) {
+    const bool numbered = name.rfind("nvidia", 0) == 0 && name.size() > 6 &&
+                          std::all_of(name.begin() + 6, name.end(), [](unsigned char c) { return std::isdigit(c); });
+    if (numbered) nodes.push_back("/dev/" + name);
+  }
+  return nodes;
+}
+
+}  // namespace
+
+HostAnswer answer_of_this_host(const Environment& environment) {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  HostAnswer answer;
+  answer.host = one_line(name.data());
+  answer.boot_id = line_of("/proc/sys/kernel/random/boot_id");
+  answer.gpus = gpus_here(environment);
+  const auto mask = gpu_mask(environment);
+  answer.usable_gpus = static_cast<int>(mask ? mask->devices.size() : answer.gpus.size());
+  if (mask) answer.mask = mask->text;
+  return answer;
+}
+
+std::string answer_line(const HostAnswer& answer) { return json_text(answer, -1); }
+
+std::optional<HostAnswer> answer_in(std::string_view line) {
+  const auto begin = line.find("{\"host\":");  // a launcher may put the rank before it
+  if (begin == std::string_view::npos) return std::nullopt;
+  const auto document = nlohmann::json::parse(line.substr(begin), nullptr, false);
+  if (document.is_discarded() || !document.is_object()) return std::nullopt;
+  const std::filesystem::path place("answer of a host");
+  return read_as<HostAnswer>(Field(place, "", document));
+}
+
+std::vector<HostAnswer> distinct_hosts(std::vector<HostAnswer> answers) {
+  const auto identity = [](const HostAnswer& answer) { return std::tie(answer.boot_id, answer.host); };
+  std::stable_sort(answers.begin(), answers.end(),
+                   [&](const auto& a, const auto& b) { return identity(a) < identity(b); });
+  // A launch prefix of a user starts every rank of a host: they answer alike.
+  std::vector<HostAnswer> hosts;
+  for (auto& answer : answers) {
+    if (hosts.empty() || identity(hosts.back()) != identity(answer)) {
+      hosts.push_back(std::move(answer));
+    } else {
+      hosts.back().usable_gpus = std::max(hosts.back().usable_gpus, answer.usable_gpus);
+    }
+  }
+  return hosts;
+}
+
+std::vector<std::string> absent_hosts(const std::vector<std::string>& promised,
+                                      const std::vector<HostAnswer>& answers) {
+  if (answers.size() >= promised.size()) return {};
+  std::vector<std::string> absent;
+  for (const auto& host : promised) {
+    const bool here = std::any_of(answers.begin(), answers.end(),
+                                  [&](const HostAnswer& answer) { return same_host_name(answer.host, host); });
+    if (!here) absent.push_back(host);
+  }
+  return absent;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,235 @@
+// Tested by tests/launch/run_folder_test.cpp.
+#include "launch/run_folder.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/files.hpp"
+#include "launch/choice.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string host() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+/// Opens and locks `file` for this process; nothing if another one has it. Where a file system has no locks, nobody has
+/// it.
+std::optional<int> locked(const fs::path& file) {
+  const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor < 0) throw CannotRun(file.string() + " cannot be written: set SHAKEDOWN_RESULTS to a folder that can");
+  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return descriptor;
+  close(descriptor);
+  return std::nullopt;
+}
+
+/// For people, but for "start", which tells a process from a later one of its number.
+void describe(const fs::path& lock, const Owner& owner) {
+  std::ofstream(lock) << "host: " << host() << "\nprocess: " << owner.pid << "\nsince: " << utc_now()
+                      << "\nstart: " << owner.started << "\n";
+}
+
+std::string who(const fs::path& lock) {
+  return "process " + field_of(lock, "process").value_or("?") + " on " + field_of(lock, "host").value_or("?") +
+         ", since " + field_of(lock, "since").value_or("?");
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw CannotRun(folder.string() + " cannot be made: " + error.message() +
+                    "; set SHAKEDOWN_RESULTS to a folder that can be written");
+  }
+}
+
+/// All but the lock. What has no lock of ours is not ours to empty.
+void empty(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& name : names_in(folder).value_or(std::vector<std::string>{})) {
+    if (name != "lock") fs::remove_all(folder / name, error);
+  }
+}
+
+void lead_latest_to(const fs::path& folder) {
+  const auto link = folder.parent_path() / "latest";
+  const auto fresh = folder.parent_path() / (".latest." + std::to_string(getpid()));
+  std::error_code error;
+  fs::remove(fresh, error);
+  fs::create_symlink(folder.filename(), fresh, error);
+  if (!error) fs::rename(fresh, link, error);
+  if (error) throw CannotRun(link.string() + " cannot be made: " + error.message() + "; remove what stands there");
+}
+
+void remove_older(const fs::path& results, const fs::path& own, int keep) {
+  std::vector<std::pair<fs::file_time_type, fs::path>> runs;
+  std::error_code error;
+  for (const auto& name : names_in(results).value_or(std::vector<std::string>{})) {
+    const auto folder = results / name;
+    if (name == "latest" || name == "ctest" || folder == own || !fs::is_regular_file(folder / "lock", error)) continue;
+    runs.emplace_back(fs::last_write_time(folder / "lock", error), folder);
+  }
+  std::sort(runs.begin(), runs.end(), std::greater<>());
+  for (std::size_t i = static_cast<std::size_t>(std::max(0, keep - 1)); i < runs.size(); ++i) {
+    const auto free = locked(runs[i].second / "lock");
+    if (!free) continue;  // it lives
+    fs::remove_all(runs[i].second, error);
+    close(*free);
+  }
+}
+
+std::string made_up_id() {
+  std::random_device random;
+  std::string id;
+  for (const char c : utc_now()) {
+    if (c != '-' && c != ':') id += c;
+  }
+  id += '-';
+  for (int i = 0; i < 6; ++i) id += "0123456789abcdef"[random() % 16];
+  return id;
+}
+
+/// A folder whose lock is held, and where nothing else stands.
+std::optional<int> taken(const fs::path& folder) {
+  make_folder(folder);
+  const bool ours = fs::exists(folder / "lock");
+  if (!ours && !fs::is_empty(folder)) {
+    throw CannotRun(folder.string() + " holds what is no run's: name a folder that is empty, or of an earlier run");
+  }
+  const auto lock = locked(folder / "lock");
+  if (!lock) return lock;
+  empty(folder);
+  describe(folder / "lock", owner_of(getpid()));
+  return lock;
+}
+
+}  // namespace
+
+Owner owner_of(int pid) {
+  const auto line = line_of("/proc/" + std::to_string(pid) + "/stat").value_or("");
+  const auto name_end = line.rfind(')');
+  if (name_end == std::string::npos) return {pid, ""};
+  std::istringstream fields(line.substr(name_end + 1));
+  constexpr int fields_before = 19;  // proc(5): the state is field 3, the start time field 22
+  std::string field;
+  for (int i = 0; i <= fields_before; ++i) fields >> field;
+  return {pid, field};
+}
+
+bool lives(const Owner& owner) { return !owner.started.empty() && owner_of(owner.pid).started == owner.started; }
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text.data();
+}
+
+fs::path usual_results() {
+  if (const char* const named = std::getenv("SHAKEDOWN_RESULTS"); named != nullptr && *named != '\0') return named;
+  const auto build = beside_program("");
+  const bool of_build = fs::exists(build / "CMakeCache.txt") && access(build.c_str(), W_OK) == 0;
+  return of_build ? build / "results" : fs::current_path() / "results";
+}
+
+RunFolder::RunFolder(fs::path path, std::string id) : path_(std::move(path)), id_(std::move(id)) {
+  const auto lock = taken(path_);
+  if (!lock) throw CannotRun(path_.string() + " is in use by " + who(path_ / "lock") + ": wait for it, or end it");
+  lock_ = *lock;
+}
+
+RunFolder::RunFolder(RunFolder&& other) noexcept
+    : path_(std::move(other.path_)), id_(std::move(other.id_)), lock_(std::exchange(other.lock_, -1)) {}
+
+RunFolder::~RunFolder() {
+  if (lock_ >= 0) close(lock_);
+}
+
+RunFolder RunFolder::create(const fs::path& results, const std::string& wanted, int keep) {
+  const auto id = wanted.empty() ? made_up_id() : wanted;
+  const bool plain = std::all_of(
+      id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-'; });
+  if (!plain || id.front() == '.' || id == "latest" || id == "ctest") {
+    throw InputError(
+        "SHAKEDOWN_RUN_ID=" + id +
+        ": it names the run's folder: use letters, digits, '.', '_' and '-', and neither latest nor ctest");
+  }
+  make_folder(results);
+  RunFolder run(fs::absolute(results) / id, id);
+  lead_latest_to(run.path());
+  remove_older(fs::absolute(results), run.path(), keep);
+  return run;
+}
+
+RunFolder RunFolder::take(const fs::path& folder, const std::string& wanted) {
+  return {fs::absolute(folder), wanted.empty() ? made_up_id() : wanted};
+}
+
+void RunFolder::finish() { std::ofstream(path_ / "lock", std::ios::app) << "ended: " << utc_now() << "\n"; }
+
+namespace ctest {
+
+namespace {
+/// Who else has the folder; nothing: nobody who lives.
+std::optional<std::string> other_owner(const fs::path& lock, const Owner& owner) {
+  const Owner known{std::atoi(field_of(lock, "process").value_or("0").c_str()), field_of(lock, "start").value_or("")};
+  const bool same = known.pid == owner.pid && known.started == owner.started;
+  // A process of another host cannot be seen from here; its files are noticed by their id.
+  if (same || field_of(lock, "host") != host() || !lives(known)) return std::nullopt;
+  return who(lock);
+}
+}  // namespace
+
+void begin(const fs::path& folder, const Owner& owner, const std::string& id) {
+  make_folder(folder);
+  const auto lock = locked(folder / "lock");
+  const auto other = lock ? other_owner(folder / "lock", owner) : who(folder / "lock");
+  if (!other) {
+    empty(folder);
+    describe(folder / "lock", owner);
+    std::ofstream(folder / "run_id") << (id.empty() ? made_up_id() : id) << "\n";
+    lead_latest_to(folder);
+  }
+  if (lock) close(*lock);
+  if (other) throw CannotRun(folder.string() + " is in use by " + *other + ": wait for it, or end it");
+}
+
+std::string check(const fs::path& folder, const Owner& owner) {
+  if (const auto other = other_owner(folder / "lock", owner)) {
+    throw CannotRun(folder.string() + " is in use by " + *other + ": wait for it, or end it");
+  }
+  const auto id = line_of(folder / "run_id");
+  if (!id) throw CannotRun((folder / "run_id").string() + " is missing: run the test bench.begin first (ctest does)");
+  return *id;
+}
+
+}  // namespace ctest
+
+std::optional<std::string> unfinished(const fs::path& folder) {
+  const auto lock = folder / "lock";
+  if (!fs::is_regular_file(lock) || fs::exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
+  return folder.string() + " is of a run that has not come to its end: " + who(lock);
+}
+
+}  // namespace shakedown

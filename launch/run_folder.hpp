@@ -1,0 +1,66 @@
+// Where a run's files are: a folder of its own, which nobody else writes to while the run lives.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace shakedown {
+
+/// Who runs, as the lock's text says it to people: host, process, and since when.
+struct Owner {
+  int pid = 0;
+  std::string started;  // of the process, in the kernel's ticks: tells it from a later one of the same number
+};
+Owner owner_of(int pid);
+bool lives(const Owner&);
+
+class RunFolder {
+ public:
+  /// `<results>/<id>`, new and empty; `<results>/latest` leads to it from now on. Of older runs `keep` are kept, and
+  /// those that live. An empty id: one is made up, in the order of time. Errors: CannotRun, InputError for an id that
+  /// is no name.
+  static RunFolder create(const std::filesystem::path& results, const std::string& id, int keep);
+
+  /// `folder` itself, emptied; of no concern to `latest`. Errors: CannotRun.
+  static RunFolder take(const std::filesystem::path& folder, const std::string& id);
+
+  RunFolder(RunFolder&& other) noexcept;
+  RunFolder& operator=(RunFolder&&) = delete;
+  ~RunFolder();  // frees the lock
+
+  const std::filesystem::path& path() const { return path_; }
+  const std::string& id() const { return id_; }
+
+  /// What was to be done has been done: from now on the folder is not that of a run which broke off.
+  void finish();
+
+ private:
+  RunFolder(std::filesystem::path path, std::string id);
+
+  std::filesystem::path path_;
+  std::string id_;
+  int lock_ = -1;
+};
+
+/// CTest starts a process for each step of a run: the folder is that of ctest's process, for as long as it lives.
+namespace ctest {
+/// Empties the folder for `owner`, writes run_id, and leads `latest` beside the folder to it. Errors: CannotRun, naming
+/// who runs, if another process that lives owns it.
+void begin(const std::filesystem::path& folder, const Owner& owner, const std::string& id);
+/// The run's id. Errors: CannotRun if the folder is not the owner's.
+std::string check(const std::filesystem::path& folder, const Owner& owner);
+}  // namespace ctest
+
+/// "2026-11-22T09:30:00Z"
+std::string utc_now();
+
+/// Where runs go: SHAKEDOWN_RESULTS, else the build tree's results/, else, where that cannot be written or the program
+/// is installed, results/ of the working folder.
+std::filesystem::path usual_results();
+
+/// Why the run whose folder this is has no end: it lives, or broke off. Nothing for a folder of an ended run, or of
+/// none.
+std::optional<std::string> unfinished(const std::filesystem::path& folder);
+
+}  // namespace shakedown

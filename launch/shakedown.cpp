@@ -1,0 +1,240 @@
+// shakedown: from a machine to a verdict, and what to do after it.
+//
+//   build/bin/shakedown accept
+//   build/bin/shakedown report --results=build/results
+//   build/bin/shakedown report --results=build/results --markdown=summary.md
+//   build/bin/shakedown nodes --results=build/results --nodes=nodes
+//   build/bin/shakedown regress --results=build/results --baseline=ci/baselines/h200-sxm/4ranks
+//   build/bin/shakedown baseline create --results=good1,good2 --out=ci/baselines --floors=h200-sxm.yaml
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "launch/accept.hpp"
+#include "launch/choice.hpp"
+#include "launch/guard.hpp"
+#include "launch/options.hpp"
+#include "launch/run_folder.hpp"
+#include "report/arguments.hpp"
+#include "report/baseline.hpp"
+#include "report/culprits.hpp"
+#include "report/markdown.hpp"
+#include "report/node_commands.hpp"
+#include "report/reason.hpp"
+#include "report/terminal.hpp"
+#include "report/verdict_json.hpp"
+#include "thresholds/matrix.hpp"
+#include "thresholds/measured.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr int usage = 2, could_not_judge = 3;
+
+std::string help() {
+  return "usage: shakedown VERB [flags]\n\n"
+         "verbs:\n"
+         "  accept    measure all ranks of this machine, or of the hosts that a scheduler gave, judge, and print the\n"
+         "            table; exit code is the verdict's\n"
+         "  measure   the same without judging; prints the folder of the results\n"
+         "  roll      say who this host is, in one line of JSON\n"
+         "  launch    PROGRAM [ARGS]: run a program on the ranks that would be measured\n"
+         "  report    print the table of a stored --verdict, or judge --results and print the figures of pairs as "
+         "matrices\n"
+         "            too; exit code is the verdict's\n"
+         "  nodes     what to do with each node: ISOLATE, RESET or MONITOR, as JSON, and host files with --nodes=DIR;\n"
+         "            exit 0 if all are good, 1 if some are bad, 3 if that is undecided\n"
+         "  regress   compare --results with --baseline; exit 1 if anything is worse or missing, 3 if inconclusive\n"
+         "  baseline create   put --results of good machines together under --out\n"
+         "  baseline merge    put several --baseline together under --out\n"
+         "  baseline show     print a --baseline\n\n"
+         "flags of accept and measure, beside those that judge:\n" +
+         front_door_help() + "\nflags that judge:\n" + arguments_help() +
+         "\nexit codes: 0 pass, 1 fail, 2 usage or unreadable input, 3 inconclusive, incomplete or no "
+         "reference\n";
+}
+
+// A stored verdict is shown as it is, and --verdict names it; results are judged, and then it is where the verdict
+// goes.
+bool is_stored(const Arguments& arguments) {
+  return arguments.results.empty() && arguments.outputs.contains("--verdict");
+}
+
+// Without results a stored verdict, which has no figures of pairs.
+Judged judged(const Arguments& arguments) {
+  if (is_stored(arguments)) return {nullptr, {}, read_verdict(arguments.outputs.at("--verdict"))};
+  return judge(arguments);
+}
+
+OutputFiles outputs_of(const Arguments& arguments) {
+  OutputFiles files = arguments.outputs;
+  if (is_stored(arguments)) files.erase("--verdict");
+  return files;
+}
+
+// What is there of a run that broke off can be judged, and is no verdict on the machine.
+void refuse_to_pass_unfinished(const Arguments& arguments, Verdict& verdict) {
+  for (const auto& folder : arguments.results) {
+    const auto why = unfinished(folder);
+    if (!why || arguments.judge.family) continue;
+    verdict.state = State::incomplete;
+    verdict.exit_code = could_not_judge;
+    verdict.notes.push_back(*why);
+  }
+}
+
+int report(const Arguments& arguments, const ReasonChannel& channel) {
+  Judged all = judged(arguments);
+  refuse_to_pass_unfinished(arguments, all.verdict);
+  const auto& [measured, profiles, verdict] = all;
+  write_outputs(outputs_of(arguments), all);
+  if (arguments.explain) {
+    if (!measured) throw InputError("--explain needs --results; see --help");
+    std::fputs(explain(*measured, profiles, verdict, *arguments.explain).c_str(), stdout);
+    std::puts(verdict_line(verdict).c_str());
+  } else {
+    for (const Results& file : measured ? measured->files : std::vector<Results>{}) {
+      for (const auto& matrix : pair_matrices(file.context, file.rows)) std::printf("%s\n", text(matrix).c_str());
+    }
+    std::fputs(terminal_text(verdict, style_of(arguments)).c_str(), stdout);
+  }
+  if (!arguments.judge.family) channel.give(reason_line(verdict));
+  return verdict.exit_code;
+}
+
+// Each file is replaced whole; the JSON comes last, so that who sees it new sees the host files new.
+void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  replace_file(folder / "good_nodes", host_file(list, NodeState::good));
+  replace_file(folder / "bad_nodes", host_file(list, NodeState::bad));
+  replace_file(folder / "nodes.json", nodes_json(list));
+}
+
+int nodes(const Arguments& arguments) {
+  const Judged all = judged(arguments);
+  write_outputs(outputs_of(arguments), all);
+  const NodeList list = decide_nodes(all.verdict);
+  if (arguments.nodes) write_nodes(*arguments.nodes, list);
+  if (arguments.scontrol) std::fputs(scontrol_commands(list).c_str(), stdout);
+  if (arguments.kubectl) std::fputs(kubectl_commands(list).c_str(), stdout);
+  if (!arguments.nodes && !arguments.scontrol && !arguments.kubectl) std::fputs(nodes_json(list).c_str(), stdout);
+  const auto bad = [](const NodeDecision& node) { return node.state == NodeState::bad; };
+  if (!list.undecided_because.empty()) return 3;
+  return std::any_of(list.nodes.begin(), list.nodes.end(), bad) ? 1 : 0;
+}
+
+// Old host files must not outlive input that could not be judged: no node is proven good by it.
+void replace_nodes(const std::vector<std::string>& words, const std::string& why) {
+  const std::string start = "--nodes=";
+  for (const std::string& word : words) {
+    if (word.rfind(start, 0) != 0 || word == start) continue;
+    try {
+      write_nodes(word.substr(start.size()), {State::incomplete, {}, {why}});
+    } catch (const InputError& error) {
+      std::fprintf(stderr, "shakedown: %s\n", error.what());
+    }
+  }
+}
+
+int regress(const Arguments& arguments) {
+  if (arguments.results.empty() || arguments.baseline.empty()) {
+    throw InputError("regress needs --results and --baseline; see --help");
+  }
+  for (const auto& [flag, file] : arguments.outputs) {
+    if (flag != "--markdown") throw InputError(flag + ": regress writes no such file, only --markdown");
+  }
+  const Measured results(read_results(arguments.results));
+  refuse_faults(results.files, arguments.judge.allow_faults);
+  const Baseline before = read_baseline(arguments.baseline, arguments.judge.allow_faults);
+  const auto regression = judge_regression(results, before, arguments.regression);
+  if (const auto markdown = arguments.outputs.find("--markdown"); markdown != arguments.outputs.end()) {
+    replace_file(markdown->second, markdown_text(regression));
+  }
+  std::fputs(terminal_text(regression, style_of(arguments)).c_str(), stdout);
+  return regression.exit_code;
+}
+
+int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
+  if (words.empty()) throw InputError("a verb is missing; see --help");
+  const std::string& verb = words.front();
+  const bool is_flag = verb.rfind("--", 0) == 0;
+  const std::vector<std::string> rest(words.begin() + 1, words.end());
+  if (verb == "launch") return launch(rest);
+  if (verb == "guard") return guard(rest);
+  if (std::find(words.begin(), words.end(), "--help") != words.end()) {
+    std::fputs(help().c_str(), stdout);
+    return 0;
+  }
+  if (verb == "accept") return accept(rest, channel);
+  if (verb == "measure") return measure(rest);
+  if (verb == "roll") return roll();
+  if (verb == "ctest") return ctest_step(rest);
+  if (!is_flag && verb != "report" && verb != "nodes" && verb != "regress" && verb != "baseline") {
+    throw InputError("unknown verb \"" + verb + "\"; see --help");
+  }
+  auto flags = words.begin() + (is_flag ? 0 : 1);
+  std::string action;
+  if (verb == "baseline" && flags != words.end() && flags->rfind("--", 0) != 0) action = *flags++;
+  const Arguments arguments = parse_arguments({flags, words.end()}, beside_program("share/shakedown/thresholds"));
+  if (arguments.version) {
+    std::puts("shakedown " SHAKEDOWN_VERSION);
+    return 0;
+  }
+  if (is_flag) throw InputError("a verb is missing before \"" + verb + "\"; see --help");
+  if (verb == "nodes") return nodes(arguments);
+  if (verb == "baseline") return baseline(action, arguments);
+  return verb == "report" ? report(arguments, channel) : regress(arguments);
+}
+
+bool names_results(const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(), [](const auto& word) { return word.rfind("--results", 0) == 0; });
+}
+
+// What could not be read is no verdict: the last line says what was wrong, and no old report stays behind. The verdict
+// that was to be shown is input, and stays.
+int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
+  std::fflush(stdout);
+  if (!words.empty() && words.front() == "nodes") replace_nodes(words, why);
+  if (!words.empty() && (words.front() == "report" || words.front() == "accept")) {
+    Judged nothing;
+    nothing.verdict.notes.push_back(why);
+    const bool shown = words.front() == "report" && !names_results(words);
+    replace_outputs(words, nothing, "shakedown", shown ? "--verdict" : "");
+    channel.give(error_line(why));
+  }
+  std::fprintf(stderr, "%s\n", error_line(why).c_str());
+  return usage;
+}
+
+// Nothing could be measured: an acceptance ends with a verdict all the same.
+int could_not_run(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
+  std::fprintf(stderr, "shakedown: %s\n", one_line(why).c_str());
+  Judged nothing;
+  nothing.verdict.notes.push_back(why);
+  if (words.front() == "accept") {
+    replace_outputs(words, nothing, "shakedown");
+    channel.give(reason_line(nothing.verdict));
+    std::puts(verdict_line(nothing.verdict).c_str());
+  }
+  return nothing.verdict.exit_code;
+}
+
+}  // namespace
+}  // namespace shakedown
+
+int main(int argc, char** argv) {
+  const shakedown::ReasonChannel channel;
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  try {
+    return shakedown::after_output(shakedown::run(words, channel), "shakedown");
+  } catch (const shakedown::CannotRun& error) {
+    return shakedown::after_output(shakedown::could_not_run(words, channel, error.what()), "shakedown");
+  } catch (const std::exception& error) {
+    return shakedown::after_output(shakedown::refuse(words, channel, error.what()), "shakedown");
+  }
+}

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# ci/setup against made-up package managers.
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2317
+source "$(dirname "$0")/../shell.bash"
+cd "$scratch" || exit 1
+mkdir bin
+fakes=(env PATH="$scratch/bin:$PATH")
+printf '#!/bin/sh\nprintf installed\n' >bin/dpkg-query
+printf '#!/bin/sh\necho apt-get "$@" >>"%s/apt.log"\n' "$scratch" >bin/apt-get
+printf '#!/bin/sh\nexec "$@"\n' >bin/sudo
+chmod +x bin/*
+run 0 "${fakes[@]}" "$root/ci/setup"
+expect "where nothing is missing nothing is installed" eval 'says "nothing is missing" && [[ ! -e apt.log ]]'
+printf '#!/bin/sh\ncase "$*" in *yaml-cpp*) exit 1;; *) printf installed;; esac\n' >bin/dpkg-query
+run 0 "${fakes[@]}" "$root/ci/setup"
+expect "what is missing is installed, by name, and nothing else" eval 'says "^ci/setup: installing libyaml-cpp-dev$" && grep -q "install.* libyaml-cpp-dev$" apt.log'
+
+finish

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# A real Slurm whose nodes are made of namespaces: the front door, the job scripts and the node check in it.
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
+source "$(dirname "$0")/../shell.bash"
+cd "$scratch" || exit 1
+limit=240
+for program in slurmctld slurmd munged srun; do
+  command -v "$program" >/dev/null || { echo "$program is missing: apt-get install slurm-wlm munge" && exit 77; }
+done
+[[ $(id -u) == 0 ]] || { echo "only root makes namespaces" && exit 77; }
+
+# A tree as it was built, for scripts that look beside themselves.
+mkdir -p tree/ci && ln -s "$root/ci/slurm" tree/ci/slurm && ln -s "$build" tree/build
+slurm=$root/ci/slurm
+cluster() { mkdir -p "$1" && "$root/tests/slurm/cluster.sh" "$@"; }
+export -f cluster
+export slurm SHAKEDOWN_HOME=$PWD/tree
+
+run 0 "$root/tests/slurm/cluster.sh" "$PWD" 3 2 bash -c '
+  "$slurm/smoke" --gpus=2; echo "smoke $?"
+  scontrol update nodename=node-a2 state=drain reason="bad fan"
+  "$slurm/smoke" --gpus=2; echo "smoke $?"'
+expect "a Slurm in order passes its smoke test" prints '^smoke 0$'
+expect "a job runs on all idle nodes" prints '^ok: a job runs on all 3 idle nodes'
+expect "each task has a GPU of its own" prints '^ok: each of 2 tasks has a GPU of its own'
+expect "a drained node is found and named" prints '^FAIL: node-a2 is drained: bad fan'
+expect "  and fails the smoke test" prints '^smoke 1$'
+
+rm -rf state spool
+run 0 "$root/tests/slurm/cluster.sh" "$PWD" 2 0 bash -c '
+  sbatch -W -N2 --ntasks-per-node=2 -o both.log "$slurm/accept.sbatch" --families=preflight,hbm; echo "both $?"
+  sbatch -W -N2 -o each.log "$slurm/array.sbatch" --families=preflight,hbm; echo "each $?"
+  env -i SLURMD_NODENAME=node-a1 "$slurm/check" --limit=100; echo "check $?"
+  sinfo -h -N -o "%N %T"'
+expect "a job of two nodes is measured and judged as one" grep -qE '^VERDICT: HOST-ONLY .*4 ranks, 2 hosts' both.log
+expect "  and its exit code is the verdict's" prints '^both 0$'
+expect "each node alone is measured and judged" eval '[[ $(grep -cE "^node-a[12]  HOST-ONLY" each.log) == 2 ]]'
+expect "  and counted" grep -qE '^2 of 2 nodes are good' each.log
+expect "the node check needs nothing in its environment" prints '^check 0$'
+
+finish

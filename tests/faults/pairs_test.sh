@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# Eight hosts made of namespaces, each with a network of its own behind a bridge, do their rounds of pairs: healthy, one
+# host at half the rate, one pair that does not hear each other, one host that dies in a round. Who is at fault is named,
+# and the others finish. Needs root (exit 77, skipped, without).
+#
+#   tests/faults/pairs_test.sh BUILD [--only=REGEX]     the cases that match: healthy slow pair dies
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2154,SC2317
+source "$(dirname "$0")/../shell.bash"
+only=.
+[[ ${2:-} != --only=* ]] || only=${2#--only=}
+if ! unshare --uts --net true 2>/dev/null || ! command -v tc >/dev/null; then
+  echo "skipped: namespaces need root, and tc"
+  exit 77
+fi
+id=$((BASHPID % 9000 + 1000)) hosts=(n1 n2 n3 n4 n5 n6 n7 n8)
+bridge=sd$id net=10.$((id / 100)).$((id % 100))
+cd "$scratch" || exit 1
+count() { grep -oE "$1" "$2" | wc -l; }
+address() { echo "$net.1${1#n}"; }
+
+clean() {
+  [[ ! -e running ]] || kill -KILL -- "-$(<running)" 2>/dev/null
+  for h in "${hosts[@]}"; do
+    [[ ! -e $h.pid ]] || kill -KILL "$(<"$h.pid")" 2>/dev/null
+    ip netns pids "$bridge$h" 2>/dev/null | xargs -r kill -KILL 2>/dev/null
+    ip netns del "$bridge$h" 2>/dev/null
+  done
+  ip link del "$bridge" 2>/dev/null
+  rm -rf "$scratch"
+}
+trap clean EXIT
+
+# The rate of a host's cable, both ways: far below what the cores can do, so that it is the network that is measured.
+shape() {
+  tc qdisc replace dev "$bridge${1#n}" root tbf rate "$2" burst 256kb latency 100ms
+  nsenter --net="/run/netns/$bridge$1" tc qdisc replace dev eth0 root tbf rate "$2" burst 256kb latency 100ms
+}
+unhear() { # HOST OTHER: what HOST sends there goes to an address that nobody has
+  nsenter --net="/run/netns/$bridge$1" ip neigh replace "$(address "$2")" lladdr 02:00:00:00:00:99 nud permanent dev eth0
+}
+
+ip link add "$bridge" type bridge && ip link set "$bridge" up || exit 1
+cp /etc/hosts hosts
+for h in "${hosts[@]}"; do echo "$(address "$h") $h" >>hosts; done
+for h in "${hosts[@]}"; do
+  ip netns add "$bridge$h"
+  ip link add "$bridge${h#n}" type veth peer name eth0 netns "$bridge$h"
+  ip link set "$bridge${h#n}" master "$bridge" up
+  ip -n "$bridge$h" addr add "$(address "$h")/24" dev eth0
+  ip -n "$bridge$h" link set eth0 up
+  ip -n "$bridge$h" link set lo up
+  setsid ip netns exec "$bridge$h" unshare --uts --ipc --mount --propagation private bash -c \
+    "hostname $h; mount --bind $scratch/hosts /etc/hosts; mount -t tmpfs tmpfs /dev/shm; exec sleep 3600" \
+    </dev/null >/dev/null 2>&1 &
+  echo $! >"$h.pid"
+  disown
+done
+cat >inside <<EOF
+#!/bin/bash
+host=\$1
+shift
+exec nsenter -t "\$(<$scratch/\$host.pid)" --net --uts --ipc --mount -- "\$@"
+EOF
+cat >agent <<EOF
+#!/bin/bash
+while [[ \$1 == -* ]]; do shift; done
+host=\$1
+shift
+exec $scratch/inside \$host bash -c "\$*"
+EOF
+chmod +x inside agent
+cat >site.yaml <<EOF
+schema: 2
+site: namespaces
+topology: {n1: a, n2: a, n3: a, n4: a, n5: b, n6: b, n7: b, n8: b}
+EOF
+for h in "${hosts[@]}"; do
+  for _ in $(seq 50); do
+    [[ $(./inside "$h" hostname 2>/dev/null) != "$h" ]] || break
+    sleep 0.1
+  done
+  shape "$h" 100mbit
+done
+
+# measure NAME CODE [LINE COMMAND...]: the rounds; at LINE of what they say the command is done. 0 or not0.
+measure() {
+  local name=$1 wanted=$2 code=0 line=${3:-}
+  shift 2
+  [[ $# -eq 0 ]] || shift
+  setsid timeout -k 5 400 ./inside n1 mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 \
+    --host "$(IFS=,; echo "${hosts[*]}")" --mca plm_rsh_agent "$scratch/agent" -np 8 \
+    "$build/bench/bench_pairs" --backend=host --site="$scratch/site.yaml" --benchmark_out="$scratch/$name.json" \
+    >"$scratch/out" 2>"$scratch/err" </dev/null &
+  echo $! >running
+  local began=$SECONDS
+  if [[ -n $line ]]; then
+    until says "$line" || ! kill -0 "$(<running)" 2>/dev/null; do sleep 0.05; done
+    "$@"
+  fi
+  wait "$(<running)" || code=$?
+  rm running
+  echo "$name: exit code $code after $((SECONDS - began)) s"
+  if [[ $wanted == "$code" || ($wanted == not0 && $code != 0) ]]; then return; fi
+  fail "$name: exit code $code, wanted $wanted"
+  tail -n 5 "$scratch/err"
+}
+# suspects NAME: what the judge says of them, one line each
+suspects() {
+  "$build/tests/acceptance_test" --results="$1.json" --family=pairs --verdict="$1.verdict" --gtest_brief=1 >/dev/null 2>&1
+  grep -o '"detail": "[^"]*"' "$1.verdict" | grep -E 'rail|answer' | sort -u
+}
+names_only() {
+  local said
+  said=$(suspects "$1")
+  echo "$1: $said"
+  grep -qE "$2" <<<"$said" || return 1
+  [[ $(grep -cvE "$2|all pairs alike" <<<"$said") == 0 ]]
+}
+wants() { [[ $1 =~ $only ]]; }
+
+if wants healthy; then
+  measure healthy 0
+  expect "eight healthy hosts: nobody is named" test "$(suspects healthy | grep -cE 'slow|answer')" = 0
+  expect "three rounds inside leaves and three across" test "$(count '"run_name": ?"pairs[^"]*scope:(leaf|across)/round' healthy.json)" = 6
+fi
+if wants slow; then
+  shape n5 50mbit
+  measure slow 0
+  expect "the host behind half the rate is named, and no other" names_only slow 'rail 0 of n5 is [0-9]+ % slow'
+  shape n5 100mbit
+fi
+if wants pair; then
+  cut_pair() { unhear n3 n4; unhear n4 n3; }
+  measure pair not0 '^\[2/' cut_pair
+  expect "two that do not hear each other are named, and no other" names_only pair 'n3 and n4 do not answer each other'
+  expect "the others finished their rounds" test "$(count '"run_name": ?"pairs[^"]*round' pair.json)" = 6
+  expect "standard error says so" says 'no answer in time: rank 2 \(n3\) and rank 3 \(n4\)'
+  for h in n3 n4; do nsenter --net="/run/netns/$bridge$h" ip neigh flush dev eth0 nud permanent; done
+fi
+if wants dies; then
+  measure dies not0 '^\[2/' ip link set "${bridge}7" down
+  expect "the host that died is named, and no other" names_only dies 'n7 does not answer'
+  expect "the others finished their rounds" test "$(count '"run_name": ?"pairs[^"]*round' dies.json)" = 6
+  expect "standard error says so" says 'no answer in time: rank 6 \(n7\)'
+fi
+finish

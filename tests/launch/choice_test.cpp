@@ -1,0 +1,208 @@
+// How programs are started: every scheduler and every lack of one, from variables alone.
+#include "launch/choice.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/text.hpp"
+#include "launch/hosts.hpp"
+
+namespace shakedown {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+class LaunchChoice : public testing::Test {
+ protected:
+  LaunchSite site(const Variables& variables) const {
+    LaunchSite result;
+    result.environment = [variables](const std::string& name) -> std::optional<std::string> {
+      const auto found = variables.find(name);
+      return found == variables.end() ? std::nullopt : std::optional(found->second);
+    };
+    result.gpus = 3;
+    result.srun_plugins = "pmix pmix_v4 none";
+    return result;
+  }
+  Launch choose(const Variables& variables = {}) const { return choose_launch(site(variables)); }
+  std::string prefix(const Variables& variables = {}) const { return joined(choose(variables).prefix, " "); }
+  std::string refusal(const LaunchSite& of) const {
+    try {
+      return "starts " + joined(choose_launch(of).prefix, " ");
+    } catch (const CannotRun& error) {
+      return error.what();
+    }
+  }
+  static bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+  const Variables two{{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_JOB_NODELIST", "node-a[1-2]"}};
+  Variables two_and(const std::string& name, const std::string& value) const {
+    auto all = two;
+    all[name] = value;
+    return all;
+  }
+  const Variables operators{{"OMPI_MCA_orte_default_hostfile", "/etc/mpi/hostfile"}};
+  const std::string host_file = "# workers\nworker-0.job slots=8\nworker-1.job slots=8\n\n";
+};
+
+TEST_F(LaunchChoice, AMachineWithThreeGpusRunsThreeRanksAndNeverMore) {
+  EXPECT_EQ(prefix(), "mpirun --bind-to none -np 3");
+  EXPECT_EQ(choose().expected(), "") << "the host's own GPUs are counted by the judge";
+  EXPECT_TRUE(choose().roll.empty()) << "this host answers for itself";
+}
+
+TEST_F(LaunchChoice, AMachineWithoutGpusRunsTwoRanksMoreThanCoresIfNeedBe) {
+  auto without = site({});
+  without.gpus = 0;
+  EXPECT_EQ(joined(choose_launch(without).prefix, " "), "mpirun --bind-to none --oversubscribe -np 2");
+  without.root = true;
+  EXPECT_TRUE(has(joined(choose_launch(without).prefix, " "), "--allow-run-as-root"));
+}
+
+TEST_F(LaunchChoice, ANumberOfRanksThatTheUserSetWins) {
+  EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "7"}}), "mpirun --bind-to none -np 7");
+  EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "many"}})), "SHAKEDOWN_RANKS=many is not a number"));
+  EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "0"}})), "measures nothing"));
+}
+
+TEST_F(LaunchChoice, ThePrefixOfTheUserWinsOverEverything) {
+  const auto launch = choose(two_and("SHAKEDOWN_LAUNCH", "srun --mpi=pmix  -N4"));
+  EXPECT_EQ(launch.prefix, (std::vector<std::string>{"srun", "--mpi=pmix", "-N4"}));
+  EXPECT_EQ(launch.roll, launch.prefix);
+  EXPECT_EQ(launch.expected(), "") << "only the roll call knows";
+}
+
+TEST_F(LaunchChoice, WithoutALauncherOneProcessRunsAndWhatIsMissedIsSaid) {
+  auto without = site({});
+  without.mpirun = false;
+  const auto launch = choose_launch(without);
+  EXPECT_TRUE(launch.prefix.empty());
+  EXPECT_TRUE(has(launch.note, "though there are 3 GPUs: install Open MPI")) << launch.note;
+}
+
+TEST_F(LaunchChoice, ASlurmJobOfTwoNodesIsStartedOnBothARankForEachGpu) {
+  const auto launch = choose(two);
+  EXPECT_EQ(joined(launch.prefix, " "), "srun --mpi=pmix --cpu-bind=none --overcommit -N 2 -n 6 --ntasks-per-node=3");
+  EXPECT_EQ(joined(launch.roll, " "), "srun --mpi=none --cpu-bind=none --overcommit -N 2 -n 2 --ntasks-per-node=1");
+  EXPECT_EQ(launch.hosts, (std::vector<std::string>{"node-a1", "node-a2"}));
+  EXPECT_EQ(launch.expected(), "hosts=2");
+  EXPECT_TRUE(has(prefix(two_and("SLURM_NTASKS", "2")), " -n 6 ")) << "even if it asks for one task per node";
+}
+
+TEST_F(LaunchChoice, ASlurmJobWithATaskPerGpuIsStartedAsItSays) {
+  EXPECT_EQ(prefix(two_and("SLURM_NTASKS", "6")), "srun --mpi=pmix --cpu-bind=none");
+}
+
+TEST_F(LaunchChoice, TasksWithoutGpusAreCounted) {
+  auto tasks = site(two_and("SLURM_NTASKS", "4"));
+  tasks.gpus = 0;
+  EXPECT_EQ(choose_launch(tasks).expected(), "hosts=2,ranks=4");
+}
+
+TEST_F(LaunchChoice, ASlurmJobOfOneNodeIsMpirunsUnlessItHasMoreTasksThanRanks) {
+  EXPECT_EQ(prefix({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_NTASKS", "1"}}),
+            "mpirun --bind-to none -np 3");
+  EXPECT_TRUE(has(prefix({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_NTASKS", "4"}}), "srun"));
+}
+
+TEST_F(LaunchChoice, WithoutPmixASlurmJobIsMpiruns) {
+  auto none = site(two);
+  none.srun_plugins = "none pmi2";
+  EXPECT_EQ(joined(choose_launch(none).prefix, " "), "mpirun --bind-to none --map-by ppr:3:node --oversubscribe");
+  none.mpirun = false;
+  EXPECT_TRUE(has(refusal(none), "no pmix, and no mpirun")) << refusal(none);
+}
+
+TEST_F(LaunchChoice, AStepOfAJobOfTwoNodesIsRefusedButNotItsScript) {
+  EXPECT_TRUE(has(refusal(site(two_and("SLURM_STEP_ID", "0"))), "a step of a Slurm job of 2 nodes"));
+  EXPECT_TRUE(has(refusal(site(two_and("SHAKEDOWN_RANKS", "2"))), "SHAKEDOWN_RANKS is for one host"));
+  EXPECT_TRUE(has(prefix(two_and("SLURM_STEP_ID", "4294967290")), "srun")) << "salloc's shell is no step";
+  EXPECT_TRUE(has(prefix(two_and("SLURM_STEP_ID", "4294967291")), "srun")) << "nor is the batch script";
+}
+
+TEST_F(LaunchChoice, AnOperatorsHostFileIsUsedWhole) {
+  for (const auto* variable : {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"}) {
+    auto listed = site({{variable, "/etc/mpi/hostfile"}});
+    listed.host_file = host_file;
+    listed.gpus = 0;  // in the launcher's pod
+    const auto launch = choose_launch(listed);
+    EXPECT_EQ(joined(launch.prefix, " "), "mpirun --bind-to none");
+    EXPECT_EQ(joined(launch.roll, " "), "mpirun --bind-to none --map-by ppr:1:node --oversubscribe");
+    EXPECT_EQ(launch.expected(), "hosts=2");
+    EXPECT_EQ(launch.hosts, (std::vector<std::string>{"worker-0.job", "worker-1.job"}));
+  }
+}
+
+TEST_F(LaunchChoice, AHostFileThatCannotBeUsedWholeIsRefused) {
+  auto listed = site(operators);
+  EXPECT_TRUE(has(refusal(listed), "/etc/mpi/hostfile names no hosts"));
+  listed.host_file = host_file;
+  listed.mpirun = false;
+  EXPECT_TRUE(has(refusal(listed), "mpirun is missing"));
+  listed = site({{"OMPI_MCA_orte_default_hostfile", "/etc/mpi/hostfile"}, {"SHAKEDOWN_RANKS", "2"}});
+  listed.host_file = host_file;
+  EXPECT_TRUE(has(refusal(listed), "SHAKEDOWN_RANKS is for one host, /etc/mpi/hostfile has 2"));
+}
+
+TEST_F(LaunchChoice, HostsOfAnotherSchedulerAreNotPassedOver) {
+  auto pbs = site({{"PBS_NODEFILE", "nodes"}});
+  pbs.host_file = "node1\nnode2\n";
+  EXPECT_TRUE(has(refusal(pbs), "nodes lists several hosts"));
+  pbs.host_file = "node1\nnode1\n";
+  EXPECT_EQ(refusal(pbs), "starts mpirun --bind-to none -np 3") << "one host of it is this one";
+}
+
+TEST_F(LaunchChoice, HostsThatAreAbsentAreLeftOutAndStayExpected) {
+  auto listed = site(operators);
+  listed.host_file = host_file;
+  listed.absent = {"worker-1"};
+  EXPECT_TRUE(has(joined(choose_launch(listed).prefix, " "), "--host worker-0.job:8"));
+  EXPECT_EQ(choose_launch(listed).expected(), "hosts=2");
+  auto slurm = site(two);
+  slurm.absent = {"node-a2"};
+  EXPECT_EQ(joined(choose_launch(slurm).prefix, " "),
+            "srun --mpi=pmix --cpu-bind=none --exclude=node-a2 --overcommit -N 1 -n 3 --ntasks-per-node=3");
+  EXPECT_EQ(choose_launch(slurm).expected(), "hosts=2");
+}
+
+TEST_F(LaunchChoice, ADeadHostIsNoticedWithinSecondsUnlessTheUserHasOtherSettings) {
+  const auto value = [](const Launch& launch, const std::string& name) {
+    for (const auto& [variable, text] : launch.variables) {
+      if (variable == name) return text;
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(value(choose(), "OMPI_MCA_oob_tcp_keepalive_time"), "8");
+  EXPECT_EQ(value(choose({{"SHAKEDOWN_LAUNCH", "mpirun"}}), "OMPI_MCA_oob_tcp_keepalive_time"), "8");
+  EXPECT_EQ(value(choose({{"OMPI_MCA_oob_tcp_keepalive_time", "300"}}), "OMPI_MCA_oob_tcp_keepalive_time"), "none");
+}
+
+TEST(Hosts, ListsOfSlurmAreExpanded) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(expanded_hosts("node[1-3,07],b"), (Names{"node1", "node2", "node3", "node07", "b"}));
+  EXPECT_EQ(expanded_hosts("n[08-10]"), (Names{"n08", "n09", "n10"}));
+  EXPECT_EQ(expanded_hosts("r[1-2]n[1-2]x"), (Names{"r1n1x", "r1n2x", "r2n1x", "r2n2x"}));
+  EXPECT_EQ(expanded_hosts("a[3-1]"), (Names{"a3-1"})) << "no range";
+  EXPECT_TRUE(expanded_hosts("").empty());
+}
+
+TEST(Hosts, AFileCountsSlotsHoweverTheyAreWritten) {
+  const auto hosts = hosts_of_file("a slots=8\n# no host\nb:4\nc\nc\nfe80::1\n");
+  ASSERT_EQ(hosts.size(), 4U);
+  EXPECT_EQ(hosts[0].slots, 8);
+  EXPECT_EQ(hosts[1].name, "b");
+  EXPECT_EQ(hosts[1].slots, 4);
+  EXPECT_EQ(hosts[2].slots, 2);
+  EXPECT_EQ(hosts[3].name, "fe80::1");
+}
+
+TEST(Hosts, ShortNamesAndCapitalsAreTheSameHost) {
+  EXPECT_TRUE(same_host_name("node7", "node7.cluster.local"));
+  EXPECT_TRUE(same_host_name("VM", "vm"));
+  EXPECT_FALSE(same_host_name("node7.a", "node7.b"));
+  EXPECT_FALSE(same_host_name("node7", "node70"));
+}
+
+}  // namespace
+}  // namespace shakedown

@@ -1,0 +1,275 @@
+#!/usr/bin/env bash
+# The front door as its users call it, over programs that hand out a stored run: verdict, folders, faults, launchers, hosts.
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2317,SC2030,SC2031
+source "$(dirname "$0")/../shell.bash"
+cd "$scratch" || exit 1
+unset CUDA_VISIBLE_DEVICES SHAKEDOWN_EXPECT SHAKEDOWN_RESULTS SHAKEDOWN_TIMEOUT SHAKEDOWN_ROSTER "${!SLURM_@}" "${!OMPI_MCA_@}" "${!PRTE_MCA_@}"
+stored=$root/ci/baselines/h200-sxm/4ranks/1
+
+# A tree as `cmake --install` makes it, whose programs print what is in stored/, with the id of the run.
+tree=$scratch/tree
+mkdir -p "$tree/bin" "$tree/share/shakedown" stored bin
+cp "$build/bin/shakedown" "$tree/bin/"
+cp -r "$root/thresholds" "$build/share/shakedown/families" "$tree/share/shakedown/"
+cp "$stored"/*.json stored/
+while read -r family; do
+  cat >"$tree/bin/bench_$family" <<END
+#!/bin/sh
+echo "[1/1] $family, 0 s so far" >&2
+echo "\$@" >"$scratch/arguments.$family"
+[ ! -e "$scratch/does.$family" ] || . "$scratch/does.$family"
+crashed=
+for flag; do case \$flag in --crashed=*) crashed=', "crashed": ["'\${flag#*=}'"]' ;; esac; done
+exec sed 's/"run_id": *"[^"]*"/"run_id": "'"\$SHAKEDOWN_RUN_ID"'"'"\$crashed"'/' "$scratch/stored/$family.json"
+END
+done <"$tree/share/shakedown/families"
+chmod +x "$tree"/bin/*
+export SHAKEDOWN_LAUNCH=env SHAKEDOWN_RESULTS=$scratch/results
+accept=("$tree/bin/shakedown" accept)
+does() { printf '%s\n' "${@:2}" >"does.$1"; }
+latest=$SHAKEDOWN_RESULTS/latest
+
+# --- a verdict ------------------------------------------------------------------------------------------------------------
+run 0 "${accept[@]}" --tier=full --timeout=77
+expect "a stored healthy run passes" eval '[[ $(tail -n 1 out) == "VERDICT: PASS 1"*"(profile h200-sxm, 4 ranks)" ]]'
+expect "  its verdict is kept" grep -q '"verdict": "pass"' "$latest/verdict.json"
+expect "  progress goes to standard error, and everything into the log" eval 'says "^\[1/1\] gemm" && grep -q "gemm, 0 s" "$latest/log"'
+expect "  the flags are handed on" grep -qE -- '--tier=full --timeout=77 .*--expect=hosts=1' arguments.gemm
+expect "  nothing is provisional" eval '! says provisional'
+run 0 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
+expect "the folder of runs means its latest" eval '[[ $(tail -n 1 out) == "VERDICT: PASS"* ]]'
+exec 4>reason
+run 0 bash -c '"$0" "$@" 3>&4' "${accept[@]}"
+expect "the reason is given on descriptor 3" grep -q '^PASS 1' reason
+expect "each run has a folder of its own" eval '[[ $(ls -d "$SHAKEDOWN_RESULTS"/2* | wc -l) -eq 2 ]]'
+
+# The memory of all is slow.
+sed -E 's/"hbm_gb_per_s": ?4([0-9]{3})/"hbm_gb_per_s":3\1/g; s/([ [,])4([0-9]{3}\.[0-9]+)/\13\2/g' "$stored/hbm.json" >stored/hbm.json
+run 1 "${accept[@]}"
+expect "what fails already is said at once, as provisional" says '^shakedown: provisional: (fail|invalid): hbm/'
+expect "  and the verdict fails" prints '^VERDICT: FAIL'
+cp "$stored/hbm.json" stored/
+run 1 "${accept[@]}" --families=preflight,gemm
+expect "families that were left out are missed" prints '^VERDICT: FAIL'
+expect "  and not started" eval '! grep -q hbm "$latest/log"'
+run 0 "${accept[@]}" --plan --families=gemm
+expect "a plan is the programs'" grep -qx -- '--plan --tier=quick' arguments.gemm
+
+# --- one program for all families ---------------------------------------------------------------------------------------------
+cat >"$tree/bin/bench_all" <<END
+#!/bin/bash
+echo "\$@" >>"$scratch/arguments.all"
+for flag; do [[ \$flag != --families=* ]] || IFS=, read -ra families <<<"\${flag#*=}"; done
+for family in "\${families[@]}"; do
+  [[ ! -e $scratch/dies.\$family ]] || kill -KILL \$\$
+  echo "\$family" >>"$scratch/measured"
+  printf '{"family": "%s", "result": %s}\n' "\$family" \
+    "\$(sed 's/"run_id": *"[^"]*"/"run_id": "'"\$SHAKEDOWN_RUN_ID"'"/' "$scratch/stored/\$family.json" | tr '\n' ' ')"
+done
+[[ ! -e $scratch/stays ]] || sleep 100
+END
+chmod +x "$tree/bin/bench_all"
+rm -f arguments.*
+run 0 "${accept[@]}"
+expect "one start measures all families" eval '[[ $(ls arguments.*) == arguments.all && $(wc -l <arguments.all) -eq 1 && $(wc -l <measured) -eq 9 ]]'
+expect "  with the same verdict" prints '^VERDICT: PASS 1.*profile h200-sxm, 4 ranks'
+touch dies.hbm
+run 1 "${accept[@]}"
+expect "where it dies, that is said with the family" says 'bench_all ended in hbm, what is missing is measured alone: env was ended by SIGKILL|bench_all ended in hbm.*exit code 137'
+expect "  what is missing is measured alone, and told who died" eval 'prints "machine/crashed" && grep -q -- --crashed=hbm arguments.hbm && [[ ! -e arguments.gemm && -s $latest/lora_step.json ]]'
+rm -f dies.hbm arguments.* measured
+cp "$root/tests/data/preflight/h200-sxm-4ranks-pinned.json" stored/preflight.json
+touch stays
+run 1 "${accept[@]}"
+expect "it is ended where pre-flight fails" eval '[[ ! -e $latest/gemm.json && ! -e $latest/crashed ]] && says "nothing else is measured"'
+cp "$stored/preflight.json" stored/
+rm -f stays "$tree/bin/bench_all"
+
+# --- what cannot be a verdict -----------------------------------------------------------------------------------------------
+run 2 "${accept[@]}" --nosuch
+expect "an unknown flag is refused" eval 'says "^error: unknown flag" && ! prints VERDICT'
+run 2 "${accept[@]}" --families=nosuch
+expect "an unknown family is refused" says '"nosuch" is none of preflight'
+run 2 "${accept[@]}" --site=cluster.yaml
+run 2 env SHAKEDOWN_RUN_ID=../up "${accept[@]}"
+run 3 env SHAKEDOWN_LAUNCH=/nonexistent/srun "${accept[@]}"
+expect "a launcher that is not there is no failure of the machine" eval '[[ $(tail -n 1 out) == "VERDICT: INCOMPLETE 0/0 (profile none, 0 ranks)" ]]'
+expect "  and is named" says 'no host has answered: srun could not be started'
+does gemm 'exit 5'
+run 1 "${accept[@]}"
+expect "a program without a result is missed" eval 'prints "^VERDICT: FAIL" && says "bench_gemm wrote no result: env ended with exit code 5"'
+does gemm 'echo "{"; echo "\"context\": {"; exit 0'
+run 1 "${accept[@]}"
+expect "half a document is none" eval '[[ ! -e $latest/gemm.json ]]'
+does gemm 'echo "Authorized users only"'
+run 0 "${accept[@]}"
+expect "what else is printed before the document does not harm" test -s "$latest/gemm.json"
+rm does.gemm
+cp "$root/tests/data/preflight/h200-sxm-4ranks-pinned.json" stored/preflight.json
+run 1 "${accept[@]}"
+expect "where pre-flight fails nothing else is measured, and how to do it is said" eval 'says "nothing else is measured; --despite-preflight" && [[ ! -e $latest/gemm.json ]]'
+run 1 "${accept[@]}" --despite-preflight
+expect "  unless the user wants to" test -s "$latest/gemm.json"
+cp "$stored/preflight.json" stored/
+
+# --- its end ----------------------------------------------------------------------------------------------------------------
+does gemm "echo \$\$ >'$scratch/rank'" "setsid sleep 100 & echo \$! >'$scratch/helper'" 'sleep 100'
+begin() { # starts an acceptance and waits until gemm runs
+  rm -f rank helper
+  env --default-signal=INT,TERM,HUP "${accept[@]}" >out.txt 2>err.txt 3>&- &
+  front=$!
+  for _ in {1..200}; do [[ -s helper ]] || sleep 0.1; done
+}
+gone() {
+  for _ in {1..150}; do
+    kill -0 "$(<rank)" 2>/dev/null || kill -0 "$(<helper)" 2>/dev/null || return 0
+    sleep 0.1
+  done
+  return 1
+}
+for signal in INT TERM HUP KILL; do
+  begin
+  kill "-$signal" "$front"
+  code=0
+  wait "$front" 2>/dev/null || code=$?
+  if [[ $signal != KILL ]]; then
+    expect "SIG$signal ends it" test "$code" = 3
+    expect "  with a verdict line" eval '[[ $(tail -n 1 out.txt) == "VERDICT: INCOMPLETE 0/0"* ]] && grep -q "ended by SIG$signal" err.txt'
+  fi
+  expect "SIG$signal leaves nothing running" gone
+done
+run 3 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
+expect "a run that broke off is INCOMPLETE, and no pass of yesterday" eval '[[ $(tail -n 1 out) == "VERDICT: INCOMPLETE"* ]] && prints "has not come to its end"'
+
+# Two at once have folders of their own; one id is one run.
+begin
+run 1 "${accept[@]}" --families=preflight
+expect "a second acceptance does not disturb the first" eval 'kill -0 "$front" && [[ -s $latest/verdict.json ]]'
+kill "$front"
+wait "$front"
+SHAKEDOWN_RUN_ID=mine begin
+run 3 env SHAKEDOWN_RUN_ID=mine "${accept[@]}"
+expect "the id of a run that lives is refused, and told who runs" says "mine is in use by process $front on"
+kill "$front"
+wait "$front"
+rm does.gemm
+
+# --- where it stands ----------------------------------------------------------------------------------------------------------
+does gemm 'printenv PATH >'"'$scratch/path'"
+mkdir -p moved && cp -r "$tree" moved/here && mv "$tree" away
+chmod -R a-w moved/here
+mkdir -m 0777 work
+chmod 0755 "$scratch"
+chmod 0777 "$scratch" stored
+rm -f arguments.* path
+as=()
+[[ $(id -u) -ne 0 ]] || as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+(cd work && run 0 "${as[@]}" env -i SHAKEDOWN_LAUNCH=env "$scratch/moved/here/bin/shakedown" accept)
+expect "a moved, read-only copy works for another user from an empty environment" eval '[[ $(tail -n 1 out) == "VERDICT: PASS"* ]]'
+expect "  programs are found" grep -q /usr/bin path
+expect "  results are in the working folder" test -s work/results/latest/verdict.json
+(cd / && run 3 "${as[@]}" env -i SHAKEDOWN_LAUNCH=env SHAKEDOWN_RESULTS=/proc/nosuch "$scratch/moved/here/bin/shakedown" accept)
+expect "where nothing can be written that is said" says 'cannot be made.*SHAKEDOWN_RESULTS'
+chmod -R u+w moved
+mv away "$tree"
+rm does.gemm
+
+# --- launchers ------------------------------------------------------------------------------------------------------------------
+run 0 "$tree/bin/shakedown" launch printenv OMPI_MCA_pml
+expect "a program can be run as it would be measured" prints '^ob1$'
+run 5 "$tree/bin/shakedown" launch sh -c 'exit 5'
+expect "  its exit code is handed on, and nothing is said" test ! -s err
+echo input | "$tree/bin/shakedown" launch cat >out
+expect "  and it reads what it is given" prints '^input$'
+run 3 "$tree/bin/shakedown" launch sh -c 'kill -KILL $$'
+expect "  one that is killed could not run" says 'was ended by SIGKILL; the job could not run'
+run 2 "$tree/bin/shakedown" launch
+expect "without a program it says how to call it" says 'the form is'
+unset SHAKEDOWN_LAUNCH
+
+# A Slurm of two nodes: a stand-in for srun that runs each task with its variables. ABSENT's tasks hang.
+cat >bin/srun <<'END'
+#!/usr/bin/env bash
+[[ $1 != --mpi=list ]] || exec echo "MPI plugin types are... none pmix pmix_v4"
+excluded= tasks=2 nodes=2
+while [[ $1 == -* ]]; do
+  case $1 in
+    --exclude=*) excluded=${1#*=} ;;
+    -n) tasks=$2 && shift ;;
+    -N) nodes=$2 && shift ;;
+  esac
+  shift
+done
+hosts=()
+for host in node-a1 node-a2; do [[ $host == "$excluded" ]] || hosts+=("$host"); done
+for ((task = 0; task < tasks; ++task)); do
+  host=${hosts[task * nodes / tasks]}
+  if [[ $host == "${ABSENT:-}" ]]; then sleep 100 & continue; fi
+  [[ $1 != */bench_* || $task -eq 0 ]] || continue  # a stored document is that of all ranks
+  SLURM_PROCID=$task SLURMD_NODENAME=$host unshare --uts bash -c 'hostname "$0" && exec "$@"' "$host" "$@" &
+done
+wait
+END
+chmod +x bin/srun
+slurm=(env PATH="$scratch/bin:$PATH" SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2 "SLURM_JOB_NODELIST=node-a[1-2]")
+if unshare --uts true 2>/dev/null; then
+  run 1 "${slurm[@]}" "${accept[@]}"
+  expect "in a Slurm job of two nodes both are expected" grep -q -- --expect=hosts=2 arguments.gemm
+  expect "  and the run of one host is not believed" prints 'machine/hosts'
+  run 1 "${slurm[@]}" ABSENT=node-a2 "${accept[@]}" --startup-timeout=2
+  expect "a node that does not answer is named, left out, and missed" eval 'says "host node-a2 does not answer" && prints "machine/hosts.*node-a2|node-a2" && grep -q -- --expect=hosts=2 arguments.gemm'
+  run 3 "${slurm[@]}" ABSENT=node-a2 SLURM_STEP_ID=0 "${accept[@]}"
+  expect "a step of the job is refused" says 'a step of a Slurm job of 2 nodes'
+fi
+# A launcher that hangs before any rank runs, and does not obey.
+printf '#!/bin/bash\ntrap "" TERM\necho "ssh: connecting to node9" >&2\nsleep 100\nsleep 100\n' >bin/hangs
+chmod +x bin/hangs
+began=$SECONDS
+run 3 env SHAKEDOWN_LAUNCH="$scratch/bin/hangs" "${accept[@]}" --startup-timeout=1
+expect "a launcher that hangs does not hang us" eval '[[ $((SECONDS - began)) -lt 25 ]] && says "no host has answered: hangs was ended: it took longer than 1 s .ssh: connecting to node9"'
+
+# mpirun, with hosts made of namespaces.
+agent=$root/tests/faults/fakehost.sh
+if command -v mpirun >/dev/null; then
+  run 0 env -i OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 SHAKEDOWN_RANKS=2 "$build/bin/shakedown" launch "$build/bench/inventory" summary
+  expect "mpirun works from an empty environment" eval '[[ $(grep -c "^  CPU" out) -eq 1 ]]'
+fi
+if command -v mpirun >/dev/null && "$agent" probe true 2>/dev/null; then
+  printf 'nodea slots=1\nnodeb slots=1\n' >hosts
+  printf '#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\n[[ $1 != nodeb ]] || exec sleep 1000\nexec "%s" "$@"\n' "$agent" >bin/half
+  chmod +x bin/half
+  operator=(env OMPI_MCA_orte_default_hostfile="$scratch/hosts" OMPI_MCA_plm_rsh_agent="$agent" OMPI_MCA_orte_keep_fqdn_hostnames=true)
+  run 0 "${operator[@]}" "$tree/bin/shakedown" launch hostname
+  expect "an operator's host file means all its hosts" eval '[[ $(sort out | tr "\n" " ") == "nodea nodeb " ]]'
+  limit=120
+  run 1 "${operator[@]}" OMPI_MCA_plm_rsh_agent="$scratch/bin/half" "${accept[@]}" --families=preflight,gemm --startup-timeout=8
+  expect "a host that does not answer is named, though mpirun waits for all" says 'host nodeb does not answer'
+  expect "  left out, and missed" eval 'grep -q -- --expect=hosts=2 arguments.gemm && prints "machine/hosts"'
+fi
+
+# --- ci/accept and ctest --------------------------------------------------------------------------------------------------------
+printf '#!/bin/sh\necho shakedown "$@"\n' >bin/fake
+mkdir -p thin/bin thin/bench && cp bin/fake thin/bin/shakedown && cp bin/fake thin/bench/bench_gemm
+chmod +x thin/*/*
+run 0 env SHAKEDOWN_BUILD="$scratch/thin" "$root/ci/accept" --tier=full --plan
+expect "ci/accept is the front door of a build that stands" prints '^shakedown accept --tier=full --plan$'
+rm thin/bench/bench_gemm
+run 3 env SHAKEDOWN_BUILD=/proc/nosuch PATH="$scratch/bin:$PATH" "$root/ci/accept" 3>reason
+expect "a build that fails is INCOMPLETE" eval '[[ $(tail -n 1 out) == "VERDICT: INCOMPLETE 0/0"* ]] && grep -q "^INCOMPLETE" reason'
+
+step=("$tree/bin/shakedown" ctest "$scratch/results/ctest")
+export SHAKEDOWN_LAUNCH=env
+run 3 "${step[@]}" gemm
+expect "a step without a begun run is refused" says 'run_id is missing'
+steps() { timeout -k 5 60 bash -c 'for step in "$@"; do "$0" ctest "$FOLDER" "$step" || exit; done' "$tree/bin/shakedown" "$@" >out 2>err; }
+export FOLDER=$scratch/results/ctest
+expect "steps of one process are one run" steps begin preflight gate gemm
+expect "  of one id" eval '[[ $(grep -ohE "\"run_id\": ?\"[^\"]*" results/ctest/*.json | sort -u | wc -l) -eq 1 ]]'
+run 0 "$build/tests/acceptance_test" --results=results/ctest/gemm.json --family=gemm --run-id=@results/ctest/run_id
+cp "$root/tests/data/preflight/h200-sxm-4ranks-pinned.json" stored/preflight.json
+expect "the gate is closed where pre-flight fails" eval '! steps begin preflight gate gemm'
+expect "  and says how to open it" says 'nothing else is measured; --despite-preflight'
+SHAKEDOWN_DESPITE_PREFLIGHT=1 expect "  which opens it" steps begin preflight gate gemm
+does gemm 'exit 1'
+expect "a step without a result fails" eval '! SHAKEDOWN_DESPITE_PREFLIGHT=1 steps begin gemm'
+finish

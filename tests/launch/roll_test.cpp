@@ -1,0 +1,63 @@
+// What hosts answer in the roll call, and who is absent.
+#include "launch/roll.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+HostAnswer host(const std::string& name, const std::string& boot = "b") { return {name, boot, {}, std::nullopt, 0}; }
+
+TEST(RollCall, AnAnswerIsOneLineThatIsReadBack) {
+  const HostAnswer answer{"node7", "boot", {"GPU-1", "GPU-2"}, "CUDA_VISIBLE_DEVICES=1", 1};
+  const auto line = answer_line(answer);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  EXPECT_EQ(answer_in(line), answer);
+  EXPECT_EQ(answer_in("[1,0]<stdout>: " + line), answer) << "a launcher may put the rank before it";
+  for (const auto* other : {"", "Warning: permanently added", "{\"host\": ", "[]"}) EXPECT_FALSE(answer_in(other));
+}
+
+TEST(RollCall, AHostIsCountedOnceAndTwoOfOneNameAreTwo) {
+  const auto hosts = distinct_hosts({host("a"), host("b"), host("a"), host("a", "other boot")});
+  EXPECT_EQ(hosts.size(), 3U);
+}
+
+TEST(RollCall, WhoDoesNotAnswerIsNamed) {
+  EXPECT_EQ(absent_hosts({"a.local", "b.local", "c.local"}, {host("a"), host("C.local")}), (Names{"b.local"}));
+  EXPECT_EQ(absent_hosts({"10.0.0.1", "10.0.0.2"}, {host("a"), host("b")}), Names{}) << "they have other names";
+}
+
+TEST(RollCall, GpusAreThoseOfTheBusOrElseOfTheDriversDeviceNodes) {
+  const fs::path root = fs::temp_directory_path() / ("shakedown_roll_" + std::to_string(getpid()));
+  fs::create_directories(root / "sys/bus/pci/devices");
+  fs::create_directories(root / "dev");
+  for (const auto* name : {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"}) std::ofstream(root / "dev" / name) << "";
+  std::map<std::string, std::string> variables{{"SHAKEDOWN_ROOT", root}, {"SHAKEDOWN_NVML", "/nonexistent"}};
+  const auto environment = [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+  EXPECT_EQ(answer_of_this_host(environment).gpus, (Names{"/dev/nvidia0", "/dev/nvidia1"}));
+  const auto device = root / "sys/bus/pci/devices/0000:1b:00.0";
+  fs::create_directories(device);
+  std::ofstream(device / "vendor") << "0x10de\n";
+  std::ofstream(device / "class") << "0x030200\n";
+  const auto on_bus = answer_of_this_host(environment);
+  EXPECT_EQ(on_bus.gpus, Names{"0000:1b:00.0"});
+  EXPECT_EQ(on_bus.usable_gpus, 1);
+  variables["CUDA_VISIBLE_DEVICES"] = "";
+  EXPECT_EQ(answer_of_this_host(environment).usable_gpus, 0);
+  EXPECT_EQ(answer_of_this_host(environment).mask, "CUDA_VISIBLE_DEVICES=");
+  fs::remove_all(root);
+}
+
+}  // namespace
+}  // namespace shakedown

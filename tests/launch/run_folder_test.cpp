@@ -1,0 +1,137 @@
+// Folders of runs: one for each, and nobody's but its own.
+#include "launch/run_folder.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <vector>
+
+#include "base/files.hpp"
+#include "launch/choice.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Runs : public testing::Test {
+ protected:
+  Runs() { fs::remove_all(results); }
+  ~Runs() override { fs::remove_all(results); }
+  static void write(const fs::path& file, const std::string& text = "x") { std::ofstream(file) << text; }
+  std::size_t folders() const {
+    std::size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(results)) count += entry.is_directory() && !entry.is_symlink();
+    return count;
+  }
+  template <class Step>
+  static std::string refusal(const Step& step) {
+    try {
+      step();
+      return "";
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+  }
+  const fs::path results = fs::temp_directory_path() / ("shakedown_runs_" + std::to_string(getpid()));
+};
+
+TEST_F(Runs, LatestLeadsToARunFromItsStart) {
+  const auto first = RunFolder::create(results, "first", 20);
+  EXPECT_EQ(fs::canonical(results / "latest"), fs::canonical(first.path()));
+  const auto second = RunFolder::create(results, "", 20);
+  EXPECT_EQ(fs::canonical(results / "latest"), fs::canonical(second.path()));
+  EXPECT_EQ(second.path().filename(), second.id());
+  EXPECT_TRUE(line_of(second.path() / "lock")->starts_with("host: ")) << "for people";
+}
+
+TEST_F(Runs, ARunOfTheSameIdThatLivesIsNotDisturbed) {
+  const auto first = RunFolder::create(results, "mine", 20);
+  write(first.path() / "gemm.json");
+  const auto why = refusal([&] { RunFolder::create(results, "mine", 20); });
+  EXPECT_NE(why.find("is in use by process " + std::to_string(getpid())), std::string::npos) << why;
+  EXPECT_TRUE(fs::exists(first.path() / "gemm.json"));
+}
+
+TEST_F(Runs, OneThatHasEndedIsTakenEmpty) {
+  write((RunFolder::create(results, "mine", 20).path() / "gemm.json"));
+  const auto again = RunFolder::create(results, "mine", 20);
+  EXPECT_FALSE(fs::exists(again.path() / "gemm.json"));
+}
+
+TEST_F(Runs, OnlyTheNewestAreKeptAndThoseThatLive) {
+  const auto lives = RunFolder::create(results, "lives", 20);
+  fs::create_directories(results / "notes");
+  write(results / "notes/mine");
+  for (int i = 0; i < 5; ++i) RunFolder::create(results, "old" + std::to_string(i), 3);
+  EXPECT_EQ(folders(), 5U) << "three, the one that lives, and what is no run";
+  EXPECT_TRUE(fs::exists(results / "old4"));
+  EXPECT_TRUE(fs::exists(lives.path()));
+  EXPECT_TRUE(fs::exists(results / "notes/mine"));
+}
+
+TEST_F(Runs, AFolderThatHoldsSomethingElseIsNotEmptied) {
+  fs::create_directories(results);
+  write(results / "thesis.tex");
+  const auto why = refusal([&] { RunFolder::take(results, ""); });
+  EXPECT_NE(why.find("holds what is no run's"), std::string::npos) << why;
+  EXPECT_TRUE(fs::exists(results / "thesis.tex"));
+}
+
+TEST_F(Runs, AnIdThatIsNoNameIsRefused) {
+  for (const auto* id : {"../up", "a b", "latest", "ctest", ".hidden"}) {
+    EXPECT_NE(refusal([&] { RunFolder::create(results, id, 20); }).find("SHAKEDOWN_RUN_ID"), std::string::npos) << id;
+  }
+}
+
+TEST_F(Runs, ARunWithoutAnEndIsToldFromOneThatEnded) {
+  fs::path folder;
+  {
+    auto run = RunFolder::create(results, "", 20);
+    folder = run.path();
+    EXPECT_TRUE(unfinished(folder));
+  }
+  EXPECT_TRUE(unfinished(folder)) << "it broke off";
+  write(folder / "verdict.json");
+  EXPECT_FALSE(unfinished(folder));
+  fs::remove(folder / "verdict.json");
+  RunFolder::create(results, folder.filename(), 20).finish();
+  EXPECT_FALSE(unfinished(folder)) << "it was only measured";
+  EXPECT_FALSE(unfinished(results)) << "the folder of no run";
+}
+
+TEST_F(Runs, ASecondCtestThatLivesIsRefusedByName) {
+  const auto mine = owner_of(getpid()), other = owner_of(getppid());
+  ctest::begin(results / "ctest", other, "theirs");
+  const auto why = refusal([&] { ctest::begin(results / "ctest", mine, "mine"); });
+  EXPECT_NE(why.find("is in use by process " + std::to_string(getppid())), std::string::npos) << why;
+  EXPECT_NE(refusal([&] { ctest::check(results / "ctest", mine); }), "");
+  EXPECT_EQ(ctest::check(results / "ctest", other), "theirs");
+}
+
+TEST_F(Runs, TheFolderIsFreeWhenItsCtestHasEndedHoweverItDid) {
+  const pid_t child = fork();
+  if (child == 0) {
+    ctest::begin(results / "ctest", owner_of(getpid()), "theirs");
+    std::ofstream(results / "ctest/old.json") << "x";
+    std::_Exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  ctest::begin(results / "ctest", owner_of(getpid()), "");
+  EXPECT_FALSE(fs::exists(results / "ctest/old.json")) << "a new run empties it";
+  EXPECT_NE(ctest::check(results / "ctest", owner_of(getpid())), "theirs") << "and has an id of its own";
+  EXPECT_EQ(fs::canonical(results / "latest"), fs::canonical(results / "ctest"));
+}
+
+TEST_F(Runs, AProcessIsToldFromALaterOneOfItsNumber) {
+  auto owner = owner_of(getpid());
+  EXPECT_TRUE(lives(owner));
+  owner.started += "1";
+  EXPECT_FALSE(lives(owner));
+  EXPECT_FALSE(lives(owner_of(0)));
+}
+
+}  // namespace
+}  // namespace shakedown

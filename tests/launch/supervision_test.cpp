@@ -1,0 +1,183 @@
+// Programs that hang, die, lie and leave others behind: none of them makes the front door wait for ever.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/files.hpp"
+#include "launch/guard.hpp"
+#include "launch/job.hpp"
+
+namespace shakedown {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+class Supervision : public testing::Test {
+ protected:
+  Supervision() { std::filesystem::create_directory(folder); }
+  ~Supervision() override { std::filesystem::remove_all(folder); }
+
+  Job job(const std::string& script) {
+    Job result{{"bash", "-c", script}};
+    result.out = [this](std::string_view line) { out.emplace_back(line); };
+    result.error = [this](std::string_view line) { error.emplace_back(line); };
+    return result;
+  }
+  Ending run(const Job& one) {
+    const auto began = Clock::now();
+    auto ending = run_jobs({one}, signals).front();
+    seconds = std::chrono::duration<double>(Clock::now() - began).count();
+    return ending;
+  }
+  std::filesystem::path file(const std::string& name) const { return folder / name; }
+
+  /// A process that wrote its number there is gone, or will be in a moment.
+  bool gone(const std::string& name) const {
+    for (int i = 0; i < 100; ++i) {
+      const auto pid = line_of(file(name));
+      if (pid && line_of("/proc/" + *pid + "/stat").value_or("x) Z").find(") Z") != std::string::npos) return true;
+      std::this_thread::sleep_for(100ms);
+    }
+    return false;
+  }
+  bool appears(const std::string& name) const {
+    for (int i = 0; i < 200 && !line_of(file(name)); ++i) std::this_thread::sleep_for(50ms);
+    return line_of(file(name)).has_value();
+  }
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("shakedown_supervision_" + std::to_string(getpid()));
+  Signals signals;
+  std::vector<std::string> out, error;
+  double seconds = 0;
+};
+
+TEST_F(Supervision, HearsBothOutputsByLinesAndTellsTheExitCode) {
+  const auto ending = run(job("echo one; echo two >&2; printf three; exit 5"));
+  EXPECT_EQ(ending.code, 5);
+  EXPECT_EQ(out, (std::vector<std::string>{"one", "three"}));
+  EXPECT_EQ(error, (std::vector<std::string>{"two"}));
+}
+
+TEST_F(Supervision, TellsASignalFromAnExitCodeThatLooksLikeOne) {
+  EXPECT_EQ(run(job("kill -KILL $$")).text("/usr/bin/mpirun"), "mpirun was ended by SIGKILL");
+  EXPECT_EQ(run(job("exit 137")).text("mpirun"), "mpirun ended with exit code 137: SIGKILL ended a rank or itself");
+  EXPECT_NE(run(job("exit 132")).text("mpirun").find("or mpirun could not start one"), std::string::npos);
+  for (const auto* code : {"160", "243", "255"}) {
+    const auto text = run(job(std::string("exit ") + code)).text("srun");
+    EXPECT_NE(text.find("that is no signal: ranks could not be started"), std::string::npos) << text;
+  }
+}
+
+TEST_F(Supervision, AProgramThatIsNotThereSaysSo) {
+  const auto ending = run({{"/nonexistent/srun"}});
+  EXPECT_EQ(ending.text("/nonexistent/srun"), "srun could not be started: No such file or directory");
+}
+
+TEST_F(Supervision, AJobWithoutASignOfLifeIsEnded) {
+  auto silent = job("echo here; sleep 100");
+  silent.silence = 500ms;
+  const auto ending = run(silent);
+  EXPECT_NE(ending.told.find("no sign of life"), std::string::npos) << ending.told;
+  EXPECT_LT(seconds, 20);
+  auto speaks = job("for i in 1 2 3 4 5 6; do echo $i; sleep 0.2; done");
+  speaks.silence = 5s;
+  EXPECT_TRUE(run(speaks).good());
+}
+
+TEST_F(Supervision, AJobThatIgnoresTermIsKilledWithAllThatItStarted) {
+  auto stubborn = job("trap '' TERM; (trap '' TERM; setsid sleep 100 & echo $! >" + file("child").string() +
+                      "; wait) & sleep 100; sleep 100; sleep 100");
+  stubborn.limit = 500ms;
+  const auto ending = run(stubborn);
+  EXPECT_NE(ending.told.find("longer than"), std::string::npos);
+  EXPECT_GT(seconds, 4) << "it has five seconds to obey";
+  EXPECT_LT(seconds, 20);
+  EXPECT_TRUE(gone("child"));
+}
+
+TEST_F(Supervision, AfterItsLastWordsAJobHasAWhileAndNoMore) {
+  auto lingers = job("echo 'shakedown: timeout: rank 1 did not advance' >&2; sleep 100");
+  lingers.announces_end = [](std::string_view line) { return line.find("timeout:") != std::string_view::npos; };
+  lingers.last_words = 500ms;
+  const auto ending = run(lingers);
+  EXPECT_NE(ending.told.find("it had said that it ends"), std::string::npos) << ending.told;
+  EXPECT_LT(seconds, 20);
+}
+
+TEST_F(Supervision, WhoHoldsTheOutputsOpenIsNotWaitedFor) {
+  const auto ending = run(job("setsid bash -c 'trap \"\" TERM HUP; echo $$ >" + file("left").string() +
+                              "; sleep 100; sleep 100' & sleep 0.5; exit 4"));
+  EXPECT_EQ(ending.code, 4);
+  EXPECT_LT(seconds, 20);
+  EXPECT_TRUE(gone("left"));
+}
+
+TEST_F(Supervision, EnoughIsHeardOnTheLineThatSaysSo) {
+  auto streams = job("echo first; sleep 100");
+  streams.enough = [this] { return out.empty() ? "" : "pre-flight failed"; };
+  EXPECT_EQ(run(streams).told, "pre-flight failed");
+  EXPECT_LT(seconds, 20);
+}
+
+TEST_F(Supervision, OneHangingJobDoesNotKeepTheOthersFromBeingHeard) {
+  auto hangs = job("sleep 100");
+  hangs.limit = 1s;
+  const auto began = Clock::now();
+  const auto endings = run_jobs({hangs, job("echo here"), hangs}, signals);
+  EXPECT_FALSE(endings[0].good());
+  EXPECT_TRUE(endings[1].good());
+  EXPECT_EQ(out, (std::vector<std::string>{"here"}));
+  EXPECT_LT(Clock::now() - began, 20s);
+}
+
+TEST_F(Supervision, ASignalToUsEndsTheJob) {
+  auto sleeps = job("echo $$ >" + file("pid").string() + "; echo begun; sleep 100");
+  sleeps.out = [](std::string_view) { raise(SIGTERM); };
+  EXPECT_EQ(run(sleeps).told, "by SIGTERM");
+  EXPECT_EQ(signals.taken(), "SIGTERM");
+  EXPECT_TRUE(gone("pid"));
+}
+
+// However the front door ends, and even if its guard does: a rank in a session of its own, whose launcher is killed
+// too.
+TEST_F(Supervision, NobodyIsLeftWhenTheFrontDoorIsKilled) {
+  for (const bool with_guard : {false, true}) {
+    const pid_t door = fork();
+    if (door == 0) {
+      Signals own;
+      run_jobs({job("echo $$ >" + file("launcher").string() + "; setsid sleep 100 & echo $! >" + file("rank").string() +
+                    "; echo $PPID >" + file("guard").string() + "; wait")},
+               own);
+      _exit(0);
+    }
+    ASSERT_TRUE(appears("guard"));
+    if (with_guard) {
+      kill(std::stoi(*line_of(file("guard"))), SIGKILL);
+    } else {
+      kill(door, SIGKILL);
+    }
+    EXPECT_TRUE(gone("launcher")) << (with_guard ? "guard" : "front door");
+    EXPECT_TRUE(with_guard || gone("rank"));
+    kill(door, SIGKILL);
+    waitpid(door, nullptr, 0);
+    if (with_guard) kill(std::stoi(*line_of(file("rank"))), SIGKILL);
+    for (const auto* name : {"launcher", "rank", "guard"}) std::filesystem::remove(file(name));
+  }
+}
+
+}  // namespace
+}  // namespace shakedown
+
+// The guard is this program, as it is the front door elsewhere.
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "guard") return shakedown::guard({argv + 2, argv + argc});
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

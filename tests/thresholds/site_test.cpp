@@ -1,0 +1,207 @@
+// Site files: which are refused, and what a site changes in the judgement of a cluster.
+#include "thresholds/site.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/fabric_rates.hpp"
+#include "thresholds/judge.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::Folder;
+using testing_support::profile;
+using testing_support::ResultsBuilder;
+
+const std::string head = "schema: 2\nsite: here\n";
+
+Site site(const std::string& text) {
+  static const Folder folder;
+  return read_site(folder.write("site.yaml", head + text));
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    site(text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Site, TheExampleHasAllParts) {
+  const auto example = read_site(SHAKEDOWN_SOURCE_DIR "/tests/data/site.yaml");
+  EXPECT_EQ(example.name, "example");
+  EXPECT_EQ(example.include, "h200-sxm");
+  EXPECT_EQ(example.roster.size(), 4U);
+  ASSERT_TRUE(example.fabric);
+  EXPECT_EQ(example.fabric->host_gb_per_s(), 400);
+  EXPECT_EQ(example.topology.at("node2"), "leaf2");
+  EXPECT_EQ(example.storage.at("read_gb_per_s"), 10);
+  EXPECT_EQ(example.unjudged, std::vector<std::string>{"storage"});
+  const auto shipped = profiles_of(&example, load_profiles(SHAKEDOWN_SOURCE_DIR "/thresholds"));
+  ASSERT_EQ(shipped.size(), 1U);
+  const Measured nothing{ResultsBuilder().add("hbm/op:copy", "hbm_gb_per_s", 4000).results()};
+  const auto extended = on_site(shipped.front(), &example, nothing);
+  EXPECT_EQ(extended.rules.size(), shipped.front().rules.size() + 1);
+  EXPECT_EQ(extended.peak.at("nic_gbit"), 400);
+}
+
+TEST(Site, IsRefusedWithPlaceAndReason) {
+  struct Case {
+    std::string text, why;
+  };
+  for (const auto& [text, why] :
+       std::vector<Case>{{"fabrik: {}\n", "site.yaml:3:1: unknown key"},
+                         {"fabric: {nics: 8, source: s}\n", "fabric without \"nic_gbit\""},
+                         {"fabric: {nics: 8, nic_gbit: 400}\n", "fabric without \"source\""},
+                         {"fabric: {nics: 0, nic_gbit: 400, source: s}\n", "nics must be at least 1"},
+                         {"fabric: {nics: 8, nic_gbit: 50000, source: s}\n", "in Gb/s, such as 400"},
+                         {"fabric: {nics: 8, nic_gbit: .nan, source: s}\n", "site.yaml:3:"},
+                         {"roster: [a, a]\n", "host \"a\" stands twice"},
+                         {"roster: []\n", "no host"},
+                         {"roster: [a, b]\ntopology: {a: l1}\n", "host \"b\" of the roster has no leaf"},
+                         {"roster: [a]\ntopology: {a: l1, c: l1}\n", "host \"c\" is not in the roster"},
+                         {"topology: {a: l1, a: l2}\n", "duplicate key"},
+                         {"storage: {source: s}\n", "storage without a floor"},
+                         {"storage: {read_gb_per_s: -1, source: s}\n", "must be above 0"},
+                         {"unjudged: [gemm, gemm]\n", "stands twice"}}) {
+    const auto said = refusal(text);
+    EXPECT_NE(said.find(why), std::string::npos) << text << said;
+  }
+  static const Folder folder;
+  const auto file = folder.write("old.yaml", "schema: 1\nsite: here\n");
+  EXPECT_THROW(read_site(file), InputError);
+  EXPECT_THROW(read_site(folder.path() / "nowhere.yaml"), InputError);
+}
+
+TEST(Site, OwnLimitsAreReadAsStrictlyAsThoseOfAProfile) {
+  const Measured nothing{ResultsBuilder().add("hbm/op:copy", "hbm_gb_per_s", 4000).results()};
+  const auto base =
+      profile("  - {benchmark: \"hbm/op:copy\", metric: hbm_gb_per_s, every: rank, min: 3000, source: s}\n");
+  const auto with = [&](const std::string& rule) {
+    const auto own = site("rules:\n  - " + rule + "\n");
+    return on_site(base.front(), &own, nothing);
+  };
+  EXPECT_EQ(with("{benchmark: \"p2p/op:x\", metric: copy_gb_per_s, every: rank, min: 1, source: s}").rules.size(), 2U);
+  EXPECT_THROW(with("{benchmark: \"hbm/op:copy\", metric: hbm_gb_per_s, every: rank, min: 4000, source: s}"),
+               InputError)
+      << "it judges what the profile judges";
+  EXPECT_THROW(with("{benchmark: \"hbm/op:add\", metric: hbm_gb_per_s, every: rank, min: 9000, source: s}"), InputError)
+      << "above what physics allows";
+}
+
+TEST(Site, OfAnUnknownProfileIsRefused) {
+  const auto own = site("include: h300\n");
+  EXPECT_THROW(profiles_of(&own, load_profiles(SHAKEDOWN_SOURCE_DIR "/thresholds")), InputError);
+}
+
+// Published healthy clusters stand within the limits and above the floors.
+TEST(FabricRates, HoldForPublishedHealthyClusters) {
+  struct Published {
+    double hosts, ranks, host_gb_per_s, one_host, busbw;
+    const char* source;
+  };
+  for (const auto& [hosts, ranks, network, one_host, busbw, source] : {
+           Published{2, 16, 200, 235.0, 192, "A100, ring, 8 x 200G: NVIDIA/nccl issues 812, 1576"},
+           Published{2, 16, 400, 478.9, 475, "H200, 8 x NDR: NVIDIA/nccl-tests issue 272"},
+       }) {
+    const double expected = std::min(allreduce_limit({hosts, ranks, network}), one_host);
+    EXPECT_LE(busbw, allreduce_limit({hosts, ranks, network}) * 1.02) << source;
+    EXPECT_GE(busbw, allreduce_part * expected) << source;
+  }
+  EXPECT_NEAR(allreduce_limit({2, 16, 400}), 750, 1);
+  EXPECT_NEAR(allreduce_limit({8, 64, 400}), 450, 1);
+  EXPECT_NEAR(alltoall_limit({2, 16, 400}), 50 * 15.0 / 8, 0.01);
+}
+
+const std::string gib = "bytes:1073741824";
+
+/// Two hosts with eight GPUs each, as they are measured.
+ResultsBuilder cluster(double world, double alltoall = 80, double pair = 47, int hosts = 2) {
+  ResultsBuilder made(8 * hosts, hosts);
+  made.add("hbm/op:copy", "hbm_gb_per_s", 4000);
+  made.add("allreduce/dtype:f32/" + gib, "busbw_gb_per_s", world);
+  made.add("allreduce/dtype:f32/" + gib + "/scope:node", "busbw_gb_per_s", 400);
+  made.add("collectives/op:alltoall/dtype:f32/" + gib, "busbw_gb_per_s", alltoall);
+  for (int round = 0; round < 3; ++round) {
+    testing_support::Values partners;
+    for (int rank = 0; rank < 8 * hosts; ++rank) partners.emplace_back(rank % 16 < 8 ? rank + 8 : rank - 8);
+    made.add("pairs/op:sendrecv/scope:any/round:" + std::to_string(round) + "/" + gib, "busbw_gb_per_s", pair);
+    made.by_rank("partner", partners);
+  }
+  return made;
+}
+
+const std::string rules =
+    "  - {benchmark: \"hbm/op:copy\", metric: hbm_gb_per_s, every: rank, min: 3000, source: s}\n"
+    "  - {benchmark: \"allreduce/dtype:f32/bytes:1073741824\", metric: busbw_gb_per_s, every: run, min: 370, ranks: 8, "
+    "hosts: 1, source: s}\n";
+
+Verdict judged(const ResultsBuilder& results, const std::string& site_text) {
+  const Measured measured{results.results()};
+  const auto own = site_text.empty() ? std::nullopt : std::optional(site(site_text));
+  auto profiles = profile(rules);
+  for (auto& one : profiles) one = on_site(one, own ? &*own : nullptr, measured);
+  return judge(measured, profiles, {});
+}
+
+const std::string ndr = "fabric: {nics: 8, nic_gbit: 400, source: \"order\"}\n";
+
+std::string text_of(const Verdict& verdict) {
+  std::string text = verdict_line(verdict) + "\n";
+  for (const auto& finding : verdict.findings) {
+    if (finding.good()) continue;
+    text += finding.key + ": " + std::string(name(finding.status)) + " " + finding.detail + "\n";
+  }
+  return text;
+}
+
+TEST(Cluster, OfTwoHealthyHostsPassesWithASiteFile) {
+  const auto verdict = judged(cluster(380), ndr);
+  EXPECT_EQ(verdict.state, State::pass) << text_of(verdict);
+}
+
+TEST(Cluster, WithoutAReferenceBetweenHostsHasNone) {
+  const auto verdict = judged(cluster(380), "");
+  EXPECT_EQ(verdict.state, State::no_reference) << text_of(verdict);
+}
+
+TEST(Cluster, MissesFloorsThatFollowFromTheNetworkAndFromOneHost) {
+  for (const auto& results : {cluster(250), cluster(380, 60), cluster(380, 80, 40)}) {
+    const auto verdict = judged(results, ndr);
+    EXPECT_EQ(verdict.state, State::fail) << text_of(verdict);
+  }
+  // With half the network, half of it is healthy.
+  const auto half = "fabric: {nics: 4, nic_gbit: 400, source: s}\n";
+  EXPECT_EQ(judged(cluster(300, 40, 23.5), half).state, State::pass) << text_of(judged(cluster(300, 40, 23.5), half));
+}
+
+TEST(Cluster, FasterThanItsNetworkIsInvalid) {
+  EXPECT_EQ(judged(cluster(380, 80, 60), ndr).state, State::fail);
+  const auto said = text_of(judged(cluster(380, 80, 60), ndr));
+  EXPECT_NE(said.find("invalid"), std::string::npos) << said;
+}
+
+TEST(Cluster, TheLimitsOfOneHostHoldInsideEachHost) {
+  auto slow = cluster(380);
+  slow.add("allreduce/dtype:f32/" + gib + "/scope:node", "busbw_gb_per_s", 300);
+  slow.add("allreduce/dtype:f32/" + gib + "/scope:node", "busbw_gb_per_s", 300);
+  const auto said = text_of(judged(slow, ndr));
+  EXPECT_NE(said.find("scope:node: fail"), std::string::npos) << said;
+}
+
+TEST(Cluster, RatesThatPreflightReadStandForASiteFile) {
+  auto read = cluster(380);
+  const auto all = [&](double value) { return testing_support::Values(read.context.ranks.size(), value); };
+  read.add_facts("preflight/of:host", {{"ib_ports", all(8)}, {"ib_rate_gbit", all(400)}}, {});
+  const Measured measured{read.results()};
+  const auto extended = on_site(profile(rules).front(), nullptr, measured);
+  const auto derived = std::count_if(extended.rules.begin(), extended.rules.end(),
+                                     [](const Rule& rule) { return rule.source.find("derived") == 0; });
+  EXPECT_EQ(derived, 5) << "AllReduce, AllToAll and three rounds of pairs";
+}
+
+}  // namespace
+}  // namespace shakedown

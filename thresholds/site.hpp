@@ -1,0 +1,49 @@
+// A site file: what a cluster is made of, where a profile says what a kind of machine is. The strict loader, and a
+// profile for the machines of a site. Pure but for reading the file.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thresholds/measured.hpp"
+#include "thresholds/profile.hpp"
+
+namespace shakedown {
+
+/// The network of one host. A NIC's rate is what it is sold with, in one direction.
+struct SiteFabric {
+  int nics = 0;
+  double nic_gbit = 0;
+  std::optional<int> nvlink_domain = std::nullopt;  // GPUs that NVLink joins, where that is more than a host
+  std::string source;
+
+  double host_gb_per_s() const { return nics * nic_gbit / 8; }
+};
+
+struct Site {
+  std::string name;
+  std::filesystem::path file;
+  std::optional<std::string> include;  // name of the profile
+  std::vector<std::string> roster;     // hosts that must report
+  std::optional<SiteFabric> fabric;
+  std::map<std::string, std::string> topology;  // host -> leaf switch
+  std::map<std::string, double> storage;        // floors by metric
+  std::vector<std::string> unjudged;            // families that are measured here and need no judgement
+};
+
+/// Errors: InputError "file:line:column: what; what to do". Own limits are looked at when a profile gets them.
+Site read_site(const std::filesystem::path& file);
+
+/// What a profile is for this run: with the limits and peaks of the site; on several hosts the limits of one host hold
+/// inside each (scope:node), and what is between hosts is expected from the network. `site`: null for none; the rate of
+/// the NICs is then what pre-flight read, if it did. Errors: as read_site, for own limits that cannot be.
+Profile on_site(const Profile&, const Site* site, const Measured&);
+
+/// The profiles that are to be chosen from: the one that the site includes, or all. Errors: InputError if there is none
+/// of that name.
+std::vector<Profile> profiles_of(const Site*, std::vector<Profile>);
+
+}  // namespace shakedown
