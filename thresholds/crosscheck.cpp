@@ -86,6 +86,7 @@ class Checker {
     std::vector<double> rates;
     for (const auto& [key, benchmark] : benchmarks_) {
       if (family_of(key) != "p2p" || !good(benchmark) || key_part(key, "dir") == "both") continue;
+      if (key_part(key, "engine") == "sm") continue;  // kernels copy less, and reads by them least
       for (const auto& value : rank_values(benchmark, "copy_gb_per_s")) {
         if (value) rates.push_back(*value);
       }

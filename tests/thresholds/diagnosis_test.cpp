@@ -61,7 +61,7 @@ struct Measured {
     builder.by_rank("arrival_us", list(arrival));
     builder.add(hbm, "hbm_gb_per_s", *std::min_element(memory.begin(), memory.end()), list(memory))
         .by_rank("arrival_us", list(arrival));
-    for (int src = 0; src < per_host; ++src) {
+    for (int src = 0; src < per_host && pairs; ++src) {
       for (int dst = 0; dst < per_host; ++dst) {
         if (src == dst) continue;
         Values values(n);
@@ -99,7 +99,7 @@ struct Measured {
       }
       builder.add("p2p/op:write/engine:ce/shift:" + std::to_string(step) + "/bytes:1073741824", "copy_gb_per_s",
                   least(shifted), shifted);
-      for (int src = 0; src + step < per_host; ++src) {
+      for (int src = 0; src + step < per_host && pairs; ++src) {
         Values sums(n);
         for (std::size_t first = 0; first < n; first += static_cast<std::size_t>(per_host)) {
           const std::size_t a = first + static_cast<std::size_t>(src), b = a + static_cast<std::size_t>(step);
@@ -119,7 +119,7 @@ struct Measured {
   ResultsBuilder builder;
   std::size_t n;
   int per_host;
-  bool telemetry = true, all_copies = false;
+  bool telemetry = true, all_copies = false, pairs = true;
   double busbw = 360;
   std::vector<double> gemm, clock, memory, arrival, seconds;
   std::vector<std::vector<double>> copies;  // [source][destination], global ranks
@@ -186,6 +186,24 @@ TEST(Culprits, NameASlowLinkByBothEnds) {
   EXPECT_EQ(d.places[1].rank, 3);
   EXPECT_EQ(d.detail, "copies from local GPU 1 to 3 are slow, other copies of both are not");
   EXPECT_EQ(d.next, "ssh node0 nvidia-smi nvlink -e -i GPU-1001");
+}
+
+TEST(Culprits, NameALinkAndTheLinksOfAGpuByShiftsAlone) {
+  Measured run;
+  run.all_copies = true;
+  run.pairs = false;
+  EXPECT_TRUE(run.culprits().empty());
+  Measured link = run;
+  link.copies[1][3] *= 0.8;
+  const Diagnosis slow = only(link.culprits());
+  EXPECT_EQ(causes_text(slow), "slow link");
+  ASSERT_EQ(slow.places.size(), 2u);
+  EXPECT_EQ(slow.places[0].rank, 1);
+  EXPECT_EQ(slow.places[1].rank, 3);
+  Measured ports = run;
+  ports.slow_copies(5, 0.9);
+  EXPECT_EQ(only(ports.culprits()).detail,
+            "every copy to it and from it is slow, its GEMM and HBM are not: its ports");
 }
 
 TEST(Culprits, NameALinkThatIsSlowBothWaysOnce) {
