@@ -147,12 +147,13 @@ class Sessions {
   /// The least loss that is more than what two sessions of a machine that did not change differ by: of what is known to
   /// vary between sessions, by families, three standard deviations (eight families, one in a hundred comparisons); of
   /// what is left of launches that follow each other closely, each benchmark by itself, as many as `comparisons` ask
-  /// for. With an autocorrelation of 0.7 the mean of nine launches varies by 0.9 of what they show among themselves.
+  /// for, and half as much again, since nine launches alike know their own spread badly (autocorrelation 0.7: by the
+  /// simulation in tests/thresholds/drift_test.cpp).
   double least_loss(const std::string& key, const std::string& metric, double launch_sigma,
                     std::size_t comparisons) const {
     if (same_) return 0;
     return std::sqrt(2.0) * std::hypot(3 * session_spread(key, metric, other_machine()),
-                                       bonferroni_z(comparisons, false_alarm) * launch_sigma);
+                                       1.5 * bonferroni_z(comparisons, false_alarm) * launch_sigma);
   }
 
   /// What the reader must know.
