@@ -144,13 +144,16 @@ class Sessions {
     return hosts_[0] != hosts_[1] || (!gpus_[0].empty() && !gpus_[1].empty() && gpus_[0] != gpus_[1]);
   }
 
-  /// The least loss that is more than what two sessions of a machine that did not change differ by: three standard
-  /// deviations (of eight families, one in a hundred comparisons) of the difference of two, each with what is known to
-  /// vary between sessions and with what is left of launches in one go, which are alike (autocorrelation 0.7: the mean
-  /// of nine has 0.8 of the spread of one).
-  double least_loss(const std::string& key, const std::string& metric, double launch_sigma) const {
+  /// The least loss that is more than what two sessions of a machine that did not change differ by: of what is known to
+  /// vary between sessions, by families, three standard deviations (eight families, one in a hundred comparisons); of
+  /// what is left of launches that follow each other closely, each benchmark by itself, as many as `comparisons` ask
+  /// for, and half as much again, since nine launches alike know their own spread badly (autocorrelation 0.7: by the
+  /// simulation in tests/thresholds/drift_test.cpp).
+  double least_loss(const std::string& key, const std::string& metric, double launch_sigma,
+                    std::size_t comparisons) const {
     if (same_) return 0;
-    return 3 * std::sqrt(2.0) * std::hypot(session_spread(key, metric, other_machine()), 0.8 * launch_sigma);
+    return std::sqrt(2.0) * std::hypot(3 * session_spread(key, metric, other_machine()),
+                                       1.5 * bonferroni_z(comparisons, false_alarm) * launch_sigma);
   }
 
   /// What the reader must know.
@@ -286,7 +289,7 @@ Regression judge_regression(const Measured& current, const Baseline& baseline, c
     if (low) change.low = 100 * pair.sign * *low;
     if (high) change.high = 100 * pair.sign * *high;
     decide(change, pair, worse[i], better[i], pairs.size(),
-           sessions.least_loss(change.key, change.metric, pair.sigma()));
+           sessions.least_loss(change.key, change.metric, pair.sigma(), pairs.size()));
   }
   regression.compared = pairs.size();
   const auto any = [&](Trend trend) {

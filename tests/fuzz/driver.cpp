@@ -97,6 +97,7 @@ int main(int argc, char** argv) {
     if (argument.starts_with("--seed=")) seed = std::strtoull(value.c_str(), nullptr, 10);
     if (!argument.starts_with("--corpus=")) continue;
     for (const auto& entry : fs::recursive_directory_iterator(value)) {
+      if (const auto kind = entry.path().extension(); kind != ".json" && kind != ".yaml" && !kind.empty()) continue;
       std::ifstream in(entry.path(), std::ios::binary);
       std::string text{std::istreambuf_iterator<char>(in), {}};
       if (entry.is_regular_file() && !text.empty() && text.size() <= largest_input) corpus.push_back(std::move(text));
