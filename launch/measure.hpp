@@ -36,7 +36,7 @@ std::string all_expected(const FrontDoor&, const Launch&);
 /// goes, and as results arrive what fails already. Errors: CannotRun after a signal.
 void measure_families(const FrontDoor&, const Launch&, const Programs&, const RunFolder&, Signals&);
 
-/// The first half of that. False: pre-flight failed.
+/// The first half of that. False: there is nothing left to measure, or pre-flight failed.
 bool measure_together(const FrontDoor&, const Launch&, const Programs&, const std::filesystem::path& folder,
                       const std::string& id, Signals&);
 

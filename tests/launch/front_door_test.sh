@@ -10,7 +10,8 @@ stored=$root/ci/baselines/h200-sxm/4ranks/1
 tree=$scratch/tree
 mkdir -p "$tree/bin" "$tree/share/shakedown" stored bin
 cp "$build/bin/shakedown" "$tree/bin/"
-cp -r "$root/thresholds" "$build/share/shakedown/families" "$tree/share/shakedown/"
+cp -r "$root/thresholds" "$tree/share/shakedown/"
+while read -r family; do [[ ! -s $stored/$family.json ]] || echo "$family"; done <"$build/share/shakedown/families" >"$tree/share/shakedown/families"
 cp "$stored"/*.json stored/
 while read -r family; do
   cat >"$tree/bin/bench_$family" <<END
