@@ -79,7 +79,7 @@ for h in "${hosts[@]}"; do
     [[ $(./inside "$h" hostname 2>/dev/null) != "$h" ]] || break
     sleep 0.1
   done
-  shape "$h" 100mbit
+  shape "$h" 200mbit
 done
 
 # measure NAME CODE [LINE COMMAND...]: the rounds; at LINE of what they say the command is done. 0 or not0.
@@ -125,10 +125,10 @@ if wants healthy; then
   expect "three rounds inside leaves and three across" test "$(count '"run_name": ?"pairs[^"]*scope:(leaf|across)/round' healthy.json)" = 6
 fi
 if wants slow; then
-  shape n5 50mbit
+  shape n5 100mbit
   measure slow 0
   expect "the host behind half the rate is named, and no other" names_only slow 'rail 0 of n5 is [0-9]+ % slow'
-  shape n5 100mbit
+  shape n5 200mbit
 fi
 if wants pair; then
   cut_pair() { unhear n3 n4; unhear n4 n3; }
