@@ -32,8 +32,8 @@ trap clean EXIT
 
 # The rate of a host's cable, both ways: far below what the cores can do, so that it is the network that is measured.
 shape() {
-  tc qdisc replace dev "$bridge${1#n}" root tbf rate "$2" burst 256kb limit 16mb
-  nsenter --net="/run/netns/$bridge$1" tc qdisc replace dev eth0 root tbf rate "$2" burst 256kb limit 16mb
+  tc qdisc replace dev "$bridge${1#n}" root tbf rate "$2" burst 256kb latency 100ms
+  nsenter --net="/run/netns/$bridge$1" tc qdisc replace dev eth0 root tbf rate "$2" burst 256kb latency 100ms
 }
 unhear() { # HOST OTHER: what HOST sends there goes to an address that nobody has
   nsenter --net="/run/netns/$bridge$1" ip neigh replace "$(address "$2")" lladdr 02:00:00:00:00:99 nud permanent dev eth0
@@ -79,7 +79,7 @@ for h in "${hosts[@]}"; do
     [[ $(./inside "$h" hostname 2>/dev/null) != "$h" ]] || break
     sleep 0.1
   done
-  shape "$h" 100mbit
+  shape "$h" 400mbit
 done
 
 # measure NAME CODE [LINE COMMAND...]: the rounds; at LINE of what they say the command is done. 0 or not0.
@@ -105,10 +105,11 @@ measure() {
   fail "$name: exit code $code, wanted $wanted"
   tail -n 5 "$scratch/err"
 }
-# suspects NAME: what the judge says of them, one line each
+# suspects NAME: what the judge says of them, one line each. The cables run on the cores of this machine, and a busy one
+# slows them by a fifth here and there: what is less than 30 % slow is left out, the planted host is 50 % slow.
 suspects() {
   "$build/tests/acceptance_test" --results="$1.json" --family=pairs --verdict="$1.verdict" --gtest_brief=1 >/dev/null 2>&1
-  grep -o '"detail": "[^"]*"' "$1.verdict" | grep -E 'rail|answer' | sort -u
+  grep -o '"detail": "[^"]*"' "$1.verdict" | grep -E '([3-9][0-9]|100) % slow|not answer' | sort -u
 }
 names_only() {
   local said
@@ -125,10 +126,10 @@ if wants healthy; then
   expect "three rounds inside leaves and three across" test "$(count '"run_name": ?"pairs[^"]*scope:(leaf|across)/round' healthy.json)" = 6
 fi
 if wants slow; then
-  shape n5 50mbit
+  shape n5 200mbit
   measure slow 0
   expect "the host behind half the rate is named, and no other" names_only slow 'rail 0 of n5 is [0-9]+ % slow'
-  shape n5 100mbit
+  shape n5 400mbit
 fi
 if wants pair; then
   cut_pair() { unhear n3 n4; unhear n4 n3; }
