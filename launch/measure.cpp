@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -157,10 +158,18 @@ class Program {
     if (!door.shared_folder.empty() && (name == "preflight" || name == resident)) {
       command.push_back("--shared-folder=" + door.shared_folder);
     }
+    if (door.judge.site && (name == "pairs" || name == resident)) {
+      command.push_back("--site=" + fs::absolute(*door.judge.site).string());
+    }
+    if (door.retune) command.push_back("--retune");
     if (const auto expected = all_expected(door, launch); !expected.empty()) command.push_back("--expect=" + expected);
     job.command = with(launch.prefix, command);
     job.variables = launch.variables;
     job.variables.emplace_back("SHAKEDOWN_RUN_ID", id);
+    // Beside the folders of runs, so that the next run has what this one tunes.
+    if (std::getenv("SHAKEDOWN_CHOICES") == nullptr) {
+      job.variables.emplace_back("SHAKEDOWN_CHOICES", (folder.parent_path() / "choices").string());
+    }
     job.error = [this](std::string_view line) {
       log_ << line << std::endl;
       if (is_for_people(line)) std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());

@@ -2,7 +2,9 @@
 #include "launch/options.hpp"
 
 #include <charconv>
+#include <map>
 #include <sstream>
+#include <string_view>
 
 #include "base/files.hpp"
 
@@ -64,11 +66,13 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
   if (!set("SHAKEDOWN_ROSTER").empty()) judges.push_back("--roster=" + set("SHAKEDOWN_ROSTER"));
   door.despite_preflight = set("SHAKEDOWN_DESPITE_PREFLIGHT") == "1";
   door.run_id = set("SHAKEDOWN_RUN_ID");
+  const std::map<std::string_view, bool*> switches{
+      {"--despite-preflight", &door.despite_preflight}, {"--plan", &door.plan}, {"--retune", &door.retune}};
   for (const auto& word : words) {
     const auto equals = word.find('=');
     const auto flag = word.substr(0, equals);
-    if (word == "--despite-preflight" || word == "--plan") {
-      (word == "--plan" ? door.plan : door.despite_preflight) = true;
+    if (const auto found = switches.find(word); found != switches.end()) {
+      *found->second = true;
     } else if (equals == std::string::npos || equals + 1 == word.size() || !take(door, flag, word.substr(equals + 1))) {
       judges.push_back(word);
     }
@@ -82,6 +86,7 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
 std::string front_door_help() {
   return R"(  --tier=quick|full       few sizes, or all and lasting loads (default quick, or SHAKEDOWN_TIER)
   --families=LIST         measure these only; what the verdict then misses, it says
+  --retune                time algorithms anew, whatever earlier runs on such GPUs chose
   --despite-preflight     measure although pre-flight failed (SHAKEDOWN_DESPITE_PREFLIGHT=1)
   --plan                  say what would run, and end
   --results=DIR           run folders stand there, and latest (default SHAKEDOWN_RESULTS, build/results, ./results)

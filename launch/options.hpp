@@ -14,7 +14,7 @@ namespace shakedown {
 struct FrontDoor {
   std::string tier = "quick";
   std::vector<std::string> families;  // empty: all
-  bool despite_preflight = false, plan = false;
+  bool despite_preflight = false, plan = false, retune = false;
   std::optional<std::filesystem::path> results;  // run folders stand there
   std::optional<std::filesystem::path> folder;   // this one, instead of a new one
   std::string run_id;                            // empty: is made up
