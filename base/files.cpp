@@ -71,7 +71,8 @@ std::string read_file(const std::filesystem::path& file) {
   const auto status = std::filesystem::status(file, error);
   if (!std::filesystem::exists(status)) throw InputError(file.string() + ": no such file");
   if (!std::filesystem::is_regular_file(status)) {
-    throw InputError(file.string() + (std::filesystem::is_directory(status) ? ": is a folder" : ": is a pipe or a device") +
+    throw InputError(file.string() +
+                     (std::filesystem::is_directory(status) ? ": is a folder" : ": is a pipe or a device") +
                      ", not a file");
   }
   std::ifstream in(file, std::ios::binary);

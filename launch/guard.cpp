@@ -1,4 +1,3 @@
-// Tested by tests/launch/supervision_test.cpp.
 #include "launch/guard.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,3 @@
-// Tested by tests/launch/choice_test.cpp.
 #include "launch/hosts.hpp"
 
 #include <algorithm>

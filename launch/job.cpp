@@ -1,4 +1,3 @@
-// Tested by tests/launch/supervision_test.cpp.
 #include "launch/job.hpp"
 
 #include <fcntl.h>

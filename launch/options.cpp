@@ -1,4 +1,3 @@
-// Tested by tests/launch/front_door_test.sh.
 #include "launch/options.hpp"
 
 #include <charconv>

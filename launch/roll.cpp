@@ -1,4 +1,3 @@
-// Tested by tests/launch/roll_test.cpp.
 #include "launch/roll.hpp"
 
 #include <unistd.h>

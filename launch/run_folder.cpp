@@ -1,4 +1,3 @@
-// Tested by tests/launch/run_folder_test.cpp.
 #include "launch/run_folder.hpp"
 
 #include <fcntl.h>

@@ -28,12 +28,12 @@ GpuSample sample(const NvmlGpu&);
 /// A series of samples.
 struct GpuSummary {
   std::size_t samples = 0;
-  std::optional<double> sm_mhz;              // mean
-  std::optional<double> cycles;              // of one operation, where the device counts them
-  std::optional<double> power_w;             // mean
-  std::optional<double> temperature_c;       // highest
-  std::optional<double> throttled;           // fraction of the samples with a reason of power or heat
-  Throttle throttle;                         // of these samples; empty if nothing held the clock down
+  std::optional<double> sm_mhz;         // mean
+  std::optional<double> cycles;         // of one operation, where the device counts them
+  std::optional<double> power_w;        // mean
+  std::optional<double> temperature_c;  // highest
+  std::optional<double> throttled;      // fraction of the samples with a reason of power or heat
+  Throttle throttle;                    // of these samples; empty if nothing held the clock down
 };
 
 template <class Archive>

@@ -1,5 +1,4 @@
-// Decides what of a network is at fault. Tested by tests/thresholds/fabric_test.cpp and, on generated fat trees, by
-// tests/fabric.
+// Decides what of a network is at fault.
 #include "thresholds/fabric.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Decides what is expected between hosts. Tested by tests/thresholds/site_test.cpp.
+// Decides what is expected between hosts.
 #include "thresholds/fabric_rates.hpp"
 
 #include <fmt/format.h>

@@ -22,7 +22,8 @@ struct RosterEntry {
   std::optional<int> ranks;
 };
 
-/// Lines "host", "host 8", "host slots=8" or "node[1-4] 8"; # starts a comment. Errors: InputError "file:line:1: what; what to do".
+/// Lines "host", "host 8", "host slots=8" or "node[1-4] 8"; # starts a comment. Errors: InputError "file:line:1: what;
+/// what to do".
 std::vector<RosterEntry> read_roster(const std::filesystem::path& file);
 
 struct JudgeOptions {

@@ -1,4 +1,4 @@
-// Decides which site files are valid, and what is expected of a network. Tested by tests/thresholds/site_test.cpp.
+// Decides which site files are valid, and what is expected of a network.
 #include "thresholds/site.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// NVML that lies, put in front of the real one, which the product opens by itself: so the lie is in dlsym. SHAKEDOWN_LIE
-// says what (tests/faults/lie.hpp), and after how many calls: ecc (uncorrected errors, counted while something is
-// measured), replays (of PCIe), thermal (a hardware thermal slowdown), xid (79, fallen off the bus).
+// NVML that lies, put in front of the real one, which the product opens by itself: so the lie is in dlsym.
+// SHAKEDOWN_LIE says what (tests/faults/lie.hpp), and after how many calls: ecc (uncorrected errors, counted while
+// something is measured), replays (of PCIe), thermal (a hardware thermal slowdown), xid (79, fallen off the bus).
 #include <dlfcn.h>
 
 #include <cstring>

@@ -202,8 +202,7 @@ TEST(Culprits, NameALinkAndTheLinksOfAGpuByShiftsAlone) {
   EXPECT_EQ(slow.places[1].rank, 3);
   Measured ports = run;
   ports.slow_copies(5, 0.9);
-  EXPECT_EQ(only(ports.culprits()).detail,
-            "every copy to it and from it is slow, its GEMM and HBM are not: its ports");
+  EXPECT_EQ(only(ports.culprits()).detail, "every copy to it and from it is slow, its GEMM and HBM are not: its ports");
 }
 
 TEST(Culprits, NameALinkThatIsSlowBothWaysOnce) {
