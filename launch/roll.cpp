@@ -24,7 +24,7 @@ std::vector<std::string> gpus_here(const Environment& environment) {
   const auto on_bus = nvidia_gpus(sysfs).value_or(std::vector<std::string>{});
   if (made_up) return on_bus;
   std::vector<std::string> uuids;
-  for (const auto& gpu : Nvml().gpus()) {
+  for (const auto& gpu : Nvml(nvml_library(environment)).gpus()) {
     if (const auto uuid = gpu.uuid()) uuids.push_back(*uuid);
   }
   if (!uuids.empty() && uuids.size() >= on_bus.size()) return uuids;
