@@ -40,7 +40,8 @@ std::vector<Rule> rules_inside_hosts(const Profile& profile, const Benchmarks& b
   return rules;
 }
 
-// What one host does: as it was measured inside hosts, else what the profile asks of one.
+// What one host does: as it was measured inside hosts, else what the profile asks of one, else the rate of its GPUs'
+// links, which NCCL's rings cannot exceed.
 std::optional<double> rate_of_one_host(const Profile& profile, const Benchmarks& benchmarks, const Benchmark& world) {
   const auto inside = benchmarks.find(world.key + "/scope:node");
   if (inside != benchmarks.end()) return run_value(inside->second, "busbw_gb_per_s");
@@ -51,7 +52,8 @@ std::optional<double> rate_of_one_host(const Profile& profile, const Benchmarks&
     const std::string nvls = !rule.conditions.nvls ? "" : *rule.conditions.nvls ? "on" : "off";
     if (fits && (nvls.empty() || world.context->nccl.nvls == nvls)) return rule.limits.min;
   }
-  return std::nullopt;
+  const auto link = profile.peak.find("nvlink_gb_per_s");
+  return link == profile.peak.end() || ranks < 2 ? std::nullopt : std::optional(link->second);
 }
 
 }  // namespace
