@@ -63,6 +63,8 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   Arguments arguments = door.judge;
   arguments.results = {run.path()};
   arguments.judge.run_id = run.id();
+  // One family that was asked for is judged by itself; of several, the others are missing.
+  if (door.families.size() == 1 && !arguments.judge.family) arguments.judge.family = door.families.front();
   if (const auto expected = all_expected(door, start); !expected.empty()) {
     arguments.judge.expected = parse_expected(expected);
   }

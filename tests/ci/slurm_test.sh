@@ -28,8 +28,8 @@ expect "  and fails the smoke test" prints '^smoke 1$'
 
 rm -rf state spool
 run 0 "$root/tests/slurm/cluster.sh" "$PWD" 2 0 bash -c '
-  sbatch -W -N2 --ntasks-per-node=2 -o both.log "$slurm/accept.sbatch" --families=preflight,hbm; echo "both $?"
-  sbatch -W -N2 -o each.log "$slurm/array.sbatch" --families=preflight,hbm; echo "each $?"
+  sbatch -W -N2 --ntasks-per-node=2 -o both.log "$slurm/accept.sbatch" --families=preflight; echo "both $?"
+  sbatch -W -N2 -o each.log "$slurm/array.sbatch" --families=preflight; echo "each $?"
   env -i SLURMD_NODENAME=node-a1 "$slurm/check" --limit=100; echo "check $?"
   sinfo -h -N -o "%N %T"'
 expect "a job of two nodes is measured and judged as one" grep -qE '^VERDICT: HOST-ONLY .*4 ranks, 2 hosts' both.log

@@ -20,7 +20,7 @@ quoted=$(awk '/^## /{inside=/A run that stops/} inside && /^\| `/' "$root/docs/t
   grep -oE '`[^`]+`' | tr -d '`')
 expect "it quotes messages" test "$(wc -l <<<"$quoted")" -ge 8
 while IFS= read -r message; do
-  expect "\"$message\" is a message of ours" grep -rqF -- "$message" "$root"/{base,fixtures,node,thresholds,kernels,ci}
+  expect "\"$message\" is a message of ours" grep -rqF -- "$message" "$root"/{base,bench,fixtures,launch,node,thresholds,kernels,ci}
 done <<<"$quoted"
 
 # What its commands need: a finished run of the host backend. Where the build has one, a copy; never its own folder, which
