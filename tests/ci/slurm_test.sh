@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A real Slurm whose nodes are made of namespaces: the front door, the job scripts and the node check in it.
-# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2154
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 limit=240
