@@ -1,4 +1,5 @@
-// Decides what of a network is at fault.
+// Decides what of a network is at fault. Longer than other files: the rules by which NIC, host, leaf, uplink, path and rail
+// compete for the same evidence are read together.
 #include "thresholds/fabric.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Longer than other files: a table, one row for each metric.
 // Decides what a metric means (unit, direction, who shares it, what is healthy) and which value is physically
 // impossible. A floor above its ceiling is a mistake in a profile, a measurement above it is a mistake in the
 // measurement (data that stayed in a cache, a missing synchronisation, bytes counted twice).
