@@ -15,7 +15,7 @@ context() { sed -n '/"shakedown"/,/^ *"versions"/p' "$1" | grep -vE '"started"|"
 # --- files ----------------------------------------------------------------------------------------------------------------
 mkdir results single
 run 0 mpi -np 2 "$bench/bench_all" "${small[@]}" --out-dir=results
-expect "every family that has benchmarks has its file, and no other" test "$(echo results/*)" = "results/allreduce.json results/collectives.json results/preflight.json"
+expect "every family that has benchmarks has its file, and no other" test "$(echo results/*.json)" = "results/allreduce.json results/collectives.json results/preflight.json"
 for family in preflight allreduce collectives; do
   run 0 mpi -np 2 "$bench/bench_$family" "${small[@]}" --benchmark_out="single/$family.json"
   expect "  $family with the benchmarks of bench_$family alone" eval '[[ -n $(keys "single/$family.json") && $(keys "results/$family.json") == "$(keys "single/$family.json")" ]]'
@@ -43,9 +43,9 @@ run 2 "$bench/bench_all" --out-dir=/nonexistent
 expect "a folder that is not there is refused" says '/nonexistent: cannot be written'
 
 # --- a death on the way -------------------------------------------------------------------------------------------------------
-rm results/*
+rm -r results/*
 SHAKEDOWN_FAULT=kill@1:sample run not0 mpi -np 2 "$bench/bench_all" "${small[@]}" --out-dir=results
-expect "what was finished before a death is there, whole" eval '[[ $(echo results/*) == results/preflight.json && $(verdict_of results --allow-faults) == VERDICT:* ]]'
+expect "what was finished before a death is there, whole" eval '[[ $(echo results/*.json) == results/preflight.json && $(verdict_of results --allow-faults) == VERDICT:* ]]'
 SHAKEDOWN_FAULT=kill@1:sample run not0 mpi -np 2 "$bench/bench_all" "${small[@]}" --stream
 expect "  and stands in the stream" test "$(cut -d, -f1 "$scratch/out")" = '{"family": "preflight"'
 run 0 mpi -np 2 "$bench/bench_allreduce" "${small[@]}" --benchmark_out=after.json --crashed=allreduce

@@ -144,7 +144,7 @@ expect "a run that broke off is INCOMPLETE, and no pass of yesterday" eval '[[ $
 
 # Two at once have folders of their own; one id is one run.
 begin
-run 1 "${accept[@]}" --families=preflight
+run 0 "${accept[@]}" --families=preflight
 expect "a second acceptance does not disturb the first" eval 'kill -0 "$front" && [[ -s $latest/verdict.json ]]'
 kill "$front"
 wait "$front"

@@ -15,6 +15,6 @@ done
 run 0 env -i moved/bin/shakedown report --results="$root/ci/baselines/h200-sxm/4ranks/1"
 expect "it judges by its own profiles" prints '^VERDICT: PASS .*profile h200-sxm'
 mkdir work
-(cd work && run 1 env -i OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 SHAKEDOWN_RANKS=2 ../moved/bin/shakedown accept --families=preflight)
-expect "it measures from an empty environment into the working folder" eval '[[ -s work/results/latest/preflight.json ]] && prints "^VERDICT: FAIL"'
+(cd work && run 0 env -i OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 SHAKEDOWN_RANKS=2 ../moved/bin/shakedown accept --families=preflight)
+expect "it measures from an empty environment into the working folder" eval '[[ -s work/results/latest/preflight.json ]] && prints "^VERDICT: HOST-ONLY"'
 finish
