@@ -9,7 +9,6 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "base/files.hpp"
+#include "base/utc.hpp"
 #include "launch/choice.hpp"
 
 namespace shakedown {
@@ -135,15 +135,6 @@ Owner owner_of(int pid) {
 }
 
 bool lives(const Owner& owner) { return !owner.started.empty() && owner_of(owner.pid).started == owner.started; }
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text.data();
-}
 
 fs::path usual_results() {
   if (const char* const named = std::getenv("SHAKEDOWN_RESULTS"); named != nullptr && *named != '\0') return named;

@@ -52,9 +52,6 @@ void begin(const std::filesystem::path& folder, const Owner& owner, const std::s
 std::string check(const std::filesystem::path& folder, const Owner& owner);
 }  // namespace ctest
 
-/// "2026-11-22T09:30:00Z"
-std::string utc_now();
-
 /// Where runs go: SHAKEDOWN_RESULTS, else the build tree's results/, else, where that cannot be written or the program
 /// is installed, results/ of the working folder.
 std::filesystem::path usual_results();
