@@ -55,7 +55,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   if (door.plan) return show_plan(door, programs, signals);
   auto run = folder_of(door);
   say("results: " + run.path().string());
-  const auto start = agreed_launch(door, process_environment(), signals);
+  auto start = agreed_launch(door, process_environment(), signals);
   measure_families(door, start, programs, run, signals);
   if (!anything_in(run.path(), programs)) {
     throw CannotRun("nothing was measured; what ran is in " + (run.path() / "log").string());
@@ -90,7 +90,7 @@ int measure(const std::vector<std::string>& words) {
   Signals signals;
   if (door.plan) return show_plan(door, programs, signals);
   auto run = folder_of(door);
-  const auto start = agreed_launch(door, process_environment(), signals);
+  auto start = agreed_launch(door, process_environment(), signals);
   measure_families(door, start, programs, run, signals);
   for (const auto& family : programs.families) {
     if (!fs::exists(run.path() / (family + ".json"))) return could_not_run;

@@ -13,6 +13,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "launch/hosts.hpp"
 #include "launch/roll.hpp"
 #include "report/terminal.hpp"
 
@@ -28,6 +29,14 @@ const std::string resident = "all";  // the program that measures all families i
 /// What the ranks say of the end that they are coming to (fixtures/watchdog.cpp).
 bool announces_end(std::string_view line) {
   return line.rfind("shakedown: timeout:", 0) == 0 || line.find("; the job cannot go on") != std::string_view::npos;
+}
+
+/// The hosts that the ranks name when they end a job (fixtures/watchdog.cpp); nothing for another line.
+std::optional<Words> lost_hosts_in(std::string_view line) {
+  constexpr std::string_view start = "shakedown-lost: ";
+  if (line.rfind(start, 0) != 0) return std::nullopt;
+  std::istringstream words(std::string(line.substr(start.size())));
+  return Words(std::istream_iterator<std::string>(words), {});
 }
 
 /// Progress, and what somebody wants to be read at once.
@@ -46,6 +55,10 @@ bool on_path(const Environment& environment, const std::string& program) {
     if (access((fs::path(folder) / program).c_str(), X_OK) == 0) return true;
   }
   return false;
+}
+
+bool is_one_of(const std::string& host, const Words& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(), [&](const auto& other) { return same_host_name(host, other); });
 }
 
 /// What a command prints, within a few seconds; empty if it cannot be run.
@@ -83,15 +96,14 @@ Job roll_call(const FrontDoor& door, const Launch& launch, const Words& prefix, 
 }
 
 /// mpirun waits for all hosts before it starts anything: who does not come is found by asking each alone.
-std::vector<std::string> silent_hosts(const FrontDoor& door, const Launch& launch, Signals& signals) {
+Words silent_hosts(const FrontDoor& door, const Launch& launch, const Words& asked, Signals& signals) {
   constexpr std::size_t at_once = 32;
   FrontDoor patience = door;
   patience.startup_timeout = std::min(door.startup_timeout, 20.0);
-  std::vector<std::string> silent;
-  for (std::size_t begin = 0; begin < launch.hosts.size(); begin += at_once) {
-    const std::vector<std::string> hosts(
-        launch.hosts.begin() + static_cast<std::ptrdiff_t>(begin),
-        launch.hosts.begin() + static_cast<std::ptrdiff_t>(std::min(begin + at_once, launch.hosts.size())));
+  Words silent;
+  for (std::size_t begin = 0; begin < asked.size(); begin += at_once) {
+    const Words hosts(asked.begin() + static_cast<std::ptrdiff_t>(begin),
+                      asked.begin() + static_cast<std::ptrdiff_t>(std::min(begin + at_once, asked.size())));
     std::vector<RollCall> calls(hosts.size());
     std::vector<Job> jobs;
     for (std::size_t i = 0; i < hosts.size(); ++i) {
@@ -171,6 +183,7 @@ class Program {
     }
     job.error = [this](std::string_view line) {
       log_ << line << std::endl;
+      if (const auto hosts = lost_hosts_in(line)) lost.insert(lost.end(), hosts->begin(), hosts->end());
       if (is_for_people(line)) std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
     };
     job.announces_end = announces_end;
@@ -193,6 +206,7 @@ class Program {
   }
 
   Job job;
+  Words lost;  // hosts that its ranks named
 
  private:
   std::string name_;
@@ -250,10 +264,11 @@ Programs find_programs(const std::vector<std::string>& wanted) {
   return programs;
 }
 
-Launch agreed_launch(const FrontDoor& door, const Environment& environment, Signals& signals) {
+Launch agreed_launch(const FrontDoor& door, const Environment& environment, Signals& signals, const Words& lost) {
   const auto here = answer_of_this_host(environment);
   auto site = site_of(environment, signals);
   site.gpus = here.usable_gpus;
+  site.absent = lost;
   auto launch = choose_launch(site);
   if (!launch.note.empty()) say(launch.note);
   if (launch.roll.empty()) return launch;
@@ -264,8 +279,12 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
   const auto what = ending.text(launch.roll.front()) + (call.said.empty() ? "" : " (" + call.said + ")");
   auto hosts = distinct_hosts(call.answers);
   if (hosts.empty() && launch.host_count > 1) {
-    site.absent = silent_hosts(door, launch, signals);
-    if (site.absent.size() == launch.hosts.size() || site.absent.empty()) {
+    Words asked;
+    std::copy_if(launch.hosts.begin(), launch.hosts.end(), std::back_inserter(asked),
+                 [&](const auto& host) { return !is_one_of(host, lost); });
+    const auto silent = silent_hosts(door, launch, asked, signals);
+    site.absent.insert(site.absent.end(), silent.begin(), silent.end());
+    if (silent.size() == asked.size() || silent.empty()) {
       throw CannotRun("no host of " + joined(launch.hosts) + " has answered: " + what);
     }
   } else if (hosts.empty()) {
@@ -273,7 +292,9 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
   } else {
     site.absent = absent_hosts(launch.hosts, hosts);
   }
-  for (const auto& host : site.absent) say("host " + host + " does not answer: it is left out, and missed");
+  for (const auto& host : site.absent) {
+    if (!is_one_of(host, lost)) say("host " + host + " does not answer: it is left out, and missed");
+  }
   int most = 0;
   for (const auto& host : hosts) most = std::max(most, host.usable_gpus);
   if (most > 0) site.gpus = most;  // a launcher of its own may have none
@@ -309,11 +330,12 @@ bool measure_family(const FrontDoor& door, const Launch& launch, const Programs&
   return true;
 }
 
-bool measure_together(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
-                      const std::string& id, Signals& signals) {
-  if (programs.families.size() < 2 || !fs::exists(programs.of(resident))) return true;
-  Program program(door, launch, programs, folder, id, resident,
-                  {"--stream", "--families=" + joined(programs.families, ",")});
+Together measure_together(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
+                          const std::string& id, Signals& signals) {
+  if (programs.families.size() < 2 || !fs::exists(programs.of(resident))) return {true, false, {}};
+  Words flags{"--stream", "--families=" + joined(missing_in(folder, programs.families), ",")};
+  if (const auto crashed = lines_of(folder / "crashed")) flags.push_back("--crashed=" + joined(*crashed, ","));
+  Program program(door, launch, programs, folder, id, resident, flags);
   bool closed = false;
   program.job.out = [&](std::string_view line) {
     const auto result = streamed(line);
@@ -327,10 +349,10 @@ bool measure_together(const FrontDoor& door, const Launch& launch, const Program
   const auto missing = missing_in(folder, programs.families);
   const bool well = ending.told.empty() && (ending.code == 0 || ending.code == 1);  // 1: with error rows
   // Of what it left out though it ended well there is nothing to measure here: pairs of hosts on one host.
-  if (closed || missing.empty() || well) return false;
+  if (closed || missing.empty() || well) return {};
   std::ofstream(folder / "crashed", std::ios::app) << missing.front() << "\n";
-  program.complain(ending, "ended in " + missing.front() + ", what is missing is measured alone");
-  return true;
+  program.complain(ending, "ended in " + missing.front());
+  return {true, true, program.lost};
 }
 
 bool preflight_allows(const FrontDoor& door, const fs::path& folder, const std::string& id) {
@@ -347,9 +369,38 @@ bool preflight_allows(const FrontDoor& door, const fs::path& folder, const std::
   return false;
 }
 
-void measure_families(const FrontDoor& door, const Launch& launch, const Programs& programs, const RunFolder& run,
+namespace {
+
+/// How what is missing is started on the hosts that are left: without those that the ranks named or that do not answer
+/// any more. Nothing: there is one host, all are still there, or none would be left.
+std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, const Words& named, Signals& signals) {
+  if (launch.hosts.size() < 2) return std::nullopt;
+  Words lost = launch.absent;
+  for (const auto& host : launch.hosts) {
+    if (!is_one_of(host, named) || is_one_of(host, lost)) continue;
+    say("host " + host + " was named by the others: what is missing is measured without it");
+    lost.push_back(host);
+  }
+  if (lost.size() >= launch.hosts.size()) return std::nullopt;
+  auto left = agreed_launch(door, process_environment(), signals, lost);
+  if (left.absent.size() == launch.absent.size()) return std::nullopt;
+  return left;
+}
+
+}  // namespace
+
+void measure_families(const FrontDoor& door, Launch& launch, const Programs& programs, const RunFolder& run,
                       Signals& signals) {
-  if (!measure_together(door, launch, programs, run.path(), run.id(), signals)) return;
+  constexpr int most_launches = 3;
+  for (int launches = 1;; ++launches) {
+    const auto together = measure_together(door, launch, programs, run.path(), run.id(), signals);
+    if (!together.something_is_missing) return;
+    const auto left =
+        together.died && launches < most_launches ? without_lost(door, launch, together.lost, signals) : std::nullopt;
+    if (!left && together.died) say("what is missing is measured alone");
+    if (!left) break;
+    launch = *left;
+  }
   for (const auto& family : missing_in(run.path(), programs.families)) {
     const bool there = measure_family(door, launch, programs, run.path(), run.id(), family, signals);
     if (there) say_provisional(door, run.path(), run.id(), family);
