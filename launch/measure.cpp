@@ -173,6 +173,11 @@ class Program {
       command.push_back("--site=" + fs::absolute(*door.judge.site).string());
     }
     if (door.retune) command.push_back("--retune");
+    // Whoever judges what is measured now shall know what has died before, and with whom.
+    if (const auto crashed = lines_of(folder / "crashed")) {
+      command.push_back("--crashed=" + joined(*crashed, ","));
+      if (!launch.lost.empty()) command.push_back("--lost=" + joined(launch.lost, ","));
+    }
     if (const auto expected = all_expected(door, launch); !expected.empty()) command.push_back("--expect=" + expected);
     job.command = with(launch.prefix, command);
     job.variables = launch.variables;
@@ -315,8 +320,6 @@ std::string all_expected(const FrontDoor& door, const Launch& launch) {
 bool measure_family(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
                     const std::string& id, const std::string& family, Signals& signals) {
   Words flags{"--benchmark_format=json"};
-  // Whoever judges this family shall know that another program has died in it.
-  if (const auto crashed = lines_of(folder / "crashed")) flags.push_back("--crashed=" + joined(*crashed, ","));
   Program program(door, launch, programs, folder, id, family, flags);
   std::string printed;
   program.job.out = [&printed](std::string_view line) { printed.append(line).append("\n"); };
@@ -334,7 +337,6 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
                           const std::string& id, Signals& signals) {
   if (programs.families.size() < 2 || !fs::exists(programs.of(resident))) return {true, false, {}};
   Words flags{"--stream", "--families=" + joined(missing_in(folder, programs.families), ",")};
-  if (const auto crashed = lines_of(folder / "crashed")) flags.push_back("--crashed=" + joined(*crashed, ","));
   Program program(door, launch, programs, folder, id, resident, flags);
   bool closed = false;
   program.job.out = [&](std::string_view line) {
@@ -384,6 +386,9 @@ std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, 
   if (lost.size() >= launch.hosts.size()) return std::nullopt;
   auto left = agreed_launch(door, process_environment(), signals, lost);
   if (left.absent.size() == launch.absent.size()) return std::nullopt;
+  left.lost = launch.lost;
+  std::copy_if(left.absent.begin(), left.absent.end(), std::back_inserter(left.lost),
+               [&](const auto& host) { return !is_one_of(host, launch.absent); });
   return left;
 }
 
