@@ -136,11 +136,12 @@ int ctest_step(const std::vector<std::string>& words) {
   if (!all && fs::exists(folder / (step + ".json"))) return 0;
   Signals signals;
   const auto start = agreed_launch(door, process_environment(), signals);
+  Screen screen(programs.families);
   if (all) {
-    measure_together(door, start, programs, folder, id, signals);  // what is then missing can be measured alone
+    measure_together(door, start, programs, folder, id, signals, screen);  // what is then missing can be measured alone
     return 0;
   }
-  const bool there = measure_family(door, start, programs, folder, id, step, signals);
+  const bool there = measure_family(door, start, programs, folder, id, step, signals, screen);
   // Its absence is judged; whoever wants to measure despite pre-flight also wants to where it could not run.
   return there || (step == "preflight" && door.despite_preflight) ? 0 : could_not_run;
 }

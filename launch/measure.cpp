@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -15,7 +14,6 @@
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 #include "launch/roll.hpp"
-#include "report/terminal.hpp"
 
 namespace shakedown {
 namespace {
@@ -39,11 +37,8 @@ std::optional<Words> lost_hosts_in(std::string_view line) {
   return Words(std::istream_iterator<std::string>(words), {});
 }
 
-/// Progress, and what somebody wants to be read at once.
-bool is_for_people(std::string_view line) {
-  if (line.rfind("shakedown:", 0) == 0) return true;
-  return line.size() > 2 && line.front() == '[' && std::isdigit(static_cast<unsigned char>(line[1])) != 0;
-}
+/// What somebody wants to be read at once.
+bool is_for_people(std::string_view line) { return line.rfind("shakedown:", 0) == 0; }
 
 void stop_if_told(Signals& signals) {
   if (const auto& signal = signals.taken()) throw CannotRun("ended by " + *signal);
@@ -133,17 +128,21 @@ LaunchSite site_of(const Environment& environment, Signals& signals) {
 }
 
 /// What fails already of a family that has arrived: said at once, since the rest takes a while.
-void say_provisional(const FrontDoor& door, const fs::path& folder, const std::string& id, const std::string& family) {
+void show_provisional(const FrontDoor& door, const fs::path& folder, const std::string& id, const std::string& family,
+                      Screen& screen) {
   Arguments arguments = door.judge;
   arguments.results = {folder / (family + ".json")};
   arguments.judge.family = family;
   arguments.judge.run_id = id;
+  const auto verdict = judge(arguments).verdict;
+  screen.arrived(family, verdict);
+  screen.clear();
   constexpr std::size_t most = 5;
   std::size_t failing = 0;
-  for (const auto& finding : judge(arguments).verdict.findings) {
+  for (const auto& finding : verdict.findings) {
     const bool fails = finding.status == Status::fail || finding.status == Status::invalid;
     if (!fails || !finding.counts() || family_of(finding.key) != family) continue;
-    if (++failing <= most) say("provisional: " + one_line(printable(finding_text(finding))));
+    if (++failing <= most) say("provisional: " + printable(short_text(finding)));
   }
   if (failing > most) say("provisional: and " + std::to_string(failing - most) + " more of " + family);
 }
@@ -161,8 +160,8 @@ std::string document_in(const std::string& text) {
 class Program {
  public:
   Program(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
-          const std::string& id, const std::string& name, const Words& flags)
-      : name_("bench_" + name), log_(folder / "log", std::ios::app) {
+          const std::string& id, const std::string& name, const Words& flags, Screen& screen)
+      : screen_(screen), name_("bench_" + name), log_(folder / "log", std::ios::app) {
     Words command{programs.of(name), "--tier=" + door.tier, "--timeout=" + number_text(door.timeout),
                   "--startup-timeout=" + number_text(door.startup_timeout)};
     command.insert(command.end(), flags.begin(), flags.end());
@@ -189,8 +188,12 @@ class Program {
     job.error = [this](std::string_view line) {
       log_ << line << std::endl;
       if (const auto hosts = lost_hosts_in(line)) lost.insert(lost.end(), hosts->begin(), hosts->end());
-      if (is_for_people(line)) std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+      screen_.heard(line);
+      if (!is_for_people(line)) return;
+      screen_.clear();
+      std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
     };
+    job.tick = [this] { screen_.tick(); };
     job.announces_end = announces_end;
     // The ranks' own limits speak first: the start, one benchmark, and a minute.
     job.silence = Seconds(door.startup_timeout + door.timeout + 60);
@@ -207,6 +210,7 @@ class Program {
   void complain(const Ending& ending, const std::string& what, const std::string& printed = "") {
     const auto line = name_ + " " + what + ": " + ending.text(job.command.front());
     log_ << line << "\n" << printed << std::flush;
+    screen_.clear();
     say(line);
   }
 
@@ -214,6 +218,7 @@ class Program {
   Words lost;  // hosts that its ranks named
 
  private:
+  Screen& screen_;
   std::string name_;
   std::ofstream log_;
 };
@@ -318,9 +323,8 @@ std::string all_expected(const FrontDoor& door, const Launch& launch) {
 }
 
 bool measure_family(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
-                    const std::string& id, const std::string& family, Signals& signals) {
-  Words flags{"--benchmark_format=json"};
-  Program program(door, launch, programs, folder, id, family, flags);
+                    const std::string& id, const std::string& family, Signals& signals, Screen& screen) {
+  Program program(door, launch, programs, folder, id, family, {"--benchmark_format=json"}, screen);
   std::string printed;
   program.job.out = [&printed](std::string_view line) { printed.append(line).append("\n"); };
   const auto ending = program.run(signals);
@@ -334,16 +338,16 @@ bool measure_family(const FrontDoor& door, const Launch& launch, const Programs&
 }
 
 Together measure_together(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
-                          const std::string& id, Signals& signals) {
+                          const std::string& id, Signals& signals, Screen& screen) {
   if (programs.families.size() < 2 || !fs::exists(programs.of(resident))) return {true, false, {}};
-  Words flags{"--stream", "--families=" + joined(missing_in(folder, programs.families), ",")};
-  Program program(door, launch, programs, folder, id, resident, flags);
+  Program program(door, launch, programs, folder, id, resident,
+                  {"--stream", "--families=" + joined(missing_in(folder, programs.families), ",")}, screen);
   bool closed = false;
   program.job.out = [&](std::string_view line) {
     const auto result = streamed(line);
     if (closed || !result || fs::path(result->first).filename() != result->first) return;
     replace_file(file_of(folder, result->first), result->second);
-    say_provisional(door, folder, id, result->first);
+    show_provisional(door, folder, id, result->first, screen);
     if (result->first == "preflight") closed = !preflight_allows(door, folder, id);
   };
   program.job.enough = [&closed] { return closed ? "pre-flight failed" : ""; };
@@ -397,9 +401,11 @@ std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, 
 void measure_families(const FrontDoor& door, Launch& launch, const Programs& programs, const RunFolder& run,
                       Signals& signals) {
   constexpr int most_launches = 3;
+  Screen screen(programs.families);
   for (int launches = 1;; ++launches) {
-    const auto together = measure_together(door, launch, programs, run.path(), run.id(), signals);
+    const auto together = measure_together(door, launch, programs, run.path(), run.id(), signals, screen);
     if (!together.something_is_missing) return;
+    screen.clear();
     const auto left =
         together.died && launches < most_launches ? without_lost(door, launch, together.lost, signals) : std::nullopt;
     if (!left && together.died) say("what is missing is measured alone");
@@ -407,8 +413,8 @@ void measure_families(const FrontDoor& door, Launch& launch, const Programs& pro
     launch = *left;
   }
   for (const auto& family : missing_in(run.path(), programs.families)) {
-    const bool there = measure_family(door, launch, programs, run.path(), run.id(), family, signals);
-    if (there) say_provisional(door, run.path(), run.id(), family);
+    const bool there = measure_family(door, launch, programs, run.path(), run.id(), family, signals, screen);
+    if (there) show_provisional(door, run.path(), run.id(), family, screen);
     if (family != "preflight") continue;
     if (there ? !preflight_allows(door, run.path(), run.id()) : !door.despite_preflight) return;
   }

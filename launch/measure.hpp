@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/board.hpp"
 #include "launch/choice.hpp"
 #include "launch/job.hpp"
 #include "launch/options.hpp"
@@ -34,7 +35,7 @@ std::string all_expected(const FrontDoor&, const Launch&);
 
 /// Each family's result in its file: by one program for all; when that dies with a host, by another on the hosts that
 /// are left, which the launch then is, at most three in all; what is still missing by programs of its own. Pre-flight
-/// comes first; where its rules fail, nothing else is measured. Says on standard error how it goes, and as results
+/// comes first; where its rules fail, nothing else is measured. Shows on standard error how it goes, and as results
 /// arrive what fails already. Errors: CannotRun after a signal.
 void measure_families(const FrontDoor&, Launch&, const Programs&, const RunFolder&, Signals&);
 
@@ -47,11 +48,11 @@ struct Together {
 
 /// The first part of that.
 Together measure_together(const FrontDoor&, const Launch&, const Programs&, const std::filesystem::path& folder,
-                          const std::string& id, Signals&);
+                          const std::string& id, Signals&, Screen&);
 
 /// One family, by its own program; false: it wrote no result, which is said.
 bool measure_family(const FrontDoor&, const Launch&, const Programs&, const std::filesystem::path& folder,
-                    const std::string& id, const std::string& family, Signals&);
+                    const std::string& id, const std::string& family, Signals&, Screen&);
 
 /// Whether pre-flight's result allows to measure on; says so where it does not. Errors: InputError for a result that
 /// cannot be read.
