@@ -27,7 +27,6 @@
 #include "report/reason.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
-#include "thresholds/matrix.hpp"
 #include "thresholds/measured.hpp"
 
 namespace shakedown {
@@ -97,9 +96,7 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
     std::fputs(explain(*measured, profiles, verdict, *arguments.explain).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
   } else {
-    for (const Results& file : measured ? measured->files : std::vector<Results>{}) {
-      for (const auto& matrix : pair_matrices(file.context, file.rows)) std::printf("%s\n", text(matrix).c_str());
-    }
+    if (measured) std::fputs(matrices_text(measured->files, verdict, style_of(arguments)).c_str(), stdout);
     std::fputs(terminal_text(verdict, style_of(arguments)).c_str(), stdout);
   }
   if (!arguments.judge.family) channel.give(reason_line(verdict));

@@ -157,7 +157,7 @@ std::string arguments_help() {
   --allow-faults          permit results measured with an injected fault (to test the tests)
   --color[=yes|no]        colour the table (default: no, or as NO_COLOR and CLICOLOR_FORCE say)
   --width=N               wrap cells so that tables fit into N columns (default 120)
-  --all                   list the values that no rule judges, too
+  --all                   list the values that no rule judges, and the copies of every host, too
   --help, --version
 )";
   for (const Output& output : outputs()) {

@@ -1,11 +1,13 @@
 #include "report/terminal.hpp"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "base/statistics.hpp"
 #include "report/culprits.hpp"
 #include "report/words.hpp"
+#include "thresholds/matrix.hpp"
 
 namespace shakedown {
 namespace {
@@ -81,6 +83,29 @@ Tone tone_of(Trend trend) {
 }
 
 }  // namespace
+
+std::string matrices_text(const std::vector<Results>& files, const Verdict& verdict, TerminalStyle style) {
+  constexpr std::size_t few_hosts = 2;
+  std::set<std::string> named;
+  for (const Diagnosis& culprit : verdict.culprits) {
+    for (const Culprit& place : culprit.places) named.insert(place.host);
+  }
+  std::string shown;
+  std::set<std::string> left_out;
+  for (const Results& file : files) {
+    const bool all = style.all || verdict.nodes.size() <= few_hosts;
+    for (const auto& matrix : pair_matrices(file.context, file.rows)) {
+      if (all || named.count(matrix.host) > 0) {
+        shown += text(matrix) + "\n";
+      } else {
+        left_out.insert(matrix.host);
+      }
+    }
+  }
+  if (left_out.empty()) return shown;
+  return shown + "copies between the GPUs of " + plural(left_out.size(), "host") +
+         " that nothing is wrong with are not shown (--all shows them)\n\n";
+}
 
 std::string finding_text(const Finding& finding) {
   std::string out = status_text(finding) + ": " + joined_words(finding.key, finding.metric);

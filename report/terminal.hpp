@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/text.hpp"
 #include "thresholds/regression.hpp"
+#include "thresholds/results.hpp"
 #include "thresholds/verdict.hpp"
 
 namespace shakedown {
@@ -18,6 +20,10 @@ struct TerminalStyle {
 
 /// Everything up to and with the verdict line, which ends the text.
 std::string terminal_text(const Verdict&, TerminalStyle = {});
+
+/// The copies between GPUs as matrices (thresholds/matrix.hpp): of up to two hosts, of more those that are named as
+/// culprits, and of all where the style says so; a line then says what was left out.
+std::string matrices_text(const std::vector<Results>&, const Verdict&, TerminalStyle = {});
 
 /// A finding in full: value, limit, detail, offenders, rule, source, next command. Several lines, no newline at the
 /// end.

@@ -18,6 +18,7 @@ namespace {
 using testing_support::Folder;
 using testing_support::profile;
 using testing_support::ResultsBuilder;
+using testing_support::Values;
 
 const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
 
@@ -38,6 +39,31 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 void add_findings(Verdict& verdict, const std::vector<Finding>& more) {
   verdict.findings.insert(verdict.findings.end(), more.begin(), more.end());
+}
+
+TEST(Terminal, ShowsCopiesOfFewHostsAndOfManyOnlyWhereSomebodyIsNamed) {
+  ResultsBuilder builder(6, 3);
+  builder.add("p2p/op:read/engine:ce/src:0/dst:1/bytes:1073741824", "copy_gb_per_s", 390, Values(6, 390.0));
+  const std::vector<Results> files{builder.results()};
+  Verdict verdict = judge(
+      files, profile("  - {benchmark: \"" + gemm + "\", metric: tflops, every: rank, min: 620, source: s}\n"), {});
+  const auto quiet = matrices_text(files, verdict);
+  EXPECT_EQ(quiet,
+            "copies between the GPUs of 3 hosts that nothing is wrong with are not shown (--all shows them)\n\n");
+  TerminalStyle all;
+  all.all = true;
+  for (const auto* host : {"on node0", "on node1", "on node2"}) {
+    EXPECT_NE(matrices_text(files, verdict, all).find(host), std::string::npos);
+  }
+  Diagnosis culprit;
+  culprit.places.emplace_back();
+  culprit.places[0].host = "node1";
+  verdict.culprits.push_back(culprit);
+  const auto named = matrices_text(files, verdict);
+  EXPECT_NE(named.find("on node1"), std::string::npos);
+  EXPECT_EQ(named.find("on node0"), std::string::npos);
+  verdict.nodes.resize(2);
+  EXPECT_EQ(matrices_text(files, verdict), matrices_text(files, verdict, all));
 }
 
 TEST(Terminal, EndsWithTheVerdictLine) {
