@@ -1,4 +1,5 @@
-// Memory bandwidth: streams over the memory of every GPU (or of the host), all at once, far larger than any cache.
+// Memory bandwidth: streams over the memory of every GPU (or of the host), all at once, far larger than any cache. And
+// on the host the latency of one load, from its caches and from its memory.
 //
 //   mpirun -np 4 build/bench/bench_hbm --tier=full
 #include <string>
@@ -23,7 +24,16 @@ void add(Session& session, HbmOp op, Engine engine, std::size_t bytes) {
   session.add(HbmSpec{op, engine, bytes}, op == HbmOp::copy ? copy_figures : traffic);
 }
 
-constexpr std::size_t mib = std::size_t{1} << 20;
+constexpr std::size_t kib = std::size_t{1} << 10, mib = std::size_t{1} << 20;
+
+void add_latency(Session& session, std::size_t bytes) {
+  const MemoryLatencySpec spec{Engine::cpu, bytes};
+  const auto loads = static_cast<double>(accesses(spec));
+  session.add(spec, [loads](const Cost&, double seconds, int) -> Metrics {
+    return {{"latency_ns", seconds / loads * 1e9}};
+  });
+}
+
 constexpr std::size_t judged_bytes = 4096 * mib;
 
 /// What every acceptance measures: the copies by size, and the pure directions and the triad at one size.
@@ -57,6 +67,9 @@ void register_hbm(Session& session) {
   } else {
     add(session, HbmOp::copy, Engine::cpu, 256 * mib);
     for (const auto op : {HbmOp::read, HbmOp::write, HbmOp::triad}) add(session, op, Engine::cpu, 64 * mib);
+    // The same on every machine, so that machines can be compared: beyond L1 and within the L2 of any core of today,
+    // beyond L2 and within L3 though ranks share it, and memory. An L3 of hundreds of MiB answers a part of the last.
+    for (const auto bytes : {256 * kib, 8 * mib, 256 * mib}) add_latency(session, bytes);
   }
 }
 

@@ -195,6 +195,7 @@ Bound flops(Text key, const Scale& scale) { return known(operation(key, scale).f
 Bound tokens(Text key, const Scale& scale) { return known(operation(key, scale).tokens); }
 Bound tokens_of_all(Text key, const Scale& scale) { return times(tokens(key, scale), scale.ranks); }
 Bound walk(Text key, const Scale& scale) { return known(operation(key, scale).accesses * 1e-6); }
+Bound walk_in_ns(Text key, const Scale& scale) { return known(operation(key, scale).accesses * 1e-9); }
 Bound microsecond(Text, const Scale&) { return 1e-6; }
 Bound millisecond(Text, const Scale&) { return 1e-3; }
 Bound second(Text, const Scale&) { return 1; }
@@ -252,6 +253,8 @@ constexpr std::array catalogue{
            .work = giga_bytes},
     Metric{.family = "hbm", .name = "copy_gb_per_s", .what = "bytes of the copy, counted once", .aspect = Aspect::memory, .headline = 3,
            .of_slowest = yes, .ceiling = hbm_copy, .work = giga_bytes_copied, .may_lack = same_time},
+    Metric{.family = "hbm", .name = "latency_ns", .what = "one load, behind the one before", .headline = 7, .of_slowest = yes,
+           .work = walk_in_ns},
     Metric{.family = "memtest", .name = "hbm_gb_per_s", .what = "pace of the memory test", .aspect = Aspect::memory, .headline = 2,
            .of_slowest = yes, .peers = PeerClass{0.01, 0, 0.06, 0.06}, .ceiling = hbm, .work = giga_bytes},
     Metric{.family = "memtest", .name = "capacity_gb", .what = "memory that was tested", .aspect = Aspect::memory, .range = not_negative,
@@ -370,11 +373,12 @@ struct Unit {
   Text end, unit;
   bool lower_is_better = false;
 };
-constexpr std::array<Unit, 18> units{{{"tflops", "TFLOPS"},
+constexpr std::array<Unit, 19> units{{{"tflops", "TFLOPS"},
                                       {"tflops_per_ghz", "TFLOPS/GHz"},
                                       {"tflops_per_w", "TFLOPS/W"},
                                       {"_gb_per_s", "GB/s"},
                                       {"_gb", "GB"},
+                                      {"_ns", "ns", yes},
                                       {"_us", "us", yes},
                                       {"_ms", "ms", yes},
                                       {"power_w", "W"},
@@ -447,16 +451,17 @@ Operation operation(Text key, const Scale& scale) {
   const double size = number("bytes");
   Operation one;
   if (family == "gemm") one.flops = 2 * number("m") * number("n") * number("k");
-  if (family == "hbm")
+  const bool walks = (family == "p2p" || family == "hbm") && op == "latency";
+  if (walks) {
+    for (one.accesses = 1; 2 * one.accesses * 128 <= size;) one.accesses *= 2;  // cache lines (kernels/chase.hpp)
+    if (family == "hbm") one.accesses = std::min(one.accesses, 4096.0);         // (kernels/ops/latency.hpp)
+    one.bytes = 8 * one.accesses;
+  } else if (family == "hbm") {
     one.bytes = size * (op == "read" || op == "write" ? 1 : op == "copy" || op == "scale" ? 2 : 3);  // arrays
+  }
   if (family == "memtest") one.bytes = 2e9 * scale.tested_gb;  // written and read back
   if (family == "pcie") one.bytes = size * (op == "both" ? 2 : 1);
-  if (family == "p2p" && op == "latency") {
-    for (one.accesses = 1; 2 * one.accesses * 128 <= size;) one.accesses *= 2;  // cache lines (kernels/chase.hpp)
-    one.bytes = 8 * one.accesses;
-  } else if (family == "p2p") {
-    one.bytes = size * (key_part(key, "dir") == "both" ? 2 : 1);
-  }
+  if (family == "p2p" && !walks) one.bytes = size * (key_part(key, "dir") == "both" ? 2 : 1);
   if (is_collective(family)) one.bytes = collective_bytes(key, size, of_group(key, scale).ranks);
   if (family == "lora_step") {
     one.tokens = number("batch") * number("seq") * std::max(number("accumulation"), 1.0);

@@ -29,6 +29,7 @@ class HostDevice final : public Device {
 // One file per operation. Each throws Unsupported for what it cannot do.
 std::unique_ptr<Work> make(const GemmSpec&, HostDevice&);
 std::unique_ptr<Work> make(const HbmSpec&, HostDevice&);
+std::unique_ptr<Work> make(const MemoryLatencySpec&, HostDevice&);
 std::unique_ptr<Work> make(const MemoryTestSpec&, HostDevice&);
 std::unique_ptr<Work> make(const PeerCopySpec&, HostDevice&);
 std::unique_ptr<Work> make(const PeerShiftSpec&, HostDevice&);

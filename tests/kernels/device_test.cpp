@@ -24,6 +24,7 @@ TEST(Key, NamesFamilyAndEveryParameter) {
             "p2p/op:read/engine:sm/shift:1/ranks:even/bytes:8");
   EXPECT_EQ(key(PcieSpec{PcieOp::h2d, 64}), "pcie/op:h2d/bytes:64");
   EXPECT_EQ(key(PcieSpec{PcieOp::both, 64, 2, true}), "pcie/op:both/active:one/rank:2/numa:far/bytes:64");
+  EXPECT_EQ(key(MemoryLatencySpec{Engine::cpu, 4096}), "hbm/op:latency/engine:cpu/bytes:4096");
   EXPECT_EQ(key(MemoryTestSpec{TestPattern::random, std::nullopt}), "memtest/pattern:random/bytes:free");
   EXPECT_EQ(key(MemoryTestSpec{TestPattern::address, 4096}), "memtest/pattern:address/bytes:4096");
   EXPECT_EQ(key(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 8}), "allreduce/dtype:f32/bytes:8");
@@ -81,6 +82,7 @@ TEST(Cost, CountsWhatTheLiteratureCounts) {
   EXPECT_EQ(cost(PeerCopySpec{CopyOp::read, Engine::cpu, 0, 1, 100, true}).bytes, 200);
   EXPECT_EQ(cost(PeerShiftSpec{CopyOp::read, Engine::cpu, 1, 100}).bytes, 100);
   EXPECT_EQ(cost(PeerLatencySpec{Engine::cpu, 0, 1, std::size_t{2} << 20}).bytes, 8 * 16384);
+  EXPECT_EQ(cost(MemoryLatencySpec{Engine::cpu, std::size_t{2} << 20}).bytes, 8 * 4096);
   EXPECT_EQ(cost(PcieSpec{PcieOp::d2h, 100}).bytes, 100);
   EXPECT_EQ(cost(PcieSpec{PcieOp::both, 100}).bytes, 200);
   EXPECT_EQ(cost(MemoryTestSpec{TestPattern::random, 100}).bytes, 200);

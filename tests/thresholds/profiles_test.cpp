@@ -86,11 +86,12 @@ void add_pairs(ResultsBuilder& builder, const std::string& front, const std::str
   }
 }
 
-void add_shifts(ResultsBuilder& builder, const std::string& front, const std::string& bytes, double gb_per_s) {
+void add_shifts(ResultsBuilder& builder, const std::string& front, const std::string& bytes, double value,
+                const std::string& metric = "copy_gb_per_s") {
   const int last = builder.context.backend == "host" ? 1 : largest_host(builder) - 1;
   if (largest_host(builder) < 2) builder.add_waiver(front + "/shift:1/bytes:" + bytes, "one rank on this host");
   for (int shift = 1; shift <= last && largest_host(builder) > 1; ++shift) {
-    builder.add(front + "/shift:" + std::to_string(shift) + "/bytes:" + bytes, "copy_gb_per_s", gb_per_s);
+    builder.add(front + "/shift:" + std::to_string(shift) + "/bytes:" + bytes, metric, value);
   }
 }
 
@@ -231,6 +232,7 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
 
 ResultsBuilder host_machine(int ranks, int hosts) {
   auto builder = ResultsBuilder::host(ranks, hosts);
+  builder.context.plan = current_plan;
   add_preflight(builder, "host");
   for (const char* dtype : {"f32", "f64"}) {
     for (const int n : {1024, 2048}) builder.add(gemm_key(dtype, n), "tflops", 0.005);
@@ -239,13 +241,18 @@ ResultsBuilder host_machine(int ranks, int hosts) {
   for (const char* op : {"read", "write", "triad"}) {
     builder.add("hbm/op:" + std::string(op) + "/engine:cpu/bytes:67108864", "hbm_gb_per_s", 2);
   }
+  for (const char* bytes : {"262144", "8388608", "268435456"}) {
+    builder.add("hbm/op:latency/engine:cpu/bytes:" + std::string(bytes), "latency_ns", 100);
+  }
   builder.add("memtest/pattern:random/bytes:67108864", "hbm_gb_per_s", 2)
       .by_rank("capacity_gb", Values(builder.context.ranks.size(), 0.067));
   builder.add_waiver("pcie/op:h2d/bytes:268435456", "there is no GPU");
   builder.add("lora_step/model:tiny/dtype:f32/batch:2/seq:16", "tokens_per_s", 3000);
   builder.add("lora_step/model:tiny/dtype:f64/batch:1/seq:16/accumulation:2", "tokens_per_s", 3000);
   add_peer_copies(builder, "cpu", "67108864", 0.5);
+  add_shifts(builder, "p2p/op:read/engine:cpu", "67108864", 0.5);
   add_pairs(builder, "p2p/op:latency/engine:cpu", "2097152", "latency_us", 0.2);
+  add_shifts(builder, "p2p/op:latency/engine:cpu", "2097152", 0.2, "latency_us");
   add_allreduce(builder, "f32", sweep(268435456, {268435456}), 0.1);
   add_allreduce(builder, "f64", {8, 1048576, 67108864}, 0.1);
   if (ranks > 1) add_variant(builder, "1048576", "/place:in", 0.1);
@@ -458,7 +465,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
     EXPECT_TRUE(verdict.unjudged.empty()) << verdict.unjudged[0].key;
   }
   EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
-            "VERDICT: HOST-ONLY 70/70 (profile host, 2 ranks)");
+            "VERDICT: HOST-ONLY 75/75 (profile host, 2 ranks)");
 }
 
 TEST(ShippedProfiles, HaveNoReferenceOfSeveralHostsOnlyForWhatGoesBetweenThem) {
@@ -482,6 +489,23 @@ TEST(ShippedProfiles, HaveNoReferenceOfSeveralHostsOnlyForWhatGoesBetweenThem) {
       EXPECT_NE(verdict_line(verdict).find(name + end), std::string::npos) << verdict_line(verdict);
     }
   }
+}
+
+TEST(ShippedProfiles, JudgeTheLatencyOfAHostByItsSlowestRank) {
+  const std::string key = "hbm/op:latency/engine:cpu/bytes:268435456";
+  const auto of_latency = [&](const std::optional<double>& second) {
+    auto builder = ResultsBuilder::host(2);
+    builder.context.plan = current_plan;
+    builder.add("hbm/op:copy/engine:cpu/bytes:268435456", "hbm_gb_per_s", 2);
+    if (second) builder.add(key, "latency_ns", *second, {100, *second});
+    const Verdict verdict = judge({builder.results()}, shipped(), {});
+    const auto found =
+        std::find_if(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& f) { return f.key == key; });
+    return found == verdict.findings.end() ? Status::no_reference : found->status;
+  };
+  EXPECT_EQ(of_latency(110), Status::pass);
+  EXPECT_EQ(of_latency(1e6), Status::fail);
+  EXPECT_EQ(of_latency(std::nullopt), Status::missing);
 }
 
 TEST(ShippedProfiles, FailAGpuOfTheSecondHostByItsOwnFigures) {

@@ -65,6 +65,11 @@ TEST_F(HostBackend, StreamsOverMemoryInEveryWay) {
   }
 }
 
+TEST_F(HostBackend, WalksOverItsMemoryToTheEndOfTheChain) {
+  for (const std::size_t bytes : {128u, 4096u, 3000008u}) check_all_ways(MemoryLatencySpec{Engine::cpu, bytes});
+  EXPECT_THROW(device_->prepare(MemoryLatencySpec{Engine::cpu, 64}), std::invalid_argument);
+}
+
 TEST_F(HostBackend, TestsMemoryWithEveryPattern) {
   for (const auto pattern :
        {TestPattern::address, TestPattern::complement, TestPattern::alternating, TestPattern::random}) {
@@ -173,6 +178,7 @@ TEST_F(HostBackend, RefusesACollectiveForAnotherNumberOfRanks) {
 TEST_F(HostBackend, SaysWhatItCannotDo) {
   EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 8, 8, 8}), Unsupported);
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(MemoryLatencySpec{Engine::sm, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(PcieSpec{PcieOp::h2d, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::int8, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 8, 1, Place::out, Launch::graph}),

@@ -1,0 +1,120 @@
+// The latency of a load from this host's memory or caches: a chain in which each word says where the next one stands,
+// so that no load can begin before the one in front of it has ended. By one thread, where the rank is bound.
+#include <sys/mman.h>
+
+#include <cstring>
+#include <vector>
+
+#include "kernels/chase.hpp"
+#include "kernels/host/buffer.hpp"
+#include "kernels/host/host_device.hpp"
+#include "kernels/trail.hpp"
+
+namespace shakedown::host {
+
+namespace {
+
+class MemoryLatency final : public Work {
+ public:
+  explicit MemoryLatency(const MemoryLatencySpec& spec)
+      : spec_(spec), chain_(chase::chain(chase::nodes(spec.bytes))), memory_(map_memory(spec.bytes)) {
+    // A page of 2 MiB saves a page walk for most loads, and whether there is one depends on a setting and on how
+    // fragmented the memory is. Without them the figure is the same every time. A kernel that has none refuses.
+    static_cast<void>(madvise(memory_.get(), spec.bytes, MADV_NOHUGEPAGE));
+  }
+
+  void enqueue() override {
+    const auto* const memory = memory_.get();
+    // A damaged word then leads elsewhere in the buffer and not out of it. It costs a cycle of each load.
+    const std::uint64_t inside = (nodes() - 1) * chase::node_bytes;
+    const auto loads = accesses(spec_);
+    auto last = last_;
+    for (std::size_t i = 0; i < loads; ++i) last = at(memory, last & inside);
+    trail_.next();
+    result() = (position(last) - position(last_)) % nodes();
+    last_ = last;
+    ++walks_;
+  }
+
+  void stage(int repeats) override { stage_trail(results(), trail_, repeats, poison_byte); }
+
+  /// The calling thread, which walks, is the first to touch the pages: they are on its NUMA node. In the order of the
+  /// walk, so that what is left in caches of a chain that does not fit is what comes last.
+  void reset() override {
+    trail_.restart();
+    std::memset(results().data(), poison_byte, results().size());
+    each_node([this](std::size_t node, std::uint64_t want) {
+      std::memcpy(memory_.get() + node * chase::node_bytes, &want, sizeof want);
+    });
+    last_ = chase::word(nodes() - 1, 0);
+    walks_ = 0;
+  }
+
+  /// All walks together end where so many steps along the chain lead, and each of them has gone its part of the way.
+  Check verify() override {
+    Checker checker;
+    const auto end = (walks_ * accesses(spec_) + nodes() - 1) % nodes();
+    each_node([&](std::size_t node, std::uint64_t want) {
+      checker.expect_equal(node, at(memory_.get(), node * chase::node_bytes), want);
+      if (position(want) == end) checker.expect_equal(node, last_, want);
+    });
+    checker.expect_equal<std::uint64_t>(nodes(), result(), accesses(spec_) % nodes());
+    auto check = checker.result();
+    check_trail(results(), trail_, check);
+    return check;
+  }
+
+  Cost cost() const override { return shakedown::cost(spec_); }
+  std::size_t bytes() const override { return spec_.bytes; }
+  bool collective() const override { return false; }
+  void corrupt() override { result() ^= 1; }
+
+ private:
+  /// How far a walk went; as far apart as a step of the trail.
+  struct alignas(64) Result {
+    std::uint64_t advanced;
+  };
+  std::uint64_t& result() { return results_[trail_.last() / sizeof(Result)].advanced; }
+  std::span<std::byte> results() { return std::as_writable_bytes(std::span(results_)); }
+
+  std::size_t nodes() const { return chain_.size(); }
+
+  /// Calls visit(node, word) along the chain. In a word stands which node on the way it is, and below that where the
+  /// next one begins, in bytes, so that a load needs no arithmetic but the mask.
+  template <class Visit>
+  void each_node(const Visit& visit) const {
+    std::size_t node = 0;
+    for (std::size_t i = 0; i < nodes(); ++i) {
+      const std::size_t next = chain_[node] & 0xffffffffU;
+      visit(node, chase::word(i, next * chase::node_bytes));
+      node = next;
+    }
+  }
+  static std::uint64_t position(std::uint64_t word) { return word >> 32; }
+
+  static std::uint64_t at(const std::byte* memory, std::size_t offset) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, memory + offset, sizeof value);
+    return value;
+  }
+
+  MemoryLatencySpec spec_;
+  std::vector<std::uint64_t> chain_;
+  Mapping memory_;
+  std::uint64_t last_ = 0, walks_ = 0;  // the word that was loaded last, and by how many walks
+  Trail trail_{sizeof(std::uint64_t)};
+  std::vector<Result> results_{Trail::most_places};
+};
+
+}  // namespace
+
+std::unique_ptr<Work> make(const MemoryLatencySpec& spec, HostDevice&) {
+  if (spec.engine != Engine::cpu) throw Unsupported("the host backend has no GPU engine: engine:cpu only");
+  constexpr std::size_t most = std::size_t{1} << 32;  // what the lower half of a word can point into
+  if (spec.bytes < chase::node_bytes || spec.bytes > most) {
+    throw std::invalid_argument("latency needs 128 bytes to 4 GiB");
+  }
+  return std::make_unique<MemoryLatency>(spec);
+}
+
+}  // namespace shakedown::host

@@ -1,0 +1,31 @@
+// The latency of a device's own memory. Of another rank's: kernels/ops/copy.hpp.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/chase.hpp"
+#include "kernels/ops/operation.hpp"
+
+namespace shakedown {
+
+/// One thread walks over a chain of `bytes` in this rank's memory, one load after another. The size decides which cache
+/// answers, or none.
+struct MemoryLatencySpec {
+  static constexpr std::string_view description = "a walk of loads from the device's memory";
+
+  Engine engine;
+  std::size_t bytes;
+};
+
+/// Loads of one operation. The next one goes on where it ended: a sample is short enough to fit between two turns of
+/// other processes, and yet none finds in a cache what the one before has loaded.
+inline std::size_t accesses(const MemoryLatencySpec& s) { return std::min<std::size_t>(chase::nodes(s.bytes), 4096); }
+
+/// hbm/op:latency/engine:cpu/bytes:268435456
+inline std::string key(const MemoryLatencySpec& s) {
+  return Key("hbm").set("op", "latency").set("engine", s.engine).set("bytes", s.bytes).text();
+}
+inline Cost cost(const MemoryLatencySpec& s) { return {0, 8.0 * static_cast<double>(accesses(s))}; }
+inline std::size_t footprint(const MemoryLatencySpec& s) { return s.bytes; }
+
+}  // namespace shakedown
