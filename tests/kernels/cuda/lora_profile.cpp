@@ -13,7 +13,7 @@
 
 #include "base/group.hpp"
 #include "kernels/backends.hpp"
-#include "kernels/cuda/training/lora_ops.hpp"
+#include "kernels/cuda/training/cuda_ops.hpp"
 #include "kernels/training/measured_step.hpp"
 
 namespace shakedown::cuda {
@@ -139,7 +139,7 @@ int run(const std::vector<std::string>& words) {
   settings.tuning = {std::stoi(words[7]), std::stod(words[8]), std::stod(words[9])};
   Profiled ops(gpu, shape, settings);
   const auto free_before = free_memory();
-  training::LoraStep<Profiled> step(ops, shape);
+  training::TrainingStep<Profiled> step(ops, shape);
   std::printf("%s, attention %s, planned %.2f GB, workspace %.2f GB\n", words[0].c_str(), ops.attention_name().c_str(),
               static_cast<double>(step.bytes()) / 1e9, static_cast<double>(ops.workspace_bytes()) / 1e9);
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/cuda/training/lora_ops.hpp"
+#include "kernels/cuda/training/cuda_ops.hpp"
 #include "kernels/training/step.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
 #include "tests/kernels/training/host_step.hpp"
@@ -29,7 +29,7 @@ StepShape tiny_shape() {
 
 /// Makes every weight and adapter a number that bf16 holds, so that both sides begin with the same ones.
 template <class Ops>
-void round_weights(training::LoraStep<Ops>& step, Ops& ops) {
+void round_weights(training::TrainingStep<Ops>& step, Ops& ops) {
   const auto round = [&ops](auto* values, std::size_t count) {
     using T = std::remove_reference_t<decltype(*values)>;
     std::vector<T> copy(count);
@@ -85,7 +85,7 @@ struct CudaStep {
   }
 
   CudaOps ops;
-  training::LoraStep<CudaOps> step;
+  training::TrainingStep<CudaOps> step;
 };
 
 struct Agreement {

@@ -63,7 +63,7 @@ TEST(TrainingShape, FusesTheProjectionsThatReadTheSameInput) {
 
 TEST(TrainingShape, LaysOutTheAdaptersInTheOrderOfTheBackwardPass) {
   const auto p = preset("qwen2_7b");
-  const auto tensors = adapter_tensors(p.model, p.lora);
+  const auto tensors = parameter_tensors(p.model, p.lora);
   ASSERT_EQ(tensors.size(), 28u * 14);
   EXPECT_EQ(tensors.front().layer, 27u);
   EXPECT_EQ(tensors.front().module, Module::down);

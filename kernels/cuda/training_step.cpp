@@ -2,7 +2,7 @@
 #include <string>
 
 #include "kernels/cuda/cuda_device.hpp"
-#include "kernels/cuda/training/lora_ops.hpp"
+#include "kernels/cuda/training/cuda_ops.hpp"
 #include "kernels/training/measured_step.hpp"
 
 namespace shakedown::cuda {

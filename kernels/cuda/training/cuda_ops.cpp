@@ -1,6 +1,6 @@
 // Operations of a training step: products by cuBLASLt, attention by cuDNN, the rest by own kernels, sums over ranks by
 // NCCL beside them.
-#include "kernels/cuda/training/lora_ops.hpp"
+#include "kernels/cuda/training/cuda_ops.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -58,7 +58,7 @@ std::unique_ptr<Attention> make_attention(const AttentionShape& shape, const Cud
 /// A sum begins when a bucket is full, which shows once in each layer: it has less than a layer's gradients more.
 std::size_t most_gradients_of_a_sum(const training::StepShape& shape) {
   std::size_t all = 0, layer = 0;
-  for (const auto& t : training::adapter_tensors(shape.model, shape.lora)) {
+  for (const auto& t : training::parameter_tensors(shape.model, shape.lora)) {
     all += t.size();
     layer += t.layer == 0 ? t.size() : 0;
   }
@@ -79,7 +79,7 @@ CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::S
       communicators_(communicators),
       ranks_(shape.ranks),
       products_(gpu, settings.tuning),
-      most_slots_(training::adapter_tensors(shape.model, shape.lora).size()),
+      most_slots_(training::parameter_tensors(shape.model, shape.lora).size()),
       most_partials_(partials_needed(most_slots_)),
       marks_(make_marks()),
       counter_(gpu) {
@@ -129,7 +129,7 @@ void CudaOps::fill_normal(Master* values, std::size_t count, double stddev, std:
   cuda::fill_normal(gpu_.stream(), Matrix<float>{values, 1, count, count}, stddev, tensor);
 }
 
-void CudaOps::place_adapters(std::span<const training::AdapterSlot<Element>> slots) {
+void CudaOps::place_copies(std::span<const training::ParameterSlot<Element>> slots) {
   if (slots.size() > most_slots_) throw std::invalid_argument("more adapters than the shape has");
   std::vector<Segment> segments;
   for (const auto& slot : slots) segments.push_back({slot.offset, slot.place, static_cast<float>(slot.scale)});
@@ -205,7 +205,7 @@ void CudaOps::adamw(const training::FlatState<Master>& state, const training::Ad
                     const training::Summary* gradient, training::Summary* updated) {
   cuda::adamw(gpu_.stream(), segments_, slot_count_, state, settings, gradient, partials_, updated);
 }
-void CudaOps::write_adapters(const Master* parameters) {
+void CudaOps::write_copies(const Master* parameters) {
   write_copies(gpu_.stream(), segments_, slot_count_, parameters);
 }
 

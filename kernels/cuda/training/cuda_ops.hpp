@@ -49,7 +49,7 @@ class CudaOps {
   void set_bytes(void* device, int value, std::size_t bytes) const;
   void fill_normal(Matrix<Element>, double stddev, std::uint64_t tensor) const;
   void fill_normal(Master* values, std::size_t count, double stddev, std::uint64_t tensor) const;
-  void place_adapters(std::span<const training::AdapterSlot<Element>>);
+  void place_copies(std::span<const training::ParameterSlot<Element>>);
   void synchronize() const { gpu_.synchronize(); }
 
   void connect(Group&);
@@ -81,7 +81,7 @@ class CudaOps {
   void summarize(const Master* values, std::size_t first, std::size_t count, training::Summary*);
   void adamw(const training::FlatState<Master>&, const training::AdamW&, const training::Summary* gradient,
              training::Summary* updated);
-  void write_adapters(const Master* parameters);
+  void write_copies(const Master* parameters);
   void all_reduce(Master* values, std::size_t count);
   void join_reductions();
   void mark(training::Mark);

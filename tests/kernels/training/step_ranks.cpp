@@ -1,7 +1,7 @@
 // Data parallel training on the host: n ranks with a part of the sequences each do what one rank does with all of them,
 // to 1e-12 in double; prints the largest differences. Runs with any number of ranks that divides 4.
 //
-//   mpirun -np 2 build/tests/lora_ranks
+//   mpirun -np 2 build/tests/step_ranks
 #include <cmath>
 #include <cstdio>
 
@@ -36,7 +36,7 @@ int compare() {
   const auto world = make_world([](bool) {});
   const int ranks = world->size();
   if (sequences % static_cast<std::size_t>(ranks) != 0) {
-    if (world->rank() == 0) std::fprintf(stderr, "lora_ranks: 4 sequences cannot be shared by %d ranks\n", ranks);
+    if (world->rank() == 0) std::fprintf(stderr, "step_ranks: 4 sequences cannot be shared by %d ranks\n", ranks);
     return 2;
   }
   HostStep<double> whole(shape_for(1)), part(shape_for(ranks), 1, world.get());
