@@ -29,8 +29,7 @@ namespace shakedown {
 
 /// What can be measured: one struct per operation.
 using Spec = std::variant<GemmSpec, GemmSearchSpec, HbmSpec, MemoryTestSpec, PeerCopySpec, PeerShiftSpec,
-                          PeerLatencySpec, PeerLatencyShiftSpec, PcieSpec, CollectiveSpec, LoraStepSpec,
-                          TrainStepSpec>;
+                          PeerLatencySpec, PeerLatencyShiftSpec, PcieSpec, CollectiveSpec, LoraStepSpec, TrainStepSpec>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work

@@ -208,8 +208,8 @@ void HostOps<T>::norm_gradient(Matrix<const T> dn, Matrix<const T> x, const trai
                                bool accumulate, T* d_gain, T* d_shift) {
   sum_columns(dn.rows, dn.cols, accumulate, d_gain, [&](std::size_t r, std::size_t c) {
     const double mean = statistics.mean == nullptr ? 0 : static_cast<double>(statistics.mean[r]);
-    return static_cast<double>(dn.data[r * dn.stride + c]) *
-           (static_cast<double>(x.data[r * x.stride + c]) - mean) * static_cast<double>(statistics.rstd[r]);
+    return static_cast<double>(dn.data[r * dn.stride + c]) * (static_cast<double>(x.data[r * x.stride + c]) - mean) *
+           static_cast<double>(statistics.rstd[r]);
   });
   if (d_shift != nullptr) sum_rows(dn, accumulate, d_shift);
 }

@@ -6,9 +6,9 @@
 
 namespace shakedown {
 
-/// One training step, data parallel over `ranks` ranks (the whole world): forward, backward, sum of the gradients, AdamW,
-/// with random weights. `batch` sequences of `seq` tokens on each rank at a time, `accumulation` times per update. All
-/// ranks get the same tokens, so that equal devices must compute the same bits.
+/// One training step, data parallel over `ranks` ranks (the whole world): forward, backward, sum of the gradients,
+/// AdamW, with random weights. `batch` sequences of `seq` tokens on each rank at a time, `accumulation` times per
+/// update. All ranks get the same tokens, so that equal devices must compute the same bits.
 template <training::Trains trains>
 struct StepSpec {
   static constexpr std::string_view family = trains == training::Trains::all ? "train_step" : "lora_step";

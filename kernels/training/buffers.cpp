@@ -45,9 +45,10 @@ template StepShape step_shape(const TrainStepSpec&);
 void check(const StepShape& s) {
   const auto& m = s.model;
   if (m.positions == Positions::learned && s.seq > m.context) {
-    throw std::invalid_argument(fmt::format("the model has {} positions, and sequences of {} tokens do not fit: choose "
-                                            "seq:{} or less",
-                                            m.context, s.seq, m.context));
+    throw std::invalid_argument(
+        fmt::format("the model has {} positions, and sequences of {} tokens do not fit: choose "
+                    "seq:{} or less",
+                    m.context, s.seq, m.context));
   }
   if (m.norms_before()) return;
   if (s.trains == Trains::adapters) {

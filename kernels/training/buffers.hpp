@@ -33,17 +33,15 @@ struct StepShape {
   std::size_t bucket = 0;
 
   std::size_t tokens() const { return batch * seq; }  // of a micro-batch
-  AttentionShape attention() const {
-    return {batch, seq, model.heads, model.kv_heads, model.head_dim, model.causal};
-  }
+  AttentionShape attention() const { return {batch, seq, model.heads, model.kv_heads, model.head_dim, model.causal}; }
   std::vector<ParameterTensor> tensors() const { return parameter_tensors(model, lora, trains); }
 };
 
 /// Steps whose records are kept until somebody reads them.
 inline constexpr std::size_t records_kept = 256;
 
-/// The step that a spec asks for. Errors: std::invalid_argument for an unknown model, a size below one, or what does not
-/// go together.
+/// The step that a spec asks for. Errors: std::invalid_argument for an unknown model, a size below one, or what does
+/// not go together.
 template <Trains trains>
 StepShape step_shape(const StepSpec<trains>&);
 
@@ -170,8 +168,7 @@ struct Buffers {
       shared_n = matrix(arena, "norm output", tokens, m.hidden, std::max(room(Linear::qkv), room(Linear::gate_up)));
     // The loss is over before the backward pass begins, and h of the last layer used before the loss.
     const auto wide_stride = m.intermediate + room(Linear::down), logit_rows = std::min(tokens, s.loss_chunk);
-    auto* const shared =
-        arena.take<Element>("MLP or logits", std::max(tokens * wide_stride, logit_rows * m.vocab));
+    auto* const shared = arena.take<Element>("MLP or logits", std::max(tokens * wide_stride, logit_rows * m.vocab));
     wide = {shared, tokens, m.intermediate, wide_stride};
     logits = {shared, logit_rows, m.vocab, m.vocab};
 

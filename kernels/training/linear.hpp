@@ -106,8 +106,7 @@ class Projection {
   /// Of adapters dA = dU' X, of all parts at once; if trained dW = dY' X, and the sum of the rows of dY of the bias.
   void weight_gradient(Ops& ops, Matrix<Element> dy, Matrix<const Element> x, bool accumulate) const {
     const auto product = [&](Matrix<Master> d, Matrix<const Element> left) {
-      ops.gemm(
-          GradientProduct{.d = d, .a = left, .a_transposed = true, .b = x, .beta = accumulate ? 1.0 : 0.0});
+      ops.gemm(GradientProduct{.d = d, .a = left, .a_transposed = true, .b = x, .beta = accumulate ? 1.0 : 0.0});
     };
     if (f_.rank_total > 0) product(gradients_.a, room_behind(dy, f_.rank_total));
     if (gradients_.weight) product(gradients_.weight, dy);

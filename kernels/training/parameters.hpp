@@ -32,16 +32,17 @@ struct ParameterTensor {
   std::size_t offset;
   std::size_t size() const { return rows * cols; }
   bool is_norm() const { return owner == Owner::norm1 || owner == Owner::norm2 || owner == Owner::final_norm; }
-  /// Weight decay is for matrices: not for biases and norms (as in the training of GPT-3, Brown et al. 2020, and since).
+  /// Weight decay is for matrices: not for biases and norms (as in the training of GPT-3, Brown et al. 2020, and
+  /// since).
   bool decays() const { return kind != Kind::bias && !is_norm(); }
 };
 
 /// "layer 1 gate B", "layer 0 qkv bias", "head weight"
 std::string text(const ParameterTensor&);
 
-/// From the head and the last layer to the first one and the embedding; in a layer norm 2, down, gate and up, o, then q,
-/// k and v, and norm 1 where the backward pass comes to it. Of adapters in each projection all B, then all A: A of its
-/// adapted parts follow each other, so that they are one matrix.
+/// From the head and the last layer to the first one and the embedding; in a layer norm 2, down, gate and up, o, then
+/// q, k and v, and norm 1 where the backward pass comes to it. Of adapters in each projection all B, then all A: A of
+/// its adapted parts follow each other, so that they are one matrix.
 std::vector<ParameterTensor> parameter_tensors(const TransformerShape&, const LoraShape&, Trains = Trains::adapters);
 
 /// Of so many values is the prefix that is complete when the backward pass comes to the attention of a layer: all but

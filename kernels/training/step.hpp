@@ -1,6 +1,6 @@
 // One training step of a transformer: forward, backward, sum of the gradients over ranks, AdamW. One text for the host
-// and for CUDA, over the operations of ops.hpp, and for every composition that TransformerShape can name. Frozen weights
-// have no gradients: beside them the backward pass is what the adapters need and no more.
+// and for CUDA, over the operations of ops.hpp, and for every composition that TransformerShape can name. Frozen
+// weights have no gradients: beside them the backward pass is what the adapters need and no more.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace shakedown::training {
 
-/// Numbers of the random tensors: each matrix, bias and adapter has its own, the same for every backend and for the peer
-/// scripts. Element (r, c) of a tensor with so many columns is stddev normal((number << 32) + r columns + c).
+/// Numbers of the random tensors: each matrix, bias and adapter has its own, the same for every backend and for the
+/// peer scripts. Element (r, c) of a tensor with so many columns is stddev normal((number << 32) + r columns + c).
 namespace tensor {
 constexpr std::uint64_t embedding = 0, head = 1, positions = 2, head_bias = 3;
 constexpr std::uint64_t of_layer(std::size_t layer) { return 32 * (layer + 1); }
@@ -95,7 +95,8 @@ class TrainingStep {
     for (const auto& t : tensors_) {
       Master* const values = buffers_.state.parameters + t.offset;
       draw(
-          t, [&](std::size_t row, std::size_t rows, std::uint64_t number) {
+          t,
+          [&](std::size_t row, std::size_t rows, std::uint64_t number) {
             ops_.fill_normal(values + row * t.cols, rows * t.cols, weight_stddev, number);
           },
           [&](double value) {
@@ -129,9 +130,8 @@ class TrainingStep {
       const auto end = begin + static_cast<std::ptrdiff_t>(shape_.tokens());
       std::iota(begin, end, 0);
       const auto of = inputs.subspan(first);
-      std::stable_sort(begin, end, [&](int a, int b) {
-        return of[static_cast<std::size_t>(a)] < of[static_cast<std::size_t>(b)];
-      });
+      std::stable_sort(begin, end,
+                       [&](int a, int b) { return of[static_cast<std::size_t>(a)] < of[static_cast<std::size_t>(b)]; });
     }
     ops_.copy_in(buffers_.order, order.data(), count * sizeof(int));
   }
@@ -189,7 +189,8 @@ class TrainingStep {
 
   // Weights -----------------------------------------------------------------------------------------------------------
 
-  /// What a tensor holds at the start: random rows, by normal(first row, rows, number), or one value, by constant(value).
+  /// What a tensor holds at the start: random rows, by normal(first row, rows, number), or one value, by
+  /// constant(value).
   template <class Normal, class Constant>
   void draw(const ParameterTensor& t, const Normal& normal, const Constant& constant) const {
     const bool is_bias = t.kind == Kind::bias;
@@ -214,8 +215,10 @@ class TrainingStep {
     for (const auto& t : parameter_tensors(shape_.model, no_adapters, Trains::all)) {
       const auto to = place(t);
       draw(
-          t, [&](std::size_t row, std::size_t rows,
-                 std::uint64_t number) { ops_.fill_normal(to.row_range(row, rows), weight_stddev, number); },
+          t,
+          [&](std::size_t row, std::size_t rows, std::uint64_t number) {
+            ops_.fill_normal(to.row_range(row, rows), weight_stddev, number);
+          },
           [&](double value) {
             const std::vector<Element> all(to.cols, Ops::to_element(value));
             ops_.copy_in(to.data, all.data(), all.size() * sizeof(Element));
@@ -246,12 +249,11 @@ class TrainingStep {
       const auto rows = normed.row_range(first, count);
       const auto logits = buffers_.logits.row_range(0, count);
       const bool accumulate = micro_ > 0 || first > 0;
-      ops_.gemm(Product{
-          .d = logits, .a = rows, .b = buffers_.head, .b_transposed = true, .bias = buffers_.head_bias});
+      ops_.gemm(Product{.d = logits, .a = rows, .b = buffers_.head, .b_transposed = true, .bias = buffers_.head_bias});
       ops_.cross_entropy(logits, targets + first, each / shape_.ranks, buffers_.losses + first);
       if (d_head) {
-        ops_.gemm(GradientProduct{
-            .d = d_head, .a = logits, .a_transposed = true, .b = rows, .beta = accumulate ? 1.0 : 0.0});
+        ops_.gemm(
+            GradientProduct{.d = d_head, .a = logits, .a_transposed = true, .b = rows, .beta = accumulate ? 1.0 : 0.0});
       }
       if (d_bias) ops_.sum_rows(logits, accumulate, d_bias.data);
       ops_.gemm(Product{.d = head_gradient().row_range(first, count), .a = logits, .b = buffers_.head});
@@ -481,7 +483,8 @@ class TrainingStep {
     const auto weights = layer.weights[static_cast<std::size_t>(which)];
     if (t.kind == Kind::weight) return weights.block(0, 0, f.out, f.in);
     if (t.kind == Kind::bias) return row(layer.biases[static_cast<std::size_t>(which)]);
-    const auto& part = *std::find_if(f.parts.begin(), f.parts.end(), [&](const Part& p) { return p.module == t.module; });
+    const auto& part =
+        *std::find_if(f.parts.begin(), f.parts.end(), [&](const Part& p) { return p.module == t.module; });
     const auto& projection = linear(t.layer, which);
     return t.kind == Kind::b ? projection.b_of(part) : projection.a().row_range(part.u, shape_.lora.rank);
   }

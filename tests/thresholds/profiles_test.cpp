@@ -244,6 +244,9 @@ ResultsBuilder host_machine(int ranks, int hosts) {
   builder.add_waiver("pcie/op:h2d/bytes:268435456", "there is no GPU");
   builder.add("lora_step/model:tiny/dtype:f32/batch:2/seq:16", "tokens_per_s", 3000);
   builder.add("lora_step/model:tiny/dtype:f64/batch:1/seq:16/accumulation:2", "tokens_per_s", 3000);
+  builder.add("train_step/model:gpt2_tiny/dtype:f32/batch:2/seq:16", "tokens_per_s", 3000);
+  builder.add("train_step/model:gpt2_tiny/dtype:f64/batch:1/seq:16/accumulation:2", "tokens_per_s", 3000);
+  builder.add("train_step/model:encoder_tiny/dtype:f32/batch:2/seq:16", "tokens_per_s", 3000);
   add_peer_copies(builder, "cpu", "67108864", 0.5);
   add_pairs(builder, "p2p/op:latency/engine:cpu", "2097152", "latency_us", 0.2);
   add_allreduce(builder, "f32", sweep(268435456, {268435456}), 0.1);

@@ -10,7 +10,8 @@
 namespace shakedown {
 
 /// Derivative of the loss along a direction of one tensor, by five points.
-inline double difference(HostStep<double>& host, const training::ParameterTensor& t, const std::vector<double>& direction) {
+inline double difference(HostStep<double>& host, const training::ParameterTensor& t,
+                         const std::vector<double>& direction) {
   auto* const parameters = host.step.buffers().state.parameters + t.offset;
   const std::vector<double> before(parameters, parameters + t.size());
   const auto at = [&](double distance) {
@@ -35,8 +36,7 @@ inline void expect_gradients_match_differences(const training::StepShape& shape)
       norm += gradient[t.offset + i] * gradient[t.offset + i];
     }
     EXPECT_GT(norm, 1e-12) << text(t);
-    EXPECT_NEAR(difference(host, t, direction), expected, 1e-6 * std::sqrt(norm))
-        << text(t);
+    EXPECT_NEAR(difference(host, t, direction), expected, 1e-6 * std::sqrt(norm)) << text(t);
   }
 }
 

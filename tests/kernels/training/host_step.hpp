@@ -74,9 +74,9 @@ inline double lively(const training::ParameterTensor& t, double standard, double
   return (t.owner == training::Owner::embedding ? 1 : stddev) * standard;
 }
 
-/// Random weights of this standard deviation, norms around 1, and adapters. What is frozen has the numbers from 1000 on,
-/// tensor by tensor in the order that tests/peers/golden_lora_step.py knows, and all adapters one; of what is trained
-/// tensor i of the flat array has the number 1000 + i.
+/// Random weights of this standard deviation, norms around 1, and adapters. What is frozen has the numbers from 1000
+/// on, tensor by tensor in the order that tests/peers/golden_lora_step.py knows, and all adapters one; of what is
+/// trained tensor i of the flat array has the number 1000 + i.
 template <class Ops>
 void set_lively_weights(training::TrainingStep<Ops>& step, Ops& ops, double stddev) {
   step.initialize();
