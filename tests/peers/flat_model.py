@@ -114,7 +114,9 @@ RAGGED = {name: Model(name == "encoder", layers=2, hidden=32, heads=4, intermedi
 # The presets for machines without a GPU.
 TINY = {name: Model(name == "encoder", layers=2, hidden=64, heads=4, intermediate=256, vocab=256, context=64)
         for name in ("gpt2", "encoder")}
-BATCH, SEQ, LR, STEPS = 2, 7, 0.01, 3
+# AdamW's epsilon is not the usual 1e-8: what is added to all keys changes no attention, so that the gradient of their bias
+# is nothing but rounding, which the division by its own size would make visible.
+BATCH, SEQ, LR, EPSILON, STEPS = 2, 7, 0.01, 1e-6, 3
 EVERY = 17  # of the values, one in so many is written
 
 

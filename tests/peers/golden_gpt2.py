@@ -128,7 +128,7 @@ def main():
     decaying = [places[name][0] for name, _, decays in shape.tensors() if decays]
     others = [places[name][0] for name, _, decays in shape.tensors() if not decays]
     optimizer = torch.optim.AdamW([{"params": decaying, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}],
-                                  lr=flat_model.LR)
+                                  lr=flat_model.LR, eps=flat_model.EPSILON)
     inputs, targets = (torch.from_numpy(t) for t in flat_model.tokens(shape.vocab, flat_model.BATCH, flat_model.SEQ))
     losses, gradient = [], None
     for _ in range(flat_model.STEPS):

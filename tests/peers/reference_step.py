@@ -157,7 +157,7 @@ def loss_of(model, p, inputs, targets):
     return losses.sum() * (1 / (batch * seq))
 
 
-def train(model, weights, inputs, targets, lr, steps):
+def train(model, weights, inputs, targets, lr, epsilon, steps):
     """Loss by step, gradient of the first, parameters after the last; clipped to norm 1, then AdamW as torch has it."""
     names = [name for name, _, _ in model.tensors()]
     decays = {name: decay for name, _, decay in model.tensors()}
@@ -178,7 +178,7 @@ def train(model, weights, inputs, targets, lr, steps):
             if decays[name]:
                 weights[name] = weights[name] * (1 - lr * 0.01)
             root = np.sqrt(second[name]) / np.sqrt(1 - 0.999**step)
-            weights[name] = weights[name] - lr * (first[name] / (1 - 0.9**step)) / (root + 1e-8)
+            weights[name] = weights[name] - lr * (first[name] / (1 - 0.9**step)) / (root + epsilon)
     return losses, gradient, np.concatenate([weights[name].reshape(-1) for name in names])
 
 
@@ -189,14 +189,15 @@ def main():
     options = parser.parse_args()
     if options.measured:
         model = flat_model.TINY[options.model]
-        losses, _, _ = train(model, model.measured(), *flat_model.tokens(model.vocab, 2, 16), lr=1e-4, steps=10)
+        losses, _, _ = train(model, model.measured(), *flat_model.tokens(model.vocab, 2, 16), lr=1e-4, epsilon=1e-8, steps=10)
         for step in (1, 2, 5, 10):
             print(f"step {step} {losses[step - 1]:.8f}")
         return
     model = flat_model.RAGGED[options.model]
     batch = flat_model.tokens(model.vocab, flat_model.BATCH, flat_model.SEQ)
     print(f"# tests/peers/reference_step.py {options.model}: numpy {np.__version__}, float64")
-    flat_model.write(*train(model, model.lively(), *batch, lr=flat_model.LR, steps=flat_model.STEPS))
+    flat_model.write(*train(model, model.lively(), *batch, lr=flat_model.LR, epsilon=flat_model.EPSILON,
+                            steps=flat_model.STEPS))
 
 
 if __name__ == "__main__":

@@ -262,7 +262,7 @@ void CudaOps::adamw(const training::FlatState<Master>& state, const training::Ad
   cuda::adamw(gpu_.stream(), segments_, slot_count_, state, settings, gradient, partials_, updated);
 }
 void CudaOps::write_copies(const Master* parameters) {
-  write_copies(gpu_.stream(), segments_, slot_count_, parameters);
+  cuda::write_copies(gpu_.stream(), segments_, slot_count_, parameters);
 }
 
 void CudaOps::all_reduce(Master* values, std::size_t count) {

@@ -45,7 +45,8 @@ double distance(const std::vector<T>& got, const Values& expected) {
 }
 
 template <class T>
-void expect_golden(const char* file, const training::StepShape& shape, double tolerance) {
+void expect_golden(const char* file, const training::StepShape& shape, double tolerance,
+                   const training::AdamW& update = {.lr = 0.01}) {
   const auto expected = golden(file);
   ASSERT_EQ(expected.at("loss").size(), 3u);
   ASSERT_GT(expected.at("gradient").size(), 1000u);
@@ -54,7 +55,7 @@ void expect_golden(const char* file, const training::StepShape& shape, double to
   HostStep<T> host(shape);
   EXPECT_LT(distance(host.gradient(), expected.at("gradient")), tolerance);
   host.step.restart();
-  for (int i = 0; i < 3; ++i) host.step.run({.lr = 0.01});
+  for (int i = 0; i < 3; ++i) host.step.run(update);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_NEAR(host.step.records()[i].loss, expected.at("loss").at(i), tolerance * expected.at("loss").at(i)) << i;
   }
@@ -70,11 +71,15 @@ TEST(LoraGolden, AgreesWithTransformersAndPeftInFloat) {
   expect_golden<float>("lora_golden.txt", ragged_shape(), 3e-5);
 }
 
+// What is added to all keys changes no attention: the gradient of their bias is rounding alone, which a smaller epsilon
+// would make visible.
+constexpr training::AdamW gentle{.lr = 0.01, .eps = 1e-6};
+
 TEST(TrainGolden, AgreesWithTheReferenceOfGpt2InDouble) {
-  expect_golden<double>("gpt2_golden.txt", gpt2_shape(), 1e-10);
+  expect_golden<double>("gpt2_golden.txt", gpt2_shape(), 1e-10, gentle);
 }
 TEST(TrainGolden, AgreesWithTheReferenceOfTheEncoderInDouble) {
-  expect_golden<double>("encoder_golden.txt", encoder_shape(), 1e-10);
+  expect_golden<double>("encoder_golden.txt", encoder_shape(), 1e-10, gentle);
 }
 
 }  // namespace
