@@ -174,7 +174,8 @@ TEST_P(CudaNorms, AreTheHosts) {
                 on_host(want_mean, want_rstd));
     EXPECT_TRUE(close(n.read(), want, rounding));
     EXPECT_TRUE(close(rstd.read(), want_rstd, f32_rounding));
-    if (layer()) EXPECT_TRUE(close(mean.read(), want_mean, f32_rounding));
+    if (!layer()) continue;
+    EXPECT_TRUE(close(mean.read(), want_mean, f32_rounding));
   }
 }
 
@@ -224,7 +225,8 @@ TEST_P(CudaNorms, HaveTheHostsGradientsOfWhatTheyMultiplyWithAndAdd) {
         norm_gradient(stream(), dn, x, statistics(mean, rstd), accumulate, d_gain.data(),
                       layer() ? d_shift.data() : nullptr, {partials.data<float>(), floats});
         EXPECT_TRUE(close(d_gain.read(), want_gain, f32_rounding));
-        if (layer()) EXPECT_TRUE(close(d_shift.read(), want_shift, f32_rounding));
+        if (!layer()) continue;
+        EXPECT_TRUE(close(d_shift.read(), want_shift, f32_rounding));
       }
     }
   }
