@@ -23,14 +23,15 @@
 #include "kernels/ops/copy.hpp"
 #include "kernels/ops/gemm.hpp"
 #include "kernels/ops/latency.hpp"
-#include "kernels/ops/lora_step.hpp"
 #include "kernels/ops/memory.hpp"
+#include "kernels/ops/training_step.hpp"
 
 namespace shakedown {
 
 /// What can be measured: one struct per operation.
-using Spec = std::variant<GemmSpec, GemmSearchSpec, HbmSpec, MemoryLatencySpec, MemoryTestSpec, PeerCopySpec,
-                          PeerShiftSpec, PeerLatencySpec, PeerLatencyShiftSpec, PcieSpec, CollectiveSpec, LoraStepSpec>;
+using Spec =
+    std::variant<GemmSpec, GemmSearchSpec, HbmSpec, MemoryLatencySpec, MemoryTestSpec, PeerCopySpec, PeerShiftSpec,
+                 PeerLatencySpec, PeerLatencyShiftSpec, PcieSpec, CollectiveSpec, LoraStepSpec, TrainStepSpec>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work

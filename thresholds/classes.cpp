@@ -187,7 +187,7 @@ class Groups {
   bool single(const PeerGroup& group, const Unit& unit) const {
     if (unit.rows > 1 || group.kind.effect >= no_accident || group.metric == "capacity_gb") return false;
     // Seconds of load: no accident of a moment.
-    if (group.name.ends_with("load:sustained") || group.name == "lora_step") return false;
+    if (group.name.ends_with("load:sustained") || is_training(group.name)) return false;
     return peers_.comparisons[group.rows.front()].repetitions < repeated;
   }
 

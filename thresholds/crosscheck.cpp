@@ -219,7 +219,7 @@ std::vector<Finding> judge_scaling(const std::vector<std::vector<Results>>& sets
   for (const auto& [key, benchmark] : largest) {
     const auto all = metrics();
     const auto kind = std::find_if(all.begin(), all.end(),
-                                   [&](const Metric& m) { return m.least_scaling && m.family == family_of(key); });
+                                   [&](const Metric& m) { return m.least_scaling && m.is_of(family_of(key)); });
     if (kind == all.end() || !key_part(key, "active").empty()) continue;
     const std::string metric(kind->name);
     const auto rate = rate_of(benchmark, metric);

@@ -200,12 +200,16 @@ Bound microsecond(Text, const Scale&) { return 1e-6; }
 Bound millisecond(Text, const Scale&) { return 1e-3; }
 Bound second(Text, const Scale&) { return 1; }
 
-// What a LoRA step of each model computes per token and sums over ranks.
-constexpr std::array<Model, 2> models{{{"qwen2_7b", 32.13e9, 161480704}, {"qwen2_7b_attention_only", 0, 40370176}}};
+// What a step of each model computes per token and sums over ranks.
+constexpr std::array<Model, 4> models{{{"qwen2_7b", 32.13e9, 161480704},
+                                       {"qwen2_7b_attention_only", 0, 40370176},
+                                       {"gpt2_124m", 0.8075e9, 124475904},
+                                       {"encoder_163m", 0.8075e9, 162764928}}};
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The catalogue
 
+constexpr Text training = "*_step";
 constexpr bool yes = true;
 constexpr ValueRange not_negative = ValueRange::not_negative, any = ValueRange::any;
 
@@ -297,48 +301,48 @@ constexpr std::array catalogue{
            .harmless = "says with whom, no figure"},
     Metric{.family = "pairs", .name = "seed", .what = "of the shuffle of hosts", .range = any, .harmless = choice,
            .may_lack = choice},
-    Metric{.family = "lora_step", .name = "tokens_per_s", .what = "tokens of each GPU, as the slowest rank has them", .aspect = Aspect::gemm_raw,
+    Metric{.family = training, .name = "tokens_per_s", .what = "tokens of each GPU, as the slowest rank has them", .aspect = Aspect::gemm_raw,
            .headline = 5, .shared = yes, .of_slowest = yes, .ceiling = model_tokens, .least_scaling = 0.85,
            .work = tokens},
-    Metric{.family = "lora_step", .name = "tokens_per_s_total", .what = "tokens of all GPUs", .aspect = Aspect::gemm_raw, .shared = yes,
+    Metric{.family = training, .name = "tokens_per_s_total", .what = "tokens of all GPUs", .aspect = Aspect::gemm_raw, .shared = yes,
            .work = tokens_of_all, .may_lack = same_time},
-    Metric{.family = "lora_step", .name = "step_ms", .what = "time of a training step", .aspect = Aspect::gemm_raw, .headline = 6,
+    Metric{.family = training, .name = "step_ms", .what = "time of a training step", .aspect = Aspect::gemm_raw, .headline = 6,
            .shared = yes, .work = millisecond, .may_lack = same_time},
-    Metric{.family = "lora_step", .name = "model_tflops", .what = "model FLOPS reached", .aspect = Aspect::gemm_raw, .shared = yes,
+    Metric{.family = training, .name = "model_tflops", .what = "model FLOPS reached", .aspect = Aspect::gemm_raw, .shared = yes,
            .ceiling = model_tflops, .work = tera_flops, .may_lack = same_time},
-    Metric{.family = "lora_step", .name = "mfu", .what = "model FLOPS over the dense peak", .aspect = Aspect::gemm_raw, .range = not_negative,
+    Metric{.family = training, .name = "mfu", .what = "model FLOPS over the dense peak", .aspect = Aspect::gemm_raw, .range = not_negative,
            .shared = yes, .ceiling = one},
-    Metric{.family = "lora_step", .name = "compute_ms", .what = "a rank's own work in a step: mostly GEMM", .aspect = Aspect::gemm_raw,
+    Metric{.family = training, .name = "compute_ms", .what = "a rank's own work in a step: mostly GEMM", .aspect = Aspect::gemm_raw,
            .peers = PeerClass{0.025, 0, 0.28, 0.28, true}},
-    Metric{.family = "lora_step", .name = "tokens_per_s_per_ghz", .what = "its rate per clock: what the silicon does", .aspect = Aspect::gemm,
+    Metric{.family = training, .name = "tokens_per_s_per_ghz", .what = "its rate per clock: what the silicon does", .aspect = Aspect::gemm,
            .peers = PeerClass{0.004, 0.002, 0.03, 0.03}, .may_lack = "not every GPU tells its clock: then the time is compared itself"},
-    Metric{.family = "lora_step", .name = "forward_ms", .what = "forward pass", .aspect = Aspect::gemm_raw, .harmless = shown, .may_lack = shown},
-    Metric{.family = "lora_step", .name = "backward_ms", .what = "backward pass", .aspect = Aspect::gemm_raw, .harmless = shown,
+    Metric{.family = training, .name = "forward_ms", .what = "forward pass", .aspect = Aspect::gemm_raw, .harmless = shown, .may_lack = shown},
+    Metric{.family = training, .name = "backward_ms", .what = "backward pass", .aspect = Aspect::gemm_raw, .harmless = shown,
            .may_lack = shown},
-    Metric{.family = "lora_step", .name = "optimizer_ms", .what = "optimizer", .harmless = shown, .may_lack = shown},
-    Metric{.family = "lora_step", .name = "exposed_comm_ms", .what = "AllReduce that no work hides",
+    Metric{.family = training, .name = "optimizer_ms", .what = "optimizer", .harmless = shown, .may_lack = shown},
+    Metric{.family = training, .name = "exposed_comm_ms", .what = "AllReduce that no work hides",
            .range = not_negative, .harmless = shown, .may_lack = shown},
-    Metric{.family = "lora_step", .name = "p50_us", .what = "median time of a step", .shared = yes,
+    Metric{.family = training, .name = "p50_us", .what = "median time of a step", .shared = yes,
            .work = microsecond, .may_lack = same_time},
-    Metric{.family = "lora_step", .name = "max_us", .what = "the slowest step", .shared = yes, .harmless = shown,
+    Metric{.family = training, .name = "max_us", .what = "the slowest step", .shared = yes, .harmless = shown,
            .may_lack = shown},
-    Metric{.family = "lora_step", .name = "planned_gb", .what = "memory planned", .range = not_negative,
+    Metric{.family = training, .name = "planned_gb", .what = "memory planned", .range = not_negative,
            .ceiling = memory, .harmless = shown, .may_lack = shown},
-    Metric{.family = "lora_step", .name = "peak_gb", .what = "memory used at most", .range = not_negative,
+    Metric{.family = training, .name = "peak_gb", .what = "memory used at most", .range = not_negative,
            .ceiling = memory, .harmless = shown, .may_lack = shown},
-    Metric{.family = "lora_step", .name = "buckets", .what = "sums that a step's gradients make", .harmless = choice,
+    Metric{.family = training, .name = "buckets", .what = "sums that a step's gradients make", .harmless = choice,
            .may_lack = choice},
-    Metric{.family = "lora_step", .name = "cudnn_attention", .what = "1: by cuDNN", .range = any, .harmless = choice,
+    Metric{.family = training, .name = "cudnn_attention", .what = "1: by cuDNN", .range = any, .harmless = choice,
            .may_lack = choice},
-    Metric{.family = "lora_step", .name = "first_loss", .what = "loss of the first step", .harmless = checked,
+    Metric{.family = training, .name = "first_loss", .what = "loss of the first step", .harmless = checked,
            .may_lack = checked},
-    Metric{.family = "lora_step", .name = "last_loss", .what = "loss of the last step", .harmless = checked,
+    Metric{.family = training, .name = "last_loss", .what = "loss of the last step", .harmless = checked,
            .may_lack = checked},
-    Metric{.family = "lora_step", .name = "loss_2", .what = "loss of the second step", .harmless = checked,
+    Metric{.family = training, .name = "loss_2", .what = "loss of the second step", .harmless = checked,
            .may_lack = checked},
-    Metric{.family = "lora_step", .name = "loss_5", .what = "loss of the fifth step", .harmless = checked,
+    Metric{.family = training, .name = "loss_5", .what = "loss of the fifth step", .harmless = checked,
            .may_lack = checked},
-    Metric{.family = "lora_step", .name = "loss_10", .what = "loss of the tenth step", .harmless = checked,
+    Metric{.family = training, .name = "loss_10", .what = "loss of the tenth step", .harmless = checked,
            .may_lack = checked},
     Metric{.family = "", .name = "checksum", .what = "of the bits that a rank computed", .range = any,
            .harmless = "the same on all ranks: whoever has another one than its peers fails", .may_lack = checked},
@@ -405,8 +409,7 @@ std::span<const Metric> metrics() { return catalogue; }
 const Metric* find_metric(Text key, Text name) {
   const std::string family = family_of(key);
   const auto found = std::find_if(catalogue.begin(), catalogue.end(), [&](const Metric& m) {
-    return m.name == name && (m.family.empty() || m.family == family) &&
-           (m.part.empty() || key.find(m.part) != Text::npos);
+    return m.name == name && m.is_of(family) && (m.part.empty() || key.find(m.part) != Text::npos);
   });
   return found == catalogue.end() ? nullptr : &*found;
 }
@@ -422,7 +425,8 @@ Aspect aspect_of(Text key, Text metric) {
 }
 
 bool is_catalogued(Text family) {
-  return std::any_of(catalogue.begin(), catalogue.end(), [&](const Metric& m) { return m.family == family; });
+  return std::any_of(catalogue.begin(), catalogue.end(),
+                     [&](const Metric& m) { return !m.family.empty() && m.is_of(family); });
 }
 
 std::optional<double> ceiling(const Peaks& peaks, Text key, Text metric, const Scale& scale) {
@@ -463,7 +467,7 @@ Operation operation(Text key, const Scale& scale) {
   if (family == "pcie") one.bytes = size * (op == "both" ? 2 : 1);
   if (family == "p2p" && !walks) one.bytes = size * (key_part(key, "dir") == "both" ? 2 : 1);
   if (is_collective(family)) one.bytes = collective_bytes(key, size, of_group(key, scale).ranks);
-  if (family == "lora_step") {
+  if (is_training(family)) {
     one.tokens = number("batch") * number("seq") * std::max(number("accumulation"), 1.0);
     if (const Model* model = find_model(key)) one.flops = one.tokens * model->flops_per_token;
   }
@@ -480,6 +484,10 @@ bool is_shared(Text key, Text metric) {
   return is_collective(family_of(key)) || (row != nullptr && row->shared);
 }
 
+bool is_training(Text family) { return family == "lora_step" || family == "train_step"; }
+
+bool Metric::is_of(Text of) const { return family.empty() || family == of || (family == training && is_training(of)); }
+
 bool is_collective(Text family) { return family == "allreduce" || family == "collectives"; }
 
 // Five stored launches of 2 and 4 H200 (ci/baselines): of small messages, whose time is how fast the host starts them,
@@ -487,7 +495,7 @@ bool is_collective(Text family) { return family == "allreduce" || family == "col
 double launch_spread(Text key, Text metric) {
   const std::string family = family_of(key);
   if (family == "gemm") return 0.007;
-  if (family == "lora_step") return 0.004;
+  if (is_training(family)) return 0.004;  // of lora_step; train_step was never measured twice
   if (family == "pcie" && key_part(key, "active").empty()) return 0.04;
   if (!is_collective(family)) return 0.002;
   if (key_part(key, "launch") == "graph") return 0.01;
@@ -502,9 +510,9 @@ double session_spread(Text key, Text metric, bool other_machine) {
   const std::string family = family_of(key);
   const double day = family == "gemm" ? 0.003 : family == "pcie" ? 0.03 : 0.75 * launch_spread(key, metric);
   if (!other_machine) return day;
-  const double chip = family == "gemm" || family == "lora_step" ? 0.025
-                      : family == "hbm" || family == "memtest"  ? 0.012
-                                                                : 0.005;
+  const double chip = family == "gemm" || is_training(family)  ? 0.025
+                      : family == "hbm" || family == "memtest" ? 0.012
+                                                               : 0.005;
   return std::hypot(day, chip);
 }
 

@@ -37,11 +37,11 @@ struct Operation {
 };
 Operation operation(std::string_view key, const Scale&);
 
-/// A model of the LoRA step, rank 64 on all seven projections, frozen base.
+/// A model of a training step: of the LoRA step with adapters of rank 64 on all seven projections.
 struct Model {
   std::string_view name;
-  double flops_per_token;  // forward and the gradient of the activations of all linear layers, attention, and the
-                           // adapters three times, at 4096 tokens a sequence; 0: only as the step counts them
+  double flops_per_token;  // of the step, at the sequence length that it is measured with (token_flops of
+                           // kernels/training); 0: only as the step counts them
   double trainable;        // parameters, summed over ranks in f32
 };
 /// Of a key's part model; nullptr: not known.
@@ -54,7 +54,7 @@ enum class Aspect { other, gemm, gemm_raw, memory, pcie };
 enum class ValueRange { positive, not_negative, any };
 
 struct Metric {
-  std::string_view family;     // "": of any family
+  std::string_view family;     // "": of any family; "*_step": of each step of training
   std::string_view part = "";  // must stand in the key: "active:one"
   std::string_view name;
   std::string_view what;  // one line for people
@@ -74,6 +74,8 @@ struct Metric {
   bool of_mean = false;  // tells the mean over the samples, as Google Benchmark does; the others tell the median
   std::string_view harmless = "";  // why a value of it that cannot be told from a true one changes no verdict
   std::string_view may_lack = "";  // why nothing is lost where it is not there
+
+  bool is_of(std::string_view family_of_key) const;
 };
 
 std::span<const Metric> metrics();
@@ -100,6 +102,9 @@ bool is_telemetry(std::string_view metric);
 /// True of figures that all ranks have in common: of collectives, and the rate of a step in which all wait for the
 /// slowest. Such a figure accuses no single rank.
 bool is_shared(std::string_view key, std::string_view metric);
+
+/// lora_step, train_step: whole steps of training, timed one by one.
+bool is_training(std::string_view family);
 
 /// True if ranks wait for each other inside the benchmark, so that its times do not show whose fault they are.
 bool is_collective(std::string_view family);

@@ -26,8 +26,7 @@ std::string metrics_text(const std::string& family) {
   if (!is_catalogued(family)) return "a name that ends in a unit, such as latency_us";
   std::vector<std::string> names;
   for (const Metric& metric : metrics()) {
-    if ((metric.family == family || metric.family.empty()) &&
-        std::find(names.begin(), names.end(), metric.name) == names.end()) {
+    if (metric.is_of(family) && std::find(names.begin(), names.end(), metric.name) == names.end()) {
       names.emplace_back(metric.name);
     }
   }

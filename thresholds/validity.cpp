@@ -298,7 +298,7 @@ class RowCheck {
     // Of a step that accumulates, the phases are those of one of its passes.
     const bool of_whole_step = key_part(row_.key, "accumulation").empty();
     const Column *compute = column("compute_ms"), *exposed = column("exposed_comm_ms"), *step = column("seconds");
-    if (compute == nullptr || family_ != "lora_step") return;
+    if (compute == nullptr || !is_training(family_)) return;
     for (std::size_t rank = 0; rank < compute->size(); ++rank) {
       const auto at = [&](const Column* values) { return values == nullptr ? std::nullopt : (*values)[rank]; };
       const auto mine = at(compute), took = at(step);

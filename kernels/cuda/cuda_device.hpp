@@ -59,5 +59,6 @@ std::unique_ptr<Work> make(const PeerLatencyShiftSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const PcieSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const CollectiveSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const LoraStepSpec&, CudaDevice&);
+std::unique_ptr<Work> make(const TrainStepSpec&, CudaDevice&);
 
 }  // namespace shakedown::cuda

@@ -38,5 +38,6 @@ std::unique_ptr<Work> make(const PeerLatencyShiftSpec&, HostDevice&);
 std::unique_ptr<Work> make(const PcieSpec&, HostDevice&);
 std::unique_ptr<Work> make(const CollectiveSpec&, HostDevice&);
 std::unique_ptr<Work> make(const LoraStepSpec&, HostDevice&);
+std::unique_ptr<Work> make(const TrainStepSpec&, HostDevice&);
 
 }  // namespace shakedown::host

@@ -1,5 +1,7 @@
 #include "kernels/training/buffers.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -16,20 +18,47 @@ Plan dry_run(const StepShape& shape, std::size_t workspace_bytes) {
 
 }  // namespace
 
-StepShape step_shape(const LoraStepSpec& spec) {
+template <Trains trains>
+StepShape step_shape(const StepSpec<trains>& spec) {
   if (spec.batch < 1 || spec.seq < 1 || spec.accumulation < 1 || spec.ranks < 1) {
     throw std::invalid_argument("a training step needs at least one rank, sequence, token and micro-batch");
   }
   const auto [model, lora] = preset(spec.model);
-  return {.model = model,
-          .lora = lora,
-          .batch = static_cast<std::size_t>(spec.batch),
-          .seq = static_cast<std::size_t>(spec.seq),
-          .accumulation = static_cast<std::size_t>(spec.accumulation),
-          .ranks = spec.ranks,
-          .retain = spec.retain,
-          .sums = spec.sums,
-          .bucket = (spec.bucket + sizeof(float) - 1) / sizeof(float)};
+  StepShape shape{.model = model,
+                  .lora = trains == Trains::all ? no_adapters : lora,
+                  .trains = trains,
+                  .batch = static_cast<std::size_t>(spec.batch),
+                  .seq = static_cast<std::size_t>(spec.seq),
+                  .accumulation = static_cast<std::size_t>(spec.accumulation),
+                  .ranks = spec.ranks,
+                  .retain = spec.retain,
+                  .sums = spec.sums,
+                  .bucket = (spec.bucket + sizeof(float) - 1) / sizeof(float)};
+  // Each chunk adds to the gradient of the head, which is read and written as a whole.
+  if (trains == Trains::all) shape.loss_chunk = 8192;
+  check(shape);
+  return shape;
+}
+template StepShape step_shape(const LoraStepSpec&);
+template StepShape step_shape(const TrainStepSpec&);
+
+void check(const StepShape& s) {
+  const auto& m = s.model;
+  if (m.positions == Positions::learned && s.seq > m.context) {
+    throw std::invalid_argument(
+        fmt::format("the model has {} positions, and sequences of {} tokens do not fit: choose "
+                    "seq:{} or less",
+                    m.context, s.seq, m.context));
+  }
+  if (m.norms_before()) return;
+  if (s.trains == Trains::adapters) {
+    throw std::invalid_argument(
+        "adapters are for models with norms before attention and MLP: train the whole model (train_step)");
+  }
+  if (s.retain == Retain::rebuild) {
+    throw std::invalid_argument(
+        "retain:rebuild is for models with norms before attention and MLP: choose retain:all or retain:inputs");
+  }
 }
 
 Plan plan(const StepShape& shape, std::size_t element, std::size_t master, std::size_t workspace_bytes) {
@@ -44,15 +73,21 @@ Plan plan(const StepShape& shape, std::size_t element, std::size_t master, std::
 
 namespace shakedown {
 
-Cost cost(const LoraStepSpec& s) {
+template <training::Trains trains>
+Cost cost(const StepSpec<trains>& s) {
   const auto shape = training::step_shape(s);
   const auto tokens = static_cast<double>(shape.accumulation * shape.tokens());
-  return {tokens * training::token_flops(shape.model, shape.lora, shape.seq).total(), 0};
+  return {tokens * training::token_flops(shape.model, shape.lora, shape.seq, trains).total(), 0};
 }
+template Cost cost(const LoraStepSpec&);
+template Cost cost(const TrainStepSpec&);
 
-std::size_t footprint(const LoraStepSpec& s) {
+template <training::Trains trains>
+std::size_t footprint(const StepSpec<trains>& s) {
   const auto element = size_of(s.dtype);
   return training::plan(training::step_shape(s), element, std::max<std::size_t>(element, 4), 0).bytes;
 }
+template std::size_t footprint(const LoraStepSpec&);
+template std::size_t footprint(const TrainStepSpec&);
 
 }  // namespace shakedown

@@ -19,6 +19,7 @@ enum class AdapterPath {
 struct StepShape {
   TransformerShape model;
   LoraShape lora;
+  Trains trains = Trains::adapters;
   std::size_t batch, seq;        // sequences of a micro-batch, and tokens of each
   std::size_t accumulation = 1;  // micro-batches per update
   int ranks = 1;
@@ -32,30 +33,39 @@ struct StepShape {
   std::size_t bucket = 0;
 
   std::size_t tokens() const { return batch * seq; }  // of a micro-batch
-  AttentionShape attention() const { return {batch, seq, model.heads, model.kv_heads, model.head_dim}; }
+  AttentionShape attention() const { return {batch, seq, model.heads, model.kv_heads, model.head_dim, model.causal}; }
+  std::vector<ParameterTensor> tensors() const { return parameter_tensors(model, lora, trains); }
 };
 
 /// Steps whose records are kept until somebody reads them.
 inline constexpr std::size_t records_kept = 256;
 
-/// The step that a spec asks for. Errors: std::invalid_argument for an unknown model or a size below one.
-StepShape step_shape(const LoraStepSpec&);
+/// The step that a spec asks for. Errors: std::invalid_argument for an unknown model, a size below one, or what does
+/// not go together.
+template <Trains trains>
+StepShape step_shape(const StepSpec<trains>&);
+
+/// Errors: std::invalid_argument for what does not go together.
+void check(const StepShape&);
 
 template <class Element, class Master>
 struct Buffers {
-  /// The weights of one layer; see FusedLinear for the matrices.
+  /// The weights of one layer; see FusedLinear for the matrices. A bias that the model does not have is null.
   struct Layer {
-    Element *norm1, *norm2, *qkv_bias;
-    Matrix<Element> qkv, o, gate_up, down;
+    NormWeights<Element> norm1, norm2;
+    std::array<Matrix<Element>, linears.size()> weights;
+    std::array<Element*, linears.size()> biases;
   };
 
   /// What the forward pass of one layer leaves for its backward pass. Inputs of projections have room for U behind
-  /// them, outputs that turn into gradients in place have room for dU.
+  /// them, outputs that turn into gradients in place have room for dU. n1 is the output of norm 1 and `middle` the sum
+  /// behind the attention; n2 is the output of norm 2 where norms stand before, else its input.
   struct Kept {
     Matrix<Element> n1, qkv, attended, middle, n2, gate_up, h;
     /// U = X A' of the projections; in the room behind X where X is kept, else in memory of its own.
     Matrix<Element> u_qkv, u_o, u_gate_up, u_down;
-    Master *rstd1, *rstd2, *lse;
+    NormStatistics<Master> norm1, norm2;
+    Master* lse;
   };
 
   Buffers(Arena& arena, const StepShape& s, std::size_t workspace_bytes) {
@@ -63,9 +73,9 @@ struct Buffers {
     for (const auto linear : linears) shape[static_cast<std::size_t>(linear)] = fused(m, s.lora, linear);
     take_weights(arena, s);
 
-    const auto tensors = adapter_tensors(m, s.lora);
+    const auto tensors = s.tensors();
     state.count = tensors.empty() ? 0 : tensors.back().offset + tensors.back().size();
-    state.parameters = arena.take<Master>("adapters", state.count);
+    state.parameters = arena.take<Master>("parameters", state.count);
     state.gradient = arena.take<Master>("gradient", state.count);
     state.first_moment = arena.take<Master>("first moment", state.count);
     state.second_moment = arena.take<Master>("second moment", state.count);
@@ -75,7 +85,8 @@ struct Buffers {
 
     inputs = arena.take<int>("inputs", s.accumulation * s.tokens());
     targets = arena.take<int>("targets", s.accumulation * s.tokens());
-    rotations = arena.take<Master>("rotations", s.seq * m.head_dim);
+    if (s.trains == Trains::all) order = arena.take<int>("order of inputs", s.accumulation * s.tokens());
+    if (m.positions == Positions::rope) rotations = arena.take<Master>("rotations", s.seq * m.head_dim);
     losses = arena.take<Master>("losses", s.tokens());
     records = arena.take<Record>("records", records_kept);
     workspace = arena.take<std::byte>("workspace", workspace_bytes);
@@ -84,14 +95,16 @@ struct Buffers {
   const FusedLinear& of(Linear linear) const { return shape[static_cast<std::size_t>(linear)]; }
 
   std::array<FusedLinear, linears.size()> shape;
-  Matrix<Element> embedding, head;  // vocab x hidden
-  Element* final_norm;
+  Matrix<Element> embedding, head;  // vocab x hidden; one matrix if tied
+  Matrix<Element> positions;        // context x hidden, if learned
+  Element* head_bias = nullptr;
+  NormWeights<Element> final_norm;  // null where norms stand behind
   std::vector<Layer> layers;
   FlatState<Master> state;
 
   std::vector<Matrix<Element>> x;  // the residual stream before each layer, and after the last
   std::vector<Kept> kept;          // per layer, or one that all share
-  Master* final_rstd;
+  NormStatistics<Master> final_statistics;
 
   Matrix<Element> dx;  // gradient of the residual stream, with room for dU of o and down
   Matrix<Element>
@@ -100,7 +113,8 @@ struct Buffers {
   Matrix<Element> wide;    // tokens x intermediate: h where it is not kept (room for U), and its gradient
   Matrix<Element> logits;  // loss_chunk x vocab, in the same memory
   int *inputs, *targets;   // accumulation x tokens
-  Master *rotations, *losses;
+  int* order = nullptr;    // of each micro-batch, its rows sorted by their inputs; where the embedding is trained
+  Master *rotations = nullptr, *losses;
   Record* records;
   std::byte* workspace;
 
@@ -110,26 +124,36 @@ struct Buffers {
     return {arena.take<Element>(name, rows * (cols + room)), rows, cols, cols + room};
   }
 
+  NormWeights<Element> norm(Arena& arena, const std::string& name, const TransformerShape& m) const {
+    return {arena.take<Element>(name, m.hidden),
+            m.norm == Norm::layer ? arena.take<Element>(name + " shift", m.hidden) : nullptr};
+  }
+
   void take_weights(Arena& arena, const StepShape& s) {
     const auto& m = s.model;
     embedding = matrix(arena, "embedding", m.vocab, m.hidden);
-    const auto augmented = [&](const std::string& name, Linear linear) {
-      const auto& f = of(linear);
-      return matrix(arena, name, f.out + f.rank_total, f.in + f.rank_total);
-    };
+    if (m.positions == Positions::learned) positions = matrix(arena, "positions", m.context, m.hidden);
     for (std::size_t l = 0; l < m.layers; ++l) {
       Layer layer;
-      layer.norm1 = arena.take<Element>("norm 1", m.hidden);
-      layer.qkv = augmented("qkv weights", Linear::qkv);
-      layer.qkv_bias = arena.take<Element>("qkv bias", m.qkv_width());
-      layer.o = augmented("o weights", Linear::o);
-      layer.norm2 = arena.take<Element>("norm 2", m.hidden);
-      layer.gate_up = augmented("gate and up weights", Linear::gate_up);
-      layer.down = augmented("down weights", Linear::down);
+      layer.norm1 = norm(arena, "norm 1", m);
+      for (const auto linear : linears) {
+        const auto& f = of(linear);
+        const auto at = static_cast<std::size_t>(linear);
+        const std::string what(name(owner(linear)));
+        layer.weights[at] = matrix(arena, what + " weights", f.out + f.rank_total, f.in + f.rank_total);
+        layer.biases[at] = f.bias ? arena.take<Element>(what + " bias", f.out) : nullptr;
+      }
+      layer.norm2 = norm(arena, "norm 2", m);
       layers.push_back(layer);
     }
-    final_norm = arena.take<Element>("final norm", m.hidden);
-    head = matrix(arena, "head", m.vocab, m.hidden);
+    if (m.norms_before()) final_norm = norm(arena, "final norm", m);
+    head = m.tied ? embedding : matrix(arena, "head", m.vocab, m.hidden);
+    if (m.head_bias) head_bias = arena.take<Element>("head bias", m.vocab);
+  }
+
+  NormStatistics<Master> statistics(Arena& arena, const std::string& name, const StepShape& s) const {
+    return {s.model.norm == Norm::layer ? arena.take<Master>("mean of " + name, s.tokens()) : nullptr,
+            arena.take<Master>("rstd of " + name, s.tokens())};
   }
 
   void take_activations(Arena& arena, const StepShape& s) {
@@ -144,8 +168,7 @@ struct Buffers {
       shared_n = matrix(arena, "norm output", tokens, m.hidden, std::max(room(Linear::qkv), room(Linear::gate_up)));
     // The loss is over before the backward pass begins, and h of the last layer used before the loss.
     const auto wide_stride = m.intermediate + room(Linear::down), logit_rows = std::min(tokens, s.loss_chunk);
-    auto* const shared =
-        arena.take<Element>("SwiGLU output or logits", std::max(tokens * wide_stride, logit_rows * m.vocab));
+    auto* const shared = arena.take<Element>("MLP or logits", std::max(tokens * wide_stride, logit_rows * m.vocab));
     wide = {shared, tokens, m.intermediate, wide_stride};
     logits = {shared, logit_rows, m.vocab, m.vocab};
 
@@ -158,14 +181,14 @@ struct Buffers {
     for (std::size_t l = 0; l < (s.retain == Retain::inputs ? 1 : m.layers); ++l) {
       Kept k;
       k.n1 = rebuild ? shared_n : matrix(arena, "n1", tokens, m.hidden, room(Linear::qkv));
-      k.rstd1 = arena.take<Master>("rstd 1", tokens);
+      k.norm1 = statistics(arena, "norm 1", s);
       k.qkv = matrix(arena, "qkv", tokens, m.qkv_width());
       k.attended = matrix(arena, "attention output", tokens, m.q_width(), room(Linear::o));
       k.lse = arena.take<Master>("log-sum-exp", tokens * m.heads);
       k.middle = matrix(arena, "residual in the middle", tokens, m.hidden);
       k.n2 = rebuild ? shared_n : matrix(arena, "n2", tokens, m.hidden, room(Linear::gate_up));
-      k.rstd2 = arena.take<Master>("rstd 2", tokens);
-      k.gate_up = matrix(arena, "gate and up", tokens, 2 * m.intermediate, room(Linear::gate_up));
+      k.norm2 = statistics(arena, "norm 2", s);
+      k.gate_up = matrix(arena, "gate and up", tokens, m.mlp_width(), room(Linear::gate_up));
       k.h = rebuild ? wide : matrix(arena, "h", tokens, m.intermediate, room(Linear::down));
       k.u_qkv = u_of("U of qkv", k.n1, !rebuild, Linear::qkv);
       k.u_o = u_of("U of o", k.attended, true, Linear::o);
@@ -173,7 +196,7 @@ struct Buffers {
       k.u_down = u_of("U of down", k.h, !rebuild, Linear::down);
       kept.push_back(k);
     }
-    final_rstd = arena.take<Master>("final rstd", tokens);
+    if (m.norms_before()) final_statistics = statistics(arena, "final norm", s);
   }
 
   void take_scratch(Arena& arena, const StepShape& s) {

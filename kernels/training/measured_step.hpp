@@ -34,11 +34,11 @@ inline int target_token(std::uint64_t i, std::size_t vocab) {
 /// parameters has learnt its batch by heart after twenty (12.65 to 0.0018); at ten times the rate after eight.
 inline constexpr AdamW measured_update{.lr = 1e-4};
 
-template <TrainingOps Ops>
+template <TrainingOps Ops, Trains trains>
 class MeasuredStep final : public Work {
  public:
   /// Allocates all memory. Errors: what the backend throws where there is not so much.
-  MeasuredStep(const LoraStepSpec& spec, std::unique_ptr<Ops> ops, Device& device)
+  MeasuredStep(const StepSpec<trains>& spec, std::unique_ptr<Ops> ops, Device& device)
       : spec_(spec), device_(device), ops_(std::move(ops)), step_(*ops_, step_shape(spec)) {}
 
   void connect(Group& group) override {
@@ -65,9 +65,9 @@ class MeasuredStep final : public Work {
   /// Ends in the middle of the work: a GPU at its power limit is faster for some steps after any pause, and slower for
   /// some after these.
   void reset() override {
-    spoiled_ ? begin() : step_.initialize_adapters();
+    spoiled_ ? begin() : step_.initialize_parameters();
     for (int i = 0; i < warm_up_steps; ++i) step_.run(measured_update);
-    step_.initialize_adapters();
+    step_.initialize_parameters();
     staged_ = 0;
     phases_ = {};
   }
@@ -146,7 +146,9 @@ class MeasuredStep final : public Work {
   }
 
   void spoil() override {
-    ops_->set_bytes(step_.buffers().final_norm, 0xff, sizeof(typename Ops::Element));
+    auto& buffers = step_.buffers();
+    auto* const place = buffers.final_norm.gain != nullptr ? buffers.final_norm.gain : buffers.head.data;
+    ops_->set_bytes(place, 0xff, sizeof(typename Ops::Element));
     spoiled_ = true;
   }
 
@@ -219,16 +221,16 @@ class MeasuredStep final : public Work {
     buckets_ = step_.buckets();
   }
 
-  LoraStepSpec spec_;
+  StepSpec<trains> spec_;
   Device& device_;
   std::unique_ptr<Ops> ops_;
-  LoraStep<Ops> step_;
+  TrainingStep<Ops> step_;
   Group* group_ = nullptr;
   bool equal_devices_ = true;
   std::size_t staged_ = 0;  // steps that were announced since reset
   Phases phases_;           // of these
   std::size_t buckets_ = 0;
-  bool spoiled_ = false;  // the frozen weights are not what they were
+  bool spoiled_ = false;  // the weights in use are not what they were
 };
 
 }  // namespace shakedown::training

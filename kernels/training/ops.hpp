@@ -17,7 +17,7 @@
 #include <span>
 
 #include "kernels/device.hpp"
-#include "kernels/training/shape.hpp"
+#include "kernels/training/parameters.hpp"
 
 namespace shakedown::training {
 
@@ -57,6 +57,19 @@ struct Gemm {
 
 struct AttentionShape {
   std::size_t batch, seq, heads, kv_heads, head_dim;
+  bool causal = true;
+};
+
+/// What a norm multiplies with and adds. Null `shift`: RMSNorm.
+template <class Element>
+struct NormWeights {
+  Element *gain = nullptr, *shift = nullptr;
+};
+
+/// One mean and one 1 / sqrt(variance + eps) per row. Null `mean`: RMSNorm, where the mean counts as 0.
+template <class Master>
+struct NormStatistics {
+  Master *mean = nullptr, *rstd = nullptr;
 };
 
 enum class Rotation { forward, backward };
@@ -98,13 +111,14 @@ struct FlatState {
   std::size_t count;
 };
 
-/// Where the Element copy of one adapter tensor lies: parameters[offset + r cols + c], times scale, rounded once, goes
-/// to place(r, c).
+/// One tensor of the flat array. Where its Element copy lies: parameters[offset + r cols + c], times scale, rounded
+/// once, goes to place(r, c). And whether weight decay is for it.
 template <class Element>
-struct AdapterSlot {
+struct ParameterSlot {
   std::size_t offset;
   Matrix<Element> place;
   double scale;
+  bool decays = true;
 };
 
 /// Points of time in a step, for the split into its phases.
@@ -119,9 +133,10 @@ concept TrainingOps = requires(
     const typename Ops::Master* cm, Matrix<typename Ops::Element> em, Matrix<const typename Ops::Element> cem,
     const Gemm<typename Ops::Element, typename Ops::Element>& product,
     const Gemm<typename Ops::Element, typename Ops::Master>& gradient_product,
+    NormWeights<typename Ops::Element> weights, NormStatistics<typename Ops::Master> stats, Matrix<typename Ops::Master> mm,
     const int* ints, AttentionShape shape, Summary* summary, const Summary* csummary, double x, double* dx,
     std::size_t n, std::uint64_t u, bool flag, std::byte* bytes, void* p, const void* cp, Group& group,
-    std::span<const AdapterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state,
+    std::span<const ParameterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state,
     const std::function<void()>& queue,
     const Choices& remembered, Choices* chosen) {
 
@@ -145,8 +160,9 @@ concept TrainingOps = requires(
   /// element (r, c) = stddev normal((tensor << 32) + r cols + c, stream 0) of reference.hpp, rounded once.
   ops.fill_normal(em, x, u);                // matrix, stddev, tensor
   ops.fill_normal(m, n, x, u);              // values, count, stddev, tensor
-  /// Tells once where the Element copies of the trainable parameters live; `slots` are on the host, ordered by offset.
-  ops.place_adapters(slots);
+  /// Tells once where the Element copies of the trainable parameters live; `slots` are on the host, ordered by offset,
+  /// and cover the flat array.
+  ops.place_copies(slots);
   /// Waits until all that was queued is done.
   ops.synchronize();
   /// Collective, once, before the first step: makes what sums over these ranks.
@@ -165,26 +181,36 @@ concept TrainingOps = requires(
   // Products
 
   ops.gemm(product);
-  ops.gemm(gradient_product);  // D in Master: gradients of A and B
+  ops.gemm(gradient_product);  // D in Master: gradients of weights
 
   /// to = from; same rows and cols.
   ops.copy(cem, em);
 
   // Layers
 
-  /// row i of out = row tokens[i] of table.
-  ops.embedding(cem, ints, em);
-  /// n = x rstd weight, row by row, rstd = 1 / sqrt(mean(x^2) + eps), one per row.
-  ops.rmsnorm(cem, ce, x, em, m);           // x, weight, eps, n, rstd
-  /// dx = (accumulate ? dx : 0) + gradient of x, that of n being dn: with g = dn weight, rstd (g - x rstd^2 mean(g x)).
-  /// Writes n again where that matrix is given (its data not null), to the same bits as rmsnorm. dn and n may be the
-  /// same memory only if n is not wanted; dn and dx may be the same memory.
-  ops.rmsnorm_backward(cem, cem, ce, cm, flag, em, em);  // dn, x, weight, rstd, accumulate, dx, n
+  /// row i of out = row tokens[i] of table, plus row i mod seq of positions where those are given.
+  ops.embedding(cem, ints, cem, n, em);     // table, tokens, positions, seq, out
+  /// Row tokens[i] of d_table += row i of dx, in the order of i: `order` has the numbers of all rows of dx sorted by
+  /// their tokens, those of the same token in order.
+  ops.embedding_backward(cem, ints, ints, mm);           // dx, tokens, order, d_table
+  /// n = (x - mean) rstd gain + shift, row by row: LayerNorm, with the mean of x and its variance over the row; without
+  /// shift and mean RMSNorm, rstd = 1 / sqrt(mean(x^2) + eps).
+  ops.norm(cem, weights, x, em, stats);     // x, weights, eps, n, statistics
+  /// dx = (accumulate ? dx : 0) + gradient of x, that of n being dn: with g = dn gain and y = (x - mean) rstd,
+  /// rstd (g - mean(g) - y mean(g y)), of RMSNorm without mean(g). Writes n again where that matrix is given (its data
+  /// not null), to the same bits as norm. dn and n may be the same memory only if n is not wanted; dn and dx may be the
+  /// same memory.
+  ops.norm_backward(cem, cem, weights, stats, flag, em, em);  // dn, x, weights, statistics, accumulate, dx, n
+  /// d_gain = (accumulate ? d_gain : 0) + sum over rows of dn (x - mean) rstd; d_shift, if not null, likewise of dn.
+  ops.norm_gradient(cem, cem, stats, flag, m, m);        // dn, x, statistics, accumulate, d_gain, d_shift
+  /// sums = (accumulate ? sums : 0) + sum over rows of dy: the gradient of a bias.
+  ops.sum_rows(cem, flag, m);                            // dy, accumulate, sums
   /// Rotates the query and key heads of qkv ([q heads | k heads | v heads] x head_dim per row) in place; row t has
   /// position p = t mod seq; pair (i, i + head_dim / 2) of a head by the angle whose cosine is table[p head_dim + i]
   /// and whose sine is table[p head_dim + head_dim / 2 + i]; backward by the negative angle.
   ops.rope(em, cm, shape, Rotation::forward);
-  /// Causal attention of packed q, k, v with scale 1 / sqrt(head_dim); query head h uses key head h kv_heads / heads.
+  /// Attention of packed q, k, v with scale 1 / sqrt(head_dim), causal or of all positions of a sequence; query head h
+  /// uses key head h kv_heads / heads.
   /// o: rows x (heads head_dim); lse[(b heads + h) seq + t] = log of the sum of exp of the scaled scores.
   ops.attention(cem, em, m, shape);                        // qkv, o, lse
   /// Gradient of the packed q, k, v from that of o.
@@ -193,6 +219,10 @@ concept TrainingOps = requires(
   ops.swiglu(cem, em);
   /// In place: [gate | up] becomes [d gate | d up], and dh becomes h (the same bits as swiglu) if emit_h, else stays.
   ops.swiglu_backward(em, em, flag);                       // gu, dh, emit_h
+  /// h = gelu(u) = u/2 (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))).
+  ops.gelu(cem, em);
+  /// In place: u becomes its gradient, and dh becomes h (the same bits as gelu) if emit_h, else stays.
+  ops.gelu_backward(em, em, flag);                         // u, dh, emit_h
   /// In place: logits become scale (softmax - onehot(target)); losses[i] = -log softmax of the target in row i.
   ops.cross_entropy(em, ints, x, m);                       // logits, targets, scale, losses
   /// *to += scale sum of values, in a fixed order.
@@ -207,7 +237,7 @@ concept TrainingOps = requires(
   /// are then.
   ops.adamw(state, AdamW{}, csummary, summary);            // state, settings, of the gradient, of the parameters
   /// Writes the Element copies of the parameters into their slots.
-  ops.write_adapters(cm);
+  ops.write_copies(cm);
   /// Sum over ranks of values[0..count), in place, on a second stream: begins when what was queued before is done, and
   /// runs beside what is queued after it. Nothing for one rank.
   ops.all_reduce(m, n);

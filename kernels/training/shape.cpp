@@ -1,7 +1,7 @@
 #include "kernels/training/shape.hpp"
 
-#include <algorithm>
 #include <stdexcept>
+#include <string>
 
 namespace shakedown::training {
 
@@ -20,11 +20,12 @@ std::size_t outputs(const TransformerShape& model, Module module) {
   throw std::invalid_argument("unknown module");
 }
 
-std::vector<Module> modules_of(Linear linear) {
+std::vector<Module> modules_of(const TransformerShape& model, Linear linear) {
   switch (linear) {
     case Linear::qkv: return {Module::q, Module::k, Module::v};
     case Linear::o: return {Module::o};
-    case Linear::gate_up: return {Module::gate, Module::up};
+    case Linear::gate_up:
+      return model.mlp == Mlp::gelu ? std::vector{Module::up} : std::vector{Module::gate, Module::up};
     case Linear::down: return {Module::down};
   }
   throw std::invalid_argument("unknown projection");
@@ -53,17 +54,52 @@ Preset preset(std::string_view name) {
   // Every size is a multiple of 8, so that rows of bf16 keep their alignment of 16 bytes.
   constexpr TransformerShape tiny = {
       .layers = 2, .hidden = 64, .heads = 4, .kv_heads = 2, .head_dim = 16, .intermediate = 160, .vocab = 256};
+  constexpr TransformerShape gpt2_124m = {.layers = 12,
+                                          .hidden = 768,
+                                          .heads = 12,
+                                          .kv_heads = 12,
+                                          .head_dim = 64,
+                                          .intermediate = 3072,
+                                          .vocab = 50304,
+                                          .norm_eps = 1e-5,
+                                          .norm = Norm::layer,
+                                          .mlp = Mlp::gelu,
+                                          .positions = Positions::learned,
+                                          .context = 1024,
+                                          .all_biases = true,
+                                          .tied = true};
+  const auto smaller = [](TransformerShape model) {
+    model.layers = 2;
+    model.hidden = 64;
+    model.heads = model.kv_heads = 4;
+    model.head_dim = 16;
+    model.intermediate = 256;
+    model.vocab = 256;
+    model.context = 64;
+    return model;
+  };
+  auto encoder = gpt2_124m;
+  encoder.norm_place = NormPlace::behind;
+  encoder.context = 512;
+  encoder.causal = encoder.tied = false;
+  encoder.head_bias = true;
   if (name == "qwen2_7b") return {qwen2_7b, {64, 128}};
   if (name == "qwen2_7b_attention_only") return {qwen2_7b, {64, 128, {true, true, true, true, false, false, false}}};
+  if (name == "gpt2_124m") return {gpt2_124m, {64, 128}};
+  if (name == "encoder_163m") return {encoder, {64, 128}};
   if (name == "tiny") return {tiny, {8, 16}};
+  if (name == "gpt2_tiny") return {smaller(gpt2_124m), {8, 16}};
+  if (name == "encoder_tiny") return {smaller(encoder), {8, 16}};
   throw std::invalid_argument("there is no model \"" + std::string(name) +
-                              "\": choose qwen2_7b, qwen2_7b_attention_only or tiny");
+                              "\": choose qwen2_7b, qwen2_7b_attention_only, gpt2_124m, encoder_163m, tiny, gpt2_tiny "
+                              "or encoder_tiny");
 }
 
 FusedLinear fused(const TransformerShape& model, const LoraShape& lora, Linear linear) {
   FusedLinear result;
   result.in = inputs(model, linear);
-  for (const auto module : modules_of(linear)) {
+  result.bias = linear == Linear::qkv || model.all_biases;
+  for (const auto module : modules_of(model, linear)) {
     const auto rows = outputs(model, module);
     result.parts.push_back({module, result.out, rows, lora.has(module), result.rank_total});
     result.out += rows;
@@ -77,47 +113,32 @@ ParameterCount parameters(const TransformerShape& model, const LoraShape& lora) 
   for (const auto linear : linears) {
     const auto shape = fused(model, lora, linear);
     count.linears += model.layers * shape.in * shape.out;
+    if (shape.bias) count.biases += model.layers * shape.out;
     for (const auto& part : shape.parts) {
       if (part.adapted) count.adapters += model.layers * lora.rank * (shape.in + part.rows);
     }
   }
-  count.biases = model.layers * model.qkv_width();
-  count.norms = model.layers * 2 * model.hidden + model.hidden;
-  count.embeddings = count.head = model.vocab * model.hidden;
+  const std::size_t norms = 2 * model.layers + (model.norms_before() ? 1 : 0);
+  count.norms = (model.norm == Norm::layer ? 2 : 1) * norms * model.hidden;
+  count.embeddings = model.vocab * model.hidden;
+  count.positions = model.context * model.hidden;
+  count.head = model.tied ? 0 : model.vocab * model.hidden;
+  if (model.head_bias) count.biases += model.vocab;
   return count;
 }
 
-TokenFlops token_flops(const TransformerShape& model, const LoraShape& lora, std::size_t seq) {
+TokenFlops token_flops(const TransformerShape& model, const LoraShape& lora, std::size_t seq, Trains trains) {
   const auto count = parameters(model, lora);
   const auto linear = static_cast<double>(count.linears), adapters = static_cast<double>(count.adapters);
-  // Scores and values: each 2 operations for every pair of positions and element of a head, half of the pairs.
-  const double attention = 2.0 * static_cast<double>(seq * model.q_width() * model.layers);
-  return {.linears = 4 * linear,
+  // Scores and values: each 2 operations for every pair of positions and element of a head, half of the pairs where
+  // the mask is causal.
+  const double attention = (model.causal ? 2.0 : 4.0) * static_cast<double>(seq * model.q_width() * model.layers);
+  const double passes = trains == Trains::all ? 3 : 2;  // the gradient of what goes in, and that of the weights
+  return {.linears = 2 * passes * linear,
           .attention = 3.5 * attention,
-          .head = 4 * static_cast<double>(count.head),
+          .head = 2 * passes * static_cast<double>(model.vocab * model.hidden),
           .adapters = 6 * adapters,
           .recomputed = 2 * linear + attention + 2 * adapters};
-}
-
-std::vector<AdapterTensor> adapter_tensors(const TransformerShape& model, const LoraShape& lora) {
-  std::vector<AdapterTensor> tensors;
-  std::size_t offset = 0;
-  const auto add = [&](std::size_t layer, Module module, bool is_b, std::size_t rows, std::size_t cols) {
-    tensors.push_back({layer, module, is_b, rows, cols, offset});
-    offset += rows * cols;
-  };
-  for (std::size_t layer = model.layers; layer-- > 0;) {
-    for (const auto linear : {Linear::down, Linear::gate_up, Linear::o, Linear::qkv}) {
-      const auto shape = fused(model, lora, linear);
-      for (const auto& part : shape.parts) {
-        if (part.adapted) add(layer, part.module, true, part.rows, lora.rank);
-      }
-      for (const auto& part : shape.parts) {
-        if (part.adapted) add(layer, part.module, false, lora.rank, shape.in);
-      }
-    }
-  }
-  return tensors;
 }
 
 }  // namespace shakedown::training

@@ -1,11 +1,10 @@
-// What a LoRA training step is made of, as numbers: the dimensions of a decoder with rotary positions, grouped-query
-// attention and SwiGLU (Qwen2, Llama), its adapters, how many parameters and floating-point operations that is, and how
-// the trainable parameters lie in one flat array. No memory, no device: everything here is arithmetic.
+// What a training step is made of, as numbers: the dimensions and parts of a transformer (Qwen2 and Llama, GPT-2, an
+// encoder), its adapters, and how many parameters and floating-point operations that is. No memory, no device:
+// everything here is arithmetic.
 #pragma once
 
 #include <array>
 #include <cstddef>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,11 +12,31 @@
 
 namespace shakedown::training {
 
-/// The dimensions of a decoder-only transformer with pre-normalisation and untied embeddings.
+/// RMSNorm (Zhang and Sennrich 2019), or LayerNorm (Ba et al. 2016) with a shift.
+enum class Norm { rms, layer };
+/// Before attention and MLP and once more at the end, or behind the sum of each with its input (Xiong et al. 2020).
+enum class NormPlace { before, behind };
+/// SwiGLU (Shazeer 2020), or one product and GELU as GPT-2 has it, by tanh (Hendrycks and Gimpel 2016).
+enum class Mlp { swiglu, gelu };
+/// Rotations of queries and keys, or a table of vectors that is trained and added to the embedding.
+enum class Positions { rope, learned };
+
+/// The dimensions of a transformer, and what it is composed of; by default a decoder as Qwen2 and Llama are.
 struct TransformerShape {
   std::size_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
-  double rms_eps = 1e-6, rope_theta = 1e6;
+  double norm_eps = 1e-6, rope_theta = 1e6;
+  Norm norm = Norm::rms;
+  NormPlace norm_place = NormPlace::before;
+  Mlp mlp = Mlp::swiglu;
+  Positions positions = Positions::rope;
+  std::size_t context = 0;  // learned positions
+  bool causal = true;
+  bool all_biases = false;  // of every projection, not only of q, k and v
+  bool tied = false;        // the head is the embedding
+  bool head_bias = false;
 
+  bool norms_before() const { return norm_place == NormPlace::before; }
+  std::size_t mlp_width() const { return (mlp == Mlp::swiglu ? 2 : 1) * intermediate; }  // of its first product
   std::size_t q_width() const { return heads * head_dim; }
   std::size_t kv_width() const { return kv_heads * head_dim; }
   std::size_t qkv_width() const { return q_width() + 2 * kv_width(); }
@@ -39,8 +58,16 @@ struct LoraShape {
   bool has(Module m) const { return adapted[static_cast<std::size_t>(m)]; }
 };
 
+inline constexpr LoraShape no_adapters{1, 1, {}};
+
+/// What a step trains: adapters beside frozen weights, or every parameter.
+enum class Trains { adapters, all };
+
 /// A model with its adapters, by name: qwen2_7b (rank 64 on all seven projections), qwen2_7b_attention_only (q, k, v
-/// and o), tiny (two layers, for machines without a GPU). Errors: std::invalid_argument, naming those that exist.
+/// and o), gpt2_124m, encoder_163m, and of two layers, for machines without a GPU, tiny (as Qwen2), gpt2_tiny and
+/// encoder_tiny. The encoder is what many cluster tests call GPT-2: norms behind the sums, no causal mask, 512
+/// positions, an untied head with bias; without the dropout that they have. Both have GPT-2's vocabulary of 50,257
+/// rounded up to 50,304, as nanoGPT has it. Errors: std::invalid_argument, naming those that exist.
 struct Preset {
   TransformerShape model;
   LoraShape lora;
@@ -61,7 +88,7 @@ constexpr auto words(Retain) { return names("all", "rebuild", "inputs"); }
 enum class Linear { qkv, o, gate_up, down };
 inline constexpr std::array<Linear, 4> linears = {Linear::qkv, Linear::o, Linear::gate_up, Linear::down};
 
-/// One module inside of a fused projection.
+/// One module inside of a fused projection. Without a gate the first product of an MLP is `up` alone.
 struct Part {
   Module module;
   std::size_t row, rows;  // its outputs among those of the projection
@@ -80,6 +107,7 @@ struct Part {
 /// dU = dY (sB) in the columns behind dY, [dY | dU] [W ; A] is the gradient of its input.
 struct FusedLinear {
   std::size_t in = 0, out = 0, rank_total = 0;
+  bool bias = false;
   std::vector<Part> parts;
 };
 FusedLinear fused(const TransformerShape&, const LoraShape&, Linear);
@@ -88,9 +116,9 @@ FusedLinear fused(const TransformerShape&, const LoraShape&, Linear);
 // Counts
 
 struct ParameterCount {
-  std::size_t linears, biases, norms, embeddings, head;                               // frozen
-  std::size_t adapters;                                                               // trainable
-  std::size_t total() const { return linears + biases + norms + embeddings + head; }  // of the model without adapters
+  std::size_t linears, biases, norms, embeddings, positions, head;
+  std::size_t adapters;
+  std::size_t total() const { return linears + biases + norms + embeddings + positions + head; }  // without adapters
 };
 ParameterCount parameters(const TransformerShape&, const LoraShape&);
 
@@ -103,25 +131,6 @@ struct TokenFlops {
   double recomputed;  // by full checkpointing, not part of the total
   double total() const { return linears + attention + head + adapters; }
 };
-TokenFlops token_flops(const TransformerShape&, const LoraShape&, std::size_t seq);
-
-// ---------------------------------------------------------------------------------------------------------------------
-// The flat array of the trainable parameters
-
-/// One A or B in the flat array, row-major. A of the adapted parts of one fused projection follow each other, so that
-/// they are one matrix.
-struct AdapterTensor {
-  std::size_t layer;
-  Module module;
-  bool is_b;
-  std::size_t rows, cols;
-  std::size_t offset;
-  std::size_t size() const { return rows * cols; }
-};
-
-/// In the order in which the backward pass completes their gradients: from the last layer to the first; in a layer
-/// down, gate and up, o, then q, k and v; in each of these all B, then all A. What has an index below that of a tensor
-/// is complete when that tensor is.
-std::vector<AdapterTensor> adapter_tensors(const TransformerShape&, const LoraShape&);
+TokenFlops token_flops(const TransformerShape&, const LoraShape&, std::size_t seq, Trains = Trains::adapters);
 
 }  // namespace shakedown::training

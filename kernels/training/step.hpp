@@ -1,30 +1,33 @@
-// One LoRA training step of a decoder: forward, backward, sum of the gradients over ranks, AdamW. One text for the host
-// and for CUDA, over the operations of ops.hpp. Frozen weights have no gradients, so the backward pass is what the
-// adapters need and no more.
+// One training step of a transformer: forward, backward, sum of the gradients over ranks, AdamW. One text for the host
+// and for CUDA, over the operations of ops.hpp, and for every composition that TransformerShape can name. Frozen
+// weights have no gradients: beside them the backward pass is what the adapters need and no more.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
-#include "kernels/training/buffers.hpp"
+#include "kernels/training/linear.hpp"
 
 namespace shakedown::training {
 
-/// Numbers of the random tensors: each frozen matrix, bias and adapter has its own, the same for every backend and for
-/// the peer script. Element (r, c) of a tensor with so many columns is stddev normal((number << 32) + r columns + c).
+/// Numbers of the random tensors: each matrix, bias and adapter has its own, the same for every backend and for the
+/// peer scripts. Element (r, c) of a tensor with so many columns is stddev normal((number << 32) + r columns + c).
 namespace tensor {
-constexpr std::uint64_t embedding = 0, head = 1;
+constexpr std::uint64_t embedding = 0, head = 1, positions = 2, head_bias = 3;
 constexpr std::uint64_t of_layer(std::size_t layer) { return 32 * (layer + 1); }
 constexpr std::uint64_t weight(std::size_t layer, Module m) { return of_layer(layer) + static_cast<std::uint64_t>(m); }
-constexpr std::uint64_t qkv_bias(std::size_t layer) { return of_layer(layer) + 7; }
+constexpr std::uint64_t bias(std::size_t layer, Linear linear) {
+  return of_layer(layer) + (linear == Linear::qkv ? 7 : 24 + static_cast<std::uint64_t>(linear));
+}
 constexpr std::uint64_t a(std::size_t layer, Module m) { return of_layer(layer) + 8 + static_cast<std::uint64_t>(m); }
 constexpr std::uint64_t b(std::size_t layer, Module m) { return of_layer(layer) + 16 + static_cast<std::uint64_t>(m); }
 }  // namespace tensor
 
-/// Standard deviation of all random weights; the frozen ones as Qwen2Config initialises them. B is not zero as in a
-/// real fine-tuning: with B = 0 half of the backward pass would compute zeros.
+/// Standard deviation of all random weights, as Qwen2Config and GPT2Config initialise them. B is not zero as in a real
+/// fine-tuning: with B = 0 half of the backward pass would compute zeros.
 inline constexpr double weight_stddev = 0.02;
 
 /// Expected loss of the first step: the logits are normal with variance hidden stddev^2, whose log of the mean of exp
@@ -35,26 +38,32 @@ inline double expected_first_loss(const TransformerShape& model) {
 }
 
 template <TrainingOps Ops>
-class LoraStep {
+class TrainingStep {
  public:
   using Element = typename Ops::Element;
   using Master = typename Ops::Master;
 
   /// Allocates everything, in one piece. Weights and adapters are undefined until `initialize`.
-  LoraStep(Ops& ops, const StepShape& shape)
+  TrainingStep(Ops& ops, const StepShape& shape)
       : ops_(ops),
         shape_(shape),
-        tensors_(adapter_tensors(shape.model, shape.lora)),
+        tensors_(shape.tensors()),
         memory_(ops.allocate(bytes_for(ops, shape))),
         bytes_(bytes_for(ops, shape)),
         buffers_(carve(memory_.data(), ops, shape)) {
+    check(shape);
+    for (std::size_t l = 0; l < shape_.model.layers; ++l) {
+      for (const auto linear : linears) projections_.push_back(projection(l, linear));
+    }
     ops_.use_workspace(buffers_.workspace);
-    for (const auto& t : tensors_) slots_.push_back({t.offset, place(t), t.is_b ? shape_.lora.scale() : 1});
-    ops_.place_adapters(slots_);
+    for (const auto& t : tensors_) {
+      slots_.push_back({t.offset, place(t), t.kind == Kind::b ? shape_.lora.scale() : 1, t.decays()});
+    }
+    ops_.place_copies(slots_);
     write_rotations();
   }
-  LoraStep(const LoraStep&) = delete;
-  LoraStep& operator=(const LoraStep&) = delete;
+  TrainingStep(const TrainingStep&) = delete;
+  TrainingStep& operator=(const TrainingStep&) = delete;
 
   static std::size_t bytes_for(Ops& ops, const StepShape& shape) {
     Arena arena;
@@ -69,42 +78,31 @@ class LoraStep {
   std::size_t buckets() const { return buckets_; }
   /// For the steps that follow; see StepShape. Not above that one's, unless it was 0.
   void set_bucket(std::size_t gradients) { shape_.bucket = gradients; }
-  const std::vector<AdapterTensor>& tensors() const { return tensors_; }
+  const std::vector<ParameterTensor>& tensors() const { return tensors_; }
 
   /// Random weights (see `tensor`), norms of one, random adapters; moments and records cleared; everything that a step
   /// must write before it reads it becomes NaN.
   void initialize() {
     ops_.set_bytes(memory_.data(), 0xff, bytes_);  // the workspace of the operations too
-    ops_.place_adapters(slots_);
+    ops_.place_copies(slots_);
     write_rotations();
-    const auto& m = shape_.model;
-    const std::vector<Element> ones(m.hidden, Ops::to_element(1));
-    const auto set_to_one = [&](Element* weight) { ops_.copy_in(weight, ones.data(), ones.size() * sizeof(Element)); };
-    ops_.fill_normal(buffers_.embedding, weight_stddev, tensor::embedding);
-    ops_.fill_normal(buffers_.head, weight_stddev, tensor::head);
-    set_to_one(buffers_.final_norm);
-    for (std::size_t l = 0; l < m.layers; ++l) {
-      auto& layer = buffers_.layers[l];
-      set_to_one(layer.norm1);
-      set_to_one(layer.norm2);
-      ops_.fill_normal({layer.qkv_bias, 1, m.qkv_width(), m.qkv_width()}, weight_stddev, tensor::qkv_bias(l));
-      for (const auto linear : linears) {
-        const auto weights = weights_of(l, linear);
-        ops_.set_bytes(weights.data, 0, weights.rows * weights.stride * sizeof(Element));
-        for (const auto& part : buffers_.of(linear).parts) {
-          ops_.fill_normal(weights.block(part.row, 0, part.rows, buffers_.of(linear).in), weight_stddev,
-                           tensor::weight(l, part.module));
-        }
-      }
-    }
-    initialize_adapters();
+    if (shape_.trains == Trains::adapters) initialize_frozen();
+    initialize_parameters();
   }
 
-  /// The adapters as `initialize` makes them, moments zero, no step taken. The frozen weights stay.
-  void initialize_adapters() {
+  /// The trainable parameters as `initialize` makes them, moments zero, no step taken. Frozen weights stay.
+  void initialize_parameters() {
     for (const auto& t : tensors_) {
-      const auto number = t.is_b ? tensor::b(t.layer, t.module) : tensor::a(t.layer, t.module);
-      ops_.fill_normal(buffers_.state.parameters + t.offset, t.size(), weight_stddev, number);
+      Master* const values = buffers_.state.parameters + t.offset;
+      draw(
+          t,
+          [&](std::size_t row, std::size_t rows, std::uint64_t number) {
+            ops_.fill_normal(values + row * t.cols, rows * t.cols, weight_stddev, number);
+          },
+          [&](double value) {
+            const std::vector<Master> all(t.size(), static_cast<Master>(value));
+            ops_.copy_in(values, all.data(), all.size() * sizeof(Master));
+          });
     }
     restart();
   }
@@ -112,7 +110,7 @@ class LoraStep {
   /// After the parameters were written from outside: copies them to where the products read them, forgets moments and
   /// steps.
   void restart() {
-    ops_.write_adapters(buffers_.state.parameters);
+    ops_.write_copies(buffers_.state.parameters);
     ops_.set_bytes(buffers_.state.first_moment, 0, buffers_.state.count * sizeof(Master));
     ops_.set_bytes(buffers_.state.second_moment, 0, buffers_.state.count * sizeof(Master));
     steps_ = recorded_ = 0;
@@ -125,6 +123,17 @@ class LoraStep {
     if (inputs.size() != count || targets.size() != count) throw std::invalid_argument("a batch of another size");
     ops_.copy_in(buffers_.inputs, inputs.data(), inputs.size_bytes());
     ops_.copy_in(buffers_.targets, targets.data(), targets.size_bytes());
+    if (buffers_.order == nullptr) return;
+    std::vector<int> order(count);
+    for (std::size_t first = 0; first < count; first += shape_.tokens()) {
+      const auto begin = order.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto end = begin + static_cast<std::ptrdiff_t>(shape_.tokens());
+      std::iota(begin, end, 0);
+      const auto of = inputs.subspan(first);
+      std::stable_sort(begin, end,
+                       [&](int a, int b) { return of[static_cast<std::size_t>(a)] < of[static_cast<std::size_t>(b)]; });
+    }
+    ops_.copy_in(buffers_.order, order.data(), count * sizeof(int));
   }
 
   /// Queues one step. Without collectives the ranks go their own ways: for measuring what they cost.
@@ -178,78 +187,112 @@ class LoraStep {
     return Buffers<Element, Master>(arena, shape, ops.workspace_bytes());
   }
 
+  // Weights -----------------------------------------------------------------------------------------------------------
+
+  /// What a tensor holds at the start: random rows, by normal(first row, rows, number), or one value, by
+  /// constant(value).
+  template <class Normal, class Constant>
+  void draw(const ParameterTensor& t, const Normal& normal, const Constant& constant) const {
+    const bool is_bias = t.kind == Kind::bias;
+    if (t.is_norm()) return constant(is_bias ? 0 : 1);
+    if (t.kind == Kind::a) return normal(0, t.rows, tensor::a(t.layer, t.module));
+    if (t.kind == Kind::b) return normal(0, t.rows, tensor::b(t.layer, t.module));
+    if (t.owner == Owner::embedding) return normal(0, t.rows, tensor::embedding);
+    if (t.owner == Owner::positions) return normal(0, t.rows, tensor::positions);
+    if (t.owner == Owner::head) return normal(0, t.rows, is_bias ? tensor::head_bias : tensor::head);
+    const auto linear = linear_of(t.owner);
+    if (is_bias) return normal(0, 1, tensor::bias(t.layer, linear));
+    for (const auto& part : buffers_.of(linear).parts) {
+      normal(part.row, part.rows, tensor::weight(t.layer, part.module));
+    }
+  }
+
+  void initialize_frozen() {
+    for (const auto& layer : buffers_.layers) {
+      // What no adapter fills is zero in the room of the adapters.
+      for (const auto& m : layer.weights) ops_.set_bytes(m.data, 0, m.rows * m.stride * sizeof(Element));
+    }
+    for (const auto& t : parameter_tensors(shape_.model, no_adapters, Trains::all)) {
+      const auto to = place(t);
+      draw(
+          t,
+          [&](std::size_t row, std::size_t rows, std::uint64_t number) {
+            ops_.fill_normal(to.row_range(row, rows), weight_stddev, number);
+          },
+          [&](double value) {
+            const std::vector<Element> all(to.cols, Ops::to_element(value));
+            ops_.copy_in(to.data, all.data(), all.size() * sizeof(Element));
+          });
+    }
+  }
+
   // Forward -----------------------------------------------------------------------------------------------------------
 
   /// Logits exist a chunk at a time and turn into their gradients in place, so the head's part of the backward pass is
-  /// here too. Leaves the gradient of the final norm's output in `narrow`.
+  /// here too. Leaves the gradient of the head's input in `head_gradient`.
   void forward() {
     const auto& m = shape_.model;
-    ops_.embedding(buffers_.embedding, buffers_.inputs + micro_ * shape_.tokens(), buffers_.x[0]);
+    ops_.embedding(buffers_.embedding, buffers_.inputs + micro_ * shape_.tokens(), buffers_.positions, shape_.seq,
+                   buffers_.x[0]);
     for (std::size_t l = 0; l < m.layers; ++l) forward_layer(l, true);
-    const auto normed = narrow(m.hidden);
-    ops_.rmsnorm(buffers_.x[m.layers], buffers_.final_norm, m.rms_eps, normed, buffers_.final_rstd);
+    // With norms behind the sums the last layer's output is normed already.
+    const auto normed = m.norms_before() ? narrow(m.hidden) : buffers_.x[m.layers];
+    if (m.norms_before()) {
+      ops_.norm(buffers_.x[m.layers], buffers_.final_norm, m.norm_eps, normed, buffers_.final_statistics);
+    }
     const double each = 1 / static_cast<double>(shape_.accumulation * shape_.tokens());
     const int* const targets = buffers_.targets + micro_ * shape_.tokens();
+    const auto d_head = gradient(m.tied ? Owner::embedding : Owner::head, Kind::weight);
+    const auto d_bias = gradient(Owner::head, Kind::bias);
     for (std::size_t first = 0; first < shape_.tokens(); first += shape_.loss_chunk) {
       const auto count = std::min(shape_.loss_chunk, shape_.tokens() - first);
       const auto rows = normed.row_range(first, count);
       const auto logits = buffers_.logits.row_range(0, count);
-      ops_.gemm(Product{.d = logits, .a = rows, .b = buffers_.head, .b_transposed = true});
+      const bool accumulate = micro_ > 0 || first > 0;
+      ops_.gemm(Product{.d = logits, .a = rows, .b = buffers_.head, .b_transposed = true, .bias = buffers_.head_bias});
       ops_.cross_entropy(logits, targets + first, each / shape_.ranks, buffers_.losses + first);
-      ops_.gemm(Product{.d = rows, .a = logits, .b = buffers_.head});
+      if (d_head) {
+        ops_.gemm(
+            GradientProduct{.d = d_head, .a = logits, .a_transposed = true, .b = rows, .beta = accumulate ? 1.0 : 0.0});
+      }
+      if (d_bias) ops_.sum_rows(logits, accumulate, d_bias.data);
+      ops_.gemm(Product{.d = head_gradient().row_range(first, count), .a = logits, .b = buffers_.head});
     }
     ops_.add_sum(buffers_.losses, shape_.tokens(), each, &record_->loss);
   }
 
   /// Without `output` only what the backward pass needs: the input of the next layer is there already.
   void forward_layer(std::size_t l, bool output) {
+    const auto& m = shape_.model;
     const auto& weights = buffers_.layers[l];
     const auto& k = kept(l);
     const auto& x = buffers_.x[l];
-    ops_.rmsnorm(x, weights.norm1, shape_.model.rms_eps, k.n1, k.rstd1);
-    project(Linear::qkv, l, k.n1, k.u_qkv, Product{.d = k.qkv, .bias = weights.qkv_bias});
-    ops_.rope(k.qkv, buffers_.rotations, shape_.attention(), Rotation::forward);
+    const bool before = m.norms_before();
+    if (before) ops_.norm(x, weights.norm1, m.norm_eps, k.n1, k.norm1);
+    linear(l, Linear::qkv).forward(ops_, before ? k.n1 : x, k.u_qkv, Product{.d = k.qkv});
+    rotate(k.qkv, Rotation::forward);
     ops_.attention(k.qkv, k.attended, k.lse, shape_.attention());
-    project(Linear::o, l, k.attended, k.u_o, Product{.d = k.middle, .beta = 1, .c = x.data});
-    ops_.rmsnorm(k.middle, weights.norm2, shape_.model.rms_eps, k.n2, k.rstd2);
-    project(Linear::gate_up, l, k.n2, k.u_gate_up, Product{.d = k.gate_up});
-    ops_.swiglu(k.gate_up, k.h);
-    if (output) {
-      project(Linear::down, l, k.h, k.u_down, Product{.d = buffers_.x[l + 1], .beta = 1, .c = k.middle.data});
+    linear(l, Linear::o).forward(ops_, k.attended, k.u_o, Product{.d = k.middle, .beta = 1, .c = x.data});
+    if (before) {
+      ops_.norm(k.middle, weights.norm2, m.norm_eps, k.n2, k.norm2);
     } else {
-      compress(Linear::down, l, k.h, k.u_down);
+      ops_.norm(k.middle, weights.norm1, m.norm_eps, k.n1, k.norm1);
     }
-  }
-
-  /// U = X A'
-  void compress(Linear linear, std::size_t l, Matrix<const Element> x, Matrix<Element> u) {
-    if (buffers_.of(linear).rank_total == 0) return;
-    ops_.gemm(Product{.d = u, .a = x, .b = a_of(l, linear), .b_transposed = true});
-  }
-
-  /// Y = X W' + U (sB)', and what `y` says besides.
-  void project(Linear linear, std::size_t l, Matrix<Element> x, Matrix<Element> u, Product y) {
-    const auto& f = buffers_.of(linear);
-    compress(linear, l, x, u);
-    if (f.rank_total > 0 && shape_.path == AdapterPath::augmented) {
-      const auto behind = room(x, f.rank_total);
-      if (behind.data != u.data) ops_.copy(u, behind);
-      y.a = widened(x, f.rank_total);
-      y.b = weights_of(l, linear).block(0, 0, f.out, f.in + f.rank_total);
-      y.b_transposed = true;
-      return ops_.gemm(y);
+    linear(l, Linear::gate_up).forward(ops_, mlp_input(k), k.u_gate_up, Product{.d = k.gate_up});
+    if (m.mlp == Mlp::swiglu) {
+      ops_.swiglu(k.gate_up, k.h);
+    } else {
+      ops_.gelu(k.gate_up, k.h);
     }
-    y.a = x;
-    y.b = weights_of(l, linear).block(0, 0, f.out, f.in);
-    y.b_transposed = true;
-    ops_.gemm(y);
-    for (const auto& part : f.parts) {
-      if (!part.adapted) continue;
-      ops_.gemm(Product{.d = y.d.columns(part.row, part.rows),
-                        .a = u.columns(part.u, shape_.lora.rank),
-                        .b = b_of(l, linear, part),
-                        .b_transposed = true,
-                        .beta = 1});
+    const auto& down = linear(l, Linear::down);
+    const auto& next = buffers_.x[l + 1];
+    if (!before) {
+      down.forward(ops_, k.h, k.u_down, Product{.d = k.n2, .beta = 1, .c = k.n1.data});
+      ops_.norm(k.n2, weights.norm2, m.norm_eps, next, k.norm2);
+    } else if (output) {
+      down.forward(ops_, k.h, k.u_down, Product{.d = next, .beta = 1, .c = k.middle.data});
+    } else {
+      down.compress(ops_, k.h, k.u_down);
     }
   }
 
@@ -257,31 +300,23 @@ class LoraStep {
 
   void backward(bool last, bool collectives) {
     const auto& m = shape_.model;
-    ops_.rmsnorm_backward(narrow(m.hidden), buffers_.x[m.layers], buffers_.final_norm, buffers_.final_rstd, false,
-                          buffers_.dx, {});
+    if (m.norms_before()) {
+      norm_backward(m.layers, Owner::final_norm, head_gradient(), buffers_.x[m.layers], buffers_.final_norm,
+                    buffers_.final_statistics, false, {});
+    }
     reduced_ = buckets_ = 0;
     for (std::size_t l = m.layers; l-- > 0;) {
       if (shape_.retain == Retain::inputs && l + 1 < m.layers) forward_layer(l, false);
       backward_layer(l, [&] {
         // Less than a bucket waits for the next layer; after the last one as little as possible is left, unless a
         // bucket is all of them.
-        const auto complete = complete_before_attention(l);
+        const auto complete = complete_before_attention(tensors_, m, l);
         const bool rest = l == 0 && shape_.bucket < buffers_.state.count;
         if (last && (complete - reduced_ >= shape_.bucket || rest)) reduce(complete, collectives);
       });
     }
+    if (shape_.trains == Trains::all) embedding_backward();
     if (last) reduce(buffers_.state.count, collectives);
-  }
-
-  /// Gradients that are complete when the backward pass comes to the attention of a layer: all but those of the layers
-  /// below, and of the projection before the attention.
-  std::size_t complete_before_attention(std::size_t l) const {
-    std::size_t end = 0;
-    for (const auto& t : tensors_) {
-      const bool behind = t.module != Module::q && t.module != Module::k && t.module != Module::v;
-      if (t.layer > l || (t.layer == l && behind)) end = t.offset + t.size();
-    }
-    return end;
   }
 
   /// Looks at the gradients that became complete since the last time, and sums them over ranks beside what follows.
@@ -294,145 +329,169 @@ class LoraStep {
     ++buckets_;
   }
 
-  /// dx: gradient of x[l + 1] before, of x[l] after (layer 0: nobody needs it, it stops in the middle).
+  /// dx: gradient of x[l + 1] before, of x[l] after (of layer 0 only if somebody needs it).
   /// `before_attention` is where sums over ranks begin: from there to the next product it is longest.
   template <class BeforeAttention>
   void backward_layer(std::size_t l, const BeforeAttention& before_attention) {
     const auto& weights = buffers_.layers[l];
     const auto& k = kept(l);
     const auto& m = shape_.model;
-    const bool rebuild = shape_.retain == Retain::rebuild;
+    const bool before = m.norms_before(), rebuild = shape_.retain == Retain::rebuild, accumulate = micro_ > 0;
     const auto dx = buffers_.dx;
     const auto wide = buffers_.wide;
 
-    expand(Linear::down, l, dx, k.u_down);
-    input_gradient(Linear::down, l, dx, wide);
-    ops_.swiglu_backward(k.gate_up, wide, rebuild);  // k.h is `wide` then
-    a_gradient(Linear::down, l, dx, k.h);
+    if (!before) norm_backward(l, Owner::norm2, dx, k.n2, weights.norm2, k.norm2, false, {});
+    const auto& down = linear(l, Linear::down);
+    down.expand(ops_, dx, k.u_down, accumulate);
+    down.input_gradient(ops_, dx, wide);
+    if (m.mlp == Mlp::swiglu) {
+      ops_.swiglu_backward(k.gate_up, wide, rebuild);  // k.h is `wide` then
+    } else {
+      ops_.gelu_backward(k.gate_up, wide, rebuild);
+    }
+    down.weight_gradient(ops_, dx, k.h, accumulate);
 
-    expand(Linear::gate_up, l, k.gate_up, k.u_gate_up);
-    input_gradient(Linear::gate_up, l, k.gate_up, narrow(m.hidden));
-    ops_.rmsnorm_backward(narrow(m.hidden), k.middle, weights.norm2, k.rstd2, true, dx,
-                          rebuild ? k.n2 : Matrix<Element>{});
-    a_gradient(Linear::gate_up, l, k.gate_up, k.n2);
+    const auto& gate_up = linear(l, Linear::gate_up);
+    gate_up.expand(ops_, k.gate_up, k.u_gate_up, accumulate);
+    gate_up.input_gradient(ops_, k.gate_up, before ? narrow(m.hidden) : dx, !before);
+    if (before) {
+      norm_backward(l, Owner::norm2, narrow(m.hidden), k.middle, weights.norm2, k.norm2, true,
+                    rebuild ? k.n2 : Matrix<Element>{});
+    }
+    gate_up.weight_gradient(ops_, k.gate_up, mlp_input(k), accumulate);
+    if (!before) norm_backward(l, Owner::norm1, dx, k.middle, weights.norm1, k.norm1, false, {});
 
-    expand(Linear::o, l, dx, k.u_o);
-    input_gradient(Linear::o, l, dx, narrow(m.q_width()));
-    a_gradient(Linear::o, l, dx, k.attended);
+    const auto& o = linear(l, Linear::o);
+    o.expand(ops_, dx, k.u_o, accumulate);
+    o.input_gradient(ops_, dx, narrow(m.q_width()));
+    o.weight_gradient(ops_, dx, k.attended, accumulate);
 
     before_attention();
     ops_.attention_backward(k.qkv, k.attended, k.lse, narrow(m.q_width()), buffers_.d_qkv, shape_.attention());
-    ops_.rope(buffers_.d_qkv, buffers_.rotations, shape_.attention(), Rotation::backward);
-    expand(Linear::qkv, l, buffers_.d_qkv, k.u_qkv);
-    if (l > 0) {
-      input_gradient(Linear::qkv, l, buffers_.d_qkv, narrow(m.hidden));
-      ops_.rmsnorm_backward(narrow(m.hidden), buffers_.x[l], weights.norm1, k.rstd1, true, dx,
-                            rebuild ? k.n1 : Matrix<Element>{});
-    } else if (rebuild) {
-      ops_.rmsnorm(buffers_.x[l], weights.norm1, m.rms_eps, k.n1, k.rstd1);
-    }
-    a_gradient(Linear::qkv, l, buffers_.d_qkv, k.n1);
-  }
-
-  /// dU = dY (sB) in the room behind dY, and dB = s dY' U.
-  void expand(Linear linear, std::size_t l, Matrix<Element> dy, Matrix<const Element> u) {
-    const auto& f = buffers_.of(linear);
-    if (f.rank_total == 0) return;
-    const auto rank = shape_.lora.rank;
-    const auto du = room(dy, f.rank_total);
-    if (shape_.path == AdapterPath::augmented) {
-      ops_.gemm(Product{.d = du, .a = dy, .b = weights_of(l, linear).block(0, f.in, f.out, f.rank_total)});
-    }
-    for (const auto& part : f.parts) {
-      if (!part.adapted) continue;
-      const auto dy_part = dy.columns(part.row, part.rows);
-      if (shape_.path == AdapterPath::separate) {
-        ops_.gemm(Product{.d = du.columns(part.u, rank), .a = dy_part, .b = b_of(l, linear, part)});
+    rotate(buffers_.d_qkv, Rotation::backward);
+    const auto& qkv = linear(l, Linear::qkv);
+    qkv.expand(ops_, buffers_.d_qkv, k.u_qkv, accumulate);
+    // Below layer 0 there is the embedding alone.
+    if (l > 0 || shape_.trains == Trains::all) {
+      qkv.input_gradient(ops_, buffers_.d_qkv, before ? narrow(m.hidden) : dx, !before);
+      if (before) {
+        norm_backward(l, Owner::norm1, narrow(m.hidden), buffers_.x[l], weights.norm1, k.norm1, true,
+                      rebuild ? k.n1 : Matrix<Element>{});
       }
-      ops_.gemm(GradientProduct{.d = gradient_of(l, part.module, true),
-                                .a = dy_part,
-                                .a_transposed = true,
-                                .b = u.columns(part.u, rank),
-                                .alpha = shape_.lora.scale(),
-                                .beta = micro_ == 0 ? 0.0 : 1.0});
+    } else if (rebuild) {
+      ops_.norm(buffers_.x[l], weights.norm1, m.norm_eps, k.n1, k.norm1);
     }
+    qkv.weight_gradient(ops_, buffers_.d_qkv, before ? k.n1 : buffers_.x[l], accumulate);
   }
 
-  /// dX = dY W + dU A
-  void input_gradient(Linear linear, std::size_t l, Matrix<Element> dy, Matrix<Element> d_input) {
-    const auto& f = buffers_.of(linear);
-    const auto weights = weights_of(l, linear);
-    if (f.rank_total > 0 && shape_.path == AdapterPath::augmented) {
-      return ops_.gemm(
-          Product{.d = d_input, .a = widened(dy, f.rank_total), .b = weights.block(0, 0, f.out + f.rank_total, f.in)});
+  /// dx = (accumulate ? dx : 0) + what comes through the norm from dn, and the norm's own gradient if it is trained.
+  void norm_backward(std::size_t l, Owner owner, Matrix<Element> dn, Matrix<Element> x,
+                     const NormWeights<Element>& weights, const NormStatistics<Master>& statistics, bool accumulate,
+                     Matrix<Element> n) {
+    if (const auto d_gain = gradient(owner, Kind::weight, l)) {
+      ops_.norm_gradient(dn, x, statistics, micro_ > 0, d_gain.data, gradient(owner, Kind::bias, l).data);
     }
-    ops_.gemm(Product{.d = d_input, .a = dy, .b = weights.block(0, 0, f.out, f.in)});
-    if (f.rank_total == 0) return;
-    ops_.gemm(Product{.d = d_input, .a = room(dy, f.rank_total), .b = a_of(l, linear), .beta = 1});
+    ops_.norm_backward(dn, x, weights, statistics, accumulate, buffers_.dx, n);
   }
 
-  /// dA = dU' X, of all parts at once
-  void a_gradient(Linear linear, std::size_t l, Matrix<Element> dy, Matrix<const Element> x) {
-    const auto& f = buffers_.of(linear);
-    if (f.rank_total == 0) return;
-    const auto first = std::find_if(f.parts.begin(), f.parts.end(), [](const Part& part) { return part.adapted; });
-    auto d = gradient_of(l, first->module, false);
-    d.rows = f.rank_total;
-    ops_.gemm(GradientProduct{
-        .d = d, .a = room(dy, f.rank_total), .a_transposed = true, .b = x, .beta = micro_ == 0 ? 0.0 : 1.0});
+  /// Adds to what the head has left where they are tied.
+  void embedding_backward() {
+    const auto& m = shape_.model;
+    const auto dx = buffers_.dx;
+    const auto d_table = gradient(Owner::embedding, Kind::weight);
+    const auto clear = [this](Matrix<Master> d) { ops_.set_bytes(d.data, 0, d.rows * d.cols * sizeof(Master)); };
+    if (!m.tied && micro_ == 0) clear(d_table);
+    const auto first = micro_ * shape_.tokens();
+    ops_.embedding_backward(dx, buffers_.inputs + first, buffers_.order + first, d_table);
+    if (m.positions != Positions::learned) return;
+    // A sum over sequences, each of which is one row. Positions behind the sequences' end have no gradient.
+    const auto d_positions = gradient(Owner::positions, Kind::weight);
+    if (micro_ == 0) clear(d_positions);
+    const auto row = shape_.seq * m.hidden;
+    ops_.sum_rows(Matrix<Element>{dx.data, shape_.batch, row, row}, true, d_positions.data);
   }
 
   // Where things are --------------------------------------------------------------------------------------------------
 
   const Kept& kept(std::size_t l) const { return buffers_.kept.size() == 1 ? buffers_.kept[0] : buffers_.kept[l]; }
+  Matrix<Element> mlp_input(const Kept& k) const { return shape_.model.norms_before() ? k.n2 : k.n1; }
 
   Matrix<Element> narrow(std::size_t cols) const { return {buffers_.narrow.data, buffers_.narrow.rows, cols, cols}; }
+  Matrix<Element> head_gradient() const {
+    return shape_.model.norms_before() ? narrow(shape_.model.hidden) : buffers_.dx;
+  }
 
-  /// The columns behind those of a matrix.
-  static Matrix<Element> room(Matrix<Element> m, std::size_t cols) { return {m.data + m.cols, m.rows, cols, m.stride}; }
-  static Matrix<Element> widened(Matrix<Element> m, std::size_t by) { return {m.data, m.rows, m.cols + by, m.stride}; }
+  void rotate(Matrix<Element> qkv, Rotation rotation) {
+    if (shape_.model.positions == Positions::rope) ops_.rope(qkv, buffers_.rotations, shape_.attention(), rotation);
+  }
 
-  Matrix<Element> weights_of(std::size_t l, Linear linear) const {
+  const Projection<Ops>& linear(std::size_t l, Linear linear) const {
+    return projections_[l * linears.size() + static_cast<std::size_t>(linear)];
+  }
+  Projection<Ops> projection(std::size_t l, Linear linear) const {
     const auto& layer = buffers_.layers[l];
-    switch (linear) {
-      case Linear::qkv: return layer.qkv;
-      case Linear::o: return layer.o;
-      case Linear::gate_up: return layer.gate_up;
-      case Linear::down: break;
-    }
-    return layer.down;
-  }
-  Matrix<Element> a_of(std::size_t l, Linear linear) const {
     const auto& f = buffers_.of(linear);
-    return weights_of(l, linear).block(f.out, 0, f.rank_total, f.in);
-  }
-  /// s B of one part: its rows x rank.
-  Matrix<Element> b_of(std::size_t l, Linear linear, const Part& part) const {
-    return weights_of(l, linear).block(part.row, buffers_.of(linear).in + part.u, part.rows, shape_.lora.rank);
-  }
-
-  const AdapterTensor& tensor_of(std::size_t l, Module module, bool is_b) const {
-    return *std::find_if(tensors_.begin(), tensors_.end(),
-                         [&](const AdapterTensor& t) { return t.layer == l && t.module == module && t.is_b == is_b; });
-  }
-  Matrix<Master> gradient_of(std::size_t l, Module module, bool is_b) const {
-    const auto& t = tensor_of(l, module, is_b);
-    return {buffers_.state.gradient + t.offset, t.rows, t.cols, t.cols};
-  }
-
-  Matrix<Element> place(const AdapterTensor& t) const {
-    for (const auto linear : linears) {
-      for (const auto& part : buffers_.of(linear).parts) {
-        if (part.module != t.module) continue;
-        if (t.is_b) return b_of(t.layer, linear, part);
-        return a_of(t.layer, linear).row_range(part.u, shape_.lora.rank);
-      }
+    const auto at = static_cast<std::size_t>(linear);
+    const auto of = [&](Kind kind, Module module = Module::q) {
+      return gradient(training::owner(linear), kind, l, module);
+    };
+    typename Projection<Ops>::Gradients gradients{of(Kind::weight), {}, of(Kind::bias).data};
+    for (const auto& part : f.parts) {
+      if (!part.adapted) continue;
+      if (part.u == 0) gradients.a = of(Kind::a, part.module);
+      gradients.b[static_cast<std::size_t>(part.module)] = of(Kind::b, part.module);
     }
-    throw std::logic_error("an adapter of no projection");
+    gradients.a.rows = f.rank_total;  // those of all parts, one below the other
+    return {shape_, f, layer.weights[at], layer.biases[at], gradients};
+  }
+
+  /// Null data: there is no such tensor.
+  Matrix<Master> gradient(Owner owner, Kind kind, std::optional<std::size_t> layer = std::nullopt,
+                          Module module = Module::q) const {
+    const auto found = std::find_if(tensors_.begin(), tensors_.end(), [&](const ParameterTensor& t) {
+      return t.owner == owner && t.kind == kind && (!layer || t.layer == *layer) && t.module == module;
+    });
+    if (found == tensors_.end()) return {};
+    return {buffers_.state.gradient + found->offset, found->rows, found->cols, found->cols};
+  }
+
+  static Linear linear_of(Owner of) {
+    for (const auto linear : linears) {
+      if (training::owner(linear) == of) return linear;
+    }
+    throw std::logic_error("a tensor of no projection");
+  }
+
+  /// Where the Element copy of a tensor stands, trained or not.
+  Matrix<Element> place(const ParameterTensor& t) const {
+    const auto row = [&t](Element* data) { return Matrix<Element>{data, t.rows, t.cols, t.cols}; };
+    const auto of_norm = [&](const NormWeights<Element>& norm) {
+      return row(t.kind == Kind::bias ? norm.shift : norm.gain);
+    };
+    switch (t.owner) {
+      case Owner::embedding: return buffers_.embedding;
+      case Owner::positions: return buffers_.positions;
+      case Owner::head: return t.kind == Kind::bias ? row(buffers_.head_bias) : buffers_.head;
+      case Owner::final_norm: return of_norm(buffers_.final_norm);
+      case Owner::norm1: return of_norm(buffers_.layers[t.layer].norm1);
+      case Owner::norm2: return of_norm(buffers_.layers[t.layer].norm2);
+      default: break;
+    }
+    const auto which = linear_of(t.owner);
+    const auto& layer = buffers_.layers[t.layer];
+    const auto& f = buffers_.of(which);
+    const auto weights = layer.weights[static_cast<std::size_t>(which)];
+    if (t.kind == Kind::weight) return weights.block(0, 0, f.out, f.in);
+    if (t.kind == Kind::bias) return row(layer.biases[static_cast<std::size_t>(which)]);
+    const auto& part =
+        *std::find_if(f.parts.begin(), f.parts.end(), [&](const Part& p) { return p.module == t.module; });
+    const auto& projection = linear(t.layer, which);
+    return t.kind == Kind::b ? projection.b_of(part) : projection.a().row_range(part.u, shape_.lora.rank);
   }
 
   /// Positions count from 0 in each sequence; angle = position / theta^(2 i / head_dim).
   void write_rotations() {
+    if (buffers_.rotations == nullptr) return;
     const auto d = shape_.model.head_dim;
     std::vector<Master> table(shape_.seq * d);
     for (std::size_t p = 0; p < shape_.seq; ++p) {
@@ -458,11 +517,12 @@ class LoraStep {
 
   Ops& ops_;
   StepShape shape_;
-  std::vector<AdapterTensor> tensors_;
+  std::vector<ParameterTensor> tensors_;
   decltype(std::declval<Ops&>().allocate(std::size_t{})) memory_;
   std::size_t bytes_;
   Buffers<Element, Master> buffers_;
-  std::vector<AdapterSlot<Element>> slots_;
+  std::vector<Projection<Ops>> projections_;  // by layer and Linear
+  std::vector<ParameterSlot<Element>> slots_;
 
   std::uint64_t steps_ = 0;   // since restart
   std::size_t recorded_ = 0;  // records on the device that nobody has read

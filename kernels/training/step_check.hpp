@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "kernels/ops/lora_step.hpp"
+#include "kernels/ops/training_step.hpp"
 #include "kernels/training/ops.hpp"
 
 namespace shakedown::training {
@@ -18,7 +18,8 @@ struct GoldenLoss {
 /// Of this measurement, as healthy machines have computed them, by model and precision; empty where nobody has. They
 /// are within 0.1 % of each other, whatever algorithms are chosen: wrong attention or a wrong update, which the
 /// loss of random weights does not show, move the later ones.
-std::vector<GoldenLoss> golden_losses(const LoraStepSpec&);
+template <Trains trains>
+std::vector<GoldenLoss> golden_losses(const StepSpec<trains>&);
 
 /// What the steps of a series must show.
 struct Expected {

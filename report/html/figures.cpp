@@ -18,6 +18,7 @@
 #include "report/words.hpp"
 #include "thresholds/applicability.hpp"
 #include "thresholds/matrix.hpp"
+#include "thresholds/metrics.hpp"
 
 namespace shakedown {
 namespace {
@@ -472,7 +473,7 @@ std::string sensor_table(const Page& page, const Sensor& sensor, const std::set<
     columns.push_back(family);
     centres.push_back(median(known));
     values.push_back(std::move(column));
-    if (ranks.size() == page.context->ranks.size() || (family != "gemm" && family != "lora_step")) continue;
+    if (ranks.size() == page.context->ranks.size() || (family != "gemm" && !is_training(family))) continue;
     const std::string name = std::string(sensor.title) + " in " + family;
     many += figure(name, svg::distribution(name, std::move(known), std::nullopt, sensor.unit));
   }

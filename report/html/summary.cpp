@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t most_steps = 3, most_named = 5, most_culprits = 40;
 
 // What the families of the quick tier show, in the order in which they are measured.
-constexpr std::array<std::pair<const char*, const char*>, 10> families{
+constexpr std::array<std::pair<const char*, const char*>, 11> families{
     {{"preflight", "the machine before anything is measured"},
      {"gemm", "matrix products"},
      {"hbm", "bandwidth of GPU memory"},
@@ -29,7 +29,8 @@ constexpr std::array<std::pair<const char*, const char*>, 10> families{
      {"allreduce", "AllReduce over all GPUs"},
      {"collectives", "other collectives"},
      {"pairs", "pairs of hosts, rail by rail"},
-     {"lora_step", "a training step"}}};
+     {"lora_step", "a LoRA training step"},
+     {"train_step", "a training step of a whole model"}}};
 
 std::string about(const std::string& family) {
   for (const auto& [name, words] : families) {

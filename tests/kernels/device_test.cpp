@@ -46,6 +46,8 @@ TEST(Key, NamesFamilyAndEveryParameter) {
                              .sums = DType::bf16,
                              .bucket = 4096}),
             "lora_step/model:tiny/dtype:f64/batch:1/seq:8/accumulation:3/retain:inputs/sums:bf16/bucket:4096");
+  EXPECT_EQ(key(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024, .ranks = 4}),
+            "train_step/model:gpt2_124m/batch:32/seq:1024");
 }
 
 TEST(Key, OfAVariantIsThatOfTheDefaultAndMore) {
@@ -69,6 +71,14 @@ TEST(Cost, CountsWhatTheModelNeedsWhateverIsComputedTwice) {
   EXPECT_NEAR(cost(spec).flops / 1e12, 526.4, 0.2);
   spec.seq = 0;
   EXPECT_THROW(cost(spec), std::invalid_argument);
+}
+
+TEST(Cost, CountsTheGradientOfEveryWeightThatIsTrained) {
+  EXPECT_NEAR(cost(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024}).flops / 32768 / 1e6, 807.47, 0.01);
+  // Without a mask all pairs count: at half of the length the same.
+  EXPECT_NEAR(cost(TrainStepSpec{.model = "encoder_163m", .batch = 8, .seq = 512}).flops / 4096 / 1e6, 807.47, 0.01);
+  EXPECT_THROW(cost(TrainStepSpec{.model = "gpt2_124m", .batch = 1, .seq = 1025}), std::invalid_argument);
+  EXPECT_THROW(cost(LoraStepSpec{.model = "encoder_163m", .batch = 1, .seq = 8}), std::invalid_argument);
 }
 
 TEST(Cost, CountsWhatTheLiteratureCounts) {

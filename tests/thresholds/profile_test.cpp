@@ -227,6 +227,8 @@ TEST_F(Thresholds, RefusesAMetricThatTheFamilyDoesNotHave) {
   EXPECT_TRUE(refuses_rule("benchmark: \"gemm/x:1\", metric: ^busbw_gb_per_s, every: run, min: 1, source: s",
                            "unknown metric \"busbw_gb_per_s\" of gemm"));
   EXPECT_EQ(refusal_of_rule("benchmark: \"lora_step/x:1\", metric: tokens_per_s, every: run, min: 1, source: s"), "");
+  EXPECT_EQ(refusal_of_rule("benchmark: \"train_step/x:1\", metric: tokens_per_s, every: run, min: 1, source: s"), "");
+  EXPECT_NE(refusal_of_rule("benchmark: \"train_step/x:1\", metric: speed, every: run, min: 1, source: s"), "");
   EXPECT_NE(refusal_of_rule("benchmark: \"lora_step/x:1\", metric: speed, every: run, min: 1, source: s"), "");
 }
 

@@ -249,6 +249,9 @@ ResultsBuilder host_machine(int ranks, int hosts) {
   builder.add_waiver("pcie/op:h2d/bytes:268435456", "there is no GPU");
   builder.add("lora_step/model:tiny/dtype:f32/batch:2/seq:16", "tokens_per_s", 3000);
   builder.add("lora_step/model:tiny/dtype:f64/batch:1/seq:16/accumulation:2", "tokens_per_s", 3000);
+  builder.add("train_step/model:gpt2_tiny/dtype:f32/batch:2/seq:16", "tokens_per_s", 3000);
+  builder.add("train_step/model:gpt2_tiny/dtype:f64/batch:1/seq:16/accumulation:2", "tokens_per_s", 3000);
+  builder.add("train_step/model:encoder_tiny/dtype:f32/batch:2/seq:16", "tokens_per_s", 3000);
   add_peer_copies(builder, "cpu", "67108864", 0.5);
   add_shifts(builder, "p2p/op:read/engine:cpu", "67108864", 0.5);
   add_pairs(builder, "p2p/op:latency/engine:cpu", "2097152", "latency_us", 0.2);
@@ -465,7 +468,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
     EXPECT_TRUE(verdict.unjudged.empty()) << verdict.unjudged[0].key;
   }
   EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
-            "VERDICT: HOST-ONLY 75/75 (profile host, 2 ranks)");
+            "VERDICT: HOST-ONLY 78/78 (profile host, 2 ranks)");
 }
 
 TEST(ShippedProfiles, HaveNoReferenceOfSeveralHostsOnlyForWhatGoesBetweenThem) {

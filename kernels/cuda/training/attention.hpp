@@ -1,5 +1,5 @@
-// Causal attention with grouped key and value heads (Ainslie et al. 2023), forward and backward, on what the fused
-// projection of queries, keys and values leaves: no transposition, no copy, no repeated heads.
+// Attention with grouped key and value heads (Ainslie et al. 2023), causal or not, forward and backward, on what the
+// fused projection of queries, keys and values leaves: no transposition, no copy, no repeated heads.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,6 +18,7 @@ namespace shakedown::cuda {
 struct AttentionShape {
   int batch, sequence, query_heads, kv_heads, head_size;
   std::size_t qkv_stride, out_stride, dout_stride, dqkv_stride;
+  bool causal = true;
 };
 
 class Attention {
@@ -30,8 +31,8 @@ class Attention {
   /// Of the larger of the two directions, known before anything is allocated.
   virtual std::size_t workspace_bytes() const = 0;
 
-  /// out = softmax(q k' / sqrt(head_size), causal) v; lse[sequence][head][position] = the logarithm of the sum of the
-  /// softmax, which backward needs.
+  /// out = softmax(q k' / sqrt(head_size), causal if so) v; lse[sequence][head][position] = the logarithm of the sum of
+  /// the softmax, which backward needs.
   virtual void forward(cudaStream_t, const Bf16* qkv, Bf16* out, float* lse, void* workspace) const = 0;
 
   /// dqkv = the gradient of qkv, packed like it.

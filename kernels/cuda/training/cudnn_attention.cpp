@@ -22,9 +22,15 @@ constexpr auto f32 = CUDNN_DATA_FLOAT, bf16 = CUDNN_DATA_BFLOAT16;
 /// Sizes of one call, and the tensors over it that both directions use.
 struct Sizes {
   std::int64_t batch, sequence, heads, kv_heads, size;
+  bool causal;
 
   explicit Sizes(const AttentionShape& s)
-      : batch(s.batch), sequence(s.sequence), heads(s.query_heads), kv_heads(s.kv_heads), size(s.head_size) {}
+      : batch(s.batch),
+        sequence(s.sequence),
+        heads(s.query_heads),
+        kv_heads(s.kv_heads),
+        size(s.head_size),
+        causal(s.causal) {}
 
   /// Heads as they stand in rows of `stride` elements.
   Tensor rows(CudnnGraph& graph, std::int64_t count, std::size_t stride) const {
@@ -57,11 +63,12 @@ struct Sizes {
   }
 };
 
-/// Scaled scores q k', those of later keys made the lowest number.
-Tensor causal_scores(CudnnGraph& graph, const Sizes& sizes, Tensor q, Tensor k, Tensor scale, Tensor lowest) {
+/// Scaled scores q k', those of later keys made the lowest number if attention is causal.
+Tensor scores(CudnnGraph& graph, const Sizes& sizes, Tensor q, Tensor k, Tensor scale, Tensor lowest) {
   const auto product = sizes.scores(graph, f32), scaled = sizes.scores(graph, f32);
   graph.matmul(q, k, product);
   graph.pointwise(CUDNN_POINTWISE_MUL, f32, product, scale, scaled);
+  if (!sizes.causal) return scaled;
   const auto row = sizes.scores(graph, CUDNN_DATA_INT32), column = sizes.scores(graph, CUDNN_DATA_INT32);
   graph.index(2, scaled, row);
   graph.index(3, scaled, column);
@@ -73,7 +80,7 @@ Tensor causal_scores(CudnnGraph& graph, const Sizes& sizes, Tensor q, Tensor k, 
 
 struct ForwardGraph {
   CudnnGraph graph;
-  Tensor q, k, v, out, lse, scale, lowest;
+  Tensor q, k, v, out, lse, scale, lowest = -1;
 
   explicit ForwardGraph(const AttentionShape& shape) {
     const Sizes sizes(shape);
@@ -83,9 +90,9 @@ struct ForwardGraph {
     out = sizes.rows(graph, sizes.heads, shape.out_stride);
     lse = sizes.per_query(graph);
     scale = graph.scalar();
-    lowest = graph.scalar();
+    if (shape.causal) lowest = graph.scalar();
 
-    const auto scores = causal_scores(graph, sizes, q, k, scale, lowest);
+    const auto scores = cuda::scores(graph, sizes, q, k, scale, lowest);
     const auto max = sizes.per_query_between(graph), sum = sizes.per_query_between(graph);
     const auto log = sizes.per_query_between(graph);
     const auto shifted = sizes.scores(graph, f32), weights = sizes.scores(graph, f32);
@@ -106,7 +113,7 @@ struct ForwardGraph {
 /// elements has one owner, and dS goes through the workspace.
 struct BackwardGraph {
   CudnnGraph graph;
-  Tensor q, k, v, out, dout, lse, dq, dk, dv, delta, scale, lowest, one;
+  Tensor q, k, v, out, dout, lse, dq, dk, dv, delta, scale, lowest = -1, one;
   Tensor dq_sum = -1;
   std::size_t delta_bytes, dq_sum_bytes = 0;
 
@@ -123,7 +130,7 @@ struct BackwardGraph {
     dv = sizes.rows(graph, sizes.kv_heads, shape.dqkv_stride);
     delta = sizes.per_query(graph);
     scale = graph.scalar();
-    lowest = graph.scalar();
+    if (shape.causal) lowest = graph.scalar();
     one = graph.scalar();
     const auto per_query = static_cast<std::size_t>(sizes.batch * sizes.heads * sizes.sequence);
     delta_bytes = per_query * sizeof(float);
@@ -133,7 +140,7 @@ struct BackwardGraph {
     graph.reduce(CUDNN_REDUCE_TENSOR_ADD, product, row_sum);
     graph.pointwise(CUDNN_POINTWISE_MUL, f32, row_sum, one, delta);
 
-    const auto scores = causal_scores(graph, sizes, q, k, scale, lowest);
+    const auto scores = cuda::scores(graph, sizes, q, k, scale, lowest);
     const auto shifted = sizes.scores(graph, f32), p = sizes.scores(graph, f32);
     graph.pointwise(CUDNN_POINTWISE_SUB, f32, scores, lse, shifted);
     graph.pointwise(CUDNN_POINTWISE_EXP, f32, shifted, p);
@@ -194,8 +201,8 @@ class CudnnAttention final : public Attention {
         forward_(shape),
         backward_(shape, deterministic),
         scale_(1.0F / std::sqrt(static_cast<float>(shape.head_size))) {
-    forward_.graph.build(handle_.get(), "causal attention");
-    backward_.graph.build(handle_.get(), "the gradient of causal attention");
+    forward_.graph.build(handle_.get(), "attention");
+    backward_.graph.build(handle_.get(), "the gradient of attention");
   }
 
   std::size_t workspace_bytes() const override {
@@ -205,15 +212,10 @@ class CudnnAttention final : public Attention {
   void forward(cudaStream_t stream, const Bf16* qkv, Bf16* out, float* lse, void* workspace) const override {
     check(cudnnSetStream(handle_.get(), stream));
     const auto& g = forward_;
-    g.graph.run(handle_.get(),
-                {{g.q, qkv},
-                 {g.k, qkv + keys()},
-                 {g.v, qkv + values()},
-                 {g.out, out},
-                 {g.lse, lse},
-                 {g.scale, &scale_},
-                 {g.lowest, &lowest_}},
-                workspace);
+    std::vector<CudnnGraph::Argument> arguments{{g.q, qkv},   {g.k, qkv + keys()}, {g.v, qkv + values()},
+                                                {g.out, out}, {g.lse, lse},        {g.scale, &scale_}};
+    if (shape_.causal) arguments.push_back({g.lowest, &lowest_});
+    g.graph.run(handle_.get(), arguments, workspace);
   }
 
   void backward(cudaStream_t stream, const Bf16* qkv, const Bf16* out, const float* lse, const Bf16* dout, Bf16* dqkv,
@@ -225,8 +227,8 @@ class CudnnAttention final : public Attention {
     std::vector<CudnnGraph::Argument> arguments{{g.q, qkv},       {g.k, qkv + keys()},   {g.v, qkv + values()},
                                                 {g.out, out},     {g.dout, dout},        {g.lse, lse},
                                                 {g.dq, dqkv},     {g.dk, dqkv + keys()}, {g.dv, dqkv + values()},
-                                                {g.delta, delta}, {g.scale, &scale_},    {g.lowest, &lowest_},
-                                                {g.one, &one_}};
+                                                {g.delta, delta}, {g.scale, &scale_},    {g.one, &one_}};
+    if (shape_.causal) arguments.push_back({g.lowest, &lowest_});
     if (!deterministic_) {
       check(cudaMemsetAsync(dq_sum, 0, g.dq_sum_bytes, stream));
       arguments.push_back({g.dq_sum, dq_sum});

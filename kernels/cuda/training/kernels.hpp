@@ -23,11 +23,30 @@ inline constexpr int vector_width = 8;  // bf16 in 16 bytes
 
 // Layers --------------------------------------------------------------------------------------------------------------
 
-void rmsnorm(cudaStream_t, Matrix<const Bf16> x, const Bf16* weight, float epsilon, Matrix<Bf16> n, float* rstd);
+using NormWeights = training::NormWeights<Bf16>;
+using NormStatistics = training::NormStatistics<float>;
+
+/// LayerNorm; without shift and mean RMSNorm.
+void norm(cudaStream_t, Matrix<const Bf16> x, const NormWeights&, float epsilon, Matrix<Bf16> n, const NormStatistics&);
 
 /// `n` with null data: not wanted.
-void rmsnorm_backward(cudaStream_t, Matrix<const Bf16> dn, Matrix<const Bf16> x, const Bf16* weight, const float* rstd,
-                      bool accumulate, Matrix<Bf16> dx, Matrix<Bf16> n);
+void norm_backward(cudaStream_t, Matrix<const Bf16> dn, Matrix<const Bf16> x, const NormWeights&, const NormStatistics&,
+                   bool accumulate, Matrix<Bf16> dx, Matrix<Bf16> n);
+
+/// Memory for partial sums of columns.
+struct ColumnPartials {
+  /// Floats that suffice for the fastest way of summing matrices of so many columns; with less it is slower.
+  static std::size_t wanted(std::size_t columns);
+
+  float* at;
+  std::size_t count;
+};
+
+/// The gradients of what a norm multiplies with and adds; see training/ops.hpp. `d_shift` may be null.
+void norm_gradient(cudaStream_t, Matrix<const Bf16> dn, Matrix<const Bf16> x, const NormStatistics&, bool accumulate,
+                   float* d_gain, float* d_shift, const ColumnPartials&);
+/// sums = (accumulate ? sums : 0) + the sum of the rows.
+void sum_rows(cudaStream_t, Matrix<const Bf16> dy, bool accumulate, float* sums, const ColumnPartials&);
 
 /// head_dim divides by 16.
 void rope(cudaStream_t, Matrix<Bf16> qkv, const float* table, training::AttentionShape, training::Rotation);
@@ -35,7 +54,13 @@ void rope(cudaStream_t, Matrix<Bf16> qkv, const float* table, training::Attentio
 void swiglu(cudaStream_t, Matrix<const Bf16> gate_up, Matrix<Bf16> h);
 void swiglu_backward(cudaStream_t, Matrix<Bf16> gate_up, Matrix<Bf16> dh, bool emit_h);
 
-void embed(cudaStream_t, Matrix<const Bf16> table, const int* tokens, Matrix<Bf16> x);
+void gelu(cudaStream_t, Matrix<const Bf16> u, Matrix<Bf16> h);
+void gelu_backward(cudaStream_t, Matrix<Bf16> u, Matrix<Bf16> dh, bool emit_h);
+
+/// `positions` with null data: none.
+void embed(cudaStream_t, Matrix<const Bf16> table, const int* tokens, Matrix<const Bf16> positions, std::size_t seq,
+           Matrix<Bf16> x);
+void embed_backward(cudaStream_t, Matrix<const Bf16> dx, const int* tokens, const int* order, Matrix<float> d_table);
 void copy_rows(cudaStream_t, Matrix<const Bf16> from, Matrix<Bf16> to);
 
 // Loss ----------------------------------------------------------------------------------------------------------------
@@ -61,6 +86,7 @@ struct Segment {
   std::size_t offset;
   Matrix<Bf16> copy;
   float scale;
+  bool decays = true;
 };
 
 /// One update of the parameters of `count` segments (in device memory; they cover the flat arrays), and their copies;

@@ -112,6 +112,7 @@ __global__ void __launch_bounds__(threads) adamw_kernel(const Segment* segments,
   Summing mine;
   const auto clip = static_cast<float>(fmin(1.0, update.max_norm / (sqrt(summary->squared_norm) + 1e-6)));
   const Segment segment = segments[blockIdx.y];
+  const float kept = segment.decays ? update.decay : 1.0F;
   const auto count = segment.copy.rows * segment.copy.cols;
   for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x); i < count;
        i += 4 * static_cast<std::size_t>(gridDim.x) * threads) {
@@ -129,7 +130,7 @@ __global__ void __launch_bounds__(threads) adamw_kernel(const Segment* segments,
       first.at[j] = update.beta1 * first.at[j] + (1.0F - update.beta1) * g;
       second.at[j] = update.beta2 * second.at[j] + (1.0F - update.beta2) * g * g;
       const float root = sqrtf(second.at[j]) * update.root_correction + update.epsilon;
-      parameter.at[j] = parameter.at[j] * update.decay - update.rate * first.at[j] / root;
+      parameter.at[j] = parameter.at[j] * kept - update.rate * first.at[j] / root;
       mine.add(parameter.at[j], at + j);
     }
     store_four(state.parameters + at, parameter);

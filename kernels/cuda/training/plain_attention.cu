@@ -81,7 +81,12 @@ __device__ float max_warp(float mine) {
 /// Where the heads of a sequence stand in a packed row.
 struct Heads {
   int sequence, query_heads, kv_heads, size;
+  bool causal;
 
+  /// Whether a query sees a key; both are in the sequence.
+  __device__ bool sees(int query, int key) const { return key < sequence && (!causal || key <= query); }
+  /// Behind the last key that queries before `end` see.
+  __device__ int keys_before(int end) const { return causal ? min(end, sequence) : sequence; }
   __device__ int kv_of(int query_head) const { return query_head / (query_heads / kv_heads); }
   __device__ std::size_t key(int kv_head) const { return static_cast<std::size_t>(query_heads + kv_head) * size; }
   __device__ std::size_t value(int kv_head) const {
@@ -101,7 +106,7 @@ __global__ void __launch_bounds__(warps * 32)
 
   float sums[own][per_lane] = {}, max[own], total[own] = {};
   for (float& m : max) m = -INFINITY;
-  const int end = min(first + tile, heads.sequence);
+  const int end = heads.keys_before(first + tile);
   for (int k = 0; k < end; k += others) {
     __syncthreads();
     keys.take(qkv.at(base + k) + heads.key(kv), qkv.stride, heads.sequence - k, size);
@@ -109,7 +114,8 @@ __global__ void __launch_bounds__(warps * 32)
     __syncthreads();
     for (int i = 0; i < own; ++i) {
       const int row = first + warp * own + i;
-      const float score = k + lane <= row ? scale * keys.dot(lane, queries.at[warp * own + i], size) : -INFINITY;
+      const float score =
+          heads.sees(row, k + lane) ? scale * keys.dot(lane, queries.at[warp * own + i], size) : -INFINITY;
       const float new_max = fmaxf(max[i], max_warp(score));
       if (new_max == -INFINITY) continue;  // the whole tile lies behind this query; the same in all lanes
       const float weight = expf(score - new_max), shrink = expf(max[i] - new_max);
@@ -157,7 +163,7 @@ __global__ void __launch_bounds__(warps * 32)
   gradients.take(dout.at(base + first) + at, dout.stride, heads.sequence - first, size);
 
   float sums[own][per_lane] = {};
-  const int end = min(first + tile, heads.sequence);
+  const int end = heads.keys_before(first + tile);
   for (int k = 0; k < end; k += others) {
     __syncthreads();
     keys.take(qkv.at(base + k) + heads.key(kv), qkv.stride, heads.sequence - k, size);
@@ -166,7 +172,7 @@ __global__ void __launch_bounds__(warps * 32)
     for (int i = 0; i < own; ++i) {
       const int row = first + warp * own + i;
       float ds = 0;
-      if (k + lane <= row && row < heads.sequence) {
+      if (heads.sees(row, k + lane) && row < heads.sequence) {
         const float p = expf(scale * keys.dot(lane, queries.at[warp * own + i], size) - lse[of_row + row]);
         ds = p * (values.dot(lane, gradients.at[warp * own + i], size) - delta[of_row + row]);
       }
@@ -196,7 +202,7 @@ __global__ void __launch_bounds__(warps * 32)
   for (int head = kv * group; head < (kv + 1) * group; ++head) {
     const auto at = static_cast<std::size_t>(head) * size;
     const auto of_row = (blockIdx.z * heads.query_heads + head) * static_cast<std::size_t>(heads.sequence);
-    for (int q = first / others * others; q < heads.sequence; q += others) {
+    for (int q = heads.causal ? first / others * others : 0; q < heads.sequence; q += others) {
       __syncthreads();
       queries.take(qkv.at(base + q) + at, qkv.stride, heads.sequence - q, size);
       gradients.take(dout.at(base + q) + at, dout.stride, heads.sequence - q, size);
@@ -204,7 +210,7 @@ __global__ void __launch_bounds__(warps * 32)
       for (int i = 0; i < own; ++i) {
         const int key = first + warp * own + i, row = q + lane;
         float p = 0, ds = 0;
-        if (key <= row && row < heads.sequence) {
+        if (heads.sees(row, key) && row < heads.sequence) {
           p = expf(scale * queries.dot(lane, keys.at[warp * own + i], size) - lse[of_row + row]);
           ds = p * (gradients.dot(lane, values.at[warp * own + i], size) - delta[of_row + row]);
         }
@@ -225,7 +231,7 @@ class PlainAttention final : public Attention {
  public:
   explicit PlainAttention(const AttentionShape& shape)
       : shape_(shape),
-        heads_{shape.sequence, shape.query_heads, shape.kv_heads, shape.head_size},
+        heads_{shape.sequence, shape.query_heads, shape.kv_heads, shape.head_size, shape.causal},
         scale_(1.0F / std::sqrt(static_cast<float>(shape.head_size))) {}
 
   /// delta, one per row and head.

@@ -1,4 +1,5 @@
-// Element by element: rotary positions (Su et al. 2021), SwiGLU (Shazeer 2020), the embedding, and copies of rows.
+// Element by element: rotary positions (Su et al. 2021), SwiGLU (Shazeer 2020), GELU by tanh (Hendrycks and Gimpel
+// 2016), the embedding, and copies of rows.
 #include <algorithm>
 
 #include "kernels/cuda/grid.cuh"
@@ -69,11 +70,71 @@ __global__ void swiglu_backward_kernel(Rows<Bf16> gate_up, Rows<Bf16> dh, bool e
   if (emit_h) store(gradients, h);
 }
 
-__global__ void embed_kernel(Rows<const Bf16> table, const int* tokens, Rows<Bf16> x, int columns) {
+/// sqrt(2 / pi) and the weight of the cube.
+constexpr float gelu_slope = 0.7978845608F, gelu_cube = 0.044715F;
+__device__ float gelu_tanh(float u) { return tanhf(gelu_slope * (u + gelu_cube * u * u * u)); }
+
+__global__ void gelu_kernel(Rows<const Bf16> u, Rows<Bf16> h, int columns) {
+  const int c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * vector_width;
+  if (c >= columns) return;
+  const auto in = load(u.at(blockIdx.y) + c);
+  Eight out;
+#pragma unroll
+  for (int i = 0; i < vector_width; ++i) out.at[i] = 0.5F * in.at[i] * (1.0F + gelu_tanh(in.at[i]));
+  store(h.at(blockIdx.y) + c, out);
+}
+
+__global__ void gelu_backward_kernel(Rows<Bf16> u, Rows<Bf16> dh, bool emit_h, int columns) {
+  const int c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * vector_width;
+  if (c >= columns) return;
+  auto* const at = u.at(blockIdx.y) + c;
+  auto* const gradients = dh.at(blockIdx.y) + c;
+  const auto in = load(at), gradient = load(gradients);
+  Eight du, h;
+#pragma unroll
+  for (int i = 0; i < vector_width; ++i) {
+    const float x = in.at[i], t = gelu_tanh(x);
+    const float slope = gelu_slope * (1.0F + 3.0F * gelu_cube * x * x);
+    h.at[i] = 0.5F * x * (1.0F + t);
+    du.at[i] = gradient.at[i] * 0.5F * (1.0F + t + x * (1.0F - t * t) * slope);
+  }
+  store(at, du);
+  if (emit_h) store(gradients, h);
+}
+
+__global__ void embed_kernel(Rows<const Bf16> table, const int* tokens, Rows<const Bf16> positions, unsigned seq,
+                             Rows<Bf16> x, int columns) {
   const auto* const from = table.at(static_cast<std::size_t>(tokens[blockIdx.x]));
+  const auto* const position = positions.data == nullptr ? nullptr : positions.at(blockIdx.x % seq);
   auto* const to = x.at(blockIdx.x);
   for (int c = static_cast<int>(threadIdx.x) * vector_width; c < columns; c += static_cast<int>(block) * vector_width) {
-    *reinterpret_cast<uint4*>(to + c) = *reinterpret_cast<const uint4*>(from + c);
+    if (position == nullptr) {
+      *reinterpret_cast<uint4*>(to + c) = *reinterpret_cast<const uint4*>(from + c);
+      continue;
+    }
+    auto sum = load(from + c);
+    const auto more = load(position + c);
+#pragma unroll
+    for (int i = 0; i < vector_width; ++i) sum.at[i] += more.at[i];
+    store(to + c, sum);
+  }
+}
+
+/// One block per place in `order`: that of a token's first row adds up all rows of this token, in their order.
+__global__ void embed_backward_kernel(Rows<const Bf16> dx, const int* tokens, const int* order, int rows,
+                                      Rows<float> d_table, int columns) {
+  const int first = static_cast<int>(blockIdx.x), token = tokens[order[first]];
+  if (first > 0 && tokens[order[first - 1]] == token) return;
+  auto* const to = d_table.at(static_cast<std::size_t>(token));
+  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < columns; c += static_cast<int>(block) * vector_width) {
+    Eight sum{};
+    for (int i = first; i < rows && tokens[order[i]] == token; ++i) {
+      const auto values = load(dx.at(static_cast<std::size_t>(order[i])) + c);
+#pragma unroll
+      for (int j = 0; j < vector_width; ++j) sum.at[j] += values.at[j];
+    }
+#pragma unroll
+    for (int j = 0; j < vector_width; ++j) to[c + j] += sum.at[j];
   }
 }
 
@@ -122,8 +183,31 @@ void swiglu_backward(cudaStream_t stream, Matrix<Bf16> gate_up, Matrix<Bf16> dh,
   });
 }
 
-void embed(cudaStream_t stream, Matrix<const Bf16> table, const int* tokens, Matrix<Bf16> x) {
-  embed_kernel<<<static_cast<unsigned>(x.rows), block, 0, stream>>>(table, tokens, x, static_cast<int>(x.cols));
+void gelu(cudaStream_t stream, Matrix<const Bf16> u, Matrix<Bf16> h) {
+  launch_over_rows(h.rows, h.cols, [&](dim3 grid, std::size_t first, std::size_t count) {
+    gelu_kernel<<<grid, block, 0, stream>>>(u.row_range(first, count), h.row_range(first, count),
+                                            static_cast<int>(h.cols));
+  });
+}
+
+void gelu_backward(cudaStream_t stream, Matrix<Bf16> u, Matrix<Bf16> dh, bool emit_h) {
+  launch_over_rows(dh.rows, dh.cols, [&](dim3 grid, std::size_t first, std::size_t count) {
+    gelu_backward_kernel<<<grid, block, 0, stream>>>(u.row_range(first, count), dh.row_range(first, count), emit_h,
+                                                     static_cast<int>(dh.cols));
+  });
+}
+
+void embed(cudaStream_t stream, Matrix<const Bf16> table, const int* tokens, Matrix<const Bf16> positions,
+           std::size_t seq, Matrix<Bf16> x) {
+  embed_kernel<<<static_cast<unsigned>(x.rows), block, 0, stream>>>(
+      table, tokens, positions, static_cast<unsigned>(seq), x, static_cast<int>(x.cols));
+  check(cudaGetLastError());
+}
+
+void embed_backward(cudaStream_t stream, Matrix<const Bf16> dx, const int* tokens, const int* order,
+                    Matrix<float> d_table) {
+  embed_backward_kernel<<<static_cast<unsigned>(dx.rows), block, 0, stream>>>(
+      dx, tokens, order, static_cast<int>(dx.rows), d_table, static_cast<int>(dx.cols));
   check(cudaGetLastError());
 }
 

@@ -1,7 +1,7 @@
 // lora_dump.hpp on the GPU, in bf16: build/tests/cuda_lora_dump FILE --model=qwen2_7b --batch=2 --seq=4096
 #include "tests/kernels/training/lora_dump.hpp"
 
-#include "kernels/cuda/training/lora_ops.hpp"
+#include "kernels/cuda/training/cuda_ops.hpp"
 
 int main(int argc, char** argv) {
   using namespace shakedown;

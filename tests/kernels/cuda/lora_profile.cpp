@@ -13,7 +13,7 @@
 
 #include "base/group.hpp"
 #include "kernels/backends.hpp"
-#include "kernels/cuda/training/lora_ops.hpp"
+#include "kernels/cuda/training/cuda_ops.hpp"
 #include "kernels/training/measured_step.hpp"
 
 namespace shakedown::cuda {
@@ -65,12 +65,12 @@ class Profiled : public CudaOps {
   void embedding(auto&&... a) {
     timed("embedding", [&] { CudaOps::embedding(a...); });
   }
-  void rmsnorm(auto&&... a) {
-    timed("norms", [&] { CudaOps::rmsnorm(a...); });
+  void norm(auto&&... a) {
+    timed("norms", [&] { CudaOps::norm(a...); });
   }
-  void rmsnorm_backward(Matrix<const Element> dn, Matrix<const Element> x, const Element* weight, const Master* rstd,
-                        bool accumulate, Matrix<Element> dx, Matrix<Element> n) {
-    timed("norms", [&] { CudaOps::rmsnorm_backward(dn, x, weight, rstd, accumulate, dx, n); });
+  void norm_backward(Matrix<const Element> dn, Matrix<const Element> x, const NormWeights& weights,
+                     const NormStatistics& statistics, bool accumulate, Matrix<Element> dx, Matrix<Element> n) {
+    timed("norms", [&] { CudaOps::norm_backward(dn, x, weights, statistics, accumulate, dx, n); });
   }
   void rope(auto&&... a) {
     timed("rotations", [&] { CudaOps::rope(a...); });
@@ -123,7 +123,8 @@ class Profiled : public CudaOps {
 
 training::StepShape shape_of(const std::vector<std::string>& words) {
   const auto preset = training::preset(words[0]);
-  training::StepShape shape{preset.model, preset.lora, std::stoul(words[1]), std::stoul(words[2])};
+  training::StepShape shape{
+      .model = preset.model, .lora = preset.lora, .batch = std::stoul(words[1]), .seq = std::stoul(words[2])};
   shape.retain = words[4] == "all"      ? training::Retain::all
                  : words[4] == "inputs" ? training::Retain::inputs
                                         : training::Retain::rebuild;
@@ -139,7 +140,7 @@ int run(const std::vector<std::string>& words) {
   settings.tuning = {std::stoi(words[7]), std::stod(words[8]), std::stod(words[9])};
   Profiled ops(gpu, shape, settings);
   const auto free_before = free_memory();
-  training::LoraStep<Profiled> step(ops, shape);
+  training::TrainingStep<Profiled> step(ops, shape);
   std::printf("%s, attention %s, planned %.2f GB, workspace %.2f GB\n", words[0].c_str(), ops.attention_name().c_str(),
               static_cast<double>(step.bytes()) / 1e9, static_cast<double>(ops.workspace_bytes()) / 1e9);
 

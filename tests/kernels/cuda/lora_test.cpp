@@ -1,4 +1,5 @@
-// The whole training step on the GPU against the same step on the host in f64, and what must not change a bit of it.
+// The whole training step on the GPU, of adapters and of every parameter, against the same step on the host in f64, and
+// what must not change a bit of it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/cuda/training/lora_ops.hpp"
+#include "kernels/cuda/training/cuda_ops.hpp"
 #include "kernels/training/step.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
 #include "tests/kernels/training/host_step.hpp"
@@ -27,9 +28,19 @@ StepShape tiny_shape() {
   return {.model = preset.model, .lora = preset.lora, .batch = 2, .seq = 48, .loss_chunk = 40, .bucket = 1000};
 }
 
+/// Every parameter of a model trained.
+StepShape trained_shape(const char* model) {
+  auto shape = tiny_shape();
+  shape.model = training::preset(model).model;
+  shape.lora = training::no_adapters;
+  shape.trains = training::Trains::all;
+  shape.retain = Retain::all;
+  return shape;
+}
+
 /// Makes every weight and adapter a number that bf16 holds, so that both sides begin with the same ones.
 template <class Ops>
-void round_weights(training::LoraStep<Ops>& step, Ops& ops) {
+void round_weights(training::TrainingStep<Ops>& step, Ops& ops) {
   const auto round = [&ops](auto* values, std::size_t count) {
     using T = std::remove_reference_t<decltype(*values)>;
     std::vector<T> copy(count);
@@ -39,16 +50,17 @@ void round_weights(training::LoraStep<Ops>& step, Ops& ops) {
   };
   auto& buffers = step.buffers();
   const auto& m = step.shape().model;
-  if constexpr (!std::is_same_v<typename Ops::Element, Bf16>) {
+  // What is trained is copied from the parameters.
+  if (!std::is_same_v<typename Ops::Element, Bf16> && step.shape().trains == training::Trains::adapters) {
     const auto round_matrix = [&](const auto& matrix) { round(matrix.data, matrix.rows * matrix.stride); };
     round_matrix(buffers.embedding);
     round_matrix(buffers.head);
-    round(buffers.final_norm, m.hidden);
+    round(buffers.final_norm.gain, m.hidden);
     for (auto& layer : buffers.layers) {
-      for (const auto& matrix : {layer.qkv, layer.o, layer.gate_up, layer.down}) round_matrix(matrix);
-      round(layer.norm1, m.hidden);
-      round(layer.norm2, m.hidden);
-      round(layer.qkv_bias, m.qkv_width());
+      for (const auto& matrix : layer.weights) round_matrix(matrix);
+      round(layer.norm1.gain, m.hidden);
+      round(layer.norm2.gain, m.hidden);
+      round(layer.biases[0], m.qkv_width());
     }
   }
   round(buffers.state.parameters, buffers.state.count);
@@ -85,7 +97,7 @@ struct CudaStep {
   }
 
   CudaOps ops;
-  training::LoraStep<CudaOps> step;
+  training::TrainingStep<CudaOps> step;
 };
 
 struct Agreement {
@@ -120,7 +132,7 @@ class CudaLora : public OnGpu {
     ASSERT_EQ(got.size(), want.size());
     for (const auto& t : cuda.step.tensors()) {
       const auto [cosine, norms] = agreement(got.data() + t.offset, want.data() + t.offset, t.size());
-      const auto what = std::string(name(t.module)) + (t.is_b ? " B" : " A") + " of layer " + std::to_string(t.layer);
+      const auto what = text(t);
       EXPECT_GE(cosine, 0.999) << what;
       EXPECT_NEAR(norms, 1, 0.02) << what;
     }
@@ -138,6 +150,71 @@ TEST_F(CudaLora, IsTheHostsStep) {
       CudaStep cuda(*gpu_, shape);
       expect_host_step(cuda, shape);
     }
+  }
+}
+
+/// The same of the step that trains every parameter: of each tensor, norms and biases too.
+TEST_F(CudaLora, IsTheHostsStepOfOtherModelsTrainedAsAWhole) {
+  for (const char* const model : {"gpt2_tiny", "encoder_tiny", "tiny"}) {
+    for (const auto attention : {AttentionKind::best, AttentionKind::plain}) {
+      SCOPED_TRACE(model);
+      auto shape = trained_shape(model);
+      CudaStep cuda(*gpu_, shape, {.attention = attention});
+      expect_host_step(cuda, shape);
+      EXPECT_TRUE(same_bits(cuda.gradient(), cuda.gradient()));
+      EXPECT_EQ(cuda.step.bytes(), training::plan(shape, 2, 4, cuda.ops.workspace_bytes()).bytes);
+    }
+  }
+}
+
+TEST_F(CudaLora, IsTheHostsStepOfAWholeModelOverSeveralMicroBatchesWithLessKept) {
+  auto shape = trained_shape("gpt2_tiny");
+  shape.accumulation = 3;
+  for (const auto retain : {Retain::rebuild, Retain::inputs}) {
+    shape.retain = retain;
+    CudaStep cuda(*gpu_, shape);
+    expect_host_step(cuda, shape);
+  }
+}
+
+TEST_F(CudaLora, LearnsAWholeModelAsTheHostDoes) {
+  for (const char* const model : {"gpt2_tiny", "encoder_tiny"}) {
+    SCOPED_TRACE(model);
+    const auto shape = trained_shape(model);
+    CudaStep cuda(*gpu_, shape);
+    HostStep<double> host(shape);
+    set_lively_weights(host.step, host.ops, liveliness);
+    round_weights(host.step, host.ops);
+    host.load(batch_of(shape));
+    cuda.step.restart();
+    host.step.restart();
+    for (int i = 0; i < 10; ++i) {
+      cuda.step.run({.lr = 1e-3});
+      host.step.run({.lr = 1e-3});
+    }
+    const auto got = cuda.step.records(), want = host.step.records();
+    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i].loss, want[i].loss, 1e-2 * want[i].loss) << i;
+    EXPECT_LT(got.back().loss, 0.98 * got.front().loss);
+  }
+}
+
+TEST_F(CudaLora, OfAWholeModelIsCheckedThroughTheSeam) {
+  for (const char* const model : {"gpt2_tiny", "encoder_tiny"}) {
+    SCOPED_TRACE(model);
+    const auto work = device_->prepare(TrainStepSpec{.model = model, .batch = 2, .seq = 64});
+    work->connect(group_);
+    work->reset();
+    work->stage(5);
+    EXPECT_GT(device_->seconds(*work, 5), 0);
+    const Check check = work->verify();
+    EXPECT_TRUE(check.passed()) << check.first;
+    work->corrupt();
+    EXPECT_TRUE(contains(work->verify().first, "checksum"));
+    work->reset();
+    work->spoil();
+    work->stage(2);
+    device_->seconds(*work, 2);
+    EXPECT_TRUE(contains(work->verify().first, "not finite"));
   }
 }
 
@@ -222,7 +299,7 @@ TEST_F(CudaLora, ANumberThatIsNoneLeavesTheParametersAlone) {
   CudaStep cuda(*gpu_, tiny_shape());
   const auto before = cuda.parameters();
   cuda.step.restart();
-  cuda.ops.set_bytes(cuda.step.buffers().layers[1].norm2, 0xff, sizeof(Bf16));
+  cuda.ops.set_bytes(cuda.step.buffers().layers[1].norm2.gain, 0xff, sizeof(Bf16));
   cuda.step.run({.lr = 1e-3});
   const auto record = cuda.step.records().front();
   EXPECT_GT(record.reduced.non_finite, 0U);

@@ -1,6 +1,6 @@
-// The operations of a training step on the GPU, each against the formula in f64 on the same bf16 inputs. Outputs and
-// the room between rows are poisoned before: what is not written, or written beside a row, is seen. A bf16 output may
-// differ by the rounding (relative norm 4e-3, of attention 1e-2), an f32 output by 1e-5.
+// The operations of a training step on the GPU, each against the formula or the host in f64 on the same bf16 inputs.
+// Outputs and the room between rows are poisoned before: what is not written, or written beside a row, is seen. A bf16
+// output may differ by the rounding (relative norm 4e-3, of attention 1e-2), an f32 output by 1e-5.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "kernels/cuda/training/attention.hpp"
 #include "kernels/cuda/training/kernels.hpp"
 #include "kernels/cuda/training/products.hpp"
+#include "kernels/host/training_ops.hpp"
 #include "kernels/reference.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
 
@@ -130,63 +132,127 @@ class CudaTraining : public OnGpu {
 
 // Norms --------------------------------------------------------------------------------------------------------------
 
-struct Norm {
-  std::vector<double> n, rstd;
+/// The operations of the host in f64, on values as `read` gives them: rows without room.
+class OnHost {
+ public:
+  using Values = std::vector<double>;
+
+  static Matrix<double> matrix(Values& values, std::size_t rows) {
+    return {values.data(), rows, values.size() / rows, values.size() / rows};
+  }
+  host::HostOps<double>* operator->() { return &ops_; }
+
+ private:
+  host::Team team_{2};
+  host::HostOps<double> ops_{team_};
 };
-Norm norm_of(const std::vector<double>& x, const std::vector<double>& weight, double eps) {
-  Norm result;
-  const auto cols = weight.size();
-  for (std::size_t r = 0; r < x.size() / cols; ++r) {
-    double squares = 0;
-    for (std::size_t c = 0; c < cols; ++c) squares += x[r * cols + c] * x[r * cols + c];
-    result.rstd.push_back(1 / std::sqrt(squares / static_cast<double>(cols) + eps));
-    for (std::size_t c = 0; c < cols; ++c) result.n.push_back(x[r * cols + c] * result.rstd.back() * weight[c]);
-  }
-  return result;
-}
 
-TEST_F(CudaTraining, RmsNormIsItsFormula) {
-  for (const auto& [rows, cols] : {std::pair{37U, 3584U}, {5U, 64U}, {3U, 8U}, {2U, 10240U}}) {
+/// RMSNorm, or LayerNorm.
+class CudaNorms : public CudaTraining, public ::testing::WithParamInterface<bool> {
+ protected:
+  static bool layer() { return GetParam(); }
+  static NormWeights weights(const M& gain, const M& shift) { return {gain.data(), layer() ? shift.data() : nullptr}; }
+  static NormStatistics statistics(const F& mean, const F& rstd) {
+    return {layer() ? mean.data() : nullptr, rstd.data()};
+  }
+  static training::NormStatistics<double> on_host(std::vector<double>& mean, std::vector<double>& rstd) {
+    return {layer() ? mean.data() : nullptr, rstd.data()};
+  }
+  OnHost host_;
+};
+
+TEST_P(CudaNorms, AreTheHosts) {
+  for (const auto& [rows, cols] : {std::pair{37U, 3584U}, {5U, 64U}, {3U, 8U}, {2U, 10240U}, {9U, 768U}}) {
     SCOPED_TRACE(cols);
-    auto x = bf16(rows, cols, 8), weight = bf16(1, cols), n = bf16(rows, cols, 64);
-    auto rstd = f32(rows);
-    x.normal(1, 3), weight.normal(2);
-    rmsnorm(stream(), x, weight.data(), 1e-6F, n, rstd.data());
-    const auto want = norm_of(x.read(), weight.read(), 1e-6);
-    EXPECT_TRUE(close(n.read(), want.n, rounding));
-    EXPECT_TRUE(close(rstd.read(), want.rstd, f32_rounding));
+    auto x = bf16(rows, cols, 8), gain = bf16(1, cols), shift = bf16(1, cols), n = bf16(rows, cols, 64);
+    auto mean = f32(rows), rstd = f32(rows);
+    x.normal(1, 3), gain.normal(2), shift.normal(3);
+    norm(stream(), x, weights(gain, shift), 1e-6F, n, statistics(mean, rstd));
+    auto in = x.read(), g = gain.read(), s = shift.read();
+    std::vector<double> want(in.size()), want_mean(rows), want_rstd(rows);
+    host_->norm(OnHost::matrix(in, rows), {g.data(), layer() ? s.data() : nullptr}, 1e-6, OnHost::matrix(want, rows),
+                on_host(want_mean, want_rstd));
+    EXPECT_TRUE(close(n.read(), want, rounding));
+    EXPECT_TRUE(close(rstd.read(), want_rstd, f32_rounding));
+    if (!layer()) continue;
+    EXPECT_TRUE(close(mean.read(), want_mean, f32_rounding));
   }
 }
 
-TEST_F(CudaTraining, RmsNormBackwardAddsTheGradientAndMakesTheNormAgain) {
+TEST_P(CudaNorms, AddTheirGradientAndMakeTheNormAgain) {
   constexpr std::size_t rows = 19, cols = 3584;
-  auto x = bf16(rows, cols), weight = bf16(1, cols), n = bf16(rows, cols, 192), again = bf16(rows, cols, 192);
-  auto rstd = f32(rows);
-  x.normal(1, 2), weight.normal(2);
-  rmsnorm(stream(), x, weight.data(), 1e-6F, n, rstd.data());
+  auto x = bf16(rows, cols), gain = bf16(1, cols), shift = bf16(1, cols);
+  auto n = bf16(rows, cols, 192), again = bf16(rows, cols, 192);
+  auto mean = f32(rows), rstd = f32(rows);
+  x.normal(1, 2), gain.normal(2), shift.normal(3);
+  norm(stream(), x, weights(gain, shift), 1e-6F, n, statistics(mean, rstd));
   for (const bool accumulate : {false, true}) {
     auto dn = bf16(rows, cols), dx = bf16(rows, cols, 64);
     dn.normal(3);
     if (accumulate) dx.normal(4);
-    const auto values = x.read(), weights = weight.read(), gradient = dn.read(), scale = rstd.read();
+    auto in = x.read(), g = gain.read(), gradient = dn.read(), m = mean.read(), scale = rstd.read();
     auto want = accumulate ? dx.read() : std::vector<double>(rows * cols, 0.0);
-    for (std::size_t r = 0; r < rows; ++r) {
-      double along = 0;
-      for (std::size_t c = 0; c < cols; ++c) {
-        const auto i = r * cols + c;
-        along += gradient[i] * weights[c] * values[i] / cols;
-      }
-      for (std::size_t c = 0; c < cols; ++c) {
-        const auto i = r * cols + c;
-        want[i] += scale[r] * (gradient[i] * weights[c] - values[i] * scale[r] * scale[r] * along);
-      }
-    }
-    rmsnorm_backward(stream(), dn, x, weight.data(), rstd.data(), accumulate, dx, again);
+    host_->norm_backward(OnHost::matrix(gradient, rows), OnHost::matrix(in, rows), {g.data(), nullptr},
+                         on_host(m, scale), accumulate, OnHost::matrix(want, rows), {});
+    norm_backward(stream(), dn, x, weights(gain, shift), statistics(mean, rstd), accumulate, dx, again);
     EXPECT_TRUE(close(dx.read(), want, rounding));
     EXPECT_TRUE(same_bits(n.bits(), again.bits()));
     if (accumulate) continue;
-    rmsnorm_backward(stream(), dn, x, weight.data(), rstd.data(), false, dn, Matrix<Bf16>{});  // in place
+    norm_backward(stream(), dn, x, weights(gain, shift), statistics(mean, rstd), false, dn,
+                  Matrix<Bf16>{});  // in place
     EXPECT_EQ(dn.read(), dx.read());
+  }
+}
+
+/// With much and with little memory for partial sums: they are cut otherwise.
+TEST_P(CudaNorms, HaveTheHostsGradientsOfWhatTheyMultiplyWithAndAdd) {
+  for (const auto& [rows, cols] : {std::pair{1000U, 768U}, {7U, 64U}, {33U, 2304U}}) {
+    SCOPED_TRACE(cols);
+    auto x = bf16(rows, cols, 8), dn = bf16(rows, cols, 24);
+    auto mean = f32(rows), rstd = f32(rows);
+    x.normal(1, 3), dn.normal(2), mean.normal(3, 0.1), rstd.normal(4);
+    auto in = x.read(), gradient = dn.read(), m = mean.read(), scale = rstd.read();
+    for (const std::size_t floats : {ColumnPartials::wanted(cols), std::size_t{2} * cols}) {
+      const Buffer partials(floats * sizeof(float));
+      gpu_->fill(partials, 0xff);
+      for (const bool accumulate : {false, true}) {
+        auto d_gain = f32(1, cols), d_shift = f32(1, cols);
+        if (accumulate) d_gain.normal(5), d_shift.normal(6);
+        auto want_gain = accumulate ? d_gain.read() : std::vector<double>(cols, nan);
+        auto want_shift = accumulate ? d_shift.read() : std::vector<double>(cols, nan);
+        host_->norm_gradient(OnHost::matrix(gradient, rows), OnHost::matrix(in, rows), on_host(m, scale), accumulate,
+                             want_gain.data(), layer() ? want_shift.data() : nullptr);
+        norm_gradient(stream(), dn, x, statistics(mean, rstd), accumulate, d_gain.data(),
+                      layer() ? d_shift.data() : nullptr, {partials.data<float>(), floats});
+        EXPECT_TRUE(close(d_gain.read(), want_gain, f32_rounding));
+        if (!layer()) continue;
+        EXPECT_TRUE(close(d_shift.read(), want_shift, f32_rounding));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(RmsAndLayer, CudaNorms, ::testing::Bool());
+
+TEST_F(CudaTraining, RowsAreSummedInAFixedOrder) {
+  for (const auto& [rows, cols] : {std::pair{5000U, 3072U}, {2U, 100000U}, {300U, 8U}}) {
+    SCOPED_TRACE(cols);
+    auto dy = bf16(rows, cols, 64);
+    dy.normal(1);
+    const auto values = dy.read();
+    const Buffer partials(ColumnPartials::wanted(cols) * sizeof(float));
+    const ColumnPartials scratch{partials.data<float>(), ColumnPartials::wanted(cols)};
+    gpu_->fill(partials, 0xff);
+    for (const bool accumulate : {false, true}) {
+      auto sums = f32(1, cols), again = f32(1, cols);
+      if (accumulate) sums.normal(2), again.normal(2);
+      auto want = accumulate ? sums.read() : std::vector<double>(cols, 0.0);
+      for (std::size_t i = 0; i < values.size(); ++i) want[i % cols] += values[i];
+      sum_rows(stream(), dy, accumulate, sums.data(), scratch);
+      sum_rows(stream(), dy, accumulate, again.data(), scratch);
+      EXPECT_TRUE(close(sums.read(), want, f32_rounding));
+      EXPECT_TRUE(same_bits(sums.bits(), again.bits()));
+    }
   }
 }
 
@@ -255,12 +321,64 @@ TEST_F(CudaTraining, SwigluAndItsGradientInPlace) {
   }
 }
 
+TEST_F(CudaTraining, GeluAndItsGradientInPlace) {
+  OnHost host;
+  for (const auto& [rows, cols] : {std::pair{9U, 3072U}, {70000U, 8U}, {3U, 160U}}) {
+    SCOPED_TRACE(cols);
+    auto u = bf16(rows, cols, 128), h = bf16(rows, cols, 64), dh = bf16(rows, cols, 64);
+    u.normal(1, 2), dh.normal(2);
+    gelu(stream(), u, h);
+    auto in = u.read(), gradient = dh.read();
+    std::vector<double> want_h(in.size());
+    host->gelu(OnHost::matrix(in, rows), OnHost::matrix(want_h, rows));
+    EXPECT_TRUE(close(h.read(), want_h, rounding));
+    auto kept = bf16(rows, cols, 128);
+    kept.write(in);
+    gelu_backward(stream(), kept, dh, false);
+    EXPECT_EQ(dh.read(), gradient);
+    gelu_backward(stream(), u, dh, true);
+    host->gelu_backward(OnHost::matrix(in, rows), OnHost::matrix(gradient, rows), false);
+    EXPECT_TRUE(close(kept.read(), in, rounding));
+    EXPECT_EQ(u.read(), kept.read());
+    EXPECT_TRUE(same_bits(dh.bits(), h.bits()));
+  }
+}
+
+TEST_F(CudaTraining, PositionsAreAddedAndTokensGetTheGradientsOfTheirRows) {
+  constexpr std::size_t seq = 50, rows = 2 * seq, cols = 768, vocab = 30;
+  OnHost host;
+  auto table = bf16(vocab, cols), positions = bf16(64, cols), x = bf16(rows, cols, 8);
+  table.normal(1), positions.normal(2);
+  std::vector<int> tokens, order(rows);
+  for (std::size_t i = 0; i < rows; ++i) tokens.push_back(static_cast<int>(reference::mix(i) % (vocab - 1)));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return tokens[static_cast<std::size_t>(a)] < tokens[static_cast<std::size_t>(b)];
+  });
+  const auto tokens_on_gpu = upload(tokens), order_on_gpu = upload(order);
+  embed(stream(), table, tokens_on_gpu.data<const int>(), positions, seq, x);
+  auto rows_of_table = table.read(), rows_of_positions = positions.read();
+  std::vector<double> want(rows * cols);
+  host->embedding(OnHost::matrix(rows_of_table, vocab), tokens.data(), OnHost::matrix(rows_of_positions, 64), seq,
+                  OnHost::matrix(want, rows));
+  EXPECT_TRUE(close(x.read(), want, rounding));
+
+  auto dx = bf16(rows, cols, 8);
+  auto d_table = f32(vocab, cols);
+  dx.normal(3), d_table.normal(4);
+  auto gradient = dx.read(), want_table = d_table.read();
+  host->embedding_backward(OnHost::matrix(gradient, rows), tokens.data(), order.data(),
+                           OnHost::matrix(want_table, vocab));
+  embed_backward(stream(), dx, tokens_on_gpu.data<const int>(), order_on_gpu.data<const int>(), d_table);
+  EXPECT_TRUE(close(d_table.read(), want_table, f32_rounding));
+}
+
 TEST_F(CudaTraining, TheEmbeddingTakesRowsAndCopiesKeepThem) {
   auto table = bf16(11, 72), x = bf16(4, 72, 8), y = bf16(4, 72);
   table.normal(1);
   const std::vector<int> tokens{10, 0, 3, 3};
   const auto on_gpu = upload(tokens);
-  embed(stream(), table, on_gpu.data<const int>(), x);
+  embed(stream(), table, on_gpu.data<const int>(), Matrix<const Bf16>{}, 4, x);
   copy_rows(stream(), x, y);
   const auto rows = table.read();
   std::vector<double> want;
@@ -384,7 +502,7 @@ TEST_F(CudaTraining, AdamWUpdatesParametersAndTheirCopies) {
   auto squares = second.read();
   for (double& value : squares) value *= value;
   second.write(squares);
-  const auto segments = upload(std::vector<Segment>{{0, a.matrix(), 1}, {size_a, b.matrix(), 2}});
+  const auto segments = upload(std::vector<Segment>{{0, a.matrix(), 1}, {size_a, b.matrix(), 2, false}});
   const training::FlatState<float> state{parameters.data(), gradient.data(), first.data(), second.data(), count};
   training::AdamW settings;
   settings.step = 3;
@@ -396,7 +514,7 @@ TEST_F(CudaTraining, AdamWUpdatesParametersAndTheirCopies) {
   for (std::size_t i = 0; i < count; ++i) {
     m[i] = settings.beta1 * m[i] + (1 - settings.beta1) * clip * g[i];
     v[i] = settings.beta2 * v[i] + (1 - settings.beta2) * clip * g[i] * clip * g[i];
-    p[i] -= settings.lr * settings.weight_decay * p[i];
+    if (i < size_a) p[i] -= settings.lr * settings.weight_decay * p[i];  // the second segment does not decay
     p[i] -= settings.lr * m[i] / (1 - std::pow(settings.beta1, 3)) /
             (std::sqrt(v[i] / (1 - std::pow(settings.beta2, 3))) + settings.eps);
   }
@@ -542,6 +660,7 @@ TEST_F(CudaProducts, AreRightInEveryLayout) {
     expect_product<Bf16>(72, 136 + more, 200, false, true, 0, false, false);
     expect_product<Bf16>(72, 136 + more, 200, false, true, 0, false, true);
     expect_product<Bf16>(72, 136 + more, 200, false, true, 1, true, false);
+    expect_product<Bf16>(72, 136 + more, 200, false, true, 1, true, true);
     expect_product<Bf16>(72, 136 + more, 200, false, false, 0, false, false);
     expect_product<Bf16>(64, 8 + more, 64, false, true, 0, false, false);
     expect_product<float>(64, 120 + more, 300, true, false, 0, false, false);
@@ -552,7 +671,7 @@ TEST_F(CudaProducts, AreRightInEveryLayout) {
     }
     if (tuned) products_->finish_tuning(group_);
   }
-  EXPECT_GE(products_->plans().size(), 14U);
+  EXPECT_GE(products_->plans().size(), 16U);
 }
 
 /// Long sums of few elements are cut, where that is faster.
@@ -636,22 +755,23 @@ Reference attention_of(const AttentionShape& s, const std::vector<double>& qkv, 
       const auto k_at = (heads + h * kv_heads / heads) * size, v_at = k_at + kv_heads * size;
       for (std::size_t t = 0; t < seq; ++t) {
         const auto row = (b * seq + t) * cols, o_at = (b * seq + t) * heads * size + h * size;
-        std::vector<double> p(t + 1);
+        const auto visible = s.causal ? t + 1 : seq;
+        std::vector<double> p(visible);
         double max = -HUGE_VAL, sum = 0;
-        for (std::size_t j = 0; j <= t; ++j) {
+        for (std::size_t j = 0; j < visible; ++j) {
           p[j] = scale * dot(&qkv[row + h * size], &qkv[(b * seq + j) * cols + k_at]);
           max = std::max(max, p[j]);
         }
         for (double& value : p) sum += value = std::exp(value - max);
         result.lse[(b * heads + h) * seq + t] = max + std::log(sum);
         double delta = 0;
-        for (std::size_t j = 0; j <= t; ++j) {
+        for (std::size_t j = 0; j < visible; ++j) {
           p[j] /= sum;
           const double* const v = &qkv[(b * seq + j) * cols + v_at];
           for (std::size_t c = 0; c < size; ++c) result.out[o_at + c] += p[j] * v[c];
           delta += p[j] * dot(&dout[o_at], v);
         }
-        for (std::size_t j = 0; j <= t; ++j) {
+        for (std::size_t j = 0; j < visible; ++j) {
           const auto other = (b * seq + j) * cols;
           const double ds = scale * p[j] * (dot(&dout[o_at], &qkv[other + v_at]) - delta);
           for (std::size_t c = 0; c < size; ++c) {
@@ -666,9 +786,9 @@ Reference attention_of(const AttentionShape& s, const std::vector<double>& qkv, 
   return result;
 }
 
-AttentionShape shape_of(int batch, int sequence, int heads, int kv_heads, int size) {
+AttentionShape shape_of(int batch, int sequence, int heads, int kv_heads, int size, bool causal = true) {
   const auto q = static_cast<std::size_t>(heads * size), cols = static_cast<std::size_t>((heads + 2 * kv_heads) * size);
-  return {batch, sequence, heads, kv_heads, size, cols, q + 64, q, cols + 192};
+  return {batch, sequence, heads, kv_heads, size, cols, q + 64, q, cols + 192, causal};
 }
 
 class CudaAttention : public CudaTraining {
@@ -708,7 +828,8 @@ class CudaAttention : public CudaTraining {
 
 TEST_F(CudaAttention, PlainIsTheFormula) {
   for (const auto& s :
-       {shape_of(2, 77, 4, 2, 16), shape_of(1, 130, 6, 1, 128), shape_of(2, 64, 3, 3, 64), shape_of(1, 1, 2, 1, 32)}) {
+       {shape_of(2, 77, 4, 2, 16), shape_of(1, 130, 6, 1, 128), shape_of(2, 64, 3, 3, 64), shape_of(1, 1, 2, 1, 32),
+        shape_of(2, 77, 4, 2, 16, false), shape_of(1, 130, 6, 1, 128, false), shape_of(2, 64, 3, 3, 64, false)}) {
     expect_right(s, *make_plain_attention(s));
   }
 }
@@ -733,7 +854,8 @@ class CudnnAttention : public CudaAttention {
 
 TEST_F(CudnnAttention, IsTheFormula) {
   for (const bool deterministic : {true, false}) {
-    for (const auto& s : {shape_of(2, 128, 4, 2, 64), shape_of(1, 192, 7, 1, 128), shape_of(2, 96, 3, 3, 16)}) {
+    for (const auto& s : {shape_of(2, 128, 4, 2, 64), shape_of(1, 192, 7, 1, 128), shape_of(2, 96, 3, 3, 16),
+                          shape_of(2, 128, 4, 4, 64, false), shape_of(1, 192, 7, 1, 128, false)}) {
       const auto attention = make(s, deterministic);
       if (attention == nullptr) GTEST_SKIP() << reason_;
       expect_right(s, *attention);

@@ -123,6 +123,10 @@ TEST_F(HostBackend, TrainsASmallModel) {
     }
   }
   check_all_ways(LoraStepSpec{.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
+  for (const char* const model : {"gpt2_tiny", "encoder_tiny", "tiny"}) {
+    check_all_ways(TrainStepSpec{.model = model, .batch = 2, .seq = 16, .dtype = DType::f32});
+  }
+  check_all_ways(TrainStepSpec{.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
 }
 
 TEST_F(HostBackend, SaysHowAStepOfTrainingSpendsItsTimeAndMemory) {
@@ -150,6 +154,19 @@ TEST_F(HostBackend, StopsAStepOfTrainingAtANumberThatIsNone) {
   work->reset();
   timed(*work, 2);
   EXPECT_TRUE(work->verify().passed()) << work->verify().first;
+}
+
+TEST_F(HostBackend, StopsAStepOfAWholeModelAtANumberThatIsNone) {
+  for (const char* const model : {"gpt2_tiny", "encoder_tiny"}) {
+    const auto work = ready(TrainStepSpec{.model = model, .batch = 2, .seq = 16, .dtype = DType::f32});
+    timed(*work, 2);
+    work->spoil();
+    timed(*work, 2);
+    EXPECT_NE(work->verify().first.find("step 3: loss"), std::string::npos) << work->verify().first;
+    work->reset();
+    timed(*work, 2);
+    EXPECT_TRUE(work->verify().passed()) << work->verify().first;
+  }
 }
 
 TEST_F(HostBackend, MissesAStepOfTrainingThatDidNotRun) {

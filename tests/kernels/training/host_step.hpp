@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/group.hpp"
-#include "kernels/host/lora_ops.hpp"
+#include "kernels/host/training_ops.hpp"
 #include "kernels/reference.hpp"
 #include "kernels/training/step.hpp"
 
@@ -42,39 +42,89 @@ inline Batch batch_of(const training::StepShape& shape, std::size_t first_sequen
   return batch;
 }
 
-/// Random weights of this standard deviation, norms around 1, and adapters.
+/// GPT-2's parts, at sizes that divide nothing.
+inline training::StepShape gpt2_shape() {
+  auto shape = ragged_shape();
+  auto& m = shape.model;
+  m.kv_heads = m.heads;
+  m.norm_eps = 1e-5;
+  m.norm = training::Norm::layer;
+  m.mlp = training::Mlp::gelu;
+  m.positions = training::Positions::learned;
+  m.context = 9;
+  m.all_biases = m.tied = true;
+  shape.lora = training::no_adapters;
+  shape.trains = training::Trains::all;
+  return shape;
+}
+
+/// And those of the encoder: norms behind the sums, no causal mask, an untied head with bias.
+inline training::StepShape encoder_shape() {
+  auto shape = gpt2_shape();
+  shape.model.norm_place = training::NormPlace::behind;
+  shape.model.causal = shape.model.tied = false;
+  shape.model.head_bias = true;
+  shape.retain = training::Retain::all;
+  return shape;
+}
+
+/// Of values that are normal numbers `standard`, what a tensor holds: gains around 1, an embedding of size 1.
+inline double lively(const training::ParameterTensor& t, double standard, double stddev) {
+  if (t.is_norm() && t.kind == training::Kind::weight) return 1 + 0.3 * standard;
+  return (t.owner == training::Owner::embedding ? 1 : stddev) * standard;
+}
+
+/// Random weights of this standard deviation, norms around 1, and adapters. What is frozen has the numbers from 1000
+/// on, tensor by tensor in the order that tests/peers/golden_lora_step.py knows, and all adapters one; of what is
+/// trained tensor i of the flat array has the number 1000 + i.
 template <class Ops>
-void set_lively_weights(training::LoraStep<Ops>& step, Ops& ops, double stddev) {
-  using training::Module;
+void set_lively_weights(training::TrainingStep<Ops>& step, Ops& ops, double stddev) {
   step.initialize();
   auto& buffers = step.buffers();
   const auto& m = step.shape().model;
   std::uint64_t number = 1000;
+  if (step.shape().trains == training::Trains::all) {
+    for (const auto& t : step.tensors()) {
+      std::vector<typename Ops::Master> values(t.size());
+      for (std::size_t i = 0; i < t.size(); ++i) {
+        const auto standard = reference::normal((number << 32) + i, 0);
+        values[i] = static_cast<typename Ops::Master>(lively(t, standard, stddev));
+      }
+      ++number;
+      ops.copy_in(buffers.state.parameters + t.offset, values.data(), values.size() * sizeof(values[0]));
+    }
+    return step.restart();
+  }
   const auto fill = [&](training::Matrix<typename Ops::Element> matrix, double sigma) {
     ops.fill_normal(matrix, sigma, number++);
   };
-  const auto fill_norm = [&](typename Ops::Element* weight) {
+  const auto fill_vector = [&](typename Ops::Element* weight, double mean) {
+    if (weight == nullptr) return;
     std::vector<typename Ops::Element> values(m.hidden);
     for (std::size_t i = 0; i < m.hidden; ++i) {
-      values[i] = Ops::to_element(1 + 0.3 * reference::normal((number << 32) + i, 1));
+      values[i] = Ops::to_element(mean + 0.3 * reference::normal((number << 32) + i, 1));
     }
     ++number;
     ops.copy_in(weight, values.data(), values.size() * sizeof(values[0]));
   };
+  const auto fill_norm = [&](const training::NormWeights<typename Ops::Element>& norm) {
+    fill_vector(norm.gain, 1);
+    fill_vector(norm.shift, 0);
+  };
   fill(buffers.embedding, 1);
-  fill(buffers.head, stddev);
+  if (buffers.positions) fill(buffers.positions, 1);
+  if (!m.tied) fill(buffers.head, stddev);
   fill_norm(buffers.final_norm);
   for (auto& layer : buffers.layers) {
     fill_norm(layer.norm1);
     fill_norm(layer.norm2);
-    fill({layer.qkv_bias, 1, m.qkv_width(), m.qkv_width()}, stddev);
     for (const auto linear : training::linears) {
       const auto& f = buffers.of(linear);
-      const auto weights = linear == training::Linear::qkv       ? layer.qkv
-                           : linear == training::Linear::o       ? layer.o
-                           : linear == training::Linear::gate_up ? layer.gate_up
-                                                                 : layer.down;
-      fill(weights.block(0, 0, f.out, f.in), stddev);
+      if (f.bias) fill({layer.biases[static_cast<std::size_t>(linear)], 1, f.out, f.out}, stddev);
+    }
+    for (const auto linear : training::linears) {
+      const auto& f = buffers.of(linear);
+      fill(layer.weights[static_cast<std::size_t>(linear)].block(0, 0, f.out, f.in), stddev);
     }
   }
   ops.fill_normal(buffers.state.parameters, buffers.state.count, stddev, number++);
@@ -113,8 +163,8 @@ struct HostStep {
 
   Alone lone;
   host::Team team;
-  host::LoraOps<T> ops;
-  training::LoraStep<host::LoraOps<T>> step;
+  host::HostOps<T> ops;
+  training::TrainingStep<host::HostOps<T>> step;
 };
 
 }  // namespace shakedown

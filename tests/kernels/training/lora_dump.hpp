@@ -60,7 +60,7 @@ inline training::StepShape dump_shape(const DumpOptions& options) {
 template <class Ops>
 void dump(Ops& ops, const training::StepShape& shape, const DumpOptions& options) {
   Alone group;
-  training::LoraStep<Ops> step(ops, shape);
+  training::TrainingStep<Ops> step(ops, shape);
   std::vector<int> inputs, targets;
   for (std::size_t i = 0; i < shape.tokens(); ++i) {
     inputs.push_back(training::input_token(i, shape.model.vocab));

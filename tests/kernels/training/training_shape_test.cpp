@@ -1,4 +1,5 @@
-// The numbers of a training step against constants worked out by hand from the published configuration of Qwen2-7B.
+// The numbers of a training step against constants worked out by hand from the published configurations of Qwen2-7B and
+// GPT-2.
 #include <gtest/gtest.h>
 
 #include "kernels/training/buffers.hpp"
@@ -37,6 +38,48 @@ TEST(TrainingShape, CountsTheOperationsOfAToken) {
   EXPECT_NEAR((flops.total() + flops.recomputed) / 1e9, 46.32, 0.005);
 }
 
+TEST(TrainingShape, CountsTheParametersOfGpt2AndOfTheEncoder) {
+  for (const auto& [name, published, ours] :
+       {std::tuple{"gpt2_124m", 124'439'808U, 124'475'904U}, {"encoder_163m", 162'692'689U, 162'764'928U}}) {
+    auto model = preset(name).model;
+    EXPECT_EQ(parameters(model, no_adapters).total(), ours) << name;
+    model.vocab = 50257;
+    EXPECT_EQ(parameters(model, no_adapters).total(), published) << name;
+  }
+}
+
+TEST(TrainingShape, LaysOutAWholeModelInTheOrderOfTheBackwardPass) {
+  const auto order = [](const char* name) {
+    const auto model = preset(name).model;
+    const auto tensors = parameter_tensors(model, no_adapters, Trains::all);
+    std::vector<std::string> names;
+    for (const auto& t : tensors) names.push_back(text(t));
+    const auto last = tensors.back().offset + tensors.back().size();
+    EXPECT_EQ(last, parameters(model, no_adapters).total());
+    // Before the attention of layer 0 all is complete but what stands behind it in the order.
+    const auto at = complete_before_attention(tensors, model, 0);
+    EXPECT_EQ(std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.offset == at; })->owner,
+              Owner::qkv);
+    return names;
+  };
+  const auto gpt2 = order("gpt2_tiny"), encoder = order("encoder_tiny");
+  EXPECT_EQ(gpt2.size(), 2 * 12U + 4);
+  EXPECT_EQ(gpt2.front(), "final_norm weight");
+  EXPECT_EQ(gpt2[2], "layer 1 norm2 weight");
+  EXPECT_EQ(gpt2[24], "layer 0 norm1 weight");
+  EXPECT_EQ(gpt2[26], "positions weight");
+  EXPECT_EQ(gpt2.back(), "embedding weight");
+  EXPECT_EQ(encoder.front(), "head weight");
+  EXPECT_EQ(encoder[1], "head bias");
+  EXPECT_EQ(encoder[8], "layer 1 norm1 weight");  // behind the sum that comes before the MLP
+}
+
+TEST(TrainingShape, LetsMatricesDecayAlone) {
+  for (const auto& t : parameter_tensors(preset("gpt2_tiny").model, no_adapters, Trains::all)) {
+    EXPECT_EQ(t.decays(), t.rows > 1) << text(t);
+  }
+}
+
 TEST(TrainingShape, RefusesAModelThatDoesNotExist) {
   try {
     preset("qwen2_8b");
@@ -63,7 +106,7 @@ TEST(TrainingShape, FusesTheProjectionsThatReadTheSameInput) {
 
 TEST(TrainingShape, LaysOutTheAdaptersInTheOrderOfTheBackwardPass) {
   const auto p = preset("qwen2_7b");
-  const auto tensors = adapter_tensors(p.model, p.lora);
+  const auto tensors = parameter_tensors(p.model, p.lora);
   ASSERT_EQ(tensors.size(), 28u * 14);
   EXPECT_EQ(tensors.front().layer, 27u);
   EXPECT_EQ(tensors.front().module, Module::down);
@@ -83,6 +126,14 @@ TEST(TrainingPlan, FitsWhatTheIssueAsksFor) {
   EXPECT_NEAR(planned_gb(4, Retain::rebuild), 70.5, 1.5);
   EXPECT_NEAR(planned_gb(2, Retain::all), 57.0, 1.5);
   EXPECT_NEAR(planned_gb(2, Retain::inputs), 23.0, 1.5);
+}
+
+TEST(TrainingPlan, OfGpt2IsItsStateAndWhatALayerKeeps) {
+  // Of each parameter a bf16 copy, a master, a gradient and two moments; of each token of a layer 16 x 768 in bf16; and
+  // 8192 rows of logits.
+  const auto shape = step_shape(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024});
+  const double state = 124475904 * 18.0, kept = 32768.0 * 12 * 16 * 768 * 2, logits = 8192.0 * 50304 * 2;
+  EXPECT_NEAR(static_cast<double>(plan(shape, 2, 4, 0).bytes) / (state + kept + logits), 1, 0.05);
 }
 
 TEST(TrainingPlan, CutsSlicesThatDoNotOverlapAndAddUp) {

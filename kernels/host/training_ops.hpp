@@ -15,7 +15,7 @@ namespace shakedown::host {
 
 /// Sums run in double and are rounded to T once. All of it is done when a call returns.
 template <class T>
-class LoraOps {
+class HostOps {
  public:
   using Element = T;
   using Master = T;
@@ -23,7 +23,7 @@ class LoraOps {
   using Matrix = training::Matrix<X>;
 
   /// The team must outlive it.
-  explicit LoraOps(Team& team) : team_(team) {}
+  explicit HostOps(Team& team) : team_(team) {}
 
   std::size_t workspace_bytes() const { return 0; }
   void use_workspace(std::byte*) {}
@@ -36,7 +36,7 @@ class LoraOps {
   void set_bytes(void* to, int value, std::size_t bytes) { std::memset(to, value, bytes); }
   void fill_normal(Matrix<T>, double stddev, std::uint64_t tensor);
   void fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor);
-  void place_adapters(std::span<const training::AdapterSlot<T>> slots) { slots_.assign(slots.begin(), slots.end()); }
+  void place_copies(std::span<const training::ParameterSlot<T>> slots) { slots_.assign(slots.begin(), slots.end()); }
   void synchronize() {}
   void connect(Group& group) { group_ = &group; }
   void start_tuning(const Choices& = {}) {}
@@ -47,23 +47,30 @@ class LoraOps {
   void gemm(const training::Gemm<T, T>&);
   void copy(Matrix<const T> from, Matrix<T> to);
 
-  void embedding(Matrix<const T> table, const int* tokens, Matrix<T> out);
-  void rmsnorm(Matrix<const T> x, const T* weight, double eps, Matrix<T> n, T* rstd);
-  void rmsnorm_backward(Matrix<const T> dn, Matrix<const T> x, const T* weight, const T* rstd, bool accumulate,
-                        Matrix<T> dx, Matrix<T> n);
+  void embedding(Matrix<const T> table, const int* tokens, Matrix<const T> positions, std::size_t seq, Matrix<T> out);
+  void embedding_backward(Matrix<const T> dx, const int* tokens, const int* order, Matrix<T> d_table);
+  void norm(Matrix<const T> x, const training::NormWeights<T>&, double eps, Matrix<T> n,
+            const training::NormStatistics<T>&);
+  void norm_backward(Matrix<const T> dn, Matrix<const T> x, const training::NormWeights<T>&,
+                     const training::NormStatistics<T>&, bool accumulate, Matrix<T> dx, Matrix<T> n);
+  void norm_gradient(Matrix<const T> dn, Matrix<const T> x, const training::NormStatistics<T>&, bool accumulate,
+                     T* d_gain, T* d_shift);
+  void sum_rows(Matrix<const T> dy, bool accumulate, T* sums);
   void rope(Matrix<T> qkv, const T* table, const training::AttentionShape&, training::Rotation);
   void attention(Matrix<const T> qkv, Matrix<T> o, T* lse, const training::AttentionShape&);
   void attention_backward(Matrix<const T> qkv, Matrix<const T> o, const T* lse, Matrix<const T> d_o, Matrix<T> d_qkv,
                           const training::AttentionShape&);
   void swiglu(Matrix<const T> gate_up, Matrix<T> h);
   void swiglu_backward(Matrix<T> gate_up, Matrix<T> dh, bool emit_h);
+  void gelu(Matrix<const T> u, Matrix<T> h);
+  void gelu_backward(Matrix<T> u, Matrix<T> dh, bool emit_h);
   void cross_entropy(Matrix<T> logits, const int* targets, double scale, T* losses);
   void add_sum(const T* values, std::size_t count, double scale, double* to);
 
   void summarize(const T* values, std::size_t first, std::size_t count, training::Summary*);
   void adamw(const training::FlatState<T>&, const training::AdamW&, const training::Summary* gradient,
              training::Summary* updated);
-  void write_adapters(const T* parameters);
+  void write_copies(const T* parameters);
   void all_reduce(T* values, std::size_t count);
   void join_reductions() {}
   void mark(training::Mark m) { marks_[static_cast<std::size_t>(m)] = std::chrono::steady_clock::now(); }
@@ -76,15 +83,18 @@ class LoraOps {
  private:
   /// task(i) for i in 0..count, by the whole team if that much work in all is worth waking it.
   void each(std::size_t count, double work_of_one, const std::function<void(std::size_t)>& task);
+  /// sums[c] = (accumulate ? sums[c] : 0) + the sum over rows of value(row, c)
+  template <class Value>
+  void sum_columns(std::size_t rows, std::size_t cols, bool accumulate, T* sums, const Value& value);
 
   Team& team_;
   Group* group_ = nullptr;
-  std::vector<training::AdapterSlot<T>> slots_;
+  std::vector<training::ParameterSlot<T>> slots_;
   std::array<std::chrono::steady_clock::time_point, training::marks> marks_;
 };
 
 template <class T>
-class LoraOps<T>::Memory {
+class HostOps<T>::Memory {
  public:
   explicit Memory(std::size_t bytes) : mapping_(map_memory(bytes)) {}
   std::byte* data() const { return mapping_.get(); }
@@ -94,7 +104,7 @@ class LoraOps<T>::Memory {
 };
 
 template <class T>
-typename LoraOps<T>::Memory LoraOps<T>::allocate(std::size_t bytes) {
+typename HostOps<T>::Memory HostOps<T>::allocate(std::size_t bytes) {
   return Memory(bytes);
 }
 

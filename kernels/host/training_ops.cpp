@@ -1,4 +1,4 @@
-#include "kernels/host/lora_ops.hpp"
+#include "kernels/host/training_ops.hpp"
 
 #include <unistd.h>
 
@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <fstream>
+#include <numbers>
 #include <type_traits>
 
 #include "kernels/reference.hpp"
@@ -25,6 +26,15 @@ double random_element(std::uint64_t tensor, std::uint64_t index, double stddev) 
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
+/// tanh(sqrt(2 / pi) (u + 0.044715 u^3))
+double gelu_tanh(double u) { return std::tanh(std::sqrt(2 / std::numbers::pi) * (u + 0.044715 * u * u * u)); }
+
+template <class T>
+T normed(T x, T mean, T rstd, const training::NormWeights<T>& weights, std::size_t c) {
+  const T n = (x - mean) * rstd * weights.gain[c];
+  return weights.shift == nullptr ? n : n + weights.shift[c];
+}
+
 /// Row of a head in packed rows of heads.
 template <class T>
 T* head_row(const training::Matrix<T>& m, std::size_t row, std::size_t head, std::size_t head_dim) {
@@ -41,7 +51,7 @@ double dot(const T* a, const T* b, std::size_t n) {
 }  // namespace
 
 template <class T>
-void LoraOps<T>::each(std::size_t count, double work_of_one, const std::function<void(std::size_t)>& task) {
+void HostOps<T>::each(std::size_t count, double work_of_one, const std::function<void(std::size_t)>& task) {
   const auto range = [&task](std::size_t begin, std::size_t end) {
     for (auto i = begin; i < end; ++i) task(i);
   };
@@ -51,14 +61,14 @@ void LoraOps<T>::each(std::size_t count, double work_of_one, const std::function
 
 /// Resident memory of this process.
 template <class T>
-std::size_t LoraOps<T>::used_bytes() const {
+std::size_t HostOps<T>::used_bytes() const {
   std::size_t total = 0, resident = 0;  // in pages
   std::ifstream("/proc/self/statm") >> total >> resident;
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 template <class T>
-void LoraOps<T>::fill_normal(Matrix<T> m, double stddev, std::uint64_t tensor) {
+void HostOps<T>::fill_normal(Matrix<T> m, double stddev, std::uint64_t tensor) {
   each(m.rows, 100 * static_cast<double>(m.cols), [&](std::size_t r) {
     for (std::size_t c = 0; c < m.cols; ++c) {
       m.data[r * m.stride + c] = static_cast<T>(random_element(tensor, r * m.cols + c, stddev));
@@ -67,12 +77,12 @@ void LoraOps<T>::fill_normal(Matrix<T> m, double stddev, std::uint64_t tensor) {
 }
 
 template <class T>
-void LoraOps<T>::fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor) {
+void HostOps<T>::fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor) {
   each(count, 100, [&](std::size_t i) { values[i] = static_cast<T>(random_element(tensor, i, stddev)); });
 }
 
 template <class T>
-void LoraOps<T>::gemm(const Gemm<T, T>& g) {
+void HostOps<T>::gemm(const Gemm<T, T>& g) {
   const auto& d = g.d;
   const auto inner = g.a_transposed ? g.a.rows : g.a.cols;
   const T* const c = g.c != nullptr ? g.c : d.data;
@@ -102,49 +112,116 @@ void LoraOps<T>::gemm(const Gemm<T, T>& g) {
 }
 
 template <class T>
-void LoraOps<T>::copy(Matrix<const T> from, Matrix<T> to) {
+void HostOps<T>::copy(Matrix<const T> from, Matrix<T> to) {
   for (std::size_t r = 0; r < to.rows; ++r) std::copy_n(from.data + r * from.stride, to.cols, to.data + r * to.stride);
 }
 
 template <class T>
-void LoraOps<T>::embedding(Matrix<const T> table, const int* tokens, Matrix<T> out) {
+void HostOps<T>::embedding(Matrix<const T> table, const int* tokens, Matrix<const T> positions, std::size_t seq,
+                           Matrix<T> out) {
   for (std::size_t r = 0; r < out.rows; ++r) {
-    std::copy_n(table.data + static_cast<std::size_t>(tokens[r]) * table.stride, out.cols, out.data + r * out.stride);
+    T* const to = out.data + r * out.stride;
+    std::copy_n(table.data + static_cast<std::size_t>(tokens[r]) * table.stride, out.cols, to);
+    const T* const position = positions ? positions.data + r % seq * positions.stride : nullptr;
+    for (std::size_t c = 0; positions && c < out.cols; ++c) to[c] += position[c];
   }
 }
 
 template <class T>
-void LoraOps<T>::rmsnorm(Matrix<const T> x, const T* weight, double eps, Matrix<T> n, T* rstd) {
-  each(x.rows, 4 * static_cast<double>(x.cols), [&](std::size_t r) {
-    const T* const row = x.data + r * x.stride;
-    rstd[r] = static_cast<T>(1 / std::sqrt(dot(row, row, x.cols) / static_cast<double>(x.cols) + eps));
-    for (std::size_t c = 0; c < x.cols; ++c) n.data[r * n.stride + c] = row[c] * rstd[r] * weight[c];
+void HostOps<T>::embedding_backward(Matrix<const T> dx, const int* tokens, const int* order, Matrix<T> d_table) {
+  // One task has some columns of all rows: no two tasks write to the same place.
+  each(dx.cols, 4 * static_cast<double>(dx.rows), [&](std::size_t c) {
+    for (std::size_t i = 0; i < dx.rows;) {
+      const int token = tokens[order[i]];
+      double sum = 0;
+      for (; i < dx.rows && tokens[order[i]] == token; ++i) {
+        sum += static_cast<double>(dx.data[static_cast<std::size_t>(order[i]) * dx.stride + c]);
+      }
+      T& to = d_table.data[static_cast<std::size_t>(token) * d_table.stride + c];
+      to = static_cast<T>(static_cast<double>(to) + sum);
+    }
   });
 }
 
 template <class T>
-void LoraOps<T>::rmsnorm_backward(Matrix<const T> dn, Matrix<const T> x, const T* weight, const T* rstd,
-                                  bool accumulate, Matrix<T> dx, Matrix<T> n) {
-  each(x.rows, 8 * static_cast<double>(x.cols), [&](std::size_t r) {
-    const T *const row = x.data + r * x.stride, *const d = dn.data + r * dn.stride;
-    const auto scale = static_cast<double>(rstd[r]);
-    double mean = 0;  // of g x
-    for (std::size_t c = 0; c < x.cols; ++c) {
-      mean += static_cast<double>(d[c]) * static_cast<double>(weight[c]) * static_cast<double>(row[c]);
+void HostOps<T>::norm(Matrix<const T> x, const training::NormWeights<T>& weights, double eps, Matrix<T> n,
+                      const training::NormStatistics<T>& statistics) {
+  const auto count = static_cast<double>(x.cols);
+  each(x.rows, 6 * count, [&](std::size_t r) {
+    const T* const row = x.data + r * x.stride;
+    T mean = 0;
+    double squares = 0;
+    if (statistics.mean != nullptr) {
+      double sum = 0;
+      for (std::size_t c = 0; c < x.cols; ++c) sum += static_cast<double>(row[c]);
+      mean = statistics.mean[r] = static_cast<T>(sum / count);
+      for (std::size_t c = 0; c < x.cols; ++c) squares += std::pow(static_cast<double>(row[c]) - sum / count, 2);
+    } else {
+      squares = dot(row, row, x.cols);
     }
-    mean /= static_cast<double>(x.cols);
+    const T rstd = statistics.rstd[r] = static_cast<T>(1 / std::sqrt(squares / count + eps));
+    for (std::size_t c = 0; c < x.cols; ++c) n.data[r * n.stride + c] = normed(row[c], mean, rstd, weights, c);
+  });
+}
+
+template <class T>
+void HostOps<T>::norm_backward(Matrix<const T> dn, Matrix<const T> x, const training::NormWeights<T>& weights,
+                               const training::NormStatistics<T>& statistics, bool accumulate, Matrix<T> dx,
+                               Matrix<T> n) {
+  const auto count = static_cast<double>(x.cols);
+  each(x.rows, 10 * count, [&](std::size_t r) {
+    const T *const row = x.data + r * x.stride, *const d = dn.data + r * dn.stride;
+    const bool centred = statistics.mean != nullptr;
+    const T center = centred ? statistics.mean[r] : T{0}, rstd = statistics.rstd[r];
+    const auto scale = static_cast<double>(rstd), middle = static_cast<double>(center);
+    double mean_g = 0, mean_gx = 0;  // of g, and of g (x - mean)
     for (std::size_t c = 0; c < x.cols; ++c) {
-      const double g = static_cast<double>(d[c]) * static_cast<double>(weight[c]);
+      const double g = static_cast<double>(d[c]) * static_cast<double>(weights.gain[c]);
+      mean_g += g;
+      mean_gx += g * (static_cast<double>(row[c]) - middle);
+    }
+    mean_g = centred ? mean_g / count : 0;
+    mean_gx /= count;
+    for (std::size_t c = 0; c < x.cols; ++c) {
+      const double g = static_cast<double>(d[c]) * static_cast<double>(weights.gain[c]);
       T& out = dx.data[r * dx.stride + c];
       const double before = accumulate ? static_cast<double>(out) : 0;
-      out = static_cast<T>(before + scale * (g - static_cast<double>(row[c]) * scale * scale * mean));
+      const double along_x = (static_cast<double>(row[c]) - middle) * scale * scale * mean_gx;
+      out = static_cast<T>(before + scale * (g - mean_g - along_x));
     }
-    for (std::size_t c = 0; n && c < x.cols; ++c) n.data[r * n.stride + c] = row[c] * rstd[r] * weight[c];
+    for (std::size_t c = 0; n && c < x.cols; ++c) n.data[r * n.stride + c] = normed(row[c], center, rstd, weights, c);
   });
 }
 
 template <class T>
-void LoraOps<T>::rope(Matrix<T> qkv, const T* table, const AttentionShape& s, Rotation rotation) {
+template <class Value>
+void HostOps<T>::sum_columns(std::size_t rows, std::size_t cols, bool accumulate, T* sums, const Value& value) {
+  each(cols, 2 * static_cast<double>(rows), [&](std::size_t c) {
+    double sum = accumulate ? static_cast<double>(sums[c]) : 0;
+    for (std::size_t r = 0; r < rows; ++r) sum += value(r, c);
+    sums[c] = static_cast<T>(sum);
+  });
+}
+
+template <class T>
+void HostOps<T>::norm_gradient(Matrix<const T> dn, Matrix<const T> x, const training::NormStatistics<T>& statistics,
+                               bool accumulate, T* d_gain, T* d_shift) {
+  sum_columns(dn.rows, dn.cols, accumulate, d_gain, [&](std::size_t r, std::size_t c) {
+    const double mean = statistics.mean == nullptr ? 0 : static_cast<double>(statistics.mean[r]);
+    return static_cast<double>(dn.data[r * dn.stride + c]) * (static_cast<double>(x.data[r * x.stride + c]) - mean) *
+           static_cast<double>(statistics.rstd[r]);
+  });
+  if (d_shift != nullptr) sum_rows(dn, accumulate, d_shift);
+}
+
+template <class T>
+void HostOps<T>::sum_rows(Matrix<const T> dy, bool accumulate, T* sums) {
+  sum_columns(dy.rows, dy.cols, accumulate, sums,
+              [&](std::size_t r, std::size_t c) { return static_cast<double>(dy.data[r * dy.stride + c]); });
+}
+
+template <class T>
+void HostOps<T>::rope(Matrix<T> qkv, const T* table, const AttentionShape& s, Rotation rotation) {
   const auto half = s.head_dim / 2;
   const double sign = rotation == Rotation::forward ? 1 : -1;
   each(qkv.rows, 6 * static_cast<double>(qkv.cols), [&](std::size_t t) {
@@ -162,7 +239,7 @@ void LoraOps<T>::rope(Matrix<T> qkv, const T* table, const AttentionShape& s, Ro
 }
 
 template <class T>
-void LoraOps<T>::attention(Matrix<const T> qkv, Matrix<T> o, T* lse, const AttentionShape& s) {
+void HostOps<T>::attention(Matrix<const T> qkv, Matrix<T> o, T* lse, const AttentionShape& s) {
   const auto d = s.head_dim;
   const double scale = 1 / std::sqrt(static_cast<double>(d));
   each(s.batch * s.heads, 2 * static_cast<double>(s.seq * s.seq * d), [&](std::size_t task) {
@@ -172,13 +249,14 @@ void LoraOps<T>::attention(Matrix<const T> qkv, Matrix<T> o, T* lse, const Atten
     for (std::size_t t = 0; t < s.seq; ++t) {
       const T* const q = head_row(qkv, first + t, head, d);
       double largest = -HUGE_VAL, sum = 0;
-      for (std::size_t u = 0; u <= t; ++u) {
+      const std::size_t visible = s.causal ? t + 1 : s.seq;
+      for (std::size_t u = 0; u < visible; ++u) {
         weights[u] = scale * dot(q, head_row(qkv, first + u, s.heads + kv, d), d);
         largest = std::max(largest, weights[u]);
       }
-      for (std::size_t u = 0; u <= t; ++u) sum += weights[u] = std::exp(weights[u] - largest);
+      for (std::size_t u = 0; u < visible; ++u) sum += weights[u] = std::exp(weights[u] - largest);
       out.assign(d, 0);
-      for (std::size_t u = 0; u <= t; ++u) {
+      for (std::size_t u = 0; u < visible; ++u) {
         const T* const v = head_row(qkv, first + u, s.heads + s.kv_heads + kv, d);
         for (std::size_t i = 0; i < d; ++i) out[i] += weights[u] * static_cast<double>(v[i]);
       }
@@ -189,7 +267,7 @@ void LoraOps<T>::attention(Matrix<const T> qkv, Matrix<T> o, T* lse, const Atten
 }
 
 template <class T>
-void LoraOps<T>::attention_backward(Matrix<const T> qkv, Matrix<const T> o, const T* lse, Matrix<const T> d_o,
+void HostOps<T>::attention_backward(Matrix<const T> qkv, Matrix<const T> o, const T* lse, Matrix<const T> d_o,
                                     Matrix<T> d_qkv, const AttentionShape& s) {
   const auto d = s.head_dim, group = s.heads / s.kv_heads;
   const double scale = 1 / std::sqrt(static_cast<double>(d));
@@ -203,7 +281,7 @@ void LoraOps<T>::attention_backward(Matrix<const T> qkv, Matrix<const T> o, cons
         const double delta = dot(g, head_row(o, first + t, head, d), d);
         const auto log_sum = static_cast<double>(lse[(b * s.heads + head) * s.seq + t]);
         dq.assign(d, 0);
-        for (std::size_t u = 0; u <= t; ++u) {
+        for (std::size_t u = 0; u < (s.causal ? t + 1 : s.seq); ++u) {
           const T *const k = head_row(qkv, first + u, s.heads + kv, d), *const v =
                                                                             head_row(qkv, first + u,
                                                                                      s.heads + s.kv_heads + kv, d);
@@ -228,7 +306,7 @@ void LoraOps<T>::attention_backward(Matrix<const T> qkv, Matrix<const T> o, cons
 }
 
 template <class T>
-void LoraOps<T>::swiglu(Matrix<const T> gate_up, Matrix<T> h) {
+void HostOps<T>::swiglu(Matrix<const T> gate_up, Matrix<T> h) {
   each(h.rows, 30 * static_cast<double>(h.cols), [&](std::size_t r) {
     const T* const gate = gate_up.data + r * gate_up.stride;
     for (std::size_t c = 0; c < h.cols; ++c) {
@@ -239,7 +317,7 @@ void LoraOps<T>::swiglu(Matrix<const T> gate_up, Matrix<T> h) {
 }
 
 template <class T>
-void LoraOps<T>::swiglu_backward(Matrix<T> gate_up, Matrix<T> dh, bool emit_h) {
+void HostOps<T>::swiglu_backward(Matrix<T> gate_up, Matrix<T> dh, bool emit_h) {
   each(dh.rows, 40 * static_cast<double>(dh.cols), [&](std::size_t r) {
     T *const gate = gate_up.data + r * gate_up.stride, *const up = gate + dh.cols, *const d = dh.data + r * dh.stride;
     for (std::size_t c = 0; c < dh.cols; ++c) {
@@ -253,7 +331,30 @@ void LoraOps<T>::swiglu_backward(Matrix<T> gate_up, Matrix<T> dh, bool emit_h) {
 }
 
 template <class T>
-void LoraOps<T>::cross_entropy(Matrix<T> logits, const int* targets, double scale, T* losses) {
+void HostOps<T>::gelu(Matrix<const T> u, Matrix<T> h) {
+  each(h.rows, 40 * static_cast<double>(h.cols), [&](std::size_t r) {
+    for (std::size_t c = 0; c < h.cols; ++c) {
+      const auto x = static_cast<double>(u.data[r * u.stride + c]);
+      h.data[r * h.stride + c] = static_cast<T>(0.5 * x * (1 + gelu_tanh(x)));
+    }
+  });
+}
+
+template <class T>
+void HostOps<T>::gelu_backward(Matrix<T> u, Matrix<T> dh, bool emit_h) {
+  each(dh.rows, 50 * static_cast<double>(dh.cols), [&](std::size_t r) {
+    for (std::size_t c = 0; c < dh.cols; ++c) {
+      T &at = u.data[r * u.stride + c], &gradient = dh.data[r * dh.stride + c];
+      const auto x = static_cast<double>(at), out = static_cast<double>(gradient), t = gelu_tanh(x);
+      const double slope = std::sqrt(2 / std::numbers::pi) * (1 + 3 * 0.044715 * x * x);
+      at = static_cast<T>(out * 0.5 * (1 + t + x * (1 - t * t) * slope));
+      if (emit_h) gradient = static_cast<T>(0.5 * x * (1 + t));
+    }
+  });
+}
+
+template <class T>
+void HostOps<T>::cross_entropy(Matrix<T> logits, const int* targets, double scale, T* losses) {
   each(logits.rows, 40 * static_cast<double>(logits.cols), [&](std::size_t r) {
     T* const row = logits.data + r * logits.stride;
     const auto target = static_cast<std::size_t>(targets[r]);
@@ -269,14 +370,14 @@ void LoraOps<T>::cross_entropy(Matrix<T> logits, const int* targets, double scal
 }
 
 template <class T>
-void LoraOps<T>::add_sum(const T* values, std::size_t count, double scale, double* to) {
+void HostOps<T>::add_sum(const T* values, std::size_t count, double scale, double* to) {
   double sum = 0;
   for (std::size_t i = 0; i < count; ++i) sum += static_cast<double>(values[i]);
   *to += scale * sum;
 }
 
 template <class T>
-void LoraOps<T>::summarize(const T* values, std::size_t first, std::size_t count, Summary* summary) {
+void HostOps<T>::summarize(const T* values, std::size_t first, std::size_t count, Summary* summary) {
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   for (std::size_t i = 0; i < count; ++i) {
     const auto value = static_cast<double>(values[i]);
@@ -287,29 +388,33 @@ void LoraOps<T>::summarize(const T* values, std::size_t first, std::size_t count
 }
 
 template <class T>
-void LoraOps<T>::adamw(const FlatState<T>& state, const AdamW& s, const Summary* gradient, Summary* updated) {
+void HostOps<T>::adamw(const FlatState<T>& state, const AdamW& s, const Summary* gradient, Summary* updated) {
   if (gradient->non_finite > 0 || !std::isfinite(gradient->squared_norm)) {
     return summarize(state.parameters, 0, state.count, updated);
   }
   const double clip = std::min(1.0, s.max_norm / (std::sqrt(gradient->squared_norm) + 1e-6));
   const auto step = static_cast<double>(s.step);
   const double correction1 = 1 - std::pow(s.beta1, step), correction2 = 1 - std::pow(s.beta2, step);
-  each(state.count, 20, [&](std::size_t i) {
-    const double g = clip * static_cast<double>(state.gradient[i]);
-    const double m = s.beta1 * static_cast<double>(state.first_moment[i]) + (1 - s.beta1) * g;
-    const double v = s.beta2 * static_cast<double>(state.second_moment[i]) + (1 - s.beta2) * g * g;
-    const double decayed = static_cast<double>(state.parameters[i]) * (1 - s.lr * s.weight_decay);
-    state.first_moment[i] = static_cast<T>(m);
-    state.second_moment[i] = static_cast<T>(v);
-    state.parameters[i] =
-        static_cast<T>(decayed - s.lr * (m / correction1) / (std::sqrt(v) / std::sqrt(correction2) + s.eps));
-  });
-  write_adapters(state.parameters);
+  for (const auto& slot : slots_) {
+    const double kept = slot.decays ? 1 - s.lr * s.weight_decay : 1;
+    each(slot.place.rows * slot.place.cols, 20, [&](std::size_t inside) {
+      const auto i = slot.offset + inside;
+      const double g = clip * static_cast<double>(state.gradient[i]);
+      const double m = s.beta1 * static_cast<double>(state.first_moment[i]) + (1 - s.beta1) * g;
+      const double v = s.beta2 * static_cast<double>(state.second_moment[i]) + (1 - s.beta2) * g * g;
+      const double decayed = static_cast<double>(state.parameters[i]) * kept;
+      state.first_moment[i] = static_cast<T>(m);
+      state.second_moment[i] = static_cast<T>(v);
+      state.parameters[i] =
+          static_cast<T>(decayed - s.lr * (m / correction1) / (std::sqrt(v) / std::sqrt(correction2) + s.eps));
+    });
+  }
+  write_copies(state.parameters);
   summarize(state.parameters, 0, state.count, updated);
 }
 
 template <class T>
-void LoraOps<T>::write_adapters(const T* parameters) {
+void HostOps<T>::write_copies(const T* parameters) {
   for (const auto& slot : slots_) {
     const auto& to = slot.place;
     for (std::size_t r = 0; r < to.rows; ++r) {
@@ -322,19 +427,19 @@ void LoraOps<T>::write_adapters(const T* parameters) {
 }
 
 template <class T>
-void LoraOps<T>::all_reduce(T* values, std::size_t count) {
+void HostOps<T>::all_reduce(T* values, std::size_t count) {
   const std::span<T> all(values, count);
   if (group_ != nullptr && group_->size() > 1) group_->sum(std::span<const T>(all), all);
 }
 
 template <class T>
-double LoraOps<T>::milliseconds(Mark begin, Mark end) const {
+double HostOps<T>::milliseconds(Mark begin, Mark end) const {
   const auto at = [this](Mark m) { return marks_[static_cast<std::size_t>(m)]; };
   return std::chrono::duration<double, std::milli>(at(end) - at(begin)).count();
 }
 
-template class LoraOps<float>;
-template class LoraOps<double>;
-static_assert(TrainingOps<LoraOps<float>> && TrainingOps<LoraOps<double>>);
+template class HostOps<float>;
+template class HostOps<double>;
+static_assert(TrainingOps<HostOps<float>> && TrainingOps<HostOps<double>>);
 
 }  // namespace shakedown::host

@@ -1,9 +1,10 @@
 // Operations of a training step: products by cuBLASLt, attention by cuDNN, the rest by own kernels, sums over ranks by
 // NCCL beside them.
-#include "kernels/cuda/training/lora_ops.hpp"
+#include "kernels/cuda/training/cuda_ops.hpp"
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace shakedown::cuda {
 
@@ -27,7 +28,7 @@ void require_whole_vectors(const training::StepShape& shape) {
   require("an intermediate size", m.intermediate, vector_width);
   require("a vocabulary", m.vocab, vector_width);
   require("a head size", m.head_dim, 2 * vector_width);
-  require("a rank of the adapters", shape.lora.rank, vector_width);
+  if (shape.trains == training::Trains::adapters) require("a rank of the adapters", shape.lora.rank, vector_width);
 }
 
 /// The row strides are those that buffers.hpp lays out.
@@ -42,7 +43,8 @@ AttentionShape attention_shape(const training::StepShape& s) {
           m.qkv_width(),
           m.q_width() + room(training::Linear::o),
           m.q_width(),
-          m.qkv_width() + room(training::Linear::qkv)};
+          m.qkv_width() + room(training::Linear::qkv),
+          m.causal};
 }
 
 std::unique_ptr<Attention> make_attention(const AttentionShape& shape, const CudaOpsSettings& settings) {
@@ -55,14 +57,45 @@ std::unique_ptr<Attention> make_attention(const AttentionShape& shape, const Cud
   }
 }
 
-/// A sum begins when a bucket is full, which shows once in each layer: it has less than a layer's gradients more.
+/// A sum begins when a bucket is full, which shows before the attention of each layer: it has less than what becomes
+/// complete from one to the next more.
 std::size_t most_gradients_of_a_sum(const training::StepShape& shape) {
-  std::size_t all = 0, layer = 0;
-  for (const auto& t : training::adapter_tensors(shape.model, shape.lora)) {
-    all += t.size();
-    layer += t.layer == 0 ? t.size() : 0;
+  const auto tensors = shape.tensors();
+  const std::size_t all = tensors.back().offset + tensors.back().size();
+  std::size_t before = 0, most = 0;
+  for (std::size_t l = shape.model.layers; l-- > 0;) {
+    const auto complete = training::complete_before_attention(tensors, shape.model, l);
+    most = std::max(most, complete - std::exchange(before, complete));
   }
-  return shape.bucket == 0 ? all : std::min(all, shape.bucket + layer);
+  return shape.bucket == 0 ? all : std::min(all, shape.bucket + std::max(most, all - before));
+}
+
+/// The blocks of a launch are shared equally by the segments: a large tensor is several, of whole rows.
+std::vector<Segment> segments_of(const training::ParameterSlot<Bf16>& slot) {
+  constexpr std::size_t largest = std::size_t{1} << 22;
+  const auto cols = slot.place.cols, rows = std::max<std::size_t>(1, largest / cols);
+  std::vector<Segment> segments;
+  for (std::size_t first = 0; first < slot.place.rows; first += rows) {
+    const auto count = std::min(rows, slot.place.rows - first);
+    segments.push_back(
+        {slot.offset + first * cols, slot.place.row_range(first, count), static_cast<float>(slot.scale), slot.decays});
+  }
+  return segments;
+}
+
+std::size_t segments_of(const training::StepShape& shape) {
+  std::size_t count = 0;
+  for (const auto& t : shape.tensors()) count += segments_of({0, {nullptr, t.rows, t.cols, t.cols}, 1}).size();
+  return count;
+}
+
+/// Partial sums for the widest gradient of a bias or norm but that of the head, which has columns enough for all
+/// multiprocessors; none where no such thing is trained.
+std::size_t column_partials(const training::StepShape& shape) {
+  if (shape.trains == training::Trains::adapters) return 0;
+  const auto& m = shape.model;
+  const auto layers = ColumnPartials::wanted(std::max({m.hidden, m.qkv_width(), m.mlp_width()}));
+  return std::max({layers, 2 * m.vocab, 2 * shape.seq * m.hidden});
 }
 
 std::array<Event, training::marks> make_marks() {
@@ -79,8 +112,9 @@ CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::S
       communicators_(communicators),
       ranks_(shape.ranks),
       products_(gpu, settings.tuning),
-      most_slots_(training::adapter_tensors(shape.model, shape.lora).size()),
+      most_slots_(segments_of(shape)),
       most_partials_(partials_needed(most_slots_)),
+      columns_{nullptr, column_partials(shape)},
       marks_(make_marks()),
       counter_(gpu) {
   require_whole_vectors(shape);
@@ -97,7 +131,7 @@ CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::S
 std::size_t CudaOps::workspace_bytes() const {
   return Products::workspace_bytes + rounded(attention_->workspace_bytes()) +
          rounded(most_partials_ * sizeof(training::Summary)) + rounded(most_slots_ * sizeof(Segment)) +
-         rounded(most_summed_ * sizeof(Bf16));
+         rounded(columns_.count * sizeof(float)) + rounded(most_summed_ * sizeof(Bf16));
 }
 
 void CudaOps::use_workspace(std::byte* at) {
@@ -110,6 +144,7 @@ void CudaOps::use_workspace(std::byte* at) {
   attention_workspace_ = take(attention_->workspace_bytes());
   partials_ = reinterpret_cast<training::Summary*>(take(most_partials_ * sizeof(training::Summary)));
   segments_ = reinterpret_cast<Segment*>(take(most_slots_ * sizeof(Segment)));
+  columns_.at = reinterpret_cast<float*>(take(columns_.count * sizeof(float)));
   rounded_ = reinterpret_cast<Bf16*>(take(most_summed_ * sizeof(Bf16)));
 }
 
@@ -129,10 +164,13 @@ void CudaOps::fill_normal(Master* values, std::size_t count, double stddev, std:
   cuda::fill_normal(gpu_.stream(), Matrix<float>{values, 1, count, count}, stddev, tensor);
 }
 
-void CudaOps::place_adapters(std::span<const training::AdapterSlot<Element>> slots) {
-  if (slots.size() > most_slots_) throw std::invalid_argument("more adapters than the shape has");
+void CudaOps::place_copies(std::span<const training::ParameterSlot<Element>> slots) {
   std::vector<Segment> segments;
-  for (const auto& slot : slots) segments.push_back({slot.offset, slot.place, static_cast<float>(slot.scale)});
+  for (const auto& slot : slots) {
+    const auto more = segments_of(slot);
+    segments.insert(segments.end(), more.begin(), more.end());
+  }
+  if (segments.size() > most_slots_) throw std::invalid_argument("more parameters than the shape has");
   slot_count_ = segments.size();
   if (slot_count_ > 0) gpu_.write(segments_, segments.data(), segments.size() * sizeof(Segment));
 }
@@ -159,16 +197,29 @@ void CudaOps::copy(Matrix<const Element> from, Matrix<Element> to) { copy_rows(g
 
 // Layers --------------------------------------------------------------------------------------------------------------
 
-void CudaOps::embedding(Matrix<const Element> table, const int* tokens, Matrix<Element> x) {
-  embed(gpu_.stream(), table, tokens, x);
+void CudaOps::embedding(Matrix<const Element> table, const int* tokens, Matrix<const Element> positions,
+                        std::size_t seq, Matrix<Element> x) {
+  embed(gpu_.stream(), table, tokens, positions, seq, x);
+}
+void CudaOps::embedding_backward(Matrix<const Element> dx, const int* tokens, const int* order,
+                                 Matrix<Master> d_table) {
+  embed_backward(gpu_.stream(), dx, tokens, order, d_table);
 }
 
-void CudaOps::rmsnorm(Matrix<const Element> x, const Element* weight, double eps, Matrix<Element> n, Master* rstd) {
-  cuda::rmsnorm(gpu_.stream(), x, weight, static_cast<float>(eps), n, rstd);
+void CudaOps::norm(Matrix<const Element> x, const NormWeights& weights, double eps, Matrix<Element> n,
+                   const NormStatistics& statistics) {
+  cuda::norm(gpu_.stream(), x, weights, static_cast<float>(eps), n, statistics);
 }
-void CudaOps::rmsnorm_backward(Matrix<const Element> dn, Matrix<const Element> x, const Element* weight,
-                               const Master* rstd, bool accumulate, Matrix<Element> dx, Matrix<Element> n) {
-  cuda::rmsnorm_backward(gpu_.stream(), dn, x, weight, rstd, accumulate, dx, n);
+void CudaOps::norm_backward(Matrix<const Element> dn, Matrix<const Element> x, const NormWeights& weights,
+                            const NormStatistics& statistics, bool accumulate, Matrix<Element> dx, Matrix<Element> n) {
+  cuda::norm_backward(gpu_.stream(), dn, x, weights, statistics, accumulate, dx, n);
+}
+void CudaOps::norm_gradient(Matrix<const Element> dn, Matrix<const Element> x, const NormStatistics& statistics,
+                            bool accumulate, Master* d_gain, Master* d_shift) {
+  cuda::norm_gradient(gpu_.stream(), dn, x, statistics, accumulate, d_gain, d_shift, columns_);
+}
+void CudaOps::sum_rows(Matrix<const Element> dy, bool accumulate, Master* sums) {
+  cuda::sum_rows(gpu_.stream(), dy, accumulate, sums, columns_);
 }
 
 void CudaOps::rope(Matrix<Element> qkv, const Master* table, training::AttentionShape shape,
@@ -189,6 +240,11 @@ void CudaOps::swiglu_backward(Matrix<Element> gate_up, Matrix<Element> dh, bool 
   cuda::swiglu_backward(gpu_.stream(), gate_up, dh, emit_h);
 }
 
+void CudaOps::gelu(Matrix<const Element> u, Matrix<Element> h) { cuda::gelu(gpu_.stream(), u, h); }
+void CudaOps::gelu_backward(Matrix<Element> u, Matrix<Element> dh, bool emit_h) {
+  cuda::gelu_backward(gpu_.stream(), u, dh, emit_h);
+}
+
 void CudaOps::cross_entropy(Matrix<Element> logits, const int* targets, double scale, Master* losses) {
   cuda::cross_entropy(gpu_.stream(), logits, targets, static_cast<float>(scale), losses);
 }
@@ -205,8 +261,8 @@ void CudaOps::adamw(const training::FlatState<Master>& state, const training::Ad
                     const training::Summary* gradient, training::Summary* updated) {
   cuda::adamw(gpu_.stream(), segments_, slot_count_, state, settings, gradient, partials_, updated);
 }
-void CudaOps::write_adapters(const Master* parameters) {
-  write_copies(gpu_.stream(), segments_, slot_count_, parameters);
+void CudaOps::write_copies(const Master* parameters) {
+  cuda::write_copies(gpu_.stream(), segments_, slot_count_, parameters);
 }
 
 void CudaOps::all_reduce(Master* values, std::size_t count) {

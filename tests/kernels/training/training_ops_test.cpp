@@ -6,13 +6,13 @@
 #include <functional>
 #include <limits>
 
-#include "kernels/host/lora_ops.hpp"
+#include "kernels/host/training_ops.hpp"
 #include "kernels/reference.hpp"
 
 namespace shakedown {
 namespace {
 
-using host::LoraOps;
+using host::HostOps;
 using training::AttentionShape;
 using training::Gemm;
 using training::Matrix;
@@ -71,13 +71,13 @@ void expect_gradient(const std::function<double(const Array&)>& f, const Array& 
   EXPECT_GT(norm(gradient), 0);
 }
 
-class HostLoraOps : public testing::Test {
+class HostTrainingOps : public testing::Test {
  protected:
   host::Team team_{2};
-  LoraOps<double> ops_{team_};
+  HostOps<double> ops_{team_};
 };
 
-TEST_F(HostLoraOps, MultiplyEveryWay) {
+TEST_F(HostTrainingOps, MultiplyEveryWay) {
   constexpr std::size_t m = 5, n = 7, k = 9;
   for (const bool a_transposed : {false, true}) {
     for (const bool b_transposed : {false, true}) {
@@ -102,41 +102,97 @@ TEST_F(HostLoraOps, MultiplyEveryWay) {
   }
 }
 
-TEST_F(HostLoraOps, MultiplyWithoutReadingWhatBetaZeroLeavesOut) {
+TEST_F(HostTrainingOps, MultiplyWithoutReadingWhatBetaZeroLeavesOut) {
   const Array a(3, 4, 1), b(4, 2, 2);
   Array d(3, 2, 3, std::numeric_limits<double>::quiet_NaN());
   ops_.gemm(Gemm<double, double>{.d = d, .a = a, .b = b});
   EXPECT_TRUE(std::isfinite(inner(d, d)));
 }
 
-TEST_F(HostLoraOps, NormalizeAndDifferentiateThat) {
-  const Array x(4, 9, 1), weight(1, 9, 2), outer(4, 9, 3), before(4, 9, 4);
-  Matrix<const double> w = weight;
-  std::vector<double> rstd(4);
-  const auto f = [&](const Array& at) {
+class HostNorms : public HostTrainingOps, public testing::WithParamInterface<bool> {};
+
+TEST_P(HostNorms, NormalizeAndDifferentiateThat) {
+  const bool layer = GetParam();
+  const Array x(4, 9, 1), outer(4, 9, 3), before(4, 9, 4), gain_before(1, 9, 9, 1, 0), shift_before(1, 9, 10, 1, 0);
+  Array gain(1, 9, 2), shift(1, 9, 11);
+  std::vector<double> mean(4, NAN), rstd(4, NAN);
+  const auto statistics = [&](std::vector<double>& m, std::vector<double>& r) {
+    return training::NormStatistics<double>{layer ? m.data() : nullptr, r.data()};
+  };
+  const auto value = [&](const Array& at, Array g, Array s) {
     Array n(4, 9, 5);
-    std::vector<double> unused(4);
-    ops_.rmsnorm(at, w.data, 1e-2, n, unused.data());
+    std::vector<double> m(4), r(4);
+    ops_.norm(at, {g.data(), layer ? s.data() : nullptr}, 1e-2, n, statistics(m, r));
     EXPECT_TRUE(n.room_is_untouched());
     return inner(n, outer);
   };
+  const training::NormWeights<double> weights{gain.data(), layer ? shift.data() : nullptr};
   Array dx(4, 9, 6), again(4, 9, 7), n(4, 9, 8);
-  ops_.rmsnorm(x, w.data, 1e-2, n, rstd.data());
-  ops_.rmsnorm_backward(outer, x, w.data, rstd.data(), false, dx, again);
+  ops_.norm(x, weights, 1e-2, n, statistics(mean, rstd));
+  ops_.norm_backward(outer, x, weights, statistics(mean, rstd), false, dx, again);
   for (std::size_t i = 0; i < n.size(); ++i) EXPECT_EQ(again.at(i), n.at(i));
   EXPECT_TRUE(dx.room_is_untouched() && again.room_is_untouched());
-  expect_gradient(f, x, dx);
+  expect_gradient([&](const Array& at) { return value(at, gain, shift); }, x, dx);
 
   auto sum = before;
-  ops_.rmsnorm_backward(outer, x, w.data, rstd.data(), true, sum, {});
+  ops_.norm_backward(outer, x, weights, statistics(mean, rstd), true, sum, {});
   for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(sum.at(i), before.at(i) + dx.at(i), 1e-14);
+  auto in_place = outer;
+  ops_.norm_backward(in_place, x, weights, statistics(mean, rstd), false, in_place, {});
+  for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_EQ(in_place.at(i), dx.at(i));
+
+  Array d_gain(1, 9, 12, NAN), d_shift(1, 9, 13, NAN);
+  ops_.norm_gradient(outer, x, statistics(mean, rstd), false, d_gain.data(), layer ? d_shift.data() : nullptr);
+  expect_gradient([&](const Array& at) { return value(x, at, shift); }, gain, d_gain);
+  if (layer) expect_gradient([&](const Array& at) { return value(x, gain, at); }, shift, d_shift);
+  auto more = gain_before, more_shift = shift_before;
+  ops_.norm_gradient(outer, x, statistics(mean, rstd), true, more.data(), layer ? more_shift.data() : nullptr);
+  for (std::size_t i = 0; i < 9; ++i) {
+    EXPECT_NEAR(more.at(i), gain_before.at(i) + d_gain.at(i), 1e-14);
+    EXPECT_NEAR(more_shift.at(i), shift_before.at(i) + (layer ? d_shift.at(i) : 0), 1e-14);
+  }
+}
+
+TEST_P(HostNorms, LeaveRowsWithTheMeanAndTheSizeThatTheySay) {
+  const bool layer = GetParam();
+  Array x(2, 64, 1);
+  for (std::size_t i = 0; i < x.size(); ++i) x.at(i) = 3 + 2 * x.at(i);
+  std::vector<double> ones(64, 1), zeros(64, 0), mean(2), rstd(2);
+  Array n(2, 64, 2);
+  ops_.norm(x, {ones.data(), layer ? zeros.data() : nullptr}, 0, n, {layer ? mean.data() : nullptr, rstd.data()});
+  double sum = 0, squares = 0;
+  for (std::size_t i = 0; i < 64; ++i) {
+    sum += n.at(i);
+    squares += n.at(i) * n.at(i);
+  }
+  EXPECT_NEAR(squares / 64, 1, 1e-12);
+  if (layer) {
+    EXPECT_NEAR(sum, 0, 1e-12);
+  } else {
+    EXPECT_GT(sum / 64, 0.5);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(RmsAndLayer, HostNorms, testing::Bool());
+
+TEST_F(HostTrainingOps, SumRowsOntoWhatIsThereOrNot) {
+  const Array dy(5, 3, 1), before(1, 3, 2, 1, 0);
+  Array fresh(1, 3, 3, NAN, 0), more = before;
+  ops_.sum_rows(dy, false, fresh.data());
+  ops_.sum_rows(dy, true, more.data());
+  for (std::size_t c = 0; c < 3; ++c) {
+    double sum = 0;
+    for (std::size_t r = 0; r < 5; ++r) sum += dy.at(r * 3 + c);
+    EXPECT_NEAR(fresh.at(c), sum, 1e-14);
+    EXPECT_NEAR(more.at(c), before.at(c) + sum, 1e-14);
+  }
 }
 
 constexpr AttentionShape small{.batch = 2, .seq = 5, .heads = 6, .kv_heads = 2, .head_dim = 4};
 constexpr std::size_t rows = small.batch * small.seq, qkv_width = (small.heads + 2 * small.kv_heads) * small.head_dim,
                       o_width = small.heads * small.head_dim;
 
-TEST_F(HostLoraOps, RotateByThePositionAndBack) {
+TEST_F(HostTrainingOps, RotateByThePositionAndBack) {
   std::vector<double> table(small.seq * small.head_dim);
   for (std::size_t p = 0; p < small.seq; ++p) {
     for (std::size_t i = 0; i < 2; ++i) {
@@ -158,23 +214,43 @@ TEST_F(HostLoraOps, RotateByThePositionAndBack) {
   for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(turned.at(i), x.at(i), 1e-14);
 }
 
-TEST_F(HostLoraOps, AttendAndDifferentiateThat) {
+class HostAttention : public HostTrainingOps, public testing::WithParamInterface<bool> {};
+
+TEST_P(HostAttention, AttendAndDifferentiateThat) {
+  auto shape = small;
+  shape.causal = GetParam();
   const Array qkv(rows, qkv_width, 1), outer(rows, o_width, 2);
   std::vector<double> lse(rows * small.heads);
   const auto f = [&](const Array& at) {
     Array o(rows, o_width, 3);
-    ops_.attention(at, o, lse.data(), small);
+    ops_.attention(at, o, lse.data(), shape);
     EXPECT_TRUE(o.room_is_untouched());
     return inner(o, outer);
   };
   Array o(rows, o_width, 4), d_qkv(rows, qkv_width, 5);
-  ops_.attention(qkv, o, lse.data(), small);
-  ops_.attention_backward(qkv, o, lse.data(), outer, d_qkv, small);
+  ops_.attention(qkv, o, lse.data(), shape);
+  ops_.attention_backward(qkv, o, lse.data(), outer, d_qkv, shape);
   EXPECT_TRUE(d_qkv.room_is_untouched());
   expect_gradient(f, qkv, d_qkv);
 }
 
-TEST_F(HostLoraOps, AttendToOneselfAloneAtTheFirstPosition) {
+INSTANTIATE_TEST_SUITE_P(CausalOrNot, HostAttention, testing::Bool());
+
+TEST_F(HostTrainingOps, AttendToAllPositionsOfTheOwnSequenceWithoutAMask) {
+  auto shape = small;
+  shape.causal = false;
+  auto qkv = Array(rows, qkv_width, 1);
+  std::vector<double> lse(rows * small.heads);
+  Array o(rows, o_width, 4), changed(rows, o_width, 5);
+  ops_.attention(qkv, o, lse.data(), shape);
+  qkv.at(4 * qkv_width + (small.heads + small.kv_heads) * 4) += 1;  // a value of the last position of sequence 0
+  ops_.attention(qkv, changed, lse.data(), shape);
+  for (std::size_t row = 0; row < rows; ++row) {
+    EXPECT_EQ(changed.at(row * o_width) != o.at(row * o_width), row < small.seq) << row;
+  }
+}
+
+TEST_F(HostTrainingOps, AttendToOneselfAloneAtTheFirstPosition) {
   const Array qkv(rows, qkv_width, 1);
   std::vector<double> lse(rows * small.heads);
   Array o(rows, o_width, 4);
@@ -185,7 +261,7 @@ TEST_F(HostLoraOps, AttendToOneselfAloneAtTheFirstPosition) {
   }
 }
 
-TEST_F(HostLoraOps, GateAndDifferentiateThat) {
+TEST_F(HostTrainingOps, GateAndDifferentiateThat) {
   const Array gate_up(4, 12, 1, 2), outer(4, 6, 2);
   const auto f = [&](const Array& at) {
     Array h(4, 6, 3);
@@ -207,7 +283,32 @@ TEST_F(HostLoraOps, GateAndDifferentiateThat) {
   for (std::size_t i = 0; i < h.size(); ++i) EXPECT_EQ(dh.at(i), outer.at(i));
 }
 
-TEST_F(HostLoraOps, MeasureTheCrossEntropyAndDifferentiateThat) {
+TEST_F(HostTrainingOps, BendByGeluAndDifferentiateThat) {
+  const Array u(4, 6, 1, 2), outer(4, 6, 2);
+  const auto f = [&](const Array& at) {
+    Array h(4, 6, 3);
+    ops_.gelu(at, h);
+    EXPECT_TRUE(h.room_is_untouched());
+    return inner(h, outer);
+  };
+  auto du = u, dh = outer;
+  ops_.gelu_backward(du, dh, true);
+  EXPECT_TRUE(du.room_is_untouched() && dh.room_is_untouched());
+  expect_gradient(f, u, du);
+  Array h(4, 6, 3);
+  ops_.gelu(u, h);
+  for (std::size_t i = 0; i < h.size(); ++i) EXPECT_EQ(dh.at(i), h.at(i)) << "h comes out in the place of its gradient";
+  dh = outer;
+  du = u;
+  ops_.gelu_backward(du, dh, false);
+  for (std::size_t i = 0; i < h.size(); ++i) EXPECT_EQ(dh.at(i), outer.at(i));
+  Array one(1, 1, 4);
+  one.at(0) = 1;
+  ops_.gelu(one, one);
+  EXPECT_NEAR(one.at(0), 0.841192, 1e-6);  // 0.841345 by the error function
+}
+
+TEST_F(HostTrainingOps, MeasureTheCrossEntropyAndDifferentiateThat) {
   const Array logits(4, 11, 1, 3);
   const std::vector<int> targets{0, 10, 3, 3};
   const auto f = [&](const Array& at) {
@@ -228,19 +329,39 @@ TEST_F(HostLoraOps, MeasureTheCrossEntropyAndDifferentiateThat) {
   EXPECT_NEAR(losses[0], std::log(by_hand) - logits.at(0), 1e-13);
 }
 
-TEST_F(HostLoraOps, LookUpTokens) {
+TEST_F(HostTrainingOps, LookUpTokens) {
   const Array table(6, 5, 1);
   Array out(3, 5, 2);
   const std::vector<int> tokens{4, 0, 4};
-  ops_.embedding(table, tokens.data(), out);
+  ops_.embedding(table, tokens.data(), {}, 3, out);
   for (std::size_t i = 0; i < 5; ++i) {
     EXPECT_EQ(out.at(i), table.at(20 + i));
     EXPECT_EQ(out.at(5 + i), table.at(i));
   }
   EXPECT_TRUE(out.room_is_untouched());
+  const Array positions(4, 5, 3);
+  ops_.embedding(table, tokens.data(), positions, 2, out);  // row 2 begins a sequence again
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(out.at(5 + i), table.at(i) + positions.at(5 + i));
+    EXPECT_EQ(out.at(10 + i), table.at(20 + i) + positions.at(i));
+  }
 }
 
-TEST_F(HostLoraOps, SummarizeAnArrayInPartsAsInOne) {
+TEST_F(HostTrainingOps, GiveEachTokenTheGradientsOfItsRows) {
+  const Array dx(4, 5, 1), before(6, 5, 2);
+  auto d_table = before;
+  const std::vector<int> tokens{4, 0, 4, 5}, order{1, 0, 2, 3};
+  ops_.embedding_backward(dx, tokens.data(), order.data(), d_table);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(d_table.at(i), before.at(i) + dx.at(5 + i));
+    EXPECT_EQ(d_table.at(5 + i), before.at(5 + i)) << "nobody said token 1";
+    EXPECT_NEAR(d_table.at(20 + i), before.at(20 + i) + dx.at(i) + dx.at(10 + i), 1e-15);
+    EXPECT_EQ(d_table.at(25 + i), before.at(25 + i) + dx.at(15 + i));
+  }
+  EXPECT_TRUE(d_table.room_is_untouched());
+}
+
+TEST_F(HostTrainingOps, SummarizeAnArrayInPartsAsInOne) {
   std::vector<double> values(100);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = reference::normal(i, 1);
   training::Summary whole{}, parts{}, swapped{};
@@ -257,10 +378,10 @@ TEST_F(HostLoraOps, SummarizeAnArrayInPartsAsInOne) {
   EXPECT_EQ(whole.non_finite, 1u);
 }
 
-TEST_F(HostLoraOps, UpdateAsTheFormulaSaysAndWriteTheCopies) {
+TEST_F(HostTrainingOps, UpdateAsTheFormulaSaysAndWriteTheCopies) {
   std::vector<double> p{1, -2}, g{3, 4}, m{0.1, 0.2}, v{0.01, 0.04}, copies(2, 0);
-  const training::AdapterSlot<double> slot{0, {copies.data(), 2, 1, 1}, 2};
-  ops_.place_adapters({&slot, 1});
+  const training::ParameterSlot<double> slot{0, {copies.data(), 2, 1, 1}, 2};
+  ops_.place_copies({&slot, 1});
   const training::Summary summary{25, 0, 0};
   training::Summary updated{}, want{};
   ops_.adamw({p.data(), g.data(), m.data(), v.data(), 2},
@@ -278,7 +399,20 @@ TEST_F(HostLoraOps, UpdateAsTheFormulaSaysAndWriteTheCopies) {
   EXPECT_EQ(updated.squared_norm, want.squared_norm);
 }
 
-TEST_F(HostLoraOps, UpdateNothingWhenTheGradientIsNotFinite) {
+TEST_F(HostTrainingOps, LetOnlyThoseParametersDecayThatAreMeantTo) {
+  std::vector<double> p{1, 1}, g{0, 0}, m{0, 0}, v{0, 0}, copies(2, 0);
+  const training::ParameterSlot<double> slots[] = {{0, {copies.data(), 1, 1, 1}, 1, true},
+                                                   {1, {copies.data() + 1, 1, 1, 1}, 1, false}};
+  ops_.place_copies(slots);
+  const training::Summary summary{};
+  training::Summary updated{};
+  ops_.adamw({p.data(), g.data(), m.data(), v.data(), 2}, {.lr = 0.1, .weight_decay = 0.5}, &summary, &updated);
+  EXPECT_EQ(p[0], 0.95);
+  EXPECT_EQ(p[1], 1);
+  EXPECT_EQ(copies, p);
+}
+
+TEST_F(HostTrainingOps, UpdateNothingWhenTheGradientIsNotFinite) {
   std::vector<double> p{1}, g{3}, m{0}, v{0};
   const training::Summary broken{9, 1, 0}, overflow{HUGE_VAL, 0, 0};
   for (const auto& summary : {broken, overflow}) {

@@ -1,4 +1,4 @@
-// A step of fine-tuning a language model.
+// A step of training a language model: of adapters beside frozen weights, or of every parameter.
 #pragma once
 
 #include "kernels/ops/operation.hpp"
@@ -6,11 +6,14 @@
 
 namespace shakedown {
 
-/// One step of LoRA fine-tuning, data parallel over `ranks` ranks (the whole world): forward, backward, sum of the
-/// gradients, AdamW, with random weights. `batch` sequences of `seq` tokens on each rank at a time, `accumulation`
-/// times per update. All ranks get the same tokens, so that equal devices must compute the same bits.
-struct LoraStepSpec {
-  static constexpr std::string_view description = "a step of LoRA fine-tuning";
+/// One training step, data parallel over `ranks` ranks (the whole world): forward, backward, sum of the gradients,
+/// AdamW, with random weights. `batch` sequences of `seq` tokens on each rank at a time, `accumulation` times per
+/// update. All ranks get the same tokens, so that equal devices must compute the same bits.
+template <training::Trains trains>
+struct StepSpec {
+  static constexpr std::string_view family = trains == training::Trains::all ? "train_step" : "lora_step";
+  static constexpr std::string_view description =
+      trains == training::Trains::all ? "a step of training" : "a step of LoRA fine-tuning";
 
   std::string model;  // a training::preset
   int batch = 1, seq = 1;
@@ -22,18 +25,23 @@ struct LoraStepSpec {
   std::size_t bucket = 0;   // bytes of f32 gradients that are summed together, at least; 0: what is faster of a
                             // layer's, beside the backward pass, and nearly all of them at its end
 };
+using LoraStepSpec = StepSpec<training::Trains::adapters>;
+using TrainStepSpec = StepSpec<training::Trains::all>;
 
 /// lora_step/model:qwen2_7b/batch:2/seq:4096, and what is not the default
-inline std::string key(const LoraStepSpec& s) {
-  const LoraStepSpec usual;
-  Key key("lora_step");
+template <training::Trains trains>
+std::string key(const StepSpec<trains>& s) {
+  const StepSpec<trains> usual;
+  Key key{std::string(s.family)};
   key.set("model", s.model).set_unless(usual.dtype, "dtype", s.dtype).set("batch", s.batch).set("seq", s.seq);
   key.set_unless(usual.accumulation, "accumulation", s.accumulation).set_unless(usual.retain, "retain", s.retain);
   return key.set_unless(usual.sums, "sums", s.sums).set_unless(usual.bucket, "bucket", s.bucket).text();
 }
 /// The operations of the model (training::token_flops) for this rank's tokens; what is computed a second time does not
 /// count.
-Cost cost(const LoraStepSpec&);
-std::size_t footprint(const LoraStepSpec&);
+template <training::Trains trains>
+Cost cost(const StepSpec<trains>&);
+template <training::Trains trains>
+std::size_t footprint(const StepSpec<trains>&);
 
 }  // namespace shakedown

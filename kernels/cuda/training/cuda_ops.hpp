@@ -49,7 +49,7 @@ class CudaOps {
   void set_bytes(void* device, int value, std::size_t bytes) const;
   void fill_normal(Matrix<Element>, double stddev, std::uint64_t tensor) const;
   void fill_normal(Master* values, std::size_t count, double stddev, std::uint64_t tensor) const;
-  void place_adapters(std::span<const training::AdapterSlot<Element>>);
+  void place_copies(std::span<const training::ParameterSlot<Element>>);
   void synchronize() const { gpu_.synchronize(); }
 
   void connect(Group&);
@@ -64,16 +64,23 @@ class CudaOps {
   void copy(Matrix<const Element> from, Matrix<Element> to);
 
   // Layers
-  void embedding(Matrix<const Element> table, const int* tokens, Matrix<Element> x);
-  void rmsnorm(Matrix<const Element> x, const Element* weight, double eps, Matrix<Element> n, Master* rstd);
-  void rmsnorm_backward(Matrix<const Element> dn, Matrix<const Element> x, const Element* weight, const Master* rstd,
-                        bool accumulate, Matrix<Element> dx, Matrix<Element> n);
+  void embedding(Matrix<const Element> table, const int* tokens, Matrix<const Element> positions, std::size_t seq,
+                 Matrix<Element> x);
+  void embedding_backward(Matrix<const Element> dx, const int* tokens, const int* order, Matrix<Master> d_table);
+  void norm(Matrix<const Element> x, const NormWeights&, double eps, Matrix<Element> n, const NormStatistics&);
+  void norm_backward(Matrix<const Element> dn, Matrix<const Element> x, const NormWeights&, const NormStatistics&,
+                     bool accumulate, Matrix<Element> dx, Matrix<Element> n);
+  void norm_gradient(Matrix<const Element> dn, Matrix<const Element> x, const NormStatistics&, bool accumulate,
+                     Master* d_gain, Master* d_shift);
+  void sum_rows(Matrix<const Element> dy, bool accumulate, Master* sums);
   void rope(Matrix<Element> qkv, const Master* table, training::AttentionShape, training::Rotation);
   void attention(Matrix<const Element> qkv, Matrix<Element> o, Master* lse, training::AttentionShape);
   void attention_backward(Matrix<const Element> qkv, Matrix<const Element> o, const Master* lse,
                           Matrix<const Element> d_o, Matrix<Element> d_qkv, training::AttentionShape);
   void swiglu(Matrix<const Element> gate_up, Matrix<Element> h);
   void swiglu_backward(Matrix<Element> gate_up, Matrix<Element> dh, bool emit_h);
+  void gelu(Matrix<const Element> u, Matrix<Element> h);
+  void gelu_backward(Matrix<Element> u, Matrix<Element> dh, bool emit_h);
   void cross_entropy(Matrix<Element> logits, const int* targets, double scale, Master* losses);
   void add_sum(const Master* values, std::size_t count, double scale, double* to);
 
@@ -81,7 +88,7 @@ class CudaOps {
   void summarize(const Master* values, std::size_t first, std::size_t count, training::Summary*);
   void adamw(const training::FlatState<Master>&, const training::AdamW&, const training::Summary* gradient,
              training::Summary* updated);
-  void write_adapters(const Master* parameters);
+  void write_copies(const Master* parameters);
   void all_reduce(Master* values, std::size_t count);
   void join_reductions();
   void mark(training::Mark);
@@ -104,6 +111,7 @@ class CudaOps {
   std::byte* attention_workspace_ = nullptr;
   training::Summary* partials_ = nullptr;
   Segment* segments_ = nullptr;
+  ColumnPartials columns_;
   std::size_t most_summed_ = 0;  // values of one all_reduce that travel rounded; 0: as they are
   Bf16* rounded_ = nullptr;
 

@@ -1,0 +1,26 @@
+// A step of training as clusters are tested with it: every parameter of GPT-2 (124 million; LayerNorm, GELU, learned
+// positions, the head tied to the embedding), forward, backward, sum of the gradients over all ranks, AdamW, bf16 with
+// fp32 masters, on random weights. encoder_163m is what many cluster tests call GPT-2, so that their figures can be
+// compared: see training/shape.hpp. On a machine without GPUs two small layers of each.
+//
+//   mpirun -np 4 build/bench/bench_train_step --tier=full
+//   build/bench/bench_train_step --backend=host --plan
+#include "bench/training.hpp"
+
+namespace shakedown {
+
+void register_train_step(Session& session) {
+  const auto add = [&](const TrainStepSpec& spec) { add_step(session, spec); };
+  if (session.backend() == Backend::host) {
+    add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
+    add({.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
+    add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
+    return;
+  }
+  add({.model = "gpt2_124m", .batch = 32, .seq = 1024});
+  if (!session.full()) return;
+  add({.model = "gpt2_124m", .batch = 64, .seq = 1024});
+  add({.model = "encoder_163m", .batch = 8, .seq = 512});
+}
+
+}  // namespace shakedown

@@ -1,0 +1,52 @@
+// The trainable parameters of a model as one flat array: every tensor is an interval of it, in the order in which the
+// backward pass completes the gradients. So what is complete is always a prefix, and what is summed over ranks, updated
+// or written down is an interval. Pure.
+#pragma once
+
+#include <string>
+
+#include "kernels/training/shape.hpp"
+
+namespace shakedown::training {
+
+/// What a tensor belongs to.
+enum class Owner { embedding, positions, norm1, qkv, o, norm2, gate_up, down, final_norm, head };
+constexpr auto words(Owner) {
+  return names("embedding", "positions", "norm1", "qkv", "o", "norm2", "gate_up", "down", "final_norm", "head");
+}
+constexpr Owner owner(Linear linear) {
+  constexpr std::array owners = {Owner::qkv, Owner::o, Owner::gate_up, Owner::down};
+  return owners[static_cast<std::size_t>(linear)];
+}
+
+/// Which of its tensors. Of a norm `weight` is what it multiplies with and `bias` what it adds.
+enum class Kind { weight, bias, a, b };
+constexpr auto words(Kind) { return names("weight", "bias", "A", "B"); }
+
+struct ParameterTensor {
+  std::size_t layer;  // 0 for what stands before the layers, their number for what stands behind them
+  Owner owner;
+  Kind kind;
+  Module module;  // of an adapter
+  std::size_t rows, cols;
+  std::size_t offset;
+  std::size_t size() const { return rows * cols; }
+  bool is_norm() const { return owner == Owner::norm1 || owner == Owner::norm2 || owner == Owner::final_norm; }
+  /// Weight decay is for matrices: not for biases and norms (as in the training of GPT-3, Brown et al. 2020, and
+  /// since).
+  bool decays() const { return kind != Kind::bias && !is_norm(); }
+};
+
+/// "layer 1 gate B", "layer 0 qkv bias", "head weight"
+std::string text(const ParameterTensor&);
+
+/// From the head and the last layer to the first one and the embedding; in a layer norm 2, down, gate and up, o, then
+/// q, k and v, and norm 1 where the backward pass comes to it. Of adapters in each projection all B, then all A: A of
+/// its adapted parts follow each other, so that they are one matrix.
+std::vector<ParameterTensor> parameter_tensors(const TransformerShape&, const LoraShape&, Trains = Trains::adapters);
+
+/// Of so many values is the prefix that is complete when the backward pass comes to the attention of a layer: all but
+/// those of the layers below, of the projection before the attention, and of what feeds that.
+std::size_t complete_before_attention(const std::vector<ParameterTensor>&, const TransformerShape&, std::size_t layer);
+
+}  // namespace shakedown::training

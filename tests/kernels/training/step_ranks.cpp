@@ -1,0 +1,104 @@
+// Data parallel training on the host: n ranks with a part of the sequences each do what one rank does with all of them,
+// to 1e-12 in double, with adapters and with whole models; and two hundred steps on a text. Prints the largest
+// differences. Runs with any number of ranks that divides 4.
+//
+//   mpirun -np 2 build/tests/step_ranks
+#include <cmath>
+#include <cstdio>
+
+#include "fixtures/world.hpp"
+#include "kernels/training/step_check.hpp"
+#include "tests/kernels/training/host_step.hpp"
+#include "tests/kernels/training/text_run.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr std::size_t sequences = 4;
+constexpr int steps = 3;
+constexpr double tolerance = 1e-12;
+// The gradient of the keys' bias is rounding alone, which a smaller epsilon would make visible.
+constexpr training::AdamW update{.lr = 0.01, .eps = 1e-6};
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+double mean_over_ranks(World& world, double value) {
+  std::vector<double> sum{value / world.size()};
+  world.sum(std::span<const double>(sum), std::span<double>(sum));
+  return sum[0];
+}
+
+/// Prints what it finds, by name; whether that is good.
+bool good(World& world, const char* name, double worst, double limit, const training::Record& last) {
+  // Not a sum: all ranks must have the same bits.
+  const auto checksums = world.gather(std::to_string(last.updated.checksum));
+  bool same = true;
+  for (const auto& checksum : checksums) same = same && checksum == checksums.front();
+  // Different sequences: were all gradients the same, the comparison would show nothing.
+  const auto gradients = world.gather(std::to_string(last.local.checksum));
+  const bool shared = world.size() == 1 || gradients.front() != gradients.back();
+  worst = world.max(worst);
+  if (world.rank() == 0) {
+    std::printf(
+        "%s on %d ranks against one: largest relative difference %.1e (limit %.0e), parameters %s on all ranks%s\n",
+        name, world.size(), worst, limit, same ? "equal" : "NOT EQUAL", shared ? "" : ", NOTHING SHARED");
+  }
+  return worst <= limit && same && shared;
+}
+
+bool agrees(World& world, const char* name, training::StepShape shape) {
+  shape.batch = sequences;
+  HostStep<double> whole(shape);
+  shape.batch = sequences / static_cast<std::size_t>(world.size());
+  shape.ranks = world.size();
+  HostStep<double> part(shape, 1, &world);
+  part.load(batch_of(shape, static_cast<std::size_t>(world.rank()) * shape.batch));
+  double worst = 0;
+  for (int step = 0; step < steps; ++step) {
+    whole.step.run(update);
+    part.step.run(update);
+    const auto &a = part.step.buffers().state, &b = whole.step.buffers().state;
+    worst = std::max(worst, distance({a.gradient, a.gradient + a.count}, {b.gradient, b.gradient + b.count}));
+    worst = std::max(worst, distance(part.parameters(), whole.parameters()));
+    const double loss = mean_over_ranks(world, part.step.records().back().loss);
+    worst = std::max(worst, std::abs(loss - whole.step.records().back().loss));
+  }
+  return good(world, name, worst, tolerance, part.step.records().back());
+}
+
+/// After 200 steps rounding errors have grown.
+bool reads_alike(World& world) {
+  TextRun<double> whole(1), part(world.size(), &world);
+  const auto want = whole.losses(), got = part.losses();
+  double worst = 0;
+  for (std::size_t step = 0; step < want.size(); ++step) {
+    worst = std::max(worst, std::abs(mean_over_ranks(world, got[step]) / want[step] - 1));
+  }
+  return good(world, "200 steps of GPT-2 on a text", worst, 1e-9, part.last());
+}
+
+int compare() {
+  const auto world = make_world([](bool) {});
+  if (sequences % static_cast<std::size_t>(world->size()) != 0) {
+    if (world->rank() == 0) {
+      std::fprintf(stderr, "step_ranks: 4 sequences cannot be shared by %d ranks\n", world->size());
+    }
+    return 2;
+  }
+  bool all = agrees(*world, "LoRA", ragged_shape());
+  all = agrees(*world, "GPT-2", gpt2_shape()) && all;
+  all = agrees(*world, "encoder", encoder_shape()) && all;
+  return reads_alike(*world) && all ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace shakedown
+
+int main() { return shakedown::compare(); }

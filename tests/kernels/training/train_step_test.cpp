@@ -1,0 +1,193 @@
+// The step that trains every parameter, on the host: its gradients against differences of its loss for every
+// composition, and everything that must not change the result.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "kernels/training/measured_step.hpp"
+#include "tests/kernels/training/gradients.hpp"
+#include "tests/kernels/training/text_run.hpp"
+
+namespace shakedown {
+namespace {
+
+using training::AdamW;
+using training::Retain;
+using training::step_shape;
+using training::StepShape;
+
+/// What Qwen2 and Llama are made of, trained as a whole: RMSNorm, SwiGLU, rotations, grouped heads.
+StepShape qwen2_shape() {
+  auto shape = ragged_shape();
+  shape.lora = training::no_adapters;
+  shape.trains = training::Trains::all;
+  return shape;
+}
+
+struct Composition {
+  const char* name;
+  StepShape shape;
+};
+class TrainStep : public testing::TestWithParam<Composition> {};
+
+TEST_P(TrainStep, HasTheGradientThatDifferencesOfTheLossShow) { expect_gradients_match_differences(GetParam().shape); }
+
+TEST_P(TrainStep, TrainsEveryParameterOfTheModel) {
+  const auto& shape = GetParam().shape;
+  const auto tensors = shape.tensors();
+  std::size_t next = 0;
+  for (const auto& t : tensors) {
+    EXPECT_EQ(t.offset, next) << text(t);
+    next += t.size();
+  }
+  EXPECT_EQ(next, parameters(shape.model, shape.lora).total());
+}
+
+TEST_P(TrainStep, GivesTheSameHoweverTheBatchIsCut) {
+  auto shape = GetParam().shape;
+  HostStep<double> whole(shape);
+  shape.batch = 1;
+  shape.accumulation = 2;
+  HostStep<double> cut(shape);
+  EXPECT_NEAR(cut.loss(), whole.loss(), 1e-13);
+  EXPECT_LT(distance(cut.gradient(), whole.gradient()), 1e-12);
+}
+
+TEST_P(TrainStep, GivesTheSameBitsHoweverMuchIsKept) {
+  auto shape = GetParam().shape;
+  shape.retain = Retain::all;
+  HostStep<float> all(shape);
+  for (const auto retain : {Retain::rebuild, Retain::inputs}) {
+    if (retain == Retain::rebuild && !shape.model.norms_before()) continue;
+    shape.retain = retain;
+    HostStep<float> other(shape);
+    EXPECT_EQ(other.gradient(), all.gradient()) << name(retain);
+    EXPECT_LT(other.step.bytes(), all.step.bytes());
+  }
+}
+
+TEST_P(TrainStep, GivesTheSameBitsWithAnyNumberOfThreadsAndBuckets) {
+  auto shape = GetParam().shape;
+  shape.bucket = 1 << 20;
+  HostStep<double> one(shape, 1);
+  shape.bucket = 1;
+  HostStep<double> three(shape, 3);
+  EXPECT_EQ(one.gradient(), three.gradient());
+  EXPECT_EQ(one.step.buckets(), 1u);
+  EXPECT_EQ(three.step.buckets(), 3u);  // one before the attention of each layer, and what comes after the last
+  EXPECT_EQ(one.step.records().front().local.checksum, three.step.records().front().local.checksum);
+}
+
+TEST_P(TrainStep, AllocatesWhatWasPlanned) {
+  const auto& shape = GetParam().shape;
+  HostStep<double> host(shape);
+  EXPECT_EQ(host.step.bytes(), training::plan(shape, 8, 8, host.ops.workspace_bytes()).bytes);
+}
+
+/// The same with adapters beside weights that are frozen: what a step trains is no matter of the model.
+TEST_P(TrainStep, LetsAdaptersBeTrainedInstead) {
+  auto shape = GetParam().shape;
+  shape.trains = training::Trains::adapters;
+  shape.lora = ragged_shape().lora;
+  if (!shape.model.norms_before()) {
+    EXPECT_THROW(check(shape), std::invalid_argument) << "its sums have no room for what adapters write";
+    return;
+  }
+  expect_gradients_match_differences(shape);
+}
+
+INSTANTIATE_TEST_SUITE_P(Compositions, TrainStep,
+                         testing::Values(Composition{"gpt2", gpt2_shape()}, Composition{"encoder", encoder_shape()},
+                                         Composition{"qwen2", qwen2_shape()}),
+                         [](const auto& composition) { return composition.param.name; });
+
+TEST(TrainStepMask, HidesLaterPositionsFromADecoderAloneAndNotFromAnEncoder) {
+  for (const bool causal : {true, false}) {
+    HostStep<double> host(causal ? gpt2_shape() : encoder_shape());
+    auto batch = batch_of(host.step.shape());
+    host.loss();
+    const double before = host.step.buffers().losses[0];
+    batch.inputs[3] = (batch.inputs[3] + 1) % 61;
+    host.load(batch);
+    host.loss();
+    EXPECT_EQ(host.step.buffers().losses[0] == before, causal);
+  }
+}
+
+TEST(TrainStepPositions, GiveNoGradientToThoseBehindTheSequences) {
+  HostStep<double> host(gpt2_shape());
+  const auto gradient = host.gradient();
+  for (const auto& t : host.step.tensors()) {
+    if (t.owner != training::Owner::positions) continue;
+    for (std::size_t i = 0; i < t.size(); ++i) EXPECT_EQ(gradient[t.offset + i] != 0, i < 7 * t.cols) << i;
+  }
+}
+
+TEST(TrainStepPositions, RefuseSequencesThatAreLonger) {
+  auto shape = gpt2_shape();
+  shape.seq = 10;
+  try {
+    HostStep<float> host(shape);
+    FAIL() << "there are 9 positions";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "the model has 9 positions, and sequences of 10 tokens do not fit: choose seq:9 or less");
+  }
+}
+
+TEST(TrainStepRetain, RefusesToRebuildWhatNoNormCanMakeAgain) {
+  EXPECT_THROW(step_shape(TrainStepSpec{.model = "encoder_tiny", .batch = 1, .seq = 8, .retain = Retain::rebuild}),
+               std::invalid_argument);
+}
+
+TEST(TrainStepLoss, BeginsNearTheLogOfTheVocabularyAndFallsOnARepeatedBatch) {
+  for (const char* const model : {"gpt2_tiny", "encoder_tiny", "tiny"}) {
+    const auto shape = step_shape(TrainStepSpec{.model = model, .batch = 2, .seq = 16});
+    HostStep<float> host(shape);
+    host.step.initialize();
+    host.load(batch_of(shape));
+    for (int i = 0; i < 10; ++i) host.step.run(AdamW{.lr = 1e-3});
+    const auto& records = host.step.records();
+    ASSERT_EQ(records.size(), 10u);
+    EXPECT_NEAR(records.front().loss, training::expected_first_loss(shape.model), 0.03) << model;
+    for (std::size_t i = 1; i < records.size(); ++i) EXPECT_LT(records[i].loss, records[i - 1].loss) << model;
+  }
+}
+
+/// An independent reference has computed the losses of this very measurement (tests/peers/reference_step.py).
+TEST(TrainStepLoss, IsWhatTheReferenceHasOfAMeasurement) {
+  for (const char* const model : {"gpt2_tiny", "encoder_tiny"}) {
+    const TrainStepSpec spec{.model = model, .batch = 2, .seq = 16, .dtype = DType::f32};
+    HostStep<double> host(step_shape(spec));
+    host.step.initialize();
+    Batch batch;
+    for (std::uint64_t i = 0; i < 32; ++i) {
+      batch.inputs.push_back(training::input_token(i, 256));
+      batch.targets.push_back(training::target_token(i, 256));
+    }
+    host.load(batch);
+    for (int i = 0; i < 10; ++i) host.step.run(training::measured_update);
+    const auto golden = training::golden_losses(spec);
+    ASSERT_EQ(golden.size(), 4u);
+    for (const auto& [step, loss] : golden) EXPECT_NEAR(host.step.records()[step - 1].loss, loss, 6e-6) << model;
+  }
+}
+
+TEST(TrainStepText, FallsOverTwoHundredStepsAndGivesTheSameBitsAgain) {
+  const auto losses = TextRun<float>(1).losses(), again = TextRun<float>(1).losses();
+  ASSERT_EQ(losses.size(), 200u);
+  EXPECT_EQ(losses, again);
+  const auto mean = [&](std::size_t first) {
+    double sum = 0;
+    for (std::size_t i = first; i < first + 20; ++i) sum += losses[i] / 20;
+    return sum;
+  };
+  EXPECT_NEAR(losses.front(), std::log(128), 0.05);
+  EXPECT_LT(mean(60), 0.85 * mean(0));   // letters are not equally frequent
+  EXPECT_LT(mean(180), mean(60) - 0.1);  // and follow each other
+}
+
+}  // namespace
+}  // namespace shakedown
