@@ -19,6 +19,7 @@
 #include "launch/guard.hpp"
 #include "launch/options.hpp"
 #include "launch/run_folder.hpp"
+#include "launch/watch.hpp"
 #include "report/arguments.hpp"
 #include "report/baseline.hpp"
 #include "report/culprits.hpp"
@@ -88,6 +89,9 @@ void refuse_to_pass_unfinished(const Arguments& arguments, Verdict& verdict) {
 }
 
 int report(const Arguments& arguments, const ReasonChannel& channel) {
+  if (arguments.results.size() == 1 && is_watch(arguments.results.front())) {
+    return report_watch(arguments.results.front(), arguments, channel);
+  }
   Judged all = judged(arguments);
   refuse_to_pass_unfinished(arguments, all.verdict);
   const auto& [measured, profiles, verdict] = all;
