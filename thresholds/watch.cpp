@@ -27,7 +27,7 @@ namespace {
 
 constexpr double least_loss = 0.015,
                  least_loss_of_all = 0.03;  // of one GPU, whose class may say more; of what all share
-constexpr double slow_round = 0.15, sigmas = 6, confidence = 0.995, of_all_rounds = 0.1;
+constexpr double slow_round = 0.15, sigmas = 6, confidence = 0.98, of_all_rounds = 0.1;
 constexpr std::size_t few_rounds = 20, rows_for_one_round = 3;
 constexpr double hour = 3600, bins = 96;
 
@@ -138,6 +138,19 @@ class Judge {
   Finding& add_at(const std::string& what, const std::string& place, Status status, bool counts,
                   const std::string& detail) {
     const auto found = index_.find(place);
+    if (found == index_.end() && place.find(", ") != std::string::npos) {
+      Finding& finding = add(what, status, counts, detail);
+      std::vector<Culprit> ends;
+      for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 2) {
+        end = place.find(", ", begin);
+        const auto known = index_.find(place.substr(begin, end - begin));
+        if (known == index_.end()) continue;
+        ends.push_back(result_.units[known->second]);
+        finding.key += (ends.size() == 1 ? "/ranks:" : "-") + std::to_string(ends.back().rank.value_or(0));
+      }
+      name_offenders(finding, ends);
+      return finding;
+    }
     if (found == index_.end()) {
       Finding& finding = add(place.empty() ? what : what + "/host:" + place, status, counts, detail);
       if (!place.empty()) name_offenders(finding, {Culprit{std::nullopt, place, std::nullopt, std::nullopt, {}}});
@@ -218,6 +231,7 @@ class Judge {
         auto what = fact ? finding.key.substr(0, end) + (finding.metric.empty() ? "" : "/" + finding.metric)
                          : (finding.figure ? "" : "data/") + family;
         auto places = finding.places;
+        if (family == "suspect") places = {joined(places)};  // the ends of a link are one suspect
         if (places.empty()) places.emplace_back();
         for (const std::string& place : places) {
           Trouble& trouble = troubles[{what, place}];

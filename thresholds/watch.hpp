@@ -27,7 +27,7 @@ struct WatchPlan {
 
 /// Of a round what is not good.
 struct RoundFinding {
-  std::string key, metric;
+  std::string key, metric;  // "suspect": what the figures put together say is at fault
   Status status = Status::fail;
   bool figure = false;              // a value that misses a limit or its peers; else a fact, an error or wrong data
   std::vector<std::string> places;  // units or hosts that it names

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/text.hpp"
+#include "thresholds/diagnosis.hpp"
 #include "thresholds/json_field.hpp"
 #include "thresholds/watch.hpp"
 
@@ -101,6 +102,28 @@ RoundFinding kept(const Finding& finding, const std::vector<std::string>& units)
   return round;
 }
 
+/// Who the findings put together say is at fault: a GPU, or the ends of a link. Wrong data stand for themselves.
+std::vector<RoundFinding> suspects_of(const Verdict& verdict, const std::vector<std::string>& units) {
+  std::vector<RoundFinding> suspects;
+  for (const Diagnosis& culprit : verdict.culprits) {
+    const bool data =
+        std::find(culprit.causes.begin(), culprit.causes.end(), Cause::wrong_data) != culprit.causes.end();
+    if (!culprit.fails || data) continue;
+    Finding finding;
+    finding.key = "suspect";
+    finding.status = Status::fail;
+    finding.value = 0;
+    finding.offenders = culprit.places;
+    finding.detail = causes_text(culprit);
+    if (!culprit.evidence.empty()) {
+      finding.detail += ": " + culprit.evidence.front().key + " " + culprit.evidence.front().metric;
+      if (culprit.percent) finding.detail += ", " + percent_text(*culprit.percent / 100) + " worse than expected";
+    }
+    suspects.push_back(kept(finding, units));
+  }
+  return suspects;
+}
+
 }  // namespace
 
 std::string watch_line(const WatchPlan& plan) { return json_text(plan, -1) + "\n"; }
@@ -115,11 +138,14 @@ void thin(const Measured& measured, const Verdict& verdict, WatchRound& round) {
   round.judged_families = verdict.judged_families;
   keep_ranks(measured.files.front().context, round);
   keep_figures(measured, round);
+  round.findings = suspects_of(verdict, round.units);
+  const bool explained = !round.findings.empty();
   for (const Finding& finding : verdict.findings) {
     if (finding.good() || !finding.counts()) continue;
     ++round.finding_count;
     // Facts and wrong data are few, and the first to be kept.
     auto one = kept(finding, round.units);
+    if (one.figure && explained) continue;  // a slow GPU slows copies of all others
     const auto at = one.figure ? round.findings.end()
                                : std::find_if(round.findings.begin(), round.findings.end(),
                                               [](const RoundFinding& other) { return other.figure; });

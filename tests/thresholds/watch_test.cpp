@@ -197,6 +197,18 @@ TEST(Watch, AFigureThatMissesItsLimitOnceIsNotedAndFailsWhereItLasts) {
   EXPECT_TRUE(find(verdict, "watch/gemm/rank:1")->counts());
 }
 
+TEST(Watch, TheEndsOfALinkAreOneSuspectAndWhatASlowGpuDoesToOthersAccusesNone) {
+  MadeUp made(2);
+  for (std::size_t i = 5; i < 12; ++i) {
+    made.watch.rounds[i].findings = {{"suspect", "", Status::fail, true, {"GPU-1000", "GPU-1002"}, "slow link"}};
+  }
+  const auto verdict = judge_watch(made.watch).verdict;
+  const auto* const link = find(verdict, "watch/suspect/ranks:0-2");
+  ASSERT_NE(link, nullptr);
+  EXPECT_EQ(link->offenders.size(), 2U);
+  EXPECT_EQ(verdict.total - verdict.passed, 1U);
+}
+
 TEST(Watch, WrongDataFailInWhicheverRoundTheyWereSeen) {
   MadeUp made(24);
   made.watch.rounds[50].findings = {{gemm, "tflops", Status::fail, false, {"GPU-1003"}, "wrong data"}};
