@@ -154,7 +154,7 @@ class Watcher {
       // What failed once fails on; what it does to the rest is worth knowing.
       door.despite_preflight = door.despite_preflight || round.number > 1;
       const auto own = RunFolder::create(run_.path() / "rounds", run_.id() + "-" + number, last_runs);
-      const auto launch = agreed_launch(door, process_environment(), signals_);
+      auto launch = agreed_launch(door, process_environment(), signals_);
       round.boots = launch.boots;
       const auto judged = judge_run(door, launch, programs, own, signals_);
       thin(*judged.measured, judged.verdict, round);

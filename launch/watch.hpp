@@ -11,9 +11,9 @@
 
 namespace shakedown {
 
-/// A run, from its measurements to its verdict, in its folder. `start` tells who is expected. Errors: CannotRun where
-/// nothing was measured.
-Judged judge_run(const FrontDoor&, const Launch& start, const Programs&, const RunFolder&, Signals&);
+/// A run, from its measurements to its verdict, in its folder. `start` tells who is expected, and learns who is lost.
+/// Errors: CannotRun where nothing was measured.
+Judged judge_run(const FrontDoor&, Launch& start, const Programs&, const RunFolder&, Signals&);
 
 /// The exit code. The folder of the watch holds rounds.jsonl (thresholds/watch.hpp), rounds/ with the last runs, kept/
 /// with the first and those that failed first, and verdict.json at the end. Errors: CannotRun after a signal: --resume
