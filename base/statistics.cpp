@@ -190,6 +190,26 @@ HodgesLehmann hodges_lehmann(const std::vector<double>& x, const std::vector<dou
   return result;
 }
 
+TheilSen theil_sen(const std::vector<double>& x, const std::vector<double>& y, double confidence) {
+  std::vector<double> slopes;
+  slopes.reserve(x.size() * (x.size() - 1) / 2);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (x[i] != x[j]) slopes.push_back((y[i] - y[j]) / (x[i] - x[j]));
+    }
+  }
+  TheilSen result{median(slopes), std::nullopt, std::nullopt};
+  constexpr std::size_t least = 10;
+  const double n = static_cast<double>(x.size()), pairs = static_cast<double>(slopes.size());
+  const double half_width = normal_quantile(confidence) * std::sqrt(n * (n - 1) * (2 * n + 5) / 18);
+  const auto k = static_cast<std::ptrdiff_t>((pairs - half_width) / 2);
+  if (x.size() < least || k < 1) return result;
+  std::sort(slopes.begin(), slopes.end());
+  result.low = slopes[static_cast<std::size_t>(k) - 1];
+  result.high = slopes[slopes.size() - static_cast<std::size_t>(k)];
+  return result;
+}
+
 std::vector<bool> benjamini_hochberg(const std::vector<double>& p, double rate) {
   std::vector<double> sorted = p;
   std::sort(sorted.begin(), sorted.end());

@@ -54,6 +54,16 @@ struct HodgesLehmann {
 };
 HodgesLehmann hodges_lehmann(const std::vector<double>& x, const std::vector<double>& y, double confidence);
 
+/// How y grows with x: the median of the slopes between all two points (Theil, 1950; Sen, 1968), which a quarter of
+/// wild values does not move, and the bounds that the true slope exceeds, or stays below, with probability `confidence`
+/// each (Sen, by the variance of Kendall's S). nullopt: fewer than 10 values, for which that is too rough, or too few
+/// for this confidence. For values whose errors are independent. Errors: std::invalid_argument for no two different x.
+struct TheilSen {
+  double slope = 0;
+  std::optional<double> low, high;
+};
+TheilSen theil_sen(const std::vector<double>& x, const std::vector<double>& y, double confidence);
+
 /// Which of these hypotheses are rejected by the step-up procedure of Benjamini and Hochberg (1995): if none of them is
 /// false, any rejection has probability `rate` at most; else at most this part of the rejections is wrong, on average.
 /// For independent p, and such as rise together (Benjamini and Yekutieli, 2001).

@@ -1,7 +1,11 @@
 // Outcome of a data check, and who collects it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
 #include <sstream>
 #include <string>
 
@@ -14,6 +18,19 @@ struct Check {
   std::string first;  // where, got, expected; empty when nothing is wrong
   bool passed() const { return compared > 0 && mismatched == 0; }
 };
+
+/// Sums 64 bits times an odd factor that differs from place to place, modulo 2^64: no change of one word, and so of no
+/// one bit, leaves it as it was.
+inline std::uint64_t digest_of(std::span<const std::byte> bytes) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; 8 * i < bytes.size(); ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + 8 * i, std::min<std::size_t>(8, bytes.size() - 8 * i));
+    sum += word * (2 * i + 1);
+  }
+  return sum;
+}
+inline constexpr std::size_t most_digested = std::size_t{256} << 20;
 
 /// Collects the comparisons of one check: how many, how many were wrong, and where the first one was.
 class Checker {

@@ -82,6 +82,11 @@ class Work {
   /// the last stage or reset has left its own. Local; a collective Work may ask its peers.
   virtual Check verify() = 0;
 
+  /// A sum over all bits of the output of the last operation (digest_of), the same for each operation from the same
+  /// input. Nothing: this rank has no output, it need not have the same bits, or it is larger than most_digested. The
+  /// same answer on this rank each time.
+  virtual std::optional<std::uint64_t> digest() const { return std::nullopt; }
+
   virtual Cost cost() const = 0;
 
   /// Bytes of device memory that the prepared operation holds.

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "launch/measure.hpp"
 #include "launch/roll.hpp"
+#include "launch/watch.hpp"
 #include "report/verdict_json.hpp"
 
 namespace shakedown {
@@ -46,16 +47,8 @@ bool anything_in(const fs::path& folder, const Programs& programs) {
 
 }  // namespace
 
-int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
-  provide_path();
-  const auto door = parse_front_door(words, process_environment());
-  const auto programs = find_programs(door.families);
-  load_profiles(door.judge.thresholds);  // what is wrong there is said before anything is measured
-  Signals signals;
-  if (door.plan) return show_plan(door, programs, signals);
-  auto run = folder_of(door);
-  say("results: " + run.path().string());
-  auto start = agreed_launch(door, process_environment(), signals);
+Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs, const RunFolder& run,
+                 Signals& signals) {
   measure_families(door, start, programs, run, signals);
   if (!anything_in(run.path(), programs)) {
     throw CannotRun("nothing was measured; what ran is in " + (run.path() / "log").string());
@@ -73,12 +66,27 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
       for (const auto& host : *hosts) arguments.judge.roster.push_back({host, std::nullopt});
     }
   }
-  const Judged judged = judge(arguments);
+  Judged judged = judge(arguments);
+  replace_file(run.path() / "verdict.json", verdict_json(judged.verdict));
+  return judged;
+}
+
+int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
+  provide_path();
+  const auto door = parse_front_door(words, process_environment());
+  const auto programs = find_programs(door.families);
+  load_profiles(door.judge.thresholds);  // what is wrong there is said before anything is measured
+  Signals signals;
+  if (door.plan) return show_plan(door, programs, signals);
+  if (door.watch_s || door.resume) return watch(door, programs, channel, signals);
+  auto run = folder_of(door);
+  say("results: " + run.path().string());
+  auto start = agreed_launch(door, process_environment(), signals);
+  const Judged judged = judge_run(door, start, programs, run, signals);
   const Verdict& verdict = judged.verdict;
-  replace_file(run.path() / "verdict.json", verdict_json(verdict));
   run.finish();
-  write_outputs(arguments.outputs, judged);
-  std::fputs(terminal_text(verdict, style_of(arguments)).c_str(), stdout);
+  write_outputs(door.judge.outputs, judged);
+  std::fputs(terminal_text(verdict, style_of(door.judge)).c_str(), stdout);
   channel.give(reason_line(verdict));
   return verdict.exit_code;
 }

@@ -72,6 +72,8 @@ Words with(const Words& prefix, const Words& command) {
   return all;
 }
 
+std::string boot_of(const HostAnswer& answer) { return answer.host + " " + answer.boot_id.value_or(""); }
+
 /// A job that the hosts answer, and what else was said.
 struct RollCall {
   std::vector<HostAnswer> answers;
@@ -281,7 +283,10 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
   site.absent = lost;
   auto launch = choose_launch(site);
   if (!launch.note.empty()) say(launch.note);
-  if (launch.roll.empty()) return launch;
+  if (launch.roll.empty()) {
+    launch.boots = {boot_of(here)};
+    return launch;
+  }
 
   RollCall call;
   const auto ending = run_jobs({roll_call(door, launch, launch.roll, call)}, signals).front();
@@ -311,7 +316,10 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
   const int promised = launch.host_count;
   launch = choose_launch(site);
   launch.host_count = std::max(promised, static_cast<int>(hosts.size()));
-  for (const auto& host : hosts) launch.present.push_back(host.host);
+  for (const auto& host : hosts) {
+    launch.present.push_back(host.host);
+    launch.boots.push_back(boot_of(host));
+  }
   launch.absent = site.absent;
   return launch;
 }

@@ -21,6 +21,14 @@ Number positive(const std::string& flag, const std::string& text) {
   return value;
 }
 
+/// "90s", "8m", "24h", "7d"
+double duration(const std::string& flag, const std::string& text) {
+  const std::map<char, double> units{{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+  const auto unit = units.find(text.back());
+  if (unit == units.end()) throw InputError(flag + ": '" + text + "' has no unit: write 90s, 8m, 24h or 7d");
+  return unit->second * positive<double>(flag, text.substr(0, text.size() - 1));
+}
+
 /// False: the flag is not one of ours.
 bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
   if (flag == "--tier") {
@@ -35,6 +43,13 @@ bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
     door.folder = value;
   } else if (flag == "--keep") {
     door.keep = positive<int>(flag, value);
+  } else if (flag == "--for") {
+    door.watch_s = duration(flag, value);
+  } else if (flag == "--seed") {
+    door.seed = positive<std::uint32_t>(flag, value);
+  } else if (flag == "--stop-on") {
+    if (value != "fail") throw InputError("--stop-on: '" + value + "' is not fail");
+    door.stop_on_fail = true;
   } else if (flag == "--timeout") {
     door.timeout = positive<double>(flag, value);
   } else if (flag == "--startup-timeout") {
@@ -65,8 +80,10 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
   if (!set("SHAKEDOWN_ROSTER").empty()) judges.push_back("--roster=" + set("SHAKEDOWN_ROSTER"));
   door.despite_preflight = set("SHAKEDOWN_DESPITE_PREFLIGHT") == "1";
   door.run_id = set("SHAKEDOWN_RUN_ID");
-  const std::map<std::string_view, bool*> switches{
-      {"--despite-preflight", &door.despite_preflight}, {"--plan", &door.plan}, {"--retune", &door.retune}};
+  const std::map<std::string_view, bool*> switches{{"--despite-preflight", &door.despite_preflight},
+                                                   {"--plan", &door.plan},
+                                                   {"--retune", &door.retune},
+                                                   {"--resume", &door.resume}};
   for (const auto& word : words) {
     const auto equals = word.find('=');
     const auto flag = word.substr(0, equals);
@@ -75,6 +92,12 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
     } else if (equals == std::string::npos || equals + 1 == word.size() || !take(door, flag, word.substr(equals + 1))) {
       judges.push_back(word);
     }
+  }
+  if (door.resume && (door.watch_s || door.seed)) {
+    throw InputError("--resume goes on with what was asked for: leave --for and --seed out");
+  }
+  if (!door.watch_s && !door.resume && (door.stop_on_fail || door.seed)) {
+    throw InputError("--stop-on and --seed are of a watch: give --for too");
   }
   const auto expected = door.judge.judge.expected;
   door.judge = parse_arguments(judges, beside_program("share/shakedown/thresholds"));
@@ -91,6 +114,10 @@ std::string front_door_help() {
   --results=DIR           run folders stand there, and latest (default SHAKEDOWN_RESULTS, build/results, ./results)
   --keep=N                keep so many runs there (default 20)
   --folder=DIR            measure into this folder instead
+  --for=8m|24h|7d         a watch: rounds of all families in changing order, each judged, and then the series of them
+  --resume                go on with the watch in latest, or in --folder, after a kill or a reboot
+  --stop-on=fail          end a watch with its first failure
+  --seed=N                of the order of a watch (default: made up, and recorded)
   --timeout=S             for each benchmark (default 300, or SHAKEDOWN_TIMEOUT)
   --startup-timeout=S     until every host has answered (default 120)
   --shared-folder=DIR     pre-flight checks that all hosts see the same in it (SHAKEDOWN_SHARED_FOLDER)

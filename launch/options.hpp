@@ -1,6 +1,7 @@
 // The command line of the front door: how to measure. What it does not know is the judge's (report/arguments.hpp).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -19,6 +20,9 @@ struct FrontDoor {
   std::optional<std::filesystem::path> folder;   // this one, instead of a new one
   std::string run_id;                            // empty: is made up
   int keep = 20;
+  std::optional<double> watch_s;      // --for: rounds until so much time has been watched
+  std::optional<std::uint64_t> seed;  // of the order of a watch
+  bool resume = false, stop_on_fail = false;
   double timeout = 300, startup_timeout = 120;  // of a benchmark; of the start of a job
   std::string shared_folder;                    // for pre-flight; empty: none
   std::string expected;                         // --expect of a user

@@ -108,7 +108,7 @@ std::string made_up_id() {
 }
 
 /// A folder whose lock is held, and where nothing else stands.
-std::optional<int> taken(const fs::path& folder) {
+std::optional<int> taken(const fs::path& folder, bool emptied) {
   make_folder(folder);
   const bool ours = fs::exists(folder / "lock");
   if (!ours && !fs::is_empty(folder)) {
@@ -116,7 +116,7 @@ std::optional<int> taken(const fs::path& folder) {
   }
   const auto lock = locked(folder / "lock");
   if (!lock) return lock;
-  empty(folder);
+  if (emptied) empty(folder);
   describe(folder / "lock", owner_of(getpid()));
   return lock;
 }
@@ -143,8 +143,8 @@ fs::path usual_results() {
   return of_build ? build / "results" : fs::current_path() / "results";
 }
 
-RunFolder::RunFolder(fs::path path, std::string id) : path_(std::move(path)), id_(std::move(id)) {
-  const auto lock = taken(path_);
+RunFolder::RunFolder(fs::path path, std::string id, bool emptied) : path_(std::move(path)), id_(std::move(id)) {
+  const auto lock = taken(path_, emptied);
   if (!lock) throw CannotRun(path_.string() + " is in use by " + who(path_ / "lock") + ": wait for it, or end it");
   lock_ = *lock;
 }
@@ -175,6 +175,8 @@ RunFolder RunFolder::create(const fs::path& results, const std::string& wanted, 
 RunFolder RunFolder::take(const fs::path& folder, const std::string& wanted) {
   return {fs::absolute(folder), wanted.empty() ? made_up_id() : wanted};
 }
+
+RunFolder RunFolder::resume(const fs::path& folder, const std::string& id) { return {fs::absolute(folder), id, false}; }
 
 void RunFolder::finish() { std::ofstream(path_ / "lock", std::ios::app) << "ended: " << utc_now() << "\n"; }
 

@@ -25,6 +25,9 @@ class RunFolder {
   /// `folder` itself, emptied; of no concern to `latest`. Errors: CannotRun.
   static RunFolder take(const std::filesystem::path& folder, const std::string& id);
 
+  /// A folder of a run that goes on: what stands in it stays. Errors: CannotRun if somebody uses it.
+  static RunFolder resume(const std::filesystem::path& folder, const std::string& id);
+
   RunFolder(RunFolder&& other) noexcept;
   RunFolder& operator=(RunFolder&&) = delete;
   ~RunFolder();  // frees the lock
@@ -36,7 +39,7 @@ class RunFolder {
   void finish();
 
  private:
-  RunFolder(std::filesystem::path path, std::string id);
+  RunFolder(std::filesystem::path path, std::string id, bool emptied = true);
 
   std::filesystem::path path_;
   std::string id_;

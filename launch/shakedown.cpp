@@ -19,6 +19,8 @@
 #include "launch/guard.hpp"
 #include "launch/options.hpp"
 #include "launch/run_folder.hpp"
+#include "launch/tarball.hpp"
+#include "launch/watch.hpp"
 #include "report/arguments.hpp"
 #include "report/baseline.hpp"
 #include "report/culprits.hpp"
@@ -47,6 +49,8 @@ std::string help() {
          "            too; exit code is the verdict's\n"
          "  nodes     what to do with each node: ISOLATE, RESET or MONITOR, as JSON, and host files with --nodes=DIR;\n"
          "            exit 0 if all are good, 1 if some are bad, 3 if that is undecided\n"
+         "  archive   put a run's --results, logs and hashes into one tar without secrets, --out=FILE (default\n"
+         "            shakedown-RUN.tar here), for who repairs the machine; prints its name\n"
          "  regress   compare --results with --baseline; exit 1 if anything is worse or missing, 3 if inconclusive\n"
          "  baseline create   put --results of good machines together under --out\n"
          "  baseline merge    put several --baseline together under --out\n"
@@ -87,6 +91,9 @@ void refuse_to_pass_unfinished(const Arguments& arguments, Verdict& verdict) {
 }
 
 int report(const Arguments& arguments, const ReasonChannel& channel) {
+  if (arguments.results.size() == 1 && is_watch(arguments.results.front())) {
+    return report_watch(arguments.results.front(), arguments, channel);
+  }
   Judged all = judged(arguments);
   refuse_to_pass_unfinished(arguments, all.verdict);
   const auto& [measured, profiles, verdict] = all;
@@ -156,6 +163,15 @@ int regress(const Arguments& arguments) {
   return regression.exit_code;
 }
 
+int archive(const Arguments& arguments) {
+  if (arguments.results.size() != 1) throw InputError("archive needs --results=DIR, the folder of one run; see --help");
+  const auto folder = std::filesystem::weakly_canonical(arguments.results.front());
+  const auto out = arguments.out.value_or("shakedown-" + folder.filename().string() + ".tar");
+  write_tarball(folder, out);
+  std::puts(out.c_str());
+  return 0;
+}
+
 int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
   if (words.empty()) throw InputError("a verb is missing; see --help");
   const std::string& verb = words.front();
@@ -171,7 +187,7 @@ int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
   if (verb == "measure") return measure(rest);
   if (verb == "roll") return roll();
   if (verb == "ctest") return ctest_step(rest);
-  if (!is_flag && verb != "report" && verb != "nodes" && verb != "regress" && verb != "baseline") {
+  if (!is_flag && verb != "report" && verb != "nodes" && verb != "regress" && verb != "baseline" && verb != "archive") {
     throw InputError("unknown verb \"" + verb + "\"; see --help");
   }
   auto flags = words.begin() + (is_flag ? 0 : 1);
@@ -184,6 +200,7 @@ int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
   }
   if (is_flag) throw InputError("a verb is missing before \"" + verb + "\"; see --help");
   if (verb == "nodes") return nodes(arguments);
+  if (verb == "archive") return archive(arguments);
   if (verb == "baseline") return baseline(action, arguments);
   return verb == "report" ? report(arguments, channel) : regress(arguments);
 }

@@ -145,7 +145,7 @@ std::string arguments_help() {
   --tolerance=X           how far a judged run may fall short of --baseline, relative (default 0.05)
   --min-effect=X          of regress: the least change to report, relative (default 0.01)
   --allow-different       of regress: compare other machines, drivers or settings too, and say so
-  --out=DIR               of baseline: where it goes, as DIR/<profile>/<N>ranks/baseline.json
+  --out=DIR               of baseline: where it goes, as DIR/<profile>/<N>ranks/baseline.json; of archive: the file
   --floors=F.yaml         of baseline: propose a profile named F from the observed values
   --quantile=X --margin=X of --floors: this quantile (default 0.01) less this part (default 0.03)
   --scaling=DIR[,DIR...]  the same results with other numbers of ranks: what each rank loses when more of them work

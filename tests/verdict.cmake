@@ -18,6 +18,7 @@ shakedown_test(falsified_test unit SOURCES thresholds/falsified_test.cpp LIBRARI
 shakedown_test(nodes_test unit SOURCES thresholds/nodes_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(regression_test unit SOURCES thresholds/regression_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(baseline_test unit SOURCES thresholds/baseline_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(watch_test unit SOURCES thresholds/watch_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
 shakedown_test(drift_test unit SOURCES thresholds/drift_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(terminal_test unit SOURCES report/terminal_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
 shakedown_test(report_test unit SOURCES report/report_test.cpp report/node_commands_test.cpp report/html_test.cpp

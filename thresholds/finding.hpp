@@ -20,10 +20,10 @@ constexpr auto words(Status) {
   return names("pass", "fail", "missing", "waived", "invalid", "inconclusive", "no reference");
 }
 
-/// Who speaks in a finding: a limit of the profile, a stored baseline, the ranks of the same run, or what other
-/// measurements of the same run predict.
-enum class Judgement { rule, baseline, peers, crosscheck };
-constexpr auto words(Judgement) { return names("rule", "baseline", "peers", "crosscheck"); }
+/// Who speaks in a finding: a limit of the profile, a stored baseline, the ranks of the same run, what other
+/// measurements of the same run predict, or the rounds of a watch.
+enum class Judgement { rule, baseline, peers, crosscheck, series };
+constexpr auto words(Judgement) { return names("rule", "baseline", "peers", "crosscheck", "series"); }
 
 /// A rank, or only a host, that a finding names.
 struct Culprit {

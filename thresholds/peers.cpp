@@ -205,7 +205,8 @@ class Collector {
       peers_.tests += comparison.values.size() + comparison.hosts.size();
     }
     if (peers_.comparisons.empty()) {
-      peers_.not_compared = peers_.ranks == 1 ? "1 rank only: it has no peers in this run"
+      peers_.not_compared = peers_.ranks == 1 ? "1 rank only: it has no peers in this run; wrong bits that it always "
+                                                "repeats are left to the checks of its data"
                                               : "no benchmark has values of two ranks of the same kind";
       return;
     }

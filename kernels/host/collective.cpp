@@ -106,6 +106,12 @@ class Collective final : public Work {
     return check;
   }
 
+  /// What has been summed in place is summed again by the next operation.
+  std::optional<std::uint64_t> digest() const override {
+    if (in_place() || !has_output(spec_, group_->rank()) || trail_.bytes() > most_digested) return std::nullopt;
+    return digest_of(std::as_bytes(last_output()));
+  }
+
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return footprint(spec_); }
   bool collective() const override { return true; }

@@ -61,6 +61,11 @@ class Gemm final : public Work {
     return check;
   }
 
+  std::optional<std::uint64_t> digest() const override {
+    if (trail_.bytes() > most_digested) return std::nullopt;
+    return digest_of(whole().subspan(trail_.last(), trail_.bytes()));
+  }
+
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return footprint(spec_); }
   bool collective() const override { return false; }

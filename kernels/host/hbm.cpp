@@ -63,6 +63,10 @@ class MemoryStream final : public Work {
     return checker.result();
   }
 
+  std::optional<std::uint64_t> digest() const override {
+    return trail_.bytes() > most_digested ? std::nullopt : std::optional(digest_of(output()));
+  }
+
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return footprint(spec_); }
   bool collective() const override { return false; }

@@ -88,6 +88,10 @@ class PeerCopy final : public Work {
     return total;
   }
 
+  std::optional<std::uint64_t> digest() const override {
+    return target().empty() || trail_.bytes() > most_digested ? std::nullopt : std::optional(digest_of(last_output()));
+  }
+
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return own().size() + window_.own().size(); }
   bool collective() const override { return false; }

@@ -172,5 +172,41 @@ TEST(ValuesNeeded, ReachThePowerTheyPromise) {
   }
 }
 
+TEST(TheilSen, TakesTheMedianOfAllSlopesAndIsNotMovedByAQuarterOfWildValues) {
+  std::vector<double> x, y;
+  for (int i = 0; i < 20; ++i) {
+    x.push_back(i);
+    y.push_back(3 + 0.5 * i + (i % 2 == 0 ? 0.1 : -0.1) + (i % 5 == 4 ? 100 * (i % 2 == 0 ? 1 : -1) : 0));
+  }
+  const auto trend = theil_sen(x, y, 0.975);
+  EXPECT_NEAR(trend.slope, 0.5, 0.05);
+  ASSERT_TRUE(trend.low && trend.high);
+  EXPECT_LE(*trend.low, 0.5);
+  EXPECT_GE(*trend.high, 0.5);
+}
+
+TEST(TheilSen, ItsIntervalHoldsTheSlopeAsOftenAsItSays) {
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal;
+  int inside = 0;
+  constexpr int tries = 400;
+  for (int i = 0; i < tries; ++i) {
+    std::vector<double> x, y;
+    for (int j = 0; j < 24; ++j) {
+      x.push_back(j);
+      y.push_back(0.1 * j + normal(random));
+    }
+    const auto trend = theil_sen(x, y, 0.975);
+    inside += *trend.low <= 0.1 && 0.1 <= *trend.high ? 1 : 0;
+  }
+  EXPECT_GE(inside, tries * 92 / 100);
+  EXPECT_LE(inside, tries * 98 / 100);
+}
+
+TEST(TheilSen, HasNoIntervalOfAFewValues) {
+  EXPECT_EQ(theil_sen({0, 1, 2, 3}, {0, 1, 2, 3}, 0.975).low, std::nullopt);
+  EXPECT_DOUBLE_EQ(theil_sen({0, 1, 2, 3}, {0, 1, 2, 3}, 0.975).slope, 1);
+}
+
 }  // namespace
 }  // namespace shakedown

@@ -155,6 +155,83 @@ kill "$front"
 wait "$front"
 rm does.gemm
 
+# --- a watch ------------------------------------------------------------------------------------------------------------------
+# Of few families and few rules, so that its rounds are short.
+export SHAKEDOWN_RESULTS=$scratch/watches
+mkdir few
+grep -vE '^include|benchmark: "(allreduce|collectives|lora_step|p2p|pcie|preflight)' "$root/thresholds/h200-sxm.yaml" >few/h200-sxm.yaml
+accept+=(--thresholds="$scratch/few/h200-sxm.yaml")
+latest_watch=$SHAKEDOWN_RESULTS/latest
+rounds_of() { grep -c '"round":' "$1/rounds.jsonl"; }
+after() { # waits until a fresh watch has so many rounds
+  for _ in {1..400}; do
+    [[ $(readlink "$latest_watch") == "$before" || $(rounds_of "$latest_watch" 2>/dev/null) != "$1" ]] || return 0
+    sleep 0.05
+  done
+}
+run 0 "${accept[@]}" --for=15s --seed=3 --families=gemm,hbm,memtest
+expect "a watch of healthy rounds passes" eval '[[ $(tail -n 1 out) == "VERDICT: PASS 1/1 (profile h200-sxm, 4 ranks)" ]] && prints "^machine/complete .* pass"'
+expect "  each GPU stands there over time" prints '^rank 3 .* gemm/dtype:bf16 +0\.0 '
+expect "  in rounds whose order changes" eval '(($(rounds_of "$latest_watch") >= 2 && $(grep -o "\"order\":[^]]*" "$latest_watch/rounds.jsonl" | sort -u | wc -l) >= 2))'
+expect "  of which few stay whole" eval '[[ $(ls -d "$latest_watch"/rounds/*/ | grep -vc latest) -le 3 && $(ls "$latest_watch/kept" | wc -l) -eq 1 ]]'
+orders=$(grep -o '"order":[^]]*' "$latest_watch/rounds.jsonl" | head -n 2)
+run 0 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
+expect "  and is judged again from its rounds" prints '^VERDICT: PASS 1/1'
+run 2 "${accept[@]}" --for=10
+expect "a time without a unit is refused" says "'10' has no unit: write 90s, 8m, 24h or 7d"
+run 2 "${accept[@]}" --for=10s --resume
+run 2 "${accept[@]}" --stop-on=fail
+
+# Killed in a round, and gone on with.
+before=$(readlink "$latest_watch")
+"${accept[@]}" --for=15s --seed=3 --families=gemm,hbm,memtest >out.txt 2>err.txt 3>&- &
+front=$!
+after 1
+kill -KILL "$front"
+wait "$front" 2>/dev/null
+printf '{"round":2,"sta' >>"$latest_watch/rounds.jsonl"
+run 3 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
+expect "a watch that was killed is INCOMPLETE, and it is said how to go on" eval 'prints "^VERDICT: INCOMPLETE" && prints "accept --resume"'
+sleep 2
+run 0 "${accept[@]}" --resume
+expect "  it goes on to its end" eval '[[ $(tail -n 1 out) == "VERDICT: PASS 1/1"* ]] && prints "nobody watched for"'
+expect "  as it would have gone on, by the seed" test "$(grep -o '"order":[^]]*' "$latest_watch/rounds.jsonl" | head -n 2)" == "$orders"
+expect "  and no round is there twice" eval '[[ -z $(grep -o "^{\"round\":[0-9]*" "$latest_watch/rounds.jsonl" | sort | uniq -d) ]]'
+
+# The host is started anew: another boot id in what was written before.
+before=$(readlink "$latest_watch")
+"${accept[@]}" --for=15s --families=gemm,hbm,memtest >out.txt 2>err.txt 3>&- &
+front=$!
+after 1
+kill -TERM "$front"
+wait "$front" 2>/dev/null
+sed -i -E 's/("boots":\["[^ ]+ )[^"]*/\1earlier/' "$latest_watch/rounds.jsonl"
+run 3 "${accept[@]}" --resume
+expect "a reboot is named with its time, and is no pass" eval 'prints "was started anew between minute" && prints "^VERDICT: INCONCLUSIVE"'
+
+# Wrong data in one round of several.
+cp stored/gemm.json gemm.good
+python3 - <<'END'
+import json
+document = json.load(open("gemm.good"))
+row = document["benchmarks"][0]
+row.update({"error_occurred": True, "error_message": "wrong data: rank 2 (vm): 3 of 4096 comparisons failed", "wrong_ranks": [2]})
+json.dump(document, open("gemm.bad", "w"), indent=1)
+END
+before=$(readlink "$latest_watch")
+"${accept[@]}" --for=1h --families=gemm,hbm,memtest --stop-on=fail >out.txt 2>err.txt 3>&- &
+front=$!
+after 2
+cp gemm.bad stored/gemm.json
+code=0
+wait "$front" || code=$?
+expect "a watch that shall end with a failure ends with it" test "$code" = 1
+expect "  which is named with its round, its time and the GPU" eval 'grep -q "watch/data/gemm/rank:2" out.txt && grep -qE "in 1 of [0-9]+ rounds, at minute " out.txt'
+expect "  and whose files are kept" eval '[[ $(ls "$latest_watch/kept" | wc -l) -eq 2 ]]'
+cp gemm.good stored/gemm.json
+accept=("$tree/bin/shakedown" accept)
+export SHAKEDOWN_RESULTS=$scratch/results
+
 # --- where it stands ----------------------------------------------------------------------------------------------------------
 does gemm 'printenv PATH >'"'$scratch/path'"
 mkdir -p moved && cp -r "$tree" moved/here && mv "$tree" away

@@ -35,7 +35,13 @@ class HostBackend : public testing::Test {
     EXPECT_EQ(work->bytes(), footprint(spec));
     EXPECT_EQ(work->cost().flops, cost(spec).flops);
     EXPECT_EQ(work->cost().bytes, cost(spec).bytes);
+    const auto digest = work->digest();
+    timed(*work, 1);
+    EXPECT_EQ(work->digest(), digest) << key(spec) << ": each operation leaves the same bits";
     work->corrupt();
+    if (digest) {
+      EXPECT_NE(work->digest(), digest) << key(spec) << ": one damaged element was not seen";
+    }
     const auto bad = work->verify();
     EXPECT_FALSE(bad.passed()) << key(spec) << ": one damaged element was not seen";
     EXPECT_NE(bad.first.find("expected"), std::string::npos) << bad.first;

@@ -1,0 +1,170 @@
+#include "launch/tarball.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <regex>
+#include <system_error>
+#include <vector>
+
+#include "base/files.hpp"
+#include "base/sha256.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t block = 512;
+
+/// The header of a file: POSIX.1-1988, ustar. Of no user, and readable by all.
+std::string header(const std::string& name, std::size_t size, std::time_t time) {
+  std::string text(block, '\0');
+  const auto put = [&](std::size_t at, const std::string& value) { text.replace(at, value.size(), value); };
+  const auto octal = [](std::uint64_t value, int digits) {
+    std::array<char, 24> number{};
+    std::snprintf(number.data(), number.size(), "%0*llo", digits, static_cast<unsigned long long>(value));
+    return std::string(number.data());
+  };
+  constexpr std::size_t longest = 100, longest_folder = 155;
+  const auto slash = name.size() <= longest ? std::string::npos : name.find('/', name.size() - longest - 1);
+  if (name.size() > longest && (slash == std::string::npos || slash > longest_folder)) {
+    throw InputError(name + ": its name is too long for a tar; give the run a shorter id");
+  }
+  if (slash != std::string::npos) put(345, name.substr(0, slash));
+  put(0, slash == std::string::npos ? name : name.substr(slash + 1));
+  put(100, "0000644");
+  put(108, "0000000");
+  put(116, "0000000");
+  put(124, octal(size, 11));
+  put(136, octal(static_cast<std::uint64_t>(time), 11));
+  put(148, "        ");  // the checksum counts as blanks
+  put(156, "0");
+  put(257, std::string("ustar\00000", 8));
+  unsigned sum = 0;
+  for (const char c : text) sum += static_cast<unsigned char>(c);
+  put(148, octal(sum, 6) + std::string("\0 ", 2));
+  return text;
+}
+
+/// A new file beside `out` that becomes it when all is written, and goes where that fails.
+class Tar {
+ public:
+  explicit Tar(const fs::path& out) : out_(out), temporary_(out.string() + "." + std::to_string(getpid()) + ".tmp") {
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(out, error)))
+      throw InputError(out.string() + ": is there already; name another file");
+    file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (file_ < 0) refuse();
+  }
+  Tar(const Tar&) = delete;
+  Tar& operator=(const Tar&) = delete;
+  ~Tar() {
+    if (file_ < 0) return;
+    close(file_);
+    unlink(temporary_.c_str());
+  }
+
+  void add(const std::string& name, const std::string& text, std::time_t time) {
+    write_all(header(name, text.size(), time));
+    write_all(text);
+    write_all(std::string((block - text.size() % block) % block, '\0'));
+  }
+
+  void finish() {
+    write_all(std::string(2 * block, '\0'));
+    // A link is not made over a file that has come meanwhile; a file system without links has rename.
+    if (fsync(file_) != 0) refuse();
+    if (link(temporary_.c_str(), out_.c_str()) == 0) return;
+    if (errno == EEXIST || rename(temporary_.c_str(), out_.c_str()) != 0) refuse();
+  }
+
+ private:
+  [[noreturn]] void refuse() const {
+    throw InputError(out_.string() + ": cannot be written: " + std::generic_category().message(errno) +
+                     "; choose a folder with space");
+  }
+  void write_all(std::string_view text) {
+    while (!text.empty()) {
+      const auto written = write(file_, text.data(), text.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) refuse();
+      text.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+
+  fs::path out_, temporary_;
+  int file_ = -1;
+};
+
+std::vector<fs::path> files_of(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->symlink_status(error).type() == fs::file_type::regular) files.push_back(at->path());
+  }
+  if (error) throw InputError(folder.string() + ": cannot be read: " + error.message());
+  std::sort(files.begin(), files.end());
+  const auto is_result = [](const fs::path& file) {
+    return file.extension() == ".json" || file.extension() == ".jsonl";
+  };
+  if (std::none_of(files.begin(), files.end(), is_result)) {
+    throw InputError(folder.string() + ": no results in this folder; name that of a run with --results=DIR");
+  }
+  return files;
+}
+
+}  // namespace
+
+std::string without_secrets(std::string text) {
+  static const std::regex in_address("://[^/@\\s\"]+@");
+  static const std::regex variable(
+      "([A-Z0-9_-]*(TOKEN(?!S)|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY)[A-Z0-9_-]*(=|\": ?\"|: "
+      "))[^\\s\"',;]+",
+      std::regex::icase);
+  // Line by line: an expression over a file of 100 MB would recurse as deep.
+  std::string clean;
+  clean.reserve(text.size());
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    std::string line = text.substr(begin, end - begin);
+    begin = end;
+    if (line.find("://") != std::string::npos) line = std::regex_replace(line, in_address, "://***@");
+    // An expression takes long, and nearly no line has such a name.
+    const auto has = [&line](const char* word) { return strcasestr(line.c_str(), word) != nullptr; };
+    if (has("token") || has("secret") || has("passw") || has("credential") || has("key")) {
+      line = std::regex_replace(line, variable, "$1***");
+    }
+    clean += line;
+  }
+  return clean;
+}
+
+void write_tarball(const fs::path& folder, const fs::path& out) {
+  const auto root = fs::canonical(folder);
+  const auto files = files_of(root);
+  const auto top = root.filename().string() + "/";
+  Tar tar(out);
+  std::string sums;
+  for (const auto& file : files) {
+    const auto name = fs::relative(file, root).string();
+    if (fs::path(name).filename() == "lock") continue;
+    const auto text = without_secrets(read_file(file));
+    sums += sha256(text) + "  " + name + "\n";
+    std::error_code error;
+    const auto age = fs::file_time_type::clock::now() - fs::last_write_time(file, error);
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(age).count();
+    tar.add(top + name, text, std::time(nullptr) - seconds);
+  }
+  tar.add(top + "SHA256SUMS", sums, std::time(nullptr));
+  tar.finish();
+}
+
+}  // namespace shakedown

@@ -1,0 +1,17 @@
+// One file for who repairs the machine: results, facts, logs and hashes of a run, and nothing that is secret.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace shakedown {
+
+/// `text` without what may be a secret: passwords in addresses, and values of variables whose names say so.
+std::string without_secrets(std::string text);
+
+/// Writes all regular files of a run's folder, or of a watch's, and SHA256SUMS of them, into a tar (POSIX ustar).
+/// Links are not followed. Errors: InputError in one line, and `out` is as it was, for a folder without results, a file
+/// that is there already, and one that cannot be written whole.
+void write_tarball(const std::filesystem::path& folder, const std::filesystem::path& out);
+
+}  // namespace shakedown

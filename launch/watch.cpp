@@ -1,0 +1,211 @@
+#include "launch/watch.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <random>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "base/utc.hpp"
+#include "report/verdict_json.hpp"
+#include "report/watch.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of runs the last few stay whole, and as many of those that show something: a week of them would fill a disk.
+constexpr int last_runs = 3;
+constexpr std::size_t kept_runs = 20;
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// "2026-11-22T12:00:00Z"
+double seconds_of(const std::string& utc) {
+  std::tm time{};
+  if (strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%SZ", &time) == nullptr) throw InputError(utc + ": is no time of a watch");
+  return static_cast<double>(timegm(&time));
+}
+
+/// Adds a line that is on the disk when this returns; a last line that a kill has cut off goes.
+void add_line(const fs::path& file, const std::string& line) {
+  std::string text = fs::exists(file) ? read_file(file) : "";
+  const auto whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
+  if (whole < text.size()) fs::resize_file(file, whole);
+  std::FILE* const out = std::fopen(file.c_str(), "ae");
+  const bool written =
+      out != nullptr && std::fputs(line.c_str(), out) >= 0 && std::fflush(out) == 0 && fsync(fileno(out)) == 0;
+  const std::string why = std::strerror(errno);
+  if (out != nullptr) std::fclose(out);
+  if (!written) throw CannotRun(file.string() + " cannot be written: " + why + "; free space, and go on with --resume");
+}
+
+/// The families of a round and the rest before it: from the seed and the number alone, so that a watch that goes on
+/// after a reboot does what it would have done. Pre-flight comes first, since it decides.
+struct RoundPlan {
+  std::vector<std::string> order;
+  double rest_s;
+};
+
+RoundPlan plan_of(const WatchPlan& plan, int number) {
+  auto families = plan.families;
+  // Load without a pause heats, and a start from rest loads the supply: both, at random.
+  constexpr double rests[] = {0, 0, 10, 60};
+  constexpr double most_of_the_time = 0.05;
+  std::mt19937_64 random(plan.seed + static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15ULL);
+  const auto first = std::partition(families.begin(), families.end(), [](const auto& f) { return f == "preflight"; });
+  for (auto last = families.end(); last - first > 1; --last) {  // Fisher and Yates; std::shuffle differs by library
+    std::iter_swap(last - 1, first + static_cast<std::ptrdiff_t>(random() % static_cast<std::uint64_t>(last - first)));
+  }
+  const double rest = std::min(rests[random() % std::size(rests)], most_of_the_time * plan.duration_s);
+  return {std::move(families), number == 1 ? 0 : rest};
+}
+
+void rest(double seconds, Signals& signals) {
+  pollfd told{signals.descriptor(), POLLIN, 0};
+  if (seconds > 0) poll(&told, 1, static_cast<int>(seconds * 1e3));
+  if (const auto& signal = signals.taken()) throw CannotRun("ended by " + *signal + "; --resume goes on");
+}
+
+/// Keeps the first round and the first that failed, out of the reach of those who remove old runs.
+void keep(const fs::path& folder, const fs::path& round, bool shows_something) {
+  const auto kept = folder / "kept";
+  fs::create_directories(kept);
+  if (shows_something && names_in(kept).value_or(std::vector<std::string>{}).size() < kept_runs) {
+    fs::copy(round, kept / round.filename(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  }
+}
+
+RunFolder folder_of(const FrontDoor& door) {
+  const auto results = door.results ? *door.results : usual_results();
+  if (!door.resume) {
+    return door.folder ? RunFolder::take(*door.folder, door.run_id)
+                       : RunFolder::create(results, door.run_id, door.keep);
+  }
+  const auto folder = door.folder ? *door.folder : fs::weakly_canonical(results / "latest");
+  if (!is_watch(folder)) {
+    throw InputError("--resume: " + folder.string() + " is no watch; name its folder with --folder=DIR");
+  }
+  return RunFolder::resume(folder, read_watch(folder).plan.run_id);
+}
+
+class Watcher {
+ public:
+  Watcher(const FrontDoor& door, const Programs& programs, const RunFolder& run, Signals& signals)
+      : door_(door), programs_(programs), run_(run), signals_(signals), file_(run.path() / watch_file) {
+    if (door.resume) {
+      watch_ = read_watch(run.path());
+    } else {
+      watch_.plan = {run.id(),          utc_now(),
+                     *door.watch_s,     door.seed.value_or(std::random_device{}() & 0xffffffffU),
+                     programs.families, door.tier};
+      add_line(file_, watch_line(watch_.plan));
+    }
+    began_ = seconds_since_1970();
+  }
+
+  void run() {
+    double resumed = began_;
+    while (!watch_.complete() && !(door_.stop_on_fail && failed())) {
+      const int number = watch_.rounds.empty() ? 1 : watch_.rounds.back().number + 1;
+      const auto plan = plan_of(watch_.plan, number);
+      WatchRound round;
+      round.number = number;
+      round.order = plan.order;
+      if (std::exchange(resumed, 0) > 0 && door_.resume) {
+        const double end = watch_.rounds.empty() ? 0 : watch_.rounds.back().begin_s + watch_.rounds.back().length_s;
+        round.unwatched_s = std::max(0.0, began_ - seconds_of(watch_.plan.started) - end);
+      } else {
+        round.rest_s = plan.rest_s;
+        rest(plan.rest_s, signals_);
+      }
+      measure(round, plan);
+    }
+  }
+
+  const Watch& watched() const { return watch_; }
+
+ private:
+  bool failed() const { return !watch_.rounds.empty() && judge_watch(watch_).verdict.state == State::fail; }
+
+  void measure(WatchRound& round, const RoundPlan& plan) {
+    const double start = seconds_of(watch_.plan.started), began = seconds_since_1970();
+    round.started = utc_now();
+    round.begin_s = std::max(0.0, began - start);
+    std::string number = std::to_string(round.number);
+    number.insert(0, number.size() < 6 ? 6 - number.size() : 0, '0');
+    {
+      Programs programs = programs_;
+      programs.families = plan.order;
+      FrontDoor door = door_;
+      door.tier = watch_.plan.tier;
+      if (watch_.plan.families.size() == 1) door.families = watch_.plan.families;
+      // What failed once fails on; what it does to the rest is worth knowing.
+      door.despite_preflight = door.despite_preflight || round.number > 1;
+      const auto own = RunFolder::create(run_.path() / "rounds", run_.id() + "-" + number, last_runs);
+      auto launch = agreed_launch(door, process_environment(), signals_);
+      round.boots = launch.boots;
+      const auto judged = judge_run(door, launch, programs, own, signals_);
+      thin(*judged.measured, judged.verdict, round);
+      if (!watch_.rounds.empty() && watch_.rounds.back().units == round.units) round.ranks.clear();
+      keep(run_.path(), own.path(), round.number == 1 || judged.verdict.state == State::fail);
+    }
+    round.length_s = seconds_since_1970() - began;
+    add_line(file_, watch_line(round));
+    say("round " + std::to_string(round.number) + ", " + watch_.when(round) + ": " +
+        std::string(shakedown::name(round.state)) +
+        (round.finding_count > 0 ? ", " + plural(round.finding_count, "finding") : ""));
+    watch_.rounds.push_back(std::move(round));
+  }
+
+  const FrontDoor& door_;
+  const Programs& programs_;
+  const RunFolder& run_;
+  Signals& signals_;
+  const fs::path file_;
+  Watch watch_;
+  double began_ = 0;
+};
+
+int show(const Watch& watch, const WatchJudgement& judged, const OutputFiles& outputs, TerminalStyle style,
+         const ReasonChannel& channel) {
+  write_outputs(outputs, {nullptr, {}, judged.verdict});
+  std::fputs(watch_text(watch, judged, style).c_str(), stdout);
+  channel.give(reason_line(judged.verdict));
+  return judged.verdict.exit_code;
+}
+
+}  // namespace
+
+bool is_watch(const fs::path& folder) { return fs::is_regular_file(folder / watch_file); }
+
+int watch(const FrontDoor& door, const Programs& programs, const ReasonChannel& channel, Signals& signals) {
+  auto run = folder_of(door);
+  say("results: " + run.path().string());
+  // One memory of what was tuned for all rounds, where the runs of this machine have theirs.
+  setenv("SHAKEDOWN_CHOICES", (run.path().parent_path() / "choices").c_str(), 0);
+  Watcher watcher(door, programs, run, signals);
+  watcher.run();
+  const auto judged = judge_watch(watcher.watched());
+  replace_file(run.path() / "verdict.json", verdict_json(judged.verdict));
+  run.finish();
+  return show(watcher.watched(), judged, door.judge.outputs, style_of(door.judge), channel);
+}
+
+int report_watch(const fs::path& folder, const Arguments& arguments, const ReasonChannel& channel) {
+  const auto watch = read_watch(folder);
+  return show(watch, judge_watch(watch), arguments.outputs, style_of(arguments), channel);
+}
+
+}  // namespace shakedown

@@ -1,0 +1,86 @@
+#include "report/watch.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/statistics.hpp"
+#include "base/text.hpp"
+#include "report/words.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr std::size_t most_columns = 6;
+
+std::string change_of(double part) {
+  const double percent = 100 * part;
+  const auto tenths = std::llround(std::abs(percent) * 10);
+  return (tenths == 0 ? "" : percent < 0 ? "-" : "+") + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
+}
+
+std::string trend_text(const Course& course) {
+  if (!course.trend || !course.trend->low) return "-";
+  const auto hundredths = [](double part) {
+    const auto text = std::llround(std::abs(part) * 1e4);
+    return std::string(text == 0  ? ""
+                       : part < 0 ? "-"
+                                  : "+") +
+           std::to_string(text / 100) + "." + (text % 100 < 10 ? "0" : "") + std::to_string(text % 100);
+  };
+  return hundredths(course.trend->slope) + " (" + hundredths(*course.trend->low) + " to " +
+         hundredths(*course.trend->high) + ")";
+}
+
+/// Hours that stand in one column: medians of as many as it takes.
+std::string column(const Course& course, std::size_t begin, std::size_t end) {
+  std::vector<double> levels;
+  for (std::size_t h = begin; h < std::min(end, course.hours.size()); ++h) {
+    if (course.hours[h]) levels.push_back(*course.hours[h]);
+  }
+  return levels.empty() ? "-" : change_of(median(levels));
+}
+
+std::string name_of(const WatchJudgement& judged, const std::string& unit) {
+  for (const Culprit& one : judged.units) {
+    if (one.uuid.value_or(one.host + "/" + std::to_string(one.local_rank.value_or(0))) != unit) continue;
+    Finding finding;
+    finding.worst = one;
+    return worst_text(finding);
+  }
+  return "all";
+}
+
+std::string courses_table(const Watch& watch, const WatchJudgement& judged, TerminalStyle style) {
+  if (judged.courses.empty()) return "";
+  std::size_t hours = 1;
+  for (const Course& course : judged.courses) hours = std::max(hours, course.hours.size());
+  const std::size_t each = (hours + most_columns - 1) / most_columns;
+  const bool minutes = watch.plan.duration_s < 7200;
+  std::vector<Table::Cell> head{{"percent against its own first " + std::string(minutes ? "quarter" : "hour")}, {"of"}};
+  for (std::size_t h = 0; h < hours; h += each) {
+    const double begin = static_cast<double>(h) * watch.hour_s() / (minutes ? 60 : 3600);
+    head.push_back({(minutes ? "min " : "hour ") + number_text(std::round(begin * 10) / 10)});
+  }
+  head.push_back({"trend an hour"});
+  Table table(std::move(head));
+  // By GPU, as the question is what has become of each.
+  std::vector<const Course*> courses;
+  for (const Course& course : judged.courses) courses.push_back(&course);
+  std::stable_sort(courses.begin(), courses.end(), [](const Course* a, const Course* b) { return a->unit < b->unit; });
+  for (const Course* course : courses) {
+    const auto tone = course->low.empty() ? Table::Tone::plain : Table::Tone::bad;
+    std::vector<Table::Cell> row{{name_of(judged, course->unit)}, {course->name}};
+    for (std::size_t h = 0; h < hours; h += each) row.push_back({column(*course, h, h + each), tone});
+    row.push_back({trend_text(*course), tone});
+    table.add(std::move(row));
+  }
+  return table.text(style.table()) + "\n";
+}
+
+}  // namespace
+
+std::string watch_text(const Watch& watch, const WatchJudgement& judged, TerminalStyle style) {
+  return courses_table(watch, judged, style) + terminal_text(judged.verdict, style);
+}
+
+}  // namespace shakedown

@@ -1,0 +1,98 @@
+#include "launch/tarball.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "base/files.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Tarball : public ::testing::Test {
+ protected:
+  Tarball() {
+    std::string name = (fs::temp_directory_path() / "shakedown-test-XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    scratch_ = name;
+    run_ = scratch_ / "run-1";
+    fs::create_directories(run_ / "kept");
+    write("gemm.json", "{\"argv\": [\"--shared=http://me:word@host/x\"]}\n");
+    write("kept/hbm.json", std::string(700, 'x'));
+    write("log", "AWS_SECRET_ACCESS_KEY=abc123 NCCL_DEBUG=INFO\n\"HF_TOKEN\": \"xyz\"\n");
+    write("lock", "host: me\n");
+    fs::create_symlink("/etc/passwd", run_ / "link");
+  }
+  ~Tarball() override { fs::remove_all(scratch_); }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(run_ / name) << text; }
+  static std::string why(const fs::path& folder, const fs::path& out) {
+    try {
+      write_tarball(folder, out);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  }
+  /// What a shell command prints.
+  static std::string output_of(const std::string& command) {
+    std::string text;
+    std::FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
+    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
+    pclose(pipe);
+    return text;
+  }
+
+  fs::path scratch_, run_;
+};
+
+TEST_F(Tarball, HoldsEveryFileOfTheRunWithHashesThatTheTarOfAnySystemReads) {
+  const auto out = scratch_ / "vendor.tar";
+  write_tarball(run_, out);
+  EXPECT_EQ(output_of("tar -tf " + out.string()),
+            "run-1/gemm.json\nrun-1/kept/hbm.json\nrun-1/log\nrun-1/SHA256SUMS\n");
+  EXPECT_EQ(output_of("cd " + scratch_.string() +
+                      " && rm -r run-1 && tar -xf vendor.tar && cd run-1 && sha256sum -c SHA256SUMS"),
+            "gemm.json: OK\nkept/hbm.json: OK\nlog: OK\n");
+}
+
+TEST_F(Tarball, HoldsNoPasswordsAndNoTokens) {
+  write_tarball(run_, scratch_ / "vendor.tar");
+  const auto text = read_file(scratch_ / "vendor.tar");
+  for (const char* secret : {"word@host", "abc123", "xyz", "root:"})
+    EXPECT_EQ(text.find(secret), std::string::npos) << secret;
+  EXPECT_NE(text.find("AWS_SECRET_ACCESS_KEY=*** NCCL_DEBUG=INFO"), std::string::npos);
+  EXPECT_EQ(without_secrets("\"tokens_per_s\": 18036, \"key\": \"gemm\"\nlast"),
+            "\"tokens_per_s\": 18036, \"key\": \"gemm\"\nlast");
+}
+
+TEST_F(Tarball, AFileThatIsThereStaysAsItIs) {
+  const auto out = scratch_ / "vendor.tar";
+  std::ofstream(out) << "mine";
+  EXPECT_NE(why(run_, out).find("is there already"), std::string::npos);
+  EXPECT_EQ(read_file(out), "mine");
+}
+
+TEST_F(Tarball, AFullDiskLeavesNothingBehind) {
+  // What is written through a limit of size ends as a full disk does: in an error, and no half of a file.
+  const auto said = output_of("cd " + scratch_.string() +
+                              " && trap '' XFSZ && ulimit -f 1 && " SHAKEDOWN_PROGRAM
+                              " archive --results=run-1 --out=small.tar 2>&1; echo code $?");
+  EXPECT_NE(said.find("small.tar: cannot be written: File too large; choose a folder with space"), std::string::npos)
+      << said;
+  EXPECT_NE(said.find("code 2"), std::string::npos) << said;
+  EXPECT_EQ(output_of("cd " + scratch_.string() + " && ls"), "run-1\n");
+}
+
+TEST_F(Tarball, AFolderWithoutResultsIsRefusedInOneLine) {
+  fs::create_directory(scratch_ / "empty");
+  EXPECT_NE(why(scratch_ / "empty", scratch_ / "a.tar").find("no results in this folder"), std::string::npos);
+  EXPECT_NE(why(run_, scratch_ / "nosuch" / "a.tar").find("cannot be written: No such file"), std::string::npos);
+  EXPECT_FALSE(fs::exists(scratch_ / "a.tar"));
+}
+
+}  // namespace
+}  // namespace shakedown

@@ -1,0 +1,269 @@
+#include "thresholds/watch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge.hpp"
+
+namespace shakedown {
+namespace {
+
+using testing_support::Folder;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192", copy = "hbm/op:copy/engine:sm/bytes:4294967296",
+                  sum = "allreduce/dtype:f32/bytes:8589934592";
+
+/// Rounds of four GPUs, three minutes each, with the noise of launches: 0.4 % of all, 0.3 % of each.
+class MadeUp {
+ public:
+  explicit MadeUp(double hours, unsigned seed = 1) : random_(seed) {
+    watch.plan = {"watch-1", "2026-11-22T12:00:00Z", hours * 3600, 7, {"gemm", "hbm", "allreduce"}, "quick"};
+    const ResultsBuilder four;
+    for (int number = 1; number <= static_cast<int>(hours * 20); ++number) {
+      WatchRound round;
+      round.number = number;
+      round.started = "2026-11-22T12:00:00Z";
+      round.begin_s = 180.0 * (number - 1);
+      round.length_s = 180;
+      round.boots = {"node0 boot-1"};
+      round.state = State::pass;
+      round.profile = "h200-sxm";
+      round.backend = "cuda";
+      round.hosts = 1;
+      if (number == 1) round.ranks = four.context.ranks;
+      for (const auto& rank : four.context.ranks) round.units.push_back(*rank.uuid);
+      for (const auto& [name, value] : {std::pair{gemm + " tflops", 780.0}, {copy + " hbm_gb_per_s", 4200.0}}) {
+        const double launch = 1 + 0.004 * normal_(random_);
+        for (int rank = 0; rank < 4; ++rank) {
+          round.figures[name].push_back(value * launch * (1 + 0.003 * normal_(random_)));
+        }
+      }
+      round.figures[sum + " busbw_gb_per_s"] = {360 * (1 + 0.005 * normal_(random_))};
+      round.bits[gemm + " a"] = {11.0, 11.0, 11.0, 11.0};
+      round.counters["xids"] = {0.0, 0.0, 2.0, 0.0};
+      watch.rounds.push_back(std::move(round));
+    }
+  }
+
+  /// Slower by so much from `begin` to `end` hours, growing over `over` hours.
+  void slow(std::size_t rank, double part, double begin, double over, double end = 1e9) {
+    for (auto& round : watch.rounds) {
+      const double hour = round.begin_s / 3600;
+      if (hour < begin || hour >= end) continue;
+      const double now = over > 0 ? std::min(1.0, (hour - begin) / over) : 1;
+      for (auto& [name, values] : round.figures) {
+        if (values.size() > rank && values.size() > 1) *values[rank] *= 1 - part * now;
+      }
+    }
+  }
+
+  Watch watch;
+
+ private:
+  using ResultsBuilder = testing_support::ResultsBuilder;
+  std::mt19937 random_;
+  std::normal_distribution<double> normal_;
+};
+
+const Finding* find(const Verdict& verdict, const std::string& key) {
+  for (const Finding& finding : verdict.findings) {
+    if (finding.key == key) return &finding;
+  }
+  return nullptr;
+}
+
+RoundFinding figure_of(const std::string& unit) {
+  return {gemm, "tflops", Status::fail, true, {unit}, "5 % below its peers"};
+}
+
+TEST(Watch, HealthyDaysRaiseNoAlarm) {
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    const auto verdict = judge_watch(MadeUp(24, seed).watch).verdict;
+    EXPECT_EQ(verdict.state, State::pass) << seed;
+    EXPECT_EQ(verdict.findings.size(), 1U) << seed << ": " << verdict.findings.back().detail;
+  }
+}
+
+TEST(Watch, AGpuThatLosesThreePercentOverTenHoursIsNamedWithTheHourAndTheTrend) {
+  MadeUp made(24);
+  made.slow(2, 0.03, 3, 10);
+  const auto judged = judge_watch(made.watch);
+  EXPECT_EQ(judged.verdict.state, State::fail);
+  const auto* const drift = find(judged.verdict, "watch/drift/rank:2");
+  ASSERT_NE(drift, nullptr);
+  EXPECT_EQ(drift->offenders.at(0).uuid, "GPU-1002");
+  const auto from = drift->detail.find("low from hour ");
+  ASSERT_NE(from, std::string::npos) << drift->detail;
+  const double hour = std::stod(drift->detail.substr(from + 14));
+  EXPECT_TRUE(hour >= 7 && hour <= 13) << drift->detail;  // 1.5 % of the 3 are lost at hour 8
+  EXPECT_NE(drift->detail.find("; trend -0."), std::string::npos) << drift->detail;
+  for (const int other : {0, 1, 3})
+    EXPECT_EQ(find(judged.verdict, "watch/drift/rank:" + std::to_string(other)), nullptr);
+}
+
+TEST(Watch, WhatAllGpusLoseTogetherAccusesNone) {
+  MadeUp made(24);
+  for (std::size_t rank = 0; rank < 4; ++rank) made.slow(rank, 0.04, 3, 6);
+  const auto verdict = judge_watch(made.watch).verdict;
+  const auto* const drift = find(verdict, "watch/drift");
+  ASSERT_NE(drift, nullptr);
+  EXPECT_TRUE(drift->offenders.empty());
+  EXPECT_NE(drift->detail.find("nobody alone"), std::string::npos);
+}
+
+TEST(Watch, ANeighbourWhoComesAndGoesIsFoundWithHisTimesAndHisName) {
+  MadeUp made(24);
+  made.slow(1, 0.4, 5, 0, 5.21);
+  made.watch.rounds[100].others = {std::nullopt, "pid 4474 python3", std::nullopt, std::nullopt};
+  const auto verdict = judge_watch(made.watch).verdict;
+  const auto* const slow = find(verdict, "watch/slow/rank:1");
+  ASSERT_NE(slow, nullptr);
+  EXPECT_NE(slow->detail.find("from hour 5.0"), std::string::npos) << slow->detail;
+  EXPECT_NE(slow->detail.find("to hour 5.2"), std::string::npos) << slow->detail;
+  EXPECT_NE(slow->detail.find("in use by pid 4474 python3"), std::string::npos) << slow->detail;
+}
+
+TEST(Watch, OneCorruptionInFiveHundredRoundsIsNamedByTheGpusOwnOtherRounds) {
+  MadeUp made(25);
+  made.watch.rounds.at(321).bits[gemm + " a"].at(3) = 12;
+  const auto verdict = judge_watch(made.watch).verdict;
+  EXPECT_EQ(verdict.state, State::fail);
+  const auto* const bits = find(verdict, "watch/bits/rank:3");
+  ASSERT_NE(bits, nullptr);
+  EXPECT_NE(bits->detail.find("in 1 of 500 rounds, at hour 16.1"), std::string::npos) << bits->detail;
+}
+
+TEST(Watch, OtherBitsOfAnotherAlgorithmOrOfAllGpusAccuseNobody) {
+  MadeUp made(24);
+  for (std::size_t i = 300; i < made.watch.rounds.size(); ++i) {
+    auto& bits = made.watch.rounds[i].bits;
+    if (i < 400) bits = {{gemm + " b", {13.0, 13.0, 13.0, 13.0}}};
+    if (i >= 400) bits[gemm + " a"] = {14.0, 14.0, 14.0, 14.0};
+  }
+  EXPECT_EQ(judge_watch(made.watch).verdict.state, State::pass);
+}
+
+TEST(Watch, AnErrorCounterThatGrowsIsNamedWithTheHourAndWhatStoodThereBeforeIsNot) {
+  MadeUp made(24);
+  for (std::size_t i = 140; i < made.watch.rounds.size(); ++i) made.watch.rounds[i].counters["xids"][1] = 1;
+  const auto verdict = judge_watch(made.watch).verdict;
+  EXPECT_EQ(verdict.state, State::fail);
+  const auto* const xids = find(verdict, "watch/counters/of:xids/rank:1");
+  ASSERT_NE(xids, nullptr);
+  EXPECT_NE(xids->detail.find("hour 7.0"), std::string::npos) << xids->detail;
+  EXPECT_EQ(find(verdict, "watch/counters/of:xids/rank:2"), nullptr);
+}
+
+TEST(Watch, AHostThatWasStartedAnewIsSaidWithTheHourAndIsNoPass) {
+  MadeUp made(24);
+  for (std::size_t i = 200; i < made.watch.rounds.size(); ++i) {
+    made.watch.rounds[i].boots = {"node0 boot-2"};
+    made.watch.rounds[i].begin_s += 600;
+  }
+  made.watch.rounds[200].unwatched_s = 600;
+  const auto verdict = judge_watch(made.watch).verdict;
+  EXPECT_EQ(verdict.state, State::inconclusive);
+  const auto* const restart = find(verdict, "watch/restart/host:node0");
+  ASSERT_NE(restart, nullptr);
+  EXPECT_NE(restart->detail.find("between hour 10.0"), std::string::npos) << restart->detail;
+}
+
+TEST(Watch, AWatchThatWasKilledAndResumedIsJudgedAsOneAndAnEndedOneIsIncomplete) {
+  MadeUp made(24);
+  for (std::size_t i = 200; i < made.watch.rounds.size(); ++i) made.watch.rounds[i].begin_s += 600;
+  made.watch.rounds[200].unwatched_s = 600;
+  const auto verdict = judge_watch(made.watch).verdict;
+  EXPECT_EQ(verdict.state, State::pass);
+  EXPECT_NE(verdict.notes.back().find("nobody watched for 0.2 hours"), std::string::npos) << verdict.notes.back();
+  made.watch.rounds.pop_back();
+  EXPECT_EQ(judge_watch(made.watch).verdict.state, State::incomplete);
+}
+
+TEST(Watch, AFigureThatMissesItsLimitOnceIsNotedAndFailsWhereItLasts) {
+  MadeUp made(24);
+  for (const std::size_t i : {50U, 51U, 200U}) made.watch.rounds[i].findings = {figure_of("GPU-1001")};
+  auto verdict = judge_watch(made.watch).verdict;
+  EXPECT_EQ(verdict.state, State::pass);
+  const auto* noted = find(verdict, "watch/gemm/rank:1");
+  ASSERT_NE(noted, nullptr);
+  EXPECT_FALSE(noted->counts());
+  EXPECT_NE(noted->detail.find("in 3 of 480 rounds"), std::string::npos) << noted->detail;
+  made.watch.rounds[52].findings = {figure_of("GPU-1001")};
+  verdict = judge_watch(made.watch).verdict;
+  EXPECT_EQ(verdict.state, State::fail);
+  EXPECT_TRUE(find(verdict, "watch/gemm/rank:1")->counts());
+}
+
+TEST(Watch, TheEndsOfALinkAreOneSuspectAndWhatASlowGpuDoesToOthersAccusesNone) {
+  MadeUp made(2);
+  for (std::size_t i = 5; i < 12; ++i) {
+    made.watch.rounds[i].findings = {{"suspect", "", Status::fail, true, {"GPU-1000", "GPU-1002"}, "slow link"}};
+  }
+  const auto verdict = judge_watch(made.watch).verdict;
+  const auto* const link = find(verdict, "watch/suspect/ranks:0-2");
+  ASSERT_NE(link, nullptr);
+  EXPECT_EQ(link->offenders.size(), 2U);
+  EXPECT_EQ(verdict.total - verdict.passed, 1U);
+}
+
+TEST(Watch, WrongDataFailInWhicheverRoundTheyWereSeen) {
+  MadeUp made(24);
+  made.watch.rounds[50].findings = {{gemm, "tflops", Status::fail, false, {"GPU-1003"}, "wrong data"}};
+  const auto verdict = judge_watch(made.watch).verdict;
+  EXPECT_EQ(verdict.state, State::fail);
+  const auto* const data = find(verdict, "watch/data/gemm/rank:3");
+  ASSERT_NE(data, nullptr);
+  EXPECT_NE(data->detail.find("at hour 2.5"), std::string::npos) << data->detail;
+}
+
+TEST(Watch, AGpuIsFollowedByItsUuidWhenARebootHasNumberedThemAnew) {
+  MadeUp made(24);
+  for (std::size_t i = 200; i < made.watch.rounds.size(); ++i) {
+    auto& round = made.watch.rounds[i];
+    std::swap(round.units[0], round.units[3]);
+    for (auto& [name, values] : round.figures) {
+      if (values.size() > 1) *values[3] *= 0.95;  // that is GPU-1000 now
+    }
+  }
+  const auto verdict = judge_watch(made.watch).verdict;
+  ASSERT_NE(find(verdict, "watch/drift/rank:0"), nullptr);
+  EXPECT_EQ(find(verdict, "watch/drift/rank:0")->offenders.at(0).uuid, "GPU-1000");
+  EXPECT_EQ(find(verdict, "watch/drift/rank:3"), nullptr);
+}
+
+TEST(Watch, RoundsAreReadBackAsTheyWereWrittenAndALineThatAKillHasCutOffIsNone) {
+  const MadeUp made(1);
+  const Folder folder;
+  std::string text = watch_line(made.watch.plan);
+  for (const auto& round : made.watch.rounds) text += watch_line(round);
+  folder.write(std::string(watch_file), text + watch_line(made.watch.rounds.back()).substr(0, 80));
+  const auto read = read_watch(folder.path());
+  EXPECT_EQ(read.plan.seed, 7U);
+  ASSERT_EQ(read.rounds.size(), made.watch.rounds.size());
+  std::string again = watch_line(read.plan);
+  for (const auto& round : read.rounds) again += watch_line(round);
+  EXPECT_EQ(again, text);
+  folder.write(std::string(watch_file), text + "{}\n");
+  EXPECT_THROW(read_watch(folder.path()), InputError);
+  folder.write(std::string(watch_file), "");
+  EXPECT_THROW(read_watch(folder.path()), InputError);
+}
+
+TEST(Watch, AWeekOfEightGpusTakesLessThanAGigabyte) {
+  const std::filesystem::path stored = SHAKEDOWN_SOURCE_DIR "/ci/baselines/h200-sxm/4ranks/1";  // of the full tier
+  const Measured measured(read_results(std::vector{stored}));
+  JudgeOptions options;
+  const auto verdict = judge(measured, load_profiles(SHAKEDOWN_SOURCE_DIR "/thresholds"), options);
+  WatchRound round;
+  thin(measured, verdict, round);
+  EXPECT_EQ(round.units.size(), 4U);
+  EXPECT_GT(round.figures.size(), 50U);
+  constexpr double shortest_round = 60;  // seconds; the quick tier takes 90
+  EXPECT_LT(2 * static_cast<double>(watch_line(round).size()) * 7 * 86400 / shortest_round, 1e9 / 2);
+}
+
+}  // namespace
+}  // namespace shakedown

@@ -1,0 +1,625 @@
+// Decides what a series of rounds shows.
+//
+// - A fact, an error or wrong data counts in whichever round it was seen. A figure that misses a limit or its peers
+//   counts where it does so in three rounds in a row (two of fewer than 20), or in a tenth of all: of thousands of
+//   healthy rounds some miss by chance, and none twice at one place. Else it is noted.
+// - A GPU's level in a class of figures is the median over the class of what each is relative to its own median in the
+//   first hour. An hour is low if the whole interval of Hodges and Lehmann between the first hour and it lies below the
+//   limit, and it is further off than 6 times what one hour differs from the next: rounds of an hour are not
+//   independent, hours nearly are. The six are for the thousands of hours, classes and GPUs that are looked at.
+// - A round is slow if the level is 15 % low and beyond 6 standard deviations of the rounds, in several figures or in
+//   two rounds in a row: somebody else was there.
+// - Where more than half of the GPUs go the same way, nobody is named: the room, the supply, or a setting.
+#include "thresholds/watch.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "thresholds/classes.hpp"
+#include "thresholds/judge.hpp"
+#include "thresholds/metrics.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr double least_loss = 0.015,
+                 least_loss_of_all = 0.03;  // of one GPU, whose class may say more; of what all share
+constexpr double slow_round = 0.15, sigmas = 6, confidence = 0.98, of_all_rounds = 0.1;
+constexpr std::size_t few_rounds = 20, rows_for_one_round = 3;
+constexpr double hour = 3600, bins = 96;
+
+/// Counters that a healthy GPU leaves alone; the others cost time only, or are a program's.
+bool is_fault_counter(const std::string& name) {
+  return name == "ecc_uncorrected_ever" || name == "rows_remapped" || name == "remap_failed" || name == "xids";
+}
+
+std::string signed_percent(double part) {
+  const auto text = percent_text(std::abs(part));
+  return (part < 0 ? "-" : "+") + text;
+}
+
+std::string number_with_one_digit(double value) {
+  const auto tenths = std::llround(value * 10);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
+}
+
+int worth(Status status) {
+  switch (status) {
+    case Status::pass:
+    case Status::waived: return 0;
+    case Status::inconclusive: return 1;
+    case Status::no_reference: return 2;
+    case Status::missing: return 3;
+    case Status::invalid: return 4;
+    case Status::fail: return 5;
+  }
+  return 5;
+}
+
+/// The same trouble at the same place, over the rounds.
+struct Trouble {
+  Status worst = Status::pass;
+  bool figure = true;
+  std::vector<std::size_t> rounds;
+  std::set<std::string> keys;
+  std::string detail;  // of the first round
+};
+
+class Judge {
+ public:
+  explicit Judge(const Watch& watch) : watch_(watch), rounds_(watch.rounds) {
+    if (rounds_.empty()) throw InputError("no round of this watch has come to its end; wait for one");
+    for (const WatchRound& round : rounds_) {
+      for (const RankFacts& rank : round.ranks) {
+        const auto unit = rank.uuid.value_or(rank.host + "/" + std::to_string(rank.local_rank));
+        if (index_.emplace(unit, result_.units.size()).second) {
+          names_.push_back(unit);
+          result_.units.push_back(culprit(rank));
+        }
+      }
+    }
+  }
+
+  WatchJudgement judge() {
+    begin();
+    judge_end();
+    judge_restarts();
+    judge_troubles();
+    judge_counters();
+    judge_bits();
+    follow_courses();
+    judge_hours();
+    judge_slow_rounds();
+    speak();
+    conclude(result_.verdict);
+    return std::move(result_);
+  }
+
+ private:
+  using Places = std::vector<std::size_t>;
+
+  void begin() {
+    Verdict& verdict = result_.verdict;
+    verdict.run_ids = {watch_.plan.run_id};
+    verdict.started = watch_.plan.started;
+    std::set<std::string> devices;
+    for (const WatchRound& round : rounds_) {
+      if (verdict.profile == Verdict{}.profile && !round.profile.empty()) verdict.profile = round.profile;
+      verdict.backend = round.backend.empty() ? verdict.backend : round.backend;
+      verdict.hosts = std::max(verdict.hosts, round.hosts);
+      verdict.ranks = std::max(verdict.ranks, static_cast<int>(round.units.size()));
+      verdict.families = std::max(verdict.families, round.families);
+      verdict.judged_families = std::max(verdict.judged_families, round.judged_families);
+      for (const RankFacts& rank : round.ranks) devices.insert(rank.device);
+    }
+    verdict.devices.assign(devices.begin(), devices.end());
+    std::map<std::string, int> ranks_of;
+    for (const Culprit& unit : result_.units) ++ranks_of[unit.host];
+    for (const auto& [host, ranks] : ranks_of) verdict.nodes.push_back({host, ranks});
+    verdict.notes.push_back("the order of the families and the rests follow from the seed " +
+                            std::to_string(watch_.plan.seed));
+  }
+
+  Finding& add(const std::string& what, Status status, bool counts, const std::string& detail) {
+    Finding finding;
+    finding.key = what;
+    finding.judgement = Judgement::series;
+    finding.status = status;
+    finding.severity = counts ? Severity::fail : Severity::warn;
+    finding.detail = detail;
+    result_.verdict.findings.push_back(std::move(finding));
+    return result_.verdict.findings.back();
+  }
+
+  /// Of a unit, or of a host that is none.
+  Finding& add_at(const std::string& what, const std::string& place, Status status, bool counts,
+                  const std::string& detail) {
+    const auto found = index_.find(place);
+    if (found == index_.end() && place.find(", ") != std::string::npos) {
+      Finding& finding = add(what, status, counts, detail);
+      std::vector<Culprit> ends;
+      for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 2) {
+        end = place.find(", ", begin);
+        const auto known = index_.find(place.substr(begin, end - begin));
+        if (known == index_.end()) continue;
+        ends.push_back(result_.units[known->second]);
+        finding.key += (ends.size() == 1 ? "/ranks:" : "-") + std::to_string(ends.back().rank.value_or(0));
+      }
+      name_offenders(finding, ends);
+      return finding;
+    }
+    if (found == index_.end()) {
+      Finding& finding = add(place.empty() ? what : what + "/host:" + place, status, counts, detail);
+      if (!place.empty()) name_offenders(finding, {Culprit{std::nullopt, place, std::nullopt, std::nullopt, {}}});
+      return finding;
+    }
+    const Culprit& unit = result_.units[found->second];
+    Finding& finding = add(what + "/rank:" + std::to_string(unit.rank.value_or(0)), status, counts, detail);
+    name_offenders(finding, {unit});
+    return finding;
+  }
+
+  std::string time(double seconds) const {
+    return watch_.plan.duration_s < 2 * hour ? number_with_one_digit(seconds / 60) + " minutes"
+                                             : number_with_one_digit(seconds / hour) + " hours";
+  }
+
+  /// "in 3 of 480 rounds, from hour 7.0 (...) to hour 7.1 (...)"
+  std::string when(const std::vector<std::size_t>& rounds) const {
+    const auto first = watch_.when(rounds_[rounds.front()]), last = watch_.when(rounds_[rounds.back()]);
+    return "in " + std::to_string(rounds.size()) + " of " + plural(rounds_.size(), "round") +
+           (rounds.size() == 1 ? ", at " + first : ", from " + first + " to " + last);
+  }
+
+  void judge_end() {
+    const bool complete = watch_.complete();
+    Finding& finding = add("machine/complete", complete ? Status::pass : Status::missing, true,
+                           "watched for " + time(watch_.watched_s()) + " of " + time(watch_.plan.duration_s) + ", in " +
+                               plural(rounds_.size(), "round"));
+    if (!complete) finding.next = "shakedown accept --resume goes on with it";
+  }
+
+  void judge_restarts() {
+    std::map<std::string, std::string> boots;  // by host
+    for (const WatchRound& round : rounds_) {
+      const auto& before =
+          rounds_[static_cast<std::size_t>(&round - rounds_.data()) - (&round == rounds_.data() ? 0 : 1)];
+      const auto gap = "between " + watch_.when(before) + " and " + watch_.when(round);
+      bool restarted = false;
+      for (const std::string& boot : round.boots) {
+        const auto blank = boot.find(' ');
+        const auto host = boot.substr(0, blank), id = boot.substr(std::min(boot.size(), blank));
+        const auto [known, fresh] = boots.emplace(host, id);
+        if (fresh || known->second == id) continue;
+        known->second = id;
+        restarted = true;
+        Finding& finding =
+            add_at("watch/restart", host, Status::inconclusive, true,
+                   host + " was started anew " + gap + ": whether somebody did that cannot be told here");
+        finding.next = "ssh " + host + " last -x reboot shutdown; if nobody did it, the host is not fit";
+      }
+      if (round.unwatched_s > 0 && !restarted) {
+        result_.verdict.notes.push_back("nobody watched for " + time(round.unwatched_s) + " " + gap +
+                                        ": the watch was ended, and resumed");
+      }
+    }
+  }
+
+  bool lasts(const std::vector<std::size_t>& rounds) const {
+    const std::size_t in_a_row = rounds_.size() < few_rounds ? std::min<std::size_t>(2, rounds_.size()) : 3;
+    if (rounds.size() >= in_a_row &&
+        static_cast<double>(rounds.size()) >= of_all_rounds * static_cast<double>(rounds_.size())) {
+      return true;
+    }
+    std::size_t run = 1;
+    for (std::size_t i = 1; i < rounds.size() && run < in_a_row; ++i)
+      run = rounds[i] == rounds[i - 1] + 1 ? run + 1 : 1;
+    return run >= in_a_row;
+  }
+
+  void judge_troubles() {
+    std::map<std::pair<std::string, std::string>, Trouble> troubles;  // what, place
+    for (std::size_t i = 0; i < rounds_.size(); ++i) {
+      for (const RoundFinding& finding : rounds_[i].findings) {
+        // A fact by its name; of figures and data the family: a slow GPU misses dozens of limits.
+        const auto family = family_of(finding.key);
+        const bool fact = family == "machine" || family == "preflight";
+        const auto end = finding.key.find("/rank:");
+        auto what = fact ? finding.key.substr(0, end) + (finding.metric.empty() ? "" : "/" + finding.metric)
+                         : (finding.figure ? "" : "data/") + family;
+        auto places = finding.places;
+        if (family == "suspect") places = {joined(places)};  // the ends of a link are one suspect
+        if (places.empty()) places.emplace_back();
+        for (const std::string& place : places) {
+          Trouble& trouble = troubles[{what, place}];
+          if (trouble.rounds.empty()) trouble.detail = finding.detail;
+          if (trouble.rounds.empty() || trouble.rounds.back() != i) trouble.rounds.push_back(i);
+          if (worth(finding.status) > worth(trouble.worst)) trouble.worst = finding.status;
+          trouble.figure = trouble.figure && finding.figure;
+          trouble.keys.insert(finding.key);
+        }
+      }
+    }
+    for (const auto& [where, trouble] : troubles) {
+      const bool counts = !trouble.figure || lasts(trouble.rounds);
+      std::string keys = *trouble.keys.begin();
+      if (trouble.keys.size() > 1) keys += " and " + std::to_string(trouble.keys.size() - 1) + " more";
+      std::string others;
+      for (const std::size_t i : trouble.rounds) {
+        if (others.empty()) others = others_at(i, where.second);
+      }
+      Finding& finding =
+          add_at("watch/" + where.first, where.second, trouble.worst, counts,
+                 when(trouble.rounds) + ": " + keys + (trouble.detail.empty() ? "" : ": " + trouble.detail) + others +
+                     (counts ? "" : "; for once, which fails nothing"));
+      finding.value = static_cast<double>(trouble.rounds.size());
+      finding.unit = "rounds";
+    }
+  }
+
+  std::optional<std::size_t> rank_of(std::size_t round, const std::string& unit) const {
+    const auto& units = rounds_[round].units;
+    const auto found = std::find(units.begin(), units.end(), unit);
+    if (found == units.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - units.begin());
+  }
+
+  std::string others_at(std::size_t round, const std::string& unit) const {
+    const auto rank = rank_of(round, unit);
+    const auto& others = rounds_[round].others;
+    if (!rank || *rank >= others.size() || !others[*rank]) return "";
+    return "; it was in use by " + *others[*rank];
+  }
+
+  /// The column of a unit over the rounds: visit(round, value).
+  template <class Visitor>
+  void each(const ByRank WatchRound::*columns, const std::string& name, const std::string& unit, Visitor visit) const {
+    for (std::size_t i = 0; i < rounds_.size(); ++i) {
+      const auto found = (rounds_[i].*columns).find(name);
+      const auto rank = rank_of(i, unit);
+      if (found != (rounds_[i].*columns).end() && rank && *rank < found->second.size() && found->second[*rank]) {
+        visit(i, *found->second[*rank]);
+      }
+    }
+  }
+
+  std::set<std::string> all_names(const ByRank WatchRound::*columns) const {
+    std::set<std::string> names;
+    for (const WatchRound& round : rounds_) {
+      for (const auto& [name, values] : round.*columns) names.insert(name);
+    }
+    return names;
+  }
+
+  void judge_counters() {
+    for (const std::string& name : all_names(&WatchRound::counters)) {
+      for (const std::string& unit : names_) {
+        std::optional<double> first, last;
+        std::vector<std::size_t> grown;
+        each(&WatchRound::counters, name, unit, [&](std::size_t i, double value) {
+          if (last && value > *last) grown.push_back(i);
+          first = first.value_or(value);
+          last = value;
+        });
+        if (grown.empty()) continue;
+        Finding& finding = add_at("watch/counters/of:" + name, unit, Status::fail, is_fault_counter(name),
+                                  name + " has grown from " + number_text(*first) + " to " + number_text(*last) +
+                                      " since the start, " + when(grown));
+        finding.value = *last - *first;
+        finding.limit = 0;
+        finding.limit_name = "max";
+      }
+    }
+  }
+
+  /// A unit against itself: a round that computes other bits than most from the same input with the same algorithm.
+  void judge_bits() {
+    std::map<std::string, std::set<std::size_t>> deviant;  // rounds by unit
+    std::map<std::string, std::string> example;
+    for (const std::string& name : all_names(&WatchRound::bits)) {
+      std::map<std::size_t, std::map<double, std::size_t>> same;  // how many units deviate alike in a round
+      std::map<std::string, std::vector<std::pair<std::size_t, double>>> found;
+      for (const std::string& unit : names_) {
+        std::map<double, std::size_t> votes;
+        std::vector<std::pair<std::size_t, double>> values;
+        each(&WatchRound::bits, name, unit, [&](std::size_t i, double value) {
+          ++votes[value];
+          values.emplace_back(i, value);
+        });
+        if (votes.size() < 2) continue;
+        const double usual = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
+                               return a.second < b.second;
+                             })->first;
+        for (const auto& [i, value] : values) {
+          if (value == usual) continue;
+          found[unit].emplace_back(i, value);
+          ++same[i][value];
+        }
+      }
+      for (const auto& [unit, rounds] : found) {
+        for (const auto& [i, value] : rounds) {
+          // Several GPUs do not fail alike: a library or a setting has changed.
+          if (same[i][value] > 1) continue;
+          deviant[unit].insert(i);
+          example.emplace(unit, name);
+        }
+      }
+    }
+    for (const auto& [unit, rounds] : deviant) {
+      const std::vector<std::size_t> all(rounds.begin(), rounds.end());
+      const auto& name = example[unit];
+      add_at("watch/bits", unit, Status::fail, true,
+             "it computed other bits than in its other rounds from the same input with the same algorithm (silent data "
+             "corruption), " +
+                 when(all) + ": " + name.substr(0, name.find(' ')));
+    }
+  }
+
+  // Courses -----------------------------------------------------------------------------------------------------------
+
+  bool in_first_hour(std::size_t i) const { return rounds_[i].begin_s < watch_.hour_s(); }
+
+  void follow_courses() {
+    struct Sum {
+      std::vector<std::vector<double>> levels;  // by round, of each figure
+      double limit = 0;
+    };
+    std::map<std::pair<std::string, std::string>, Sum> sums;  // class, unit
+    std::vector<std::string> units = names_;
+    for (const std::string& name : all_names(&WatchRound::figures)) {
+      const auto blank = name.find(' ');
+      const auto key = name.substr(0, blank), metric = name.substr(blank + 1);
+      const bool shared = is_shared(key, metric);
+      const auto peers = peer_class(key, metric);
+      if (shared ? lower_is_better(metric) : !peers) continue;
+      const double sign = lower_is_better(metric) ? -1 : 1;
+      const double limit = shared ? least_loss_of_all : std::max(least_loss, peers->class_effect);
+      for (const std::string& unit : shared ? std::vector<std::string>{""} : units) {
+        std::vector<std::pair<std::size_t, double>> values;
+        const auto keep = [&](std::size_t i, double value) {
+          if (value > 0) values.emplace_back(i, value);
+        };
+        if (shared) {
+          for (std::size_t i = 0; i < rounds_.size(); ++i) {
+            const auto found = rounds_[i].figures.find(name);
+            if (found != rounds_[i].figures.end() && found->second.front()) keep(i, *found->second.front());
+          }
+        } else {
+          each(&WatchRound::figures, name, unit, keep);
+        }
+        std::vector<double> at_first;
+        for (const auto& [i, value] : values) {
+          if (in_first_hour(i)) at_first.push_back(value);
+        }
+        if (at_first.empty()) continue;
+        const double usual = median(at_first);
+        for (const std::string& of : classes_of(key)) {
+          Sum& sum = sums[{of, unit}];
+          sum.levels.resize(rounds_.size());
+          sum.limit = std::max(sum.limit, limit);
+          for (const auto& [i, value] : values) sum.levels[i].push_back(sign * std::log(value / usual));
+        }
+      }
+    }
+    for (const auto& [where, sum] : sums) {
+      Course course{where.first, where.second, {}, {}, std::nullopt, {}, sum.limit};
+      std::size_t rows = 0;
+      for (const auto& levels : sum.levels) {
+        course.levels.push_back(levels.empty() ? std::nullopt : std::optional(std::expm1(median(levels))));
+        rows = std::max(rows, levels.size());
+      }
+      rows_.push_back(rows);
+      measure(course);
+      result_.courses.push_back(std::move(course));
+    }
+    mark_low();
+  }
+
+  std::vector<double> of_hour(const Course& course, std::size_t which) const {
+    std::vector<double> values;
+    for (std::size_t i = 0; i < rounds_.size(); ++i) {
+      if (course.levels[i] && hour_of(i) == which) values.push_back(*course.levels[i]);
+    }
+    return values;
+  }
+
+  std::size_t hour_of(std::size_t i) const { return static_cast<std::size_t>(rounds_[i].begin_s / watch_.hour_s()); }
+
+  void measure(Course& course) const {
+    const double span = std::max(rounds_.back().begin_s, 1.0), bin = std::max(watch_.hour_s() / 4, span / bins);
+    std::map<std::size_t, std::vector<double>> by_bin, by_hour;
+    for (std::size_t i = 0; i < rounds_.size(); ++i) {
+      if (!course.levels[i]) continue;
+      by_bin[static_cast<std::size_t>(rounds_[i].begin_s / bin)].push_back(*course.levels[i]);
+      by_hour[hour_of(i)].push_back(*course.levels[i]);
+    }
+    course.hours.resize(hour_of(rounds_.size() - 1) + 1);
+    for (const auto& [which, values] : by_hour) course.hours[which] = median(values);
+    std::vector<double> x, y;
+    for (const auto& [which, values] : by_bin) {
+      x.push_back((static_cast<double>(which) + 0.5) * bin / hour);
+      y.push_back(median(values));
+    }
+    constexpr double each_bound = 0.975;  // the interval has 95 %
+    if (x.size() > 1) course.trend = theil_sen(x, y, each_bound);
+  }
+
+  /// How far medians of an hour are apart by chance: as the hours are from one another, and at least what follows from
+  /// the rounds. By differences, which no drift and no single step moves.
+  std::optional<double> noise_of(const Course& course) const {
+    const auto steps_of = [](const std::vector<std::optional<double>>& levels) {
+      std::vector<double> steps;
+      for (std::size_t i = 1; i < levels.size(); ++i) {
+        if (levels[i] && levels[i - 1]) steps.push_back(*levels[i] - *levels[i - 1]);
+      }
+      return steps;
+    };
+    constexpr std::size_t least = 3;
+    const auto hours = steps_of(course.hours), rounds = steps_of(course.levels);
+    if (hours.size() < least || rounds.size() < least) return std::nullopt;
+    const double per_hour = static_cast<double>(rounds_.size()) / static_cast<double>(course.hours.size());
+    const double of_a_median = 1.2533 / std::sqrt(std::max(1.0, per_hour));  // sqrt(pi / 2): of normal values
+    return std::max(robust_sigma(hours), robust_sigma(rounds) * of_a_median) / std::sqrt(2.0);
+  }
+
+  void mark_low() {
+    for (Course& course : result_.courses) {
+      const auto noise = noise_of(course);
+      if (!noise) continue;
+      const auto first = of_hour(course, 0);
+      for (std::size_t h = 1; h < course.hours.size(); ++h) {
+        if (!course.hours[h] || *course.hours[h] > -std::max(course.limit, sigmas * *noise)) continue;
+        const auto shift = hodges_lehmann(first, of_hour(course, h), confidence);
+        if (shift.high && *shift.high < -course.limit) course.low.push_back(h);
+      }
+    }
+  }
+
+  std::string hour_text(std::size_t which) const {
+    const double begin = static_cast<double>(which) * watch_.hour_s();
+    for (const WatchRound& round : rounds_) {
+      if (round.begin_s >= begin) return watch_.when(round);
+    }
+    return watch_.when(rounds_.back());
+  }
+
+  /// "gemm is 3.0 % below its own first hour at worst, low from hour 6.0 (...) to the end; trend -0.30 % an hour
+  /// (-0.31 to -0.29)"
+  std::string loss_text(const Course& course) const {
+    double worst = 0;
+    for (const std::size_t h : course.low) worst = std::min(worst, *course.hours[h]);
+    std::string text = course.name + " is " + percent_text(-worst) + " below its own first hour, low from " +
+                       hour_text(course.low.front()) + " to " +
+                       (course.low.back() + 1 == course.hours.size() ? "the end" : hour_text(course.low.back() + 1));
+    if (course.trend && course.trend->low) {
+      text += "; trend " + signed_percent(course.trend->slope) + " an hour (" + signed_percent(*course.trend->low) +
+              " to " + signed_percent(*course.trend->high) + ")";
+    }
+    return text;
+  }
+
+  /// Who goes this way in a class, and whether that is nobody in particular.
+  bool common(std::size_t count) const { return names_.size() > 1 && 2 * count > names_.size(); }
+
+  bool is_judged() const { return result_.verdict.backend != "host"; }  // ranks of the host share its cores
+
+  void judge_hours() {
+    std::map<std::string, std::size_t> low_in;  // class: units
+    for (const Course& course : result_.courses)
+      low_in[course.name] += course.low.empty() || course.unit.empty() ? 0 : 1;
+    std::map<std::string, std::vector<const Course*>> by_place;
+    for (const Course& course : result_.courses) {
+      if (course.low.empty()) continue;
+      by_place[common(low_in[course.name]) ? "" : course.unit].push_back(&course);
+    }
+    for (const auto& [place, courses] : by_place) {
+      std::string detail;
+      std::set<std::string> said;
+      const Course* worst = courses.front();
+      for (const Course* course : courses) {
+        constexpr std::size_t most = 4;
+        if (course->low.size() > worst->low.size()) worst = course;
+        if (said.insert(course->name).second && said.size() <= most)
+          detail += (detail.empty() ? "" : "; ") + loss_text(*course);
+      }
+      if (place.empty()) detail += "; nobody alone: the room, the supply, or what all share";
+      Finding& finding = add_at("watch/drift", place, Status::fail, is_judged(), detail);
+      finding.value = 100 * *worst->hours[worst->low.back()];
+      finding.limit = -100 * worst->limit;
+      finding.limit_name = "min";
+      finding.unit = "%";
+      finding.source = "each GPU against its own first hour (docs/statistics.md)";
+    }
+  }
+
+  void judge_slow_rounds() {
+    std::map<std::pair<std::vector<std::size_t>, std::string>, std::vector<std::string>> slow;  // rounds, unit: classes
+    for (std::size_t c = 0; c < result_.courses.size(); ++c) {
+      const Course& course = result_.courses[c];
+      std::vector<double> known;
+      for (const auto& level : course.levels) {
+        if (level) known.push_back(*level);
+      }
+      if (known.empty()) continue;
+      const double limit = std::max(slow_round, sigmas * robust_sigma(known));
+      std::vector<std::size_t> rounds;
+      for (std::size_t i = 0; i < rounds_.size(); ++i) {
+        if (course.levels[i] && *course.levels[i] < -limit) rounds.push_back(i);
+      }
+      // What a single figure shows for once is an accident.
+      if (rows_[c] < rows_for_one_round) {
+        std::vector<std::size_t> pairs;
+        for (const std::size_t i : rounds) {
+          const auto is = [&](std::size_t other) { return std::binary_search(rounds.begin(), rounds.end(), other); };
+          if (is(i + 1) || (i > 0 && is(i - 1))) pairs.push_back(i);
+        }
+        rounds = std::move(pairs);
+      }
+      if (!rounds.empty()) slow[{rounds, course.unit}].push_back(course.name);
+    }
+    std::map<std::string, std::pair<std::set<std::size_t>, std::set<std::string>>> by_unit;
+    for (const auto& [where, classes] : slow) {
+      by_unit[where.second].first.insert(where.first.begin(), where.first.end());
+      by_unit[where.second].second.insert(classes.begin(), classes.end());
+    }
+    for (const auto& [unit, what] : by_unit) {
+      std::string detail, others;
+      std::vector<std::size_t> episode;
+      const auto end = [&] {
+        if (episode.empty()) return;
+        detail += (detail.empty() ? "" : "; ") + when(episode);
+        episode.clear();
+      };
+      for (const std::size_t i : what.first) {
+        if (!episode.empty() && episode.back() + 1 != i) end();
+        episode.push_back(i);
+        if (others.empty()) others = others_at(i, unit);
+      }
+      end();
+      Finding& finding = add_at("watch/slow", unit, Status::fail, is_judged(),
+                                joined(what.second) + " more than " + percent_text(slow_round) +
+                                    " below its own first hour " + detail + others);
+      finding.value = static_cast<double>(what.first.size());
+      finding.unit = "rounds";
+    }
+  }
+
+  void speak() {
+    std::size_t good = 0;
+    for (const WatchRound& round : rounds_)
+      good += round.state == State::pass || round.state == State::host_only ? 1 : 0;
+    result_.verdict.spoken.push_back({Judgement::series, std::to_string(good) + " of " +
+                                                             plural(rounds_.size(), "round") +
+                                                             " good by themselves, in " + time(watch_.watched_s())});
+  }
+
+  const Watch& watch_;
+  const std::vector<WatchRound>& rounds_;
+  std::map<std::string, std::size_t> index_;
+  std::vector<std::string> names_;  // of units
+  std::vector<std::size_t> rows_;   // by course: its figures in a round
+  WatchJudgement result_;
+};
+
+}  // namespace
+
+double Watch::watched_s() const {
+  double unwatched = 0;
+  for (const WatchRound& round : rounds) unwatched += round.unwatched_s;
+  return rounds.empty() ? 0 : rounds.back().begin_s + rounds.back().length_s - unwatched;
+}
+
+double Watch::hour_s() const { return std::max(1.0, std::min(hour, plan.duration_s / 4)); }
+
+std::string Watch::when(const WatchRound& round) const {
+  const bool minutes = plan.duration_s < 2 * hour;
+  return (minutes ? "minute " : "hour ") + number_with_one_digit(round.begin_s / (minutes ? 60 : hour)) + " (" +
+         round.started + ")";
+}
+
+WatchJudgement judge_watch(const Watch& watch) { return Judge(watch).judge(); }
+
+}  // namespace shakedown

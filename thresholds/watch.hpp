@@ -1,0 +1,104 @@
+// The judgement of a watch: rounds of one machine over hours or days. A single round is judged like any run; what only
+// the series shows is judged here: what repeats, what the counters have counted since the start, whether the bits stay,
+// and how far each GPU has come from its own first hour. Pure. docs/statistics.md has the rules.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/statistics.hpp"
+#include "thresholds/measured.hpp"
+#include "thresholds/verdict.hpp"
+
+namespace shakedown {
+
+/// What was asked for.
+struct WatchPlan {
+  std::string run_id, started;  // UTC, ISO 8601
+  double duration_s = 0;
+  std::uint64_t seed = 0;  // of the order of the families and of the rests
+  std::vector<std::string> families;
+  std::string tier;
+};
+
+/// Of a round what is not good.
+struct RoundFinding {
+  std::string key, metric;  // "suspect": what the figures put together say is at fault
+  Status status = Status::fail;
+  bool figure = false;              // a value that misses a limit or its peers; else a fact, an error or wrong data
+  std::vector<std::string> places;  // units or hosts that it names
+  std::string detail;
+};
+
+/// A round thinned to what the series needs, some 10 kB for eight GPUs: a week of them fits where its files would not.
+struct WatchRound {
+  int number = 1;
+  std::string started;               // UTC
+  double begin_s = 0, length_s = 0;  // since the start of the watch, by the clock
+  double unwatched_s = 0;            // directly before it, when nobody watched: after a kill or a reboot
+  double rest_s = 0;                 // directly before it, on purpose
+  std::vector<std::string> order;    // of its families
+  std::vector<std::string> boots;    // "host boot-id"
+  std::vector<RankFacts> ranks;      // empty: as in the round before
+  std::vector<std::string> units;    // by rank, what is the same after a reboot: a GPU's UUID, else host/number
+  State state = State::incomplete;
+  std::string profile, backend;
+  int hosts = 0;
+  std::size_t families = 0, judged_families = 0;
+  ByRank figures;   // by "key metric", the headline of each benchmark; one that all share has one value
+  ByRank bits;      // checksums by "key algorithm": equal input and algorithm must give equal ones
+  ByRank counters;  // of errors, as pre-flight read them
+  std::vector<std::optional<std::string>> others;  // by rank: processes of others on its GPU
+  std::vector<RoundFinding> findings;              // at most most_kept
+  std::size_t finding_count = 0;
+
+  static constexpr std::size_t most_kept = 40;
+};
+
+struct Watch {
+  WatchPlan plan;
+  std::vector<WatchRound> rounds;
+
+  double watched_s() const;  // without the times that nobody watched
+  bool complete() const { return watched_s() >= plan.duration_s; }
+  /// What "the first hour" is: an hour, of a short watch a quarter.
+  double hour_s() const;
+  /// "hour 7.0 (2026-11-22T19:00:05Z)"; of a watch of less than two hours in minutes.
+  std::string when(const WatchRound&) const;
+};
+
+/// The file of a watch in its folder: the plan and each round as a line of JSON.
+inline constexpr std::string_view watch_file = "rounds.jsonl";
+std::string watch_line(const WatchPlan&);
+std::string watch_line(const WatchRound&);
+/// What a kill has left of a last line is no round. Errors: InputError naming file and line.
+Watch read_watch(const std::filesystem::path& folder);
+
+/// Fills in what a run has shown.
+void thin(const Measured&, const Verdict&, WatchRound&);
+
+/// How one class of figures of a GPU, or of all together, went over time.
+struct Course {
+  std::string name;                           // of the class: "gemm/dtype:bf16"
+  std::string unit;                           // empty: all share it
+  std::vector<std::optional<double>> levels;  // by round: relative to its own first hour, negative is worse
+  std::vector<std::optional<double>> hours;   // medians, by Watch::hour_s
+  std::optional<TheilSen> trend;              // per hour (3600 s), bounds of 95 %; nothing: too few rounds
+  std::vector<std::size_t> low;               // of `hours`: surely worse than the first one by `limit`
+  double limit = 0;
+};
+
+struct WatchJudgement {
+  Verdict verdict;
+  std::vector<Course> courses;
+  std::vector<Culprit> units;  // in the order of first sight
+};
+
+/// Errors: InputError where there is no round.
+WatchJudgement judge_watch(const Watch&);
+
+}  // namespace shakedown
