@@ -25,6 +25,8 @@ constexpr std::size_t repeated = 3;  // repetitions
 
 // Floors stand below the slowest of few healthy chips, so that the median of a healthy fleet is further above.
 constexpr double healthy_distance = 0.90;
+// Warm racks and slow lots make a healthy fleet 2 % slower; of a chip that only power holds back half as far is enough.
+constexpr double distance_by_power = 0.95;
 // Where so many miss limits of a class, it is the fleet that is low.
 constexpr double many = 0.1;
 constexpr std::size_t several = 3;
@@ -264,10 +266,12 @@ class Weigher {
     // How far its rate is behind, and how far the limit is behind the median rate.
     const bool time = f.limit_name == "max";
     const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
-    if (held_back(rank) || slower > slowest_of(ranks, telemetry_.power_limited(rank))) return Miss::own;
+    const bool by_power = telemetry_.power_limited(rank);
+    if (held_back(rank) || slower > slowest_of(ranks, by_power)) return Miss::own;
     const double centre = time ? value * (1 - slower) : value / (1 - std::min(slower, 0.9));
     if (crowded) return Miss::fleet;
-    return (time ? centre / *f.limit : *f.limit / centre) <= healthy_distance ? Miss::noted : Miss::own;
+    const double distance = time ? centre / *f.limit : *f.limit / centre;
+    return distance <= (by_power ? distance_by_power : healthy_distance) ? Miss::noted : Miss::own;
   }
 
   std::vector<Finding>& findings_;

@@ -174,8 +174,12 @@ class RulesJudge {
     for (const std::string& family : families(profile)) {
       const auto names = [&](const auto& list) { return std::find(list.begin(), list.end(), family) != list.end(); };
       const bool measured = context_of_family_.contains(family), unjudged = names(profile.unjudged);
+      // Of what all ranks waived there is nothing to judge.
+      const bool has_values = std::any_of(benchmarks_.begin(), benchmarks_.end(), [&](const auto& entry) {
+        return family_of(entry.first) == family && entry.second.waiver() == nullptr;
+      });
       if (!wanted(family) || judged_families_.contains(family) || names(profile.excused)) continue;
-      if (unjudged && (!measured || among_peers_.contains(family))) continue;
+      if (unjudged && (!has_values || among_peers_.contains(family))) continue;
       if (!measured) {
         judged_families_.insert(family);
         add(plain(family, Status::missing, "was not measured", ranks()));

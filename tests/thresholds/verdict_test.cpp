@@ -455,6 +455,9 @@ TEST(Verdict, TakesAComparisonOfRanksForAJudgementOfAFamilyThatTheProfileHasNoRu
   };
   EXPECT_EQ(state(2), State::pass);
   EXPECT_EQ(state(1), State::no_reference) << "a rank alone has no peers";
+  ResultsBuilder waived(1);
+  waived.add(gemm, "tflops", 700).add_waiver("hbm/x:1", "no memory");
+  EXPECT_EQ(judge({waived.results()}, rules, {}).state, State::pass) << "there is nothing to judge";
 }
 
 TEST(Verdict, HasNoReferenceForAFamilyThatOnlyAWarningJudges) {
