@@ -135,7 +135,7 @@ TEST(Peers, AllowTheWorstOfManyMoreThanTheWorstOfFew) {
     }
     return !outliers(judged(builder)).empty();
   };
-  EXPECT_TRUE(stands_out(8, 0.0157));
+  EXPECT_TRUE(stands_out(8, 0.02));
   EXPECT_FALSE(stands_out(64, 0.0157)) << "as the worst chip of one such fleet in 200";
   EXPECT_TRUE(stands_out(64, 0.02));
   EXPECT_FALSE(stands_out(1024, 0.02));
@@ -363,16 +363,17 @@ TEST(MissedLimits, OfAChipInTheKnownSpreadAreSaidAndFailNothing) {
 
 TEST(MissedLimits, OfAChipAtItsPowerLimitAreThatOfTheChipAsFarAsSuchChipsAreBehind) {
   const Throttle power{{"sw_power_cap", 0.6}};
-  EXPECT_EQ(of_chips(1, 0.76).state, State::fail) << "nothing explains the clock";
-  const Verdict slow = of_chips(1, 0.76, power);
+  EXPECT_EQ(of_chips(1, 0.78).state, State::fail) << "nothing explains the clock";
+  const Verdict slow = of_chips(1, 0.78, power);
   EXPECT_EQ(slow.state, State::pass) << verdict_line(slow);
+  for (const Finding& f : slow.findings) EXPECT_TRUE(f.good() || !f.counts()) << f.key << " " << f.metric << f.detail;
   ASSERT_EQ(slow.culprits.size(), 1u) << "and said";
   EXPECT_EQ(slow.culprits[0].causes.front(), Cause::slow_silicon);
   EXPECT_EQ(of_chips(0.945, 0.88).state, State::fail);
   EXPECT_EQ(of_chips(0.945, 0.88, power).state, State::pass) << "in a fleet that is somewhat slow, too";
   EXPECT_EQ(of_chips(0.91, 0.92, power).state, State::fail) << "this fleet is nearly at its limit";
   EXPECT_EQ(of_chips(1, 0.70, power).state, State::fail) << "not one of 500 fleets of 64 has such a chip";
-  EXPECT_EQ(of_chips(1, 0.76, {{"sw_power_cap", 0.6}, {"hw_thermal", 0.3}}).state, State::fail) << "heat, too";
+  EXPECT_EQ(of_chips(1, 0.78, {{"sw_power_cap", 0.6}, {"hw_thermal", 0.3}}).state, State::fail) << "heat, too";
 }
 
 TEST(MissedLimits, OfAFleetThatIsSlowNameNoSingleGpu) {
