@@ -6,8 +6,9 @@
 // - s: 1.4826 times the median distance of the better half from the centre, put together with what is known of such
 //   chips, which counts like eight GPUs: a few cannot tell their own spread. Of two or three GPUs it is sqrt(2) times
 //   what is known, since one healthy GPU is all that the other is compared with;
-// - t: how many s the worst of N lies from the centre where tails are as heavy as those of chips, in all but 0.5 % of
-//   fleets (thresholds/silicon.hpp): it grows with N, as the number of comparisons does;
+// - t: how many s the worst of N lies from the centre where tails are as heavy as those of chips, in all but 1 % of
+//   fleets (thresholds/silicon.hpp): it grows with N, as the number of comparisons does. s holds the noise of rows,
+//   too, whose tails are lighter: so it is half of that;
 // - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows whether
 //   tails are that heavy here: of such tails the worst of any number lies beyond 3.5 times the best in 1 / (1 + 3.5^5)
 //   = 0.2 % of fleets. Where they are lighter, it keeps the limit low.
@@ -29,7 +30,7 @@
 namespace shakedown {
 namespace {
 
-constexpr double sigmas = 6, of_the_best = 3.5, alpha = 0.005, known_counts_like = 8;
+constexpr double sigmas = 6, of_the_best = 3.5, alpha = 0.01, known_counts_like = 8;
 constexpr std::size_t few = 3;
 
 // One value of 10,000 is off for once: another process, a paused guest. So many single values, measured once and alone
