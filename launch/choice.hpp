@@ -36,6 +36,7 @@ struct Launch {
   std::optional<int> ranks;                                    // that were promised
   std::string note;                                            // for a person
   std::vector<std::string> present, absent;                    // as the roll call found them; empty: nobody was asked
+  std::vector<std::string> lost;                               // of those absent who were there when measuring began
 
   /// As --expect= of the benchmarks takes it; empty: nothing was promised.
   std::string expected() const;
