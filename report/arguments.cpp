@@ -179,7 +179,7 @@ Judged judge(const Arguments& arguments) {
     if (options.roster.empty()) {
       for (const auto& host : site->roster) options.roster.push_back({host, std::nullopt});
     }
-    options.leaves = site->topology;
+    options.places = {site->topology, site->racks};
   }
   References references(profiles);
   references.tolerance = arguments.tolerance;

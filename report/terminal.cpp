@@ -1,6 +1,7 @@
 #include "report/terminal.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <vector>
 
@@ -76,6 +77,45 @@ std::string unjudged(const Verdict& verdict, TerminalStyle style) {
   return "\n" + table.text(style.table());
 }
 
+// How far the fleet is from what its machines reach, and which of its parts stand off; with --all every part.
+constexpr std::size_t most_standing_off = 3;
+
+std::string fleet(const Verdict& verdict, TerminalStyle style) {
+  const FleetLines& lines = verdict.fleet;
+  std::string out;
+  for (const std::string& levels : levels_text(verdict)) out += "fleet: " + levels + "\n";
+  const auto off = standing_off_text(verdict);
+  for (std::size_t i = 0; i < off.size() && (style.all || i < most_standing_off); ++i) out += "fleet: " + off[i] + "\n";
+  if (!style.all && off.size() > most_standing_off) {
+    const auto more = off.size() - most_standing_off;
+    out += "fleet: " + std::to_string(more) + (more == 1 ? " more stands off" : " more stand off") +
+           ": --all lists them\n";
+  }
+  if (!out.empty()) out = printable(out) + "\n";
+  if (!style.all) return out;
+  Table levels({{"class"}, {"rows"}, {"usual"}, {"against"}});
+  for (const FleetLevel& level : lines.levels) {
+    levels.add({{joined_words(level.name, level.metric)},
+                {std::to_string(level.rows)},
+                {signed_percent(level.better)},
+                {level.reference ? "reference" : "limits"}});
+  }
+  if (!lines.levels.empty()) out += levels.text(style.table()) + "\n";
+  if (lines.lines.empty()) return out;
+  Table table({{"of the fleet"}, {"class"}, {"GPUs"}, {"median"}, {"1 %"}, {"99 %"}, {"temperature"}, {""}});
+  for (const FleetLine& line : lines.lines) {
+    table.add({{line.by + " " + line.group},
+               {line.name},
+               {std::to_string(line.gpus)},
+               {signed_percent(line.median)},
+               {signed_percent(line.p1)},
+               {signed_percent(line.p99)},
+               {line.temperature_c ? number_text(std::round(*line.temperature_c)) + " C" : "-"},
+               {line.slow || line.hot ? "stands off" : "", Tone::doubtful}});
+  }
+  return out + table.text(style.table()) + "\n";
+}
+
 Tone tone_of(Trend trend) {
   if (trend == Trend::worse || trend == Trend::missing) return Tone::bad;
   if (trend == Trend::inconclusive) return Tone::doubtful;
@@ -128,7 +168,7 @@ std::string finding_text(const Finding& finding) {
 
 std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
   std::string out = culprits_text(verdict, style.color) + findings_table(verdict, style) + printable(reasons(verdict)) +
-                    unjudged(verdict, style) + "\n" + printable(judgements_text(verdict));
+                    unjudged(verdict, style) + "\n" + printable(judgements_text(verdict)) + fleet(verdict, style);
   for (const std::string& note : verdict.notes) out += indented(printable(note), "note: ");
   return out + verdict_line(verdict) + "\n";
 }

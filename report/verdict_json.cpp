@@ -52,6 +52,19 @@ void members(Archive& archive, Unjudged& point) {
 }
 
 template <class Archive>
+void members(Archive& archive, FleetLevel& level) {
+  archive("class", level.name)("metric", level.metric)("rows", level.rows)("better", level.better);
+  archive("reference", level.reference);
+}
+
+template <class Archive>
+void members(Archive& archive, FleetLine& line) {
+  archive("by", line.by)("group", line.group)("class", line.name)("gpus", line.gpus);
+  archive("median", line.median)("p1", line.p1)("p99", line.p99)("faster", line.faster);
+  archive("temperature_c", line.temperature_c)("hotter_c", line.hotter_c)("slow", line.slow)("hot", line.hot);
+}
+
+template <class Archive>
 void members(Archive& archive, Verdict& v) {
   archive.derived("schema", verdict_schema).in_lower_case("verdict", v.state)("exit_code", v.exit_code);
   archive("passed", v.passed)("total", v.total)("profile", v.profile)("backend", v.backend)("devices", v.devices);
@@ -60,6 +73,7 @@ void members(Archive& archive, Verdict& v) {
       .younger("started", v.started)("notes", v.notes);
   archive.younger("culprits", v.culprits).younger("judgements", v.spoken).younger("nodes", v.nodes);
   archive("findings", v.findings)("unjudged", v.unjudged);
+  archive.younger("fleet_levels", v.fleet.levels).younger("fleet_lines", v.fleet.lines);
 }
 
 Verdict read_verdict(const std::filesystem::path& file) {

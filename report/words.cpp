@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -101,6 +102,54 @@ std::string unjudged_text(const Verdict& verdict) {
   if (verdict.unjudged.empty()) return "";
   return plural(measured, "measured value") + (measured == 1 ? " is" : " are") + " judged by no rule" +
          (waived == 0 ? "" : ", " + std::to_string(waived) + (waived == 1 ? " more was waived" : " more were waived"));
+}
+
+std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
+
+std::vector<std::string> levels_text(const Verdict& verdict) {
+  std::vector<std::string> texts;
+  for (const bool reference : {true, false}) {
+    std::map<std::string, const FleetLevel*> widest;  // by family: what most of its rows say
+    for (const FleetLevel& level : verdict.fleet.levels) {
+      const FleetLevel*& chosen = widest[family_of(level.name)];
+      if (chosen == nullptr || level.rows > chosen->rows) chosen = &level;
+    }
+    std::vector<std::string> parts;
+    for (const auto& [family, level] : widest) {
+      if (level->reference == reference) parts.push_back(family + " " + signed_percent(level->better));
+    }
+    if (parts.empty()) continue;
+    texts.push_back((reference ? "what is usual, against its reference: " : "what is usual, against its limits: ") +
+                    joined(parts));
+  }
+  return texts;
+}
+
+std::vector<std::string> standing_off_text(const Verdict& verdict) {
+  struct Part {
+    std::size_t gpus = 0;
+    std::vector<std::string> slow;
+    std::optional<double> hotter;
+  };
+  std::vector<std::pair<std::string, Part>> parts;  // in the order of the lines
+  for (const FleetLine& line : verdict.fleet.lines) {
+    if (!line.slow && !line.hot) continue;
+    const std::string name = line.by + " " + line.group;
+    auto found = std::find_if(parts.begin(), parts.end(), [&](const auto& part) { return part.first == name; });
+    if (found == parts.end()) found = parts.insert(found, {name, {}});
+    found->second.gpus = std::max(found->second.gpus, line.gpus);
+    if (line.slow) found->second.slow.push_back(percent_text(-line.faster) + " slower in " + line.name);
+    found->second.hotter = line.hotter_c;
+  }
+  std::vector<std::string> texts;
+  for (const auto& [name, part] : parts) {
+    std::string text = name + " (" + plural(part.gpus, "GPU") + "): " + joined(part.slow, ", ", " and ");
+    if (part.hotter && (part.slow.empty() || *part.hotter >= 1)) {
+      text += (part.slow.empty() ? "" : ", ") + fmt::format("{:.0f} C hotter", *part.hotter);
+    }
+    texts.push_back(text + " than the others; fails nothing");
+  }
+  return texts;
 }
 
 std::string change_text(const Change& change) {

@@ -34,6 +34,17 @@ std::vector<std::string> waivers_text(const Verdict&);
 /// "36 measured values are judged by no rule, 2 more were waived"; empty if there are none.
 std::string unjudged_text(const Verdict&);
 
+/// "-2.3 %", "+0.4 %"
+std::string signed_percent(double share);
+
+/// "what is usual, against its reference: allreduce +0.2 %, p2p +0.1 %", and the same of what has only limits: one
+/// figure for each family. Empty without a profile.
+std::vector<std::string> levels_text(const Verdict&);
+
+/// "rack r7 (64 GPUs): 2.3 % slower than the others in gemm, 8 C hotter": one line for each part of the fleet that
+/// stands off, which fails nothing.
+std::vector<std::string> standing_off_text(const Verdict&);
+
 std::string change_text(const Change&);  // "-14.3 % (-14.5 to -14.1)"
 std::string count_text(const Change&);   // "9, 9"
 

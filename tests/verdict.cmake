@@ -10,7 +10,7 @@ shakedown_test(verdict_test unit SOURCES thresholds/verdict_test.cpp thresholds/
 shakedown_test(preflight_test unit SOURCES thresholds/preflight_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(profiles_test unit SOURCES thresholds/profiles_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(samples_test unit SOURCES thresholds/samples_test.cpp LIBRARIES shakedown::verdict)
-shakedown_test(peers_test unit SOURCES thresholds/peers_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(peers_test unit SOURCES thresholds/peers_test.cpp thresholds/fleet_lines_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(culprit_test unit SOURCES thresholds/diagnosis_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(crosscheck_test unit SOURCES thresholds/crosscheck_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(validity_test unit SOURCES thresholds/validity_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)

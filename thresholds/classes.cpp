@@ -1,16 +1,18 @@
 // Decides who stands out in a class; docs/verdict.md has the rates.
 //
 // Of a class with the shortfalls v of N GPUs (or links), one stands out if v - centre exceeds
-//   max(effect, 6 s, 2.5 g)
+//   max(effect, 6 s, min(3.5 g, t s))
 // - effect: what is worth a person's time: 1.2 % where several rows agree, else that of the metric;
 // - s: 1.4826 times the median distance of the better half from the centre, put together with what is known of such
 //   chips, which counts like eight GPUs: a few cannot tell their own spread. Of two or three GPUs it is sqrt(2) times
 //   what is known, since one healthy GPU is all that the other is compared with;
-// - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows how
-// heavy
-//   the tails of healthy GPUs are: of symmetric tails that fall like 1/x^5 (Student's t of 5 degrees, as chips have)
-//   the worst of any number lies beyond 2.5 times the best in 1 of 100 fleets. One that is far too fast is a mistake,
-//   and widens a limit to 18 s at most.
+// - t: how many s the worst of N lies from the centre where tails are as heavy as those of chips, in all but 1 % of
+//   fleets (thresholds/silicon.hpp): it grows with N, as the number of comparisons does. s holds the noise of rows,
+//   too, whose tails are lighter: so it is half of that;
+// - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows whether
+//   tails are that heavy here: of such tails the worst of any number lies beyond 3.5 times the best in 1 / (1 + 3.5^5)
+//   = 0.2 % of fleets. Where they are lighter, it keeps the limit low.
+// A chip that only power holds back is slow and not at fault, as far as healthy chips are behind.
 #include "thresholds/classes.hpp"
 
 #include <algorithm>
@@ -23,11 +25,12 @@
 #include "base/statistics.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
+#include "thresholds/silicon.hpp"
 
 namespace shakedown {
 namespace {
 
-constexpr double sigmas = 6, of_the_best = 2.5, tails_at_most = 18, known_counts_like = 8;
+constexpr double sigmas = 6, of_the_best = 3.5, alpha = 0.01, known_counts_like = 8;
 constexpr std::size_t few = 3;
 
 // One value of 10,000 is off for once: another process, a paused guest. So many single values, measured once and alone
@@ -92,7 +95,8 @@ void limit(PeerGroup& group, SeenTogether& together) {
       group.units.size() <= few
           ? std::sqrt(2.0) * known
           : std::sqrt((known_counts_like * known * known + seen.variances) / (known_counts_like + seen.units));
-  group.limit = std::clamp(of_the_best * group.limit, sigmas * group.scale, tails_at_most * group.scale);
+  const double heavy = std::max(sigmas, worst_of(group.units.size(), alpha));
+  group.limit = std::clamp(of_the_best * group.limit, sigmas * group.scale, heavy * group.scale);
 }
 
 // What most rows agree on: the lower median, of two rows the better one.
@@ -138,7 +142,7 @@ void fill(PeerGroup& group, const std::vector<Comparison>& comparisons) {
 
 class Groups {
  public:
-  explicit Groups(PeerComparison& peers) : peers_(peers) {}
+  Groups(PeerComparison& peers, const RankTelemetry& telemetry) : peers_(peers), telemetry_(telemetry) {}
 
   void judge() {
     collect();
@@ -196,12 +200,18 @@ class Groups {
     return std::max(group.limit, several ? group.kind.class_effect : group.kind.effect);
   }
 
+  bool is_slow_silicon(const PeerGroup& group, const Unit& unit) const {
+    if (!group.kind.clocked) return false;
+    const double slower = lower_is_better(group.metric) ? unit.shortfall / (1 + unit.shortfall) : unit.shortfall;
+    return slower <= slowest_of(group.units.size(), true) && telemetry_.power_limited(unit.rank);
+  }
+
   void mark(PeerGroup& group) {
     std::map<std::pair<int, int>, bool> out;  // who stands out, and whether that counts
     double limit = limit_of(group, group.units.front());
     for (Unit& unit : group.units) {
       limit = limit_of(group, unit);
-      if (unit.shortfall <= limit) continue;
+      if (unit.shortfall <= limit || is_slow_silicon(group, unit)) continue;
       unit.out = group.believed || !single(group, unit);
       out.emplace(std::pair(unit.rank, unit.from.value_or(-1)), unit.out);
     }
@@ -222,6 +232,7 @@ class Groups {
   }
 
   PeerComparison& peers_;
+  const RankTelemetry& telemetry_;
   std::vector<PeerGroup*> undecided_;
 };
 
@@ -240,6 +251,6 @@ std::vector<std::string> classes_of(const std::string& key) {
   return {family};
 }
 
-void judge_groups(PeerComparison& peers) { Groups(peers).judge(); }
+void judge_groups(PeerComparison& peers, const RankTelemetry& telemetry) { Groups(peers, telemetry).judge(); }
 
 }  // namespace shakedown

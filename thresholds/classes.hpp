@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "thresholds/peers.hpp"
+#include "thresholds/rank_telemetry.hpp"
 
 namespace shakedown {
 
-/// Puts the rows of `peers.comparisons` together to `peers.groups`, and marks the values that stand out there.
-void judge_groups(PeerComparison& peers);
+/// Puts the rows of `peers.comparisons` together to `peers.groups`, and marks the values that stand out there. The
+/// telemetry tells a chip that power holds back from one that is slow.
+void judge_groups(PeerComparison& peers, const RankTelemetry&);
 
 /// "gemm" and "gemm/dtype:bf16": the classes of a row, the wider one first.
 std::vector<std::string> classes_of(const std::string& key);

@@ -138,8 +138,9 @@ std::string floors_yaml(const Baseline& baseline, const std::string& name, const
   return "# Floors proposed from a baseline by shakedown baseline. Read them before they judge machines.\nschema: 2\n"
          "profile: " +
          quoted(name) + "\n" + match(baseline) + (reference == nullptr ? "" : peak(*reference)) +
-         "unjudged: [preflight]  # facts, not figures: take their rules from a shipped profile\n" + left + "rules:\n" +
-         rules;
+         "unjudged: [preflight]  # facts, not figures: no reference until this includes the rules of a shipped "
+         "profile\n" +
+         left + "rules:\n" + rules;
 }
 
 }  // namespace shakedown

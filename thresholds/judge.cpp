@@ -133,8 +133,8 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
 }
 
 // By limits: of the run itself, of what its GPUs counted, and of the profile.
-void judge_by_limits(const Measured& measured, const Selection& selection, const JudgeOptions& options,
-                     Verdict& verdict) {
+void judge_by_limits(const Measured& measured, const Selection& selection, const PeerComparison& peers,
+                     const JudgeOptions& options, Verdict& verdict) {
   append(verdict.findings, judge_machine(measured.files, options));
   if (auto finding = judge_crashed(measured.files)) verdict.findings.push_back(std::move(*finding));
   append(verdict.findings, judge_gpu_errors(measured.files, options.family));
@@ -151,7 +151,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
     verdict.findings.push_back(finding);
   }
   RuleFindings rules = judge_rules(measured, selection.profile, options.family, verdict.findings,
-                                   judge_validity(measured.benchmarks, selection.profile, options.family));
+                                   judge_validity(measured.benchmarks, selection.profile, options.family), peers);
   append(verdict.findings, std::move(rules.findings));
   verdict.unjudged = std::move(rules.unjudged);
   verdict.families = rules.families;
@@ -189,7 +189,7 @@ void judge_by_comparison(const Measured& measured, const PeerComparison& peers, 
 FabricJudgement judge_between_hosts(const Measured& measured, const PeerComparison& peers, const JudgeOptions& options,
                                     Verdict& verdict) {
   if (options.family && *options.family != "pairs") return {};
-  FabricJudgement fabric = judge_fabric(measured.benchmarks, peers, options.leaves);
+  FabricJudgement fabric = judge_fabric(measured.benchmarks, peers, options.places.leaves);
   if (!fabric.said.empty()) verdict.spoken.push_back({Judgement::peers, fabric.said});
   append(verdict.findings, std::move(fabric.wrong_data));
   return fabric;
@@ -225,11 +225,12 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   refuse_faults(measured.files, options.allow_faults);
   Verdict verdict = start(measured.files, options);
   const Selection selection = select_profile(measured.files, references.profiles);
-  judge_by_limits(measured, selection, options, verdict);
   const PeerComparison peers = compare_peers(measured.benchmarks, options.family);
+  judge_by_limits(measured, selection, peers, options, verdict);
   FabricJudgement fabric = judge_between_hosts(measured, peers, options, verdict);
   weigh_missed_limits(verdict.findings, measured.benchmarks, peers);
   judge_by_comparison(measured, peers, references, options, verdict);
+  verdict.fleet = fleet_lines(measured, peers, selection.profile, options.places);
   verdict.culprits = diagnose(measured.benchmarks, peers, verdict.findings);
   append(verdict.findings, findings_of(verdict.culprits));
   append(verdict.findings, std::move(fabric.findings));

@@ -31,7 +31,7 @@ struct JudgeOptions {
   Expected expected;
   std::optional<std::string> run_id;  // the only run whose files are judged
   std::vector<RosterEntry> roster;
-  std::map<std::string, std::string> leaves;  // of hosts whose leaf switch is not on record
+  Places places;  // leaves: of hosts whose leaf switch is not on record
   bool mixed_runs = false;
   bool allow_faults = false;
 };

@@ -4,7 +4,6 @@
 #include "thresholds/missed_limits.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -15,6 +14,7 @@
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 #include "thresholds/rank_telemetry.hpp"
+#include "thresholds/silicon.hpp"
 
 namespace shakedown {
 namespace {
@@ -23,19 +23,13 @@ namespace {
 constexpr double clearly = 0.15;
 constexpr std::size_t repeated = 3;  // repetitions
 
-// Sinha et al. (SC22, arXiv 2208.11035v3): the chips of one cluster differ by 22 % at the most.
-constexpr double chips_differ = 0.22;
 // Floors stand below the slowest of few healthy chips, so that the median of a healthy fleet is further above.
 constexpr double healthy_distance = 0.90;
+// Warm racks and slow lots make a healthy fleet 2 % slower; of a chip that only power holds back half as far is enough.
+constexpr double distance_by_power = 0.95;
 // Where so many miss limits of a class, it is the fleet that is low.
 constexpr double many = 0.1;
 constexpr std::size_t several = 3;
-
-// How far the slowest of n healthy chips is below their median in all but 1 of 100 fleets: 2.5 % times the quantile of
-// Student's t with 5 degrees of freedom, whose tail is 9.49 / x^5; 0.927 gives it the middle half of a normal.
-double slowest_of(std::size_t n) {
-  return std::min(chips_differ, 0.025 * 0.927 * std::pow(9.49 * 100 * static_cast<double>(n), 0.2));
-}
 
 enum class Miss { own, fleet, noted };
 
@@ -260,8 +254,8 @@ class Weigher {
     if (work_is_slow) return Miss::own;
     const std::size_t ranks = benchmark.context->ranks.size();
     if (f.limit_name == "spread_max") {
-      const bool own =
-          clocked ? here.shortfall > slowest_of(ranks) : here.believed || benchmark.rows.size() >= repeated;
+      const bool own = clocked ? here.shortfall > slowest_of(ranks, telemetry_.power_limited(rank))
+                               : here.believed || benchmark.rows.size() >= repeated;
       return own ? Miss::own : Miss::noted;
     }
     if (!agrees(f, rank, from, value, benchmark, here)) return Miss::noted;
@@ -272,10 +266,12 @@ class Weigher {
     // How far its rate is behind, and how far the limit is behind the median rate.
     const bool time = f.limit_name == "max";
     const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
-    if (held_back(rank) || slower > slowest_of(ranks)) return Miss::own;
+    const bool by_power = telemetry_.power_limited(rank);
+    if (held_back(rank) || slower > slowest_of(ranks, by_power)) return Miss::own;
     const double centre = time ? value * (1 - slower) : value / (1 - std::min(slower, 0.9));
     if (crowded) return Miss::fleet;
-    return (time ? centre / *f.limit : *f.limit / centre) <= healthy_distance ? Miss::noted : Miss::own;
+    const double distance = time ? centre / *f.limit : *f.limit / centre;
+    return distance <= (by_power ? distance_by_power : healthy_distance) ? Miss::noted : Miss::own;
   }
 
   std::vector<Finding>& findings_;

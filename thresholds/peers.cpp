@@ -136,7 +136,7 @@ class Collector {
         if (metric.peers && find_metric(key, metric.name) == &metric) add(benchmark, metric);
       }
     }
-    finish();
+    finish(RankTelemetry(benchmarks));
     return std::move(peers_);
   }
 
@@ -197,7 +197,7 @@ class Collector {
     return peers_.comparisons[last_];
   }
 
-  void finish() {
+  void finish(const RankTelemetry& telemetry) {
     std::erase_if(peers_.comparisons, [](const Comparison& c) { return c.values.size() < 2; });
     for (Comparison& comparison : peers_.comparisons) {
       measure_values(comparison);
@@ -210,7 +210,7 @@ class Collector {
                                               : "no benchmark has values of two ranks of the same kind";
       return;
     }
-    judge_groups(peers_);
+    judge_groups(peers_, telemetry);
     const double z = bonferroni_z(peers_.tests, alpha);
     for (Comparison& c : peers_.comparisons) {
       c.host_limit = std::max(c.kind.clocked ? host_effect_clocked : c.kind.effect, z * c.host_scale);

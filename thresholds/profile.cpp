@@ -113,6 +113,7 @@ void read_reference(const Members& rule, const std::string& metric, Limits& limi
   }
   const double margin = rule.at("margin").number();
   if (margin <= 0 || margin >= 1) rule.at("margin").refuse("a margin is a part of the reference; write 0 < margin < 1");
+  limits.reference = reference;
   (lower_is_better(metric) ? limits.max : limits.min) = reference * (1 + (lower_is_better(metric) ? margin : -margin));
 }
 

@@ -46,6 +46,7 @@ struct Limits {
   std::optional<std::string> at_least = std::nullopt;  // of facts that are versions: "535.129"
   bool same = false;                                   // all have the value that most have; the odd one out is named
   std::optional<int> samples_min = std::nullopt;       // a value of fewer is no measurement
+  std::optional<double> reference = std::nullopt;      // what min or max was made of
 };
 
 /// One limit on one metric of one benchmark. `benchmark` is a key or, with wildcards, stands for local ranks, whatever
@@ -80,13 +81,14 @@ struct Profile {
   std::filesystem::path file;
   Match match;
   Peaks peak;
-  std::vector<std::string> unjudged;                // families that are measured but not judged
+  std::vector<std::string> unjudged;                // families that it has no rules for, and why stands beside it
   std::vector<Rule> rules;                          // those of the included parts first
   std::optional<int> gpus_per_host = std::nullopt;  // of this kind of machine
   // Of every row that was timed, whether a rule names it or not: what fewer samples, or more scattered ones, say is no
   // measurement.
   std::optional<int> samples_min = std::nullopt;
   std::map<std::string, double> cv_max = {};  // by family
+  std::vector<std::string> excused = {};      // families that the site needs no judgement of
 };
 
 /// Reads one profile, or every profile of a folder, sorted by name. Rules that several profiles have stand in a part, a

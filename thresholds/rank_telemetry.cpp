@@ -18,6 +18,9 @@ namespace {
 /// of a second clocks fell to 1,545 of 1,980 MHz before NVML named the power cap (H200, driver 580.159).
 constexpr double full_clock = 0.97;
 
+/// The driver names the power cap late, and bursts are short: a tenth of one says that the limit was reached.
+constexpr double capped_part = 0.1;
+
 /// "1,980"
 std::string grouped(double value) {
   std::string digits = std::to_string(std::llround(value));
@@ -84,6 +87,20 @@ std::optional<double> RankTelemetry::clock_shortfall(int rank) const {
 
 bool RankTelemetry::held_back(int rank) const { return any_reason(rank, protects_gpu); }
 bool RankTelemetry::hot(int rank) const { return any_reason(rank, is_heat); }
+
+bool RankTelemetry::power_limited(int rank) const {
+  std::size_t capped = 0, known = 0;
+  for (const Benchmark* benchmark : loaded_) {
+    if (rank >= benchmark->context->world_size) continue;
+    for (const Row* row : benchmark->rows) {
+      const auto reasons = row->throttle_of(rank);
+      const auto cap = reasons.find("sw_power_cap");
+      capped += cap != reasons.end() && cap->second >= capped_part ? 1 : 0;
+      ++known;
+    }
+  }
+  return 2 * capped > known && !held_back(rank);
+}
 
 bool RankTelemetry::any_reason(int rank, bool (*is_such)(std::string_view)) const {
   for (const Row* row : rows(rank)) {

@@ -26,6 +26,9 @@ class RankTelemetry {
 
   /// By heat or the supply, and not by the power cap that every loaded GPU sits at.
   bool held_back(int rank) const;
+  /// It draws all the power that it may in most products, and nothing else holds it back. A GPU whose clock a fault
+  /// keeps low does not get there.
+  bool power_limited(int rank) const;
   /// By heat.
   bool hot(int rank) const;
 

@@ -25,10 +25,12 @@ Finding plain(const std::string& key, Status status, const std::string& detail, 
 class RulesJudge {
  public:
   RulesJudge(const Measured& measured, const std::optional<std::string>& family, const std::vector<Finding>& before,
-             std::vector<Finding> untrue)
+             std::vector<Finding> untrue, const PeerComparison& peers)
       : results_(measured.files), family_(family), before_(before), benchmarks_(measured.benchmarks) {
     for (Finding& finding : untrue) untrue_.emplace(finding.key, std::move(finding));
     for (const auto& [key, benchmark] : benchmarks_) context_of_family_.emplace(family_of(key), benchmark.context);
+    if (!peers.counts) return;
+    for (const Comparison& comparison : peers.comparisons) among_peers_.insert(family_of(comparison.key));
   }
 
   RuleFindings judge(const Profile* profile) {
@@ -164,14 +166,21 @@ class RulesJudge {
   }
 
   // Families that no rule judged, whether they were measured or only the profile names them: a run that left one out
-  // does not pass because no rule is for its number of ranks or hosts. And rules that hang on a state of NVLS that
-  // nobody recorded, so that a run which forgot to record it does not pass on fewer rules.
+  // does not pass because no rule is for its number of ranks or hosts. That the profile has no rules for a family does
+  // not let it pass either, unless its ranks were compared: whoever needs no more says so in the site file. And rules
+  // that hang on a state of NVLS that nobody recorded, so that a run which forgot to record it does not pass on fewer
+  // rules.
   void judge_families(const Profile& profile) {
     for (const std::string& family : families(profile)) {
-      const bool unjudged =
-          std::find(profile.unjudged.begin(), profile.unjudged.end(), family) != profile.unjudged.end();
-      if (!wanted(family) || unjudged || judged_families_.contains(family)) continue;
-      if (!context_of_family_.contains(family)) {
+      const auto names = [&](const auto& list) { return std::find(list.begin(), list.end(), family) != list.end(); };
+      const bool measured = context_of_family_.contains(family), unjudged = names(profile.unjudged);
+      // Of what all ranks waived there is nothing to judge.
+      const bool has_values = std::any_of(benchmarks_.begin(), benchmarks_.end(), [&](const auto& entry) {
+        return family_of(entry.first) == family && entry.second.waiver() == nullptr;
+      });
+      if (!wanted(family) || judged_families_.contains(family) || names(profile.excused)) continue;
+      if (unjudged && (!has_values || among_peers_.contains(family))) continue;
+      if (!measured) {
         judged_families_.insert(family);
         add(plain(family, Status::missing, "was not measured", ranks()));
         continue;
@@ -200,7 +209,7 @@ class RulesJudge {
     finding.key = family;
     finding.status = Status::no_reference;
     finding.detail = detail;
-    finding.next = "add rules for it to the profile, or list the family under unjudged";
+    finding.next = "add rules for it, or list the family under unjudged in the site file (--site=FILE)";
     return finding;
   }
 
@@ -225,6 +234,7 @@ class RulesJudge {
   RuleFindings said_;
   std::map<std::string, const Context*> context_of_family_;
   std::set<std::string> judged_keys_, counted_keys_, judged_families_;
+  std::set<std::string> among_peers_;      // families in which ranks were compared with each other
   bool waived_by_choice_ = false;          // not because there is no pair
   std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
   std::map<std::string, int> nvls_rules_;  // family -> rules that could not be decided
@@ -233,8 +243,8 @@ class RulesJudge {
 }  // namespace
 
 RuleFindings judge_rules(const Measured& measured, const Profile* profile, const std::optional<std::string>& family,
-                         const std::vector<Finding>& before, std::vector<Finding> untrue) {
-  return RulesJudge(measured, family, before, std::move(untrue)).judge(profile);
+                         const std::vector<Finding>& before, std::vector<Finding> untrue, const PeerComparison& peers) {
+  return RulesJudge(measured, family, before, std::move(untrue), peers).judge(profile);
 }
 
 }  // namespace shakedown

@@ -8,6 +8,7 @@
 
 #include "thresholds/finding.hpp"
 #include "thresholds/measured.hpp"
+#include "thresholds/peers.hpp"
 #include "thresholds/profile.hpp"
 
 namespace shakedown {
@@ -27,8 +28,9 @@ struct RuleFindings {
 
 /// `profile`: null if none is for this machine. `family`: only its benchmarks. `before`: what was found already; where
 /// that or pre-flight fails and nothing else was measured, the rest is one finding. `untrue`: figures that cannot be
-/// true, by key; each stands in the findings of the rules about that key, or as one of its own.
+/// true, by key; each stands in the findings of the rules about that key, or as one of its own. `peers`: what was
+/// judged without a rule.
 RuleFindings judge_rules(const Measured&, const Profile*, const std::optional<std::string>& family,
-                         const std::vector<Finding>& before, std::vector<Finding> untrue);
+                         const std::vector<Finding>& before, std::vector<Finding> untrue, const PeerComparison& peers);
 
 }  // namespace shakedown

@@ -73,8 +73,28 @@ std::vector<std::string> read_words(const Yaml& yaml, const char* what) {
   return words;
 }
 
+// Where every host of the roster stands.
+std::map<std::string, std::string> read_places(const Members& members, const char* name, const char* place,
+                                               const std::vector<std::string>& roster) {
+  std::map<std::string, std::string> places;
+  if (!members.contains(name)) return places;
+  for (const auto& [host, where] : members.at(name).members()) {
+    if (!roster.empty() && std::find(roster.begin(), roster.end(), host) == roster.end()) {
+      where.refuse("host \"" + host + "\" is not in the roster; correct one of them");
+    }
+    places[host] = where.text();
+  }
+  for (const auto& host : roster) {
+    if (!places.contains(host)) {
+      members.at(name).refuse("host \"" + host + "\" of the roster has no " + place + "; add it");
+    }
+  }
+  return places;
+}
+
 Members members_of(const Yaml& yaml) {
-  return yaml.members({"schema", "site", "include", "roster", "fabric", "topology", "storage", "unjudged", "rules"});
+  return yaml.members(
+      {"schema", "site", "include", "roster", "fabric", "topology", "racks", "storage", "unjudged", "rules"});
 }
 
 }  // namespace
@@ -92,19 +112,8 @@ Site read_site(const std::filesystem::path& file) {
   if (members.contains("include")) site.include = members.at("include").text();
   if (members.contains("roster")) site.roster = read_words(members.at("roster"), "host");
   if (members.contains("fabric")) site.fabric = read_fabric(members.at("fabric"));
-  if (members.contains("topology")) {
-    for (const auto& [host, leaf] : members.at("topology").members()) {
-      if (!site.roster.empty() && std::find(site.roster.begin(), site.roster.end(), host) == site.roster.end()) {
-        leaf.refuse("host \"" + host + "\" is not in the roster; correct one of them");
-      }
-      site.topology[host] = leaf.text();
-    }
-    for (const auto& host : site.roster) {
-      if (!site.topology.contains(host)) {
-        members.at("topology").refuse("host \"" + host + "\" of the roster has no leaf; add it");
-      }
-    }
-  }
+  site.topology = read_places(members, "topology", "leaf", site.roster);
+  site.racks = read_places(members, "racks", "rack", site.roster);
   if (members.contains("storage")) site.storage = read_storage(members.at("storage"));
   if (members.contains("unjudged")) site.unjudged = read_words(members.at("unjudged"), "family");
   return site;
@@ -114,7 +123,7 @@ Profile on_site(const Profile& profile, const Site* site, const Measured& measur
   Profile extended = profile;
   if (site != nullptr) {
     extended.name = profile.name + ", site " + site->name;
-    extended.unjudged.insert(extended.unjudged.end(), site->unjudged.begin(), site->unjudged.end());
+    extended.excused = site->unjudged;
     if (site->fabric) {
       extended.peak["nics"] = site->fabric->nics;
       extended.peak["nic_gbit"] = site->fabric->nic_gbit;

@@ -30,6 +30,7 @@ struct Site {
   std::vector<std::string> roster;     // hosts that must report
   std::optional<SiteFabric> fabric;
   std::map<std::string, std::string> topology;  // host -> leaf switch
+  std::map<std::string, std::string> racks;     // host -> rack
   std::map<std::string, double> storage;        // floors by metric
   std::vector<std::string> unjudged;            // families that are measured here and need no judgement
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "thresholds/diagnosis.hpp"
+#include "thresholds/fleet_lines.hpp"
 #include "thresholds/rules.hpp"
 
 namespace shakedown {
@@ -45,6 +46,7 @@ struct Verdict {
   std::vector<Spoken> spoken;
   std::vector<Node> nodes;
   std::vector<Unjudged> unjudged;
+  FleetLines fleet;
   std::vector<std::string> notes;  // what the reader must know about how this was judged
 };
 

@@ -109,7 +109,8 @@ TEST(Terminal, CountsTheCulpritsBeyondThePageByNode) {
 
 TEST(Terminal, SaysWhatEachJudgementSaid) {
   const std::string text = terminal_text(failing());
-  EXPECT_NE(text.find("\nrule: 7 of 8 good (test)\npeers: 8 values of 4 ranks compared, none stands out\n\nVERDICT"),
+  EXPECT_NE(text.find("\nrule: 7 of 8 good (test)\npeers: 8 values of 4 ranks compared, none stands out\n\n"
+                      "fleet: what is usual, against its limits: gemm +5.6 %\n\nVERDICT"),
             std::string::npos)
       << text;
 }
@@ -211,6 +212,44 @@ TEST(Terminal, CountsWhatNoRuleJudgesAndListsItOnlyIfAsked) {
   EXPECT_NE(terminal_text(judge({ResultsBuilder().add(gemm, "tflops", 5).results()}, {}, {})).find("  5 TFLOPS\n"),
             std::string::npos)
       << "without a profile there is nothing else to see";
+}
+
+TEST(Terminal, SaysHowTheFleetStandsInAFewLinesAndShowsItsPartsIfAsked) {
+  Verdict verdict = failing();
+  verdict.fleet = {};
+  EXPECT_EQ(terminal_text(verdict).find("fleet:"), std::string::npos) << "nothing is known of it";
+  verdict.fleet.levels = {{"gemm", "tflops", 9, 0.021, false},
+                          {"gemm/load:sustained", "tflops", 1, 0.5, false},
+                          {"p2p", "copy_gb_per_s", 7, -0.012, true}};
+  FleetLine rack{"rack", "r7", "gemm", 64, -0.02, -0.07, 0.03, -0.023};
+  rack.temperature_c = 58;
+  rack.hotter_c = 8.2;
+  rack.slow = rack.hot = true;
+  for (const char* name : {"gemm", "lora_step"}) {
+    rack.name = name;
+    verdict.fleet.lines.push_back(rack);
+  }
+  rack.slow = false;
+  for (const char* group : {"a", "b", "c"}) {
+    rack.group = group;
+    verdict.fleet.lines.push_back(rack);
+  }
+  const std::string text = terminal_text(verdict);
+  EXPECT_NE(
+      text.find("\nfleet: what is usual, against its reference: p2p -1.2 %\n"
+                "fleet: what is usual, against its limits: gemm +2.1 %\n"
+                "fleet: rack r7 (64 GPUs): 2.3 % slower in gemm and 2.3 % slower in lora_step, 8 C hotter than the "
+                "others; fails nothing\n"
+                "fleet: rack a (64 GPUs): 8 C hotter than the others; fails nothing\n"
+                "fleet: rack b (64 GPUs): 8 C hotter than the others; fails nothing\n"
+                "fleet: 1 more stands off: --all lists them\n"),
+      std::string::npos)
+      << text;
+  TerminalStyle all;
+  all.all = true;
+  EXPECT_NE(terminal_text(verdict, all).find("rack r7       gemm       64    -2.0 %  -7.0 %  +3.0 %  58 C"),
+            std::string::npos)
+      << terminal_text(verdict, all);
 }
 
 // Of every run that is stored in the tree: as it is, and without the profiles.

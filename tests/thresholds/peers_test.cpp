@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/statistics.hpp"
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
 
@@ -117,6 +118,29 @@ TEST(Peers, AllowRawGemmWhatHealthyChipsShow) {
   ResultsBuilder per_ghz(8);
   per_ghz.add(gemm, "tflops", 680, values(8, 720)).by_rank("tflops_per_ghz", values(8, 454, {{6, 430}}));
   EXPECT_EQ(outliers(judged(per_ghz)).at(0).metric, "tflops_per_ghz_vs_peers") << "5 % at the same clock";
+}
+
+// Chips 0.17 % apart per GHz; `ahead`: the best of them, which shows how heavy tails are.
+TEST(Peers, AllowTheWorstOfManyMoreThanTheWorstOfFew) {
+  const auto stands_out = [](int n, double ahead, double behind) {
+    ResultsBuilder builder(n, n / 8);
+    for (const char* m : {"4096", "8192", "16384"}) {
+      Values rates;
+      for (int rank = 0; rank < n; ++rank) {
+        const double chip = 0.0017 * normal_quantile((rank * 37 % n + 0.5) / n);
+        rates.emplace_back(500 * (1 + (rank == 1 ? ahead : rank == 5 ? -behind : std::min(chip, ahead))));
+      }
+      builder.add("gemm/dtype:bf16/m:" + std::string(m) + "/n:8192/k:8192", "tflops", 700)
+          .by_rank("tflops_per_ghz", rates);
+    }
+    return !outliers(judged(builder)).empty();
+  };
+  EXPECT_TRUE(stands_out(8, 0.005, 0.02));
+  EXPECT_FALSE(stands_out(64, 0.005, 0.014)) << "as the worst chip of one such fleet in 200";
+  EXPECT_TRUE(stands_out(64, 0.005, 0.018));
+  EXPECT_FALSE(stands_out(1024, 0.009, 0.02));
+  EXPECT_TRUE(stands_out(1024, 0.009, 0.03));
+  EXPECT_TRUE(stands_out(1024, 0.005, 0.02)) << "tails are light";
 }
 
 TEST(Peers, TakeTheMedianOverRepetitions) {
@@ -309,8 +333,9 @@ TEST(MissedLimits, AreNotedWhereNoOtherRowConfirmsOne) {
   EXPECT_EQ(with_floors(1, 3000).state, State::fail) << "no accident takes a quarter";
 }
 
-/// 64 GPUs whose GEMM is `factor` of the usual, chips 2 % apart, and one whose clock is `clock` of the others'.
-Verdict of_chips(double factor, double clock) {
+/// 64 GPUs whose GEMM is `factor` of the usual, chips 2 % apart, and one whose clock is `clock` of the others'; what
+/// the driver says of it.
+Verdict of_chips(double factor, double clock, const Throttle& reasons = {}) {
   ResultsBuilder builder(64);
   std::string rules;
   for (const char* n : {"4096", "8192", "16384"}) {
@@ -324,7 +349,8 @@ Verdict of_chips(double factor, double clock) {
     }
     builder.add(key, "tflops", **std::min_element(tflops.begin(), tflops.end()), tflops)
         .by_rank("tflops_per_ghz", per_ghz)
-        .by_rank("sm_mhz", mhz);
+        .by_rank("sm_mhz", mhz)
+        .throttle(20, reasons);
     rules += "  - {benchmark: \"" + key + "\", metric: tflops, every: rank, min: 650, spread_max: 0.1, source: s}\n";
   }
   return judge({builder.results()}, profile(rules), {});
@@ -336,6 +362,21 @@ TEST(MissedLimits, OfAChipInTheKnownSpreadAreSaidAndFailNothing) {
   ASSERT_EQ(slow.culprits.size(), 1u);
   EXPECT_EQ(slow.culprits[0].causes.front(), Cause::slow_silicon);
   EXPECT_EQ(of_chips(1, 0.7).state, State::fail) << "no healthy chip is that slow";
+}
+
+TEST(MissedLimits, OfAChipAtItsPowerLimitAreThatOfTheChipAsFarAsSuchChipsAreBehind) {
+  const Throttle power{{"sw_power_cap", 0.6}};
+  EXPECT_EQ(of_chips(1, 0.78).state, State::fail) << "nothing explains the clock";
+  const Verdict slow = of_chips(1, 0.78, power);
+  EXPECT_EQ(slow.state, State::pass) << verdict_line(slow);
+  for (const Finding& f : slow.findings) EXPECT_TRUE(f.good() || !f.counts()) << f.key << " " << f.metric << f.detail;
+  ASSERT_EQ(slow.culprits.size(), 1u) << "and said";
+  EXPECT_EQ(slow.culprits[0].causes.front(), Cause::slow_silicon);
+  EXPECT_EQ(of_chips(0.945, 0.88).state, State::fail);
+  EXPECT_EQ(of_chips(0.945, 0.88, power).state, State::pass) << "in a fleet that is somewhat slow, too";
+  EXPECT_EQ(of_chips(0.91, 0.92, power).state, State::fail) << "this fleet is nearly at its limit";
+  EXPECT_EQ(of_chips(1, 0.70, power).state, State::fail) << "not one of 500 fleets of 64 has such a chip";
+  EXPECT_EQ(of_chips(1, 0.78, {{"sw_power_cap", 0.6}, {"hw_thermal", 0.3}}).state, State::fail) << "heat, too";
 }
 
 TEST(MissedLimits, OfAFleetThatIsSlowNameNoSingleGpu) {

@@ -105,10 +105,10 @@ TEST(Cause, IsTakenFromTheRepetitionThatWasThrottledMost) {
 
 TEST(Cause, OfRanksThatDifferIsMeasuredAgainstTheTypicalOne) {
   auto builder = slow();
-  builder.by_rank("throttled", {0, 0, 1, 0}).throttle(2, {{"sw_power_cap", 1}});
+  builder.by_rank("throttled", {0, 0, 1, 0}).throttle(2, {{"applications_setting", 1}});
   const auto finding = only_failure(
       builder, "  - {benchmark: \"" + key + "\", metric: tflops, every: rank, spread_max: 0.05, source: s}\n");
-  EXPECT_EQ(finding.detail, "ranks differ: 623 to 712 TFLOPS; -12 %: software power cap 100 % of the time");
+  EXPECT_EQ(finding.detail, "ranks differ: 623 to 712 TFLOPS; -12 %: clock limited by a setting 100 % of the time");
 }
 
 TEST(Telemetry, IsJudgedByRulesOnItsMetrics) {

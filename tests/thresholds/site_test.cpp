@@ -46,6 +46,8 @@ TEST(Site, TheExampleHasAllParts) {
   const auto extended = on_site(shipped.front(), &example, nothing);
   EXPECT_EQ(extended.rules.size(), shipped.front().rules.size() + 1);
   EXPECT_EQ(extended.peak.at("nic_gbit"), 400);
+  EXPECT_EQ(extended.excused, std::vector<std::string>{"storage"});
+  EXPECT_EQ(example.racks.at("node3"), "r2");
 }
 
 TEST(Site, IsRefusedWithPlaceAndReason) {
@@ -64,6 +66,8 @@ TEST(Site, IsRefusedWithPlaceAndReason) {
                          {"roster: [a, b]\ntopology: {a: l1}\n", "host \"b\" of the roster has no leaf"},
                          {"roster: [a]\ntopology: {a: l1, c: l1}\n", "host \"c\" is not in the roster"},
                          {"topology: {a: l1, a: l2}\n", "duplicate key"},
+                         {"roster: [a, b]\nracks: {a: r1}\n", "host \"b\" of the roster has no rack"},
+                         {"roster: [a]\nracks: {a: r1, c: r1}\n", "host \"c\" is not in the roster"},
                          {"storage: {source: s}\n", "storage without a floor"},
                          {"storage: {read_gb_per_s: -1, source: s}\n", "must be above 0"},
                          {"unjudged: [gemm, gemm]\n", "stands twice"}}) {

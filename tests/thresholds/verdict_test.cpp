@@ -437,10 +437,27 @@ TEST(Verdict, HasNoReferenceForAFamilyThatNoRuleJudges) {
   const Verdict verdict = judged(builder, gemm_rule + "}\n" + allreduce_rule + ", ranks: 8}\n");
   expect_state(verdict, State::no_reference, 3);
   EXPECT_EQ(find(verdict, "allreduce").status, Status::no_reference);
-  const Verdict listed = judge({builder.results()}, profile(gemm_rule + "}\n", "unjudged: [allreduce]\n"), {});
-  expect_state(listed, State::pass, 0);
-  ASSERT_EQ(listed.unjudged.size(), 1u);
-  EXPECT_EQ(listed.unjudged[0].value, 350);
+  auto listed = profile(gemm_rule + "}\n", "unjudged: [allreduce]\n");
+  expect_state(judge({builder.results()}, listed, {}), State::no_reference, 3);
+  listed[0].excused = {"allreduce"};  // as the site file says
+  const Verdict excused = judge({builder.results()}, listed, {});
+  expect_state(excused, State::pass, 0);
+  ASSERT_EQ(excused.unjudged.size(), 1u);
+  EXPECT_EQ(excused.unjudged[0].value, 350);
+}
+
+TEST(Verdict, TakesAComparisonOfRanksForAJudgementOfAFamilyThatTheProfileHasNoRulesFor) {
+  const auto rules = profile(gemm_rule + "}\n", "unjudged: [hbm]\n");
+  const auto state = [&](int ranks) {
+    return judge({ResultsBuilder(ranks).add(gemm, "tflops", 700).add("hbm/x:1", "hbm_gb_per_s", 4000).results()}, rules,
+                 {})
+        .state;
+  };
+  EXPECT_EQ(state(2), State::pass);
+  EXPECT_EQ(state(1), State::no_reference) << "a rank alone has no peers";
+  ResultsBuilder waived(1);
+  waived.add(gemm, "tflops", 700).add_waiver("hbm/x:1", "no memory");
+  EXPECT_EQ(judge({waived.results()}, rules, {}).state, State::pass) << "there is nothing to judge";
 }
 
 TEST(Verdict, HasNoReferenceForAFamilyThatOnlyAWarningJudges) {
