@@ -29,8 +29,7 @@ RunFolder folder_of(const FrontDoor& door) {
 int show_plan(const FrontDoor& door, const Programs& programs, Signals& signals) {
   const auto start = agreed_launch(door, process_environment(), signals);
   for (const auto& family : programs.families) {
-    Job job{start.prefix, start.variables};
-    job.command.insert(job.command.end(), {programs.of(family), "--plan", "--tier=" + door.tier});
+    const auto job = job_of_ranks(door, start, {programs.of(family), "--plan", "--tier=" + door.tier});
     const auto ending = run_jobs({job}, signals).front();
     if (!ending.good()) throw CannotRun("bench_" + family + " --plan: " + ending.text(job.command.front()));
   }
@@ -109,9 +108,10 @@ int launch(const std::vector<std::string>& words) {
   if (words.empty()) throw InputError("launch: a program is missing; the form is shakedown launch PROGRAM [ARGS]");
   provide_path();
   Signals signals;
-  const auto start = agreed_launch({}, process_environment(), signals);
-  Job job{start.prefix, start.variables, true};
-  job.command.insert(job.command.end(), words.begin(), words.end());
+  const auto door = parse_front_door({}, process_environment());
+  const auto start = agreed_launch(door, process_environment(), signals);
+  auto job = job_of_ranks(door, start, words);
+  job.reads = true;
   const auto ending = run_jobs({job}, signals).front();
   if (ending.told.empty() && ending.code && *ending.code <= 128) return *ending.code;
   say(ending.text(job.command.front()) + "; the job could not run");

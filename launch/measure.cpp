@@ -162,13 +162,11 @@ class Program {
     }
     if (door.retune) command.push_back("--retune");
     if (const auto expected = all_expected(door, launch); !expected.empty()) command.push_back("--expect=" + expected);
-    job.command = with(launch.prefix, command);
-    job.variables = launch.variables;
-    job.variables.emplace_back("SHAKEDOWN_RUN_ID", id);
+    command.push_back("--run-id=" + id);
     // Beside the folders of runs, so that the next run has what this one tunes.
-    if (std::getenv("SHAKEDOWN_CHOICES") == nullptr) {
-      job.variables.emplace_back("SHAKEDOWN_CHOICES", (folder.parent_path() / "choices").string());
-    }
+    const char* const choices = std::getenv("SHAKEDOWN_CHOICES");
+    job = job_of_ranks(door, launch, command,
+                       {{"SHAKEDOWN_CHOICES", choices != nullptr ? choices : folder.parent_path() / "choices"}});
     job.error = [this](std::string_view line) {
       log_ << line << std::endl;
       if (is_for_people(line)) std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
@@ -280,9 +278,25 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
   const int promised = launch.host_count;
   launch = choose_launch(site);
   launch.host_count = std::max(promised, static_cast<int>(hosts.size()));
-  for (const auto& host : hosts) launch.present.push_back(host.host);
+  for (const auto& host : hosts) launch.present.push_back(host.name());
   launch.absent = site.absent;
   return launch;
+}
+
+Job job_of_ranks(const FrontDoor& door, const Launch& launch, const Words& command, Variables variables) {
+  Job job{launch.prefix, launch.variables};
+  if (!door.nccl.empty())
+    variables.emplace_back("LD_PRELOAD", door.nccl);  // comes before what a program was linked with
+  const bool own_mpirun = !launch.prefix.empty() && launch.prefix.front() == "mpirun";
+  for (const auto& [name, value] : variables) {
+    if (own_mpirun) {
+      job.command = with(job.command, {"-x", name + "=" + value});  // it hands on its own variables only
+    } else {
+      job.variables.emplace_back(name, value);
+    }
+  }
+  job.command = with(job.command, command);
+  return job;
 }
 
 std::string all_expected(const FrontDoor& door, const Launch& launch) {

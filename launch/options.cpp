@@ -1,6 +1,8 @@
 #include "launch/options.hpp"
 
 #include <charconv>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <sstream>
 #include <string_view>
@@ -50,6 +52,18 @@ bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
   return true;
 }
 
+/// The site's NCCL: a library, or the folder that it is in.
+std::string nccl_library(const std::string& given) {
+  std::error_code error;
+  std::filesystem::path file = std::filesystem::absolute(given, error);
+  if (std::filesystem::is_directory(file, error)) file /= "libnccl.so.2";
+  if (std::ifstream(file).get() != 0x7f) {  // of ELF; a loader would warn and go on with another one
+    throw InputError("SHAKEDOWN_NCCL=" + given + ": " + file.string() +
+                     " is no library that can be read; name libnccl.so.2 or the folder that has it");
+  }
+  return file.string();
+}
+
 }  // namespace
 
 FrontDoor parse_front_door(const std::vector<std::string>& words, const Environment& environment) {
@@ -67,6 +81,7 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
   door.run_id = set("SHAKEDOWN_RUN_ID");
   const std::map<std::string_view, bool*> switches{
       {"--despite-preflight", &door.despite_preflight}, {"--plan", &door.plan}, {"--retune", &door.retune}};
+  if (!set("SHAKEDOWN_NCCL").empty()) door.nccl = nccl_library(set("SHAKEDOWN_NCCL"));
   for (const auto& word : words) {
     const auto equals = word.find('=');
     const auto flag = word.substr(0, equals);
