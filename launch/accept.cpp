@@ -1,5 +1,6 @@
 #include "launch/accept.hpp"
 
+#include <pwd.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -18,8 +19,13 @@ namespace fs = std::filesystem;
 
 constexpr int could_not_run = 3;
 
-/// A health check or a bare container may start us with nothing.
-void provide_path() { setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 0); }
+/// A health check or a bare container may start us with nothing. Where there is neither HOME nor an entry of this user
+/// in /etc/passwd, mpirun (Open MPI 4.1) would end with SIGSEGV.
+void provide_environment() {
+  setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 0);
+  const auto* const user = std::getenv("HOME") == nullptr ? getpwuid(geteuid()) : nullptr;
+  setenv("HOME", user != nullptr ? user->pw_dir : "/", 0);
+}
 
 RunFolder folder_of(const FrontDoor& door) {
   if (door.folder) return RunFolder::take(*door.folder, door.run_id);
@@ -46,7 +52,7 @@ bool anything_in(const fs::path& folder, const Programs& programs) {
 }  // namespace
 
 int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
-  provide_path();
+  provide_environment();
   const auto door = parse_front_door(words, process_environment());
   const auto programs = find_programs(door.families);
   load_profiles(door.judge.thresholds);  // what is wrong there is said before anything is measured
@@ -83,7 +89,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
 }
 
 int measure(const std::vector<std::string>& words) {
-  provide_path();
+  provide_environment();
   const auto door = parse_front_door(words, process_environment());
   const auto programs = find_programs(door.families);
   Signals signals;
@@ -106,7 +112,7 @@ int roll() {
 
 int launch(const std::vector<std::string>& words) {
   if (words.empty()) throw InputError("launch: a program is missing; the form is shakedown launch PROGRAM [ARGS]");
-  provide_path();
+  provide_environment();
   Signals signals;
   const auto door = parse_front_door({}, process_environment());
   const auto start = agreed_launch(door, process_environment(), signals);
@@ -120,7 +126,7 @@ int launch(const std::vector<std::string>& words) {
 
 int ctest_step(const std::vector<std::string>& words) {
   if (words.size() != 2) throw InputError("ctest: the form is shakedown ctest FOLDER begin|all|gate|FAMILY");
-  provide_path();
+  provide_environment();
   const fs::path folder = words.front();
   const auto& step = words.back();
   const auto owner = owner_of(getppid());

@@ -200,6 +200,8 @@ Launch choose_launch(const LaunchSite& site) {
     return launch;
   }
   launch.prefix = mpirun(site);
+  // mpirun wants it even where it has nowhere to go.
+  if (!site.ssh) launch.variables.emplace_back("OMPI_MCA_plm", "isolated");
   if (site.gpus == 0) launch.prefix.emplace_back("--oversubscribe");
   append(launch.prefix, {"-np", std::to_string(ranks)});
   return launch;

@@ -23,6 +23,7 @@ struct LaunchSite {
   std::string srun_plugins;              // what srun --mpi=list prints; empty where there is no srun
   int gpus = 0;                          // of one host, that may be used
   bool mpirun = true;                    // is there
+  bool ssh = true;                       // or rsh
   bool root = false;
   std::vector<std::string> absent = {};  // hosts to leave out
 };
