@@ -116,6 +116,7 @@ LaunchSite site_of(const Environment& environment, Signals& signals) {
   const bool slurm = environment("SLURM_JOB_ID").has_value() && !environment("SHAKEDOWN_LAUNCH");
   if (slurm && on_path(environment, "srun")) site.srun_plugins = output_of({"srun", "--mpi=list"}, signals);
   site.mpirun = on_path(environment, "mpirun");
+  site.ssh = on_path(environment, "ssh") || on_path(environment, "rsh");
   site.root = geteuid() == 0;
   return site;
 }
@@ -252,7 +253,15 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
   const auto here = answer_of_this_host(environment);
   auto site = site_of(environment, signals);
   site.gpus = here.usable_gpus;
-  auto launch = choose_launch(site);
+  const auto chosen = [&] {
+    auto launch = choose_launch(site);
+    if (door.interface.empty()) return launch;
+    for (const auto* of_mpi : {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include"}) {
+      launch.variables.emplace_back(of_mpi, door.interface);
+    }
+    return launch;
+  };
+  auto launch = chosen();
   if (!launch.note.empty()) say(launch.note);
   if (launch.roll.empty()) return launch;
 
@@ -276,7 +285,7 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
   for (const auto& host : hosts) most = std::max(most, host.usable_gpus);
   if (most > 0) site.gpus = most;  // a launcher of its own may have none
   const int promised = launch.host_count;
-  launch = choose_launch(site);
+  launch = chosen();
   launch.host_count = std::max(promised, static_cast<int>(hosts.size()));
   for (const auto& host : hosts) launch.present.push_back(host.name());
   launch.absent = site.absent;
@@ -287,6 +296,11 @@ Job job_of_ranks(const FrontDoor& door, const Launch& launch, const Words& comma
   Job job{launch.prefix, launch.variables};
   if (!door.nccl.empty())
     variables.emplace_back("LD_PRELOAD", door.nccl);  // comes before what a program was linked with
+  if (!door.interface.empty()) {
+    variables.emplace_back("SHAKEDOWN_INTERFACE", door.interface);
+    if (std::getenv("NCCL_SOCKET_IFNAME") == nullptr)
+      variables.emplace_back("NCCL_SOCKET_IFNAME", "=" + door.interface);
+  }
   const bool own_mpirun = !launch.prefix.empty() && launch.prefix.front() == "mpirun";
   for (const auto& [name, value] : variables) {
     if (own_mpirun) {

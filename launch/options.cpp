@@ -43,6 +43,8 @@ bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
     door.startup_timeout = positive<double>(flag, value);
   } else if (flag == "--shared-folder") {
     door.shared_folder = value;
+  } else if (flag == "--interface") {
+    door.interface = value;
   } else if (flag == "--expect") {
     door.expected = value;
     door.judge.judge.expected = parse_expected(value);
@@ -73,6 +75,7 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
   for (const auto& [name, flag] : {std::pair{"SHAKEDOWN_TIER", "--tier"},
                                    {"SHAKEDOWN_TIMEOUT", "--timeout"},
                                    {"SHAKEDOWN_SHARED_FOLDER", "--shared-folder"},
+                                   {"SHAKEDOWN_INTERFACE", "--interface"},
                                    {"SHAKEDOWN_EXPECT", "--expect"}}) {
     if (!set(name).empty()) take(door, flag, set(name));
   }
@@ -108,6 +111,7 @@ std::string front_door_help() {
   --folder=DIR            measure into this folder instead
   --timeout=S             for each benchmark (default 300, or SHAKEDOWN_TIMEOUT)
   --startup-timeout=S     until every host has answered (default 120)
+  --interface=NAME        hosts talk over this one: ranks, MPI's TCP, and NCCL unless it is told (SHAKEDOWN_INTERFACE)
   --shared-folder=DIR     pre-flight checks that all hosts see the same in it (SHAKEDOWN_SHARED_FOLDER)
 )";
 }

@@ -21,6 +21,7 @@ struct FrontDoor {
   int keep = 20;
   double timeout = 300, startup_timeout = 120;  // of a benchmark; of the start of a job
   std::string shared_folder;                    // for pre-flight; empty: none
+  std::string interface;                        // over which hosts talk; empty: any
   std::string nccl;                             // the library that ranks shall use; empty: the one they find
   std::string expected;                         // --expect of a user
   Arguments judge;
