@@ -194,6 +194,8 @@ for bad in "$scratch/nosuch.so" /etc/passwd; do
   run 2 env SHAKEDOWN_NCCL="$bad" "${accept[@]}"
   expect "  one that is none is refused in one line" eval '[[ $(wc -l <err) -eq 1 ]] && says "SHAKEDOWN_NCCL=.*is no library that can be read"'
 done
+run 0 env SHAKEDOWN_INTERFACE=eth7 "$tree/bin/shakedown" launch printenv SHAKEDOWN_INTERFACE OMPI_MCA_oob_tcp_if_include NCCL_SOCKET_IFNAME
+expect "ranks, MPI and NCCL are told the interface" eval '[[ $(paste -sd " " out) == "eth7 eth7 =eth7" ]]'
 run 2 "$tree/bin/shakedown" launch
 expect "without a program it says how to call it" says 'the form is'
 unset SHAKEDOWN_LAUNCH
