@@ -60,7 +60,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   if (door.plan) return show_plan(door, programs, signals);
   auto run = folder_of(door);
   say("results: " + run.path().string());
-  const auto start = agreed_launch(door, process_environment(), signals);
+  auto start = agreed_launch(door, process_environment(), signals);
   measure_families(door, start, programs, run, signals);
   if (!anything_in(run.path(), programs)) {
     throw CannotRun("nothing was measured; what ran is in " + (run.path() / "log").string());
@@ -95,7 +95,7 @@ int measure(const std::vector<std::string>& words) {
   Signals signals;
   if (door.plan) return show_plan(door, programs, signals);
   auto run = folder_of(door);
-  const auto start = agreed_launch(door, process_environment(), signals);
+  auto start = agreed_launch(door, process_environment(), signals);
   measure_families(door, start, programs, run, signals);
   for (const auto& family : programs.families) {
     if (!fs::exists(run.path() / (family + ".json"))) return could_not_run;
@@ -142,11 +142,12 @@ int ctest_step(const std::vector<std::string>& words) {
   if (!all && fs::exists(folder / (step + ".json"))) return 0;
   Signals signals;
   const auto start = agreed_launch(door, process_environment(), signals);
+  Screen screen(programs.families);
   if (all) {
-    measure_together(door, start, programs, folder, id, signals);  // what is then missing can be measured alone
+    measure_together(door, start, programs, folder, id, signals, screen);  // what is then missing can be measured alone
     return 0;
   }
-  const bool there = measure_family(door, start, programs, folder, id, step, signals);
+  const bool there = measure_family(door, start, programs, folder, id, step, signals, screen);
   // Its absence is judged; whoever wants to measure despite pre-flight also wants to where it could not run.
   return there || (step == "preflight" && door.despite_preflight) ? 0 : could_not_run;
 }

@@ -36,7 +36,9 @@ struct Launch {
   int host_count = 1;                                          // that were promised; 0: the prefix of a user knows
   std::optional<int> ranks;                                    // that were promised
   std::string note;                                            // for a person
-  std::vector<std::string> present, absent;                    // as the roll call found them; empty: nobody was asked
+  std::vector<std::pair<std::string, std::string>> pods;  // of hosts that are pods the names, and those of their nodes
+  std::vector<std::string> present, absent;               // as the roll call found them; empty: nobody was asked
+  std::vector<std::string> lost;                          // of those absent who were there when measuring began
 
   /// As --expect= of the benchmarks takes it; empty: nothing was promised.
   std::string expected() const;

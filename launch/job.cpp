@@ -198,6 +198,9 @@ class Running {
     [[maybe_unused]] const auto sent = send(guard_socket_.get(), "T", 1, MSG_NOSIGNAL);
   }
 
+  void tick() const {
+    if (job_.tick) job_.tick();
+  }
   bool over() const { return guard_ == 0; }
   bool leaving() const { return !over() && guard_socket_.get() < 0; }
   const Ending& ending() const { return ending_; }
@@ -293,6 +296,7 @@ std::vector<Ending> run_jobs(const std::vector<Job>& jobs, Signals& signals) {
     poll(files.data(), files.size(), leaving ? 1 : 100);
     for (const auto& job : running) {
       if (!job->over()) job->look();
+      if (!job->over()) job->tick();
       if (const auto& signal = signals.taken()) job->end("by " + *signal);
     }
   }

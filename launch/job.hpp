@@ -41,6 +41,8 @@ struct Job {
   /// Whether this line says that the job is about to end; it then has this long.
   std::function<bool(std::string_view line)> announces_end = {};
   std::chrono::duration<double> last_words{10};
+  /// Called ten times a second while it runs.
+  std::function<void()> tick = {};
   /// Asked after each line: why it shall be ended; empty: goes on.
   std::function<std::string()> enough = {};
 };

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -13,8 +12,8 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "launch/hosts.hpp"
 #include "launch/roll.hpp"
-#include "report/terminal.hpp"
 
 namespace shakedown {
 namespace {
@@ -30,11 +29,16 @@ bool announces_end(std::string_view line) {
   return line.rfind("shakedown: timeout:", 0) == 0 || line.find("; the job cannot go on") != std::string_view::npos;
 }
 
-/// Progress, and what somebody wants to be read at once.
-bool is_for_people(std::string_view line) {
-  if (line.rfind("shakedown:", 0) == 0) return true;
-  return line.size() > 2 && line.front() == '[' && std::isdigit(static_cast<unsigned char>(line[1])) != 0;
+/// The hosts that the ranks name when they end a job (fixtures/watchdog.cpp); nothing for another line.
+std::optional<Words> lost_hosts_in(std::string_view line) {
+  constexpr std::string_view start = "shakedown-lost: ";
+  if (line.rfind(start, 0) != 0) return std::nullopt;
+  std::istringstream words(std::string(line.substr(start.size())));
+  return Words(std::istream_iterator<std::string>(words), {});
 }
+
+/// What somebody wants to be read at once.
+bool is_for_people(std::string_view line) { return line.rfind("shakedown:", 0) == 0; }
 
 void stop_if_told(Signals& signals) {
   if (const auto& signal = signals.taken()) throw CannotRun("ended by " + *signal);
@@ -46,6 +50,10 @@ bool on_path(const Environment& environment, const std::string& program) {
     if (access((fs::path(folder) / program).c_str(), X_OK) == 0) return true;
   }
   return false;
+}
+
+bool is_one_of(const std::string& host, const Words& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(), [&](const auto& other) { return same_host_name(host, other); });
 }
 
 /// What a command prints, within a few seconds; empty if it cannot be run.
@@ -83,15 +91,14 @@ Job roll_call(const FrontDoor& door, const Launch& launch, const Words& prefix, 
 }
 
 /// mpirun waits for all hosts before it starts anything: who does not come is found by asking each alone.
-std::vector<std::string> silent_hosts(const FrontDoor& door, const Launch& launch, Signals& signals) {
+Words silent_hosts(const FrontDoor& door, const Launch& launch, const Words& asked, Signals& signals) {
   constexpr std::size_t at_once = 32;
   FrontDoor patience = door;
   patience.startup_timeout = std::min(door.startup_timeout, 20.0);
-  std::vector<std::string> silent;
-  for (std::size_t begin = 0; begin < launch.hosts.size(); begin += at_once) {
-    const std::vector<std::string> hosts(
-        launch.hosts.begin() + static_cast<std::ptrdiff_t>(begin),
-        launch.hosts.begin() + static_cast<std::ptrdiff_t>(std::min(begin + at_once, launch.hosts.size())));
+  Words silent;
+  for (std::size_t begin = 0; begin < asked.size(); begin += at_once) {
+    const Words hosts(asked.begin() + static_cast<std::ptrdiff_t>(begin),
+                      asked.begin() + static_cast<std::ptrdiff_t>(std::min(begin + at_once, asked.size())));
     std::vector<RollCall> calls(hosts.size());
     std::vector<Job> jobs;
     for (std::size_t i = 0; i < hosts.size(); ++i) {
@@ -122,17 +129,21 @@ LaunchSite site_of(const Environment& environment, Signals& signals) {
 }
 
 /// What fails already of a family that has arrived: said at once, since the rest takes a while.
-void say_provisional(const FrontDoor& door, const fs::path& folder, const std::string& id, const std::string& family) {
+void show_provisional(const FrontDoor& door, const fs::path& folder, const std::string& id, const std::string& family,
+                      Screen& screen) {
   Arguments arguments = door.judge;
   arguments.results = {folder / (family + ".json")};
   arguments.judge.family = family;
   arguments.judge.run_id = id;
+  const auto verdict = judge(arguments).verdict;
+  screen.arrived(family, verdict);
+  screen.clear();
   constexpr std::size_t most = 5;
   std::size_t failing = 0;
-  for (const auto& finding : judge(arguments).verdict.findings) {
+  for (const auto& finding : verdict.findings) {
     const bool fails = finding.status == Status::fail || finding.status == Status::invalid;
     if (!fails || !finding.counts() || family_of(finding.key) != family) continue;
-    if (++failing <= most) say("provisional: " + one_line(printable(finding_text(finding))));
+    if (++failing <= most) say("provisional: " + printable(short_text(finding)));
   }
   if (failing > most) say("provisional: and " + std::to_string(failing - most) + " more of " + family);
 }
@@ -150,8 +161,8 @@ std::string document_in(const std::string& text) {
 class Program {
  public:
   Program(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
-          const std::string& id, const std::string& name, const Words& flags)
-      : name_("bench_" + name), log_(folder / "log", std::ios::app) {
+          const std::string& id, const std::string& name, const Words& flags, Screen& screen)
+      : screen_(screen), name_("bench_" + name), log_(folder / "log", std::ios::app) {
     Words command{programs.of(name), "--tier=" + door.tier, "--timeout=" + number_text(door.timeout),
                   "--startup-timeout=" + number_text(door.startup_timeout)};
     command.insert(command.end(), flags.begin(), flags.end());
@@ -162,6 +173,11 @@ class Program {
       command.push_back("--site=" + fs::absolute(*door.judge.site).string());
     }
     if (door.retune) command.push_back("--retune");
+    // Whoever judges what is measured now shall know what has died before, and with whom.
+    if (const auto crashed = lines_of(folder / "crashed")) {
+      command.push_back("--crashed=" + joined(*crashed, ","));
+      if (!launch.lost.empty()) command.push_back("--lost=" + joined(launch.lost, ","));
+    }
     if (const auto expected = all_expected(door, launch); !expected.empty()) command.push_back("--expect=" + expected);
     command.push_back("--run-id=" + id);
     // Beside the folders of runs, so that the next run has what this one tunes.
@@ -170,8 +186,13 @@ class Program {
                        {{"SHAKEDOWN_CHOICES", choices != nullptr ? choices : folder.parent_path() / "choices"}});
     job.error = [this](std::string_view line) {
       log_ << line << std::endl;
-      if (is_for_people(line)) std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+      if (const auto hosts = lost_hosts_in(line)) lost.insert(lost.end(), hosts->begin(), hosts->end());
+      screen_.heard(line);
+      if (!is_for_people(line)) return;
+      screen_.clear();
+      std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
     };
+    job.tick = [this] { screen_.tick(); };
     job.announces_end = announces_end;
     // The ranks' own limits speak first: the start, one benchmark, and a minute.
     job.silence = Seconds(door.startup_timeout + door.timeout + 60);
@@ -188,12 +209,15 @@ class Program {
   void complain(const Ending& ending, const std::string& what, const std::string& printed = "") {
     const auto line = name_ + " " + what + ": " + ending.text(job.command.front());
     log_ << line << "\n" << printed << std::flush;
+    screen_.clear();
     say(line);
   }
 
   Job job;
+  Words lost;  // hosts that its ranks named
 
  private:
+  Screen& screen_;
   std::string name_;
   std::ofstream log_;
 };
@@ -249,10 +273,11 @@ Programs find_programs(const std::vector<std::string>& wanted) {
   return programs;
 }
 
-Launch agreed_launch(const FrontDoor& door, const Environment& environment, Signals& signals) {
+Launch agreed_launch(const FrontDoor& door, const Environment& environment, Signals& signals, const Words& lost) {
   const auto here = answer_of_this_host(environment);
   auto site = site_of(environment, signals);
   site.gpus = here.usable_gpus;
+  site.absent = lost;
   const auto chosen = [&] {
     auto launch = choose_launch(site);
     if (door.interface.empty()) return launch;
@@ -271,8 +296,12 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
   const auto what = ending.text(launch.roll.front()) + (call.said.empty() ? "" : " (" + call.said + ")");
   auto hosts = distinct_hosts(call.answers);
   if (hosts.empty() && launch.host_count > 1) {
-    site.absent = silent_hosts(door, launch, signals);
-    if (site.absent.size() == launch.hosts.size() || site.absent.empty()) {
+    Words asked;
+    std::copy_if(launch.hosts.begin(), launch.hosts.end(), std::back_inserter(asked),
+                 [&](const auto& host) { return !is_one_of(host, lost); });
+    const auto silent = silent_hosts(door, launch, asked, signals);
+    site.absent.insert(site.absent.end(), silent.begin(), silent.end());
+    if (silent.size() == asked.size() || silent.empty()) {
       throw CannotRun("no host of " + joined(launch.hosts) + " has answered: " + what);
     }
   } else if (hosts.empty()) {
@@ -280,7 +309,9 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
   } else {
     site.absent = absent_hosts(launch.hosts, hosts);
   }
-  for (const auto& host : site.absent) say("host " + host + " does not answer: it is left out, and missed");
+  for (const auto& host : site.absent) {
+    if (!is_one_of(host, lost)) say("host " + host + " does not answer: it is left out, and missed");
+  }
   int most = 0;
   for (const auto& host : hosts) most = std::max(most, host.usable_gpus);
   if (most > 0) site.gpus = most;  // a launcher of its own may have none
@@ -288,6 +319,9 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
   launch = chosen();
   launch.host_count = std::max(promised, static_cast<int>(hosts.size()));
   for (const auto& host : hosts) launch.present.push_back(host.name());
+  for (const auto& host : hosts) {
+    if (host.node) launch.pods.emplace_back(host.host, *host.node);
+  }
   launch.absent = site.absent;
   return launch;
 }
@@ -320,11 +354,8 @@ std::string all_expected(const FrontDoor& door, const Launch& launch) {
 }
 
 bool measure_family(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
-                    const std::string& id, const std::string& family, Signals& signals) {
-  Words flags{"--benchmark_format=json"};
-  // Whoever judges this family shall know that another program has died in it.
-  if (const auto crashed = lines_of(folder / "crashed")) flags.push_back("--crashed=" + joined(*crashed, ","));
-  Program program(door, launch, programs, folder, id, family, flags);
+                    const std::string& id, const std::string& family, Signals& signals, Screen& screen) {
+  Program program(door, launch, programs, folder, id, family, {"--benchmark_format=json"}, screen);
   std::string printed;
   program.job.out = [&printed](std::string_view line) { printed.append(line).append("\n"); };
   const auto ending = program.run(signals);
@@ -337,17 +368,17 @@ bool measure_family(const FrontDoor& door, const Launch& launch, const Programs&
   return true;
 }
 
-bool measure_together(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
-                      const std::string& id, Signals& signals) {
-  if (programs.families.size() < 2 || !fs::exists(programs.of(resident))) return true;
+Together measure_together(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
+                          const std::string& id, Signals& signals, Screen& screen) {
+  if (programs.families.size() < 2 || !fs::exists(programs.of(resident))) return {true, false, {}};
   Program program(door, launch, programs, folder, id, resident,
-                  {"--stream", "--families=" + joined(programs.families, ",")});
+                  {"--stream", "--families=" + joined(missing_in(folder, programs.families), ",")}, screen);
   bool closed = false;
   program.job.out = [&](std::string_view line) {
     const auto result = streamed(line);
     if (closed || !result || fs::path(result->first).filename() != result->first) return;
     replace_file(file_of(folder, result->first), result->second);
-    say_provisional(door, folder, id, result->first);
+    show_provisional(door, folder, id, result->first, screen);
     if (result->first == "preflight") closed = !preflight_allows(door, folder, id);
   };
   program.job.enough = [&closed] { return closed ? "pre-flight failed" : ""; };
@@ -355,10 +386,10 @@ bool measure_together(const FrontDoor& door, const Launch& launch, const Program
   const auto missing = missing_in(folder, programs.families);
   const bool well = ending.told.empty() && (ending.code == 0 || ending.code == 1);  // 1: with error rows
   // Of what it left out though it ended well there is nothing to measure here: pairs of hosts on one host.
-  if (closed || missing.empty() || well) return false;
+  if (closed || missing.empty() || well) return {};
   std::ofstream(folder / "crashed", std::ios::app) << missing.front() << "\n";
-  program.complain(ending, "ended in " + missing.front() + ", what is missing is measured alone");
-  return true;
+  program.complain(ending, "ended in " + missing.front());
+  return {true, true, program.lost};
 }
 
 bool preflight_allows(const FrontDoor& door, const fs::path& folder, const std::string& id) {
@@ -375,12 +406,49 @@ bool preflight_allows(const FrontDoor& door, const fs::path& folder, const std::
   return false;
 }
 
-void measure_families(const FrontDoor& door, const Launch& launch, const Programs& programs, const RunFolder& run,
+namespace {
+
+/// How what is missing is started on the hosts that are left: without those that the ranks named or that do not answer
+/// any more. Nothing: there is one host, all are still there, or none would be left.
+std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, Words named, Signals& signals) {
+  if (launch.hosts.size() < 2) return std::nullopt;
+  for (const auto& [pod, node] : launch.pods) {
+    if (is_one_of(node, named)) named.push_back(pod);
+  }
+  Words lost = launch.absent;
+  for (const auto& host : launch.hosts) {
+    if (!is_one_of(host, named) || is_one_of(host, lost)) continue;
+    say("host " + host + " was named by the others: what is missing is measured without it");
+    lost.push_back(host);
+  }
+  if (lost.size() >= launch.hosts.size()) return std::nullopt;
+  auto left = agreed_launch(door, process_environment(), signals, lost);
+  if (left.absent.size() == launch.absent.size()) return std::nullopt;
+  left.lost = launch.lost;
+  std::copy_if(left.absent.begin(), left.absent.end(), std::back_inserter(left.lost),
+               [&](const auto& host) { return !is_one_of(host, launch.absent); });
+  return left;
+}
+
+}  // namespace
+
+void measure_families(const FrontDoor& door, Launch& launch, const Programs& programs, const RunFolder& run,
                       Signals& signals) {
-  if (!measure_together(door, launch, programs, run.path(), run.id(), signals)) return;
+  constexpr int most_launches = 3;
+  Screen screen(programs.families);
+  for (int launches = 1;; ++launches) {
+    const auto together = measure_together(door, launch, programs, run.path(), run.id(), signals, screen);
+    if (!together.something_is_missing) return;
+    screen.clear();
+    const auto left =
+        together.died && launches < most_launches ? without_lost(door, launch, together.lost, signals) : std::nullopt;
+    if (!left && together.died) say("what is missing is measured alone");
+    if (!left) break;
+    launch = *left;
+  }
   for (const auto& family : missing_in(run.path(), programs.families)) {
-    const bool there = measure_family(door, launch, programs, run.path(), run.id(), family, signals);
-    if (there) say_provisional(door, run.path(), run.id(), family);
+    const bool there = measure_family(door, launch, programs, run.path(), run.id(), family, signals, screen);
+    if (there) show_provisional(door, run.path(), run.id(), family, screen);
     if (family != "preflight") continue;
     if (there ? !preflight_allows(door, run.path(), run.id()) : !door.despite_preflight) return;
   }

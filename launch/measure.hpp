@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/board.hpp"
 #include "launch/choice.hpp"
 #include "launch/job.hpp"
 #include "launch/options.hpp"
@@ -24,8 +25,9 @@ struct Programs {
 Programs find_programs(const std::vector<std::string>& families);
 
 /// How programs are started here and now, as every host has confirmed: those that do not answer are named and left out,
-/// and stay expected. Errors: CannotRun if none answers within the start's limit.
-Launch agreed_launch(const FrontDoor&, const Environment&, Signals&);
+/// and stay expected. Nobody asks the hosts that are known to be lost. Errors: CannotRun if none answers within the
+/// start's limit.
+Launch agreed_launch(const FrontDoor&, const Environment&, Signals&, const std::vector<std::string>& lost = {});
 
 /// A program on all ranks, with these variables for them, and with the NCCL that the user wants.
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -35,18 +37,26 @@ Job job_of_ranks(const FrontDoor&, const Launch&, const std::vector<std::string>
 /// last.
 std::string all_expected(const FrontDoor&, const Launch&);
 
-/// Each family's result in its file: by one program for all, and what is missing when that has died by programs of
-/// their own. Pre-flight comes first; where its rules fail, nothing else is measured. Says on standard error how it
-/// goes, and as results arrive what fails already. Errors: CannotRun after a signal.
-void measure_families(const FrontDoor&, const Launch&, const Programs&, const RunFolder&, Signals&);
+/// Each family's result in its file: by one program for all; when that dies with a host, by another on the hosts that
+/// are left, which the launch then is, at most three in all; what is still missing by programs of its own. Pre-flight
+/// comes first; where its rules fail, nothing else is measured. Shows on standard error how it goes, and as results
+/// arrive what fails already. Errors: CannotRun after a signal.
+void measure_families(const FrontDoor&, Launch&, const Programs&, const RunFolder&, Signals&);
 
-/// The first half of that. False: there is nothing left to measure, or pre-flight failed.
-bool measure_together(const FrontDoor&, const Launch&, const Programs&, const std::filesystem::path& folder,
-                      const std::string& id, Signals&);
+/// How the program for all families ended.
+struct Together {
+  bool something_is_missing = false;  // though it may be measured
+  bool died = false;
+  std::vector<std::string> lost;  // hosts that the ranks named
+};
+
+/// The first part of that.
+Together measure_together(const FrontDoor&, const Launch&, const Programs&, const std::filesystem::path& folder,
+                          const std::string& id, Signals&, Screen&);
 
 /// One family, by its own program; false: it wrote no result, which is said.
 bool measure_family(const FrontDoor&, const Launch&, const Programs&, const std::filesystem::path& folder,
-                    const std::string& id, const std::string& family, Signals&);
+                    const std::string& id, const std::string& family, Signals&, Screen&);
 
 /// Whether pre-flight's result allows to measure on; says so where it does not. Errors: InputError for a result that
 /// cannot be read.

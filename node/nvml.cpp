@@ -1,3 +1,5 @@
+// Long because NVML is: each fact has a call of its own, some have two for drivers of different age, and each may be
+// missing, refused or unsupported on its own.
 #include "node/nvml.hpp"
 
 #include <dlfcn.h>

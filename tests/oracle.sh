@@ -15,7 +15,8 @@ build=$(readlink -f "$1")
 mkdir -p "$2"
 out=$(readlink -f "$2")
 data=$(readlink -f "${3:-$tree}")
-shakedown=$build/report/shakedown
+shakedown=$build/bin/shakedown
+[[ -x $shakedown ]] || shakedown=$build/report/shakedown  # of an older commit
 cd "$data" || exit 2
 
 # Rules are named by file and line, and those move when a profile is written differently.

@@ -8,7 +8,8 @@
 
 namespace shakedown {
 
-/// Key machine/crashed, a fail that names the families; nothing where no program died.
+/// Key machine/crashed, a fail that names the families, and the hosts that were lost with the programs where each took
+/// one along; nothing where no program died.
 std::optional<Finding> judge_crashed(const std::vector<Results>&);
 
 }  // namespace shakedown

@@ -200,6 +200,20 @@ std::vector<Culprit> wrong_counts(const Context& context, const std::vector<Rost
   return wrong;
 }
 
+/// Hosts that were lost while the run went on, of those that this file has no more.
+std::vector<Culprit> lost_hosts(const Files& files, const Results& file) {
+  std::set<std::string> lost;
+  for (const Results& other : files) lost.insert(other.context.lost_hosts.begin(), other.context.lost_hosts.end());
+  std::vector<Culprit> culprits;
+  for (const auto& host : lost) {
+    if (std::none_of(file.context.ranks.begin(), file.context.ranks.end(),
+                     [&](const RankFacts& rank) { return same_host(rank.host, host); })) {
+      culprits.push_back(host_culprit(host));
+    }
+  }
+  return culprits;
+}
+
 Finding judge_ranks(const Files& files, const JudgeOptions& options, const Expectation& expected) {
   const int size = files.front().context.world_size;
   Finding finding = pass("machine/ranks", plural(size, "rank"));
@@ -211,7 +225,8 @@ Finding judge_ranks(const Files& files, const JudgeOptions& options, const Expec
           file_name(file) + ": " + plural(n, "rank") + " measured, " + std::to_string(*expected.ranks) +
               " expected by " + expected.ranks_said_by,
           "start " + plural(*expected.ranks, "rank") + " and measure again");
-      name_offenders(finding, wrong_counts(file.context, options.roster));
+      auto wrong = wrong_counts(file.context, options.roster);
+      name_offenders(finding, wrong.empty() ? lost_hosts(files, file) : std::move(wrong));
       return finding;
     }
     if (n != size) {
@@ -220,6 +235,7 @@ Finding judge_ranks(const Files& files, const JudgeOptions& options, const Expec
           file_name(file) + " has " + plural(n, "rank") + ", " + file_name(files.front()) + " has " +
               std::to_string(size),
           "measure all families with the same number of ranks");
+      name_offenders(finding, lost_hosts(files, file));
       return finding;
     }
     if (auto wrong = wrong_counts(file.context, options.roster); !wrong.empty()) {
@@ -270,6 +286,7 @@ Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expec
           file_name(file) + ": " + plural(n, "host") + " measured, " + std::to_string(*expected.hosts) +
               " expected by " + expected.hosts_said_by,
           "name the hosts with --roster=FILE to see which did not report");
+      name_offenders(finding, lost_hosts(files, file));
       return finding;
     }
     std::set<std::string> names, first_names;
@@ -278,6 +295,7 @@ Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expec
     if (names != first_names && !options.mixed_runs) {
       set(finding, Status::fail, file_name(file) + " and " + file_name(files.front()) + " come from different hosts",
           "measure all families on the same hosts");
+      name_offenders(finding, lost_hosts(files, file));
       return finding;
     }
   }

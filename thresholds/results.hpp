@@ -142,6 +142,7 @@ struct Context {
   int plan = 1;                          // see current_plan; of files that do not say, the first
   std::optional<std::string> choices;    // the file of what earlier runs have tuned, where there was one
   std::vector<std::string> crashed;      // families in which an earlier program of this run died
+  std::vector<std::string> lost_hosts;   // hosts that were lost with it, and are not in this measurement any more
   std::optional<int> converted_from;     // the schema that it was measured in, if ci/convert_results has rewritten it
 };
 
@@ -155,6 +156,7 @@ void members(Archive& archive, Context& c) {
   archive.younger("expected", c.expected).younger("argv", c.argv)("ranks", c.ranks).younger("versions", c.versions);
   archive.younger("environment", c.environment).younger("nccl", c.nccl).younger("algorithms", c.algorithms);
   archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry).unless("crashed", c.crashed);
+  archive.unless("lost_hosts", c.lost_hosts);
   archive.unless("plan", c.plan, 1).unless("choices", c.choices);
 }
 

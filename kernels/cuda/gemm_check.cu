@@ -180,9 +180,9 @@ __device__ void load_tiles(const Matrices<T>& p, const double* sums, int i0, int
 /// Compares one signed sum of C with what it should be. Bound: the signs do not depend on the errors e_j, so that
 /// |sum s_j e_j| <= 8 |e| but for a chance of 2 exp(-32) (Hoeffding); |e| is at most u_out |c| from rounding the result
 /// plus u_acc |a_i| |B_q| from the accumulation, the bound of reference::gemm_tolerance before its own
-/// factor 8.
+/// factor 8. Never inlined: eight copies of it for each of seven types would take a third of this file's time to compile.
 template <class T>
-__device__ void judge_sum(const Matrices<T>& p, int i, int q, double want, double row_norm, double block_norm,
+__device__ __noinline__ void judge_sum(const Matrices<T>& p, int i, int q, double want, double row_norm, double block_norm,
                           LocalTally& mine, Tally* tally, unsigned long long report) {
   double got = 0, squares = 0;
   for (int j = q * sum_width; j < min((q + 1) * sum_width, p.n); ++j) {

@@ -1,5 +1,6 @@
 // The figures of the page: GPUs against their peers, copies between GPUs, collectives over size, rates against floor
-// and ceiling, clocks and heat, the parts of a training step.
+// and ceiling, clocks and heat, the parts of a training step. One file, since they share heat tables, scales and
+// captions.
 #include <fmt/format.h>
 
 #include <algorithm>

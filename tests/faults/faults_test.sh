@@ -130,6 +130,7 @@ if [[ $backend == host ]] && wants injected; then
   fault kill@3:connect 'shakedown: rank 3 \(nodeb\) ended unexpectedly in allreduce' connect
   fault kill@2:init 'node nodeb.*signal 9|rank 2.*nodeb' start-up
   fault hang@2 'shakedown: timeout: allreduce/dtype:f32/bytes:8 \(sample\).*rank 2 \(nodeb\) did not advance, 3 ranks wait'
+  expect "  and the front door is told what to go on without" grep -qx 'shakedown-lost: nodeb' err
   fault hang@0 'shakedown: timeout: .*rank 0 \(nodea\) did not advance, 3 ranks wait'
   fault hang@3:prepare 'shakedown: timeout: .*\(prepare\).*rank 3 \(nodeb\) did not advance' prepare
   fault hang@1:connect 'shakedown: timeout: .*\(connect\).*rank 1 \(nodea\) did not advance' connect
@@ -161,7 +162,7 @@ if [[ $backend == cuda ]] && wants counters; then
   for lie in 'ecc:fail' 'replays:warn' 'thermal:fail' 'xid:fail'; do
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$build/tests/liblying_nvml.so" -x SHAKEDOWN_LIE="${lie%%:*}@$last+3")
     measures "driver: ${lie%%:*} rank $last" gemm 0 '"complete": ?true' bench_gemm --benchmark_filter='dtype:(bf16|f16)/' --benchmark_min_time=0.5
-    "$build/report/shakedown" report --results=result.json --family=gemm >verdict.txt 2>&1
+    "$build/bin/shakedown" report --results=result.json --family=gemm >verdict.txt 2>&1
     expect "  ${lie#*:}, by name" grep -qE "^machine/(errors|slowdown)/rank:$last .* ${lie#*:}\$" verdict.txt
   done
   with=(-x SHAKEDOWN_RUN_ID)

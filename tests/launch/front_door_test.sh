@@ -34,7 +34,7 @@ latest=$SHAKEDOWN_RESULTS/latest
 run 0 "${accept[@]}" --tier=full --timeout=77
 expect "a stored healthy run passes" eval '[[ $(tail -n 1 out) == "VERDICT: PASS 1"*"(profile h200-sxm, 4 ranks)" ]]'
 expect "  its verdict is kept" grep -q '"verdict": "pass"' "$latest/verdict.json"
-expect "  progress goes to standard error, and everything into the log" eval 'says "^\[1/1\] gemm" && grep -q "gemm, 0 s" "$latest/log"'
+expect "  progress goes to standard error, and everything into the log" eval 'says "^\[[0-9]/[0-9]\] gemm: ok, 0 s; nearest to its limit: .* TFLOPS .min [0-9.]*.  gemm/dtype" && ! says "^\[1/1\]" && grep -q "gemm, 0 s" "$latest/log"'
 expect "  the flags are handed on" grep -qE -- '--tier=full --timeout=77 .*--expect=hosts=1' arguments.gemm
 expect "  nothing is provisional" eval '! says provisional'
 run 0 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
@@ -79,7 +79,7 @@ expect "one start measures all families" eval '[[ $(ls arguments.*) == arguments
 expect "  with the same verdict" prints '^VERDICT: PASS 1.*profile h200-sxm, 4 ranks'
 touch dies.hbm
 run 1 "${accept[@]}"
-expect "where it dies, that is said with the family" says 'bench_all ended in hbm, what is missing is measured alone: env was ended by SIGKILL|bench_all ended in hbm.*exit code 137'
+expect "where it dies, that is said with the family" eval 'says "bench_all ended in hbm: env (was ended by SIGKILL|.*exit code 137)" && says "what is missing is measured alone"'
 expect "  what is missing is measured alone, and told who died" eval 'prints "machine/crashed" && grep -q -- --crashed=hbm arguments.hbm && [[ ! -e arguments.gemm && -s $latest/lora_step.json ]]'
 rm -f dies.hbm arguments.* measured
 cp "$root/tests/data/preflight/h200-sxm-4ranks-pinned.json" stored/preflight.json
@@ -258,6 +258,31 @@ if command -v mpirun >/dev/null && "$agent" probe true 2>/dev/null; then
   run 1 "${operator[@]}" OMPI_MCA_plm_rsh_agent="$scratch/bin/half" "${accept[@]}" --families=preflight,gemm --startup-timeout=8
   expect "a host that does not answer is named, though mpirun waits for all" says 'host nodeb does not answer'
   expect "  left out, and missed" eval 'grep -q -- --expect=hosts=2 arguments.gemm && prints "machine/hosts"'
+
+  # A host that is lost in GEMM: its rank says nothing more, and the others name it.
+  cat >"$tree/bin/bench_all" <<END
+#!/bin/bash
+[[ \$OMPI_COMM_WORLD_RANK == 0 ]] || exec sleep 1
+echo "\$@" >>"$scratch/arguments.all"
+for flag; do [[ \$flag != --families=* ]] || IFS=, read -ra families <<<"\${flag#*=}"; done
+for family in "\${families[@]}"; do
+  if [[ \$family == gemm && \$OMPI_COMM_WORLD_SIZE == \$(cat "$scratch/loses" 2>/dev/null) ]]; then
+    echo "shakedown: rank 1 (nodeb) ended unexpectedly in gemm; the job cannot go on" >&2
+    echo "shakedown-lost: nodeb" >&2
+    exit 3
+  fi
+  printf '{"family": "%s", "result": %s}\n' "\$family" \
+    "\$(sed 's/"run_id": *"[^"]*"/"run_id": "'"\$SHAKEDOWN_RUN_ID"'"/' "$scratch/stored/\$family.json" | tr '\n' ' ')"
+done
+END
+  chmod +x "$tree/bin/bench_all"
+  rm -f arguments.*
+  echo 2 >loses
+  run 1 "${operator[@]}" "${accept[@]}" --families=preflight,gemm,hbm
+  expect "a host that is lost while measuring is left out" says 'host nodeb was named by the others: what is missing is measured without it'
+  expect "  of what was missing alone, by one program" eval 'says "bench_all ended in gemm" && [[ $(wc -l <arguments.all) -eq 2 ]] && tail -n 1 arguments.all | grep -qE -- "--families=gemm,hbm .*--crashed=gemm --lost=nodeb" && [[ ! -e arguments.gemm ]]'
+  expect "  and missed by name, as a failure" eval 'prints "nodeb" && prints "^VERDICT: FAIL" && [[ -s $latest/hbm.json ]]'
+  rm -f arguments.* loses "$tree/bin/bench_all"
 fi
 
 # --- ci/accept and ctest --------------------------------------------------------------------------------------------------------

@@ -77,6 +77,20 @@ TEST(Machine, FailsWhereAProgramDiedAlsoIfItsFamilyWasMeasuredAfterwards) {
   EXPECT_NE(finding->detail.find("died in p2p"), std::string::npos) << finding->detail;
 }
 
+TEST(Machine, BlamesAProgramsDeathOnTheHostsThatWereLostWithIt) {
+  auto left = healthy();
+  left.context.crashed = {"p2p"};
+  left.context.lost_hosts = {"node-b"};
+  const std::vector<Results> files{healthy(8, 2).results("gemm.json"), left.results("p2p.json")};
+  const auto finding = judge_crashed(files);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->status, Status::fail);
+  ASSERT_EQ(finding->offenders.size(), 1u);
+  EXPECT_EQ(finding->offenders[0].host, "node-b");
+  left.context.crashed = {"p2p", "gemm"};
+  EXPECT_TRUE(judge_crashed({left.results("p2p.json")})->offenders.empty()) << "one death has no host to its name";
+}
+
 TEST(Machine, FailsForFilesOfDifferentRuns) {
   auto other = healthy();
   other.context.run_id = "run-2";

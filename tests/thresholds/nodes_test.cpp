@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.hpp"
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
 
@@ -14,6 +15,7 @@ using testing_support::ResultsBuilder;
 using testing_support::Values;
 
 const std::string hbm = "hbm/op:copy/engine:sm/bytes:4294967296";
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
 const std::string sum = "allreduce/dtype:f32/bytes:1073741824";
 const std::string rules =
     "  - {benchmark: \"" + hbm + "\", metric: hbm_gb_per_s, every: rank, min: 3900, hosts: [1, 100], source: s}\n";
@@ -124,6 +126,27 @@ TEST(Nodes, ThatDidNotReportAreBad) {
   EXPECT_EQ(list.nodes[4].host, "node9");
   EXPECT_EQ(name(list.nodes[4].action), "ISOLATE");
   EXPECT_EQ(host_file(list, NodeState::bad), "node9\n");
+}
+
+TEST(Nodes, ThatWereLostWhileMeasuringAreBadAndTheOthersGood) {
+  ResultsBuilder left(12, 3);
+  left.context.crashed = {"gemm"};
+  left.context.lost_hosts = {"node3"};
+  left.add(gemm, "tflops", 700);
+  const auto both =
+      rules + "  - {benchmark: \"" + gemm + "\", metric: tflops, every: rank, min: 600, hosts: [1, 100], source: s}\n";
+  const auto files = [&] { return std::vector{run().results("hbm.json"), left.results("gemm.json")}; };
+  for (const auto expected : {std::optional<int>(), std::optional(4)}) {
+    JudgeOptions options;
+    options.expected.hosts = expected;
+    const Verdict verdict = judge(files(), profile(both), options);
+    EXPECT_EQ(verdict.exit_code, 1);
+    const NodeList list = decide_nodes(verdict);
+    EXPECT_EQ(host_file(list, NodeState::bad), "node3 slots=4\n") << joined(list.undecided_because, "\n");
+    EXPECT_EQ(host_file(list, NodeState::good), "node0 slots=4\nnode1 slots=4\nnode2 slots=4\n");
+  }
+  left.context.lost_hosts = {};
+  for (const auto& node : decide_nodes(judge(files(), profile(both), {})).nodes) EXPECT_NE(name(node.state), "good");
 }
 
 TEST(Nodes, AreNotProvenGoodByARunThatBrokeOffOrByTheProcessors) {

@@ -1,0 +1,213 @@
+#include "launch/board.hpp"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/key.hpp"
+#include "base/text.hpp"
+#include "report/words.hpp"
+
+namespace shakedown {
+namespace {
+
+struct Progress {
+  int done = 0, total = 0;
+  std::string key;
+};
+
+/// Of "[12/120] gemm/dtype:bf16, 3 s so far, 108 left".
+std::optional<Progress> progress_in(std::string_view line) {
+  Progress progress;
+  const auto number = [&line](char before, int& value) {
+    if (line.empty() || line.front() != before) return false;
+    const auto [end, error] = std::from_chars(line.data() + 1, line.data() + line.size(), value);
+    if (error != std::errc()) return false;
+    line.remove_prefix(static_cast<std::size_t>(end - line.data()));
+    return true;
+  };
+  if (!number('[', progress.done) || !number('/', progress.total) || line.substr(0, 2) != "] ") return std::nullopt;
+  if (progress.done < 1 || progress.total < progress.done) return std::nullopt;
+  progress.key = one_line(std::string(line.substr(2, line.find(',') - 2)));
+  return progress;
+}
+
+/// How far a figure is from its limit, as a part of the limit; nothing for a finding that has no such distance.
+std::optional<double> distance(const Finding& finding) {
+  if (finding.judgement != Judgement::rule || !finding.value || !finding.limit || *finding.limit <= 0) return {};
+  if (finding.limit_name == "min") return *finding.value / *finding.limit - 1;
+  if (finding.limit_name == "max") return 1 - *finding.value / *finding.limit;
+  return {};
+}
+
+/// Its limit, or what is wrong with it.
+std::string limit_or_detail(const Finding& finding) { return finding.limit ? limit_text(finding) : finding.detail; }
+
+/// What a narrow window must not cut off comes first.
+std::string figure(const Finding& finding) {
+  return one_line(fmt::format("{} ({})  {}", value_text(finding), limit_or_detail(finding), finding.key));
+}
+
+/// The first columns of an ASCII line.
+std::string cut(std::string line, std::size_t width) {
+  if (line.size() <= width) return line;
+  line.resize(width > 3 ? width - 3 : width);
+  return width > 3 ? line + "..." : line;
+}
+
+}  // namespace
+
+std::string short_text(const Finding& finding) {
+  const auto where = finding.worst ? "  " + worst_text(finding) : "";
+  return one_line(fmt::format("{}: {} {} ({}){}", name(finding.status), finding.key, value_text(finding),
+                              limit_or_detail(finding), where));
+}
+
+Board::Board(const std::vector<std::string>& families) {
+  for (const auto& family : families) rows_.push_back({family, {}, {}, 0, 0, {}, {}, {}});
+}
+
+Board::Row* Board::row_of(std::string_view family) {
+  const auto found = std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) { return row.family == family; });
+  return found == rows_.end() ? nullptr : &*found;
+}
+
+void Board::heard(std::string_view line, double now) {
+  const auto progress = progress_in(line);
+  if (!progress) return;
+  Row* const row = row_of(family_of(progress->key));
+  if (row == nullptr || row->ended) return;
+  if (!row->began) row->began = now;
+  row->done = progress->done;
+  row->total = progress->total;
+  row->doing = progress->key;
+}
+
+void Board::arrived(const std::string& family, const Verdict& verdict, double now) {
+  Row* const row = row_of(family);
+  if (row == nullptr) return;
+  // A family whose rows are too few to announce themselves began where the last one ended.
+  if (!row->began) row->began = last_ended_;
+  row->ended = last_ended_ = now;
+  const Finding* nearest = nullptr;
+  for (const Finding& finding : verdict.findings) {
+    if (family_of(finding.key) != family) continue;
+    const bool fails = finding.status == Status::fail || finding.status == Status::invalid;
+    if (fails && finding.counts()) row->failing.push_back(figure(finding));
+    const auto here = distance(finding);
+    if (here && (nearest == nullptr || *here < *distance(*nearest))) nearest = &finding;
+  }
+  if (nearest != nullptr) row->nearest = figure(*nearest);
+}
+
+std::size_t Board::arrived_count() const {
+  return static_cast<std::size_t>(
+      std::count_if(rows_.begin(), rows_.end(), [](const Row& row) { return row.ended.has_value(); }));
+}
+
+std::string Board::what(const Row& row, double now) const {
+  if (!row.began) return "";
+  if (!row.failing.empty()) {
+    const auto more = row.failing.size() - 1;
+    return row.failing.front() + (more > 0 ? fmt::format(" and {} more", more) : "");
+  }
+  if (row.ended) return row.nearest;
+  const double done = row.done - 1;
+  const auto left =
+      done > 0 ? fmt::format(", about {:.0f} s left", (now - *row.began) / done * (row.total - done)) : "";
+  return fmt::format("{}/{}{}  {}", row.done, row.total, left, row.doing);
+}
+
+std::string Board::text(double now, std::size_t width, bool color) const {
+  std::size_t longest = 0;
+  for (const Row& row : rows_) longest = std::max(longest, row.family.size());
+  std::string text;
+  for (const Row& row : rows_) {
+    const bool fails = !row.failing.empty();
+    const auto* const state = fails ? "FAIL" : row.ended ? "ok" : row.began ? "..." : "";
+    const auto seconds = row.began ? fmt::format("{:.0f} s", row.ended.value_or(now) - *row.began) : "";
+    const auto line =
+        cut(fmt::format("{:<4}  {:<{}}  {:>5}  {}", state, row.family, longest, seconds, what(row, now)), width);
+    const auto* const tone = !color      ? ""
+                             : fails     ? "\033[31m"
+                             : row.ended ? "\033[32m"
+                             : row.began ? "\033[1m"
+                                         : "\033[2m";
+    // Only the state is colored, so that figures stay readable on any background.
+    const auto colored = std::min<std::size_t>(line.size(), row.began ? 4 : line.size());
+    text += color ? tone + line.substr(0, colored) + "\033[0m" + line.substr(colored) : line;
+    text += "\n";
+  }
+  return text + cut(fmt::format("{} of {} families, {:.0f} s", arrived_count(), rows_.size(), now), width);
+}
+
+std::string Board::line_of(const std::string& family) const {
+  const auto found = std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) { return row.family == family; });
+  if (found == rows_.end() || !found->ended) return "";
+  const auto detail = what(*found, *found->ended);
+  return fmt::format("[{}/{}] {}: {}, {:.0f} s{}", arrived_count(), rows_.size(), family,
+                     found->failing.empty() ? "ok" : "FAIL", *found->ended - *found->began,
+                     detail.empty() ? "" : (found->failing.empty() ? "; nearest to its limit: " : "; ") + detail);
+}
+
+namespace {
+
+bool is_set(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+bool can_draw_in_place() {
+  const char* const terminal = std::getenv("TERM");
+  return isatty(STDERR_FILENO) != 0 && terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
+std::size_t terminal_width() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+}  // namespace
+
+Screen::Screen(const std::vector<std::string>& families)
+    : board_(families), in_place_(can_draw_in_place()), color_(in_place_ && !is_set("NO_COLOR")) {}
+
+Screen::~Screen() {
+  if (drawn_at_ == Clock::time_point()) return;  // nothing was ever shown
+  clear();
+  tick();
+  std::fputc('\n', stderr);
+}
+
+void Screen::heard(std::string_view line) { board_.heard(line, now()); }
+
+void Screen::arrived(const std::string& family, const Verdict& verdict) {
+  board_.arrived(family, verdict, now());
+  if (!in_place_) std::fprintf(stderr, "%s\n", board_.line_of(family).c_str());
+}
+
+void Screen::tick() {
+  using namespace std::chrono_literals;
+  if (!in_place_ || (drawn_lines_ > 0 && Clock::now() - drawn_at_ < 250ms)) return;
+  // One write, so that nothing of another process comes between. A full line would wrap on some terminals.
+  const auto text = board_.text(now(), terminal_width() - 1, color_);
+  const auto up = drawn_lines_ > 1 ? fmt::format("\r\033[{}A\033[J", drawn_lines_ - 1) : std::string("\r\033[J");
+  std::fprintf(stderr, "%s%s", up.c_str(), text.c_str());
+  drawn_lines_ = static_cast<int>(std::count(text.begin(), text.end(), '\n')) + 1;
+  drawn_at_ = Clock::now();
+}
+
+void Screen::clear() {
+  if (drawn_lines_ == 0) return;
+  std::fprintf(stderr, drawn_lines_ > 1 ? "\r\033[%dA\033[J" : "\r\033[J", drawn_lines_ - 1);
+  drawn_lines_ = 0;
+}
+
+}  // namespace shakedown

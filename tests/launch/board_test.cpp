@@ -1,0 +1,108 @@
+// What somebody watches while an acceptance runs.
+#include "launch/board.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace shakedown {
+namespace {
+
+Finding finding(const std::string& key, double value, double limit, const std::string& limit_name = "min") {
+  Finding result;
+  result.key = key;
+  result.metric = "tflops";
+  result.value = value;
+  result.limit = limit;
+  result.limit_name = limit_name;
+  result.unit = "TFLOPS";
+  if (limit_name == "min" ? value < limit : value > limit) result.status = Status::fail;
+  return result;
+}
+
+Verdict verdict(const std::vector<Finding>& findings) {
+  Verdict result;
+  result.findings = findings;
+  return result;
+}
+
+std::string line(const Board& board, const std::string& family, double now = 10, std::size_t width = 200) {
+  const auto text = board.text(now, width, false);
+  const auto at = text.find(family);
+  if (at == std::string::npos) return "";
+  const auto begin = text.rfind('\n', at) + 1;
+  return text.substr(begin, text.find('\n', at) - begin);
+}
+
+class BoardTest : public testing::Test {
+ protected:
+  Board board{{"preflight", "gemm", "hbm"}};
+};
+
+TEST_F(BoardTest, BeginsWithEveryFamilyWaiting) {
+  EXPECT_EQ(board.text(0, 80, false),
+            "      preflight         \n      gemm              \n      hbm               \n0 of 3 families, 0 s");
+}
+
+TEST_F(BoardTest, ShowsHowFarAFamilyIsAndHowLongItStillTakes) {
+  board.heard("[1/5] gemm/dtype:bf16/m:8192, 0 s so far, 4 left", 10);
+  EXPECT_EQ(line(board, "gemm"), "...   gemm         0 s  1/5  gemm/dtype:bf16/m:8192");
+  board.heard("[3/5] gemm/dtype:f32/m:8192, 4 s so far, 2 left (about 6 s)", 14);
+  EXPECT_EQ(line(board, "gemm", 14), "...   gemm         4 s  3/5, about 6 s left  gemm/dtype:f32/m:8192");
+}
+
+TEST_F(BoardTest, ShowsOfAFamilyTheFigureThatIsNearestToItsLimit) {
+  board.heard("[1/2] gemm/a:1, 0 s so far", 1);
+  board.arrived("gemm", verdict({finding("gemm/a:1", 800, 400), finding("gemm/b:2", 440, 400)}), 4);
+  EXPECT_EQ(line(board, "gemm"), "ok    gemm         3 s  440 TFLOPS (min 400)  gemm/b:2");
+  EXPECT_EQ(board.line_of("gemm"), "[1/3] gemm: ok, 3 s; nearest to its limit: 440 TFLOPS (min 400)  gemm/b:2");
+}
+
+TEST_F(BoardTest, ShowsWhatFailsAndCountsTheRest) {
+  board.arrived("hbm",
+                verdict({finding("hbm/a:1", 300, 400), finding("hbm/b:2", 9, 8, "max"), finding("hbm/c:3", 9, 8)}), 5);
+  EXPECT_EQ(line(board, "hbm"), "FAIL  hbm          5 s  300 TFLOPS (min 400)  hbm/a:1 and 1 more");
+  EXPECT_NE(board.text(6, 200, false).find("1 of 3 families, 6 s"), std::string::npos);
+}
+
+TEST_F(BoardTest, TakesALineThatIsNoProgressForNone) {
+  for (const auto* other : {"", "[", "[1", "[1/", "[1/2", "[1/2]", "[0/2] gemm/a, 1 s", "[3/2] gemm/a, 1 s",
+                            "[x/2] gemm/a", "shakedown: gemm", "[1/2] nosuch/a, 1 s", "[99999999999/2] gemm/a"}) {
+    board.heard(other, 3);
+  }
+  EXPECT_NE(board.text(3, 80, false).find("      gemm              \n"), std::string::npos) << board.text(3, 80, false);
+  EXPECT_EQ(board.line_of("gemm"), "") << "it has no result";
+  EXPECT_EQ(board.line_of("nosuch"), "");
+}
+
+TEST_F(BoardTest, SaysAFindingInOneLine) {
+  auto slow = finding("hbm/a:1", 300, 400);
+  slow.worst = Culprit{3, "node7", {}, {}, 300.0};
+  EXPECT_EQ(short_text(slow), "fail: hbm/a:1 300 TFLOPS (min 400)  rank 3 node7");
+  auto impossible = finding("hbm/a:1", 300, 200);
+  impossible.limit = {};
+  impossible.status = Status::invalid;
+  impossible.detail = "contradicts 5 us\nfor the operation";
+  EXPECT_EQ(short_text(impossible), "invalid: hbm/a:1 300 TFLOPS (contradicts 5 us for the operation)");
+}
+
+TEST_F(BoardTest, FitsAnyWidth) {
+  board.heard("[1/5] gemm/dtype:bf16/m:8192/n:8192/k:8192, 0 s so far, 4 left", 10);
+  for (const std::size_t width : {1u, 4u, 20u, 79u}) {
+    const auto text = board.text(10, width, false) + "\n";
+    std::size_t begin = 0;
+    for (auto end = text.find('\n'); end != std::string::npos; begin = end + 1, end = text.find('\n', begin)) {
+      EXPECT_LE(end - begin, width);
+    }
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
+  }
+}
+
+TEST_F(BoardTest, ColorsTheStateOnly) {
+  board.arrived("gemm", verdict({}), 4);
+  EXPECT_NE(board.text(4, 80, true).find("\033[32mok  \033[0m  gemm"), std::string::npos);
+  EXPECT_EQ(board.text(4, 80, false).find('\033'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shakedown
