@@ -19,7 +19,7 @@ expect "  and no result is refused as made up" eval '! prints "fault"'
 # mpirun is not on the host that dies, nor on that of rank 0.
 as_launcher dies 3 '
   "$build/bin/shakedown" accept --families=allreduce --timeout=4 2>err & job=$!
-  until grep -q "^\[2/" err; do sleep 0.05; done
+  until grep -q "^\[2/" results/latest/log 2>/dev/null; do sleep 0.05; done
   ip link set port2 down; began=$SECONDS
   wait $job; code=$?; cat err >&2; echo "took $((SECONDS - began))"
   exit $code'
