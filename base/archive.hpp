@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -316,21 +317,35 @@ T unpacked(const std::string& bytes, const std::string& from) {
   return read_as<T>(Field(place, "", document, Field::Origin::rank));
 }
 
+template <class T>
+std::vector<T> unpacked_by_rank(const std::vector<std::string>& messages) {
+  std::vector<T> values;
+  for (const auto& bytes : messages) values.push_back(unpacked<T>(bytes, "rank " + std::to_string(values.size())));
+  return values;
+}
+
 /// The values of all ranks in rank order, on all ranks. Collective.
 template <class T>
 std::vector<T> gather(Group& group, const T& mine) {
-  std::vector<T> values;
-  for (const auto& bytes : group.gather(packed(mine))) {
-    values.push_back(unpacked<T>(bytes, "rank " + std::to_string(values.size())));
-  }
-  return values;
+  return unpacked_by_rank<T>(group.gather(packed(mine)));
+}
+
+/// The same on the first rank; on the others nothing. Collective.
+template <class T>
+std::vector<T> gather_to_first(Group& group, const T& mine) {
+  const auto messages = group.gather_to_first(packed(mine));
+  return group.rank() == 0 ? unpacked_by_rank<T>(messages) : std::vector<T>{};
 }
 
 /// The value of `root`, on all ranks; `mine` counts there only. Collective.
 template <class T>
 T broadcast(Group& group, const T& mine, int root = 0) {
-  const auto messages = group.gather(group.rank() == root ? packed(mine) : "");
-  return unpacked<T>(messages[static_cast<std::size_t>(root)], "rank " + std::to_string(root));
+  auto bytes = group.rank() == root ? packed(mine) : "";
+  auto length = static_cast<std::uint64_t>(bytes.size());
+  group.broadcast(std::as_writable_bytes(std::span(&length, 1)), root);
+  bytes.resize(length);
+  group.broadcast(std::as_writable_bytes(std::span(bytes)), root);
+  return unpacked<T>(bytes, "rank " + std::to_string(root));
 }
 
 }  // namespace shakedown

@@ -61,6 +61,9 @@ class Group {
   /// The messages of all ranks in rank order, on all ranks; lengths may differ.
   virtual std::vector<std::string> gather(const std::string& message) = 0;
 
+  /// The same on the first rank alone, for what only it writes; what others get does not count.
+  virtual std::vector<std::string> gather_to_first(const std::string& message) { return gather(message); }
+
   /// The ranks that gave the same `color`, ordered by `key`.
   virtual std::unique_ptr<Group> split(int color, int key) = 0;
 

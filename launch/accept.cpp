@@ -1,5 +1,6 @@
 #include "launch/accept.hpp"
 
+#include <pwd.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -19,8 +20,13 @@ namespace fs = std::filesystem;
 
 constexpr int could_not_run = 3;
 
-/// A health check or a bare container may start us with nothing.
-void provide_path() { setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 0); }
+/// A health check or a bare container may start us with nothing. Where there is neither HOME nor an entry of this user
+/// in /etc/passwd, mpirun (Open MPI 4.1) would end with SIGSEGV.
+void provide_environment() {
+  setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 0);
+  const auto* const user = std::getenv("HOME") == nullptr ? getpwuid(geteuid()) : nullptr;
+  setenv("HOME", user != nullptr ? user->pw_dir : "/", 0);
+}
 
 RunFolder folder_of(const FrontDoor& door) {
   if (door.folder) return RunFolder::take(*door.folder, door.run_id);
@@ -30,8 +36,7 @@ RunFolder folder_of(const FrontDoor& door) {
 int show_plan(const FrontDoor& door, const Programs& programs, Signals& signals) {
   const auto start = agreed_launch(door, process_environment(), signals);
   for (const auto& family : programs.families) {
-    Job job{start.prefix, start.variables};
-    job.command.insert(job.command.end(), {programs.of(family), "--plan", "--tier=" + door.tier});
+    const auto job = job_of_ranks(door, start, {programs.of(family), "--plan", "--tier=" + door.tier});
     const auto ending = run_jobs({job}, signals).front();
     if (!ending.good()) throw CannotRun("bench_" + family + " --plan: " + ending.text(job.command.front()));
   }
@@ -72,7 +77,7 @@ Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs,
 }
 
 int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
-  provide_path();
+  provide_environment();
   const auto door = parse_front_door(words, process_environment());
   const auto programs = find_programs(door.families);
   load_profiles(door.judge.thresholds);  // what is wrong there is said before anything is measured
@@ -92,7 +97,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
 }
 
 int measure(const std::vector<std::string>& words) {
-  provide_path();
+  provide_environment();
   const auto door = parse_front_door(words, process_environment());
   const auto programs = find_programs(door.families);
   Signals signals;
@@ -115,11 +120,12 @@ int roll() {
 
 int launch(const std::vector<std::string>& words) {
   if (words.empty()) throw InputError("launch: a program is missing; the form is shakedown launch PROGRAM [ARGS]");
-  provide_path();
+  provide_environment();
   Signals signals;
-  const auto start = agreed_launch({}, process_environment(), signals);
-  Job job{start.prefix, start.variables, true};
-  job.command.insert(job.command.end(), words.begin(), words.end());
+  const auto door = parse_front_door({}, process_environment());
+  const auto start = agreed_launch(door, process_environment(), signals);
+  auto job = job_of_ranks(door, start, words);
+  job.reads = true;
   const auto ending = run_jobs({job}, signals).front();
   if (ending.told.empty() && ending.code && *ending.code <= 128) return *ending.code;
   say(ending.text(job.command.front()) + "; the job could not run");
@@ -128,7 +134,7 @@ int launch(const std::vector<std::string>& words) {
 
 int ctest_step(const std::vector<std::string>& words) {
   if (words.size() != 2) throw InputError("ctest: the form is shakedown ctest FOLDER begin|all|gate|FAMILY");
-  provide_path();
+  provide_environment();
   const fs::path folder = words.front();
   const auto& step = words.back();
   const auto owner = owner_of(getppid());

@@ -92,7 +92,7 @@ void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
   append(launch.prefix, shape);
   append(launch.roll, {"--map-by", "ppr:1:node", "--oversubscribe"});
   // mpirun hands on its own variables only.
-  for (const auto* variable : {"SHAKEDOWN_RUN_ID", "SHAKEDOWN_FAULT", "LD_LIBRARY_PATH"}) {
+  for (const auto* variable : {"SHAKEDOWN_FAULT", "LD_LIBRARY_PATH"}) {
     if (site.environment(variable)) append(launch.prefix, {"-x", variable});
   }
 }
@@ -200,6 +200,8 @@ Launch choose_launch(const LaunchSite& site) {
     return launch;
   }
   launch.prefix = mpirun(site);
+  // mpirun wants it even where it has nowhere to go.
+  if (!site.ssh) launch.variables.emplace_back("OMPI_MCA_plm", "isolated");
   if (site.gpus == 0) launch.prefix.emplace_back("--oversubscribe");
   append(launch.prefix, {"-np", std::to_string(ranks)});
   return launch;

@@ -23,6 +23,7 @@ struct LaunchSite {
   std::string srun_plugins;              // what srun --mpi=list prints; empty where there is no srun
   int gpus = 0;                          // of one host, that may be used
   bool mpirun = true;                    // is there
+  bool ssh = true;                       // or rsh
   bool root = false;
   std::vector<std::string> absent = {};  // hosts to leave out
 };
@@ -35,9 +36,10 @@ struct Launch {
   int host_count = 1;                                          // that were promised; 0: the prefix of a user knows
   std::optional<int> ranks;                                    // that were promised
   std::string note;                                            // for a person
-  std::vector<std::string> present, absent;                    // as the roll call found them; empty: nobody was asked
-  std::vector<std::string> lost;                               // of those absent who were there when measuring began
-  std::vector<std::string> boots;                              // "host boot-id" of those that answered
+  std::vector<std::pair<std::string, std::string>> pods;  // of hosts that are pods the names, and those of their nodes
+  std::vector<std::string> present, absent;               // as the roll call found them; empty: nobody was asked
+  std::vector<std::string> lost;                          // of those absent who were there when measuring began
+  std::vector<std::string> boots;                         // "host boot-id" of those that answered
 
   /// As --expect= of the benchmarks takes it; empty: nothing was promised.
   std::string expected() const;

@@ -125,6 +125,7 @@ LaunchSite site_of(const Environment& environment, Signals& signals) {
   const bool slurm = environment("SLURM_JOB_ID").has_value() && !environment("SHAKEDOWN_LAUNCH");
   if (slurm && on_path(environment, "srun")) site.srun_plugins = output_of({"srun", "--mpi=list"}, signals);
   site.mpirun = on_path(environment, "mpirun");
+  site.ssh = on_path(environment, "ssh") || on_path(environment, "rsh");
   site.root = geteuid() == 0;
   return site;
 }
@@ -180,13 +181,11 @@ class Program {
       if (!launch.lost.empty()) command.push_back("--lost=" + joined(launch.lost, ","));
     }
     if (const auto expected = all_expected(door, launch); !expected.empty()) command.push_back("--expect=" + expected);
-    job.command = with(launch.prefix, command);
-    job.variables = launch.variables;
-    job.variables.emplace_back("SHAKEDOWN_RUN_ID", id);
+    command.push_back("--run-id=" + id);
     // Beside the folders of runs, so that the next run has what this one tunes.
-    if (std::getenv("SHAKEDOWN_CHOICES") == nullptr) {
-      job.variables.emplace_back("SHAKEDOWN_CHOICES", (folder.parent_path() / "choices").string());
-    }
+    const char* const choices = std::getenv("SHAKEDOWN_CHOICES");
+    job = job_of_ranks(door, launch, command,
+                       {{"SHAKEDOWN_CHOICES", choices != nullptr ? choices : folder.parent_path() / "choices"}});
     job.error = [this](std::string_view line) {
       log_ << line << std::endl;
       if (const auto hosts = lost_hosts_in(line)) lost.insert(lost.end(), hosts->begin(), hosts->end());
@@ -281,7 +280,15 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
   auto site = site_of(environment, signals);
   site.gpus = here.usable_gpus;
   site.absent = lost;
-  auto launch = choose_launch(site);
+  const auto chosen = [&] {
+    auto launch = choose_launch(site);
+    if (door.interface.empty()) return launch;
+    for (const auto* of_mpi : {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include"}) {
+      launch.variables.emplace_back(of_mpi, door.interface);
+    }
+    return launch;
+  };
+  auto launch = chosen();
   if (!launch.note.empty()) say(launch.note);
   if (launch.roll.empty()) {
     launch.boots = {boot_of(here)};
@@ -314,14 +321,36 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
   for (const auto& host : hosts) most = std::max(most, host.usable_gpus);
   if (most > 0) site.gpus = most;  // a launcher of its own may have none
   const int promised = launch.host_count;
-  launch = choose_launch(site);
+  launch = chosen();
   launch.host_count = std::max(promised, static_cast<int>(hosts.size()));
+  for (const auto& host : hosts) launch.present.push_back(host.name());
   for (const auto& host : hosts) {
-    launch.present.push_back(host.host);
     launch.boots.push_back(boot_of(host));
+    if (host.node) launch.pods.emplace_back(host.host, *host.node);
   }
   launch.absent = site.absent;
   return launch;
+}
+
+Job job_of_ranks(const FrontDoor& door, const Launch& launch, const Words& command, Variables variables) {
+  Job job{launch.prefix, launch.variables};
+  if (!door.nccl.empty())
+    variables.emplace_back("LD_PRELOAD", door.nccl);  // comes before what a program was linked with
+  if (!door.interface.empty()) {
+    variables.emplace_back("SHAKEDOWN_INTERFACE", door.interface);
+    if (std::getenv("NCCL_SOCKET_IFNAME") == nullptr)
+      variables.emplace_back("NCCL_SOCKET_IFNAME", "=" + door.interface);
+  }
+  const bool own_mpirun = !launch.prefix.empty() && launch.prefix.front() == "mpirun";
+  for (const auto& [name, value] : variables) {
+    if (own_mpirun) {
+      job.command = with(job.command, {"-x", name + "=" + value});  // it hands on its own variables only
+    } else {
+      job.variables.emplace_back(name, value);
+    }
+  }
+  job.command = with(job.command, command);
+  return job;
 }
 
 std::string all_expected(const FrontDoor& door, const Launch& launch) {
@@ -387,8 +416,11 @@ namespace {
 
 /// How what is missing is started on the hosts that are left: without those that the ranks named or that do not answer
 /// any more. Nothing: there is one host, all are still there, or none would be left.
-std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, const Words& named, Signals& signals) {
+std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, Words named, Signals& signals) {
   if (launch.hosts.size() < 2) return std::nullopt;
+  for (const auto& [pod, node] : launch.pods) {
+    if (is_one_of(node, named)) named.push_back(pod);
+  }
   Words lost = launch.absent;
   for (const auto& host : launch.hosts) {
     if (!is_one_of(host, named) || is_one_of(host, lost)) continue;

@@ -29,6 +29,10 @@ Programs find_programs(const std::vector<std::string>& families);
 /// start's limit.
 Launch agreed_launch(const FrontDoor&, const Environment&, Signals&, const std::vector<std::string>& lost = {});
 
+/// A program on all ranks, with these variables for them, and with the NCCL that the user wants.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+Job job_of_ranks(const FrontDoor&, const Launch&, const std::vector<std::string>& command, Variables = {});
+
 /// What was promised and what the user says, as --expect takes it; what the user says counts more, because it comes
 /// last.
 std::string all_expected(const FrontDoor&, const Launch&);

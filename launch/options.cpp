@@ -1,6 +1,8 @@
 #include "launch/options.hpp"
 
 #include <charconv>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <sstream>
 #include <string_view>
@@ -56,6 +58,8 @@ bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
     door.startup_timeout = positive<double>(flag, value);
   } else if (flag == "--shared-folder") {
     door.shared_folder = value;
+  } else if (flag == "--interface") {
+    door.interface = value;
   } else if (flag == "--expect") {
     door.expected = value;
     door.judge.judge.expected = parse_expected(value);
@@ -63,6 +67,18 @@ bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
     return false;
   }
   return true;
+}
+
+/// The site's NCCL: a library, or the folder that it is in.
+std::string nccl_library(const std::string& given) {
+  std::error_code error;
+  std::filesystem::path file = std::filesystem::absolute(given, error);
+  if (std::filesystem::is_directory(file, error)) file /= "libnccl.so.2";
+  if (std::ifstream(file).get() != 0x7f) {  // of ELF; a loader would warn and go on with another one
+    throw InputError("SHAKEDOWN_NCCL=" + given + ": " + file.string() +
+                     " is no library that can be read; name libnccl.so.2 or the folder that has it");
+  }
+  return file.string();
 }
 
 }  // namespace
@@ -74,6 +90,7 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
   for (const auto& [name, flag] : {std::pair{"SHAKEDOWN_TIER", "--tier"},
                                    {"SHAKEDOWN_TIMEOUT", "--timeout"},
                                    {"SHAKEDOWN_SHARED_FOLDER", "--shared-folder"},
+                                   {"SHAKEDOWN_INTERFACE", "--interface"},
                                    {"SHAKEDOWN_EXPECT", "--expect"}}) {
     if (!set(name).empty()) take(door, flag, set(name));
   }
@@ -84,6 +101,7 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
                                                    {"--plan", &door.plan},
                                                    {"--retune", &door.retune},
                                                    {"--resume", &door.resume}};
+  if (!set("SHAKEDOWN_NCCL").empty()) door.nccl = nccl_library(set("SHAKEDOWN_NCCL"));
   for (const auto& word : words) {
     const auto equals = word.find('=');
     const auto flag = word.substr(0, equals);
@@ -120,6 +138,7 @@ std::string front_door_help() {
   --seed=N                of the order of a watch (default: made up, and recorded)
   --timeout=S             for each benchmark (default 300, or SHAKEDOWN_TIMEOUT)
   --startup-timeout=S     until every host has answered (default 120)
+  --interface=NAME        hosts talk over this one: ranks, MPI's TCP, and NCCL unless it is told (SHAKEDOWN_INTERFACE)
   --shared-folder=DIR     pre-flight checks that all hosts see the same in it (SHAKEDOWN_SHARED_FOLDER)
 )";
 }

@@ -45,6 +45,7 @@ HostAnswer answer_of_this_host(const Environment& environment) {
   gethostname(name.data(), name.size() - 1);
   HostAnswer answer;
   answer.host = one_line(name.data());
+  if (auto node = environment("SHAKEDOWN_NODE"); node && !node->empty()) answer.node = one_line(*node);
   answer.boot_id = line_of("/proc/sys/kernel/random/boot_id");
   answer.gpus = gpus_here(environment);
   const auto mask = gpu_mask(environment);

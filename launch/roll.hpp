@@ -13,16 +13,21 @@ namespace shakedown {
 /// What one host answers.
 struct HostAnswer {
   std::string host;
+  std::optional<std::string> node;  // below, where the host is a pod (SHAKEDOWN_NODE)
   std::optional<std::string> boot_id;
   std::vector<std::string> gpus;    // UUIDs; PCI addresses or device nodes where NVML does not tell
   std::optional<std::string> mask;  // "CUDA_VISIBLE_DEVICES=0,1"
   int usable_gpus = 0;              // that the mask leaves
 
+  /// What results call it.
+  const std::string& name() const { return node ? *node : host; }
+
   friend bool operator==(const HostAnswer&, const HostAnswer&) = default;
 };
 template <class Archive>
 void members(Archive& archive, HostAnswer& answer) {
-  archive("host", answer.host)("boot_id", answer.boot_id)("gpus", answer.gpus)("mask", answer.mask);
+  archive("host", answer.host)("node", answer.node)("boot_id", answer.boot_id)("gpus", answer.gpus)("mask",
+                                                                                                    answer.mask);
   archive("usable_gpus", answer.usable_gpus);
 }
 

@@ -43,6 +43,18 @@ silent() { [[ ! -s $scratch/out ]]; }
 # The last line that the judge prints about these results.
 verdict_of() { "$build/tests/acceptance_test" --results="$1" --gtest_brief=1 "${@:2}" 2>&1 | tail -n 1; }
 
+# needs PROGRAM...: what the test cannot do without, else it is skipped; where CI is set it fails, since nobody reads there
+# what was skipped. namespaces: where hosts cannot be made, nothing can be done about it.
+PATH=$PATH:/usr/sbin:/sbin
+needs() {
+  local program missing=()
+  for program in "$@"; do command -v "$program" >/dev/null || missing+=("$program"); done
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+  echo "missing: ${missing[*]}; ci/setup --tests installs what tests need"
+  [[ -n ${CI:-} ]] && exit 1 || exit 77
+}
+namespaces() { unshare --net --mount --pid --uts --fork true 2>/dev/null || { echo "SKIP: only root makes namespaces" && exit 77; }; }
+
 # mpi: mpirun on a machine that may have fewer cores than ranks. A program, because run calls it through timeout.
 mkdir "$scratch/.tools"
 printf '#!/bin/sh\nexec mpirun --bind-to none --oversubscribe "$@"\n' >"$scratch/.tools/mpi"

@@ -28,7 +28,7 @@ using namespace shakedown;
 /// Those of all hosts, in the order of their first ranks. Collective.
 std::vector<NamedInventory> read_all_hosts(World& world) {
   const bool speaks = world.on_host().rank() == 0;
-  const auto answers = gather(world, speaks ? std::optional(read_own_host()) : std::nullopt);
+  const auto answers = gather_to_first(world, speaks ? std::optional(read_own_host()) : std::nullopt);
   std::vector<NamedInventory> hosts;
   for (std::size_t rank = 0; rank < answers.size(); ++rank) {
     if (answers[rank]) hosts.push_back({world.hosts()[rank], *answers[rank]});

@@ -9,3 +9,18 @@ install(DIRECTORY DESTINATION lib)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/thresholds/ DESTINATION share/shakedown/thresholds FILES_MATCHING PATTERN "*.yaml")
 install(FILES ${PROJECT_BINARY_DIR}/share/shakedown/families DESTINATION share/shakedown)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/shakedown)
+
+# cpack -G DEB: what is installed, and the packages that it needs as dpkg-shlibdeps finds them. Libraries that no package has
+# brought, such as a CUDA Toolkit's from NVIDIA's installer, are looked for where they were linked, and not depended on.
+set(CPACK_PACKAGE_NAME shakedown)
+set(CPACK_PACKAGE_CONTACT "the Shakedown authors")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "acceptance test for GPU nodes and clusters")
+set(CPACK_PACKAGING_INSTALL_PREFIX /opt/shakedown)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_COMPRESSION_TYPE gzip)
+set(CPACK_DEBIAN_PACKAGE_SECTION admin)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "openmpi-bin, procps")
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_GENERATOR DEB)
+include(CPack)

@@ -14,5 +14,12 @@ expect "where nothing is missing nothing is installed" eval 'says "nothing is mi
 printf '#!/bin/sh\ncase "$*" in *yaml-cpp*) exit 1;; *) printf installed;; esac\n' >bin/dpkg-query
 run 0 "${fakes[@]}" "$root/ci/setup"
 expect "what is missing is installed, by name, and nothing else" eval 'says "^ci/setup: installing libyaml-cpp-dev$" && grep -q "install.* libyaml-cpp-dev$" apt.log'
+printf '#!/bin/sh\ncase "$*" in *slurm-wlm*) exit 1;; *) printf installed;; esac\n' >bin/dpkg-query
+rm apt.log
+run 0 "${fakes[@]}" "$root/ci/setup"
+expect "what only tests need is not installed for others" eval '[[ ! -e apt.log ]]'
+run 0 "${fakes[@]}" "$root/ci/setup" --tests
+expect "  but where it is wanted" grep -q 'install.* slurm-wlm$' apt.log
+run 2 "${fakes[@]}" "$root/ci/setup" --nosuch
 
 finish

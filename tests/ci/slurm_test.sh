@@ -4,10 +4,8 @@
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 limit=240
-for program in slurmctld slurmd munged srun; do
-  command -v "$program" >/dev/null || { echo "$program is missing: apt-get install slurm-wlm munge" && exit 77; }
-done
-[[ $(id -u) == 0 ]] || { echo "only root makes namespaces" && exit 77; }
+needs slurmctld slurmd munged srun ip
+namespaces
 
 # A tree as it was built, for scripts that look beside themselves.
 mkdir -p tree/ci && ln -s "$root/ci/slurm" tree/ci/slurm && ln -s "$build" tree/build

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/text.hpp"
@@ -71,6 +72,18 @@ TEST_F(LaunchChoice, ThePrefixOfTheUserWinsOverEverything) {
   EXPECT_EQ(launch.prefix, (std::vector<std::string>{"srun", "--mpi=pmix", "-N4"}));
   EXPECT_EQ(launch.roll, launch.prefix);
   EXPECT_EQ(launch.expected(), "") << "only the roll call knows";
+}
+
+TEST_F(LaunchChoice, OneHostNeedsNoSshThoughMpirunAsksForOne) {
+  const auto isolated = [this](bool ssh) {
+    LaunchSite of = site({});
+    of.ssh = ssh;
+    const auto variables = choose_launch(of).variables;
+    return std::count(variables.begin(), variables.end(),
+                      std::pair<std::string, std::string>("OMPI_MCA_plm", "isolated"));
+  };
+  EXPECT_EQ(isolated(true), 0);
+  EXPECT_EQ(isolated(false), 1);
 }
 
 TEST_F(LaunchChoice, WithoutALauncherOneProcessRunsAndWhatIsMissedIsSaid) {

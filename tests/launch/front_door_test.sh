@@ -19,9 +19,9 @@ while read -r family; do
 echo "[1/1] $family, 0 s so far" >&2
 echo "\$@" >"$scratch/arguments.$family"
 [ ! -e "$scratch/does.$family" ] || . "$scratch/does.$family"
-crashed=
-for flag; do case \$flag in --crashed=*) crashed=', "crashed": ["'\${flag#*=}'"]' ;; esac; done
-exec sed 's/"run_id": *"[^"]*"/"run_id": "'"\$SHAKEDOWN_RUN_ID"'"'"\$crashed"'/' "$scratch/stored/$family.json"
+crashed= id=
+for flag; do case \$flag in --run-id=*) id=\${flag#*=} ;; --crashed=*) crashed=', "crashed": ["'\${flag#*=}'"]' ;; esac; done
+exec sed 's/"run_id": *"[^"]*"/"run_id": "'"\$id"'"'"\$crashed"'/' "$scratch/stored/$family.json"
 END
 done <"$tree/share/shakedown/families"
 chmod +x "$tree"/bin/*
@@ -60,12 +60,15 @@ expect "a plan is the programs'" grep -qx -- '--plan --tier=quick' arguments.gem
 cat >"$tree/bin/bench_all" <<END
 #!/bin/bash
 echo "\$@" >>"$scratch/arguments.all"
-for flag; do [[ \$flag != --families=* ]] || IFS=, read -ra families <<<"\${flag#*=}"; done
+for flag; do
+  [[ \$flag != --families=* ]] || IFS=, read -ra families <<<"\${flag#*=}"
+  [[ \$flag != --run-id=* ]] || id=\${flag#*=}
+done
 for family in "\${families[@]}"; do
   [[ ! -e $scratch/dies.\$family ]] || kill -KILL \$\$
   echo "\$family" >>"$scratch/measured"
   printf '{"family": "%s", "result": %s}\n' "\$family" \
-    "\$(sed 's/"run_id": *"[^"]*"/"run_id": "'"\$SHAKEDOWN_RUN_ID"'"/' "$scratch/stored/\$family.json" | tr '\n' ' ')"
+    "\$(sed 's/"run_id": *"[^"]*"/"run_id": "'"\$id"'"/' "$scratch/stored/\$family.json" | tr '\n' ' ')"
 done
 [[ ! -e $scratch/stays ]] || sleep 100
 END
@@ -261,6 +264,15 @@ echo input | "$tree/bin/shakedown" launch cat >out
 expect "  and it reads what it is given" prints '^input$'
 run 3 "$tree/bin/shakedown" launch sh -c 'kill -KILL $$'
 expect "  one that is killed could not run" says 'was ended by SIGKILL; the job could not run'
+cc -shared -Wl,-soname,libnccl.so.2 -o libnccl.so.2 -x c /dev/null
+run 0 env SHAKEDOWN_NCCL="$scratch" "$tree/bin/shakedown" launch printenv LD_PRELOAD
+expect "ranks take the NCCL that the site names" prints "^$scratch/libnccl.so.2$"
+for bad in "$scratch/nosuch.so" /etc/passwd; do
+  run 2 env SHAKEDOWN_NCCL="$bad" "${accept[@]}"
+  expect "  one that is none is refused in one line" eval '[[ $(wc -l <err) -eq 1 ]] && says "SHAKEDOWN_NCCL=.*is no library that can be read"'
+done
+run 0 env SHAKEDOWN_INTERFACE=eth7 "$tree/bin/shakedown" launch printenv SHAKEDOWN_INTERFACE OMPI_MCA_oob_tcp_if_include NCCL_SOCKET_IFNAME
+expect "ranks, MPI and NCCL are told the interface" eval '[[ $(paste -sd " " out) == "eth7 eth7 =eth7" ]]'
 run 2 "$tree/bin/shakedown" launch
 expect "without a program it says how to call it" says 'the form is'
 unset SHAKEDOWN_LAUNCH

@@ -14,10 +14,12 @@ namespace {
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
-HostAnswer host(const std::string& name, const std::string& boot = "b") { return {name, boot, {}, std::nullopt, 0}; }
+HostAnswer host(const std::string& name, const std::string& boot = "b") {
+  return {name, std::nullopt, boot, {}, std::nullopt, 0};
+}
 
 TEST(RollCall, AnAnswerIsOneLineThatIsReadBack) {
-  const HostAnswer answer{"node7", "boot", {"GPU-1", "GPU-2"}, "CUDA_VISIBLE_DEVICES=1", 1};
+  const HostAnswer answer{"pod7", "node7", "boot", {"GPU-1", "GPU-2"}, "CUDA_VISIBLE_DEVICES=1", 1};
   const auto line = answer_line(answer);
   EXPECT_EQ(line.find('\n'), std::string::npos);
   EXPECT_EQ(answer_in(line), answer);

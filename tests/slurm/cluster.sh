@@ -1,31 +1,18 @@
 #!/usr/bin/env bash
 # Runs a command on a real Slurm whose nodes are made of namespaces: own network, host name, shared memory and mounts.
 #   tests/slurm/cluster.sh DIR NODES GPUS COMMAND...
-# DIR keeps logs and is seen alike by all nodes; it must not be below /run or /dev/shm. The command runs on the login node,
-# node-a1 to node-aN are in the partition main, each with 4 cores and GPUS devices that srun counts and binds, and that do
-# not exist otherwise. All of it ends with the command, however that ends. Needs root, slurmctld, slurmd and munged.
-set -euo pipefail
-dir=$(readlink -f "$1") nodes=$2 gpus=$3
-
-if [[ ${4:-} != --inside ]]; then
-  # A process namespace of its own: when its first process ends, the kernel ends every other.
-  exec unshare --net --mount --pid --uts --fork --mount-proc --kill-child -- "$0" "$dir" "$nodes" "$gpus" --inside "${@:4}"
-fi
-shift 4
-hostname login
-mount -t tmpfs tmpfs /run
+# DIR keeps logs (tests/rack.bash). The command runs on the login node, node-a1 to node-aN are in the partition main, each
+# with 4 cores and GPUS devices that srun counts and binds, and that do not exist otherwise. All of it ends with the command,
+# however that ends. Needs root, slurmctld, slurmd and munged.
+# shellcheck source-path=SCRIPTDIR source=../rack.bash disable=SC2154
+source "$(dirname "$(dirname "$(readlink -f "$0")")")/rack.bash"
+dir=$rack nodes=$2 gpus=$3
+shift 3
+names=()
+for ((i = 1; i <= nodes; i++)); do names+=("node-a$i"); done
+rack_of login "${names[@]}"
 mkdir -p "$dir/state" "$dir/spool" /run/munge
-ip link set lo up
-ip link add rack type bridge
-ip addr add 10.78.0.1/24 dev rack
-ip link set rack up
 export SLURM_CONF=$dir/slurm.conf
-{
-  echo "127.0.0.1 localhost"
-  echo "10.78.0.1 login"
-  for ((i = 1; i <= nodes; i++)); do echo "10.78.0.$((10 + i)) node-a$i"; done
-} >"$dir/hosts"
-mount --bind "$dir/hosts" /etc/hosts
 
 head -c 1024 /dev/urandom >"$dir/munge.key"
 chmod 400 "$dir/munge.key"
@@ -70,12 +57,7 @@ slurmctld -c
 
 for ((i = 1; i <= nodes; i++)); do
   mkdir -p "$dir/spool/node-a$i"
-  unshare --net --uts --ipc --mount -- bash -c "hostname node-a$i && mount -t tmpfs tmpfs /dev/shm && mount -t tmpfs tmpfs /var/tmp &&
-    until ip link set eth0 up 2>/dev/null; do sleep 0.02; done; ip link set lo up && ip addr add 10.78.0.$((10 + i))/24 dev eth0 &&
-    echo \$\$ >$dir/node-a$i.pid && exec slurmd -D -N node-a$i" >"$dir/node-a$i.log" 2>&1 </dev/null &
-  while [[ $(readlink "/proc/$!/ns/net") == "$(readlink /proc/self/ns/net)" ]]; do sleep 0.02; done
-  ip link add "port$i" type veth peer name eth0 netns "$!"
-  ip link set "port$i" master rack up
+  run_host $i "node-a$i" "exec slurmd -D -N node-a$i"
 done
 for ((i = 0; i < 200; i++)); do
   [[ $(sinfo -h -t idle -o %D 2>/dev/null) != "$nodes" ]] || exec "$@"

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# The tarball of ci/bundle where nothing is installed but libc, bash and MPI; the package of cpack. That they are made from this
+# build, whatever it was built for, is enough: both hold what `cmake --install` installs.
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2154
+source "$(dirname "$0")/../shell.bash"
+cd "$scratch" || exit 1
+limit=200
+needs readelf python3 chroot mpirun dpkg-deb dpkg-shlibdeps cpack
+
+SHAKEDOWN_BUILD=$build run 0 "$root/ci/bundle" "$scratch/shakedown.tar.gz"
+expect "the script says which glibc a node must have" says 'libraries, glibc 2\.[0-9]+ or newer'
+mkdir -p node/opt && tar xf shakedown.tar.gz -C node/opt && mv node/opt/shakedown-* node/opt/shakedown
+bundle=node/opt/shakedown
+expect "  and so does the bundle" grep -qE 'Needs glibc 2\.[0-9]+ or newer' "$bundle/README"
+expect "what a node may lack is inside" eval '[[ -e $(ls $bundle/lib/libopenblas*) && -e $(ls $bundle/lib/libstdc++*) && -e $(ls $bundle/lib/libyaml-cpp*) && -e $(ls $bundle/lib/libgfortran*) ]]'
+expect "  each with its licence" test -s $bundle/share/licenses/libstdc++6 -o -s $bundle/share/licenses/gcc-12-base
+expect "MPI, libc and the driver are the node's" eval '! ls $bundle/lib | grep -qE "^(libmpi|libopen-|libhwloc|libpmix|libevent|libc\.so|libm\.so|libcuda\.so|libnvidia)"'
+expect "libraries of libraries are found inside too" eval 'readelf -d $bundle/bin/bench_all | grep -q "(RPATH).*ORIGIN/../lib" && ! readelf -d $bundle/bin/bench_all | grep -q "(RUNPATH)"'
+
+# A node: bash, mpirun, what they load, and nothing else.
+if unshare --mount true 2>/dev/null; then
+  mpi=$(dirname "$(readlink -f "$(ldd $bundle/bin/bench_all | awk '$1 ~ /^libmpi\.so/ { print $3 }')")")
+  install_into_node() { for file; do mkdir -p "node/$(dirname "$file")" && cp -L "$file" "node/$file"; done; }
+  install_into_node "$(command -v bash)" "$(command -v mpirun)" "$(command -v orted || command -v prted)"
+  for folder in "$mpi"/openmpi* "$mpi"/pmix* /usr/share/openmpi /usr/share/pmix* /etc/openmpi; do
+    [[ -d $folder ]] || continue
+    while read -r file; do
+      # Transports of fabrics bring libraries of their own, libstdc++ among them; TCP and shared memory do without.
+      case ${file##*/} in mca_*ofi* | mca_*ucx* | mca_*psm* | mca_*usnic* | mca_*portals* | mca_*fabric*) continue ;; esac
+      install_into_node "$file"
+    done < <(find "$folder" -type f \( -name '*.so*' -o -name '*.txt' -o -name '*.conf' -o -name '*.ini' \))
+  done
+  mapfile -t libraries < <(find node/usr -type f \( -name '*.so*' -o -perm -u+x \) -print0 | xargs -0 ldd 2>/dev/null |
+    awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\/.*ld-linux/ { print $1 }' | sort -u; ldd $bundle/bin/bench_all | awk '$1 ~ /^libmpi/ { print $3 }')
+  install_into_node "${libraries[@]}"
+  expect "the node has none of the libraries that the bundle brings" eval '! find node/usr node/lib* -name "libstdc++*" -o -name "libopenblas*" -o -name "libgfortran*" 2>/dev/null | grep -q .'
+  mkdir -p node/{proc,sys,dev,tmp}
+  chmod 755 . node
+  on_node() {
+    unshare --mount bash -c 'mount --bind node node && mount -t proc proc node/proc && mount --rbind /sys node/sys && mount --rbind /dev node/dev &&
+      mount -o remount,bind,ro node && mount -t tmpfs -o mode=1777 tmpfs node/tmp && cd node/tmp &&
+      exec env -i $(command -v chroot) --userspec=65534:65534 .. $(command -v bash) -c "cd /tmp && $1"' - "$1"
+  }
+  export -f on_node
+  run 0 bash -c 'on_node "exec /opt/shakedown/bin/shakedown accept --families=preflight"'
+  expect "there the bundle measures and judges, for another user, read-only, from an empty environment" prints '^VERDICT: HOST-ONLY .*2 ranks'
+  run not0 bash -c 'on_node ": >/opt/x"'
+else
+  echo "SKIP: only root makes namespaces"
+fi
+
+run 0 cpack --config "$build/CPackConfig.cmake" -G DEB -B "$scratch/packed"
+deb=$(ls packed/*.deb)
+run 0 dpkg-deb -I "$deb"
+expect "the package depends on the packages of its libraries" prints '^ Depends: .*libbenchmark.*libopenblas.*libopenmpi.*libyaml-cpp.*openmpi-bin|^ Depends: .*openmpi-bin.*libyaml-cpp'
+run 0 dpkg-deb -x "$deb" unpacked
+run 0 env -i unpacked/opt/shakedown/bin/shakedown report --results="$root/ci/baselines/h200-sxm/4ranks/1"
+expect "  and what it holds runs" prints '^VERDICT: PASS .*profile h200-sxm'
+finish
