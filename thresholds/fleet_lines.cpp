@@ -248,7 +248,9 @@ std::vector<FleetLevel> levels(const Measured& measured, const Profile& profile)
 FleetLines fleet_lines(const Measured& measured, const PeerComparison& peers, const Profile* profile,
                        const Places& places) {
   FleetLines said;
-  if (profile != nullptr) said.levels = levels(measured, *profile);
+  // Processors have limits of sanity alone, from which a distance says nothing.
+  const bool gpus = !measured.files.empty() && measured.files.front().context.backend == "cuda";
+  if (profile != nullptr && gpus) said.levels = levels(measured, *profile);
   // On the host backend ranks share cores: who is slow is not said by where they stand.
   if (peers.counts && !peers.groups.empty()) add_lines(said, measured, peers, places);
   return said;
