@@ -81,7 +81,7 @@ TEST(Telemetry, WatchesItsGpu) {
       "gpus 2\n* nvmlDeviceGetClockInfo:1 1980\n1 nvmlDeviceGetClockInfo:1 1410\n1 field:186 691000\n"
       "1 nvmlDeviceGetTemperature 57\n1 nvmlDeviceGetCurrentClocksEventReasons 4\n");
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-1", std::nullopt), milliseconds(1), settled);
-  const auto told = watched(telemetry, milliseconds(200));
+  const auto told = watched(telemetry, milliseconds(1000));
   EXPECT_GE(told.samples, 3u);
   EXPECT_DOUBLE_EQ(told.sm_mhz.value(), 1410);
   EXPECT_DOUBLE_EQ(told.power_w.value(), 691);
@@ -135,7 +135,7 @@ TEST(Telemetry, TellsNothingBeforeItHasBegunAndCanBeEndedAtOnce) {
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
   EXPECT_EQ(telemetry.end().samples, 0u);
   EXPECT_TRUE(telemetry.errors().empty());
-  EXPECT_EQ(watched(telemetry, milliseconds(50)).sm_mhz, 1410);
+  EXPECT_EQ(watched(telemetry, milliseconds(1000)).sm_mhz, 1410);
   EXPECT_EQ(telemetry.errors(), (ErrorCounts{{"ecc_uncorrected", 2}}));
   for (int i = 0; i < 100; ++i) {  // so short that the thread may not have noticed
     telemetry.begin();
@@ -147,9 +147,9 @@ TEST(Telemetry, TellsNothingBeforeItHasBegunAndCanBeEndedAtOnce) {
 TEST(Telemetry, AsksNothingBetweenTwoSeries) {
   const FakeGpus gpus(counting("0 nvmlDeviceGetClockInfo:1"));
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(2), settled);
-  const auto first = watched(telemetry, milliseconds(100));
+  const auto first = watched(telemetry, milliseconds(500));
   std::this_thread::sleep_for(milliseconds(100));
-  const auto second = watched(telemetry, milliseconds(100));
+  const auto second = watched(telemetry, milliseconds(500));
   ASSERT_GE(first.samples, 1u);
   ASSERT_GE(second.samples, 1u);
   const auto own = static_cast<double>(second.samples);  // each look finds a clock of 1 MHz more
@@ -185,7 +185,7 @@ TEST(Telemetry, TakesWhatTheDriverHasRenewedInAShortSeries) {
       "0 nvmlDeviceGetCurrentClocksEventReasons 0|0|4\n");
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1),
                       milliseconds(60000));
-  const auto told = watched(telemetry, milliseconds(200));
+  const auto told = watched(telemetry, milliseconds(1000));
   EXPECT_DOUBLE_EQ(told.sm_mhz.value(), 1400);
   EXPECT_DOUBLE_EQ(told.temperature_c.value(), 56);
   EXPECT_DOUBLE_EQ(told.throttled.value(), 1);
