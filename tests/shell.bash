@@ -23,9 +23,9 @@ expect() {
   if "$@"; then echo "ok: $what"; else fail "$what"; fi
 }
 
-# run CODE COMMAND...: runs it with a limit of $limit seconds (60); its output is in $scratch/out and $scratch/err; CODE is
+# run CODE COMMAND...: runs it with a limit of $limit seconds (120); its output is in $scratch/out and $scratch/err; CODE is
 # the exit code that it must have, or "not0".
-limit=60
+limit=120
 run() {
   local wanted=$1 code=0 began=$SECONDS
   shift
