@@ -7,9 +7,9 @@ cd "$scratch" || exit 1
 limit=200
 needs readelf python3 chroot mpirun dpkg-deb dpkg-shlibdeps cpack
 
-SHAKEDOWN_BUILD=$build run 0 "$root/ci/bundle" "$scratch/shakedown.tar.gz"
+SHAKEDOWN_BUILD=$build run 0 "$root/ci/bundle" "$scratch/shakedown.tar"
 expect "the script says which glibc a node must have" says 'libraries, glibc 2\.[0-9]+ or newer'
-mkdir -p node/opt && tar xf shakedown.tar.gz -C node/opt && mv node/opt/shakedown-* node/opt/shakedown
+mkdir -p node/opt && tar xf shakedown.tar -C node/opt && mv node/opt/shakedown-* node/opt/shakedown
 bundle=node/opt/shakedown
 expect "  and so does the bundle" grep -qE 'Needs glibc 2\.[0-9]+ or newer' "$bundle/README"
 expect "what a node may lack is inside" eval '[[ -e $(ls $bundle/lib/libopenblas*) && -e $(ls $bundle/lib/libstdc++*) && -e $(ls $bundle/lib/libyaml-cpp*) && -e $(ls $bundle/lib/libgfortran*) ]]'
@@ -31,7 +31,7 @@ if unshare --mount true 2>/dev/null; then
     done < <(find "$folder" -type f \( -name '*.so*' -o -name '*.txt' -o -name '*.conf' -o -name '*.ini' \))
   done
   mapfile -t libraries < <(find node/usr -type f \( -name '*.so*' -o -perm -u+x \) -print0 | xargs -0 ldd 2>/dev/null |
-    awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\/.*ld-linux/ { print $1 }' | sort -u; ldd $bundle/bin/bench_all | awk '$1 ~ /^libmpi/ { print $3 }')
+    awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\/.*ld-linux/ { print $1 }' | sort -u; ldd $bundle/bin/bench_all | awk '$1 ~ /^lib(mpi|dl|rt|pthread|resolv)\./ { print $3 }')
   install_into_node "${libraries[@]}"
   expect "the node has none of the libraries that the bundle brings" eval '! find node/usr node/lib* -name "libstdc++*" -o -name "libopenblas*" -o -name "libgfortran*" 2>/dev/null | grep -q .'
   mkdir -p node/{proc,sys,dev,tmp}
