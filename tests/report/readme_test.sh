@@ -34,7 +34,7 @@ fi
 
 # Commands in their shell blocks, except those that set up a machine, judge it as a whole, or need a cluster.
 shown=$(awk '/^```sh/{inside=1; next} /^```/{inside=0} inside' "${texts[@]}" | sed 's/  *#.*//')
-commands=$(grep -E '^(build/|mpirun )' <<<"$shown" | grep -v 'shakedown accept')
+commands=$(grep -E '^(build/|mpirun )' <<<"$shown" | grep -vE 'shakedown accept|fleet_watch')
 expect "they show commands" test "$(wc -l <<<"$commands")" -ge 10
 for command in $(grep -oE '(^| )ci/[a-z]+( |$)' <<<"$shown" | sort -u); do
   expect "$command is there" test -x "$root/$command"
