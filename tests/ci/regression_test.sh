@@ -23,7 +23,8 @@ for family in gemm hbm; do
   cat >"now/bench/bench_$family" <<END
 #!/usr/bin/env bash
 source "$scratch/vary.bash"
-vary "\$SHAKEDOWN_RUN_ID" "$scratch/stored/$family.json"
+for flag; do [[ \$flag != --run-id=* ]] || id=\${flag#*=}; done
+vary "\$id" "$scratch/stored/$family.json"
 END
   chmod +x "now/bench/bench_$family"
 done

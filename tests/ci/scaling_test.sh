@@ -11,7 +11,8 @@ printf 'gemm\nhbm\n' >now/share/shakedown/families
 for ranks in 1ranks 2ranks/1 4ranks/1; do cp "$root/ci/baselines/h200-sxm/$ranks/hbm.json" "stored/${ranks%%ranks*}.json"; done
 cat >now/bench/bench_hbm <<END
 #!/usr/bin/env bash
-sed "s/\"run_id\": \"[^\"]*\"/\"run_id\": \"\$SHAKEDOWN_RUN_ID\"/" "$scratch/stored/\$SHAKEDOWN_RANKS.json"
+for flag; do [[ \$flag != --run-id=* ]] || id=\${flag#*=}; done
+sed "s/\"run_id\": \"[^\"]*\"/\"run_id\": \"\$id\"/" "$scratch/stored/\$SHAKEDOWN_RANKS.json"
 END
 cp now/bench/bench_hbm now/bench/bench_gemm
 # Starts a program that is not ours as often as asked, and one of ours once.
@@ -20,6 +21,10 @@ cat >tools/mpirun <<'END'
 while [[ $1 != -np ]]; do shift; done
 count=$2
 shift 2
+while [[ $1 == -x ]]; do
+  export "$2"
+  shift 2
+done
 [[ $1 != */bench_* ]] || count=1
 for ((i = 0; i < count; ++i)); do "$@"; done
 END
