@@ -69,6 +69,11 @@ std::string short_text(const Finding& finding) {
                               limit_or_detail(finding), where));
 }
 
+bool makes_fail(const Finding& finding, const std::string& family) {
+  const bool fails = finding.status == Status::fail || finding.status == Status::invalid;
+  return fails && finding.counts() && family_of(finding.key) == family;
+}
+
 Board::Board(const std::vector<std::string>& families) {
   for (const auto& family : families) rows_.push_back({family, {}, {}, 0, 0, {}, {}, {}});
 }
@@ -98,8 +103,7 @@ void Board::arrived(const std::string& family, const Verdict& verdict, double no
   const Finding* nearest = nullptr;
   for (const Finding& finding : verdict.findings) {
     if (family_of(finding.key) != family) continue;
-    const bool fails = finding.status == Status::fail || finding.status == Status::invalid;
-    if (fails && finding.counts()) row->failing.push_back(figure(finding));
+    if (makes_fail(finding, family)) row->failing.push_back(figure(finding));
     const auto here = distance(finding);
     if (here && (nearest == nullptr || *here < *distance(*nearest))) nearest = &finding;
   }

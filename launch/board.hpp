@@ -16,6 +16,9 @@ namespace shakedown {
 /// A finding in one line: status, figure, limit, and where.
 std::string short_text(const Finding&);
 
+/// Whether the finding is of this family, and makes it fail.
+bool makes_fail(const Finding&, const std::string& family);
+
 /// The state of all families. Pure: seconds are counted from the start of the measurement, by whoever calls.
 class Board {
  public:

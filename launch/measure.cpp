@@ -143,9 +143,7 @@ void show_provisional(const FrontDoor& door, const fs::path& folder, const std::
   constexpr std::size_t most = 5;
   std::size_t failing = 0;
   for (const auto& finding : verdict.findings) {
-    const bool fails = finding.status == Status::fail || finding.status == Status::invalid;
-    if (!fails || !finding.counts() || family_of(finding.key) != family) continue;
-    if (++failing <= most) say("provisional: " + printable(short_text(finding)));
+    if (makes_fail(finding, family) && ++failing <= most) say("provisional: " + printable(short_text(finding)));
   }
   if (failing > most) say("provisional: and " + std::to_string(failing - most) + " more of " + family);
 }
