@@ -165,9 +165,27 @@ void HostOps<T>::norm(Matrix<const T> x, const training::NormWeights<T>& weights
 }
 
 template <class T>
+template <class Value>
+void HostOps<T>::sum_columns(std::size_t rows, std::size_t cols, bool accumulate, T* sums, const Value& value) {
+  each(cols, 2 * static_cast<double>(rows), [&](std::size_t c) {
+    double sum = accumulate ? static_cast<double>(sums[c]) : 0;
+    for (std::size_t r = 0; r < rows; ++r) sum += value(r, c);
+    sums[c] = static_cast<T>(sum);
+  });
+}
+
+template <class T>
 void HostOps<T>::norm_backward(Matrix<const T> dn, Matrix<const T> x, const training::NormWeights<T>& weights,
                                const training::NormStatistics<T>& statistics, bool accumulate, Matrix<T> dx,
-                               Matrix<T> n) {
+                               Matrix<T> n, const training::NormGradient<T>& gradient) {
+  if (gradient.gain != nullptr) {
+    sum_columns(dn.rows, dn.cols, gradient.accumulate, gradient.gain, [&](std::size_t r, std::size_t c) {
+      const double mean = statistics.mean == nullptr ? 0 : static_cast<double>(statistics.mean[r]);
+      return static_cast<double>(dn.data[r * dn.stride + c]) * (static_cast<double>(x.data[r * x.stride + c]) - mean) *
+             static_cast<double>(statistics.rstd[r]);
+    });
+  }
+  if (gradient.shift != nullptr) sum_rows(dn, gradient.accumulate, gradient.shift);
   const auto count = static_cast<double>(x.cols);
   each(x.rows, 10 * count, [&](std::size_t r) {
     const T *const row = x.data + r * x.stride, *const d = dn.data + r * dn.stride;
@@ -191,27 +209,6 @@ void HostOps<T>::norm_backward(Matrix<const T> dn, Matrix<const T> x, const trai
     }
     for (std::size_t c = 0; n && c < x.cols; ++c) n.data[r * n.stride + c] = normed(row[c], center, rstd, weights, c);
   });
-}
-
-template <class T>
-template <class Value>
-void HostOps<T>::sum_columns(std::size_t rows, std::size_t cols, bool accumulate, T* sums, const Value& value) {
-  each(cols, 2 * static_cast<double>(rows), [&](std::size_t c) {
-    double sum = accumulate ? static_cast<double>(sums[c]) : 0;
-    for (std::size_t r = 0; r < rows; ++r) sum += value(r, c);
-    sums[c] = static_cast<T>(sum);
-  });
-}
-
-template <class T>
-void HostOps<T>::norm_gradient(Matrix<const T> dn, Matrix<const T> x, const training::NormStatistics<T>& statistics,
-                               bool accumulate, T* d_gain, T* d_shift) {
-  sum_columns(dn.rows, dn.cols, accumulate, d_gain, [&](std::size_t r, std::size_t c) {
-    const double mean = statistics.mean == nullptr ? 0 : static_cast<double>(statistics.mean[r]);
-    return static_cast<double>(dn.data[r * dn.stride + c]) * (static_cast<double>(x.data[r * x.stride + c]) - mean) *
-           static_cast<double>(statistics.rstd[r]);
-  });
-  if (d_shift != nullptr) sum_rows(dn, accumulate, d_shift);
 }
 
 template <class T>

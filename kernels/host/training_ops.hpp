@@ -52,9 +52,8 @@ class HostOps {
   void norm(Matrix<const T> x, const training::NormWeights<T>&, double eps, Matrix<T> n,
             const training::NormStatistics<T>&);
   void norm_backward(Matrix<const T> dn, Matrix<const T> x, const training::NormWeights<T>&,
-                     const training::NormStatistics<T>&, bool accumulate, Matrix<T> dx, Matrix<T> n);
-  void norm_gradient(Matrix<const T> dn, Matrix<const T> x, const training::NormStatistics<T>&, bool accumulate,
-                     T* d_gain, T* d_shift);
+                     const training::NormStatistics<T>&, bool accumulate, Matrix<T> dx, Matrix<T> n,
+                     const training::NormGradient<T>& = {});
   void sum_rows(Matrix<const T> dy, bool accumulate, T* sums);
   void rope(Matrix<T> qkv, const T* table, const training::AttentionShape&, training::Rotation);
   void attention(Matrix<const T> qkv, Matrix<T> o, T* lse, const training::AttentionShape&);

@@ -72,6 +72,13 @@ struct NormStatistics {
   Master *mean = nullptr, *rstd = nullptr;
 };
 
+/// Where the gradients of a norm's weights go. Null `gain`: it is not trained; null `shift`: RMSNorm.
+template <class Master>
+struct NormGradient {
+  Master *gain = nullptr, *shift = nullptr;
+  bool accumulate = false;  // to what is there
+};
+
 enum class Rotation { forward, backward };
 
 /// What value i of an array adds to its checksum. The factor is odd and differs from value to value, so that no change
@@ -133,7 +140,8 @@ concept TrainingOps = requires(
     const typename Ops::Master* cm, Matrix<typename Ops::Element> em, Matrix<const typename Ops::Element> cem,
     const Gemm<typename Ops::Element, typename Ops::Element>& product,
     const Gemm<typename Ops::Element, typename Ops::Master>& gradient_product,
-    NormWeights<typename Ops::Element> weights, NormStatistics<typename Ops::Master> stats, Matrix<typename Ops::Master> mm,
+    NormWeights<typename Ops::Element> weights, NormStatistics<typename Ops::Master> stats,
+    NormGradient<typename Ops::Master> norm_gradient, Matrix<typename Ops::Master> mm,
     const int* ints, AttentionShape shape, Summary* summary, const Summary* csummary, double x, double* dx,
     std::size_t n, std::uint64_t u, bool flag, std::byte* bytes, void* p, const void* cp, Group& group,
     std::span<const ParameterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state,
@@ -200,9 +208,8 @@ concept TrainingOps = requires(
   /// rstd (g - mean(g) - y mean(g y)), of RMSNorm without mean(g). Writes n again where that matrix is given (its data
   /// not null), to the same bits as norm. dn and n may be the same memory only if n is not wanted; dn and dx may be the
   /// same memory.
-  ops.norm_backward(cem, cem, weights, stats, flag, em, em);  // dn, x, weights, statistics, accumulate, dx, n
-  /// d_gain = (accumulate ? d_gain : 0) + sum over rows of dn (x - mean) rstd; d_shift, if not null, likewise of dn.
-  ops.norm_gradient(cem, cem, stats, flag, m, m);        // dn, x, statistics, accumulate, d_gain, d_shift
+  /// If its weights are trained: d_gain = (accumulate ? d_gain : 0) + sum over rows of dn y, d_shift likewise of dn.
+  ops.norm_backward(cem, cem, weights, stats, flag, em, em, norm_gradient);  // dn, x, ..., accumulate, dx, n, gradients
   /// sums = (accumulate ? sums : 0) + sum over rows of dy: the gradient of a bias.
   ops.sum_rows(cem, flag, m);                            // dy, accumulate, sums
   /// Rotates the query and key heads of qkv ([q heads | k heads | v heads] x head_dim per row) in place; row t has

@@ -388,10 +388,8 @@ class TrainingStep {
   void norm_backward(std::size_t l, Owner owner, Matrix<Element> dn, Matrix<Element> x,
                      const NormWeights<Element>& weights, const NormStatistics<Master>& statistics, bool accumulate,
                      Matrix<Element> n) {
-    if (const auto d_gain = gradient(owner, Kind::weight, l)) {
-      ops_.norm_gradient(dn, x, statistics, micro_ > 0, d_gain.data, gradient(owner, Kind::bias, l).data);
-    }
-    ops_.norm_backward(dn, x, weights, statistics, accumulate, buffers_.dx, n);
+    ops_.norm_backward(dn, x, weights, statistics, accumulate, buffers_.dx, n,
+                       {gradient(owner, Kind::weight, l).data, gradient(owner, Kind::bias, l).data, micro_ > 0});
   }
 
   /// Adds to what the head has left where they are tied.

@@ -1,5 +1,5 @@
 // Sums over the rows of a matrix: the gradients of biases, of what norms multiply with and add, and of positions. Each
-// block sums some rows of some columns, then one thread per column adds the blocks' sums in their order.
+// block sums some rows of some columns, then the blocks' sums are added in a fixed order.
 #include <algorithm>
 
 #include "kernels/cuda/grid.cuh"
@@ -11,8 +11,9 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr std::size_t most_parts = 256, least_rows = 32;  // of one part
-constexpr int threads = 128;                              // of eight columns each
+/// Blocks of 128 threads that 132 multiprocessors hold at once, four each; and rows of one at least.
+constexpr std::size_t most_parts = 528, least_rows = 8;
+constexpr int threads = 128;  // of eight columns each
 
 /// Part p of `rows_of_part` rows leaves its sums at sums[p columns + c]; with `scaled` those of dy (x - mean) rstd at
 /// scaled_sums.
@@ -24,6 +25,7 @@ __global__ void __launch_bounds__(threads)
   if (c >= columns) return;
   const auto begin = blockIdx.y * rows_of_part, end = min(begin + rows_of_part, rows);
   Eight sum{}, scaled_sum{};
+#pragma unroll 4
   for (auto r = begin; r < end; ++r) {
     const auto gradient = load(dy.at(r) + c);
 #pragma unroll
@@ -43,43 +45,70 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-__global__ void add_parts_kernel(const float* parts, std::size_t count, std::size_t columns, bool accumulate,
-                                 float* sums) {
-  for (auto c = first_index(); c < columns; c += stride()) {
-    float sum = accumulate ? sums[c] : 0.0F;
-    for (std::size_t part = 0; part < count; ++part) sum += parts[part * columns + c];
-    sums[c] = sum;
+constexpr unsigned adding_columns = 32, adding_rows = 32;
+
+/// A block adds 32 columns: each of its rows of threads every 32nd part, then one row those sums. blockIdx.y 0: of the
+/// gain; 1: of the shift.
+__global__ void __launch_bounds__(adding_columns* adding_rows)
+    add_parts_kernel(const float* parts, std::size_t count, std::size_t columns, NormGradient to) {
+  __shared__ float sums[adding_rows][adding_columns];
+  const auto c = static_cast<std::size_t>(blockIdx.x) * adding_columns + threadIdx.x;
+  const bool second = blockIdx.y == 1;
+  float sum = 0;
+  if (c < columns) {
+    const auto* const from = parts + (second ? count * columns : 0) + c;
+#pragma unroll 4
+    for (std::size_t part = threadIdx.y; part < count; part += adding_rows) sum += from[part * columns];
   }
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || c >= columns) return;
+  auto* const at = (second ? to.shift : to.gain) + c;
+  sum = to.accumulate ? *at : 0.0F;
+#pragma unroll
+  for (const auto& row : sums) sum += row[threadIdx.x];
+  *at = sum;
 }
 
 }  // namespace
 
 std::size_t ColumnPartials::wanted(std::size_t columns) { return 2 * most_parts * columns; }
+std::size_t ColumnPartials::parts(std::size_t columns) const { return std::min(count / (2 * columns), most_parts); }
 
-void norm_gradient(cudaStream_t stream, Matrix<const Bf16> dn, Matrix<const Bf16> x, const NormStatistics& statistics,
-                   bool accumulate, float* d_gain, float* d_shift, const ColumnPartials& partials) {
-  const auto columns = dn.cols, most = partials.count / (2 * columns);
-  const auto parts = std::clamp<std::size_t>((dn.rows + least_rows - 1) / least_rows, 1, std::min(most, most_parts));
-  auto *const sums = partials.at, *const scaled_sums = partials.at + parts * columns;
+void add_parts(cudaStream_t stream, const ColumnPartials& partials, std::size_t count, std::size_t columns,
+               const NormGradient& to) {
+  const dim3 grid(static_cast<unsigned>((columns + adding_columns - 1) / adding_columns), to.shift != nullptr ? 2 : 1);
+  add_parts_kernel<<<grid, dim3(adding_columns, adding_rows), 0, stream>>>(partials.at, count, columns, to);
+  check(cudaGetLastError());
+}
+
+namespace {
+
+/// Of dy alone, or with statistics of what a norm multiplies with and adds.
+template <bool scaled>
+std::size_t sum_parts(cudaStream_t stream, Matrix<const Bf16> dy, Matrix<const Bf16> x,
+                      const NormStatistics& statistics, const ColumnPartials& partials) {
+  const auto columns = dy.cols;
+  const auto parts = std::clamp<std::size_t>((dy.rows + least_rows - 1) / least_rows, 1, partials.parts(columns));
+  auto *const first = partials.at, *const second = partials.at + parts * columns;
   const dim3 grid(static_cast<unsigned>((columns / vector_width + threads - 1) / threads),
                   static_cast<unsigned>(parts));
-  const auto rows_of_part = (dn.rows + parts - 1) / parts;
-  const bool scaled = d_gain != nullptr;
-  const auto kernel = scaled ? parts_kernel<true> : parts_kernel<false>;
-  kernel<<<grid, threads, 0, stream>>>(dn, x, statistics, dn.rows, columns, rows_of_part, sums, scaled_sums);
+  parts_kernel<scaled><<<grid, threads, 0, stream>>>(dy, x, statistics, dy.rows, columns, (dy.rows + parts - 1) / parts,
+                                                     scaled ? second : first, scaled ? first : nullptr);
   check(cudaGetLastError());
-  const auto add = [&](const float* from, float* to) {
-    if (to == nullptr) return;
-    add_parts_kernel<<<blocks_for(columns), block, 0, stream>>>(from, parts, columns, accumulate, to);
-    check(cudaGetLastError());
-  };
-  add(scaled_sums, d_gain);
-  add(sums, d_shift);
+  return parts;
+}
+
+}  // namespace
+
+void norm_gradient(cudaStream_t stream, Matrix<const Bf16> dn, Matrix<const Bf16> x, const NormStatistics& statistics,
+                   const NormGradient& gradient, const ColumnPartials& partials) {
+  add_parts(stream, partials, sum_parts<true>(stream, dn, x, statistics, partials), dn.cols, gradient);
 }
 
 void sum_rows(cudaStream_t stream, Matrix<const Bf16> dy, bool accumulate, float* sums,
               const ColumnPartials& partials) {
-  norm_gradient(stream, dy, dy, {}, accumulate, nullptr, sums, partials);
+  add_parts(stream, partials, sum_parts<false>(stream, dy, dy, {}, partials), dy.cols, {sums, nullptr, accumulate});
 }
 
 }  // namespace shakedown::cuda

@@ -211,12 +211,9 @@ void CudaOps::norm(Matrix<const Element> x, const NormWeights& weights, double e
   cuda::norm(gpu_.stream(), x, weights, static_cast<float>(eps), n, statistics);
 }
 void CudaOps::norm_backward(Matrix<const Element> dn, Matrix<const Element> x, const NormWeights& weights,
-                            const NormStatistics& statistics, bool accumulate, Matrix<Element> dx, Matrix<Element> n) {
-  cuda::norm_backward(gpu_.stream(), dn, x, weights, statistics, accumulate, dx, n);
-}
-void CudaOps::norm_gradient(Matrix<const Element> dn, Matrix<const Element> x, const NormStatistics& statistics,
-                            bool accumulate, Master* d_gain, Master* d_shift) {
-  cuda::norm_gradient(gpu_.stream(), dn, x, statistics, accumulate, d_gain, d_shift, columns_);
+                            const NormStatistics& statistics, bool accumulate, Matrix<Element> dx, Matrix<Element> n,
+                            const NormGradient& gradient) {
+  cuda::norm_backward(gpu_.stream(), dn, x, weights, statistics, accumulate, dx, n, gradient, columns_);
 }
 void CudaOps::sum_rows(Matrix<const Element> dy, bool accumulate, Master* sums) {
   cuda::sum_rows(gpu_.stream(), dy, accumulate, sums, columns_);

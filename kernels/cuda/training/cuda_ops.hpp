@@ -69,9 +69,7 @@ class CudaOps {
   void embedding_backward(Matrix<const Element> dx, const int* tokens, const int* order, Matrix<Master> d_table);
   void norm(Matrix<const Element> x, const NormWeights&, double eps, Matrix<Element> n, const NormStatistics&);
   void norm_backward(Matrix<const Element> dn, Matrix<const Element> x, const NormWeights&, const NormStatistics&,
-                     bool accumulate, Matrix<Element> dx, Matrix<Element> n);
-  void norm_gradient(Matrix<const Element> dn, Matrix<const Element> x, const NormStatistics&, bool accumulate,
-                     Master* d_gain, Master* d_shift);
+                     bool accumulate, Matrix<Element> dx, Matrix<Element> n, const NormGradient& = {});
   void sum_rows(Matrix<const Element> dy, bool accumulate, Master* sums);
   void rope(Matrix<Element> qkv, const Master* table, training::AttentionShape, training::Rotation);
   void attention(Matrix<const Element> qkv, Matrix<Element> o, Master* lse, training::AttentionShape);

@@ -25,26 +25,32 @@ inline constexpr int vector_width = 8;  // bf16 in 16 bytes
 
 using NormWeights = training::NormWeights<Bf16>;
 using NormStatistics = training::NormStatistics<float>;
+using NormGradient = training::NormGradient<float>;
 
 /// LayerNorm; without shift and mean RMSNorm.
 void norm(cudaStream_t, Matrix<const Bf16> x, const NormWeights&, float epsilon, Matrix<Bf16> n, const NormStatistics&);
-
-/// `n` with null data: not wanted.
-void norm_backward(cudaStream_t, Matrix<const Bf16> dn, Matrix<const Bf16> x, const NormWeights&, const NormStatistics&,
-                   bool accumulate, Matrix<Bf16> dx, Matrix<Bf16> n);
 
 /// Memory for partial sums of columns.
 struct ColumnPartials {
   /// Floats that suffice for the fastest way of summing matrices of so many columns; with less it is slower.
   static std::size_t wanted(std::size_t columns);
+  /// Two sums each of so many parts fit.
+  std::size_t parts(std::size_t columns) const;
 
   float* at;
   std::size_t count;
 };
 
-/// The gradients of what a norm multiplies with and adds; see training/ops.hpp. `d_shift` may be null.
-void norm_gradient(cudaStream_t, Matrix<const Bf16> dn, Matrix<const Bf16> x, const NormStatistics&, bool accumulate,
-                   float* d_gain, float* d_shift, const ColumnPartials&);
+/// `n` with null data: not wanted.
+void norm_backward(cudaStream_t, Matrix<const Bf16> dn, Matrix<const Bf16> x, const NormWeights&, const NormStatistics&,
+                   bool accumulate, Matrix<Bf16> dx, Matrix<Bf16> n, const NormGradient&, const ColumnPartials&);
+
+/// The gradients of what a norm multiplies with and adds alone.
+void norm_gradient(cudaStream_t, Matrix<const Bf16> dn, Matrix<const Bf16> x, const NormStatistics&,
+                   const NormGradient&, const ColumnPartials&);
+/// gradient = (accumulate ? gradient : 0) + the sum of `count` parts: of the gain the first so many rows of `partials`,
+/// of the shift those that follow.
+void add_parts(cudaStream_t, const ColumnPartials&, std::size_t count, std::size_t columns, const NormGradient&);
 /// sums = (accumulate ? sums : 0) + the sum of the rows.
 void sum_rows(cudaStream_t, Matrix<const Bf16> dy, bool accumulate, float* sums, const ColumnPartials&);
 

@@ -69,8 +69,9 @@ class Profiled : public CudaOps {
     timed("norms", [&] { CudaOps::norm(a...); });
   }
   void norm_backward(Matrix<const Element> dn, Matrix<const Element> x, const NormWeights& weights,
-                     const NormStatistics& statistics, bool accumulate, Matrix<Element> dx, Matrix<Element> n) {
-    timed("norms", [&] { CudaOps::norm_backward(dn, x, weights, statistics, accumulate, dx, n); });
+                     const NormStatistics& statistics, bool accumulate, Matrix<Element> dx, Matrix<Element> n,
+                     const NormGradient& gradient) {
+    timed("norms", [&] { CudaOps::norm_backward(dn, x, weights, statistics, accumulate, dx, n, gradient); });
   }
   void rope(auto&&... a) {
     timed("rotations", [&] { CudaOps::rope(a...); });

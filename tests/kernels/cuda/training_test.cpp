@@ -179,54 +179,71 @@ TEST_P(CudaNorms, AreTheHosts) {
   }
 }
 
+/// Rows of one lane's vector and of some, and those that are a block's.
 TEST_P(CudaNorms, AddTheirGradientAndMakeTheNormAgain) {
-  constexpr std::size_t rows = 19, cols = 3584;
-  auto x = bf16(rows, cols), gain = bf16(1, cols), shift = bf16(1, cols);
-  auto n = bf16(rows, cols, 192), again = bf16(rows, cols, 192);
-  auto mean = f32(rows), rstd = f32(rows);
-  x.normal(1, 2), gain.normal(2), shift.normal(3);
-  norm(stream(), x, weights(gain, shift), 1e-6F, n, statistics(mean, rstd));
-  for (const bool accumulate : {false, true}) {
-    auto dn = bf16(rows, cols), dx = bf16(rows, cols, 64);
-    dn.normal(3);
-    if (accumulate) dx.normal(4);
-    auto in = x.read(), g = gain.read(), gradient = dn.read(), m = mean.read(), scale = rstd.read();
-    auto want = accumulate ? dx.read() : std::vector<double>(rows * cols, 0.0);
-    host_->norm_backward(OnHost::matrix(gradient, rows), OnHost::matrix(in, rows), {g.data(), nullptr},
-                         on_host(m, scale), accumulate, OnHost::matrix(want, rows), {});
-    norm_backward(stream(), dn, x, weights(gain, shift), statistics(mean, rstd), accumulate, dx, again);
-    EXPECT_TRUE(close(dx.read(), want, rounding));
-    EXPECT_TRUE(same_bits(n.bits(), again.bits()));
-    if (accumulate) continue;
-    norm_backward(stream(), dn, x, weights(gain, shift), statistics(mean, rstd), false, dn,
-                  Matrix<Bf16>{});  // in place
-    EXPECT_EQ(dn.read(), dx.read());
+  for (const auto& [rows, cols] : {std::pair{19U, 3584U}, {37U, 64U}, {2500U, 768U}, {5U, 1024U}, {6U, 1032U}}) {
+    SCOPED_TRACE(cols);
+    auto x = bf16(rows, cols), gain = bf16(1, cols), shift = bf16(1, cols);
+    auto n = bf16(rows, cols, 192), again = bf16(rows, cols, 192);
+    auto mean = f32(rows), rstd = f32(rows);
+    x.normal(1, 2), gain.normal(2), shift.normal(3);
+    norm(stream(), x, weights(gain, shift), 1e-6F, n, statistics(mean, rstd));
+    for (const bool accumulate : {false, true}) {
+      auto dn = bf16(rows, cols), dx = bf16(rows, cols, 64);
+      dn.normal(3);
+      if (accumulate) dx.normal(4);
+      auto in = x.read(), g = gain.read(), gradient = dn.read(), m = mean.read(), scale = rstd.read();
+      auto want = accumulate ? dx.read() : std::vector<double>(rows * cols, 0.0);
+      host_->norm_backward(OnHost::matrix(gradient, rows), OnHost::matrix(in, rows), {g.data(), nullptr},
+                           on_host(m, scale), accumulate, OnHost::matrix(want, rows), {});
+      norm_backward(stream(), dn, x, weights(gain, shift), statistics(mean, rstd), accumulate, dx, again, {}, {});
+      EXPECT_TRUE(close(dx.read(), want, rounding));
+      EXPECT_TRUE(same_bits(n.bits(), again.bits()));
+      if (accumulate) continue;
+      norm_backward(stream(), dn, x, weights(gain, shift), statistics(mean, rstd), false, dn, Matrix<Bf16>{}, {},
+                    {});  // in place
+      EXPECT_EQ(dn.read(), dx.read());
+    }
   }
 }
 
-/// With much and with little memory for partial sums: they are cut otherwise.
+/// With much and with little memory for partial sums: they are cut otherwise. In a fixed order: the same bits again.
 TEST_P(CudaNorms, HaveTheHostsGradientsOfWhatTheyMultiplyWithAndAdd) {
-  for (const auto& [rows, cols] : {std::pair{1000U, 768U}, {7U, 64U}, {33U, 2304U}}) {
+  for (const auto& [rows, cols] : {std::pair{5000U, 768U}, {7U, 64U}, {77U, 1024U}, {33U, 2304U}}) {
     SCOPED_TRACE(cols);
-    auto x = bf16(rows, cols, 8), dn = bf16(rows, cols, 24);
+    auto x = bf16(rows, cols, 8), dn = bf16(rows, cols, 24), gain = bf16(1, cols), shift = bf16(1, cols);
     auto mean = f32(rows), rstd = f32(rows);
-    x.normal(1, 3), dn.normal(2), mean.normal(3, 0.1), rstd.normal(4);
-    auto in = x.read(), gradient = dn.read(), m = mean.read(), scale = rstd.read();
+    x.normal(1, 3), dn.normal(2), mean.normal(3, 0.1), rstd.normal(4), gain.normal(7), shift.normal(8);
+    auto in = x.read(), gradient = dn.read(), m = mean.read(), scale = rstd.read(), g = gain.read();
     for (const std::size_t floats : {ColumnPartials::wanted(cols), std::size_t{2} * cols}) {
       const Buffer partials(floats * sizeof(float));
       gpu_->fill(partials, 0xff);
       for (const bool accumulate : {false, true}) {
-        auto d_gain = f32(1, cols), d_shift = f32(1, cols);
-        if (accumulate) d_gain.normal(5), d_shift.normal(6);
+        auto d_gain = f32(1, cols), d_shift = f32(1, cols), again = f32(1, cols);
+        auto dx = bf16(rows, cols, 8), alone = bf16(rows, cols, 8);
+        if (accumulate) d_gain.normal(5), d_shift.normal(6), again.normal(5);
         auto want_gain = accumulate ? d_gain.read() : std::vector<double>(cols, nan);
         auto want_shift = accumulate ? d_shift.read() : std::vector<double>(cols, nan);
-        host_->norm_gradient(OnHost::matrix(gradient, rows), OnHost::matrix(in, rows), on_host(m, scale), accumulate,
-                             want_gain.data(), layer() ? want_shift.data() : nullptr);
-        norm_gradient(stream(), dn, x, statistics(mean, rstd), accumulate, d_gain.data(),
-                      layer() ? d_shift.data() : nullptr, {partials.data<float>(), floats});
+        std::vector<double> want(rows * cols);
+        host_->norm_backward(OnHost::matrix(gradient, rows), OnHost::matrix(in, rows), {g.data(), nullptr},
+                             on_host(m, scale), false, OnHost::matrix(want, rows), {},
+                             {want_gain.data(), layer() ? want_shift.data() : nullptr, accumulate});
+        const ColumnPartials scratch{partials.data<float>(), floats};
+        const auto run = [&](auto& to, auto& at) {
+          norm_backward(stream(), dn, x, weights(gain, shift), statistics(mean, rstd), false, to, Matrix<Bf16>{},
+                        {at.data(), layer() ? d_shift.data() : nullptr, accumulate}, scratch);
+        };
+        run(dx, d_gain);
+        EXPECT_TRUE(close(dx.read(), want, rounding));
         EXPECT_TRUE(close(d_gain.read(), want_gain, f32_rounding));
-        if (!layer()) continue;
-        EXPECT_TRUE(close(d_shift.read(), want_shift, f32_rounding));
+        if (layer()) {
+          EXPECT_TRUE(close(d_shift.read(), want_shift, f32_rounding));
+        }
+        run(dx, again);
+        EXPECT_TRUE(same_bits(d_gain.bits(), again.bits()));
+        norm_backward(stream(), dn, x, weights(gain, shift), statistics(mean, rstd), false, alone, Matrix<Bf16>{}, {},
+                      {});
+        EXPECT_TRUE(same_bits(dx.bits(), alone.bits()));
       }
     }
   }
