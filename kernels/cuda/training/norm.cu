@@ -38,10 +38,11 @@ __device__ Eight normed(const Eight& x, float mean, float rstd, const NormWeight
 constexpr int narrow_threads = 128, rows_of_block = narrow_threads / 32;
 constexpr std::size_t narrowest_wide = 4 * 32 * vector_width + 1;  // four vectors of each lane
 
-/// What a lane has of a row: vector v at column (32 v + lane) 8, if the row reaches so far.
+/// What a lane has of a row: vector v at column (32 v + lane) 8, if the row reaches so far. Packed: registers are
+/// scarce.
 template <int vectors>
 struct Lane {
-  Eight of[vectors];
+  uint4 packed[vectors];
 
   static __device__ int column(int v) { return (32 * v + static_cast<int>(threadIdx.x % 32)) * vector_width; }
   /// body(v, column) for the vectors that the row has.
@@ -53,8 +54,9 @@ struct Lane {
     }
   }
   __device__ explicit Lane(int columns, const Bf16* from) {
-    each(columns, [&](int v, int c) { of[v] = load(from + c); });
+    each(columns, [&](int v, int c) { packed[v] = load_packed(from + c); });
   }
+  __device__ Eight of(int v) const { return unpack(packed[v]); }
 };
 
 __device__ float sum_warp(float mine) {
@@ -74,13 +76,13 @@ __global__ void __launch_bounds__(narrow_threads)
   if constexpr (centred) {
     Lane<vectors>::each(columns, [&](int v, int) {
 #pragma unroll
-      for (const float value : values.of[v].at) sum += value;
+      for (const float value : values.of(v).at) sum += value;
     });
     mean = sum_warp(sum) / count;
   }
   Lane<vectors>::each(columns, [&](int v, int) {
 #pragma unroll
-    for (const float value : values.of[v].at) squares += (value - mean) * (value - mean);
+    for (const float value : values.of(v).at) squares += (value - mean) * (value - mean);
   });
   const float scale = rsqrtf(sum_warp(squares) / count + epsilon);
   if (threadIdx.x % 32 == 0) {
@@ -89,7 +91,7 @@ __global__ void __launch_bounds__(narrow_threads)
   }
   auto* const to = n.at(row);
   Lane<vectors>::each(columns,
-                      [&](int v, int c) { store(to + c, normed<centred>(values.of[v], mean, scale, weights, c)); });
+                      [&](int v, int c) { store(to + c, normed<centred>(values.of(v), mean, scale, weights, c)); });
 }
 
 /// With y = (x - mean) rstd and g = dn gain: dx += rstd (g - mean(g) - y mean(g y)). With `trained` the block leaves
@@ -110,32 +112,31 @@ __global__ void __launch_bounds__(narrow_threads, 4)
     const float scale = statistics.rstd[row], mean = centred ? statistics.mean[row] : 0.0F;
     float sum = 0, along = 0;
     Lanes::each(columns, [&](int v, int c) {
-      const auto gain = load(weights.gain + c);
+      const auto gain = load(weights.gain + c), value = values.of(v), gradient = gradients.of(v);
 #pragma unroll
       for (int i = 0; i < vector_width; ++i) {
-        const float gradient = gradients.of[v].at[i], g = gradient * gain.at[i];
-        const float y = (values.of[v].at[i] - mean) * scale;
+        const float g = gradient.at[i] * gain.at[i], y = (value.at[i] - mean) * scale;
         if constexpr (centred) sum += g;
         along += g * y;
         if constexpr (trained) {
-          gain_sums[v].at[i] += gradient * y;
-          shift_sums[v].at[i] += gradient;
+          gain_sums[v].at[i] += gradient.at[i] * y;
+          shift_sums[v].at[i] += gradient.at[i];
         }
       }
     });
     const float mean_g = centred ? sum_warp(sum) / count : 0.0F, along_y = sum_warp(along) / count;
     auto* const to = dx.at(row);
     Lanes::each(columns, [&](int v, int c) {
-      const auto gain = load(weights.gain + c);
+      const auto gain = load(weights.gain + c), value = values.of(v), gradient = gradients.of(v);
       Eight total{};
       if (accumulate) total = load(to + c);
 #pragma unroll
       for (int i = 0; i < vector_width; ++i) {
-        const float y = (values.of[v].at[i] - mean) * scale;
-        total.at[i] += (gradients.of[v].at[i] * gain.at[i] - mean_g - y * along_y) * scale;
+        const float y = (value.at[i] - mean) * scale;
+        total.at[i] += (gradient.at[i] * gain.at[i] - mean_g - y * along_y) * scale;
       }
       store(to + c, total);
-      if (n.data != nullptr) store(n.at(row) + c, normed<centred>(values.of[v], mean, scale, weights, c));
+      if (n.data != nullptr) store(n.at(row) + c, normed<centred>(values.of(v), mean, scale, weights, c));
     });
   }
   if constexpr (trained) {

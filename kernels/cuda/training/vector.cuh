@@ -26,8 +26,7 @@ struct Eight {
   float at[vector_width];
 };
 
-__device__ inline Eight load(const __nv_bfloat16* from) {
-  const uint4 raw = *reinterpret_cast<const uint4*>(from);
+__device__ inline Eight unpack(const uint4& raw) {
   const std::uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
   Eight values;
 #pragma unroll
@@ -37,6 +36,8 @@ __device__ inline Eight load(const __nv_bfloat16* from) {
   }
   return values;
 }
+__device__ inline uint4 load_packed(const __nv_bfloat16* from) { return *reinterpret_cast<const uint4*>(from); }
+__device__ inline Eight load(const __nv_bfloat16* from) { return unpack(load_packed(from)); }
 
 /// Each rounded to the nearest.
 __device__ inline void store(__nv_bfloat16* to, const Eight& values) {
