@@ -15,8 +15,8 @@ struct Part {
   Names numbers, texts;
 };
 
-const std::array<Part, 8>& parts() {
-  static const std::array<Part, 8> table{{
+const std::array<Part, 9>& parts() {
+  static const std::array<Part, 9> table{{
       {"preflight/of:host",
        true,
        {"sockets",
@@ -89,6 +89,10 @@ const std::array<Part, 8>& parts() {
       {"preflight/of:binding", false, {"ranks_per_core", "numa_near"}, {"cpus", "slurm_job"}},
       {"preflight/of:clock", true, {"clock_offset_ms"}, {}},
       {"preflight/of:network", true, {"hosts_unreachable"}, {"interface"}},
+      {"preflight/of:slurm",
+       true,
+       {"slurm_answers", "slurm_drained", "slurm_gpus_missing", "slurm_gpus_unlisted"},
+       {"slurm_state"}},
       {"preflight/of:folder",
        true,
        {"files_missing", "files_differing", "appends_lost", "locks_broken", "write_gb_per_s", "read_gb_per_s"},

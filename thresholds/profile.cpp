@@ -255,7 +255,7 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   }
   rule.source = required(members, "source", yaml, "a rule").text();
   rule.conditions = read_conditions(members);
-  if (members.contains("optional")) rule.optional_in_quick = members.at("optional").choice({"quick"}) == "quick";
+  if (members.contains("optional")) rule.optional = members.at("optional").value_of<Optional>();
   if (members.contains("may_waive")) rule.may_waive = members.at("may_waive").boolean();
   if (members.contains("severity")) {
     rule.severity = members.at("severity").value_of<Severity>();

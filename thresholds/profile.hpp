@@ -52,6 +52,11 @@ struct Limits {
 /// One limit on one metric of one benchmark. `benchmark` is a key or, with wildcards, stands for local ranks, whatever
 /// the number of hosts: "src:*/dst:*" for every ordered pair of them, with "dir:both" for every pair once, src < dst;
 /// "shift:*" for every step but 0; "active:one/rank:*" for every one.
+/// Where the absence of a rule's row is no gap. In quick: only a closer look measures it there. Anywhere: only some
+/// sites have what it is about, a scheduler for example.
+enum class Optional { never, quick, anywhere };
+constexpr auto words(Optional) { return names("never", "quick", "anywhere"); }
+
 /// Of a rule that is optional in quick (`optional: quick`) the absence of its row is a gap in the full tier only.
 /// A limit is written as min or max, or as the `reference` that the source names and the `margin` that a healthy
 /// machine may stay behind it.
@@ -61,7 +66,7 @@ struct Rule {
   Limits limits;
   Conditions conditions;
   bool may_waive = false;
-  bool optional_in_quick = false;  // there it is judged where it was measured: only a closer look measures it
+  Optional optional = Optional::never;
   Severity severity = Severity::fail;
   std::string where;  // a fact beside this one: holds where that is known and not 0; empty: everywhere
   std::string source;

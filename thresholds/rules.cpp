@@ -115,7 +115,7 @@ class RulesJudge {
       return;
     }
     Expansion expansion = expand(rule, context);
-    if (rule.optional_in_quick && context.tier == "quick") {
+    if (rule.optional == Optional::anywhere || (rule.optional == Optional::quick && context.tier == "quick")) {
       std::erase_if(expansion.keys, [this](const std::string& key) { return !benchmarks_.contains(key); });
     }
     // What can only warn does not stand for a judgement, and what is inside hosts not for what is between them.

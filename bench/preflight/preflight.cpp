@@ -4,8 +4,11 @@
 //
 //   mpirun -np 4 build/bench/bench_preflight --benchmark_format=json > preflight.json
 //   mpirun -np 4 build/bench/bench_preflight --shared-folder=/home/me
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <ctime>
+#include <memory>
 #include <set>
 #include <tuple>
 
@@ -16,6 +19,7 @@
 #include "fixtures/session.hpp"
 #include "node/binding.hpp"
 #include "node/gpu_facts.hpp"
+#include "node/slurm.hpp"
 
 namespace shakedown {
 
@@ -130,6 +134,28 @@ Facts network(World& world, const Surroundings& around) {
   return reach_all_hosts(world, nccl_setting(process_environment(), "NCCL_SOCKET_IFNAME", around.root));
 }
 
+/// What Slurm says of the nodes of this job; rank 0 asks, since the controller has other jobs. It gets 10 s for that.
+Facts slurm(World& world, const Surroundings& around) {
+  constexpr auto plain_characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.,[]";
+  std::string said;
+  if (world.rank() == 0) {
+    const auto nodes = process_environment()("SLURM_JOB_NODELIST").value_or("");
+    const bool plain = nodes.find_first_not_of(plain_characters) == std::string::npos;  // the shell reads them
+    const auto close = [](FILE* pipe) { pclose(pipe); };
+    const std::unique_ptr<FILE, decltype(close)> pipe(
+        popen(("timeout 10 scontrol show node -o " + (plain ? nodes : "") + " 2>&1").c_str(), "r"), close);
+    std::array<char, 4096> piece{};
+    while (pipe && fgets(piece.data(), static_cast<int>(piece.size()), pipe.get()) != nullptr) said += piece.data();
+  }
+  const auto answer = world.gather(said).front();
+  if (answer.starts_with("timeout: ")) throw Unsupported("scontrol is not installed here");
+  if (!speaks_for_host(world)) return {};
+  const auto& host = around.host.host;
+  const auto gpus = host.find("gpus_pci");
+  return slurm_facts(answer, process_environment()("SLURMD_NODENAME").value_or(host_name()),
+                     gpus == host.end() ? std::nullopt : gpus->second.number);
+}
+
 }  // namespace
 
 void register_preflight(Session& session) {
@@ -142,6 +168,7 @@ void register_preflight(Session& session) {
   session.add("preflight/of:binding", binding);
   session.add("preflight/of:clock", clock_offset);
   session.add("preflight/of:network", network);
+  if (process_environment()("SLURM_JOB_ID")) session.add("preflight/of:slurm", slurm);
   session.add("preflight/of:folder", [folder = session.options().shared_folder](World& world, const Surroundings&) {
     if (folder.empty()) throw Unsupported("no folder was named (--shared-folder=DIR)");
     return inspect_shared_folder(world, folder);

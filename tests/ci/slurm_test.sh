@@ -29,11 +29,19 @@ run 0 "$root/tests/slurm/cluster.sh" "$PWD" 2 0 bash -c '
   sbatch -W -N2 --ntasks-per-node=2 -o both.log "$slurm/accept.sbatch" --families=preflight; echo "both $?"
   sbatch -W -N2 -o each.log "$slurm/array.sbatch" --families=preflight; echo "each $?"
   env -i SLURMD_NODENAME=node-a1 "$slurm/check" --limit=100; echo "check $?"
+  export SHAKEDOWN_RESULTS=$PWD/of-drained
+  sbatch -W -N2 --exclusive -o drained.log --wrap "scontrol update nodename=node-a2 state=drain reason=\"bad fan\"
+    $SHAKEDOWN_HOME/build/bin/shakedown accept --families=preflight"; echo "drained $?"
+  scontrol update nodename=node-a2 state=resume
   sinfo -h -N -o "%N %T"'
 expect "a job of two nodes is measured and judged as one" grep -qE '^VERDICT: HOST-ONLY .*4 ranks, 2 hosts' both.log
 expect "  and its exit code is the verdict's" prints '^both 0$'
 expect "each node alone is measured and judged" eval '[[ $(grep -cE "^node-a[12]  HOST-ONLY" each.log) == 2 ]]'
 expect "  and counted" grep -qE '^2 of 2 nodes are good' each.log
+expect "what Slurm says of its nodes is judged" grep -qE '^preflight/of:slurm slurm_answers .* pass$' both.log
+expect "a node that was drained meanwhile is warned of" grep -q '^warn: preflight/of:slurm slurm_drained' drained.log
+expect "  with the reason" grep -q 'DRAIN: bad fan' drained.log
+expect "  and the run passes all the same" prints '^drained 0$'
 expect "the node check needs nothing in its environment" prints '^check 0$'
 
 finish

@@ -114,6 +114,8 @@ class Machine {
     for (const auto* part : {"host", "gpu", "nvlink", "software", "binding", "clock", "network"}) {
       builder_.add_facts(std::string("preflight/of:") + part, numbers_[part], texts_[part]);
     }
+    // Only inside of a job of Slurm.
+    if (numbers_.contains("slurm")) builder_.add_facts("preflight/of:slurm", numbers_["slurm"], texts_["slurm"]);
     builder_.add_waiver("preflight/of:folder", "no folder was named (--shared-folder=DIR)");
     return builder_.results("preflight.json");
   }
@@ -230,6 +232,25 @@ TEST(Preflight, FailsWithSevenOfEightGpus) {
   Machine machine;
   machine.set(0, "host", "gpus_missing", 1, "0000:17:00.0 is on the PCI bus, but not in NVML");
   expect_failure(machine, "gpus_missing", "node0", "0000:17:00.0 is on the PCI bus, but not in NVML");
+}
+
+TEST(Preflight, JudgesWhatSlurmSaysInsideOfItsJobsAlone) {
+  const auto in_slurm = [](double answers, double drained, double missing) {
+    Machine machine(16, 2);
+    for (const std::size_t first : {0U, 8U}) {
+      const bool second = first > 0;
+      machine.set(first, "slurm", "slurm_answers", second ? answers : 1.0, second ? "no word of node node1" : "");
+      machine.set(first, "slurm", "slurm_drained", second ? drained : 0.0, second ? "MIXED+DRAIN: bad fan" : "");
+      machine.set(first, "slurm", "slurm_gpus_missing", second ? missing : 0.0);
+      machine.set(first, "slurm", "slurm_gpus_unlisted", 0.0);
+    }
+    return machine;
+  };
+  EXPECT_EQ(in_slurm(1, 0, 0).judged().state, State::pass);
+  EXPECT_EQ(only_complaint(in_slurm(1, 1, 0).judged()).metric, "slurm_drained");
+  EXPECT_EQ(only_complaint(in_slurm(0, 0, 0).judged()).metric, "slurm_answers");
+  EXPECT_EQ(in_slurm(1, 1, 0).judged().state, State::pass) << "a warning";
+  EXPECT_EQ(in_slurm(1, 0, 1).judged().state, State::fail);
 }
 
 TEST(Preflight, FailsForARankWhoseGpuCudaCannotOpen) {
