@@ -202,6 +202,15 @@ ResultsBuilder gpu_machine(const std::string& device, int ranks, bool nvls, doub
   builder.add("lora_step/model:qwen2_7b/batch:2/seq:4096", "tokens_per_s", 18000)
       .by_rank("tokens_per_s", Values(builder.context.ranks.size(), 18000))
       .by_rank("compute_ms", Values(builder.context.ranks.size(), 450));
+  if (tier == "full" && device == "NVIDIA H200") {
+    for (const auto& [key, tokens_per_s] : {std::pair{"gpt2_124m/batch:32/seq:1024", 540900.0},
+                                            {"gpt2_124m/batch:64/seq:1024", 567900.0},
+                                            {"encoder_163m/batch:8/seq:512", 416100.0}}) {
+      builder.add(std::string("train_step/model:") + key, "tokens_per_s", tokens_per_s)
+          .by_rank("tokens_per_s", Values(builder.context.ranks.size(), tokens_per_s))
+          .by_rank("compute_ms", Values(builder.context.ranks.size(), 32 * 1024 / tokens_per_s * 1e3));
+    }
+  }
   const double capacity_gb = device == "NVIDIA H200" ? 148 : 83;
   builder.add("memtest/pattern:random/bytes:free", "hbm_gb_per_s", 0.8 * hbm)
       .by_rank("capacity_gb", Values(builder.context.ranks.size(), capacity_gb));
@@ -503,7 +512,11 @@ TEST(ShippedProfiles, HaveNoReferenceOfSeveralHostsOnlyForWhatGoesBetweenThem) {
       for (const char* family : {"gemm", "hbm", "memtest", "p2p", "pcie"})
         EXPECT_TRUE(judged.contains(family)) << family;
       EXPECT_EQ(judged.contains("lora_step"), h200);
-      const std::string end = ", 16 ranks, 2 hosts, " + std::string(h200 ? "7" : "6") + " of 9 families judged)";
+      const std::string end = ", 16 ranks, 2 hosts, " +
+                              std::string(!h200                         ? "6 of 9"
+                                          : tier == std::string("full") ? "8 of 10"
+                                                                        : "7 of 10") +
+                              " families judged)";
       EXPECT_NE(verdict_line(verdict).find(name + end), std::string::npos) << verdict_line(verdict);
     }
   }
