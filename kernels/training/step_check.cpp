@@ -134,6 +134,10 @@ std::vector<GoldenLoss> golden_losses(const StepSpec<trains>& spec) {
     };
     if (is_small("gpt2_tiny")) return {{1, 5.54213}, {2, 5.50337}, {5, 5.39322}, {10, 5.23119}};
     if (is_small("encoder_tiny")) return {{1, 5.53273}, {2, 5.51769}, {5, 5.47279}, {10, 5.39867}};
+    // 2 H200, 2026-11, the same on both.
+    if (is("gpt2_124m", DType::bf16, 32, 1024, 1)) return {{2, 10.85137}, {5, 10.46627}, {10, 9.87399}};
+    if (is("gpt2_124m", DType::bf16, 64, 1024, 1)) return {{2, 10.88562}, {5, 10.61683}, {10, 10.17285}};
+    if (is("encoder_163m", DType::bf16, 8, 512, 1)) return {{2, 10.70234}, {5, 9.81748}, {10, 8.40575}};
     return {};
   } else {
     // 15 H200 in 6 launches; steps 2, 5 and 10 of 4 and of 8 more, 0.01 % apart (2026-11).
