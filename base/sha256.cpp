@@ -62,10 +62,10 @@ void mix(State& state, const unsigned char* block) {
 std::string sha256(std::string_view bytes) {
   State state = fractions_of_primes<8>([](long double x) { return std::sqrt(x); });
   const auto* const data = reinterpret_cast<const unsigned char*>(bytes.data());
-  const std::size_t whole = bytes.size() / block_size * block_size;
+  const std::size_t left = bytes.size() % block_size;  // not a difference: g++ 13 would think it may be anything
+  const std::size_t whole = bytes.size() - left;
   for (std::size_t at = 0; at < whole; at += block_size) mix(state, data + at);
   std::array<unsigned char, 2 * block_size> rest{};
-  const std::size_t left = bytes.size() - whole;
   std::copy_n(data + whole, left, rest.begin());
   rest[left] = 0x80;
   const std::size_t end = left < block_size - 8 ? block_size : 2 * block_size;

@@ -12,6 +12,7 @@
 
 #include "base/key.hpp"
 #include "base/text.hpp"
+#include "report/arguments.hpp"
 #include "report/words.hpp"
 
 namespace shakedown {
@@ -162,11 +163,6 @@ std::string Board::line_of(const std::string& family) const {
 
 namespace {
 
-bool is_set(const char* variable) {
-  const char* const value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
-}
-
 bool can_draw_in_place() {
   const char* const terminal = std::getenv("TERM");
   return isatty(STDERR_FILENO) != 0 && terminal != nullptr && std::string_view(terminal) != "dumb";
@@ -181,7 +177,7 @@ std::size_t terminal_width() {
 }  // namespace
 
 Screen::Screen(const std::vector<std::string>& families)
-    : board_(families), in_place_(can_draw_in_place()), color_(in_place_ && !is_set("NO_COLOR")) {}
+    : board_(families), in_place_(can_draw_in_place()), color_(in_place_ && !no_color()) {}
 
 Screen::~Screen() {
   if (drawn_at_ == Clock::time_point()) return;  // nothing was ever shown

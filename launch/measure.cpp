@@ -332,12 +332,14 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
 
 Job job_of_ranks(const FrontDoor& door, const Launch& launch, const Words& command, Variables variables) {
   Job job{launch.prefix, launch.variables};
-  if (!door.nccl.empty())
+  if (!door.nccl.empty()) {
     variables.emplace_back("LD_PRELOAD", door.nccl);  // comes before what a program was linked with
+  }
   if (!door.interface.empty()) {
     variables.emplace_back("SHAKEDOWN_INTERFACE", door.interface);
-    if (std::getenv("NCCL_SOCKET_IFNAME") == nullptr)
+    if (std::getenv("NCCL_SOCKET_IFNAME") == nullptr) {
       variables.emplace_back("NCCL_SOCKET_IFNAME", "=" + door.interface);
+    }
   }
   const bool own_mpirun = !launch.prefix.empty() && launch.prefix.front() == "mpirun";
   for (const auto& [name, value] : variables) {

@@ -87,7 +87,7 @@ void keep(const fs::path& folder, const fs::path& round, bool shows_something) {
   }
 }
 
-RunFolder folder_of(const FrontDoor& door) {
+RunFolder folder_of_watch(const FrontDoor& door) {
   const auto results = door.results ? *door.results : usual_results();
   if (!door.resume) {
     return door.folder ? RunFolder::take(*door.folder, door.run_id)
@@ -191,7 +191,7 @@ int show(const Watch& watch, const WatchJudgement& judged, const OutputFiles& ou
 bool is_watch(const fs::path& folder) { return fs::is_regular_file(folder / watch_file); }
 
 int watch(const FrontDoor& door, const Programs& programs, const ReasonChannel& channel, Signals& signals) {
-  auto run = folder_of(door);
+  auto run = folder_of_watch(door);
   say("results: " + run.path().string());
   // One memory of what was tuned for all rounds, where the runs of this machine have theirs.
   setenv("SHAKEDOWN_CHOICES", (run.path().parent_path() / "choices").c_str(), 0);

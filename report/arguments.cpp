@@ -191,14 +191,17 @@ Judged judge(const Arguments& arguments) {
   return {std::move(measured), std::move(profiles), std::move(verdict)};
 }
 
+bool no_color() {
+  const char* const value = std::getenv("NO_COLOR");
+  return value != nullptr && *value != '\0';
+}
+
 TerminalStyle style_of(const Arguments& arguments) {
   const auto is_set = [](const char* name) {
     const char* value = std::getenv(name);
     return value != nullptr && *value != '\0' && std::string(value) != "0";
   };
-  const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: any value but the empty one
-  const bool no = no_color != nullptr && *no_color != '\0';
-  return {arguments.color.value_or(is_set("CLICOLOR_FORCE") && !no), arguments.width, arguments.all};
+  return {arguments.color.value_or(is_set("CLICOLOR_FORCE") && !no_color()), arguments.width, arguments.all};
 }
 
 }  // namespace shakedown

@@ -44,6 +44,9 @@ std::string arguments_help();
 /// Loads and judges. Errors: InputError.
 Judged judge(const Arguments&);
 
+/// Whether NO_COLOR has any value but the empty one (https://no-color.org).
+bool no_color();
+
 /// Colour where --color says so; without it only where CLICOLOR_FORCE is set and NO_COLOR is not. Never by asking
 /// whether the output is a terminal: under mpirun that is not known.
 TerminalStyle style_of(const Arguments&);

@@ -26,11 +26,7 @@ std::optional<Finding> judge_crashed(const std::vector<Results>& files) {
                      "; what was then missing was measured without";
     finding.next = "look at these hosts (power, network, dmesg), then measure them alone";
     std::vector<Culprit> offenders(lost.size());
-    std::transform(lost.begin(), lost.end(), offenders.begin(), [](const auto& host) {
-      Culprit culprit;
-      culprit.host = host;
-      return culprit;
-    });
+    std::transform(lost.begin(), lost.end(), offenders.begin(), host_culprit);
     name_offenders(finding, std::move(offenders));
     return finding;
   }

@@ -9,6 +9,12 @@ Culprit culprit(const RankFacts& facts, std::optional<double> value) {
   return {facts.rank, facts.host, facts.uuid, facts.pci, value, facts.local_rank, facts.serial};
 }
 
+Culprit host_culprit(const std::string& host) {
+  Culprit result;
+  result.host = host;
+  return result;
+}
+
 std::string text(const Culprit& culprit) {
   std::string words;
   const auto add = [&](const std::string& word) { words += (words.empty() || word.empty() ? "" : " ") + word; };
@@ -24,6 +30,12 @@ std::string measure_command(std::string_view key, int ranks) {
   const std::string launcher = ranks > 1 ? "mpirun -np " + std::to_string(ranks) + " " : "";
   const std::string bench = launcher + "build/bench/bench_" + family;
   return family == key ? bench : bench + " --benchmark_filter='^" + std::string(key) + "(/|$)'";
+}
+
+void set(Finding& finding, Status status, std::string detail, std::string next) {
+  finding.status = status;
+  finding.detail = std::move(detail);
+  finding.next = std::move(next);
 }
 
 void name_offenders(Finding& finding, std::vector<Culprit> offenders) {

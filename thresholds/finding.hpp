@@ -38,6 +38,8 @@ struct Culprit {
 /// Who it is, with the value that speaks against it.
 Culprit culprit(const RankFacts&, std::optional<double> value = std::nullopt);
 
+Culprit host_culprit(const std::string& host);
+
 /// "rank 3 node7 GPU-4f2a 0000:1b:00.0"; what is unknown is left out.
 std::string text(const Culprit&);
 
@@ -68,6 +70,8 @@ struct Finding {
   bool counts() const { return severity == Severity::fail; }
   bool good() const { return status == Status::pass || status == Status::waived; }
 };
+
+void set(Finding&, Status, std::string detail, std::string next);
 
 /// Names the first of them, the worst first, and counts all.
 void name_offenders(Finding&, std::vector<Culprit>);

@@ -1,9 +1,14 @@
 // Private to thresholds/*.cpp and report/*.cpp.
 #pragma once
 
+#include <array>
+
 #include "base/archive.hpp"
 
 namespace shakedown {
+
+/// What a row of a result has by rank.
+inline constexpr std::array<const char*, 4> columns_by_rank{"by_rank", "text_by_rank", "throttle", "errors"};
 
 /// Errors: InputError for a file that is missing, empty, cut off or not strict JSON. Defined in strict_json.cpp.
 nlohmann::json read_json(const std::filesystem::path& file);

@@ -21,23 +21,11 @@ Finding pass(std::string key, std::string detail) {
   return finding;
 }
 
-void set(Finding& finding, Status status, std::string detail, std::string next) {
-  finding.status = status;
-  finding.detail = std::move(detail);
-  finding.next = std::move(next);
-}
-
 void compare(Finding& finding, int value, int limit, const char* unit) {
   finding.value = value;
   finding.limit = limit;
   finding.limit_name = "equals";
   finding.unit = unit;
-}
-
-Culprit host_culprit(const std::string& host) {
-  Culprit result;
-  result.host = host;
-  return result;
 }
 
 std::string file_name(const Results& file) { return file.file.filename().string(); }

@@ -70,8 +70,6 @@ void require_one_per_rank(const Field& array, int world_size) {
   }
 }
 
-constexpr std::array<const char*, 4> columns_by_rank{"by_rank", "text_by_rank", "throttle", "errors"};
-
 /// A column of which fewer than half are known may stand as an object (thresholds/results_writer.cpp).
 void fill_in(json& row, const Field& field, int world_size) {
   for (const char* name : columns_by_rank) {

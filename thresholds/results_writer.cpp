@@ -30,8 +30,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::array<const char*, 4> columns_by_rank{"by_rank", "text_by_rank", "throttle", "errors"};
-
 /// A column of which fewer than half are known is written as an object: {"3": 396.2} in place of three nulls.
 void thin_out(ordered_json& row) {
   for (const char* name : columns_by_rank) {

@@ -24,12 +24,6 @@ std::string settings_of(const Context& context, std::initializer_list<std::strin
   return joined(found);
 }
 
-void set(Finding& finding, Status status, std::string detail, std::string next) {
-  finding.status = status;
-  finding.detail = std::move(detail);
-  finding.next = std::move(next);
-}
-
 // Links inside a host that do not go by P2P.
 std::vector<NcclLink> fallbacks(const Context& context) {
   const auto host = [&](int rank) { return context.ranks[static_cast<std::size_t>(rank)].host; };

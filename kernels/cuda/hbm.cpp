@@ -14,7 +14,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr double tuning_seconds = 0.2;
+constexpr double stream_tuning_seconds = 0.2;
 
 class MemoryStream : public Work {
  public:
@@ -62,7 +62,7 @@ class MemoryStream : public Work {
       run(shapes[i]);
       return true;
     };
-    return pick_fastest(gpu_, shapes.size(), try_shape, {tuning_seconds}).value_or(0);
+    return pick_fastest(gpu_, shapes.size(), try_shape, {stream_tuning_seconds}).value_or(0);
   }
 };
 

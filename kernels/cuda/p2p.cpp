@@ -24,7 +24,7 @@ constexpr std::array shapes{
     StreamShape{512, 4, 0, Hint::streaming}, StreamShape{32, 4, 0, Hint::streaming, 8192},
     StreamShape{512, 2, 0, Hint::none},      StreamShape{32, 2, 0, Hint::streaming, 16384},
 };
-constexpr double tuning_seconds = 0.05;
+constexpr double copy_tuning_seconds = 0.05;
 
 /// What a rank that only stands by holds, so that it has something real to check.
 constexpr std::size_t guard_bytes = 4096;
@@ -140,7 +140,7 @@ class PeerCopy final : public Work {
       run(shapes[i]);
       return true;
     };
-    return pick_fastest(gpu_, shapes.size(), try_shape, {tuning_seconds}).value_or(0);
+    return pick_fastest(gpu_, shapes.size(), try_shape, {copy_tuning_seconds}).value_or(0);
   }
 
   CopyOp op_;

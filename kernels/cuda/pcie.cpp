@@ -18,13 +18,13 @@ namespace shakedown::cuda {
 namespace {
 
 /// What a rank that only stands by holds, so that it has something real to check.
-constexpr std::size_t guard_bytes = 4096;
+constexpr std::size_t host_guard_bytes = 4096;
 
 class PcieCopy final : public Work {
  public:
   PcieCopy(const PcieSpec& spec, const Gpu& gpu, std::optional<int> node) : spec_(spec), gpu_(gpu), trail_(spec.bytes) {
     if (!active()) {
-      up_device_ = Buffer(guard_bytes);
+      up_device_ = Buffer(host_guard_bytes);
       return;
     }
     if (spec.op != PcieOp::d2h) {

@@ -15,7 +15,7 @@
 namespace shakedown {
 namespace {
 
-constexpr std::size_t most_named = 6, most_ranks = 256, most_hosts = 64;
+constexpr std::size_t most_shown = 6, most_ranks = 256, most_hosts = 64;
 
 std::string tone(const Finding& finding) {
   if (finding.good()) return "is-pass";
@@ -97,8 +97,8 @@ Facts facts_of(const Measured& measured) {
 
 std::string named(const std::vector<std::string>& who) {
   std::vector<std::string> first(who.begin(),
-                                 who.begin() + static_cast<std::ptrdiff_t>(std::min(who.size(), most_named)));
-  return joined(first) + (who.size() > most_named ? " and " + std::to_string(who.size() - most_named) + " more" : "");
+                                 who.begin() + static_cast<std::ptrdiff_t>(std::min(who.size(), most_shown)));
+  return joined(first) + (who.size() > most_shown ? " and " + std::to_string(who.size() - most_shown) + " more" : "");
 }
 
 // "580.159 on 15, 570.86 on node7": what most have without names, the others by name.
@@ -110,11 +110,11 @@ std::string spread_text(const Spread& spread) {
     return fmt::format("{} values of {}: {}, {}, ...", values.size(), spread.count, values[0].first, values[1].first);
   }
   std::vector<std::string> parts;
-  for (std::size_t i = 0; i < std::min(values.size(), most_named); ++i) {
+  for (std::size_t i = 0; i < std::min(values.size(), most_shown); ++i) {
     const auto& [value, who] = values[i];
     parts.push_back(value + (i == 0 && who.size() > 1 ? " on " + std::to_string(who.size()) : " on " + named(who)));
   }
-  return joined(parts, "; ") + (values.size() > most_named ? "; ..." : "");
+  return joined(parts, "; ") + (values.size() > most_shown ? "; ..." : "");
 }
 
 std::string two_columns(const std::string& first, const std::string& second,

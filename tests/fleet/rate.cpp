@@ -11,15 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "tests/fleet/flags.hpp"
+#include "tests/fleet/seeds.hpp"
 
 namespace shakedown::fleet {
 namespace {
@@ -170,36 +168,13 @@ int run(int argc, char** argv) {
   const Flags flags(static_cast<int>(words.size()), words.data(),
                     Flags::of_plan({"--seeds", "--judge", "--keep", "--each"}));
   const Plan plan = flags.plan();
-  const auto seeds = flags.text("--seeds", "1..20");
-  const auto dots = seeds.find("..");
-  const auto first = Flags::whole("--seeds", seeds.substr(0, dots));
-  const auto last = dots == std::string::npos ? first : Flags::whole("--seeds", seeds.substr(dots + 2));
-  if (last < first || (first < 1000000 && last >= 1000000)) {
-    throw std::runtime_error("--seeds=" + seeds + ": A..B, of those for tuning (1..999) or held out (1000000..)");
-  }
-
   std::map<std::uint64_t, Outcome> outcomes;
-  std::string failure;
-  std::mutex mutex;
-  std::atomic<std::uint64_t> next{first};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < std::max(workers, 1); ++i) {
-    threads.emplace_back([&] {
-      for (std::uint64_t seed = next++; seed <= last; seed = next++) {
-        try {
-          auto outcome = try_one(plan, seed, flags.text("--judge", ACCEPTANCE_TEST), flags.text("--keep", ""));
-          const std::scoped_lock lock(mutex);
-          outcomes.emplace(seed, std::move(outcome));
-        } catch (const std::exception& error) {
-          const std::scoped_lock lock(mutex);
-          failure = error.what();
-          next = last + 1;
-        }
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  if (!failure.empty()) throw std::runtime_error(failure);
+  each_seed(
+      seeds_of("--seeds", flags.text("--seeds", "1..20")), workers,
+      [&](std::uint64_t seed) {
+        return try_one(plan, seed, flags.text("--judge", ACCEPTANCE_TEST), flags.text("--keep", ""));
+      },
+      [&](std::uint64_t seed, Outcome outcome) { outcomes.emplace(seed, std::move(outcome)); });
 
   std::map<std::string, int> verdicts;
   int named = 0, said = 0, first_named = 0, innocent = 0, nowhere = 0;

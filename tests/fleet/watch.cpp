@@ -10,14 +10,12 @@
 // none. --cycle=P: all are P % slower at noon than at midnight. --minutes: of a round.
 #include <unistd.h>
 
-#include <atomic>
 #include <cmath>
 #include <cstdio>
-#include <mutex>
 #include <numbers>
-#include <thread>
 
 #include "tests/fleet/flags.hpp"
+#include "tests/fleet/seeds.hpp"
 #include "thresholds/judge.hpp"
 #include "thresholds/watch.hpp"
 
@@ -146,43 +144,21 @@ int run(int argc, char** argv) {
   day.minutes = static_cast<double>(flags.number("--minutes", 3));
   day.hours = static_cast<double>(flags.number("--hours", 24));
   day.profiles = load_profiles(SHAKEDOWN_SOURCE_DIR "/thresholds");
-  const auto days = flags.text("--days", "1..10");
-  const auto dots = days.find("..");
-  const auto first = Flags::whole("--days", days.substr(0, dots));
-  const auto last = dots == std::string::npos ? first : Flags::whole("--days", days.substr(dots + 2));
-  if (last < first || (first < 1000000 && last >= 1000000)) {
-    throw std::runtime_error("--days=" + days + ": A..B, of those for tuning (1..999) or held out (1000000..)");
-  }
-  std::atomic<std::uint64_t> next{first};
-  std::mutex mutex;
-  std::string failure;
+  const Seeds days = seeds_of("--days", flags.text("--days", "1..10"));
   int alarms = 0, named = 0, innocent = 0, at_once = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < std::max(workers, 1); ++i) {
-    threads.emplace_back([&] {
-      for (std::uint64_t seed = next++; seed <= last; seed = next++) {
-        try {
-          const auto outcome = outcome_of(day, watch_of(day, seed));
-          const std::scoped_lock lock(mutex);
-          alarms += outcome.alarm ? 1 : 0;
-          named += outcome.named ? 1 : 0;
-          innocent += outcome.innocent ? 1 : 0;
-          at_once += outcome.at_once ? 1 : 0;
-          const bool wrong = day.plant == "none" ? outcome.alarm : outcome.innocent || !outcome.named;
-          if (wrong) std::printf("  day %llu:%s\n", static_cast<unsigned long long>(seed), outcome.said.c_str());
-        } catch (const std::exception& error) {
-          const std::scoped_lock lock(mutex);
-          failure = error.what();
-          next = last + 1;
-        }
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  if (!failure.empty()) throw std::runtime_error(failure);
+  each_seed(
+      days, workers, [&](std::uint64_t seed) { return outcome_of(day, watch_of(day, seed)); },
+      [&](std::uint64_t seed, const auto& outcome) {
+        alarms += outcome.alarm ? 1 : 0;
+        named += outcome.named ? 1 : 0;
+        innocent += outcome.innocent ? 1 : 0;
+        at_once += outcome.at_once ? 1 : 0;
+        const bool wrong = day.plant == "none" ? outcome.alarm : outcome.innocent || !outcome.named;
+        if (wrong) std::printf("  day %llu:%s\n", static_cast<unsigned long long>(seed), outcome.said.c_str());
+      });
   std::printf(
       "%s: %llu days, %d with alarms (%d by the first round alone), %d named with the hour, %d with an innocent\n",
-      day.plant.c_str(), static_cast<unsigned long long>(last - first + 1), alarms, at_once, named, innocent);
+      day.plant.c_str(), static_cast<unsigned long long>(days.last - days.first + 1), alarms, at_once, named, innocent);
   return 0;
 }
 
