@@ -247,6 +247,16 @@ std::optional<std::pair<std::string, std::string>> streamed(std::string_view lin
 
 }  // namespace
 
+Words promised_hosts(const Launch& launch, const Words& named) {
+  Words all = named, found;
+  for (const auto& [pod, node] : launch.pods) {
+    if (is_one_of(node, named)) all.push_back(pod);
+  }
+  std::copy_if(launch.hosts.begin(), launch.hosts.end(), std::back_inserter(found),
+               [&](const auto& host) { return is_one_of(host, all); });
+  return found;
+}
+
 void say(const std::string& line) { std::fprintf(stderr, "shakedown: %s\n", line.c_str()); }
 
 Programs find_programs(const std::vector<std::string>& wanted) {
@@ -414,14 +424,11 @@ namespace {
 
 /// How what is missing is started on the hosts that are left: without those that the ranks named or that do not answer
 /// any more. Nothing: there is one host, all are still there, or none would be left.
-std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, Words named, Signals& signals) {
+std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, const Words& named, Signals& signals) {
   if (launch.hosts.size() < 2) return std::nullopt;
-  for (const auto& [pod, node] : launch.pods) {
-    if (is_one_of(node, named)) named.push_back(pod);
-  }
   Words lost = launch.absent;
-  for (const auto& host : launch.hosts) {
-    if (!is_one_of(host, named) || is_one_of(host, lost)) continue;
+  for (const auto& host : promised_hosts(launch, named)) {
+    if (is_one_of(host, lost)) continue;
     say("host " + host + " was named by the others: what is missing is measured without it");
     lost.push_back(host);
   }

@@ -43,6 +43,9 @@ std::string all_expected(const FrontDoor&, const Launch&);
 /// arrive what fails already. Errors: CannotRun after a signal.
 void measure_families(const FrontDoor&, Launch&, const Programs&, const RunFolder&, Signals&);
 
+/// Of the hosts of a launch those that ranks have named, by their own names or those of their nodes.
+std::vector<std::string> promised_hosts(const Launch&, const std::vector<std::string>& named);
+
 /// How the program for all families ended.
 struct Together {
   bool something_is_missing = false;  // though it may be measured
