@@ -95,6 +95,10 @@ Job roll_call(const FrontDoor& door, const Launch& launch, const Words& prefix, 
 /// mpirun waits for all hosts before it starts anything: who does not come is found by asking each alone.
 Words silent_hosts(const FrontDoor& door, const Launch& launch, const Words& asked, Signals& signals) {
   constexpr std::size_t at_once = 32;
+  Words alone = launch.roll;  // without the list of those who are left, to which mpirun would add
+  if (const auto list = std::find(alone.begin(), alone.end(), "--host"); list != alone.end()) {
+    alone.erase(list, list + 2);
+  }
   FrontDoor patience = door;
   patience.startup_timeout = std::min(door.startup_timeout, 20.0);
   Words silent;
@@ -104,7 +108,7 @@ Words silent_hosts(const FrontDoor& door, const Launch& launch, const Words& ask
     std::vector<RollCall> calls(hosts.size());
     std::vector<Job> jobs;
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      jobs.push_back(roll_call(patience, launch, with(launch.roll, {"--host", hosts[i]}), calls[i]));
+      jobs.push_back(roll_call(patience, launch, with(alone, {"--host", hosts[i]}), calls[i]));
     }
     run_jobs(jobs, signals);
     stop_if_told(signals);

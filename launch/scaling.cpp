@@ -125,7 +125,7 @@ std::vector<int> fewer_nodes(const FrontDoor& door, const Launch& all, const Pro
     throw InputError("--scaling compares AllReduce and training steps: name one of them in --families");
   }
   const int count = static_cast<int>(all.hosts.size());
-  if (all.hosts.empty() && all.host_count == 0) {
+  if (all.hosts.empty() && !all.roll.empty()) {
     throw CannotRun("--scaling chooses the nodes of each launch, which SHAKEDOWN_LAUNCH fixes: unset that");
   }
   if (count < 2) {

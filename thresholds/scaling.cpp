@@ -203,7 +203,7 @@ class Scaling {
     const Metric& metric = *find_metric(key, busbw);
     const auto launches = of(key, metric);
     std::optional<double> one_node, nics = host_gb_per_s_;
-    std::string source = "the rate of its NICs";
+    std::string source = "the rate of its NICs", network = "NICs: they allow ";
     for (const int size : asked_sizes_) {
       if (size > 1 && !launches.contains(size)) missing(key, size);
     }
@@ -217,6 +217,7 @@ class Scaling {
       if (!nics) {
         nics = at.rate / allreduce_limit(shape);
         source = "what " + size_text(size, "node") + " reached";
+        network = "the network: by " + source + " it allows ";
         shown.limited_by = "no rate of NICs is known: the larger ones are held against this";
         continue;
       }
@@ -226,7 +227,7 @@ class Scaling {
       const double expected = node_limits ? *one_node : limit;
       shown.efficiency = at.rate / expected;
       shown.limited_by = node_limits ? "what one node does, " + number_text(expected) + " GB/s"
-                                     : "NICs: they allow " + number_text(expected) + " GB/s";
+                                     : network + number_text(expected) + " GB/s";
       judge(shown, allreduce_part,
             size_text(size, "node") + ": " + number_text(at.rate) + " of " + number_text(expected) +
                 " GB/s that are expected; limited by " + shown.limited_by,
