@@ -288,6 +288,14 @@ Programs find_programs(const std::vector<std::string>& wanted) {
 }
 
 Launch agreed_launch(const FrontDoor& door, const Environment& environment, Signals& signals, const Words& lost) {
+  std::string why;
+  auto launch = launch_that_answers(door, environment, signals, lost, why);
+  if (!launch) throw CannotRun(why);
+  return std::move(*launch);
+}
+
+std::optional<Launch> launch_that_answers(const FrontDoor& door, const Environment& environment, Signals& signals,
+                                          const Words& lost, std::string& why) {
   const auto here = answer_of_this_host(environment);
   auto site = site_of(environment, signals);
   site.gpus = here.usable_gpus;
@@ -319,10 +327,12 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
     const auto silent = silent_hosts(door, launch, asked, signals);
     site.absent.insert(site.absent.end(), silent.begin(), silent.end());
     if (silent.size() == asked.size() || silent.empty()) {
-      throw CannotRun("no host of " + joined(launch.hosts) + " has answered: " + what);
+      why = "no host of " + joined(launch.hosts) + " has answered: " + what;
+      return std::nullopt;
     }
   } else if (hosts.empty()) {
-    throw CannotRun("no host has answered: " + what);
+    why = "no host has answered: " + what;
+    return std::nullopt;
   } else {
     site.absent = absent_hosts(launch.hosts, hosts);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ Programs find_programs(const std::vector<std::string>& families);
 /// and stay expected. Nobody asks the hosts that are known to be lost. Errors: CannotRun if none answers within the
 /// start's limit.
 Launch agreed_launch(const FrontDoor&, const Environment&, Signals&, const std::vector<std::string>& lost = {});
+
+/// The same; nothing, and why, if none answers.
+std::optional<Launch> launch_that_answers(const FrontDoor&, const Environment&, Signals&,
+                                          const std::vector<std::string>& lost, std::string& why);
 
 /// A program on all ranks, with these variables for them, and with the NCCL that the user wants.
 using Variables = std::vector<std::pair<std::string, std::string>>;

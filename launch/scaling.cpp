@@ -55,6 +55,7 @@ class FewerNodes {
         std::to_string(all_.hosts.size()) + ": " + joined(launch->hosts));
     Screen screen(programs_.families);
     const auto together = measure_together(door_, *launch, programs_, own.path(), run_.id(), signals_, screen);
+    if (!together.something_is_missing) return;  // what it left out though it ended well, nobody can measure
     if (!together.died) measure_missing(*launch, own.path(), screen);
     if (!anything_missing(own.path())) return;
     auto gone = promised_hosts(*launch, together.lost);
@@ -72,14 +73,15 @@ class FewerNodes {
       auto chosen = without(all_.hosts, lost_);
       if (chosen.size() < nodes) return std::nullopt;
       chosen.resize(nodes);
-      auto launch = agreed_launch(door_, process_environment(), signals_, without(all_.hosts, chosen));
-      const auto silent = without(launch.absent, without(all_.hosts, chosen));
+      std::string why;
+      auto launch = launch_that_answers(door_, process_environment(), signals_, without(all_.hosts, chosen), why);
+      const auto silent = launch ? without(launch->absent, without(all_.hosts, chosen)) : chosen;
       lost_.insert(lost_.end(), silent.begin(), silent.end());
       if (!silent.empty()) continue;
-      launch.hosts = chosen;
-      launch.host_count = static_cast<int>(nodes);
-      launch.ranks.reset();  // were promised of all nodes
-      launch.absent.clear();
+      launch->hosts = chosen;
+      launch->host_count = static_cast<int>(nodes);
+      launch->ranks.reset();  // were promised of all nodes
+      launch->absent.clear();
       return launch;
     }
   }
@@ -89,7 +91,9 @@ class FewerNodes {
     if (gone.size() == hosts.size()) return {};
     auto left_out = without(all_.hosts, hosts);
     left_out.insert(left_out.end(), gone.begin(), gone.end());
-    return without(agreed_launch(door_, process_environment(), signals_, left_out).absent, left_out);
+    std::string why;
+    const auto left = launch_that_answers(door_, process_environment(), signals_, left_out, why);
+    return without(left ? left->absent : hosts, left_out);
   }
 
   bool anything_missing(const fs::path& folder) const {

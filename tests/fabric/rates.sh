@@ -16,7 +16,7 @@ rows() {
     for fault in nic host leaf uplink path rail dead_host dead_pair; do echo "${fault/_/ }|$hosts|$fault|known"; done
     for two in nic,nic uplink,nic host,leaf nic,dead_host uplink,uplink; do echo "two: ${two//_/ }|$hosts|$two|known"; done
   done
-  echo "two NICs, an uplink, a host|1024|nic,nic,uplink,host|known"
+  echo "two NICs,an uplink,a host|1024|nic,nic,uplink,host|known"
   for hosts in 128 1024; do
     echo "healthy|$hosts||unknown"
     for fault in nic host dead_host; do echo "${fault/_/ }|$hosts|$fault|unknown"; done
