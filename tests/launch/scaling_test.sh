@@ -53,18 +53,23 @@ run "$code" "$build/bin/shakedown" report --results="$scratch/results" --html="$
 expect "judged again it is the same" prints '^lora_step.* 2 +2 '
 expect "  and on the page" grep -q '<section id="scaling">' page.html
 
-# nodeb dies in the launch of two nodes: that one ends without figures, and nobody waits for it any more.
-dies() {
-  until grep -q 'on 2 nodes' err && grep -qs '^\[1/' "$latest/scaling/2nodes/log"; do sleep 0.05; done
-  touch dead/nodeb
-  kill -KILL -- "-$(<nodeb.pid)"
+# lose HOST LAUNCH NODES: HOST dies in that launch. It ends without figures, and nobody waits for the host any more.
+lose() {
+  local host=$1 launch=$2 nodes=$3
+  rm -f dead/* err
+  {
+    until grep -qs "on $nodes of" err && grep -qs '^\[1/' "$latest/scaling/$launch/log"; do sleep 0.05; done
+    touch "dead/$host"
+    kill -KILL -- "-$(<"$host.pid")"
+  } &
+  "${accept[@]}" "$few" --scaling=1,2 --startup-timeout=8 >out 2>err
+  code=$?
+  wait
+  expect "$host dies on $nodes: it is named" eval '[[ $code -eq 1 ]] && says "scaling: $launch: without $host"'
+  expect "  and that launch is missing" eval 'prints "^missing: machine/scaling" && prints "$nodes: $host was lost" && [[ ! -e $latest/scaling/$launch/lora_step.json ]]'
 }
-: >err
-dies &
-"${accept[@]}" "$few" --scaling=1,2 --startup-timeout=8 >out 2>err
-code=$?
-wait
-expect "a node that dies in a launch is named" eval '[[ $code -eq 1 ]] && says "scaling: 2nodes: without nodeb"'
-expect "  and that launch is missing" eval 'prints "^missing: machine/scaling" && prints "2 nodes: nodeb was lost" && [[ ! -e $latest/scaling/2nodes/lora_step.json ]]'
+lose nodeb 2nodes "2 nodes"
 expect "  but not the others" eval '[[ -e $latest/scaling/1node/lora_step.json && -e $latest/lora_step.json ]]'
+lose nodea 1node "1 node"
+expect "  and the next launch is of others" says '2 nodes of 3: nodeb, nodec'
 finish
