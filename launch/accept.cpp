@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "launch/measure.hpp"
 #include "launch/roll.hpp"
+#include "launch/scaling.hpp"
 #include "launch/watch.hpp"
 #include "report/verdict_json.hpp"
 
@@ -55,6 +56,7 @@ bool anything_in(const fs::path& folder, const Programs& programs) {
 Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs, const RunFolder& run,
                  Signals& signals) {
   measure_families(door, start, programs, run, signals);
+  if (door.scaling) measure_on_fewer_nodes(door, start, programs, run, signals);
   if (!anything_in(run.path(), programs)) {
     throw CannotRun("nothing was measured; what ran is in " + (run.path() / "log").string());
   }
@@ -87,6 +89,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   auto run = folder_of(door);
   say("results: " + run.path().string());
   auto start = agreed_launch(door, process_environment(), signals);
+  if (door.scaling) fewer_nodes(door, start, programs);  // what cannot be is said before anything is measured
   const Judged judged = judge_run(door, start, programs, run, signals);
   const Verdict& verdict = judged.verdict;
   run.finish();
@@ -99,6 +102,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
 int measure(const std::vector<std::string>& words) {
   provide_environment();
   const auto door = parse_front_door(words, process_environment());
+  if (door.scaling) throw InputError("--scaling is judged as it is measured: use accept");
   const auto programs = find_programs(door.families);
   Signals signals;
   if (door.plan) return show_plan(door, programs, signals);

@@ -95,6 +95,10 @@ Job roll_call(const FrontDoor& door, const Launch& launch, const Words& prefix, 
 /// mpirun waits for all hosts before it starts anything: who does not come is found by asking each alone.
 Words silent_hosts(const FrontDoor& door, const Launch& launch, const Words& asked, Signals& signals) {
   constexpr std::size_t at_once = 32;
+  Words alone = launch.roll;  // without the list of those who are left, to which mpirun would add
+  if (const auto list = std::find(alone.begin(), alone.end(), "--host"); list != alone.end()) {
+    alone.erase(list, list + 2);
+  }
   FrontDoor patience = door;
   patience.startup_timeout = std::min(door.startup_timeout, 20.0);
   Words silent;
@@ -104,7 +108,7 @@ Words silent_hosts(const FrontDoor& door, const Launch& launch, const Words& ask
     std::vector<RollCall> calls(hosts.size());
     std::vector<Job> jobs;
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      jobs.push_back(roll_call(patience, launch, with(launch.roll, {"--host", hosts[i]}), calls[i]));
+      jobs.push_back(roll_call(patience, launch, with(alone, {"--host", hosts[i]}), calls[i]));
     }
     run_jobs(jobs, signals);
     stop_if_told(signals);
@@ -247,6 +251,16 @@ std::optional<std::pair<std::string, std::string>> streamed(std::string_view lin
 
 }  // namespace
 
+Words promised_hosts(const Launch& launch, const Words& named) {
+  Words all = named, found;
+  for (const auto& [pod, node] : launch.pods) {
+    if (is_one_of(node, named)) all.push_back(pod);
+  }
+  std::copy_if(launch.hosts.begin(), launch.hosts.end(), std::back_inserter(found),
+               [&](const auto& host) { return is_one_of(host, all); });
+  return found;
+}
+
 void say(const std::string& line) { std::fprintf(stderr, "shakedown: %s\n", line.c_str()); }
 
 Programs find_programs(const std::vector<std::string>& wanted) {
@@ -274,6 +288,14 @@ Programs find_programs(const std::vector<std::string>& wanted) {
 }
 
 Launch agreed_launch(const FrontDoor& door, const Environment& environment, Signals& signals, const Words& lost) {
+  std::string why;
+  auto launch = launch_that_answers(door, environment, signals, lost, why);
+  if (!launch) throw CannotRun(why);
+  return std::move(*launch);
+}
+
+std::optional<Launch> launch_that_answers(const FrontDoor& door, const Environment& environment, Signals& signals,
+                                          const Words& lost, std::string& why) {
   const auto here = answer_of_this_host(environment);
   auto site = site_of(environment, signals);
   site.gpus = here.usable_gpus;
@@ -305,10 +327,12 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
     const auto silent = silent_hosts(door, launch, asked, signals);
     site.absent.insert(site.absent.end(), silent.begin(), silent.end());
     if (silent.size() == asked.size() || silent.empty()) {
-      throw CannotRun("no host of " + joined(launch.hosts) + " has answered: " + what);
+      why = "no host of " + joined(launch.hosts) + " has answered: " + what;
+      return std::nullopt;
     }
   } else if (hosts.empty()) {
-    throw CannotRun("no host has answered: " + what);
+    why = "no host has answered: " + what;
+    return std::nullopt;
   } else {
     site.absent = absent_hosts(launch.hosts, hosts);
   }
@@ -416,14 +440,11 @@ namespace {
 
 /// How what is missing is started on the hosts that are left: without those that the ranks named or that do not answer
 /// any more. Nothing: there is one host, all are still there, or none would be left.
-std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, Words named, Signals& signals) {
+std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, const Words& named, Signals& signals) {
   if (launch.hosts.size() < 2) return std::nullopt;
-  for (const auto& [pod, node] : launch.pods) {
-    if (is_one_of(node, named)) named.push_back(pod);
-  }
   Words lost = launch.absent;
-  for (const auto& host : launch.hosts) {
-    if (!is_one_of(host, named) || is_one_of(host, lost)) continue;
+  for (const auto& host : promised_hosts(launch, named)) {
+    if (is_one_of(host, lost)) continue;
     say("host " + host + " was named by the others: what is missing is measured without it");
     lost.push_back(host);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ Programs find_programs(const std::vector<std::string>& families);
 /// start's limit.
 Launch agreed_launch(const FrontDoor&, const Environment&, Signals&, const std::vector<std::string>& lost = {});
 
+/// The same; nothing, and why, if none answers.
+std::optional<Launch> launch_that_answers(const FrontDoor&, const Environment&, Signals&,
+                                          const std::vector<std::string>& lost, std::string& why);
+
 /// A program on all ranks, with these variables for them, and with the NCCL that the user wants.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 Job job_of_ranks(const FrontDoor&, const Launch&, const std::vector<std::string>& command, Variables = {});
@@ -42,6 +47,9 @@ std::string all_expected(const FrontDoor&, const Launch&);
 /// comes first; where its rules fail, nothing else is measured. Shows on standard error how it goes, and as results
 /// arrive what fails already. Errors: CannotRun after a signal.
 void measure_families(const FrontDoor&, Launch&, const Programs&, const RunFolder&, Signals&);
+
+/// Of the hosts of a launch those that ranks have named, by their own names or those of their nodes.
+std::vector<std::string> promised_hosts(const Launch&, const std::vector<std::string>& named);
 
 /// How the program for all families ended.
 struct Together {

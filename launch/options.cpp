@@ -31,6 +31,19 @@ double duration(const std::string& flag, const std::string& text) {
   return unit->second * positive<double>(flag, text.substr(0, text.size() - 1));
 }
 
+/// "1,2,4"
+std::vector<int> rising(const std::string& flag, const std::string& text) {
+  std::vector<int> numbers;
+  std::istringstream list(text);
+  for (std::string word; std::getline(list, word, ',');) {
+    numbers.push_back(positive<int>(flag, word));
+    if (numbers.size() > 1 && numbers.back() <= numbers[numbers.size() - 2]) {
+      throw InputError(flag + ": '" + text + "' does not rise: write numbers of nodes as in 1,2,4,8");
+    }
+  }
+  return numbers;
+}
+
 /// False: the flag is not one of ours.
 bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
   if (flag == "--tier") {
@@ -47,6 +60,8 @@ bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
     door.keep = positive<int>(flag, value);
   } else if (flag == "--for") {
     door.watch_s = duration(flag, value);
+  } else if (flag == "--scaling") {
+    door.scaling = rising(flag, value);
   } else if (flag == "--seed") {
     door.seed = positive<std::uint32_t>(flag, value);
   } else if (flag == "--stop-on") {
@@ -107,6 +122,8 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
     const auto flag = word.substr(0, equals);
     if (const auto found = switches.find(word); found != switches.end()) {
       *found->second = true;
+    } else if (word == "--scaling") {
+      door.scaling.emplace();
     } else if (equals == std::string::npos || equals + 1 == word.size() || !take(door, flag, word.substr(equals + 1))) {
       judges.push_back(word);
     }
@@ -116,6 +133,9 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
   }
   if (!door.watch_s && !door.resume && (door.stop_on_fail || door.seed)) {
     throw InputError("--stop-on and --seed are of a watch: give --for too");
+  }
+  if (door.scaling && (door.watch_s || door.resume)) {
+    throw InputError("--scaling is of one acceptance: leave --for and --resume out");
   }
   const auto expected = door.judge.judge.expected;
   door.judge = parse_arguments(judges, beside_program("share/shakedown/thresholds"));
@@ -133,6 +153,7 @@ std::string front_door_help() {
   --keep=N                keep so many runs there (default 20)
   --folder=DIR            measure into this folder instead
   --for=8m|24h|7d         a watch: rounds of all families in changing order, each judged, and then the series of them
+  --scaling[=1,2,4]       AllReduce and training steps also on fewer nodes: what is left of one node's rate for each GPU
   --resume                go on with the watch in latest, or in --folder, after a kill or a reboot
   --stop-on=fail          end a watch with its first failure
   --seed=N                of the order of a watch (default: made up, and recorded)

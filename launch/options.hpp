@@ -20,8 +20,9 @@ struct FrontDoor {
   std::optional<std::filesystem::path> folder;   // this one, instead of a new one
   std::string run_id;                            // empty: is made up
   int keep = 20;
-  std::optional<double> watch_s;      // --for: rounds until so much time has been watched
-  std::optional<std::uint64_t> seed;  // of the order of a watch
+  std::optional<double> watch_s;            // --for: rounds until so much time has been watched
+  std::optional<std::uint64_t> seed;        // of the order of a watch
+  std::optional<std::vector<int>> scaling;  // --scaling: also on so many nodes; empty: 1, 2, 4, ...
   bool resume = false, stop_on_fail = false;
   double timeout = 300, startup_timeout = 120;  // of a benchmark; of the start of a job
   std::string shared_folder;                    // for pre-flight; empty: none

@@ -105,6 +105,9 @@ HostInventory read_host(const Path& root, const Nvml& nvml, const Environment& e
   add(host, network_facts(ports));
   host["gpudirect_rdma"] = gpudirect_rdma(root);
 
+  const auto gpus = nvidia_gpus(root / "sys");
+  add(host, rail_facts(root, gpus ? *gpus : std::vector<std::string>{}, ports));
+
   std::vector<Topology::Device> devices;
   for (auto& gpu : inventory.gpus) {
     devices.push_back({"GPU" + std::to_string(devices.size()), gpu["pci"].text,

@@ -36,6 +36,14 @@ int count(const std::string& flag, const std::string& text) {
   return value;
 }
 
+/// "4nodes", "1node"
+std::optional<int> nodes_of_launch(const std::string& name) {
+  int nodes = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), nodes);
+  const std::string_view rest(end, static_cast<std::size_t>(name.data() + name.size() - end));
+  return error == std::errc() && (rest == "nodes" || rest == "node") ? std::optional(nodes) : std::nullopt;
+}
+
 std::vector<std::filesystem::path> paths(const std::string& flag, const std::string& text) {
   std::vector<std::filesystem::path> result;
   for (const std::string& part : split(text, ',')) {
@@ -148,7 +156,8 @@ std::string arguments_help() {
   --out=DIR               of baseline: where it goes, as DIR/<profile>/<N>ranks/baseline.json; of archive: the file
   --floors=F.yaml         of baseline: propose a profile named F from the observed values
   --quantile=X --margin=X of --floors: this quantile (default 0.01) less this part (default 0.03)
-  --scaling=DIR[,DIR...]  the same results with other numbers of ranks: what each rank loses when more of them work
+  --scaling=DIR[,DIR...]  the same results with other numbers of ranks, or on other numbers of nodes: what each rank
+                          loses when more of them work
   --nodes=DIR             of nodes: write good_nodes, bad_nodes (host files) and nodes.json there
   --scontrol, --kubectl   of nodes: print the commands that drain bad nodes and return good ones that we drained
   --explain=KEY           how the judgement of this key came about
@@ -168,6 +177,29 @@ std::string arguments_help() {
   return help;
 }
 
+namespace {
+
+/// What --scaling names; else the launches of fewer nodes that `accept --scaling` left in the run's folder.
+std::vector<ScalingSet> scaling_of(const Arguments& arguments) {
+  std::vector<ScalingSet> sets;
+  for (const auto& folder : arguments.scaling) sets.push_back({.files = read_results(std::vector{folder})});
+  if (!sets.empty() || arguments.results.size() != 1) return sets;
+  const auto launches = arguments.results.front() / scaling_folder;
+  for (const auto& name : names_in(launches).value_or(std::vector<std::string>{})) {
+    const auto nodes = nodes_of_launch(name);
+    if (!nodes) continue;
+    std::vector<std::filesystem::path> files;
+    for (const auto& file : names_in(launches / name).value_or(std::vector<std::string>{})) {
+      if (std::filesystem::path(file).extension() == ".json") files.push_back(launches / name / file);
+    }
+    sets.push_back(
+        {nodes, lines_of(launches / name / "lost").value_or(std::vector<std::string>{}), read_results(files)});
+  }
+  return sets;
+}
+
+}  // namespace
+
 Judged judge(const Arguments& arguments) {
   if (arguments.results.empty()) throw InputError("--results is missing; see --help");
   auto measured = std::make_unique<const Measured>(read_results(arguments.results));
@@ -186,7 +218,7 @@ Judged judge(const Arguments& arguments) {
   if (!arguments.baseline.empty()) {
     references.baseline = read_baseline(arguments.baseline, arguments.judge.allow_faults);
   }
-  for (const auto& folder : arguments.scaling) references.scaling.push_back(read_results(std::vector{folder}));
+  references.scaling = scaling_of(arguments);
   Verdict verdict = judge(*measured, references, options);
   return {std::move(measured), std::move(profiles), std::move(verdict)};
 }

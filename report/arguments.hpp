@@ -15,12 +15,16 @@
 
 namespace shakedown {
 
+/// In the folder of a run that `accept --scaling` made: launches of fewer nodes, "1node", "2nodes", ... in folders of
+/// their own, with the names of nodes that ended one in its file "lost".
+inline constexpr const char* scaling_folder = "scaling";
+
 struct Arguments {
   std::vector<std::filesystem::path> results, baseline;
   std::filesystem::path thresholds;
   OutputFiles outputs;
   std::optional<std::filesystem::path> nodes;  // folder for good_nodes, bad_nodes and nodes.json
-  std::vector<std::filesystem::path> scaling;  // results with other numbers of ranks
+  std::vector<std::filesystem::path> scaling;  // results with other numbers of ranks or nodes
   std::optional<std::filesystem::path> site;
   std::optional<std::string> explain;
   std::optional<std::filesystem::path> out, floors;  // of shakedown baseline

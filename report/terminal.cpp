@@ -116,6 +116,21 @@ std::string fleet(const Verdict& verdict, TerminalStyle style) {
   return out + table.text(style.table()) + "\n";
 }
 
+// What more nodes, or ranks, leave to each GPU.
+std::string scaling(const Verdict& verdict, TerminalStyle style) {
+  if (verdict.scaling.empty()) return "";
+  Table table({{"scaling"}, {"nodes"}, {"ranks"}, {"value"}, {"efficiency"}, {"limited by"}});
+  for (const ScalingPoint& point : verdict.scaling) {
+    table.add({{joined_words(point.key, point.metric)},
+               {std::to_string(point.hosts)},
+               {std::to_string(point.ranks)},
+               {quantity_text(point.value, unit_of(point.metric))},
+               {efficiency_text(point)},
+               {point.limited_by}});
+  }
+  return "\n" + table.text(style.table());
+}
+
 Tone tone_of(Trend trend) {
   if (trend == Trend::worse || trend == Trend::missing) return Tone::bad;
   if (trend == Trend::inconclusive) return Tone::doubtful;
@@ -168,7 +183,8 @@ std::string finding_text(const Finding& finding) {
 
 std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
   std::string out = culprits_text(verdict, style.color) + findings_table(verdict, style) + printable(reasons(verdict)) +
-                    unjudged(verdict, style) + "\n" + printable(judgements_text(verdict)) + fleet(verdict, style);
+                    unjudged(verdict, style) + scaling(verdict, style) + "\n" + printable(judgements_text(verdict)) +
+                    fleet(verdict, style);
   for (const std::string& note : verdict.notes) out += indented(printable(note), "note: ");
   return out + verdict_line(verdict) + "\n";
 }

@@ -65,6 +65,12 @@ void members(Archive& archive, FleetLine& line) {
 }
 
 template <class Archive>
+void members(Archive& archive, ScalingPoint& point) {
+  archive("key", point.key)("metric", point.metric)("hosts", point.hosts)("ranks", point.ranks)("value", point.value);
+  archive("efficiency", point.efficiency)("limited_by", point.limited_by);
+}
+
+template <class Archive>
 void members(Archive& archive, Verdict& v) {
   archive.derived("schema", verdict_schema).in_lower_case("verdict", v.state)("exit_code", v.exit_code);
   archive("passed", v.passed)("total", v.total)("profile", v.profile)("backend", v.backend)("devices", v.devices);
@@ -74,6 +80,7 @@ void members(Archive& archive, Verdict& v) {
   archive.younger("culprits", v.culprits).younger("judgements", v.spoken).younger("nodes", v.nodes);
   archive("findings", v.findings)("unjudged", v.unjudged);
   archive.younger("fleet_levels", v.fleet.levels).younger("fleet_lines", v.fleet.lines);
+  archive.younger("scaling", v.scaling);
 }
 
 Verdict read_verdict(const std::filesystem::path& file) {

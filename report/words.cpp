@@ -104,6 +104,10 @@ std::string unjudged_text(const Verdict& verdict) {
          (waived == 0 ? "" : ", " + std::to_string(waived) + (waived == 1 ? " more was waived" : " more were waived"));
 }
 
+std::string efficiency_text(const ScalingPoint& point) {
+  return point.efficiency ? fmt::format("{:.1f} %", 100 * *point.efficiency) : "-";
+}
+
 std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
 
 std::vector<std::string> levels_text(const Verdict& verdict) {

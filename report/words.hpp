@@ -34,6 +34,9 @@ std::vector<std::string> waivers_text(const Verdict&);
 /// "36 measured values are judged by no rule, 2 more were waived"; empty if there are none.
 std::string unjudged_text(const Verdict&);
 
+/// "98.8 %" of what is expected; "-" where nothing is
+std::string efficiency_text(const ScalingPoint&);
+
 /// "-2.3 %", "+0.4 %"
 std::string signed_percent(double share);
 

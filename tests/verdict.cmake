@@ -12,7 +12,7 @@ shakedown_test(profiles_test unit SOURCES thresholds/profiles_test.cpp LIBRARIES
 shakedown_test(samples_test unit SOURCES thresholds/samples_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(peers_test unit SOURCES thresholds/peers_test.cpp thresholds/fleet_lines_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(culprit_test unit SOURCES thresholds/diagnosis_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
-shakedown_test(crosscheck_test unit SOURCES thresholds/crosscheck_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
+shakedown_test(crosscheck_test unit SOURCES thresholds/crosscheck_test.cpp thresholds/scaling_test.cpp LIBRARIES shakedown::report nlohmann_json::nlohmann_json)
 shakedown_test(validity_test unit SOURCES thresholds/validity_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)
 shakedown_test(falsified_test unit SOURCES thresholds/falsified_test.cpp LIBRARIES shakedown::verdict)
 shakedown_test(nodes_test unit SOURCES thresholds/nodes_test.cpp LIBRARIES shakedown::verdict nlohmann_json::nlohmann_json)

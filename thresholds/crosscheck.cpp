@@ -182,19 +182,6 @@ class Checker {
   std::vector<Finding> findings_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Scaling
-
-// A rank's rate: of local work the median over ranks, else the run's.
-std::optional<double> rate_of(const Benchmark& benchmark, const std::string& metric) {
-  if (!good(benchmark)) return std::nullopt;
-  std::vector<double> rates;
-  for (const auto& value : rank_values(benchmark, metric)) {
-    if (value) rates.push_back(*value);
-  }
-  return rates.empty() ? run_value(benchmark, metric) : std::optional(median(std::move(rates)));
-}
-
 }  // namespace
 
 std::string CrossChecks::summary() const {
@@ -205,55 +192,6 @@ std::string CrossChecks::summary() const {
 
 CrossChecks cross_check(const Benchmarks& benchmarks, const std::optional<std::string>& family) {
   return {Checker(benchmarks, family).run()};
-}
-
-std::vector<Finding> judge_scaling(const std::vector<std::vector<Results>>& sets) {
-  std::map<int, Benchmarks> by_ranks;
-  for (const auto& set : sets) {
-    if (!set.empty()) by_ranks[set.front().context.world_size] = benchmarks_of(set);
-  }
-  if (by_ranks.size() < 2)
-    throw InputError("scaling needs results of at least two numbers of ranks; name them with --scaling");
-  const auto& [n, largest] = *by_ranks.rbegin();
-  std::vector<Finding> findings;
-  for (const auto& [key, benchmark] : largest) {
-    const auto all = metrics();
-    const auto kind = std::find_if(all.begin(), all.end(),
-                                   [&](const Metric& m) { return m.least_scaling && m.is_of(family_of(key)); });
-    if (kind == all.end() || !key_part(key, "active").empty()) continue;
-    const std::string metric(kind->name);
-    const auto rate = rate_of(benchmark, metric);
-    std::string steps;
-    std::optional<double> first;
-    for (const auto& [ranks, set] : by_ranks) {
-      const auto found = set.find(key);
-      const auto value = found == set.end() ? std::nullopt : rate_of(found->second, metric);
-      if (!value || *value <= 0) continue;
-      if (ranks != n && !first) first = value;
-      if (first) {
-        steps += (steps.empty() ? "" : ", ") + std::to_string(ranks) + (ranks == 1 ? " rank " : " ranks ") +
-                 number_text(*value) + " " + unit_of(metric) + fmt::format(" ({:.1f} %)", 100 * *value / *first);
-      }
-    }
-    if (!rate || !first) continue;
-    Finding f;
-    f.key = key;
-    f.metric = metric + "_efficiency";
-    f.judgement = Judgement::crosscheck;
-    f.value = *rate / *first;
-    f.limit = kind->least_scaling;
-    f.limit_name = "min";
-    f.detail = "of each rank: " + steps;
-    f.source = "the same benchmark with fewer ranks";
-    if (!(*f.value >= *f.limit)) {
-      f.status = Status::fail;
-      f.next = measure_command(key, n);
-    }
-    findings.push_back(f);
-  }
-  if (findings.empty())
-    throw InputError("scaling: no GEMM, HBM or training step is in the results of two numbers of ranks");
-  return findings;
 }
 
 }  // namespace shakedown

@@ -38,9 +38,4 @@ struct CrossChecks {
 /// `family`: only findings about its benchmarks.
 CrossChecks cross_check(const Benchmarks&, const std::optional<std::string>& family);
 
-/// What `results` of n ranks lose against those of fewer: each rank's rate over its rate with the smallest number of
-/// ranks. `sets` are whole runs in any order, at 1, n and 2n ranks for instance; the largest is the one judged.
-/// Errors: InputError for fewer than two numbers of ranks, or where no benchmark is in two of them.
-std::vector<Finding> judge_scaling(const std::vector<std::vector<Results>>& sets);
-
 }  // namespace shakedown

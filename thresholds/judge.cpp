@@ -11,6 +11,7 @@
 #include "thresholds/crashed.hpp"
 #include "thresholds/crosscheck.hpp"
 #include "thresholds/fabric.hpp"
+#include "thresholds/fabric_rates.hpp"
 #include "thresholds/gpu_errors.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/missed_limits.hpp"
@@ -159,10 +160,19 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
   verdict.spoken.push_back({Judgement::rule, rules_said(verdict, selection.profile)});
 }
 
+// GB/s of the NICs of one host, as the site says, else as they were read.
+std::optional<double> nics_of_one_host(const Measured& measured, const Profile* profile) {
+  const auto as_read = fabric_as_read(measured);
+  if (profile == nullptr || !profile->peak.contains("nics")) {
+    return as_read ? std::optional(as_read->host_gb_per_s()) : std::nullopt;
+  }
+  return profile->peak.at("nics") * profile->peak.at("nic_gbit") / 8;
+}
+
 // By other measurements: of the same run, of a stored one, and with other numbers of ranks. What passed among the first
 // is said in one line: a finding for each comparison would bury the others.
-void judge_by_comparison(const Measured& measured, const PeerComparison& peers, const References& references,
-                         const JudgeOptions& options, Verdict& verdict) {
+void judge_by_comparison(const Measured& measured, const Profile* profile, const PeerComparison& peers,
+                         const References& references, const JudgeOptions& options, Verdict& verdict) {
   const auto speak = [&](Judgement by, std::string text) { verdict.spoken.push_back({by, std::move(text)}); };
   append(verdict.findings, findings_of(peers));
   speak(Judgement::peers, summary(peers));
@@ -176,12 +186,16 @@ void judge_by_comparison(const Measured& measured, const PeerComparison& peers, 
     append(verdict.findings, std::move(findings));
   }
   if (!references.scaling.empty()) {
-    std::vector<std::vector<Results>> sets{measured.files};
+    std::vector<ScalingSet> sets{{.files = measured.files}};
     sets.insert(sets.end(), references.scaling.begin(), references.scaling.end());
-    for (const auto& set : sets) refuse_faults(set, options.allow_faults);
-    auto findings = judge_scaling(sets);
-    speak(Judgement::crosscheck, good_of(findings) + " keep their rate with more ranks");
-    append(verdict.findings, std::move(findings));
+    for (const auto& set : sets) refuse_faults(set.files, options.allow_faults);
+    auto scaling = judge_scaling(sets, nics_of_one_host(measured, profile));
+    std::erase_if(scaling.findings, [&](const Finding& finding) {
+      return options.family && *options.family != family_of(finding.key) && family_of(finding.key) != "machine";
+    });
+    speak(Judgement::crosscheck, good_of(scaling.findings) + " keep their rate with more nodes or ranks");
+    append(verdict.findings, std::move(scaling.findings));
+    verdict.scaling = std::move(scaling.points);
   }
 }
 
@@ -229,7 +243,7 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   judge_by_limits(measured, selection, peers, options, verdict);
   FabricJudgement fabric = judge_between_hosts(measured, peers, options, verdict);
   weigh_missed_limits(verdict.findings, measured.benchmarks, peers);
-  judge_by_comparison(measured, peers, references, options, verdict);
+  judge_by_comparison(measured, selection.profile, peers, references, options, verdict);
   verdict.fleet = fleet_lines(measured, peers, selection.profile, options.places);
   verdict.culprits = diagnose(measured.benchmarks, peers, verdict.findings);
   append(verdict.findings, findings_of(verdict.culprits));

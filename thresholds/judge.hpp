@@ -43,7 +43,7 @@ struct References {
   std::vector<Profile> profiles;  // the one that fits the machine is taken
   std::optional<Baseline> baseline = std::nullopt;
   double tolerance = default_tolerance;
-  std::vector<std::vector<Results>> scaling = {};  // the same with other numbers of ranks
+  std::vector<ScalingSet> scaling = {};  // the same with other numbers of nodes or ranks
 };
 
 /// The only entry. Errors: InputError for no results at all, for a file with an injected fault that options do not

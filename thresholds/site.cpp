@@ -49,15 +49,13 @@ SiteFabric read_fabric(const Yaml& yaml) {
   return fabric;
 }
 
-std::map<std::string, double> read_storage(const Yaml& yaml) {
+void read_storage(const Yaml& yaml, Site& site) {
   const Members members = yaml.members({"read_gb_per_s", "write_gb_per_s", "source"});
-  required(members, "source", yaml, "storage").text();
-  std::map<std::string, double> floors;
+  site.storage_source = required(members, "source", yaml, "storage").text();
   for (const auto& [name, value] : members) {
-    if (name != "source") floors[name] = above_zero(value, name);
+    if (name != "source") site.storage[name] = above_zero(value, name);
   }
-  if (floors.empty()) yaml.refuse("storage without a floor; add read_gb_per_s or write_gb_per_s");
-  return floors;
+  if (site.storage.empty()) yaml.refuse("storage without a floor; add read_gb_per_s or write_gb_per_s");
 }
 
 std::vector<std::string> read_words(const Yaml& yaml, const char* what) {
@@ -114,7 +112,7 @@ Site read_site(const std::filesystem::path& file) {
   if (members.contains("fabric")) site.fabric = read_fabric(members.at("fabric"));
   site.topology = read_places(members, "topology", "leaf", site.roster);
   site.racks = read_places(members, "racks", "rack", site.roster);
-  if (members.contains("storage")) site.storage = read_storage(members.at("storage"));
+  if (members.contains("storage")) read_storage(members.at("storage"), site);
   if (members.contains("unjudged")) site.unjudged = read_words(members.at("unjudged"), "family");
   return site;
 }
@@ -127,6 +125,17 @@ Profile on_site(const Profile& profile, const Site* site, const Measured& measur
     if (site->fabric) {
       extended.peak["nics"] = site->fabric->nics;
       extended.peak["nic_gbit"] = site->fabric->nic_gbit;
+    }
+    for (const auto& [metric, floor] : site->storage) {
+      Rule rule;
+      rule.benchmark = "preflight/of:folder";
+      rule.metric = metric;
+      rule.every = Every::host;
+      rule.limits.min = floor;
+      rule.may_waive = true;  // no folder was named (--shared-folder)
+      rule.source = site->storage_source;
+      rule.at = site->file.string();
+      extended.rules.push_back(std::move(rule));
     }
     const Yaml yaml = Yaml::load(site->file);
     const Members members = members_of(yaml);

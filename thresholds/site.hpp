@@ -31,8 +31,9 @@ struct Site {
   std::optional<SiteFabric> fabric;
   std::map<std::string, std::string> topology;  // host -> leaf switch
   std::map<std::string, std::string> racks;     // host -> rack
-  std::map<std::string, double> storage;        // floors by metric
-  std::vector<std::string> unjudged;            // families that are measured here and need no judgement
+  std::map<std::string, double> storage;        // floors by metric, of the shared folder that pre-flight tries
+  std::string storage_source;
+  std::vector<std::string> unjudged;  // families that are measured here and need no judgement
 };
 
 /// Errors: InputError "file:line:column: what; what to do". Own limits are looked at when a profile gets them.

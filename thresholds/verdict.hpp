@@ -10,6 +10,7 @@
 #include "thresholds/diagnosis.hpp"
 #include "thresholds/fleet_lines.hpp"
 #include "thresholds/rules.hpp"
+#include "thresholds/scaling.hpp"
 
 namespace shakedown {
 
@@ -47,7 +48,8 @@ struct Verdict {
   std::vector<Node> nodes;
   std::vector<Unjudged> unjudged;
   FleetLines fleet;
-  std::vector<std::string> notes;  // what the reader must know about how this was judged
+  std::vector<ScalingPoint> scaling;  // of what was also measured with other numbers of nodes or ranks
+  std::vector<std::string> notes;     // what the reader must know about how this was judged
 };
 
 /// Counts the findings, and sets state and exit code by them.

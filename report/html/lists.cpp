@@ -186,6 +186,24 @@ std::string findings_section(const Page& page) {
                      folded(plural(good.size(), "good finding"), table(good)) + open);
 }
 
+std::string scaling_section(const Page& page) {
+  std::string rows;
+  for (const ScalingPoint& point : page.verdict.scaling) {
+    rows += "<tr>" + cell(joined_words(point.key, point.metric)) + cell(std::to_string(point.hosts), "nodes") +
+            cell(std::to_string(point.ranks), "ranks") +
+            cell(quantity_text(point.value, unit_of(point.metric)), "value") +
+            cell(efficiency_text(point), "efficiency") + cell(point.limited_by, "limited by") + "</tr>";
+  }
+  if (rows.empty()) return "";
+  return section(
+      "scaling", "Scaling",
+      "What more nodes, or more ranks of one, leave to each GPU. Of a training step efficiency is the slowest "
+      "rank's tokens per second over the same on one node; of AllReduce its bus bandwidth over the lesser of "
+      "one node's and of what the NICs allow.",
+      "<table class=\"stack\">" + heads({"benchmark", "nodes", "ranks", "value", "efficiency", "limited by"}) +
+          "<tbody>" + rows + "</tbody></table>");
+}
+
 std::string facts_section(const Page& page) {
   if (page.context == nullptr) return section("facts", "Hosts", "", hosts_table(page));
   std::vector<std::pair<std::string, std::string>> differ, same;

@@ -29,6 +29,7 @@ std::string first_screen(const Page&);
 std::string culprits_section(const Page&);
 std::string figures(const Page&);
 std::string findings_section(const Page&);
+std::string scaling_section(const Page&);
 std::string facts_section(const Page&);
 std::string reproduce_section(const Page&);
 

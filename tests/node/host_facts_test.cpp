@@ -121,6 +121,90 @@ TEST(Ports, AreNoneWithoutInfinibandAndUnknownWithoutSysfs) {
   EXPECT_FALSE(network_facts(std::nullopt).at("ib_ports_down").number);
 }
 
+/// An address in a port's table.
+void add_gid(const MadeUpHost& host, const std::string& device, int index, const std::string& type,
+             const std::string& gid, const std::string& netdev) {
+  const auto at = std::to_string(index), port = "sys/class/infiniband/" + device + "/ports/1/";
+  host.write(port + "gid_attrs/types/" + at, type);
+  host.write(port + "gids/" + at, gid);
+  host.write(port + "gid_attrs/ndevs/" + at, netdev);
+}
+
+TEST(Ports, OfRoceTellTheirAddressAndTheFramesOfItsInterface) {
+  const MadeUpHost host;
+  const std::string local = "fe80:0000:0000:0000:0ac0:ebff:fe1a:2b3c", v4 = "0000:0000:0000:0000:0000:ffff:0a00:0001";
+  for (const auto* device : {"mlx5_0", "mlx5_1"}) {
+    host.add_port(device, "ACTIVE", "Ethernet");
+    add_gid(host, device, 1, "RoCE v2", local, "eth2");
+    add_gid(host, device, 2, "IB/RoCE v1", v4, "eth2");
+    add_gid(host, device, 10, "RoCE v2", "0000:0000:0000:0000:0000:0000:0000:0000", "eth2");
+  }
+  add_gid(host, "mlx5_0", 3, "RoCE v2", v4, "eth2");
+  host.write("sys/class/net/eth2/mtu", "1500");
+  const auto ports = read_ports(host.root());
+  EXPECT_EQ(ports->at(0).gid_index, 3);
+  EXPECT_EQ(ports->at(0).mtu, 1500);
+  EXPECT_FALSE(ports->at(1).gid_index) << "of its addresses one is of the link, one of v1, and one is empty";
+  auto facts = network_facts(ports);
+  EXPECT_EQ(facts["roce_mtu"].number, 1500);
+  EXPECT_EQ(facts["roce_mtu"].text, "mlx5_0/1");
+  EXPECT_EQ(facts["roce_gid_index"].text, "3");
+  EXPECT_EQ(facts["roce_ports_without_v2"].number, 1);
+  EXPECT_EQ(facts["roce_ports_without_v2"].text, "mlx5_1/1");
+}
+
+TEST(Ports, SlowerThanTheOthersOfTheirHostAreNamed) {
+  const MadeUpHost host;
+  for (const auto* device : {"mlx5_0", "mlx5_1", "mlx5_2"}) host.add_port(device, "ACTIVE");
+  host.add_port("mlx5_9", "ACTIVE", "Ethernet");
+  host.write("sys/class/infiniband/mlx5_9/ports/1/rate", "25 Gb/sec (1X EDR)");
+  EXPECT_EQ(network_facts(read_ports(host.root())).at("ports_slow").number, 0)
+      << "one for management is of another kind";
+  host.write("sys/class/infiniband/mlx5_1/ports/1/rate", "200 Gb/sec (4X HDR)");
+  auto facts = network_facts(read_ports(host.root()));
+  EXPECT_EQ(facts["ports_slow"].number, 1);
+  EXPECT_EQ(facts["ports_slow"].text, "mlx5_1/1 has 200 Gb/s, others 400");
+  EXPECT_EQ(facts["roce_rate_gbit"].number, 25);
+}
+
+/// A NIC at this place of the PCI tree.
+void add_nic(const MadeUpHost& host, const std::string& device, const std::string& path, int numa) {
+  host.add_port(device, "ACTIVE");
+  host.add_pci(path, "0x15b3", "0x020700", numa);
+  std::filesystem::create_directory_symlink(host.root() / "sys/devices" / path,
+                                            host.root() / "sys/class/infiniband" / device / "device");
+}
+
+TEST(Rails, AreTheNearestPortsOfEachGpuAndFarOnesAreNamed) {
+  const MadeUpHost host;
+  const std::string near = "pci0000:15/0000:15:01.0/0000:16:00.0/", other = "pci0000:97/0000:97:01.0/0000:98:00.0/";
+  host.add_pci(near + "0000:17:00.0", "0x10de", "0x030200", 0);
+  host.add_pci(other + "0000:99:00.0", "0x10de", "0x030200", 1);
+  add_nic(host, "mlx5_0", other + "0000:9a:00.0", 1);
+  add_nic(host, "mlx5_1", near + "0000:18:00.0", 0);
+  const std::vector<std::string> gpus{"0000:17:00.0", "0000:99:00.0"};
+  const auto facts = rail_facts(host.root(), gpus, read_ports(host.root()));
+  EXPECT_EQ(facts.at("rails").text, "GPU0 mlx5_1/1 PIX, GPU1 mlx5_0/1 PIX");
+  EXPECT_EQ(facts.at("nics_far").number, 0);
+  host.write("sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN");
+  const auto far = rail_facts(host.root(), gpus, read_ports(host.root()));
+  EXPECT_EQ(far.at("nics_far").number, 1);
+  EXPECT_EQ(far.at("nics_far").text, "GPU1 mlx5_1/1 SYS") << "what is left is under the other processor";
+  EXPECT_FALSE(rail_facts(host.root(), {}, read_ports(host.root())).at("rails").text) << "no GPU, no rail";
+}
+
+TEST(GpudirectRdma, IsAlsoDmaBufOfTheOpenKernelModule) {
+  const MadeUpHost host;
+  host.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04");
+  host.write("proc/sys/kernel/osrelease", "5.4.0-100-generic");
+  EXPECT_EQ(gpudirect_rdma(host.root()).number, 0) << "Linux has dma-buf for RDMA from 5.12 on";
+  host.write("proc/sys/kernel/osrelease", "6.8.0-45-generic");
+  EXPECT_EQ(gpudirect_rdma(host.root()).number, 1);
+  EXPECT_EQ(gpudirect_rdma(host.root()).text, "dma-buf: open kernel module, Linux 6.8.0-45-generic");
+  host.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04");
+  EXPECT_EQ(gpudirect_rdma(host.root()).number, 0);
+}
+
 TEST(GpudirectRdma, NeedsOneOfTwoModules) {
   const MadeUpHost host;
   EXPECT_EQ(gpudirect_rdma(host.root()).number, 0);

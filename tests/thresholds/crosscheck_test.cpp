@@ -103,39 +103,5 @@ TEST(CrossCheck, DoesNotPredictWhatItDoesNotKnow) {
   EXPECT_TRUE(checked(ResultsBuilder(1).add(step, "step_ms", 9000)).empty()) << "no GEMM";
 }
 
-std::vector<Results> steps(int ranks, double tokens) {
-  return {ResultsBuilder(ranks).add(step, "tokens_per_s", tokens).results()};
-}
-
-TEST(Scaling, FindsTheEfficiencyThatPassedAs98Percent) {
-  const auto findings = judge_scaling({steps(16, 8560), steps(1, 41480), steps(8, 41000)});
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].status, Status::fail);
-  EXPECT_NEAR(*findings[0].value, 0.206, 0.001);
-  EXPECT_EQ(findings[0].metric, "tokens_per_s_efficiency");
-  EXPECT_EQ(findings[0].detail,
-            "of each rank: 1 rank 41480 tokens/s (100.0 %), 8 ranks 41000 tokens/s (98.8 %), 16 ranks 8560 tokens/s "
-            "(20.6 %)");
-}
-
-TEST(Scaling, PassesWhatKeepsItsRate) {
-  EXPECT_EQ(judge_scaling({steps(1, 13640), steps(2, 13500)}).at(0).status, Status::pass);
-}
-
-TEST(Scaling, RefusesOneNumberOfRanksAndNothingInCommon) {
-  EXPECT_THROW(judge_scaling({steps(2, 1), steps(2, 1)}), InputError);
-  EXPECT_THROW(judge_scaling({steps(2, 1), {ResultsBuilder(1).add(copy, "copy_gb_per_s", 1).results()}}), InputError);
-}
-
-TEST(Scaling, HoldsOnTheStoredResultsOfH200) {
-  const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
-  const auto set = [&](const char* ranks) {
-    return read_results(std::vector{source / "ci/baselines/h200-sxm" / ranks});
-  };
-  const auto findings = judge_scaling({set("4ranks/1"), set("2ranks/1"), set("1ranks")});
-  EXPECT_GT(findings.size(), 10u);
-  for (const Finding& f : findings) EXPECT_EQ(f.status, Status::pass) << f.key << " " << f.detail;
-}
-
 }  // namespace
 }  // namespace shakedown

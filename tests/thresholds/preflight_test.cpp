@@ -304,6 +304,54 @@ TEST(Preflight, FailsForADeadInfinibandPort) {
   expect_failure(machine, "ib_ports_down", "node0", "mlx5_4/1 is DOWN (Polling)");
 }
 
+TEST(Preflight, NamesThePortThatIsSlowerThanTheOthersOfItsHost) {
+  Machine machine(16, 2);
+  machine.set(8, "host", "ports_slow", 1, "mlx5_3/1 has 200 Gb/s, others 400");
+  machine.set(0, "host", "ports_slow", 0.0);
+  expect_failure(machine, "ports_slow", "node1", "mlx5_3/1 has 200 Gb/s, others 400");
+}
+
+TEST(Preflight, FailsForAHostWithOtherFramesThanTheOthers) {
+  Machine machine(24, 3);
+  machine.host("roce_mtu", 9000);
+  machine.set(16, "host", "roce_mtu", 4500);
+  expect_failure(machine, "roce_mtu", "node2", "roce_mtu 4500 on node2, 9000 on 2 others");
+}
+
+TEST(Preflight, WarnsOfWhatMakesTrafficBetweenHostsSlow) {
+  const auto warns = [](Machine& machine, const std::string& metric, const std::string& words) {
+    const Verdict verdict = machine.judged();
+    const Finding finding = only_complaint(verdict);
+    EXPECT_EQ(finding.metric, metric);
+    EXPECT_FALSE(finding.counts());
+    EXPECT_NE(finding.detail.find(words), std::string::npos) << finding.detail;
+    EXPECT_EQ(finding.offenders.at(0).host, "node1");
+    EXPECT_EQ(verdict.state, State::pass);
+  };
+  Machine rails(24, 3);
+  rails.host("rails", "GPU0 mlx5_0/1 PIX");
+  rails.set(8, "host", "rails", "GPU0 mlx5_1/1 PXB");
+  warns(rails, "rails", "rails GPU0 mlx5_1/1 PXB on node1, GPU0 mlx5_0/1 PIX on 2 others");
+  Machine far(24, 3);
+  far.host("nics_far", 0);
+  far.set(8, "host", "nics_far", 1, "GPU3 mlx5_4/1 SYS");
+  warns(far, "nics_far", "GPU3 mlx5_4/1 SYS");
+  Machine v1(24, 3);
+  v1.host("roce_ports_without_v2", 0);
+  v1.set(8, "host", "roce_ports_without_v2", 1, "mlx5_2/1");
+  warns(v1, "roce_ports_without_v2", "mlx5_2/1");
+  Machine index(24, 3);
+  index.host("roce_gid_index", "3");
+  index.set(8, "host", "roce_gid_index", "5");
+  warns(index, "roce_gid_index", "roce_gid_index 5 on node1, 3 on 2 others");
+  Machine frames(16, 2);
+  frames.host("roce_mtu", 9000);
+  EXPECT_EQ(frames.judged().state, State::pass);
+  Machine small(16, 2);
+  small.host("roce_mtu", 1500);
+  EXPECT_EQ(only_complaint(small.judged()).metric, "roce_mtu");
+}
+
 TEST(Preflight, NamesTheHostWithAnotherDriver) {
   Machine machine(16, 16);
   machine.set(7, "host", "driver", "570.86");

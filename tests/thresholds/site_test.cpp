@@ -13,6 +13,7 @@ namespace {
 using testing_support::Folder;
 using testing_support::profile;
 using testing_support::ResultsBuilder;
+using testing_support::Values;
 
 const std::string head = "schema: 2\nsite: here\n";
 
@@ -44,10 +45,32 @@ TEST(Site, TheExampleHasAllParts) {
   ASSERT_EQ(shipped.size(), 1U);
   const Measured nothing{ResultsBuilder().add("hbm/op:copy", "hbm_gb_per_s", 4000).results()};
   const auto extended = on_site(shipped.front(), &example, nothing);
-  EXPECT_EQ(extended.rules.size(), shipped.front().rules.size() + 1);
+  EXPECT_EQ(extended.rules.size(), shipped.front().rules.size() + 3) << "one of its own, two of storage";
   EXPECT_EQ(extended.peak.at("nic_gbit"), 400);
   EXPECT_EQ(extended.excused, std::vector<std::string>{"storage"});
   EXPECT_EQ(example.racks.at("node3"), "r2");
+}
+
+TEST(Site, FloorsOfStorageHoldInTheSharedFolder) {
+  const Folder folder;
+  const auto site = read_site(
+      folder.write("site.yaml", "schema: 2\nsite: here\nstorage: {write_gb_per_s: 5, source: the contract}\n"));
+  const auto judged = [&](double written) {
+    ResultsBuilder builder(8, 2);
+    builder.add_facts("preflight/of:folder", {{"write_gb_per_s", Values{9, {}, {}, {}, written, {}, {}, {}}}}, {});
+    const Measured measured{builder.results()};
+    const auto profile = testing_support::profile(
+        "  - {benchmark: \"preflight/of:folder\", metric: write_gb_per_s, every: host, min: 0.1, source: s}\n");
+    auto verdict = judge(measured, std::vector{on_site(profile.front(), &site, measured)}, {});
+    std::erase_if(verdict.findings, [](const Finding& f) { return f.metric != "write_gb_per_s" || f.good(); });
+    return verdict.findings;
+  };
+  EXPECT_TRUE(judged(6).empty());
+  const auto slow = judged(3);
+  ASSERT_EQ(slow.size(), 1U);
+  EXPECT_EQ(slow.front().limit, 5);
+  EXPECT_EQ(slow.front().source, "the contract");
+  EXPECT_EQ(slow.front().worst->host, "node1");
 }
 
 TEST(Site, IsRefusedWithPlaceAndReason) {

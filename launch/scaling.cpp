@@ -1,0 +1,162 @@
+#include "launch/scaling.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "launch/hosts.hpp"
+#include "report/arguments.hpp"
+#include "thresholds/metrics.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+bool is_one_of(const std::string& host, const Words& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(), [&](const auto& other) { return same_host_name(host, other); });
+}
+
+Words without(const Words& hosts, const Words& others) {
+  Words left;
+  std::copy_if(hosts.begin(), hosts.end(), std::back_inserter(left),
+               [&](const auto& h) { return !is_one_of(h, others); });
+  return left;
+}
+
+bool is_missing(const fs::path& folder, const std::string& family) { return !fs::exists(folder / (family + ".json")); }
+
+/// Of these what all ranks do together: alone it depends on the number of nodes.
+Words those_that_scale(const Words& families) {
+  Words found;
+  std::copy_if(families.begin(), families.end(), std::back_inserter(found), [](const auto& family) {
+    const auto all = metrics();
+    return family == "allreduce" || std::any_of(all.begin(), all.end(), [&](const Metric& m) {
+             return m.least_scaling && m.shared && m.is_of(family);
+           });
+  });
+  return found;
+}
+
+class FewerNodes {
+ public:
+  FewerNodes(const FrontDoor& door, const Launch& all, Programs programs, const RunFolder& run, Signals& signals)
+      : door_(door), all_(all), programs_(std::move(programs)), run_(run), signals_(signals), lost_(all.absent) {}
+
+  void measure(int nodes) {
+    const auto own = RunFolder::take(
+        run_.path() / scaling_folder / (std::to_string(nodes) + (nodes == 1 ? "node" : "nodes")), run_.id());
+    const auto launch = launch_on(static_cast<std::size_t>(nodes));
+    if (!launch) return end(own.path(), lost_);
+    say("scaling: " + joined(programs_.families) + " on " + plural(nodes, "node") + " of " +
+        std::to_string(all_.hosts.size()) + ": " + joined(launch->hosts));
+    Screen screen(programs_.families);
+    const auto together = measure_together(door_, *launch, programs_, own.path(), run_.id(), signals_, screen);
+    if (!together.something_is_missing) return;  // what it left out though it ended well, nobody can measure
+    if (!together.died) measure_missing(*launch, own.path(), screen);
+    if (!anything_missing(own.path())) return;
+    auto gone = promised_hosts(*launch, together.lost);
+    const auto others = silent(launch->hosts, gone);
+    gone.insert(gone.end(), others.begin(), others.end());
+    if (gone.empty()) return together.died ? measure_missing(*launch, own.path(), screen) : void();
+    end(own.path(), gone);
+    lost_.insert(lost_.end(), gone.begin(), gone.end());
+  }
+
+ private:
+  /// On the first so many that are there; nothing: there are not so many.
+  std::optional<Launch> launch_on(std::size_t nodes) {
+    for (;;) {
+      auto chosen = without(all_.hosts, lost_);
+      if (chosen.size() < nodes) return std::nullopt;
+      chosen.resize(nodes);
+      std::string why;
+      auto launch = launch_that_answers(door_, process_environment(), signals_, without(all_.hosts, chosen), why);
+      const auto silent = launch ? without(launch->absent, without(all_.hosts, chosen)) : chosen;
+      lost_.insert(lost_.end(), silent.begin(), silent.end());
+      if (!silent.empty()) continue;
+      launch->hosts = chosen;
+      launch->host_count = static_cast<int>(nodes);
+      launch->ranks.reset();  // were promised of all nodes
+      launch->absent.clear();
+      return launch;
+    }
+  }
+
+  /// Of these who do not answer any more, beside those that are known to be gone.
+  Words silent(const Words& hosts, const Words& gone) {
+    if (gone.size() == hosts.size()) return {};
+    auto left_out = without(all_.hosts, hosts);
+    left_out.insert(left_out.end(), gone.begin(), gone.end());
+    std::string why;
+    const auto left = launch_that_answers(door_, process_environment(), signals_, left_out, why);
+    return without(left ? left->absent : hosts, left_out);
+  }
+
+  bool anything_missing(const fs::path& folder) const {
+    return std::any_of(programs_.families.begin(), programs_.families.end(),
+                       [&](const auto& family) { return is_missing(folder, family); });
+  }
+
+  void measure_missing(const Launch& launch, const fs::path& folder, Screen& screen) {
+    for (const auto& family : programs_.families) {
+      if (is_missing(folder, family))
+        measure_family(door_, launch, programs_, folder, run_.id(), family, signals_, screen);
+    }
+  }
+
+  static void end(const fs::path& folder, const Words& gone) {
+    say("scaling: " + folder.filename().string() + ": without " + joined(gone) + ", which ends this launch");
+    std::ofstream out(folder / "lost");
+    for (const auto& host : gone) out << host << "\n";
+  }
+
+  const FrontDoor& door_;
+  const Launch& all_;
+  const Programs programs_;
+  const RunFolder& run_;
+  Signals& signals_;
+  Words lost_;
+};
+
+}  // namespace
+
+std::vector<int> fewer_nodes(const FrontDoor& door, const Launch& all, const Programs& programs) {
+  if (those_that_scale(programs.families).empty()) {
+    throw InputError("--scaling compares AllReduce and training steps: name one of them in --families");
+  }
+  const int count = static_cast<int>(all.hosts.size());
+  if (all.hosts.empty() && !all.roll.empty()) {
+    throw CannotRun("--scaling chooses the nodes of each launch, which SHAKEDOWN_LAUNCH fixes: unset that");
+  }
+  if (count < 2) {
+    throw CannotRun("--scaling compares numbers of nodes, and there is one: ci/scaling compares the GPUs of a node");
+  }
+  std::vector<int> sizes = *door.scaling;
+  if (!sizes.empty() && sizes.back() > count) {
+    throw InputError("--scaling: " + std::to_string(sizes.back()) + " nodes were asked for, and there are " +
+                     std::to_string(count) + ": name fewer, or allocate more");
+  }
+  for (int nodes = 1; door.scaling->empty() && nodes < count; nodes *= 2) sizes.push_back(nodes);
+  if (sizes.front() != 1) sizes.insert(sizes.begin(), 1);
+  std::erase(sizes, count);
+  return sizes;
+}
+
+void measure_on_fewer_nodes(const FrontDoor& door, const Launch& all, const Programs& programs, const RunFolder& run,
+                            Signals& signals) {
+  Programs few = programs;
+  few.families = those_that_scale(programs.families);
+  if (std::all_of(few.families.begin(), few.families.end(), [&](const auto& f) { return is_missing(run.path(), f); })) {
+    return say("scaling: nothing that could be compared was measured on all nodes");
+  }
+  // The launches tune once.
+  setenv("SHAKEDOWN_CHOICES", (run.path().parent_path() / "choices").c_str(), 0);
+  FewerNodes launches(door, all, few, run, signals);
+  for (const int nodes : fewer_nodes(door, all, programs)) launches.measure(nodes);
+}
+
+}  // namespace shakedown

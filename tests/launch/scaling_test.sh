@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# accept --scaling over hosts made of namespaces, with the programs of the build, on their processors: each number of nodes by a
+# launch of its own, what cannot be, and a node that dies in one of them. Needs root and mpirun (exit 77, skipped, without).
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2154
+source "$(dirname "$0")/../shell.bash"
+agent=$root/tests/faults/fakehost.sh
+if ! command -v mpirun >/dev/null || ! "$agent" probe true 2>/dev/null; then
+  echo "skipped: namespaces need root, and mpirun"
+  exit 77
+fi
+cd "$scratch" || exit 1
+unset SHAKEDOWN_EXPECT SHAKEDOWN_RANKS SHAKEDOWN_TIMEOUT SHAKEDOWN_ROSTER SHAKEDOWN_LAUNCH "${!SLURM_@}" "${!OMPI_MCA_@}" "${!PRTE_MCA_@}"
+
+# Hosts that can be switched off: who is in dead/ does not answer.
+mkdir dead
+cat >rsh <<END
+#!/bin/bash
+while [[ \$1 == -* ]]; do shift; done
+[[ ! -e $scratch/dead/\$1 ]] || exec sleep 1000
+exec setsid -w bash -c 'echo \$\$ >"$scratch/\$1.pid"; exec "$agent" "\$@"' - "\$@"
+END
+chmod +x rsh
+printf 'node%s slots=1\n' a b c >hosts
+accept=(env OMPI_MCA_orte_default_hostfile="$scratch/hosts" OMPI_MCA_plm_rsh_agent="$scratch/rsh"
+  OMPI_MCA_orte_keep_fqdn_hostnames=true SHAKEDOWN_RESULTS="$scratch/results" "$build/bin/shakedown" accept)
+latest=$scratch/results/latest
+few=--families=lora_step  # AllReduce of a tier takes minutes where three hosts share four cores
+
+run 2 "${accept[@]}" --scaling=2,1
+expect "numbers of nodes that do not rise are refused" says "'2,1' does not rise"
+run 2 "${accept[@]}" --scaling=two
+run 2 "${accept[@]}" --scaling --for=1m
+run 2 "${accept[@]}" --scaling=2,4
+expect "more nodes than there are are refused" says '4 nodes were asked for, and there are 3'
+run 2 "${accept[@]}" --scaling --families=gemm
+expect "and what does not depend on nodes" says 'compares AllReduce and training steps'
+run 3 env -u OMPI_MCA_orte_default_hostfile SHAKEDOWN_RESULTS="$scratch/one" "$build/bin/shakedown" accept --scaling
+expect "one node is nothing to compare" says 'there is one: ci/scaling'
+run 3 env SHAKEDOWN_LAUNCH=env SHAKEDOWN_RESULTS="$scratch/one" "$build/bin/shakedown" accept --scaling
+expect "nor are nodes that are not ours to choose" says 'SHAKEDOWN_LAUNCH fixes'
+
+# The hosts share the cores of this machine: how much is left to each is not known.
+"${accept[@]}" "$few" --scaling >out 2>err
+code=$?
+echo "exit code $code"
+points() { sed -n '/"scaling": \[/,$p' "$latest/verdict.json" | grep -oE '"hosts": [0-9]+' | sort | uniq -c | tr -s ' \n' ' '; }
+expect "it ends with a verdict" eval '[[ $code -le 1 || $code -eq 3 ]] && prints "^VERDICT: "'
+expect "one and two nodes are launches of their own" eval '[[ $(ls "$latest/scaling" | grep -v choices | tr "\n" " ") == "1node 2nodes " ]] && says "scaling: lora_step on 2 nodes of 3: nodea, nodeb"'
+expect "  on as many hosts" grep -qE '"hosts": ?2' "$latest/scaling/2nodes/lora_step.json"
+expect "  and stand in the verdict, with those of all" eval '[[ $(points) == *"2 \"hosts\": 1 2 \"hosts\": 2 2 \"hosts\": 3 "* ]]'
+expect "  and in a table" prints '^lora_step.* 3 +3 '
+run "$code" "$build/bin/shakedown" report --results="$scratch/results" --html="$scratch/page.html"
+expect "judged again it is the same" prints '^lora_step.* 2 +2 '
+expect "  and on the page" grep -q '<section id="scaling">' page.html
+
+# lose HOST LAUNCH NODES: HOST dies in that launch. It ends without figures, and nobody waits for the host any more.
+lose() {
+  local host=$1 launch=$2 nodes=$3
+  rm -f dead/* err
+  {
+    until grep -qs "on $nodes of" err && grep -qs '^\[1/' "$latest/scaling/$launch/log"; do sleep 0.05; done
+    touch "dead/$host"
+    kill -KILL -- "-$(<"$host.pid")"
+  } &
+  "${accept[@]}" "$few" --scaling=1,2 --startup-timeout=8 >out 2>err
+  code=$?
+  wait
+  expect "$host dies on $nodes: it is named" eval '[[ $code -eq 1 ]] && says "scaling: $launch: without $host"'
+  expect "  and that launch is missing" eval 'prints "^missing: machine/scaling" && prints "$nodes: $host was lost" && [[ ! -e $latest/scaling/$launch/lora_step.json ]]'
+}
+lose nodeb 2nodes "2 nodes"
+expect "  but not the others" eval '[[ -e $latest/scaling/1node/lora_step.json && -e $latest/lora_step.json ]]'
+lose nodea 1node "1 node"
+expect "  and the next launch is of others" says '2 nodes of 3: nodeb, nodec'
+finish
