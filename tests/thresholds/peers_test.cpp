@@ -446,6 +446,7 @@ TEST(MissedLimits, OfAStepThatWaitsForAChipAtItsPowerLimitAreThatOfTheChip) {
   })) << "and it is said";
   EXPECT_TRUE(counts(of_steps(0.88, 1, 1, {}))) << "nothing explains the clock";
   EXPECT_TRUE(counts(of_steps(0.88, 1, 0.95, power))) << "it does less work per clock, too";
+  EXPECT_FALSE(counts(of_steps(0.79, 1, 1, power))) << "within what is published of healthy chips";
   EXPECT_TRUE(counts(of_steps(0.75, 1, 1, power))) << "no healthy chip of eight is that slow";
   EXPECT_TRUE(counts(of_steps(0.88, 1.1, 1, power))) << "the others alone would miss it";
 }
