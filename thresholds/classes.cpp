@@ -39,9 +39,6 @@ constexpr std::size_t believed_singles = 100;
 // No such accident makes a value this much worse.
 constexpr double no_accident = 0.2;
 
-// So many repetitions, of which the median is taken, are no single value.
-constexpr std::size_t repeated = 3;
-
 using Unit = PeerGroup::Unit;
 
 // Hardware does not become faster by a fault. A GPU with bad ports slows most of the copies of a small host, so that
@@ -49,6 +46,12 @@ using Unit = PeerGroup::Unit;
 double centre_of(const std::vector<double>& sorted, bool links) {
   if (sorted.size() == 2) return sorted.front();
   return links ? sorted[(sorted.size() - 1) / 4] : median(sorted);
+}
+
+// False of seconds of load, which no accident of a moment changes.
+bool may_be_accident(const std::string& name, const std::string& metric, const PeerClass& kind) {
+  return kind.effect < no_accident && metric != "capacity_gb" && !name.ends_with("load:sustained") &&
+         !is_training(name);
 }
 
 // What is known of the median over so many rows, whose variance is pi / 2 times that of the mean.
@@ -189,14 +192,12 @@ class Groups {
   }
 
   bool single(const PeerGroup& group, const Unit& unit) const {
-    if (unit.rows > 1 || group.kind.effect >= no_accident || group.metric == "capacity_gb") return false;
-    // Seconds of load: no accident of a moment.
-    if (group.name.ends_with("load:sustained") || is_training(group.name)) return false;
-    return peers_.comparisons[group.rows.front()].repetitions < repeated;
+    return unit.rows == 1 && may_be_accident(group.name, group.metric, group.kind) &&
+           peers_.comparisons[group.rows.front()].repetitions < enough_repetitions;
   }
 
   double limit_of(const PeerGroup& group, const Unit& unit) const {
-    const bool several = unit.rows > 1 || peers_.comparisons[group.rows.front()].repetitions >= repeated;
+    const bool several = unit.rows > 1 || peers_.comparisons[group.rows.front()].repetitions >= enough_repetitions;
     return std::max(group.limit, several ? group.kind.class_effect : group.kind.effect);
   }
 
@@ -249,6 +250,33 @@ std::vector<std::string> classes_of(const std::string& key) {
   if (family == "pcie" && key_part(key, "active") == "one") return {with("active")};
   if (key_part(key, "scope") == "node") return {with("scope")};
   return {family};
+}
+
+std::vector<std::string> to_measure_again(const std::map<std::string, std::vector<RankData>>& measured,
+                                          double at_least) {
+  std::map<std::string, std::size_t> rows;
+  for (const auto& [key, repetitions] : measured) ++rows[classes_of(key).back()];
+  const auto is_low = [&](const std::string& key, const std::string& name, const ByRank::value_type& column) {
+    const auto& [metric, values] = column;
+    const auto kind = peer_class(key, metric);
+    std::vector<double> known;
+    for (const auto& value : values) {
+      if (value) known.push_back(lower_is_better(metric) ? *value : -*value);
+    }
+    if (!kind || !may_be_accident(name, metric, *kind) || known.size() < 2) return false;
+    std::sort(known.begin(), known.end());
+    const double centre = centre_of(known, false);
+    return (known.back() - centre) / std::abs(centre) > std::max((kind->effect + kind->class_effect) / 2, at_least);
+  };
+  std::vector<std::string> again;
+  for (const auto& [key, repetitions] : measured) {
+    const auto name = classes_of(key).back();
+    if (repetitions.size() != 1 || rows[name] > 1) continue;
+    const ByRank& columns = repetitions.front().by_rank;
+    if (std::any_of(columns.begin(), columns.end(), [&](const auto& c) { return is_low(key, name, c); }))
+      again.push_back(key);
+  }
+  return again;
 }
 
 void judge_groups(PeerComparison& peers, const RankTelemetry& telemetry) { Groups(peers, telemetry).judge(); }

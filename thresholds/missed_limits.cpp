@@ -21,7 +21,6 @@ namespace {
 
 // No accident of once makes a value miss its limit by so much: what such accidents take, one time in 10,000, is 10 %.
 constexpr double clearly = 0.15;
-constexpr std::size_t repeated = 3;  // repetitions
 
 // Floors stand below the slowest of few healthy chips, so that the median of a healthy fleet is further above.
 constexpr double healthy_distance = 0.90;
@@ -64,6 +63,16 @@ class Weigher {
     }
     for (const Finding* f : broken) find_crowd(*f);
     for (Finding* f : broken) weigh(*f);
+  }
+
+  /// A step is as slow as its slowest GPU, and no finding by rank. Where it would meet its limit if the chips that only
+  /// power holds back computed as fast as the others, it is those, and fails as little as they do.
+  void excuse_steps() {
+    for (Finding& f : findings_) {
+      if (f.judgement != Judgement::rule || f.status != Status::fail || !f.counts() || f.limit_name != "min") continue;
+      if (!is_training(family_of(f.key)) || !is_shared(f.key, f.metric) || !benchmarks_.contains(f.key)) continue;
+      excuse_step(f, benchmarks_.at(f.key));
+    }
   }
 
  private:
@@ -164,6 +173,41 @@ class Weigher {
     if (f.own->empty()) f.detail += (f.detail.empty() ? "" : "; ") + why;
   }
 
+  void excuse_step(Finding& f, const Benchmark& benchmark) {
+    const auto step = run_value(benchmark, "step_ms");
+    const Values values = rank_values(benchmark, "compute_ms");
+    if (!step || !f.value || std::none_of(values.begin(), values.end(), [](const auto& v) { return v.has_value(); }))
+      return;
+    double longest = 0, of_others = centre_of(values);
+    std::vector<int> slow;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!values[i]) continue;
+      longest = std::max(longest, *values[i]);
+      const int rank = static_cast<int>(i);
+      if (*values[i] <= of_others || !is_slow_silicon(f.key, rank, values.size())) {
+        of_others = std::max(of_others, *values[i]);
+      } else {
+        slow.push_back(rank);
+      }
+    }
+    if (longest <= of_others || *f.value * *step / (*step - (longest - of_others)) < *f.limit) return;
+    f.severity = Severity::warn;
+    std::erase_if(slow, [&](int rank) { return *values[static_cast<std::size_t>(rank)] <= of_others; });
+    std::vector<std::string> names;
+    for (const int rank : slow) names.push_back("rank " + std::to_string(rank));
+    names.resize(std::min(names.size(), max_offenders));
+    f.detail += (f.detail.empty() ? "" : "; ") + std::string("noted, and fails nothing: all wait for ") +
+                joined(names) + ", with the clock that power leaves to a slow chip";
+  }
+
+  /// Slow by no more than healthy chips are at their power limit, and by nothing else.
+  bool is_slow_silicon(const std::string& key, int rank, std::size_t ranks) const {
+    const Standing here = standing(key, "compute_ms", rank, std::nullopt);
+    return here.compared && !here.out && !held_back(rank) && telemetry_.power_limited(rank) &&
+           here.shortfall / (1 + here.shortfall) <= slowest_of(ranks, true) &&
+           !standing("gemm", "tflops_per_ghz", rank, std::nullopt).out;
+  }
+
   bool held_back(int rank) const {
     const auto [found, fresh] = held_back_.emplace(rank, false);
     if (fresh) found->second = telemetry_.held_back(rank);
@@ -230,7 +274,7 @@ class Weigher {
   bool agrees(const Finding& f, int rank, std::optional<int> from, double value, const Benchmark& benchmark,
               const Standing& here) const {
     // A low clock repeats: of that only other rows say whether it is too low.
-    const bool repeats = benchmark.rows.size() >= repeated && !peer_class(f.key, f.metric)->clocked;
+    const bool repeats = benchmark.rows.size() >= enough_repetitions && !peer_class(f.key, f.metric)->clocked;
     if (percent_beyond(f, value) > clearly || repeats) return true;
     const auto names = classes_of(f.key);
     for (const std::string& name : names) {
@@ -255,7 +299,7 @@ class Weigher {
     const std::size_t ranks = benchmark.context->ranks.size();
     if (f.limit_name == "spread_max") {
       const bool own = clocked ? here.shortfall > slowest_of(ranks, telemetry_.power_limited(rank))
-                               : here.believed || benchmark.rows.size() >= repeated;
+                               : here.believed || benchmark.rows.size() >= enough_repetitions;
       return own ? Miss::own : Miss::noted;
     }
     if (!agrees(f, rank, from, value, benchmark, here)) return Miss::noted;
@@ -287,7 +331,9 @@ class Weigher {
 }  // namespace
 
 void weigh_missed_limits(std::vector<Finding>& findings, const Benchmarks& benchmarks, const PeerComparison& peers) {
-  Weigher(findings, benchmarks, peers).weigh();
+  Weigher weigher(findings, benchmarks, peers);
+  weigher.weigh();
+  weigher.excuse_steps();
 }
 
 }  // namespace shakedown

@@ -70,6 +70,22 @@ ordered_json parse_google_benchmark(std::string_view text) {
   throw InputError("Google Benchmark's output has no context or no benchmarks");
 }
 
+/// A row that was measured again stands there so many times, each time as if it were the only one.
+void number_repetitions(ordered_json& rows) {
+  std::map<std::string, int> count, number;
+  const auto is_first_of_one = [](const ordered_json& row) {
+    return row.value("run_type", "") == "iteration" && row.value("repetitions", 1) == 1 &&
+           row.value("repetition_index", 0) == 0;
+  };
+  for (const auto& row : rows) count[row.value("name", "")] += is_first_of_one(row) ? 1 : 0;
+  for (auto& row : rows) {
+    const auto name = row.value("name", "");
+    if (!is_first_of_one(row) || count[name] < 2) continue;
+    row["repetitions"] = count[name];
+    row["repetition_index"] = number[name]++;
+  }
+}
+
 /// Puts what belongs to the row's key and repetition into it; an iteration row only.
 void add_rank_data(ordered_json& row, const std::map<std::string, std::vector<RankData>>& all) {
   if (row.value("run_type", "") != "iteration") return;
@@ -94,6 +110,7 @@ std::string write_results(std::string_view google_benchmark_json, const Context&
   // One line per row: with an indent 10,000 ranks would make 10,000 lines of each.
   std::string text = "{\n\"context\": " + dump(document["context"], 2) + ",\n\"benchmarks\": [";
   const char* separator = "\n";
+  number_repetitions(document["benchmarks"]);
   for (ordered_json& row : document["benchmarks"]) {
     add_rank_data(row, data);
     text += separator + dump(row, -1);

@@ -125,6 +125,15 @@ Profile on_site(const Profile& profile, const Site* site, const Measured& measur
     if (site->fabric) {
       extended.peak["nics"] = site->fabric->nics;
       extended.peak["nic_gbit"] = site->fabric->nic_gbit;
+      Rule rate;  // NICs that all came up at half of what was ordered are of one rate
+      rate.benchmark = "preflight/of:host";
+      rate.metric = "ib_rate_gbit";
+      rate.every = Every::host;
+      rate.limits.min = site->fabric->nic_gbit;
+      rate.where = "ib_ports";
+      rate.source = "fabric: " + site->fabric->source;
+      rate.at = site->file.string();
+      if (measured.benchmarks.contains(rate.benchmark)) extended.rules.push_back(std::move(rate));
     }
     for (const auto& [metric, floor] : site->storage) {
       Rule rule;

@@ -263,8 +263,9 @@ struct Fleet::Made {
       return std::exp(spread.launch * here.at(0).student(plan.noise.tails.launch)) * hiccup(kind, here.at(3));
     const auto at = static_cast<std::uint64_t>(rank);
     double log = spread.launch * here.at(0).student(plan.noise.tails.launch);
-    log += chips[k][static_cast<std::size_t>(rank)] + residue(kind, here.at(1).at(at));
-    return std::exp(log) * hiccup(kind, here.at(2).at(at));
+    const Dice now = attempt == 0 ? here : here.at("again").at(attempt);  // what one value has for itself passes
+    log += chips[k][static_cast<std::size_t>(rank)] + residue(kind, now.at(1).at(at));
+    return std::exp(log) * hiccup(kind, now.at(2).at(at));
   }
 
   double residue(Kind kind, const Dice& here) const {
@@ -584,10 +585,41 @@ struct Fleet::Made {
 
   using Rows = std::function<void(const Row&)>;
 
+  /// As the programs do it (docs/measuring.md): where a value is far off and no other row is of its type, direction or
+  /// kind, the row is measured twice more.
+  void measured(const std::function<Row()>& make, const std::string& metric, const Rows& take) const {
+    attempt = 0;
+    std::vector<Row> rows{make()};
+    const auto sort_of = [](const std::string& key) {
+      const auto parts = std::count(key.begin(), key.end(), '/');
+      return parts == 0 ? key : key.substr(0, key.find('/', key.find('/') + 1));
+    };
+    const std::string key = rows.front().key, family = key.substr(0, key.find('/'));
+    int alike = 0;
+    for (const auto& other : templates.at(family)["benchmarks"]) {
+      const auto name = key_of(other["name"]);
+      alike += sort_of(name) == sort_of(key) && !has(name, "load:") ? 1 : 0;
+    }
+    const auto& values = rows.front().by_rank[metric];
+    const double off = family == "gemm" ? 0.0235 : family == "hbm" ? 0.021 : 0.06, usual = median(values);
+    const double best = largest(values), worst = largest(values, -1);
+    const bool again = alike == 1 && !has(key, "load:") && 1 - worst / (count() == 2 ? best : usual) > off;
+    for (attempt = 1; again && attempt < 3; ++attempt) rows.push_back(make());
+    attempt = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i].head["repetitions"] = rows.size();
+      rows[i].head["repetition_index"] = i;
+      take(rows[i]);
+    }
+  }
+
   void local_rows(const std::string& key, const Json& like, const Rows& take) const {
     const auto rank = part(key, "rank");
-    if (starts(key, "gemm")) return take(gemm(key, like));
-    if (!starts(key, "pcie")) return take(local(key, like, as_local, [&](int r) { return 1 / longer(r, key); }));
+    if (starts(key, "gemm")) return measured([&] { return gemm(key, like); }, "tflops_per_ghz", take);
+    if (!starts(key, "pcie")) {
+      const auto make = [&] { return local(key, like, as_local, [&](int r) { return 1 / longer(r, key); }); };
+      return measured(make, "hbm_gb_per_s", take);
+    }
     // Half the lanes limit each direction to half of what one GPU alone has.
     const double alone =
         largest(numbers(of_template("pcie/op:h2d/active:one/rank:0/bytes:268435456")["by_rank"]["copy_gb_per_s"]));
@@ -934,6 +966,7 @@ struct Fleet::Made {
   Residuals residuals;
   ByKind<Values> chips;  // logarithms
   double usual_mhz = 0, max_mhz = 0;
+  mutable std::uint64_t attempt = 0;  // at the row that is being made
 };
 
 Fleet::Fleet(const Plan& plan) : made_(std::make_unique<Made>(plan)) {}

@@ -7,6 +7,7 @@
 
 #include "base/statistics.hpp"
 #include "tests/thresholds/results_builder.hpp"
+#include "thresholds/classes.hpp"
 #include "thresholds/judge.hpp"
 
 namespace shakedown {
@@ -294,6 +295,35 @@ TEST(Peers, NoteASingleValueThatNothingConfirmsAndFailNothing) {
   }
 }
 
+TEST(ARow, IsMeasuredAgainWhereItsOnlyValueIsFarOffAndNoOtherRowConfirmsIt) {
+  const std::string read = "hbm/op:read/engine:sm/bytes:4294967296", fp8 = "gemm/dtype:fp8_e4m3/m:8192/n:8192/k:8192";
+  const auto row = [](const std::string& metric, double typical, double low) {
+    RankData data;
+    data.by_rank[metric] = values(8, typical, {{5, low}});
+    return data;
+  };
+  std::map<std::string, std::vector<RankData>> measured;
+  measured[copy_of(0)] = measured[copy_of(1)] = {row("hbm_gb_per_s", 4000, 2000)};  // each has the other
+  measured[read] = {row("hbm_gb_per_s", 4000, 3940)};
+  measured[fp8] = {row("tflops_per_ghz", 1000, 990)};
+  EXPECT_TRUE(to_measure_again(measured, 0).empty()) << "too little to look at again";
+  measured[read] = {row("hbm_gb_per_s", 4000, 3890)};
+  measured[fp8] = {row("tflops_per_ghz", 1000, 970)};
+  EXPECT_EQ(to_measure_again(measured, 0), (std::vector{fp8, read}));
+  EXPECT_TRUE(to_measure_again(measured, 0.75).empty());
+  measured[read].resize(3, measured[read].front());
+  EXPECT_EQ(to_measure_again(measured, 0), std::vector{fp8}) << "it has been";
+}
+
+TEST(Peers, TakeAValueThatWasLowOnceOfThreeForAnAccident) {
+  const std::string read = "hbm/op:read/engine:sm/bytes:4294967296";
+  ResultsBuilder builder(8);
+  builder.add(read, "hbm_gb_per_s", 3600, values(8, 4000, {{5, 3600}}));
+  EXPECT_FALSE(outliers(judged(builder)).empty());
+  for (int i = 0; i < 2; ++i) builder.add(read, "hbm_gb_per_s", 4000, values(8, 4000));
+  EXPECT_TRUE(outliers(judged(builder)).empty());
+}
+
 TEST(Peers, KnowTheSpreadOfChipsWhereFewOfThemHideIt) {
   ResultsBuilder builder(4);
   for (int i = 0; i < 6; ++i) builder.add(copy_of(i), "hbm_gb_per_s", 3900, {4012, 4000, 3988, 3880});
@@ -377,6 +407,48 @@ TEST(MissedLimits, OfAChipAtItsPowerLimitAreThatOfTheChipAsFarAsSuchChipsAreBehi
   EXPECT_EQ(of_chips(0.91, 0.92, power).state, State::fail) << "this fleet is nearly at its limit";
   EXPECT_EQ(of_chips(1, 0.70, power).state, State::fail) << "not one of 500 fleets of 64 has such a chip";
   EXPECT_EQ(of_chips(1, 0.78, {{"sw_power_cap", 0.6}, {"hw_thermal", 0.3}}).state, State::fail) << "heat, too";
+}
+
+/// A step of 8 GPUs in which seven compute for 440 ms and rank 3 with `clock` of their clock.
+Verdict of_steps(double clock, double others, double per_ghz, const Throttle& reasons) {
+  ResultsBuilder builder(8);
+  const std::string step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
+  Values compute(8, 440 * others), mhz(8, 1500.0), work, tflops;
+  compute[3] = 440 * others / clock;
+  mhz[3] = 1500 * clock;
+  for (int rank = 0; rank < 8; ++rank) {
+    work.emplace_back(500 * (1 + 0.0002 * (rank % 5)) * (rank == 3 ? per_ghz : 1));
+    tflops.emplace_back(*work.back() * *mhz[static_cast<std::size_t>(rank)] / 1000);
+  }
+  for (const char* n : {"4096", "8192", "16384"}) {
+    builder.add("gemm/dtype:bf16/m:" + std::string(n) + "/n:8192/k:8192", "tflops", *tflops[3], tflops)
+        .by_rank("tflops_per_ghz", work)
+        .by_rank("sm_mhz", mhz)
+        .throttle(3, reasons);
+  }
+  const double ms = *compute[3] + 10, rate = 8192 / ms * 1000;
+  builder.add(step, "tokens_per_s", rate, {}, {{"step_ms", ms}}).by_rank("compute_ms", compute);
+  return judge({builder.results()},
+               profile("  - {benchmark: \"" + step + "\", metric: tokens_per_s, every: rank, min: 17000, source: s}\n"),
+               {});
+}
+
+TEST(MissedLimits, OfAStepThatWaitsForAChipAtItsPowerLimitAreThatOfTheChip) {
+  const Throttle power{{"sw_power_cap", 1}};
+  const auto counts = [](const Verdict& verdict) {
+    return std::any_of(verdict.findings.begin(), verdict.findings.end(),
+                       [](const Finding& f) { return f.metric == "tokens_per_s" && !f.good() && f.counts(); });
+  };
+  const Verdict waits = of_steps(0.88, 1, 1, power);
+  EXPECT_FALSE(counts(waits));
+  EXPECT_TRUE(std::any_of(waits.findings.begin(), waits.findings.end(), [](const Finding& f) {
+    return f.metric == "tokens_per_s" && f.detail.find("all wait for rank 3") != std::string::npos;
+  })) << "and it is said";
+  EXPECT_TRUE(counts(of_steps(0.88, 1, 1, {}))) << "nothing explains the clock";
+  EXPECT_TRUE(counts(of_steps(0.88, 1, 0.95, power))) << "it does less work per clock, too";
+  EXPECT_FALSE(counts(of_steps(0.79, 1, 1, power))) << "within what is published of healthy chips";
+  EXPECT_TRUE(counts(of_steps(0.75, 1, 1, power))) << "no healthy chip of eight is that slow";
+  EXPECT_TRUE(counts(of_steps(0.88, 1.1, 1, power))) << "the others alone would miss it";
 }
 
 TEST(MissedLimits, OfAFleetThatIsSlowNameNoSingleGpu) {

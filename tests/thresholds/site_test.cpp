@@ -219,6 +219,17 @@ TEST(Cluster, TheLimitsOfOneHostHoldInsideEachHost) {
   EXPECT_NE(said.find("scope:node: fail"), std::string::npos) << said;
 }
 
+TEST(Cluster, NicsThatAllCameUpSlowerThanOrderedFail) {
+  for (const double gbit : {400.0, 200.0}) {
+    auto read = cluster(380);
+    const auto all = [&](double value) { return testing_support::Values(read.context.ranks.size(), value); };
+    read.add_facts("preflight/of:host", {{"ib_ports", all(8)}, {"ib_rate_gbit", all(gbit)}}, {});
+    const auto verdict = judged(read, ndr);
+    const bool fails = text_of(verdict).find("preflight/of:host: fail") != std::string::npos;
+    EXPECT_EQ(fails, gbit < 400) << text_of(verdict);
+  }
+}
+
 TEST(Cluster, RatesThatPreflightReadStandForASiteFile) {
   auto read = cluster(380);
   const auto all = [&](double value) { return testing_support::Values(read.context.ranks.size(), value); };
