@@ -19,8 +19,10 @@ namespace {
 constexpr std::size_t most_steps = 3, most_named = 5, most_culprits = 40;
 
 // What the families of the quick tier show, in the order in which they are measured.
-constexpr std::array<std::pair<const char*, const char*>, 11> families{
+constexpr std::array<std::pair<const char*, const char*>, 13> families{
     {{"preflight", "the machine before anything is measured"},
+     {"jitter", "processors that feed the GPUs"},
+     {"launch", "launches of kernels and graphs"},
      {"gemm", "matrix products"},
      {"hbm", "bandwidth of GPU memory"},
      {"memtest", "errors in GPU memory"},
@@ -66,11 +68,6 @@ const Finding* first_bad(const Verdict& verdict, std::initializer_list<Status> o
 const Finding* first_bad(const Verdict& verdict) {
   return first_bad(verdict,
                    {Status::fail, Status::invalid, Status::missing, Status::no_reference, Status::inconclusive});
-}
-
-std::string sentence(std::string text) {
-  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() = static_cast<char>(text.front() - 32);
-  return text;
 }
 
 std::string short_of(const Finding& finding) {
@@ -321,6 +318,11 @@ std::string section(const std::string& id, const std::string& title, const std::
   if (body.empty()) return "";
   return "<section id=\"" + id + "\"><h2>" + html_escaped(title) + "</h2>" +
          (words.empty() ? "" : "<p class=\"soft\">" + html_escaped(words) + "</p>") + body + "</section>\n";
+}
+
+std::string sentence(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() = static_cast<char>(text.front() - 32);
+  return text;
 }
 
 std::string folded(const std::string& title, const std::string& body) {
