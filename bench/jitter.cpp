@@ -8,8 +8,8 @@ namespace shakedown {
 
 namespace {
 
-constexpr int operations = 15;          // of some 20 ms
-constexpr double about_seconds = 0.35;  // of all, where nothing disturbs
+constexpr int operations = 15;          // of some 10 ms
+constexpr double about_seconds = 0.2;  // of all, where nothing disturbs
 
 void add(Session& session, const JitterSpec& spec) {
   session.add(Measurement{key(spec), cost(spec), footprint(spec),

@@ -14,12 +14,12 @@ struct JitterSpec {
   /// Of a quantum: a multiplication and an addition, each waiting for the one before, 4 cycles on any core of today. So
   /// 0.1 ms, much shorter than a turn of another thread, so that a turn shows in a few quanta of many.
   static constexpr std::uint64_t steps = 65536;
-  static constexpr int quanta = 200;  // of one operation
+  static constexpr int quanta = 100;  // of one operation
 
   int turn = 1;  // 2: measured again, where a rank stood off
 };
 
-/// jitter/op:fwq/quanta:200
+/// jitter/op:fwq/quanta:100
 inline std::string key(const JitterSpec& s) {
   Key key("jitter");
   key.set("op", "fwq").set("quanta", JitterSpec::quanta);

@@ -244,7 +244,7 @@ ResultsBuilder host_machine(int ranks, int hosts) {
   for (const char* bytes : {"262144", "8388608", "268435456"}) {
     builder.add("hbm/op:latency/engine:cpu/bytes:" + std::string(bytes), "latency_ns", 100);
   }
-  builder.add("jitter/op:fwq/quanta:200", "quantum_us", 130);
+  builder.add("jitter/op:fwq/quanta:100", "quantum_us", 130);
   builder.add_waiver("launch/op:kernel", "there is no GPU");
   builder.add("memtest/pattern:random/bytes:67108864", "hbm_gb_per_s", 2)
       .by_rank("capacity_gb", Values(builder.context.ranks.size(), 0.067));
@@ -548,7 +548,7 @@ TEST(ShippedProfiles, FailTheRankWhoseProcessorIsBusyAndNobodyWhereAllAreAlike) 
     auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "quick");
     builder.context.plan = current_plan;
     const double slowest = std::max_element(quanta.begin(), quanta.end())->value();
-    builder.add("jitter/op:fwq/quanta:200", "quantum_us", slowest, quanta)
+    builder.add("jitter/op:fwq/quanta:100", "quantum_us", slowest, quanta)
         .by_rank("stolen", {0.001, 0.5, 0.001, 0.001})
         .by_rank("waited", {0, 0.49, 0, 0});
     builder.add("launch/op:kernel", "launch_us", 3);
