@@ -178,6 +178,18 @@ std::string step(const std::string& what, const std::string& command) {
          (command.empty() ? "" : "<pre>" + html_escaped(command) + "</pre>");
 }
 
+// For who does not know the words of lists of nodes; they stand behind.
+std::string in_words(const NodeDecision& node) {
+  const std::string word = " (" + std::string(name(node.action)) + ")";
+  switch (node.action) {
+    case Action::isolate: return "Take " + node.host + " out of service" + word;
+    case Action::reset: return "Restart " + node.host + " and measure it again" + word;
+    case Action::monitor: return "Watch " + node.host + word;
+    case Action::none: break;
+  }
+  return node.host;
+}
+
 std::string what_to_do(const Page& page) {
   const Verdict& verdict = page.verdict;
   std::string out;
@@ -190,14 +202,15 @@ std::string what_to_do(const Page& page) {
     const auto node = d.places.empty() ? bad.end() : bad.find(d.places.front().host);
     out += step(node == bad.end()
                     ? cause_and_place(d)
-                    : std::string(name(node->second->action)) + " " + node->first + ": " + cause_and_place(d),
+                    : in_words(*node->second) + ": " + cause_and_place(d) + (d.next.empty() ? "" : ". Look at it with"),
                 d.next);
     for (const Culprit& place : d.places) explained.insert(place.host);
   }
   for (const auto& [host, node] : bad) {
     if (explained.contains(host) || ++steps > most_steps) continue;
-    out += step(std::string(name(node->action)) + " " + host + ": " + node->reasons.front(), node->next);
+    out += step(in_words(*node) + ": " + node->reasons.front(), node->next);
   }
+  if (!bad.empty()) out += step("When it is mended, measure again", "ci/accept");
   if (steps > most_steps) out += step("and " + std::to_string(steps - most_steps) + " more, below", "");
   if (steps == 0 && verdict.state != State::pass && verdict.state != State::host_only) {
     if (const Finding* finding = first_bad(verdict)) out += step(short_of(*finding), finding->next);

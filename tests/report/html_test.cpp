@@ -154,7 +154,7 @@ TEST(Page, AnswersInItsFirstScreenWhoMustLeaveAndWhatToDo) {
   const std::string first = page.substr(0, page.find("id=\"fault\""));
   EXPECT_TRUE(contains(first, "<h1>Take out 1 of 2 nodes: node0</h1>")) << first.substr(first.find("<h1>"), 200);
   EXPECT_TRUE(contains(first, "Slow GPU: rank 2, node0 GPU 2"));
-  EXPECT_TRUE(contains(first, "ISOLATE node0"));
+  EXPECT_TRUE(contains(first, "Take node0 out of service (ISOLATE)"));
   EXPECT_TRUE(contains(first, "<pre>ssh node0 nvidia-smi"));
   EXPECT_TRUE(contains(first, "2026-11-21 05:00 UTC"));
   EXPECT_TRUE(contains(first, "not measured: preflight (the machine before anything is measured), gemm"));
