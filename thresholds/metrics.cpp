@@ -520,6 +520,7 @@ bool is_collective(Text family) { return family == "allreduce" || family == "col
 double launch_spread(Text key, Text metric) {
   const std::string family = family_of(key);
   if (family == "gemm") return 0.007;
+  if (family == "jitter" || family == "launch") return 0.15;  // of a core's clock and of what else runs; not measured
   if (is_training(family)) return 0.004;  // of lora_step; train_step was never measured twice
   if (family == "pcie" && key_part(key, "active").empty()) return 0.04;
   if (!is_collective(family)) return 0.002;
