@@ -157,7 +157,7 @@ TEST(Page, AnswersInItsFirstScreenWhoMustLeaveAndWhatToDo) {
   EXPECT_TRUE(contains(first, "Take node0 out of service (ISOLATE)"));
   EXPECT_TRUE(contains(first, "<pre>ssh node0 nvidia-smi"));
   EXPECT_TRUE(contains(first, "2026-11-21 05:00 UTC"));
-  EXPECT_TRUE(contains(first, "not measured: preflight (the machine before anything is measured), gemm"));
+  EXPECT_TRUE(contains(first, "not measured: preflight (the machine before anything is measured), jitter"));
 }
 
 TEST(Page, OfAPassSaysYesAndWhatIsNotProven) {
