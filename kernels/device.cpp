@@ -5,10 +5,12 @@
 
 #include "base/archive.hpp"
 #include "kernels/backends.hpp"
+#include "kernels/jitter.hpp"
 
 namespace shakedown {
 
 std::unique_ptr<Work> Device::prepare(const Spec& spec) {
+  if (const auto* const jitter = std::get_if<JitterSpec>(&spec)) return make_jitter(*jitter);
   const auto description = std::visit([](const auto& s) { return s.description; }, spec);
   throw Unsupported(std::string(description) + " is not implemented for " + info().name);
 }

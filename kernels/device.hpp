@@ -22,16 +22,18 @@
 #include "kernels/ops/collective.hpp"
 #include "kernels/ops/copy.hpp"
 #include "kernels/ops/gemm.hpp"
+#include "kernels/ops/jitter.hpp"
 #include "kernels/ops/latency.hpp"
+#include "kernels/ops/launch.hpp"
 #include "kernels/ops/memory.hpp"
 #include "kernels/ops/training_step.hpp"
 
 namespace shakedown {
 
 /// What can be measured: one struct per operation.
-using Spec =
-    std::variant<GemmSpec, GemmSearchSpec, HbmSpec, MemoryLatencySpec, MemoryTestSpec, PeerCopySpec, PeerShiftSpec,
-                 PeerLatencySpec, PeerLatencyShiftSpec, PcieSpec, CollectiveSpec, LoraStepSpec, TrainStepSpec>;
+using Spec = std::variant<GemmSpec, GemmSearchSpec, HbmSpec, MemoryLatencySpec, MemoryTestSpec, PeerCopySpec,
+                          PeerShiftSpec, PeerLatencySpec, PeerLatencyShiftSpec, PcieSpec, CollectiveSpec, LoraStepSpec,
+                          TrainStepSpec, LaunchSpec, JitterSpec>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work
@@ -96,6 +98,10 @@ class Work {
   virtual bool collective() const = 0;
   /// Of these only the ranks of one host: every host does it by itself.
   virtual bool on_host() const { return false; }
+
+  /// True if what is timed are the calls themselves, on this rank's processor: a device's clock, and its sensors, say
+  /// nothing of them.
+  virtual bool on_processor() const { return false; }
 
   /// True if a device that can should run one more operation, untimed, in front of each sample of a collective Work, so
   /// that the launch and the ranks' arrival are not in it. The same on every rank.
@@ -184,7 +190,7 @@ class Device {
   virtual void abort() noexcept {}
 
   /// Local: allocates and plans. Unsupported where this device or backend cannot do it; the text says why, with numbers
-  /// ("needs 17.2 GB, 12.9 GB free"). By itself a device can do nothing.
+  /// ("needs 17.2 GB, 12.9 GB free"). By itself a device has a processor, and no more.
   virtual std::unique_ptr<Work> prepare(const Spec&);
 
  private:

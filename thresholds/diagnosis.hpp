@@ -11,6 +11,7 @@
 //     and nothing but the chip explains the clock                    slow silicon: said, not failed
 //   a collective is slow, all links are healthy, nobody is late      configuration (on several hosts: or the fabric)
 //   a rank comes late to most barriers                               late rank: its processor, not its GPU
+//   fixed work takes its processor longer, or its launches do        busy core: its processor, not its GPU
 //   a finding names ranks whose data were wrong                      wrong data, of each
 //   more than half of all ranks miss a limit                         configuration or power: no single culprit
 #pragma once
@@ -30,6 +31,7 @@ enum class Cause {
   slow_link,
   slow_node,
   late_rank,
+  busy_core,
   wrong_data,
   configuration,
   power_or_heat,
@@ -40,8 +42,8 @@ enum class Cause {
   slow_path
 };
 constexpr auto words(Cause) {
-  return names("slow GPU", "slow link", "slow node", "late rank", "wrong data", "configuration", "power or heat",
-               "slow silicon", "slow NIC", "slow leaf switch", "slow uplink", "slow path");
+  return names("slow GPU", "slow link", "slow node", "late rank", "busy core", "wrong data", "configuration",
+               "power or heat", "slow silicon", "slow NIC", "slow leaf switch", "slow uplink", "slow path");
 }
 
 /// One measurement in which a suspect is slow.

@@ -196,6 +196,9 @@ Bound tokens(Text key, const Scale& scale) { return known(operation(key, scale).
 Bound tokens_of_all(Text key, const Scale& scale) { return times(tokens(key, scale), scale.ranks); }
 Bound walk(Text key, const Scale& scale) { return known(operation(key, scale).accesses * 1e-6); }
 Bound walk_in_ns(Text key, const Scale& scale) { return known(operation(key, scale).accesses * 1e-9); }
+Bound quanta(Text key, const Scale&) {
+  return known(static_cast<double>(key_number(key, "quanta").value_or(0)) * 1e-6);
+}
 Bound microsecond(Text, const Scale&) { return 1e-6; }
 Bound millisecond(Text, const Scale&) { return 1e-3; }
 Bound second(Text, const Scale&) { return 1; }
@@ -252,6 +255,24 @@ constexpr std::array catalogue{
            .harmless = choice, .may_lack = choice},
     Metric{.family = "gemm", .name = "tile", .what = "cuBLASLt's number", .range = any, .harmless = choice,
            .may_lack = choice},
+    // What the processor has to do is the same on each rank. Cores of one kind differ by their clock, at most by a fifth
+    // (turbo); of two threads on one core, each takes twice as long. No fleet has been measured.
+    Metric{.family = "jitter", .name = "quantum_us", .what = "a fixed piece of work, by the processor of the rank",
+           .aspect = Aspect::processor, .headline = 7, .of_slowest = yes, .peers = PeerClass{0.02, 0, 0.5, 0.5}, .work = quanta},
+    Metric{.family = "jitter", .name = "stolen", .what = "part of the time in which its core did other things",
+           .range = not_negative, .ceiling = one, .harmless = shown, .may_lack = shown},
+    Metric{.family = "jitter", .name = "waited", .what = "part of the time in which another thread had its core",
+           .range = not_negative, .ceiling = one, .harmless = shown, .may_lack = shown},
+    Metric{.family = "jitter", .name = "longest_gap_us", .what = "the longest that its core did other things",
+           .range = not_negative, .harmless = shown, .may_lack = shown},
+    Metric{.family = "jitter", .name = "quantum_p99_us", .what = "99 % of the pieces take at most", .harmless = shown,
+           .may_lack = shown},
+    Metric{.family = "jitter", .name = "p50_us", .what = "median time of a row of pieces", .work = microsecond, .may_lack = same_time},
+    Metric{.family = "jitter", .name = "max_us", .what = "the slowest row of pieces", .harmless = shown, .may_lack = shown},
+    Metric{.family = "launch", .name = "launch_us", .what = "the call that starts a kernel or a graph", .aspect = Aspect::processor,
+           .headline = 7, .of_slowest = yes, .peers = PeerClass{0.05, 0, 0.5, 0.5}, .work = microsecond},
+    Metric{.family = "launch", .name = "p50_us", .what = "median time of a call", .work = microsecond, .may_lack = same_time},
+    Metric{.family = "launch", .name = "max_us", .what = "the slowest call", .harmless = shown, .may_lack = shown},
     Metric{.family = "hbm", .name = "hbm_gb_per_s", .what = "what is read and written", .aspect = Aspect::memory, .headline = 2,
            .of_slowest = yes, .peers = PeerClass{0.0006, 0.0007, 0.03, 0.012}, .ceiling = hbm, .least_scaling = 0.95,
            .work = giga_bytes},
@@ -377,7 +398,7 @@ struct Unit {
   Text end, unit;
   bool lower_is_better = false;
 };
-constexpr std::array<Unit, 19> units{{{"tflops", "TFLOPS"},
+constexpr std::array<Unit, 21> units{{{"tflops", "TFLOPS"},
                                       {"tflops_per_ghz", "TFLOPS/GHz"},
                                       {"tflops_per_w", "TFLOPS/W"},
                                       {"_gb_per_s", "GB/s"},
@@ -395,7 +416,9 @@ constexpr std::array<Unit, 19> units{{{"tflops", "TFLOPS"},
                                       {"tokens_per_s_total", "tokens/s"},
                                       {"tokens_per_s_per_ghz", "tokens/s/GHz"},
                                       {"seconds", "", yes},
-                                      {"throttled", "", yes}}};
+                                      {"throttled", "", yes},
+                                      {"stolen", "", yes},
+                                      {"waited", "", yes}}};
 
 const Unit* find_unit(Text metric) {
   const auto found = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return metric.ends_with(u.end); });
@@ -454,6 +477,8 @@ Operation operation(Text key, const Scale& scale) {
   const Text op = key_part(key, "op");
   const double size = number("bytes");
   Operation one;
+  if (family == "jitter") one.flops = 2 * 65536 * number("quanta");                  // (kernels/ops/jitter.hpp)
+  if (family == "launch") one.bytes = 16 * (op == "graph" ? number("kernels") : 1);  // (kernels/ops/launch.hpp)
   if (family == "gemm") one.flops = 2 * number("m") * number("n") * number("k");
   const bool walks = (family == "p2p" || family == "hbm") && op == "latency";
   if (walks) {
@@ -495,7 +520,8 @@ bool is_collective(Text family) { return family == "allreduce" || family == "col
 double launch_spread(Text key, Text metric) {
   const std::string family = family_of(key);
   if (family == "gemm") return 0.007;
-  if (family == "train_step") return 0.007;  // two launches on one H200
+  if (family == "jitter" || family == "launch") return 0.15;  // of a core's clock and of what else runs; not measured
+  if (family == "train_step") return 0.007;                   // two launches on one H200
   if (is_training(family)) return 0.004;
   if (family == "pcie" && key_part(key, "active").empty()) return 0.04;
   if (!is_collective(family)) return 0.002;

@@ -47,8 +47,8 @@ struct Model {
 /// Of a key's part model; nullptr: not known.
 const Model* find_model(std::string_view key);
 
-/// The part of a GPU that a figure shows. gemm is clock-normalised.
-enum class Aspect { other, gemm, gemm_raw, memory, pcie };
+/// The part of a GPU that a figure shows, or the processor that feeds it. gemm is clock-normalised.
+enum class Aspect { other, gemm, gemm_raw, memory, pcie, processor };
 
 /// Which values can be true at all.
 enum class ValueRange { positive, not_negative, any };

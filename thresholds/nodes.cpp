@@ -23,7 +23,8 @@ Action action_of(const Diagnosis& d) {
     case Cause::wrong_data: return Action::isolate;
     // A hot GPU needs hands; a clock that is low for no such reason may come back after a reset.
     case Cause::power_or_heat: return d.heat ? Action::isolate : Action::reset;
-    case Cause::late_rank: return Action::reset;
+    case Cause::late_rank:
+    case Cause::busy_core: return Action::reset;
     case Cause::configuration:
     case Cause::slow_silicon:
     case Cause::slow_leaf:

@@ -200,7 +200,10 @@ class RulesJudge {
   std::set<std::string> families(const Profile& profile) const {
     std::set<std::string> all;
     for (const auto& [family, context] : context_of_family_) all.insert(family);
-    for (const Rule& rule : profile.rules) all.insert(family_of(rule.benchmark));
+    for (const Rule& rule : profile.rules) {
+      const std::string family = family_of(rule.benchmark);
+      if (context_of(family).plan >= rule.conditions.since) all.insert(family);  // runs before it had no such family
+    }
     return all;
   }
 

@@ -179,10 +179,34 @@ class Investigation {
       d.next = evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) + " | grep -A12 'GPU Link Info'");
       return d;
     }
+    if (evidence_.is_slow(rank, Aspect::processor)) {
+      Diagnosis d = diagnosis({Cause::busy_core}, {rank});
+      d.detail = "the processor that feeds it is busy or slow" + taken_from(rank) + "; its GPU shows nothing of it";
+      d.next = evidence_.on_host(rank, "ps -eLo psr,pcpu,pid,comm --sort=-pcpu | head -20");
+      return d;
+    }
     Diagnosis d = diagnosis({Cause::slow_gpu}, {rank});
     d.detail = "it falls short in what its peers reach";
     d.next = look;
     return d;
+  }
+
+  // Who had the core of a rank in the meantime, as far as the kernel tells.
+  std::string taken_from(int rank) const {
+    for (const auto& [key, benchmark] : evidence_.benchmarks()) {
+      if (family_of(key) != "jitter" || benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
+      const auto of = [&](const char* metric) {
+        const auto values = rank_values(benchmark, metric);
+        return static_cast<std::size_t>(rank) < values.size() ? values[static_cast<std::size_t>(rank)] : std::nullopt;
+      };
+      const auto stolen = of("stolen"), waited = of("waited");
+      if (!stolen || *stolen < low_clock) continue;
+      return ": its core did other things for " + percent_text(*stolen) + " of the time, " +
+             (!waited                  ? "who had it is not known"
+              : *waited >= *stolen / 2 ? "other threads had it"
+                                       : "no other thread had it: interrupts, firmware or a hypervisor");
+    }
+    return "";
   }
 
   // --- nodes ---
@@ -414,7 +438,7 @@ class Investigation {
   void sort() {
     // What is slow, by how much it is slow.
     const auto rank_of = [](const Diagnosis& d) {
-      constexpr std::array others{Cause::configuration, Cause::late_rank, Cause::slow_silicon};
+      constexpr std::array others{Cause::configuration, Cause::busy_core, Cause::late_rank, Cause::slow_silicon};
       const auto other = std::find(others.begin(), others.end(), d.causes.front());
       if (other != others.end()) return 2 + (other - others.begin());
       return d.causes.front() == Cause::wrong_data ? 0L : 1L;

@@ -19,6 +19,7 @@ class CudaDevice final : public Device {
   /// By events on the stream. In front of a batch of local operations one more runs untimed: it hides the launch of
   /// the first, as each hides that of the next. An idle GPU would take the begin event at once and then wait some 8 us
   /// for the first launch, 1 % of a batch of a millisecond. In front of a collective one stands that leads().
+  /// Calls that are on_processor() by its clock; the GPU is idle before and after.
   double seconds(Work&, int repeats) override;
 
   void while_waiting(std::function<void()> sign) override { communicators_.while_waiting(std::move(sign)); }
@@ -60,5 +61,6 @@ std::unique_ptr<Work> make(const PcieSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const CollectiveSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const LoraStepSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const TrainStepSpec&, CudaDevice&);
+std::unique_ptr<Work> make(const LaunchSpec&, CudaDevice&);
 
 }  // namespace shakedown::cuda

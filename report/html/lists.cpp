@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -157,7 +159,69 @@ std::string hosts_table(const Page& page) {
   return two_columns("host", "what becomes of it", rows);
 }
 
+// Its temperature, and by how much it stands off.
+std::string standing(const FleetLine& line) {
+  std::vector<std::string> words;
+  if (line.slow) words.push_back(percent_text(-line.faster) + " slower");
+  if (line.hot) words.push_back(fmt::format("{:.0f} C hotter", line.hotter_c.value_or(0)));
+  return words.empty() ? "" : joined(words) + " than the others";
+}
+
+std::string parts_table(const std::vector<FleetLine>& lines) {
+  std::string rows;
+  for (const FleetLine& line : lines) {
+    const std::string off = standing(line);
+    rows += "<tr><th scope=\"row\">" + html_escaped(line.by + " " + line.group) + "</th>" + cell(line.name, "class") +
+            cell(std::to_string(line.gpus), "GPUs") + cell(signed_percent(line.median), "median") +
+            cell(signed_percent(line.p1), "1 %") + cell(signed_percent(line.p99), "99 %") +
+            cell(line.temperature_c ? number_text(std::round(*line.temperature_c)) + " C" : "", "temperature") +
+            (off.empty() ? cell("") : "<td class=\"is-doubt\">" + html_escaped("stands off: " + off) + "</td>") +
+            "</tr>";
+  }
+  return rows.empty()
+             ? ""
+             : "<div class=\"wide\" tabindex=\"0\"><table class=\"tight stack\">" +
+                   heads({"of the fleet", "class", "GPUs", "median", "1 %", "99 %", "temperature", "who stands off"}) +
+                   "<tbody>" + rows + "</tbody></table></div>";
+}
+
+std::string levels_table(const std::vector<FleetLevel>& levels) {
+  std::string rows;
+  for (const FleetLevel& level : levels) {
+    rows += "<tr><th scope=\"row\">" + html_escaped(joined_words(level.name, level.metric)) + "</th>" +
+            cell(std::to_string(level.rows), "rows") + cell(signed_percent(level.better), "usual") +
+            cell(level.reference ? "reference" : "limits", "against") + "</tr>";
+  }
+  return rows.empty() ? ""
+                      : "<div class=\"wide\" tabindex=\"0\"><table class=\"tight stack\">" +
+                            heads({"class", "rows", "usual", "against"}) + "<tbody>" + rows + "</tbody></table></div>";
+}
+
 }  // namespace
+
+// In words what stands off, and on request every part: who has few GPUs has few parts.
+std::string fleet_section(const Page& page) {
+  const FleetLines& fleet = page.verdict.fleet;
+  const auto off = standing_off_text(page.verdict);
+  std::string words;
+  for (const std::string& text : levels_text(page.verdict)) words += "<li>" + html_escaped(sentence(text)) + "</li>";
+  for (std::size_t i = 0; i < std::min(off.size(), most_named); ++i)
+    words += "<li>" + html_escaped(sentence(off[i])) + "</li>";
+  if (off.size() > most_named) words += "<li>And " + std::to_string(off.size() - most_named) + " more stand off</li>";
+  if (!fleet.lines.empty() && off.empty()) words += "<li>No rack, leaf, firmware, driver or host stands off</li>";
+  std::vector<FleetLine> standing_off;
+  std::copy_if(fleet.lines.begin(), fleet.lines.end(), std::back_inserter(standing_off),
+               [](const FleetLine& line) { return line.slow || line.hot; });
+  return section(
+      "fleet", "How it stands as a whole",
+      "What is usual here beside what the profile names, and the parts of the fleet beside each other: how much "
+      "faster their GPUs are than the median of all. It fails nothing.",
+      words.empty()
+          ? ""
+          : "<ul>" + words + "</ul>" + parts_table(standing_off) +
+                folded(plural(fleet.lines.size(), "part") + " of the fleet, by class", parts_table(fleet.lines)) +
+                folded("what is usual, by class", levels_table(fleet.levels)));
+}
 
 std::string findings_section(const Page& page) {
   std::vector<const Finding*> bad, warnings, good;

@@ -28,6 +28,7 @@ inline constexpr std::size_t most_gpus = 50, most_matrices = 8, most_findings = 
 std::string first_screen(const Page&);
 std::string culprits_section(const Page&);
 std::string figures(const Page&);
+std::string fleet_section(const Page&);
 std::string findings_section(const Page&);
 std::string scaling_section(const Page&);
 std::string facts_section(const Page&);
@@ -35,6 +36,9 @@ std::string reproduce_section(const Page&);
 
 /// "<section id=...><h2>title</h2>body</section>", with the words of `about` below the title; empty without a body.
 std::string section(const std::string& id, const std::string& title, const std::string& about, const std::string& body);
+
+/// With a capital in front.
+std::string sentence(std::string text);
 
 /// A part that is folded until somebody asks; empty without a body. `title` is text, `body` markup.
 std::string folded(const std::string& title, const std::string& body);

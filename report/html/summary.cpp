@@ -19,8 +19,10 @@ namespace {
 constexpr std::size_t most_steps = 3, most_named = 5, most_culprits = 40;
 
 // What the families of the quick tier show, in the order in which they are measured.
-constexpr std::array<std::pair<const char*, const char*>, 11> families{
+constexpr std::array<std::pair<const char*, const char*>, 13> families{
     {{"preflight", "the machine before anything is measured"},
+     {"jitter", "processors that feed the GPUs"},
+     {"launch", "launches of kernels and graphs"},
      {"gemm", "matrix products"},
      {"hbm", "bandwidth of GPU memory"},
      {"memtest", "errors in GPU memory"},
@@ -66,11 +68,6 @@ const Finding* first_bad(const Verdict& verdict, std::initializer_list<Status> o
 const Finding* first_bad(const Verdict& verdict) {
   return first_bad(verdict,
                    {Status::fail, Status::invalid, Status::missing, Status::no_reference, Status::inconclusive});
-}
-
-std::string sentence(std::string text) {
-  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() = static_cast<char>(text.front() - 32);
-  return text;
 }
 
 std::string short_of(const Finding& finding) {
@@ -181,6 +178,18 @@ std::string step(const std::string& what, const std::string& command) {
          (command.empty() ? "" : "<pre>" + html_escaped(command) + "</pre>");
 }
 
+// For who does not know the words of lists of nodes; they stand behind.
+std::string in_words(const NodeDecision& node) {
+  const std::string word = " (" + std::string(name(node.action)) + ")";
+  switch (node.action) {
+    case Action::isolate: return "Take " + node.host + " out of service" + word;
+    case Action::reset: return "Restart " + node.host + " and measure it again" + word;
+    case Action::monitor: return "Watch " + node.host + word;
+    case Action::none: break;
+  }
+  return node.host;
+}
+
 std::string what_to_do(const Page& page) {
   const Verdict& verdict = page.verdict;
   std::string out;
@@ -193,14 +202,15 @@ std::string what_to_do(const Page& page) {
     const auto node = d.places.empty() ? bad.end() : bad.find(d.places.front().host);
     out += step(node == bad.end()
                     ? cause_and_place(d)
-                    : std::string(name(node->second->action)) + " " + node->first + ": " + cause_and_place(d),
+                    : in_words(*node->second) + ": " + cause_and_place(d) + (d.next.empty() ? "" : ". Look at it with"),
                 d.next);
     for (const Culprit& place : d.places) explained.insert(place.host);
   }
   for (const auto& [host, node] : bad) {
     if (explained.contains(host) || ++steps > most_steps) continue;
-    out += step(std::string(name(node->action)) + " " + host + ": " + node->reasons.front(), node->next);
+    out += step(in_words(*node) + ": " + node->reasons.front(), node->next);
   }
+  if (!bad.empty()) out += step("When it is mended, measure again", "ci/accept");
   if (steps > most_steps) out += step("and " + std::to_string(steps - most_steps) + " more, below", "");
   if (steps == 0 && verdict.state != State::pass && verdict.state != State::host_only) {
     if (const Finding* finding = first_bad(verdict)) out += step(short_of(*finding), finding->next);
@@ -321,6 +331,11 @@ std::string section(const std::string& id, const std::string& title, const std::
   if (body.empty()) return "";
   return "<section id=\"" + id + "\"><h2>" + html_escaped(title) + "</h2>" +
          (words.empty() ? "" : "<p class=\"soft\">" + html_escaped(words) + "</p>") + body + "</section>\n";
+}
+
+std::string sentence(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() = static_cast<char>(text.front() - 32);
+  return text;
 }
 
 std::string folded(const std::string& title, const std::string& body) {

@@ -48,6 +48,10 @@ TEST(Key, NamesFamilyAndEveryParameter) {
             "lora_step/model:tiny/dtype:f64/batch:1/seq:8/accumulation:3/retain:inputs/sums:bf16/bucket:4096");
   EXPECT_EQ(key(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024, .ranks = 4}),
             "train_step/model:gpt2_124m/batch:32/seq:1024");
+  EXPECT_EQ(key(JitterSpec{}), "jitter/op:fwq/quanta:100");
+  EXPECT_EQ(key(JitterSpec{.turn = 2}), "jitter/op:fwq/quanta:100/turn:2");
+  EXPECT_EQ(key(LaunchSpec{.op = LaunchOp::kernel}), "launch/op:kernel");
+  EXPECT_EQ(key(LaunchSpec{.op = LaunchOp::graph, .kernels = 20, .turn = 2}), "launch/op:graph/kernels:20/turn:2");
 }
 
 TEST(Key, OfAVariantIsThatOfTheDefaultAndMore) {

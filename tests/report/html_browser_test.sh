@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The page in a real browser: no error, no request, and the filter filters. Skipped where no Chromium is installed.
+# The page in a real browser: no error, no request, the filter filters, and axe-core finds nothing that keeps people from
+# reading it. Skipped where no Chromium is installed; without axe where npm does not give it.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash
 source "$(dirname "$0")/../shell.bash"
 for browser in chromium chromium-browser google-chrome ''; do command -v "$browser" >/dev/null && break; done
@@ -47,6 +48,34 @@ for width in 1280 400; do
   for what in filter-is-shown bad-ones-are-open words-filter good-ones-are-found only-bad nothing-is-found all-again \
     no-request no-error fits; do
     expect "at $width pixels: $what" grep -q "$what=yes" dom
+  done
+done
+
+# --- axe ------------------------------------------------------------------------------------------------------------------
+axe=$(npm root -g 2>/dev/null)/axe-core/axe.min.js
+if [[ ! -s $axe ]] && command -v npm >/dev/null; then
+  timeout 60 npm pack --silent axe-core@4.14.1 >/dev/null 2>&1 && tar -xzf axe-core-*.tgz && axe=$scratch/package/axe.min.js
+fi
+[[ -s $axe ]] || { echo "SKIP: npm gives no axe-core" && finish; }
+run 0 "$build/report/shakedown" report --results="$root/ci/baselines/h200-sxm/4ranks/1" --html=pass.html
+"$build/tests/fleet/fleet" --gpus=8 --hosts=40 --seed=1 --fault=gpu:rank=30,percent=10,in=hbm --out=many
+run 1 "$build/report/shakedown" report --results=many --html=many.html
+cat >axe.js <<'JS'
+addEventListener('load', function () {
+  document.querySelectorAll('details').forEach(function (d) { d.open = true });
+  axe.run().then(function (found) {
+    document.body.textContent = 'axe-found=' + found.violations.length + ' of ' + (found.passes.length > 10 ? 'many' : 'few') +
+      found.violations.map(function (v) { return ' ' + v.id + ': ' + v.nodes[0].html; }).join(';');
+  });
+});
+JS
+for page in pass page many; do
+  awk '/<title>/ { print "<script>"; while ((getline line < axe) > 0) print line; while ((getline line < "axe.js") > 0) print line
+    print "</script>" } { print }' axe="$axe" "$page.html" >watched.html
+  for scheme in '' --force-dark-mode; do
+    timeout -k 5 240 "$browser" --headless --no-sandbox --disable-gpu --window-size=1280,800 --virtual-time-budget=120000 \
+      ${scheme:+"$scheme"} --user-data-dir="$scratch/profile" --dump-dom "file://$scratch/watched.html" >dom 2>err </dev/null
+    expect "axe finds nothing on the page $page ${scheme:-in light}" grep -q 'axe-found=0 of many<' dom
   done
 done
 finish

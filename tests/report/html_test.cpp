@@ -154,10 +154,10 @@ TEST(Page, AnswersInItsFirstScreenWhoMustLeaveAndWhatToDo) {
   const std::string first = page.substr(0, page.find("id=\"fault\""));
   EXPECT_TRUE(contains(first, "<h1>Take out 1 of 2 nodes: node0</h1>")) << first.substr(first.find("<h1>"), 200);
   EXPECT_TRUE(contains(first, "Slow GPU: rank 2, node0 GPU 2"));
-  EXPECT_TRUE(contains(first, "ISOLATE node0"));
+  EXPECT_TRUE(contains(first, "Take node0 out of service (ISOLATE)"));
   EXPECT_TRUE(contains(first, "<pre>ssh node0 nvidia-smi"));
   EXPECT_TRUE(contains(first, "2026-11-21 05:00 UTC"));
-  EXPECT_TRUE(contains(first, "not measured: preflight (the machine before anything is measured), gemm"));
+  EXPECT_TRUE(contains(first, "not measured: preflight (the machine before anything is measured), jitter"));
 }
 
 TEST(Page, OfAPassSaysYesAndWhatIsNotProven) {
@@ -227,6 +227,28 @@ TEST(Page, NamesTheHostThatDiffersFromTheOthers) {
   builder.add_facts("preflight/of:software", {}, {{"driver", {{"580.159"}, {"580.159"}, {"570.86"}, {"580.159"}}}});
   const std::string page = html_text(judged({builder.results()}, {}));
   EXPECT_TRUE(contains(page, "580.159 on 3; 570.86 on rank 2 on node2")) << page.substr(page.find("580.159"), 200);
+}
+
+TEST(Page, SaysWhichPartsOfTheFleetStandOff) {
+  Judged one = failing();
+  one.verdict.fleet = {};
+  EXPECT_FALSE(contains(html_text(one), "id=\"fleet\"")) << "nothing is known of it";
+  one.verdict.fleet.levels = {{"gemm", "tflops", 9, 0.021, false}, {"p2p", "copy_gb_per_s", 7, -0.012, true}};
+  FleetLine rack{"rack", "<r7>", "gemm", 64, -0.02, -0.07, 0.03, -0.023};
+  rack.temperature_c = 58;
+  rack.hotter_c = 8.2;
+  rack.slow = rack.hot = true;
+  FleetLine driver{"driver", "580.159", "gemm", 64, 0.001, -0.03, 0.03, 0.001};
+  one.verdict.fleet.lines = {rack, driver};
+  const std::string page = html_text(one), part = page.substr(page.find("id=\"fleet\""));
+  EXPECT_TRUE(contains(part, "What is usual, against its reference: p2p -1.2 %"));
+  EXPECT_TRUE(
+      contains(part, "Rack &lt;r7&gt; (64 GPUs): 2.3 % slower in gemm, 8 C hotter than the others; fails nothing"));
+  EXPECT_TRUE(contains(part, "-7.0 %</td>")) << "its 1 %";
+  EXPECT_TRUE(contains(part, "stands off: 2.3 % slower, 8 C hotter than the others</td>"));
+  EXPECT_TRUE(contains(part, "2 parts of the fleet, by class"));
+  EXPECT_TRUE(contains(part, "driver 580.159"));
+  tags_of(page);
 }
 
 TEST(Page, OfANodeStaysBelow300Kilobytes) { EXPECT_LT(html_text(stored()).size(), 300'000u); }

@@ -253,6 +253,8 @@ ResultsBuilder host_machine(int ranks, int hosts) {
   for (const char* bytes : {"262144", "8388608", "268435456"}) {
     builder.add("hbm/op:latency/engine:cpu/bytes:" + std::string(bytes), "latency_ns", 100);
   }
+  builder.add("jitter/op:fwq/quanta:100", "quantum_us", 130);
+  builder.add_waiver("launch/op:kernel", "there is no GPU");
   builder.add("memtest/pattern:random/bytes:67108864", "hbm_gb_per_s", 2)
       .by_rank("capacity_gb", Values(builder.context.ranks.size(), 0.067));
   builder.add_waiver("pcie/op:h2d/bytes:268435456", "there is no GPU");
@@ -493,7 +495,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
     EXPECT_TRUE(verdict.unjudged.empty()) << verdict.unjudged[0].key;
   }
   EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
-            "VERDICT: HOST-ONLY 77/77 (profile host, 2 ranks)");
+            "VERDICT: HOST-ONLY 79/79 (profile host, 2 ranks)");
 }
 
 TEST(ShippedProfiles, HaveNoReferenceOfSeveralHostsOnlyForWhatGoesBetweenThem) {
@@ -537,6 +539,45 @@ TEST(ShippedProfiles, JudgeTheLatencyOfAHostByItsSlowestRank) {
   EXPECT_EQ(of_latency(110), Status::pass);
   EXPECT_EQ(of_latency(1e6), Status::fail);
   EXPECT_EQ(of_latency(std::nullopt), Status::missing);
+}
+
+TEST(ShippedProfiles, AskForProcessorsOnlyInRunsThatHaveMeasuredThem) {
+  const std::set<std::string> asked{"jitter", "launch"};
+  const auto missed = [&](int plan) {
+    auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "quick");
+    builder.context.plan = plan;
+    std::set<std::string> families;
+    for (const Finding& f : judge({builder.results()}, shipped(), {}).findings) {
+      if (f.status == Status::missing && asked.contains(family_of(f.key))) families.insert(family_of(f.key));
+    }
+    return families;
+  };
+  EXPECT_EQ(missed(current_plan - 1), std::set<std::string>{});
+  EXPECT_EQ(missed(current_plan), asked);
+}
+
+TEST(ShippedProfiles, FailTheRankWhoseProcessorIsBusyAndNobodyWhereAllAreAlike) {
+  const auto verdict_of = [](const Values& quanta) {
+    auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "quick");
+    builder.context.plan = current_plan;
+    const double slowest = std::max_element(quanta.begin(), quanta.end())->value();
+    builder.add("jitter/op:fwq/quanta:100", "quantum_us", slowest, quanta)
+        .by_rank("stolen", {0.001, 0.5, 0.001, 0.001})
+        .by_rank("waited", {0, 0.49, 0, 0});
+    builder.add("launch/op:kernel", "launch_us", 3);
+    builder.add("launch/op:graph/kernels:20", "launch_us", 6);
+    return judge({builder.results()}, shipped(), {});
+  };
+  const Verdict busy = verdict_of({131, 262, 131.5, 130.5});
+  EXPECT_EQ(busy.state, State::fail);
+  ASSERT_EQ(busy.culprits.size(), 1u);
+  EXPECT_EQ(busy.culprits[0].causes, std::vector{Cause::busy_core});
+  EXPECT_EQ(busy.culprits[0].places[0].rank, 1);
+  EXPECT_NE(busy.culprits[0].detail.find("50.0 % of the time, other threads had it"), std::string::npos)
+      << busy.culprits[0].detail;
+  const Verdict alike = verdict_of({262, 265, 240, 251});  // a hypervisor takes half of all
+  EXPECT_TRUE(alike.culprits.empty());
+  for (const Finding& f : alike.findings) EXPECT_TRUE(family_of(f.key) != "jitter" || f.good() || !f.counts()) << f.key;
 }
 
 TEST(ShippedProfiles, FailAGpuOfTheSecondHostByItsOwnFigures) {

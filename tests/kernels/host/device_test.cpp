@@ -2,6 +2,8 @@
 // What needs several ranks is tested by suite_test.sh.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "base/group.hpp"
 #include "kernels/device.hpp"
 
@@ -74,6 +76,22 @@ TEST_F(HostBackend, StreamsOverMemoryInEveryWay) {
 TEST_F(HostBackend, WalksOverItsMemoryToTheEndOfTheChain) {
   for (const std::size_t bytes : {128u, 4096u, 3000008u}) check_all_ways(MemoryLatencySpec{Engine::cpu, bytes});
   EXPECT_THROW(device_->prepare(MemoryLatencySpec{Engine::cpu, 64}), std::invalid_argument);
+}
+
+TEST_F(HostBackend, WorksInQuantaAndSaysWhatTheProcessorDidBesides) {
+  check_all_ways(JitterSpec{});
+  const auto work = ready(JitterSpec{});
+  EXPECT_TRUE(work->metrics().empty()) << "nothing ran";
+  timed(*work, 2);
+  const auto found = work->metrics();
+  const std::map<std::string, double> metrics(found.begin(), found.end());
+  EXPECT_GT(metrics.at("quantum_p99_us"), 20) << "faster than any processor multiplies";
+  EXPECT_GE(metrics.at("longest_gap_us"), 0);
+  EXPECT_GE(metrics.at("stolen"), 0);
+  EXPECT_LT(metrics.at("stolen"), 1);
+  work->stage(2);
+  device_->seconds(*work, 1);
+  EXPECT_FALSE(work->verify().passed()) << "one of two announced operations was left out";
 }
 
 TEST_F(HostBackend, TestsMemoryWithEveryPattern) {
@@ -203,6 +221,7 @@ TEST_F(HostBackend, SaysWhatItCannotDo) {
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(MemoryLatencySpec{Engine::sm, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(PcieSpec{PcieOp::h2d, 4096}), Unsupported);
+  EXPECT_THROW(device_->prepare(LaunchSpec{.op = LaunchOp::kernel}), Unsupported);
   EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::int8, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 8, 1, Place::out, Launch::graph}),
                Unsupported);

@@ -1,0 +1,111 @@
+// Quanta of work by the thread that starts everything else, and how much longer than usual each of them took.
+#include "kernels/jitter.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "base/statistics.hpp"
+
+namespace shakedown {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// A chain in which each number follows from the one before (Knuth, MMIX).
+struct Chain {
+  std::uint64_t factor = 6364136223846793005ULL, addend = 1442695040888963407ULL;
+
+  std::uint64_t next(std::uint64_t x) const { return x * factor + addend; }
+  /// So many steps at once: a step of squares of steps.
+  std::uint64_t ahead(std::uint64_t x, std::uint64_t steps) const {
+    for (Chain leap = *this; steps > 0; steps /= 2) {
+      if (steps % 2 == 1) x = leap.next(x);
+      leap = {leap.factor * leap.factor, leap.addend * leap.factor + leap.addend};
+    }
+    return x;
+  }
+};
+
+/// Seconds that the calling thread could have worked and another one had its core, since it began (Linux,
+/// Documentation/scheduler/sched-stats.rst); nothing where the kernel does not tell.
+std::optional<double> waited_so_far() {
+  std::ifstream in("/proc/thread-self/schedstat");
+  double worked = 0, waited = 0;
+  return in >> worked >> waited ? std::optional(waited * 1e-9) : std::nullopt;
+}
+
+class Jitter final : public Work {
+ public:
+  Jitter() { quanta_.reserve(most_operations * JitterSpec::quanta); }
+
+  void enqueue() override {
+    const auto before = waited_so_far();
+    for (int i = 0; i < JitterSpec::quanta; ++i) {
+      const auto begin = Clock::now();
+      for (std::uint64_t step = 0; step < JitterSpec::steps; ++step) state_ = chain_.next(state_);
+      if (quanta_.size() < quanta_.capacity()) quanta_.push_back(seconds_since(begin));
+    }
+    const auto after = waited_so_far();
+    if (before && after) waited_ += *after - *before;
+  }
+
+  void stage(int repeats) override { announced_ += static_cast<std::uint64_t>(repeats); }
+
+  void reset() override {
+    state_ = 0;
+    announced_ = 0;
+    waited_ = 0;
+    quanta_.clear();
+  }
+
+  Check verify() override {
+    Checker checker;
+    if (announced_ > 0) {
+      checker.expect_equal(0, state_, chain_.ahead(0, announced_ * JitterSpec::quanta * JitterSpec::steps));
+    }
+    return checker.result();
+  }
+
+  Cost cost() const override { return shakedown::cost(JitterSpec{}); }
+  std::size_t bytes() const override { return 0; }
+  bool collective() const override { return false; }
+  bool on_processor() const override { return true; }
+  void corrupt() override { state_ ^= 1; }
+
+  /// What one quantum took in excess of what a quarter of them beat, where that is more than the clock's steps explain.
+  Metrics metrics() override {
+    if (quanta_.empty()) return {};
+    constexpr double clock_steps = 1.2;
+    const double usual = quantile(quanta_, 0.25);
+    double all = 0, stolen = 0, longest = 0;
+    for (const double quantum : quanta_) {
+      all += quantum;
+      if (quantum > clock_steps * usual) stolen += quantum - usual;
+      longest = std::max(longest, quantum - usual);
+    }
+    Metrics found{
+        {"longest_gap_us", longest * 1e6}, {"quantum_p99_us", quantile(quanta_, 0.99) * 1e6}, {"stolen", stolen / all}};
+    if (waited_so_far()) found.emplace_back("waited", std::min(waited_ / all, 1.0));
+    return found;
+  }
+
+ private:
+  static constexpr std::size_t most_operations = 64;
+
+  const Chain chain_;
+  std::uint64_t state_ = 0, announced_ = 0;
+  double waited_ = 0;
+  std::vector<double> quanta_;  // seconds of each
+};
+
+}  // namespace
+
+std::unique_ptr<Work> make_jitter(const JitterSpec&) { return std::make_unique<Jitter>(); }
+
+}  // namespace shakedown

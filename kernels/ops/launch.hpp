@@ -1,0 +1,33 @@
+// How long the host needs to start work on the device.
+#pragma once
+
+#include "kernels/ops/operation.hpp"
+
+namespace shakedown {
+
+enum class LaunchOp { kernel, graph };
+constexpr auto words(LaunchOp) { return names("kernel", "graph"); }
+
+/// The call that starts a kernel that does next to nothing, or a graph of some of them. Each adds one to a counter, so
+/// that none can be left out.
+struct LaunchSpec {
+  static constexpr std::string_view description = "the launch of a kernel";
+
+  LaunchOp op;
+  int kernels = 1;
+  int turn = 1;  // 2: measured again, where a rank stood off
+};
+
+/// launch/op:kernel, launch/op:graph/kernels:20
+inline std::string key(const LaunchSpec& s) {
+  Key key("launch");
+  key.set("op", s.op);
+  if (s.op == LaunchOp::graph) key.set("kernels", s.kernels);
+  if (s.turn > 1) key.set("turn", s.turn);
+  return key.text();
+}
+/// The counter, read and written.
+inline Cost cost(const LaunchSpec& s) { return {0, 16.0 * s.kernels}; }
+inline std::size_t footprint(const LaunchSpec&) { return 8; }
+
+}  // namespace shakedown

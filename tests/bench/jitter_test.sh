@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Processors that feed GPUs, on real ranks: who shares its core with others is named, and nobody where all do.
+# shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
+source "$(dirname "$0")/../shell.bash"
+needs taskset mpirun
+cd "$scratch" || exit 1
+limit=300
+export SHAKEDOWN_RUN_ID=jitter-test
+ranks=3 victim=1
+# Cores that this test may use, one for each rank.
+mapfile -t cores < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | while IFS=- read -r a b; do seq "$a" "${b:-$a}"; done)
+[[ ${#cores[@]} -ge $ranks ]] || { echo "SKIP: $ranks cores are needed" && exit 77; }
+# shellcheck disable=SC2016
+printf '#!/bin/bash\ncores=(%s)\nexec taskset -c "${cores[$OMPI_COMM_WORLD_LOCAL_RANK]}" "$@"\n' "${cores[*]}" >pinned
+chmod +x pinned
+measure() { run 0 mpi -np $ranks ./pinned "$build/bench/bench_jitter" --backend=host --benchmark_out="$1"; }
+judge() { "$build/tests/acceptance_test" --results="$1" --family=jitter --gtest_brief=1 >judged 2>&1; }
+
+hogs=()
+trap '[[ ${#hogs[@]} -eq 0 ]] || kill "${hogs[@]}" 2>/dev/null; rm -rf "$scratch"' EXIT
+hog() { taskset -c "$1" bash -c 'while :; do :; done' & hogs+=($!); }
+rest() { kill "${hogs[@]}" && wait "${hogs[@]}" 2>/dev/null; hogs=(); }
+
+# One that goes before all others, where that is allowed: the kernel leaves 5 % of the core to the rest. Else some, and more
+# of them where other work, which leaves that core to them, keeps the other cores as busy.
+first=no
+chrt -f 1 true 2>/dev/null && first=yes
+for _ in 1 2 3; do
+  if [[ $first == yes ]]; then
+    taskset -c "${cores[victim]}" chrt -f 1 bash -c 'while :; do :; done' & hogs+=($!)
+    first=no
+  else
+    for _ in 1 2 3 4 5 6 7 8; do hog "${cores[victim]}"; done
+  fi
+  measure busy.json
+  judge busy.json
+  ! grep -qE "^busy core: rank $victim," judged || break
+done
+expect "the rank whose core is busy is named" grep -qE "^busy core: rank $victim," judged
+expect "  with who had the core" grep -q 'its core did other things for .* other threads had it' judged
+expect "  and nobody else" eval '! grep -E "^busy core" judged | grep -qv "rank $victim,"'
+expect "  after a second look" grep -q 'jitter/op:fwq/quanta:100/turn:2' busy.json
+rest
+
+for _ in 1 2 3 4; do for core in "${cores[@]:0:ranks}"; do hog "$core"; done; done
+measure crowded.json
+judge crowded.json
+expect "nobody is named where all share alike" eval '! grep -q "^busy core" judged'
+expect "  and what was taken is in the results" grep -q '"stolen"' crowded.json
+rest
+
+run 0 mpi -np 2 "$build/bench/bench_launch" --backend=host --benchmark_out=launch.json
+expect "a machine without kernels says so" grep -q 'launch of a kernel is not implemented' launch.json
+expect "  and is not failed for it" eval '[[ $(verdict_of launch.json --family=launch) == "VERDICT: HOST-ONLY"* ]]'
+finish
