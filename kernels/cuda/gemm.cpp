@@ -119,6 +119,9 @@ class Gemm final : public Work {
     return check;
   }
 
+  std::optional<std::uint64_t> digest() const override { return digest_of(gpu_, last_output(c_, trail_)); }
+  bool runs_in_connect() const override { return true; }
+
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return bytes_for(spec_, type_); }
   bool collective() const override { return false; }
