@@ -2,7 +2,7 @@
 // memory), part (half of each reduction or copy). One rank: skip_one (one AllReduce), async (NCCL reports an
 // asynchronous error), illegal (a kernel writes to an illegal address), memory (an allocation of more than 1 MiB
 // fails), bits (one bit of every product, far inside its tolerance), flip (one bit of one in ten products, collectives,
-// copies and streams over memory).
+// copies and streams over memory), percent (one element of every f32 product is 1 % off).
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -106,6 +106,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   // In every product, so that the last one has it.
   if (lie::told("bits")) flip_lowest_bit(static_cast<unsigned*>(d) + 4096, stream);
   flip_now_and_then(d, 8 * 4096, stream);
+  if (lie::told("percent")) make_one_percent_more(static_cast<float*>(d) + 4096, stream);
   return status;
 }
 

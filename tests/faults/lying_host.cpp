@@ -1,6 +1,6 @@
 // MPI, BLAS and copies that skip every third operation (skip), do only a part of each (part), or are another version on
 // one rank (version). One rank: one bit of the output is another one, far inside the tolerance of a product, in one of
-// ten operations (flip) or in all (bits). What the harness itself says to the other ranks is left alone.
+// ten operations (flip) or in all (bits); or one element of each f32 product is 1 % off (percent). What the harness itself says to the other ranks is left alone.
 #include <cblas.h>
 #include <mpi.h>
 
@@ -88,6 +88,7 @@ void cblas_sgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE a_is, CBLAS_TRANSPOSE b_is, 
   if (lie::told("skip") && calls.every_third()) return;
   const bool part = lie::told("part") && calls.all_later();
   real(order, a_is, b_is, part ? m / 2 : m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (lie::told("percent")) c[static_cast<std::size_t>(m) * static_cast<std::size_t>(n) / 2] *= 1.01F;
   if (lie::told("bits") || flips()) flip(c, sizeof(float) * static_cast<std::size_t>(m) * static_cast<std::size_t>(n));
 }
 
