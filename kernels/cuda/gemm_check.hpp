@@ -49,8 +49,8 @@ inline constexpr int sum_width = 32;
 constexpr int sums_per_row(int n) { return (n + sum_width - 1) / sum_width; }
 
 /// The bound of such a sum in standard deviations of an element: an error of one element that is larger is found, less
-/// the rounding of its neighbours; a smaller one is seen by its bits alone. The elements of A and B are standard normal,
-/// so that |c_ij| is about sqrt(k), |a_i| sqrt(k) and |B_q| sqrt(sum_width k).
+/// the rounding of its neighbours; a smaller one is seen by its bits alone. The elements of A and B are standard
+/// normal, so that |c_ij| is about sqrt(k), |a_i| sqrt(k) and |B_q| sqrt(sum_width k).
 inline double least_error_found(double u_out, double u_acc, int k) {
   return 8 * std::sqrt(sum_width) * (u_out + u_acc * std::sqrt(k));
 }

@@ -78,7 +78,8 @@ class Gemm final : public Work {
 
   Metrics metrics() override {
     const auto n = static_cast<double>(n_), k = static_cast<double>(k_);
-    const double in_a_row = std::sqrt(n) * unit_roundoff * (1 + 8 * std::sqrt(k));  // in deviations of an element, sqrt(k)
+    const double in_a_row =
+        std::sqrt(n) * unit_roundoff * (1 + 8 * std::sqrt(k));  // in deviations of an element, sqrt(k)
     Metrics metrics{{"least_error_found", in_a_row}};
     const auto sum = comparable_ ? digest() : std::nullopt;
     constexpr auto exact = (std::uint64_t{1} << 53) - 1;  // in a double

@@ -1,6 +1,7 @@
 // MPI, BLAS and copies that skip every third operation (skip), do only a part of each (part), or are another version on
 // one rank (version). One rank: one bit of the output is another one, far inside the tolerance of a product, in one of
-// ten operations (flip) or in all (bits); or one element of each f32 product is 1 % off (percent). What the harness itself says to the other ranks is left alone.
+// ten operations (flip) or in all (bits); or one element of each f32 product is 1 % off (percent). What the harness
+// itself says to the other ranks is left alone.
 #include <cblas.h>
 #include <mpi.h>
 
