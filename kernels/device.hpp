@@ -89,6 +89,9 @@ class Work {
   /// same answer on this rank each time.
   virtual std::optional<std::uint64_t> digest() const { return std::nullopt; }
 
+  /// True if connect has run the operation just as it will be timed, so that a digest tells of that.
+  virtual bool runs_in_connect() const { return false; }
+
   virtual Cost cost() const = 0;
 
   /// Bytes of device memory that the prepared operation holds.

@@ -51,7 +51,8 @@ constexpr std::uint64_t test_word(TestPattern pattern, std::uint64_t i) {
     case TestPattern::address: return 8 * i;
     case TestPattern::complement: return ~(8 * i);
     case TestPattern::alternating: return (i & 1) == 0 ? 0xaaaaaaaaaaaaaaaaULL : 0x5555555555555555ULL;
-    case TestPattern::random: break;
+    case TestPattern::random:
+    case TestPattern::moving: break;
   }
   return mix(~i);
 }

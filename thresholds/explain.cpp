@@ -79,6 +79,28 @@ void explain_facts(std::ostream& out, const Row& row) {
     show(metric, values, [](const std::string& text) { return text; });
 }
 
+/// How the data were checked, and what no check of this run can see.
+void explain_checks(std::ostream& out, const Benchmark& benchmark) {
+  const Row& row = *benchmark.rows.back();
+  if (row.error || row.waived) return;
+  const auto ranks = benchmark.context->ranks.size();
+  if (const auto series = row.metrics.find("series"); series != row.metrics.end()) {
+    out << "  checked: " << number_text(series->second)
+        << " operations after the samples left the same bits, rank by rank; 44 find a fault in one of ten in 99 %\n";
+  }
+  const auto least = row.by_rank.find("least_error_found");
+  const auto known = [](const auto& value) { return value.has_value(); };
+  if (least == row.by_rank.end()) return;
+  const auto value = std::find_if(least->second.begin(), least->second.end(), known);
+  if (value == least->second.end()) return;
+  out << "  checked: all elements by Freivalds' sums, which see an error of one element from " << number_text(**value)
+      << " standard deviations of an element on; less is seen by its bits alone, "
+      << (ranks == 1   ? "and of one rank not where it always has the same ones: nobody else has a vote"
+          : ranks == 2 ? "and of two ranks that differ always it is one of two"
+                       : "by the vote of the ranks")
+      << "\n";
+}
+
 void explain_benchmark(std::ostream& out, const Benchmark& benchmark) {
   out << "measured:\n";
   for (const Row* row : benchmark.rows) {
@@ -89,6 +111,7 @@ void explain_benchmark(std::ostream& out, const Benchmark& benchmark) {
     out << "\n";
     if (family_of(row->key) == "preflight") explain_facts(out, *row);
   }
+  explain_checks(out, benchmark);
   const std::string metric = headline_metric(benchmark);
   if (metric.empty()) return;
   if (const auto value = run_value(benchmark, metric)) {

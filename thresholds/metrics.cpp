@@ -247,6 +247,8 @@ constexpr std::array catalogue{
            .is_telemetry = yes, .harmless = shown, .may_lack = shown},
     Metric{.family = "gemm", .name = "tolerance_used", .what = "part of what a product may be off", .range = not_negative,
            .ceiling = one, .harmless = checked, .may_lack = checked},
+    Metric{.family = "gemm", .name = "least_error_found", .what = "of one element, in standard deviations of an element",
+           .range = not_negative, .harmless = checked, .may_lack = checked},
     Metric{.family = "gemm", .name = "a_by_rows", .what = "layout of the operands", .range = any, .harmless = choice,
            .may_lack = choice},
     Metric{.family = "gemm", .name = "algorithm", .what = "cuBLASLt's number", .range = any, .harmless = choice,
@@ -282,6 +284,8 @@ constexpr std::array catalogue{
            .work = walk_in_ns},
     Metric{.family = "memtest", .name = "hbm_gb_per_s", .what = "pace of the memory test", .aspect = Aspect::memory, .headline = 2,
            .of_slowest = yes, .peers = PeerClass{0.01, 0, 0.06, 0.06}, .ceiling = hbm, .work = giga_bytes},
+    Metric{.family = "memtest", .name = "loaded_gb_per_s", .what = "the same beside products", .headline = 2, .of_slowest = yes,
+           .ceiling = hbm, .work = giga_bytes, .harmless = shown},
     Metric{.family = "memtest", .name = "capacity_gb", .what = "memory that was tested", .aspect = Aspect::memory, .range = not_negative,
            .peers = PeerClass{0.001, 0, 0.02, 0.02}, .ceiling = memory},
     Metric{.family = "p2p", .name = "copy_gb_per_s", .what = "copy between two GPUs", .headline = 3,
@@ -369,6 +373,9 @@ constexpr std::array catalogue{
            .harmless = "the same on all ranks: whoever has another one than its peers fails", .may_lack = checked},
     Metric{.family = "", .name = "cv", .what = "standard deviation over mean of the samples", .range = not_negative,
            .harmless = "below the limit of its family: nothing else is decided by it"},
+    Metric{.family = "", .name = "series", .what = "operations after the samples, each compared bit for bit",
+           .range = not_negative, .harmless = "another bit fails the row: how many there were decides no more",
+           .may_lack = checked},
     Metric{.family = "", .name = "samples", .what = "samples taken",
            .harmless = "a part of the iterations, and enough: how many there were decides no more"},
     Metric{.family = "", .name = "seconds", .what = "time of one operation of a rank", .work = second,
@@ -488,7 +495,9 @@ Operation operation(Text key, const Scale& scale) {
   } else if (family == "hbm") {
     one.bytes = size * (op == "read" || op == "write" ? 1 : op == "copy" || op == "scale" ? 2 : 3);  // arrays
   }
-  if (family == "memtest") one.bytes = 2e9 * scale.tested_gb;  // written and read back
+  if (family == "memtest") {  // written and read back, moving inversions three times (kernels/ops/memory.hpp)
+    one.bytes = 2e9 * scale.tested_gb * (key_part(key, "pattern") == "moving" ? 3 : 1);
+  }
   if (family == "pcie") one.bytes = size * (op == "both" ? 2 : 1);
   if (family == "p2p" && !walks) one.bytes = size * (key_part(key, "dir") == "both" ? 2 : 1);
   if (is_collective(family)) one.bytes = collective_bytes(key, size, of_group(key, scale).ranks);

@@ -134,6 +134,13 @@ class Collective final : public Work {
     return check;
   }
 
+  /// Integers whose sums are exact have the same bits in whatever order NCCL adds them.
+  std::optional<std::uint64_t> digest() const override {
+    return has_output(spec_, rank_) ? digest_of(gpu_, last_output(out(), trail_)) : std::nullopt;
+  }
+
+  bool runs_in_connect() const override { return true; }
+
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return in_.bytes() + own_out_.bytes(); }
   bool collective() const override { return true; }

@@ -119,6 +119,9 @@ class Gemm final : public Work {
     return check;
   }
 
+  std::optional<std::uint64_t> digest() const override { return digest_of(gpu_, last_output(c_, trail_)); }
+  bool runs_in_connect() const override { return true; }
+
   Cost cost() const override { return shakedown::cost(spec_); }
   std::size_t bytes() const override { return bytes_for(spec_, type_); }
   bool collective() const override { return false; }
@@ -138,6 +141,9 @@ class Gemm final : public Work {
     Metrics metrics{{"checksum", static_cast<double>(below_2_to_53)}, {"tolerance_used", static_cast<double>(worst_)}};
     for (auto& entry : GemmPlan::describe(chosen_)) metrics.push_back(std::move(entry));
     metrics.emplace_back("a_by_rows", plan_.a_by_rows(chosen_) ? 1 : 0);
+    if (spec_.data == MatrixData::normal) {
+      metrics.emplace_back("least_error_found", least_error_found(u_out_of(type_, spec_.k), type_.u_acc, spec_.k));
+    }
     return metrics;
   }
 

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstddef>
 
 #include "kernels/cuda/gpu.hpp"
@@ -46,6 +47,13 @@ void count_wrong_elements(cudaStream_t, const Product&, const SampledRows&, doub
 /// Narrow blocks see a single wrong element over the rounding of its neighbours, and cost 2 m n k / sum_width flops.
 inline constexpr int sum_width = 32;
 constexpr int sums_per_row(int n) { return (n + sum_width - 1) / sum_width; }
+
+/// The bound of such a sum in standard deviations of an element: an error of one element that is larger is found, less
+/// the rounding of its neighbours; a smaller one is seen by its bits alone. The elements of A and B are standard
+/// normal, so that |c_ij| is about sqrt(k), |a_i| sqrt(k) and |B_q| sqrt(sum_width k).
+inline double least_error_found(double u_out, double u_acc, int k) {
+  return 8 * std::sqrt(sum_width) * (u_out + u_acc * std::sqrt(k));
+}
 
 /// Index of a sum: i * sums_per_row(n) + q.
 void count_wrong_sums_of(cudaStream_t, const Product&, double* scratch, Tally*, unsigned long long report = no_index);

@@ -50,6 +50,14 @@ Stream make_stream() {
   return Stream(stream);
 }
 
+Stream make_first_stream() {
+  int last = 0, first = 0;
+  check(cudaDeviceGetStreamPriorityRange(&last, &first));
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, first));
+  return Stream(stream);
+}
+
 Event make_event() {
   cudaEvent_t event = nullptr;
   check(cudaEventCreate(&event));

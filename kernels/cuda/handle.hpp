@@ -38,6 +38,8 @@ using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using MatmulPreference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
 Stream make_stream();
+/// Whose blocks go before those of other streams.
+Stream make_first_stream();
 Event make_event();
 
 }  // namespace shakedown::cuda

@@ -98,6 +98,7 @@ class WritingStream final : public MemoryStream {
     check_trail(gpu_, outputs(), trail_, check);
     return check;
   }
+  std::optional<std::uint64_t> digest() const override { return digest_of(gpu_, written()); }
   void corrupt() override { flip_one_bit(gpu_, written()); }
 
  private:
@@ -170,6 +171,8 @@ class ReadingStream final : public MemoryStream {
     check.first = fmt::format("sum of {} words is 0x{:016x}, expected 0x{:016x}", spec_.bytes / 8, got, want);
     return check;
   }
+
+  std::optional<std::uint64_t> digest() const override { return digest_of(gpu_, last_output(sums_, trail_)); }
 
   void corrupt() override {
     auto* const place = last_output(sums_, trail_).data<std::byte>();

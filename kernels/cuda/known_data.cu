@@ -60,6 +60,25 @@ __global__ void add_checksum_kernel(const std::uint64_t* words, std::size_t coun
   add_to(sum, mine);
 }
 
+/// Each thread has several vectors on the way, so that memory sets the pace.
+__global__ void digest_kernel(const std::byte* bytes, std::size_t count, unsigned long long* sum) {
+  unsigned long long mine = 0;
+  const auto* const vectors = reinterpret_cast<const ulonglong2*>(bytes);
+#pragma unroll 4
+  for (auto i = first_index(); i < count / 16; i += stride()) {
+    const auto vector = vectors[i];
+    mine += digest_of_vector(vector.x, vector.y, i);
+  }
+  if (first_index() == 0 && count % 16 != 0) {
+    std::uint64_t words[2] = {};
+    for (auto i = count / 16 * 16; i < count; ++i) {
+      words[i % 16 / 8] |= static_cast<std::uint64_t>(bytes[i]) << (i % 8 * 8);  // the GPU is little-endian
+    }
+    mine += digest_of_vector(words[0], words[1], count / 16);
+  }
+  add_to(sum, mine);
+}
+
 // The integers are below 2^24, and below the limit of the type: no conversion rounds.
 __device__ void store_addend(float* to, float value) { *to = value; }
 __device__ void store_addend(__half* to, float value) { *to = __float2half_rn(value); }
@@ -171,6 +190,14 @@ void fill_normal(const Gpu& gpu, const Buffer& buffer, DType dtype, std::size_t 
 void add_checksum(const Gpu& gpu, const std::uint64_t* words, std::size_t count, unsigned long long* sum) {
   add_checksum_kernel<<<blocks_for(count), block, 0, gpu.stream()>>>(words, count, sum);
   check(cudaGetLastError());
+}
+
+std::optional<std::uint64_t> digest_of(const Gpu& gpu, const View& view) {
+  if (view.bytes() > most_digested) return std::nullopt;
+  auto* const sum = gpu.start_sum();
+  digest_kernel<<<blocks_for(view.bytes() / 16), block, 0, gpu.stream()>>>(view.at(0), view.bytes(), sum);
+  check(cudaGetLastError());
+  return gpu.read(sum);
 }
 
 void fill_addends(const Gpu& gpu, const View& buffer, DType dtype, const AddendPattern& pattern) {

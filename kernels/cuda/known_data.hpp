@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/reference.hpp"
@@ -82,6 +83,11 @@ void fill_normal(const Gpu&, const Buffer&, DType, std::size_t count, std::uint6
 
 /// Adds up all words, each mixed with its position, modulo 2^64: the same in whatever order.
 void add_checksum(const Gpu&, const std::uint64_t* words, std::size_t count, unsigned long long* sum);
+
+// Digests ------------------------------------------------------------------------------------------------------------
+
+/// digest_of the bytes, which begin at whole vectors of 16; nothing of more than most_digested. They stay on the GPU.
+std::optional<std::uint64_t> digest_of(const Gpu&, const View&);
 
 // Collectives --------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,6 @@
 // Neighbouring threads take neighbouring 16-byte vectors; the walk over a piece is one grid-wide stride after another.
+#include <type_traits>
+
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/memory_walk.hpp"
@@ -9,6 +11,9 @@ namespace shakedown::cuda {
 namespace {
 
 constexpr unsigned threads = 512, blocks = 4096;  // in a block, in the grid
+
+template <TestPattern pattern>
+using Constant = std::integral_constant<TestPattern, pattern>;
 
 template <TestPattern pattern>
 __global__ void __launch_bounds__(threads) write_kernel(Piece piece, std::uint64_t inversion) {
@@ -28,48 +33,52 @@ __device__ void note(Walked* walked, const Piece& piece, std::size_t word, unsig
   walked->words[place] = {piece.first + word, reinterpret_cast<unsigned long long>(piece.words + word), got, expected};
 }
 
-template <TestPattern pattern>
+template <TestPattern pattern, Pass pass>
 __global__ void __launch_bounds__(threads) check_kernel(Piece piece, std::uint64_t inversion, Walked* walked) {
-  const auto* const vectors = reinterpret_cast<const ulonglong2*>(piece.words);
-  for (auto v = first_index(); v < piece.count / 2; v += stride()) {
+  auto* const vectors = reinterpret_cast<ulonglong2*>(piece.words);
+  for (auto n = first_index(); n < piece.count / 2; n += stride()) {
+    const auto v = pass == Pass::down ? piece.count / 2 - 1 - n : n;
     const auto i = piece.first + 2 * v;
     const auto got = vectors[v];
     const auto x = reference::test_word(pattern, i) ^ inversion, y = reference::test_word(pattern, i + 1) ^ inversion;
     if (got.x != x) note(walked, piece, 2 * v, got.x, x);
     if (got.y != y) note(walked, piece, 2 * v + 1, got.y, y);
+    if constexpr (pass != Pass::look) vectors[v] = {~x, ~y};
   }
   if (first_index() == 0) atomicAdd(&walked->compared, static_cast<unsigned long long>(piece.count));
 }
 
-template <TestPattern pattern>
-void write_as(cudaStream_t stream, const Piece& piece, std::uint64_t walk) {
-  write_kernel<pattern><<<blocks, threads, 0, stream>>>(piece, reference::inversion(walk));
-}
-template <TestPattern pattern>
-void check_as(cudaStream_t stream, const Piece& piece, std::uint64_t walk, Walked* walked) {
-  check_kernel<pattern><<<blocks, threads, 0, stream>>>(piece, reference::inversion(walk), walked);
+/// Calls action with the pattern as a constant.
+template <class Action>
+void with_pattern(TestPattern pattern, const Action& action) {
+  switch (pattern) {
+    case TestPattern::address: action(Constant<TestPattern::address>()); break;
+    case TestPattern::complement: action(Constant<TestPattern::complement>()); break;
+    case TestPattern::alternating: action(Constant<TestPattern::alternating>()); break;
+    case TestPattern::random: action(Constant<TestPattern::random>()); break;
+    case TestPattern::moving: action(Constant<TestPattern::moving>()); break;
+  }
+  check(cudaGetLastError());
 }
 
 }  // namespace
 
-void write_piece(cudaStream_t stream, const Piece& piece, TestPattern pattern, std::uint64_t walk) {
-  switch (pattern) {
-    case TestPattern::address: write_as<TestPattern::address>(stream, piece, walk); break;
-    case TestPattern::complement: write_as<TestPattern::complement>(stream, piece, walk); break;
-    case TestPattern::alternating: write_as<TestPattern::alternating>(stream, piece, walk); break;
-    case TestPattern::random: write_as<TestPattern::random>(stream, piece, walk); break;
-  }
-  check(cudaGetLastError());
+void write_piece(cudaStream_t stream, const Piece& piece, TestPattern pattern, std::uint64_t inversion) {
+  with_pattern(pattern, [&](auto constant) {
+    write_kernel<decltype(constant)::value><<<blocks, threads, 0, stream>>>(piece, inversion);
+  });
 }
 
-void check_piece(cudaStream_t stream, const Piece& piece, TestPattern pattern, std::uint64_t walk, Walked* walked) {
-  switch (pattern) {
-    case TestPattern::address: check_as<TestPattern::address>(stream, piece, walk, walked); break;
-    case TestPattern::complement: check_as<TestPattern::complement>(stream, piece, walk, walked); break;
-    case TestPattern::alternating: check_as<TestPattern::alternating>(stream, piece, walk, walked); break;
-    case TestPattern::random: check_as<TestPattern::random>(stream, piece, walk, walked); break;
-  }
-  check(cudaGetLastError());
+void check_piece(cudaStream_t stream, const Piece& piece, TestPattern pattern, std::uint64_t inversion, Walked* walked,
+                 Pass pass) {
+  with_pattern(pattern, [&](auto constant) {
+    constexpr auto p = decltype(constant)::value;
+    switch (pass) {
+      case Pass::look: check_kernel<p, Pass::look><<<blocks, threads, 0, stream>>>(piece, inversion, walked); break;
+      case Pass::up: check_kernel<p, Pass::up><<<blocks, threads, 0, stream>>>(piece, inversion, walked); break;
+      case Pass::down: check_kernel<p, Pass::down><<<blocks, threads, 0, stream>>>(piece, inversion, walked); break;
+    }
+  });
 }
 
 }  // namespace shakedown::cuda

@@ -31,8 +31,12 @@ struct Piece {
   std::size_t first, count;
 };
 
-/// The pattern as walk number `walk` writes it: reference::inversion.
-void write_piece(cudaStream_t, const Piece&, TestPattern, std::uint64_t walk);
-void check_piece(cudaStream_t, const Piece&, TestPattern, std::uint64_t walk, Walked*);
+/// Words of the pattern, inverted where `inversion` has ones.
+void write_piece(cudaStream_t, const Piece&, TestPattern, std::uint64_t inversion);
+
+/// How words are looked at: only read, or each replaced by its complement as soon as it is read, from the first to the
+/// last or from the last to the first, so far as a GPU has an order.
+enum class Pass { look, up, down };
+void check_piece(cudaStream_t, const Piece&, TestPattern, std::uint64_t inversion, Walked*, Pass = Pass::look);
 
 }  // namespace shakedown::cuda

@@ -102,6 +102,10 @@ class PeerCopy final : public Work {
     return total;
   }
 
+  std::optional<std::uint64_t> digest() const override {
+    return target() == nullptr ? std::nullopt : digest_of(gpu_, last_output(*target(), trail_));
+  }
+
   Cost cost() const override { return cost_; }
   std::size_t bytes() const override { return own_.bytes() + memory_.shared().bytes(); }
   bool collective() const override { return false; }

@@ -106,9 +106,9 @@ class Collective final : public Work {
     return check;
   }
 
-  /// What has been summed in place is summed again by the next operation.
+  /// Integers whose sums are exact have the same bits in whatever order they are added.
   std::optional<std::uint64_t> digest() const override {
-    if (in_place() || !has_output(spec_, group_->rank()) || trail_.bytes() > most_digested) return std::nullopt;
+    if (!has_output(spec_, group_->rank()) || trail_.bytes() > most_digested) return std::nullopt;
     return digest_of(std::as_bytes(last_output()));
   }
 

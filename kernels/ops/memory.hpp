@@ -42,24 +42,36 @@ inline std::string key(const HbmSpec& s) {
 inline Cost cost(const HbmSpec& s) { return {0, static_cast<double>(arrays(s.op)) * static_cast<double>(s.bytes)}; }
 inline std::size_t footprint(const HbmSpec& s) { return arrays(s.op) * s.bytes; }
 
-enum class TestPattern { address, complement, alternating, random };
-constexpr auto words(TestPattern) { return names("address", "complement", "alternating", "random"); }
+/// `moving`, as the moving inversions of memory testers: random words; upwards each is read and its complement written;
+/// downwards that is read and the word written; then all are read. What writing one cell does to its neighbours is seen
+/// on either side of it, because those of one side have been written already and those of the other not yet.
+enum class TestPattern { address, complement, alternating, random, moving };
+constexpr auto words(TestPattern) { return names("address", "complement", "alternating", "random", "moving"); }
+
+/// How often a walk writes every word, and reads it.
+constexpr int passes(TestPattern pattern) { return pattern == TestPattern::moving ? 3 : 1; }
 
 /// A walk over this device's memory: writes a pattern and reads it back. Without `bytes`: nearly all that is free, the
-/// same on all ranks.
+/// same on all ranks. `loaded`: matrix products run beside it, which draw power and heat the memory's neighbours.
 struct MemoryTestSpec {
   static constexpr std::string_view description = "a test of the device's memory";
 
   TestPattern pattern;
   std::optional<std::size_t> bytes;
+  bool loaded = false;
 };
 
-/// memtest/pattern:random/bytes:free
+/// memtest/pattern:random[/load:products]/bytes:free
 inline std::string key(const MemoryTestSpec& s) {
-  return Key("memtest").set("pattern", s.pattern).set("bytes", "free").set("bytes", s.bytes).text();
+  Key key("memtest");
+  key.set("pattern", s.pattern);
+  if (s.loaded) key.set("load", "products");
+  return key.set("bytes", "free").set("bytes", s.bytes).text();
 }
 /// Bytes written plus bytes read, 0 while unknown.
-inline Cost cost(const MemoryTestSpec& s) { return {0, 2.0 * static_cast<double>(s.bytes.value_or(0))}; }
+inline Cost cost(const MemoryTestSpec& s) {
+  return {0, 2.0 * passes(s.pattern) * static_cast<double>(s.bytes.value_or(0))};
+}
 inline std::size_t footprint(const MemoryTestSpec& s) { return s.bytes.value_or(0); }
 
 }  // namespace shakedown

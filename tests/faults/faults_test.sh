@@ -6,7 +6,7 @@
 #   tests/faults/faults_test.sh BUILD [--repeat=N] [--backend=cuda|host] [--only=REGEX]
 #
 # --repeat: how often ranks are killed and stopped in each place, and skip a collective (1). --only: the sections whose names match: kill
-# stop skip injected cuda counters launcher peers lies data startup link sharing placement.
+# stop skip injected cuda counters launcher peers lies data bits startup link sharing placement.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2015,SC2034,SC2054,SC2154
 source "$(dirname "$0")/../shell.bash"
 here=$(dirname "$(readlink -f "$0")")
@@ -213,6 +213,52 @@ if wants data; then
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="bits@$last")
     measures "other bits rank $last" gemm 1 "$(named "$last") computed other bits than [0-9]+ of its peers" bench_gemm --benchmark_filter='dtype:f32/'
   fi
+  with=(-x SHAKEDOWN_RUN_ID)
+fi
+
+# --- bits that flip now and then, or always ------------------------------------------------------------------------------------
+# flips RANKS FAMILY FLAGS...: one of ten operations of the last rank leaves a wrong bit: in every row it is named, and
+# nobody else. One row in a hundred may go without: so one of each family may.
+flips() {
+  local np=$1 family=$2 guilty=$(($1 - 1)) rows found
+  shift 2
+  with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="flip@$guilty")
+  measures "a bit in one of ten" "$family, $np ranks" 1 "wrong data: rank $guilty [^\"]*" "bench_$family" --tier=full --benchmark_min_time=0.02 "$@"
+  rows=$(grep -cE '"name": *"[a-z0-9]+/' result.json) found=$(grep -cE "wrong data: rank $guilty " result.json)
+  expect "  in every row" test "$rows" -gt 0 -a "$found" -ge $((rows - (rows > 2 ? 1 : 0)))
+  expect "  and nobody else" test -z "$(grep -oE '"wrong_ranks": *\[[^]]*\]' result.json | grep -vE "\[ *$guilty *\]")"
+  with=(-x SHAKEDOWN_RUN_ID)
+}
+if wants bits; then
+  every_launch=$SHAKEDOWN_LAUNCH
+  if [[ $backend == cuda ]]; then
+    to_launch="mpirun --bind-to none" product='dtype:(f32|bf16)/m:4096/n:4096/k:4096$' copy='op:copy/engine:(sm|ce)/bytes:268435456$|op:triad/engine:sm/bytes:268435456$'
+    pair='op:read/engine:(sm|ce)/shift:1/bytes' collective='op:(all_gather|reduce_scatter|broadcast)/dtype:f32/bytes:(1048576|134217728)$'
+    counts=(1) && [[ $ranks -lt 2 ]] || counts=(1 2)
+  else
+    to_launch="mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1" product='f32/m:256/' copy='op:copy'
+    pair='op:read/engine:cpu/shift:1/bytes' collective='op:(all_gather|reduce_scatter|alltoall)/dtype:f32/bytes:(65536|4194304)$'
+    counts=(1 2)
+  fi
+  for np in "${counts[@]}"; do
+    export SHAKEDOWN_LAUNCH="$to_launch -np $np"
+    flips "$np" gemm --benchmark_filter="$product"
+    with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="percent@$((np - 1))")
+    measures "one element 1 % off" "gemm f32, $np ranks" 1 "wrong data: rank $((np - 1)) [^\"]*signed sum|wrong data: rank $((np - 1)) [^\"]*comparisons failed: element[^\"]*" bench_gemm --tier=full --benchmark_min_time=0.02 --benchmark_filter="${product/|bf16/}"
+    flips "$np" hbm --benchmark_filter="$copy"
+    flips "$np" allreduce --benchmark_filter='f32/bytes:(1024|131072|1048576)$'
+    [[ $np -gt 1 ]] || continue
+    flips "$np" collectives --benchmark_filter="$collective"
+    flips "$np" p2p --benchmark_filter="$pair"
+    for lie in bits@1 bits@0; do
+      with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="$lie")
+      measures "a bit always, $lie" "gemm, 2 ranks" 1 'computed different bits [^"]*it is one of two[^"]*' bench_gemm --tier=full --benchmark_min_time=0.02 --benchmark_filter="${product/|bf16/}"
+      expect "  and nobody is accused" test -z "$(grep wrong_ranks result.json)"
+    done
+    with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE=flip@7)
+    measures "none" "gemm, 2 ranks" 0 '"complete": ?true' bench_gemm --tier=full --benchmark_min_time=0.02 --benchmark_filter="$product"
+  done
+  export SHAKEDOWN_LAUNCH=$every_launch
   with=(-x SHAKEDOWN_RUN_ID)
 fi
 

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "kernels/reference.hpp"
+
 namespace lie {
 
 struct Order {
@@ -49,6 +51,11 @@ class Calls {
   bool every_third() {
     const auto n = count_++;
     return n >= order().after && n % 3 == 2;
+  }
+  /// One in ten of those after, by chance, the same in every run.
+  bool one_in_ten() {
+    const auto n = count_++;
+    return n >= order().after && shakedown::reference::mix(static_cast<std::uint64_t>(n)) % 10 == 0;
   }
   /// The one after those that are left alone.
   bool just_one() { return count_++ == order().after; }

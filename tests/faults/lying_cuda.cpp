@@ -1,13 +1,15 @@
 // CUDA libraries that lie or fail. All ranks: skip (every third operation; of kernels, of those that stream over
 // memory), part (half of each reduction or copy). One rank: skip_one (one AllReduce), async (NCCL reports an
 // asynchronous error), illegal (a kernel writes to an illegal address), memory (an allocation of more than 1 MiB
-// fails), bits (one bit of an f32 product, far inside its tolerance).
+// fails), bits (one bit of every product, far inside its tolerance), flip (one bit of one in ten products, collectives,
+// copies and streams over memory), percent (one element of every f32 product is 1 % off).
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <nccl.h>
 
 #include <cstring>
 
+#include "kernels/cuda/stream.hpp"
 #include "tests/faults/lie.hpp"
 #include "tests/faults/planted.hpp"
 
@@ -26,6 +28,21 @@ bool skips(const void* kernel) {
   return lie::told("skip") && streams(kernel) && calls.every_third();
 }
 
+/// In one of ten operations: the lowest bit of a word in the middle of so many bytes.
+void flip_now_and_then(void* begin, std::size_t bytes, cudaStream_t stream) {
+  static lie::Calls calls;
+  if (lie::told("flip") && calls.one_in_ten()) flip_lowest_bit(static_cast<unsigned*>(begin) + bytes / 8, stream);
+}
+
+/// What a kernel that streams over memory has written.
+void flip_output(const void* kernel, void** arguments, cudaStream_t stream) {
+  if (!lie::told("flip") || !streams(kernel)) return;
+  const auto& operands = *static_cast<const shakedown::cuda::Operands*>(arguments[0]);
+  if (operands.c != nullptr) flip_now_and_then(operands.c, operands.bytes, stream);
+}
+
+std::size_t size_of(ncclDataType_t type) { return type == ncclFloat32 ? 4 : 2; }
+
 }  // namespace
 
 extern "C" {
@@ -38,7 +55,33 @@ ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDat
   if (lie::told("skip_one") && calls.just_one()) return ncclSuccess;
   if (lie::told("illegal") && calls.just_one()) write_to_illegal_address(stream);
   const bool part = lie::told("part") && calls.all_later();
-  return real(in, out, part ? (count + 1) / 2 : count, type, operation, communicator, stream);
+  const auto status = real(in, out, part ? (count + 1) / 2 : count, type, operation, communicator, stream);
+  flip_now_and_then(out, count * size_of(type), stream);
+  return status;
+}
+
+ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t communicator,
+                           cudaStream_t stream) {
+  static auto* const real = lie::real("ncclAllGather", &ncclAllGather);
+  const auto status = real(in, out, count, type, communicator, stream);
+  flip_now_and_then(out, count * size_of(type), stream);
+  return status;
+}
+
+ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
+                               ncclComm_t communicator, cudaStream_t stream) {
+  static auto* const real = lie::real("ncclReduceScatter", &ncclReduceScatter);
+  const auto status = real(in, out, count, type, operation, communicator, stream);
+  flip_now_and_then(out, count * size_of(type), stream);
+  return status;
+}
+
+ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  static auto* const real = lie::real("ncclBroadcast", &ncclBroadcast);
+  const auto status = real(in, out, count, type, root, communicator, stream);
+  flip_now_and_then(out, count * size_of(type), stream);
+  return status;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state) {
@@ -62,6 +105,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                            workspace_bytes, stream);
   // In every product, so that the last one has it.
   if (lie::told("bits")) flip_lowest_bit(static_cast<unsigned*>(d) + 4096, stream);
+  flip_now_and_then(d, 8 * 4096, stream);
+  if (lie::told("percent")) make_one_percent_more(static_cast<float*>(d) + 4096, stream);
   return status;
 }
 
@@ -71,7 +116,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const bool measured = bytes >= measured_bytes;
   if (measured && lie::told("skip") && calls.every_third()) return cudaSuccess;
   const bool part = measured && lie::told("part") && calls.all_later();
-  return real(to, from, part ? bytes / 2 : bytes, kind, stream);
+  const auto status = real(to, from, part ? bytes / 2 : bytes, kind, stream);
+  if (measured && (kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault)) flip_now_and_then(to, bytes, stream);
+  return status;
 }
 
 // Code that the compiler generates for <<<>>> calls the first one before CUDA 13, and the second one since.
@@ -79,13 +126,19 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
                              cudaStream_t stream) {
   using Launch = cudaError_t(const void*, dim3, dim3, void**, std::size_t, cudaStream_t);
   static auto* const real = lie::real<Launch>("cudaLaunchKernel", nullptr);
-  return skips(kernel) ? cudaSuccess : real(kernel, grid, block, arguments, shared, stream);
+  if (skips(kernel)) return cudaSuccess;
+  const auto status = real(kernel, grid, block, arguments, shared, stream);
+  flip_output(kernel, arguments, stream);
+  return status;
 }
 
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                                cudaStream_t stream) {
   static auto* const real = lie::real("__cudaLaunchKernel", &__cudaLaunchKernel);
-  return skips(kernel) ? cudaSuccess : real(kernel, grid, block, arguments, shared, stream);
+  if (skips(kernel)) return cudaSuccess;
+  const auto status = real(kernel, grid, block, arguments, shared, stream);
+  flip_output(kernel, arguments, stream);
+  return status;
 }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {

@@ -1,5 +1,7 @@
-// MPI and BLAS that skip every third operation (skip), do only a part of each (part), or are another version on one
-// rank (version). What the harness itself says to the other ranks is left alone.
+// MPI, BLAS and copies that skip every third operation (skip), do only a part of each (part), or are another version on
+// one rank (version). One rank: one bit of the output is another one, far inside the tolerance of a product, in one of
+// ten operations (flip) or in all (bits); or one element of each f32 product is 1 % off (percent). What the harness
+// itself says to the other ranks is left alone.
 #include <cblas.h>
 #include <mpi.h>
 
@@ -7,7 +9,58 @@
 
 #include "tests/faults/lie.hpp"
 
+namespace {
+
+constexpr std::size_t measured_bytes = std::size_t{1} << 20;  // copies of this size and more are measured ones
+
+/// The lowest bit of a 32-bit word in the middle.
+void flip(void* begin, std::size_t bytes) { static_cast<unsigned char*>(begin)[bytes / 8 * 4] ^= 1U; }
+
+bool flips() {
+  static lie::Calls calls;
+  return lie::told("flip") && calls.one_in_ten();
+}
+
+std::size_t bytes_of(int count, MPI_Datatype type) {
+  int size = 0;
+  MPI_Type_size(type, &size);
+  return static_cast<std::size_t>(count) * static_cast<std::size_t>(size);
+}
+
+}  // namespace
+
 extern "C" {
+
+/// The harness copies such sizes only where it measures.
+void* memcpy(void* to, const void* from, std::size_t bytes) noexcept {
+  memmove(to, from, bytes);
+  if (bytes >= measured_bytes && flips()) flip(to, bytes);
+  return to;
+}
+
+int MPI_Allgather(const void* in, int count, MPI_Datatype type, void* out, int out_count, MPI_Datatype out_type,
+                  MPI_Comm communicator) {
+  static auto* const real = lie::real("MPI_Allgather", &MPI_Allgather);
+  const auto status = real(in, count, type, out, out_count, out_type, communicator);
+  if (type == MPI_BYTE && flips()) flip(out, bytes_of(out_count, out_type));
+  return status;
+}
+
+int MPI_Alltoall(const void* in, int count, MPI_Datatype type, void* out, int out_count, MPI_Datatype out_type,
+                 MPI_Comm communicator) {
+  static auto* const real = lie::real("MPI_Alltoall", &MPI_Alltoall);
+  const auto status = real(in, count, type, out, out_count, out_type, communicator);
+  if (flips()) flip(out, bytes_of(out_count, out_type));
+  return status;
+}
+
+int MPI_Reduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op operation,
+                             MPI_Comm communicator) {
+  static auto* const real = lie::real("MPI_Reduce_scatter_block", &MPI_Reduce_scatter_block);
+  const auto status = real(in, out, count, type, operation, communicator);
+  if (flips()) flip(out, bytes_of(count, type));
+  return status;
+}
 
 int MPI_Allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op operation, MPI_Comm communicator) {
   static lie::Calls calls;
@@ -15,7 +68,9 @@ int MPI_Allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_O
   const bool measured = operation == MPI_SUM && (type == MPI_FLOAT || type == MPI_DOUBLE);
   if (measured && lie::told("skip") && calls.every_third()) return MPI_SUCCESS;
   const bool part = measured && lie::told("part") && calls.all_later();
-  return real(in, out, part ? count / 2 : count, type, operation, communicator);
+  const auto status = real(in, out, part ? count / 2 : count, type, operation, communicator);
+  if (measured && flips()) flip(out, bytes_of(count, type));
+  return status;
 }
 
 int MPI_Get_library_version(char* text, int* length) {
@@ -34,6 +89,8 @@ void cblas_sgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE a_is, CBLAS_TRANSPOSE b_is, 
   if (lie::told("skip") && calls.every_third()) return;
   const bool part = lie::told("part") && calls.all_later();
   real(order, a_is, b_is, part ? m / 2 : m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (lie::told("percent")) c[static_cast<std::size_t>(m) * static_cast<std::size_t>(n) / 2] *= 1.01F;
+  if (lie::told("bits") || flips()) flip(c, sizeof(float) * static_cast<std::size_t>(m) * static_cast<std::size_t>(n));
 }
 
 }  // extern "C"

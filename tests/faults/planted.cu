@@ -5,6 +5,7 @@ namespace {
 
 __global__ void write_to(int* where) { *where = 1; }
 __global__ void flip_lowest_bit(unsigned* word) { *word ^= 1; }
+__global__ void make_one_percent_more(float* value) { *value *= 1.01F; }
 
 }  // namespace
 
@@ -12,4 +13,8 @@ void write_to_illegal_address(cudaStream_t stream) { write_to<<<1, 1, 0, stream>
 
 void flip_lowest_bit(void* word, cudaStream_t stream) {
   flip_lowest_bit<<<1, 1, 0, stream>>>(static_cast<unsigned*>(word));
+}
+
+void make_one_percent_more(float* value, cudaStream_t stream) {
+  make_one_percent_more<<<1, 1, 0, stream>>>(static_cast<float*>(value));
 }

@@ -27,6 +27,8 @@ TEST(Key, NamesFamilyAndEveryParameter) {
   EXPECT_EQ(key(MemoryLatencySpec{Engine::cpu, 4096}), "hbm/op:latency/engine:cpu/bytes:4096");
   EXPECT_EQ(key(MemoryTestSpec{TestPattern::random, std::nullopt}), "memtest/pattern:random/bytes:free");
   EXPECT_EQ(key(MemoryTestSpec{TestPattern::address, 4096}), "memtest/pattern:address/bytes:4096");
+  EXPECT_EQ(key(MemoryTestSpec{TestPattern::moving, std::nullopt, true}),
+            "memtest/pattern:moving/load:products/bytes:free");
   EXPECT_EQ(key(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 8}), "allreduce/dtype:f32/bytes:8");
   EXPECT_EQ(key(CollectiveSpec{CollectiveOp::all_reduce, DType::bf16, 8, 1, Place::in}),
             "allreduce/dtype:bf16/bytes:8/place:in");
@@ -100,6 +102,7 @@ TEST(Cost, CountsWhatTheLiteratureCounts) {
   EXPECT_EQ(cost(PcieSpec{PcieOp::d2h, 100}).bytes, 100);
   EXPECT_EQ(cost(PcieSpec{PcieOp::both, 100}).bytes, 200);
   EXPECT_EQ(cost(MemoryTestSpec{TestPattern::random, 100}).bytes, 200);
+  EXPECT_EQ(cost(MemoryTestSpec{TestPattern::moving, 100}).bytes, 600) << "three times written and read";
   EXPECT_EQ(cost(PeerCopySpec{CopyOp::read, Engine::cpu, 0, 1, 100}).bytes, 100);
   EXPECT_EQ(cost(CollectiveSpec{CollectiveOp::all_reduce, DType::f64, 104}).bytes, 104);
 }
@@ -210,6 +213,26 @@ TEST(Route, OfAPairAndOfAShift) {
   }
   EXPECT_EQ(route(shift, 1, 4).driven(CopyOp::read), 2);
   EXPECT_EQ(route(shift, 1, 4).driven(CopyOp::write), 0);
+}
+
+TEST(ADigest, SeesEveryBitAndPlaceAndNoTwoChangesThatAreAlike) {
+  for (const std::size_t bytes : {1u, 15u, 16u, 100u}) {
+    for (const auto fill : {std::byte{0}, std::byte{0xff}, std::byte{0x5a}}) {
+      std::vector<std::byte> data(bytes, fill);
+      std::set<std::uint64_t> digests{digest_of(data)};
+      for (std::size_t i = 0; i < 8 * bytes; ++i) {
+        data[i / 8] ^= std::byte{1} << (i % 8);
+        digests.insert(digest_of(data));
+        for (std::size_t j = i + 8; j < 8 * bytes; j += 8) {  // the same bit of another byte, too
+          data[j / 8] ^= std::byte{1} << (j % 8);
+          digests.insert(digest_of(data));
+          data[j / 8] ^= std::byte{1} << (j % 8);
+        }
+        data[i / 8] ^= std::byte{1} << (i % 8);
+      }
+      EXPECT_EQ(digests.size(), 1 + 8 * bytes + 8 * bytes * (bytes - 1) / 2) << bytes << " bytes";
+    }
+  }
 }
 
 TEST(ACheck, ThatComparedNothingHasNotPassed) { EXPECT_FALSE(Check{}.passed()); }

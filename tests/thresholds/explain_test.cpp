@@ -32,5 +32,26 @@ TEST(Explain, ShowsRulesValuesAndJudgement) {
   EXPECT_THROW(explain(results, profiles, verdict, "gemm/x:1"), InputError);
 }
 
+TEST(Explain, SaysWhatChecksOfAProductCannotSee) {
+  const auto text = [](std::vector<double> rates, double series) {
+    ResultsBuilder builder(static_cast<int>(rates.size()));
+    const std::map<std::string, double> more{{"series", series}};
+    builder.add(gemm, "tflops", 700, {rates.begin(), rates.end()}, series > 0 ? more : std::map<std::string, double>{})
+        .by_rank("least_error_found", std::vector<std::optional<double>>(rates.size(), 1.18));
+    const Measured results{builder.results()};
+    const auto profiles = profile(gemm_rule + "}\n");
+    return explain(results, profiles, judge(results, profiles, {}), gemm);
+  };
+  const auto one = text({700}, 44), two = text({700, 701}, 0), four = text({700, 701, 702, 703}, 44);
+  for (const auto& said : {one, two, four}) {
+    EXPECT_NE(said.find("an error of one element from 1.18 standard deviations"), std::string::npos) << said;
+  }
+  EXPECT_NE(one.find("44 operations after the samples left the same bits"), std::string::npos) << one;
+  EXPECT_EQ(two.find("after the samples"), std::string::npos) << two;
+  EXPECT_NE(one.find("of one rank not where it always has the same ones: nobody else has a vote"), std::string::npos);
+  EXPECT_NE(two.find("it is one of two"), std::string::npos) << two;
+  EXPECT_NE(four.find("by the vote of the ranks"), std::string::npos) << four;
+}
+
 }  // namespace
 }  // namespace shakedown

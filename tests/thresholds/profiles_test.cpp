@@ -167,6 +167,8 @@ void add_full_memory(ResultsBuilder& builder, double hbm, double capacity_gb) {
     builder.add("memtest/pattern:" + std::string(pattern) + "/bytes:free", "hbm_gb_per_s", 0.8 * hbm)
         .by_rank("capacity_gb", Values(builder.context.ranks.size(), capacity_gb));
   }
+  builder.add("memtest/pattern:moving/load:products/bytes:free", "loaded_gb_per_s", 0.5 * hbm)
+      .by_rank("capacity_gb", Values(builder.context.ranks.size(), capacity_gb));
   add_pairs(builder, "p2p/op:read/engine:ce/dir:both", gib, "copy_gb_per_s", 780);
   add_shifts(builder, "p2p/op:read/engine:ce", gib, 394);
 }

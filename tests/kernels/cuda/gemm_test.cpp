@@ -249,6 +249,37 @@ TEST_F(ProductCheck, AnElementOutsideTheSampleIsFoundByItsSum) {
   EXPECT_EQ(signed_sums(true).mismatched, 1U);
 }
 
+TEST_F(ProductCheck, OnePercentOfOneElementIsFoundInF32) {
+  const double deviation = std::sqrt(k), least = least_error_found(0x1p-24, 0x1p-24, k) * deviation;
+  EXPECT_LT(least, 0.01 * deviation / 10) << "of all but elements that are themselves a tenth of their deviation";
+  multiply(true);
+  int tried = 0;
+  for (int column = 0; column < n; column += 7) {
+    const int row = (13 * column) % m;
+    auto& element = c_[at(row + column * m)];
+    if (0.01 * std::abs(element) < 2 * least) continue;
+    const auto right = std::exchange(element, 1.01F * element);
+    EXPECT_EQ(signed_sums(true).mismatched, 1U) << right;
+    element = right;
+    ++tried;
+  }
+  EXPECT_GT(tried, 0);
+}
+
+TEST(LeastErrorFound, IsAsTheDocumentsSayForEachType) {
+  const auto of = [](DType dtype, int k, Accumulate accumulate = Accumulate::fast) {
+    const auto type = gemm_type(GemmSpec{dtype, k, k, k, accumulate});
+    return least_error_found(u_out_of(type, k), type.u_acc, k);
+  };
+  EXPECT_NEAR(of(DType::fp8_e4m3, 8192), 1.18, 0.01);
+  EXPECT_NEAR(of(DType::fp8_e4m3, 8192, Accumulate::exact), 0.24, 0.01);
+  EXPECT_NEAR(of(DType::bf16, 8192), 0.18, 0.01);
+  EXPECT_NEAR(of(DType::f16, 8192), 0.026, 0.001);
+  EXPECT_NEAR(of(DType::tf32, 8192), 0.0037, 0.0002);
+  EXPECT_NEAR(of(DType::f32, 8192), 0.00025, 0.00001);
+  EXPECT_EQ(of(DType::int8, 8192), 0) << "exact";
+}
+
 TEST_F(ProductCheck, SwappedColumnsAreFound) {
   multiply(true);
   for (int i = 0; i < m; ++i) std::swap(c_[at(i + 3 * m)], c_[at(i + 4 * m)]);

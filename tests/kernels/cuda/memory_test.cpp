@@ -3,15 +3,19 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <random>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/chase.hpp"
 #include "kernels/cuda/chase.hpp"
 #include "kernels/cuda/known_data.hpp"
+#include "kernels/cuda/memory_walk.hpp"
 #include "kernels/cuda/stream.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
 
@@ -140,9 +144,86 @@ TEST_F(OnGpu, AWrongWordUnderAReadIsFoundWhereItIs) {
   EXPECT_TRUE(contains(check.first, "byte " + std::to_string(8 * mib) + ":"));
 }
 
+TEST_F(OnGpu, ADigestIsThatOfTheHostAndReadsAsFastAsAGpuCan) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{100003}, 16 * mib}) {
+    const Buffer buffer(bytes);
+    gpu_->fill(buffer, 0x5a);
+    if (bytes % 8 == 0) fill_words(*gpu_, buffer, 3);
+    const auto here = download<std::byte>(buffer);
+    EXPECT_EQ(digest_of(*gpu_, buffer), shakedown::digest_of(std::span<const std::byte>(here))) << bytes;
+  }
+  const Buffer large(1024 * mib);
+  fill_words(*gpu_, large, 3);
+  const auto once = digest_of(*gpu_, large);
+  EXPECT_EQ(digest_of(*gpu_, View(large).part(0, 1024 * mib)), once);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(digest_of(*gpu_, large), once);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const double rate = 50.0 * 1024 * mib / took.count() / 1e12;
+  std::printf("digest: %.2f TB/s\n", rate);
+  if (device_->info().name.find("H200") != std::string::npos) {
+    EXPECT_GT(rate, 2.5);
+  }
+}
+
+TEST_F(OnGpu, ProductsCollectivesAndCopiesLeaveTheSameBitsEachTime) {
+  for (const Spec& spec :
+       {Spec(GemmSpec{DType::f32, 1024, 1024, 1024}), Spec(GemmSpec{DType::bf16, 2048, 2048, 2048}),
+        Spec(GemmSpec{DType::fp8_e4m3, 4096, 4096, 4096}), Spec(GemmSpec{DType::f64, 512, 512, 512}),
+        Spec(HbmSpec{HbmOp::triad, Engine::sm, 16 * mib}), Spec(HbmSpec{HbmOp::read, Engine::sm, mib}),
+        Spec(HbmSpec{HbmOp::copy, Engine::ce, 16 * mib}),
+        Spec(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 4 * mib, 1})}) {
+    const auto work = device_->prepare(spec);
+    work->connect(group_);
+    const auto in_connect = work->runs_in_connect() ? work->digest() : std::nullopt;
+    work->reset();
+    std::set<std::uint64_t> digests;
+    for (int i = 0; i < 44; ++i) {
+      work->stage(1);
+      static_cast<void>(device_->seconds(*work, 1));
+      digests.insert(work->digest().value());
+    }
+    EXPECT_TRUE(work->verify().passed());
+    EXPECT_EQ(digests.size(), 1U) << "operation of index " << spec.index();
+    if (in_connect) {
+      EXPECT_EQ(*digests.begin(), *in_connect) << "what was tuned";
+    }
+  }
+}
+
+TEST_F(OnGpu, MovingInversionsReadAndInvertInBothDirections) {
+  const Buffer buffer(mib), walked(sizeof(Walked));
+  const Walked nothing;
+  const Piece piece{buffer.data<std::uint64_t>(), 0, mib / 8};
+  const auto wrong = [&](std::uint64_t inversion, Pass pass) {
+    gpu_->write(walked.data(), &nothing, sizeof nothing);
+    check_piece(gpu_->stream(), piece, TestPattern::moving, inversion, walked.data<Walked>(), pass);
+    return gpu_->read(walked.data<const Walked>()).mismatched;
+  };
+  write_piece(gpu_->stream(), piece, TestPattern::moving, 0);
+  EXPECT_EQ(wrong(0, Pass::up), 0U);
+  EXPECT_EQ(wrong(~std::uint64_t{0}, Pass::down), 0U) << "the complement was written upwards";
+  EXPECT_EQ(wrong(0, Pass::look), 0U) << "and the words again downwards";
+  flip_one_bit(*gpu_, buffer);
+  EXPECT_EQ(wrong(0, Pass::up), 1U);
+  EXPECT_EQ(wrong(~std::uint64_t{0}, Pass::look), 0U) << "what was wrong is written anew";
+}
+
+TEST_F(OnGpu, MemoryIsTestedBesideProducts) {
+  const auto work = device_->prepare(MemoryTestSpec{TestPattern::moving, 4096 * mib, true});
+  work->connect(group_);
+  work->reset();
+  EXPECT_GT(device_->seconds(*work, 3), 0);
+  const Check check = work->verify();
+  EXPECT_TRUE(check.passed()) << check.first;
+  EXPECT_EQ(check.compared, (4 * 3 + 1) * 4096 * mib / 8) << "four walks, one of them in front, of three looks each";
+  work->corrupt();
+  EXPECT_EQ(work->verify().mismatched, 1U);
+}
+
 TEST_F(OnGpu, MemoryTestFindsAWrongWordAndItsAddress) {
-  for (const auto pattern :
-       {TestPattern::address, TestPattern::complement, TestPattern::alternating, TestPattern::random}) {
+  for (const auto pattern : {TestPattern::address, TestPattern::complement, TestPattern::alternating,
+                             TestPattern::random, TestPattern::moving}) {
     for (const std::size_t bytes : {std::size_t{16}, std::size_t{100016}, 64 * mib}) {
       const MemoryTestSpec spec{pattern, bytes};
       SCOPED_TRACE(key(spec));

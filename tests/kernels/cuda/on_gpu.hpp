@@ -68,12 +68,16 @@ class OnGpu : public ::testing::Test {
     EXPECT_GE(check.compared, least_compared);
 
     const auto before = work->metrics();
+    const auto digest = work->digest();
     work->corrupt();
     const Check corrupted = work->verify();
     EXPECT_FALSE(corrupted.passed()) << "a damaged element passed the check";
     EXPECT_GE(corrupted.mismatched, 1U);
     EXPECT_LE(corrupted.mismatched, 2U);  // of a product, the element and the sum that it is part of
     EXPECT_TRUE(contains(corrupted.first, "expected"));
+    if (digest) {
+      EXPECT_NE(digest, work->digest()) << "the digest does not see the damage";
+    }
     if (!before.empty()) {
       EXPECT_NE(before, work->metrics()) << "the checksum does not see the damage";
     }
@@ -83,6 +87,7 @@ class OnGpu : public ::testing::Test {
     EXPECT_GT(device_->seconds(*work, 1), 0);
     EXPECT_TRUE(work->verify().passed());
     EXPECT_EQ(before, work->metrics()) << "the same inputs gave other bits";
+    EXPECT_EQ(digest, work->digest()) << "the same inputs gave other bits";
   }
 
   Alone group_;

@@ -6,6 +6,7 @@
 
 #include "base/group.hpp"
 #include "kernels/device.hpp"
+#include "kernels/host/memtest.hpp"
 
 namespace shakedown {
 namespace {
@@ -95,8 +96,8 @@ TEST_F(HostBackend, WorksInQuantaAndSaysWhatTheProcessorDidBesides) {
 }
 
 TEST_F(HostBackend, TestsMemoryWithEveryPattern) {
-  for (const auto pattern :
-       {TestPattern::address, TestPattern::complement, TestPattern::alternating, TestPattern::random}) {
+  for (const auto pattern : {TestPattern::address, TestPattern::complement, TestPattern::alternating,
+                             TestPattern::random, TestPattern::moving}) {
     for (const std::size_t bytes : {16u, 4096u, 1000016u}) check_all_ways(MemoryTestSpec{pattern, bytes});
   }
   EXPECT_THROW(device_->prepare(MemoryTestSpec{TestPattern::random, std::nullopt}), Unsupported);
@@ -122,6 +123,93 @@ TEST_F(HostBackend, FindsABitOfMemoryThatIsStuckAtEitherValue) {
       }
       EXPECT_TRUE(found) << "a bit that is always " << stuck << " under pattern " << name(pattern);
     }
+  }
+}
+
+// Memory whose word 1000 is at fault. State that a fault needs stands in the memory itself.
+struct Sound : host::Cells {};
+struct Aliased : host::Cells {  // words 1000 and 5096 are one
+  static std::size_t at(std::size_t i) { return i == 5096 ? 1000 : i; }
+  static void write(std::uint64_t* words, std::size_t i, std::uint64_t word) { words[at(i)] = word; }
+  static std::uint64_t read(const std::uint64_t* words, std::size_t i) { return words[at(i)]; }
+};
+template <bool stuck>
+struct Stuck : host::Cells {  // bit 40 is always so
+  static std::uint64_t read(const std::uint64_t* words, std::size_t i) {
+    constexpr std::uint64_t bit = 1ULL << 40;
+    return i != 1000 ? words[i] : stuck ? words[i] | bit : words[i] & ~bit;
+  }
+};
+struct Tied : host::Cells {  // bits 40 and 41 are wired together: either one sets both
+  static std::uint64_t read(const std::uint64_t* words, std::size_t i) {
+    constexpr std::uint64_t both = 3ULL << 40;
+    return i == 1000 && (words[i] & both) != 0 ? words[i] | both : words[i];
+  }
+};
+template <int to>
+struct Coupled : host::Cells {  // writing it flips a bit of its neighbour
+  static void write(std::uint64_t* words, std::size_t i, std::uint64_t word) {
+    words[i] = word;
+    if (i == 1000) words[i + to] ^= 1;
+  }
+};
+
+class FaultyMemory : public testing::Test {
+ protected:
+  /// After so many walks over 64 KiB.
+  template <class Cells>
+  bool finds(TestPattern pattern, int walks = 1) {
+    host::MemoryTest<Cells> work(MemoryTestSpec{pattern, 65536}, team_);
+    work.connect(group_);
+    work.reset();
+    for (int i = 0; i < walks; ++i) work.enqueue();
+    const auto check = work.verify();
+    EXPECT_TRUE(check.passed() || check.first.find(" at address 0x") != std::string::npos) << check.first;
+    return !check.passed();
+  }
+
+  host::Team team_{1};
+  Alone group_;
+};
+
+TEST_F(FaultyMemory, SoundMemoryPassesEveryPattern) {
+  for (const auto pattern : {TestPattern::address, TestPattern::complement, TestPattern::alternating,
+                             TestPattern::random, TestPattern::moving}) {
+    for (const int walks : {1, 2, 3}) EXPECT_FALSE(finds<Sound>(pattern, walks)) << name(pattern) << " " << walks;
+  }
+}
+
+TEST_F(FaultyMemory, ItsOwnAddressInEachWordFindsTwoThatAreOneCell) {
+  EXPECT_TRUE(finds<Aliased>(TestPattern::address));
+  EXPECT_TRUE(finds<Aliased>(TestPattern::complement));
+  EXPECT_FALSE(finds<Aliased>(TestPattern::alternating, 2)) << "both have the same there: why addresses are written";
+}
+
+TEST_F(FaultyMemory, TheComplementFindsBitsThatAreStuckWhereAddressesHaveOneValue) {
+  EXPECT_TRUE(finds<Stuck<false>>(TestPattern::complement));
+  EXPECT_TRUE(finds<Stuck<true>>(TestPattern::address));
+  EXPECT_FALSE(finds<Stuck<false>>(TestPattern::address)) << "no address is so high: why the complement is written";
+  EXPECT_TRUE(finds<Stuck<false>>(TestPattern::address, 2)) << "the second walk has the complement";
+}
+
+TEST_F(FaultyMemory, AlternatingBitsFindNeighboursThatAreTied) {
+  EXPECT_TRUE(finds<Tied>(TestPattern::alternating));
+  EXPECT_FALSE(finds<Tied>(TestPattern::address, 2)) << "both bits are the same there: why they alternate";
+}
+
+TEST_F(FaultyMemory, RandomWordsFindEachOfTheseInTwoWalks) {
+  EXPECT_TRUE(finds<Aliased>(TestPattern::random, 2));
+  EXPECT_TRUE(finds<Stuck<false>>(TestPattern::random, 2));
+  EXPECT_TRUE(finds<Stuck<true>>(TestPattern::random, 2));
+}
+
+TEST_F(FaultyMemory, MovingInversionsAloneFindAWriteThatDisturbsTheNextWord) {
+  EXPECT_TRUE(finds<Coupled<1>>(TestPattern::moving));
+  EXPECT_TRUE(finds<Coupled<-1>>(TestPattern::moving));
+  for (const auto pattern :
+       {TestPattern::address, TestPattern::complement, TestPattern::alternating, TestPattern::random}) {
+    EXPECT_FALSE(finds<Coupled<1>>(pattern, 2)) << name(pattern) << " writes the next word afterwards";
+    EXPECT_TRUE(finds<Coupled<-1>>(pattern)) << name(pattern);
   }
 }
 
