@@ -205,9 +205,9 @@ std::string fleet_section(const Page& page) {
   const auto off = standing_off_text(page.verdict);
   std::string words;
   for (const std::string& text : levels_text(page.verdict)) words += "<li>" + html_escaped(sentence(text)) + "</li>";
-  for (std::size_t i = 0; i < std::min(off.size(), most_named); ++i)
+  for (std::size_t i = 0; i < std::min(off.size(), most_shown); ++i)
     words += "<li>" + html_escaped(sentence(off[i])) + "</li>";
-  if (off.size() > most_named) words += "<li>And " + std::to_string(off.size() - most_named) + " more stand off</li>";
+  if (off.size() > most_shown) words += "<li>And " + std::to_string(off.size() - most_shown) + " more stand off</li>";
   if (!fleet.lines.empty() && off.empty()) words += "<li>No rack, leaf, firmware, driver or host stands off</li>";
   std::vector<FleetLine> standing_off;
   std::copy_if(fleet.lines.begin(), fleet.lines.end(), std::back_inserter(standing_off),
