@@ -266,7 +266,9 @@ std::vector<std::string> to_measure_again(const std::map<std::string, std::vecto
     if (!kind || !may_be_accident(name, metric, *kind) || known.size() < 2) return false;
     std::sort(known.begin(), known.end());
     const double centre = centre_of(known, false);
-    return (known.back() - centre) / std::abs(centre) > std::max((kind->effect + kind->class_effect) / 2, at_least);
+    // A GPU with remapped rows, which nobody sends back, read its memory 2.3 % slower than its peers, launch after launch.
+    const double from = family_of(key) == "hbm" ? kind->effect : (kind->effect + kind->class_effect) / 2;
+    return (known.back() - centre) / std::abs(centre) > std::max(from, at_least);
   };
   std::vector<std::string> again;
   for (const auto& [key, repetitions] : measured) {

@@ -601,7 +601,7 @@ struct Fleet::Made {
       alike += sort_of(name) == sort_of(key) && !has(name, "load:") ? 1 : 0;
     }
     const auto& values = rows.front().by_rank[metric];
-    const double off = family == "gemm" ? 0.0235 : family == "hbm" ? 0.021 : 0.06, usual = median(values);
+    const double off = family == "gemm" ? 0.0235 : family == "hbm" ? 0.03 : 0.06, usual = median(values);
     const double best = largest(values), worst = largest(values, -1);
     const bool again = alike == 1 && !has(key, "load:") && 1 - worst / (count() == 2 ? best : usual) > off;
     for (attempt = 1; again && attempt < 3; ++attempt) rows.push_back(make());
