@@ -518,12 +518,36 @@ TEST(ShippedProfiles, HaveNoReferenceOfSeveralHostsOnlyForWhatGoesBetweenThem) {
       EXPECT_EQ(judged.contains("lora_step"), h200);
       const std::string end = ", 16 ranks, 2 hosts, " +
                               std::string(!h200                         ? "6 of 9"
-                                          : tier == std::string("full") ? "8 of 10"
-                                                                        : "7 of 10") +
+                                          : tier == std::string("full") ? "7 of 10"
+                                                                        : "7 of 9") +
                               " families judged)";
       EXPECT_NE(verdict_line(verdict).find(name + end), std::string::npos) << verdict_line(verdict);
     }
   }
+}
+
+TEST(ShippedProfiles, JudgeTheStepOfGpt2OnH200) {
+  const std::string front = "train_step/model:";
+  const auto state_at = [&](double part) {
+    ResultsBuilder builder(2, 1, "NVIDIA H200");
+    builder.context.tier = "full";
+    builder.context.plan = current_plan;
+    for (const auto& [key, tokens_per_s, ms] : {std::tuple{"gpt2_124m/batch:32/seq:1024", 540900.0, 60.6},
+                                                {"gpt2_124m/batch:64/seq:1024", 567900.0, 115.4},
+                                                {"encoder_163m/batch:8/seq:512", 416100.0, 9.84}}) {
+      builder.add(front + key, "tokens_per_s", part * tokens_per_s, {tokens_per_s, part * tokens_per_s})
+          .by_rank("compute_ms", {ms, ms / part});
+    }
+    JudgeOptions options;
+    options.family = "train_step";
+    return judge({builder.results()}, shipped(), options);
+  };
+  const Verdict healthy = state_at(0.99), slow = state_at(0.80);
+  EXPECT_EQ(healthy.state, State::pass) << verdict_line(healthy);
+  EXPECT_EQ(slow.state, State::fail);
+  EXPECT_TRUE(std::any_of(slow.findings.begin(), slow.findings.end(), [&](const Finding& f) {
+    return f.key == front + "gpt2_124m/batch:32/seq:1024" && f.metric == "compute_ms" && f.status == Status::fail;
+  }));
 }
 
 TEST(ShippedProfiles, JudgeTheLatencyOfAHostByItsSlowestRank) {
