@@ -21,26 +21,26 @@ trap '[[ ${#hogs[@]} -eq 0 ]] || kill "${hogs[@]}" 2>/dev/null; rm -rf "$scratch
 hog() { taskset -c "$1" bash -c 'while :; do :; done' & hogs+=($!); }
 rest() { kill "${hogs[@]}" && wait "${hogs[@]}" 2>/dev/null; hogs=(); }
 
-# One that goes before all others, where that is allowed: the kernel leaves 5 % of the core to the rest. Else some, and more
-# of them where other work, which leaves that core to them, keeps the other cores as busy.
-first=no
-chrt -f 1 true 2>/dev/null && first=yes
+# The core of one rank shared with eight others. Where other work keeps all cores as busy there is nothing to find: three
+# tries, then the rest of the test alone.
+stolen() { sed -n 's/.*"stolen": *\[\([^]]*\)\].*/\1/p' busy.json | tail -n 1 | tr -d ' '; }
+differs() { stolen | awk -F, -v v=$((victim + 1)) '{ for (i = 1; i <= NF; i++) if (i != v && $i > most) most = $i; exit !($v > most + 0.4) }'; }
+for _ in 1 2 3 4 5 6 7 8; do hog "${cores[victim]}"; done
+alone=no
 for _ in 1 2 3; do
-  if [[ $first == yes ]]; then
-    taskset -c "${cores[victim]}" chrt -f 1 bash -c 'while :; do :; done' & hogs+=($!)
-    first=no
-  else
-    for _ in 1 2 3 4 5 6 7 8; do hog "${cores[victim]}"; done
-  fi
   measure busy.json
   judge busy.json
-  ! grep -qE "^busy core: rank $victim," judged || break
+  ! differs || { alone=yes && break; }
 done
-expect "the rank whose core is busy is named" grep -qE "^busy core: rank $victim," judged
-expect "  with who had the core" grep -q 'its core did other things for .* other threads had it' judged
-expect "  and nobody else" eval '! grep -E "^busy core" judged | grep -qv "rank $victim,"'
-expect "  after a second look" grep -q 'jitter/op:fwq/quanta:100/turn:2' busy.json
 rest
+if [[ $alone == yes ]]; then
+  expect "the rank whose core is busy is named" grep -qE "^busy core( \(fails nothing\))?: rank $victim," judged
+  expect "  with who had the core" grep -q 'its core did other things for .* other threads had it' judged
+  expect "  and nobody else" eval '! grep -E "^busy core" judged | grep -qv "rank $victim,"'
+  expect "  after a second look" grep -q 'jitter/op:fwq/quanta:100/turn:2' busy.json
+else
+  echo "not tried: other work has all cores as busy as the one that was to be ($(stolen) of them was taken)"
+fi
 
 for _ in 1 2 3 4; do for core in "${cores[@]:0:ranks}"; do hog "$core"; done; done
 measure crowded.json
