@@ -62,7 +62,8 @@ lose() {
     touch "dead/$host"
     kill -KILL -- "-$(<"$host.pid")"
   } &
-  "${accept[@]}" "$few" --scaling=1,2 --startup-timeout=8 >out 2>err
+  # Slowed, so that the host dies before its part is over.
+  env SHAKEDOWN_FAULT=slow:30@0 "${accept[@]}" "$few" --scaling=1,2 --startup-timeout=8 --allow-faults >out 2>err
   code=$?
   wait
   expect "$host dies on $nodes: it is named" eval '[[ $code -eq 1 ]] && says "scaling: $launch: without $host"'
