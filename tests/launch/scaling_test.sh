@@ -63,7 +63,7 @@ lose() {
     kill -KILL -- "-$(<"$host.pid")"
   } &
   # Slowed, so that the host dies before its part is over.
-  env SHAKEDOWN_FAULT=slow:30@0 "${accept[@]}" "$few" --scaling=1,2 --startup-timeout=8 --allow-faults >out 2>err
+  env SHAKEDOWN_FAULT=slow:10@0 "${accept[@]}" "$few" --scaling=1,2 --startup-timeout=8 --allow-faults >out 2>err
   code=$?
   wait
   expect "$host dies on $nodes: it is named" eval '[[ $code -eq 1 ]] && says "scaling: $launch: without $host"'
