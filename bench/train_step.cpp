@@ -18,13 +18,12 @@ void register_train_step(Session& session) {
     return;
   }
   if (!session.full()) {
-    session.add({key(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024}),
-                 {},
-                 0,
-                 [](Device&) -> std::unique_ptr<Work> {
-                   throw Unsupported("its speed on GPUs has no reference yet: it is measured in the full tier alone");
-                 },
-                 nullptr});
+    session.add(
+        {key(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024}),
+         {},
+         0,
+         [](Device&) -> std::unique_ptr<Work> { throw Unsupported("on GPUs it is measured in the full tier alone"); },
+         nullptr});
     return;
   }
   add({.model = "gpt2_124m", .batch = 32, .seq = 1024});

@@ -1,7 +1,7 @@
 // Made-up fat trees, for judging the judge of networks: hosts with one NIC for each rail under leaf switches, one leaf
 // switch for each rail and group of hosts, leaves joined by a spine. Written without a look at how the judge decides.
 //
-// Seeds: 1 to 999 are for tuning a judge, 1000000 and up are held out for the figures that are published.
+// Seeds: 1 to 999 are for tuning a judge, 3000000 and up are held out for the figures that are published.
 //
 // The noise: NICs of one kind reach 0.92 to 0.98 of their rate (NCCL over NDR 46 to 49 GB/s of 50, HDR 24 of 25), so 47
 // in the middle and no value above 49.3; a value scatters by 1.5 %, and one of fifty is an exponential tail of 10 %
