@@ -15,6 +15,12 @@ void register_train_step(Session& session) {
     add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
     add({.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
     add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
+    // One rank has nobody to share with.
+    for (const auto shard : {training::Shard::optimizer, training::Shard::weights}) {
+      if (session.ranks() < 2) continue;
+      add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .shard = shard});
+      add({.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .shard = shard});
+    }
     return;
   }
   if (!session.full()) {
@@ -29,6 +35,10 @@ void register_train_step(Session& session) {
   add({.model = "gpt2_124m", .batch = 32, .seq = 1024});
   add({.model = "gpt2_124m", .batch = 64, .seq = 1024});
   add({.model = "encoder_163m", .batch = 8, .seq = 512});
+  if (session.ranks() < 2) return;
+  add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .shard = training::Shard::optimizer});
+  add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .shard = training::Shard::weights});
+  add({.model = "qwen2_7b", .batch = 1, .seq = 4096, .shard = training::Shard::weights});
 }
 
 }  // namespace shakedown

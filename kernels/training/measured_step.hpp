@@ -42,7 +42,9 @@ class MeasuredStep final : public Work {
       : spec_(spec), device_(device), ops_(std::move(ops)), step_(*ops_, step_shape(spec)) {}
 
   void connect(Group& group) override {
-    if (group.size() != spec_.ranks) throw std::logic_error("a training step prepared for another number of ranks");
+    if (group.size() != spec_.ranks || (spec_.shard != Shard::none && group.rank() != spec_.rank)) {
+      throw std::logic_error("a training step prepared for another number of ranks, or another rank");
+    }
     group_ = &group;
     equal_devices_ = true;
     const auto own = device_.info().name;
@@ -52,7 +54,7 @@ class MeasuredStep final : public Work {
     begin();  // what tuning computed is void
     step_.run(measured_update);
     ops_->synchronize();
-    if (spec_.bucket == 0 && group.size() > 1) choose_bucket();
+    if (spec_.bucket == 0 && group.size() > 1 && spec_.shard != Shard::weights) choose_bucket();
   }
 
   void enqueue() override { step_.run(measured_update); }
@@ -79,6 +81,7 @@ class MeasuredStep final : public Work {
                              {.steps = staged_,
                               .first_loss = expected_first_loss(step_.shape().model),
                               .same_bits = equal_devices_,
+                              .same_parameters = spec_.shard == Shard::none,
                               .golden = golden_losses(spec_)});
     if (check.compared == 0 || check.mismatched > 0) return check;
     ++check.compared;
@@ -102,7 +105,7 @@ class MeasuredStep final : public Work {
     const auto records = step_.records();
     if (records.empty()) return {};
     const auto gb = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e9; };
-    Metrics metrics{{"checksum", static_cast<double>(reference::mix(step_.parameter_summary().checksum) >> 11)},
+    Metrics metrics{{"checksum", static_cast<double>(reference::mix(step_.weights_summary().checksum) >> 11)},
                     {"first_loss", records.front().loss},
                     {"last_loss", records.back().loss},
                     {"planned_gb", gb(step_.bytes())},
@@ -146,9 +149,7 @@ class MeasuredStep final : public Work {
   }
 
   void spoil() override {
-    auto& buffers = step_.buffers();
-    auto* const place = buffers.final_norm.gain != nullptr ? buffers.final_norm.gain : buffers.head.data;
-    ops_->set_bytes(place, 0xff, sizeof(typename Ops::Element));
+    ops_->set_bytes(step_.buffers().layers[0].norm1.gain, 0xff, sizeof(typename Ops::Element));
     spoiled_ = true;
   }
 
@@ -188,7 +189,7 @@ class MeasuredStep final : public Work {
   /// limit: without these, two of three launches took the slower way (4 x H200).
   /// That costs seven steps: of what an earlier run has chosen none.
   void choose_bucket() {
-    const std::array<std::size_t, 2> buckets = {1, step_.buffers().state.count - 1};
+    const std::array<std::size_t, 2> buckets = {1, step_.gradients() - 1};
     const auto choice = key(spec_) + "/ranks:" + std::to_string(group_->size()) + "/sums";
     constexpr std::array names{"by layer", "at the end"};
     if (const auto known = device_.remembered().find(choice); known != device_.remembered().end()) {

@@ -63,6 +63,14 @@ inline constexpr LoraShape no_adapters{1, 1, {}};
 /// What a step trains: adapters beside frozen weights, or every parameter.
 enum class Trains { adapters, all };
 
+/// What a rank keeps for all ranks instead of all keeping it (ZeRO, Rajbhandari et al. 2020, arXiv 1910.02054).
+enum class Shard {
+  none,
+  optimizer,  // masters and moments (ZeRO-1)
+  weights     // weights and gradients too, which are whole for a layer or three at a time (ZeRO-3)
+};
+constexpr auto words(Shard) { return names("none", "optimizer", "weights"); }
+
 /// A model with its adapters, by name: qwen2_7b (rank 64 on all seven projections), qwen2_7b_attention_only (q, k, v
 /// and o), gpt2_124m, encoder_163m, and of two layers, for machines without a GPU, tiny (as Qwen2), gpt2_tiny and
 /// encoder_tiny. The encoder is what many cluster tests call GPT-2: norms behind the sums, no causal mask, 512

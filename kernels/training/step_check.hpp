@@ -26,6 +26,7 @@ struct Expected {
   std::size_t steps;  // how many there were
   double first_loss;  // within 3 %: the weights are random, the loss of the first step is nearly theirs alone
   bool same_bits;     // all ranks have equal devices and the same tokens, so that their gradients are equal bit by bit
+  bool same_parameters = true;          // each rank updates all of them
   bool falling = true;                  // the batch is always the same, so that the last loss is below the first
   std::vector<GoldenLoss> golden = {};  // within 1 %
 };

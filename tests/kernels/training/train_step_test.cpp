@@ -18,14 +18,6 @@ using training::Retain;
 using training::step_shape;
 using training::StepShape;
 
-/// What Qwen2 and Llama are made of, trained as a whole: RMSNorm, SwiGLU, rotations, grouped heads.
-StepShape qwen2_shape() {
-  auto shape = ragged_shape();
-  shape.lora = training::no_adapters;
-  shape.trains = training::Trains::all;
-  return shape;
-}
-
 struct Composition {
   const char* name;
   StepShape shape;
