@@ -503,7 +503,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
     EXPECT_TRUE(verdict.unjudged.empty()) << verdict.unjudged[0].key;
   }
   EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
-            "VERDICT: HOST-ONLY 79/79 (profile host, 2 ranks)");
+            "VERDICT: HOST-ONLY 83/83 (profile host, 2 ranks)");
 }
 
 TEST(ShippedProfiles, HaveNoReferenceOfSeveralHostsOnlyForWhatGoesBetweenThem) {
@@ -584,7 +584,7 @@ TEST(ShippedProfiles, AskForProcessorsOnlyInRunsThatHaveMeasuredThem) {
     }
     return families;
   };
-  EXPECT_EQ(missed(current_plan - 1), std::set<std::string>{});
+  EXPECT_EQ(missed(3), std::set<std::string>{});
   EXPECT_EQ(missed(current_plan), asked);
 }
 
