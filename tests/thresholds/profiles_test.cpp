@@ -265,6 +265,7 @@ ResultsBuilder host_machine(int ranks, int hosts) {
   builder.add("train_step/model:gpt2_tiny/dtype:f32/batch:2/seq:16", "tokens_per_s", 3000);
   builder.add("train_step/model:gpt2_tiny/dtype:f64/batch:1/seq:16/accumulation:2", "tokens_per_s", 3000);
   builder.add("train_step/model:encoder_tiny/dtype:f32/batch:2/seq:16", "tokens_per_s", 3000);
+  if (ranks > 1) builder.add("train_step/model:gpt2_tiny/dtype:f32/batch:2/seq:16/data:rank", "tokens_per_s", 3000);
   for (const char* shard : {"optimizer", "weights"}) {
     if (ranks < 2) continue;
     builder.add(std::string("train_step/model:gpt2_tiny/dtype:f32/batch:2/seq:16/shard:") + shard, "tokens_per_s",
@@ -524,7 +525,7 @@ TEST(ShippedProfiles, JudgeEveryFamilyOfAHost) {
     EXPECT_TRUE(verdict.unjudged.empty()) << verdict.unjudged[0].key;
   }
   EXPECT_EQ(verdict_line(judge({host_machine(2, 1).results()}, shipped(), {})),
-            "VERDICT: HOST-ONLY 83/83 (profile host, 2 ranks)");
+            "VERDICT: HOST-ONLY 84/84 (profile host, 2 ranks)");
 }
 
 TEST(ShippedProfiles, HaveNoReferenceOfSeveralHostsOnlyForWhatGoesBetweenThem) {
