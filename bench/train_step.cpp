@@ -1,7 +1,8 @@
 // A step of training as clusters are tested with it: every parameter of GPT-2 (124 million; LayerNorm, GELU, learned
 // positions, the head tied to the embedding), forward, backward, sum of the gradients over all ranks, AdamW, bf16 with
-// fp32 masters, on random weights. encoder_163m is what many cluster tests call GPT-2, so that their figures can be
-// compared: see training/shape.hpp. On a machine without GPUs two small layers of each.
+// fp32 masters, on random weights. Several ranks also share the optimizer of it, and all of Qwen2-7B and Llama-8B.
+// encoder_163m is what many cluster tests call GPT-2, so that their figures can be compared: see training/shape.hpp. On
+// a machine without GPUs two small layers of each.
 //
 //   mpirun -np 4 build/bench/bench_train_step --tier=full
 //   build/bench/bench_train_step --backend=host --plan
@@ -15,6 +16,15 @@ void register_train_step(Session& session) {
     add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
     add({.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
     add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
+    // One rank has nobody to share with.
+    for (const auto shard : {training::Shard::optimizer, training::Shard::weights}) {
+      if (session.ranks() < 2) continue;
+      add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .shard = shard});
+      add({.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .shard = shard});
+    }
+    if (session.ranks() > 1) {
+      add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .data = training::Data::rank});
+    }
     return;
   }
   if (!session.full()) {
@@ -29,6 +39,13 @@ void register_train_step(Session& session) {
   add({.model = "gpt2_124m", .batch = 32, .seq = 1024});
   add({.model = "gpt2_124m", .batch = 64, .seq = 1024});
   add({.model = "encoder_163m", .batch = 8, .seq = 512});
+  if (session.ranks() < 2) return;
+  add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .data = training::Data::rank});
+  add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .shard = training::Shard::optimizer});
+  add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .shard = training::Shard::weights});
+  for (const char* const model : {"qwen2_7b", "llama_8b"}) {
+    add({.model = model, .batch = 1, .seq = 4096, .shard = training::Shard::weights});
+  }
 }
 
 }  // namespace shakedown

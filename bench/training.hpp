@@ -11,6 +11,7 @@ void add_step(Session& session, StepSpec<trains> spec) {
   // twenty.
   constexpr OneByOne steps{10};
   spec.ranks = session.ranks();
+  spec.rank = session.rank();
   const double tokens = static_cast<double>(spec.batch) * spec.seq * spec.accumulation;
   // tokens_per_s is one GPU's; model_tflops counts what the model needs, whatever is computed a second time to save
   // memory.

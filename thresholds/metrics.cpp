@@ -202,10 +202,12 @@ Bound millisecond(Text, const Scale&) { return 1e-3; }
 Bound second(Text, const Scale&) { return 1; }
 
 // What a step of each model computes per token and sums over ranks.
-constexpr std::array<Model, 4> models{{{"qwen2_7b", 32.13e9, 161480704},
-                                       {"qwen2_7b_attention_only", 0, 40370176},
-                                       {"gpt2_124m", 0.8075e9, 124475904},
-                                       {"encoder_163m", 0.8075e9, 162764928}}};
+constexpr std::array<Model, 6> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480704},
+                                       {"lora_step", "qwen2_7b_attention_only", 0, 40370176},
+                                       {"train_step", "gpt2_124m", 0.8075e9, 124475904},
+                                       {"train_step", "encoder_163m", 0.8075e9, 162764928},
+                                       {"train_step", "qwen2_7b", 45.30e9, 7615616512},
+                                       {"train_step", "llama_8b", 48.78e9, 8030261248}}};
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The catalogue
@@ -470,8 +472,9 @@ std::optional<double> told_seconds(const Metric& metric, Text key, double value,
 }
 
 const Model* find_model(Text key) {
-  const auto found =
-      std::find_if(models.begin(), models.end(), [&](const Model& m) { return m.name == key_part(key, "model"); });
+  const auto found = std::find_if(models.begin(), models.end(), [&](const Model& m) {
+    return m.family == family_of(key) && m.name == key_part(key, "model");
+  });
   return found == models.end() ? nullptr : &*found;
 }
 

@@ -39,12 +39,12 @@ Operation operation(std::string_view key, const Scale&);
 
 /// A model of a training step: of the LoRA step with adapters of rank 64 on all seven projections.
 struct Model {
-  std::string_view name;
+  std::string_view family, name;
   double flops_per_token;  // of the step, at the sequence length that it is measured with (token_flops of
                            // kernels/training); 0: only as the step counts them
   double trainable;        // parameters, summed over ranks in f32
 };
-/// Of a key's part model; nullptr: not known.
+/// Of a key's family and part model; nullptr: not known.
 const Model* find_model(std::string_view key);
 
 /// The part of a GPU that a figure shows, or the processor that feeds it. gemm is clock-normalised.

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <numbers>
 #include <type_traits>
 
@@ -77,8 +78,8 @@ void HostOps<T>::fill_normal(Matrix<T> m, double stddev, std::uint64_t tensor) {
 }
 
 template <class T>
-void HostOps<T>::fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor) {
-  each(count, 100, [&](std::size_t i) { values[i] = static_cast<T>(random_element(tensor, i, stddev)); });
+void HostOps<T>::fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor, std::size_t first) {
+  each(count, 100, [&](std::size_t i) { values[i] = static_cast<T>(random_element(tensor, first + i, stddev)); });
 }
 
 template <class T>
@@ -385,18 +386,18 @@ void HostOps<T>::summarize(const T* values, std::size_t first, std::size_t count
 }
 
 template <class T>
-void HostOps<T>::adamw(const FlatState<T>& state, const AdamW& s, const Summary* gradient, Summary* updated) {
-  if (gradient->non_finite > 0 || !std::isfinite(gradient->squared_norm)) {
-    return summarize(state.parameters, 0, state.count, updated);
-  }
+void HostOps<T>::adamw(const FlatState<T>& state, const AdamW& s, const Summary* gradient, Summary* updated,
+                       std::size_t first, std::size_t slots) {
+  const bool skip = gradient->non_finite > 0 || !std::isfinite(gradient->squared_norm);
   const double clip = std::min(1.0, s.max_norm / (std::sqrt(gradient->squared_norm) + 1e-6));
   const auto step = static_cast<double>(s.step);
   const double correction1 = 1 - std::pow(s.beta1, step), correction2 = 1 - std::pow(s.beta2, step);
-  for (const auto& slot : slots_) {
+  for (const auto& slot : std::span(slots_).subspan(first, slots)) {
     const double kept = slot.decays ? 1 - s.lr * s.weight_decay : 1;
-    each(slot.place.rows * slot.place.cols, 20, [&](std::size_t inside) {
+    const auto count = slot.place.rows * slot.place.cols;
+    each(skip ? 0 : count, 20, [&](std::size_t inside) {
       const auto i = slot.offset + inside;
-      const double g = clip * static_cast<double>(state.gradient[i]);
+      const double g = clip * static_cast<double>(state.gradient[i + slot.gradient_behind]);
       const double m = s.beta1 * static_cast<double>(state.first_moment[i]) + (1 - s.beta1) * g;
       const double v = s.beta2 * static_cast<double>(state.second_moment[i]) + (1 - s.beta2) * g * g;
       const double decayed = static_cast<double>(state.parameters[i]) * kept;
@@ -405,20 +406,23 @@ void HostOps<T>::adamw(const FlatState<T>& state, const AdamW& s, const Summary*
       state.parameters[i] =
           static_cast<T>(decayed - s.lr * (m / correction1) / (std::sqrt(v) / std::sqrt(correction2) + s.eps));
     });
+    if (!skip) write_copy(slot, state.parameters);
+    summarize(state.parameters + slot.offset, slot.offset, count, updated);
   }
-  write_copies(state.parameters);
-  summarize(state.parameters, 0, state.count, updated);
 }
 
 template <class T>
 void HostOps<T>::write_copies(const T* parameters) {
-  for (const auto& slot : slots_) {
-    const auto& to = slot.place;
-    for (std::size_t r = 0; r < to.rows; ++r) {
-      for (std::size_t c = 0; c < to.cols; ++c) {
-        const auto value = static_cast<double>(parameters[slot.offset + r * to.cols + c]);
-        to.data[r * to.stride + c] = static_cast<T>(slot.scale * value);
-      }
+  for (const auto& slot : slots_) write_copy(slot, parameters);
+}
+
+template <class T>
+void HostOps<T>::write_copy(const training::ParameterSlot<T>& slot, const T* parameters) {
+  const auto& to = slot.place;
+  for (std::size_t r = 0; r < to.rows; ++r) {
+    for (std::size_t c = 0; c < to.cols; ++c) {
+      const auto value = static_cast<double>(parameters[slot.offset + r * to.cols + c]);
+      to.data[r * to.stride + c] = static_cast<T>(slot.scale * value);
     }
   }
 }
@@ -427,6 +431,37 @@ template <class T>
 void HostOps<T>::all_reduce(T* values, std::size_t count) {
   const std::span<T> all(values, count);
   if (group_ != nullptr && group_->size() > 1) group_->sum(std::span<const T>(all), all);
+}
+
+template <class T>
+void HostOps<T>::all_reduce(Summary* summary) {
+  std::vector<Summary> of_ranks(static_cast<std::size_t>(group_->size()));
+  group_->all_gather(std::as_bytes(std::span(summary, 1)), std::as_writable_bytes(std::span(of_ranks)));
+  *summary = {};
+  for (const auto& s : of_ranks) {
+    summary->squared_norm += s.squared_norm;
+    summary->non_finite += s.non_finite;
+    summary->checksum += s.checksum;
+  }
+}
+
+/// By the sum of all, so that sharing changes no bit. What a GPU may lose is lost here too: nobody is to read it.
+template <class T>
+std::size_t HostOps<T>::reduce_scatter(T* all, T* own, std::size_t count) {
+  const auto whole = count * static_cast<std::size_t>(group_->size());
+  summed_.assign(all, all + whole);
+  group_->sum(std::span<const T>(summed_), std::span<T>(summed_));
+  std::fill(all, all + whole, std::numeric_limits<T>::quiet_NaN());
+  std::copy_n(summed_.data() + count * static_cast<std::size_t>(group_->rank()), count, own);
+  return 0;
+}
+
+template <class T>
+std::size_t HostOps<T>::all_gather(const T* own, T* all, std::size_t count) {
+  const std::vector<T> share(own, own + count);  // may stand in its place already
+  group_->all_gather(std::as_bytes(std::span(share)),
+                     std::as_writable_bytes(std::span(all, count * static_cast<std::size_t>(group_->size()))));
+  return 0;
 }
 
 template <class T>

@@ -35,7 +35,7 @@ class HostOps {
   static double to_double(T x) { return static_cast<double>(x); }
   void set_bytes(void* to, int value, std::size_t bytes) { std::memset(to, value, bytes); }
   void fill_normal(Matrix<T>, double stddev, std::uint64_t tensor);
-  void fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor);
+  void fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor, std::size_t first = 0);
   void place_copies(std::span<const training::ParameterSlot<T>> slots) { slots_.assign(slots.begin(), slots.end()); }
   void synchronize() {}
   void connect(Group& group) { group_ = &group; }
@@ -68,9 +68,13 @@ class HostOps {
 
   void summarize(const T* values, std::size_t first, std::size_t count, training::Summary*);
   void adamw(const training::FlatState<T>&, const training::AdamW&, const training::Summary* gradient,
-             training::Summary* updated);
+             training::Summary* updated, std::size_t first, std::size_t slots);
   void write_copies(const T* parameters);
   void all_reduce(T* values, std::size_t count);
+  void all_reduce(training::Summary*);
+  std::size_t reduce_scatter(T* all, T* own, std::size_t count);
+  std::size_t all_gather(const T* own, T* all, std::size_t count);
+  void wait(std::size_t) {}
   void join_reductions() {}
   void mark(training::Mark m) { marks_[static_cast<std::size_t>(m)] = std::chrono::steady_clock::now(); }
   double milliseconds(training::Mark begin, training::Mark end) const;
@@ -86,9 +90,12 @@ class HostOps {
   template <class Value>
   void sum_columns(std::size_t rows, std::size_t cols, bool accumulate, T* sums, const Value& value);
 
+  static void write_copy(const training::ParameterSlot<T>&, const T* parameters);
+
   Team& team_;
   Group* group_ = nullptr;
   std::vector<training::ParameterSlot<T>> slots_;
+  std::vector<T> summed_;
   std::array<std::chrono::steady_clock::time_point, training::marks> marks_;
 };
 

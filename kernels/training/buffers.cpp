@@ -33,7 +33,9 @@ StepShape step_shape(const StepSpec<trains>& spec) {
                   .ranks = spec.ranks,
                   .retain = spec.retain,
                   .sums = spec.sums,
-                  .bucket = (spec.bucket + sizeof(float) - 1) / sizeof(float)};
+                  .bucket = (spec.bucket + sizeof(float) - 1) / sizeof(float),
+                  .shard = spec.shard,
+                  .rank = spec.rank};
   // Each chunk adds to the gradient of the head, which is read and written as a whole.
   if (trains == Trains::all) shape.loss_chunk = 8192;
   check(shape);
@@ -42,8 +44,25 @@ StepShape step_shape(const StepSpec<trains>& spec) {
 template StepShape step_shape(const LoraStepSpec&);
 template StepShape step_shape(const TrainStepSpec&);
 
+/// What ranks cannot share.
+void check_shares(const StepShape& s) {
+  if (s.shard == Shard::none) return;
+  const auto refuse = [&](const std::string& why) {
+    throw std::invalid_argument(fmt::format("shard:{} {}", name(s.shard), why));
+  };
+  if (s.trains == Trains::adapters) refuse("is for whole models: train one (train_step)");
+  if (s.ranks < 2) refuse("needs at least two ranks: start more, or leave it out");
+  if (s.shard == Shard::weights && s.accumulation > 1) {
+    refuse("sums gradients of one micro-batch per update: choose a larger batch, or shard:optimizer");
+  }
+  if (pieces(s.layout(), s.ranks, s.ranks - 1).empty()) {
+    refuse(fmt::format("leaves the last of {} ranks no parameter of this model: start fewer", s.ranks));
+  }
+}
+
 void check(const StepShape& s) {
   const auto& m = s.model;
+  check_shares(s);
   if (m.positions == Positions::learned && s.seq > m.context) {
     throw std::invalid_argument(
         fmt::format("the model has {} positions, and sequences of {} tokens do not fit: choose "

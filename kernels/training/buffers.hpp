@@ -2,6 +2,7 @@
 // needs of every layer, and scratch that layers share. Over an arena without memory it is the plan of a step.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "kernels/training/arena.hpp"
@@ -31,11 +32,23 @@ struct StepShape {
   DType sums = DType::f32;  // in which gradients travel between ranks, where masters are f32
   /// Gradients that are summed over ranks together, at least; 0: not decided, any number up to all of them.
   std::size_t bucket = 0;
+  Shard shard = Shard::none;
+  int rank = 0;  // of `ranks`, which part of what is shared out it keeps
 
   std::size_t tokens() const { return batch * seq; }  // of a micro-batch
   AttentionShape attention() const { return {batch, seq, model.heads, model.kv_heads, model.head_dim, model.causal}; }
-  std::vector<ParameterTensor> tensors() const { return parameter_tensors(model, lora, trains); }
+  int shares() const { return shard == Shard::none ? 1 : ranks; }
+  /// Shares begin at multiples of 256 bytes of f32.
+  FlatLayout layout() const {
+    return flat_layout(model, lora, trains, shard == Shard::none ? 1 : 64 * static_cast<std::size_t>(ranks));
+  }
+  std::vector<ParameterTensor> tensors() const { return layout().tensors; }
+  /// What this rank updates.
+  std::vector<Piece> pieces() const { return training::pieces(layout(), shares(), shard == Shard::none ? 0 : rank); }
 };
+
+/// Layers whose weights and gradients are whole at a time where ranks share them.
+inline constexpr std::size_t layers_in_turns = 3;
 
 /// Steps whose records are kept until somebody reads them.
 inline constexpr std::size_t records_kept = 256;
@@ -54,7 +67,7 @@ struct Buffers {
   struct Layer {
     NormWeights<Element> norm1, norm2;
     std::array<Matrix<Element>, linears.size()> weights;
-    std::array<Element*, linears.size()> biases;
+    std::array<Element*, linears.size()> biases = {};
   };
 
   /// What the forward pass of one layer leaves for its backward pass. Inputs of projections have room for U behind
@@ -68,15 +81,25 @@ struct Buffers {
     Master* lse;
   };
 
+  /// Where a unit of the flat array stands: as products read its weights and write its gradient, and this rank's share
+  /// of it, which is all of it or lies inside or elsewhere. Without weights where they are frozen.
+  struct UnitPlace {
+    std::size_t slot;  // units with the same one take turns in the same memory
+    Element *weights, *own_weights;
+    Master *gradient, *own_gradient;
+    std::size_t own_offset, own_count;  // in the arrays of `state`
+  };
+
   Buffers(Arena& arena, const StepShape& s, std::size_t workspace_bytes) {
     const auto& m = s.model;
     for (const auto linear : linears) shape[static_cast<std::size_t>(linear)] = fused(m, s.lora, linear);
-    take_weights(arena, s);
+    const auto layout = s.layout();
+    state.count = layout.count() / static_cast<std::size_t>(s.shares());
+    if (s.trains == Trains::adapters) take_weights(arena, s);
+    place_units(arena, s, layout);
+    if (s.trains == Trains::all) place_weights(s, layout);
 
-    const auto tensors = s.tensors();
-    state.count = tensors.empty() ? 0 : tensors.back().offset + tensors.back().size();
     state.parameters = arena.take<Master>("parameters", state.count);
-    state.gradient = arena.take<Master>("gradient", state.count);
     state.first_moment = arena.take<Master>("first moment", state.count);
     state.second_moment = arena.take<Master>("second moment", state.count);
 
@@ -100,7 +123,8 @@ struct Buffers {
   Element* head_bias = nullptr;
   NormWeights<Element> final_norm;  // null where norms stand behind
   std::vector<Layer> layers;
-  FlatState<Master> state;
+  FlatState<Master> state;  // its gradient is that of all where `gradient` of the units is
+  std::vector<UnitPlace> units;
 
   std::vector<Matrix<Element>> x;  // the residual stream before each layer, and after the last
   std::vector<Kept> kept;          // per layer, or one that all share
@@ -127,6 +151,73 @@ struct Buffers {
   NormWeights<Element> norm(Arena& arena, const std::string& name, const TransformerShape& m) const {
     return {arena.take<Element>(name, m.hidden),
             m.norm == Norm::layer ? arena.take<Element>(name + " shift", m.hidden) : nullptr};
+  }
+
+  /// Of layers three in turns: one is worked on, two are on their way. The head and the embeddings, which are
+  /// larger, take turns with each other where they are not the same.
+  static std::size_t slot_of(const StepShape& s, std::size_t unit) {
+    const auto layers = s.model.layers;
+    if (s.shard != Shard::weights) return unit;
+    if (unit == 0) return layers_in_turns;
+    return unit <= layers ? unit % layers_in_turns : layers_in_turns + (s.model.tied ? 1 : 0);
+  }
+
+  void place_units(Arena& arena, const StepShape& s, const FlatLayout& layout) {
+    const bool turns = s.shard == Shard::weights, trained = s.trains == Trains::all;
+    const auto shares = static_cast<std::size_t>(s.shares());
+    const auto mine = shares == 1 ? 0 : static_cast<std::size_t>(s.rank);
+    std::vector<std::size_t> begin, sizes;  // of the slots
+    for (std::size_t p = 0; p < layout.units.size(); ++p) {
+      const auto slot = slot_of(s, p);
+      if (slot >= sizes.size()) sizes.resize(slot + 1);
+      sizes[slot] = std::max(sizes[slot], layout.units[p].size);
+    }
+    std::size_t whole = 0;
+    for (const auto size : sizes) {
+      begin.push_back(whole);
+      whole += size;
+    }
+    auto* const weights = trained ? arena.take<Element>("weights", whole) : nullptr;
+    auto* const gradient = arena.take<Master>(turns ? "gradients of some layers" : "gradient", whole);
+    auto* const own_weights = turns ? arena.take<Element>("own weights", state.count) : nullptr;
+    auto* const own_gradient = turns ? arena.take<Master>("own gradient", state.count) : nullptr;
+    state.gradient = turns ? own_gradient : gradient;
+    const auto behind = [](auto* base, std::size_t offset) { return base == nullptr ? nullptr : base + offset; };
+    for (std::size_t p = 0; p < layout.units.size(); ++p) {
+      const auto& unit = layout.units[p];
+      const auto slot = slot_of(s, p), at = begin[slot], count = unit.size / shares, own = unit.offset / shares;
+      units.push_back({slot, behind(weights, at), turns ? behind(own_weights, own) : behind(weights, at + mine * count),
+                       behind(gradient, at), turns ? behind(own_gradient, own) : behind(gradient, at + mine * count),
+                       own, count});
+    }
+  }
+
+  /// Of a model that is trained as a whole the weights lie as its flat array does.
+  void place_weights(const StepShape& s, const FlatLayout& layout) {
+    layers.resize(s.model.layers);
+    for (const auto& t : layout.tensors) {
+      auto* const base = units[t.unit].weights;
+      auto* const at = base == nullptr ? nullptr : base + (t.offset - layout.units[t.unit].offset);
+      const Matrix<Element> m{at, t.rows, t.cols, t.cols};
+      const bool bias = t.kind == Kind::bias;
+      const auto of_norm = [&](NormWeights<Element>& norm) { (bias ? norm.shift : norm.gain) = at; };
+      if (t.owner == Owner::embedding) {
+        embedding = m;
+      } else if (t.owner == Owner::positions) {
+        positions = m;
+      } else if (t.owner == Owner::final_norm) {
+        of_norm(final_norm);
+      } else if (t.owner == Owner::head) {
+        bias ? void(head_bias = at) : void(head = m);
+      } else if (t.owner == Owner::norm1 || t.owner == Owner::norm2) {
+        of_norm(t.owner == Owner::norm1 ? layers[t.layer].norm1 : layers[t.layer].norm2);
+      } else {
+        const auto linear = static_cast<std::size_t>(*std::find_if(
+            linears.begin(), linears.end(), [&](Linear candidate) { return owner(candidate) == t.owner; }));
+        bias ? void(layers[t.layer].biases[linear] = at) : void(layers[t.layer].weights[linear] = m);
+      }
+    }
+    if (s.model.tied) head = embedding;
   }
 
   void take_weights(Arena& arena, const StepShape& s) {

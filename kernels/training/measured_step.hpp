@@ -23,6 +23,11 @@ void members(Archive& archive, Record& record) {
   archive("loss", record.loss)("local", record.local)("reduced", record.reduced)("updated", record.updated);
 }
 
+template <class Archive>
+void members(Archive& archive, Taken& taken) {
+  archive("first", taken.first)("count", taken.count)("checksum", taken.checksum);
+}
+
 /// Token i of the text that every measurement trains on, and what follows it: without meaning, the same for all ranks
 /// and for the peer script.
 inline int input_token(std::uint64_t i, std::size_t vocab) { return static_cast<int>(reference::mix(i) % vocab); }
@@ -42,7 +47,9 @@ class MeasuredStep final : public Work {
       : spec_(spec), device_(device), ops_(std::move(ops)), step_(*ops_, step_shape(spec)) {}
 
   void connect(Group& group) override {
-    if (group.size() != spec_.ranks) throw std::logic_error("a training step prepared for another number of ranks");
+    if (group.size() != spec_.ranks || (spec_.shard != Shard::none && group.rank() != spec_.rank)) {
+      throw std::logic_error("a training step prepared for another number of ranks, or another rank");
+    }
     group_ = &group;
     equal_devices_ = true;
     const auto own = device_.info().name;
@@ -52,7 +59,7 @@ class MeasuredStep final : public Work {
     begin();  // what tuning computed is void
     step_.run(measured_update);
     ops_->synchronize();
-    if (spec_.bucket == 0 && group.size() > 1) choose_bucket();
+    if (spec_.bucket == 0 && group.size() > 1 && spec_.shard != Shard::weights) choose_bucket();
   }
 
   void enqueue() override { step_.run(measured_update); }
@@ -79,8 +86,11 @@ class MeasuredStep final : public Work {
                              {.steps = staged_,
                               .first_loss = expected_first_loss(step_.shape().model),
                               .same_bits = equal_devices_,
+                              .same_tokens = spec_.data == Data::same,
+                              .same_parameters = spec_.shard == Shard::none,
                               .golden = golden_losses(spec_)});
     if (check.compared == 0 || check.mismatched > 0) return check;
+    if (const auto wrong = uncovered()) return {check.compared + 1, 1, *wrong};
     ++check.compared;
     const auto now = step_.parameter_summary().checksum, then = step_.records().back().updated.checksum;
     if (now != then) {
@@ -102,7 +112,7 @@ class MeasuredStep final : public Work {
     const auto records = step_.records();
     if (records.empty()) return {};
     const auto gb = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e9; };
-    Metrics metrics{{"checksum", static_cast<double>(reference::mix(step_.parameter_summary().checksum) >> 11)},
+    Metrics metrics{{"checksum", static_cast<double>(reference::mix(step_.weights_summary().checksum) >> 11)},
                     {"first_loss", records.front().loss},
                     {"last_loss", records.back().loss},
                     {"planned_gb", gb(step_.bytes())},
@@ -146,9 +156,7 @@ class MeasuredStep final : public Work {
   }
 
   void spoil() override {
-    auto& buffers = step_.buffers();
-    auto* const place = buffers.final_norm.gain != nullptr ? buffers.final_norm.gain : buffers.head.data;
-    ops_->set_bytes(place, 0xff, sizeof(typename Ops::Element));
+    ops_->set_bytes(step_.buffers().layers[0].norm1.gain, 0xff, sizeof(typename Ops::Element));
     spoiled_ = true;
   }
 
@@ -170,14 +178,40 @@ class MeasuredStep final : public Work {
 
   void begin() {
     step_.initialize();
-    const auto& shape = step_.shape();
+    const auto vocab = step_.shape().model.vocab, count = step_.shape().accumulation * step_.shape().tokens();
+    const auto first = first_sequence() * step_.shape().seq;
     std::vector<int> inputs, targets;
-    for (std::size_t i = 0; i < shape.accumulation * shape.tokens(); ++i) {
-      inputs.push_back(input_token(i, shape.model.vocab));
-      targets.push_back(target_token(i, shape.model.vocab));
+    for (std::size_t i = first; i < first + count; ++i) {
+      inputs.push_back(input_token(i, vocab));
+      targets.push_back(target_token(i, vocab));
     }
     step_.load(inputs, targets);
     spoiled_ = false;
+  }
+
+  /// Of the set that ranks cut among them: each has as many as a step takes.
+  std::size_t sequences() const { return step_.shape().accumulation * step_.shape().batch; }
+  std::size_t first_sequence() const {
+    return spec_.data == Data::same ? 0 : static_cast<std::size_t>(group_->rank()) * sequences();
+  }
+
+  /// What is wrong with how ranks share the tokens, by what each has on its device; nothing where all have the same.
+  std::optional<std::string> uncovered() {
+    if (spec_.data == Data::same) return std::nullopt;
+    const auto seq = step_.shape().seq, vocab = step_.shape().model.vocab,
+               all = sequences() * static_cast<std::size_t>(spec_.ranks);
+    std::vector<int> inputs(sequences() * seq);
+    ops_->copy_out(inputs.data(), step_.buffers().inputs, inputs.size() * sizeof(int));
+    const auto checksum = [](std::size_t first, std::size_t count, const auto& token) {
+      std::uint64_t sum = 0;
+      for (std::size_t i = 0; i < count; ++i) sum += checksum_term(static_cast<std::uint64_t>(token(i)), first + i);
+      return sum;
+    };
+    const auto first = first_sequence();
+    const Taken mine{first, sequences(),
+                     checksum(first * seq, inputs.size(), [&](std::size_t i) { return inputs[i]; })};
+    const auto of_set = checksum(0, all * seq, [&](std::size_t i) { return input_token(i, vocab); });
+    return check_cover(gather(*group_, mine), all, of_set);
   }
 
   /// Sums beside the backward pass are right where the network is slow. Where it is fast they cost more than they take:
@@ -188,7 +222,7 @@ class MeasuredStep final : public Work {
   /// limit: without these, two of three launches took the slower way (4 x H200).
   /// That costs seven steps: of what an earlier run has chosen none.
   void choose_bucket() {
-    const std::array<std::size_t, 2> buckets = {1, step_.buffers().state.count - 1};
+    const std::array<std::size_t, 2> buckets = {1, step_.gradients() - 1};
     const auto choice = key(spec_) + "/ranks:" + std::to_string(group_->size()) + "/sums";
     constexpr std::array names{"by layer", "at the end"};
     if (const auto known = device_.remembered().find(choice); known != device_.remembered().end()) {

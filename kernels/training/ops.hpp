@@ -111,7 +111,8 @@ struct AdamW {
   std::uint64_t step = 1;  // of this update, from 1
 };
 
-/// The trainable parameters and what belongs to them, each `count` values.
+/// The trainable parameters that this rank updates and what belongs to them, each `count` values; of the gradient more
+/// where it lies in that of all.
 template <class Master>
 struct FlatState {
   Master *parameters, *gradient, *first_moment, *second_moment;
@@ -126,6 +127,7 @@ struct ParameterSlot {
   Matrix<Element> place;
   double scale;
   bool decays = true;
+  std::size_t gradient_behind = 0;  // its gradient begins so many values behind `offset`
 };
 
 /// Points of time in a step, for the split into its phases.
@@ -167,9 +169,9 @@ concept TrainingOps = requires(
   ops.set_bytes(p, 0xff, n);
   /// element (r, c) = stddev normal((tensor << 32) + r cols + c, stream 0) of reference.hpp, rounded once.
   ops.fill_normal(em, x, u);                // matrix, stddev, tensor
-  ops.fill_normal(m, n, x, u);              // values, count, stddev, tensor
+  ops.fill_normal(m, n, x, u, n);           // values, count, stddev, tensor, number of the first
   /// Tells once where the Element copies of the trainable parameters live; `slots` are on the host, ordered by offset,
-  /// and cover the flat array.
+  /// and cover what this rank updates.
   ops.place_copies(slots);
   /// Waits until all that was queued is done.
   ops.synchronize();
@@ -239,16 +241,25 @@ concept TrainingOps = requires(
 
   /// Adds to *summary what values[0..count), which are elements first.. of a larger array, tell.
   ops.summarize(cm, n, n, summary);                        // values, first, count, summary
-  /// Updates parameters and moments, and writes the Element copies into their slots; leaves them all alone if the
+  ops.summarize(ce, n, n, summary);
+  /// Updates parameters and moments of slots first.. and writes their Element copies; leaves them all alone if the
   /// gradient's summary has values that are not finite or no finite norm. Adds to the other summary what the parameters
   /// are then.
-  ops.adamw(state, AdamW{}, csummary, summary);            // state, settings, of the gradient, of the parameters
+  ops.adamw(state, AdamW{}, csummary, summary, n, n);      // state, settings, of gradient, of parameters, first, slots
   /// Writes the Element copies of the parameters into their slots.
   ops.write_copies(cm);
   /// Sum over ranks of values[0..count), in place, on a second stream: begins when what was queued before is done, and
   /// runs beside what is queued after it. Nothing for one rank.
   ops.all_reduce(m, n);
-  /// What is queued from here on begins when all of these sums are done.
+  /// The same, of this summary.
+  ops.all_reduce(summary);
+  /// Likewise on the second stream: `own` becomes rank r's share of the sum over ranks of all[r count + i]; what else
+  /// is in `all` is lost. And `all` becomes the shares of all ranks, one behind the other. A share may lie in its own
+  /// place in `all`. The numbers are for `wait`: what is queued behind it begins when that operation is done.
+  { ops.reduce_scatter(m, m, n) } -> std::same_as<std::size_t>;   // all, own, count of a share
+  { ops.all_gather(ce, e, n) } -> std::same_as<std::size_t>;      // own, all, count of a share
+  ops.wait(n);
+  /// What is queued from here on begins when all on the second stream is done.
   ops.join_reductions();
   /// Notes the point of time at which what was queued before is done; the last notes of each kind count.
   ops.mark(Mark::begin);

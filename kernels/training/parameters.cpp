@@ -1,29 +1,42 @@
 #include "kernels/training/parameters.hpp"
 
+#include <algorithm>
+
 namespace shakedown::training {
 
 namespace {
 
 class Layout {
  public:
-  Layout(const TransformerShape& model, const LoraShape& lora, Trains trains)
-      : model_(model), lora_(lora), all_(trains == Trains::all) {}
+  Layout(const TransformerShape& model, const LoraShape& lora, Trains trains, std::size_t multiple)
+      : model_(model), lora_(lora), all_(trains == Trains::all), multiple_(multiple) {}
 
-  std::vector<ParameterTensor> tensors() {
+  FlatLayout make() {
     if (all_) add_head();
-    for (layer_ = model_.layers; layer_-- > 0;) add_layer();
+    close_unit();
+    for (layer_ = model_.layers; layer_-- > 0;) {
+      add_layer();
+      close_unit();
+    }
     layer_ = 0;
     if (all_ && model_.positions == Positions::learned) {
       add(Owner::positions, Kind::weight, model_.context, model_.hidden);
     }
     if (all_) add(Owner::embedding, Kind::weight, model_.vocab, model_.hidden);
-    return std::move(tensors_);
+    close_unit();
+    return std::move(made_);
   }
 
  private:
   void add(Owner owner, Kind kind, std::size_t rows, std::size_t cols, Module module = Module::q) {
-    tensors_.push_back({layer_, owner, kind, module, rows, cols, next_});
+    made_.tensors.push_back({layer_, owner, kind, module, rows, cols, next_, made_.units.size()});
     next_ += rows * cols;
+  }
+
+  void close_unit() {
+    const auto offset = made_.units.empty() ? 0 : made_.count(), used = next_ - offset;
+    made_.units.push_back({offset, used, (used + multiple_ - 1) / multiple_ * multiple_});
+    next_ = made_.count();
   }
 
   void add_norm(Owner owner) {
@@ -67,8 +80,8 @@ class Layout {
   const TransformerShape& model_;
   const LoraShape& lora_;
   bool all_;
-  std::size_t layer_ = 0, next_ = 0;
-  std::vector<ParameterTensor> tensors_;
+  std::size_t multiple_, layer_ = 0, next_ = 0;
+  FlatLayout made_;
 };
 
 }  // namespace
@@ -81,7 +94,24 @@ std::string text(const ParameterTensor& t) {
 }
 
 std::vector<ParameterTensor> parameter_tensors(const TransformerShape& model, const LoraShape& lora, Trains trains) {
-  return Layout(model, lora, trains).tensors();
+  return flat_layout(model, lora, trains).tensors;
+}
+
+FlatLayout flat_layout(const TransformerShape& model, const LoraShape& lora, Trains trains, std::size_t multiple) {
+  return Layout(model, lora, trains, multiple).make();
+}
+
+std::vector<Piece> pieces(const FlatLayout& layout, int ranks, int rank) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+    const auto& t = layout.tensors[i];
+    const auto& unit = layout.units[t.unit];
+    const auto share = unit.size / static_cast<std::size_t>(ranks);
+    const auto begin = unit.offset + static_cast<std::size_t>(rank) * share;
+    const auto first = std::max(begin, t.offset), end = std::min(begin + share, t.end());
+    if (first < end) pieces.push_back({i, first, end - first});
+  }
+  return pieces;
 }
 
 std::size_t complete_before_attention(const std::vector<ParameterTensor>& tensors, const TransformerShape& model,
@@ -90,7 +120,7 @@ std::size_t complete_before_attention(const std::vector<ParameterTensor>& tensor
   for (const auto& t : tensors) {
     const bool later = t.owner == Owner::qkv || t.owner == Owner::embedding || t.owner == Owner::positions ||
                        (t.owner == Owner::norm1 && model.norms_before());
-    if (t.layer > layer || (t.layer == layer && !later)) end = t.offset + t.size();
+    if (t.layer > layer || (t.layer == layer && !later)) end = t.end();
   }
   return end;
 }

@@ -30,7 +30,9 @@ struct ParameterTensor {
   Module module;  // of an adapter
   std::size_t rows, cols;
   std::size_t offset;
+  std::size_t unit;  // see FlatLayout
   std::size_t size() const { return rows * cols; }
+  std::size_t end() const { return offset + size(); }
   bool is_norm() const { return owner == Owner::norm1 || owner == Owner::norm2 || owner == Owner::final_norm; }
   /// Weight decay is for matrices: not for biases and norms (as in the training of GPT-3, Brown et al. 2020, and
   /// since).
@@ -44,6 +46,29 @@ std::string text(const ParameterTensor&);
 /// q, k and v, and norm 1 where the backward pass comes to it. Of adapters in each projection all B, then all A: A of
 /// its adapted parts follow each other, so that they are one matrix.
 std::vector<ParameterTensor> parameter_tensors(const TransformerShape&, const LoraShape&, Trains = Trains::adapters);
+
+/// What is gathered, summed over ranks and updated at a time where ranks share the state of a model: an interval that
+/// they cut into equal shares, the last of them filled up.
+struct Unit {
+  std::size_t offset, used, size;
+  std::size_t end() const { return offset + size; }
+};
+
+struct FlatLayout {
+  std::vector<ParameterTensor> tensors;
+  std::vector<Unit> units;  // the head and the final norm, the layers from the last to the first, the embeddings
+  std::size_t count() const { return units.back().end(); }
+};
+
+/// As parameter_tensors; each unit takes a multiple of `multiple` values.
+FlatLayout flat_layout(const TransformerShape&, const LoraShape&, Trains, std::size_t multiple = 1);
+
+/// Some values of one tensor.
+struct Piece {
+  std::size_t tensor, first, count;  // `first` is an offset in the flat array
+};
+/// What rank `rank` of `ranks` has of the flat array: of each unit its share.
+std::vector<Piece> pieces(const FlatLayout&, int ranks, int rank);
 
 /// Of so many values is the prefix that is complete when the backward pass comes to the attention of a layer: all but
 /// those of the layers below, of the projection before the attention, and of what feeds that.

@@ -51,6 +51,26 @@ Preset preset(std::string_view name) {
                                          .head_dim = 128,
                                          .intermediate = 18944,
                                          .vocab = 152064};
+  constexpr TransformerShape llama_8b = {.layers = 32,
+                                         .hidden = 4096,
+                                         .heads = 32,
+                                         .kv_heads = 8,
+                                         .head_dim = 128,
+                                         .intermediate = 14336,
+                                         .vocab = 128256,
+                                         .norm_eps = 1e-5,
+                                         .rope_theta = 5e5,
+                                         .qkv_bias = false};
+  auto llama2_13b = llama_8b, llama_70b = llama_8b;
+  llama2_13b.layers = llama2_13b.heads = llama2_13b.kv_heads = 40;
+  llama2_13b.hidden = 5120;
+  llama2_13b.intermediate = 13824;
+  llama2_13b.vocab = 32000;
+  llama2_13b.rope_theta = 1e4;
+  llama_70b.layers = 80;
+  llama_70b.heads = 64;
+  llama_70b.hidden = 8192;
+  llama_70b.intermediate = 28672;
   // Every size is a multiple of 8, so that rows of bf16 keep their alignment of 16 bytes.
   constexpr TransformerShape tiny = {
       .layers = 2, .hidden = 64, .heads = 4, .kv_heads = 2, .head_dim = 16, .intermediate = 160, .vocab = 256};
@@ -85,20 +105,23 @@ Preset preset(std::string_view name) {
   encoder.head_bias = true;
   if (name == "qwen2_7b") return {qwen2_7b, {64, 128}};
   if (name == "qwen2_7b_attention_only") return {qwen2_7b, {64, 128, {true, true, true, true, false, false, false}}};
+  if (name == "llama_8b") return {llama_8b, {64, 128}};
+  if (name == "llama2_13b") return {llama2_13b, {64, 128}};
+  if (name == "llama_70b") return {llama_70b, {64, 128}};
   if (name == "gpt2_124m") return {gpt2_124m, {64, 128}};
   if (name == "encoder_163m") return {encoder, {64, 128}};
   if (name == "tiny") return {tiny, {8, 16}};
   if (name == "gpt2_tiny") return {smaller(gpt2_124m), {8, 16}};
   if (name == "encoder_tiny") return {smaller(encoder), {8, 16}};
   throw std::invalid_argument("there is no model \"" + std::string(name) +
-                              "\": choose qwen2_7b, qwen2_7b_attention_only, gpt2_124m, encoder_163m, tiny, gpt2_tiny "
-                              "or encoder_tiny");
+                              "\": choose qwen2_7b, qwen2_7b_attention_only, llama_8b, llama2_13b, llama_70b, "
+                              "gpt2_124m, encoder_163m, tiny, gpt2_tiny or encoder_tiny");
 }
 
 FusedLinear fused(const TransformerShape& model, const LoraShape& lora, Linear linear) {
   FusedLinear result;
   result.in = inputs(model, linear);
-  result.bias = linear == Linear::qkv || model.all_biases;
+  result.bias = (linear == Linear::qkv && model.qkv_bias) || model.all_biases;
   for (const auto module : modules_of(model, linear)) {
     const auto rows = outputs(model, module);
     result.parts.push_back({module, result.out, rows, lora.has(module), result.rank_total});

@@ -31,6 +31,7 @@ struct TransformerShape {
   Positions positions = Positions::rope;
   std::size_t context = 0;  // learned positions
   bool causal = true;
+  bool qkv_bias = true;
   bool all_biases = false;  // of every projection, not only of q, k and v
   bool tied = false;        // the head is the embedding
   bool head_bias = false;
@@ -63,11 +64,24 @@ inline constexpr LoraShape no_adapters{1, 1, {}};
 /// What a step trains: adapters beside frozen weights, or every parameter.
 enum class Trains { adapters, all };
 
+/// Which tokens a rank trains on: those of all ranks, so that all must compute the same bits, or its own.
+enum class Data { same, rank };
+constexpr auto words(Data) { return names("same", "rank"); }
+
+/// What a rank keeps for all ranks instead of all keeping it (ZeRO, Rajbhandari et al. 2020, arXiv 1910.02054).
+enum class Shard {
+  none,
+  optimizer,  // masters and moments (ZeRO-1)
+  weights     // weights and gradients too, which are whole for a layer or three at a time (ZeRO-3)
+};
+constexpr auto words(Shard) { return names("none", "optimizer", "weights"); }
+
 /// A model with its adapters, by name: qwen2_7b (rank 64 on all seven projections), qwen2_7b_attention_only (q, k, v
-/// and o), gpt2_124m, encoder_163m, and of two layers, for machines without a GPU, tiny (as Qwen2), gpt2_tiny and
-/// encoder_tiny. The encoder is what many cluster tests call GPT-2: norms behind the sums, no causal mask, 512
-/// positions, an untied head with bias; without the dropout that they have. Both have GPT-2's vocabulary of 50,257
-/// rounded up to 50,304, as nanoGPT has it. Errors: std::invalid_argument, naming those that exist.
+/// and o), llama_8b (3.1), llama2_13b, llama_70b, gpt2_124m, encoder_163m, and of two layers, for machines without a
+/// GPU, tiny (as Qwen2), gpt2_tiny and encoder_tiny. The encoder is what many cluster tests call GPT-2: norms behind
+/// the sums, no causal mask, 512 positions, an untied head with bias; without the dropout that they have. Both have
+/// GPT-2's vocabulary of 50,257 rounded up to 50,304, as nanoGPT has it. Errors: std::invalid_argument, naming those
+/// that exist.
 struct Preset {
   TransformerShape model;
   LoraShape lora;

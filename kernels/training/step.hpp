@@ -47,7 +47,9 @@ class TrainingStep {
   TrainingStep(Ops& ops, const StepShape& shape)
       : ops_(ops),
         shape_(shape),
-        tensors_(shape.tensors()),
+        layout_(shape.layout()),
+        tensors_(layout_.tensors),
+        pieces_(shape.pieces()),
         memory_(ops.allocate(bytes_for(ops, shape))),
         bytes_(bytes_for(ops, shape)),
         buffers_(carve(memory_.data(), ops, shape)) {
@@ -56,9 +58,10 @@ class TrainingStep {
       for (const auto linear : linears) projections_.push_back(projection(l, linear));
     }
     ops_.use_workspace(buffers_.workspace);
-    for (const auto& t : tensors_) {
-      slots_.push_back({t.offset, place(t), t.kind == Kind::b ? shape_.lora.scale() : 1, t.decays()});
-    }
+    for (const auto& piece : pieces_) slots_.push_back(slot(piece));
+    held_.resize(std::max(buffers_.units.size(), layers_in_turns + 2));
+    arrived_.resize(held_.size());
+    sent_.resize(held_.size());
     ops_.place_copies(slots_);
     write_rotations();
   }
@@ -79,6 +82,16 @@ class TrainingStep {
   /// For the steps that follow; see StepShape. Not above that one's, unless it was 0.
   void set_bucket(std::size_t gradients) { shape_.bucket = gradients; }
   const std::vector<ParameterTensor>& tensors() const { return tensors_; }
+  /// Values of the flat array, of all ranks together.
+  std::size_t gradients() const { return layout_.count(); }
+  /// What this rank updates, and where that begins in the arrays of the state.
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  std::size_t own_offset(const Piece& piece) const {
+    const auto u = tensors_[piece.tensor].unit;
+    const auto& place = buffers_.units[u];
+    const auto rank = sharded() ? static_cast<std::size_t>(shape_.rank) : 0;
+    return place.own_offset + (piece.first - layout_.units[u].offset - rank * place.own_count);
+  }
 
   /// Random weights (see `tensor`), norms of one, random adapters; moments and records cleared; everything that a step
   /// must write before it reads it becomes NaN.
@@ -92,15 +105,21 @@ class TrainingStep {
 
   /// The trainable parameters as `initialize` makes them, moments zero, no step taken. Frozen weights stay.
   void initialize_parameters() {
-    for (const auto& t : tensors_) {
-      Master* const values = buffers_.state.parameters + t.offset;
+    // What fills up a share is zero.
+    if (sharded()) ops_.set_bytes(buffers_.state.parameters, 0, buffers_.state.count * sizeof(Master));
+    for (const auto& piece : pieces_) {
+      const auto& t = tensors_[piece.tensor];
+      Master* const values = buffers_.state.parameters + own_offset(piece);
       draw(
           t,
           [&](std::size_t row, std::size_t rows, std::uint64_t number) {
-            ops_.fill_normal(values + row * t.cols, rows * t.cols, weight_stddev, number);
+            const auto begin = t.offset + row * t.cols, first = std::max(begin, piece.first);
+            const auto end = std::min(begin + rows * t.cols, piece.first + piece.count);
+            if (first >= end) return;
+            ops_.fill_normal(values + (first - piece.first), end - first, weight_stddev, number, first - begin);
           },
           [&](double value) {
-            const std::vector<Master> all(t.size(), static_cast<Master>(value));
+            const std::vector<Master> all(piece.count, static_cast<Master>(value));
             ops_.copy_in(values, all.data(), all.size() * sizeof(Master));
           });
     }
@@ -108,9 +127,12 @@ class TrainingStep {
   }
 
   /// After the parameters were written from outside: copies them to where the products read them, forgets moments and
-  /// steps.
+  /// steps. All ranks together where they share the state.
   void restart() {
     ops_.write_copies(buffers_.state.parameters);
+    held_.assign(held_.size(), std::nullopt);
+    exchanges_ = true;
+    for (auto p = buffers_.units.size(); p-- > 0;) gather_first(p);
     ops_.set_bytes(buffers_.state.first_moment, 0, buffers_.state.count * sizeof(Master));
     ops_.set_bytes(buffers_.state.second_moment, 0, buffers_.state.count * sizeof(Master));
     steps_ = recorded_ = 0;
@@ -139,6 +161,7 @@ class TrainingStep {
   /// Queues one step. Without collectives the ranks go their own ways: for measuring what they cost.
   void run(const AdamW& settings, bool collectives = true) {
     if (recorded_ == records_kept) collect();
+    exchanges_ = collectives;
     record_ = buffers_.records + recorded_++;
     ops_.set_bytes(record_, 0, sizeof(Record));
     ops_.mark(Mark::begin);
@@ -147,16 +170,31 @@ class TrainingStep {
       if (last) ops_.mark(Mark::forward_begin);
       forward();
       if (last) ops_.mark(Mark::forward_end);
-      backward(last, collectives);
+      backward(last);
     }
     ops_.mark(Mark::backward_end);
-    if (collectives) ops_.join_reductions();
+    if (collectives) join();
     ops_.mark(Mark::reduced);
     auto update = settings;
     update.step = ++steps_;
     // The gradient of a single rank has been looked at, bucket by bucket.
-    if (shape_.ranks > 1) ops_.summarize(buffers_.state.gradient, 0, buffers_.state.count, &record_->reduced);
-    ops_.adamw(buffers_.state, update, shape_.ranks > 1 ? &record_->reduced : &record_->local, &record_->updated);
+    if (shape_.ranks > 1) summarize_reduced();
+    const auto* const gradient = shape_.ranks > 1 ? &record_->reduced : &record_->local;
+    if (sharded()) {
+      held_.assign(held_.size(), std::nullopt);
+      // In the order in which the next step needs them, so that they travel beside what follows.
+      std::size_t end = slots_.size();
+      for (auto p = buffers_.units.size(); p-- > 0;) {
+        auto first = end;
+        while (first > 0 && tensors_[pieces_[first - 1].tensor].unit == p) --first;
+        ops_.adamw(buffers_.state, update, gradient, &record_->updated, first, end - first);
+        gather_first(p);
+        end = first;
+      }
+      if (collectives) join();
+    } else {
+      ops_.adamw(buffers_.state, update, gradient, &record_->updated, 0, slots_.size());
+    }
     ops_.mark(Mark::end);
   }
 
@@ -166,15 +204,22 @@ class TrainingStep {
     return records_;
   }
 
-  /// Of the trainable parameters as they are now; waits.
+  /// Of the trainable parameters that this rank updates as they are now; waits.
   Summary parameter_summary() {
-    // In the place of a record that is not in use: at least one is free after collecting.
-    collect();
-    ops_.set_bytes(buffers_.records, 0, sizeof(Record));
-    ops_.summarize(buffers_.state.parameters, 0, buffers_.state.count, &buffers_.records->local);
-    Record record;
-    ops_.copy_out(&record, buffers_.records, sizeof record);
-    return record.local;
+    return summary_of([&](Summary* to) { ops_.summarize(buffers_.state.parameters, 0, buffers_.state.count, to); });
+  }
+
+  /// Of what the products read, the same on all ranks: where ranks share the parameters, of all of them as they come
+  /// together here. Waits; all ranks together.
+  Summary weights_summary() {
+    if (!sharded()) return parameter_summary();
+    exchanges_ = true;
+    return summary_of([&](Summary* to) {
+      for (auto p = buffers_.units.size(); p-- > 0;) {
+        use(p);
+        ops_.summarize(buffers_.units[p].weights, layout_.units[p].offset, layout_.units[p].used, to);
+      }
+    });
   }
 
  private:
@@ -232,9 +277,13 @@ class TrainingStep {
   /// here too. Leaves the gradient of the head's input in `head_gradient`.
   void forward() {
     const auto& m = shape_.model;
+    use(m.layers + 1);
     ops_.embedding(buffers_.embedding, buffers_.inputs + micro_ * shape_.tokens(), buffers_.positions, shape_.seq,
                    buffers_.x[0]);
     for (std::size_t l = 0; l < m.layers; ++l) forward_layer(l, true);
+    use(0);
+    claim(0);
+    if (m.tied) claim(m.layers + 1);
     // With norms behind the sums the last layer's output is normed already.
     const auto normed = m.norms_before() ? narrow(m.hidden) : buffers_.x[m.layers];
     if (m.norms_before()) {
@@ -264,6 +313,8 @@ class TrainingStep {
   /// Without `output` only what the backward pass needs: the input of the next layer is there already.
   void forward_layer(std::size_t l, bool output) {
     const auto& m = shape_.model;
+    const auto unit = m.layers - l;
+    use(unit);
     const auto& weights = buffers_.layers[l];
     const auto& k = kept(l);
     const auto& x = buffers_.x[l];
@@ -271,6 +322,8 @@ class TrainingStep {
     if (before) ops_.norm(x, weights.norm1, m.norm_eps, k.n1, k.norm1);
     linear(l, Linear::qkv).forward(ops_, before ? k.n1 : x, k.u_qkv, Product{.d = k.qkv});
     rotate(k.qkv, Rotation::forward);
+    // Where the next ones begin to travel: beside attention, which needs fewer multiprocessors than a product.
+    for (std::size_t ahead = 1; output && ahead < layers_in_turns && ahead <= unit; ++ahead) gather(unit - ahead);
     ops_.attention(k.qkv, k.attended, k.lse, shape_.attention());
     linear(l, Linear::o).forward(ops_, k.attended, k.u_o, Product{.d = k.middle, .beta = 1, .c = x.data});
     if (before) {
@@ -298,7 +351,7 @@ class TrainingStep {
 
   // Backward ----------------------------------------------------------------------------------------------------------
 
-  void backward(bool last, bool collectives) {
+  void backward(bool last) {
     const auto& m = shape_.model;
     if (m.norms_before()) {
       norm_backward(m.layers, Owner::final_norm, head_gradient(), buffers_.x[m.layers], buffers_.final_norm,
@@ -306,27 +359,115 @@ class TrainingStep {
     }
     reduced_ = buckets_ = 0;
     for (std::size_t l = m.layers; l-- > 0;) {
+      const auto unit = m.layers - l;
+      use(unit);
+      claim(unit);
       if (shape_.retain == Retain::inputs && l + 1 < m.layers) forward_layer(l, false);
       backward_layer(l, [&] {
         // Less than a bucket waits for the next layer; after the last one as little as possible is left, unless a
         // bucket is all of them.
         const auto complete = complete_before_attention(tensors_, m, l);
-        const bool rest = l == 0 && shape_.bucket < buffers_.state.count;
-        if (last && (complete - reduced_ >= shape_.bucket || rest)) reduce(complete, collectives);
+        const bool rest = l == 0 && shape_.bucket < layout_.count();
+        const bool full = shape_.shard == Shard::weights || complete - reduced_ >= shape_.bucket;
+        if (last && (full || rest)) reduce(complete);
+        for (std::size_t ahead = 1; ahead < layers_in_turns && unit + ahead <= m.layers; ++ahead) gather(unit + ahead);
       });
     }
-    if (shape_.trains == Trains::all) embedding_backward();
-    if (last) reduce(buffers_.state.count, collectives);
+    if (shape_.trains == Trains::all) {
+      claim(m.layers + 1);
+      embedding_backward();
+    }
+    if (last) reduce(layout_.count());
   }
 
   /// Looks at the gradients that became complete since the last time, and sums them over ranks beside what follows.
-  void reduce(std::size_t end, bool collectives) {
-    if (end == reduced_) return;
-    Master* const values = buffers_.state.gradient + reduced_;
-    ops_.summarize(values, reduced_, end - reduced_, &record_->local);
-    if (collectives) ops_.all_reduce(values, end - reduced_);
-    reduced_ = end;
-    ++buckets_;
+  /// Where ranks share the state, each gets its share of the units that are complete.
+  void reduce(std::size_t end) {
+    if (!sharded() && end > reduced_) {
+      Master* const values = buffers_.state.gradient + reduced_;
+      ops_.summarize(values, reduced_, end - reduced_, &record_->local);
+      if (exchanges_) ops_.all_reduce(values, end - reduced_);
+      reduced_ = end;
+      ++buckets_;
+    }
+    for (std::size_t p = 0; sharded() && p < layout_.units.size(); ++p) {
+      const auto& unit = layout_.units[p];
+      if (unit.offset < reduced_ || unit.end() > end || unit.used == 0) continue;
+      const auto& place = buffers_.units[p];
+      ops_.set_bytes(place.gradient + unit.used, 0, (unit.size - unit.used) * sizeof(Master));
+      ops_.summarize(place.gradient, unit.offset, unit.used, &record_->local);
+      if (exchanges_) sent_[place.slot] = ops_.reduce_scatter(place.gradient, place.own_gradient, place.own_count);
+      reduced_ = unit.end();
+      ++buckets_;
+    }
+  }
+
+  /// What AdamW's clipping looks at.
+  void summarize_reduced() {
+    if (!sharded()) return ops_.summarize(buffers_.state.gradient, 0, buffers_.state.count, &record_->reduced);
+    for (const auto& unit : buffers_.units) {
+      ops_.summarize(unit.own_gradient, unit.own_offset, unit.own_count, &record_->reduced);
+    }
+    if (!exchanges_) return;
+    ops_.all_reduce(&record_->reduced);
+    join();
+  }
+
+  // Shared state ------------------------------------------------------------------------------------------------------
+
+  bool sharded() const { return shape_.shard != Shard::none; }
+
+  /// The weights of a unit begin to travel to where it is used, unless they are there. What stood there must not be
+  /// needed any more.
+  void gather(std::size_t p) {
+    const auto& place = buffers_.units[p];
+    if (!sharded() || !exchanges_ || held_[place.slot] == p) return;
+    held_[place.slot] = p;
+    if (layout_.units[p].used == 0) return;
+    arrived_[place.slot] = ops_.all_gather(place.own_weights, place.weights, place.own_count);
+  }
+  /// Of each slot the unit that the next step uses first; units come in the order of their use.
+  void gather_first(std::size_t p) {
+    if (!held_[buffers_.units[p].slot]) gather(p);
+  }
+  /// What is queued from here on finds the weights of this unit.
+  void use(std::size_t p) {
+    gather(p);
+    wait(arrived_[buffers_.units[p].slot]);
+  }
+  /// What is queued from here on may write the gradient of this unit: that of the one before it has been sent.
+  void claim(std::size_t p) { wait(sent_[buffers_.units[p].slot]); }
+
+  void wait(std::optional<std::size_t>& ticket) {
+    if (ticket) ops_.wait(*ticket);
+    ticket.reset();
+  }
+  void join() {
+    ops_.join_reductions();
+    arrived_.assign(arrived_.size(), std::nullopt);
+    sent_.assign(sent_.size(), std::nullopt);
+  }
+
+  ParameterSlot<Element> slot(const Piece& piece) const {
+    const auto& t = tensors_[piece.tensor];
+    if (shape_.trains == Trains::adapters) {
+      return {t.offset, place(t), t.kind == Kind::b ? shape_.lora.scale() : 1, t.decays()};
+    }
+    const auto& unit = buffers_.units[t.unit];
+    const auto at = own_offset(piece), inside = at - unit.own_offset;
+    const auto gradient = static_cast<std::size_t>(unit.own_gradient - buffers_.state.gradient) + inside;
+    return {at, {unit.own_weights + inside, 1, piece.count, piece.count}, 1, t.decays(), gradient - at};
+  }
+
+  /// In the place of a record that is not in use: at least one is free after collecting.
+  template <class Summarize>
+  Summary summary_of(const Summarize& summarize) {
+    collect();
+    ops_.set_bytes(buffers_.records, 0, sizeof(Record));
+    summarize(&buffers_.records->local);
+    Record record;
+    ops_.copy_out(&record, buffers_.records, sizeof record);
+    return record.local;
   }
 
   /// dx: gradient of x[l + 1] before, of x[l] after (of layer 0 only if somebody needs it).
@@ -450,7 +591,8 @@ class TrainingStep {
       return t.owner == owner && t.kind == kind && (!layer || t.layer == *layer) && t.module == module;
     });
     if (found == tensors_.end()) return {};
-    return {buffers_.state.gradient + found->offset, found->rows, found->cols, found->cols};
+    const auto inside = found->offset - layout_.units[found->unit].offset;
+    return {buffers_.units[found->unit].gradient + inside, found->rows, found->cols, found->cols};
   }
 
   static Linear linear_of(Owner of) {
@@ -515,13 +657,19 @@ class TrainingStep {
 
   Ops& ops_;
   StepShape shape_;
-  std::vector<ParameterTensor> tensors_;
+  FlatLayout layout_;
+  const std::vector<ParameterTensor>& tensors_;
+  std::vector<Piece> pieces_;  // what this rank updates
   decltype(std::declval<Ops&>().allocate(std::size_t{})) memory_;
   std::size_t bytes_;
   Buffers<Element, Master> buffers_;
-  std::vector<Projection<Ops>> projections_;  // by layer and Linear
-  std::vector<ParameterSlot<Element>> slots_;
+  std::vector<Projection<Ops>> projections_;   // by layer and Linear
+  std::vector<ParameterSlot<Element>> slots_;  // of the pieces
 
+  std::vector<std::optional<std::size_t>> held_;  // by slot, the unit whose weights it has
+  std::vector<std::optional<std::size_t>> arrived_,
+      sent_;  // by slot, what its weights and gradient may have to wait for
+  bool exchanges_ = true;
   std::uint64_t steps_ = 0;   // since restart
   std::size_t recorded_ = 0;  // records on the device that nobody has read
   std::size_t micro_ = 0;

@@ -3,6 +3,7 @@
 #include "kernels/cuda/training/cuda_ops.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 #include <utility>
 
@@ -60,8 +61,13 @@ std::unique_ptr<Attention> make_attention(const AttentionShape& shape, const Cud
 /// A sum begins when a bucket is full, which shows before the attention of each layer: it has less than what becomes
 /// complete from one to the next more.
 std::size_t most_gradients_of_a_sum(const training::StepShape& shape) {
-  const auto tensors = shape.tensors();
-  const std::size_t all = tensors.back().offset + tensors.back().size();
+  const auto layout = shape.layout();
+  const auto& tensors = layout.tensors;
+  const std::size_t all = layout.count();
+  if (shape.shard != training::Shard::none) {
+    const auto smaller = [](const training::Unit& a, const training::Unit& b) { return a.size < b.size; };
+    return std::max_element(layout.units.begin(), layout.units.end(), smaller)->size;
+  }
   std::size_t before = 0, most = 0;
   for (std::size_t l = shape.model.layers; l-- > 0;) {
     const auto complete = training::complete_before_attention(tensors, shape.model, l);
@@ -70,22 +76,31 @@ std::size_t most_gradients_of_a_sum(const training::StepShape& shape) {
   return shape.bucket == 0 ? all : std::min(all, shape.bucket + std::max(most, all - before));
 }
 
-/// The blocks of a launch are shared equally by the segments: a large tensor is several, of whole rows.
+/// The blocks of a launch are shared equally by the segments: a large tensor is several, of whole rows or of one.
 std::vector<Segment> segments_of(const training::ParameterSlot<Bf16>& slot) {
   constexpr std::size_t largest = std::size_t{1} << 22;
-  const auto cols = slot.place.cols, rows = std::max<std::size_t>(1, largest / cols);
+  const auto cols = std::min(largest, slot.place.cols), rows = std::max<std::size_t>(1, largest / slot.place.cols);
   std::vector<Segment> segments;
-  for (std::size_t first = 0; first < slot.place.rows; first += rows) {
-    const auto count = std::min(rows, slot.place.rows - first);
-    segments.push_back(
-        {slot.offset + first * cols, slot.place.row_range(first, count), static_cast<float>(slot.scale), slot.decays});
+  for (std::size_t row = 0; row < slot.place.rows; row += rows) {
+    for (std::size_t col = 0; col < slot.place.cols; col += cols) {
+      const auto place =
+          slot.place.block(row, col, std::min(rows, slot.place.rows - row), std::min(cols, slot.place.cols - col));
+      segments.push_back({slot.offset + row * slot.place.cols + col, place, static_cast<float>(slot.scale), slot.decays,
+                          slot.gradient_behind});
+    }
   }
   return segments;
 }
 
 std::size_t segments_of(const training::StepShape& shape) {
+  const bool adapters = shape.trains == training::Trains::adapters;
+  const auto tensors = shape.tensors();
   std::size_t count = 0;
-  for (const auto& t : shape.tensors()) count += segments_of({0, {nullptr, t.rows, t.cols, t.cols}, 1}).size();
+  for (const auto& piece : shape.pieces()) {
+    const auto& t = tensors[piece.tensor];
+    const auto rows = adapters ? t.rows : 1, cols = adapters ? t.cols : piece.count;
+    count += segments_of({0, {nullptr, rows, cols, cols}, 1}).size();
+  }
   return count;
 }
 
@@ -98,8 +113,9 @@ std::size_t column_partials(const training::StepShape& shape) {
   return std::max({layers, 2 * m.vocab, 2 * shape.seq * m.hidden});
 }
 
-std::array<Event, training::marks> make_marks() {
-  std::array<Event, training::marks> events;
+template <std::size_t count>
+std::array<Event, count> make_events() {
+  std::array<Event, count> events;
   for (auto& event : events) event = make_event();
   return events;
 }
@@ -111,11 +127,15 @@ CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::S
     : gpu_(gpu),
       communicators_(communicators),
       ranks_(shape.ranks),
+      rank_(shape.rank),
       products_(gpu, settings.tuning),
       most_slots_(segments_of(shape)),
       most_partials_(partials_needed(most_slots_)),
       columns_{nullptr, column_partials(shape)},
-      marks_(make_marks()),
+      // Weights that come late stop the step; sums of gradients do not before its end.
+      reductions_(shape.shard == training::Shard::weights ? make_first_stream() : make_stream()),
+      done_(make_events<64>()),
+      marks_(make_events<training::marks>()),
       counter_(gpu) {
   require_whole_vectors(shape);
   if (ranks_ > 1 && communicators_ == nullptr) throw std::invalid_argument("several ranks need a communicator");
@@ -160,19 +180,21 @@ void CudaOps::set_bytes(void* device, int value, std::size_t bytes) const {
 void CudaOps::fill_normal(Matrix<Element> to, double stddev, std::uint64_t tensor) const {
   cuda::fill_normal(gpu_.stream(), to, stddev, tensor);
 }
-void CudaOps::fill_normal(Master* values, std::size_t count, double stddev, std::uint64_t tensor) const {
-  cuda::fill_normal(gpu_.stream(), Matrix<float>{values, 1, count, count}, stddev, tensor);
+void CudaOps::fill_normal(Master* values, std::size_t count, double stddev, std::uint64_t tensor,
+                          std::size_t first) const {
+  cuda::fill_normal(gpu_.stream(), Matrix<float>{values, 1, count, count}, stddev, tensor, first);
 }
 
 void CudaOps::place_copies(std::span<const training::ParameterSlot<Element>> slots) {
   std::vector<Segment> segments;
+  first_segment_ = {0};
   for (const auto& slot : slots) {
     const auto more = segments_of(slot);
     segments.insert(segments.end(), more.begin(), more.end());
+    first_segment_.push_back(segments.size());
   }
   if (segments.size() > most_slots_) throw std::invalid_argument("more parameters than the shape has");
-  slot_count_ = segments.size();
-  if (slot_count_ > 0) gpu_.write(segments_, segments.data(), segments.size() * sizeof(Segment));
+  if (!segments.empty()) gpu_.write(segments_, segments.data(), segments.size() * sizeof(Segment));
 }
 
 /// Even one rank: a collective Work is waited for through the communicator.
@@ -254,27 +276,78 @@ void CudaOps::add_sum(const Master* values, std::size_t count, double scale, dou
 void CudaOps::summarize(const Master* values, std::size_t first, std::size_t count, training::Summary* summary) {
   cuda::summarize(gpu_.stream(), values, first, count, partials_, summary);
 }
+void CudaOps::summarize(const Element* values, std::size_t first, std::size_t count, training::Summary* summary) {
+  cuda::summarize(gpu_.stream(), values, first, count, partials_, summary);
+}
 void CudaOps::adamw(const training::FlatState<Master>& state, const training::AdamW& settings,
-                    const training::Summary* gradient, training::Summary* updated) {
-  cuda::adamw(gpu_.stream(), segments_, slot_count_, state, settings, gradient, partials_, updated);
+                    const training::Summary* gradient, training::Summary* updated, std::size_t first,
+                    std::size_t slots) {
+  const auto begin = first_segment_[first], end = first_segment_[first + slots];
+  cuda::adamw(gpu_.stream(), segments_ + begin, end - begin, state, settings, gradient, partials_, updated);
 }
 void CudaOps::write_copies(const Master* parameters) {
-  cuda::write_copies(gpu_.stream(), segments_, slot_count_, parameters);
+  cuda::write_copies(gpu_.stream(), segments_, first_segment_.back(), parameters);
+}
+
+cudaStream_t CudaOps::behind_compute() {
+  check(cudaEventRecord(ready_.get(), gpu_.stream()));
+  check(cudaStreamWaitEvent(reductions_.get(), ready_.get()));
+  reducing_ = true;
+  return reductions_.get();
+}
+
+std::size_t CudaOps::ticket() {
+  check(cudaEventRecord(done_[tickets_ % done_.size()].get(), reductions_.get()));
+  return tickets_++;
+}
+
+void CudaOps::wait(std::size_t ticket) {
+  check(cudaStreamWaitEvent(gpu_.stream(), done_[ticket % done_.size()].get()));
 }
 
 void CudaOps::all_reduce(Master* values, std::size_t count) {
   if (ranks_ == 1) return;
-  check(cudaEventRecord(ready_.get(), gpu_.stream()));
-  check(cudaStreamWaitEvent(reductions_.get(), ready_.get()));
+  auto* const stream = behind_compute();
   if (most_summed_ == 0) {
-    check(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, communicator_->get(), reductions_.get()));
-  } else {
-    if (count > most_summed_) throw std::logic_error("a sum of more gradients than was planned for");
-    round_to_bf16(reductions_.get(), values, rounded_, count);
-    check(ncclAllReduce(rounded_, rounded_, count, ncclBfloat16, ncclSum, communicator_->get(), reductions_.get()));
-    widen_to_f32(reductions_.get(), rounded_, values, count);
+    check(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, communicator_->get(), stream));
+    return;
   }
-  reducing_ = true;
+  if (count > most_summed_) throw std::logic_error("a sum of more gradients than was planned for");
+  round_to_bf16(stream, values, rounded_, count);
+  check(ncclAllReduce(rounded_, rounded_, count, ncclBfloat16, ncclSum, communicator_->get(), stream));
+  widen_to_f32(stream, rounded_, values, count);
+}
+
+void CudaOps::all_reduce(training::Summary* summary) {
+  auto* const stream = behind_compute();
+  static_assert(offsetof(training::Summary, checksum) == offsetof(training::Summary, non_finite) + 8);
+  auto* const norm = &summary->squared_norm;
+  auto* const counts = &summary->non_finite;
+  check(ncclGroupStart());
+  check(ncclAllReduce(norm, norm, 1, ncclFloat64, ncclSum, communicator_->get(), stream));
+  check(ncclAllReduce(counts, counts, 2, ncclUint64, ncclSum, communicator_->get(), stream));
+  check(ncclGroupEnd());
+}
+
+std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count) {
+  auto* const stream = behind_compute();
+  if (most_summed_ == 0) {
+    check(ncclReduceScatter(all, own, count, ncclFloat32, ncclSum, communicator_->get(), stream));
+    return ticket();
+  }
+  const auto whole = count * static_cast<std::size_t>(ranks_);
+  if (whole > most_summed_) throw std::logic_error("a sum of more gradients than was planned for");
+  round_to_bf16(stream, all, rounded_, whole);
+  check(ncclReduceScatter(rounded_, rounded_ + static_cast<std::size_t>(rank_) * count, count, ncclBfloat16, ncclSum,
+                          communicator_->get(), stream));
+  widen_to_f32(stream, rounded_ + static_cast<std::size_t>(rank_) * count, own, count);
+  return ticket();
+}
+
+std::size_t CudaOps::all_gather(const Element* own, Element* all, std::size_t count) {
+  auto* const stream = behind_compute();
+  check(ncclAllGather(own, all, count, ncclBfloat16, communicator_->get(), stream));
+  return ticket();
 }
 
 void CudaOps::join_reductions() {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/cuda/communicator.hpp"
 #include "kernels/cuda/cycles.hpp"
@@ -48,7 +49,7 @@ class CudaOps {
   static double to_double(Element value) { return __bfloat162float(value); }
   void set_bytes(void* device, int value, std::size_t bytes) const;
   void fill_normal(Matrix<Element>, double stddev, std::uint64_t tensor) const;
-  void fill_normal(Master* values, std::size_t count, double stddev, std::uint64_t tensor) const;
+  void fill_normal(Master* values, std::size_t count, double stddev, std::uint64_t tensor, std::size_t first = 0) const;
   void place_copies(std::span<const training::ParameterSlot<Element>>);
   void synchronize() const { gpu_.synchronize(); }
 
@@ -84,10 +85,15 @@ class CudaOps {
 
   // Gradients and parameters
   void summarize(const Master* values, std::size_t first, std::size_t count, training::Summary*);
+  void summarize(const Element* values, std::size_t first, std::size_t count, training::Summary*);
   void adamw(const training::FlatState<Master>&, const training::AdamW&, const training::Summary* gradient,
-             training::Summary* updated);
+             training::Summary* updated, std::size_t first, std::size_t slots);
   void write_copies(const Master* parameters);
   void all_reduce(Master* values, std::size_t count);
+  void all_reduce(training::Summary*);
+  std::size_t reduce_scatter(Master* all, Master* own, std::size_t count);
+  std::size_t all_gather(const Element* own, Element* all, std::size_t count);
+  void wait(std::size_t ticket);
   void join_reductions();
   void mark(training::Mark);
   double milliseconds(training::Mark from, training::Mark to);
@@ -98,14 +104,19 @@ class CudaOps {
   const Products& products() const { return products_; }
 
  private:
+  /// What is queued on the second stream from here on begins when what was queued on the first one is done.
+  cudaStream_t behind_compute();
+  std::size_t ticket();
+
   const Gpu& gpu_;
   Communicators* communicators_;
   Communicator* communicator_ = nullptr;
-  int ranks_;
+  int ranks_, rank_;
   Products products_;
   std::unique_ptr<Attention> attention_;
 
-  std::size_t slot_count_ = 0, most_slots_, most_partials_;
+  std::vector<std::size_t> first_segment_;  // of each slot, and behind the last
+  std::size_t most_slots_, most_partials_;
   std::byte* attention_workspace_ = nullptr;
   training::Summary* partials_ = nullptr;
   Segment* segments_ = nullptr;
@@ -113,9 +124,12 @@ class CudaOps {
   std::size_t most_summed_ = 0;  // values of one all_reduce that travel rounded; 0: as they are
   Bf16* rounded_ = nullptr;
 
-  Stream reductions_ = make_stream();
+  Stream reductions_;
   Event ready_ = make_event(), reduced_ = make_event();
   bool reducing_ = false;
+  /// Of operations on the second stream. Whoever waits for one that is used again waits for a later operation.
+  std::array<Event, 64> done_;
+  std::size_t tickets_ = 0;
   std::array<Event, training::marks> marks_;
   CycleCounter counter_;
 };

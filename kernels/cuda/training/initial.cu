@@ -20,19 +20,19 @@ __global__ void fill_normal_kernel(Rows<T> to, std::size_t count, std::size_t co
 }
 
 template <class T>
-void launch(cudaStream_t stream, Matrix<T> to, double stddev, std::uint64_t tensor) {
+void launch(cudaStream_t stream, Matrix<T> to, double stddev, std::uint64_t first) {
   const auto count = to.rows * to.cols;
-  fill_normal_kernel<T><<<blocks_for(count), block, 0, stream>>>(to, count, to.cols, stddev, tensor << 32);
+  fill_normal_kernel<T><<<blocks_for(count), block, 0, stream>>>(to, count, to.cols, stddev, first);
   check(cudaGetLastError());
 }
 
 }  // namespace
 
 void fill_normal(cudaStream_t stream, Matrix<Bf16> to, double stddev, std::uint64_t tensor) {
-  launch(stream, to, stddev, tensor);
+  launch(stream, to, stddev, tensor << 32);
 }
-void fill_normal(cudaStream_t stream, Matrix<float> to, double stddev, std::uint64_t tensor) {
-  launch(stream, to, stddev, tensor);
+void fill_normal(cudaStream_t stream, Matrix<float> to, double stddev, std::uint64_t tensor, std::size_t first) {
+  launch(stream, to, stddev, (tensor << 32) + first);
 }
 
 }  // namespace shakedown::cuda

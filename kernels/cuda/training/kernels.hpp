@@ -85,17 +85,20 @@ std::size_t partials_needed(std::size_t segments);
 /// Adds to *summary. `values` begin at a multiple of 16 bytes.
 void summarize(cudaStream_t, const float* values, std::size_t first, std::size_t count, training::Summary* partials,
                training::Summary* summary);
+void summarize(cudaStream_t, const Bf16* values, std::size_t first, std::size_t count, training::Summary* partials,
+               training::Summary* summary);
 
 /// Where the bf16 copy of one part of the flat parameters stands: copy[r][c] = scale * parameters[offset + r cols + c].
-/// Offset and columns divide by 4.
+/// Offsets and columns divide by 4.
 struct Segment {
   std::size_t offset;
   Matrix<Bf16> copy;
   float scale;
   bool decays = true;
+  std::size_t gradient_behind = 0;  // the gradient begins so many values behind `offset`
 };
 
-/// One update of the parameters of `count` segments (in device memory; they cover the flat arrays), and their copies;
+/// One update of the parameters of `count` segments (in device memory), and their copies;
 /// nothing if the gradient's summary is not finite. Adds to *updated what the parameters are then.
 void adamw(cudaStream_t, const Segment* segments, std::size_t count, const training::FlatState<float>&,
            const training::AdamW&, const training::Summary* gradient, training::Summary* partials,
@@ -111,8 +114,8 @@ void widen_to_f32(cudaStream_t, const Bf16* from, float* to, std::size_t count);
 
 // Data ----------------------------------------------------------------------------------------------------------------
 
-/// Element (r, c) = stddev * reference::normal((tensor << 32) + r cols + c, 0), rounded. Any number of columns.
+/// Element (r, c) = stddev * reference::normal((tensor << 32) + first + r cols + c, 0), rounded. Any number of columns.
 void fill_normal(cudaStream_t, Matrix<Bf16>, double stddev, std::uint64_t tensor);
-void fill_normal(cudaStream_t, Matrix<float>, double stddev, std::uint64_t tensor);
+void fill_normal(cudaStream_t, Matrix<float>, double stddev, std::uint64_t tensor, std::size_t first = 0);
 
 }  // namespace shakedown::cuda

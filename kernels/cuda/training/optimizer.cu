@@ -16,9 +16,16 @@ using training::Summary;
 constexpr int threads = 256;
 constexpr unsigned blocks_per_segment = 48, summarizing_blocks = 1024;
 
-struct Four {
-  float at[4];
+template <class T>
+struct FourOf {
+  T at[4];
 };
+using Four = FourOf<float>;
+__device__ FourOf<Bf16> load_four(const Bf16* from) {
+  const auto low = *reinterpret_cast<const __nv_bfloat162*>(from);
+  const auto high = *reinterpret_cast<const __nv_bfloat162*>(from + 2);
+  return {{low.x, low.y, high.x, high.y}};
+}
 __device__ Four load_four(const float* from) {
   const float4 raw = *reinterpret_cast<const float4*>(from);
   return {{raw.x, raw.y, raw.z, raw.w}};
@@ -31,10 +38,14 @@ struct Summing {
   double squares = 0;
   unsigned long long non_finite = 0, checksum = 0;
 
-  __device__ void add(float value, std::uint64_t index) {
+  __device__ void add(float value, std::uint64_t index) { add(value, __float_as_uint(value), index); }
+  __device__ void add(Bf16 value, std::uint64_t index) {
+    add(__bfloat162float(value), __bfloat16_as_ushort(value), index);
+  }
+  __device__ void add(float value, std::uint64_t bits, std::uint64_t index) {
     squares += static_cast<double>(value) * value;
     non_finite += isfinite(value) ? 0 : 1;
-    checksum += training::checksum_term(__float_as_uint(value), index);
+    checksum += training::checksum_term(bits, index);
   }
   __device__ void add(const Summary& part) {
     squares += part.squared_norm;
@@ -45,8 +56,9 @@ struct Summing {
   __device__ Summary of_block() const { return {sum_block(squares), sum_block(non_finite), sum_block(checksum)}; }
 };
 
+template <class T>
 __global__ void __launch_bounds__(threads)
-    summarize_kernel(const float* values, std::uint64_t first, std::size_t count, Summary* partials) {
+    summarize_kernel(const T* values, std::uint64_t first, std::size_t count, Summary* partials) {
   Summing mine;
   const auto whole = count / 4 * 4;
   for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x); i < whole;
@@ -123,7 +135,7 @@ __global__ void __launch_bounds__(threads) adamw_kernel(const Segment* segments,
       continue;
     }
     auto first = load_four(state.first_moment + at), second = load_four(state.second_moment + at);
-    const auto gradient = load_four(state.gradient + at);
+    const auto gradient = load_four(state.gradient + at + segment.gradient_behind);
 #pragma unroll
     for (unsigned j = 0; j < 4; ++j) {
       const float g = gradient.at[j] * clip;
@@ -157,6 +169,14 @@ void add_partials(cudaStream_t stream, const Summary* partials, std::size_t coun
   check(cudaGetLastError());
 }
 
+template <class T>
+void summarize_any(cudaStream_t stream, const T* values, std::size_t first, std::size_t count, Summary* partials,
+                   Summary* summary) {
+  summarize_kernel<<<summarizing_blocks, threads, 0, stream>>>(values, first, count, partials);
+  check(cudaGetLastError());
+  add_partials(stream, partials, summarizing_blocks, summary);
+}
+
 }  // namespace
 
 std::size_t partials_needed(std::size_t segments) {
@@ -165,9 +185,11 @@ std::size_t partials_needed(std::size_t segments) {
 
 void summarize(cudaStream_t stream, const float* values, std::size_t first, std::size_t count, Summary* partials,
                Summary* summary) {
-  summarize_kernel<<<summarizing_blocks, threads, 0, stream>>>(values, first, count, partials);
-  check(cudaGetLastError());
-  add_partials(stream, partials, summarizing_blocks, summary);
+  summarize_any(stream, values, first, count, partials, summary);
+}
+void summarize(cudaStream_t stream, const Bf16* values, std::size_t first, std::size_t count, Summary* partials,
+               Summary* summary) {
+  summarize_any(stream, values, first, count, partials, summary);
 }
 
 void adamw(cudaStream_t stream, const Segment* segments, std::size_t count, const training::FlatState<float>& state,

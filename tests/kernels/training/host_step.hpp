@@ -68,6 +68,15 @@ inline training::StepShape encoder_shape() {
   return shape;
 }
 
+/// What Qwen2 and Llama are made of, trained as a whole: RMSNorm, SwiGLU, rotations, grouped heads.
+inline training::StepShape qwen2_shape(std::size_t layers = 2) {
+  auto shape = ragged_shape();
+  shape.model.layers = layers;
+  shape.lora = training::no_adapters;
+  shape.trains = training::Trains::all;
+  return shape;
+}
+
 /// Of values that are normal numbers `standard`, what a tensor holds: gains around 1, an embedding of size 1.
 inline double lively(const training::ParameterTensor& t, double standard, double stddev) {
   if (t.is_norm() && t.kind == training::Kind::weight) return 1 + 0.3 * standard;
@@ -84,14 +93,14 @@ void set_lively_weights(training::TrainingStep<Ops>& step, Ops& ops, double stdd
   const auto& m = step.shape().model;
   std::uint64_t number = 1000;
   if (step.shape().trains == training::Trains::all) {
-    for (const auto& t : step.tensors()) {
-      std::vector<typename Ops::Master> values(t.size());
-      for (std::size_t i = 0; i < t.size(); ++i) {
-        const auto standard = reference::normal((number << 32) + i, 0);
-        values[i] = static_cast<typename Ops::Master>(lively(t, standard, stddev));
+    for (const auto& piece : step.pieces()) {
+      const auto& t = step.tensors()[piece.tensor];
+      std::vector<typename Ops::Master> values(piece.count);
+      for (std::size_t i = 0; i < piece.count; ++i) {
+        const auto at = ((number + piece.tensor) << 32) + piece.first - t.offset + i;
+        values[i] = static_cast<typename Ops::Master>(lively(t, reference::normal(at, 0), stddev));
       }
-      ++number;
-      ops.copy_in(buffers.state.parameters + t.offset, values.data(), values.size() * sizeof(values[0]));
+      ops.copy_in(buffers.state.parameters + step.own_offset(piece), values.data(), values.size() * sizeof(values[0]));
     }
     return step.restart();
   }
@@ -136,9 +145,9 @@ inline training::AdamW no_update() { return {.lr = 0, .weight_decay = 0}; }
 
 template <class T>
 struct HostStep {
-  explicit HostStep(const training::StepShape& shape, int threads = 2, Group* group = nullptr)
-      : team(threads), ops(team), step(ops, shape) {
-    ops.connect(group != nullptr ? *group : lone);
+  explicit HostStep(const training::StepShape& shape, int threads = 2, Group* others = nullptr)
+      : group(others != nullptr ? *others : lone), team(threads), ops(team), step(ops, shape) {
+    ops.connect(group);
     set_lively_weights(step, ops, 0.3);
     load(batch_of(shape));
   }
@@ -153,15 +162,33 @@ struct HostStep {
   }
   std::vector<T> gradient() {
     loss();
-    const auto& state = step.buffers().state;
-    return {state.gradient, state.gradient + state.count};
+    return summed_gradient();
+  }
+  /// Of the last step, and of all ranks where they share it, tensor behind tensor.
+  std::vector<T> summed_gradient() {
+    return whole([this](const training::Piece& piece) {
+      const auto& unit = step.buffers().units[step.tensors()[piece.tensor].unit];
+      return unit.own_gradient + (step.own_offset(piece) - unit.own_offset);
+    });
   }
   std::vector<T> parameters() {
-    const auto& state = step.buffers().state;
-    return {state.parameters, state.parameters + state.count};
+    return whole([this](const auto& piece) { return step.buffers().state.parameters + step.own_offset(piece); });
+  }
+  template <class Own>
+  std::vector<T> whole(const Own& own) {
+    std::vector<std::size_t> begin{0};
+    for (const auto& t : step.tensors()) begin.push_back(begin.back() + t.size());
+    std::vector<T> all(begin.back());
+    for (const auto& piece : step.pieces()) {
+      const auto inside = piece.first - step.tensors()[piece.tensor].offset;
+      std::copy_n(own(piece), piece.count, all.begin() + static_cast<std::ptrdiff_t>(begin[piece.tensor] + inside));
+    }
+    if (step.shape().shares() > 1) group.sum(std::span<const T>(all), std::span<T>(all));
+    return all;
   }
 
   Alone lone;
+  Group& group;
   host::Team team;
   host::HostOps<T> ops;
   training::TrainingStep<host::HostOps<T>> step;

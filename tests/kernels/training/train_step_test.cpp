@@ -18,14 +18,6 @@ using training::Retain;
 using training::step_shape;
 using training::StepShape;
 
-/// What Qwen2 and Llama are made of, trained as a whole: RMSNorm, SwiGLU, rotations, grouped heads.
-StepShape qwen2_shape() {
-  auto shape = ragged_shape();
-  shape.lora = training::no_adapters;
-  shape.trains = training::Trains::all;
-  return shape;
-}
-
 struct Composition {
   const char* name;
   StepShape shape;
@@ -87,6 +79,22 @@ TEST_P(TrainStep, AllocatesWhatWasPlanned) {
 }
 
 /// The same with adapters beside weights that are frozen: what a step trains is no matter of the model.
+/// Over the MPI ranks of tests/kernels/training/step_ranks.cpp; here the memory.
+TEST_P(TrainStep, AllocatesWhatWasPlannedWhereRanksShareTheState) {
+  auto shape = GetParam().shape;
+  shape.ranks = 3;
+  shape.rank = 1;
+  host::Team team(1);
+  host::HostOps<double> ops(team);
+  const std::size_t before = training::plan(shape, 8, 8, 0).bytes;
+  for (const auto shard : {training::Shard::optimizer, training::Shard::weights}) {
+    shape.shard = shard;
+    const training::TrainingStep<host::HostOps<double>> step(ops, shape);
+    EXPECT_EQ(step.bytes(), training::plan(shape, 8, 8, 0).bytes);
+    EXPECT_TRUE(shard == training::Shard::weights || step.bytes() < before);
+  }
+}
+
 TEST_P(TrainStep, LetsAdaptersBeTrainedInstead) {
   auto shape = GetParam().shape;
   shape.trains = training::Trains::adapters;
@@ -135,6 +143,26 @@ TEST(TrainStepPositions, RefuseSequencesThatAreLonger) {
     EXPECT_EQ(std::string(error.what()),
               "the model has 9 positions, and sequences of 10 tokens do not fit: choose seq:9 or less");
   }
+}
+
+TEST(TrainStepShard, RefusesInOneLineWhatRanksCannotShare) {
+  const auto refusal = [](const TrainStepSpec& spec) {
+    try {
+      step_shape(spec);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  using training::Shard;
+  EXPECT_EQ(refusal({.model = "tiny", .shard = Shard::optimizer}),
+            "shard:optimizer needs at least two ranks: start more, or leave it out");
+  EXPECT_EQ(refusal({.model = "tiny", .ranks = 2, .accumulation = 2, .shard = Shard::weights}),
+            "shard:weights sums gradients of one micro-batch per update: choose a larger batch, or shard:optimizer");
+  EXPECT_EQ(refusal({.model = "gpt2_tiny", .ranks = 900, .shard = Shard::weights}),
+            "shard:weights leaves the last of 900 ranks no parameter of this model: start fewer");
+  EXPECT_EQ(refusal({.model = "gpt2_tiny", .ranks = 4, .shard = Shard::weights}), "nothing");
+  EXPECT_THROW(step_shape(LoraStepSpec{.model = "tiny", .ranks = 2, .shard = Shard::optimizer}), std::invalid_argument);
 }
 
 TEST(TrainStepRetain, RefusesToRebuildWhatNoNormCanMakeAgain) {

@@ -390,7 +390,7 @@ TEST_F(HostTrainingOps, UpdateAsTheFormulaSaysAndWriteTheCopies) {
   training::Summary updated{}, want{};
   ops_.adamw({p.data(), g.data(), m.data(), v.data(), 2},
              {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .weight_decay = 0.5, .max_norm = 1, .step = 3},
-             &summary, &updated);
+             &summary, &updated, 0, 1);
   const double clipped = 3 / (5 + 1e-6), m1 = 0.9 * 0.1 + 0.1 * clipped, v1 = 0.99 * 0.01 + 0.01 * clipped * clipped;
   const double m_hat = m1 / (1 - std::pow(0.9, 3)), v_hat = v1 / (1 - std::pow(0.99, 3));
   EXPECT_NEAR(p[0], 1 - 0.1 * 0.5 * 1 - 0.1 * m_hat / (std::sqrt(v_hat) + 1e-3), 1e-15);
@@ -410,20 +410,23 @@ TEST_F(HostTrainingOps, LetOnlyThoseParametersDecayThatAreMeantTo) {
   ops_.place_copies(slots);
   const training::Summary summary{};
   training::Summary updated{};
-  ops_.adamw({p.data(), g.data(), m.data(), v.data(), 2}, {.lr = 0.1, .weight_decay = 0.5}, &summary, &updated);
+  ops_.adamw({p.data(), g.data(), m.data(), v.data(), 2}, {.lr = 0.1, .weight_decay = 0.5}, &summary, &updated, 0, 2);
   EXPECT_EQ(p[0], 0.95);
   EXPECT_EQ(p[1], 1);
   EXPECT_EQ(copies, p);
 }
 
 TEST_F(HostTrainingOps, UpdateNothingWhenTheGradientIsNotFinite) {
-  std::vector<double> p{1}, g{3}, m{0}, v{0};
+  std::vector<double> p{1}, g{3}, m{0}, v{0}, copy{7};
+  const training::ParameterSlot<double> slot{0, {copy.data(), 1, 1, 1}, 1};
+  ops_.place_copies({&slot, 1});
   const training::Summary broken{9, 1, 0}, overflow{HUGE_VAL, 0, 0};
   for (const auto& summary : {broken, overflow}) {
     training::Summary updated{};
-    ops_.adamw({p.data(), g.data(), m.data(), v.data(), 1}, {}, &summary, &updated);
+    ops_.adamw({p.data(), g.data(), m.data(), v.data(), 1}, {}, &summary, &updated, 0, 1);
     EXPECT_EQ(p[0], 1);
     EXPECT_EQ(m[0], 0);
+    EXPECT_EQ(copy[0], 7);
     EXPECT_EQ(updated.squared_norm, 1);
   }
 }

@@ -1,6 +1,9 @@
 // The numbers of a training step against constants worked out by hand from the published configurations of Qwen2-7B and
 // GPT-2.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "kernels/training/buffers.hpp"
 
@@ -45,6 +48,42 @@ TEST(TrainingShape, CountsTheParametersOfGpt2AndOfTheEncoder) {
     EXPECT_EQ(parameters(model, no_adapters).total(), ours) << name;
     model.vocab = 50257;
     EXPECT_EQ(parameters(model, no_adapters).total(), published) << name;
+  }
+}
+
+TEST(TrainingShape, CountsTheParametersOfLlama) {
+  for (const auto& [name, published] :
+       {std::pair{"llama_8b", 8'030'261'248U}, {"llama2_13b", 13'015'864'320U}, {"llama_70b", 70'553'706'496U}}) {
+    EXPECT_EQ(parameters(preset(name).model, no_adapters).total(), published) << name;
+  }
+}
+
+/// What ranks share is all there, once, in equal shares that begin where wide loads do.
+TEST(TrainingShape, CutsAModelIntoSharesThatCoverItOnce) {
+  for (const char* const name : {"gpt2_tiny", "encoder_tiny", "tiny", "qwen2_7b"}) {
+    const auto model = preset(name).model;
+    for (const int ranks : {2, 3, 4, 7, 64}) {
+      const auto layout = flat_layout(model, no_adapters, Trains::all, 64 * static_cast<std::size_t>(ranks));
+      EXPECT_EQ(layout.units.size(), model.layers + 2);
+      std::vector<Piece> all;
+      for (int rank = 0; rank < ranks; ++rank) {
+        for (const auto& piece : pieces(layout, ranks, rank)) {
+          EXPECT_EQ(piece.first % 8, 0U);
+          all.push_back(piece);
+        }
+      }
+      std::sort(all.begin(), all.end(), [](const Piece& a, const Piece& b) { return a.first < b.first; });
+      std::size_t next = 0, covered = 0;
+      for (const auto& piece : all) {
+        const auto& t = layout.tensors[piece.tensor];
+        EXPECT_GE(piece.first, next) << text(t);
+        EXPECT_GE(piece.first, t.offset);
+        EXPECT_LE(piece.first + piece.count, t.end());
+        next = piece.first + piece.count;
+        covered += piece.count;
+      }
+      EXPECT_EQ(covered, parameters(model, no_adapters).total()) << name << " " << ranks;
+    }
   }
 }
 
@@ -134,6 +173,44 @@ TEST(TrainingPlan, OfGpt2IsItsStateAndWhatALayerKeeps) {
   const auto shape = step_shape(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024});
   const double state = 124475904 * 18.0, kept = 32768.0 * 12 * 16 * 768 * 2, logits = 8192.0 * 50304 * 2;
   EXPECT_NEAR(static_cast<double>(plan(shape, 2, 4, 0).bytes) / (state + kept + logits), 1, 0.05);
+}
+
+/// Masters and moments of a share instead of all; and of shared weights three layers, the larger of head
+/// and embedding, and the share.
+TEST(TrainingPlan, OfASharedModelHasAShareOfWhatIsShared) {
+  const auto bytes = [](const char* model, Shard shard, int ranks, std::size_t layers) {
+    auto shape = step_shape(
+        TrainStepSpec{.model = model, .batch = 1, .seq = 1024, .ranks = ranks, .shard = shard, .rank = ranks - 1});
+    shape.model.layers = layers;
+    return plan(shape, 2, 4, 0).bytes;
+  };
+  const auto gpt2 = parameters(preset("gpt2_124m").model, no_adapters).total();
+  EXPECT_EQ(bytes("gpt2_124m", Shard::none, 2, 12) - bytes("gpt2_124m", Shard::optimizer, 2, 12), 12 * gpt2 / 2);
+  EXPECT_EQ(bytes("gpt2_124m", Shard::none, 4, 12) - bytes("gpt2_124m", Shard::optimizer, 4, 12), 12 * gpt2 * 3 / 4);
+  const auto layer = 466'115'584U / 2;  // weights and biases of a layer of Qwen2-7B
+  const auto all = parameters(preset("qwen2_7b").model, no_adapters).total();
+  // Up to the alignment of slices.
+  EXPECT_NEAR(static_cast<double>(bytes("qwen2_7b", Shard::none, 8, 28) - bytes("qwen2_7b", Shard::weights, 8, 28)),
+              static_cast<double>(18 * all - 18 * all / 8 - 6 * (3UL * layer + 152064UL * 3584 + 3584)), 1024);
+}
+
+/// What docs/training_step.md has of memory against ranks.
+TEST(TrainingPlan, SaysHowManyRanksAModelNeeds) {
+  const auto gb = [](const char* model, Retain retain) {
+    std::string row;
+    for (const int ranks : {2, 4, 8, 16, 64}) {
+      const TrainStepSpec spec{
+          .model = model, .batch = 1, .seq = 4096, .ranks = ranks, .retain = retain, .shard = Shard::weights};
+      row += fmt::format("{:.0f} ", static_cast<double>(plan(step_shape(spec), 2, 4, 0).bytes) / 1e9);
+    }
+    return row;
+  };
+  EXPECT_EQ(gb("qwen2_7b", Retain::all), "96 61 44 36 29 ");
+  EXPECT_EQ(gb("llama_8b", Retain::all), "99 63 45 36 29 ");
+  EXPECT_EQ(gb("llama2_13b", Retain::all), "151 93 64 49 38 ");
+  EXPECT_EQ(gb("llama2_13b", Retain::inputs), "127 68 39 24 13 ");
+  EXPECT_EQ(gb("llama_70b", Retain::all), "748 431 272 192 133 ");
+  EXPECT_EQ(gb("llama_70b", Retain::inputs), "664 347 188 109 49 ");
 }
 
 TEST(TrainingPlan, CutsSlicesThatDoNotOverlapAndAddUp) {
