@@ -131,7 +131,7 @@ class FabricJudge {
         if (direction.empty() || direction == "both") at_[place].push_back(value);
       }
     }
-    if (at_.empty()) return false;
+    if (at_.empty() && sums_.empty()) return false;
     // The reference of a rail: what hosts reach at their best, in the middle of them.
     for (std::size_t rail = 0; rail < rails_; ++rail) {
       std::vector<double> bests;
