@@ -233,9 +233,16 @@ Results measure(const Tree& tree) {
     const auto key = begin_of_sums + std::string(name(round.scope)) + "/round:" + std::to_string(round.number) + end;
     sums.push_back(run_sums(key, round.partners, false));
   }
-  const auto doubts = doubts_of(seen, leaves);
+  auto doubts = doubts_of(seen, leaves);
+  for (const auto& fault : tree.faults) {  // who says nothing is not measured again (fixtures/rounds.cpp)
+    if (fault.kind == Fault::Kind::dead_host) std::erase(doubts.suspects, fault.host);
+  }
   Partners doubtful(static_cast<std::size_t>(tree.hosts), no_partner);
   for (const auto& [a, b] : doubtful_sums(sums, doubts, leaves)) {
+    const bool dead = std::any_of(tree.faults.begin(), tree.faults.end(), [&, a = a, b = b](const Fault& fault) {
+      return fault.kind == Fault::Kind::dead_host && (fault.host == a || fault.host == b);
+    });
+    if (dead) continue;
     doubtful[static_cast<std::size_t>(a)] = b;
     doubtful[static_cast<std::size_t>(b)] = a;
   }

@@ -89,6 +89,7 @@ measure() {
   shift 2
   [[ $# -eq 0 ]] || shift
   mkdir "$name.tmp"  # what the run before still clears away is none of this one
+  : >"$scratch/err"  # nor is what it said
   setsid timeout -k 5 400 ./inside n1 mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 \
     --host "$(IFS=,; echo "${hosts[*]}")" --mca plm_rsh_agent "$scratch/agent" --mca orte_tmpdir_base "$scratch/$name.tmp" -np 8 \
     "$build/bench/bench_pairs" --backend=host --site="$scratch/site.yaml" --benchmark_out="$scratch/$name.json" \
