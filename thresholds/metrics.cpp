@@ -119,9 +119,12 @@ Bound collective_algbw(const Peaks& peaks, Text key, const Scale& scale) {
   return times(collective_busbw(peaks, key, scale), scale.ranks / (scale.ranks - 1.0));
 }
 
-// One GPU may use all NICs of its host when the others are idle; here all work at once.
-Bound pair_busbw(const Peaks& peaks, Text, const Scale& scale) {
+// One GPU may use all NICs of its host when the others are idle; here all work at once. An AllReduce of two hosts is
+// that of all hosts with m = 2, where switches that add spare nothing.
+Bound pair_busbw(const Peaks& peaks, Text key, const Scale& scale) {
   const auto nics = peak(peaks, "nics");
+  const double n = 2.0 * scale.ranks / scale.hosts;
+  if (nics && key_part(key, "op") == "allreduce") return peak(peaks, "nic_gbit", *nics / 8 * 2 * (n - 1) / n);
   return nics ? peak(peaks, "nic_gbit", *nics / 8 * scale.hosts / scale.ranks) : std::nullopt;
 }
 
@@ -320,7 +323,7 @@ constexpr std::array catalogue{
            .ceiling = collective_algbw, .work = giga_bytes, .may_lack = same_time},
     Metric{.family = "collectives", .name = "latency_us", .what = "time of one collective", .headline = 7,
            .shared = yes, .of_slowest = yes, .work = microsecond, .may_lack = same_time},
-    Metric{.family = "pairs", .name = "busbw_gb_per_s", .what = "of a pair of hosts, each way, over one rail",
+    Metric{.family = "pairs", .name = "busbw_gb_per_s", .what = "of a pair of hosts: each way over one rail, or AllReduce over all",
            .headline = 4, .ceiling = pair_busbw},
     Metric{.family = "pairs", .name = "partner", .what = "the rank that it worked with", .range = any,
            .harmless = "says with whom, no figure"},

@@ -251,7 +251,7 @@ std::string rails(const Page& page) {
   constexpr double healthy = 0.05;  // as thresholds/fabric.hpp takes it
   std::vector<std::optional<double>> best(page.context->ranks.size());
   for (const auto& [key, benchmark] : page.judged.measured->benchmarks) {
-    if (family_of(key) != "pairs" || key_number(key, "confirm")) continue;
+    if (family_of(key) != "pairs" || key_number(key, "confirm") || key_part(key, "op") != "sendrecv") continue;
     const auto values = rank_values(benchmark, "busbw_gb_per_s");
     for (std::size_t rank = 0; rank < std::min(values.size(), best.size()); ++rank) {
       if (values[rank]) best[rank] = std::max(best[rank].value_or(0), *values[rank]);
