@@ -14,7 +14,7 @@
 
 #include "tests/thresholds/results_builder.hpp"
 
-namespace shakedown {
+namespace shakedown::acceptance_cli_test {
 namespace {
 
 using testing_support::Folder;
@@ -737,4 +737,4 @@ TEST_F(AcceptanceTest, JudgesWhatRanksLoseInCompany) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::acceptance_cli_test

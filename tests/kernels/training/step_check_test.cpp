@@ -5,7 +5,7 @@
 
 #include "kernels/training/step_check.hpp"
 
-namespace shakedown::training {
+namespace shakedown::training::step_check_test {
 namespace {
 
 constexpr Expected expected{.steps = 5, .first_loss = 10, .same_bits = true};
@@ -138,4 +138,4 @@ TEST(StepCheck, KnowsTheLossesOfAModelAndItsPrecisionAndOfNoOther) {
 }
 
 }  // namespace
-}  // namespace shakedown::training
+}  // namespace shakedown::training::step_check_test
