@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace shakedown {
+namespace shakedown::board_test {
 namespace {
 
 Finding finding(const std::string& key, double value, double limit, const std::string& limit_name = "min") {
@@ -105,4 +105,4 @@ TEST_F(BoardTest, ColorsTheStateOnly) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::board_test

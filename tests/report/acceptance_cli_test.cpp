@@ -14,7 +14,7 @@
 
 #include "tests/thresholds/results_builder.hpp"
 
-namespace shakedown {
+namespace shakedown::acceptance_cli_test {
 namespace {
 
 using testing_support::Folder;
@@ -745,4 +745,4 @@ TEST_F(AcceptanceTest, JudgesWhatRanksLoseInCompany) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::acceptance_cli_test

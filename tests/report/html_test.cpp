@@ -12,7 +12,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
 
-namespace shakedown {
+namespace shakedown::html_test {
 namespace {
 
 using testing_support::profile;
@@ -278,4 +278,4 @@ TEST(Page, OfAStoredVerdictSaysThatItHasNoFigures) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::html_test

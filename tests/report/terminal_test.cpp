@@ -12,7 +12,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
 
-namespace shakedown {
+namespace shakedown::terminal_test {
 namespace {
 
 using testing_support::Folder;
@@ -458,4 +458,4 @@ TEST(VerdictJson, RefusesABrokenFile) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::terminal_test

@@ -9,7 +9,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
 
-namespace shakedown {
+namespace shakedown::diagnosis_test {
 namespace {
 
 using testing_support::profile;
@@ -582,4 +582,4 @@ TEST(Culprits, AreTwoWhereTwoThingsAreWrong) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::diagnosis_test

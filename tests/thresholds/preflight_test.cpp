@@ -9,7 +9,7 @@
 #include "thresholds/majority.hpp"
 #include "thresholds/verdict.hpp"
 
-namespace shakedown {
+namespace shakedown::preflight_test {
 namespace {
 
 using testing_support::Folder;
@@ -499,4 +499,4 @@ TEST(OddOnesOut, AreTheSecondOfTwo) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::preflight_test

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 
-namespace shakedown {
+namespace shakedown::profile_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -353,4 +353,4 @@ TEST(Metrics, HaveUnitsAndDirections) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::profile_test

@@ -10,7 +10,7 @@
 #include "thresholds/judge.hpp"
 #include "thresholds/verdict.hpp"
 
-namespace shakedown {
+namespace shakedown::profiles_test {
 namespace {
 
 using testing_support::ResultsBuilder;
@@ -699,4 +699,4 @@ TEST(ShippedProfiles, FailASlowGpuAndNameIt) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::profiles_test

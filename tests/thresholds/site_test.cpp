@@ -7,7 +7,7 @@
 #include "thresholds/fabric_rates.hpp"
 #include "thresholds/judge.hpp"
 
-namespace shakedown {
+namespace shakedown::site_test {
 namespace {
 
 using testing_support::Folder;
@@ -248,4 +248,4 @@ TEST(Cluster, RatesThatPreflightReadStandForASiteFile) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::site_test

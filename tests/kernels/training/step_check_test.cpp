@@ -5,7 +5,7 @@
 
 #include "kernels/training/step_check.hpp"
 
-namespace shakedown::training {
+namespace shakedown::training::step_check_test {
 namespace {
 
 constexpr Expected expected{.steps = 5, .first_loss = 10, .same_bits = true};
@@ -149,4 +149,4 @@ TEST(CoverOfTokens, FindsWhatTwoRanksHaveWhatNobodyHasAndWhatIsNotOfTheSet) {
 }
 
 }  // namespace
-}  // namespace shakedown::training
+}  // namespace shakedown::training::step_check_test
