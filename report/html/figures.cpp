@@ -125,7 +125,8 @@ std::string peers_heat(const Page& page, const std::vector<const PeerGroup*>& gr
         continue;
       }
       const PeerGroup::Unit& unit = *found->second;
-      rows += heat_cell(fmt::format("{:+.1f}{}", -100 * unit.shortfall, unit.out ? " !" : ""),
+      const double tenths = std::round(-1000 * unit.shortfall) / 10;
+      rows += heat_cell((tenths == 0 ? "0.0" : fmt::format("{:+.1f}", tenths)) + (unit.out ? " !" : ""),
                         joined_words(tint(unit.shortfall / limit_of(*groups[i])), unit.out ? "out" : ""));
     }
     rows += "</tr>\n";

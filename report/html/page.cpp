@@ -64,6 +64,7 @@ color:var(--ink);width:min(340px,100%)}
 #findings td:first-child,#findings th:first-child{white-space:nowrap}
 .culprit{border-top:1px solid var(--line);padding-top:8px;margin-top:8px}.culprit:first-of-type{border:0;padding:0;margin:0}
 nav{font-size:14px;margin:0 0 14px}nav a{margin-right:14px}a{color:var(--blue)}
+@media(min-width:1000px){.much{white-space:nowrap}}
 @media(max-width:760px){main{padding:8px 8px 40px}.two{grid-template-columns:minmax(0,1fr);gap:0}h1{font-size:21px}
 section,header{padding:10px 12px}.families .soft{display:none}.stack thead{position:absolute;clip-path:inset(50%)}
 .stack tr{display:block;border-bottom:1px solid var(--line);padding:5px 0}

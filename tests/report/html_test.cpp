@@ -156,6 +156,7 @@ TEST(Page, AnswersInItsFirstScreenWhoMustLeaveAndWhatToDo) {
   EXPECT_TRUE(contains(first, "Slow GPU: rank 2, node0 GPU 2"));
   EXPECT_TRUE(contains(first, "Take node0 out of service (ISOLATE)"));
   EXPECT_TRUE(contains(first, "<pre>ssh node0 nvidia-smi"));
+  EXPECT_TRUE(contains(first, "<pre>ssh node0 nvidia-bug-report.sh\nbuild/bin/shakedown archive"));
   EXPECT_TRUE(contains(first, "2026-11-21 05:00 UTC"));
   EXPECT_TRUE(contains(first, "not measured: preflight (the machine before anything is measured), jitter"));
 }
@@ -164,6 +165,8 @@ TEST(Page, OfAPassSaysYesAndWhatIsNotProven) {
   const std::string page = html_text(stored());
   const std::string first = page.substr(0, page.find("id=\"peers\""));
   EXPECT_TRUE(contains(first, "<h1>Yes, use it</h1>"));
+  EXPECT_FALSE(contains(page, "nvidia-bug-report")) << "nothing is to be repaired";
+  EXPECT_FALSE(contains(page, ">-0.0<")) << "nothing is a little less than nothing";
   EXPECT_TRUE(std::regex_search(first, std::regex("([0-9]+) of \\1 good, [0-9]+ % over its floors")));
   EXPECT_TRUE(contains(first, "one host only: nothing is said of the network between hosts"));
   EXPECT_TRUE(
