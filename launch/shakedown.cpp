@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/files.hpp"
@@ -96,7 +97,8 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
   }
   Judged all = judged(arguments);
   refuse_to_pass_unfinished(arguments, all.verdict);
-  const auto& [measured, profiles, verdict] = all;
+  const auto& measured = all.measured;
+  const auto& [profiles, verdict] = std::tie(all.profiles, all.verdict);
   write_outputs(outputs_of(arguments), all);
   if (arguments.explain) {
     if (!measured) throw InputError("--explain needs --results; see --help");

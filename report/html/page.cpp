@@ -110,7 +110,7 @@ std::string html_text(const Judged& judged) {
   const Page page(judged);
   return "<!doctype html>\n<html lang=\"en\"><head>\n" + std::string(head) + "<title>" +
          html_escaped(verdict_line(judged.verdict)) + "</title>\n" + style + "</head>\n<body><main>\n" +
-         first_screen(page) + culprits_section(page) + figures(page) + fleet_section(page) + scaling_section(page) +
+         first_screen(page) + culprits_section(page) + figures(page) + rounds_section(page) + fleet_section(page) + scaling_section(page) +
          findings_section(page) + facts_section(page) + reproduce_section(page) + "</main>\n" + script +
          "</body></html>\n";
 }
