@@ -597,7 +597,8 @@ std::string courses_heat(const Watch& watch, const WatchJudgement& judged) {
   const bool minutes = watch.plan.duration_s < 7200;
   std::vector<std::string> columns;
   for (std::size_t h = 0; h < hours; h += each) {
-    columns.push_back(fmt::format("{:.0f}", static_cast<double>(h) * watch.hour_s() / (minutes ? 60 : 3600)));
+    const double begin = static_cast<double>(h) * watch.hour_s() / (minutes ? 60 : 3600);
+    columns.push_back(number_text(std::round(10 * begin) / 10));
   }
   std::map<std::string, std::string> names;
   for (const Culprit& unit : judged.units) {

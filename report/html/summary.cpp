@@ -275,6 +275,10 @@ std::string what_was_judged(const Page& page) {
   for (const auto& [name, words] : families) {
     const auto found = seen.find(name);
     if (found == seen.end()) {
+      // A watch judges its rounds, not the rows of a family.
+      const auto* const watch = page.judged.watch;
+      const std::vector<std::string> none, &watched = watch != nullptr ? watch->plan.families : none;
+      if (std::find(watched.begin(), watched.end(), name) != watched.end()) continue;
       absent.push_back(std::string(name) + " (" + words + ")");
       continue;
     }

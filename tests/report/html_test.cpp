@@ -298,6 +298,8 @@ TEST(Page, OfAWatchShowsItsRoundsOverTime) {
   const Judged all{nullptr, {}, course.verdict, &watch, &course};
   const std::string page = html_text(all);
   const std::string rounds = page.substr(page.find("<section id=\"rounds\""));
+  EXPECT_TRUE(contains(page, "not measured: preflight"));
+  EXPECT_FALSE(contains(page, "gemm (matrix products)")) << "it was, round for round";
   EXPECT_TRUE(contains(rounds, "80 rounds, 1 of them no pass"));
   EXPECT_TRUE(contains(rounds, "below &lt;its&gt; floor"));
   const auto row = rounds.find("<th scope=\"row\">node0 GPU 2 gemm");
