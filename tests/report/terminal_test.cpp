@@ -107,6 +107,32 @@ TEST(Terminal, CountsTheCulpritsBeyondThePageByNode) {
             std::string::npos);
 }
 
+TEST(Terminal, NamesWhatRepairDesksAskForWhereHardwareIsAtFault) {
+  Verdict verdict;
+  const auto text = [&] { return terminal_text(verdict); };
+  const auto asks = [&](const char* words) { return text().find(words) != std::string::npos; };
+  Finding finding;
+  finding.key = "preflight/of:dcgm_gpu";
+  finding.metric = "dcgm_failed";
+  finding.status = Status::fail;
+  finding.offenders = {Culprit{3, "node4", {}, {}, {}}};
+  verdict.findings = {finding};
+  EXPECT_TRUE(asks("before anything is restarted:\n  ssh node4 nvidia-bug-report.sh\n  build/bin/shakedown archive"));
+  verdict.findings.front().metric = "mig";
+  EXPECT_FALSE(asks("nvidia-bug-report")) << "a setting";
+  verdict.findings.front().metric = "remap_failed";
+  verdict.findings.front().severity = Severity::warn;
+  EXPECT_FALSE(asks("nvidia-bug-report")) << "fails nothing";
+  for (int i = 0; i < 5; ++i) {
+    Diagnosis d;
+    d.causes = {i == 0 ? Cause::busy_core : Cause::slow_link};
+    d.places = {Culprit{i, "node" + std::to_string(i), {}, {}, {}}};
+    verdict.culprits.push_back(d);
+  }
+  EXPECT_FALSE(asks("ssh node0 nvidia-bug-report")) << "a busy core";
+  EXPECT_TRUE(asks("ssh node3 nvidia-bug-report.sh  # and 1 more host\n"));
+}
+
 TEST(Terminal, SaysWhatEachJudgementSaid) {
   const std::string text = terminal_text(failing());
   EXPECT_NE(text.find("\nrule: 7 of 8 good (test)\npeers: 8 values of 4 ranks compared, none stands out\n\n"
