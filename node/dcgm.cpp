@@ -110,7 +110,8 @@ class Reader {
 
   void read_machine(const Json& json) {
     report_.version = text_in(json, "version") + text_in(json.value("metadata", Json::object()), "version");
-    for (const auto& [gpu, serial] : json.value("GPU Device Serials", Json::object()).items()) {
+    const Json serials = json.value("GPU Device Serials", Json::object());  // outlives the items of it
+    for (const auto& [gpu, serial] : serials.items()) {
       if (serial.is_string()) report_.serials[std::atoi(gpu.c_str())] = serial;
     }
     for (const auto& group : list_in(json, "entity_groups")) {
