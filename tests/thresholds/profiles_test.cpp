@@ -61,7 +61,8 @@ void add_preflight(ResultsBuilder& builder, const std::string& profile_name) {
       }
     }
   }
-  numbers.erase("preflight/of:folder");
+  for (const char* unasked : {"preflight/of:folder", "preflight/of:dcgm", "preflight/of:dcgm_gpu"})
+    numbers.erase(unasked);
   for (const auto& [key, facts] : numbers) builder.add_facts(key, facts, texts[key]);
   for (const auto& [key, facts] : texts) {
     if (!numbers.contains(key)) builder.add_facts(key, {}, facts);
