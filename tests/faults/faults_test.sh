@@ -230,11 +230,11 @@ flips() {
   expect "  and nobody else" test -z "$(grep -oE '"wrong_ranks": *\[[^]]*\]' result.json | grep -vE "\[ *$guilty *\]")"
   with=(-x SHAKEDOWN_RUN_ID)
 }
-# has_series PROGRAM FLAGS...: operations are quick enough here, and now, for a whole series behind the samples.
+# has_series PROGRAM FLAGS...: operations are quick enough here, and now, for a series behind the samples in which bits flip.
 has_series() {
   rm -f result.json
   timeout -k 5 120 "${launch[@]}" "$build/bench/$1" "${common[@]}" --timeout=60 --tier=full --benchmark_min_time=0.02 \
-    --benchmark_out="$scratch/result.json" "${@:2}" >out 2>err </dev/null && grep -qE '"series": *44\.' result.json
+    --benchmark_out="$scratch/result.json" "${@:2}" >out 2>err </dev/null && grep -qE '"series": *[2-4][0-9]\.' result.json
 }
 if wants bits; then
   every_launch=$SHAKEDOWN_LAUNCH
