@@ -29,6 +29,7 @@ class Follower {
     struct Sum {
       std::vector<std::vector<double>> levels;  // by round, of each figure
       double limit = 0;
+      bool through_host = false;
     };
     std::map<std::pair<std::string, std::string>, Sum> sums;  // class, unit
     for (const std::string& name : watch_.names(&WatchRound::figures)) {
@@ -37,6 +38,7 @@ class Follower {
       const bool shared = is_shared(key, metric);
       const auto peers = peer_class(key, metric);
       if (shared ? lower_is_better(metric) : !peers) continue;
+      const Aspect aspect = aspect_of(key, metric);
       const double sign = lower_is_better(metric) ? -1 : 1;
       const double limit = shared ? least_loss_of_all : std::max(least_loss, peers->class_effect);
       for (const std::string& unit : shared ? std::vector<std::string>{""} : units_) {
@@ -56,6 +58,7 @@ class Follower {
           Sum& sum = sums[{of, unit}];
           sum.levels.resize(rounds_.size());
           sum.limit = std::max(sum.limit, limit);
+          sum.through_host = sum.through_host || aspect == Aspect::pcie || aspect == Aspect::processor;
           for (const auto& [i, value] : values) sum.levels[i].push_back(sign * std::log(value / usual));
         }
       }
@@ -66,6 +69,7 @@ class Follower {
         course.levels.push_back(levels.empty() ? std::nullopt : std::optional(std::expm1(median(levels))));
         course.rows = std::max(course.rows, levels.size());
       }
+      course.through_host = sum.through_host;
       measure(course);
       mark_low(course);
       courses.push_back(std::move(course));

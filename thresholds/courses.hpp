@@ -20,7 +20,8 @@ struct Course {
   std::optional<TheilSen> trend;              // per hour (3600 s), bounds of 95 %; nothing: too few rounds
   std::vector<std::size_t> low;               // of `hours`: surely worse than the first one by `limit`
   double limit = 0;
-  std::size_t rows = 0;  // figures that it has in a round, at most
+  std::size_t rows = 0;       // figures that it has in a round, at most
+  bool through_host = false;  // other work of the host's memory or processors shows in it
 };
 
 /// Of each of these units and of what all share, by class. There is a round at least.

@@ -1,6 +1,8 @@
 // What the judge of networks says of made-up fat trees, small counts; fabric_rate makes the tables.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/fabric/outcome.hpp"
 #include "thresholds/fabric.hpp"
 #include "thresholds/results.hpp"
@@ -8,8 +10,8 @@
 namespace shakedown::fabric {
 namespace {
 
-void expect_right(Tree tree, int seeds) {
-  for (int seed = 1; seed <= seeds; ++seed) {
+void expect_right(Tree tree, int seeds, int first = 1) {
+  for (int seed = first; seed < first + seeds; ++seed) {
     tree.seed = static_cast<std::uint64_t>(seed);
     auto placed = tree;
     place(placed);
@@ -99,6 +101,30 @@ TEST(Fabric, NamesAHostThatDiesInARoundAndNotItsPartners) {
 }
 
 bool is_sum(const Row& row) { return row.key.find("op:allreduce") != std::string::npos; }
+
+TEST(Fabric, NamesAPairThatIsSlowInEachOfItsRounds) {
+  auto tree = with({Kind::dead_pair}, 32);
+  place(tree);
+  auto results = measure(tree);
+  for (auto& row : results.rows) {
+    if (is_sum(row)) continue;
+    auto& ranks = row.by_rank;
+    for (std::size_t rank = 0; rank < ranks["partner"].size(); ++rank) {
+      if (ranks["partner"][rank] && !ranks["busbw_gb_per_s"][rank]) ranks["busbw_gb_per_s"][rank] = 40;
+    }
+  }
+  const Measured measured{std::move(results)};
+  const auto judgement = judge_fabric(measured.benchmarks, {}, {});
+  EXPECT_TRUE(std::any_of(judgement.suspects.begin(), judgement.suspects.end(), [](const Diagnosis& d) {
+    return d.causes == std::vector{Cause::slow_path} && d.detail.find("slow with each other") != std::string::npos;
+  }));
+}
+
+// Of 300 networks the ones in which a pair was slow three times by chance, or more sums than 16 were low.
+TEST(Fabric, OfThousandsOfHostsNamesNoPairThatIsSlowByChanceAndMissesNone) {
+  expect_right(with({}, 4096), 1, 3000054);
+  expect_right(with({Kind::sum}, 4096), 1, 3000284);
+}
 
 TEST(Fabric, AnAllReduceThatIsLowIsSaidOfItsPairAndAccusesNoHost) {
   auto tree = with({Kind::sum}, 32);

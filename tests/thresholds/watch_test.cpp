@@ -197,6 +197,39 @@ TEST(Watch, AFigureThatMissesItsLimitOnceIsNotedAndFailsWhereItLasts) {
   EXPECT_TRUE(find(verdict, "watch/gemm/rank:1")->counts());
 }
 
+TEST(Watch, AFigureThatMissesItsLimitNowAndThenAllDayIsNotedAndInMostRoundsFails) {
+  MadeUp made(24);
+  std::mt19937 random(3);
+  for (auto& round : made.watch.rounds) {
+    if (random() % 5 == 0) round.findings = {figure_of("GPU-1001")};
+  }
+  auto verdict = judge_watch(made.watch).verdict;
+  EXPECT_EQ(verdict.state, State::pass);
+  ASSERT_NE(find(verdict, "watch/gemm/rank:1"), nullptr);
+  for (auto& round : made.watch.rounds) {
+    if (random() % 5 < 3) round.findings = {figure_of("GPU-1001")};
+  }
+  verdict = judge_watch(made.watch).verdict;
+  EXPECT_TRUE(find(verdict, "watch/gemm/rank:1")->counts());
+}
+
+TEST(Watch, CopiesToABusyHostThatAreSlowInOneRoundAccuseNoGpuAndInTwoDo) {
+  MadeUp made(2);
+  for (auto& round : made.watch.rounds) {
+    const double part = round.number == 21 ? 0.7 : 1;
+    for (const char* op : {"h2d", "d2h", "both"}) {
+      round.figures["pcie/op:" + std::string(op) + "/active:all/bytes:268435456 copy_gb_per_s"] = {52 * part, 52.0,
+                                                                                                   52.0, 52.0};
+    }
+  }
+  EXPECT_EQ(judge_watch(made.watch).verdict.state, State::pass);
+  for (auto& [name, values] : made.watch.rounds[21].figures) {
+    if (name.starts_with("pcie")) values[0] = 36.0;
+  }
+  const auto verdict = judge_watch(made.watch).verdict;
+  EXPECT_NE(find(verdict, "watch/slow/rank:0"), nullptr);
+}
+
 TEST(Watch, TheEndsOfALinkAreOneSuspectAndWhatASlowGpuDoesToOthersAccusesNone) {
   MadeUp made(2);
   for (std::size_t i = 5; i < 12; ++i) {
