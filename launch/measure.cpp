@@ -41,6 +41,11 @@ std::optional<Words> lost_hosts_in(std::string_view line) {
 /// What somebody wants to be read at once.
 bool is_for_people(std::string_view line) { return line.rfind("shakedown:", 0) == 0; }
 
+/// That a rank says that its GPU is another run's (node/gpu_claim.hpp).
+bool says_in_use(std::string_view line) {
+  return is_for_people(line) && line.find(" is in use by another measurement: ") != std::string_view::npos;
+}
+
 void stop_if_told(Signals& signals) {
   if (const auto& signal = signals.taken()) throw CannotRun("ended by " + *signal);
 }
@@ -192,6 +197,7 @@ class Program {
       log_ << line << std::endl;
       if (const auto hosts = lost_hosts_in(line)) lost.insert(lost.end(), hosts->begin(), hosts->end());
       screen_.heard(line);
+      if (says_in_use(line)) in_use_ = line.substr(std::string_view("shakedown: ").size());
       if (!is_for_people(line)) return;
       screen_.clear();
       std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
@@ -207,6 +213,7 @@ class Program {
   Ending run(Signals& signals) {
     auto ending = run_jobs({job}, signals).front();
     stop_if_told(signals);
+    if (!in_use_.empty()) throw CannotRun(in_use_ + "; wait for it, or end it");
     return ending;
   }
   /// Says how it ended, and keeps what it printed.
@@ -222,7 +229,7 @@ class Program {
 
  private:
   Screen& screen_;
-  std::string name_;
+  std::string name_, in_use_;
   std::ofstream log_;
 };
 
