@@ -36,8 +36,11 @@ RunFolder folder_of(const FrontDoor& door) {
 
 int show_plan(const FrontDoor& door, const Programs& programs, Signals& signals) {
   const auto start = agreed_launch(door, process_environment(), signals);
+  const auto results = door.results ? *door.results : usual_results();
   for (const auto& family : programs.families) {
-    const auto job = job_of_ranks(door, start, {programs.of(family), "--plan", "--tier=" + door.tier});
+    const auto job =
+        job_of_ranks(door, start, {programs.of(family), "--plan", "--tier=" + door.tier},
+                     {{"SHAKEDOWN_CHOICES", choices_beside(door.folder ? *door.folder : results / "run")}});
     const auto ending = run_jobs({job}, signals).front();
     if (!ending.good()) throw CannotRun("bench_" + family + " --plan: " + ending.text(job.command.front()));
   }

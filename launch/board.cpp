@@ -21,9 +21,20 @@ namespace {
 struct Progress {
   int done = 0, total = 0;
   std::string key;
+  std::optional<double> left;  // seconds
 };
 
-/// Of "[12/120] gemm/dtype:bf16, 3 s so far, 108 left".
+/// The number behind these words.
+std::optional<double> number_behind(std::string_view line, std::string_view words) {
+  const auto at = line.find(words);
+  double value = 0;
+  if (at == std::string_view::npos) return std::nullopt;
+  line.remove_prefix(at + words.size());
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
+  return error == std::errc() && value >= 0 && value < 1e9 ? std::optional(value) : std::nullopt;
+}
+
+/// Of "[12/120] gemm/dtype:bf16, 3 s so far, 108 left (about 20.5 s)", and of "[0/120] gemm, 23.5 s in all".
 std::optional<Progress> progress_in(std::string_view line) {
   Progress progress;
   const auto number = [&line](char before, int& value) {
@@ -34,8 +45,10 @@ std::optional<Progress> progress_in(std::string_view line) {
     return true;
   };
   if (!number('[', progress.done) || !number('/', progress.total) || line.substr(0, 2) != "] ") return std::nullopt;
-  if (progress.done < 1 || progress.total < progress.done) return std::nullopt;
+  if (progress.done < 0 || progress.total < std::max(1, progress.done)) return std::nullopt;
   progress.key = one_line(std::string(line.substr(2, line.find(',') - 2)));
+  progress.left = number_behind(line, progress.done == 0 ? ", " : " left (about ");
+  if (progress.done == 0 && (!progress.left || line.find(" s in all") == std::string_view::npos)) return std::nullopt;
   return progress;
 }
 
@@ -81,7 +94,7 @@ bool makes_fail(const Finding& finding, const std::string& family) {
 }
 
 Board::Board(const std::vector<std::string>& families) {
-  for (const auto& family : families) rows_.push_back({family, {}, {}, 0, 0, {}, {}, {}});
+  for (const auto& family : families) rows_.emplace_back().family = family;
 }
 
 Board::Row* Board::row_of(std::string_view family) {
@@ -94,6 +107,9 @@ void Board::heard(std::string_view line, double now) {
   if (!progress) return;
   Row* const row = row_of(family_of(progress->key));
   if (row == nullptr || row->ended) return;
+  row->left = progress->left;
+  row->left_at = now;
+  if (progress->done == 0) return;  // what is planned, and nothing else
   if (!row->began) row->began = now;
   row->done = progress->done;
   row->total = progress->total;
@@ -121,17 +137,21 @@ std::size_t Board::arrived_count() const {
       std::count_if(rows_.begin(), rows_.end(), [](const Row& row) { return row.ended.has_value(); }));
 }
 
+std::optional<double> Board::left(const Row& row, double now) {
+  if (row.ended || !row.left) return std::nullopt;
+  return row.began ? std::max(0.0, *row.left - (now - row.left_at)) : *row.left;
+}
+
 std::string Board::what(const Row& row, double now) const {
-  if (!row.began) return "";
+  const auto left = Board::left(row, now);
+  if (!row.began) return left ? fmt::format("about {:.0f} s", *left) : "";
   if (!row.failing.empty()) {
     const auto more = row.failing.size() - 1;
     return row.failing.front() + (more > 0 ? fmt::format(" and {} more", more) : "");
   }
   if (row.ended) return row.nearest;
-  const double done = row.done - 1;
-  const auto left =
-      done > 0 ? fmt::format(", about {:.0f} s left", (now - *row.began) / done * (row.total - done)) : "";
-  return fmt::format("{}/{}{}  {}", row.done, row.total, left, row.doing);
+  const auto about = left ? fmt::format(", about {:.0f} s left", *left) : "";
+  return fmt::format("{}/{}{}  {}", row.done, row.total, about, row.doing);
 }
 
 std::string Board::text(double now, std::size_t width, bool color) const {
@@ -154,7 +174,15 @@ std::string Board::text(double now, std::size_t width, bool color) const {
     text += color ? tone + line.substr(0, colored) + "\033[0m" + line.substr(colored) : line;
     text += "\n";
   }
-  return text + cut(fmt::format("{} of {} families, {:.0f} s", arrived_count(), rows_.size(), now), width);
+  double all_left = 0;
+  bool known = true;
+  for (const Row& row : rows_) {
+    const auto left = Board::left(row, now);
+    known = known && (row.ended || left);
+    all_left += left.value_or(0);
+  }
+  const auto about = known && arrived_count() < rows_.size() ? fmt::format(", about {:.0f} s left", all_left) : "";
+  return text + cut(fmt::format("{} of {} families, {:.0f} s{}", arrived_count(), rows_.size(), now, about), width);
 }
 
 std::string Board::line_of(const std::string& family) const {

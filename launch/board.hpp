@@ -24,7 +24,8 @@ class Board {
  public:
   explicit Board(const std::vector<std::string>& families);
 
-  /// A line of the ranks; only "[12/120] gemm/...", their progress, changes anything.
+  /// A line of the ranks; only "[12/120] gemm/...", their progress, and "[0/120] gemm, 9 s in all", their plan, change
+  /// anything.
   void heard(std::string_view line, double now);
   /// A family has its result. The verdict is of this family alone.
   void arrived(const std::string& family, const Verdict&, double now);
@@ -38,11 +39,14 @@ class Board {
   struct Row {
     std::string family;
     std::optional<double> began, ended;
+    std::optional<double> left;  // seconds, as the ranks planned, when they said so
+    double left_at = 0;
     int done = 0, total = 0;
     std::string doing;    // key of the row that is measured
     std::string nearest;  // to its limit
     std::vector<std::string> failing;
   };
+  static std::optional<double> left(const Row&, double now);
   Row* row_of(std::string_view family);
   std::string what(const Row&, double now) const;
   std::size_t arrived_count() const;

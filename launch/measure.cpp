@@ -41,6 +41,11 @@ std::optional<Words> lost_hosts_in(std::string_view line) {
 /// What somebody wants to be read at once.
 bool is_for_people(std::string_view line) { return line.rfind("shakedown:", 0) == 0; }
 
+/// That a rank says that its GPU is another run's (node/gpu_claim.hpp).
+bool says_in_use(std::string_view line) {
+  return is_for_people(line) && line.find(" is in use by another measurement: ") != std::string_view::npos;
+}
+
 void stop_if_told(Signals& signals) {
   if (const auto& signal = signals.taken()) throw CannotRun("ended by " + *signal);
 }
@@ -187,14 +192,12 @@ class Program {
     }
     if (const auto expected = all_expected(door, launch); !expected.empty()) command.push_back("--expect=" + expected);
     command.push_back("--run-id=" + id);
-    // Beside the folders of runs, so that the next run has what this one tunes.
-    const char* const choices = std::getenv("SHAKEDOWN_CHOICES");
-    job = job_of_ranks(door, launch, command,
-                       {{"SHAKEDOWN_CHOICES", choices != nullptr ? choices : folder.parent_path() / "choices"}});
+    job = job_of_ranks(door, launch, command, {{"SHAKEDOWN_CHOICES", choices_beside(folder)}});
     job.error = [this](std::string_view line) {
       log_ << line << std::endl;
       if (const auto hosts = lost_hosts_in(line)) lost.insert(lost.end(), hosts->begin(), hosts->end());
       screen_.heard(line);
+      if (says_in_use(line)) in_use_ = line.substr(std::string_view("shakedown: ").size());
       if (!is_for_people(line)) return;
       screen_.clear();
       std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
@@ -210,6 +213,7 @@ class Program {
   Ending run(Signals& signals) {
     auto ending = run_jobs({job}, signals).front();
     stop_if_told(signals);
+    if (!in_use_.empty()) throw CannotRun(in_use_ + "; wait for it, or end it");
     return ending;
   }
   /// Says how it ended, and keeps what it printed.
@@ -225,7 +229,7 @@ class Program {
 
  private:
   Screen& screen_;
-  std::string name_;
+  std::string name_, in_use_;
   std::ofstream log_;
 };
 
@@ -250,6 +254,19 @@ std::optional<std::pair<std::string, std::string>> streamed(std::string_view lin
   const auto document = line.substr(end + middle.size(), last - end - middle.size());
   if (!nlohmann::json::accept(document)) return std::nullopt;
   return std::pair(std::string(family), std::string(document) + "\n");
+}
+
+/// 1: with error rows. Whatever else a program ends with, it died.
+bool well(const Ending& ending) { return ending.told.empty() && (ending.code == 0 || ending.code == 1); }
+
+/// A result that its program did not outlive says so, to whoever judges it.
+void mark_crashed(const fs::path& folder, const std::string& family) {
+  std::ifstream in(file_of(folder, family));
+  auto document = nlohmann::ordered_json::parse(in, nullptr, false);
+  const nlohmann::ordered_json::json_pointer shakedown("/context/shakedown");
+  if (!document.contains(shakedown) || !document[shakedown].is_object()) return;  // no result: refused by the judge
+  document[shakedown]["crashed"].push_back(family);
+  replace_file(file_of(folder, family), document.dump() + "\n");
 }
 
 }  // namespace
@@ -357,6 +374,11 @@ std::optional<Launch> launch_that_answers(const FrontDoor& door, const Environme
   return launch;
 }
 
+std::string choices_beside(const fs::path& folder) {
+  const char* const choices = std::getenv("SHAKEDOWN_CHOICES");
+  return choices != nullptr ? choices : folder.parent_path() / "choices";
+}
+
 Job job_of_ranks(const FrontDoor& door, const Launch& launch, const Words& command, Variables variables) {
   Job job{launch.prefix, launch.variables};
   if (!door.nccl.empty()) {
@@ -398,6 +420,10 @@ bool measure_family(const FrontDoor& door, const Launch& launch, const Programs&
     return false;
   }
   replace_file(file_of(folder, family), document);
+  if (!well(ending)) {
+    program.complain(ending, "died behind its result");
+    mark_crashed(folder, family);
+  }
   return true;
 }
 
@@ -407,19 +433,25 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
   Program program(door, launch, programs, folder, id, resident,
                   {"--stream", "--families=" + joined(missing_in(folder, programs.families), ",")}, screen);
   bool closed = false;
+  std::string last;
   program.job.out = [&](std::string_view line) {
     const auto result = streamed(line);
     if (closed || !result || fs::path(result->first).filename() != result->first) return;
     replace_file(file_of(folder, result->first), result->second);
+    last = result->first;
     show_provisional(door, folder, id, result->first, screen);
     if (result->first == "preflight") closed = !preflight_allows(door, folder, id);
   };
   program.job.enough = [&closed] { return closed ? "pre-flight failed" : ""; };
   const auto ending = program.run(signals);
   const auto missing = missing_in(folder, programs.families);
-  const bool well = ending.told.empty() && (ending.code == 0 || ending.code == 1);  // 1: with error rows
   // Of what it left out though it ended well there is nothing to measure here: pairs of hosts on one host.
-  if (closed || missing.empty() || well) return {};
+  if (closed || well(ending)) return {};
+  if (missing.empty()) {
+    program.complain(ending, "died behind its last result");
+    mark_crashed(folder, last);
+    return {};
+  }
   std::ofstream(folder / "crashed", std::ios::app) << missing.front() << "\n";
   program.complain(ending, "ended in " + missing.front());
   return {true, true, program.lost};

@@ -38,6 +38,9 @@ std::optional<Launch> launch_that_answers(const FrontDoor&, const Environment&, 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 Job job_of_ranks(const FrontDoor&, const Launch&, const std::vector<std::string>& command, Variables = {});
 
+/// Where the programs of a run remember what they tuned: beside the folders of runs, so that the next one has it.
+std::string choices_beside(const std::filesystem::path& folder);
+
 /// What was promised and what the user says, as --expect takes it; what the user says counts more, because it comes
 /// last.
 std::string all_expected(const FrontDoor&, const Launch&);

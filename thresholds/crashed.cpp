@@ -31,9 +31,9 @@ std::optional<Finding> judge_crashed(const std::vector<Results>& files) {
     return finding;
   }
   finding.detail =
-      "the program that measures all families died in " + joined(families) +
-      "; what is judged of them was measured by another program afterwards, and proves less than that this "
-      "machine holds out";
+      "a program that measures died in " + joined(families) +
+      "; what is judged of them was measured before that, or by another program afterwards, and proves less than that "
+      "this machine holds out";
   finding.next = "mpirun -np " + std::to_string(ranks) + " build/bench/bench_all --families=" + joined(families, ",") +
                  " --out-dir=.";
   return finding;

@@ -256,7 +256,7 @@ constexpr std::array catalogue{
            .may_lack = choice},
     Metric{.family = "gemm", .name = "algorithm", .what = "cuBLASLt's number", .range = any, .harmless = choice,
            .may_lack = choice},
-    Metric{.family = "gemm", .name = "candidate", .what = "place among those proposed", .range = any,
+    Metric{.family = "gemm", .name = "candidate", .what = "place among those proposed; 99: cublasDgemm", .range = any,
            .harmless = choice, .may_lack = choice},
     Metric{.family = "gemm", .name = "tile", .what = "cuBLASLt's number", .range = any, .harmless = choice,
            .may_lack = choice},

@@ -127,6 +127,7 @@ struct Context {
   std::string run_id;
   std::string started;  // UTC, ISO 8601
   bool complete = false;
+  std::optional<double> seconds;  // that the family took; nothing in older files
   std::string backend;  // "host" | "cuda"
   std::string tier;     // "quick" | "full"
   int world_size = 0;
@@ -159,7 +160,7 @@ void members(Archive& archive, Context& c) {
   archive.younger("environment", c.environment).younger("nccl", c.nccl).younger("algorithms", c.algorithms);
   archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry).unless("crashed", c.crashed);
   archive.unless("lost_hosts", c.lost_hosts);
-  archive.unless("plan", c.plan, 1).unless("choices", c.choices);
+  archive.unless("seconds", c.seconds).unless("plan", c.plan, 1).unless("choices", c.choices);
 }
 
 /// Values by rank; index = rank, nullopt = this rank has none.

@@ -75,7 +75,7 @@ std::optional<GemmCandidate> candidate_from(const std::string& text) {
 
 /// The likelier layout first: tensor cores are fed best along k; plain f32 and f64 take the matrices as torch.matmul
 /// hands them over.
-GemmPlan::GemmPlan(const GemmSpec& spec, const GemmType& type, const void* scales) : blas_(make_blas()) {
+GemmPlan::GemmPlan(const GemmSpec& spec, const GemmType& type, const void* scales) : spec_(spec), blas_(make_blas()) {
   const bool by_rows_first = spec.dtype != DType::f32 && spec.dtype != DType::f64;
   const auto add_layout = [&](bool a_by_rows) {
     layouts_.push_back({a_by_rows, Matmul(blas_.get(), shape_of(spec, type, a_by_rows, scales))});
@@ -94,6 +94,13 @@ GemmPlan::GemmPlan(const GemmSpec& spec, const GemmType& type, const void* scale
   if (candidates_.empty()) {
     throw Unsupported("cuBLASLt has no algorithm for " + key(spec) + " (" + cublasLtGetStatusString(status) + ")");
   }
+  if (spec.dtype != DType::f64) return;
+  cublasHandle_t handle = nullptr;
+  check(cublasCreate(&handle));
+  dgemm_ = CublasHandle(handle);
+  for (std::uint32_t l = 0; l < layouts_.size(); ++l) {
+    candidates_.insert(candidates_.begin() + 1 + l, {l, GemmCandidate::dgemm, {}});
+  }
 }
 
 /// cuBLASLt wants them in tiles of 128 rows by 4 factors.
@@ -105,15 +112,32 @@ std::size_t GemmPlan::scale_bytes(const GemmSpec& spec, const GemmType& type) {
 
 cublasStatus_t GemmPlan::enqueue(const GemmCandidate& candidate, const GemmOperands& operands,
                                  cudaStream_t stream) const {
+  if (candidate.rank == GemmCandidate::dgemm) return enqueue_dgemm(a_by_rows(candidate), operands, stream);
   const MatmulOperands all{operands.a, operands.b, operands.c, operands.c, operands.workspace};
   return layouts_[candidate.layout].product.enqueue(candidate.algorithm, all, stream);
 }
 
+/// In the workspace of all candidates: one of its own would be memory that nobody has planned.
+cublasStatus_t GemmPlan::enqueue_dgemm(bool a_by_rows, const GemmOperands& operands, cudaStream_t stream) const {
+  if (!dgemm_) return CUBLAS_STATUS_NOT_SUPPORTED;
+  auto status = cublasSetStream(dgemm_.get(), stream);  // takes the workspace away
+  if (status == CUBLAS_STATUS_SUCCESS) status = cublasSetWorkspace(dgemm_.get(), operands.workspace, workspace_bytes);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  const double one = 1, zero = 0;
+  const int m = spec_.m, n = spec_.n, k = spec_.k;
+  return cublasDgemm(dgemm_.get(), a_by_rows ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &one,
+                     static_cast<const double*>(operands.a), a_by_rows ? k : m, static_cast<const double*>(operands.b),
+                     k, &zero, static_cast<double*>(operands.c), m);
+}
+
 bool GemmPlan::runs(const GemmCandidate& candidate) const {
-  return candidate.layout < layouts_.size() && layouts_[candidate.layout].product.runs(candidate.algorithm);
+  if (candidate.layout >= layouts_.size()) return false;
+  if (candidate.rank == GemmCandidate::dgemm) return dgemm_ != nullptr;
+  return layouts_[candidate.layout].product.runs(candidate.algorithm);
 }
 
 Metrics GemmPlan::describe(const GemmCandidate& candidate) {
+  if (candidate.rank == GemmCandidate::dgemm) return {{"candidate", candidate.rank}};
   return {{"algorithm", setting(candidate.algorithm, CUBLASLT_ALGO_CONFIG_ID)},
           {"tile", setting(candidate.algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID)},
           {"candidate", candidate.rank}};

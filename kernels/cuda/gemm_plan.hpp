@@ -25,6 +25,9 @@ struct GemmCandidate {
   std::uint32_t layout;  // see GemmPlan::a_by_rows
   std::uint32_t rank;    // among the heuristic's proposals for this layout, its favourite 0
   MatmulAlgorithm algorithm;
+
+  /// In place of a rank: cublasDgemm, which has ways of its own to choose, and no algorithm to tell.
+  static constexpr std::uint32_t dgemm = 99;
 };
 
 /// As text, for Device::choices, and back. Nothing for a text that to_text has not written.
@@ -46,7 +49,8 @@ class GemmPlan {
   /// contiguous along k, as in the linear layers of a model.
   bool a_by_rows(const GemmCandidate& candidate) const { return layouts_[candidate.layout].a_by_rows; }
 
-  /// The heuristic's proposals for both layouts in turn, the likelier first; at least one.
+  /// The heuristic's proposals for both layouts in turn, the likelier first, at least one; of f64 cublasDgemm of both
+  /// behind the favourite.
   const std::vector<GemmCandidate>& candidates() const { return candidates_; }
 
   /// Queues C = A B. The candidate may be another rank's choice; a status other than success means that it does not run
@@ -65,7 +69,11 @@ class GemmPlan {
     Matmul product;
   };
 
+  cublasStatus_t enqueue_dgemm(bool a_by_rows, const GemmOperands&, cudaStream_t) const;
+
+  GemmSpec spec_;
   BlasHandle blas_;
+  CublasHandle dgemm_;  // of f64
   std::vector<Layout> layouts_;
   std::vector<GemmCandidate> candidates_;
 };

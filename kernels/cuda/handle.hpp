@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cublasLt.h>
+#include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <nccl.h>
 
@@ -33,6 +34,7 @@ using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 using DeviceMemory = Owned<void*, cudaFree>;
 using IpcMapping = Owned<void*, cudaIpcCloseMemHandle>;
 using BlasHandle = Owned<cublasLtHandle_t, cublasLtDestroy>;
+using CublasHandle = Owned<cublasHandle_t, cublasDestroy>;
 using MatmulDesc = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using MatmulPreference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;

@@ -21,6 +21,8 @@ for family in preflight allreduce collectives; do
   expect "  $family with the benchmarks of bench_$family alone" eval '[[ -n $(keys "single/$family.json") && $(keys "results/$family.json") == "$(keys "single/$family.json")" ]]'
   expect "  and its facts" eval '[[ -n $(context "single/$family.json") && $(context "results/$family.json") == "$(context "single/$family.json")" ]]'
 done
+expect "  and the seconds that it took" test "$(grep -lE '"seconds": ?[0-9.e-]+[,}]?$' results/*.json | wc -l)" = 3
+expect "before anything is measured it is said how long each will take" eval 'says "^\[0/[0-9]+\] allreduce, [0-9.]+ s in all$"'
 expect "the judge takes the folder for one run" eval '[[ $(verdict_of results) == *" 3 of 12 families judged)" ]]'
 
 # --- stream ---------------------------------------------------------------------------------------------------------------

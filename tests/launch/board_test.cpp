@@ -47,8 +47,20 @@ TEST_F(BoardTest, BeginsWithEveryFamilyWaiting) {
 TEST_F(BoardTest, ShowsHowFarAFamilyIsAndHowLongItStillTakes) {
   board.heard("[1/5] gemm/dtype:bf16/m:8192, 0 s so far, 4 left", 10);
   EXPECT_EQ(line(board, "gemm"), "...   gemm         0 s  1/5  gemm/dtype:bf16/m:8192");
-  board.heard("[3/5] gemm/dtype:f32/m:8192, 4 s so far, 2 left (about 6 s)", 14);
-  EXPECT_EQ(line(board, "gemm", 14), "...   gemm         4 s  3/5, about 6 s left  gemm/dtype:f32/m:8192");
+  board.heard("[3/5] gemm/dtype:f32/m:8192, 4 s so far, 2 left (about 6.4 s)", 14);
+  EXPECT_EQ(line(board, "gemm", 16), "...   gemm         6 s  3/5, about 4 s left  gemm/dtype:f32/m:8192");
+  EXPECT_NE(line(board, "gemm", 99).find("about 0 s left"), std::string::npos);
+}
+
+TEST_F(BoardTest, KnowsFromThePlanHowLongAFirstRunTakes) {
+  for (const auto* family : {"preflight, 3.0", "gemm, 9.4", "hbm, 2.0"}) {
+    board.heard("[0/5] " + std::string(family) + " s in all", 1);
+  }
+  EXPECT_EQ(line(board, "hbm"), "      hbm               about 2 s");
+  EXPECT_NE(board.text(1, 80, false).find("0 of 3 families, 1 s, about 14 s left"), std::string::npos);
+  board.arrived("preflight", verdict({}), 4);
+  board.heard("[1/5] gemm/a:1, 0 s so far, 4 left (about 8.0 s)", 5);
+  EXPECT_NE(board.text(6, 80, false).find("1 of 3 families, 6 s, about 9 s left"), std::string::npos);
 }
 
 TEST_F(BoardTest, ShowsOfAFamilyTheFigureThatIsNearestToItsLimit) {
@@ -66,8 +78,9 @@ TEST_F(BoardTest, ShowsWhatFailsAndCountsTheRest) {
 }
 
 TEST_F(BoardTest, TakesALineThatIsNoProgressForNone) {
-  for (const auto* other : {"", "[", "[1", "[1/", "[1/2", "[1/2]", "[0/2] gemm/a, 1 s", "[3/2] gemm/a, 1 s",
-                            "[x/2] gemm/a", "shakedown: gemm", "[1/2] nosuch/a, 1 s", "[99999999999/2] gemm/a"}) {
+  for (const auto* other : {"", "[", "[1", "[1/", "[1/2", "[1/2]", "[0/2] gemm/a, 1 s", "[0/0] gemm, 1 s in all",
+                            "[0/2] gemm, x s in all", "[-1/2] gemm", "[3/2] gemm/a, 1 s", "[x/2] gemm/a",
+                            "shakedown: gemm", "[1/2] nosuch/a, 1 s", "[99999999999/2] gemm/a"}) {
     board.heard(other, 3);
   }
   EXPECT_NE(board.text(3, 80, false).find("      gemm              \n"), std::string::npos) << board.text(3, 80, false);

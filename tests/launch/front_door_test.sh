@@ -71,6 +71,7 @@ for family in "\${families[@]}"; do
   printf '{"family": "%s", "result": %s}\n' "\$family" \
     "\$(sed 's/"run_id": *"[^"]*"/"run_id": "'"\$id"'"/' "$scratch/stored/\$family.json" | tr '\n' ' ')"
 done
+[[ ! -e $scratch/dies.afterwards ]] || kill -SEGV \$\$
 [[ ! -e $scratch/stays ]] || sleep 100
 END
 chmod +x "$tree/bin/bench_all"
@@ -83,6 +84,13 @@ run 1 "${accept[@]}"
 expect "where it dies, that is said with the family" eval 'says "bench_all ended in hbm: env (was ended by SIGKILL|.*exit code 137)" && says "what is missing is measured alone"'
 expect "  what is missing is measured alone, and told who died" eval 'prints "machine/crashed" && grep -q -- --crashed=hbm arguments.hbm && [[ ! -e arguments.gemm && -s $latest/lora_step.json ]]'
 rm -f dies.hbm arguments.* measured
+touch dies.afterwards
+run 1 "${accept[@]}"
+expect "a death behind the last result is said, and measures nothing again" eval 'says "bench_all died behind its last result: env (was ended by SIGSEGV|.*exit code 139)" && [[ $(ls arguments.*) == arguments.all ]]'
+expect "  and is no pass" eval 'prints "machine/crashed" && prints "^VERDICT: FAIL"'
+run 1 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
+expect "  whoever judges its results" prints 'died in lora_step'
+rm -f dies.afterwards arguments.* measured
 cp "$root/tests/data/preflight/h200-sxm-4ranks-pinned.json" stored/preflight.json
 touch stays
 run 1 "${accept[@]}"
@@ -108,6 +116,9 @@ expect "a program without a result is missed" eval 'prints "^VERDICT: FAIL" && s
 does gemm 'echo "{"; echo "\"context\": {"; exit 0'
 run 1 "${accept[@]}"
 expect "half a document is none" eval '[[ ! -e $latest/gemm.json ]]'
+does gemm 'sed "s/\"run_id\": *\"[^\"]*\"/\"run_id\": \"$(echo "$@" | grep -o "run-id=[^ ]*" | cut -d= -f2)\"/" '"'$scratch/stored/gemm.json'" 'kill -BUS $$'
+run 1 "${accept[@]}"
+expect "a program that dies behind its result is no pass" eval 'says "bench_gemm died behind its result: env (was ended by SIGBUS|.*exit code 135)" && prints "died in gemm" && prints "^VERDICT: FAIL"'
 does gemm 'echo "Authorized users only"'
 run 0 "${accept[@]}"
 expect "what else is printed before the document does not harm" test -s "$latest/gemm.json"

@@ -470,10 +470,44 @@ TEST_F(GemmWork, TakesTheAlgorithmThatWasChosenBefore) {
   EXPECT_EQ(metrics.at("candidate"), 1000);
 }
 
+TEST_F(GemmWork, MultipliesF64ByCublasDgemmInBothLayouts) {
+  const GemmSpec spec{DType::f64, 127, 65, 33};
+  for (const std::uint32_t layout : {0U, 1U}) {
+    CudaDevice device(0, {});
+    device.choices()[key(spec)] = to_text({layout, GemmCandidate::dgemm, {}});
+    const auto work = device.prepare(spec);
+    work->connect(group_);
+    work->reset();
+    work->stage(2);
+    EXPECT_GT(device.seconds(*work, 2), 0);
+    const auto check = work->verify();
+    EXPECT_TRUE(check.passed()) << check.first;
+    std::map<std::string, double> metrics;
+    for (const auto& [name, value] : work->metrics()) metrics[name] = value;
+    EXPECT_EQ(metrics.at("candidate"), GemmCandidate::dgemm);
+    EXPECT_EQ(metrics.at("a_by_rows"), layout) << "matrices by columns first, as torch.matmul hands them over";
+  }
+}
+
+TEST_F(GemmWork, TriesCublasDgemmAmongTheFirstOfF64AndOfNothingElse) {
+  const auto places = [](DType dtype) {
+    const GemmSpec spec{dtype, 256, 256, 256};
+    const GemmPlan plan(spec, gemm_type(spec), nullptr);
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < plan.candidates().size(); ++i) {
+      if (plan.candidates()[i].rank == GemmCandidate::dgemm) found.push_back(i);
+    }
+    return found;
+  };
+  EXPECT_EQ(places(DType::f64), (std::vector<std::size_t>{1, 2}));
+  EXPECT_TRUE(places(DType::f32).empty());
+}
+
 TEST_F(GemmWork, RefusesAnAlgorithmThatDoesNotRunHere) {
   const GemmSpec spec{DType::bf16, 1024, 1024, 1024};
   const auto nonsense = to_text(GemmCandidate{0, 0, {}});
-  for (const auto& choice : {nonsense, "9" + nonsense, std::string("nonsense")}) {
+  const auto of_f64 = to_text(GemmCandidate{0, GemmCandidate::dgemm, {}});
+  for (const auto& choice : {nonsense, "9" + nonsense, of_f64, std::string("nonsense")}) {
     device_->choices()[key(spec)] = choice;
     const auto work = device_->prepare(spec);
     EXPECT_TRUE(contains(message_of([&] { work->connect(group_); }), "was chosen before for " + key(spec)));
