@@ -259,7 +259,12 @@ concept TrainingOps = requires(
   { ops.reduce_scatter(m, m, n) } -> std::same_as<std::size_t>;   // all, own, count of a share
   { ops.all_gather(ce, e, n) } -> std::same_as<std::size_t>;      // own, all, count of a share
   ops.wait(n);
-  /// What is queued from here on begins when all on the second stream is done.
+  /// Ranks may fetch the shares of others by themselves, on a stream of its own, where all ranks have their memory laid
+  /// out alike. Then what is gathered from here on, and what is queued behind the next join, begins when all ranks have
+  /// come here and are done with what they queued before; what they gather only if they joined it. Collective; nothing
+  /// where all_gather waits for all ranks.
+  ops.meet();
+  /// What is queued from here on begins when all that runs beside is done.
   ops.join_reductions();
   /// Notes the point of time at which what was queued before is done; the last notes of each kind count.
   ops.mark(Mark::begin);

@@ -130,9 +130,10 @@ class TrainingStep {
   /// steps. All ranks together where they share the state.
   void restart() {
     ops_.write_copies(buffers_.state.parameters);
-    held_.assign(held_.size(), std::nullopt);
-    exchanges_ = true;
+    exchanges_ = false;
+    exchange();
     for (auto p = buffers_.units.size(); p-- > 0;) gather_first(p);
+    settle();
     ops_.set_bytes(buffers_.state.first_moment, 0, buffers_.state.count * sizeof(Master));
     ops_.set_bytes(buffers_.state.second_moment, 0, buffers_.state.count * sizeof(Master));
     steps_ = recorded_ = 0;
@@ -161,7 +162,7 @@ class TrainingStep {
   /// Queues one step. Without collectives the ranks go their own ways: for measuring what they cost.
   void run(const AdamW& settings, bool collectives = true) {
     if (recorded_ == records_kept) collect();
-    exchanges_ = collectives;
+    collectives ? exchange() : void(exchanges_ = false);
     record_ = buffers_.records + recorded_++;
     ops_.set_bytes(record_, 0, sizeof(Record));
     ops_.mark(Mark::begin);
@@ -182,16 +183,20 @@ class TrainingStep {
     const auto* const gradient = shape_.ranks > 1 ? &record_->reduced : &record_->local;
     if (sharded()) {
       held_.assign(held_.size(), std::nullopt);
-      // In the order in which the next step needs them, so that they travel beside what follows.
+      // In the order in which the next step needs them; those that it finds in place travel beside what follows.
       std::size_t end = slots_.size();
       for (auto p = buffers_.units.size(); p-- > 0;) {
+        const bool wanted = !held_[buffers_.units[p].slot];
+        if (!wanted && p > 0) continue;
         auto first = end;
-        while (first > 0 && tensors_[pieces_[first - 1].tensor].unit == p) --first;
+        while (first > 0 && tensors_[pieces_[first - 1].tensor].unit >= p) --first;
         ops_.adamw(buffers_.state, update, gradient, &record_->updated, first, end - first);
-        gather_first(p);
         end = first;
+        if (!wanted) continue;
+        if (collectives) ops_.meet();
+        gather(p);
       }
-      if (collectives) join();
+      if (collectives) settle();
     } else {
       ops_.adamw(buffers_.state, update, gradient, &record_->updated, 0, slots_.size());
     }
@@ -213,12 +218,13 @@ class TrainingStep {
   /// together here. Waits; all ranks together.
   Summary weights_summary() {
     if (!sharded()) return parameter_summary();
-    exchanges_ = true;
+    exchange();
     return summary_of([&](Summary* to) {
       for (auto p = buffers_.units.size(); p-- > 0;) {
         use(p);
         ops_.summarize(buffers_.units[p].weights, layout_.units[p].offset, layout_.units[p].used, to);
       }
+      settle();
     });
   }
 
@@ -404,11 +410,14 @@ class TrainingStep {
 
   /// What AdamW's clipping looks at.
   void summarize_reduced() {
-    if (!sharded()) return ops_.summarize(buffers_.state.gradient, 0, buffers_.state.count, &record_->reduced);
-    for (const auto& unit : buffers_.units) {
-      ops_.summarize(unit.own_gradient, unit.own_offset, unit.own_count, &record_->reduced);
+    if (shape_.shard != Shard::optimizer) {
+      ops_.summarize(buffers_.state.gradient, 0, buffers_.state.count, &record_->reduced);
+    } else {
+      for (const auto& unit : buffers_.units) {
+        ops_.summarize(unit.own_gradient, unit.own_offset, unit.own_count, &record_->reduced);
+      }
     }
-    if (!exchanges_) return;
+    if (!sharded() || !exchanges_) return;
     ops_.all_reduce(&record_->reduced);
     join();
   }
@@ -417,13 +426,33 @@ class TrainingStep {
 
   bool sharded() const { return shape_.shard != Shard::none; }
 
+  // Who reads whose own weights when, where ranks fetch them by themselves. AdamW and `restart` write them.
+  // - No fetch before what it reads is written: a rank meets the others between its writes and its fetches.
+  // - No write before all fetches of what was there are done: a step joins its own and then sums the summary of the
+  //   gradient over ranks, and AdamW waits for that sum. Whoever fetches outside of that ends with `settle`.
+  // Without collectives a step fetches nothing and tells nobody what it writes; the next one with them begins by
+  // meeting.
+
+  /// What is queued from here on exchanges with other ranks, whose weights may have changed if the last one did not.
+  void exchange() {
+    if (std::exchange(exchanges_, true) || !sharded()) return;
+    held_.assign(held_.size(), std::nullopt);
+    ops_.meet();
+  }
+  /// All ranks are done with all fetches when what is queued from here on begins, and with all writes before.
+  void settle() {
+    join();
+    ops_.meet();
+    join();
+  }
+
   /// The weights of a unit begin to travel to where it is used, unless they are there. What stood there must not be
   /// needed any more.
   void gather(std::size_t p) {
     const auto& place = buffers_.units[p];
-    if (!sharded() || !exchanges_ || held_[place.slot] == p) return;
+    if (!sharded() || held_[place.slot] == p) return;
     held_[place.slot] = p;
-    if (layout_.units[p].used == 0) return;
+    if (!exchanges_ || layout_.units[p].used == 0) return;
     arrived_[place.slot] = ops_.all_gather(place.own_weights, place.weights, place.own_count);
   }
   /// Of each slot the unit that the next step uses first; units come in the order of their use.
