@@ -22,6 +22,9 @@ void register_train_step(Session& session) {
       add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .shard = shard});
       add({.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .shard = shard});
     }
+    if (session.ranks() > 1) {
+      add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .data = training::Data::rank});
+    }
     return;
   }
   if (!session.full()) {
@@ -37,6 +40,7 @@ void register_train_step(Session& session) {
   add({.model = "gpt2_124m", .batch = 64, .seq = 1024});
   add({.model = "encoder_163m", .batch = 8, .seq = 512});
   if (session.ranks() < 2) return;
+  add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .data = training::Data::rank});
   add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .shard = training::Shard::optimizer});
   add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .shard = training::Shard::weights});
   for (const char* const model : {"qwen2_7b", "llama_8b"}) {

@@ -50,9 +50,14 @@ std::optional<double> distance(const Finding& finding) {
 /// Its limit, or what is wrong with it.
 std::string limit_or_detail(const Finding& finding) { return finding.limit ? limit_text(finding) : finding.detail; }
 
+/// Its key; of facts, of which a key has many, which one too.
+std::string subject(const Finding& finding) {
+  return family_of(finding.key) == "preflight" ? joined_words(finding.key, finding.metric) : finding.key;
+}
+
 /// What a narrow window must not cut off comes first.
 std::string figure(const Finding& finding) {
-  return one_line(fmt::format("{} ({})  {}", value_text(finding), limit_or_detail(finding), finding.key));
+  return one_line(fmt::format("{} ({})  {}", value_text(finding), limit_or_detail(finding), subject(finding)));
 }
 
 /// The first columns of an ASCII line.
@@ -66,7 +71,7 @@ std::string cut(std::string line, std::size_t width) {
 
 std::string short_text(const Finding& finding) {
   const auto where = finding.worst ? "  " + worst_text(finding) : "";
-  return one_line(fmt::format("{}: {} {} ({}){}", name(finding.status), finding.key, value_text(finding),
+  return one_line(fmt::format("{}: {} {} ({}){}", name(finding.status), subject(finding), value_text(finding),
                               limit_or_detail(finding), where));
 }
 

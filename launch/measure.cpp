@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 #include "launch/roll.hpp"
+#include "node/dcgm.hpp"
 
 namespace shakedown {
 namespace {
@@ -173,6 +174,8 @@ class Program {
     if (!door.shared_folder.empty() && (name == "preflight" || name == resident)) {
       command.push_back("--shared-folder=" + door.shared_folder);
     }
+    const bool dcgm = door.dcgm > 0 && (name == "preflight" || name == resident);
+    if (dcgm) command.push_back("--dcgm=" + std::to_string(door.dcgm));
     if (door.judge.site && (name == "pairs" || name == resident)) {
       command.push_back("--site=" + fs::absolute(*door.judge.site).string());
     }
@@ -199,7 +202,7 @@ class Program {
     job.tick = [this] { screen_.tick(); };
     job.announces_end = announces_end;
     // The ranks' own limits speak first: the start, one benchmark, and a minute.
-    job.silence = Seconds(door.startup_timeout + door.timeout + 60);
+    job.silence = Seconds(door.startup_timeout + door.timeout + 60 + (dcgm ? dcgm_limit(door.dcgm, door.timeout) : 0));
   }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;

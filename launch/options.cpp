@@ -73,6 +73,9 @@ bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
     door.startup_timeout = positive<double>(flag, value);
   } else if (flag == "--shared-folder") {
     door.shared_folder = value;
+  } else if (flag == "--dcgm") {
+    door.dcgm = positive<int>(flag, value);
+    if (door.dcgm > 3) throw InputError("--dcgm: '" + value + "' is none of 1, 2, 3");
   } else if (flag == "--interface") {
     door.interface = value;
   } else if (flag == "--expect") {
@@ -105,6 +108,7 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
   for (const auto& [name, flag] : {std::pair{"SHAKEDOWN_TIER", "--tier"},
                                    {"SHAKEDOWN_TIMEOUT", "--timeout"},
                                    {"SHAKEDOWN_SHARED_FOLDER", "--shared-folder"},
+                                   {"SHAKEDOWN_DCGM", "--dcgm"},
                                    {"SHAKEDOWN_INTERFACE", "--interface"},
                                    {"SHAKEDOWN_EXPECT", "--expect"}}) {
     if (!set(name).empty()) take(door, flag, set(name));
@@ -160,6 +164,7 @@ std::string front_door_help() {
   --timeout=S             for each benchmark (default 300, or SHAKEDOWN_TIMEOUT)
   --startup-timeout=S     until every host has answered (default 120)
   --interface=NAME        hosts talk over this one: ranks, MPI's TCP, and NCCL unless it is told (SHAKEDOWN_INTERFACE)
+  --dcgm=1|2|3            pre-flight runs dcgmi diag at this level: seconds, minutes, half an hour (SHAKEDOWN_DCGM)
   --shared-folder=DIR     pre-flight checks that all hosts see the same in it (SHAKEDOWN_SHARED_FOLDER)
 )";
 }

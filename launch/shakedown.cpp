@@ -96,11 +96,12 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
   }
   Judged all = judged(arguments);
   refuse_to_pass_unfinished(arguments, all.verdict);
-  const auto& [measured, profiles, verdict] = all;
+  const auto& measured = all.measured;
+  const Verdict& verdict = all.verdict;
   write_outputs(outputs_of(arguments), all);
   if (arguments.explain) {
     if (!measured) throw InputError("--explain needs --results; see --help");
-    std::fputs(explain(*measured, profiles, verdict, *arguments.explain).c_str(), stdout);
+    std::fputs(explain(*measured, all.profiles, verdict, *arguments.explain).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
   } else {
     if (measured) std::fputs(matrices_text(measured->files, verdict, style_of(arguments)).c_str(), stdout);

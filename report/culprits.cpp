@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -75,6 +76,13 @@ std::string rest_text(const std::vector<Diagnosis>& culprits, std::size_t from) 
   return out + (nodes.size() > shown_nodes ? ", ..." : "") + "; all are in verdict.json\n";
 }
 
+// Facts and counts that only hands can change.
+bool is_one_of_hardware(std::string_view metric) {
+  constexpr std::array metrics{"ecc_uncorrected", "remap_failed", "gpus_missing", "nvlinks_up",
+                               "pcie_width",      "pcie_gen",     "dcgm_failed"};
+  return std::find(metrics.begin(), metrics.end(), metric) != metrics.end();
+}
+
 }  // namespace
 
 std::string place_text(const Culprit& place) {
@@ -88,8 +96,40 @@ std::string place_text(const Culprit& place) {
   return words;
 }
 
+std::vector<std::string> repair_commands(const Verdict& verdict) {
+  constexpr std::size_t most = 3;
+  std::vector<std::string> hosts;
+  const auto add = [&](const Culprit& place) {
+    if (std::find(hosts.begin(), hosts.end(), place.host) == hosts.end()) hosts.push_back(place.host);
+  };
+  for (const Diagnosis& d : verdict.culprits) {
+    const Cause cause = d.causes.front();
+    const bool hardware = cause == Cause::slow_gpu || cause == Cause::slow_link || cause == Cause::slow_nic ||
+                          cause == Cause::wrong_data || (cause == Cause::power_or_heat && d.heat);
+    if (d.fails && hardware) std::for_each(d.places.begin(), d.places.end(), add);
+  }
+  for (const Finding& f : verdict.findings) {
+    const bool hardware = f.key.starts_with("machine/errors/") || is_one_of_hardware(f.metric);
+    if (f.status == Status::fail && f.counts() && hardware) {
+      std::for_each(f.offenders.begin(), f.offenders.end(), add);
+    }
+  }
+  if (hosts.empty()) return {};
+  std::vector<std::string> commands;
+  for (std::size_t i = 0; i < std::min(hosts.size(), most); ++i) {
+    commands.push_back("ssh " + hosts[i] + " nvidia-bug-report.sh");
+  }
+  if (hosts.size() > most) commands.back() += "  # and " + plural(hosts.size() - most, "more host");
+  commands.push_back("build/bin/shakedown archive --results=build/results");
+  return commands;
+}
+
 std::string culprits_text(const Verdict& verdict, bool color) {
-  if (verdict.culprits.empty()) return "";
+  const auto repair = repair_commands(verdict);
+  std::string end;
+  for (const std::string& command : repair) end += "  " + printable(one_line(command)) + "\n";
+  if (!end.empty()) end = "For the repair desk, before anything is restarted:\n" + end + "\n";
+  if (verdict.culprits.empty()) return end;
   const auto failing =
       std::count_if(verdict.culprits.begin(), verdict.culprits.end(), [](const auto& d) { return d.fails; });
   std::string out = "CULPRITS: " + std::to_string(failing) + "\n\n";
@@ -97,7 +137,7 @@ std::string culprits_text(const Verdict& verdict, bool color) {
     out += culprit_text(verdict.culprits[i], color) + "\n";
   }
   if (verdict.culprits.size() > shown_in_full) out += printable(rest_text(verdict.culprits, shown_in_full)) + "\n";
-  return out;
+  return out + end;
 }
 
 std::string judgements_text(const Verdict& verdict) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "thresholds/nodes.hpp"
 #include "thresholds/verdict.hpp"
@@ -10,6 +11,9 @@ namespace shakedown {
 
 /// "rank 3, node7 GPU 3, GPU-4f2a, serial 1650, 0000:1b:00.0"
 std::string place_text(const Culprit&);
+
+/// Commands for what repair desks ask for, to be run before anything is restarted; none where no hardware is at fault.
+std::vector<std::string> repair_commands(const Verdict&);
 
 /// Empty where nothing is at fault and nobody would ask. The worst come first; beyond the first few, culprits are
 /// counted by node.

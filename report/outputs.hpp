@@ -11,6 +11,7 @@
 #include "thresholds/measured.hpp"
 #include "thresholds/profile.hpp"
 #include "thresholds/verdict.hpp"
+#include "thresholds/watch.hpp"
 
 namespace shakedown {
 
@@ -19,6 +20,8 @@ struct Judged {
   std::unique_ptr<const Measured> measured;  // null: the verdict was stored, and its figures are elsewhere
   std::vector<Profile> profiles;
   Verdict verdict;
+  const Watch* watch = nullptr;  // of which it is the verdict, and how each GPU went in it; null: of one run
+  const WatchJudgement* course = nullptr;
 };
 
 struct Output {

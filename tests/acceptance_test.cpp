@@ -103,14 +103,15 @@ std::vector<std::string> without_gtest_flags(int argc, char** argv) {
 
 int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
   const Judged judged = judge(arguments);
-  const auto& [measured, profiles, verdict] = judged;
+  const auto& measured = judged.measured;
+  const Verdict& verdict = judged.verdict;
   write_outputs(arguments.outputs, judged);
   // One family is not the verdict, and a reader of the reason wants one line.
   const auto give_reason = [&] {
     if (!arguments.judge.family) channel.give(reason_line(verdict));
   };
   if (arguments.explain) {
-    std::fputs(explain(*measured, profiles, verdict, *arguments.explain).c_str(), stdout);
+    std::fputs(explain(*measured, judged.profiles, verdict, *arguments.explain).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
     give_reason();
     return verdict.exit_code;

@@ -20,6 +20,9 @@ constexpr const char* metric = "busbw_gb_per_s";
 constexpr double slow = 0.95;
 /// One value has tails that the best of several has not.
 constexpr double slow_once = 0.9, slow_behind_uplink = 0.93;
+/// Of an AllReduce over all rails: the slowest of eight holds up all, and of some hundred pairs one has a rail that
+/// pauses three times. What NCCL plans wrongly, or a link inside a host, costs more than this.
+constexpr double slow_sum = 0.7;
 /// So much of a leaf, or of a host's rails, is most of it.
 constexpr double most_of_leaf = 0.6, most_of_rails = 0.75;
 constexpr std::size_t least_of_leaf = 3;
@@ -75,6 +78,7 @@ class FabricJudge {
       judge_nics();
     }
     judge_single_pairs();
+    judge_sums();
     conclude();
     return std::move(out_);
   }
@@ -85,6 +89,14 @@ class FabricJudge {
     std::vector<int> ranks;  // by rail
   };
   using Place = std::pair<std::size_t, std::size_t>;  // host, rail
+  using Pair = std::pair<std::size_t, std::size_t>;   // of hosts
+
+  /// AllReduce over all rails of both hosts, in one row.
+  struct Sum {
+    std::string key;
+    double rate = 0;  // 0: no answer
+    bool confirms = false;
+  };
 
   // --- reading ---
 
@@ -106,13 +118,20 @@ class FabricJudge {
         value.key = benchmark->key;
         value.across = !same_leaf(value.host, value.partner);
         value.confirms = confirms;
+        if (key_part(benchmark->key, "op") == "allreduce") {
+          auto& sums = sums_[std::minmax(value.host, value.partner)];
+          const bool known =
+              std::any_of(sums.begin(), sums.end(), [&](const Sum& sum) { return sum.key == value.key; });
+          if (!known) sums.push_back({value.key, value.rate, confirms});
+          continue;
+        }
         const Place place{value.host, rail_of_[rank]};
         if (direction == "out") out_rate_[place].push_back(value.rate);
         if (direction == "in") in_rate_[place].push_back(value.rate);
         if (direction.empty() || direction == "both") at_[place].push_back(value);
       }
     }
-    if (at_.empty()) return false;
+    if (at_.empty() && sums_.empty()) return false;
     // The reference of a rail: what hosts reach at their best, in the middle of them.
     for (std::size_t rail = 0; rail < rails_; ++rail) {
       std::vector<double> bests;
@@ -280,8 +299,7 @@ class FabricJudge {
         auto& d = suspect({Cause::slow_node}, rails, 0,
                           fmt::format("{} does not answer, one partner after another", hosts_[host].name),
                           "is it up? ping it, and look at its console");
-        d.places = {Culprit{std::nullopt, hosts_[host].name, std::nullopt, std::nullopt, std::nullopt}};
-        d.place_count = 1;
+        only_host(d, host);
         continue;
       }
       std::vector<Place> places;
@@ -303,9 +321,16 @@ class FabricJudge {
                                     places.size(), all, way_of(places)),
                         x <= 0 ? "is it up? ping it, and look at its console"
                                : "compare PCIe, IOMMU, ACS and CPU governor of this host with those of others");
-      d.places = {Culprit{std::nullopt, hosts_[host].name, std::nullopt, std::nullopt, std::nullopt}};
-      d.place_count = 1;
+      only_host(d, host);
     }
+  }
+
+  Culprit whole(std::size_t host) const {
+    return {std::nullopt, hosts_[host].name, std::nullopt, std::nullopt, std::nullopt};
+  }
+  void only_host(Diagnosis& d, std::size_t host) const {
+    d.places = {whole(host)};
+    d.place_count = 1;
   }
 
   /// One direction only, where it was measured again.
@@ -523,6 +548,74 @@ class FabricJudge {
     return again;
   }
 
+  // AllReduce over all rails, of two hosts that are good with each other rail by rail: NVLink, the paths from GPUs to
+  // NICs and NCCL's plan work together there. It is said of the pair: one figure tells no end from the other.
+  void judge_sums() {
+    std::vector<double> inside;  // leaves: across, one rail of all shares a port by chance
+    std::map<std::size_t, std::set<std::size_t>> silent, answered;  // with whom
+    for (const auto& [pair, sums] : sums_) {
+      const bool any = std::any_of(sums.begin(), sums.end(), [](const Sum& sum) { return sum.rate > 0; });
+      (any ? answered : silent)[pair.first].insert(pair.second);
+      (any ? answered : silent)[pair.second].insert(pair.first);
+      for (const Sum& sum : sums) {
+        if (sum.rate > 0) all_sums_.push_back(sum.rate);
+        if (sum.rate > 0 && !sum.confirms && same_leaf(pair.first, pair.second)) inside.push_back(sum.rate);
+      }
+    }
+    std::set<std::size_t> named;
+    for (const Place& place : explained_) named.insert(place.first);
+    for (const Diagnosis& d : out_.suspects) {  // of two that do not answer each other no place is explained
+      for (std::size_t host = 0; host < hosts_.size(); ++host) {
+        const bool is = std::any_of(d.places.begin(), d.places.end(),
+                                    [&](const Culprit& place) { return place.host == hosts_[host].name; });
+        if (is && d.percent >= 100) named.insert(host);
+      }
+    }
+    // Died since the rounds of single rails.
+    for (const auto& [host, partners] : silent) {
+      if (partners.size() < 2 || answered.contains(host) || !named.insert(host).second) continue;
+      only_host(suspect({Cause::slow_node}, {}, 0,
+                        fmt::format("{} does not answer in an AllReduce, one partner after another", hosts_[host].name),
+                        "is it up? ping it, and look at its console"),
+                host);
+    }
+    const double usual = inside.empty() ? 0 : median(std::move(inside));
+    for (const auto& [pair, sums] : sums_) {
+      const auto& [a, b] = pair;
+      if (named.contains(a) || named.contains(b)) continue;
+      double best = 0, first = 0;
+      bool again = false;
+      std::vector<Evidence> evidence;
+      for (const Sum& sum : sums) {
+        best = std::max(best, sum.rate);
+        if (!sum.confirms) first = std::max(first, sum.rate);
+        again = again || sum.confirms;
+        if (usual > 0) {
+          evidence.push_back(
+              {sum.key, metric, Judgement::peers, sum.rate, usual, 100 * (1 - sum.rate / usual), std::nullopt});
+        }
+      }
+      const bool low = first <= 0 || (same_leaf(a, b) && first < slow_sum * usual);
+      if (!low) continue;
+      if (best > 0 && (!again || best >= slow_sum * usual)) {
+        ++noted_;
+        continue;
+      }
+      const double x = best > 0 ? best / usual : 0;
+      auto& d = suspect(
+          {Cause::slow_path}, {}, x,
+          fmt::format("{} and {} {} in an AllReduce over all rails, and each rail is good{}", hosts_[a].name,
+                      hosts_[b].name,
+                      best > 0 ? fmt::format("are {:.0f} % slow", 100 * (1 - x)) : "do not answer each other",
+                      again ? "; repeated" : ""),
+          "run both hosts with NCCL_DEBUG=INFO and compare rings, GPUDirect and NVLink with those of another pair");
+      add_evidence(d, std::move(evidence));
+      d.percent = 100 * (1 - x);
+      d.places = {whole(a), whole(b)};
+      d.place_count = 2;
+    }
+  }
+
   // --- words ---
 
   void note_wrong(const std::string& key, const Row& row) {
@@ -563,6 +656,9 @@ class FabricJudge {
     }
     out_.said = fmt::format("pairs of {} hosts on {} rails: {}", hosts_.size(), rails_,
                             out_.suspects.empty() ? "nobody stands out" : plural(out_.suspects.size(), "suspect"));
+    if (!all_sums_.empty()) {
+      out_.said += fmt::format("; AllReduce of two hosts {:.4g} GB/s at the median", median(all_sums_));
+    }
     if (noted_ > 0) out_.said += fmt::format("; {} slow in one round only", plural(noted_, "pair"));
   }
 
@@ -584,6 +680,8 @@ class FabricJudge {
   std::size_t rails_ = 0;
   std::map<Place, std::vector<Value>> at_;  // both ways
   std::map<Place, std::vector<double>> out_rate_, in_rate_;
+  std::map<Pair, std::vector<Sum>> sums_;
+  std::vector<double> all_sums_;
   std::vector<double> reference_;  // by rail: what hosts reach at their best
   std::vector<double> typical_;    // by rail: the middle of all values
   std::set<Place> explained_, across_explained_;

@@ -10,6 +10,7 @@
 //   good inside the leaf, slow across with every other leaf         slow uplink
 //   slow between two leaves only                                    slow path
 //   no answer, and others answer both ends                          slow path: a dead one
+//   AllReduce of two hosts slow or silent, each rail good           slow path: of that pair, no single host
 //   slow in one round, not when repeated                            noted
 #pragma once
 

@@ -43,11 +43,15 @@ std::vector<Rule> rules_inside_hosts(const Profile& profile, const Benchmarks& b
 // What one host does: as it was measured inside hosts, else what the profile asks of one, else the rate of its GPUs'
 // links, which NCCL's rings cannot exceed.
 std::optional<double> rate_of_one_host(const Profile& profile, const Benchmarks& benchmarks, const Benchmark& world) {
-  const auto inside = benchmarks.find(world.key + "/scope:node");
+  // AllReduce of two hosts is the same operation.
+  const std::string operation = family_of(world.key) == "pairs"
+                                    ? "allreduce/dtype:f32/bytes:" + std::string(key_part(world.key, "bytes"))
+                                    : world.key;
+  const auto inside = benchmarks.find(operation + "/scope:node");
   if (inside != benchmarks.end()) return run_value(inside->second, "busbw_gb_per_s");
   const int ranks = world.context->world_size / world.context->hosts;
   for (const Rule& rule : profile.rules) {
-    const bool fits = rule.benchmark == world.key && rule.metric == "busbw_gb_per_s" && rule.limits.min &&
+    const bool fits = rule.benchmark == operation && rule.metric == "busbw_gb_per_s" && rule.limits.min &&
                       rule.conditions.hosts.contains(1) && rule.conditions.ranks.contains(ranks);
     const std::string nvls = !rule.conditions.nvls ? "" : *rule.conditions.nvls ? "on" : "off";
     if (fits && (nvls.empty() || world.context->nccl.nvls == nvls)) return rule.limits.min;
@@ -110,7 +114,14 @@ std::vector<Rule> rules_between_hosts(const Profile& profile, const std::optiona
       expect(allreduce_limit(shape), allreduce_part, "what the NICs allow");
     } else if (key_part(key, "op") == "alltoall" && large && plain) {
       expect(alltoall_limit(shape), alltoall_part, "what the NICs allow");
-    } else if (family_of(key) == "pairs" && !key_part(key, "round").empty() && benchmark.waiver() == nullptr) {
+    } else if (family_of(key) != "pairs" || key_part(key, "round").empty() || benchmark.waiver() != nullptr) {
+      continue;
+    } else if (key_part(key, "op") == "allreduce") {
+      if (large) {
+        expect(allreduce_limit({2, 2 * shape.ranks_per_host(), shape.host_gb_per_s}), allreduce_part,
+               "what the NICs of two hosts allow, at the median pair");
+      }
+    } else {
       const double rate = shape.host_gb_per_s / shape.ranks_per_host();
       rules.push_back(floor_rule(key, pairs_part * rate,
                                  derived(fmt::format("{} of {} GB/s, the NICs' rate for one GPU, at the median pair",

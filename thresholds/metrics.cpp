@@ -57,8 +57,9 @@ Bound hbm_copy(const Peaks& peaks, Text, const Scale&) { return peak(peaks, "hbm
 // What an NVLink of generation 4 leaves to data. It moves flits of 16 bytes, of which 15 of 16 carry packets
 // (`nvlink_flits`: 450 GB/s become 421.9 each way). Copy engines send lines of 256 bytes with one flit before them as
 // header, kernels lines of 128; where all GPUs read at once, each link also carries one flit of request for each line
-// that its own kernels read. Measured on four H200 (ci/baselines, 2026-11; one access of 256 bytes more or less in
-// all):
+// that its own kernels read: a GPU may get more than that where its partner reads less (345.4 beside 265.3, as
+// reckoned: 421.9 x 128 = 345.4 x 144 + 265.3 x 16), up to what one has that reads alone, which is its ceiling.
+// Measured on four H200 (ci/baselines, 2026-11; one access of 256 bytes more or less in all):
 //   copy engine, one way   421.9 x 256/272 = 397.1    396.1 to 396.7
 //   kernel, one way        421.9 x 128/144 = 375.0    369.2 (writes, with their acknowledgements); nvbandwidth 376.2
 //   kernels read at once   421.9 x 128/160 = 337.5    337.3 to 338.0
@@ -66,24 +67,21 @@ Bound hbm_copy(const Peaks& peaks, Text, const Scale&) { return peak(peaks, "hbm
 // measured what packets cost: there the link is the ceiling.
 constexpr double most_flits = 15.0 / 16, header = 16, engine_line = 256, kernel_line = 128;
 
-double payload(Text engine, bool requests_too) {
+double payload(Text engine) {
   const double line = engine == "sm" ? kernel_line : engine_line;
-  return line / (line + header + (engine == "sm" && requests_too ? header : 0));
+  return line / (line + header);
 }
 
 Bound link_copy(const Peaks& peaks, Text key, const Scale&) {
-  const bool all_read =
-      key_part(key, "op") == "read" && !key_part(key, "shift").empty() && key_part(key, "ranks").empty();
   const auto flits = peak(peaks, "nvlink_flits");
-  return peak(
-      peaks, "nvlink_gb_per_s",
-      (key_part(key, "dir") == "both" ? 2 : 1) * (flits ? *flits * payload(key_part(key, "engine"), all_read) : 1));
+  return peak(peaks, "nvlink_gb_per_s",
+              (key_part(key, "dir") == "both" ? 2 : 1) * (flits ? *flits * payload(key_part(key, "engine")) : 1));
 }
 
 // What a collective's data leave of a link where the switch adds nothing, whoever copies.
 double link_of_collective(const Peaks& peaks) {
   const auto flits = peak(peaks, "nvlink_flits");
-  return flits ? *flits * payload("ce", false) : most_flits;
+  return flits ? *flits * payload("ce") : most_flits;
 }
 
 // By the link that pre-flight read; else the fastest way from any host to a GPU, NVLink-C2C of Grace, 450 GB/s.
@@ -121,9 +119,12 @@ Bound collective_algbw(const Peaks& peaks, Text key, const Scale& scale) {
   return times(collective_busbw(peaks, key, scale), scale.ranks / (scale.ranks - 1.0));
 }
 
-// One GPU may use all NICs of its host when the others are idle; here all work at once.
-Bound pair_busbw(const Peaks& peaks, Text, const Scale& scale) {
+// One GPU may use all NICs of its host when the others are idle; here all work at once. An AllReduce of two hosts is
+// that of all hosts with m = 2, where switches that add spare nothing.
+Bound pair_busbw(const Peaks& peaks, Text key, const Scale& scale) {
   const auto nics = peak(peaks, "nics");
+  const double n = 2.0 * scale.ranks / scale.hosts;
+  if (nics && key_part(key, "op") == "allreduce") return peak(peaks, "nic_gbit", *nics / 8 * 2 * (n - 1) / n);
   return nics ? peak(peaks, "nic_gbit", *nics / 8 * scale.hosts / scale.ranks) : std::nullopt;
 }
 
@@ -274,7 +275,7 @@ constexpr std::array catalogue{
     Metric{.family = "jitter", .name = "p50_us", .what = "median time of a row of pieces", .work = microsecond, .may_lack = same_time},
     Metric{.family = "jitter", .name = "max_us", .what = "the slowest row of pieces", .harmless = shown, .may_lack = shown},
     Metric{.family = "launch", .name = "launch_us", .what = "the call that starts a kernel or a graph", .aspect = Aspect::processor,
-           .headline = 7, .of_slowest = yes, .peers = PeerClass{0.05, 0, 0.5, 0.5}, .work = microsecond},
+           .headline = 7, .of_slowest = yes, .peers = PeerClass{0.25, 0, 2, 2}, .work = microsecond},
     Metric{.family = "launch", .name = "p50_us", .what = "median time of a call", .work = microsecond, .may_lack = same_time},
     Metric{.family = "launch", .name = "max_us", .what = "the slowest call", .harmless = shown, .may_lack = shown},
     Metric{.family = "hbm", .name = "hbm_gb_per_s", .what = "what is read and written", .aspect = Aspect::memory, .headline = 2,
@@ -322,7 +323,7 @@ constexpr std::array catalogue{
            .ceiling = collective_algbw, .work = giga_bytes, .may_lack = same_time},
     Metric{.family = "collectives", .name = "latency_us", .what = "time of one collective", .headline = 7,
            .shared = yes, .of_slowest = yes, .work = microsecond, .may_lack = same_time},
-    Metric{.family = "pairs", .name = "busbw_gb_per_s", .what = "of a pair of hosts, each way, over one rail",
+    Metric{.family = "pairs", .name = "busbw_gb_per_s", .what = "of a pair of hosts: each way over one rail, or AllReduce over all",
            .headline = 4, .ceiling = pair_busbw},
     Metric{.family = "pairs", .name = "partner", .what = "the rank that it worked with", .range = any,
            .harmless = "says with whom, no figure"},
@@ -532,8 +533,9 @@ bool is_collective(Text family) { return family == "allreduce" || family == "col
 double launch_spread(Text key, Text metric) {
   const std::string family = family_of(key);
   if (family == "gemm") return 0.007;
-  if (family == "jitter" || family == "launch") return 0.15;  // of a core's clock and of what else runs; not measured
-  if (family == "train_step") return 0.007;                   // two launches on one H200
+  if (family == "jitter") return 0.15;       // of a core's clock and of what else runs; not measured
+  if (family == "launch") return 0.25;       // 13 rounds on 2 H200: 3.5 to 5.6 us, of a graph's kernel 1.3 to 2.7
+  if (family == "train_step") return 0.007;  // two launches on one H200
   if (is_training(family)) return 0.004;
   if (family == "pcie" && key_part(key, "active").empty()) return 0.04;
   if (!is_collective(family)) return 0.002;

@@ -15,8 +15,8 @@ struct Part {
   Names numbers, texts;
 };
 
-const std::array<Part, 9>& parts() {
-  static const std::array<Part, 9> table{{
+const std::array<Part, 11>& parts() {
+  static const std::array<Part, 11> table{{
       {"preflight/of:host",
        true,
        {"sockets",
@@ -98,6 +98,8 @@ const std::array<Part, 9>& parts() {
        true,
        {"slurm_answers", "slurm_drained", "slurm_gpus_missing", "slurm_gpus_unlisted"},
        {"slurm_state"}},
+      {"preflight/of:dcgm", true, {"dcgm_answers", "dcgm_failed", "dcgm_warned"}, {"dcgm_version"}},
+      {"preflight/of:dcgm_gpu", false, {"dcgm_answers", "dcgm_failed", "dcgm_warned"}, {}},
       {"preflight/of:folder",
        true,
        {"files_missing", "files_differing", "appends_lost", "locks_broken", "write_gb_per_s", "read_gb_per_s"},

@@ -32,13 +32,15 @@ class RankTelemetry {
   /// By heat.
   bool hot(int rank) const;
 
+  /// Other programs that had its GPU when the run began, as far as that is known.
+  std::vector<OtherProcess> processes(int rank) const;
+
   /// "1410 MHz (peers 1465), 691 W (692), 57 C (55); throttled: sw_power_cap 38 %"
   std::string text(int rank) const;
 
  private:
   bool any_reason(int rank, bool (*is_such)(std::string_view reason)) const;
   std::vector<const Row*> rows(int rank) const;
-  std::vector<OtherProcess> processes(int rank) const;
   const std::vector<std::optional<double>>& column(const std::string& name) const;
 
   std::vector<const Benchmark*> loaded_, others_;

@@ -73,7 +73,7 @@ class RuleJudge {
     judge_outcome();
     if (finding_.status == Status::fail) explain_worst();
     if (finding_.status != Status::pass && finding_.status != Status::waived) {
-      finding_.next = measure_command(finding_.key, context_.world_size);
+      finding_.next = measure_command(finding_.key, context_.world_size) + own_flag();
     }
     return finding_;
   }
@@ -91,6 +91,17 @@ class RuleJudge {
     show("max", l.max);
     show("equals", l.equals);
     show("spread_max", l.spread_max);
+  }
+
+  // Without its level pre-flight would not ask DCGM. One digit: what stands in a file must not become a command.
+  std::string own_flag() const {
+    const std::string_view flag = "--dcgm=";
+    if (finding_.key.find("of:dcgm") == std::string::npos) return "";
+    for (const std::string& word : context_.argv) {
+      const bool level = word.size() == flag.size() + 1 && word.starts_with(flag);
+      if (level && word.back() >= '1' && word.back() <= '3') return " " + word;
+    }
+    return "";
   }
 
   void judge_outcome() {

@@ -29,6 +29,7 @@ class Investigation {
     if (context_ == nullptr) return {};
     suspects_ = missed_alike(evidence_, telemetry_);
     judge_ports();
+    judge_kernels();
     judge_ranks();
     judge_nodes();
     judge_links();
@@ -107,6 +108,22 @@ class Investigation {
         if (best < 0 || (ranks.size() == 2 && !best_is_slow)) break;  // of two GPUs, either may be the one
         explain_copies(best, true, true, ports_[best]);
       }
+    }
+  }
+
+  // What the kernels of a GPU copy slowly, which is slow in what it does alone: somebody else has its SMs, or they are
+  // bad. Writes are the work of the source, reads and latencies of the destination; copy engines have none.
+  void judge_kernels() {
+    for (const auto& [pair, link] : evidence_.links()) {
+      if (!open(pair)) continue;
+      std::set<int> workers;
+      for (const Evidence& e : link.failing) {
+        const bool by_kernel = key_part(e.key, "engine") == "sm";
+        workers.insert(!by_kernel ? -1 : key_part(e.key, "op") == "write" ? pair.first : pair.second);
+      }
+      const int worker = *workers.begin();
+      const bool slow = evidence_.is_slow(worker, Aspect::gemm) || evidence_.is_slow(worker, Aspect::memory);
+      if (workers.size() == 1 && slow) explain(pair, ports_[worker]);
     }
   }
 

@@ -1,12 +1,9 @@
-// Decides what a series of rounds shows.
+// Decides what a series of rounds shows. Longer than other files: a rule for each thing that only a series shows, all
+// of the same rounds.
 //
 // - A fact, an error or wrong data counts in whichever round it was seen. A figure that misses a limit or its peers
 //   counts where it does so in three rounds in a row (two of fewer than 20), or in a tenth of all: of thousands of
 //   healthy rounds some miss by chance, and none twice at one place. Else it is noted.
-// - A GPU's level in a class of figures is the median over the class of what each is relative to its own median in the
-//   first hour. An hour is low if the whole interval of Hodges and Lehmann between the first hour and it lies below the
-//   limit, and it is further off than 6 times what one hour differs from the next: rounds of an hour are not
-//   independent, hours nearly are. The six are for the thousands of hours, classes and GPUs that are looked at.
 // - A round is slow if the level is 15 % low and beyond 6 standard deviations of the rounds, in several figures or in
 //   two rounds in a row: somebody else was there.
 // - Where more than half of the GPUs go the same way, nobody is named: the room, the supply, or a setting.
@@ -18,18 +15,14 @@
 #include <set>
 
 #include "base/text.hpp"
-#include "thresholds/classes.hpp"
 #include "thresholds/judge.hpp"
-#include "thresholds/metrics.hpp"
 
 namespace shakedown {
 namespace {
 
-constexpr double least_loss = 0.015,
-                 least_loss_of_all = 0.03;  // of one GPU, whose class may say more; of what all share
-constexpr double slow_round = 0.15, sigmas = 6, confidence = 0.98, of_all_rounds = 0.1;
+constexpr double slow_round = 0.15, sigmas = 6, of_all_rounds = 0.1;
 constexpr std::size_t few_rounds = 20, rows_for_one_round = 3;
-constexpr double hour = 3600, bins = 96;
+constexpr double hour = 3600;
 
 /// Counters that a healthy GPU leaves alone; the others cost time only, or are a program's.
 bool is_fault_counter(const std::string& name) {
@@ -90,7 +83,7 @@ class Judge {
     judge_troubles();
     judge_counters();
     judge_bits();
-    follow_courses();
+    result_.courses = follow_courses(watch_, names_);
     judge_hours();
     judge_slow_rounds();
     speak();
@@ -260,15 +253,8 @@ class Judge {
     }
   }
 
-  std::optional<std::size_t> rank_of(std::size_t round, const std::string& unit) const {
-    const auto& units = rounds_[round].units;
-    const auto found = std::find(units.begin(), units.end(), unit);
-    if (found == units.end()) return std::nullopt;
-    return static_cast<std::size_t>(found - units.begin());
-  }
-
   std::string others_at(std::size_t round, const std::string& unit) const {
-    const auto rank = rank_of(round, unit);
+    const auto rank = rounds_[round].rank_of(unit);
     const auto& others = rounds_[round].others;
     if (!rank || *rank >= others.size() || !others[*rank]) return "";
     return "; it was in use by " + *others[*rank];
@@ -278,24 +264,12 @@ class Judge {
   template <class Visitor>
   void each(const ByRank WatchRound::*columns, const std::string& name, const std::string& unit, Visitor visit) const {
     for (std::size_t i = 0; i < rounds_.size(); ++i) {
-      const auto found = (rounds_[i].*columns).find(name);
-      const auto rank = rank_of(i, unit);
-      if (found != (rounds_[i].*columns).end() && rank && *rank < found->second.size() && found->second[*rank]) {
-        visit(i, *found->second[*rank]);
-      }
+      if (const auto value = rounds_[i].value(columns, name, unit)) visit(i, *value);
     }
-  }
-
-  std::set<std::string> all_names(const ByRank WatchRound::*columns) const {
-    std::set<std::string> names;
-    for (const WatchRound& round : rounds_) {
-      for (const auto& [name, values] : round.*columns) names.insert(name);
-    }
-    return names;
   }
 
   void judge_counters() {
-    for (const std::string& name : all_names(&WatchRound::counters)) {
+    for (const std::string& name : watch_.names(&WatchRound::counters)) {
       for (const std::string& unit : names_) {
         std::optional<double> first, last;
         std::vector<std::size_t> grown;
@@ -319,7 +293,7 @@ class Judge {
   void judge_bits() {
     std::map<std::string, std::set<std::size_t>> deviant;  // rounds by unit
     std::map<std::string, std::string> example;
-    for (const std::string& name : all_names(&WatchRound::bits)) {
+    for (const std::string& name : watch_.names(&WatchRound::bits)) {
       std::map<std::size_t, std::map<double, std::size_t>> same;  // how many units deviate alike in a round
       std::map<std::string, std::vector<std::pair<std::size_t, double>>> found;
       for (const std::string& unit : names_) {
@@ -359,124 +333,6 @@ class Judge {
   }
 
   // Courses -----------------------------------------------------------------------------------------------------------
-
-  bool in_first_hour(std::size_t i) const { return rounds_[i].begin_s < watch_.hour_s(); }
-
-  void follow_courses() {
-    struct Sum {
-      std::vector<std::vector<double>> levels;  // by round, of each figure
-      double limit = 0;
-    };
-    std::map<std::pair<std::string, std::string>, Sum> sums;  // class, unit
-    std::vector<std::string> units = names_;
-    for (const std::string& name : all_names(&WatchRound::figures)) {
-      const auto blank = name.find(' ');
-      const auto key = name.substr(0, blank), metric = name.substr(blank + 1);
-      const bool shared = is_shared(key, metric);
-      const auto peers = peer_class(key, metric);
-      if (shared ? lower_is_better(metric) : !peers) continue;
-      const double sign = lower_is_better(metric) ? -1 : 1;
-      const double limit = shared ? least_loss_of_all : std::max(least_loss, peers->class_effect);
-      for (const std::string& unit : shared ? std::vector<std::string>{""} : units) {
-        std::vector<std::pair<std::size_t, double>> values;
-        const auto keep = [&](std::size_t i, double value) {
-          if (value > 0) values.emplace_back(i, value);
-        };
-        if (shared) {
-          for (std::size_t i = 0; i < rounds_.size(); ++i) {
-            const auto found = rounds_[i].figures.find(name);
-            if (found != rounds_[i].figures.end() && found->second.front()) keep(i, *found->second.front());
-          }
-        } else {
-          each(&WatchRound::figures, name, unit, keep);
-        }
-        std::vector<double> at_first;
-        for (const auto& [i, value] : values) {
-          if (in_first_hour(i)) at_first.push_back(value);
-        }
-        if (at_first.empty()) continue;
-        const double usual = median(at_first);
-        for (const std::string& of : classes_of(key)) {
-          Sum& sum = sums[{of, unit}];
-          sum.levels.resize(rounds_.size());
-          sum.limit = std::max(sum.limit, limit);
-          for (const auto& [i, value] : values) sum.levels[i].push_back(sign * std::log(value / usual));
-        }
-      }
-    }
-    for (const auto& [where, sum] : sums) {
-      Course course{where.first, where.second, {}, {}, std::nullopt, {}, sum.limit};
-      std::size_t rows = 0;
-      for (const auto& levels : sum.levels) {
-        course.levels.push_back(levels.empty() ? std::nullopt : std::optional(std::expm1(median(levels))));
-        rows = std::max(rows, levels.size());
-      }
-      rows_.push_back(rows);
-      measure(course);
-      result_.courses.push_back(std::move(course));
-    }
-    mark_low();
-  }
-
-  std::vector<double> of_hour(const Course& course, std::size_t which) const {
-    std::vector<double> values;
-    for (std::size_t i = 0; i < rounds_.size(); ++i) {
-      if (course.levels[i] && hour_of(i) == which) values.push_back(*course.levels[i]);
-    }
-    return values;
-  }
-
-  std::size_t hour_of(std::size_t i) const { return static_cast<std::size_t>(rounds_[i].begin_s / watch_.hour_s()); }
-
-  void measure(Course& course) const {
-    const double span = std::max(rounds_.back().begin_s, 1.0), bin = std::max(watch_.hour_s() / 4, span / bins);
-    std::map<std::size_t, std::vector<double>> by_bin, by_hour;
-    for (std::size_t i = 0; i < rounds_.size(); ++i) {
-      if (!course.levels[i]) continue;
-      by_bin[static_cast<std::size_t>(rounds_[i].begin_s / bin)].push_back(*course.levels[i]);
-      by_hour[hour_of(i)].push_back(*course.levels[i]);
-    }
-    course.hours.resize(hour_of(rounds_.size() - 1) + 1);
-    for (const auto& [which, values] : by_hour) course.hours[which] = median(values);
-    std::vector<double> x, y;
-    for (const auto& [which, values] : by_bin) {
-      x.push_back((static_cast<double>(which) + 0.5) * bin / hour);
-      y.push_back(median(values));
-    }
-    constexpr double each_bound = 0.975;  // the interval has 95 %
-    if (x.size() > 1) course.trend = theil_sen(x, y, each_bound);
-  }
-
-  /// How far medians of an hour are apart by chance: as the hours are from one another, and at least what follows from
-  /// the rounds. By differences, which no drift and no single step moves.
-  std::optional<double> noise_of(const Course& course) const {
-    const auto steps_of = [](const std::vector<std::optional<double>>& levels) {
-      std::vector<double> steps;
-      for (std::size_t i = 1; i < levels.size(); ++i) {
-        if (levels[i] && levels[i - 1]) steps.push_back(*levels[i] - *levels[i - 1]);
-      }
-      return steps;
-    };
-    constexpr std::size_t least = 3;
-    const auto hours = steps_of(course.hours), rounds = steps_of(course.levels);
-    if (hours.size() < least || rounds.size() < least) return std::nullopt;
-    const double per_hour = static_cast<double>(rounds_.size()) / static_cast<double>(course.hours.size());
-    const double of_a_median = 1.2533 / std::sqrt(std::max(1.0, per_hour));  // sqrt(pi / 2): of normal values
-    return std::max(robust_sigma(hours), robust_sigma(rounds) * of_a_median) / std::sqrt(2.0);
-  }
-
-  void mark_low() {
-    for (Course& course : result_.courses) {
-      const auto noise = noise_of(course);
-      if (!noise) continue;
-      const auto first = of_hour(course, 0);
-      for (std::size_t h = 1; h < course.hours.size(); ++h) {
-        if (!course.hours[h] || *course.hours[h] > -std::max(course.limit, sigmas * *noise)) continue;
-        const auto shift = hodges_lehmann(first, of_hour(course, h), confidence);
-        if (shift.high && *shift.high < -course.limit) course.low.push_back(h);
-      }
-    }
-  }
 
   std::string hour_text(std::size_t which) const {
     const double begin = static_cast<double>(which) * watch_.hour_s();
@@ -537,8 +393,7 @@ class Judge {
 
   void judge_slow_rounds() {
     std::map<std::pair<std::vector<std::size_t>, std::string>, std::vector<std::string>> slow;  // rounds, unit: classes
-    for (std::size_t c = 0; c < result_.courses.size(); ++c) {
-      const Course& course = result_.courses[c];
+    for (const Course& course : result_.courses) {
       std::vector<double> known;
       for (const auto& level : course.levels) {
         if (level) known.push_back(*level);
@@ -550,7 +405,7 @@ class Judge {
         if (course.levels[i] && *course.levels[i] < -limit) rounds.push_back(i);
       }
       // What a single figure shows for once is an accident.
-      if (rows_[c] < rows_for_one_round) {
+      if (course.rows < rows_for_one_round) {
         std::vector<std::size_t> pairs;
         for (const std::size_t i : rounds) {
           const auto is = [&](std::size_t other) { return std::binary_search(rounds.begin(), rounds.end(), other); };
@@ -600,11 +455,37 @@ class Judge {
   const std::vector<WatchRound>& rounds_;
   std::map<std::string, std::size_t> index_;
   std::vector<std::string> names_;  // of units
-  std::vector<std::size_t> rows_;   // by course: its figures in a round
   WatchJudgement result_;
 };
 
 }  // namespace
+
+std::optional<std::size_t> WatchRound::rank_of(const std::string& unit) const {
+  const auto found = std::find(units.begin(), units.end(), unit);
+  if (found == units.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - units.begin());
+}
+
+std::optional<double> WatchRound::value(const ByRank WatchRound::*columns, const std::string& name,
+                                        const std::string& unit) const {
+  const auto found = (this->*columns).find(name);
+  const auto rank = rank_of(unit);
+  if (found == (this->*columns).end() || !rank || *rank >= found->second.size()) return std::nullopt;
+  return found->second[*rank];
+}
+
+std::optional<double> WatchRound::shared_figure(const std::string& name) const {
+  const auto found = figures.find(name);
+  return found == figures.end() || found->second.empty() ? std::nullopt : found->second.front();
+}
+
+std::set<std::string> Watch::names(const ByRank WatchRound::*columns) const {
+  std::set<std::string> result;
+  for (const WatchRound& round : rounds) {
+    for (const auto& [name, values] : round.*columns) result.insert(name);
+  }
+  return result;
+}
 
 double Watch::watched_s() const {
   double unwatched = 0;

@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/statistics.hpp"
+#include "thresholds/courses.hpp"
 #include "thresholds/measured.hpp"
 #include "thresholds/verdict.hpp"
 
@@ -57,6 +58,14 @@ struct WatchRound {
   std::size_t finding_count = 0;
 
   static constexpr std::size_t most_kept = 40;
+
+  /// Nothing: this unit was not there.
+  std::optional<std::size_t> rank_of(const std::string& unit) const;
+  /// Of `figures`, `bits` or `counters`, if this unit has it.
+  std::optional<double> value(const ByRank WatchRound::*columns, const std::string& name,
+                              const std::string& unit) const;
+  /// One that all ranks share.
+  std::optional<double> shared_figure(const std::string& name) const;
 };
 
 struct Watch {
@@ -69,6 +78,8 @@ struct Watch {
   double hour_s() const;
   /// "hour 7.0 (2026-11-22T19:00:05Z)"; of a watch of less than two hours in minutes.
   std::string when(const WatchRound&) const;
+  /// Of the columns of all rounds.
+  std::set<std::string> names(const ByRank WatchRound::*columns) const;
 };
 
 /// The file of a watch in its folder: the plan and each round as a line of JSON.
@@ -80,17 +91,6 @@ Watch read_watch(const std::filesystem::path& folder);
 
 /// Fills in what a run has shown.
 void thin(const Measured&, const Verdict&, WatchRound&);
-
-/// How one class of figures of a GPU, or of all together, went over time.
-struct Course {
-  std::string name;                           // of the class: "gemm/dtype:bf16"
-  std::string unit;                           // empty: all share it
-  std::vector<std::optional<double>> levels;  // by round: relative to its own first hour, negative is worse
-  std::vector<std::optional<double>> hours;   // medians, by Watch::hour_s
-  std::optional<TheilSen> trend;              // per hour (3600 s), bounds of 95 %; nothing: too few rounds
-  std::vector<std::size_t> low;               // of `hours`: surely worse than the first one by `limit`
-  double limit = 0;
-};
 
 struct WatchJudgement {
   Verdict verdict;

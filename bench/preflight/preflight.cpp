@@ -3,10 +3,10 @@
 // obstacle.
 //
 //   mpirun -np 4 build/bench/bench_preflight --benchmark_format=json > preflight.json
-//   mpirun -np 4 build/bench/bench_preflight --shared-folder=/home/me
-#include <array>
+//   mpirun -np 4 build/bench/bench_preflight --shared-folder=/home/me --dcgm=1
+#include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <ctime>
 #include <memory>
 #include <set>
@@ -18,6 +18,7 @@
 #include "bench/preflight/shared_folder.hpp"
 #include "fixtures/session.hpp"
 #include "node/binding.hpp"
+#include "node/dcgm.hpp"
 #include "node/gpu_facts.hpp"
 #include "node/slurm.hpp"
 
@@ -136,24 +137,79 @@ Facts network(World& world, const Surroundings& around) {
 
 /// What Slurm says of the nodes of this job; rank 0 asks, since the controller has other jobs. It gets 10 s for that.
 Facts slurm(World& world, const Surroundings& around) {
-  constexpr auto plain_characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.,[]";
-  std::string said;
+  CommandOutput said;
   if (world.rank() == 0) {
-    const auto nodes = process_environment()("SLURM_JOB_NODELIST").value_or("");
-    const bool plain = nodes.find_first_not_of(plain_characters) == std::string::npos;  // the shell reads them
-    const auto close = [](FILE* pipe) { pclose(pipe); };
-    const std::unique_ptr<FILE, decltype(close)> pipe(
-        popen(("timeout 10 scontrol show node -o " + (plain ? nodes : "") + " 2>&1").c_str(), "r"), close);
-    std::array<char, 4096> piece{};
-    while (pipe && fgets(piece.data(), static_cast<int>(piece.size()), pipe.get()) != nullptr) said += piece.data();
+    std::vector<std::string> command{"scontrol", "show", "node", "-o"};
+    if (const auto nodes = process_environment()("SLURM_JOB_NODELIST")) command.push_back(*nodes);
+    said = output_of(command, std::chrono::seconds(10), std::chrono::seconds(1));
+    if (said.timed_out) said.text = "scontrol was silent for 10 s";
   }
-  const auto answer = world.gather(said).front();
-  if (answer.starts_with("timeout: ")) throw Unsupported("scontrol is not installed here");
+  const auto answer = broadcast(world, said);
+  if (!answer.started) throw Unsupported("scontrol is not installed here");
   if (!speaks_for_host(world)) return {};
   const auto& host = around.host.host;
   const auto gpus = host.find("gpus_pci");
-  return slurm_facts(answer, process_environment()("SLURMD_NODENAME").value_or(host_name()),
+  return slurm_facts(answer.text, process_environment()("SLURMD_NODENAME").value_or(host_name()),
                      gpus == host.end() ? std::nullopt : gpus->second.number);
+}
+
+/// NVIDIA's own test, run by the first rank of each host, while the others wait and their GPUs rest.
+class Dcgm {
+ public:
+  Dcgm(int level, double timeout) : level_(level), limit_(dcgm_limit(level, timeout)) {}
+
+  Facts of_host(World& world, const Surroundings& around) {
+    run(world);
+    const auto* const own = own_gpu(around);
+    const auto& gpus = around.host.gpus;
+    std::set<std::size_t> of_ranks;
+    for (const int at : gather(world.on_host(), own == nullptr ? -1 : static_cast<int>(own - gpus.data()))) {
+      if (at >= 0) of_ranks.insert(static_cast<std::size_t>(at));
+    }
+    return speaks_for_host(world) ? dcgm_host_facts(*report_, gpus, of_ranks) : Facts{};
+  }
+
+  Facts of_gpu(World& world, const Surroundings& around) {
+    run(world);
+    const auto* const own = own_gpu(around);
+    if (own != nullptr) {
+      return dcgm_gpu_facts(*report_, around.host.gpus, static_cast<std::size_t>(own - around.host.gpus.data()));
+    }
+    return {{"dcgm_answers", yes_or_no(report_->trouble.empty(), report_->trouble)},
+            {"dcgm_failed", number_fact(std::nullopt, "the GPU of this rank is unknown to NVML")},
+            {"dcgm_warned", {}}};
+  }
+
+ private:
+  void run(World& world) {
+    if (report_) return;
+    CommandOutput output;
+    if (speaks_for_host(world)) {
+      output = output_of({"dcgmi", "diag", "-r", std::to_string(level_), "-j"}, std::chrono::duration<double>(limit_));
+    }
+    output = broadcast(world.on_host(), output);
+    const auto found = gather(world, output.started ? 1 : 0);
+    if (std::count(found.begin(), found.end(), 1) == 0) throw Unsupported("dcgmi is not installed here");
+    report_ = read_dcgm(output, level_);
+  }
+
+  int level_;
+  double limit_;
+  std::optional<DcgmReport> report_;
+};
+
+void add_dcgm(Session& session, int level) {
+  if (session.backend() != Backend::cuda) {
+    return session.add("preflight/of:dcgm", [](World&, const Surroundings&) -> Facts {
+      throw Unsupported("dcgmi diag tests GPUs, and none are measured");
+    });
+  }
+  const double timeout = session.options().timeout, patience = dcgm_limit(level, timeout);
+  const auto dcgm = std::make_shared<Dcgm>(level, timeout);
+  session.add(
+      "preflight/of:dcgm", [dcgm](World& w, const Surroundings& s) { return dcgm->of_host(w, s); }, patience);
+  session.add(
+      "preflight/of:dcgm_gpu", [dcgm](World& w, const Surroundings& s) { return dcgm->of_gpu(w, s); }, patience);
 }
 
 }  // namespace
@@ -169,6 +225,7 @@ void register_preflight(Session& session) {
   session.add("preflight/of:clock", clock_offset);
   session.add("preflight/of:network", network);
   if (process_environment()("SLURM_JOB_ID")) session.add("preflight/of:slurm", slurm);
+  if (const int level = session.options().dcgm; level > 0) add_dcgm(session, level);
   session.add("preflight/of:folder", [folder = session.options().shared_folder](World& world, const Surroundings&) {
     if (folder.empty()) throw Unsupported("no folder was named (--shared-folder=DIR)");
     return inspect_shared_folder(world, folder);

@@ -162,8 +162,7 @@ class ReadingStream final : public MemoryStream {
   Check verify() override {
     auto check = check_words(gpu_, a_, rank_);
     check_trail(gpu_, sums_, trail_, check);
-    const auto* const sums = last_output(sums_, trail_).data<const std::uint64_t>();
-    const auto got = add([&](auto* sum) { add_words(gpu_, sums, blocks(), sum); });
+    const auto got = total();
     const auto want = add([&](auto* sum) { add_expected_words(gpu_, {spec_.bytes, rank_}, sum); });
     ++check.compared;
     if (got == want) return check;
@@ -172,7 +171,8 @@ class ReadingStream final : public MemoryStream {
     return check;
   }
 
-  std::optional<std::uint64_t> digest() const override { return digest_of(gpu_, last_output(sums_, trail_)); }
+  /// Of all blocks together: how many there are follows from the shape, and each connect may choose another.
+  std::optional<std::uint64_t> digest() const override { return total(); }
 
   void corrupt() override {
     auto* const place = last_output(sums_, trail_).data<std::byte>();
@@ -186,6 +186,12 @@ class ReadingStream final : public MemoryStream {
     return {a_.data(), nullptr, nullptr, last_output(sums_, trail_).data<std::uint64_t>(), spec_.bytes, rank_};
   }
   unsigned blocks() const { return stream_blocks(shape_, spec_.bytes, gpu_.multiprocessors()); }
+
+  /// What the last operation added up.
+  std::uint64_t total() const {
+    const auto* const sums = last_output(sums_, trail_).data<const std::uint64_t>();
+    return add([&](auto* sum) { add_words(gpu_, sums, blocks(), sum); });
+  }
 
   template <class Add>
   std::uint64_t add(const Add& queue) const {

@@ -8,7 +8,7 @@ namespace shakedown {
 
 /// One training step, data parallel over `ranks` ranks (the whole world): forward, backward, sum of the gradients,
 /// AdamW, with random weights. `batch` sequences of `seq` tokens on each rank at a time, `accumulation` times per
-/// update. All ranks get the same tokens, so that equal devices must compute the same bits.
+/// update. All ranks get the same tokens, so that equal devices must compute the same bits, unless each has its own.
 template <training::Trains trains>
 struct StepSpec {
   static constexpr std::string_view family = trains == training::Trains::all ? "train_step" : "lora_step";
@@ -22,6 +22,7 @@ struct StepSpec {
   int accumulation = 1;
   training::Retain retain = training::Retain::all;
   DType sums = DType::f32;  // in which the gradients travel between ranks; f64 if dtype is
+  training::Data data = training::Data::same;
   training::Shard shard = training::Shard::none;
   int rank = 0;            // this one: which share of what ranks share it has
   std::size_t bucket = 0;  // bytes of f32 gradients that are summed together, at least; 0: what is faster of a
@@ -38,7 +39,7 @@ std::string key(const StepSpec<trains>& s) {
   key.set("model", s.model).set_unless(usual.dtype, "dtype", s.dtype).set("batch", s.batch).set("seq", s.seq);
   key.set_unless(usual.accumulation, "accumulation", s.accumulation).set_unless(usual.retain, "retain", s.retain);
   key.set_unless(usual.sums, "sums", s.sums).set_unless(usual.bucket, "bucket", s.bucket);
-  return key.set_unless(usual.shard, "shard", s.shard).text();
+  return key.set_unless(usual.data, "data", s.data).set_unless(usual.shard, "shard", s.shard).text();
 }
 /// The operations of the model (training::token_flops) for this rank's tokens; what is computed a second time does not
 /// count.

@@ -23,6 +23,11 @@ void members(Archive& archive, Record& record) {
   archive("loss", record.loss)("local", record.local)("reduced", record.reduced)("updated", record.updated);
 }
 
+template <class Archive>
+void members(Archive& archive, Taken& taken) {
+  archive("first", taken.first)("count", taken.count)("checksum", taken.checksum);
+}
+
 /// Token i of the text that every measurement trains on, and what follows it: without meaning, the same for all ranks
 /// and for the peer script.
 inline int input_token(std::uint64_t i, std::size_t vocab) { return static_cast<int>(reference::mix(i) % vocab); }
@@ -81,9 +86,11 @@ class MeasuredStep final : public Work {
                              {.steps = staged_,
                               .first_loss = expected_first_loss(step_.shape().model),
                               .same_bits = equal_devices_,
+                              .same_tokens = spec_.data == Data::same,
                               .same_parameters = spec_.shard == Shard::none,
                               .golden = golden_losses(spec_)});
     if (check.compared == 0 || check.mismatched > 0) return check;
+    if (const auto wrong = uncovered()) return {check.compared + 1, 1, *wrong};
     ++check.compared;
     const auto now = step_.parameter_summary().checksum, then = step_.records().back().updated.checksum;
     if (now != then) {
@@ -171,14 +178,40 @@ class MeasuredStep final : public Work {
 
   void begin() {
     step_.initialize();
-    const auto& shape = step_.shape();
+    const auto vocab = step_.shape().model.vocab, count = step_.shape().accumulation * step_.shape().tokens();
+    const auto first = first_sequence() * step_.shape().seq;
     std::vector<int> inputs, targets;
-    for (std::size_t i = 0; i < shape.accumulation * shape.tokens(); ++i) {
-      inputs.push_back(input_token(i, shape.model.vocab));
-      targets.push_back(target_token(i, shape.model.vocab));
+    for (std::size_t i = first; i < first + count; ++i) {
+      inputs.push_back(input_token(i, vocab));
+      targets.push_back(target_token(i, vocab));
     }
     step_.load(inputs, targets);
     spoiled_ = false;
+  }
+
+  /// Of the set that ranks cut among them: each has as many as a step takes.
+  std::size_t sequences() const { return step_.shape().accumulation * step_.shape().batch; }
+  std::size_t first_sequence() const {
+    return spec_.data == Data::same ? 0 : static_cast<std::size_t>(group_->rank()) * sequences();
+  }
+
+  /// What is wrong with how ranks share the tokens, by what each has on its device; nothing where all have the same.
+  std::optional<std::string> uncovered() {
+    if (spec_.data == Data::same) return std::nullopt;
+    const auto seq = step_.shape().seq, vocab = step_.shape().model.vocab,
+               all = sequences() * static_cast<std::size_t>(spec_.ranks);
+    std::vector<int> inputs(sequences() * seq);
+    ops_->copy_out(inputs.data(), step_.buffers().inputs, inputs.size() * sizeof(int));
+    const auto checksum = [](std::size_t first, std::size_t count, const auto& token) {
+      std::uint64_t sum = 0;
+      for (std::size_t i = 0; i < count; ++i) sum += checksum_term(static_cast<std::uint64_t>(token(i)), first + i);
+      return sum;
+    };
+    const auto first = first_sequence();
+    const Taken mine{first, sequences(),
+                     checksum(first * seq, inputs.size(), [&](std::size_t i) { return inputs[i]; })};
+    const auto of_set = checksum(0, all * seq, [&](std::size_t i) { return input_token(i, vocab); });
+    return check_cover(gather(*group_, mine), all, of_set);
   }
 
   /// Sums beside the backward pass are right where the network is slow. Where it is fast they cost more than they take:

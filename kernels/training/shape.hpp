@@ -64,6 +64,10 @@ inline constexpr LoraShape no_adapters{1, 1, {}};
 /// What a step trains: adapters beside frozen weights, or every parameter.
 enum class Trains { adapters, all };
 
+/// Which tokens a rank trains on: those of all ranks, so that all must compute the same bits, or its own.
+enum class Data { same, rank };
+constexpr auto words(Data) { return names("same", "rank"); }
+
 /// What a rank keeps for all ranks instead of all keeping it (ZeRO, Rajbhandari et al. 2020, arXiv 1910.02054).
 enum class Shard {
   none,

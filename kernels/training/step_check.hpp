@@ -2,6 +2,8 @@
 // fault and since which step. Pure.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/ops/training_step.hpp"
@@ -21,13 +23,23 @@ struct GoldenLoss {
 template <Trains trains>
 std::vector<GoldenLoss> golden_losses(const StepSpec<trains>&);
 
+/// Sequences that ranks have taken from a set, as each of them says.
+struct Taken {
+  std::size_t first, count;
+  std::uint64_t checksum;  // of their tokens
+};
+/// What is wrong with a set of `count` sequences that ranks have cut among them, or nothing: a sequence that two ranks
+/// have, one that nobody has, or tokens that are not those of the set.
+std::optional<std::string> check_cover(const std::vector<Taken>& by_rank, std::size_t count, std::uint64_t checksum);
+
 /// What the steps of a series must show.
 struct Expected {
-  std::size_t steps;  // how many there were
-  double first_loss;  // within 3 %: the weights are random, the loss of the first step is nearly theirs alone
-  bool same_bits;     // all ranks have equal devices and the same tokens, so that their gradients are equal bit by bit
-  bool same_parameters = true;          // each rank updates all of them
-  bool falling = true;                  // the batch is always the same, so that the last loss is below the first
+  std::size_t steps;            // how many there were
+  double first_loss;            // within 3 %: the weights are random, the loss of the first step is nearly theirs alone
+  bool same_bits;               // all ranks have equal devices, so that the same work gives the same bits
+  bool same_tokens = true;      // else their gradients differ
+  bool same_parameters = true;  // each rank updates all of them
+  bool falling = true;          // the batch is always the same, so that the last loss is below the first
   std::vector<GoldenLoss> golden = {};  // within 1 %
 };
 

@@ -125,7 +125,8 @@ std::string peers_heat(const Page& page, const std::vector<const PeerGroup*>& gr
         continue;
       }
       const PeerGroup::Unit& unit = *found->second;
-      rows += heat_cell(fmt::format("{:+.1f}{}", -100 * unit.shortfall, unit.out ? " !" : ""),
+      const double tenths = std::round(-1000 * unit.shortfall) / 10;
+      rows += heat_cell((tenths == 0 ? "0.0" : fmt::format("{:+.1f}", tenths)) + (unit.out ? " !" : ""),
                         joined_words(tint(unit.shortfall / limit_of(*groups[i])), unit.out ? "out" : ""));
     }
     rows += "</tr>\n";
@@ -251,7 +252,7 @@ std::string rails(const Page& page) {
   constexpr double healthy = 0.05;  // as thresholds/fabric.hpp takes it
   std::vector<std::optional<double>> best(page.context->ranks.size());
   for (const auto& [key, benchmark] : page.judged.measured->benchmarks) {
-    if (family_of(key) != "pairs" || key_number(key, "confirm")) continue;
+    if (family_of(key) != "pairs" || key_number(key, "confirm") || key_part(key, "op") != "sendrecv") continue;
     const auto values = rank_values(benchmark, "busbw_gb_per_s");
     for (std::size_t rank = 0; rank < std::min(values.size(), best.size()); ++rank) {
       if (values[rank]) best[rank] = std::max(best[rank].value_or(0), *values[rank]);
@@ -572,7 +573,90 @@ std::string step_parts(const Page& page) {
                  out);
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Rounds of a watch
+
+double worst_hour(const Course& course) {
+  double worst = 0;
+  for (const auto& hour : course.hours) worst = std::max(worst, hour ? -*hour : 0);
+  return course.low.empty() ? worst : worst + 1e9;  // what is surely worse stands above what may be noise
+}
+
+std::string courses_heat(const Watch& watch, const WatchJudgement& judged) {
+  constexpr std::size_t most_columns = 24;
+  std::size_t hours = 1;
+  std::vector<const Course*> courses;
+  for (const Course& course : judged.courses) {
+    hours = std::max(hours, course.hours.size());
+    courses.push_back(&course);
+  }
+  std::stable_sort(courses.begin(), courses.end(),
+                   [](const Course* a, const Course* b) { return worst_hour(*a) > worst_hour(*b); });
+  if (courses.size() > most_gpus) courses.resize(most_gpus);
+  const std::size_t each = (hours + most_columns - 1) / most_columns;
+  const bool minutes = watch.plan.duration_s < 7200;
+  std::vector<std::string> columns;
+  for (std::size_t h = 0; h < hours; h += each) {
+    const double begin = static_cast<double>(h) * watch.hour_s() / (minutes ? 60 : 3600);
+    columns.push_back(number_text(std::round(10 * begin) / 10));
+  }
+  std::map<std::string, std::string> names;
+  for (const Culprit& unit : judged.units) {
+    names.emplace(unit.uuid.value_or(unit.host + "/" + std::to_string(unit.local_rank.value_or(0))),
+                  unit.host + (unit.local_rank ? " GPU " + std::to_string(*unit.local_rank) : ""));
+  }
+  std::string rows;
+  for (const Course* course : courses) {
+    const auto name = names.find(course->unit);
+    rows += "<tr><th scope=\"row\">" +
+            html_escaped(joined_words(name == names.end() ? "all" : name->second, course->name)) + "</th>";
+    for (std::size_t h = 0; h < hours; h += each) {
+      std::vector<double> levels;
+      bool low = false;
+      for (std::size_t i = h; i < std::min(h + each, course->hours.size()); ++i) {
+        if (course->hours[i]) levels.push_back(*course->hours[i]);
+        low = low || std::find(course->low.begin(), course->low.end(), i) != course->low.end();
+      }
+      if (levels.empty()) {
+        rows += "<td></td>";
+        continue;
+      }
+      const double part = median(levels), tenths = std::round(1000 * part) / 10;
+      rows += heat_cell((tenths == 0 ? "0.0" : fmt::format("{:+.1f}", tenths)) + (low ? " !" : ""),
+                        joined_words(course->limit > 0 ? tint(-part / course->limit) : "", low ? "out" : ""));
+    }
+    rows += "</tr>\n";
+  }
+  const std::string left = judged.courses.size() > courses.size()
+                               ? "The " + std::to_string(courses.size()) + " worst of " +
+                                     std::to_string(judged.courses.size()) + ", by " + (minutes ? "minute." : "hour.")
+                               : std::string(minutes ? "By minute." : "By hour.");
+  return rows.empty() ? "" : figure(left, heat(heat_head(minutes ? "minute" : "hour", columns), rows));
+}
+
 }  // namespace
+
+std::string rounds_section(const Page& page) {
+  if (page.judged.watch == nullptr) return "";
+  const Watch& watch = *page.judged.watch;
+  std::string rows;
+  std::size_t bad = 0;
+  for (const WatchRound& round : watch.rounds) {
+    if (round.state == State::pass || ++bad > most_gpus) continue;
+    const std::string what =
+        round.findings.empty() ? "" : joined_words(round.findings.front().key, round.findings.front().detail);
+    rows += "<tr>" + cell(std::to_string(round.number), "round") + cell(watch.when(round), "when") +
+            cell(std::string(name(round.state)), "state") + cell(one_line(what), "first finding") + "</tr>";
+  }
+  if (!rows.empty()) {
+    rows = "<table class=\"stack\">" + heads({"round", "when", "state", "first finding"}) + "<tbody>" + rows +
+           "</tbody></table>";
+  }
+  return section("rounds", "Rounds over time",
+                 plural(watch.rounds.size(), "round") + ", " + std::to_string(bad) +
+                     " of them no pass. Percent against each GPU's own first hour; ! is surely worse.",
+                 courses_heat(watch, *page.judged.course) + rows);
+}
 
 std::string figures(const Page& page) {
   if (page.context == nullptr) return "";

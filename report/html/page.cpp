@@ -62,8 +62,10 @@ details{margin:8px 0}summary{cursor:pointer;color:var(--blue)}
 input[type=search]{font:inherit;padding:4px 8px;border:1px solid var(--soft);border-radius:6px;background:var(--card);
 color:var(--ink);width:min(340px,100%)}
 #findings td:first-child,#findings th:first-child{white-space:nowrap}
+#findings thead th,#findings td:nth-child(3){overflow-wrap:normal}
 .culprit{border-top:1px solid var(--line);padding-top:8px;margin-top:8px}.culprit:first-of-type{border:0;padding:0;margin:0}
 nav{font-size:14px;margin:0 0 14px}nav a{margin-right:14px}a{color:var(--blue)}
+@media(min-width:1000px){.much{white-space:nowrap}}
 @media(max-width:760px){main{padding:8px 8px 40px}.two{grid-template-columns:minmax(0,1fr);gap:0}h1{font-size:21px}
 section,header{padding:10px 12px}.families .soft{display:none}.stack thead{position:absolute;clip-path:inset(50%)}
 .stack tr{display:block;border-bottom:1px solid var(--line);padding:5px 0}
@@ -109,9 +111,9 @@ std::string html_text(const Judged& judged) {
   const Page page(judged);
   return "<!doctype html>\n<html lang=\"en\"><head>\n" + std::string(head) + "<title>" +
          html_escaped(verdict_line(judged.verdict)) + "</title>\n" + style + "</head>\n<body><main>\n" +
-         first_screen(page) + culprits_section(page) + figures(page) + fleet_section(page) + scaling_section(page) +
-         findings_section(page) + facts_section(page) + reproduce_section(page) + "</main>\n" + script +
-         "</body></html>\n";
+         first_screen(page) + culprits_section(page) + figures(page) + rounds_section(page) + fleet_section(page) +
+         scaling_section(page) + findings_section(page) + facts_section(page) + reproduce_section(page) + "</main>\n" +
+         script + "</body></html>\n";
 }
 
 }  // namespace shakedown

@@ -28,6 +28,7 @@ inline constexpr std::size_t most_gpus = 50, most_matrices = 8, most_findings = 
 std::string first_screen(const Page&);
 std::string culprits_section(const Page&);
 std::string figures(const Page&);
+std::string rounds_section(const Page&);
 std::string fleet_section(const Page&);
 std::string findings_section(const Page&);
 std::string scaling_section(const Page&);

@@ -210,6 +210,9 @@ std::string what_to_do(const Page& page) {
     if (explained.contains(host) || ++steps > most_steps) continue;
     out += step(in_words(*node) + ": " + node->reasons.front(), node->next);
   }
+  if (const auto commands = repair_commands(verdict); !commands.empty()) {
+    out += step("For the repair desk, before anything is restarted", joined(commands, "\n"));
+  }
   if (!bad.empty()) out += step("When it is mended, measure again", "ci/accept");
   if (steps > most_steps) out += step("and " + std::to_string(steps - most_steps) + " more, below", "");
   if (steps == 0 && verdict.state != State::pass && verdict.state != State::host_only) {
@@ -264,7 +267,7 @@ std::string what_was_judged(const Page& page) {
     if (f.warnings > 0) words.push_back(plural(f.warnings, "warning"));
     return fmt::format(
         "<tr><td><span class=\"is-{}\">{}</span></td><th scope=\"row\">{}</th><td class=\"soft\">{}</td>"
-        "<td>{}</td></tr>",
+        "<td class=\"much\">{}</td></tr>",
         tone, sign, html_escaped(name), html_escaped(about(name)), html_escaped(joined(words)));
   };
   std::string out = "<table class=\"families\">";
@@ -272,6 +275,10 @@ std::string what_was_judged(const Page& page) {
   for (const auto& [name, words] : families) {
     const auto found = seen.find(name);
     if (found == seen.end()) {
+      // A watch judges its rounds, not the rows of a family.
+      const auto* const watch = page.judged.watch;
+      const std::vector<std::string> none, &watched = watch != nullptr ? watch->plan.families : none;
+      if (std::find(watched.begin(), watched.end(), name) != watched.end()) continue;
       absent.push_back(std::string(name) + " (" + words + ")");
       continue;
     }

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace shakedown {
+namespace shakedown::archive_test {
 namespace {
 
 enum class Colour { red, green };
@@ -102,4 +102,4 @@ TEST(Archive, GathersAndBroadcastsInAGroup) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::archive_test

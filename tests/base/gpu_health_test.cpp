@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace shakedown {
+namespace shakedown::gpu_health_test {
 namespace {
 
 TEST(Throttle, IsToldInOneOrderAndNeverAsNothing) {
@@ -43,4 +43,4 @@ TEST(Errors, AreFaultsUnlessTheyCostOnlyTimeOrAreTheProgramsOwn) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::gpu_health_test

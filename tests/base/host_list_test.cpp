@@ -5,7 +5,7 @@
 
 #include "base/files.hpp"
 
-namespace shakedown {
+namespace shakedown::host_list_test {
 namespace {
 
 using Hosts = std::vector<std::string>;
@@ -39,4 +39,4 @@ TEST(HostList, IsWrittenInRangesThatNameTheSameHosts) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::host_list_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace shakedown {
+namespace shakedown::key_test {
 namespace {
 
 enum class Engine { sm, ce };
@@ -46,4 +46,4 @@ TEST(Key, HasAPartReplacedOnlyIfItHasIt) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::key_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace shakedown {
+namespace shakedown::names_test {
 namespace {
 
 enum class Colour { red, green };
@@ -22,4 +22,4 @@ TEST(Names, StandForNothingWhereTheWordIsUnknown) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::names_test

@@ -7,7 +7,7 @@
 #include <random>
 #include <stdexcept>
 
-namespace shakedown {
+namespace shakedown::statistics_test {
 namespace {
 
 TEST(Statistics, TheMedianOfAnEvenNumberLiesBetweenTheMiddleTwo) {
@@ -209,4 +209,4 @@ TEST(TheilSen, HasNoIntervalOfAFewValues) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::statistics_test

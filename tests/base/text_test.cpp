@@ -5,7 +5,7 @@
 
 #include <set>
 
-namespace shakedown {
+namespace shakedown::text_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -73,4 +73,4 @@ TEST(Table, LetsNoControlCharacterThrough) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::text_test

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace shakedown {
+namespace shakedown::xids_test {
 namespace {
 
 TEST(Xids, HaveNvidiasActionInWords) {
@@ -30,4 +30,4 @@ TEST(Xids, StandInTheDocumentation) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::xids_test

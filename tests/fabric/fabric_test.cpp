@@ -33,8 +33,8 @@ TEST(Fabric, OfHealthyTreesNamesNobody) {
 }
 
 TEST(Fabric, NamesOneFaultOfTenPercentAndNobodyElse) {
-  for (const auto kind :
-       {Kind::nic, Kind::host, Kind::leaf, Kind::uplink, Kind::path, Kind::rail, Kind::dead_host, Kind::dead_pair}) {
+  for (const auto kind : {Kind::nic, Kind::host, Kind::leaf, Kind::uplink, Kind::path, Kind::rail, Kind::dead_host,
+                          Kind::dead_pair, Kind::sum}) {
     SCOPED_TRACE(name(kind));
     expect_right(with({kind}), 3);
   }
@@ -96,6 +96,57 @@ TEST(Fabric, NamesAHostThatDiesInARoundAndNotItsPartners) {
   const auto judgement = judge_fabric(measured.benchmarks, {}, {});
   ASSERT_EQ(judgement.suspects.size(), 1U);
   EXPECT_NE(judgement.suspects.front().detail.find("n5 does not answer"), std::string::npos);
+}
+
+bool is_sum(const Row& row) { return row.key.find("op:allreduce") != std::string::npos; }
+
+TEST(Fabric, AnAllReduceThatIsLowIsSaidOfItsPairAndAccusesNoHost) {
+  auto tree = with({Kind::sum}, 32);
+  place(tree);
+  const Measured measured{measure(tree)};
+  const auto judgement = judge_fabric(measured.benchmarks, {}, {});
+  ASSERT_EQ(judgement.suspects.size(), 1U) << judge(tree).text;
+  const auto& d = judgement.suspects.front();
+  EXPECT_EQ(d.causes, std::vector{Cause::slow_path}) << "which leaves both hosts in use";
+  EXPECT_EQ(d.places.size(), 2U);
+  EXPECT_NE(d.detail.find("in an AllReduce over all rails, and each rail is good; repeated"), std::string::npos)
+      << d.detail;
+  EXPECT_EQ(d.evidence_count, 3U) << "a round, and two that repeat it";
+}
+
+TEST(Fabric, AnAllReduceThatIsLowOnceIsNoted) {
+  auto tree = with({Kind::sum}, 32);
+  place(tree);
+  auto results = measure(tree);
+  for (auto& row : results.rows) {
+    if (!is_sum(row) || row.key.find("confirm:1") == std::string::npos) continue;
+    for (auto& rate : row.by_rank["busbw_gb_per_s"]) {
+      if (rate) rate = *rate * 2;
+    }
+  }
+  const Measured measured{std::move(results)};
+  const auto judgement = judge_fabric(measured.benchmarks, {}, {});
+  EXPECT_TRUE(judgement.suspects.empty());
+  EXPECT_NE(judgement.said.find("slow in one round only"), std::string::npos) << judgement.said;
+}
+
+TEST(Fabric, NamesAHostThatDiesInAnAllReduce) {
+  auto results = measure(with({}, 8));
+  for (auto& row : results.rows) {
+    if (!is_sum(row)) continue;
+    auto& ranks = row.by_rank;
+    for (std::size_t rank = 0; rank < ranks["partner"].size(); ++rank) {
+      const auto& partner = ranks["partner"][rank];
+      if (rank / 8 == 5 || (partner && static_cast<std::size_t>(*partner) / 8 == 5)) {
+        ranks["busbw_gb_per_s"][rank] = std::nullopt;
+      }
+    }
+  }
+  const Measured measured{std::move(results)};
+  const auto judgement = judge_fabric(measured.benchmarks, {}, {});
+  ASSERT_EQ(judgement.suspects.size(), 1U);
+  EXPECT_EQ(judgement.suspects.front().causes, std::vector{Cause::slow_node});
+  EXPECT_NE(judgement.suspects.front().detail.find("n5 does not answer in an AllReduce"), std::string::npos);
 }
 
 TEST(Fabric, WrongDataBetweenHostsFails) {

@@ -44,6 +44,7 @@ bool is(const Diagnosis& d, const Fault& f, const Tree& tree) {
              says(d, tree.leaf_name(f.other_leaf));
     case Fault::Kind::rail: return has(d, Cause::configuration) && on_rail;
     case Fault::Kind::dead_pair:
+    case Fault::Kind::sum:
       return has(d, Cause::slow_path) && hosts_of(d) == std::set{host, tree.host_name(f.other_host)};
   }
   return false;

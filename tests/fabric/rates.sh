@@ -13,7 +13,7 @@ side_by_side=$(($(nproc) / 4 > 0 ? $(nproc) / 4 : 1))
 rows() {
   for hosts in 128 1024 4096; do
     echo "healthy|$hosts||known"
-    for fault in nic host leaf uplink path rail dead_host dead_pair; do echo "${fault/_/ }|$hosts|$fault|known"; done
+    for fault in nic host leaf uplink path rail dead_host dead_pair sum; do echo "${fault/_/ }|$hosts|$fault|known"; done
     for two in nic,nic uplink,nic host,leaf nic,dead_host uplink,uplink; do echo "two: ${two//_/ }|$hosts|$two|known"; done
   done
   echo "two NICs,an uplink,a host|1024|nic,nic,uplink,host|known"

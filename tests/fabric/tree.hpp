@@ -19,15 +19,16 @@
 
 namespace shakedown::fabric {
 
+/// sum: two hosts whose AllReduce has half of its rate, though every rail is good.
 struct Fault {
-  enum class Kind { nic, host, leaf, uplink, path, rail, dead_host, dead_pair };
+  enum class Kind { nic, host, leaf, uplink, path, rail, dead_host, dead_pair, sum };
   Kind kind;
   double part = 0.9;  // of the rate that is left
   // Where, chosen by the seed.
   int host = -1, other_host = -1, rail = -1, leaf = -1, other_leaf = -1;
 };
 constexpr auto words(Fault::Kind) {
-  return names("nic", "host", "leaf", "uplink", "path", "rail", "dead_host", "dead_pair");
+  return names("nic", "host", "leaf", "uplink", "path", "rail", "dead_host", "dead_pair", "sum");
 }
 
 struct Tree {

@@ -3,7 +3,7 @@
 # host at half the rate, one pair that does not hear each other, one host that dies in a round. Who is at fault is named,
 # and the others finish. Needs root (exit 77, skipped, without).
 #
-#   tests/faults/pairs_test.sh BUILD [--only=REGEX]     the cases that match: healthy slow pair dies
+#   tests/faults/pairs_test.sh BUILD [--only=REGEX]     the cases that match: healthy slow pair dies late
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2154,SC2317
 source "$(dirname "$0")/../shell.bash"
 only=.
@@ -30,10 +30,11 @@ clean() {
 }
 trap clean EXIT
 
-# The rate of a host's cable, both ways: far below what the cores can do, so that it is the network that is measured.
+# The rate of a host's cable, both ways: far below what the cores can do, so that it is the network that is measured. A
+# short queue: in a long one the answers of one way wait behind the data of the other, and both ways take turns.
 shape() {
-  tc qdisc replace dev "$bridge${1#n}" root tbf rate "$2" burst 256kb latency 100ms
-  nsenter --net="/run/netns/$bridge$1" tc qdisc replace dev eth0 root tbf rate "$2" burst 256kb latency 100ms
+  tc qdisc replace dev "$bridge${1#n}" root tbf rate "$2" burst 64kb latency 10ms
+  nsenter --net="/run/netns/$bridge$1" tc qdisc replace dev eth0 root tbf rate "$2" burst 64kb latency 10ms
 }
 unhear() { # HOST OTHER: what HOST sends there goes to an address that nobody has
   nsenter --net="/run/netns/$bridge$1" ip neigh replace "$(address "$2")" lladdr 02:00:00:00:00:99 nud permanent dev eth0
@@ -79,7 +80,7 @@ for h in "${hosts[@]}"; do
     [[ $(./inside "$h" hostname 2>/dev/null) != "$h" ]] || break
     sleep 0.1
   done
-  shape "$h" 400mbit
+  shape "$h" 200mbit
 done
 
 # measure NAME CODE [LINE COMMAND...]: the rounds; at LINE of what they say the command is done. 0 or not0.
@@ -87,8 +88,10 @@ measure() {
   local name=$1 wanted=$2 code=0 line=${3:-}
   shift 2
   [[ $# -eq 0 ]] || shift
+  mkdir "$name.tmp"  # what the run before still clears away is none of this one
+  : >"$scratch/err"  # nor is what it said
   setsid timeout -k 5 400 ./inside n1 mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 \
-    --host "$(IFS=,; echo "${hosts[*]}")" --mca plm_rsh_agent "$scratch/agent" -np 8 \
+    --host "$(IFS=,; echo "${hosts[*]}")" --mca plm_rsh_agent "$scratch/agent" --mca orte_tmpdir_base "$scratch/$name.tmp" -np 8 \
     "$build/bench/bench_pairs" --backend=host --site="$scratch/site.yaml" --benchmark_out="$scratch/$name.json" \
     >"$scratch/out" 2>"$scratch/err" </dev/null &
   echo $! >running
@@ -123,26 +126,33 @@ wants() { [[ $1 =~ $only ]]; }
 if wants healthy; then
   measure healthy 0
   expect "eight healthy hosts: nobody is named" test "$(suspects healthy | grep -cE 'slow|answer')" = 0
-  expect "three rounds inside leaves and three across" test "$(count '"run_name": ?"pairs[^"]*scope:(leaf|across)/round' healthy.json)" = 6
+  expect "three rounds inside leaves and three across" test "$(count '"run_name": ?"pairs/op:sendrecv/scope:(leaf|across)/round' healthy.json)" = 6
+  expect "AllReduce of two hosts, one round of each" test "$(count '"run_name": ?"pairs/op:allreduce/scope:(leaf|across)/round:0' healthy.json)" = 2
 fi
 if wants slow; then
-  shape n5 200mbit
+  shape n5 100mbit
   measure slow 0
   expect "the host behind half the rate is named, and no other" names_only slow 'rail 0 of n5 is [0-9]+ % slow'
-  shape n5 400mbit
+  shape n5 200mbit
 fi
 if wants pair; then
   cut_pair() { unhear n3 n4; unhear n4 n3; }
   measure pair not0 '^\[2/' cut_pair
   expect "two that do not hear each other are named, and no other" names_only pair 'n3 and n4 do not answer each other'
-  expect "the others finished their rounds" test "$(count '"run_name": ?"pairs[^"]*round' pair.json)" = 6
+  expect "the others finished their rounds" test "$(count '"run_name": ?"pairs[^"]*round' pair.json)" = 8
   expect "standard error says so" says 'no answer in time: rank 2 \(n3\) and rank 3 \(n4\)'
   for h in n3 n4; do nsenter --net="/run/netns/$bridge$h" ip neigh flush dev eth0 nud permanent; done
 fi
 if wants dies; then
   measure dies not0 '^\[2/' ip link set "${bridge}7" down
   expect "the host that died is named, and no other" names_only dies 'n7 does not answer'
-  expect "the others finished their rounds" test "$(count '"run_name": ?"pairs[^"]*round' dies.json)" = 6
+  expect "the others finished their rounds" test "$(count '"run_name": ?"pairs[^"]*round' dies.json)" = 8
   expect "standard error says so" says 'no answer in time: rank 6 \(n7\)'
+  ip link set "${bridge}7" up
+fi
+if wants late; then
+  measure late not0 '^\[7/.*allreduce' ip link set "${bridge}7" down
+  expect "the host that died in an AllReduce is named, and no other" names_only late 'n7 does not answer in an AllReduce'
+  expect "the others finished their rounds" test "$(count '"run_name": ?"pairs[^"]*round' late.json)" = 8
 fi
 finish

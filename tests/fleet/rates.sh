@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The table of docs/verdict.md: how often the judge is right about made-up fleets.
-#   tests/fleet/rates.sh BUILD FIRST_SEED [SHARE]
-# SHARE of the counts (default 1: hours of one core, minutes of 64). Seeds below 1,000 are those that limits were tuned
-# with; tables are made with others. Rows run side by side on all cores.
+#   tests/fleet/rates.sh BUILD FIRST_SEED [SHARE [ROWS]]
+# SHARE of the counts (default 1: hours of one core, minutes of 64); ROWS: a regular expression, such as '^healthy'. Seeds
+# below 1,000 are those that limits were tuned with; tables are made with others. Rows run side by side on all cores.
 set -uo pipefail
-build=$(readlink -f "$1") first=$2 share=${3:-1}
+build=$(readlink -f "$1") first=$2 share=${3:-1} which=${4:-.}
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
 export build first share root
 side_by_side=$(($(nproc) / 4 > 0 ? $(nproc) / 4 : 1))
@@ -64,6 +64,6 @@ export -f one
 echo "| what | noise | GPUs | fleets: verdicts, and how many of them named the guilty, named them first, accused an innocent |"
 echo "| --- | --- | --- | --- |"
 # The longest rows first; the table in its own order.
-mapfile -t all < <(rows)
+mapfile -t all < <(rows | grep -E -- "$which")
 for i in "${!all[@]}"; do echo "$i|${all[$i]}"; done | sort -t'|' -k4,4nr |
   xargs -d '\n' -P "$side_by_side" -I{} bash -c 'row=$1; echo "${row%%|*} $(one "${row#*|}")"' row {} | sort -n | cut -d' ' -f2-

@@ -8,7 +8,7 @@
 
 #include "kernels/chase.hpp"
 
-namespace shakedown {
+namespace shakedown::device_test {
 namespace {
 
 TEST(Key, NamesFamilyAndEveryParameter) {
@@ -247,4 +247,4 @@ TEST(Remembered, ChoicesAreTakenWhereTheyLoseNothing) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::device_test

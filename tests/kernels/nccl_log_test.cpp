@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-namespace shakedown {
+namespace shakedown::nccl_log_test {
 namespace {
 
 NcclLog read(const std::string& text) {
@@ -57,4 +57,4 @@ TEST(NcclLog, PassesOverWhatItDoesNotKnow) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::nccl_log_test

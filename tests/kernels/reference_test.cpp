@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-namespace shakedown::reference {
+namespace shakedown::reference::reference_test {
 namespace {
 
 constexpr std::int64_t exact_f32 = 1 << 24, exact_f16 = 1 << 11, exact_bf16 = 1 << 8;
@@ -128,4 +128,4 @@ TEST(GemmTolerance, LetsAnF32ProductPassAndNotATf32Product) {
 }
 
 }  // namespace
-}  // namespace shakedown::reference
+}  // namespace shakedown::reference::reference_test

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace shakedown {
+namespace shakedown::trail_test {
 namespace {
 
 constexpr int poison = 0xa5;
@@ -116,4 +116,4 @@ TEST(Trail, OfOutputsInPlaceKeepsThemApart) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::trail_test

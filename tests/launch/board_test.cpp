@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace shakedown {
+namespace shakedown::board_test {
 namespace {
 
 Finding finding(const std::string& key, double value, double limit, const std::string& limit_name = "min") {
@@ -86,6 +86,14 @@ TEST_F(BoardTest, SaysAFindingInOneLine) {
   EXPECT_EQ(short_text(impossible), "invalid: hbm/a:1 300 TFLOPS (contradicts 5 us for the operation)");
 }
 
+TEST_F(BoardTest, NamesTheFactOfWhichItsKeyHasMany) {
+  auto link = finding("preflight/of:nvlink", 17, 18);
+  link.metric = "nvlinks_up", link.unit = "";
+  EXPECT_EQ(short_text(link), "fail: preflight/of:nvlink nvlinks_up 17 (min 18)");
+  board.arrived("preflight", verdict({link}), 4);
+  EXPECT_NE(line(board, "preflight").find("17 (min 18)  preflight/of:nvlink nvlinks_up"), std::string::npos);
+}
+
 TEST_F(BoardTest, FitsAnyWidth) {
   board.heard("[1/5] gemm/dtype:bf16/m:8192/n:8192/k:8192, 0 s so far, 4 left", 10);
   for (const std::size_t width : {1u, 4u, 20u, 79u}) {
@@ -105,4 +113,4 @@ TEST_F(BoardTest, ColorsTheStateOnly) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::board_test

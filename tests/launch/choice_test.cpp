@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 
-namespace shakedown {
+namespace shakedown::choice_test {
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -218,4 +218,4 @@ TEST(Hosts, ShortNamesAndCapitalsAreTheSameHost) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::choice_test

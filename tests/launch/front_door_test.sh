@@ -31,11 +31,12 @@ does() { printf '%s\n' "${@:2}" >"does.$1"; }
 latest=$SHAKEDOWN_RESULTS/latest
 
 # --- a verdict ------------------------------------------------------------------------------------------------------------
-run 0 "${accept[@]}" --tier=full --timeout=77
+run 0 "${accept[@]}" --tier=full --timeout=77 --dcgm=2
 expect "a stored healthy run passes" eval '[[ $(tail -n 1 out) == "VERDICT: PASS 1"*"(profile h200-sxm, 4 ranks)" ]]'
 expect "  its verdict is kept" grep -q '"verdict": "pass"' "$latest/verdict.json"
 expect "  progress goes to standard error, and everything into the log" eval 'says "^\[[0-9]/[0-9]\] gemm: ok, [0-9]+ s; nearest to its limit: .* TFLOPS .min [0-9.]*.  gemm/dtype" && ! says "^\[1/1\]" && grep -q "gemm, 0 s" "$latest/log"'
 expect "  the flags are handed on" grep -qE -- '--tier=full --timeout=77 .*--expect=hosts=1' arguments.gemm
+expect "  DCGM's to pre-flight alone" eval 'grep -q -- --dcgm=2 arguments.preflight && ! grep -q dcgm arguments.gemm'
 expect "  nothing is provisional" eval '! says provisional'
 run 0 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
 expect "the folder of runs means its latest" eval '[[ $(tail -n 1 out) == "VERDICT: PASS"* ]]'
@@ -92,6 +93,8 @@ rm -f stays "$tree/bin/bench_all"
 # --- what cannot be a verdict -----------------------------------------------------------------------------------------------
 run 2 "${accept[@]}" --nosuch
 expect "an unknown flag is refused" eval 'says "^error: unknown flag" && ! prints VERDICT'
+run 2 "${accept[@]}" --dcgm=4
+expect "a level that DCGM does not have is refused" says "dcgm: '4' is none of 1, 2, 3"
 run 2 "${accept[@]}" --families=nosuch
 expect "an unknown family is refused" says '"nosuch" is none of preflight'
 run 2 "${accept[@]}" --site=cluster.yaml

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <map>
 
-namespace shakedown {
+namespace shakedown::roll_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -62,4 +62,4 @@ TEST(RollCall, GpusAreThoseOfTheBusOrElseOfTheDriversDeviceNodes) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::roll_test

@@ -11,7 +11,7 @@
 #include "base/files.hpp"
 #include "launch/choice.hpp"
 
-namespace shakedown {
+namespace shakedown::run_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -134,4 +134,4 @@ TEST_F(Runs, AProcessIsToldFromALaterOneOfItsNumber) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::run_folder_test

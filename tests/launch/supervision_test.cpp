@@ -13,7 +13,7 @@
 #include "launch/guard.hpp"
 #include "launch/job.hpp"
 
-namespace shakedown {
+namespace shakedown::supervision_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -173,7 +173,7 @@ TEST_F(Supervision, NobodyIsLeftWhenTheFrontDoorIsKilled) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::supervision_test
 
 // The guard is this program, as it is the front door elsewhere.
 int main(int argc, char** argv) {

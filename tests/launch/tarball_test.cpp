@@ -8,7 +8,7 @@
 
 #include "base/files.hpp"
 
-namespace shakedown {
+namespace shakedown::tarball_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -95,4 +95,4 @@ TEST_F(Tarball, AFolderWithoutResultsIsRefusedInOneLine) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::tarball_test

@@ -7,7 +7,7 @@
 #include "tests/node/fake_gpus.hpp"
 #include "tests/node/made_up_host.hpp"
 
-namespace shakedown {
+namespace shakedown::gpu_facts_test {
 namespace {
 
 Environment no_variables() {
@@ -183,4 +183,4 @@ TEST(NcclSettings, ComeFromTheEnvironmentBeforeTheFiles) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::gpu_facts_test

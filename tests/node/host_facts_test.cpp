@@ -10,7 +10,7 @@
 #include "node/topology.hpp"
 #include "tests/node/made_up_host.hpp"
 
-namespace shakedown {
+namespace shakedown::host_facts_test {
 namespace {
 
 void add_cpu(const MadeUpHost& host, int cpu, int package, int core, const std::string& siblings) {
@@ -299,4 +299,4 @@ TEST(Binding, ToAllCoresSharesNothingAsLongAsThereAreEnough) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::host_facts_test

@@ -11,7 +11,7 @@
 
 #include "tests/node/made_up_host.hpp"
 
-namespace shakedown {
+namespace shakedown::inventory_test {
 namespace {
 
 /// A folder that looks like /sys of a machine with the given PCI functions.
@@ -122,4 +122,4 @@ TEST(Tuning, ReadsTheLinesOfNcclsConfigurationFile) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::inventory_test

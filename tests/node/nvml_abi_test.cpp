@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-namespace shakedown::nvml_abi {
+namespace shakedown::nvml_abi::nvml_abi_test {
 namespace {
 
 /// Both take as many arguments, of the same sizes; pointers stand where pointers stand.
@@ -95,7 +95,7 @@ static_assert(field_power_instant == NVML_FI_DEV_POWER_INSTANT);
 #endif
 
 }  // namespace
-}  // namespace shakedown::nvml_abi
+}  // namespace shakedown::nvml_abi::nvml_abi_test
 
 TEST(NvmlAbi, IsNvidias) { SUCCEED() << "the assertions above have compiled"; }
 #else

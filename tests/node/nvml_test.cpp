@@ -6,7 +6,7 @@
 
 #include "tests/node/fake_gpus.hpp"
 
-namespace shakedown {
+namespace shakedown::nvml_test {
 namespace {
 
 NvmlGpu first(const Nvml& nvml) { return *nvml.find("GPU-fake-0", std::nullopt); }
@@ -198,4 +198,4 @@ TEST(XidWatch, OfAGpuWithoutEventsKnowsNothing) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::nvml_test

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace shakedown {
+namespace shakedown::slurm_test {
 namespace {
 
 /// As Slurm 22.05 and 23.11 print a node.
@@ -61,4 +61,4 @@ TEST(SlurmFacts, SayThatSlurmDoesNotAnswer) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::slurm_test

@@ -7,7 +7,7 @@
 
 #include "tests/node/fake_gpus.hpp"
 
-namespace shakedown {
+namespace shakedown::telemetry_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -199,4 +199,4 @@ TEST(Telemetry, CanBeTakenDownWhileItSamples) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::telemetry_test

@@ -14,7 +14,7 @@
 
 #include "tests/thresholds/results_builder.hpp"
 
-namespace shakedown {
+namespace shakedown::acceptance_cli_test {
 namespace {
 
 using testing_support::Folder;
@@ -560,10 +560,11 @@ class Readme : public ShakedownProgram {
     for (std::string line; std::getline(in, line);) lines.push_back(line);
     return lines;
   }
-  /// Its first block of output, in order: each line stands in `output`, and what "..." leaves out between.
-  static void expect_first_block(const std::string& name, const std::string& output) {
+  /// Its first block of output behind `heading`, in order: each line stands in `output`, and what "..." leaves out
+  /// between.
+  static void expect_first_block(const std::string& name, const std::string& output, const std::string& heading = "") {
     const std::string start = "```text\n", text = text_of_source(name);
-    const auto begin = text.find(start);
+    const auto begin = text.find(start, text.find(heading));
     ASSERT_NE(begin, std::string::npos) << name;
     const auto block = lines_of(text.substr(begin + start.size(), text.find("```", begin + 3) - begin - start.size()));
     ASSERT_GE(block.size(), 10u) << name;
@@ -595,6 +596,13 @@ TEST_F(Readme, ShowsWhatTheJudgeSaysOfAGpuWithSlowMemory) {
   const Outcome outcome = shakedown("report --results=" + path("run") + profiles);
   EXPECT_EQ(outcome.exit_code, 1);
   expect_first_block("README.md", outcome.output);
+}
+
+TEST_F(Readme, ShowsWhatTheJudgeSaysOfEightHostsWithOneBehindASlowCable) {
+  const Outcome outcome =
+      shakedown("report --family=pairs --results=" SHAKEDOWN_SOURCE_DIR "/tests/data/host-8hosts" + profiles);
+  EXPECT_EQ(outcome.exit_code, 1);
+  expect_first_block("docs/verdict.md", outcome.output, "### Between hosts");
 }
 
 TEST_F(Readme, ShowsWhatTheJudgeSaysOfAStoredRun) {
@@ -737,4 +745,4 @@ TEST_F(AcceptanceTest, JudgesWhatRanksLoseInCompany) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::acceptance_cli_test

@@ -12,7 +12,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
 
-namespace shakedown {
+namespace shakedown::html_test {
 namespace {
 
 using testing_support::profile;
@@ -156,6 +156,7 @@ TEST(Page, AnswersInItsFirstScreenWhoMustLeaveAndWhatToDo) {
   EXPECT_TRUE(contains(first, "Slow GPU: rank 2, node0 GPU 2"));
   EXPECT_TRUE(contains(first, "Take node0 out of service (ISOLATE)"));
   EXPECT_TRUE(contains(first, "<pre>ssh node0 nvidia-smi"));
+  EXPECT_TRUE(contains(first, "<pre>ssh node0 nvidia-bug-report.sh\nbuild/bin/shakedown archive"));
   EXPECT_TRUE(contains(first, "2026-11-21 05:00 UTC"));
   EXPECT_TRUE(contains(first, "not measured: preflight (the machine before anything is measured), jitter"));
 }
@@ -164,6 +165,8 @@ TEST(Page, OfAPassSaysYesAndWhatIsNotProven) {
   const std::string page = html_text(stored());
   const std::string first = page.substr(0, page.find("id=\"peers\""));
   EXPECT_TRUE(contains(first, "<h1>Yes, use it</h1>"));
+  EXPECT_FALSE(contains(page, "nvidia-bug-report")) << "nothing is to be repaired";
+  EXPECT_FALSE(contains(page, ">-0.0<")) << "nothing is a little less than nothing";
   EXPECT_TRUE(std::regex_search(first, std::regex("([0-9]+) of \\1 good, [0-9]+ % over its floors")));
   EXPECT_TRUE(contains(first, "one host only: nothing is said of the network between hosts"));
   EXPECT_TRUE(
@@ -269,6 +272,45 @@ TEST(Page, OfThousandsOfGpusShowsTheWorstFiftyAndADistribution) {
   tags_of(page);
 }
 
+TEST(Page, OfAWatchShowsItsRoundsOverTime) {
+  Watch watch;
+  watch.plan = {"watch-1", "2026-11-22T12:00:00Z", 4 * 3600, 7, {"gemm"}, "quick"};
+  const ResultsBuilder four;
+  for (int number = 1; number <= 80; ++number) {
+    WatchRound round;
+    round.number = number;
+    round.started = "2026-11-22T12:00:00Z";
+    round.begin_s = 180.0 * (number - 1);
+    round.length_s = 180;
+    round.state = number == 7 ? State::fail : State::pass;
+    if (number == 7) round.findings = {{"gemm/a:1", "tflops", Status::fail, true, {}, "below <its> floor"}};
+    round.profile = "h200-sxm";
+    round.hosts = 1;
+    if (number == 1) round.ranks = four.context.ranks;
+    for (const auto& rank : four.context.ranks) {
+      round.units.push_back(*rank.uuid);
+      const bool slow = rank.rank == 2 && number > 60;
+      round.figures["gemm/dtype:bf16/m:8192/n:8192/k:8192 tflops"].push_back((slow ? 600 : 780) + 0.1 * (number % 7));
+    }
+    watch.rounds.push_back(std::move(round));
+  }
+  const WatchJudgement course = judge_watch(watch);
+  const Judged all{nullptr, {}, course.verdict, &watch, &course};
+  const std::string page = html_text(all);
+  const std::string rounds = page.substr(page.find("<section id=\"rounds\""));
+  EXPECT_TRUE(contains(page, "not measured: preflight"));
+  EXPECT_FALSE(contains(page, "gemm (matrix products)")) << "it was, round for round";
+  EXPECT_TRUE(contains(rounds, "80 rounds, 1 of them no pass"));
+  EXPECT_TRUE(contains(rounds, "below &lt;its&gt; floor"));
+  const auto row = rounds.find("<th scope=\"row\">node0 GPU 2 gemm");
+  ASSERT_NE(row, std::string::npos) << rounds.substr(0, 2000);
+  const std::string slow = rounds.substr(row, rounds.find("</tr>", row) - row);
+  EXPECT_TRUE(std::regex_search(slow, std::regex("<td>0.0</td>.*<td class=\"w4 out\">-23.[01] !</td>$"))) << slow;
+  EXPECT_EQ(rounds.find("<th scope=\"row\">"), row) << "the worst comes first";
+  tags_of(page);
+  EXPECT_FALSE(contains(html_text(stored()), "id=\"rounds\"")) << "of one run there are none";
+}
+
 TEST(Page, OfAStoredVerdictSaysThatItHasNoFigures) {
   Judged one = failing();
   one.measured.reset();
@@ -278,4 +320,4 @@ TEST(Page, OfAStoredVerdictSaysThatItHasNoFigures) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::html_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace shakedown {
+namespace shakedown::node_commands_test {
 namespace {
 
 NodeDecision node(const std::string& host, NodeState state, const std::string& reason = "") {
@@ -49,4 +49,4 @@ TEST(NodeCommands, LetNoNameOrReasonReachTheShell) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::node_commands_test

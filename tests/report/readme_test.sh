@@ -34,7 +34,9 @@ fi
 
 # Commands in their shell blocks, except those that set up a machine, judge it as a whole, or need a cluster.
 shown=$(awk '/^```sh/{inside=1; next} /^```/{inside=0} inside' "${texts[@]}" | sed 's/  *#.*//')
-commands=$(grep -E '^(build/|mpirun )' <<<"$shown" | grep -vE 'shakedown accept|fleet_watch')
+commands=$(grep -E '^(build/|mpirun |shakedown report .*build/results)' <<<"$shown" | grep -vE 'shakedown accept|fleet_watch')
+PATH=$PWD/build/bin:$PATH
+cp "$root/tests/data/site.yaml" mysite.yaml
 expect "they show commands" test "$(wc -l <<<"$commands")" -ge 10
 for command in $(grep -oE '(^| )ci/[a-z]+( |$)' <<<"$shown" | sort -u); do
   expect "$command is there" test -x "$root/$command"
@@ -49,4 +51,12 @@ while IFS= read -r command; do
   expect "it runs: $command" eval '[[ $code -eq 0 || ($code -eq 1 && "$command" =~ acceptance_test|"shakedown report") ||
     ($code -eq 3 && "$command" == *"shakedown nodes"*) ]]'
 done <<<"$commands"
+
+# What would measure for long, or needs a launcher of a cluster, says its plan: its flags and variables are as they are shown.
+accepts=$(grep -E '(^| |/)(ci/accept|shakedown accept)( |$)' <<<"$shown" | grep -E '^(ci|build|shakedown|SHAKEDOWN_EXPECT|SHAKEDOWN_SHARED)' | sort -u)
+expect "they show acceptances" test "$(wc -l <<<"$accepts")" -ge 8
+while IFS= read -r command; do
+  [[ $command == *--families* ]] || command+=" --families=gemm"
+  expect "it is understood: $command" eval 'SHAKEDOWN_BUILD="$PWD/build" bash -c "$command --plan" >out 2>err </dev/null && grep -q "^gemm/" out'
+done <<<"$accepts"
 finish

@@ -23,7 +23,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
 
-namespace shakedown {
+namespace shakedown::report_test {
 namespace {
 
 using nlohmann::json;
@@ -431,4 +431,4 @@ TEST(Schema, RefusesWhatIsNoVerdict) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::report_test

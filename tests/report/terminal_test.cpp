@@ -12,7 +12,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
 
-namespace shakedown {
+namespace shakedown::terminal_test {
 namespace {
 
 using testing_support::Folder;
@@ -105,6 +105,32 @@ TEST(Terminal, CountsTheCulpritsBeyondThePageByNode) {
   }
   EXPECT_NE(terminal_text(verdict).find("and 15 more on 2 nodes: node7 (10), node9 (5); all are in verdict.json\n"),
             std::string::npos);
+}
+
+TEST(Terminal, NamesWhatRepairDesksAskForWhereHardwareIsAtFault) {
+  Verdict verdict;
+  const auto text = [&] { return terminal_text(verdict); };
+  const auto asks = [&](const char* words) { return text().find(words) != std::string::npos; };
+  Finding finding;
+  finding.key = "preflight/of:dcgm_gpu";
+  finding.metric = "dcgm_failed";
+  finding.status = Status::fail;
+  finding.offenders = {Culprit{3, "node4", {}, {}, {}}};
+  verdict.findings = {finding};
+  EXPECT_TRUE(asks("before anything is restarted:\n  ssh node4 nvidia-bug-report.sh\n  build/bin/shakedown archive"));
+  verdict.findings.front().metric = "mig";
+  EXPECT_FALSE(asks("nvidia-bug-report")) << "a setting";
+  verdict.findings.front().metric = "remap_failed";
+  verdict.findings.front().severity = Severity::warn;
+  EXPECT_FALSE(asks("nvidia-bug-report")) << "fails nothing";
+  for (int i = 0; i < 5; ++i) {
+    Diagnosis d;
+    d.causes = {i == 0 ? Cause::busy_core : Cause::slow_link};
+    d.places = {Culprit{i, "node" + std::to_string(i), {}, {}, {}}};
+    verdict.culprits.push_back(d);
+  }
+  EXPECT_FALSE(asks("ssh node0 nvidia-bug-report")) << "a busy core";
+  EXPECT_TRUE(asks("ssh node3 nvidia-bug-report.sh  # and 1 more host\n"));
 }
 
 TEST(Terminal, SaysWhatEachJudgementSaid) {
@@ -458,4 +484,4 @@ TEST(VerdictJson, RefusesABrokenFile) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::terminal_test

@@ -13,7 +13,7 @@
 #include "thresholds/regression.hpp"
 #include "thresholds/verdict.hpp"
 
-namespace shakedown {
+namespace shakedown::baseline_test {
 namespace {
 
 using testing_support::Folder;
@@ -351,4 +351,4 @@ TEST(Floors, RefuseSillyOptions) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::baseline_test

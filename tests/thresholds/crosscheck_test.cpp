@@ -7,7 +7,7 @@
 
 #include "tests/thresholds/results_builder.hpp"
 
-namespace shakedown {
+namespace shakedown::crosscheck_test {
 namespace {
 
 using testing_support::ResultsBuilder;
@@ -104,4 +104,4 @@ TEST(CrossCheck, DoesNotPredictWhatItDoesNotKnow) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::crosscheck_test

@@ -9,7 +9,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
 
-namespace shakedown {
+namespace shakedown::diagnosis_test {
 namespace {
 
 using testing_support::profile;
@@ -298,6 +298,45 @@ TEST(Culprits, DoNotBlameTheConfigurationForWhatASlowLinkExplains) {
   EXPECT_NE(d.detail.find(sum + " is slow as well"), std::string::npos) << d.detail;
 }
 
+// Rank 1 of two beside a program that takes 90 % of its GPU, as measured on H200.
+TEST(Culprits, BlameAGpuForWhatItsOwnKernelsCopySlowly) {
+  Measured run(2);
+  run.gemm[1] *= 0.7;
+  run.memory[1] *= 0.74;
+  run.builder.add("p2p/op:latency/engine:sm/shift:1/bytes:2097152", "latency_us", 1.0565, {0.83584, 1.0565});
+  const Diagnosis d = only(run.culprits());
+  EXPECT_EQ(causes_text(d), "slow GPU");
+  EXPECT_EQ(d.places.at(0).rank, 1);
+  EXPECT_EQ(d.detail.rfind("slow: GEMM, HBM and copies to and from it", 0), 0U) << d.detail;
+}
+
+TEST(Culprits, BlameALinkWhereTheGpusAtItsEndsAreAsFastAsOthers) {
+  Measured run(2);
+  run.builder.add("p2p/op:latency/engine:sm/shift:1/bytes:2097152", "latency_us", 1.0565, {0.83584, 1.0565});
+  EXPECT_EQ(causes_text(only(run.culprits())), "slow link");
+}
+
+TEST(Culprits, BlameAGpuThatSomebodyElseHasInTurnsForCollectivesThatAreSlowerByFar) {
+  Measured run;
+  run.gemm[5] *= 0.7;
+  run.busbw = 30;
+  const Diagnosis d = only(run.culprits());
+  EXPECT_EQ(causes_text(d), "slow GPU");
+  EXPECT_NE(d.detail.find(sum + " is slow as well"), std::string::npos) << d.detail;
+}
+
+TEST(Culprits, BlameTheGpuThatAnotherProgramHadWhereOnlyCollectivesAreSlow) {
+  Measured run;
+  run.busbw = 30;
+  run.builder.context.ranks[5].processes = {{2721, "gpu_load", std::nullopt}};
+  const Diagnosis d = only(run.culprits());
+  EXPECT_EQ(causes_text(d), "slow GPU");
+  ASSERT_EQ(d.places.size(), 1U);
+  EXPECT_EQ(d.places[0].rank, 5);
+  EXPECT_EQ(d.detail, "another program had it when the run began: all ranks wait for its turn");
+  EXPECT_EQ(d.next, "ssh node0 nvidia-smi -q -i GPU-1005 -d PIDS");
+}
+
 TEST(Culprits, ExplainASlowGemmByItsClock) {
   Measured run;
   run.clock[2] *= 0.7;
@@ -543,4 +582,4 @@ TEST(Culprits, AreTwoWhereTwoThingsAreWrong) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::diagnosis_test

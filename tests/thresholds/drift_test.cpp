@@ -13,7 +13,7 @@
 #include "thresholds/metrics.hpp"
 #include "thresholds/regression.hpp"
 
-namespace shakedown {
+namespace shakedown::drift_test {
 namespace {
 
 const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
@@ -309,4 +309,4 @@ TEST(Drift, HiddenByNoiseIsInconclusiveAndNeverTheSame) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::drift_test

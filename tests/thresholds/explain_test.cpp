@@ -6,7 +6,7 @@
 #include "thresholds/metrics.hpp"
 #include "thresholds/verdict.hpp"
 
-namespace shakedown {
+namespace shakedown::explain_test {
 namespace {
 
 using testing_support::profile;
@@ -54,4 +54,4 @@ TEST(Explain, SaysWhatChecksOfAProductCannotSee) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::explain_test

@@ -11,7 +11,7 @@
 #include "thresholds/judge.hpp"
 #include "thresholds/metrics.hpp"
 
-namespace shakedown {
+namespace shakedown::falsified_test {
 namespace {
 
 const std::filesystem::path root = SHAKEDOWN_SOURCE_DIR;
@@ -167,4 +167,4 @@ TEST(FalsifiedRuns, PassNowhereUnlessTheCatalogueSaysWhy) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::falsified_test

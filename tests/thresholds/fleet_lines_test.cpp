@@ -9,7 +9,7 @@
 #include "thresholds/judge.hpp"
 #include "thresholds/site.hpp"
 
-namespace shakedown {
+namespace shakedown::fleet_lines_test {
 namespace {
 
 using testing_support::Folder;
@@ -158,4 +158,4 @@ TEST(FleetLines, CompareNoHostsThatShareCores) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::fleet_lines_test

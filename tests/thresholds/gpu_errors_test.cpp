@@ -9,7 +9,7 @@
 #include "thresholds/judge.hpp"
 #include "thresholds/nodes.hpp"
 
-namespace shakedown {
+namespace shakedown::gpu_errors_test {
 namespace {
 
 using testing_support::profile;
@@ -134,4 +134,4 @@ TEST(GpuSlowdown, ForAMomentIsAWarning) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::gpu_errors_test

@@ -9,7 +9,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/crashed.hpp"
 
-namespace shakedown {
+namespace shakedown::machine_test {
 namespace {
 
 using testing_support::Folder;
@@ -427,4 +427,4 @@ TEST(Network, OfSocketsBesideUpInfiniBandPortsFailsAndNamesTheSetting) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::machine_test

@@ -9,7 +9,7 @@
 
 #include "tests/thresholds/results_builder.hpp"
 
-namespace shakedown {
+namespace shakedown::matrix_test {
 namespace {
 
 using testing_support::Folder;
@@ -188,4 +188,4 @@ TEST(PairMatrices, StandInTheResultFile) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::matrix_test

@@ -7,7 +7,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
 
-namespace shakedown {
+namespace shakedown::nodes_test {
 namespace {
 
 using testing_support::profile;
@@ -192,4 +192,4 @@ TEST(Nodes, AreResetForALowClockAndIsolatedForHeat) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::nodes_test

@@ -10,7 +10,7 @@
 #include "thresholds/classes.hpp"
 #include "thresholds/judge.hpp"
 
-namespace shakedown {
+namespace shakedown::peers_test {
 namespace {
 
 using testing_support::profile;
@@ -470,4 +470,4 @@ TEST(Peers, KeepToTheFamilyThatIsJudged) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::peers_test

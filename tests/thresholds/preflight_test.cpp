@@ -9,7 +9,7 @@
 #include "thresholds/majority.hpp"
 #include "thresholds/verdict.hpp"
 
-namespace shakedown {
+namespace shakedown::preflight_test {
 namespace {
 
 using testing_support::Folder;
@@ -116,6 +116,11 @@ class Machine {
     }
     // Only inside of a job of Slurm.
     if (numbers_.contains("slurm")) builder_.add_facts("preflight/of:slurm", numbers_["slurm"], texts_["slurm"]);
+    // Only where it was asked for.
+    for (const auto* part : {"dcgm", "dcgm_gpu"}) {
+      if (!numbers_.contains(part)) continue;
+      builder_.add_facts(std::string("preflight/of:") + part, numbers_[part], texts_[part]);
+    }
     builder_.add_waiver("preflight/of:folder", "no folder was named (--shared-folder=DIR)");
     return builder_.results("preflight.json");
   }
@@ -251,6 +256,36 @@ TEST(Preflight, JudgesWhatSlurmSaysInsideOfItsJobsAlone) {
   EXPECT_EQ(only_complaint(in_slurm(0, 0, 0).judged()).metric, "slurm_answers");
   EXPECT_EQ(in_slurm(1, 1, 0).judged().state, State::pass) << "a warning";
   EXPECT_EQ(in_slurm(1, 0, 1).judged().state, State::fail);
+}
+
+TEST(Preflight, JudgesWhatDcgmSaysWhereItWasAsked) {
+  const auto asked = [](double answers) {
+    Machine machine;
+    machine.put_host("dcgm", "dcgm_answers", answers);
+    machine.put("dcgm_gpu", "dcgm_answers", answers);
+    for (const char* name : {"dcgm_failed", "dcgm_warned"}) {
+      machine.put_host("dcgm", name, 0);
+      machine.put("dcgm_gpu", name, 0);
+    }
+    return machine;
+  };
+  EXPECT_EQ(asked(1).judged().state, State::pass);
+  Machine sick = asked(1);
+  sick.set(3, "dcgm_gpu", "dcgm_failed", 1, "GPU 3, memory: row remapping failed");
+  expect_failure(sick, "dcgm_failed", rank3, "GPU 3, memory: row remapping failed");
+  Machine untested = asked(1);
+  untested.set(3, "dcgm_gpu", "dcgm_failed", std::nullopt, "DCGM ran no test on this GPU");
+  expect_failure(untested, "dcgm_failed", rank3, "ranks without a value; DCGM ran no test on this GPU",
+                 Status::missing);
+  Machine warned = asked(1);
+  warned.set(0, "dcgm", "dcgm_warned", 1, "software: page retirement is pending");
+  EXPECT_EQ(only_complaint(warned.judged()).metric, "dcgm_warned");
+  EXPECT_EQ(warned.judged().state, State::pass) << "a warning";
+  Machine silent = asked(0);
+  for (std::size_t rank = 0; rank < 8; ++rank)
+    silent.set(rank, "dcgm_gpu", "dcgm_failed", std::nullopt, "printed nothing");
+  silent.set(0, "dcgm", "dcgm_answers", 0, "printed nothing");
+  expect_failure(silent, "dcgm_answers", "node0", "printed nothing");
 }
 
 TEST(Preflight, FailsForARankWhoseGpuCudaCannotOpen) {
@@ -499,4 +534,4 @@ TEST(OddOnesOut, AreTheSecondOfTwo) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::preflight_test

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 
-namespace shakedown {
+namespace shakedown::profile_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -331,6 +331,9 @@ TEST(Ceilings, FollowTheClosedTable) {
   EXPECT_EQ(ceiling(p.peak, "allreduce/dtype:f32/bytes:1", "busbw_gb_per_s", {1, 1}), std::nullopt);
   EXPECT_EQ(ceiling(p.peak, "allreduce/dtype:f32/bytes:1", "busbw_gb_per_s", {16, 2}), std::nullopt)
       << "no fabric known";
+  p.peak["nvlink_flits"] = 0.9375;
+  EXPECT_NEAR(*ceiling(p.peak, "p2p/op:read/engine:sm/shift:1/bytes:1", "copy_gb_per_s", {2, 1}), 375, 1e-9)
+      << "beside a partner that reads nothing";
   p.peak["nics"] = 8, p.peak["nic_gbit"] = 400;
   EXPECT_EQ(ceiling(p.peak, "allreduce/dtype:f32/bytes:1", "busbw_gb_per_s", {16, 2}), 750);
 }
@@ -350,4 +353,4 @@ TEST(Metrics, HaveUnitsAndDirections) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::profile_test

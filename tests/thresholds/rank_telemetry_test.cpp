@@ -7,7 +7,7 @@
 #include "thresholds/judge.hpp"
 #include "thresholds/verdict.hpp"
 
-namespace shakedown {
+namespace shakedown::rank_telemetry_test {
 namespace {
 
 using testing_support::profile;
@@ -146,4 +146,4 @@ TEST(Telemetry, OfARunThatIsNullIsMissing) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::rank_telemetry_test

@@ -6,7 +6,7 @@
 
 #include "tests/thresholds/results_builder.hpp"
 
-namespace shakedown {
+namespace shakedown::regression_test {
 namespace {
 
 using testing_support::ResultsBuilder;
@@ -362,4 +362,4 @@ TEST(ByBaseline, LooksAtOneFamilyIfAsked) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::regression_test

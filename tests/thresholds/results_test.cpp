@@ -10,7 +10,7 @@
 
 #include "tests/thresholds/results_builder.hpp"
 
-namespace shakedown {
+namespace shakedown::results_test {
 namespace {
 
 using testing_support::Folder;
@@ -494,4 +494,4 @@ TEST(ReplaceFile, FollowsALink) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::results_test

@@ -8,7 +8,7 @@
 #include "thresholds/judge.hpp"
 #include "thresholds/verdict.hpp"
 
-namespace shakedown {
+namespace shakedown::samples_test {
 namespace {
 
 const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
@@ -158,4 +158,4 @@ TEST(RealResults, WithOneFileMissingFail) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::samples_test

@@ -7,7 +7,7 @@
 #include "report/terminal.hpp"
 #include "tests/thresholds/results_builder.hpp"
 
-namespace shakedown {
+namespace shakedown::scaling_test {
 namespace {
 
 using testing_support::Folder;
@@ -174,4 +174,4 @@ TEST(ScalingOverNodes, IsReadFromTheFolderOfTheRunAndShown) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::scaling_test

@@ -8,7 +8,7 @@
 #include "tests/thresholds/scenarios.hpp"
 #include "thresholds/measured.hpp"
 
-namespace shakedown::simulation {
+namespace shakedown::simulation::simulate_test {
 namespace {
 
 constexpr std::uint64_t first_seed = 500000;
@@ -105,4 +105,4 @@ TEST(GeneratedClusters, AreTheSameInMemoryAndInFiles) {
 }
 
 }  // namespace
-}  // namespace shakedown::simulation
+}  // namespace shakedown::simulation::simulate_test

@@ -11,7 +11,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
 
-namespace shakedown {
+namespace shakedown::validity_test {
 namespace {
 
 using nlohmann::json;
@@ -264,4 +264,4 @@ TEST(Input, OfAPipeOrADeviceIsRefusedAtOnce) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::validity_test

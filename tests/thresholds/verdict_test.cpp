@@ -8,7 +8,7 @@
 
 #include "tests/thresholds/results_builder.hpp"
 
-namespace shakedown {
+namespace shakedown::verdict_test {
 namespace {
 
 using testing_support::profile;
@@ -409,7 +409,7 @@ TEST(Verdict, NamesNobodyWhereAllArriveTogether) {
   }
 }
 
-TEST(Culprits, LeaveOutWhatIsUnknown) {
+TEST(VerdictCulprits, LeaveOutWhatIsUnknown) {
   EXPECT_EQ(text(Culprit{3, "node7", "GPU-4f2a", "0000:1b:00.0", {}}), "rank 3 node7 GPU-4f2a 0000:1b:00.0");
   EXPECT_EQ(text(Culprit{3, "node7", {}, {}, {}}), "rank 3 node7");
   EXPECT_EQ(text(Culprit{{}, "node7", {}, {}, {}}), "node7");
@@ -609,4 +609,4 @@ TEST(Family, IsMissingWhereNothingOfItWasMeasured) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::verdict_test

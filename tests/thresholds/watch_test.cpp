@@ -8,7 +8,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/judge.hpp"
 
-namespace shakedown {
+namespace shakedown::watch_test {
 namespace {
 
 using testing_support::Folder;
@@ -266,4 +266,4 @@ TEST(Watch, AWeekOfEightGpusTakesLessThanAGigabyte) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::watch_test

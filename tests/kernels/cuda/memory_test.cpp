@@ -191,6 +191,19 @@ TEST_F(OnGpu, ProductsCollectivesAndCopiesLeaveTheSameBitsEachTime) {
   }
 }
 
+// Each connect may choose another shape of the kernel, and a row is measured twice where somebody seemed slow.
+TEST_F(OnGpu, BitsOfAReadDoNotDependOnHowManyBlocksAddUp) {
+  constexpr std::size_t words = 4 * mib / 8;
+  const auto work = device_->prepare(HbmSpec{HbmOp::read, Engine::sm, 8 * words});
+  work->connect(group_);
+  work->reset();
+  work->stage(1);
+  static_cast<void>(device_->seconds(*work, 1));
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < words; ++i) sum += reference::copy_word(i, 0);
+  EXPECT_EQ(work->digest().value(), sum);
+}
+
 TEST_F(OnGpu, MovingInversionsReadAndInvertInBothDirections) {
   const Buffer buffer(mib), walked(sizeof(Walked));
   const Walked nothing;

@@ -499,6 +499,25 @@ TEST_F(Summaries, OfPartsAreThatOfTheWhole) {
   EXPECT_EQ(of(values, count, 4).squared_norm, of(values, count, 4).squared_norm);
 }
 
+TEST_F(Summaries, OfBf16SeeEveryBit) {
+  auto values = bf16(1, 10003);
+  values.normal(1);
+  const auto read = values.read();
+  const auto bits = values.bits();
+  training::Summary want{};
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    want.squared_norm += read[i] * read[i];
+    want.checksum += training::checksum_term(std::bit_cast<std::uint16_t>(bits[i]), 40 + i);
+  }
+  const Buffer partials(partials_needed(0) * sizeof(training::Summary));
+  const auto result = upload(std::vector<training::Summary>(1));
+  const Bf16* const from = values.data();
+  summarize(stream(), from, 40, read.size(), partials.data<training::Summary>(), result.data<training::Summary>());
+  const auto got = gpu_->read(result.data<const training::Summary>());
+  EXPECT_NEAR(got.squared_norm / want.squared_norm, 1, 1e-12);
+  EXPECT_EQ(got.checksum, want.checksum);
+}
+
 TEST_F(Summaries, CountWhatIsNotFinite) {
   auto values = f32(1003);
   values.normal(1);
@@ -564,6 +583,24 @@ TEST_F(CudaTraining, AdamWUpdatesParametersAndTheirCopies) {
   EXPECT_EQ(other_b.read(), copy_b);
 }
 
+TEST_F(CudaTraining, AdamWFindsTheGradientOfAShareInThatOfAll) {
+  const auto updated = [&](std::size_t behind) {
+    auto parameters = f32(64), first = f32(64), second = f32(64), gradient = f32(256);
+    auto copy = bf16(1, 64);
+    parameters.normal(1), gradient.normal(2);
+    first.write(std::vector<double>(64)), second.write(std::vector<double>(64));
+    const auto segments = upload(std::vector<Segment>{{0, copy.matrix(), 1, true, behind}});
+    const auto norm = upload(std::vector<training::Summary>{{1, 0, 0}}),
+               after = upload(std::vector<training::Summary>(1));
+    const Buffer partials(partials_needed(1) * sizeof(training::Summary));
+    adamw(stream(), segments.data<const Segment>(), 1,
+          {parameters.data(), gradient.data() + (128 - behind), first.data(), second.data(), 64}, {},
+          norm.data<const training::Summary>(), partials.data<training::Summary>(), after.data<training::Summary>());
+    return std::pair(parameters.read(), copy.read());
+  };
+  EXPECT_EQ(updated(128), updated(0));
+}
+
 TEST_F(CudaTraining, AdamWLeavesEverythingAloneIfTheGradientIsNotFinite) {
   auto parameters = f32(64), gradient = f32(64), first = f32(64), second = f32(64);
   auto copy = bf16(8, 8);
@@ -600,6 +637,9 @@ TEST_F(CudaTraining, RandomWeightsAreThoseOfTheReference) {
   auto b = f32(5000);
   fill_normal(stream(), a.matrix(), 0.02, 77);
   fill_normal(stream(), Matrix<float>{b.data(), 1, 5000, 5000}, 0.02, 300);
+  auto part = f32(1000);
+  fill_normal(stream(), Matrix<float>{part.data(), 1, 1000, 1000}, 0.02, 300, 4000);
+  EXPECT_EQ(part.read(), [all = b.read()] { return std::vector<double>(all.begin() + 4000, all.end()); }());
   std::vector<double> want_a(7007), want_b(5000);
   for (std::size_t i = 0; i < 7007; ++i) want_a[i] = 0.02 * reference::normal((77ULL << 32) + i, 0);
   for (std::size_t i = 0; i < 5000; ++i) want_b[i] = 0.02 * reference::normal((300ULL << 32) + i, 0);

@@ -8,7 +8,7 @@
 #include "kernels/device.hpp"
 #include "kernels/host/memtest.hpp"
 
-namespace shakedown {
+namespace shakedown::host_device_test {
 namespace {
 
 class HostBackend : public testing::Test {
@@ -355,4 +355,4 @@ TEST_F(HostBackend, RefusesSizesThatAreNoWholeNumberOfElements) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::host_device_test

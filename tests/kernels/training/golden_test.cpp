@@ -11,7 +11,7 @@
 
 #include "tests/kernels/training/host_step.hpp"
 
-namespace shakedown {
+namespace shakedown::golden_test {
 namespace {
 
 using Values = std::map<std::size_t, double>;
@@ -83,4 +83,4 @@ TEST(TrainGolden, AgreesWithTheReferenceOfTheEncoderInDouble) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::golden_test

@@ -6,7 +6,7 @@
 
 #include "tests/kernels/training/gradients.hpp"
 
-namespace shakedown {
+namespace shakedown::lora_step_test {
 namespace {
 
 using training::AdamW;
@@ -147,4 +147,4 @@ TEST(LoraStep, RefusesABatchOfAnotherSize) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::lora_step_test

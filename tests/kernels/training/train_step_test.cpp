@@ -10,7 +10,7 @@
 #include "tests/kernels/training/gradients.hpp"
 #include "tests/kernels/training/text_run.hpp"
 
-namespace shakedown {
+namespace shakedown::train_step_test {
 namespace {
 
 using training::AdamW;
@@ -314,4 +314,4 @@ TEST(TrainStepText, FallsOverTwoHundredStepsAndGivesTheSameBitsAgain) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::train_step_test

@@ -9,7 +9,7 @@
 #include "kernels/host/training_ops.hpp"
 #include "kernels/reference.hpp"
 
-namespace shakedown {
+namespace shakedown::training_ops_test {
 namespace {
 
 using host::HostOps;
@@ -432,4 +432,4 @@ TEST_F(HostTrainingOps, UpdateNothingWhenTheGradientIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace shakedown
+}  // namespace shakedown::training_ops_test

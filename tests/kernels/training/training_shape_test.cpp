@@ -7,7 +7,7 @@
 
 #include "kernels/training/buffers.hpp"
 
-namespace shakedown::training {
+namespace shakedown::training::training_shape_test {
 namespace {
 
 StepShape qwen2_7b_step(std::size_t batch, Retain retain) {
@@ -235,4 +235,4 @@ TEST(TrainingPlan, RefusesTypesThatNoBackendHas) {
 }
 
 }  // namespace
-}  // namespace shakedown::training
+}  // namespace shakedown::training::training_shape_test
