@@ -163,6 +163,13 @@ concept TrainingOps = requires(
   /// Copies between host and device, done on return, after everything queued before.
   ops.copy_in(p, cp, n);       // device, host, bytes
   ops.copy_out(p, cp, n);      // host, device, bytes
+  /// Memory of the host that the device copies to and from as fast as it can; freed with the returned object, once
+  /// what copies there is done.
+  { ops.host_memory(n).data() } -> std::convertible_to<std::byte*>;
+  /// Begins a copy between that and the device, behind all that was queued before. There are two turns: `finish_copy`
+  /// returns when the last copies of that turn are done.
+  ops.begin_copy(p, cp, n, n);  // to, from, bytes, turn
+  ops.finish_copy(n);
   { Ops::to_element(x) } -> std::same_as<typename Ops::Element>;  // rounded to nearest even
   { Ops::to_double(*ce) } -> std::convertible_to<double>;
   /// Sets bytes of device memory (queued): 0, or 0xff, which is NaN in every floating type.

@@ -129,16 +129,24 @@ class TrainingStep {
   /// After the parameters were written from outside: copies them to where the products read them, forgets moments and
   /// steps. All ranks together where they share the state.
   void restart() {
+    ops_.set_bytes(buffers_.state.first_moment, 0, buffers_.state.count * sizeof(Master));
+    ops_.set_bytes(buffers_.state.second_moment, 0, buffers_.state.count * sizeof(Master));
+    go_on_after(0);
+  }
+
+  /// The same after the moments were written too, by somebody who had taken so many steps.
+  void go_on_after(std::uint64_t steps) {
     ops_.write_copies(buffers_.state.parameters);
     exchanges_ = false;
     exchange();
     for (auto p = buffers_.units.size(); p-- > 0;) gather_first(p);
     settle();
-    ops_.set_bytes(buffers_.state.first_moment, 0, buffers_.state.count * sizeof(Master));
-    ops_.set_bytes(buffers_.state.second_moment, 0, buffers_.state.count * sizeof(Master));
-    steps_ = recorded_ = 0;
+    steps_ = steps;
+    recorded_ = 0;
     records_.clear();
   }
+  /// Since the state was random.
+  std::uint64_t steps() const { return steps_; }
 
   /// The tokens of the next steps: accumulation x batch x seq inputs, and as many targets, each below the vocabulary.
   void load(std::span<const int> inputs, std::span<const int> targets) {
@@ -699,7 +707,7 @@ class TrainingStep {
   std::vector<std::optional<std::size_t>> arrived_,
       sent_;  // by slot, what its weights and gradient may have to wait for
   bool exchanges_ = true;
-  std::uint64_t steps_ = 0;   // since restart
+  std::uint64_t steps_ = 0;   // since restart, here or where this goes on from
   std::size_t recorded_ = 0;  // records on the device that nobody has read
   std::size_t micro_ = 0;
   std::size_t reduced_ = 0, buckets_ = 0;  // gradients that this step has given to the sums, and in how many

@@ -162,6 +162,7 @@ CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::S
       reductions_(shape.shard == training::Shard::weights ? make_first_stream() : make_stream()),
       copies_(make_first_stream()),
       met_(sizeof(int)),
+      copied_(make_events<2>()),
       marks_(make_events<training::marks>()),
       counter_(gpu) {
   require_whole_vectors(shape);
@@ -204,6 +205,12 @@ CudaOps::Memory CudaOps::allocate(std::size_t bytes) {
   peers_ = memory.peers.get();
   return memory;
 }
+
+void CudaOps::begin_copy(void* to, const void* from, std::size_t bytes, std::size_t turn) const {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, gpu_.stream()));
+  check(cudaEventRecord(copied_[turn].get(), gpu_.stream()));
+}
+void CudaOps::finish_copy(std::size_t turn) const { check(cudaEventSynchronize(copied_[turn].get())); }
 
 void CudaOps::set_bytes(void* device, int value, std::size_t bytes) const {
   check(cudaMemsetAsync(device, value, bytes, gpu_.stream()));

@@ -10,6 +10,7 @@
 #include "kernels/cuda/communicator.hpp"
 #include "kernels/cuda/cycles.hpp"
 #include "kernels/cuda/gpu.hpp"
+#include "kernels/cuda/pinned.hpp"
 #include "kernels/cuda/training/attention.hpp"
 #include "kernels/cuda/training/peer_arenas.hpp"
 #include "kernels/cuda/training/products.hpp"
@@ -69,6 +70,22 @@ class CudaOps {
   Memory allocate(std::size_t bytes);
   void copy_in(void* device, const void* host, std::size_t bytes) const { gpu_.write(device, host, bytes); }
   void copy_out(void* host, const void* device, std::size_t bytes) const { gpu_.read(host, device, bytes); }
+  /// Page-locked. Waits for its copies before it goes.
+  class HostMemory {
+   public:
+    HostMemory(const Gpu& gpu, std::size_t bytes) : gpu_(gpu), memory_(bytes, std::nullopt) {}
+    HostMemory(const HostMemory&) = delete;
+    HostMemory& operator=(const HostMemory&) = delete;
+    ~HostMemory() { static_cast<void>(cudaStreamSynchronize(gpu_.stream())); }
+    std::byte* data() const { return memory_.data(); }
+
+   private:
+    const Gpu& gpu_;
+    Pinned memory_;
+  };
+  HostMemory host_memory(std::size_t bytes) const { return {gpu_, bytes}; }
+  void begin_copy(void* to, const void* from, std::size_t bytes, std::size_t turn) const;
+  void finish_copy(std::size_t turn) const;
   static Element to_element(double value) { return __double2bfloat16(value); }
   static double to_double(Element value) { return __bfloat162float(value); }
   void set_bytes(void* device, int value, std::size_t bytes) const;
@@ -151,7 +168,8 @@ class CudaOps {
   Bf16* rounded_ = nullptr;
 
   SideStream reductions_, copies_;
-  Buffer met_;  // what ranks sum to meet
+  Buffer met_;                   // what ranks sum to meet
+  std::array<Event, 2> copied_;  // of each turn
   std::array<Event, training::marks> marks_;
   CycleCounter counter_;
 };
