@@ -63,7 +63,8 @@ template <class Action>
 void together(Group& group, const Action& action) {
   const auto answers = group.gather(input_error_of(action));
   for (std::size_t rank = 0; rank < answers.size(); ++rank) {
-    if (!answers[rank].empty()) throw InputError("rank " + std::to_string(rank) + ": " + answers[rank]);
+    if (answers[rank].empty()) continue;
+    throw InputError((answers.size() > 1 ? "rank " + std::to_string(rank) + ": " : "") + answers[rank]);
   }
 }
 
@@ -393,7 +394,6 @@ std::uint64_t read_checkpoint(const Saved& of, Group& group, StateCopies& copies
 }
 
 void remove_checkpoint(const fs::path& folder, Group& group) {
-  group.barrier();
   std::error_code error;
   if (group.rank() == 0) fs::remove(folder / manifest_name, error);
   remove_files(folder, group);

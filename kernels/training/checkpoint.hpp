@@ -73,7 +73,7 @@ void write_checkpoint(const Saved&, Group&, StateCopies&, std::uint64_t steps);
 /// state is void.
 std::uint64_t read_checkpoint(const Saved&, Group&, StateCopies&);
 
-/// All ranks together: what these two have written there goes.
+/// What this rank has written there goes; of what no rank of this group wrote, a part.
 void remove_checkpoint(const std::filesystem::path& folder, Group&);
 
 template <TrainingOps Ops>

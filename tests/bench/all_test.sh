@@ -21,7 +21,7 @@ for family in preflight allreduce collectives; do
   expect "  $family with the benchmarks of bench_$family alone" eval '[[ -n $(keys "single/$family.json") && $(keys "results/$family.json") == "$(keys "single/$family.json")" ]]'
   expect "  and its facts" eval '[[ -n $(context "single/$family.json") && $(context "results/$family.json") == "$(context "single/$family.json")" ]]'
 done
-expect "the judge takes the folder for one run" eval '[[ $(verdict_of results) == *" 3 of 12 families judged)" ]]'
+expect "the judge takes the folder for one run" eval '[[ $(verdict_of results) == *" 3 of 13 families judged)" ]]'
 
 # --- stream ---------------------------------------------------------------------------------------------------------------
 run 0 mpi -np 2 "$bench/bench_all" "${small[@]}" --stream --families=collectives,preflight

@@ -50,6 +50,9 @@ TEST(Key, NamesFamilyAndEveryParameter) {
             "lora_step/model:tiny/dtype:f64/batch:1/seq:8/accumulation:3/retain:inputs/sums:bf16/bucket:4096");
   EXPECT_EQ(key(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024, .ranks = 4}),
             "train_step/model:gpt2_124m/batch:32/seq:1024");
+  const TrainStepSpec shared{.model = "gpt2_124m", .batch = 1, .seq = 1024, .shard = training::Shard::weights};
+  EXPECT_EQ(key(CheckpointSpec{CheckpointOp::read, shared}), "checkpoint/op:read/model:gpt2_124m/shard:weights");
+  EXPECT_EQ(cost(CheckpointSpec{CheckpointOp::read, shared}).bytes, 3 * 4 * 124475904.0);
   EXPECT_EQ(key(JitterSpec{}), "jitter/op:fwq/quanta:100");
   EXPECT_EQ(key(JitterSpec{.turn = 2}), "jitter/op:fwq/quanta:100/turn:2");
   EXPECT_EQ(key(LaunchSpec{.op = LaunchOp::kernel}), "launch/op:kernel");

@@ -162,14 +162,14 @@ TEST_F(Checkpoints, HoldEveryValueOnce) {
 
 TEST_F(Checkpoints, RefuseInOneLineWhatTheyAreNot) {
   HostStep<float> host(gpt2_shape());
-  EXPECT_EQ(refusal(host), "rank 0: checkpoint.json: no such file");
+  EXPECT_EQ(refusal(host), "checkpoint.json: no such file");
   write(host);
   auto larger = gpt2_shape();
   larger.model.intermediate = 52;
   HostStep<float> foreign(larger);
-  EXPECT_EQ(refusal(foreign), "rank 0: checkpoint.json: is of another model: intermediate is 48 there, here it is 52");
+  EXPECT_EQ(refusal(foreign), "checkpoint.json: is of another model: intermediate is 48 there, here it is 52");
   HostStep<double> precise(gpt2_shape());
-  EXPECT_EQ(refusal(precise), "rank 0: checkpoint.json: is of another model: dtype is f32 there, here it is f64");
+  EXPECT_EQ(refusal(precise), "checkpoint.json: is of another model: dtype is f32 there, here it is f64");
   auto adapters = qwen2_shape();
   adapters.trains = training::Trains::adapters;
   adapters.lora = ragged_shape().lora;
@@ -190,8 +190,7 @@ TEST_F(Checkpoints, RefuseInOneLineWhatIsDamaged) {
   }
   write(host);
   fs::resize_file(data_file(), size - 4);
-  EXPECT_EQ(refusal(host), "rank 0: checkpoint..rank0: has " + std::to_string(size - 4) + " of " +
-                               std::to_string(size) +
+  EXPECT_EQ(refusal(host), "checkpoint..rank0: has " + std::to_string(size - 4) + " of " + std::to_string(size) +
                                " bytes: it is cut off, or another file; take another checkpoint");
   write(host);
   const auto manifest = folder_ / "checkpoint.json";
@@ -200,9 +199,9 @@ TEST_F(Checkpoints, RefuseInOneLineWhatIsDamaged) {
   ASSERT_NE(steps, std::string::npos);
   text[steps + 8] = '3';
   std::ofstream(manifest) << text;
-  EXPECT_EQ(refusal(host), "rank 0: checkpoint.json: is not what was written: take another checkpoint");
+  EXPECT_EQ(refusal(host), "checkpoint.json: is not what was written: take another checkpoint");
   fs::resize_file(manifest, text.size() / 2);
-  EXPECT_EQ(refusal(host), "rank 0: checkpoint.json: is cut off, or no checkpoint: take another one");
+  EXPECT_EQ(refusal(host), "checkpoint.json: is cut off, or no checkpoint: take another one");
 }
 
 TEST_F(Checkpoints, RefuseFilesOfTwoThatAreMixed) {
@@ -215,7 +214,7 @@ TEST_F(Checkpoints, RefuseFilesOfTwoThatAreMixed) {
   const auto now = data_file();
   // The old manifest, whose file is gone; and with the new data under the old name.
   std::ofstream(folder_ / "checkpoint.json") << manifest;
-  EXPECT_EQ(refusal(host), "rank 0: checkpoint..rank0: cannot be opened: No such file or directory");
+  EXPECT_EQ(refusal(host), "checkpoint..rank0: cannot be opened: No such file or directory");
   fs::copy_file(now, before);
   EXPECT_NE(refusal(host).find("not what was written"), std::string::npos);
 }
@@ -253,7 +252,7 @@ TEST_F(Checkpoints, LeaveTheOneBeforeWholeWhereTheDiskIsFull) {
   for (const std::size_t room : {size / 2, size - 1}) {
     const FullDisk full(room);
     EXPECT_EQ(without_names(input_error_of([&] { write(host); })),
-              "rank 0: checkpoint..rank0: cannot be written: No space left on device");
+              "checkpoint..rank0: cannot be written: No space left on device");
     EXPECT_EQ(files(), before) << "nothing is left behind";
   }
   read(host);
