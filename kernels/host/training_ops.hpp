@@ -75,7 +75,7 @@ class HostOps {
   void write_copies(const T* parameters);
   void all_reduce(T* values, std::size_t count);
   void all_reduce(training::Summary*);
-  std::size_t reduce_scatter(T* all, T* own, std::size_t count);
+  std::size_t reduce_scatter(T* all, T* own, std::size_t count, bool add);
   std::size_t all_gather(const T* own, T* all, std::size_t count);
   void meet() {}  // all_gather does
   void wait(std::size_t) {}

@@ -56,9 +56,6 @@ void check_shares(const StepShape& s) {
   };
   if (s.trains == Trains::adapters) refuse("is for whole models: train one (train_step)");
   if (s.ranks < 2) refuse("needs at least two ranks: start more, or leave it out");
-  if (s.shard == Shard::weights && s.accumulation > 1) {
-    refuse("sums gradients of one micro-batch per update: choose a larger batch, or shard:optimizer");
-  }
   if (pieces(s.layout(), s.ranks, s.ranks - 1).empty()) {
     refuse(fmt::format("leaves the last of {} ranks no parameter of this model: start fewer", s.ranks));
   }

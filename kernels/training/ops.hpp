@@ -260,10 +260,10 @@ concept TrainingOps = requires(
   ops.all_reduce(m, n);
   /// The same, of this summary.
   ops.all_reduce(summary);
-  /// Likewise on the second stream: `own` becomes rank r's share of the sum over ranks of all[r count + i]; what else
-  /// is in `all` is lost. And `all` becomes the shares of all ranks, one behind the other. A share may lie in its own
+  /// Likewise on the second stream: `own` becomes rank r's share of the sum over ranks of all[r count + i], or that is
+  /// added to it; what else is in `all` is lost. And `all` becomes the shares of all ranks, one behind the other. A share may lie in its own
   /// place in `all`. The numbers are for `wait`: what is queued behind it begins when that operation is done.
-  { ops.reduce_scatter(m, m, n) } -> std::same_as<std::size_t>;   // all, own, count of a share
+  { ops.reduce_scatter(m, m, n, flag) } -> std::same_as<std::size_t>;  // all, own, count of a share, add
   { ops.all_gather(ce, e, n) } -> std::same_as<std::size_t>;      // own, all, count of a share
   ops.wait(n);
   /// Ranks may fetch the shares of others by themselves, on a stream of its own, where all ranks have their memory laid

@@ -179,7 +179,8 @@ class TrainingStep {
       if (last) ops_.mark(Mark::forward_begin);
       forward();
       if (last) ops_.mark(Mark::forward_end);
-      backward(last);
+      // Gradients that take turns in the same memory are summed over ranks at once, and their shares added up.
+      backward(last || shape_.shard == Shard::weights);
     }
     ops_.mark(Mark::backward_end);
     if (collectives) join();
@@ -311,7 +312,7 @@ class TrainingStep {
       const auto count = std::min(shape_.loss_chunk, shape_.tokens() - first);
       const auto rows = normed.row_range(first, count);
       const auto logits = buffers_.logits.row_range(0, count);
-      const bool accumulate = micro_ > 0 || first > 0;
+      const bool accumulate = adds() || first > 0;
       ops_.gemm(Product{.d = logits, .a = rows, .b = buffers_.head, .b_transposed = true, .bias = buffers_.head_bias});
       ops_.cross_entropy(logits, targets + first, each / shape_.ranks, buffers_.losses + first);
       if (d_head) {
@@ -365,7 +366,7 @@ class TrainingStep {
 
   // Backward ----------------------------------------------------------------------------------------------------------
 
-  void backward(bool last) {
+  void backward(bool sums) {
     const auto& m = shape_.model;
     if (m.norms_before()) {
       norm_backward(m.layers, Owner::final_norm, head_gradient(), buffers_.x[m.layers], buffers_.final_norm,
@@ -383,7 +384,7 @@ class TrainingStep {
         const auto complete = complete_before_attention(tensors_, m, l);
         const bool rest = l == 0 && shape_.bucket < layout_.count();
         const bool full = shape_.shard == Shard::weights || complete - reduced_ >= shape_.bucket;
-        if (last && (full || rest)) reduce(complete);
+        if (sums && (full || rest)) reduce(complete);
         for (std::size_t ahead = 1; ahead < layers_in_turns && unit + ahead <= m.layers; ++ahead) gather(unit + ahead);
       });
     }
@@ -391,8 +392,11 @@ class TrainingStep {
       claim(m.layers + 1);
       embedding_backward();
     }
-    if (last) reduce(layout_.count());
+    if (sums) reduce(layout_.count());
   }
+
+  /// Whether a gradient is added to that of the micro-batches before.
+  bool adds() const { return micro_ > 0 && shape_.shard != Shard::weights; }
 
   /// Looks at the gradients that became complete since the last time, and sums them over ranks beside what follows.
   /// Where ranks share the state, each gets its share of the units that are complete.
@@ -410,7 +414,10 @@ class TrainingStep {
       const auto& place = buffers_.units[p];
       ops_.set_bytes(place.gradient + unit.used, 0, (unit.size - unit.used) * sizeof(Master));
       ops_.summarize(place.gradient, unit.offset, unit.used, &record_->local);
-      if (exchanges_) sent_[place.slot] = ops_.reduce_scatter(place.gradient, place.own_gradient, place.own_count);
+      if (exchanges_) {
+        sent_[place.slot] = ops_.reduce_scatter(place.gradient, place.own_gradient, place.own_count,
+                                                shape_.shard == Shard::weights && micro_ > 0);
+      }
       reduced_ = unit.end();
       ++buckets_;
     }
@@ -514,7 +521,7 @@ class TrainingStep {
     const auto& weights = buffers_.layers[l];
     const auto& k = kept(l);
     const auto& m = shape_.model;
-    const bool before = m.norms_before(), rebuild = shape_.retain == Retain::rebuild, accumulate = micro_ > 0;
+    const bool before = m.norms_before(), rebuild = shape_.retain == Retain::rebuild, accumulate = adds();
     const auto dx = buffers_.dx;
     const auto wide = buffers_.wide;
 
@@ -567,7 +574,7 @@ class TrainingStep {
                      const NormWeights<Element>& weights, const NormStatistics<Master>& statistics, bool accumulate,
                      Matrix<Element> n) {
     ops_.norm_backward(dn, x, weights, statistics, accumulate, buffers_.dx, n,
-                       {gradient(owner, Kind::weight, l).data, gradient(owner, Kind::bias, l).data, micro_ > 0});
+                       {gradient(owner, Kind::weight, l).data, gradient(owner, Kind::bias, l).data, adds()});
   }
 
   /// Adds to what the head has left where they are tied.
@@ -576,13 +583,13 @@ class TrainingStep {
     const auto dx = buffers_.dx;
     const auto d_table = gradient(Owner::embedding, Kind::weight);
     const auto clear = [this](Matrix<Master> d) { ops_.set_bytes(d.data, 0, d.rows * d.cols * sizeof(Master)); };
-    if (!m.tied && micro_ == 0) clear(d_table);
+    if (!m.tied && !adds()) clear(d_table);
     const auto first = micro_ * shape_.tokens();
     ops_.embedding_backward(dx, buffers_.inputs + first, buffers_.order + first, d_table);
     if (m.positions != Positions::learned) return;
     // A sum over sequences, each of which is one row. Positions behind the sequences' end have no gradient.
     const auto d_positions = gradient(Owner::positions, Kind::weight);
-    if (micro_ == 0) clear(d_positions);
+    if (!adds()) clear(d_positions);
     const auto row = shape_.seq * m.hidden;
     ops_.sum_rows(Matrix<Element>{dx.data, shape_.batch, row, row}, true, d_positions.data);
   }

@@ -356,18 +356,19 @@ void CudaOps::all_reduce(training::Summary* summary) {
   check(ncclGroupEnd());
 }
 
-std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count) {
+std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count, bool add) {
   auto* const stream = reductions_.behind(gpu_.stream());
+  const auto mine = static_cast<std::size_t>(rank_) * count, whole = count * static_cast<std::size_t>(ranks_);
+  auto* const share = add ? all + mine : own;
   if (most_summed_ == 0) {
-    check(ncclReduceScatter(all, own, count, ncclFloat32, ncclSum, communicator_->get(), stream));
-    return 2 * reductions_.ticket();
+    check(ncclReduceScatter(all, share, count, ncclFloat32, ncclSum, communicator_->get(), stream));
+  } else {
+    if (whole > most_summed_) throw std::logic_error("a sum of more gradients than was planned for");
+    round_to_bf16(stream, all, rounded_, whole);
+    check(ncclReduceScatter(rounded_, rounded_ + mine, count, ncclBfloat16, ncclSum, communicator_->get(), stream));
+    widen_to_f32(stream, rounded_ + mine, share, count);
   }
-  const auto whole = count * static_cast<std::size_t>(ranks_);
-  if (whole > most_summed_) throw std::logic_error("a sum of more gradients than was planned for");
-  round_to_bf16(stream, all, rounded_, whole);
-  check(ncclReduceScatter(rounded_, rounded_ + static_cast<std::size_t>(rank_) * count, count, ncclBfloat16, ncclSum,
-                          communicator_->get(), stream));
-  widen_to_f32(stream, rounded_ + static_cast<std::size_t>(rank_) * count, own, count);
+  if (add) add_f32(stream, share, own, count);
   return 2 * reductions_.ticket();
 }
 

@@ -132,7 +132,7 @@ class CudaOps {
   void write_copies(const Master* parameters);
   void all_reduce(Master* values, std::size_t count);
   void all_reduce(training::Summary*);
-  std::size_t reduce_scatter(Master* all, Master* own, std::size_t count);
+  std::size_t reduce_scatter(Master* all, Master* own, std::size_t count, bool add);
   std::size_t all_gather(const Element* own, Element* all, std::size_t count);
   void meet();
   void wait(std::size_t ticket);

@@ -123,6 +123,14 @@ __global__ void widen_to_f32_kernel(const Bf16* from, float* to, std::size_t cou
   }
 }
 
+__global__ void add_f32_kernel(const float* from, float* to, std::size_t count) {
+  for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
+    const Four some = load_four(from + i), there = load_four(to + i);
+    store_four(to + i, {{some.at[0] + there.at[0], some.at[1] + there.at[1], some.at[2] + there.at[2],
+                         some.at[3] + there.at[3]}});
+  }
+}
+
 /// What one update needs of the settings, the powers and quotients already made.
 struct Update {
   float beta1, beta2, rate, root_correction, epsilon, decay;
@@ -248,6 +256,11 @@ void round_to_bf16(cudaStream_t stream, const float* from, Bf16* to, std::size_t
 
 void widen_to_f32(cudaStream_t stream, const Bf16* from, float* to, std::size_t count) {
   widen_to_f32_kernel<<<blocks_for(count / 4), block, 0, stream>>>(from, to, count);
+  check(cudaGetLastError());
+}
+
+void add_f32(cudaStream_t stream, const float* from, float* to, std::size_t count) {
+  add_f32_kernel<<<blocks_for(count / 4), block, 0, stream>>>(from, to, count);
   check(cudaGetLastError());
 }
 
