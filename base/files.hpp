@@ -17,6 +17,19 @@ struct InputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The message of an InputError that the step throws, or of arguments that do not go together; or nothing.
+template <class Step>
+std::string input_error_of(const Step& step) {
+  try {
+    step();
+    return "";
+  } catch (const InputError& error) {
+    return error.what();
+  } catch (const std::invalid_argument& error) {  // what cannot be
+    return error.what();
+  }
+}
+
 /// First line, without blanks around it; nothing if the file cannot be read or is empty.
 std::optional<std::string> line_of(const std::filesystem::path& file);
 

@@ -30,12 +30,13 @@ constexpr std::uint64_t digest_of_vector(std::uint64_t x, std::uint64_t y, std::
 }
 
 /// The sum of that over all vectors of 16 bytes modulo 2^64, the same in whatever order; the last one ends with zeros.
-inline std::uint64_t digest_of(std::span<const std::byte> bytes) {
+/// Of a part of something larger `first` is the number of its first vector there: the sums of the parts add up.
+inline std::uint64_t digest_of(std::span<const std::byte> bytes, std::uint64_t first = 0) {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; 16 * i < bytes.size(); ++i) {
     std::uint64_t words[2] = {};
     std::memcpy(words, bytes.data() + 16 * i, std::min<std::size_t>(16, bytes.size() - 16 * i));
-    sum += digest_of_vector(words[0], words[1], i);
+    sum += digest_of_vector(words[0], words[1], first + i);
   }
   return sum;
 }

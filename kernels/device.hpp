@@ -19,6 +19,7 @@
 #include "base/names.hpp"
 #include "base/nccl_link.hpp"
 #include "kernels/check.hpp"
+#include "kernels/ops/checkpoint.hpp"
 #include "kernels/ops/collective.hpp"
 #include "kernels/ops/copy.hpp"
 #include "kernels/ops/gemm.hpp"
@@ -33,7 +34,7 @@ namespace shakedown {
 /// What can be measured: one struct per operation.
 using Spec = std::variant<GemmSpec, GemmSearchSpec, HbmSpec, MemoryLatencySpec, MemoryTestSpec, PeerCopySpec,
                           PeerShiftSpec, PeerLatencySpec, PeerLatencyShiftSpec, PcieSpec, CollectiveSpec, LoraStepSpec,
-                          TrainStepSpec, LaunchSpec, JitterSpec>;
+                          TrainStepSpec, CheckpointSpec, LaunchSpec, JitterSpec>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work

@@ -205,12 +205,13 @@ Bound millisecond(Text, const Scale&) { return 1e-3; }
 Bound second(Text, const Scale&) { return 1; }
 
 // What a step of each model computes per token and sums over ranks.
-constexpr std::array<Model, 6> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480704},
+constexpr std::array<Model, 7> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480704},
                                        {"lora_step", "qwen2_7b_attention_only", 0, 40370176},
                                        {"train_step", "gpt2_124m", 0.8075e9, 124475904},
                                        {"train_step", "encoder_163m", 0.8075e9, 162764928},
                                        {"train_step", "qwen2_7b", 45.30e9, 7615616512},
-                                       {"train_step", "llama_8b", 48.78e9, 8030261248}}};
+                                       {"train_step", "llama_8b", 48.78e9, 8030261248},
+                                       {"checkpoint", "gpt2_124m", 0, 124475904}}};
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The catalogue
@@ -372,6 +373,25 @@ constexpr std::array catalogue{
            .may_lack = checked},
     Metric{.family = training, .name = "loss_10", .what = "loss of the tenth step", .harmless = checked,
            .may_lack = checked},
+    Metric{.family = training, .name = "against_tokens_per_s", .what = "the same with the other argument", .shared = yes,
+           .harmless = shown, .may_lack = shown},
+    Metric{.family = training, .name = "change_percent", .what = "by how much the other argument changes it", .range = any,
+           .shared = yes, .harmless = shown, .may_lack = shown},
+    Metric{.family = training, .name = "change_percent_low", .what = "at least, with 95 %", .range = any, .shared = yes,
+           .harmless = shown, .may_lack = shown},
+    Metric{.family = training, .name = "change_percent_high", .what = "at most, with 95 %", .range = any, .shared = yes,
+           .harmless = shown, .may_lack = shown},
+    // What a disk, a network and whoever else writes there make of it.
+    Metric{.family = "checkpoint", .name = "checkpoint_gb_per_s", .what = "a checkpoint to the disk, or from there, by all ranks",
+           .headline = 3, .shared = yes, .of_slowest = yes, .work = giga_bytes, .may_lack = same_time},
+    Metric{.family = "checkpoint", .name = "checkpoint_ms", .what = "until a checkpoint stands on the disk, or is read", .shared = yes,
+           .work = millisecond, .may_lack = same_time},
+    Metric{.family = "checkpoint", .name = "checkpoint_gb", .what = "parameters and moments, all ranks together", .harmless = shown,
+           .may_lack = shown},
+    Metric{.family = "checkpoint", .name = "p50_us", .what = "median time of a checkpoint", .shared = yes, .work = microsecond,
+           .may_lack = same_time},
+    Metric{.family = "checkpoint", .name = "max_us", .what = "the slowest checkpoint", .shared = yes, .harmless = shown,
+           .may_lack = shown},
     Metric{.family = "", .name = "checksum", .what = "of the bits that a rank computed", .range = any,
            .harmless = "the same on all ranks: whoever has another one than its peers fails", .may_lack = checked},
     Metric{.family = "", .name = "cv", .what = "standard deviation over mean of the samples", .range = not_negative,
@@ -505,6 +525,9 @@ Operation operation(Text key, const Scale& scale) {
   if (family == "pcie") one.bytes = size * (op == "both" ? 2 : 1);
   if (family == "p2p" && !walks) one.bytes = size * (key_part(key, "dir") == "both" ? 2 : 1);
   if (is_collective(family)) one.bytes = collective_bytes(key, size, of_group(key, scale).ranks);
+  if (family == "checkpoint") {  // f32 (kernels/ops/checkpoint.hpp)
+    if (const Model* model = find_model(key)) one.bytes = 3 * 4 * model->trainable;
+  }
   if (is_training(family)) {
     one.tokens = number("batch") * number("seq") * std::max(number("accumulation"), 1.0);
     if (const Model* model = find_model(key)) one.flops = one.tokens * model->flops_per_token;
@@ -537,6 +560,7 @@ double launch_spread(Text key, Text metric) {
   if (family == "launch") return 0.25;       // 13 rounds on 2 H200: 3.5 to 5.6 us, of a graph's kernel 1.3 to 2.7
   if (family == "train_step") return 0.007;  // two launches on one H200
   if (is_training(family)) return 0.004;
+  if (family == "checkpoint") return 0.25;  // a disk that others use; not measured
   if (family == "pcie" && key_part(key, "active").empty()) return 0.04;
   if (!is_collective(family)) return 0.002;
   if (key_part(key, "launch") == "graph") return 0.01;

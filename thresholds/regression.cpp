@@ -75,12 +75,10 @@ struct Pair {
   }
 };
 
-Pair pair_of(const std::string& metric, const Series& before, const Series& after, double min_effect) {
+Pair pair_of(const std::string& metric, std::vector<double> before, std::vector<double> after, double min_effect) {
   Pair pair;
-  // Repetitions of one launch are alike in what varies from launch to launch: then a launch is the unit.
-  const bool by_launch = before.launches.size() > 1 || after.launches.size() > 1;
-  pair.before = before.units(by_launch);
-  pair.after = after.units(by_launch);
+  pair.before = std::move(before);
+  pair.after = std::move(after);
   pair.sign = lower_is_better(metric) ? -1 : 1;
   pair.scale = std::abs(median(pair.before));
   pair.effect = min_effect;
@@ -95,6 +93,12 @@ Pair pair_of(const std::string& metric, const Series& before, const Series& afte
   if (pair.change.low) pair.change.low = *pair.change.low / scale;
   if (pair.change.high) pair.change.high = *pair.change.high / scale;
   return pair;
+}
+
+Pair pair_of(const std::string& metric, const Series& before, const Series& after, double min_effect) {
+  // Repetitions of one launch are alike in what varies from launch to launch: then a launch is the unit.
+  const bool by_launch = before.launches.size() > 1 || after.launches.size() > 1;
+  return pair_of(metric, before.units(by_launch), after.units(by_launch), min_effect);
 }
 
 // Seconds since 1970 of "2026-11-21T05:00:00Z"; nullopt: it says something else.
@@ -177,6 +181,16 @@ class Sessions {
   bool same_ = true;
 };
 
+void estimate(Change& change, const Pair& pair) {
+  change.before_count = pair.before.size();
+  change.after_count = pair.after.size();
+  if (pair.scale > 0) change.percent = 100 * pair.sign * pair.change.estimate;
+  const auto& [low, high] =
+      std::pair(pair.sign > 0 ? pair.change.low : pair.change.high, pair.sign > 0 ? pair.change.high : pair.change.low);
+  if (low) change.low = 100 * pair.sign * *low;
+  if (high) change.high = 100 * pair.sign * *high;
+}
+
 void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_better, std::size_t comparisons,
             double least_loss) {
   if (proven_worse && pair.loses() && -pair.change.estimate < least_loss) {
@@ -220,6 +234,19 @@ std::vector<std::string> differences(const MachineFacts& current, const MachineF
     if (now != before) result.push_back(field + " is " + known(now) + ", the baseline has " + known(before));
   }
   return result;
+}
+
+Change judge_change(const std::string& key, const std::string& metric, const std::vector<double>& before,
+                    const std::vector<double>& after, double min_effect) {
+  Change change;
+  change.key = key;
+  change.metric = metric;
+  change.before = median(before);
+  change.after = median(after);
+  const auto pair = pair_of(metric, before, after, min_effect);
+  estimate(change, pair);
+  decide(change, pair, pair.test.p_less <= false_alarm, pair.test.p_greater <= false_alarm, 1, 0);
+  return change;
 }
 
 Regression judge_regression(const Measured& current, const Baseline& baseline, const RegressionOptions& options) {
@@ -281,13 +308,7 @@ Regression judge_regression(const Measured& current, const Baseline& baseline, c
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     Change& change = regression.changes[place[i]];
     const Pair& pair = pairs[i];
-    change.before_count = pair.before.size();
-    change.after_count = pair.after.size();
-    if (pair.scale > 0) change.percent = 100 * pair.sign * pair.change.estimate;
-    const auto& [low, high] = std::pair(pair.sign > 0 ? pair.change.low : pair.change.high,
-                                        pair.sign > 0 ? pair.change.high : pair.change.low);
-    if (low) change.low = 100 * pair.sign * *low;
-    if (high) change.high = 100 * pair.sign * *high;
+    estimate(change, pair);
     decide(change, pair, worse[i], better[i], pairs.size(),
            sessions.least_loss(change.key, change.metric, pair.sigma(), pairs.size()));
   }

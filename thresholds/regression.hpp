@@ -53,6 +53,10 @@ struct Regression {
 /// Which fields differ, as "driver is 580.159, the baseline has 570.1"; empty = comparable.
 std::vector<std::string> differences(const MachineFacts& current, const MachineFacts& baseline);
 
+/// One figure of one benchmark, each value by itself, old and new in turns in one session: by the same rules.
+Change judge_change(const std::string& key, const std::string& metric, const std::vector<double>& before,
+                    const std::vector<double>& after, double min_effect = RegressionOptions{}.min_effect);
+
 /// Where old and new were not measured in the same sessions, a loss counts only beyond what sessions, or machines,
 /// differ by; below that it is inconclusive. Errors: InputError naming field and both values where the two sets cannot
 /// be compared and that is not allowed; sets with nothing to compare although nothing is missing; a minimal effect

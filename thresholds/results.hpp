@@ -22,8 +22,8 @@ inline constexpr int results_schema = 2;
 
 /// Which rows a run of its tier has (bench/): 2 has the sustained load in quick and peer copies by shifts,
 /// 3 the latency of the host's memory, 4 what disturbs processors and how fast they launch, and moving inversions in
-/// the full tier's memory test, 5 steps whose ranks share the state.
-inline constexpr int current_plan = 5;
+/// the full tier's memory test, 5 steps whose ranks share the state, 6 checkpoints.
+inline constexpr int current_plan = 6;
 
 /// A process that was on a GPU before anything was measured there, and none of ours.
 struct OtherProcess {

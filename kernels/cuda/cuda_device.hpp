@@ -61,6 +61,7 @@ std::unique_ptr<Work> make(const PcieSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const CollectiveSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const LoraStepSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const TrainStepSpec&, CudaDevice&);
+std::unique_ptr<Work> make(const CheckpointSpec&, CudaDevice&);
 std::unique_ptr<Work> make(const LaunchSpec&, CudaDevice&);
 
 }  // namespace shakedown::cuda

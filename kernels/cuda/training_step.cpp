@@ -3,22 +3,29 @@
 
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/training/cuda_ops.hpp"
-#include "kernels/training/measured_step.hpp"
+#include "kernels/training/measured_checkpoint.hpp"
 
 namespace shakedown::cuda {
 
 namespace {
 
 template <training::Trains trains>
-std::unique_ptr<Work> make_step(const StepSpec<trains>& spec, CudaDevice& device) {
+std::unique_ptr<CudaOps> make_ops(const StepSpec<trains>& spec, CudaDevice& device) {
   if (spec.dtype != DType::bf16) throw Unsupported("CUDA trains in bf16 only, not " + std::string(name(spec.dtype)));
-  auto ops = std::make_unique<CudaOps>(device.gpu(), &device.communicators(), training::step_shape(spec));
-  return std::make_unique<training::MeasuredStep<CudaOps, trains>>(spec, std::move(ops), device);
+  return std::make_unique<CudaOps>(device.gpu(), &device.communicators(), training::step_shape(spec));
+}
+
+template <training::Trains trains>
+std::unique_ptr<Work> make_step(const StepSpec<trains>& spec, CudaDevice& device) {
+  return std::make_unique<training::MeasuredStep<CudaOps, trains>>(spec, make_ops(spec, device), device);
 }
 
 }  // namespace
 
 std::unique_ptr<Work> make(const LoraStepSpec& spec, CudaDevice& device) { return make_step(spec, device); }
 std::unique_ptr<Work> make(const TrainStepSpec& spec, CudaDevice& device) { return make_step(spec, device); }
+std::unique_ptr<Work> make(const CheckpointSpec& spec, CudaDevice& device) {
+  return std::make_unique<training::MeasuredCheckpoint<CudaOps>>(spec, make_ops(spec.step, device));
+}
 
 }  // namespace shakedown::cuda

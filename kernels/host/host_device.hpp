@@ -39,5 +39,6 @@ std::unique_ptr<Work> make(const PcieSpec&, HostDevice&);
 std::unique_ptr<Work> make(const CollectiveSpec&, HostDevice&);
 std::unique_ptr<Work> make(const LoraStepSpec&, HostDevice&);
 std::unique_ptr<Work> make(const TrainStepSpec&, HostDevice&);
+std::unique_ptr<Work> make(const CheckpointSpec&, HostDevice&);
 
 }  // namespace shakedown::host

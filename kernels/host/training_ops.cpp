@@ -447,12 +447,13 @@ void HostOps<T>::all_reduce(Summary* summary) {
 
 /// By the sum of all, so that sharing changes no bit. What a GPU may lose is lost here too: nobody is to read it.
 template <class T>
-std::size_t HostOps<T>::reduce_scatter(T* all, T* own, std::size_t count) {
+std::size_t HostOps<T>::reduce_scatter(T* all, T* own, std::size_t count, bool add) {
   const auto whole = count * static_cast<std::size_t>(group_->size());
   summed_.assign(all, all + whole);
   group_->sum(std::span<const T>(summed_), std::span<T>(summed_));
   std::fill(all, all + whole, std::numeric_limits<T>::quiet_NaN());
-  std::copy_n(summed_.data() + count * static_cast<std::size_t>(group_->rank()), count, own);
+  const T* const share = summed_.data() + count * static_cast<std::size_t>(group_->rank());
+  for (std::size_t i = 0; i < count; ++i) own[i] = add ? own[i] + share[i] : share[i];
   return 0;
 }
 

@@ -31,6 +31,9 @@ class HostOps {
   Memory allocate(std::size_t bytes);
   void copy_in(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void copy_out(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  Memory host_memory(std::size_t bytes);
+  void begin_copy(void* to, const void* from, std::size_t bytes, std::size_t) { std::memcpy(to, from, bytes); }
+  void finish_copy(std::size_t) {}
   static T to_element(double x) { return static_cast<T>(x); }
   static double to_double(T x) { return static_cast<double>(x); }
   void set_bytes(void* to, int value, std::size_t bytes) { std::memset(to, value, bytes); }
@@ -72,8 +75,9 @@ class HostOps {
   void write_copies(const T* parameters);
   void all_reduce(T* values, std::size_t count);
   void all_reduce(training::Summary*);
-  std::size_t reduce_scatter(T* all, T* own, std::size_t count);
+  std::size_t reduce_scatter(T* all, T* own, std::size_t count, bool add);
   std::size_t all_gather(const T* own, T* all, std::size_t count);
+  void meet() {}  // all_gather does
   void wait(std::size_t) {}
   void join_reductions() {}
   void mark(training::Mark m) { marks_[static_cast<std::size_t>(m)] = std::chrono::steady_clock::now(); }
@@ -111,6 +115,10 @@ class HostOps<T>::Memory {
 
 template <class T>
 typename HostOps<T>::Memory HostOps<T>::allocate(std::size_t bytes) {
+  return Memory(bytes);
+}
+template <class T>
+typename HostOps<T>::Memory HostOps<T>::host_memory(std::size_t bytes) {
   return Memory(bytes);
 }
 

@@ -41,6 +41,11 @@ std::string key(const StepSpec<trains>& s) {
   key.set_unless(usual.sums, "sums", s.sums).set_unless(usual.bucket, "bucket", s.bucket);
   return key.set_unless(usual.data, "data", s.data).set_unless(usual.shard, "shard", s.shard).text();
 }
+/// The same step with another value of one part of its key, "batch:64". Errors: InputError for a part or a value that
+/// there is not.
+template <training::Trains trains>
+StepSpec<trains> with(StepSpec<trains>, const std::string& part);
+
 /// The operations of the model (training::token_flops) for this rank's tokens; what is computed a second time does not
 /// count.
 template <training::Trains trains>

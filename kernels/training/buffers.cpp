@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <stdexcept>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
 
 namespace shakedown::training {
 
@@ -52,9 +56,6 @@ void check_shares(const StepShape& s) {
   };
   if (s.trains == Trains::adapters) refuse("is for whole models: train one (train_step)");
   if (s.ranks < 2) refuse("needs at least two ranks: start more, or leave it out");
-  if (s.shard == Shard::weights && s.accumulation > 1) {
-    refuse("sums gradients of one micro-batch per update: choose a larger batch, or shard:optimizer");
-  }
   if (pieces(s.layout(), s.ranks, s.ranks - 1).empty()) {
     refuse(fmt::format("leaves the last of {} ranks no parameter of this model: start fewer", s.ranks));
   }
@@ -91,6 +92,49 @@ Plan plan(const StepShape& shape, std::size_t element, std::size_t master, std::
 }  // namespace shakedown::training
 
 namespace shakedown {
+
+template <training::Trains trains>
+StepSpec<trains> with(StepSpec<trains> s, const std::string& part) {
+  const auto colon = part.find(':');
+  const auto key = part.substr(0, colon), value = colon == std::string::npos ? "" : part.substr(colon + 1);
+  const auto number = [&](auto& to) {
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), to);
+    if (error == std::errc() && end == value.data() + value.size() && to > 0) return;
+    throw InputError(part + ": '" + value + "' is no number above 0");
+  };
+  const auto word = [&]<class Enum>(Enum& to, std::initializer_list<Enum> all) {
+    std::vector<std::string_view> known;
+    for (const auto each : all) {
+      if (name(each) == value) return void(to = each);
+      known.push_back(name(each));
+    }
+    throw InputError(part + ": '" + value + "' is none of " + joined(known));
+  };
+  using training::Data, training::Retain, training::Shard;
+  if (key == "batch") {
+    number(s.batch);
+  } else if (key == "seq") {
+    number(s.seq);
+  } else if (key == "accumulation") {
+    number(s.accumulation);
+  } else if (key == "bucket") {
+    number(s.bucket);
+  } else if (key == "retain") {
+    word(s.retain, {Retain::all, Retain::rebuild, Retain::inputs});
+  } else if (key == "sums") {
+    word(s.sums, {DType::f32, DType::bf16});
+  } else if (key == "data") {
+    word(s.data, {Data::same, Data::rank});
+  } else if (key == "shard") {
+    word(s.shard, {Shard::none, Shard::optimizer, Shard::weights});
+  } else {
+    throw InputError(part + ": '" + key +
+                     "' is none of batch, seq, accumulation, retain, sums, bucket, shard and data, as in batch:64");
+  }
+  return s;
+}
+template LoraStepSpec with(LoraStepSpec, const std::string&);
+template TrainStepSpec with(TrainStepSpec, const std::string&);
 
 template <training::Trains trains>
 Cost cost(const StepSpec<trains>& s) {

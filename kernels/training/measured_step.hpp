@@ -35,6 +35,19 @@ inline int target_token(std::uint64_t i, std::size_t vocab) {
   return static_cast<int>((reference::mix(i) >> 32) % vocab);
 }
 
+/// Gives a step its part of that text, from this sequence on.
+template <TrainingOps Ops>
+void load_tokens(TrainingStep<Ops>& step, std::size_t first_sequence) {
+  const auto& shape = step.shape();
+  const auto first = first_sequence * shape.seq;
+  std::vector<int> inputs, targets;
+  for (std::size_t i = first; i < first + shape.accumulation * shape.tokens(); ++i) {
+    inputs.push_back(input_token(i, shape.model.vocab));
+    targets.push_back(target_token(i, shape.model.vocab));
+  }
+  step.load(inputs, targets);
+}
+
 /// The update of a measurement. At this rate the loss falls clearly within ten steps, and a model of 7 billion
 /// parameters has learnt its batch by heart after twenty (12.65 to 0.0018); at ten times the rate after eight.
 inline constexpr AdamW measured_update{.lr = 1e-4};
@@ -178,14 +191,7 @@ class MeasuredStep final : public Work {
 
   void begin() {
     step_.initialize();
-    const auto vocab = step_.shape().model.vocab, count = step_.shape().accumulation * step_.shape().tokens();
-    const auto first = first_sequence() * step_.shape().seq;
-    std::vector<int> inputs, targets;
-    for (std::size_t i = first; i < first + count; ++i) {
-      inputs.push_back(input_token(i, vocab));
-      targets.push_back(target_token(i, vocab));
-    }
-    step_.load(inputs, targets);
+    load_tokens(step_, first_sequence());
     spoiled_ = false;
   }
 

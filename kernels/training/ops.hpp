@@ -163,6 +163,13 @@ concept TrainingOps = requires(
   /// Copies between host and device, done on return, after everything queued before.
   ops.copy_in(p, cp, n);       // device, host, bytes
   ops.copy_out(p, cp, n);      // host, device, bytes
+  /// Memory of the host that the device copies to and from as fast as it can; freed with the returned object, once
+  /// what copies there is done.
+  { ops.host_memory(n).data() } -> std::convertible_to<std::byte*>;
+  /// Begins a copy between that and the device, behind all that was queued before. There are two turns: `finish_copy`
+  /// returns when the last copies of that turn are done.
+  ops.begin_copy(p, cp, n, n);  // to, from, bytes, turn
+  ops.finish_copy(n);
   { Ops::to_element(x) } -> std::same_as<typename Ops::Element>;  // rounded to nearest even
   { Ops::to_double(*ce) } -> std::convertible_to<double>;
   /// Sets bytes of device memory (queued): 0, or 0xff, which is NaN in every floating type.
@@ -253,13 +260,18 @@ concept TrainingOps = requires(
   ops.all_reduce(m, n);
   /// The same, of this summary.
   ops.all_reduce(summary);
-  /// Likewise on the second stream: `own` becomes rank r's share of the sum over ranks of all[r count + i]; what else
-  /// is in `all` is lost. And `all` becomes the shares of all ranks, one behind the other. A share may lie in its own
+  /// Likewise on the second stream: `own` becomes rank r's share of the sum over ranks of all[r count + i], or that is
+  /// added to it; what else is in `all` is lost. And `all` becomes the shares of all ranks, one behind the other. A share may lie in its own
   /// place in `all`. The numbers are for `wait`: what is queued behind it begins when that operation is done.
-  { ops.reduce_scatter(m, m, n) } -> std::same_as<std::size_t>;   // all, own, count of a share
+  { ops.reduce_scatter(m, m, n, flag) } -> std::same_as<std::size_t>;  // all, own, count of a share, add
   { ops.all_gather(ce, e, n) } -> std::same_as<std::size_t>;      // own, all, count of a share
   ops.wait(n);
-  /// What is queued from here on begins when all on the second stream is done.
+  /// Ranks may fetch the shares of others by themselves, on a stream of its own, where all ranks have their memory laid
+  /// out alike. Then what is gathered from here on, and what is queued behind the next join, begins when all ranks have
+  /// come here and are done with what they queued before; what they gather only if they joined it. Collective; nothing
+  /// where all_gather waits for all ranks.
+  ops.meet();
+  /// What is queued from here on begins when all that runs beside is done.
   ops.join_reductions();
   /// Notes the point of time at which what was queued before is done; the last notes of each kind count.
   ops.mark(Mark::begin);

@@ -129,15 +129,24 @@ class TrainingStep {
   /// After the parameters were written from outside: copies them to where the products read them, forgets moments and
   /// steps. All ranks together where they share the state.
   void restart() {
-    ops_.write_copies(buffers_.state.parameters);
-    held_.assign(held_.size(), std::nullopt);
-    exchanges_ = true;
-    for (auto p = buffers_.units.size(); p-- > 0;) gather_first(p);
     ops_.set_bytes(buffers_.state.first_moment, 0, buffers_.state.count * sizeof(Master));
     ops_.set_bytes(buffers_.state.second_moment, 0, buffers_.state.count * sizeof(Master));
-    steps_ = recorded_ = 0;
+    go_on_after(0);
+  }
+
+  /// The same after the moments were written too, by somebody who had taken so many steps.
+  void go_on_after(std::uint64_t steps) {
+    ops_.write_copies(buffers_.state.parameters);
+    exchanges_ = false;
+    exchange();
+    for (auto p = buffers_.units.size(); p-- > 0;) gather_first(p);
+    settle();
+    steps_ = steps;
+    recorded_ = 0;
     records_.clear();
   }
+  /// Since the state was random.
+  std::uint64_t steps() const { return steps_; }
 
   /// The tokens of the next steps: accumulation x batch x seq inputs, and as many targets, each below the vocabulary.
   void load(std::span<const int> inputs, std::span<const int> targets) {
@@ -161,7 +170,7 @@ class TrainingStep {
   /// Queues one step. Without collectives the ranks go their own ways: for measuring what they cost.
   void run(const AdamW& settings, bool collectives = true) {
     if (recorded_ == records_kept) collect();
-    exchanges_ = collectives;
+    collectives ? exchange() : void(exchanges_ = false);
     record_ = buffers_.records + recorded_++;
     ops_.set_bytes(record_, 0, sizeof(Record));
     ops_.mark(Mark::begin);
@@ -170,7 +179,8 @@ class TrainingStep {
       if (last) ops_.mark(Mark::forward_begin);
       forward();
       if (last) ops_.mark(Mark::forward_end);
-      backward(last);
+      // Gradients that take turns in the same memory are summed over ranks at once, and their shares added up.
+      backward(last || shape_.shard == Shard::weights);
     }
     ops_.mark(Mark::backward_end);
     if (collectives) join();
@@ -182,16 +192,20 @@ class TrainingStep {
     const auto* const gradient = shape_.ranks > 1 ? &record_->reduced : &record_->local;
     if (sharded()) {
       held_.assign(held_.size(), std::nullopt);
-      // In the order in which the next step needs them, so that they travel beside what follows.
+      // In the order in which the next step needs them; those that it finds in place travel beside what follows.
       std::size_t end = slots_.size();
       for (auto p = buffers_.units.size(); p-- > 0;) {
+        const bool wanted = !held_[buffers_.units[p].slot];
+        if (!wanted && p > 0) continue;
         auto first = end;
-        while (first > 0 && tensors_[pieces_[first - 1].tensor].unit == p) --first;
+        while (first > 0 && tensors_[pieces_[first - 1].tensor].unit >= p) --first;
         ops_.adamw(buffers_.state, update, gradient, &record_->updated, first, end - first);
-        gather_first(p);
         end = first;
+        if (!wanted) continue;
+        if (collectives) ops_.meet();
+        gather(p);
       }
-      if (collectives) join();
+      if (collectives) settle();
     } else {
       ops_.adamw(buffers_.state, update, gradient, &record_->updated, 0, slots_.size());
     }
@@ -213,12 +227,13 @@ class TrainingStep {
   /// together here. Waits; all ranks together.
   Summary weights_summary() {
     if (!sharded()) return parameter_summary();
-    exchanges_ = true;
+    exchange();
     return summary_of([&](Summary* to) {
       for (auto p = buffers_.units.size(); p-- > 0;) {
         use(p);
         ops_.summarize(buffers_.units[p].weights, layout_.units[p].offset, layout_.units[p].used, to);
       }
+      settle();
     });
   }
 
@@ -297,7 +312,7 @@ class TrainingStep {
       const auto count = std::min(shape_.loss_chunk, shape_.tokens() - first);
       const auto rows = normed.row_range(first, count);
       const auto logits = buffers_.logits.row_range(0, count);
-      const bool accumulate = micro_ > 0 || first > 0;
+      const bool accumulate = adds() || first > 0;
       ops_.gemm(Product{.d = logits, .a = rows, .b = buffers_.head, .b_transposed = true, .bias = buffers_.head_bias});
       ops_.cross_entropy(logits, targets + first, each / shape_.ranks, buffers_.losses + first);
       if (d_head) {
@@ -351,7 +366,7 @@ class TrainingStep {
 
   // Backward ----------------------------------------------------------------------------------------------------------
 
-  void backward(bool last) {
+  void backward(bool sums) {
     const auto& m = shape_.model;
     if (m.norms_before()) {
       norm_backward(m.layers, Owner::final_norm, head_gradient(), buffers_.x[m.layers], buffers_.final_norm,
@@ -369,7 +384,7 @@ class TrainingStep {
         const auto complete = complete_before_attention(tensors_, m, l);
         const bool rest = l == 0 && shape_.bucket < layout_.count();
         const bool full = shape_.shard == Shard::weights || complete - reduced_ >= shape_.bucket;
-        if (last && (full || rest)) reduce(complete);
+        if (sums && (full || rest)) reduce(complete);
         for (std::size_t ahead = 1; ahead < layers_in_turns && unit + ahead <= m.layers; ++ahead) gather(unit + ahead);
       });
     }
@@ -377,8 +392,11 @@ class TrainingStep {
       claim(m.layers + 1);
       embedding_backward();
     }
-    if (last) reduce(layout_.count());
+    if (sums) reduce(layout_.count());
   }
+
+  /// Whether a gradient is added to that of the micro-batches before.
+  bool adds() const { return micro_ > 0 && shape_.shard != Shard::weights; }
 
   /// Looks at the gradients that became complete since the last time, and sums them over ranks beside what follows.
   /// Where ranks share the state, each gets its share of the units that are complete.
@@ -396,7 +414,10 @@ class TrainingStep {
       const auto& place = buffers_.units[p];
       ops_.set_bytes(place.gradient + unit.used, 0, (unit.size - unit.used) * sizeof(Master));
       ops_.summarize(place.gradient, unit.offset, unit.used, &record_->local);
-      if (exchanges_) sent_[place.slot] = ops_.reduce_scatter(place.gradient, place.own_gradient, place.own_count);
+      if (exchanges_) {
+        sent_[place.slot] = ops_.reduce_scatter(place.gradient, place.own_gradient, place.own_count,
+                                                shape_.shard == Shard::weights && micro_ > 0);
+      }
       reduced_ = unit.end();
       ++buckets_;
     }
@@ -404,11 +425,14 @@ class TrainingStep {
 
   /// What AdamW's clipping looks at.
   void summarize_reduced() {
-    if (!sharded()) return ops_.summarize(buffers_.state.gradient, 0, buffers_.state.count, &record_->reduced);
-    for (const auto& unit : buffers_.units) {
-      ops_.summarize(unit.own_gradient, unit.own_offset, unit.own_count, &record_->reduced);
+    if (shape_.shard != Shard::optimizer) {
+      ops_.summarize(buffers_.state.gradient, 0, buffers_.state.count, &record_->reduced);
+    } else {
+      for (const auto& unit : buffers_.units) {
+        ops_.summarize(unit.own_gradient, unit.own_offset, unit.own_count, &record_->reduced);
+      }
     }
-    if (!exchanges_) return;
+    if (!sharded() || !exchanges_) return;
     ops_.all_reduce(&record_->reduced);
     join();
   }
@@ -417,13 +441,33 @@ class TrainingStep {
 
   bool sharded() const { return shape_.shard != Shard::none; }
 
+  // Who reads whose own weights when, where ranks fetch them by themselves. AdamW and `restart` write them.
+  // - No fetch before what it reads is written: a rank meets the others between its writes and its fetches.
+  // - No write before all fetches of what was there are done: a step joins its own and then sums the summary of the
+  //   gradient over ranks, and AdamW waits for that sum. Whoever fetches outside of that ends with `settle`.
+  // Without collectives a step fetches nothing and tells nobody what it writes; the next one with them begins by
+  // meeting.
+
+  /// What is queued from here on exchanges with other ranks, whose weights may have changed if the last one did not.
+  void exchange() {
+    if (std::exchange(exchanges_, true) || !sharded()) return;
+    held_.assign(held_.size(), std::nullopt);
+    ops_.meet();
+  }
+  /// All ranks are done with all fetches when what is queued from here on begins, and with all writes before.
+  void settle() {
+    join();
+    ops_.meet();
+    join();
+  }
+
   /// The weights of a unit begin to travel to where it is used, unless they are there. What stood there must not be
   /// needed any more.
   void gather(std::size_t p) {
     const auto& place = buffers_.units[p];
-    if (!sharded() || !exchanges_ || held_[place.slot] == p) return;
+    if (!sharded() || held_[place.slot] == p) return;
     held_[place.slot] = p;
-    if (layout_.units[p].used == 0) return;
+    if (!exchanges_ || layout_.units[p].used == 0) return;
     arrived_[place.slot] = ops_.all_gather(place.own_weights, place.weights, place.own_count);
   }
   /// Of each slot the unit that the next step uses first; units come in the order of their use.
@@ -477,7 +521,7 @@ class TrainingStep {
     const auto& weights = buffers_.layers[l];
     const auto& k = kept(l);
     const auto& m = shape_.model;
-    const bool before = m.norms_before(), rebuild = shape_.retain == Retain::rebuild, accumulate = micro_ > 0;
+    const bool before = m.norms_before(), rebuild = shape_.retain == Retain::rebuild, accumulate = adds();
     const auto dx = buffers_.dx;
     const auto wide = buffers_.wide;
 
@@ -530,7 +574,7 @@ class TrainingStep {
                      const NormWeights<Element>& weights, const NormStatistics<Master>& statistics, bool accumulate,
                      Matrix<Element> n) {
     ops_.norm_backward(dn, x, weights, statistics, accumulate, buffers_.dx, n,
-                       {gradient(owner, Kind::weight, l).data, gradient(owner, Kind::bias, l).data, micro_ > 0});
+                       {gradient(owner, Kind::weight, l).data, gradient(owner, Kind::bias, l).data, adds()});
   }
 
   /// Adds to what the head has left where they are tied.
@@ -539,13 +583,13 @@ class TrainingStep {
     const auto dx = buffers_.dx;
     const auto d_table = gradient(Owner::embedding, Kind::weight);
     const auto clear = [this](Matrix<Master> d) { ops_.set_bytes(d.data, 0, d.rows * d.cols * sizeof(Master)); };
-    if (!m.tied && micro_ == 0) clear(d_table);
+    if (!m.tied && !adds()) clear(d_table);
     const auto first = micro_ * shape_.tokens();
     ops_.embedding_backward(dx, buffers_.inputs + first, buffers_.order + first, d_table);
     if (m.positions != Positions::learned) return;
     // A sum over sequences, each of which is one row. Positions behind the sequences' end have no gradient.
     const auto d_positions = gradient(Owner::positions, Kind::weight);
-    if (micro_ == 0) clear(d_positions);
+    if (!adds()) clear(d_positions);
     const auto row = shape_.seq * m.hidden;
     ops_.sum_rows(Matrix<Element>{dx.data, shape_.batch, row, row}, true, d_positions.data);
   }
@@ -670,7 +714,7 @@ class TrainingStep {
   std::vector<std::optional<std::size_t>> arrived_,
       sent_;  // by slot, what its weights and gradient may have to wait for
   bool exchanges_ = true;
-  std::uint64_t steps_ = 0;   // since restart
+  std::uint64_t steps_ = 0;   // since restart, here or where this goes on from
   std::size_t recorded_ = 0;  // records on the device that nobody has read
   std::size_t micro_ = 0;
   std::size_t reduced_ = 0, buckets_ = 0;  // gradients that this step has given to the sums, and in how many

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t most_steps = 3, most_named = 5, most_culprits = 40;
 
 // What the families of the quick tier show, in the order in which they are measured.
-constexpr std::array<std::pair<const char*, const char*>, 13> families{
+constexpr std::array<std::pair<const char*, const char*>, 14> families{
     {{"preflight", "the machine before anything is measured"},
      {"jitter", "processors that feed the GPUs"},
      {"launch", "launches of kernels and graphs"},
@@ -32,7 +32,8 @@ constexpr std::array<std::pair<const char*, const char*>, 13> families{
      {"collectives", "other collectives"},
      {"pairs", "pairs of hosts, rail by rail"},
      {"lora_step", "a LoRA training step"},
-     {"train_step", "a training step of a whole model"}}};
+     {"train_step", "a training step of a whole model"},
+     {"checkpoint", "checkpoints to a disk and back"}}};
 
 std::string about(const std::string& family) {
   for (const auto& [name, words] : families) {

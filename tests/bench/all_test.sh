@@ -23,7 +23,7 @@ for family in preflight allreduce collectives; do
 done
 expect "  and the seconds that it took" test "$(grep -lE '"seconds": ?[0-9.e-]+[,}]?$' results/*.json | wc -l)" = 3
 expect "before anything is measured it is said how long each will take" eval 'says "^\[0/[0-9]+\] allreduce, [0-9.]+ s in all$"'
-expect "the judge takes the folder for one run" eval '[[ $(verdict_of results) == *" 3 of 12 families judged)" ]]'
+expect "the judge takes the folder for one run" eval '[[ $(verdict_of results) == *" 3 of 13 families judged)" ]]'
 
 # --- stream ---------------------------------------------------------------------------------------------------------------
 run 0 mpi -np 2 "$bench/bench_all" "${small[@]}" --stream --families=collectives,preflight

@@ -1,5 +1,6 @@
 // The seam: names, keys, sizes and costs of the specs.
 #include "kernels/device.hpp"
+#include "base/files.hpp"
 
 #include <gtest/gtest.h>
 
@@ -50,6 +51,18 @@ TEST(Key, NamesFamilyAndEveryParameter) {
             "lora_step/model:tiny/dtype:f64/batch:1/seq:8/accumulation:3/retain:inputs/sums:bf16/bucket:4096");
   EXPECT_EQ(key(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024, .ranks = 4}),
             "train_step/model:gpt2_124m/batch:32/seq:1024");
+  const TrainStepSpec shared{.model = "gpt2_124m", .batch = 1, .seq = 1024, .shard = training::Shard::weights};
+  EXPECT_EQ(key(CheckpointSpec{CheckpointOp::read, shared}), "checkpoint/op:read/model:gpt2_124m/shard:weights");
+  EXPECT_EQ(cost(CheckpointSpec{CheckpointOp::read, shared}).bytes, 3 * 4 * 124475904.0);
+  EXPECT_EQ(key(with(shared, "accumulation:2")),
+            "train_step/model:gpt2_124m/batch:1/seq:1024/accumulation:2/shard:weights");
+  EXPECT_EQ(key(with(shared, "shard:none")), "train_step/model:gpt2_124m/batch:1/seq:1024");
+  const auto refusal = [&](const std::string& part) { return input_error_of([&] { with(shared, part); }); };
+  EXPECT_EQ(refusal("batch:64k"), "batch:64k: '64k' is no number above 0");
+  EXPECT_EQ(refusal("retain:some"), "retain:some: 'some' is none of all, rebuild, inputs");
+  EXPECT_EQ(refusal("colour:red"),
+            "colour:red: 'colour' is none of batch, seq, accumulation, retain, sums, bucket, shard and data, as in "
+            "batch:64");
   EXPECT_EQ(key(JitterSpec{}), "jitter/op:fwq/quanta:100");
   EXPECT_EQ(key(JitterSpec{.turn = 2}), "jitter/op:fwq/quanta:100/turn:2");
   EXPECT_EQ(key(LaunchSpec{.op = LaunchOp::kernel}), "launch/op:kernel");

@@ -273,6 +273,13 @@ ResultsBuilder host_machine(int ranks, int hosts) {
                 3000);
     builder.add(std::string("train_step/model:tiny/dtype:f64/batch:1/seq:16/shard:") + shard, "tokens_per_s", 3000);
   }
+  for (const char* shard : {"", "/shard:weights"}) {
+    if (*shard != 0 && ranks < 2) continue;
+    for (const char* op : {"write", "read"}) {
+      builder.add("checkpoint/op:" + std::string(op) + "/model:gpt2_tiny/dtype:f32" + shard, "checkpoint_gb_per_s",
+                  0.01);
+    }
+  }
   add_peer_copies(builder, "cpu", "67108864", 0.5);
   add_shifts(builder, "p2p/op:read/engine:cpu", "67108864", 0.5);
   add_pairs(builder, "p2p/op:latency/engine:cpu", "2097152", "latency_us", 0.2);

@@ -61,6 +61,28 @@ std::string refusal(const ResultsBuilder& now, const ResultsBuilder& before) {
   return "";
 }
 
+TEST(Regression, JudgesOneFigureInTurnsByTheSameRules) {
+  const auto turns = [](double rate, double noise) {
+    std::vector<double> values;
+    for (int i = 0; i < 12; ++i) values.push_back(rate * (1 + noise * ((7 * i) % 12 - 5.5)));
+    return values;
+  };
+  const auto judged = [&](double rate, double noise) {
+    return judge_change("train_step/x:1", "tokens_per_s", turns(1000, noise), turns(rate, noise));
+  };
+  EXPECT_EQ(judged(1030, 0.0003).trend, Trend::better);
+  EXPECT_NEAR(*judged(1030, 0.0003).percent, 3, 0.1);
+  EXPECT_LT(*judged(1030, 0.0003).low, *judged(1030, 0.0003).percent);
+  EXPECT_GT(*judged(1030, 0.0003).high, *judged(1030, 0.0003).percent);
+  EXPECT_EQ(judged(970, 0.0003).trend, Trend::worse);
+  EXPECT_EQ(judged(1005, 0.0003).trend, Trend::same);
+  EXPECT_EQ(judged(1000, 0.0003).trend, Trend::same);
+  const auto noisy = judged(1000, 0.03);
+  EXPECT_EQ(noisy.trend, Trend::inconclusive);
+  EXPECT_NE(noisy.detail.find("too noisy"), std::string::npos) << noisy.detail;
+  EXPECT_EQ(judge_change("train_step/x:1", "step_ms", turns(1000, 0.0003), turns(1030, 0.0003)).trend, Trend::worse);
+}
+
 TEST(Regression, IsTheSameWithinTheMinimalEffect) {
   const Regression regression = compared(measured(696, 20.1), measured(700, 20));
   EXPECT_EQ(trend(regression, gemm), "same") << "proven, but 0.6 % is not worth a report";

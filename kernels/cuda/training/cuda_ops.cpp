@@ -1,5 +1,5 @@
-// Operations of a training step: products by cuBLASLt, attention by cuDNN, the rest by own kernels, sums over ranks by
-// NCCL beside them.
+// Operations of a training step: products by cuBLASLt, attention by cuDNN, the rest by own kernels; beside them sums
+// over ranks by NCCL, and weights by copy engines where ranks can map each other's memory.
 #include "kernels/cuda/training/cuda_ops.hpp"
 
 #include <algorithm>
@@ -122,19 +122,47 @@ std::array<Event, count> make_events() {
 
 }  // namespace
 
+SideStream::SideStream(Stream stream) : stream_(std::move(stream)), done_(make_events<64>()) {}
+
+cudaStream_t SideStream::behind(cudaStream_t first) {
+  check(cudaEventRecord(before_.get(), first));
+  check(cudaStreamWaitEvent(stream_.get(), before_.get()));
+  busy_ = true;
+  return stream_.get();
+}
+
+std::size_t SideStream::ticket() {
+  check(cudaEventRecord(done_[tickets_ % done_.size()].get(), stream_.get()));
+  return tickets_++;
+}
+
+void SideStream::wait(cudaStream_t later, std::size_t ticket) {
+  check(cudaStreamWaitEvent(later, done_[ticket % done_.size()].get()));
+}
+
+void SideStream::join(cudaStream_t later) {
+  if (!busy_) return;
+  check(cudaEventRecord(last_.get(), stream_.get()));
+  check(cudaStreamWaitEvent(later, last_.get()));
+  busy_ = false;
+}
+
 CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::StepShape& shape,
                  const CudaOpsSettings& settings)
     : gpu_(gpu),
       communicators_(communicators),
       ranks_(shape.ranks),
       rank_(shape.rank),
+      shares_state_(shape.ranks > 1 && shape.shard != training::Shard::none),
       products_(gpu, settings.tuning),
       most_slots_(segments_of(shape)),
       most_partials_(partials_needed(most_slots_)),
       columns_{nullptr, column_partials(shape)},
       // Weights that come late stop the step; sums of gradients do not before its end.
       reductions_(shape.shard == training::Shard::weights ? make_first_stream() : make_stream()),
-      done_(make_events<64>()),
+      copies_(make_first_stream()),
+      met_(sizeof(int)),
+      copied_(make_events<2>()),
       marks_(make_events<training::marks>()),
       counter_(gpu) {
   require_whole_vectors(shape);
@@ -143,6 +171,7 @@ CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::S
   if (shape.sums != DType::f32 && shape.sums != DType::bf16) {
     throw Unsupported("CUDA sums gradients in f32 or bf16, not " + std::string(name(shape.sums)));
   }
+  gpu_.fill(met_, 0);
   if (ranks_ > 1 && shape.sums == DType::bf16) most_summed_ = most_gradients_of_a_sum(shape);
 }
 
@@ -168,10 +197,20 @@ void CudaOps::use_workspace(std::byte* at) {
   rounded_ = reinterpret_cast<Bf16*>(take(most_summed_ * sizeof(Bf16)));
 }
 
-CudaOps::Memory CudaOps::allocate(std::size_t bytes) const {
+CudaOps::Memory CudaOps::allocate(std::size_t bytes) {
   require_memory(bytes);
-  return {Buffer(bytes)};
+  if (!shares_state_) return {Buffer(bytes), nullptr};
+  Memory memory{Buffer(bytes, Buffer::shareable), nullptr};
+  memory.peers = std::make_unique<PeerArenas>(memory.data());
+  peers_ = memory.peers.get();
+  return memory;
 }
+
+void CudaOps::begin_copy(void* to, const void* from, std::size_t bytes, std::size_t turn) const {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, gpu_.stream()));
+  check(cudaEventRecord(copied_[turn].get(), gpu_.stream()));
+}
+void CudaOps::finish_copy(std::size_t turn) const { check(cudaEventSynchronize(copied_[turn].get())); }
 
 void CudaOps::set_bytes(void* device, int value, std::size_t bytes) const {
   check(cudaMemsetAsync(device, value, bytes, gpu_.stream()));
@@ -201,6 +240,7 @@ void CudaOps::place_copies(std::span<const training::ParameterSlot<Element>> slo
 void CudaOps::connect(Group& group) {
   if (group.size() != ranks_) throw std::invalid_argument("a step planned for another number of ranks");
   if (communicators_ != nullptr) communicator_ = &communicators_->of(group).communicator;
+  if (peers_ != nullptr) peers_->connect(group);
 }
 
 std::size_t CudaOps::used_bytes() const {
@@ -289,25 +329,12 @@ void CudaOps::write_copies(const Master* parameters) {
   cuda::write_copies(gpu_.stream(), segments_, first_segment_.back(), parameters);
 }
 
-cudaStream_t CudaOps::behind_compute() {
-  check(cudaEventRecord(ready_.get(), gpu_.stream()));
-  check(cudaStreamWaitEvent(reductions_.get(), ready_.get()));
-  reducing_ = true;
-  return reductions_.get();
-}
-
-std::size_t CudaOps::ticket() {
-  check(cudaEventRecord(done_[tickets_ % done_.size()].get(), reductions_.get()));
-  return tickets_++;
-}
-
-void CudaOps::wait(std::size_t ticket) {
-  check(cudaStreamWaitEvent(gpu_.stream(), done_[ticket % done_.size()].get()));
-}
+/// Tickets of the two streams take turns.
+void CudaOps::wait(std::size_t ticket) { (ticket % 2 == 0 ? reductions_ : copies_).wait(gpu_.stream(), ticket / 2); }
 
 void CudaOps::all_reduce(Master* values, std::size_t count) {
   if (ranks_ == 1) return;
-  auto* const stream = behind_compute();
+  auto* const stream = reductions_.behind(gpu_.stream());
   if (most_summed_ == 0) {
     check(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, communicator_->get(), stream));
     return;
@@ -319,7 +346,7 @@ void CudaOps::all_reduce(Master* values, std::size_t count) {
 }
 
 void CudaOps::all_reduce(training::Summary* summary) {
-  auto* const stream = behind_compute();
+  auto* const stream = reductions_.behind(gpu_.stream());
   static_assert(offsetof(training::Summary, checksum) == offsetof(training::Summary, non_finite) + 8);
   auto* const norm = &summary->squared_norm;
   auto* const counts = &summary->non_finite;
@@ -329,32 +356,55 @@ void CudaOps::all_reduce(training::Summary* summary) {
   check(ncclGroupEnd());
 }
 
-std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count) {
-  auto* const stream = behind_compute();
+std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count, bool add) {
+  auto* const stream = reductions_.behind(gpu_.stream());
+  const auto mine = static_cast<std::size_t>(rank_) * count, whole = count * static_cast<std::size_t>(ranks_);
+  auto* const share = add ? all + mine : own;
   if (most_summed_ == 0) {
-    check(ncclReduceScatter(all, own, count, ncclFloat32, ncclSum, communicator_->get(), stream));
-    return ticket();
+    check(ncclReduceScatter(all, share, count, ncclFloat32, ncclSum, communicator_->get(), stream));
+  } else {
+    if (whole > most_summed_) throw std::logic_error("a sum of more gradients than was planned for");
+    round_to_bf16(stream, all, rounded_, whole);
+    check(ncclReduceScatter(rounded_, rounded_ + mine, count, ncclBfloat16, ncclSum, communicator_->get(), stream));
+    widen_to_f32(stream, rounded_ + mine, share, count);
   }
-  const auto whole = count * static_cast<std::size_t>(ranks_);
-  if (whole > most_summed_) throw std::logic_error("a sum of more gradients than was planned for");
-  round_to_bf16(stream, all, rounded_, whole);
-  check(ncclReduceScatter(rounded_, rounded_ + static_cast<std::size_t>(rank_) * count, count, ncclBfloat16, ncclSum,
-                          communicator_->get(), stream));
-  widen_to_f32(stream, rounded_ + static_cast<std::size_t>(rank_) * count, own, count);
-  return ticket();
+  if (add) add_f32(stream, share, own, count);
+  return 2 * reductions_.ticket();
 }
 
 std::size_t CudaOps::all_gather(const Element* own, Element* all, std::size_t count) {
-  auto* const stream = behind_compute();
-  check(ncclAllGather(own, all, count, ncclBfloat16, communicator_->get(), stream));
-  return ticket();
+  const auto place = [&](int rank) { return all + static_cast<std::size_t>(rank) * count; };
+  if (!fetches()) {
+    auto* const stream = reductions_.behind(gpu_.stream());
+    check(ncclAllGather(own, all, count, ncclBfloat16, communicator_->get(), stream));
+    return 2 * reductions_.ticket();
+  }
+  auto* const stream = copies_.behind(gpu_.stream());
+  // Each from the one behind it first, so that nobody gives to all others at once.
+  for (int i = 1; i < ranks_; ++i) {
+    const int rank = (rank_ + i) % ranks_;
+    const auto* const there = own == place(rank_) ? place(rank) : own;
+    check(cudaMemcpyAsync(place(rank), peers_->of(rank, there), count * sizeof(Element), cudaMemcpyDefault, stream));
+  }
+  if (own != place(rank_)) {
+    check(cudaMemcpyAsync(place(rank_), own, count * sizeof(Element), cudaMemcpyDeviceToDevice, stream));
+  }
+  return 2 * copies_.ticket() + 1;
+}
+
+/// NCCL's gathers meet by themselves. The sum of a rank needs what each other rank adds, which it does behind what it
+/// has queued before.
+void CudaOps::meet() {
+  if (!fetches()) return;
+  auto* const stream = reductions_.behind(gpu_.stream());
+  auto* const met = met_.data<int>();
+  check(ncclAllReduce(met, met, 1, ncclInt32, ncclSum, communicator_->get(), stream));
+  copies_.behind(stream);
 }
 
 void CudaOps::join_reductions() {
-  if (!reducing_) return;
-  check(cudaEventRecord(reduced_.get(), reductions_.get()));
-  check(cudaStreamWaitEvent(gpu_.stream(), reduced_.get()));
-  reducing_ = false;
+  reductions_.join(gpu_.stream());
+  copies_.join(gpu_.stream());
 }
 
 void CudaOps::mark(Mark mark) { check(cudaEventRecord(marks_[static_cast<std::size_t>(mark)].get(), gpu_.stream())); }

@@ -10,7 +10,9 @@
 #include "kernels/cuda/communicator.hpp"
 #include "kernels/cuda/cycles.hpp"
 #include "kernels/cuda/gpu.hpp"
+#include "kernels/cuda/pinned.hpp"
 #include "kernels/cuda/training/attention.hpp"
+#include "kernels/cuda/training/peer_arenas.hpp"
 #include "kernels/cuda/training/products.hpp"
 #include "kernels/training/buffers.hpp"
 
@@ -23,6 +25,28 @@ struct CudaOpsSettings {
   AttentionKind attention = AttentionKind::best;
   bool deterministic = true;  // of attention's gradient; everything else is anyway
   ProductTuning tuning = {};
+};
+
+/// A stream beside others, and its order among them.
+class SideStream {
+ public:
+  explicit SideStream(Stream);
+
+  /// What is queued here from now on begins when what was queued on that one is done.
+  cudaStream_t behind(cudaStream_t);
+  /// Of what was queued last, for `wait`.
+  std::size_t ticket();
+  /// What is queued on that one from now on begins when the operation of the ticket is done, or all of them.
+  void wait(cudaStream_t, std::size_t ticket);
+  void join(cudaStream_t);
+
+ private:
+  Stream stream_;
+  Event before_ = make_event(), last_ = make_event();
+  bool busy_ = false;
+  /// Whoever waits for one that is used again waits for a later operation.
+  std::array<Event, 64> done_;
+  std::size_t tickets_ = 0;
 };
 
 class CudaOps {
@@ -39,12 +63,29 @@ class CudaOps {
   void use_workspace(std::byte*);
   struct Memory {
     Buffer buffer;
+    std::unique_ptr<PeerArenas> peers;  // goes first
     std::byte* data() const { return buffer.data<std::byte>(); }
   };
   /// Errors: Unsupported with the bytes needed and free.
-  Memory allocate(std::size_t bytes) const;
+  Memory allocate(std::size_t bytes);
   void copy_in(void* device, const void* host, std::size_t bytes) const { gpu_.write(device, host, bytes); }
   void copy_out(void* host, const void* device, std::size_t bytes) const { gpu_.read(host, device, bytes); }
+  /// Page-locked. Waits for its copies before it goes.
+  class HostMemory {
+   public:
+    HostMemory(const Gpu& gpu, std::size_t bytes) : gpu_(gpu), memory_(bytes, std::nullopt) {}
+    HostMemory(const HostMemory&) = delete;
+    HostMemory& operator=(const HostMemory&) = delete;
+    ~HostMemory() { static_cast<void>(cudaStreamSynchronize(gpu_.stream())); }
+    std::byte* data() const { return memory_.data(); }
+
+   private:
+    const Gpu& gpu_;
+    Pinned memory_;
+  };
+  HostMemory host_memory(std::size_t bytes) const { return {gpu_, bytes}; }
+  void begin_copy(void* to, const void* from, std::size_t bytes, std::size_t turn) const;
+  void finish_copy(std::size_t turn) const;
   static Element to_element(double value) { return __double2bfloat16(value); }
   static double to_double(Element value) { return __bfloat162float(value); }
   void set_bytes(void* device, int value, std::size_t bytes) const;
@@ -91,8 +132,9 @@ class CudaOps {
   void write_copies(const Master* parameters);
   void all_reduce(Master* values, std::size_t count);
   void all_reduce(training::Summary*);
-  std::size_t reduce_scatter(Master* all, Master* own, std::size_t count);
+  std::size_t reduce_scatter(Master* all, Master* own, std::size_t count, bool add);
   std::size_t all_gather(const Element* own, Element* all, std::size_t count);
+  void meet();
   void wait(std::size_t ticket);
   void join_reductions();
   void mark(training::Mark);
@@ -104,14 +146,15 @@ class CudaOps {
   const Products& products() const { return products_; }
 
  private:
-  /// What is queued on the second stream from here on begins when what was queued on the first one is done.
-  cudaStream_t behind_compute();
-  std::size_t ticket();
+  /// Whether weights are fetched by copy engines; else NCCL brings them.
+  bool fetches() const { return peers_ != nullptr && peers_->mapped(); }
 
   const Gpu& gpu_;
   Communicators* communicators_;
   Communicator* communicator_ = nullptr;
   int ranks_, rank_;
+  bool shares_state_;
+  PeerArenas* peers_ = nullptr;  // of the memory allocated, where ranks share the state
   Products products_;
   std::unique_ptr<Attention> attention_;
 
@@ -124,12 +167,9 @@ class CudaOps {
   std::size_t most_summed_ = 0;  // values of one all_reduce that travel rounded; 0: as they are
   Bf16* rounded_ = nullptr;
 
-  Stream reductions_;
-  Event ready_ = make_event(), reduced_ = make_event();
-  bool reducing_ = false;
-  /// Of operations on the second stream. Whoever waits for one that is used again waits for a later operation.
-  std::array<Event, 64> done_;
-  std::size_t tickets_ = 0;
+  SideStream reductions_, copies_;
+  Buffer met_;                   // what ranks sum to meet
+  std::array<Event, 2> copied_;  // of each turn
   std::array<Event, training::marks> marks_;
   CycleCounter counter_;
 };

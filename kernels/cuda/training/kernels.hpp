@@ -111,6 +111,8 @@ void write_copies(cudaStream_t, const Segment* segments, std::size_t count, cons
 /// at multiples of 16 bytes.
 void round_to_bf16(cudaStream_t, const float* from, Bf16* to, std::size_t count);
 void widen_to_f32(cudaStream_t, const Bf16* from, float* to, std::size_t count);
+/// to += from; likewise.
+void add_f32(cudaStream_t, const float* from, float* to, std::size_t count);
 
 // Data ----------------------------------------------------------------------------------------------------------------
 

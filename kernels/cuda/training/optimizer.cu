@@ -15,6 +15,9 @@ using training::Summary;
 
 constexpr int threads = 256;
 constexpr unsigned blocks_per_segment = 48, summarizing_blocks = 1024;
+/// Accesses of 16 bytes that a thread of AdamW has under way of each array before it uses the first. It adds up what it
+/// sees in the same order with any number.
+constexpr int unroll = 2;
 
 template <class T>
 struct FourOf {
@@ -32,6 +35,14 @@ __device__ Four load_four(const float* from) {
 }
 __device__ void store_four(float* to, const Four& values) {
   *reinterpret_cast<float4*>(to) = float4{values.at[0], values.at[1], values.at[2], values.at[3]};
+}
+/// Of what nobody reads again soon.
+__device__ Four stream_four(const float* from) {
+  const float4 raw = __ldcs(reinterpret_cast<const float4*>(from));
+  return {{raw.x, raw.y, raw.z, raw.w}};
+}
+__device__ void stream_four(float* to, const Four& values) {
+  __stcs(reinterpret_cast<float4*>(to), float4{values.at[0], values.at[1], values.at[2], values.at[3]});
 }
 
 struct Summing {
@@ -112,6 +123,14 @@ __global__ void widen_to_f32_kernel(const Bf16* from, float* to, std::size_t cou
   }
 }
 
+__global__ void add_f32_kernel(const float* from, float* to, std::size_t count) {
+  for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
+    const Four some = load_four(from + i), there = load_four(to + i);
+    store_four(to + i, {{some.at[0] + there.at[0], some.at[1] + there.at[1], some.at[2] + there.at[2],
+                         some.at[3] + there.at[3]}});
+  }
+}
+
 /// What one update needs of the settings, the powers and quotients already made.
 struct Update {
   float beta1, beta2, rate, root_correction, epsilon, decay;
@@ -126,29 +145,42 @@ __global__ void __launch_bounds__(threads) adamw_kernel(const Segment* segments,
   const Segment segment = segments[blockIdx.y];
   const float kept = segment.decays ? update.decay : 1.0F;
   const auto count = segment.copy.rows * segment.copy.cols;
-  for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x); i < count;
-       i += 4 * static_cast<std::size_t>(gridDim.x) * threads) {
+  const auto begin = 4 * (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x);
+  const auto step = 4 * static_cast<std::size_t>(gridDim.x) * threads;
+  for (auto i = begin; skip && i < count; i += step) {
     const auto at = segment.offset + i;
-    auto parameter = load_four(state.parameters + at);
-    if (skip) {
-      for (unsigned j = 0; j < 4; ++j) mine.add(parameter.at[j], at + j);
-      continue;
-    }
-    auto first = load_four(state.first_moment + at), second = load_four(state.second_moment + at);
-    const auto gradient = load_four(state.gradient + at + segment.gradient_behind);
+    const auto parameter = load_four(state.parameters + at);
+    for (unsigned j = 0; j < 4; ++j) mine.add(parameter.at[j], at + j);
+  }
+  for (auto i = begin; !skip && i < count; i += unroll * step) {
+    Four parameter[unroll], first[unroll], second[unroll], gradient[unroll];
 #pragma unroll
-    for (unsigned j = 0; j < 4; ++j) {
-      const float g = gradient.at[j] * clip;
-      first.at[j] = update.beta1 * first.at[j] + (1.0F - update.beta1) * g;
-      second.at[j] = update.beta2 * second.at[j] + (1.0F - update.beta2) * g * g;
-      const float root = sqrtf(second.at[j]) * update.root_correction + update.epsilon;
-      parameter.at[j] = parameter.at[j] * kept - update.rate * first.at[j] / root;
-      mine.add(parameter.at[j], at + j);
+    for (int u = 0; u < unroll; ++u) {
+      if (i + u * step >= count) break;
+      const auto at = segment.offset + i + u * step;
+      parameter[u] = stream_four(state.parameters + at);
+      first[u] = stream_four(state.first_moment + at);
+      second[u] = stream_four(state.second_moment + at);
+      gradient[u] = stream_four(state.gradient + at + segment.gradient_behind);
     }
-    store_four(state.parameters + at, parameter);
-    store_four(state.first_moment + at, first);
-    store_four(state.second_moment + at, second);
-    store_copy(segment, i, parameter);
+#pragma unroll
+    for (int u = 0; u < unroll; ++u) {
+      if (i + u * step >= count) break;
+      const auto at = segment.offset + i + u * step;
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) {
+        const float g = gradient[u].at[j] * clip;
+        first[u].at[j] = update.beta1 * first[u].at[j] + (1.0F - update.beta1) * g;
+        second[u].at[j] = update.beta2 * second[u].at[j] + (1.0F - update.beta2) * g * g;
+        const float root = sqrtf(second[u].at[j]) * update.root_correction + update.epsilon;
+        parameter[u].at[j] = parameter[u].at[j] * kept - update.rate * first[u].at[j] / root;
+        mine.add(parameter[u].at[j], at + j);
+      }
+      stream_four(state.parameters + at, parameter[u]);
+      stream_four(state.first_moment + at, first[u]);
+      stream_four(state.second_moment + at, second[u]);
+      store_copy(segment, i + u * step, parameter[u]);
+    }
   }
   const auto sum = mine.of_block();
   if (threadIdx.x == 0) partials[static_cast<std::size_t>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
@@ -224,6 +256,11 @@ void round_to_bf16(cudaStream_t stream, const float* from, Bf16* to, std::size_t
 
 void widen_to_f32(cudaStream_t stream, const Bf16* from, float* to, std::size_t count) {
   widen_to_f32_kernel<<<blocks_for(count / 4), block, 0, stream>>>(from, to, count);
+  check(cudaGetLastError());
+}
+
+void add_f32(cudaStream_t stream, const float* from, float* to, std::size_t count) {
+  add_f32_kernel<<<blocks_for(count / 4), block, 0, stream>>>(from, to, count);
   check(cudaGetLastError());
 }
 

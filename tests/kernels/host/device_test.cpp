@@ -1,7 +1,9 @@
 // Every Work of the host backend: right on poisoned outputs, wrong when nothing ran, wrong when one element is damaged.
 // What needs several ranks is tested by suite_test.sh.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <map>
 
 #include "base/group.hpp"
@@ -239,6 +241,28 @@ TEST_F(HostBackend, TrainsASmallModel) {
     check_all_ways(TrainStepSpec{.model = model, .batch = 2, .seq = 16, .dtype = DType::f32});
   }
   check_all_ways(TrainStepSpec{.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
+}
+
+TEST_F(HostBackend, WritesAndReadsCheckpointsAndLeavesNothingBehind) {
+  const auto folder = std::filesystem::temp_directory_path() / ("shakedown-device-test-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  for (const auto op : {CheckpointOp::write, CheckpointOp::read}) {
+    for (const auto dtype : {DType::f32, DType::f64}) {
+      check_all_ways(CheckpointSpec{op, {.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = dtype}, 2, folder});
+    }
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  std::filesystem::remove(folder);
+  const auto work = device_->prepare(
+      CheckpointSpec{CheckpointOp::read, {.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f32}, 2, folder});
+  try {
+    work->connect(group_);
+    FAIL() << "the folder is not there";
+  } catch (const Unsupported& why) {
+    EXPECT_NE(std::string(why.what()).find("no checkpoint can be written there: No such file or directory"),
+              std::string::npos)
+        << why.what();
+  }
 }
 
 TEST_F(HostBackend, SaysHowAStepOfTrainingSpendsItsTimeAndMemory) {

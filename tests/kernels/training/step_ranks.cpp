@@ -54,15 +54,19 @@ bool good(World& world, const char* name, double worst, double limit, const trai
   return worst <= limit && same && shared;
 }
 
-bool agrees(World& world, const char* name, training::StepShape shape, training::Shard shard = training::Shard::none) {
+/// `cut`: a rank takes its sequences one by one.
+bool agrees(World& world, const char* name, training::StepShape shape, training::Shard shard = training::Shard::none,
+            bool cut = false) {
   shape.batch = sequences;
   HostStep<double> whole(shape);
-  shape.batch = sequences / static_cast<std::size_t>(world.size());
+  const auto own = sequences / static_cast<std::size_t>(world.size());
+  shape.batch = cut ? 1 : own;
+  shape.accumulation = cut ? own : 1;
   shape.ranks = world.size();
   shape.shard = shard;
   shape.rank = world.rank();
   HostStep<double> part(shape, 1, &world);
-  part.load(batch_of(shape, static_cast<std::size_t>(world.rank()) * shape.batch));
+  part.load(batch_of(shape, static_cast<std::size_t>(world.rank()) * own));
   double worst = 0;
   for (int step = 0; step < steps; ++step) {
     whole.step.run(update);
@@ -105,6 +109,9 @@ int compare() {
     all = agrees(*world, "GPT-2, weights shared,", gpt2_shape(), Shard::weights) && all;
     all = agrees(*world, "encoder, weights shared,", encoder_shape(), Shard::weights) && all;
     all = agrees(*world, "Qwen2, weights shared,", qwen2_shape(7), Shard::weights) && all;
+    all = agrees(*world, "GPT-2, optimizer shared, micro-batches,", gpt2_shape(), Shard::optimizer, true) && all;
+    all = agrees(*world, "GPT-2, weights shared, micro-batches,", gpt2_shape(), Shard::weights, true) && all;
+    all = agrees(*world, "Qwen2, weights shared, micro-batches,", qwen2_shape(7), Shard::weights, true) && all;
   }
   // The text is read four sequences at a time.
   return (world->size() == 3 || reads_alike(*world)) && all ? 0 : 1;

@@ -8,6 +8,7 @@
 
 #include "kernels/training/measured_step.hpp"
 #include "tests/kernels/training/gradients.hpp"
+#include "tests/kernels/training/ranks.hpp"
 #include "tests/kernels/training/text_run.hpp"
 
 namespace shakedown::train_step_test {
@@ -45,6 +46,25 @@ TEST_P(TrainStep, GivesTheSameHoweverTheBatchIsCut) {
   HostStep<double> cut(shape);
   EXPECT_NEAR(cut.loss(), whole.loss(), 1e-13);
   EXPECT_LT(distance(cut.gradient(), whole.gradient()), 1e-12);
+}
+
+TEST_P(TrainStep, GivesTheSameHoweverTheBatchIsCutWhereRanksShareTheWeights) {
+  auto shape = GetParam().shape;
+  HostStep<double> whole(shape);
+  const auto want = whole.gradient();
+  const auto loss = whole.step.records().back().loss;
+  shape.batch = 1;
+  shape.accumulation = 2;
+  shape.ranks = 3;
+  shape.shard = training::Shard::weights;
+  run_ranks(3, [&](Group& group) {
+    auto mine = shape;
+    mine.rank = group.rank();
+    HostStep<double> cut(mine, 1, &group);
+    EXPECT_NEAR(cut.loss(), loss, 1e-13);
+    EXPECT_LT(distance(cut.gradient(), want), 1e-12);
+    EXPECT_LT(distance(cut.gradient(), want), 1e-12) << "what the step before has left is not added to";
+  });
 }
 
 TEST_P(TrainStep, GivesTheSameBitsHoweverMuchIsKept) {
@@ -157,12 +177,107 @@ TEST(TrainStepShard, RefusesInOneLineWhatRanksCannotShare) {
   using training::Shard;
   EXPECT_EQ(refusal({.model = "tiny", .shard = Shard::optimizer}),
             "shard:optimizer needs at least two ranks: start more, or leave it out");
-  EXPECT_EQ(refusal({.model = "tiny", .ranks = 2, .accumulation = 2, .shard = Shard::weights}),
-            "shard:weights sums gradients of one micro-batch per update: choose a larger batch, or shard:optimizer");
   EXPECT_EQ(refusal({.model = "gpt2_tiny", .ranks = 900, .shard = Shard::weights}),
             "shard:weights leaves the last of 900 ranks no parameter of this model: start fewer");
   EXPECT_EQ(refusal({.model = "gpt2_tiny", .ranks = 4, .shard = Shard::weights}), "nothing");
   EXPECT_THROW(step_shape(LoraStepSpec{.model = "tiny", .ranks = 2, .shard = Shard::optimizer}), std::invalid_argument);
+}
+
+/// As if other ranks fetched the shares of this one from its memory, and it theirs, whenever nothing forbids it. Notes
+/// what would be read before it is written, or overwritten while it is read.
+class FetchingOps : public host::HostOps<double> {
+ public:
+  using HostOps::all_reduce;
+  using HostOps::HostOps;
+  struct Range {
+    const double *begin, *end;
+    bool meets(const Range& other) const { return begin < other.end && other.begin < end; }
+  };
+
+  void place_copies(std::span<const training::ParameterSlot<double>> slots) {
+    copies_.clear();
+    for (const auto& slot : slots) copies_.push_back({slot.place.data, slot.place.data + slot.place.cols});
+    HostOps::place_copies(slots);
+  }
+  void set_bytes(void* to, int value, std::size_t bytes) {
+    const auto* const begin = static_cast<const double*>(to);
+    write(std::array{Range{begin, begin + bytes / sizeof(double)}});
+    HostOps::set_bytes(to, value, bytes);
+  }
+  void write_copies(const double* parameters) {
+    write(copies_);
+    HostOps::write_copies(parameters);
+  }
+  void adamw(const training::FlatState<double>& state, const AdamW& update, const training::Summary* gradient,
+             training::Summary* updated, std::size_t first, std::size_t slots) {
+    write(std::span(copies_).subspan(first, slots));
+    HostOps::adamw(state, update, gradient, updated, first, slots);
+  }
+  std::size_t all_gather(const double* own, double* all, std::size_t count) {
+    const Range share{own, own + count};
+    for (const auto& range : untold_) early += share.meets(range) ? 1 : 0;
+    fetched_.push_back(share);
+    joined_ = false;
+    ++fetches;
+    const std::vector<double> values(own, own + count);
+    for (std::size_t rank = 0; rank < 2; ++rank) std::copy(values.begin(), values.end(), all + rank * count);
+    return 0;
+  }
+  void meet() {
+    untold_.clear();
+    together_ = joined_;
+  }
+  void all_reduce(training::Summary*) { together_ = joined_; }
+  std::size_t reduce_scatter(const double* all, double* own, std::size_t count, bool add) {
+    for (std::size_t i = 0; i < count; ++i) own[i] = add ? own[i] + all[i] : all[i];
+    return 0;
+  }
+  void join_reductions() {
+    if (std::exchange(together_, false)) fetched_.clear();
+    joined_ = true;
+  }
+
+  int fetches = 0, early = 0, overwritten = 0;
+
+ private:
+  void write(std::span<const Range> ranges) {
+    for (const auto& range : ranges) {
+      for (const auto& share : fetched_) overwritten += range.meets(share) ? 1 : 0;
+      untold_.push_back(range);
+    }
+  }
+
+  std::vector<Range> copies_, untold_, fetched_;  // of the slots; written since the last meeting; others may be reading
+  bool joined_ = true, together_ = false;         // all that this rank fetches; and all ranks since
+};
+
+TEST(TrainStepShard, LetsRanksFetchFromEachOtherNothingThatIsNotWrittenAndWriteNothingThatIsFetched) {
+  for (auto shape : {gpt2_shape(), encoder_shape(), qwen2_shape(7)}) {
+    for (const auto shard : {training::Shard::optimizer, training::Shard::weights}) {
+      shape.ranks = 2;
+      shape.shard = shard;
+      shape.accumulation = 2;
+      host::Team team(1);
+      FetchingOps ops(team);
+      training::TrainingStep<FetchingOps> step(ops, shape);
+      const auto batch = batch_of(shape);
+      const auto run = [&](std::initializer_list<bool> collectives) {
+        for (const bool with : collectives) step.run({}, with);
+      };
+      step.initialize();
+      step.load(batch.inputs, batch.targets);
+      run({false, true, true, false, false, true});
+      step.weights_summary();
+      step.initialize_parameters();
+      run({true, false});
+      step.weights_summary();
+      run({false, true});
+      step.initialize();
+      EXPECT_GT(ops.fetches, 0);
+      EXPECT_EQ(ops.early, 0) << name(shard);
+      EXPECT_EQ(ops.overwritten, 0) << name(shard);
+    }
+  }
 }
 
 TEST(TrainStepRetain, RefusesToRebuildWhatNoNormCanMakeAgain) {
