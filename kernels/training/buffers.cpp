@@ -61,7 +61,16 @@ void check_shares(const StepShape& s) {
 }
 
 void check(const StepShape& s) {
-  const auto& m = s.model;
+  const auto m = s.part();  // refuses what does not divide
+  if (s.tensor > 1 && s.trains == Trains::adapters) {
+    throw std::invalid_argument(fmt::format("tp:{} is for whole models: train one (train_step)", s.tensor));
+  }
+  if (s.tokens() % static_cast<std::size_t>(s.tensor) != 0) {
+    throw std::invalid_argument(
+        fmt::format("tp:{} does not divide the {} tokens of a micro-batch: choose a seq that it "
+                    "divides",
+                    s.tensor, s.tokens()));
+  }
   check_shares(s);
   if (m.positions == Positions::learned && s.seq > m.context) {
     throw std::invalid_argument(

@@ -118,6 +118,23 @@ Preset preset(std::string_view name) {
                               "gpt2_124m, encoder_163m, tiny, gpt2_tiny or encoder_tiny");
 }
 
+TransformerShape part_of(const TransformerShape& model, int ranks) {
+  auto part = model;
+  const auto cut = [&](const char* what, std::size_t& size) {
+    const auto count = static_cast<std::size_t>(ranks);
+    if (size % count != 0) {
+      throw std::invalid_argument("tp:" + std::to_string(ranks) + " does not divide the " + std::to_string(size) + " " +
+                                  what + " of the model: choose one that does");
+    }
+    size /= count;
+  };
+  cut("heads", part.heads);
+  cut("heads of keys and values", part.kv_heads);
+  cut("columns of the MLP", part.intermediate);
+  cut("tokens of the vocabulary", part.vocab);
+  return part;
+}
+
 FusedLinear fused(const TransformerShape& model, const LoraShape& lora, Linear linear) {
   FusedLinear result;
   result.in = inputs(model, linear);

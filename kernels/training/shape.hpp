@@ -43,6 +43,11 @@ struct TransformerShape {
   std::size_t qkv_width() const { return q_width() + 2 * kv_width(); }
 };
 
+/// What each of several ranks has of a model that they compute together, layer by layer (tensor parallel, Shoeybi et
+/// al. 2019, arXiv 1909.08053): an equal part of the heads, of the MLP and of the vocabulary. Errors:
+/// std::invalid_argument for what does not divide.
+TransformerShape part_of(const TransformerShape&, int ranks);
+
 /// The projections of a layer that can have an adapter.
 enum class Module { q, k, v, o, gate, up, down };
 inline constexpr std::size_t modules = 7;
