@@ -22,6 +22,11 @@ void register_train_step(Session& session) {
       add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .shard = shard});
       add({.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .shard = shard});
     }
+    if (session.ranks() % 2 == 0) {
+      add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .tp = 2});
+      add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .tp = 2});
+      add({.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .data = training::Data::rank, .tp = 2});
+    }
     if (session.ranks() > 1) {
       add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .data = training::Data::rank});
     }

@@ -148,7 +148,10 @@ class TrainingStep {
     if (inputs.size() != count || targets.size() != count) throw std::invalid_argument("a batch of another size");
     const auto in_part = [&](std::span<const int> tokens) {
       std::vector<int> local;
-      for (const int token : tokens) local.push_back(token_in_part(token));
+      for (const int token : tokens) {
+        const int in = token - first_token();
+        local.push_back(in < static_cast<int>(part_.vocab) ? std::max(in, -1) : -1);
+      }
       return local;
     };
     const auto local = in_part(inputs), local_targets = in_part(targets);
@@ -167,11 +170,8 @@ class TrainingStep {
     ops_.copy_in(buffers_.order, order.data(), count * sizeof(int));
   }
 
-  /// Where a token stands in this rank's part of the vocabulary; -1: it is in another one.
-  int token_in_part(int token) const {
-    const auto part = static_cast<int>(part_.vocab), local = token - shape_.tensor_rank * part;
-    return local >= 0 && local < part ? local : -1;
-  }
+  /// Of this rank's part of the vocabulary: what stands on the device counts from there.
+  int first_token() const { return shape_.tensor_rank * static_cast<int>(part_.vocab); }
 
   /// Queues one step. Without collectives the ranks go their own ways: for measuring what they cost.
   void run(const AdamW& settings, bool collectives = true) {
