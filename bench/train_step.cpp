@@ -32,6 +32,17 @@ void register_train_step(Session& session) {
     }
     return;
   }
+  // What computing a layer together costs, on layers of Qwen2-7B that one GPU can train, and on GPT-2. Nobody has run
+  // it on GPUs yet: with --benchmark_filter=8_layers or tp: alone.
+  const auto& filter = session.options().filter;
+  if (session.full() && (filter.find("8_layers") != filter.npos || filter.find("tp:") != filter.npos)) {
+    add({.model = "qwen2_7b_8_layers", .batch = 2, .seq = 4096});
+    for (const int tp : {2, 4}) {
+      if (session.ranks() % tp != 0) continue;
+      add({.model = "qwen2_7b_8_layers", .batch = 2, .seq = 4096, .tp = tp});
+      add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .tp = tp});
+    }
+  }
   if (!session.full()) {
     session.add(
         {key(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024}),
