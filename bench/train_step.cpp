@@ -22,10 +22,26 @@ void register_train_step(Session& session) {
       add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .shard = shard});
       add({.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .shard = shard});
     }
+    if (session.ranks() % 2 == 0) {
+      add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .tp = 2});
+      add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .tp = 2});
+      add({.model = "tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .data = training::Data::rank, .tp = 2});
+    }
     if (session.ranks() > 1) {
       add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .data = training::Data::rank});
     }
     return;
+  }
+  // What computing a layer together costs, on layers of Qwen2-7B that one GPU can train, and on GPT-2. Nobody has run
+  // it on GPUs yet: with --benchmark_filter=8_layers or tp: alone.
+  const auto& filter = session.options().filter;
+  if (session.full() && (filter.find("8_layers") != filter.npos || filter.find("tp:") != filter.npos)) {
+    add({.model = "qwen2_7b_8_layers", .batch = 2, .seq = 4096});
+    for (const int tp : {2, 4}) {
+      if (session.ranks() % tp != 0) continue;
+      add({.model = "qwen2_7b_8_layers", .batch = 2, .seq = 4096, .tp = tp});
+      add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .tp = tp});
+    }
   }
   if (!session.full()) {
     session.add(

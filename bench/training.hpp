@@ -12,7 +12,7 @@ void add_step(Session& session, StepSpec<trains> spec) {
   constexpr OneByOne steps{10};
   spec.ranks = session.ranks();
   spec.rank = session.rank();
-  const double tokens = static_cast<double>(spec.batch) * spec.seq * spec.accumulation;
+  const double tokens = static_cast<double>(spec.batch) * spec.seq * spec.accumulation / spec.tp;
   // tokens_per_s is one GPU's; model_tflops counts what the model needs, whatever is computed a second time to save
   // memory.
   const auto figures = [tokens](const Cost& cost, double seconds, int ranks) -> Metrics {

@@ -205,11 +205,12 @@ Bound millisecond(Text, const Scale&) { return 1e-3; }
 Bound second(Text, const Scale&) { return 1; }
 
 // What a step of each model computes per token and sums over ranks.
-constexpr std::array<Model, 7> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480704},
+constexpr std::array<Model, 8> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480704},
                                        {"lora_step", "qwen2_7b_attention_only", 0, 40370176},
                                        {"train_step", "gpt2_124m", 0.8075e9, 124475904},
                                        {"train_step", "encoder_163m", 0.8075e9, 162764928},
                                        {"train_step", "qwen2_7b", 45.30e9, 7615616512},
+                                       {"train_step", "qwen2_7b_8_layers", 15.28e9, 2954460672},
                                        {"train_step", "llama_8b", 48.78e9, 8030261248},
                                        {"checkpoint", "gpt2_124m", 0, 124475904}}};
 
@@ -529,7 +530,7 @@ Operation operation(Text key, const Scale& scale) {
     if (const Model* model = find_model(key)) one.bytes = 3 * 4 * model->trainable;
   }
   if (is_training(family)) {
-    one.tokens = number("batch") * number("seq") * std::max(number("accumulation"), 1.0);
+    one.tokens = number("batch") * number("seq") * std::max(number("accumulation"), 1.0) / std::max(number("tp"), 1.0);
     if (const Model* model = find_model(key)) one.flops = one.tokens * model->flops_per_token;
   }
   return one;

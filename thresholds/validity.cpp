@@ -296,9 +296,10 @@ class RowCheck {
   // samples of its own, which add up on a GPU; processors are shared with others, from one sample to the next.
   void check_phases() {
     if (context_.backend == "host") return;
-    // Of a step that accumulates, the phases are those of one of its passes; where ranks share the state, they wait for
-    // each other in each of them.
-    const bool of_whole_step = key_part(row_.key, "accumulation").empty() && key_part(row_.key, "shard").empty();
+    // Of a step that accumulates, the phases are those of one of its passes; where ranks share the state or compute a
+    // model together, they wait for each other in each of them.
+    const bool of_whole_step = key_part(row_.key, "accumulation").empty() && key_part(row_.key, "shard").empty() &&
+                               key_part(row_.key, "tp").empty();
     const Column *compute = column("compute_ms"), *exposed = column("exposed_comm_ms"), *step = column("seconds");
     if (compute == nullptr || !is_training(family_)) return;
     for (std::size_t rank = 0; rank < compute->size(); ++rank) {

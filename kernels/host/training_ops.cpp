@@ -78,8 +78,10 @@ void HostOps<T>::fill_normal(Matrix<T> m, double stddev, std::uint64_t tensor) {
 }
 
 template <class T>
-void HostOps<T>::fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor, std::size_t first) {
-  each(count, 100, [&](std::size_t i) { values[i] = static_cast<T>(random_element(tensor, first + i, stddev)); });
+void HostOps<T>::fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor, std::size_t first,
+                             const Numbers& numbers) {
+  each(count, 100,
+       [&](std::size_t i) { values[i] = static_cast<T>(random_element(tensor, numbers(first + i), stddev)); });
 }
 
 template <class T>
@@ -122,6 +124,8 @@ void HostOps<T>::embedding(Matrix<const T> table, const int* tokens, Matrix<cons
                            Matrix<T> out) {
   for (std::size_t r = 0; r < out.rows; ++r) {
     T* const to = out.data + r * out.stride;
+    std::fill_n(to, out.cols, T{0});
+    if (tokens[r] < 0) continue;
     std::copy_n(table.data + static_cast<std::size_t>(tokens[r]) * table.stride, out.cols, to);
     const T* const position = positions ? positions.data + r % seq * positions.stride : nullptr;
     for (std::size_t c = 0; positions && c < out.cols; ++c) to[c] += position[c];
@@ -138,6 +142,7 @@ void HostOps<T>::embedding_backward(Matrix<const T> dx, const int* tokens, const
       for (; i < dx.rows && tokens[order[i]] == token; ++i) {
         sum += static_cast<double>(dx.data[static_cast<std::size_t>(order[i]) * dx.stride + c]);
       }
+      if (token < 0) continue;
       T& to = d_table.data[static_cast<std::size_t>(token) * d_table.stride + c];
       to = static_cast<T>(static_cast<double>(to) + sum);
     }
@@ -353,16 +358,37 @@ void HostOps<T>::gelu_backward(Matrix<T> u, Matrix<T> dh, bool emit_h) {
 
 template <class T>
 void HostOps<T>::cross_entropy(Matrix<T> logits, const int* targets, double scale, T* losses) {
-  each(logits.rows, 40 * static_cast<double>(logits.cols), [&](std::size_t r) {
-    T* const row = logits.data + r * logits.stride;
-    const auto target = static_cast<std::size_t>(targets[r]);
+  /// Of a row's logits: the largest, the sum of exp of all less that, and that of the target, or 0.
+  struct Part {
+    double largest, sum, target;
+  };
+  const auto rows = logits.rows, ranks = together_ == nullptr ? 1 : static_cast<std::size_t>(together_->size());
+  const double work = 20 * static_cast<double>(logits.cols);
+  std::vector<Part> mine(rows), all(ranks * rows);
+  each(rows, work, [&](std::size_t r) {
+    const T* const row = logits.data + r * logits.stride;
     const auto largest = static_cast<double>(*std::max_element(row, row + logits.cols));
     double sum = 0;
     for (std::size_t c = 0; c < logits.cols; ++c) sum += std::exp(static_cast<double>(row[c]) - largest);
-    losses[r] = static_cast<T>(largest + std::log(sum) - static_cast<double>(row[target]));
+    mine[r] = {largest, sum, targets[r] < 0 ? 0 : static_cast<double>(row[targets[r]])};
+  });
+  if (ranks == 1) {
+    all = mine;
+  } else {
+    together_->all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  }
+  each(rows, work, [&](std::size_t r) {
+    double largest = all[r].largest, sum = 0, target = 0;
+    for (auto i = r; i < all.size(); i += rows) largest = std::max(largest, all[i].largest);
+    for (auto i = r; i < all.size(); i += rows) {
+      sum += all[i].sum * std::exp(all[i].largest - largest);
+      target += all[i].target;
+    }
+    losses[r] = static_cast<T>(largest + std::log(sum) - target);
+    T* const row = logits.data + r * logits.stride;
     for (std::size_t c = 0; c < logits.cols; ++c) {
       const double p = std::exp(static_cast<double>(row[c]) - largest) / sum;
-      row[c] = static_cast<T>(scale * (p - (c == target ? 1 : 0)));
+      row[c] = static_cast<T>(scale * (p - (static_cast<int>(c) == targets[r] ? 1 : 0)));
     }
   });
 }
@@ -428,15 +454,39 @@ void HostOps<T>::write_copy(const training::ParameterSlot<T>& slot, const T* par
 }
 
 template <class T>
-void HostOps<T>::all_reduce(T* values, std::size_t count) {
-  const std::span<T> all(values, count);
-  if (group_ != nullptr && group_->size() > 1) group_->sum(std::span<const T>(all), all);
+void HostOps<T>::gather_tokens(Matrix<T> all) {
+  const auto count = all.rows * all.cols / static_cast<std::size_t>(together_->size());
+  const T* const own = all.data + count * static_cast<std::size_t>(together_->rank());
+  const std::vector<T> mine(own, own + count);
+  together_->all_gather(std::as_bytes(std::span(mine)),
+                        std::as_writable_bytes(std::span(all.data, all.rows * all.cols)));
+}
+
+/// By the sum of all. What a GPU may lose is lost here too: nobody is to read it.
+template <class T>
+void HostOps<T>::scatter_tokens(Matrix<T> all, Matrix<T> own) {
+  const auto whole = all.rows * all.cols, count = own.rows * own.cols;
+  summed_.assign(all.data, all.data + whole);
+  sum(*together_, summed_.data(), whole);
+  std::fill_n(all.data, whole, std::numeric_limits<T>::quiet_NaN());
+  std::copy_n(summed_.data() + count * static_cast<std::size_t>(together_->rank()), count, own.data);
 }
 
 template <class T>
-void HostOps<T>::all_reduce(Summary* summary) {
-  std::vector<Summary> of_ranks(static_cast<std::size_t>(group_->size()));
-  group_->all_gather(std::as_bytes(std::span(summary, 1)), std::as_writable_bytes(std::span(of_ranks)));
+void HostOps<T>::sum(Group& group, T* values, std::size_t count) {
+  const std::span<T> all(values, count);
+  group.sum(std::span<const T>(all), all);
+}
+
+template <class T>
+void HostOps<T>::all_reduce(T* values, std::size_t count) {
+  if (group_ != nullptr && group_->size() > 1) sum(*group_, values, count);
+}
+
+template <class T>
+void HostOps<T>::sum(Group& group, Summary* summary) {
+  std::vector<Summary> of_ranks(static_cast<std::size_t>(group.size()));
+  group.all_gather(std::as_bytes(std::span(summary, 1)), std::as_writable_bytes(std::span(of_ranks)));
   *summary = {};
   for (const auto& s : of_ranks) {
     summary->squared_norm += s.squared_norm;

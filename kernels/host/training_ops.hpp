@@ -38,10 +38,14 @@ class HostOps {
   static double to_double(T x) { return static_cast<double>(x); }
   void set_bytes(void* to, int value, std::size_t bytes) { std::memset(to, value, bytes); }
   void fill_normal(Matrix<T>, double stddev, std::uint64_t tensor);
-  void fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor, std::size_t first = 0);
+  void fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor, std::size_t first = 0,
+                   const training::Numbers& = {});
   void place_copies(std::span<const training::ParameterSlot<T>> slots) { slots_.assign(slots.begin(), slots.end()); }
   void synchronize() {}
-  void connect(Group& group) { group_ = &group; }
+  void connect(Group& group, Group* together = nullptr) {
+    group_ = &group;
+    together_ = together;
+  }
   void start_tuning(const Choices& = {}) {}
   bool finish_tuning(Group&, Choices* = nullptr) { return true; }
   std::size_t used_bytes() const;
@@ -69,12 +73,17 @@ class HostOps {
   void cross_entropy(Matrix<T> logits, const int* targets, double scale, T* losses);
   void add_sum(const T* values, std::size_t count, double scale, double* to);
 
+  void gather_tokens(Matrix<T> all);
+  void scatter_tokens(Matrix<T> all, Matrix<T> own);
+  void sum_together(T* values, std::size_t count) { sum(*together_, values, count); }
+  void sum_together(training::Summary* summary) { sum(*together_, summary); }
+
   void summarize(const T* values, std::size_t first, std::size_t count, training::Summary*);
   void adamw(const training::FlatState<T>&, const training::AdamW&, const training::Summary* gradient,
              training::Summary* updated, std::size_t first, std::size_t slots);
   void write_copies(const T* parameters);
   void all_reduce(T* values, std::size_t count);
-  void all_reduce(training::Summary*);
+  void all_reduce(training::Summary* summary) { sum(*group_, summary); }
   std::size_t reduce_scatter(T* all, T* own, std::size_t count, bool add);
   std::size_t all_gather(const T* own, T* all, std::size_t count);
   void meet() {}  // all_gather does
@@ -94,10 +103,13 @@ class HostOps {
   template <class Value>
   void sum_columns(std::size_t rows, std::size_t cols, bool accumulate, T* sums, const Value& value);
 
+  static void sum(Group&, T* values, std::size_t count);
+  static void sum(Group&, training::Summary*);
+
   static void write_copy(const training::ParameterSlot<T>&, const T* parameters);
 
   Team& team_;
-  Group* group_ = nullptr;
+  Group *group_ = nullptr, *together_ = nullptr;
   std::vector<training::ParameterSlot<T>> slots_;
   std::vector<T> summed_;
   std::array<std::chrono::steady_clock::time_point, training::marks> marks_;

@@ -24,6 +24,9 @@ struct StepSpec {
   DType sums = DType::f32;  // in which the gradients travel between ranks; f64 if dtype is
   training::Data data = training::Data::same;
   training::Shard shard = training::Shard::none;
+  /// Ranks of one host, neighbours, that compute the model together (training::part_of); the tokens are theirs
+  /// together, and the `ranks` are so many times as many as train in parallel.
+  int tp = 1;
   int rank = 0;            // this one: which share of what ranks share it has
   std::size_t bucket = 0;  // bytes of f32 gradients that are summed together, at least; 0: what is faster of a
                            // layer's, beside the backward pass, and nearly all of them at its end
@@ -39,15 +42,16 @@ std::string key(const StepSpec<trains>& s) {
   key.set("model", s.model).set_unless(usual.dtype, "dtype", s.dtype).set("batch", s.batch).set("seq", s.seq);
   key.set_unless(usual.accumulation, "accumulation", s.accumulation).set_unless(usual.retain, "retain", s.retain);
   key.set_unless(usual.sums, "sums", s.sums).set_unless(usual.bucket, "bucket", s.bucket);
-  return key.set_unless(usual.data, "data", s.data).set_unless(usual.shard, "shard", s.shard).text();
+  key.set_unless(usual.data, "data", s.data).set_unless(usual.shard, "shard", s.shard);
+  return key.set_unless(usual.tp, "tp", s.tp).text();
 }
 /// The same step with another value of one part of its key, "batch:64". Errors: InputError for a part or a value that
 /// there is not.
 template <training::Trains trains>
 StepSpec<trains> with(StepSpec<trains>, const std::string& part);
 
-/// The operations of the model (training::token_flops) for this rank's tokens; what is computed a second time does not
-/// count.
+/// The operations of the model (training::token_flops) for this rank's tokens, or its part of them; what is computed a
+/// second time does not count.
 template <training::Trains trains>
 Cost cost(const StepSpec<trains>&);
 template <training::Trains trains>

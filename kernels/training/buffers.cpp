@@ -27,6 +27,10 @@ StepShape step_shape(const StepSpec<trains>& spec) {
   if (spec.batch < 1 || spec.seq < 1 || spec.accumulation < 1 || spec.ranks < 1) {
     throw std::invalid_argument("a training step needs at least one rank, sequence, token and micro-batch");
   }
+  if (spec.tp < 1 || spec.ranks % spec.tp != 0) {
+    throw std::invalid_argument(fmt::format(
+        "tp:{} does not divide the {} ranks: start a multiple of it, or leave it out", spec.tp, spec.ranks));
+  }
   const auto [model, lora] = preset(spec.model);
   StepShape shape{.model = model,
                   .lora = trains == Trains::all ? no_adapters : lora,
@@ -34,12 +38,14 @@ StepShape step_shape(const StepSpec<trains>& spec) {
                   .batch = static_cast<std::size_t>(spec.batch),
                   .seq = static_cast<std::size_t>(spec.seq),
                   .accumulation = static_cast<std::size_t>(spec.accumulation),
-                  .ranks = spec.ranks,
+                  .ranks = spec.ranks / spec.tp,
                   .retain = spec.retain,
                   .sums = spec.sums,
                   .bucket = (spec.bucket + sizeof(float) - 1) / sizeof(float),
                   .shard = spec.shard,
-                  .rank = spec.rank};
+                  .rank = spec.rank / spec.tp,
+                  .tensor = spec.tp,
+                  .tensor_rank = spec.rank % spec.tp};
   // Each chunk adds to the gradient of the head, which is read and written as a whole.
   if (trains == Trains::all) shape.loss_chunk = 8192;
   check(shape);
@@ -62,7 +68,16 @@ void check_shares(const StepShape& s) {
 }
 
 void check(const StepShape& s) {
-  const auto& m = s.model;
+  const auto m = s.part();  // refuses what does not divide
+  if (s.tensor > 1 && s.trains == Trains::adapters) {
+    throw std::invalid_argument(fmt::format("tp:{} is for whole models: train one (train_step)", s.tensor));
+  }
+  if (s.tokens() % static_cast<std::size_t>(s.tensor) != 0) {
+    throw std::invalid_argument(
+        fmt::format("tp:{} does not divide the {} tokens of a micro-batch: choose a seq that it "
+                    "divides",
+                    s.tensor, s.tokens()));
+  }
   check_shares(s);
   if (m.positions == Positions::learned && s.seq > m.context) {
     throw std::invalid_argument(
@@ -140,7 +155,7 @@ template <training::Trains trains>
 Cost cost(const StepSpec<trains>& s) {
   const auto shape = training::step_shape(s);
   const auto tokens = static_cast<double>(shape.accumulation * shape.tokens());
-  return {tokens * training::token_flops(shape.model, shape.lora, shape.seq, trains).total(), 0};
+  return {tokens * training::token_flops(shape.model, shape.lora, shape.seq, trains).total() / s.tp, 0};
 }
 template Cost cost(const LoraStepSpec&);
 template Cost cost(const TrainStepSpec&);

@@ -34,13 +34,22 @@ struct StepShape {
   std::size_t bucket = 0;
   Shard shard = Shard::none;
   int rank = 0;  // of `ranks`, which part of what is shared out it keeps
+  /// Each of the `ranks` is so many that compute the model together, of which this is one (part_of). Between
+  /// projections each has some of the tokens (sequence parallel, Korthikanti et al. 2022, arXiv 2205.05198).
+  int tensor = 1, tensor_rank = 0;
 
   std::size_t tokens() const { return batch * seq; }  // of a micro-batch
-  AttentionShape attention() const { return {batch, seq, model.heads, model.kv_heads, model.head_dim, model.causal}; }
+  std::size_t own_tokens() const { return tokens() / static_cast<std::size_t>(tensor); }
+  TransformerShape part() const { return part_of(model, tensor); }
+  AttentionShape attention() const {
+    const auto m = part();
+    return {batch, seq, m.heads, m.kv_heads, m.head_dim, m.causal};
+  }
   int shares() const { return shard == Shard::none ? 1 : ranks; }
   /// Shares begin at multiples of 256 bytes of f32.
   FlatLayout layout() const {
-    return flat_layout(model, lora, trains, shard == Shard::none ? 1 : 64 * static_cast<std::size_t>(ranks));
+    return flat_layout(part(), lora, trains, shard == Shard::none ? 1 : 64 * static_cast<std::size_t>(ranks),
+                       tensor > 1);
   }
   std::vector<ParameterTensor> tensors() const { return layout().tensors; }
   /// What this rank updates.
@@ -73,6 +82,8 @@ struct Buffers {
   /// What the forward pass of one layer leaves for its backward pass. Inputs of projections have room for U behind
   /// them, outputs that turn into gradients in place have room for dU. n1 is the output of norm 1 and `middle` the sum
   /// behind the attention; n2 is the output of norm 2 where norms stand before, else its input.
+  /// Of ranks that compute the model together each has all tokens of what a projection reads or writes, and its own
+  /// tokens of what stands between a sum and a norm: the statistics, `middle`, n2 or x.
   struct Kept {
     Matrix<Element> n1, qkv, attended, middle, n2, gate_up, h;
     /// U = X A' of the projections; in the room behind X where X is kept, else in memory of its own.
@@ -91,7 +102,7 @@ struct Buffers {
   };
 
   Buffers(Arena& arena, const StepShape& s, std::size_t workspace_bytes) {
-    const auto& m = s.model;
+    const auto m = s.part();
     for (const auto linear : linears) shape[static_cast<std::size_t>(linear)] = fused(m, s.lora, linear);
     const auto layout = s.layout();
     state.count = layout.count() / static_cast<std::size_t>(s.shares());
@@ -159,6 +170,7 @@ struct Buffers {
     const auto layers = s.model.layers;
     if (s.shard != Shard::weights) return unit;
     if (unit == 0) return layers_in_turns;
+    if (unit > layers + 1) return layers_in_turns + 2;
     return unit <= layers ? unit % layers_in_turns : layers_in_turns + (s.model.tied ? 1 : 0);
   }
 
@@ -243,14 +255,16 @@ struct Buffers {
   }
 
   NormStatistics<Master> statistics(Arena& arena, const std::string& name, const StepShape& s) const {
-    return {s.model.norm == Norm::layer ? arena.take<Master>("mean of " + name, s.tokens()) : nullptr,
-            arena.take<Master>("rstd of " + name, s.tokens())};
+    return {s.model.norm == Norm::layer ? arena.take<Master>("mean of " + name, s.own_tokens()) : nullptr,
+            arena.take<Master>("rstd of " + name, s.own_tokens())};
   }
 
   void take_activations(Arena& arena, const StepShape& s) {
-    const auto& m = s.model;
-    const auto tokens = s.tokens();
-    for (std::size_t l = 0; l <= m.layers; ++l) x.push_back(matrix(arena, "residual", tokens, m.hidden));
+    const auto m = s.part();
+    const auto tokens = s.tokens(), own = s.own_tokens();
+    for (std::size_t l = 0; l <= m.layers; ++l) {
+      x.push_back(matrix(arena, "residual", m.norms_before() ? own : tokens, m.hidden));
+    }
 
     const bool rebuild = s.retain == Retain::rebuild;
     const auto room = [&](Linear linear) { return of(linear).rank_total; };
@@ -276,8 +290,8 @@ struct Buffers {
       k.qkv = matrix(arena, "qkv", tokens, m.qkv_width());
       k.attended = matrix(arena, "attention output", tokens, m.q_width(), room(Linear::o));
       k.lse = arena.take<Master>("log-sum-exp", tokens * m.heads);
-      k.middle = matrix(arena, "residual in the middle", tokens, m.hidden);
-      k.n2 = rebuild ? shared_n : matrix(arena, "n2", tokens, m.hidden, room(Linear::gate_up));
+      k.middle = matrix(arena, "residual in the middle", own, m.hidden);
+      k.n2 = rebuild ? shared_n : matrix(arena, "n2", m.norms_before() ? tokens : own, m.hidden, room(Linear::gate_up));
       k.norm2 = statistics(arena, "norm 2", s);
       k.gate_up = matrix(arena, "gate and up", tokens, m.mlp_width(), room(Linear::gate_up));
       k.h = rebuild ? wide : matrix(arena, "h", tokens, m.intermediate, room(Linear::down));
@@ -291,7 +305,7 @@ struct Buffers {
   }
 
   void take_scratch(Arena& arena, const StepShape& s) {
-    const auto& m = s.model;
+    const auto m = s.part();
     const auto tokens = s.tokens();
     dx = matrix(arena, "residual gradient", tokens, m.hidden,
                 std::max(of(Linear::o).rank_total, of(Linear::down).rank_total));

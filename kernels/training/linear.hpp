@@ -37,10 +37,10 @@ class Projection {
              const Gradients& gradients)
       : lora_(shape.lora), path_(shape.path), f_(linear), weights_(weights), bias_(bias), gradients_(gradients) {}
 
-  /// Y = X W' + b + U (sB)', and what `y` says besides.
-  void forward(Ops& ops, Matrix<Element> x, Matrix<Element> u, Product y) const {
+  /// Y = X W' + b + U (sB)', and what `y` says besides; without b where another rank adds it.
+  void forward(Ops& ops, Matrix<Element> x, Matrix<Element> u, Product y, bool biased = true) const {
     compress(ops, x, u);
-    y.bias = bias_;
+    if (biased) y.bias = bias_;
     y.b_transposed = true;
     if (f_.rank_total > 0 && path_ == AdapterPath::augmented) {
       const auto behind = room_behind(x, f_.rank_total);
@@ -103,14 +103,16 @@ class Projection {
     ops.gemm(Product{.d = d_input, .a = room_behind(dy, f_.rank_total), .b = a(), .beta = 1});
   }
 
-  /// Of adapters dA = dU' X, of all parts at once; if trained dW = dY' X, and the sum of the rows of dY of the bias.
-  void weight_gradient(Ops& ops, Matrix<Element> dy, Matrix<const Element> x, bool accumulate) const {
+  /// Of adapters dA = dU' X, of all parts at once; if trained dW = dY' X, and of the bias the sum of the rows of dY, or
+  /// of those that are this rank's to add.
+  void weight_gradient(Ops& ops, Matrix<Element> dy, Matrix<const Element> x, bool accumulate,
+                       Matrix<const Element> own = {}) const {
     const auto product = [&](Matrix<Master> d, Matrix<const Element> left) {
       ops.gemm(GradientProduct{.d = d, .a = left, .a_transposed = true, .b = x, .beta = accumulate ? 1.0 : 0.0});
     };
     if (f_.rank_total > 0) product(gradients_.a, room_behind(dy, f_.rank_total));
     if (gradients_.weight) product(gradients_.weight, dy);
-    if (gradients_.bias != nullptr) ops.sum_rows(dy, accumulate, gradients_.bias);
+    if (gradients_.bias != nullptr) ops.sum_rows(own ? own : dy, accumulate, gradients_.bias);
   }
 
   // Where its parts stand.

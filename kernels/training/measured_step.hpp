@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <numeric>
 
 #include "base/archive.hpp"
 #include "base/statistics.hpp"
@@ -60,19 +61,25 @@ class MeasuredStep final : public Work {
       : spec_(spec), device_(device), ops_(std::move(ops)), step_(*ops_, step_shape(spec)) {}
 
   void connect(Group& group) override {
-    if (group.size() != spec_.ranks || (spec_.shard != Shard::none && group.rank() != spec_.rank)) {
+    const bool any_rank = spec_.shard == Shard::none && spec_.tp == 1;
+    if (group.size() != spec_.ranks || (!any_rank && group.rank() != spec_.rank)) {
       throw std::logic_error("a training step prepared for another number of ranks, or another rank");
     }
     group_ = &group;
     equal_devices_ = true;
     const auto own = device_.info().name;
     for (const auto& device : group.gather(own)) equal_devices_ = equal_devices_ && device == own;
-    ops_->connect(group);
+    if (spec_.tp == 1) {
+      ops_->connect(group);
+    } else {
+      split(group);
+      ops_->connect(*replicas_.group, together_.group.get());
+    }
     if (!tune(device_.remembered())) tune({});
     begin();  // what tuning computed is void
     step_.run(measured_update);
     ops_->synchronize();
-    if (spec_.bucket == 0 && group.size() > 1 && spec_.shard != Shard::weights) choose_bucket();
+    if (spec_.bucket == 0 && step_.shape().ranks > 1 && spec_.shard != Shard::weights) choose_bucket();
   }
 
   void enqueue() override { step_.run(measured_update); }
@@ -101,7 +108,8 @@ class MeasuredStep final : public Work {
                               .same_bits = equal_devices_,
                               .same_tokens = spec_.data == Data::same,
                               .same_parameters = spec_.shard == Shard::none,
-                              .golden = golden_losses(spec_)});
+                              .golden = golden_losses(spec_),
+                              .together = spec_.tp});
     if (check.compared == 0 || check.mismatched > 0) return check;
     if (const auto wrong = uncovered()) return {check.compared + 1, 1, *wrong};
     ++check.compared;
@@ -125,7 +133,13 @@ class MeasuredStep final : public Work {
     const auto records = step_.records();
     if (records.empty()) return {};
     const auto gb = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e9; };
-    Metrics metrics{{"checksum", static_cast<double>(reference::mix(step_.weights_summary().checksum) >> 11)},
+    // Of a model that ranks have together, all of it.
+    std::uint64_t checksum = step_.weights_summary().checksum;
+    if (together_.group) {
+      const auto of_parts = gather(*together_.group, checksum);
+      checksum = std::accumulate(of_parts.begin(), of_parts.end(), std::uint64_t{0});
+    }
+    Metrics metrics{{"checksum", static_cast<double>(reference::mix(checksum) >> 11)},
                     {"first_loss", records.front().loss},
                     {"last_loss", records.back().loss},
                     {"planned_gb", gb(step_.bytes())},
@@ -148,7 +162,7 @@ class MeasuredStep final : public Work {
     metrics.emplace_back("compute_ms", median(alone));
     // Cycles of a rank's own work: what a low clock takes, power explains; what takes more cycles, the GPU does.
     if (!cycles.empty()) {
-      const auto tokens = static_cast<double>(step_.shape().accumulation * step_.shape().tokens());
+      const auto tokens = static_cast<double>(step_.shape().accumulation * step_.shape().tokens()) / spec_.tp;
       metrics.emplace_back("tokens_per_s_per_ghz", tokens / median(cycles) * 1e9);
     }
     if (group_->size() > 1) {
@@ -181,10 +195,24 @@ class MeasuredStep final : public Work {
     std::vector<double> forward, backward, optimizer, whole;
   };
 
+  /// Errors: Unsupported, on all ranks, where those that compute a model together are on several hosts.
+  void split(Group& group) {
+    together_.group = group.split(group.rank() / spec_.tp, group.rank());
+    replicas_.group = group.split(group.rank() % spec_.tp, group.rank());
+    const auto& hosts = together_.group->hosts();
+    const bool one_host = std::all_of(hosts.begin(), hosts.end(), [&](const auto& host) { return host == hosts[0]; });
+    if (!group.all(one_host)) {
+      throw Unsupported("tp:" + std::to_string(spec_.tp) +
+                        " needs neighbouring ranks on one host: start a multiple of " + std::to_string(spec_.tp) +
+                        " on each");
+    }
+  }
+
+  /// Where ranks compute together, products would read nothing without collectives.
   bool tune(const Choices& remembered) {
     begin();
     ops_->start_tuning(remembered);
-    step_.run(measured_update, false);
+    step_.run(measured_update, spec_.tp > 1);
     ops_->synchronize();
     return ops_->finish_tuning(*group_, &device_.choices());
   }
@@ -198,14 +226,14 @@ class MeasuredStep final : public Work {
   /// Of the set that ranks cut among them: each has as many as a step takes.
   std::size_t sequences() const { return step_.shape().accumulation * step_.shape().batch; }
   std::size_t first_sequence() const {
-    return spec_.data == Data::same ? 0 : static_cast<std::size_t>(group_->rank()) * sequences();
+    return spec_.data == Data::same ? 0 : static_cast<std::size_t>(group_->rank() / spec_.tp) * sequences();
   }
 
   /// What is wrong with how ranks share the tokens, by what each has on its device; nothing where all have the same.
   std::optional<std::string> uncovered() {
     if (spec_.data == Data::same) return std::nullopt;
     const auto seq = step_.shape().seq, vocab = step_.shape().model.vocab,
-               all = sequences() * static_cast<std::size_t>(spec_.ranks);
+               all = sequences() * static_cast<std::size_t>(spec_.ranks / spec_.tp);
     std::vector<int> inputs(sequences() * seq);
     ops_->copy_out(inputs.data(), step_.buffers().inputs, inputs.size() * sizeof(int));
     const auto checksum = [](std::size_t first, std::size_t count, const auto& token) {
@@ -214,10 +242,18 @@ class MeasuredStep final : public Work {
       return sum;
     };
     const auto first = first_sequence();
-    const Taken mine{first, sequences(),
-                     checksum(first * seq, inputs.size(), [&](std::size_t i) { return inputs[i]; })};
+    Taken mine{first, sequences(), 0};
+    mine.checksum = checksum(first * seq, inputs.size(),
+                             [&](std::size_t i) { return inputs[i] < 0 ? 0 : inputs[i] + step_.first_token(); });
+    // Ranks that compute together each have the tokens of their part of the vocabulary.
+    std::vector<Taken> by_model;
+    const auto by_rank = gather(*group_, mine);
+    for (std::size_t r = 0; r < by_rank.size(); ++r) {
+      r % static_cast<std::size_t>(spec_.tp) == 0 ? by_model.push_back(by_rank[r])
+                                                  : void(by_model.back().checksum += by_rank[r].checksum);
+    }
     const auto of_set = checksum(0, all * seq, [&](std::size_t i) { return input_token(i, vocab); });
-    return check_cover(gather(*group_, mine), all, of_set);
+    return check_cover(by_model, all, of_set);
   }
 
   /// Sums beside the backward pass are right where the network is slow. Where it is fast they cost more than they take:
@@ -261,8 +297,19 @@ class MeasuredStep final : public Work {
     buckets_ = step_.buckets();
   }
 
+  /// Part of the world, for as long as this work has it.
+  struct Part {
+    Device& device;
+    std::unique_ptr<Group> group = nullptr;
+    ~Part() {
+      if (group) device.leave(*group);
+    }
+  };
+
   StepSpec<trains> spec_;
   Device& device_;
+  Part together_{device_},
+      replicas_{device_};  // who computes the model with this rank, and who has the same part of it
   std::unique_ptr<Ops> ops_;
   TrainingStep<Ops> step_;
   Group* group_ = nullptr;

@@ -96,10 +96,11 @@ struct Summary {
 
 /// What one step leaves behind on the device, read much later.
 struct Record {
-  double loss;      // mean over this rank's tokens of the step, before the update
-  Summary local;    // gradient of this rank, before it is summed over ranks
-  Summary reduced;  // gradient summed over ranks
-  Summary updated;  // trainable parameters after the update
+  double loss;          // mean over this rank's tokens of the step, before the update
+  Summary local;        // gradient of this rank, before it is summed over ranks
+  Summary reduced;      // gradient summed over ranks
+  Summary updated;      // trainable parameters after the update
+  Summary shared = {};  // of these what all ranks that compute a model together have
 };
 
 /// One AdamW update (Loshchilov and Hutter 2019, arXiv 1711.05101), as torch.optim.AdamW does it:
@@ -176,14 +177,16 @@ concept TrainingOps = requires(
   ops.set_bytes(p, 0xff, n);
   /// element (r, c) = stddev normal((tensor << 32) + r cols + c, stream 0) of reference.hpp, rounded once.
   ops.fill_normal(em, x, u);                // matrix, stddev, tensor
-  ops.fill_normal(m, n, x, u, n);           // values, count, stddev, tensor, number of the first
+  /// Likewise value i of some for element numbers(first + i).
+  ops.fill_normal(m, n, x, u, n, Numbers{});  // values, count, stddev, tensor, first, numbers
   /// Tells once where the Element copies of the trainable parameters live; `slots` are on the host, ordered by offset,
   /// and cover what this rank updates.
   ops.place_copies(slots);
   /// Waits until all that was queued is done.
   ops.synchronize();
-  /// Collective, once, before the first step: makes what sums over these ranks.
-  ops.connect(group);
+  /// Collective, once, before the first step: makes what sums over these ranks, and over those that compute a model
+  /// together, if these are several.
+  ops.connect(group, &group);
   /// Between these two each product that is met for the first time may try algorithms on the matrices at hand, whose
   /// contents are lost, or one turn of what is remembered of it; then rank 0's choices become those of all ranks
   /// (collective) and are noted. False: what was remembered is no longer good: tune again without it. Errors of the
@@ -205,10 +208,11 @@ concept TrainingOps = requires(
 
   // Layers
 
-  /// row i of out = row tokens[i] of table, plus row i mod seq of positions where those are given.
+  /// row i of out = row tokens[i] of table, plus row i mod seq of positions where those are given. A token below 0 is in
+  /// another rank's part of the vocabulary: its row is zero.
   ops.embedding(cem, ints, cem, n, em);     // table, tokens, positions, seq, out
   /// Row tokens[i] of d_table += row i of dx, in the order of i: `order` has the numbers of all rows of dx sorted by
-  /// their tokens, those of the same token in order.
+  /// their tokens, those of the same token in order. Those below 0 count nowhere.
   ops.embedding_backward(cem, ints, ints, mm);           // dx, tokens, order, d_table
   /// n = (x - mean) rstd gain + shift, row by row: LayerNorm, with the mean of x and its variance over the row; without
   /// shift and mean RMSNorm, rstd = 1 / sqrt(mean(x^2) + eps).
@@ -239,10 +243,23 @@ concept TrainingOps = requires(
   ops.gelu(cem, em);
   /// In place: u becomes its gradient, and dh becomes h (the same bits as gelu) if emit_h, else stays.
   ops.gelu_backward(em, em, flag);                         // u, dh, emit_h
-  /// In place: logits become scale (softmax - onehot(target)); losses[i] = -log softmax of the target in row i.
+  /// In place: logits become scale (softmax - onehot(target)); losses[i] = -log softmax of the target in row i. Of ranks
+  /// that compute a model together each has the logits of its part of the vocabulary, and a target below 0 where another
+  /// one has it; the softmax is over those of all, and all have the same losses.
   ops.cross_entropy(em, ints, x, m);                       // logits, targets, scale, losses
   /// *to += scale sum of values, in a fixed order.
   ops.add_sum(cm, n, x, dx);                               // values, count, scale, to
+
+  // Among the ranks that compute a model together, in the order of what is queued. `all` has the rows of all their
+  // tokens without a gap, those of rank r behind those of rank r - 1.
+
+  /// From the rows of each rank in its `all` those of all ranks in every `all`.
+  ops.gather_tokens(em);
+  /// own = the sum over ranks of this rank's rows of `all`; may be these rows. What else is in `all` is lost.
+  ops.scatter_tokens(em, em);                              // all, own
+  /// Each value, or the summary, becomes the sum over ranks, the same bits on all of them.
+  ops.sum_together(m, n);
+  ops.sum_together(summary);
 
   // Gradients and parameters
 

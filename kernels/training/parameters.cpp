@@ -8,8 +8,8 @@ namespace {
 
 class Layout {
  public:
-  Layout(const TransformerShape& model, const LoraShape& lora, Trains trains, std::size_t multiple)
-      : model_(model), lora_(lora), all_(trains == Trains::all), multiple_(multiple) {}
+  Layout(const TransformerShape& model, const LoraShape& lora, Trains trains, std::size_t multiple, bool apart)
+      : model_(model), lora_(lora), all_(trains == Trains::all), apart_(apart), multiple_(multiple) {}
 
   FlatLayout make() {
     if (all_) add_head();
@@ -24,13 +24,23 @@ class Layout {
     }
     if (all_) add(Owner::embedding, Kind::weight, model_.vocab, model_.hidden);
     close_unit();
+    if (!apart_) return std::move(made_);
+    for (const auto& t : later_) take(t);
+    close_unit();
     return std::move(made_);
   }
 
  private:
   void add(Owner owner, Kind kind, std::size_t rows, std::size_t cols, Module module = Module::q) {
-    made_.tensors.push_back({layer_, owner, kind, module, rows, cols, next_, made_.units.size()});
-    next_ += rows * cols;
+    const ParameterTensor tensor{layer_, owner, kind, module, rows, cols, 0, 0};
+    apart_&& tensor.replicated() ? later_.push_back(tensor) : take(tensor);
+  }
+
+  void take(ParameterTensor tensor) {
+    tensor.offset = next_;
+    tensor.unit = made_.units.size();
+    next_ = tensor.end();
+    made_.tensors.push_back(tensor);
   }
 
   void close_unit() {
@@ -79,9 +89,10 @@ class Layout {
 
   const TransformerShape& model_;
   const LoraShape& lora_;
-  bool all_;
+  bool all_, apart_;
   std::size_t multiple_, layer_ = 0, next_ = 0;
   FlatLayout made_;
+  std::vector<ParameterTensor> later_;
 };
 
 }  // namespace
@@ -97,8 +108,25 @@ std::vector<ParameterTensor> parameter_tensors(const TransformerShape& model, co
   return flat_layout(model, lora, trains).tensors;
 }
 
-FlatLayout flat_layout(const TransformerShape& model, const LoraShape& lora, Trains trains, std::size_t multiple) {
-  return Layout(model, lora, trains, multiple).make();
+FlatLayout flat_layout(const TransformerShape& model, const LoraShape& lora, Trains trains, std::size_t multiple,
+                       bool apart) {
+  return Layout(model, lora, trains, multiple, apart).make();
+}
+
+std::vector<Stretch> stretches(const TransformerShape& part, const ParameterTensor& t, int ranks, int rank) {
+  const auto all = static_cast<std::size_t>(ranks), mine = static_cast<std::size_t>(rank);
+  const auto linear = std::find_if(linears.begin(), linears.end(), [&](Linear l) { return owner(l) == t.owner; });
+  if (t.replicated() || (ranks == 1 && t.kind == Kind::bias)) return {{Module::q, 0, t.size(), {}, 0}};
+  if (linear == linears.end()) return {{Module::q, 0, t.size(), {mine * t.size()}, 0}};
+  if (*linear == Linear::o || *linear == Linear::down) {
+    return {{*linear == Linear::o ? Module::o : Module::down, 0, t.size(), {mine * t.cols, t.cols, all * t.cols}, 0}};
+  }
+  std::vector<Stretch> stretches;
+  for (const auto& p : fused(part, no_adapters, *linear).parts) {
+    const auto each = t.kind == Kind::bias ? 1 : t.cols, of_module = all * p.row * each, count = p.rows * each;
+    stretches.push_back({p.module, p.row * each, count, {of_module + mine * count}, of_module});
+  }
+  return stretches;
 }
 
 std::vector<Piece> pieces(const FlatLayout& layout, int ranks, int rank) {
@@ -120,7 +148,8 @@ std::size_t complete_before_attention(const std::vector<ParameterTensor>& tensor
   for (const auto& t : tensors) {
     const bool later = t.owner == Owner::qkv || t.owner == Owner::embedding || t.owner == Owner::positions ||
                        (t.owner == Owner::norm1 && model.norms_before());
-    if (t.layer > layer || (t.layer == layer && !later)) end = t.end();
+    if (t.layer < layer || (t.layer == layer && later)) break;
+    end = t.end();
   }
   return end;
 }

@@ -9,6 +9,12 @@
 
 namespace shakedown::training {
 
+/// Element i of some that were taken from a larger array stands there at first + i / cols stride + i mod cols.
+struct Numbers {
+  std::size_t first = 0, cols = 1, stride = 1;
+  constexpr std::size_t operator()(std::size_t i) const { return first + i / cols * stride + i % cols; }
+};
+
 /// What a tensor belongs to.
 enum class Owner { embedding, positions, norm1, qkv, o, norm2, gate_up, down, final_norm, head };
 constexpr auto words(Owner) {
@@ -37,6 +43,12 @@ struct ParameterTensor {
   /// Weight decay is for matrices: not for biases and norms (as in the training of GPT-3, Brown et al. 2020, and
   /// since).
   bool decays() const { return kind != Kind::bias && !is_norm(); }
+  /// Ranks that compute a model together (part_of) all have the whole of it: what has no heads, columns of the MLP or
+  /// tokens to be cut by.
+  bool replicated() const {
+    return is_norm() || owner == Owner::positions ||
+           (kind == Kind::bias && (owner == Owner::o || owner == Owner::down));
+  }
 };
 
 /// "layer 1 gate B", "layer 0 qkv bias", "head weight"
@@ -56,12 +68,26 @@ struct Unit {
 
 struct FlatLayout {
   std::vector<ParameterTensor> tensors;
-  std::vector<Unit> units;  // the head and the final norm, the layers from the last to the first, the embeddings
+  std::vector<Unit> units;  // the head and the final norm, the layers from the last to the first, the embeddings; then
+                            // what is replicated, if it stands apart
   std::size_t count() const { return units.back().end(); }
 };
 
-/// As parameter_tensors; each unit takes a multiple of `multiple` values.
-FlatLayout flat_layout(const TransformerShape&, const LoraShape&, Trains, std::size_t multiple = 1);
+/// As parameter_tensors; each unit takes a multiple of `multiple` values. `apart`: what is replicated is a unit of its
+/// own at the end, because its gradients are complete when other ranks have added theirs.
+FlatLayout flat_layout(const TransformerShape&, const LoraShape&, Trains, std::size_t multiple = 1, bool apart = false);
+
+/// Some values of a rank's part of a tensor: i of them, from `begin` on, stand in the whole tensor at `first` and
+/// behind.
+struct Stretch {
+  Module module;  // of a projection
+  std::size_t begin, count;
+  Numbers whole;
+  std::size_t of_module;  // where that module begins in the whole tensor
+};
+/// Of a tensor of a model's part, which is that of one of several ranks. They cut a projection by its outputs, module
+/// by module, and those that add to the residual stream by their inputs; the embedding and the head by their tokens.
+std::vector<Stretch> stretches(const TransformerShape& part, const ParameterTensor&, int ranks, int rank);
 
 /// Some values of one tensor.
 struct Piece {

@@ -105,6 +105,11 @@ Preset preset(std::string_view name) {
   encoder.head_bias = true;
   if (name == "qwen2_7b") return {qwen2_7b, {64, 128}};
   if (name == "qwen2_7b_attention_only") return {qwen2_7b, {64, 128, {true, true, true, true, false, false, false}}};
+  if (name == "qwen2_7b_8_layers") {
+    auto shorter = qwen2_7b;
+    shorter.layers = 8;
+    return {shorter, {64, 128}};
+  }
   if (name == "llama_8b") return {llama_8b, {64, 128}};
   if (name == "llama2_13b") return {llama2_13b, {64, 128}};
   if (name == "llama_70b") return {llama_70b, {64, 128}};
@@ -113,9 +118,27 @@ Preset preset(std::string_view name) {
   if (name == "tiny") return {tiny, {8, 16}};
   if (name == "gpt2_tiny") return {smaller(gpt2_124m), {8, 16}};
   if (name == "encoder_tiny") return {smaller(encoder), {8, 16}};
-  throw std::invalid_argument("there is no model \"" + std::string(name) +
-                              "\": choose qwen2_7b, qwen2_7b_attention_only, llama_8b, llama2_13b, llama_70b, "
-                              "gpt2_124m, encoder_163m, tiny, gpt2_tiny or encoder_tiny");
+  throw std::invalid_argument(
+      "there is no model \"" + std::string(name) +
+      "\": choose qwen2_7b, qwen2_7b_attention_only, qwen2_7b_8_layers, llama_8b, llama2_13b, llama_70b, "
+      "gpt2_124m, encoder_163m, tiny, gpt2_tiny or encoder_tiny");
+}
+
+TransformerShape part_of(const TransformerShape& model, int ranks) {
+  auto part = model;
+  const auto cut = [&](const char* what, std::size_t& size) {
+    const auto count = static_cast<std::size_t>(ranks);
+    if (size % count != 0) {
+      throw std::invalid_argument("tp:" + std::to_string(ranks) + " does not divide the " + std::to_string(size) + " " +
+                                  what + " of the model: choose one that does");
+    }
+    size /= count;
+  };
+  cut("heads", part.heads);
+  cut("heads of keys and values", part.kv_heads);
+  cut("columns of the MLP", part.intermediate);
+  cut("tokens of the vocabulary", part.vocab);
+  return part;
 }
 
 FusedLinear fused(const TransformerShape& model, const LoraShape& lora, Linear linear) {

@@ -47,6 +47,7 @@ class TrainingStep {
   TrainingStep(Ops& ops, const StepShape& shape)
       : ops_(ops),
         shape_(shape),
+        part_(shape.part()),
         layout_(shape.layout()),
         tensors_(layout_.tensors),
         pieces_(shape.pieces()),
@@ -59,7 +60,7 @@ class TrainingStep {
     }
     ops_.use_workspace(buffers_.workspace);
     for (const auto& piece : pieces_) slots_.push_back(slot(piece));
-    held_.resize(std::max(buffers_.units.size(), layers_in_turns + 2));
+    held_.resize(std::max(buffers_.units.size(), layers_in_turns + 3));
     arrived_.resize(held_.size());
     sent_.resize(held_.size());
     ops_.place_copies(slots_);
@@ -112,11 +113,12 @@ class TrainingStep {
       Master* const values = buffers_.state.parameters + own_offset(piece);
       draw(
           t,
-          [&](std::size_t row, std::size_t rows, std::uint64_t number) {
-            const auto begin = t.offset + row * t.cols, first = std::max(begin, piece.first);
-            const auto end = std::min(begin + rows * t.cols, piece.first + piece.count);
+          [&](const Stretch& s, std::uint64_t number) {
+            const auto begin = t.offset + s.begin, first = std::max(begin, piece.first);
+            const auto end = std::min(begin + s.count, piece.first + piece.count);
             if (first >= end) return;
-            ops_.fill_normal(values + (first - piece.first), end - first, weight_stddev, number, first - begin);
+            ops_.fill_normal(values + (first - piece.first), end - first, weight_stddev, number, first - begin,
+                             {s.whole.first - s.of_module, s.whole.cols, s.whole.stride});
           },
           [&](double value) {
             const std::vector<Master> all(piece.count, static_cast<Master>(value));
@@ -152,20 +154,32 @@ class TrainingStep {
   void load(std::span<const int> inputs, std::span<const int> targets) {
     const auto count = shape_.accumulation * shape_.tokens();
     if (inputs.size() != count || targets.size() != count) throw std::invalid_argument("a batch of another size");
-    ops_.copy_in(buffers_.inputs, inputs.data(), inputs.size_bytes());
-    ops_.copy_in(buffers_.targets, targets.data(), targets.size_bytes());
+    const auto in_part = [&](std::span<const int> tokens) {
+      std::vector<int> local;
+      for (const int token : tokens) {
+        const int in = token - first_token();
+        local.push_back(in < static_cast<int>(part_.vocab) ? std::max(in, -1) : -1);
+      }
+      return local;
+    };
+    const auto local = in_part(inputs), local_targets = in_part(targets);
+    ops_.copy_in(buffers_.inputs, local.data(), inputs.size_bytes());
+    ops_.copy_in(buffers_.targets, local_targets.data(), targets.size_bytes());
     if (buffers_.order == nullptr) return;
     std::vector<int> order(count);
     for (std::size_t first = 0; first < count; first += shape_.tokens()) {
       const auto begin = order.begin() + static_cast<std::ptrdiff_t>(first);
       const auto end = begin + static_cast<std::ptrdiff_t>(shape_.tokens());
       std::iota(begin, end, 0);
-      const auto of = inputs.subspan(first);
+      const auto of = std::span<const int>(local).subspan(first);
       std::stable_sort(begin, end,
                        [&](int a, int b) { return of[static_cast<std::size_t>(a)] < of[static_cast<std::size_t>(b)]; });
     }
     ops_.copy_in(buffers_.order, order.data(), count * sizeof(int));
   }
+
+  /// Of this rank's part of the vocabulary: what stands on the device counts from there.
+  int first_token() const { return shape_.tensor_rank * static_cast<int>(part_.vocab); }
 
   /// Queues one step. Without collectives the ranks go their own ways: for measuring what they cost.
   void run(const AdamW& settings, bool collectives = true) {
@@ -188,8 +202,8 @@ class TrainingStep {
     auto update = settings;
     update.step = ++steps_;
     // The gradient of a single rank has been looked at, bucket by bucket.
-    if (shape_.ranks > 1) summarize_reduced();
-    const auto* const gradient = shape_.ranks > 1 ? &record_->reduced : &record_->local;
+    if (!alone()) summarize_reduced();
+    const auto* const gradient = alone() ? &record_->local : &record_->reduced;
     if (sharded()) {
       held_.assign(held_.size(), std::nullopt);
       // In the order in which the next step needs them; those that it finds in place travel beside what follows.
@@ -208,6 +222,9 @@ class TrainingStep {
       if (collectives) settle();
     } else {
       ops_.adamw(buffers_.state, update, gradient, &record_->updated, 0, slots_.size());
+    }
+    if (const auto* const unit = replicated()) {
+      ops_.summarize(buffers_.state.parameters + unit->own_offset, 0, unit->own_count, &record_->shared);
     }
     ops_.mark(Mark::end);
   }
@@ -249,21 +266,24 @@ class TrainingStep {
 
   // Weights -----------------------------------------------------------------------------------------------------------
 
-  /// What a tensor holds at the start: random rows, by normal(first row, rows, number), or one value, by
-  /// constant(value).
+  /// What a tensor holds at the start: random values, by normal(stretch, number), or one value, by constant(value).
   template <class Normal, class Constant>
   void draw(const ParameterTensor& t, const Normal& normal, const Constant& constant) const {
     const bool is_bias = t.kind == Kind::bias;
     if (t.is_norm()) return constant(is_bias ? 0 : 1);
-    if (t.kind == Kind::a) return normal(0, t.rows, tensor::a(t.layer, t.module));
-    if (t.kind == Kind::b) return normal(0, t.rows, tensor::b(t.layer, t.module));
-    if (t.owner == Owner::embedding) return normal(0, t.rows, tensor::embedding);
-    if (t.owner == Owner::positions) return normal(0, t.rows, tensor::positions);
-    if (t.owner == Owner::head) return normal(0, t.rows, is_bias ? tensor::head_bias : tensor::head);
-    const auto linear = linear_of(t.owner);
-    if (is_bias) return normal(0, 1, tensor::bias(t.layer, linear));
-    for (const auto& part : buffers_.of(linear).parts) {
-      normal(part.row, part.rows, tensor::weight(t.layer, part.module));
+    if (t.kind == Kind::a) return normal(Stretch{t.module, 0, t.size(), {}, 0}, tensor::a(t.layer, t.module));
+    if (t.kind == Kind::b) return normal(Stretch{t.module, 0, t.size(), {}, 0}, tensor::b(t.layer, t.module));
+    for (auto s : stretches(part_, t, shape_.tensor, shape_.tensor_rank)) {
+      if (is_bias) s.of_module = 0;  // that of q, k and v is one
+      if (t.owner == Owner::embedding) {
+        normal(s, tensor::embedding);
+      } else if (t.owner == Owner::positions) {
+        normal(s, tensor::positions);
+      } else if (t.owner == Owner::head) {
+        normal(s, is_bias ? tensor::head_bias : tensor::head);
+      } else {
+        normal(s, is_bias ? tensor::bias(t.layer, linear_of(t.owner)) : tensor::weight(t.layer, s.module));
+      }
     }
   }
 
@@ -276,8 +296,8 @@ class TrainingStep {
       const auto to = place(t);
       draw(
           t,
-          [&](std::size_t row, std::size_t rows, std::uint64_t number) {
-            ops_.fill_normal(to.row_range(row, rows), weight_stddev, number);
+          [&](const Stretch& s, std::uint64_t number) {
+            ops_.fill_normal(to.row_range(s.begin / t.cols, s.count / t.cols), weight_stddev, number);
           },
           [&](double value) {
             const std::vector<Element> all(to.cols, Ops::to_element(value));
@@ -292,17 +312,21 @@ class TrainingStep {
   /// here too. Leaves the gradient of the head's input in `head_gradient`.
   void forward() {
     const auto& m = shape_.model;
-    use(m.layers + 1);
+    for (auto p = buffers_.units.size(); --p > m.layers;) use(p);
     ops_.embedding(buffers_.embedding, buffers_.inputs + micro_ * shape_.tokens(), buffers_.positions, shape_.seq,
-                   buffers_.x[0]);
+                   parts_of(residual(0)));
+    add_parts(residual(0));
+    if (!m.norms_before()) gather_tokens(buffers_.x[0]);
     for (std::size_t l = 0; l < m.layers; ++l) forward_layer(l, true);
     use(0);
     claim(0);
     if (m.tied) claim(m.layers + 1);
+    if (replicated() != nullptr) claim(m.layers + 2);
     // With norms behind the sums the last layer's output is normed already.
     const auto normed = m.norms_before() ? narrow(m.hidden) : buffers_.x[m.layers];
     if (m.norms_before()) {
-      ops_.norm(buffers_.x[m.layers], buffers_.final_norm, m.norm_eps, normed, buffers_.final_statistics);
+      ops_.norm(buffers_.x[m.layers], buffers_.final_norm, m.norm_eps, own(normed), buffers_.final_statistics);
+      gather_tokens(normed);
     }
     const double each = 1 / static_cast<double>(shape_.accumulation * shape_.tokens());
     const int* const targets = buffers_.targets + micro_ * shape_.tokens();
@@ -322,6 +346,7 @@ class TrainingStep {
       if (d_bias) ops_.sum_rows(logits, accumulate, d_bias.data);
       ops_.gemm(Product{.d = head_gradient().row_range(first, count), .a = logits, .b = buffers_.head});
     }
+    scatter_tokens(head_gradient());
     ops_.add_sum(buffers_.losses, shape_.tokens(), each, &record_->loss);
   }
 
@@ -332,19 +357,23 @@ class TrainingStep {
     use(unit);
     const auto& weights = buffers_.layers[l];
     const auto& k = kept(l);
-    const auto& x = buffers_.x[l];
     const bool before = m.norms_before();
-    if (before) ops_.norm(x, weights.norm1, m.norm_eps, k.n1, k.norm1);
-    linear(l, Linear::qkv).forward(ops_, before ? k.n1 : x, k.u_qkv, Product{.d = k.qkv});
+    const auto norm = [&](Matrix<Element> x, const NormWeights<Element>& of, Matrix<Element> n,
+                          const auto& statistics) {
+      ops_.norm(x, of, m.norm_eps, own(n), statistics);
+      gather_tokens(n);
+    };
+    if (before) norm(residual(l), weights.norm1, k.n1, k.norm1);
+    linear(l, Linear::qkv).forward(ops_, before ? k.n1 : buffers_.x[l], k.u_qkv, Product{.d = k.qkv});
     rotate(k.qkv, Rotation::forward);
     // Where the next ones begin to travel: beside attention, which needs fewer multiprocessors than a product.
     for (std::size_t ahead = 1; output && ahead < layers_in_turns && ahead <= unit; ++ahead) gather(unit - ahead);
     ops_.attention(k.qkv, k.attended, k.lse, shape_.attention());
-    linear(l, Linear::o).forward(ops_, k.attended, k.u_o, Product{.d = k.middle, .beta = 1, .c = x.data});
+    add_projected(linear(l, Linear::o), k.attended, k.u_o, residual(l), k.middle);
     if (before) {
-      ops_.norm(k.middle, weights.norm2, m.norm_eps, k.n2, k.norm2);
+      norm(k.middle, weights.norm2, k.n2, k.norm2);
     } else {
-      ops_.norm(k.middle, weights.norm1, m.norm_eps, k.n1, k.norm1);
+      norm(k.middle, weights.norm1, k.n1, k.norm1);
     }
     linear(l, Linear::gate_up).forward(ops_, mlp_input(k), k.u_gate_up, Product{.d = k.gate_up});
     if (m.mlp == Mlp::swiglu) {
@@ -353,15 +382,28 @@ class TrainingStep {
       ops_.gelu(k.gate_up, k.h);
     }
     const auto& down = linear(l, Linear::down);
-    const auto& next = buffers_.x[l + 1];
     if (!before) {
-      down.forward(ops_, k.h, k.u_down, Product{.d = k.n2, .beta = 1, .c = k.n1.data});
-      ops_.norm(k.n2, weights.norm2, m.norm_eps, next, k.norm2);
+      add_projected(down, k.h, k.u_down, own(k.n1), k.n2);
+      norm(k.n2, weights.norm2, buffers_.x[l + 1], k.norm2);
     } else if (output) {
-      down.forward(ops_, k.h, k.u_down, Product{.d = next, .beta = 1, .c = k.middle.data});
+      add_projected(down, k.h, k.u_down, k.middle, buffers_.x[l + 1]);
     } else {
       down.compress(ops_, k.h, k.u_down);
     }
+  }
+
+  /// to = residual + what this projection makes of x, of this rank's tokens. Ranks that compute it together have a part
+  /// of the sum for all tokens, in which each adds the residual and the bias of its own.
+  void add_projected(const Projection<Ops>& projection, Matrix<Element> x, Matrix<Element> u, Matrix<Element> residual,
+                     Matrix<Element> to) {
+    for (int r = 0; r < shape_.tensor; ++r) {
+      const bool mine = r == shape_.tensor_rank;
+      projection.forward(
+          ops_, tokens_of(r, x), tokens_of(r, u),
+          Product{.d = tokens_of(r, parts_of(to)), .beta = mine ? 1.0 : 0.0, .c = mine ? residual.data : nullptr},
+          mine);
+    }
+    add_parts(to);
   }
 
   // Backward ----------------------------------------------------------------------------------------------------------
@@ -369,7 +411,7 @@ class TrainingStep {
   void backward(bool sums) {
     const auto& m = shape_.model;
     if (m.norms_before()) {
-      norm_backward(m.layers, Owner::final_norm, head_gradient(), buffers_.x[m.layers], buffers_.final_norm,
+      norm_backward(m.layers, Owner::final_norm, head_gradient(), residual(m.layers), buffers_.final_norm,
                     buffers_.final_statistics, false, {});
     }
     reduced_ = buckets_ = 0;
@@ -392,7 +434,11 @@ class TrainingStep {
       claim(m.layers + 1);
       embedding_backward();
     }
-    if (sums) reduce(layout_.count());
+    if (!sums) return;
+    if (const auto* const unit = replicated(); unit != nullptr && exchanges_) {
+      ops_.sum_together(unit->gradient, layout_.units.back().used);
+    }
+    reduce(layout_.count());
   }
 
   /// Whether a gradient is added to that of the micro-batches before.
@@ -423,18 +469,51 @@ class TrainingStep {
     }
   }
 
-  /// What AdamW's clipping looks at.
+  /// What AdamW's clipping looks at: the gradient of the whole model, in which what is replicated counts once.
   void summarize_reduced() {
+    const auto units = buffers_.units.size() - (shape_.tensor_rank > 0 ? 1 : 0);
     if (shape_.shard != Shard::optimizer) {
-      ops_.summarize(buffers_.state.gradient, 0, buffers_.state.count, &record_->reduced);
+      const auto& last = buffers_.units[units - 1];
+      ops_.summarize(buffers_.state.gradient, 0, last.own_offset + last.own_count, &record_->reduced);
     } else {
-      for (const auto& unit : buffers_.units) {
+      for (const auto& unit : std::span(buffers_.units).first(units)) {
         ops_.summarize(unit.own_gradient, unit.own_offset, unit.own_count, &record_->reduced);
       }
     }
-    if (!sharded() || !exchanges_) return;
-    ops_.all_reduce(&record_->reduced);
-    join();
+    if (!exchanges_) return;
+    if (sharded()) {
+      ops_.all_reduce(&record_->reduced);
+      join();
+    }
+    if (shape_.tensor > 1) ops_.sum_together(&record_->reduced);
+  }
+
+  // Ranks that compute the model together -----------------------------------------------------------------------------
+
+  /// Nobody else has a part of the gradient.
+  bool alone() const { return shape_.ranks * shape_.tensor == 1; }
+  /// The unit that all of them have; nothing where one rank has the whole model.
+  const typename Buffers<Element, Master>::UnitPlace* replicated() const {
+    return shape_.tensor > 1 ? &buffers_.units.back() : nullptr;
+  }
+  Matrix<Element> tokens_of(int rank, Matrix<Element> all) const {
+    return all.row_range(static_cast<std::size_t>(rank) * shape_.own_tokens(), shape_.own_tokens());
+  }
+  Matrix<Element> own(Matrix<Element> all) const { return tokens_of(shape_.tensor_rank, all); }
+  /// The residual stream of this rank's tokens, before a layer or after the last.
+  Matrix<Element> residual(std::size_t l) const {
+    return shape_.model.norms_before() ? buffers_.x[l] : own(buffers_.x[l]);
+  }
+  /// Where the parts of a sum for all tokens stand; that of one rank is the sum.
+  Matrix<Element> parts_of(Matrix<Element> sum) const { return shape_.tensor > 1 ? narrow(shape_.model.hidden) : sum; }
+  void add_parts(Matrix<Element> sum) {
+    if (shape_.tensor > 1 && exchanges_) ops_.scatter_tokens(narrow(shape_.model.hidden), sum);
+  }
+  void scatter_tokens(Matrix<Element> all) {
+    if (shape_.tensor > 1 && exchanges_) ops_.scatter_tokens(all, own(all));
+  }
+  void gather_tokens(Matrix<Element> all) {
+    if (shape_.tensor > 1 && exchanges_) ops_.gather_tokens(all);
   }
 
   // Shared state ------------------------------------------------------------------------------------------------------
@@ -526,6 +605,7 @@ class TrainingStep {
     const auto wide = buffers_.wide;
 
     if (!before) norm_backward(l, Owner::norm2, dx, k.n2, weights.norm2, k.norm2, false, {});
+    gather_tokens(dx);
     const auto& down = linear(l, Linear::down);
     down.expand(ops_, dx, k.u_down, accumulate);
     down.input_gradient(ops_, dx, wide);
@@ -534,33 +614,34 @@ class TrainingStep {
     } else {
       ops_.gelu_backward(k.gate_up, wide, rebuild);
     }
-    down.weight_gradient(ops_, dx, k.h, accumulate);
+    down.weight_gradient(ops_, dx, k.h, accumulate, own(dx));
 
     const auto& gate_up = linear(l, Linear::gate_up);
     gate_up.expand(ops_, k.gate_up, k.u_gate_up, accumulate);
-    gate_up.input_gradient(ops_, k.gate_up, before ? narrow(m.hidden) : dx, !before);
+    input_gradient(gate_up, k.gate_up);
     if (before) {
       norm_backward(l, Owner::norm2, narrow(m.hidden), k.middle, weights.norm2, k.norm2, true,
                     rebuild ? k.n2 : Matrix<Element>{});
     }
     gate_up.weight_gradient(ops_, k.gate_up, mlp_input(k), accumulate);
     if (!before) norm_backward(l, Owner::norm1, dx, k.middle, weights.norm1, k.norm1, false, {});
+    gather_tokens(dx);
 
     const auto& o = linear(l, Linear::o);
     o.expand(ops_, dx, k.u_o, accumulate);
-    o.input_gradient(ops_, dx, narrow(m.q_width()));
-    o.weight_gradient(ops_, dx, k.attended, accumulate);
+    o.input_gradient(ops_, dx, narrow(part_.q_width()));
+    o.weight_gradient(ops_, dx, k.attended, accumulate, own(dx));
 
     before_attention();
-    ops_.attention_backward(k.qkv, k.attended, k.lse, narrow(m.q_width()), buffers_.d_qkv, shape_.attention());
+    ops_.attention_backward(k.qkv, k.attended, k.lse, narrow(part_.q_width()), buffers_.d_qkv, shape_.attention());
     rotate(buffers_.d_qkv, Rotation::backward);
     const auto& qkv = linear(l, Linear::qkv);
     qkv.expand(ops_, buffers_.d_qkv, k.u_qkv, accumulate);
     // Below layer 0 there is the embedding alone.
     if (l > 0 || shape_.trains == Trains::all) {
-      qkv.input_gradient(ops_, buffers_.d_qkv, before ? narrow(m.hidden) : dx, !before);
+      input_gradient(qkv, buffers_.d_qkv);
       if (before) {
-        norm_backward(l, Owner::norm1, narrow(m.hidden), buffers_.x[l], weights.norm1, k.norm1, true,
+        norm_backward(l, Owner::norm1, narrow(m.hidden), residual(l), weights.norm1, k.norm1, true,
                       rebuild ? k.n1 : Matrix<Element>{});
       }
     } else if (rebuild) {
@@ -569,12 +650,26 @@ class TrainingStep {
     qkv.weight_gradient(ops_, buffers_.d_qkv, before ? k.n1 : buffers_.x[l], accumulate);
   }
 
-  /// dx = (accumulate ? dx : 0) + what comes through the norm from dn, and the norm's own gradient if it is trained.
+  /// Of what a projection reads, for this rank's tokens: where norms stand before it, in `narrow`; else dx becomes what
+  /// was there and it.
+  void input_gradient(const Projection<Ops>& projection, Matrix<Element> dy) {
+    const bool add = !shape_.model.norms_before();
+    const auto to = add ? buffers_.dx : narrow(shape_.model.hidden);
+    for (int r = 0; add && r < shape_.tensor; ++r) {
+      projection.input_gradient(ops_, tokens_of(r, dy), tokens_of(r, to), r == shape_.tensor_rank);
+    }
+    if (!add) projection.input_gradient(ops_, dy, to);
+    scatter_tokens(to);
+  }
+
+  /// dx = (accumulate ? dx : 0) + what comes through the norm from dn, and the norm's own gradient if it is trained; of
+  /// this rank's tokens. n comes back for all.
   void norm_backward(std::size_t l, Owner owner, Matrix<Element> dn, Matrix<Element> x,
                      const NormWeights<Element>& weights, const NormStatistics<Master>& statistics, bool accumulate,
                      Matrix<Element> n) {
-    ops_.norm_backward(dn, x, weights, statistics, accumulate, buffers_.dx, n,
+    ops_.norm_backward(own(dn), x, weights, statistics, accumulate, own(buffers_.dx), n ? own(n) : n,
                        {gradient(owner, Kind::weight, l).data, gradient(owner, Kind::bias, l).data, adds()});
+    if (n) gather_tokens(n);
   }
 
   /// Adds to what the head has left where they are tied.
@@ -585,11 +680,13 @@ class TrainingStep {
     const auto clear = [this](Matrix<Master> d) { ops_.set_bytes(d.data, 0, d.rows * d.cols * sizeof(Master)); };
     if (!m.tied && !adds()) clear(d_table);
     const auto first = micro_ * shape_.tokens();
+    gather_tokens(dx);
     ops_.embedding_backward(dx, buffers_.inputs + first, buffers_.order + first, d_table);
     if (m.positions != Positions::learned) return;
     // A sum over sequences, each of which is one row. Positions behind the sequences' end have no gradient.
     const auto d_positions = gradient(Owner::positions, Kind::weight);
     if (!adds()) clear(d_positions);
+    if (shape_.tensor_rank > 0) return;  // one of them adds it for all
     const auto row = shape_.seq * m.hidden;
     ops_.sum_rows(Matrix<Element>{dx.data, shape_.batch, row, row}, true, d_positions.data);
   }
@@ -695,12 +792,13 @@ class TrainingStep {
     records_.resize(before + recorded_);
     ops_.copy_out(records_.data() + before, buffers_.records, recorded_ * sizeof(Record));
     recorded_ = 0;
-    if (shape_.ranks > 1) return;
+    if (!alone()) return;
     for (auto i = before; i < records_.size(); ++i) records_[i].reduced = records_[i].local;
   }
 
   Ops& ops_;
   StepShape shape_;
+  TransformerShape part_;
   FlatLayout layout_;
   const std::vector<ParameterTensor>& tensors_;
   std::vector<Piece> pieces_;  // what this rank updates

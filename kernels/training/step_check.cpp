@@ -23,11 +23,15 @@ std::string count_text(const Summary& summary) {
 
 using Checksum = std::uint64_t (*)(const Record&);
 
-/// What this rank says when its checksum is not that of most ranks. Without a majority all ranks say so.
+/// What this rank says when its checksum is not that of most of the ranks that vote with it. Without a majority all of
+/// them say so.
+template <class Votes>
 std::optional<std::string> outvoted(const std::vector<std::vector<Record>>& by_rank, int rank, std::size_t step,
-                                    const char* what, Checksum checksum) {
+                                    const char* what, Checksum checksum, const Votes& votes_with) {
   std::map<std::uint64_t, int> votes;
-  for (const auto& records : by_rank) ++votes[checksum(records[step])];
+  for (int other = 0; other < static_cast<int>(by_rank.size()); ++other) {
+    if (votes_with(other)) ++votes[checksum(by_rank[static_cast<std::size_t>(other)][step])];
+  }
   if (votes.size() == 1) return std::nullopt;
   const auto most =
       std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -81,20 +85,29 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
     if (check.mismatched > 0) return check;
   }
 
+  // Ranks that compute a model together have what is replicated in common. From more than two replicas NCCL may sum its
+  // gradient in another order for each of them, which changes bits.
+  const auto ranks = static_cast<int>(by_rank.size());
+  const bool same_shared = expected.same_bits && expected.together > 1 && ranks <= 2 * expected.together;
+  const auto of_part = [&](int other) { return other % expected.together == rank % expected.together; };
+  const auto of_model = [&](int other) { return other / expected.together == rank / expected.together; };
   struct Vote {
     const char* what;
     Checksum checksum;
     bool holds;
+    bool within_model = false;
   };
   const Vote votes[] = {
       {"its gradient", [](const Record& r) { return r.local.checksum; }, expected.same_bits && expected.same_tokens},
       {"the summed gradient", [](const Record& r) { return r.reduced.checksum; }, true},
       {"its parameters", [](const Record& r) { return r.updated.checksum; },
-       expected.same_bits && expected.same_parameters}};
+       expected.same_bits && expected.same_parameters},
+      {"what its model has in common", [](const Record& r) { return r.shared.checksum; }, same_shared, true}};
   for (std::size_t step = 0; step < mine.size() && by_rank.size() > 1; ++step) {
     for (const auto& vote : votes) {
       if (!vote.holds) continue;
-      const auto complaint = outvoted(by_rank, rank, step, vote.what, vote.checksum);
+      const auto complaint = vote.within_model ? outvoted(by_rank, rank, step, vote.what, vote.checksum, of_model)
+                                               : outvoted(by_rank, rank, step, vote.what, vote.checksum, of_part);
       compare(!complaint || complaint->empty(), [&] { return *complaint; });
       if (complaint) return check;  // what follows is its consequence
     }

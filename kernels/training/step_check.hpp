@@ -41,6 +41,7 @@ struct Expected {
   bool same_parameters = true;  // each rank updates all of them
   bool falling = true;          // the batch is always the same, so that the last loss is below the first
   std::vector<GoldenLoss> golden = {};  // within 1 %
+  int together = 1;  // ranks, neighbours, that compute a model: what has the same bits is with each the same part of it
 };
 
 /// What `rank` has to complain about; by_rank[r] are the records of rank r, oldest first. When

@@ -134,6 +134,10 @@ TEST(Validity, LetsNothingPassThatCannotBeTrue) {
       // One figure against another
       {"lora_step", "invalid lora_step/", set_everywhere("tokens_per_s", 30500)},
       {"lora_step", "invalid lora_step/", set("tokens_per_s_total", 90000)},
+      {"lora_step", "invalid lora_step/", rows([](json& row) {  // two ranks have these tokens together
+         auto name = row["name"].get<std::string>();
+         row["name"] = name.insert(name.find("seq:4096") + 8, "/tp:2");
+       })},
       {"gemm", "invalid gemm/", set_everywhere("tflops_per_ghz", 700)},
       {"gemm", "invalid gemm/", set("tflops", 1.0)},
       {"gemm", "invalid gemm/", set("tflops", 985, "dtype:bf16")},

@@ -19,7 +19,7 @@ std::size_t rounded(std::size_t bytes) { return (bytes + alignment - 1) / alignm
 
 /// Kernels move eight elements at a time, a rotation eight pairs.
 void require_whole_vectors(const training::StepShape& shape) {
-  const auto& m = shape.model;
+  const auto m = shape.part();
   const auto require = [](const char* what, std::size_t value, std::size_t divisor) {
     if (value % divisor == 0) return;
     throw Unsupported(std::string("CUDA needs ") + what + " that divides by " + std::to_string(divisor) + ", not " +
@@ -34,7 +34,7 @@ void require_whole_vectors(const training::StepShape& shape) {
 
 /// The row strides are those that buffers.hpp lays out.
 AttentionShape attention_shape(const training::StepShape& s) {
-  const auto& m = s.model;
+  const auto m = s.part();
   const auto room = [&](training::Linear linear) { return training::fused(m, s.lora, linear).rank_total; };
   return {static_cast<int>(s.batch),
           static_cast<int>(s.seq),
@@ -108,9 +108,19 @@ std::size_t segments_of(const training::StepShape& shape) {
 /// multiprocessors; none where no such thing is trained.
 std::size_t column_partials(const training::StepShape& shape) {
   if (shape.trains == training::Trains::adapters) return 0;
-  const auto& m = shape.model;
+  const auto m = shape.part();
   const auto layers = ColumnPartials::wanted(std::max({m.hidden, m.qkv_width(), m.mlp_width()}));
   return std::max({layers, 2 * m.vocab, 2 * shape.seq * m.hidden});
+}
+
+void sum(training::Summary* summary, const Communicator& over, cudaStream_t stream) {
+  static_assert(offsetof(training::Summary, checksum) == offsetof(training::Summary, non_finite) + 8);
+  auto* const norm = &summary->squared_norm;
+  auto* const counts = &summary->non_finite;
+  check(ncclGroupStart());
+  check(ncclAllReduce(norm, norm, 1, ncclFloat64, ncclSum, over.get(), stream));
+  check(ncclAllReduce(counts, counts, 2, ncclUint64, ncclSum, over.get(), stream));
+  check(ncclGroupEnd());
 }
 
 template <std::size_t count>
@@ -153,11 +163,15 @@ CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::S
       communicators_(communicators),
       ranks_(shape.ranks),
       rank_(shape.rank),
+      tensor_(shape.tensor),
+      tensor_rank_(shape.tensor_rank),
       shares_state_(shape.ranks > 1 && shape.shard != training::Shard::none),
       products_(gpu, settings.tuning),
       most_slots_(segments_of(shape)),
       most_partials_(partials_needed(most_slots_)),
       columns_{nullptr, column_partials(shape)},
+      most_logit_parts_(
+          tensor_ == 1 ? 0 : static_cast<std::size_t>(tensor_ + 1) * std::min(shape.tokens(), shape.loss_chunk)),
       // Weights that come late stop the step; sums of gradients do not before its end.
       reductions_(shape.shard == training::Shard::weights ? make_first_stream() : make_stream()),
       copies_(make_first_stream()),
@@ -166,7 +180,8 @@ CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::S
       marks_(make_events<training::marks>()),
       counter_(gpu) {
   require_whole_vectors(shape);
-  if (ranks_ > 1 && communicators_ == nullptr) throw std::invalid_argument("several ranks need a communicator");
+  if (ranks_ * tensor_ > 1 && communicators_ == nullptr)
+    throw std::invalid_argument("several ranks need a communicator");
   attention_ = make_attention(attention_shape(shape), settings);
   if (shape.sums != DType::f32 && shape.sums != DType::bf16) {
     throw Unsupported("CUDA sums gradients in f32 or bf16, not " + std::string(name(shape.sums)));
@@ -180,7 +195,8 @@ CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::S
 std::size_t CudaOps::workspace_bytes() const {
   return Products::workspace_bytes + rounded(attention_->workspace_bytes()) +
          rounded(most_partials_ * sizeof(training::Summary)) + rounded(most_slots_ * sizeof(Segment)) +
-         rounded(columns_.count * sizeof(float)) + rounded(most_summed_ * sizeof(Bf16));
+         rounded(columns_.count * sizeof(float)) + rounded(most_logit_parts_ * sizeof(LogitPart)) +
+         rounded(most_summed_ * sizeof(Bf16));
 }
 
 void CudaOps::use_workspace(std::byte* at) {
@@ -194,6 +210,7 @@ void CudaOps::use_workspace(std::byte* at) {
   partials_ = reinterpret_cast<training::Summary*>(take(most_partials_ * sizeof(training::Summary)));
   segments_ = reinterpret_cast<Segment*>(take(most_slots_ * sizeof(Segment)));
   columns_.at = reinterpret_cast<float*>(take(columns_.count * sizeof(float)));
+  logit_parts_ = reinterpret_cast<LogitPart*>(take(most_logit_parts_ * sizeof(LogitPart)));
   rounded_ = reinterpret_cast<Bf16*>(take(most_summed_ * sizeof(Bf16)));
 }
 
@@ -219,9 +236,9 @@ void CudaOps::set_bytes(void* device, int value, std::size_t bytes) const {
 void CudaOps::fill_normal(Matrix<Element> to, double stddev, std::uint64_t tensor) const {
   cuda::fill_normal(gpu_.stream(), to, stddev, tensor);
 }
-void CudaOps::fill_normal(Master* values, std::size_t count, double stddev, std::uint64_t tensor,
-                          std::size_t first) const {
-  cuda::fill_normal(gpu_.stream(), Matrix<float>{values, 1, count, count}, stddev, tensor, first);
+void CudaOps::fill_normal(Master* values, std::size_t count, double stddev, std::uint64_t tensor, std::size_t first,
+                          const training::Numbers& numbers) const {
+  cuda::fill_normal(gpu_.stream(), Matrix<float>{values, 1, count, count}, stddev, tensor, first, numbers);
 }
 
 void CudaOps::place_copies(std::span<const training::ParameterSlot<Element>> slots) {
@@ -237,9 +254,12 @@ void CudaOps::place_copies(std::span<const training::ParameterSlot<Element>> slo
 }
 
 /// Even one rank: a collective Work is waited for through the communicator.
-void CudaOps::connect(Group& group) {
-  if (group.size() != ranks_) throw std::invalid_argument("a step planned for another number of ranks");
-  if (communicators_ != nullptr) communicator_ = &communicators_->of(group).communicator;
+void CudaOps::connect(Group& group, Group* together) {
+  if (group.size() != ranks_ || (together == nullptr ? 1 : together->size()) != tensor_) {
+    throw std::invalid_argument("a step planned for another number of ranks");
+  }
+  if (communicators_ != nullptr) communicator_ = &communicators_->of(group, tensor_ == 1).communicator;
+  if (together != nullptr) together_ = &communicators_->of(*together, false).communicator;
   if (peers_ != nullptr) peers_->connect(group);
 }
 
@@ -305,11 +325,37 @@ void CudaOps::gelu_backward(Matrix<Element> u, Matrix<Element> dh, bool emit_h) 
 }
 
 void CudaOps::cross_entropy(Matrix<Element> logits, const int* targets, double scale, Master* losses) {
-  cuda::cross_entropy(gpu_.stream(), logits, targets, static_cast<float>(scale), losses);
+  const auto factor = static_cast<float>(scale);
+  if (tensor_ == 1) return cuda::cross_entropy(gpu_.stream(), logits, targets, factor, losses);
+  auto* const all = logit_parts_ + logits.rows;
+  logit_parts(gpu_.stream(), logits, targets, logit_parts_);
+  static_assert(sizeof(LogitPart) == 3 * sizeof(float));
+  check(ncclAllGather(logit_parts_, all, 3 * logits.rows, ncclFloat32, together_->get(), gpu_.stream()));
+  cuda::cross_entropy(gpu_.stream(), logits, targets, factor, losses, all, tensor_);
 }
 void CudaOps::add_sum(const Master* values, std::size_t count, double scale, double* to) {
   cuda::add_sum(gpu_.stream(), values, count, scale, to);
 }
+
+// Among the ranks that compute a model together
+// ------------------------------------------------------------------------
+
+void CudaOps::gather_tokens(Matrix<Element> all) {
+  const auto count = all.rows / static_cast<std::size_t>(tensor_) * all.cols;
+  const auto* const own = all.data + static_cast<std::size_t>(tensor_rank_) * count;
+  check(ncclAllGather(own, all.data, count, ncclBfloat16, together_->get(), gpu_.stream()));
+}
+
+void CudaOps::scatter_tokens(Matrix<Element> all, Matrix<Element> own) {
+  check(ncclReduceScatter(all.data, own.data, own.rows * own.cols, ncclBfloat16, ncclSum, together_->get(),
+                          gpu_.stream()));
+}
+
+void CudaOps::sum_together(Master* values, std::size_t count) {
+  check(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, together_->get(), gpu_.stream()));
+}
+
+void CudaOps::sum_together(training::Summary* summary) { sum(summary, *together_, gpu_.stream()); }
 
 // Gradients and parameters --------------------------------------------------------------------------------------------
 
@@ -346,14 +392,7 @@ void CudaOps::all_reduce(Master* values, std::size_t count) {
 }
 
 void CudaOps::all_reduce(training::Summary* summary) {
-  auto* const stream = reductions_.behind(gpu_.stream());
-  static_assert(offsetof(training::Summary, checksum) == offsetof(training::Summary, non_finite) + 8);
-  auto* const norm = &summary->squared_norm;
-  auto* const counts = &summary->non_finite;
-  check(ncclGroupStart());
-  check(ncclAllReduce(norm, norm, 1, ncclFloat64, ncclSum, communicator_->get(), stream));
-  check(ncclAllReduce(counts, counts, 2, ncclUint64, ncclSum, communicator_->get(), stream));
-  check(ncclGroupEnd());
+  sum(summary, *communicator_, reductions_.behind(gpu_.stream()));
 }
 
 std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count, bool add) {

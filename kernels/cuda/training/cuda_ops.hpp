@@ -90,11 +90,12 @@ class CudaOps {
   static double to_double(Element value) { return __bfloat162float(value); }
   void set_bytes(void* device, int value, std::size_t bytes) const;
   void fill_normal(Matrix<Element>, double stddev, std::uint64_t tensor) const;
-  void fill_normal(Master* values, std::size_t count, double stddev, std::uint64_t tensor, std::size_t first = 0) const;
+  void fill_normal(Master* values, std::size_t count, double stddev, std::uint64_t tensor, std::size_t first = 0,
+                   const training::Numbers& = {}) const;
   void place_copies(std::span<const training::ParameterSlot<Element>>);
   void synchronize() const { gpu_.synchronize(); }
 
-  void connect(Group&);
+  void connect(Group&, Group* together = nullptr);
   void start_tuning(const Choices& remembered = {}) { products_.start_tuning(remembered); }
   bool finish_tuning(Group& group, Choices* chosen = nullptr) { return products_.finish_tuning(group, chosen); }
   std::size_t used_bytes() const;  // of the GPU's memory, by all processes
@@ -124,6 +125,12 @@ class CudaOps {
   void cross_entropy(Matrix<Element> logits, const int* targets, double scale, Master* losses);
   void add_sum(const Master* values, std::size_t count, double scale, double* to);
 
+  // Among the ranks that compute a model together
+  void gather_tokens(Matrix<Element> all);
+  void scatter_tokens(Matrix<Element> all, Matrix<Element> own);
+  void sum_together(Master* values, std::size_t count);
+  void sum_together(training::Summary*);
+
   // Gradients and parameters
   void summarize(const Master* values, std::size_t first, std::size_t count, training::Summary*);
   void summarize(const Element* values, std::size_t first, std::size_t count, training::Summary*);
@@ -151,8 +158,8 @@ class CudaOps {
 
   const Gpu& gpu_;
   Communicators* communicators_;
-  Communicator* communicator_ = nullptr;
-  int ranks_, rank_;
+  Communicator *communicator_ = nullptr, *together_ = nullptr;
+  int ranks_, rank_, tensor_, tensor_rank_;
   bool shares_state_;
   PeerArenas* peers_ = nullptr;  // of the memory allocated, where ranks share the state
   Products products_;
@@ -164,6 +171,8 @@ class CudaOps {
   training::Summary* partials_ = nullptr;
   Segment* segments_ = nullptr;
   ColumnPartials columns_;
+  std::size_t most_logit_parts_;  // of all ranks that share a vocabulary, and this one's
+  LogitPart* logit_parts_ = nullptr;
   std::size_t most_summed_ = 0;  // values of one all_reduce that travel rounded; 0: as they are
   Bf16* rounded_ = nullptr;
 

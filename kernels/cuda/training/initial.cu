@@ -13,26 +13,28 @@ namespace {
 
 template <class T>
 __global__ void fill_normal_kernel(Rows<T> to, std::size_t count, std::size_t columns, double stddev,
-                                   std::uint64_t first) {
+                                   std::uint64_t tensor, std::size_t first, training::Numbers numbers) {
   for (auto i = first_index(); i < count; i += stride()) {
-    store(to.at(i / columns) + i % columns, stddev * normal(first + i, 0));
+    store(to.at(i / columns) + i % columns, stddev * normal((tensor << 32) + numbers(first + i), 0));
   }
 }
 
 template <class T>
-void launch(cudaStream_t stream, Matrix<T> to, double stddev, std::uint64_t first) {
+void launch(cudaStream_t stream, Matrix<T> to, double stddev, std::uint64_t tensor, std::size_t first,
+            const training::Numbers& numbers) {
   const auto count = to.rows * to.cols;
-  fill_normal_kernel<T><<<blocks_for(count), block, 0, stream>>>(to, count, to.cols, stddev, first);
+  fill_normal_kernel<T><<<blocks_for(count), block, 0, stream>>>(to, count, to.cols, stddev, tensor, first, numbers);
   check(cudaGetLastError());
 }
 
 }  // namespace
 
 void fill_normal(cudaStream_t stream, Matrix<Bf16> to, double stddev, std::uint64_t tensor) {
-  launch(stream, to, stddev, tensor << 32);
+  launch(stream, to, stddev, tensor, 0, {});
 }
-void fill_normal(cudaStream_t stream, Matrix<float> to, double stddev, std::uint64_t tensor, std::size_t first) {
-  launch(stream, to, stddev, (tensor << 32) + first);
+void fill_normal(cudaStream_t stream, Matrix<float> to, double stddev, std::uint64_t tensor, std::size_t first,
+                 const training::Numbers& numbers) {
+  launch(stream, to, stddev, tensor, first, numbers);
 }
 
 }  // namespace shakedown::cuda

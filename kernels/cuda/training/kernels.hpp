@@ -63,7 +63,7 @@ void swiglu_backward(cudaStream_t, Matrix<Bf16> gate_up, Matrix<Bf16> dh, bool e
 void gelu(cudaStream_t, Matrix<const Bf16> u, Matrix<Bf16> h);
 void gelu_backward(cudaStream_t, Matrix<Bf16> u, Matrix<Bf16> dh, bool emit_h);
 
-/// `positions` with null data: none.
+/// `positions` with null data: none. A token below 0 has a row of zeros, and no gradient.
 void embed(cudaStream_t, Matrix<const Bf16> table, const int* tokens, Matrix<const Bf16> positions, std::size_t seq,
            Matrix<Bf16> x);
 void embed_backward(cudaStream_t, Matrix<const Bf16> dx, const int* tokens, const int* order, Matrix<float> d_table);
@@ -73,6 +73,17 @@ void copy_rows(cudaStream_t, Matrix<const Bf16> from, Matrix<Bf16> to);
 
 /// A row need not have a multiple of 8 elements; what stands behind it is left alone.
 void cross_entropy(cudaStream_t, Matrix<Bf16> logits, const int* targets, float scale, float* losses);
+
+/// Of the logits of a row that one rank has: the largest, the sum of exp of all less that, and that of the target, or
+/// 0.
+struct LogitPart {
+  float max, sum, target;
+};
+/// Of all rows. A target below 0 is in another rank's part.
+void logit_parts(cudaStream_t, Matrix<const Bf16> logits, const int* targets, LogitPart* parts);
+/// As above, from the parts of so many ranks, those of each one behind those of the one before.
+void cross_entropy(cudaStream_t, Matrix<Bf16> logits, const int* targets, float scale, float* losses,
+                   const LogitPart* parts, int ranks);
 
 /// *to += scale * the sum of all values, in f64.
 void add_sum(cudaStream_t, const float* values, std::size_t count, double scale, double* to);
@@ -116,8 +127,10 @@ void add_f32(cudaStream_t, const float* from, float* to, std::size_t count);
 
 // Data ----------------------------------------------------------------------------------------------------------------
 
-/// Element (r, c) = stddev * reference::normal((tensor << 32) + first + r cols + c, 0), rounded. Any number of columns.
+/// Element (r, c) = stddev * reference::normal((tensor << 32) + numbers(first + r cols + c), 0), rounded. Any number of
+/// columns.
 void fill_normal(cudaStream_t, Matrix<Bf16>, double stddev, std::uint64_t tensor);
-void fill_normal(cudaStream_t, Matrix<float>, double stddev, std::uint64_t tensor, std::size_t first = 0);
+void fill_normal(cudaStream_t, Matrix<float>, double stddev, std::uint64_t tensor, std::size_t first = 0,
+                 const training::Numbers& numbers = {});
 
 }  // namespace shakedown::cuda

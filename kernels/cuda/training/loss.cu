@@ -33,28 +33,24 @@ struct MaxAndSum {
   }
 };
 
-/// Rows are taken from the last to the first: what the product before this kernel wrote last is still in the cache.
-__global__ void __launch_bounds__(threads)
-    cross_entropy_kernel(Rows<Bf16> logits, const int* targets, float* losses, int columns, float scale) {
-  const unsigned row = gridDim.x - 1 - blockIdx.x;
-  Bf16* const at = logits.at(row);
-  const int whole = columns / vector_width * vector_width;
-  const int target = targets[row];
-  const float target_logit = __bfloat162float(at[target]);  // before any thread writes: sum_block waits for all
-
+/// Of a row, with all threads of the block; each gets the result.
+__device__ MaxAndSum max_and_sum(const Bf16* at, int columns) {
+  const int whole = columns / vector_width * vector_width, tail = whole + static_cast<int>(threadIdx.x);
   MaxAndSum mine;
   for (int c = static_cast<int>(threadIdx.x) * vector_width; c < whole; c += threads * vector_width) {
     mine.add(load(at + c));
   }
-  const int tail = whole + static_cast<int>(threadIdx.x);
   if (tail < columns) mine.add(__bfloat162float(at[tail]));
-
   const float max = max_block(mine.max);
-  const float sum = sum_block(mine.sum * __expf(mine.max - max));
-  if (threadIdx.x == 0) losses[row] = max + logf(sum) - target_logit;
+  return {max, sum_block(mine.sum * __expf(mine.max - max))};
+}
 
-  const float factor = scale / sum;
-  const auto gradient = [&](float logit, int c) { return __expf(logit - max) * factor - (c == target ? scale : 0.0F); };
+__device__ void write_gradient(Bf16* at, int columns, int target, float scale, const MaxAndSum& all) {
+  const int whole = columns / vector_width * vector_width, tail = whole + static_cast<int>(threadIdx.x);
+  const float factor = scale / all.sum;
+  const auto gradient = [&](float logit, int c) {
+    return __expf(logit - all.max) * factor - (c == target ? scale : 0.0F);
+  };
   for (int c = static_cast<int>(threadIdx.x) * vector_width; c < whole; c += threads * vector_width) {
     auto values = load(at + c);
 #pragma unroll
@@ -62,6 +58,44 @@ __global__ void __launch_bounds__(threads)
     store(at + c, values);
   }
   if (tail < columns) at[tail] = __float2bfloat16(gradient(__bfloat162float(at[tail]), tail));
+}
+
+/// Rows are taken from the last to the first: what the product before this kernel wrote last is still in the cache.
+__device__ unsigned row_of_block() { return gridDim.x - 1 - blockIdx.x; }
+
+__global__ void __launch_bounds__(threads)
+    cross_entropy_kernel(Rows<Bf16> logits, const int* targets, float* losses, int columns, float scale) {
+  const unsigned row = row_of_block();
+  Bf16* const at = logits.at(row);
+  const float target_logit = __bfloat162float(at[targets[row]]);  // before any thread writes: max_and_sum waits for all
+  const auto all = max_and_sum(at, columns);
+  if (threadIdx.x == 0) losses[row] = all.max + logf(all.sum) - target_logit;
+  write_gradient(at, columns, targets[row], scale, all);
+}
+
+__global__ void __launch_bounds__(threads)
+    logit_parts_kernel(Rows<const Bf16> logits, const int* targets, LogitPart* parts, int columns) {
+  const unsigned row = row_of_block();
+  const Bf16* const at = logits.at(row);
+  const auto mine = max_and_sum(at, columns);
+  if (threadIdx.x > 0) return;
+  parts[row] = {mine.max, mine.sum, targets[row] < 0 ? 0.0F : __bfloat162float(at[targets[row]])};
+}
+
+__global__ void __launch_bounds__(threads)
+    cross_entropy_of_parts_kernel(Rows<Bf16> logits, const int* targets, float* losses, int columns, float scale,
+                                  const LogitPart* parts, int ranks) {
+  const unsigned row = row_of_block();
+  MaxAndSum all;
+  float target_logit = 0;
+  for (int r = 0; r < ranks; ++r) all.max = fmaxf(all.max, parts[r * gridDim.x + row].max);
+  for (int r = 0; r < ranks; ++r) {
+    const auto& part = parts[r * gridDim.x + row];
+    all.sum += part.sum * __expf(part.max - all.max);
+    target_logit += part.target;
+  }
+  if (threadIdx.x == 0) losses[row] = all.max + logf(all.sum) - target_logit;
+  write_gradient(logits.at(row), columns, targets[row], scale, all);
 }
 
 __global__ void __launch_bounds__(threads)
@@ -77,6 +111,19 @@ __global__ void __launch_bounds__(threads)
 void cross_entropy(cudaStream_t stream, Matrix<Bf16> logits, const int* targets, float scale, float* losses) {
   cross_entropy_kernel<<<static_cast<unsigned>(logits.rows), threads, 0, stream>>>(
       logits, targets, losses, static_cast<int>(logits.cols), scale);
+  check(cudaGetLastError());
+}
+
+void logit_parts(cudaStream_t stream, Matrix<const Bf16> logits, const int* targets, LogitPart* parts) {
+  logit_parts_kernel<<<static_cast<unsigned>(logits.rows), threads, 0, stream>>>(logits, targets, parts,
+                                                                                 static_cast<int>(logits.cols));
+  check(cudaGetLastError());
+}
+
+void cross_entropy(cudaStream_t stream, Matrix<Bf16> logits, const int* targets, float scale, float* losses,
+                   const LogitPart* parts, int ranks) {
+  cross_entropy_of_parts_kernel<<<static_cast<unsigned>(logits.rows), threads, 0, stream>>>(
+      logits, targets, losses, static_cast<int>(logits.cols), scale, parts, ranks);
   check(cudaGetLastError());
 }
 

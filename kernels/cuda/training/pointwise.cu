@@ -104,10 +104,15 @@ __global__ void gelu_backward_kernel(Rows<Bf16> u, Rows<Bf16> dh, bool emit_h, i
 
 __global__ void embed_kernel(Rows<const Bf16> table, const int* tokens, Rows<const Bf16> positions, unsigned seq,
                              Rows<Bf16> x, int columns) {
-  const auto* const from = table.at(static_cast<std::size_t>(tokens[blockIdx.x]));
+  const int token = tokens[blockIdx.x];
+  const auto* const from = token < 0 ? nullptr : table.at(static_cast<std::size_t>(token));
   const auto* const position = positions.data == nullptr ? nullptr : positions.at(blockIdx.x % seq);
   auto* const to = x.at(blockIdx.x);
   for (int c = static_cast<int>(threadIdx.x) * vector_width; c < columns; c += static_cast<int>(block) * vector_width) {
+    if (from == nullptr) {
+      *reinterpret_cast<uint4*>(to + c) = uint4{};
+      continue;
+    }
     if (position == nullptr) {
       *reinterpret_cast<uint4*>(to + c) = *reinterpret_cast<const uint4*>(from + c);
       continue;
@@ -124,7 +129,7 @@ __global__ void embed_kernel(Rows<const Bf16> table, const int* tokens, Rows<con
 __global__ void embed_backward_kernel(Rows<const Bf16> dx, const int* tokens, const int* order, int rows,
                                       Rows<float> d_table, int columns) {
   const int first = static_cast<int>(blockIdx.x), token = tokens[order[first]];
-  if (first > 0 && tokens[order[first - 1]] == token) return;
+  if (token < 0 || (first > 0 && tokens[order[first - 1]] == token)) return;
   auto* const to = d_table.at(static_cast<std::size_t>(token));
   for (int c = static_cast<int>(threadIdx.x) * vector_width; c < columns; c += static_cast<int>(block) * vector_width) {
     Eight sum{};

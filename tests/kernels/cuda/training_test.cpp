@@ -367,7 +367,8 @@ TEST_F(CudaTraining, PositionsAreAddedAndTokensGetTheGradientsOfTheirRows) {
   auto table = bf16(vocab, cols), positions = bf16(64, cols), x = bf16(rows, cols, 8);
   table.normal(1), positions.normal(2);
   std::vector<int> tokens, order(rows);
-  for (std::size_t i = 0; i < rows; ++i) tokens.push_back(static_cast<int>(reference::mix(i) % (vocab - 1)));
+  for (std::size_t i = 0; i < rows; ++i)
+    tokens.push_back(std::max(static_cast<int>(reference::mix(i) % vocab) - 3, -1));
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return tokens[static_cast<std::size_t>(a)] < tokens[static_cast<std::size_t>(b)];
@@ -432,6 +433,32 @@ TEST_F(CudaTraining, CrossEntropyAndItsGradientInPlace) {
     EXPECT_TRUE(close(losses.read(), want_losses, f32_rounding));
     EXPECT_TRUE(close(logits.read(), want, rounding));
   }
+}
+
+TEST_F(CudaTraining, CrossEntropyOfPartsOfTheVocabularyIsThatOfTheWhole) {
+  constexpr std::size_t rows = 5, cols = 1600, part = cols / 4;
+  auto whole = bf16(rows, cols, 8), cut = bf16(rows, cols, 8);
+  auto losses = f32(rows), cut_losses = f32(rows);
+  whole.normal(1, 3), cut.normal(1, 3);
+  const std::vector<int> targets{0, 1599, 399, 400, 1000};
+  const auto on_gpu = upload(targets);
+  const Buffer parts(4 * rows * sizeof(LogitPart));
+  cross_entropy(stream(), whole, on_gpu.data<const int>(), 0.25F, losses.data());
+  std::vector<Buffer> local;
+  for (int r = 0; r < 4; ++r) {
+    auto of_part = targets;
+    for (auto& target : of_part) target = target / static_cast<int>(part) == r ? target % static_cast<int>(part) : -1;
+    local.push_back(upload(of_part));
+    logit_parts(stream(), cut.matrix().columns(static_cast<std::size_t>(r) * part, part),
+                local.back().data<const int>(), parts.data<LogitPart>() + static_cast<std::size_t>(r) * rows);
+  }
+  for (int r = 0; r < 4; ++r) {
+    cross_entropy(stream(), cut.matrix().columns(static_cast<std::size_t>(r) * part, part),
+                  local[static_cast<std::size_t>(r)].data<const int>(), 0.25F, cut_losses.data(),
+                  parts.data<LogitPart>(), 4);
+    EXPECT_TRUE(close(cut_losses.read(), losses.read(), f32_rounding));
+  }
+  EXPECT_TRUE(close(cut.read(), whole.read(), rounding));
 }
 
 TEST_F(CudaTraining, ALogitThatIsNotFiniteShowsInTheLoss) {
@@ -640,6 +667,10 @@ TEST_F(CudaTraining, RandomWeightsAreThoseOfTheReference) {
   auto part = f32(1000);
   fill_normal(stream(), Matrix<float>{part.data(), 1, 1000, 1000}, 0.02, 300, 4000);
   EXPECT_EQ(part.read(), [all = b.read()] { return std::vector<double>(all.begin() + 4000, all.end()); }());
+  // Columns 200 to 299 of rows of 1000.
+  fill_normal(stream(), Matrix<float>{part.data(), 1, 300, 300}, 0.02, 300, 100, {200, 100, 1000});
+  const auto all = b.read(), some = part.read();
+  for (std::size_t i = 0; i < 300; ++i) EXPECT_EQ(some[i], all[(i + 100) / 100 * 1000 + 200 + i % 100]) << i;
   std::vector<double> want_a(7007), want_b(5000);
   for (std::size_t i = 0; i < 7007; ++i) want_a[i] = 0.02 * reference::normal((77ULL << 32) + i, 0);
   for (std::size_t i = 0; i < 5000; ++i) want_b[i] = 0.02 * reference::normal((300ULL << 32) + i, 0);

@@ -83,6 +83,42 @@ inline double lively(const training::ParameterTensor& t, double standard, double
   return (t.owner == training::Owner::embedding ? 1 : stddev) * standard;
 }
 
+/// The tensors of a whole model, and what of them a rank has that may have a part.
+class WholeTensors {
+ public:
+  explicit WholeTensors(const training::StepShape& shape)
+      : shape_(shape), tensors_(parameter_tensors(shape.model, shape.lora, shape.trains)) {}
+
+  std::size_t count() const { return tensors_.back().end(); }
+  std::size_t offset(std::size_t tensor) const { return tensors_[tensor].offset; }
+
+  /// value(i, tensor, element) of each value i of a piece: which element of which whole tensor it is.
+  template <class Value>
+  void each(const std::vector<training::ParameterTensor>& mine, const training::Piece& piece,
+            const Value& value) const {
+    const auto& t = mine[piece.tensor];
+    const auto same = [&](const training::ParameterTensor& other) {
+      return other.layer == t.layer && other.owner == t.owner && other.kind == t.kind && other.module == t.module;
+    };
+    const auto tensor =
+        static_cast<std::size_t>(std::find_if(tensors_.begin(), tensors_.end(), same) - tensors_.begin());
+    if (shape_.tensor == 1) {
+      for (std::size_t i = 0; i < piece.count; ++i) value(i, tensor, piece.first - t.offset + i);
+      return;
+    }
+    for (const auto& s : stretches(shape_.part(), t, shape_.tensor, shape_.tensor_rank)) {
+      for (std::size_t i = 0; i < s.count; ++i) {
+        const auto at = t.offset + s.begin + i;
+        if (at >= piece.first && at < piece.first + piece.count) value(at - piece.first, tensor, s.whole(i));
+      }
+    }
+  }
+
+ private:
+  const training::StepShape& shape_;
+  std::vector<training::ParameterTensor> tensors_;
+};
+
 /// Random weights of this standard deviation, norms around 1, and adapters. What is frozen has the numbers from 1000
 /// on, tensor by tensor in the order that tests/peers/golden_lora_step.py knows, and all adapters one; of what is
 /// trained tensor i of the flat array has the number 1000 + i.
@@ -93,13 +129,14 @@ void set_lively_weights(training::TrainingStep<Ops>& step, Ops& ops, double stdd
   const auto& m = step.shape().model;
   std::uint64_t number = 1000;
   if (step.shape().trains == training::Trains::all) {
+    const WholeTensors whole(step.shape());
     for (const auto& piece : step.pieces()) {
       const auto& t = step.tensors()[piece.tensor];
       std::vector<typename Ops::Master> values(piece.count);
-      for (std::size_t i = 0; i < piece.count; ++i) {
-        const auto at = ((number + piece.tensor) << 32) + piece.first - t.offset + i;
+      whole.each(step.tensors(), piece, [&](std::size_t i, std::size_t tensor, std::size_t element) {
+        const auto at = ((number + tensor) << 32) + element;
         values[i] = static_cast<typename Ops::Master>(lively(t, reference::normal(at, 0), stddev));
-      }
+      });
       ops.copy_in(buffers.state.parameters + step.own_offset(piece), values.data(), values.size() * sizeof(values[0]));
     }
     return step.restart();
@@ -146,8 +183,13 @@ inline training::AdamW no_update() { return {.lr = 0, .weight_decay = 0}; }
 template <class T>
 struct HostStep {
   explicit HostStep(const training::StepShape& shape, int threads = 2, Group* others = nullptr)
-      : group(others != nullptr ? *others : lone), team(threads), ops(team), step(ops, shape) {
-    ops.connect(group);
+      : group(others != nullptr ? *others : lone),
+        together(group.split(group.rank() / shape.tensor, group.rank())),
+        replicas(group.split(group.rank() % shape.tensor, group.rank())),
+        team(threads),
+        ops(team),
+        step(ops, shape) {
+    ops.connect(*replicas, shape.tensor > 1 ? together.get() : nullptr);
     set_lively_weights(step, ops, 0.3);
     load(batch_of(shape));
   }
@@ -164,7 +206,7 @@ struct HostStep {
     loss();
     return summed_gradient();
   }
-  /// Of the last step, and of all ranks where they share it, tensor behind tensor.
+  /// Of the last step, and of all ranks where they share it, tensor behind tensor of the whole model.
   std::vector<T> summed_gradient() {
     return whole([this](const training::Piece& piece) {
       const auto& unit = step.buffers().units[step.tensors()[piece.tensor].unit];
@@ -176,19 +218,26 @@ struct HostStep {
   }
   template <class Own>
   std::vector<T> whole(const Own& own) {
-    std::vector<std::size_t> begin{0};
-    for (const auto& t : step.tensors()) begin.push_back(begin.back() + t.size());
-    std::vector<T> all(begin.back());
+    const auto& shape = step.shape();
+    const WholeTensors tensors(shape);
+    std::vector<T> all(tensors.count());
+    const bool shared = shape.shares() > 1 || shape.tensor > 1;
     for (const auto& piece : step.pieces()) {
-      const auto inside = piece.first - step.tensors()[piece.tensor].offset;
-      std::copy_n(own(piece), piece.count, all.begin() + static_cast<std::ptrdiff_t>(begin[piece.tensor] + inside));
+      // What several ranks have counts once.
+      if (shape.tensor_rank > 0 && step.tensors()[piece.tensor].replicated()) continue;
+      if (shared && shape.shares() == 1 && replicas->rank() > 0) continue;
+      const T* const values = own(piece);
+      tensors.each(step.tensors(), piece, [&](std::size_t i, std::size_t tensor, std::size_t element) {
+        all[tensors.offset(tensor) + element] = values[i];
+      });
     }
-    if (step.shape().shares() > 1) group.sum(std::span<const T>(all), std::span<T>(all));
+    if (shared) group.sum(std::span<const T>(all), std::span<T>(all));
     return all;
   }
 
   Alone lone;
   Group& group;
+  std::unique_ptr<Group> together, replicas;  // who computes the model with this rank, and who has the same part of it
   host::Team team;
   host::HostOps<T> ops;
   training::TrainingStep<host::HostOps<T>> step;

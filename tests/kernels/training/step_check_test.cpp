@@ -74,6 +74,31 @@ TEST(StepCheck, BlamesNobodyAloneWhenOnlyTheSumIsNotFinite) {
   }
 }
 
+TEST(StepCheck, LetsRanksThatComputeAModelTogetherVoteOnWhatTheyHaveInCommonAlone) {
+  auto together = expected;
+  together.together = 2;
+  auto records = good(4);  // two models of two parts
+  for (const std::size_t rank : {1u, 3u}) {
+    for (auto& record : records[rank]) record.local.checksum = record.reduced.checksum = record.updated.checksum = 5;
+  }
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(complaint(records, rank, together), "") << rank;
+  records[3][2].updated.checksum = 6;
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(complaint(records, rank, together).find("step 3: checksum of its parameters") == 0, rank % 2 == 1)
+        << rank;
+  }
+  records[3][2].updated.checksum = 5;
+  records[2][3].shared.checksum = 1;
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(complaint(records, rank, together).find("step 4: checksum of what its model has in common") == 0,
+              rank >= 2)
+        << rank;
+  }
+  // Of more than two models the order of a sum may not be the same.
+  records.insert(records.end(), {records[0], records[1]});
+  for (int rank = 0; rank < 6; ++rank) EXPECT_EQ(complaint(records, rank, together), "") << rank;
+}
+
 TEST(StepCheck, LetsTheRanksVoteOnTheirGradients) {
   auto records = good(3);
   records[1][2].local.checksum = 0xabc;

@@ -1,8 +1,11 @@
 // Data parallel training on the host: n ranks with a part of the sequences each do what one rank does with all of them,
-// to 1e-12 in double, with adapters and with whole models, resident and shared; and two hundred steps on a text. Prints
-// the largest differences. Runs with any number of ranks that divides 12.
+// to 1e-12 in double, with adapters and with whole models, resident and shared; ranks that compute a model together
+// what one does; and two hundred steps on a text. Prints the largest differences. Runs with any number of ranks that
+// divides 12.
 //
 //   mpirun -np 2 build/tests/step_ranks
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstdio>
 
@@ -37,11 +40,14 @@ double mean_over_ranks(World& world, double value) {
 
 /// Prints what it finds, by name; whether that is good.
 bool good(World& world, const char* name, double worst, double limit, const training::Record& last,
-          std::uint64_t checksum) {
-  // Not a sum: all ranks must have the same bits.
-  const auto checksums = world.gather(std::to_string(checksum));
+          std::uint64_t checksum, std::size_t together = 1) {
+  // Not a sum: all ranks must have the same bits, of what they have both.
+  const auto checksums = world.gather(std::to_string(checksum)),
+             of_all = world.gather(std::to_string(last.shared.checksum));
   bool same = true;
-  for (const auto& each : checksums) same = same && each == checksums.front();
+  for (std::size_t r = 0; r < checksums.size(); ++r) {
+    same = same && checksums[r] == checksums[r % together] && of_all[r] == of_all[r / together * together];
+  }
   // Different sequences: were all gradients the same, the comparison would show nothing.
   const auto gradients = world.gather(std::to_string(last.local.checksum));
   const bool shared = world.size() == 1 || gradients.front() != gradients.back();
@@ -56,17 +62,20 @@ bool good(World& world, const char* name, double worst, double limit, const trai
 
 /// `cut`: a rank takes its sequences one by one.
 bool agrees(World& world, const char* name, training::StepShape shape, training::Shard shard = training::Shard::none,
-            bool cut = false) {
-  shape.batch = sequences;
+            bool cut = false, int together = 1) {
+  // So that some sequences are cut where ranks cut their tokens.
+  shape.batch = together > 1 ? sequences / 2 : sequences;
   HostStep<double> whole(shape);
-  const auto own = sequences / static_cast<std::size_t>(world.size());
+  shape.ranks = world.size() / together;
+  const auto own = shape.batch / static_cast<std::size_t>(shape.ranks);
   shape.batch = cut ? 1 : own;
   shape.accumulation = cut ? own : 1;
-  shape.ranks = world.size();
   shape.shard = shard;
-  shape.rank = world.rank();
+  shape.rank = world.rank() / together;
+  shape.tensor = together;
+  shape.tensor_rank = world.rank() % together;
   HostStep<double> part(shape, 1, &world);
-  part.load(batch_of(shape, static_cast<std::size_t>(world.rank()) * own));
+  part.load(batch_of(shape, static_cast<std::size_t>(shape.rank) * own));
   double worst = 0;
   for (int step = 0; step < steps; ++step) {
     whole.step.run(update);
@@ -77,7 +86,49 @@ bool agrees(World& world, const char* name, training::StepShape shape, training:
     worst = std::max(worst, std::abs(loss - whole.step.records().back().loss));
   }
   const auto last = part.step.records().back();
-  return good(world, name, worst, tolerance, last, part.step.weights_summary().checksum);
+  return good(world, name, worst, tolerance, last, part.step.weights_summary().checksum,
+              static_cast<std::size_t>(together));
+}
+
+/// Ranks that compute the model together, in groups of so many.
+bool compute_alike(World& world, int together) {
+  using training::Retain;
+  using training::Shard;
+  bool all = true;
+  const auto agree = [&](const std::string& name, training::StepShape shape, Retain retain = Retain::all,
+                         Shard shard = Shard::none) {
+    auto& m = shape.model;
+    shape.seq = 6;
+    shape.retain = retain;
+    m.vocab = 60;
+    m.intermediate = 40;
+    if (m.kv_heads < 4) {
+      m.heads = 8;
+      m.kv_heads = m.head_dim = 4;
+    }
+    const auto what =
+        fmt::format("{}, tp:{}, shard:{}, retain:{},", name, together, shakedown::name(shard), shakedown::name(retain));
+    all = agrees(world, what.c_str(), shape, shard, false, together) && all;
+  };
+  auto llama = qwen2_shape(4);  // one more than take turns; more layers let rounding grow
+  llama.model.qkv_bias = false;
+  auto twice = qwen2_shape();
+  twice.accumulation = 2;
+  agree("GPT-2", gpt2_shape());
+  agree("encoder", encoder_shape());
+  agree("Llama", llama);
+  agree("Qwen2 in two micro-batches", twice);
+  if (world.size() == together) {
+    agree("GPT-2", gpt2_shape(), Retain::rebuild);
+    agree("Qwen2", qwen2_shape(), Retain::rebuild);
+    agree("Qwen2", qwen2_shape(), Retain::inputs);
+    agree("encoder", encoder_shape(), Retain::inputs);
+    return all;
+  }
+  agree("GPT-2", gpt2_shape(), Retain::all, Shard::optimizer);
+  agree("encoder", encoder_shape(), Retain::all, Shard::weights);
+  agree("Llama", llama, Retain::rebuild, Shard::weights);
+  return all;
 }
 
 /// After 200 steps rounding errors have grown.
@@ -112,6 +163,8 @@ int compare() {
     all = agrees(*world, "GPT-2, optimizer shared, micro-batches,", gpt2_shape(), Shard::optimizer, true) && all;
     all = agrees(*world, "GPT-2, weights shared, micro-batches,", gpt2_shape(), Shard::weights, true) && all;
     all = agrees(*world, "Qwen2, weights shared, micro-batches,", qwen2_shape(7), Shard::weights, true) && all;
+    if (world->size() % 2 == 0) all = compute_alike(*world, 2) && all;
+    if (world->size() == 4) all = compute_alike(*world, 4) && all;
   }
   // The text is read four sequences at a time.
   return (world->size() == 3 || reads_alike(*world)) && all ? 0 : 1;

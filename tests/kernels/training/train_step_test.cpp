@@ -183,6 +183,54 @@ TEST(TrainStepShard, RefusesInOneLineWhatRanksCannotShare) {
   EXPECT_THROW(step_shape(LoraStepSpec{.model = "tiny", .ranks = 2, .shard = Shard::optimizer}), std::invalid_argument);
 }
 
+TEST(TrainStepTogether, RefusesInOneLineWhatRanksCannotComputeTogether) {
+  const auto refusal = [](const auto& spec) {
+    try {
+      step_shape(spec);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  EXPECT_EQ(refusal(TrainStepSpec{.model = "tiny", .seq = 16, .ranks = 3, .tp = 2}),
+            "tp:2 does not divide the 3 ranks: start a multiple of it, or leave it out");
+  EXPECT_EQ(refusal(TrainStepSpec{.model = "tiny", .seq = 16, .ranks = 4, .tp = 4}),
+            "tp:4 does not divide the 2 heads of keys and values of the model: choose one that does");
+  EXPECT_EQ(refusal(TrainStepSpec{.model = "gpt2_124m", .seq = 16, .ranks = 8, .tp = 8}),
+            "tp:8 does not divide the 12 heads of the model: choose one that does");
+  EXPECT_EQ(refusal(TrainStepSpec{.model = "tiny", .seq = 15, .ranks = 2, .tp = 2}),
+            "tp:2 does not divide the 15 tokens of a micro-batch: choose a seq that it divides");
+  EXPECT_EQ(refusal(LoraStepSpec{.model = "tiny", .seq = 16, .ranks = 2, .tp = 2}),
+            "tp:2 is for whole models: train one (train_step)");
+  EXPECT_EQ(refusal(TrainStepSpec{.model = "tiny", .seq = 16, .ranks = 4, .shard = training::Shard::weights, .tp = 2}),
+            "nothing");
+}
+
+/// What they compute from there: tests/kernels/training/step_ranks.cpp.
+TEST(TrainStepTogether, StartsFromTheWeightsOfOneRankAndAllocatesWhatWasPlanned) {
+  for (const char* const model : {"tiny", "gpt2_tiny", "encoder_tiny"}) {
+    TrainStepSpec spec{.model = model, .batch = 1, .seq = 16};
+    host::Team team(1);
+    host::HostOps<double> ops(team);
+    training::TrainingStep<host::HostOps<double>> whole(ops, step_shape(spec));
+    whole.initialize();
+    spec.ranks = spec.tp = 2;
+    for (spec.rank = 0; spec.rank < 2; ++spec.rank) {
+      const auto shape = step_shape(spec);
+      training::TrainingStep<host::HostOps<double>> part(ops, shape);
+      EXPECT_EQ(part.bytes(), training::plan(shape, 8, 8, 0).bytes);
+      part.initialize();
+      const WholeTensors tensors(shape);
+      const double *const mine = part.buffers().state.parameters, *const all = whole.buffers().state.parameters;
+      for (const auto& piece : part.pieces()) {
+        tensors.each(part.tensors(), piece, [&](std::size_t i, std::size_t tensor, std::size_t element) {
+          ASSERT_EQ(mine[piece.first + i], all[tensors.offset(tensor) + element]) << model;
+        });
+      }
+    }
+  }
+}
+
 /// As if other ranks fetched the shares of this one from its memory, and it theirs, whenever nothing forbids it. Notes
 /// what would be read before it is written, or overwritten while it is read.
 class FetchingOps : public host::HostOps<double> {

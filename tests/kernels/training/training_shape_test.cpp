@@ -213,6 +213,55 @@ TEST(TrainingPlan, SaysHowManyRanksAModelNeeds) {
   EXPECT_EQ(gb("llama_70b", Retain::inputs), "664 347 188 109 49 ");
 }
 
+/// Of ranks in groups of eight that compute the model together, a row of docs/training_step.md.
+TEST(TrainingPlan, SaysWhatAModelTakesWhereEightRanksComputeItTogether) {
+  std::string row;
+  for (const int ranks : {8, 16, 64, 256}) {
+    const TrainStepSpec spec{.model = "llama_70b",
+                             .batch = 1,
+                             .seq = 4096,
+                             .ranks = ranks,
+                             .shard = ranks == 8 ? Shard::none : Shard::weights,
+                             .tp = 8};
+    row += fmt::format("{:.0f} ", static_cast<double>(plan(step_shape(spec), 2, 4, 0).bytes) / 1e9);
+  }
+  EXPECT_EQ(row, "180 103 44 29 ");
+}
+
+TEST(TrainingPart, HasEveryElementOfTheWholeModelOnceOrOnAllRanks) {
+  for (const char* const model : {"tiny", "gpt2_tiny", "encoder_tiny"}) {
+    const auto whole = preset(model).model;
+    const auto tensors = parameter_tensors(whole, no_adapters, Trains::all);
+    std::vector<int> taken(tensors.back().end());
+    const int ranks = 2;
+    const auto part = part_of(whole, ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (const auto& mine : flat_layout(part, no_adapters, Trains::all, 1, true).tensors) {
+        const auto& t = *std::find_if(tensors.begin(), tensors.end(), [&](const auto& other) {
+          return other.layer == mine.layer && other.owner == mine.owner && other.kind == mine.kind;
+        });
+        std::size_t next = 0;
+        for (const auto& s : stretches(part, mine, ranks, rank)) {
+          EXPECT_EQ(s.begin, next) << text(t);
+          next += s.count;
+          for (std::size_t i = 0; i < s.count; ++i) ++taken[t.offset + s.whole(i)];
+        }
+        EXPECT_EQ(next, mine.size()) << text(t);
+        EXPECT_EQ(mine.size(), t.size() / (mine.replicated() ? 1 : ranks)) << text(t);
+      }
+    }
+    for (const auto& t : tensors) {
+      for (auto i = t.offset; i < t.end(); ++i) ASSERT_EQ(taken[i], t.replicated() ? ranks : 1) << text(t);
+    }
+  }
+}
+
+TEST(TrainingPart, PutsWhatAllRanksHaveBehindWhatTheyCut) {
+  const auto layout = flat_layout(part_of(preset("gpt2_tiny").model, 4), no_adapters, Trains::all, 64, true);
+  ASSERT_EQ(layout.units.size(), 5u);
+  for (const auto& t : layout.tensors) EXPECT_EQ(t.unit == 4, t.replicated()) << text(t);
+}
+
 TEST(TrainingPlan, CutsSlicesThatDoNotOverlapAndAddUp) {
   const auto p = preset("tiny");
   for (const auto retain : {Retain::all, Retain::rebuild, Retain::inputs}) {
