@@ -190,6 +190,9 @@ class Device {
   /// A group comes to its end: what was made for it goes. Collective over the group; its patience counts.
   virtual void leave(Group&) {}
 
+  /// Every rank of this host has given back its Works: memory that one of them still had mapped goes, too.
+  virtual void settle() {}
+
   /// Called from another thread when the job is being ended: aborts communicators so that blocked calls return.
   virtual void abort() noexcept {}
 

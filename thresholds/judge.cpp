@@ -13,6 +13,7 @@
 #include "thresholds/fabric.hpp"
 #include "thresholds/fabric_rates.hpp"
 #include "thresholds/gpu_errors.hpp"
+#include "thresholds/kept_memory.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/missed_limits.hpp"
 #include "thresholds/suspects.hpp"
@@ -139,6 +140,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
   append(verdict.findings, judge_machine(measured.files, options));
   if (auto finding = judge_crashed(measured.files)) verdict.findings.push_back(std::move(*finding));
   append(verdict.findings, judge_gpu_errors(measured.files, options.family));
+  append(verdict.findings, judge_kept_memory(measured.files, options.family));
   if (auto finding = judge_network(measured)) verdict.findings.push_back(std::move(*finding));
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;

@@ -49,6 +49,7 @@ struct RankFacts {
   std::optional<std::string> cpus;  // "0-3,8"
   std::optional<double> sm_mhz_max = {}, power_limit_w = {};
   std::optional<std::vector<OtherProcess>> processes = {};  // others, at the start; nullopt: unknown
+  std::optional<double> memory_kept_mib = {};  // of its GPU, in use behind the family and not before; negative: freed
 };
 
 template <class Archive>
@@ -57,6 +58,7 @@ void members(Archive& archive, RankFacts& r) {
   archive("uuid", r.uuid)("serial", r.serial)("pci", r.pci)("memory_bytes", r.memory_bytes);
   archive.or_minus_one("numa", r.numa);  // on a machine without NUMA nodes
   archive("cpus", r.cpus)("sm_mhz_max", r.sm_mhz_max)("power_limit_w", r.power_limit_w)("processes", r.processes);
+  archive.unless("memory_kept_mib", r.memory_kept_mib);
 }
 
 /// What stands in place of a device's name at a rank that could not open one.
@@ -128,8 +130,8 @@ struct Context {
   std::string started;  // UTC, ISO 8601
   bool complete = false;
   std::optional<double> seconds;  // that the family took; nothing in older files
-  std::string backend;  // "host" | "cuda"
-  std::string tier;     // "quick" | "full"
+  std::string backend;            // "host" | "cuda"
+  std::string tier;               // "quick" | "full"
   int world_size = 0;
   int hosts = 0;
   Expected expected;

@@ -27,6 +27,7 @@ class CudaDevice final : public Device {
   std::optional<ClockCount> take_clock() override { return cycles_.take(); }
 
   void leave(Group& group) override { communicators_.leave(group); }
+  void settle() override { gpu_.free_retired(); }
   void abort() noexcept override { communicators_.abort(); }
 
   std::unique_ptr<Work> prepare(const Spec&) override;

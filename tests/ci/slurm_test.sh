@@ -12,7 +12,7 @@ mkdir -p tree/ci && ln -s "$root/ci/slurm" tree/ci/slurm && ln -s "$build" tree/
 slurm=$root/ci/slurm
 cluster() { mkdir -p "$1" && "$root/tests/slurm/cluster.sh" "$@"; }
 export -f cluster
-export slurm SHAKEDOWN_HOME=$PWD/tree
+export accept=$root/ci/accept slurm SHAKEDOWN_HOME=$PWD/tree
 
 run 0 "$root/tests/slurm/cluster.sh" "$PWD" 3 2 bash -c '
   "$slurm/smoke" --gpus=2; echo "smoke $?"
@@ -29,6 +29,13 @@ run 0 "$root/tests/slurm/cluster.sh" "$PWD" 2 0 bash -c '
   sbatch -W -N2 --ntasks-per-node=2 -o both.log "$slurm/accept.sbatch" --families=preflight; echo "both $?"
   sbatch -W -N2 -o each.log "$slurm/array.sbatch" --families=preflight; echo "each $?"
   env -i SLURMD_NODENAME=node-a1 "$slurm/check" --limit=100; echo "check $?"
+  export SHAKEDOWN_BUILD=$SHAKEDOWN_HOME/build
+  (SHAKEDOWN_LAUNCH="srun --mpi=pmix -N2 --ntasks-per-node=2" SHAKEDOWN_EXPECT=ranks=4,hosts=2 SHAKEDOWN_RESULTS=$PWD/of-prefix \
+    "$accept" --families=preflight >prefix.log 2>&1; echo "prefix $?")
+  (SHAKEDOWN_LAUNCH="srun --mpi=pmix -N2 --ntasks-per-node=2" SHAKEDOWN_EXPECT=ranks=6,hosts=3 SHAKEDOWN_RESULTS=$PWD/of-more \
+    "$accept" --families=preflight >more.log 2>&1; echo "more $?")
+  (SHAKEDOWN_RESULTS=$PWD/of-salloc salloc -N2 --ntasks-per-node=2 "$accept" --families=preflight >salloc.log 2>&1; echo "salloc $?")
+  unset SHAKEDOWN_BUILD
   export SHAKEDOWN_RESULTS=$PWD/of-drained
   sbatch -W -N2 --exclusive -o drained.log --wrap "scontrol update nodename=node-a2 state=drain reason=\"bad fan\"
     $SHAKEDOWN_HOME/build/bin/shakedown accept --families=preflight"; echo "drained $?"
@@ -36,6 +43,9 @@ run 0 "$root/tests/slurm/cluster.sh" "$PWD" 2 0 bash -c '
   sinfo -h -N -o "%N %T"'
 expect "a job of two nodes is measured and judged as one" grep -qE '^VERDICT: HOST-ONLY .*4 ranks, 2 hosts' both.log
 expect "  and its exit code is the verdict's" prints '^both 0$'
+expect "a launch prefix of srun, from a login node, is used as it stands" eval 'grep -qE "^VERDICT: HOST-ONLY .*4 ranks, 2 hosts" prefix.log && prints "^prefix 0$"'
+expect "  and what it does not start is missed" eval 'grep -q "^VERDICT: FAIL" more.log && prints "^more 1$"'
+expect "what salloc runs starts ranks on all its nodes" eval 'grep -qE "^VERDICT: HOST-ONLY .*4 ranks, 2 hosts" salloc.log && prints "^salloc 0$"'
 expect "each node alone is measured and judged" eval '[[ $(grep -cE "^node-a[12]  HOST-ONLY" each.log) == 2 ]]'
 expect "  and counted" grep -qE '^2 of 2 nodes are good' each.log
 expect "what Slurm says of its nodes is judged" grep -qE '^preflight/of:slurm slurm_answers .* pass$' both.log

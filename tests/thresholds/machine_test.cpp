@@ -8,6 +8,7 @@
 
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/crashed.hpp"
+#include "thresholds/kept_memory.hpp"
 
 namespace shakedown::machine_test {
 namespace {
@@ -75,6 +76,26 @@ TEST(Machine, FailsWhereAProgramDiedAlsoIfItsFamilyWasMeasuredAfterwards) {
   EXPECT_EQ(finding->status, Status::fail);
   EXPECT_TRUE(finding->counts());
   EXPECT_NE(finding->detail.find("died in p2p"), std::string::npos) << finding->detail;
+}
+
+TEST(Machine, WarnsOfMemoryThatAFamilyOfCopiesDidNotGiveBack) {
+  auto kept = healthy();
+  const auto judged_in = [&kept](const std::string& family) {
+    auto results = kept.results(family + ".json");
+    results.rows.resize(1);
+    results.rows.front().key = family + "/op:copy";
+    return judge_kept_memory({results}, std::nullopt);
+  };
+  for (auto& rank : kept.context.ranks) rank.memory_kept_mib = 64;
+  EXPECT_TRUE(judged_in("hbm").empty());
+  kept.context.ranks[2].memory_kept_mib = 512;
+  const auto findings = judged_in("hbm");
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].key, "machine/memory/rank:2");
+  EXPECT_EQ(findings[0].severity, Severity::warn);
+  EXPECT_EQ(findings[0].worst->rank, 2);
+  EXPECT_NE(findings[0].detail.find("512 MiB more of its memory in use behind hbm"), std::string::npos);
+  EXPECT_TRUE(judged_in("allreduce").empty()) << "communicators stay";
 }
 
 TEST(Machine, BlamesAProgramsDeathOnTheHostsThatWereLostWithIt) {
