@@ -62,6 +62,7 @@ struct Pair {
   bool gains() const { return change.estimate >= effect; }
   // A loss of twice the minimal effect is not to be had with these figures.
   bool excludes_loss() const { return change.low && *change.low > -2 * effect; }
+  bool excludes_gain() const { return change.high && *change.high < 2 * effect; }
 
   // Standard deviation of a repetition, relative; 0 where it cannot be known.
   double sigma() const {
@@ -192,7 +193,7 @@ void estimate(Change& change, const Pair& pair) {
 }
 
 void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_better, std::size_t comparisons,
-            double least_loss) {
+            double least_loss, bool both_ways = false) {
   if (proven_worse && pair.loses() && -pair.change.estimate < least_loss) {
     change.trend = Trend::inconclusive;
     change.detail = "sessions differ by up to " + percent_text(least_loss) + "; measure old and new in turns to tell";
@@ -200,11 +201,11 @@ void decide(Change& change, const Pair& pair, bool proven_worse, bool proven_bet
     change.trend = Trend::worse;
   } else if (proven_better && pair.gains()) {
     change.trend = pair.change.estimate < least_loss ? Trend::same : Trend::better;
-  } else if (pair.excludes_loss() && !pair.loses()) {
+  } else if (pair.excludes_loss() && !pair.loses() && (!both_ways || pair.excludes_gain())) {
     change.trend = Trend::same;
   } else {
     change.trend = Trend::inconclusive;
-    const double to_see = std::max(2 * pair.effect, -pair.change.estimate);
+    const double to_see = std::max(2 * pair.effect, both_ways ? std::abs(pair.change.estimate) : -pair.change.estimate);
     const double alpha = false_alarm / static_cast<double>(comparisons);
     const std::size_t fewest = sample_size(to_see, 0, alpha, power);
     const double sigma = pair.sigma();
@@ -245,7 +246,7 @@ Change judge_change(const std::string& key, const std::string& metric, const std
   change.after = median(after);
   const auto pair = pair_of(metric, before, after, min_effect);
   estimate(change, pair);
-  decide(change, pair, pair.test.p_less <= false_alarm, pair.test.p_greater <= false_alarm, 1, 0);
+  decide(change, pair, pair.test.p_less <= false_alarm, pair.test.p_greater <= false_alarm, 1, 0, true);
   return change;
 }
 

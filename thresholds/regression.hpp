@@ -53,7 +53,8 @@ struct Regression {
 /// Which fields differ, as "driver is 580.159, the baseline has 570.1"; empty = comparable.
 std::vector<std::string> differences(const MachineFacts& current, const MachineFacts& baseline);
 
-/// One figure of one benchmark, each value by itself, old and new in turns in one session: by the same rules.
+/// One figure of one benchmark, each value by itself, old and new in turns in one session: by the same rules. Neither
+/// of the two is asked to be as good as the other, so that the same has to exclude a gain as it excludes a loss.
 Change judge_change(const std::string& key, const std::string& metric, const std::vector<double>& before,
                     const std::vector<double>& after, double min_effect = RegressionOptions{}.min_effect);
 

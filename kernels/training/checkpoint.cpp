@@ -190,7 +190,8 @@ std::string new_id(Group& group) {
 // Errors: InputError for a folder that is none, or has less room than `bytes`.
 void require_room(const fs::path& folder, std::size_t bytes) {
   struct statvfs disk {};
-  if (::statvfs(folder.c_str(), &disk) != 0) refuse(folder, "no checkpoint can be written there", errno);
+  if (::statvfs(folder.c_str(), &disk) != 0)
+    refuse(folder, "no checkpoint can be written there; choose a folder that all ranks see", errno);
   const double room = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
   if (static_cast<double>(bytes) <= room) return;
   refuse(folder, fmt::format("has room for {:.3g} GB, and a checkpoint beside an older one needs {:.3g} GB: choose "

@@ -80,6 +80,7 @@ TEST(Regression, JudgesOneFigureInTurnsByTheSameRules) {
   const auto noisy = judged(1000, 0.03);
   EXPECT_EQ(noisy.trend, Trend::inconclusive);
   EXPECT_NE(noisy.detail.find("too noisy"), std::string::npos) << noisy.detail;
+  EXPECT_EQ(judged(1032, 0.01).trend, Trend::inconclusive) << "no loss, and no gain that is proven: not the same";
   EXPECT_EQ(judge_change("train_step/x:1", "step_ms", turns(1000, 0.0003), turns(1030, 0.0003)).trend, Trend::worse);
 }
 
