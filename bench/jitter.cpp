@@ -8,7 +8,7 @@ namespace shakedown {
 
 namespace {
 
-constexpr int operations = 15;         // of some 10 ms
+constexpr int operations = 15;          // of some 10 ms
 constexpr double about_seconds = 0.2;  // of all, where nothing disturbs
 
 void add(Session& session, const JitterSpec& spec) {

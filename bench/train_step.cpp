@@ -35,7 +35,8 @@ void register_train_step(Session& session) {
   // What computing a layer together costs, on layers of Qwen2-7B that one GPU can train, and on GPT-2. Nobody has run
   // it on GPUs yet: with --benchmark_filter=8_layers or tp: alone.
   const auto& filter = session.options().filter;
-  if (session.full() && (filter.find("8_layers") != filter.npos || filter.find("tp:") != filter.npos)) {
+  const bool asked = filter.find("8_layers") != filter.npos || filter.find("tp:") != filter.npos;
+  if (session.full() && asked && filter.front() != '-') {
     add({.model = "qwen2_7b_8_layers", .batch = 2, .seq = 4096});
     for (const int tp : {2, 4}) {
       if (session.ranks() % tp != 0) continue;

@@ -202,8 +202,9 @@ class TrainingStep {
     auto update = settings;
     update.step = ++steps_;
     // The gradient of a single rank has been looked at, bucket by bucket.
-    if (!alone()) summarize_reduced();
-    const auto* const gradient = alone() ? &record_->local : &record_->reduced;
+    auto* const gradient = shape_.ranks > 1 ? &record_->reduced : &record_->local;
+    if (shape_.ranks > 1) summarize_reduced();
+    if (shape_.tensor > 1 && exchanges_) ops_.sum_together(gradient);
     if (sharded()) {
       held_.assign(held_.size(), std::nullopt);
       // In the order in which the next step needs them; those that it finds in place travel beside what follows.
@@ -449,7 +450,9 @@ class TrainingStep {
   void reduce(std::size_t end) {
     if (!sharded() && end > reduced_) {
       Master* const values = buffers_.state.gradient + reduced_;
-      ops_.summarize(values, reduced_, end - reduced_, &record_->local);
+      if (reduced_ < counted()) {
+        ops_.summarize(values, reduced_, std::min(end, counted()) - reduced_, &record_->local);
+      }
       if (exchanges_) ops_.all_reduce(values, end - reduced_);
       reduced_ = end;
       ++buckets_;
@@ -459,7 +462,7 @@ class TrainingStep {
       if (unit.offset < reduced_ || unit.end() > end || unit.used == 0) continue;
       const auto& place = buffers_.units[p];
       ops_.set_bytes(place.gradient + unit.used, 0, (unit.size - unit.used) * sizeof(Master));
-      ops_.summarize(place.gradient, unit.offset, unit.used, &record_->local);
+      if (unit.offset < counted()) ops_.summarize(place.gradient, unit.offset, unit.used, &record_->local);
       if (exchanges_) {
         sent_[place.slot] = ops_.reduce_scatter(place.gradient, place.own_gradient, place.own_count,
                                                 shape_.shard == Shard::weights && micro_ > 0);
@@ -480,18 +483,15 @@ class TrainingStep {
         ops_.summarize(unit.own_gradient, unit.own_offset, unit.own_count, &record_->reduced);
       }
     }
-    if (!exchanges_) return;
-    if (sharded()) {
-      ops_.all_reduce(&record_->reduced);
-      join();
-    }
-    if (shape_.tensor > 1) ops_.sum_together(&record_->reduced);
+    if (!sharded() || !exchanges_) return;
+    ops_.all_reduce(&record_->reduced);
+    join();
   }
 
   // Ranks that compute the model together -----------------------------------------------------------------------------
 
-  /// Nobody else has a part of the gradient.
-  bool alone() const { return shape_.ranks * shape_.tensor == 1; }
+  /// So many values of the flat array count in the norm here: of what all of them have, one has the sum.
+  std::size_t counted() const { return shape_.tensor_rank > 0 ? layout_.units.back().offset : layout_.count(); }
   /// The unit that all of them have; nothing where one rank has the whole model.
   const typename Buffers<Element, Master>::UnitPlace* replicated() const {
     return shape_.tensor > 1 ? &buffers_.units.back() : nullptr;
@@ -792,7 +792,7 @@ class TrainingStep {
     records_.resize(before + recorded_);
     ops_.copy_out(records_.data() + before, buffers_.records, recorded_ * sizeof(Record));
     recorded_ = 0;
-    if (!alone()) return;
+    if (shape_.ranks > 1) return;
     for (auto i = before; i < records_.size(); ++i) records_[i].reduced = records_[i].local;
   }
 
