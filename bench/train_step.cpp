@@ -32,8 +32,8 @@ void register_train_step(Session& session) {
     }
     return;
   }
-  // What computing a layer together costs, on layers of Qwen2-7B that one GPU can train, and on GPT-2. Nobody has run
-  // it on GPUs yet: with --benchmark_filter=8_layers or tp: alone.
+  // What computing a layer together costs, on layers of Qwen2-7B that one GPU can train, and on GPT-2. No
+  // rule judges it: with --benchmark_filter=8_layers or tp: alone.
   const auto& filter = session.options().filter;
   const bool asked = filter.find("8_layers") != filter.npos || filter.find("tp:") != filter.npos;
   if (session.full() && asked && filter.front() != '-') {
