@@ -8,7 +8,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr int threads = 1024;
+constexpr int loss_threads = 1024;
 
 /// sum = the sum of exp(x - max) over what was seen. A NaN makes the sum NaN.
 struct MaxAndSum {
@@ -34,7 +34,7 @@ struct MaxAndSum {
 };
 
 /// Rows are taken from the last to the first: what the product before this kernel wrote last is still in the cache.
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(loss_threads)
     cross_entropy_kernel(Rows<Bf16> logits, const int* targets, float* losses, int columns, float scale) {
   const unsigned row = gridDim.x - 1 - blockIdx.x;
   Bf16* const at = logits.at(row);
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(threads)
   const float target_logit = __bfloat162float(at[target]);  // before any thread writes: sum_block waits for all
 
   MaxAndSum mine;
-  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < whole; c += threads * vector_width) {
+  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < whole; c += loss_threads * vector_width) {
     mine.add(load(at + c));
   }
   const int tail = whole + static_cast<int>(threadIdx.x);
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(threads)
 
   const float factor = scale / sum;
   const auto gradient = [&](float logit, int c) { return __expf(logit - max) * factor - (c == target ? scale : 0.0F); };
-  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < whole; c += threads * vector_width) {
+  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < whole; c += loss_threads * vector_width) {
     auto values = load(at + c);
 #pragma unroll
     for (int i = 0; i < vector_width; ++i) values.at[i] = gradient(values.at[i], c + i);
@@ -64,10 +64,10 @@ __global__ void __launch_bounds__(threads)
   if (tail < columns) at[tail] = __float2bfloat16(gradient(__bfloat162float(at[tail]), tail));
 }
 
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(loss_threads)
     add_sum_kernel(const float* values, std::size_t count, double scale, double* to) {
   double mine = 0;
-  for (std::size_t i = threadIdx.x; i < count; i += threads) mine += values[i];
+  for (std::size_t i = threadIdx.x; i < count; i += loss_threads) mine += values[i];
   mine = sum_block(mine);
   if (threadIdx.x == 0) *to += scale * mine;
 }
@@ -75,13 +75,13 @@ __global__ void __launch_bounds__(threads)
 }  // namespace
 
 void cross_entropy(cudaStream_t stream, Matrix<Bf16> logits, const int* targets, float scale, float* losses) {
-  cross_entropy_kernel<<<static_cast<unsigned>(logits.rows), threads, 0, stream>>>(
+  cross_entropy_kernel<<<static_cast<unsigned>(logits.rows), loss_threads, 0, stream>>>(
       logits, targets, losses, static_cast<int>(logits.cols), scale);
   check(cudaGetLastError());
 }
 
 void add_sum(cudaStream_t stream, const float* values, std::size_t count, double scale, double* to) {
-  add_sum_kernel<<<1, threads, 0, stream>>>(values, count, scale, to);
+  add_sum_kernel<<<1, loss_threads, 0, stream>>>(values, count, scale, to);
   check(cudaGetLastError());
 }
 
