@@ -74,9 +74,15 @@ void check_piece(cudaStream_t stream, const Piece& piece, TestPattern pattern, s
   with_pattern(pattern, [&](auto constant) {
     constexpr auto p = decltype(constant)::value;
     switch (pass) {
-      case Pass::look: check_kernel<p, Pass::look><<<walk_blocks, walk_threads, 0, stream>>>(piece, inversion, walked); break;
-      case Pass::up: check_kernel<p, Pass::up><<<walk_blocks, walk_threads, 0, stream>>>(piece, inversion, walked); break;
-      case Pass::down: check_kernel<p, Pass::down><<<walk_blocks, walk_threads, 0, stream>>>(piece, inversion, walked); break;
+      case Pass::look:
+        check_kernel<p, Pass::look><<<walk_blocks, walk_threads, 0, stream>>>(piece, inversion, walked);
+        break;
+      case Pass::up:
+        check_kernel<p, Pass::up><<<walk_blocks, walk_threads, 0, stream>>>(piece, inversion, walked);
+        break;
+      case Pass::down:
+        check_kernel<p, Pass::down><<<walk_blocks, walk_threads, 0, stream>>>(piece, inversion, walked);
+        break;
     }
   });
 }

@@ -93,8 +93,9 @@ std::size_t sum_parts(cudaStream_t stream, Matrix<const Bf16> dy, Matrix<const B
   auto *const first = partials.at, *const second = partials.at + parts * columns;
   const dim3 grid(static_cast<unsigned>((columns / vector_width + column_threads - 1) / column_threads),
                   static_cast<unsigned>(parts));
-  parts_kernel<scaled><<<grid, column_threads, 0, stream>>>(dy, x, statistics, dy.rows, columns, (dy.rows + parts - 1) / parts,
-                                                     scaled ? second : first, scaled ? first : nullptr);
+  parts_kernel<scaled><<<grid, column_threads, 0, stream>>>(dy, x, statistics, dy.rows, columns,
+                                                            (dy.rows + parts - 1) / parts, scaled ? second : first,
+                                                            scaled ? first : nullptr);
   check(cudaGetLastError());
   return parts;
 }

@@ -170,7 +170,7 @@ auto narrow_backward(int columns) {
 
 template <bool centred>
 __global__ void __launch_bounds__(norm_threads) norm_kernel(Rows<const Bf16> x, NormWeights weights, Rows<Bf16> n,
-                                                       NormStatistics statistics, int columns, float epsilon) {
+                                                            NormStatistics statistics, int columns, float epsilon) {
   const auto* const from = x.at(blockIdx.x);
   auto* const to = n.at(blockIdx.x);
   float mean = 0;

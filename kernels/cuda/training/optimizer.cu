@@ -118,8 +118,9 @@ struct Update {
   double max_norm;
 };
 
-__global__ void __launch_bounds__(update_threads) adamw_kernel(const Segment* segments, training::FlatState<float> state,
-                                                        Update update, const Summary* summary, Summary* partials) {
+__global__ void __launch_bounds__(update_threads)
+    adamw_kernel(const Segment* segments, training::FlatState<float> state, Update update, const Summary* summary,
+                 Summary* partials) {
   const bool skip = summary->non_finite != 0 || !isfinite(summary->squared_norm);
   Summing mine;
   const auto clip = static_cast<float>(fmin(1.0, update.max_norm / (sqrt(summary->squared_norm) + 1e-6)));
@@ -154,7 +155,8 @@ __global__ void __launch_bounds__(update_threads) adamw_kernel(const Segment* se
   if (threadIdx.x == 0) partials[static_cast<std::size_t>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
 }
 
-__global__ void __launch_bounds__(update_threads) write_copies_kernel(const Segment* segments, const float* parameters) {
+__global__ void __launch_bounds__(update_threads)
+    write_copies_kernel(const Segment* segments, const float* parameters) {
   const Segment segment = segments[blockIdx.y];
   const auto count = segment.copy.rows * segment.copy.cols;
   for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * update_threads + threadIdx.x); i < count;
