@@ -5,8 +5,6 @@ shakedown_test(cuda_test gpu
     kernels/cuda/training_test.cpp kernels/cuda/lora_test.cpp
   LIBRARIES shakedown::kernels shakedown_cuda)
 set_target_properties(cuda_test PROPERTIES UNITY_BUILD OFF)  # one namespace, helpers called alike
-add_test(NAME unit.spills COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cuda/spills_test.sh ${CMAKE_CUDA_COMPILER})
-set_tests_properties(unit.spills PROPERTIES LABELS unit TIMEOUT 1200)
 # For the fault tests: libraries that lie, and another user of a GPU beside a measurement.
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)

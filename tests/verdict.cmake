@@ -7,7 +7,6 @@ shakedown_test(base_test unit
 # What builds result files for tests: compiled once.
 add_library(results_builder STATIC thresholds/results_builder.cpp)
 target_link_libraries(results_builder PUBLIC shakedown::verdict)
-target_compile_options(results_builder PRIVATE $<$<CONFIG:Release>:-O1>)
 
 function(thresholds_test name)
   list(TRANSFORM ARGN PREPEND thresholds/)

@@ -299,18 +299,19 @@ Finding judge_gpus(const Files& files) {
   for (const Results& file : files) {
     for (const auto& [host, ranks] : ranks_by_host(file.context)) {
       const HostFacts* facts = facts_of(file.context, host);
-      const auto expected = facts == nullptr ? std::nullopt : gpus_of(*facts);
+      const auto known = facts == nullptr ? std::nullopt : gpus_of(*facts);
       std::set<std::string> measured;
       for (const RankFacts* rank : ranks) measured.insert(rank->uuid.value_or("rank " + std::to_string(rank->rank)));
       const int n = static_cast<int>(measured.size());
-      if (!expected) {
+      const int expected = known.value_or(n);
+      if (!known) {
         set(finding, Status::missing, file_name(file) + ": how many GPUs " + host + " has is unknown",
             "say how many ranks there should be: --expect=ranks=N, or --roster=FILE");
-      } else if (n != *expected) {
-        compare(finding, n, *expected, "GPUs");
-        set(finding, n < *expected ? Status::missing : Status::fail,
+      } else if (n != expected) {
+        compare(finding, n, expected, "GPUs");
+        set(finding, n < expected ? Status::missing : Status::fail,
             file_name(file) + ": " + plural(n, "GPU") + " of " + host + " measured, it has " +
-                std::to_string(*expected) + (facts->masked_gpus ? " by " + facts->mask.value_or("its mask") : ""),
+                std::to_string(expected) + (facts->masked_gpus ? " by " + facts->mask.value_or("its mask") : ""),
             "nvidia-smi on " + host + "; start one rank per GPU and measure again");
       } else if (facts->masked_gpus && facts->pci_gpus && *facts->masked_gpus < *facts->pci_gpus) {
         masks.insert(facts->mask.value_or("a mask on " + host));

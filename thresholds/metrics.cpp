@@ -10,7 +10,9 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/key.hpp"
 
@@ -461,11 +463,19 @@ const Unit* find_unit(Text metric) {
 std::span<const Metric> metrics() { return catalogue; }
 
 const Metric* find_metric(Text key, Text name) {
+  // Every value of a run is looked up several times.
+  static const auto rows_of_name = [] {
+    std::unordered_map<Text, std::vector<const Metric*>> rows;
+    for (const Metric& m : catalogue) rows[m.name].push_back(&m);
+    return rows;
+  }();
+  const auto rows = rows_of_name.find(name);
+  if (rows == rows_of_name.end()) return nullptr;
   const std::string family = family_of(key);
-  const auto found = std::find_if(catalogue.begin(), catalogue.end(), [&](const Metric& m) {
-    return m.name == name && m.is_of(family) && (m.part.empty() || key.find(m.part) != Text::npos);
+  const auto found = std::find_if(rows->second.begin(), rows->second.end(), [&](const Metric* m) {
+    return m->is_of(family) && (m->part.empty() || key.find(m->part) != Text::npos);
   });
-  return found == catalogue.end() ? nullptr : &*found;
+  return found == rows->second.end() ? nullptr : *found;
 }
 
 std::optional<PeerClass> peer_class(Text key, Text metric) {

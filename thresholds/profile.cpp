@@ -356,20 +356,34 @@ void require_name(const Members& members, const char* key, const Yaml& yaml, con
               "; give both the same name");
 }
 
+// Each is parsed once, though many profiles include it.
+class Files {
+ public:
+  const Yaml& operator[](const fs::path& file) {
+    auto& [path, yaml] = *parsed_.try_emplace(file).first;
+    if (!yaml) yaml = Yaml::load(path);
+    return *yaml;
+  }
+
+ private:
+  std::map<fs::path, std::optional<Yaml>> parsed_;
+};
+
 // Rules that several profiles share, as if they stood at the front of this one.
-void include_part(const Yaml& name, Profile& profile) {
+void include_part(const Yaml& name, Profile& profile, Files& files) {
   const fs::path file = profile.file.parent_path() / name.text();
   if (fs::path(name.text()).filename() != name.text() || !fs::is_regular_file(file)) {
     name.refuse("\"" + name.text() + "\" is no file beside this one; name a part as in include: nvidia-preflight.yaml");
   }
-  const Yaml yaml = Yaml::load(file);
+  const Yaml& yaml = files[file];
   const Members members = yaml.members({"schema", "part", "rules"});
   require_schema(members, yaml);
   require_name(members, "part", yaml, file);
   read_rules(required(members, "rules", yaml, "a part"), profile);
 }
 
-Profile load_profile(const fs::path& file, const Yaml& yaml) {
+Profile load_profile(const fs::path& file, Files& files) {
+  const Yaml& yaml = files[file];
   const Members members = yaml.members(
       {"schema", "profile", "match", "gpus_per_host", "peak", "repeatability", "unjudged", "include", "rules"});
   require_schema(members, yaml);
@@ -392,7 +406,7 @@ Profile load_profile(const fs::path& file, const Yaml& yaml) {
   }
   if (const auto part = members.find("include"); part != members.end()) {
     for (const Yaml& name : part->second.is_list() ? part->second.items() : std::vector{part->second}) {
-      include_part(name, profile);
+      include_part(name, profile, files);
     }
   }
   read_rules(required(members, "rules", yaml, "a profile"), profile);
@@ -403,7 +417,8 @@ Profile load_profile(const fs::path& file, const Yaml& yaml) {
 
 std::vector<Profile> load_profiles(const fs::path& file_or_folder) {
   std::error_code error;
-  if (!fs::is_directory(file_or_folder, error)) return {load_profile(file_or_folder, Yaml::load(file_or_folder))};
+  Files parsed;
+  if (!fs::is_directory(file_or_folder, error)) return {load_profile(file_or_folder, parsed)};
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(file_or_folder)) {
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
@@ -412,8 +427,7 @@ std::vector<Profile> load_profiles(const fs::path& file_or_folder) {
   std::sort(files.begin(), files.end());
   std::vector<Profile> profiles;
   for (const fs::path& file : files) {
-    const Yaml yaml = Yaml::load(file);
-    if (!yaml.members().contains("part")) profiles.push_back(load_profile(file, yaml));
+    if (!parsed[file].members().contains("part")) profiles.push_back(load_profile(file, parsed));
   }
   if (profiles.empty())
     throw InputError(file_or_folder.string() + ":1:1: no profile in this folder; check --thresholds");

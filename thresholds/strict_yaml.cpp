@@ -76,10 +76,14 @@ bool is_octal_trap(std::string_view word) {
 Yaml Yaml::load(const fs::path& file) {
   const std::string text = read_file(file);
   try {
-    std::istringstream events(text);
-    YAML::Parser parser(events);
-    RefuseAnchors refuse_anchors(file);
-    while (parser.HandleNextDocument(refuse_anchors)) {
+    // A file with neither anchors nor another document has none of these, and is parsed once.
+    const auto has = [&](const char* mark) { return text.find(mark) != std::string::npos; };
+    if (has("&") || has("---") || has("...")) {
+      std::istringstream events(text);
+      YAML::Parser parser(events);
+      RefuseAnchors refuse_anchors(file);
+      while (parser.HandleNextDocument(refuse_anchors)) {
+      }
     }
     const YAML::Node node = YAML::Load(text);
     return {file, node, node.Mark()};

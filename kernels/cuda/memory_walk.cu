@@ -10,13 +10,13 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr unsigned threads = 512, blocks = 4096;  // in a block, in the grid
+constexpr unsigned walk_threads = 512, walk_blocks = 4096;  // in a block, in the grid
 
 template <TestPattern pattern>
 using Constant = std::integral_constant<TestPattern, pattern>;
 
 template <TestPattern pattern>
-__global__ void __launch_bounds__(threads) write_kernel(Piece piece, std::uint64_t inversion) {
+__global__ void __launch_bounds__(walk_threads) write_kernel(Piece piece, std::uint64_t inversion) {
   auto* const vectors = reinterpret_cast<ulonglong2*>(piece.words);
   for (auto v = first_index(); v < piece.count / 2; v += stride()) {
     const auto i = piece.first + 2 * v;
@@ -34,7 +34,7 @@ __device__ void note(Walked* walked, const Piece& piece, std::size_t word, unsig
 }
 
 template <TestPattern pattern, Pass pass>
-__global__ void __launch_bounds__(threads) check_kernel(Piece piece, std::uint64_t inversion, Walked* walked) {
+__global__ void __launch_bounds__(walk_threads) check_kernel(Piece piece, std::uint64_t inversion, Walked* walked) {
   auto* const vectors = reinterpret_cast<ulonglong2*>(piece.words);
   for (auto n = first_index(); n < piece.count / 2; n += stride()) {
     const auto v = pass == Pass::down ? piece.count / 2 - 1 - n : n;
@@ -65,7 +65,7 @@ void with_pattern(TestPattern pattern, const Action& action) {
 
 void write_piece(cudaStream_t stream, const Piece& piece, TestPattern pattern, std::uint64_t inversion) {
   with_pattern(pattern, [&](auto constant) {
-    write_kernel<decltype(constant)::value><<<blocks, threads, 0, stream>>>(piece, inversion);
+    write_kernel<decltype(constant)::value><<<walk_blocks, walk_threads, 0, stream>>>(piece, inversion);
   });
 }
 
@@ -74,9 +74,15 @@ void check_piece(cudaStream_t stream, const Piece& piece, TestPattern pattern, s
   with_pattern(pattern, [&](auto constant) {
     constexpr auto p = decltype(constant)::value;
     switch (pass) {
-      case Pass::look: check_kernel<p, Pass::look><<<blocks, threads, 0, stream>>>(piece, inversion, walked); break;
-      case Pass::up: check_kernel<p, Pass::up><<<blocks, threads, 0, stream>>>(piece, inversion, walked); break;
-      case Pass::down: check_kernel<p, Pass::down><<<blocks, threads, 0, stream>>>(piece, inversion, walked); break;
+      case Pass::look:
+        check_kernel<p, Pass::look><<<walk_blocks, walk_threads, 0, stream>>>(piece, inversion, walked);
+        break;
+      case Pass::up:
+        check_kernel<p, Pass::up><<<walk_blocks, walk_threads, 0, stream>>>(piece, inversion, walked);
+        break;
+      case Pass::down:
+        check_kernel<p, Pass::down><<<walk_blocks, walk_threads, 0, stream>>>(piece, inversion, walked);
+        break;
     }
   });
 }

@@ -101,8 +101,8 @@ __device__ std::uint64_t finish(const Operands& o, std::size_t begin) {
   }
 }
 
-/// A bound of 1024 threads leaves 64 registers to each: with two vectors and more of two arrays the compiler then spills
-/// on sm_100 (up to 524 bytes), though not on sm_80 and sm_90. tests/kernels/cuda/spills_test.sh.
+/// A bound of 1024 threads leaves 64 registers to each: with two vectors and more of two arrays the compiler then
+/// spills on sm_100 (up to 524 bytes), though not on sm_80 and sm_90: ptxas warns of it.
 constexpr int most_threads(int unroll) { return unroll == 1 ? 1024 : 512; }
 
 template <HbmOp op, int unroll, Hint hint>
@@ -181,14 +181,14 @@ constexpr std::array read_shapes{
     StreamShape{128, 4, 0, plain, 8 * kib},
 };
 constexpr std::array write_shapes{
-    StreamShape{512, 4, 0, plain},  StreamShape{512, 4, 0, streaming}, StreamShape{256, 4, 0, wide},
-    StreamShape{256, 8, 0, plain},  StreamShape{512, 2, 0, plain},    StreamShape{512, 8, 2, streaming},
+    StreamShape{512, 4, 0, plain}, StreamShape{512, 4, 0, streaming}, StreamShape{256, 4, 0, wide},
+    StreamShape{256, 8, 0, plain}, StreamShape{512, 2, 0, plain},     StreamShape{512, 8, 2, streaming},
     StreamShape{512, 4, 4, plain}, StreamShape{256, 2, 0, streaming}, StreamShape{256, 1, 0, plain},
 };
 constexpr std::array arithmetic_shapes{
-    StreamShape{512, 4, 0, streaming},  StreamShape{512, 2, 0, wide},      StreamShape{256, 4, 0, wide},
+    StreamShape{512, 4, 0, streaming}, StreamShape{512, 2, 0, wide},      StreamShape{256, 4, 0, wide},
     StreamShape{512, 2, 0, streaming}, StreamShape{256, 8, 0, streaming}, StreamShape{512, 4, 0, plain},
-    StreamShape{512, 8, 0, wide},       StreamShape{512, 4, 4, streaming}, StreamShape{256, 1, 0, plain},
+    StreamShape{512, 8, 0, wide},      StreamShape{512, 4, 4, streaming}, StreamShape{256, 1, 0, plain},
 };
 
 /// What the kernels need: the last part is done by one thread per byte, and stages are whole lines.

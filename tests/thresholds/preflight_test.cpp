@@ -126,7 +126,7 @@ class Machine {
   }
 
   Verdict judged(const JudgeOptions& options = only_preflight()) {
-    const auto shipped = load_profiles(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds");
+    static const auto shipped = load_profiles(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "thresholds");
     return judge({results()}, shipped, options);
   }
 

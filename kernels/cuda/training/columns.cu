@@ -13,15 +13,15 @@ namespace {
 
 /// Blocks of 128 threads that 132 multiprocessors hold at once, four each; and rows of one at least.
 constexpr std::size_t most_parts = 528, least_rows = 8;
-constexpr int threads = 128;  // of eight columns each
+constexpr int column_threads = 128;  // of eight columns each
 
 /// Part p of `rows_of_part` rows leaves its sums at sums[p columns + c]; with `scaled` those of dy (x - mean) rstd at
 /// scaled_sums.
 template <bool scaled>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(column_threads)
     parts_kernel(Rows<const Bf16> dy, Rows<const Bf16> x, NormStatistics statistics, std::size_t rows,
                  std::size_t columns, std::size_t rows_of_part, float* sums, float* scaled_sums) {
-  const auto c = (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x) * vector_width;
+  const auto c = (static_cast<std::size_t>(blockIdx.x) * column_threads + threadIdx.x) * vector_width;
   if (c >= columns) return;
   const auto begin = blockIdx.y * rows_of_part, end = min(begin + rows_of_part, rows);
   Eight sum{}, scaled_sum{};
@@ -91,10 +91,11 @@ std::size_t sum_parts(cudaStream_t stream, Matrix<const Bf16> dy, Matrix<const B
   const auto columns = dy.cols;
   const auto parts = std::clamp<std::size_t>((dy.rows + least_rows - 1) / least_rows, 1, partials.parts(columns));
   auto *const first = partials.at, *const second = partials.at + parts * columns;
-  const dim3 grid(static_cast<unsigned>((columns / vector_width + threads - 1) / threads),
+  const dim3 grid(static_cast<unsigned>((columns / vector_width + column_threads - 1) / column_threads),
                   static_cast<unsigned>(parts));
-  parts_kernel<scaled><<<grid, threads, 0, stream>>>(dy, x, statistics, dy.rows, columns, (dy.rows + parts - 1) / parts,
-                                                     scaled ? second : first, scaled ? first : nullptr);
+  parts_kernel<scaled><<<grid, column_threads, 0, stream>>>(dy, x, statistics, dy.rows, columns,
+                                                            (dy.rows + parts - 1) / parts, scaled ? second : first,
+                                                            scaled ? first : nullptr);
   check(cudaGetLastError());
   return parts;
 }

@@ -8,7 +8,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr int threads = 1024;
+constexpr int loss_threads = 1024;
 
 /// sum = the sum of exp(x - max) over what was seen. A NaN makes the sum NaN.
 struct MaxAndSum {
@@ -37,7 +37,7 @@ struct MaxAndSum {
 __device__ MaxAndSum max_and_sum(const Bf16* at, int columns) {
   const int whole = columns / vector_width * vector_width, tail = whole + static_cast<int>(threadIdx.x);
   MaxAndSum mine;
-  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < whole; c += threads * vector_width) {
+  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < whole; c += loss_threads * vector_width) {
     mine.add(load(at + c));
   }
   if (tail < columns) mine.add(__bfloat162float(at[tail]));
@@ -51,7 +51,7 @@ __device__ void write_gradient(Bf16* at, int columns, int target, float scale, c
   const auto gradient = [&](float logit, int c) {
     return __expf(logit - all.max) * factor - (c == target ? scale : 0.0F);
   };
-  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < whole; c += threads * vector_width) {
+  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < whole; c += loss_threads * vector_width) {
     auto values = load(at + c);
 #pragma unroll
     for (int i = 0; i < vector_width; ++i) values.at[i] = gradient(values.at[i], c + i);
@@ -63,7 +63,7 @@ __device__ void write_gradient(Bf16* at, int columns, int target, float scale, c
 /// Rows are taken from the last to the first: what the product before this kernel wrote last is still in the cache.
 __device__ unsigned row_of_block() { return gridDim.x - 1 - blockIdx.x; }
 
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(loss_threads)
     cross_entropy_kernel(Rows<Bf16> logits, const int* targets, float* losses, int columns, float scale) {
   const unsigned row = row_of_block();
   Bf16* const at = logits.at(row);
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(threads)
   write_gradient(at, columns, targets[row], scale, all);
 }
 
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(loss_threads)
     logit_parts_kernel(Rows<const Bf16> logits, const int* targets, LogitPart* parts, int columns) {
   const unsigned row = row_of_block();
   const Bf16* const at = logits.at(row);
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(threads)
   parts[row] = {mine.max, mine.sum, targets[row] < 0 ? 0.0F : __bfloat162float(at[targets[row]])};
 }
 
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(loss_threads)
     cross_entropy_of_parts_kernel(Rows<Bf16> logits, const int* targets, float* losses, int columns, float scale,
                                   const LogitPart* parts, int ranks) {
   const unsigned row = row_of_block();
@@ -98,10 +98,10 @@ __global__ void __launch_bounds__(threads)
   write_gradient(logits.at(row), columns, targets[row], scale, all);
 }
 
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(loss_threads)
     add_sum_kernel(const float* values, std::size_t count, double scale, double* to) {
   double mine = 0;
-  for (std::size_t i = threadIdx.x; i < count; i += threads) mine += values[i];
+  for (std::size_t i = threadIdx.x; i < count; i += loss_threads) mine += values[i];
   mine = sum_block(mine);
   if (threadIdx.x == 0) *to += scale * mine;
 }
@@ -109,26 +109,26 @@ __global__ void __launch_bounds__(threads)
 }  // namespace
 
 void cross_entropy(cudaStream_t stream, Matrix<Bf16> logits, const int* targets, float scale, float* losses) {
-  cross_entropy_kernel<<<static_cast<unsigned>(logits.rows), threads, 0, stream>>>(
+  cross_entropy_kernel<<<static_cast<unsigned>(logits.rows), loss_threads, 0, stream>>>(
       logits, targets, losses, static_cast<int>(logits.cols), scale);
   check(cudaGetLastError());
 }
 
 void logit_parts(cudaStream_t stream, Matrix<const Bf16> logits, const int* targets, LogitPart* parts) {
-  logit_parts_kernel<<<static_cast<unsigned>(logits.rows), threads, 0, stream>>>(logits, targets, parts,
-                                                                                 static_cast<int>(logits.cols));
+  logit_parts_kernel<<<static_cast<unsigned>(logits.rows), loss_threads, 0, stream>>>(logits, targets, parts,
+                                                                                      static_cast<int>(logits.cols));
   check(cudaGetLastError());
 }
 
 void cross_entropy(cudaStream_t stream, Matrix<Bf16> logits, const int* targets, float scale, float* losses,
                    const LogitPart* parts, int ranks) {
-  cross_entropy_of_parts_kernel<<<static_cast<unsigned>(logits.rows), threads, 0, stream>>>(
+  cross_entropy_of_parts_kernel<<<static_cast<unsigned>(logits.rows), loss_threads, 0, stream>>>(
       logits, targets, losses, static_cast<int>(logits.cols), scale, parts, ranks);
   check(cudaGetLastError());
 }
 
 void add_sum(cudaStream_t stream, const float* values, std::size_t count, double scale, double* to) {
-  add_sum_kernel<<<1, threads, 0, stream>>>(values, count, scale, to);
+  add_sum_kernel<<<1, loss_threads, 0, stream>>>(values, count, scale, to);
   check(cudaGetLastError());
 }
 

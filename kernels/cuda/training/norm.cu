@@ -10,12 +10,12 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr int threads = 256;
+constexpr int norm_threads = 256;
 
 /// body(c) for the columns of this thread, eight at a time.
 template <class Body>
 __device__ void over_columns(int columns, const Body& body) {
-  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < columns; c += threads * vector_width) body(c);
+  for (int c = static_cast<int>(threadIdx.x) * vector_width; c < columns; c += norm_threads * vector_width) body(c);
 }
 
 /// A row's n from its x: the same bits in both directions.
@@ -58,11 +58,6 @@ struct Lane {
   }
   __device__ Eight of(int v) const { return unpack(packed[v]); }
 };
-
-__device__ float sum_warp(float mine) {
-  for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(0xffffffffU, mine, step);
-  return mine;
-}
 
 template <bool centred, int vectors>
 __global__ void __launch_bounds__(narrow_threads)
@@ -174,8 +169,8 @@ auto narrow_backward(int columns) {
 // Wide rows -----------------------------------------------------------------------------------------------------------
 
 template <bool centred>
-__global__ void __launch_bounds__(threads) norm_kernel(Rows<const Bf16> x, NormWeights weights, Rows<Bf16> n,
-                                                       NormStatistics statistics, int columns, float epsilon) {
+__global__ void __launch_bounds__(norm_threads) norm_kernel(Rows<const Bf16> x, NormWeights weights, Rows<Bf16> n,
+                                                            NormStatistics statistics, int columns, float epsilon) {
   const auto* const from = x.at(blockIdx.x);
   auto* const to = n.at(blockIdx.x);
   float mean = 0;
@@ -204,7 +199,7 @@ __global__ void __launch_bounds__(threads) norm_kernel(Rows<const Bf16> x, NormW
 
 /// With y = (x - mean) rstd and g = dn gain: dx += rstd (g - mean(g) - y mean(g y)).
 template <bool centred, bool accumulate, bool with_n>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(norm_threads)
     norm_backward_kernel(Rows<const Bf16> dn, Rows<const Bf16> x, NormWeights weights, NormStatistics statistics,
                          Rows<Bf16> dx, Rows<Bf16> n, int columns) {
   const auto* const gradients = dn.at(blockIdx.x);
@@ -256,7 +251,7 @@ void norm(cudaStream_t stream, Matrix<const Bf16> x, const NormWeights& weights,
     kernel<<<blocks, narrow_threads, 0, stream>>>(x, weights, n, statistics, x.rows, columns, epsilon);
   } else {
     const auto kernel = centred ? norm_kernel<true> : norm_kernel<false>;
-    kernel<<<static_cast<unsigned>(x.rows), threads, 0, stream>>>(x, weights, n, statistics, columns, epsilon);
+    kernel<<<static_cast<unsigned>(x.rows), norm_threads, 0, stream>>>(x, weights, n, statistics, columns, epsilon);
   }
   check(cudaGetLastError());
 }
@@ -282,7 +277,7 @@ void norm_backward(cudaStream_t stream, Matrix<const Bf16> dn, Matrix<const Bf16
   if (trained) norm_gradient(stream, dn, x, statistics, gradient, partials);
   const bool with_n = static_cast<bool>(n);
   const auto kernel = centred ? backward_kernel<true>(accumulate, with_n) : backward_kernel<false>(accumulate, with_n);
-  kernel<<<static_cast<unsigned>(x.rows), threads, 0, stream>>>(dn, x, weights, statistics, dx, n, columns);
+  kernel<<<static_cast<unsigned>(x.rows), norm_threads, 0, stream>>>(dn, x, weights, statistics, dx, n, columns);
   check(cudaGetLastError());
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using training::Summary;
 
-constexpr int threads = 256;
+constexpr int update_threads = 256;
 constexpr unsigned blocks_per_segment = 48, summarizing_blocks = 1024;
 /// Accesses of 16 bytes that a thread of AdamW has under way of each array before it uses the first. It adds up what it
 /// sees in the same order with any number.
@@ -68,12 +68,12 @@ struct Summing {
 };
 
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(update_threads)
     summarize_kernel(const T* values, std::uint64_t first, std::size_t count, Summary* partials) {
   Summing mine;
   const auto whole = count / 4 * 4;
-  for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x); i < whole;
-       i += 4 * static_cast<std::size_t>(gridDim.x) * threads) {
+  for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * update_threads + threadIdx.x); i < whole;
+       i += 4 * static_cast<std::size_t>(gridDim.x) * update_threads) {
     const auto four = load_four(values + i);
 #pragma unroll
     for (unsigned j = 0; j < 4; ++j) mine.add(four.at[j], first + i + j);
@@ -137,16 +137,17 @@ struct Update {
   double max_norm;
 };
 
-__global__ void __launch_bounds__(threads) adamw_kernel(const Segment* segments, training::FlatState<float> state,
-                                                        Update update, const Summary* summary, Summary* partials) {
+__global__ void __launch_bounds__(update_threads)
+    adamw_kernel(const Segment* segments, training::FlatState<float> state, Update update, const Summary* summary,
+                 Summary* partials) {
   const bool skip = summary->non_finite != 0 || !isfinite(summary->squared_norm);
   Summing mine;
   const auto clip = static_cast<float>(fmin(1.0, update.max_norm / (sqrt(summary->squared_norm) + 1e-6)));
   const Segment segment = segments[blockIdx.y];
   const float kept = segment.decays ? update.decay : 1.0F;
   const auto count = segment.copy.rows * segment.copy.cols;
-  const auto begin = 4 * (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x);
-  const auto step = 4 * static_cast<std::size_t>(gridDim.x) * threads;
+  const auto begin = 4 * (static_cast<std::size_t>(blockIdx.x) * update_threads + threadIdx.x);
+  const auto step = 4 * static_cast<std::size_t>(gridDim.x) * update_threads;
   for (auto i = begin; skip && i < count; i += step) {
     const auto at = segment.offset + i;
     const auto parameter = load_four(state.parameters + at);
@@ -186,11 +187,12 @@ __global__ void __launch_bounds__(threads) adamw_kernel(const Segment* segments,
   if (threadIdx.x == 0) partials[static_cast<std::size_t>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
 }
 
-__global__ void __launch_bounds__(threads) write_copies_kernel(const Segment* segments, const float* parameters) {
+__global__ void __launch_bounds__(update_threads)
+    write_copies_kernel(const Segment* segments, const float* parameters) {
   const Segment segment = segments[blockIdx.y];
   const auto count = segment.copy.rows * segment.copy.cols;
-  for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x); i < count;
-       i += 4 * static_cast<std::size_t>(gridDim.x) * threads) {
+  for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * update_threads + threadIdx.x); i < count;
+       i += 4 * static_cast<std::size_t>(gridDim.x) * update_threads) {
     store_copy(segment, i, load_four(parameters + segment.offset + i));
   }
 }
@@ -204,7 +206,7 @@ void add_partials(cudaStream_t stream, const Summary* partials, std::size_t coun
 template <class T>
 void summarize_any(cudaStream_t stream, const T* values, std::size_t first, std::size_t count, Summary* partials,
                    Summary* summary) {
-  summarize_kernel<<<summarizing_blocks, threads, 0, stream>>>(values, first, count, partials);
+  summarize_kernel<<<summarizing_blocks, update_threads, 0, stream>>>(values, first, count, partials);
   check(cudaGetLastError());
   add_partials(stream, partials, summarizing_blocks, summary);
 }
@@ -237,7 +239,7 @@ void adamw(cudaStream_t stream, const Segment* segments, std::size_t count, cons
                       static_cast<float>(1 - settings.lr * settings.weight_decay),
                       settings.max_norm};
   const dim3 grid(blocks_per_segment, static_cast<unsigned>(count));
-  adamw_kernel<<<grid, threads, 0, stream>>>(segments, state, update, gradient, partials);
+  adamw_kernel<<<grid, update_threads, 0, stream>>>(segments, state, update, gradient, partials);
   check(cudaGetLastError());
   add_partials(stream, partials, grid.x * grid.y, updated);
 }
@@ -245,7 +247,7 @@ void adamw(cudaStream_t stream, const Segment* segments, std::size_t count, cons
 void write_copies(cudaStream_t stream, const Segment* segments, std::size_t count, const float* parameters) {
   if (count == 0) return;
   const dim3 grid(blocks_per_segment, static_cast<unsigned>(count));
-  write_copies_kernel<<<grid, threads, 0, stream>>>(segments, parameters);
+  write_copies_kernel<<<grid, update_threads, 0, stream>>>(segments, parameters);
   check(cudaGetLastError());
 }
 

@@ -69,10 +69,6 @@ __device__ void store_row(__nv_bfloat16* to, const float (&sums)[per_lane], floa
   }
 }
 
-__device__ float sum_warp(float mine) {
-  for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(whole_warp, mine, step);
-  return mine;
-}
 __device__ float max_warp(float mine) {
   for (int step = 16; step > 0; step /= 2) mine = fmaxf(mine, __shfl_xor_sync(whole_warp, mine, step));
   return mine;

@@ -50,6 +50,11 @@ __device__ inline void store(__nv_bfloat16* to, const Eight& values) {
   *reinterpret_cast<uint4*>(to) = uint4{words[0], words[1], words[2], words[3]};
 }
 
+__device__ inline float sum_warp(float mine) {
+  for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(0xffffffffU, mine, step);
+  return mine;
+}
+
 /// Combines the values of all threads of the block, in a fixed order; every thread gets the result. Called by all of
 /// them; blocks are whole warps, of 1024 threads at most.
 template <class T, class Combine>
