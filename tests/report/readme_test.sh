@@ -34,7 +34,7 @@ fi
 
 # Commands in their shell blocks, except those that set up a machine, judge it as a whole, or need a cluster.
 shown=$(awk '/^```sh/{inside=1; next} /^```/{inside=0} inside' "${texts[@]}" | sed 's/  *#.*//')
-commands=$(grep -E '^(build/|mpirun |shakedown report .*build/results)' <<<"$shown" | grep -vE 'shakedown accept|fleet_watch')
+commands=$(grep -E '^(build/|mpirun |shakedown report .*build/results)' <<<"$shown" | grep -vE 'shakedown accept|fleet_watch|--tier=full')
 PATH=$PWD/build/bin:$PATH
 cp "$root/tests/data/site.yaml" mysite.yaml
 expect "they show commands" test "$(wc -l <<<"$commands")" -ge 10
@@ -59,4 +59,12 @@ while IFS= read -r command; do
   [[ $command == *--families* ]] || command+=" --families=gemm"
   expect "it is understood: $command" eval 'SHAKEDOWN_BUILD="$PWD/build" bash -c "$command --plan" >out 2>err </dev/null && grep -q "^gemm/" out'
 done <<<"$accepts"
+
+# So does what the full tier measures for minutes; its rows are those of a GPU.
+long=$(grep -E '^mpirun .*--tier=full' <<<"$shown")
+expect "they show rows of the full tier" test "$(wc -l <<<"$long")" -ge 2
+while IFS= read -r command; do
+  here=$(sed -E 's/mpirun -np [0-9]/mpi -np 2/; s/ --benchmark_filter=[^ ]*//' <<<"${command//\/scratch/$PWD}")
+  expect "it is understood: $command" eval 'bash -c "$here --plan" >out 2>err </dev/null'
+done <<<"$long"
 finish

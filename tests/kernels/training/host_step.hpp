@@ -184,12 +184,13 @@ template <class T>
 struct HostStep {
   explicit HostStep(const training::StepShape& shape, int threads = 2, Group* others = nullptr)
       : group(others != nullptr ? *others : lone),
-        together(group.split(group.rank() / shape.tensor, group.rank())),
-        replicas(group.split(group.rank() % shape.tensor, group.rank())),
+        together(shape.tensor > 1 ? group.split(group.rank() / shape.tensor, group.rank()) : nullptr),
+        of_my_part(shape.tensor > 1 ? group.split(group.rank() % shape.tensor, group.rank()) : nullptr),
+        replicas(of_my_part ? *of_my_part : group),
         team(threads),
         ops(team),
         step(ops, shape) {
-    ops.connect(*replicas, shape.tensor > 1 ? together.get() : nullptr);
+    ops.connect(replicas, together.get());
     set_lively_weights(step, ops, 0.3);
     load(batch_of(shape));
   }
@@ -225,7 +226,7 @@ struct HostStep {
     for (const auto& piece : step.pieces()) {
       // What several ranks have counts once.
       if (shape.tensor_rank > 0 && step.tensors()[piece.tensor].replicated()) continue;
-      if (shared && shape.shares() == 1 && replicas->rank() > 0) continue;
+      if (shared && shape.shares() == 1 && replicas.rank() > 0) continue;
       const T* const values = own(piece);
       tensors.each(step.tensors(), piece, [&](std::size_t i, std::size_t tensor, std::size_t element) {
         all[tensors.offset(tensor) + element] = values[i];
@@ -237,7 +238,8 @@ struct HostStep {
 
   Alone lone;
   Group& group;
-  std::unique_ptr<Group> together, replicas;  // who computes the model with this rank, and who has the same part of it
+  std::unique_ptr<Group> together, of_my_part;  // who computes the model with this rank; who has the same part, if cut
+  Group& replicas;                              // who has what this rank has
   host::Team team;
   host::HostOps<T> ops;
   training::TrainingStep<host::HostOps<T>> step;

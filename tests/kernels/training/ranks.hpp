@@ -4,6 +4,8 @@
 #include <barrier>
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -35,6 +37,7 @@ class ThreadRank final : public GroupOfOne<Group> {
     const auto all = gather(text(data));
     std::memcpy(data.data(), all[static_cast<std::size_t>(root)].data(), data.size());
   }
+  std::unique_ptr<Group> split(int, int) override { throw std::logic_error("threads have no groups of some of them"); }
   void sum(std::span<const float> in, std::span<float> out) override { add(in, out); }
   void sum(std::span<const double> in, std::span<double> out) override { add(in, out); }
   void reduce_scatter(std::span<const float> in, std::span<float> out) override {

@@ -69,13 +69,13 @@ bool agrees(World& world, const char* name, training::StepShape shape, training:
   shape.ranks = world.size() / together;
   const auto own = shape.batch / static_cast<std::size_t>(shape.ranks);
   shape.batch = cut ? 1 : own;
-  shape.accumulation = cut ? own : 1;
+  if (cut) shape.accumulation = own;
   shape.shard = shard;
   shape.rank = world.rank() / together;
   shape.tensor = together;
   shape.tensor_rank = world.rank() % together;
   HostStep<double> part(shape, 1, &world);
-  part.load(batch_of(shape, static_cast<std::size_t>(shape.rank) * own));
+  part.load(batch_of(shape, static_cast<std::size_t>(shape.rank) * shape.batch * shape.accumulation));
   double worst = 0;
   for (int step = 0; step < steps; ++step) {
     whole.step.run(update);
