@@ -211,9 +211,6 @@ bool still_best(Group&, double remembered, double likeliest);
 // ---------------------------------------------------------------------------------------------------------------------
 // Backends
 
-enum class Backend { host, cuda };
-constexpr auto words(Backend) { return names("host", "cuda"); }
-
 /// Where this rank stands on its host.
 struct Placement {
   int local_rank = 0;

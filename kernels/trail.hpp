@@ -68,7 +68,6 @@ class Trail {
   /// So many operations were queued by somebody else.
   void pass(std::size_t operations) { queued_ += operations; }
 
-  std::size_t queued() const { return queued_; }
   /// The place of the last operation; before any, of the first.
   std::size_t last() const { return index_of_last() * step_; }
 

@@ -69,8 +69,9 @@ double CudaDevice::seconds(Work& work, int repeats) {
 std::unique_ptr<Work> CudaDevice::prepare(const Spec& spec) {
   timed_ = {};  // the next may stand where the last one stood
   return std::visit(
-      [&](const auto& s) {
-        if constexpr (requires { make(s, *this); }) {
+      [&]<class S>(const S& s) {
+        if constexpr (made_by<S>(Backend::cuda)) {
+          std::unique_ptr<Work> make(const S&, CudaDevice&);
           return make(s, *this);
         } else {
           return Device::prepare(spec);

@@ -30,6 +30,8 @@ class CudaDevice final : public Device {
   void settle() override { gpu_.free_retired(); }
   void abort() noexcept override { communicators_.abort(); }
 
+  /// Of each spec that is made_by this backend by `std::unique_ptr<Work> make(const S&, CudaDevice&)`, which the file
+  /// of its Work defines in this namespace and no header lists. Throws Unsupported for what this GPU cannot do.
   std::unique_ptr<Work> prepare(const Spec&) override;
 
   Gpu& gpu() { return gpu_; }
@@ -48,21 +50,5 @@ class CudaDevice final : public Device {
 /// Which of the visible devices a rank takes. Errors: std::runtime_error if there are too few; the text says what to
 /// do.
 int ordinal_for(const Placement&, int visible);
-
-// One file per operation. Each throws Unsupported for what this GPU cannot do.
-std::unique_ptr<Work> make(const GemmSpec&, CudaDevice&);
-std::unique_ptr<Work> make(const GemmSearchSpec&, CudaDevice&);
-std::unique_ptr<Work> make(const HbmSpec&, CudaDevice&);
-std::unique_ptr<Work> make(const MemoryTestSpec&, CudaDevice&);
-std::unique_ptr<Work> make(const PeerCopySpec&, CudaDevice&);
-std::unique_ptr<Work> make(const PeerShiftSpec&, CudaDevice&);
-std::unique_ptr<Work> make(const PeerLatencySpec&, CudaDevice&);
-std::unique_ptr<Work> make(const PeerLatencyShiftSpec&, CudaDevice&);
-std::unique_ptr<Work> make(const PcieSpec&, CudaDevice&);
-std::unique_ptr<Work> make(const CollectiveSpec&, CudaDevice&);
-std::unique_ptr<Work> make(const LoraStepSpec&, CudaDevice&);
-std::unique_ptr<Work> make(const TrainStepSpec&, CudaDevice&);
-std::unique_ptr<Work> make(const CheckpointSpec&, CudaDevice&);
-std::unique_ptr<Work> make(const LaunchSpec&, CudaDevice&);
 
 }  // namespace shakedown::cuda

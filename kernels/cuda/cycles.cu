@@ -1,8 +1,6 @@
 // One block for each multiprocessor reads its counter of cycles (clock64) and the timer of the GPU (%globaltimer), once
 // at each end of an interval; PTX ISA, section Special Registers. One that missed an end is left out. Each interval has
 // a sum of its own, so that the cycles of an operation are a median over samples, as its time is.
-#include <algorithm>
-#include <cstdint>
 #include <utility>
 #include <vector>
 

@@ -10,8 +10,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <optional>
-#include <string>
 
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/training/attention.hpp"

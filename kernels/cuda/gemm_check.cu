@@ -1,7 +1,6 @@
 // The two checks of a product, in f64. The inputs are exact in f64, and so are the products of two elements of every
 // type but f64 itself, so that the reference has no error that counts; that of f64 errs as much as what it checks.
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gemm_check.hpp"

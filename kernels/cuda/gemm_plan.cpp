@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstddef>
-#include <cstdint>
 #include <span>
 #include <sstream>
-#include <string>
 #include <system_error>
 
 namespace shakedown::cuda {

@@ -1,5 +1,4 @@
 // Neighbouring threads take neighbouring 16-byte vectors; the walk over a piece is one grid-wide stride after another.
-#include <type_traits>
 
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"

@@ -42,9 +42,9 @@ std::vector<Buffer> nearly_all_memory() {
 }
 
 /// bf16 products of 8192 cubed on a stream of their own, which GPUs put first: a walk would leave them no room.
-class Products {
+class LoadOfProducts {
  public:
-  explicit Products(const Gpu& gpu) : gpu_(gpu), a_(bytes), b_(bytes), d_(bytes), workspace_(workspace_bytes) {
+  explicit LoadOfProducts(const Gpu& gpu) : gpu_(gpu), a_(bytes), b_(bytes), d_(bytes), workspace_(workspace_bytes) {
     auto status = CUBLAS_STATUS_SUCCESS;
     const auto proposed = product_.propose(1, status);
     if (proposed.empty()) throw Unsupported("cuBLASLt has no product to run beside the memory test");
@@ -54,9 +54,9 @@ class Products {
     check(product_.enqueue(algorithm_, operands(), gpu.stream()));
     first_ = digest_of(gpu, d_);
   }
-  Products(const Products&) = delete;
-  Products& operator=(const Products&) = delete;
-  ~Products() { static_cast<void>(cudaStreamSynchronize(stream_.get())); }
+  LoadOfProducts(const LoadOfProducts&) = delete;
+  LoadOfProducts& operator=(const LoadOfProducts&) = delete;
+  ~LoadOfProducts() { static_cast<void>(cudaStreamSynchronize(stream_.get())); }
 
   /// Queues so many as about fill this time. They begin when all has run that was queued before; what is queued behind
   /// `join` begins when they have run.
@@ -93,7 +93,7 @@ class Products {
 class MemoryTest final : public Work {
  public:
   MemoryTest(const MemoryTestSpec& spec, const Gpu& gpu) : spec_(spec), gpu_(gpu), walked_(sizeof(Walked)) {
-    if (spec.loaded) products_ = std::make_unique<Products>(gpu);
+    if (spec.loaded) products_ = std::make_unique<LoadOfProducts>(gpu);
     if (spec.bytes) {
       buffers_.emplace_back(*spec.bytes);
     } else {
@@ -205,7 +205,7 @@ class MemoryTest final : public Work {
   const Gpu& gpu_;
   std::vector<Buffer> buffers_;
   Buffer walked_;
-  std::unique_ptr<Products> products_;
+  std::unique_ptr<LoadOfProducts> products_;
   std::size_t allocated_ = 0, under_test_ = 0, walks_ = 0;
   std::uint64_t inverted_ = 0;
 };

@@ -59,8 +59,9 @@ double HostDevice::seconds(Work& work, int repeats) {
 
 std::unique_ptr<Work> HostDevice::prepare(const Spec& spec) {
   return std::visit(
-      [&](const auto& s) {
-        if constexpr (requires { make(s, *this); }) {
+      [&]<class S>(const S& s) {
+        if constexpr (made_by<S>(Backend::host)) {
+          std::unique_ptr<Work> make(const S&, HostDevice&);
           require_memory(footprint(s));
           return make(s, *this);
         } else {

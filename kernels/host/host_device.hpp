@@ -14,6 +14,8 @@ class HostDevice final : public Device {
   DeviceInfo info() const override { return info_; }
   double seconds(Work&, int repeats) override;
 
+  /// Of each spec that is made_by this backend by `std::unique_ptr<Work> make(const S&, HostDevice&)`, which the file
+  /// of its Work defines in this namespace and no header lists. Throws Unsupported for what this host cannot do.
   std::unique_ptr<Work> prepare(const Spec&) override;
 
   Team& team() { return team_; }
@@ -25,20 +27,5 @@ class HostDevice final : public Device {
   int local_size_;
   Team team_;
 };
-
-// One file per operation. Each throws Unsupported for what it cannot do.
-std::unique_ptr<Work> make(const GemmSpec&, HostDevice&);
-std::unique_ptr<Work> make(const HbmSpec&, HostDevice&);
-std::unique_ptr<Work> make(const MemoryLatencySpec&, HostDevice&);
-std::unique_ptr<Work> make(const MemoryTestSpec&, HostDevice&);
-std::unique_ptr<Work> make(const PeerCopySpec&, HostDevice&);
-std::unique_ptr<Work> make(const PeerShiftSpec&, HostDevice&);
-std::unique_ptr<Work> make(const PeerLatencySpec&, HostDevice&);
-std::unique_ptr<Work> make(const PeerLatencyShiftSpec&, HostDevice&);
-std::unique_ptr<Work> make(const PcieSpec&, HostDevice&);
-std::unique_ptr<Work> make(const CollectiveSpec&, HostDevice&);
-std::unique_ptr<Work> make(const LoraStepSpec&, HostDevice&);
-std::unique_ptr<Work> make(const TrainStepSpec&, HostDevice&);
-std::unique_ptr<Work> make(const CheckpointSpec&, HostDevice&);
 
 }  // namespace shakedown::host

@@ -1,3 +1,4 @@
+// Longer than other files: all operations of training/ops.hpp, one plain loop after the other.
 #include "kernels/host/training_ops.hpp"
 
 #include <unistd.h>
@@ -497,13 +498,17 @@ void HostOps<T>::sum(Group& group, Summary* summary) {
 
 /// By the sum of all, so that sharing changes no bit. What a GPU may lose is lost here too: nobody is to read it.
 template <class T>
-std::size_t HostOps<T>::reduce_scatter(T* all, T* own, std::size_t count, bool add) {
+std::size_t HostOps<T>::reduce_scatter(T* all, T* own, std::size_t count, bool add,
+                                       const training::ShareSummaries& told) {
   const auto whole = count * static_cast<std::size_t>(group_->size());
+  const auto mine = count * static_cast<std::size_t>(group_->rank());
+  if (told.before != nullptr) summarize(all + mine, told.before_at, count, told.before);
   summed_.assign(all, all + whole);
   group_->sum(std::span<const T>(summed_), std::span<T>(summed_));
   std::fill(all, all + whole, std::numeric_limits<T>::quiet_NaN());
-  const T* const share = summed_.data() + count * static_cast<std::size_t>(group_->rank());
+  const T* const share = summed_.data() + mine;
   for (std::size_t i = 0; i < count; ++i) own[i] = add ? own[i] + share[i] : share[i];
+  if (told.after != nullptr) summarize(own, told.after_at, count, told.after);
   return 0;
 }
 

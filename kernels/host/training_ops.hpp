@@ -37,10 +37,12 @@ class HostOps {
   static T to_element(double x) { return static_cast<T>(x); }
   static double to_double(T x) { return static_cast<double>(x); }
   void set_bytes(void* to, int value, std::size_t bytes) { std::memset(to, value, bytes); }
+  void copy_bytes(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void fill_normal(Matrix<T>, double stddev, std::uint64_t tensor);
   void fill_normal(T* values, std::size_t count, double stddev, std::uint64_t tensor, std::size_t first = 0,
                    const training::Numbers& = {});
   void place_copies(std::span<const training::ParameterSlot<T>> slots) { slots_.assign(slots.begin(), slots.end()); }
+  void repeat(std::size_t, const std::function<void()>& queue) { queue(); }
   void synchronize() {}
   void connect(Group& group, Group* together = nullptr) {
     group_ = &group;
@@ -84,7 +86,7 @@ class HostOps {
   void write_copies(const T* parameters);
   void all_reduce(T* values, std::size_t count);
   void all_reduce(training::Summary* summary) { sum(*group_, summary); }
-  std::size_t reduce_scatter(T* all, T* own, std::size_t count, bool add);
+  std::size_t reduce_scatter(T* all, T* own, std::size_t count, bool add, const training::ShareSummaries&);
   std::size_t all_gather(const T* own, T* all, std::size_t count);
   void meet() {}  // all_gather does
   void wait(std::size_t) {}

@@ -17,6 +17,7 @@ struct CheckpointSpec {
   TrainStepSpec step;       // its batch is for what proves that training goes on, and is not timed
   int steps = 10;           // before it is written, and after it is read
   std::string folder = {};  // in which a new one is made, and removed in the end; that of rank 0 counts
+  bool asked_for = false;   // by the user: that it cannot be written is a failure then
 };
 
 /// checkpoint/op:write/model:gpt2_124m, and what is not the default

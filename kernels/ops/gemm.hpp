@@ -58,6 +58,7 @@ inline std::size_t footprint(const GemmSpec& s) {
 /// rank 0's find counts. Its cost is known after connect.
 struct GemmSearchSpec {
   static constexpr std::string_view description = "the search for a shape";
+  static constexpr Backend only = Backend::cuda;
   static constexpr int longest = 16384;  // of m, n and k
 
   DType dtype;

@@ -12,6 +12,7 @@ namespace shakedown {
 /// answers, or none.
 struct MemoryLatencySpec {
   static constexpr std::string_view description = "a walk of loads from the device's memory";
+  static constexpr Backend only = Backend::host;
 
   Engine engine;
   std::size_t bytes;

@@ -12,6 +12,7 @@ constexpr auto words(LaunchOp) { return names("kernel", "graph"); }
 /// that none can be left out.
 struct LaunchSpec {
   static constexpr std::string_view description = "the launch of a kernel";
+  static constexpr Backend only = Backend::cuda;
 
   LaunchOp op;
   int kernels = 1;

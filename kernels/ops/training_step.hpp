@@ -45,6 +45,11 @@ std::string key(const StepSpec<trains>& s) {
   key.set_unless(usual.data, "data", s.data).set_unless(usual.shard, "shard", s.shard);
   return key.set_unless(usual.tp, "tp", s.tp).text();
 }
+/// Tokens of one step that count as this rank's: its part of those of the ranks that compute a model together.
+template <training::Trains trains>
+double tokens(const StepSpec<trains>& s) {
+  return static_cast<double>(s.batch) * s.seq * s.accumulation / s.tp;
+}
 /// The same step with another value of one part of its key, "batch:64". Errors: InputError for a part or a value that
 /// there is not.
 template <training::Trains trains>

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <stdexcept>
 
@@ -154,8 +153,7 @@ template TrainStepSpec with(TrainStepSpec, const std::string&);
 template <training::Trains trains>
 Cost cost(const StepSpec<trains>& s) {
   const auto shape = training::step_shape(s);
-  const auto tokens = static_cast<double>(shape.accumulation * shape.tokens());
-  return {tokens * training::token_flops(shape.model, shape.lora, shape.seq, trains).total() / s.tp, 0};
+  return {tokens(s) * training::token_flops(shape.model, shape.lora, shape.seq, trains).total(), 0};
 }
 template Cost cost(const LoraStepSpec&);
 template Cost cost(const TrainStepSpec&);

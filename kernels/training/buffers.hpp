@@ -122,7 +122,7 @@ struct Buffers {
     if (s.trains == Trains::all) order = arena.take<int>("order of inputs", s.accumulation * s.tokens());
     if (m.positions == Positions::rope) rotations = arena.take<Master>("rotations", s.seq * m.head_dim);
     losses = arena.take<Master>("losses", s.tokens());
-    records = arena.take<Record>("records", records_kept);
+    records = arena.take<Record>("records", 1 + records_kept);
     workspace = arena.take<std::byte>("workspace", workspace_bytes);
   }
 
@@ -150,7 +150,7 @@ struct Buffers {
   int *inputs, *targets;   // accumulation x tokens
   int* order = nullptr;    // of each micro-batch, its rows sorted by their inputs; where the embedding is trained
   Master *rotations = nullptr, *losses;
-  Record* records;
+  Record* records;  // of the step under way, and behind it those of the last ones
   std::byte* workspace;
 
  private:

@@ -3,12 +3,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 #include <span>
@@ -238,7 +240,7 @@ std::vector<FileRun> store(const std::vector<Run>& runs, std::size_t master, Sta
 Manifest read_manifest(const Saved& of) {
   const auto file = of.folder / manifest_name;
   const auto text = read_file(file);
-  const auto document = nlohmann::json::parse(text, nullptr, false);
+  const auto document = document_of_text(text);
   if (document.is_discarded()) refuse(file, "is cut off, or no checkpoint: take another one");
   auto manifest = read_as<Manifest>(Field(file, "", document));
   if (manifest.format != format) {
@@ -317,7 +319,60 @@ void remove_files(const fs::path& folder, Group& group, const std::string& but =
   }
 }
 
+/// Held by whom an OwnFolder is of.
+constexpr auto lock_name = "lock";
+
+/// "shakedown-checkpoint-node7-": another host's processes cannot be asked whether they live.
+std::string own_folders() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return fmt::format("shakedown-checkpoint-{}-", host.data());
+}
+constexpr std::size_t id_digits = 16;
+
+/// The lock of an own folder, if this process has it now; else -1.
+int lock_of(const fs::path& folder, int flags = 0) {
+  const int fd = ::open((folder / lock_name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+  if (fd < 0 || ::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+void remove_left_behind(const fs::path& parent) {
+  const auto prefix = own_folders();
+  for (const auto& name : names_in(parent).value_or(std::vector<std::string>())) {
+    if (!name.starts_with(prefix) || name.size() != prefix.size() + id_digits) continue;
+    struct stat folder {};
+    if (::lstat((parent / name).c_str(), &folder) != 0 || folder.st_uid != ::geteuid()) continue;
+    const int lock = lock_of(parent / name);
+    if (lock < 0) continue;
+    std::error_code error;
+    fs::remove_all(parent / name, error);
+    ::close(lock);
+  }
+}
+
 }  // namespace
+
+OwnFolder::OwnFolder(const fs::path& parent) {
+  std::error_code error;
+  const auto absolute = fs::absolute(parent, error);
+  remove_left_behind(absolute);
+  std::random_device random;
+  path_ = absolute / fmt::format("{}{:08x}{:08x}", own_folders(), random(), random());
+  // It gets its name when it is locked: no other process may think in between that nobody has it.
+  const auto unnamed = absolute / ("." + path_.filename().string());
+  fs::create_directory(unnamed, error);
+  lock_ = lock_of(unnamed, O_CREAT);
+  fs::rename(unnamed, path_, error);
+}
+
+OwnFolder::~OwnFolder() {
+  std::error_code error;
+  fs::remove(path_ / lock_name, error);
+  fs::remove(path_, error);
+  if (lock_ >= 0) ::close(lock_);
+}
 
 std::vector<Run> kept_runs(const StepShape& shape) {
   const auto layout = shape.layout();

@@ -73,6 +73,22 @@ void write_checkpoint(const Saved&, Group&, StateCopies&, std::uint64_t steps);
 /// state is void.
 std::uint64_t read_checkpoint(const Saved&, Group&, StateCopies&);
 
+/// A folder of this process for checkpoints that shall not stay, in another: it goes with it, and with it goes what
+/// processes of this user on this host that have died have left there. A lock inside tells who lives.
+class OwnFolder {
+ public:
+  /// Where none can be made, path() names what is not there.
+  explicit OwnFolder(const std::filesystem::path& parent);
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
+  ~OwnFolder();
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
+
 /// What this rank has written there goes; of what no rank of this group wrote, a part.
 void remove_checkpoint(const std::filesystem::path& folder, Group&);
 

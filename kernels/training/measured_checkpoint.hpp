@@ -6,7 +6,6 @@
 
 #include <fstream>
 #include <memory>
-#include <random>
 #include <string>
 
 #include "base/archive.hpp"
@@ -27,6 +26,7 @@ class MeasuredCheckpoint final : public Work {
     if (group_ == nullptr || folder_.empty()) return;
     ops_->synchronize();
     remove_checkpoint(folder_, *group_);
+    own_folder_.reset();
     std::error_code error;
     std::filesystem::remove(folder_, error);  // the last one finds it empty
   }
@@ -42,9 +42,10 @@ class MeasuredCheckpoint final : public Work {
     load_tokens(step_, 0);
     train();
     saved_ = step_.parameter_summary().checksum;
-    folder_ = broadcast(group, group.rank() == 0 ? new_folder() : "");
+    if (group.rank() == 0) own_folder_ = std::make_unique<OwnFolder>(spec_.folder);
+    folder_ = broadcast(group, own_folder_ ? own_folder_->path().string() : "");
     const auto write = [&] { checkpoint_->write(folder_); };
-    if (const auto why = input_error_of(write); !why.empty()) throw Unsupported(why);
+    if (const auto why = input_error_of(write); !why.empty()) throw Unsupported(why, spec_.asked_for);
     train();
     expected_ = step_.records().back().updated.checksum;
     checkpoint_->read(folder_);
@@ -101,21 +102,12 @@ class MeasuredCheckpoint final : public Work {
     for (int i = 0; i < spec_.steps; ++i) step_.run(measured_update);
   }
 
-  /// Nothing of anybody else's is in it.
-  std::string new_folder() const {
-    std::random_device random;
-    std::error_code error;
-    const auto folder = std::filesystem::absolute(spec_.folder, error) /
-                        fmt::format("shakedown-checkpoint-{:08x}{:08x}", random(), random());
-    std::filesystem::create_directory(folder, error);  // what is not there cannot be written to, which says why
-    return folder;
-  }
-
   CheckpointSpec spec_;
   std::unique_ptr<Ops> ops_;
   TrainingStep<Ops> step_;
   Group* group_ = nullptr;
   std::unique_ptr<Checkpoint<Ops>> checkpoint_;
+  std::unique_ptr<OwnFolder> own_folder_;  // of rank 0, for all
   std::string folder_;
   std::uint64_t saved_ = 0, expected_ = 0;  // checksums of the parameters: written down, and some steps later
   int announced_ = 0, done_ = 0;

@@ -79,6 +79,7 @@ class MeasuredStep final : public Work {
     begin();  // what tuning computed is void
     step_.run(measured_update);
     ops_->synchronize();
+    step_.repeat();
     if (spec_.bucket == 0 && step_.shape().ranks > 1 && spec_.shard != Shard::weights) choose_bucket();
   }
 
@@ -162,8 +163,7 @@ class MeasuredStep final : public Work {
     metrics.emplace_back("compute_ms", median(alone));
     // Cycles of a rank's own work: what a low clock takes, power explains; what takes more cycles, the GPU does.
     if (!cycles.empty()) {
-      const auto tokens = static_cast<double>(step_.shape().accumulation * step_.shape().tokens()) / spec_.tp;
-      metrics.emplace_back("tokens_per_s_per_ghz", tokens / median(cycles) * 1e9);
+      metrics.emplace_back("tokens_per_s_per_ghz", tokens(spec_) / median(cycles) * 1e9);
     }
     if (group_->size() > 1) {
       metrics.emplace_back("exposed_comm_ms", std::max(0.0, median(phases_.whole) - median(alone)));

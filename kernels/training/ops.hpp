@@ -94,6 +94,19 @@ struct Summary {
   std::uint64_t checksum;    // sum over i of (bits of value i) (2 (first + i) + 1), modulo 2^64; see checksum_term
 };
 
+inline Summary operator+(const Summary& a, const Summary& b) {
+  return {a.squared_norm + b.squared_norm, a.non_finite + b.non_finite, a.checksum + b.checksum};
+}
+
+/// What a sum over ranks tells of a rank's share as it passes: what the rank had there, as elements before_at.. of a
+/// larger array, and what the sum is, as elements after_at... Null: it is not asked.
+struct ShareSummaries {
+  std::size_t before_at = 0;
+  Summary* before = nullptr;
+  std::size_t after_at = 0;
+  Summary* after = nullptr;
+};
+
 /// What one step leaves behind on the device, read much later.
 struct Record {
   double loss;          // mean over this rank's tokens of the step, before the update
@@ -101,6 +114,7 @@ struct Record {
   Summary reduced;      // gradient summed over ranks
   Summary updated;      // trainable parameters after the update
   Summary shared = {};  // of these what all ranks that compute a model together have
+  Summary share = {};   // what the sums over ranks tell of `local`, until the record is read
 };
 
 /// One AdamW update (Loshchilov and Hutter 2019, arXiv 1711.05101), as torch.optim.AdamW does it:
@@ -144,7 +158,7 @@ concept TrainingOps = requires(
     const Gemm<typename Ops::Element, typename Ops::Element>& product,
     const Gemm<typename Ops::Element, typename Ops::Master>& gradient_product,
     NormWeights<typename Ops::Element> weights, NormStatistics<typename Ops::Master> stats,
-    NormGradient<typename Ops::Master> norm_gradient, Matrix<typename Ops::Master> mm,
+    NormGradient<typename Ops::Master> norm_gradient, ShareSummaries told, Matrix<typename Ops::Master> mm,
     const int* ints, AttentionShape shape, Summary* summary, const Summary* csummary, double x, double* dx,
     std::size_t n, std::uint64_t u, bool flag, std::byte* bytes, void* p, const void* cp, Group& group,
     std::span<const ParameterSlot<typename Ops::Element>> slots, const FlatState<typename Ops::Master>& state,
@@ -175,6 +189,8 @@ concept TrainingOps = requires(
   { Ops::to_double(*ce) } -> std::convertible_to<double>;
   /// Sets bytes of device memory (queued): 0, or 0xff, which is NaN in every floating type.
   ops.set_bytes(p, 0xff, n);
+  /// Copies bytes within the device's memory (queued).
+  ops.copy_bytes(p, cp, n);    // to, from, bytes
   /// element (r, c) = stddev normal((tensor << 32) + r cols + c, stream 0) of reference.hpp, rounded once.
   ops.fill_normal(em, x, u);                // matrix, stddev, tensor
   /// Likewise value i of some for element numbers(first + i).
@@ -182,6 +198,9 @@ concept TrainingOps = requires(
   /// Tells once where the Element copies of the trainable parameters live; `slots` are on the host, ordered by offset,
   /// and cover what this rank updates.
   ops.place_copies(slots);
+  /// Queues what `queue` does, which is the same whenever the number is: a backend may record it the first time and
+  /// launch it as a whole from then on. It has run before, by itself, and queues nothing beside the others.
+  ops.repeat(n, queue);
   /// Waits until all that was queued is done.
   ops.synchronize();
   /// Collective, once, before the first step: makes what sums over these ranks, and over those that compute a model
@@ -278,9 +297,10 @@ concept TrainingOps = requires(
   /// The same, of this summary.
   ops.all_reduce(summary);
   /// Likewise on the second stream: `own` becomes rank r's share of the sum over ranks of all[r count + i], or that is
-  /// added to it; what else is in `all` is lost. And `all` becomes the shares of all ranks, one behind the other. A share may lie in its own
+  /// added to it; what else is in `all` is lost. Adds to the summaries, of which nobody else may write the second one
+  /// until it is done. And `all` becomes the shares of all ranks, one behind the other. A share may lie in its own
   /// place in `all`. The numbers are for `wait`: what is queued behind it begins when that operation is done.
-  { ops.reduce_scatter(m, m, n, flag) } -> std::same_as<std::size_t>;  // all, own, count of a share, add
+  { ops.reduce_scatter(m, m, n, flag, told) } -> std::same_as<std::size_t>;  // all, own, count of a share, add
   { ops.all_gather(ce, e, n) } -> std::same_as<std::size_t>;      // own, all, count of a share
   ops.wait(n);
   /// Ranks may fetch the shares of others by themselves, on a stream of its own, where all ranks have their memory laid

@@ -1,6 +1,7 @@
 // One training step of a transformer: forward, backward, sum of the gradients over ranks, AdamW. One text for the host
 // and for CUDA, over the operations of ops.hpp, and for every composition that TransformerShape can name. Frozen
 // weights have no gradients: beside them the backward pass is what the adapters need and no more.
+// Longer than other files: when weights and gradients travel depends on which product reads them next, in both passes.
 #pragma once
 
 #include <algorithm>
@@ -181,20 +182,24 @@ class TrainingStep {
   /// Of this rank's part of the vocabulary: what stands on the device counts from there.
   int first_token() const { return shape_.tensor_rank * static_cast<int>(part_.vocab); }
 
+  /// From here on both passes may be launched as a whole each, where they are the same in every step. Products must be
+  /// tuned, and a step must have run.
+  void repeat() { repeats_ = shape_.ranks == 1 && shape_.tensor == 1 && shape_.accumulation == 1; }
+
   /// Queues one step. Without collectives the ranks go their own ways: for measuring what they cost.
   void run(const AdamW& settings, bool collectives = true) {
     if (recorded_ == records_kept) collect();
     collectives ? exchange() : void(exchanges_ = false);
-    record_ = buffers_.records + recorded_++;
+    record_ = buffers_.records;
     ops_.set_bytes(record_, 0, sizeof(Record));
     ops_.mark(Mark::begin);
     for (micro_ = 0; micro_ < shape_.accumulation; ++micro_) {
       const bool last = micro_ + 1 == shape_.accumulation;
       if (last) ops_.mark(Mark::forward_begin);
-      forward();
+      pass(0, [this] { forward(); });
       if (last) ops_.mark(Mark::forward_end);
       // Gradients that take turns in the same memory are summed over ranks at once, and their shares added up.
-      backward(last || shape_.shard == Shard::weights);
+      pass(1, [&] { backward(last || shape_.shard == Shard::weights); });
     }
     ops_.mark(Mark::backward_end);
     if (collectives) join();
@@ -227,6 +232,7 @@ class TrainingStep {
     if (const auto* const unit = replicated()) {
       ops_.summarize(buffers_.state.parameters + unit->own_offset, 0, unit->own_count, &record_->shared);
     }
+    ops_.copy_bytes(record_ + ++recorded_, record_, sizeof(Record));
     ops_.mark(Mark::end);
   }
 
@@ -306,6 +312,8 @@ class TrainingStep {
           });
     }
   }
+
+  void pass(std::size_t which, const std::function<void()>& queue) { repeats_ ? ops_.repeat(which, queue) : queue(); }
 
   // Forward -----------------------------------------------------------------------------------------------------------
 
@@ -462,18 +470,33 @@ class TrainingStep {
       if (unit.offset < reduced_ || unit.end() > end || unit.used == 0) continue;
       const auto& place = buffers_.units[p];
       ops_.set_bytes(place.gradient + unit.used, 0, (unit.size - unit.used) * sizeof(Master));
-      if (unit.offset < counted()) ops_.summarize(place.gradient, unit.offset, unit.used, &record_->local);
+      const bool counts = unit.offset < counted();
+      const auto look = [&](std::size_t first, std::size_t behind) {
+        if (!counts || first >= behind) return;
+        ops_.summarize(place.gradient + first, unit.offset + first, behind - first, &record_->local);
+      };
+      // Its own share is looked at as it is summed.
+      const auto mine = exchanges_ ? static_cast<std::size_t>(shape_.rank) * place.own_count : unit.used;
+      look(0, std::min(mine, unit.used));
+      look(mine + place.own_count, unit.used);
       if (exchanges_) {
-        sent_[place.slot] = ops_.reduce_scatter(place.gradient, place.own_gradient, place.own_count,
-                                                shape_.shard == Shard::weights && micro_ > 0);
+        const bool last = micro_ + 1 == shape_.accumulation, add = shape_.shard == Shard::weights && micro_ > 0;
+        ShareSummaries told{unit.offset + mine, &record_->share, place.own_offset, last ? &record_->reduced : nullptr};
+        if (!counts) told = {};
+        sent_[place.slot] = ops_.reduce_scatter(place.gradient, place.own_gradient, place.own_count, add, told);
       }
       reduced_ = unit.end();
       ++buckets_;
     }
   }
 
-  /// What AdamW's clipping looks at: the gradient of the whole model, in which what is replicated counts once.
+  /// What AdamW's clipping looks at: the gradient of the whole model, in which what is replicated counts once. Each sum
+  /// over ranks that share the state has told of its part.
   void summarize_reduced() {
+    if (sharded() && exchanges_) {
+      ops_.all_reduce(&record_->reduced);
+      return join();
+    }
     const auto units = buffers_.units.size() - (shape_.tensor_rank > 0 ? 1 : 0);
     if (shape_.shard != Shard::optimizer) {
       const auto& last = buffers_.units[units - 1];
@@ -483,9 +506,6 @@ class TrainingStep {
         ops_.summarize(unit.own_gradient, unit.own_offset, unit.own_count, &record_->reduced);
       }
     }
-    if (!sharded() || !exchanges_) return;
-    ops_.all_reduce(&record_->reduced);
-    join();
   }
 
   // Ranks that compute the model together -----------------------------------------------------------------------------
@@ -582,10 +602,9 @@ class TrainingStep {
     return {at, {unit.own_weights + inside, 1, piece.count, piece.count}, 1, t.decays(), gradient - at};
   }
 
-  /// In the place of a record that is not in use: at least one is free after collecting.
+  /// In the place of the record of a step under way.
   template <class Summarize>
   Summary summary_of(const Summarize& summarize) {
-    collect();
     ops_.set_bytes(buffers_.records, 0, sizeof(Record));
     summarize(&buffers_.records->local);
     Record record;
@@ -790,8 +809,9 @@ class TrainingStep {
     if (recorded_ == 0) return;
     const auto before = records_.size();
     records_.resize(before + recorded_);
-    ops_.copy_out(records_.data() + before, buffers_.records, recorded_ * sizeof(Record));
+    ops_.copy_out(records_.data() + before, buffers_.records + 1, recorded_ * sizeof(Record));
     recorded_ = 0;
+    for (auto i = before; i < records_.size(); ++i) records_[i].local = records_[i].local + records_[i].share;
     if (shape_.ranks > 1) return;
     for (auto i = before; i < records_.size(); ++i) records_[i].reduced = records_[i].local;
   }
@@ -811,7 +831,7 @@ class TrainingStep {
   std::vector<std::optional<std::size_t>> held_;  // by slot, the unit whose weights it has
   std::vector<std::optional<std::size_t>> arrived_,
       sent_;  // by slot, what its weights and gradient may have to wait for
-  bool exchanges_ = true;
+  bool exchanges_ = true, repeats_ = false;
   std::uint64_t steps_ = 0;   // since restart, here or where this goes on from
   std::size_t recorded_ = 0;  // records on the device that nobody has read
   std::size_t micro_ = 0;

@@ -1,5 +1,6 @@
 // Operations of a training step: products by cuBLASLt, attention by cuDNN, the rest by own kernels; beside them sums
-// over ranks by NCCL, and weights by copy engines where ranks can map each other's memory.
+// over ranks by NCCL, or where ranks share the state and can map each other's memory by copy engines. All operations of
+// training/ops.hpp in one file, as for the host.
 #include "kernels/cuda/training/cuda_ops.hpp"
 
 #include <algorithm>
@@ -74,6 +75,14 @@ std::size_t most_gradients_of_a_sum(const training::StepShape& shape) {
     most = std::max(most, complete - std::exchange(before, complete));
   }
   return shape.bucket == 0 ? all : std::min(all, shape.bucket + std::max(most, all - before));
+}
+
+/// Values that copy engines fetch at a time from each other rank, a multiple of 64: 128 MB from all, or less if no rank
+/// has as many of a unit.
+std::size_t most_fetched_of_a_rank(const training::StepShape& shape) {
+  constexpr std::size_t all = std::size_t{1} << 25, line = 64;
+  const auto ranks = static_cast<std::size_t>(shape.ranks);
+  return std::min(most_gradients_of_a_sum(shape) / ranks, all / (ranks - 1)) / line * line;
 }
 
 /// The blocks of a launch are shared equally by the segments: a large tensor is several, of whole rows or of one.
@@ -188,6 +197,11 @@ CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::S
   }
   gpu_.fill(met_, 0);
   if (ranks_ > 1 && shape.sums == DType::bf16) most_summed_ = most_gradients_of_a_sum(shape);
+  if (shares_state_) {
+    const auto share = most_gradients_of_a_sum(shape) / static_cast<std::size_t>(ranks_);
+    if (most_summed_ == 0) most_fetched_ = most_fetched_of_a_rank(shape);
+    most_told_ = summarizing_blocks * (most_fetched_ == 0 ? 1 : (share + most_fetched_ - 1) / most_fetched_);
+  }
 }
 
 // Set-up --------------------------------------------------------------------------------------------------------------
@@ -196,7 +210,9 @@ std::size_t CudaOps::workspace_bytes() const {
   return Products::workspace_bytes + rounded(attention_->workspace_bytes()) +
          rounded(most_partials_ * sizeof(training::Summary)) + rounded(most_slots_ * sizeof(Segment)) +
          rounded(columns_.count * sizeof(float)) + rounded(most_logit_parts_ * sizeof(LogitPart)) +
-         rounded(most_summed_ * sizeof(Bf16));
+         rounded(most_summed_ * sizeof(Bf16)) +
+         rounded(static_cast<std::size_t>(ranks_ - 1) * most_fetched_ * sizeof(Master)) +
+         rounded(2 * most_told_ * sizeof(training::Summary));
 }
 
 void CudaOps::use_workspace(std::byte* at) {
@@ -212,6 +228,8 @@ void CudaOps::use_workspace(std::byte* at) {
   columns_.at = reinterpret_cast<float*>(take(columns_.count * sizeof(float)));
   logit_parts_ = reinterpret_cast<LogitPart*>(take(most_logit_parts_ * sizeof(LogitPart)));
   rounded_ = reinterpret_cast<Bf16*>(take(most_summed_ * sizeof(Bf16)));
+  fetched_ = reinterpret_cast<Master*>(take(static_cast<std::size_t>(ranks_ - 1) * most_fetched_ * sizeof(Master)));
+  told_ = reinterpret_cast<training::Summary*>(take(2 * most_told_ * sizeof(training::Summary)));
 }
 
 CudaOps::Memory CudaOps::allocate(std::size_t bytes) {
@@ -231,6 +249,18 @@ void CudaOps::finish_copy(std::size_t turn) const { check(cudaEventSynchronize(c
 
 void CudaOps::set_bytes(void* device, int value, std::size_t bytes) const {
   check(cudaMemsetAsync(device, value, bytes, gpu_.stream()));
+}
+
+void CudaOps::copy_bytes(void* to, const void* from, std::size_t bytes) const {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, gpu_.stream()));
+}
+
+/// A step of GPT-2 starts some 1,200 kernels, many of a few microseconds: one graph starts them closer together, and
+/// however slow the host is.
+void CudaOps::repeat(std::size_t which, const std::function<void()>& queue) {
+  auto& recording = recordings_.at(which);
+  recording.record(gpu_.stream(), 1, queue);
+  recording.replay(gpu_.stream(), 1);
 }
 
 void CudaOps::fill_normal(Matrix<Element> to, double stddev, std::uint64_t tensor) const {
@@ -395,9 +425,12 @@ void CudaOps::all_reduce(training::Summary* summary) {
   sum(summary, *communicator_, reductions_.behind(gpu_.stream()));
 }
 
-std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count, bool add) {
-  auto* const stream = reductions_.behind(gpu_.stream());
+std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count, bool add,
+                                    const training::ShareSummaries& told) {
+  if (fetches() && most_fetched_ > 0) return fetch_sums(all, own, count, add, told);
   const auto mine = static_cast<std::size_t>(rank_) * count, whole = count * static_cast<std::size_t>(ranks_);
+  if (told.before != nullptr) summarize(all + mine, told.before_at, count, told.before);
+  auto* const stream = reductions_.behind(gpu_.stream());
   auto* const share = add ? all + mine : own;
   if (most_summed_ == 0) {
     check(ncclReduceScatter(all, share, count, ncclFloat32, ncclSum, communicator_->get(), stream));
@@ -408,6 +441,35 @@ std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count,
     widen_to_f32(stream, rounded_ + mine, share, count);
   }
   if (add) add_f32(stream, share, own, count);
+  if (told.after != nullptr) cuda::summarize(stream, own, told.after_at, count, told_, told.after);
+  return 2 * reductions_.ticket();
+}
+
+/// NCCL's kernels hold a fifth of the multiprocessors while they wait for the link. Here copy engines bring what the
+/// others have of this rank's share, and a kernel that has it at hand adds it up, in the order of ranks, and looks at
+/// it. Nobody goes on before all are done with what they read of each other.
+std::size_t CudaOps::fetch_sums(const Master* all, Master* own, std::size_t count, bool add,
+                                const training::ShareSummaries& told) {
+  auto* const stream = copies_.behind(met_behind(gpu_.stream()));
+  const auto* const mine = all + static_cast<std::size_t>(rank_) * count;
+  std::size_t partials = 0;
+  const auto partly = [&](training::Summary* asked, training::Summary* at, std::size_t first) {
+    return asked == nullptr ? Told{} : Told{at + partials, first};
+  };
+  for (std::size_t first = 0; first < count; first += most_fetched_, partials += summarizing_blocks) {
+    const auto some = std::min(most_fetched_, count - first);
+    for (int i = 1; i < ranks_; ++i) {  // as all_gather
+      const int rank = (rank_ + i) % ranks_;
+      auto* const to = fetched_ + static_cast<std::size_t>(rank < rank_ ? rank : rank - 1) * most_fetched_;
+      check(cudaMemcpyAsync(to, peers_->of(rank, mine + first), some * sizeof(Master), cudaMemcpyDefault, stream));
+    }
+    sum_f32(stream, mine + first, {fetched_, most_fetched_, ranks_, rank_}, own + first, some, add,
+            partly(told.before, told_, told.before_at + first),
+            partly(told.after, told_ + most_told_, told.after_at + first));
+  }
+  if (told.before != nullptr) add_partials(stream, told_, partials, told.before);
+  if (told.after != nullptr) add_partials(stream, told_ + most_told_, partials, told.after);
+  met_behind(stream);
   return 2 * reductions_.ticket();
 }
 
@@ -431,14 +493,17 @@ std::size_t CudaOps::all_gather(const Element* own, Element* all, std::size_t co
   return 2 * copies_.ticket() + 1;
 }
 
-/// NCCL's gathers meet by themselves. The sum of a rank needs what each other rank adds, which it does behind what it
-/// has queued before.
-void CudaOps::meet() {
-  if (!fetches()) return;
-  auto* const stream = reductions_.behind(gpu_.stream());
+/// The sum of a rank needs what each other rank adds, which it does behind what it has queued before.
+cudaStream_t CudaOps::met_behind(cudaStream_t before) {
+  auto* const stream = reductions_.behind(before);
   auto* const met = met_.data<int>();
   check(ncclAllReduce(met, met, 1, ncclInt32, ncclSum, communicator_->get(), stream));
-  copies_.behind(stream);
+  return stream;
+}
+
+/// NCCL's gathers meet by themselves.
+void CudaOps::meet() {
+  if (fetches()) copies_.behind(met_behind(gpu_.stream()));
 }
 
 void CudaOps::join_reductions() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include "kernels/cuda/cycles.hpp"
 #include "kernels/cuda/gpu.hpp"
 #include "kernels/cuda/pinned.hpp"
+#include "kernels/cuda/recording.hpp"
 #include "kernels/cuda/training/attention.hpp"
 #include "kernels/cuda/training/peer_arenas.hpp"
 #include "kernels/cuda/training/products.hpp"
@@ -89,10 +91,12 @@ class CudaOps {
   static Element to_element(double value) { return __double2bfloat16(value); }
   static double to_double(Element value) { return __bfloat162float(value); }
   void set_bytes(void* device, int value, std::size_t bytes) const;
+  void copy_bytes(void* to, const void* from, std::size_t bytes) const;
   void fill_normal(Matrix<Element>, double stddev, std::uint64_t tensor) const;
   void fill_normal(Master* values, std::size_t count, double stddev, std::uint64_t tensor, std::size_t first = 0,
                    const training::Numbers& = {}) const;
   void place_copies(std::span<const training::ParameterSlot<Element>>);
+  void repeat(std::size_t which, const std::function<void()>& queue);
   void synchronize() const { gpu_.synchronize(); }
 
   void connect(Group&, Group* together = nullptr);
@@ -139,7 +143,7 @@ class CudaOps {
   void write_copies(const Master* parameters);
   void all_reduce(Master* values, std::size_t count);
   void all_reduce(training::Summary*);
-  std::size_t reduce_scatter(Master* all, Master* own, std::size_t count, bool add);
+  std::size_t reduce_scatter(Master* all, Master* own, std::size_t count, bool add, const training::ShareSummaries&);
   std::size_t all_gather(const Element* own, Element* all, std::size_t count);
   void meet();
   void wait(std::size_t ticket);
@@ -153,8 +157,12 @@ class CudaOps {
   const Products& products() const { return products_; }
 
  private:
-  /// Whether weights are fetched by copy engines; else NCCL brings them.
+  /// Whether copy engines fetch what other ranks have; else NCCL brings it.
   bool fetches() const { return peers_ != nullptr && peers_->mapped(); }
+  /// What is queued on the stream that this returns begins when all ranks have come here, each behind what it has
+  /// queued on the other one.
+  cudaStream_t met_behind(cudaStream_t);
+  std::size_t fetch_sums(const Master* all, Master* own, std::size_t count, bool add, const training::ShareSummaries&);
 
   const Gpu& gpu_;
   Communicators* communicators_;
@@ -175,12 +183,17 @@ class CudaOps {
   LogitPart* logit_parts_ = nullptr;
   std::size_t most_summed_ = 0;  // values of one all_reduce that travel rounded; 0: as they are
   Bf16* rounded_ = nullptr;
+  std::size_t most_fetched_ = 0;  // values of a rank's gradients that are fetched from another at a time
+  Master* fetched_ = nullptr;     // of each other rank so many
+  std::size_t most_told_ = 0;     // partial sums of what a rank has of a share, and as many of the sum
+  training::Summary* told_ = nullptr;
 
   SideStream reductions_, copies_;
   Buffer met_;                   // what ranks sum to meet
   std::array<Event, 2> copied_;  // of each turn
   std::array<Event, training::marks> marks_;
   CycleCounter counter_;
+  std::array<Recording, 2> recordings_;  // of what repeats
 };
 
 }  // namespace shakedown::cuda

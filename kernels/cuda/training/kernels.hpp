@@ -90,6 +90,7 @@ void add_sum(cudaStream_t, const float* values, std::size_t count, double scale,
 
 // Gradients and parameters --------------------------------------------------------------------------------------------
 
+inline constexpr unsigned summarizing_blocks = 1024;
 /// Summaries that summarize, and adamw of so many segments, need memory for beside their results.
 std::size_t partials_needed(std::size_t segments);
 
@@ -124,6 +125,25 @@ void round_to_bf16(cudaStream_t, const float* from, Bf16* to, std::size_t count)
 void widen_to_f32(cudaStream_t, const Bf16* from, float* to, std::size_t count);
 /// to += from; likewise.
 void add_f32(cudaStream_t, const float* from, float* to, std::size_t count);
+
+/// What other ranks have, in memory of this one: that of the first other rank, `stride` values further that of the
+/// next.
+struct OfOthers {
+  const float* values;
+  std::size_t stride;
+  int ranks, rank;  // and this one's
+};
+/// Where a sum leaves what its blocks have seen of values, which are elements first.. of a larger array; may be null.
+struct Told {
+  training::Summary* partials = nullptr;  // summarizing_blocks
+  std::size_t first = 0;
+};
+/// to = the sum over ranks, in their order, of `mine` and theirs, or that is added to it; likewise, with strides as
+/// counts. `to` may be `mine`. Tells of `mine`, and of what `to` is then.
+void sum_f32(cudaStream_t, const float* mine, const OfOthers&, float* to, std::size_t count, bool add,
+             const Told& before = {}, const Told& after = {});
+/// *to += all partials, in a fixed order.
+void add_partials(cudaStream_t, const training::Summary* partials, std::size_t count, training::Summary* to);
 
 // Data ----------------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ namespace {
 using training::Summary;
 
 constexpr int update_threads = 256;
-constexpr unsigned blocks_per_segment = 48, summarizing_blocks = 1024;
+constexpr unsigned blocks_per_segment = 48;
 /// Accesses of 16 bytes that a thread of AdamW has under way of each array before it uses the first. It adds up what it
 /// sees in the same order with any number.
 constexpr int unroll = 2;
@@ -123,12 +123,40 @@ __global__ void widen_to_f32_kernel(const Bf16* from, float* to, std::size_t cou
   }
 }
 
+__device__ Four operator+(const Four& a, const Four& b) {
+  return {{a.at[0] + b.at[0], a.at[1] + b.at[1], a.at[2] + b.at[2], a.at[3] + b.at[3]}};
+}
+
 __global__ void add_f32_kernel(const float* from, float* to, std::size_t count) {
   for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
-    const Four some = load_four(from + i), there = load_four(to + i);
-    store_four(to + i, {{some.at[0] + there.at[0], some.at[1] + there.at[1], some.at[2] + there.at[2],
-                         some.at[3] + there.at[3]}});
+    store_four(to + i, load_four(from + i) + load_four(to + i));
   }
+}
+
+__global__ void __launch_bounds__(update_threads) sum_f32_kernel(const float* mine, OfOthers others, float* to,
+                                                                 std::size_t count, bool add, Told before, Told after) {
+  Summing was, is;
+  for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
+    const Four here = stream_four(mine + i);
+    Four sum{};
+    const float* theirs = others.values + i;
+    for (int rank = 0; rank < others.ranks; ++rank) {
+      const Four value = rank == others.rank ? here : stream_four(theirs);
+      sum = rank == 0 ? value : sum + value;
+      if (rank != others.rank) theirs += others.stride;
+    }
+    if (add) sum = load_four(to + i) + sum;
+    store_four(to + i, sum);
+#pragma unroll
+    for (unsigned j = 0; j < 4; ++j) {
+      if (before.partials != nullptr) was.add(here.at[j], before.first + i + j);
+      if (after.partials != nullptr) is.add(sum.at[j], after.first + i + j);
+    }
+  }
+  const Summary had = was.of_block(), has = is.of_block();
+  if (threadIdx.x != 0) return;
+  if (before.partials != nullptr) before.partials[blockIdx.x] = had;
+  if (after.partials != nullptr) after.partials[blockIdx.x] = has;
 }
 
 /// What one update needs of the settings, the powers and quotients already made.
@@ -197,12 +225,6 @@ __global__ void __launch_bounds__(update_threads)
   }
 }
 
-/// *to += all partials, in a fixed order.
-void add_partials(cudaStream_t stream, const Summary* partials, std::size_t count, Summary* to) {
-  add_partials_kernel<<<1, adding_threads, 0, stream>>>(partials, count, to);
-  check(cudaGetLastError());
-}
-
 template <class T>
 void summarize_any(cudaStream_t stream, const T* values, std::size_t first, std::size_t count, Summary* partials,
                    Summary* summary) {
@@ -212,6 +234,11 @@ void summarize_any(cudaStream_t stream, const T* values, std::size_t first, std:
 }
 
 }  // namespace
+
+void add_partials(cudaStream_t stream, const Summary* partials, std::size_t count, Summary* to) {
+  add_partials_kernel<<<1, adding_threads, 0, stream>>>(partials, count, to);
+  check(cudaGetLastError());
+}
 
 std::size_t partials_needed(std::size_t segments) {
   return std::max<std::size_t>(summarizing_blocks, blocks_per_segment * segments);
@@ -263,6 +290,12 @@ void widen_to_f32(cudaStream_t stream, const Bf16* from, float* to, std::size_t 
 
 void add_f32(cudaStream_t stream, const float* from, float* to, std::size_t count) {
   add_f32_kernel<<<blocks_for(count / 4), block, 0, stream>>>(from, to, count);
+  check(cudaGetLastError());
+}
+
+void sum_f32(cudaStream_t stream, const float* mine, const OfOthers& others, float* to, std::size_t count, bool add,
+             const Told& before, const Told& after) {
+  sum_f32_kernel<<<summarizing_blocks, update_threads, 0, stream>>>(mine, others, to, count, add, before, after);
   check(cudaGetLastError());
 }
 

@@ -1,7 +1,6 @@
 // Attention written plainly, on CUDA cores in f32: a warp owns four rows (queries, or keys in the second half of
 // backward) and meets the others in tiles of 32, one per lane. Every sum has one owner and a fixed order.
 #include <cmath>
-#include <stdexcept>
 
 #include "kernels/cuda/handle.hpp"
 #include "kernels/cuda/training/attention.hpp"
