@@ -13,7 +13,6 @@
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -46,29 +45,13 @@ class Field {
   const std::filesystem::path& file() const { return *file_; }
   const json& value() const { return *value_; }
 
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw InputError(file_->string() + ": " + (where_.empty() ? "" : where_ + ": ") + what);
-  }
-
-  void require_object() const {
-    if (!value_->is_object()) refuse("expected an object");
-  }
+  [[noreturn]] void refuse(const std::string& what) const;
+  void require_object() const;
 
   /// A member that must be there.
-  Field operator[](const char* name) const {
-    require_object();
-    const auto member = value_->find(name);
-    if (member == value_->end()) Field(*file_, path_of(name), *value_).refuse("is missing");
-    return {*file_, path_of(name), *member, origin_};
-  }
-
+  Field operator[](const char* name) const;
   /// nullopt if it is absent or null.
-  std::optional<Field> find(const char* name) const {
-    require_object();
-    const auto member = value_->find(name);
-    if (member == value_->end() || member->is_null()) return std::nullopt;
-    return Field(*file_, path_of(name), *member, origin_);
-  }
+  std::optional<Field> find(const char* name) const;
 
   template <class Visitor>
   void each(Visitor visit) const {
@@ -77,36 +60,15 @@ class Field {
     for (const json& item : *value_) visit(Field(*file_, where_ + "[" + std::to_string(i++) + "]", item, origin_));
   }
 
-  std::string text() const {
-    if (!value_->is_string()) refuse("expected a string");
-    return origin_ == Origin::file ? one_line(value_->get<std::string>()) : value_->get<std::string>();
-  }
-  bool boolean() const {
-    if (!value_->is_boolean()) refuse("expected true or false");
-    return value_->get<bool>();
-  }
-  double number() const {
-    if (!value_->is_number()) refuse("expected a number");
-    return value_->get<double>();
-  }
-  int integer() const {
-    if (!value_->is_number_integer() || value_->get<double>() < 0 ||
-        value_->get<double>() > std::numeric_limits<int>::max()) {
-      refuse("expected a whole number from 0 to " + std::to_string(std::numeric_limits<int>::max()));
-    }
-    return value_->get<int>();
-  }
-  int positive_integer() const {
-    if (integer() == 0) refuse("expected at least 1");
-    return integer();
-  }
-  std::uint64_t unsigned_integer() const {
-    if (!value_->is_number_unsigned()) refuse("expected a whole number that is not negative");
-    return value_->get<std::uint64_t>();
-  }
+  std::string text() const;
+  bool boolean() const;
+  double number() const;
+  int integer() const;
+  int positive_integer() const;
+  std::uint64_t unsigned_integer() const;
 
  private:
-  std::string path_of(const char* name) const { return where_.empty() ? name : where_ + "." + name; }
+  std::string path_of(const char* name) const;
 
   const std::filesystem::path* file_;
   std::string where_;
@@ -277,15 +239,7 @@ class Reader {
 
  private:
   // One value of each rank, of which there may be ten thousand: no path is made up for each.
-  static void read_column(const Field& field, std::vector<std::optional<double>>& values) {
-    values.clear();
-    if (!field.value().is_array()) field.refuse("expected an array");
-    values.reserve(field.value().size());
-    for (const auto& value : field.value()) {
-      if (!value.is_number() && !value.is_null()) field.refuse("expected numbers or null");
-      values.push_back(value.is_null() ? std::nullopt : std::optional(value.template get<double>()));
-    }
-  }
+  static void read_column(const Field& field, std::vector<std::optional<double>>& values);
 
   Field field_;
 };
@@ -297,23 +251,31 @@ T read_as(const Field& field) {
   return value;
 }
 
-/// A value as JSON, in one line for an indent of -1. What is not UTF-8 is replaced, so that the document can be read.
+// Documents as text and as bytes. Compiled once: the library's own take seconds in each file that calls them.
+
+/// In one line for an indent of -1. What is not UTF-8 is replaced, so that the document can be read.
+std::string text_of_document(const nlohmann::json& document, int indent);
+std::string text_of_document(const nlohmann::ordered_json& document, int indent);
+std::string cbor_of_document(const nlohmann::ordered_json& document);
+nlohmann::json document_of_cbor(const std::string& bytes);
+/// Discarded where the text is no JSON.
+nlohmann::json document_of_text(std::string_view text);
+
+/// A value as JSON.
 template <class T>
 std::string json_text(const T& value, int indent) {
-  return Writer::written(value).dump(indent, ' ', false, Writer::json::error_handler_t::replace);
+  return text_of_document(Writer::written(value), indent);
 }
 
 /// A value as bytes, and back. `from` says in an error whose bytes they are.
 template <class T>
 std::string packed(const T& value) {
-  std::string bytes;
-  nlohmann::ordered_json::to_cbor(Writer::written(value), bytes);
-  return bytes;
+  return cbor_of_document(Writer::written(value));
 }
 template <class T>
 T unpacked(const std::string& bytes, const std::string& from) {
   const std::filesystem::path place(from);
-  const auto document = nlohmann::json::from_cbor(bytes);
+  const auto document = document_of_cbor(bytes);
   return read_as<T>(Field(place, "", document, Field::Origin::rank));
 }
 

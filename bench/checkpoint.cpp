@@ -3,6 +3,11 @@
 // end.
 //
 //   mpirun -np 4 build/bench/bench_checkpoint --tier=full --checkpoint-dir=/scratch
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/files.hpp"
 #include "fixtures/session.hpp"
 
 namespace shakedown {
@@ -12,13 +17,28 @@ namespace {
 /// A disk's rate swings, and each costs seconds.
 constexpr OneByOne checkpoints{5};
 
+/// Of a folder that the user named it is said at the start that it is too small, not in the end. Errors: InputError.
+void require_room(const Session& session, const TrainStepSpec& step) {
+  const auto& folder = session.options().checkpoint_dir;
+  if (folder.empty() || session.rank() != 0) return;
+  std::error_code error;
+  const auto room = static_cast<double>(std::filesystem::space(folder, error).available);
+  const double needed = 2 * cost(CheckpointSpec{CheckpointOp::write, step}).bytes;
+  if (error || room >= needed) return;
+  throw InputError(
+      fmt::format("{}: has room for {:.3g} GB, and checkpoints need {:.3g} GB while one replaces another "
+                  "(--checkpoint-dir); choose another folder",
+                  folder, room / 1e9, needed / 1e9));
+}
+
 void add(Session& session, TrainStepSpec step) {
   step.ranks = session.ranks();
   step.rank = session.rank();
   for (const auto op : {CheckpointOp::write, CheckpointOp::read}) {
     // Plain loops on a processor take their time, and tests have proved those of the host with ten.
     const int steps = session.backend() == Backend::host ? 2 : 10;
-    const CheckpointSpec spec{op, step, steps, session.options().checkpoint_folder()};
+    const CheckpointSpec spec{op, step, steps, session.options().checkpoint_folder(),
+                              !session.options().checkpoint_dir.empty()};
     const auto figures = [](const Cost& cost, double seconds, int) -> Metrics {
       return {{"checkpoint_gb_per_s", cost.bytes / seconds / 1e9}, {"checkpoint_ms", seconds * 1e3}};
     };
@@ -42,6 +62,7 @@ void register_checkpoint(Session& session) {
                  nullptr});
     return;
   }
+  require_room(session, step);
   add(session, step);
   if (session.ranks() < 2) return;
   auto shared = step;

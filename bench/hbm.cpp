@@ -2,7 +2,6 @@
 // on the host the latency of one load, from its caches and from its memory.
 //
 //   mpirun -np 4 build/bench/bench_hbm --tier=full
-#include <string>
 
 #include "fixtures/session.hpp"
 

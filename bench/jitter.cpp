@@ -8,25 +8,15 @@ namespace shakedown {
 
 namespace {
 
-constexpr int operations = 15;          // of some 10 ms
+constexpr int operations = 15;         // of some 10 ms
 constexpr double about_seconds = 0.2;  // of all, where nothing disturbs
 
-void add(Session& session, const JitterSpec& spec) {
-  session.add(Measurement{key(spec), cost(spec), footprint(spec),
-                          [spec](Device& device) { return device.prepare(spec); },
-                          [](const Cost&, double seconds, int) -> Metrics {
-                            return {{"quantum_us", seconds / JitterSpec::quanta * 1e6}};
-                          },
-                          about_seconds, OneByOne{operations}});
-}
+Metrics figures(const Cost&, double seconds, int) { return {{"quantum_us", seconds / JitterSpec::quanta * 1e6}}; }
 
 }  // namespace
 
 void register_jitter(Session& session) {
-  add(session, {});
-  session.then([](Session& s, const auto& measured) {
-    if (stands_off(measured, key(JitterSpec{}))) add(s, {.turn = 2});
-  });
+  add_with_second_turn<JitterSpec>(session, {{}}, figures, OneByOne{operations}, about_seconds);
 }
 
 }  // namespace shakedown

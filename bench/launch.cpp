@@ -10,30 +10,15 @@ namespace {
 
 constexpr int calls = 400;
 
-void add(Session& session, const LaunchSpec& spec) {
-  session.add(Measurement{key(spec), cost(spec), footprint(spec),
-                          [spec](Device& device) { return device.prepare(spec); },
-                          [](const Cost&, double seconds, int) -> Metrics {
-                            return {{"launch_us", seconds * 1e6}};
-                          },
-                          0, OneByOne{calls}});
-}
+Metrics figures(const Cost&, double seconds, int) { return {{"launch_us", seconds * 1e6}}; }
 
 }  // namespace
 
 void register_launch(Session& session) {
-  const LaunchSpec kernel{.op = LaunchOp::kernel}, graph{.op = LaunchOp::graph, .kernels = 20};
-  add(session, kernel);
+  std::vector<LaunchSpec> specs{{.op = LaunchOp::kernel}};
   // The host backend has no kernels, and says so in one row.
-  if (session.backend() == Backend::host) return;
-  add(session, graph);
-  session.then([=](Session& s, const auto& measured) {
-    for (auto spec : {kernel, graph}) {
-      if (!stands_off(measured, key(spec))) continue;
-      spec.turn = 2;
-      add(s, spec);
-    }
-  });
+  if (session.backend() != Backend::host) specs.push_back({.op = LaunchOp::graph, .kernels = 20});
+  add_with_second_turn(session, specs, figures, OneByOne{calls});
 }
 
 }  // namespace shakedown

@@ -32,18 +32,6 @@ void register_train_step(Session& session) {
     }
     return;
   }
-  // What computing a layer together costs, on layers of Qwen2-7B that one GPU can train, and on GPT-2. No
-  // rule judges it: with --benchmark_filter=8_layers or tp: alone.
-  const auto& filter = session.options().filter;
-  const bool asked = filter.find("8_layers") != filter.npos || filter.find("tp:") != filter.npos;
-  if (session.full() && asked && filter.front() != '-') {
-    add({.model = "qwen2_7b_8_layers", .batch = 2, .seq = 4096});
-    for (const int tp : {2, 4}) {
-      if (session.ranks() % tp != 0) continue;
-      add({.model = "qwen2_7b_8_layers", .batch = 2, .seq = 4096, .tp = tp});
-      add({.model = "gpt2_124m", .batch = 32, .seq = 1024, .tp = tp});
-    }
-  }
   if (!session.full()) {
     session.add(
         {key(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024}),
@@ -52,6 +40,15 @@ void register_train_step(Session& session) {
          [](Device&) -> std::unique_ptr<Work> { throw Unsupported("on GPUs it is measured in the full tier alone"); },
          nullptr});
     return;
+  }
+  // What computing a layer together costs, on layers of Qwen2-7B that one GPU can train, and on GPT-2. No rule judges
+  // it.
+  constexpr bool on_request = true;
+  add_step(session, TrainStepSpec{.model = "qwen2_7b_8_layers", .batch = 2, .seq = 4096}, on_request);
+  for (const int tp : {2, 4}) {
+    if (session.ranks() % tp != 0) continue;
+    add_step(session, TrainStepSpec{.model = "qwen2_7b_8_layers", .batch = 2, .seq = 4096, .tp = tp}, on_request);
+    add_step(session, TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024, .tp = tp}, on_request);
   }
   add({.model = "gpt2_124m", .batch = 32, .seq = 1024});
   add({.model = "gpt2_124m", .batch = 64, .seq = 1024});

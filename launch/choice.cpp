@@ -92,7 +92,8 @@ void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
   append(launch.prefix, shape);
   append(launch.roll, {"--map-by", "ppr:1:node", "--oversubscribe"});
   // mpirun hands on its own variables only.
-  for (const auto* variable : {"SHAKEDOWN_FAULT", "LD_LIBRARY_PATH"}) {
+  for (const auto* variable :
+       {"SHAKEDOWN_FAULT", "LD_LIBRARY_PATH", "SHAKEDOWN_CUDA_LIBRARIES", "CUDA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (site.environment(variable)) append(launch.prefix, {"-x", variable});
   }
 }

@@ -99,4 +99,8 @@ bool same_host_name(std::string_view a, std::string_view b) {
   return one_is_short && first.substr(0, dot(first)) == second.substr(0, dot(second));
 }
 
+bool is_one_of(const std::string& host, const std::vector<std::string>& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(), [&](const auto& other) { return same_host_name(host, other); });
+}
+
 }  // namespace shakedown

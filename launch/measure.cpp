@@ -1,7 +1,5 @@
 #include "launch/measure.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +11,6 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
-#include "launch/roll.hpp"
 #include "node/dcgm.hpp"
 
 namespace shakedown {
@@ -41,103 +38,14 @@ std::optional<Words> lost_hosts_in(std::string_view line) {
 /// What somebody wants to be read at once.
 bool is_for_people(std::string_view line) { return line.rfind("shakedown:", 0) == 0; }
 
-/// That a rank says that its GPU is another run's (node/gpu_claim.hpp).
-bool says_in_use(std::string_view line) {
-  return is_for_people(line) && line.find(" is in use by another measurement: ") != std::string_view::npos;
-}
-
-void stop_if_told(Signals& signals) {
-  if (const auto& signal = signals.taken()) throw CannotRun("ended by " + *signal);
-}
-
-bool on_path(const Environment& environment, const std::string& program) {
-  std::istringstream folders(environment("PATH").value_or(""));
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    if (access((fs::path(folder) / program).c_str(), X_OK) == 0) return true;
-  }
-  return false;
-}
-
-bool is_one_of(const std::string& host, const Words& hosts) {
-  return std::any_of(hosts.begin(), hosts.end(), [&](const auto& other) { return same_host_name(host, other); });
-}
-
-/// What a command prints, within a few seconds; empty if it cannot be run.
-std::string output_of(const Words& command, Signals& signals) {
-  std::string text;
-  Job job{command};
-  job.out = job.error = [&](std::string_view line) { text.append(line).append("\n"); };
-  job.limit = std::chrono::seconds(20);
-  run_jobs({job}, signals);
-  return text;
-}
-
-Words with(const Words& prefix, const Words& command) {
-  Words all = prefix;
-  all.insert(all.end(), command.begin(), command.end());
-  return all;
-}
-
-std::string boot_of(const HostAnswer& answer) { return answer.host + " " + answer.boot_id.value_or(""); }
-
-/// A job that the hosts answer, and what else was said.
-struct RollCall {
-  std::vector<HostAnswer> answers;
-  std::string said;  // the last line of standard error
-};
-
-Job roll_call(const FrontDoor& door, const Launch& launch, const Words& prefix, RollCall& call) {
-  Job job{with(prefix, {fs::read_symlink("/proc/self/exe"), "roll"}), launch.variables};
-  job.out = [&call](std::string_view line) {
-    if (auto answer = answer_in(line)) call.answers.push_back(std::move(*answer));
-  };
-  job.error = [&call](std::string_view line) {
-    if (!line.empty()) call.said = one_line(std::string(line));
-  };
-  job.limit = Seconds(door.startup_timeout);
-  return job;
-}
-
-/// mpirun waits for all hosts before it starts anything: who does not come is found by asking each alone.
-Words silent_hosts(const FrontDoor& door, const Launch& launch, const Words& asked, Signals& signals) {
-  constexpr std::size_t at_once = 32;
-  Words alone = launch.roll;  // without the list of those who are left, to which mpirun would add
-  if (const auto list = std::find(alone.begin(), alone.end(), "--host"); list != alone.end()) {
-    alone.erase(list, list + 2);
-  }
-  FrontDoor patience = door;
-  patience.startup_timeout = std::min(door.startup_timeout, 20.0);
-  Words silent;
-  for (std::size_t begin = 0; begin < asked.size(); begin += at_once) {
-    const Words hosts(asked.begin() + static_cast<std::ptrdiff_t>(begin),
-                      asked.begin() + static_cast<std::ptrdiff_t>(std::min(begin + at_once, asked.size())));
-    std::vector<RollCall> calls(hosts.size());
-    std::vector<Job> jobs;
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-      jobs.push_back(roll_call(patience, launch, with(alone, {"--host", hosts[i]}), calls[i]));
-    }
-    run_jobs(jobs, signals);
-    stop_if_told(signals);
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (calls[i].answers.empty()) silent.push_back(hosts[i]);
-    }
-  }
-  return silent;
-}
-
-LaunchSite site_of(const Environment& environment, Signals& signals) {
-  LaunchSite site;
-  site.environment = environment;
-  if (const auto file = host_file_of(environment)) {
-    std::ifstream in(*file);
-    if (in) site.host_file = std::string(std::istreambuf_iterator<char>(in), {});
-  }
-  const bool slurm = environment("SLURM_JOB_ID").has_value() && !environment("SHAKEDOWN_LAUNCH");
-  if (slurm && on_path(environment, "srun")) site.srun_plugins = output_of({"srun", "--mpi=list"}, signals);
-  site.mpirun = on_path(environment, "mpirun");
-  site.ssh = on_path(environment, "ssh") || on_path(environment, "rsh");
-  site.root = geteuid() == 0;
-  return site;
+/// What a rank says where nothing can be measured, whatever is tried: its GPU is another run's (node/gpu_claim.hpp), or
+/// its host has no CUDA libraries (ci/with_cuda). Empty for another line.
+std::string refusal_in(std::string_view line) {
+  constexpr std::string_view start = "shakedown: ";
+  if (line.rfind(start, 0) != 0) return "";
+  const std::string said(line.substr(start.size()));
+  if (said.find(" is in use by another measurement: ") != std::string::npos) return said + "; wait for it, or end it";
+  return said.find(" lacks CUDA libraries: ") != std::string::npos ? said : "";
 }
 
 /// What fails already of a family that has arrived: said at once, since the rest takes a while.
@@ -179,6 +87,9 @@ class Program {
     if (!door.shared_folder.empty() && (name == "preflight" || name == resident)) {
       command.push_back("--shared-folder=" + door.shared_folder);
     }
+    if (!door.checkpoint_dir.empty() && (name == "checkpoint" || name == resident)) {
+      command.push_back("--checkpoint-dir=" + door.checkpoint_dir);
+    }
     const bool dcgm = door.dcgm > 0 && (name == "preflight" || name == resident);
     if (dcgm) command.push_back("--dcgm=" + std::to_string(door.dcgm));
     if (door.judge.site && (name == "pairs" || name == resident)) {
@@ -197,8 +108,10 @@ class Program {
       log_ << line << std::endl;
       if (const auto hosts = lost_hosts_in(line)) lost.insert(lost.end(), hosts->begin(), hosts->end());
       screen_.heard(line);
-      if (says_in_use(line)) in_use_ = line.substr(std::string_view("shakedown: ").size());
-      if (!is_for_people(line)) return;
+      if (is_for_people(line)) said = line.substr(line.find(' ') + 1);
+      const bool refused = !refused_.empty();
+      if (!refused) refused_ = refusal_in(line);
+      if (!is_for_people(line) || refused != !refused_.empty()) return;  // the first one is said at the end
       screen_.clear();
       std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
     };
@@ -213,7 +126,7 @@ class Program {
   Ending run(Signals& signals) {
     auto ending = run_jobs({job}, signals).front();
     stop_if_told(signals);
-    if (!in_use_.empty()) throw CannotRun(in_use_ + "; wait for it, or end it");
+    if (!refused_.empty()) throw CannotRun(refused_);
     return ending;
   }
   /// Says how it ended, and keeps what it printed.
@@ -225,11 +138,12 @@ class Program {
   }
 
   Job job;
-  Words lost;  // hosts that its ranks named
+  Words lost;        // hosts that its ranks named
+  std::string said;  // to people, last
 
  private:
   Screen& screen_;
-  std::string name_, in_use_;
+  std::string name_, refused_;
   std::ofstream log_;
 };
 
@@ -271,18 +185,6 @@ void mark_crashed(const fs::path& folder, const std::string& family) {
 
 }  // namespace
 
-Words promised_hosts(const Launch& launch, const Words& named) {
-  Words all = named, found;
-  for (const auto& [pod, node] : launch.pods) {
-    if (is_one_of(node, named)) all.push_back(pod);
-  }
-  std::copy_if(launch.hosts.begin(), launch.hosts.end(), std::back_inserter(found),
-               [&](const auto& host) { return is_one_of(host, all); });
-  return found;
-}
-
-void say(const std::string& line) { std::fprintf(stderr, "shakedown: %s\n", line.c_str()); }
-
 Programs find_programs(const std::vector<std::string>& wanted) {
   Programs programs;
   const auto list = lines_of(beside_program("share/shakedown/families"));
@@ -307,73 +209,6 @@ Programs find_programs(const std::vector<std::string>& wanted) {
   return programs;
 }
 
-Launch agreed_launch(const FrontDoor& door, const Environment& environment, Signals& signals, const Words& lost) {
-  std::string why;
-  auto launch = launch_that_answers(door, environment, signals, lost, why);
-  if (!launch) throw CannotRun(why);
-  return std::move(*launch);
-}
-
-std::optional<Launch> launch_that_answers(const FrontDoor& door, const Environment& environment, Signals& signals,
-                                          const Words& lost, std::string& why) {
-  const auto here = answer_of_this_host(environment);
-  auto site = site_of(environment, signals);
-  site.gpus = here.usable_gpus;
-  site.absent = lost;
-  const auto chosen = [&] {
-    auto launch = choose_launch(site);
-    if (door.interface.empty()) return launch;
-    for (const auto* of_mpi : {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include"}) {
-      launch.variables.emplace_back(of_mpi, door.interface);
-    }
-    return launch;
-  };
-  auto launch = chosen();
-  if (!launch.note.empty()) say(launch.note);
-  if (launch.roll.empty()) {
-    launch.boots = {boot_of(here)};
-    return launch;
-  }
-
-  RollCall call;
-  const auto ending = run_jobs({roll_call(door, launch, launch.roll, call)}, signals).front();
-  stop_if_told(signals);
-  const auto what = ending.text(launch.roll.front()) + (call.said.empty() ? "" : " (" + call.said + ")");
-  auto hosts = distinct_hosts(call.answers);
-  if (hosts.empty() && launch.host_count > 1) {
-    Words asked;
-    std::copy_if(launch.hosts.begin(), launch.hosts.end(), std::back_inserter(asked),
-                 [&](const auto& host) { return !is_one_of(host, lost); });
-    const auto silent = silent_hosts(door, launch, asked, signals);
-    site.absent.insert(site.absent.end(), silent.begin(), silent.end());
-    if (silent.size() == asked.size() || silent.empty()) {
-      why = "no host of " + joined(launch.hosts) + " has answered: " + what;
-      return std::nullopt;
-    }
-  } else if (hosts.empty()) {
-    why = "no host has answered: " + what;
-    return std::nullopt;
-  } else {
-    site.absent = absent_hosts(launch.hosts, hosts);
-  }
-  for (const auto& host : site.absent) {
-    if (!is_one_of(host, lost)) say("host " + host + " does not answer: it is left out, and missed");
-  }
-  int most = 0;
-  for (const auto& host : hosts) most = std::max(most, host.usable_gpus);
-  if (most > 0) site.gpus = most;  // a launcher of its own may have none
-  const int promised = launch.host_count;
-  launch = chosen();
-  launch.host_count = std::max(promised, static_cast<int>(hosts.size()));
-  for (const auto& host : hosts) launch.present.push_back(host.name());
-  for (const auto& host : hosts) {
-    launch.boots.push_back(boot_of(host));
-    if (host.node) launch.pods.emplace_back(host.host, *host.node);
-  }
-  launch.absent = site.absent;
-  return launch;
-}
-
 std::string choices_beside(const fs::path& folder) {
   const char* const choices = std::getenv("SHAKEDOWN_CHOICES");
   return choices != nullptr ? choices : folder.parent_path() / "choices";
@@ -393,12 +228,12 @@ Job job_of_ranks(const FrontDoor& door, const Launch& launch, const Words& comma
   const bool own_mpirun = !launch.prefix.empty() && launch.prefix.front() == "mpirun";
   for (const auto& [name, value] : variables) {
     if (own_mpirun) {
-      job.command = with(job.command, {"-x", name + "=" + value});  // it hands on its own variables only
+      job.command.insert(job.command.end(), {"-x", name + "=" + value});  // it hands on its own variables only
     } else {
       job.variables.emplace_back(name, value);
     }
   }
-  job.command = with(job.command, command);
+  job.command.insert(job.command.end(), command.begin(), command.end());
   return job;
 }
 
@@ -447,6 +282,8 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
   const auto missing = missing_in(folder, programs.families);
   // Of what it left out though it ended well there is nothing to measure here: pairs of hosts on one host.
   if (closed || well(ending)) return {};
+  constexpr int usage = 2;  // what a flag of a user names cannot be: nothing that is tried besides would help
+  if (last.empty() && ending.code == usage && !program.said.empty()) throw InputError(program.said);
   if (missing.empty()) {
     program.complain(ending, "died behind its last result");
     mark_crashed(folder, last);

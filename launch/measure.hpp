@@ -1,4 +1,4 @@
-// Measures: the roll call of the hosts, then one family after the other, each on all ranks, into a run's folder.
+// Measures one family after the other, each on all ranks, into a run's folder.
 #pragma once
 
 #include <filesystem>
@@ -6,10 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "launch/agreement.hpp"
 #include "launch/board.hpp"
-#include "launch/choice.hpp"
-#include "launch/job.hpp"
-#include "launch/options.hpp"
 #include "launch/run_folder.hpp"
 
 namespace shakedown {
@@ -24,15 +22,6 @@ struct Programs {
 
 /// Errors: CannotRun where there are none; InputError for a family that is none.
 Programs find_programs(const std::vector<std::string>& families);
-
-/// How programs are started here and now, as every host has confirmed: those that do not answer are named and left out,
-/// and stay expected. Nobody asks the hosts that are known to be lost. Errors: CannotRun if none answers within the
-/// start's limit.
-Launch agreed_launch(const FrontDoor&, const Environment&, Signals&, const std::vector<std::string>& lost = {});
-
-/// The same; nothing, and why, if none answers.
-std::optional<Launch> launch_that_answers(const FrontDoor&, const Environment&, Signals&,
-                                          const std::vector<std::string>& lost, std::string& why);
 
 /// A program on all ranks, with these variables for them, and with the NCCL that the user wants.
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -50,9 +39,6 @@ std::string all_expected(const FrontDoor&, const Launch&);
 /// comes first; where its rules fail, nothing else is measured. Shows on standard error how it goes, and as results
 /// arrive what fails already. Errors: CannotRun after a signal.
 void measure_families(const FrontDoor&, Launch&, const Programs&, const RunFolder&, Signals&);
-
-/// Of the hosts of a launch those that ranks have named, by their own names or those of their nodes.
-std::vector<std::string> promised_hosts(const Launch&, const std::vector<std::string>& named);
 
 /// How the program for all families ended.
 struct Together {
@@ -72,8 +58,5 @@ bool measure_family(const FrontDoor&, const Launch&, const Programs&, const std:
 /// Whether pre-flight's result allows to measure on; says so where it does not. Errors: InputError for a result that
 /// cannot be read.
 bool preflight_allows(const FrontDoor&, const std::filesystem::path& folder, const std::string& id);
-
-/// One line on standard error, "shakedown: ...".
-void say(const std::string& line);
 
 }  // namespace shakedown

@@ -1,7 +1,6 @@
 #include "launch/options.hpp"
 
 #include <charconv>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -73,6 +72,8 @@ bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
     door.startup_timeout = positive<double>(flag, value);
   } else if (flag == "--shared-folder") {
     door.shared_folder = value;
+  } else if (flag == "--checkpoint-dir") {
+    door.checkpoint_dir = std::filesystem::absolute(value).string();
   } else if (flag == "--dcgm") {
     door.dcgm = positive<int>(flag, value);
     if (door.dcgm > 3) throw InputError("--dcgm: '" + value + "' is none of 1, 2, 3");
@@ -108,6 +109,7 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
   for (const auto& [name, flag] : {std::pair{"SHAKEDOWN_TIER", "--tier"},
                                    {"SHAKEDOWN_TIMEOUT", "--timeout"},
                                    {"SHAKEDOWN_SHARED_FOLDER", "--shared-folder"},
+                                   {"SHAKEDOWN_CHECKPOINT_DIR", "--checkpoint-dir"},
                                    {"SHAKEDOWN_DCGM", "--dcgm"},
                                    {"SHAKEDOWN_INTERFACE", "--interface"},
                                    {"SHAKEDOWN_EXPECT", "--expect"}}) {
@@ -166,6 +168,7 @@ std::string front_door_help() {
   --interface=NAME        hosts talk over this one: ranks, MPI's TCP, and NCCL unless it is told (SHAKEDOWN_INTERFACE)
   --dcgm=1|2|3            pre-flight runs dcgmi diag at this level: seconds, minutes, half an hour (SHAKEDOWN_DCGM)
   --shared-folder=DIR     pre-flight checks that all hosts see the same in it (SHAKEDOWN_SHARED_FOLDER)
+  --checkpoint-dir=DIR    checkpoints are written into it and must fit, else into TMPDIR (SHAKEDOWN_CHECKPOINT_DIR)
 )";
 }
 

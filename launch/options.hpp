@@ -26,6 +26,7 @@ struct FrontDoor {
   bool resume = false, stop_on_fail = false;
   double timeout = 300, startup_timeout = 120;  // of a benchmark; of the start of a job
   std::string shared_folder;                    // for pre-flight; empty: none
+  std::string checkpoint_dir;                   // into which checkpoints are written; empty: TMPDIR
   int dcgm = 0;                                 // level of dcgmi diag in pre-flight; 0: none
   std::string interface;                        // over which hosts talk; empty: any
   std::string nccl;                             // the library that ranks shall use; empty: the one they find

@@ -59,7 +59,7 @@ std::string answer_line(const HostAnswer& answer) { return json_text(answer, -1)
 std::optional<HostAnswer> answer_in(std::string_view line) {
   const auto begin = line.find("{\"host\":");  // a launcher may put the rank before it
   if (begin == std::string_view::npos) return std::nullopt;
-  const auto document = nlohmann::json::parse(line.substr(begin), nullptr, false);
+  const auto document = document_of_text(line.substr(begin));
   if (document.is_discarded() || !document.is_object()) return std::nullopt;
   const std::filesystem::path place("answer of a host");
   return read_as<HostAnswer>(Field(place, "", document));

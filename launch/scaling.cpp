@@ -16,10 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-bool is_one_of(const std::string& host, const Words& hosts) {
-  return std::any_of(hosts.begin(), hosts.end(), [&](const auto& other) { return same_host_name(host, other); });
-}
-
 Words without(const Words& hosts, const Words& others) {
   Words left;
   std::copy_if(hosts.begin(), hosts.end(), std::back_inserter(left),

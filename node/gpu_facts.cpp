@@ -6,7 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "base/files.hpp"
 #include "base/gpu_health.hpp"
 #include "base/text.hpp"
 #include "node/topology.hpp"

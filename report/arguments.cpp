@@ -188,12 +188,8 @@ std::vector<ScalingSet> scaling_of(const Arguments& arguments) {
   for (const auto& name : names_in(launches).value_or(std::vector<std::string>{})) {
     const auto nodes = nodes_of_launch(name);
     if (!nodes) continue;
-    std::vector<std::filesystem::path> files;
-    for (const auto& file : names_in(launches / name).value_or(std::vector<std::string>{})) {
-      if (std::filesystem::path(file).extension() == ".json") files.push_back(launches / name / file);
-    }
-    sets.push_back(
-        {nodes, lines_of(launches / name / "lost").value_or(std::vector<std::string>{}), read_results(files)});
+    sets.push_back({nodes, lines_of(launches / name / "lost").value_or(std::vector<std::string>{}),
+                    read_results(result_files(launches / name))});
   }
   return sets;
 }

@@ -1,14 +1,15 @@
 #include "report/bencher.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "base/archive.hpp"
 
 namespace shakedown {
 
 std::string bencher_json(const Judged& judged) {
   using nlohmann::ordered_json;
   ordered_json all = ordered_json::object();
-  if (!judged.measured) return all.dump() + "\n";
+  if (!judged.measured) return text_of_document(all, -1) + "\n";
   for (const auto& [key, benchmark] : judged.measured->benchmarks) {
     const std::string metric = headline_metric(benchmark);
     if (metric.empty() || benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
@@ -21,7 +22,7 @@ std::string bencher_json(const Judged& judged) {
     }
     all[key][metric] = {{"value", *value}, {"lower_value", low}, {"upper_value", high}};
   }
-  return all.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return text_of_document(all, 1) + "\n";
 }
 
 }  // namespace shakedown

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "base/archive.hpp"
 #include "base/text.hpp"
 #include "thresholds/diagnosis.hpp"
 #include "thresholds/metrics.hpp"
@@ -162,7 +162,7 @@ std::string nodes_json(const NodeList& list) {
                                  {"verdict", lower(name(list.verdict))},
                                  {"undecided_because", list.undecided_because},
                                  {"nodes", std::move(nodes)}};
-  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return text_of_document(document, 2) + "\n";
 }
 
 }  // namespace shakedown

@@ -2,8 +2,9 @@
 #include "report/github_benchmark.hpp"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
+
+#include "base/archive.hpp"
 
 namespace shakedown {
 namespace {
@@ -35,7 +36,7 @@ std::string github_benchmark_json(const Verdict& verdict) {
   for (const Unjudged& point : verdict.unjudged) {
     if (point.value) add(point.key, point.metric, *point.value, machine);
   }
-  return entries.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return text_of_document(entries, 1) + "\n";
 }
 
 }  // namespace shakedown

@@ -1,6 +1,6 @@
 #include "report/health_checker.hpp"
 
-#include <nlohmann/json.hpp>
+#include "base/archive.hpp"
 
 #include "report/words.hpp"
 
@@ -41,7 +41,7 @@ std::string health_checker_json(const Verdict& verdict) {
     tests.back().at("checks").push_back({{"name", joined_words(finding.key, finding.metric)}, {"state", state}});
   }
   const ordered_json document{{"status", status_of(verdict.state)}, {"tests", std::move(tests)}};
-  return document.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return text_of_document(document, -1) + "\n";
 }
 
 }  // namespace shakedown

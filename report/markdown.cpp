@@ -49,7 +49,7 @@ std::string unjudged(const Verdict& verdict) {
   return all == 0 ? "" : head({"measured, judged by no rule", "value"}) + rows + more(all, std::min(all, most_good));
 }
 
-std::string folded(const std::string& title, const std::string& body) {
+std::string details(const std::string& title, const std::string& body) {
   return body.empty() ? "" : "\n<details><summary>" + title + "</summary>\n\n" + body + "\n</details>\n";
 }
 
@@ -71,8 +71,8 @@ std::string markdown_text(const Verdict& verdict) {
   const std::string bad = table(verdict, false, most_bad);
   if (!bad.empty()) out += "\n" + bad + next_steps(verdict);
   for (const std::string& note : verdict.notes) out += "\nNote: " + markdown_escaped(note) + "\n";
-  return out + folded("Good findings", table(verdict, true, most_good)) +
-         folded(unjudged_text(verdict), unjudged(verdict));
+  return out + details("Good findings", table(verdict, true, most_good)) +
+         details(unjudged_text(verdict), unjudged(verdict));
 }
 
 std::string markdown_text(const Regression& regression) {
@@ -93,7 +93,7 @@ std::string markdown_text(const Regression& regression) {
   };
   if (const std::string loud = rows(false); !loud.empty()) out += "\n" + loud;
   for (const std::string& note : regression.notes) out += "\nNote: " + markdown_escaped(note) + "\n";
-  return out + folded("No change", rows(true));
+  return out + details("No change", rows(true));
 }
 
 }  // namespace shakedown

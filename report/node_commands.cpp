@@ -1,6 +1,5 @@
 #include "report/node_commands.hpp"
 
-#include <algorithm>
 #include <map>
 #include <vector>
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "base/archive.hpp"
 #include "thresholds/metrics.hpp"
 
 namespace shakedown {
@@ -41,7 +41,7 @@ std::string superbench_jsonl(const Judged& judged) {
   }
   std::string out;
   for (const std::string& host : hosts) {
-    out += lines[host].dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    out += text_of_document(lines[host], -1) + "\n";
   }
   return out;
 }

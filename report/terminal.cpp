@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <vector>
 
 #include "base/statistics.hpp"
 #include "report/culprits.hpp"

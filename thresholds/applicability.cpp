@@ -1,7 +1,6 @@
 #include "thresholds/applicability.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <set>
 

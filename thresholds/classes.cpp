@@ -16,9 +16,7 @@
 #include "thresholds/classes.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <set>
 

@@ -6,10 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdlib>
-#include <set>
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"

@@ -1,11 +1,9 @@
 #include "thresholds/evidence.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 #include <tuple>
 
-#include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 
 namespace shakedown {

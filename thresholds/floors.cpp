@@ -1,8 +1,5 @@
 // Decides which limits a baseline suggests. A proposal: somebody reads it before it judges machines.
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"

@@ -2,9 +2,6 @@
 #include "thresholds/measured.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdlib>
 
 #include "base/statistics.hpp"
 #include "thresholds/metrics.hpp"

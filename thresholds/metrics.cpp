@@ -11,7 +11,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "base/key.hpp"
@@ -179,7 +178,6 @@ double collective_bytes(Text key, double bytes, int ranks) {
   return std::max(std::floor(part / unit) * unit, element) * ranks;
 }
 
-Bound tera_flops(Text key, const Scale& scale) { return known(operation(key, scale).flops * 1e-12); }
 /// Where the ranks of one operation are: of scope:node those of a host.
 Scale of_group(Text key, Scale scale) {
   if (key_part(key, "scope") != "node") return scale;
@@ -188,6 +186,111 @@ Scale of_group(Text key, Scale scale) {
   return scale;
 }
 
+// What a step of each model computes per token and sums over ranks.
+constexpr std::array<Model, 8> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480704},
+                                       {"lora_step", "qwen2_7b_attention_only", 0, 40370176},
+                                       {"train_step", "gpt2_124m", 0.8075e9, 124475904},
+                                       {"train_step", "encoder_163m", 0.8075e9, 162764928},
+                                       {"train_step", "qwen2_7b", 45.30e9, 7615616512},
+                                       {"train_step", "qwen2_7b_8_layers", 15.28e9, 2954460672},
+                                       {"train_step", "llama_8b", 48.78e9, 8030261248},
+                                       {"checkpoint", "gpt2_124m", 0, 124475904}}};
+
+/// The work of one operation of a benchmark on one rank, as its key tells it; 0: the key does not.
+struct Operation {
+  double flops = 0, bytes = 0, tokens = 0, accesses = 0;
+};
+
+double number(Text key, Text part) { return static_cast<double>(key_number(key, part).value_or(0)); }
+
+// Over cache lines (kernels/chase.hpp), of the own memory 4096 at the most (kernels/ops/latency.hpp).
+Operation walk_of(Text key, const Scale&) {
+  double accesses = 1;
+  while (2 * accesses * 128 <= number(key, "bytes")) accesses *= 2;
+  if (family_of(key) == "hbm") accesses = std::min(accesses, 4096.0);
+  return {.bytes = 8 * accesses, .accesses = accesses};
+}
+Operation quanta_of(Text key, const Scale&) { return {.flops = 2 * 65536 * number(key, "quanta")}; }
+Operation launch_of(Text key, const Scale&) {
+  return {.bytes = 16 * (key_part(key, "op") == "graph" ? number(key, "kernels") : 1)};
+}
+Operation product_of(Text key, const Scale&) {
+  return {.flops = 2 * number(key, "m") * number(key, "n") * number(key, "k")};
+}
+Operation stream_of(Text key, const Scale&) {
+  const Text op = key_part(key, "op");
+  const int arrays = op == "read" || op == "write" ? 1 : op == "copy" || op == "scale" ? 2 : 3;
+  return {.bytes = number(key, "bytes") * arrays};
+}
+// Written and read back, moving inversions three times (kernels/ops/memory.hpp).
+Operation test_of(Text key, const Scale& scale) {
+  return {.bytes = 2e9 * scale.tested_gb * (key_part(key, "pattern") == "moving" ? 3 : 1)};
+}
+Operation copy_of(Text key, const Scale&) {
+  const bool both_ways = key_part(key, "op") == "both" || key_part(key, "dir") == "both";
+  return {.bytes = number(key, "bytes") * (both_ways ? 2 : 1)};
+}
+Operation collective_of(Text key, const Scale& scale) {
+  return {.bytes = collective_bytes(key, number(key, "bytes"), of_group(key, scale).ranks)};
+}
+Operation checkpoint_of(Text key, const Scale&) {  // f32 (kernels/ops/checkpoint.hpp)
+  const Model* model = find_model(key);
+  return {.bytes = model == nullptr ? 0 : 3 * 4 * model->trainable};
+}
+Operation step_of(Text key, const Scale&) {
+  const Model* model = find_model(key);
+  const double tokens = number(key, "batch") * number(key, "seq") * std::max(number(key, "accumulation"), 1.0) /
+                        std::max(number(key, "tp"), 1.0);
+  return {.flops = model == nullptr ? 0 : tokens * model->flops_per_token, .tokens = tokens};
+}
+
+/// What all rows of a family have in common.
+struct Family {
+  Text name, part = "";                                 // must stand in the key
+  Operation (*work)(Text key, const Scale&) = nullptr;  // as kernels/ops counts it, whose keys these are
+  /// From launch to launch: five stored launches of 2 and 4 H200 (ci/baselines). Of small messages, whose time is how
+  /// fast the host starts them, 12 %, at 1 MiB up to 8 % between two launches; of PCIe with all GPUs at once 4 %.
+  double launch_spread = 0.002;
+  /// From day to day, by stored launches of November 2026; of others at most as much as from launch to launch.
+  std::optional<double> day_spread = std::nullopt;
+  double chip_spread = 0.005;  // from machine to machine
+};
+
+// Chips differ by 2.5 % in bursts of GEMM (PeerClass); HBM with faulty rows replaced is 2.3 % slower in reads.
+constexpr double of_gemm = 0.025, of_memory = 0.012;
+constexpr std::array families{
+    Family{.name = "jitter", .work = quanta_of, .launch_spread = 0.15},  // of its clock and of others; not measured
+    // 13 rounds on 2 H200: 3.5 to 5.6 us, of a graph's kernel 1.3 to 2.7.
+    Family{.name = "launch", .work = launch_of, .launch_spread = 0.25},
+    Family{.name = "gemm", .work = product_of, .launch_spread = 0.007, .day_spread = 0.003, .chip_spread = of_gemm},
+    Family{.name = "hbm", .part = "op:latency", .work = walk_of, .chip_spread = of_memory},
+    Family{.name = "hbm", .work = stream_of, .chip_spread = of_memory},
+    Family{.name = "memtest", .work = test_of, .chip_spread = of_memory},
+    Family{.name = "p2p", .part = "op:latency", .work = walk_of}, Family{.name = "p2p", .work = copy_of},
+    Family{.name = "pcie", .part = "active:", .work = copy_of, .day_spread = 0.03},
+    Family{.name = "pcie", .work = copy_of, .launch_spread = 0.04, .day_spread = 0.03},
+    Family{.name = "allreduce", .work = collective_of, .launch_spread = 0.005},
+    Family{.name = "collectives", .work = collective_of, .launch_spread = 0.005},
+    Family{.name = "lora_step", .work = step_of, .launch_spread = 0.004, .chip_spread = of_gemm},
+    // Two launches on one H200.
+    Family{.name = "train_step", .work = step_of, .launch_spread = 0.007, .chip_spread = of_gemm},
+    Family{.name = "checkpoint", .work = checkpoint_of, .launch_spread = 0.25},  // others use the disk; not measured
+    Family{.name = ""},                                                          // any other
+};
+
+const Family& find_family(Text key) {
+  const std::string family = family_of(key);
+  return *std::find_if(families.begin(), families.end(), [&](const Family& f) {
+    return f.name.empty() || (f.name == family && key.find(f.part) != Text::npos);
+  });
+}
+
+Operation operation(Text key, const Scale& scale) {
+  const Family& family = find_family(key);
+  return family.work == nullptr ? Operation{} : family.work(key, scale);
+}
+
+Bound tera_flops(Text key, const Scale& scale) { return known(operation(key, scale).flops * 1e-12); }
 Bound giga_bytes(Text key, const Scale& scale) { return known(operation(key, scale).bytes * 1e-9); }
 Bound giga_bytes_copied(Text key, const Scale& scale) { return times(giga_bytes(key, scale), 0.5); }
 Bound giga_bytes_on_bus(Text key, const Scale& scale) {
@@ -199,22 +302,10 @@ Bound tokens(Text key, const Scale& scale) { return known(operation(key, scale).
 Bound tokens_of_all(Text key, const Scale& scale) { return times(tokens(key, scale), scale.ranks); }
 Bound walk(Text key, const Scale& scale) { return known(operation(key, scale).accesses * 1e-6); }
 Bound walk_in_ns(Text key, const Scale& scale) { return known(operation(key, scale).accesses * 1e-9); }
-Bound quanta(Text key, const Scale&) {
-  return known(static_cast<double>(key_number(key, "quanta").value_or(0)) * 1e-6);
-}
+Bound quanta(Text key, const Scale&) { return known(number(key, "quanta") * 1e-6); }
 Bound microsecond(Text, const Scale&) { return 1e-6; }
 Bound millisecond(Text, const Scale&) { return 1e-3; }
 Bound second(Text, const Scale&) { return 1; }
-
-// What a step of each model computes per token and sums over ranks.
-constexpr std::array<Model, 8> models{{{"lora_step", "qwen2_7b", 32.13e9, 161480704},
-                                       {"lora_step", "qwen2_7b_attention_only", 0, 40370176},
-                                       {"train_step", "gpt2_124m", 0.8075e9, 124475904},
-                                       {"train_step", "encoder_163m", 0.8075e9, 162764928},
-                                       {"train_step", "qwen2_7b", 45.30e9, 7615616512},
-                                       {"train_step", "qwen2_7b_8_layers", 15.28e9, 2954460672},
-                                       {"train_step", "llama_8b", 48.78e9, 8030261248},
-                                       {"checkpoint", "gpt2_124m", 0, 124475904}}};
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The catalogue
@@ -512,40 +603,6 @@ const Model* find_model(Text key) {
   return found == models.end() ? nullptr : &*found;
 }
 
-// As kernels/ops counts it, whose keys these are.
-Operation operation(Text key, const Scale& scale) {
-  const auto number = [&](Text part) { return static_cast<double>(key_number(key, part).value_or(0)); };
-  const std::string family = family_of(key);
-  const Text op = key_part(key, "op");
-  const double size = number("bytes");
-  Operation one;
-  if (family == "jitter") one.flops = 2 * 65536 * number("quanta");                  // (kernels/ops/jitter.hpp)
-  if (family == "launch") one.bytes = 16 * (op == "graph" ? number("kernels") : 1);  // (kernels/ops/launch.hpp)
-  if (family == "gemm") one.flops = 2 * number("m") * number("n") * number("k");
-  const bool walks = (family == "p2p" || family == "hbm") && op == "latency";
-  if (walks) {
-    for (one.accesses = 1; 2 * one.accesses * 128 <= size;) one.accesses *= 2;  // cache lines (kernels/chase.hpp)
-    if (family == "hbm") one.accesses = std::min(one.accesses, 4096.0);         // (kernels/ops/latency.hpp)
-    one.bytes = 8 * one.accesses;
-  } else if (family == "hbm") {
-    one.bytes = size * (op == "read" || op == "write" ? 1 : op == "copy" || op == "scale" ? 2 : 3);  // arrays
-  }
-  if (family == "memtest") {  // written and read back, moving inversions three times (kernels/ops/memory.hpp)
-    one.bytes = 2e9 * scale.tested_gb * (key_part(key, "pattern") == "moving" ? 3 : 1);
-  }
-  if (family == "pcie") one.bytes = size * (op == "both" ? 2 : 1);
-  if (family == "p2p" && !walks) one.bytes = size * (key_part(key, "dir") == "both" ? 2 : 1);
-  if (is_collective(family)) one.bytes = collective_bytes(key, size, of_group(key, scale).ranks);
-  if (family == "checkpoint") {  // f32 (kernels/ops/checkpoint.hpp)
-    if (const Model* model = find_model(key)) one.bytes = 3 * 4 * model->trainable;
-  }
-  if (is_training(family)) {
-    one.tokens = number("batch") * number("seq") * std::max(number("accumulation"), 1.0) / std::max(number("tp"), 1.0);
-    if (const Model* model = find_model(key)) one.flops = one.tokens * model->flops_per_token;
-  }
-  return one;
-}
-
 bool is_telemetry(Text metric) {
   return std::any_of(catalogue.begin(), catalogue.end(),
                      [&](const Metric& m) { return m.is_telemetry && m.name == metric; });
@@ -562,34 +619,18 @@ bool Metric::is_of(Text of) const { return family.empty() || family == of || (fa
 
 bool is_collective(Text family) { return family == "allreduce" || family == "collectives"; }
 
-// Five stored launches of 2 and 4 H200 (ci/baselines): of small messages, whose time is how fast the host starts them,
-// 12 %, at 1 MiB up to 8 % between two launches; of PCIe with all GPUs at once 4 %.
 double launch_spread(Text key, Text metric) {
-  const std::string family = family_of(key);
-  if (family == "gemm") return 0.007;
-  if (family == "jitter") return 0.15;       // of a core's clock and of what else runs; not measured
-  if (family == "launch") return 0.25;       // 13 rounds on 2 H200: 3.5 to 5.6 us, of a graph's kernel 1.3 to 2.7
-  if (family == "train_step") return 0.007;  // two launches on one H200
-  if (is_training(family)) return 0.004;
-  if (family == "checkpoint") return 0.25;  // a disk that others use; not measured
-  if (family == "pcie" && key_part(key, "active").empty()) return 0.04;
-  if (!is_collective(family)) return 0.002;
+  const double rate = find_family(key).launch_spread;
+  if (!is_collective(family_of(key))) return rate;
   if (key_part(key, "launch") == "graph") return 0.01;
   if (metric == "latency_us") return 0.12;
-  return key_number(key, "bytes").value_or(0) < 16 << 20 ? 0.02 : 0.005;
+  return key_number(key, "bytes").value_or(0) < 16 << 20 ? 0.02 : rate;
 }
 
-// Another day: GEMM 0.3 %, PCIe 3 % (stored launches of November 2026), the others at most as
-// much as from launch to launch. Another machine: its chips, 2.5 % in bursts of GEMM (PeerClass), HBM with faulty rows
-// replaced 2.3 % slower in reads.
 double session_spread(Text key, Text metric, bool other_machine) {
-  const std::string family = family_of(key);
-  const double day = family == "gemm" ? 0.003 : family == "pcie" ? 0.03 : 0.75 * launch_spread(key, metric);
-  if (!other_machine) return day;
-  const double chip = family == "gemm" || is_training(family)  ? 0.025
-                      : family == "hbm" || family == "memtest" ? 0.012
-                                                               : 0.005;
-  return std::hypot(day, chip);
+  const Family& family = find_family(key);
+  const double day = family.day_spread.value_or(0.75 * launch_spread(key, metric));
+  return other_machine ? std::hypot(day, family.chip_spread) : day;
 }
 
 std::string unit_of(Text metric) {

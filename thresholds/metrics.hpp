@@ -10,6 +10,9 @@
 
 namespace shakedown {
 
+/// Rows of so many samples say how these vary (cv).
+inline constexpr std::size_t samples_for_cv = 5;
+
 /// What devices of one kind show when they are healthy: known before any run, because a few ranks cannot tell their own
 /// spread.
 struct PeerClass {
@@ -30,12 +33,6 @@ struct Scale {
   double pcie_gb_per_s = 0;                                 // of its link to the host, each way
   double tested_gb = 0;                                     // of its memory, by the row itself
 };
-
-/// The work of one operation of a benchmark on one rank, as its key tells it; 0: the key does not.
-struct Operation {
-  double flops = 0, bytes = 0, tokens = 0, accesses = 0;
-};
-Operation operation(std::string_view key, const Scale&);
 
 /// A model of a training step: of the LoRA step with adapters of rank 64 on all seven projections.
 struct Model {

@@ -18,7 +18,6 @@
 #include "base/text.hpp"
 #include "thresholds/classes.hpp"
 #include "thresholds/hosts.hpp"
-#include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 
 namespace shakedown {

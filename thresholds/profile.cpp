@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
 
 #include "base/text.hpp"
-#include "thresholds/metrics.hpp"
 #include "thresholds/preflight_facts.hpp"
 #include "thresholds/strict_yaml.hpp"
 

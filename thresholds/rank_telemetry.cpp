@@ -132,16 +132,17 @@ std::string RankTelemetry::text(int rank) const {
   }
   std::string line = joined(parts);
   const auto add = [&](const std::string& what) { line += (line.empty() ? "" : "; ") + what; };
-  std::vector<std::string> reasons, errors;  // the first three that differ
+  Throttle reasons;                 // each once, with its most of all rows
+  std::vector<std::string> errors;  // the first three that differ
   const auto note = [](std::vector<std::string>& texts, const std::string& text) {
     if (text.empty() || texts.size() == 3 || std::find(texts.begin(), texts.end(), text) != texts.end()) return;
     texts.push_back(text);
   };
   for (const Row* row : rows(rank)) {
-    note(reasons, throttle_text(row->throttle_of(rank)));
+    for (const auto& [reason, part] : row->throttle_of(rank)) reasons[reason] = std::max(reasons[reason], part);
     note(errors, errors_text(row->errors_of(rank), row->errors_rows));
   }
-  if (!reasons.empty()) add("throttled: " + joined(reasons, ", ", " and "));
+  if (!reasons.empty()) add("throttled: " + throttle_text(reasons));
   std::vector<std::string> others;
   for (const OtherProcess& process : processes(rank)) {
     others.push_back((process.pid ? "pid " + std::to_string(*process.pid) : "unknown") +

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -16,7 +15,6 @@
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
-#include "thresholds/measured.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 

@@ -40,18 +40,6 @@ bool is_suffix_segment(std::string_view segment) {
   });
 }
 
-// JSON files that stand beside results.
-bool is_no_result(const fs::path& name) { return name == "verdict.json" || name == "baseline.json"; }
-
-std::vector<fs::path> results_in(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".json" && !is_no_result(entry.path().filename())) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 double seconds_of(const Field& row) {
   const std::string unit = row["time_unit"].text();
   const double value = row["real_time"].number();
@@ -307,6 +295,17 @@ Results read_results(const fs::path& file) {
   return results;
 }
 
+std::vector<fs::path> result_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    const auto name = entry.path().filename();
+    if (name.extension() == ".json" && name != "verdict.json" && name != "baseline.json") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders) {
   std::vector<fs::path> files;
   for (const fs::path& path : files_or_folders) {
@@ -315,11 +314,11 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
       files.push_back(path);
       continue;
     }
-    std::vector<fs::path> inside = results_in(path);
+    std::vector<fs::path> inside = result_files(path);
     if (inside.empty()) {
       for (const auto& entry : fs::directory_iterator(path)) {
         if (!entry.is_directory(error)) continue;
-        const auto below = results_in(entry.path());
+        const auto below = result_files(entry.path());
         inside.insert(inside.end(), below.begin(), below.end());
       }
       std::sort(inside.begin(), inside.end());

@@ -226,8 +226,11 @@ std::string waiver_text(std::string_view reason);  // "waived: <reason>"
 /// another schema, without context.shakedown, with zero benchmarks, or with a field of the wrong type.
 Results read_results(const std::filesystem::path& file);
 
-/// Reads the given files and, for a folder, every *.json in it but verdict.json and baseline.json, sorted by name; of a
-/// folder that has none, those of its subfolders, which are launches. Errors: as above, and for a folder without any.
+/// Of a folder every *.json but verdict.json and baseline.json, sorted by name; none where there is no folder.
+std::vector<std::filesystem::path> result_files(const std::filesystem::path& folder);
+
+/// Reads the given files and, for a folder, its result files; of one that has none, those of its subfolders, which are
+/// launches. Errors: as above, and for a folder without any.
 std::vector<Results> read_results(const std::vector<std::filesystem::path>& files_or_folders);
 
 /// The text of a result file: `google_benchmark_json` as JSONReporter wrote it, with context.shakedown and by_rank

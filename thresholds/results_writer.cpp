@@ -1,6 +1,5 @@
 // Decides how a result file looks: Google Benchmark's document, and what the ranks have to say put into it.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -46,14 +45,10 @@ void thin_out(ordered_json& row) {
   }
 }
 
-std::string dump(const ordered_json& value, int indent) {
-  return value.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 // Google Benchmark copies the path of the program and the host's name as they are; bytes that are not UTF-8 would make
 // the document unreadable. Through a JSON string and back replaces them.
 std::string valid_utf8(std::string_view text) {
-  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
+  return document_of_text(text_of_document(json(text), -1)).get<std::string>();
 }
 
 ordered_json parse_google_benchmark(std::string_view text) {
@@ -108,12 +103,12 @@ std::string write_results(std::string_view google_benchmark_json, const Context&
   ordered_json document = parse_google_benchmark(google_benchmark_json);
   document["context"]["shakedown"] = Writer::written(context);
   // One line per row: with an indent 10,000 ranks would make 10,000 lines of each.
-  std::string text = "{\n\"context\": " + dump(document["context"], 2) + ",\n\"benchmarks\": [";
+  std::string text = "{\n\"context\": " + text_of_document(document["context"], 2) + ",\n\"benchmarks\": [";
   const char* separator = "\n";
   number_repetitions(document["benchmarks"]);
   for (ordered_json& row : document["benchmarks"]) {
     add_rank_data(row, data);
-    text += separator + dump(row, -1);
+    text += separator + text_of_document(row, -1);
     separator = ",\n";
   }
   text += "\n]";

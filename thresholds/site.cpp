@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "thresholds/fabric_rates.hpp"
 #include "thresholds/strict_yaml.hpp"

@@ -1,3 +1,5 @@
+// Longer than other files: GPU, port, link and node compete for the same evidence, in an order that has to be seen
+// whole.
 #include "thresholds/suspects.hpp"
 
 #include <algorithm>

@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 
 #include "thresholds/applicability.hpp"
-#include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 
 namespace shakedown {
@@ -19,6 +17,10 @@ constexpr double rounding = 0.01;
 // Of a rank's rate, clock and rate per clock, which are medians and means of the same samples: up to 3.3 % in the
 // stored launches. Of the phases of a step, which are timed apart from it: up to 0.5 %.
 constexpr double tolerance = 0.1;
+
+// Of the rate per clock of steps that are counted by themselves, and the clock of the steps that were timed: 0.5 %
+// where power is steady, more where a GPU heats up.
+constexpr double clock_tolerance = 0.2;
 
 // GB/s of one PCIe lane each way by generation, after its encoding (PCI-SIG).
 constexpr std::array<double, 7> lane_gb_per_s{0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563};
@@ -247,6 +249,10 @@ class RowCheck {
     if (row_.iterations < *samples || std::fmod(row_.iterations, *samples) != 0) {
       refuse("samples", *samples, "not a part of " + number_text(row_.iterations) + " iterations");
     }
+    if (!cv && *samples >= samples_for_cv && family_ != "preflight") {
+      refuse("cv", 0, "was sampled " + number_text(*samples) + " times and does not say how they repeat", {},
+             Status::inconclusive);
+    }
     if (cv && *cv > std::sqrt(*samples)) refuse("cv", *cv, "more than " + number_text(*samples) + " samples can have");
     double last = 0;
     for (const char* part : {"p50_us", "p99_us", "p999_us", "max_us"}) {
@@ -311,6 +317,15 @@ class RowCheck {
         if (std::abs(sum / (*took * 1e3) - 1) > tolerance)
           refuse("compute_ms", *mine, "with what it waited, contradicts a step of " + number_text(*took * 1e3) + " ms",
                  rank);
+      }
+      // What it counted of its cycles in the same steps, at a clock that power leaves to them, too.
+      const auto rate = at(column("tokens_per_s")), per_ghz = at(column("tokens_per_s_per_ghz")),
+                 mhz = at(column("sm_mhz"));
+      if (rate && per_ghz && mhz && took) {
+        const double alone = *rate * *took * 1e3 / *mine;
+        if (std::abs(*per_ghz * *mhz * 1e-3 / alone - 1) > clock_tolerance)
+          refuse("tokens_per_s_per_ghz", *per_ghz,
+                 "contradicts " + number_text(alone) + " tokens/s at sm_mhz " + number_text(*mhz), rank);
       }
       const auto f = at(column("forward_ms")), b = at(column("backward_ms")), o = at(column("optimizer_ms"));
       if (f && b && o && of_whole_step && std::abs((*f + *b + *o) / *mine - 1) > tolerance)

@@ -1,9 +1,7 @@
 // What is kept of a round, and the file that it is kept in.
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "base/text.hpp"
 #include "thresholds/diagnosis.hpp"
@@ -162,8 +160,7 @@ Watch read_watch(const std::filesystem::path& folder) {
   for (std::size_t begin = 0, end = text.find('\n'); end != std::string::npos;
        begin = end + 1, end = text.find('\n', begin)) {
     const std::filesystem::path place(file.string() + ":" + std::to_string(++number));
-    const auto document = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                                text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    const auto document = document_of_text(std::string_view(text).substr(begin, end - begin));
     const Field line(place, "", document);
     if (document.is_discarded()) line.refuse("is no JSON; start a new watch, or remove the line");
     number == 1 ? Reader::read(line, watch.plan) : Reader::read(line, watch.rounds.emplace_back());

@@ -13,7 +13,6 @@
 #include <tuple>
 
 #include "base/archive.hpp"
-#include "base/files.hpp"
 #include "bench/preflight/reach.hpp"
 #include "bench/preflight/shared_folder.hpp"
 #include "fixtures/session.hpp"

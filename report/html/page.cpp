@@ -9,7 +9,7 @@ namespace shakedown {
 namespace {
 
 // Nothing may be loaded, whatever stands in a host name.
-constexpr const char* head =
+constexpr const char* page_head =
     R"(<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
@@ -109,7 +109,7 @@ addEventListener('afterprint',function(){opened.forEach(function(d){d.open=false
 
 std::string html_text(const Judged& judged) {
   const Page page(judged);
-  return "<!doctype html>\n<html lang=\"en\"><head>\n" + std::string(head) + "<title>" +
+  return "<!doctype html>\n<html lang=\"en\"><head>\n" + std::string(page_head) + "<title>" +
          html_escaped(verdict_line(judged.verdict)) + "</title>\n" + style + "</head>\n<body><main>\n" +
          first_screen(page) + culprits_section(page) + figures(page) + rounds_section(page) + fleet_section(page) +
          scaling_section(page) + findings_section(page) + facts_section(page) + reproduce_section(page) + "</main>\n" +

@@ -65,6 +65,7 @@ for flag; do
   [[ \$flag != --families=* ]] || IFS=, read -ra families <<<"\${flag#*=}"
   [[ \$flag != --run-id=* ]] || id=\${flag#*=}
 done
+[[ ! -e $scratch/refuses ]] || { echo "shakedown: disk: has no room (--checkpoint-dir)" >&2 && exit 2; }
 for family in "\${families[@]}"; do
   [[ ! -e $scratch/dies.\$family ]] || kill -KILL \$\$
   echo "\$family" >>"$scratch/measured"
@@ -79,6 +80,16 @@ rm -f arguments.*
 run 0 "${accept[@]}"
 expect "one start measures all families" eval '[[ $(ls arguments.*) == arguments.all && $(wc -l <arguments.all) -eq 1 && $(wc -l <measured) -eq 9 ]]'
 expect "  with the same verdict" prints '^VERDICT: PASS 1.*profile h200-sxm, 4 ranks'
+rm arguments.all
+(cd stored && run 0 "${accept[@]}" --checkpoint-dir=disk)
+expect "checkpoints go into the folder that the user names, whatever that is called elsewhere" grep -q -- "--checkpoint-dir=$scratch/stored/disk " arguments.all
+run 0 env SHAKEDOWN_CHECKPOINT_DIR=/disk "${accept[@]}"
+expect "  or a variable" grep -q -- "--checkpoint-dir=/disk " arguments.all
+rm -f arguments.*
+touch refuses
+run 2 "${accept[@]}"
+expect "a flag that the programs refuse is no death: nothing else is tried" eval 'says "^error: disk: has no room .--checkpoint-dir.$" && ! says "measured alone" && ! prints VERDICT && [[ $(ls arguments.*) == arguments.all ]]'
+rm -f refuses arguments.* measured
 touch dies.hbm
 run 1 "${accept[@]}"
 expect "where it dies, that is said with the family" eval 'says "bench_all ended in hbm: env (was ended by SIGKILL|.*exit code 137)" && says "what is missing is measured alone"'

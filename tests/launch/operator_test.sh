@@ -6,6 +6,8 @@ cd "$scratch" || exit 1
 needs mpirun sshd ssh-keygen ip
 namespaces
 limit=100
+user=$(sed -n 's/.*useradd .*-u \([0-9]*\) mpiuser.*/\1/p' "$root/ci/container/Dockerfile")
+expect "jobs run as the image's user" eval '[[ -n $user && $(grep -oE "runAsUser: *[0-9]+" "$root/ci/k8s/mpijob.yaml" | sort -u) == "runAsUser: $user" ]]'
 as_launcher() { mkdir -p "$1" && run "$2" "$root/tests/launch/operator.sh" "$1" bash -c 'cd "$0" && export SHAKEDOWN_RESULTS=$PWD/results; build='"$build"'; '"$3" "$scratch/$1"; }
 
 as_launcher well 0 '
@@ -15,6 +17,11 @@ as_launcher well 0 '
 expect "all workers are measured, on all of their slots" prints '^VERDICT: .*4 ranks, 2 hosts'
 expect "  under the names of their nodes, which is what a cluster drains" prints '"gpu-1" .*"gpu-2"'
 expect "  and no result is refused as made up" eval '! prints "fault"'
+
+as_launcher told 0 '
+  export SHAKEDOWN_CUDA_LIBRARIES=/a:/b CUDA_HOME=/c VIRTUAL_ENV=/d CONDA_PREFIX=/e
+  "$build/bin/shakedown" launch sh -c "echo \$(hostname) \$SHAKEDOWN_CUDA_LIBRARIES \$CUDA_HOME \$VIRTUAL_ENV \$CONDA_PREFIX"'
+expect "ranks on all hosts know where a small bundle shall look for CUDA" eval '[[ $(grep -c "^shakedown-worker-[01] /a:/b /c /d /e$" out) -eq 4 ]]'
 
 # mpirun is not on the host that dies, nor on that of rank 0.
 as_launcher dies 3 '

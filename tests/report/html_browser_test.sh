@@ -63,8 +63,10 @@ run 1 "$build/report/shakedown" report --results=many --html=many.html
 cat >axe.js <<'JS'
 addEventListener('load', function () {
   document.querySelectorAll('details').forEach(function (d) { d.open = true });
-  axe.run().then(function (found) {
-    document.body.textContent = 'axe-found=' + found.violations.length + ' of ' + (found.passes.length > 10 ? 'many' : 'few') +
+  var dark = matchMedia('(prefers-color-scheme: dark)').matches;  // only colours are others there
+  axe.run(dark ? { runOnly: ['color-contrast', 'link-in-text-block'] } : {}).then(function (found) {
+    document.body.textContent = 'axe-found=' + found.violations.length + ' of ' +
+      (found.passes.length <= (dark ? 0 : 10) ? 'few' : dark ? 'colours' : 'many') +
       found.violations.map(function (v) { return ' ' + v.id + ': ' + v.nodes[0].html; }).join(';');
   });
 });
@@ -75,7 +77,7 @@ for page in pass page many; do
   for scheme in '' --force-dark-mode; do
     timeout -k 5 240 "$browser" --headless --no-sandbox --disable-gpu --window-size=1280,800 --virtual-time-budget=120000 \
       ${scheme:+"$scheme"} --user-data-dir="$scratch/profile" --dump-dom "file://$scratch/watched.html" >dom 2>err </dev/null
-    expect "axe finds nothing on the page $page ${scheme:-in light}" grep -q 'axe-found=0 of many<' dom
+    expect "axe finds nothing on the page $page ${scheme:-in light}" grep -q "axe-found=0 of $([[ -z $scheme ]] && echo many || echo colours)<" dom
   done
 done
 finish

@@ -23,11 +23,12 @@ while IFS= read -r message; do
   expect "\"$message\" is a message of ours" grep -rqF -- "$message" "$root"/{base,bench,fixtures,launch,node,thresholds,kernels,ci}
 done <<<"$quoted"
 
-# What its commands need: a finished run of the host backend. Where the build has one, a copy; never its own folder, which
-# an acceptance may be filling beside this test.
-if [[ -s $build/results/latest/verdict.json ]]; then
+# What its commands need: a finished run of the host backend. Where the build has one, a copy; `latest` may be one that has only
+# begun, beside this test.
+finished=$(printf '%s\n' "$build"/results/2*/verdict.json | tail -n 1)
+if [[ -s $finished ]]; then
   mkdir build/results
-  cp -rL "$build/results/latest" build/results/
+  cp -rL "${finished%/*}" build/results/latest
 else
   SHAKEDOWN_RESULTS=build/results "$build/bin/shakedown" measure --families=gemm,allreduce
 fi

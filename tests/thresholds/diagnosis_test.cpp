@@ -360,6 +360,21 @@ TEST(Culprits, ExplainALowClockByHeatAndFailIt) {
   EXPECT_EQ(verdict.state, State::fail) << "no measurement is below a limit, the clock is";
 }
 
+TEST(Culprits, SayEachReasonOfALowClockOnce) {
+  Measured run;
+  run.clock[2] *= 0.88;
+  run.throttle.resize(8);
+  run.throttle[2] = {{"hw_thermal", 0.6}};
+  Results results = run.results();
+  for (const double part : {0.4, 0.7}) {
+    Row again =
+        *std::find_if(results.rows.begin(), results.rows.end(), [](const Row& r) { return !r.throttle.empty(); });
+    again.throttle["hw_thermal"][2] = part;
+    results.rows.push_back(std::move(again));
+  }
+  EXPECT_EQ(only(judge({results}, {}, {}).culprits).telemetry, "1289 MHz (peers 1465); throttled: hw_thermal 70 %");
+}
+
 TEST(Culprits, SayThatAChipIsSlowAndFailNothing) {
   Measured run;
   run.clock[2] *= 0.88;

@@ -366,7 +366,8 @@ TEST(ByBaseline, OfOneLaunchFailsNoOtherLaunchOfTheSameGpusButASlowOne) {
           }
         }
         for (const Finding& f : judge_by_baseline(now, baseline, default_tolerance)) {
-          const bool of_latency = f.metric == "latency_us_vs_baseline";
+          const bool of_host = f.key.starts_with("jitter/") || f.key.starts_with("launch/");
+          const bool of_latency = of_host || f.metric == "latency_us_vs_baseline";
           EXPECT_TRUE(of_latency || f.status == Status::fail) << ranks << " " << f.key << " " << f.detail;
         }
       }

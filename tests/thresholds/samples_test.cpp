@@ -61,7 +61,8 @@ TEST(RealResults, StoredAsBaselinesPassWholeAgainstTheShippedRules) {
     EXPECT_EQ(verdict_of(launch), "VERDICT: PASS 186/186 (profile h200-sxm, 4 ranks)") << launch;
   }
   for (const char* launch : {"2ranks/1", "2ranks/2", "2ranks/3"}) {
-    EXPECT_EQ(verdict_of(launch), "VERDICT: PASS 141/141 (profile h200-sxm, 2 ranks)") << launch;
+    EXPECT_EQ(verdict_of(launch), "VERDICT: PASS 122/122 (profile h200-sxm, 2 ranks, 12 of 14 families judged)")
+        << launch;
   }
   EXPECT_EQ(verdict_of("1ranks"), "VERDICT: PASS 83/83 (profile h200-sxm, 1 rank)");
 }

@@ -279,6 +279,24 @@ TEST_F(CudaLora, GivesTheSameBitsHoweverOftenAndWhateverItKeeps) {
   }
 }
 
+TEST_F(CudaLora, GivesTheSameBitsWhenBothPassesAreLaunchedAsAWhole) {
+  for (const auto& shape : {tiny_shape(), trained_shape("gpt2_tiny")}) {
+    CudaStep plain(*gpu_, shape), whole(*gpu_, shape);
+    whole.gradient();
+    whole.step.repeat();
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(same_bits(plain.gradient(), whole.gradient())) << i;
+    for (auto* cuda : {&plain, &whole}) {
+      cuda->step.restart();
+      for (int i = 0; i < 3; ++i) cuda->step.run({.lr = 1e-3});
+    }
+    EXPECT_TRUE(same_bits(plain.parameters(), whole.parameters()));
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(plain.step.records()[i].loss, whole.step.records()[i].loss) << i;
+      EXPECT_EQ(plain.step.records()[i].local.checksum, whole.step.records()[i].local.checksum) << i;
+    }
+  }
+}
+
 TEST_F(CudaLora, BothPathsOfTheAdaptersAgree) {
   auto shape = tiny_shape();
   CudaStep augmented(*gpu_, shape);

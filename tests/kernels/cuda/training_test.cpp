@@ -659,6 +659,37 @@ TEST_F(CudaTraining, GradientsAreRoundedForTheirWayAndWidenedAgain) {
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], rounded(before[i])) << i;
 }
 
+TEST_F(CudaTraining, GradientsOfSeveralRanksAreAddedInTheOrderOfRanks) {
+  constexpr std::size_t count = 10004, stride = 10240;
+  for (const int rank : {0, 1, 3}) {
+    for (const bool add : {false, true}) {
+      auto mine = f32(count), others = f32(3 * stride), to = f32(count);
+      mine.normal(1), others.normal(2), to.normal(3);
+      const auto own = mine.read(), theirs = others.read(), there = to.read();
+      const Buffer partials(2 * summarizing_blocks * sizeof(training::Summary));
+      auto* const parts = partials.data<training::Summary>();
+      const auto told = upload(std::vector<training::Summary>(2));
+      auto* const summaries = told.data<training::Summary>();
+      sum_f32(stream(), mine.data(), {others.data(), stride, 4, rank}, to.data(), count, add, {parts, 7},
+              {parts + summarizing_blocks, 11});
+      for (const int i : {0, 1})
+        add_partials(stream(), parts + i * summarizing_blocks, summarizing_blocks, summaries + i);
+      const auto got = to.read();
+      EXPECT_EQ(gpu_->read(summaries).checksum, summary_of(own, 7).checksum);
+      EXPECT_EQ(gpu_->read(summaries + 1).checksum, summary_of(got, 11).checksum);
+      EXPECT_NEAR(gpu_->read(summaries + 1).squared_norm, summary_of(got, 11).squared_norm, 1e-9 * count);
+      for (std::size_t i = 0; i < count; ++i) {
+        float sum = 0;
+        for (int r = 0, other = 0; r < 4; ++r) {
+          sum += static_cast<float>(r == rank ? own[i] : theirs[static_cast<std::size_t>(other++) * stride + i]);
+        }
+        if (add) sum += static_cast<float>(there[i]);
+        ASSERT_EQ(got[i], static_cast<double>(sum)) << i << " of rank " << rank;
+      }
+    }
+  }
+}
+
 TEST_F(CudaTraining, RandomWeightsAreThoseOfTheReference) {
   auto a = bf16(7, 1001, 31);
   auto b = f32(5000);

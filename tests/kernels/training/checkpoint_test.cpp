@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <fstream>
 #include <random>
@@ -305,6 +308,70 @@ TEST_F(Checkpoints, AreGoneWhenTheyAreRemovedAndNothingElseIs) {
   write(host);
   training::remove_checkpoint(folder_, host.group);
   EXPECT_EQ(files(), (std::vector<std::string>{"checkpoint.md", "notes.txt"}));
+}
+
+/// A process that has made a folder with a file in it, and lives until it is ended.
+class Neighbour {
+ public:
+  explicit Neighbour(const fs::path& parent) {
+    std::array<int, 2> ends{};
+    if (pipe(ends.data()) != 0) throw std::runtime_error("pipe");
+    process_ = fork();
+    if (process_ == 0) {
+      const training::OwnFolder own(parent);
+      std::ofstream(own.path() / "checkpoint.0123.rank0") << "values";
+      if (::write(ends[1], "!", 1) != 1) _exit(1);
+      pause();
+    }
+    char made = 0;
+    if (::read(ends[0], &made, 1) != 1) throw std::runtime_error("no neighbour");
+    for (const int end : ends) close(end);
+  }
+  Neighbour(const Neighbour&) = delete;
+  Neighbour& operator=(const Neighbour&) = delete;
+  ~Neighbour() {
+    if (process_ > 0) end();
+  }
+  void end() {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+    process_ = 0;
+  }
+
+ private:
+  pid_t process_;
+};
+
+TEST_F(Checkpoints, OfAProcessThatDiedGoWithTheNextAndThoseOfALivingOneStay) {
+  Neighbour lives(folder_), dies(folder_);
+  dies.end();
+  EXPECT_EQ(files().size(), 2u);
+  {
+    const training::OwnFolder own(folder_);
+    EXPECT_TRUE(fs::is_directory(own.path()));
+    EXPECT_EQ(files().size(), 2u) << "ours and that of the living one";
+  }
+  ASSERT_EQ(files().size(), 1u) << "ours went with us";
+  EXPECT_TRUE(fs::exists(folder_ / files().front() / "checkpoint.0123.rank0"));
+  // The same on another host: nobody here knows who lives there.
+  const auto name = files().front();
+  const auto foreign = "shakedown-checkpoint-elsewhere-" + name.substr(name.size() - 16);
+  fs::rename(folder_ / name, folder_ / foreign);
+  lives.end();
+  static_cast<void>(training::OwnFolder(folder_));
+  EXPECT_EQ(files(), std::vector{foreign});
+  fs::rename(folder_ / foreign, folder_ / name);
+  static_cast<void>(training::OwnFolder(folder_));
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(Checkpoints, LeaveWhatOnlyLooksLikeTheirsAlone) {
+  std::string own;
+  { own = training::OwnFolder(folder_).path(); }
+  fs::create_directory(own);  // without a lock
+  std::ofstream(folder_ / "shakedown-checkpoint-notes") << "mine";
+  static_cast<void>(training::OwnFolder(folder_));
+  EXPECT_EQ(files().size(), 2u);
 }
 
 }  // namespace

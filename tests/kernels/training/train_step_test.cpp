@@ -276,7 +276,8 @@ class FetchingOps : public host::HostOps<double> {
     together_ = joined_;
   }
   void all_reduce(training::Summary*) { together_ = joined_; }
-  std::size_t reduce_scatter(const double* all, double* own, std::size_t count, bool add) {
+  std::size_t reduce_scatter(const double* all, double* own, std::size_t count, bool add,
+                             const training::ShareSummaries&) {
     for (std::size_t i = 0; i < count; ++i) own[i] = add ? own[i] + all[i] : all[i];
     return 0;
   }

@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <map>
 
+#include "base/text.hpp"
 #include "kernels/training/buffers.hpp"
+#include "kernels/training/memory_plan.hpp"
 
 namespace shakedown::training::training_shape_test {
 namespace {
@@ -194,23 +198,43 @@ TEST(TrainingPlan, OfASharedModelHasAShareOfWhatIsShared) {
               static_cast<double>(18 * all - 18 * all / 8 - 6 * (3UL * layer + 152064UL * 3584 + 3584)), 1024);
 }
 
-/// What docs/training_step.md has of memory against ranks.
-TEST(TrainingPlan, SaysHowManyRanksAModelNeeds) {
-  const auto gb = [](const char* model, Retain retain) {
-    std::string row;
+/// The table of docs/training_step.md, which says what bench_train_step --plan --model says.
+TEST(TrainingPlan, SaysHowManyRanksAModelNeedsAsTheTableDoes) {
+  const std::map<std::string, std::string> presets{{"Qwen2-7B", "qwen2_7b"},
+                                                   {"Llama 3.1 8B", "llama_8b"},
+                                                   {"Llama 2 13B", "llama2_13b"},
+                                                   {"Llama 3.1 70B", "llama_70b"}};
+  std::ifstream page(SHAKEDOWN_SOURCE_DIR "/docs/training_step.md");
+  std::string line;
+  while (std::getline(page, line) && line != "| model | 2 ranks | 4 | 8 | 16 | 64 |") continue;
+  std::getline(page, line);
+  int rows = 0;
+  while (std::getline(page, line) && line.starts_with("| ")) {
+    const auto what = line.substr(2, line.find(" |") - 2);
+    const auto retain = what.ends_with("`retain:inputs`") ? Retain::inputs : Retain::all;
+    std::string row = "| " + what;
     for (const int ranks : {2, 4, 8, 16, 64}) {
-      const TrainStepSpec spec{
-          .model = model, .batch = 1, .seq = 4096, .ranks = ranks, .retain = retain, .shard = Shard::weights};
-      row += fmt::format("{:.0f} ", static_cast<double>(plan(step_shape(spec), 2, 4, 0).bytes) / 1e9);
+      for (const auto& each : memory_rows(
+               {.model = presets.at(what.substr(0, what.find(','))), .batch = 1, .seq = 4096, .ranks = ranks})) {
+        if (each.shard == Shard::weights && each.retain == retain) row += fmt::format(" | {:.0f}", each.bytes / 1e9);
+      }
     }
-    return row;
-  };
-  EXPECT_EQ(gb("qwen2_7b", Retain::all), "96 61 44 36 29 ");
-  EXPECT_EQ(gb("llama_8b", Retain::all), "99 63 45 36 29 ");
-  EXPECT_EQ(gb("llama2_13b", Retain::all), "151 93 64 49 38 ");
-  EXPECT_EQ(gb("llama2_13b", Retain::inputs), "127 68 39 24 13 ");
-  EXPECT_EQ(gb("llama_70b", Retain::all), "748 431 272 192 133 ");
-  EXPECT_EQ(gb("llama_70b", Retain::inputs), "664 347 188 109 49 ");
+    EXPECT_EQ(row + " |", line);
+    ++rows;
+  }
+  EXPECT_EQ(rows, 6);
+}
+
+TEST(TrainingPlan, SaysOnWhichGpusAModelFits) {
+  const auto rows = memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 64, .tp = 8});
+  ASSERT_EQ(rows.size(), 9u);
+  EXPECT_EQ(joined(rows.front().fits), "B300") << "179.7 GB and libraries are more than a B200 has";
+  EXPECT_EQ(joined(rows.back().fits), "H100, H100 NVL, H200, B200, B300");
+  EXPECT_EQ(memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096}).size(), 3u) << "one rank shares with nobody";
+  const auto text = memory_text({.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 2});
+  EXPECT_NE(text.find("none of them"), std::string::npos) << text;
+  EXPECT_THROW(memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 12, .tp = 8}),
+               std::invalid_argument);
 }
 
 /// Of ranks in groups of eight that compute the model together, a row of docs/training_step.md.

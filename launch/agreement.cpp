@@ -1,0 +1,185 @@
+#include "launch/agreement.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "base/text.hpp"
+#include "launch/hosts.hpp"
+#include "launch/roll.hpp"
+#include "node/command.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+bool on_path(const Environment& environment, const std::string& program) {
+  std::istringstream folders(environment("PATH").value_or(""));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (access((fs::path(folder) / program).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+Words with(const Words& prefix, const Words& command) {
+  Words all = prefix;
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+
+std::string boot_of(const HostAnswer& answer) { return answer.host + " " + answer.boot_id.value_or(""); }
+
+/// A job that the hosts answer, and what else was said.
+struct RollCall {
+  std::vector<HostAnswer> answers;
+  std::string said;  // the last line of standard error
+};
+
+Job roll_call(const FrontDoor& door, const Launch& launch, const Words& prefix, RollCall& call) {
+  Job job{with(prefix, {fs::read_symlink("/proc/self/exe"), "roll"}), launch.variables};
+  job.out = [&call](std::string_view line) {
+    if (auto answer = answer_in(line)) call.answers.push_back(std::move(*answer));
+  };
+  job.error = [&call](std::string_view line) {
+    if (!line.empty()) call.said = one_line(std::string(line));
+  };
+  job.limit = std::chrono::duration<double>(door.startup_timeout);
+  return job;
+}
+
+/// mpirun waits for all hosts before it starts anything: who does not come is found by asking each alone.
+Words silent_hosts(const FrontDoor& door, const Launch& launch, const Words& asked, Signals& signals) {
+  constexpr std::size_t at_once = 32;
+  Words alone = launch.roll;  // without the list of those who are left, to which mpirun would add
+  if (const auto list = std::find(alone.begin(), alone.end(), "--host"); list != alone.end()) {
+    alone.erase(list, list + 2);
+  }
+  FrontDoor patience = door;
+  patience.startup_timeout = std::min(door.startup_timeout, 20.0);
+  Words silent;
+  for (std::size_t begin = 0; begin < asked.size(); begin += at_once) {
+    const Words hosts(asked.begin() + static_cast<std::ptrdiff_t>(begin),
+                      asked.begin() + static_cast<std::ptrdiff_t>(std::min(begin + at_once, asked.size())));
+    std::vector<RollCall> calls(hosts.size());
+    std::vector<Job> jobs;
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      jobs.push_back(roll_call(patience, launch, with(alone, {"--host", hosts[i]}), calls[i]));
+    }
+    run_jobs(jobs, signals);
+    stop_if_told(signals);
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      if (calls[i].answers.empty()) silent.push_back(hosts[i]);
+    }
+  }
+  return silent;
+}
+
+LaunchSite site_of(const Environment& environment) {
+  LaunchSite site;
+  site.environment = environment;
+  if (const auto file = host_file_of(environment)) {
+    std::ifstream in(*file);
+    if (in) site.host_file = std::string(std::istreambuf_iterator<char>(in), {});
+  }
+  const bool slurm = environment("SLURM_JOB_ID").has_value() && !environment("SHAKEDOWN_LAUNCH");
+  constexpr std::chrono::seconds few(20);
+  if (slurm && on_path(environment, "srun")) site.srun_plugins = output_of({"srun", "--mpi=list"}, few).text;
+  site.mpirun = on_path(environment, "mpirun");
+  site.ssh = on_path(environment, "ssh") || on_path(environment, "rsh");
+  site.root = geteuid() == 0;
+  return site;
+}
+
+}  // namespace
+
+void say(const std::string& line) { std::fprintf(stderr, "shakedown: %s\n", line.c_str()); }
+
+void stop_if_told(Signals& signals) {
+  if (const auto& signal = signals.taken()) throw CannotRun("ended by " + *signal);
+}
+
+Words promised_hosts(const Launch& launch, const Words& named) {
+  Words all = named, found;
+  for (const auto& [pod, node] : launch.pods) {
+    if (is_one_of(node, named)) all.push_back(pod);
+  }
+  std::copy_if(launch.hosts.begin(), launch.hosts.end(), std::back_inserter(found),
+               [&](const auto& host) { return is_one_of(host, all); });
+  return found;
+}
+
+Launch agreed_launch(const FrontDoor& door, const Environment& environment, Signals& signals, const Words& lost) {
+  std::string why;
+  auto launch = launch_that_answers(door, environment, signals, lost, why);
+  if (!launch) throw CannotRun(why);
+  return std::move(*launch);
+}
+
+std::optional<Launch> launch_that_answers(const FrontDoor& door, const Environment& environment, Signals& signals,
+                                          const Words& lost, std::string& why) {
+  const auto here = answer_of_this_host(environment);
+  auto site = site_of(environment);
+  site.gpus = here.usable_gpus;
+  site.absent = lost;
+  const auto chosen = [&] {
+    auto launch = choose_launch(site);
+    if (door.interface.empty()) return launch;
+    for (const auto* of_mpi : {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include"}) {
+      launch.variables.emplace_back(of_mpi, door.interface);
+    }
+    return launch;
+  };
+  auto launch = chosen();
+  if (!launch.note.empty()) say(launch.note);
+  if (launch.roll.empty()) {
+    launch.boots = {boot_of(here)};
+    return launch;
+  }
+
+  RollCall call;
+  const auto ending = run_jobs({roll_call(door, launch, launch.roll, call)}, signals).front();
+  stop_if_told(signals);
+  const auto what = ending.text(launch.roll.front()) + (call.said.empty() ? "" : " (" + call.said + ")");
+  auto hosts = distinct_hosts(call.answers);
+  if (hosts.empty() && launch.host_count > 1) {
+    Words asked;
+    std::copy_if(launch.hosts.begin(), launch.hosts.end(), std::back_inserter(asked),
+                 [&](const auto& host) { return !is_one_of(host, lost); });
+    const auto silent = silent_hosts(door, launch, asked, signals);
+    site.absent.insert(site.absent.end(), silent.begin(), silent.end());
+    if (silent.size() == asked.size() || silent.empty()) {
+      why = "no host of " + joined(launch.hosts) + " has answered: " + what;
+      return std::nullopt;
+    }
+  } else if (hosts.empty()) {
+    why = "no host has answered: " + what;
+    return std::nullopt;
+  } else {
+    site.absent = absent_hosts(launch.hosts, hosts);
+  }
+  for (const auto& host : site.absent) {
+    if (!is_one_of(host, lost)) say("host " + host + " does not answer: it is left out, and missed");
+  }
+  int most = 0;
+  for (const auto& host : hosts) most = std::max(most, host.usable_gpus);
+  if (most > 0) site.gpus = most;  // a launcher of its own may have none
+  const int promised = launch.host_count;
+  launch = chosen();
+  launch.host_count = std::max(promised, static_cast<int>(hosts.size()));
+  for (const auto& host : hosts) launch.present.push_back(host.name());
+  for (const auto& host : hosts) {
+    launch.boots.push_back(boot_of(host));
+    if (host.node) launch.pods.emplace_back(host.host, *host.node);
+  }
+  launch.absent = site.absent;
+  return launch;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,32 @@
+// The launch on which all hosts agree: a roll call, and who is left out because of it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/choice.hpp"
+#include "launch/job.hpp"
+#include "launch/options.hpp"
+
+namespace shakedown {
+
+/// How programs are started here and now, as every host has confirmed: those that do not answer are named and left out,
+/// and stay expected. Nobody asks the hosts that are known to be lost. Errors: CannotRun if none answers within the
+/// start's limit.
+Launch agreed_launch(const FrontDoor&, const Environment&, Signals&, const std::vector<std::string>& lost = {});
+
+/// The same; nothing, and why, if none answers.
+std::optional<Launch> launch_that_answers(const FrontDoor&, const Environment&, Signals&,
+                                          const std::vector<std::string>& lost, std::string& why);
+
+/// Of the hosts of a launch those that ranks have named, by their own names or those of their nodes.
+std::vector<std::string> promised_hosts(const Launch&, const std::vector<std::string>& named);
+
+/// One line on standard error, "shakedown: ...".
+void say(const std::string& line);
+
+/// Errors: CannotRun if a signal has been taken.
+void stop_if_told(Signals&);
+
+}  // namespace shakedown
