@@ -77,9 +77,14 @@ std::string read_file(const std::filesystem::path& file) {
   }
   std::ifstream in(file, std::ios::binary);
   std::string text;
-  if (const auto size = std::filesystem::file_size(file, error); !error) text.reserve(size);
-  text.assign(std::istreambuf_iterator<char>(in), {});
-  if (!in) throw InputError(file.string() + ": cannot be read");
+  if (const auto size = std::filesystem::file_size(file, error); !error && size > 0) {
+    text.resize(size);
+    in.read(text.data(), static_cast<std::streamsize>(size));
+    text.resize(static_cast<std::size_t>(in.gcount()));
+  }
+  // What another has written to it meanwhile, and files whose size nobody knows, as those of /proc.
+  if (in) text.append(std::istreambuf_iterator<char>(in), {});
+  if (in.bad()) throw InputError(file.string() + ": cannot be read");
   return text;
 }
 

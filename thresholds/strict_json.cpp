@@ -78,7 +78,7 @@ json parse(const fs::path& file, const std::string& text) {
     throw InputError(file.string() + ": is empty; the run that should have written it did not finish");
   }
   StrictDocument document(file);
-  if (json::sax_parse(text, &document)) return document.take();
+  if (json::sax_parse(text.data(), text.data() + text.size(), &document)) return document.take();
   // Depending on the version the position stands at the end of the text or one behind it.
   if (document.stopped_at >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");
   throw InputError(file.string() + ": is not strict JSON: " + document.why);

@@ -92,42 +92,62 @@ class RowCheck {
 
   // --- each figure by itself, and the run's against the ranks' ---
 
-  std::optional<double> ceiling_of(const Metric* metric, Scale scale, std::optional<std::size_t> rank) const {
-    if (metric == nullptr || metric->ceiling == nullptr) return std::nullopt;
-    const RankFacts& facts = context_.ranks[rank.value_or(0)];
+  /// What the values of a metric can be, on devices that are alike.
+  struct Possible {
+    ValueRange range = ValueRange::any;
+    double least = -HUGE_VAL;
+    std::optional<double> ceiling;
+  };
+
+  Possible possible(const std::string& metric, const Metric* known, const RankFacts& facts) const {
+    Possible values;
+    values.range = range_of(row_.key, metric);
+    if (metric == "latency_us" && context_.backend == "cuda") values.least = least_latency_us;
+    if (family_ == "preflight" || known == nullptr || known->ceiling == nullptr) return values;
+    Scale scale = scale_;
     scale.memory_gb = static_cast<double>(facts.memory_bytes.value_or(0)) * 1e-9;
     scale.power_limit_w = facts.power_limit_w.value_or(0);
     scale.sm_mhz_max = facts.sm_mhz_max.value_or(0);
     static const Peaks none;
-    return shakedown::ceiling(profile_ == nullptr ? none : profile_->peak, row_.key, metric->name, scale);
+    values.ceiling = shakedown::ceiling(profile_ == nullptr ? none : profile_->peak, row_.key, known->name, scale);
+    return values;
   }
 
-  void check(const std::string& metric, const Metric* known, double value, std::optional<std::size_t> rank) {
+  void check(const std::string& metric, double value, const Possible& can, std::optional<std::size_t> rank) {
     if (!std::isfinite(value)) return refuse(metric, value, "not a finite number", rank);
-    const ValueRange range = known != nullptr && family_ != "preflight" ? known->range : range_of(row_.key, metric);
-    if (range == ValueRange::positive && !(value > 0)) {
+    if (can.range == ValueRange::positive && !(value > 0)) {
       return refuse(metric, value, number_text(value) + ": must be above zero", rank);
     }
-    if (range == ValueRange::not_negative && value < 0) {
+    if (can.range == ValueRange::not_negative && value < 0) {
       return refuse(metric, value, number_text(value) + ": cannot be below zero", rank);
     }
-    if (metric == "latency_us" && context_.backend == "cuda" && value < least_latency_us) {
-      return refuse(metric, value, "faster than any GPU answers: at least " + number_text(least_latency_us) + " us",
-                    rank);
+    if (value < can.least) {
+      return refuse(metric, value, "faster than any GPU answers: at least " + number_text(can.least) + " us", rank);
     }
-    const auto bound = family_ == "preflight" ? std::nullopt : ceiling_of(known, scale_, rank);
-    if (!bound || value <= *bound * ceiling_allowance) return;
+    if (!can.ceiling || value <= *can.ceiling * ceiling_allowance) return;
     refuse(metric, value, "above what physics allows: the measurement is wrong, not the machine fast", rank);
-    finding_.limit = bound;
+    finding_.limit = can.ceiling;
     finding_.limit_name = "ceiling";
   }
 
-  void check_value(const std::string& metric, double value) { check(metric, find_metric(row_.key, metric), value, {}); }
+  void check_value(const std::string& metric, double value) {
+    check(metric, value, possible(metric, find_metric(row_.key, metric), context_.ranks.front()), {});
+  }
 
   void check_ranks(const std::string& metric, const Column& values) {
     const Metric* known = find_metric(row_.key, metric);
+    const auto alike = [](const RankFacts& a, const RankFacts& b) {
+      return a.memory_bytes == b.memory_bytes && a.power_limit_w == b.power_limit_w && a.sm_mhz_max == b.sm_mhz_max;
+    };
+    const RankFacts* last = &context_.ranks.front();
+    Possible can = possible(metric, known, *last);
     for (std::size_t rank = 0; rank < values.size(); ++rank) {
-      if (values[rank]) check(metric, known, *values[rank], rank);
+      if (!values[rank]) continue;
+      if (const RankFacts& facts = context_.ranks[rank]; !alike(*last, facts)) {
+        can = possible(metric, known, facts);
+        last = &facts;
+      }
+      check(metric, *values[rank], can, rank);
     }
     if (known == nullptr || family_ == "preflight" || wrong_) return;
     if (known->of_slowest) compare_with_run(*known, metric, values);
