@@ -47,9 +47,27 @@ double centre_of(const std::vector<double>& sorted, bool links) {
 }
 
 // False of seconds of load, which no accident of a moment changes.
+bool is_brief(const std::string& name, const std::string& metric) {
+  return metric != "capacity_gb" && !name.ends_with("load:sustained") && !is_training(name);
+}
+
 bool may_be_accident(const std::string& name, const std::string& metric, const PeerClass& kind) {
-  return kind.effect < no_accident && metric != "capacity_gb" && !name.ends_with("load:sustained") &&
-         !is_training(name);
+  return kind.effect < no_accident && is_brief(name, metric);
+}
+
+// What a single value falls short by where it is worth another look.
+double doubtful(const std::string& key, const PeerClass& kind) {
+  // More than an accident: limits of profiles are nearer than that.
+  if (kind.effect >= no_accident) return kind.effect / 2;
+  // A GPU with remapped rows, which nobody sends back, read its memory 2.3 % slower than its peers, launch after launch.
+  return family_of(key) == "hbm" ? kind.effect : (kind.effect + kind.class_effect) / 2;
+}
+
+// The rows that can confirm what one says of a GPU or a pair: each shift has other pairs.
+std::string confirmed_in(const std::string& key) {
+  return family_of(key) == "p2p" && !key_part(key, "shift").empty() && key_part(key, "op") == "latency"
+             ? key
+             : classes_of(key).back();
 }
 
 // What is known of the median over so many rows, whose variance is pi / 2 times that of the mean.
@@ -253,27 +271,24 @@ std::vector<std::string> classes_of(const std::string& key) {
 std::vector<std::string> to_measure_again(const std::map<std::string, std::vector<RankData>>& measured,
                                           double at_least) {
   std::map<std::string, std::size_t> rows;
-  for (const auto& [key, repetitions] : measured) ++rows[classes_of(key).back()];
-  const auto is_low = [&](const std::string& key, const std::string& name, const ByRank::value_type& column) {
+  for (const auto& [key, repetitions] : measured) ++rows[confirmed_in(key)];
+  const auto is_low = [&](const std::string& key, const ByRank::value_type& column) {
     const auto& [metric, values] = column;
     const auto kind = peer_class(key, metric);
     std::vector<double> known;
     for (const auto& value : values) {
       if (value) known.push_back(lower_is_better(metric) ? *value : -*value);
     }
-    if (!kind || !may_be_accident(name, metric, *kind) || known.size() < 2) return false;
+    if (!kind || !is_brief(classes_of(key).back(), metric) || known.size() < 2) return false;
     std::sort(known.begin(), known.end());
     const double centre = centre_of(known, false);
-    // A GPU with remapped rows, which nobody sends back, read its memory 2.3 % slower than its peers, launch after launch.
-    const double from = family_of(key) == "hbm" ? kind->effect : (kind->effect + kind->class_effect) / 2;
-    return (known.back() - centre) / std::abs(centre) > std::max(from, at_least);
+    return (known.back() - centre) / std::abs(centre) > std::max(doubtful(key, *kind), at_least);
   };
   std::vector<std::string> again;
   for (const auto& [key, repetitions] : measured) {
-    const auto name = classes_of(key).back();
-    if (repetitions.size() != 1 || rows[name] > 1) continue;
+    if (repetitions.size() != 1 || rows[confirmed_in(key)] > 1) continue;
     const ByRank& columns = repetitions.front().by_rank;
-    if (std::any_of(columns.begin(), columns.end(), [&](const auto& c) { return is_low(key, name, c); }))
+    if (std::any_of(columns.begin(), columns.end(), [&](const auto& c) { return is_low(key, c); }))
       again.push_back(key);
   }
   return again;

@@ -1,6 +1,7 @@
 // Who stands out among the ranks of one run, and who does not.
 #include "thresholds/peers.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -313,6 +314,20 @@ TEST(ARow, IsMeasuredAgainWhereItsOnlyValueIsFarOffAndNoOtherRowConfirmsIt) {
   EXPECT_TRUE(to_measure_again(measured, 0.75).empty());
   measured[read].resize(3, measured[read].front());
   EXPECT_EQ(to_measure_again(measured, 0), std::vector{fp8}) << "it has been";
+  measured[fp8] = {row("tflops", 1500, 1350)};
+  EXPECT_TRUE(to_measure_again(measured, 0).empty()) << "chips differ by as much";
+  measured[fp8] = {row("tflops", 1500, 1300)};
+  EXPECT_EQ(to_measure_again(measured, 0), std::vector{fp8});
+}
+
+TEST(TheLatencyOfALink, IsMeasuredAgainWhereItIsLongInItsShift) {
+  const auto shift = [](int n) { return fmt::format("p2p/op:latency/engine:sm/shift:{}/bytes:2097152", n); };
+  std::map<std::string, std::vector<RankData>> measured;
+  for (int n = 1; n < 8; ++n) measured[shift(n)].emplace_back().by_rank["latency_us"] = values(8, 0.84);
+  measured[shift(2)].front().by_rank["latency_us"][5] = 0.90;
+  EXPECT_TRUE(to_measure_again(measured, 0).empty());
+  measured[shift(2)].front().by_rank["latency_us"][5] = 0.95;
+  EXPECT_EQ(to_measure_again(measured, 0), std::vector{shift(2)});
 }
 
 TEST(Peers, TakeAValueThatWasLowOnceOfThreeForAnAccident) {
