@@ -13,12 +13,13 @@ side_by_side=$(($(nproc) / 4 > 0 ? $(nproc) / 4 : 1))
 rows() {
   for noise in calm real stored heavy-tails hiccups chips-3; do
     echo "healthy|$noise|1|8|300|"
-    echo "healthy|$noise|64|8|60|"
+    echo "healthy|$noise|64|8|300|"
   done
   echo "healthy|real|2|8|300|"
   echo "healthy|real|8|8|300|"
   echo "healthy|real|1250|8|20|"
-  for shape in 1:2:300 1:4:300 1:8:300 2:8:300 8:8:300 16:8:100 128:8:100 1250:8:20; do
+  echo "healthy|hiccups|1250|8|20|"
+  for shape in 1:2:300 1:4:300 1:8:300 2:8:300 8:8:300 16:8:100 128:8:300 1250:8:20; do
     IFS=: read -r hosts gpus fleets <<<"$shape"
     echo "GPU 5 % slow in everything|real|$hosts|$gpus|$fleets|gpu:rank=1,percent=5"
   done
