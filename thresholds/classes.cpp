@@ -36,6 +36,8 @@ constexpr std::size_t few = 3;
 constexpr std::size_t believed_singles = 100;
 // No such accident makes a value this much worse.
 constexpr double no_accident = 0.2;
+// So much further behind than in the other rows of its class, a GPU is looked at again.
+constexpr double odd = 0.1;
 
 using Unit = PeerGroup::Unit;
 
@@ -268,30 +270,74 @@ std::vector<std::string> classes_of(const std::string& key) {
   return {family};
 }
 
+namespace {
+
+// By how much a GPU falls short of the others' middle, rank by rank; nothing where too few have a value.
+std::vector<std::optional<double>> shortfalls(const ByRank::value_type& column) {
+  const auto& [metric, values] = column;
+  std::vector<double> known;
+  for (const auto& value : values) {
+    if (value) known.push_back(lower_is_better(metric) ? *value : -*value);
+  }
+  if (known.size() < 2) return {};
+  std::sort(known.begin(), known.end());
+  const double centre = centre_of(known, false);
+  std::vector<std::optional<double>> all(values.size());
+  for (std::size_t rank = 0; rank < values.size(); ++rank) {
+    if (values[rank]) all[rank] = ((lower_is_better(metric) ? *values[rank] : -*values[rank]) - centre) / std::abs(centre);
+  }
+  return all;
+}
+
+// What bench/again.hpp looks at twice.
+bool has_turns(const std::string& key) { return family_of(key) == "jitter" || family_of(key) == "launch"; }
+
+// A row of a class that was measured once.
+struct Once {
+  std::string key;
+  PeerClass kind;
+  std::vector<std::optional<double>> shortfalls;
+};
+
+// What a rank falls short by in the middle one of these rows.
+double usual(const std::vector<Once>& rows, std::size_t rank) {
+  std::vector<double> all;
+  for (const Once& row : rows) {
+    if (rank < row.shortfalls.size() && row.shortfalls[rank]) all.push_back(*row.shortfalls[rank]);
+  }
+  return median(all);
+}
+
+}  // namespace
+
 std::vector<std::string> to_measure_again(const std::map<std::string, std::vector<RankData>>& measured,
                                           double at_least) {
-  std::map<std::string, std::size_t> rows;
-  for (const auto& [key, repetitions] : measured) ++rows[confirmed_in(key)];
-  const auto is_low = [&](const std::string& key, const ByRank::value_type& column) {
-    const auto& [metric, values] = column;
-    const auto kind = peer_class(key, metric);
-    std::vector<double> known;
-    for (const auto& value : values) {
-      if (value) known.push_back(lower_is_better(metric) ? *value : -*value);
-    }
-    if (!kind || !is_brief(classes_of(key).back(), metric) || known.size() < 2) return false;
-    std::sort(known.begin(), known.end());
-    const double centre = centre_of(known, false);
-    return (known.back() - centre) / std::abs(centre) > std::max(doubtful(key, *kind), at_least);
-  };
-  std::vector<std::string> again;
+  std::map<std::pair<std::string, std::string>, std::vector<Once>> classes;
+  std::set<std::string> several;  // of which nothing is single any more
   for (const auto& [key, repetitions] : measured) {
-    if (repetitions.size() != 1 || rows[confirmed_in(key)] > 1) continue;
-    const ByRank& columns = repetitions.front().by_rank;
-    if (std::any_of(columns.begin(), columns.end(), [&](const auto& c) { return is_low(key, c); }))
-      again.push_back(key);
+    const auto name = confirmed_in(key);
+    for (const auto& column : repetitions.front().by_rank) {
+      const auto kind = peer_class(key, column.first);
+      if (!kind || has_turns(key) || !is_brief(classes_of(key).back(), column.first)) continue;
+      classes[{name, column.first}].push_back({key, *kind, shortfalls(column)});
+    }
+    if (repetitions.size() != 1) several.insert(key);
   }
-  return again;
+  std::set<std::string> again;
+  for (const auto& [name, rows] : classes) {
+    const bool single = rows.size() == 1;
+    const auto family = family_of(rows.front().key);
+    // Copies between GPUs have a pair of their own in each row, and are measured alone where they are slow.
+    if (!single && family != "gemm" && family != "hbm") continue;
+    for (const Once& row : rows) {
+      const double off = std::max(single ? doubtful(row.key, row.kind) : odd, at_least);
+      for (std::size_t rank = 0; rank < row.shortfalls.size() && !several.contains(row.key); ++rank) {
+        const auto& shortfall = row.shortfalls[rank];
+        if (shortfall && *shortfall - (single ? 0 : std::max(usual(rows, rank), 0.0)) > off) again.insert(row.key);
+      }
+    }
+  }
+  return {again.begin(), again.end()};
 }
 
 void judge_groups(PeerComparison& peers, const RankTelemetry& telemetry) { Groups(peers, telemetry).judge(); }

@@ -305,6 +305,7 @@ TEST(ARow, IsMeasuredAgainWhereItsOnlyValueIsFarOffAndNoOtherRowConfirmsIt) {
   };
   std::map<std::string, std::vector<RankData>> measured;
   measured[copy_of(0)] = measured[copy_of(1)] = {row("hbm_gb_per_s", 4000, 2000)};  // each has the other
+  measured[copy_of(2)] = {row("hbm_gb_per_s", 4000, 2000)};
   measured[read] = {row("hbm_gb_per_s", 4000, 3890)};
   measured[fp8] = {row("tflops_per_ghz", 1000, 990)};
   EXPECT_TRUE(to_measure_again(measured, 0).empty()) << "too little to look at again";
@@ -314,6 +315,9 @@ TEST(ARow, IsMeasuredAgainWhereItsOnlyValueIsFarOffAndNoOtherRowConfirmsIt) {
   EXPECT_TRUE(to_measure_again(measured, 0.75).empty());
   measured[read].resize(3, measured[read].front());
   EXPECT_EQ(to_measure_again(measured, 0), std::vector{fp8}) << "it has been";
+  measured[copy_of(1)] = measured[copy_of(2)] = {row("hbm_gb_per_s", 4000, 4000)};
+  EXPECT_EQ(to_measure_again(measured, 0), (std::vector{fp8, copy_of(0)})) << "a tenth behind what it has elsewhere";
+  measured[copy_of(0)] = measured[copy_of(1)];
   measured[fp8] = {row("tflops", 1500, 1350)};
   EXPECT_TRUE(to_measure_again(measured, 0).empty()) << "chips differ by as much";
   measured[fp8] = {row("tflops", 1500, 1300)};
