@@ -479,6 +479,13 @@ TEST(ShippedProfiles, HaveNoReferenceForAnAllReduceThatNobodyPublished) {
   EXPECT_EQ(verdict.state, State::no_reference);
 }
 
+TEST(ShippedProfiles, NeedNoReferenceForAnAllReduceOfOneRank) {
+  const Verdict verdict = judge({machine_of(published().front(), 1).results()}, shipped(), {});
+  for (const Finding& finding : verdict.findings) {
+    EXPECT_FALSE(finding.status == Status::no_reference && family_of(finding.key) == "allreduce") << finding.detail;
+  }
+}
+
 TEST(ShippedProfiles, JudgeEveryFamilyOfAGpuMachine) {
   for (const auto& [device, name, hbm] :
        {std::tuple{"NVIDIA H200", "h200-sxm", 4100.0}, std::tuple{"NVIDIA H100 80GB HBM3", "h100-sxm", 3100.0}}) {
