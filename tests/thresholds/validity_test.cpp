@@ -246,6 +246,36 @@ TEST(Input, WithAKeyTwiceIsRefused) {
   }
 }
 
+TEST(Repeatability, IsThatOfTheMiddleRepetition) {
+  const std::string key = "pcie/op:h2d/bytes:268435456";
+  const auto rules = testing_support::profile(
+      "  - {benchmark: \"" + key + "\", metric: copy_gb_per_s, every: run, min: 40, source: s}\n",
+      "repeatability: {samples_min: 1, cv_max: {pcie: 0.2}, source: s}\n");
+  const auto state_of = [&](std::initializer_list<double> cvs) {
+    ResultsBuilder builder(1);
+    for (const double cv : cvs) builder.add(key, "copy_gb_per_s", 55, {}, {{"cv", cv}});
+    return judge({builder.results()}, rules, {}).state;
+  };
+  EXPECT_EQ(state_of({0.1}), State::pass);
+  EXPECT_EQ(state_of({0.3}), State::inconclusive);
+  EXPECT_EQ(state_of({0.3, 0.01, 0.01}), State::pass) << "unsteady once";
+  EXPECT_EQ(state_of({0.3, 0.01, 0.25}), State::inconclusive);
+}
+
+TEST(Validity, LetsAClockStandTwoStepsAboveWhatTheDriverCallsTheHighest) {
+  const std::string key = "hbm/op:copy/engine:sm/bytes:4294967296";
+  const auto rules = testing_support::profile(
+      "  - {benchmark: \"" + key + "\", metric: hbm_gb_per_s, every: run, min: 40, source: s}\n");
+  const auto state_of = [&](double mhz) {
+    ResultsBuilder builder(1);
+    builder.context.ranks.front().sm_mhz_max = 1980;
+    builder.add(key, "hbm_gb_per_s", 4000, {}, {{"sm_mhz", mhz}});
+    return judge({builder.results()}, rules, {}).state;
+  };
+  EXPECT_EQ(state_of(2010), State::pass);
+  EXPECT_EQ(state_of(2050), State::fail);
+}
+
 TEST(Input, OfAPipeOrADeviceIsRefusedAtOnce) {
   const Folder folder;
   const auto refused = [](const std::function<void()>& read, const std::filesystem::path& file) {
