@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <string>
 #include <system_error>
 
 #include "kernels/cuda/facts.hpp"
@@ -36,6 +38,22 @@ std::string expanded(const std::string& pattern) {
   return path;
 }
 
+/// Has this value as long as it lives: later families record what their user has set.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* const now = std::getenv(name)) before_ = now;
+    setenv(name, value, 1);
+  }
+  ~Variable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
 /// Empty if there is no place for it.
 std::string temporary_file() {
   std::error_code error;
@@ -65,12 +83,15 @@ NcclListener::~NcclListener() {
 }
 
 NcclLog NcclListener::during(const std::function<void()>& step) {
-  if (own_ && !file_.empty()) {
-    setenv(level, "INFO", 1);
-    setenv(subsystems, "INIT,P2P,SHM,NET", 1);
-    setenv(file_name, file_.c_str(), 1);
+  {
+    std::optional<Variable> how_much, of_what, into;
+    if (own_ && !file_.empty()) {
+      how_much.emplace(level, "INFO");
+      of_what.emplace(subsystems, "INIT,P2P,SHM,NET");
+      into.emplace(file_name, file_.c_str());
+    }
+    step();
   }
-  step();
   if (file_.empty()) return {};
   std::ifstream in(file_);
   in.seekg(read_to_);
