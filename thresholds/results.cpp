@@ -317,7 +317,8 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
     std::vector<fs::path> inside = result_files(path);
     if (inside.empty()) {
       for (const auto& entry : fs::directory_iterator(path)) {
-        if (!entry.is_directory(error)) continue;
+        // What was tuned is remembered beside the runs, in JSON too.
+        if (!entry.is_directory(error) || entry.path().filename() == "choices") continue;
         const auto below = result_files(entry.path());
         inside.insert(inside.end(), below.begin(), below.end());
       }

@@ -23,6 +23,8 @@ for family in gemm hbm; do
   cat >"now/bench/bench_$family" <<END
 #!/usr/bin/env bash
 source "$scratch/vary.bash"
+# What tuning chose is remembered beside the launches.
+mkdir -p "\$SHAKEDOWN_CHOICES" && echo '{}' >"\$SHAKEDOWN_CHOICES/gpu.json"
 for flag; do [[ \$flag != --run-id=* ]] || id=\${flag#*=}; done
 vary "\$id" "$scratch/stored/$family.json"
 END

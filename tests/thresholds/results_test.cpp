@@ -371,6 +371,15 @@ TEST(Reader, ReadsAFolderSortedAndLeavesTheVerdictOut) {
   EXPECT_EQ(all[0].file.filename(), "a.json");
 }
 
+TEST(Reader, LeavesOutWhatTuningChoseBesideTheLaunches) {
+  const Folder folder;
+  for (const char* name : {"1", "2", "choices"}) std::filesystem::create_directory(folder.path() / name);
+  folder.write("1/gemm.json", good());
+  folder.write("2/gemm.json", good());
+  folder.write("choices/gpu.json", "{}");
+  EXPECT_EQ(read_results(std::vector{folder.path()}).size(), 2u);
+}
+
 TEST(Reader, RefusesAFolderWithoutResults) {
   const Folder folder;
   EXPECT_THROW(read_results(std::vector{folder.path()}), InputError);
