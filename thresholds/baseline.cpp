@@ -25,7 +25,7 @@ constexpr std::array machine_fields{"device", "backend",  "tier", "ranks", "host
 
 // Variables that are recorded beside the tuning, but say where a run took place and not how: which GPUs of a kind, in
 // how large an allocation, with which log. Devices, ranks and hosts are compared themselves.
-constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG_FILE"};
+constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
 
 /// On GPUs MPI brings the ranks together, and moves no data that is measured.
 bool decides(const std::string& variable, const Context& context) {
@@ -281,6 +281,19 @@ Baseline merge(const std::vector<Baseline>& baselines) {
   return merged;
 }
 
+namespace {
+
+using Machine = std::set<std::string>;
+
+Machine machine_of(const Baseline& baseline, const std::string& launch) {
+  const LaunchFacts& facts = baseline.launches.at(launch);
+  Machine machine = facts.hosts;
+  machine.insert(facts.gpus.begin(), facts.gpus.end());
+  return machine;
+}
+
+}  // namespace
+
 void leave_out_outliers(Baseline& baseline) {
   std::size_t values = 0;
   for (const auto& [key, entry] : baseline.benchmarks) values += entry.series.at(entry.headline).launches.size();
@@ -292,10 +305,15 @@ void leave_out_outliers(Baseline& baseline) {
     const std::vector<double> units = headline.units(true);
     const double centre = median(units);
     const double limit = std::max(z * robust_sigma(units), least_outlier * std::abs(centre));
+    const auto stands_off = [&](double value) { return std::abs(value - centre) > limit; };
+    std::set<Machine> good;
+    for (const auto& [launch, repetitions] : headline.launches) {
+      if (!stands_off(median(repetitions))) good.insert(machine_of(baseline, launch));
+    }
     std::set<std::string> out;
     for (const auto& [launch, repetitions] : headline.launches) {
       const double value = median(repetitions);
-      if (std::abs(value - centre) <= limit) continue;
+      if (!stands_off(value) || good.contains(machine_of(baseline, launch))) continue;
       out.insert(launch);
       baseline.left_out.push_back({key, entry.headline, launch, value, centre});
     }

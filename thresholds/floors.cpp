@@ -1,5 +1,9 @@
 // Decides which limits a baseline suggests. A proposal: somebody reads it before it judges machines.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
@@ -115,6 +119,20 @@ std::string peak(const Profile& reference) {
   return text.empty() ? "" : "peak: {" + text + "source: " + quoted("profile " + reference.name) + "}\n";
 }
 
+std::size_t left_out(const Baseline& baseline, const std::string& key) {
+  return static_cast<std::size_t>(std::count_if(baseline.left_out.begin(), baseline.left_out.end(),
+                                                [&](const LeftOut& value) { return value.key == key; }));
+}
+
+std::size_t launches_of_family(const Baseline& baseline, const std::string& family) {
+  std::set<std::string> launches;
+  for (const auto& [key, benchmark] : baseline.benchmarks) {
+    if (family_of(key) != family) continue;
+    for (const auto& [launch, values] : benchmark.series.at(benchmark.headline).launches) launches.insert(launch);
+  }
+  return launches.size();
+}
+
 }  // namespace
 
 std::string floors_yaml(const Baseline& baseline, const std::string& name, const Profile* reference,
@@ -127,6 +145,11 @@ std::string floors_yaml(const Baseline& baseline, const std::string& name, const
   const Proposal proposal(baseline, reference, options);
   std::string rules, left;
   for (const auto& [key, benchmark] : baseline.benchmarks) {
+    const auto measured = benchmark.series.at(benchmark.headline).launches.size() + left_out(baseline, key);
+    if (const auto launches = launches_of_family(baseline, family_of(key)); measured < launches) {
+      left += fmt::format("# no limit for {}: in {} of {} launches only\n", key, measured, launches);
+      continue;
+    }
     const std::string rule = proposal.rule(key, benchmark);
     rules += rule;
     if (rule.empty()) left += "# no limit for " + key + ": zero, or above what physics allows\n";

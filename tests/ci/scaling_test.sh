@@ -8,7 +8,7 @@ mkdir -p now/bench now/bin now/share/shakedown tools stored
 cp "$build/bin/shakedown" now/bin/
 ln -s "$root/thresholds" now/share/shakedown/
 printf 'gemm\nhbm\n' >now/share/shakedown/families
-for ranks in 1ranks 2ranks/1 4ranks/1; do
+for ranks in 1ranks/1 2ranks/1 4ranks/1; do
   python3 -m json.tool --indent 1 "$root/ci/baselines/h200-sxm/$ranks/hbm.json" "stored/${ranks%%ranks*}.json"
 done
 cat >now/bench/bench_hbm <<END

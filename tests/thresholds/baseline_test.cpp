@@ -93,6 +93,24 @@ TEST(Baseline, LeavesOutAnOutlierAndNamesIt) {
   EXPECT_TRUE(few.left_out.empty()) << "three launches do not know which is the odd one";
 }
 
+TEST(Baseline, LeavesNoLaunchOutOfWhichTheSameMachineHasGoodOnes) {
+  auto files = nodes({700, 705, 703, 698, 640, 702, 701});
+  files[4].context.ranks = files[5].context.ranks;
+  Baseline baseline = baselines_of(files).front();
+  leave_out_outliers(baseline);
+  EXPECT_TRUE(baseline.left_out.empty()) << "launches differ";
+}
+
+TEST(Floors, AreNotProposedForWhatSomeLaunchesAlonePutBesideTheRest) {
+  auto files = nodes({700, 705, 703});
+  auto looked_closer = node("node3", 702);
+  looked_closer.add(gemm + "/turn:2", "tflops", 702);
+  files.push_back(looked_closer.results());
+  const std::string text = floors_yaml(baselines_of(files).front(), "test", nullptr, {});
+  EXPECT_NE(text.find("# no limit for " + gemm + "/turn:2: in 1 of 4 launches only"), std::string::npos) << text;
+  EXPECT_NE(text.find("benchmark: \"" + gemm + "\""), std::string::npos);
+}
+
 TEST(Baseline, MakesOneForEachNumberOfRanks) {
   auto files = nodes({700, 705});
   files.push_back(ResultsBuilder(8).add(gemm, "tflops", 690).results());
@@ -159,7 +177,7 @@ TEST(Baseline, OfAFolderOfResultsIsThatOfItsFiles) {
   EXPECT_EQ(four.launches.size(), 2u);
   EXPECT_EQ(four.ranks, 4);
   EXPECT_GT(four.benchmarks.size(), 140u);
-  EXPECT_EQ(read_baseline({source / "ci/baselines/h200-sxm/2ranks"}).launches.size(), 3u);
+  EXPECT_EQ(read_baseline({source / "ci/baselines/h200-sxm/2ranks"}).launches.size(), 6u);
 }
 
 TEST(Baseline, BesideResultFilesIsNotAResult) {
@@ -318,7 +336,7 @@ TEST(Floors, OfRealMachinesAcceptThem) {
   const Profile& h200 =
       *std::find_if(profiles.begin(), profiles.end(), [](const auto& p) { return p.name == "h200-sxm"; });
   const auto stored = source / "ci/baselines/h200-sxm";
-  const std::map<std::string, std::vector<std::string>> launches{{"4ranks", {"1", "2"}}, {"2ranks", {"1", "2", "3"}}};
+  const std::map<std::string, std::vector<std::string>> launches{{"4ranks", {"1", "2"}}, {"2ranks", {"1", "2", "3", "4", "5", "6"}}};
   for (const auto& [ranks, folders] : launches) {
     auto floors = proposed(read_baseline({stored / ranks}), &h200);
     EXPECT_GT(floors.front().rules.size(), 30u);

@@ -266,7 +266,8 @@ TEST(Regression, RefusesAnotherTuningAndNamesIt) {
   EXPECT_NE(refusal(plain, tuned).find("NCCL_ALGO is unset, the baseline has Tree"), std::string::npos);
   EXPECT_EQ(refusal(tuned, tuned), "");
   auto elsewhere = plain;
-  for (const char* variable : {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG_FILE"}) {
+  for (const char* variable :
+       {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) {
     elsewhere.context.environment[variable] = "1";
   }
   EXPECT_EQ(refusal(elsewhere, plain), "") << "these say where it ran, not how";

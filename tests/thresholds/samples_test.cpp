@@ -55,16 +55,25 @@ TEST(RealResults, OfTwoH200BehindAMaskPassWithAProductThatWasSampledWithoutRests
 TEST(RealResults, StoredAsBaselinesPassWholeAgainstTheShippedRules) {
   const auto profiles = load_profiles(source / "thresholds");
   const auto verdict_of = [&](const std::string& launch) {
-    return verdict_line(judge(read_results(std::vector{source / "ci/baselines/h200-sxm" / launch}), profiles, {}));
+    return verdict_line(judge(read_results(std::vector{source / "ci/baselines" / launch}), profiles, {}));
   };
-  for (const char* launch : {"4ranks/1", "4ranks/2"}) {
-    EXPECT_EQ(verdict_of(launch), "VERDICT: PASS 186/186 (profile h200-sxm, 4 ranks)") << launch;
+  for (const char* launch : {"1", "2"}) {
+    EXPECT_EQ(verdict_of(std::string("h200-sxm/4ranks/") + launch), "VERDICT: PASS 186/186 (profile h200-sxm, 4 ranks)") << launch;
   }
-  for (const char* launch : {"2ranks/1", "2ranks/2", "2ranks/3"}) {
-    EXPECT_EQ(verdict_of(launch), "VERDICT: PASS 122/122 (profile h200-sxm, 2 ranks, 12 of 14 families judged)")
+  for (const char* launch : {"1", "2", "3", "4", "5", "6"}) {
+    EXPECT_EQ(verdict_of(std::string("h200-sxm/2ranks/") + launch),
+              "VERDICT: PASS 122/122 (profile h200-sxm, 2 ranks, 12 of 14 families judged)")
         << launch;
   }
-  EXPECT_EQ(verdict_of("1ranks"), "VERDICT: PASS 83/83 (profile h200-sxm, 1 rank)");
+  for (const char* launch : {"1", "2", "3"}) {
+    EXPECT_EQ(verdict_of(std::string("h200-sxm/1ranks/") + launch),
+              "VERDICT: PASS 83/83 (profile h200-sxm, 1 rank, 12 of 14 families judged)")
+        << launch;
+    // In the second the clock stood two steps above what the driver calls the highest, for one row.
+    EXPECT_EQ(verdict_of(std::string("h100-sxm/1ranks/") + launch),
+              "VERDICT: PASS 77/77 (profile h100-sxm, 1 rank, 12 of 14 families judged)")
+        << launch;
+  }
 }
 
 /// A stored launch, in which rank 2 was held down and counted this in all rows that were watched.

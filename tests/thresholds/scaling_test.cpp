@@ -48,7 +48,7 @@ TEST(Scaling, HoldsOnTheStoredResultsOfH200) {
   const auto set = [&](const char* ranks) {
     return ScalingSet{.files = read_results(std::vector{source / "ci/baselines/h200-sxm" / ranks})};
   };
-  const auto findings = judge_scaling({set("4ranks/1"), set("2ranks/1"), set("1ranks")}).findings;
+  const auto findings = judge_scaling({set("4ranks/1"), set("2ranks/1"), set("1ranks/1")}).findings;
   EXPECT_GT(findings.size(), 10u);
   for (const Finding& f : findings) EXPECT_EQ(f.status, Status::pass) << f.key << " " << f.detail;
 }
