@@ -44,7 +44,10 @@ MpiDefault=none
 GresTypes=gpu
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
-SlurmdTimeout=10
+# A busy machine answers late. A node that does not is down then, and its jobs are killed.
+SlurmdTimeout=120
+MessageTimeout=60
+TCPTimeout=20
 KillWait=5
 NodeName=node-a[1-$nodes] CPUs=4 RealMemory=2000 $([[ $gpus == 0 ]] || echo "Gres=gpu:h200:$gpus")
 PartitionName=main Nodes=node-a[1-$nodes] Default=YES State=UP DefMemPerCPU=400
