@@ -1,17 +1,17 @@
 // Decides who stands out in a class; docs/verdict.md has the rates.
 //
 // Of a class with the shortfalls v of N GPUs (or links), one stands out if v - centre exceeds
-//   max(effect, 6 s, min(3.5 g, t s))
+//   max(effect, 6 s, min(4 g, t s))
 // - effect: what is worth a person's time: 1.2 % where several rows agree, else that of the metric;
 // - s: 1.4826 times the median distance of the better half from the centre, put together with what is known of such
 //   chips, which counts like eight GPUs: a few cannot tell their own spread. Of two or three GPUs it is sqrt(2) times
 //   what is known, since one healthy GPU is all that the other is compared with;
 // - t: how many s the worst of N lies from the centre where tails are as heavy as those of chips, in all but 1 % of
-//   fleets (thresholds/silicon.hpp): it grows with N, as the number of comparisons does. s holds the noise of rows,
-//   too, whose tails are lighter: so it is half of that;
+//   fleets, above 64 GPUs 0.4 % (thresholds/silicon.hpp): it grows with N, as the number of comparisons does. s holds the
+//   noise of rows, too, whose tails are lighter: so it is half of that;
 // - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows whether
-//   tails are that heavy here: of such tails the worst of any number lies beyond 3.5 times the best in 1 / (1 + 3.5^5)
-//   = 0.2 % of fleets. Where they are lighter, it keeps the limit low.
+//   tails are that heavy here: of such tails the worst of any number lies beyond 4 times the best in 1 / (1 + 4^5)
+//   = 0.1 % of fleets. Where they are lighter, it keeps the limit low.
 // A chip that only power holds back is slow and not at fault, as far as healthy chips are behind.
 #include "thresholds/classes.hpp"
 
@@ -28,8 +28,11 @@
 namespace shakedown {
 namespace {
 
-constexpr double sigmas = 6, of_the_best = 3.5, alpha = 0.01, known_counts_like = 8;
+constexpr double sigmas = 6, of_the_best = 4, known_counts_like = 8;
 constexpr std::size_t few = 3;
+
+// The part of fleets with a healthy GPU beyond. A node or eight of them are to show a fault of 2 %.
+double alpha(std::size_t units) { return units <= 64 ? 0.01 : 0.004; }
 
 // One value of 10,000 is off for once: another process, a paused guest. So many single values, measured once and alone
 // in their class, raise a false alarm in 1 of 100 runs; where there are more, one that stands out is only noted.
@@ -116,7 +119,7 @@ void limit(PeerGroup& group, SeenTogether& together) {
       group.units.size() <= few
           ? std::sqrt(2.0) * known
           : std::sqrt((known_counts_like * known * known + seen.variances) / (known_counts_like + seen.units));
-  const double heavy = std::max(sigmas, worst_of(group.units.size(), alpha));
+  const double heavy = std::max(sigmas, worst_of(group.units.size(), alpha(group.units.size())));
   group.limit = std::clamp(of_the_best * group.limit, sigmas * group.scale, heavy * group.scale);
 }
 
