@@ -9,6 +9,7 @@
 
 #include "base/files.hpp"
 #include "fixtures/session.hpp"
+#include "kernels/training/checkpoint.hpp"
 
 namespace shakedown {
 
@@ -21,6 +22,7 @@ constexpr OneByOne checkpoints{5};
 void require_room(const Session& session, const TrainStepSpec& step) {
   const auto& folder = session.options().checkpoint_dir;
   if (folder.empty() || session.rank() != 0) return;
+  training::remove_left_behind(folder);
   std::error_code error;
   const auto room = static_cast<double>(std::filesystem::space(folder, error).available);
   const double needed = 2 * cost(CheckpointSpec{CheckpointOp::write, step}).bytes;

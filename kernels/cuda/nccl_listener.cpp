@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "kernels/cuda/facts.hpp"
 
@@ -38,7 +39,8 @@ std::string expanded(const std::string& pattern) {
   return path;
 }
 
-/// Has this value as long as it lives: later families record what their user has set.
+/// Has this value as long as it lives: later families record what their user has set. NCCL reads it once, and later its
+/// threads may read others meanwhile.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -85,7 +87,7 @@ NcclListener::~NcclListener() {
 NcclLog NcclListener::during(const std::function<void()>& step) {
   {
     std::optional<Variable> how_much, of_what, into;
-    if (own_ && !file_.empty()) {
+    if (own_ && !file_.empty() && !std::exchange(asked_, true)) {
       how_much.emplace(level, "INFO");
       of_what.emplace(subsystems, "INIT,P2P,SHM,NET");
       into.emplace(file_name, file_.c_str());

@@ -24,7 +24,7 @@ class NcclListener {
 
  private:
   std::string file_;  // empty: it cannot be heard
-  bool own_ = false;
+  bool own_ = false, asked_ = false;
   long read_to_ = 0;
 };
 

@@ -338,6 +338,8 @@ int lock_of(const fs::path& folder, int flags = 0) {
   return -1;
 }
 
+}  // namespace
+
 void remove_left_behind(const fs::path& parent) {
   const auto prefix = own_folders();
   for (const auto& name : names_in(parent).value_or(std::vector<std::string>())) {
@@ -351,8 +353,6 @@ void remove_left_behind(const fs::path& parent) {
     ::close(lock);
   }
 }
-
-}  // namespace
 
 OwnFolder::OwnFolder(const fs::path& parent) {
   std::error_code error;
@@ -369,8 +369,8 @@ OwnFolder::OwnFolder(const fs::path& parent) {
 
 OwnFolder::~OwnFolder() {
   std::error_code error;
-  fs::remove(path_ / lock_name, error);
-  fs::remove(path_, error);
+  // With what others have not removed yet the lock stays, without which nobody takes a folder for one of ours.
+  if (names_in(path_) == std::vector<std::string>{lock_name}) fs::remove_all(path_, error);
   if (lock_ >= 0) ::close(lock_);
 }
 

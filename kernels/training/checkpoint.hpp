@@ -73,6 +73,9 @@ void write_checkpoint(const Saved&, Group&, StateCopies&, std::uint64_t steps);
 /// state is void.
 std::uint64_t read_checkpoint(const Saved&, Group&, StateCopies&);
 
+/// Removes what OwnFolders of this user's dead processes on this host have left there.
+void remove_left_behind(const std::filesystem::path& parent);
+
 /// A folder of this process for checkpoints that shall not stay, in another: it goes with it, and with it goes what
 /// processes of this user on this host that have died have left there. A lock inside tells who lives.
 class OwnFolder {

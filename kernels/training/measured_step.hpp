@@ -22,6 +22,7 @@ void members(Archive& archive, Summary& sum) {
 template <class Archive>
 void members(Archive& archive, Record& record) {
   archive("loss", record.loss)("local", record.local)("reduced", record.reduced)("updated", record.updated);
+  archive("shared", record.shared);
 }
 
 template <class Archive>
@@ -149,7 +150,9 @@ class MeasuredStep final : public Work {
       if (step <= records.size()) metrics.emplace_back("loss_" + std::to_string(step), records[step - 1].loss);
     }
     const auto& last = records.back();
-    if (!std::isfinite(last.loss) || !std::isfinite(last.reduced.squared_norm) || phases_.whole.empty()) return metrics;
+    // What follows all ranks do together, or none.
+    const bool good = std::isfinite(last.loss) && std::isfinite(last.reduced.squared_norm) && !phases_.whole.empty();
+    if (!group_->all(good)) return metrics;
     metrics.emplace_back("forward_ms", median(phases_.forward));
     metrics.emplace_back("backward_ms", median(phases_.backward));
     metrics.emplace_back("optimizer_ms", median(phases_.optimizer));

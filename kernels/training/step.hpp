@@ -475,8 +475,8 @@ class TrainingStep {
         if (!counts || first >= behind) return;
         ops_.summarize(place.gradient + first, unit.offset + first, behind - first, &record_->local);
       };
-      // Its own share is looked at as it is summed.
-      const auto mine = exchanges_ ? static_cast<std::size_t>(shape_.rank) * place.own_count : unit.used;
+      // Its own share is looked at as it is summed; in a step without sums by nobody, so that their times compare.
+      const auto mine = static_cast<std::size_t>(shape_.rank) * place.own_count;
       look(0, std::min(mine, unit.used));
       look(mine + place.own_count, unit.used);
       if (exchanges_) {
@@ -493,19 +493,13 @@ class TrainingStep {
   /// What AdamW's clipping looks at: the gradient of the whole model, in which what is replicated counts once. Each sum
   /// over ranks that share the state has told of its part.
   void summarize_reduced() {
-    if (sharded() && exchanges_) {
+    if (sharded()) {
+      if (!exchanges_) return;
       ops_.all_reduce(&record_->reduced);
       return join();
     }
-    const auto units = buffers_.units.size() - (shape_.tensor_rank > 0 ? 1 : 0);
-    if (shape_.shard != Shard::optimizer) {
-      const auto& last = buffers_.units[units - 1];
-      ops_.summarize(buffers_.state.gradient, 0, last.own_offset + last.own_count, &record_->reduced);
-    } else {
-      for (const auto& unit : std::span(buffers_.units).first(units)) {
-        ops_.summarize(unit.own_gradient, unit.own_offset, unit.own_count, &record_->reduced);
-      }
-    }
+    const auto& last = buffers_.units[buffers_.units.size() - 1 - (shape_.tensor_rank > 0 ? 1 : 0)];
+    ops_.summarize(buffers_.state.gradient, 0, last.own_offset + last.own_count, &record_->reduced);
   }
 
   // Ranks that compute the model together -----------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "kernels/training/step_check.hpp"
+#include "kernels/training/measured_step.hpp"
 
 namespace shakedown::training::step_check_test {
 namespace {
@@ -30,6 +30,16 @@ TEST(StepCheck, PassesGoodSteps) {
   for (const std::size_t ranks : {1u, 2u, 5u}) {
     for (int rank = 0; rank < static_cast<int>(ranks); ++rank) EXPECT_EQ(complaint(good(ranks), rank), "");
   }
+}
+
+TEST(StepCheck, HearsOfWhatAModelHasInCommonFromAllRanks) {
+  Expected together = expected;
+  together.together = 2;
+  auto by_rank = good(2);
+  by_rank[1][0].shared.checksum = 1;
+  std::vector<std::string> messages;
+  for (const auto& records : by_rank) messages.push_back(packed(records));
+  EXPECT_NE(complaint(unpacked_by_rank<std::vector<Record>>(messages), 1, together), "");
 }
 
 TEST(StepCheck, PassesNothingWhenNothingRan) {
