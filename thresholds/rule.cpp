@@ -371,18 +371,19 @@ class RuleJudge {
     }
     if (!rule_.limits.cv_max) return;
     const double limit = *rule_.limits.cv_max;
-    double worst = 0;
+    std::vector<double> all;
     for (const Row* row : benchmark_->rows) {
       const auto found = row->metrics.find("cv");
       if (found == row->metrics.end()) {
         return set(finding_, Status::inconclusive, "cv is missing in a repetition: fewer than 5 samples?");
       }
-      worst = std::max(worst, found->second);
+      all.push_back(found->second);
     }
-    if (worst <= limit) return;
+    const double usual = median(std::move(all));
+    if (usual <= limit) return;
     set(finding_, Status::inconclusive,
-        "does not repeat: cv " + number_text(worst) + ", at most " + number_text(limit) + " allowed");
-    set_limit(finding_, "cv_max", limit, worst, "cv");
+        "does not repeat: cv " + number_text(usual) + ", at most " + number_text(limit) + " allowed");
+    set_limit(finding_, "cv_max", limit, usual, "cv");
   }
 
   std::optional<std::pair<const char*, double>> broken_limit(double value) const {

@@ -349,10 +349,12 @@ class RowCheck {
           refuse("compute_ms", *mine, "with what it waited, contradicts a step of " + number_text(*took * 1e3) + " ms",
                  rank);
       }
-      // What it counted of its cycles in the same steps, at a clock that power leaves to them, too.
+      // What it counted of its cycles in the same steps, at a clock that power leaves to them, too; while it waits for others
+      // it draws less, and its clock rises.
+      const bool waits = at(exposed).value_or(0) > tolerance * *mine;
       const auto rate = at(column("tokens_per_s")), per_ghz = at(column("tokens_per_s_per_ghz")),
                  mhz = at(column("sm_mhz"));
-      if (rate && per_ghz && mhz && took) {
+      if (rate && per_ghz && mhz && took && !waits) {
         const double alone = *rate * *took * 1e3 / *mine;
         if (std::abs(*per_ghz * *mhz * 1e-3 / alone - 1) > clock_tolerance)
           refuse("tokens_per_s_per_ghz", *per_ghz,
@@ -374,7 +376,7 @@ class RowCheck {
                     "fewer samples than asked: " + number_text(samples.value_or(0)) + " of " + std::to_string(*least));
     }
     const auto most = profile_->cv_max.find(family_);
-    // A row that was unsteady once has been measured again.
+    // A brief row that was unsteady once has been measured again.
     const auto cv = run_value("cv") ? usual(benchmark_, "cv") : std::nullopt;
     if (most == profile_->cv_max.end() || (cv && *cv <= most->second)) return;
     refuse("cv", cv.value_or(0),

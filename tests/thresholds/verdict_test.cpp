@@ -335,7 +335,8 @@ TEST(Verdict, JudgesAnUpperLimitAndAnExactValue) {
 TEST(Verdict, IsInconclusiveWhenAPassDoesNotRepeat) {
   ResultsBuilder builder;
   builder.add(allreduce, "busbw_gb_per_s", 340, {}, {{"cv", 0.4}})
-      .add(allreduce, "busbw_gb_per_s", 340, {}, {{"cv", 0.05}});
+      .add(allreduce, "busbw_gb_per_s", 340, {}, {{"cv", 0.05}})
+      .add(allreduce, "busbw_gb_per_s", 340, {}, {{"cv", 0.4}});
   const Verdict verdict = judged(builder, allreduce_rule + ", cv_max: 0.3}\n");
   expect_state(verdict, State::inconclusive, 3);
   EXPECT_EQ(find(verdict, allreduce).value, 0.4);
