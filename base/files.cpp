@@ -76,6 +76,7 @@ std::string read_file(const std::filesystem::path& file) {
                      ", not a file");
   }
   std::ifstream in(file, std::ios::binary);
+  if (!in) throw InputError(file.string() + ": cannot be read");
   std::string text;
   if (const auto size = std::filesystem::file_size(file, error); !error && size > 0) {
     text.resize(size);

@@ -283,7 +283,8 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
   // Of what it left out though it ended well there is nothing to measure here: pairs of hosts on one host.
   if (closed || well(ending)) return {};
   constexpr int usage = 2;  // what a flag of a user names cannot be: nothing that is tried besides would help
-  if (last.empty() && ending.code == usage && !program.said.empty()) throw InputError(program.said);
+  const bool nothing_yet = missing.size() == programs.families.size();
+  if (nothing_yet && ending.code == usage && !program.said.empty()) throw InputError(program.said);
   if (missing.empty()) {
     program.complain(ending, "died behind its last result");
     mark_crashed(folder, last);

@@ -297,8 +297,11 @@ Results read_results(const fs::path& file) {
 
 std::vector<fs::path> result_files(const fs::path& folder) {
   std::vector<fs::path> files;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) {
+  std::error_code error;
+  const fs::directory_iterator entries(folder, error);
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+    throw InputError(folder.string() + ": " + error.message());
+  for (const auto& entry : entries) {
     const auto name = entry.path().filename();
     if (name.extension() == ".json" && name != "verdict.json" && name != "baseline.json") files.push_back(entry.path());
   }
