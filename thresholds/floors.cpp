@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "base/statistics.hpp"
@@ -124,13 +125,14 @@ std::size_t left_out(const Baseline& baseline, const std::string& key) {
                                                 [&](const LeftOut& value) { return value.key == key; }));
 }
 
-std::size_t launches_of_family(const Baseline& baseline, const std::string& family) {
-  std::set<std::string> launches;
+std::map<std::string, std::set<std::string>> launches_by_family(const Baseline& baseline) {
+  std::map<std::string, std::set<std::string>> all;
   for (const auto& [key, benchmark] : baseline.benchmarks) {
-    if (family_of(key) != family) continue;
-    for (const auto& [launch, values] : benchmark.series.at(benchmark.headline).launches) launches.insert(launch);
+    for (const auto& [launch, values] : benchmark.series.at(benchmark.headline).launches) {
+      all[family_of(key)].insert(launch);
+    }
   }
-  return launches.size();
+  return all;
 }
 
 }  // namespace
@@ -143,10 +145,11 @@ std::string floors_yaml(const Baseline& baseline, const std::string& name, const
   if (!(options.margin >= 0 && options.margin < 1)) throw InputError("--margin must be from 0 to below 1, as in 0.03");
   if (baseline.facts.at("tier").size() != 1) throw InputError("a baseline of one tier is needed to propose floors");
   const Proposal proposal(baseline, reference, options);
+  const auto of_family = launches_by_family(baseline);
   std::string rules, left;
   for (const auto& [key, benchmark] : baseline.benchmarks) {
     const auto measured = benchmark.series.at(benchmark.headline).launches.size() + left_out(baseline, key);
-    if (const auto launches = launches_of_family(baseline, family_of(key)); measured < launches) {
+    if (const auto launches = of_family.at(family_of(key)).size(); measured < launches) {
       left += fmt::format("# no limit for {}: in {} of {} launches only\n", key, measured, launches);
       continue;
     }

@@ -371,19 +371,12 @@ class RuleJudge {
     }
     if (!rule_.limits.cv_max) return;
     const double limit = *rule_.limits.cv_max;
-    std::vector<double> all;
-    for (const Row* row : benchmark_->rows) {
-      const auto found = row->metrics.find("cv");
-      if (found == row->metrics.end()) {
-        return set(finding_, Status::inconclusive, "cv is missing in a repetition: fewer than 5 samples?");
-      }
-      all.push_back(found->second);
-    }
-    const double usual = median(std::move(all));
-    if (usual <= limit) return;
+    const auto cv = run_value(*benchmark_, "cv");
+    if (!cv) return set(finding_, Status::inconclusive, "cv is missing in a repetition: fewer than 5 samples?");
+    if (*cv <= limit) return;
     set(finding_, Status::inconclusive,
-        "does not repeat: cv " + number_text(usual) + ", at most " + number_text(limit) + " allowed");
-    set_limit(finding_, "cv_max", limit, usual, "cv");
+        "does not repeat: cv " + number_text(*cv) + ", at most " + number_text(limit) + " allowed");
+    set_limit(finding_, "cv_max", limit, *cv, "cv");
   }
 
   std::optional<std::pair<const char*, double>> broken_limit(double value) const {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "thresholds/applicability.hpp"
+#include "thresholds/metrics.hpp"
 #include "thresholds/rule.hpp"
 
 namespace shakedown {
@@ -187,7 +188,7 @@ class RulesJudge {
       }
       const Context& context = context_of(family);
       // Where there is one rank nothing goes between ranks.
-      if (context.world_size == 1 && (family == "allreduce" || family == "collectives")) continue;
+      if (context.world_size == 1 && is_collective(family)) continue;
       add(no_reference(family, "no rule of " + profile.name + " that can fail applies to " +
                                    std::to_string(context.world_size) + " ranks on " + std::to_string(context.hosts) +
                                    " hosts"));

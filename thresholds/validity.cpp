@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 
-#include "base/statistics.hpp"
 #include "thresholds/applicability.hpp"
 #include "thresholds/profile.hpp"
 
@@ -47,16 +46,6 @@ std::optional<double> pcie_gb_per_s(const Benchmarks& benchmarks) {
   const auto gen = largest_value(gpu->second, "pcie_gen_max"), width = largest_value(gpu->second, "pcie_width_max");
   if (!gen || !width || !(*gen >= 1 && *gen < lane_gb_per_s.size())) return std::nullopt;
   return lane_gb_per_s[static_cast<std::size_t>(*gen)] * *width;
-}
-
-// The middle one of the repetitions, of those that have it.
-std::optional<double> usual(const Benchmark& benchmark, const std::string& metric) {
-  std::vector<double> all;
-  for (const Row* row : benchmark.rows) {
-    const auto found = row->metrics.find(metric);
-    if (found != row->metrics.end() && std::isfinite(found->second)) all.push_back(found->second);
-  }
-  return all.empty() ? std::nullopt : std::optional(median(std::move(all)));
 }
 
 class RowCheck {
@@ -349,8 +338,8 @@ class RowCheck {
           refuse("compute_ms", *mine, "with what it waited, contradicts a step of " + number_text(*took * 1e3) + " ms",
                  rank);
       }
-      // What it counted of its cycles in the same steps, at a clock that power leaves to them, too; while it waits for others
-      // it draws less, and its clock rises.
+      // What it counted of its cycles in the same steps, at a clock that power leaves to them, too; while it waits for
+      // others it draws less, and its clock rises.
       const bool waits = at(exposed).value_or(0) > tolerance * *mine;
       const auto rate = at(column("tokens_per_s")), per_ghz = at(column("tokens_per_s_per_ghz")),
                  mhz = at(column("sm_mhz"));
@@ -377,7 +366,7 @@ class RowCheck {
     }
     const auto most = profile_->cv_max.find(family_);
     // A brief row that was unsteady once has been measured again.
-    const auto cv = run_value("cv") ? usual(benchmark_, "cv") : std::nullopt;
+    const auto cv = shakedown::run_value(benchmark_, "cv");
     if (most == profile_->cv_max.end() || (cv && *cv <= most->second)) return;
     refuse("cv", cv.value_or(0),
            cv ? "does not repeat: cv " + number_text(*cv) + ", at most " + number_text(most->second) + " allowed"
