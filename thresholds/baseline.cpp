@@ -25,7 +25,8 @@ constexpr std::array machine_fields{"device", "backend",  "tier", "ranks", "host
 
 // Variables that are recorded beside the tuning, but say where a run took place and not how: which GPUs of a kind, in
 // how large an allocation, with which log. Devices, ranks and hosts are compared themselves.
-constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
+constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS",
+                            "NCCL_DEBUG_FILE"};
 
 /// On GPUs MPI brings the ranks together, and moves no data that is measured.
 bool decides(const std::string& variable, const Context& context) {
@@ -177,7 +178,7 @@ Baseline read_document(const Field& root) {
                           "; the file was not touched; use the release that wrote it");
   }
   auto baseline = read_as<Baseline>(head);
-  for (const char* place : places) baseline.facts.erase(place);  // of before it was one
+  for (const char* place : places) baseline.facts.erase(place);                      // of before it was one
   for (const char* field : machine_fields) static_cast<void>(head["facts"][field]);  // must be there
   static_cast<void>(head["ranks"].positive_integer());
   static_cast<void>(head["hosts"].positive_integer());

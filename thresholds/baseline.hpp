@@ -73,8 +73,9 @@ std::vector<Baseline> baselines_of(const std::vector<Results>&);
 Baseline merge(const std::vector<Baseline>&);
 
 /// Removes each headline value that stands further from the median of at least `launches_to_judge` launches than
-/// bonferroni_z(number of values) robust standard deviations and than `least_outlier` of the median, and notes it; but not
-/// where another launch of the same hosts and GPUs does not, and it is a latency, or off by less than `launches_differ`.
+/// bonferroni_z(number of values) robust standard deviations and than `least_outlier` of the median, and notes it; but
+/// not where another launch of the same hosts and GPUs does not, and it is a latency, or off by less than
+/// `launches_differ`.
 void leave_out_outliers(Baseline&);
 inline constexpr std::size_t launches_to_judge = 5;
 inline constexpr double least_outlier = 0.03, launches_differ = 0.2;

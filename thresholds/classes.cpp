@@ -7,8 +7,8 @@
 //   chips, which counts like eight GPUs: a few cannot tell their own spread. Of two or three GPUs it is sqrt(2) times
 //   what is known, since one healthy GPU is all that the other is compared with;
 // - t: how many s the worst of N lies from the centre where tails are as heavy as those of chips, in all but 1 % of
-//   fleets, above 64 GPUs 0.4 % (thresholds/silicon.hpp): it grows with N, as the number of comparisons does. s holds the
-//   noise of rows, too, whose tails are lighter: so it is half of that;
+//   fleets, above 64 GPUs 0.4 % (thresholds/silicon.hpp): it grows with N, as the number of comparisons does. s holds
+//   the noise of rows, too, whose tails are lighter: so it is half of that;
 // - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows whether
 //   tails are that heavy here: of such tails the worst of any number lies beyond 4 times the best in 1 / (1 + 4^5)
 //   = 0.1 % of fleets. Where they are lighter, it keeps the limit low.
@@ -64,7 +64,8 @@ bool may_be_accident(const std::string& name, const std::string& metric, const P
 double doubtful(const std::string& key, const PeerClass& kind) {
   // More than an accident: limits of profiles are nearer than that.
   if (kind.effect >= no_accident) return kind.effect / 2;
-  // A GPU with remapped rows, which nobody sends back, read its memory 2.3 % slower than its peers, launch after launch.
+  // A GPU with remapped rows, which nobody sends back, read its memory 2.3 % slower than its peers, launch after
+  // launch.
   return family_of(key) == "hbm" ? kind.effect : (kind.effect + kind.class_effect) / 2;
 }
 
@@ -287,7 +288,8 @@ std::vector<std::optional<double>> shortfalls(const ByRank::value_type& column) 
   const double centre = centre_of(known, false);
   std::vector<std::optional<double>> all(values.size());
   for (std::size_t rank = 0; rank < values.size(); ++rank) {
-    if (values[rank]) all[rank] = ((lower_is_better(metric) ? *values[rank] : -*values[rank]) - centre) / std::abs(centre);
+    if (values[rank])
+      all[rank] = ((lower_is_better(metric) ? *values[rank] : -*values[rank]) - centre) / std::abs(centre);
   }
   return all;
 }

@@ -22,9 +22,9 @@ std::vector<std::string> classes_of(const std::string& key);
 
 /// Of rows that were measured once (what ranks have by key and repetition), those in which a value that no other row of
 /// its class confirms is lower than half way from what several must be to what one must be (of memory: than what one
-/// must be; of what no accident changes that much, as clocks and the latency of links: than half of it), and by more than
-/// `at_least`; and those in which a GPU multiplies or reads a tenth slower than in the other rows of the class. It may be an
-/// accident or a fault: measured until it is no single value any more, it is a fault if it stays.
+/// must be; of what no accident changes that much, as clocks and the latency of links: than half of it), and by more
+/// than `at_least`; and those in which a GPU multiplies or reads a tenth slower than in the other rows of the class. It
+/// may be an accident or a fault: measured until it is no single value any more, it is a fault if it stays.
 std::vector<std::string> to_measure_again(const std::map<std::string, std::vector<RankData>>&, double at_least);
 
 /// So many repetitions, of which the median is taken, are no single value.

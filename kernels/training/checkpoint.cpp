@@ -1,5 +1,5 @@
-// Decides what stands where in a checkpoint, and when it counts. Longer than other files: the format, what makes it whole, and
-// whose a folder is are read together.
+// Decides what stands where in a checkpoint, and when it counts. Longer than other files: the format, what makes it
+// whole, and whose a folder is are read together.
 #include "kernels/training/checkpoint.hpp"
 
 #include <fcntl.h>

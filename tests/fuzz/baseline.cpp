@@ -4,8 +4,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shakedown;
-  static const Measured now(
-      read_results(std::vector{std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "ci/baselines/h200-sxm/1ranks/1/hbm.json"}));
+  static const Measured now(read_results(
+      std::vector{std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "ci/baselines/h200-sxm/1ranks/1/hbm.json"}));
   return fuzz::try_to([&] {
     Baseline baseline = read_baseline({fuzz::file_with(data, size, "baseline.json")});
     leave_out_outliers(baseline);

@@ -341,7 +341,8 @@ TEST(Floors, OfRealMachinesAcceptThem) {
   const Profile& h200 =
       *std::find_if(profiles.begin(), profiles.end(), [](const auto& p) { return p.name == "h200-sxm"; });
   const auto stored = source / "ci/baselines/h200-sxm";
-  const std::map<std::string, std::vector<std::string>> launches{{"4ranks", {"1", "2"}}, {"2ranks", {"1", "2", "3", "4", "5", "6"}}};
+  const std::map<std::string, std::vector<std::string>> launches{{"4ranks", {"1", "2"}},
+                                                                 {"2ranks", {"1", "2", "3", "4", "5", "6"}}};
   for (const auto& [ranks, folders] : launches) {
     auto floors = proposed(read_baseline({stored / ranks}), &h200);
     EXPECT_GT(floors.front().rules.size(), 30u);

@@ -58,7 +58,8 @@ TEST(RealResults, StoredAsBaselinesPassWholeAgainstTheShippedRules) {
     return verdict_line(judge(read_results(std::vector{source / "ci/baselines" / launch}), profiles, {}));
   };
   for (const char* launch : {"1", "2"}) {
-    EXPECT_EQ(verdict_of(std::string("h200-sxm/4ranks/") + launch), "VERDICT: PASS 186/186 (profile h200-sxm, 4 ranks)") << launch;
+    EXPECT_EQ(verdict_of(std::string("h200-sxm/4ranks/") + launch), "VERDICT: PASS 186/186 (profile h200-sxm, 4 ranks)")
+        << launch;
   }
   for (const char* launch : {"1", "2", "3", "4", "5", "6"}) {
     EXPECT_EQ(verdict_of(std::string("h200-sxm/2ranks/") + launch),
