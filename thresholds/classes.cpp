@@ -71,9 +71,8 @@ double doubtful(const std::string& key, const PeerClass& kind) {
 
 // The rows that can confirm what one says of a GPU or a pair: each shift has other pairs.
 std::string confirmed_in(const std::string& key) {
-  return family_of(key) == "p2p" && !key_part(key, "shift").empty() && key_part(key, "op") == "latency"
-             ? key
-             : classes_of(key).back();
+  if (family_of(key) != "p2p") return classes_of(key).back();
+  return !key_part(key, "shift").empty() && key_part(key, "op") == "latency" ? key : classes_of(key).front();
 }
 
 // What is known of the median over so many rows, whose variance is pi / 2 times that of the mean.
@@ -99,9 +98,12 @@ void measure(PeerGroup& group, SeenTogether& together) {
   sorted.reserve(group.units.size());
   for (const Unit& unit : group.units) sorted.push_back(unit.shortfall);
   std::sort(sorted.begin(), sorted.end());
-  const double centre = centre_of(sorted, group.units.front().from.has_value());
+  const bool links = group.units.front().from.has_value();
+  // Half of the links are slow where a GPU of four has bad ports, and more where half of the GPUs are slow themselves.
+  if (family_of(group.name) != "p2p") sorted.resize(better_group(sorted, group.kind.class_effect));
+  const double centre = centre_of(sorted, links);
   for (Unit& unit : group.units) unit.shortfall -= centre;
-  if (sorted.size() <= few) return;
+  if (group.units.size() <= few) return;
   std::vector<double> better;
   for (const double v : sorted) {
     if (v <= centre) better.push_back(centre - v);
@@ -137,17 +139,19 @@ void fill(PeerGroup& group, const std::vector<Comparison>& comparisons) {
     int rank, from;
     double shortfall;
   };
+  const auto unit = [&](const PeerValue& v) { return unit_of(group.name, v.rank, v.from); };
   // In the order of ranks by counting: of 10,000 GPUs there are a million.
   std::vector<std::size_t> at(group.context->ranks.size() + 1);
   for (const std::size_t row : group.rows) {
-    for (const PeerValue& v : comparisons[row].values) ++at[static_cast<std::size_t>(v.rank) + 1];
+    for (const PeerValue& v : comparisons[row].values) ++at[static_cast<std::size_t>(unit(v).rank) + 1];
   }
   std::partial_sum(at.begin(), at.end(), at.begin());
   std::vector<Value> values(at.back());
   auto next = at;
   for (const std::size_t row : group.rows) {
     for (const PeerValue& v : comparisons[row].values) {
-      values[next[static_cast<std::size_t>(v.rank)]++] = {v.rank, v.from.value_or(-1), v.shortfall};
+      const ClassUnit of = unit(v);
+      values[next[static_cast<std::size_t>(of.rank)]++] = {of.rank, of.from.value_or(-1), v.shortfall};
     }
   }
   for (std::size_t rank = 0; rank + 1 < at.size(); ++rank) {
@@ -165,6 +169,9 @@ void fill(PeerGroup& group, const std::vector<Comparison>& comparisons) {
   }
 }
 
+// Of copies by the GPU at one end.
+std::string_view end_of(const PeerGroup& group) { return key_part(group.name, "end"); }
+
 class Groups {
  public:
   Groups(PeerComparison& peers, const RankTelemetry& telemetry) : peers_(peers), telemetry_(telemetry) {}
@@ -179,10 +186,11 @@ class Groups {
       ++of_metric[group.metric];
     }
     SeenTogether together;
-    for (PeerGroup& group : peers_.groups) {
-      fill(group, peers_.comparisons);
-      measure(group, together);
-    }
+    for (PeerGroup& group : peers_.groups) fill(group, peers_.comparisons);
+    // Of two GPUs all that one sends is one link, and a class of its own.
+    std::erase_if(peers_.groups,
+                  [](const PeerGroup& group) { return !end_of(group).empty() && group.units.front().rows == 1; });
+    for (PeerGroup& group : peers_.groups) measure(group, together);
     for (PeerGroup& group : peers_.groups) {
       limit(group, together);
       // Both directions of a pair at once show what each of them shows.
@@ -209,8 +217,8 @@ class Groups {
       }
     }
     // A class of all rows of the wider one is that.
-    std::set<std::vector<std::size_t>> seen;
-    std::erase_if(peers_.groups, [&](const PeerGroup& g) { return !seen.insert(g.rows).second; });
+    std::set<std::pair<std::string, std::vector<std::size_t>>> seen;
+    std::erase_if(peers_.groups, [&](const PeerGroup& g) { return !seen.emplace(end_of(g), g.rows).second; });
   }
 
   bool single(const PeerGroup& group, const Unit& unit) const {
@@ -230,13 +238,13 @@ class Groups {
   }
 
   void mark(PeerGroup& group) {
-    std::map<std::pair<int, int>, bool> out;  // who stands out, and whether that counts
+    std::map<ClassUnit, bool> out;  // who stands out, and whether that counts
     double limit = limit_of(group, group.units.front());
     for (Unit& unit : group.units) {
       limit = limit_of(group, unit);
       if (unit.shortfall <= limit || is_slow_silicon(group, unit)) continue;
       unit.out = group.believed || !single(group, unit);
-      out.emplace(std::pair(unit.rank, unit.from.value_or(-1)), unit.out);
+      out.emplace(ClassUnit{unit.rank, unit.from}, unit.out);
     }
     group.limit = limit;
     for (const std::size_t row : group.rows) {
@@ -247,7 +255,7 @@ class Groups {
       }
       if (out.empty()) continue;
       for (PeerValue& v : c.values) {
-        const auto found = out.find({v.rank, v.from.value_or(-1)});
+        const auto found = out.find(unit_of(group.name, v.rank, v.from));
         if (found == out.end() || v.shortfall <= limit / 2) continue;
         (found->second ? v.out : v.noted) = true;
       }
@@ -263,22 +271,46 @@ class Groups {
 
 std::vector<std::string> classes_of(const std::string& key) {
   const std::string family = family_of(key);
-  const auto with = [&](const char* part) { return family + "/" + part + ":" + std::string(key_part(key, part)); };
-  if (family == "gemm" && key_part(key, "load") == "sustained") return {with("load")};  // bursts show no heat
-  if (family == "gemm") return {family, with("dtype")};
-  if (family == "hbm") return {family, with("op")};
-  if (family == "p2p" && key_part(key, "op") == "latency") return {with("op")};
-  if (family == "p2p" && key_part(key, "dir") == "both") return {with("dir")};
-  if (family == "pcie" && key_part(key, "active") == "one") return {with("active")};
-  if (key_part(key, "scope") == "node") return {with("scope")};
+  const auto part = [&](const char* name) { return "/" + (name + (":" + std::string(key_part(key, name)))); };
+  if (family == "gemm" && key_part(key, "load") == "sustained") return {family + part("load")};  // bursts show no heat
+  if (family == "gemm") return {family, family + part("dtype")};
+  if (family == "hbm") return {family, family + part("op"), family + part("op") + part("engine")};
+  if (family == "p2p" && key_part(key, "op") == "latency") return {family + part("op")};
+  if (family == "p2p" && key_part(key, "dir") == "both") return {family + part("dir")};
+  if (family == "p2p") {
+    const std::string engine = family + part("op") + part("engine");
+    return {family, engine + "/end:src", engine + "/end:dst"};
+  }
+  if (family == "pcie" && key_part(key, "active") == "one") {
+    return {family + part("active"), family + part("active") + part("op")};
+  }
+  if (family == "pcie") return {family, family + part("op")};
+  if (key_part(key, "scope") == "node") return {family + part("scope")};
   return {family};
+}
+
+std::string of_each_rank(const std::string& key) {
+  return key_part(key, "active") == "one" ? with_part(key, "rank", "*") : key;
+}
+
+std::size_t better_group(const std::vector<double>& sorted, double effect) {
+  for (std::size_t n = 2; 2 * n <= sorted.size(); ++n) {
+    const double apart = sorted[n] - sorted[n - 1];
+    if (apart > std::max({effect, sorted[n - 1] - sorted.front(), sorted.back() - sorted[n]})) return n;
+  }
+  return sorted.size();
+}
+
+ClassUnit unit_of(std::string_view name, int rank, std::optional<int> from) {
+  const auto end = key_part(name, "end");
+  if (!from || end.empty()) return {rank, from};
+  return {end == "src" ? *from : rank, std::nullopt};
 }
 
 namespace {
 
 // By how much a GPU falls short of the others' middle, rank by rank; nothing where too few have a value.
-std::vector<std::optional<double>> shortfalls(const ByRank::value_type& column) {
-  const auto& [metric, values] = column;
+std::vector<std::optional<double>> shortfalls(const std::string& metric, const ByRank::mapped_type& values) {
   std::vector<double> known;
   for (const auto& value : values) {
     if (value) known.push_back(lower_is_better(metric) ? *value : -*value);
@@ -297,17 +329,18 @@ std::vector<std::optional<double>> shortfalls(const ByRank::value_type& column) 
 // What bench/again.hpp looks at twice.
 bool has_turns(const std::string& key) { return family_of(key) == "jitter" || family_of(key) == "launch"; }
 
-// A row of a class that was measured once.
+// A row of a class that was measured once; where each rank works by itself, the rows of all of them.
 struct Once {
-  std::string key;
   PeerClass kind;
+  std::vector<std::string> keys;  // by rank
+  ByRank::mapped_type values;
   std::vector<std::optional<double>> shortfalls;
 };
 
 // What a rank falls short by in the middle one of these rows.
-double usual(const std::vector<Once>& rows, std::size_t rank) {
+double usual(const std::map<std::string, Once>& rows, std::size_t rank) {
   std::vector<double> all;
-  for (const Once& row : rows) {
+  for (const auto& [key, row] : rows) {
     if (rank < row.shortfalls.size() && row.shortfalls[rank]) all.push_back(*row.shortfalls[rank]);
   }
   return median(all);
@@ -317,28 +350,36 @@ double usual(const std::vector<Once>& rows, std::size_t rank) {
 
 std::vector<std::string> to_measure_again(const std::map<std::string, std::vector<RankData>>& measured,
                                           double at_least) {
-  std::map<std::pair<std::string, std::string>, std::vector<Once>> classes;
+  std::map<std::pair<std::string, std::string>, std::map<std::string, Once>> classes;
   std::set<std::string> several;  // of which nothing is single any more
   for (const auto& [key, repetitions] : measured) {
     const auto name = confirmed_in(key);
-    for (const auto& column : repetitions.front().by_rank) {
-      const auto kind = peer_class(key, column.first);
-      if (!kind || has_turns(key) || !is_brief(classes_of(key).back(), column.first)) continue;
-      classes[{name, column.first}].push_back({key, *kind, shortfalls(column)});
+    for (const auto& [metric, values] : repetitions.front().by_rank) {
+      const auto kind = peer_class(key, metric);
+      if (!kind || has_turns(key) || !is_brief(classes_of(key).back(), metric)) continue;
+      Once& row = classes[{name, metric}][of_each_rank(key)];
+      row.kind = *kind;
+      row.keys.resize(values.size());
+      row.values.resize(values.size());
+      for (std::size_t rank = 0; rank < values.size(); ++rank) {
+        if (values[rank]) row.keys[rank] = key, row.values[rank] = values[rank];
+      }
     }
     if (repetitions.size() != 1) several.insert(key);
   }
   std::set<std::string> again;
-  for (const auto& [name, rows] : classes) {
+  for (auto& [name, rows] : classes) {
     const bool single = rows.size() == 1;
-    const auto family = family_of(rows.front().key);
+    const auto family = family_of(name.first);
     // Copies between GPUs have a pair of their own in each row, and are measured alone where they are slow.
     if (!single && family != "gemm" && family != "hbm") continue;
-    for (const Once& row : rows) {
-      const double off = std::max(single ? doubtful(row.key, row.kind) : odd, at_least);
-      for (std::size_t rank = 0; rank < row.shortfalls.size() && !several.contains(row.key); ++rank) {
+    for (auto& [key, row] : rows) row.shortfalls = shortfalls(name.second, row.values);
+    for (const auto& [key, row] : rows) {
+      const double off = std::max(single ? doubtful(key, row.kind) : odd, at_least);
+      for (std::size_t rank = 0; rank < row.shortfalls.size(); ++rank) {
         const auto& shortfall = row.shortfalls[rank];
-        if (shortfall && *shortfall - (single ? 0 : std::max(usual(rows, rank), 0.0)) > off) again.insert(row.key);
+        if (!shortfall || several.contains(row.keys[rank])) continue;
+        if (*shortfall - (single ? 0 : std::max(usual(rows, rank), 0.0)) > off) again.insert(row.keys[rank]);
       }
     }
   }

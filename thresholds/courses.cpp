@@ -55,6 +55,7 @@ class Follower {
         if (at_first.empty()) continue;
         const double usual = median(at_first);
         for (const std::string& of : classes_of(key)) {
+          if (!key_part(of, "end").empty()) continue;  // copies are followed by link
           Sum& sum = sums[{of, unit}];
           sum.levels.resize(rounds_.size());
           sum.limit = std::max(sum.limit, limit);

@@ -35,8 +35,8 @@ enum class Miss { own, fleet, noted };
 using Values = std::vector<std::optional<double>>;
 using UnitId = std::uint64_t;
 
-UnitId id(int rank, std::optional<int> from) {
-  return (static_cast<UnitId>(rank) << 32U) + static_cast<UnitId>(from.value_or(-1) + 1);
+UnitId id(const ClassUnit& unit) {
+  return (static_cast<UnitId>(unit.rank) << 32U) + static_cast<UnitId>(unit.from.value_or(-1) + 1);
 }
 
 double percent_beyond(const Finding& f, double value) {
@@ -46,7 +46,7 @@ double percent_beyond(const Finding& f, double value) {
 class Weigher {
  public:
   Weigher(std::vector<Finding>& findings, const Benchmarks& benchmarks, const PeerComparison& peers)
-      : findings_(findings), benchmarks_(benchmarks), telemetry_(benchmarks) {
+      : findings_(findings), benchmarks_(benchmarks), peers_(peers), telemetry_(benchmarks) {
     for (const PeerGroup& group : peers.groups) groups_[{group.name, group.metric}].push_back(&group);
   }
 
@@ -102,8 +102,10 @@ class Weigher {
     const Values values = rank_values(benchmark, f.metric);
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i] || !breaks(f, *values[i])) continue;
-      const UnitId unit = id(static_cast<int>(i), sources.of(benchmark.context->ranks[i]));
-      for (const std::string& name : classes_of(f.key)) counts_[name + f.metric][unit];
+      const auto from = sources.of(benchmark.context->ranks[i]);
+      for (const std::string& name : classes_of(f.key)) {
+        counts_[name + f.metric][id(unit_of(name, static_cast<int>(i), from))];
+      }
     }
   }
 
@@ -129,12 +131,13 @@ class Weigher {
     for (const std::string& name : names) {
       const auto found = counts_.find(name + f.metric);
       if (found == counts_.end()) continue;
-      for (auto& [unit, c] : found->second) {
-        const auto rank = static_cast<std::size_t>(unit >> 32U);
-        if (rank >= values.size() || !values[rank]) continue;
-        if (id(static_cast<int>(rank), sources.of(benchmark.context->ranks[rank])) != unit) continue;
-        ++c.rows;
-        c.below += f.status == Status::fail && breaks(f, *values[rank]) ? 1 : 0;
+      for (std::size_t rank = 0; rank < values.size(); ++rank) {
+        if (!values[rank]) continue;
+        const auto from = sources.of(benchmark.context->ranks[rank]);
+        const auto unit = found->second.find(id(unit_of(name, static_cast<int>(rank), from)));
+        if (unit == found->second.end()) continue;
+        ++unit->second.rows;
+        unit->second.below += f.status == Status::fail && breaks(f, *values[rank]) ? 1 : 0;
       }
     }
   }
@@ -258,10 +261,12 @@ class Weigher {
       const auto found = groups_.find({name, metric});
       if (found == groups_.end()) continue;
       for (const PeerGroup* group : found->second) {
-        const auto unit =
-            std::lower_bound(group->units.begin(), group->units.end(), id(rank, from),
-                             [](const PeerGroup::Unit& u, UnitId wanted) { return id(u.rank, u.from) < wanted; });
-        if (unit == group->units.end() || unit->rank != rank || unit->from != from) continue;
+        const ClassUnit wanted = unit_of(name, rank, from);
+        const auto unit = std::lower_bound(group->units.begin(), group->units.end(), id(wanted),
+                                           [](const PeerGroup::Unit& u, UnitId of) {
+                                             return id({u.rank, u.from}) < of;
+                                           });
+        if (unit == group->units.end() || ClassUnit{unit->rank, unit->from} != wanted) continue;
         if (!result.compared) result.shortfall = unit->shortfall, result.scale = group->scale;
         result.compared = true;
         result.out = result.out || unit->out;
@@ -271,16 +276,28 @@ class Weigher {
     return result;
   }
 
+  // By more than one value may be off: then a missed limit of this row is not the clock's doing.
+  bool slow_per_clock(const std::string& key, int rank) const {
+    for (const Comparison& c : peers_.comparisons) {
+      if (c.key != key || c.metric != "tflops_per_ghz") continue;
+      const auto v = std::lower_bound(c.values.begin(), c.values.end(), rank,
+                                      [](const PeerValue& value, int wanted) { return value.rank < wanted; });
+      return v != c.values.end() && v->rank == rank && v->shortfall > c.kind.effect;
+    }
+    return false;
+  }
+
   bool agrees(const Finding& f, int rank, std::optional<int> from, double value, const Benchmark& benchmark,
               const Standing& here) const {
     // A low clock repeats: of that only other rows say whether it is too low.
-    const bool repeats = benchmark.rows.size() >= enough_repetitions && !peer_class(f.key, f.metric)->clocked;
+    const bool clock = peer_class(f.key, f.metric)->clocked && !slow_per_clock(f.key, rank);
+    const bool repeats = benchmark.rows.size() >= enough_repetitions && !clock;
     if (percent_beyond(f, value) > clearly || repeats) return true;
     const auto names = classes_of(f.key);
     for (const std::string& name : names) {
       const auto found = counts_.find(name + f.metric);
       if (found == counts_.end()) continue;
-      const auto unit = found->second.find(id(rank, from));
+      const auto unit = found->second.find(id(unit_of(name, rank, from)));
       if (unit == found->second.end()) continue;
       const Count& c = unit->second;
       if (c.rows == 1 && name == names.back() && here.believed) return true;
@@ -303,7 +320,7 @@ class Weigher {
       return own ? Miss::own : Miss::noted;
     }
     if (!agrees(f, rank, from, value, benchmark, here)) return Miss::noted;
-    if (from || !here.compared) return Miss::own;
+    if (from || !here.compared || (clocked && slow_per_clock(f.key, rank))) return Miss::own;
     const bool crowded =
         clocked ? crowded_.contains("clocks") : crowded_.contains(classes_of(f.key).front() + f.metric);
     if (!clocked) return crowded && here.shortfall <= 3 * here.scale ? Miss::fleet : Miss::own;
@@ -320,6 +337,7 @@ class Weigher {
 
   std::vector<Finding>& findings_;
   const Benchmarks& benchmarks_;
+  const PeerComparison& peers_;
   const RankTelemetry telemetry_;
   std::map<std::pair<std::string, std::string>, std::vector<const PeerGroup*>> groups_;
   std::map<const Context*, Hosts> hosts_;

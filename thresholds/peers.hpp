@@ -36,7 +36,7 @@ struct Comparison {
   std::string example;  // the key of one of its benchmarks
   PeerClass kind{};
   const Context* context = nullptr;
-  double centre = 0;  // median; of two values the better
+  double centre = 0;  // median, of the healthy if half are slow; of two values the better
   double scale = 0;   // relative standard deviation of the class
   double limit = 0;   // a class that falls short by more stands out
   std::size_t repetitions = 1;

@@ -73,7 +73,7 @@ std::vector<const PeerGroup*> gpu_groups(const PeerComparison& peers) {
   }
   std::vector<const PeerGroup*> groups;
   for (const PeerGroup& group : peers.groups) {
-    const bool of_links = group.units.empty() || group.units.front().from.has_value();
+    const bool of_links = group.units.empty() || family_of(group.name) == "p2p";  // they have a matrix
     const bool repeats = group.metric == "tflops" && group.name != "gemm" && per_clock.contains(group.name);
     if (!of_links && !repeats) groups.push_back(&group);
   }

@@ -228,10 +228,90 @@ TEST(Peers, SeeTheSlowerOfTwoHostsThoughHalfOfAllRanksAreTheMedian) {
   Values list = values(16, 4000);
   for (std::size_t rank = 8; rank < 16; ++rank) *list[rank] *= 0.92;
   builder.add(hbm, "hbm_gb_per_s", 3680, list);
-  const auto found = outliers(judged(builder));
+  const Verdict verdict = judged(builder);
+  ASSERT_EQ(outliers(verdict).size(), 1u);
+  EXPECT_EQ(outliers(verdict)[0].offender_count, 8u);
+  ASSERT_EQ(verdict.culprits.size(), 1u);
+  EXPECT_EQ(verdict.culprits[0].causes.front(), Cause::slow_node);
+  EXPECT_EQ(verdict.culprits[0].places.at(0).host, "node1");
+}
+
+TEST(Peers, SeeTheSlowHostOfTwoThatIsNoGroupApart) {
+  Values far = values(16, 4000);
+  for (std::size_t rank = 8; rank < 16; ++rank) *far[rank] *= 0.80 + 0.02 * static_cast<double>(rank - 8);
+  const auto found = outliers(judged(ResultsBuilder(16, 2).add(hbm, "hbm_gb_per_s", 3200, far)));
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].metric, "hbm_gb_per_s_of_host_vs_peers");
-  EXPECT_EQ(text(*found[0].worst), "node1");
+  EXPECT_EQ(found[0].worst->host, "node1");
+}
+
+/// Ranks `slow` of 8 have 0.97 of what the others have, in each row of GEMM.
+Verdict with_slow(const std::vector<std::size_t>& slow) {
+  ResultsBuilder builder(8);
+  for (const char* n : {"4096", "8192", "16384"}) {
+    Values list = values(8, 480);
+    for (const std::size_t rank : slow) *list[rank] *= 0.97;
+    builder.add("gemm/dtype:bf16/m:" + std::string(n) + "/n:8192/k:8192", "tflops", 600)
+        .by_rank("tflops_per_ghz", list);
+  }
+  return judged(builder);
+}
+
+TEST(Peers, NameHalfOfTheGpusAndMoreWhereTheyAreASlowGroup) {
+  for (const std::vector<std::size_t>& slow :
+       {std::vector<std::size_t>{3}, {1, 2}, {0, 1, 2}, {0, 1, 2, 3}, {1, 3, 5, 6, 7}, {0, 1, 2, 4, 6, 7}}) {
+    const auto found = outliers(with_slow(slow));
+    ASSERT_EQ(found.size(), 3u) << slow.size();
+    for (const Finding& f : found) {
+      ASSERT_EQ(f.offender_count, slow.size());
+      for (const Culprit& c : f.offenders) {
+        EXPECT_NE(std::find(slow.begin(), slow.end(), static_cast<std::size_t>(*c.rank)), slow.end()) << *c.rank;
+      }
+    }
+  }
+  EXPECT_TRUE(outliers(with_slow({0, 1, 2, 3, 4, 5, 6})).empty()) << "one that is faster than all others is no group";
+}
+
+TEST(Peers, NameAGpuThatIsSlowInOneDirectionOrByOneEngineOnly) {
+  struct Slow {
+    std::string part;
+    int end = 0;  // of a copy between GPUs: 0 its destination, 1 its source
+  };
+  for (const Slow& slow : {Slow{"hbm/op:copy/engine:ce"},
+                           {"pcie/op:d2h/active:one"},
+                           {"p2p/op:read/engine:sm", 0},
+                           {"p2p/op:read", 0},
+                           {"p2p/op:write/engine:ce", 1},
+                           {"p2p/op:write/engine:ce", 0}}) {
+    const auto rate = [&](const std::string& key, double usual) {
+      return key.compare(0, slow.part.size(), slow.part) == 0 ? 0.9 * usual : usual;
+    };
+    ResultsBuilder builder(8);
+    for (const char* engine : {"sm", "ce"}) {
+      for (const int bytes : {1 << 28, 1 << 29, 1 << 30}) {
+        const std::string key = fmt::format("hbm/op:copy/engine:{}/bytes:{}", engine, bytes);
+        builder.add(key, "hbm_gb_per_s", 4000, values(8, 4000, {{5, rate(key, 4000)}}));
+      }
+      for (const char* op : {"read", "write"}) {
+        for (int shift = 1; shift < 8; ++shift) {
+          const std::string key = fmt::format("p2p/op:{}/engine:{}/shift:{}/bytes:1073741824", op, engine, shift);
+          const auto at = static_cast<std::size_t>(slow.end == 0 ? 5 : (5 + shift) % 8);
+          builder.add(key, "copy_gb_per_s", 390, values(8, 390, {{at, rate(key, 390)}}));
+        }
+      }
+    }
+    for (const char* op : {"h2d", "d2h"}) {
+      for (std::size_t rank = 0; rank < 8; ++rank) {
+        const std::string key = fmt::format("pcie/op:{}/active:one/rank:{}/bytes:268435456", op, rank);
+        Values one(8);
+        one[rank] = rank == 5 ? rate(key, 55) : 55;
+        builder.add(key, "copy_gb_per_s", 55, one);
+      }
+    }
+    const Verdict verdict = judged(builder);
+    ASSERT_EQ(verdict.culprits.size(), 1u) << slow.part << " " << slow.end;
+    ASSERT_EQ(verdict.culprits[0].places.size(), 1u) << slow.part;
+    EXPECT_EQ(verdict.culprits[0].places[0].rank, 5) << slow.part << " " << slow.end;
+  }
 }
 
 TEST(Peers, LeaveOutWhatFailedOrIsNoPerformance) {
@@ -322,6 +402,23 @@ TEST(ARow, IsMeasuredAgainWhereItsOnlyValueIsFarOffAndNoOtherRowConfirmsIt) {
   EXPECT_TRUE(to_measure_again(measured, 0).empty()) << "chips differ by as much";
   measured[fp8] = {row("tflops", 1500, 1300)};
   EXPECT_EQ(to_measure_again(measured, 0), std::vector{fp8});
+}
+
+TEST(ACopyToTheHost, IsMeasuredAgainForTheRankThatIsLowInThatDirection) {
+  const auto key = [](const char* op, int rank) {
+    return fmt::format("pcie/op:{}/active:one/rank:{}/bytes:268435456", op, rank);
+  };
+  std::map<std::string, std::vector<RankData>> measured;
+  for (const char* op : {"h2d", "d2h"}) {
+    for (int rank = 0; rank < 8; ++rank) {
+      Values& list = measured[key(op, rank)].emplace_back().by_rank["copy_gb_per_s"];
+      list.resize(8);
+      list[static_cast<std::size_t>(rank)] = 55;
+    }
+  }
+  EXPECT_TRUE(to_measure_again(measured, 0).empty());
+  measured[key("d2h", 5)].front().by_rank["copy_gb_per_s"][5] = 50;
+  EXPECT_EQ(to_measure_again(measured, 0), std::vector{key("d2h", 5)});
 }
 
 TEST(TheLatencyOfALink, IsMeasuredAgainWhereItIsLongInItsShift) {
@@ -426,6 +523,31 @@ TEST(MissedLimits, OfAChipAtItsPowerLimitAreThatOfTheChipAsFarAsSuchChipsAreBehi
   EXPECT_EQ(of_chips(0.91, 0.92, power).state, State::fail) << "this fleet is nearly at its limit";
   EXPECT_EQ(of_chips(1, 0.70, power).state, State::fail) << "not one of 500 fleets of 64 has such a chip";
   EXPECT_EQ(of_chips(1, 0.78, {{"sw_power_cap", 0.6}, {"hw_thermal", 0.3}}).state, State::fail) << "heat, too";
+}
+
+TEST(MissedLimits, OfARowThatIsSlowPerClockAreNotTheClocks) {
+  const auto of_row = [](double mhz, double per_ghz, std::size_t times) {
+    ResultsBuilder builder(8);
+    std::string rules;
+    for (const char* n : {"4096", "8192", "16384"}) {
+      const std::string key = "gemm/dtype:bf16/m:" + std::string(n) + "/n:8192/k:8192";
+      const bool slow = std::string(n) == "16384";
+      for (std::size_t i = 0; i < times; ++i) {
+        Values work = values(8, 500, {{5, slow ? per_ghz : 500}}), clock(8, 1500.0), tflops;
+        clock[5] = slow ? mhz : 1500;
+        for (std::size_t rank = 0; rank < 8; ++rank) tflops.emplace_back(*work[rank] * *clock[rank] / 1000);
+        builder.add(key, "tflops", *tflops[5], tflops).by_rank("tflops_per_ghz", work).by_rank("sm_mhz", clock);
+      }
+      rules += "  - {benchmark: \"" + key + "\", metric: tflops, every: rank, min: 650, source: s}\n";
+    }
+    return judge({builder.results()}, profile(rules), {});
+  };
+  EXPECT_EQ(of_row(1290, 500, 3).state, State::pass) << "a low clock, in which no other row is";
+  const Verdict slow = of_row(1500, 430, 3);
+  EXPECT_EQ(slow.state, State::fail);
+  ASSERT_EQ(slow.culprits.size(), 1u);
+  EXPECT_EQ(slow.culprits[0].places.at(0).rank, 5);
+  EXPECT_EQ(of_row(1500, 430, 1).state, State::pass) << "once may be an accident";
 }
 
 /// A step of 8 GPUs in which seven compute for 440 ms and rank 3 with `clock` of their clock.
