@@ -496,18 +496,25 @@ void HostOps<T>::sum(Group& group, Summary* summary) {
   }
 }
 
-/// By the sum of all, so that sharing changes no bit. What a GPU may lose is lost here too: nobody is to read it.
+/// What all have of this share, added up in the order of ranks. What a GPU may lose is lost here too: nobody is to read
+/// it.
 template <class T>
 std::size_t HostOps<T>::reduce_scatter(T* all, T* own, std::size_t count, bool add,
                                        const training::ShareSummaries& told) {
   const auto whole = count * static_cast<std::size_t>(group_->size());
   const auto mine = count * static_cast<std::size_t>(group_->rank());
   if (told.before != nullptr) summarize(all + mine, told.before_at, count, told.before);
-  summed_.assign(all, all + whole);
-  group_->sum(std::span<const T>(summed_), std::span<T>(summed_));
+  std::vector<T> parts(whole);
+  group_->all_to_all(std::as_bytes(std::span<const T>(all, whole)), std::as_writable_bytes(std::span(parts)));
   std::fill(all, all + whole, std::numeric_limits<T>::quiet_NaN());
-  const T* const share = summed_.data() + mine;
-  for (std::size_t i = 0; i < count; ++i) own[i] = add ? own[i] + share[i] : share[i];
+  summed_.assign(count, 0);
+  for (std::size_t part = 0; part < whole; part += count) {
+    for (std::size_t i = 0; i < count; ++i) summed_[i] += parts[part + i];
+    Summary came{};
+    if (told.fetched != nullptr && part != mine) summarize(parts.data() + part, told.before_at, count, &came);
+    if (told.fetched != nullptr) told.fetched->checksum += came.checksum;
+  }
+  for (std::size_t i = 0; i < count; ++i) own[i] = add ? own[i] + summed_[i] : summed_[i];
   if (told.after != nullptr) summarize(own, told.after_at, count, told.after);
   return 0;
 }

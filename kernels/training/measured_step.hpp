@@ -22,7 +22,7 @@ void members(Archive& archive, Summary& sum) {
 template <class Archive>
 void members(Archive& archive, Record& record) {
   archive("loss", record.loss)("local", record.local)("reduced", record.reduced)("updated", record.updated);
-  archive("shared", record.shared);
+  archive("shared", record.shared)("share", record.share)("fetched", record.fetched);
 }
 
 template <class Archive>
@@ -111,7 +111,8 @@ class MeasuredStep final : public Work {
                               .same_tokens = spec_.data == Data::same,
                               .same_parameters = spec_.shard == Shard::none,
                               .golden = golden_losses(spec_),
-                              .together = spec_.tp});
+                              .together = spec_.tp,
+                              .fetched = spec_.shard != Shard::none && ops_->fetches_sums()});
     if (check.compared == 0 || check.mismatched > 0) return check;
     if (const auto wrong = uncovered()) return {check.compared + 1, 1, *wrong};
     ++check.compared;

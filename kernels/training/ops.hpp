@@ -99,22 +99,24 @@ inline Summary operator+(const Summary& a, const Summary& b) {
 }
 
 /// What a sum over ranks tells of a rank's share as it passes: what the rank had there, as elements before_at.. of a
-/// larger array, and what the sum is, as elements after_at... Null: it is not asked.
+/// larger array, what the sum is, as elements after_at.., and where ops.fetches_sums() what came from all others of the
+/// first (the checksum alone). Null: it is not asked.
 struct ShareSummaries {
   std::size_t before_at = 0;
   Summary* before = nullptr;
   std::size_t after_at = 0;
-  Summary* after = nullptr;
+  Summary *after = nullptr, *fetched = nullptr;
 };
 
 /// What one step leaves behind on the device, read much later.
 struct Record {
-  double loss;          // mean over this rank's tokens of the step, before the update
-  Summary local;        // gradient of this rank, before it is summed over ranks
-  Summary reduced;      // gradient summed over ranks
-  Summary updated;      // trainable parameters after the update
-  Summary shared = {};  // of these what all ranks that compute a model together have
-  Summary share = {};   // what the sums over ranks tell of `local`, until the record is read
+  double loss;           // mean over this rank's tokens of the step, before the update
+  Summary local;         // gradient of this rank, before it is summed over ranks
+  Summary reduced;       // gradient summed over ranks
+  Summary updated;       // trainable parameters after the update
+  Summary shared = {};   // of these what all ranks that compute a model together have
+  Summary share = {};    // of `local` this rank's own share, where ranks share the state
+  Summary fetched = {};  // what came here from other ranks for that share: the checksum
 };
 
 /// One AdamW update (Loshchilov and Hutter 2019, arXiv 1711.05101), as torch.optim.AdamW does it:
@@ -301,6 +303,8 @@ concept TrainingOps = requires(
   /// until it is done. And `all` becomes the shares of all ranks, one behind the other. A share may lie in its own
   /// place in `all`. The numbers are for `wait`: what is queued behind it begins when that operation is done.
   { ops.reduce_scatter(m, m, n, flag, told) } -> std::same_as<std::size_t>;  // all, own, count of a share, add
+  /// Whether a rank sees what others have of its share, and so tells of it; else only the sum comes here.
+  { ops.fetches_sums() } -> std::same_as<bool>;
   { ops.all_gather(ce, e, n) } -> std::same_as<std::size_t>;      // own, all, count of a share
   ops.wait(n);
   /// Ranks may fetch the shares of others by themselves, on a stream of its own, where all ranks have their memory laid

@@ -481,7 +481,8 @@ class TrainingStep {
       look(mine + place.own_count, unit.used);
       if (exchanges_) {
         const bool last = micro_ + 1 == shape_.accumulation, add = shape_.shard == Shard::weights && micro_ > 0;
-        ShareSummaries told{unit.offset + mine, &record_->share, place.own_offset, last ? &record_->reduced : nullptr};
+        ShareSummaries told{unit.offset + mine, &record_->share, place.own_offset, last ? &record_->reduced : nullptr,
+                            &record_->fetched};
         if (!counts) told = {};
         sent_[place.slot] = ops_.reduce_scatter(place.gradient, place.own_gradient, place.own_count, add, told);
       }

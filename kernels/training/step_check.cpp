@@ -46,6 +46,31 @@ std::optional<std::string> outvoted(const std::vector<std::vector<Record>>& by_r
                      step + 1, what, mine);
 }
 
+/// What this rank says where ranks have fetched of each other's gradients other bits than they had there. Of each value
+/// all ranks but its owner give theirs, so that both sums over ranks are of the same terms. Where all have the same
+/// gradient each must have fetched its own share, once from each other; else nobody knows who it was, and all say so.
+template <class Shares>
+std::optional<std::string> misfetched(const std::vector<std::vector<Record>>& by_rank, int rank, std::size_t step,
+                                      bool same, const Shares& shares_with) {
+  const auto& mine = by_rank[static_cast<std::size_t>(rank)][step];
+  std::uint64_t came = 0, given = 0, others = 0;
+  for (int other = 0; other < static_cast<int>(by_rank.size()); ++other) {
+    if (!shares_with(other)) continue;
+    const auto& record = by_rank[static_cast<std::size_t>(other)][step];
+    came += record.fetched.checksum;
+    given += record.local.checksum - record.share.checksum;
+    others += other == rank ? 0 : 1;
+    same = same && record.local.checksum == mine.local.checksum;
+  }
+  if (came == given) return std::nullopt;
+  const auto own = others * mine.share.checksum;
+  if (same && mine.fetched.checksum == own) return "";
+  return fmt::format(
+      "step {}: checksum of what {} fetched of the gradients of others is {:x}, expected {:x} as they "
+      "had it (silent data corruption)",
+      step + 1, same ? "it" : "ranks", same ? mine.fetched.checksum : came, same ? own : given);
+}
+
 }  // namespace
 
 Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, const Expected& expected) {
@@ -64,6 +89,9 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
     if (records.size() != expected.steps) return check;
   }
 
+  const auto of_part = [&](int other) { return other % expected.together == rank % expected.together; };
+  const auto of_model = [&](int other) { return other / expected.together == rank / expected.together; };
+
   // What is not finite spreads to all ranks with the next sum: the first rank that has it in its own gradient counts.
   for (std::size_t step = 0; step < mine.size(); ++step) {
     const auto own = [&](const std::vector<Record>& records) {
@@ -76,6 +104,11 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
                          count_text(mine[step].local));
     });
     if (!all_good) return check;
+    if (expected.fetched) {
+      const auto wrong = misfetched(by_rank, rank, step, expected.same_bits && expected.same_tokens, of_part);
+      compare(!wrong || wrong->empty(), [&] { return *wrong; });
+      if (wrong) return check;
+    }
     compare(finite(mine[step].reduced) && finite(mine[step].updated), [&] {
       return fmt::format(
           "step {}: the sum of the gradients over ranks is not finite; expected finite numbers as on each rank",
@@ -88,8 +121,6 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
   // gradient in another order for each of them, which changes bits.
   const auto ranks = static_cast<int>(by_rank.size());
   const bool same_shared = expected.same_bits && expected.together > 1 && ranks <= 2 * expected.together;
-  const auto of_part = [&](int other) { return other % expected.together == rank % expected.together; };
-  const auto of_model = [&](int other) { return other / expected.together == rank / expected.together; };
   struct Vote {
     const char* what;
     Checksum checksum;

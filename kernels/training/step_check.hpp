@@ -42,12 +42,14 @@ struct Expected {
   bool falling = true;          // the batch is always the same, so that the last loss is below the first
   std::vector<GoldenLoss> golden = {};  // within 1 %
   int together = 1;  // ranks, neighbours, that compute a model: what has the same bits is with each the same part of it
+  bool fetched = false;  // each rank tells what came from the others for its share of the sums
 };
 
 /// What `rank` has to complain about; by_rank[r] are the records of rank r, oldest first. When
 /// one rank is at fault only that one complains, so that the first complaint names it. Steps count from 1. The lines:
 ///   step 3: loss nan, 64 values of its gradient are not finite; expected finite numbers (no rank updates from them)
 ///   step 3: checksum of its gradient is 1f.., expected 2e.. as on 3 other ranks
+///   step 3: checksum of what it fetched of the gradients of others is 1f.., expected 2e.. as they had it
 Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, const Expected&);
 
 }  // namespace shakedown::training

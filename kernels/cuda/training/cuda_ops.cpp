@@ -212,7 +212,7 @@ std::size_t CudaOps::workspace_bytes() const {
          rounded(columns_.count * sizeof(float)) + rounded(most_logit_parts_ * sizeof(LogitPart)) +
          rounded(most_summed_ * sizeof(Bf16)) +
          rounded(static_cast<std::size_t>(ranks_ - 1) * most_fetched_ * sizeof(Master)) +
-         rounded(2 * most_told_ * sizeof(training::Summary));
+         rounded(3 * most_told_ * sizeof(training::Summary));
 }
 
 void CudaOps::use_workspace(std::byte* at) {
@@ -229,7 +229,7 @@ void CudaOps::use_workspace(std::byte* at) {
   logit_parts_ = reinterpret_cast<LogitPart*>(take(most_logit_parts_ * sizeof(LogitPart)));
   rounded_ = reinterpret_cast<Bf16*>(take(most_summed_ * sizeof(Bf16)));
   fetched_ = reinterpret_cast<Master*>(take(static_cast<std::size_t>(ranks_ - 1) * most_fetched_ * sizeof(Master)));
-  told_ = reinterpret_cast<training::Summary*>(take(2 * most_told_ * sizeof(training::Summary)));
+  told_ = reinterpret_cast<training::Summary*>(take(3 * most_told_ * sizeof(training::Summary)));
 }
 
 CudaOps::Memory CudaOps::allocate(std::size_t bytes) {
@@ -427,7 +427,7 @@ void CudaOps::all_reduce(training::Summary* summary) {
 
 std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count, bool add,
                                     const training::ShareSummaries& told) {
-  if (fetches() && most_fetched_ > 0) return fetch_sums(all, own, count, add, told);
+  if (fetches_sums()) return fetch_sums(all, own, count, add, told);
   const auto mine = static_cast<std::size_t>(rank_) * count, whole = count * static_cast<std::size_t>(ranks_);
   if (told.before != nullptr) summarize(all + mine, told.before_at, count, told.before);
   auto* const stream = reductions_.behind(gpu_.stream());
@@ -465,10 +465,12 @@ std::size_t CudaOps::fetch_sums(const Master* all, Master* own, std::size_t coun
     }
     sum_f32(stream, mine + first, {fetched_, most_fetched_, ranks_, rank_}, own + first, some, add,
             partly(told.before, told_, told.before_at + first),
-            partly(told.after, told_ + most_told_, told.after_at + first));
+            partly(told.after, told_ + most_told_, told.after_at + first),
+            partly(told.fetched, told_ + 2 * most_told_, told.before_at + first));
   }
   if (told.before != nullptr) add_partials(stream, told_, partials, told.before);
   if (told.after != nullptr) add_partials(stream, told_ + most_told_, partials, told.after);
+  if (told.fetched != nullptr) add_partials(stream, told_ + 2 * most_told_, partials, told.fetched);
   met_behind(stream);
   return 2 * reductions_.ticket();
 }

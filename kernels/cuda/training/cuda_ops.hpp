@@ -144,6 +144,7 @@ class CudaOps {
   void all_reduce(Master* values, std::size_t count);
   void all_reduce(training::Summary*);
   std::size_t reduce_scatter(Master* all, Master* own, std::size_t count, bool add, const training::ShareSummaries&);
+  bool fetches_sums() const { return fetches() && most_fetched_ > 0; }
   std::size_t all_gather(const Element* own, Element* all, std::size_t count);
   void meet();
   void wait(std::size_t ticket);
@@ -185,7 +186,7 @@ class CudaOps {
   Bf16* rounded_ = nullptr;
   std::size_t most_fetched_ = 0;  // values of a rank's gradients that are fetched from another at a time
   Master* fetched_ = nullptr;     // of each other rank so many
-  std::size_t most_told_ = 0;     // partial sums of what a rank has of a share, and as many of the sum
+  std::size_t most_told_ = 0;     // partial sums of what a rank has of a share, of the sum, and of what was fetched
   training::Summary* told_ = nullptr;
 
   SideStream reductions_, copies_;

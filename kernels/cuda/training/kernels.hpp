@@ -139,9 +139,10 @@ struct Told {
   std::size_t first = 0;
 };
 /// to = the sum over ranks, in their order, of `mine` and theirs, or that is added to it; likewise, with strides as
-/// counts. `to` may be `mine`. Tells of `mine`, and of what `to` is then.
+/// counts. `to` may be `mine`. Tells of `mine`, of what `to` is then, and of theirs as they were added (the
+/// checksum).
 void sum_f32(cudaStream_t, const float* mine, const OfOthers&, float* to, std::size_t count, bool add,
-             const Told& before = {}, const Told& after = {});
+             const Told& before = {}, const Told& after = {}, const Told& fetched = {});
 /// *to += all partials, in a fixed order.
 void add_partials(cudaStream_t, const training::Summary* partials, std::size_t count, training::Summary* to);
 

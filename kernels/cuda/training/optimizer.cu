@@ -133,17 +133,23 @@ __global__ void add_f32_kernel(const float* from, float* to, std::size_t count) 
   }
 }
 
-__global__ void __launch_bounds__(update_threads) sum_f32_kernel(const float* mine, OfOthers others, float* to,
-                                                                 std::size_t count, bool add, Told before, Told after) {
+__global__ void __launch_bounds__(update_threads)
+    sum_f32_kernel(const float* mine, OfOthers others, float* to, std::size_t count, bool add, Told before, Told after,
+                   Told fetched) {
   Summing was, is;
+  unsigned long long came = 0;
   for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
     const Four here = stream_four(mine + i);
     Four sum{};
+    unsigned long long bits[4] = {};  // of all of theirs: a checksum is linear in them
     const float* theirs = others.values + i;
     for (int rank = 0; rank < others.ranks; ++rank) {
       const Four value = rank == others.rank ? here : stream_four(theirs);
       sum = rank == 0 ? value : sum + value;
-      if (rank != others.rank) theirs += others.stride;
+      if (rank == others.rank) continue;
+      theirs += others.stride;
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) bits[j] += __float_as_uint(value.at[j]);
     }
     if (add) sum = load_four(to + i) + sum;
     store_four(to + i, sum);
@@ -151,12 +157,15 @@ __global__ void __launch_bounds__(update_threads) sum_f32_kernel(const float* mi
     for (unsigned j = 0; j < 4; ++j) {
       if (before.partials != nullptr) was.add(here.at[j], before.first + i + j);
       if (after.partials != nullptr) is.add(sum.at[j], after.first + i + j);
+      if (fetched.partials != nullptr) came += training::checksum_term(bits[j], fetched.first + i + j);
     }
   }
   const Summary had = was.of_block(), has = is.of_block();
+  came = sum_block(came);
   if (threadIdx.x != 0) return;
   if (before.partials != nullptr) before.partials[blockIdx.x] = had;
   if (after.partials != nullptr) after.partials[blockIdx.x] = has;
+  if (fetched.partials != nullptr) fetched.partials[blockIdx.x] = {0, 0, came};
 }
 
 /// What one update needs of the settings, the powers and quotients already made.
@@ -294,8 +303,9 @@ void add_f32(cudaStream_t stream, const float* from, float* to, std::size_t coun
 }
 
 void sum_f32(cudaStream_t stream, const float* mine, const OfOthers& others, float* to, std::size_t count, bool add,
-             const Told& before, const Told& after) {
-  sum_f32_kernel<<<summarizing_blocks, update_threads, 0, stream>>>(mine, others, to, count, add, before, after);
+             const Told& before, const Told& after, const Told& fetched) {
+  sum_f32_kernel<<<summarizing_blocks, update_threads, 0, stream>>>(mine, others, to, count, add, before, after,
+                                                                    fetched);
   check(cudaGetLastError());
 }
 

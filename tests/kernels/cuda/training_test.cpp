@@ -666,18 +666,24 @@ TEST_F(CudaTraining, GradientsOfSeveralRanksAreAddedInTheOrderOfRanks) {
       auto mine = f32(count), others = f32(3 * stride), to = f32(count);
       mine.normal(1), others.normal(2), to.normal(3);
       const auto own = mine.read(), theirs = others.read(), there = to.read();
-      const Buffer partials(2 * summarizing_blocks * sizeof(training::Summary));
+      const Buffer partials(3 * summarizing_blocks * sizeof(training::Summary));
       auto* const parts = partials.data<training::Summary>();
-      const auto told = upload(std::vector<training::Summary>(2));
+      const auto told = upload(std::vector<training::Summary>(3));
       auto* const summaries = told.data<training::Summary>();
       sum_f32(stream(), mine.data(), {others.data(), stride, 4, rank}, to.data(), count, add, {parts, 7},
-              {parts + summarizing_blocks, 11});
-      for (const int i : {0, 1})
+              {parts + summarizing_blocks, 11}, {parts + 2 * summarizing_blocks, 7});
+      for (const int i : {0, 1, 2})
         add_partials(stream(), parts + i * summarizing_blocks, summarizing_blocks, summaries + i);
       const auto got = to.read();
       EXPECT_EQ(gpu_->read(summaries).checksum, summary_of(own, 7).checksum);
       EXPECT_EQ(gpu_->read(summaries + 1).checksum, summary_of(got, 11).checksum);
       EXPECT_NEAR(gpu_->read(summaries + 1).squared_norm, summary_of(got, 11).squared_norm, 1e-9 * count);
+      std::uint64_t came = 0;
+      for (std::size_t other = 0; other < 3; ++other) {
+        const auto begin = theirs.begin() + static_cast<std::ptrdiff_t>(other * stride);
+        came += summary_of({begin, begin + static_cast<std::ptrdiff_t>(count)}, 7).checksum;
+      }
+      EXPECT_EQ(gpu_->read(summaries + 2).checksum, came);
       for (std::size_t i = 0; i < count; ++i) {
         float sum = 0;
         for (int r = 0, other = 0; r < 4; ++r) {

@@ -13,7 +13,7 @@
 
 namespace shakedown {
 
-class ThreadRank final : public GroupOfOne<Group> {
+class ThreadRank : public GroupOfOne<Group> {
  public:
   struct Shared {
     explicit Shared(int ranks) : met(ranks), messages(static_cast<std::size_t>(ranks)) {}
@@ -44,6 +44,14 @@ class ThreadRank final : public GroupOfOne<Group> {
     std::vector<float> all(in.size());
     add(in, std::span<float>(all));
     std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(rank_) * std::ssize(out), out.size(), out.begin());
+  }
+  void all_to_all(std::span<const std::byte> in, std::span<std::byte> out) override {
+    const auto part = in.size() / static_cast<std::size_t>(size());
+    auto* to = out.data();
+    for (const auto& each : gather(text(in))) {
+      std::memcpy(to, each.data() + static_cast<std::size_t>(rank_) * part, part);
+      to += part;
+    }
   }
   void all_gather(std::span<const std::byte> in, std::span<std::byte> out) override {
     auto* to = out.data();

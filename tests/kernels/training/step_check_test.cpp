@@ -122,6 +122,37 @@ TEST(StepCheck, LetsTheRanksVoteOnTheirGradients) {
       << "unequal devices need not agree";
 }
 
+TEST(StepCheck, HoldsWhatRanksFetchOfGradientsAgainstWhatTheOthersHadThere) {
+  auto sharing = expected;
+  sharing.same_parameters = false;
+  sharing.fetched = true;
+  // Three ranks with one gradient of 10 + 20 + 30, of which each has the share of its number.
+  auto records = good(3);
+  for (std::uint64_t rank = 0; rank < 3; ++rank) {
+    for (auto& record : records[rank]) {
+      record.local.checksum = 60;
+      record.share.checksum = 10 * (rank + 1);
+      record.fetched.checksum = 2 * record.share.checksum;
+    }
+  }
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(complaint(records, rank, sharing), "") << rank;
+  records[1][2].fetched.checksum += 4;
+  records[1][2].reduced.non_finite = 1;  // whatever it makes of the sum
+  EXPECT_EQ(complaint(records, 1, sharing),
+            "step 3: checksum of what it fetched of the gradients of others is 2c, expected 28 as they had it (silent "
+            "data corruption)");
+  for (const int rank : {0, 2}) EXPECT_EQ(complaint(records, rank, sharing), "") << rank;
+  sharing.same_tokens = false;
+  records[0][0].local.checksum += 5;  // its own in the share of rank 1, which has that
+  records[1][0].fetched.checksum += 5;
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(complaint(records, rank, sharing),
+              "step 3: checksum of what ranks fetched of the gradients of others is 7c, expected 78 as they had it "
+              "(silent data corruption)")
+        << rank;
+  }
+}
+
 TEST(StepCheck, LetsTheRanksVoteOnSumsAndParameters) {
   auto records = good(3);
   records[0][1].reduced.checksum = 0xabc;

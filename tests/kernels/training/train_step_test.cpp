@@ -67,6 +67,64 @@ TEST_P(TrainStep, GivesTheSameHoweverTheBatchIsCutWhereRanksShareTheWeights) {
   });
 }
 
+/// One bit of what comes here from the others is another one, once.
+class DamagedRank final : public ThreadRank {
+ public:
+  DamagedRank(Shared& shared, int rank, int damages) : ThreadRank(shared, rank), left_(damages) {}
+  void all_to_all(std::span<const std::byte> in, std::span<std::byte> out) override {
+    ThreadRank::all_to_all(in, out);
+    const auto other = rank() == 0 ? out.size() / static_cast<std::size_t>(size()) : 0;
+    if (left_-- == 1) out[other] ^= std::byte{1};
+  }
+
+ private:
+  int left_;
+};
+
+TEST_P(TrainStep, KnowsAChangedBitOfAGradientThatRanksFetch) {
+  for (const auto shard : {training::Shard::optimizer, training::Shard::weights}) {
+    for (const bool same_tokens : {true, false}) {
+      for (const int damages : {0, 3}) {
+        ThreadRank::Shared shared(3);
+        std::vector<std::vector<training::Record>> by_rank(3);
+        {
+          std::vector<std::jthread> threads;
+          for (int rank = 0; rank < 3; ++rank) {
+            threads.emplace_back([&, rank] {
+              DamagedRank group(shared, rank, rank == 1 ? damages : 0);
+              auto shape = GetParam().shape;
+              shape.batch = 1;
+              shape.accumulation = 2;
+              shape.ranks = 3;
+              shape.shard = shard;
+              shape.rank = rank;
+              HostStep<double> step(shape, 1, &group);
+              step.load(batch_of(shape, same_tokens ? 0 : static_cast<std::size_t>(2 * rank)));
+              step.step.restart();
+              for (int i = 0; i < 3; ++i) step.step.run({});
+              by_rank[static_cast<std::size_t>(rank)] = step.step.records();
+            });
+          }
+        }
+        for (int rank = 0; rank < 3; ++rank) {
+          const auto check = check_steps(by_rank, rank,
+                                         {.steps = 3,
+                                          .first_loss = by_rank[static_cast<std::size_t>(rank)][0].loss,
+                                          .same_bits = true,
+                                          .same_tokens = same_tokens,
+                                          .same_parameters = false,
+                                          .falling = false,
+                                          .fetched = true});
+          const bool says = damages > 0 && (rank == 1 || !same_tokens);
+          EXPECT_EQ(check.first.find(" fetched of the gradients of others is ") != std::string::npos, says)
+              << name(shard) << " rank " << rank << ": " << check.first;
+          EXPECT_EQ(check.passed(), !says) << check.first;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(TrainStep, GivesTheSameBitsHoweverMuchIsKept) {
   auto shape = GetParam().shape;
   shape.retain = Retain::all;
