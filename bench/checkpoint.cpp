@@ -41,6 +41,10 @@ void add(Session& session, TrainStepSpec step) {
     const int steps = session.backend() == Backend::host ? 2 : 10;
     const CheckpointSpec spec{op, step, steps, session.options().checkpoint_folder(),
                               !session.options().checkpoint_dir.empty()};
+    if (const auto why = input_error_of([&] { static_cast<void>(footprint(spec)); }); !why.empty()) {
+      session.add({key(spec), {}, 0, [why](Device&) -> std::unique_ptr<Work> { throw Unsupported(why); }, nullptr});
+      continue;
+    }
     const auto figures = [](const Cost& cost, double seconds, int) -> Metrics {
       return {{"checkpoint_gb_per_s", cost.bytes / seconds / 1e9}, {"checkpoint_ms", seconds * 1e3}};
     };

@@ -9,6 +9,12 @@ template <training::Trains trains>
 void add_step(Session& session, StepSpec<trains> spec, bool on_request = false) {
   spec.ranks = session.ranks();
   spec.rank = session.rank();
+  // What so many ranks cannot do is waived, and keeps nothing else from being measured.
+  if (const auto why = input_error_of([&] { static_cast<void>(footprint(spec)); }); !why.empty()) {
+    if (on_request) return;
+    return session.add(
+        {key(spec), {}, 0, [why](Device&) -> std::unique_ptr<Work> { throw Unsupported(why); }, nullptr});
+  }
   // tokens_per_s is one GPU's; model_tflops counts what the model needs, whatever is computed a second time to save
   // memory.
   auto row = measurement_of(spec, [own = tokens(spec)](const Cost& cost, double seconds, int ranks) -> Metrics {

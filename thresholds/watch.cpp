@@ -273,18 +273,26 @@ class Judge {
   void judge_counters() {
     for (const std::string& name : watch_.names(&WatchRound::counters)) {
       for (const std::string& unit : names_) {
+        // Some begin anew with the machine.
         std::optional<double> first, last;
+        double more = 0;
         std::vector<std::size_t> grown;
         each(&WatchRound::counters, name, unit, [&](std::size_t i, double value) {
-          if (last && value > *last) grown.push_back(i);
+          if (last && value > *last) {
+            more += value - *last;
+            grown.push_back(i);
+          }
           first = first.value_or(value);
           last = value;
         });
         if (grown.empty()) continue;
-        Finding& finding = add_at("watch/counters/of:" + name, unit, Status::fail, is_fault_counter(name),
-                                  name + " has grown from " + number_text(*first) + " to " + number_text(*last) +
-                                      " since the start, " + when(grown));
-        finding.value = *last - *first;
+        Finding& finding =
+            add_at("watch/counters/of:" + name, unit, Status::fail, is_fault_counter(name),
+                   name + " has grown " +
+                       (more == *last - *first ? "from " + number_text(*first) + " to " + number_text(*last)
+                                               : "by " + number_text(more)) +
+                       " since the start, " + when(grown));
+        finding.value = more;
         finding.limit = 0;
         finding.limit_name = "max";
       }

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "thresholds/diagnosis.hpp"
 #include "thresholds/json_field.hpp"
@@ -53,8 +54,13 @@ void keep_figures(const Measured& measured, WatchRound& round) {
       continue;
     }
     if (auto sums = rank_values(benchmark, "checksum"); !sums.empty()) {
-      const auto chosen = benchmark.context->algorithms.find(key);
-      round.bits[key + " " + (chosen == benchmark.context->algorithms.end() ? "" : chosen->second)] = std::move(sums);
+      // A step's are those of its products: of all that this family chose.
+      const auto& algorithms = benchmark.context->algorithms;
+      const auto chosen = algorithms.find(key);
+      const auto how = chosen != algorithms.end() ? chosen->second
+                       : algorithms.empty()       ? std::string()
+                                                  : sha256(json_text(algorithms, -1)).substr(0, 16);
+      round.bits[key + " " + how] = std::move(sums);
     }
     const auto metric = headline_metric(benchmark);
     if (metric.empty()) continue;

@@ -88,6 +88,7 @@ class HostOps {
   void all_reduce(training::Summary* summary) { sum(*group_, summary); }
   std::size_t reduce_scatter(T* all, T* own, std::size_t count, bool add, const training::ShareSummaries&);
   bool fetches_sums() const { return true; }
+  static std::string attention_name() { return "plain"; }
   std::size_t all_gather(const T* own, T* all, std::size_t count);
   void meet() {}  // all_gather does
   void wait(std::size_t) {}

@@ -355,6 +355,11 @@ void remove_left_behind(const fs::path& parent) {
   }
 }
 
+void remove_if_done(const fs::path& folder) {
+  std::error_code error;
+  if (names_in(folder) == std::vector<std::string>{lock_name}) fs::remove_all(folder, error);
+}
+
 OwnFolder::OwnFolder(const fs::path& parent) {
   std::error_code error;
   const auto absolute = fs::absolute(parent, error);
@@ -369,9 +374,8 @@ OwnFolder::OwnFolder(const fs::path& parent) {
 }
 
 OwnFolder::~OwnFolder() {
-  std::error_code error;
   // With what others have not removed yet the lock stays, without which nobody takes a folder for one of ours.
-  if (names_in(path_) == std::vector<std::string>{lock_name}) fs::remove_all(path_, error);
+  remove_if_done(path_);
   if (lock_ >= 0) ::close(lock_);
 }
 
@@ -416,9 +420,9 @@ void write_checkpoint(const Saved& of, Group& group, StateCopies& copies, std::u
   Manifest manifest{format, new_id(group), steps, description(of), {}, ""};
   const auto runs = written_runs(of.shape, group.rank(), group.size());
   const auto own = static_cast<double>(state_arrays * sum(runs) * of.master);
-  double here = 0;  // of all ranks that may write to this disk
-  group.on_host().sum(std::span(&own, 1), std::span(&here, 1));
-  together(group, [&] { require_room(of.folder, static_cast<std::size_t>(here)); });
+  double all = 0;  // the folder is one that all ranks see
+  group.sum(std::span(&own, 1), std::span(&all, 1));
+  together(group, [&] { require_room(of.folder, static_cast<std::size_t>(all)); });
   Unfinished mine(of.folder / file_name(manifest.id, group.rank()));
   std::vector<FileRun> stored;
   together(group, [&] {
@@ -426,13 +430,18 @@ void write_checkpoint(const Saved& of, Group& group, StateCopies& copies, std::u
     sync_folder(of.folder);
   });
   manifest.by_rank = gather_to_first(group, stored);
-  together(group, [&] {
-    if (group.rank() != 0) return;
-    manifest.seal = seal_of(manifest);
-    replace_file(of.folder / manifest_name, json_text(manifest, -1));
-    sync_folder(of.folder);
-  });
-  mine.kept = true;
+  mine.kept = true;  // from here on it may be named, whatever becomes of the ranks
+  try {
+    together(group, [&] {
+      if (group.rank() != 0) return;
+      manifest.seal = seal_of(manifest);
+      replace_file(of.folder / manifest_name, json_text(manifest, -1));
+      sync_folder(of.folder);
+    });
+  } catch (const InputError&) {
+    mine.kept = false;
+    throw;
+  }
   remove_files(of.folder, group, manifest.id);
 }
 

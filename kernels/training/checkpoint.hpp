@@ -76,6 +76,9 @@ std::uint64_t read_checkpoint(const Saved&, Group&, StateCopies&);
 /// Removes what OwnFolders of this user's dead processes on this host have left there.
 void remove_left_behind(const std::filesystem::path& parent);
 
+/// Removes an OwnFolder in which nothing is left but its lock.
+void remove_if_done(const std::filesystem::path& folder);
+
 /// A folder of this process for checkpoints that shall not stay, in another: it goes with it, and with it goes what
 /// processes of this user on this host that have died have left there. A lock inside tells who lives.
 class OwnFolder {

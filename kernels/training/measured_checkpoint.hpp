@@ -24,11 +24,13 @@ class MeasuredCheckpoint final : public Work {
       : spec_(spec), ops_(std::move(ops)), step_(*ops_, step_shape(spec.step)) {}
   ~MeasuredCheckpoint() override {
     if (group_ == nullptr || folder_.empty()) return;
-    ops_->synchronize();
+    try {
+      ops_->synchronize();
+    } catch (const std::exception&) {  // what failed before is under way as another exception
+    }
     remove_checkpoint(folder_, *group_);
     own_folder_.reset();
-    std::error_code error;
-    std::filesystem::remove(folder_, error);  // the last one finds it empty
+    remove_if_done(folder_);  // the last one finds nothing but the lock there
   }
 
   /// Trains for some steps, writes that down, and notes what some more steps lead to. Errors: Unsupported where the
@@ -53,15 +55,21 @@ class MeasuredCheckpoint final : public Work {
 
   void stage(int repeats) override { announced_ += repeats; }
   void enqueue() override {
-    spec_.op == CheckpointOp::write ? checkpoint_->write(folder_) : checkpoint_->read(folder_);
+    if (!wrong_.empty()) return;
+    wrong_ = input_error_of(
+        [&] { spec_.op == CheckpointOp::write ? checkpoint_->write(folder_) : checkpoint_->read(folder_); });
     ++done_;
   }
-  void reset() override { announced_ = done_ = 0; }
+  void reset() override {
+    announced_ = done_ = 0;
+    wrong_.clear();
+  }
 
   /// All ranks together: what stands on the disk, read anew by who had forgotten all of it, must lead where the state
   /// leads that was written.
   Check verify() override {
     if (announced_ == 0) return {};
+    if (!wrong_.empty()) return {1, 1, wrong_};
     Check check{1, 0, ""};
     const auto expect = [&](const char* what, auto got, auto want) {
       ++check.compared;
@@ -111,6 +119,7 @@ class MeasuredCheckpoint final : public Work {
   std::string folder_;
   std::uint64_t saved_ = 0, expected_ = 0;  // checksums of the parameters: written down, and some steps later
   int announced_ = 0, done_ = 0;
+  std::string wrong_;  // what the first that failed said, the same on all ranks
 };
 
 }  // namespace shakedown::training

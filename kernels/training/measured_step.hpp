@@ -68,7 +68,7 @@ class MeasuredStep final : public Work {
     }
     group_ = &group;
     equal_devices_ = true;
-    const auto own = device_.info().name;
+    const auto own = device_.info().name + ", attention " + ops_->attention_name();
     for (const auto& device : group.gather(own)) equal_devices_ = equal_devices_ && device == own;
     if (spec_.tp == 1) {
       ops_->connect(group);
@@ -113,8 +113,9 @@ class MeasuredStep final : public Work {
                               .golden = golden_losses(spec_),
                               .together = spec_.tp,
                               .fetched = spec_.shard != Shard::none && ops_->fetches_sums()});
+    const auto wrong = uncovered();  // asks all ranks, of which some may have a complaint already
     if (check.compared == 0 || check.mismatched > 0) return check;
-    if (const auto wrong = uncovered()) return {check.compared + 1, 1, *wrong};
+    if (wrong) return {check.compared + 1, 1, *wrong};
     ++check.compared;
     const auto now = step_.parameter_summary().checksum, then = step_.records().back().updated.checksum;
     if (now != then) {
@@ -238,17 +239,20 @@ class MeasuredStep final : public Work {
     if (spec_.data == Data::same) return std::nullopt;
     const auto seq = step_.shape().seq, vocab = step_.shape().model.vocab,
                all = sequences() * static_cast<std::size_t>(spec_.ranks / spec_.tp);
-    std::vector<int> inputs(sequences() * seq);
-    ops_->copy_out(inputs.data(), step_.buffers().inputs, inputs.size() * sizeof(int));
     const auto checksum = [](std::size_t first, std::size_t count, const auto& token) {
       std::uint64_t sum = 0;
       for (std::size_t i = 0; i < count; ++i) sum += checksum_term(static_cast<std::uint64_t>(token(i)), first + i);
       return sum;
     };
     const auto first = first_sequence();
-    Taken mine{first, sequences(), 0};
-    mine.checksum = checksum(first * seq, inputs.size(),
-                             [&](std::size_t i) { return inputs[i] < 0 ? 0 : inputs[i] + step_.first_token(); });
+    std::vector<int> tokens(sequences() * seq);
+    const auto on_device = [&](const int* at, std::size_t behind) {
+      ops_->copy_out(tokens.data(), at, tokens.size() * sizeof(int));
+      return checksum(behind + first * seq, tokens.size(),
+                      [&](std::size_t i) { return tokens[i] < 0 ? 0 : tokens[i] + step_.first_token(); });
+    };
+    const auto& buffers = step_.buffers();
+    const Taken mine{first, sequences(), on_device(buffers.inputs, 0) + on_device(buffers.targets, all * seq)};
     // Ranks that compute together each have the tokens of their part of the vocabulary.
     std::vector<Taken> by_model;
     const auto by_rank = gather(*group_, mine);
@@ -256,7 +260,8 @@ class MeasuredStep final : public Work {
       r % static_cast<std::size_t>(spec_.tp) == 0 ? by_model.push_back(by_rank[r])
                                                   : void(by_model.back().checksum += by_rank[r].checksum);
     }
-    const auto of_set = checksum(0, all * seq, [&](std::size_t i) { return input_token(i, vocab); });
+    const auto of_set = checksum(0, all * seq, [&](std::size_t i) { return input_token(i, vocab); }) +
+                        checksum(all * seq, all * seq, [&](std::size_t i) { return target_token(i, vocab); });
     return check_cover(by_model, all, of_set);
   }
 

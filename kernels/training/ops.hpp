@@ -305,6 +305,8 @@ concept TrainingOps = requires(
   { ops.reduce_scatter(m, m, n, flag, told) } -> std::same_as<std::size_t>;  // all, own, count of a share, add
   /// Whether a rank sees what others have of its share, and so tells of it; else only the sum comes here.
   { ops.fetches_sums() } -> std::same_as<bool>;
+  /// Which attention it is: another one gives other bits.
+  { ops.attention_name() } -> std::same_as<std::string>;
   { ops.all_gather(ce, e, n) } -> std::same_as<std::size_t>;      // own, all, count of a share
   ops.wait(n);
   /// Ranks may fetch the shares of others by themselves, on a stream of its own, where all ranks have their memory laid

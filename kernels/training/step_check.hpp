@@ -26,7 +26,7 @@ std::vector<GoldenLoss> golden_losses(const StepSpec<trains>&);
 /// Sequences that ranks have taken from a set, as each of them says.
 struct Taken {
   std::size_t first, count;
-  std::uint64_t checksum;  // of their tokens
+  std::uint64_t checksum;  // of their tokens and targets
 };
 /// What is wrong with a set of `count` sequences that ranks have cut among them, or nothing: a sequence that two ranks
 /// have, one that nobody has, or tokens that are not those of the set.
