@@ -219,8 +219,8 @@ class FabricJudge {
     for (const auto& [place, values] : rounds_.at) {
       if (!open(place)) continue;
       const double x = *rounds_.best(place);
-      // The reference is the best of several rounds, 2 % above the middle of all: of 8,000 NICs one may have no such
-      // round by chance. What was slow beside the middle was measured again.
+      // The reference is the best of several rounds, 2 % above the usual rate: of 8,000 NICs one may have no such
+      // round by chance. What was slow beside the usual rate was measured again.
       const bool again = std::ranges::any_of(values, &Value::confirms);
       if (!again && rounds_.best_rate(place) >= slow * rounds_.typical[place.second]) continue;
       // Half of its rounds are slow for its uplink: the best of the others scatters more.

@@ -32,6 +32,7 @@ using Kind = Fault::Kind;
 
 TEST(Fabric, OfHealthyTreesNamesNobody) {
   for (const int hosts : {3, 8, 64, 128}) expect_right(with({}, hosts), 3);
+  expect_right(with({}, 3), 1, 21000353);  // one round is so good that most are low beside it
 }
 
 TEST(Fabric, NamesOneFaultOfTenPercentAndNobodyElse) {
@@ -46,6 +47,31 @@ TEST(Fabric, NamesTwoFaults) {
   expect_right(with({Kind::nic, Kind::nic}), 3);
   expect_right(with({Kind::uplink, Kind::nic}), 3);
   expect_right(with({Kind::host, Kind::leaf}), 3);
+}
+
+TEST(Fabric, NamesBadNicsThatAreAnEndOfMostPairsOfFewHosts) {
+  for (const double part : {0.3, 0.5}) {
+    for (const int rails : {1, 8}) {
+      auto one = with({Kind::nic}, 3);
+      one.rails = rails;
+      one.faults[0].part = part;
+      expect_right(one, 10);
+    }
+    for (const int hosts : {4, 5, 6}) {
+      SCOPED_TRACE(hosts);
+      auto two = with({Kind::nic, Kind::nic}, hosts);
+      two.rails = 1;
+      for (auto& fault : two.faults) fault.part = part;
+      expect_right(two, 10);
+    }
+  }
+}
+
+TEST(Fabric, NamesTwoBadNicsOfFourHostsOnOneRailOfSeveralAndNotTheRail) {
+  auto tree = with({Kind::nic, Kind::nic}, 4);
+  tree.rails = 2;
+  for (auto& fault : tree.faults) fault.part = 0.5;
+  expect_right(tree, 20);
 }
 
 TEST(Fabric, NamesEndsWithoutTopology) {
