@@ -39,6 +39,7 @@ class FabricJudge {
         if (!row->wrong_ranks.empty()) note_wrong(benchmark->key, *row);
       }
     }
+    note_unseen();
     if (rounds_.empty()) return std::move(out_);
     judge_rails();
     if (rounds_.hosts.size() >= least_hosts) {
@@ -470,6 +471,21 @@ class FabricJudge {
     out_.wrong_data.push_back(std::move(finding));
   }
 
+  // Who was slow in no round because it was in none is not good.
+  void note_unseen() {
+    const auto places = rounds_.unseen();
+    if (places.empty()) return;
+    Finding finding = plain(
+        Status::missing, plural(places.size(), "rank") + " with a partner in no round: nothing is known of the NICs");
+    for (const Place& place : places) {
+      if (finding.offenders.size() < max_offenders) finding.offenders.push_back(culprit(rounds_.facts(place)));
+    }
+    finding.offender_count = places.size();
+    finding.worst = finding.offenders.front();
+    finding.next = measure_command(finding.key, rounds_.context->world_size);
+    out_.findings.push_back(std::move(finding));
+  }
+
   void conclude() {
     std::stable_sort(out_.suspects.begin(), out_.suspects.end(), [](const Diagnosis& a, const Diagnosis& b) {
       return a.percent.value_or(0) > b.percent.value_or(0);
@@ -483,7 +499,7 @@ class FabricJudge {
       finding.next = d.next;
       out_.findings.push_back(std::move(finding));
     }
-    if (out_.suspects.empty() && out_.judged) {
+    if (out_.findings.empty() && out_.judged) {
       out_.findings.push_back(
           plain(Status::pass, fmt::format("{} hosts, {} rails: all pairs alike", rounds_.hosts.size(), rounds_.rails)));
     }

@@ -31,10 +31,11 @@ RailRates rates_of_rail(const std::vector<Exchange>& exchanges) {
 
 PairRounds::PairRounds(const Benchmarks& benchmarks, const std::map<std::string, std::string>& leaves) {
   for (const auto& [key, benchmark] : benchmarks) {
-    if (family_of(key) == "pairs" && benchmark.waiver() == nullptr) rows.push_back(&benchmark);
+    if (family_of(key) != "pairs") continue;
+    context = benchmark.context;
+    if (benchmark.waiver() == nullptr) rows.push_back(&benchmark);
   }
-  if (rows.empty()) return;
-  context = rows.front()->context;
+  if (context == nullptr) return;
   read_hosts(leaves);
   read_values();
 }
@@ -104,6 +105,29 @@ void PairRounds::read_values() {
     }
   }
   std::sort(inside_.begin(), inside_.end());
+}
+
+std::vector<PairRounds::Place> PairRounds::unseen() const {
+  // A row with an error has no values, and fails by itself.
+  if (hosts.size() < 2 || std::ranges::any_of(rows, [](const Benchmark* row) { return row->error() != nullptr; })) {
+    return {};
+  }
+  std::vector<std::set<std::size_t>> met(hosts.size());
+  for (const auto& [place, values] : at) {
+    for (const Value& value : values) met[place.first].insert(value.partner);
+  }
+  const auto has = [&](std::size_t host, std::size_t rail) {
+    return rail < hosts[host].ranks.size() && hosts[host].ranks[rail] >= 0;
+  };
+  std::vector<Place> places;
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    for (std::size_t rail = 0; rail < rails; ++rail) {
+      if (!has(host, rail) || at.contains({host, rail})) continue;
+      const bool could = std::ranges::any_of(met[host], [&](std::size_t partner) { return has(partner, rail); });
+      if (could || met[host].empty()) places.push_back({host, rail});
+    }
+  }
+  return places;
 }
 
 std::map<std::string, std::vector<std::size_t>> PairRounds::leaves() const {

@@ -60,6 +60,8 @@ struct PairRounds {
   /// Hosts by leaf, as far as leaves are known.
   std::map<std::string, std::vector<std::size_t>> leaves() const;
   const RankFacts& facts(const Place&) const;
+  /// Whose rounds nobody can read, though a partner of their host has this rail.
+  std::vector<Place> unseen() const;
 
   double best_rate(const Place&) const;
   /// The best of all rounds, over the reference; nothing without any.

@@ -126,6 +126,51 @@ TEST(Fabric, NamesAHostThatDiesInARoundAndNotItsPartners) {
   EXPECT_NE(judgement.suspects.front().detail.find("n5 does not answer"), std::string::npos);
 }
 
+std::vector<Finding> missing(Results results) {
+  const Measured measured{std::move(results)};
+  auto findings = judge_fabric(measured.benchmarks, {}, {}).findings;
+  std::erase_if(findings, [](const Finding& finding) { return finding.status != Status::missing; });
+  return findings;
+}
+
+TEST(Fabric, MissesAHostThatIsInNoRound) {
+  for (const int hosts : {2, 3, 7, 8}) EXPECT_TRUE(missing(measure(with({}, hosts))).empty()) << "some stand by";
+  auto results = measure(with({}, 8));
+  for (Row& row : results.rows) {
+    const auto partners = row.by_rank["partner"];
+    for (std::size_t rank = 0; rank < partners.size(); ++rank) {
+      if (rank / 8 != 5 && !(partners[rank] && static_cast<std::size_t>(*partners[rank]) / 8 == 5)) continue;
+      for (auto& [metric, values] : row.by_rank) values[rank] = std::nullopt;
+    }
+  }
+  const auto findings = missing(std::move(results));
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings.front().offender_count, 8U);
+  for (const Culprit& place : findings.front().offenders) EXPECT_EQ(place.host, "n5");
+}
+
+TEST(Fabric, MissesARailThatItsHostHadWithNobody) {
+  auto results = measure(with({}, 4));
+  for (Row& row : results.rows) {
+    for (auto& [metric, values] : row.by_rank) values[3] = std::nullopt;
+  }
+  const auto findings = missing(std::move(results));
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings.front().worst->rank, 3);
+  EXPECT_EQ(findings.front().offender_count, 1U);
+}
+
+TEST(Fabric, MissesAllWhoseRoundsAreNotThereWhateverTheirSumsSay) {
+  auto results = measure(with({}, 4));
+  std::erase_if(results.rows, [](const Row& row) { return row.key.find("op:allreduce") == std::string::npos; });
+  for (const bool waived : {false, true}) {
+    if (waived) std::ranges::for_each(results.rows, [](Row& row) { row.waived = "there is one host only"; });
+    const auto findings = missing(results);
+    ASSERT_EQ(findings.size(), 1U);
+    EXPECT_EQ(findings.front().offender_count, 32U);
+  }
+}
+
 bool is_sum(const Row& row) { return row.key.find("op:allreduce") != std::string::npos; }
 
 TEST(Fabric, NamesAPairThatIsSlowInEachOfItsRounds) {
