@@ -110,11 +110,13 @@ class FabricJudge {
         if (rounds_.at.contains({host, rail})) places.push_back({host, rail});
       }
       if (places.empty()) continue;
-      auto& d = suspect(
-          {Cause::configuration}, places, x,
-          fmt::format("{} {} on all {} hosts against the other rails", rail_text(rail), slowness(x), places.size()),
-          "compare NCCL_IB_HCA, GID index, MTU and subnet of this rail's NICs with those of the others");
-      if (rounds_.hosts.size() == 2) d.causes = {Cause::slow_nic, Cause::configuration};
+      const auto& hosts = rounds_.hosts;
+      const bool two = hosts.size() == 2;  // both ends have what is wrong with one
+      suspect(two ? std::vector{Cause::slow_nic, Cause::configuration} : std::vector{Cause::configuration}, places, x,
+              fmt::format("{} {} {} against the other rails", rail_text(rail), slowness(x),
+                          two ? "between " + hosts[0].name + " and " + hosts[1].name
+                              : fmt::format("on all {} hosts", places.size())),
+              "compare NCCL_IB_HCA, GID index, MTU and subnet of this rail's NICs with those of the others");
     }
   }
 
@@ -438,16 +440,28 @@ class FabricJudge {
       const double x = best > 0 ? best / usual : 0;
       auto& d = suspect(
           {Cause::slow_path}, {}, x,
-          fmt::format("{} and {} {} in an AllReduce over all rails, and each rail is good{}", rounds_.hosts[a].name,
+          fmt::format("{} and {} {} in an AllReduce over all rails, and {}{}", rounds_.hosts[a].name,
                       rounds_.hosts[b].name,
                       best > 0 ? fmt::format("are {:.0f} % slow", 100 * (1 - x)) : "do not answer each other",
-                      again ? "; repeated" : ""),
+                      rails_of(a, b), again ? "; repeated" : ""),
           "run both hosts with NCCL_DEBUG=INFO and compare rings, GPUDirect and NVLink with those of another pair");
       add_evidence(d, std::move(evidence));
       d.percent = 100 * (1 - x);
       d.places = {whole(a), whole(b)};
       d.place_count = 2;
     }
+  }
+
+  // Of two hosts that no single rail accuses.
+  std::string rails_of(std::size_t a, std::size_t b) const {
+    std::size_t all = 0, answered = 0;
+    for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
+      if (!rounds_.has(a, rail) || !rounds_.has(b, rail)) continue;
+      ++all;
+      if (rounds_.best_rate({a, rail}) > 0 && rounds_.best_rate({b, rail}) > 0) ++answered;
+    }
+    if (answered == all) return "each rail is good";
+    return answered == 0 ? "no single rail has a rate" : "each single rail with a rate is good";
   }
 
   // --- words ---

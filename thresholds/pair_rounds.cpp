@@ -116,9 +116,6 @@ std::vector<PairRounds::Place> PairRounds::unseen() const {
   for (const auto& [place, values] : at) {
     for (const Value& value : values) met[place.first].insert(value.partner);
   }
-  const auto has = [&](std::size_t host, std::size_t rail) {
-    return rail < hosts[host].ranks.size() && hosts[host].ranks[rail] >= 0;
-  };
   std::vector<Place> places;
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     for (std::size_t rail = 0; rail < rails; ++rail) {
@@ -136,6 +133,10 @@ std::map<std::string, std::vector<std::size_t>> PairRounds::leaves() const {
     if (!hosts[host].leaf.empty()) leaves[hosts[host].leaf].push_back(host);
   }
   return leaves;
+}
+
+bool PairRounds::has(std::size_t host, std::size_t rail) const {
+  return rail < hosts[host].ranks.size() && hosts[host].ranks[rail] >= 0;
 }
 
 const RankFacts& PairRounds::facts(const Place& place) const {

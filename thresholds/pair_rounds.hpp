@@ -59,6 +59,7 @@ struct PairRounds {
   }
   /// Hosts by leaf, as far as leaves are known.
   std::map<std::string, std::vector<std::size_t>> leaves() const;
+  bool has(std::size_t host, std::size_t rail) const;
   const RankFacts& facts(const Place&) const;
   /// Whose rounds nobody can read, though a partner of their host has this rail.
   std::vector<Place> unseen() const;

@@ -257,6 +257,30 @@ TEST(Fabric, WrongDataBetweenHostsFails) {
   EXPECT_EQ(judgement.wrong_data.front().wrong_ranks, std::vector<int>{5});
 }
 
+TEST(Fabric, SaysThatEachRailIsGoodOnlyWhereEachWasMeasured) {
+  auto tree = with({Kind::dead_host}, 2);
+  place(tree);
+  const Measured dead{measure(tree)};
+  const auto silent = judge_fabric(dead.benchmarks, {}, {});
+  ASSERT_EQ(silent.suspects.size(), 1U);
+  EXPECT_NE(
+      silent.suspects.front().detail.find("do not answer each other in an AllReduce over all rails, and no single "
+                                          "rail has a rate"),
+      std::string::npos)
+      << silent.suspects.front().detail;
+}
+
+TEST(Fabric, OfTwoHostsSaysThatASlowRailIsOfOneOrTheOther) {
+  auto tree = with({Kind::nic}, 2);
+  place(tree);
+  const Measured measured{measure(tree)};
+  const auto judgement = judge_fabric(measured.benchmarks, {}, {});
+  ASSERT_EQ(judgement.suspects.size(), 1U);
+  const auto& d = judgement.suspects.front();
+  EXPECT_EQ(d.causes, (std::vector{Cause::slow_nic, Cause::configuration}));
+  EXPECT_NE(d.detail.find("slow between n0 and n1 against the other rails"), std::string::npos) << d.detail;
+}
+
 TEST(Fabric, OfTwoHostsTellsNoEndFromTheOther) {
   const auto tree = with({}, 2);
   const Measured measured{measure(tree)};
