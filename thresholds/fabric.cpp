@@ -39,6 +39,7 @@ class FabricJudge {
         if (!row->wrong_ranks.empty()) note_wrong(benchmark->key, *row);
       }
     }
+    note_unseen();
     if (rounds_.empty()) return std::move(out_);
     judge_rails();
     if (rounds_.hosts.size() >= least_hosts) {
@@ -109,11 +110,13 @@ class FabricJudge {
         if (rounds_.at.contains({host, rail})) places.push_back({host, rail});
       }
       if (places.empty()) continue;
-      auto& d = suspect(
-          {Cause::configuration}, places, x,
-          fmt::format("{} {} on all {} hosts against the other rails", rail_text(rail), slowness(x), places.size()),
-          "compare NCCL_IB_HCA, GID index, MTU and subnet of this rail's NICs with those of the others");
-      if (rounds_.hosts.size() == 2) d.causes = {Cause::slow_nic, Cause::configuration};
+      const auto& hosts = rounds_.hosts;
+      const bool two = hosts.size() == 2;  // both ends have what is wrong with one
+      suspect(two ? std::vector{Cause::slow_nic, Cause::configuration} : std::vector{Cause::configuration}, places, x,
+              fmt::format("{} {} {} against the other rails", rail_text(rail), slowness(x),
+                          two ? "between " + hosts[0].name + " and " + hosts[1].name
+                              : fmt::format("on all {} hosts", places.size())),
+              "compare NCCL_IB_HCA, GID index, MTU and subnet of this rail's NICs with those of the others");
     }
   }
 
@@ -219,8 +222,8 @@ class FabricJudge {
     for (const auto& [place, values] : rounds_.at) {
       if (!open(place)) continue;
       const double x = *rounds_.best(place);
-      // The reference is the best of several rounds, 2 % above the middle of all: of 8,000 NICs one may have no such
-      // round by chance. What was slow beside the middle was measured again.
+      // The reference is the best of several rounds, 2 % above the usual rate: of 8,000 NICs one may have no such
+      // round by chance. What was slow beside the usual rate was measured again.
       const bool again = std::ranges::any_of(values, &Value::confirms);
       if (!again && rounds_.best_rate(place) >= slow * rounds_.typical[place.second]) continue;
       // Half of its rounds are slow for its uplink: the best of the others scatters more.
@@ -437,16 +440,28 @@ class FabricJudge {
       const double x = best > 0 ? best / usual : 0;
       auto& d = suspect(
           {Cause::slow_path}, {}, x,
-          fmt::format("{} and {} {} in an AllReduce over all rails, and each rail is good{}", rounds_.hosts[a].name,
+          fmt::format("{} and {} {} in an AllReduce over all rails, and {}{}", rounds_.hosts[a].name,
                       rounds_.hosts[b].name,
                       best > 0 ? fmt::format("are {:.0f} % slow", 100 * (1 - x)) : "do not answer each other",
-                      again ? "; repeated" : ""),
+                      rails_of(a, b), again ? "; repeated" : ""),
           "run both hosts with NCCL_DEBUG=INFO and compare rings, GPUDirect and NVLink with those of another pair");
       add_evidence(d, std::move(evidence));
       d.percent = 100 * (1 - x);
       d.places = {whole(a), whole(b)};
       d.place_count = 2;
     }
+  }
+
+  // Of two hosts that no single rail accuses.
+  std::string rails_of(std::size_t a, std::size_t b) const {
+    std::size_t all = 0, answered = 0;
+    for (std::size_t rail = 0; rail < rounds_.rails; ++rail) {
+      if (!rounds_.has(a, rail) || !rounds_.has(b, rail)) continue;
+      ++all;
+      if (rounds_.best_rate({a, rail}) > 0 && rounds_.best_rate({b, rail}) > 0) ++answered;
+    }
+    if (answered == all) return "each rail is good";
+    return answered == 0 ? "no single rail has a rate" : "each single rail with a rate is good";
   }
 
   // --- words ---
@@ -470,6 +485,21 @@ class FabricJudge {
     out_.wrong_data.push_back(std::move(finding));
   }
 
+  // Who was slow in no round because it was in none is not good.
+  void note_unseen() {
+    const auto places = rounds_.unseen();
+    if (places.empty()) return;
+    Finding finding = plain(
+        Status::missing, plural(places.size(), "rank") + " with a partner in no round: nothing is known of the NICs");
+    for (const Place& place : places) {
+      if (finding.offenders.size() < max_offenders) finding.offenders.push_back(culprit(rounds_.facts(place)));
+    }
+    finding.offender_count = places.size();
+    finding.worst = finding.offenders.front();
+    finding.next = measure_command(finding.key, rounds_.context->world_size);
+    out_.findings.push_back(std::move(finding));
+  }
+
   void conclude() {
     std::stable_sort(out_.suspects.begin(), out_.suspects.end(), [](const Diagnosis& a, const Diagnosis& b) {
       return a.percent.value_or(0) > b.percent.value_or(0);
@@ -483,7 +513,7 @@ class FabricJudge {
       finding.next = d.next;
       out_.findings.push_back(std::move(finding));
     }
-    if (out_.suspects.empty() && out_.judged) {
+    if (out_.findings.empty() && out_.judged) {
       out_.findings.push_back(
           plain(Status::pass, fmt::format("{} hosts, {} rails: all pairs alike", rounds_.hosts.size(), rounds_.rails)));
     }

@@ -12,6 +12,7 @@
 //   no answer, and others answer both ends                          slow path: a dead one
 //   AllReduce of two hosts slow or silent, each rail good           slow path: of that pair, no single host
 //   slow in one round, not when repeated                            noted
+//   a partner in no round                                           missing: nothing is known of that NIC
 #pragma once
 
 #include <map>

@@ -8,12 +8,34 @@
 
 namespace shakedown {
 
+RailRates rates_of_rail(const std::vector<Exchange>& exchanges) {
+  std::map<std::size_t, double> best;  // by host
+  for (const Exchange& had : exchanges) {
+    if (had.rate > 0) best[had.host] = std::max(best[had.host], had.rate);
+  }
+  if (best.empty()) return {};
+  std::vector<double> bests, good;
+  for (const auto& [host, rate] : best) bests.push_back(rate);
+  RailRates rates;
+  rates.best = rates.usual = median(std::move(bests));
+  const auto is_good = [&](std::size_t host) {
+    return best.contains(host) && best[host] >= PairRounds::slow * rates.best;
+  };
+  for (const Exchange& had : exchanges) {
+    if (had.rate > 0 && is_good(had.host) && is_good(had.partner)) good.push_back(had.rate);
+  }
+  if (!good.empty()) rates.usual = median(std::move(good));
+  rates.best = std::max(rates.best, rates.usual);
+  return rates;
+}
+
 PairRounds::PairRounds(const Benchmarks& benchmarks, const std::map<std::string, std::string>& leaves) {
   for (const auto& [key, benchmark] : benchmarks) {
-    if (family_of(key) == "pairs" && benchmark.waiver() == nullptr) rows.push_back(&benchmark);
+    if (family_of(key) != "pairs") continue;
+    context = benchmark.context;
+    if (benchmark.waiver() == nullptr) rows.push_back(&benchmark);
   }
-  if (rows.empty()) return;
-  context = rows.front()->context;
+  if (context == nullptr) return;
   read_hosts(leaves);
   read_values();
 }
@@ -65,21 +87,13 @@ void PairRounds::read_values() {
       if (direction.empty() || direction == "both") at[place].push_back(value);
     }
   }
-  // The reference of a rail: what hosts reach at their best, in the middle of them.
-  for (std::size_t rail = 0; rail < rails; ++rail) {
-    std::vector<double> bests;
-    for (std::size_t host = 0; host < hosts.size(); ++host) {
-      const double best = best_rate({host, rail});
-      if (best > 0) bests.push_back(best);
-    }
-    reference.push_back(bests.empty() ? 0 : median(std::move(bests)));
-    std::vector<double> all;
-    for (const auto& [place, values] : at) {
-      for (const Value& value : values) {
-        if (place.second == rail && value.rate > 0) all.push_back(value.rate);
-      }
-    }
-    typical.push_back(all.empty() ? 0 : median(std::move(all)));
+  std::vector<std::vector<Exchange>> of_rail(rails);
+  for (const auto& [place, values] : at)
+    of_rail[place.second].insert(of_rail[place.second].end(), values.begin(), values.end());
+  for (const auto& exchanges : of_rail) {
+    const RailRates rates = rates_of_rail(exchanges);
+    reference.push_back(rates.best);
+    typical.push_back(rates.usual);
   }
   for (auto& [place, values] : at) {
     for (Value& value : values) value.x = reference[place.second] > 0 ? value.rate / reference[place.second] : 0;
@@ -93,12 +107,36 @@ void PairRounds::read_values() {
   std::sort(inside_.begin(), inside_.end());
 }
 
+std::vector<PairRounds::Place> PairRounds::unseen() const {
+  // A row with an error has no values, and fails by itself.
+  if (hosts.size() < 2 || std::ranges::any_of(rows, [](const Benchmark* row) { return row->error() != nullptr; })) {
+    return {};
+  }
+  std::vector<std::set<std::size_t>> met(hosts.size());
+  for (const auto& [place, values] : at) {
+    for (const Value& value : values) met[place.first].insert(value.partner);
+  }
+  std::vector<Place> places;
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    for (std::size_t rail = 0; rail < rails; ++rail) {
+      if (!has(host, rail) || at.contains({host, rail})) continue;
+      const bool could = std::ranges::any_of(met[host], [&](std::size_t partner) { return has(partner, rail); });
+      if (could || met[host].empty()) places.push_back({host, rail});
+    }
+  }
+  return places;
+}
+
 std::map<std::string, std::vector<std::size_t>> PairRounds::leaves() const {
   std::map<std::string, std::vector<std::size_t>> leaves;
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     if (!hosts[host].leaf.empty()) leaves[hosts[host].leaf].push_back(host);
   }
   return leaves;
+}
+
+bool PairRounds::has(std::size_t host, std::size_t rail) const {
+  return rail < hosts[host].ranks.size() && hosts[host].ranks[rail] >= 0;
 }
 
 const RankFacts& PairRounds::facts(const Place& place) const {

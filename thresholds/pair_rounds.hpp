@@ -12,6 +12,18 @@
 
 namespace shakedown {
 
+/// What a host had with another one over one rail; 0: no answer.
+struct Exchange {
+  std::size_t host = 0, partner = 0;
+  double rate = 0;
+};
+struct RailRates {
+  double best = 0;   // of each host, in the middle of them, where half of them are not bad
+  double usual = 0;  // of pairs whose ends both come near that with somebody, in the middle of them
+};
+/// The middle of all values would not do: of three hosts a bad one is an end of two pairs in three.
+RailRates rates_of_rail(const std::vector<Exchange>&);
+
 struct PairRounds {
   static constexpr const char* metric = "busbw_gb_per_s";
   /// A rate below this part of the others' is slow: three times what the best of three rounds scatters at 1.5 % noise,
@@ -19,10 +31,8 @@ struct PairRounds {
   static constexpr double slow = 0.95;
 
   /// What one rank had in one round.
-  struct Value {
-    std::size_t host = 0, partner = 0;
+  struct Value : Exchange {
     double x = 0;  // over the rail's reference; 0: no answer
-    double rate = 0;
     std::string key;
     bool across = false;    // leaves, or where nobody knows
     bool confirms = false;  // measured again
@@ -49,7 +59,10 @@ struct PairRounds {
   }
   /// Hosts by leaf, as far as leaves are known.
   std::map<std::string, std::vector<std::size_t>> leaves() const;
+  bool has(std::size_t host, std::size_t rail) const;
   const RankFacts& facts(const Place&) const;
+  /// Whose rounds nobody can read, though a partner of their host has this rail.
+  std::vector<Place> unseen() const;
 
   double best_rate(const Place&) const;
   /// The best of all rounds, over the reference; nothing without any.
@@ -76,7 +89,7 @@ struct PairRounds {
   std::map<Place, std::vector<Value>> at;  // both ways
   std::map<Pair, std::vector<Sum>> sums;
   std::vector<double> reference;  // by rail: what hosts reach at their best
-  std::vector<double> typical;    // by rail: the middle of all values
+  std::vector<double> typical;    // by rail: the usual rate
 
  private:
   void read_hosts(const std::map<std::string, std::string>& leaves);

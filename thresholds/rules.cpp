@@ -14,6 +14,9 @@
 namespace shakedown {
 namespace {
 
+/// Since that plan every run has rounds of pairs.
+constexpr int plan_with_pairs = 3;
+
 Finding plain(const std::string& key, Status status, const std::string& detail, int ranks) {
   Finding finding;
   finding.key = key;
@@ -78,6 +81,10 @@ class RulesJudge {
 
   void name_what_preflight_stopped() {
     if (stopped_.empty()) return;
+    if (should_have_pairs() && wanted("pairs")) {
+      stopped_.insert("pairs");
+      judged_families_.insert("pairs");
+    }
     std::string names;
     for (const std::string& family : stopped_) names += (names.empty() ? "" : ", ") + family;
     Finding finding;
@@ -200,9 +207,17 @@ class RulesJudge {
     }
   }
 
+  /// No rule of a profile asks for them: hosts are judged among each other.
+  bool should_have_pairs() const {
+    return std::any_of(results_.begin(), results_.end(), [](const Results& file) {
+      return file.context.hosts > 1 && file.context.plan >= plan_with_pairs;
+    });
+  }
+
   std::set<std::string> families(const Profile& profile) const {
     std::set<std::string> all;
     for (const auto& [family, context] : context_of_family_) all.insert(family);
+    if (should_have_pairs()) all.insert("pairs");
     for (const Rule& rule : profile.rules) {
       const std::string family = family_of(rule.benchmark);
       if (context_of(family).plan >= rule.conditions.since) all.insert(family);  // runs before it had no such family

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "thresholds/applicability.hpp"
 #include "thresholds/profile.hpp"
@@ -68,6 +69,7 @@ class RowCheck {
       refuse("real_time", row_.real_time, "no time can be that");
     for (const auto& [metric, value] : row_.metrics) check_value(metric, value);
     for (const auto& [metric, values] : row_.by_rank) check_ranks(metric, values);
+    if (family_ == "pairs") check_partners();
     check_samples();
     check_times();
     check_phases();
@@ -223,6 +225,29 @@ class RowCheck {
     for (const int rank : required_ranks(row_.key, context_)) {
       const auto index = static_cast<std::size_t>(rank);
       if (!values[index]) return refuse(metric, 0, "a rank that took part has no value", index, Status::missing);
+    }
+  }
+
+  // Both ends of a pair say so; of what is measured again only the one that is in doubt, and nobody has two partners.
+  void check_partners() {
+    const Column none(context_.ranks.size()), *said = column("partner"), *rates = column("busbw_gb_per_s");
+    const Column& partners = said == nullptr ? none : *said;
+    const bool one_end = !key_part(row_.key, "confirm").empty();
+    std::set<double> taken;
+    for (std::size_t rank = 0; rank < partners.size(); ++rank) {
+      const auto refuse_partner = [&](const char* why) { refuse("partner", partners[rank].value_or(0), why, rank); };
+      if (!partners[rank]) {
+        if (rates != nullptr && (*rates)[rank]) refuse_partner("a rate without a partner");
+        continue;
+      }
+      const double partner = *partners[rank];
+      if (!(partner >= 0 && partner < static_cast<double>(partners.size())) || std::fmod(partner, 1) != 0) {
+        return refuse_partner("no rank of this run");
+      }
+      const auto other = static_cast<std::size_t>(partner);
+      if (context_.ranks[other].host == context_.ranks[rank].host) return refuse_partner("a partner on the same host");
+      const bool back = partners[other] ? *partners[other] == static_cast<double>(rank) : one_end;
+      if (!back || !taken.insert(partner).second) return refuse_partner("a partner that has another one, or none");
     }
   }
 

@@ -32,6 +32,7 @@ using Kind = Fault::Kind;
 
 TEST(Fabric, OfHealthyTreesNamesNobody) {
   for (const int hosts : {3, 8, 64, 128}) expect_right(with({}, hosts), 3);
+  expect_right(with({}, 3), 1, 21000353);  // one round is so good that most are low beside it
 }
 
 TEST(Fabric, NamesOneFaultOfTenPercentAndNobodyElse) {
@@ -46,6 +47,31 @@ TEST(Fabric, NamesTwoFaults) {
   expect_right(with({Kind::nic, Kind::nic}), 3);
   expect_right(with({Kind::uplink, Kind::nic}), 3);
   expect_right(with({Kind::host, Kind::leaf}), 3);
+}
+
+TEST(Fabric, NamesBadNicsThatAreAnEndOfMostPairsOfFewHosts) {
+  for (const double part : {0.3, 0.5}) {
+    for (const int rails : {1, 8}) {
+      auto one = with({Kind::nic}, 3);
+      one.rails = rails;
+      one.faults[0].part = part;
+      expect_right(one, 10);
+    }
+    for (const int hosts : {4, 5, 6}) {
+      SCOPED_TRACE(hosts);
+      auto two = with({Kind::nic, Kind::nic}, hosts);
+      two.rails = 1;
+      for (auto& fault : two.faults) fault.part = part;
+      expect_right(two, 10);
+    }
+  }
+}
+
+TEST(Fabric, NamesTwoBadNicsOfFourHostsOnOneRailOfSeveralAndNotTheRail) {
+  auto tree = with({Kind::nic, Kind::nic}, 4);
+  tree.rails = 2;
+  for (auto& fault : tree.faults) fault.part = 0.5;
+  expect_right(tree, 20);
 }
 
 TEST(Fabric, NamesEndsWithoutTopology) {
@@ -98,6 +124,51 @@ TEST(Fabric, NamesAHostThatDiesInARoundAndNotItsPartners) {
   const auto judgement = judge_fabric(measured.benchmarks, {}, {});
   ASSERT_EQ(judgement.suspects.size(), 1U);
   EXPECT_NE(judgement.suspects.front().detail.find("n5 does not answer"), std::string::npos);
+}
+
+std::vector<Finding> missing(Results results) {
+  const Measured measured{std::move(results)};
+  auto findings = judge_fabric(measured.benchmarks, {}, {}).findings;
+  std::erase_if(findings, [](const Finding& finding) { return finding.status != Status::missing; });
+  return findings;
+}
+
+TEST(Fabric, MissesAHostThatIsInNoRound) {
+  for (const int hosts : {2, 3, 7, 8}) EXPECT_TRUE(missing(measure(with({}, hosts))).empty()) << "some stand by";
+  auto results = measure(with({}, 8));
+  for (Row& row : results.rows) {
+    const auto partners = row.by_rank["partner"];
+    for (std::size_t rank = 0; rank < partners.size(); ++rank) {
+      if (rank / 8 != 5 && !(partners[rank] && static_cast<std::size_t>(*partners[rank]) / 8 == 5)) continue;
+      for (auto& [metric, values] : row.by_rank) values[rank] = std::nullopt;
+    }
+  }
+  const auto findings = missing(std::move(results));
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings.front().offender_count, 8U);
+  for (const Culprit& place : findings.front().offenders) EXPECT_EQ(place.host, "n5");
+}
+
+TEST(Fabric, MissesARailThatItsHostHadWithNobody) {
+  auto results = measure(with({}, 4));
+  for (Row& row : results.rows) {
+    for (auto& [metric, values] : row.by_rank) values[3] = std::nullopt;
+  }
+  const auto findings = missing(std::move(results));
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings.front().worst->rank, 3);
+  EXPECT_EQ(findings.front().offender_count, 1U);
+}
+
+TEST(Fabric, MissesAllWhoseRoundsAreNotThereWhateverTheirSumsSay) {
+  auto results = measure(with({}, 4));
+  std::erase_if(results.rows, [](const Row& row) { return row.key.find("op:allreduce") == std::string::npos; });
+  for (const bool waived : {false, true}) {
+    if (waived) std::ranges::for_each(results.rows, [](Row& row) { row.waived = "there is one host only"; });
+    const auto findings = missing(results);
+    ASSERT_EQ(findings.size(), 1U);
+    EXPECT_EQ(findings.front().offender_count, 32U);
+  }
 }
 
 bool is_sum(const Row& row) { return row.key.find("op:allreduce") != std::string::npos; }
@@ -184,6 +255,30 @@ TEST(Fabric, WrongDataBetweenHostsFails) {
   const auto judgement = judge_fabric(measured.benchmarks, {}, {});
   ASSERT_EQ(judgement.wrong_data.size(), 1U);
   EXPECT_EQ(judgement.wrong_data.front().wrong_ranks, std::vector<int>{5});
+}
+
+TEST(Fabric, SaysThatEachRailIsGoodOnlyWhereEachWasMeasured) {
+  auto tree = with({Kind::dead_host}, 2);
+  place(tree);
+  const Measured dead{measure(tree)};
+  const auto silent = judge_fabric(dead.benchmarks, {}, {});
+  ASSERT_EQ(silent.suspects.size(), 1U);
+  EXPECT_NE(
+      silent.suspects.front().detail.find("do not answer each other in an AllReduce over all rails, and no single "
+                                          "rail has a rate"),
+      std::string::npos)
+      << silent.suspects.front().detail;
+}
+
+TEST(Fabric, OfTwoHostsSaysThatASlowRailIsOfOneOrTheOther) {
+  auto tree = with({Kind::nic}, 2);
+  place(tree);
+  const Measured measured{measure(tree)};
+  const auto judgement = judge_fabric(measured.benchmarks, {}, {});
+  ASSERT_EQ(judgement.suspects.size(), 1U);
+  const auto& d = judgement.suspects.front();
+  EXPECT_EQ(d.causes, (std::vector{Cause::slow_nic, Cause::configuration}));
+  EXPECT_NE(d.detail.find("slow between n0 and n1 against the other rails"), std::string::npos) << d.detail;
 }
 
 TEST(Fabric, OfTwoHostsTellsNoEndFromTheOther) {

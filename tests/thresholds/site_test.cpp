@@ -152,13 +152,14 @@ ResultsBuilder cluster(double world, double alltoall = 80, double pair = 47, int
   made.add("allreduce/dtype:f32/" + gib, "busbw_gb_per_s", world);
   made.add("allreduce/dtype:f32/" + gib + "/scope:node", "busbw_gb_per_s", 400);
   made.add("collectives/op:alltoall/dtype:f32/" + gib, "busbw_gb_per_s", alltoall);
+  testing_support::Values partners;
+  for (int rank = 0; rank < 8 * hosts; ++rank) partners.emplace_back(rank % 16 < 8 ? rank + 8 : rank - 8);
   for (int round = 0; round < 3; ++round) {
-    testing_support::Values partners;
-    for (int rank = 0; rank < 8 * hosts; ++rank) partners.emplace_back(rank % 16 < 8 ? rank + 8 : rank - 8);
     made.add("pairs/op:sendrecv/scope:any/round:" + std::to_string(round) + "/" + gib, "busbw_gb_per_s", pair);
     made.by_rank("partner", partners);
   }
   made.add("pairs/op:allreduce/scope:any/round:0/" + gib, "busbw_gb_per_s", pair_sum);
+  made.by_rank("partner", partners);
   return made;
 }
 

@@ -297,5 +297,39 @@ TEST(Input, OfAPipeOrADeviceIsRefusedAtOnce) {
   }
 }
 
+// Eight hosts, one rank each: stored.
+std::string outcome_of_pairs(const std::function<void(std::vector<std::optional<double>>& partners)>& falsify) {
+  Results results = read_results(root / "tests/data/host-8hosts/pairs.json");
+  for (Row& row : results.rows) falsify(row.by_rank.at("partner"));
+  const Measured measured{std::move(results)};
+  std::string said;
+  for (const Finding& finding : judge_validity(measured.benchmarks, nullptr, std::nullopt)) {
+    EXPECT_EQ(finding.status, Status::invalid);
+    EXPECT_EQ(finding.metric, "partner");
+    said = finding.detail;
+  }
+  return said;
+}
+
+TEST(Validity, WantsPartnersThatAreRanksOfOtherHostsThatSayTheSame) {
+  const auto of_each = [](const std::function<double(std::size_t rank, double partner)>& change) {
+    return outcome_of_pairs([&](auto& partners) {
+      for (std::size_t rank = 0; rank < partners.size(); ++rank) {
+        if (partners[rank]) partners[rank] = change(rank, *partners[rank]);
+      }
+    });
+  };
+  EXPECT_EQ(of_each([](std::size_t, double partner) { return partner; }), "");
+  EXPECT_EQ(of_each([](std::size_t, double) { return 99; }), "no rank of this run");
+  EXPECT_EQ(of_each([](std::size_t, double) { return -1; }), "no rank of this run");
+  EXPECT_EQ(of_each([](std::size_t, double partner) { return partner + 0.5; }), "no rank of this run");
+  EXPECT_EQ(of_each([](std::size_t rank, double) { return static_cast<double>(rank); }), "a partner on the same host");
+  EXPECT_EQ(of_each([](std::size_t rank, double) { return rank == 0 ? 1. : 0.; }),
+            "a partner that has another one, or none");
+  EXPECT_EQ(outcome_of_pairs([](auto& partners) { partners[4] = std::nullopt; }), "a rate without a partner");
+  EXPECT_EQ(outcome_of_pairs([](auto& partners) { partners.assign(partners.size(), std::nullopt); }),
+            "a rate without a partner");
+}
+
 }  // namespace
 }  // namespace shakedown::validity_test
