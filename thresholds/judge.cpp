@@ -103,6 +103,19 @@ int exit_code_of(State state) {
   return 1;
 }
 
+// A driver may not tell, or somebody has left it out: what depends on it was not judged.
+std::optional<std::string> note_on_throttling(const std::vector<Results>& files) {
+  bool read = false;
+  for (const Results& file : files) {
+    read = read || file.context.telemetry.value_or("").starts_with("every ");
+    for (const Row& row : file.rows) {
+      if (row.metrics.contains("throttled")) return std::nullopt;
+    }
+  }
+  if (!read) return std::nullopt;
+  return "sensors were read, and no row says whether a GPU was throttled: nobody has judged heat and power";
+}
+
 std::optional<std::string> note_on_schema(const std::vector<Results>& files) {
   const auto is_old = [](const Results& file) { return file.schema == 1; };
   const auto old = std::find_if(files.begin(), files.end(), is_old);
@@ -127,7 +140,7 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
   }
   verdict.run_ids.assign(run_ids.begin(), run_ids.end());
   if (run_ids.size() > 1 && options.mixed_runs) verdict.notes.push_back("files of different runs (--mixed-runs)");
-  for (auto& note : {note_on_schema(files), note_on_transport(files)}) {
+  for (auto& note : {note_on_schema(files), note_on_transport(files), note_on_throttling(files)}) {
     if (note) verdict.notes.push_back(*note);
   }
   return verdict;
@@ -136,7 +149,8 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
 // By limits: of the run itself, of what its GPUs counted, and of the profile.
 void judge_by_limits(const Measured& measured, const Selection& selection, const PeerComparison& peers,
                      const JudgeOptions& options, Verdict& verdict) {
-  append(verdict.findings, judge_machine(measured.files, options));
+  const auto gpus_per_host = selection.profile == nullptr ? std::nullopt : selection.profile->gpus_per_host;
+  append(verdict.findings, judge_machine(measured.files, options, gpus_per_host));
   if (auto finding = judge_crashed(measured.files)) verdict.findings.push_back(std::move(*finding));
   append(verdict.findings, judge_gpu_errors(measured.files, options.family));
   append(verdict.findings, judge_kept_memory(measured.files, options.family));

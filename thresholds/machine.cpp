@@ -58,14 +58,39 @@ Finding judge_complete(const Files& files) {
   return finding;
 }
 
+const auto differ = [](const auto& one, const auto& other) { return one && other && *one != *other; };
+
+std::string other_gpus(std::size_t rank) { return "name different GPUs for rank " + std::to_string(rank); }
+
 // What two files of one run cannot both say; empty if they agree. Names of hosts: judge_hosts.
 std::string contradiction(const Context& a, const Context& b) {
-  const auto differ = [](const auto& one, const auto& other) { return one && other && *one != *other; };
   if (a.suite.version != b.suite.version || a.suite.git != b.suite.git) return "were written by different builds";
+  if (a.plan != b.plan || a.tier != b.tier) return "were measured by different plans";
+  if (differ(a.nccl.nvls, b.nccl.nvls)) return "say different things of NVLS";
+  for (const auto& [name, version] : a.versions) {
+    const auto other = b.versions.find(name);
+    if (other != b.versions.end() && differ(version, other->second)) return "name different versions of " + name;
+  }
   for (std::size_t rank = 0; rank < std::min(a.ranks.size(), b.ranks.size()); ++rank) {
     const RankFacts &one = a.ranks[rank], &other = b.ranks[rank];
-    if (differ(one.uuid, other.uuid) || differ(one.serial, other.serial) || one.local_rank != other.local_rank) {
-      return "name different GPUs for rank " + std::to_string(rank);
+    if (differ(one.uuid, other.uuid) || differ(one.serial, other.serial) || differ(one.pci, other.pci) ||
+        differ(one.memory_bytes, other.memory_bytes) || one.device != other.device ||
+        one.local_rank != other.local_rank) {
+      return other_gpus(rank);
+    }
+  }
+  return "";
+}
+
+// The same of a file's own pre-flight, which asks the driver anew, and its inventory.
+std::string contradiction(const Row& row, const Context& context) {
+  if (family_of(row.key) != "preflight") return "";
+  for (const auto& [name, fact] :
+       {std::pair{"uuid", &RankFacts::uuid}, {"serial", &RankFacts::serial}, {"pci", &RankFacts::pci}}) {
+    const auto told = row.text_by_rank.find(name);
+    if (told == row.text_by_rank.end()) continue;
+    for (std::size_t rank = 0; rank < std::min(told->second.size(), context.ranks.size()); ++rank) {
+      if (differ(told->second[rank], context.ranks[rank].*fact)) return other_gpus(rank);
     }
   }
   return "";
@@ -80,6 +105,9 @@ std::optional<std::string> contradiction(const Files& files) {
     const Results* other = first.emplace(run, &file).first->second;
     std::string what = contradiction(other->context, file.context);
     for (const Row& row : file.rows) {
+      if (const auto own = contradiction(row, file.context); !own.empty() && what.empty()) {
+        return file_name(file) + " of run " + run + ": " + row.key + " and its inventory " + own;
+      }
       const Results* owner =
           keys.emplace(std::pair<std::string_view, std::string_view>(run, row.key), &file).first->second;
       if (owner == &file || !what.empty()) continue;
@@ -293,7 +321,7 @@ Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expec
 // GPUs that should have been measured on one host. A mask or a scheduler's binding lowers the number, and is named.
 std::optional<int> gpus_of(const HostFacts& host) { return host.masked_gpus ? host.masked_gpus : host.pci_gpus; }
 
-Finding judge_gpus(const Files& files) {
+Finding judge_gpus(const Files& files, std::optional<int> of_kind) {
   Finding finding = pass("machine/gpus", "all measured");
   std::set<std::string> masks;
   for (const Results& file : files) {
@@ -313,6 +341,12 @@ Finding judge_gpus(const Files& files) {
             file_name(file) + ": " + plural(n, "GPU") + " of " + host + " measured, it has " +
                 std::to_string(expected) + (facts->masked_gpus ? " by " + facts->mask.value_or("its mask") : ""),
             "nvidia-smi on " + host + "; start one rank per GPU and measure again");
+      } else if (of_kind && !facts->masked_gpus && n < *of_kind) {
+        compare(finding, n, *of_kind, "GPUs");
+        set(finding, Status::missing,
+            file_name(file) + ": " + host + " shows " + plural(n, "GPU") + ", and machines of this kind have " +
+                std::to_string(*of_kind) + " (gpus_per_host of the profile)",
+            "nvidia-smi and lspci on " + host + ": has one fallen off its bus?");
       } else if (facts->masked_gpus && facts->pci_gpus && *facts->masked_gpus < *facts->pci_gpus) {
         masks.insert(facts->mask.value_or("a mask on " + host));
       }
@@ -350,14 +384,14 @@ Finding judge_unique_devices(const Files& files) {
 
 }  // namespace
 
-std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& options) {
+std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& options, std::optional<int> gpus_per_host) {
   const Expectation expected = expectation(files, options);
   std::vector<Finding> findings{judge_complete(files), judge_run_id(files, options), judge_backend(files, expected),
                                 judge_ranks(files, options, expected), judge_hosts(files, options, expected)};
   const auto is_cuda = [](const Results& file) { return file.context.backend == "cuda"; };
   if (std::all_of(files.begin(), files.end(), is_cuda)) {
     // Who says how many ranks there should be overrules what the bus says.
-    if (!expected.ranks) findings.push_back(judge_gpus(files));
+    if (!expected.ranks) findings.push_back(judge_gpus(files, gpus_per_host));
     findings.push_back(judge_unique_devices(files));
   }
   const auto fault =

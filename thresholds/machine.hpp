@@ -9,6 +9,8 @@ namespace shakedown {
 
 /// Keys machine/complete, run_id, backend, ranks, hosts; with GPUs also gpus and unique_devices; with an injected fault
 /// that options allow also fault. Each exists once per set of files.
-std::vector<Finding> judge_machine(const std::vector<Results>&, const JudgeOptions&);
+/// `gpus_per_host`: what the profile says machines of this kind have.
+std::vector<Finding> judge_machine(const std::vector<Results>&, const JudgeOptions&,
+                                   std::optional<int> gpus_per_host = std::nullopt);
 
 }  // namespace shakedown

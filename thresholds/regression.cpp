@@ -15,6 +15,7 @@
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
+#include "base/utc.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/profile.hpp"
 
@@ -98,18 +99,6 @@ Pair pair_of(const std::string& metric, const Series& before, const Series& afte
   // Repetitions of one launch are alike in what varies from launch to launch: then a launch is the unit.
   const bool by_launch = before.launches.size() > 1 || after.launches.size() > 1;
   return pair_of(metric, before.units(by_launch), after.units(by_launch), min_effect);
-}
-
-// Seconds since 1970 of "2026-11-21T05:00:00Z"; nullopt: it says something else.
-std::optional<double> seconds_of(const std::string& time) {
-  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
-  if (std::sscanf(time.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d", &year, &month, &day, &hour, &minute, &second) != 6)
-    return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
-                                         std::chrono::day(static_cast<unsigned>(day))};
-  if (!date.ok()) return std::nullopt;
-  return 86400.0 * static_cast<double>(std::chrono::sys_days(date).time_since_epoch().count()) + 3600.0 * hour +
-         60.0 * minute + second;
 }
 
 // What two sets of launches have in common beside the kind of machine.

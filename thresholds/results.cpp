@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/utc.hpp"
 #include "thresholds/json_field.hpp"
 
 namespace shakedown {
@@ -40,7 +41,7 @@ bool is_suffix_segment(std::string_view segment) {
   });
 }
 
-double seconds_of(const Field& row) {
+double real_seconds_of(const Field& row) {
   const std::string unit = row["time_unit"].text();
   const double value = row["real_time"].number();
   if (unit == "ns") return value * 1e-9;
@@ -142,7 +143,7 @@ Row read_row(const Field& field, int world_size) {
   }
   if (row.error || row.waived) return row;  // Google Benchmark writes zeros there
   read_rank_data(field, row, world_size);
-  row.real_time = seconds_of(field);
+  row.real_time = real_seconds_of(field);
   row.iterations = optional_number(field, "iterations").value_or(0);
   for (const auto& [name, value] : field.value().items()) {
     if (value.is_null() || std::find(not_a_metric.begin(), not_a_metric.end(), name) != not_a_metric.end()) continue;
@@ -236,6 +237,10 @@ Context read_context(const Field& shakedown) {
   auto context = read_as<Context>(shakedown);
   if (context.backend != "host" && context.backend != "cuda") shakedown["backend"].refuse("expected host or cuda");
   if (context.tier != "quick" && context.tier != "full") shakedown["tier"].refuse("expected quick or full");
+  // Those of version 0.1 had no time.
+  if (!context.started.empty() && !seconds_of(context.started)) {
+    shakedown["started"].refuse("is \"" + context.started + "\", expected a time, as in 2026-11-22T12:00:00Z");
+  }
   static_cast<void>(shakedown["world"]["size"].positive_integer());
   static_cast<void>(shakedown["world"]["hosts"].positive_integer());
   if (context.converted_from && (*context.converted_from < 1 || *context.converted_from >= results_schema)) {

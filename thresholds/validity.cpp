@@ -15,6 +15,8 @@ namespace {
 
 constexpr double rounding = 0.01;
 
+// No row takes a week.
+constexpr double longest = 7 * 86400;
 // Of a rank's rate, clock and rate per clock, which are medians and means of the same samples: up to 3.3 % in the
 // stored launches. Of the phases of a step, which are timed apart from it: up to 0.5 %.
 constexpr double tolerance = 0.1;
@@ -291,6 +293,9 @@ class RowCheck {
     if (is_catalogued(family_) && std::none_of(row_.metrics.begin(), row_.metrics.end(), is_headline))
       refuse("", 0, "was timed and has no figure that could be judged", {}, Status::missing);
     if (std::fmod(*samples, 1) != 0) refuse("samples", *samples, "not a whole number");
+    if (row_.iterations * row_.real_time > longest) {
+      refuse("samples", *samples, number_text(row_.iterations) + " iterations of such a length take more than a week");
+    }
     if (row_.iterations < *samples || std::fmod(row_.iterations, *samples) != 0) {
       refuse("samples", *samples, "not a part of " + number_text(row_.iterations) + " iterations");
     }

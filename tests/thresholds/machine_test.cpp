@@ -50,6 +50,53 @@ TEST(Machine, PassesWhenEverythingReportedOnce) {
   for (const Finding& finding : findings) EXPECT_EQ(finding.status, Status::pass) << finding.key << finding.detail;
 }
 
+TEST(Machine, RefusesFilesOfOneRunThatContradictEachOther) {
+  const auto with = [](const auto& change) {
+    ResultsBuilder other(4);
+    other.add(hbm, "hbm_gb_per_s", 4000);
+    change(other.context);
+    return judged({healthy().results(), other.results("hbm.json")}, "machine/run_id");
+  };
+  EXPECT_EQ(with([](Context&) {}).status, Status::pass);
+  EXPECT_EQ(with([](Context& c) { c.versions["nccl"] = std::nullopt; }).status, Status::pass) << "it was not asked";
+  const Finding plan = with([](Context& c) { c.plan = 6; });
+  EXPECT_EQ(plan.status, Status::invalid);
+  EXPECT_NE(plan.detail.find("were measured by different plans"), std::string::npos) << plan.detail;
+  EXPECT_EQ(with([](Context& c) { c.tier = "full"; }).status, Status::invalid);
+  EXPECT_EQ(with([](Context& c) { c.versions["driver"] = "570.1"; }).status, Status::invalid);
+  EXPECT_EQ(with([](Context& c) { c.nccl.nvls = "on"; }).status, Status::invalid);
+  EXPECT_EQ(with([](Context& c) { c.ranks[1].device = "NVIDIA H100"; }).status, Status::invalid);
+  EXPECT_EQ(with([](Context& c) { c.ranks[1].memory_bytes = 1; }).status, Status::invalid);
+  const Finding pci = with([](Context& c) { c.ranks[2].pci = "0000:ff:00.0", c.ranks[2].uuid.reset(); });
+  EXPECT_NE(pci.detail.find("name different GPUs for rank 2"), std::string::npos) << pci.detail;
+}
+
+TEST(Machine, RefusesAPreFlightOfOtherGpus) {
+  for (const bool other : {false, true}) {
+    ResultsBuilder builder(2);
+    builder.add_facts("preflight/of:gpu", {}, {{"uuid", {"GPU-1000", other ? "GPU-7" : "GPU-1001"}}});
+    const Finding finding = judged({builder.results()}, "machine/run_id");
+    EXPECT_EQ(finding.status, other ? Status::invalid : Status::pass);
+    EXPECT_EQ(finding.detail.find("name different GPUs for rank 1") != std::string::npos, other) << finding.detail;
+  }
+}
+
+TEST(Machine, MissesAGpuThatMachinesOfThisKindHave) {
+  const auto gpus = [](const ResultsBuilder& builder) {
+    return *find(judge_machine({builder.results()}, {}, 8), "machine/gpus");
+  };
+  EXPECT_EQ(gpus(healthy(16, 2)).status, Status::pass);
+  const Finding fell_off = gpus(healthy(7));
+  EXPECT_EQ(fell_off.status, Status::missing);
+  EXPECT_EQ(fell_off.worst->host, "node0");
+  EXPECT_NE(fell_off.detail.find("node0 shows 7 GPUs, and machines of this kind have 8"), std::string::npos)
+      << fell_off.detail;
+  ResultsBuilder rented = healthy(4);
+  rented.context.inventory[0].masked_gpus = 4;
+  rented.context.inventory[0].mask = "CUDA_VISIBLE_DEVICES=0,1,2,3";
+  EXPECT_EQ(gpus(rented).status, Status::pass) << "a part of a node";
+}
+
 TEST(Machine, HasNoGpuFindingsOnTheHostBackend) {
   const auto findings = judge_machine({ResultsBuilder::host().add("gemm/x:1", "tflops", 1).results()}, {});
   EXPECT_EQ(findings.size(), 5u);

@@ -179,6 +179,20 @@ TEST(Verdict, RefusesAnInjectedFaultUnlessItIsAllowed) {
 
 TEST(Verdict, RefusesToJudgeNothing) { EXPECT_THROW(judge({}, {}, {}), InputError); }
 
+TEST(Verdict, SaysThatNobodyHasJudgedHeatWhereNoRowTellsOfIt) {
+  ResultsBuilder builder;
+  builder.add("gemm/dtype:bf16/m:8192/n:8192/k:8192", "tflops", 700);
+  EXPECT_TRUE(judge({builder.results()}, {}, {}).notes.empty());
+  builder.context.telemetry = "every 10 ms";
+  const auto notes = judge({builder.results()}, {}, {}).notes;
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].rfind("sensors were read, and no row says whether a GPU was throttled", 0), 0u);
+  ResultsBuilder tells;
+  tells.context.telemetry = "every 10 ms";
+  tells.add("gemm/dtype:bf16/m:8192/n:8192/k:8192", "tflops", 700, {}, {{"throttled", 0}});
+  EXPECT_TRUE(judge({tells.results()}, {}, {}).notes.empty());
+}
+
 TEST(Verdict, SaysThatRunsWereMixed) {
   auto first = ResultsBuilder().add(gemm, "tflops", 700);
   auto second = ResultsBuilder().add("hbm/x:1", "hbm_gb_per_s", 4000);
