@@ -26,15 +26,19 @@ namespace fs = std::filesystem;
 constexpr int last_runs = 3;
 constexpr std::size_t kept_runs = 20;
 
+// Of how long something takes: the time of day may be set.
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// "2026-11-22T12:00:00Z"
-double seconds_of(const std::string& utc) {
-  std::tm time{};
-  if (strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%SZ", &time) == nullptr) throw InputError(utc + ": is no time of a watch");
-  return static_cast<double>(timegm(&time));
+double start_of(const WatchPlan& plan) {
+  const auto seconds = seconds_of(plan.started);
+  if (!seconds) throw InputError(plan.started + ": is no time of a watch");
+  return *seconds;
 }
 
 /// Adds a line that is on the disk when this returns; a last line that a kill has cut off goes.
@@ -124,7 +128,7 @@ class Watcher {
       round.order = plan.order;
       if (std::exchange(resumed, 0) > 0 && door_.resume) {
         const double end = watch_.rounds.empty() ? 0 : watch_.rounds.back().begin_s + watch_.rounds.back().length_s;
-        round.unwatched_s = std::max(0.0, began_ - seconds_of(watch_.plan.started) - end);
+        round.unwatched_s = std::max(0.0, began_ - start_of(watch_.plan) - end);
       } else {
         round.rest_s = plan.rest_s;
         rest(plan.rest_s, signals_);
@@ -139,9 +143,9 @@ class Watcher {
   bool failed() const { return !watch_.rounds.empty() && judge_watch(watch_).verdict.state == State::fail; }
 
   void measure(WatchRound& round, const RoundPlan& plan) {
-    const double start = seconds_of(watch_.plan.started), began = seconds_since_1970();
+    const double began = steady_seconds();
     round.started = utc_now();
-    round.begin_s = std::max(0.0, began - start);
+    round.begin_s = std::max(0.0, seconds_since_1970() - start_of(watch_.plan));
     std::string number = std::to_string(round.number);
     number.insert(0, number.size() < 6 ? 6 - number.size() : 0, '0');
     {
@@ -160,7 +164,7 @@ class Watcher {
       if (!watch_.rounds.empty() && watch_.rounds.back().units == round.units) round.ranks.clear();
       keep(run_.path(), own.path(), round.number == 1 || judged.verdict.state == State::fail);
     }
-    round.length_s = seconds_since_1970() - began;
+    round.length_s = steady_seconds() - began;
     add_line(file_, watch_line(round));
     say("round " + std::to_string(round.number) + ", " + watch_.when(round) + ": " +
         std::string(shakedown::name(round.state)) +

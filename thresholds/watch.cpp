@@ -173,6 +173,36 @@ class Judge {
                            "watched for " + time(watch_.watched_s()) + " of " + time(watch_.plan.duration_s) + ", in " +
                                plural(rounds_.size(), "round"));
     if (!complete) finding.next = "shakedown accept --resume goes on with it";
+    judge_rounds();
+    judge_units();
+  }
+
+  /// A round that is not good says why, and one that is has judged something.
+  void judge_rounds() {
+    Places silent, nothing;
+    for (std::size_t i = 0; i < rounds_.size(); ++i) {
+      const WatchRound& round = rounds_[i];
+      const bool good = round.state == State::pass || round.state == State::host_only;
+      if (!good && round.findings.empty()) silent.push_back(i);
+      if (good && (round.judged_families == 0 || round.units.empty())) nothing.push_back(i);
+    }
+    if (!silent.empty()) {
+      add("watch/rounds/of:silent", Status::missing, true, "did not pass, and no finding says why: " + when(silent));
+    }
+    if (!nothing.empty()) {
+      add("watch/rounds/of:nothing", Status::missing, true, "passed, and nothing was judged: " + when(nothing));
+    }
+  }
+
+  void judge_units() {
+    for (const std::string& unit : names_) {
+      if (rounds_.back().rank_of(unit) || rounds_.back().units.empty()) continue;
+      Places with;
+      for (std::size_t i = 0; i < rounds_.size(); ++i) {
+        if (rounds_[i].rank_of(unit)) with.push_back(i);
+      }
+      add_at("watch/gone", unit, Status::missing, true, "was there " + when(with) + ", and is not in the last round");
+    }
   }
 
   void judge_restarts() {
@@ -499,9 +529,9 @@ std::set<std::string> Watch::names(const ByRank WatchRound::*columns) const {
 }
 
 double Watch::watched_s() const {
-  double unwatched = 0;
-  for (const WatchRound& round : rounds) unwatched += round.unwatched_s;
-  return rounds.empty() ? 0 : rounds.back().begin_s + rounds.back().length_s - unwatched;
+  double watched = 0;
+  for (const WatchRound& round : rounds) watched += round.rest_s + round.length_s;
+  return watched;
 }
 
 double Watch::hour_s() const { return std::max(1.0, std::min(hour, plan.duration_s / 4)); }

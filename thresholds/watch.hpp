@@ -38,14 +38,15 @@ struct RoundFinding {
 /// A round thinned to what the series needs, some 10 kB for eight GPUs: a week of them fits where its files would not.
 struct WatchRound {
   int number = 1;
-  std::string started;               // UTC
-  double begin_s = 0, length_s = 0;  // since the start of the watch, by the clock
-  double unwatched_s = 0;            // directly before it, when nobody watched: after a kill or a reboot
-  double rest_s = 0;                 // directly before it, on purpose
-  std::vector<std::string> order;    // of its families
-  std::vector<std::string> boots;    // "host boot-id"
-  std::vector<RankFacts> ranks;      // empty: as in the round before
-  std::vector<std::string> units;    // by rank, what is the same after a reboot: a GPU's UUID, else host/number
+  std::string started;             // UTC
+  double begin_s = 0;              // since the start of the watch, by the time of day
+  double length_s = 0;             // by a clock that nobody sets
+  double unwatched_s = 0;          // directly before it, when nobody watched: after a kill or a reboot
+  double rest_s = 0;               // directly before it, on purpose
+  std::vector<std::string> order;  // of its families
+  std::vector<std::string> boots;  // "host boot-id"
+  std::vector<RankFacts> ranks;    // empty: as in the round before
+  std::vector<std::string> units;  // by rank, what is the same after a reboot: a GPU's UUID, else host/number
   State state = State::incomplete;
   std::string profile, backend;
   int hosts = 0;
@@ -72,7 +73,7 @@ struct Watch {
   WatchPlan plan;
   std::vector<WatchRound> rounds;
 
-  double watched_s() const;  // without the times that nobody watched
+  double watched_s() const;  // rounds and rests
   bool complete() const { return watched_s() >= plan.duration_s; }
   /// What "the first hour" is: an hour, of a short watch a quarter.
   double hour_s() const;

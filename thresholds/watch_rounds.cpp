@@ -169,7 +169,18 @@ Watch read_watch(const std::filesystem::path& folder) {
     const auto document = document_of_text(std::string_view(text).substr(begin, end - begin));
     const Field line(place, "", document);
     if (document.is_discarded()) line.refuse("is no JSON; start a new watch, or remove the line");
-    number == 1 ? Reader::read(line, watch.plan) : Reader::read(line, watch.rounds.emplace_back());
+    if (number == 1) {
+      Reader::read(line, watch.plan);
+      if (!(watch.plan.duration_s > 0)) line["duration_s"].refuse("is no time to watch");
+      continue;
+    }
+    const int last = watch.rounds.empty() ? 0 : watch.rounds.back().number;
+    auto& round = watch.rounds.emplace_back();
+    Reader::read(line, round);
+    if (round.number <= last) line["round"].refuse("does not follow round " + std::to_string(last));
+    if (round.begin_s < 0 || round.length_s < 0 || round.unwatched_s < 0 || round.rest_s < 0) {
+      line.refuse("has a negative time");
+    }
   }
   if (number == 0) throw InputError(file.string() + ": has no plan; start a new watch");
   return watch;

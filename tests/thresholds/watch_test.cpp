@@ -33,6 +33,7 @@ class MadeUp {
       round.profile = "h200-sxm";
       round.backend = "cuda";
       round.hosts = 1;
+      round.families = round.judged_families = 3;
       if (number == 1) round.ranks = four.context.ranks;
       for (const auto& rank : four.context.ranks) round.units.push_back(*rank.uuid);
       for (const auto& [name, value] : {std::pair{gemm + " tflops", 780.0}, {copy + " hbm_gb_per_s", 4200.0}}) {
@@ -85,6 +86,71 @@ TEST(Watch, HealthyDaysRaiseNoAlarm) {
     EXPECT_EQ(verdict.state, State::pass) << seed;
     EXPECT_EQ(verdict.findings.size(), 1U) << seed << ": " << verdict.findings.back().detail;
   }
+}
+
+TEST(Watch, IsAsLongAsItsRoundsWhateverTheTimeOfDaySays) {
+  MadeUp made(24);
+  made.watch.rounds.resize(2);
+  made.watch.rounds[1].begin_s = 86300;
+  const auto verdict = judge_watch(made.watch).verdict;
+  EXPECT_EQ(verdict.state, State::incomplete);
+  EXPECT_NE(find(verdict, "machine/complete")->detail.find("watched for 0.1 hours of 24.0 hours, in 2 rounds"),
+            std::string::npos)
+      << find(verdict, "machine/complete")->detail;
+}
+
+TEST(Watch, MissesWhatARoundDoesNotSay) {
+  const auto status = [](const std::string& key, const auto& change) {
+    MadeUp made(3);
+    change(made.watch.rounds[7]);
+    const auto verdict = judge_watch(made.watch).verdict;
+    const auto* const found = find(verdict, key);
+    EXPECT_NE(verdict.state, State::pass) << key;
+    return found == nullptr ? Status::pass : found->status;
+  };
+  EXPECT_EQ(status("watch/rounds/of:silent", [](WatchRound& r) { r.state = State::fail; }), Status::missing);
+  EXPECT_EQ(status("watch/rounds/of:silent", [](WatchRound& r) { r.state = State::incomplete; }), Status::missing);
+  EXPECT_EQ(status("watch/rounds/of:nothing", [](WatchRound& r) { r.judged_families = 0; }), Status::missing);
+  EXPECT_EQ(status("watch/rounds/of:nothing", [](WatchRound& r) { r.units.clear(); }), Status::missing);
+}
+
+TEST(Watch, NamesAGpuThatIsNotThereAnyMore) {
+  MadeUp made(3);
+  for (std::size_t i = 40; i < made.watch.rounds.size(); ++i) {
+    WatchRound& round = made.watch.rounds[i];
+    round.units.pop_back();
+    for (auto& [name, values] : round.figures) values.resize(std::min<std::size_t>(values.size(), 3));
+  }
+  const auto verdict = judge_watch(made.watch).verdict;
+  EXPECT_EQ(verdict.state, State::fail);
+  const auto* const gone = find(verdict, "watch/gone/rank:3");
+  ASSERT_NE(gone, nullptr);
+  EXPECT_EQ(gone->offenders.at(0).uuid, "GPU-1003");
+}
+
+TEST(Watch, IsNotReadWhereItsRoundsCannotBe) {
+  const MadeUp made(1);
+  const auto refusal = [&](const auto& change) -> std::string {
+    auto plan = made.watch.plan;
+    auto rounds = made.watch.rounds;
+    change(plan, rounds);
+    const Folder folder;
+    std::string text = watch_line(plan);
+    for (const auto& round : rounds) text += watch_line(round);
+    folder.write("rounds.jsonl", text);
+    try {
+      read_watch(folder.path());
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal([](auto&, auto&) {}), "");
+  EXPECT_NE(refusal([](auto&, auto& rounds) { rounds[4].number = 4; }).find("does not follow round 4"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto&, auto& rounds) { rounds[4].unwatched_s = -86400; }).find("has a negative time"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto& plan, auto&) { plan.duration_s = -5; }).find("is no time to watch"), std::string::npos);
 }
 
 TEST(Watch, AGpuThatLosesThreePercentOverTenHoursIsNamedWithTheHourAndTheTrend) {
