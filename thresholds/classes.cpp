@@ -228,7 +228,8 @@ class Groups {
 
   double limit_of(const PeerGroup& group, const Unit& unit) const {
     const bool several = unit.rows > 1 || peers_.comparisons[group.rows.front()].repetitions >= enough_repetitions;
-    return std::max(group.limit, several ? group.kind.class_effect : group.kind.effect);
+    const bool few_rows = !key_part(group.name, "engine").empty();  // two of three may be off by accident
+    return std::max(group.limit, several && !few_rows ? group.kind.class_effect : group.kind.effect);
   }
 
   bool is_slow_silicon(const PeerGroup& group, const Unit& unit) const {
