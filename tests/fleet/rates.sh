@@ -33,6 +33,12 @@ rows() {
     echo "GPU 5 % slow in fp8 only|real|1|$gpus|300|gpu:rank=1,percent=5,in=gemm/dtype:fp8"
     echo "GPU 5 % slow in HBM reads only|real|1|$gpus|300|gpu:rank=1,percent=5,in=hbm/op:read"
   done
+  for what in hbm/op:copy/engine:ce pcie/op:d2h p2p/op:read p2p/op:write/engine:sm; do
+    echo "GPU 15 % slow in ${what//\// } only|real|1|8|100|gpu:rank=5,percent=15,in=$what"
+  done
+  for slow in "0 1 2 3" "0 1 2 3 5 6"; do
+    echo "GPUs $slow 3 % slow|real|1|8|100|$(for r in $slow; do printf 'gpu:rank=%s,percent=3 ' "$r"; done)"
+  done
   for shape in 1:4:300 1:8:300 8:8:100 64:8:40; do
     IFS=: read -r hosts gpus fleets <<<"$shape"
     echo "a link one way at half|real|$hosts|$gpus|$fleets|link:host=0,src=1,dst=2,fraction=0.5"

@@ -212,6 +212,33 @@ TEST(Watch, OtherBitsOfAnotherAlgorithmOrOfAllGpusAccuseNobody) {
   EXPECT_EQ(judge_watch(made.watch).verdict.state, State::pass);
 }
 
+TEST(Watch, OtherBitsOfAStepWhoseProductsWereTunedAnewAccuseNobody) {
+  // Three launches of one H100: each tuned, and each has other bits.
+  const auto watched = [](bool wrong) {
+    Watch watch;
+    watch.plan = {"w", "2026-11-22T12:00:00Z", 4 * 3600, 7, {"lora_step"}, "quick"};
+    for (int i = 0; i < 40; ++i) {
+      const std::string launch = std::string("/ci/baselines/h100-sxm/1ranks/") + (i == 25 ? "2" : "1");
+      auto file = read_results(std::filesystem::path(SHAKEDOWN_SOURCE_DIR + launch + "/lora_step.json"));
+      if (wrong && i == 30) *file.rows.front().by_rank["checksum"][0] += 1;
+      WatchRound round;
+      round.number = i + 1;
+      round.started = "2026-11-22T12:00:00Z";
+      round.begin_s = 360.0 * i;
+      round.length_s = 360;
+      round.boots = {"node0 boot-1"};
+      Verdict verdict;
+      verdict.state = State::pass;
+      verdict.judged_families = 1;
+      thin(Measured(std::vector<Results>{file}), verdict, round);
+      watch.rounds.push_back(round);
+    }
+    return judge_watch(watch).verdict;
+  };
+  EXPECT_EQ(find(watched(false), "watch/bits/rank:0"), nullptr);
+  EXPECT_NE(find(watched(true), "watch/bits/rank:0"), nullptr);
+}
+
 TEST(Watch, AnErrorCounterThatGrowsIsNamedWithTheHourAndWhatStoodThereBeforeIsNot) {
   MadeUp made(24);
   for (std::size_t i = 140; i < made.watch.rounds.size(); ++i) made.watch.rounds[i].counters["xids"][1] = 1;
@@ -221,6 +248,18 @@ TEST(Watch, AnErrorCounterThatGrowsIsNamedWithTheHourAndWhatStoodThereBeforeIsNo
   ASSERT_NE(xids, nullptr);
   EXPECT_NE(xids->detail.find("hour 7.0"), std::string::npos) << xids->detail;
   EXPECT_EQ(find(verdict, "watch/counters/of:xids/rank:2"), nullptr);
+}
+
+TEST(Watch, ACounterThatBeginsAnewWithTheMachineCountsWhatItGrowsFromThere) {
+  MadeUp made(24);
+  for (std::size_t i = 0; i < made.watch.rounds.size(); ++i) {
+    made.watch.rounds[i].counters["xids"][2] = i < 140 ? 5 : i < 200 ? 0 : 1;
+  }
+  const auto verdict = judge_watch(made.watch).verdict;
+  const auto* const xids = find(verdict, "watch/counters/of:xids/rank:2");
+  ASSERT_NE(xids, nullptr);
+  EXPECT_EQ(xids->value, 1);
+  EXPECT_EQ(xids->detail.rfind("xids has grown by 1 since the start, ", 0), 0U) << xids->detail;
 }
 
 TEST(Watch, AHostThatWasStartedAnewIsSaidWithTheHourAndIsNoPass) {
