@@ -138,16 +138,4 @@ std::string host_ranges(std::vector<std::string> hosts) {
   return joined(words, ",");
 }
 
-bool is_host_name(std::string_view host) {
-  return !host.empty() && host.front() != '-' &&
-         host.find_first_not_of(
-             "abcdefghijklmnopqrstuvwxyz"
-             "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-             "0123456789.-_") == std::string_view::npos;
-}
-
-std::string ssh_line(const std::string& host, const std::string& command) {
-  return "ssh " + (is_host_name(host) ? host : std::string("HOST")) + " " + command;
-}
-
 }  // namespace shakedown

@@ -15,10 +15,4 @@ std::vector<std::string> expand_hosts(std::string_view list, std::string_view wh
 /// The same hosts, sorted, the last number of names that are alike in all else as ranges: "node-a[08-10],login".
 std::string host_ranges(std::vector<std::string> hosts);
 
-/// Whether this may stand in a line for a shell: RFC 1123 and the underscore, nothing else.
-bool is_host_name(std::string_view);
-
-/// A line to type: the command on this host. What is no host name is left to the reader: "ssh HOST ...".
-std::string ssh_line(const std::string& host, const std::string& command);
-
 }  // namespace shakedown

@@ -207,8 +207,6 @@ void begin(const fs::path& folder, const Owner& owner, const std::string& id) {
   if (other) throw CannotRun(folder.string() + " is in use by " + *other + ": wait for it, or end it");
 }
 
-bool has(const fs::path& folder) { return fs::exists(folder / "run_id"); }
-
 std::string check(const fs::path& folder, const Owner& owner) {
   if (const auto other = other_owner(folder / "lock", owner)) {
     throw CannotRun(folder.string() + " is in use by " + *other + ": wait for it, or end it");
@@ -224,16 +222,6 @@ std::optional<std::string> unfinished(const fs::path& folder) {
   const auto lock = folder / "lock";
   if (!fs::is_regular_file(lock) || fs::exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
   return folder.string() + " is of a run that has not come to its end: " + who(lock);
-}
-
-void refuse_to_pass_unfinished(const std::vector<fs::path>& folders, Verdict& verdict) {
-  for (const auto& folder : folders) {
-    const auto why = unfinished(folder);
-    if (!why) continue;
-    verdict.state = State::incomplete;
-    verdict.exit_code = 3;
-    verdict.notes.push_back(*why);
-  }
 }
 
 }  // namespace shakedown

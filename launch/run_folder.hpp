@@ -4,9 +4,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
-
-#include "thresholds/verdict.hpp"
 
 namespace shakedown {
 
@@ -56,9 +53,6 @@ namespace ctest {
 void begin(const std::filesystem::path& folder, const Owner& owner, const std::string& id);
 /// The run's id. Errors: CannotRun if the folder is not the owner's.
 std::string check(const std::filesystem::path& folder, const Owner& owner);
-
-/// Whether it is such a folder.
-bool has(const std::filesystem::path& folder);
 }  // namespace ctest
 
 /// Where runs go: SHAKEDOWN_RESULTS, else the build tree's results/, else, where that cannot be written or the program
@@ -68,8 +62,5 @@ std::filesystem::path usual_results();
 /// Why the run whose folder this is has no end: it lives, or broke off. Nothing for a folder of an ended run, or of
 /// none.
 std::optional<std::string> unfinished(const std::filesystem::path& folder);
-
-/// What is there of a run that broke off can be judged, and is no verdict on the machine.
-void refuse_to_pass_unfinished(const std::vector<std::filesystem::path>& folders, Verdict&);
 
 }  // namespace shakedown

@@ -34,7 +34,7 @@
 namespace shakedown {
 namespace {
 
-constexpr int usage = 2;
+constexpr int usage = 2, could_not_judge = 3;
 
 std::string help() {
   return "usage: shakedown VERB [flags]\n\n"
@@ -67,25 +67,35 @@ bool is_stored(const Arguments& arguments) {
   return arguments.results.empty() && arguments.outputs.contains("--verdict");
 }
 
+// Without results a stored verdict, which has no figures of pairs.
+Judged judged(const Arguments& arguments) {
+  if (is_stored(arguments)) return {nullptr, {}, read_verdict(arguments.outputs.at("--verdict"))};
+  return judge(arguments);
+}
+
 OutputFiles outputs_of(const Arguments& arguments) {
   OutputFiles files = arguments.outputs;
   if (is_stored(arguments)) files.erase("--verdict");
   return files;
 }
 
-// Without results a stored verdict, which has no figures of pairs.
-Judged judged(const Arguments& arguments) {
-  if (is_stored(arguments)) return {nullptr, {}, read_verdict(arguments.outputs.at("--verdict"))};
-  Judged all = judge(arguments);
-  if (!arguments.judge.family) refuse_to_pass_unfinished(arguments.results, all.verdict);
-  return all;
+// What is there of a run that broke off can be judged, and is no verdict on the machine.
+void refuse_to_pass_unfinished(const Arguments& arguments, Verdict& verdict) {
+  for (const auto& folder : arguments.results) {
+    const auto why = unfinished(folder);
+    if (!why || arguments.judge.family) continue;
+    verdict.state = State::incomplete;
+    verdict.exit_code = could_not_judge;
+    verdict.notes.push_back(*why);
+  }
 }
 
 int report(const Arguments& arguments, const ReasonChannel& channel) {
   if (arguments.results.size() == 1 && is_watch(arguments.results.front())) {
     return report_watch(arguments.results.front(), arguments, channel);
   }
-  const Judged all = judged(arguments);
+  Judged all = judged(arguments);
+  refuse_to_pass_unfinished(arguments, all.verdict);
   const auto& measured = all.measured;
   const Verdict& verdict = all.verdict;
   write_outputs(outputs_of(arguments), all);
@@ -111,7 +121,6 @@ void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
 }
 
 int nodes(const Arguments& arguments) {
-  if (arguments.judge.family) throw InputError("nodes decides by whole runs; take --family away");
   const Judged all = judged(arguments);
   write_outputs(outputs_of(arguments), all);
   const NodeList list = decide_nodes(all.verdict);

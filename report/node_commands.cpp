@@ -1,7 +1,5 @@
 #include "report/node_commands.hpp"
 
-#include <algorithm>
-#include <cctype>
 #include <map>
 #include <vector>
 
@@ -10,6 +8,15 @@
 
 namespace shakedown {
 namespace {
+
+// A host's name goes into a shell: RFC 1123 and the underscore, nothing else.
+bool is_safe(const std::string& host) {
+  return !host.empty() && host.front() != '-' &&
+         host.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyz"
+             "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+             "0123456789.-_") == std::string::npos;
+}
 
 // One line in single quotes, short enough for sinfo -R and for an annotation that people read.
 std::string quoted_reason(const NodeDecision& node) {
@@ -27,34 +34,18 @@ struct Nodes {
   std::string comments;
 };
 
-std::string first_label(const std::string& host) { return host.substr(0, host.find('.')); }
-
-// Slurm knows nodes by their first label; of an address that is a number, and ALL is every node.
-bool is_node_name(const std::string& label) {
-  std::string upper = label;
-  std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
-  return label.find_first_not_of("0123456789") != std::string::npos && upper != "ALL";
-}
-
-Nodes sorted_out(const NodeList& list, bool for_slurm) {
+Nodes sorted_out(const NodeList& list, bool first_label) {
   Nodes nodes;
-  std::map<std::string, int> hosts_by_label;
-  for (const NodeDecision& node : list.nodes) ++hosts_by_label[first_label(node.host)];
   for (const NodeDecision& node : list.nodes) {
     if (node.state == NodeState::undecided) {
       nodes.comments += "# undecided, left as it is: " + one_line(node.host) + "\n";
       continue;
     }
-    const std::string label = first_label(node.host);
-    if (!is_host_name(node.host) || (for_slurm && !is_node_name(label))) {
+    if (!is_safe(node.host)) {
       nodes.comments += "# not a host name, do it by hand: " + one_line(node.host) + "\n";
       continue;
     }
-    if (for_slurm && hosts_by_label[label] > 1) {
-      nodes.comments += "# " + label + " is the name of several hosts, do it by hand: " + node.host + "\n";
-      continue;
-    }
-    const std::string& host = for_slurm ? label : node.host;
+    const std::string host = first_label ? node.host.substr(0, node.host.find('.')) : node.host;
     (node.state == NodeState::bad ? nodes.bad[quoted_reason(node)] : nodes.good).push_back(host);
   }
   return nodes;

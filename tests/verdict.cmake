@@ -33,7 +33,7 @@ shakedown_test(report_test unit PROGRAM report_tests
   SOURCES report/report_test.cpp report/node_commands_test.cpp report/html_test.cpp LIBRARIES yaml-cpp::yaml-cpp)
 
 add_executable(acceptance_test acceptance_test.cpp)
-target_link_libraries(acceptance_test PRIVATE shakedown::launch GTest::gtest)
+target_link_libraries(acceptance_test PRIVATE shakedown::report GTest::gtest)
 target_compile_definitions(acceptance_test PRIVATE SHAKEDOWN_VERSION="${PROJECT_VERSION}")
 
 # The real programs, as a user runs them: exit codes, last lines, files.

@@ -4,7 +4,6 @@
 #include <set>
 #include <tuple>
 
-#include "base/host_list.hpp"
 #include "thresholds/profile.hpp"
 
 namespace shakedown {
@@ -66,7 +65,7 @@ std::string RunEvidence::gpu(int rank) const {
 }
 
 std::string RunEvidence::on_host(int rank, const std::string& command) const {
-  return ssh_line(facts(rank).host, command);
+  return "ssh " + facts(rank).host + " " + command;
 }
 
 Diagnosis RunEvidence::diagnosis(std::vector<Cause> causes, const std::vector<int>& ranks) const {

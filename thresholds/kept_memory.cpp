@@ -7,7 +7,6 @@
 #include <map>
 #include <string_view>
 
-#include "base/host_list.hpp"
 #include "base/key.hpp"
 
 namespace shakedown {
@@ -48,7 +47,7 @@ std::vector<Finding> judge_kept_memory(const std::vector<Results>& files, const 
           "another",
           kept, own);
       f.source = "what the driver says is in use";
-      f.next = ssh_line(facts.host, "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
+      f.next = "ssh " + facts.host + " nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv";
       worst.insert_or_assign(facts.rank, std::move(f));
     }
   }

@@ -13,7 +13,6 @@
 #include <cmath>
 #include <map>
 
-#include "base/host_list.hpp"
 #include "base/text.hpp"
 #include "thresholds/judge.hpp"
 
@@ -222,7 +221,7 @@ class Judge {
         Finding& finding =
             add_at("watch/restart", host, Status::inconclusive, true,
                    host + " was started anew " + gap + ": whether somebody did that cannot be told here");
-        finding.next = ssh_line(host, "last -x reboot shutdown; if nobody did it, the host is not fit");
+        finding.next = "ssh " + host + " last -x reboot shutdown; if nobody did it, the host is not fit";
       }
       if (round.unwatched_s > 0 && !restarted) {
         result_.verdict.notes.push_back("nobody watched for " + time(round.unwatched_s) + " " + gap +

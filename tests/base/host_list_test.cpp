@@ -38,12 +38,5 @@ TEST(HostList, IsWrittenInRangesThatNameTheSameHosts) {
   }
 }
 
-TEST(ALineToType, LeavesAHostToTheReaderWhoseNameIsNone) {
-  EXPECT_EQ(ssh_line("node-a1.cluster_2", "uptime"), "ssh node-a1.cluster_2 uptime");
-  for (const char* name : {"n1;touch x", "$(reboot)", "-oProxyCommand=x", "", "n 1"}) {
-    EXPECT_EQ(ssh_line(name, "uptime"), "ssh HOST uptime") << name;
-  }
-}
-
 }  // namespace
 }  // namespace shakedown::host_list_test

@@ -728,26 +728,6 @@ TEST_F(NodesVerb, LeavesNoOldHostFileBehindBadInput) {
   EXPECT_EQ(text_of("list/good_nodes").rfind("# no good nodes: ", 0), 0u) << text_of("list/good_nodes");
 }
 
-TEST_F(NodesVerb, ReturnsNobodyByARunThatBrokeOff) {
-  const std::string run_folder = path("broken");
-  std::filesystem::create_directory(run_folder);
-  std::filesystem::copy_file(path("good.json"), run_folder + "/gemm.json");
-  EXPECT_EQ(nodes("--results=" + run_folder).exit_code, 0);
-  std::ofstream(run_folder + "/lock") << "owner: root\npid: 4194303\nhost: elsewhere\nstarted: 2026-11-23T00:00:00Z\n";
-  const Outcome listed = nodes("--results=" + run_folder + " --scontrol");
-  EXPECT_EQ(listed.exit_code, 3);
-  EXPECT_EQ(listed.output.find("undrain"), std::string::npos) << listed.output;
-  const Outcome judged = accept("--results=" + run_folder);
-  EXPECT_EQ(judged.exit_code, 3);
-  EXPECT_EQ(judged.last_line.rfind("VERDICT: INCOMPLETE", 0), 0u) << judged.output;
-}
-
-TEST_F(NodesVerb, DecidesNothingByOneFamily) {
-  const Outcome refused = nodes("--family=gemm --scontrol --results=" + path("good.json"));
-  expect_refused(refused, "nodes decides by whole runs; take --family away");
-  EXPECT_EQ(refused.output.find("undrain"), std::string::npos);
-}
-
 TEST_F(NodesVerb, ProvesNoNodeGoodWithoutAProfile) {
   folder.write("other.json", ResultsBuilder(4, 1, "Unheard-of GPU").add(gemm, "tflops", 700).text());
   const Outcome outcome = nodes("--results=" + path("other.json") + " --nodes=" + path("list"));

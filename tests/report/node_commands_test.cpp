@@ -35,30 +35,6 @@ TEST(NodeCommands, OfKubernetesCordonBadNodesAndReturnOnlyWhatWeCordoned) {
   EXPECT_EQ(commands.find("kubectl uncordon node-b2"), std::string::npos) << "undecided";
 }
 
-TEST(NodeCommands, OfSlurmLeaveToPeopleWhatIsNoNodesName) {
-  const NodeList addresses{State::fail,
-                           {node("10.0.0.1", NodeState::bad), node("10.0.0.2", NodeState::good),
-                            node("All", NodeState::bad), node(".x", NodeState::good)},
-                           {}};
-  EXPECT_EQ(scontrol_commands(addresses),
-            "# not a host name, do it by hand: 10.0.0.1\n"
-            "# not a host name, do it by hand: 10.0.0.2\n"
-            "# not a host name, do it by hand: All\n"
-            "# not a host name, do it by hand: .x\n");
-  const NodeList domains{
-      State::fail,
-      {node("n1.a", NodeState::bad, "slow NIC"), node("n1.b", NodeState::good), node("n2.a", NodeState::good)},
-      {}};
-  const std::string commands = scontrol_commands(domains);
-  EXPECT_EQ(commands.rfind("# n1 is the name of several hosts, do it by hand: n1.a\n"
-                           "# n1 is the name of several hosts, do it by hand: n1.b\n"
-                           "sinfo -h -N -n 'n2' ",
-                           0),
-            0u)
-      << commands;
-  EXPECT_NE(kubectl_commands(domains).find("kubectl cordon n1.a "), std::string::npos) << "there it is the whole name";
-}
-
 TEST(NodeCommands, LetNoNameOrReasonReachTheShell) {
   const NodeList hostile{
       State::fail,
