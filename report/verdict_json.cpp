@@ -75,7 +75,8 @@ void members(Archive& archive, Verdict& v) {
   archive.derived("schema", verdict_schema).in_lower_case("verdict", v.state)("exit_code", v.exit_code);
   archive("passed", v.passed)("total", v.total)("profile", v.profile)("backend", v.backend)("devices", v.devices);
   archive("ranks", v.ranks)("hosts", v.hosts).younger("families", v.families);
-  archive.younger("judged_families", v.judged_families)("run_ids", v.run_ids)
+  archive.younger("judged_families", v.judged_families)
+      .younger("family", v.family)("run_ids", v.run_ids)
       .younger("started", v.started)("notes", v.notes);
   archive.younger("culprits", v.culprits).younger("judgements", v.spoken).younger("nodes", v.nodes);
   archive("findings", v.findings)("unjudged", v.unjudged);
