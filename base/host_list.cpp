@@ -83,6 +83,14 @@ void expand(const List& list, const std::string& before, std::string_view rest, 
 
 }  // namespace
 
+bool is_host_name(std::string_view host) {
+  return !host.empty() && host.front() != '-' &&
+         host.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyz"
+             "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+             "0123456789.-_") == std::string_view::npos;
+}
+
 std::vector<std::string> expand_hosts(std::string_view list, std::string_view where) {
   std::vector<std::string> hosts;
   for (const std::string_view part : parts(list)) {
