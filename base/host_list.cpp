@@ -83,13 +83,9 @@ void expand(const List& list, const std::string& before, std::string_view rest, 
 
 }  // namespace
 
-bool is_host_name(std::string_view host) {
-  return !host.empty() && host.front() != '-' &&
-         host.find_first_not_of(
-             "abcdefghijklmnopqrstuvwxyz"
-             "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-             "0123456789.-_") == std::string_view::npos;
-}
+bool is_host_name(std::string_view host) { return is_plain(host, ".-_") && host.front() != '-'; }
+
+std::string host_in_command(const std::string& host) { return is_host_name(host) ? host : "HOST"; }
 
 std::vector<std::string> expand_hosts(std::string_view list, std::string_view where) {
   std::vector<std::string> hosts;

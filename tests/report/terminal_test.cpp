@@ -118,6 +118,8 @@ TEST(Terminal, NamesWhatRepairDesksAskForWhereHardwareIsAtFault) {
   finding.offenders = {Culprit{3, "node4", {}, {}, {}}};
   verdict.findings = {finding};
   EXPECT_TRUE(asks("before anything is restarted:\n  ssh node4 nvidia-bug-report.sh\n  build/bin/shakedown archive"));
+  verdict.findings.front().offenders[0].host = "node4;touch x";
+  EXPECT_TRUE(asks("  ssh HOST nvidia-bug-report.sh\n")) << "no name of it gets into a shell";
   verdict.findings.front().metric = "mig";
   EXPECT_FALSE(asks("nvidia-bug-report")) << "a setting";
   verdict.findings.front().metric = "remap_failed";
