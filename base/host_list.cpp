@@ -83,6 +83,10 @@ void expand(const List& list, const std::string& before, std::string_view rest, 
 
 }  // namespace
 
+bool is_host_name(std::string_view host) { return is_plain(host, ".-_") && host.front() != '-'; }
+
+std::string host_in_command(const std::string& host) { return is_host_name(host) ? host : "HOST"; }
+
 std::vector<std::string> expand_hosts(std::string_view list, std::string_view where) {
   std::vector<std::string> hosts;
   for (const std::string_view part : parts(list)) {

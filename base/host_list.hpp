@@ -7,6 +7,13 @@
 
 namespace shakedown {
 
+/// Letters, digits, '.', '-' and '_', and no '-' in front (RFC 1123 and the underscore): nothing that a shell
+/// understands.
+bool is_host_name(std::string_view);
+
+/// As it stands in a command that somebody may run: HOST for one that is no host name.
+std::string host_in_command(const std::string& host);
+
 /// Every host of a list, in its order: "node-a[08-10],login" is node-a08, node-a09, node-a10 and login. A bracket may
 /// stand anywhere and more than once. Errors: InputError for an unclosed or empty bracket, a range that runs backwards,
 /// or more than 100,000 hosts; it begins with `where`.

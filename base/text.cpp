@@ -57,6 +57,12 @@ std::string one_line(std::string text) {
   return text;
 }
 
+bool is_plain(std::string_view word, std::string_view others) {
+  const std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  const auto is_known = [&](char c) { return letters.find(c) != letters.npos || others.find(c) != others.npos; };
+  return !word.empty() && std::all_of(word.begin(), word.end(), is_known);
+}
+
 std::size_t columns(std::string_view text) {
   std::size_t n = 0;
   for (const char c : text) n += is_continuation(c) ? 0 : 1;

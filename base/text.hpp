@@ -38,6 +38,9 @@ std::string printable(std::string_view text);
 /// Text of unknown origin (host names) in one line: newlines become spaces, other control characters '?'.
 std::string one_line(std::string text);
 
+/// ASCII letters, digits and `others` only, and not empty: a word that a shell takes as it is.
+bool is_plain(std::string_view word, std::string_view others);
+
 /// How many columns printable text takes: its code points.
 std::size_t columns(std::string_view text);
 

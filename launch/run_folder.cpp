@@ -5,13 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <random>
-#include <sstream>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -25,12 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string host() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 /// Opens and locks `file` for this process; nothing if another one has it. Where a file system has no locks, nobody has
 /// it.
 std::optional<int> locked(const fs::path& file) {
@@ -39,17 +31,6 @@ std::optional<int> locked(const fs::path& file) {
   if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return descriptor;
   close(descriptor);
   return std::nullopt;
-}
-
-/// For people, but for "start", which tells a process from a later one of its number.
-void describe(const fs::path& lock, const Owner& owner) {
-  std::ofstream(lock) << "host: " << host() << "\nprocess: " << owner.pid << "\nsince: " << utc_now()
-                      << "\nstart: " << owner.started << "\n";
-}
-
-std::string who(const fs::path& lock) {
-  return "process " + field_of(lock, "process").value_or("?") + " on " + field_of(lock, "host").value_or("?") +
-         ", since " + field_of(lock, "since").value_or("?");
 }
 
 void make_folder(const fs::path& folder) {
@@ -117,24 +98,11 @@ std::optional<int> taken(const fs::path& folder, bool emptied) {
   const auto lock = locked(folder / "lock");
   if (!lock) return lock;
   if (emptied) empty(folder);
-  describe(folder / "lock", owner_of(getpid()));
+  write_lock(folder / "lock", owner_of(getpid()));
   return lock;
 }
 
 }  // namespace
-
-Owner owner_of(int pid) {
-  const auto line = line_of("/proc/" + std::to_string(pid) + "/stat").value_or("");
-  const auto name_end = line.rfind(')');
-  if (name_end == std::string::npos) return {pid, ""};
-  std::istringstream fields(line.substr(name_end + 1));
-  constexpr int fields_before = 19;  // proc(5): the state is field 3, the start time field 22
-  std::string field;
-  for (int i = 0; i <= fields_before; ++i) fields >> field;
-  return {pid, field};
-}
-
-bool lives(const Owner& owner) { return !owner.started.empty() && owner_of(owner.pid).started == owner.started; }
 
 fs::path usual_results() {
   if (const char* const named = std::getenv("SHAKEDOWN_RESULTS"); named != nullptr && *named != '\0') return named;
@@ -185,10 +153,8 @@ namespace ctest {
 namespace {
 /// Who else has the folder; nothing: nobody who lives.
 std::optional<std::string> other_owner(const fs::path& lock, const Owner& owner) {
-  const Owner known{std::atoi(field_of(lock, "process").value_or("0").c_str()), field_of(lock, "start").value_or("")};
-  const bool same = known.pid == owner.pid && known.started == owner.started;
-  // A process of another host cannot be seen from here; its files are noticed by their id.
-  if (same || field_of(lock, "host") != host() || !lives(known)) return std::nullopt;
+  const auto known = owner_here(lock);  // files of a process of another host are noticed by their id
+  if (!known || *known == owner || !lives(*known)) return std::nullopt;
   return who(lock);
 }
 }  // namespace
@@ -199,7 +165,7 @@ void begin(const fs::path& folder, const Owner& owner, const std::string& id) {
   const auto other = lock ? other_owner(folder / "lock", owner) : who(folder / "lock");
   if (!other) {
     empty(folder);
-    describe(folder / "lock", owner);
+    write_lock(folder / "lock", owner);
     std::ofstream(folder / "run_id") << (id.empty() ? made_up_id() : id) << "\n";
     lead_latest_to(folder);
   }
@@ -217,11 +183,5 @@ std::string check(const fs::path& folder, const Owner& owner) {
 }
 
 }  // namespace ctest
-
-std::optional<std::string> unfinished(const fs::path& folder) {
-  const auto lock = folder / "lock";
-  if (!fs::is_regular_file(lock) || fs::exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
-  return folder.string() + " is of a run that has not come to its end: " + who(lock);
-}
 
 }  // namespace shakedown

@@ -5,15 +5,9 @@
 #include <optional>
 #include <string>
 
-namespace shakedown {
+#include "base/run_lock.hpp"
 
-/// Who runs, as the lock's text says it to people: host, process, and since when.
-struct Owner {
-  int pid = 0;
-  std::string started;  // of the process, in the kernel's ticks: tells it from a later one of the same number
-};
-Owner owner_of(int pid);
-bool lives(const Owner&);
+namespace shakedown {
 
 class RunFolder {
  public:
@@ -58,9 +52,5 @@ std::string check(const std::filesystem::path& folder, const Owner& owner);
 /// Where runs go: SHAKEDOWN_RESULTS, else the build tree's results/, else, where that cannot be written or the program
 /// is installed, results/ of the working folder.
 std::filesystem::path usual_results();
-
-/// Why the run whose folder this is has no end: it lives, or broke off. Nothing for a folder of an ended run, or of
-/// none.
-std::optional<std::string> unfinished(const std::filesystem::path& folder);
 
 }  // namespace shakedown

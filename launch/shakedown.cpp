@@ -18,7 +18,6 @@
 #include "launch/choice.hpp"
 #include "launch/guard.hpp"
 #include "launch/options.hpp"
-#include "launch/run_folder.hpp"
 #include "launch/tarball.hpp"
 #include "launch/watch.hpp"
 #include "report/arguments.hpp"
@@ -34,7 +33,7 @@
 namespace shakedown {
 namespace {
 
-constexpr int usage = 2, could_not_judge = 3;
+constexpr int usage = 2;
 
 std::string help() {
   return "usage: shakedown VERB [flags]\n\n"
@@ -79,23 +78,11 @@ OutputFiles outputs_of(const Arguments& arguments) {
   return files;
 }
 
-// What is there of a run that broke off can be judged, and is no verdict on the machine.
-void refuse_to_pass_unfinished(const Arguments& arguments, Verdict& verdict) {
-  for (const auto& folder : arguments.results) {
-    const auto why = unfinished(folder);
-    if (!why || arguments.judge.family) continue;
-    verdict.state = State::incomplete;
-    verdict.exit_code = could_not_judge;
-    verdict.notes.push_back(*why);
-  }
-}
-
 int report(const Arguments& arguments, const ReasonChannel& channel) {
   if (arguments.results.size() == 1 && is_watch(arguments.results.front())) {
     return report_watch(arguments.results.front(), arguments, channel);
   }
-  Judged all = judged(arguments);
-  refuse_to_pass_unfinished(arguments, all.verdict);
+  const Judged all = judged(arguments);
   const auto& measured = all.measured;
   const Verdict& verdict = all.verdict;
   write_outputs(outputs_of(arguments), all);

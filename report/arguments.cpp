@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/run_lock.hpp"
 #include "thresholds/measured.hpp"
 #include "thresholds/site.hpp"
 
@@ -203,6 +204,9 @@ Judged judge(const Arguments& arguments) {
   auto profiles = profiles_of(site ? &*site : nullptr, load_profiles(arguments.thresholds));
   for (Profile& profile : profiles) profile = on_site(profile, site ? &*site : nullptr, *measured);
   auto options = arguments.judge;
+  for (const auto& folder : arguments.results) {
+    if (auto why = unfinished(folder); why && !options.family) options.unfinished = std::move(why);
+  }
   if (site) {
     if (options.roster.empty()) {
       for (const auto& host : site->roster) options.roster.push_back({host, std::nullopt});

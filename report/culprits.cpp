@@ -117,7 +117,7 @@ std::vector<std::string> repair_commands(const Verdict& verdict) {
   if (hosts.empty()) return {};
   std::vector<std::string> commands;
   for (std::size_t i = 0; i < std::min(hosts.size(), most); ++i) {
-    commands.push_back("ssh " + hosts[i] + " nvidia-bug-report.sh");
+    commands.push_back(on_host(hosts[i], "nvidia-bug-report.sh"));
   }
   if (hosts.size() > most) commands.back() += "  # and " + plural(hosts.size() - most, "more host");
   commands.push_back("build/bin/shakedown archive --results=build/results");

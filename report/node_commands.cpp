@@ -9,15 +9,6 @@
 namespace shakedown {
 namespace {
 
-// A host's name goes into a shell: RFC 1123 and the underscore, nothing else.
-bool is_safe(const std::string& host) {
-  return !host.empty() && host.front() != '-' &&
-         host.find_first_not_of(
-             "abcdefghijklmnopqrstuvwxyz"
-             "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-             "0123456789.-_") == std::string::npos;
-}
-
 // One line in single quotes, short enough for sinfo -R and for an annotation that people read.
 std::string quoted_reason(const NodeDecision& node) {
   constexpr std::size_t most = 160;
@@ -34,18 +25,29 @@ struct Nodes {
   std::string comments;
 };
 
-Nodes sorted_out(const NodeList& list, bool first_label) {
+std::string first_label(const std::string& host) { return host.substr(0, host.find('.')); }
+
+// Slurm takes ALL for every node; of an address the first number is no name.
+bool can_be_name(const std::string& label) {
+  return label.find_first_not_of("0123456789") != std::string::npos && lower(label) != "all";
+}
+
+Nodes sorted_out(const NodeList& list, bool by_first_label) {
+  std::map<std::string, int> labels;
+  for (const NodeDecision& node : list.nodes) ++labels[first_label(node.host)];
   Nodes nodes;
   for (const NodeDecision& node : list.nodes) {
     if (node.state == NodeState::undecided) {
       nodes.comments += "# undecided, left as it is: " + one_line(node.host) + "\n";
       continue;
     }
-    if (!is_safe(node.host)) {
-      nodes.comments += "# not a host name, do it by hand: " + one_line(node.host) + "\n";
+    const std::string host = by_first_label ? first_label(node.host) : node.host;
+    if (!is_host_name(node.host) || (by_first_label && (!can_be_name(host) || labels[host] > 1))) {
+      nodes.comments += std::string("# not ") + (is_host_name(node.host) ? "the name of one node" : "a host name") +
+                        (node.state == NodeState::bad ? ", drain" : ", return") +
+                        " it by hand: " + one_line(node.host) + "\n";
       continue;
     }
-    const std::string host = first_label ? node.host.substr(0, node.host.find('.')) : node.host;
     (node.state == NodeState::bad ? nodes.bad[quoted_reason(node)] : nodes.good).push_back(host);
   }
   return nodes;

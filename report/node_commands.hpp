@@ -9,7 +9,7 @@ namespace shakedown {
 
 /// Slurm: one drain line for all bad nodes of one reason, and one that undrains good nodes which we drained: those
 /// whose reason begins with ours. An undecided node is in neither. Hosts by their first label, as Slurm names them; one
-/// that has characters which a shell understands is a comment.
+/// that has characters which a shell understands, or no first label of its own, is a comment.
 std::string scontrol_commands(const NodeList&);
 
 /// Kubernetes: the same by cordon and uncordon. What we cordoned has the label shakedown=bad; the reason is an

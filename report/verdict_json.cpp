@@ -75,13 +75,42 @@ void members(Archive& archive, Verdict& v) {
   archive.derived("schema", verdict_schema).in_lower_case("verdict", v.state)("exit_code", v.exit_code);
   archive("passed", v.passed)("total", v.total)("profile", v.profile)("backend", v.backend)("devices", v.devices);
   archive("ranks", v.ranks)("hosts", v.hosts).younger("families", v.families);
-  archive.younger("judged_families", v.judged_families)("run_ids", v.run_ids)
+  archive.younger("judged_families", v.judged_families)
+      .younger("family", v.family)("run_ids", v.run_ids)
       .younger("started", v.started)("notes", v.notes);
   archive.younger("culprits", v.culprits).younger("judgements", v.spoken).younger("nodes", v.nodes);
   archive("findings", v.findings)("unjudged", v.unjudged);
   archive.younger("fleet_levels", v.fleet.levels).younger("fleet_lines", v.fleet.lines);
   archive.younger("scaling", v.scaling);
 }
+
+namespace {
+
+// A pass keeps its own limit and names nobody. Of a spread the value is that of the worst rank, and no spread.
+bool contradicts_itself(const Finding& f) {
+  if (f.status != Status::pass) return false;
+  if (f.offender_count > 0 || !f.offenders.empty()) return true;
+  if (!f.value || !f.limit) return false;
+  return (f.limit_name == "min" && *f.value < *f.limit) || (f.limit_name == "max" && *f.value > *f.limit) ||
+         (f.limit_name == "equals" && *f.value != *f.limit);
+}
+
+void refuse_contradictions(const Verdict& verdict, const Field& root) {
+  for (const Finding& f : verdict.findings) {
+    if (contradicts_itself(f)) {
+      root["findings"].refuse("the pass of " + f.key + " " + f.metric + " contradicts its own figures; judge the " +
+                              "results again");
+    }
+  }
+  for (const Diagnosis& culprit : verdict.culprits) {
+    if (culprit.causes.empty()) root["culprits"].refuse("a culprit without a cause");
+    if (culprit.fails && verdict.passed == verdict.total) {
+      root["culprits"].refuse("a culprit fails and no finding does; judge the results again");
+    }
+  }
+}
+
+}  // namespace
 
 Verdict read_verdict(const std::filesystem::path& file) {
   const auto document = read_json(file);
@@ -98,9 +127,7 @@ Verdict read_verdict(const std::filesystem::path& file) {
                            std::to_string(verdict.exit_code) + ", it says \"" + said + "\" and " +
                            std::to_string(said_code) + "; judge the results again");
   }
-  for (const Diagnosis& culprit : verdict.culprits) {
-    if (culprit.causes.empty()) root["culprits"].refuse("a culprit without a cause");
-  }
+  refuse_contradictions(verdict, root);
   return verdict;
 }
 

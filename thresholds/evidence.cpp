@@ -59,13 +59,10 @@ RunEvidence::RunEvidence(const Benchmarks& benchmarks, const PeerComparison& pee
   read_support();
 }
 
-std::string RunEvidence::gpu(int rank) const {
-  const RankFacts& f = facts(rank);
-  return f.uuid ? *f.uuid : f.pci ? *f.pci : std::to_string(f.local_rank);
-}
+std::string RunEvidence::gpu(int rank) const { return gpu_in_command(facts(rank)); }
 
 std::string RunEvidence::on_host(int rank, const std::string& command) const {
-  return "ssh " + facts(rank).host + " " + command;
+  return shakedown::on_host(facts(rank).host, command);
 }
 
 Diagnosis RunEvidence::diagnosis(std::vector<Cause> causes, const std::vector<int>& ranks) const {

@@ -55,7 +55,7 @@ class RunEvidence {
   const PeerComparison& peers() const { return peers_; }
   const std::vector<Finding>& findings() const { return findings_; }
 
-  std::string gpu(int rank) const;  // UUID, PCI address or number, for nvidia-smi -i
+  std::string gpu(int rank) const;  // for nvidia-smi -i
   std::string on_host(int rank, const std::string& command) const;
   Diagnosis diagnosis(std::vector<Cause>, const std::vector<int>& ranks) const;
 

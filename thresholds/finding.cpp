@@ -3,6 +3,9 @@
 
 #include <utility>
 
+#include "base/host_list.hpp"
+#include "base/text.hpp"
+
 namespace shakedown {
 
 Culprit culprit(const RankFacts& facts, std::optional<double> value) {
@@ -23,6 +26,17 @@ std::string text(const Culprit& culprit) {
   add(culprit.uuid.value_or(""));
   add(culprit.pci.value_or(""));
   return words;
+}
+
+std::string on_host(const std::string& host, const std::string& command) {
+  return "ssh " + host_in_command(host) + " " + command;
+}
+
+std::string gpu_in_command(const RankFacts& facts) {
+  for (const auto& id : {facts.uuid, facts.pci}) {
+    if (id && is_plain(*id, ".-_:/")) return *id;
+  }
+  return std::to_string(facts.local_rank);
 }
 
 std::string measure_command(std::string_view key, int ranks) {

@@ -76,6 +76,12 @@ void set(Finding&, Status, std::string detail, std::string next);
 /// Names the first of them, the worst first, and counts all.
 void name_offenders(Finding&, std::vector<Culprit>);
 
+/// "ssh node7 nvidia-smi -L": the command, to be run there.
+std::string on_host(const std::string& host, const std::string& command);
+
+/// Its UUID, PCI address or number, for nvidia-smi -i.
+std::string gpu_in_command(const RankFacts&);
+
 /// The command that measures `key` (or, for a family, all of it) again.
 std::string measure_command(std::string_view key, int ranks);
 

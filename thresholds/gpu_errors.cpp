@@ -97,9 +97,9 @@ Finding finding_of(const Record& record, const std::string& what, bool fails) {
   f.offenders = {*f.worst};
   f.offender_count = 1;
   f.source = "what the driver counts and reports while it is measured";
-  f.next = "ssh " + record.facts->host + " nvidia-smi -q -i " +
-           record.facts->uuid.value_or(std::to_string(record.facts->local_rank)) +
-           (what == "errors" ? " -d ECC,ROW_REMAPPER" : " -d PERFORMANCE,TEMPERATURE,POWER");
+  f.next = on_host(record.facts->host,
+                   "nvidia-smi -q -i " + gpu_in_command(*record.facts) +
+                       (what == "errors" ? " -d ECC,ROW_REMAPPER" : " -d PERFORMANCE,TEMPERATURE,POWER"));
   return f;
 }
 

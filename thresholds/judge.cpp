@@ -129,6 +129,7 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
   Verdict verdict;
   verdict.backend = files.front().context.backend;
   verdict.devices = devices_of(files);
+  verdict.family = options.family;
   verdict.nodes = nodes_of(files);
   std::set<std::string> run_ids;
   for (const Results& file : files) {

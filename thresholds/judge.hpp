@@ -27,7 +27,8 @@ struct RosterEntry {
 std::vector<RosterEntry> read_roster(const std::filesystem::path& file);
 
 struct JudgeOptions {
-  std::optional<std::string> family;  // judge this family only
+  std::optional<std::string> family;      // judge this family only
+  std::optional<std::string> unfinished;  // why the run has not come to its end: what is there of it is no verdict
   Expected expected;
   std::optional<std::string> run_id;  // the only run whose files are judged
   std::vector<RosterEntry> roster;

@@ -47,7 +47,7 @@ std::vector<Finding> judge_kept_memory(const std::vector<Results>& files, const 
           "another",
           kept, own);
       f.source = "what the driver says is in use";
-      f.next = "ssh " + facts.host + " nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv";
+      f.next = on_host(facts.host, "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
       worst.insert_or_assign(facts.rank, std::move(f));
     }
   }

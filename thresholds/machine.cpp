@@ -46,8 +46,9 @@ const HostFacts* facts_of(const Context& context, const std::string& host) {
 // ---------------------------------------------------------------------------------------------------------------------
 // One function per finding
 
-Finding judge_complete(const Files& files) {
+Finding judge_complete(const Files& files, const JudgeOptions& options) {
   Finding finding = pass("machine/complete", "all runs ended");
+  if (options.unfinished) set(finding, Status::missing, *options.unfinished, "wait for its end, or measure again");
   for (const Results& file : files) {
     if (file.context.complete) continue;
     const std::string family = file.rows.empty() ? file.file.stem().string() : family_of(file.rows.front().key);
@@ -386,8 +387,9 @@ Finding judge_unique_devices(const Files& files) {
 
 std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& options, std::optional<int> gpus_per_host) {
   const Expectation expected = expectation(files, options);
-  std::vector<Finding> findings{judge_complete(files), judge_run_id(files, options), judge_backend(files, expected),
-                                judge_ranks(files, options, expected), judge_hosts(files, options, expected)};
+  std::vector<Finding> findings{judge_complete(files, options), judge_run_id(files, options),
+                                judge_backend(files, expected), judge_ranks(files, options, expected),
+                                judge_hosts(files, options, expected)};
   const auto is_cuda = [](const Results& file) { return file.context.backend == "cuda"; };
   if (std::all_of(files.begin(), files.end(), is_cuda)) {
     // Who says how many ranks there should be overrules what the bus says.

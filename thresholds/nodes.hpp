@@ -13,8 +13,8 @@ namespace shakedown {
 enum class Action { none, monitor, reset, isolate };
 constexpr auto words(Action) { return names("", "MONITOR", "RESET", "ISOLATE"); }
 
-/// good: measured, judged, and accused of nothing. undecided: something failed that no node could be blamed for, or
-/// there was no reference; such a node is not proven good.
+/// good: measured, judged, and accused of nothing. undecided: something failed that no node could be blamed for, there
+/// was no reference, or one family only was judged; such a node is not proven good.
 enum class NodeState { good, bad, undecided };
 constexpr auto words(NodeState) { return names("good", "bad", "undecided"); }
 

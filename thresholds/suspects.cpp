@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "base/host_list.hpp"
 #include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "thresholds/common_cause.hpp"
@@ -285,8 +286,9 @@ class Investigation {
     if (const auto within = alone(host)) d.detail += *within;
     d.telemetry = telemetry_.text(ranks.front());
     d.heat = std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return telemetry_.hot(rank); });
-    d.next = "mpirun -np " + std::to_string(ranks.size()) + " --host " + host + ":" + std::to_string(ranks.size()) +
-             " build/bench/bench_" + (evidence.empty() ? "gemm" : family_of(evidence.front().key));
+    d.next = "mpirun -np " + std::to_string(ranks.size()) + " --host " + host_in_command(host) + ":" +
+             std::to_string(ranks.size()) + " build/bench/bench_" +
+             (evidence.empty() ? "gemm" : family_of(evidence.front().key));
     add_evidence(d, std::move(evidence));
     suspects_.push_back(std::move(d));
   }

@@ -39,6 +39,7 @@ struct Verdict {
   std::string backend;  // "host": the best possible state is HOST-ONLY
   int ranks = 0, hosts = 0;
   std::size_t families = 0, judged_families = 0;  // measured or named by the profile; of these, judged by its rules
+  std::optional<std::string> family;              // the only one that was judged
   std::vector<std::string> run_ids;
   std::string started;  // of the first of its files, UTC, ISO 8601; empty: unknown
   std::vector<std::string> devices;

@@ -221,7 +221,7 @@ class Judge {
         Finding& finding =
             add_at("watch/restart", host, Status::inconclusive, true,
                    host + " was started anew " + gap + ": whether somebody did that cannot be told here");
-        finding.next = "ssh " + host + " last -x reboot shutdown; if nobody did it, the host is not fit";
+        finding.next = on_host(host, "last -x reboot shutdown; if nobody did it, the host is not fit");
       }
       if (round.unwatched_s > 0 && !restarted) {
         result_.verdict.notes.push_back("nobody watched for " + time(round.unwatched_s) + " " + gap +

@@ -91,8 +91,11 @@ TEST_F(Runs, ARunWithoutAnEndIsToldFromOneThatEnded) {
   {
     auto run = RunFolder::create(results, "", 20);
     folder = run.path();
-    EXPECT_TRUE(unfinished(folder));
+    EXPECT_FALSE(unfinished(folder)) << "who measures judges before the end";
   }
+  write_lock(folder / "lock", owner_of(getppid()));
+  EXPECT_FALSE(unfinished(folder)) << "and so do the steps of ctest";
+  write_lock(folder / "lock", {getpid(), "of an earlier process"});
   EXPECT_TRUE(unfinished(folder)) << "it broke off";
   write(folder / "verdict.json");
   EXPECT_FALSE(unfinished(folder));

@@ -735,6 +735,34 @@ TEST_F(NodesVerb, ProvesNoNodeGoodWithoutAProfile) {
   EXPECT_EQ(text_of("list/good_nodes").rfind("# no good nodes: no reference", 0), 0u);
 }
 
+TEST_F(NodesVerb, ProvesNoNodeGoodByARunThatHasNotEndedOrByOneFamily) {
+  const std::string results = "--results=" + path("run") + " --verdict=" + path("stored.json");
+  std::filesystem::create_directory(folder.path() / "run");
+  folder.write("run/gemm.json", text_of("good.json"));
+  folder.write("run/lock", "host: nosuch\nprocess: 1\n");
+  const auto program = [&](const std::string& name) {
+    return run(name + " --thresholds=" + path("test.yaml") + " " + results);
+  };
+  for (const auto& outcome : {accept(results), program(SHAKEDOWN_PROGRAM " report"),
+                              run(SHAKEDOWN_PROGRAM " report --verdict=" + path("stored.json"))}) {
+    EXPECT_EQ(outcome.exit_code, 3);
+    EXPECT_EQ(outcome.last_line, "VERDICT: INCOMPLETE 7/8 (profile test, 4 ranks)") << outcome.output;
+    EXPECT_NE(outcome.output.find("run is of a run that has not come to its end: process 1 on nosuch"),
+              std::string::npos)
+        << outcome.output;
+  }
+  const auto expect_undecided = [](const Outcome& outcome) {
+    EXPECT_EQ(outcome.exit_code, 3);
+    EXPECT_EQ(outcome.output, "# undecided, left as it is: node0\n");
+  };
+  expect_undecided(nodes(results + " --scontrol"));
+  expect_undecided(nodes("--scontrol --verdict=" + path("stored.json")));
+  folder.write("run/lock", "host: nosuch\nprocess: 1\nended: now\n");
+  EXPECT_EQ(nodes(results).exit_code, 0);
+  expect_undecided(nodes(results + " --family=gemm --kubectl"));
+  expect_undecided(nodes("--scontrol --verdict=" + path("stored.json")));
+}
+
 TEST_F(AcceptanceTest, JudgesWhatRanksLoseInCompany) {
   folder.write("alone.json", ResultsBuilder(1).add(gemm, "tflops", 900).text());
   const Outcome outcome = accept_file("good.json", "--scaling=" + path("alone.json"));

@@ -42,10 +42,28 @@ TEST(NodeCommands, LetNoNameOrReasonReachTheShell) {
        node("b", NodeState::bad, "'; reboot; '\n" + std::string(500, 'x'))},
       {}};
   for (const std::string& commands : {scontrol_commands(hostile), kubectl_commands(hostile)}) {
-    EXPECT_EQ(commands.rfind("# not a host name, do it by hand: a;reboot\n# not a host name", 0), 0u) << commands;
+    EXPECT_EQ(commands.rfind("# not a host name, drain it by hand: a;reboot\n# not a host name, return it", 0), 0u)
+        << commands;
     EXPECT_NE(commands.find("'shakedown: '\\''; reboot; '\\'' xxx"), std::string::npos) << commands;
     EXPECT_EQ(commands.find(std::string(200, 'x')), std::string::npos);
   }
+}
+
+TEST(NodeCommands, OfSlurmAreLeftToHandsWhereTheFirstLabelIsNotTheNameOfOneNode) {
+  const NodeList unclear{
+      State::fail,
+      {node("n1.a", NodeState::bad, "x"), node("n1.b", NodeState::good), node("10.0.0.1", NodeState::bad, "x"),
+       node("ALL", NodeState::bad, "x"), node("All.a", NodeState::bad, "x"), node(".x", NodeState::bad, "x"),
+       node("n2.a", NodeState::bad, "x"), node("n3.a", NodeState::undecided), node("n3", NodeState::bad, "x")},
+      {}};
+  const std::string unnamed = "# not the name of one node, ";
+  EXPECT_EQ(scontrol_commands(unclear), unnamed + "drain it by hand: n1.a\n" + unnamed + "return it by hand: n1.b\n" +
+                                            unnamed + "drain it by hand: 10.0.0.1\n" + unnamed +
+                                            "drain it by hand: ALL\n" + unnamed + "drain it by hand: All.a\n" +
+                                            unnamed + "drain it by hand: .x\n" + "# undecided, left as it is: n3.a\n" +
+                                            unnamed + "drain it by hand: n3\n" +
+                                            "scontrol update nodename=n2 state=drain reason='shakedown: x'\n");
+  EXPECT_NE(kubectl_commands(unclear).find("kubectl cordon n1.a 10.0.0.1 "), std::string::npos) << "by whole names";
 }
 
 }  // namespace

@@ -118,6 +118,8 @@ TEST(Terminal, NamesWhatRepairDesksAskForWhereHardwareIsAtFault) {
   finding.offenders = {Culprit{3, "node4", {}, {}, {}}};
   verdict.findings = {finding};
   EXPECT_TRUE(asks("before anything is restarted:\n  ssh node4 nvidia-bug-report.sh\n  build/bin/shakedown archive"));
+  verdict.findings.front().offenders[0].host = "node4;touch x";
+  EXPECT_TRUE(asks("  ssh HOST nvidia-bug-report.sh\n")) << "no name of it gets into a shell";
   verdict.findings.front().metric = "mig";
   EXPECT_FALSE(asks("nvidia-bug-report")) << "a setting";
   verdict.findings.front().metric = "remap_failed";
@@ -473,6 +475,43 @@ TEST(VerdictJson, IsRecomputedAndNeverBelieved) {
       EXPECT_NE(std::string(error.what()).find("its own findings come to"), std::string::npos) << error.what();
     }
   }
+}
+
+TEST(VerdictJson, RefusesAPassThatItsOwnFiguresOrCulpritsContradict) {
+  const Folder folder;
+  Verdict honest = failing();
+  Diagnosis slow;
+  slow.causes = {Cause::slow_gpu};
+  honest.culprits = {slow};
+  const auto is_bad = [](const Finding& f) { return !f.good(); };
+  const auto changed = [&](auto change) {
+    Verdict verdict = honest;
+    change(*std::find_if(verdict.findings.begin(), verdict.findings.end(), is_bad), verdict);
+    conclude(verdict);
+    EXPECT_EQ(verdict.exit_code, 0);
+    return input_error_of([&] { read_verdict(folder.write("verdict.json", verdict_json(verdict))); });
+  };
+  const auto expect_refused = [](const std::string& error, const std::string& why) {
+    EXPECT_NE(error.find(why + "; judge the results again"), std::string::npos) << error;
+  };
+  const std::string own = "findings: the pass of " + gemm + " tflops contradicts its own figures";
+  expect_refused(changed([](Finding& f, Verdict&) { f.status = Status::pass; }), own);
+  expect_refused(changed([](Finding& f, Verdict& verdict) {
+                   f.status = Status::pass;
+                   f.offenders = {};
+                   f.offender_count = 0;
+                   verdict.culprits = {};
+                 }),
+                 own);
+  const std::string culprit = "culprits: a culprit fails and no finding does";
+  expect_refused(changed([](Finding& f, Verdict&) { f.severity = Severity::warn; }), culprit);
+  expect_refused(changed([&](Finding&, Verdict& verdict) { std::erase_if(verdict.findings, is_bad); }), culprit);
+  EXPECT_EQ(changed([](Finding& f, Verdict& verdict) {
+              f.severity = Severity::warn;
+              verdict.culprits[0].fails = false;
+            }),
+            "")
+      << "what fails nothing may be said";
 }
 
 TEST(VerdictJson, RefusesABrokenFile) {

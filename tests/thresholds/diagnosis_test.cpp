@@ -170,6 +170,19 @@ TEST(Culprits, NameASlowGpuWithAllThatIdentifiesIt) {
   EXPECT_EQ(d.evidence_count, 16u) << "GEMM, HBM, and 14 copies";
 }
 
+TEST(Culprits, LetNoNameIntoTheCommandThatComesNext) {
+  for (const auto& [host, uuid, next] : {std::tuple("node0;touch x", "GPU-1003", "ssh HOST nvidia-smi -q -i GPU-1003 "),
+                                         {"-oProxyCommand=reboot", "", "ssh HOST nvidia-smi -q -i 0000:13:00.0 "},
+                                         {"node0", "GPU-3;reboot", "ssh node0 nvidia-smi -q -i 0000:13:00.0 "}}) {
+    Measured run;
+    for (auto& rank : run.builder.context.ranks) rank.host = host;
+    for (auto& known : run.builder.context.inventory) known.host = host;
+    run.builder.context.ranks[3].uuid = uuid;
+    run.memory[3] *= 0.94;
+    EXPECT_EQ(only(run.culprits()).next.rfind(next, 0), 0u) << only(run.culprits()).next;
+  }
+}
+
 TEST(Culprits, SayWhatOfASlowGpuIsHealthy) {
   Measured run;
   run.memory[6] *= 0.95;

@@ -57,6 +57,7 @@ TEST(GpuErrors, AreAFindingOfTheRankThatFailsIt) {
             "XID 79: the GPU has fallen off the bus; NVIDIA: restart the node, power included; again: have the GPU "
             "replaced (RESTART_BM)");
   EXPECT_EQ(text(findings[0].offenders.at(0)), "rank 1 node0 GPU-1001 0000:11:00.0");
+  EXPECT_EQ(findings[0].next, "ssh node0 nvidia-smi -q -i GPU-1001 -d ECC,ROW_REMAPPER");
   EXPECT_FALSE(findings[1].counts()) << "what costs only time is a warning";
   EXPECT_NE(findings[1].detail.find("NVLink 3 CRC errors (5000 times"), std::string::npos) << findings[1].detail;
 }

@@ -149,10 +149,16 @@ TEST(Nodes, ThatWereLostWhileMeasuringAreBadAndTheOthersGood) {
   for (const auto& node : decide_nodes(judge(files(), profile(both), {})).nodes) EXPECT_NE(name(node.state), "good");
 }
 
-TEST(Nodes, AreNotProvenGoodByARunThatBrokeOffOrByTheProcessors) {
+TEST(Nodes, AreNotProvenGoodByARunThatBrokeOffOrByOneFamilyOrByTheProcessors) {
   auto broken = run();
   broken.context.complete = false;
-  for (const auto& node : decided(broken).nodes) EXPECT_EQ(name(node.state), "undecided");
+  JudgeOptions unfinished, one;
+  unfinished.unfinished = "it lives";
+  one.family = "hbm";
+  for (const NodeList& list : {decided(broken), decided(run(), rules, unfinished), decided(run(), rules, one)}) {
+    for (const auto& node : list.nodes) EXPECT_EQ(name(node.state), "undecided");
+    EXPECT_EQ(list.undecided_because.size(), 1u);
+  }
   Verdict host;
   host.state = State::host_only;
   host.nodes = {{"node0", 2}};

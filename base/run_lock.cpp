@@ -1,0 +1,62 @@
+#include "base/run_lock.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "base/files.hpp"
+#include "base/utc.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string host() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+}  // namespace
+
+Owner owner_of(int pid) {
+  const auto line = line_of("/proc/" + std::to_string(pid) + "/stat").value_or("");
+  const auto name_end = line.rfind(')');
+  if (name_end == std::string::npos) return {pid, ""};
+  std::istringstream fields(line.substr(name_end + 1));
+  constexpr int fields_before = 19;  // proc(5): the state is field 3, the start time field 22
+  std::string field;
+  for (int i = 0; i <= fields_before; ++i) fields >> field;
+  return {pid, field};
+}
+
+bool lives(const Owner& owner) { return !owner.started.empty() && owner_of(owner.pid) == owner; }
+
+void write_lock(const fs::path& lock, const Owner& owner) {
+  std::ofstream(lock) << "host: " << host() << "\nprocess: " << owner.pid << "\nsince: " << utc_now()
+                      << "\nstart: " << owner.started << "\n";
+}
+
+std::string who(const fs::path& lock) {
+  return "process " + field_of(lock, "process").value_or("?") + " on " + field_of(lock, "host").value_or("?") +
+         ", since " + field_of(lock, "since").value_or("?");
+}
+
+std::optional<Owner> owner_here(const fs::path& lock) {
+  if (field_of(lock, "host") != host()) return std::nullopt;
+  return Owner{std::atoi(field_of(lock, "process").value_or("0").c_str()), field_of(lock, "start").value_or("")};
+}
+
+std::optional<std::string> unfinished(const fs::path& folder) {
+  const auto lock = folder / "lock";
+  if (!fs::is_regular_file(lock) || fs::exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
+  const auto owner = owner_here(lock);
+  if (owner == owner_of(getpid()) || owner == owner_of(getppid())) return std::nullopt;  // the latter: ctest
+  return folder.string() + " is of a run that has not come to its end: " + who(lock);
+}
+
+}  // namespace shakedown
