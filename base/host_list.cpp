@@ -18,7 +18,7 @@ struct List {
 };
 
 [[noreturn]] void refuse(const List& list, const std::string& what) {
-  throw InputError(std::string(list.where) + "host list \"" + one_line(std::string(list.text)) + "\": " + what);
+  throw InputError(std::string(list.where) + "host list \"" + one_line(list.text) + "\": " + what);
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -42,7 +42,7 @@ unsigned long number(const List& list, std::string_view digits) {
   unsigned long value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size()) {
-    refuse(list, "\"" + one_line(std::string(digits)) + "\" is not a number; write ranges as [1-3,7]");
+    refuse(list, "\"" + one_line(digits) + "\" is not a number; write ranges as [1-3,7]");
   }
   return value;
 }

@@ -29,6 +29,15 @@ std::size_t sequence(std::string_view text) {
   return wrong ? 0 : length;
 }
 
+// Shows nothing and changes what is shown: ends a line (U+2028 and 2029), or turns the order of reading (UAX #9).
+bool is_invisible(std::string_view character) {
+  const auto between = [&](std::string_view first, std::string_view last) {
+    return first <= character && character <= last;
+  };
+  return character == "\u061c" || between("\u200e", "\u200f") || between("\u2028", "\u202e") ||
+         between("\u2066", "\u2069");
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -36,7 +45,7 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = sequence(text);
     const auto c = static_cast<unsigned char>(text.front());
-    if (length == 0 || (c < 0x20 && c != '\n') || c == 0x7f) {
+    if (length == 0 || (c < 0x20 && c != '\n') || c == 0x7f || (length > 1 && is_invisible(text.substr(0, length)))) {
       out += '?';
     } else {
       out += text.substr(0, length);
@@ -46,15 +55,10 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-std::string one_line(std::string text) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    // Those of Latin-1 are two bytes of UTF-8.
-    const bool latin = c == 0xc2 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xe0) == 0x80;
-    if (latin) text.erase(i, 1);
-    if (latin || c < 0x20 || c == 0x7f) text[i] = c == '\n' ? ' ' : '?';
-  }
-  return text;
+std::string one_line(std::string_view text) {
+  std::string line = printable(text);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
 }
 
 bool is_plain(std::string_view word, std::string_view others) {
@@ -105,7 +109,7 @@ void Table::add(std::vector<Cell> row) {
   if (row.empty()) return;
   widths_.resize(std::max(widths_.size(), row.size()));
   for (std::size_t i = 0; i < row.size(); ++i) {
-    row[i].text = printable(one_line(std::move(row[i].text)));
+    row[i].text = one_line(row[i].text);
     widths_[i] = std::max(widths_[i], columns(row[i].text));
   }
   rows_.push_back(std::move(row));

@@ -31,12 +31,12 @@ std::string plural(std::integral auto n, const std::string& noun) {
 std::string percent_text(double share);     // 0.123: "12.3 %"
 std::string lower(std::string_view ascii);  // "NO REFERENCE": "no reference"
 
-/// Valid UTF-8 without control characters: bytes that are neither become '?', so that a name cannot move the cursor.
-/// Newlines stay.
+/// Valid UTF-8 without control characters, and without those that turn the order of reading: each becomes '?', and so
+/// does a byte that is no UTF-8. A name cannot move the cursor, nor look like another one. Newlines stay.
 std::string printable(std::string_view text);
 
-/// Text of unknown origin (host names) in one line: newlines become spaces, other control characters '?'.
-std::string one_line(std::string text);
+/// The same in one line: newlines become spaces.
+std::string one_line(std::string_view text);
 
 /// ASCII letters, digits and `others` only, and not empty: a word that a shell takes as it is.
 bool is_plain(std::string_view word, std::string_view others);

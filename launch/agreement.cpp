@@ -48,7 +48,7 @@ Job roll_call(const FrontDoor& door, const Launch& launch, const Words& prefix, 
     if (auto answer = answer_in(line)) call.answers.push_back(std::move(*answer));
   };
   job.error = [&call](std::string_view line) {
-    if (!line.empty()) call.said = one_line(std::string(line));
+    if (!line.empty()) call.said = one_line(line);
   };
   job.limit = std::chrono::duration<double>(door.startup_timeout);
   return job;

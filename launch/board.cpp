@@ -45,7 +45,7 @@ std::optional<Progress> progress_in(std::string_view line) {
   };
   if (!number('[', progress.done) || !number('/', progress.total) || line.substr(0, 2) != "] ") return std::nullopt;
   if (progress.done < 0 || progress.total < std::max(1, progress.done)) return std::nullopt;
-  progress.key = one_line(std::string(line.substr(2, line.find(',') - 2)));
+  progress.key = one_line(line.substr(2, line.find(',') - 2));
   progress.left = number_behind(line, progress.done == 0 ? ", " : " left (about ");
   if (progress.done == 0 && (!progress.left || line.find(" s in all") == std::string_view::npos)) return std::nullopt;
   return progress;

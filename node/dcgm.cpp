@@ -58,7 +58,7 @@ std::vector<std::string> warnings_in(const Json& result) {
 }
 
 std::string shown(const std::string& text) {
-  auto line = printable(one_line(text.substr(0, longest)));
+  auto line = one_line(text.substr(0, longest));
   line.erase(line.find_last_not_of(" .") + 1);
   return line + (text.size() > longest ? " ..." : "");
 }

@@ -127,7 +127,7 @@ std::vector<std::string> repair_commands(const Verdict& verdict) {
 std::string culprits_text(const Verdict& verdict, bool color) {
   const auto repair = repair_commands(verdict);
   std::string end;
-  for (const std::string& command : repair) end += "  " + printable(one_line(command)) + "\n";
+  for (const std::string& command : repair) end += "  " + one_line(command) + "\n";
   if (!end.empty()) end = "For the repair desk, before anything is restarted:\n" + end + "\n";
   if (verdict.culprits.empty()) return end;
   const auto failing =

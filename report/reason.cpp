@@ -55,10 +55,10 @@ std::string reason_line(const Verdict& verdict) {
   } else if (!verdict.notes.empty()) {
     line += ": " + verdict.notes.front();
   }
-  return printable(one_line(line));
+  return one_line(line);
 }
 
-std::string error_line(const std::string& why) { return printable(one_line("error: " + why)); }
+std::string error_line(const std::string& why) { return one_line("error: " + why); }
 
 ReasonChannel::ReasonChannel() {
   // Open for reading only is something else, such as the job server of GNU make.

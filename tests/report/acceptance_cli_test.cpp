@@ -125,6 +125,17 @@ TEST_F(AcceptanceTest, LetsNoNameAddALine) {
   expect_no_lie(run(SHAKEDOWN_PROGRAM + judge + " --explain=" + gemm));
 }
 
+TEST_F(AcceptanceTest, LetsNoNameTurnTheOrderOfReading) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 600, {700, 700, 700, 600});
+  for (auto& rank : builder.context.ranks) rank.host = "node\u202e7\u2028";
+  for (auto& host : builder.context.inventory) host.host = "node\u202e7\u2028";
+  folder.write("turned.json", builder.text());
+  const std::string shown = accept_file("turned.json", "--html=" + path("v.html")).output + text_of("v.html");
+  EXPECT_NE(shown.find("node?7?"), std::string::npos);
+  for (const char* hidden : {"\u202e", "\u2028"}) EXPECT_EQ(shown.find(hidden), std::string::npos);
+}
+
 TEST_F(AcceptanceTest, SaysWhenItsOutputIsLost) {
   const auto judged = " --results=" + path("good.json") + " --thresholds=" + path("test.yaml");
   for (const std::string lost : {">/dev/full", ">&-"}) {
