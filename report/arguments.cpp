@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/run_lock.hpp"
+#include "thresholds/applicability.hpp"
 #include "thresholds/measured.hpp"
 #include "thresholds/site.hpp"
 
@@ -202,7 +203,11 @@ Judged judge(const Arguments& arguments) {
   auto measured = std::make_unique<const Measured>(read_results(arguments.results));
   const auto site = arguments.site ? std::optional(read_site(*arguments.site)) : std::nullopt;
   auto profiles = profiles_of(site ? &*site : nullptr, load_profiles(arguments.thresholds));
-  for (Profile& profile : profiles) profile = on_site(profile, site ? &*site : nullptr, *measured);
+  // What the site asks of these GPUs may be more than others could reach.
+  const auto* ours = measured->files.empty() ? nullptr : select_profile(measured->files, profiles).profile;
+  for (Profile& profile : profiles) {
+    if (ours == nullptr || ours == &profile) profile = on_site(profile, site ? &*site : nullptr, *measured);
+  }
   auto options = arguments.judge;
   for (const auto& folder : arguments.results) {
     if (auto why = unfinished(folder); why && !options.family) options.unfinished = std::move(why);

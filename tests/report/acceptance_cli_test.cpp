@@ -88,6 +88,26 @@ class AcceptanceTest : public ::testing::Test {
   const Folder folder;
 };
 
+TEST_F(AcceptanceTest, HoldsASitesRulesAgainstTheProfileOfItsGpusOnly) {
+  std::filesystem::create_directory(path("rules"));
+  folder.write("rules/h.yaml",
+               "schema: 2\nprofile: h\nmatch: {backend: cuda, device: \"NVIDIA H200\"}\nrules:\n  - {benchmark: \"" +
+                   gemm + "\", metric: tflops, every: rank, min: 620, source: s}\n");
+  folder.write("rules/small.yaml",
+               "schema: 2\nprofile: small\nmatch: {backend: cuda, device: \"NVIDIA T4\"}\npeak: {bf16_tflops: 65, "
+               "tensor_mhz: 1590, source: s}\nrules:\n"
+               "  - {benchmark: \"" +
+                   gemm + "\", metric: tflops, every: rank, min: 40, source: s}\n");
+  folder.write("site.yaml", "schema: 2\nsite: lab\nrules:\n  - {benchmark: \"" + gemm +
+                                "\", metric: tflops, every: run, min: 650, source: s}\n");
+  const auto of_site = [&](const std::string& results) {
+    return run(ACCEPTANCE_TEST " --thresholds=" + path("rules") + " --site=" + path("site.yaml") +
+               " --results=" + path(results));
+  };
+  EXPECT_EQ(of_site("good.json").exit_code, 0) << "65 TFLOPS are the ceiling of another GPU";
+  EXPECT_EQ(of_site("bad.json").exit_code, 1);
+}
+
 TEST_F(AcceptanceTest, PassesAHealthyMachine) {
   const Outcome outcome = accept_file("good.json");
   EXPECT_EQ(outcome.exit_code, 0);
