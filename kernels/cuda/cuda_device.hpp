@@ -1,6 +1,9 @@
 // The CUDA backend: one NVIDIA GPU as the device of a rank.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
+#include <memory>
 #include <utility>
 
 #include "kernels/cuda/communicator.hpp"
@@ -31,20 +34,25 @@ class CudaDevice final : public Device {
   void abort() noexcept override { communicators_.abort(); }
 
   /// Of each spec that is made_by this backend by `std::unique_ptr<Work> make(const S&, CudaDevice&)`, which the file
-  /// of its Work defines in this namespace and no header lists. Throws Unsupported for what this GPU cannot do.
+  /// of its Work defines in this namespace and no header lists. Copies between host and GPU wait until the driver has
+  /// cleared what the Work before gave back. Throws Unsupported for what this GPU cannot do.
   std::unique_ptr<Work> prepare(const Spec&) override;
 
   Gpu& gpu() { return gpu_; }
   Communicators& communicators() { return communicators_; }
 
  private:
+  std::unique_ptr<Work> make_work(const Spec&);
+
   Gpu gpu_;
   DeviceInfo info_;
   Communicators communicators_;
   Event begin_ = make_event(), end_ = make_event();
   CycleCounter cycles_;
-  std::pair<const Work*, int> timed_;  // what, and how often, the last time
-  bool long_ = false;                  // and whether a sample of it is
+  std::pair<const Work*, int> timed_;                // what, and how often, the last time
+  bool long_ = false;                                // and whether a sample of it is
+  std::size_t prepared_bytes_ = 0;                   // of the last Work
+  std::chrono::steady_clock::time_point cleared_{};  // when the driver has cleared what the Works before gave back
 };
 
 /// Which of the visible devices a rank takes. Errors: std::runtime_error if there are too few; the text says what to

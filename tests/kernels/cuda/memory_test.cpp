@@ -301,6 +301,22 @@ TEST_F(OnGpu, Pcie) {
   }
 }
 
+// The driver clears what a memory test gave back with the engine that copies from the host.
+TEST_F(OnGpu, CopiesFromTheHostAreAsFastBehindAMemoryTestAsBeforeIt) {
+  const auto seconds_of = [&](const Spec& spec) {
+    const auto work = device_->prepare(spec);
+    work->connect(group_);
+    work->reset();
+    work->stage(3);
+    return device_->seconds(*work, 3);
+  };
+  const PcieSpec copy{PcieOp::h2d, 256 * mib};
+  seconds_of(copy);
+  const double before = seconds_of(copy);
+  seconds_of(MemoryTestSpec{TestPattern::random, std::nullopt});
+  EXPECT_LT(seconds_of(copy), 1.3 * before);
+}
+
 TEST_F(OnGpu, WorksGiveTheirMemoryBackSoThatTheNextFamilyHasIt) {
   const auto use = [&](const Spec& spec) {
     const auto work = device_->prepare(spec);
