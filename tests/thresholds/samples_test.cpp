@@ -66,10 +66,13 @@ TEST(RealResults, StoredAsBaselinesPassWholeAgainstTheShippedRules) {
               "VERDICT: PASS 122/122 (profile h200-sxm, 2 ranks, 12 of 14 families judged)")
         << launch;
   }
-  for (const char* launch : {"1", "2", "3"}) {
+  EXPECT_EQ(verdict_of("h200-sxm/1ranks_full/1"), "VERDICT: PASS 123/123 (profile h200-sxm, 1 rank)");
+  for (const char* launch : {"1", "2", "3", "4", "5", "6", "7", "8", "9"}) {
     EXPECT_EQ(verdict_of(std::string("h200-sxm/1ranks/") + launch),
               "VERDICT: PASS 83/83 (profile h200-sxm, 1 rank, 12 of 14 families judged)")
         << launch;
+  }
+  for (const char* launch : {"1", "2", "3", "4", "5", "6"}) {
     // In the second the clock stood two steps above what the driver calls the highest, for one row.
     EXPECT_EQ(verdict_of(std::string("h100-sxm/1ranks/") + launch),
               "VERDICT: PASS 77/77 (profile h100-sxm, 1 rank, 12 of 14 families judged)")

@@ -264,8 +264,8 @@ TEST(Repeatability, IsThatOfTheMiddleRepetition) {
 
 TEST(Validity, LetsAClockStandTwoStepsAboveWhatTheDriverCallsTheHighest) {
   const std::string key = "hbm/op:copy/engine:sm/bytes:4294967296";
-  const auto rules = testing_support::profile(
-      "  - {benchmark: \"" + key + "\", metric: hbm_gb_per_s, every: run, min: 40, source: s}\n");
+  const auto rules = testing_support::profile("  - {benchmark: \"" + key +
+                                              "\", metric: hbm_gb_per_s, every: run, min: 40, source: s}\n");
   const auto state_of = [&](double mhz) {
     ResultsBuilder builder(1);
     builder.context.ranks.front().sm_mhz_max = 1980;
