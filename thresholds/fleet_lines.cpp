@@ -206,6 +206,9 @@ void add_lines(FleetLines& said, const Measured& measured, const PeerComparison&
   }
 }
 
+// No fleet is twice as good as what it is held against: such limits are of sanity (launches, jitter, one rank alone).
+constexpr double says_something = 1.0;
+
 std::optional<double> typical(const Benchmark& benchmark, const Rule& rule) {
   if (rule.every == Every::run) return run_value(benchmark, rule.metric);
   std::vector<double> known;
@@ -238,7 +241,8 @@ std::vector<FleetLevel> levels(const Measured& measured, const Profile& profile)
     const bool reference = !rows[0].empty();
     auto& taken = rows[reference ? 0 : 1];
     const std::size_t count = taken.size();
-    result.push_back({name.first, name.second, count, median(std::move(taken)), reference});
+    const double distance = median(std::move(taken));
+    if (distance <= says_something) result.push_back({name.first, name.second, count, distance, reference});
   }
   return result;
 }

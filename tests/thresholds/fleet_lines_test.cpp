@@ -151,6 +151,21 @@ TEST(FleetLines, SayHowFarTheFleetIsFromItsReferenceAndElseFromItsLimits) {
   EXPECT_NEAR(verdict.fleet.levels[1].better, 0.25, 1e-9);
 }
 
+TEST(FleetLines, LeaveOutLimitsOfSanityFromWhichADistanceSaysNothing) {
+  ResultsBuilder builder(4);
+  builder.add("launch/op:kernel", "launch_us", 3.5, {3.5, 3.5, 3.5, 3.5}).add(hbm, "hbm_gb_per_s", 4000);
+  const auto levels_with = [&](const std::string& most) {
+    return judge({builder.results()},
+                 profile("  - {benchmark: \"launch/op:kernel\", metric: launch_us, every: rank, max: " + most +
+                         ", source: s}\n  - {benchmark: \"" + hbm +
+                         "\", metric: hbm_gb_per_s, every: run, min: 3200, source: s}\n"),
+                 {})
+        .fleet.levels.size();
+  };
+  EXPECT_EQ(levels_with("5"), 2u);
+  EXPECT_EQ(levels_with("50"), 1u);
+}
+
 TEST(FleetLines, CompareNoHostsThatShareCores) {
   auto builder = ResultsBuilder::host(8, 2);
   builder.add(hbm, "hbm_gb_per_s", 10, {20, 20, 20, 20, 10, 10, 10, 10});
