@@ -47,6 +47,20 @@ int show_plan(const FrontDoor& door, const Programs& programs, Signals& signals)
   return 0;
 }
 
+/// What this process ends with where it is a rank that somebody else has started, and not the first one.
+std::optional<int> as_rank(const FrontDoor& door, const Programs& programs, Signals& signals) {
+  const auto rank = rank_of(process_environment());
+  if (!rank) return std::nullopt;
+  if (door.watch_s || door.resume || door.scaling) {
+    throw CannotRun(
+        "--for, --resume and --scaling start the ranks anew, which RANK and WORLD_SIZE leave to others: unset "
+        "these, and let mpirun or srun start the ranks");
+  }
+  if (*rank == 0) return std::nullopt;
+  const auto launch = agreed_launch(door, process_environment(), signals);
+  return measure_as_rank(door, launch, programs, signals);
+}
+
 bool anything_in(const fs::path& folder, const Programs& programs) {
   for (const auto& family : programs.families) {
     if (fs::exists(folder / (family + ".json"))) return true;
@@ -88,6 +102,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   load_profiles(door.judge.thresholds);  // what is wrong there is said before anything is measured
   Signals signals;
   if (door.plan) return show_plan(door, programs, signals);
+  if (const auto code = as_rank(door, programs, signals)) return *code;
   if (door.watch_s || door.resume) return watch(door, programs, channel, signals);
   auto run = folder_of(door);
   say("results: " + run.path().string());
@@ -109,6 +124,7 @@ int measure(const std::vector<std::string>& words) {
   const auto programs = find_programs(door.families);
   Signals signals;
   if (door.plan) return show_plan(door, programs, signals);
+  if (const auto code = as_rank(door, programs, signals)) return *code;
   auto run = folder_of(door);
   auto start = agreed_launch(door, process_environment(), signals);
   measure_families(door, start, programs, run, signals);

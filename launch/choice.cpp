@@ -98,6 +98,31 @@ void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
   }
 }
 
+/// One rank of several that torchrun, a pod's job or a script has started, each with a front door of its own: they meet
+/// over TCP (fixtures/rendezvous.hpp).
+std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
+  for (const auto* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    if (!set_in(environment, variable)) return std::nullopt;
+  }
+  for (const auto* of_mpi : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    if (environment(of_mpi)) return std::nullopt;
+  }
+  launch.rank = number_in(environment, "RANK", 0);
+  launch.ranks = number_in(environment, "WORLD_SIZE", 1);
+  if (*launch.ranks <= 1) return std::nullopt;
+  if (*launch.rank >= *launch.ranks) {
+    throw CannotRun("RANK=" + std::to_string(*launch.rank) +
+                    " is not below WORLD_SIZE=" + std::to_string(*launch.ranks) + ": correct or unset them");
+  }
+  launch.host_count = 0;
+  launch.variables.clear();  // of mpirun
+  launch.note = "rank " + std::to_string(*launch.rank) + " of " + std::to_string(*launch.ranks) +
+                ", as RANK and WORLD_SIZE say: whoever set them starts the others too, which meet at " +
+                *set_in(environment, "MASTER_ADDR") + ":" + *set_in(environment, "MASTER_PORT") +
+                "; unset them to measure this machine alone";
+  return launch;
+}
+
 std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks) {
   const auto& environment = site.environment;
   if (!set_in(environment, "SLURM_JOB_ID")) return std::nullopt;
@@ -182,6 +207,12 @@ std::optional<std::string> host_file_of(const Environment& environment) {
   return std::nullopt;
 }
 
+std::optional<int> rank_of(const Environment& environment) {
+  if (set_in(environment, "SHAKEDOWN_LAUNCH")) return std::nullopt;
+  const auto launch = of_ranks(environment, {});
+  return launch ? launch->rank : std::nullopt;
+}
+
 Launch choose_launch(const LaunchSite& site) {
   const auto& environment = site.environment;
   Launch launch;
@@ -191,6 +222,7 @@ Launch choose_launch(const LaunchSite& site) {
     launch.host_count = 0;
     return launch;
   }
+  if (auto one = of_ranks(environment, launch)) return *one;
   const int ranks = number_in(environment, "SHAKEDOWN_RANKS", site.gpus > 0 ? site.gpus : 2);
   if (ranks == 0) throw CannotRun("SHAKEDOWN_RANKS=0 measures nothing: unset it, or give a number of ranks");
   if (auto slurm = of_slurm(site, launch, ranks)) return *slurm;

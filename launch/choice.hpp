@@ -35,6 +35,7 @@ struct Launch {
   std::vector<std::string> hosts;                              // that were promised, by name
   int host_count = 1;                                          // that were promised; 0: the prefix of a user knows
   std::optional<int> ranks;                                    // that were promised
+  std::optional<int> rank;                                     // of this process, which is one that somebody started
   std::string note;                                            // for a person
   std::vector<std::pair<std::string, std::string>> pods;  // of hosts that are pods the names, and those of their nodes
   std::vector<std::string> present, absent;               // as the roll call found them; empty: nobody was asked
@@ -48,11 +49,15 @@ struct Launch {
 /// The file of hosts that a variable names: of Open MPI, or of an operator that sets it; else of another scheduler.
 std::optional<std::string> host_file_of(const Environment&);
 
-/// SHAKEDOWN_LAUNCH, where it is set, is the whole prefix. A Slurm job of several nodes, or of more tasks than would be
-/// started here, is started by srun where it has pmix, else by mpirun. A host file means mpirun on all of it. Else all
-/// GPUs of this host are used: SHAKEDOWN_RANKS ranks, else one per GPU, else 2; where there is no mpirun, one process.
-/// What would leave a part of the allocation out is refused: nobody would notice that it was not measured.
-/// Errors: CannotRun.
+/// The rank that somebody else has started this process as (see below); nothing where this one starts the ranks.
+std::optional<int> rank_of(const Environment&);
+
+/// SHAKEDOWN_LAUNCH, where it is set, is the whole prefix. RANK, WORLD_SIZE of more than one, MASTER_ADDR and
+/// MASTER_PORT make this process that rank, as torchrun starts it: the others are started by whoever started this one.
+/// A Slurm job of several nodes, or of more tasks than would be started here, is started by srun where it has pmix,
+/// else by mpirun. A host file means mpirun on all of it. Else all GPUs of this host are used: SHAKEDOWN_RANKS ranks,
+/// else one per GPU, else 2; where there is no mpirun, one process. What would leave a part of the allocation out is
+/// refused: nobody would notice that it was not measured. Errors: CannotRun.
 Launch choose_launch(const LaunchSite&);
 
 }  // namespace shakedown

@@ -75,33 +75,43 @@ std::string document_in(const std::string& text) {
   return nlohmann::json::accept(document) ? document + "\n" : "";
 }
 
+bool runs_dcgm(const FrontDoor& door, const std::string& name) {
+  return door.dcgm > 0 && (name == "preflight" || name == resident);
+}
+
+/// A program and its flags, which are the same on all ranks.
+Words command_of(const FrontDoor& door, const Launch& launch, const Programs& programs, const std::string& name,
+                 const Words& flags) {
+  Words command{programs.of(name), "--tier=" + door.tier, "--timeout=" + number_text(door.timeout),
+                "--startup-timeout=" + number_text(door.startup_timeout)};
+  command.insert(command.end(), flags.begin(), flags.end());
+  if (!door.shared_folder.empty() && (name == "preflight" || name == resident)) {
+    command.push_back("--shared-folder=" + door.shared_folder);
+  }
+  if (!door.checkpoint_dir.empty() && (name == "checkpoint" || name == resident)) {
+    command.push_back("--checkpoint-dir=" + door.checkpoint_dir);
+  }
+  if (runs_dcgm(door, name)) command.push_back("--dcgm=" + std::to_string(door.dcgm));
+  if (door.judge.site && (name == "pairs" || name == resident)) {
+    command.push_back("--site=" + fs::absolute(*door.judge.site).string());
+  }
+  if (door.retune) command.push_back("--retune");
+  if (const auto expected = all_expected(door, launch); !expected.empty()) command.push_back("--expect=" + expected);
+  return command;
+}
+
 /// A benchmark program on all ranks: its log, what people shall see of it, and the limits of its silence.
 class Program {
  public:
   Program(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
           const std::string& id, const std::string& name, const Words& flags, Screen& screen)
       : screen_(screen), name_("bench_" + name), log_(folder / "log", std::ios::app) {
-    Words command{programs.of(name), "--tier=" + door.tier, "--timeout=" + number_text(door.timeout),
-                  "--startup-timeout=" + number_text(door.startup_timeout)};
-    command.insert(command.end(), flags.begin(), flags.end());
-    if (!door.shared_folder.empty() && (name == "preflight" || name == resident)) {
-      command.push_back("--shared-folder=" + door.shared_folder);
-    }
-    if (!door.checkpoint_dir.empty() && (name == "checkpoint" || name == resident)) {
-      command.push_back("--checkpoint-dir=" + door.checkpoint_dir);
-    }
-    const bool dcgm = door.dcgm > 0 && (name == "preflight" || name == resident);
-    if (dcgm) command.push_back("--dcgm=" + std::to_string(door.dcgm));
-    if (door.judge.site && (name == "pairs" || name == resident)) {
-      command.push_back("--site=" + fs::absolute(*door.judge.site).string());
-    }
-    if (door.retune) command.push_back("--retune");
+    Words command = command_of(door, launch, programs, name, flags);
     // Whoever judges what is measured now shall know what has died before, and with whom.
     if (const auto crashed = lines_of(folder / "crashed")) {
       command.push_back("--crashed=" + joined(*crashed, ","));
       if (!launch.lost.empty()) command.push_back("--lost=" + joined(launch.lost, ","));
     }
-    if (const auto expected = all_expected(door, launch); !expected.empty()) command.push_back("--expect=" + expected);
     command.push_back("--run-id=" + id);
     job = job_of_ranks(door, launch, command, {{"SHAKEDOWN_CHOICES", choices_beside(folder)}});
     job.error = [this](std::string_view line) {
@@ -118,7 +128,8 @@ class Program {
     job.tick = [this] { screen_.tick(); };
     job.announces_end = announces_end;
     // The ranks' own limits speak first: the start, one benchmark, and a minute.
-    job.silence = Seconds(door.startup_timeout + door.timeout + 60 + (dcgm ? dcgm_limit(door.dcgm, door.timeout) : 0));
+    job.silence = Seconds(door.startup_timeout + door.timeout + 60 +
+                          (runs_dcgm(door, name) ? dcgm_limit(door.dcgm, door.timeout) : 0));
   }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -295,6 +306,25 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
   return {true, true, program.lost};
 }
 
+int measure_as_rank(const FrontDoor& door, const Launch& launch, const Programs& programs, Signals& signals) {
+  const bool together = programs.families.size() > 1 && fs::exists(programs.of(resident));
+  if (!together && programs.families.size() > 1) {
+    throw CannotRun("bench_" + resident + " is missing, by which ranks measure all families: install it");
+  }
+  const auto results = door.results ? *door.results : usual_results();
+  const auto choices = choices_beside(door.folder ? *door.folder : results / "run");
+  const auto name = together ? resident : programs.families.front();
+  const Words flags{together ? "--families=" + joined(programs.families, ",") : "--benchmark_format=json"};
+  auto job =
+      job_of_ranks(door, launch, command_of(door, launch, programs, name, flags), {{"SHAKEDOWN_CHOICES", choices}});
+  const auto ending = run_jobs({job}, signals).front();
+  stop_if_told(signals);
+  const auto rank = "rank " + std::to_string(*launch.rank) + " of " + std::to_string(*launch.ranks);
+  if (!well(ending)) throw CannotRun(rank + ": " + ending.text(job.command.front()) + "; rank 0 has the verdict");
+  say(rank + " has measured; rank 0 has the verdict");
+  return 0;
+}
+
 bool preflight_allows(const FrontDoor& door, const fs::path& folder, const std::string& id) {
   if (door.despite_preflight) return true;
   Arguments arguments = door.judge;
@@ -339,6 +369,7 @@ void measure_families(const FrontDoor& door, Launch& launch, const Programs& pro
   for (int launches = 1;; ++launches) {
     const auto together = measure_together(door, launch, programs, run.path(), run.id(), signals, screen);
     if (!together.something_is_missing) return;
+    if (launch.rank && together.died) return;  // the other ranks are not started again
     screen.clear();
     const auto left =
         together.died && launches < most_launches ? without_lost(door, launch, together.lost, signals) : std::nullopt;

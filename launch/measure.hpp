@@ -40,6 +40,10 @@ std::string all_expected(const FrontDoor&, const Launch&);
 /// arrive what fails already. Errors: CannotRun after a signal.
 void measure_families(const FrontDoor&, Launch&, const Programs&, const RunFolder&, Signals&);
 
+/// This process is a rank that is not the first, which alone has results and a verdict: measures with the others.
+/// Returns the exit code.
+int measure_as_rank(const FrontDoor&, const Launch&, const Programs&, Signals&);
+
 /// How the program for all families ended.
 struct Together {
   bool something_is_missing = false;  // though it may be measured

@@ -47,6 +47,30 @@ class LaunchChoice : public testing::Test {
   const std::string host_file = "# workers\nworker-0.job slots=8\nworker-1.job slots=8\n\n";
 };
 
+TEST_F(LaunchChoice, AProcessThatSomebodyStartedAsARankIsThatRankAndStartsNobody) {
+  const Variables third{{"RANK", "2"}, {"WORLD_SIZE", "16"}, {"MASTER_ADDR", "pod-0"}, {"MASTER_PORT", "29500"}};
+  const auto with = [&](const std::string& name, const std::string& value) {
+    auto all = third;
+    all[name] = value;
+    return all;
+  };
+  const auto launch = choose(third);
+  EXPECT_EQ(launch.rank, 2);
+  EXPECT_EQ(launch.prefix, (std::vector<std::string>{}));
+  EXPECT_EQ(launch.roll, (std::vector<std::string>{}));
+  EXPECT_EQ(launch.expected(), "ranks=16") << "of which none may be missing";
+  EXPECT_TRUE(has(launch.note, "rank 2 of 16")) << launch.note;
+  EXPECT_TRUE(has(launch.note, "pod-0:29500")) << launch.note;
+
+  EXPECT_EQ(choose(with("WORLD_SIZE", "1")).rank, std::nullopt);
+  EXPECT_EQ(choose(with("MASTER_PORT", "")).rank, std::nullopt) << "RANK is a word that many scripts use";
+  EXPECT_EQ(choose(with("OMPI_COMM_WORLD_RANK", "2")).rank, std::nullopt) << "mpirun has started it";
+  EXPECT_EQ(prefix(with("SHAKEDOWN_LAUNCH", "my launcher")), "my launcher");
+  EXPECT_EQ(rank_of(site(with("SHAKEDOWN_LAUNCH", "my launcher")).environment), std::nullopt);
+  EXPECT_TRUE(has(refusal(site(with("RANK", "16"))), "not below WORLD_SIZE=16"));
+  EXPECT_TRUE(has(refusal(site(with("RANK", "x"))), "RANK=x is not a number"));
+}
+
 TEST_F(LaunchChoice, AMachineWithThreeGpusRunsThreeRanksAndNeverMore) {
   EXPECT_EQ(prefix(), "mpirun --bind-to none -np 3");
   EXPECT_EQ(choose().expected(), "") << "the host's own GPUs are counted by the judge";
