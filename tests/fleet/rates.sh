@@ -34,7 +34,9 @@ rows() {
     echo "GPU 5 % slow in HBM reads only|real|1|$gpus|300|gpu:rank=1,percent=5,in=hbm/op:read"
   done
   for what in hbm/op:copy/engine:ce pcie/op:d2h p2p/op:read p2p/op:write/engine:sm; do
-    echo "GPU 15 % slow in ${what//\// } only|real|1|8|100|gpu:rank=5,percent=15,in=$what"
+    local plain=${what//op:/}
+    plain=${plain//engine:/}
+    echo "GPU 15 % slow in ${plain//\// } only|real|1|8|100|gpu:rank=5,percent=15,in=$what"
   done
   for slow in "0 1 2 3" "0 1 2 3 5 6"; do
     echo "GPUs $slow 3 % slow|real|1|8|100|$(for r in $slow; do printf 'gpu:rank=%s,percent=3 ' "$r"; done)"
@@ -61,15 +63,19 @@ one() {
   local flags=() count
   for fault in $faults; do flags+=("--fault=$fault"); done
   count=$(awk -v n="$fleets" -v s="$share" 'BEGIN { n *= s; print n < 1 ? 1 : int(n) }')
-  local out
-  out=$("$build/tests/fleet/fleet_rate" --noise="$root/tests/fleet/noise/$noise.yaml" --hosts="$hosts" --gpus="$gpus" \
+  local counts
+  counts=$("$build/tests/fleet/fleet_rate" --noise="$root/tests/fleet/noise/$noise.yaml" --hosts="$hosts" --gpus="$gpus" \
     --seeds="$first..$((first + count - 1))" -j4 "${flags[@]}" 2>&1 | tail -n 1)
-  echo "| $what | $noise | $((hosts * gpus)) | ${out/#n /} |"
+  # n 300: fail 300, named 300, said 300, first 299, innocent 1, nowhere 0
+  of() { sed -n "s/.*\b$1 \([0-9]*\).*/\1/p" <<<"$counts"; }
+  local fails
+  fails=$(of fail)
+  echo "| $what | $noise | $((hosts * gpus)) | $(of n) | ${fails:-0} | $(of named) | $(of first) | $(of innocent) |"
 }
 export -f one
 
-echo "| what | noise | GPUs | fleets: verdicts, and how many of them named the guilty, named them first, accused an innocent |"
-echo "| --- | --- | --- | --- |"
+echo "| what | noise | GPUs | n | fails | guilty named | named first | innocent named |"
+echo "| --- | --- | --- | --- | --- | --- | --- | --- |"
 # The longest rows first; the table in its own order.
 mapfile -t all < <(rows | grep -E -- "$which")
 for i in "${!all[@]}"; do echo "$i|${all[$i]}"; done | sort -t'|' -k4,4nr |
