@@ -121,6 +121,10 @@ class Work {
   /// Further figures of this rank after verify. A collective Work may ask its peers, and measure.
   virtual Metrics metrics() { return {}; }
 
+  /// What kept the operations since the last reset from being done though nobody has computed anything wrong: a disk
+  /// that is full. The same on all ranks; empty where they were done.
+  virtual std::string obstacle() const { return ""; }
+
   /// What a library chose for it, for the record: "RING/LL128". Empty where it does not say.
   virtual std::string chosen() const { return ""; }
 

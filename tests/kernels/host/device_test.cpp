@@ -1,8 +1,10 @@
 // Every Work of the host backend: right on poisoned outputs, wrong when nothing ran, wrong when one element is damaged.
 // What needs several ranks is tested by suite_test.sh.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <map>
 
@@ -264,6 +266,28 @@ TEST_F(HostBackend, WritesAndReadsCheckpointsAndLeavesNothingBehind) {
               std::string::npos)
         << why.what();
   }
+}
+
+TEST_F(HostBackend, SaysThatADiskWasFullInsteadOfWrongData) {
+  const auto folder = std::filesystem::temp_directory_path() / ("shakedown-device-test-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  const auto work = ready(CheckpointSpec{
+      CheckpointOp::write, {.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = DType::f32}, 2, folder});
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  auto limit = before;
+  limit.rlim_cur = 1000;  // as large as a file may become
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  timed(*work, 2);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_NE(work->obstacle().find("cannot be written: No space left on device"), std::string::npos) << work->obstacle();
+  work->reset();
+  timed(*work, 1);
+  EXPECT_EQ(work->obstacle(), "");
+  EXPECT_TRUE(work->verify().passed()) << "there is room again";
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(HostBackend, SaysHowAStepOfTrainingSpendsItsTimeAndMemory) {
