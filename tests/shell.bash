@@ -1,4 +1,5 @@
 # What the test scripts share. Each is run as SCRIPT BUILD; it counts its failures and ends with finish.
+# With pipefail no pipe may end in grep -q: it leaves at the first match, and who still writes fails. grep -q WHAT <(WRITER).
 set -uo pipefail
 
 build=$(readlink -f "$1")

@@ -14,8 +14,8 @@ bundle=node/opt/shakedown
 expect "  and so does the bundle" grep -qE 'Needs glibc 2\.[0-9]+ or newer' "$bundle/README"
 expect "what a node may lack is inside" eval '[[ -e $(ls $bundle/lib/libopenblas*) && -e $(ls $bundle/lib/libstdc++*) && -e $(ls $bundle/lib/libyaml-cpp*) && -e $(ls $bundle/lib/libgfortran*) ]]'
 expect "  each with its licence" test -s $bundle/share/licenses/libstdc++6 -o -s $bundle/share/licenses/gcc-12-base
-expect "MPI, libc and the driver are the node's" eval '! ls $bundle/lib | grep -qE "^(libmpi|libopen-|libhwloc|libpmix|libevent|libc\.so|libm\.so|libcuda\.so|libnvidia)"'
-expect "libraries of libraries are found inside too" eval 'readelf -d $bundle/bin/bench_all | grep -q "(RPATH).*ORIGIN/../lib" && ! readelf -d $bundle/bin/bench_all | grep -q "(RUNPATH)"'
+expect "MPI, libc and the driver are the node's" eval '! grep -qE "^(libmpi|libopen-|libhwloc|libpmix|libevent|libc\.so|libm\.so|libcuda\.so|libnvidia)" <(ls $bundle/lib)'
+expect "libraries of libraries are found inside too" eval 'grep -q "(RPATH).*ORIGIN/../lib" <(readelf -d $bundle/bin/bench_all) && ! grep -q "(RUNPATH)" <(readelf -d $bundle/bin/bench_all)'
 
 # A node: bash, mpirun, what they load, and nothing else.
 if unshare --mount true 2>/dev/null; then
@@ -33,7 +33,7 @@ if unshare --mount true 2>/dev/null; then
   mapfile -t libraries < <(find node/usr -type f \( -name '*.so*' -o -perm -u+x \) -print0 | xargs -0 ldd 2>/dev/null |
     awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\/.*ld-linux/ { print $1 }' | sort -u; ldd $bundle/bin/bench_all | awk '$1 ~ /^lib(mpi|dl|rt|pthread|resolv)\./ { print $3 }')
   install_into_node "${libraries[@]}"
-  expect "the node has none of the libraries that the bundle brings" eval '! find node/usr node/lib* -name "libstdc++*" -o -name "libopenblas*" -o -name "libgfortran*" 2>/dev/null | grep -q .'
+  expect "the node has none of the libraries that the bundle brings" eval '[[ -z $(find node/usr node/lib* -name "libstdc++*" -o -name "libopenblas*" -o -name "libgfortran*" 2>/dev/null) ]]'
   mkdir -p node/{proc,sys,dev,tmp}
   chmod 755 . node
   on_node() {

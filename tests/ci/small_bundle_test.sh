@@ -51,14 +51,14 @@ run 0 "$root/ci/bundle" --small "$scratch/small.tar"
 run 2 "$root/ci/bundle" --tiny "$scratch/small.tar"
 expect "a flag that is none is refused" says '^ci/bundle: --tiny is unknown; the form is'
 SHAKEDOWN_BUILD=$build
-if ! ldd "$build/bench/bench_all" | grep -q libcudart; then
+if ! grep -q libcudart <(ldd "$build/bench/bench_all"); then
   run 3 "$root/ci/bundle" --small "$scratch/none.tar"
   expect "a build without CUDA has no small bundle" says 'needs no CUDA library: .*without --small'
 fi
 unset SHAKEDOWN_BUILD
 mkdir whole small && tar xf whole.tar -C whole --strip-components=1 && tar xf small.tar -C small --strip-components=1
 expect "the whole bundle has the libraries, the small one has none of them" eval '
-  [[ $(ls whole/lib | grep -cE "^lib(cudart|cublasLt|nccl|cudnn)\.so\.") -eq 4 ]] && ! ls small/lib | grep -qE "^lib(cud|cub|nccl)" &&
+  [[ $(ls whole/lib | grep -cE "^lib(cudart|cublasLt|nccl|cudnn)\.so\.") -eq 4 ]] && ! grep -qE "^lib(cud|cub|nccl)" <(ls small/lib) &&
   [[ $(paste -sd " " small/share/shakedown/cuda_libraries) == "libcublasLt.so.913 libcudart.so.913 libcudnn.so.909 libnccl.so.902" ]]'
 expect "  which its README says" grep -q "^  libcudnn.so.909" small/README
 expect "only what needs them starts through the script" eval '[[ -L small/bin/bench_all && ! -L small/bin/shakedown ]]'

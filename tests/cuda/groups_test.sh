@@ -32,7 +32,7 @@ stopped() {
   local job=$!
   until says "$line" || ! kill -0 $job 2>/dev/null; do sleep 0.02; done
   for process in /proc/[0-9]*; do
-    tr '\0' '\n' <"$process/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$rank" || continue
+    grep -qzx "OMPI_COMM_WORLD_RANK=$rank" "$process/environ" 2>/dev/null || continue
     [[ $(readlink "$process/exe") == "$1" ]] && victim=${process#/proc/}
   done
   [[ -n $victim ]] && kill -STOP "$victim"

@@ -32,7 +32,7 @@ pids() { pgrep -f -- "--benchmark_out=$scratch/kept.json" | while read -r pid; d
 pid_of() {
   local pid
   for pid in $(pids); do
-    if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then echo "$pid"; fi
+    if grep -qzx "OMPI_COMM_WORLD_RANK=$1" "/proc/$pid/environ" 2>/dev/null; then echo "$pid"; fi
   done | head -n 1
 }
 

@@ -385,7 +385,7 @@ END
   echo 2 >loses
   run 1 "${operator[@]}" "${accept[@]}" --families=preflight,gemm,hbm
   expect "a host that is lost while measuring is left out" says 'host nodeb was named by the others: what is missing is measured without it'
-  expect "  of what was missing alone, by one program" eval 'says "bench_all ended in gemm" && [[ $(wc -l <arguments.all) -eq 2 ]] && tail -n 1 arguments.all | grep -qE -- "--families=gemm,hbm .*--crashed=gemm --lost=nodeb" && [[ ! -e arguments.gemm ]]'
+  expect "  of what was missing alone, by one program" eval 'says "bench_all ended in gemm" && [[ $(wc -l <arguments.all) -eq 2 ]] && grep -qE -- "--families=gemm,hbm .*--crashed=gemm --lost=nodeb" <(tail -n 1 arguments.all) && [[ ! -e arguments.gemm ]]'
   expect "  and missed by name, as a failure" eval 'prints "nodeb" && prints "^VERDICT: FAIL" && [[ -s $latest/hbm.json ]]'
   rm -f arguments.* loses "$tree/bin/bench_all"
 fi
