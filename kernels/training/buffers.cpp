@@ -55,7 +55,7 @@ template StepShape step_shape(const TrainStepSpec&);
 
 /// What ranks cannot share.
 void check_shares(const StepShape& s) {
-  if (s.shard == Shard::none) return;
+  if (!s.sharded()) return;
   const auto refuse = [&](const std::string& why) {
     throw std::invalid_argument(fmt::format("shard:{} {}", name(s.shard), why));
   };

@@ -45,19 +45,22 @@ struct StepShape {
     const auto m = part();
     return {batch, seq, m.heads, m.kv_heads, m.head_dim, m.causal};
   }
-  int shares() const { return shard == Shard::none ? 1 : ranks; }
+  /// Whether ranks share the state: each updates its part of it.
+  bool sharded() const { return shard != Shard::none; }
+  int shares() const { return sharded() ? ranks : 1; }
   /// Shares begin at multiples of 256 bytes of f32.
   FlatLayout layout() const {
-    return flat_layout(part(), lora, trains, shard == Shard::none ? 1 : 64 * static_cast<std::size_t>(ranks),
-                       tensor > 1);
+    return flat_layout(part(), lora, trains, sharded() ? 64 * static_cast<std::size_t>(ranks) : 1, tensor > 1);
   }
   std::vector<ParameterTensor> tensors() const { return layout().tensors; }
   /// What this rank updates.
-  std::vector<Piece> pieces() const { return training::pieces(layout(), shares(), shard == Shard::none ? 0 : rank); }
+  std::vector<Piece> pieces() const { return training::pieces(layout(), shares(), sharded() ? rank : 0); }
 };
 
 /// Layers whose weights and gradients are whole at a time where ranks share them.
 inline constexpr std::size_t layers_in_turns = 3;
+/// And slots in all: of the head, the embeddings and what is replicated, too.
+inline constexpr std::size_t slots_in_turns = layers_in_turns + 3;
 
 /// Steps whose records are kept until somebody reads them.
 inline constexpr std::size_t records_kept = 256;

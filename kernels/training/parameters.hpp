@@ -3,6 +3,7 @@
 // or written down is an interval. Pure.
 #pragma once
 
+#include <stdexcept>
 #include <string>
 
 #include "kernels/training/shape.hpp"
@@ -23,6 +24,13 @@ constexpr auto words(Owner) {
 constexpr Owner owner(Linear linear) {
   constexpr std::array owners = {Owner::qkv, Owner::o, Owner::gate_up, Owner::down};
   return owners[static_cast<std::size_t>(linear)];
+}
+/// Errors: std::logic_error for what is no projection.
+constexpr Linear linear_of(Owner of) {
+  for (const auto linear : linears) {
+    if (owner(linear) == of) return linear;
+  }
+  throw std::logic_error("a tensor of no projection");
 }
 
 /// Which of its tensors. Of a norm `weight` is what it multiplies with and `bias` what it adds.
