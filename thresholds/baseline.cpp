@@ -1,10 +1,13 @@
 // Decides what belongs into one baseline, what is left out of it, and the format of baseline.json.
 #include "thresholds/baseline.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <string>
 #include <tuple>
 
 #include "base/statistics.hpp"
@@ -110,9 +113,61 @@ void add_file(Baseline& baseline, const Results& file) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Copies
+
+/// The headline figures of each launch, by benchmark.
+using Figures = std::map<std::string, std::map<std::string, std::vector<double>>>;
+
+Figures figures_of(const Baseline& baseline) {
+  Figures figures;
+  for (const auto& [key, entry] : baseline.benchmarks) {
+    const auto series = entry.series.find(entry.headline);
+    if (series == entry.series.end()) continue;
+    for (const auto& [launch, values] : series->second.launches) figures[launch][key] = values;
+  }
+  return figures;
+}
+
+/// Two measurements of a time agree in six digits by accident, but not three times and wherever they are compared.
+bool is_copy(const Figures::mapped_type& a, const Figures::mapped_type& b) {
+  constexpr int by_accident = 2;
+  const auto is_long = [](double value) { return std::stod(fmt::format("{:.6g}", value)) != value; };
+  int equal = 0;
+  for (const auto& [key, values] : a) {
+    const auto other = b.find(key);
+    if (other == b.end()) continue;
+    if (values != other->second) return false;
+    equal += static_cast<int>(std::count_if(values.begin(), values.end(), is_long));
+  }
+  return equal > by_accident;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // baseline.json
 
 }  // namespace
+
+std::vector<std::string> notes_on_copies(const Baseline& now, const Baseline& before) {
+  std::vector<std::string> notes;
+  const auto of_now = figures_of(now), of_before = figures_of(before);
+  for (const Figures* set : {&of_now, &of_before}) {
+    for (auto a = set->begin(); a != set->end(); ++a) {
+      for (auto b = std::next(a); b != set->end(); ++b) {
+        if (!is_copy(a->second, b->second)) continue;
+        notes.push_back("launches " + a->first + " and " + b->first +
+                        " have the same figures: a copy is no second launch, leave one of them out");
+      }
+    }
+  }
+  for (const auto& [launch, figures] : of_now) {
+    for (const auto& [other, theirs] : of_before) {
+      if (!is_copy(figures, theirs)) continue;
+      notes.push_back("launch " + launch + " is in the baseline" + (other == launch ? "" : " as " + other) +
+                      ": what is compared with itself did not change");
+    }
+  }
+  return notes;
+}
 
 template <class Archive>
 void members(Archive& archive, LaunchFacts& launch) {

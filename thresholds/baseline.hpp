@@ -72,6 +72,10 @@ std::vector<Baseline> baselines_of(const std::vector<Results>&);
 /// Errors: InputError where the machine facts differ, or a launch is in several of them with different figures.
 Baseline merge(const std::vector<Baseline>&);
 
+/// A line for each launch that is a copy of another one, on the same side or the other, whatever its name: all figures
+/// that both have are the same.
+std::vector<std::string> notes_on_copies(const Baseline& now, const Baseline& before);
+
 /// Removes each headline value that stands further from the median of at least `launches_to_judge` launches than
 /// bonferroni_z(number of values) robust standard deviations and than `least_outlier` of the median, and notes it; but
 /// not where another launch of the same hosts and GPUs does not, and it is a latency, or off by less than

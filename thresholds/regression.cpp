@@ -326,6 +326,7 @@ Regression judge_regression(const Measured& current, const Baseline& baseline, c
     regression.notes.push_back(
         "each side is one launch: what varies from launch to launch counts as a change; ci/regression makes several");
   }
+  for (auto& note : notes_on_copies(now, baseline)) regression.notes.push_back(std::move(note));
   return regression;
 }
 

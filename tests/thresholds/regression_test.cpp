@@ -295,6 +295,26 @@ TEST(Regression, ComparesAnotherConfigurationIfAskedAndSaysSo) {
   EXPECT_EQ(regression.notes[1], "compared although tier is quick, the baseline has full");
 }
 
+TEST(Regression, SaysOfACopyThatItIsNone) {
+  const auto said = [](const std::vector<Results>& now, const std::vector<Results>& before) {
+    std::string all;
+    for (const auto& note : judge_regression(now, baseline_of(before)).notes) all += note + "; ";
+    return all;
+  };
+  const std::vector<double> rates{700.0001, 701.0002, 702.0003};
+  const auto before = launches(rates, "old", 3), now = launches({700.1001, 701.1002, 702.1003}, "new", 3);
+  EXPECT_EQ(said(now, before).find("the same figures"), std::string::npos);
+  EXPECT_EQ(said(now, before).find("in the baseline"), std::string::npos);
+  EXPECT_NE(said(before, before).find("launch old2@node0 is in the baseline: what is compared with itself"),
+            std::string::npos);
+  EXPECT_NE(said(launches(rates, "new", 3), before).find("launch new2@node0 is in the baseline as old2@node0"),
+            std::string::npos);
+  EXPECT_NE(said(now, launches({700.0001, 700.0001}, "old", 3)).find("old0@node0 and old1@node0 have the same figures"),
+            std::string::npos);
+  EXPECT_EQ(said(launches({700}), launches({700})).find("in the baseline"), std::string::npos)
+      << "one round figure repeats by accident";
+}
+
 TEST(Regression, RefusesNothingAndSillyOptions) {
   const auto results = std::vector{measured(700, 20).results()};
   const Baseline baseline = baseline_of(results);
