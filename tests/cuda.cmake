@@ -2,7 +2,8 @@
 # as skipped.
 shakedown_test(cuda_test gpu
   SOURCES kernels/cuda/device_test.cpp kernels/cuda/collectives_test.cpp kernels/cuda/gemm_test.cpp kernels/cuda/memory_test.cpp
-    kernels/cuda/training_test.cpp kernels/cuda/lora_test.cpp
+    kernels/cuda/training_layers_test.cpp kernels/cuda/training_optimizer_test.cpp kernels/cuda/training_products_test.cpp
+    kernels/cuda/training_attention_test.cpp kernels/cuda/lora_test.cpp
   LIBRARIES shakedown::kernels shakedown_cuda)
 set_target_properties(cuda_test PROPERTIES UNITY_BUILD OFF)  # one namespace, helpers called alike
 # For the fault tests: libraries that lie, and another user of a GPU beside a measurement.
