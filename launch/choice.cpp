@@ -1,6 +1,7 @@
 #include "launch/choice.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <sstream>
@@ -98,18 +99,24 @@ void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
   }
 }
 
+/// Whether an MPI launcher has started this process.
+bool is_of_mpi(const Environment& environment) {
+  constexpr std::array launchers{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+  return std::any_of(launchers.begin(), launchers.end(),
+                     [&](const char* name) { return environment(name).has_value(); });
+}
+
 /// One rank of several that torchrun, a pod's job or a script has started, each with a front door of its own: they meet
 /// over TCP (fixtures/rendezvous.hpp).
 std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   for (const auto* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     if (!set_in(environment, variable)) return std::nullopt;
   }
-  for (const auto* of_mpi : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
-    if (environment(of_mpi)) return std::nullopt;
-  }
+  if (is_of_mpi(environment)) return std::nullopt;
   launch.rank = number_in(environment, "RANK", 0);
   launch.ranks = number_in(environment, "WORLD_SIZE", 1);
-  if (*launch.ranks <= 1) return std::nullopt;
+  if (*launch.ranks == 0) throw CannotRun("WORLD_SIZE=0 is no number of ranks: correct or unset it");
+  if (*launch.ranks == 1) return std::nullopt;
   if (*launch.rank >= *launch.ranks) {
     throw CannotRun("RANK=" + std::to_string(*launch.rank) +
                     " is not below WORLD_SIZE=" + std::to_string(*launch.ranks) + ": correct or unset them");
@@ -121,6 +128,20 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
                 *set_in(environment, "MASTER_ADDR") + ":" + *set_in(environment, "MASTER_PORT") +
                 "; unset them to measure this machine alone";
   return launch;
+}
+
+/// A rank of several that does not say where they meet would measure its own machine, and each of them say PASS.
+void refuse_a_rank_without_meeting_place(const Environment& environment) {
+  const auto rank = set_in(environment, "RANK"), size = set_in(environment, "WORLD_SIZE");
+  if (!rank || !size || *size == "1" || is_of_mpi(environment)) return;
+  Words missing;
+  for (const auto* variable : {"MASTER_ADDR", "MASTER_PORT"}) {
+    if (!set_in(environment, variable)) missing.emplace_back(variable);
+  }
+  if (missing.empty()) return;
+  throw CannotRun("RANK=" + *rank + " and WORLD_SIZE=" + *size + " without " + joined(missing, " and ") +
+                  ": ranks cannot find each other; set " + joined(missing, " and ") +
+                  ", or unset RANK and WORLD_SIZE to measure this machine alone");
 }
 
 std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks) {
@@ -227,6 +248,7 @@ Launch choose_launch(const LaunchSite& site) {
   if (ranks == 0) throw CannotRun("SHAKEDOWN_RANKS=0 measures nothing: unset it, or give a number of ranks");
   if (auto slurm = of_slurm(site, launch, ranks)) return *slurm;
   if (auto listed = of_host_file(site, launch)) return *listed;
+  refuse_a_rank_without_meeting_place(environment);
   if (!site.mpirun) {
     launch.note = "mpirun is missing, running one process" +
                   (site.gpus > 1 ? " though there are " + plural(site.gpus, "GPU") + ": install Open MPI" : "");

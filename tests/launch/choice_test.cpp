@@ -63,7 +63,15 @@ TEST_F(LaunchChoice, AProcessThatSomebodyStartedAsARankIsThatRankAndStartsNobody
   EXPECT_TRUE(has(launch.note, "pod-0:29500")) << launch.note;
 
   EXPECT_EQ(choose(with("WORLD_SIZE", "1")).rank, std::nullopt);
-  EXPECT_EQ(choose(with("MASTER_PORT", "")).rank, std::nullopt) << "RANK is a word that many scripts use";
+  EXPECT_TRUE(has(refusal(site(with("WORLD_SIZE", "0"))), "WORLD_SIZE=0 is no number of ranks"));
+  EXPECT_EQ(choose({{"RANK", "2"}}).rank, std::nullopt) << "a word that many scripts use";
+  EXPECT_EQ(choose({{"WORLD_SIZE", "16"}, {"MASTER_ADDR", "pod-0"}}).rank, std::nullopt)
+      << "for those that srun starts";
+  EXPECT_TRUE(has(refusal(site(with("MASTER_PORT", ""))), "RANK=2 and WORLD_SIZE=16 without MASTER_PORT: ranks cannot"))
+      << "each would measure its own machine and pass it";
+  auto job = two_and("RANK", "0");
+  job["WORLD_SIZE"] = "2";
+  EXPECT_TRUE(has(choose(job).prefix.front(), "srun")) << "what starts the ranks is known";
   EXPECT_EQ(choose(with("OMPI_COMM_WORLD_RANK", "2")).rank, std::nullopt) << "mpirun has started it";
   EXPECT_EQ(prefix(with("SHAKEDOWN_LAUNCH", "my launcher")), "my launcher");
   EXPECT_EQ(rank_of(site(with("SHAKEDOWN_LAUNCH", "my launcher")).environment), std::nullopt);
