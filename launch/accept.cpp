@@ -3,8 +3,10 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <system_error>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -136,9 +138,21 @@ int measure(const std::vector<std::string>& words) {
   return 0;
 }
 
-int roll() {
+int roll(const std::vector<std::string>& words) {
+  if (!words.empty()) throw InputError("roll takes nothing, and was given \"" + words.front() + "\"; see --help");
   std::puts(answer_line(answer_of_this_host(process_environment())).c_str());
   return 0;
+}
+
+int inventory(const std::vector<std::string>& words) {
+  const auto program = find_programs({}).folder / "inventory";
+  std::vector<std::string> arguments{program};
+  arguments.insert(arguments.end(), words.begin(), words.end());
+  std::vector<char*> pointers;
+  for (auto& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  execv(program.c_str(), pointers.data());
+  throw CannotRun(program.string() + " cannot be run: " + std::generic_category().message(errno));
 }
 
 int launch(const std::vector<std::string>& words) {

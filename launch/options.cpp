@@ -130,8 +130,10 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
       *found->second = true;
     } else if (word == "--scaling") {
       door.scaling.emplace();
-    } else if (equals == std::string::npos || equals + 1 == word.size() || !take(door, flag, word.substr(equals + 1))) {
+    } else if (equals == std::string::npos || !take(door, flag, word.substr(equals + 1))) {
       judges.push_back(word);
+    } else if (equals + 1 == word.size()) {
+      throw InputError(flag + " needs a value: " + flag + "=...; see --help");
     }
   }
   if (door.resume && (door.watch_s || door.seed)) {

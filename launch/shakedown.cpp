@@ -42,6 +42,7 @@ std::string help() {
          "            table; exit code is the verdict's\n"
          "  measure   the same without judging; prints the folder of the results\n"
          "  roll      say who this host is, in one line of JSON\n"
+         "  inventory [summary|gpu|nvlink|ib|cpu|software|all] [--json]: what this host is made of, in two seconds\n"
          "  launch    PROGRAM [ARGS]: run a program on the ranks that would be measured\n"
          "  report    print the table of a stored --verdict, or judge --results and print the figures of pairs as "
          "matrices\n"
@@ -166,6 +167,7 @@ int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
   const bool is_flag = verb.rfind("--", 0) == 0;
   const std::vector<std::string> rest(words.begin() + 1, words.end());
   if (verb == "launch") return launch(rest);
+  if (verb == "inventory") return inventory(rest);
   if (verb == "guard") return guard(rest);
   if (std::find(words.begin(), words.end(), "--help") != words.end()) {
     std::fputs(help().c_str(), stdout);
@@ -173,7 +175,7 @@ int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
   }
   if (verb == "accept") return accept(rest, channel);
   if (verb == "measure") return measure(rest);
-  if (verb == "roll") return roll();
+  if (verb == "roll") return roll(rest);
   if (verb == "ctest") return ctest_step(rest);
   if (!is_flag && verb != "report" && verb != "nodes" && verb != "regress" && verb != "baseline" && verb != "archive") {
     throw InputError("unknown verb \"" + verb + "\"; see --help");

@@ -15,6 +15,10 @@ expect "JSON is one strict document" eval 'python3 -m json.tool <out >/dev/null 
 for view in summary gpu nvlink ib cpu software; do run 0 "$bench/inventory" "$view"; done
 run 2 "$bench/inventory" nosuch
 expect "an unknown view is refused by name" says 'nosuch: unknown'
+run 0 "$build/bin/shakedown" inventory summary
+expect "the front door has it too" prints '^  CPU '
+run 2 "$build/bin/shakedown" inventory nosuch
+expect "  with its refusals" says 'nosuch: unknown'
 run 0 mpi -np 2 "$bench/inventory"
 expect "two ranks of one host print it once" test "$(grep -c '^  CPU ' out)" = 1
 

@@ -14,6 +14,8 @@ for program in moved/bin/*; do
 done
 run 0 env -i moved/bin/shakedown report --results="$root/ci/baselines/h200-sxm/4ranks/1"
 expect "it judges by its own profiles" prints '^VERDICT: PASS .*profile h200-sxm'
+run 0 env -i moved/bin/shakedown inventory
+expect "it says what this machine is made of" prints '^  CPU '
 mkdir work
 (cd work && run 0 env -i OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 SHAKEDOWN_RANKS=2 ../moved/bin/shakedown accept --families=preflight)
 expect "it measures from an empty environment into the working folder" eval '[[ -s work/results/latest/preflight.json ]] && prints "^VERDICT: HOST-ONLY"'
