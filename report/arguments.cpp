@@ -110,6 +110,7 @@ std::map<std::string, bool*> flags_without_value(Arguments& a) {
           {"--scontrol", &a.scontrol},
           {"--kubectl", &a.kubectl},
           {"--all", &a.all},
+          {"--skip-unmeasured", &a.skip_unmeasured},
           {"--help", &a.help},
           {"--version", &a.version}};
 }
@@ -137,6 +138,13 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::file
       throw InputError("unknown flag \"" + word + "\"; see --help");
     }
   }
+  std::map<std::filesystem::path, std::string> written;
+  for (const auto& [flag, file] : arguments.outputs) {
+    const auto [other, fresh] = written.emplace(file, flag);
+    if (!fresh && file != "/dev/null") {
+      throw InputError(other->second + " and " + flag + " name the same file, " + file.string() + ": one would be lost");
+    }
+  }
   arguments.regression.family = arguments.judge.family;
   return arguments;
 }
@@ -146,7 +154,8 @@ std::string arguments_help() {
       R"(  --results=F[,F...]      result files, or folders of them (*.json but verdict.json and baseline.json); of
                           a folder of runs the latest
   --thresholds=F          one profile, or a folder of them (default: SHAKEDOWN_THRESHOLDS, else ours)
-  --family=NAME           judge this family only
+  --family=NAME           judge this family only; on GPUs one of which nothing could be measured is no pass
+  --skip-unmeasured       of acceptance_test: end with 77 then, which CTest takes for a skipped test
   --expect=ranks=N,hosts=M,backend=cuda
                           how many ranks and hosts there should be, and on what they should measure
   --roster=FILE           the hosts that should report: one "host", "host 8", "host slots=8" or "node[1-4]" a line

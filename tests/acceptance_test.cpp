@@ -25,7 +25,7 @@
 namespace shakedown {
 namespace {
 
-constexpr int usage = 2;
+constexpr int usage = 2, skipped = 77;
 
 class FindingTest : public testing::Test {
  public:
@@ -128,6 +128,9 @@ int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
   }
   std::fputs(terminal_text(verdict, style).c_str(), stdout);
   give_reason();
+  const auto& family = arguments.judge.family;
+  const bool unmeasured = measured && family && !has_values_of(measured->benchmarks, *family);
+  if (arguments.skip_unmeasured && unmeasured && verdict.state == State::no_reference) return skipped;
   return verdict.exit_code;
 }
 

@@ -52,6 +52,12 @@ Benchmarks benchmarks_of(std::span<const Results> results) {
   return benchmarks;
 }
 
+bool has_values_of(const Benchmarks& benchmarks, const std::string& family) {
+  return std::any_of(benchmarks.begin(), benchmarks.end(), [&](const auto& entry) {
+    return family_of(entry.first) == family && entry.second.waiver() == nullptr;
+  });
+}
+
 std::optional<double> run_value(const Benchmark& benchmark, const std::string& metric) {
   std::vector<double> values;
   for (const Row* row : benchmark.rows) {

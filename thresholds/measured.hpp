@@ -32,6 +32,9 @@ using Benchmarks = std::map<std::string, Benchmark>;
 /// Rows of a key whose world size differs from that of its first row are left out: machine/ranks fails then.
 Benchmarks benchmarks_of(std::span<const Results>);
 
+/// Whether anything of a family was tried: all of it may have been waived, or it may have no row at all.
+bool has_values_of(const Benchmarks&, const std::string& family);
+
 /// The files of a run and their index, made once for all who judge it.
 class Measured {
  public:

@@ -54,7 +54,7 @@ class RulesJudge {
     }
     count_families(profile);
     if (profile != nullptr) judge_families(*profile);
-    if (family_ && !context_of_family_.contains(*family_) && judged_families_.empty()) {
+    if (family_ && !context_of_family_.contains(*family_) && !judged_families_.contains(*family_)) {
       add(plain(*family_, Status::missing, "nothing of this family was measured", ranks()));
     }
     // Not even a profile that lists everything as unjudged may pass on nothing.
@@ -164,7 +164,8 @@ class RulesJudge {
     // which. One has none, and that alone is no judgement of anything.
     const auto pairs = context_of_family_.find("pairs");
     const int hosts = pairs == context_of_family_.end() ? 0 : pairs->second->hosts;
-    if (hosts > 2 || (hosts == 1 && (family_ || !judged_families_.empty()))) judged_families_.insert("pairs");
+    const bool needs_none = family_ ? !on_gpus() : !judged_families_.empty();
+    if (hosts > 2 || (hosts == 1 && needs_none)) judged_families_.insert("pairs");
     for (const std::string& family : profile == nullptr ? families({}) : families(*profile)) {
       if (!wanted(family)) continue;
       ++said_.families;
@@ -183,10 +184,12 @@ class RulesJudge {
       const auto names = [&](const auto& list) { return std::find(list.begin(), list.end(), family) != list.end(); };
       const bool measured = context_of_family_.contains(family), unjudged = names(profile.unjudged);
       // Of what all ranks waived there is nothing to judge.
-      const bool has_values = std::any_of(benchmarks_.begin(), benchmarks_.end(), [&](const auto& entry) {
-        return family_of(entry.first) == family && entry.second.waiver() == nullptr;
-      });
+      const bool has_values = has_values_of(benchmarks_, family);
       if (!wanted(family) || judged_families_.contains(family) || names(profile.excused)) continue;
+      if (measured && !has_values && family_ && on_gpus()) {
+        add(nothing_measured(family));
+        continue;
+      }
       if (unjudged && (!has_values || among_peers_.contains(family))) continue;
       if (!measured) {
         judged_families_.insert(family);
@@ -233,6 +236,16 @@ class RulesJudge {
     finding.next = "add rules for it, or list the family under unjudged in the site file (--site=FILE)";
     return finding;
   }
+
+  /// Asked for by name: that it could not be measured is no pass.
+  static Finding nothing_measured(const std::string& family) {
+    auto finding = no_reference(family, "nothing of it was measured on this machine in this tier");
+    finding.next =
+        "judge the whole run, without --family, or measure it where it can be: --tier=full, more GPUs or hosts";
+    return finding;
+  }
+
+  bool on_gpus() const { return results_.front().context.backend != "host"; }
 
   void list_unjudged() {
     for (const auto& [key, benchmark] : benchmarks_) {

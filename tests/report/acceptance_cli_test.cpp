@@ -297,6 +297,22 @@ TEST_F(AcceptanceTest, JudgesOneFamily) {
   EXPECT_EQ(accept_file("good.json", "--family=hbm").exit_code, 1) << "nothing of it was measured";
 }
 
+TEST_F(AcceptanceTest, RefusesTwoReportsIntoOneFile) {
+  expect_refused(accept_file("good.json", "--junit=" + path("both") + " --markdown=" + path("both")),
+                 "--junit and --markdown name the same file");
+}
+
+TEST_F(AcceptanceTest, SkipsForCTestAFamilyThatCouldNotBeMeasuredAndNoOther) {
+  folder.write("waived.json", ResultsBuilder()
+                                  .add(gemm, "tflops", 700)
+                                  .add_error("train_step/model:tiny/batch:1/seq:16", waiver_text("in the full tier"))
+                                  .text());
+  EXPECT_EQ(accept_file("waived.json", "--family=train_step").exit_code, 3) << "no pass";
+  EXPECT_EQ(accept_file("waived.json", "--family=train_step --skip-unmeasured").exit_code, 77);
+  EXPECT_EQ(accept_file("waived.json", "--family=gemm --skip-unmeasured").exit_code, 0);
+  EXPECT_EQ(accept_file("waived.json", "--family=hbm --skip-unmeasured").exit_code, 1);
+}
+
 TEST_F(AcceptanceTest, HoldsResultsAgainstABaseline) {
   write_results("fast.json", 800);
   EXPECT_EQ(accept_file("good.json", "--baseline=" + path("good.json")).exit_code, 0);

@@ -113,6 +113,15 @@ Verdict preflight_of(const std::string& machine) {
                load_profiles(source / "thresholds"), options);
 }
 
+TEST(RealResults, OfAFamilyThatQuickWaivesOrOneHostHasNotAreNoPassByThemselves) {
+  const auto run = read_results(std::vector{source / "ci/baselines/h200-sxm/1ranks/4"});
+  for (const auto* family : {"train_step", "checkpoint", "pairs"}) {
+    JudgeOptions options;
+    options.family = family;
+    EXPECT_EQ(judge({run}, load_profiles(source / "thresholds"), options).state, State::no_reference) << family;
+  }
+}
+
 TEST(RealFacts, OfOneTwoAndFourH200Pass) {
   EXPECT_EQ(verdict_line(preflight_of("h200-sxm-1rank")), "VERDICT: PASS 37/37 (profile h200-sxm, 1 rank)");
   EXPECT_EQ(verdict_line(preflight_of("h200-sxm-2ranks")), "VERDICT: PASS 38/38 (profile h200-sxm, 2 ranks)");

@@ -623,5 +623,25 @@ TEST(Family, IsMissingWhereNothingOfItWasMeasured) {
   EXPECT_EQ(find(verdict, "p2p").next, "mpirun -np 4 build/bench/bench_p2p");
 }
 
+TEST(Family, IsMissingWhereAResultOfPairsStandsBesideIt) {
+  ResultsBuilder builder(2, 1);
+  builder.add(gemm, "tflops", 700).add_error("pairs/op:sendrecv/scope:any/round:0/bytes:8", waiver_text("one host"));
+  JudgeOptions options;
+  options.family = "nosuch";
+  expect_state(judged(builder, gemm_rule + "}\n", options), State::fail, 1);
+}
+
+TEST(Family, ThatWasWaivedAsAWholeIsNoPassByItself) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).add_error("train_step/model:tiny/batch:1/seq:16", waiver_text("in the full tier"));
+  const auto rules = profile(gemm_rule + "}\n", "unjudged: [train_step]\n");
+  expect_state(judge({builder.results()}, rules, {}), State::pass, 0);
+  JudgeOptions options;
+  options.family = "train_step";
+  const Verdict verdict = judge({builder.results()}, rules, options);
+  expect_state(verdict, State::no_reference, 3);
+  EXPECT_NE(find(verdict, "train_step").detail.find("nothing of it was measured"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace shakedown::verdict_test
