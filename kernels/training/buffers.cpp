@@ -133,6 +133,8 @@ StepSpec<trains> with(StepSpec<trains> s, const std::string& part) {
     number(s.accumulation);
   } else if (key == "bucket") {
     number(s.bucket);
+  } else if (key == "tp") {
+    number(s.tp);
   } else if (key == "retain") {
     word(s.retain, {Retain::all, Retain::rebuild, Retain::inputs});
   } else if (key == "sums") {
@@ -143,7 +145,7 @@ StepSpec<trains> with(StepSpec<trains> s, const std::string& part) {
     word(s.shard, {Shard::none, Shard::optimizer, Shard::weights});
   } else {
     throw InputError(part + ": '" + key +
-                     "' is none of batch, seq, accumulation, retain, sums, bucket, shard and data, as in batch:64");
+                     "' is none of batch, seq, accumulation, retain, sums, bucket, shard, data and tp, as in batch:64");
   }
   return s;
 }

@@ -61,7 +61,7 @@ TEST(Key, NamesFamilyAndEveryParameter) {
   EXPECT_EQ(refusal("batch:64k"), "batch:64k: '64k' is no number above 0");
   EXPECT_EQ(refusal("retain:some"), "retain:some: 'some' is none of all, rebuild, inputs");
   EXPECT_EQ(refusal("colour:red"),
-            "colour:red: 'colour' is none of batch, seq, accumulation, retain, sums, bucket, shard and data, as in "
+            "colour:red: 'colour' is none of batch, seq, accumulation, retain, sums, bucket, shard, data and tp, as in "
             "batch:64");
   EXPECT_EQ(key(JitterSpec{}), "jitter/op:fwq/quanta:100");
   EXPECT_EQ(key(JitterSpec{.turn = 2}), "jitter/op:fwq/quanta:100/turn:2");
