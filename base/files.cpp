@@ -13,10 +13,28 @@ std::string trimmed(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
-/// By length where only digits differ in number, else as usual.
+/// Numbers by their value, all else as usual: nvme2n1 before nvme10n1.
 bool comes_before(const std::string& a, const std::string& b) {
-  const auto stem = [](const std::string& name) { return name.substr(0, name.find_last_not_of("0123456789") + 1); };
-  return stem(a) == stem(b) && a.size() != b.size() ? a.size() < b.size() : a < b;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!is_digit(a[i]) || !is_digit(b[j])) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i, ++j;
+      continue;
+    }
+    const auto number = [&](const std::string& text, std::size_t& at) {
+      const auto begin = at;
+      while (at < text.size() && is_digit(text[at])) ++at;
+      const auto first = std::min(text.find_first_not_of('0', begin), at);
+      return text.substr(first, at - first);
+    };
+    const auto one = number(a, i), other = number(b, j);
+    if (one.size() != other.size()) return one.size() < other.size();
+    if (one != other) return one < other;
+  }
+  const auto left = a.size() - i, right = b.size() - j;
+  return left != right ? left < right : a < b;  // 07 and 7 differ still
 }
 
 }  // namespace

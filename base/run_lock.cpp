@@ -41,6 +41,8 @@ void write_lock(const fs::path& lock, const Owner& owner) {
                       << "\nstart: " << owner.started << "\n";
 }
 
+bool is_run_lock(const fs::path& lock) { return field_of(lock, "host") && field_of(lock, "process"); }
+
 std::string who(const fs::path& lock) {
   return "process " + field_of(lock, "process").value_or("?") + " on " + field_of(lock, "host").value_or("?") +
          ", since " + field_of(lock, "since").value_or("?");

@@ -18,6 +18,9 @@ bool lives(const Owner&);
 /// For people, but for "start" of the owner.
 void write_lock(const std::filesystem::path& lock, const Owner&);
 
+/// Whether this file is one: others are called "lock" too.
+bool is_run_lock(const std::filesystem::path&);
+
 /// "process 7 on node1, since 2026-01-31T00:00:00Z"
 std::string who(const std::filesystem::path& lock);
 

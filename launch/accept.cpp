@@ -99,7 +99,12 @@ Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs,
 
 int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
   provide_environment();
-  const auto door = parse_front_door(words, process_environment());
+  auto door = parse_front_door(words, process_environment());
+  if (door.resume) {
+    auto all = flags_of_watch(door);
+    all.insert(all.end(), words.begin(), words.end());
+    door = parse_front_door(all, process_environment());
+  }
   const auto programs = find_programs(door.families);
   load_profiles(door.judge.thresholds);  // what is wrong there is said before anything is measured
   Signals signals;

@@ -130,7 +130,19 @@ std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   return launch;
 }
 
-/// A rank of several that does not say where they meet would measure its own machine, and each of them say PASS.
+/// One of several front doors that an MPI launcher has started would measure its own machine, and each of them say
+/// PASS.
+void refuse_one_of_several(const Environment& environment) {
+  for (const auto* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const auto size = set_in(environment, variable);
+    if (!size || *size == "1") continue;
+    throw CannotRun(std::string(variable) + "=" + *size +
+                    ": an MPI launcher has started this program several times; start it once, and it starts the ranks "
+                    "itself, or name the launcher in SHAKEDOWN_LAUNCH");
+  }
+}
+
+/// So would a rank of several that does not say where they meet.
 void refuse_a_rank_without_meeting_place(const Environment& environment) {
   const auto rank = set_in(environment, "RANK"), size = set_in(environment, "WORLD_SIZE");
   if (!rank || !size || *size == "1" || is_of_mpi(environment)) return;
@@ -198,6 +210,7 @@ std::optional<Launch> of_host_file(const LaunchSite& site, Launch launch) {
   launch.host_count = static_cast<int>(launch.hosts.size());
   const bool of_mpirun = set_in(site.environment, "OMPI_MCA_orte_default_hostfile") ||
                          set_in(site.environment, "PRTE_MCA_prte_default_hostfile");
+  if (!of_mpirun && !site.host_file) refuse(*file + ", which the scheduler names, cannot be read:");
   if (!of_mpirun && launch.host_count <= 1) return std::nullopt;
   if (!of_mpirun) refuse(*file + " lists several hosts, and this would measure its own alone:");
   if (launch.host_count == 0) refuse(*file + " names no hosts: correct the variable of Open MPI, or");
@@ -248,6 +261,7 @@ Launch choose_launch(const LaunchSite& site) {
   if (ranks == 0) throw CannotRun("SHAKEDOWN_RANKS=0 measures nothing: unset it, or give a number of ranks");
   if (auto slurm = of_slurm(site, launch, ranks)) return *slurm;
   if (auto listed = of_host_file(site, launch)) return *listed;
+  refuse_one_of_several(environment);
   refuse_a_rank_without_meeting_place(environment);
   if (!site.mpirun) {
     launch.note = "mpirun is missing, running one process" +

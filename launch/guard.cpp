@@ -74,6 +74,7 @@ class Guard {
     fcntl(door_, F_SETFD, FD_CLOEXEC);
     sigset_t watched, usual;
     sigemptyset(&watched);
+    signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, no end would be told
     for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&watched, signal);
     sigprocmask(SIG_BLOCK, &watched, &usual);
     signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -81,11 +82,13 @@ class Guard {
     if (pipe2(failed.data(), O_CLOEXEC) != 0) std::abort();
     job_ = fork();
     if (job_ == 0) become(command, usual, failed[1]);
-    setpgid(job_, job_);
+    if (job_ < 0) why_not_ = std::strerror(errno);
+    if (job_ > 0) setpgid(job_, job_);
     close(failed[1]);
     int why = 0;
     if (read(failed[0], &why, sizeof why) == sizeof why) why_not_ = std::strerror(why);
     close(failed[0]);
+    if (job_ < 0) tell(0);
     // The front door waits for the end of what the job prints.
     const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int descriptor : {0, 1, 2}) dup2(nothing, descriptor);
@@ -136,7 +139,7 @@ class Guard {
     if (told_) return;
     told_ = Clock::now();
     // mpirun and srun end their ranks themselves, on all hosts; who is not told ends with them, or by SIGKILL.
-    kill(-job_, SIGTERM);
+    if (job_ > 0) kill(-job_, SIGTERM);
   }
 
   int door_, signals_ = -1;

@@ -1,5 +1,7 @@
 #include "launch/options.hpp"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <map>
@@ -25,9 +27,16 @@ Number positive(const std::string& flag, const std::string& text) {
 /// "90s", "8m", "24h", "7d"
 double duration(const std::string& flag, const std::string& text) {
   const std::map<char, double> units{{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
-  const auto unit = units.find(text.back());
+  const auto unit = units.find(text.empty() ? ' ' : text.back());
   if (unit == units.end()) throw InputError(flag + ": '" + text + "' has no unit: write 90s, 8m, 24h or 7d");
   return unit->second * positive<double>(flag, text.substr(0, text.size() - 1));
+}
+
+std::uint32_t seed(const std::string& text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size()) return value;
+  throw InputError("--seed: '" + text + "' is not a number from 0 to 4294967295; see --help");
 }
 
 /// "1,2,4"
@@ -62,7 +71,7 @@ bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
   } else if (flag == "--scaling") {
     door.scaling = rising(flag, value);
   } else if (flag == "--seed") {
-    door.seed = positive<std::uint32_t>(flag, value);
+    door.seed = seed(value);
   } else if (flag == "--stop-on") {
     if (value != "fail") throw InputError("--stop-on: '" + value + "' is not fail");
     door.stop_on_fail = true;
@@ -126,6 +135,10 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
   for (const auto& word : words) {
     const auto equals = word.find('=');
     const auto flag = word.substr(0, equals);
+    // What stands in the plan of a watch, or says where that is.
+    constexpr std::array of_plan{"--for",    "--seed",    "--families", "--tier",
+                                 "--folder", "--results", "--keep",     "--resume"};
+    if (std::find(of_plan.begin(), of_plan.end(), flag) == of_plan.end()) door.flags.push_back(word);
     if (const auto found = switches.find(word); found != switches.end()) {
       *found->second = true;
     } else if (word == "--scaling") {

@@ -31,6 +31,7 @@ struct FrontDoor {
   std::string interface;                        // over which hosts talk; empty: any
   std::string nccl;                             // the library that ranks shall use; empty: the one they find
   std::string expected;                         // --expect of a user
+  std::vector<std::string> flags;               // those that a watch which goes on needs again
   Arguments judge;
 };
 

@@ -42,7 +42,17 @@ void make_folder(const fs::path& folder) {
   }
 }
 
-/// All but the lock. What has no lock of ours is not ours to empty.
+/// What has no lock of ours is not ours to empty. An empty lock alone is that of a run which is about to begin.
+void refuse_foreign(const fs::path& folder) {
+  if (is_run_lock(folder / "lock")) return;
+  const auto names = names_in(folder).value_or(std::vector<std::string>{});
+  std::error_code error;
+  const bool begins = names == std::vector<std::string>{"lock"} && fs::file_size(folder / "lock", error) == 0 && !error;
+  if (names.empty() || begins) return;
+  throw CannotRun(folder.string() + " holds what is no run's: name a folder that is empty, or of an earlier run");
+}
+
+/// All but the lock.
 void empty(const fs::path& folder) {
   std::error_code error;
   for (const auto& name : names_in(folder).value_or(std::vector<std::string>{})) {
@@ -65,7 +75,7 @@ void remove_older(const fs::path& results, const fs::path& own, int keep) {
   std::error_code error;
   for (const auto& name : names_in(results).value_or(std::vector<std::string>{})) {
     const auto folder = results / name;
-    if (name == "latest" || name == "ctest" || folder == own || !fs::is_regular_file(folder / "lock", error)) continue;
+    if (name == "latest" || name == "ctest" || folder == own || !is_run_lock(folder / "lock")) continue;
     runs.emplace_back(fs::last_write_time(folder / "lock", error), folder);
   }
   std::sort(runs.begin(), runs.end(), std::greater<>());
@@ -91,10 +101,7 @@ std::string made_up_id() {
 /// A folder whose lock is held, and where nothing else stands.
 std::optional<int> taken(const fs::path& folder, bool emptied) {
   make_folder(folder);
-  const bool ours = fs::exists(folder / "lock");
-  if (!ours && !fs::is_empty(folder)) {
-    throw CannotRun(folder.string() + " holds what is no run's: name a folder that is empty, or of an earlier run");
-  }
+  refuse_foreign(folder);
   const auto lock = locked(folder / "lock");
   if (!lock) return lock;
   if (emptied) empty(folder);
@@ -161,6 +168,7 @@ std::optional<std::string> other_owner(const fs::path& lock, const Owner& owner)
 
 void begin(const fs::path& folder, const Owner& owner, const std::string& id) {
   make_folder(folder);
+  refuse_foreign(folder);
   const auto lock = locked(folder / "lock");
   const auto other = lock ? other_owner(folder / "lock", owner) : who(folder / "lock");
   if (!other) {

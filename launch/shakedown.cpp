@@ -7,6 +7,7 @@
 //   build/bin/shakedown regress --results=build/results --baseline=ci/baselines/h200-sxm/4ranks
 //   build/bin/shakedown baseline create --results=good1,good2 --out=ci/baselines --floors=h200-sxm.yaml
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -232,6 +233,7 @@ int could_not_run(const std::vector<std::string>& words, const ReasonChannel& ch
 }  // namespace shakedown
 
 int main(int argc, char** argv) {
+  signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, no child's exit code would be known
   const shakedown::ReasonChannel channel;
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {

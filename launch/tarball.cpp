@@ -124,11 +124,15 @@ std::vector<fs::path> files_of(const fs::path& folder) {
 }  // namespace
 
 std::string without_secrets(std::string text) {
-  static const std::regex in_address("://[^/@\\s\"]+@");
-  static const std::regex variable(
-      "([A-Z0-9_-]*(TOKEN(?!S)|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY)[A-Z0-9_-]*(=|\": ?\"|: "
-      "))[^\\s\"',;]+",
-      std::regex::icase);
+  static const std::regex in_address(R"(://[^@\s"']*(@[^@\s"'/]*)*@)");
+  const std::string name =
+      "[A-Z0-9_-]*(TOKEN(?!S)|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY)[A-Z0-9_-]*";
+  const std::string set = name + R"(["']?\s*[=:]\s*)";
+  static const std::regex in_double_quotes("(" + set + R"x()"[^"]*)x", std::regex::icase);
+  static const std::regex in_single_quotes("(" + set + R"x()'[^']*)x", std::regex::icase);
+  static const std::regex plain("(" + set + R"x()[^\s"',;]+)x", std::regex::icase);
+  static const std::regex flag("(--" + name + R"x(\s+)[^\s"']+)x", std::regex::icase);
+  static const std::regex header(R"(((proxy-)?authorization"?\s*[:=]\s*"?)[^"\r\n]+)", std::regex::icase);
   // Line by line: an expression over a file of 100 MB would recurse as deep.
   std::string clean;
   clean.reserve(text.size());
@@ -139,8 +143,13 @@ std::string without_secrets(std::string text) {
     if (line.find("://") != std::string::npos) line = std::regex_replace(line, in_address, "://***@");
     // An expression takes long, and nearly no line has such a name.
     const auto has = [&line](const char* word) { return strcasestr(line.c_str(), word) != nullptr; };
-    if (has("token") || has("secret") || has("passw") || has("credential") || has("key")) {
-      line = std::regex_replace(line, variable, "$1***");
+    if (has("authorization")) line = std::regex_replace(line, header, "$1***");
+    if (has("token") || has("secret") || has("passw") || has("credential") || has("api_key") || has("apikey") ||
+        has("private_key") || has("privatekey") || has("access_key") || has("accesskey")) {
+      line = std::regex_replace(line, in_double_quotes, "$1\"***");
+      line = std::regex_replace(line, in_single_quotes, "$1'***");
+      line = std::regex_replace(line, plain, "$1***");
+      line = std::regex_replace(line, flag, "$1***");
     }
     clean += line;
   }

@@ -90,16 +90,23 @@ void keep(const fs::path& folder, const fs::path& round, bool shows_something) {
   }
 }
 
+/// The folder of the watch that goes on. Errors: InputError where there is none.
+fs::path resumed_folder(const FrontDoor& door) {
+  const auto results = door.results ? *door.results : usual_results();
+  const auto folder = door.folder ? *door.folder : fs::weakly_canonical(results / "latest");
+  if (!is_watch(folder)) {
+    throw InputError("--resume: " + folder.string() + " is no watch; name its folder with --folder=DIR");
+  }
+  return folder;
+}
+
 RunFolder folder_of_watch(const FrontDoor& door) {
   const auto results = door.results ? *door.results : usual_results();
   if (!door.resume) {
     return door.folder ? RunFolder::take(*door.folder, door.run_id)
                        : RunFolder::create(results, door.run_id, door.keep);
   }
-  const auto folder = door.folder ? *door.folder : fs::weakly_canonical(results / "latest");
-  if (!is_watch(folder)) {
-    throw InputError("--resume: " + folder.string() + " is no watch; name its folder with --folder=DIR");
-  }
+  const auto folder = resumed_folder(door);
   return RunFolder::resume(folder, read_watch(folder).plan.run_id);
 }
 
@@ -110,9 +117,9 @@ class Watcher {
     if (door.resume) {
       watch_ = read_watch(run.path());
     } else {
-      watch_.plan = {run.id(),          utc_now(),
-                     *door.watch_s,     door.seed.value_or(std::random_device{}() & 0xffffffffU),
-                     programs.families, door.tier};
+      watch_.plan = {
+          run.id(),          utc_now(), *door.watch_s, door.seed.value_or(std::random_device{}() & 0xffffffffU),
+          programs.families, door.tier, door.flags};
       add_line(file_, watch_line(watch_.plan));
     }
     began_ = seconds_since_1970();
@@ -206,7 +213,25 @@ int watch(const FrontDoor& door, const Programs& programs, const ReasonChannel& 
   return show(watcher.watched(), judged, door.judge.outputs, style_of(door.judge), channel);
 }
 
+std::vector<std::string> flags_of_watch(const FrontDoor& door) { return read_watch(resumed_folder(door)).plan.flags; }
+
 int report_watch(const fs::path& folder, const Arguments& arguments, const ReasonChannel& channel) {
+  const auto& judge = arguments.judge;
+  const std::pair<const char*, bool> judged_already[] = {
+      {"--family", judge.family.has_value()},
+      {"--expect", judge.expected.ranks || judge.expected.hosts || judge.expected.backend},
+      {"--roster", !judge.roster.empty()},
+      {"--run-id", judge.run_id.has_value()},
+      {"--site", arguments.site.has_value()},
+      {"--baseline", !arguments.baseline.empty()},
+      {"--scaling", !arguments.scaling.empty()},
+      {"--explain", arguments.explain.has_value()}};
+  for (const auto& [flag, given] : judged_already) {
+    if (!given) continue;
+    throw InputError(std::string(flag) +
+                     ": the rounds of a watch were judged as they were measured; judge one of them, " +
+                     (folder / "rounds").string() + " has the last");
+  }
   const auto watch = read_watch(folder);
   return show(watch, judge_watch(watch), arguments.outputs, style_of(arguments), channel);
 }

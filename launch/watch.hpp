@@ -20,6 +20,10 @@ Judged judge_run(const FrontDoor&, Launch& start, const Programs&, const RunFold
 /// goes on.
 int watch(const FrontDoor&, const Programs&, const ReasonChannel&, Signals&);
 
+/// What the watch that goes on (--resume) was started with, beside what stands in its plan. Errors: InputError where
+/// there is none.
+std::vector<std::string> flags_of_watch(const FrontDoor&);
+
 /// Whether a watch is in this folder.
 bool is_watch(const std::filesystem::path& folder);
 

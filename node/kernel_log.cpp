@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+#include <charconv>
 
 #include <array>
 #include <cerrno>
@@ -43,7 +44,11 @@ std::optional<std::vector<Xid>> read_xids(const std::filesystem::path& root) {
   for (std::sregex_iterator at(log->begin(), log->end(), form), end; at != end; ++at) {
     std::string address = (*at)[1];
     for (char& c : address) c = static_cast<char>(std::tolower(c));
-    found.push_back({address + ".0", std::stoi((*at)[2])});
+    const std::string digits = (*at)[2];
+    int number = 0;
+    // Anybody may write such a line.
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec != std::errc()) continue;
+    found.push_back({address + ".0", number});
   }
   return found;
 }

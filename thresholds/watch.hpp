@@ -24,6 +24,7 @@ struct WatchPlan {
   std::uint64_t seed = 0;  // of the order of the families and of the rests
   std::vector<std::string> families;
   std::string tier;
+  std::vector<std::string> flags = {};  // all others that it was started with: who goes on judges by the same
 };
 
 /// Of a round what is not good.

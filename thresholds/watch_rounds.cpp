@@ -14,7 +14,7 @@ namespace shakedown {
 template <class Archive>
 void members(Archive& archive, WatchPlan& plan) {
   archive("run_id", plan.run_id)("started", plan.started)("duration_s", plan.duration_s)("seed", plan.seed);
-  archive("families", plan.families)("tier", plan.tier);
+  archive("families", plan.families)("tier", plan.tier).younger("flags", plan.flags);
 }
 
 template <class Archive>

@@ -11,7 +11,7 @@ namespace shakedown::training {
 
 namespace {
 
-constexpr double loss_tolerance = 0.03, golden_tolerance = 0.01;
+constexpr double loss_tolerance = 0.03, golden_tolerance = 0.01, norm_tolerance = 0.02;  // sums travel in bf16, too
 
 bool finite(const Summary& summary) { return summary.non_finite == 0 && std::isfinite(summary.squared_norm); }
 
@@ -141,6 +141,16 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
       compare(!complaint || complaint->empty(), [&] { return *complaint; });
       if (complaint) return check;  // what follows is its consequence
     }
+  }
+
+  for (std::size_t step = 0; step < mine.size() && expected.replicas > 1 && expected.same_bits; ++step) {
+    const double own = std::sqrt(mine[step].local.squared_norm), sum = std::sqrt(mine[step].reduced.squared_norm);
+    const bool good = std::abs(sum - expected.replicas * own) <= norm_tolerance * sum;
+    compare(good, [&] {
+      return fmt::format("step {}: the summed gradient has the norm {:.4g}, expected {:.4g}, {} times its own",
+                         step + 1, sum, expected.replicas * own, expected.replicas);
+    });
+    if (!good) return check;
   }
 
   const double first = mine.front().loss, last = mine.back().loss;

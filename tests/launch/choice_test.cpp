@@ -196,6 +196,16 @@ TEST_F(LaunchChoice, HostsOfAnotherSchedulerAreNotPassedOver) {
   EXPECT_TRUE(has(refusal(pbs), "nodes lists several hosts"));
   pbs.host_file = "node1\nnode1\n";
   EXPECT_EQ(refusal(pbs), "starts mpirun --bind-to none -np 3") << "one host of it is this one";
+  pbs.host_file = std::nullopt;
+  EXPECT_TRUE(has(refusal(pbs), "nodes, which the scheduler names, cannot be read"))
+      << "who knows how many hosts it has";
+}
+
+TEST_F(LaunchChoice, OneOfSeveralFrontDoorsThatAnMpiLauncherStartedIsRefused) {
+  EXPECT_TRUE(
+      has(refusal(site({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})), "PMI_SIZE=2: an MPI launcher has started this"));
+  EXPECT_TRUE(has(refusal(site({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}})), "start it once"));
+  EXPECT_EQ(prefix({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}), "mpirun --bind-to none -np 3");
 }
 
 TEST_F(LaunchChoice, HostsThatAreAbsentAreLeftOutAndStayExpected) {

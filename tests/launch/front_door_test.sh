@@ -226,6 +226,17 @@ expect "  it goes on to its end" eval '[[ $(tail -n 1 out) == "VERDICT: PASS 1/1
 expect "  as it would have gone on, by the seed" test "$(grep -o '"order":[^]]*' "$latest_watch/rounds.jsonl" | head -n 2)" == "$orders"
 expect "  and no round is there twice" eval '[[ -z $(grep -o "^{\"round\":[0-9]*" "$latest_watch/rounds.jsonl" | sort | uniq -d) ]]'
 
+# What it is judged by goes on, too.
+"${accept[@]}" --for=15s --families=gemm,hbm,memtest --expect=ranks=99 >out.txt 2>err.txt 3>&- &
+front=$!
+after 1
+kill -TERM "$front"
+wait "$front" 2>/dev/null
+run 1 "${accept[@]}" --resume
+expect "a watch that goes on expects what it was started with" prints '^VERDICT: FAIL'
+run 2 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS" --expect=ranks=4
+expect "  and nothing else, of rounds that were judged" says 'expect: the rounds of a watch were judged as they were measured'
+
 # The host is started anew: another boot id in what was written before.
 before=$(readlink "$latest_watch")
 "${accept[@]}" --for=15s --families=gemm,hbm,memtest >out.txt 2>err.txt 3>&- &

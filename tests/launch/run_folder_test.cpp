@@ -65,8 +65,10 @@ TEST_F(Runs, OnlyTheNewestAreKeptAndThoseThatLive) {
   const auto lives = RunFolder::create(results, "lives", 20);
   fs::create_directories(results / "notes");
   write(results / "notes/mine");
+  fs::create_directories(results / "packages");
+  write(results / "packages/lock");
   for (int i = 0; i < 5; ++i) RunFolder::create(results, "old" + std::to_string(i), 3);
-  EXPECT_EQ(folders(), 5U) << "three, the one that lives, and what is no run";
+  EXPECT_EQ(folders(), 6U) << "three, the one that lives, and what is no run, whatever it calls a lock";
   EXPECT_TRUE(fs::exists(results / "old4"));
   EXPECT_TRUE(fs::exists(lives.path()));
   EXPECT_TRUE(fs::exists(results / "notes/mine"));
@@ -77,6 +79,10 @@ TEST_F(Runs, AFolderThatHoldsSomethingElseIsNotEmptied) {
   write(results / "thesis.tex");
   const auto why = refusal([&] { RunFolder::take(results, ""); });
   EXPECT_NE(why.find("holds what is no run's"), std::string::npos) << why;
+  EXPECT_TRUE(fs::exists(results / "thesis.tex"));
+  write(results / "lock");
+  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("holds what is no run's"), std::string::npos);
+  EXPECT_NE(refusal([&] { ctest::begin(results, owner_of(getpid()), ""); }).find("no run's"), std::string::npos);
   EXPECT_TRUE(fs::exists(results / "thesis.tex"));
 }
 

@@ -218,6 +218,7 @@ TEST(KernelLog, HasXidsByGpu) {
   const MadeUpHost host;
   host.write("var/log/kern.log",
              "Nov 1 host kernel: NVRM: Xid (PCI:0000:1B:00): 79, pid=1, GPU has fallen off the bus.\n"
+             "Nov 1 user: NVRM: Xid (PCI:0000:1b:00): 99999999999, which anybody may write\n"
              "Nov 1 host kernel: NVRM: Xid (PCI:0000:1c:00): 13, Graphics Exception\nsomething else");
   const auto xids = read_xids(host.root());
   ASSERT_TRUE(xids);

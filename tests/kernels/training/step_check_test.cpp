@@ -164,6 +164,21 @@ TEST(StepCheck, LetsTheRanksVoteOnSumsAndParameters) {
   EXPECT_NE(complaint(records, 2).find("step 5: checksum of its parameters"), std::string::npos);
 }
 
+TEST(StepCheck, SeesASumThatWasNotMadeThoughAllRanksAgree) {
+  Expected four = expected;
+  four.replicas = 4;
+  auto by_rank = good(4);
+  EXPECT_EQ(complaint(by_rank, 1, four), "step 1: the summed gradient has the norm 1, expected 4, 4 times its own");
+  for (auto& records : by_rank) {
+    for (auto& record : records) record.reduced.squared_norm = 16.1;
+  }
+  EXPECT_EQ(complaint(by_rank, 1, four), "");
+  by_rank[1][2].reduced.squared_norm = 9;
+  EXPECT_EQ(complaint(by_rank, 1, four), "step 3: the summed gradient has the norm 3, expected 4, 4 times its own");
+  four.same_bits = false;
+  EXPECT_EQ(complaint(by_rank, 1, four), "") << "other devices, other gradients";
+}
+
 TEST(StepCheck, BlamesBothOfTwoRanksThatDisagree) {
   auto records = good(2);
   records[1][0].local.checksum = 1;
