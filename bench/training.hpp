@@ -33,8 +33,10 @@ void add_step(Session& session, StepSpec<trains> spec, bool on_request = false) 
     const auto name = row.key + "/against:" + against;
     if (!selected(session.options().filter, name)) return;
     const auto other = with(spec, against);
+    const auto why = input_error_of([&] { static_cast<void>(footprint(other)); });
     // Of rows that only a filter asks for, those that cannot be so are left out.
-    if (on_request && !input_error_of([&] { static_cast<void>(footprint(other)); }).empty()) return;
+    if (on_request && !why.empty()) return;
+    if (!why.empty()) throw InputError(row.key + " with " + against + ": " + why);
     row = in_turns(name, row.key + " with " + against, "tokens_per_s", of(spec), of(other));
     row.footprint = footprint(spec) + footprint(other);
   }

@@ -100,7 +100,7 @@ Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs,
 int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
   provide_environment();
   auto door = parse_front_door(words, process_environment());
-  if (door.resume) {
+  if (door.resume && !door.plan) {
     auto all = flags_of_watch(door);
     all.insert(all.end(), words.begin(), words.end());
     door = parse_front_door(all, process_environment());

@@ -78,6 +78,12 @@ void check(const StepShape& s) {
                     s.tensor, s.tokens()));
   }
   check_shares(s);
+  // So that nothing that is counted in bytes is more than 64 bits hold.
+  constexpr std::size_t most_tokens = std::size_t{1} << 31;
+  if (s.batch > most_tokens / s.seq / s.accumulation) {
+    throw std::invalid_argument(
+        fmt::format("{} x {} x {} tokens of a step are more than 2^31: choose fewer", s.accumulation, s.batch, s.seq));
+  }
   if (m.positions == Positions::learned && s.seq > m.context) {
     throw std::invalid_argument(
         fmt::format("the model has {} positions, and sequences of {} tokens do not fit: choose "

@@ -8,8 +8,14 @@
 
 namespace shakedown::training {
 
+double library_bytes(const TrainStepSpec& spec) {
+  constexpr double others = 2e9, bf16 = 2;
+  const auto heads = static_cast<double>(step_shape(spec).part().heads), seq = static_cast<double>(spec.seq);
+  return others + (spec.dtype == DType::bf16 ? bf16 * heads * seq * seq * static_cast<double>(spec.batch) : 0);
+}
+
 std::vector<MemoryRow> memory_rows(TrainStepSpec spec) {
-  static_cast<void>(step_shape(spec));  // what no way of sharing would mend
+  const double beside = library_bytes(spec);  // refuses what no way of sharing would mend
   std::vector<MemoryRow> rows;
   for (const auto shard : {Shard::none, Shard::optimizer, Shard::weights}) {
     for (const auto retain : {Retain::all, Retain::rebuild, Retain::inputs}) {
@@ -20,7 +26,7 @@ std::vector<MemoryRow> memory_rows(TrainStepSpec spec) {
       if (!input_error_of([&] { bytes = static_cast<double>(footprint(spec)); }).empty()) continue;
       MemoryRow row{shard, retain, bytes};
       for (const auto& gpu : gpu_kinds) {
-        if (bytes + library_bytes <= gpu.bytes) row.fits.push_back(gpu.name);
+        if (bytes + beside <= gpu.bytes) row.fits.push_back(gpu.name);
       }
       rows.push_back(row);
     }
@@ -37,9 +43,9 @@ std::string memory_text(const TrainStepSpec& spec) {
   }
   std::vector<std::string> sizes;
   for (const auto& gpu : gpu_kinds) sizes.push_back(fmt::format("{} {:.0f}", gpu.name, gpu.bytes / 1e9));
-  return fmt::format("{} on {}{}, {} x {} tokens, {}; it fits where {:.0f} GB are left for libraries, of {} GB\n{}",
+  return fmt::format("{} on {}{}, {} x {} tokens, {}; it fits where {:.1f} GB are left for libraries, of {} GB\n{}",
                      spec.model, plural(spec.ranks, "rank"), spec.tp > 1 ? fmt::format(" with tp:{}", spec.tp) : "",
-                     spec.batch, spec.seq, name(spec.dtype), library_bytes / 1e9, joined(sizes), table.text({}));
+                     spec.batch, spec.seq, name(spec.dtype), library_bytes(spec) / 1e9, joined(sizes), table.text({}));
 }
 
 }  // namespace shakedown::training

@@ -225,6 +225,19 @@ TEST(TrainingPlan, SaysHowManyRanksAModelNeedsAsTheTableDoes) {
   EXPECT_EQ(rows, 6);
 }
 
+/// GB in use on H200s, as stored or in docs/training_step.md.
+TEST(TrainingPlan, LeavesLibrariesWhatTheyTook) {
+  const auto needed = [](const TrainStepSpec& spec) {
+    return (static_cast<double>(footprint(spec)) + library_bytes(spec)) / 1e9;
+  };
+  const double gpt2 = needed({.model = "gpt2_124m", .batch = 64, .seq = 1024});
+  EXPECT_GT(gpt2, 26.161);
+  EXPECT_LT(gpt2, 27);
+  const double qwen2 = needed({.model = "qwen2_7b", .batch = 1, .seq = 4096, .ranks = 2, .shard = Shard::weights});
+  EXPECT_GT(qwen2, 98.4);
+  EXPECT_LT(qwen2, 99);
+}
+
 TEST(TrainingPlan, SaysOnWhichGpusAModelFits) {
   const auto rows = memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 64, .tp = 8});
   ASSERT_EQ(rows.size(), 9u);
@@ -235,6 +248,8 @@ TEST(TrainingPlan, SaysOnWhichGpusAModelFits) {
   EXPECT_NE(text.find("none of them"), std::string::npos) << text;
   EXPECT_THROW(memory_rows({.model = "llama_70b", .batch = 1, .seq = 4096, .ranks = 12, .tp = 8}),
                std::invalid_argument);
+  EXPECT_THROW(memory_rows({.model = "llama_70b", .batch = 83465, .seq = 9999320, .ranks = 64}), std::invalid_argument)
+      << "more than fits into 64 bits would look small";
 }
 
 /// Of ranks in groups of eight that compute the model together, a row of docs/training_step.md.
