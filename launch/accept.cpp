@@ -118,10 +118,10 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   const Judged judged = judge_run(door, start, programs, run, signals);
   const Verdict& verdict = judged.verdict;
   run.finish();
-  write_outputs(door.judge.outputs, judged);
+  const int code = write_all_outputs(door.judge.outputs, judged, "shakedown");
   std::fputs(terminal_text(verdict, style_of(door.judge)).c_str(), stdout);
   channel.give(reason_line(verdict));
-  return verdict.exit_code;
+  return code;
 }
 
 int measure(const std::vector<std::string>& words) {

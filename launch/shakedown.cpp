@@ -205,13 +205,14 @@ bool names_results(const std::vector<std::string>& words) {
 int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
   std::fflush(stdout);
   if (!words.empty() && words.front() == "nodes") replace_nodes(words, why);
-  if (!words.empty() && (words.front() == "report" || words.front() == "accept")) {
+  const auto is = [&words](const char* verb) { return !words.empty() && words.front() == verb; };
+  if (is("report") || is("accept") || is("nodes") || is("regress")) {
     Judged nothing;
     nothing.verdict.notes.push_back(why);
-    const bool shown = words.front() == "report" && !names_results(words);
+    const bool shown = (is("report") || is("nodes")) && !names_results(words);
     replace_outputs(words, nothing, "shakedown", shown ? "--verdict" : "");
-    channel.give(error_line(why));
   }
+  if (is("report") || is("accept")) channel.give(error_line(why));
   std::fprintf(stderr, "%s\n", error_line(why).c_str());
   return usage;
 }

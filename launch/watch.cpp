@@ -190,10 +190,10 @@ class Watcher {
 
 int show(const Watch& watch, const WatchJudgement& judged, const OutputFiles& outputs, TerminalStyle style,
          const ReasonChannel& channel) {
-  write_outputs(outputs, {nullptr, {}, judged.verdict, &watch, &judged});
+  const int code = write_all_outputs(outputs, {nullptr, {}, judged.verdict, &watch, &judged}, "shakedown");
   std::fputs(watch_text(watch, judged, style).c_str(), stdout);
   channel.give(reason_line(judged.verdict));
-  return judged.verdict.exit_code;
+  return code;
 }
 
 }  // namespace

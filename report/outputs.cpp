@@ -47,6 +47,20 @@ void write_outputs(const OutputFiles& files, const Judged& judged) {
   }
 }
 
+int write_all_outputs(const OutputFiles& files, const Judged& judged, const char* program) {
+  constexpr int lost = 3;
+  int code = judged.verdict.exit_code;
+  for (const auto& [flag, file] : files) {
+    try {
+      write_outputs({{flag, file}}, judged);
+    } catch (const InputError& error) {
+      std::fprintf(stderr, "%s: %s\n", program, error.what());
+      if (code == 0) code = lost;
+    }
+  }
+  return code;
+}
+
 void replace_outputs(const std::vector<std::string>& words, const Judged& judged, const char* program,
                      const std::string& keep) {
   for (const Output& output : outputs()) {

@@ -210,6 +210,10 @@ expect "a time without a unit is refused" says "'10' has no unit: write 90s, 8m,
 run 2 "${accept[@]}" --for=10s --resume
 run 2 "${accept[@]}" --stop-on=fail
 
+# A report that cannot be written is said, and takes the 0, not the verdict.
+run 3 "${accept[@]}" --families=gemm --verdict=kept.json --html=/nonexistent/page.html
+expect "one report that cannot be written leaves verdict and others" eval 'says "/nonexistent/page.html: cannot be written" && prints "^VERDICT: PASS" && grep -q "\"verdict\": \"pass\"" kept.json'
+
 # Killed in a round, and gone on with.
 before=$(readlink "$latest_watch")
 "${accept[@]}" --for=15s --seed=3 --families=gemm,hbm,memtest >out.txt 2>err.txt 3>&- &
