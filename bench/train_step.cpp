@@ -41,14 +41,15 @@ void register_train_step(Session& session) {
          nullptr});
     return;
   }
-  // What computing a layer together costs, on layers of Qwen2-7B that one GPU can train, and on GPT-2. No rule judges
-  // it.
+  // What computing a layer together costs, on layers of Qwen2-7B and Llama 3.1 8B that one GPU can train, and on GPT-2.
+  // No rule judges it.
   constexpr bool on_request = true;
-  add_step(session, TrainStepSpec{.model = "qwen2_7b_8_layers", .batch = 2, .seq = 4096}, on_request);
-  for (const int tp : {2, 4}) {
+  for (const int tp : {1, 2, 4}) {
     if (session.ranks() % tp != 0) continue;
-    add_step(session, TrainStepSpec{.model = "qwen2_7b_8_layers", .batch = 2, .seq = 4096, .tp = tp}, on_request);
-    add_step(session, TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024, .tp = tp}, on_request);
+    for (const char* const model : {"qwen2_7b_8_layers", "llama_8b_8_layers"}) {
+      add_step(session, TrainStepSpec{.model = model, .batch = 2, .seq = 4096, .tp = tp}, on_request);
+    }
+    if (tp > 1) add_step(session, TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024, .tp = tp}, on_request);
   }
   add({.model = "gpt2_124m", .batch = 32, .seq = 1024});
   add({.model = "gpt2_124m", .batch = 64, .seq = 1024});

@@ -61,6 +61,9 @@ Preset preset(std::string_view name) {
                                          .norm_eps = 1e-5,
                                          .rope_theta = 5e5,
                                          .qkv_bias = false};
+  auto qwen2_7b_8_layers = qwen2_7b;
+  auto llama_8b_8_layers = llama_8b;
+  qwen2_7b_8_layers.layers = llama_8b_8_layers.layers = 8;
   auto llama2_13b = llama_8b, llama_70b = llama_8b;
   llama2_13b.layers = llama2_13b.heads = llama2_13b.kv_heads = 40;
   llama2_13b.hidden = 5120;
@@ -105,12 +108,9 @@ Preset preset(std::string_view name) {
   encoder.head_bias = true;
   if (name == "qwen2_7b") return {qwen2_7b, {64, 128}};
   if (name == "qwen2_7b_attention_only") return {qwen2_7b, {64, 128, {true, true, true, true, false, false, false}}};
-  if (name == "qwen2_7b_8_layers") {
-    auto shorter = qwen2_7b;
-    shorter.layers = 8;
-    return {shorter, {64, 128}};
-  }
+  if (name == "qwen2_7b_8_layers") return {qwen2_7b_8_layers, {64, 128}};
   if (name == "llama_8b") return {llama_8b, {64, 128}};
+  if (name == "llama_8b_8_layers") return {llama_8b_8_layers, {64, 128}};
   if (name == "llama2_13b") return {llama2_13b, {64, 128}};
   if (name == "llama_70b") return {llama_70b, {64, 128}};
   if (name == "gpt2_124m") return {gpt2_124m, {64, 128}};
@@ -120,8 +120,8 @@ Preset preset(std::string_view name) {
   if (name == "encoder_tiny") return {smaller(encoder), {8, 16}};
   throw std::invalid_argument(
       "there is no model \"" + std::string(name) +
-      "\": choose qwen2_7b, qwen2_7b_attention_only, qwen2_7b_8_layers, llama_8b, llama2_13b, llama_70b, "
-      "gpt2_124m, encoder_163m, tiny, gpt2_tiny or encoder_tiny");
+      "\": choose qwen2_7b, qwen2_7b_attention_only, qwen2_7b_8_layers, llama_8b, llama_8b_8_layers, llama2_13b, "
+      "llama_70b, gpt2_124m, encoder_163m, tiny, gpt2_tiny or encoder_tiny");
 }
 
 TransformerShape part_of(const TransformerShape& model, int ranks) {

@@ -82,11 +82,11 @@ enum class Shard {
 constexpr auto words(Shard) { return names("none", "optimizer", "weights"); }
 
 /// A model with its adapters, by name: qwen2_7b (rank 64 on all seven projections), qwen2_7b_attention_only (q, k, v
-/// and o), qwen2_7b_8_layers (of 28), llama_8b (3.1), llama2_13b, llama_70b, gpt2_124m, encoder_163m, and of two
-/// layers, for machines without a GPU, tiny (as Qwen2), gpt2_tiny and encoder_tiny. The encoder is what many cluster
-/// tests call GPT-2: norms behind the sums, no causal mask, 512 positions, an untied head with bias; without the
-/// dropout that they have. Both have GPT-2's vocabulary of 50,257 rounded up to 50,304, as nanoGPT has it. Errors:
-/// std::invalid_argument, naming those that exist.
+/// and o), qwen2_7b_8_layers (of 28), llama_8b (3.1), llama_8b_8_layers (of 32), llama2_13b, llama_70b, gpt2_124m,
+/// encoder_163m, and of two layers, for machines without a GPU, tiny (as Qwen2), gpt2_tiny and encoder_tiny. The
+/// encoder is what many cluster tests call GPT-2: norms behind the sums, no causal mask, 512 positions, an untied head
+/// with bias; without the dropout that they have. Both have GPT-2's vocabulary of 50,257 rounded up to 50,304, as
+/// nanoGPT has it. Errors: std::invalid_argument, naming those that exist.
 struct Preset {
   TransformerShape model;
   LoraShape lora;

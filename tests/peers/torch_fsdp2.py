@@ -18,7 +18,9 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 MODELS = {  # layers, hidden, heads, kv_heads, intermediate, vocab, bias of q, k and v
     "qwen2_7b": (28, 3584, 28, 4, 18944, 152064, True),
+    "qwen2_7b_8_layers": (8, 3584, 28, 4, 18944, 152064, True),
     "llama_8b": (32, 4096, 32, 8, 14336, 128256, False),
+    "llama_8b_8_layers": (8, 4096, 32, 8, 14336, 128256, False),
 }
 HEAD = 128
 

@@ -55,6 +55,18 @@ TEST(TrainingShape, CountsTheParametersOfGpt2AndOfTheEncoder) {
   }
 }
 
+TEST(TrainingShape, CutsModelsToTheLayersThatOneGpuTrainsAndToNothingElse) {
+  for (const char* const name : {"qwen2_7b", "llama_8b"}) {
+    auto model = preset(name).model;
+    const auto whole = parameters(model, no_adapters);
+    const auto shorter = parameters(preset(std::string(name) + "_8_layers").model, no_adapters);
+    EXPECT_EQ(shorter.head, whole.head) << name;
+    EXPECT_EQ(shorter.linears * model.layers, whole.linears * 8) << name;
+    model.layers = 8;
+    EXPECT_EQ(shorter.total(), parameters(model, no_adapters).total()) << name;
+  }
+}
+
 TEST(TrainingShape, CountsTheParametersOfLlama) {
   for (const auto& [name, published] :
        {std::pair{"llama_8b", 8'030'261'248U}, {"llama2_13b", 13'015'864'320U}, {"llama_70b", 70'553'706'496U}}) {
