@@ -13,6 +13,7 @@
 
 #include "base/utc.hpp"
 #include "thresholds/json_field.hpp"
+#include "thresholds/watch.hpp"
 
 namespace shakedown {
 namespace {
@@ -331,6 +332,10 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
         inside.insert(inside.end(), below.begin(), below.end());
       }
       std::sort(inside.begin(), inside.end());
+    }
+    if (inside.empty() && fs::is_regular_file(path / watch_file, error)) {
+      throw InputError(path.string() + ": a watch, whose rounds were judged as they were measured; its verdict is " +
+                       (path / "verdict.json").string() + " (--verdict), and rounds/ has the last");
     }
     if (inside.empty())
       throw InputError(path.string() + ": no result files (*.json) in this folder; run the benchmarks");
