@@ -99,14 +99,11 @@ Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs,
 
 int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
   provide_environment();
+  refuse_ignored("accept", words);
   auto door = parse_front_door(words, process_environment());
-  if (door.resume && !door.plan) {
-    auto all = flags_of_watch(door);
-    all.insert(all.end(), words.begin(), words.end());
-    door = parse_front_door(all, process_environment());
-  }
+  if (door.resume && !door.plan) door = parse_front_door(with_flags_of_watch(door, words), process_environment());
   const auto programs = find_programs(door.families);
-  load_profiles(door.judge.thresholds);  // what is wrong there is said before anything is measured
+  check_references(door.judge);  // what is wrong there is said before anything is measured
   Signals signals;
   if (door.plan) return show_plan(door, programs, signals);
   if (const auto code = as_rank(door, programs, signals)) return *code;
@@ -126,9 +123,12 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
 
 int measure(const std::vector<std::string>& words) {
   provide_environment();
+  refuse_ignored("measure", words);
   const auto door = parse_front_door(words, process_environment());
   if (door.scaling) throw InputError("--scaling is judged as it is measured: use accept");
+  if (door.watch_s || door.resume) throw InputError("a watch is judged as it is measured: use accept");
   const auto programs = find_programs(door.families);
+  check_references(door.judge);
   Signals signals;
   if (door.plan) return show_plan(door, programs, signals);
   if (const auto code = as_rank(door, programs, signals)) return *code;

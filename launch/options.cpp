@@ -112,6 +112,7 @@ std::string nccl_library(const std::string& given) {
 }  // namespace
 
 FrontDoor parse_front_door(const std::vector<std::string>& words, const Environment& environment) {
+  refuse_repeated(words);
   FrontDoor door;
   std::vector<std::string> judges;
   const auto set = [&environment](const char* name) { return environment(name).value_or(""); };
@@ -124,7 +125,9 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
                                    {"SHAKEDOWN_EXPECT", "--expect"}}) {
     if (!set(name).empty()) take(door, flag, set(name));
   }
-  if (!set("SHAKEDOWN_ROSTER").empty()) judges.push_back("--roster=" + set("SHAKEDOWN_ROSTER"));
+  const bool names_roster =
+      std::any_of(words.begin(), words.end(), [](const auto& word) { return word.rfind("--roster=", 0) == 0; });
+  if (!set("SHAKEDOWN_ROSTER").empty() && !names_roster) judges.push_back("--roster=" + set("SHAKEDOWN_ROSTER"));
   door.despite_preflight = set("SHAKEDOWN_DESPITE_PREFLIGHT") == "1";
   door.run_id = set("SHAKEDOWN_RUN_ID");
   const std::map<std::string_view, bool*> switches{{"--despite-preflight", &door.despite_preflight},

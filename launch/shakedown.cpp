@@ -190,6 +190,8 @@ int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
     return 0;
   }
   if (is_flag) throw InputError("a verb is missing before \"" + verb + "\"; see --help");
+  const bool shows_stored = (verb == "report" || verb == "nodes") && is_stored(arguments);
+  refuse_ignored(shows_stored ? "stored" : action.empty() ? verb : verb + " " + action, {flags, words.end()});
   if (verb == "nodes") return nodes(arguments);
   if (verb == "archive") return archive(arguments);
   if (verb == "baseline") return baseline(action, arguments);

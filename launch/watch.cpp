@@ -213,7 +213,15 @@ int watch(const FrontDoor& door, const Programs& programs, const ReasonChannel& 
   return show(watcher.watched(), judged, door.judge.outputs, style_of(door.judge), channel);
 }
 
-std::vector<std::string> flags_of_watch(const FrontDoor& door) { return read_watch(resumed_folder(door)).plan.flags; }
+std::vector<std::string> with_flags_of_watch(const FrontDoor& door, const std::vector<std::string>& words) {
+  const auto name = [](const std::string& word) { return word.substr(0, word.find('=')); };
+  auto flags = read_watch(resumed_folder(door)).plan.flags;
+  std::erase_if(flags, [&](const auto& old) {
+    return std::any_of(words.begin(), words.end(), [&](const auto& word) { return name(word) == name(old); });
+  });
+  flags.insert(flags.end(), words.begin(), words.end());
+  return flags;
+}
 
 int report_watch(const fs::path& folder, const Arguments& arguments, const ReasonChannel& channel) {
   const auto& judge = arguments.judge;

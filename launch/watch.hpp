@@ -20,9 +20,8 @@ Judged judge_run(const FrontDoor&, Launch& start, const Programs&, const RunFold
 /// goes on.
 int watch(const FrontDoor&, const Programs&, const ReasonChannel&, Signals&);
 
-/// What the watch that goes on (--resume) was started with, beside what stands in its plan. Errors: InputError where
-/// there is none.
-std::vector<std::string> flags_of_watch(const FrontDoor&);
+/// What a watch that goes on was asked for when it began, and `words` in the place of what they say anew.
+std::vector<std::string> with_flags_of_watch(const FrontDoor&, const std::vector<std::string>& words);
 
 /// Whether a watch is in this folder.
 bool is_watch(const std::filesystem::path& folder);

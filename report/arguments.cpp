@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "base/run_lock.hpp"
@@ -115,12 +116,75 @@ std::map<std::string, bool*> flags_without_value(Arguments& a) {
           {"--version", &a.version}};
 }
 
+/// Who takes a flag; those that say where our files are and how a table looks are nobody's mistake.
+std::string takers_of(const std::string& flag) {
+  const std::string stored = "report nodes acceptance_test ", judging = "accept measure " + stored;
+  static const std::map<std::string, std::string> takers{
+      {"--results", judging + "regress archive baseline_create"},
+      {"--family", judging + "regress"},
+      {"--baseline", judging + "regress baseline_merge baseline_show"},
+      {"--tolerance", judging},
+      {"--expect", judging},
+      {"--roster", judging},
+      {"--site", judging},
+      {"--allow-faults", judging + "regress"},
+      {"--scaling", "accept " + stored},
+      {"--run-id", stored},
+      {"--mixed-runs", stored},
+      {"--explain", "report acceptance_test"},
+      {"--skip-unmeasured", "acceptance_test"},
+      {"--min-effect", "regress"},
+      {"--allow-different", "regress"},
+      {"--out", "archive baseline_create baseline_merge baseline_show"},
+      {"--floors", "baseline_create baseline_merge baseline_show"},
+      {"--quantile", "baseline_create baseline_merge baseline_show"},
+      {"--margin", "baseline_create baseline_merge baseline_show"},
+      {"--nodes", "nodes stored"},
+      {"--scontrol", "nodes stored"},
+      {"--kubectl", "nodes stored"}};
+  if (const auto found = takers.find(flag); found != takers.end()) return found->second;
+  const auto written = outputs();
+  const bool is_output = std::any_of(written.begin(), written.end(), [&](const Output& o) { return o.flag == flag; });
+  return is_output ? "accept " + stored + "stored" + (flag == "--markdown" ? " regress" : "") : "";
+}
+
 }  // namespace
+
+void refuse_repeated(const std::vector<std::string>& words) {
+  std::set<std::string> seen;
+  for (const std::string& word : words) {
+    const std::string flag = word.substr(0, word.find('='));
+    if (flag.rfind("--", 0) == 0 && !seen.insert(flag).second) {
+      throw InputError(flag + " is given twice, and one of the two would be lost: give it once");
+    }
+  }
+}
+
+void refuse_ignored(const std::string& program, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    const std::string flag = word.substr(0, word.find('='));
+    auto takers = split(takers_of(flag), ' ');
+    std::string asked = program;
+    std::replace(asked.begin(), asked.end(), ' ', '_');
+    if (takers.empty() || std::find(takers.begin(), takers.end(), asked) != takers.end()) continue;
+    if (program == "stored") {
+      throw InputError(flag + ": a stored verdict is shown as it is; give --results to judge anew");
+    }
+    std::string known;
+    std::erase(takers, "stored");
+    for (std::string& taker : takers) {
+      std::replace(taker.begin(), taker.end(), '_', taker == "acceptance_test" ? '_' : ' ');
+      known.append(known.empty() ? "" : ", ").append(taker);
+    }
+    throw InputError(flag + ": " + program + " would ignore it; it is of " + known);
+  }
+}
 
 Arguments parse_arguments(const std::vector<std::string>& words, const std::filesystem::path& thresholds) {
   Arguments arguments;
   const char* named = std::getenv("SHAKEDOWN_THRESHOLDS");
   arguments.thresholds = named != nullptr && *named != '\0' ? std::filesystem::path(named) : thresholds;
+  refuse_repeated(words);
   const auto with_value = flags_with_value(arguments);
   const auto switches = flags_without_value(arguments);
   for (const std::string& word : words) {
@@ -142,8 +206,15 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::file
   for (const auto& [flag, file] : arguments.outputs) {
     const auto [other, fresh] = written.emplace(file, flag);
     if (!fresh && file != "/dev/null") {
-      throw InputError(other->second + " and " + flag + " name the same file, " + file.string() + ": one would be lost");
+      throw InputError(other->second + " and " + flag + " name the same file, " + file.string() +
+                       ": one would be lost");
     }
+  }
+  const auto given = [&words](std::string_view flag) {
+    return std::any_of(words.begin(), words.end(), [&](const auto& w) { return w.rfind(flag, 0) == 0; });
+  };
+  for (const char* const flag : {"--quantile", "--margin"}) {
+    if (given(flag) && !arguments.floors) throw InputError(std::string(flag) + " is of --floors: give that too");
   }
   arguments.regression.family = arguments.judge.family;
   return arguments;
@@ -207,11 +278,33 @@ std::vector<ScalingSet> scaling_of(const Arguments& arguments) {
 
 }  // namespace
 
+namespace {
+
+/// What results are judged by, whatever they are.
+struct Given {
+  std::optional<Site> site;
+  std::vector<Profile> profiles;
+  std::optional<Baseline> baseline;
+};
+
+Given given_references(const Arguments& arguments) {
+  Given given;
+  if (arguments.site) given.site = read_site(*arguments.site);
+  given.profiles = profiles_of(given.site ? &*given.site : nullptr, load_profiles(arguments.thresholds));
+  if (!arguments.baseline.empty()) {
+    given.baseline = read_baseline(arguments.baseline, arguments.judge.allow_faults);
+  }
+  return given;
+}
+
+}  // namespace
+
+void check_references(const Arguments& arguments) { static_cast<void>(given_references(arguments)); }
+
 Judged judge(const Arguments& arguments) {
   if (arguments.results.empty()) throw InputError("--results is missing; see --help");
   auto measured = std::make_unique<const Measured>(read_results(arguments.results));
-  const auto site = arguments.site ? std::optional(read_site(*arguments.site)) : std::nullopt;
-  auto profiles = profiles_of(site ? &*site : nullptr, load_profiles(arguments.thresholds));
+  auto [site, profiles, baseline] = given_references(arguments);
   // What the site asks of these GPUs may be more than others could reach.
   const auto* ours = measured->files.empty() ? nullptr : select_profile(measured->files, profiles).profile;
   for (Profile& profile : profiles) {
@@ -229,9 +322,7 @@ Judged judge(const Arguments& arguments) {
   }
   References references(profiles);
   references.tolerance = arguments.tolerance;
-  if (!arguments.baseline.empty()) {
-    references.baseline = read_baseline(arguments.baseline, arguments.judge.allow_faults);
-  }
+  references.baseline = std::move(baseline);
   references.scaling = scaling_of(arguments);
   Verdict verdict = judge(*measured, references, options);
   return {std::move(measured), std::move(profiles), std::move(verdict)};

@@ -35,13 +35,24 @@ struct Arguments {
   std::optional<bool> color;
   std::size_t width = TerminalStyle{}.width;
   bool scontrol = false, kubectl = false;  // of nodes: print commands for the scheduler
-  bool skip_unmeasured = false;             // of acceptance_test: 77 where nothing of the family was measured
+  bool skip_unmeasured = false;            // of acceptance_test: 77 where nothing of the family was measured
   bool all = false, help = false, version = false;
 };
 
 /// `thresholds` is the folder to use when neither the flag nor SHAKEDOWN_THRESHOLDS names one. The roster is read here.
 /// Errors: InputError for an unknown or malformed flag, or a roster that cannot be read.
 Arguments parse_arguments(const std::vector<std::string>& words, const std::filesystem::path& thresholds);
+
+/// Errors: InputError for a flag that stands there twice: one of the two would be lost.
+void refuse_repeated(const std::vector<std::string>& words);
+
+/// Errors: InputError for a flag above that `program` would ignore: a verb of shakedown ("baseline create"),
+/// "acceptance_test", or "stored" for a verdict that is shown as it stands in a file.
+void refuse_ignored(const std::string& program, const std::vector<std::string>& words);
+
+/// Reads profiles, site and baseline as judge() will: who measures first learns before it what is wrong there. Errors:
+/// InputError.
+void check_references(const Arguments&);
 
 /// The flags above, one per line, for --help.
 std::string arguments_help();

@@ -165,6 +165,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
     const auto flags = shakedown::without_gtest_flags(argc, argv);
+    shakedown::refuse_ignored("acceptance_test", flags);
     const auto arguments = shakedown::parse_arguments(flags, shakedown::beside_program("share/shakedown/thresholds"));
     return shakedown::after_output(shakedown::run(arguments, channel), "acceptance_test");
   } catch (const std::exception& error) {

@@ -54,6 +54,12 @@ cp "$stored/hbm.json" stored/
 run 1 "${accept[@]}" --families=preflight,gemm
 expect "families that were left out are missed" prints '^VERDICT: FAIL'
 expect "  and not started" eval '! grep -q hbm "$latest/log"'
+for wrong in --site=nosuch.yaml --baseline=nosuch --thresholds=nosuch --tier=full\ --tier=quick; do
+  before=$(ls "$SHAKEDOWN_RESULTS")
+  # shellcheck disable=SC2086  # words
+  run 2 "${accept[@]}" $wrong
+  expect "what is wrong with $wrong is said before anything is measured" test "$(ls "$SHAKEDOWN_RESULTS")" == "$before"
+done
 run 0 "${accept[@]}" --plan --families=gemm
 expect "a plan is the programs'" grep -qx -- '--plan --tier=quick' arguments.gemm
 
@@ -236,10 +242,20 @@ front=$!
 after 1
 kill -TERM "$front"
 wait "$front" 2>/dev/null
-run 1 "${accept[@]}" --resume
-expect "a watch that goes on expects what it was started with" prints '^VERDICT: FAIL'
+"${accept[@]}" --resume >out.txt 2>err.txt 3>&- &
+front=$!
+after 4
+kill -TERM "$front"
+wait "$front" 2>/dev/null
+run 3 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
+expect "a watch that goes on expects what it was started with" prints '^series: 0 of'
+run 1 "${accept[@]}" --resume --expect=ranks=4
+expect "  but what is said anew counts from then on" eval 'prints "^series: [1-9][0-9]* of" && prints "^VERDICT: FAIL"'
 run 2 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS" --expect=ranks=4
 expect "  and nothing else, of rounds that were judged" says 'expect: the rounds of a watch were judged as they were measured'
+run 2 "$tree/bin/shakedown" nodes --results="$SHAKEDOWN_RESULTS"
+expect "  whose verdict nodes is to be given" says 'its verdict is .*/verdict.json'
+run 3 "$tree/bin/shakedown" nodes --verdict="$latest_watch/verdict.json"
 
 # The host is started anew: another boot id in what was written before.
 before=$(readlink "$latest_watch")

@@ -244,6 +244,10 @@ TEST_F(AcceptanceTest, RefusesWrongUsage) {
   expect_refused(accept_file("good.json", "--expect=ranks=many"), "\"many\" is not a number of ranks");
   expect_refused(accept_file("good.json", "--expect=gpus=8"), "--expect: \"gpus=8\" is not understood");
   expect_refused(accept_file("good.json", "--roster=" + path("none")), "none: no such file");
+  expect_refused(accept_file("good.json", "--results=" + path("bad.json")), "--results is given twice");
+  expect_refused(accept_file("good.json", "--mixed-runs --mixed-runs"), "--mixed-runs is given twice");
+  expect_refused(accept_file("good.json", "--nodes=" + path("list")),
+                 "acceptance_test would ignore it; it is of nodes");
 }
 
 TEST_F(AcceptanceTest, ReadsAFolderAndRefusesAnEmptyOne) {
@@ -729,6 +733,31 @@ TEST_F(ShakedownProgram, RefusesABaselineThatItCannotMake) {
   refused("show --out=x --baseline=" + path("good.json"), "stores nothing");
   folder.write("h200-sxm", "in the way");
   refused("create --out=" + folder.path().string() + " --results=" + path("good.json"), "cannot be written");
+}
+
+TEST_F(ShakedownProgram, RefusesAFlagThatTheVerbWouldIgnore) {
+  accept_file("good.json", "--verdict=" + path("verdict.json"));
+  const auto results = " --results=" + path("good.json"), baseline = " --baseline=" + path("good.json");
+  for (const auto& [words, reason] : std::vector<std::pair<std::string, std::string>>{
+           {"report --scontrol" + results, "--scontrol: report would ignore it; it is of nodes"},
+           {"report --min-effect=0.1" + results, "--min-effect: report would ignore it; it is of regress"},
+           {"report --skip-unmeasured" + results, "it is of acceptance_test"},
+           {"nodes --explain=gemm" + results, "it is of report, acceptance_test"},
+           {"regress --site=x" + results + baseline, "--site: regress would ignore it"},
+           {"archive --html=x" + results, "--html: archive would ignore it"},
+           {"baseline show --results=x" + baseline, "--results: baseline show would ignore it"},
+           {"baseline create --tolerance=0.1 --out=x" + results, "--tolerance: baseline create would ignore it"},
+           {"baseline create --margin=0.1 --out=x" + results, "--margin is of --floors"},
+           {"accept --explain=gemm", "--explain: accept would ignore it"},
+           {"accept --run-id=x", "--run-id: accept would ignore it"},
+           {"measure --html=x", "--html: measure would ignore it"},
+           {"measure --for=1m", "a watch is judged as it is measured"},
+           {"report --expect=ranks=4 --verdict=" + path("verdict.json"), "a stored verdict is shown as it is"},
+           {"nodes --site=x --verdict=" + path("verdict.json"), "a stored verdict is shown as it is"}}) {
+    const Outcome outcome = shakedown(words);
+    EXPECT_EQ(outcome.exit_code, 2) << words;
+    EXPECT_NE(outcome.output.find(reason), std::string::npos) << words << ": " << outcome.output;
+  }
 }
 
 TEST_F(ShakedownProgram, RefusesWrongUsage) {

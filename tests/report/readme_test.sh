@@ -58,7 +58,8 @@ accepts=$(grep -E '(^| |/)(ci/accept|shakedown accept)( |$)' <<<"$shown" | grep 
 expect "they show acceptances" test "$(wc -l <<<"$accepts")" -ge 8
 while IFS= read -r command; do
   [[ $command == *--families* ]] || command+=" --families=gemm"
-  expect "it is understood: $command" eval 'SHAKEDOWN_BUILD="$PWD/build" bash -c "$command --plan" >out 2>err </dev/null && grep -q "^gemm/" out'
+  [[ $command == *--plan* ]] || command+=" --plan"
+  expect "it is understood: $command" eval 'SHAKEDOWN_BUILD="$PWD/build" bash -c "$command" >out 2>err </dev/null && grep -q "^gemm/" out'
 done <<<"$accepts"
 
 # So does what the full tier measures for minutes; its rows are those of a GPU.
