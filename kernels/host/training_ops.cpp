@@ -407,6 +407,7 @@ void HostOps<T>::summarize(const T* values, std::size_t first, std::size_t count
   for (std::size_t i = 0; i < count; ++i) {
     const auto value = static_cast<double>(values[i]);
     summary->squared_norm += value * value;
+    summary->projection += training::sign_bit(first + i) != 0 ? -value : value;
     if (!std::isfinite(value)) ++summary->non_finite;
     summary->checksum += training::checksum_term(std::bit_cast<Bits>(values[i]), first + i);
   }
@@ -489,11 +490,7 @@ void HostOps<T>::sum(Group& group, Summary* summary) {
   std::vector<Summary> of_ranks(static_cast<std::size_t>(group.size()));
   group.all_gather(std::as_bytes(std::span(summary, 1)), std::as_writable_bytes(std::span(of_ranks)));
   *summary = {};
-  for (const auto& s : of_ranks) {
-    summary->squared_norm += s.squared_norm;
-    summary->non_finite += s.non_finite;
-    summary->checksum += s.checksum;
-  }
+  for (const auto& s : of_ranks) *summary = *summary + s;
 }
 
 /// What all have of this share, added up in the order of ranks. What a GPU may lose is lost here too: nobody is to read
@@ -503,7 +500,7 @@ std::size_t HostOps<T>::reduce_scatter(T* all, T* own, std::size_t count, bool a
                                        const training::ShareSummaries& told) {
   const auto whole = count * static_cast<std::size_t>(group_->size());
   const auto mine = count * static_cast<std::size_t>(group_->rank());
-  if (told.before != nullptr) summarize(all + mine, told.before_at, count, told.before);
+  if (told.before != nullptr) summarize(all + mine, told.first, count, told.before);
   std::vector<T> parts(whole);
   group_->all_to_all(std::as_bytes(std::span<const T>(all, whole)), std::as_writable_bytes(std::span(parts)));
   std::fill(all, all + whole, std::numeric_limits<T>::quiet_NaN());
@@ -511,11 +508,11 @@ std::size_t HostOps<T>::reduce_scatter(T* all, T* own, std::size_t count, bool a
   for (std::size_t part = 0; part < whole; part += count) {
     for (std::size_t i = 0; i < count; ++i) summed_[i] += parts[part + i];
     Summary came{};
-    if (told.fetched != nullptr && part != mine) summarize(parts.data() + part, told.before_at, count, &came);
+    if (told.fetched != nullptr && part != mine) summarize(parts.data() + part, told.first, count, &came);
     if (told.fetched != nullptr) told.fetched->checksum += came.checksum;
   }
   for (std::size_t i = 0; i < count; ++i) own[i] = add ? own[i] + summed_[i] : summed_[i];
-  if (told.after != nullptr) summarize(own, told.after_at, count, told.after);
+  if (told.after != nullptr) summarize(own, told.first, count, told.after);
   return 0;
 }
 

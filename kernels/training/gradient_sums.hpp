@@ -98,8 +98,8 @@ class GradientSums {
       look(mine + place.own_count, unit.used);
       if (pass.exchanges) {
         const bool last = pass.micro + 1 == shape_.accumulation, add = shape_.shard == Shard::weights && pass.micro > 0;
-        ShareSummaries told{unit.offset + mine, &pass.record->share, place.own_offset,
-                            last ? &pass.record->reduced : nullptr, &pass.record->fetched};
+        ShareSummaries told{unit.offset + mine, &pass.record->share, last ? &pass.record->reduced : nullptr,
+                            &pass.record->fetched};
         if (!counts) told = {};
         sent_[place.slot] = ops_.reduce_scatter(place.gradient, place.own_gradient, place.own_count, add, told);
       }

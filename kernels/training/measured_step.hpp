@@ -18,6 +18,7 @@ namespace shakedown::training {
 template <class Archive>
 void members(Archive& archive, Summary& sum) {
   archive("squared_norm", sum.squared_norm)("non_finite", sum.non_finite)("checksum", sum.checksum);
+  archive("projection", sum.projection);
 }
 template <class Archive>
 void members(Archive& archive, Record& record) {
@@ -113,7 +114,7 @@ class MeasuredStep final : public Work {
                               .golden = golden_losses(spec_),
                               .together = spec_.tp,
                               .fetched = spec_.shard != Shard::none && ops_->fetches_sums(),
-                              .replicas = sums_known() ? spec_.ranks : 0});
+                              .sums = spec_.sums});
     const auto wrong = uncovered();  // asks all ranks, of which some may have a complaint already
     if (check.compared == 0 || check.mismatched > 0) return check;
     if (wrong) return {check.compared + 1, 1, *wrong};
@@ -227,12 +228,6 @@ class MeasuredStep final : public Work {
     step_.initialize();
     load_tokens(step_, first_sequence());
     spoiled_ = false;
-  }
-
-  /// Whether all ranks have the same gradient, and each looks at the whole of its own: of micro-batches that are summed
-  /// one by one it sees each.
-  bool sums_known() const {
-    return spec_.data == Data::same && spec_.tp == 1 && (spec_.shard != Shard::weights || spec_.accumulation == 1);
   }
 
   /// Of the set that ranks cut among them: each has as many as a step takes.

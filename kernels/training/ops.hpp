@@ -86,26 +86,34 @@ enum class Rotation { forward, backward };
 /// the pace of a summary.
 constexpr std::uint64_t checksum_term(std::uint64_t bits, std::uint64_t i) { return bits * (2 * i + 1); }
 
+/// The sign with which value i counts in a projection, as the highest bit: as good as random from value to value.
+constexpr std::uint32_t sign_bit(std::uint64_t i) {
+  const auto spread = static_cast<std::uint32_t>(i) * 0x9E3779B1U;
+  return (spread ^ spread >> 15) * 0x85EBCA77U & 0x80000000U;
+}
+
 /// What one pass over a gradient or over parameters tells. A call adds to what is there, so that an array may be
 /// summarized in parts: the order of the parts changes no bit of the two integers.
 struct Summary {
   double squared_norm;       // sum of squares, in a fixed order; not finite if a value is not, or if it overflows
   std::uint64_t non_finite;  // values that are NaN or infinite
   std::uint64_t checksum;    // sum over i of (bits of value i) (2 (first + i) + 1), modulo 2^64; see checksum_term
+  /// Sum over i of value i with the sign of first + i (sign_bit), in a fixed order. It is linear: that of a sum of
+  /// arrays is the sum of theirs, whatever they hold.
+  double projection = 0;
 };
 
 inline Summary operator+(const Summary& a, const Summary& b) {
-  return {a.squared_norm + b.squared_norm, a.non_finite + b.non_finite, a.checksum + b.checksum};
+  return {a.squared_norm + b.squared_norm, a.non_finite + b.non_finite, a.checksum + b.checksum,
+          a.projection + b.projection};
 }
 
-/// What a sum over ranks tells of a rank's share as it passes: what the rank had there, as elements before_at.. of a
-/// larger array, what the sum is, as elements after_at.., and where ops.fetches_sums() what came from all others of the
-/// first (the checksum alone). Null: it is not asked.
+/// What a sum over ranks tells of a rank's share, elements first.. of a larger array, as it passes: what the rank had
+/// there, what the sum is, and where ops.fetches_sums() what came from all others (the checksum alone). Null: it is not
+/// asked.
 struct ShareSummaries {
-  std::size_t before_at = 0;
-  Summary* before = nullptr;
-  std::size_t after_at = 0;
-  Summary *after = nullptr, *fetched = nullptr;
+  std::size_t first = 0;
+  Summary *before = nullptr, *after = nullptr, *fetched = nullptr;
 };
 
 /// What one step leaves behind on the device, read much later.

@@ -154,7 +154,7 @@ class TrainingStep {
 
   /// From here on both passes may be launched as a whole each, where they are the same in every step. Products must be
   /// tuned, and a step must have run.
-  void repeat() { repeats_ = shape_.ranks == 1 && shape_.tensor == 1 && shape_.accumulation == 1; }
+  void repeat() { repeats_ = alone() && shape_.accumulation == 1; }
 
   /// Queues one step. Without collectives the ranks go their own ways: for measuring what they cost.
   void run(const AdamW& settings, bool collectives = true) {
@@ -177,8 +177,12 @@ class TrainingStep {
     auto update = settings;
     update.step = ++steps_;
     // The gradient of a single rank has been looked at, bucket by bucket.
-    auto* const gradient = shape_.ranks > 1 ? &record_->reduced : &record_->local;
-    if (shape_.ranks > 1) sums_.summarize(pass());
+    auto* const gradient = alone() ? &record_->local : &record_->reduced;
+    if (shape_.ranks > 1) {
+      sums_.summarize(pass());
+    } else if (!alone()) {
+      ops_.copy_bytes(gradient, &record_->local, sizeof(Summary));
+    }
     if (shape_.ranks > 1 && shape_.sharded() && collectives) join();
     if (shape_.tensor > 1 && collectives) ops_.sum_together(gradient);
     if (shape_.sharded()) {
@@ -233,6 +237,8 @@ class TrainingStep {
   }
 
  private:
+  bool alone() const { return shape_.ranks == 1 && shape_.tensor == 1; }
+
   using Product = Gemm<Element, Element>;
   using GradientProduct = Gemm<Element, Master>;
 
@@ -417,7 +423,7 @@ class TrainingStep {
     ops_.copy_out(records_.data() + before, buffers_.records + 1, recorded_ * sizeof(Record));
     recorded_ = 0;
     for (auto i = before; i < records_.size(); ++i) records_[i].local = records_[i].local + records_[i].share;
-    if (shape_.ranks > 1) return;
+    if (!alone()) return;
     for (auto i = before; i < records_.size(); ++i) records_[i].reduced = records_[i].local;
   }
 

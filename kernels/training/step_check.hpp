@@ -42,17 +42,15 @@ struct Expected {
   bool falling = true;          // the batch is always the same, so that the last loss is below the first
   std::vector<GoldenLoss> golden = {};  // within 1 %
   int together = 1;  // ranks, neighbours, that compute a model: what has the same bits is with each the same part of it
-  bool fetched = false;  // each rank tells what came from the others for its share of the sums
-  /// Of equal tokens the sum over ranks is so many times a rank's own gradient: its norm shows a sum that was not made,
-  /// which no vote among ranks and no clipped update does. 0: not known.
-  int replicas = 0;
+  bool fetched = false;     // each rank tells what came from the others for its share of the sums
+  DType sums = DType::f32;  // in which gradients travel: how far rounding may move what they sum up to
 };
 
 /// What `rank` has to complain about; by_rank[r] are the records of rank r, oldest first. When
 /// one rank is at fault only that one complains, so that the first complaint names it. Steps count from 1. The lines:
 ///   step 3: loss nan, 64 values of its gradient are not finite; expected finite numbers (no rank updates from them)
 ///   step 3: checksum of its gradient is 1f.., expected 2e.. as on 3 other ranks
-///   step 3: the summed gradient has the norm 1.2, expected 4.8, 4 times its own
+///   step 3: the summed gradient is not the sum of those of all ranks: 1.2 as a projection on signs, expected 4.8 ...
 ///   step 3: checksum of what it fetched of the gradients of others is 1f.., expected 2e.. as they had it
 Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, const Expected&);
 

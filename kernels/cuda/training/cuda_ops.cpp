@@ -126,9 +126,11 @@ void sum(training::Summary* summary, const Communicator& over, cudaStream_t stre
   static_assert(offsetof(training::Summary, checksum) == offsetof(training::Summary, non_finite) + 8);
   auto* const norm = &summary->squared_norm;
   auto* const counts = &summary->non_finite;
+  auto* const projection = &summary->projection;
   check(ncclGroupStart());
   check(ncclAllReduce(norm, norm, 1, ncclFloat64, ncclSum, over.get(), stream));
   check(ncclAllReduce(counts, counts, 2, ncclUint64, ncclSum, over.get(), stream));
+  check(ncclAllReduce(projection, projection, 1, ncclFloat64, ncclSum, over.get(), stream));
   check(ncclGroupEnd());
 }
 
@@ -429,7 +431,7 @@ std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count,
                                     const training::ShareSummaries& told) {
   if (fetches_sums()) return fetch_sums(all, own, count, add, told);
   const auto mine = static_cast<std::size_t>(rank_) * count, whole = count * static_cast<std::size_t>(ranks_);
-  if (told.before != nullptr) summarize(all + mine, told.before_at, count, told.before);
+  if (told.before != nullptr) summarize(all + mine, told.first, count, told.before);
   auto* const stream = reductions_.behind(gpu_.stream());
   auto* const share = add ? all + mine : own;
   if (most_summed_ == 0) {
@@ -441,7 +443,7 @@ std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count,
     widen_to_f32(stream, rounded_ + mine, share, count);
   }
   if (add) add_f32(stream, share, own, count);
-  if (told.after != nullptr) cuda::summarize(stream, own, told.after_at, count, told_, told.after);
+  if (told.after != nullptr) cuda::summarize(stream, own, told.first, count, told_, told.after);
   return 2 * reductions_.ticket();
 }
 
@@ -453,8 +455,8 @@ std::size_t CudaOps::fetch_sums(const Master* all, Master* own, std::size_t coun
   auto* const stream = copies_.behind(met_behind(gpu_.stream()));
   const auto* const mine = all + static_cast<std::size_t>(rank_) * count;
   std::size_t partials = 0;
-  const auto partly = [&](training::Summary* asked, training::Summary* at, std::size_t first) {
-    return asked == nullptr ? Told{} : Told{at + partials, first};
+  const auto partly = [&](training::Summary* asked, std::size_t which) {
+    return asked == nullptr ? nullptr : told_ + which * most_told_ + partials;
   };
   for (std::size_t first = 0; first < count; first += most_fetched_, partials += summarizing_blocks) {
     const auto some = std::min(most_fetched_, count - first);
@@ -464,9 +466,7 @@ std::size_t CudaOps::fetch_sums(const Master* all, Master* own, std::size_t coun
       check(cudaMemcpyAsync(to, peers_->of(rank, mine + first), some * sizeof(Master), cudaMemcpyDefault, stream));
     }
     sum_f32(stream, mine + first, {fetched_, most_fetched_, ranks_, rank_}, own + first, some, add,
-            partly(told.before, told_, told.before_at + first),
-            partly(told.after, told_ + most_told_, told.after_at + first),
-            partly(told.fetched, told_ + 2 * most_told_, told.before_at + first));
+            {told.first + first, partly(told.before, 0), partly(told.after, 1), partly(told.fetched, 2)});
   }
   if (told.before != nullptr) add_partials(stream, told_, partials, told.before);
   if (told.after != nullptr) add_partials(stream, told_ + most_told_, partials, told.after);

@@ -133,16 +133,16 @@ struct OfOthers {
   std::size_t stride;
   int ranks, rank;  // and this one's
 };
-/// Where a sum leaves what its blocks have seen of values, which are elements first.. of a larger array; may be null.
+/// Where the summarizing_blocks of a sum leave what they have seen of values that are elements first.. of a larger
+/// array: of `mine`, of what `to` is then, and of theirs as they were added (the checksum). Null: it is not asked.
 struct Told {
-  training::Summary* partials = nullptr;  // summarizing_blocks
   std::size_t first = 0;
+  training::Summary *before = nullptr, *after = nullptr, *fetched = nullptr;
 };
 /// to = the sum over ranks, in their order, of `mine` and theirs, or that is added to it; likewise, with strides as
-/// counts. `to` may be `mine`. Tells of `mine`, of what `to` is then, and of theirs as they were added (the
-/// checksum).
+/// counts. `to` may be `mine`.
 void sum_f32(cudaStream_t, const float* mine, const OfOthers&, float* to, std::size_t count, bool add,
-             const Told& before = {}, const Told& after = {}, const Told& fetched = {});
+             const Told& = {});
 /// *to += all partials, in a fixed order.
 void add_partials(cudaStream_t, const training::Summary* partials, std::size_t count, training::Summary* to);
 

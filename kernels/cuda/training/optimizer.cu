@@ -46,7 +46,7 @@ __device__ void stream_four(float* to, const Four& values) {
 }
 
 struct Summing {
-  double squares = 0;
+  double squares = 0, projection = 0;
   unsigned long long non_finite = 0, checksum = 0;
 
   __device__ void add(float value, std::uint64_t index) { add(value, __float_as_uint(value), index); }
@@ -55,6 +55,7 @@ struct Summing {
   }
   __device__ void add(float value, std::uint64_t bits, std::uint64_t index) {
     squares += static_cast<double>(value) * value;
+    projection += __uint_as_float(__float_as_uint(value) ^ training::sign_bit(index));
     non_finite += isfinite(value) ? 0 : 1;
     checksum += training::checksum_term(bits, index);
   }
@@ -62,9 +63,12 @@ struct Summing {
     squares += part.squared_norm;
     non_finite += part.non_finite;
     checksum += part.checksum;
+    projection += part.projection;
   }
   /// Called by the whole block; valid in every thread.
-  __device__ Summary of_block() const { return {sum_block(squares), sum_block(non_finite), sum_block(checksum)}; }
+  __device__ Summary of_block() const {
+    return {sum_block(squares), sum_block(non_finite), sum_block(checksum), sum_block(projection)};
+  }
 };
 
 template <class T>
@@ -95,6 +99,7 @@ __global__ void __launch_bounds__(adding_threads)
   to->squared_norm += sum.squared_norm;
   to->non_finite += sum.non_finite;
   to->checksum += sum.checksum;
+  to->projection += sum.projection;
 }
 
 /// Four times scale, rounded, as one access of 8 bytes.
@@ -134,8 +139,7 @@ __global__ void add_f32_kernel(const float* from, float* to, std::size_t count) 
 }
 
 __global__ void __launch_bounds__(update_threads)
-    sum_f32_kernel(const float* mine, OfOthers others, float* to, std::size_t count, bool add, Told before, Told after,
-                   Told fetched) {
+    sum_f32_kernel(const float* mine, OfOthers others, float* to, std::size_t count, bool add, Told told) {
   Summing was, is;
   unsigned long long came = 0;
   for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
@@ -155,17 +159,18 @@ __global__ void __launch_bounds__(update_threads)
     store_four(to + i, sum);
 #pragma unroll
     for (unsigned j = 0; j < 4; ++j) {
-      if (before.partials != nullptr) was.add(here.at[j], before.first + i + j);
-      if (after.partials != nullptr) is.add(sum.at[j], after.first + i + j);
-      if (fetched.partials != nullptr) came += training::checksum_term(bits[j], fetched.first + i + j);
+      const auto index = told.first + i + j;
+      if (told.before != nullptr) was.add(here.at[j], index);
+      if (told.after != nullptr) is.add(sum.at[j], index);
+      if (told.fetched != nullptr) came += training::checksum_term(bits[j], index);
     }
   }
   const Summary had = was.of_block(), has = is.of_block();
   came = sum_block(came);
   if (threadIdx.x != 0) return;
-  if (before.partials != nullptr) before.partials[blockIdx.x] = had;
-  if (after.partials != nullptr) after.partials[blockIdx.x] = has;
-  if (fetched.partials != nullptr) fetched.partials[blockIdx.x] = {0, 0, came};
+  if (told.before != nullptr) told.before[blockIdx.x] = had;
+  if (told.after != nullptr) told.after[blockIdx.x] = has;
+  if (told.fetched != nullptr) told.fetched[blockIdx.x] = {0, 0, came};
 }
 
 /// What one update needs of the settings, the powers and quotients already made.
@@ -303,9 +308,8 @@ void add_f32(cudaStream_t stream, const float* from, float* to, std::size_t coun
 }
 
 void sum_f32(cudaStream_t stream, const float* mine, const OfOthers& others, float* to, std::size_t count, bool add,
-             const Told& before, const Told& after, const Told& fetched) {
-  sum_f32_kernel<<<summarizing_blocks, update_threads, 0, stream>>>(mine, others, to, count, add, before, after,
-                                                                    fetched);
+             const Told& told) {
+  sum_f32_kernel<<<summarizing_blocks, update_threads, 0, stream>>>(mine, others, to, count, add, told);
   check(cudaGetLastError());
 }
 

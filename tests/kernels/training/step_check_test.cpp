@@ -14,7 +14,10 @@ constexpr Expected expected{.steps = 5, .first_loss = 10, .same_bits = true};
 std::vector<std::vector<Record>> good(std::size_t ranks) {
   std::vector<Record> records;
   for (std::uint64_t step = 0; step < 5; ++step) {
-    records.push_back({10 - 0.1 * static_cast<double>(step), {1, 0, 7 + step}, {1, 0, 8 + step}, {1, 0, 9 + step}});
+    records.push_back({10 - 0.1 * static_cast<double>(step),
+                       {1, 0, 7 + step, 0.5},
+                       {1, 0, 8 + step, 0.5 * static_cast<double>(ranks)},
+                       {1, 0, 9 + step}});
   }
   return std::vector<std::vector<Record>>(ranks, records);
 }
@@ -106,6 +109,9 @@ TEST(StepCheck, LetsRanksThatComputeAModelTogetherVoteOnWhatTheyHaveInCommonAlon
   }
   // Of more than two models the order of a sum may not be the same.
   records.insert(records.end(), {records[0], records[1]});
+  for (auto& rank : records) {
+    for (auto& record : rank) record.reduced.projection = 3;
+  }
   for (int rank = 0; rank < 6; ++rank) EXPECT_EQ(complaint(records, rank, together), "") << rank;
 }
 
@@ -164,19 +170,36 @@ TEST(StepCheck, LetsTheRanksVoteOnSumsAndParameters) {
   EXPECT_NE(complaint(records, 2).find("step 5: checksum of its parameters"), std::string::npos);
 }
 
-TEST(StepCheck, SeesASumThatWasNotMadeThoughAllRanksAgree) {
-  Expected four = expected;
-  four.replicas = 4;
-  auto by_rank = good(4);
-  EXPECT_EQ(complaint(by_rank, 1, four), "step 1: the summed gradient has the norm 1, expected 4, 4 times its own");
-  for (auto& records : by_rank) {
-    for (auto& record : records) record.reduced.squared_norm = 16.1;
+TEST(StepCheck, SeesASumThatIsNotThatOfAllRanksThoughTheyAgree) {
+  auto not_made = good(4);
+  for (auto& records : not_made) records[2].reduced.projection = 0.5;
+  EXPECT_EQ(
+      complaint(not_made, 1),
+      "step 3: the summed gradient is not the sum of those of all ranks: 0.5 as a projection on signs, expected 2 "
+      "within 1.6e-05");
+
+  auto other_tokens = good(4);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    for (auto& record : other_tokens[rank]) record.local = {4, 0, rank, -0.25 * static_cast<double>(rank)};
   }
-  EXPECT_EQ(complaint(by_rank, 1, four), "");
-  by_rank[1][2].reduced.squared_norm = 9;
-  EXPECT_EQ(complaint(by_rank, 1, four), "step 3: the summed gradient has the norm 3, expected 4, 4 times its own");
-  four.same_bits = false;
-  EXPECT_EQ(complaint(by_rank, 1, four), "") << "other devices, other gradients";
+  Expected by_rank = expected;
+  by_rank.same_tokens = false;
+  EXPECT_NE(complaint(other_tokens, 0, by_rank), "");
+  for (auto& records : other_tokens) {
+    for (auto& record : records) record.reduced.projection = -1.50001;
+  }
+  EXPECT_EQ(complaint(other_tokens, 0, by_rank), "");
+}
+
+TEST(StepCheck, KnowsHowFarSumsAreRounded) {
+  Expected rounded = expected;
+  rounded.sums = DType::bf16;
+  auto by_rank = good(2);
+  for (auto& records : by_rank) records[0].reduced.projection = 1.02;
+  EXPECT_NE(complaint(by_rank, 0), "");
+  EXPECT_EQ(complaint(by_rank, 0, rounded), "");
+  for (auto& records : by_rank) records[0].reduced.projection = 1.1;
+  EXPECT_NE(complaint(by_rank, 0, rounded), "");
 }
 
 TEST(StepCheck, BlamesBothOfTwoRanksThatDisagree) {

@@ -32,8 +32,8 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(difference / norm);
 }
 
-double mean_over_ranks(World& world, double value) {
-  std::vector<double> sum{value / world.size()};
+double sum_over_ranks(World& world, double value) {
+  std::vector<double> sum{value};
   world.sum(std::span<const double>(sum), std::span<double>(sum));
   return sum[0];
 }
@@ -82,8 +82,12 @@ bool agrees(World& world, const char* name, training::StepShape shape, training:
     part.step.run(update);
     worst = std::max(worst, distance(part.summed_gradient(), whole.summed_gradient()));
     worst = std::max(worst, distance(part.parameters(), whole.parameters()));
-    const double loss = mean_over_ranks(world, part.step.records().back().loss);
+    const auto& record = part.step.records().back();
+    const double loss = sum_over_ranks(world, record.loss) / world.size();
     worst = std::max(worst, std::abs(loss - whole.step.records().back().loss));
+    // By which a step that is measured knows that its sums are those of all ranks.
+    const double projection = sum_over_ranks(world, record.local.projection);
+    worst = std::max(worst, std::abs(record.reduced.projection - projection) / std::sqrt(record.reduced.squared_norm));
   }
   const auto last = part.step.records().back();
   return good(world, name, worst, tolerance, last, part.step.weights_summary().checksum,
@@ -137,7 +141,7 @@ bool reads_alike(World& world) {
   const auto want = whole.losses(), got = part.losses();
   double worst = 0;
   for (std::size_t step = 0; step < want.size(); ++step) {
-    worst = std::max(worst, std::abs(mean_over_ranks(world, got[step]) / want[step] - 1));
+    worst = std::max(worst, std::abs(sum_over_ranks(world, got[step]) / world.size() / want[step] - 1));
   }
   return good(world, "200 steps of GPT-2 on a text", worst, 1e-9, part.last(), part.last().updated.checksum);
 }

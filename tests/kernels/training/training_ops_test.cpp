@@ -374,12 +374,33 @@ TEST_F(HostTrainingOps, SummarizeAnArrayInPartsAsInOne) {
   ops_.summarize(values.data(), 0, 40, &parts);
   EXPECT_EQ(parts.checksum, whole.checksum);
   EXPECT_NEAR(parts.squared_norm, whole.squared_norm, 1e-12);
+  EXPECT_NEAR(parts.projection, whole.projection, 1e-12);
   std::swap(values[3], values[4]);
   ops_.summarize(values.data(), 0, 100, &swapped);
   EXPECT_NE(swapped.checksum, whole.checksum);
   values[7] = -std::numeric_limits<double>::infinity();
   ops_.summarize(values.data(), 0, 100, &whole);
   EXPECT_EQ(whole.non_finite, 1u);
+}
+
+TEST_F(HostTrainingOps, ProjectASumOnSignsAsTheSumOfItsTerms) {
+  std::vector<double> a(1000), b(1000), sum(1000), without_half(1000), turned(1000);
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    a[i] = reference::normal(i, 1), b[i] = reference::normal(i, 2);
+    sum[i] = a[i] + b[i];
+    without_half[i] = i < 500 ? sum[i] : a[i];
+    turned[i] = i < 500 ? sum[i] : -sum[i];
+  }
+  const auto of = [&](const std::vector<double>& values) {
+    training::Summary summary{};
+    ops_.summarize(values.data(), 1 << 20, values.size(), &summary);
+    return summary;
+  };
+  const double expected = of(a).projection + of(b).projection;
+  EXPECT_NEAR(of(sum).projection, expected, 1e-10);
+  EXPECT_GT(std::abs(of(without_half).projection - expected), 1);
+  EXPECT_GT(std::abs(of(turned).projection - expected), 1);
+  EXPECT_NEAR(of(turned).squared_norm, of(sum).squared_norm, 1e-10) << "which the norm does not show";
 }
 
 TEST_F(HostTrainingOps, UpdateAsTheFormulaSaysAndWriteTheCopies) {
