@@ -121,7 +121,7 @@ struct Record {
   double loss;           // mean over this rank's tokens of the step, before the update
   Summary local;         // gradient of this rank, before it is summed over ranks
   Summary reduced;       // gradient summed over ranks
-  Summary updated;       // trainable parameters after the update
+  Summary updated;       // trainable parameters after the update; its projection is not told
   Summary shared = {};   // of these what all ranks that compute a model together have
   Summary share = {};    // of `local` this rank's own share, where ranks share the state
   Summary fetched = {};  // what came here from other ranks for that share: the checksum

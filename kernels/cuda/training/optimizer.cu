@@ -45,7 +45,10 @@ __device__ void stream_four(float* to, const Four& values) {
   __stcs(reinterpret_cast<float4*>(to), float4{values.at[0], values.at[1], values.at[2], values.at[3]});
 }
 
-struct Summing {
+/// What a thread has seen. Parameters are never a sum of others: their update, which has enough to do, spares the
+/// projection.
+template <bool projects>
+struct SummingOf {
   double squares = 0, projection = 0;
   unsigned long long non_finite = 0, checksum = 0;
 
@@ -54,8 +57,12 @@ struct Summing {
     add(__bfloat162float(value), __bfloat16_as_ushort(value), index);
   }
   __device__ void add(float value, std::uint64_t bits, std::uint64_t index) {
-    squares += static_cast<double>(value) * value;
-    projection += __uint_as_float(__float_as_uint(value) ^ training::sign_bit(index));
+    const double wide = value;
+    squares += wide * wide;
+    if (projects) {
+      const auto high = static_cast<unsigned>(__double2hiint(wide)) ^ training::sign_bit(index);
+      projection += __hiloint2double(static_cast<int>(high), __double2loint(wide));
+    }
     non_finite += isfinite(value) ? 0 : 1;
     checksum += training::checksum_term(bits, index);
   }
@@ -67,9 +74,10 @@ struct Summing {
   }
   /// Called by the whole block; valid in every thread.
   __device__ Summary of_block() const {
-    return {sum_block(squares), sum_block(non_finite), sum_block(checksum), sum_block(projection)};
+    return {sum_block(squares), sum_block(non_finite), sum_block(checksum), projects ? sum_block(projection) : 0.0};
   }
 };
+using Summing = SummingOf<true>;
 
 template <class T>
 __global__ void __launch_bounds__(update_threads)
@@ -183,7 +191,7 @@ __global__ void __launch_bounds__(update_threads)
     adamw_kernel(const Segment* segments, training::FlatState<float> state, Update update, const Summary* summary,
                  Summary* partials) {
   const bool skip = summary->non_finite != 0 || !isfinite(summary->squared_norm);
-  Summing mine;
+  SummingOf<false> mine;
   const auto clip = static_cast<float>(fmin(1.0, update.max_norm / (sqrt(summary->squared_norm) + 1e-6)));
   const Segment segment = segments[blockIdx.y];
   const float kept = segment.decays ? update.decay : 1.0F;
