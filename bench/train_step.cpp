@@ -51,6 +51,11 @@ void register_train_step(Session& session) {
     }
     if (tp > 1) add_step(session, TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024, .tp = tp}, on_request);
   }
+  // The whole of a model that ranks share else: its losses are the same.
+  if (session.ranks() == 1) {
+    add_step(session, TrainStepSpec{.model = "qwen2_7b", .batch = 1, .seq = 4096, .retain = training::Retain::inputs},
+             on_request);
+  }
   add({.model = "gpt2_124m", .batch = 32, .seq = 1024});
   add({.model = "gpt2_124m", .batch = 64, .seq = 1024});
   add({.model = "encoder_163m", .batch = 8, .seq = 512});

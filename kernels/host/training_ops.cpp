@@ -407,7 +407,7 @@ void HostOps<T>::summarize(const T* values, std::size_t first, std::size_t count
   for (std::size_t i = 0; i < count; ++i) {
     const auto value = static_cast<double>(values[i]);
     summary->squared_norm += value * value;
-    summary->projection += training::sign_bit(first + i) != 0 ? -value : value;
+    summary->projection += training::is_negative(training::signs_from(first + i)) ? -value : value;
     if (!std::isfinite(value)) ++summary->non_finite;
     summary->checksum += training::checksum_term(std::bit_cast<Bits>(values[i]), first + i);
   }

@@ -94,7 +94,7 @@ inline constexpr unsigned summarizing_blocks = 1024;
 /// Summaries that summarize, and adamw of so many segments, need memory for beside their results.
 std::size_t partials_needed(std::size_t segments);
 
-/// Adds to *summary. `values` begin at a multiple of 16 bytes.
+/// Adds to *summary. `values` begin at a multiple of 16 bytes, `first` divides by 4.
 void summarize(cudaStream_t, const float* values, std::size_t first, std::size_t count, training::Summary* partials,
                training::Summary* summary);
 void summarize(cudaStream_t, const Bf16* values, std::size_t first, std::size_t count, training::Summary* partials,
@@ -134,7 +134,8 @@ struct OfOthers {
   int ranks, rank;  // and this one's
 };
 /// Where the summarizing_blocks of a sum leave what they have seen of values that are elements first.. of a larger
-/// array: of `mine`, of what `to` is then, and of theirs as they were added (the checksum). Null: it is not asked.
+/// array, `first` divides by 4: of `mine`, of what `to` is then, and of theirs as they were added (the checksum). Null:
+/// it is not asked.
 struct Told {
   std::size_t first = 0;
   training::Summary *before = nullptr, *after = nullptr, *fetched = nullptr;

@@ -1,6 +1,8 @@
 // What one pass over a gradient tells, and AdamW, over flat arrays.
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
@@ -52,15 +54,24 @@ struct SummingOf {
   double squares = 0, projection = 0;
   unsigned long long non_finite = 0, checksum = 0;
 
-  __device__ void add(float value, std::uint64_t index) { add(value, __float_as_uint(value), index); }
-  __device__ void add(Bf16 value, std::uint64_t index) {
-    add(__bfloat162float(value), __bfloat16_as_ushort(value), index);
+  __device__ void add(float value, std::uint64_t index, std::uint32_t signs) {
+    add(value, __float_as_uint(value), index, signs);
   }
-  __device__ void add(float value, std::uint64_t bits, std::uint64_t index) {
+  __device__ void add(Bf16 value, std::uint64_t index, std::uint32_t signs) {
+    add(__bfloat162float(value), __bfloat16_as_ushort(value), index, signs);
+  }
+  /// Four from `index`, a multiple of four, on.
+  template <class T>
+  __device__ void add(const FourOf<T>& values, std::uint64_t index) {
+    const auto signs = training::signs_from(index);
+#pragma unroll
+    for (unsigned j = 0; j < 4; ++j) add(values.at[j], index + j, signs << j);
+  }
+  __device__ void add(float value, std::uint64_t bits, std::uint64_t index, std::uint32_t signs) {
     const double wide = value;
     squares += wide * wide;
     if (projects) {
-      const auto high = static_cast<unsigned>(__double2hiint(wide)) ^ training::sign_bit(index);
+      const auto high = static_cast<unsigned>(__double2hiint(wide)) ^ (signs & 0x80000000U);
       projection += __hiloint2double(static_cast<int>(high), __double2loint(wide));
     }
     non_finite += isfinite(value) ? 0 : 1;
@@ -86,12 +97,12 @@ __global__ void __launch_bounds__(update_threads)
   const auto whole = count / 4 * 4;
   for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * update_threads + threadIdx.x); i < whole;
        i += 4 * static_cast<std::size_t>(gridDim.x) * update_threads) {
-    const auto four = load_four(values + i);
-#pragma unroll
-    for (unsigned j = 0; j < 4; ++j) mine.add(four.at[j], first + i + j);
+    mine.add(load_four(values + i), first + i);
   }
-  if (blockIdx.x == 0 && threadIdx.x < count - whole)
-    mine.add(values[whole + threadIdx.x], first + whole + threadIdx.x);
+  if (blockIdx.x == 0 && threadIdx.x < count - whole) {
+    const auto last = whole + threadIdx.x;
+    mine.add(values[last], first + last, training::signs_from(first + last));
+  }
   const auto sum = mine.of_block();
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
@@ -167,11 +178,10 @@ __global__ void __launch_bounds__(update_threads)
     store_four(to + i, sum);
 #pragma unroll
     for (unsigned j = 0; j < 4; ++j) {
-      const auto index = told.first + i + j;
-      if (told.before != nullptr) was.add(here.at[j], index);
-      if (told.after != nullptr) is.add(sum.at[j], index);
-      if (told.fetched != nullptr) came += training::checksum_term(bits[j], index);
+      if (told.fetched != nullptr) came += training::checksum_term(bits[j], told.first + i + j);
     }
+    if (told.before != nullptr) was.add(here, told.first + i);
+    if (told.after != nullptr) is.add(sum, told.first + i);
   }
   const Summary had = was.of_block(), has = is.of_block();
   came = sum_block(came);
@@ -200,8 +210,7 @@ __global__ void __launch_bounds__(update_threads)
   const auto step = 4 * static_cast<std::size_t>(gridDim.x) * update_threads;
   for (auto i = begin; skip && i < count; i += step) {
     const auto at = segment.offset + i;
-    const auto parameter = load_four(state.parameters + at);
-    for (unsigned j = 0; j < 4; ++j) mine.add(parameter.at[j], at + j);
+    mine.add(load_four(state.parameters + at), at);
   }
   for (auto i = begin; !skip && i < count; i += unroll * step) {
     Four parameter[unroll], first[unroll], second[unroll], gradient[unroll];
@@ -225,8 +234,8 @@ __global__ void __launch_bounds__(update_threads)
         second[u].at[j] = update.beta2 * second[u].at[j] + (1.0F - update.beta2) * g * g;
         const float root = sqrtf(second[u].at[j]) * update.root_correction + update.epsilon;
         parameter[u].at[j] = parameter[u].at[j] * kept - update.rate * first[u].at[j] / root;
-        mine.add(parameter[u].at[j], at + j);
       }
+      mine.add(parameter[u], at);
       stream_four(state.parameters + at, parameter[u]);
       stream_four(state.first_moment + at, first[u]);
       stream_four(state.second_moment + at, second[u]);
@@ -247,9 +256,15 @@ __global__ void __launch_bounds__(update_threads)
   }
 }
 
+/// Errors: std::logic_error where four values that are read at once are not four of those that share their signs.
+void check_first(std::size_t first) {
+  if (first % 4 != 0) throw std::logic_error("a summary from element " + std::to_string(first) + " on, not of fours");
+}
+
 template <class T>
 void summarize_any(cudaStream_t stream, const T* values, std::size_t first, std::size_t count, Summary* partials,
                    Summary* summary) {
+  check_first(first);
   summarize_kernel<<<summarizing_blocks, update_threads, 0, stream>>>(values, first, count, partials);
   check(cudaGetLastError());
   add_partials(stream, partials, summarizing_blocks, summary);
@@ -317,6 +332,7 @@ void add_f32(cudaStream_t stream, const float* from, float* to, std::size_t coun
 
 void sum_f32(cudaStream_t stream, const float* mine, const OfOthers& others, float* to, std::size_t count, bool add,
              const Told& told) {
+  check_first(told.first);
   sum_f32_kernel<<<summarizing_blocks, update_threads, 0, stream>>>(mine, others, to, count, add, told);
   check(cudaGetLastError());
 }

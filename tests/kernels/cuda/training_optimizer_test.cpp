@@ -12,7 +12,7 @@ training::Summary summary_of(const std::vector<double>& values, std::size_t firs
   training::Summary summary{};
   for (std::size_t i = 0; i < values.size(); ++i) {
     summary.squared_norm += values[i] * values[i];
-    summary.projection += training::sign_bit(first + i) != 0 ? -values[i] : values[i];
+    summary.projection += training::is_negative(training::signs_from(first + i)) ? -values[i] : values[i];
     summary.non_finite += std::isfinite(values[i]) ? 0 : 1;
     summary.checksum += std::bit_cast<std::uint32_t>(static_cast<float>(values[i])) * (2 * (first + i) + 1);
   }
@@ -55,7 +55,7 @@ TEST_F(Summaries, OfBf16SeeEveryBit) {
   training::Summary want{};
   for (std::size_t i = 0; i < read.size(); ++i) {
     want.squared_norm += read[i] * read[i];
-    want.projection += training::sign_bit(40 + i) != 0 ? -read[i] : read[i];
+    want.projection += training::is_negative(training::signs_from(40 + i)) ? -read[i] : read[i];
     want.checksum += training::checksum_term(std::bit_cast<std::uint16_t>(bits[i]), 40 + i);
   }
   const Buffer partials(partials_needed(0) * sizeof(training::Summary));
@@ -194,20 +194,20 @@ TEST_F(CudaTraining, GradientsOfSeveralRanksAreAddedInTheOrderOfRanks) {
       const auto told = upload(std::vector<training::Summary>(3));
       auto* const summaries = told.data<training::Summary>();
       sum_f32(stream(), mine.data(), {others.data(), stride, 4, rank}, to.data(), count, add,
-              {7, parts, parts + summarizing_blocks, parts + 2 * summarizing_blocks});
+              {8, parts, parts + summarizing_blocks, parts + 2 * summarizing_blocks});
       for (const int i : {0, 1, 2})
         add_partials(stream(), parts + i * summarizing_blocks, summarizing_blocks, summaries + i);
       const auto got = to.read();
       const auto before = gpu_->read(summaries), after = gpu_->read(summaries + 1);
-      EXPECT_EQ(before.checksum, summary_of(own, 7).checksum);
-      EXPECT_NEAR(before.projection, summary_of(own, 7).projection, 1e-9 * count);
-      EXPECT_EQ(after.checksum, summary_of(got, 7).checksum);
-      EXPECT_NEAR(after.squared_norm, summary_of(got, 7).squared_norm, 1e-9 * count);
-      EXPECT_NEAR(after.projection, summary_of(got, 7).projection, 1e-9 * count);
+      EXPECT_EQ(before.checksum, summary_of(own, 8).checksum);
+      EXPECT_NEAR(before.projection, summary_of(own, 8).projection, 1e-9 * count);
+      EXPECT_EQ(after.checksum, summary_of(got, 8).checksum);
+      EXPECT_NEAR(after.squared_norm, summary_of(got, 8).squared_norm, 1e-9 * count);
+      EXPECT_NEAR(after.projection, summary_of(got, 8).projection, 1e-9 * count);
       std::uint64_t came = 0;
       for (std::size_t other = 0; other < 3; ++other) {
         const auto begin = theirs.begin() + static_cast<std::ptrdiff_t>(other * stride);
-        came += summary_of({begin, begin + static_cast<std::ptrdiff_t>(count)}, 7).checksum;
+        came += summary_of({begin, begin + static_cast<std::ptrdiff_t>(count)}, 8).checksum;
       }
       EXPECT_EQ(gpu_->read(summaries + 2).checksum, came);
       for (std::size_t i = 0; i < count; ++i) {
