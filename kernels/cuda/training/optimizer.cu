@@ -53,29 +53,26 @@ template <bool projects>
 struct SummingOf {
   double squares = 0, projection = 0;
   unsigned long long non_finite = 0, checksum = 0;
+  unsigned not_finite_here = 0;  // of what this thread has read, which is less than a Summary may count
 
-  __device__ void add(float value, std::uint64_t index, std::uint32_t signs) {
-    add(value, __float_as_uint(value), index, signs);
-  }
-  __device__ void add(Bf16 value, std::uint64_t index, std::uint32_t signs) {
-    add(__bfloat162float(value), __bfloat16_as_ushort(value), index, signs);
-  }
-  /// Four from `index`, a multiple of four, on.
+  /// Four from `index`, a multiple of four, on. A checksum is linear in the bits: their sum needs one wide product.
   template <class T>
   __device__ void add(const FourOf<T>& values, std::uint64_t index) {
     const auto signs = training::signs_from(index);
+    unsigned long long bits = 0;
 #pragma unroll
-    for (unsigned j = 0; j < 4; ++j) add(values.at[j], index + j, signs << j);
-  }
-  __device__ void add(float value, std::uint64_t bits, std::uint64_t index, std::uint32_t signs) {
-    const double wide = value;
-    squares += wide * wide;
-    if (projects) {
-      const auto high = static_cast<unsigned>(__double2hiint(wide)) ^ (signs & 0x80000000U);
-      projection += __hiloint2double(static_cast<int>(high), __double2loint(wide));
+    for (unsigned j = 0; j < 4; ++j) {
+      const unsigned own = bits_of(values.at[j]);
+      bits += own;
+      checksum += static_cast<unsigned long long>(own) * (2 * j);
+      see(values.at[j], signs << j);
     }
-    non_finite += isfinite(value) ? 0 : 1;
     checksum += training::checksum_term(bits, index);
+  }
+  template <class T>
+  __device__ void add(T value, std::uint64_t index) {
+    checksum += training::checksum_term(bits_of(value), index);
+    see(value, training::signs_from(index));
   }
   __device__ void add(const Summary& part) {
     squares += part.squared_norm;
@@ -85,7 +82,23 @@ struct SummingOf {
   }
   /// Called by the whole block; valid in every thread.
   __device__ Summary of_block() const {
-    return {sum_block(squares), sum_block(non_finite), sum_block(checksum), projects ? sum_block(projection) : 0.0};
+    return {sum_block(squares), sum_block(non_finite + not_finite_here), sum_block(checksum),
+            projects ? sum_block(projection) : 0.0};
+  }
+
+ private:
+  __device__ static unsigned bits_of(float value) { return __float_as_uint(value); }
+  __device__ static unsigned bits_of(Bf16 value) { return __bfloat16_as_ushort(value); }
+
+  template <class T>
+  __device__ void see(T raw, std::uint32_t signs) {
+    const auto value = static_cast<float>(raw);
+    const double wide = value;
+    squares += wide * wide;
+    not_finite_here += isfinite(value) ? 0 : 1;
+    if (!projects) return;
+    const auto high = static_cast<unsigned>(__double2hiint(wide)) ^ (signs & 0x80000000U);
+    projection += __hiloint2double(static_cast<int>(high), __double2loint(wide));
   }
 };
 using Summing = SummingOf<true>;
@@ -101,7 +114,7 @@ __global__ void __launch_bounds__(update_threads)
   }
   if (blockIdx.x == 0 && threadIdx.x < count - whole) {
     const auto last = whole + threadIdx.x;
-    mine.add(values[last], first + last, training::signs_from(first + last));
+    mine.add(values[last], first + last);
   }
   const auto sum = mine.of_block();
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
@@ -164,7 +177,7 @@ __global__ void __launch_bounds__(update_threads)
   for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
     const Four here = stream_four(mine + i);
     Four sum{};
-    unsigned long long bits[4] = {};  // of all of theirs: a checksum is linear in them
+    unsigned long long bits = 0;
     const float* theirs = others.values + i;
     for (int rank = 0; rank < others.ranks; ++rank) {
       const Four value = rank == others.rank ? here : stream_four(theirs);
@@ -172,14 +185,15 @@ __global__ void __launch_bounds__(update_threads)
       if (rank == others.rank) continue;
       theirs += others.stride;
 #pragma unroll
-      for (unsigned j = 0; j < 4; ++j) bits[j] += __float_as_uint(value.at[j]);
+      for (unsigned j = 0; j < 4; ++j) {
+        const unsigned own = __float_as_uint(value.at[j]);
+        bits += own;
+        came += static_cast<unsigned long long>(own) * (2 * j);
+      }
     }
     if (add) sum = load_four(to + i) + sum;
     store_four(to + i, sum);
-#pragma unroll
-    for (unsigned j = 0; j < 4; ++j) {
-      if (told.fetched != nullptr) came += training::checksum_term(bits[j], told.first + i + j);
-    }
+    came += training::checksum_term(bits, told.first + i);  // as in SummingOf
     if (told.before != nullptr) was.add(here, told.first + i);
     if (told.after != nullptr) is.add(sum, told.first + i);
   }
