@@ -17,6 +17,11 @@ struct InputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A file that cannot be written. Exit code 3 where somebody waits for a verdict: nothing is known of the machine.
+struct CannotWrite : InputError {
+  using InputError::InputError;
+};
+
 /// The message of an InputError that the step throws, or of arguments that do not go together; or nothing.
 template <class Step>
 std::string input_error_of(const Step& step) {
@@ -53,7 +58,7 @@ std::string read_file(const std::filesystem::path& file);
 std::filesystem::path beside_program(const std::filesystem::path& name);
 
 /// Writes `text` beside `file` under a temporary name and renames it, so that a reader sees the old file or the new
-/// one, never a part. Errors: InputError naming the file; the old file stays.
+/// one, never a part. Errors: CannotWrite naming the file; the old file stays.
 void replace_file(const std::filesystem::path& file, std::string_view text);
 
 }  // namespace shakedown

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const fs::path& file, int error) {
-  throw InputError(file.string() + ": cannot be written: " + std::generic_category().message(error));
+  throw CannotWrite(file.string() + ": cannot be written: " + std::generic_category().message(error));
 }
 
 class Descriptor {

@@ -5,9 +5,9 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "base/utc.hpp"
 
 namespace shakedown {
@@ -24,14 +24,8 @@ std::string host() {
 }  // namespace
 
 Owner owner_of(int pid) {
-  const auto line = line_of("/proc/" + std::to_string(pid) + "/stat").value_or("");
-  const auto name_end = line.rfind(')');
-  if (name_end == std::string::npos) return {pid, ""};
-  std::istringstream fields(line.substr(name_end + 1));
-  constexpr int fields_before = 19;  // proc(5): the state is field 3, the start time field 22
-  std::string field;
-  for (int i = 0; i <= fields_before; ++i) fields >> field;
-  return {pid, field};
+  const auto stat = stat_of(pid);
+  return {pid, stat ? stat->started : ""};
 }
 
 bool lives(const Owner& owner) { return !owner.started.empty() && owner_of(owner.pid) == owner; }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "base/host_list.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 
@@ -173,7 +174,8 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
   if (ranks_given) {
     refuse("SHAKEDOWN_RANKS is for one host, this Slurm job has " + std::to_string(hosts) + ": unset it, or");
   }
-  launch.hosts = expanded_hosts(set_in(environment, "SLURM_JOB_NODELIST").value_or(""));
+  const auto nodes = set_in(environment, "SLURM_JOB_NODELIST");
+  if (nodes) launch.hosts = expand_hosts(*nodes, "SLURM_JOB_NODELIST: ");
   launch.host_count = hosts;
   const int present = hosts - static_cast<int>(std::count_if(launch.hosts.begin(), launch.hosts.end(),
                                                              [&](const auto& host) { return is_absent(site, host); }));

@@ -57,7 +57,8 @@ std::optional<int> rank_of(const Environment&);
 /// A Slurm job of several nodes, or of more tasks than would be started here, is started by srun where it has pmix,
 /// else by mpirun. A host file means mpirun on all of it. Else all GPUs of this host are used: SHAKEDOWN_RANKS ranks,
 /// else one per GPU, else 2; where there is no mpirun, one process. What would leave a part of the allocation out is
-/// refused: nobody would notice that it was not measured. Errors: CannotRun.
+/// refused: nobody would notice that it was not measured. Errors: CannotRun; InputError for a list
+/// of nodes that is none.
 Launch choose_launch(const LaunchSite&);
 
 }  // namespace shakedown

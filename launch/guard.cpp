@@ -17,10 +17,10 @@
 #include <cstring>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "base/files.hpp"
+#include "base/process.hpp"
 
 namespace shakedown {
 namespace {
@@ -37,13 +37,9 @@ std::vector<pid_t> descendants() {
   std::multimap<pid_t, pid_t> children;
   for (const auto& name : names_in("/proc").value_or(std::vector<std::string>{})) {
     if (std::isdigit(static_cast<unsigned char>(name.front())) == 0) continue;
-    // "pid (name, which may hold anything) state parent ..."
-    const auto line = line_of("/proc/" + name + "/stat").value_or("");
-    const auto name_end = line.rfind(')');
-    char state = '?';
-    pid_t parent = 0;
-    if (name_end == std::string::npos || !(std::istringstream(line.substr(name_end + 1)) >> state >> parent)) continue;
-    if (state != 'Z') children.emplace(parent, std::atoi(name.c_str()));
+    const int pid = std::atoi(name.c_str());
+    const auto stat = stat_of(pid);
+    if (stat && stat->state != 'Z') children.emplace(stat->parent, pid);
   }
   std::vector<pid_t> found{getpid()};
   for (std::size_t i = 0; i < found.size(); ++i) {

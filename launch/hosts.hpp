@@ -1,4 +1,4 @@
-// Lists of hosts as schedulers and MPI write them.
+// Hosts as MPI writes them into a file, and whether two names are those of one.
 #pragma once
 
 #include <string>
@@ -6,9 +6,6 @@
 #include <vector>
 
 namespace shakedown {
-
-/// "node[1-3,07],b" as Slurm writes it: node1, node2, node3, node07, b. What is no such list comes back as it is.
-std::vector<std::string> expanded_hosts(std::string_view list);
 
 /// A host of a host file: as many slots as it says, or as often as it is named.
 struct ListedHost {

@@ -301,7 +301,9 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
     mark_crashed(folder, last);
     return {};
   }
-  std::ofstream(folder / "crashed", std::ios::app) << missing.front() << "\n";
+  std::ofstream crashed(folder / "crashed", std::ios::app);
+  crashed << missing.front() << "\n";
+  if (!crashed.flush()) throw CannotWrite((folder / "crashed").string() + ": cannot be written, and would crash again");
   program.complain(ending, "ended in " + missing.front());
   return {true, true, program.lost};
 }

@@ -243,6 +243,10 @@ int main(int argc, char** argv) {
     return shakedown::after_output(shakedown::run(words, channel), "shakedown");
   } catch (const shakedown::CannotRun& error) {
     return shakedown::after_output(shakedown::could_not_run(words, channel, error.what()), "shakedown");
+  } catch (const shakedown::CannotWrite& error) {
+    const bool measures = !words.empty() && words.front() == "accept";
+    return shakedown::after_output(
+        (measures ? shakedown::could_not_run : shakedown::refuse)(words, channel, error.what()), "shakedown");
   } catch (const std::exception& error) {
     return shakedown::after_output(shakedown::refuse(words, channel, error.what()), "shakedown");
   }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 
 namespace shakedown {
@@ -43,15 +44,10 @@ ucred owner_of(const std::string& gpu) {
 
 /// ", for 35 s"; empty where it cannot be known.
 std::string since(int process) {
-  const auto line = line_of(fmt::format("/proc/{}/stat", process)).value_or("");
-  const auto name_end = line.rfind(')');
-  std::istringstream fields(name_end == std::string::npos ? "" : line.substr(name_end + 1));
-  std::string field;
-  constexpr int behind_name = 20;  // proc(5): the state is field 3, the start in ticks since the boot field 22
-  for (int i = 0; i < behind_name; ++i) fields >> field;
+  const auto stat = stat_of(process);
   double start = 0, up = 0;
   std::istringstream(line_of("/proc/uptime").value_or("")) >> up;
-  if (!fields || !(std::istringstream(field) >> start) || up <= 0) return "";
+  if (!stat || !(std::istringstream(stat->started) >> start) || up <= 0) return "";
   return fmt::format(", for {:.0f} s", std::max(0.0, up - start / static_cast<double>(sysconf(_SC_CLK_TCK))));
 }
 

@@ -19,15 +19,6 @@ const char* status_of(const Finding& finding) {
   return finding.status == Status::inconclusive || finding.status == Status::no_reference ? "ERROR" : "FAIL";
 }
 
-std::string error_of(const Finding& finding) {
-  if (finding.good()) return "";
-  std::string text = status_text(finding);
-  if (finding.value) text += " " + value_text(finding);
-  if (finding.limit) text += ", limit " + limit_text(finding);
-  if (finding.worst) text += ", " + shakedown::text(*finding.worst);
-  return finding.detail.empty() ? text : text + ": " + finding.detail;
-}
-
 }  // namespace
 
 std::string health_checker_json(const Verdict& verdict) {
@@ -37,7 +28,7 @@ std::string health_checker_json(const Verdict& verdict) {
     if (tests.empty() || tests.back().at("name") != family) {
       tests.push_back({{"name", family}, {"checks", ordered_json::array()}});
     }
-    const ordered_json state{{"status", status_of(finding)}, {"error", error_of(finding)}};
+    const ordered_json state{{"status", status_of(finding)}, {"error", finding.good() ? "" : summary_text(finding)}};
     tests.back().at("checks").push_back({{"name", joined_words(finding.key, finding.metric)}, {"state", state}});
   }
   const ordered_json document{{"status", status_of(verdict.state)}, {"tests", std::move(tests)}};

@@ -31,14 +31,6 @@ void add(Suite& suite, const std::string& family, const std::string& name, const
                              html_escaped(family), html_escaped(name), body);
 }
 
-std::string message(const Finding& finding) {
-  std::string text = status_text(finding);
-  if (finding.value) text += " " + value_text(finding);
-  if (finding.limit) text += ", limit " + limit_text(finding);
-  if (finding.worst) text += ", " + shakedown::text(*finding.worst);
-  return finding.detail.empty() ? text : text + ": " + finding.detail;
-}
-
 std::string body(Suite& suite, const Finding& finding) {
   if (finding.status == Status::waived) {
     ++suite.skipped;
@@ -48,7 +40,7 @@ std::string body(Suite& suite, const Finding& finding) {
   if (!finding.counts()) return "<system-out>" + html_escaped(finding_text(finding)) + "</system-out>";
   const bool open = finding.status == Status::inconclusive || finding.status == Status::no_reference;
   ++(open ? suite.errors : suite.failures);
-  return said(open ? "error" : "failure", message(finding), finding_text(finding));
+  return said(open ? "error" : "failure", summary_text(finding), finding_text(finding));
 }
 
 std::string counts(const Suite& suite) {

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "base/utc.hpp"
 #include "report/escape.hpp"
 
 namespace shakedown {
@@ -80,18 +80,6 @@ class Gauges {
   std::map<std::string, Gauge> gauges_;
 };
 
-// "2026-11-21T05:00:00Z"
-std::optional<double> seconds_since_1970(const std::string& utc) {
-  int year = 0, hour = 0, minute = 0, second = 0;
-  unsigned month = 0, day = 0;
-  if (std::sscanf(utc.c_str(), "%4d-%2u-%2uT%2d:%2d:%2dZ", &year, &month, &day, &hour, &minute, &second) != 6)
-    return {};
-  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
-  if (!date.ok()) return std::nullopt;
-  return 86400.0 * static_cast<double>(std::chrono::sys_days(date).time_since_epoch().count()) + 3600.0 * hour +
-         60.0 * minute + second;
-}
-
 Labels labels_of(const Culprit& place) {
   return {{"host", place.host},
           {"gpu", place.local_rank ? std::to_string(*place.local_rank) : ""},
@@ -130,7 +118,7 @@ std::string prometheus_text(const Verdict& verdict) {
     gauges.add("shakedown_verdict", "1 for the verdict of the run, 0 for the others.", {{"verdict", lower(state)}},
                state == name(verdict.state) ? 1 : 0);
   }
-  if (const auto began = seconds_since_1970(verdict.started)) {
+  if (const auto began = seconds_of(verdict.started)) {
     gauges.add("shakedown_run_timestamp_seconds", "When the run began.", {}, *began);
   }
   add_culprits(gauges, verdict);

@@ -78,6 +78,14 @@ std::string status_text(const Finding& finding) {
   return std::string(finding.good() || finding.counts() ? name(finding.status) : name(finding.severity));
 }
 
+std::string summary_text(const Finding& finding) {
+  std::string text = status_text(finding);
+  if (finding.value) text += " " + value_text(finding);
+  if (finding.limit) text += ", limit " + limit_text(finding);
+  if (finding.worst) text += ", " + shakedown::text(*finding.worst);
+  return finding.detail.empty() ? text : text + ": " + finding.detail;
+}
+
 std::vector<std::string> waivers_text(const Verdict& verdict) {
   std::vector<std::pair<std::string, std::vector<std::string>>> keys_by_reason;
   for (const Finding& finding : verdict.findings) {

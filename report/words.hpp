@@ -26,6 +26,8 @@ bool is_long_remark(const Finding&);
 std::string limit_text(const Finding&);   // "min 620"
 std::string worst_text(const Finding&);   // "rank 3 node7 GPU-4f2a1b9c +1": enough to tell GPUs apart
 std::string status_text(const Finding&);  // "fail", "missing", ...; where the severity is less, "warn" or "info"
+/// "fail 412 TFLOPS, limit min 620, rank 3 (node7): slow in GEMM": for those who read one line of a finding.
+std::string summary_text(const Finding&);
 
 /// Waivers that have one reason are one line: "preflight/of:folder (4 findings): no folder was named". In the order of
 /// the findings.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 
@@ -139,6 +140,16 @@ TEST_F(LaunchChoice, ASlurmJobWithATaskPerGpuIsStartedAsItSays) {
   EXPECT_EQ(prefix(two_and("SLURM_NTASKS", "6")), "srun --mpi=pmix --cpu-bind=none");
 }
 
+TEST_F(LaunchChoice, AListOfNodesThatIsNoneIsRefusedWithItsVariable) {
+  EXPECT_EQ(choose(two_and("SLURM_JOB_NODELIST", "r[1-2]n[08-09]")).hosts.size(), 4U);
+  try {
+    choose(two_and("SLURM_JOB_NODELIST", "node[2-1]"));
+    ADD_FAILURE() << "node[2-1] was taken";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "SLURM_JOB_NODELIST: host list \"node[2-1]\": the range 2-1 runs backwards");
+  }
+}
+
 TEST_F(LaunchChoice, TasksWithoutGpusAreCounted) {
   auto tasks = site(two_and("SLURM_NTASKS", "4"));
   tasks.gpus = 0;
@@ -231,15 +242,6 @@ TEST_F(LaunchChoice, ADeadHostIsNoticedWithinSecondsUnlessTheUserHasOtherSetting
   EXPECT_EQ(value(choose(), "OMPI_MCA_oob_tcp_keepalive_time"), "8");
   EXPECT_EQ(value(choose({{"SHAKEDOWN_LAUNCH", "mpirun"}}), "OMPI_MCA_oob_tcp_keepalive_time"), "8");
   EXPECT_EQ(value(choose({{"OMPI_MCA_oob_tcp_keepalive_time", "300"}}), "OMPI_MCA_oob_tcp_keepalive_time"), "none");
-}
-
-TEST(Hosts, ListsOfSlurmAreExpanded) {
-  using Names = std::vector<std::string>;
-  EXPECT_EQ(expanded_hosts("node[1-3,07],b"), (Names{"node1", "node2", "node3", "node07", "b"}));
-  EXPECT_EQ(expanded_hosts("n[08-10]"), (Names{"n08", "n09", "n10"}));
-  EXPECT_EQ(expanded_hosts("r[1-2]n[1-2]x"), (Names{"r1n1x", "r1n2x", "r2n1x", "r2n2x"}));
-  EXPECT_EQ(expanded_hosts("a[3-1]"), (Names{"a3-1"})) << "no range";
-  EXPECT_TRUE(expanded_hosts("").empty());
 }
 
 TEST(Hosts, AFileCountsSlotsHoweverTheyAreWritten) {

@@ -220,6 +220,11 @@ run 2 "${accept[@]}" --stop-on=fail
 run 3 "${accept[@]}" --families=gemm --verdict=kept.json --html=/nonexistent/page.html
 expect "one report that cannot be written leaves verdict and others" eval 'says "/nonexistent/page.html: cannot be written" && prints "^VERDICT: PASS" && grep -q "\"verdict\": \"pass\"" kept.json'
 
+# A disk that is full before the verdict is: nothing is known, and nothing is left to be taken for a verdict.
+mkdir disk
+run 3 unshare --mount bash -c "mount -t tmpfs -o size=64k tmpfs disk && exec ${accept[*]@Q} --folder=disk/run"
+expect "a full disk ends with INCOMPLETE" eval 'says "disk/run/.*: cannot be written: No space left on device" && [[ $(tail -n 1 out) == "VERDICT: INCOMPLETE"* ]]'
+
 # Killed in a round, and gone on with.
 before=$(readlink "$latest_watch")
 "${accept[@]}" --for=15s --seed=3 --families=gemm,hbm,memtest >out.txt 2>err.txt 3>&- &
