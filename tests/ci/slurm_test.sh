@@ -31,10 +31,10 @@ run 0 "$root/tests/slurm/cluster.sh" "$PWD" 2 0 bash -c '
   env -i SLURMD_NODENAME=node-a1 "$slurm/check" --limit=100; echo "check $?"
   export SHAKEDOWN_BUILD=$SHAKEDOWN_HOME/build
   (SHAKEDOWN_LAUNCH="srun --mpi=pmix -N2 --ntasks-per-node=2" SHAKEDOWN_EXPECT=ranks=4,hosts=2 SHAKEDOWN_RESULTS=$PWD/of-prefix \
-    "$accept" --families=preflight >prefix.log 2>&1; echo "prefix $?")
+    "$accept" --families=preflight >prefix.log 2>&1; echo "prefix $?"; cat of-prefix/2*/log >>prefix.log)
   (SHAKEDOWN_LAUNCH="srun --mpi=pmix -N2 --ntasks-per-node=2" SHAKEDOWN_EXPECT=ranks=6,hosts=3 SHAKEDOWN_RESULTS=$PWD/of-more \
-    "$accept" --families=preflight >more.log 2>&1; echo "more $?")
-  (SHAKEDOWN_RESULTS=$PWD/of-salloc salloc -N2 --ntasks-per-node=2 "$accept" --families=preflight >salloc.log 2>&1; echo "salloc $?")
+    "$accept" --families=preflight >more.log 2>&1; echo "more $?"; cat of-more/2*/log >>more.log)
+  (SHAKEDOWN_RESULTS=$PWD/of-salloc salloc -N2 --ntasks-per-node=2 "$accept" --families=preflight >salloc.log 2>&1; echo "salloc $?"; cat of-salloc/2*/log >>salloc.log)
   unset SHAKEDOWN_BUILD
   export SHAKEDOWN_RESULTS=$PWD/of-drained
   sbatch -W -N2 --exclusive -o drained.log --wrap "scontrol update nodename=node-a2 state=drain reason=\"bad fan\"
