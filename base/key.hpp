@@ -2,6 +2,7 @@
 // parts. Operations build keys, the judge reads them.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,6 +56,18 @@ class Key {
 
 /// "gemm" of "gemm/dtype:bf16".
 std::string family_of(std::string_view key);
+
+/// The families that a run or a judgement is restricted to; no names mean every family.
+struct FamilySet {
+  std::vector<std::string> names;
+
+  bool all() const { return names.empty(); }
+  bool contains(std::string_view family) const {
+    return all() || std::find(names.begin(), names.end(), family) != names.end();
+  }
+  bool has_key(std::string_view key) const { return all() || contains(family_of(key)); }
+  friend bool operator==(const FamilySet&, const FamilySet&) = default;
+};
 
 /// The value of a part; empty if it is not there.
 std::string_view key_part(std::string_view key, std::string_view name);

@@ -82,8 +82,6 @@ Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs,
   Arguments arguments = door.judge;
   arguments.results = {run.path()};
   arguments.judge.run_id = run.id();
-  // One family that was asked for is judged by itself; of several, the others are missing.
-  if (door.families.size() == 1 && !arguments.judge.family) arguments.judge.family = door.families.front();
   if (const auto expected = all_expected(door, start); !expected.empty()) {
     arguments.judge.expected = parse_expected(expected);
   }
@@ -115,7 +113,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   const Judged judged = judge_run(door, start, programs, run, signals);
   const Verdict& verdict = judged.verdict;
   run.finish();
-  const int code = write_all_outputs(door.judge.outputs, judged, "shakedown");
+  const int code = write_all_outputs(door.judge.outputs, judged, "shakedown", exit_code(verdict, door.judge));
   std::fputs(terminal_text(verdict, style_of(door.judge)).c_str(), stdout);
   channel.give(reason_line(verdict));
   return code;

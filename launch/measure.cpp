@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/archive.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
@@ -53,7 +54,7 @@ void show_provisional(const FrontDoor& door, const fs::path& folder, const std::
                       Screen& screen) {
   Arguments arguments = door.judge;
   arguments.results = {folder / (family + ".json")};
-  arguments.judge.family = family;
+  arguments.judge.families = {{family}};
   arguments.judge.run_id = id;
   const auto verdict = judge(arguments).verdict;
   screen.arrived(family, verdict);
@@ -79,6 +80,11 @@ bool runs_dcgm(const FrontDoor& door, const std::string& name) {
   return door.dcgm > 0 && (name == "preflight" || name == resident);
 }
 
+/// The part of a whole run that the user asked for, as --asked of the benchmark programs takes it.
+std::string asked_json(const FrontDoor& door) {
+  return json_text(Asked{{door.families}, std::nullopt, door.judge.judge.roster}, -1);
+}
+
 /// A program and its flags, which are the same on all ranks.
 Words command_of(const FrontDoor& door, const Launch& launch, const Programs& programs, const std::string& name,
                  const Words& flags) {
@@ -96,6 +102,7 @@ Words command_of(const FrontDoor& door, const Launch& launch, const Programs& pr
     command.push_back("--site=" + fs::absolute(*door.judge.site).string());
   }
   if (door.retune) command.push_back("--retune");
+  command.push_back("--asked=" + asked_json(door));
   if (const auto expected = all_expected(door, launch); !expected.empty()) command.push_back("--expect=" + expected);
   return command;
 }
@@ -331,7 +338,7 @@ bool preflight_allows(const FrontDoor& door, const fs::path& folder, const std::
   if (door.despite_preflight) return true;
   Arguments arguments = door.judge;
   arguments.results = {folder / "preflight.json"};
-  arguments.judge.family = "preflight";
+  arguments.judge.families = {{"preflight"}};
   arguments.judge.run_id = id;
   const int code = judge(arguments).verdict.exit_code;
   if (code == 0 || code == 3) return true;  // well, or a kind of machine that no profile knows

@@ -96,8 +96,8 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
     if (measured) std::fputs(matrices_text(measured->files, verdict, style_of(arguments)).c_str(), stdout);
     std::fputs(terminal_text(verdict, style_of(arguments)).c_str(), stdout);
   }
-  if (!arguments.judge.family) channel.give(reason_line(verdict));
-  return verdict.exit_code;
+  if (arguments.judge.families.all()) channel.give(reason_line(verdict));
+  return exit_code(verdict, arguments);
 }
 
 // Each file is replaced whole; the JSON comes last, so that who sees it new sees the host files new.

@@ -160,7 +160,7 @@ class Watcher {
       programs.families = plan.order;
       FrontDoor door = door_;
       door.tier = watch_.plan.tier;
-      if (watch_.plan.families.size() == 1) door.families = watch_.plan.families;
+      if (watch_.plan.families.size() < find_programs({}).families.size()) door.families = watch_.plan.families;
       // What failed once fails on; what it does to the rest is worth knowing.
       door.despite_preflight = door.despite_preflight || round.number > 1;
       const auto own = RunFolder::create(run_.path() / "rounds", run_.id() + "-" + number, last_runs);
@@ -188,10 +188,10 @@ class Watcher {
   double began_ = 0;
 };
 
-int show(const Watch& watch, const WatchJudgement& judged, const OutputFiles& outputs, TerminalStyle style,
-         const ReasonChannel& channel) {
-  const int code = write_all_outputs(outputs, {nullptr, {}, judged.verdict, &watch, &judged}, "shakedown");
-  std::fputs(watch_text(watch, judged, style).c_str(), stdout);
+int show(const Watch& watch, const WatchJudgement& judged, const Arguments& arguments, const ReasonChannel& channel) {
+  const int code = write_all_outputs(arguments.outputs, {nullptr, {}, judged.verdict, &watch, &judged}, "shakedown",
+                                     exit_code(judged.verdict, arguments));
+  std::fputs(watch_text(watch, judged, style_of(arguments)).c_str(), stdout);
   channel.give(reason_line(judged.verdict));
   return code;
 }
@@ -210,7 +210,7 @@ int watch(const FrontDoor& door, const Programs& programs, const ReasonChannel& 
   const auto judged = judge_watch(watcher.watched());
   replace_file(run.path() / "verdict.json", verdict_json(judged.verdict));
   run.finish();
-  return show(watcher.watched(), judged, door.judge.outputs, style_of(door.judge), channel);
+  return show(watcher.watched(), judged, door.judge, channel);
 }
 
 std::vector<std::string> with_flags_of_watch(const FrontDoor& door, const std::vector<std::string>& words) {
@@ -226,7 +226,7 @@ std::vector<std::string> with_flags_of_watch(const FrontDoor& door, const std::v
 int report_watch(const fs::path& folder, const Arguments& arguments, const ReasonChannel& channel) {
   const auto& judge = arguments.judge;
   const std::pair<const char*, bool> judged_already[] = {
-      {"--family", judge.family.has_value()},
+      {"--family", !judge.families.all()},
       {"--expect", judge.expected.ranks || judge.expected.hosts || judge.expected.backend},
       {"--roster", !judge.roster.empty()},
       {"--run-id", judge.run_id.has_value()},
@@ -241,7 +241,7 @@ int report_watch(const fs::path& folder, const Arguments& arguments, const Reaso
                      (folder / "rounds").string() + " has the last");
   }
   const auto watch = read_watch(folder);
-  return show(watch, judge_watch(watch), arguments.outputs, style_of(arguments), channel);
+  return show(watch, judge_watch(watch), arguments, channel);
 }
 
 }  // namespace shakedown

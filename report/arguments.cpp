@@ -47,13 +47,15 @@ std::optional<int> nodes_of_launch(const std::string& name) {
   return error == std::errc() && (rest == "nodes" || rest == "node") ? std::optional(nodes) : std::nullopt;
 }
 
+std::vector<std::string> words(const std::string& flag, const std::string& text) {
+  auto parts = split(text, ',');
+  if (std::find(parts.begin(), parts.end(), "") == parts.end()) return parts;
+  throw InputError(flag + ": an empty word in \"" + text + "\"; separate words by one comma");
+}
+
 std::vector<std::filesystem::path> paths(const std::string& flag, const std::string& text) {
-  std::vector<std::filesystem::path> result;
-  for (const std::string& part : split(text, ',')) {
-    if (part.empty()) throw InputError(flag + ": an empty path in \"" + text + "\"; separate paths by one comma");
-    result.emplace_back(part);
-  }
-  return result;
+  const auto parts = words(flag, text);
+  return {parts.begin(), parts.end()};
 }
 
 /// Where runs have folders of their own, the newest is meant.
@@ -76,7 +78,7 @@ std::map<std::string, Handler> flags_with_value(Arguments& a) {
          for (auto& path : a.results) path = latest_of(path);
        }},
       {"--thresholds", [&a](const std::string& v) { a.thresholds = v; }},
-      {"--family", [&a](const std::string& v) { a.judge.family = v; }},
+      {"--family", [&a](const std::string& v) { a.judge.families.names = words("--family", v); }},
       {"--baseline", [&a](const std::string& v) { a.baseline = paths("--baseline", v); }},
       {"--tolerance", [&a](const std::string& v) { a.tolerance = number<double>("--tolerance", v); }},
       {"--min-effect", [&a](const std::string& v) { a.regression.min_effect = number<double>("--min-effect", v); }},
@@ -111,6 +113,7 @@ std::map<std::string, bool*> flags_without_value(Arguments& a) {
           {"--scontrol", &a.scontrol},
           {"--kubectl", &a.kubectl},
           {"--all", &a.all},
+          {"--partial-ok", &a.partial_ok},
           {"--skip-unmeasured", &a.skip_unmeasured},
           {"--help", &a.help},
           {"--version", &a.version}};
@@ -132,6 +135,7 @@ std::string takers_of(const std::string& flag) {
       {"--run-id", stored},
       {"--mixed-runs", stored},
       {"--explain", "report acceptance_test"},
+      {"--partial-ok", "accept report acceptance_test"},
       {"--skip-unmeasured", "acceptance_test"},
       {"--min-effect", "regress"},
       {"--allow-different", "regress"},
@@ -216,7 +220,7 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::file
   for (const char* const flag : {"--quantile", "--margin"}) {
     if (given(flag) && !arguments.floors) throw InputError(std::string(flag) + " is of --floors: give that too");
   }
-  arguments.regression.family = arguments.judge.family;
+  arguments.regression.families = arguments.judge.families;
   return arguments;
 }
 
@@ -225,7 +229,8 @@ std::string arguments_help() {
       R"(  --results=F[,F...]      result files, or folders of them (*.json but verdict.json and baseline.json); of
                           a folder of runs the latest
   --thresholds=F          one profile, or a folder of them (default: SHAKEDOWN_THRESHOLDS, else ours)
-  --family=NAME           judge this family only; on GPUs one of which nothing could be measured is no pass
+  --family=LIST           judge these families only; the best verdict is then PARTIAL, or FIT for preflight
+  --partial-ok            exit with 0 for PARTIAL, where all that was asked for is good
   --skip-unmeasured       of acceptance_test: end with 77 then, which CTest takes for a skipped test
   --expect=ranks=N,hosts=M,backend=cuda
                           how many ranks and hosts there should be, and on what they should measure
@@ -312,10 +317,12 @@ Judged judge(const Arguments& arguments) {
   }
   auto options = arguments.judge;
   for (const auto& folder : arguments.results) {
-    if (auto why = unfinished(folder); why && !options.family) options.unfinished = std::move(why);
+    if (auto why = unfinished(folder); why && options.families.all()) options.unfinished = std::move(why);
   }
   if (site) {
-    if (options.roster.empty()) {
+    const bool stored = std::any_of(measured->files.begin(), measured->files.end(),
+                                    [](const Results& file) { return !file.context.asked.roster.empty(); });
+    if (options.roster.empty() && !stored) {
       for (const auto& host : site->roster) options.roster.push_back({host, std::nullopt});
     }
     options.places = {site->topology, site->racks};
@@ -326,6 +333,10 @@ Judged judge(const Arguments& arguments) {
   references.scaling = scaling_of(arguments);
   Verdict verdict = judge(*measured, references, options);
   return {std::move(measured), std::move(profiles), std::move(verdict)};
+}
+
+int exit_code(const Verdict& verdict, const Arguments& arguments) {
+  return verdict.state == State::partial && arguments.partial_ok ? 0 : verdict.exit_code;
 }
 
 bool no_color() {

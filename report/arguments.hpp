@@ -35,6 +35,7 @@ struct Arguments {
   std::optional<bool> color;
   std::size_t width = TerminalStyle{}.width;
   bool scontrol = false, kubectl = false;  // of nodes: print commands for the scheduler
+  bool partial_ok = false;                 // a PARTIAL verdict ends with exit code 0
   bool skip_unmeasured = false;            // of acceptance_test: 77 where nothing of the family was measured
   bool all = false, help = false, version = false;
 };
@@ -59,6 +60,9 @@ std::string arguments_help();
 
 /// Loads and judges. Errors: InputError.
 Judged judge(const Arguments&);
+
+/// The exit code of the verdict, or 0 for a PARTIAL one where --partial-ok allows it.
+int exit_code(const Verdict&, const Arguments&);
 
 /// Whether NO_COLOR has any value but the empty one (https://no-color.org).
 bool no_color();

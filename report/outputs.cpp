@@ -47,9 +47,8 @@ void write_outputs(const OutputFiles& files, const Judged& judged) {
   }
 }
 
-int write_all_outputs(const OutputFiles& files, const Judged& judged, const char* program) {
+int write_all_outputs(const OutputFiles& files, const Judged& judged, const char* program, int code) {
   constexpr int lost = 3;
-  int code = judged.verdict.exit_code;
   for (const auto& [flag, file] : files) {
     try {
       write_outputs({{flag, file}}, judged);

@@ -38,9 +38,9 @@ using OutputFiles = std::map<std::string, std::filesystem::path>;
 /// Writes every file, each as a whole or not at all. Errors: InputError naming the file; what stood there stays.
 void write_outputs(const OutputFiles&, const Judged&);
 
-/// Each by itself, after a measurement: one that cannot be written takes nothing from the verdict but a 0. Returns the exit
-/// code that is left: the verdict's, or 3.
-int write_all_outputs(const OutputFiles&, const Judged&, const char* program);
+/// Writes each by itself, after a measurement. Returns `code`, the verdict's, or 3 in place of 0 if one of them cannot be
+/// written.
+int write_all_outputs(const OutputFiles&, const Judged&, const char* program, int code);
 
 /// The same for a run that could not be judged, from the words of the command line as they are, since they may be what
 /// is wrong: an old report must not outlive it. Says on stderr what cannot be written. `keep` is a flag that names

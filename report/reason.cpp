@@ -50,8 +50,8 @@ std::string reason_line(const Verdict& verdict) {
     if (!worst->detail.empty()) line += ", " + worst->detail;
     if (worst->worst) line += ", " + text(*worst->worst);
     if (bad > 1) line += " (and " + std::to_string(bad - 1) + " more)";
-  } else if (verdict.exit_code == 0) {
-    line += ": " + judged_text(verdict);
+  } else if (is_good(verdict.state)) {
+    line += ": " + judged_text(verdict) + (verdict.is_partial() ? ", " + asked_text(verdict) : "");
   } else if (!verdict.notes.empty()) {
     line += ": " + verdict.notes.front();
   }

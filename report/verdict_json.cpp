@@ -75,8 +75,12 @@ void members(Archive& archive, Verdict& v) {
   archive.derived("schema", verdict_schema).in_lower_case("verdict", v.state)("exit_code", v.exit_code);
   archive("passed", v.passed)("total", v.total)("profile", v.profile)("backend", v.backend)("devices", v.devices);
   archive("ranks", v.ranks)("hosts", v.hosts).younger("families", v.families);
-  archive.younger("judged_families", v.judged_families)
-      .younger("family", v.family)("run_ids", v.run_ids)
+  auto only = v.asked.names.size() == 1 ? std::optional(v.asked.names.front()) : std::nullopt;
+  archive.younger("judged_families", v.judged_families).younger("family", only);
+  archive.unless("known_families", v.known_families).unless("asked_families", v.asked.names).unless("filter", v.filter);
+  // Files of earlier releases name one family alone; their verdict is recomputed, and refused.
+  if (only && v.asked.all()) v.asked.names = {*only}, v.known_families = std::max(v.known_families, v.families + 1);
+  archive("run_ids", v.run_ids)
       .younger("started", v.started)("notes", v.notes);
   archive.younger("culprits", v.culprits).younger("judgements", v.spoken).younger("nodes", v.nodes);
   archive("findings", v.findings)("unjudged", v.unjudged);

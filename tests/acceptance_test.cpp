@@ -108,13 +108,13 @@ int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
   write_outputs(arguments.outputs, judged);
   // One family is not the verdict, and a reader of the reason wants one line.
   const auto give_reason = [&] {
-    if (!arguments.judge.family) channel.give(reason_line(verdict));
+    if (arguments.judge.families.all()) channel.give(reason_line(verdict));
   };
   if (arguments.explain) {
     std::fputs(explain(*measured, judged.profiles, verdict, *arguments.explain).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
     give_reason();
-    return verdict.exit_code;
+    return exit_code(verdict, arguments);
   }
   // GoogleTest would ask whether stdout is a terminal.
   TerminalStyle style = style_of(arguments);
@@ -128,10 +128,12 @@ int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
   }
   std::fputs(terminal_text(verdict, style).c_str(), stdout);
   give_reason();
-  const auto& family = arguments.judge.family;
-  const bool unmeasured = measured && family && !has_values_of(measured->benchmarks, *family);
+  const auto& families = arguments.judge.families.names;
+  const bool unmeasured = !families.empty() && std::none_of(families.begin(), families.end(), [&](const auto& family) {
+    return has_values_of(measured->benchmarks, family);
+  });
   if (arguments.skip_unmeasured && unmeasured && verdict.state == State::no_reference) return skipped;
-  return verdict.exit_code;
+  return exit_code(verdict, arguments);
 }
 
 int run(const Arguments& arguments, const ReasonChannel& channel) {

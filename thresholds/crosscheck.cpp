@@ -31,8 +31,7 @@ bool only_has(const std::string& key, std::initializer_list<std::string_view> kn
 
 class Checker {
  public:
-  Checker(const Benchmarks& benchmarks, const std::optional<std::string>& family)
-      : benchmarks_(benchmarks), family_(family) {}
+  Checker(const Benchmarks& benchmarks, const FamilySet& families) : benchmarks_(benchmarks), families_(families) {}
 
   std::vector<Finding> run() {
     if (wanted("allreduce")) check_allreduce();
@@ -41,7 +40,7 @@ class Checker {
   }
 
  private:
-  bool wanted(const std::string& family) const { return !family_ || *family_ == family; }
+  bool wanted(const std::string& family) const { return families_.contains(family); }
 
   // --- AllReduce against peer copies ---
 
@@ -174,7 +173,7 @@ class Checker {
   }
 
   const Benchmarks& benchmarks_;
-  const std::optional<std::string>& family_;
+  const FamilySet& families_;
   std::vector<Finding> findings_;
 };
 
@@ -186,8 +185,8 @@ std::string CrossChecks::summary() const {
   return text;
 }
 
-CrossChecks cross_check(const Benchmarks& benchmarks, const std::optional<std::string>& family) {
-  return {Checker(benchmarks, family).run()};
+CrossChecks cross_check(const Benchmarks& benchmarks, const FamilySet& families) {
+  return {Checker(benchmarks, families).run()};
 }
 
 }  // namespace shakedown

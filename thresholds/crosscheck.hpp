@@ -35,7 +35,7 @@ struct CrossChecks {
 };
 
 /// AllReduce against peer copies, and GEMM with AllReduce against the LoRA step, as far as they were measured.
-/// `family`: only findings about its benchmarks.
-CrossChecks cross_check(const Benchmarks&, const std::optional<std::string>& family);
+/// `families`: only findings about their benchmarks.
+CrossChecks cross_check(const Benchmarks&, const FamilySet& families);
 
 }  // namespace shakedown

@@ -58,7 +58,7 @@ bool was_watched(const Row& row, std::size_t rank) {
   return found != row.by_rank.end() && rank < found->second.size() && found->second[rank];
 }
 
-std::vector<Record> records_of(const std::vector<Results>& files, const std::optional<std::string>& family) {
+std::vector<Record> records_of(const std::vector<Results>& files, const FamilySet& families) {
   std::vector<Record> records;
   for (const Results& file : files) {
     records.resize(std::max(records.size(), file.context.ranks.size()));
@@ -71,7 +71,7 @@ std::vector<Record> records_of(const std::vector<Results>& files, const std::opt
       ErrorCounts last;
       int rows_of_last = 0;
       for (const Row& row : file.rows) {
-        if (row.error || row.waived || (family && family_of(row.key) != *family)) continue;
+        if (row.error || row.waived || !families.has_key(row.key)) continue;
         auto errors = row.errors_of(facts.rank);
         if (errors == last && rows_of_last < row.errors_rows) {
           ++rows_of_last;
@@ -145,9 +145,9 @@ void judge_slowdown(const Record& record, std::vector<Finding>& findings) {
 
 }  // namespace
 
-std::vector<Finding> judge_gpu_errors(const std::vector<Results>& files, const std::optional<std::string>& family) {
+std::vector<Finding> judge_gpu_errors(const std::vector<Results>& files, const FamilySet& families) {
   std::vector<Finding> findings;
-  for (const Record& record : records_of(files, family)) {
+  for (const Record& record : records_of(files, families)) {
     if (record.facts == nullptr) continue;
     judge_errors(record, findings);
     judge_slowdown(record, findings);

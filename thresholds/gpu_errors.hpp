@@ -15,7 +15,7 @@ namespace shakedown {
 inline constexpr double slowed_down = 0.05;
 
 /// Of each GPU that counted or reported something a finding machine/errors/rank:N, or machine/slowdown/rank:N; of what
-/// costs time only, or is the program's, a warning. Nothing of the others. `family`: only in its benchmarks.
-std::vector<Finding> judge_gpu_errors(const std::vector<Results>&, const std::optional<std::string>& family);
+/// costs time only, or is the program's, a warning. Nothing of the others. `families`: only in their benchmarks.
+std::vector<Finding> judge_gpu_errors(const std::vector<Results>&, const FamilySet& families);
 
 }  // namespace shakedown

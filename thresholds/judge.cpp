@@ -88,17 +88,22 @@ State state_of(const Verdict& verdict) {
   if (failed || missing) return State::fail;
   if (no_reference) return State::no_reference;
   if (inconclusive) return State::inconclusive;
-  return verdict.backend == "host" ? State::host_only : State::pass;
+  const bool on_gpus = verdict.backend != "host";
+  if (!verdict.is_partial()) return on_gpus ? State::pass : State::host_only;
+  if (verdict.filter || verdict.asked != FamilySet{{"preflight"}}) return State::partial;
+  return on_gpus ? State::fit : State::host_only;
 }
 
 int exit_code_of(State state) {
   switch (state) {
     case State::pass:
+    case State::fit:
     case State::host_only: return 0;
     case State::fail: return 1;
     case State::incomplete:
     case State::inconclusive:
-    case State::no_reference: return 3;
+    case State::no_reference:
+    case State::partial: return 3;
   }
   return 1;
 }
@@ -129,10 +134,11 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
   Verdict verdict;
   verdict.backend = files.front().context.backend;
   verdict.devices = devices_of(files);
-  verdict.family = options.family;
+  verdict.asked = options.families;
   verdict.nodes = nodes_of(files);
   std::set<std::string> run_ids;
   for (const Results& file : files) {
+    if (!verdict.filter) verdict.filter = file.context.asked.filter;
     verdict.ranks = std::max(verdict.ranks, file.context.world_size);
     verdict.hosts = std::max(verdict.hosts, file.context.hosts);
     run_ids.insert(file.context.run_id);
@@ -153,8 +159,8 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
   const auto gpus_per_host = selection.profile == nullptr ? std::nullopt : selection.profile->gpus_per_host;
   append(verdict.findings, judge_machine(measured.files, options, gpus_per_host));
   if (auto finding = judge_crashed(measured.files)) verdict.findings.push_back(std::move(*finding));
-  append(verdict.findings, judge_gpu_errors(measured.files, options.family));
-  append(verdict.findings, judge_kept_memory(measured.files, options.family));
+  append(verdict.findings, judge_gpu_errors(measured.files, options.families));
+  append(verdict.findings, judge_kept_memory(measured.files, options.families));
   if (auto finding = judge_network(measured)) verdict.findings.push_back(std::move(*finding));
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;
@@ -167,10 +173,11 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
     finding.next = "add thresholds/<profile>.yaml for this kind of machine, or choose one with --thresholds=FILE";
     verdict.findings.push_back(finding);
   }
-  RuleFindings rules = judge_rules(measured, selection.profile, options.family, verdict.findings,
-                                   judge_validity(measured.benchmarks, selection.profile, options.family), peers);
+  RuleFindings rules = judge_rules(measured, selection.profile, options.families, verdict.findings,
+                                   judge_validity(measured.benchmarks, selection.profile, options.families), peers);
   append(verdict.findings, std::move(rules.findings));
   verdict.unjudged = std::move(rules.unjudged);
+  verdict.known_families = rules.known_families;
   verdict.families = rules.families;
   verdict.judged_families = rules.judged_families;
   verdict.spoken.push_back({Judgement::rule, rules_said(verdict, selection.profile)});
@@ -192,12 +199,12 @@ void judge_by_comparison(const Measured& measured, const Profile* profile, const
   const auto speak = [&](Judgement by, std::string text) { verdict.spoken.push_back({by, std::move(text)}); };
   append(verdict.findings, findings_of(peers));
   speak(Judgement::peers, summary(peers));
-  CrossChecks checks = cross_check(measured.benchmarks, options.family);
+  CrossChecks checks = cross_check(measured.benchmarks, options.families);
   if (!checks.findings.empty()) speak(Judgement::crosscheck, checks.summary());
   std::erase_if(checks.findings, [](const Finding& finding) { return finding.good(); });
   append(verdict.findings, std::move(checks.findings));
   if (references.baseline) {
-    auto findings = judge_by_baseline(measured, *references.baseline, references.tolerance, options.family);
+    auto findings = judge_by_baseline(measured, *references.baseline, references.tolerance, options.families);
     speak(Judgement::baseline, good_of(findings) + " as in the baseline");
     append(verdict.findings, std::move(findings));
   }
@@ -207,7 +214,7 @@ void judge_by_comparison(const Measured& measured, const Profile* profile, const
     for (const auto& set : sets) refuse_faults(set.files, options.allow_faults);
     auto scaling = judge_scaling(sets, nics_of_one_host(measured, profile));
     std::erase_if(scaling.findings, [&](const Finding& finding) {
-      return options.family && *options.family != family_of(finding.key) && family_of(finding.key) != "machine";
+      return !options.families.has_key(finding.key) && family_of(finding.key) != "machine";
     });
     speak(Judgement::crosscheck, good_of(scaling.findings) + " keep their rate with more nodes or ranks");
     append(verdict.findings, std::move(scaling.findings));
@@ -218,11 +225,39 @@ void judge_by_comparison(const Measured& measured, const Profile* profile, const
 // By rounds of pairs.
 FabricJudgement judge_between_hosts(const Measured& measured, const PeerComparison& peers, const JudgeOptions& options,
                                     Verdict& verdict) {
-  if (options.family && *options.family != "pairs") return {};
+  if (!options.families.contains("pairs")) return {};
   FabricJudgement fabric = judge_fabric(measured.benchmarks, peers, options.places.leaves);
   if (!fabric.said.empty()) verdict.spoken.push_back({Judgement::peers, fabric.said});
   append(verdict.findings, std::move(fabric.wrong_data));
   return fabric;
+}
+
+// Every family that somebody could mean: of the catalogue, of the run, or of a profile.
+void refuse_unknown(const FamilySet& asked, const Measured& measured, const std::vector<Profile>& profiles) {
+  std::set<std::string> known;
+  for (const auto& [key, benchmark] : measured.benchmarks) known.insert(family_of(key));
+  for (const Profile& profile : profiles) {
+    for (const Rule& rule : profile.rules) known.insert(family_of(rule.benchmark));
+    known.insert(profile.unjudged.begin(), profile.unjudged.end());
+  }
+  for (const std::string& family : asked.names) {
+    if (known.contains(family) || is_catalogued(family)) continue;
+    throw InputError("--family: \"" + family + "\" is not a family; write one of " + joined(known));
+  }
+}
+
+// Completes the options with what the run itself was asked for. A whole run among several files is a whole run.
+JudgeOptions with_asked(const std::vector<Results>& files, JudgeOptions options) {
+  const bool whole = std::any_of(files.begin(), files.end(),
+                                 [](const Results& file) { return file.context.asked.families.all(); });
+  std::set<std::string> families;
+  for (const Results& file : files) {
+    const Asked& asked = file.context.asked;
+    families.insert(asked.families.names.begin(), asked.families.names.end());
+    if (options.roster.empty()) options.roster = asked.roster;
+  }
+  if (options.families.all() && !whole) options.families.names.assign(families.begin(), families.end());
+  return options;
 }
 
 }  // namespace
@@ -247,15 +282,24 @@ std::string verdict_line(const Verdict& verdict) {
     line +=
         ", " + std::to_string(verdict.judged_families) + " of " + std::to_string(verdict.families) + " families judged";
   }
+  if (verdict.is_partial()) line += ", " + asked_text(verdict);
   return line + ")";
 }
 
-Verdict judge(const Measured& measured, const References& references, const JudgeOptions& options) {
+std::string asked_text(const Verdict& verdict) {
+  if (!verdict.is_partial()) return "";
+  return std::to_string(verdict.families) + " of " + std::to_string(verdict.known_families) + " families" +
+         (verdict.filter ? " in part" : "") + ", as asked";
+}
+
+Verdict judge(const Measured& measured, const References& references, const JudgeOptions& given) {
   if (measured.files.empty()) throw InputError("no result files to judge; name them with --results");
+  const JudgeOptions options = with_asked(measured.files, given);
   refuse_faults(measured.files, options.allow_faults);
+  refuse_unknown(given.families, measured, references.profiles);
   Verdict verdict = start(measured.files, options);
   const Selection selection = select_profile(measured.files, references.profiles);
-  const PeerComparison peers = compare_peers(measured.benchmarks, options.family);
+  const PeerComparison peers = compare_peers(measured.benchmarks, options.families);
   judge_by_limits(measured, selection, peers, options, verdict);
   FabricJudgement fabric = judge_between_hosts(measured, peers, options, verdict);
   weigh_missed_limits(verdict.findings, measured.benchmarks, peers);

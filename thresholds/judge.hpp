@@ -16,18 +16,12 @@
 
 namespace shakedown {
 
-/// One line of a roster: a host that must report and, if said, with how many ranks.
-struct RosterEntry {
-  std::string host;
-  std::optional<int> ranks;
-};
-
 /// Lines "host", "host 8", "host slots=8" or "node[1-4] 8"; # starts a comment. Errors: InputError "file:line:1: what;
 /// what to do".
 std::vector<RosterEntry> read_roster(const std::filesystem::path& file);
 
 struct JudgeOptions {
-  std::optional<std::string> family;      // judge this family only
+  FamilySet families;                     // judged; all: those that the run was asked for
   std::optional<std::string> unfinished;  // why the run has not come to its end: what is there of it is no verdict
   Expected expected;
   std::optional<std::string> run_id;  // the only run whose files are judged

@@ -22,11 +22,11 @@ bool gives_all_back(std::string_view family) {
 
 }  // namespace
 
-std::vector<Finding> judge_kept_memory(const std::vector<Results>& files, const std::optional<std::string>& family) {
+std::vector<Finding> judge_kept_memory(const std::vector<Results>& files, const FamilySet& families) {
   std::map<int, Finding> worst;  // by rank
   for (const Results& file : files) {
     const auto own = file.rows.empty() ? "" : family_of(file.rows.front().key);
-    if (!gives_all_back(own) || (family && own != *family)) continue;
+    if (!gives_all_back(own) || !families.contains(own)) continue;
     for (const RankFacts& facts : file.context.ranks) {
       const double kept = facts.memory_kept_mib.value_or(0);
       const auto known = worst.find(facts.rank);

@@ -55,7 +55,7 @@ class Decider {
     if (verdict_.state == State::host_only) {
       list_.undecided_because.push_back("only the processors were measured: no GPU is proven good");
     }
-    if (verdict_.family) list_.undecided_because.push_back("only " + *verdict_.family + " was judged");
+    if (verdict_.is_partial()) list_.undecided_because.push_back("only a part was judged: " + asked_text(verdict_));
     if (!list_.undecided_because.empty()) {
       for (NodeDecision& node : list_.nodes) {
         if (node.state == NodeState::good) node.state = NodeState::undecided;

@@ -142,9 +142,9 @@ void measure_hosts(Comparison& comparison, const Hosts& hosts) {
 
 class Collector {
  public:
-  PeerComparison collect(const Benchmarks& benchmarks, const std::optional<std::string>& family) {
+  PeerComparison collect(const Benchmarks& benchmarks, const FamilySet& families) {
     for (const auto& [key, benchmark] : benchmarks) {
-      if (family && family_of(key) != *family) continue;
+      if (!families.has_key(key)) continue;
       if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
       peers_.ranks = std::max(peers_.ranks, benchmark.context->world_size);
       peers_.counts = peers_.counts && benchmark.context->backend != "host";
@@ -300,8 +300,8 @@ Finding finding_of_hosts(const Comparison& c) {
 
 }  // namespace
 
-PeerComparison compare_peers(const Benchmarks& benchmarks, const std::optional<std::string>& family) {
-  return Collector().collect(benchmarks, family);
+PeerComparison compare_peers(const Benchmarks& benchmarks, const FamilySet& families) {
+  return Collector().collect(benchmarks, families);
 }
 
 std::vector<Finding> findings_of(const PeerComparison& peers) {

@@ -79,8 +79,8 @@ struct PeerComparison {
   std::string not_compared;  // why there is nothing to compare
 };
 
-/// `family`: only its benchmarks. Benchmarks with an error or a waiver are left out.
-PeerComparison compare_peers(const Benchmarks&, const std::optional<std::string>& family);
+/// `families`: only their benchmarks. Benchmarks with an error or a waiver are left out.
+PeerComparison compare_peers(const Benchmarks&, const FamilySet& families);
 
 /// One finding for each comparison that has outliers; none where nobody stands out.
 std::vector<Finding> findings_of(const PeerComparison&);

@@ -36,9 +36,6 @@ std::vector<std::string> refuse_different(const Baseline& current, const Baselin
   return notes;
 }
 
-bool wanted(const std::string& key, const std::optional<std::string>& family) {
-  return !family || *family == family_of(key);
-}
 
 // Why a benchmark of `set` has no value; empty where nobody asked for it.
 std::string why_not(const Benchmarks& set, const std::string& key) {
@@ -258,7 +255,7 @@ Regression judge_regression(const Measured& current, const Baseline& baseline, c
   bool one_launch = true;
   for (const std::string& key : keys) {
     // The facts of pre-flight are no figures: rules judge them, and what would change a figure is compared above.
-    if (!wanted(key, options.family) || family_of(key) == "preflight") continue;
+    if (!options.families.has_key(key) || family_of(key) == "preflight") continue;
     const auto before = baseline.benchmarks.find(key);
     const auto after = now.benchmarks.find(key);
     Change change;
@@ -331,14 +328,14 @@ Regression judge_regression(const Measured& current, const Baseline& baseline, c
 }
 
 std::vector<Finding> judge_by_baseline(const Measured& current, const Baseline& baseline, double tolerance,
-                                       const std::optional<std::string>& family) {
+                                       const FamilySet& families) {
   if (!(tolerance >= 0 && tolerance < 1)) throw InputError("--tolerance must be from 0 to below 1, as in 0.05");
   const Baseline now = baseline_of(current.files);
   refuse_different(now, baseline, false);
   const Benchmarks& measured = current.benchmarks;
   std::vector<Finding> findings;
   std::size_t compared = 0;
-  for (const auto& [key, entry] : baseline.benchmarks) compared += wanted(key, family) ? 1 : 0;
+  for (const auto& [key, entry] : baseline.benchmarks) compared += families.has_key(key) ? 1 : 0;
   const auto start = [&](const std::string& key, const std::string& metric) {
     Finding finding;
     finding.key = key;
@@ -350,7 +347,7 @@ std::vector<Finding> judge_by_baseline(const Measured& current, const Baseline& 
   };
   const int ranks = now.ranks;
   for (const auto& [key, entry] : baseline.benchmarks) {
-    if (!wanted(key, family)) continue;
+    if (!families.has_key(key)) continue;
     const std::string& metric = entry.headline;
     const bool falls = lower_is_better(metric);
     const auto units = entry.series.at(metric).units(false);
@@ -401,7 +398,7 @@ std::vector<Finding> judge_by_baseline(const Measured& current, const Baseline& 
   }
   // What failed now and is not in the baseline.
   for (const auto& [key, benchmark] : measured) {
-    if (benchmark.error() == nullptr || baseline.benchmarks.contains(key) || !wanted(key, family)) continue;
+    if (benchmark.error() == nullptr || baseline.benchmarks.contains(key) || !families.has_key(key)) continue;
     Finding finding = start(key, "");
     finding.status = Status::missing;
     finding.detail = *benchmark.error()->error;
@@ -410,7 +407,7 @@ std::vector<Finding> judge_by_baseline(const Measured& current, const Baseline& 
     findings.push_back(std::move(finding));
   }
   if (findings.empty()) {
-    throw InputError("nothing to compare: the baseline has no benchmark" + (family ? " of " + *family : std::string()) +
+    throw InputError("nothing to compare: the baseline has no benchmark" + (families.all() ? std::string() : " of " + joined(families.names)) +
                      "; check --baseline");
   }
   return findings;

@@ -32,7 +32,7 @@ struct Change {
 struct RegressionOptions {
   double min_effect = 0.01;      // relative; a smaller change is never reported
   bool allow_different = false;  // compare another configuration, and say so
-  std::optional<std::string> family;
+  FamilySet families;
 };
 
 /// The probability that any benchmark of a comparison is called worse although nothing changed; where something did,
@@ -72,6 +72,6 @@ inline constexpr double default_tolerance = 0.05;
 /// known to differ more from launch to launch, that counts, and between the two it is inconclusive. Errors: as above; a
 /// tolerance outside [0, 1).
 std::vector<Finding> judge_by_baseline(const Measured& current, const Baseline&, double tolerance,
-                                       const std::optional<std::string>& family = std::nullopt);
+                                       const FamilySet& families = {});
 
 }  // namespace shakedown

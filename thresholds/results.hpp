@@ -123,6 +123,37 @@ void members(Archive& archive, NcclFacts& nccl) {
 /// InputError.
 Expected parse_expected(const std::string& text);
 
+/// One line of a roster: a host that must report and, if said, with how many ranks.
+struct RosterEntry {
+  std::string host;
+  std::optional<int> ranks;
+
+  friend bool operator==(const RosterEntry&, const RosterEntry&) = default;
+};
+
+template <class Archive>
+void members(Archive& archive, RosterEntry& entry) {
+  archive("host", entry.host)("ranks", entry.ranks);
+}
+
+/// The part of a whole run that the user asked for, so that every judgement of its files knows what is not missing.
+struct Asked {
+  FamilySet families;
+  std::optional<std::string> filter;  // --benchmark_filter: rows without a result were not asked for
+  std::vector<RosterEntry> roster;
+
+  bool everything() const { return families.all() && !filter && roster.empty(); }
+  friend bool operator==(const Asked&, const Asked&) = default;
+};
+
+template <class Archive>
+void members(Archive& archive, Asked& asked) {
+  archive.unless("families", asked.families.names).unless("filter", asked.filter).unless("roster", asked.roster);
+}
+
+/// Reads the JSON that --asked hands from the launcher to a benchmark program. Errors: InputError.
+Asked parse_asked(const std::string& json);
+
 /// context.shakedown of a result file.
 struct Context {
   SuiteFacts suite;
@@ -135,6 +166,7 @@ struct Context {
   int world_size = 0;
   int hosts = 0;
   Expected expected;
+  Asked asked;
   std::vector<std::string> argv;
   std::vector<RankFacts> ranks;
   std::map<std::string, std::optional<std::string>> versions;  // driver cuda cublaslt cudnn nccl mpi benchmark
@@ -158,7 +190,7 @@ void members(Archive& archive, Context& c) {
       .younger("started", c.started);
   archive("complete", c.complete)("backend", c.backend)("tier", c.tier);
   archive.inside("world", [&](auto& world) { world("size", c.world_size)("hosts", c.hosts); });
-  archive.younger("expected", c.expected).younger("argv", c.argv)("ranks", c.ranks).younger("versions", c.versions);
+  archive.younger("expected", c.expected).unless("asked", c.asked).younger("argv", c.argv)("ranks", c.ranks).younger("versions", c.versions);
   archive.younger("environment", c.environment).younger("nccl", c.nccl).younger("algorithms", c.algorithms);
   archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry).unless("crashed", c.crashed);
   archive.unless("lost_hosts", c.lost_hosts);

@@ -28,9 +28,9 @@ Finding plain(const std::string& key, Status status, const std::string& detail, 
 
 class RulesJudge {
  public:
-  RulesJudge(const Measured& measured, const std::optional<std::string>& family, const std::vector<Finding>& before,
+  RulesJudge(const Measured& measured, const FamilySet& families, const std::vector<Finding>& before,
              std::vector<Finding> untrue, const PeerComparison& peers)
-      : results_(measured.files), family_(family), before_(before), benchmarks_(measured.benchmarks) {
+      : results_(measured.files), families_(families), before_(before), benchmarks_(measured.benchmarks) {
     for (Finding& finding : untrue) untrue_.emplace(finding.key, std::move(finding));
     for (const auto& [key, benchmark] : benchmarks_) context_of_family_.emplace(family_of(key), benchmark.context);
     if (!peers.counts) return;
@@ -43,6 +43,7 @@ class RulesJudge {
       for (const Rule& rule : profile->rules) {
         if (is_preflight(rule.benchmark)) judge_rule(*profile, rule);
       }
+      stopped_by_preflight_ = preflight_stopped_the_run();
       for (const Rule& rule : profile->rules) {
         if (!is_preflight(rule.benchmark)) judge_rule(*profile, rule);
       }
@@ -54,11 +55,12 @@ class RulesJudge {
     }
     count_families(profile);
     if (profile != nullptr) judge_families(*profile);
-    if (family_ && !context_of_family_.contains(*family_) && !judged_families_.contains(*family_)) {
-      add(plain(*family_, Status::missing, "nothing of this family was measured", ranks()));
+    for (const std::string& family : families_.names) {
+      if (context_of_family_.contains(family) || judged_families_.contains(family)) continue;
+      add(plain(family, Status::missing, "nothing of this family was measured", ranks()));
     }
     // Not even a profile that lists everything as unjudged may pass on nothing.
-    if (profile != nullptr && !family_ && judged_families_.empty()) {
+    if (profile != nullptr && families_.all() && judged_families_.empty()) {
       add(no_reference("machine/profile", "no rule of " + profile->name + " applies to anything that was measured"));
     }
     require_something_measured(profile);
@@ -69,8 +71,9 @@ class RulesJudge {
  private:
   static bool is_preflight(const std::string& key) { return family_of(key) == "preflight"; }
 
-  /// Only pre-flight was measured, and it or the machine fails: the rest is one finding and not one for each rule.
-  bool stopped_by_preflight() const {
+  /// True if only pre-flight was measured, and it or the machine fails: the rest is one finding and not one for each
+  /// rule. Asked when the rules of pre-flight have been judged, and no others.
+  bool preflight_stopped_the_run() const {
     const bool alone = context_of_family_.size() == 1 && context_of_family_.contains("preflight");
     const auto fails = [](const Finding& finding) {
       return finding.counts() && !finding.good() && finding.status != Status::no_reference;
@@ -95,7 +98,7 @@ class RulesJudge {
     add(std::move(finding));
   }
 
-  bool wanted(const std::string& family) const { return !family_ || *family_ == family; }
+  bool wanted(const std::string& family) const { return families_.contains(family); }
 
   int ranks() const { return results_.front().context.world_size; }
 
@@ -117,13 +120,14 @@ class RulesJudge {
     const Applies applies = applicability(rule.conditions, context).applies;
     if (applies == Applies::unknown_nvls) ++nvls_rules_[family];
     if (applies != Applies::yes) return;
-    if (!is_preflight(family) && stopped_by_preflight()) {
+    if (stopped_by_preflight_) {
       stopped_.insert(family);
       judged_families_.insert(family);
       return;
     }
     Expansion expansion = expand(rule, context);
-    if (rule.optional == Optional::anywhere || (rule.optional == Optional::quick && context.tier == "quick")) {
+    if (rule.optional == Optional::anywhere || (rule.optional == Optional::quick && context.tier == "quick") ||
+        context.asked.filter) {
       std::erase_if(expansion.keys, [this](const std::string& key) { return !benchmarks_.contains(key); });
     }
     // What can only warn does not stand for a judgement, and what is inside hosts not for what is between them.
@@ -153,7 +157,7 @@ class RulesJudge {
   // Waivers are for what a machine does not have. One that has nothing at all was not measured.
   void require_something_measured(const Profile* profile) {
     const auto waived = [](const Finding& f) { return !f.counts() || f.status == Status::waived; };
-    if (profile == nullptr || family_ || !waived_by_choice_) return;
+    if (profile == nullptr || !families_.all() || !waived_by_choice_) return;
     if (!std::all_of(said_.findings.begin(), said_.findings.end(), waived)) return;
     add(plain("machine/profile", Status::missing, "every rule of " + profile->name + " was waived: nothing was judged",
               ranks()));
@@ -164,9 +168,14 @@ class RulesJudge {
     // which. One has none, and that alone is no judgement of anything.
     const auto pairs = context_of_family_.find("pairs");
     const int hosts = pairs == context_of_family_.end() ? 0 : pairs->second->hosts;
-    const bool needs_none = family_ ? !on_gpus() : !judged_families_.empty();
+    const bool alone = families_.names == std::vector<std::string>{"pairs"};
+    const bool needs_none = alone ? !on_gpus() : !judged_families_.empty();
     if (hosts > 2 || (hosts == 1 && needs_none)) judged_families_.insert("pairs");
-    for (const std::string& family : profile == nullptr ? families({}) : families(*profile)) {
+    const std::set<std::string> all = profile == nullptr ? families({}) : families(*profile);
+    std::set<std::string> known = all;
+    if (profile != nullptr) known.insert(profile->unjudged.begin(), profile->unjudged.end());
+    said_.known_families = known.size();
+    for (const std::string& family : all) {
       if (!wanted(family)) continue;
       ++said_.families;
       const bool judged = judged_families_.contains(family) && context_of_family_.contains(family);
@@ -186,7 +195,7 @@ class RulesJudge {
       // Of what all ranks waived there is nothing to judge.
       const bool has_values = has_values_of(benchmarks_, family);
       if (!wanted(family) || judged_families_.contains(family) || names(profile.excused)) continue;
-      if (measured && !has_values && family_ && on_gpus()) {
+      if (measured && !has_values && !families_.all() && on_gpus()) {
         add(nothing_measured(family));
         continue;
       }
@@ -241,7 +250,7 @@ class RulesJudge {
   static Finding nothing_measured(const std::string& family) {
     auto finding = no_reference(family, "nothing of it was measured on this machine in this tier");
     finding.next =
-        "judge the whole run, without --family, or measure it where it can be: --tier=full, more GPUs or hosts";
+        "judge the whole run, or measure this family where it can be: --tier=full, more GPUs or hosts";
     return finding;
   }
 
@@ -261,7 +270,7 @@ class RulesJudge {
   }
 
   const std::vector<Results>& results_;
-  const std::optional<std::string>& family_;
+  const FamilySet& families_;
   const std::vector<Finding>& before_;
   const Benchmarks& benchmarks_;
   std::map<std::string, Finding> untrue_;  // by key
@@ -270,15 +279,16 @@ class RulesJudge {
   std::set<std::string> judged_keys_, counted_keys_, judged_families_;
   std::set<std::string> among_peers_;      // families in which ranks were compared with each other
   bool waived_by_choice_ = false;          // not because there is no pair
+  bool stopped_by_preflight_ = false;
   std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
   std::map<std::string, int> nvls_rules_;  // family -> rules that could not be decided
 };
 
 }  // namespace
 
-RuleFindings judge_rules(const Measured& measured, const Profile* profile, const std::optional<std::string>& family,
+RuleFindings judge_rules(const Measured& measured, const Profile* profile, const FamilySet& families,
                          const std::vector<Finding>& before, std::vector<Finding> untrue, const PeerComparison& peers) {
-  return RulesJudge(measured, family, before, std::move(untrue), peers).judge(profile);
+  return RulesJudge(measured, families, before, std::move(untrue), peers).judge(profile);
 }
 
 }  // namespace shakedown

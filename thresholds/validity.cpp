@@ -417,11 +417,11 @@ class RowCheck {
 }  // namespace
 
 std::vector<Finding> judge_validity(const Benchmarks& benchmarks, const Profile* profile,
-                                    const std::optional<std::string>& family) {
+                                    const FamilySet& families) {
   const double pcie = pcie_gb_per_s(benchmarks).value_or(0);
   std::vector<Finding> findings;
   for (const auto& [key, benchmark] : benchmarks) {
-    if ((family && *family != family_of(key)) || benchmark.error() != nullptr || benchmark.waiver() != nullptr)
+    if (!families.has_key(key) || benchmark.error() != nullptr || benchmark.waiver() != nullptr)
       continue;
     std::optional<Finding> finding;
     int asked = 1;

@@ -23,6 +23,6 @@ inline constexpr double agreement_factor = 5;
 /// something was counted or timed, above its ceiling, or in contradiction to another figure of the same row. Where
 /// a rank that took part or a declared repetition is not there, `missing`; where the profile's cv_max is broken,
 /// `inconclusive`. Nothing about what can be true.
-std::vector<Finding> judge_validity(const Benchmarks&, const Profile*, const std::optional<std::string>& family);
+std::vector<Finding> judge_validity(const Benchmarks&, const Profile*, const FamilySet& families);
 
 }  // namespace shakedown

@@ -105,6 +105,8 @@ class Judge {
       verdict.ranks = std::max(verdict.ranks, static_cast<int>(round.units.size()));
       verdict.families = std::max(verdict.families, round.families);
       verdict.judged_families = std::max(verdict.judged_families, round.judged_families);
+      verdict.known_families = std::max(verdict.known_families, round.known_families);
+      if (round.state == State::partial || round.state == State::fit) verdict.asked.names = watch_.plan.families;
       for (const RankFacts& rank : round.ranks) devices.insert(rank.device);
     }
     verdict.devices.assign(devices.begin(), devices.end());
@@ -181,7 +183,7 @@ class Judge {
     Places silent, nothing;
     for (std::size_t i = 0; i < rounds_.size(); ++i) {
       const WatchRound& round = rounds_[i];
-      const bool good = round.state == State::pass || round.state == State::host_only;
+      const bool good = is_good(round.state);
       if (!good && round.findings.empty()) silent.push_back(i);
       if (good && (round.judged_families == 0 || round.units.empty())) nothing.push_back(i);
     }
@@ -484,8 +486,7 @@ class Judge {
 
   void speak() {
     std::size_t good = 0;
-    for (const WatchRound& round : rounds_)
-      good += round.state == State::pass || round.state == State::host_only ? 1 : 0;
+    for (const WatchRound& round : rounds_) good += is_good(round.state) ? 1 : 0;
     result_.verdict.spoken.push_back({Judgement::series, std::to_string(good) + " of " +
                                                              plural(rounds_.size(), "round") +
                                                              " good by themselves, in " + time(watch_.watched_s())});

@@ -51,7 +51,7 @@ struct WatchRound {
   State state = State::incomplete;
   std::string profile, backend;
   int hosts = 0;
-  std::size_t families = 0, judged_families = 0;
+  std::size_t families = 0, judged_families = 0, known_families = 0;
   ByRank figures;   // by "key metric", the headline of each benchmark; one that all share has one value
   ByRank bits;      // checksums by "key algorithm": equal input and algorithm must give equal ones
   ByRank counters;  // of errors, as pre-flight read them

@@ -29,6 +29,7 @@ void members(Archive& archive, WatchRound& round) {
   archive.unless("unwatched_s", round.unwatched_s).unless("rest_s", round.rest_s)("order", round.order);
   archive("boots", round.boots)("ranks", round.ranks)("units", round.units)("state", round.state);
   archive("profile", round.profile)("backend", round.backend)("hosts", round.hosts);
+  archive.unless("known_families", round.known_families, 0);
   archive("families", round.families)("judged_families", round.judged_families)("figures", round.figures);
   archive.unless("bits", round.bits).unless("counters", round.counters).unless("others", round.others);
   archive("findings", round.findings).unless("finding_count", round.finding_count);
@@ -140,6 +141,7 @@ void thin(const Measured& measured, const Verdict& verdict, WatchRound& round) {
   round.hosts = verdict.hosts;
   round.families = verdict.families;
   round.judged_families = verdict.judged_families;
+  round.known_families = verdict.known_families;
   keep_ranks(measured.files.front().context, round);
   keep_figures(measured, round);
   round.findings = suspects_of(verdict, round.units);

@@ -145,6 +145,12 @@ Answer answer(const Page& page) {
     case State::host_only:
       return {"&#8211;", "doubt", "No GPU was measured",
               "Only the processors were, and all that was asked of them is good."};
+    case State::partial:
+      return {"&#8211;", "doubt", "Not proven: only a part was measured",
+              "All that was asked for is good: " + asked_text(verdict) + "."};
+    case State::fit:
+      return {"&#10003;", "good", "Fit for work, by pre-flight",
+              "Pre-flight alone was asked for, and it is good. Speed and data were not measured."};
   }
   return {"?", "doubt", "", ""};
 }
@@ -216,12 +222,13 @@ std::string what_to_do(const Page& page) {
   }
   if (!bad.empty()) out += step("When it is mended, measure again", "ci/accept");
   if (steps > most_steps) out += step("and " + std::to_string(steps - most_steps) + " more, below", "");
-  if (steps == 0 && verdict.state != State::pass && verdict.state != State::host_only) {
+  if (steps == 0 && !is_good(verdict.state)) {
     if (const Finding* finding = first_bad(verdict)) out += step(short_of(*finding), finding->next);
   }
   if (out.empty() && verdict.state == State::pass) {
     out = step("Nothing. Keep this run: later ones can be compared with it.", "");
   }
+  if (verdict.is_partial() && is_good(verdict.state)) out += step("Measure the rest", "ci/accept");
   for (const Diagnosis& d : verdict.culprits) {
     if (d.fails || d.places.empty() || ++steps > most_steps) continue;
     out += step("Watch " + place_text(d.places.front()) + ": " + causes_text(d) + ", which fails nothing", "");
@@ -331,7 +338,7 @@ Page::Page(const Judged& all) : judged(all), verdict(all.verdict), nodes(decide_
     if (context == nullptr || file.context.world_size > context->world_size) context = &file.context;
   }
   profile = select_profile(judged.measured->files, judged.profiles).profile;
-  peers = compare_peers(judged.measured->benchmarks, std::nullopt);
+  peers = compare_peers(judged.measured->benchmarks, {});
 }
 
 std::string section(const std::string& id, const std::string& title, const std::string& words,

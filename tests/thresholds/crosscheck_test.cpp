@@ -17,9 +17,9 @@ const std::string copy = "p2p/op:write/engine:ce/shift:1/bytes:1073741824";
 const std::string sum = "allreduce/dtype:f32/bytes:1073741824";
 const std::string step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
 
-std::vector<Finding> checked(const ResultsBuilder& builder, std::optional<std::string> family = {}) {
+std::vector<Finding> checked(const ResultsBuilder& builder, const FamilySet& families = {}) {
   const std::vector<Results> results{builder.results()};
-  return cross_check(benchmarks_of(results), family).findings;
+  return cross_check(benchmarks_of(results), families).findings;
 }
 
 ResultsBuilder run(double busbw, double copies, int ranks = 4, int hosts = 1) {
@@ -59,7 +59,7 @@ TEST(CrossCheck, DoesNotMixTheNetworkWithNvlink) {
 TEST(CrossCheck, SaysNothingWithoutBothMeasurements) {
   EXPECT_TRUE(checked(ResultsBuilder().add(sum, "busbw_gb_per_s", 40)).empty());
   EXPECT_TRUE(checked(ResultsBuilder().add(copy, "copy_gb_per_s", 396)).empty());
-  EXPECT_TRUE(checked(run(40, 396), "gemm").empty()) << "another family is judged";
+  EXPECT_TRUE(checked(run(40, 396), {{"gemm"}}).empty()) << "another family is judged";
   ResultsBuilder small;
   small.add(copy, "copy_gb_per_s", 396).add("allreduce/dtype:f32/bytes:1048576", "busbw_gb_per_s", 40);
   EXPECT_TRUE(checked(small).empty()) << "1 MiB is bound by latency";

@@ -143,9 +143,10 @@ class StoredRun {
   /// What fails by itself fails among the others.
   bool passes_alone(std::size_t file) const {
     JudgeOptions options;
-    options.family = family_of(files_[file].rows.front().key);
+    const std::string family = family_of(files_[file].rows.front().key);
+    options.families = {{family}};
     const Measured alone(std::vector<Results>(1, files_[file]));
-    return judge(alone, of_family_.at(*options.family), options).state == State::pass;
+    return is_good(judge(alone, of_family_.at(family), options).state);
   }
 
   std::vector<Results> files_;

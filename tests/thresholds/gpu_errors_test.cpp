@@ -38,7 +38,7 @@ ResultsBuilder run(const std::vector<Said>& rows) {
 }
 
 std::vector<Finding> judged(const std::vector<Said>& rows) {
-  return judge_gpu_errors({run(rows).results()}, std::nullopt);
+  return judge_gpu_errors({run(rows).results()}, {});
 }
 
 Verdict verdict_of(const std::vector<Said>& rows) {
@@ -105,8 +105,8 @@ TEST(GpuErrors, TakeTheNodeOutAndNoOther) {
 }
 
 TEST(GpuErrors, OfOtherFamiliesAreNotJudgedWithOne) {
-  EXPECT_TRUE(judge_gpu_errors({run({counted({{"xid_79", 1}})}).results()}, "hbm").empty());
-  EXPECT_EQ(judge_gpu_errors({run({counted({{"xid_79", 1}})}).results()}, "gemm").size(), 1u);
+  EXPECT_TRUE(judge_gpu_errors({run({counted({{"xid_79", 1}})}).results()}, {{"hbm"}}).empty());
+  EXPECT_EQ(judge_gpu_errors({run({counted({{"xid_79", 1}})}).results()}, {{"gemm"}}).size(), 1u);
 }
 
 TEST(GpuSlowdown, ByTheHardwareOrByHeatFails) {

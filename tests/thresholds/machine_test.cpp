@@ -131,7 +131,7 @@ TEST(Machine, WarnsOfMemoryThatAFamilyOfCopiesDidNotGiveBack) {
     auto results = kept.results(family + ".json");
     results.rows.resize(1);
     results.rows.front().key = family + "/op:copy";
-    return judge_kept_memory({results}, std::nullopt);
+    return judge_kept_memory({results}, {});
   };
   for (auto& rank : kept.context.ranks) rank.memory_kept_mib = 64;
   EXPECT_TRUE(judged_in("hbm").empty());

@@ -604,9 +604,9 @@ TEST(Peers, KeepToTheFamilyThatIsJudged) {
   ResultsBuilder builder(4);
   builder.add(gemm, "tflops", 700).add(hbm, "hbm_gb_per_s", 1, {4000, 4001, 4002, 1000});
   JudgeOptions options;
-  options.family = "gemm";
+  options.families = {{"gemm"}};
   EXPECT_TRUE(outliers(judge({builder.results()}, {}, options)).empty());
-  options.family = "hbm";
+  options.families = {{"hbm"}};
   EXPECT_EQ(outliers(judge({builder.results()}, {}, options)).size(), 1u);
 }
 

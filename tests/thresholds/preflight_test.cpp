@@ -132,7 +132,7 @@ class Machine {
 
   static JudgeOptions only_preflight() {
     JudgeOptions options;
-    options.family = "preflight";
+    options.families = {{"preflight"}};
     return options;
   }
 
@@ -178,8 +178,8 @@ TEST(Preflight, OfAHealthyMachinePasses) {
   for (const auto& finding : verdict.findings) {
     EXPECT_TRUE(finding.good()) << finding.key << " " << finding.metric << ": " << finding.detail;
   }
-  EXPECT_EQ(verdict.state, State::pass);
-  EXPECT_EQ(Machine(16, 2).judged().state, State::pass) << "two hosts";
+  EXPECT_EQ(verdict.state, State::fit);
+  EXPECT_EQ(Machine(16, 2).judged().state, State::fit) << "two hosts";
 }
 
 // What costs time or is about to, and what stops nobody: said, with who it is.
@@ -201,7 +201,7 @@ TEST(Preflight, WarnsOfFactsThatCostTime) {
     EXPECT_EQ(finding.status, Status::fail);
     EXPECT_FALSE(finding.counts());
     EXPECT_EQ(finding.worst->host, "node0");
-    EXPECT_EQ(verdict.state, State::pass);
+    EXPECT_EQ(verdict.state, State::fit);
   }
   for (const auto& [metric, value] : {std::pair{"governor", "powersave"}, {"clocksource", "hpet"}}) {
     Machine machine;
@@ -229,7 +229,7 @@ TEST(Preflight, FailsForANicOfAnotherRateAndForAnOldDriver) {
        {std::pair{"525.60.13", true}, {"525.105", true}, {"525.60.9", false}, {"470.82", false}}) {
     Machine old;
     old.host("driver", driver);
-    EXPECT_EQ(old.judged().state, good ? State::pass : State::fail) << driver;
+    EXPECT_EQ(old.judged().state, good ? State::fit : State::fail) << driver;
   }
 }
 
@@ -251,10 +251,10 @@ TEST(Preflight, JudgesWhatSlurmSaysInsideOfItsJobsAlone) {
     }
     return machine;
   };
-  EXPECT_EQ(in_slurm(1, 0, 0).judged().state, State::pass);
+  EXPECT_EQ(in_slurm(1, 0, 0).judged().state, State::fit);
   EXPECT_EQ(only_complaint(in_slurm(1, 1, 0).judged()).metric, "slurm_drained");
   EXPECT_EQ(only_complaint(in_slurm(0, 0, 0).judged()).metric, "slurm_answers");
-  EXPECT_EQ(in_slurm(1, 1, 0).judged().state, State::pass) << "a warning";
+  EXPECT_EQ(in_slurm(1, 1, 0).judged().state, State::fit) << "a warning";
   EXPECT_EQ(in_slurm(1, 0, 1).judged().state, State::fail);
 }
 
@@ -269,7 +269,7 @@ TEST(Preflight, JudgesWhatDcgmSaysWhereItWasAsked) {
     }
     return machine;
   };
-  EXPECT_EQ(asked(1).judged().state, State::pass);
+  EXPECT_EQ(asked(1).judged().state, State::fit);
   Machine sick = asked(1);
   sick.set(3, "dcgm_gpu", "dcgm_failed", 1, "GPU 3, memory: row remapping failed");
   expect_failure(sick, "dcgm_failed", rank3, "GPU 3, memory: row remapping failed");
@@ -280,7 +280,7 @@ TEST(Preflight, JudgesWhatDcgmSaysWhereItWasAsked) {
   Machine warned = asked(1);
   warned.set(0, "dcgm", "dcgm_warned", 1, "software: page retirement is pending");
   EXPECT_EQ(only_complaint(warned.judged()).metric, "dcgm_warned");
-  EXPECT_EQ(warned.judged().state, State::pass) << "a warning";
+  EXPECT_EQ(warned.judged().state, State::fit) << "a warning";
   Machine silent = asked(0);
   for (std::size_t rank = 0; rank < 8; ++rank)
     silent.set(rank, "dcgm_gpu", "dcgm_failed", std::nullopt, "printed nothing");
@@ -361,7 +361,7 @@ TEST(Preflight, WarnsOfWhatMakesTrafficBetweenHostsSlow) {
     EXPECT_FALSE(finding.counts());
     EXPECT_NE(finding.detail.find(words), std::string::npos) << finding.detail;
     EXPECT_EQ(finding.offenders.at(0).host, "node1");
-    EXPECT_EQ(verdict.state, State::pass);
+    EXPECT_EQ(verdict.state, State::fit);
   };
   Machine rails(24, 3);
   rails.host("rails", "GPU0 mlx5_0/1 PIX");
@@ -381,7 +381,7 @@ TEST(Preflight, WarnsOfWhatMakesTrafficBetweenHostsSlow) {
   warns(index, "roce_gid_index", "roce_gid_index 5 on node1, 3 on 2 others");
   Machine frames(16, 2);
   frames.host("roce_mtu", 9000);
-  EXPECT_EQ(frames.judged().state, State::pass);
+  EXPECT_EQ(frames.judged().state, State::fit);
   Machine small(16, 2);
   small.host("roce_mtu", 1500);
   EXPECT_EQ(only_complaint(small.judged()).metric, "roce_mtu");
@@ -405,13 +405,13 @@ TEST(Preflight, OnlyWarnsOfAnotherKernel) {
   machine.set(2, "host", "kernel", "6.5.0");
   const auto verdict = machine.judged();
   EXPECT_EQ(only_complaint(verdict).detail, "kernel 6.5.0 on node2, 6.8.0 on 3 others");
-  EXPECT_EQ(verdict.state, State::pass);
+  EXPECT_EQ(verdict.state, State::fit);
 }
 
 TEST(Preflight, TakesMemoriesThatDifferByLittleForTheSame) {
   Machine machine(4, 4);
   machine.set(2, "host", "memory_gb", 2163.1);
-  EXPECT_EQ(machine.judged().state, State::pass);
+  EXPECT_EQ(machine.judged().state, State::fit);
   Machine other(4, 4);
   other.set(2, "host", "memory_gb", 1082.0);
   EXPECT_EQ(only_complaint(other.judged()).detail, "memory_gb 1082 on node2, 2164 on 3 others");

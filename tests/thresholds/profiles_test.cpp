@@ -653,7 +653,7 @@ TEST(ShippedProfiles, JudgeTheStepOfGpt2OnH200) {
           .by_rank("compute_ms", {ms, ms / part});
     }
     JudgeOptions options;
-    options.family = "train_step";
+    options.families = {{"train_step"}};
     return judge({builder.results()}, shipped(), options);
   };
   const Verdict healthy = state_at(0.99), slow = state_at(0.80);

@@ -210,7 +210,7 @@ TEST(Regression, ShowsWhatIsNewAndAccepts) {
 
 TEST(Regression, ComparesOneFamilyIfAsked) {
   RegressionOptions options;
-  options.family = "gemm";
+  options.families = {{"gemm"}};
   const Regression regression = compared(ResultsBuilder().add(gemm, "tflops", 700), measured(700, 20), options);
   ASSERT_EQ(regression.changes.size(), 1u);
   EXPECT_EQ(regression.changes[0].key, gemm);
@@ -440,9 +440,9 @@ TEST(Regression, BetweenStoredMachinesIsNoneAndALossOfATenthIsNotCalledTheSame) 
 TEST(ByBaseline, LooksAtOneFamilyIfAsked) {
   const auto now = std::vector{ResultsBuilder().add(gemm, "tflops", 700).results()};
   const Baseline baseline = baseline_of({measured(700, 20).results()});
-  EXPECT_EQ(judge_by_baseline(now, baseline, default_tolerance, "gemm").size(), 1u);
+  EXPECT_EQ(judge_by_baseline(now, baseline, default_tolerance, {{"gemm"}}).size(), 1u);
   EXPECT_EQ(judge_by_baseline(now, baseline, default_tolerance).size(), 2u) << "the AllReduce is missing";
-  EXPECT_THROW(judge_by_baseline(now, baseline, default_tolerance, "nosuch"), InputError);
+  EXPECT_THROW(judge_by_baseline(now, baseline, default_tolerance, {{"nosuch"}}), InputError);
 }
 
 }  // namespace

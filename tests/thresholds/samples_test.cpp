@@ -108,7 +108,7 @@ TEST(RealResults, WithErrorsOrASlowdownOfOneGpuFailAndNameIt) {
 
 Verdict preflight_of(const std::string& machine) {
   JudgeOptions options;
-  options.family = "preflight";
+  options.families = {{"preflight"}};
   return judge({read_results(source / "tests/data/preflight" / (machine + ".json"))},
                load_profiles(source / "thresholds"), options);
 }
@@ -117,7 +117,7 @@ TEST(RealResults, OfAFamilyThatQuickWaivesOrOneHostHasNotAreNoPassByThemselves) 
   const auto run = read_results(std::vector{source / "ci/baselines/h200-sxm/1ranks/4"});
   for (const auto* family : {"train_step", "checkpoint", "pairs"}) {
     JudgeOptions options;
-    options.family = family;
+    options.families = {{family}};
     EXPECT_EQ(judge({run}, load_profiles(source / "thresholds"), options).state, State::no_reference) << family;
   }
 }

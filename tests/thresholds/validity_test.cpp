@@ -194,7 +194,7 @@ TEST(Validity, LetsNoFigureBeZeroOrNegative) {
         changed["benchmarks"][0][member] = wrong;
         const Folder folder;
         const std::vector<Results> results{read_results(folder.write("a.json", changed.dump()))};
-        const auto findings = judge_validity(benchmarks_of(results), nullptr, std::nullopt);
+        const auto findings = judge_validity(benchmarks_of(results), nullptr, {});
         ASSERT_EQ(findings.size(), 1u) << family << " " << member << " " << wrong;
         EXPECT_EQ(findings[0].status, Status::invalid);
       }
@@ -209,7 +209,7 @@ TEST(Validity, TakesAWidePcieForGraceAndWithoutPreflight) {
     if (preflight) builder.add_facts("preflight/of:gpu", {{"pcie_gen_max", {5, 5}}, {"pcie_width_max", {16, 16}}}, {});
     const std::vector<Results> results{builder.results()};
     const Profile profile;
-    return !judge_validity(benchmarks_of(results), &profile, std::nullopt).empty();
+    return !judge_validity(benchmarks_of(results), &profile, {}).empty();
   };
   EXPECT_FALSE(status("NVIDIA H200", 62, true));
   EXPECT_TRUE(status("NVIDIA H200", 70, true));
@@ -222,7 +222,7 @@ TEST(Validity, AllowsARunOfManyRanksToBeSlowerThanEachOfThem) {
   const auto invalid = [](ResultsBuilder builder, double run) {
     builder.add("allreduce/dtype:f32/bytes:8", "busbw_gb_per_s", run, {2.0, 2.5});
     const std::vector<Results> results{builder.results()};
-    return !judge_validity(benchmarks_of(results), nullptr, std::nullopt).empty();
+    return !judge_validity(benchmarks_of(results), nullptr, {}).empty();
   };
   EXPECT_FALSE(invalid(ResultsBuilder(2), 2.0));
   EXPECT_FALSE(invalid(ResultsBuilder(2), 0.5));
@@ -303,7 +303,7 @@ std::string outcome_of_pairs(const std::function<void(std::vector<std::optional<
   for (Row& row : results.rows) falsify(row.by_rank.at("partner"));
   const Measured measured{std::move(results)};
   std::string said;
-  for (const Finding& finding : judge_validity(measured.benchmarks, nullptr, std::nullopt)) {
+  for (const Finding& finding : judge_validity(measured.benchmarks, nullptr, {})) {
     EXPECT_EQ(finding.status, Status::invalid);
     EXPECT_EQ(finding.metric, "partner");
     said = finding.detail;

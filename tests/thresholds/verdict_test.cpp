@@ -62,9 +62,9 @@ TEST(Verdict, SaysHowManyHostsAndHowManyFamiliesWereJudged) {
   EXPECT_EQ(verdict_line(verdict),
             "VERDICT: NO REFERENCE 8/9 (profile test, 4 ranks, 2 hosts, 1 of 2 families judged)");
   JudgeOptions one_family;
-  one_family.family = "gemm";
+  one_family.families = {{"gemm"}};
   EXPECT_EQ(verdict_line(judged(builder, gemm_rule + ", hosts: [1, 9]}\n", one_family)),
-            "VERDICT: PASS 8/8 (profile test, 4 ranks, 2 hosts)");
+            "VERDICT: PARTIAL 8/8 (profile test, 4 ranks, 2 hosts, 1 of 2 families, as asked)");
 }
 
 TEST(Verdict, FailsAndNamesTheRankBelowTheFloor) {
@@ -593,9 +593,9 @@ TEST(Family, IsJudgedWithoutTheOthers) {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 700).add_error(allreduce, "wrong data");
   JudgeOptions options;
-  options.family = "gemm";
-  expect_state(judged(builder, gemm_rule + "}\n" + allreduce_rule + "}\n", options), State::pass, 0);
-  options.family = "allreduce";
+  options.families = {{"gemm"}};
+  expect_state(judged(builder, gemm_rule + "}\n" + allreduce_rule + "}\n", options), State::partial, 3);
+  options.families = {{"allreduce"}};
   expect_state(judged(builder, gemm_rule + "}\n" + allreduce_rule + "}\n", options), State::fail, 1);
 }
 
@@ -604,31 +604,37 @@ TEST(Family, IsMissingOnceWhereNoRuleCouldJudgeIt) {
   builder.add(gemm, "tflops", 700);
   const std::string rules = gemm_rule + "}\n" + allreduce_rule + ", hosts: 1}\n";
   JudgeOptions options;
-  options.family = "allreduce";
+  options.families = {{"allreduce"}};
   const Verdict verdict = judged(builder, rules, options);
   expect_state(verdict, State::fail, 1);
   EXPECT_EQ(std::count_if(verdict.findings.begin(), verdict.findings.end(),
                           [](const Finding& f) { return f.key == "allreduce"; }),
             1);
-  options.family = "gemm";
-  expect_state(judged(builder, rules, options), State::pass, 0);
+  options.families = {{"gemm"}};
+  expect_state(judged(builder, rules, options), State::partial, 3);
 }
 
 TEST(Family, IsMissingWhereNothingOfItWasMeasured) {
   JudgeOptions options;
-  options.family = "p2p";
+  options.families = {{"p2p"}};
   const Verdict verdict = judged(ResultsBuilder().add(gemm, "tflops", 700), gemm_rule + "}\n", options);
   expect_state(verdict, State::fail, 1);
   EXPECT_EQ(find(verdict, "p2p").status, Status::missing);
   EXPECT_EQ(find(verdict, "p2p").next, "mpirun -np 4 build/bench/bench_p2p");
 }
 
-TEST(Family, IsMissingWhereAResultOfPairsStandsBesideIt) {
+TEST(Family, IsMissingNextToAResultOfPairs) {
   ResultsBuilder builder(2, 1);
   builder.add(gemm, "tflops", 700).add_error("pairs/op:sendrecv/scope:any/round:0/bytes:8", waiver_text("one host"));
   JudgeOptions options;
-  options.family = "nosuch";
+  options.families = {{"p2p"}};
   expect_state(judged(builder, gemm_rule + "}\n", options), State::fail, 1);
+}
+
+TEST(Family, IsRefusedIfNothingKnowsIt) {
+  JudgeOptions options;
+  options.families = {{"gemm", "nosuch"}};
+  EXPECT_THROW(judged(ResultsBuilder().add(gemm, "tflops", 700), gemm_rule + "}\n", options), InputError);
 }
 
 TEST(Family, ThatWasWaivedAsAWholeIsNoPassByItself) {
@@ -637,10 +643,74 @@ TEST(Family, ThatWasWaivedAsAWholeIsNoPassByItself) {
   const auto rules = profile(gemm_rule + "}\n", "unjudged: [train_step]\n");
   expect_state(judge({builder.results()}, rules, {}), State::pass, 0);
   JudgeOptions options;
-  options.family = "train_step";
+  options.families = {{"train_step"}};
   const Verdict verdict = judge({builder.results()}, rules, options);
   expect_state(verdict, State::no_reference, 3);
   EXPECT_NE(find(verdict, "train_step").detail.find("nothing of it was measured"), std::string::npos);
+}
+
+// --- what the run itself was asked for ---
+
+Results asked_for(const FamilySet& families, ResultsBuilder builder = ResultsBuilder().add(gemm, "tflops", 700)) {
+  Results results = builder.results();
+  results.context.asked.families = families;
+  return results;
+}
+
+const std::string two_rules = gemm_rule + "}\n" + allreduce_rule + "}\n";
+
+TEST(Asked, FamiliesAloneArePartial) {
+  const Verdict verdict = judge({asked_for({{"gemm"}})}, profile(two_rules), {});
+  expect_state(verdict, State::partial, 3);
+  EXPECT_EQ(verdict_line(verdict), "VERDICT: PARTIAL 8/8 (profile test, 4 ranks, 1 of 2 families, as asked)");
+}
+
+TEST(Asked, FamiliesThatWereNotMeasuredAreMissing) {
+  const Verdict verdict = judge({asked_for({{"gemm", "allreduce"}})}, profile(two_rules), {});
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, allreduce).status, Status::missing);
+}
+
+TEST(Asked, FamiliesOfSeveralFilesAddUpToAWholeRun) {
+  const Results one = asked_for({{"gemm"}});
+  const Results other = asked_for({{"allreduce"}}, ResultsBuilder().add(allreduce, "busbw_gb_per_s", 400));
+  EXPECT_EQ(judge({one, other}, profile(two_rules), {}).state, State::pass);
+}
+
+TEST(Asked, RowsThatAFilterLeftOutAreNotMissing) {
+  Results results = asked_for({{"gemm"}});
+  const std::string more = gemm_rule + "}\n  - {benchmark: \"gemm/dtype:f32/m:64/n:64/k:64\", metric: tflops, every: rank, min: 1, source: s}\n";
+  expect_state(judge({results}, profile(more), {}), State::fail, 1);
+  results.context.asked.filter = "bf16";
+  const Verdict verdict = judge({results}, profile(more), {});
+  expect_state(verdict, State::partial, 3);
+  EXPECT_EQ(verdict.filter, "bf16");
+}
+
+TEST(Asked, HostsOfTheRosterThatDidNotReportAreMissing) {
+  Results results = ResultsBuilder().add(gemm, "tflops", 700).results();
+  results.context.asked.roster = {{results.context.ranks.front().host, std::nullopt}, {"absent", std::nullopt}};
+  const Verdict verdict = judge({results}, profile(gemm_rule + "}\n"), {});
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, "machine/hosts").offenders.at(0).host, "absent");
+}
+
+const std::string preflight_rule =
+    "  - {benchmark: preflight/of:gpu, metric: xids, every: rank, equals: 0, source: s}\n";
+
+TEST(Preflight, AloneIsFit) {
+  ResultsBuilder builder;
+  builder.add("preflight/of:gpu", "xids", 0);
+  expect_state(judge({asked_for({{"preflight"}}, builder)}, profile(preflight_rule + gemm_rule + "}\n"), {}), State::fit,
+               0);
+}
+
+TEST(Preflight, ThatIsGoodStopsNothing) {
+  ResultsBuilder builder;
+  builder.add("preflight/of:gpu", "xids", 0);
+  const Verdict verdict = judged(builder, preflight_rule + two_rules);
+  expect_state(verdict, State::fail, 1);
+  EXPECT_FALSE(has(verdict, "machine/preflight"));
 }
 
 }  // namespace
