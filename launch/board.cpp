@@ -53,10 +53,11 @@ std::optional<Progress> progress_in(std::string_view line) {
 
 /// How far a figure is from its limit, as a part of the limit; nothing for a finding that has no such distance.
 std::optional<double> distance(const Finding& finding) {
-  if (finding.judgement != Judgement::rule || !finding.value || !finding.limit || *finding.limit <= 0) return {};
-  if (finding.limit_name == "min") return *finding.value / *finding.limit - 1;
-  if (finding.limit_name == "max") return 1 - *finding.value / *finding.limit;
-  return {};
+  const auto compared = finding.compared();
+  if (finding.judgement != Judgement::rule || !compared || compared->limit.value <= 0) return {};
+  const LimitKind kind = compared->limit.kind;
+  if (kind != LimitKind::min && kind != LimitKind::max) return {};
+  return -compared->limit.shortfall(compared->value);
 }
 
 /// Its limit, or what is wrong with it.

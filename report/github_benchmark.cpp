@@ -28,7 +28,8 @@ std::string github_benchmark_json(const Verdict& verdict) {
   };
   const std::string machine = "profile " + verdict.profile + ", " + std::to_string(verdict.ranks) + " ranks";
   for (const Finding& finding : verdict.findings) {
-    const bool is_value = finding.limit_name != "spread_max" && finding.limit_name != "cv_max";
+    const bool is_value =
+        !finding.limit || (finding.limit->kind != LimitKind::spread_max && finding.limit->kind != LimitKind::cv_max);
     if (finding.judgement != Judgement::rule || finding.status == Status::invalid || !finding.value || !is_value)
       continue;
     add(finding.key, finding.metric, *finding.value, machine);

@@ -138,11 +138,12 @@ std::string prometheus_text(const Verdict& verdict) {
   for (const Finding& finding : verdict.findings) {
     const BaseUnit base = base_of(finding.unit);
     Labels labels{{"key", finding.key}, {"metric", finding.metric}};
+    const std::string limit_name(finding.limit ? name(finding.limit->kind) : "");
     gauges.add("shakedown_good", "1 if the finding is good.",
                {{"key", finding.key},
                 {"metric", finding.metric},
                 {"severity", std::string(name(finding.severity))},
-                {"limit", finding.limit_name}},
+                {"limit", limit_name}},
                finding.good() ? 1 : 0);
     if (finding.judgement != Judgement::rule) labels.emplace_back("judgement", std::string(name(finding.judgement)));
     if (finding.value) {
@@ -150,10 +151,10 @@ std::string prometheus_text(const Verdict& verdict) {
                  *finding.value * base.factor);
     }
     if (!finding.limit) continue;
-    labels.emplace_back("limit", finding.limit_name);
+    labels.emplace_back("limit", limit_name);
     labels.emplace_back("severity", std::string(name(finding.severity)));
     gauges.add(std::string("shakedown_limit_") + base.name, "Limit of the value.", labels,
-               *finding.limit * base.factor);
+               finding.limit->value * base.factor);
   }
   for (const Unjudged& point : verdict.unjudged) {
     if (!point.value) continue;

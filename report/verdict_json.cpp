@@ -36,12 +36,33 @@ void members(Archive& archive, Node& node) {
   archive("host", node.host)("ranks", node.ranks);
 }
 
+void write_limit(Writer& writer, const std::optional<Limit>& limit) {
+  writer("limit", limit ? std::optional(limit->value) : std::nullopt);
+  writer("limit_name", std::string(limit ? name(limit->kind) : ""));
+}
+
+void read_limit(Reader& reader, std::optional<Limit>& limit) {
+  std::optional<double> value;
+  std::string word;
+  reader("limit", value)("limit_name", word);
+  limit.reset();
+  if (!value || word.empty()) return;
+  reader("limit_name", limit.emplace().kind);
+  limit->value = *value;
+}
+
 // Files of release 0.1.0 have no judgement: only rules spoke.
 template <class Archive>
 void members(Archive& archive, Finding& f) {
   archive("key", f.key)("metric", f.metric).younger("judgement", f.judgement);
   archive("status", f.status)("severity", f.severity).derived("counted", f.counts());
-  archive("value", f.value)("limit", f.limit)("limit_name", f.limit_name)("unit", f.unit)("worst", f.worst);
+  archive("value", f.value);
+  if constexpr (std::same_as<Archive, Writer>) {
+    write_limit(archive, f.limit);
+  } else {
+    read_limit(archive, f.limit);
+  }
+  archive("unit", f.unit)("worst", f.worst);
   archive("offender_count", f.offender_count)("offenders", f.offenders);
   archive("detail", f.detail)("source", f.source)("rule", f.rule_at)("next", f.next);
 }
@@ -94,9 +115,8 @@ namespace {
 bool contradicts_itself(const Finding& f) {
   if (f.status != Status::pass) return false;
   if (f.offender_count > 0 || !f.offenders.empty()) return true;
-  if (!f.value || !f.limit) return false;
-  return (f.limit_name == "min" && *f.value < *f.limit) || (f.limit_name == "max" && *f.value > *f.limit) ||
-         (f.limit_name == "equals" && *f.value != *f.limit);
+  const auto compared = f.compared();
+  return compared && compared->limit.is_missed_by(compared->value);
 }
 
 void refuse_contradictions(const Verdict& verdict, const Field& root) {

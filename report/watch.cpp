@@ -1,5 +1,7 @@
 #include "report/watch.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -12,21 +14,17 @@ namespace {
 
 constexpr std::size_t most_columns = 6;
 
-std::string change_of(double part) {
-  const double percent = 100 * part;
-  const auto tenths = std::llround(std::abs(percent) * 10);
-  return (tenths == 0 ? "" : percent < 0 ? "-" : "+") + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
+/// "+0.3", "-1.0", and "0.0" without a sign.
+std::string signed_text(double value, int digits) {
+  const double scale = std::pow(10, digits), rounded = std::round(std::abs(value) * scale) / scale;
+  return fmt::format("{}{:.{}f}", rounded == 0 ? "" : value < 0 ? "-" : "+", rounded, digits);
 }
+
+std::string change_of(double part) { return signed_text(100 * part, 1); }
 
 std::string trend_text(const Course& course) {
   if (!course.trend || !course.trend->low) return "-";
-  const auto hundredths = [](double part) {
-    const auto text = std::llround(std::abs(part) * 1e4);
-    return std::string(text == 0  ? ""
-                       : part < 0 ? "-"
-                                  : "+") +
-           std::to_string(text / 100) + "." + (text % 100 < 10 ? "0" : "") + std::to_string(text % 100);
-  };
+  const auto hundredths = [](double part) { return signed_text(100 * part, 2); };
   return hundredths(course.trend->slope) + " (" + hundredths(*course.trend->low) + " to " +
          hundredths(*course.trend->high) + ")";
 }

@@ -65,7 +65,8 @@ bool is_long_remark(const Finding& finding) {
 }
 
 std::string limit_text(const Finding& finding) {
-  return finding.limit ? joined_words(finding.limit_name, number_text(*finding.limit)) : "-";
+  if (!finding.limit) return "-";
+  return joined_words(std::string(name(finding.limit->kind)), number_text(finding.limit->value));
 }
 
 std::string worst_text(const Finding& finding) {

@@ -21,6 +21,7 @@
 #include "report/outputs.hpp"
 #include "report/reason.hpp"
 #include "report/terminal.hpp"
+#include "report/words.hpp"
 
 namespace shakedown {
 namespace {
@@ -37,7 +38,7 @@ class FindingTest : public testing::Test {
     RecordProperty("finding", std::string(name(finding_.status)));
     RecordProperty("judgement", std::string(name(finding_.judgement)));
     if (finding_.value) RecordProperty("value", number_text(*finding_.value));
-    if (finding_.limit) RecordProperty("limit", finding_.limit_name + " " + number_text(*finding_.limit));
+    if (finding_.limit) RecordProperty("limit", limit_text(finding_));
     if (!finding_.unit.empty()) RecordProperty("unit", finding_.unit);
     if (!finding_.rule_at.empty()) RecordProperty("rule", finding_.rule_at);
     if (finding_.worst) RecordProperty("worst", printable(text(*finding_.worst)));

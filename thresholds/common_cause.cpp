@@ -25,10 +25,9 @@ constexpr double turns_percent = 20;
 constexpr double late_us = 50, late_mads = 8;
 constexpr std::size_t enough_barriers = 3;
 
-Evidence evidence_of(const Finding& f) {
-  const bool low_is_good = f.limit_name == "max";
-  const double by = low_is_good ? *f.value / *f.limit - 1 : 1 - *f.value / *f.limit;
-  return {f.key, f.metric, f.judgement, f.value, f.limit, 100 * by, std::nullopt};
+Evidence evidence_of(const Finding& f, const Compared& compared) {
+  const double by = compared.limit.shortfall(compared.value);
+  return {f.key, f.metric, f.judgement, compared.value, compared.limit.value, 100 * by, std::nullopt};
 }
 
 // Settings that are known to make collectives and copies slow, as far as the run recorded them.
@@ -147,7 +146,9 @@ std::vector<Diagnosis> missed_alike(const RunEvidence& run, const RankTelemetry&
   std::vector<Evidence> evidence;
   for (const auto& [family, findings] : run.alike()) {
     families.push_back(family);
-    for (const Finding* f : findings) evidence.push_back(evidence_of(*f));
+    for (const Finding* f : findings) {
+      if (const auto compared = f->compared()) evidence.push_back(evidence_of(*f, *compared));
+    }
   }
   d.place_count = run.size();
   d.detail = "the limits of " + joined(families, ", ", " and ") +
@@ -162,9 +163,10 @@ std::vector<Diagnosis> missed_alike(const RunEvidence& run, const RankTelemetry&
 void explain_collectives(const RunEvidence& run, const RankTelemetry& telemetry, std::vector<Diagnosis>& found) {
   std::vector<Evidence> slow;
   for (const Finding& f : run.findings()) {
-    if (!bad(f) || f.status != Status::fail || !f.value || !f.limit || f.judgement == Judgement::peers) continue;
+    const auto compared = f.compared();
+    if (!bad(f) || f.status != Status::fail || !compared || f.judgement == Judgement::peers) continue;
     const bool step = f.judgement == Judgement::crosscheck && family_of(f.key) == "lora_step";
-    if (is_collective(family_of(f.key)) || step) slow.push_back(evidence_of(f));
+    if (is_collective(family_of(f.key)) || step) slow.push_back(evidence_of(f, *compared));
   }
   if (const auto late = late_rank(run)) {
     Diagnosis d = run.diagnosis({Cause::late_rank}, {late->first});

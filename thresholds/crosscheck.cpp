@@ -63,12 +63,12 @@ class Checker {
     Finding f = finding(best->key, "busbw_gb_per_s_vs_copies", *best->context);
     f.value = busbw;
     f.unit = "GB/s";
-    f.limit_name = "min";
-    f.limit = allreduce_of_copy * *copy;
+    const double least = allreduce_of_copy * *copy;
+    f.limit = {LimitKind::min, least};
     f.source = "peer copies: median " + number_text(*copy) + " GB/s; a healthy AllReduce reaches " +
                fmt::format("{:.2f}", allreduce_of_copy) + " of it or more";
     f.detail = "AllReduce " + fmt::format("{:.2f}", busbw / *copy) + " of the peer copies";
-    if (busbw < *f.limit) {
+    if (busbw < least) {
       f.status = Status::fail;
       f.next = measure_command(best->key, best->context->world_size);
       if (*copy < nvlink_class_gb_per_s) f.severity = Severity::warn;
@@ -114,19 +114,18 @@ class Checker {
     Finding f = finding(key, "step_ms_vs_parts", *benchmark.context);
     f.value = step;
     f.unit = "ms";
-    f.limit_name = "max";
-    f.limit = (1 + step_tolerance) * (compute + *comm);
+    const double longest = (1 + step_tolerance) * (compute + *comm);
+    f.limit = {LimitKind::max, longest};
     f.source = "predicted " + number_text(compute + *comm) + " ms: its FLOPs at " +
                fmt::format("{:.2f}", step_of_gemm) + " of GEMM's " + number_text(gemm->first) + " TFLOPS " +
                number_text(compute) + " ms, its AllReduce " + number_text(*comm) + " ms";
     f.detail = "LoRA step " + fmt::format("{:.2f}", *step / (compute + *comm)) + " of the time that its parts predict";
     const double fastest = flops / (above_gemm * gemm->second * 1e12) * 1e3;
-    if (*step > *f.limit) {
+    if (*step > longest) {
       f.status = Status::fail;
     } else if (*step < fastest && key_part(key, "dtype").empty()) {
       f.status = Status::invalid;
-      f.limit_name = "least";
-      f.limit = fastest;
+      f.limit = {LimitKind::least, fastest};
       f.detail = "less than its FLOPs take at the highest rate of GEMM in this run, " + number_text(gemm->second) +
                  " TFLOPS: the measurement is wrong";
     }

@@ -20,8 +20,9 @@ Evidence evidence_of(const Comparison& c, const PeerValue& v) {
 // Whether a value breaks the limit that the finding is about.
 bool breaks(const Finding& f, int rank, double value) {
   if (f.own) return std::binary_search(f.own->begin(), f.own->end(), rank);
-  if (f.status != Status::fail || !f.limit) return false;
-  return f.limit_name == "max" ? value > *f.limit : f.limit_name == "min" && value < *f.limit;
+  const auto compared = f.compared();
+  if (f.status != Status::fail || !compared || compared->limit.kind == LimitKind::equals) return false;
+  return compared->limit.is_missed_by(value);
 }
 
 bool both_ways(const std::string& key) { return key_part(key, "dir") == "both"; }
@@ -99,7 +100,7 @@ void RunEvidence::read_findings() {
   }
   for (const Finding& f : findings_) {
     const bool speaks = f.judgement == Judgement::rule || f.judgement == Judgement::baseline;
-    if (!speaks || !bad(f) || f.status != Status::fail || !f.limit || !f.value || f.metric.empty()) continue;
+    if (!speaks || !bad(f) || f.status != Status::fail || !f.compared() || f.metric.empty()) continue;
     // What pre-flight found speaks for itself: a fact is no rate.
     if (is_collective(family_of(f.key)) || family_of(f.key) == "machine" || family_of(f.key) == "preflight") continue;
     if (is_shared(f.key, f.metric) && context_->world_size > 1) continue;
@@ -117,8 +118,11 @@ void RunEvidence::read_findings() {
 void RunEvidence::read_ranks_of(const Finding& f, const Benchmark& measured) {
   const std::string metric = metric_of(f, measured);
   const auto values = rank_values(measured, metric);
-  const bool low_is_good = f.limit_name == "max";
-  if (f.limit_name != "min" && f.limit_name != "max" && f.limit_name != "spread_max") return;
+  const auto compared = f.compared();
+  if (!compared) return;
+  const Limit& limit = compared->limit;
+  const bool spread = limit.kind == LimitKind::spread_max;
+  if (limit.kind != LimitKind::min && limit.kind != LimitKind::max && !spread) return;
   std::vector<RankPair> broken;  // rank, source
   std::vector<double> by;
   std::size_t known = 0;
@@ -127,9 +131,9 @@ void RunEvidence::read_ranks_of(const Finding& f, const Benchmark& measured) {
     if (!values[rank]) continue;
     ++known;
     const bool named = f.worst && f.worst->rank == static_cast<int>(rank);
-    if (f.limit_name == "spread_max" && !f.own ? !named : !breaks(f, static_cast<int>(rank), *values[rank])) continue;
+    if (spread && !f.own ? !named : !breaks(f, static_cast<int>(rank), *values[rank])) continue;
     broken.emplace_back(static_cast<int>(rank), source);
-    by.push_back(low_is_good ? *values[rank] / *f.limit - 1 : 1 - *values[rank] / *f.limit);
+    by.push_back(limit.shortfall(*values[rank]));
   }
   // Where all GPUs copy at once, one with slow ports slows two: itself and the one that it sends to.
   const bool all_at_once = !key_part(f.key, "shift").empty();
@@ -142,8 +146,9 @@ void RunEvidence::read_ranks_of(const Finding& f, const Benchmark& measured) {
   if (all_at_once) return;  // the sender, the receiver or the link: left to the peers, who compare all of them
   for (std::size_t i = 0; i < broken.size(); ++i) {
     const int rank = broken[i].first;
-    Evidence e{f.key, metric, f.judgement, values[static_cast<std::size_t>(rank)], f.limit, 100 * by[i], std::nullopt};
-    if (f.limit_name == "spread_max") e.expected = e.percent = std::nullopt;
+    Evidence e{f.key,       metric,      f.judgement, values[static_cast<std::size_t>(rank)],
+               limit.value, 100 * by[i], std::nullopt};
+    if (spread) e.expected = e.percent = std::nullopt;
     if (const auto from = source < 0 ? std::nullopt : neighbour(rank, source)) {
       links_[{*from, rank}].failing.push_back(e);
     } else {

@@ -126,7 +126,7 @@ void explain_finding(std::ostream& out, const Finding& finding) {
   out << "  " << name(finding.status);
   if (!finding.metric.empty()) out << ": " << finding.metric;
   if (finding.value) out << " " << number_text(*finding.value);
-  if (finding.limit) out << " against " << finding.limit_name << " " << number_text(*finding.limit);
+  if (finding.limit) out << " against " << name(finding.limit->kind) << " " << number_text(finding.limit->value);
   if (!finding.unit.empty()) out << " " << finding.unit;
   if (finding.worst) out << ", " << text(*finding.worst);
   if (!finding.detail.empty()) out << "; " << finding.detail;

@@ -82,7 +82,8 @@ std::optional<SiteFabric> fabric_as_read(const Measured& measured) {
     return lowest;
   };
   const auto nics = least("ib_ports"), rate = least("ib_rate_gbit");
-  if (!nics || !rate || *nics < 1 || *rate <= 0) return std::nullopt;
+  constexpr double max_nics = 1024;  // no host has more; a larger number was misread
+  if (!nics || !rate || !(*nics >= 1 && *nics <= max_nics) || !(*rate > 0)) return std::nullopt;
   return SiteFabric{static_cast<int>(*nics), *rate, std::nullopt, "as pre-flight read it"};
 }
 

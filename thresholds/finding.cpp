@@ -46,6 +46,16 @@ std::string measure_command(std::string_view key, int ranks) {
   return family == key ? bench : bench + " --benchmark_filter='^" + std::string(key) + "(/|$)'";
 }
 
+bool Limit::is_missed_by(double measured) const {
+  if (kind == LimitKind::min) return measured < value;
+  if (kind == LimitKind::max) return measured > value;
+  return kind == LimitKind::equals && measured != value;
+}
+
+double Limit::shortfall(double measured) const {
+  return kind == LimitKind::max ? measured / value - 1 : 1 - measured / value;
+}
+
 void set(Finding& finding, Status status, std::string detail, std::string next) {
   finding.status = status;
   finding.detail = std::move(detail);

@@ -43,6 +43,31 @@ Culprit host_culprit(const std::string& host);
 /// "rank 3 node7 GPU-4f2a 0000:1b:00.0"; what is unknown is left out.
 std::string text(const Culprit&);
 
+/// How a value is compared with a limit. least: the shortest time that physics allows.
+enum class LimitKind { min, max, equals, spread_max, cv_max, samples_min, ceiling, least };
+
+constexpr auto words(LimitKind) {
+  return names("min", "max", "equals", "spread_max", "cv_max", "samples_min", "ceiling", "least");
+}
+
+struct Limit {
+  LimitKind kind = LimitKind::min;
+  double value = 0;
+
+  /// Whether `measured` is below a min, above a max or different from an equals; the other kinds limit something else
+  /// than the value of a rank.
+  bool is_missed_by(double measured) const;
+
+  /// The relative distance on the bad side: above a max, below any other kind.
+  double shortfall(double measured) const;
+};
+
+/// A value and the limit that it was compared with.
+struct Compared {
+  double value;
+  Limit limit;
+};
+
 inline constexpr std::size_t max_offenders = 10;  // named in a finding; the count is always complete
 
 struct Finding {
@@ -52,8 +77,7 @@ struct Finding {
   Status status = Status::pass;
   Severity severity = Severity::fail;
   std::optional<double> value;  // the worst rank's, or the run's
-  std::optional<double> limit;
-  std::string limit_name;  // "min", "max", "equals", "spread_max", "cv_max", "ceiling"
+  std::optional<Limit> limit;   // without a value: what a missing value was asked for
   std::string unit;
   std::optional<Culprit> worst;
   std::size_t offender_count = 0;
@@ -68,6 +92,10 @@ struct Finding {
   std::string next;     // command to run next; empty for a pass
 
   bool counts() const { return severity == Severity::fail; }
+  /// nullopt if the finding has no value or no limit: for example a row with an error, or one that was waived.
+  std::optional<Compared> compared() const {
+    return value && limit ? std::optional(Compared{*value, *limit}) : std::nullopt;
+  }
   bool good() const { return status == Status::pass || status == Status::waived; }
 };
 

@@ -71,7 +71,9 @@ std::vector<Record> records_of(const std::vector<Results>& files, const FamilySe
       ErrorCounts last;
       int rows_of_last = 0;
       for (const Row& row : file.rows) {
-        if (row.error || row.waived || !families.has_key(row.key)) continue;
+        if (!families.has_key(row.key)) continue;
+        const bool ran = !row.error && !row.waived;
+        if (!ran && row.errors.empty() && row.throttle.empty()) continue;
         auto errors = row.errors_of(facts.rank);
         if (errors == last && rows_of_last < row.errors_rows) {
           ++rows_of_last;
@@ -135,8 +137,7 @@ void judge_slowdown(const Record& record, std::vector<Finding>& findings) {
   }
   Finding f = finding_of(record, "slowdown", most >= slowed_down);
   f.value = 100 * most;
-  f.limit = 100 * slowed_down;
-  f.limit_name = "max";
+  f.limit = {LimitKind::max, 100 * slowed_down};
   f.unit = "%";
   f.detail = "slowed down (" + joined(record.reasons) + ") for " + percent_text(most) + " of the time of " + where +
              ", first in " + record.slowed_first;

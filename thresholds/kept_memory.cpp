@@ -36,8 +36,7 @@ std::vector<Finding> judge_kept_memory(const std::vector<Results>& files, const 
       f.status = Status::fail;
       f.severity = Severity::warn;
       f.value = kept;
-      f.limit = most_kept_mib;
-      f.limit_name = "max";
+      f.limit = {LimitKind::max, most_kept_mib};
       f.unit = "MiB";
       f.worst = culprit(facts);
       f.offenders = {*f.worst};

@@ -23,8 +23,7 @@ Finding pass(std::string key, std::string detail) {
 
 void compare(Finding& finding, int value, int limit, const char* unit) {
   finding.value = value;
-  finding.limit = limit;
-  finding.limit_name = "equals";
+  finding.limit = {LimitKind::equals, static_cast<double>(limit)};
   finding.unit = unit;
 }
 

@@ -37,7 +37,8 @@ const Row* Benchmark::error() const {
 }
 
 const Row* Benchmark::waiver() const {
-  return find_row(rows, [](const Row& row) { return row.waived.has_value(); });
+  const bool all = std::all_of(rows.begin(), rows.end(), [](const Row* row) { return row->waived.has_value(); });
+  return all && !rows.empty() ? rows.front() : nullptr;
 }
 
 Benchmarks benchmarks_of(std::span<const Results> results) {

@@ -24,7 +24,7 @@ struct Benchmark {
   std::vector<const Row*> rows;
 
   const Row* error() const;   // first repetition that failed
-  const Row* waiver() const;  // first repetition that was waived
+  const Row* waiver() const;  // first repetition, if all were waived
 };
 
 using Benchmarks = std::map<std::string, Benchmark>;

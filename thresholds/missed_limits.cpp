@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/text.hpp"
 #include "thresholds/classes.hpp"
@@ -39,10 +40,6 @@ UnitId id(const ClassUnit& unit) {
   return (static_cast<UnitId>(unit.rank) << 32U) + static_cast<UnitId>(unit.from.value_or(-1) + 1);
 }
 
-double percent_beyond(const Finding& f, double value) {
-  return f.limit_name == "max" ? value / *f.limit - 1 : 1 - value / *f.limit;
-}
-
 class Weigher {
  public:
   Weigher(std::vector<Finding>& findings, const Benchmarks& benchmarks, const PeerComparison& peers)
@@ -51,27 +48,30 @@ class Weigher {
   }
 
   void weigh() {
-    std::vector<Finding*> broken;
+    std::vector<std::pair<Finding*, Limit>> broken;
     for (Finding& f : findings_) {
-      if (!judged_by_rank(f) || f.status != Status::fail || !f.counts()) continue;
-      broken.push_back(&f);
-      collect(f);
+      const auto limit = limit_by_rank(f);
+      if (!limit || f.status != Status::fail || !f.counts()) continue;
+      broken.emplace_back(&f, *limit);
+      collect(f, *limit);
     }
     if (broken.empty()) return;
     for (const Finding& f : findings_) {
-      if (judged_by_rank(f)) count(f);
+      if (const auto limit = limit_by_rank(f)) count(f, *limit);
     }
-    for (const Finding* f : broken) find_crowd(*f);
-    for (Finding* f : broken) weigh(*f);
+    for (const auto& [f, limit] : broken) find_crowd(*f);
+    for (const auto& [f, limit] : broken) weigh(*f, limit);
   }
 
   /// A step is as slow as its slowest GPU, and no finding by rank. Where it would meet its limit if the chips that only
   /// power holds back computed as fast as the others, it is those, and fails as little as they do.
   void excuse_steps() {
     for (Finding& f : findings_) {
-      if (f.judgement != Judgement::rule || f.status != Status::fail || !f.counts() || f.limit_name != "min") continue;
+      if (f.judgement != Judgement::rule || f.status != Status::fail || !f.counts()) continue;
+      const auto compared = f.compared();
+      if (!compared || compared->limit.kind != LimitKind::min) continue;
       if (!is_training(family_of(f.key)) || !is_shared(f.key, f.metric) || !benchmarks_.contains(f.key)) continue;
-      excuse_step(f, benchmarks_.at(f.key));
+      excuse_step(f, *compared, benchmarks_.at(f.key));
     }
   }
 
@@ -80,10 +80,16 @@ class Weigher {
     std::size_t rows = 0, below = 0;
   };
 
-  bool judged_by_rank(const Finding& f) const {
-    if (f.judgement != Judgement::rule || !f.limit || !(*f.limit > 0) || f.metric == "capacity_gb") return false;
-    if (f.limit_name != "min" && f.limit_name != "max" && f.limit_name != "spread_max") return false;
-    return benchmarks_.contains(f.key) && peer_class(f.key, f.metric).has_value();
+  // The limit that ranks were compared with; nullopt if none were.
+  std::optional<Limit> limit_by_rank(const Finding& f) const {
+    const auto compared = f.compared();
+    if (f.judgement != Judgement::rule || !compared || f.metric == "capacity_gb") return std::nullopt;
+    const Limit& limit = compared->limit;
+    const bool by_rank =
+        limit.kind == LimitKind::min || limit.kind == LimitKind::max || limit.kind == LimitKind::spread_max;
+    if (!by_rank || !(limit.value > 0) || !benchmarks_.contains(f.key) || !peer_class(f.key, f.metric))
+      return std::nullopt;
+    return limit;
   }
 
   const Hosts& hosts_of(const Context& context) {
@@ -91,17 +97,13 @@ class Weigher {
     return found == hosts_.end() ? hosts_.emplace(&context, Hosts(context)).first->second : found->second;
   }
 
-  static bool breaks(const Finding& f, double value) {
-    return f.limit_name == "max" ? value > *f.limit : f.limit_name == "min" && value < *f.limit;
-  }
-
   // Who misses a limit anywhere in a class.
-  void collect(const Finding& f) {
+  void collect(const Finding& f, const Limit& limit) {
     const Benchmark& benchmark = benchmarks_.at(f.key);
     const auto sources = hosts_of(*benchmark.context).sources(f.key);
     const Values values = rank_values(benchmark, f.metric);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!values[i] || !breaks(f, *values[i])) continue;
+      if (!values[i] || !limit.is_missed_by(*values[i])) continue;
       const auto from = sources.of(benchmark.context->ranks[i]);
       for (const std::string& name : classes_of(f.key)) {
         counts_[name + f.metric][id(unit_of(name, static_cast<int>(i), from))];
@@ -122,7 +124,7 @@ class Weigher {
   }
 
   // Of each of them: in how many rows of the class it has a limit, and in how many it misses that.
-  void count(const Finding& f) {
+  void count(const Finding& f, const Limit& limit) {
     const auto names = classes_of(f.key);
     if (std::none_of(names.begin(), names.end(), [&](const auto& n) { return counts_.contains(n + f.metric); })) return;
     const Benchmark& benchmark = benchmarks_.at(f.key);
@@ -137,36 +139,37 @@ class Weigher {
         const auto unit = found->second.find(id(unit_of(name, static_cast<int>(rank), from)));
         if (unit == found->second.end()) continue;
         ++unit->second.rows;
-        unit->second.below += f.status == Status::fail && breaks(f, *values[rank]) ? 1 : 0;
+        unit->second.below += f.status == Status::fail && limit.is_missed_by(*values[rank]) ? 1 : 0;
       }
     }
   }
 
-  void weigh(Finding& f) {
+  void weigh(Finding& f, const Limit& limit) {
     const Benchmark& benchmark = benchmarks_.at(f.key);
     const Values values = rank_values(benchmark, f.metric);
     const auto sources = hosts_of(*benchmark.context).sources(f.key);
     std::size_t known = 0, missed = 0;
     bool copies = false, fleet = false;
     std::vector<int> own, others;
-    const double centre = f.limit_name == "spread_max" ? centre_of(values) : 0;
+    const bool spread = limit.kind == LimitKind::spread_max;
+    const auto centre = centre_of(values);
+    if (!centre) return;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i]) continue;
       ++known;
       const int rank = static_cast<int>(i);
       const auto from = sources.of(benchmark.context->ranks[i]);
       copies = copies || from;
-      const bool spread = f.limit_name == "spread_max";
-      if (spread ? !(behind(f, *values[i], centre) > *f.limit) : !breaks(f, *values[i])) continue;
+      if (spread ? !(behind(f, *values[i], *centre) > limit.value) : !limit.is_missed_by(*values[i])) continue;
       ++missed;
-      const Miss miss = kind_of(f, benchmark, rank, from, *values[i]);
+      const Miss miss = kind_of(f, limit, benchmark, rank, from, *values[i]);
       if (miss == Miss::own) own.push_back(rank);
       fleet = fleet || miss == Miss::fleet;
     }
     // What most miss is nobody's own: it is put together elsewhere (RunEvidence::alike).
-    if (f.limit_name != "spread_max" && (missed == 0 || (!copies && known > 1 && 2 * missed > known))) return;
+    if (!spread && (missed == 0 || (!copies && known > 1 && 2 * missed > known))) return;
     const bool counts = !own.empty() || fleet;
-    if (counts) name_only(f, benchmark, own, values);
+    if (counts) name_only(f, limit, benchmark, own, values);
     f.own = std::move(own);
     const std::string why = counts
                                 ? "with the whole fleet"
@@ -176,12 +179,12 @@ class Weigher {
     if (f.own->empty()) f.detail += (f.detail.empty() ? "" : "; ") + why;
   }
 
-  void excuse_step(Finding& f, const Benchmark& benchmark) {
+  void excuse_step(Finding& f, const Compared& rate, const Benchmark& benchmark) {
     const auto step = run_value(benchmark, "step_ms");
     const Values values = rank_values(benchmark, "compute_ms");
-    if (!step || !f.value || std::none_of(values.begin(), values.end(), [](const auto& v) { return v.has_value(); }))
-      return;
-    double longest = 0, of_others = centre_of(values);
+    const auto centre = centre_of(values);
+    if (!step || !centre) return;
+    double longest = 0, of_others = *centre;
     std::vector<int> slow;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i]) continue;
@@ -193,7 +196,7 @@ class Weigher {
         slow.push_back(rank);
       }
     }
-    if (longest <= of_others || *f.value * *step / (*step - (longest - of_others)) < *f.limit) return;
+    if (longest <= of_others || rate.value * *step / (*step - (longest - of_others)) < rate.limit.value) return;
     f.severity = Severity::warn;
     std::erase_if(slow, [&](int rank) { return *values[static_cast<std::size_t>(rank)] <= of_others; });
     std::vector<std::string> names;
@@ -221,17 +224,19 @@ class Weigher {
     return lower_is_better(f.metric) ? value / centre - 1 : 1 - value / centre;
   }
 
-  static double centre_of(const Values& values) {
+  static std::optional<double> centre_of(const Values& values) {
     std::vector<double> known;
     for (const auto& value : values) {
       if (value) known.push_back(*value);
     }
+    if (known.empty()) return std::nullopt;
     const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
     std::nth_element(known.begin(), middle, known.end());
     return *middle;
   }
 
-  static void name_only(Finding& f, const Benchmark& benchmark, const std::vector<int>& own, const Values& values) {
+  static void name_only(Finding& f, const Limit& limit, const Benchmark& benchmark, const std::vector<int>& own,
+                        const Values& values) {
     f.offenders.clear();
     f.offender_count = own.size();
     for (const int rank : own) {
@@ -246,7 +251,7 @@ class Weigher {
     f.worst.reset();
     if (f.offenders.empty()) return;
     f.worst = f.offenders.front();
-    if (f.limit_name != "spread_max") f.value = f.worst->value;
+    if (limit.kind != LimitKind::spread_max) f.value = f.worst->value;
   }
 
   struct Standing {
@@ -287,12 +292,12 @@ class Weigher {
     return false;
   }
 
-  bool agrees(const Finding& f, int rank, std::optional<int> from, double value, const Benchmark& benchmark,
-              const Standing& here) const {
+  bool agrees(const Finding& f, const Limit& limit, int rank, std::optional<int> from, double value,
+              const Benchmark& benchmark, const Standing& here) const {
     // A low clock repeats: of that only other rows say whether it is too low.
     const bool clock = peer_class(f.key, f.metric)->clocked && !slow_per_clock(f.key, rank);
     const bool repeats = benchmark.rows.size() >= enough_repetitions && !clock;
-    if (percent_beyond(f, value) > clearly || repeats) return true;
+    if (limit.shortfall(value) > clearly || repeats) return true;
     const auto names = classes_of(f.key);
     for (const std::string& name : names) {
       const auto found = counts_.find(name + f.metric);
@@ -306,7 +311,8 @@ class Weigher {
     return false;
   }
 
-  Miss kind_of(const Finding& f, const Benchmark& benchmark, int rank, std::optional<int> from, double value) const {
+  Miss kind_of(const Finding& f, const Limit& limit, const Benchmark& benchmark, int rank, std::optional<int> from,
+               double value) const {
     const Standing here = standing(f.key, f.metric, rank, from);
     if (!here.compared && benchmark.context->world_size == 1) return Miss::own;
     if (here.out) return Miss::own;
@@ -314,24 +320,24 @@ class Weigher {
     const bool work_is_slow = clocked && standing(f.key, "tflops_per_ghz", rank, from).out;
     if (work_is_slow) return Miss::own;
     const std::size_t ranks = benchmark.context->ranks.size();
-    if (f.limit_name == "spread_max") {
+    if (limit.kind == LimitKind::spread_max) {
       const bool own = clocked ? here.shortfall > slowest_of(ranks, telemetry_.power_limited(rank))
                                : here.believed || benchmark.rows.size() >= enough_repetitions;
       return own ? Miss::own : Miss::noted;
     }
-    if (!agrees(f, rank, from, value, benchmark, here)) return Miss::noted;
+    if (!agrees(f, limit, rank, from, value, benchmark, here)) return Miss::noted;
     if (from || !here.compared || (clocked && slow_per_clock(f.key, rank))) return Miss::own;
     const bool crowded =
         clocked ? crowded_.contains("clocks") : crowded_.contains(classes_of(f.key).front() + f.metric);
     if (!clocked) return crowded && here.shortfall <= 3 * here.scale ? Miss::fleet : Miss::own;
     // How far its rate is behind, and how far the limit is behind the median rate.
-    const bool time = f.limit_name == "max";
+    const bool time = limit.kind == LimitKind::max;
     const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
     const bool by_power = telemetry_.power_limited(rank);
     if (held_back(rank) || slower > slowest_of(ranks, by_power)) return Miss::own;
     const double centre = time ? value * (1 - slower) : value / (1 - std::min(slower, 0.9));
     if (crowded) return Miss::fleet;
-    const double distance = time ? centre / *f.limit : *f.limit / centre;
+    const double distance = time ? centre / limit.value : limit.value / centre;
     return distance <= (by_power ? distance_by_power : healthy_distance) ? Miss::noted : Miss::own;
   }
 

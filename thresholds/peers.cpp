@@ -240,13 +240,11 @@ class Collector {
 };
 
 void describe(Finding& finding, const Comparison& c) {
-  const bool low_is_good = lower_is_better(c.metric);
   finding.key = c.key;
   finding.metric = c.metric + "_vs_peers";
   finding.status = Status::fail;
   finding.judgement = Judgement::peers;
   finding.unit = unit_of(c.metric);
-  finding.limit_name = low_is_good ? "max" : "min";
   finding.next = measure_command(c.example, c.context->world_size);
 }
 
@@ -255,7 +253,7 @@ Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   Finding finding;
   describe(finding, c);
   const bool low_is_good = lower_is_better(c.metric);
-  finding.limit = c.centre * (low_is_good ? 1 + c.limit : 1 - c.limit);
+  finding.limit = {low_is_good ? LimitKind::max : LimitKind::min, c.centre * (low_is_good ? 1 + c.limit : 1 - c.limit)};
   finding.source = "median of " + std::to_string(c.values.size()) + " values of " + c.device +
                    " in this run: " + number_text(c.centre) + " " + finding.unit;
   std::vector<PeerValue> out;

@@ -23,7 +23,7 @@ constexpr double capped_part = 0.1;
 
 /// "1,980"
 std::string grouped(double value) {
-  std::string digits = std::to_string(std::llround(value));
+  std::string digits = fmt::format("{:.0f}", std::round(value));
   for (auto at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
   return digits;
 }

@@ -361,8 +361,7 @@ std::vector<Finding> judge_by_baseline(const Measured& current, const Baseline& 
                               : launch_spread(key, metric) * size * std::sqrt(1 + 1 / static_cast<double>(launches));
     allowed = std::max(allowed, bonferroni_z(compared, false_alarm) * spread);
     Finding finding = start(key, metric);
-    finding.limit_name = falls ? "max" : "min";
-    finding.limit = falls ? before + allowed : before - allowed;
+    finding.limit = falls ? Limit{LimitKind::max, before + allowed} : Limit{LimitKind::min, before - allowed};
     finding.source +=
         " " + number_text(before) + " of " + std::to_string(launches) + (launches == 1 ? " launch" : " launches");
     const auto found = measured.find(key);

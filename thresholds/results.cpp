@@ -142,8 +142,13 @@ Row read_row(const Field& field, int world_size) {
     Reader::read(*wrong, row.wrong_ranks);
     require_wrong_ranks(*wrong, row, world_size);
   }
-  if (row.error || row.waived) return row;  // Google Benchmark writes zeros there
   read_rank_data(field, row, world_size);
+  if (row.error || row.waived) {
+    // Its figures are zeros of Google Benchmark. The errors and slowdowns that a GPU counted meanwhile are real.
+    row.by_rank.clear();
+    row.text_by_rank.clear();
+    return row;
+  }
   row.real_time = real_seconds_of(field);
   row.iterations = optional_number(field, "iterations").value_or(0);
   for (const auto& [name, value] : field.value().items()) {

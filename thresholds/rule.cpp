@@ -1,6 +1,8 @@
 // Fails closed: an error in any repetition, a value that is not there, cannot be true or has no limit is never a pass.
 #include "thresholds/rule.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -24,8 +26,7 @@ void set(Finding& finding, Status status, const std::string& detail) {
   if (!detail.empty()) finding.detail += (finding.detail.empty() ? "" : "; ") + detail;
 }
 
-void set_limit(Finding& finding, const char* limit_name, double limit, double value, const std::string& unit) {
-  finding.limit_name = limit_name;
+void set_compared(Finding& finding, const Limit& limit, double value, const std::string& unit) {
   finding.limit = limit;
   finding.value = value;
   finding.unit = unit;
@@ -82,15 +83,13 @@ class RuleJudge {
   // So that a missing value still shows what was asked for.
   void show_first_limit() {
     const Limits& l = rule_.limits;
-    const auto show = [&](const char* name, const std::optional<double>& limit) {
-      if (!limit || finding_.limit) return;
-      finding_.limit = limit;
-      finding_.limit_name = name;
+    const auto show = [&](LimitKind kind, const std::optional<double>& limit) {
+      if (limit && !finding_.limit) finding_.limit = {kind, *limit};
     };
-    show("min", l.min);
-    show("max", l.max);
-    show("equals", l.equals);
-    show("spread_max", l.spread_max);
+    show(LimitKind::min, l.min);
+    show(LimitKind::max, l.max);
+    show(LimitKind::equals, l.equals);
+    show(LimitKind::spread_max, l.spread_max);
   }
 
   // Without its level pre-flight would not ask DCGM. One digit: what stands in a file must not become a command.
@@ -129,11 +128,11 @@ class RuleJudge {
 
   // The machine cannot be judged by figures that are not true, whatever the limit says.
   void adopt(const Finding& untrue) {
-    set(finding_, untrue.status, (untrue.metric == rule_.metric ? "" : untrue.metric + ": ") + untrue.detail);
+    set(finding_, untrue.status,
+        (untrue.metric.empty() || untrue.metric == rule_.metric ? "" : untrue.metric + ": ") + untrue.detail);
     finding_.value = untrue.value;
     finding_.unit = untrue.unit;
     finding_.limit = untrue.limit;
-    finding_.limit_name = untrue.limit_name;
     finding_.worst = untrue.worst;
   }
 
@@ -148,18 +147,22 @@ class RuleJudge {
 
   // How far the value is from its limit, of ranks that differ how far the worst is from the typical one.
   std::string distance_text() const {
-    std::optional<double> value = finding_.value, reference = finding_.limit;
-    if (finding_.limit_name == "spread_max") {
+    const auto compared = finding_.compared();
+    if (!compared || rule_.metric == "throttled") return "";
+    std::optional<double> value = compared->value;
+    double reference = compared->limit.value;
+    if (compared->limit.kind == LimitKind::spread_max) {
       std::vector<double> known;
       for (const auto& rank : rank_values(*benchmark_, rule_.metric)) {
         if (rank) known.push_back(*rank);
       }
+      if (known.empty()) return "";
       value = finding_.worst->value;
       reference = median(known);
     }
-    if (!value || !reference || !(*reference > 0) || rule_.metric == "throttled") return "";
-    const long percent = std::lround((*value / *reference - 1) * 100);
-    return (percent > 0 ? "+" : "") + std::to_string(percent) + " %: ";
+    if (!value || !(reference > 0)) return "";
+    const double percent = std::round((*value / reference - 1) * 100) + 0.0;  // no "-0"
+    return fmt::format("{}{:.0f} %: ", percent > 0 ? "+" : "", percent);
   }
 
   void judge_waiver(const Row& row) {
@@ -177,7 +180,7 @@ class RuleJudge {
       if (is_collective(family_of(finding_.key))) set(finding_, finding_.status, "last to arrive");
     }
     if (const auto broken = broken_limit(*value)) {
-      set_limit(finding_, broken->first, broken->second, *value, finding_.unit);
+      set_compared(finding_, *broken, *value, finding_.unit);
       finding_.status = Status::fail;
       if (finding_.worst) name_offenders(finding_, {*finding_.worst});
     }
@@ -327,7 +330,7 @@ class RuleJudge {
     for (const Culprit& rank : worst_first) {
       const auto broken = broken_limit(*rank.value);
       if (!broken) continue;
-      if (offenders.empty()) set_limit(finding_, broken->first, broken->second, *rank.value, finding_.unit);
+      if (offenders.empty()) set_compared(finding_, *broken, *rank.value, finding_.unit);
       offenders.push_back(rank);
     }
     if (offenders.empty()) return;
@@ -352,7 +355,7 @@ class RuleJudge {
     if (spread <= *rule_.limits.spread_max) return;
     set(finding_, Status::fail,
         "ranks differ: " + number_text(*low) + " to " + number_text(*high) + " " + finding_.unit);
-    set_limit(finding_, "spread_max", *rule_.limits.spread_max, spread, "of the median");
+    set_compared(finding_, {LimitKind::spread_max, *rule_.limits.spread_max}, spread, "of the median");
     name_offenders(finding_, {worst_first.front()});
   }
 
@@ -364,7 +367,7 @@ class RuleJudge {
         const auto found = row->metrics.find("samples");
         if (found != row->metrics.end() && found->second >= least) continue;
         const double had = found == row->metrics.end() ? 0 : found->second;
-        set_limit(finding_, "samples_min", least, had, "samples");
+        set_compared(finding_, {LimitKind::samples_min, least}, had, "samples");
         return set(finding_, Status::invalid,
                    "fewer samples than asked: " + number_text(had) + " of " + number_text(least));
       }
@@ -376,15 +379,15 @@ class RuleJudge {
     if (*cv <= limit) return;
     set(finding_, Status::inconclusive,
         "does not repeat: cv " + number_text(*cv) + ", at most " + number_text(limit) + " allowed");
-    set_limit(finding_, "cv_max", limit, *cv, "cv");
+    set_compared(finding_, {LimitKind::cv_max, limit}, *cv, "cv");
   }
 
-  std::optional<std::pair<const char*, double>> broken_limit(double value) const {
+  std::optional<Limit> broken_limit(double value) const {
     const Limits& l = rule_.limits;
     // Written so that a comparison with something that is not a number fails.
-    if (l.min && !(value >= *l.min)) return std::pair("min", *l.min);
-    if (l.max && !(value <= *l.max)) return std::pair("max", *l.max);
-    if (l.equals && !(value == *l.equals)) return std::pair("equals", *l.equals);
+    if (l.min && !(value >= *l.min)) return Limit{LimitKind::min, *l.min};
+    if (l.max && !(value <= *l.max)) return Limit{LimitKind::max, *l.max};
+    if (l.equals && !(value == *l.equals)) return Limit{LimitKind::equals, *l.equals};
     return std::nullopt;
   }
 

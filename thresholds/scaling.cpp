@@ -140,8 +140,7 @@ class Scaling {
   void judge(const ScalingPoint& point, double least, std::string detail, std::string source) {
     Finding f = finding(point.key, point.metric + "_efficiency");
     f.value = point.efficiency;
-    f.limit = least;
-    f.limit_name = "min";
+    f.limit = {LimitKind::min, least};
     f.detail = std::move(detail);
     f.source = std::move(source);
     if (!(*f.value >= least)) {

@@ -1,6 +1,9 @@
 #include "thresholds/transport.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <set>
 #include <string>
@@ -69,7 +72,7 @@ std::vector<std::string> hosts_with_ports(const Measured& measured) {
   for (const RankFacts& rank : facts->second.context->ranks) {
     const auto i = static_cast<std::size_t>(rank.rank);
     const double up = at(ib, i) - at(ib_down, i) + at(roce, i) - at(roce_down, i);
-    if (up > 0) hosts.push_back(rank.host + " (" + std::to_string(static_cast<int>(up)) + ")");
+    if (up > 0) hosts.push_back(fmt::format("{} ({:.0f})", rank.host, std::trunc(up)));
   }
   return hosts;
 }

@@ -130,8 +130,7 @@ class RowCheck {
     }
     if (!can.ceiling || value <= *can.ceiling * ceiling_allowance) return;
     refuse(metric, value, "above what physics allows: the measurement is wrong, not the machine fast", rank);
-    finding_.limit = can.ceiling;
-    finding_.limit_name = "ceiling";
+    finding_.limit = {LimitKind::ceiling, *can.ceiling};
   }
 
   void check_value(const std::string& metric, double value) {
@@ -220,10 +219,6 @@ class RowCheck {
 
   void require_all(const std::string& metric, const Column& values) {
     if (family_ == "pairs") return;  // hosts stand by, and who has a partner and no value did not answer: fabric.cpp
-    const bool paired = !key_part(row_.key, "src").empty() || !key_part(row_.key, "shift").empty();
-    if (!paired && key_part(row_.key, "active").empty() &&
-        std::none_of(values.begin(), values.end(), [](const auto& value) { return value.has_value(); }))
-      return;
     for (const int rank : required_ranks(row_.key, context_)) {
       const auto index = static_cast<std::size_t>(rank);
       if (!values[index]) return refuse(metric, 0, "a rank that took part has no value", index, Status::missing);
@@ -414,6 +409,17 @@ class RowCheck {
   bool wrong_ = false;
 };
 
+// What could be measured once is no lack of the machine.
+Finding waived_in_part(const Row& row) {
+  Finding finding;
+  finding.key = row.key;
+  finding.judgement = Judgement::crosscheck;
+  finding.status = Status::missing;
+  finding.detail =
+      "repetition " + std::to_string(row.repetition) + " was waived, and another was measured: " + *row.waived;
+  return finding;
+}
+
 }  // namespace
 
 std::vector<Finding> judge_validity(const Benchmarks& benchmarks, const Profile* profile,
@@ -427,7 +433,8 @@ std::vector<Finding> judge_validity(const Benchmarks& benchmarks, const Profile*
     int asked = 1;
     for (const Row* row : benchmark.rows) {
       asked = std::max(asked, row->repetitions);
-      if (!finding) finding = RowCheck(benchmark, *row, profile, pcie).run();
+      if (finding) continue;
+      finding = row->waived ? waived_in_part(*row) : RowCheck(benchmark, *row, profile, pcie).run();
     }
     if (!finding && benchmark.rows.size() < static_cast<std::size_t>(asked)) {
       finding.emplace();

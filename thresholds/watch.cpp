@@ -9,6 +9,8 @@
 // - Where more than half of the GPUs go the same way, nobody is named: the room, the supply, or a setting.
 #include "thresholds/watch.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -33,10 +35,7 @@ std::string signed_percent(double part) {
   return (part < 0 ? "-" : "+") + text;
 }
 
-std::string number_with_one_digit(double value) {
-  const auto tenths = std::llround(value * 10);
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
-}
+std::string number_with_one_digit(double value) { return fmt::format("{:.1f}", std::round(value * 10) / 10); }
 
 int worth(Status status) {
   switch (status) {
@@ -325,8 +324,7 @@ class Judge {
                                                : "by " + number_text(more)) +
                        " since the start, " + when(grown));
         finding.value = more;
-        finding.limit = 0;
-        finding.limit_name = "max";
+        finding.limit = {LimitKind::max, 0};
       }
     }
   }
@@ -426,8 +424,7 @@ class Judge {
       if (place.empty()) detail += "; nobody alone: the room, the supply, or what all share";
       Finding& finding = add_at("watch/drift", place, Status::fail, is_judged(), detail);
       finding.value = 100 * *worst->hours[worst->low.back()];
-      finding.limit = -100 * worst->limit;
-      finding.limit_name = "min";
+      finding.limit = {LimitKind::min, -100 * worst->limit};
       finding.unit = "%";
       finding.source = "each GPU against its own first hour (docs/statistics.md)";
     }

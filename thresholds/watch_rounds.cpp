@@ -183,6 +183,8 @@ Watch read_watch(const std::filesystem::path& folder) {
     if (round.begin_s < 0 || round.length_s < 0 || round.unwatched_s < 0 || round.rest_s < 0) {
       line.refuse("has a negative time");
     }
+    constexpr double max_hours = 1e5;  // 11 years: each has a column in memory
+    if (round.begin_s > max_hours * watch.hour_s()) line["begin_s"].refuse("is later than any watch runs");
   }
   if (number == 0) throw InputError(file.string() + ": has no plan; start a new watch");
   return watch;

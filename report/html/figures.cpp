@@ -322,8 +322,8 @@ class Rates {
  public:
   explicit Rates(const Page& page) : page_(page) {
     for (const Finding& f : page.verdict.findings) {
-      if (f.judgement == Judgement::rule && f.limit && f.limit_name == "min" && f.counts()) {
-        floors_.emplace(std::pair(f.key, f.metric), *f.limit);
+      if (f.judgement == Judgement::rule && f.limit && f.limit->kind == LimitKind::min && f.counts()) {
+        floors_.emplace(std::pair(f.key, f.metric), f.limit->value);
       }
     }
   }

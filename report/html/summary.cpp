@@ -238,9 +238,10 @@ std::string what_to_do(const Page& page) {
 
 // How far the closest value stays on the good side of its limit.
 std::optional<double> margin(const Finding& f) {
-  if (!f.value || !f.limit || *f.limit <= 0 || !f.counts()) return std::nullopt;
-  if (f.limit_name == "min") return *f.value / *f.limit - 1;
-  return std::nullopt;
+  const auto compared = f.compared();
+  if (!compared || compared->limit.kind != LimitKind::min || compared->limit.value <= 0 || !f.counts())
+    return std::nullopt;
+  return -compared->limit.shortfall(compared->value);
 }
 
 struct Family {

@@ -123,7 +123,8 @@ std::string distribution(const std::string& title, std::vector<double> values, s
   const double from = *low, wide = std::max(*high - from, 1e-9);
   std::array<std::size_t, bins> count{};
   for (const double value : values) {
-    ++count[std::min(bins - 1, static_cast<std::size_t>((value - from) / wide * static_cast<double>(bins)))];
+    const double part = (value - from) / wide;
+    ++count[part < 1 ? static_cast<std::size_t>(part * static_cast<double>(bins)) : bins - 1];
   }
   const auto most = static_cast<double>(*std::max_element(count.begin(), count.end()));
   std::string out = opened(width, height, title);

@@ -8,15 +8,14 @@
 namespace shakedown::board_test {
 namespace {
 
-Finding finding(const std::string& key, double value, double limit, const std::string& limit_name = "min") {
+Finding finding(const std::string& key, double value, double limit, LimitKind kind = LimitKind::min) {
   Finding result;
   result.key = key;
   result.metric = "tflops";
   result.value = value;
-  result.limit = limit;
-  result.limit_name = limit_name;
+  result.limit = {kind, limit};
   result.unit = "TFLOPS";
-  if (limit_name == "min" ? value < limit : value > limit) result.status = Status::fail;
+  if (result.limit->is_missed_by(value)) result.status = Status::fail;
   return result;
 }
 
@@ -71,8 +70,9 @@ TEST_F(BoardTest, ShowsOfAFamilyTheFigureThatIsNearestToItsLimit) {
 }
 
 TEST_F(BoardTest, ShowsWhatFailsAndCountsTheRest) {
-  board.arrived("hbm",
-                verdict({finding("hbm/a:1", 300, 400), finding("hbm/b:2", 9, 8, "max"), finding("hbm/c:3", 9, 8)}), 5);
+  board.arrived(
+      "hbm",
+      verdict({finding("hbm/a:1", 300, 400), finding("hbm/b:2", 9, 8, LimitKind::max), finding("hbm/c:3", 9, 8)}), 5);
   EXPECT_EQ(line(board, "hbm"), "FAIL  hbm          5 s  300 TFLOPS (min 400)  hbm/a:1 and 1 more");
   EXPECT_NE(board.text(6, 200, false).find("1 of 3 families, 6 s"), std::string::npos);
 }

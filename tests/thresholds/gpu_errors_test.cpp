@@ -46,6 +46,19 @@ Verdict verdict_of(const std::vector<Said>& rows) {
   return judge({run(rows).results()}, profile("  - {benchmark: \"" + key(0) + "\"" + rule), {});
 }
 
+TEST(GpuErrors, CountInARowThatFailedOrWasWaived) {
+  for (const std::string message : {"CUDA error: out of memory", "waived: needs 300 GB"}) {
+    ResultsBuilder builder(4, 2);
+    builder.add(key(0), "tflops", 700).add_error(key(1), message);
+    builder.throttle(1, {{"hw_thermal", 0.5}}).errors(1, {{"ecc_uncorrected", 2}});
+    const auto findings = judge_gpu_errors({builder.results()}, std::nullopt);
+    ASSERT_EQ(findings.size(), 2u) << message;
+    EXPECT_EQ(findings[0].key, "machine/errors/rank:1");
+    EXPECT_TRUE(findings[0].counts());
+    EXPECT_EQ(findings[1].key, "machine/slowdown/rank:1");
+  }
+}
+
 TEST(GpuErrors, AreAFindingOfTheRankThatFailsIt) {
   const auto findings = judged({{}, counted({{"ecc_uncorrected", 2}, {"xid_79", 1}, {"nvlink_3_crc", 5000}})});
   ASSERT_EQ(findings.size(), 2u);

@@ -246,7 +246,7 @@ TEST(Machine, MissesRanksThatSomebodyExpected) {
   const Finding finding = judged({healthy(3).results()}, "machine/ranks", expecting(4));
   EXPECT_EQ(finding.status, Status::missing);
   EXPECT_EQ(finding.value, 3);
-  EXPECT_EQ(finding.limit, 4);
+  EXPECT_EQ(finding.limit->value, 4);
   EXPECT_EQ(judged({healthy(4).results()}, "machine/ranks", expecting(4)).status, Status::pass);
   EXPECT_EQ(judged({healthy(5).results()}, "machine/ranks", expecting(4)).status, Status::fail) << "too many";
 }

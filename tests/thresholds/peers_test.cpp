@@ -101,7 +101,7 @@ TEST(Peers, KnowWhichDirectionIsBad) {
   const auto found = outliers(judged(builder));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].worst->rank, 3);
-  EXPECT_EQ(found[0].limit_name, "max");
+  EXPECT_EQ(found[0].limit->kind, LimitKind::max);
 }
 
 TEST(Peers, WidenTheirLimitsWhereRanksDiffer) {

@@ -117,7 +117,7 @@ TEST(Telemetry, IsJudgedByRulesOnItsMetrics) {
   const auto by_clock = only_failure(
       builder, "  - {benchmark: \"" + key + "\", metric: tflops_per_ghz, every: rank, spread_max: 0.03, source: s}\n");
   EXPECT_EQ(by_clock.worst->rank, 2);
-  EXPECT_EQ(by_clock.limit_name, "spread_max");
+  EXPECT_EQ(by_clock.limit->kind, LimitKind::spread_max);
   const auto throttled =
       only_failure(builder, "  - {benchmark: \"" + key + "\", metric: throttled, every: rank, max: 0.1, source: s}\n");
   EXPECT_EQ(throttled.worst->rank, 2);

@@ -338,7 +338,7 @@ TEST(ByBaseline, BecomesFindingsOfAVerdict) {
   EXPECT_EQ(findings[1].key, gemm);
   EXPECT_EQ(findings[1].judgement, Judgement::baseline);
   EXPECT_EQ(findings[1].status, Status::fail);
-  EXPECT_NEAR(*findings[1].limit, 665, 1);
+  EXPECT_NEAR(findings[1].limit->value, 665, 1);
   EXPECT_EQ(findings[1].detail, "-14.3 %");
   EXPECT_EQ(findings[1].source, "baseline 699.44 of 1 launch");
   EXPECT_NE(findings[1].next.find("bench_gemm"), std::string::npos);

@@ -68,7 +68,7 @@ TEST(Site, FloorsOfStorageHoldInTheSharedFolder) {
   EXPECT_TRUE(judged(6).empty());
   const auto slow = judged(3);
   ASSERT_EQ(slow.size(), 1U);
-  EXPECT_EQ(slow.front().limit, 5);
+  EXPECT_EQ(slow.front().limit->value, 5);
   EXPECT_EQ(slow.front().source, "the contract");
   EXPECT_EQ(slow.front().worst->host, "node1");
 }

@@ -76,8 +76,8 @@ TEST(Verdict, FailsAndNamesTheRankBelowTheFloor) {
   const Finding finding = find(verdict, gemm);
   EXPECT_EQ(finding.status, Status::fail);
   EXPECT_EQ(finding.value, 600);
-  EXPECT_EQ(finding.limit, 620);
-  EXPECT_EQ(finding.limit_name, "min");
+  EXPECT_EQ(finding.limit->value, 620);
+  EXPECT_EQ(finding.limit->kind, LimitKind::min);
   EXPECT_EQ(finding.unit, "TFLOPS");
   EXPECT_EQ(finding.offender_count, 1u);
   EXPECT_EQ(text(*finding.worst), "rank 3 node0 GPU-1003 0000:13:00.0");
@@ -250,7 +250,7 @@ TEST(Verdict, MissesABenchmarkThatARuleRequires) {
   const Verdict verdict = judged(ResultsBuilder().add(gemm, "tflops", 700), gemm_rule + "}\n" + allreduce_rule + "}\n");
   expect_state(verdict, State::fail, 1);
   EXPECT_EQ(find(verdict, allreduce).status, Status::missing);
-  EXPECT_EQ(find(verdict, allreduce).limit, 330);
+  EXPECT_EQ(find(verdict, allreduce).limit->value, 330);
 }
 
 TEST(Verdict, MissesAFamilyOfTheProfileThatNoRuleCouldJudge) {
@@ -328,9 +328,52 @@ TEST(Verdict, FailsForASpreadBetweenRanks) {
   builder.add(gemm, "tflops", 630, {700, 701, 702, 630});
   const Finding finding = find(judged(builder, gemm_rule + ", spread_max: 0.08}\n"), gemm);
   EXPECT_EQ(finding.status, Status::fail);
-  EXPECT_EQ(finding.limit_name, "spread_max");
+  EXPECT_EQ(finding.limit->kind, LimitKind::spread_max);
   EXPECT_NEAR(*finding.value, 72 / 700.5, 1e-9);
   EXPECT_EQ(finding.worst->rank, 3);
+}
+
+TEST(Verdict, FailsARowWithoutValuesOfWhichOnlyTheSpreadIsLimited) {
+  const std::string rule =
+      "  - {benchmark: \"" + gemm + "\", metric: tflops, every: rank, spread_max: 0.08, source: s}\n";
+  for (const std::string message : {"wrong data on rank 1", "CUDA error: out of memory", "waived: needs 300 GB"}) {
+    ResultsBuilder builder;
+    builder.add_error(gemm, message).add("hbm/x:1", "hbm_gb_per_s", 4000);
+    const Verdict verdict = judged(builder, rule);
+    expect_state(verdict, State::fail, 1);
+    const Finding finding = find(verdict, gemm);
+    EXPECT_EQ(finding.status, Status::fail);
+    EXPECT_TRUE(finding.counts());
+    EXPECT_EQ(finding.value, std::nullopt);
+    EXPECT_EQ(finding.limit->kind, LimitKind::spread_max);
+    EXPECT_FALSE(finding.compared());
+  }
+}
+
+TEST(Verdict, FailsWhereARepetitionHasAnErrorAndTheOthersKeepTheSpread) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700, {700, 701, 702, 703}).add_error(gemm, "wrong data on rank 1", {1});
+  const Verdict verdict =
+      judged(builder, gemm_rule.substr(0, gemm_rule.find("min")) + "spread_max: 0.08, source: s}\n");
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, gemm).wrong_ranks, std::vector{1});
+}
+
+TEST(Verdict, MissesARepetitionThatWasWaivedAfterAnotherWasMeasured) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 700).add_waiver(gemm, "needs 300 GB");
+  const Verdict verdict = judged(builder, gemm_rule + ", may_waive: true}\n");
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, gemm).status, Status::missing);
+  EXPECT_EQ(find(verdict, gemm).detail, "repetition 1 was waived, and another was measured: needs 300 GB");
+}
+
+TEST(Verdict, MissesTheRanksOfACollectiveThatAreAllWithoutAValue) {
+  ResultsBuilder builder;
+  builder.add(allreduce, "busbw_gb_per_s", 340, testing_support::Values(4, std::nullopt));
+  const Verdict verdict = judged(builder, allreduce_rule + "}\n");
+  expect_state(verdict, State::fail, 1);
+  EXPECT_EQ(find(verdict, allreduce).status, Status::missing);
 }
 
 TEST(Verdict, JudgesAnUpperLimitAndAnExactValue) {
@@ -374,7 +417,7 @@ TEST(Verdict, IsInvalidAboveThePhysicalCeiling) {
   expect_state(verdict, State::fail, 1);
   const Finding finding = find(verdict, gemm);
   EXPECT_EQ(finding.status, Status::invalid);
-  EXPECT_EQ(finding.limit, 989.4);
+  EXPECT_EQ(finding.limit->value, 989.4);
   EXPECT_EQ(find(judged(ResultsBuilder().add(gemm, "tflops", 999), gemm_rule + "}\n"), gemm).status, Status::pass)
       << "1 % is rounding";
 }
