@@ -7,10 +7,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <sstream>
 
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
+#include "launch/launcher_words.hpp"
 #include "launch/roll.hpp"
 #include "node/command.hpp"
 
@@ -39,8 +41,10 @@ std::string boot_of(const HostAnswer& answer) { return answer.host + " " + answe
 /// A job that the hosts answer, and what else was said.
 struct RollCall {
   std::vector<HostAnswer> answers;
-  std::string said;  // the last line of standard error
+  std::vector<std::string> said;  // on standard error; its first lines
 };
+
+constexpr std::size_t max_lines_said = 500;
 
 Job roll_call(const FrontDoor& door, const Launch& launch, const Words& prefix, RollCall& call) {
   Job job{with(prefix, {fs::read_symlink("/proc/self/exe"), "roll"}), launch.variables};
@@ -48,37 +52,48 @@ Job roll_call(const FrontDoor& door, const Launch& launch, const Words& prefix, 
     if (auto answer = answer_in(line)) call.answers.push_back(std::move(*answer));
   };
   job.error = [&call](std::string_view line) {
-    if (!line.empty()) call.said = one_line(line);
+    if (call.said.size() < max_lines_said) call.said.emplace_back(line);
   };
   job.limit = std::chrono::duration<double>(door.startup_timeout);
   return job;
 }
 
-/// mpirun waits for all hosts before it starts anything: who does not come is found by asking each alone.
-Words silent_hosts(const FrontDoor& door, const Launch& launch, const Words& asked, Signals& signals) {
+/// Why hosts did not answer: the launcher's word, else how the launcher ended. `host`: one of those that it was to
+/// start.
+std::string reason_of(const RollCall& call, const Ending& ending, const Launch& launch, const std::string& host = "") {
+  const auto said = start_failure(call.said, host);
+  if (ending.told.empty() && !said.empty()) return said;
+  return ending.text(launch.roll.front()) + (said.empty() ? "" : " (" + said + ")");
+}
+
+/// Answers of hosts that were asked one by one, and the reasons of those that did not answer.
+struct AskedAlone {
+  std::vector<HostAnswer> answers;
+  std::map<std::string, std::string> reasons;
+};
+
+/// mpirun waits for all hosts before it starts anything: the one that does not start is found by asking each alone.
+AskedAlone ask_each(const FrontDoor& door, const Launch& launch, const Words& asked, Signals& signals) {
   constexpr std::size_t at_once = 32;
-  Words alone = launch.roll;  // without the list of those who are left, to which mpirun would add
-  if (const auto list = std::find(alone.begin(), alone.end(), "--host"); list != alone.end()) {
-    alone.erase(list, list + 2);
-  }
   FrontDoor patience = door;
   patience.startup_timeout = std::min(door.startup_timeout, 20.0);
-  Words silent;
+  AskedAlone all;
   for (std::size_t begin = 0; begin < asked.size(); begin += at_once) {
     const Words hosts(asked.begin() + static_cast<std::ptrdiff_t>(begin),
                       asked.begin() + static_cast<std::ptrdiff_t>(std::min(begin + at_once, asked.size())));
     std::vector<RollCall> calls(hosts.size());
     std::vector<Job> jobs;
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      jobs.push_back(roll_call(patience, launch, with(alone, {"--host", hosts[i]}), calls[i]));
+      jobs.push_back(roll_call(patience, launch, with(launch.alone, {hosts[i]}), calls[i]));
     }
-    run_jobs(jobs, signals);
+    const auto endings = run_jobs(jobs, signals);
     stop_if_told(signals);
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (calls[i].answers.empty()) silent.push_back(hosts[i]);
+      if (calls[i].answers.empty()) all.reasons.emplace(hosts[i], reason_of(calls[i], endings[i], launch));
+      all.answers.insert(all.answers.end(), calls[i].answers.begin(), calls[i].answers.end());
     }
   }
-  return silent;
+  return all;
 }
 
 LaunchSite site_of(const Environment& environment) {
@@ -146,26 +161,31 @@ std::optional<Launch> launch_that_answers(const FrontDoor& door, const Environme
   RollCall call;
   const auto ending = run_jobs({roll_call(door, launch, launch.roll, call)}, signals).front();
   stop_if_told(signals);
-  const auto what = ending.text(launch.roll.front()) + (call.said.empty() ? "" : " (" + call.said + ")");
   auto hosts = distinct_hosts(call.answers);
-  if (hosts.empty() && launch.host_count > 1) {
+  std::map<std::string, std::string> reasons;
+  const auto& listed = launch.hosts.empty() ? launch.named : launch.hosts;
+  if (hosts.empty() && listed.size() > 1 && !launch.alone.empty()) {
     Words asked;
-    std::copy_if(launch.hosts.begin(), launch.hosts.end(), std::back_inserter(asked),
+    std::copy_if(listed.begin(), listed.end(), std::back_inserter(asked),
                  [&](const auto& host) { return !is_one_of(host, lost); });
-    const auto silent = silent_hosts(door, launch, asked, signals);
-    site.absent.insert(site.absent.end(), silent.begin(), silent.end());
-    if (silent.size() == asked.size() || silent.empty()) {
-      why = "no host of " + joined(launch.hosts) + " has answered: " + what;
+    auto alone = ask_each(door, launch, asked, signals);
+    hosts = distinct_hosts(std::move(alone.answers));
+    reasons = std::move(alone.reasons);
+    for (const auto& [host, reason] : reasons) site.absent.push_back(host);
+    if (hosts.empty() || reasons.empty()) {
+      why = "no host of " + joined(listed) + " has answered: " + reason_of(call, ending, launch);
       return std::nullopt;
     }
   } else if (hosts.empty()) {
-    why = "no host has answered: " + what;
+    why = "no host has answered: " + reason_of(call, ending, launch);
     return std::nullopt;
   } else {
     site.absent = absent_hosts(launch.hosts, hosts);
+    for (const auto& host : site.absent) reasons.emplace(host, reason_of(call, ending, launch, host));
   }
   for (const auto& host : site.absent) {
-    if (!is_one_of(host, lost)) say("host " + host + " does not answer: it is left out, and missed");
+    if (is_one_of(host, lost)) continue;
+    say("host " + host + " does not answer: it is left out, and missed: " + reasons[host]);
   }
   int most = 0;
   for (const auto& host : hosts) most = std::max(most, host.usable_gpus);
@@ -179,6 +199,7 @@ std::optional<Launch> launch_that_answers(const FrontDoor& door, const Environme
     if (host.node) launch.pods.emplace_back(host.host, *host.node);
   }
   launch.absent = site.absent;
+  launch.reasons = std::move(reasons);
   return launch;
 }
 

@@ -77,7 +77,7 @@ Words mpirun(const LaunchSite& site) {
 
 /// mpirun on the hosts of a file, or of a Slurm job, that it knows by itself.
 void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
-  launch.prefix = launch.roll = mpirun(site);
+  launch.prefix = launch.roll = launch.alone = mpirun(site);
   if (!site.absent.empty()) {
     Words present;
     const auto listed = hosts_of_file(site.host_file.value_or(""));
@@ -93,11 +93,91 @@ void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
   }
   append(launch.prefix, shape);
   append(launch.roll, {"--map-by", "ppr:1:node", "--oversubscribe"});
+  append(launch.alone, {"--map-by", "ppr:1:node", "--oversubscribe", "--host"});
   // mpirun hands on its own variables only.
   for (const auto* variable :
        {"SHAKEDOWN_FAULT", "LD_LIBRARY_PATH", "SHAKEDOWN_CUDA_LIBRARIES", "CUDA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (site.environment(variable)) append(launch.prefix, {"-x", variable});
   }
+}
+
+bool is_one_of_flags(const std::string& word, std::initializer_list<std::string_view> names) {
+  const auto name = word.substr(word.find_first_not_of('-') == std::string::npos ? 0 : word.find_first_not_of('-'));
+  return word.front() == '-' && std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// A user's command line of mpirun (Open MPI's), taken apart.
+struct MpirunPrefix {
+  Words others, shape, wrapper;  // options that place ranks, all others, and the program that starts ours
+  std::optional<std::string> hosts, host_file;
+  std::optional<int> ranks;
+};
+
+/// nullopt if the prefix is another launcher's.
+std::optional<MpirunPrefix> mpirun_prefix(const Words& prefix) {
+  const auto program = prefix.empty() ? "" : prefix.front().substr(prefix.front().rfind('/') + 1);
+  if (program != "mpirun" && program != "mpiexec" && program != "orterun") return std::nullopt;
+  MpirunPrefix found;
+  for (auto word = prefix.begin() + 1; word != prefix.end();) {
+    if (word->front() != '-') {
+      found.wrapper.assign(word, prefix.end());
+      break;
+    }
+    const bool alone = is_one_of_flags(*word, {"oversubscribe", "nooversubscribe", "allow-run-as-root", "tag-output",
+                                               "q", "display-map", "report-bindings", "use-hwthread-cpus", "v"});
+    const auto left = prefix.end() - word;
+    const auto count = std::min<std::ptrdiff_t>(alone ? 1 : is_one_of_flags(*word, {"mca", "gmca"}) ? 3 : 2, left);
+    const auto value = count == 2 ? *(word + 1) : "";
+    if (is_one_of_flags(*word, {"H", "host"})) {
+      found.hosts = value;
+    } else if (is_one_of_flags(*word, {"hostfile", "machinefile"})) {
+      found.host_file = value;
+    } else if (is_one_of_flags(*word, {"np", "n", "c"})) {
+      found.ranks = number(value, "SHAKEDOWN_LAUNCH: " + *word);
+    } else {
+      const bool places = is_one_of_flags(*word, {"map-by", "N", "npernode", "ppr"});
+      auto& words = places ? found.shape : found.others;
+      words.insert(words.end(), word, word + count);
+    }
+    word += count;
+  }
+  return found;
+}
+
+/// The names of hosts with their slots, as mpirun takes them, without those that are absent.
+Words present_entries(const std::vector<ListedHost>& listed, const LaunchSite& site) {
+  Words entries;
+  for (const auto& host : listed) {
+    if (!is_absent(site, host.name)) entries.push_back(host.name + ":" + std::to_string(host.slots));
+  }
+  return entries;
+}
+
+/// The prefix of a user. A prefix of mpirun is understood well enough to leave out hosts that do not start.
+Launch of_prefix(const LaunchSite& site, Launch launch, const Words& prefix) {
+  launch.prefix = launch.roll = prefix;
+  launch.host_count = 0;
+  const auto of_mpirun = mpirun_prefix(prefix);
+  if (!of_mpirun) return launch;
+  auto text = of_mpirun->hosts.value_or(site.host_file.value_or(""));
+  if (of_mpirun->hosts) std::replace(text.begin(), text.end(), ',', '\n');
+  const auto listed = hosts_of_file(text);
+  for (const auto& host : listed) launch.named.push_back(host.name);
+  launch.alone = {prefix.front()};
+  append(launch.alone, of_mpirun->others);
+  append(launch.alone, {"--map-by", "ppr:1:node", "--oversubscribe", "--host"});
+  const auto present = present_entries(listed, site);
+  if (present.size() == listed.size() || present.empty()) return launch;
+  launch.prefix = {prefix.front(), "--host", joined(present, ",")};
+  append(launch.prefix, of_mpirun->others);
+  append(launch.prefix, of_mpirun->shape);
+  const auto hosts = static_cast<int>(listed.size()), left = static_cast<int>(present.size());
+  if (const auto ranks = of_mpirun->ranks.value_or(0); ranks > 0 && ranks % hosts == 0) {
+    append(launch.prefix, {"-np", std::to_string(ranks / hosts * left)});
+  }
+  append(launch.prefix, of_mpirun->wrapper);
+  launch.roll = launch.prefix;
+  return launch;
 }
 
 /// Whether an MPI launcher has started this process.
@@ -201,6 +281,7 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
   }
   launch.roll = {"srun", "--mpi=none", "--cpu-bind=none", "--overcommit"};
   append(launch.roll, left_out);
+  launch.alone = {"srun", "--mpi=none", "--cpu-bind=none", "--overcommit", "-N", "1", "-n", "1", "-w"};
   append(launch.roll, {"-N", std::to_string(present), "-n", std::to_string(present), "--ntasks-per-node=1"});
   return launch;
 }
@@ -236,6 +317,10 @@ std::string Launch::expected() const {
 }
 
 std::optional<std::string> host_file_of(const Environment& environment) {
+  if (const auto prefix = set_in(environment, "SHAKEDOWN_LAUNCH")) {
+    const auto of_mpirun = mpirun_prefix(split(*prefix));
+    return of_mpirun ? of_mpirun->host_file : std::nullopt;
+  }
   for (const auto* variable : {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "PBS_NODEFILE",
                                "LSB_DJOB_HOSTFILE", "PE_HOSTFILE"}) {
     if (auto file = set_in(environment, variable)) return file;
@@ -254,9 +339,7 @@ Launch choose_launch(const LaunchSite& site) {
   Launch launch;
   launch.variables = settings(environment);
   if (const auto prefix = set_in(environment, "SHAKEDOWN_LAUNCH")) {
-    launch.prefix = launch.roll = split(*prefix);
-    launch.host_count = 0;
-    return launch;
+    return of_prefix(site, launch, split(*prefix));
   }
   if (auto one = of_ranks(environment, launch)) return *one;
   const int ranks = number_in(environment, "SHAKEDOWN_RANKS", site.gpus > 0 ? site.gpus : 2);

@@ -1,6 +1,7 @@
 // How programs are started on all ranks: decided now, not when they were built. Pure.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -31,6 +32,7 @@ struct LaunchSite {
 struct Launch {
   std::vector<std::string> prefix;  // of a command that all ranks shall run; empty: the command alone, one process
   std::vector<std::string> roll;    // of one that each host shall run once; empty: this host alone is measured
+  std::vector<std::string> alone;   // of one that a host shall run by itself, whose name follows; empty: unknown
   std::vector<std::pair<std::string, std::string>> variables;  // for the launcher
   std::vector<std::string> hosts;                              // that were promised, by name
   int host_count = 1;                                          // that were promised; 0: the prefix of a user knows
@@ -38,7 +40,9 @@ struct Launch {
   std::optional<int> rank;                                     // of this process, which is one that somebody started
   std::string note;                                            // for a person
   std::vector<std::pair<std::string, std::string>> pods;  // of hosts that are pods the names, and those of their nodes
+  std::vector<std::string> named;                         // hosts that a user's prefix of mpirun lists
   std::vector<std::string> present, absent;               // as the roll call found them; empty: nobody was asked
+  std::map<std::string, std::string> reasons;             // of those absent, by name: the launcher's word
   std::vector<std::string> lost;                          // of those absent who were there when measuring began
   std::vector<std::string> boots;                         // "host boot-id" of those that answered
 
@@ -46,7 +50,8 @@ struct Launch {
   std::string expected() const;
 };
 
-/// The file of hosts that a variable names: of Open MPI, or of an operator that sets it; else of another scheduler.
+/// The file of hosts that a variable names: of Open MPI, or of an operator that sets it; else of another scheduler. Of
+/// a user's prefix of mpirun the one that it names.
 std::optional<std::string> host_file_of(const Environment&);
 
 /// The rank that somebody else has started this process as (see below); nothing where this one starts the ranks.

@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 #include "node/dcgm.hpp"
+#include "thresholds/start.hpp"
 
 namespace shakedown {
 namespace {
@@ -191,14 +192,33 @@ std::optional<std::pair<std::string, std::string>> streamed(std::string_view lin
 /// 1: with error rows. Whatever else a program ends with, it died.
 bool well(const Ending& ending) { return ending.told.empty() && (ending.code == 0 || ending.code == 1); }
 
-/// A result that its program did not outlive says so, to whoever judges it.
-void mark_crashed(const fs::path& folder, const std::string& family) {
+/// Changes what the result of a family says of its run; one that says nothing is refused by the judge.
+template <class Change>
+void change_context(const fs::path& folder, const std::string& family, const Change& change) {
   std::ifstream in(file_of(folder, family));
   auto document = nlohmann::ordered_json::parse(in, nullptr, false);
   const nlohmann::ordered_json::json_pointer shakedown("/context/shakedown");
-  if (!document.contains(shakedown) || !document[shakedown].is_object()) return;  // no result: refused by the judge
-  document[shakedown]["crashed"].push_back(family);
+  if (!document.contains(shakedown) || !document[shakedown].is_object()) return;
+  change(document[shakedown]);
   replace_file(file_of(folder, family), document.dump() + "\n");
+}
+
+/// A result that its program did not outlive says so.
+void mark_crashed(const fs::path& folder, const std::string& family) {
+  change_context(folder, family, [&](auto& context) { context["crashed"].push_back(family); });
+}
+
+/// A result says which hosts did not start, so that its folder is judged alike wherever it is.
+void keep_result(const fs::path& folder, const std::string& family, const std::string& document, const Launch& launch) {
+  replace_file(file_of(folder, family), document);
+  std::vector<AbsentHost> absent;
+  for (const auto& host : launch.absent) {
+    if (is_one_of(host, launch.lost)) continue;
+    const auto reason = launch.reasons.find(host);
+    absent.push_back({host, reason == launch.reasons.end() ? "it did not answer" : reason->second});
+  }
+  if (absent.empty()) return;
+  change_context(folder, family, [&](auto& context) { context["absent"] = Writer::written(absent); });
 }
 
 }  // namespace
@@ -272,7 +292,7 @@ bool measure_family(const FrontDoor& door, const Launch& launch, const Programs&
     program.complain(ending, "wrote no result", printed);
     return false;
   }
-  replace_file(file_of(folder, family), document);
+  keep_result(folder, family, document, launch);
   if (!well(ending)) {
     program.complain(ending, "died behind its result");
     mark_crashed(folder, family);
@@ -290,7 +310,7 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
   program.job.out = [&](std::string_view line) {
     const auto result = streamed(line);
     if (closed || !result || fs::path(result->first).filename() != result->first) return;
-    replace_file(file_of(folder, result->first), result->second);
+    keep_result(folder, result->first, result->second, launch);
     last = result->first;
     show_provisional(door, folder, id, result->first, screen);
     if (result->first == "preflight") closed = !preflight_allows(door, folder, id);
@@ -340,7 +360,12 @@ bool preflight_allows(const FrontDoor& door, const fs::path& folder, const std::
   arguments.results = {folder / "preflight.json"};
   arguments.judge.families = {{"preflight"}};
   arguments.judge.run_id = id;
-  const int code = judge(arguments).verdict.exit_code;
+  auto judged = judge(arguments);
+  const auto& absent = judged.measured->files.front().context.absent;
+  // The hosts that are here are measured, whichever are not.
+  std::erase_if(judged.verdict.findings, [&](const Finding& finding) { return is_of_absent(finding, absent); });
+  conclude(judged.verdict);
+  const int code = judged.verdict.exit_code;
   if (code == 0 || code == 3) return true;  // well, or a kind of machine that no profile knows
   say("pre-flight failed, so nothing else is measured; --despite-preflight (SHAKEDOWN_DESPITE_PREFLIGHT=1) measures "
       "all "
@@ -364,6 +389,7 @@ std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, 
   auto left = agreed_launch(door, process_environment(), signals, lost);
   if (left.absent.size() == launch.absent.size()) return std::nullopt;
   left.lost = launch.lost;
+  for (const auto& [host, reason] : launch.reasons) left.reasons[host] = reason;
   std::copy_if(left.absent.begin(), left.absent.end(), std::back_inserter(left.lost),
                [&](const auto& host) { return !is_one_of(host, launch.absent); });
   return left;

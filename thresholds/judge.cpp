@@ -15,6 +15,7 @@
 #include "thresholds/kept_memory.hpp"
 #include "thresholds/machine.hpp"
 #include "thresholds/missed_limits.hpp"
+#include "thresholds/start.hpp"
 #include "thresholds/suspects.hpp"
 #include "thresholds/transport.hpp"
 #include "thresholds/validity.hpp"
@@ -159,6 +160,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
   const auto gpus_per_host = selection.profile == nullptr ? std::nullopt : selection.profile->gpus_per_host;
   append(verdict.findings, judge_machine(measured.files, options, gpus_per_host));
   if (auto finding = judge_crashed(measured.files)) verdict.findings.push_back(std::move(*finding));
+  append(verdict.findings, judge_start(measured.files));
   append(verdict.findings, judge_gpu_errors(measured.files, options.families));
   append(verdict.findings, judge_kept_memory(measured.files, options.families));
   if (auto finding = judge_network(measured)) verdict.findings.push_back(std::move(*finding));

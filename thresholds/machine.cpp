@@ -216,16 +216,30 @@ std::vector<Culprit> wrong_counts(const Context& context, const std::vector<Rost
   return wrong;
 }
 
-/// Hosts that were lost while the run went on, of those that this file has no more.
-std::vector<Culprit> lost_hosts(const Files& files, const Results& file) {
+bool has_reported(const Context& context, const std::string& host) {
+  return std::any_of(context.ranks.begin(), context.ranks.end(),
+                     [&](const RankFacts& rank) { return same_host(rank.host, host); });
+}
+
+/// Hosts that did not start (thresholds/start.hpp has the findings): the other findings do not expect them.
+std::vector<std::string> absent_hosts(const Context& context) {
+  std::vector<std::string> hosts;
+  for (const auto& absent : context.absent) {
+    if (!has_reported(context, absent.host)) hosts.push_back(absent.host);
+  }
+  return hosts;
+}
+
+/// Hosts that this file lacks since they did not start, or were lost while the run went on.
+std::vector<Culprit> hosts_not_here(const Files& files, const Results& file) {
   std::set<std::string> lost;
-  for (const Results& other : files) lost.insert(other.context.lost_hosts.begin(), other.context.lost_hosts.end());
+  for (const Results& other : files) {
+    lost.insert(other.context.lost_hosts.begin(), other.context.lost_hosts.end());
+    for (const auto& absent : other.context.absent) lost.insert(absent.host);
+  }
   std::vector<Culprit> culprits;
   for (const auto& host : lost) {
-    if (std::none_of(file.context.ranks.begin(), file.context.ranks.end(),
-                     [&](const RankFacts& rank) { return same_host(rank.host, host); })) {
-      culprits.push_back(host_culprit(host));
-    }
+    if (!has_reported(file.context, host)) culprits.push_back(host_culprit(host));
   }
   return culprits;
 }
@@ -242,7 +256,7 @@ Finding judge_ranks(const Files& files, const JudgeOptions& options, const Expec
               " expected by " + expected.ranks_said_by,
           "start " + plural(*expected.ranks, "rank") + " and measure again");
       auto wrong = wrong_counts(file.context, options.roster);
-      name_offenders(finding, wrong.empty() ? lost_hosts(files, file) : std::move(wrong));
+      name_offenders(finding, wrong.empty() ? hosts_not_here(files, file) : std::move(wrong));
       return finding;
     }
     if (n != size) {
@@ -251,7 +265,7 @@ Finding judge_ranks(const Files& files, const JudgeOptions& options, const Expec
           file_name(file) + " has " + plural(n, "rank") + ", " + file_name(files.front()) + " has " +
               std::to_string(size),
           "measure all families with the same number of ranks");
-      name_offenders(finding, lost_hosts(files, file));
+      name_offenders(finding, hosts_not_here(files, file));
       return finding;
     }
     if (auto wrong = wrong_counts(file.context, options.roster); !wrong.empty()) {
@@ -268,7 +282,12 @@ Finding judge_ranks(const Files& files, const JudgeOptions& options, const Expec
 void judge_roster(Finding& finding, const Results& file, const std::vector<RosterEntry>& roster) {
   const auto reported = ranks_by_host(file.context);
   std::vector<Culprit> absent, unexpected;
+  const auto not_started = absent_hosts(file.context);
   for (const RosterEntry& entry : roster) {
+    if (std::any_of(not_started.begin(), not_started.end(),
+                    [&](const auto& host) { return same_host(host, entry.host); })) {
+      continue;
+    }
     if (std::none_of(reported.begin(), reported.end(), [&](const auto& h) { return same_host(h.first, entry.host); })) {
       absent.push_back(host_culprit(entry.host));
     }
@@ -294,15 +313,17 @@ Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expec
   Finding finding = pass("machine/hosts", plural(first.hosts, "host"));
   for (const Results& file : files) {
     const int n = file.context.hosts;
-    if (expected.hosts) compare(finding, n, *expected.hosts, "hosts");
+    const int not_started = static_cast<int>(absent_hosts(file.context).size());
+    const int expected_here = expected.hosts && n != *expected.hosts ? *expected.hosts - not_started : n;
+    if (expected.hosts) compare(finding, n, expected_here, "hosts");
     if (!options.roster.empty()) judge_roster(finding, file, options.roster);
     if (!finding.good()) return finding;
-    if (expected.hosts && n != *expected.hosts) {
-      set(finding, n < *expected.hosts ? Status::missing : Status::fail,
+    if (expected.hosts && n != expected_here) {
+      set(finding, n < expected_here ? Status::missing : Status::fail,
           file_name(file) + ": " + plural(n, "host") + " measured, " + std::to_string(*expected.hosts) +
               " expected by " + expected.hosts_said_by,
           "name the hosts with --roster=FILE to see which did not report");
-      name_offenders(finding, lost_hosts(files, file));
+      name_offenders(finding, hosts_not_here(files, file));
       return finding;
     }
     std::set<std::string> names, first_names;
@@ -311,7 +332,7 @@ Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expec
     if (names != first_names && !options.mixed_runs) {
       set(finding, Status::fail, file_name(file) + " and " + file_name(files.front()) + " come from different hosts",
           "measure all families on the same hosts");
-      name_offenders(finding, lost_hosts(files, file));
+      name_offenders(finding, hosts_not_here(files, file));
       return finding;
     }
   }

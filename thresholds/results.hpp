@@ -103,6 +103,17 @@ void members(Archive& archive, Expected& expected) {
   archive("ranks", expected.ranks)("hosts", expected.hosts)("backend", expected.backend);
 }
 
+/// A host that was promised and has not started, and the reason, in the words of the program that should start it.
+struct AbsentHost {
+  std::string host, reason;
+  bool operator==(const AbsentHost&) const = default;
+};
+
+template <class Archive>
+void members(Archive& archive, AbsentHost& absent) {
+  archive("host", absent.host)("reason", absent.reason);
+}
+
 /// How NCCL worked, as far as that is known.
 struct NcclFacts {
   std::optional<std::string> nvls;                                // "on" | "off"
@@ -180,6 +191,8 @@ struct Context {
   std::optional<std::string> choices;    // the file of what earlier runs have tuned, where there was one
   std::vector<std::string> crashed;      // families in which an earlier program of this run died
   std::vector<std::string> lost_hosts;   // hosts that were lost with it, and are not in this measurement any more
+  std::vector<AbsentHost> absent;        // hosts that have not started, and are in no measurement of this run
+  int start_attempts = 1;                // launches until ranks came beyond their start
   std::optional<int> converted_from;     // the schema that it was measured in, if ci/convert_results has rewritten it
 };
 
@@ -193,7 +206,7 @@ void members(Archive& archive, Context& c) {
   archive.younger("expected", c.expected).unless("asked", c.asked).younger("argv", c.argv)("ranks", c.ranks).younger("versions", c.versions);
   archive.younger("environment", c.environment).younger("nccl", c.nccl).younger("algorithms", c.algorithms);
   archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry).unless("crashed", c.crashed);
-  archive.unless("lost_hosts", c.lost_hosts);
+  archive.unless("lost_hosts", c.lost_hosts).unless("absent", c.absent).unless("start_attempts", c.start_attempts, 1);
   archive.unless("seconds", c.seconds).unless("plan", c.plan, 1).unless("choices", c.choices);
 }
 

@@ -107,6 +107,29 @@ TEST_F(LaunchChoice, ThePrefixOfTheUserWinsOverEverything) {
   EXPECT_EQ(launch.expected(), "") << "only the roll call knows";
 }
 
+TEST_F(LaunchChoice, APrefixOfMpirunIsLeftAsItIsUnlessAHostThatItNamesIsAbsent) {
+  const auto left = [this](const std::string& prefix, const std::string& file = "") {
+    auto of = site({{"SHAKEDOWN_LAUNCH", prefix}});
+    of.host_file = file;
+    EXPECT_EQ(joined(choose_launch(of).prefix, " "), prefix);
+    of.absent = {"u2"};
+    return choose_launch(of);
+  };
+  const auto by_list = left("mpirun --mca plm_rsh_agent ssh -H u1:2,u2:2,u3:2 -np 6 --bind-to none numactl -l");
+  EXPECT_EQ(by_list.named, (std::vector<std::string>{"u1", "u2", "u3"}));
+  EXPECT_EQ(joined(by_list.prefix, " "),
+            "mpirun --host u1:2,u3:2 --mca plm_rsh_agent ssh --bind-to none -np 4 numactl -l");
+  EXPECT_EQ(joined(by_list.alone, " "),
+            "mpirun --mca plm_rsh_agent ssh --bind-to none --map-by ppr:1:node --oversubscribe --host");
+  EXPECT_EQ(by_list.expected(), "") << "the user says how many there should be";
+  const auto by_file = left("/opt/bin/mpirun --map-by ppr:2:node --oversubscribe --hostfile hosts", "u1 slots=2\nu2\n");
+  EXPECT_EQ(joined(by_file.prefix, " "), "/opt/bin/mpirun --host u1:2 --oversubscribe --map-by ppr:2:node");
+  EXPECT_EQ(host_file_of(site({{"SHAKEDOWN_LAUNCH", "mpirun --hostfile F x"}}).environment), "F");
+  EXPECT_EQ(joined(left("srun -N3 -n 3").prefix, " "), "srun -N3 -n 3") << "what it names is not known";
+  EXPECT_EQ(joined(left("mpirun -np 3 -host u1,u2 env -np 2 -host u2").prefix, " "),
+            "mpirun --host u1:1 env -np 2 -host u2");
+}
+
 TEST_F(LaunchChoice, OneHostNeedsNoSshThoughMpirunAsksForOne) {
   const auto isolated = [this](bool ssh) {
     LaunchSite of = site({});

@@ -9,6 +9,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/crashed.hpp"
 #include "thresholds/kept_memory.hpp"
+#include "thresholds/start.hpp"
 
 namespace shakedown::machine_test {
 namespace {
@@ -157,6 +158,57 @@ TEST(Machine, BlamesAProgramsDeathOnTheHostsThatWereLostWithIt) {
   EXPECT_EQ(finding->offenders[0].host, "node-b");
   left.context.crashed = {"p2p", "gemm"};
   EXPECT_TRUE(judge_crashed({left.results("p2p.json")})->offenders.empty()) << "one death has no host to its name";
+}
+
+TEST(Machine, AnAbsentHostIsAFindingOfItsOwnAndNoFaultOfTheOthers) {
+  auto two = healthy(8, 2);
+  two.context.absent = {{"node2", "ssh: connect to host node2 port 22: Connection refused"}};
+  two.context.expected.hosts = 3;
+  JudgeOptions options;
+  for (const char* host : {"node0", "node1", "node2.local"}) options.roster.push_back({host, {}});
+  for (const auto& judge : {JudgeOptions(), options}) {
+    EXPECT_EQ(judged({two.results()}, "machine/hosts", judge).status, Status::pass);
+  }
+  const auto start = judge_start({two.results("a.json"), two.results("b.json")});
+  ASSERT_EQ(start.size(), 1u);
+  EXPECT_EQ(start[0].key, "machine/absent/host:node2");
+  EXPECT_EQ(start[0].status, Status::missing);
+  EXPECT_TRUE(start[0].counts());
+  EXPECT_EQ(start[0].detail, "ssh: connect to host node2 port 22: Connection refused");
+  EXPECT_EQ(start[0].worst->host, "node2");
+
+  two.context.expected.hosts = 4;
+  const Finding more = judged({two.results()}, "machine/hosts");
+  EXPECT_EQ(more.status, Status::missing) << "a host that no launcher speaks of";
+  const Finding ranks = judged({two.results()}, "machine/ranks", expecting(12));
+  EXPECT_EQ(ranks.status, Status::missing);
+  ASSERT_EQ(ranks.offenders.size(), 1u);
+  EXPECT_EQ(ranks.offenders[0].host, "node2");
+  two.context.absent = {{"node1", "it did not answer"}};
+  EXPECT_EQ(judged({two.results()}, "machine/hosts", expecting({}, 3)).status, Status::missing) << "it did report";
+}
+
+TEST(Machine, KnowsFindingsThatAreAboutAbsentHostsAlone) {
+  const std::vector<AbsentHost> absent{{"a.local", ""}, {"b", ""}};
+  Finding finding;
+  EXPECT_FALSE(is_of_absent(finding, absent)) << "it names no host";
+  name_offenders(finding, {host_culprit("a"), host_culprit("b")});
+  EXPECT_TRUE(is_of_absent(finding, absent));
+  name_offenders(finding, {host_culprit("a"), host_culprit("c")});
+  EXPECT_FALSE(is_of_absent(finding, absent));
+  name_offenders(finding, std::vector<Culprit>(20, host_culprit("a")));
+  EXPECT_FALSE(is_of_absent(finding, absent)) << "others are not named";
+}
+
+TEST(Machine, WarnsOfRanksThatDiedInTheirStart) {
+  auto second = healthy();
+  EXPECT_TRUE(judge_start({second.results()}).empty());
+  second.context.start_attempts = 2;
+  const auto findings = judge_start({healthy().results("a.json"), second.results("b.json")});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].key, "machine/start_attempts");
+  EXPECT_EQ(findings[0].severity, Severity::warn);
+  EXPECT_EQ(findings[0].value, 2);
 }
 
 TEST(Machine, FailsForFilesOfDifferentRuns) {

@@ -128,6 +128,20 @@ TEST(Nodes, ThatDidNotReportAreBad) {
   EXPECT_EQ(host_file(list, NodeState::bad), "node9\n");
 }
 
+TEST(Nodes, ThatDidNotStartAreBadForTheLaunchersReasonAndTheOthersGood) {
+  auto three = run();
+  three.context.absent = {{"node9", "Host key verification failed."}};
+  JudgeOptions options;
+  options.expected.hosts = three.context.hosts + 1;
+  const Verdict verdict = judge(Measured({three.results()}), profile(rules), options);
+  EXPECT_EQ(verdict.state, State::fail);
+  const NodeList list = decide_nodes(verdict);
+  EXPECT_EQ(host_file(list, NodeState::bad), "node9\n");
+  EXPECT_TRUE(list.undecided_because.empty()) << joined(list.undecided_because, "\n");
+  ASSERT_EQ(list.nodes.back().reasons.size(), 1u);
+  EXPECT_NE(list.nodes.back().reasons[0].find("Host key verification failed."), std::string::npos);
+}
+
 TEST(Nodes, ThatWereLostWhileMeasuringAreBadAndTheOthersGood) {
   ResultsBuilder left(12, 3);
   left.context.crashed = {"gemm"};

@@ -1,0 +1,17 @@
+// Findings about the start of a run: hosts that did not start, and launches that died before they measured anything.
+#pragma once
+
+#include <vector>
+
+#include "thresholds/finding.hpp"
+
+namespace shakedown {
+
+/// Returns machine/absent/host:NAME, missing, for each host that did not start, with the launcher's word as detail, and
+/// machine/start_attempts, a warning, if ranks were started more than once. Empty for a run whose start was in order.
+std::vector<Finding> judge_start(const std::vector<Results>&);
+
+/// Returns whether the finding is about hosts that did not start, and about no other.
+bool is_of_absent(const Finding&, const std::vector<AbsentHost>&);
+
+}  // namespace shakedown
