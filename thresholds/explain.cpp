@@ -41,6 +41,7 @@ void explain_rule(std::ostream& out, const Profile& profile, const Rule& rule, c
   if (rule.may_waive) out << ", may be waived";
   if (!rule.where.empty()) out << ", where " << rule.where << " is not 0";
   out << "\n    for " << text(rule.conditions) << "\n    source: " << rule.source << "\n";
+  if (!rule.replaces.empty()) out << "    replaces " << rule.replaces << "\n";
   if (const auto bound = ceiling(profile.peak, key, rule.metric, scale_of(context))) {
     out << "    physical ceiling: " << number_text(*bound) << " " << unit_of(rule.metric) << "\n";
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "base/text.hpp"
 #include "thresholds/preflight_facts.hpp"
@@ -214,10 +215,10 @@ void require_fact(const Rule& rule, const Members& members) {
 }
 
 Rule read_rule(const Yaml& yaml, const Profile& profile) {
-  const Members members =
-      yaml.members({"benchmark", "metric",      "every",     "min",    "max",      "equals",    "same",    "spread_max",
-                    "cv_max",    "samples_min", "reference", "margin", "at_least", "where",     "source",  "ranks",
-                    "hosts",     "nvls",        "tier",      "since",  "optional", "may_waive", "severity"});
+  const Members members = yaml.members(
+      {"benchmark", "metric",      "every",     "min",    "max",      "equals",    "same",     "spread_max",
+       "cv_max",    "samples_min", "reference", "margin", "at_least", "where",     "source",   "ranks",
+       "hosts",     "nvls",        "tier",      "since",  "optional", "may_waive", "severity", "severity_with_fabric"});
   Rule rule;
   rule.at = yaml.at();
   rule.benchmark = read_benchmark(required(members, "benchmark", yaml, "a rule"));
@@ -258,6 +259,9 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   if (members.contains("severity")) {
     rule.severity = members.at("severity").value_of<Severity>();
   }
+  if (members.contains("severity_with_fabric")) {
+    rule.severity_with_fabric = members.at("severity_with_fabric").value_of<Severity>();
+  }
   refuse_floor_above_ceiling(rule, profile,
                              members.contains("min")         ? members.at("min")
                              : members.contains("reference") ? members.at("reference")
@@ -275,24 +279,28 @@ bool overlap(const Rule& a, const Rule& b) {
          compatible(a.conditions.tier, b.conditions.tier);
 }
 
-}  // namespace
+bool have_same_subject(const Rule& a, const Rule& b) {
+  const Conditions &x = a.conditions, &y = b.conditions;
+  return a.benchmark == b.benchmark && a.metric == b.metric && a.every == b.every && a.limits.same == b.limits.same &&
+         x.ranks == y.ranks && x.hosts == y.hosts && x.nvls == y.nvls && x.tier == y.tier;
+}
 
+void refuse_overlap(const Rule& rule, const Rule& earlier, const Yaml& place, const char* advice) {
+  if (overlap(rule, earlier)) place.refuse("judges the same value as the rule at " + earlier.at + "; " + advice);
+}
+
+/// Adds the rules of a list at the end of the profile.
 void read_rules(const Yaml& yaml, Profile& profile) {
   const auto items = yaml.items();
   if (items.empty()) yaml.refuse("no rules; a profile that judges nothing would pass everything");
   for (const Yaml& item : items) {
     Rule rule = read_rule(item, profile);
     for (const Rule& earlier : profile.rules) {
-      if (overlap(rule, earlier)) {
-        item.refuse("judges the same value as the rule at " + earlier.at +
-                    "; remove one, or keep their ranks, hosts, nvls or tier apart");
-      }
+      refuse_overlap(rule, earlier, item, "remove one, or keep their ranks, hosts, nvls or tier apart");
     }
     profile.rules.push_back(std::move(rule));
   }
 }
-
-namespace {
 
 Match read_match(const Yaml& yaml) {
   const Members members = yaml.members({"backend", "device"});
@@ -412,6 +420,26 @@ Profile load_profile(const fs::path& file, Files& files) {
 }
 
 }  // namespace
+
+void add_site_rules(const Yaml& yaml, Profile& profile) {
+  std::vector<Rule> rules = std::exchange(profile.rules, {});
+  read_rules(yaml, profile);
+  const auto items = yaml.items();
+  std::erase_if(rules, [&](const Rule& shipped) {
+    bool replaced = false;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      Rule& own = profile.rules[i];
+      if (have_same_subject(own, shipped)) {
+        own.replaces += (own.replaces.empty() ? "" : "; ") + shipped.at + ": " + shipped.source;
+        replaced = true;
+      } else {
+        refuse_overlap(own, shipped, items[i], "write the same ranks, hosts, nvls and tier to replace it");
+      }
+    }
+    return replaced;
+  });
+  profile.rules.insert(profile.rules.begin(), rules.begin(), rules.end());
+}
 
 std::vector<Profile> load_profiles(const fs::path& file_or_folder) {
   std::error_code error;

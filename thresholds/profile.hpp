@@ -30,6 +30,7 @@ struct Range {
   int high = std::numeric_limits<int>::max();
   bool contains(int n) const { return low <= n && n <= high; }
   bool overlaps(const Range& other) const { return low <= other.high && other.low <= high; }
+  friend bool operator==(const Range&, const Range&) = default;
 };
 
 /// When a rule applies; what it does not say holds anywhere.
@@ -68,9 +69,11 @@ struct Rule {
   bool may_waive = false;
   Optional optional = Optional::never;
   Severity severity = Severity::fail;
+  std::optional<Severity> severity_with_fabric = std::nullopt;  // instead, where a site file names the NICs
   std::string where;  // a fact beside this one: holds where that is known and not 0; empty: everywhere
   std::string source;
-  std::string at;  // "thresholds/h200-sxm.yaml:12"
+  std::string at;        // "thresholds/h200-sxm.yaml:12"
+  std::string replaces;  // place and source of the rule that a site's own rule replaces; empty: none
 
   bool wildcard() const { return benchmark.find('*') != std::string::npos; }
 };
@@ -102,7 +105,8 @@ struct Profile {
 std::vector<Profile> load_profiles(const std::filesystem::path& file_or_folder);
 
 class Yaml;
-/// Adds the rules of a list, as if they stood at the end of the profile. Errors: as above.
-void read_rules(const Yaml&, Profile&);
+/// Adds a site's own rules to the profile. Each replaces the rules of the profile on the same benchmark and metric
+/// under the same conditions, whatever their severity. Errors: as above.
+void add_site_rules(const Yaml&, Profile&);
 
 }  // namespace shakedown

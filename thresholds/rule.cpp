@@ -73,6 +73,7 @@ class RuleJudge {
   Finding judge() {
     judge_outcome();
     if (finding_.status == Status::fail) explain_worst();
+    if (!rule_.replaces.empty()) set(finding_, finding_.status, "replaces the rule at " + rule_.replaces);
     if (finding_.status != Status::pass && finding_.status != Status::waived) {
       finding_.next = measure_command(finding_.key, context_.world_size) + own_flag();
     }

@@ -124,6 +124,7 @@ Profile on_site(const Profile& profile, const Site* site, const Measured& measur
     if (site->fabric) {
       extended.peak["nics"] = site->fabric->nics;
       extended.peak["nic_gbit"] = site->fabric->nic_gbit;
+      for (Rule& shipped : extended.rules) shipped.severity = shipped.severity_with_fabric.value_or(shipped.severity);
       Rule rate;  // NICs that all came up at half of what was ordered are of one rate
       rate.benchmark = "preflight/of:host";
       rate.metric = "ib_rate_gbit";
@@ -147,7 +148,7 @@ Profile on_site(const Profile& profile, const Site* site, const Measured& measur
     }
     const Yaml yaml = Yaml::load(site->file);
     const Members members = members_of(yaml);
-    if (members.contains("rules")) read_rules(members.at("rules"), extended);
+    if (members.contains("rules")) add_site_rules(members.at("rules"), extended);
   }
   const auto said = site != nullptr && site->fabric ? site->fabric : fabric_as_read(measured);
   for (Rule& rule : rules_between_hosts(extended, said, measured)) extended.rules.push_back(std::move(rule));

@@ -112,11 +112,43 @@ TEST(Site, OwnLimitsAreReadAsStrictlyAsThoseOfAProfile) {
     return on_site(base.front(), &own, nothing);
   };
   EXPECT_EQ(with("{benchmark: \"p2p/op:x\", metric: copy_gb_per_s, every: rank, min: 1, source: s}").rules.size(), 2U);
-  EXPECT_THROW(with("{benchmark: \"hbm/op:copy\", metric: hbm_gb_per_s, every: rank, min: 4000, source: s}"),
+  EXPECT_THROW(with("{benchmark: \"hbm/op:copy\", metric: hbm_gb_per_s, every: rank, min: 4000, ranks: 8, source: s}"),
                InputError)
-      << "it judges what the profile judges";
+      << "it judges a part of what the profile judges";
   EXPECT_THROW(with("{benchmark: \"hbm/op:add\", metric: hbm_gb_per_s, every: rank, min: 9000, source: s}"), InputError)
       << "above what physics allows";
+}
+
+TEST(Site, ARuleReplacesAShippedOneAndTheFindingNamesIt) {
+  ResultsBuilder copies(8, 1);
+  copies.add("hbm/op:copy", "hbm_gb_per_s", 3500);
+  const Measured measured{copies.results()};
+  const std::string shipped =
+      "  - {benchmark: \"hbm/op:copy\", metric: hbm_gb_per_s, every: rank, min: 4000, source: data sheet}\n";
+  const auto judged = [&](const std::string& rule) {
+    const auto own = site("rules:\n  - {" + rule + "}\n");
+    auto verdict = judge(measured, std::vector{on_site(profile(shipped).front(), &own, measured)}, {});
+    std::erase_if(verdict.findings, [](const Finding& f) { return f.key != "hbm/op:copy"; });
+    return verdict.findings;
+  };
+  const std::string subject = "benchmark: \"hbm/op:copy\", metric: hbm_gb_per_s, every: rank";
+  // A severity of its own does not keep the shipped rule in force.
+  for (const auto* severity : {"", ", severity: warn"}) {
+    const auto findings = judged(subject + ", min: 3400, source: the first delivery" + severity);
+    ASSERT_EQ(findings.size(), 1U);
+    EXPECT_EQ(findings.front().status, Status::pass);
+    EXPECT_EQ(findings.front().source, "the first delivery");
+    EXPECT_NE(findings.front().detail.find("data sheet"), std::string::npos) << findings.front().detail;
+  }
+  const auto stricter = judged(subject + ", min: 3600, source: s");
+  ASSERT_EQ(stricter.size(), 1U);
+  EXPECT_EQ(stricter.front().status, Status::fail);
+  EXPECT_EQ(stricter.front().limit, 3600);
+  EXPECT_EQ(judged(subject + ", tier: full, severity: warn, min: 3400, source: s").size(), 1U)
+      << "a rule for another tier replaces nothing";
+  const auto two =
+      site("rules:\n  - {" + subject + ", min: 3400, source: a}\n  - {" + subject + ", max: 5, source: b}\n");
+  EXPECT_THROW(on_site(profile(shipped).front(), &two, measured), InputError) << "two of its own";
 }
 
 TEST(Site, OfAnUnknownProfileIsRefused) {
