@@ -29,8 +29,7 @@ std::vector<Finding> judge_start(const std::vector<Results>& files) {
     set(finding, Status::fail, "ranks died in their start, and were measured by launch " + std::to_string(attempts),
         "the log of the run has the launcher's words");
     finding.value = attempts;
-    finding.limit = 1;
-    finding.limit_name = "max";
+    finding.limit = {LimitKind::max, 1};
     finding.unit = "launches";
   }
   return findings;

@@ -299,6 +299,7 @@ TEST_F(AcceptanceTest, HasNoReferenceForAnUnknownMachine) {
 TEST_F(AcceptanceTest, JudgesOneFamily) {
   EXPECT_EQ(accept_file("good.json", "--family=gemm").exit_code, 0);
   EXPECT_EQ(accept_file("good.json", "--family=hbm").exit_code, 1) << "nothing of it was measured";
+  EXPECT_EQ(accept_file("good.json", "--family=hbn").exit_code, 2) << "no such family";
 }
 
 TEST_F(AcceptanceTest, RefusesTwoReportsIntoOneFile) {
@@ -313,7 +314,8 @@ TEST_F(AcceptanceTest, SkipsForCTestAFamilyThatCouldNotBeMeasuredAndNoOther) {
                                   .text());
   EXPECT_EQ(accept_file("waived.json", "--family=train_step").exit_code, 3) << "no pass";
   EXPECT_EQ(accept_file("waived.json", "--family=train_step --skip-unmeasured").exit_code, 77);
-  EXPECT_EQ(accept_file("waived.json", "--family=gemm --skip-unmeasured").exit_code, 0);
+  EXPECT_EQ(accept_file("waived.json", "--family=gemm --skip-unmeasured").exit_code, 3) << "a part of it";
+  EXPECT_EQ(accept_file("waived.json", "--family=gemm --skip-unmeasured --partial-ok").exit_code, 0);
   EXPECT_EQ(accept_file("waived.json", "--family=hbm --skip-unmeasured").exit_code, 1);
 }
 
@@ -835,6 +837,10 @@ TEST_F(NodesVerb, ProvesNoNodeGoodByARunThatHasNotEndedOrByOneFamily) {
   expect_undecided(nodes("--scontrol --verdict=" + path("stored.json")));
   folder.write("run/lock", "host: nosuch\nprocess: 1\nended: now\n");
   EXPECT_EQ(nodes(results).exit_code, 0);
+  folder.write("run/train_step.json",
+               ResultsBuilder()
+                   .add_error("train_step/model:tiny/batch:1/seq:16", waiver_text("in the full tier"))
+                   .text());
   expect_undecided(nodes(results + " --family=gemm --kubectl"));
   expect_undecided(nodes("--scontrol --verdict=" + path("stored.json")));
 }

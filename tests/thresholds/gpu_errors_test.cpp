@@ -51,7 +51,7 @@ TEST(GpuErrors, CountInARowThatFailedOrWasWaived) {
     ResultsBuilder builder(4, 2);
     builder.add(key(0), "tflops", 700).add_error(key(1), message);
     builder.throttle(1, {{"hw_thermal", 0.5}}).errors(1, {{"ecc_uncorrected", 2}});
-    const auto findings = judge_gpu_errors({builder.results()}, std::nullopt);
+    const auto findings = judge_gpu_errors({builder.results()}, {});
     ASSERT_EQ(findings.size(), 2u) << message;
     EXPECT_EQ(findings[0].key, "machine/errors/rank:1");
     EXPECT_TRUE(findings[0].counts());

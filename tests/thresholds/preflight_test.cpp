@@ -345,7 +345,7 @@ void expect_failure_on_a_known_network(Machine& machine, const std::string& metr
     return judge(measured, std::vector{on_site(shipped.front(), &site, measured)}, Machine::only_preflight());
   };
   for (const auto& [members, state] :
-       {std::pair{"racks: {}\n", State::pass}, {"fabric: {nics: 8, nic_gbit: 400, source: order}\n", State::fail}}) {
+       {std::pair{"racks: {}\n", State::fit}, {"fabric: {nics: 8, nic_gbit: 400, source: order}\n", State::fail}}) {
     const auto verdict = on(members);
     const auto finding = only_complaint(verdict);
     EXPECT_EQ(verdict.state, state) << members;

@@ -143,7 +143,7 @@ TEST(Site, ARuleReplacesAShippedOneAndTheFindingNamesIt) {
   const auto stricter = judged(subject + ", min: 3600, source: s");
   ASSERT_EQ(stricter.size(), 1U);
   EXPECT_EQ(stricter.front().status, Status::fail);
-  EXPECT_EQ(stricter.front().limit, 3600);
+  EXPECT_EQ(stricter.front().limit->value, 3600);
   EXPECT_EQ(judged(subject + ", tier: full, severity: warn, min: 3400, source: s").size(), 1U)
       << "a rule for another tier replaces nothing";
   const auto two =
