@@ -14,6 +14,7 @@
 #include "launch/roll.hpp"
 #include "launch/scaling.hpp"
 #include "launch/watch.hpp"
+#include "report/judge_apart.hpp"
 #include "report/verdict_json.hpp"
 
 namespace shakedown {
@@ -72,8 +73,8 @@ bool anything_in(const fs::path& folder, const Programs& programs) {
 
 }  // namespace
 
-Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs, const RunFolder& run,
-                 Signals& signals) {
+Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs, const RunFolder& run, Signals& signals,
+                 Judged (*judge)(const Arguments&)) {
   measure_families(door, start, programs, run, signals);
   if (door.scaling) measure_on_fewer_nodes(door, start, programs, run, signals);
   if (!anything_in(run.path(), programs)) {
@@ -110,7 +111,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   say("results: " + run.path().string());
   auto start = agreed_launch(door, process_environment(), signals);
   if (door.scaling) fewer_nodes(door, start, programs);  // what cannot be is said before anything is measured
-  const Judged judged = judge_run(door, start, programs, run, signals);
+  const Judged judged = judge_run(door, start, programs, run, signals, judge_apart);
   const Verdict& verdict = judged.verdict;
   run.finish();
   const int code = write_all_outputs(door.judge.outputs, judged, "shakedown", exit_code(verdict, door.judge));

@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 #include "node/dcgm.hpp"
+#include "report/judge_apart.hpp"
 #include "thresholds/start.hpp"
 
 namespace shakedown {
@@ -57,7 +58,7 @@ void show_provisional(const FrontDoor& door, const fs::path& folder, const std::
   arguments.results = {folder / (family + ".json")};
   arguments.judge.families = {{family}};
   arguments.judge.run_id = id;
-  const auto verdict = judge(arguments).verdict;
+  const auto verdict = judge_after_trial(arguments).verdict;
   screen.arrived(family, verdict);
   screen.clear();
   constexpr std::size_t most = 5;
@@ -360,11 +361,13 @@ bool preflight_allows(const FrontDoor& door, const fs::path& folder, const std::
   arguments.results = {folder / "preflight.json"};
   arguments.judge.families = {{"preflight"}};
   arguments.judge.run_id = id;
-  auto judged = judge(arguments);
-  const auto& absent = judged.measured->files.front().context.absent;
-  // The hosts that are here are measured, whichever are not.
-  std::erase_if(judged.verdict.findings, [&](const Finding& finding) { return is_of_absent(finding, absent); });
-  conclude(judged.verdict);
+  auto judged = judge_after_trial(arguments);
+  if (judged.measured) {
+    const auto& absent = judged.measured->files.front().context.absent;
+    // The hosts that are here are measured, whichever are not.
+    std::erase_if(judged.verdict.findings, [&](const Finding& finding) { return is_of_absent(finding, absent); });
+    conclude(judged.verdict);
+  }
   const int code = judged.verdict.exit_code;
   if (code == 0 || code == 3) return true;  // well, or a kind of machine that no profile knows
   say("pre-flight failed, so nothing else is measured; --despite-preflight (SHAKEDOWN_DESPITE_PREFLIGHT=1) measures "

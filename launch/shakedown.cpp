@@ -24,6 +24,7 @@
 #include "report/arguments.hpp"
 #include "report/baseline.hpp"
 #include "report/culprits.hpp"
+#include "report/judge_apart.hpp"
 #include "report/markdown.hpp"
 #include "report/node_commands.hpp"
 #include "report/reason.hpp"
@@ -70,8 +71,10 @@ bool is_stored(const Arguments& arguments) {
 
 // Without results a stored verdict, which has no figures of pairs.
 Judged judged(const Arguments& arguments) {
-  if (is_stored(arguments)) return {nullptr, {}, read_verdict(arguments.outputs.at("--verdict"))};
-  return judge(arguments);
+  return judge_apart(arguments, [&]() -> Judged {
+    if (is_stored(arguments)) return {nullptr, {}, read_verdict(arguments.outputs.at("--verdict"))};
+    return judge(arguments);
+  });
 }
 
 OutputFiles outputs_of(const Arguments& arguments) {
@@ -88,8 +91,8 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
   const auto& measured = all.measured;
   const Verdict& verdict = all.verdict;
   write_outputs(outputs_of(arguments), all);
-  if (arguments.explain) {
-    if (!measured) throw InputError("--explain needs --results; see --help");
+  if (arguments.explain && is_stored(arguments)) throw InputError("--explain needs --results; see --help");
+  if (arguments.explain && measured) {
     std::fputs(explain(*measured, all.profiles, verdict, *arguments.explain).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
   } else {

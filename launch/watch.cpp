@@ -14,6 +14,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "base/utc.hpp"
+#include "report/judge_apart.hpp"
 #include "report/verdict_json.hpp"
 #include "report/watch.hpp"
 
@@ -166,8 +167,8 @@ class Watcher {
       const auto own = RunFolder::create(run_.path() / "rounds", run_.id() + "-" + number, last_runs);
       auto launch = agreed_launch(door, process_environment(), signals_);
       round.boots = launch.boots;
-      const auto judged = judge_run(door, launch, programs, own, signals_);
-      thin(*judged.measured, judged.verdict, round);
+      const auto judged = judge_run(door, launch, programs, own, signals_, judge_after_trial);
+      if (judged.measured) thin(*judged.measured, judged.verdict, round);
       if (!watch_.rounds.empty() && watch_.rounds.back().units == round.units) round.ranks.clear();
       keep(run_.path(), own.path(), round.number == 1 || judged.verdict.state == State::fail);
     }

@@ -11,9 +11,10 @@
 
 namespace shakedown {
 
-/// A run, from its measurements to its verdict, in its folder. `start` tells who is expected, and learns who is lost.
-/// Errors: CannotRun where nothing was measured.
-Judged judge_run(const FrontDoor&, Launch& start, const Programs&, const RunFolder&, Signals&);
+/// A run, from its measurements to its verdict by `judge`, in its folder. `start` tells who is expected, and learns who
+/// is lost. Errors: CannotRun where nothing was measured.
+Judged judge_run(const FrontDoor&, Launch& start, const Programs&, const RunFolder&, Signals&,
+                 Judged (*judge)(const Arguments&));
 
 /// The exit code. The folder of the watch holds rounds.jsonl (thresholds/watch.hpp), rounds/ with the last runs, kept/
 /// with the first and those that failed first, and verdict.json at the end. Errors: CannotRun after a signal: --resume

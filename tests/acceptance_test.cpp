@@ -18,6 +18,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "report/arguments.hpp"
+#include "report/judge_apart.hpp"
 #include "report/outputs.hpp"
 #include "report/reason.hpp"
 #include "report/terminal.hpp"
@@ -103,7 +104,7 @@ std::vector<std::string> without_gtest_flags(int argc, char** argv) {
 }
 
 int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
-  const Judged judged = judge(arguments);
+  const Judged judged = judge_apart(arguments);
   const auto& measured = judged.measured;
   const Verdict& verdict = judged.verdict;
   write_outputs(arguments.outputs, judged);
@@ -111,7 +112,7 @@ int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
   const auto give_reason = [&] {
     if (arguments.judge.families.all()) channel.give(reason_line(verdict));
   };
-  if (arguments.explain) {
+  if (arguments.explain && measured) {
     std::fputs(explain(*measured, judged.profiles, verdict, *arguments.explain).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
     give_reason();

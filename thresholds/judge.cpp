@@ -264,6 +264,8 @@ JudgeOptions with_asked(const std::vector<Results>& files, JudgeOptions options)
 
 }  // namespace
 
+Verdict before_judging(const std::vector<Results>& files, const JudgeOptions& options) { return start(files, options); }
+
 void conclude(Verdict& verdict) {
   verdict.passed = verdict.total = 0;
   for (const Finding& finding : verdict.findings) {

@@ -45,6 +45,9 @@ struct References {
 /// allow, or for a baseline or other numbers of ranks that cannot be compared.
 Verdict judge(const Measured&, const References&, const JudgeOptions&);
 
+/// The verdict with what is known of a run before it is judged: its ranks, hosts, devices and ids. Needs a file.
+Verdict before_judging(const std::vector<Results>&, const JudgeOptions&);
+
 /// How the findings of one key came about: the rules that name it, whether they apply and why not, what was measured.
 /// Errors: InputError if the key was neither measured nor named by a rule.
 std::string explain(const Measured&, const std::vector<Profile>&, const Verdict&, const std::string& key);

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# accept whose judge dies of a signal: it ends with a verdict by the raw rows, and the results stay.
+# shellcheck source-path=SCRIPTDIR source=../shell.bash
+source "$(dirname "$0")/../shell.bash"
+cd "$scratch" || exit 1
+accept=(env SHAKEDOWN_RANKS=1 SHAKEDOWN_RESULTS="$scratch/results" LD_PRELOAD="$build/tests/libdying_judge.so"
+  "$build/bin/shakedown" accept --families=jitter)
+run 3 "${accept[@]}" --junit="$scratch/junit.xml"
+expect "it is INCOMPLETE, in the last line" grep -q '^VERDICT: INCOMPLETE 0/1 ' <(tail -n 1 out)
+expect "  which says why" grep -q 'the judge died of SIGSEGV, results kept' out
+expect "  in every report" grep -q 'the judge died of SIGSEGV' junit.xml
+expect "  and in verdict.json" grep -q '"verdict": "incomplete"' results/latest/verdict.json
+expect "the results are there" test -s results/latest/jitter.json
+run 0 "$build/bin/shakedown" report --results="$scratch/results/latest" --family=jitter
+expect "and can be judged later" grep -q '^VERDICT: HOST-ONLY ' out
+finish

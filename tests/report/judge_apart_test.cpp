@@ -1,0 +1,91 @@
+// What becomes of a judgement that dies, hangs or throws.
+#include "report/judge_apart.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/thresholds/results_builder.hpp"
+
+namespace shakedown::judge_apart_test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing_support::Folder;
+using testing_support::ResultsBuilder;
+
+const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
+
+TEST(DeathOf, IsNoneWhereTheWorkReturnsOrThrows) {
+  EXPECT_EQ(death_of([] {}), std::nullopt);
+  EXPECT_EQ(death_of([] { throw InputError("results.json: is empty"); }), std::nullopt);
+}
+
+TEST(DeathOf, IsTheSignalThatEndedTheWork) {
+  EXPECT_EQ(death_of([] { raise(SIGSEGV); }), "died of SIGSEGV");
+  EXPECT_EQ(death_of([] { std::abort(); }), "died of SIGABRT");
+}
+
+TEST(DeathOf, IsTheLimitOfAWorkThatHangs) {
+  EXPECT_EQ(death_of([] { pause(); }, 1s), "gave no answer within 1 s");
+}
+
+class RawRowsTest : public ::testing::Test {
+ protected:
+  Verdict verdict_of(const ResultsBuilder& builder) {
+    arguments.results = {folder.write("results.json", builder.text())};
+    return judged_by_raw_rows(arguments, "died of SIGSEGV").verdict;
+  }
+
+  Arguments arguments;
+  const Folder folder;
+};
+
+TEST_F(RawRowsTest, AreIncompleteWithoutAnErrorOfADevice) {
+  const Verdict verdict = verdict_of(ResultsBuilder(4, 2).add(gemm, "tflops", 1).add_error("hbm/x:1", "timeout"));
+  EXPECT_EQ(verdict.state, State::incomplete);
+  EXPECT_EQ(verdict.exit_code, 3);
+  EXPECT_EQ(verdict.ranks, 4);
+  EXPECT_EQ(verdict.nodes.size(), 2u);
+  ASSERT_EQ(verdict.findings.size(), 2u);
+  EXPECT_EQ(verdict.findings[0].key, "machine/complete");
+  EXPECT_EQ(verdict.findings[1].detail, "timeout");
+}
+
+TEST_F(RawRowsTest, FailForWrongDataAndNameItsRanks) {
+  const Verdict verdict = verdict_of(ResultsBuilder().add_error(gemm, "wrong data: rank 2", {2}));
+  EXPECT_EQ(verdict.state, State::fail);
+  EXPECT_EQ(verdict.exit_code, 1);
+  EXPECT_EQ(verdict.findings.back().worst->rank, 2);
+  EXPECT_EQ(verdict.findings.back().wrong_ranks, std::vector{2});
+}
+
+TEST_F(RawRowsTest, FailForAnErrorOfTheDevice) {
+  for (const std::string error : {"an illegal memory access was encountered (cudaErrorIllegalAddress, 700)",
+                                  "(CUBLAS_STATUS_EXECUTION_FAILED, 13)", "(CUDNN_STATUS_EXECUTION_FAILED, 5000)"}) {
+    EXPECT_EQ(verdict_of(ResultsBuilder().add_error(gemm, error)).state, State::fail) << error;
+  }
+}
+
+TEST_F(RawRowsTest, AreThoseOfTheFamilyAndTheRun) {
+  arguments.judge.family = "hbm";
+  EXPECT_EQ(verdict_of(ResultsBuilder().add_error(gemm, "wrong data: rank 2", {2})).state, State::incomplete);
+  arguments.judge.family.reset();
+  arguments.judge.run_id = "another";
+  EXPECT_EQ(verdict_of(ResultsBuilder().add_error(gemm, "wrong data: rank 2", {2})).state, State::incomplete);
+}
+
+TEST(JudgeAfterTrial, JudgesWhatItsTrialSurvived) {
+  const Folder folder;
+  Arguments arguments;
+  arguments.results = {folder.write("results.json", ResultsBuilder().add(gemm, "tflops", 700).text())};
+  arguments.thresholds = folder.write("test.yaml",
+                                      "schema: 2\nprofile: test\nmatch: {backend: cuda, device: \"NVIDIA H200\"}\n"
+                                      "rules:\n  - {benchmark: \"" +
+                                          gemm + "\", metric: tflops, every: rank, min: 620, source: s}\n");
+  EXPECT_EQ(judge_after_trial(arguments).verdict.state, State::pass);
+}
+
+}  // namespace
+}  // namespace shakedown::judge_apart_test
