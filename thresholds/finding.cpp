@@ -62,6 +62,11 @@ void set(Finding& finding, Status status, std::string detail, std::string next) 
   finding.next = std::move(next);
 }
 
+void set_software_missing(Finding& finding, const std::string& why, int ranks) {
+  set(finding, Status::inconclusive, "not measured because of software, not the machine: " + why,
+      "install that software, then measure again: " + measure_command(finding.key, ranks));
+}
+
 void name_offenders(Finding& finding, std::vector<Culprit> offenders) {
   finding.offender_count = offenders.size();
   if (offenders.size() > max_offenders) offenders.resize(max_offenders);

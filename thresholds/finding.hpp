@@ -113,4 +113,7 @@ std::string gpu_in_command(const RankFacts&);
 /// The command that measures `key` (or, for a family, all of it) again.
 std::string measure_command(std::string_view key, int ranks);
 
+/// Leaves a benchmark open for which software is missing or too old: `why` names it.
+void set_software_missing(Finding&, const std::string& why, int ranks);
+
 }  // namespace shakedown

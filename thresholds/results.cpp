@@ -21,7 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::string_view waived_prefix = "waived: ";
+constexpr std::array<std::pair<Lack, std::string_view>, 2> waiver_prefixes{
+    {{Lack::machine, "waived: "}, {Lack::software, "waived for software: "}}};
 
 // Members of a row that are not counters (google/benchmark json_reporter.cc, 1.7.1 to 1.9). Everything numeric beside
 // them is a metric.
@@ -120,11 +121,13 @@ void read_outcome(const Field& field, Row& row) {
   std::string text = message ? message->text() : "";
   if (!skipped && !flag("error_occurred") && text.empty()) return;
   if (text.empty()) text = skipped ? "skipped without a message" : "error without a message";
-  if (text.substr(0, waived_prefix.size()) == waived_prefix) {
-    row.waived = text.substr(waived_prefix.size());
-  } else {
-    row.error = skipped ? "skipped: " + text : text;
+  for (const auto& [lack, prefix] : waiver_prefixes) {
+    if (!text.starts_with(prefix)) continue;
+    row.waived = text.substr(prefix.size());
+    row.lack = lack;
+    return;
   }
+  row.error = skipped ? "skipped: " + text : text;
 }
 
 std::optional<double> optional_number(const Field& parent, const char* name) {
@@ -288,7 +291,14 @@ ErrorCounts RankData::errors_of(int rank) const {
   return known;
 }
 
-std::string waiver_text(std::string_view reason) { return std::string(waived_prefix) + std::string(reason); }
+std::string waiver_text(std::string_view reason, Lack lack) {
+  return std::string(waiver_prefixes[static_cast<std::size_t>(lack)].second) + std::string(reason);
+}
+
+bool is_waiver(std::string_view text) {
+  return std::any_of(waiver_prefixes.begin(), waiver_prefixes.end(),
+                     [&](const auto& entry) { return text.starts_with(entry.second); });
+}
 
 Results read_results(const fs::path& file) {
   json document = read_json(file);

@@ -242,6 +242,9 @@ void members(Archive& archive, RankData& data) {
 }
 
 /// One repetition of one benchmark.
+/// The part that a waived benchmark lacks: the machine cannot do it, or software is missing or too old.
+enum class Lack { machine, software };
+
 struct Row : RankData {
   std::string key;  // family/key:value/..., Google Benchmark's suffixes removed
   int repetition = 0;
@@ -251,6 +254,7 @@ struct Row : RankData {
   std::map<std::string, double> metrics;  // counters: tflops, busbw_gb_per_s, latency_us, cv, ...
   std::optional<std::string> error;       // an error row; a waiver is not an error
   std::optional<std::string> waived;      // reason
+  Lack lack = Lack::machine;              // if waived
 };
 
 struct Results {
@@ -265,7 +269,8 @@ struct Results {
 std::string key_of(std::string_view benchmark_name);
 
 /// The text that an error row carries when the benchmark was waived rather than failed.
-std::string waiver_text(std::string_view reason);  // "waived: <reason>"
+std::string waiver_text(std::string_view reason, Lack = Lack::machine);  // "waived: ...", "waived for software: ..."
+bool is_waiver(std::string_view text);
 
 /// Reads one file. Errors: InputError naming the file for a file that is missing, empty, truncated, not strict JSON, of
 /// another schema, without context.shakedown, with zero benchmarks, or with a field of the wrong type.

@@ -74,7 +74,7 @@ class RuleJudge {
     judge_outcome();
     if (finding_.status == Status::fail) explain_worst();
     if (!rule_.replaces.empty()) set(finding_, finding_.status, "replaces the rule at " + rule_.replaces);
-    if (finding_.status != Status::pass && finding_.status != Status::waived) {
+    if (!finding_.good() && finding_.next.empty()) {
       finding_.next = measure_command(finding_.key, context_.world_size) + own_flag();
     }
     return finding_;
@@ -167,6 +167,7 @@ class RuleJudge {
   }
 
   void judge_waiver(const Row& row) {
+    if (row.lack == Lack::software) return set_software_missing(finding_, *row.waived, context_.world_size);
     if (no_pair_) return set(finding_, Status::waived, *row.waived + "; no host has two ranks");
     if (rule_.may_waive) return set(finding_, Status::waived, *row.waived);
     set(finding_, Status::fail, "waived, which the rule does not allow: " + *row.waived);

@@ -145,13 +145,19 @@ class RulesJudge {
     }
   }
 
-  // An error fails even where no rule, or only a warning, names the benchmark.
+  // An error fails, and missing software leaves open, even where no rule, or only a warning, names the benchmark.
   void judge_error_without_rule(const Benchmark& benchmark) {
-    const Row* row = benchmark.error();
-    if (row == nullptr || !wanted(family_of(benchmark.key)) || counted_keys_.contains(benchmark.key)) return;
-    Finding finding = plain(benchmark.key, Status::fail, *row->error, benchmark.context->world_size);
-    finding.wrong_ranks = row->wrong_ranks;
-    add(std::move(finding));
+    if (!wanted(family_of(benchmark.key)) || counted_keys_.contains(benchmark.key)) return;
+    const int ranks = benchmark.context->world_size;
+    if (const Row* row = benchmark.error()) {
+      Finding finding = plain(benchmark.key, Status::fail, *row->error, ranks);
+      finding.wrong_ranks = row->wrong_ranks;
+      add(std::move(finding));
+    } else if (const Row* lacking = benchmark.waiver(); lacking != nullptr && lacking->lack == Lack::software) {
+      Finding finding = plain(benchmark.key, Status::inconclusive, "", ranks);
+      set_software_missing(finding, *lacking->waived, ranks);
+      add(std::move(finding));
+    }
   }
 
   // Waivers are for what a machine does not have. One that has nothing at all was not measured.

@@ -22,6 +22,11 @@ struct Unsupported : std::runtime_error {
   bool asked_for;
 };
 
+/// Software that the operation needs is missing or too old, though the machine is good.
+struct MissingSoftware : Unsupported {
+  using Unsupported::Unsupported;
+};
+
 enum class DType { f64, f32, tf32, f16, bf16, fp8_e4m3, int8, nvfp4, mxfp8 };
 enum class Backend { host, cuda };
 enum class Engine { cpu, sm, ce };  // who moves the bytes: CPU cores, a GPU kernel, a GPU copy engine

@@ -317,6 +317,8 @@ concept TrainingOps = requires(
   { ops.fetches_sums() } -> std::same_as<bool>;
   /// Which attention it is: another one gives other bits.
   { ops.attention_name() } -> std::same_as<std::string>;
+  /// Whether the same inputs give the same bits each time.
+  { ops.is_deterministic() } -> std::same_as<bool>;
   { ops.all_gather(ce, e, n) } -> std::same_as<std::size_t>;      // own, all, count of a share
   ops.wait(n);
   /// Ranks may fetch the shares of others by themselves, on a stream of its own, where all ranks have their memory laid

@@ -37,6 +37,7 @@ struct Expected {
   std::size_t steps;            // how many there were
   double first_loss;            // within 3 %: the weights are random, the loss of the first step is nearly theirs alone
   bool same_bits;               // all ranks have equal devices, so that the same work gives the same bits
+  bool deterministic = true;    // the same work gives the same bits at all, else the gradients of ranks differ
   bool same_tokens = true;      // else their gradients differ
   bool same_parameters = true;  // each rank updates all of them
   bool falling = true;          // the batch is always the same, so that the last loss is below the first

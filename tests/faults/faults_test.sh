@@ -214,6 +214,13 @@ if wants data; then
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="bits@$last")
     measures "other bits rank $last" gemm 1 "$(named "$last") computed other bits than [0-9]+ of its peers" bench_gemm --benchmark_filter='dtype:f32/'
   fi
+  if [[ $backend == cuda && -e $build/tests/librefusing_cudnn.so ]]; then
+    gpt=(bench_train_step --tier=full --benchmark_filter='^train_step/model:gpt2_124m/batch:32/seq:1024$')
+    with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$build/tests/librefusing_cudnn.so" -x SHAKEDOWN_LIE=deterministic)
+    measures "no deterministic attention" train_step 0 'attention is not deterministic here' "${gpt[@]}"
+    with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$build/tests/librefusing_cudnn.so" -x SHAKEDOWN_LIE=attention)
+    measures "no attention" train_step 0 'waived for software: [^"]* cuDNN' "${gpt[@]}"
+  fi
   with=(-x SHAKEDOWN_RUN_ID)
 fi
 

@@ -178,8 +178,8 @@ ResultsBuilder& ResultsBuilder::add_error(const std::string& key, const std::str
   return *this;
 }
 
-ResultsBuilder& ResultsBuilder::add_waiver(const std::string& key, const std::string& reason) {
-  return add_error(key, waiver_text(reason));
+ResultsBuilder& ResultsBuilder::add_waiver(const std::string& key, const std::string& reason, Lack lack) {
+  return add_error(key, waiver_text(reason, lack));
 }
 
 std::string ResultsBuilder::text() const {

@@ -65,7 +65,7 @@ class ResultsBuilder {
 
   ResultsBuilder& add_error(const std::string& key, const std::string& message,
                             const std::vector<int>& wrong_ranks = {});
-  ResultsBuilder& add_waiver(const std::string& key, const std::string& reason);
+  ResultsBuilder& add_waiver(const std::string& key, const std::string& reason, Lack = Lack::machine);
 
   std::string text() const;
 

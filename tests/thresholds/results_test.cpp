@@ -239,6 +239,17 @@ TEST(Reader, TellsAWaiverFromAnError) {
   EXPECT_EQ(read.rows[0].waived, std::nullopt);
   EXPECT_EQ(read.rows[1].error, std::nullopt);
   EXPECT_EQ(read.rows[1].waived, "too large");
+  EXPECT_EQ(read.rows[1].lack, Lack::machine);
+}
+
+TEST(Reader, TellsMissingSoftwareFromWhatAMachineCannot) {
+  const Results read = ResultsBuilder().add_waiver(gemm, "needs cuDNN 9", Lack::software).results();
+  EXPECT_EQ(read.rows[0].error, std::nullopt);
+  EXPECT_EQ(read.rows[0].waived, "needs cuDNN 9");
+  EXPECT_EQ(read.rows[0].lack, Lack::software);
+  EXPECT_TRUE(is_waiver(waiver_text("", Lack::software)));
+  EXPECT_TRUE(is_waiver(waiver_text("")));
+  EXPECT_FALSE(is_waiver("wrong data"));
 }
 
 TEST(Reader, TakesASkippedBenchmarkOfNewerReleasesForNoMeasurement) {

@@ -294,6 +294,24 @@ TEST(Verdict, AllowsAWaiverOnlyWhereTheRuleDoes) {
   EXPECT_EQ(allowed.passed, allowed.total);
 }
 
+// Neither a pass nor a fault of the machine, whether a rule allows waivers, warns only, or does not exist.
+TEST(Verdict, LeavesOpenWhatMissingSoftwareKeptFromBeingMeasured) {
+  const std::string why = "attention needs cuDNN 9.18.1 or newer, and this is 9.5.0";
+  ResultsBuilder builder;
+  builder.add_waiver(gemm, why, Lack::software).add(allreduce, "busbw_gb_per_s", 340);
+  for (const std::string& rules :
+       {gemm_rule + "}\n", gemm_rule + ", may_waive: true}\n", gemm_rule + ", severity: warn}\n", std::string()}) {
+    const Verdict verdict = judged(builder, rules + allreduce_rule + "}\n");
+    EXPECT_EQ(verdict.exit_code, 3) << rules << verdict_line(verdict);
+    const auto named = std::count_if(verdict.findings.begin(), verdict.findings.end(), [&](const Finding& f) {
+      return f.key == gemm && f.counts() && f.status == Status::inconclusive &&
+             f.detail.find(why) != std::string::npos && f.next.find("install") != std::string::npos;
+    });
+    EXPECT_EQ(named, 1) << rules;
+  }
+  expect_state(judged(builder, gemm_rule + "}\n" + allreduce_rule + "}\n"), State::inconclusive, 3);
+}
+
 TEST(Verdict, IsNoPassWhereEverythingWasWaived) {
   ResultsBuilder builder;
   builder.add_waiver(gemm, "needs 300 GB").add_waiver(allreduce, "has no links");

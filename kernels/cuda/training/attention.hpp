@@ -41,10 +41,13 @@ class Attention {
 
   /// What does it: "plain", or "cudnn 91400" and what follows.
   virtual std::string name() const = 0;
+
+  /// Whether backward gives the same bits every time.
+  virtual bool is_deterministic() const = 0;
 };
 
-/// Our own kernels: slow, for heads of up to 128 elements, the same bits every time. For machines without cuDNN, and
-/// the check of cuDNN. Errors: Unsupported for other heads.
+/// Our own kernels: slow, for heads of up to 128 elements, the same bits every time. They check cuDNN, and are never
+/// measured in its place. Errors: Unsupported for other heads.
 std::unique_ptr<Attention> make_plain_attention(const AttentionShape&);
 
 /// cuDNN's fused kernels. `deterministic`: the same bits every time, for more memory. Errors: Unsupported if this build

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/training/attention_choice.hpp"
+
 namespace shakedown::cuda {
 
 namespace {
@@ -51,12 +53,9 @@ AttentionShape attention_shape(const training::StepShape& s) {
 
 std::unique_ptr<Attention> make_attention(const AttentionShape& shape, const CudaOpsSettings& settings) {
   if (settings.attention == AttentionKind::plain) return make_plain_attention(shape);
-  try {
-    return make_cudnn_attention(shape, settings.deterministic);
-  } catch (const Unsupported&) {
-    if (settings.attention == AttentionKind::cudnn) throw;
-    return make_plain_attention(shape);
-  }
+  if (settings.attention == AttentionKind::cudnn) return make_cudnn_attention(shape, settings.deterministic);
+  return training::choose_attention([&](bool deterministic) { return make_cudnn_attention(shape, deterministic); },
+                                    cudnn_version());
 }
 
 /// A sum begins when a bucket is full, which shows before the attention of each layer: it has less than what becomes

@@ -20,12 +20,12 @@
 
 namespace shakedown::cuda {
 
-/// Which kernels compute attention: the best that there is, or one for comparison.
+/// Which kernels compute attention: cuDNN's, deterministic where it supports that, or for comparison one kind alone.
 enum class AttentionKind { best, plain, cudnn };
 
 struct CudaOpsSettings {
   AttentionKind attention = AttentionKind::best;
-  bool deterministic = true;  // of attention's gradient; everything else is anyway
+  bool deterministic = true;  // of attention's gradient by `cudnn`; everything else is anyway
   ProductTuning tuning = {};
 };
 
@@ -56,8 +56,8 @@ class CudaOps {
   using Element = Bf16;
   using Master = float;
 
-  /// `communicators` may be null for one rank. Errors: Unsupported if the shape does not suit the kernels, or no kernel
-  /// suits its attention.
+  /// `communicators` may be null for one rank. Errors: Unsupported if the shape does not suit the kernels,
+  /// MissingSoftware if cuDNN has no kernel for its attention.
   CudaOps(const Gpu&, Communicators* communicators, const training::StepShape&, const CudaOpsSettings& = {});
 
   // Set-up
@@ -155,6 +155,7 @@ class CudaOps {
 
   // What it does how
   std::string attention_name() const { return attention_->name(); }
+  bool is_deterministic() const { return attention_->is_deterministic(); }
   const Products& products() const { return products_; }
 
  private:

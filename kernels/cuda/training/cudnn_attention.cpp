@@ -241,6 +241,8 @@ class CudnnAttention final : public Attention {
            std::to_string(backward_.graph.engine()) + (deterministic_ ? " deterministic" : "");
   }
 
+  bool is_deterministic() const override { return deterministic_; }
+
  private:
   std::size_t own_bytes() const { return whole_vectors(backward_.delta_bytes) + whole_vectors(backward_.dq_sum_bytes); }
   std::size_t keys() const {

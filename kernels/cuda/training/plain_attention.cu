@@ -259,6 +259,8 @@ class PlainAttention final : public Attention {
 
   std::string name() const override { return "plain"; }
 
+  bool is_deterministic() const override { return true; }
+
  private:
   template <class T>
   static Rows<T> rows(T* data, std::size_t stride) {

@@ -9,7 +9,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/cuda/training/attention.hpp"
 #include "kernels/cuda/training/cuda_ops.hpp"
+#include "kernels/training/measured_step.hpp"
 #include "kernels/training/step.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
 #include "tests/kernels/training/host_step.hpp"
@@ -67,9 +69,20 @@ void round_weights(training::TrainingStep<Ops>& step, Ops& ops) {
   step.restart();
 }
 
+/// cuDNN's attention where it has one for this shape, else the plain one.
+CudaOpsSettings any_attention(const Gpu& gpu, const StepShape& shape) {
+  try {
+    const CudaOps ops(gpu, nullptr, shape);
+    return {};
+  } catch (const MissingSoftware&) {
+    return {.attention = AttentionKind::plain};
+  }
+}
+
 /// As HostStep, on the GPU.
 struct CudaStep {
-  CudaStep(const Gpu& gpu, const StepShape& shape, const CudaOpsSettings& settings = {})
+  CudaStep(const Gpu& gpu, const StepShape& shape) : CudaStep(gpu, shape, any_attention(gpu, shape)) {}
+  CudaStep(const Gpu& gpu, const StepShape& shape, const CudaOpsSettings& settings)
       : ops(gpu, nullptr, shape, settings), step(ops, shape) {
     start();
   }
@@ -156,9 +169,9 @@ TEST_F(CudaLora, IsTheHostsStep) {
 /// The same of the step that trains every parameter: of each tensor, norms and biases too.
 TEST_F(CudaLora, IsTheHostsStepOfOtherModelsTrainedAsAWhole) {
   for (const char* const model : {"gpt2_tiny", "encoder_tiny", "tiny"}) {
-    for (const auto attention : {AttentionKind::best, AttentionKind::plain}) {
+    const auto shape = trained_shape(model);
+    for (const auto attention : {any_attention(*gpu_, shape).attention, AttentionKind::plain}) {
       SCOPED_TRACE(model);
-      auto shape = trained_shape(model);
       CudaStep cuda(*gpu_, shape, {.attention = attention});
       expect_host_step(cuda, shape);
       EXPECT_TRUE(same_bits(cuda.gradient(), cuda.gradient()));
@@ -328,6 +341,25 @@ TEST_F(CudaLora, RefusesWhatItsKernelsDoNotHold) {
   auto shape = tiny_shape();
   shape.model.vocab = 61;
   EXPECT_TRUE(contains(message_of([&] { CudaOps(*gpu_, nullptr, shape); }), "a vocabulary that divides by 8, not 61"));
+}
+
+// As cuDNN before 9.18.1 on Blackwell.
+TEST_F(CudaLora, WithoutDeterministicAttentionSaysSoAndIsChecked) {
+  if (!cudnn_version()) GTEST_SKIP() << "this build has no cuDNN";
+  const LoraStepSpec spec{.model = "tiny", .batch = 2, .seq = 64};
+  const CudaOpsSettings settings{.attention = AttentionKind::cudnn, .deterministic = false};
+  training::MeasuredStep<CudaOps, training::Trains::adapters> work(
+      spec, std::make_unique<CudaOps>(*gpu_, nullptr, training::step_shape(spec), settings), *device_);
+  work.connect(group_);
+  work.reset();
+  work.stage(5);
+  EXPECT_GT(device_->seconds(work, 5), 0);
+  const Check check = work.verify();
+  EXPECT_TRUE(check.passed()) << check.first;
+  EXPECT_NE(work.chosen(), "");
+  for (const auto& [name, value] : work.metrics()) EXPECT_NE(name, "checksum") << value;
+  work.corrupt();
+  EXPECT_FALSE(work.verify().passed());
 }
 
 TEST_F(CudaLora, SaysHowMuchMemoryItNeeds) {

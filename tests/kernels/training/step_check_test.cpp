@@ -49,6 +49,22 @@ TEST(StepCheck, PassesNothingWhenNothingRan) {
   EXPECT_FALSE(check_steps(std::vector<std::vector<Record>>(2), 0, expected).passed());
 }
 
+TEST(StepCheck, ComparesNoGradientsWhereAttentionIsNotDeterministic) {
+  Expected any_bits = expected;
+  any_bits.deterministic = false;
+  auto records = good(2);
+  records[1][2].local.checksum = 1;
+  EXPECT_EQ(complaint(records, 1, any_bits), "");
+  EXPECT_NE(complaint(records, 1), "");
+  auto sums = records, parameters = records, losses = records;
+  sums[1][2].reduced.checksum = 1;
+  EXPECT_NE(complaint(sums, 1, any_bits), "") << "the sum still has the same bits on all ranks";
+  parameters[1][2].updated.checksum = 1;
+  EXPECT_NE(complaint(parameters, 1, any_bits), "");
+  losses[1][0].loss = 20;
+  EXPECT_NE(complaint(losses, 1, any_bits), "");
+}
+
 TEST(StepCheck, MissesAStepThatDidNotRun) {
   auto records = good(2);
   records[1].pop_back();

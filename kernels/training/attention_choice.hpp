@@ -1,0 +1,44 @@
+// Chooses how attention sums its gradient, by what the library supports.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+
+#include "kernels/ops/operation.hpp"
+
+namespace shakedown::training {
+
+/// The first cuDNN whose deterministic gradient of attention runs on Blackwell (NVIDIA/TransformerEngine#2584), as
+/// cudnnGetVersion() writes it. Architectures before it need less.
+inline constexpr std::size_t cudnn_for_attention = 91801;
+
+/// "9.18.1" for 91801.
+inline std::string cudnn_text(std::size_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+/// make(true), a deterministic gradient, or make(false) where the library does not support that. `version`: of the
+/// cuDNN that `make` uses, nullopt if there is none. Errors: MissingSoftware with the version needed and the version
+/// found if it supports neither.
+template <class Make>
+auto choose_attention(const Make& make, std::optional<std::size_t> version) -> decltype(make(true)) {
+  try {
+    return make(true);
+  } catch (const Unsupported&) {  // a nondeterministic gradient may still be supported
+  }
+  try {
+    return make(false);
+  } catch (const Unsupported& reason) {
+    const std::string needed = cudnn_text(cudnn_for_attention);
+    if (!version) throw MissingSoftware("attention needs cuDNN " + needed + " or newer, and this build has none");
+    if (*version >= cudnn_for_attention) {
+      throw MissingSoftware("attention needs a cuDNN newer than " + cudnn_text(*version) + ": " + reason.what());
+    }
+    throw MissingSoftware("attention needs cuDNN " + needed + " or newer, and this is " + cudnn_text(*version) + ": " +
+                          reason.what());
+  }
+}
+
+}  // namespace shakedown::training
