@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/driver_library.hpp"
 #include "node/nvml_abi.hpp"
 
 namespace shakedown {
@@ -66,16 +67,12 @@ std::optional<std::string> process_name(unsigned pid) {
   return std::getline(in, line) ? std::optional(line) : std::nullopt;
 }
 
-struct CloseLibrary {
-  void operator()(void* handle) const { dlclose(handle); }
-};
-
 }  // namespace
 
 /// The loaded library. Functions are looked up by name at each call, which takes far less than any of them.
 class NvmlLibrary {
  public:
-  explicit NvmlLibrary(std::unique_ptr<void, CloseLibrary> handle) : handle_(std::move(handle)) {}
+  explicit NvmlLibrary(Library handle) : handle_(std::move(handle)) {}
   NvmlLibrary(const NvmlLibrary&) = delete;
   NvmlLibrary& operator=(const NvmlLibrary&) = delete;
   ~NvmlLibrary() { static_cast<void>(call(abi::shutdown)); }
@@ -126,7 +123,7 @@ class NvmlLibrary {
   }
 
  private:
-  std::unique_ptr<void, CloseLibrary> handle_;
+  Library handle_;
 };
 
 namespace {
@@ -159,13 +156,12 @@ std::string nvml_library(const Environment& environment) {
 // Nvml
 
 Nvml::Nvml(const std::string& library) {
-  std::unique_ptr<void, CloseLibrary> opened(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
-  if (opened == nullptr) {
-    const char* const error = dlerror();
-    problem_ = error != nullptr ? error : library + " cannot be loaded";
+  auto opened = open_driver_library(library);
+  if (!opened.library) {
+    problem_ = opened.problem;
     return;
   }
-  auto loaded = std::make_shared<const NvmlLibrary>(std::move(opened));
+  auto loaded = std::make_shared<const NvmlLibrary>(std::move(opened.library));
   problem_ = loaded->call(abi::init);
   if (problem_.empty()) {
     library_ = std::move(loaded);

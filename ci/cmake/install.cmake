@@ -1,9 +1,11 @@
-# An installed copy may be moved: nothing in it knows where it stands. What a node may lack goes into lib/.
+# An installed copy may be moved: nothing in it knows its own folder. What a node may lack goes into lib/; after that come the
+# folders of the CUDA libraries that it was linked with.
 foreach(family IN LISTS SHAKEDOWN_FAMILIES ITEMS all)
   list(APPEND programs bench_${family})
 endforeach()
 list(APPEND programs shakedown acceptance_test inventory)
-set_target_properties(${programs} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+set(rpath "$ORIGIN/../lib" ${SHAKEDOWN_CUDA_FOLDERS})
+set_target_properties(${programs} PROPERTIES INSTALL_RPATH "${rpath}")
 install(TARGETS ${programs} RUNTIME DESTINATION bin)
 install(DIRECTORY DESTINATION lib)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/thresholds/ DESTINATION share/shakedown/thresholds FILES_MATCHING PATTERN "*.yaml")

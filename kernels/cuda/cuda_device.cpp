@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "base/driver_library.hpp"
 #include "kernels/backends.hpp"
 #include "kernels/cuda/facts.hpp"
 
@@ -100,6 +101,8 @@ std::unique_ptr<Work> CudaDevice::make_work(const Spec& spec) {
 
 /// No driver (error 35) and no GPU (error 100) look alike from here: no device, and CUDA's words for why.
 Availability probe() {
+  // cudart and NCCL look for it by this name alone, and find what is open already. It stays open.
+  static_cast<void>(open_driver_library("libcuda.so.1").library.release());
   int devices = 0;
   const auto status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess) {

@@ -8,9 +8,19 @@ mv first moved
 expect "it has bin, lib and the profiles" test -x moved/bin/shakedown -a -d moved/lib -a -s moved/share/shakedown/thresholds/h200-sxm.yaml
 expect "  and a program for each family, and for all" eval '[[ $(ls moved/bin/bench_* | wc -l) -eq $(($(wc -l <moved/share/shakedown/families) + 1)) ]]'
 expect "nothing in it names the tree that it was built from" eval '! grep -rlF -e "$root/" -e "$build/" moved'
+cuda=$(sed -n 's/^SHAKEDOWN_CUDA_FOLDERS:INTERNAL=//p' "$build/CMakeCache.txt")
+IFS=';' read -ra folders <<<'$ORIGIN/../lib'"${cuda:+;$cuda}"
 for program in moved/bin/*; do
   paths=$(objdump -p "$program" | awk '$1 == "RUNPATH" || $1 == "RPATH" { print $2 }')
-  expect "${program##*/} looks for libraries beside itself" test "$paths" = '$ORIGIN/../lib'
+  expect "${program##*/} looks for libraries next to itself, then where CUDA's are" test "$paths" = "$(IFS=: && echo "${folders[*]}")"
+  expect "  and finds them from an empty environment" eval '! env -i ldd "$program" | grep "not found"'
+done
+# Another NCCL than the one that a program was linked with may lack what it calls.
+linked=$(sed -n 's/^NCCL_LIBRARY:FILEPATH=//p' "$build/CMakeCache.txt")
+for program in {"$build",moved}/*/bench_all; do
+  [[ -n ${cuda:-} ]] || break
+  found=$(env -i ldd "$program" | awk '$1 ~ /^libnccl/ { print $3 }')
+  expect "$program finds the NCCL that it was linked with" test "$(readlink -f "$found")" = "$(readlink -f "$linked")"
 done
 run 0 env -i moved/bin/shakedown report --results="$root/ci/baselines/h200-sxm/4ranks/1"
 expect "it judges by its own profiles" prints '^VERDICT: PASS .*profile h200-sxm'
