@@ -214,6 +214,10 @@ if wants data; then
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="bits@$last")
     measures "other bits rank $last" gemm 1 "$(named "$last") computed other bits than [0-9]+ of its peers" bench_gemm --benchmark_filter='dtype:f32/'
   fi
+  if [[ $backend == cuda && $ranks -gt 1 ]]; then
+    with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="device@$last")
+    measures "GPU does not open, rank $last" preflight 0 '"complete": ?true' bench_preflight
+  fi
   if [[ $backend == cuda && -e $build/tests/librefusing_cudnn.so ]]; then
     gpt=(bench_train_step --tier=full --benchmark_filter='^train_step/model:gpt2_124m/batch:32/seq:1024$')
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$build/tests/librefusing_cudnn.so" -x SHAKEDOWN_LIE=deterministic)
@@ -290,6 +294,7 @@ if wants startup; then
     shift 2
     began=$(now)
     timeout -k 5 60 "$@" >out 2>err </dev/null || code=$?
+    refused_with=$code
     line=$(grep -m1 -E -- "$pattern" err)
     [[ -n $line ]] || outcome=unnamed
     [[ $code -ne 0 && $code -ne 124 ]] || outcome=code
@@ -301,9 +306,14 @@ if wants startup; then
     refused "another MPI" 'rank 1 .* has mpi Some MPI 1.2.3, rank 0' "${two[@]}" -np 1 "$build/bench/bench_allreduce" "${program[@]}" : -np 1 -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE=version@1 "$build/bench/bench_allreduce" "${program[@]}"
   else
     two=(mpirun --bind-to none)
-    refused "one GPU for two ranks" 'ranks 0 and 1 .* share the GPU GPU-' "${two[@]}" -x CUDA_VISIBLE_DEVICES="${devices[0]}" -np 2 "$build/bench/bench_allreduce" "${program[@]}"
+    refused "one GPU for two ranks" '2 ranks, 1 GPU on host .*start one rank per GPU' "${two[@]}" -x CUDA_VISIBLE_DEVICES="${devices[0]}" -np 2 "$build/bench/bench_allreduce" "${program[@]}"
     [[ $gpus -lt 3 ]] || refused "other visible GPUs" 'local rank 1 sees 2 GPUs \(mask [0-9,]+\), local rank 0 sees 2 GPUs \(mask' "${two[@]}" -np 1 -x CUDA_VISIBLE_DEVICES="${devices[0]},${devices[1]}" "$build/bench/bench_allreduce" "${program[@]}" : -np 1 -x CUDA_VISIBLE_DEVICES="${devices[1]},${devices[2]}" "$build/bench/bench_allreduce" "${program[@]}"
-    [[ $gpus -lt 2 ]] || refused "more ranks than GPUs" 'only [0-9]+ visible GPUs' "${two[@]}" --oversubscribe -np $((gpus + 1)) "$build/bench/bench_allreduce" "${program[@]}"
+    for excess in $((gpus + 1)) $((2 * gpus)) $((4 * gpus)); do
+      for family in allreduce preflight; do
+        refused "more ranks than GPUs" "$excess ranks, $gpus GPUs? on host .*start one rank per GPU" "${two[@]}" --oversubscribe -np $excess "$build/bench/bench_$family" --backend=cuda
+        expect "  with exit code 2" test "$refused_with" -eq 2
+      done
+    done
   fi
   [[ $backend == cuda && $ranks -lt 2 ]] || refused "another build" 'rank 1 .* has another build' "${two[@]}" -np 1 "$build/bench/bench_allreduce" "${program[@]}" : -np 1 ./other_build "${program[@]}"
 fi

@@ -1,8 +1,9 @@
 // CUDA libraries that lie or fail. All ranks: skip (every third operation; of kernels, of those that stream over
-// memory), part (half of each reduction or copy). One rank: skip_one (one AllReduce), async (NCCL reports an
-// asynchronous error), illegal (a kernel writes to an illegal address), memory (an allocation of more than 1 MiB
-// fails), bits (one bit of every product, far inside its tolerance), flip (one bit of one in ten products, collectives,
-// copies and streams over memory), percent (one element of every f32 product is 1 % off).
+// memory), part (half of each reduction or copy), two (there are two GPUs). One rank: skip_one (one AllReduce), async
+// (NCCL reports an asynchronous error), illegal (a kernel writes to an illegal address), device (the GPU does not
+// open), memory (an allocation of more than 1 MiB fails), bits (one bit of every product, far inside its tolerance),
+// flip (one bit of one in ten products, collectives, copies and streams over memory), percent (one element of every f32
+// product is 1 % off).
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -139,6 +140,18 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
   const auto status = real(kernel, grid, block, arguments, shared, stream);
   flip_output(kernel, arguments, stream);
   return status;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  static auto* const real = lie::real("cudaGetDeviceCount", &cudaGetDeviceCount);
+  if (!lie::told("two")) return real(count);
+  *count = 2;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int ordinal) {
+  static auto* const real = lie::real("cudaSetDevice", &cudaSetDevice);
+  return lie::told("device") ? cudaErrorDevicesUnavailable : real(ordinal);
 }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
