@@ -12,6 +12,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
+#include "launch/rank_output.hpp"
 #include "node/dcgm.hpp"
 #include "report/judge_apart.hpp"
 #include "thresholds/start.hpp"
@@ -24,32 +25,6 @@ using Words = std::vector<std::string>;
 using Seconds = std::chrono::duration<double>;
 
 const std::string resident = "all";  // the program that measures all families in one process per rank
-
-/// What the ranks say of the end that they are coming to (fixtures/watchdog.cpp).
-bool announces_end(std::string_view line) {
-  return line.rfind("shakedown: timeout:", 0) == 0 || line.find("; the job cannot go on") != std::string_view::npos;
-}
-
-/// The hosts that the ranks name when they end a job (fixtures/watchdog.cpp); nothing for another line.
-std::optional<Words> lost_hosts_in(std::string_view line) {
-  constexpr std::string_view start = "shakedown-lost: ";
-  if (line.rfind(start, 0) != 0) return std::nullopt;
-  std::istringstream words(std::string(line.substr(start.size())));
-  return Words(std::istream_iterator<std::string>(words), {});
-}
-
-/// What somebody wants to be read at once.
-bool is_for_people(std::string_view line) { return line.rfind("shakedown:", 0) == 0; }
-
-/// What a rank says where nothing can be measured, whatever is tried: its GPU is another run's (node/gpu_claim.hpp), or
-/// its host has no CUDA libraries (ci/with_cuda). Empty for another line.
-std::string refusal_in(std::string_view line) {
-  constexpr std::string_view start = "shakedown: ";
-  if (line.rfind(start, 0) != 0) return "";
-  const std::string said(line.substr(start.size()));
-  if (said.find(" is in use by another measurement: ") != std::string::npos) return said + "; wait for it, or end it";
-  return said.find(" lacks CUDA libraries: ") != std::string::npos ? said : "";
-}
 
 /// What fails already of a family that has arrived: said at once, since the rest takes a while.
 void show_provisional(const FrontDoor& door, const fs::path& folder, const std::string& id, const std::string& family,
@@ -67,15 +42,6 @@ void show_provisional(const FrontDoor& door, const fs::path& folder, const std::
     if (makes_fail(finding, family) && ++failing <= most) say("provisional: " + printable(short_text(finding)));
   }
   if (failing > most) say("provisional: and " + std::to_string(failing - most) + " more of " + family);
-}
-
-/// The JSON document among what rank 0 has printed; empty if there is no whole one.
-std::string document_in(const std::string& text) {
-  const auto begin = text.rfind("{\n", 0) == 0 ? 0 : text.find("\n{\n");
-  if (begin == std::string::npos) return "";
-  auto document = text.substr(begin == 0 ? 0 : begin + 1);
-  document.resize(document.rfind('}') + 1);
-  return nlohmann::json::accept(document) ? document + "\n" : "";
 }
 
 bool runs_dcgm(const FrontDoor& door, const std::string& name) {
@@ -174,20 +140,6 @@ Words missing_in(const fs::path& folder, const Words& families) {
   std::copy_if(families.begin(), families.end(), std::back_inserter(missing),
                [&](const auto& family) { return !fs::exists(file_of(folder, family)); });
   return missing;
-}
-
-/// {"family": "gemm", "result": {...}}: the family and its document, as they stand there; nothing for another line, or
-/// for one that was cut off.
-std::optional<std::pair<std::string, std::string>> streamed(std::string_view line) {
-  constexpr std::string_view start = "{\"family\": \"", middle = "\", \"result\": ";
-  const auto begin = line.find(start);  // a launcher may put the rank before it
-  const auto end = line.find(middle, begin);
-  const auto last = line.rfind('}');
-  if (begin == std::string_view::npos || end == std::string_view::npos || last <= end) return std::nullopt;
-  const auto family = line.substr(begin + start.size(), end - begin - start.size());
-  const auto document = line.substr(end + middle.size(), last - end - middle.size());
-  if (!nlohmann::json::accept(document)) return std::nullopt;
-  return std::pair(std::string(family), std::string(document) + "\n");
 }
 
 /// 1: with error rows. Whatever else a program ends with, it died.
@@ -310,7 +262,7 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
   std::string last;
   program.job.out = [&](std::string_view line) {
     const auto result = streamed(line);
-    if (closed || !result || fs::path(result->first).filename() != result->first) return;
+    if (closed || !result) return;
     keep_result(folder, result->first, result->second, launch);
     last = result->first;
     show_provisional(door, folder, id, result->first, screen);
