@@ -1,8 +1,11 @@
 #include "base/files.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <fstream>
+#include <memory>
 
 namespace shakedown {
 
@@ -84,33 +87,57 @@ std::optional<std::vector<std::string>> names_in(const std::filesystem::path& fo
   return names;
 }
 
+void refuse_to_read(const std::filesystem::path& path, std::error_code error) {
+  if (error == std::errc::no_such_file_or_directory) throw InputError(path.string() + ": no such file");
+  const auto text = path.string() + ": cannot be read: " + error.message();
+  using enum std::errc;
+  for (const auto of_the_path : {permission_denied, operation_not_permitted, not_a_directory, is_a_directory,
+                                 too_many_symbolic_link_levels, filename_too_long, invalid_argument}) {
+    if (error == of_the_path) throw InputError(text);
+  }
+  throw CannotRead(text);
+}
+
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::none) refuse_to_read(path, error);
+  return std::filesystem::is_directory(status);
+}
+
 std::string read_file(const std::filesystem::path& file) {
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
-  if (!std::filesystem::exists(status)) throw InputError(file.string() + ": no such file");
+  if (error) refuse_to_read(file, error);
   if (!std::filesystem::is_regular_file(status)) {
     throw InputError(file.string() +
                      (std::filesystem::is_directory(status) ? ": is a folder" : ": is a pipe or a device") +
                      ", not a file");
   }
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError(file.string() + ": cannot be read");
+  const auto refuse = [&file] { refuse_to_read(file, {errno, std::generic_category()}); };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "rbe"), std::fclose);
+  if (!in) refuse();
   std::string text;
-  if (const auto size = std::filesystem::file_size(file, error); !error && size > 0) {
-    text.resize(size);
-    in.read(text.data(), static_cast<std::streamsize>(size));
-    text.resize(static_cast<std::size_t>(in.gcount()));
+  const auto size = std::filesystem::file_size(file, error);
+  // One byte more than there are: most files are read in one go. Those of /proc have no size, others may have grown.
+  std::size_t room = error ? 1 : static_cast<std::size_t>(size) + 1, filled = 0;
+  while (true) {
+    text.resize(filled + room);
+    filled += std::fread(text.data() + filled, 1, room, in.get());
+    if (std::ferror(in.get()) != 0) refuse();
+    if (filled < text.size()) break;
+    room = std::max<std::size_t>(filled, 4096);
   }
-  // What another has written to it meanwhile, and files whose size nobody knows, as those of /proc.
-  if (in) text.append(std::istreambuf_iterator<char>(in), {});
-  if (in.bad()) throw InputError(file.string() + ": cannot be read");
+  text.resize(filled);
   return text;
 }
 
 std::filesystem::path beside_program(const std::filesystem::path& name) {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  return std::filesystem::weakly_canonical(program.parent_path().parent_path() / name, error);
+  const auto path = program.parent_path().parent_path() / name;
+  const auto followed = std::filesystem::weakly_canonical(path, error);
+  return error ? path : followed;
 }
 
 }  // namespace shakedown

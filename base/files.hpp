@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace shakedown {
@@ -21,6 +22,19 @@ struct InputError : std::runtime_error {
 struct CannotWrite : InputError {
   using InputError::InputError;
 };
+
+/// A file or folder that cannot be read now, though it may be in order: no descriptors or memory are left, or a disk or
+/// server does not answer. No InputError. Exit code 3.
+struct CannotRead : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Errors: InputError where the path itself is wrong (it is not there, or may not be read), else CannotRead; both name
+/// the path and the error.
+[[noreturn]] void refuse_to_read(const std::filesystem::path&, std::error_code);
+
+/// Whether there is a folder at this path. Errors as of refuse_to_read where that cannot be told.
+bool is_folder(const std::filesystem::path&);
 
 /// The message of an InputError that the step throws, or of arguments that do not go together; or nothing.
 template <class Step>
@@ -50,7 +64,7 @@ std::optional<std::string> field_of(const std::filesystem::path& file, std::stri
 /// Names in a folder, sorted ("eth2" before "eth10"); nothing if the folder cannot be read.
 std::optional<std::vector<std::string>> names_in(const std::filesystem::path& folder);
 
-/// The bytes of a regular file. Errors: InputError for anything else: a pipe or a device may never end.
+/// The bytes of a regular file. Errors: InputError for anything else: a pipe or a device may never end; CannotRead.
 std::string read_file(const std::filesystem::path& file);
 
 /// Where a file of the installation is, seen from the program that runs: in the build tree as in an installed copy,

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
+#include <system_error>
 
 #include "base/files.hpp"
 #include "base/process.hpp"
@@ -31,8 +33,12 @@ Owner owner_of(int pid) {
 bool lives(const Owner& owner) { return !owner.started.empty() && owner_of(owner.pid) == owner; }
 
 void write_lock(const fs::path& lock, const Owner& owner) {
-  std::ofstream(lock) << "host: " << host() << "\nprocess: " << owner.pid << "\nsince: " << utc_now()
-                      << "\nstart: " << owner.started << "\n";
+  std::ofstream out(lock);
+  out << "host: " << host() << "\nprocess: " << owner.pid << "\nsince: " << utc_now() << "\nstart: " << owner.started
+      << "\n";
+  if (!out.flush()) {
+    throw CannotWrite(lock.string() + ": cannot be written: " + std::generic_category().message(errno));
+  }
 }
 
 bool is_run_lock(const fs::path& lock) { return field_of(lock, "host") && field_of(lock, "process"); }

@@ -15,7 +15,7 @@ struct Owner {
 Owner owner_of(int pid);
 bool lives(const Owner&);
 
-/// For people, but for "start" of the owner.
+/// For people, but for "start" of the owner. Errors: CannotWrite.
 void write_lock(const std::filesystem::path& lock, const Owner&);
 
 /// Whether this file is one: others are called "lock" too.

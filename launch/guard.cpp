@@ -74,17 +74,10 @@ class Guard {
     for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&watched, signal);
     sigprocmask(SIG_BLOCK, &watched, &usual);
     signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
-    std::array<int, 2> failed{};
-    if (pipe2(failed.data(), O_CLOEXEC) != 0) std::abort();
-    job_ = fork();
-    if (job_ == 0) become(command, usual, failed[1]);
-    if (job_ < 0) why_not_ = std::strerror(errno);
-    if (job_ > 0) setpgid(job_, job_);
-    close(failed[1]);
-    int why = 0;
-    if (read(failed[0], &why, sizeof why) == sizeof why) why_not_ = std::strerror(why);
-    close(failed[0]);
-    if (job_ < 0) tell(0);
+    if (signals_ < 0 || !start(command, usual)) {
+      why_not_ = std::strerror(errno);
+      tell(0);
+    }
     // The front door waits for the end of what the job prints.
     const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int descriptor : {0, 1, 2}) dup2(nothing, descriptor);
@@ -116,11 +109,30 @@ class Guard {
   }
 
  private:
+  /// False, and errno: there is no process of the job. One that could not become the command says so in why_not_.
+  bool start(const std::vector<std::string>& command, const sigset_t& usual) {
+    std::array<int, 2> failed{};
+    if (pipe2(failed.data(), O_CLOEXEC) != 0) return false;
+    job_ = fork();
+    if (job_ == 0) become(command, usual, failed[1]);
+    const int no_process = errno;
+    if (job_ > 0) setpgid(job_, job_);
+    close(failed[1]);
+    int why = 0;
+    if (job_ > 0 && read(failed[0], &why, sizeof why) == sizeof why) why_not_ = std::strerror(why);
+    close(failed[0]);
+    errno = no_process;
+    return job_ > 0;
+  }
+
   void reap() {
     int status = 0;
-    for (pid_t process = waitpid(-1, &status, WNOHANG); process > 0; process = waitpid(-1, &status, WNOHANG)) {
+    pid_t process = 0;
+    while ((process = waitpid(-1, &status, WNOHANG)) > 0) {
       if (process == job_) tell(status);
     }
+    // How the job ended is not known, and not told: nothing is said of it.
+    if (process < 0 && errno != EINTR) ended_ = true;
   }
 
   void tell(int status) {

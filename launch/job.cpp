@@ -172,13 +172,13 @@ class Running {
     error_.take([&](std::string_view line) { hear(line, job_.error); });
     receive();
     int status = 0;
-    if (guard_ > 0 && waitpid(guard_, &status, WNOHANG) == guard_) {
+    const pid_t ended = waitpid(guard_, &status, WNOHANG);
+    if (ended == guard_ || (ended < 0 && errno != EINTR)) {
       guard_ = 0;
       receive();
       // What is in the pipes is still ours; who else holds them is not waited for.
       out_.take([&](std::string_view line) { hear(line, job_.out); });
       error_.take([&](std::string_view line) { hear(line, job_.error); });
-      if (!ending_.code && !ending_.signal && ending_.not_started.empty()) ending_.signal = SIGKILL;  // of the guard
     }
     const auto now = Clock::now();
     if (told_ && now > *told_ + patience) guard_ = 0;
@@ -270,7 +270,7 @@ std::string Ending::text(const std::string& program) const {
   if (!not_started.empty()) return start + " could not be started: " + not_started;
   if (!told.empty()) return start + " was ended: " + told;
   if (signal) return start + " was ended by " + name(*signal);
-  if (!code) return start + " did not end";
+  if (!code) return start + " ended without a word of its end: its supervisor was killed, or could not report";
   auto said = start + " ended with exit code " + std::to_string(*code);
   if (*code <= 128) return said;
   // A launcher whose rank was killed ends with 128 + the signal; of others that have no such signal, ssh's 255 among

@@ -47,13 +47,15 @@ struct Job {
   std::function<std::string()> enough = {};
 };
 
-/// How a job ended. Neither code nor signal: it did not, and was left to its guard.
+/// How a job ended. Neither code nor signal nor a reason: its guard ended without a word, or the job was left to it.
 struct Ending {
   std::optional<int> code, signal;
   std::string not_started;  // why
   std::string told;         // why it was ended from here; empty: it ended by itself
 
   bool good() const { return code == 0 && told.empty(); }
+  /// Whether this says something about what ran: not where it could not be started, or its guard could not report.
+  bool is_known() const { return not_started.empty() && (code || signal || !told.empty()); }
   /// "mpirun ended with exit code 137: SIGKILL ended a rank or itself"
   std::string text(const std::string& program) const;
 };

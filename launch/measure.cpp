@@ -83,8 +83,9 @@ class Program {
       : screen_(screen), name_("bench_" + name), log_(folder / "log", std::ios::app) {
     Words command = command_of(door, launch, programs, name, flags);
     // Whoever judges what is measured now shall know what has died before, and with whom.
-    if (const auto crashed = lines_of(folder / "crashed")) {
-      command.push_back("--crashed=" + joined(*crashed, ","));
+    if (const auto crashed = folder / "crashed"; fs::exists(crashed)) {
+      std::istringstream families(read_file(crashed));
+      command.push_back("--crashed=" + joined(Words(std::istream_iterator<std::string>(families), {}), ","));
       if (!launch.lost.empty()) command.push_back("--lost=" + joined(launch.lost, ","));
     }
     command.push_back("--run-id=" + id);
@@ -114,6 +115,15 @@ class Program {
     stop_if_told(signals);
     if (!refused_.empty()) throw CannotRun(refused_);
     return ending;
+  }
+  /// Errors: CannotRun for an end that is no rank's: of the launcher itself, or one that its supervisor did not report.
+  void require_end_of_ranks(const Ending& ending) {
+    const auto& launcher = job.command.front();
+    const bool launcher_killed = ending.signal && (launcher == "mpirun" || launcher == "srun");
+    if (ending.is_known() && !launcher_killed) return;
+    const auto why = name_ + ": " + ending.text(launcher) + "; that says nothing about the machine: measure again";
+    log_ << why << std::endl;
+    throw CannotRun(why);
   }
   /// Says how it ended, and keeps what it printed.
   void complain(const Ending& ending, const std::string& what, const std::string& printed = "") {
@@ -148,8 +158,7 @@ bool well(const Ending& ending) { return ending.told.empty() && (ending.code == 
 /// Changes what the result of a family says of its run; one that says nothing is refused by the judge.
 template <class Change>
 void change_context(const fs::path& folder, const std::string& family, const Change& change) {
-  std::ifstream in(file_of(folder, family));
-  auto document = nlohmann::ordered_json::parse(in, nullptr, false);
+  auto document = nlohmann::ordered_json::parse(read_file(file_of(folder, family)), nullptr, false);
   const nlohmann::ordered_json::json_pointer shakedown("/context/shakedown");
   if (!document.contains(shakedown) || !document[shakedown].is_object()) return;
   change(document[shakedown]);
@@ -242,11 +251,13 @@ bool measure_family(const FrontDoor& door, const Launch& launch, const Programs&
   const auto ending = program.run(signals);
   const auto document = document_in(printed);
   if (document.empty()) {
+    program.require_end_of_ranks(ending);
     program.complain(ending, "wrote no result", printed);
     return false;
   }
   keep_result(folder, family, document, launch);
   if (!well(ending)) {
+    program.require_end_of_ranks(ending);
     program.complain(ending, "died behind its result");
     mark_crashed(folder, family);
   }
@@ -273,6 +284,7 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
   const auto missing = missing_in(folder, programs.families);
   // Of what it left out though it ended well there is nothing to measure here: pairs of hosts on one host.
   if (closed || well(ending)) return {};
+  program.require_end_of_ranks(ending);
   constexpr int usage = 2;  // what a flag of a user names cannot be: nothing that is tried besides would help
   const bool nothing_yet = missing.size() == programs.families.size();
   if (nothing_yet && ending.code == usage && !program.said.empty()) throw InputError(program.said);

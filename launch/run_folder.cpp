@@ -27,7 +27,10 @@ namespace fs = std::filesystem;
 /// it.
 std::optional<int> locked(const fs::path& file) {
   const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor < 0) throw CannotRun(file.string() + " cannot be written: set SHAKEDOWN_RESULTS to a folder that can");
+  if (descriptor < 0) {
+    throw CannotRun(file.string() + " cannot be written: " + std::generic_category().message(errno) +
+                    "; set SHAKEDOWN_RESULTS to a folder that can");
+  }
   if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return descriptor;
   close(descriptor);
   return std::nullopt;
@@ -42,21 +45,26 @@ void make_folder(const fs::path& folder) {
   }
 }
 
+/// The names in a folder that was made before.
+std::vector<std::string> names_of(const fs::path& folder) {
+  if (auto names = names_in(folder)) return *names;
+  throw CannotRun(folder.string() + ": cannot be read; name a folder that can with --results=DIR");
+}
+
 /// What has no lock of ours is not ours to empty. An empty lock alone is that of a run which is about to begin.
 void refuse_foreign(const fs::path& folder) {
   if (is_run_lock(folder / "lock")) return;
-  const auto names = names_in(folder).value_or(std::vector<std::string>{});
+  const auto names = names_of(folder);
   std::error_code error;
   const bool begins = names == std::vector<std::string>{"lock"} && fs::file_size(folder / "lock", error) == 0 && !error;
   if (names.empty() || begins) return;
   throw CannotRun(folder.string() + " holds what is no run's: name a folder that is empty, or of an earlier run");
 }
 
-/// All but the lock.
+/// All but the lock. A file that stays would be judged with the run that begins.
 void empty(const fs::path& folder) {
-  std::error_code error;
-  for (const auto& name : names_in(folder).value_or(std::vector<std::string>{})) {
-    if (name != "lock") fs::remove_all(folder / name, error);
+  for (const auto& name : names_of(folder)) {
+    if (name != "lock") fs::remove_all(folder / name);
   }
 }
 

@@ -10,9 +10,12 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/exit_code.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "launch/accept.hpp"
@@ -34,8 +37,6 @@
 
 namespace shakedown {
 namespace {
-
-constexpr int usage = 2;
 
 std::string help() {
   return "usage: shakedown VERB [flags]\n\n"
@@ -90,7 +91,7 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
   const Judged all = judged(arguments);
   const auto& measured = all.measured;
   const Verdict& verdict = all.verdict;
-  write_outputs(outputs_of(arguments), all);
+  const int code = write_all_outputs(outputs_of(arguments), all, "shakedown", exit_code(verdict, arguments));
   if (arguments.explain && is_stored(arguments)) throw InputError("--explain needs --results; see --help");
   if (arguments.explain && measured) {
     std::fputs(explain(*measured, all.profiles, verdict, *arguments.explain).c_str(), stdout);
@@ -100,7 +101,7 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
     std::fputs(terminal_text(verdict, style_of(arguments)).c_str(), stdout);
   }
   if (arguments.judge.families.all()) channel.give(reason_line(verdict));
-  return exit_code(verdict, arguments);
+  return code;
 }
 
 // Each file is replaced whole; the JSON comes last, so that who sees it new sees the host files new.
@@ -132,7 +133,7 @@ void replace_nodes(const std::vector<std::string>& words, const std::string& why
     if (word.rfind(start, 0) != 0 || word == start) continue;
     try {
       write_nodes(word.substr(start.size()), {State::incomplete, {}, {why}});
-    } catch (const InputError& error) {
+    } catch (const CannotWrite& error) {
       std::fprintf(stderr, "shakedown: %s\n", error.what());
     }
   }
@@ -201,38 +202,32 @@ int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
   return verb == "report" ? report(arguments, channel) : regress(arguments);
 }
 
+bool has_verb(const std::vector<std::string>& words, std::initializer_list<const char*> verbs) {
+  return !words.empty() && std::find(verbs.begin(), verbs.end(), words.front()) != verbs.end();
+}
+
 bool names_results(const std::vector<std::string>& words) {
   return std::any_of(words.begin(), words.end(), [](const auto& word) { return word.rfind("--results", 0) == 0; });
 }
 
-// What could not be read is no verdict: the last line says what was wrong, and no old report stays behind. The verdict
-// that was to be shown is input, and stays.
-int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
-  std::fflush(stdout);
-  if (!words.empty() && words.front() == "nodes") replace_nodes(words, why);
-  const auto is = [&words](const char* verb) { return !words.empty() && words.front() == verb; };
-  if (is("report") || is("accept") || is("nodes") || is("regress")) {
-    Judged nothing;
-    nothing.verdict.notes.push_back(why);
-    const bool shown = (is("report") || is("nodes")) && !names_results(words);
-    replace_outputs(words, nothing, "shakedown", shown ? "--verdict" : "");
-  }
-  if (is("report") || is("accept")) channel.give(error_line(why));
-  std::fprintf(stderr, "%s\n", error_line(why).c_str());
-  return usage;
+// No old report stays where there is no verdict. The verdict that was to be shown is input, and stays.
+void replace_reports(const std::vector<std::string>& words, const Judged& nothing, const std::string& why) {
+  if (has_verb(words, {"nodes"})) replace_nodes(words, why);
+  if (!has_verb(words, {"report", "accept", "nodes", "regress"})) return;
+  const bool shown = has_verb(words, {"report", "nodes"}) && !names_results(words);
+  replace_outputs(words, nothing, "shakedown", shown ? "--verdict" : "");
 }
 
-// Nothing could be measured: an acceptance ends with a verdict all the same.
-int could_not_run(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
-  std::fprintf(stderr, "shakedown: %s\n", one_line(why).c_str());
+int end_after(const Failure& failure, const std::vector<std::string>& words, const ReasonChannel& channel) {
+  std::fflush(stdout);
   Judged nothing;
-  nothing.verdict.notes.push_back(why);
-  if (words.front() == "accept") {
-    replace_outputs(words, nothing, "shakedown");
-    channel.give(reason_line(nothing.verdict));
-    std::puts(verdict_line(nothing.verdict).c_str());
-  }
-  return nothing.verdict.exit_code;
+  nothing.verdict.notes.push_back(failure.text);
+  replace_reports(words, nothing, failure.text);
+  // Standard output of `nodes` is JSON or commands.
+  const bool judges = has_verb(words, {"report", "accept"});
+  std::FILE* const verdict_to = judges ? stdout : has_verb(words, {"nodes"}) ? stderr : nullptr;
+  say_no_verdict(failure, "shakedown", judges ? &channel : nullptr, verdict_to);
+  return failure.code;
 }
 
 }  // namespace
@@ -240,17 +235,13 @@ int could_not_run(const std::vector<std::string>& words, const ReasonChannel& ch
 
 int main(int argc, char** argv) {
   signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, no child's exit code would be known
+  const std::string_view verb(argc > 1 ? argv[1] : "");
+  shakedown::end_incomplete_on_terminate(verb == "accept" || verb == "report");
   const shakedown::ReasonChannel channel;
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
     return shakedown::after_output(shakedown::run(words, channel), "shakedown");
-  } catch (const shakedown::CannotRun& error) {
-    return shakedown::after_output(shakedown::could_not_run(words, channel, error.what()), "shakedown");
-  } catch (const shakedown::CannotWrite& error) {
-    const bool measures = !words.empty() && words.front() == "accept";
-    return shakedown::after_output(
-        (measures ? shakedown::could_not_run : shakedown::refuse)(words, channel, error.what()), "shakedown");
   } catch (const std::exception& error) {
-    return shakedown::after_output(shakedown::refuse(words, channel, error.what()), "shakedown");
+    return shakedown::after_output(shakedown::end_after(shakedown::failure_of(error), words, channel), "shakedown");
   }
 }

@@ -88,8 +88,8 @@ class Tar {
 
  private:
   [[noreturn]] void refuse() const {
-    throw InputError(out_.string() + ": cannot be written: " + std::generic_category().message(errno) +
-                     "; choose a folder with space");
+    throw CannotWrite(out_.string() + ": cannot be written: " + std::generic_category().message(errno) +
+                      "; choose a folder with space");
   }
   void write_all(std::string_view text) {
     while (!text.empty()) {
@@ -110,7 +110,7 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     if (at->symlink_status(error).type() == fs::file_type::regular) files.push_back(at->path());
   }
-  if (error) throw InputError(folder.string() + ": cannot be read: " + error.message());
+  if (error) refuse_to_read(folder, error);
   std::sort(files.begin(), files.end());
   const auto is_result = [](const fs::path& file) {
     return file.extension() == ".json" || file.extension() == ".jsonl";

@@ -199,7 +199,10 @@ int show(const Watch& watch, const WatchJudgement& judged, const Arguments& argu
 
 }  // namespace
 
-bool is_watch(const fs::path& folder) { return fs::is_regular_file(folder / watch_file); }
+bool is_watch(const fs::path& folder) {
+  std::error_code error;  // said when the folder is read
+  return fs::is_regular_file(folder / watch_file, error);
+}
 
 int watch(const FrontDoor& door, const Programs& programs, const ReasonChannel& channel, Signals& signals) {
   auto run = folder_of_watch(door);

@@ -60,7 +60,7 @@ std::vector<std::filesystem::path> paths(const std::string& flag, const std::str
 
 /// Where runs have folders of their own, the newest is meant.
 std::filesystem::path latest_of(const std::filesystem::path& folder) {
-  return std::filesystem::is_directory(folder / "latest") ? folder / "latest" : folder;
+  return is_folder(folder / "latest") ? folder / "latest" : folder;
 }
 
 using Handler = std::function<void(const std::string& value)>;
@@ -272,10 +272,14 @@ std::vector<ScalingSet> scaling_of(const Arguments& arguments) {
   for (const auto& folder : arguments.scaling) sets.push_back({.files = read_results(std::vector{folder})});
   if (!sets.empty() || arguments.results.size() != 1) return sets;
   const auto launches = arguments.results.front() / scaling_folder;
-  for (const auto& name : names_in(launches).value_or(std::vector<std::string>{})) {
+  if (!is_folder(launches)) return sets;
+  const auto names = names_in(launches);
+  if (!names) throw CannotRead(launches.string() + ": cannot be read; judge again");
+  for (const auto& name : *names) {
     const auto nodes = nodes_of_launch(name);
     if (!nodes) continue;
-    sets.push_back({nodes, lines_of(launches / name / "lost").value_or(std::vector<std::string>{}),
+    const auto lost = launches / name / "lost";
+    sets.push_back({nodes, std::filesystem::exists(lost) ? split(read_file(lost), '\n') : std::vector<std::string>{},
                     read_results(result_files(launches / name))});
   }
   return sets;

@@ -67,6 +67,16 @@ ReasonChannel::ReasonChannel() {
   if (open_) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
 }
 
+void say_no_verdict(const Failure& failure, const char* program, const ReasonChannel* channel, std::FILE* verdict_to) {
+  const bool refused = failure.code == exit_usage;
+  const auto line = refused ? error_line(failure.text) : one_line(std::string(program) + ": " + failure.text);
+  std::fprintf(stderr, "%s\n", line.c_str());
+  Verdict none;
+  none.notes.push_back(failure.text);
+  if (channel != nullptr) channel->give(refused ? line : reason_line(none));
+  if (!refused && verdict_to != nullptr) std::fprintf(verdict_to, "%s\n", verdict_line(none).c_str());
+}
+
 void ReasonChannel::give(const std::string& line) const {
   if (!open_) return;
   const std::string text = line + "\n";

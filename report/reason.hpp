@@ -1,8 +1,10 @@
 // The one-line reason on file descriptor 3, as check runners for clusters read it (soperator's, for a drained node).
 #pragma once
 
+#include <cstdio>
 #include <string>
 
+#include "base/exit_code.hpp"
 #include "thresholds/verdict.hpp"
 
 namespace shakedown {
@@ -25,5 +27,9 @@ class ReasonChannel {
  private:
   bool open_ = false;
 };
+
+/// Says on standard error, and to `channel`, why there is no verdict. Trouble inside the program, unlike wrong usage, is
+/// a verdict all the same, INCOMPLETE, whose line goes to `verdict_to`. Either may be null.
+void say_no_verdict(const Failure&, const char* program, const ReasonChannel* channel, std::FILE* verdict_to);
 
 }  // namespace shakedown

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/exit_code.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "report/arguments.hpp"
@@ -27,7 +28,7 @@
 namespace shakedown {
 namespace {
 
-constexpr int usage = 2, skipped = 77;
+constexpr int skipped = 77;
 
 class FindingTest : public testing::Test {
  public:
@@ -107,7 +108,7 @@ int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
   const Judged judged = judge_apart(arguments);
   const auto& measured = judged.measured;
   const Verdict& verdict = judged.verdict;
-  write_outputs(arguments.outputs, judged);
+  const int code = write_all_outputs(arguments.outputs, judged, "acceptance_test", exit_code(verdict, arguments));
   // One family is not the verdict, and a reader of the reason wants one line.
   const auto give_reason = [&] {
     if (arguments.judge.families.all()) channel.give(reason_line(verdict));
@@ -116,7 +117,7 @@ int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
     std::fputs(explain(*measured, judged.profiles, verdict, *arguments.explain).c_str(), stdout);
     std::puts(verdict_line(verdict).c_str());
     give_reason();
-    return exit_code(verdict, arguments);
+    return code;
   }
   // GoogleTest would ask whether stdout is a terminal.
   TerminalStyle style = style_of(arguments);
@@ -131,11 +132,11 @@ int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
   std::fputs(terminal_text(verdict, style).c_str(), stdout);
   give_reason();
   const auto& families = arguments.judge.families.names;
-  const bool unmeasured = !families.empty() && std::none_of(families.begin(), families.end(), [&](const auto& family) {
-    return has_values_of(measured->benchmarks, family);
-  });
+  const bool unmeasured = measured && !families.empty() &&
+                          std::none_of(families.begin(), families.end(),
+                                       [&](const auto& family) { return has_values_of(measured->benchmarks, family); });
   if (arguments.skip_unmeasured && unmeasured && verdict.state == State::no_reference) return skipped;
-  return exit_code(verdict, arguments);
+  return code;
 }
 
 int run(const Arguments& arguments, const ReasonChannel& channel) {
@@ -151,20 +152,20 @@ int run(const Arguments& arguments, const ReasonChannel& channel) {
 }
 
 // An old report must not outlive input that could not be judged, not even when another flag was wrong.
-int refuse(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
+int end_after(const Failure& failure, const std::vector<std::string>& words, const ReasonChannel& channel) {
   Judged nothing;
-  nothing.verdict.notes.push_back(why);
+  nothing.verdict.notes.push_back(failure.text);
   std::fflush(stdout);
   replace_outputs(words, nothing, "acceptance_test");
-  std::fprintf(stderr, "%s\n", error_line(why).c_str());
-  channel.give(error_line(why));
-  return usage;
+  say_no_verdict(failure, "acceptance_test", &channel, stdout);
+  return failure.code;
 }
 
 }  // namespace
 }  // namespace shakedown
 
 int main(int argc, char** argv) {
+  shakedown::end_incomplete_on_terminate(true);
   const shakedown::ReasonChannel channel;
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
@@ -173,6 +174,7 @@ int main(int argc, char** argv) {
     const auto arguments = shakedown::parse_arguments(flags, shakedown::beside_program("share/shakedown/thresholds"));
     return shakedown::after_output(shakedown::run(arguments, channel), "acceptance_test");
   } catch (const std::exception& error) {
-    return shakedown::after_output(shakedown::refuse(words, channel, error.what()), "acceptance_test");
+    return shakedown::after_output(shakedown::end_after(shakedown::failure_of(error), words, channel),
+                                   "acceptance_test");
   }
 }

@@ -405,9 +405,8 @@ Baseline read_baseline(const std::vector<fs::path>& paths, bool allow_faults) {
   std::vector<Baseline> stored;
   std::vector<fs::path> results;
   for (const fs::path& path : paths) {
-    std::error_code error;
-    const bool folder = fs::is_directory(path, error);
-    if (folder && !fs::exists(path / file_name, error)) {
+    const bool folder = is_folder(path);
+    if (folder && !fs::exists(path / file_name)) {
       results.push_back(path);
       continue;
     }

@@ -444,9 +444,11 @@ void add_site_rules(const Yaml& yaml, Profile& profile) {
 std::vector<Profile> load_profiles(const fs::path& file_or_folder) {
   std::error_code error;
   Files parsed;
-  if (!fs::is_directory(file_or_folder, error)) return {load_profile(file_or_folder, parsed)};
+  if (!is_folder(file_or_folder)) return {load_profile(file_or_folder, parsed)};
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(file_or_folder)) {
+  const fs::directory_iterator entries(file_or_folder, error);
+  if (error) refuse_to_read(file_or_folder, error);
+  for (const auto& entry : entries) {
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   }
   if (files.empty()) throw InputError(file_or_folder.string() + ":1:1: no *.yaml in this folder; check --thresholds");

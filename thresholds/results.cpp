@@ -320,8 +320,9 @@ std::vector<fs::path> result_files(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
   const fs::directory_iterator entries(folder, error);
-  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
-    throw InputError(folder.string() + ": " + error.message());
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
+    refuse_to_read(folder, error);
+  }
   for (const auto& entry : entries) {
     const auto name = entry.path().filename();
     if (name.extension() == ".json" && name != "verdict.json" && name != "baseline.json") files.push_back(entry.path());
@@ -334,7 +335,7 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
   std::vector<fs::path> files;
   for (const fs::path& path : files_or_folders) {
     std::error_code error;
-    if (!fs::is_directory(path, error)) {
+    if (!is_folder(path)) {
       files.push_back(path);
       continue;
     }
@@ -359,8 +360,7 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
   std::vector<Results> all;
   std::set<fs::path> seen;  // a file named twice is read once
   for (const fs::path& file : files) {
-    std::error_code error;
-    if (seen.insert(fs::weakly_canonical(file, error)).second) all.push_back(read_results(file));
+    if (seen.insert(fs::weakly_canonical(file)).second) all.push_back(read_results(file));
   }
   return all;
 }

@@ -2,10 +2,14 @@
 #include "launch/run_folder.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 #include <vector>
 
 #include "base/files.hpp"
@@ -45,6 +49,36 @@ TEST_F(Runs, LatestLeadsToARunFromItsStart) {
   EXPECT_EQ(fs::canonical(results / "latest"), fs::canonical(second.path()));
   EXPECT_EQ(second.path().filename(), second.id());
   EXPECT_TRUE(line_of(second.path() / "lock")->starts_with("host: ")) << "for people";
+}
+
+TEST_F(Runs, LatestIsThereAtEachMoment) {
+  RunFolder::create(results, "first", 20);
+  std::atomic<bool> missing = false;
+  {
+    const std::jthread reads([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        struct stat of_link {};
+        if (lstat((results / "latest").c_str(), &of_link) != 0) missing = true;
+      }
+    });
+    for (int i = 0; i < 100; ++i) RunFolder::create(results, "again", 20);
+  }
+  EXPECT_FALSE(missing);
+}
+
+TEST_F(Runs, AFolderThatCannotBeReadIsNeitherEmptiedNorTaken) {
+  fs::create_directories(results);
+  write(results / "thesis.tex");
+  rlimit usual{};
+  getrlimit(RLIMIT_NOFILE, &usual);
+  const int last = dup(0);
+  close(last);
+  const rlimit few{static_cast<rlim_t>(last), usual.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  const auto why = refusal([&] { RunFolder::take(results, ""); });
+  setrlimit(RLIMIT_NOFILE, &usual);
+  EXPECT_NE(why.find(results.string() + ": cannot be read"), std::string::npos) << why;
+  EXPECT_TRUE(fs::exists(results / "thesis.tex"));
 }
 
 TEST_F(Runs, ARunOfTheSameIdThatLivesIsNotDisturbed) {

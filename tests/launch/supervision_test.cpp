@@ -1,10 +1,13 @@
 // Programs that hang, die, lie and leave others behind: none of them makes the front door wait for ever.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -145,6 +148,45 @@ TEST_F(Supervision, ASignalToUsEndsTheJob) {
   EXPECT_TRUE(gone("pid"));
 }
 
+// The guard cannot report: killed, or without a descriptor for signals.
+TEST_F(Supervision, AGuardThatCannotReportSaysNothingOfTheJob) {
+  const auto killed = run(job("kill -KILL $PPID; sleep 100"));
+  EXPECT_FALSE(killed.is_known());
+  EXPECT_FALSE(killed.signal) << "no signal ended the job";
+  EXPECT_EQ(killed.text("mpirun"),
+            "mpirun ended without a word of its end: its supervisor was killed, or could not report");
+  EXPECT_TRUE(run(job("exit 7")).is_known());
+  EXPECT_TRUE(run(job("kill -KILL $$")).is_known());
+  auto slow = job("sleep 100");
+  slow.limit = 200ms;
+  EXPECT_TRUE(run(slow).is_known()) << "we ended it, and know why";
+}
+
+TEST_F(Supervision, AJobThatCannotBeStartedSaysNothingOfTheMachine) {
+  const auto absent = run({{"/nonexistent/srun"}});
+  EXPECT_FALSE(absent.is_known());
+  for (const auto* files : {"3", "4", "5"}) {  // too few for its signals, and for the pipe of the job's start
+    auto one = job("exit 0");
+    one.variables = {{"TEST_GUARD_FILES", files}};
+    const auto ending = run(one);
+    EXPECT_EQ(ending.text("srun"), "srun could not be started: Too many open files") << files;
+    EXPECT_FALSE(ending.is_known());
+    EXPECT_LT(seconds, 20);
+  }
+}
+
+// Its guard leaves a process that no signal ends, and says how the job ended.
+TEST_F(Supervision, AProcessThatCannotBeKilledKeepsNobodyWaiting) {
+  auto leaves = job("setsid sleep 100 & echo $! >" + file("left").string() + "; exit 4");
+  leaves.variables = {{"TEST_GUARD_CANNOT_KILL", "1"}};
+  const auto ending = run(leaves);
+  EXPECT_EQ(ending.code, 4);
+  EXPECT_GT(seconds, 8) << "it has five seconds to obey, and five to vanish";
+  EXPECT_LT(seconds, 30);
+  kill(std::stoi(*line_of(file("left"))), SIGKILL);
+  EXPECT_TRUE(gone("left"));
+}
+
 // However the front door ends, and even if its guard does: a rank in a session of its own, whose launcher is killed
 // too.
 TEST_F(Supervision, NobodyIsLeftWhenTheFrontDoorIsKilled) {
@@ -175,8 +217,20 @@ TEST_F(Supervision, NobodyIsLeftWhenTheFrontDoorIsKilled) {
 }  // namespace
 }  // namespace shakedown::supervision_test
 
+/// A process that no signal ends cannot be made here: the guard's signals are lost instead.
+extern "C" int kill(pid_t process, int signal) noexcept {
+  if (std::getenv("TEST_GUARD_CANNOT_KILL") != nullptr) return 0;
+  return static_cast<int>(syscall(SYS_kill, process, signal));
+}
+
 // The guard is this program, as it is the front door elsewhere.
 int main(int argc, char** argv) {
+  if (const char* const files = std::getenv("TEST_GUARD_FILES")) {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = std::stoul(files);
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
   if (argc > 1 && std::string(argv[1]) == "guard") return shakedown::guard({argv + 2, argv + argc});
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

@@ -85,6 +85,12 @@ class AcceptanceTest : public ::testing::Test {
     EXPECT_EQ(outcome.output.find("VERDICT:"), std::string::npos) << "what cannot be read is no verdict";
   }
 
+  static void expect_unwritten(const Outcome& outcome, int code, const std::string& state, const std::string& reason) {
+    EXPECT_EQ(outcome.exit_code, code);
+    EXPECT_NE(outcome.output.find(reason), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.last_line.rfind("VERDICT: " + state, 0), 0u) << outcome.output;
+  }
+
   const Folder folder;
 };
 
@@ -266,8 +272,16 @@ TEST_F(AcceptanceTest, LeavesNoOldVerdictWhenInputCannotBeRead) {
   EXPECT_NE(text_of("verdict.json").find("\"verdict\": \"incomplete\""), std::string::npos) << "whatever was wrong";
 }
 
-TEST_F(AcceptanceTest, RefusesAVerdictThatCannotBeWritten) {
-  expect_refused(accept_file("good.json", "--verdict=" + path("no/verdict.json")), "cannot be written");
+TEST_F(AcceptanceTest, TakesThePassAndNotTheFailureWhereAnOutputCannotBeWritten) {
+  const auto nowhere = "--verdict=" + path("no/verdict.json");
+  expect_unwritten(accept_file("good.json", nowhere), 3, "PASS", "verdict.json: cannot be written: No such file");
+  expect_unwritten(accept_file("bad.json", nowhere), 1, "FAIL", "verdict.json: cannot be written: No such file");
+  const auto report = [&](const std::string& name) {
+    return run(SHAKEDOWN_PROGRAM " report --thresholds=" + path("test.yaml") + " --results=" + path(name) + " " +
+               nowhere);
+  };
+  expect_unwritten(report("good.json"), 3, "PASS", "verdict.json: cannot be written: No such file");
+  expect_unwritten(report("bad.json"), 1, "FAIL", "verdict.json: cannot be written: No such file");
 }
 
 TEST_F(AcceptanceTest, RefusesUnreadableInputWithOneLine) {
@@ -462,13 +476,14 @@ TEST_F(AcceptanceTest, KeepsTheOldReportWholeWhenTheDiskIsFull) {
     const Outcome outcome =
         run("bash -c 'trap \"\" XFSZ; ulimit -f 0; exec " ACCEPTANCE_TEST " --results=" + path("good.json") +
             " --thresholds=" + path("test.yaml") + " " + flag + path("report") + "'");
-    expect_refused(outcome, "report: cannot be written: File too large");
+    expect_unwritten(outcome, 3, "PASS", "report: cannot be written: File too large");
     EXPECT_EQ(text_of("report"), old) << flag;
     for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
       EXPECT_EQ(entry.path().string().find(".tmp"), std::string::npos) << "no leftover: " << entry.path();
     }
   }
-  expect_refused(accept_file("good.json", "--verdict=/dev/full"), "/dev/full: cannot be written: No space left");
+  expect_unwritten(accept_file("good.json", "--verdict=/dev/full"), 3, "PASS",
+                   "/dev/full: cannot be written: No space");
 }
 
 TEST_F(AcceptanceTest, GivesTheReasonOnFileDescriptorThree) {
@@ -795,7 +810,10 @@ TEST_F(ShakedownProgram, RefusesABaselineThatItCannotMake) {
   refused("show", "needs --baseline");
   refused("show --out=x --baseline=" + path("good.json"), "stores nothing");
   folder.write("h200-sxm", "in the way");
-  refused("create --out=" + folder.path().string() + " --results=" + path("good.json"), "cannot be written");
+  const Outcome unwritten =
+      shakedown("baseline create --out=" + folder.path().string() + " --results=" + path("good.json"));
+  EXPECT_EQ(unwritten.exit_code, 3);
+  EXPECT_NE(unwritten.output.find("cannot be written"), std::string::npos) << unwritten.output;
 }
 
 TEST_F(ShakedownProgram, RefusesAFlagThatTheVerbWouldIgnore) {
