@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""Makes calls fail in a run of the programs, one point after another: tests/faults/failing_calls.py BUILD [--points=N]
+
+A point is a scenario, a kind of process, a kind of call, its number, whether all later ones fail too, and the error. Each run
+must end as the clean one did, or with exit code 3: with INCOMPLETE where a verdict is expected, or with the right verdict whose
+output is lost. Exit code 2 is wrong at every point: each error is one of the machine that runs the program, not of a path. A
+file that the run was to write is the right one, says INCOMPLETE, or is the old one.
+
+Without --points a few fixed points of each scenario; else N of them, the same in each run.
+"""
+import argparse
+import concurrent.futures
+import errno
+import itertools
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+STORED = ROOT / "ci/baselines/h200-sxm/4ranks/1"
+LIMIT_S = 150  # a launcher that hangs is ended after 95 s without a line
+OLD = "an old report"
+
+# Errors of each kind of call, as the kernel and glibc give them.
+ERRORS = {
+    "open": [errno.EMFILE, errno.EIO, errno.ENFILE, errno.ESTALE],
+    "read": [errno.EIO, errno.ESTALE],
+    "write": [errno.EIO, errno.ENOSPC, "short"],
+    "fsync": [errno.EIO, errno.ENOSPC],
+    "rename": [errno.EIO, errno.ENOSPC],
+    "mkdir": [errno.ENOSPC, errno.EIO],
+    "stat": [errno.EIO, errno.ESTALE],
+    "mmap": [errno.ENOMEM],
+    "malloc": [errno.ENOMEM],
+    "fork": [errno.EAGAIN, errno.ENOMEM],
+    "exec": [errno.ENOMEM, errno.EIO],
+    "poll": [errno.ENOMEM],
+    "signalfd": [errno.EMFILE],
+    "send": [errno.ENOBUFS],
+    "recv": [errno.ENOMEM],
+    "waitpid": [errno.ECHILD],
+    "pipe": [errno.EMFILE],
+}
+
+# Programs that hand out a stored run: what is at stake here is everything around them.
+BENCH = """#!/bin/bash
+for flag; do
+  [[ $flag != --families=* ]] || IFS=, read -ra families <<<"${flag#*=}"
+  [[ $flag != --run-id=* ]] || id=${flag#*=}
+done
+for family in "${families[@]}"; do
+  printf '{"family": "%s", "result": %s}\\n' "$family" \\
+    "$(sed 's/"run_id": *"[^"]*"/"run_id": "'"$id"'"/' "@stored@/$family.json" | tr '\\n' ' ')"
+done
+"""
+
+
+class Scenario:
+    """A command, the files that it writes, and what a clean run of it gave."""
+
+    def __init__(self, name, roles, words, outputs=(), verdict=True, measures=False, environment=None):
+        self.name, self.roles, self.words, self.outputs, self.verdict = name, roles, words, outputs, verdict
+        self.measures = measures  # figures differ from run to run
+        self.environment = environment or {}
+        self.clean, self.clean_outputs, self.calls = None, {}, {}
+
+
+class Outcome:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+        lines = re.findall(r"^VERDICT: .*$", out + "\n" + err, re.MULTILINE)
+        self.verdict = lines[-1] if lines else None
+
+
+def text_of(file, measures=False):
+    """The content of an output without times and ids, which differ between two runs; None where there is no file."""
+    if not file.exists():
+        return None
+    if file.suffix == ".tar":
+        with tarfile.open(file) as tar:
+            return {name: tar.extractfile(name).read() for name in tar.getnames()}
+    if measures and file.read_text() != OLD:
+        return {name: value for name, value in json.loads(file.read_text()).items() if name in ("verdict", "passed", "total")}
+    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\d{8}T\d{6}Z-[0-9a-f]{6}", "", file.read_text())
+
+
+def is_incomplete(text):
+    if isinstance(text, dict):
+        return text.get("verdict") == "incomplete"
+    return text is not None and re.search("incomplete|undecided|no good nodes: |no bad nodes: |INCOMPLETE", text)
+
+
+class Campaign:
+    def __init__(self, build, scratch, preload):
+        self.build, self.scratch, self.preload = build, scratch, preload
+        tree = scratch / "tree"
+        (tree / "bin").mkdir(parents=True)
+        (tree / "share/shakedown").mkdir(parents=True)
+        shutil.copy(build / "bin/shakedown", tree / "bin/")
+        shutil.copytree(ROOT / "thresholds", tree / "share/shakedown/thresholds")
+        families = [f for f in (build / "share/shakedown/families").read_text().split() if (STORED / f"{f}.json").exists()]
+        (tree / "share/shakedown/families").write_text("\n".join(families) + "\n")
+        for family in families + ["all"]:
+            program = tree / f"bin/bench_{family}"
+            program.write_text(BENCH.replace("@stored@", str(STORED)))
+            program.chmod(0o755)
+        run = scratch / "run"
+        shutil.copytree(STORED, run)
+        judge = str(tree / "bin/shakedown")
+        results, outputs = f"--results={run}", ["--verdict=@/v.json", "--markdown=@/v.md", "--html=@/v.html"]
+        files = ("v.json", "v.md", "v.html")
+        self.scenarios = [
+            Scenario("accept", ["front", "guard"], [judge, "accept", "--results=@/results", *outputs], files,
+                     environment={"SHAKEDOWN_LAUNCH": "env"}),
+            Scenario("measured", ["front", "guard", "mpirun", "bench"],
+                     [str(build / "bin/shakedown"), "accept", "--families=jitter", "--results=@/results", outputs[0],
+                      "--timeout=20", "--startup-timeout=15"], ("v.json",), measures=True, environment={"SHAKEDOWN_RANKS": "2"}),
+            Scenario("report", ["front"], [judge, "report", results, *outputs], files),
+            Scenario("nodes", ["front"], [judge, "nodes", results, "--nodes=@/nodes"],
+                     ("nodes/good_nodes", "nodes/bad_nodes", "nodes/nodes.json"), verdict=False),
+            Scenario("archive", ["front"], [judge, "archive", results, "--out=@/run.tar"], ("run.tar",), verdict=False),
+            Scenario("test", ["front"], [str(build / "tests/acceptance_test"), results, "--gtest_brief=1", outputs[0]],
+                     ("v.json",)),
+        ]
+
+    def run(self, scenario, folder, environment):
+        """Runs the scenario's command in this folder, where old reports are already, and with these variables."""
+        folder.mkdir()
+        for output in scenario.outputs:
+            if not output.endswith(".tar"):  # one that is there already is refused
+                (folder / output).parent.mkdir(exist_ok=True)
+                (folder / output).write_text(OLD)
+        usual = {k: v for k, v in os.environ.items() if not k.startswith(("SHAKEDOWN_", "SLURM_", "FAIL_"))}
+        usual.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1")
+        words = [word.replace("@", str(folder)) for word in scenario.words]
+        process = subprocess.Popen(words, cwd=folder, env={**usual, **scenario.environment, **environment}, text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   start_new_session=True, errors="replace")
+        try:
+            out, err = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            return Outcome("no end", out, err)
+        return Outcome(process.returncode, out, err)
+
+    def measure(self, scenario):
+        """The clean run, and how often each kind of process makes each kind of call in it."""
+        folder = self.scratch / f"{scenario.name}.clean"
+        scenario.clean = self.run(scenario, folder, {})
+        scenario.clean_outputs = {name: text_of(folder / name, scenario.measures) for name in scenario.outputs}
+        shutil.rmtree(folder)
+
+    def count(self, scenario, role, call):
+        record = self.scratch / f"{scenario.name}.{role}.{call}"
+        self.run(scenario, folder := self.scratch / f"{record.name}.run",
+                 {"LD_PRELOAD": str(self.preload), "FAIL_IN": role, "FAIL_CALL": call, "FAIL_AT": "0", "FAIL_RECORD": str(record)})
+        shutil.rmtree(folder)
+        return struct.unpack("II", record.read_bytes())[0] if record.exists() else 0
+
+    def points(self, wanted, seed=42):
+        """Points of all scenarios, kinds of process and calls in turn, at random among the calls that a clean run makes."""
+        jobs = [(s, role, call) for s in self.scenarios for role in s.roles for call in ERRORS]
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            counts = list(pool.map(lambda job: self.count(*job), jobs))
+        choice = random.Random(seed)
+        of_each = []
+        for (scenario, role, call), count in zip(jobs, counts):
+            numbers = list(range(1, count + 1))
+            choice.shuffle(numbers)
+            errors = itertools.cycle(ERRORS[call])
+            of_each.append([(scenario, role, call, number, sticky, next(errors))
+                            for number in numbers for sticky in (False, True)])
+        taken = [point for round_ in itertools.zip_longest(*of_each) for point in round_ if point is not None]
+        return taken[:wanted]
+
+    def strike(self, number, point):
+        """Runs one point. Returns what is wrong with its end, or None; and whether the fault struck."""
+        scenario, role, call, at, sticky, error = point
+        folder, record = self.scratch / f"point{number}", self.scratch / f"record{number}"
+        environment = {"LD_PRELOAD": str(self.preload), "FAIL_IN": role, "FAIL_CALL": call, "FAIL_AT": str(at),
+                       "FAIL_ERROR": str(error), "FAIL_RECORD": str(record)}
+        if sticky:
+            environment["FAIL_STICKY"] = "1"
+        outcome = self.run(scenario, folder, environment)
+        struck = record.exists() and struct.unpack("II", record.read_bytes())[1] > 0
+        wrong = self.fault_of(scenario, outcome, folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        record.unlink(missing_ok=True)
+        said = (outcome.err.strip().splitlines() or [""])[-1]
+        return wrong and f"{wrong}; last line: {said}", struck, outcome.code
+
+    @staticmethod
+    def fault_of(scenario, outcome, folder):
+        if outcome.code not in (scenario.clean.code, 3):
+            return f"exit code {outcome.code}"
+        right = outcome.verdict == scenario.clean.verdict
+        incomplete = outcome.verdict is not None and outcome.verdict.startswith("VERDICT: INCOMPLETE")
+        if outcome.code != 3 and not right:
+            return f"exit code {outcome.code} with {outcome.verdict}"
+        if scenario.verdict and not right and not incomplete and outcome.out.strip():
+            return f"exit code 3 with {outcome.verdict}"
+        for name in scenario.outputs:
+            text, clean = text_of(folder / name, scenario.measures), scenario.clean_outputs[name]
+            is_old = text == OLD or text is None and name.endswith(".tar")
+            if text != clean and not is_incomplete(text) and not is_old:
+                return f"{name} is neither right nor incomplete nor the old one"
+            if outcome.code != 3 and text != clean:
+                return f"exit code {outcome.code}, and {name} is not written"
+        return None
+
+
+# Each call that once ended an acceptance wrongly, and one of each kind.
+FIXED = [("accept", role, call, at, sticky) for role, call, at, sticky in [
+    ("front", "open", 3, False), ("front", "open", 12, True), ("front", "write", 2, True), ("front", "fsync", 1, True),
+    ("front", "rename", 1, False), ("front", "malloc", 400, True), ("front", "malloc", 20000, False),
+    ("front", "fork", 1, True), ("front", "pipe", 1, False), ("front", "pipe", 2, True), ("front", "stat", 4, True),
+    ("guard", "signalfd", 1, False), ("guard", "send", 1, True), ("guard", "waitpid", 1, True), ("guard", "fork", 1, False),
+    ("guard", "exec", 1, False), ("guard", "pipe", 1, False)]]
+FIXED += [("report", "front", call, at, sticky) for call, at, sticky in [
+    ("open", 2, False), ("open", 5, True), ("read", 1, False), ("read", 4, True), ("write", 1, True), ("fsync", 2, False),
+    ("rename", 1, True), ("malloc", 1, True), ("malloc", 5000, False), ("stat", 2, False)]]
+FIXED += [("nodes", "front", call, at, sticky) for call, at, sticky in [
+    ("open", 4, False), ("write", 1, True), ("rename", 2, False), ("malloc", 700, True), ("read", 3, False)]]
+FIXED += [("archive", "front", call, at, sticky) for call, at, sticky in [
+    ("open", 1, True), ("write", 5, False), ("fsync", 1, False), ("rename", 1, True), ("malloc", 900, True)]]
+FIXED += [("test", "front", call, at, sticky) for call, at, sticky in [
+    ("open", 3, True), ("read", 2, False), ("malloc", 3000, True), ("write", 1, True)]]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--points", type=int, help="number of points; without it a few that are fixed")
+    parser.add_argument("--only", help="scenarios, with commas between them")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at a time")
+    arguments = parser.parse_args()
+    build = arguments.build.resolve()
+    with tempfile.TemporaryDirectory() as scratch:
+        campaign = Campaign(build, Path(scratch), build / "tests/libfailing_calls.so")
+        if arguments.points is None:
+            names = {name for name, *_ in FIXED}
+            campaign.scenarios = [s for s in campaign.scenarios if s.name in names]
+        if arguments.only:
+            campaign.scenarios = [s for s in campaign.scenarios if s.name in arguments.only.split(",")]
+        by_name = {scenario.name: scenario for scenario in campaign.scenarios}
+        for scenario in campaign.scenarios:
+            campaign.measure(scenario)
+            print(f"{scenario.name}: exit code {scenario.clean.code}, {scenario.clean.verdict}", flush=True)
+        if arguments.points is None:
+            points = [(by_name[name], role, call, at, sticky, ERRORS[call][0])
+                      for name, role, call, at, sticky in FIXED if name in by_name]
+        else:
+            points = campaign.points(arguments.points)
+        failed = struck_count = incomplete = 0
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            for point, (wrong, struck, code) in zip(points, pool.map(campaign.strike, itertools.count(), points)):
+                scenario, role, call, at, sticky, error = point
+                struck_count += struck
+                incomplete += code == 3
+                if wrong:
+                    failed += 1
+                    print(f"FAILED: {scenario.name}: {role}, {call} {at}{' and later' if sticky else ''}, "
+                          f"error {error}: {wrong}", flush=True)
+        print(f"{len(points)} points, {struck_count} faults struck, {incomplete} ended with exit code 3, {failed} failures")
+    return 1 if failed or struck_count < len(points) // 2 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
