@@ -167,7 +167,7 @@ Judged judged_by_raw_rows(const Arguments& arguments, const std::string& died) {
   for (const Results& file : judged.measured ? judged.measured->files : std::vector<Results>{}) {
     if (options.run_id && file.context.run_id != *options.run_id) continue;
     for (const Row& row : file.rows) {
-      if (!row.error || (options.family && family_of(row.key) != *options.family)) continue;
+      if (!row.error || !options.families.has_key(row.key)) continue;
       verdict.findings.push_back(finding_of(row, file.context));
     }
   }

@@ -38,8 +38,8 @@ using OutputFiles = std::map<std::string, std::filesystem::path>;
 /// Writes every file, each as a whole or not at all. Errors: InputError naming the file; what stood there stays.
 void write_outputs(const OutputFiles&, const Judged&);
 
-/// Writes each by itself, after a measurement. Returns `code`, the verdict's, or 3 in place of 0 if one of them cannot be
-/// written.
+/// Writes each by itself, after a measurement. Returns `code`, the verdict's, or 3 in place of 0 if one of them cannot
+/// be written.
 int write_all_outputs(const OutputFiles&, const Judged&, const char* program, int code);
 
 /// The same for a run that could not be judged, from the words of the command line as they are, since they may be what

@@ -28,8 +28,8 @@ class ReasonChannel {
   bool open_ = false;
 };
 
-/// Says on standard error, and to `channel`, why there is no verdict. Trouble inside the program, unlike wrong usage, is
-/// a verdict all the same, INCOMPLETE, whose line goes to `verdict_to`. Either may be null.
+/// Says on standard error, and to `channel`, why there is no verdict. Trouble inside the program, unlike wrong usage,
+/// is a verdict all the same, INCOMPLETE, whose line goes to `verdict_to`. Either may be null.
 void say_no_verdict(const Failure&, const char* program, const ReasonChannel* channel, std::FILE* verdict_to);
 
 }  // namespace shakedown

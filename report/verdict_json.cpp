@@ -101,8 +101,7 @@ void members(Archive& archive, Verdict& v) {
   archive.unless("known_families", v.known_families).unless("asked_families", v.asked.names).unless("filter", v.filter);
   // Files of earlier releases name one family alone; their verdict is recomputed, and refused.
   if (only && v.asked.all()) v.asked.names = {*only}, v.known_families = std::max(v.known_families, v.families + 1);
-  archive("run_ids", v.run_ids)
-      .younger("started", v.started)("notes", v.notes);
+  archive("run_ids", v.run_ids).younger("started", v.started)("notes", v.notes);
   archive.younger("culprits", v.culprits).younger("judgements", v.spoken).younger("nodes", v.nodes);
   archive("findings", v.findings)("unjudged", v.unjudged);
   archive.younger("fleet_levels", v.fleet.levels).younger("fleet_lines", v.fleet.lines);

@@ -250,8 +250,8 @@ void refuse_unknown(const FamilySet& asked, const Measured& measured, const std:
 
 // Completes the options with what the run itself was asked for. A whole run among several files is a whole run.
 JudgeOptions with_asked(const std::vector<Results>& files, JudgeOptions options) {
-  const bool whole = std::any_of(files.begin(), files.end(),
-                                 [](const Results& file) { return file.context.asked.families.all(); });
+  const bool whole =
+      std::any_of(files.begin(), files.end(), [](const Results& file) { return file.context.asked.families.all(); });
   std::set<std::string> families;
   for (const Results& file : files) {
     const Asked& asked = file.context.asked;

@@ -36,7 +36,6 @@ std::vector<std::string> refuse_different(const Baseline& current, const Baselin
   return notes;
 }
 
-
 // Why a benchmark of `set` has no value; empty where nobody asked for it.
 std::string why_not(const Benchmarks& set, const std::string& key) {
   const auto found = set.find(key);
@@ -406,8 +405,8 @@ std::vector<Finding> judge_by_baseline(const Measured& current, const Baseline& 
     findings.push_back(std::move(finding));
   }
   if (findings.empty()) {
-    throw InputError("nothing to compare: the baseline has no benchmark" + (families.all() ? std::string() : " of " + joined(families.names)) +
-                     "; check --baseline");
+    throw InputError("nothing to compare: the baseline has no benchmark" +
+                     (families.all() ? std::string() : " of " + joined(families.names)) + "; check --baseline");
   }
   return findings;
 }

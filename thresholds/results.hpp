@@ -203,7 +203,10 @@ void members(Archive& archive, Context& c) {
       .younger("started", c.started);
   archive("complete", c.complete)("backend", c.backend)("tier", c.tier);
   archive.inside("world", [&](auto& world) { world("size", c.world_size)("hosts", c.hosts); });
-  archive.younger("expected", c.expected).unless("asked", c.asked).younger("argv", c.argv)("ranks", c.ranks).younger("versions", c.versions);
+  archive.younger("expected", c.expected)
+      .unless("asked", c.asked)
+      .younger("argv", c.argv)("ranks", c.ranks)
+      .younger("versions", c.versions);
   archive.younger("environment", c.environment).younger("nccl", c.nccl).younger("algorithms", c.algorithms);
   archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry).unless("crashed", c.crashed);
   archive.unless("lost_hosts", c.lost_hosts).unless("absent", c.absent).unless("start_attempts", c.start_attempts, 1);

@@ -78,7 +78,9 @@ class RulesJudge {
     const auto fails = [](const Finding& finding) {
       return finding.counts() && !finding.good() && finding.status != Status::no_reference;
     };
-    return alone && (std::any_of(before_.begin(), before_.end(), fails) ||
+    const auto has_error = [](const auto& entry) { return entry.second.error() != nullptr; };
+    return alone && (std::any_of(benchmarks_.begin(), benchmarks_.end(), has_error) ||
+                     std::any_of(before_.begin(), before_.end(), fails) ||
                      std::any_of(said_.findings.begin(), said_.findings.end(), fails));
   }
 
@@ -255,8 +257,7 @@ class RulesJudge {
   /// Asked for by name: that it could not be measured is no pass.
   static Finding nothing_measured(const std::string& family) {
     auto finding = no_reference(family, "nothing of it was measured on this machine in this tier");
-    finding.next =
-        "judge the whole run, or measure this family where it can be: --tier=full, more GPUs or hosts";
+    finding.next = "judge the whole run, or measure this family where it can be: --tier=full, more GPUs or hosts";
     return finding;
   }
 
@@ -283,8 +284,8 @@ class RulesJudge {
   RuleFindings said_;
   std::map<std::string, const Context*> context_of_family_;
   std::set<std::string> judged_keys_, counted_keys_, judged_families_;
-  std::set<std::string> among_peers_;      // families in which ranks were compared with each other
-  bool waived_by_choice_ = false;          // not because there is no pair
+  std::set<std::string> among_peers_;  // families in which ranks were compared with each other
+  bool waived_by_choice_ = false;      // not because there is no pair
   bool stopped_by_preflight_ = false;
   std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
   std::map<std::string, int> nvls_rules_;  // family -> rules that could not be decided

@@ -27,11 +27,11 @@ struct RuleFindings {
   std::size_t families = 0, judged_families = 0;  // of these, in the set that is judged; of those, judged by rules
 };
 
-/// `profile`: null if none is for this machine. `families`: only their benchmarks. `before`: what was found already; where
-/// that or pre-flight fails and nothing else was measured, the rest is one finding. `untrue`: figures that cannot be
-/// true, by key; each stands in the findings of the rules about that key, or as one of its own. `peers`: what was
+/// `profile`: null if none is for this machine. `families`: only their benchmarks. `before`: what was found already;
+/// where that or pre-flight fails and nothing else was measured, the rest is one finding. `untrue`: figures that cannot
+/// be true, by key; each stands in the findings of the rules about that key, or as one of its own. `peers`: what was
 /// judged without a rule.
-RuleFindings judge_rules(const Measured&, const Profile*, const FamilySet& families,
-                         const std::vector<Finding>& before, std::vector<Finding> untrue, const PeerComparison& peers);
+RuleFindings judge_rules(const Measured&, const Profile*, const FamilySet& families, const std::vector<Finding>& before,
+                         std::vector<Finding> untrue, const PeerComparison& peers);
 
 }  // namespace shakedown

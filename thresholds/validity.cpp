@@ -422,13 +422,11 @@ Finding waived_in_part(const Row& row) {
 
 }  // namespace
 
-std::vector<Finding> judge_validity(const Benchmarks& benchmarks, const Profile* profile,
-                                    const FamilySet& families) {
+std::vector<Finding> judge_validity(const Benchmarks& benchmarks, const Profile* profile, const FamilySet& families) {
   const double pcie = pcie_gb_per_s(benchmarks).value_or(0);
   std::vector<Finding> findings;
   for (const auto& [key, benchmark] : benchmarks) {
-    if (!families.has_key(key) || benchmark.error() != nullptr || benchmark.waiver() != nullptr)
-      continue;
+    if (!families.has_key(key) || benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
     std::optional<Finding> finding;
     int asked = 1;
     for (const Row* row : benchmark.rows) {

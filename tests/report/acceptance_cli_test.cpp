@@ -916,10 +916,9 @@ TEST_F(NodesVerb, ProvesNoNodeGoodByARunThatHasNotEndedOrByOneFamily) {
   expect_undecided(nodes("--scontrol --verdict=" + path("stored.json")));
   folder.write("run/lock", "host: nosuch\nprocess: 1\nended: now\n");
   EXPECT_EQ(nodes(results).exit_code, 0);
-  folder.write("run/train_step.json",
-               ResultsBuilder()
-                   .add_error("train_step/model:tiny/batch:1/seq:16", waiver_text("in the full tier"))
-                   .text());
+  folder.write(
+      "run/train_step.json",
+      ResultsBuilder().add_error("train_step/model:tiny/batch:1/seq:16", waiver_text("in the full tier")).text());
   expect_undecided(nodes(results + " --family=gemm --kubectl"));
   expect_undecided(nodes("--scontrol --verdict=" + path("stored.json")));
 }

@@ -69,9 +69,9 @@ TEST_F(RawRowsTest, FailForAnErrorOfTheDevice) {
 }
 
 TEST_F(RawRowsTest, AreThoseOfTheFamilyAndTheRun) {
-  arguments.judge.family = "hbm";
+  arguments.judge.families = {{"hbm"}};
   EXPECT_EQ(verdict_of(ResultsBuilder().add_error(gemm, "wrong data: rank 2", {2})).state, State::incomplete);
-  arguments.judge.family.reset();
+  arguments.judge.families = {};
   arguments.judge.run_id = "another";
   EXPECT_EQ(verdict_of(ResultsBuilder().add_error(gemm, "wrong data: rank 2", {2})).state, State::incomplete);
 }

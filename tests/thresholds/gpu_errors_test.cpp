@@ -37,9 +37,7 @@ ResultsBuilder run(const std::vector<Said>& rows) {
   return builder;
 }
 
-std::vector<Finding> judged(const std::vector<Said>& rows) {
-  return judge_gpu_errors({run(rows).results()}, {});
-}
+std::vector<Finding> judged(const std::vector<Said>& rows) { return judge_gpu_errors({run(rows).results()}, {}); }
 
 Verdict verdict_of(const std::vector<Said>& rows) {
   const std::string rule = ", metric: tflops, every: rank, min: 600, hosts: [1, 9], source: s}\n";

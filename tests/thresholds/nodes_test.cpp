@@ -169,7 +169,8 @@ TEST(Nodes, AreNotProvenGoodByARunThatBrokeOffOrByOneFamilyOrByTheProcessors) {
   JudgeOptions unfinished, one;
   unfinished.unfinished = "it lives";
   one.families = {{"hbm"}};
-  for (const NodeList& list : {decided(broken), decided(run(), rules, unfinished), decided(run(), rules + sum_rule, one)}) {
+  for (const NodeList& list :
+       {decided(broken), decided(run(), rules, unfinished), decided(run(), rules + sum_rule, one)}) {
     for (const auto& node : list.nodes) EXPECT_EQ(name(node.state), "undecided");
     EXPECT_EQ(list.undecided_because.size(), 1u);
   }

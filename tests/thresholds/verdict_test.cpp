@@ -740,7 +740,9 @@ TEST(Asked, FamiliesOfSeveralFilesAddUpToAWholeRun) {
 
 TEST(Asked, RowsThatAFilterLeftOutAreNotMissing) {
   Results results = asked_for({{"gemm"}});
-  const std::string more = gemm_rule + "}\n  - {benchmark: \"gemm/dtype:f32/m:64/n:64/k:64\", metric: tflops, every: rank, min: 1, source: s}\n";
+  const std::string more =
+      gemm_rule +
+      "}\n  - {benchmark: \"gemm/dtype:f32/m:64/n:64/k:64\", metric: tflops, every: rank, min: 1, source: s}\n";
   expect_state(judge({results}, profile(more), {}), State::fail, 1);
   results.context.asked.filter = "bf16";
   const Verdict verdict = judge({results}, profile(more), {});
@@ -762,8 +764,8 @@ const std::string preflight_rule =
 TEST(Preflight, AloneIsFit) {
   ResultsBuilder builder;
   builder.add("preflight/of:gpu", "xids", 0);
-  expect_state(judge({asked_for({{"preflight"}}, builder)}, profile(preflight_rule + gemm_rule + "}\n"), {}), State::fit,
-               0);
+  expect_state(judge({asked_for({{"preflight"}}, builder)}, profile(preflight_rule + gemm_rule + "}\n"), {}),
+               State::fit, 0);
 }
 
 TEST(Preflight, ThatIsGoodStopsNothing) {
