@@ -11,6 +11,6 @@ expect "  which says why" grep -q 'the judge died of SIGSEGV, results kept' out
 expect "  in every report" grep -q 'the judge died of SIGSEGV' junit.xml
 expect "  and in verdict.json" grep -q '"verdict": "incomplete"' results/latest/verdict.json
 expect "the results are there" test -s results/latest/jitter.json
-run 0 "$build/bin/shakedown" report --results="$scratch/results/latest" --family=jitter
+run 3 "$build/bin/shakedown" report --results="$scratch/results/latest" --family=jitter
 expect "and can be judged later" grep -q '^VERDICT: HOST-ONLY ' out
 finish
