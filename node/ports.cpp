@@ -136,10 +136,11 @@ Facts network_facts(const std::optional<std::vector<Port>>& ports) {
   Facts facts{{"ib_ports", {}},        {"ib_ports_down", {}},         {"roce_ports", {}},
               {"roce_ports_down", {}}, {"ib_rate_gbit", {}},          {"ib_link_downed", {}},
               {"ib_firmware", {}},     {"roce_rate_gbit", {}},        {"roce_mtu", {}},
-              {"roce_gid_index", {}},  {"roce_ports_without_v2", {}}, {"ports_slow", {}}};
+              {"roce_gid_index", {}},  {"roce_ports_without_v2", {}}, {"ports_slow", {}},
+              {"ib_ports_init", {}}};
   if (!ports) return facts;
   double infiniband = 0, roce = 0;
-  std::vector<std::string> infiniband_down, roce_down;
+  std::vector<std::string> infiniband_down, roce_down, init;
   std::set<std::string> firmware;
   std::optional<double> slowest, downed, slowest_roce;
   std::optional<Fact> mtu;
@@ -148,6 +149,7 @@ Facts network_facts(const std::optional<std::vector<Port>>& ports) {
   for (const auto& port : *ports) {
     ++(port.infiniband() ? infiniband : roce);
     if (!port.up()) (port.infiniband() ? infiniband_down : roce_down).push_back(described(port));
+    if (port.infiniband() && port.waits()) init.push_back(described(port));
     if (port.firmware) firmware.insert(*port.firmware);
     if (port.infiniband() && port.link_downed) downed = downed.value_or(0) + *port.link_downed;
     if (port.up() && port.infiniband() && port.rate_gbit) slowest = std::min(slowest.value_or(1e9), *port.rate_gbit);
@@ -163,6 +165,7 @@ Facts network_facts(const std::optional<std::vector<Port>>& ports) {
   facts["ib_ports"] = number_fact(infiniband);
   facts["roce_ports"] = number_fact(roce);
   facts["ib_ports_down"] = number_fact(static_cast<double>(infiniband_down.size()), joined(infiniband_down));
+  facts["ib_ports_init"] = number_fact(static_cast<double>(init.size()), joined(init));
   facts["roce_ports_down"] = number_fact(static_cast<double>(roce_down.size()), joined(roce_down));
   facts["ib_rate_gbit"] = number_fact(slowest);
   facts["roce_rate_gbit"] = number_fact(slowest_roce);

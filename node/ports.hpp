@@ -28,6 +28,7 @@ struct Port {
 
   std::string name() const { return device + "/" + std::to_string(number); }
   bool up() const { return state == "ACTIVE"; }
+  bool waits() const { return state == "INIT" || state == "ARMED"; }  // for a subnet manager
   bool infiniband() const { return link_layer == "InfiniBand"; }
 };
 
@@ -40,7 +41,7 @@ Facts port_facts(const Port&);
 /// Of a host: ib_ports, ib_ports_down, roce_ports, roce_ports_down, ib_rate_gbit (the slowest that is up),
 /// ib_link_downed (of all), ib_firmware; roce_rate_gbit, roce_mtu (the least that is up), roce_gid_index ("3", or by
 /// port where they differ), roce_ports_without_v2 (with their names), ports_slow: ports that are up, and slower than
-/// most of their kind on this host.
+/// most of their kind on this host; ib_ports_init: ports with a link that wait for a subnet manager.
 Facts network_facts(const std::optional<std::vector<Port>>&);
 
 /// Of a host: rails, the port that is nearest to each GPU ("GPU0 mlx5_0/1 PIX, GPU1 mlx5_3/1 PXB"), each taken once

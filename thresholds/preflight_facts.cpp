@@ -38,6 +38,7 @@ const std::array<Part, 11>& parts() {
         "fabric_manager",
         "ib_ports",
         "ib_ports_down",
+        "ib_ports_init",
         "roce_ports",
         "roce_ports_down",
         "ib_rate_gbit",

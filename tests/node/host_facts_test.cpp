@@ -108,10 +108,22 @@ TEST(Ports, ThatAreDeadAreNamed) {
   EXPECT_EQ(facts["ib_ports"].number, 2);
   EXPECT_EQ(facts["ib_ports_down"].number, 1);
   EXPECT_EQ(facts["ib_ports_down"].text, "mlx5_1/1 is DOWN (Disabled)");
+  EXPECT_EQ(facts["ib_ports_init"].number, 0);
   EXPECT_EQ(facts["roce_ports"].number, 1);
   EXPECT_EQ(facts["roce_ports_down"].number, 0);
   EXPECT_EQ(facts["ib_rate_gbit"].number, 400);
   EXPECT_EQ(facts["ib_firmware"].text, "22.1, 28.39.1002");
+}
+
+TEST(Ports, ThatWaitForASubnetManagerAreNamed) {
+  const MadeUpHost host;
+  host.add_port("mlx5_0", "ACTIVE");
+  host.add_port("mlx5_1", "INIT");
+  host.add_port("mlx5_2", "ARMED");
+  host.add_port("mlx5_3", "INIT", "Ethernet");
+  auto facts = network_facts(read_ports(host.root()));
+  EXPECT_EQ(facts["ib_ports_init"].number, 2);
+  EXPECT_NE(facts["ib_ports_init"].text->find("mlx5_1/1 is INIT"), std::string::npos);
 }
 
 TEST(Ports, AreNoneWithoutInfinibandAndUnknownWithoutSysfs) {

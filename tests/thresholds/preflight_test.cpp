@@ -370,6 +370,12 @@ TEST(Preflight, FailsForAPortSlowerThanTheOthersOfItsHostWhereTheSiteNamesTheNic
   expect_failure_on_a_known_network(machine, "ports_slow", "node1", "mlx5_3/1 has 200 Gb/s, others 400");
 }
 
+TEST(Preflight, FailsForAPortThatWaitsForASubnetManager) {
+  Machine machine;
+  machine.set(0, "host", "ib_ports_init", 1, "mlx5_4/1 is INIT (LinkUp)");
+  expect_failure(machine, "ib_ports_init", "node0", "mlx5_4/1 is INIT (LinkUp)");
+}
+
 TEST(Preflight, FailsForAHostWithOtherFramesThanTheOthers) {
   Machine machine(24, 3);
   machine.host("roce_mtu", 9000);
