@@ -93,6 +93,11 @@ bool makes_fail(const Finding& finding, const std::string& family) {
   return fails && finding.counts() && family_of(finding.key) == family;
 }
 
+bool begins_row(std::string_view line) {
+  const auto progress = progress_in(line);
+  return progress && progress->done > 0;
+}
+
 Board::Board(const std::vector<std::string>& families) {
   for (const auto& family : families) rows_.emplace_back().family = family;
 }

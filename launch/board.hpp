@@ -19,6 +19,9 @@ std::string short_text(const Finding&);
 /// Whether the finding is of this family, and makes it fail.
 bool makes_fail(const Finding&, const std::string& family);
 
+/// Returns whether the line of a rank says that a row has begun: "[1/120] gemm/..., 0 s so far".
+bool begins_row(std::string_view line);
+
 /// The state of all families. Pure: seconds are counted from the start of the measurement, by whoever calls.
 class Board {
  public:

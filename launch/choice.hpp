@@ -59,7 +59,7 @@ std::optional<int> rank_of(const Environment&);
 
 /// SHAKEDOWN_LAUNCH, where it is set, is the whole prefix. RANK, WORLD_SIZE of more than one, MASTER_ADDR and
 /// MASTER_PORT make this process that rank, as torchrun starts it: the others are started by whoever started this one.
-/// A Slurm job of several nodes, or of more tasks than would be started here, is started by srun where it has pmix,
+/// A Slurm job of several nodes, or of more tasks than would be started here, is started by srun where there is one,
 /// else by mpirun. A host file means mpirun on all of it. Else all GPUs of this host are used: SHAKEDOWN_RANKS ranks,
 /// else one per GPU, else 2; where there is no mpirun, one process. What would leave a part of the allocation out is
 /// refused: nobody would notice that it was not measured. Errors: CannotRun; InputError for a list

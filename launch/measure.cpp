@@ -12,6 +12,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
+#include "launch/launcher_words.hpp"
 #include "launch/rank_output.hpp"
 #include "node/dcgm.hpp"
 #include "report/judge_apart.hpp"
@@ -25,6 +26,9 @@ using Words = std::vector<std::string>;
 using Seconds = std::chrono::duration<double>;
 
 const std::string resident = "all";  // the program that measures all families in one process per rank
+
+constexpr int usage = 2;       // exit code: a flag of the user names something that cannot be
+constexpr int max_starts = 3;  // of ranks that die before the first row
 
 /// What fails already of a family that has arrived: said at once, since the rest takes a while.
 void show_provisional(const FrontDoor& door, const fs::path& folder, const std::string& id, const std::string& family,
@@ -75,12 +79,15 @@ Words command_of(const FrontDoor& door, const Launch& launch, const Programs& pr
   return command;
 }
 
+/// Returns whether a program came to its end, maybe with error rows (1); with any other code it died.
+bool well(const Ending& ending) { return ending.told.empty() && (ending.code == 0 || ending.code == 1); }
+
 /// A benchmark program on all ranks: its log, what people shall see of it, and the limits of its silence.
 class Program {
  public:
   Program(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
           const std::string& id, const std::string& name, const Words& flags, Screen& screen)
-      : screen_(screen), name_("bench_" + name), log_(folder / "log", std::ios::app) {
+      : screen_(screen), name_("bench_" + name), log_(folder / "log", std::ios::app), restarts_(!launch.rank) {
     Words command = command_of(door, launch, programs, name, flags);
     // Whoever judges what is measured now shall know what has died before, and with whom.
     if (const auto crashed = folder / "crashed"; fs::exists(crashed)) {
@@ -89,9 +96,12 @@ class Program {
       if (!launch.lost.empty()) command.push_back("--lost=" + joined(launch.lost, ","));
     }
     command.push_back("--run-id=" + id);
+    command.push_back("--tolerate-errors");  // the judge reads them; a launcher would end ranks that still finish
     job = job_of_ranks(door, launch, command, {{"SHAKEDOWN_CHOICES", choices_beside(folder)}});
     job.error = [this](std::string_view line) {
       log_ << line << std::endl;
+      if (heard_.size() < max_lines_heard) heard_.emplace_back(line);
+      measured = measured || begins_row(line);
       if (const auto hosts = lost_hosts_in(line)) lost.insert(lost.end(), hosts->begin(), hosts->end());
       screen_.heard(line);
       if (is_for_people(line)) said = line.substr(line.find(' ') + 1);
@@ -110,11 +120,26 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
+  /// Runs it; again if ranks die in their start, which is the launcher's fault more often than the machine's. Errors:
+  /// CannotRun after a signal, for ranks that refuse, and for ranks that die in their start each time.
   Ending run(Signals& signals) {
-    auto ending = run_jobs({job}, signals).front();
-    stop_if_told(signals);
-    if (!refused_.empty()) throw CannotRun(refused_);
-    return ending;
+    for (;; ++starts) {
+      auto ending = run_jobs({job}, signals).front();
+      stop_if_told(signals);
+      if (!refused_.empty()) throw CannotRun(refused_);
+      if (!died_in_start(ending)) return ending;
+      const auto death = rank_death(heard_);
+      const auto why = death ? "rank " + std::to_string(death->rank) +
+                                   (death->host.empty() ? "" : " on " + death->host) + ": " + death->how
+                             : ending.text(job.command.front());
+      if (starts == max_starts) {
+        throw CannotRun("ranks died in their start, before anything was measured, in each of " +
+                        std::to_string(starts) + " launches: " + why + "; the log has the launcher's words");
+      }
+      complain(ending, "died in its start, launch " + std::to_string(starts) + " of " + std::to_string(max_starts) +
+                           " (" + why + ")");
+      heard_.clear();
+    }
   }
   /// Errors: CannotRun for an end that is no rank's: of the launcher itself, or one that its supervisor did not report.
   void require_end_of_ranks(const Ending& ending) {
@@ -136,11 +161,23 @@ class Program {
   Job job;
   Words lost;        // hosts that its ranks named
   std::string said;  // to people, last
+  int starts = 1;
+  bool measured = false;  // a row has begun, or a result has come
 
  private:
+  static constexpr std::size_t max_lines_heard = 500;
+
+  /// Not of ranks that somebody else starts, not where they named a host, and not where another try would be the same.
+  bool died_in_start(const Ending& ending) const {
+    return restarts_ && !measured && !well(ending) && ending.told.empty() && ending.not_started.empty() &&
+           ending.code != usage && lost.empty();
+  }
+
   Screen& screen_;
   std::string name_, refused_;
   std::ofstream log_;
+  Words heard_;  // the first lines on standard error
+  bool restarts_ = false;
 };
 
 fs::path file_of(const fs::path& folder, const std::string& family) { return folder / (family + ".json"); }
@@ -152,8 +189,6 @@ Words missing_in(const fs::path& folder, const Words& families) {
   return missing;
 }
 
-/// 1: with error rows. Whatever else a program ends with, it died.
-bool well(const Ending& ending) { return ending.told.empty() && (ending.code == 0 || ending.code == 1); }
 
 /// Changes what the result of a family says of its run; one that says nothing is refused by the judge.
 template <class Change>
@@ -170,8 +205,10 @@ void mark_crashed(const fs::path& folder, const std::string& family) {
   change_context(folder, family, [&](auto& context) { context["crashed"].push_back(family); });
 }
 
-/// A result says which hosts did not start, so that its folder is judged alike wherever it is.
-void keep_result(const fs::path& folder, const std::string& family, const std::string& document, const Launch& launch) {
+/// A result says which hosts did not start, and how often ranks were started, so that its folder is judged alike
+/// wherever it is.
+void keep_result(const fs::path& folder, const std::string& family, const std::string& document, const Launch& launch,
+                 int starts) {
   replace_file(file_of(folder, family), document);
   std::vector<AbsentHost> absent;
   for (const auto& host : launch.absent) {
@@ -179,8 +216,11 @@ void keep_result(const fs::path& folder, const std::string& family, const std::s
     const auto reason = launch.reasons.find(host);
     absent.push_back({host, reason == launch.reasons.end() ? "it did not answer" : reason->second});
   }
-  if (absent.empty()) return;
-  change_context(folder, family, [&](auto& context) { context["absent"] = Writer::written(absent); });
+  if (absent.empty() && starts == 1) return;
+  change_context(folder, family, [&](auto& context) {
+    if (!absent.empty()) context["absent"] = Writer::written(absent);
+    if (starts > 1) context["start_attempts"] = starts;
+  });
 }
 
 }  // namespace
@@ -227,8 +267,8 @@ Job job_of_ranks(const FrontDoor& door, const Launch& launch, const Words& comma
   }
   const bool own_mpirun = !launch.prefix.empty() && launch.prefix.front() == "mpirun";
   for (const auto& [name, value] : variables) {
-    if (own_mpirun) {
-      job.command.insert(job.command.end(), {"-x", name + "=" + value});  // it hands on its own variables only
+    if (own_mpirun) {  // it hands on its own variables only; a user's prefix may end with a program
+      job.command.insert(job.command.begin() + 1, {"-x", name + "=" + value});
     } else {
       job.variables.emplace_back(name, value);
     }
@@ -247,7 +287,10 @@ bool measure_family(const FrontDoor& door, const Launch& launch, const Programs&
                     const std::string& id, const std::string& family, Signals& signals, Screen& screen) {
   Program program(door, launch, programs, folder, id, family, {"--benchmark_format=json"}, screen);
   std::string printed;
-  program.job.out = [&printed](std::string_view line) { printed.append(line).append("\n"); };
+  program.job.out = [&](std::string_view line) {
+    program.measured = program.measured || line == "{";
+    printed.append(line).append("\n");
+  };
   const auto ending = program.run(signals);
   const auto document = document_in(printed);
   if (document.empty()) {
@@ -255,7 +298,7 @@ bool measure_family(const FrontDoor& door, const Launch& launch, const Programs&
     program.complain(ending, "wrote no result", printed);
     return false;
   }
-  keep_result(folder, family, document, launch);
+  keep_result(folder, family, document, launch, program.starts);
   if (!well(ending)) {
     program.require_end_of_ranks(ending);
     program.complain(ending, "died behind its result");
@@ -273,8 +316,9 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
   std::string last;
   program.job.out = [&](std::string_view line) {
     const auto result = streamed(line);
+    program.measured = program.measured || result;
     if (closed || !result) return;
-    keep_result(folder, result->first, result->second, launch);
+    keep_result(folder, result->first, result->second, launch, program.starts);
     last = result->first;
     show_provisional(door, folder, id, result->first, screen);
     if (result->first == "preflight") closed = !preflight_allows(door, folder, id);
@@ -285,7 +329,6 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
   // Of what it left out though it ended well there is nothing to measure here: pairs of hosts on one host.
   if (closed || well(ending)) return {};
   program.require_end_of_ranks(ending);
-  constexpr int usage = 2;  // what a flag of a user names cannot be: nothing that is tried besides would help
   const bool nothing_yet = missing.size() == programs.families.size();
   if (nothing_yet && ending.code == usage && !program.said.empty()) throw InputError(program.said);
   if (missing.empty()) {

@@ -244,14 +244,24 @@ std::vector<Culprit> hosts_not_here(const Files& files, const Results& file) {
   return culprits;
 }
 
+/// The number of ranks that a file should have: without those of hosts that did not start, if all hosts have equally
+/// many.
+int expected_ranks(const Context& context, const Expectation& expected) {
+  const int ranks = *expected.ranks, absent = static_cast<int>(absent_hosts(context).size());
+  if (!expected.hosts || *expected.hosts < 1 || context.world_size == ranks || ranks % *expected.hosts != 0)
+    return ranks;
+  return ranks / *expected.hosts * std::max(*expected.hosts - absent, 0);
+}
+
 Finding judge_ranks(const Files& files, const JudgeOptions& options, const Expectation& expected) {
   const int size = files.front().context.world_size;
   Finding finding = pass("machine/ranks", plural(size, "rank"));
   for (const Results& file : files) {
     const int n = file.context.world_size;
-    if (expected.ranks && n != *expected.ranks) {
-      compare(finding, n, *expected.ranks, "ranks");
-      set(finding, n < *expected.ranks ? Status::missing : Status::fail,
+    const int expected_here = expected.ranks ? expected_ranks(file.context, expected) : n;
+    if (n != expected_here) {
+      compare(finding, n, expected_here, "ranks");
+      set(finding, n < expected_here ? Status::missing : Status::fail,
           file_name(file) + ": " + plural(n, "rank") + " measured, " + std::to_string(*expected.ranks) +
               " expected by " + expected.ranks_said_by,
           "start " + plural(*expected.ranks, "rank") + " and measure again");
@@ -275,7 +285,7 @@ Finding judge_ranks(const Files& files, const JudgeOptions& options, const Expec
       return finding;
     }
   }
-  if (expected.ranks) compare(finding, size, *expected.ranks, "ranks");
+  if (expected.ranks) compare(finding, size, size, "ranks");
   return finding;
 }
 

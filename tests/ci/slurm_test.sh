@@ -3,7 +3,7 @@
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2154
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
-limit=240
+limit=400
 needs slurmctld slurmd munged srun ip
 namespaces
 
@@ -30,22 +30,39 @@ run 0 "$root/tests/slurm/cluster.sh" "$PWD" 2 0 bash -c '
   sbatch -W -N2 -o each.log "$slurm/array.sbatch" --families=preflight; echo "each $?"
   env -i SLURMD_NODENAME=node-a1 "$slurm/check" --limit=100; echo "check $?"
   export SHAKEDOWN_BUILD=$SHAKEDOWN_HOME/build
-  (SHAKEDOWN_LAUNCH="srun --mpi=pmix -N2 --ntasks-per-node=2" SHAKEDOWN_EXPECT=ranks=4,hosts=2 SHAKEDOWN_RESULTS=$PWD/of-prefix \
+  (SHAKEDOWN_LAUNCH="srun --mpi=none --kill-on-bad-exit=1 -N2 --ntasks-per-node=2" SHAKEDOWN_EXPECT=ranks=4,hosts=2 SHAKEDOWN_RESULTS=$PWD/of-prefix \
     "$accept" --families=preflight >prefix.log 2>&1; echo "prefix $?"; cat of-prefix/2*/log >>prefix.log)
-  (SHAKEDOWN_LAUNCH="srun --mpi=pmix -N2 --ntasks-per-node=2" SHAKEDOWN_EXPECT=ranks=6,hosts=3 SHAKEDOWN_RESULTS=$PWD/of-more \
+  (SHAKEDOWN_LAUNCH="srun --mpi=none --kill-on-bad-exit=1 -N2 --ntasks-per-node=2" SHAKEDOWN_EXPECT=ranks=6,hosts=3 SHAKEDOWN_RESULTS=$PWD/of-more \
     "$accept" --families=preflight >more.log 2>&1; echo "more $?"; cat of-more/2*/log >>more.log)
   (SHAKEDOWN_RESULTS=$PWD/of-salloc salloc -N2 --ntasks-per-node=2 "$accept" --families=preflight >salloc.log 2>&1; echo "salloc $?"; cat of-salloc/2*/log >>salloc.log)
+  for mpi in none pmix; do
+    mkdir "by-$mpi"
+    for try in 1 2 3; do # pmix loses a rank now and then
+      salloc -N2 --ntasks-per-node=2 srun --mpi=$mpi --kill-on-bad-exit=1 "$SHAKEDOWN_BUILD/bench/bench_all" \
+        --families=gemm,allreduce,collectives --benchmark_min_time=0.001 --out-dir="by-$mpi" >"by-$mpi.log" 2>&1 && break
+    done
+    echo "by $mpi $? try $try"
+  done
+  (SHAKEDOWN_RESULTS=$PWD/of-killed SHAKEDOWN_FAULT=kill@3:init salloc -N2 --ntasks-per-node=2 "$accept" --families=preflight >killed.log 2>&1; echo "killed $?")
   unset SHAKEDOWN_BUILD
   export SHAKEDOWN_RESULTS=$PWD/of-drained
   sbatch -W -N2 --exclusive -o drained.log --wrap "scontrol update nodename=node-a2 state=drain reason=\"bad fan\"
     $SHAKEDOWN_HOME/build/bin/shakedown accept --families=preflight"; echo "drained $?"
   scontrol update nodename=node-a2 state=resume
-  sinfo -h -N -o "%N %T"'
+  sinfo -h -N -o "%N %T"
+  export SHAKEDOWN_RESULTS=$PWD/of-dead
+  salloc -N2 --ntasks-per-node=2 bash -c "kill -KILL \$(<node-a2.pid); $SHAKEDOWN_HOME/build/bin/shakedown accept --families=preflight,jitter" >dead.log 2>&1; echo "dead $?"'
+keys_of() { grep -ho '"name": *"[a-z]*/[^"]*"' "$1"/*.json | sort; }
 expect "a job of two nodes is measured and judged as one" grep -qE '^VERDICT: HOST-ONLY .*4 ranks, 2 hosts' both.log
 expect "  and its exit code is the verdict's" prints '^both 0$'
 expect "a launch prefix of srun, from a login node, is used as it stands" eval 'grep -qE "^VERDICT: HOST-ONLY .*4 ranks, 2 hosts" prefix.log && prints "^prefix 0$"'
 expect "  and what it does not start is missed" eval 'grep -q "^VERDICT: FAIL" more.log && prints "^more 1$"'
 expect "what salloc runs starts ranks on all its nodes" eval 'grep -qE "^VERDICT: HOST-ONLY .*4 ranks, 2 hosts" salloc.log && prints "^salloc 0$"'
+expect "ranks that meet over TCP measure what ranks of MPI do" eval 'prints "^by none 0 try 1$" && prints "^by pmix 0 " && [[ -n $(keys_of by-none) && $(keys_of by-none) == "$(keys_of by-pmix)" ]]'
+expect "a rank that dies in its start is started twice more, and named" eval 'grep -q "in each of 3 launches: rank 3 on node-a2: Killed" killed.log && prints "^killed 3$"'
+expect "  and no machine is at fault" grep -q '^VERDICT: INCOMPLETE 0/0' killed.log
+expect "a node whose daemon is dead is named with the word of srun" grep -q 'host node-a2 does not answer: it is left out, and missed: srun: error: .*Communication connection failure' dead.log
+expect "  and the rest is measured" eval 'ls of-dead/latest/jitter.json && grep -q "^machine/hosts  *1 hosts .* pass" dead.log && prints "^dead 1$"'
 expect "each node alone is measured and judged" eval '[[ $(grep -cE "^node-a[12]  HOST-ONLY" each.log) == 2 ]]'
 expect "  and counted" grep -qE '^2 of 2 nodes are good' each.log
 expect "what Slurm says of its nodes is judged" grep -qE '^preflight/of:slurm slurm_answers .* pass$' both.log

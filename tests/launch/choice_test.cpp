@@ -152,15 +152,17 @@ TEST_F(LaunchChoice, WithoutALauncherOneProcessRunsAndWhatIsMissedIsSaid) {
 
 TEST_F(LaunchChoice, ASlurmJobOfTwoNodesIsStartedOnBothARankForEachGpu) {
   const auto launch = choose(two);
-  EXPECT_EQ(joined(launch.prefix, " "), "srun --mpi=pmix --cpu-bind=none --overcommit -N 2 -n 6 --ntasks-per-node=3");
-  EXPECT_EQ(joined(launch.roll, " "), "srun --mpi=none --cpu-bind=none --overcommit -N 2 -n 2 --ntasks-per-node=1");
+  EXPECT_EQ(joined(launch.prefix, " "),
+            "srun --mpi=none --kill-on-bad-exit=1 --cpu-bind=none --overcommit -N 2 -n 6 --ntasks-per-node=3");
+  EXPECT_EQ(joined(launch.roll, " "),
+            "srun --mpi=none --kill-on-bad-exit=0 --cpu-bind=none --overcommit -N 2 -n 2 --ntasks-per-node=1");
   EXPECT_EQ(launch.hosts, (std::vector<std::string>{"node-a1", "node-a2"}));
   EXPECT_EQ(launch.expected(), "hosts=2");
   EXPECT_TRUE(has(prefix(two_and("SLURM_NTASKS", "2")), " -n 6 ")) << "even if it asks for one task per node";
 }
 
 TEST_F(LaunchChoice, ASlurmJobWithATaskPerGpuIsStartedAsItSays) {
-  EXPECT_EQ(prefix(two_and("SLURM_NTASKS", "6")), "srun --mpi=pmix --cpu-bind=none");
+  EXPECT_EQ(prefix(two_and("SLURM_NTASKS", "6")), "srun --mpi=none --kill-on-bad-exit=1 --cpu-bind=none");
 }
 
 TEST_F(LaunchChoice, AListOfNodesThatIsNoneIsRefusedWithItsVariable) {
@@ -185,12 +187,22 @@ TEST_F(LaunchChoice, ASlurmJobOfOneNodeIsMpirunsUnlessItHasMoreTasksThanRanks) {
   EXPECT_TRUE(has(prefix({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_NTASKS", "4"}}), "srun"));
 }
 
-TEST_F(LaunchChoice, WithoutPmixASlurmJobIsMpiruns) {
+TEST_F(LaunchChoice, VariablesOfTorchrunDoNotReachRanksOfSrun) {
+  auto variables = two;
+  variables["RANK"] = "0";
+  variables["WORLD_SIZE"] = "2";
+  const auto with = choose(variables).variables;
+  for (const auto* name : {"RANK", "WORLD_SIZE"}) {
+    EXPECT_EQ(std::count(with.begin(), with.end(), std::pair<std::string, std::string>(name, "")), 1) << name;
+  }
+}
+
+TEST_F(LaunchChoice, WithoutSrunASlurmJobIsMpiruns) {
   auto none = site(two);
-  none.srun_plugins = "none pmi2";
+  none.srun_plugins = "";
   EXPECT_EQ(joined(choose_launch(none).prefix, " "), "mpirun --bind-to none --map-by ppr:3:node --oversubscribe");
   none.mpirun = false;
-  EXPECT_TRUE(has(refusal(none), "no pmix, and no mpirun")) << refusal(none);
+  EXPECT_TRUE(has(refusal(none), "without srun and without mpirun")) << refusal(none);
 }
 
 TEST_F(LaunchChoice, AStepOfAJobOfTwoNodesIsRefusedButNotItsScript) {
@@ -251,7 +263,8 @@ TEST_F(LaunchChoice, HostsThatAreAbsentAreLeftOutAndStayExpected) {
   auto slurm = site(two);
   slurm.absent = {"node-a2"};
   EXPECT_EQ(joined(choose_launch(slurm).prefix, " "),
-            "srun --mpi=pmix --cpu-bind=none --exclude=node-a2 --overcommit -N 1 -n 3 --ntasks-per-node=3");
+            "srun --mpi=none --kill-on-bad-exit=1 --cpu-bind=none --exclude=node-a2 --overcommit -N 1 -n 3 "
+            "--ntasks-per-node=3");
   EXPECT_EQ(choose_launch(slurm).expected(), "hosts=2");
 }
 

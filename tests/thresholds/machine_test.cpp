@@ -184,6 +184,9 @@ TEST(Machine, AnAbsentHostIsAFindingOfItsOwnAndNoFaultOfTheOthers) {
   EXPECT_EQ(ranks.status, Status::missing);
   ASSERT_EQ(ranks.offenders.size(), 1u);
   EXPECT_EQ(ranks.offenders[0].host, "node2");
+  EXPECT_EQ(judged({two.results()}, "machine/ranks", expecting(12, 3)).status, Status::pass) << "four of each host";
+  EXPECT_EQ(judged({two.results()}, "machine/ranks", expecting(15, 3)).status, Status::missing);
+  EXPECT_EQ(judged({two.results()}, "machine/ranks", expecting(8, 3)).status, Status::pass);
   two.context.absent = {{"node1", "it did not answer"}};
   EXPECT_EQ(judged({two.results()}, "machine/hosts", expecting({}, 3)).status, Status::missing) << "it did report";
 }
