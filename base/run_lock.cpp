@@ -55,7 +55,9 @@ std::optional<Owner> owner_here(const fs::path& lock) {
 
 std::optional<std::string> unfinished(const fs::path& folder) {
   const auto lock = folder / "lock";
-  if (!fs::is_regular_file(lock) || fs::exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
+  if (!fs::is_regular_file(lock)) return std::nullopt;
+  if (const auto why = field_of(lock, "broke off")) return folder.string() + " is of a run that broke off: " + *why;
+  if (fs::exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
   const auto owner = owner_here(lock);
   if (owner == owner_of(getpid()) || owner == owner_of(getppid())) return std::nullopt;  // the latter: ctest
   return folder.string() + " is of a run that has not come to its end: " + who(lock);

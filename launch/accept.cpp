@@ -73,12 +73,23 @@ bool anything_in(const fs::path& folder, const Programs& programs) {
 
 }  // namespace
 
-Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs, const RunFolder& run, Signals& signals,
+Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs, RunFolder& run, Signals& signals,
                  Judged (*judge)(const Arguments&)) {
-  measure_families(door, start, programs, run, signals);
-  if (door.scaling) measure_on_fewer_nodes(door, start, programs, run, signals);
+  std::optional<std::string> missed;
+  bool complete = true;
+  try {
+    stop_if_told(signals);
+    missed = measure_families(door, start, programs, run, signals);
+    if (door.scaling) measure_on_fewer_nodes(door, start, programs, run, signals);
+  } catch (const CannotRun& error) {  // the families on disk are judged all the same
+    if (!anything_in(run.path(), programs)) throw;
+    say(error.what());
+    run.break_off(error.what());
+    complete = false;
+  }
   if (!anything_in(run.path(), programs)) {
-    throw CannotRun("nothing was measured; what ran is in " + (run.path() / "log").string());
+    throw NothingMeasured("nothing was measured: " + missed.value_or("no family has a result") + "; what ran is in " +
+                          (run.path() / "log").string());
   }
   Arguments arguments = door.judge;
   arguments.results = {run.path()};
@@ -93,8 +104,29 @@ Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs,
   }
   Judged judged = judge(arguments);
   replace_file(run.path() / "verdict.json", verdict_json(judged.verdict));
+  if (complete) run.finish();
   return judged;
 }
+
+namespace {
+
+/// The same from its start on; a run in which nothing was measured has a verdict of its own, too.
+Judged judge_or_say_why_not(const FrontDoor& door, const Programs& programs, RunFolder& run, Signals& signals) {
+  try {
+    stop_if_told(signals);
+    auto start = agreed_launch(door, process_environment(), signals);
+    if (door.scaling) fewer_nodes(door, start, programs);  // what cannot be is said before anything is measured
+    return judge_run(door, start, programs, run, signals, judge_apart);
+  } catch (const CannotRun& error) {
+    run.break_off(error.what());
+    Verdict nothing;
+    nothing.notes.push_back(error.what());
+    replace_file(run.path() / "verdict.json", verdict_json(nothing));
+    throw;
+  }
+}
+
+}  // namespace
 
 int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
   provide_environment();
@@ -109,11 +141,8 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   if (door.watch_s || door.resume) return watch(door, programs, channel, signals);
   auto run = folder_of(door);
   say("results: " + run.path().string());
-  auto start = agreed_launch(door, process_environment(), signals);
-  if (door.scaling) fewer_nodes(door, start, programs);  // what cannot be is said before anything is measured
-  const Judged judged = judge_run(door, start, programs, run, signals, judge_apart);
+  const Judged judged = judge_or_say_why_not(door, programs, run, signals);
   const Verdict& verdict = judged.verdict;
-  run.finish();
   const int code = write_all_outputs(door.judge.outputs, judged, "shakedown", exit_code(verdict, door.judge));
   std::fputs(terminal_text(verdict, style_of(door.judge)).c_str(), stdout);
   channel.give(reason_line(verdict));
@@ -196,7 +225,7 @@ int ctest_step(const std::vector<std::string>& words) {
     measure_together(door, start, programs, folder, id, signals, screen);  // what is then missing can be measured alone
     return 0;
   }
-  const bool there = measure_family(door, start, programs, folder, id, step, signals, screen);
+  const bool there = !measure_family(door, start, programs, folder, id, step, signals, screen);
   // Its absence is judged; whoever wants to measure despite pre-flight also wants to where it could not run.
   return there || (step == "preflight" && door.despite_preflight) ? 0 : could_not_run;
 }

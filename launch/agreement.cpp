@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include "launch/hosts.hpp"
 #include "launch/launcher_words.hpp"
 #include "launch/roll.hpp"
+#include "launch/time_left.hpp"
 #include "node/command.hpp"
 
 namespace shakedown {
@@ -134,6 +136,8 @@ Launch agreed_launch(const FrontDoor& door, const Environment& environment, Sign
   std::string why;
   auto launch = launch_that_answers(door, environment, signals, lost, why);
   if (!launch) throw CannotRun(why);
+  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  if (const auto left = seconds_left(environment, now)) launch->ends = now + *left;
   return std::move(*launch);
 }
 

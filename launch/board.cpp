@@ -98,6 +98,11 @@ bool begins_row(std::string_view line) {
   return progress && progress->done > 0;
 }
 
+std::optional<double> planned_seconds(std::string_view line) {
+  const auto progress = progress_in(line);
+  return progress && progress->done == 0 ? progress->left : std::nullopt;
+}
+
 Board::Board(const std::vector<std::string>& families) {
   for (const auto& family : families) rows_.emplace_back().family = family;
 }

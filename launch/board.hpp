@@ -22,6 +22,9 @@ bool makes_fail(const Finding&, const std::string& family);
 /// Returns whether the line of a rank says that a row has begun: "[1/120] gemm/..., 0 s so far".
 bool begins_row(std::string_view line);
 
+/// Returns the seconds that ranks plan for a family, of "[0/120] gemm, 9 s in all"; nullopt for another line.
+std::optional<double> planned_seconds(std::string_view line);
+
 /// The state of all families. Pure: seconds are counted from the start of the measurement, by whoever calls.
 class Board {
  public:

@@ -181,7 +181,7 @@ class Running {
       error_.take([&](std::string_view line) { hear(line, job_.error); });
     }
     const auto now = Clock::now();
-    if (told_ && now > *told_ + patience) guard_ = 0;
+    if (told_ && now > *told_ + patience_) guard_ = 0;
     if (!over() && !ended_by_itself()) {
       if (job_.limit && now > began_ + *job_.limit) end("it took longer than " + seconds(*job_.limit));
       if (job_.silence && now > heard_ + *job_.silence) end("there was no sign of life for " + seconds(*job_.silence));
@@ -189,6 +189,11 @@ class Running {
         end("it had said that it ends, and did not within " + seconds(job_.last_words));
       }
     }
+  }
+
+  void end_by_signal(const std::string& signal) {
+    if (!over()) patience_ = job_.patience_on_signal;
+    end("by " + signal);
   }
 
   void end(const std::string& why) {
@@ -237,13 +242,19 @@ class Running {
   Ending ending_;
   Clock::time_point began_ = Clock::now(), heard_ = began_;
   std::optional<Clock::time_point> told_, last_words_;
+  Seconds patience_ = patience;
 };
 
 }  // namespace
 
-Signals::Signals() : descriptor_(-1) {
+void block_signals() {
   const auto signals = our_signals();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
+}
+
+Signals::Signals() : descriptor_(-1) {
+  block_signals();
+  const auto signals = our_signals();
   descriptor_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -297,7 +308,7 @@ std::vector<Ending> run_jobs(const std::vector<Job>& jobs, Signals& signals) {
     for (const auto& job : running) {
       if (!job->over()) job->look();
       if (!job->over()) job->tick();
-      if (const auto& signal = signals.taken()) job->end("by " + *signal);
+      if (const auto& signal = signals.taken()) job->end_by_signal(*signal);
     }
   }
   std::vector<Ending> endings;

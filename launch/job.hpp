@@ -11,6 +11,9 @@
 
 namespace shakedown {
 
+/// Keeps SIGINT, SIGTERM and SIGHUP for the Signals to come: none ends this process before it can say so.
+void block_signals();
+
 /// Takes SIGINT, SIGTERM and SIGHUP while it lives, so that who waits hears of them. One at a time.
 class Signals {
  public:
@@ -41,6 +44,8 @@ struct Job {
   /// Whether this line says that the job is about to end; it then has this long.
   std::function<bool(std::string_view line)> announces_end = {};
   std::chrono::duration<double> last_words{10};
+  /// After a signal to this process it is left to its guard once this has passed, so that there is time for a verdict.
+  std::chrono::duration<double> patience_on_signal{12};
   /// Called ten times a second while it runs.
   std::function<void()> tick = {};
   /// Asked after each line: why it shall be ended; empty: goes on.

@@ -1,6 +1,8 @@
 #include "launch/measure.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -87,7 +89,11 @@ class Program {
  public:
   Program(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
           const std::string& id, const std::string& name, const Words& flags, Screen& screen)
-      : screen_(screen), name_("bench_" + name), log_(folder / "log", std::ios::app), restarts_(!launch.rank) {
+      : screen_(screen),
+        ends_(launch.ends),
+        name_("bench_" + name),
+        log_(folder / "log", std::ios::app),
+        restarts_(!launch.rank) {
     Words command = command_of(door, launch, programs, name, flags);
     // Whoever judges what is measured now shall know what has died before, and with whom.
     if (const auto crashed = folder / "crashed"; fs::exists(crashed)) {
@@ -101,7 +107,11 @@ class Program {
     job.error = [this](std::string_view line) {
       log_ << line << std::endl;
       if (heard_.size() < max_lines_heard) heard_.emplace_back(line);
-      measured = measured || begins_row(line);
+      planned_ += planned_seconds(line).value_or(0);
+      if (!measured && begins_row(line)) {
+        measured = true;
+        warn_of_time_limit();
+      }
       if (const auto hosts = lost_hosts_in(line)) lost.insert(lost.end(), hosts->begin(), hosts->end());
       screen_.heard(line);
       if (is_for_people(line)) said = line.substr(line.find(' ') + 1);
@@ -113,6 +123,7 @@ class Program {
     };
     job.tick = [this] { screen_.tick(); };
     job.announces_end = announces_end;
+    job.patience_on_signal = Seconds(3);
     // The ranks' own limits speak first: the start, one benchmark, and a minute.
     job.silence = Seconds(door.startup_timeout + door.timeout + 60 +
                           (runs_dcgm(door, name) ? dcgm_limit(door.dcgm, door.timeout) : 0));
@@ -128,10 +139,7 @@ class Program {
       stop_if_told(signals);
       if (!refused_.empty()) throw CannotRun(refused_);
       if (!died_in_start(ending)) return ending;
-      const auto death = rank_death(heard_);
-      const auto why = death ? "rank " + std::to_string(death->rank) +
-                                   (death->host.empty() ? "" : " on " + death->host) + ": " + death->how
-                             : ending.text(job.command.front());
+      const auto why = death(ending);
       if (starts == max_starts) {
         throw CannotRun("ranks died in their start, before anything was measured, in each of " +
                         std::to_string(starts) + " launches: " + why + "; the log has the launcher's words");
@@ -149,6 +157,12 @@ class Program {
     const auto why = name_ + ": " + ending.text(launcher) + "; that says nothing about the machine: measure again";
     log_ << why << std::endl;
     throw CannotRun(why);
+  }
+  /// "rank 1 on u2: Killed", as the launcher says; else how it ended.
+  std::string death(const Ending& ending) const {
+    const auto rank = rank_death(heard_);
+    if (!rank) return ending.text(job.command.front());
+    return "rank " + std::to_string(rank->rank) + (rank->host.empty() ? "" : " on " + rank->host) + ": " + rank->how;
   }
   /// Says how it ended, and keeps what it printed.
   void complain(const Ending& ending, const std::string& what, const std::string& printed = "") {
@@ -173,7 +187,20 @@ class Program {
            ending.code != usage && lost.empty();
   }
 
+  /// Says so if the plan takes longer than the scheduler leaves to the job.
+  void warn_of_time_limit() {
+    const double now = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+    if (!ends_ || now + planned_ < *ends_) return;
+    screen_.clear();
+    say("the plan takes about " + std::to_string(std::lround(planned_)) + " s, and the job ends in " +
+        std::to_string(std::lround(*ends_ - now)) +
+        " s: what is measured by then is judged, and the run is INCOMPLETE; "
+        "raise the job's time limit, or name fewer --families");
+  }
+
   Screen& screen_;
+  std::optional<double> ends_;
+  double planned_ = 0;
   std::string name_, refused_;
   std::ofstream log_;
   Words heard_;  // the first lines on standard error
@@ -188,7 +215,6 @@ Words missing_in(const fs::path& folder, const Words& families) {
                [&](const auto& family) { return !fs::exists(file_of(folder, family)); });
   return missing;
 }
-
 
 /// Changes what the result of a family says of its run; one that says nothing is refused by the judge.
 template <class Change>
@@ -283,8 +309,9 @@ std::string all_expected(const FrontDoor& door, const Launch& launch) {
   return joined(expected, ",");
 }
 
-bool measure_family(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
-                    const std::string& id, const std::string& family, Signals& signals, Screen& screen) {
+std::optional<std::string> measure_family(const FrontDoor& door, const Launch& launch, const Programs& programs,
+                                          const fs::path& folder, const std::string& id, const std::string& family,
+                                          Signals& signals, Screen& screen) {
   Program program(door, launch, programs, folder, id, family, {"--benchmark_format=json"}, screen);
   std::string printed;
   program.job.out = [&](std::string_view line) {
@@ -296,7 +323,7 @@ bool measure_family(const FrontDoor& door, const Launch& launch, const Programs&
   if (document.empty()) {
     program.require_end_of_ranks(ending);
     program.complain(ending, "wrote no result", printed);
-    return false;
+    return family + " wrote no result: " + program.death(ending);
   }
   keep_result(folder, family, document, launch, program.starts);
   if (!well(ending)) {
@@ -304,7 +331,7 @@ bool measure_family(const FrontDoor& door, const Launch& launch, const Programs&
     program.complain(ending, "died behind its result");
     mark_crashed(folder, family);
   }
-  return true;
+  return std::nullopt;
 }
 
 Together measure_together(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
@@ -407,14 +434,14 @@ std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, 
 
 }  // namespace
 
-void measure_families(const FrontDoor& door, Launch& launch, const Programs& programs, const RunFolder& run,
-                      Signals& signals) {
+std::optional<std::string> measure_families(const FrontDoor& door, Launch& launch, const Programs& programs,
+                                            const RunFolder& run, Signals& signals) {
   constexpr int most_launches = 3;
   Screen screen(programs.families);
   for (int launches = 1;; ++launches) {
     const auto together = measure_together(door, launch, programs, run.path(), run.id(), signals, screen);
-    if (!together.something_is_missing) return;
-    if (launch.rank && together.died) return;  // the other ranks are not started again
+    if (!together.something_is_missing) return std::nullopt;
+    if (launch.rank && together.died) return std::nullopt;  // the other ranks are not started again
     screen.clear();
     const auto left =
         together.died && launches < most_launches ? without_lost(door, launch, together.lost, signals) : std::nullopt;
@@ -422,12 +449,15 @@ void measure_families(const FrontDoor& door, Launch& launch, const Programs& pro
     if (!left) break;
     launch = *left;
   }
+  std::optional<std::string> missed;
   for (const auto& family : missing_in(run.path(), programs.families)) {
-    const bool there = measure_family(door, launch, programs, run.path(), run.id(), family, signals, screen);
-    if (there) show_provisional(door, run.path(), run.id(), family, screen);
+    const auto why_not = measure_family(door, launch, programs, run.path(), run.id(), family, signals, screen);
+    if (!missed) missed = why_not;
+    if (!why_not) show_provisional(door, run.path(), run.id(), family, screen);
     if (family != "preflight") continue;
-    if (there ? !preflight_allows(door, run.path(), run.id()) : !door.despite_preflight) return;
+    if (why_not ? !door.despite_preflight : !preflight_allows(door, run.path(), run.id())) break;
   }
+  return missed;
 }
 
 }  // namespace shakedown

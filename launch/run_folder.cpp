@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "base/utc.hpp"
 #include "launch/choice.hpp"
 
@@ -162,6 +163,10 @@ RunFolder RunFolder::take(const fs::path& folder, const std::string& wanted) {
 RunFolder RunFolder::resume(const fs::path& folder, const std::string& id) { return {fs::absolute(folder), id, false}; }
 
 void RunFolder::finish() { std::ofstream(path_ / "lock", std::ios::app) << "ended: " << utc_now() << "\n"; }
+
+void RunFolder::break_off(const std::string& why) {
+  std::ofstream(path_ / "lock", std::ios::app) << "broke off: " << one_line(why) << "\n";
+}
 
 namespace ctest {
 

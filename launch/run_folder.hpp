@@ -31,6 +31,8 @@ class RunFolder {
 
   /// What was to be done has been done: from now on the folder is not that of a run which broke off.
   void finish();
+  /// Keeps the reason why the run did not come to its end: the folder is INCOMPLETE for it wherever it is judged.
+  void break_off(const std::string& why);
 
  private:
   RunFolder(std::filesystem::path path, std::string id, bool emptied = true);

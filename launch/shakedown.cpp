@@ -21,6 +21,7 @@
 #include "launch/accept.hpp"
 #include "launch/choice.hpp"
 #include "launch/guard.hpp"
+#include "launch/job.hpp"
 #include "launch/options.hpp"
 #include "launch/tarball.hpp"
 #include "launch/watch.hpp"
@@ -234,6 +235,7 @@ int end_after(const Failure& failure, const std::vector<std::string>& words, con
 }  // namespace shakedown
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "accept") shakedown::block_signals();  // it ends with a verdict
   signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, no child's exit code would be known
   const std::string_view verb(argc > 1 ? argv[1] : "");
   shakedown::end_incomplete_on_terminate(verb == "accept" || verb == "report");

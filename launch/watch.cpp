@@ -76,10 +76,15 @@ RoundPlan plan_of(const WatchPlan& plan, int number) {
   return {std::move(families), number == 1 ? 0 : rest};
 }
 
+/// A signal ends the watch.
+struct Ended : CannotRun {
+  using CannotRun::CannotRun;
+};
+
 void rest(double seconds, Signals& signals) {
   pollfd told{signals.descriptor(), POLLIN, 0};
   if (seconds > 0) poll(&told, 1, static_cast<int>(seconds * 1e3));
-  if (const auto& signal = signals.taken()) throw CannotRun("ended by " + *signal + "; --resume goes on");
+  if (const auto& signal = signals.taken()) throw Ended("ended by " + *signal + "; --resume goes on");
 }
 
 /// Keeps the first round and the first that failed, out of the reach of those who remove old runs.
@@ -156,28 +161,58 @@ class Watcher {
     round.begin_s = std::max(0.0, seconds_since_1970() - start_of(watch_.plan));
     std::string number = std::to_string(round.number);
     number.insert(0, number.size() < 6 ? 6 - number.size() : 0, '0');
-    {
-      Programs programs = programs_;
-      programs.families = plan.order;
-      FrontDoor door = door_;
-      door.tier = watch_.plan.tier;
-      if (watch_.plan.families.size() < find_programs({}).families.size()) door.families = watch_.plan.families;
-      // What failed once fails on; what it does to the rest is worth knowing.
-      door.despite_preflight = door.despite_preflight || round.number > 1;
-      const auto own = RunFolder::create(run_.path() / "rounds", run_.id() + "-" + number, last_runs);
-      auto launch = agreed_launch(door, process_environment(), signals_);
-      round.boots = launch.boots;
-      const auto judged = judge_run(door, launch, programs, own, signals_, judge_after_trial);
-      if (judged.measured) thin(*judged.measured, judged.verdict, round);
-      if (!watch_.rounds.empty() && watch_.rounds.back().units == round.units) round.ranks.clear();
-      keep(run_.path(), own.path(), round.number == 1 || judged.verdict.state == State::fail);
+    try {
+      run_one(round, plan, number);
+    } catch (const std::exception& error) {  // a dead rank, a failed start, a full disk: the next round may do better
+      stop_if_ended();
+      const bool died = dynamic_cast<const NothingMeasured*>(&error) != nullptr;
+      round.state = State::incomplete;
+      round.findings = {{"machine/round", "", died ? Status::missing : Status::inconclusive, false, {}, error.what()}};
+      round.finding_count = 1;
+      say(error.what());
+      constexpr double most_rest_s = 10, most_of_the_time = 0.05;
+      rest(std::min(most_rest_s, most_of_the_time * watch_.plan.duration_s), signals_);
     }
     round.length_s = steady_seconds() - began;
-    add_line(file_, watch_line(round));
+    unwritten_ += watch_line(round);
+    write_rounds();
     say("round " + std::to_string(round.number) + ", " + watch_.when(round) + ": " +
         std::string(shakedown::name(round.state)) +
         (round.finding_count > 0 ? ", " + plural(round.finding_count, "finding") : ""));
     watch_.rounds.push_back(std::move(round));
+  }
+
+  void run_one(WatchRound& round, const RoundPlan& plan, const std::string& number) {
+    Programs programs = programs_;
+    programs.families = plan.order;
+    FrontDoor door = door_;
+    door.tier = watch_.plan.tier;
+    if (watch_.plan.families.size() < find_programs({}).families.size()) door.families = watch_.plan.families;
+    // What failed once fails on; what it does to the rest is worth knowing.
+    door.despite_preflight = door.despite_preflight || round.number > 1;
+    auto own = RunFolder::create(run_.path() / "rounds", run_.id() + "-" + number, last_runs);
+    auto launch = agreed_launch(door, process_environment(), signals_);
+    round.boots = launch.boots;
+    const auto judged = judge_run(door, launch, programs, own, signals_, judge_after_trial);
+    stop_if_ended();
+    if (judged.measured) thin(*judged.measured, judged.verdict, round);
+    if (!watch_.rounds.empty() && watch_.rounds.back().units == round.units) round.ranks.clear();
+    keep(run_.path(), own.path(), round.number == 1 || judged.verdict.state == State::fail);
+  }
+
+  /// A round that a signal cuts short is none: --resume measures it again.
+  void stop_if_ended() {
+    if (const auto& signal = signals_.taken()) throw Ended("ended by " + *signal + "; --resume goes on");
+  }
+
+  /// Lines that a full disk does not take are kept until it does.
+  void write_rounds() {
+    try {
+      add_line(file_, unwritten_);
+      unwritten_.clear();
+    } catch (const CannotRun& error) {
+      say(error.what());
+    }
   }
 
   const FrontDoor& door_;
@@ -186,6 +221,7 @@ class Watcher {
   Signals& signals_;
   const fs::path file_;
   Watch watch_;
+  std::string unwritten_;
   double began_ = 0;
 };
 
@@ -210,10 +246,17 @@ int watch(const FrontDoor& door, const Programs& programs, const ReasonChannel& 
   // One memory of what was tuned for all rounds, where the runs of this machine have theirs.
   setenv("SHAKEDOWN_CHOICES", (run.path().parent_path() / "choices").c_str(), 0);
   Watcher watcher(door, programs, run, signals);
-  watcher.run();
+  bool complete = true;
+  try {
+    watcher.run();
+  } catch (const Ended& ended) {  // the rounds so far are judged all the same
+    if (watcher.watched().rounds.empty()) throw;
+    say(ended.what());
+    complete = false;
+  }
   const auto judged = judge_watch(watcher.watched());
   replace_file(run.path() / "verdict.json", verdict_json(judged.verdict));
-  run.finish();
+  if (complete) run.finish();
   return show(watcher.watched(), judged, door.judge, channel);
 }
 

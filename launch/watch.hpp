@@ -11,14 +11,21 @@
 
 namespace shakedown {
 
-/// A run, from its measurements to its verdict by `judge`, in its folder. `start` tells who is expected, and learns who
-/// is lost. Errors: CannotRun where nothing was measured.
-Judged judge_run(const FrontDoor&, Launch& start, const Programs&, const RunFolder&, Signals&,
+/// Ranks were started, and no family has a result; the text says which rank died, if the launcher does.
+struct NothingMeasured : CannotRun {
+  using CannotRun::CannotRun;
+};
+
+/// A run, from its measurements to its verdict by `judge`, in its folder. `start` tells which hosts are expected, and
+/// learns which are lost. After a signal, or if ranks cannot be started any more, the families on disk are judged, and
+/// the folder says that the run broke off. Errors: CannotRun if nothing is on disk.
+Judged judge_run(const FrontDoor&, Launch& start, const Programs&, RunFolder&, Signals&,
                  Judged (*judge)(const Arguments&));
 
 /// The exit code. The folder of the watch holds rounds.jsonl (thresholds/watch.hpp), rounds/ with the last runs, kept/
-/// with the first and those that failed first, and verdict.json at the end. Errors: CannotRun after a signal: --resume
-/// goes on.
+/// with the first and those that failed first, and verdict.json at the end. A round that cannot be measured is a round
+/// with its finding. After a signal the rounds so far are judged, and --resume goes on. Errors: CannotRun if there is
+/// none.
 int watch(const FrontDoor&, const Programs&, const ReasonChannel&, Signals&);
 
 /// What a watch that goes on was asked for when it began, and `words` in the place of what they say anew.

@@ -143,6 +143,11 @@ TEST_F(Runs, ARunWithoutAnEndIsToldFromOneThatEnded) {
   RunFolder::create(results, folder.filename(), 20).finish();
   EXPECT_FALSE(unfinished(folder)) << "it was only measured";
   EXPECT_FALSE(unfinished(results)) << "the folder of no run";
+
+  RunFolder::take(folder, "").break_off("ended by\nSIGTERM");
+  std::ofstream(folder / "verdict.json") << "{}";
+  EXPECT_EQ(unfinished(folder), folder.string() + " is of a run that broke off: ended by SIGTERM")
+      << "its verdict is of a part";
 }
 
 TEST_F(Runs, ASecondCtestThatLivesIsRefusedByName) {

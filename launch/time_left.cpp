@@ -1,0 +1,54 @@
+#include "launch/time_left.hpp"
+
+#include <charconv>
+#include <chrono>
+
+#include "node/command.hpp"
+
+namespace shakedown {
+namespace {
+
+std::optional<double> seconds_in(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> seconds_of_squeue(std::string_view text) {
+  text = text.substr(0, text.find_last_not_of(" \n") + 1);
+  double days = 0;
+  if (const auto dash = text.find('-'); dash != std::string_view::npos) {
+    const auto number = seconds_in(text.substr(0, dash));
+    if (!number) return std::nullopt;
+    days = *number;
+    text.remove_prefix(dash + 1);
+  }
+  if (text.find(':') == std::string_view::npos) return std::nullopt;
+  double seconds = 0;
+  for (bool last = false; !last;) {
+    const auto colon = text.find(':');
+    last = colon == std::string_view::npos;
+    const auto number = seconds_in(text.substr(0, colon));
+    if (!number) return std::nullopt;
+    seconds = seconds * 60 + *number;
+    if (!last) text.remove_prefix(colon + 1);
+  }
+  return days * 86400 + seconds;
+}
+
+std::optional<double> seconds_left(const Environment& environment, double seconds_since_1970) {
+  if (const auto end = environment("SLURM_JOB_END_TIME")) {
+    const auto at = seconds_in(*end);
+    return at ? std::optional(*at - seconds_since_1970) : std::nullopt;
+  }
+  if (const auto job = environment("SLURM_JOB_ID")) {
+    const auto said = output_of({"squeue", "-h", "-j", *job, "-o", "%L"}, std::chrono::seconds(5));
+    return said.started && said.code == 0 ? seconds_of_squeue(said.text) : std::nullopt;
+  }
+  if (const auto whole = environment("PBS_WALLTIME")) return seconds_in(*whole);
+  return std::nullopt;
+}
+
+}  // namespace shakedown
