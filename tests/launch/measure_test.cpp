@@ -52,7 +52,7 @@ done
   bool exists(const std::string& name) const { return fs::exists(scratch / "run" / name); }
   bool measure_one(const std::string& end) {
     program("hbm", "cat $stored/hbm.json\n" + end);
-    return measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen);
+    return !measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen);
   }
   Together measure_all(const std::string& end) {
     all(end);

@@ -28,7 +28,7 @@ struct Refusal {
 
 Refusal refusal_of(const ResultsBuilder& builder, const Profile* profile = nullptr) {
   const std::vector<Results> results{builder.results()};
-  const auto findings = judge_validity(benchmarks_of(results), profile, std::nullopt);
+  const auto findings = judge_validity(benchmarks_of(results), profile, {});
   if (findings.empty()) return {};
   EXPECT_EQ(findings.size(), 1U);
   const auto& finding = findings.front();
@@ -138,7 +138,7 @@ TEST(Checksums, OfDevicesOfOneKindAreTheSame) {
     const std::string key = "lora_step/model:tiny/dtype:bf16/seq:8";
     builder.add(key, "step_ms", 100).by_rank("checksum", {7, 7, last});
     const std::vector<Results> results{builder.results()};
-    for (const auto& finding : judge_validity(benchmarks_of(results), nullptr, std::nullopt)) {
+    for (const auto& finding : judge_validity(benchmarks_of(results), nullptr, {})) {
       if (finding.metric == "checksum") return finding.worst ? finding.worst->rank.value_or(-1) : -1;
     }
     return -2;
@@ -157,7 +157,7 @@ TEST(Phases, OfAStepAddUpWithinTenPercent) {
     builder.by_rank("seconds", {0.1}).by_rank("compute_ms", {compute_ms}).by_rank("exposed_comm_ms", {exposed_ms});
     builder.by_rank("forward_ms", {forward_ms}).by_rank("backward_ms", {40}).by_rank("optimizer_ms", {10});
     const std::vector<Results> results{builder.results()};
-    for (const auto& finding : judge_validity(benchmarks_of(results), nullptr, std::nullopt)) {
+    for (const auto& finding : judge_validity(benchmarks_of(results), nullptr, {})) {
       if (finding.metric == "compute_ms") return finding.detail;
     }
     return std::string();
@@ -180,7 +180,7 @@ TEST(Partners, OfAMeasurementThatIsRepeatedForOneEndNeedNotSayEachOther) {
     builder.add(key, "busbw_gb_per_s", 40, {40, said_by_other ? testing_support::Values{40}.front() : std::nullopt});
     builder.by_rank("partner", {1, said_by_other});
     const std::vector<Results> results{builder.results()};
-    for (const auto& finding : judge_validity(benchmarks_of(results), nullptr, std::nullopt)) {
+    for (const auto& finding : judge_validity(benchmarks_of(results), nullptr, {})) {
       if (finding.metric == "partner") return finding.detail;
     }
     return std::string();
@@ -240,7 +240,7 @@ TEST(KeptMemory, WarnsAboveSixtyFourMebibytes) {
   const auto with = [](double mib) {
     auto builder = row({});
     builder.context.ranks.front().memory_kept_mib = mib;
-    return judge_kept_memory({builder.results()}, std::nullopt);
+    return judge_kept_memory({builder.results()}, {});
   };
   EXPECT_TRUE(with(0).empty());
   EXPECT_TRUE(with(64).empty());
