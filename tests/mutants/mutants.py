@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+"""Breaks the code in many places, one at a time, and says which breaks no unit test notices: tests/mutants/mutants.py FOLDER
+
+FOLDER becomes a copy of the tree whose chosen sources hold all mutants; its build is FOLDER/build. A variable chooses the
+mutant, so that the build is made once. Each test runs once alone, to see which mutants it reaches. A mutant is killed by the
+first test that reaches it and fails, dies or does not end. One that no test reaches survives.
+
+Mutants: a comparison becomes its neighbour (< and <=, == and !=), a condition is negated, always true or never true, a constant is
+doubled, +1 and -1 become 2 more or less, a statement is left out.
+"""
+import argparse
+import concurrent.futures
+import filecmp
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = """
+base/exit_code.cpp base/files.cpp base/replace_file.cpp base/run_lock.cpp
+fixtures/blame.cpp fixtures/fault.cpp fixtures/heartbeat.cpp fixtures/launcher.cpp fixtures/mesh.cpp fixtures/options.cpp
+fixtures/pairing.cpp fixtures/rendezvous.cpp fixtures/watchdog.cpp
+launch/agreement.cpp launch/choice.cpp launch/guard.cpp launch/hosts.cpp launch/job.cpp launch/measure.cpp launch/rank_output.cpp
+launch/run_folder.cpp
+thresholds/crashed.cpp thresholds/crosscheck.cpp thresholds/gpu_errors.cpp thresholds/judge.cpp thresholds/kept_memory.cpp
+thresholds/machine.cpp thresholds/missed_limits.cpp thresholds/rule.cpp thresholds/transport.cpp thresholds/validity.cpp
+""".split()
+FAILING_CALLS = "tests/faults/failing_calls.py"
+PROGRAMS = ["base_test", "thresholds_tests", "judging_tests", "report_tests", "launch_test", "supervision_test", "fixtures_test"]
+QUIET = ["parentheses", "conversion", "unused-variable", "sign-compare", "bool-operation", "int-in-bool-context", "terminate",
+         "return-type", "unused-but-set-variable"]
+COMPARISONS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal"}
+
+
+class Mutant:
+    def __init__(self, file, line, what):
+        self.file, self.line, self.what = file, line, what
+
+    def __str__(self):
+        return f"{self.file}:{self.line}: {self.what}"
+
+
+def closing(text, at):
+    """The place of the parenthesis that closes the one at this place; None where text ends before, or a string holds one."""
+    depth = 0
+    for i in range(at, len(text)):
+        if text[i] in "\"'":
+            return None
+        depth += {"(": 1, ")": -1}.get(text[i], 0)
+        if depth == 0:
+            return i
+    return None
+
+
+def is_code(line):
+    """Whether mutants are looked for in this line: none in comments, declarations of templates, and what the compiler decides.
+    A mutant must not send a signal to a process that is not the test's."""
+    bare = line.strip()
+    return bare and "kill(" not in bare and not re.match(r"//|#|template|static_assert|using |namespace |if constexpr|struct |class |enum |case ", bare)
+
+
+def outside_strings(line, at):
+    return line[:at].count('"') % 2 == 0 and "//" not in line[:at]
+
+
+def candidates(file, lines):
+    """Yields (line number, what, change), where change(line, number) gives the mutated line."""
+    for number, line in enumerate(lines, 1):
+        if not is_code(line):
+            continue
+        for match in re.finditer(r" (<=|>=|==|!=|<|>) ", line):
+            if not outside_strings(line, match.start()) or re.search(r"\b(operator|constexpr)\b", line):
+                continue
+            sign = match.group(1)
+            carrier = "==" if sign in ("==", "!=") else "<"
+
+            def compare(text, n, at=match.start(), end=match.end(), how=COMPARISONS[sign], by=carrier):
+                between = f"mutation::Between<mutation::Compare::{how}, {n}>()"
+                return f"{text[:at]} {by} {between} {by} {text[end:]}"
+
+            yield number, f"'{sign}' becomes its neighbour", compare
+        match = re.match(r"(\s*(?:\} else )?(?:if|while) )\((.*)$", line)
+        if match:
+            begin = match.end(1)
+            end = closing(line, begin)
+            if end is not None:
+                inside = line[begin + 1:end]
+                start = inside.rfind("; ") + 2 if "; " in inside else 0
+                condition = inside[start:]
+                if condition and not re.search(r"[^=!<>]=[^=]", condition):
+                    for what, form in (("a condition is negated", "mutation::lives({n}) != static_cast<bool>({c})"),
+                                       ("a condition never holds", "!mutation::lives({n}) && static_cast<bool>({c})"),
+                                       ("a condition always holds", "mutation::lives({n}) || static_cast<bool>({c})")):
+                        def decide(text, n, a=begin + 1 + start, b=end, form=form):
+                            return text[:a] + form.format(n=n, c=text[a:b]) + text[b:]
+
+                        yield number, what, decide
+        match = re.match(r"(\s*)(?:static )?constexpr (double|int|std::size_t|std::chrono::\w+) (\w+) = ([\d.e'-]+);(.*)$", line)
+        if match:
+            def double(text, n, m=match):
+                return f"{m[1]}const {m[2]} {m[3]} = {m[4]} * (mutation::lives({n}) ? 2 : 1);{m[5]}"
+
+            yield number, "a constant is doubled", double
+        for match in re.finditer(r" ([+-]) 1\b(?![.'\d])", line):
+            if outside_strings(line, match.start()) and "constexpr" not in line:
+                def step(text, n, at=match.start(), end=match.end(), sign=match.group(1)):
+                    return f"{text[:at]} {sign} (1 + mutation::lives({n})){text[end:]}"
+
+                yield number, f"'{match.group(1)} 1' is '{match.group(1)} 2'", step
+        match = re.match(r"(\s+)((?:[\w\]\[*]|::|\.|->)+\(.*\);)$", line)
+        previous = lines[number - 2].rstrip() if number > 1 else ""
+        if match and not re.match(r"\s*(return|throw|static_cast|sizeof|delete)\b", line) and re.search(r"[;{}]$|^$|//", previous):
+            def leave_out(text, n, m=match):
+                return f"{m[1]}if (!mutation::lives({n})) {m[2]}"
+
+            yield number, "a statement is left out", leave_out
+
+
+def chosen(wanted, seed):
+    """As many of all candidates, the same for the same seed, at most one in a line."""
+    found = []
+    for file in SOURCES:
+        lines = (ROOT / file).read_text().split("\n")
+        found += [(file, number, what, change) for number, what, change in candidates(file, lines)]
+    random.Random(seed).shuffle(found)
+    taken, lines = [], set()
+    for one in found:
+        if one[:2] not in lines:
+            lines.add(one[:2])
+            taken.append(one)
+    return taken[:wanted] if wanted else taken
+
+
+def write(tree, taken):
+    """Writes the chosen sources with their mutants. A mutant's number is its place in the list."""
+    quiet = "\n".join(f'#pragma GCC diagnostic ignored "-W{name}"' for name in QUIET)
+    begin = f'#include "tests/mutants/mutant.hpp"\n#pragma GCC diagnostic push\n{quiet}\n#line 1 "{{file}}"\n'
+    for file in SOURCES:
+        lines = (ROOT / file).read_text().split("\n")
+        for number, one in enumerate(taken):
+            if one is not None and one[0] == file:
+                lines[one[1] - 1] = one[3](lines[one[1] - 1], number)
+        text = begin.format(file=file) + "\n".join(lines) + "\n#pragma GCC diagnostic pop\n"
+        if not (tree / file).exists() or (tree / file).read_text() != text:
+            (tree / file).parent.mkdir(parents=True, exist_ok=True)
+            (tree / file).write_text(text)
+
+
+def without_those_that_do_not_compile(tree, build, taken):
+    """Compiles each mutated source alone; a mutant in a line that the compiler refuses is dropped."""
+    commands = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        commands[str(Path(entry["file"]))] = entry
+    flags = ["-std=c++20", "-fsyntax-only", "-w", f"-I{tree}"]
+    for entry in commands.values():
+        flags += [word for word in entry["command"].split() if word.startswith(("-D", "-isystem")) and "\\" not in word]
+    flags = list(dict.fromkeys(flags))
+
+    def errors_of(file):
+        result = subprocess.run(["g++", *flags, str(tree / file)], capture_output=True, text=True, check=False)
+        wrong = {int(n) for n in re.findall(rf"^{re.escape(file)}:(\d+):\d+: (?:error|  required)", result.stderr, re.MULTILINE)}
+        wrong |= {int(n) for n in re.findall(rf"^{re.escape(file)}:(\d+):\d+:   required from here", result.stderr, re.MULTILINE)}
+        return file, result.returncode, wrong, result.stderr
+
+    files = sorted({one[0] for one in taken if one is not None})
+    while files:
+        write(tree, taken)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            results = list(pool.map(errors_of, files))
+        files = []
+        for file, code, wrong, text in results:
+            if code == 0:
+                continue
+            before = sum(one is not None for one in taken)
+            taken[:] = [None if one is not None and one[0] == file and one[1] in wrong else one for one in taken]
+            if sum(one is not None for one in taken) == before:
+                sys.exit(f"{file} does not compile, and no mutant is to blame:\n{text[:2000]}")
+            files.append(file)
+    write(tree, taken)
+
+
+def tests_of(build, program):
+    """The names of all tests of one GoogleTest program."""
+    listed = subprocess.run([build / "tests" / program, "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout
+    names, suite = [], ""
+    for line in listed.splitlines():
+        if line.startswith("  "):
+            names.append(suite + line.split()[0])
+        elif not line.startswith("Running"):
+            suite = line.split()[0] if line else ""
+    return names
+
+
+class Test:
+    """A test, how long it takes, and the mutants that it reaches."""
+
+    def __init__(self, program, name):
+        self.program, self.name, self.seconds, self.reached = program, name, 0.0, set()
+
+
+def ends_well(build, command, environment, limit):
+    try:
+        process = subprocess.Popen(command, cwd=build, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        return process.wait(limit) == 0
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.wait()
+        return False
+
+
+def command_of(build, tests):
+    """Runs these tests of one program, and ends at the first that fails."""
+    program = tests[0].program
+    if program == FAILING_CALLS:
+        return [sys.executable, ROOT / FAILING_CALLS, build]
+    return [build / "tests" / program, "--gtest_filter=" + ":".join(test.name for test in tests), "--gtest_fail_fast"]
+
+
+def all_tests(build):
+    tests = [Test(program, name) for program in PROGRAMS if (build / "tests" / program).exists()
+             for name in tests_of(build, program)]
+    if (build / "tests/libfailing_calls.so").exists():
+        tests.append(Test(FAILING_CALLS, "fixed points"))
+    return tests
+
+
+def look(build, scratch, test):
+    """Runs a test without a mutant, and notes its time and the mutants that it reaches. False: it fails."""
+    file = scratch / ("reached." + re.sub(r"\W", "_", f"{test.program}.{test.name}"))
+    file.unlink(missing_ok=True)
+    began = time.monotonic()
+    good = ends_well(build, command_of(build, [test]), {"MUTANT_REACHED": str(file)}, 600)
+    test.seconds = time.monotonic() - began
+    if file.exists():
+        test.reached = {n for n, byte in enumerate(file.read_bytes()) if byte}
+    return good
+
+
+def fate(build, number, tests):
+    """The program that kills this mutant; None: it survives; "": no test reaches it."""
+    reaching = {}
+    for test in tests:
+        if number in test.reached:
+            reaching.setdefault(test.program, []).append(test)
+    for group in sorted(reaching.values(), key=lambda group: sum(test.seconds for test in group)):
+        limit = 10 + 5 * sum(test.seconds for test in group)
+        if not ends_well(build, command_of(build, group), {"MUTANT": str(number)}, limit):
+            return group[0].program
+    return None if reaching else ""
+
+
+def judge(build, scratch, mutants, jobs):
+    """Runs all tests without and then with each mutant, and prints what becomes of it. Returns the part that is killed."""
+    tests = all_tests(build)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        # One that fails on a busy machine has a second try.
+        bad = [test for test, good in zip(tests, pool.map(lambda test: look(build, scratch, test), tests)) if not good]
+        for test in bad:
+            if not look(build, scratch, test):
+                print(f"left out, since it fails without a mutant: {test.program} {test.name}", flush=True)
+                tests.remove(test)
+        survivors = []
+        for number, by in zip(mutants, pool.map(lambda n: fate(build, n, tests), mutants)):
+            if not by:
+                survivors.append(number)
+            how = f"killed by {by}" if by else "survives: no test reaches it" if by == "" else "survives"
+            print(f"{mutants[number]}: {how}", flush=True)
+    killed = len(mutants) - len(survivors)
+    print(f"{killed} of {len(mutants)} mutants killed ({100 * killed / len(mutants):.1f} %)")
+    for number in survivors:
+        print(f"survivor: {mutants[number]}")
+    return killed / len(mutants)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--count", type=int, default=200, help="number of mutants (default 200; 0: all)")
+    parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--least", type=float, default=0.95, help="fail if a smaller part is killed (default 0.95)")
+    parser.add_argument("--list", action="store_true", help="say which mutants there are, and end")
+    parser.add_argument("--configure", default="", help="flags of CMake")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    arguments = parser.parse_args()
+    taken = chosen(arguments.count, arguments.seed)
+    if arguments.list:
+        for file, line, what, _ in taken:
+            print(f"{file}:{line}: {what}")
+        return 0
+    tree = arguments.folder.resolve()
+    build, scratch = tree / "build", tree / "build/mutants"
+    names = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True).stdout.split("\0")
+    for name in set(filter(None, names)) - set(SOURCES):
+        source, target = ROOT / name, tree / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists() or not filecmp.cmp(source, target, shallow=False):
+            shutil.copy(source, target)
+    write(tree, taken)
+    configure = ["cmake", "-S", tree, "-B", build, "-DSHAKEDOWN_CUDA=OFF", *arguments.configure.split()]
+    subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
+    scratch.mkdir(exist_ok=True)
+    without_those_that_do_not_compile(tree, build, taken)
+    mutants = {n: Mutant(*one[:3]) for n, one in enumerate(taken) if one is not None}
+    print(f"{len(mutants)} mutants in {len({m.file for m in mutants.values()})} files", flush=True)
+    targets = [*PROGRAMS, "shakedown", "acceptance_test", "failing_calls"]
+    subprocess.run(["cmake", "--build", build, f"-j{arguments.jobs}", "--target", *targets], check=True, stdout=subprocess.DEVNULL)
+    return 0 if judge(build, scratch, mutants, arguments.jobs) >= arguments.least else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
