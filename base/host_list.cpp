@@ -85,6 +85,14 @@ void expand(const List& list, const std::string& before, std::string_view rest, 
 
 bool is_host_name(std::string_view host) { return is_plain(host, ".-_") && host.front() != '-'; }
 
+bool same_host(std::string_view a, std::string_view b) {
+  const std::string first = lower(a), second = lower(b);
+  if (first == second) return true;
+  const auto dot = [](const std::string& host) { return host.find('.'); };
+  const bool one_is_short = (dot(first) == std::string::npos) != (dot(second) == std::string::npos);
+  return one_is_short && first.substr(0, dot(first)) == second.substr(0, dot(second));
+}
+
 std::string host_in_command(const std::string& host) { return is_host_name(host) ? host : "HOST"; }
 
 std::vector<std::string> expand_hosts(std::string_view list, std::string_view where) {

@@ -11,6 +11,10 @@ namespace shakedown {
 /// understands.
 bool is_host_name(std::string_view);
 
+/// Returns whether two names are those of one host: "node7" is "node7.cluster.local", since schedulers write short
+/// names and hosts answer with either. Case does not matter (RFC 4343).
+bool same_host(std::string_view a, std::string_view b);
+
 /// As it stands in a command that somebody may run: HOST for one that is no host name.
 std::string host_in_command(const std::string& host);
 

@@ -66,7 +66,7 @@ void append(Words& words, const Words& more) { words.insert(words.end(), more.be
 
 bool is_absent(const LaunchSite& site, const std::string& host) {
   return std::any_of(site.absent.begin(), site.absent.end(),
-                     [&](const std::string& absent) { return same_host_name(absent, host); });
+                     [&](const std::string& absent) { return same_host(absent, host); });
 }
 
 Words mpirun(const LaunchSite& site) {

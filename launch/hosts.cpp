@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "base/text.hpp"
+#include "base/host_list.hpp"
 
 namespace shakedown {
 
@@ -29,16 +29,8 @@ std::vector<ListedHost> hosts_of_file(std::string_view text) {
   return hosts;
 }
 
-bool same_host_name(std::string_view a, std::string_view b) {
-  const auto first = lower(a), second = lower(b);
-  const auto dot = [](const std::string& host) { return host.find('.'); };
-  if (first == second) return true;
-  const bool one_is_short = (dot(first) == std::string::npos) != (dot(second) == std::string::npos);
-  return one_is_short && first.substr(0, dot(first)) == second.substr(0, dot(second));
-}
-
 bool is_one_of(const std::string& host, const std::vector<std::string>& hosts) {
-  return std::any_of(hosts.begin(), hosts.end(), [&](const auto& other) { return same_host_name(host, other); });
+  return std::any_of(hosts.begin(), hosts.end(), [&](const auto& other) { return same_host(host, other); });
 }
 
 }  // namespace shakedown

@@ -16,9 +16,7 @@ struct ListedHost {
 /// Of lines "host", "host slots=8" or "host:8"; # starts a comment. Each host once, in their order.
 std::vector<ListedHost> hosts_of_file(std::string_view text);
 
-/// "node7" is "node7.cluster.local": schedulers write short names, hosts answer with either. Case does not matter (RFC
-/// 4343).
-bool same_host_name(std::string_view a, std::string_view b);
+/// Returns whether one of the hosts has this name.
 bool is_one_of(const std::string& host, const std::vector<std::string>& hosts);
 
 }  // namespace shakedown

@@ -10,6 +10,7 @@
 
 #include "base/archive.hpp"
 #include "base/files.hpp"
+#include "base/host_list.hpp"
 #include "launch/hosts.hpp"
 #include "node/nvml.hpp"
 
@@ -87,7 +88,7 @@ std::vector<std::string> absent_hosts(const std::vector<std::string>& promised,
   std::vector<std::string> absent;
   for (const auto& host : promised) {
     const bool here = std::any_of(answers.begin(), answers.end(),
-                                  [&](const HostAnswer& answer) { return same_host_name(answer.host, host); });
+                                  [&](const HostAnswer& answer) { return same_host(answer.host, host); });
     if (!here) absent.push_back(host);
   }
   return absent;

@@ -129,7 +129,7 @@ std::vector<int> fewer_nodes(const FrontDoor& door, const Launch& all, const Pro
     throw CannotRun("--scaling chooses the nodes of each launch, which SHAKEDOWN_LAUNCH fixes: unset that");
   }
   if (count < 2) {
-    throw CannotRun("--scaling compares numbers of nodes, and there is one: ci/scaling compares the GPUs of a node");
+    throw InputError("--scaling compares numbers of nodes, and there is one: ci/scaling compares the GPUs of a node");
   }
   std::vector<int> sizes = *door.scaling;
   if (!sizes.empty() && sizes.back() > count) {

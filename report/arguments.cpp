@@ -214,6 +214,9 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::file
                        ": one would be lost");
     }
   }
+  if (const auto flag = output_over_input(words); !flag.empty()) {
+    throw InputError(flag + ": the file is input of the same command, and would be overwritten; name another file");
+  }
   const auto given = [&words](std::string_view flag) {
     return std::any_of(words.begin(), words.end(), [&](const auto& w) { return w.rfind(flag, 0) == 0; });
   };

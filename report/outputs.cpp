@@ -1,6 +1,8 @@
 #include "report/outputs.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <sstream>
 
 #include "report/bencher.hpp"
 #include "report/github_benchmark.hpp"
@@ -39,6 +41,49 @@ const std::vector<Output>& outputs() {
   return table;
 }
 
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_flag(const std::string& word, const std::string& flag) { return word.rfind(flag + "=", 0) == 0; }
+
+bool is_same(const fs::path& one, const fs::path& other) {
+  std::error_code error;
+  return one == other || fs::equivalent(one, other, error);
+}
+
+// Whether writing `file` would change what is read at `input`, a file or a folder of results.
+bool overwrites(const fs::path& file, const fs::path& input) {
+  std::error_code error;
+  if (!fs::is_directory(input, error)) return is_same(file, input);
+  const fs::path name = file.filename(), folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  const bool is_result = name.extension() == ".json" && name != "verdict.json" && name != "baseline.json";
+  return is_result && fs::exists(file, error) && (is_same(folder, input) || is_same(folder, input / "latest"));
+}
+
+}  // namespace
+
+std::string output_over_input(const std::vector<std::string>& words) {
+  std::vector<fs::path> inputs;
+  for (const char* const flag : {"--results", "--baseline", "--scaling", "--site", "--roster", "--thresholds"}) {
+    for (const std::string& word : words) {
+      if (!has_flag(word, flag)) continue;
+      std::istringstream list(word.substr(word.find('=') + 1));
+      for (std::string path; std::getline(list, path, ',');) inputs.emplace_back(path);
+    }
+  }
+  for (const Output& output : outputs()) {
+    for (const std::string& word : words) {
+      if (!has_flag(word, output.flag)) continue;
+      const fs::path file = word.substr(word.find('=') + 1);
+      if (std::any_of(inputs.begin(), inputs.end(), [&](const auto& input) { return overwrites(file, input); })) {
+        return output.flag;
+      }
+    }
+  }
+  return "";
+}
+
 void write_outputs(const OutputFiles& files, const Judged& judged) {
   for (const Output& output : outputs()) {
     if (const auto found = files.find(output.flag); found != files.end()) {
@@ -62,6 +107,7 @@ int write_all_outputs(const OutputFiles& files, const Judged& judged, const char
 
 void replace_outputs(const std::vector<std::string>& words, const Judged& judged, const char* program,
                      const std::string& keep) {
+  if (!output_over_input(words).empty()) return;  // refused, and nothing is written over what was to be read
   for (const Output& output : outputs()) {
     const std::string start = std::string(output.flag) + "=";
     if (output.flag == keep) continue;

@@ -35,6 +35,10 @@ const std::vector<Output>& outputs();
 /// flag -> file
 using OutputFiles = std::map<std::string, std::filesystem::path>;
 
+/// Returns the flag of an output that is one of the files that the other words name as input: results, baselines, site,
+/// roster, profile; empty if there is none.
+std::string output_over_input(const std::vector<std::string>& words);
+
 /// Writes every file, each as a whole or not at all. Errors: InputError naming the file; what stood there stays.
 void write_outputs(const OutputFiles&, const Judged&);
 

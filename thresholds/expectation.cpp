@@ -8,13 +8,6 @@
 
 namespace shakedown {
 
-bool same_host(const std::string& a, const std::string& b) {
-  if (a == b) return true;
-  const auto short_name = [](const std::string& host) { return host.substr(0, host.find('.')); };
-  const bool one_is_short = (a.find('.') == std::string::npos) != (b.find('.') == std::string::npos);
-  return one_is_short && short_name(a) == short_name(b);
-}
-
 Expectation expectation(const std::vector<Results>& files, const JudgeOptions& options) {
   Expectation e;
   const auto say = [](auto& slot, std::string& by, const auto& value, const char* who) {

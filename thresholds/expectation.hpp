@@ -19,7 +19,4 @@ struct Expectation {
 /// Of options, the roster and what the runs were told, in this order.
 Expectation expectation(const std::vector<Results>&, const JudgeOptions&);
 
-/// "node7" is "node7.cluster.local": schedulers write short names, hosts report either.
-bool same_host(const std::string&, const std::string&);
-
 }  // namespace shakedown

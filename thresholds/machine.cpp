@@ -2,11 +2,14 @@
 #include "thresholds/machine.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "base/host_list.hpp"
 #include "base/text.hpp"
+#include "base/utc.hpp"
 #include "thresholds/expectation.hpp"
 
 namespace shakedown {
@@ -58,6 +61,9 @@ Finding judge_complete(const Files& files, const JudgeOptions& options) {
   return finding;
 }
 
+// Families of one run follow each other; a file that began more than this before or after another is of another launch.
+constexpr double max_seconds_apart = 24 * 3600;
+
 const auto differ = [](const auto& one, const auto& other) { return one && other && *one != *other; };
 
 std::string other_gpus(std::size_t rank) { return "name different GPUs for rank " + std::to_string(rank); }
@@ -67,6 +73,8 @@ std::string contradiction(const Context& a, const Context& b) {
   if (a.suite.version != b.suite.version || a.suite.git != b.suite.git) return "were written by different builds";
   if (a.plan != b.plan || a.tier != b.tier) return "were measured by different plans";
   if (differ(a.nccl.nvls, b.nccl.nvls)) return "say different things of NVLS";
+  const auto began = seconds_of(a.started), began_too = seconds_of(b.started);
+  if (began && began_too && std::abs(*began - *began_too) > max_seconds_apart) return "began more than a day apart";
   for (const auto& [name, version] : a.versions) {
     const auto other = b.versions.find(name);
     if (other != b.versions.end() && differ(version, other->second)) return "name different versions of " + name;
@@ -80,6 +88,13 @@ std::string contradiction(const Context& a, const Context& b) {
     }
   }
   return "";
+}
+
+// Whether NVLS was on, and the setting that turns it off.
+std::string contradiction(const Context& context) {
+  const auto setting = context.environment.find("NCCL_NVLS_ENABLE");
+  const bool off = setting != context.environment.end() && setting->second == "0";
+  return off && context.nccl.nvls == "on" ? "says that NVLS was on, with NCCL_NVLS_ENABLE=0" : "";
 }
 
 // The same of a file's own pre-flight, which asks the driver anew, and its inventory.
@@ -103,6 +118,9 @@ std::optional<std::string> contradiction(const Files& files) {
   for (const Results& file : files) {
     const std::string& run = file.context.run_id;
     const Results* other = first.emplace(run, &file).first->second;
+    if (const auto own = contradiction(file.context); !own.empty()) {
+      return file_name(file) + " of run " + run + " " + own;
+    }
     std::string what = contradiction(other->context, file.context);
     for (const Row& row : file.rows) {
       if (const auto own = contradiction(row, file.context); !own.empty() && what.empty()) {

@@ -145,8 +145,8 @@ Bound one(const Peaks&, Text, const Scale&) { return 1; }
 Bound known(double value) { return value > 0 ? Bound(value) : std::nullopt; }
 
 Bound memory(const Peaks&, Text, const Scale& scale) { return known(scale.memory_gb); }
-// Clocks go by steps of 15 MHz. An H100 whose driver names 1,980 as the highest ran at 1,995 for whole launches, and at 2,009
-// in a row of 0.2 s.
+// Clocks go by steps of 15 MHz. An H100 whose driver names 1,980 as the highest ran at 1,995 for whole launches, and at
+// 2,009 in a row of 0.2 s.
 Bound clock(const Peaks&, Text, const Scale& scale) {
   return scale.sm_mhz_max > 0 ? Bound(scale.sm_mhz_max + 2 * 15) : std::nullopt;
 }

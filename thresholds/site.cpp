@@ -4,7 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
+#include "base/host_list.hpp"
+#include "base/text.hpp"
 #include "thresholds/fabric_rates.hpp"
 #include "thresholds/strict_yaml.hpp"
 
@@ -70,6 +74,19 @@ std::vector<std::string> read_words(const Yaml& yaml, const char* what) {
   return words;
 }
 
+// Hosts as schedulers write them: "node[1-3]" is three.
+std::vector<std::string> read_hosts(const Yaml& yaml) {
+  std::vector<std::string> hosts;
+  std::set<std::string> seen;
+  for (const std::string& word : read_words(yaml, "host")) {
+    for (std::string& host : expand_hosts(word)) {
+      if (!seen.insert(lower(host)).second) yaml.refuse("host \"" + host + "\" is there twice; remove one");
+      hosts.push_back(std::move(host));
+    }
+  }
+  return hosts;
+}
+
 // Where every host of the roster stands.
 std::map<std::string, std::string> read_places(const Members& members, const char* name, const char* place,
                                                const std::vector<std::string>& roster) {
@@ -107,7 +124,7 @@ Site read_site(const std::filesystem::path& file) {
   site.file = file;
   site.name = required(members, "site", yaml, "a site").text();
   if (members.contains("include")) site.include = members.at("include").text();
-  if (members.contains("roster")) site.roster = read_words(members.at("roster"), "host");
+  if (members.contains("roster")) site.roster = read_hosts(members.at("roster"));
   if (members.contains("fabric")) site.fabric = read_fabric(members.at("fabric"));
   site.topology = read_places(members, "topology", "leaf", site.roster);
   site.racks = read_places(members, "racks", "rack", site.roster);

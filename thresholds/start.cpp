@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/host_list.hpp"
 #include "base/text.hpp"
 #include "thresholds/expectation.hpp"
 

@@ -38,5 +38,13 @@ TEST(HostList, IsWrittenInRangesThatNameTheSameHosts) {
   }
 }
 
+TEST(HostNames, AreComparedWithoutCaseAndWithoutTheDomainThatOneLacks) {
+  EXPECT_TRUE(same_host("node7", "node7.cluster.local"));
+  EXPECT_TRUE(same_host("VM", "vm"));
+  EXPECT_TRUE(same_host("Node7.Cluster.local", "node7"));
+  EXPECT_FALSE(same_host("node7.a", "node7.b"));
+  EXPECT_FALSE(same_host("node7", "node70"));
+}
+
 }  // namespace
 }  // namespace shakedown::host_list_test

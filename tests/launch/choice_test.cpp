@@ -8,6 +8,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "base/host_list.hpp"
 #include "launch/hosts.hpp"
 
 namespace shakedown::choice_test {
@@ -288,13 +289,6 @@ TEST(Hosts, AFileCountsSlotsHoweverTheyAreWritten) {
   EXPECT_EQ(hosts[1].slots, 4);
   EXPECT_EQ(hosts[2].slots, 2);
   EXPECT_EQ(hosts[3].name, "fe80::1");
-}
-
-TEST(Hosts, ShortNamesAndCapitalsAreTheSameHost) {
-  EXPECT_TRUE(same_host_name("node7", "node7.cluster.local"));
-  EXPECT_TRUE(same_host_name("VM", "vm"));
-  EXPECT_FALSE(same_host_name("node7.a", "node7.b"));
-  EXPECT_FALSE(same_host_name("node7", "node70"));
 }
 
 }  // namespace

@@ -377,6 +377,20 @@ TEST_F(AcceptanceTest, JudgesOneFamily) {
   EXPECT_EQ(accept_file("good.json", "--family=hbn").exit_code, 2) << "no such family";
 }
 
+TEST_F(AcceptanceTest, WritesNoReportOverItsInput) {
+  const std::string before = text_of("good.json");
+  std::filesystem::create_directory(folder.path() / "run");
+  folder.write("run/gemm.json", before);
+  for (const std::string& results : {path("good.json"), path("run")}) {
+    const std::string own = results == path("run") ? path("run/gemm.json") : results;
+    expect_refused(run(ACCEPTANCE_TEST " --results=" + results + " --html=" + own), "--html: the file is input");
+    expect_refused(run(ACCEPTANCE_TEST " --results=" + results + " --nosuch --junit=" + own), "--nosuch");
+  }
+  EXPECT_EQ(text_of("good.json"), before);
+  EXPECT_EQ(text_of("run/gemm.json"), before);
+  EXPECT_EQ(accept_file("run", "--html=" + path("run/page.html")).exit_code, 0) << "a new file there is none of them";
+}
+
 TEST_F(AcceptanceTest, RefusesTwoReportsIntoOneFile) {
   expect_refused(accept_file("good.json", "--junit=" + path("both") + " --markdown=" + path("both")),
                  "--junit and --markdown name the same file");

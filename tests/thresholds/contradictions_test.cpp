@@ -2,6 +2,7 @@
 // side.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/thresholds/results_builder.hpp"
@@ -50,6 +51,40 @@ TEST(Cv, ThatIsMissingWhereTheProfileLimitsItIsInconclusive) {
   builder.rows.back().erase("cv");
   EXPECT_EQ(refusal_of(builder, &profiles.front()), (Refusal{"cv", Status::inconclusive, {}}));
   EXPECT_EQ(refusal_of(builder), Refusal{}) << "no profile, no limit";
+}
+
+Finding run_id_of(const std::vector<Results>& files) {
+  const auto findings = judge_machine(files, {});
+  return *std::find_if(findings.begin(), findings.end(), [](const Finding& f) { return f.key == "machine/run_id"; });
+}
+
+TEST(Files, OfOneRunThatBeganMoreThanADayApartAreRefused) {
+  auto first = ResultsBuilder().add(hbm, "hbm_gb_per_s", 4000).results(), second = first;
+  second.rows.front().key = "hbm/op:read/engine:sm/bytes:4294967296";
+  second.context.started = "2026-11-21T23:00:00Z";
+  EXPECT_EQ(run_id_of({first, second}).status, Status::pass) << "18 hours";
+  second.context.started = "2025-10-21T05:00:00Z";
+  EXPECT_EQ(run_id_of({first, second}).status, Status::fail);
+}
+
+TEST(Files, ThatSayThatNvlsWasOnAgainstTheirSettingAreRefused) {
+  auto results = ResultsBuilder().add(hbm, "hbm_gb_per_s", 4000).results();
+  results.context.environment["NCCL_NVLS_ENABLE"] = "0";
+  results.context.nccl.nvls = "off";
+  EXPECT_EQ(run_id_of({results}).status, Status::pass);
+  results.context.nccl.nvls = "on";
+  EXPECT_EQ(run_id_of({results}).status, Status::fail);
+}
+
+TEST(LoraStep, WhoseLossHardlyFallsIsInvalid) {
+  const auto with = [](double last) {
+    ResultsBuilder builder;
+    builder.add("lora_step/model:qwen2_7b/batch:2/seq:4096", "tokens_per_s", 18000);
+    builder.by_rank("first_loss", {12, 12, 12, 12}).by_rank("last_loss", {0.001, 0.001, last, 0.001});
+    return refusal_of(builder);
+  };
+  EXPECT_EQ(with(0.001), Refusal{});
+  EXPECT_EQ(with(11.9).metric, "last_loss");
 }
 
 TEST(Cv, ThatIsMissingWhereThereAreSamplesEnoughIsInconclusive) {

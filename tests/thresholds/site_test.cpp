@@ -51,6 +51,15 @@ TEST(Site, TheExampleHasAllParts) {
   EXPECT_EQ(example.racks.at("node3"), "r2");
 }
 
+TEST(Site, ARosterMayHaveRanges) {
+  const Folder folder;
+  const auto roster = [&](const std::string& list) {
+    return read_site(folder.write("site.yaml", "schema: 2\nsite: here\nroster: [" + list + "]\n")).roster;
+  };
+  EXPECT_EQ(roster("'node[08-10]', login"), (std::vector<std::string>{"node08", "node09", "node10", "login"}));
+  EXPECT_THROW(roster("'node[1-3]', Node2"), InputError) << "one host twice";
+}
+
 TEST(Site, FloorsOfStorageHoldInTheSharedFolder) {
   const Folder folder;
   const auto site = read_site(
