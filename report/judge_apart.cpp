@@ -56,7 +56,7 @@ class Child {
       has_ended(to_end);
     }
     int status = 0;
-    // One that cannot be killed is left behind.
+    // One that cannot be killed stays.
     while (waitpid(pid_, &status, ended ? 0 : WNOHANG) < 0 && errno == EINTR) {
     }
     if (!ended) return {0, "gave no answer within " + std::to_string(limit.count() / 1000) + " s"};

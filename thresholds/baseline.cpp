@@ -83,8 +83,10 @@ void add_file(Baseline& baseline, const Results& file) {
   std::string launch = context.run_id + "@" + *hosts.begin();
   for (const auto& [key, benchmark] : benchmarks_of({&file, 1})) {
     if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
+    const std::string headline = headline_metric(benchmark);
+    if (unit_of(headline).empty() || !run_value(benchmark, headline)) continue;  // a repetition lacks it
     BaselineBenchmark& entry = baseline.benchmarks[key];
-    if (entry.headline.empty()) entry.headline = headline_metric(benchmark);
+    if (entry.headline.empty()) entry.headline = headline;
     const auto known = entry.series.find(entry.headline);
     if (known != entry.series.end() && known->second.launches.contains(launch)) {
       // A run id that a user set stays the same from launch to launch.
@@ -387,6 +389,7 @@ void leave_out_outliers(Baseline& baseline) {
     }
     std::erase_if(entry.series, [](const auto& series) { return series.second.launches.empty(); });
   }
+  std::erase_if(baseline.benchmarks, [](const auto& one) { return !one.second.series.contains(one.second.headline); });
 }
 
 std::string baseline_json(const Baseline& baseline) {

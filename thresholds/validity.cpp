@@ -279,6 +279,14 @@ class RowCheck {
 
   // --- figures of a row against each other ---
 
+  /// Whether any rank has a figure that says how long it took.
+  bool is_timed_by_rank() const {
+    return std::any_of(row_.by_rank.begin(), row_.by_rank.end(), [&](const auto& column) {
+      const Metric* known = find_metric(row_.key, column.first);
+      return column.first == "seconds" || (known != nullptr && known->of_slowest);
+    });
+  }
+
   void check_samples() {
     const auto samples = run_value("samples"), cv = run_value("cv");
     if (!samples) return;
@@ -288,6 +296,8 @@ class RowCheck {
     };
     if (is_catalogued(family_) && std::none_of(row_.metrics.begin(), row_.metrics.end(), is_headline))
       refuse("", 0, "was timed and has no figure that could be judged", {}, Status::missing);
+    if (is_catalogued(family_) && family_ != "pairs" && !is_timed_by_rank())
+      refuse("", 0, "was timed and no rank says what it took", {}, Status::missing);
     if (std::fmod(*samples, 1) != 0) refuse("samples", *samples, "not a whole number");
     if (row_.iterations * row_.real_time > longest) {
       refuse("samples", *samples, number_text(row_.iterations) + " iterations of such a length take more than a week");
@@ -423,7 +433,7 @@ class RowCheck {
   bool wrong_ = false;
 };
 
-// What could be measured once is no lack of the machine.
+// The machine does not lack a benchmark that it ran once.
 Finding waived_in_part(const Row& row) {
   Finding finding;
   finding.key = row.key;

@@ -122,7 +122,7 @@ TEST_F(AcceptanceTest, PassesAHealthyMachine) {
   EXPECT_EQ(outcome.output.find("[  FAILED  ]"), std::string::npos) << outcome.output;
 }
 
-// What is judged with a judge that dies.
+// The programs with a judge that dies.
 class DyingJudgeTest : public AcceptanceTest {
  protected:
   Outcome dying(const std::string& program, const std::string& name, const std::string& flags = "") const {

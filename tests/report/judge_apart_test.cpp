@@ -1,4 +1,4 @@
-// What becomes of a judgement that dies, hangs or throws.
+// Judgements that die, hang or throw, and the answer by the raw rows.
 #include "report/judge_apart.hpp"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,40 @@
+// Changes after which a run passes, and rightly so. Each follows from a rule of the profile or from the catalogue, and
+// docs/verdict.md lists the rows by name with the reason.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/mutation/change.hpp"
+#include "thresholds/profile.hpp"
+#include "thresholds/verdict.hpp"
+
+namespace shakedown::mutation {
+
+/// Rows of a run that the judge may pass without.
+struct Listed {
+  std::string rows;  // a key, in which * is any text
+  std::string reason;
+};
+
+/// The table below "Rows that decide nothing" of a Markdown file.
+std::vector<Listed> read_listed(const std::filesystem::path& document);
+
+class Exemptions {
+ public:
+  Exemptions(const std::vector<Profile>& profiles, std::vector<Listed> listed);
+
+  /// Returns why a run that was `healthy` may pass after a change of a row; nullopt if it may not.
+  std::optional<std::string> reason(const Verdict& healthy, const std::string& key, const std::string& metric,
+                                    Kind kind) const;
+
+ private:
+  const Rule* rule_of(const Finding&) const;
+
+  std::vector<const Rule*> rules_;
+  std::vector<Listed> listed_;
+};
+
+}  // namespace shakedown::mutation
