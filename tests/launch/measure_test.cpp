@@ -81,6 +81,47 @@ TEST_F(Measure, MarksAResultThatItsProgramDidNotOutlive) {
   }
 }
 
+TEST_F(Measure, HandsEachProgramTheFlagsThatAreForIt) {
+  door.tier = "full";
+  door.timeout = 77;
+  door.shared_folder = "/shared";
+  door.checkpoint_dir = "/disk";
+  door.dcgm = 2;
+  door.retune = true;
+  door.judge.site = "/site.yaml";
+  door.expected = "ranks=4";
+  const auto flags_of = [&](const std::string& family) {
+    program(family, "echo \"$@\" >" + (scratch / "flags").string());
+    measure_family(door, launch, programs, scratch / "run", "r", family, signals, screen);
+    return " " + line_of(scratch / "flags").value_or("") + " ";
+  };
+  const auto has = [](const std::string& flags, const std::string& one) {
+    return flags.find(" " + one + " ") != std::string::npos;
+  };
+  const auto hbm = flags_of("hbm"), preflight = flags_of("preflight"), checkpoint = flags_of("checkpoint"),
+             pairs = flags_of("pairs");
+  for (const auto* of_all : {"--tier=full", "--timeout=77", "--retune", "--run-id=r", "--expect=ranks=4"}) {
+    EXPECT_TRUE(has(hbm, of_all)) << of_all;
+  }
+  for (const auto* of_one : {"--shared-folder=/shared", "--checkpoint-dir=/disk", "--dcgm=2", "--site=/site.yaml"}) {
+    EXPECT_FALSE(has(hbm, of_one)) << of_one;
+  }
+  EXPECT_TRUE(has(preflight, "--shared-folder=/shared") && has(preflight, "--dcgm=2")) << preflight;
+  EXPECT_FALSE(has(preflight, "--checkpoint-dir=/disk") || has(preflight, "--site=/site.yaml")) << preflight;
+  EXPECT_TRUE(has(checkpoint, "--checkpoint-dir=/disk")) << checkpoint;
+  EXPECT_TRUE(has(pairs, "--site=/site.yaml")) << pairs;
+  EXPECT_FALSE(has(pairs, "--dcgm=2") || has(checkpoint, "--shared-folder=/shared"));
+}
+
+TEST_F(Measure, MeasuresOneFamilyByItsOwnProgram) {
+  all("exit 0");
+  programs.families = {"hbm"};
+  const auto together = measure_together(door, launch, programs, scratch / "run", "r", signals, screen);
+  EXPECT_TRUE(together.something_is_missing);
+  EXPECT_FALSE(together.died);
+  EXPECT_FALSE(exists("hbm.json")) << "nothing was started";
+}
+
 TEST_F(Measure, KeepsNoHalfResult) {
   program("hbm", "head -c 2000 $stored/hbm.json");
   EXPECT_TRUE(measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen)) << "why not";
@@ -110,6 +151,8 @@ exit 3)sh");
   EXPECT_TRUE(together.died);
   EXPECT_EQ(together.lost, Words{"nodeb"});
   EXPECT_EQ(line_of(scratch / "run/crashed"), "p2p");
+  EXPECT_NE(read_file(scratch / "run/log").find("bench_all ended in p2p: bench_all ended with exit code 3"),
+            std::string::npos);
 }
 
 TEST_F(Measure, AccusesNoMachineWhereTheSupervisorCannotReport) {

@@ -33,7 +33,7 @@ TEST(RankOutput, RefusesWhereAGpuIsInUseOrLibrariesAreMissing) {
             "rank 0 (a): GPU-1 is in use by another measurement: process 7 of root; wait for it, or end it");
   EXPECT_EQ(refusal_in("shakedown: nodea lacks CUDA libraries: libcudart.so.13"),
             "nodea lacks CUDA libraries: libcudart.so.13");
-  EXPECT_EQ(refusal_in("GPU-1 is in use by another measurement: 7"), "") << "another program's line";
+  EXPECT_EQ(refusal_in("a line of NCCL: GPU-1 is in use by another measurement: 7"), "");
   EXPECT_EQ(refusal_in("shakedown: nodea: 4 GPUs"), "");
 }
 

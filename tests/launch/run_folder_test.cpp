@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <regex>
 #include <thread>
 #include <vector>
 
@@ -48,6 +49,7 @@ TEST_F(Runs, LatestLeadsToARunFromItsStart) {
   const auto second = RunFolder::create(results, "", 20);
   EXPECT_EQ(fs::canonical(results / "latest"), fs::canonical(second.path()));
   EXPECT_EQ(second.path().filename(), second.id());
+  EXPECT_TRUE(std::regex_match(second.id(), std::regex("[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}"))) << second.id();
   EXPECT_TRUE(line_of(second.path() / "lock")->starts_with("host: ")) << "for people";
 }
 

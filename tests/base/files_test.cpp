@@ -1,0 +1,80 @@
+// Small files of /sys and /proc, and names in their order.
+#include "base/files.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace shakedown::files_test {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+class Files : public testing::Test {
+ protected:
+  Files() { fs::create_directories(folder); }
+  ~Files() override { fs::remove_all(folder); }
+  fs::path write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder / name) << text;
+    return folder / name;
+  }
+  Words in_order(const Words& names) const {
+    for (const auto& name : names) write(name, "");
+    const auto sorted = names_in(folder).value();
+    for (const auto& name : names) fs::remove(folder / name);
+    return sorted;
+  }
+  const fs::path folder = fs::temp_directory_path() / ("shakedown_files_" + std::to_string(getpid()));
+};
+
+TEST_F(Files, AreSortedByTheNumbersInTheirNames) {
+  EXPECT_EQ(in_order({"eth10", "eth2", "eth9", "eth0", "eth"}), (Words{"eth", "eth0", "eth2", "eth9", "eth10"}));
+  EXPECT_EQ(in_order({"nvme2n10", "nvme2n9", "nvme10n1"}), (Words{"nvme2n9", "nvme2n10", "nvme10n1"}));
+  EXPECT_EQ(in_order({"ib", "eth:1", "eth1", "eth"}), (Words{"eth", "eth1", "eth:1", "ib"}));
+  EXPECT_EQ(in_order({"7", "07", "8", "06"}), (Words{"06", "07", "7", "8"}));
+  EXPECT_EQ(in_order({"a99", "a100", "a98"}), (Words{"a98", "a99", "a100"}));
+  EXPECT_FALSE(names_in(folder / "none"));
+}
+
+TEST_F(Files, GiveTheirFirstLineWithoutBlanks) {
+  EXPECT_EQ(line_of(write("a", " \tone two \r\nthree\n")), "one two");
+  EXPECT_FALSE(line_of(write("a", "\none\n"))) << "the first one is empty";
+  EXPECT_FALSE(line_of(write("a", "")));
+  EXPECT_FALSE(line_of(folder / "none"));
+}
+
+TEST_F(Files, GiveTheNumberThatTheyBeginWith) {
+  EXPECT_EQ(number_of(write("a", "32.0 GT/s PCIe\n")), 32);
+  EXPECT_EQ(number_of(write("a", "-1")), -1);
+  EXPECT_FALSE(number_of(write("a", "Unknown\n")));
+  EXPECT_FALSE(number_of(write("a", "")));
+  EXPECT_FALSE(number_of(folder / "none"));
+}
+
+TEST_F(Files, GiveTheValueOfAField) {
+  const auto file = write("a", "MemTotal:  16 kB\nMemFree: \nName : x: y\nset=7\n");
+  EXPECT_EQ(field_of(file, "MemTotal"), "16 kB");
+  EXPECT_EQ(field_of(file, "Name"), "x: y");
+  EXPECT_EQ(field_of(file, "set", '='), "7");
+  EXPECT_FALSE(field_of(file, "MemFree")) << "it is empty";
+  EXPECT_FALSE(field_of(file, "Mem"));
+  EXPECT_FALSE(field_of(folder / "none", "Mem"));
+}
+
+TEST_F(Files, GiveAllTheirLines) {
+  EXPECT_EQ(lines_of(write("a", "one\n\ntwo")), (Words{"one", "", "two"}));
+  EXPECT_EQ(lines_of(write("a", "")), Words{});
+  EXPECT_FALSE(lines_of(folder / "none"));
+}
+
+TEST_F(Files, AreFoldersOrNot) {
+  EXPECT_TRUE(is_folder(folder));
+  EXPECT_FALSE(is_folder(write("a", "")));
+  EXPECT_FALSE(is_folder(folder / "none"));
+  EXPECT_FALSE(is_folder(folder / "a/b")) << "below a file";
+}
+
+}  // namespace
+}  // namespace shakedown::files_test
