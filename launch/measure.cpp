@@ -54,11 +54,6 @@ bool runs_dcgm(const FrontDoor& door, const std::string& name) {
   return door.dcgm > 0 && (name == "preflight" || name == resident);
 }
 
-/// The part of a whole run that the user asked for, as --asked of the benchmark programs takes it.
-std::string asked_json(const FrontDoor& door) {
-  return json_text(Asked{{door.families}, std::nullopt, door.judge.judge.roster}, -1);
-}
-
 /// A program and its flags, which are the same on all ranks.
 Words command_of(const FrontDoor& door, const Launch& launch, const Programs& programs, const std::string& name,
                  const Words& flags) {
@@ -76,7 +71,6 @@ Words command_of(const FrontDoor& door, const Launch& launch, const Programs& pr
     command.push_back("--site=" + fs::absolute(*door.judge.site).string());
   }
   if (door.retune) command.push_back("--retune");
-  command.push_back("--asked=" + asked_json(door));
   if (const auto expected = all_expected(door, launch); !expected.empty()) command.push_back("--expect=" + expected);
   return command;
 }
@@ -183,7 +177,7 @@ class Program {
 
   /// Not of ranks that somebody else starts, not where they named a host, and not where another try would be the same.
   bool died_in_start(const Ending& ending) const {
-    return restarts_ && !measured && !well(ending) && ending.told.empty() && ending.not_started.empty() &&
+    return restarts_ && !measured && !well(ending) && ending.told.empty() && ending.is_known() &&
            ending.code != usage && lost.empty();
   }
 
@@ -231,10 +225,10 @@ void mark_crashed(const fs::path& folder, const std::string& family) {
   change_context(folder, family, [&](auto& context) { context["crashed"].push_back(family); });
 }
 
-/// A result says which hosts did not start, and how often ranks were started, so that its folder is judged alike
-/// wherever it is.
-void keep_result(const fs::path& folder, const std::string& family, const std::string& document, const Launch& launch,
-                 int starts) {
+/// Writes a result, which says what the user asked for, which hosts did not start, and how often ranks were started, so
+/// that its folder is judged alike wherever it is.
+void keep_result(const FrontDoor& door, const fs::path& folder, const std::string& family, const std::string& document,
+                 const Launch& launch, int starts) {
   replace_file(file_of(folder, family), document);
   std::vector<AbsentHost> absent;
   for (const auto& host : launch.absent) {
@@ -242,8 +236,10 @@ void keep_result(const fs::path& folder, const std::string& family, const std::s
     const auto reason = launch.reasons.find(host);
     absent.push_back({host, reason == launch.reasons.end() ? "it did not answer" : reason->second});
   }
-  if (absent.empty() && starts == 1) return;
+  const Asked asked{{door.families}, std::nullopt, door.judge.judge.roster};
+  if (asked.everything() && absent.empty() && starts == 1) return;
   change_context(folder, family, [&](auto& context) {
+    if (!asked.everything()) context["asked"] = Writer::written(asked);
     if (!absent.empty()) context["absent"] = Writer::written(absent);
     if (starts > 1) context["start_attempts"] = starts;
   });
@@ -325,7 +321,7 @@ std::optional<std::string> measure_family(const FrontDoor& door, const Launch& l
     program.complain(ending, "wrote no result", printed);
     return family + " wrote no result: " + program.death(ending);
   }
-  keep_result(folder, family, document, launch, program.starts);
+  keep_result(door, folder, family, document, launch, program.starts);
   if (!well(ending)) {
     program.require_end_of_ranks(ending);
     program.complain(ending, "died behind its result");
@@ -345,7 +341,7 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
     const auto result = streamed(line);
     program.measured = program.measured || result;
     if (closed || !result) return;
-    keep_result(folder, result->first, result->second, launch, program.starts);
+    keep_result(door, folder, result->first, result->second, launch, program.starts);
     last = result->first;
     show_provisional(door, folder, id, result->first, screen);
     if (result->first == "preflight") closed = !preflight_allows(door, folder, id);

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <sstream>
 
-#include "base/archive.hpp"
 #include "base/host_list.hpp"
 
 namespace shakedown {
@@ -34,13 +33,6 @@ Expectation expectation(const std::vector<Results>& files, const JudgeOptions& o
     say(e.backend, e.backend_said_by, file.context.expected.backend, "--expect of the run");
   }
   return e;
-}
-
-Asked parse_asked(const std::string& json) {
-  const std::filesystem::path flag("--asked");
-  const auto document = document_of_text(json);
-  if (document.is_discarded()) throw InputError("--asked: not JSON; shakedown accept writes it");
-  return read_as<Asked>(Field(flag, "", document));
 }
 
 Expected parse_expected(const std::string& text) {

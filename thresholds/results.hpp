@@ -162,9 +162,6 @@ void members(Archive& archive, Asked& asked) {
   archive.unless("families", asked.families.names).unless("filter", asked.filter).unless("roster", asked.roster);
 }
 
-/// Reads the JSON that --asked hands from the launcher to a benchmark program. Errors: InputError.
-Asked parse_asked(const std::string& json);
-
 /// context.shakedown of a result file.
 struct Context {
   SuiteFacts suite;
