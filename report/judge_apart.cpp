@@ -155,6 +155,18 @@ std::optional<std::string> death_of(const std::function<void()>& work, std::chro
   return end.died.empty() ? std::nullopt : std::optional(end.died);
 }
 
+namespace {
+
+/// The answer where reading the raw rows ends the process, too.
+Judged judged_by_nothing(const Arguments& arguments, const std::string& died) {
+  Judged judged;
+  judged.verdict.findings.push_back(died_finding(arguments, died));
+  conclude(judged.verdict);
+  return judged;
+}
+
+}  // namespace
+
 Judged judged_by_raw_rows(const Arguments& arguments, const std::string& died) {
   Judged judged;
   Verdict& verdict = judged.verdict;
@@ -178,9 +190,7 @@ Judged judged_by_raw_rows(const Arguments& arguments, const std::string& died) {
 Judged judge_apart(const Arguments& arguments, const std::function<Judged()>& judge) {
   const auto died = continue_in_child();
   if (!died) return judge();
-  Judged empty;
-  empty.verdict.notes.push_back(died_finding(arguments, *died).detail);
-  if (continue_in_child()) return empty;
+  if (continue_in_child()) return judged_by_nothing(arguments, *died);
   Judged judged = judged_by_raw_rows(arguments, *died);
   judged.measured.reset();  // figures may be what the judge or a report died of
   return judged;
@@ -194,9 +204,7 @@ Judged judge_after_trial(const Arguments& arguments) {
   const auto died = death_of([&] { judge(arguments); });
   if (!died) return judge(arguments);
   if (!death_of([&] { judged_by_raw_rows(arguments, *died); })) return judged_by_raw_rows(arguments, *died);
-  Judged empty;
-  empty.verdict.notes.push_back(died_finding(arguments, *died).detail);
-  return empty;
+  return judged_by_nothing(arguments, *died);
 }
 
 }  // namespace shakedown

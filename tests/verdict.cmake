@@ -41,7 +41,7 @@ target_compile_definitions(acceptance_test PRIVATE SHAKEDOWN_VERSION="${PROJECT_
 shakedown_test(acceptance_cli_test unit PROGRAM report_tests SOURCES report/acceptance_cli_test.cpp)
 shakedown_test(judge_apart_test unit PROGRAM report_tests SOURCES report/judge_apart_test.cpp)
 add_library(dying_judge MODULE faults/dying_judge.cpp)  # preloaded
-target_link_libraries(dying_judge PRIVATE shakedown_options)
+target_link_libraries(dying_judge PRIVATE shakedown_options ${CMAKE_DL_LIBS})
 target_compile_definitions(report_tests PRIVATE ACCEPTANCE_TEST="$<TARGET_FILE:acceptance_test>"
   SHAKEDOWN_PROGRAM="$<TARGET_FILE:shakedown>" DYING_JUDGE="$<TARGET_FILE:dying_judge>")
 add_dependencies(report_tests acceptance_test shakedown dying_judge)
