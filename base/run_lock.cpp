@@ -58,8 +58,13 @@ std::optional<std::string> unfinished(const fs::path& folder) {
   if (!fs::is_regular_file(lock)) return std::nullopt;
   if (const auto why = field_of(lock, "broke off")) return folder.string() + " is of a run that broke off: " + *why;
   if (fs::exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
+  // A run is judged before its end by its own process, and by what that has started, as ctest does.
   const auto owner = owner_here(lock);
-  if (owner == owner_of(getpid()) || owner == owner_of(getppid())) return std::nullopt;  // the latter: ctest
+  for (int process = getpid(); owner && process > 1;) {
+    if (owner == owner_of(process)) return std::nullopt;
+    const auto stat = stat_of(process);
+    process = stat ? static_cast<int>(stat->parent) : 0;
+  }
   return folder.string() + " is of a run that has not come to its end: " + who(lock);
 }
 

@@ -174,17 +174,20 @@ Expansion expand(const Rule& rule, const Context& context) {
 }
 
 std::vector<int> required_ranks(const std::string& key, const Context& context) {
-  // A pair stands at its destination, on every host that has both ends; one that works alone on every host that has it.
+  // The figure of a pair is at its destination, with both directions at both ends, on every host that has them; that of
+  // a rank that works alone is on every host that has it.
   const bool pair = !key_part(key, "src").empty() && !key_part(key, "dst").empty();
   const bool alone = !key_part(key, "active").empty(), shift = !key_part(key, "shift").empty();
-  const bool even = key_part(key, "ranks") == "even";
+  const bool even = key_part(key, "ranks") == "even", both_ends = pair && key_part(key, "dir") == "both";
   const auto counts = pair || shift ? ranks_per_host(context) : std::map<std::string, int>{};
   const auto local = [&](const char* name) { return key_number(key, name).value_or(0); };
   const auto last = pair ? std::max(local("src"), local("dst")) : local("shift");
   const auto at = pair ? local("dst") : local("rank");
   std::vector<int> required;
   for (const RankFacts& rank : context.ranks) {
-    const bool works = even ? rank.local_rank % 2 == 0 : !(pair || alone) || rank.local_rank == at;
+    const bool works =
+        even ? rank.local_rank % 2 == 0
+             : !(pair || alone) || rank.local_rank == at || (both_ends && rank.local_rank == local("src"));
     if (works && (!(pair || shift) || counts.at(rank.host) > last)) required.push_back(rank.rank);
   }
   return required;

@@ -74,7 +74,7 @@ void add_preflight(ResultsBuilder& builder, const std::string& profile_name) {
   builder.add_waiver("preflight/of:folder", "no folder was named (--shared-folder=DIR)");
 }
 
-/// A value for each pair, at its destination; `front` is the key up to the pair. Both ways: each pair once.
+/// A value for each pair, at its destination; `front` is the key up to the pair. Both ways: each pair once, at both ends.
 void add_pairs(ResultsBuilder& builder, const std::string& front, const std::string& bytes, const std::string& metric,
                double value) {
   const int largest = largest_host(builder);
@@ -86,7 +86,12 @@ void add_pairs(ResultsBuilder& builder, const std::string& front, const std::str
   for (int src = 0; src < largest; ++src) {
     for (int dst = both ? src + 1 : 0; dst < largest; ++dst) {
       if (src == dst) continue;
-      builder.add(key(src, dst), metric, value, of_local(builder, dst, value));
+      Values values = of_local(builder, dst, value);
+      const Values at_source = both ? of_local(builder, src, value) : Values{};
+      for (std::size_t rank = 0; rank < at_source.size(); ++rank) {
+        if (at_source[rank]) values[rank] = value;
+      }
+      builder.add(key(src, dst), metric, value, values);
     }
   }
 }
