@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "base/files.hpp"
+#include "base/timed_call.hpp"
+
 namespace shakedown {
 
 namespace fs = std::filesystem;
@@ -19,15 +22,15 @@ std::vector<fs::path> driver_folders() {
 
 OpenedLibrary open_driver_library(const std::string& name, const std::vector<fs::path>& folders) {
   const auto open = [](const std::string& file) -> OpenedLibrary {
+    const TimedCall call(CallKind::driver, "load " + file);
     Library library(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL));
     const char* const error = library ? "" : dlerror();
     return {std::move(library), error != nullptr ? error : file + ": cannot be loaded"};
   };
   auto opened = open(name);
   if (opened.library || name.find('/') != std::string::npos) return opened;
-  std::error_code unreadable;
   for (const auto& folder : folders) {
-    if (!fs::exists(folder / name, unreadable)) continue;
+    if (!path_exists(folder / name)) continue;
     auto found = open((folder / name).string());
     if (found.library) return found;
     opened.problem = found.problem;

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <memory>
 
+#include "base/timed_call.hpp"
+
 namespace shakedown {
 
 namespace {
@@ -43,6 +45,7 @@ bool comes_before(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::optional<std::string> line_of(const std::filesystem::path& file) {
+  const TimedCall call("read", file);
   std::ifstream in(file);
   std::string line;
   if (!std::getline(in, line)) return std::nullopt;
@@ -59,6 +62,7 @@ std::optional<double> number_of(const std::filesystem::path& file) {
 }
 
 std::optional<std::vector<std::string>> lines_of(const std::filesystem::path& file) {
+  const TimedCall call("read", file);
   std::ifstream in(file);
   if (!in) return std::nullopt;
   std::vector<std::string> lines;
@@ -67,6 +71,7 @@ std::optional<std::vector<std::string>> lines_of(const std::filesystem::path& fi
 }
 
 std::optional<std::string> field_of(const std::filesystem::path& file, std::string_view name, char separator) {
+  const TimedCall call("read", file);
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
     const auto end = line.find(separator);
@@ -78,6 +83,7 @@ std::optional<std::string> field_of(const std::filesystem::path& file, std::stri
 }
 
 std::optional<std::vector<std::string>> names_in(const std::filesystem::path& folder) {
+  const TimedCall call("list", folder);
   std::error_code error;
   std::filesystem::directory_iterator entries(folder, error);
   if (error) return std::nullopt;
@@ -98,7 +104,14 @@ void refuse_to_read(const std::filesystem::path& path, std::error_code error) {
   throw CannotRead(text);
 }
 
+bool path_exists(const std::filesystem::path& path) {
+  const TimedCall call("stat", path);
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
 bool is_folder(const std::filesystem::path& path) {
+  const TimedCall call("stat", path);
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::none) refuse_to_read(path, error);
@@ -107,6 +120,7 @@ bool is_folder(const std::filesystem::path& path) {
 
 std::string read_file(const std::filesystem::path& file) {
   std::error_code error;
+  std::optional<TimedCall> call(std::in_place, "open", file);
   const auto status = std::filesystem::status(file, error);
   if (error) refuse_to_read(file, error);
   if (!std::filesystem::is_regular_file(status)) {
@@ -119,20 +133,26 @@ std::string read_file(const std::filesystem::path& file) {
   if (!in) refuse();
   std::string text;
   const auto size = std::filesystem::file_size(file, error);
-  // One byte more than there are: most files are read in one go. Those of /proc have no size, others may have grown.
+  // One byte more than there are: most files are read in one go. Those of /proc have no size, others may have grown. A
+  // large file on a slow server is read in pieces, each of which has the limit of a call.
+  constexpr std::size_t max_piece = std::size_t{16} << 20;
   std::size_t room = error ? 1 : static_cast<std::size_t>(size) + 1, filled = 0;
+  text.reserve(room);
   while (true) {
-    text.resize(filled + room);
-    filled += std::fread(text.data() + filled, 1, room, in.get());
+    call.emplace("read", file);
+    text.resize(filled + std::min(room, max_piece));
+    const auto count = std::fread(text.data() + filled, 1, text.size() - filled, in.get());
+    filled += count;
     if (std::ferror(in.get()) != 0) refuse();
     if (filled < text.size()) break;
-    room = std::max<std::size_t>(filled, 4096);
+    room = room > count ? room - count : std::max<std::size_t>(filled, 4096);
   }
   text.resize(filled);
   return text;
 }
 
 std::filesystem::path beside_program(const std::filesystem::path& name) {
+  const TimedCall call("find the program's folder, for", name);
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   const auto path = program.parent_path().parent_path() / name;

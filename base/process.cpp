@@ -1,10 +1,62 @@
 #include "base/process.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
 #include <sstream>
+#include <string_view>
+#include <system_error>
 
 #include "base/files.hpp"
+#include "base/timed_call.hpp"
+
+extern char** environ;
 
 namespace shakedown {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> all;
+  for (const auto& word : words) all.push_back(const_cast<char*>(word.c_str()));  // exec leaves them alone
+  all.push_back(nullptr);
+  return all;
+}
+
+/// Waits until there is something to read, a millisecond at least where time is left; false after `limit`.
+bool becomes_readable(int descriptor, std::chrono::duration<double> limit) {
+  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+    pollfd file{descriptor, POLLIN, 0};
+    const int ready = poll(&file, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
+    if (ready >= 0 || errno != EINTR) return file.revents != 0;
+  }
+}
+
+/// Takes the end of a child; nullopt if it has not ended.
+std::optional<int> reaped(pid_t child) {
+  int status = 0;
+  pid_t ended = 0;
+  do {
+    ended = waitpid(child, &status, WNOHANG);
+  } while (ended < 0 && errno == EINTR);
+  return ended == 0 ? std::nullopt : std::optional(status);
+}
+
+}  // namespace
 
 std::optional<ProcessStat> stat_of(int pid) {
   // "pid (name, which may hold anything) state parent ...", of which the start is the 22nd.
@@ -17,6 +69,161 @@ std::optional<ProcessStat> stat_of(int pid) {
   constexpr int from_parent_to_start = 22 - 4;
   for (int i = 0; i < from_parent_to_start; ++i) fields >> stat.started;
   return fields ? std::optional(stat) : std::nullopt;
+}
+
+std::string signal_text(int signal) {
+  const char* const name = sigabbrev_np(signal);
+  return name == nullptr ? "signal " + std::to_string(signal) : "SIG" + std::string(name);
+}
+
+Started start(const NewProcess& process) {
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&files);
+  posix_spawnattr_init(&attributes);
+  if (!process.has_input) posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  for (const auto& [ours, theirs] : process.descriptors) posix_spawn_file_actions_adddup2(&files, ours, theirs);
+  sigset_t none, usual;
+  sigemptyset(&none);
+  sigemptyset(&usual);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) sigaddset(&usual, signal);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &usual);
+  const int session = process.own_session ? POSIX_SPAWN_SETSID : 0;
+  posix_spawnattr_setflags(&attributes,
+                           static_cast<short>(session | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+  Started started;
+  const auto words = pointers(process.command), variables = pointers(process.environment);
+  started.error = posix_spawnp(&started.pid, process.program.empty() ? words.front() : process.program.c_str(), &files, &attributes, words.data(),
+                               process.environment.empty() ? environ : variables.data());
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  return started;
+}
+
+std::pair<Descriptor, Descriptor> make_pipe() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+CommandOutput output_of(const std::vector<std::string>& command, std::chrono::duration<double> limit,
+                        std::chrono::duration<double> last_words) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  Descriptor out(ends[0]), theirs(ends[1]);
+  const auto child =
+      start({.command = command, .descriptors = {{theirs.get(), STDOUT_FILENO}, {theirs.get(), STDERR_FILENO}}});
+  theirs.close_now();
+  CommandOutput output;
+  output.started = child.error == 0;
+  const auto begin = Clock::now();
+  for (bool running = output.started, told = false; running;) {
+    note_progress();
+    if (const auto status = reaped(child.pid)) {
+      running = false;
+      output.code = WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
+    }
+    // Whoever keeps the pipe open beyond its end, a server that it has started, has nothing to say.
+    pollfd readable{out.get(), POLLIN, 0};
+    while (poll(&readable, 1, running ? 100 : 0) > 0 && out.is_open()) {
+      std::array<char, 4096> piece{};
+      const auto count = read(out.get(), piece.data(), piece.size());
+      if (count > 0) output.text.append(piece.data(), static_cast<std::size_t>(count));
+      if (count <= 0) out.close_now();
+      readable.fd = out.get();
+      if (Clock::now() - begin > limit) break;  // also for one that prints without end
+    }
+    if (!running || Clock::now() - begin < limit) continue;
+    output.timed_out = true;
+    if (!std::exchange(told, true)) ::kill(child.pid, SIGTERM);
+    if (Clock::now() - begin > limit + last_words) ::kill(child.pid, SIGKILL);
+    if (Clock::now() - begin > limit + last_words + time_limits().to_die) return output;
+  }
+  return output;
+}
+
+std::optional<Fork> Fork::make(const char* name) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
+  Descriptor end(ends[0]), held(ends[1]);
+  std::fflush(nullptr);  // else both would write what is not written yet
+  const pid_t parent = getpid(), pid = fork();
+  if (pid < 0) return std::nullopt;
+  if (pid > 0) return Fork(pid, std::move(end));
+  held.release();  // open until this process ends: so its parent learns of the end
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_NAME, name);
+  if (getppid() != parent) _exit(0);
+  return Fork(0, Descriptor());
+}
+
+std::optional<Fork::End> Fork::wait(std::chrono::duration<double> limit) const {
+  if (!becomes_readable(end_.get(), limit)) return std::nullopt;
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  return End{WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0, false};
+}
+
+Fork::End Fork::kill() const {
+  ::kill(pid_, SIGKILL);
+  const auto end = wait(time_limits().to_die);
+  return end ? *end : End{.is_abandoned = true};
+}
+
+namespace {
+
+/// In the child: does the work, and hands over what it comes to.
+[[noreturn]] void answer(const std::function<std::string()>& work, int to) {
+  std::string text;
+  int code = 0;
+  try {
+    text = work();
+  } catch (const std::exception& error) {
+    text = error.what();
+    code = 1;
+  }
+  for (std::string_view left = text; !left.empty();) {
+    const auto written = write(to, left.data(), left.size());
+    if (written < 0) _exit(1);
+    left.remove_prefix(static_cast<std::size_t>(written));
+  }
+  _exit(code);
+}
+
+}  // namespace
+
+Apart run_apart(const std::function<std::string()>& work) {
+  const CallBoard board;
+  auto [out, theirs] = make_pipe();
+  const auto child = Fork::make("sd-probe");
+  if (!child) return {work(), ""};
+  if (child->is_child()) {
+    board.use();
+    answer(work, theirs.get());
+  }
+  theirs.close_now();
+  HungCalls hung(board);
+  std::string text;
+  for (auto begin = Clock::now();;) {
+    note_progress();
+    const auto call = hung.find();
+    if (call || Clock::now() - begin > time_limits().apart) {
+      child->kill();
+      const auto limit = call ? *limit_of(call->kind) : time_limits().apart;
+      return {std::nullopt, (call ? call->what : "no answer") + ", " + std::to_string(std::lround(limit.count())) + " s"};
+    }
+    if (!becomes_readable(out.get(), std::chrono::milliseconds(100))) continue;
+    std::array<char, 4096> piece{};
+    const auto count = read(out.get(), piece.data(), piece.size());
+    if (count <= 0) break;
+    text.append(piece.data(), static_cast<std::size_t>(count));
+  }
+  const auto end = child->wait(time_limits().to_die).value_or(child->kill());
+  if (end.signal != 0) return {std::nullopt, signal_text(end.signal)};
+  if (end.code != 0) return {std::nullopt, text};
+  return {text, ""};
 }
 
 }  // namespace shakedown

@@ -8,7 +8,9 @@
 #include <string>
 #include <system_error>
 
+#include "base/descriptor.hpp"
 #include "base/files.hpp"
+#include "base/timed_call.hpp"
 
 namespace shakedown {
 namespace {
@@ -19,36 +21,32 @@ namespace fs = std::filesystem;
   throw CannotWrite(file.string() + ": cannot be written: " + std::generic_category().message(error));
 }
 
-class Descriptor {
+/// A file that is open for writing.
+class OpenFile {
  public:
-  Descriptor(const fs::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  bool ok() const { return fd_ >= 0; }
+  OpenFile(const fs::path& path, int flags) : file_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
+  bool ok() const { return file_.is_open(); }
   bool write(std::string_view text) const {
     while (!text.empty()) {
-      const auto written = ::write(fd_, text.data(), text.size());
+      const auto written = ::write(file_.get(), text.data(), text.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return false;
       text.remove_prefix(static_cast<std::size_t>(written));
     }
     return true;
   }
-  bool sync() const { return ::fsync(fd_) == 0; }
-  void wait_when_writing() const { ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) & ~O_NONBLOCK); }
+  bool sync() const { return ::fsync(file_.get()) == 0; }
+  void wait_when_writing() const { ::fcntl(file_.get(), F_SETFL, ::fcntl(file_.get(), F_GETFL) & ~O_NONBLOCK); }
 
  private:
-  int fd_;
+  Descriptor file_;
 };
 
 // A pipe that nobody reads does not hold this program up for ever.
 void write_special(const fs::path& file, std::string_view text) {
   constexpr int tries = 50;
   for (int i = 0; i < tries; ++i) {
-    const Descriptor out(file, O_WRONLY | O_NONBLOCK);
+    const OpenFile out(file, O_WRONLY | O_NONBLOCK);
     if (out.ok()) {
       out.wait_when_writing();
       if (!out.write(text)) refuse(file, errno);
@@ -81,6 +79,7 @@ bool is_special(const fs::path& file) {
 }  // namespace
 
 void replace_file(const fs::path& file, std::string_view text) {
+  const TimedCall call("write", file);
   std::error_code error;
   const bool link = fs::is_symlink(file, error);
   if (link && !is_trusted(file)) refuse(file, EACCES);
@@ -94,7 +93,7 @@ void replace_file(const fs::path& file, std::string_view text) {
   temporary += "." + std::to_string(random()) + std::to_string(random()) + ".tmp";
   int failure = 0;
   {
-    const Descriptor out(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+    const OpenFile out(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     if (!out.ok()) refuse(file, errno);
     if (!out.write(text) || !out.sync()) failure = errno;
   }

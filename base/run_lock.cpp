@@ -10,6 +10,7 @@
 
 #include "base/files.hpp"
 #include "base/process.hpp"
+#include "base/timed_call.hpp"
 #include "base/utc.hpp"
 
 namespace shakedown {
@@ -33,6 +34,7 @@ Owner owner_of(int pid) {
 bool lives(const Owner& owner) { return !owner.started.empty() && owner_of(owner.pid) == owner; }
 
 void write_lock(const fs::path& lock, const Owner& owner) {
+  const TimedCall call("write", lock);
   std::ofstream out(lock);
   out << "host: " << host() << "\nprocess: " << owner.pid << "\nsince: " << utc_now() << "\nstart: " << owner.started
       << "\n";
@@ -54,10 +56,11 @@ std::optional<Owner> owner_here(const fs::path& lock) {
 }
 
 std::optional<std::string> unfinished(const fs::path& folder) {
+  const TimedCall call("read", folder);
   const auto lock = folder / "lock";
   if (!fs::is_regular_file(lock)) return std::nullopt;
   if (const auto why = field_of(lock, "broke off")) return folder.string() + " is of a run that broke off: " + *why;
-  if (fs::exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
+  if (path_exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
   // A run is judged before its end by its own process, and by what that has started, as ctest does.
   const auto owner = owner_here(lock);
   for (int process = getpid(); owner && process > 1;) {

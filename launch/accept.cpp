@@ -3,19 +3,22 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <system_error>
 
 #include "base/files.hpp"
+#include "base/time_limits.hpp"
 #include "base/text.hpp"
+#include "base/timed_call.hpp"
 #include "launch/measure.hpp"
 #include "launch/roll.hpp"
 #include "launch/scaling.hpp"
 #include "launch/watch.hpp"
 #include "report/judge_apart.hpp"
 #include "report/verdict_json.hpp"
+#include "thresholds/judge.hpp"
+#include "thresholds/start.hpp"
 
 namespace shakedown {
 namespace {
@@ -28,6 +31,7 @@ constexpr int could_not_run = 3;
 /// in /etc/passwd, mpirun (Open MPI 4.1) would end with SIGSEGV.
 void provide_environment() {
   setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 0);
+  const TimedCall call(CallKind::name_service, "getpwuid, the entry of this user");
   const auto* const user = std::getenv("HOME") == nullptr ? getpwuid(geteuid()) : nullptr;
   setenv("HOME", user != nullptr ? user->pw_dir : "/", 0);
 }
@@ -66,7 +70,7 @@ std::optional<int> as_rank(const FrontDoor& door, const Programs& programs, Sign
 
 bool anything_in(const fs::path& folder, const Programs& programs) {
   for (const auto& family : programs.families) {
-    if (fs::exists(folder / (family + ".json"))) return true;
+    if (path_exists(folder / (family + ".json"))) return true;
   }
   return false;
 }
@@ -117,6 +121,14 @@ Judged judge_or_say_why_not(const FrontDoor& door, const Programs& programs, Run
     auto start = agreed_launch(door, process_environment(), signals);
     if (door.scaling) fewer_nodes(door, start, programs);  // what cannot be is said before anything is measured
     return judge_run(door, start, programs, run, signals, judge_apart);
+  } catch (const DriverHangs& error) {
+    run.break_off(error.what());
+    say(error.what());
+    Judged judged;
+    for (const auto& host : error.hosts) judged.verdict.findings.push_back(finding_of(host));
+    conclude(judged.verdict);
+    replace_file(run.path() / "verdict.json", verdict_json(judged.verdict));
+    return judged;
   } catch (const CannotRun& error) {
     run.break_off(error.what());
     Verdict nothing;
@@ -164,7 +176,7 @@ int measure(const std::vector<std::string>& words) {
   auto start = agreed_launch(door, process_environment(), signals);
   measure_families(door, start, programs, run, signals);
   for (const auto& family : programs.families) {
-    if (!fs::exists(run.path() / (family + ".json"))) return could_not_run;
+    if (!path_exists(run.path() / (family + ".json"))) return could_not_run;
   }
   run.finish();
   std::puts(run.path().c_str());
@@ -178,14 +190,13 @@ int roll(const std::vector<std::string>& words) {
 }
 
 int inventory(const std::vector<std::string>& words) {
-  const auto program = find_programs({}).folder / "inventory";
-  std::vector<std::string> arguments{program};
-  arguments.insert(arguments.end(), words.begin(), words.end());
-  std::vector<char*> pointers;
-  for (auto& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  execv(program.c_str(), pointers.data());
-  throw CannotRun(program.string() + " cannot be run: " + std::generic_category().message(errno));
+  Job job{{find_programs({}).folder / "inventory"}};
+  job.command.insert(job.command.end(), words.begin(), words.end());
+  job.limit = time_limits().inventory;
+  Signals signals;
+  const auto ending = run_jobs({job}, signals).front();
+  if (ending.told.empty() && ending.code && *ending.code <= 128) return *ending.code;
+  throw CannotRun(ending.text(job.command.front()));
 }
 
 int launch(const std::vector<std::string>& words) {
@@ -217,7 +228,7 @@ int ctest_step(const std::vector<std::string>& words) {
   if (step == "gate") return preflight_allows(door, folder, id) ? 0 : 1;
   const bool all = step == "all";
   const auto programs = find_programs(all ? std::vector<std::string>{} : std::vector{step});
-  if (!all && fs::exists(folder / (step + ".json"))) return 0;
+  if (!all && path_exists(folder / (step + ".json"))) return 0;
   Signals signals;
   const auto start = agreed_launch(door, process_environment(), signals);
   Screen screen(programs.families);

@@ -12,11 +12,12 @@
 #include <sstream>
 
 #include "base/text.hpp"
+#include "base/timed_call.hpp"
 #include "launch/hosts.hpp"
 #include "launch/launcher_words.hpp"
 #include "launch/roll.hpp"
 #include "launch/time_left.hpp"
-#include "node/command.hpp"
+#include "base/process.hpp"
 
 namespace shakedown {
 namespace {
@@ -27,6 +28,7 @@ using Words = std::vector<std::string>;
 bool on_path(const Environment& environment, const std::string& program) {
   std::istringstream folders(environment("PATH").value_or(""));
   for (std::string folder; std::getline(folders, folder, ':');) {
+    const TimedCall call("look in", folder);
     if (access((fs::path(folder) / program).c_str(), X_OK) == 0) return true;
   }
   return false;
@@ -98,10 +100,25 @@ AskedAlone ask_each(const FrontDoor& door, const Launch& launch, const Words& as
   return all;
 }
 
+AbsentHost hung_driver(const HostAnswer& host) {
+  return {host.name(), "the driver of " + host.name() + " does not answer: " + host.driver_hangs.value_or(""), true};
+}
+
+/// Takes the hosts out whose driver does not answer, and returns them.
+std::vector<AbsentHost> without_hung(std::vector<HostAnswer>& hosts) {
+  std::vector<AbsentHost> hung;
+  for (const auto& host : hosts) {
+    if (host.driver_hangs) hung.push_back(hung_driver(host));
+  }
+  std::erase_if(hosts, [](const HostAnswer& host) { return host.driver_hangs.has_value(); });
+  return hung;
+}
+
 LaunchSite site_of(const Environment& environment) {
   LaunchSite site;
   site.environment = environment;
   if (const auto file = host_file_of(environment)) {
+    const TimedCall call("read", *file);
     std::ifstream in(*file);
     if (in) site.host_file = std::string(std::istreambuf_iterator<char>(in), {});
   }
@@ -158,6 +175,7 @@ std::optional<Launch> launch_that_answers(const FrontDoor& door, const Environme
   auto launch = chosen();
   if (!launch.note.empty()) say(launch.note);
   if (launch.roll.empty()) {
+    if (here.driver_hangs) throw DriverHangs({hung_driver(here)});
     launch.boots = {boot_of(here)};
     return launch;
   }
@@ -187,6 +205,12 @@ std::optional<Launch> launch_that_answers(const FrontDoor& door, const Environme
     site.absent = absent_hosts(launch.hosts, hosts);
     for (const auto& host : site.absent) reasons.emplace(host, reason_of(call, ending, launch, host));
   }
+  const auto hung = without_hung(hosts);
+  for (const auto& [host, reason, hangs] : hung) {
+    site.absent.push_back(host);
+    reasons[host] = reason;
+  }
+  if (hosts.empty()) throw DriverHangs(hung);
   for (const auto& host : site.absent) {
     if (is_one_of(host, lost)) continue;
     say("host " + host + " does not answer: it is left out, and missed: " + reasons[host]);
@@ -203,6 +227,7 @@ std::optional<Launch> launch_that_answers(const FrontDoor& door, const Environme
     if (host.node) launch.pods.emplace_back(host.host, *host.node);
   }
   launch.absent = site.absent;
+  for (const auto& one : hung) launch.hung_drivers.push_back(one.host);
   launch.reasons = std::move(reasons);
   return launch;
 }

@@ -11,6 +11,12 @@
 
 namespace shakedown {
 
+/// No host is left whose driver answers.
+struct DriverHangs : CannotRun {
+  explicit DriverHangs(std::vector<AbsentHost> hung) : CannotRun(hung.front().reason), hosts(std::move(hung)) {}
+  std::vector<AbsentHost> hosts;
+};
+
 /// How programs are started here and now, as every host has confirmed: those that do not answer are named and left out,
 /// and stay expected. Nobody asks the hosts that are known to be lost. Errors: CannotRun if none answers within the
 /// start's limit.

@@ -43,6 +43,7 @@ struct Launch {
   std::vector<std::string> named;                         // hosts that a user's prefix of mpirun lists
   std::vector<std::string> present, absent;               // as the roll call found them; empty: nobody was asked
   std::map<std::string, std::string> reasons;             // of those absent, by name: the launcher's word
+  std::vector<std::string> hung_drivers;                  // of those absent: they answered, and their driver did not
   std::vector<std::string> lost;                          // of those absent who were there when measuring began
   std::optional<double> ends;                             // when the scheduler ends the job, in seconds since 1970
   std::vector<std::string> boots;                         // "host boot-id" of those that answered

@@ -77,6 +77,8 @@ class Guard {
     if (signals_ < 0 || !start(command, usual)) {
       why_not_ = std::strerror(errno);
       tell(0);
+    } else {
+      say("begun");
     }
     // The front door waits for the end of what the job prints.
     const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -140,6 +142,10 @@ class Guard {
     const auto line = !why_not_.empty()     ? "error " + why_not_
                       : WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
                                             : "exit " + std::to_string(WEXITSTATUS(status));
+    say(line);
+  }
+
+  void say(const std::string& line) const {
     [[maybe_unused]] const auto sent = send(door_, line.data(), line.size(), MSG_NOSIGNAL);
   }
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -17,14 +16,15 @@
 #include <memory>
 #include <system_error>
 
+#include "base/process.hpp"
 #include "base/text.hpp"
+#include "base/timed_call.hpp"
 
 namespace shakedown {
 namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-using Seconds = std::chrono::duration<double>;
 
 // The guard needs 10 s at most; that long it is waited for, and its job is left to it then.
 constexpr auto patience = 12s;
@@ -35,24 +35,6 @@ sigset_t our_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
   return signals;
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int descriptor = -1) : descriptor_(descriptor) {}
-  Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~Descriptor() { close_now(); }
-  int get() const { return descriptor_; }
-  void close_now() {
-    if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
-  }
-
- private:
-  int descriptor_;
-};
 
 /// What a job prints, by lines.
 class Lines {
@@ -92,12 +74,6 @@ class Lines {
   std::string begun_;
 };
 
-std::pair<Descriptor, Descriptor> make_pipe() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
-
 /// This environment with other variables in it.
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& variables) {
   std::vector<std::string> all;
@@ -113,13 +89,6 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
   return all;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> all;
-  for (auto& word : words) all.push_back(word.data());
-  all.push_back(nullptr);
-  return all;
-}
-
 class Running {
  public:
   explicit Running(const Job& job) : job_(job) {
@@ -131,32 +100,21 @@ class Running {
     const Descriptor theirs(ends[1]);
     auto [out, out_end] = make_pipe();
     auto [error, error_end] = make_pipe();
-
-    // Kept beyond exec, on a number that is free there: dup2 to itself would keep it closed on exec.
+    // On a number that is free there: dup2 to itself would leave it closed on exec.
     constexpr int kept = 9;
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-    if (!job.reads) posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    if (job.out) posix_spawn_file_actions_adddup2(&files, out_end.get(), 1);
-    if (job.error) posix_spawn_file_actions_adddup2(&files, error_end.get(), 2);
-    posix_spawn_file_actions_adddup2(&files, theirs.get(), kept);
-    sigset_t none, ours = our_signals();
-    sigemptyset(&none);
-    sigaddset(&ours, SIGPIPE);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &ours);
-    // A session of its own: no signal of a terminal reaches it but through us.
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    std::vector<std::string> words{"shakedown", "guard", std::to_string(kept)};
-    words.insert(words.end(), job.command.begin(), job.command.end());
-    auto environment = environment_with(job.variables);
-    const int failed = posix_spawn(&guard_, "/proc/self/exe", &files, &attributes, pointers(words).data(),
-                                   pointers(environment).data());
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attributes);
-    if (failed != 0) throw std::system_error(failed, std::generic_category(), "a guard process cannot be started");
+    NewProcess guard{{"shakedown", "guard", std::to_string(kept)}, "/proc/self/exe", environment_with(job.variables)};
+    guard.command.insert(guard.command.end(), job.command.begin(), job.command.end());
+    if (job.out) guard.descriptors.emplace_back(out_end.get(), STDOUT_FILENO);
+    if (job.error) guard.descriptors.emplace_back(error_end.get(), STDERR_FILENO);
+    guard.descriptors.emplace_back(theirs.get(), kept);
+    guard.has_input = job.reads;
+    guard.own_session = true;
+    const auto started = start(guard);
+    if (started.error != 0) {
+      throw std::system_error(started.error, std::generic_category(), "a guard process cannot be started");
+    }
+    guard_ = started.pid;
+    entry_.emplace(guard_);
     if (job.out) out_ = Lines(std::move(out));
     if (job.error) error_ = Lines(std::move(error));
   }
@@ -182,6 +140,7 @@ class Running {
     }
     const auto now = Clock::now();
     if (told_ && now > *told_ + patience_) guard_ = 0;
+    if (!told_ && !over()) require_guard(now);
     if (!over() && !ended_by_itself()) {
       if (job_.limit && now > began_ + *job_.limit) end("it took longer than " + seconds(*job_.limit));
       if (job_.silence && now > heard_ + *job_.silence) end("there was no sign of life for " + seconds(*job_.silence));
@@ -211,6 +170,15 @@ class Running {
   const Ending& ending() const { return ending_; }
 
  private:
+  /// A guard that hangs, in /proc or in its program's file, does not hold up more than its job.
+  void require_guard(Clock::time_point now) {
+    if (ended_by_itself()) {
+      if (!ended_) ended_ = now;
+      if (now > *ended_ + time_limits().supervisor + patience) guard_ = 0;
+    } else if (!has_begun_ && now > began_ + time_limits().supervisor) {
+      end("its supervisor did not start it within " + seconds(time_limits().supervisor));
+    }
+  }
   static std::string seconds(Seconds limit) { return std::to_string(static_cast<long>(limit.count())) + " s"; }
   bool ended_by_itself() const { return ending_.code || ending_.signal || !ending_.not_started.empty(); }
 
@@ -230,6 +198,7 @@ class Running {
     const std::string line(text.data());
     const auto blank = line.find(' ');
     const auto value = line.substr(blank + 1);
+    if (line.rfind("begun", 0) == 0) has_begun_ = true;
     if (line.rfind("exit", 0) == 0) ending_.code = std::atoi(value.c_str());
     if (line.rfind("signal", 0) == 0) ending_.signal = std::atoi(value.c_str());
     if (line.rfind("error", 0) == 0) ending_.not_started = value;
@@ -241,7 +210,9 @@ class Running {
   Lines out_, error_;
   Ending ending_;
   Clock::time_point began_ = Clock::now(), heard_ = began_;
-  std::optional<Clock::time_point> told_, last_words_;
+  std::optional<Clock::time_point> told_, last_words_, ended_;
+  bool has_begun_ = false;
+  std::optional<SupervisorEntry> entry_;
   Seconds patience_ = patience;
 };
 
@@ -267,27 +238,23 @@ Signals::~Signals() {
 const std::optional<std::string>& Signals::taken() {
   signalfd_siginfo signal{};
   while (read(descriptor_, &signal, sizeof signal) == sizeof signal) {
-    taken_ = "SIG" + std::string(sigabbrev_np(static_cast<int>(signal.ssi_signo)));
+    taken_ = signal_text(static_cast<int>(signal.ssi_signo));
   }
   return taken_;
 }
 
 std::string Ending::text(const std::string& program) const {
-  const auto name = [](int number) {
-    const char* const known = sigabbrev_np(number);
-    return known == nullptr ? "signal " + std::to_string(number) : "SIG" + std::string(known);
-  };
   const auto start = std::filesystem::path(program).filename().string();
   if (!not_started.empty()) return start + " could not be started: " + not_started;
   if (!told.empty()) return start + " was ended: " + told;
-  if (signal) return start + " was ended by " + name(*signal);
+  if (signal) return start + " was ended by " + signal_text(*signal);
   if (!code) return start + " ended without a word of its end: its supervisor was killed, or could not report";
   auto said = start + " ended with exit code " + std::to_string(*code);
   if (*code <= 128) return said;
   // A launcher whose rank was killed ends with 128 + the signal; of others that have no such signal, ssh's 255 among
   // them, ranks could not be started.
   if (*code == 132) return said + ": SIGILL ended a rank, or mpirun could not start one";
-  if (*code < 160) return said + ": " + name(*code - 128) + " ended a rank or itself";
+  if (*code < 160) return said + ": " + signal_text(*code - 128) + " ended a rank or itself";
   return said + ": that is no signal: ranks could not be started, or say so themselves";
 }
 
@@ -302,9 +269,10 @@ std::vector<Ending> run_jobs(const std::vector<Job>& jobs, Signals& signals) {
     for (const auto& job : running) {
       if (!job->over()) job->add_to(files);
     }
-    // Limits are looked at each 100 ms; who has closed its socket is gone in a moment.
+    // TimeLimits are looked at each 100 ms; who has closed its socket is gone in a moment.
     const bool leaving = std::any_of(running.begin(), running.end(), [](const auto& job) { return job->leaving(); });
     poll(files.data(), files.size(), leaving ? 1 : 100);
+    note_progress();
     for (const auto& job : running) {
       if (!job->over()) job->look();
       if (!job->over()) job->tick();

@@ -13,6 +13,7 @@
 #include "base/archive.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "base/timed_call.hpp"
 #include "launch/hosts.hpp"
 #include "launch/launcher_words.hpp"
 #include "launch/rank_output.hpp"
@@ -25,7 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
-using Seconds = std::chrono::duration<double>;
 
 const std::string resident = "all";  // the program that measures all families in one process per rank
 
@@ -78,6 +78,23 @@ Words command_of(const FrontDoor& door, const Launch& launch, const Programs& pr
 /// Returns whether a program came to its end, maybe with error rows (1); with any other code it died.
 bool well(const Ending& ending) { return ending.told.empty() && (ending.code == 0 || ending.code == 1); }
 
+/// The log of a run.
+class RunLog {
+ public:
+  explicit RunLog(fs::path file) : file_(std::move(file)) {
+    const TimedCall call("open", file_);
+    out_.open(file_, std::ios::app);
+  }
+  void write(std::string_view text) {
+    const TimedCall call("write", file_);
+    out_ << text << std::endl;
+  }
+
+ private:
+  fs::path file_;
+  std::ofstream out_;
+};
+
 /// A benchmark program on all ranks: its log, what people shall see of it, and the limits of its silence.
 class Program {
  public:
@@ -86,11 +103,11 @@ class Program {
       : screen_(screen),
         ends_(launch.ends),
         name_("bench_" + name),
-        log_(folder / "log", std::ios::app),
+        log_(folder / "log"),
         restarts_(!launch.rank) {
     Words command = command_of(door, launch, programs, name, flags);
     // Whoever judges what is measured now shall know what has died before, and with whom.
-    if (const auto crashed = folder / "crashed"; fs::exists(crashed)) {
+    if (const auto crashed = folder / "crashed"; path_exists(crashed)) {
       std::istringstream families(read_file(crashed));
       command.push_back("--crashed=" + joined(Words(std::istream_iterator<std::string>(families), {}), ","));
       if (!launch.lost.empty()) command.push_back("--lost=" + joined(launch.lost, ","));
@@ -99,7 +116,7 @@ class Program {
     command.push_back("--tolerate-errors");  // the judge reads them; a launcher would end ranks that still finish
     job = job_of_ranks(door, launch, command, {{"SHAKEDOWN_CHOICES", choices_beside(folder)}});
     job.error = [this](std::string_view line) {
-      log_ << line << std::endl;
+      log_.write(line);
       if (heard_.size() < max_lines_heard) heard_.emplace_back(line);
       planned_ += planned_seconds(line).value_or(0);
       if (!measured && begins_row(line)) {
@@ -149,7 +166,7 @@ class Program {
     const bool launcher_killed = ending.signal && (launcher == "mpirun" || launcher == "srun");
     if (ending.is_known() && !launcher_killed) return;
     const auto why = name_ + ": " + ending.text(launcher) + "; that says nothing about the machine: measure again";
-    log_ << why << std::endl;
+    log_.write(why);
     throw CannotRun(why);
   }
   /// "rank 1 on u2: Killed", as the launcher says; else how it ended.
@@ -161,7 +178,7 @@ class Program {
   /// Says how it ended, and keeps what it printed.
   void complain(const Ending& ending, const std::string& what, const std::string& printed = "") {
     const auto line = name_ + " " + what + ": " + ending.text(job.command.front());
-    log_ << line << "\n" << printed << std::flush;
+    log_.write(printed.empty() ? line : line + "\n" + printed);
     screen_.clear();
     say(line);
   }
@@ -196,7 +213,7 @@ class Program {
   std::optional<double> ends_;
   double planned_ = 0;
   std::string name_, refused_;
-  std::ofstream log_;
+  RunLog log_;
   Words heard_;  // the first lines on standard error
   bool restarts_ = false;
 };
@@ -206,7 +223,7 @@ fs::path file_of(const fs::path& folder, const std::string& family) { return fol
 Words missing_in(const fs::path& folder, const Words& families) {
   Words missing;
   std::copy_if(families.begin(), families.end(), std::back_inserter(missing),
-               [&](const auto& family) { return !fs::exists(file_of(folder, family)); });
+               [&](const auto& family) { return !path_exists(file_of(folder, family)); });
   return missing;
 }
 
@@ -235,6 +252,7 @@ void keep_result(const FrontDoor& door, const fs::path& folder, const std::strin
     if (is_one_of(host, launch.lost)) continue;
     const auto reason = launch.reasons.find(host);
     absent.push_back({host, reason == launch.reasons.end() ? "it did not answer" : reason->second});
+    if (is_one_of(host, launch.hung_drivers)) absent.back().driver_hangs = true;
   }
   const Asked asked{{door.families}, std::nullopt, door.judge.judge.roster};
   if (asked.everything() && absent.empty() && starts == 1) return;
@@ -250,10 +268,9 @@ void keep_result(const FrontDoor& door, const fs::path& folder, const std::strin
 Programs find_programs(const std::vector<std::string>& wanted) {
   Programs programs;
   const auto list = lines_of(beside_program("share/shakedown/families"));
-  std::error_code error;
   for (const auto* folder : {"bench", "bin"}) {
     programs.folder = beside_program(folder);
-    if (list && fs::exists(programs.of(list->front()), error)) break;
+    if (list && path_exists(programs.of(list->front()))) break;
     programs.folder.clear();
   }
   if (programs.folder.empty()) {
@@ -332,7 +349,7 @@ std::optional<std::string> measure_family(const FrontDoor& door, const Launch& l
 
 Together measure_together(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
                           const std::string& id, Signals& signals, Screen& screen) {
-  if (programs.families.size() < 2 || !fs::exists(programs.of(resident))) return {true, false, {}};
+  if (programs.families.size() < 2 || !path_exists(programs.of(resident))) return {true, false, {}};
   Program program(door, launch, programs, folder, id, resident,
                   {"--stream", "--families=" + joined(missing_in(folder, programs.families), ",")}, screen);
   bool closed = false;
@@ -359,6 +376,7 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
     mark_crashed(folder, last);
     return {};
   }
+  const TimedCall call("write", folder / "crashed");
   std::ofstream crashed(folder / "crashed", std::ios::app);
   crashed << missing.front() << "\n";
   if (!crashed.flush()) throw CannotWrite((folder / "crashed").string() + ": cannot be written, and would crash again");
@@ -367,7 +385,7 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
 }
 
 int measure_as_rank(const FrontDoor& door, const Launch& launch, const Programs& programs, Signals& signals) {
-  const bool together = programs.families.size() > 1 && fs::exists(programs.of(resident));
+  const bool together = programs.families.size() > 1 && path_exists(programs.of(resident));
   if (!together && programs.families.size() > 1) {
     throw CannotRun("bench_" + resident + " is missing, by which ranks measure all families: install it");
   }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/files.hpp"
+#include "base/timed_call.hpp"
 
 namespace shakedown {
 namespace {
@@ -77,6 +78,8 @@ bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
     door.stop_on_fail = true;
   } else if (flag == "--timeout") {
     door.timeout = positive<double>(flag, value);
+  } else if (flag == "--limit") {
+    static_cast<void>(positive<double>(flag, value));  // the keeper's
   } else if (flag == "--startup-timeout") {
     door.startup_timeout = positive<double>(flag, value);
   } else if (flag == "--shared-folder") {
@@ -99,6 +102,7 @@ bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
 
 /// The site's NCCL: a library, or the folder that it is in.
 std::string nccl_library(const std::string& given) {
+  const TimedCall call("read", given);
   std::error_code error;
   std::filesystem::path file = std::filesystem::absolute(given, error);
   if (std::filesystem::is_directory(file, error)) file /= "libnccl.so.2";
@@ -182,6 +186,7 @@ std::string front_door_help() {
   --stop-on=fail          end a watch with its first failure
   --seed=N                of the order of a watch (default: made up, and recorded)
   --timeout=S             for each benchmark (default 300, or SHAKEDOWN_TIMEOUT)
+  --limit=S               answer within S seconds: INCOMPLETE if the verdict is not there by then
   --startup-timeout=S     until every host has answered (default 120)
   --interface=NAME        hosts talk over this one: ranks, MPI's TCP, and NCCL unless it is told (SHAKEDOWN_INTERFACE)
   --dcgm=1|2|3            pre-flight runs dcgmi diag at this level: seconds, minutes, half an hour (SHAKEDOWN_DCGM)

@@ -6,37 +6,49 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <iterator>
+#include <sstream>
 #include <tuple>
 
 #include "base/archive.hpp"
 #include "base/files.hpp"
 #include "base/host_list.hpp"
+#include "base/process.hpp"
 #include "launch/hosts.hpp"
 #include "node/nvml.hpp"
 
 namespace shakedown {
 namespace {
 
+/// The UUIDs that NVML tells, or the call of the driver that does not answer.
+Apart gpus_of_driver(const Environment& environment) {
+  return run_apart([&] {
+    std::string lines;
+    for (const auto& gpu : Nvml(nvml_library(environment)).gpus()) {
+      if (const auto uuid = gpu.uuid()) lines += *uuid + "\n";
+    }
+    return lines;
+  });
+}
+
 /// By NVML, else on the bus, else by the driver's device nodes: a container may show no bus.
-std::vector<std::string> gpus_here(const Environment& environment) {
+void find_gpus(HostAnswer& answer, const Environment& environment) {
   const auto made_up = environment("SHAKEDOWN_SYSFS");
   const std::filesystem::path root = environment("SHAKEDOWN_ROOT").value_or("/");
   const std::filesystem::path sysfs = made_up ? std::filesystem::path(*made_up) : root / "sys";
-  const auto on_bus = nvidia_gpus(sysfs).value_or(std::vector<std::string>{});
-  if (made_up) return on_bus;
-  std::vector<std::string> uuids;
-  for (const auto& gpu : Nvml(nvml_library(environment)).gpus()) {
-    if (const auto uuid = gpu.uuid()) uuids.push_back(*uuid);
-  }
-  if (!uuids.empty() && uuids.size() >= on_bus.size()) return uuids;
-  if (!on_bus.empty()) return on_bus;
-  std::vector<std::string> nodes;
+  answer.gpus = nvidia_gpus(sysfs).value_or(std::vector<std::string>{});
+  if (made_up) return;
+  const auto driver = gpus_of_driver(environment);
+  if (!driver.text) answer.driver_hangs = driver.why_not;
+  std::istringstream lines(driver.text.value_or(""));
+  const std::vector<std::string> uuids(std::istream_iterator<std::string>(lines), {});
+  if (!uuids.empty() && uuids.size() >= answer.gpus.size()) answer.gpus = uuids;
+  if (!answer.gpus.empty()) return;
   for (const auto& name : names_in(root / "dev").value_or(std::vector<std::string>{})) {
     const bool numbered = name.rfind("nvidia", 0) == 0 && name.size() > 6 &&
                           std::all_of(name.begin() + 6, name.end(), [](unsigned char c) { return std::isdigit(c); });
-    if (numbered) nodes.push_back("/dev/" + name);
+    if (numbered) answer.gpus.push_back("/dev/" + name);
   }
-  return nodes;
 }
 
 }  // namespace
@@ -48,7 +60,7 @@ HostAnswer answer_of_this_host(const Environment& environment) {
   answer.host = one_line(name.data());
   if (auto node = environment("SHAKEDOWN_NODE"); node && !node->empty()) answer.node = one_line(*node);
   answer.boot_id = line_of("/proc/sys/kernel/random/boot_id");
-  answer.gpus = gpus_here(environment);
+  find_gpus(answer, environment);
   const auto mask = gpu_mask(environment);
   answer.usable_gpus = static_cast<int>(mask ? mask->devices.size() : answer.gpus.size());
   if (mask) answer.mask = mask->text;

@@ -16,6 +16,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "base/timed_call.hpp"
 #include "base/utc.hpp"
 #include "launch/choice.hpp"
 
@@ -27,6 +28,7 @@ namespace fs = std::filesystem;
 /// Opens and locks `file` for this process; nothing if another one has it. Where a file system has no locks, nobody has
 /// it.
 std::optional<int> locked(const fs::path& file) {
+  const TimedCall call("lock", file);
   const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor < 0) {
     throw CannotRun(file.string() + " cannot be written: " + std::generic_category().message(errno) +
@@ -38,6 +40,7 @@ std::optional<int> locked(const fs::path& file) {
 }
 
 void make_folder(const fs::path& folder) {
+  const TimedCall call("create", folder);
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
@@ -54,6 +57,7 @@ std::vector<std::string> names_of(const fs::path& folder) {
 
 /// What has no lock of ours is not ours to empty. An empty lock alone is that of a run which is about to begin.
 void refuse_foreign(const fs::path& folder) {
+  const TimedCall call("read", folder);
   if (is_run_lock(folder / "lock")) return;
   const auto names = names_of(folder);
   std::error_code error;
@@ -64,6 +68,7 @@ void refuse_foreign(const fs::path& folder) {
 
 /// All but the lock. A file that stays would be judged with the run that begins.
 void empty(const fs::path& folder) {
+  const TimedCall call("empty", folder);
   for (const auto& name : names_of(folder)) {
     if (name != "lock") fs::remove_all(folder / name);
   }
@@ -71,6 +76,7 @@ void empty(const fs::path& folder) {
 
 void lead_latest_to(const fs::path& folder) {
   const auto link = folder.parent_path() / "latest";
+  const TimedCall call("link", link);
   const auto fresh = folder.parent_path() / (".latest." + std::to_string(getpid()));
   std::error_code error;
   fs::remove(fresh, error);
@@ -80,6 +86,7 @@ void lead_latest_to(const fs::path& folder) {
 }
 
 void remove_older(const fs::path& results, const fs::path& own, int keep) {
+  const TimedCall phase(CallKind::phase, "removing older runs");
   std::vector<std::pair<fs::file_time_type, fs::path>> runs;
   std::error_code error;
   for (const auto& name : names_in(results).value_or(std::vector<std::string>{})) {
@@ -91,6 +98,7 @@ void remove_older(const fs::path& results, const fs::path& own, int keep) {
   for (std::size_t i = static_cast<std::size_t>(std::max(0, keep - 1)); i < runs.size(); ++i) {
     const auto free = locked(runs[i].second / "lock");
     if (!free) continue;  // it lives
+    const TimedCall call("remove", runs[i].second);
     fs::remove_all(runs[i].second, error);
     close(*free);
   }
@@ -122,6 +130,7 @@ std::optional<int> taken(const fs::path& folder, bool emptied) {
 
 fs::path usual_results() {
   if (const char* const named = std::getenv("SHAKEDOWN_RESULTS"); named != nullptr && *named != '\0') return named;
+  const TimedCall call("find", "the usual results folder");
   const auto build = beside_program("");
   const bool of_build = fs::exists(build / "CMakeCache.txt") && access(build.c_str(), W_OK) == 0;
   return of_build ? build / "results" : fs::current_path() / "results";
@@ -162,9 +171,13 @@ RunFolder RunFolder::take(const fs::path& folder, const std::string& wanted) {
 
 RunFolder RunFolder::resume(const fs::path& folder, const std::string& id) { return {fs::absolute(folder), id, false}; }
 
-void RunFolder::finish() { std::ofstream(path_ / "lock", std::ios::app) << "ended: " << utc_now() << "\n"; }
+void RunFolder::finish() {
+  const TimedCall call("write", path_ / "lock");
+  std::ofstream(path_ / "lock", std::ios::app) << "ended: " << utc_now() << "\n";
+}
 
 void RunFolder::break_off(const std::string& why) {
+  const TimedCall call("write", path_ / "lock");
   std::ofstream(path_ / "lock", std::ios::app) << "broke off: " << one_line(why) << "\n";
 }
 

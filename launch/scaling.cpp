@@ -23,7 +23,7 @@ Words without(const Words& hosts, const Words& others) {
   return left;
 }
 
-bool is_missing(const fs::path& folder, const std::string& family) { return !fs::exists(folder / (family + ".json")); }
+bool is_missing(const fs::path& folder, const std::string& family) { return !path_exists(folder / (family + ".json")); }
 
 /// Of these what all ranks do together: alone it depends on the number of nodes.
 Words those_that_scale(const Words& families) {

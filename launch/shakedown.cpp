@@ -6,18 +6,26 @@
 //   build/bin/shakedown nodes --results=build/results --nodes=nodes
 //   build/bin/shakedown regress --results=build/results --baseline=ci/baselines/h200-sxm/4ranks
 //   build/bin/shakedown baseline create --results=good1,good2 --out=ci/baselines --floors=h200-sxm.yaml
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/exit_code.hpp"
 #include "base/files.hpp"
+#include "base/keeper.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
+#include "base/timed_call.hpp"
 #include "launch/accept.hpp"
 #include "launch/choice.hpp"
 #include "launch/guard.hpp"
@@ -107,6 +115,7 @@ int report(const Arguments& arguments, const ReasonChannel& channel) {
 
 // Each file is replaced whole; the JSON comes last, so that who sees it new sees the host files new.
 void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
+  const TimedCall call("create", folder);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   replace_file(folder / "good_nodes", host_file(list, NodeState::good));
@@ -160,6 +169,7 @@ int regress(const Arguments& arguments) {
 
 int archive(const Arguments& arguments) {
   if (arguments.results.size() != 1) throw InputError("archive needs --results=DIR, the folder of one run; see --help");
+  const TimedCall call("stat", arguments.results.front());
   const auto folder = std::filesystem::weakly_canonical(arguments.results.front());
   const auto out = arguments.out.value_or("shakedown-" + folder.filename().string() + ".tar");
   write_tarball(folder, out);
@@ -219,31 +229,80 @@ void replace_reports(const std::vector<std::string>& words, const Judged& nothin
   replace_outputs(words, nothing, "shakedown", shown ? "--verdict" : "");
 }
 
-int end_after(const Failure& failure, const std::vector<std::string>& words, const ReasonChannel& channel) {
-  std::fflush(stdout);
-  Judged nothing;
-  nothing.verdict.notes.push_back(failure.text);
-  replace_reports(words, nothing, failure.text);
+void say_no_verdict(const Failure& failure, const std::vector<std::string>& words, const ReasonChannel& channel) {
   // Standard output of `nodes` is JSON or commands.
   const bool judges = has_verb(words, {"report", "accept"});
   std::FILE* const verdict_to = judges ? stdout : has_verb(words, {"nodes"}) ? stderr : nullptr;
   say_no_verdict(failure, "shakedown", judges ? &channel : nullptr, verdict_to);
+}
+
+void replace_reports(const std::vector<std::string>& words, const std::string& why) {
+  Judged nothing;
+  nothing.verdict.notes.push_back(why);
+  replace_reports(words, nothing, why);
+}
+
+int end_after(const Failure& failure, const std::vector<std::string>& words, const ReasonChannel& channel) {
+  std::fflush(stdout);
+  replace_reports(words, failure.text);
+  say_no_verdict(failure, words, channel);
   return failure.code;
+}
+
+/// "--limit=30" of accept and measure: the keeper's, which asks before any flag is checked. A wrong one is refused
+/// later.
+std::optional<Seconds> limit_in(const std::vector<std::string>& words) {
+  constexpr std::string_view flag = "--limit=";
+  for (const auto& word : words) {
+    const auto seconds = word.rfind(flag, 0) == 0 ? std::strtod(word.c_str() + flag.size(), nullptr) : 0;
+    if (seconds > 0) return Seconds(seconds);
+  }
+  return std::nullopt;
+}
+
+/// Does what may not return in a child process, which has a moment for it.
+void try_shortly(const std::function<void()>& work) {
+  const auto child = Fork::make("sd-answer");
+  if (child && !child->is_child()) {
+    if (!child->wait(time_limits().last_words)) child->kill();
+    return;
+  }
+  work();
+  std::fflush(nullptr);
+  if (child) _exit(0);
+}
+
+/// Says why the work did not answer. Standard output may be a pipe that is full, and old reports may be where the work
+/// hangs.
+int answer_for(const std::vector<std::string>& words, const ReasonChannel& channel, const std::string& why) {
+  const Failure failure{exit_incomplete, why};
+  try_shortly([&] { say_no_verdict(failure, words, channel); });
+  try_shortly([&] { replace_reports(words, why); });
+  return failure.code;
+}
+
+int run_and_report(const std::vector<std::string>& words, const ReasonChannel& channel) {
+  try {
+    return after_output(run(words, channel), "shakedown");
+  } catch (const std::exception& error) {
+    return after_output(end_after(failure_of(error), words, channel), "shakedown");
+  }
 }
 
 }  // namespace
 }  // namespace shakedown
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "accept") shakedown::block_signals();  // it ends with a verdict
-  signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, no child's exit code would be known
-  const std::string_view verb(argc > 1 ? argv[1] : "");
-  shakedown::end_incomplete_on_terminate(verb == "accept" || verb == "report");
-  const shakedown::ReasonChannel channel;
+  using namespace shakedown;
   const std::vector<std::string> words(argv + 1, argv + argc);
-  try {
-    return shakedown::after_output(shakedown::run(words, channel), "shakedown");
-  } catch (const std::exception& error) {
-    return shakedown::after_output(shakedown::end_after(shakedown::failure_of(error), words, channel), "shakedown");
-  }
+  signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, no child's exit code would be known
+  end_incomplete_on_terminate(has_verb(words, {"accept", "report"}));
+  const ReasonChannel channel;
+  const auto work = [&] { return run_and_report(words, channel); };
+  if (has_verb(words, {"guard"})) return work();  // its front door keeps time over it
+  const bool accepts = has_verb(words, {"accept"});
+  if (accepts) block_signals();  // it ends with a verdict
+  return keep({has_verb(words, {"accept", "measure"}) ? limit_in(words) : std::nullopt, accepts,
+               [&](const std::string& why) { return answer_for(words, channel, why); }},
+              work);
 }

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <chrono>
 
-#include "node/command.hpp"
+#include "base/process.hpp"
 
 namespace shakedown {
 namespace {

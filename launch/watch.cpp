@@ -13,6 +13,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "base/timed_call.hpp"
 #include "base/utc.hpp"
 #include "report/judge_apart.hpp"
 #include "report/verdict_json.hpp"
@@ -44,7 +45,7 @@ double start_of(const WatchPlan& plan) {
 
 /// Adds a line that is on the disk when this returns; a last line that a kill has cut off goes.
 void add_line(const fs::path& file, const std::string& line) {
-  std::string text = fs::exists(file) ? read_file(file) : "";
+  std::string text = path_exists(file) ? read_file(file) : "";
   const auto whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
   if (whole < text.size()) fs::resize_file(file, whole);
   std::FILE* const out = std::fopen(file.c_str(), "ae");
@@ -99,6 +100,7 @@ void keep(const fs::path& folder, const fs::path& round, bool shows_something) {
 /// The folder of the watch that goes on. Errors: InputError where there is none.
 fs::path resumed_folder(const FrontDoor& door) {
   const auto results = door.results ? *door.results : usual_results();
+  const TimedCall call("stat", results);
   const auto folder = door.folder ? *door.folder : fs::weakly_canonical(results / "latest");
   if (!is_watch(folder)) {
     throw InputError("--resume: " + folder.string() + " is no watch; name its folder with --folder=DIR");
@@ -236,6 +238,7 @@ int show(const Watch& watch, const WatchJudgement& judged, const Arguments& argu
 }  // namespace
 
 bool is_watch(const fs::path& folder) {
+  const TimedCall call("stat", folder);
   std::error_code error;  // said when the folder is read
   return fs::is_regular_file(folder / watch_file, error);
 }

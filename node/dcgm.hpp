@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "node/command.hpp"
+#include "base/process.hpp"
 #include "node/fact.hpp"
 
 namespace shakedown {

@@ -10,12 +10,14 @@
 #include <utility>
 
 #include "base/files.hpp"
+#include "base/timed_call.hpp"
 
 namespace shakedown {
 
 namespace {
 
 std::string first_line(const std::filesystem::path& file) {
+  const TimedCall call("read", file);
   std::ifstream in(file);
   std::string line;
   std::getline(in, line);
@@ -83,6 +85,7 @@ std::vector<std::string> nccl_files(const Environment& environment, const std::f
 
 std::vector<std::pair<std::string, std::string>> nccl_lines(const std::string& file) {
   std::vector<std::pair<std::string, std::string>> found;
+  const TimedCall call("read", file);
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
     const auto equals = line.find('=');
@@ -95,6 +98,7 @@ std::vector<std::pair<std::string, std::string>> nccl_lines(const std::string& f
 /// PCI addresses of NVIDIA's functions whose class begins so. Nothing where it cannot be known.
 std::optional<std::vector<std::string>> nvidia_functions(const std::filesystem::path& sysfs,
                                                          std::initializer_list<std::string_view> classes) {
+  const TimedCall call("list", sysfs / "bus/pci/devices");
   std::error_code error;
   if (std::filesystem::directory_iterator(sysfs / "bus", error); error) return std::nullopt;
   std::vector<std::string> found;
@@ -130,9 +134,8 @@ std::optional<int> nvswitches(const std::filesystem::path& sysfs) {
 }
 
 std::optional<std::string> nvidia_driver(const std::filesystem::path& root) {
-  std::error_code error;
   for (const std::string trace : {"sys/module/nvidia", "proc/driver/nvidia", "dev/nvidiactl"}) {
-    if (std::filesystem::exists(root / trace, error)) return "/" + trace;
+    if (path_exists(root / trace)) return "/" + trace;
   }
   for (const auto& name : names_in(root / "dev").value_or(std::vector<std::string>{})) {
     if (name.size() > 6 && name.rfind("nvidia", 0) == 0 && name[6] >= '0' && name[6] <= '9') return "/dev/" + name;

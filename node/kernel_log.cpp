@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <regex>
 
+#include "base/timed_call.hpp"
+
 namespace shakedown {
 
 namespace {
@@ -15,6 +17,7 @@ namespace {
 /// All that can be read without waiting. /dev/kmsg gives one record per call, says EPIPE for records that were
 /// overwritten, and would wait for the next one at its end.
 std::optional<std::string> read_now(const std::filesystem::path& file) {
+  const TimedCall call("read", file);
   const int descriptor = open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) return std::nullopt;
   std::string text;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/driver_library.hpp"
+#include "base/timed_call.hpp"
 #include "node/nvml_abi.hpp"
 
 namespace shakedown {
@@ -89,6 +90,7 @@ class NvmlLibrary {
   abi::Return try_call(const abi::Function<Signature>& function, bool& missing, Arguments... arguments) const {
     auto* const found = reinterpret_cast<Signature*>(dlsym(handle_.get(), function.name));
     missing = found == nullptr;
+    const TimedCall call(CallKind::driver, function.name);
     return missing ? abi::function_not_found : found(arguments...);
   }
 

@@ -8,6 +8,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "base/timed_call.hpp"
 #include "node/topology.hpp"
 
 namespace shakedown {
@@ -102,6 +103,7 @@ std::vector<std::string> slow_ports(const std::vector<Port>& ports, bool infinib
 }  // namespace
 
 std::optional<std::vector<Port>> read_ports(const Path& root) {
+  const TimedCall call("list", root / "sys/class");
   std::error_code error;
   if (std::filesystem::directory_iterator(root / "sys/class", error); error) return std::nullopt;
   const auto devices = root / "sys/class/infiniband";
@@ -215,10 +217,9 @@ Facts rail_facts(const Path& root, const std::vector<std::string>& gpus,
 }
 
 Fact gpudirect_rdma(const Path& root) {
-  std::error_code error;
-  if (!std::filesystem::exists(root / "sys/module", error)) return {};
+  if (!path_exists(root / "sys/module")) return {};
   for (const auto* module : {"nvidia_peermem", "nv_peer_mem"}) {
-    if (std::filesystem::exists(root / "sys/module" / module, error)) return number_fact(1, module);
+    if (path_exists(root / "sys/module" / module)) return number_fact(1, module);
   }
   // dma-buf: of the driver's open kernel modules, from Linux 5.12 on (NCCL_DMABUF_ENABLE in NCCL's documentation).
   const auto flavour = line_of(root / "proc/driver/nvidia/version").value_or("");

@@ -282,7 +282,7 @@ std::vector<ScalingSet> scaling_of(const Arguments& arguments) {
     const auto nodes = nodes_of_launch(name);
     if (!nodes) continue;
     const auto lost = launches / name / "lost";
-    sets.push_back({nodes, std::filesystem::exists(lost) ? split(read_file(lost), '\n') : std::vector<std::string>{},
+    sets.push_back({nodes, path_exists(lost) ? split(read_file(lost), '\n') : std::vector<std::string>{},
                     read_results(result_files(launches / name))});
   }
   return sets;

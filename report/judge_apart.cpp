@@ -2,101 +2,31 @@
 // of wrong data or of a device fails.
 #include "report/judge_apart.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstdio>
-#include <cstring>
+#include <cmath>
 #include <exception>
 #include <string_view>
 #include <utility>
 
 #include "base/key.hpp"
+#include "base/process.hpp"
 #include "thresholds/judge.hpp"
 
 namespace shakedown {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr auto judge_name = "sd-judge", raw_judge_name = "sd-raw-judge";
 
-/// A killed process ends in this time, unless the kernel waits for a disk or a driver.
-constexpr std::chrono::seconds to_end{5};
-
-/// A process that has been started, and the pipe that is at its end when the process has ended.
-class Child {
- public:
-  /// `pid`: 0 in the child.
-  Child(pid_t pid, const std::array<int, 2>& pipe) : pid_(pid), end_(pipe[0]) {
-    if (pid_ != 0) close(pipe[1]);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-  ~Child() {
-    if (pid_ != 0) close(end_);
-  }
-
-  bool is_here() const { return pid_ == 0; }
-
-  struct End {
-    int code = 0;
-    std::string died;  // empty: it ended by itself, with the code
-  };
-
-  End wait(std::chrono::milliseconds limit) const {
-    const bool ended = has_ended(limit);
-    if (!ended) {
-      kill(pid_, SIGKILL);
-      has_ended(to_end);
-    }
-    int status = 0;
-    // One that cannot be killed stays.
-    while (waitpid(pid_, &status, ended ? 0 : WNOHANG) < 0 && errno == EINTR) {
-    }
-    if (!ended) return {0, "gave no answer within " + std::to_string(limit.count() / 1000) + " s"};
-    if (WIFEXITED(status)) return {WEXITSTATUS(status), ""};
-    const char* const name = sigabbrev_np(WTERMSIG(status));
-    return {0, "died of " + (name == nullptr ? std::to_string(WTERMSIG(status)) : "SIG" + std::string(name))};
-  }
-
- private:
-  bool has_ended(std::chrono::milliseconds limit) const {
-    const auto until = Clock::now() + limit;
-    for (;;) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
-      pollfd end{end_, 0, 0};
-      if (poll(&end, 1, static_cast<int>(std::max<std::int64_t>(0, left.count()))) >= 0 || errno != EINTR)
-        return end.revents != 0;
-    }
-  }
-
-  pid_t pid_;
-  int end_;
-};
-
-/// nullopt if no process can be started.
-std::optional<Child> started() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
-  std::fflush(nullptr);  // else both would write what is not written yet
-  const pid_t parent = getpid(), pid = fork();
-  if (pid < 0) {
-    close(ends[0]);
-    close(ends[1]);
-    return std::nullopt;
-  }
-  if (pid == 0) {
-    close(ends[0]);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(0);
-  }
-  return std::optional<Child>(std::in_place, pid, ends);
+/// How a judgement in a child process has died; nullopt if it ended by itself, with the code.
+std::optional<std::string> death_in(const Fork& child, Seconds limit, int& code) {
+  const auto ended = child.wait(limit);
+  if (!ended) child.kill();  // one that cannot be killed stays
+  if (!ended) return "gave no answer within " + std::to_string(std::lround(limit.count())) + " s";
+  code = ended->code;
+  return ended->signal == 0 ? std::nullopt : std::optional("died of " + signal_text(ended->signal));
 }
 
 /// What CUDA and its libraries call their errors.
@@ -133,26 +63,27 @@ Finding died_finding(const Arguments& arguments, const std::string& died) {
 
 }  // namespace
 
-std::optional<std::string> continue_in_child(std::chrono::milliseconds limit) {
-  const auto child = started();
-  if (!child || child->is_here()) return std::nullopt;
-  const auto end = child->wait(limit);
-  if (end.died.empty()) _exit(end.code);
-  return end.died;
+std::optional<std::string> continue_in_child(const char* name, Seconds limit) {
+  const auto child = Fork::make(name);
+  if (!child || child->is_child()) return std::nullopt;
+  int code = 0;
+  auto died = death_in(*child, limit, code);
+  if (!died) _exit(code);
+  return died;
 }
 
-std::optional<std::string> death_of(const std::function<void()>& work, std::chrono::milliseconds limit) {
-  const auto child = started();
+std::optional<std::string> death_of(const char* name, const std::function<void()>& work, Seconds limit) {
+  const auto child = Fork::make(name);
   if (!child) return std::nullopt;
-  if (child->is_here()) {
+  if (child->is_child()) {
     try {
       work();
     } catch (const std::exception&) {  // no death: this process will meet it, too
     }
     _exit(0);
   }
-  const auto end = child->wait(limit);
-  return end.died.empty() ? std::nullopt : std::optional(end.died);
+  int code = 0;
+  return death_in(*child, limit, code);
 }
 
 namespace {
@@ -188,9 +119,9 @@ Judged judged_by_raw_rows(const Arguments& arguments, const std::string& died) {
 }
 
 Judged judge_apart(const Arguments& arguments, const std::function<Judged()>& judge) {
-  const auto died = continue_in_child();
+  const auto died = continue_in_child(judge_name);
   if (!died) return judge();
-  if (continue_in_child()) return judged_by_nothing(arguments, *died);
+  if (continue_in_child(raw_judge_name)) return judged_by_nothing(arguments, *died);
   Judged judged = judged_by_raw_rows(arguments, *died);
   judged.measured.reset();  // figures may be what the judge or a report died of
   return judged;
@@ -201,9 +132,9 @@ Judged judge_apart(const Arguments& arguments) {
 }
 
 Judged judge_after_trial(const Arguments& arguments) {
-  const auto died = death_of([&] { judge(arguments); });
+  const auto died = death_of(judge_name, [&] { judge(arguments); });
   if (!died) return judge(arguments);
-  if (!death_of([&] { judged_by_raw_rows(arguments, *died); })) return judged_by_raw_rows(arguments, *died);
+  if (!death_of(raw_judge_name, [&] { judged_by_raw_rows(arguments, *died); })) return judged_by_raw_rows(arguments, *died);
   return judged_by_nothing(arguments, *died);
 }
 

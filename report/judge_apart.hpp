@@ -1,25 +1,22 @@
 // A judgement that ends in any case: it runs in a child process, and where that dies, the raw rows answer.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
 
+#include "base/time_limits.hpp"
 #include "report/arguments.hpp"
 
 namespace shakedown {
 
-/// The longest time that a judgement may take: 10,000 GPUs take 20 s.
-inline constexpr std::chrono::seconds judging_limit{300};
-
-/// Returns nullopt in a child process, which goes on as the program. This process waits for it: it ends with the exit
+/// Returns nullopt in a child process of this name, which goes on as the program. This process waits for it: it ends with the exit
 /// code of the child or, where a signal or the limit ended the child, returns why ("died of SIGSEGV"). Where no process
 /// can be started, this one goes on as the child would.
-std::optional<std::string> continue_in_child(std::chrono::milliseconds limit = judging_limit);
+std::optional<std::string> continue_in_child(const char* name, Seconds limit = time_limits().judging);
 
 /// Runs `work` in a child process. Returns why that died; nullopt if it returned or threw.
-std::optional<std::string> death_of(const std::function<void()>& work, std::chrono::milliseconds limit = judging_limit);
+std::optional<std::string> death_of(const char* name, const std::function<void()>& work, Seconds limit = time_limits().judging);
 
 /// Returns what `judge` returns, in a child process that shows it and ends as the program. If that dies, returns the
 /// verdict of the raw rows in another child process, and if that dies too, an empty one.

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "base/timed_call.hpp"
 #include "report/bencher.hpp"
 #include "report/github_benchmark.hpp"
 #include "report/health_checker.hpp"
@@ -54,11 +55,12 @@ bool is_same(const fs::path& one, const fs::path& other) {
 
 // Whether writing `file` would change what is read at `input`, a file or a folder of results.
 bool overwrites(const fs::path& file, const fs::path& input) {
+  const TimedCall call("stat", input);
   std::error_code error;
   if (!fs::is_directory(input, error)) return is_same(file, input);
   const fs::path name = file.filename(), folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   const bool is_result = name.extension() == ".json" && name != "verdict.json" && name != "baseline.json";
-  return is_result && fs::exists(file, error) && (is_same(folder, input) || is_same(folder, input / "latest"));
+  return is_result && path_exists(file) && (is_same(folder, input) || is_same(folder, input / "latest"));
 }
 
 }  // namespace

@@ -4,6 +4,8 @@ shakedown_test(base_test unit
     base/text_test.cpp base/key_test.cpp base/archive_test.cpp base/process_test.cpp base/driver_library_test.cpp
     base/exit_code_test.cpp base/files_test.cpp
   LIBRARIES shakedown::base)
+# On its own: its limits are short.
+shakedown_test(keeper_test unit SOURCES base/keeper_test.cpp LIBRARIES shakedown::base)
 
 # What builds result files for tests: compiled once.
 add_library(results_builder STATIC thresholds/results_builder.cpp)

@@ -409,7 +409,7 @@ Baseline read_baseline(const std::vector<fs::path>& paths, bool allow_faults) {
   std::vector<fs::path> results;
   for (const fs::path& path : paths) {
     const bool folder = is_folder(path);
-    if (folder && !fs::exists(path / file_name)) {
+    if (folder && !path_exists(path / file_name)) {
       results.push_back(path);
       continue;
     }
@@ -431,7 +431,7 @@ Baseline read_baseline(const std::vector<fs::path>& paths, bool allow_faults) {
 
 void store_baseline(const fs::path& file, const Baseline& baseline) {
   std::error_code error;
-  if (fs::exists(file, error) && !read_stored(file)) {
+  if (path_exists(file) && !read_stored(file)) {
     throw InputError(file.string() + ": is not a baseline and was not touched; name another place with --out");
   }
   fs::create_directories(file.parent_path(), error);

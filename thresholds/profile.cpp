@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "base/timed_call.hpp"
 #include "thresholds/preflight_facts.hpp"
 #include "thresholds/strict_yaml.hpp"
 
@@ -378,7 +379,7 @@ class Files {
 // Rules that several profiles share, as if they stood at the front of this one.
 void include_part(const Yaml& name, Profile& profile, Files& files) {
   const fs::path file = profile.file.parent_path() / name.text();
-  if (fs::path(name.text()).filename() != name.text() || !fs::is_regular_file(file)) {
+  if (fs::path(name.text()).filename() != name.text() || !path_exists(file)) {
     name.refuse("\"" + name.text() + "\" is no file beside this one; name a part as in include: nvidia-preflight.yaml");
   }
   const Yaml& yaml = files[file];
@@ -446,6 +447,7 @@ std::vector<Profile> load_profiles(const fs::path& file_or_folder) {
   Files parsed;
   if (!is_folder(file_or_folder)) return {load_profile(file_or_folder, parsed)};
   std::vector<fs::path> files;
+  const TimedCall call("list", file_or_folder);
   const fs::directory_iterator entries(file_or_folder, error);
   if (error) refuse_to_read(file_or_folder, error);
   for (const auto& entry : entries) {

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/timed_call.hpp"
 #include "base/utc.hpp"
 #include "thresholds/json_field.hpp"
 #include "thresholds/watch.hpp"
@@ -318,6 +319,7 @@ Results read_results(const fs::path& file) {
 
 std::vector<fs::path> result_files(const fs::path& folder) {
   std::vector<fs::path> files;
+  const TimedCall call("list", folder);
   std::error_code error;
   const fs::directory_iterator entries(folder, error);
   if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
@@ -331,6 +333,12 @@ std::vector<fs::path> result_files(const fs::path& folder) {
   return files;
 }
 
+/// The file that a path with links leads to.
+fs::path followed(const fs::path& file) {
+  const TimedCall call("stat", file);
+  return fs::weakly_canonical(file);
+}
+
 std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders) {
   std::vector<fs::path> files;
   for (const fs::path& path : files_or_folders) {
@@ -339,6 +347,7 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
       files.push_back(path);
       continue;
     }
+    const TimedCall call("list", path);
     std::vector<fs::path> inside = result_files(path);
     if (inside.empty()) {
       for (const auto& entry : fs::directory_iterator(path)) {
@@ -360,7 +369,7 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
   std::vector<Results> all;
   std::set<fs::path> seen;  // a file named twice is read once
   for (const fs::path& file : files) {
-    if (seen.insert(fs::weakly_canonical(file)).second) all.push_back(read_results(file));
+    if (seen.insert(followed(file)).second) all.push_back(read_results(file));
   }
   return all;
 }

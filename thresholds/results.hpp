@@ -106,12 +106,13 @@ void members(Archive& archive, Expected& expected) {
 /// A host that was promised and has not started, and the reason, in the words of the program that should start it.
 struct AbsentHost {
   std::string host, reason;
+  std::optional<bool> driver_hangs = std::nullopt;  // it answered, and a call of its driver did not
   bool operator==(const AbsentHost&) const = default;
 };
 
 template <class Archive>
 void members(Archive& archive, AbsentHost& absent) {
-  archive("host", absent.host)("reason", absent.reason);
+  archive("host", absent.host)("reason", absent.reason)("driver_hangs", absent.driver_hangs);
 }
 
 /// How NCCL worked, as far as that is known.

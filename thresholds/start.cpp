@@ -9,20 +9,29 @@
 
 namespace shakedown {
 
+Finding finding_of(const AbsentHost& absent) {
+  Finding finding;
+  if (absent.driver_hangs.value_or(false)) {
+    finding.key = "machine/driver_answers/host:" + absent.host;
+    set(finding, Status::fail, absent.reason,
+        on_host(absent.host, "dmesg | grep -e NVRM -e Xid -e 'blocked for more'") + "; then restart the host");
+  } else {
+    finding.key = "machine/absent/host:" + absent.host;
+    set(finding, Status::missing, absent.reason, on_host(absent.host, "true") + "; then measure it alone");
+  }
+  name_offenders(finding, {host_culprit(absent.host)});
+  return finding;
+}
+
 std::vector<Finding> judge_start(const std::vector<Results>& files) {
-  std::map<std::string, std::string> reasons;  // by host
+  std::map<std::string, AbsentHost> hosts;
   int attempts = 1;
   for (const Results& file : files) {
-    for (const auto& [host, reason] : file.context.absent) reasons.emplace(host, reason);
+    for (const auto& absent : file.context.absent) hosts.emplace(absent.host, absent);
     attempts = std::max(attempts, file.context.start_attempts);
   }
   std::vector<Finding> findings;
-  for (const auto& [host, reason] : reasons) {
-    auto& finding = findings.emplace_back();
-    finding.key = "machine/absent/host:" + host;
-    set(finding, Status::missing, reason, on_host(host, "true") + "; then measure it alone");
-    name_offenders(finding, {host_culprit(host)});
-  }
+  for (const auto& [host, absent] : hosts) findings.push_back(finding_of(absent));
   if (attempts > 1) {
     auto& finding = findings.emplace_back();
     finding.key = "machine/start_attempts";

@@ -7,7 +7,11 @@
 
 namespace shakedown {
 
-/// Returns machine/absent/host:NAME, missing, for each host that did not start, with the launcher's word as detail, and
+/// Returns the finding about a host that is not measured: machine/absent/host:NAME, missing, or, if its driver does not
+/// answer, machine/driver_answers/host:NAME, a failure of that host.
+Finding finding_of(const AbsentHost&);
+
+/// Returns finding_of(AbsentHost) for each host that did not start, and
 /// machine/start_attempts, a warning, if ranks were started more than once. Empty for a run whose start was in order.
 std::vector<Finding> judge_start(const std::vector<Results>&);
 

@@ -3,12 +3,14 @@
 //   FAIL_IN=front|guard|mpirun|bench   the kind of process, by its name
 //   FAIL_CALL=open                     a row of the table below
 //   FAIL_AT=3 [FAIL_STICKY=1]          the third call of that kind after main has begun, or all from then on
-//   FAIL_ERROR=5|short                 errno; of write also "short": half of it is written
+//   FAIL_ERROR=5|short|hang            errno; of write also "short": half of it is written; hang: it does not return
+//   FAIL_TRACE=FILE                    where a call that hangs was made
 //   FAIL_RECORD=FILE                   the calls that were made, and of these the ones that failed: two numbers, binary
 //
 // Calls inside libc cannot be seen here: those of stdio are counted at fopen, fread and fflush.
 #include <dirent.h>
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
@@ -20,8 +22,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -46,6 +50,8 @@ struct Plan {
   unsigned at;
   int error;
   bool sticky, is_short, armed;
+  bool hangs;
+  pid_t keeper;  // makes no such call that could hang: its descriptors are signals and pipes
   std::atomic<unsigned> calls;
   Record* record;
 };
@@ -56,21 +62,43 @@ Function* real(const char* name, Function* /*of this type*/) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-/// Whether this call of that kind is one to fail; errno is set then.
-bool fails(const char* call) {
-  if (!plan.armed || std::strcmp(plan.call, call) != 0) return false;
-  const unsigned number = ++plan.calls;
-  if (plan.record != nullptr) ++plan.record->calls;
-  if (plan.at == 0 || (plan.sticky ? number < plan.at : number != plan.at)) return false;
-  if (plan.record != nullptr) ++plan.record->failed;
-  errno = plan.error;
-  return true;
-}
-
 const char* variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
+
+/// As in the kernel: no signal but SIGKILL ends it.
+[[noreturn]] void hang() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  std::array<void*, 40> frames{};
+  const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
+  const int file = *variable("FAIL_TRACE") == '\0' ? -1 : real("open", &open)(variable("FAIL_TRACE"), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  if (file >= 0) backtrace_symbols_fd(frames.data(), count, file);
+  for (;;) pause();
+}
+
+/// Pipes and sockets are never waited for without a limit, and a reader may let us wait as long as it likes.
+bool can_hang(int descriptor) {
+  struct stat facts {};
+  return fstat(descriptor, &facts) == 0 && (S_ISREG(facts.st_mode) || S_ISDIR(facts.st_mode));
+}
+
+/// Whether this call of that kind is one to fail; errno is set then.
+bool fails(const char* call) {
+  if (!plan.armed || std::strcmp(plan.call, call) != 0) return false;
+  if (plan.hangs && plan.keeper == getpid()) return false;
+  const unsigned number = ++plan.calls;
+  if (plan.record != nullptr) ++plan.record->calls;
+  if (plan.at == 0 || (plan.sticky ? number < plan.at : number != plan.at)) return false;
+  if (plan.record != nullptr) ++plan.record->failed;
+  if (plan.hangs) hang();
+  errno = plan.error;
+  return true;
+}
+
+bool skips(int descriptor) { return plan.hangs && !can_hang(descriptor); }
 
 bool is_role(const char* role, int argc, char** argv) {
   const char* const slash = std::strrchr(argv[0], '/');
@@ -98,6 +126,8 @@ void arm(int argc, char** argv) {
   plan.sticky = *variable("FAIL_STICKY") != '\0';
   plan.is_short = std::strcmp(variable("FAIL_ERROR"), "short") == 0;
   plan.error = plan.is_short ? ENOSPC : std::atoi(variable("FAIL_ERROR"));
+  plan.hangs = std::strcmp(variable("FAIL_ERROR"), "hang") == 0;
+  plan.keeper = std::strcmp(variable("FAIL_IN"), "front") == 0 ? getpid() : 0;
   if (*variable("FAIL_RECORD") != '\0') plan.record = shared_record(variable("FAIL_RECORD"));
   plan.armed = true;
 }
@@ -177,7 +207,7 @@ DIR* opendir(const char* path) {
 
 ssize_t read(int descriptor, void* text, std::size_t size) {
   static auto* const next = real("read", &read);
-  return fails("read") ? -1 : next(descriptor, text, size);
+  return !skips(descriptor) && fails("read") ? -1 : next(descriptor, text, size);
 }
 std::size_t fread(void* text, std::size_t size, std::size_t count, std::FILE* stream) {
   static auto* const next = real("fread", &fread);
@@ -192,11 +222,11 @@ struct dirent* readdir(DIR* folder) {
 
 ssize_t write(int descriptor, const void* text, std::size_t size) {
   static auto* const next = real("write", &write);
-  return fails("write") ? cut(descriptor, text, size) : next(descriptor, text, size);
+  return !skips(descriptor) && fails("write") ? cut(descriptor, text, size) : next(descriptor, text, size);
 }
 ssize_t writev(int descriptor, const struct iovec* parts, int count) {
   static auto* const next = real("writev", &writev);
-  return fails("write") ? cut(descriptor, parts->iov_base, parts->iov_len) : next(descriptor, parts, count);
+  return !skips(descriptor) && fails("write") ? cut(descriptor, parts->iov_base, parts->iov_len) : next(descriptor, parts, count);
 }
 int fflush(std::FILE* stream) {
   static auto* const next = real("fflush", &fflush);

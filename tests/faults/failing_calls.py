@@ -7,6 +7,9 @@ output is lost. Exit code 2 is wrong at every point: each error is one of the ma
 file that the run was to write is the right one, says INCOMPLETE, or is the old one.
 
 Without --points a few fixed points of each scenario; else N of them, the same in each run.
+
+With --hang the calls do not fail but never return, and SIGKILL alone ends their process: each run must end with INCOMPLETE in
+time, and name the call, or end as the clean one did.
 """
 import argparse
 import concurrent.futures
@@ -23,6 +26,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +55,12 @@ ERRORS = {
     "pipe": [errno.EMFILE],
 }
 
+# Calls that hang on a dead file server, a full pipe or a driver. Limits are a tenth of the usual ones.
+HANGING = ["open", "read", "write", "fsync", "rename", "mkdir", "stat"]
+LIMITS_SCALE = 0.1
+HANG_LIMIT_S = {"front": 2 + 5, "guard": 2 * (2 + 12) + 5, "mpirun": 60, "bench": 2 + 12 + 5}  # 12 s: a job is left to its supervisor
+NAMED = "does not answer|no progress|was ended: |INCOMPLETE"
+
 # Programs that hand out a stored run: what is at stake here is everything around them.
 BENCH = """#!/bin/bash
 for flag; do
@@ -75,8 +85,8 @@ class Scenario:
 
 
 class Outcome:
-    def __init__(self, code, out, err):
-        self.code, self.out, self.err = code, out, err
+    def __init__(self, code, out, err, seconds=0.0):
+        self.code, self.out, self.err, self.seconds = code, out, err, seconds
         lines = re.findall(r"^VERDICT: .*$", out + "\n" + err, re.MULTILINE)
         self.verdict = lines[-1] if lines else None
 
@@ -127,6 +137,10 @@ class Campaign:
             Scenario("report", ["front"], [judge, "report", results, *outputs], files),
             Scenario("nodes", ["front"], [judge, "nodes", results, "--nodes=@/nodes"],
                      ("nodes/good_nodes", "nodes/bad_nodes", "nodes/nodes.json"), verdict=False),
+            Scenario("plan", ["front", "guard"], [str(build / "bin/shakedown"), "accept", "--plan", "--results=@/results"],
+                     verdict=False),
+            Scenario("inventory", ["front", "guard"], [str(build / "bin/shakedown"), "inventory"], verdict=False, measures=True),
+            Scenario("roll", ["front"], [str(build / "bin/shakedown"), "roll"], verdict=False),
             Scenario("archive", ["front"], [judge, "archive", results, "--out=@/run.tar"], ("run.tar",), verdict=False),
             Scenario("test", ["front"], [str(build / "tests/acceptance_test"), results, "--gtest_brief=1", outputs[0]],
                      ("v.json",)),
@@ -145,13 +159,14 @@ class Campaign:
         process = subprocess.Popen(words, cwd=folder, env={**usual, **scenario.environment, **environment}, text=True,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    start_new_session=True, errors="replace")
+        began = time.monotonic()
         try:
             out, err = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
             return Outcome("no end", out, err)
-        return Outcome(process.returncode, out, err)
+        return Outcome(process.returncode, out, err, time.monotonic() - began)
 
     def measure(self, scenario):
         """The clean run, and how often each kind of process makes each kind of call in it."""
@@ -167,9 +182,10 @@ class Campaign:
         shutil.rmtree(folder)
         return struct.unpack("II", record.read_bytes())[0] if record.exists() else 0
 
-    def points(self, wanted, seed=42):
+    def points(self, wanted, hang, seed=42):
         """Points of all scenarios, kinds of process and calls in turn, at random among the calls that a clean run makes."""
-        jobs = [(s, role, call) for s in self.scenarios for role in s.roles for call in ERRORS]
+        errors_of = {call: ["hang"] for call in HANGING} if hang else ERRORS
+        jobs = [(s, role, call) for s in self.scenarios for role in s.roles for call in errors_of]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             counts = list(pool.map(lambda job: self.count(*job), jobs))
         choice = random.Random(seed)
@@ -177,9 +193,9 @@ class Campaign:
         for (scenario, role, call), count in zip(jobs, counts):
             numbers = list(range(1, count + 1))
             choice.shuffle(numbers)
-            errors = itertools.cycle(ERRORS[call])
+            errors = itertools.cycle(errors_of[call])
             of_each.append([(scenario, role, call, number, sticky, next(errors))
-                            for number in numbers for sticky in (False, True)])
+                            for number in numbers for sticky in ((False,) if hang else (False, True))])
         taken = [point for round_ in itertools.zip_longest(*of_each) for point in round_ if point is not None]
         return taken[:wanted]
 
@@ -191,13 +207,28 @@ class Campaign:
                        "FAIL_ERROR": str(error), "FAIL_RECORD": str(record)}
         if sticky:
             environment["FAIL_STICKY"] = "1"
+        if error == "hang":
+            environment["SHAKEDOWN_LIMITS_SCALE"] = str(LIMITS_SCALE)
+            environment["FAIL_TRACE"] = f"{record}.trace"
         outcome = self.run(scenario, folder, environment)
         struck = record.exists() and struct.unpack("II", record.read_bytes())[1] > 0
         wrong = self.fault_of(scenario, outcome, folder)
+        if error == "hang" and struck and not wrong:
+            wrong = self.fault_of_hang(scenario, role, outcome)
+            wrong = wrong and f"{wrong}; it hangs in:\n{Path(environment['FAIL_TRACE']).read_text()}"
         shutil.rmtree(folder, ignore_errors=True)
         record.unlink(missing_ok=True)
         said = (outcome.err.strip().splitlines() or [""])[-1]
         return wrong and f"{wrong}; last line: {said}", struck, outcome.code
+
+    @staticmethod
+    def fault_of_hang(scenario, role, outcome):
+        limit = scenario.clean.seconds * 3 + HANG_LIMIT_S[role]
+        if outcome.seconds > limit:
+            return f"took {outcome.seconds:.0f} s, limit {limit:.0f} s"
+        if outcome.code != scenario.clean.code and not re.search(NAMED, outcome.err):
+            return "the call is not named"
+        return None
 
     @staticmethod
     def fault_of(scenario, outcome, folder):
@@ -241,6 +272,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=Path)
     parser.add_argument("--points", type=int, help="number of points; without it a few that are fixed")
+    parser.add_argument("--hang", action="store_true", help="the calls of the points never return")
     parser.add_argument("--only", help="scenarios, with commas between them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at a time")
     arguments = parser.parse_args()
@@ -260,7 +292,7 @@ def main():
             points = [(by_name[name], role, call, at, sticky, ERRORS[call][0])
                       for name, role, call, at, sticky in FIXED if name in by_name]
         else:
-            points = campaign.points(arguments.points)
+            points = campaign.points(arguments.points, arguments.hang)
         failed = struck_count = incomplete = 0
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
             for point, (wrong, struck, code) in zip(points, pool.map(campaign.strike, itertools.count(), points)):

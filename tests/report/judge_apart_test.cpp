@@ -18,17 +18,17 @@ using testing_support::ResultsBuilder;
 const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
 
 TEST(DeathOf, IsNoneWhereTheWorkReturnsOrThrows) {
-  EXPECT_EQ(death_of([] {}), std::nullopt);
-  EXPECT_EQ(death_of([] { throw InputError("results.json: is empty"); }), std::nullopt);
+  EXPECT_EQ(death_of("judge", [] {}), std::nullopt);
+  EXPECT_EQ(death_of("judge", [] { throw InputError("results.json: is empty"); }), std::nullopt);
 }
 
 TEST(DeathOf, IsTheSignalThatEndedTheWork) {
-  EXPECT_EQ(death_of([] { raise(SIGSEGV); }), "died of SIGSEGV");
-  EXPECT_EQ(death_of([] { std::abort(); }), "died of SIGABRT");
+  EXPECT_EQ(death_of("judge", [] { raise(SIGSEGV); }), "died of SIGSEGV");
+  EXPECT_EQ(death_of("judge", [] { std::abort(); }), "died of SIGABRT");
 }
 
 TEST(DeathOf, IsTheLimitOfAWorkThatHangs) {
-  EXPECT_EQ(death_of([] { pause(); }, 1s), "gave no answer within 1 s");
+  EXPECT_EQ(death_of("judge", [] { pause(); }, 1s), "gave no answer within 1 s");
 }
 
 class RawRowsTest : public ::testing::Test {

@@ -1,0 +1,138 @@
+#include "base/keeper.hpp"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/utsname.h>
+
+#include <array>
+#include <cmath>
+#include <csignal>
+
+#include "base/process.hpp"
+#include "base/timed_call.hpp"
+
+namespace shakedown {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A call that has run so long when a signal comes is not waited for.
+constexpr Seconds slow_call(2);
+
+std::string this_host() {
+  utsname names{};
+  return uname(&names) == 0 ? names.nodename : "this host";
+}
+
+std::string seconds_text(Seconds time) { return std::to_string(std::lround(time.count())) + " s"; }
+
+class Keeper {
+ public:
+  Keeper(const Keeping& keeping, const CallBoard& board, const Fork& work, const sigset_t& signals)
+      : keeping_(keeping), board_(board), work_(work), hung_(board), signals_(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)) {}
+
+  int watch() {
+    for (;;) {
+      std::array<pollfd, 2> files{{{work_.descriptor(), POLLIN, 0}, {signals_.get(), POLLIN, 0}}};
+      poll(files.data(), files.size(), 100);
+      take_signals();
+      if (files[0].revents != 0) return code_of(*work_.wait(time_limits().to_die));
+      if (const auto why = why_not(); !why.empty()) return give_up(why);
+    }
+  }
+
+ private:
+  /// A signal of a terminal has reached the work, too; one that was sent to this process alone is handed on.
+  void take_signals() {
+    signalfd_siginfo signal{};
+    while (read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
+      signal_ = static_cast<int>(signal.ssi_signo);
+      if (!signalled_) signalled_ = Clock::now();
+      if (signal.ssi_code != SI_KERNEL) kill(work_.pid(), signal_);
+    }
+  }
+
+  /// Empty: the work goes on.
+  std::string why_not() {
+    const auto now = Clock::now();
+    if (const auto call = hung_.find()) return unanswered(*call, this_host());
+    // Where nobody reads what it prints, it may wait: a person reads page by page.
+    pollfd out{STDOUT_FILENO, POLLOUT, 0};
+    const bool waits_for_reader = poll(&out, 1, 0) == 0;
+    if (const auto progress = board_.progress();
+        progress != progress_ || waits_for_reader || now - looked_ > Seconds(2)) {
+      progress_ = progress;
+      progressed_ = now;
+    }
+    looked_ = now;
+    const auto last = [&] {
+      const auto call = board_.latest();
+      return call ? ", last in: " + call->what : "";
+    };
+    if (signalled_) {
+      const bool waits = now - progressed_ > slow_call;
+      if (now - *signalled_ > time_limits().after_signal || (waits && board_.latest() && board_.latest()->kind != CallKind::phase)) {
+        return "ended by " + signal_text(signal_) + last();
+      }
+    }
+    if (keeping_.limit && now - began_ > *keeping_.limit) return "no answer within " + seconds_text(*keeping_.limit) + last();
+    if (now - progressed_ > time_limits().no_progress) return "no progress for " + seconds_text(time_limits().no_progress) + last();
+    return "";
+  }
+
+  int code_of(const Fork::End& end) {
+    if (end.signal == 0) return end.code;
+    const bool as_told = !keeping_.answers_signals && signalled_ && end.signal == signal_;
+    if (as_told || end.signal == SIGPIPE) end_by(end.signal);  // SIGPIPE: nobody reads what it prints
+    return keeping_.answer("died of " + signal_text(end.signal));
+  }
+
+  /// As a program ends that nobody keeps.
+  [[noreturn]] static void end_by(int number) {
+    signal(number, SIG_DFL);
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    raise(number);
+    sigprocmask(SIG_UNBLOCK, &one, nullptr);
+    _exit(128 + number);
+  }
+
+  int give_up(const std::string& why) {
+    const auto end = work_.kill();
+    if (!end.is_abandoned) return keeping_.answer(why);
+    board_.end_supervisors();
+    return keeping_.answer(why + "; process " + std::to_string(work_.pid()) + " waits in the kernel and stays");
+  }
+
+  const Keeping& keeping_;
+  const CallBoard& board_;
+  const Fork& work_;
+  HungCalls hung_;
+  Descriptor signals_;
+  Clock::time_point began_ = Clock::now(), progressed_ = began_, looked_ = began_;
+  std::uint64_t progress_ = 0;
+  int signal_ = 0;
+  std::optional<Clock::time_point> signalled_;
+};
+
+}  // namespace
+
+int keep(const Keeping& keeping, const std::function<int()>& work) {
+  const CallBoard board;
+  sigset_t taken, before;
+  sigemptyset(&taken);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&taken, signal);
+  sigprocmask(SIG_BLOCK, &taken, &before);
+  const auto child = Fork::make("sd-work");
+  if (!child || child->is_child()) {
+    board.use();
+    if (!keeping.answers_signals) sigprocmask(SIG_SETMASK, &before, nullptr);
+    const int code = work();
+    CallBoard::use_own();
+    return code;
+  }
+  return Keeper(keeping, board, *child, taken).watch();
+}
+
+}  // namespace shakedown
