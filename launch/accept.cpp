@@ -14,6 +14,7 @@
 #include "launch/measure.hpp"
 #include "launch/roll.hpp"
 #include "launch/scaling.hpp"
+#include "launch/session_folder.hpp"
 #include "launch/watch.hpp"
 #include "report/judge_apart.hpp"
 #include "report/verdict_json.hpp"
@@ -29,11 +30,12 @@ constexpr int could_not_run = 3;
 
 /// A health check or a bare container may start us with nothing. Where there is neither HOME nor an entry of this user
 /// in /etc/passwd, mpirun (Open MPI 4.1) would end with SIGSEGV.
-void provide_environment() {
+[[nodiscard]] SessionFolder provide_environment() {
   setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 0);
   const TimedCall call(CallKind::name_service, "getpwuid, the entry of this user");
   const auto* const user = std::getenv("HOME") == nullptr ? getpwuid(geteuid()) : nullptr;
   setenv("HOME", user != nullptr ? user->pw_dir : "/", 0);
+  return {};
 }
 
 RunFolder folder_of(const FrontDoor& door) {
@@ -141,7 +143,7 @@ Judged judge_or_say_why_not(const FrontDoor& door, const Programs& programs, Run
 }  // namespace
 
 int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
-  provide_environment();
+  const auto session = provide_environment();
   refuse_ignored("accept", words);
   auto door = parse_front_door(words, process_environment());
   if (door.resume && !door.plan) door = parse_front_door(with_flags_of_watch(door, words), process_environment());
@@ -162,7 +164,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
 }
 
 int measure(const std::vector<std::string>& words) {
-  provide_environment();
+  const auto session = provide_environment();
   refuse_ignored("measure", words);
   const auto door = parse_front_door(words, process_environment());
   if (door.scaling) throw InputError("--scaling is judged as it is measured: use accept");
@@ -201,7 +203,7 @@ int inventory(const std::vector<std::string>& words) {
 
 int launch(const std::vector<std::string>& words) {
   if (words.empty()) throw InputError("launch: a program is missing; the form is shakedown launch PROGRAM [ARGS]");
-  provide_environment();
+  const auto session = provide_environment();
   Signals signals;
   const auto door = parse_front_door({}, process_environment());
   const auto start = agreed_launch(door, process_environment(), signals);
@@ -215,7 +217,7 @@ int launch(const std::vector<std::string>& words) {
 
 int ctest_step(const std::vector<std::string>& words) {
   if (words.size() != 2) throw InputError("ctest: the form is shakedown ctest FOLDER begin|all|gate|FAMILY");
-  provide_environment();
+  const auto session = provide_environment();
   const fs::path folder = words.front();
   const auto& step = words.back();
   const auto owner = owner_of(getppid());

@@ -294,15 +294,16 @@ int run_and_report(const std::vector<std::string>& words, const ReasonChannel& c
 
 int main(int argc, char** argv) {
   using namespace shakedown;
+  const std::string_view verb(argc > 1 ? argv[1] : "");
+  end_incomplete_on_terminate(verb == "accept" || verb == "report");
   const std::vector<std::string> words(argv + 1, argv + argc);
   signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, no child's exit code would be known
-  end_incomplete_on_terminate(has_verb(words, {"accept", "report"}));
   const ReasonChannel channel;
   const auto work = [&] { return run_and_report(words, channel); };
-  if (has_verb(words, {"guard"})) return work();  // its front door keeps time over it
-  const bool accepts = has_verb(words, {"accept"});
+  if (verb == "guard") return work();  // its front door keeps time over it
+  const bool accepts = verb == "accept";
   if (accepts) block_signals();  // it ends with a verdict
-  return keep({has_verb(words, {"accept", "measure"}) ? limit_in(words) : std::nullopt, accepts,
+  return keep({accepts || verb == "measure" ? limit_in(words) : std::nullopt, accepts,
                [&](const std::string& why) { return answer_for(words, channel, why); }},
               work);
 }

@@ -3,8 +3,10 @@
 #include <sys/statvfs.h>
 
 #include <charconv>
+#include <chrono>
 #include <set>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include "base/files.hpp"
@@ -176,8 +178,44 @@ Facts disk_facts(const Path& root, const Path& folder) {
   return facts;
 }
 
+namespace {
+
+/// Processes in state D: they wait in the kernel, and no signal ends them.
+std::set<std::string> waiting_in_kernel(const Path& proc) {
+  std::set<std::string> waiting;
+  for (const auto& name : names_in(proc).value_or(std::vector<std::string>{})) {
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const auto line = line_of(proc / name / "stat").value_or("");
+    const auto name_end = line.rfind(')');
+    if (name_end != std::string::npos && line.substr(name_end, 3) == ") D") waiting.insert(name);
+  }
+  return waiting;
+}
+
+/// Those that wait in each of a few looks: a disk that works keeps a process for some ms.
+Fact tasks_in_d_state(const Path& proc) {
+  constexpr int looks = 4;
+  auto waiting = waiting_in_kernel(proc);
+  for (int i = 1; i < looks && !waiting.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    const auto now = waiting_in_kernel(proc);
+    std::erase_if(waiting, [&](const std::string& process) { return !now.contains(process); });
+  }
+  std::string names;
+  for (const auto& process : waiting) {
+    names += (names.empty() ? "" : ", ") + line_of(proc / process / "comm").value_or("?") + " (" + process + ")";
+  }
+  return number_fact(static_cast<double>(waiting.size()), names);
+}
+
+}  // namespace
+
 Facts system_facts(const Path& root) {
   Facts facts;
+  constexpr double day_s = 86400;
+  const auto up = number_of(root / "proc/uptime");
+  facts["uptime_days"] = number_fact(up ? std::optional(*up / day_s) : std::nullopt);
+  if (path_exists(root / "proc/uptime")) facts["tasks_in_d_state"] = tasks_in_d_state(root / "proc");
   facts["kernel"] = text_fact(line_of(root / "proc/sys/kernel/osrelease"));
   facts["os"] = text_fact(unquoted(field_of(root / "etc/os-release", "PRETTY_NAME", '=')));
   facts["clocksource"] = text_fact(line_of(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"));

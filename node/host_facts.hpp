@@ -20,7 +20,8 @@ Facts limit_facts(const std::filesystem::path& root);
 /// disk_free_gb and mount ("nfs4 server:/home on /home") of a folder, below the same root.
 Facts disk_facts(const std::filesystem::path& root, const std::filesystem::path& folder);
 
-/// kernel, os, clocksource, vendor and product (of the machine, as its firmware says).
+/// kernel, os, clocksource, vendor and product (of the machine, as its firmware says), uptime_days, and
+/// tasks_in_d_state: processes that wait in the kernel for a second, with their names.
 Facts system_facts(const std::filesystem::path& root);
 
 }  // namespace shakedown

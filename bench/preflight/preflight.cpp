@@ -139,7 +139,8 @@ Facts slurm(World& world, const Surroundings& around) {
   CommandOutput said;
   if (world.rank() == 0) {
     std::vector<std::string> command{"scontrol", "show", "node", "-o"};
-    if (const auto nodes = process_environment()("SLURM_JOB_NODELIST")) command.push_back(*nodes);
+    const auto own = process_environment()("SHAKEDOWN_SLURM_NODE");
+    if (const auto nodes = own ? own : process_environment()("SLURM_JOB_NODELIST")) command.push_back(*nodes);
     said = output_of(command, std::chrono::seconds(10), std::chrono::seconds(1));
     if (said.timed_out) said.text = "scontrol was silent for 10 s";
   }
@@ -148,7 +149,9 @@ Facts slurm(World& world, const Surroundings& around) {
   if (!speaks_for_host(world)) return {};
   const auto& host = around.host.host;
   const auto gpus = host.find("gpus_pci");
-  return slurm_facts(answer.text, process_environment()("SLURMD_NODENAME").value_or(host_name()),
+  const auto own = process_environment()("SHAKEDOWN_SLURM_NODE");
+  const auto node = own ? own : process_environment()("SLURMD_NODENAME");
+  return slurm_facts(answer.text, node.value_or(host_name()),
                      gpus == host.end() ? std::nullopt : gpus->second.number);
 }
 
@@ -223,7 +226,8 @@ void register_preflight(Session& session) {
   session.add("preflight/of:binding", binding);
   session.add("preflight/of:clock", clock_offset);
   session.add("preflight/of:network", network);
-  if (process_environment()("SLURM_JOB_ID")) session.add("preflight/of:slurm", slurm);
+  // A prolog and a health check are no step of a job, and Slurm's promise of GPUs counts there too.
+  if (process_environment()("SLURM_JOB_ID") || process_environment()("SHAKEDOWN_SLURM_NODE")) session.add("preflight/of:slurm", slurm);
   if (const int level = session.options().dcgm; level > 0) add_dcgm(session, level);
   session.add("preflight/of:folder", [folder = session.options().shared_folder](World& world, const Surroundings&) {
     if (folder.empty()) throw Unsupported("no folder was named (--shared-folder=DIR)");

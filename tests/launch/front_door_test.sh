@@ -184,7 +184,7 @@ kill "$front"
 wait "$front"
 SHAKEDOWN_RUN_ID=mine begin
 run 3 env SHAKEDOWN_RUN_ID=mine "${accept[@]}"
-expect "the id of a run that lives is refused, and told who runs" says "mine is in use by process $front on"
+expect "the id of a run that lives is refused, and told who runs" says "mine is in use by process $(pgrep -P "$front" -x sd-work) on"
 kill "$front"
 wait "$front"
 rm does.gemm

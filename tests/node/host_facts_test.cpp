@@ -93,6 +93,20 @@ TEST(SystemFacts, AreThoseOfTheRoot) {
   EXPECT_EQ(facts["os"].text, "Ubuntu 24.04.1 LTS");
 }
 
+TEST(SystemFacts, NameProcessesThatNoSignalEnds) {
+  const MadeUpHost host;
+  EXPECT_FALSE(system_facts(host.root()).at("uptime_days").number);
+  host.write("proc/uptime", "5745600.12 91000.00");
+  host.write("proc/1/stat", "1 (systemd) S 0 1 1");
+  host.write("proc/77/stat", "77 (nvidia-smi) D 1 77 77");
+  host.write("proc/77/comm", "nvidia-smi");
+  host.write("proc/78/stat", "78 (a) D) R 1 78 78");  // a name may hold anything
+  const auto facts = system_facts(host.root());
+  EXPECT_NEAR(facts.at("uptime_days").number.value_or(0), 66.5, 0.01);
+  EXPECT_EQ(facts.at("tasks_in_d_state").number, 1);
+  EXPECT_EQ(facts.at("tasks_in_d_state").text, "nvidia-smi (77)");
+}
+
 TEST(Ports, ThatAreDeadAreNamed) {
   const MadeUpHost host;
   host.add_port("mlx5_0", "ACTIVE");

@@ -1,0 +1,58 @@
+#include "launch/session_folder.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <system_error>
+
+#include "base/timed_call.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of Open MPI 4, and of 5, whose launcher is PRRTE.
+constexpr const char* variables[] = {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"};
+
+/// Whether it is this user's, and nobody else may write to it.
+bool is_private(const fs::path& folder) {
+  struct stat facts {};
+  return ::lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == geteuid() &&
+         (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0 && access(folder.c_str(), W_OK) == 0;
+}
+
+fs::path usual_folder() {
+  if (geteuid() == 0) return "/run";
+  const char* const of_session = std::getenv("XDG_RUNTIME_DIR");
+  return of_session == nullptr ? "" : of_session;
+}
+
+/// nullopt if there is no place for one: the launcher says so itself.
+std::optional<fs::path> new_folder() {
+  std::error_code error;
+  auto name = (fs::temp_directory_path(error) / "shakedown-XXXXXX").string();
+  return error || mkdtemp(name.data()) == nullptr ? std::nullopt : std::optional<fs::path>(name);
+}
+
+}  // namespace
+
+SessionFolder::SessionFolder() {
+  const TimedCall call("find", "a folder for the launcher's session");
+  fs::path folder = usual_folder();
+  if (!is_private(folder)) {
+    own_ = new_folder();
+    if (!own_) return;
+    folder = *own_;
+  }
+  for (const char* const variable : variables) setenv(variable, folder.c_str(), 0);
+}
+
+SessionFolder::~SessionFolder() {
+  std::error_code error;
+  if (own_) fs::remove_all(*own_, error);
+}
+
+}  // namespace shakedown
