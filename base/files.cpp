@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 
+#include "base/held_folder.hpp"
 #include "base/timed_call.hpp"
 
 namespace shakedown {
@@ -94,8 +95,8 @@ std::optional<std::vector<std::string>> names_in(const std::filesystem::path& fo
 }
 
 void refuse_to_read(const std::filesystem::path& path, std::error_code error) {
-  if (error == std::errc::no_such_file_or_directory) throw InputError(path.string() + ": no such file");
-  const auto text = path.string() + ": cannot be read: " + error.message();
+  if (error == std::errc::no_such_file_or_directory) throw InputError(shown(path).string() + ": no such file");
+  const auto text = shown(path).string() + ": cannot be read: " + error.message();
   using enum std::errc;
   for (const auto of_the_path : {permission_denied, operation_not_permitted, not_a_directory, is_a_directory,
                                  too_many_symbolic_link_levels, filename_too_long, invalid_argument}) {
@@ -124,7 +125,7 @@ std::string read_file(const std::filesystem::path& file) {
   const auto status = std::filesystem::status(file, error);
   if (error) refuse_to_read(file, error);
   if (!std::filesystem::is_regular_file(status)) {
-    throw InputError(file.string() +
+    throw InputError(shown(file).string() +
                      (std::filesystem::is_directory(status) ? ": is a folder" : ": is a pipe or a device") +
                      ", not a file");
   }

@@ -10,6 +10,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/files.hpp"
+#include "base/held_folder.hpp"
 #include "base/timed_call.hpp"
 
 namespace shakedown {
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const fs::path& file, int error) {
-  throw CannotWrite(file.string() + ": cannot be written: " + std::generic_category().message(error));
+  throw CannotWrite(shown(file).string() + ": cannot be written: " + std::generic_category().message(error));
 }
 
 /// A file that is open for writing.
@@ -81,9 +82,11 @@ bool is_special(const fs::path& file) {
 void replace_file(const fs::path& file, std::string_view text) {
   const TimedCall call("write", file);
   std::error_code error;
-  const bool link = fs::is_symlink(file, error);
+  // In a run's folder nothing but our files has a place: what somebody puts there is replaced.
+  const bool held = shown(file) != file;
+  const bool link = !held && fs::is_symlink(file, error);
   if (link && !is_trusted(file)) refuse(file, EACCES);
-  if (is_special(file)) return write_special(file, text);
+  if (!held && is_special(file)) return write_special(file, text);
   if (fs::is_directory(file, error)) refuse(file, EISDIR);
   // A link keeps pointing where it does: what it points at is replaced.
   const fs::path target = link ? fs::weakly_canonical(file, error) : file;

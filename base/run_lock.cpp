@@ -3,12 +3,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstdlib>
-#include <fstream>
-#include <system_error>
 
 #include "base/files.hpp"
+#include "base/held_folder.hpp"
 #include "base/process.hpp"
 #include "base/timed_call.hpp"
 #include "base/utc.hpp"
@@ -34,13 +32,9 @@ Owner owner_of(int pid) {
 bool lives(const Owner& owner) { return !owner.started.empty() && owner_of(owner.pid) == owner; }
 
 void write_lock(const fs::path& lock, const Owner& owner) {
-  const TimedCall call("write", lock);
-  std::ofstream out(lock);
-  out << "host: " << host() << "\nprocess: " << owner.pid << "\nsince: " << utc_now() << "\nstart: " << owner.started
-      << "\n";
-  if (!out.flush()) {
-    throw CannotWrite(lock.string() + ": cannot be written: " + std::generic_category().message(errno));
-  }
+  RunFile(lock, RunFile::Mode::replace)
+      .write("host: " + host() + "\nprocess: " + std::to_string(owner.pid) + "\nsince: " + utc_now() +
+             "\nstart: " + owner.started + "\n");
 }
 
 bool is_run_lock(const fs::path& lock) { return field_of(lock, "host") && field_of(lock, "process"); }
@@ -59,7 +53,7 @@ std::optional<std::string> unfinished(const fs::path& folder) {
   const TimedCall call("read", folder);
   const auto lock = folder / "lock";
   if (!fs::is_regular_file(lock)) return std::nullopt;
-  if (const auto why = field_of(lock, "broke off")) return folder.string() + " is of a run that broke off: " + *why;
+  if (const auto why = field_of(lock, "broke off")) return shown(folder).string() + " is of a run that broke off: " + *why;
   if (path_exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
   // A run is judged before its end by its own process, and by what that has started, as ctest does.
   const auto owner = owner_here(lock);
@@ -68,7 +62,7 @@ std::optional<std::string> unfinished(const fs::path& folder) {
     const auto stat = stat_of(process);
     process = stat ? static_cast<int>(stat->parent) : 0;
   }
-  return folder.string() + " is of a run that has not come to its end: " + who(lock);
+  return shown(folder).string() + " is of a run that has not come to its end: " + who(lock);
 }
 
 }  // namespace shakedown

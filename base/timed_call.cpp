@@ -12,6 +12,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/held_folder.hpp"
+
 namespace shakedown {
 namespace {
 
@@ -148,7 +150,7 @@ TimedCall::TimedCall(CallKind kind, std::string_view what) noexcept {
 }
 
 TimedCall::TimedCall(const char* call, const std::filesystem::path& file) noexcept
-    : TimedCall(CallKind::file, std::string(call) + " " + file.native()) {}
+    : TimedCall(CallKind::file, std::string(call) + " " + shown(file).native()) {}
 
 TimedCall::~TimedCall() {
   auto& board = CallBoard::of_this_process();

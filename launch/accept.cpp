@@ -95,7 +95,7 @@ Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs,
   }
   if (!anything_in(run.path(), programs)) {
     throw NothingMeasured("nothing was measured: " + missed.value_or("no family has a result") + "; what ran is in " +
-                          (run.path() / "log").string());
+                          (run.shown_path() / "log").string());
   }
   Arguments arguments = door.judge;
   arguments.results = {run.path()};
@@ -154,7 +154,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   if (const auto code = as_rank(door, programs, signals)) return *code;
   if (door.watch_s || door.resume) return watch(door, programs, channel, signals);
   auto run = folder_of(door);
-  say("results: " + run.path().string());
+  say("results: " + run.shown_path().string());
   const Judged judged = judge_or_say_why_not(door, programs, run, signals);
   const Verdict& verdict = judged.verdict;
   const int code = write_all_outputs(door.judge.outputs, judged, "shakedown", exit_code(verdict, door.judge));
@@ -181,7 +181,7 @@ int measure(const std::vector<std::string>& words) {
     if (!path_exists(run.path() / (family + ".json"))) return could_not_run;
   }
   run.finish();
-  std::puts(run.path().c_str());
+  std::puts(run.shown_path().c_str());
   return 0;
 }
 

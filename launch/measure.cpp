@@ -12,6 +12,7 @@
 
 #include "base/archive.hpp"
 #include "base/files.hpp"
+#include "base/held_folder.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
 #include "launch/hosts.hpp"
@@ -78,23 +79,6 @@ Words command_of(const FrontDoor& door, const Launch& launch, const Programs& pr
 /// Returns whether a program came to its end, maybe with error rows (1); with any other code it died.
 bool well(const Ending& ending) { return ending.told.empty() && (ending.code == 0 || ending.code == 1); }
 
-/// The log of a run.
-class RunLog {
- public:
-  explicit RunLog(fs::path file) : file_(std::move(file)) {
-    const TimedCall call("open", file_);
-    out_.open(file_, std::ios::app);
-  }
-  void write(std::string_view text) {
-    const TimedCall call("write", file_);
-    out_ << text << std::endl;
-  }
-
- private:
-  fs::path file_;
-  std::ofstream out_;
-};
-
 /// A benchmark program on all ranks: its log, what people shall see of it, and the limits of its silence.
 class Program {
  public:
@@ -103,7 +87,7 @@ class Program {
       : screen_(screen),
         ends_(launch.ends),
         name_("bench_" + name),
-        log_(folder / "log"),
+        log_(folder / "log", RunFile::Mode::append),
         restarts_(!launch.rank) {
     Words command = command_of(door, launch, programs, name, flags);
     // Whoever judges what is measured now shall know what has died before, and with whom.
@@ -116,7 +100,7 @@ class Program {
     command.push_back("--tolerate-errors");  // the judge reads them; a launcher would end ranks that still finish
     job = job_of_ranks(door, launch, command, {{"SHAKEDOWN_CHOICES", choices_beside(folder)}});
     job.error = [this](std::string_view line) {
-      log_.write(line);
+      log_.write(std::string(line) + "\n");
       if (heard_.size() < max_lines_heard) heard_.emplace_back(line);
       planned_ += planned_seconds(line).value_or(0);
       if (!measured && begins_row(line)) {
@@ -166,7 +150,7 @@ class Program {
     const bool launcher_killed = ending.signal && (launcher == "mpirun" || launcher == "srun");
     if (ending.is_known() && !launcher_killed) return;
     const auto why = name_ + ": " + ending.text(launcher) + "; that says nothing about the machine: measure again";
-    log_.write(why);
+    log_.write(why + "\n");
     throw CannotRun(why);
   }
   /// "rank 1 on u2: Killed", as the launcher says; else how it ended.
@@ -178,7 +162,7 @@ class Program {
   /// Says how it ended, and keeps what it printed.
   void complain(const Ending& ending, const std::string& what, const std::string& printed = "") {
     const auto line = name_ + " " + what + ": " + ending.text(job.command.front());
-    log_.write(printed.empty() ? line : line + "\n" + printed);
+    log_.write(line + "\n" + printed);
     screen_.clear();
     say(line);
   }
@@ -213,7 +197,7 @@ class Program {
   std::optional<double> ends_;
   double planned_ = 0;
   std::string name_, refused_;
-  RunLog log_;
+  RunFile log_;
   Words heard_;  // the first lines on standard error
   bool restarts_ = false;
 };
@@ -290,7 +274,7 @@ Programs find_programs(const std::vector<std::string>& wanted) {
 
 std::string choices_beside(const fs::path& folder) {
   const char* const choices = std::getenv("SHAKEDOWN_CHOICES");
-  return choices != nullptr ? choices : folder.parent_path() / "choices";
+  return choices != nullptr ? choices : shown(folder).parent_path() / "choices";
 }
 
 Job job_of_ranks(const FrontDoor& door, const Launch& launch, const Words& command, Variables variables) {
@@ -376,10 +360,7 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
     mark_crashed(folder, last);
     return {};
   }
-  const TimedCall call("write", folder / "crashed");
-  std::ofstream crashed(folder / "crashed", std::ios::app);
-  crashed << missing.front() << "\n";
-  if (!crashed.flush()) throw CannotWrite((folder / "crashed").string() + ": cannot be written, and would crash again");
+  RunFile(folder / "crashed", RunFile::Mode::append).write(missing.front() + "\n");
   program.complain(ending, "ended in " + missing.front());
   return {true, true, program.lost};
 }

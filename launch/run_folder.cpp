@@ -8,7 +8,6 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
-#include <fstream>
 #include <random>
 #include <system_error>
 #include <utility>
@@ -29,9 +28,9 @@ namespace fs = std::filesystem;
 /// it.
 std::optional<int> locked(const fs::path& file) {
   const TimedCall call("lock", file);
-  const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (descriptor < 0) {
-    throw CannotRun(file.string() + " cannot be written: " + std::generic_category().message(errno) +
+    throw CannotRun(shown(file).string() + " cannot be written: " + std::generic_category().message(errno) +
                     "; set SHAKEDOWN_RESULTS to a folder that can");
   }
   if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return descriptor;
@@ -52,7 +51,7 @@ void make_folder(const fs::path& folder) {
 /// The names in a folder that was made before.
 std::vector<std::string> names_of(const fs::path& folder) {
   if (auto names = names_in(folder)) return *names;
-  throw CannotRun(folder.string() + ": cannot be read; name a folder that can with --results=DIR");
+  throw CannotRun(shown(folder).string() + ": cannot be read; name a folder that can with --results=DIR");
 }
 
 /// What has no lock of ours is not ours to empty. An empty lock alone is that of a run which is about to begin.
@@ -63,7 +62,7 @@ void refuse_foreign(const fs::path& folder) {
   std::error_code error;
   const bool begins = names == std::vector<std::string>{"lock"} && fs::file_size(folder / "lock", error) == 0 && !error;
   if (names.empty() || begins) return;
-  throw CannotRun(folder.string() + " holds what is no run's: name a folder that is empty, or of an earlier run");
+  throw CannotRun(shown(folder).string() + " holds what is no run's: name a folder that is empty, or of an earlier run");
 }
 
 /// All but the lock. A file that stays would be judged with the run that begins.
@@ -74,24 +73,25 @@ void empty(const fs::path& folder) {
   }
 }
 
-void lead_latest_to(const fs::path& folder) {
-  const auto link = folder.parent_path() / "latest";
+/// `latest` in the folder of results leads to the run of this name.
+void lead_latest_to(const fs::path& results, const std::string& run) {
+  const auto link = results / "latest";
   const TimedCall call("link", link);
-  const auto fresh = folder.parent_path() / (".latest." + std::to_string(getpid()));
+  const auto fresh = results / (".latest." + std::to_string(getpid()));
   std::error_code error;
   fs::remove(fresh, error);
-  fs::create_symlink(folder.filename(), fresh, error);
+  fs::create_symlink(run, fresh, error);
   if (!error) fs::rename(fresh, link, error);
-  if (error) throw CannotRun(link.string() + " cannot be made: " + error.message() + "; remove what stands there");
+  if (error) throw CannotRun(shown(link).string() + " cannot be made: " + error.message() + "; remove what stands there");
 }
 
-void remove_older(const fs::path& results, const fs::path& own, int keep) {
+void remove_older(const fs::path& results, const std::string& own, int keep) {
   const TimedCall phase(CallKind::phase, "removing older runs");
   std::vector<std::pair<fs::file_time_type, fs::path>> runs;
   std::error_code error;
   for (const auto& name : names_in(results).value_or(std::vector<std::string>{})) {
     const auto folder = results / name;
-    if (name == "latest" || name == "ctest" || folder == own || !is_run_lock(folder / "lock")) continue;
+    if (name == "latest" || name == "ctest" || name == own || !is_run_lock(folder / "lock")) continue;
     runs.emplace_back(fs::last_write_time(folder / "lock", error), folder);
   }
   std::sort(runs.begin(), runs.end(), std::greater<>());
@@ -117,7 +117,6 @@ std::string made_up_id() {
 
 /// A folder whose lock is held, and where nothing else stands.
 std::optional<int> taken(const fs::path& folder, bool emptied) {
-  make_folder(folder);
   refuse_foreign(folder);
   const auto lock = locked(folder / "lock");
   if (!lock) return lock;
@@ -136,14 +135,16 @@ fs::path usual_results() {
   return of_build ? build / "results" : fs::current_path() / "results";
 }
 
-RunFolder::RunFolder(fs::path path, std::string id, bool emptied) : path_(std::move(path)), id_(std::move(id)) {
-  const auto lock = taken(path_, emptied);
-  if (!lock) throw CannotRun(path_.string() + " is in use by " + who(path_ / "lock") + ": wait for it, or end it");
+RunFolder::RunFolder(HeldFolder folder, std::string id, bool emptied) : folder_(std::move(folder)), id_(std::move(id)) {
+  const auto lock = taken(path(), emptied);
+  if (!lock) {
+    throw CannotRun(shown_path().string() + " is in use by " + who(path() / "lock") + ": wait for it, or end it");
+  }
   lock_ = *lock;
 }
 
 RunFolder::RunFolder(RunFolder&& other) noexcept
-    : path_(std::move(other.path_)), id_(std::move(other.id_)), lock_(std::exchange(other.lock_, -1)) {}
+    : folder_(std::move(other.folder_)), id_(std::move(other.id_)), lock_(std::exchange(other.lock_, -1)) {}
 
 RunFolder::~RunFolder() {
   if (lock_ >= 0) close(lock_);
@@ -159,26 +160,32 @@ RunFolder RunFolder::create(const fs::path& results, const std::string& wanted, 
         ": it names the run's folder: use letters, digits, '.', '_' and '-', and neither latest nor ctest");
   }
   make_folder(results);
-  RunFolder run(fs::absolute(results) / id, id);
-  lead_latest_to(run.path());
-  remove_older(fs::absolute(results), run.path(), keep);
+  const auto above = HeldFolder::open(results);
+  RunFolder run(HeldFolder::create(above, id), id, true);
+  lead_latest_to(above.path(), id);
+  remove_older(above.path(), id, keep);
   return run;
 }
 
 RunFolder RunFolder::take(const fs::path& folder, const std::string& wanted) {
-  return {fs::absolute(folder), wanted.empty() ? made_up_id() : wanted};
+  make_folder(folder);
+  auto held = HeldFolder::open(folder);
+  held.require_trust();
+  return {std::move(held), wanted.empty() ? made_up_id() : wanted, true};
 }
 
-RunFolder RunFolder::resume(const fs::path& folder, const std::string& id) { return {fs::absolute(folder), id, false}; }
+RunFolder RunFolder::resume(const fs::path& folder, const std::string& id) {
+  auto held = HeldFolder::open(folder);
+  held.require_trust();
+  return {std::move(held), id, false};
+}
 
 void RunFolder::finish() {
-  const TimedCall call("write", path_ / "lock");
-  std::ofstream(path_ / "lock", std::ios::app) << "ended: " << utc_now() << "\n";
+  RunFile(path() / "lock", RunFile::Mode::append).write("ended: " + utc_now() + "\n");
 }
 
 void RunFolder::break_off(const std::string& why) {
-  const TimedCall call("write", path_ / "lock");
-  std::ofstream(path_ / "lock", std::ios::app) << "broke off: " << one_line(why) << "\n";
+  RunFile(path() / "lock", RunFile::Mode::append).write("broke off: " + one_line(why) + "\n");
 }
 
 namespace ctest {
@@ -200,8 +207,8 @@ void begin(const fs::path& folder, const Owner& owner, const std::string& id) {
   if (!other) {
     empty(folder);
     write_lock(folder / "lock", owner);
-    std::ofstream(folder / "run_id") << (id.empty() ? made_up_id() : id) << "\n";
-    lead_latest_to(folder);
+    RunFile(folder / "run_id", RunFile::Mode::replace).write((id.empty() ? made_up_id() : id) + "\n");
+    lead_latest_to(folder.parent_path(), folder.filename());
   }
   if (lock) close(*lock);
   if (other) throw CannotRun(folder.string() + " is in use by " + *other + ": wait for it, or end it");

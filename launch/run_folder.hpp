@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/held_folder.hpp"
 #include "base/run_lock.hpp"
 
 namespace shakedown {
@@ -26,7 +27,10 @@ class RunFolder {
   RunFolder& operator=(RunFolder&&) = delete;
   ~RunFolder();  // frees the lock
 
-  const std::filesystem::path& path() const { return path_; }
+  /// For calls of this process and its forks: leads here whatever becomes of the folder's name.
+  const std::filesystem::path& path() const { return folder_.path(); }
+  /// For people and other programs.
+  std::filesystem::path shown_path() const { return shown(path()); }
   const std::string& id() const { return id_; }
 
   /// What was to be done has been done: from now on the folder is not that of a run which broke off.
@@ -35,9 +39,9 @@ class RunFolder {
   void break_off(const std::string& why);
 
  private:
-  RunFolder(std::filesystem::path path, std::string id, bool emptied = true);
+  RunFolder(HeldFolder folder, std::string id, bool emptied);
 
-  std::filesystem::path path_;
+  HeldFolder folder_;
   std::string id_;
   int lock_ = -1;
 };

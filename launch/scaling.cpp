@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/files.hpp"
+#include "base/held_folder.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 #include "report/arguments.hpp"
@@ -105,9 +106,8 @@ class FewerNodes {
   }
 
   static void end(const fs::path& folder, const Words& gone) {
-    say("scaling: " + folder.filename().string() + ": without " + joined(gone) + ", which ends this launch");
-    std::ofstream out(folder / "lost");
-    for (const auto& host : gone) out << host << "\n";
+    say("scaling: " + shown(folder).filename().string() + ": without " + joined(gone) + ", which ends this launch");
+    RunFile(folder / "lost", RunFile::Mode::replace).write(joined(gone, "\n") + "\n");
   }
 
   const FrontDoor& door_;
@@ -150,7 +150,7 @@ void measure_on_fewer_nodes(const FrontDoor& door, const Launch& all, const Prog
     return say("scaling: nothing that could be compared was measured on all nodes");
   }
   // The launches tune once.
-  setenv("SHAKEDOWN_CHOICES", (run.path().parent_path() / "choices").c_str(), 0);
+  setenv("SHAKEDOWN_CHOICES", choices_beside(run.path()).c_str(), 0);
   FewerNodes launches(door, all, few, run, signals);
   for (const int nodes : fewer_nodes(door, all, programs)) launches.measure(nodes);
 }

@@ -245,9 +245,9 @@ bool is_watch(const fs::path& folder) {
 
 int watch(const FrontDoor& door, const Programs& programs, const ReasonChannel& channel, Signals& signals) {
   auto run = folder_of_watch(door);
-  say("results: " + run.path().string());
+  say("results: " + run.shown_path().string());
   // One memory of what was tuned for all rounds, where the runs of this machine have theirs.
-  setenv("SHAKEDOWN_CHOICES", (run.path().parent_path() / "choices").c_str(), 0);
+  setenv("SHAKEDOWN_CHOICES", choices_beside(run.path()).c_str(), 0);
   Watcher watcher(door, programs, run, signals);
   bool complete = true;
   try {

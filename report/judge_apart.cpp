@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/held_folder.hpp"
 #include "base/key.hpp"
 #include "base/process.hpp"
 #include "thresholds/judge.hpp"
@@ -56,7 +57,7 @@ Finding died_finding(const Arguments& arguments, const std::string& died) {
   finding.key = "machine/complete";
   finding.status = Status::missing;
   finding.detail = "the judge " + died + ", results kept: nothing was compared with a limit";
-  const std::string where = arguments.results.empty() ? "DIR" : arguments.results.front().string();
+  const std::string where = arguments.results.empty() ? "DIR" : shown(arguments.results.front()).string();
   finding.next = "report this fault of shakedown with the file that this writes: shakedown archive --results=" + where;
   return finding;
 }

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/held_folder.hpp"
 #include "base/timed_call.hpp"
 #include "base/utc.hpp"
 #include "thresholds/json_field.hpp"
@@ -301,8 +302,9 @@ bool is_waiver(std::string_view text) {
                      [&](const auto& entry) { return text.starts_with(entry.second); });
 }
 
-Results read_results(const fs::path& file) {
-  json document = read_json(file);
+Results read_results(const fs::path& path) {
+  json document = read_json(path);
+  const fs::path file = shown(path);
   const Field root(file, "", document);
   root.require_object();
   const Field google_context = root["context"];
@@ -359,11 +361,11 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
       std::sort(inside.begin(), inside.end());
     }
     if (inside.empty() && fs::is_regular_file(path / watch_file, error)) {
-      throw InputError(path.string() + ": a watch, whose rounds were judged as they were measured; its verdict is " +
+      throw InputError(shown(path).string() + ": a watch, whose rounds were judged as they were measured; its verdict is " +
                        (path / "verdict.json").string() + " (--verdict), and rounds/ has the last");
     }
     if (inside.empty())
-      throw InputError(path.string() + ": no result files (*.json) in this folder; run the benchmarks");
+      throw InputError(shown(path).string() + ": no result files (*.json) in this folder; run the benchmarks");
     files.insert(files.end(), inside.begin(), inside.end());
   }
   std::vector<Results> all;

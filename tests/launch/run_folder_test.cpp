@@ -48,7 +48,7 @@ TEST_F(Runs, LatestLeadsToARunFromItsStart) {
   EXPECT_EQ(fs::canonical(results / "latest"), fs::canonical(first.path()));
   const auto second = RunFolder::create(results, "", 20);
   EXPECT_EQ(fs::canonical(results / "latest"), fs::canonical(second.path()));
-  EXPECT_EQ(second.path().filename(), second.id());
+  EXPECT_EQ(second.shown_path().filename(), second.id());
   EXPECT_TRUE(std::regex_match(second.id(), std::regex("[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}"))) << second.id();
   EXPECT_TRUE(line_of(second.path() / "lock")->starts_with("host: ")) << "for people";
 }
@@ -79,7 +79,7 @@ TEST_F(Runs, AFolderThatCannotBeReadIsNeitherEmptiedNorTaken) {
   setrlimit(RLIMIT_NOFILE, &few);
   const auto why = refusal([&] { RunFolder::take(results, ""); });
   setrlimit(RLIMIT_NOFILE, &usual);
-  EXPECT_NE(why.find(results.string() + ": cannot be read"), std::string::npos) << why;
+  EXPECT_NE(why.find(results.string() + ": cannot be opened"), std::string::npos) << why;
   EXPECT_TRUE(fs::exists(results / "thesis.tex"));
 }
 
@@ -132,7 +132,7 @@ TEST_F(Runs, ARunWithoutAnEndIsToldFromOneThatEnded) {
   fs::path folder;
   {
     auto run = RunFolder::create(results, "", 20);
-    folder = run.path();
+    folder = run.shown_path();
     EXPECT_FALSE(unfinished(folder)) << "who measures judges before the end";
   }
   write_lock(folder / "lock", owner_of(getppid()));
