@@ -30,7 +30,7 @@ OpenedLibrary open_driver_library(const std::string& name, const std::vector<fs:
   auto opened = open(name);
   if (opened.library || name.find('/') != std::string::npos) return opened;
   for (const auto& folder : folders) {
-    if (!path_exists(folder / name)) continue;
+    if (!is_visible(folder / name)) continue;
     auto found = open((folder / name).string());
     if (found.library) return found;
     opened.problem = found.problem;

@@ -107,6 +107,11 @@ void refuse_to_read(const std::filesystem::path& path, std::error_code error) {
 
 bool path_exists(const std::filesystem::path& path) {
   const TimedCall call("stat", path);
+  return std::filesystem::exists(path);
+}
+
+bool is_visible(const std::filesystem::path& path) {
+  const TimedCall call("stat", path);
   std::error_code error;
   return std::filesystem::exists(path, error);
 }

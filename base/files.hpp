@@ -33,8 +33,10 @@ struct CannotRead : std::runtime_error {
 /// the path and the error.
 [[noreturn]] void refuse_to_read(const std::filesystem::path&, std::error_code);
 
-/// Whether there is anything at this path, as far as that can be told.
+/// Whether there is anything at this path. Errors: std::filesystem::filesystem_error where that cannot be told.
 bool path_exists(const std::filesystem::path&);
+/// The same; false where that cannot be told.
+bool is_visible(const std::filesystem::path&);
 
 /// Whether there is a folder at this path. Errors as of refuse_to_read where that cannot be told.
 bool is_folder(const std::filesystem::path&);

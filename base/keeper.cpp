@@ -34,9 +34,9 @@ class Keeper {
   int watch() {
     for (;;) {
       std::array<pollfd, 2> files{{{work_.descriptor(), POLLIN, 0}, {signals_.get(), POLLIN, 0}}};
-      poll(files.data(), files.size(), 100);
+      if (poll(files.data(), files.size(), 100) < 0) usleep(10'000);
       take_signals();
-      if (files[0].revents != 0) return code_of(*work_.wait(time_limits().to_die));
+      if (const auto end = work_.end()) return code_of(*end);
       if (const auto why = why_not(); !why.empty()) return give_up(why);
     }
   }

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/exit_code.hpp"
 #include "base/files.hpp"
 #include "base/timed_call.hpp"
 
@@ -35,15 +36,13 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return all;
 }
 
-/// Waits until there is something to read, a millisecond at least where time is left; false after `limit`.
+/// Waits until there is something to read; false after `limit`, or a moment later if the kernel has no memory to wait.
 bool becomes_readable(int descriptor, std::chrono::duration<double> limit) {
-  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
-    pollfd file{descriptor, POLLIN, 0};
-    const int ready = poll(&file, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
-    if (ready >= 0 || errno != EINTR) return file.revents != 0;
-  }
+  pollfd file{descriptor, POLLIN, 0};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit).count();
+  const int ready = poll(&file, 1, static_cast<int>(std::max<std::int64_t>(0, left)));
+  if (ready < 0 && errno != EINTR) usleep(10'000);
+  return ready > 0;
 }
 
 /// Takes the end of a child; nullopt if it has not ended.
@@ -158,12 +157,21 @@ std::optional<Fork> Fork::make(const char* name) {
   return Fork(0, Descriptor());
 }
 
-std::optional<Fork::End> Fork::wait(std::chrono::duration<double> limit) const {
-  if (!becomes_readable(end_.get(), limit)) return std::nullopt;
+std::optional<Fork::End> Fork::end() const {
   int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
+  const pid_t ended = waitpid(pid_, &status, WNOHANG);
+  if (ended == 0 || (ended < 0 && errno == EINTR)) return std::nullopt;
+  if (ended < 0) return End{exit_incomplete, 0, false};
   return End{WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0, false};
+}
+
+std::optional<Fork::End> Fork::wait(std::chrono::duration<double> limit) const {
+  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
+  for (;;) {
+    if (const auto ended = end()) return ended;
+    if (Clock::now() > until) return std::nullopt;
+    becomes_readable(end_.get(), std::min<Seconds>(until - Clock::now(), std::chrono::milliseconds(100)));
+  }
 }
 
 Fork::End Fork::kill() const {

@@ -77,10 +77,12 @@ class Fork {
   int descriptor() const { return end_.get(); }
 
   struct End {
-    int code = 0;              // its exit code
+    int code = 0;              // its exit code; exit_incomplete if the kernel does not tell
     int signal = 0;            // the signal that ended it; 0: it ended by itself
     bool is_abandoned = false;  // even SIGKILL has not ended it
   };
+  /// Its end; nullopt if it runs.
+  std::optional<End> end() const;
   /// Waits for its end; nullopt if it runs longer than `limit`.
   std::optional<End> wait(std::chrono::duration<double> limit) const;
   /// Sends SIGKILL, and returns its end.

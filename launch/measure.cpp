@@ -254,7 +254,7 @@ Programs find_programs(const std::vector<std::string>& wanted) {
   const auto list = lines_of(beside_program("share/shakedown/families"));
   for (const auto* folder : {"bench", "bin"}) {
     programs.folder = beside_program(folder);
-    if (list && path_exists(programs.of(list->front()))) break;
+    if (list && is_visible(programs.of(list->front()))) break;
     programs.folder.clear();
   }
   if (programs.folder.empty()) {

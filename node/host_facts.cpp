@@ -215,7 +215,7 @@ Facts system_facts(const Path& root) {
   constexpr double day_s = 86400;
   const auto up = number_of(root / "proc/uptime");
   facts["uptime_days"] = number_fact(up ? std::optional(*up / day_s) : std::nullopt);
-  if (path_exists(root / "proc/uptime")) facts["tasks_in_d_state"] = tasks_in_d_state(root / "proc");
+  if (is_visible(root / "proc/uptime")) facts["tasks_in_d_state"] = tasks_in_d_state(root / "proc");
   facts["kernel"] = text_fact(line_of(root / "proc/sys/kernel/osrelease"));
   facts["os"] = text_fact(unquoted(field_of(root / "etc/os-release", "PRETTY_NAME", '=')));
   facts["clocksource"] = text_fact(line_of(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"));

@@ -135,7 +135,7 @@ std::optional<int> nvswitches(const std::filesystem::path& sysfs) {
 
 std::optional<std::string> nvidia_driver(const std::filesystem::path& root) {
   for (const std::string trace : {"sys/module/nvidia", "proc/driver/nvidia", "dev/nvidiactl"}) {
-    if (path_exists(root / trace)) return "/" + trace;
+    if (is_visible(root / trace)) return "/" + trace;
   }
   for (const auto& name : names_in(root / "dev").value_or(std::vector<std::string>{})) {
     if (name.size() > 6 && name.rfind("nvidia", 0) == 0 && name[6] >= '0' && name[6] <= '9') return "/dev/" + name;

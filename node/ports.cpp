@@ -217,9 +217,9 @@ Facts rail_facts(const Path& root, const std::vector<std::string>& gpus,
 }
 
 Fact gpudirect_rdma(const Path& root) {
-  if (!path_exists(root / "sys/module")) return {};
+  if (!is_visible(root / "sys/module")) return {};
   for (const auto* module : {"nvidia_peermem", "nv_peer_mem"}) {
-    if (path_exists(root / "sys/module" / module)) return number_fact(1, module);
+    if (is_visible(root / "sys/module" / module)) return number_fact(1, module);
   }
   // dma-buf: of the driver's open kernel modules, from Linux 5.12 on (NCCL_DMABUF_ENABLE in NCCL's documentation).
   const auto flavour = line_of(root / "proc/driver/nvidia/version").value_or("");

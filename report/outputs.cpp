@@ -60,7 +60,7 @@ bool overwrites(const fs::path& file, const fs::path& input) {
   if (!fs::is_directory(input, error)) return is_same(file, input);
   const fs::path name = file.filename(), folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   const bool is_result = name.extension() == ".json" && name != "verdict.json" && name != "baseline.json";
-  return is_result && path_exists(file) && (is_same(folder, input) || is_same(folder, input / "latest"));
+  return is_result && is_visible(file) && (is_same(folder, input) || is_same(folder, input / "latest"));
 }
 
 }  // namespace

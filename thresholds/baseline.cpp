@@ -431,7 +431,7 @@ Baseline read_baseline(const std::vector<fs::path>& paths, bool allow_faults) {
 
 void store_baseline(const fs::path& file, const Baseline& baseline) {
   std::error_code error;
-  if (path_exists(file) && !read_stored(file)) {
+  if (is_visible(file) && !read_stored(file)) {
     throw InputError(file.string() + ": is not a baseline and was not touched; name another place with --out");
   }
   fs::create_directories(file.parent_path(), error);

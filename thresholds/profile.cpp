@@ -376,10 +376,15 @@ class Files {
   std::map<fs::path, std::optional<Yaml>> parsed_;
 };
 
+bool is_file(const fs::path& path) {
+  const TimedCall call("stat", path);
+  return fs::is_regular_file(path);
+}
+
 // Rules that several profiles share, as if they stood at the front of this one.
 void include_part(const Yaml& name, Profile& profile, Files& files) {
   const fs::path file = profile.file.parent_path() / name.text();
-  if (fs::path(name.text()).filename() != name.text() || !path_exists(file)) {
+  if (fs::path(name.text()).filename() != name.text() || !is_file(file)) {
     name.refuse("\"" + name.text() + "\" is no file beside this one; name a part as in include: nvidia-preflight.yaml");
   }
   const Yaml& yaml = files[file];
