@@ -1,11 +1,15 @@
 #include "base/sha256.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <system_error>
 
 namespace shakedown {
 namespace {
@@ -76,6 +80,20 @@ std::string sha256(std::string_view bytes) {
   std::array<char, block_size + 1> text{};
   for (std::size_t i = 0; i < state.size(); ++i) std::snprintf(text.data() + 8 * i, 9, "%08x", state[i]);
   return text.data();
+}
+
+std::string hexadecimal(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    for (const int shift : {4, 0}) text += "0123456789abcdef"[static_cast<unsigned char>(c) >> shift & 15];
+  }
+  return text;
+}
+
+std::string random_bytes(std::size_t count) {
+  std::string bytes(count, '\0');
+  if (getentropy(bytes.data(), count) == 0) return bytes;
+  throw std::system_error(errno, std::generic_category(), "getentropy");
 }
 
 }  // namespace shakedown

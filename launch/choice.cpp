@@ -359,6 +359,12 @@ Launch choose_launch(const LaunchSite& site) {
     return launch;
   }
   launch.prefix = mpirun(site);
+  // Open MPI then offers and takes only addresses that no other host can reach.
+  for (const std::string layer : {"oob", "btl"}) {
+    const auto setting = "OMPI_MCA_" + layer + "_tcp_if_";
+    const bool is_set = environment(setting + "include") || environment(setting + "exclude");
+    if (!is_set) launch.variables.emplace_back(setting + "include", "lo");
+  }
   // mpirun wants it even where it has nowhere to go.
   if (!site.ssh) launch.variables.emplace_back("OMPI_MCA_plm", "isolated");
   if (site.gpus == 0) launch.prefix.emplace_back("--oversubscribe");

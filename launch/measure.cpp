@@ -13,6 +13,7 @@
 #include "base/archive.hpp"
 #include "base/files.hpp"
 #include "base/held_folder.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
 #include "launch/hosts.hpp"
@@ -295,6 +296,13 @@ Job job_of_ranks(const FrontDoor& door, const Launch& launch, const Words& comma
     } else {
       job.variables.emplace_back(name, value);
     }
+  }
+  // Ranks prove with a secret that they are of one job. Each user can read a command line, but not an environment.
+  if (own_mpirun || (!launch.prefix.empty() && launch.prefix.front() == "srun")) {
+    std::string name = "SHAKEDOWN_SECRET";
+    if (std::getenv(name.c_str()) == nullptr && std::getenv("SHAKEDOWN_SECRET_FILE") != nullptr) name += "_FILE";
+    if (std::getenv(name.c_str()) == nullptr) job.variables.emplace_back(name, hexadecimal(random_bytes(32)));
+    if (own_mpirun) job.command.insert(job.command.begin() + 1, {"-x", name});
   }
   job.command.insert(job.command.end(), command.begin(), command.end());
   return job;

@@ -190,6 +190,7 @@ struct Context {
   std::vector<std::string> crashed;      // families in which an earlier program of this run died
   std::vector<std::string> lost_hosts;   // hosts that were lost with it, and are not in this measurement any more
   std::vector<AbsentHost> absent;        // hosts that have not started, and are in no measurement of this run
+  bool strangers_could_join = false;     // ranks over TCP without a secret: any program on the network could be one
   int start_attempts = 1;                // launches until ranks came beyond their start
   std::optional<int> converted_from;     // the schema that it was measured in, if ci/convert_results has rewritten it
 };
@@ -209,6 +210,7 @@ void members(Archive& archive, Context& c) {
   archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry).unless("crashed", c.crashed);
   archive.unless("lost_hosts", c.lost_hosts).unless("absent", c.absent).unless("start_attempts", c.start_attempts, 1);
   archive.unless("seconds", c.seconds).unless("plan", c.plan, 1).unless("choices", c.choices);
+  archive.unless("strangers_could_join", c.strangers_could_join);
 }
 
 /// Values by rank; index = rank, nullopt = this rank has none.

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "base/files.hpp"
-#include "base/text.hpp"
 #include "base/host_list.hpp"
+#include "base/text.hpp"
 #include "launch/hosts.hpp"
 
 namespace shakedown::choice_test {
@@ -141,6 +141,21 @@ TEST_F(LaunchChoice, OneHostNeedsNoSshThoughMpirunAsksForOne) {
   };
   EXPECT_EQ(isolated(true), 0);
   EXPECT_EQ(isolated(false), 1);
+}
+
+TEST_F(LaunchChoice, OnOneHostOpenMpiListensOnLoopbackUnlessTheUserHasOtherSettings) {
+  using Settings = std::map<std::string, std::string>;
+  const auto interfaces = [this](const Variables& variables) {
+    Settings found;
+    for (const auto& [name, value] : choose(variables).variables) {
+      if (has(name, "_tcp_if_")) found.emplace(name, value);
+    }
+    return found;
+  };
+  const Settings loopback{{"OMPI_MCA_btl_tcp_if_include", "lo"}, {"OMPI_MCA_oob_tcp_if_include", "lo"}};
+  EXPECT_EQ(interfaces({}), loopback);
+  EXPECT_EQ(interfaces(two), Settings()) << "two hosts";
+  EXPECT_EQ(interfaces({{"OMPI_MCA_btl_tcp_if_include", "eth0"}, {"OMPI_MCA_oob_tcp_if_exclude", "eth1"}}), Settings());
 }
 
 TEST_F(LaunchChoice, WithoutALauncherOneProcessRunsAndWhatIsMissedIsSaid) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "launch/roll.hpp"
 
 namespace shakedown::measure_test {
@@ -66,6 +67,30 @@ done
   Signals signals;
   Screen screen{{"hbm", "p2p"}};
 };
+
+TEST(JobOfRanks, HasASecretThatIsOnNoCommandLineAndNewEachTime) {
+  const auto secret_of = [](const Job& job) {
+    std::string secret;
+    for (const auto& [name, value] : job.variables) secret += name == "SHAKEDOWN_SECRET" ? value : "";
+    return secret;
+  };
+  Launch launch;
+  launch.prefix = {"mpirun", "-np", "2"};
+  const auto job = job_of_ranks({}, launch, {"bench_hbm"});
+  EXPECT_EQ(secret_of(job).size(), 64u);
+  EXPECT_EQ(joined(job.command, " "), "mpirun -x SHAKEDOWN_SECRET -np 2 bench_hbm");
+  EXPECT_NE(secret_of(job), secret_of(job_of_ranks({}, launch, {"bench_hbm"})));
+  launch.prefix = {"srun", "--mpi=none"};
+  EXPECT_EQ(secret_of(job_of_ranks({}, launch, {"bench_hbm"})).size(), 64u);
+  launch.prefix = {"launcher-of-a-site"};
+  EXPECT_EQ(secret_of(job_of_ranks({}, launch, {"bench_hbm"})), "") << "it may hand on nothing to other hosts";
+  setenv("SHAKEDOWN_SECRET_FILE", "/home/me/secret", 1);
+  launch.prefix = {"mpirun"};
+  const auto with_file = job_of_ranks({}, launch, {"bench_hbm"});
+  unsetenv("SHAKEDOWN_SECRET_FILE");
+  EXPECT_EQ(joined(with_file.command, " "), "mpirun -x SHAKEDOWN_SECRET_FILE bench_hbm");
+  EXPECT_EQ(secret_of(with_file), "");
+}
 
 TEST_F(Measure, KeepsAResultWithErrorRowsAsItIs) {
   for (const auto* end : {"exit 0", "exit 1"}) {

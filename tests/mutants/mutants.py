@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = """
 base/exit_code.cpp base/files.cpp base/replace_file.cpp base/run_lock.cpp
-fixtures/blame.cpp fixtures/fault.cpp fixtures/heartbeat.cpp fixtures/launcher.cpp fixtures/mesh.cpp fixtures/options.cpp
+fixtures/blame.cpp fixtures/door.cpp fixtures/fault.cpp fixtures/heartbeat.cpp fixtures/launcher.cpp fixtures/meeting.cpp fixtures/mesh.cpp fixtures/options.cpp
 fixtures/pairing.cpp fixtures/rendezvous.cpp fixtures/watchdog.cpp
 launch/agreement.cpp launch/choice.cpp launch/guard.cpp launch/hosts.cpp launch/job.cpp launch/measure.cpp launch/rank_output.cpp
 launch/run_folder.cpp

@@ -1,0 +1,28 @@
+// SHA-256 as its standard gives it, and random bytes.
+#include "base/sha256.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace shakedown::sha256_test {
+namespace {
+
+TEST(Sha256, IsThatOfFips180) {
+  EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+}
+
+TEST(RandomBytes, AreNewEachTime) {
+  std::set<std::string> seen;
+  for (int i = 0; i < 100; ++i) seen.insert(random_bytes(32));
+  EXPECT_EQ(seen.size(), 100u);
+  EXPECT_EQ(seen.begin()->size(), 32u);
+  EXPECT_EQ(random_bytes(0), "");
+  EXPECT_EQ(hexadecimal(std::string("\x00\x0f\xff", 3)), "000fff");
+}
+
+}  // namespace
+}  // namespace shakedown::sha256_test
