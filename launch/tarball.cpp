@@ -10,12 +10,12 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <regex>
 #include <system_error>
 #include <vector>
 
 #include "base/files.hpp"
 #include "base/sha256.hpp"
+#include "launch/secrets.hpp"
 
 namespace shakedown {
 namespace {
@@ -123,39 +123,6 @@ std::vector<fs::path> files_of(const fs::path& folder) {
 
 }  // namespace
 
-std::string without_secrets(std::string text) {
-  static const std::regex in_address(R"(://[^@\s"']*(@[^@\s"'/]*)*@)");
-  const std::string name =
-      "[A-Z0-9_-]*(TOKEN(?!S)|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY)[A-Z0-9_-]*";
-  const std::string set = name + R"(["']?\s*[=:]\s*)";
-  static const std::regex in_double_quotes("(" + set + R"x()"[^"]*)x", std::regex::icase);
-  static const std::regex in_single_quotes("(" + set + R"x()'[^']*)x", std::regex::icase);
-  static const std::regex plain("(" + set + R"x()[^\s"',;]+)x", std::regex::icase);
-  static const std::regex flag("(--" + name + R"x(\s+)[^\s"']+)x", std::regex::icase);
-  static const std::regex header(R"(((proxy-)?authorization"?\s*[:=]\s*"?)[^"\r\n]+)", std::regex::icase);
-  // Line by line: an expression over a file of 100 MB would recurse as deep.
-  std::string clean;
-  clean.reserve(text.size());
-  for (std::size_t begin = 0; begin < text.size();) {
-    const auto end = std::min(text.find('\n', begin), text.size() - 1) + 1;
-    std::string line = text.substr(begin, end - begin);
-    begin = end;
-    if (line.find("://") != std::string::npos) line = std::regex_replace(line, in_address, "://***@");
-    // An expression takes long, and nearly no line has such a name.
-    const auto has = [&line](const char* word) { return strcasestr(line.c_str(), word) != nullptr; };
-    if (has("authorization")) line = std::regex_replace(line, header, "$1***");
-    if (has("token") || has("secret") || has("passw") || has("credential") || has("api_key") || has("apikey") ||
-        has("private_key") || has("privatekey") || has("access_key") || has("accesskey")) {
-      line = std::regex_replace(line, in_double_quotes, "$1\"***");
-      line = std::regex_replace(line, in_single_quotes, "$1'***");
-      line = std::regex_replace(line, plain, "$1***");
-      line = std::regex_replace(line, flag, "$1***");
-    }
-    clean += line;
-  }
-  return clean;
-}
-
 void write_tarball(const fs::path& folder, const fs::path& out) {
   const auto root = fs::canonical(folder);
   const auto files = files_of(root);
@@ -165,7 +132,8 @@ void write_tarball(const fs::path& folder, const fs::path& out) {
   for (const auto& file : files) {
     const auto name = fs::relative(file, root).string();
     if (fs::path(name).filename() == "lock") continue;
-    const auto text = without_secrets(read_file(file));
+    const bool is_json = file.extension() == ".json" || file.extension() == ".jsonl";
+    const auto text = is_json ? json_without_secrets(read_file(file)) : without_secrets(read_file(file));
     sums += sha256(text) + "  " + name + "\n";
     std::error_code error;
     const auto age = fs::file_time_type::clock::now() - fs::last_write_time(file, error);

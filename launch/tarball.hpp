@@ -2,12 +2,8 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 namespace shakedown {
-
-/// `text` without what may be a secret: passwords in addresses, and values of variables whose names say so.
-std::string without_secrets(std::string text);
 
 /// Writes all regular files of a run's folder, or of a watch's, and SHA256SUMS of them, into a tar (POSIX ustar).
 /// Links are not followed. Errors: InputError in one line, and `out` is as it was, for a folder without results, a file

@@ -96,12 +96,15 @@ TEST(GpuMask, IsNothingWhereNobodySetOne) { EXPECT_FALSE(gpu_mask(variables({}))
 TEST(Tuning, TakesWhatChangesResultsAndNothingElse) {
   setenv("NCCL_ALGO", "Ring", 1);
   setenv("UCX_RC_TIMEOUT", "1s", 1);
-  const std::vector<std::string> others{"SECRET_TOKEN", "NCCL_AUTH_TOKEN", "NCCL_IB_PASSWORD", "NCCL_OF_NOBODY",
-                                        "UCX_OF_NOBODY"};
+  const std::vector<std::string> others{"SECRET_TOKEN",  "NCCL_AUTH_TOKEN",   "NCCL_IB_PASSWORD", "NCCL_OF_NOBODY",
+                                        "UCX_OF_NOBODY", "NCCL_TOPO_FILE_PW", "OMPI_MCA_btl_auth"};
   for (const auto& name : others) setenv(name.c_str(), "x", 1);
+  setenv("NCCL_SOCKET_IFNAME", "me:hidden@eth0", 1);
   const auto found = tuning(variables({}));
   EXPECT_EQ(found.at("NCCL_ALGO"), "Ring");
   EXPECT_EQ(found.at("UCX_RC_TIMEOUT"), "1s");
+  EXPECT_EQ(found.at("NCCL_SOCKET_IFNAME"), "***");
+  unsetenv("NCCL_SOCKET_IFNAME");
   for (const auto& name : others) {
     EXPECT_EQ(found.count(name), 0u) << name;
     unsetenv(name.c_str());
@@ -112,7 +115,8 @@ TEST(Tuning, TakesWhatChangesResultsAndNothingElse) {
 
 TEST(Tuning, ReadsTheLinesOfNcclsConfigurationFile) {
   const auto file = std::filesystem::temp_directory_path() / ("shakedown_nccl_" + std::to_string(getpid()) + ".conf");
-  std::ofstream(file) << "# a comment\nNCCL_P2P_DISABLE=1\nDB_PASSWORD=x\nNCCL_AUTH_TOKEN=x\nOMP_NUM_THREADS=1\n";
+  std::ofstream(file)
+      << "# a comment\nNCCL_P2P_DISABLE=1\nNCCL_TOPO_FILE_PW=x\nDB_PASSWORD=x\nNCCL_AUTH_TOKEN=x\nOMP_NUM_THREADS=1\n";
   const auto found = tuning(variables({{"NCCL_CONF_FILE", file}}));
   EXPECT_EQ(found.at(file.string() + ": NCCL_P2P_DISABLE"), "1");
   for (const auto& [name, value] : found) {

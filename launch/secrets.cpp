@@ -1,0 +1,214 @@
+#include "launch/secrets.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/text.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr auto npos = std::string_view::npos;
+constexpr std::string_view mask = "***", separators = " \t\r\"'`,;()[]{}<>\\";
+
+// Lists of words between blanks. Parts of names of secrets are in small letters, with '_' for '-'.
+constexpr std::string_view secret_parts =
+    " secret passw passphrase passcode pwd credential apikey jwt cookie bearer session_id sessionid signature auth "
+    "token "
+    "account_key accountkey accesskey privatekey _key _pw ";
+constexpr std::string_view secret_words =  // the rest of the line is a secret
+    " password passphrase passcode token secret bearer credential credentials jwt apikey pin otp pw sig pwd ";
+constexpr std::string_view secret_programs = " passwd sshpass mysql --password-stdin --stdin ";  // all of the line is
+constexpr std::string_view secret_starts =
+    " ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xox sk- hf_ AKIA ASIA AIza npm_ pypi- eyJ ya29. nvapi- ";
+// Names that begin so have harmless values; those of all other names are masked unless they are plain.
+constexpr std::string_view known_starts =
+    " NCCL_ UCX_ OMPI_ PMIX_ PRTE_ CUDA_ CUBLAS NVIDIA_ OMP_ OPENBLAS_ SLURM_ SHAKEDOWN_ FI_ HWLOC_ MASTER_ LOCAL_ "
+    "RANK "
+    "WORLD_SIZE PATH LD_ HOSTNAME TMPDIR name host ranks backend --tier --famil --results --folder --for --expect "
+    "--host "
+    "--interface --site --run-id --lost --crashed --roster --timeout --backend --thresholds --shared-folder "
+    "--checkpoint-dir --mpi --benchmark_o --benchmark_f --benchmark_m --benchmark_r ";
+constexpr std::string_view plain_values = " on off yes no true false none auto INFO WARN json cuda quick full console ";
+constexpr std::string_view harmless_flags = "nNwcxHtCJ";
+
+bool is_in(std::string_view list, std::string_view word) {
+  return word.find(' ') == npos && list.find(' ' + std::string(word) + ' ') != npos;
+}
+
+/// Whether the test holds for a word of the list.
+template <class Test>
+bool any_of(std::string_view list, const Test& test) {
+  for (std::size_t begin = 1, end = 0; begin < list.size(); begin = end + 1) {
+    end = list.find(' ', begin);
+    if (test(list.substr(begin, end - begin))) return true;
+  }
+  return false;
+}
+bool begins_as(std::string_view list, std::string_view word) {
+  return any_of(list, [&](std::string_view start) { return word.starts_with(start); });
+}
+
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
+bool is_alnum(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || (c & 0x80) != 0; }
+bool has_text(std::string_view text) { return std::any_of(text.begin(), text.end(), is_alnum); }
+
+bool is_secret_name(std::string_view name) {
+  auto text = lower(name);
+  std::replace(text.begin(), text.end(), '-', '_');
+  for (const std::string_view harmless : {"tokens", "authorities", "_keys"}) {
+    if (const auto at = text.find(harmless); at != npos) text.erase(at, harmless.size());
+  }
+  return is_in(secret_words, text) || any_of(secret_parts, [&](auto part) { return text.find(part) != npos; });
+}
+
+/// A word ("NVLink", "cudaMemcpyPeerAsync"), a number, a name with a number in it ("mlx5", "H100"), a time, or a short
+/// hexadecimal number; but not "wJalrXUtnFEMI", nor "s3cr3t".
+bool is_harmless_piece(std::string_view piece) {
+  if (piece.starts_with("0x")) piece.remove_prefix(2);
+  const auto size = piece.size();
+  const auto digits = static_cast<std::size_t>(std::count_if(piece.begin(), piece.end(), is_digit));
+  if (digits == size) return size <= 20;
+  if (size <= 16 && piece.find_first_not_of("0123456789abcdef") == npos) return true;
+  if (size == 16 && digits == 14 && piece[8] == 'T' && piece[15] == 'Z') return true;
+  std::size_t changes = 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    const bool begins_part = is_upper(piece[i]) && !is_upper(piece[i - 1]) && !is_digit(piece[i - 1]);
+    changes += begins_part || is_digit(piece[i - 1]) != is_digit(piece[i]) ? 1 : 0;
+    if (i == 1 && begins_part && size > 12) return false;
+  }
+  return digits == 0 ? size <= 24 && changes <= 4 : size <= 16 && changes <= (size <= 12 ? 3 : 1);
+}
+
+bool is_harmless(std::string_view word) {
+  if (begins_as(secret_starts, word) && word.size() >= 16) return false;
+  for (std::size_t begin = 0, end = 0; begin < word.size(); begin = end + 1) {
+    end = begin;
+    while (end < word.size() && is_alnum(word[end])) ++end;
+    if (!is_harmless_piece(word.substr(begin, end - begin))) return false;
+  }
+  return true;
+}
+
+std::string filtered(std::string_view word) { return std::string(is_harmless(word) ? word : mask); }
+
+bool is_plain_value(std::string_view value) {
+  const auto unit = value.find_first_not_of("0123456789.+-");
+  return is_in(plain_values, value) || (unit == npos ? !value.empty() : unit > 0 && value.size() - unit <= 3);
+}
+
+/// A word without blanks: "name=value", "scheme://user:password@host/path?query", or any other.
+std::string filtered_word(std::string_view word) {
+  const auto colon = word.find("://"), at = word.rfind('@'), divider = word.find_first_of("=:");
+  if (colon != npos && colon == divider) {
+    const bool has_user = at != npos && at > colon;
+    const auto place = word.substr(has_user ? at : colon + 3);
+    const auto query = std::min(place.find_first_of("?#"), place.size());
+    return std::string(word.substr(0, colon + 3)) + std::string(has_user ? mask : "") +
+           filtered(place.substr(0, query)) + std::string(query < place.size() ? "?***" : "");
+  }
+  if (at != npos && divider < at && word[divider] == ':') return std::string(mask);
+  if (divider == npos || divider == 0) return filtered(word);
+  const auto name = word.substr(0, divider), value = word.substr(divider + 1);
+  const bool is_hidden =
+      is_secret_name(name) || (word[divider] == '=' && !begins_as(known_starts, name) && !is_plain_value(value));
+  return filtered(name) + word[divider] + (is_hidden ? std::string(mask) : filtered_word(value));
+}
+
+/// Returns how many bytes of this word may be shown if a secret follows, in the word or in `rest`; npos if none does.
+std::size_t before_secret(std::string_view word, std::string_view rest) {
+  const auto divider = word.find_first_of("=:");
+  const auto name = word.substr(0, divider);
+  const auto next = rest.find_first_not_of(" \t\"'\\");
+  if (divider == npos) {
+    const bool is_flag = word[0] == '-' && word.size() > 1 && !is_digit(word[1]);
+    const bool has_value = is_flag || (next != npos && (rest[next] == '=' || rest[next] == ':'));
+    const bool is_short = is_flag && word.size() == 2 && harmless_flags.find(word[1]) == npos;
+    return is_short || is_in(secret_words, lower(word)) || (has_value && is_secret_name(word)) ? word.size() : npos;
+  }
+  const bool is_value_in_quotes =
+      divider > 0 && divider + 1 == word.size() && word[divider] == '=' && !begins_as(known_starts, name);
+  return is_secret_name(name) || is_value_in_quotes ? divider + 1 : npos;
+}
+
+/// Masks line by line.
+class Masker {
+ public:
+  std::string line(std::string_view text) {
+    const auto block = text.find("-----BEGIN ");
+    const bool is_hidden = in_block_ || value_follows_;
+    in_block_ = (in_block_ || block != npos) && text.find("-----END ") == npos;
+    if (!has_text(text)) return std::string(text);
+    value_follows_ = false;
+    if (is_hidden || any_of(secret_programs, [&](auto program) { return text.find(program) != npos; })) {
+      return std::string(mask);
+    }
+    return words(text.substr(0, block)).append(block == npos ? "" : mask);
+  }
+  void expect_value(bool is_secret) { value_follows_ = is_secret; }
+
+ private:
+  std::string words(std::string_view text) {
+    std::string clean;
+    for (std::size_t at = 0; at < text.size();) {
+      const auto begin = std::min(text.find_first_not_of(separators, at), text.size());
+      const auto end = std::min(text.find_first_of(separators, begin), text.size());
+      clean += text.substr(at, begin - at);
+      const auto word = text.substr(begin, end - begin);
+      const auto shown = word.empty() ? npos : before_secret(word, text.substr(end));
+      if (shown != npos) {
+        const auto rest = text.substr(begin + shown);
+        value_follows_ = rest.find_first_not_of(" \t\r\"',:=") == npos;
+        return clean.append(filtered(word.substr(0, shown))).append(has_text(rest) ? mask : rest);
+      }
+      clean += filtered_word(word);
+      at = end;
+    }
+    return clean;
+  }
+
+  bool in_block_ = false, value_follows_ = false;
+};
+
+std::string lines_without_secrets(Masker& masker, std::string_view text, std::string_view end_of_line) {
+  std::string clean;
+  for (std::size_t end = 0; end != npos;) {
+    end = text.find(end_of_line);
+    clean += masker.line(text.substr(0, end));
+    if (end == npos) break;
+    clean += end_of_line;
+    text.remove_prefix(end + end_of_line.size());
+  }
+  return clean;
+}
+
+}  // namespace
+
+std::string without_secrets(std::string_view log) {
+  Masker masker;
+  return lines_without_secrets(masker, log, "\n");
+}
+
+std::string json_without_secrets(std::string_view json) {
+  Masker masker;
+  std::string clean;
+  bool is_algorithm = false;  // its value is long and hexadecimal
+  for (auto begin = json.find('"'); begin != npos; begin = json.find('"')) {
+    auto end = begin + 1;
+    while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
+    const auto text = json.substr(begin + 1, end - begin - 1);
+    clean.append(json.substr(0, begin + 1));
+    json.remove_prefix(std::min(end, json.size()));
+    const auto after = json.find_first_not_of(" \t\r\n", 1);
+    const bool is_key = after != npos && json[after] == ':';
+    if (is_key) is_algorithm = text.starts_with("gemm/") || text.starts_with("product ");
+    clean += is_key || is_algorithm ? std::string(text) : lines_without_secrets(masker, text, "\\n");
+    if (is_key) masker.expect_value(is_secret_name(text));
+    clean += json.substr(0, 1);
+    json.remove_prefix(std::min<std::size_t>(1, json.size()));
+  }
+  return clean.append(json);
+}
+
+}  // namespace shakedown
