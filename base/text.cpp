@@ -29,13 +29,14 @@ std::size_t sequence(std::string_view text) {
   return wrong ? 0 : length;
 }
 
-// Shows nothing and changes what is shown: ends a line (U+2028 and 2029), or turns the order of reading (UAX #9).
+// Shows nothing and changes what is shown: ends a line (U+2028 and 2029), or turns the order of reading (UAX #9). XML
+// forbids the last two.
 bool is_invisible(std::string_view character) {
   const auto between = [&](std::string_view first, std::string_view last) {
     return first <= character && character <= last;
   };
   return character == "\u061c" || between("\u200e", "\u200f") || between("\u2028", "\u202e") ||
-         between("\u2066", "\u2069");
+         between("\u2066", "\u2069") || between("\xef\xbf\xbe", "\xef\xbf\xbf");
 }
 
 }  // namespace

@@ -62,14 +62,15 @@ Fact throttle_fact(const NvmlGpu& gpu) {
 }
 
 /// The sum, with "XID 79, 3 x XID 48".
-Fact counted(const std::map<int, int>& times_by_code) {
+Fact counted(const std::map<int, int>& times_by_code, const std::string& file) {
   double sum = 0;
   std::vector<std::string> words;
   for (const auto& [code, times] : times_by_code) {
     sum += times;
     words.push_back((times > 1 ? std::to_string(times) + " x " : "") + "XID " + std::to_string(code));
   }
-  return number_fact(sum, joined(words));
+  const bool is_unsure = !words.empty() && !file.empty();
+  return number_fact(sum, joined(words) + (is_unsure ? " in " + file + ", which any user can write" : ""));
 }
 
 void add_xids(const std::optional<std::string>& pci, const std::optional<std::vector<Xid>>& xids, Facts& facts) {
@@ -82,8 +83,9 @@ void add_xids(const std::optional<std::string>& pci, const std::optional<std::ve
   for (const auto& xid : *xids) {
     if (xid.pci == *pci) ++(caused_by_program(xid.code) ? mistakes : faults)[xid.code];
   }
-  facts["xids"] = counted(faults);
-  facts["xids_of_programs"] = counted(mistakes);
+  const std::string file = xids->empty() ? "" : xids->front().file;
+  facts["xids"] = counted(faults, file);
+  facts["xids_of_programs"] = counted(mistakes, file);
 }
 
 /// The two bits of the fabric's health mask at `shift`: 1 says yes, 2 no, 0 that it is not known (NVML,

@@ -37,8 +37,10 @@ std::optional<std::string> read_now(const std::filesystem::path& file) {
 
 std::optional<std::vector<Xid>> read_xids(const std::filesystem::path& root) {
   std::optional<std::string> log;
+  std::string name;
   for (const auto* file : {"dev/kmsg", "var/log/kern.log", "var/log/messages", "var/log/syslog"}) {
     log = read_now(root / file);
+    name = file;
     if (log) break;
   }
   if (!log) return std::nullopt;
@@ -49,9 +51,9 @@ std::optional<std::vector<Xid>> read_xids(const std::filesystem::path& root) {
     for (char& c : address) c = static_cast<char>(std::tolower(c));
     const std::string digits = (*at)[2];
     int number = 0;
-    // Anybody may write such a line.
+    // Any user can write such a line into a log of syslog.
     if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec != std::errc()) continue;
-    found.push_back({address + ".0", number});
+    found.push_back({address + ".0", number, name == "dev/kmsg" ? "" : "/" + name});
   }
   return found;
 }

@@ -12,6 +12,7 @@ namespace shakedown {
 struct Xid {
   std::string pci;  // "0000:1b:00.0"
   int code = 0;
+  std::string file = {};  // of a log that any user can write; empty for the kernel's own
 };
 
 /// Errors since the log began; nothing where no log can be read (/dev/kmsg, then /var/log/{kern.log,messages,syslog}).

@@ -1,5 +1,7 @@
 #include "report/escape.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 
 namespace shakedown {
@@ -11,6 +13,11 @@ std::string markdown_escaped(std::string_view text) {
       case '&': out += "&amp;"; break;
       case '<': out += "&lt;"; break;
       case '>': out += "&gt;"; break;
+      // No address becomes a link.
+      case '/': out.ends_with(':') ? out.replace(out.size() - 1, 1, "&#58;/") : out += c; break;
+      case '.':
+        out += lower(out.substr(out.size() - std::min<std::size_t>(out.size(), 3))) == "www" ? "&#46;" : ".";
+        break;
       case '\\':
       case '`':
       case '*':

@@ -1,9 +1,11 @@
 #include "thresholds/expectation.hpp"
 
 #include <charconv>
+#include <set>
 #include <sstream>
 
 #include "base/host_list.hpp"
+#include "base/text.hpp"
 
 namespace shakedown {
 
@@ -64,6 +66,7 @@ Expected parse_expected(const std::string& text) {
 std::vector<RosterEntry> read_roster(const std::filesystem::path& file) {
   std::istringstream in(read_file(file));
   std::vector<RosterEntry> roster;
+  std::set<std::string> seen;  // names in small letters, and "node7." for node7.example
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     const std::string where = file.string() + ":" + std::to_string(number) + ":1: ";
@@ -83,9 +86,12 @@ std::vector<RosterEntry> read_roster(const std::filesystem::path& file) {
     }
     if (words >> rest) refuse("\"" + rest + "\" is not understood; write \"host\", \"host 8\" or \"host slots=8\"");
     for (const std::string& one : expand_hosts(host, where)) {
-      for (const RosterEntry& earlier : roster) {
-        if (same_host(earlier.host, one)) refuse("host " + one + " stands twice; remove one of the lines");
+      const auto name = lower(one), short_name = name.substr(0, name.find('.'));
+      if (seen.contains(name) || seen.contains(short_name == name ? name + "." : short_name)) {
+        refuse("host " + one + " stands twice; remove one of the lines");
       }
+      seen.insert(name);
+      if (short_name != name) seen.insert(short_name + ".");
       roster.push_back({one, slots});
     }
   }

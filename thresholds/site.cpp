@@ -92,8 +92,9 @@ std::map<std::string, std::string> read_places(const Members& members, const cha
                                                const std::vector<std::string>& roster) {
   std::map<std::string, std::string> places;
   if (!members.contains(name)) return places;
+  const std::set<std::string> known(roster.begin(), roster.end());
   for (const auto& [host, where] : members.at(name).members()) {
-    if (!roster.empty() && std::find(roster.begin(), roster.end(), host) == roster.end()) {
+    if (!known.empty() && !known.contains(host)) {
       where.refuse("host \"" + host + "\" is not in the roster; correct one of them");
     }
     places[host] = where.text();

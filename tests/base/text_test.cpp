@@ -38,12 +38,12 @@ TEST(Text, MakesAnyBytesPrintable) {
 }
 
 TEST(Text, LetsNoNameTurnTheOrderOfReadingOrEndALine) {
-  for (const std::string hidden :
-       {"\u061c", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202e", "\u2066", "\u2069"}) {
+  for (const std::string hidden : {"\u061c", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202e", "\u2066",
+                                   "\u2069", "\xef\xbf\xbe", "\xef\xbf\xbf"}) {
     EXPECT_EQ(printable("n1" + hidden + "2"), "n1?2");
     EXPECT_EQ(one_line("n1" + hidden + "2\n"), "n1?2 ");
   }
-  const std::string others = "\u061b\u200d\u2010\u2027\u202f\u2065\u206a\u05d0 \U0002028e";
+  const std::string others = "\u061b\u200d\u2010\u2027\u202f\u2065\u206a\u05d0\ufffd \U0002028e";
   EXPECT_EQ(one_line(others), others) << "their neighbours, and letters that are read from the right";
 }
 

@@ -119,6 +119,10 @@ TEST(GpuFacts, GiveXidsToTheirGpu) {
   EXPECT_EQ(second.at("xids_of_programs").number, 2);
   EXPECT_EQ(second.at("xids_of_programs").text, "2 x XID 13");
   EXPECT_FALSE(gpu_facts(nvml.gpus()[1], std::nullopt, "/").at("xids").number);
+  const std::vector<Xid> of_syslog{{"0000:11:00.0", 79, "/var/log/syslog"}};
+  EXPECT_EQ(gpu_facts(nvml.gpus()[1], of_syslog, "/").at("xids").text,
+            "XID 79 in /var/log/syslog, which any user can write");
+  EXPECT_EQ(gpu_facts(nvml.gpus()[0], of_syslog, "/").at("xids").text, std::nullopt) << "it has none";
 }
 
 TEST(HostInventory, NamesTheGpuThatIsOnTheBusButNotInNvml) {

@@ -251,6 +251,9 @@ TEST(KernelLog, HasXidsByGpu) {
   ASSERT_EQ(xids->size(), 2u);
   EXPECT_EQ(xids->at(0).pci, "0000:1b:00.0");
   EXPECT_EQ(xids->at(0).code, 79);
+  EXPECT_EQ(xids->at(0).file, "/var/log/kern.log");
+  host.write("dev/kmsg", "6,1,1,-;NVRM: Xid (PCI:0000:1B:00): 48, pid=1\n");
+  EXPECT_EQ(read_xids(host.root())->at(0).file, "") << "the kernel's own";
 }
 
 TEST(KernelLog, ThatNobodyMayReadIsUnknown) {

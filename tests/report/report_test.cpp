@@ -90,6 +90,25 @@ TEST(Markdown, KeepsEveryCellInItsPlace) {
   EXPECT_TRUE(contains(markdown_text(failing()), "wrong \\| data &lt;b&gt;\\`x\\`&lt;/b&gt; second line"));
 }
 
+TEST(Markdown, MakesNoLinkOfANameThatIsAnAddress) {
+  EXPECT_EQ(markdown_escaped("http://evil.example/x"), "http&#58;//evil.example/x");
+  EXPECT_EQ(markdown_escaped("www.evil.example WWW.x"), "www&#46;evil.example WWW&#46;x");
+}
+
+TEST(Junit, IsXmlForAnyBytesInNames) {
+  std::string bytes = "node\xef\xbf\xbe\xef\xbf\xbf";
+  for (int c = 1; c < 256; ++c) bytes += static_cast<char>(c);
+  Verdict verdict = failing();
+  verdict.findings.back().detail = bytes;
+  verdict.findings.back().metric = bytes;
+  const auto xml = junit_xml(verdict);
+  EXPECT_EQ(xml.find("\xef\xbf\xbe"), std::string::npos);
+  EXPECT_EQ(xml.find("\xef\xbf\xbf"), std::string::npos);
+  const auto is_control = [](char c) { return c >= 0 && c < ' ' && c != '\n'; };
+  EXPECT_TRUE(std::none_of(xml.begin(), xml.end(), is_control));
+  EXPECT_EQ(printable(xml), xml);
+}
+
 TEST(Markdown, OfTenThousandFailuresFitsIntoAMebibyte) {
   Verdict verdict = failing();
   const Finding one = verdict.findings.back();

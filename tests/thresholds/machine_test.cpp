@@ -495,6 +495,22 @@ TEST(Roster, IsReadLineByLine) {
   EXPECT_EQ(roster[2].ranks, 4);
 }
 
+TEST(Roster, OfFortyThousandHostsIsReadAtOnce) {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 40'000; ++i) text += "node" + std::to_string(i) + (i % 2 == 0 ? ".cluster.local\n" : " 8\n");
+  const auto file = folder.write("hosts", text);
+  const auto began = std::chrono::steady_clock::now();
+  const auto roster = read_roster(file);
+  EXPECT_EQ(roster.size(), 40'000u);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(2))
+      << "15 s where each was compared with all";
+  for (const std::string twice : {"node0", "NODE1", "node1.cluster.local", "node2.Cluster.local"}) {
+    EXPECT_THROW(read_roster(folder.write("hosts", text + twice + "\n")), InputError) << twice;
+  }
+  EXPECT_EQ(read_roster(folder.write("hosts", text + "node0.other.local\n")).size(), 40'001u);
+}
+
 TEST(Roster, UnderstandsTheRangesOfSchedulers) {
   const Folder folder;
   const auto roster = read_roster(folder.write("hosts", "node[1-3,07] slots=8\nlogin\n"));
