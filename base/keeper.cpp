@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A call that has run so long when a signal comes is not waited for.
+/// A call that runs for so long when a signal comes is not waited for.
 constexpr Seconds slow_call(2);
 
 std::string this_host() {
@@ -29,7 +29,11 @@ std::string seconds_text(Seconds time) { return std::to_string(std::lround(time.
 class Keeper {
  public:
   Keeper(const Keeping& keeping, const CallBoard& board, const Fork& work, const sigset_t& signals)
-      : keeping_(keeping), board_(board), work_(work), hung_(board), signals_(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)) {}
+      : keeping_(keeping),
+        board_(board),
+        work_(work),
+        hung_(board),
+        signals_(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)) {}
 
   int watch() {
     for (;;) {
@@ -52,32 +56,34 @@ class Keeper {
     }
   }
 
-  /// Empty: the work goes on.
+  /// Why the work is given up; empty if it goes on.
   std::string why_not() {
     const auto now = Clock::now();
     if (const auto call = hung_.find()) return unanswered(*call, this_host());
-    // Where nobody reads what it prints, it may wait: a person reads page by page.
-    pollfd out{STDOUT_FILENO, POLLOUT, 0};
-    const bool waits_for_reader = poll(&out, 1, 0) == 0;
-    if (const auto progress = board_.progress();
-        progress != progress_ || waits_for_reader || now - looked_ > Seconds(2)) {
-      progress_ = progress;
-      progressed_ = now;
-    }
-    looked_ = now;
-    const auto last = [&] {
-      const auto call = board_.latest();
-      return call ? ", last in: " + call->what : "";
-    };
+    note_progress_of_work(now);
+    const auto call = board_.latest();
+    const auto last = call ? ", last in: " + call->what : "";
+    const auto quiet = now - progressed_;
     if (signalled_) {
-      const bool waits = now - progressed_ > slow_call;
-      if (now - *signalled_ > time_limits().after_signal || (waits && board_.latest() && board_.latest()->kind != CallKind::phase)) {
-        return "ended by " + signal_text(signal_) + last();
-      }
+      const bool hangs = quiet > slow_call && call && call->kind != CallKind::phase;
+      if (hangs || now - *signalled_ > time_limits().after_signal) return "ended by " + signal_text(signal_) + last;
     }
-    if (keeping_.limit && now - began_ > *keeping_.limit) return "no answer within " + seconds_text(*keeping_.limit) + last();
-    if (now - progressed_ > time_limits().no_progress) return "no progress for " + seconds_text(time_limits().no_progress) + last();
+    if (keeping_.limit && now - began_ > *keeping_.limit) {
+      return "no answer within " + seconds_text(*keeping_.limit) + last;
+    }
+    if (quiet > time_limits().no_progress) return "no progress for " + seconds_text(time_limits().no_progress) + last;
     return "";
+  }
+
+  /// Work that waits for a reader of what it prints, as a person reads page by page, and the time in which this process
+  /// was stopped count as progress.
+  void note_progress_of_work(Clock::time_point now) {
+    pollfd out{STDOUT_FILENO, POLLOUT, 0};
+    const bool waits_for_reader = poll(&out, 1, 0) == 0, was_stopped = now - looked_ > slow_call;
+    const auto progress = board_.progress();
+    if (progress != progress_ || waits_for_reader || was_stopped) progressed_ = now;
+    progress_ = progress;
+    looked_ = now;
   }
 
   int code_of(const Fork::End& end) {

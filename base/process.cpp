@@ -89,12 +89,11 @@ Started start(const NewProcess& process) {
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &usual);
   const int session = process.own_session ? POSIX_SPAWN_SETSID : 0;
-  posix_spawnattr_setflags(&attributes,
-                           static_cast<short>(session | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+  posix_spawnattr_setflags(&attributes, static_cast<short>(session | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   Started started;
   const auto words = pointers(process.command), variables = pointers(process.environment);
-  started.error = posix_spawnp(&started.pid, process.program.empty() ? words.front() : process.program.c_str(), &files, &attributes, words.data(),
-                               process.environment.empty() ? environ : variables.data());
+  started.error = posix_spawnp(&started.pid, process.program.empty() ? words.front() : process.program.c_str(), &files,
+                               &attributes, words.data(), process.environment.empty() ? environ : variables.data());
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   return started;
@@ -220,7 +219,8 @@ Apart run_apart(const std::function<std::string()>& work) {
     if (call || Clock::now() - begin > time_limits().apart) {
       child->kill();
       const auto limit = call ? *limit_of(call->kind) : time_limits().apart;
-      return {std::nullopt, (call ? call->what : "no answer") + ", " + std::to_string(std::lround(limit.count())) + " s"};
+      return {std::nullopt,
+              (call ? call->what : "no answer") + ", " + std::to_string(std::lround(limit.count())) + " s"};
     }
     if (!becomes_readable(out.get(), std::chrono::milliseconds(100))) continue;
     std::array<char, 4096> piece{};

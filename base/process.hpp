@@ -29,12 +29,12 @@ std::string signal_text(int signal);
 /// A program to start. It blocks no signal, and SIGINT, SIGTERM, SIGHUP and SIGPIPE end it, whatever this process has
 /// set for itself.
 struct NewProcess {
-  std::vector<std::string> command;              // found in PATH
-  std::string program = {};                      // the file to run if the command's first word is not it
-  std::vector<std::string> environment = {};     // NAME=VALUE; empty: that of this process
+  std::vector<std::string> command;                   // found in PATH
+  std::string program = {};                           // the file to run if the command's first word is not it
+  std::vector<std::string> environment = {};          // NAME=VALUE; empty: that of this process
   std::vector<std::pair<int, int>> descriptors = {};  // ours, and its number there
-  bool has_input = false;                        // reads our standard input; else there is none
-  bool own_session = false;                      // no signal of a terminal reaches it
+  bool has_input = false;                             // reads our standard input; else there is none
+  bool own_session = false;                           // no signal of a terminal reaches it
 };
 
 /// A started process, or errno.
@@ -77,8 +77,8 @@ class Fork {
   int descriptor() const { return end_.get(); }
 
   struct End {
-    int code = 0;              // its exit code; exit_incomplete if the kernel does not tell
-    int signal = 0;            // the signal that ended it; 0: it ended by itself
+    int code = 0;               // its exit code; exit_incomplete if the kernel does not tell
+    int signal = 0;             // the signal that ended it; 0: it ended by itself
     bool is_abandoned = false;  // even SIGKILL has not ended it
   };
   /// Its end; nullopt if it runs.

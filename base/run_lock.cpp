@@ -53,7 +53,8 @@ std::optional<std::string> unfinished(const fs::path& folder) {
   const TimedCall call("read", folder);
   const auto lock = folder / "lock";
   if (!fs::is_regular_file(lock)) return std::nullopt;
-  if (const auto why = field_of(lock, "broke off")) return shown(folder).string() + " is of a run that broke off: " + *why;
+  if (const auto why = field_of(lock, "broke off"))
+    return shown(folder).string() + " is of a run that broke off: " + *why;
   if (path_exists(folder / "verdict.json") || field_of(lock, "ended")) return std::nullopt;
   // A run is judged before its end by its own process, and by what that has started, as ctest does.
   const auto owner = owner_here(lock);

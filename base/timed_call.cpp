@@ -69,8 +69,7 @@ std::string unanswered(const PendingCall& call, const std::string& host) {
 }
 
 CallBoard::CallBoard() {
-  void* const memory =
-      mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const memory = mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
   memory_ = std::shared_ptr<Memory>(new (memory) Memory, [](Memory* mapped) { munmap(mapped, sizeof(Memory)); });
 }

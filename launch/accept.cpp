@@ -8,8 +8,8 @@
 #include <system_error>
 
 #include "base/files.hpp"
-#include "base/time_limits.hpp"
 #include "base/text.hpp"
+#include "base/time_limits.hpp"
 #include "base/timed_call.hpp"
 #include "launch/measure.hpp"
 #include "launch/roll.hpp"

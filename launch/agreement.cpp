@@ -11,13 +11,13 @@
 #include <map>
 #include <sstream>
 
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
 #include "launch/hosts.hpp"
 #include "launch/launcher_words.hpp"
 #include "launch/roll.hpp"
 #include "launch/time_left.hpp"
-#include "base/process.hpp"
 
 namespace shakedown {
 namespace {

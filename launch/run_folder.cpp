@@ -62,7 +62,8 @@ void refuse_foreign(const fs::path& folder) {
   std::error_code error;
   const bool begins = names == std::vector<std::string>{"lock"} && fs::file_size(folder / "lock", error) == 0 && !error;
   if (names.empty() || begins) return;
-  throw CannotRun(shown(folder).string() + " holds what is no run's: name a folder that is empty, or of an earlier run");
+  throw CannotRun(shown(folder).string() +
+                  " holds what is no run's: name a folder that is empty, or of an earlier run");
 }
 
 /// All but the lock. A file that stays would be judged with the run that begins.
@@ -82,7 +83,8 @@ void lead_latest_to(const fs::path& results, const std::string& run) {
   fs::remove(fresh, error);
   fs::create_symlink(run, fresh, error);
   if (!error) fs::rename(fresh, link, error);
-  if (error) throw CannotRun(shown(link).string() + " cannot be made: " + error.message() + "; remove what stands there");
+  if (error)
+    throw CannotRun(shown(link).string() + " cannot be made: " + error.message() + "; remove what stands there");
 }
 
 void remove_older(const fs::path& results, const std::string& own, int keep) {
@@ -180,9 +182,7 @@ RunFolder RunFolder::resume(const fs::path& folder, const std::string& id) {
   return {std::move(held), id, false};
 }
 
-void RunFolder::finish() {
-  RunFile(path() / "lock", RunFile::Mode::append).write("ended: " + utc_now() + "\n");
-}
+void RunFolder::finish() { RunFile(path() / "lock", RunFile::Mode::append).write("ended: " + utc_now() + "\n"); }
 
 void RunFolder::break_off(const std::string& why) {
   RunFile(path() / "lock", RunFile::Mode::append).write("broke off: " + one_line(why) + "\n");

@@ -7,8 +7,8 @@
 
 namespace shakedown {
 
-/// Tells the launchers that this process starts to use a folder that other users cannot write, unless the user has named
-/// one: /run for root, XDG_RUNTIME_DIR, which hosts have alike, else a new one, which is removed in the end.
+/// Tells the launchers that this process starts to use a folder that other users cannot write, unless the user has
+/// named one: /run for root, XDG_RUNTIME_DIR, which hosts have alike, else a new one, which is removed in the end.
 class SessionFolder {
  public:
   SessionFolder();

@@ -135,7 +135,8 @@ Judged judge_apart(const Arguments& arguments) {
 Judged judge_after_trial(const Arguments& arguments) {
   const auto died = death_of(judge_name, [&] { judge(arguments); });
   if (!died) return judge(arguments);
-  if (!death_of(raw_judge_name, [&] { judged_by_raw_rows(arguments, *died); })) return judged_by_raw_rows(arguments, *died);
+  if (!death_of(raw_judge_name, [&] { judged_by_raw_rows(arguments, *died); }))
+    return judged_by_raw_rows(arguments, *died);
   return judged_by_nothing(arguments, *died);
 }
 

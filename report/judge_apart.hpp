@@ -10,13 +10,14 @@
 
 namespace shakedown {
 
-/// Returns nullopt in a child process of this name, which goes on as the program. This process waits for it: it ends with the exit
-/// code of the child or, where a signal or the limit ended the child, returns why ("died of SIGSEGV"). Where no process
-/// can be started, this one goes on as the child would.
+/// Returns nullopt in a child process of this name, which goes on as the program. This process waits for it: it ends
+/// with the exit code of the child or, where a signal or the limit ended the child, returns why ("died of SIGSEGV").
+/// Where no process can be started, this one goes on as the child would.
 std::optional<std::string> continue_in_child(const char* name, Seconds limit = time_limits().judging);
 
 /// Runs `work` in a child process. Returns why that died; nullopt if it returned or threw.
-std::optional<std::string> death_of(const char* name, const std::function<void()>& work, Seconds limit = time_limits().judging);
+std::optional<std::string> death_of(const char* name, const std::function<void()>& work,
+                                    Seconds limit = time_limits().judging);
 
 /// Returns what `judge` returns, in a child process that shows it and ends as the program. If that dies, returns the
 /// verdict of the raw rows in another child process, and if that dies too, an empty one.

@@ -151,8 +151,7 @@ Facts slurm(World& world, const Surroundings& around) {
   const auto gpus = host.find("gpus_pci");
   const auto own = process_environment()("SHAKEDOWN_SLURM_NODE");
   const auto node = own ? own : process_environment()("SLURMD_NODENAME");
-  return slurm_facts(answer.text, node.value_or(host_name()),
-                     gpus == host.end() ? std::nullopt : gpus->second.number);
+  return slurm_facts(answer.text, node.value_or(host_name()), gpus == host.end() ? std::nullopt : gpus->second.number);
 }
 
 /// NVIDIA's own test, run by the first rank of each host, while the others wait and their GPUs rest.
@@ -227,7 +226,8 @@ void register_preflight(Session& session) {
   session.add("preflight/of:clock", clock_offset);
   session.add("preflight/of:network", network);
   // A prolog and a health check are no step of a job, and Slurm's promise of GPUs counts there too.
-  if (process_environment()("SLURM_JOB_ID") || process_environment()("SHAKEDOWN_SLURM_NODE")) session.add("preflight/of:slurm", slurm);
+  if (process_environment()("SLURM_JOB_ID") || process_environment()("SHAKEDOWN_SLURM_NODE"))
+    session.add("preflight/of:slurm", slurm);
   if (const int level = session.options().dcgm; level > 0) add_dcgm(session, level);
   session.add("preflight/of:folder", [folder = session.options().shared_folder](World& world, const Surroundings&) {
     if (folder.empty()) throw Unsupported("no folder was named (--shared-folder=DIR)");

@@ -65,7 +65,8 @@ TEST_F(HeldFolderTest, RefusesALinkAFileAndAFolderThatAllUsersMayWriteTo) {
   for (const auto* name : {"link", "file"}) {
     EXPECT_NE(refusal([&] { HeldFolder::create(results, name); }).find("is a link, or no folder"), std::string::npos);
   }
-  EXPECT_NE(refusal([&] { HeldFolder::create(results, "open"); }).find("can be written by all users"), std::string::npos);
+  EXPECT_NE(refusal([&] { HeldFolder::create(results, "open"); }).find("can be written by all users"),
+            std::string::npos);
   EXPECT_NE(refusal([&] { HeldFolder::open(root / "results/file"); }).find("cannot be opened"), std::string::npos);
 }
 

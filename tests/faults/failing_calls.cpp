@@ -74,7 +74,9 @@ const char* variable(const char* name) {
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   std::array<void*, 40> frames{};
   const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
-  const int file = *variable("FAIL_TRACE") == '\0' ? -1 : real("open", &open)(variable("FAIL_TRACE"), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  const int file = *variable("FAIL_TRACE") == '\0'
+                       ? -1
+                       : real("open", &open)(variable("FAIL_TRACE"), O_WRONLY | O_CREAT | O_APPEND, 0644);
   if (file >= 0) backtrace_symbols_fd(frames.data(), count, file);
   for (;;) pause();
 }
@@ -226,7 +228,8 @@ ssize_t write(int descriptor, const void* text, std::size_t size) {
 }
 ssize_t writev(int descriptor, const struct iovec* parts, int count) {
   static auto* const next = real("writev", &writev);
-  return !skips(descriptor) && fails("write") ? cut(descriptor, parts->iov_base, parts->iov_len) : next(descriptor, parts, count);
+  return !skips(descriptor) && fails("write") ? cut(descriptor, parts->iov_base, parts->iov_len)
+                                              : next(descriptor, parts, count);
 }
 int fflush(std::FILE* stream) {
   static auto* const next = real("fflush", &fflush);

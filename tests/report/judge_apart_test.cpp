@@ -28,7 +28,9 @@ TEST(DeathOf, IsTheSignalThatEndedTheWork) {
 }
 
 TEST(DeathOf, IsTheLimitOfAWorkThatHangs) {
-  EXPECT_EQ(death_of("judge", [] { pause(); }, 1s), "gave no answer within 1 s");
+  EXPECT_EQ(death_of(
+                "judge", [] { pause(); }, 1s),
+            "gave no answer within 1 s");
 }
 
 class RawRowsTest : public ::testing::Test {

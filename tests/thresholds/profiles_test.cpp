@@ -74,7 +74,8 @@ void add_preflight(ResultsBuilder& builder, const std::string& profile_name) {
   builder.add_waiver("preflight/of:folder", "no folder was named (--shared-folder=DIR)");
 }
 
-/// A value for each pair, at its destination; `front` is the key up to the pair. Both ways: each pair once, at both ends.
+/// A value for each pair, at its destination; `front` is the key up to the pair. Both ways: each pair once, at both
+/// ends.
 void add_pairs(ResultsBuilder& builder, const std::string& front, const std::string& bytes, const std::string& metric,
                double value) {
   const int largest = largest_host(builder);
