@@ -17,7 +17,7 @@ constexpr std::string_view secret_parts =
     "token "
     "account_key accountkey accesskey privatekey _key _pw ";
 constexpr std::string_view secret_words =  // the rest of the line is a secret
-    " password passphrase passcode token secret bearer credential credentials jwt apikey pin otp pw sig pwd ";
+    " password passphrase passcode token secret bearer credential credentials jwt apikey pin otp pw sig pwd --user ";
 constexpr std::string_view secret_programs = " passwd sshpass mysql --password-stdin --stdin ";  // all of the line is
 constexpr std::string_view secret_starts =
     " ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xox sk- hf_ AKIA ASIA AIza npm_ pypi- eyJ ya29. nvapi- ";
@@ -30,7 +30,7 @@ constexpr std::string_view known_starts =
     "--interface --site --run-id --lost --crashed --roster --timeout --backend --thresholds --shared-folder "
     "--checkpoint-dir --mpi --benchmark_o --benchmark_f --benchmark_m --benchmark_r ";
 constexpr std::string_view plain_values = " on off yes no true false none auto INFO WARN json cuda quick full console ";
-constexpr std::string_view harmless_flags = "nNwcxHtCJ";
+constexpr std::string_view harmless_flags = "nNcxHtCJ";
 
 bool is_in(std::string_view list, std::string_view word) {
   return word.find(' ') == npos && list.find(' ' + std::string(word) + ' ') != npos;
@@ -118,12 +118,12 @@ std::string filtered_word(std::string_view word) {
 
 /// Returns how many bytes of this word may be shown if a secret follows, in the word or in `rest`; npos if none does.
 std::size_t before_secret(std::string_view word, std::string_view rest) {
-  const auto divider = word.find_first_of("=:");
+  const auto divider = word.find_first_of("=:"), next = rest.find_first_not_of(" \t\"'\\");
   const auto name = word.substr(0, divider);
-  const auto next = rest.find_first_not_of(" \t\"'\\");
   if (divider == npos) {
     const bool is_flag = word[0] == '-' && word.size() > 1 && !is_digit(word[1]);
-    const bool has_value = is_flag || (next != npos && (rest[next] == '=' || rest[next] == ':'));
+    const bool is_variable = word.find('_') != npos && lower(word) == word;
+    const bool has_value = is_flag || is_variable || (next != npos && (rest[next] == '=' || rest[next] == ':'));
     const bool is_short = is_flag && word.size() == 2 && harmless_flags.find(word[1]) == npos;
     return is_short || is_in(secret_words, lower(word)) || (has_value && is_secret_name(word)) ? word.size() : npos;
   }

@@ -140,6 +140,8 @@ class Campaign:
             Scenario("plan", ["front", "guard"], [str(build / "bin/shakedown"), "accept", "--plan", "--results=@/results"],
                      verdict=False),
             Scenario("inventory", ["front", "guard"], [str(build / "bin/shakedown"), "inventory"], verdict=False, measures=True),
+            Scenario("soak", ["front", "guard"], [judge, "accept", "--for=2s", "--results=@/results", outputs[0]], ("v.json",),
+                     measures=True, environment={"SHAKEDOWN_LAUNCH": "env"}),
             Scenario("roll", ["front"], [str(build / "bin/shakedown"), "roll"], verdict=False),
             Scenario("archive", ["front"], [judge, "archive", results, "--out=@/run.tar"], ("run.tar",), verdict=False),
             Scenario("test", ["front"], [str(build / "tests/acceptance_test"), results, "--gtest_brief=1", outputs[0]],
