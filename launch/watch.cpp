@@ -93,7 +93,7 @@ void keep(const fs::path& folder, const fs::path& round, bool shows_something) {
   const auto kept = folder / "kept";
   fs::create_directories(kept);
   if (shows_something && names_in(kept).value_or(std::vector<std::string>{}).size() < kept_runs) {
-    fs::copy(round, kept / round.filename(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    fs::copy(round, kept / shown(round).filename(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   }
 }
 
