@@ -1,8 +1,10 @@
 #include "base/host_list.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
+#include <sstream>
 #include <utility>
 
 #include "base/files.hpp"
@@ -81,6 +83,73 @@ void expand(const List& list, const std::string& before, std::string_view rest, 
   }
 }
 
+// Settings of Open MPI and MPICH in a line of a host file that do not change the number of slots.
+constexpr std::array ignored_settings{"max_slots",
+                                      "max-slots",
+                                      "slots_max",
+                                      "slots-max",
+                                      "count_max",
+                                      "count-max",
+                                      "cpu_max",
+                                      "cpu-max",
+                                      "user",
+                                      "username",
+                                      "user_name",
+                                      "user-name",
+                                      "port",
+                                      "boards",
+                                      "sockets_per_board",
+                                      "sockets-per-board",
+                                      "cores_per_socket",
+                                      "cores-per-socket",
+                                      "binding",
+                                      "ifname"};
+
+[[noreturn]] void refuse_word(const std::string& where, std::string_view word, const char* what) {
+  throw InputError(where + "\"" + one_line(word) + "\" is not " + what +
+                   "; write \"host\", \"host 8\", \"host slots=8\" or \"host:8\"");
+}
+
+int number_of_slots(const std::string& where, std::string_view word, std::string_view digits) {
+  int slots = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), slots);
+  if (error != std::errc() || end != digits.data() + digits.size() || slots < 1) {
+    refuse_word(where, word, "a number of ranks");
+  }
+  return slots;
+}
+
+// The words of a line; "slots = 8" is one.
+std::vector<std::string> words_of(std::string_view line) {
+  std::istringstream in{std::string(line.substr(0, line.find('#')))};
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) {
+    const bool goes_on = words.size() > 1 && (word.front() == '=' || words.back().back() == '=');
+    goes_on ? words.back() += word : words.emplace_back(word);
+  }
+  return words;
+}
+
+// The number of slots that the words after the host give. Grid Engine writes "host 8 queue@host processors".
+std::optional<int> slots_of_words(const std::vector<std::string>& words, const std::string& where) {
+  std::optional<int> slots;
+  const bool of_grid_engine = words.size() == 4 && words[2].find('@') != std::string::npos;
+  for (std::size_t i = 1; i < (of_grid_engine ? 2 : words.size()); ++i) {
+    const std::string& word = words[i];
+    const auto equals = word.find('=');
+    const std::string setting = word.substr(0, equals);
+    if (equals == std::string::npos) {
+      if (slots) refuse_word(where, word, "understood");
+      slots = number_of_slots(where, word, word);
+    } else if (setting == "slots" || setting == "count" || setting == "cpu") {
+      slots = number_of_slots(where, word, std::string_view(word).substr(equals + 1));
+    } else if (std::find(ignored_settings.begin(), ignored_settings.end(), setting) == ignored_settings.end()) {
+      refuse_word(where, word, "understood");
+    }
+  }
+  return slots;
+}
+
 }  // namespace
 
 bool is_host_name(std::string_view host) { return is_plain(host, ".-_") && host.front() != '-'; }
@@ -100,6 +169,36 @@ std::vector<std::string> expand_hosts(std::string_view list, std::string_view wh
   for (const std::string_view part : parts(list)) {
     if (part.empty()) refuse({list, where}, "a name is empty");
     expand({list, where}, "", part, hosts);
+  }
+  return hosts;
+}
+
+std::vector<ListedHost> listed_hosts(std::string_view list, const std::string& where) {
+  std::vector<ListedHost> hosts;
+  for (const std::string_view part : parts(list)) {
+    const auto colon = part.find(':');
+    const bool has_slots = colon != std::string_view::npos && colon == part.rfind(':');  // an IPv6 address has several
+    std::optional<int> slots;
+    if (has_slots && part.substr(colon + 1) != "*") slots = number_of_slots(where, part, part.substr(colon + 1));
+    const auto names = expand_hosts(has_slots ? part.substr(0, colon) : part, where);
+    for (const std::string& name : names) hosts.push_back({name, slots, where});
+  }
+  return hosts;
+}
+
+std::vector<ListedHost> hosts_of_file(std::string_view text, const std::string& file) {
+  std::vector<ListedHost> hosts;
+  std::istringstream in{std::string(text)};
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    const std::string where = file + ":" + std::to_string(number) + ":1: ";
+    const auto words = words_of(line);
+    if (words.empty()) continue;
+    const auto slots = slots_of_words(words, where);
+    for (ListedHost& host : listed_hosts(words.front(), where)) {
+      if (slots) host.slots = slots;
+      hosts.push_back(std::move(host));
+    }
   }
   return hosts;
 }

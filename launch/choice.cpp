@@ -75,12 +75,18 @@ Words mpirun(const LaunchSite& site) {
   return words;
 }
 
+/// The hosts of the host file that a variable names; none where there is no such file.
+std::vector<HostWithSlots> hosts_of(const LaunchSite& site) {
+  if (!site.host_file) return {};
+  return with_slots(hosts_of_file(*site.host_file, host_file_of(site.environment).value_or("host file")));
+}
+
 /// mpirun on the hosts of a file, or of a Slurm job, that it knows by itself.
 void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
   launch.prefix = launch.roll = launch.alone = mpirun(site);
   if (!site.absent.empty()) {
     Words present;
-    const auto listed = hosts_of_file(site.host_file.value_or(""));
+    const auto listed = hosts_of(site);
     for (const auto& host : launch.hosts) {
       if (is_absent(site, host)) continue;
       // A name alone would be one rank.
@@ -145,7 +151,7 @@ std::optional<MpirunPrefix> mpirun_prefix(const Words& prefix) {
 }
 
 /// The names of hosts with their slots, as mpirun takes them, without those that are absent.
-Words present_entries(const std::vector<ListedHost>& listed, const LaunchSite& site) {
+Words present_entries(const std::vector<HostWithSlots>& listed, const LaunchSite& site) {
   Words entries;
   for (const auto& host : listed) {
     if (!is_absent(site, host.name)) entries.push_back(host.name + ":" + std::to_string(host.slots));
@@ -159,9 +165,8 @@ Launch of_prefix(const LaunchSite& site, Launch launch, const Words& prefix) {
   launch.host_count = 0;
   const auto of_mpirun = mpirun_prefix(prefix);
   if (!of_mpirun) return launch;
-  auto text = of_mpirun->hosts.value_or(site.host_file.value_or(""));
-  if (of_mpirun->hosts) std::replace(text.begin(), text.end(), ',', '\n');
-  const auto listed = hosts_of_file(text);
+  const auto listed =
+      of_mpirun->hosts ? with_slots(listed_hosts(*of_mpirun->hosts, "SHAKEDOWN_LAUNCH: ")) : hosts_of(site);
   for (const auto& host : listed) launch.named.push_back(host.name);
   launch.alone = {prefix.front()};
   append(launch.alone, of_mpirun->others);
@@ -294,7 +299,7 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
 std::optional<Launch> of_host_file(const LaunchSite& site, Launch launch) {
   const auto file = host_file_of(site.environment);
   if (!file) return std::nullopt;
-  for (const auto& host : hosts_of_file(site.host_file.value_or(""))) launch.hosts.push_back(host.name);
+  for (const auto& host : hosts_of(site)) launch.hosts.push_back(host.name);
   launch.host_count = static_cast<int>(launch.hosts.size());
   const bool of_mpirun = set_in(site.environment, "OMPI_MCA_orte_default_hostfile") ||
                          set_in(site.environment, "PRTE_MCA_prte_default_hostfile");

@@ -1,20 +1,22 @@
-// Hosts as MPI writes them into a file, and whether two names are those of one.
+// Hosts as mpirun counts their slots, and whether a host is one of several.
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "base/host_list.hpp"
 
 namespace shakedown {
 
-/// A host of a host file: as many slots as it says, or as often as it is named.
-struct ListedHost {
+/// A host and the number of ranks that mpirun may start on it.
+struct HostWithSlots {
   std::string name;
   int slots = 1;
 };
 
-/// Of lines "host", "host slots=8" or "host:8"; # starts a comment. Each host once, in their order.
-std::vector<ListedHost> hosts_of_file(std::string_view text);
+/// Returns each host once, in the order of the list, with the sum of its slots: one for each time that it is named
+/// without a number, as mpirun counts them.
+std::vector<HostWithSlots> with_slots(const std::vector<ListedHost>&);
 
 /// Returns whether one of the hosts has this name.
 bool is_one_of(const std::string& host, const std::vector<std::string>& hosts);

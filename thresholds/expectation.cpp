@@ -64,36 +64,16 @@ Expected parse_expected(const std::string& text) {
 }
 
 std::vector<RosterEntry> read_roster(const std::filesystem::path& file) {
-  std::istringstream in(read_file(file));
   std::vector<RosterEntry> roster;
   std::set<std::string> seen;  // names in small letters, and "node7." for node7.example
-  std::string line;
-  for (int number = 1; std::getline(in, line); ++number) {
-    const std::string where = file.string() + ":" + std::to_string(number) + ":1: ";
-    const auto refuse = [&](const std::string& what) { throw InputError(where + what); };
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string host, count, rest;
-    if (!(words >> host)) continue;
-    std::optional<int> slots;
-    if (words >> count) {
-      const std::string digits = count.rfind("slots=", 0) == 0 ? count.substr(6) : count;
-      int ranks = 0;
-      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ranks);
-      if (error != std::errc() || end != digits.data() + digits.size() || ranks < 1) {
-        refuse("\"" + count + "\" is not a number of ranks; write \"host\", \"host 8\" or \"host slots=8\"");
-      }
-      slots = ranks;
+  for (const ListedHost& host : hosts_of_file(read_file(file), file.string())) {
+    const auto name = lower(host.name), short_name = name.substr(0, name.find('.'));
+    if (seen.contains(name) || seen.contains(short_name == name ? name + "." : short_name)) {
+      throw InputError(host.where + "host " + host.name + " is listed twice; remove one of the lines");
     }
-    if (words >> rest) refuse("\"" + rest + "\" is not understood; write \"host\", \"host 8\" or \"host slots=8\"");
-    for (const std::string& one : expand_hosts(host, where)) {
-      const auto name = lower(one), short_name = name.substr(0, name.find('.'));
-      if (seen.contains(name) || seen.contains(short_name == name ? name + "." : short_name)) {
-        refuse("host " + one + " stands twice; remove one of the lines");
-      }
-      seen.insert(name);
-      if (short_name != name) seen.insert(short_name + ".");
-      roster.push_back({one, slots});
-    }
+    seen.insert(name);
+    if (short_name != name) seen.insert(short_name + ".");
+    roster.push_back({host.name, host.slots});
   }
   if (roster.empty()) throw InputError(file.string() + ":1:1: no hosts; write one per line");
   return roster;

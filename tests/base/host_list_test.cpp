@@ -38,6 +38,52 @@ TEST(HostList, IsWrittenInRangesThatNameTheSameHosts) {
   }
 }
 
+// "name slots" of each host, "name -" where the file gives no number.
+Hosts hosts_in(const std::string& text) {
+  Hosts all;
+  for (const auto& host : hosts_of_file(text, "hosts")) {
+    all.push_back(host.name + " " + (host.slots ? std::to_string(*host.slots) : "-"));
+  }
+  return all;
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    hosts_of_file(text, "dir/hosts");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(HostFile, TakesEveryFormThatMpiAndSchedulersWrite) {
+  EXPECT_EQ(hosts_in("# all of them\n\na\nb 8\n  c slots=4  # new\nd:2\nfe80::1\n"),
+            (Hosts{"a -", "b 8", "c 4", "d 2", "fe80::1 -"}));
+  EXPECT_EQ(hosts_in("node[1-2,07] slots=8\nx[1-2]:3,y:4,z\nlogin:*\n"),
+            (Hosts{"node1 8", "node2 8", "node07 8", "x1 3", "x2 3", "y 4", "z -", "login -"}));
+  EXPECT_EQ(hosts_in("a slots=4 max_slots=8\nb max-slots=2\nc slots = 6 user=me\nd cpu=1\ne count=1\n"),
+            (Hosts{"a 4", "b -", "c 6", "d 1", "e 1"}));
+  EXPECT_EQ(hosts_in("node1 8 all.q@node1 UNDEFINED\n"), Hosts{"node1 8"}) << "Grid Engine";
+  EXPECT_EQ(hosts_in("a\nb\na\n"), (Hosts{"a -", "b -", "a -"})) << "once for each time that it is named";
+  EXPECT_EQ(hosts_in("a:2 slots=3\r\n"), Hosts{"a 3"});
+  EXPECT_EQ(hosts_in("# nothing\n"), Hosts{});
+}
+
+TEST(HostFile, IsRefusedWithFileAndLineAndWhatToWrite) {
+  const std::string write = "; write \"host\", \"host 8\", \"host slots=8\" or \"host:8\"";
+  EXPECT_EQ(refusal_of("a\n#\nb many\n"), "dir/hosts:3:1: \"many\" is not a number of ranks" + write);
+  EXPECT_EQ(refusal_of("a 0\n"), "dir/hosts:1:1: \"0\" is not a number of ranks" + write);
+  EXPECT_EQ(refusal_of("a slots=8x\n"), "dir/hosts:1:1: \"slots=8x\" is not a number of ranks" + write);
+  EXPECT_EQ(refusal_of("a slots\n"), "dir/hosts:1:1: \"slots\" is not a number of ranks" + write);
+  EXPECT_EQ(refusal_of("\na:0\n"), "dir/hosts:2:1: \"a:0\" is not a number of ranks" + write);
+  EXPECT_EQ(refusal_of("a:99999999999\n"), "dir/hosts:1:1: \"a:99999999999\" is not a number of ranks" + write);
+  EXPECT_EQ(refusal_of("a 8 x\n"), "dir/hosts:1:1: \"x\" is not understood" + write);
+  EXPECT_EQ(refusal_of("a 8 x y\n"), "dir/hosts:1:1: \"x\" is not understood" + write);
+  EXPECT_EQ(refusal_of("a slot=8\n"), "dir/hosts:1:1: \"slot=8\" is not understood" + write);
+  EXPECT_EQ(refusal_of("a\nn[1-\n"), "dir/hosts:2:1: host list \"n[1-\": a bracket is not closed");
+  EXPECT_EQ(refusal_of("a\n:8\n"), "dir/hosts:2:1: host list \"\": a name is empty");
+}
+
 TEST(HostNames, AreComparedWithoutCaseAndWithoutTheDomainThatOneLacks) {
   EXPECT_TRUE(same_host("node7", "node7.cluster.local"));
   EXPECT_TRUE(same_host("VM", "vm"));

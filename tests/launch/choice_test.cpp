@@ -296,8 +296,27 @@ TEST_F(LaunchChoice, ADeadHostIsNoticedWithinSecondsUnlessTheUserHasOtherSetting
   EXPECT_EQ(value(choose({{"OMPI_MCA_oob_tcp_keepalive_time", "300"}}), "OMPI_MCA_oob_tcp_keepalive_time"), "none");
 }
 
+TEST_F(LaunchChoice, AHostFileWithAnErrorIsRefusedWithFileAndLine) {
+  const auto refused = [](const LaunchSite& one) -> std::string {
+    try {
+      choose_launch(one);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  auto listed = site(operators);
+  listed.host_file = "worker-0\nworker-1 slots=many\n";
+  EXPECT_TRUE(has(refused(listed), "/etc/mpi/hostfile:2:1: \"slots=many\" is not a number of ranks; write "));
+  auto by_user = site({{"SHAKEDOWN_LAUNCH", "mpirun --hostfile F x"}});
+  by_user.host_file = "a x=1\n";
+  EXPECT_TRUE(has(refused(by_user), "F:1:1: \"x=1\" is not understood; write "));
+  EXPECT_TRUE(has(refused(site({{"SHAKEDOWN_LAUNCH", "mpirun -H a,b:x"}})),
+                  "SHAKEDOWN_LAUNCH: \"b:x\" is not a number of ranks; write "));
+}
+
 TEST(Hosts, AFileCountsSlotsHoweverTheyAreWritten) {
-  const auto hosts = hosts_of_file("a slots=8\n# no host\nb:4\nc\nc\nfe80::1\n");
+  const auto hosts = with_slots(hosts_of_file("a slots=8\n# no host\nb:4\nc\nc\nfe80::1\n", "hosts"));
   ASSERT_EQ(hosts.size(), 4U);
   EXPECT_EQ(hosts[0].slots, 8);
   EXPECT_EQ(hosts[1].name, "b");

@@ -534,8 +534,8 @@ TEST(Roster, IsRefusedWithFileAndLine) {
   EXPECT_EQ(refusal("node0\nnode1 many\n").rfind(":2:1: \"many\" is not a number", 0), 0u);
   EXPECT_EQ(refusal("node0 0\n").rfind(":1:1: ", 0), 0u);
   EXPECT_EQ(refusal("node0 8 x\n").rfind(":1:1: \"x\" is not understood", 0), 0u);
-  EXPECT_EQ(refusal("node0\nnode0\n").rfind(":2:1: host node0 stands twice", 0), 0u);
-  EXPECT_EQ(refusal("node[1-3]\nnode2\n").rfind(":2:1: host node2 stands twice", 0), 0u);
+  EXPECT_EQ(refusal("node0\nnode0\n").rfind(":2:1: host node0 is listed twice", 0), 0u);
+  EXPECT_EQ(refusal("node[1-3]\nnode2\n").rfind(":2:1: host node2 is listed twice", 0), 0u);
   EXPECT_EQ(refusal("a\nnode[1-\n").rfind(":2:1: host list \"node[1-\": a bracket is not closed", 0), 0u);
   EXPECT_EQ(refusal("# nobody\n").rfind(":1:1: no hosts", 0), 0u);
   EXPECT_THROW(read_roster(folder.path() / "none"), InputError);
