@@ -118,6 +118,13 @@ RunFolder folder_of_watch(const FrontDoor& door) {
   return RunFolder::resume(folder, read_watch(folder).plan.run_id);
 }
 
+/// The id of the run that is this round of the watch: its folder in rounds/ and in kept/.
+std::string id_of_round(const std::string& watch_id, int number) {
+  std::string digits = std::to_string(number);
+  digits.insert(0, digits.size() < 6 ? 6 - digits.size() : 0, '0');
+  return watch_id + "-" + digits;
+}
+
 class Watcher {
  public:
   Watcher(const FrontDoor& door, const Programs& programs, const RunFolder& run, Signals& signals)
@@ -161,10 +168,8 @@ class Watcher {
     const double began = steady_seconds();
     round.started = utc_now();
     round.begin_s = std::max(0.0, seconds_since_1970() - start_of(watch_.plan));
-    std::string number = std::to_string(round.number);
-    number.insert(0, number.size() < 6 ? 6 - number.size() : 0, '0');
     try {
-      run_one(round, plan, number);
+      run_one(round, plan);
     } catch (const std::exception& error) {  // a dead rank, a failed start, a full disk: the next round may do better
       stop_if_ended();
       const bool died = dynamic_cast<const NothingMeasured*>(&error) != nullptr;
@@ -184,7 +189,7 @@ class Watcher {
     watch_.rounds.push_back(std::move(round));
   }
 
-  void run_one(WatchRound& round, const RoundPlan& plan, const std::string& number) {
+  void run_one(WatchRound& round, const RoundPlan& plan) {
     Programs programs = programs_;
     programs.families = plan.order;
     FrontDoor door = door_;
@@ -192,7 +197,7 @@ class Watcher {
     if (watch_.plan.families.size() < find_programs({}).families.size()) door.families = watch_.plan.families;
     // What failed once fails on; what it does to the rest is worth knowing.
     door.despite_preflight = door.despite_preflight || round.number > 1;
-    auto own = RunFolder::create(run_.path() / "rounds", run_.id() + "-" + number, last_runs);
+    auto own = RunFolder::create(run_.path() / "rounds", id_of_round(run_.id(), round.number), last_runs);
     auto launch = agreed_launch(door, process_environment(), signals_);
     round.boots = launch.boots;
     const auto judged = judge_run(door, launch, programs, own, signals_, judge_after_trial);
@@ -227,9 +232,27 @@ class Watcher {
   double began_ = 0;
 };
 
-int show(const Watch& watch, const WatchJudgement& judged, const Arguments& arguments, const ReasonChannel& channel) {
-  const int code = write_all_outputs(arguments.outputs, {nullptr, {}, judged.verdict, &watch, &judged}, "shakedown",
-                                     exit_code(judged.verdict, arguments));
+/// Judges the last round that came to its end and whose results are still there. Without one it returns nothing that
+/// was measured, and says so.
+Judged judged_last_round(const fs::path& folder, const Watch& watch, Arguments arguments) {
+  for (auto round = watch.rounds.rbegin(); round != watch.rounds.rend(); ++round) {
+    if (round->state == State::incomplete) continue;
+    arguments.judge.run_id = id_of_round(watch.plan.run_id, round->number);
+    for (const char* const part : {"rounds", "kept"}) {
+      arguments.results = {folder / part / *arguments.judge.run_id};
+      std::error_code error;  // said when the folder is read
+      if (fs::is_directory(arguments.results.front(), error)) return judge_after_trial(arguments);
+    }
+  }
+  say((folder / "rounds").string() + ": no complete round is left, so the export has no figures");
+  return {};
+}
+
+int show(const fs::path& folder, const Watch& watch, const WatchJudgement& judged, const Arguments& arguments,
+         const ReasonChannel& channel) {
+  const auto last_round = [&] { return judged_last_round(folder, watch, arguments); };
+  const int code = write_all_outputs(arguments.outputs, {nullptr, {}, judged.verdict, &watch, &judged, last_round},
+                                     "shakedown", exit_code(judged.verdict, arguments));
   std::fputs(watch_text(watch, judged, style_of(arguments)).c_str(), stdout);
   channel.give(reason_line(judged.verdict));
   return code;
@@ -260,7 +283,7 @@ int watch(const FrontDoor& door, const Programs& programs, const ReasonChannel& 
   const auto judged = judge_watch(watcher.watched());
   replace_file(run.path() / "verdict.json", verdict_json(judged.verdict));
   if (complete) run.finish();
-  return show(watcher.watched(), judged, door.judge, channel);
+  return show(run.path(), watcher.watched(), judged, door.judge, channel);
 }
 
 std::vector<std::string> with_flags_of_watch(const FrontDoor& door, const std::vector<std::string>& words) {
@@ -291,7 +314,7 @@ int report_watch(const fs::path& folder, const Arguments& arguments, const Reaso
                      (folder / "rounds").string() + " has the last");
   }
   const auto watch = read_watch(folder);
-  return show(watch, judge_watch(watch), arguments, channel);
+  return show(folder, watch, judge_watch(watch), arguments, channel);
 }
 
 }  // namespace shakedown

@@ -23,6 +23,12 @@ std::string of_verdict(const Judged& judged) {
   return text(judged.verdict);
 }
 
+// The text of figures. The verdict of a watch has none, so its last complete round is written.
+template <std::string (*text)(const Judged&)>
+std::string of_figures(const Judged& judged) {
+  return judged.last_round ? text(judged.last_round()) : text(judged);
+}
+
 }  // namespace
 
 const std::vector<Output>& outputs() {
@@ -33,9 +39,9 @@ const std::vector<Output>& outputs() {
       {"--markdown", "write Markdown, for the summary of a CI job", of_verdict<markdown_text>},
       {"--prometheus", "write Prometheus text, for node_exporter's textfile collector", of_verdict<prometheus_text>},
       {"--github-benchmark", "write throughputs for github-action-benchmark (customBiggerIsBetter)",
-       of_verdict<github_benchmark_json>},
-      {"--bencher", "write the figures for Bencher (adapter json)", bencher_json},
-      {"--superbench", "write SuperBench's results-summary.jsonl: a line for each node", superbench_jsonl},
+       of_figures<of_verdict<github_benchmark_json>>},
+      {"--bencher", "write the figures for Bencher (adapter json)", of_figures<bencher_json>},
+      {"--superbench", "write SuperBench's results-summary.jsonl: a line for each node", of_figures<superbench_jsonl>},
       {"--health-checker", "write {status: PASS|FAIL|ERROR, tests} for a node health checker",
        of_verdict<health_checker_json>},
   };

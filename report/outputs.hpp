@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,6 +23,7 @@ struct Judged {
   Verdict verdict;
   const Watch* watch = nullptr;  // of which it is the verdict, and how each GPU went in it; null: of one run
   const WatchJudgement* course = nullptr;
+  std::function<Judged()> last_round = {};  // of a watch: judges the round whose figures exports hold
 };
 
 struct Output {

@@ -203,10 +203,11 @@ after() { # waits until a fresh watch has so many rounds
     sleep 0.05
   done
 }
-run 0 "${accept[@]}" --for=15s --seed=3 --families=gemm,hbm,memtest --partial-ok
+run 0 "${accept[@]}" --for=15s --seed=3 --families=gemm,hbm,memtest --partial-ok --bencher=b.json --superbench=s.jsonl --github-benchmark=g.json
 expect "a watch of healthy rounds of some families is good" eval '[[ $(tail -n 1 out) == "VERDICT: PARTIAL 1/1 (profile h200-sxm, 4 ranks, 3 of 5 families, as asked)" ]] && prints "^machine/complete .* pass"'
 expect "  each GPU stands there over time" prints '^rank 3 .* gemm/dtype:bf16 +0\.0 '
 expect "  in rounds whose order changes" eval '(($(rounds_of "$latest_watch") >= 2 && $(grep -o "\"order\":[^]]*" "$latest_watch/rounds.jsonl" | sort -u | wc -l) >= 2))'
+expect "  its exports hold the figures of a round" eval 'grep -q "^  *\"gemm/.*{$" b.json && grep -q "\"gemm/" s.jsonl && grep -q "\"unit\": \"TFLOPS\"" g.json'
 expect "  of which few stay whole" eval '[[ $(ls -d "$latest_watch"/rounds/*/ | grep -vc latest) -le 3 && $(ls "$latest_watch/kept" | wc -l) -eq 1 ]]'
 orders=$(grep -o '"order":[^]]*' "$latest_watch/rounds.jsonl" | head -n 2)
 run 3 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "tests/thresholds/results_builder.hpp"
+#include "thresholds/watch.hpp"
 
 namespace shakedown::acceptance_cli_test {
 namespace {
@@ -467,6 +468,47 @@ TEST_F(AcceptanceTest, WritesEveryForm) {
   EXPECT_EQ(text_of("v.md").rfind("## VERDICT: FAIL 7/8", 0), 0u);
   EXPECT_NE(text_of("v.prom").find("shakedown_pass{profile=\"test\"} 0"), std::string::npos);
   EXPECT_NE(text_of("g.json").find("\"unit\": \"TFLOPS\""), std::string::npos);
+}
+
+TEST_F(AcceptanceTest, ExportsOfAWatchHoldTheFiguresOfItsLastCompleteRound) {
+  const WatchPlan plan{"watch-1", "2026-11-22T12:00:00Z", 3600, 7, {"gemm"}, "quick"};
+  std::string lines = watch_line(plan);
+  for (const auto& [state, tflops] :
+       {std::pair{State::pass, 700.0}, {State::pass, 710.0}, {State::incomplete, 720.0}}) {
+    WatchRound round;
+    round.number = static_cast<int>(tflops - 690) / 10;
+    round.started = plan.started;
+    round.state = state;
+    lines += watch_line(round);
+    const std::string id = "watch-1-00000" + std::to_string(round.number);
+    std::filesystem::create_directories(path("watch/rounds/" + id));
+    ResultsBuilder results;
+    results.context.run_id = id;
+    folder.write("watch/rounds/" + id + "/gemm.json", results.add(gemm, "tflops", tflops).text());
+  }
+  folder.write("watch/rounds.jsonl", lines);
+  const auto exported = [&] {
+    return run(SHAKEDOWN_PROGRAM " report --thresholds=" + path("test.yaml") + " --results=" + path("watch") +
+               " --bencher=" + path("b.json") + " --superbench=" + path("s.jsonl") +
+               " --github-benchmark=" + path("g.json"));
+  };
+  exported();
+  const auto bencher = nlohmann::json::parse(text_of("b.json"))[gemm]["tflops"];
+  EXPECT_EQ(bencher["value"], 710);
+  EXPECT_EQ(bencher["upper_value"], 710);
+  EXPECT_EQ(nlohmann::json::parse(text_of("g.json")).at(0)["value"], 710);
+  EXPECT_NE(text_of("s.jsonl").find("tflops:3\":710"), std::string::npos) << text_of("s.jsonl");
+
+  std::filesystem::create_directory(path("watch/kept"));
+  std::filesystem::rename(path("watch/rounds/watch-1-000001"), path("watch/kept/watch-1-000001"));
+  std::filesystem::remove_all(path("watch/rounds"));
+  exported();
+  EXPECT_EQ(nlohmann::json::parse(text_of("g.json")).at(0)["value"], 700) << "the last one that is left";
+
+  std::filesystem::remove_all(path("watch/kept"));
+  EXPECT_NE(exported().output.find("rounds: no complete round is left, so the export has no figures"),
+            std::string::npos);
+  EXPECT_EQ(text_of("g.json"), "[]\n") << "no old export is left";
 }
 
 TEST_F(AcceptanceTest, LeavesNoOldReportOfAnyFormWhenInputCannotBeRead) {
