@@ -58,6 +58,14 @@ needs() {
 }
 namespaces() { unshare --net --mount --pid --uts --fork true 2>/dev/null || { echo "SKIP: only root makes namespaces" && exit 77; }; }
 
+# hide_gpus: what is started from here on finds no GPU, as on a machine without one. Judging its results needs
+# --allow-faults, since they say that SHAKEDOWN_SYSFS was set.
+hide_gpus() {
+  mkdir -p "$scratch/sys/bus/pci/devices" "$scratch/sys/module"
+  export SHAKEDOWN_SYSFS=$scratch/sys CUDA_VISIBLE_DEVICES=
+  unset SLURM_STEP_GPUS SLURM_JOB_GPUS
+}
+
 # mpi: mpirun on a machine that may have fewer cores than ranks. A program, because run calls it through timeout.
 mkdir "$scratch/.tools"
 printf '#!/bin/sh\nexec mpirun --bind-to none --oversubscribe "$@"\n' >"$scratch/.tools/mpi"
