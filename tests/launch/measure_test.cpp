@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
@@ -90,6 +91,15 @@ TEST(JobOfRanks, HasASecretThatIsOnNoCommandLineAndNewEachTime) {
   unsetenv("SHAKEDOWN_SECRET_FILE");
   EXPECT_EQ(joined(with_file.command, " "), "mpirun -x SHAKEDOWN_SECRET_FILE bench_hbm");
   EXPECT_EQ(secret_of(with_file), "");
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// Returns what `call` writes to standard error.
+std::string said_by(const std::function<void()>& call) {
+  testing::internal::CaptureStderr();
+  call();
+  return testing::internal::GetCapturedStderr();
 }
 
 TEST_F(Measure, KeepsAResultWithErrorRowsAsItIs) {
@@ -220,26 +230,354 @@ TEST_F(Measure, GoesOnAfterAPreflightThatPassesOnly) {
   EXPECT_TRUE(preflight_allows(door, scratch / "run", pinned_id));
 }
 
-// mpirun, as far as the hosts' answers go: nodea is there, nodeb is not.
-TEST_F(Measure, LeavesOutAHostThatDoesNotAnswerAndMissesIt) {
-  const auto mpirun = scratch / "bin/mpirun";
-  HostAnswer here;
-  here.host = "nodea";
-  std::ofstream(mpirun) << "#!/bin/bash\necho '" << answer_line(here) << "'\n";
-  fs::permissions(mpirun, fs::perms::owner_all);
-  const auto hosts = scratch / "hosts";
-  std::ofstream(hosts) << "nodea slots=2\nnodeb slots=2\n";
+// --- starts, and what is said at once ---
+
+class MeasureStarts : public Measure {
+ protected:
+  /// Why the family has no result; empty if it has one. The script may use `start`, the number of its launch.
+  std::string why_not(const std::string& script) {
+    const auto counted = (scratch / "starts").string();
+    fs::remove(counted);
+    program("hbm", "echo >>" + counted + "; start=$(wc -l <" + counted + ")\n" + script);
+    try {
+      return measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen).value_or("");
+    } catch (const CannotRun& error) {
+      return error.what();
+    }
+  }
+  std::size_t starts() const { return lines_of(scratch / "starts").value_or(Words{}).size(); }
+};
+
+TEST_F(MeasureStarts, AreTriedAgainWhereRanksDieBeforeTheirFirstRow) {
+  EXPECT_EQ(why_not("((start == 3)) || exit 9; cat $stored/hbm.json"), "");
+  const auto context = nlohmann::json::parse(read_file(scratch / "run/hbm.json"))["context"]["shakedown"];
+  EXPECT_EQ(context["start_attempts"], 3);
+  const auto log = read_file(scratch / "run/log");
+  EXPECT_TRUE(has(log, "died in its start, launch 1 of 3 (bench_hbm ended with exit code 9)")) << log;
+  EXPECT_TRUE(has(log, "died in its start, launch 2 of 3") && !has(log, "launch 3 of 3")) << log;
+  EXPECT_EQ(why_not("exit 9").rfind("ranks died in their start, before anything was measured, in each of 3 launches: "
+                                    "bench_hbm ended with exit code 9",
+                                    0),
+            0U);
+  EXPECT_EQ(starts(), 3U);
+}
+
+TEST_F(MeasureStarts, AreNotTriedAgainWhereThatWouldChangeNothing) {
+  for (const auto* script : {"echo '[1/9] hbm/op:copy, 0 s so far' >&2; exit 9", "echo '{'; exit 9", "exit 2",
+                             "echo 'shakedown-lost: nodeb' >&2; exit 9"}) {
+    const auto why = why_not(script);
+    EXPECT_EQ(why.rfind("hbm wrote no result: bench_hbm ended with exit code ", 0), 0U) << script << ": " << why;
+    EXPECT_EQ(starts(), 1U) << script;
+  }
+  launch.rank = 1;
+  why_not("exit 9");
+  EXPECT_EQ(starts(), 1U) << "the other ranks are started by others";
+}
+
+TEST_F(Measure, SaysAtOnceWhatFailsAlready) {
+  auto document = nlohmann::json::parse(read_file(stored / "hbm.json"));
+  document["context"]["shakedown"]["run_id"] = "r";
+  const auto rows = document["benchmarks"].size();
+  ASSERT_GT(rows, 6U);
+  for (auto& row : document["benchmarks"]) {
+    row["error_occurred"] = true;
+    row["error_message"] = "wrong data: rank 2 (vm): 3 of 4096 comparisons failed";
+    row["wrong_ranks"] = {2};
+  }
+  std::ofstream(scratch / "bad.json") << document.dump();
+  program("all",
+          "printf '{\"family\": \"hbm\", \"result\": %s}\\n' \"$(cat " + (scratch / "bad.json").string() + ")\"");
+  const auto said = said_by([&] { measure_together(door, launch, programs, scratch / "run", "r", signals, screen); });
+  std::size_t lines = 0;
+  for (auto at = said.find("provisional: "); at != std::string::npos; at = said.find("provisional: ", at + 1)) ++lines;
+  EXPECT_EQ(lines, 6U) << said;
+  EXPECT_TRUE(has(said, "more of hbm")) << said;
+}
+
+// --- launches of several hosts ---
+
+/// Hosts nodea, nodeb and nodec with a script in place of mpirun: it starts nothing where a host that it is to use is
+/// down, as Open MPI does, and writes down each command line.
+class MeasureOnHosts : public Measure {
+ protected:
+  MeasureOnHosts() {
+    const auto mpirun = scratch / "bin/mpirun";
+    std::ofstream(mpirun) << "#!/bin/bash\nscratch=" << scratch.string() << R"sh(
+echo "$*" >>$scratch/launches
+hosts=$(cut -d' ' -f1 $scratch/hosts | tr '\n' ' ')
+for ((i = 1; i < $#; i++)); do
+  [[ ${!i} != --host ]] || { next=$((i + 1)) && hosts=${!next//,/ }; }
+done
+for host in $hosts; do
+  host=${host%%:*}
+  [[ -e $scratch/answer.$host ]] || { echo "ssh: connect to host $host port 22: No route to host" >&2 && exit 1; }
+done
+for last; do :; done
+if [[ $last == roll ]]; then
+  for host in $hosts; do cat $scratch/answer.${host%%:*}; done
+  exit
+fi
+while [[ $1 != */bench_* ]]; do shift; done
+"$@"
+)sh";
+    fs::permissions(mpirun, fs::perms::owner_all);
+    for (const auto* host : {"nodea", "nodeb", "nodec"}) is_up(host);
+    std::ofstream(hosts_file) << "nodea slots=2\nnodeb slots=2\nnodec slots=2\n";
+    setenv("PATH", ((scratch / "bin").string() + ":" + path).c_str(), 1);
+    setenv("OMPI_MCA_orte_default_hostfile", hosts_file.c_str(), 1);
+  }
+  ~MeasureOnHosts() override {
+    unsetenv("OMPI_MCA_orte_default_hostfile");
+    setenv("PATH", path.c_str(), 1);
+  }
+
+  void is_up(const std::string& host) const {
+    HostAnswer answer;
+    answer.host = host;
+    answer.boot_id = "boot-of-" + host;
+    answer.usable_gpus = 2;
+    std::ofstream(scratch / ("answer." + host)) << answer_line(answer) << "\n";
+  }
+  void is_down(const std::string& host) const { fs::remove(scratch / ("answer." + host)); }
+  Words launches() const { return lines_of(scratch / "launches").value_or(Words{}); }
+  Launch agreed(const Words& lost = {}) { return agreed_launch(door, process_environment(), signals, lost); }
+
+  const fs::path hosts_file = scratch / "hosts";
   const std::string path = std::getenv("PATH");
-  setenv("PATH", ((scratch / "bin").string() + ":" + path).c_str(), 1);
-  setenv("OMPI_MCA_orte_default_hostfile", hosts.c_str(), 1);
-  const auto agreed = agreed_launch(door, process_environment(), signals);
-  EXPECT_EQ(agreed.hosts, (Words{"nodea", "nodeb"}));
-  EXPECT_EQ(agreed.absent, Words{"nodeb"});
-  EXPECT_EQ(agreed.present, Words{"nodea"});
-  EXPECT_EQ(agreed.host_count, 2) << "that were promised";
-  EXPECT_NE(all_expected(door, agreed).find("hosts=2"), std::string::npos);
-  unsetenv("OMPI_MCA_orte_default_hostfile");
-  setenv("PATH", path.c_str(), 1);
+};
+
+TEST_F(MeasureOnHosts, AsksAllHostsAtOnceWhereAllAreThere) {
+  const auto all = agreed();
+  EXPECT_EQ(all.present, (Words{"nodea", "nodeb", "nodec"}));
+  EXPECT_EQ(all.boots, (Words{"nodea boot-of-nodea", "nodeb boot-of-nodeb", "nodec boot-of-nodec"}));
+  EXPECT_EQ(all.absent, Words{});
+  EXPECT_EQ(launches().size(), 1U);
+}
+
+TEST_F(MeasureOnHosts, LeavesOutAHostThatDoesNotAnswerAndMissesIt) {
+  is_down("nodeb");
+  Launch left;
+  const auto said = said_by([&] { left = agreed(); });
+  EXPECT_EQ(left.hosts, (Words{"nodea", "nodeb", "nodec"}));
+  EXPECT_EQ(left.absent, Words{"nodeb"});
+  EXPECT_EQ(left.present, (Words{"nodea", "nodec"}));
+  EXPECT_EQ(left.boots.size(), 2U);
+  EXPECT_EQ(left.host_count, 3) << "that were promised";
+  EXPECT_TRUE(has(all_expected(door, left), "hosts=3"));
+  EXPECT_TRUE(has(left.reasons["nodeb"], "ssh: connect to host nodeb port 22: No route to host"));
+  EXPECT_TRUE(has(said, "host nodeb does not answer: it is left out, and missed: ssh: connect to host nodeb")) << said;
+  EXPECT_FALSE(has(said, "host nodea")) << said;
+  EXPECT_EQ(launches().size(), 4U) << "all at once, and then each alone";
+}
+
+TEST_F(MeasureOnHosts, AsksNoHostThatIsKnownToBeLost) {
+  is_down("nodeb");
+  const auto said = said_by([&] {
+    const auto left = agreed({"nodeb"});
+    EXPECT_EQ(left.absent, Words{"nodeb"});
+    EXPECT_EQ(left.present, (Words{"nodea", "nodec"}));
+  });
+  EXPECT_EQ(said, "") << "it has been said before";
+  ASSERT_EQ(launches().size(), 1U);
+  EXPECT_TRUE(has(launches().front(), "--host nodea:2,nodec:2"));
+  is_down("nodea");
+  const auto again = said_by([&] { EXPECT_EQ(agreed({"nodeb"}).present, Words{"nodec"}); });
+  EXPECT_TRUE(has(again, "host nodea does not answer") && !has(again, "nodeb")) << again;
+}
+
+TEST_F(MeasureOnHosts, SaysWhyNoHostHasAnswered) {
+  const auto complaint = [&]() -> std::string {
+    try {
+      agreed();
+    } catch (const CannotRun& error) {
+      return error.what();
+    }
+    return "some have answered";
+  };
+  for (const auto* host : {"nodea", "nodeb", "nodec"}) is_down(host);
+  EXPECT_TRUE(has(complaint(), "no host of nodea, nodeb, nodec has answered: ssh: connect to host nodea"))
+      << complaint();
+  std::ofstream(hosts_file) << "nodea slots=2\n";
+  EXPECT_TRUE(has(complaint(), "no host has answered: ssh: connect to host nodea")) << complaint();
+}
+
+TEST_F(MeasureOnHosts, KeepsAllToTheInterfaceThatIsWanted) {
+  const auto of_mpi = [](const Launch& one) {
+    Words values;
+    for (const auto& [name, value] : one.variables) {
+      if (has(name, "tcp_if_include")) values.push_back(name + "=" + value);
+    }
+    return values;
+  };
+  EXPECT_EQ(of_mpi(agreed()), Words{});
+  door.interface = "eth7";
+  const auto chosen = agreed();
+  EXPECT_EQ(of_mpi(chosen), (Words{"OMPI_MCA_btl_tcp_if_include=eth7", "OMPI_MCA_oob_tcp_if_include=eth7"}));
+  const auto command = [&] { return joined(job_of_ranks(door, chosen, {"program"}).command, " "); };
+  EXPECT_TRUE(has(command(), "-x SHAKEDOWN_INTERFACE=eth7") && has(command(), "-x NCCL_SOCKET_IFNAME==eth7"));
+  setenv("NCCL_SOCKET_IFNAME", "eth8", 1);
+  EXPECT_FALSE(has(command(), "NCCL_SOCKET_IFNAME")) << "the user's counts";
+  unsetenv("NCCL_SOCKET_IFNAME");
+}
+
+TEST(PromisedHosts, AreFoundByTheNamesOfTheirNodes) {
+  Launch launch;
+  launch.hosts = {"pod-0", "pod-1", "nodec"};
+  launch.pods = {{"pod-0", "gpu-7"}, {"pod-1", "gpu-8"}};
+  EXPECT_EQ(promised_hosts(launch, {"gpu-8"}), Words{"pod-1"});
+  EXPECT_EQ(promised_hosts(launch, {"pod-0", "nodec.cluster", "stranger"}), (Words{"pod-0", "nodec"}));
+}
+
+// --- a whole run ---
+
+/// How measure_families ended.
+struct RunEnd {
+  std::optional<std::string> missed;
+  Launch launch;
+  std::string said;
+};
+
+/// Programs that print the result of a family with `result hbm`, or with `give hbm` as the program of all does.
+class MeasureFamilies : public MeasureOnHosts {
+ protected:
+  RunEnd measure() {
+    RunEnd all;
+    fs::remove_all(scratch / "run");
+    all.said = said_by([&] {
+      all.launch = agreed();
+      const auto run = RunFolder::take(scratch / "run", "r");
+      all.missed = measure_families(door, all.launch, programs, run, signals);
+    });
+    return all;
+  }
+  void measures_all(const std::string& script) const { program("all", helpers + script); }
+  void measures(const std::string& family, const std::string& script) const { program(family, helpers + script); }
+  nlohmann::json context_of(const std::string& family) const {
+    return nlohmann::json::parse(read_file(scratch / "run" / (family + ".json"))).at("context").at("shakedown");
+  }
+
+  const std::string helpers = "pinned=" + (source / "tests/data/preflight/h200-sxm-4ranks-pinned.json").string() + R"sh(
+flags=" $* "
+with() { [[ $flags == *" $1 "* ]]; }
+result() { sed 's/"run_id": *"[^"]*"/"run_id": "r"/' ${2:-$stored/$1.json}; }
+give() { printf '{"family": "%s", "result": %s}\n' $1 "$(result $1 $2 | tr '\n' ' ')"; }
+row() { echo '[1/9] something, 0 s so far' >&2; }
+)sh";
+};
+
+TEST_F(MeasureFamilies, GoesOnWithoutAHostThatTheOthersName) {
+  measures_all("if with --families=hbm,p2p; then give hbm; rm " + (scratch / "answer.nodeb").string() +
+               "; echo 'shakedown-lost: nodeb' >&2; exit 3; fi\n"
+               "with --families=p2p && with --crashed=p2p && with --lost=nodeb && give p2p\n");
+  const auto run = measure();
+  EXPECT_EQ(run.missed, std::nullopt) << run.said;
+  EXPECT_TRUE(exists("hbm.json") && exists("p2p.json")) << run.said;
+  EXPECT_EQ(run.launch.absent, Words{"nodeb"});
+  EXPECT_EQ(run.launch.lost, Words{"nodeb"});
+  EXPECT_TRUE(has(run.said, "host nodeb was named by the others: what is missing is measured without it")) << run.said;
+  EXPECT_FALSE(has(run.said, "measured alone")) << run.said;
+  EXPECT_TRUE(has(launches().back(), "--host nodea:2,nodec:2")) << launches().back();
+  EXPECT_FALSE(context_of("p2p").contains("absent")) << "it was there when measuring began";
+}
+
+TEST_F(MeasureFamilies, StartsAtMostThreeTimesWithFewerHosts) {
+  measures_all("row; for host in nodea nodeb nodec; do [[ ! -e " + scratch.string() +
+               "/answer.$host ]] || break; done; rm " + scratch.string() +
+               "/answer.$host; echo \"shakedown-lost: $host\" >&2; exit 3");
+  for (const auto* host : {"noded", "nodee"}) is_up(host);
+  std::ofstream(hosts_file, std::ios::app) << "noded slots=2\nnodee slots=2\n";
+  measures("hbm", "result hbm");
+  measures("p2p", "row; exit 7");
+  const auto run = measure();
+  EXPECT_EQ(run.launch.lost, (Words{"nodea", "nodeb"})) << run.said;
+  EXPECT_TRUE(has(run.said, "what is missing is measured alone")) << run.said;
+}
+
+TEST_F(MeasureFamilies, KeepsWhichHostDidNotStartAndWhy) {
+  is_down("nodec");
+  measures_all("give hbm; give p2p");
+  EXPECT_EQ(measure().missed, std::nullopt);
+  for (const auto* family : {"hbm", "p2p"}) {
+    const auto absent = context_of(family).at("absent");
+    ASSERT_EQ(absent.size(), 1U);
+    EXPECT_EQ(absent[0].at("host"), "nodec");
+    EXPECT_TRUE(has(absent[0].dump(), "ssh: connect to host nodec")) << absent;
+  }
+}
+
+TEST_F(MeasureFamilies, MeasuresAloneWhatIsMissing) {
+  measures_all("give hbm; exit 3");
+  measures("p2p", "result p2p");
+  const auto good = measure();
+  EXPECT_EQ(good.missed, std::nullopt);
+  EXPECT_TRUE(exists("p2p.json"));
+  EXPECT_TRUE(has(good.said, "bench_all ended in p2p: ")) << good.said;
+  EXPECT_TRUE(has(good.said, "what is missing is measured alone")) << good.said;
+  EXPECT_FALSE(has(good.said, "was named by the others")) << good.said;
+  EXPECT_FALSE(has(good.said, "provisional")) << good.said;
+  measures("p2p", "row; exit 7");
+  EXPECT_EQ(measure().missed, "p2p wrote no result: mpirun ended with exit code 7");
+}
+
+TEST_F(MeasureFamilies, ByTheirOwnProgramsWhereThereIsNoneOfAll) {
+  measures("hbm", "row; exit 7");
+  measures("p2p", "result p2p");
+  const auto run = measure();
+  EXPECT_EQ(run.missed, "hbm wrote no result: mpirun ended with exit code 7") << "the first reason";
+  EXPECT_TRUE(exists("p2p.json"));
+  EXPECT_FALSE(has(run.said, "measured alone")) << run.said;
+}
+
+TEST_F(MeasureFamilies, EndsWithAPreflightThatFails) {
+  programs.families = {"preflight", "hbm"};
+  const std::string failing = "result preflight $pinned", dying = "row; exit 7", well = "result preflight";
+  measures("hbm", "result hbm");
+  const auto with_preflight = [&](const std::string& script, bool despite) {
+    measures("preflight", script);
+    door.despite_preflight = despite;
+    return measure();
+  };
+  const auto failed = with_preflight(failing, false);
+  EXPECT_EQ(failed.missed, std::nullopt) << "it is not missing but forbidden";
+  EXPECT_FALSE(exists("hbm.json"));
+  EXPECT_TRUE(has(failed.said, "pre-flight failed, so nothing else is measured")) << failed.said;
+  EXPECT_EQ(with_preflight(failing, true).missed, std::nullopt);
+  EXPECT_TRUE(exists("hbm.json"));
+  EXPECT_EQ(with_preflight(dying, false).missed, "preflight wrote no result: mpirun ended with exit code 7");
+  EXPECT_FALSE(exists("hbm.json"));
+  EXPECT_EQ(with_preflight(dying, true).missed, "preflight wrote no result: mpirun ended with exit code 7");
+  EXPECT_TRUE(exists("hbm.json"));
+  with_preflight(well, false);
+  EXPECT_TRUE(exists("hbm.json"));
+}
+
+TEST_F(MeasureFamilies, EndsTheProgramOfAllWithAPreflightThatFails) {
+  programs.families = {"preflight", "hbm"};
+  measures_all("give preflight $pinned; give hbm; sleep 100");
+  const auto run = measure();
+  EXPECT_EQ(run.missed, std::nullopt);
+  EXPECT_TRUE(exists("preflight.json"));
+  EXPECT_FALSE(exists("hbm.json"));
+}
+
+TEST_F(Measure, AsARankThatOthersStartedLeavesTheVerdictToRankZero) {
+  launch.rank = 1;
+  launch.ranks = 2;
+  programs.families = {"hbm"};
+  const auto as_rank = [&](const std::string& script) -> std::string {
+    program("hbm", script);
+    try {
+      return std::to_string(measure_as_rank(door, launch, programs, signals));
+    } catch (const CannotRun& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(as_rank("[[ \" $* \" == *' --benchmark_format=json '* ]]"), "0");
+  EXPECT_EQ(as_rank("exit 3"), "rank 1 of 2: bench_hbm ended with exit code 3; rank 0 has the verdict");
+  programs.families = {"hbm", "p2p"};
+  EXPECT_EQ(as_rank(""), "bench_all is missing, by which ranks measure all families: install it");
+  program("all", "[[ \" $* \" == *' --families=hbm,p2p '* ]]");
+  EXPECT_EQ(as_rank("exit 3"), "0");
 }
 
 }  // namespace
