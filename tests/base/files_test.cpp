@@ -2,9 +2,12 @@
 #include "base/files.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 namespace shakedown::files_test {
 namespace {
@@ -74,6 +77,60 @@ TEST_F(Files, AreFoldersOrNot) {
   EXPECT_FALSE(is_folder(write("a", "")));
   EXPECT_FALSE(is_folder(folder / "none"));
   EXPECT_FALSE(is_folder(folder / "a/b")) << "below a file";
+}
+
+std::string error_of_replacing(const fs::path& file) {
+  try {
+    replace_file(file, "new");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(Files, AreReplacedAsAWholeAndLeaveNothingBeside) {
+  const auto file = write("a", "old");
+  fs::create_symlink("a", folder / "link");
+  replace_file(folder / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder / "link")) << "a link keeps pointing where it does";
+  EXPECT_EQ(read_file(file), "new");
+  EXPECT_EQ(error_of_replacing(folder), folder.string() + ": cannot be written: Is a directory");
+  EXPECT_EQ(error_of_replacing(folder / "none/a"),
+            (folder / "none/a").string() + ": cannot be written: No such file or directory");
+  EXPECT_EQ(names_in(folder).value(), (Words{"a", "link"}));
+}
+
+TEST_F(Files, ThatAreLinksOfOthersInAFolderForAllAreNotFollowed) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root makes files of other users";
+  const auto file = write("a", "old"), link = folder / "link";
+  fs::create_symlink("a", link);
+  constexpr uid_t other = 65534;
+  ASSERT_EQ(lchown(link.c_str(), other, other), 0);
+  EXPECT_EQ(error_of_replacing(link), "") << "not all may write here";
+  chmod(folder.c_str(), 01777);
+  EXPECT_EQ(error_of_replacing(link), link.string() + ": cannot be written: Permission denied");
+  ASSERT_EQ(lchown(folder.c_str(), other, other), 0);
+  EXPECT_EQ(error_of_replacing(link), "") << "the folder's owner made it";
+  ASSERT_EQ(lchown(folder.c_str(), 0, 0), 0);
+  ASSERT_EQ(lchown(link.c_str(), 0, 0), 0);
+  EXPECT_EQ(error_of_replacing(link), "") << "this user made it";
+}
+
+TEST_F(Files, ThatArePipesAreWrittenOnceTheyAreRead) {
+  const auto pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::string text(200'000, 'x');  // more than a pipe takes at once
+  std::string read;
+  {
+    const std::jthread reader([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      std::ifstream in(pipe);
+      read.assign(std::istreambuf_iterator<char>(in), {});
+    });
+    replace_file(pipe, text);
+  }
+  EXPECT_EQ(read, text);
+  EXPECT_TRUE(fs::is_fifo(pipe));
 }
 
 }  // namespace

@@ -175,6 +175,27 @@ TEST_F(Runs, TheFolderIsFreeWhenItsCtestHasEndedHoweverItDid) {
   EXPECT_EQ(fs::canonical(results / "latest"), fs::canonical(results / "ctest"));
 }
 
+TEST_F(Runs, AStepOfTheSameCtestMayBeginAnew) {
+  for (const auto* id : {"first", "second"}) {
+    ctest::begin(results / "ctest", owner_of(getpid()), id);
+    EXPECT_EQ(ctest::check(results / "ctest", owner_of(getpid())), id);
+  }
+}
+
+TEST_F(Runs, GoWhereTheUserSaysElseIntoTheBuildTree) {
+  const char* const set = std::getenv("SHAKEDOWN_RESULTS");
+  const std::string before = set == nullptr ? "" : set;
+  setenv("SHAKEDOWN_RESULTS", results.c_str(), 1);
+  EXPECT_EQ(usual_results(), results);
+  setenv("SHAKEDOWN_RESULTS", "", 1);
+  const auto build = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
+  ASSERT_TRUE(fs::exists(build / "CMakeCache.txt")) << "tests are run where they were built";
+  EXPECT_EQ(fs::weakly_canonical(usual_results()), build / "results");
+  unsetenv("SHAKEDOWN_RESULTS");
+  EXPECT_EQ(fs::weakly_canonical(usual_results()), build / "results");
+  if (set != nullptr) setenv("SHAKEDOWN_RESULTS", before.c_str(), 1);
+}
+
 TEST_F(Runs, AProcessIsToldFromALaterOneOfItsNumber) {
   auto owner = owner_of(getpid());
   EXPECT_TRUE(lives(owner));

@@ -148,6 +148,28 @@ TEST_F(Supervision, ASignalToUsEndsTheJob) {
   EXPECT_TRUE(gone("pid"));
 }
 
+TEST_F(Supervision, AfterASignalAJobThatIgnoresItIsLeftToItsGuard) {
+  auto stubborn =
+      job("trap '' TERM; echo $$ >" + file("pid").string() + "; echo begun; sleep 100; sleep 100; sleep 100");
+  stubborn.out = [](std::string_view) { raise(SIGTERM); };
+  stubborn.patience_on_signal = 500ms;
+  const auto ending = run(stubborn);
+  EXPECT_EQ(ending.told, "by SIGTERM");
+  EXPECT_LT(seconds, 4) << "there must be time for a verdict";
+  EXPECT_TRUE(gone("pid"));
+}
+
+TEST_F(Supervision, AJobHasTheVariablesOfThisProcessAndItsOwn) {
+  setenv("TEST_OF_OURS", "ours", 1);
+  setenv("TEST_OF_BOTH", "ours", 1);
+  auto prints = job("echo $TEST_OF_OURS $TEST_OF_BOTH $TEST_OF_IT; cat; printf 'no end'");
+  prints.variables = {{"TEST_OF_BOTH", "its own"}, {"TEST_OF_IT", "its"}};
+  EXPECT_TRUE(run(prints).good()) << "it reads nothing";
+  EXPECT_EQ(out, (std::vector<std::string>{"ours its own its", "no end"}));
+  unsetenv("TEST_OF_OURS");
+  unsetenv("TEST_OF_BOTH");
+}
+
 // The guard cannot report: killed, or without a descriptor for signals.
 TEST_F(Supervision, AGuardThatCannotReportSaysNothingOfTheJob) {
   const auto killed = run(job("kill -KILL $PPID; sleep 100"));

@@ -126,6 +126,22 @@ TEST(Machine, FailsWhereAProgramDiedAlsoIfItsFamilyWasMeasuredAfterwards) {
   EXPECT_NE(finding->detail.find("died in p2p"), std::string::npos) << finding->detail;
 }
 
+TEST(Machine, TellsOfTheMostMemoryThatAnyFamilyKept) {
+  const auto with = [](const std::string& family, double mib) {
+    auto kept = healthy();
+    kept.context.ranks[1].memory_kept_mib = mib;
+    auto results = kept.results(family + ".json");
+    results.rows.resize(1);
+    results.rows.front().key = family + "/op:copy";
+    return results;
+  };
+  for (const auto& files : {std::vector{with("hbm", 512), with("p2p", 128)}, {with("hbm", 128), with("p2p", 512)}}) {
+    const auto findings = judge_kept_memory(files, {});
+    ASSERT_EQ(findings.size(), 1u);
+    EXPECT_EQ(findings[0].value, 512);
+  }
+}
+
 TEST(Machine, WarnsOfMemoryThatAFamilyOfCopiesDidNotGiveBack) {
   auto kept = healthy();
   const auto judged_in = [&kept](const std::string& family) {

@@ -99,6 +99,21 @@ TEST(Verdict, CountsAllOffendersAndNamesTenWorstFirst) {
   EXPECT_EQ(finding.offenders[9].value, 509);
 }
 
+TEST(Verdict, OfFewerSamplesThanARuleAsksForIsInvalid) {
+  const auto of = [](const std::vector<double>& samples) {
+    ResultsBuilder builder;
+    for (const double each : samples) builder.add(gemm, "tflops", 700, {}, {{"samples", each}});
+    return find(judged(builder, gemm_rule + ", samples_min: 10}\n"), gemm);
+  };
+  EXPECT_EQ(of({10}).status, Status::pass);
+  EXPECT_EQ(of({20, 10, 25}).status, Status::pass);
+  const auto few = of({20, 5, 4});
+  EXPECT_EQ(few.status, Status::invalid);
+  EXPECT_EQ(few.value, 5) << "the first repetition that has too few";
+  EXPECT_EQ(few.limit->kind, LimitKind::samples_min);
+  EXPECT_NE(few.detail.find("fewer samples than asked: 5 of 10"), std::string::npos) << few.detail;
+}
+
 constexpr const char* step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
 
 TEST(Verdict, PutsTheModelFlopsOfATrainingStepBesideThePeak) {
