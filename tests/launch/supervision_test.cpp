@@ -159,6 +159,19 @@ TEST_F(Supervision, AfterASignalAJobThatIgnoresItIsLeftToItsGuard) {
   EXPECT_TRUE(gone("pid"));
 }
 
+TEST_F(Supervision, AJobIsSeenToEndWhereTheCallerIgnoresEndsOfChildren) {
+  signal(SIGCHLD, SIG_IGN);  // inherited by this process, as some callers leave it
+  const auto ending = run(job("echo here; exit 5"));
+  signal(SIGCHLD, SIG_DFL);
+  EXPECT_EQ(ending.code, 5);
+  EXPECT_LT(seconds, 20);
+}
+
+TEST_F(Supervision, AGuardThatIsToldToEndEndsItsJob) {
+  EXPECT_EQ(run(job("kill -TERM $PPID; sleep 100")).signal, SIGTERM);
+  EXPECT_LT(seconds, 20);
+}
+
 TEST_F(Supervision, AJobHasTheVariablesOfThisProcessAndItsOwn) {
   setenv("TEST_OF_OURS", "ours", 1);
   setenv("TEST_OF_BOTH", "ours", 1);
