@@ -493,6 +493,15 @@ TEST_F(MeasureFamilies, StartsAtMostThreeTimesWithFewerHosts) {
   EXPECT_TRUE(has(run.said, "what is missing is measured alone")) << run.said;
 }
 
+TEST_F(MeasureFamilies, MeasuresAloneWhereEveryHostIsNamed) {
+  measures_all("give hbm; echo 'shakedown-lost: nodea nodeb nodec' >&2; exit 3");
+  measures("p2p", "result p2p");
+  const auto run = measure();
+  EXPECT_EQ(run.missed, std::nullopt) << run.said;
+  EXPECT_EQ(run.launch.lost, Words{}) << "none would be left";
+  EXPECT_TRUE(exists("p2p.json"));
+}
+
 TEST_F(MeasureFamilies, KeepsWhichHostDidNotStartAndWhy) {
   is_down("nodec");
   measures_all("give hbm; give p2p");

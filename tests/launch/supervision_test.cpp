@@ -71,6 +71,7 @@ TEST_F(Supervision, HearsBothOutputsByLinesAndTellsTheExitCode) {
 TEST_F(Supervision, TellsASignalFromAnExitCodeThatLooksLikeOne) {
   EXPECT_EQ(run(job("kill -KILL $$")).text("/usr/bin/mpirun"), "mpirun was ended by SIGKILL");
   EXPECT_EQ(run(job("exit 137")).text("mpirun"), "mpirun ended with exit code 137: SIGKILL ended a rank or itself");
+  EXPECT_EQ(run(job("exit 128")).text("srun"), "srun ended with exit code 128") << "no signal has the number 0";
   EXPECT_NE(run(job("exit 132")).text("mpirun").find("or mpirun could not start one"), std::string::npos);
   for (const auto* code : {"160", "243", "255"}) {
     const auto text = run(job(std::string("exit ") + code)).text("srun");
@@ -91,6 +92,7 @@ TEST_F(Supervision, AJobWithoutASignOfLifeIsEnded) {
   EXPECT_LT(seconds, 20);
   auto speaks = job("for i in 1 2 3 4 5 6; do echo $i; sleep 0.2; done");
   speaks.silence = 5s;
+  speaks.last_words = 100ms;  // it does not say that it ends
   EXPECT_TRUE(run(speaks).good());
 }
 

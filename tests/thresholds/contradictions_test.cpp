@@ -53,6 +53,14 @@ TEST(Cv, ThatIsMissingWhereTheProfileLimitsItIsInconclusive) {
   EXPECT_EQ(refusal_of(builder), Refusal{}) << "no profile, no limit";
 }
 
+TEST(Times, OfNothingAreRefusedByName) {
+  for (const auto* name : {"real_time", "iterations"}) {
+    auto builder = row({});
+    builder.rows.back()[name] = 0;
+    EXPECT_EQ(refusal_of(builder), (Refusal{name, Status::invalid, {}})) << name;
+  }
+}
+
 Finding run_id_of(const std::vector<Results>& files) {
   const auto findings = judge_machine(files, {});
   return *std::find_if(findings.begin(), findings.end(), [](const Finding& f) { return f.key == "machine/run_id"; });
@@ -206,6 +214,20 @@ TEST(Phases, OfAStepAddUpWithinTenPercent) {
   EXPECT_TRUE(starts(with(90, 10, 52), "contradicts its phases, 102 ms"));
   EXPECT_TRUE(starts(with(90, 10, 13), "contradicts its phases, 63 ms"));
   EXPECT_EQ(with(90, 10, 13, "/accumulation:4"), "") << "the phases of one pass of several";
+}
+
+TEST(Phases, OfAStepOfSeveralRanksAddUpWhereTheWaitIsKnown) {
+  const auto is_refused = [](bool wait_is_known) {
+    ResultsBuilder builder(2);
+    builder.add("train_step/model:tiny/dtype:bf16/seq:8", "step_ms", 100);
+    builder.by_rank("seconds", {0.1, 0.1}).by_rank("compute_ms", {60, 60});
+    if (wait_is_known) builder.by_rank("exposed_comm_ms", {10, 10});
+    const std::vector<Results> results{builder.results()};
+    const auto findings = judge_validity(benchmarks_of(results), nullptr, {});
+    return std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.metric == "compute_ms"; });
+  };
+  EXPECT_TRUE(is_refused(true)) << "60 + 10 ms are no step of 100 ms";
+  EXPECT_FALSE(is_refused(false)) << "it may have waited for 40 ms";
 }
 
 TEST(Partners, OfAMeasurementThatIsRepeatedForOneEndNeedNotSayEachOther) {

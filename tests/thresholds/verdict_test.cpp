@@ -114,6 +114,25 @@ TEST(Verdict, OfFewerSamplesThanARuleAsksForIsInvalid) {
   EXPECT_NE(few.detail.find("fewer samples than asked: 5 of 10"), std::string::npos) << few.detail;
 }
 
+TEST(Verdict, SaysFourReasonsWhyRanksHaveNoValueAndHowManyMoreThereAre) {
+  const auto detail = [](int ranks) {
+    ResultsBuilder builder(ranks);
+    std::vector<std::optional<std::string>> reasons;
+    for (int rank = 0; rank < ranks; ++rank) reasons.emplace_back("reason " + std::to_string(rank));
+    builder.add_facts("preflight/of:gpu", {{"pcie_width", testing_support::Values(reasons.size())}},
+                      {{"pcie_width", reasons}});
+    return find(judged(builder,
+                       "  - {benchmark: \"preflight/of:gpu\", metric: pcie_width, every: rank, min: 1, source: s}\n"),
+                "preflight/of:gpu")
+        .detail;
+  };
+  EXPECT_NE(detail(4).find("reason 3"), std::string::npos) << detail(4);
+  EXPECT_EQ(detail(4).find("more"), std::string::npos) << detail(4);
+  EXPECT_NE(detail(6).find("reason 3"), std::string::npos) << detail(6);
+  EXPECT_EQ(detail(6).find("reason 4"), std::string::npos) << detail(6);
+  EXPECT_NE(detail(6).find("and 2 more"), std::string::npos) << detail(6);
+}
+
 constexpr const char* step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
 
 TEST(Verdict, PutsTheModelFlopsOfATrainingStepBesideThePeak) {
