@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -294,6 +295,22 @@ TEST_F(Measure, SaysAtOnceWhatFailsAlready) {
   EXPECT_TRUE(has(said, "more of hbm")) << said;
 }
 
+TEST_F(Measure, SaysOnceRowsBeginThatThePlanTakesLongerThanTheJobHas) {
+  const auto said = [&](double seconds_left, const std::string& script) {
+    launch.ends =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count() + seconds_left;
+    program("hbm", script + "\ncat $stored/hbm.json");
+    return said_by([&] { measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen); });
+  };
+  const std::string plan = "echo '[0/2] hbm, 50 s in all' >&2; ", row = "echo '[1/2] hbm/op:copy, 0 s so far' >&2; ";
+  const auto once = said(20, plan + row + row);
+  EXPECT_TRUE(has(once, "the plan takes about 50 s, and the job ends in ")) << once;
+  EXPECT_EQ(once.find("the plan takes"), once.rfind("the plan takes")) << once;
+  EXPECT_FALSE(has(said(500, plan + row), "the plan takes"));
+  EXPECT_FALSE(has(said(20, plan), "the plan takes")) << "no row has begun";
+  EXPECT_FALSE(has(said(20, row), "the plan takes")) << "no plan is known";
+}
+
 // --- launches of several hosts ---
 
 /// Hosts nodea, nodeb and nodec with a script in place of mpirun: it starts nothing where a host that it is to use is
@@ -472,6 +489,7 @@ TEST_F(MeasureFamilies, GoesOnWithoutAHostThatTheOthersName) {
   const auto run = measure();
   EXPECT_EQ(run.missed, std::nullopt) << run.said;
   EXPECT_TRUE(exists("hbm.json") && exists("p2p.json")) << run.said;
+  EXPECT_TRUE(has(run.said, "[1/2] hbm: ok, ") && has(run.said, "[2/2] p2p: ok, ")) << run.said;
   EXPECT_EQ(run.launch.absent, Words{"nodeb"});
   EXPECT_EQ(run.launch.lost, Words{"nodeb"});
   EXPECT_TRUE(has(run.said, "host nodeb was named by the others: what is missing is measured without it")) << run.said;
