@@ -34,6 +34,7 @@ class Files : public testing::Test {
 
 TEST_F(Files, AreSortedByTheNumbersInTheirNames) {
   EXPECT_EQ(in_order({"eth10", "eth2", "eth9", "eth0", "eth"}), (Words{"eth", "eth0", "eth2", "eth9", "eth10"}));
+  EXPECT_EQ(in_order({"a3b9", "a2b10"}), (Words{"a2b10", "a3b9"}));
   EXPECT_EQ(in_order({"nvme2n10", "nvme2n9", "nvme10n1"}), (Words{"nvme2n9", "nvme2n10", "nvme10n1"}));
   EXPECT_EQ(in_order({"ib", "eth:1", "eth1", "eth"}), (Words{"eth", "eth1", "eth:1", "ib"}));
   EXPECT_EQ(in_order({"7", "07", "8", "06"}), (Words{"06", "07", "7", "8"}));

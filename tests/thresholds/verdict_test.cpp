@@ -133,6 +133,25 @@ TEST(Verdict, SaysFourReasonsWhyRanksHaveNoValueAndHowManyMoreThereAre) {
   EXPECT_NE(detail(6).find("and 2 more"), std::string::npos) << detail(6);
 }
 
+TEST(Verdict, MissesATextThatARankDoesNotHave) {
+  for (const auto* limit : {"same: true", "at_least: \"2.27\""}) {
+    const auto judged_with = [&](const std::optional<std::string>& of_rank_1) {
+      ResultsBuilder builder;
+      builder.add_facts("preflight/of:software", {}, {{"nccl", {"2.27.3", of_rank_1, "2.27.3", "2.27.3"}}});
+      return find(
+          judged(builder, std::string("  - {benchmark: \"preflight/of:software\", metric: nccl, every: rank, ") +
+                              limit + ", source: s}\n"),
+          "preflight/of:software");
+    };
+    EXPECT_EQ(judged_with("2.27.3").status, Status::pass) << limit;
+    const auto missing = judged_with(std::nullopt);
+    EXPECT_EQ(missing.status, Status::missing) << limit;
+    EXPECT_EQ(missing.detail, "ranks without a value") << limit;
+    ASSERT_TRUE(missing.worst) << limit;
+    EXPECT_EQ(missing.worst->rank, 1) << limit;
+  }
+}
+
 constexpr const char* step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
 
 TEST(Verdict, PutsTheModelFlopsOfATrainingStepBesideThePeak) {
