@@ -284,6 +284,13 @@ TEST_F(LaunchChoice, HostsThatAreAbsentAreLeftOutAndStayExpected) {
   EXPECT_EQ(choose_launch(slurm).expected(), "hosts=2");
 }
 
+TEST_F(LaunchChoice, NoHostThatIsThereIsRefused) {
+  auto listed = site(operators);
+  listed.host_file = host_file;
+  listed.absent = {"worker-0", "worker-1"};
+  EXPECT_EQ(refusal(listed), "no host of worker-0.job, worker-1.job is there");
+}
+
 TEST_F(LaunchChoice, ADeadHostIsNoticedWithinSecondsUnlessTheUserHasOtherSettings) {
   const auto value = [](const Launch& launch, const std::string& name) {
     for (const auto& [variable, text] : launch.variables) {

@@ -214,7 +214,13 @@ TEST_F(Measure, AccusesNoMachineWhereTheLauncherIsKilled) {
 
 TEST_F(Measure, RefusesWhereAGpuIsInUse) {
   program("hbm", "echo 'shakedown: rank 0 (a): GPU-1 is in use by another measurement: process 7' >&2; exit 3");
-  EXPECT_THROW(measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen), CannotRun);
+  try {
+    measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen);
+    FAIL() << "it is refused";
+  } catch (const CannotRun& refused) {
+    EXPECT_TRUE(has(refused.what(), "GPU-1 is in use by another measurement: process 7")) << refused.what();
+    EXPECT_FALSE(has(refused.what(), "launches")) << "it is not started again";
+  }
 }
 
 TEST_F(Measure, GoesOnAfterAPreflightThatPassesOnly) {
