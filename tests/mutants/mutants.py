@@ -11,9 +11,9 @@ doubled, +1 and -1 become 2 more or less, a statement is left out.
 import argparse
 import concurrent.futures
 import filecmp
+import hashlib
 import json
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -32,9 +32,31 @@ thresholds/crashed.cpp thresholds/crosscheck.cpp thresholds/gpu_errors.cpp thres
 thresholds/machine.cpp thresholds/missed_limits.cpp thresholds/rule.cpp thresholds/transport.cpp thresholds/validity.cpp
 """.split()
 FAILING_CALLS = "tests/faults/failing_calls.py"
-PROGRAMS = ["base_test", "thresholds_tests", "judging_tests", "report_tests", "launch_test", "supervision_test", "fixtures_test"]
+PROGRAMS = ["base_test", "thresholds_tests", "judging_tests", "report_tests", "launch_test", "supervision_test", "fixtures_test",
+            "ranks_test"]
 QUIET = ["parentheses", "conversion", "unused-variable", "sign-compare", "bool-operation", "int-in-bool-context", "terminate",
          "return-type", "unused-but-set-variable"]
+# Statements whose absence no test can notice, by kind.
+UNNOTICED = re.compile(
+    r"poll\(|std::this_thread::sleep_for\("  # a pause of a loop, which then looks again without one
+    r"|\w+_destroy\(|\w+\.reserve\("  # memory that is given back or taken earlier
+    r"|sigemptyset\(|posix_spawn\w*_init\("  # of memory that is zero already, as it is more often than not
+    r"|(std::)?_[eE]xit\("  # a function that must not return would, which is undefined
+    r"|screen_?\.(clear|heard)\(")  # the status line of a terminal
+# Constants that say how much is kept or done at a time, or any number that is free: a little more or less changes no result.
+UNNOTICED_CONSTANTS = re.compile(r"\b(max_lines_\w+|most_strangers|SOMAXCONN|at_once|constexpr int kept)\b")
+# Two instants are never equal, so that < and <= are the same between them.
+INSTANTS = re.compile(r"(\bnow|Clock::now\(\)|deadline\)?) (<|<=|>|>=) |(<|<=|>|>=) (now\b|Clock::now\(\))")
+# Where the two are known to differ < and <= are the same: "if (a != b) return a < b;".
+DIFFERENT = re.compile(r"(\S+) != (\S+?)(?:\) return| \?) \1 [<>] \2(?!\w)")
+# Places whose mutants change nothing: a part of the line, how the mutant begins, and the reason. At most ten.
+EQUIVALENT = [
+    ("setpgid(", "", "the parent and the child both do it, since either may be first"),
+    ("*value > *worst : *value < *worst", "'", "of two equal values either is the worst"),
+    ("if (broken.empty()) return;", "a condition never holds", "without a broken limit there is nothing to count"),
+    ("if (record.facts == nullptr) record.facts = &facts;", "a condition always holds", "a rank is the same in all files of a run"),
+    ("if (other < rank_) {", "'<'", "no rank has a stream to itself"),
+]
 COMPARISONS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal"}
 
 
@@ -78,6 +100,8 @@ def candidates(file, lines):
             if not outside_strings(line, match.start()) or re.search(r"\b(operator|constexpr)\b", line):
                 continue
             sign = match.group(1)
+            if sign not in ("==", "!=") and any(kind.search(line) for kind in (INSTANTS, UNNOTICED_CONSTANTS, DIFFERENT)):
+                continue
             carrier = "==" if sign in ("==", "!=") else "<"
 
             def compare(text, n, at=match.start(), end=match.end(), how=COMPARISONS[sign], by=carrier):
@@ -102,7 +126,7 @@ def candidates(file, lines):
 
                         yield number, what, decide
         match = re.match(r"(\s*)(?:static )?constexpr (double|int|std::size_t|std::chrono::\w+) (\w+) = ([\d.e'-]+);(.*)$", line)
-        if match:
+        if match and not UNNOTICED_CONSTANTS.search(line):
             def double(text, n, m=match):
                 return f"{m[1]}const {m[2]} {m[3]} = {m[4]} * (mutation::lives({n}) ? 2 : 1);{m[5]}"
 
@@ -115,22 +139,29 @@ def candidates(file, lines):
                 yield number, f"'{match.group(1)} 1' is '{match.group(1)} 2'", step
         match = re.match(r"(\s+)((?:[\w\]\[*]|::|\.|->)+\(.*\);)$", line)
         previous = lines[number - 2].rstrip() if number > 1 else ""
-        if match and not re.match(r"\s*(return|throw|static_cast|sizeof|delete)\b", line) and re.search(r"[;{}]$|^$|//", previous):
+        stands_alone = re.search(r"[;{}]$|^$|//", previous) and not re.match(r"\s*(return|throw|static_cast|sizeof|delete)\b", line)
+        if match and stands_alone and not UNNOTICED.match(match[2]):
             def leave_out(text, n, m=match):
                 return f"{m[1]}if (!mutation::lives({n})) {m[2]}"
 
             yield number, "a statement is left out", leave_out
 
 
-def chosen(wanted, seed):
-    """As many of all candidates, the same for the same seed, at most one in a line."""
+def chosen(wanted, seed, only=""):
+    """As many of all candidates, at most one in a line; only in files whose names begin so. A mutant is chosen by its own
+    text and the seed, so that a change elsewhere leaves the choice as it is."""
     found = []
     for file in SOURCES:
+        if not file.startswith(tuple(only.split(","))):
+            continue
         lines = (ROOT / file).read_text().split("\n")
-        found += [(file, number, what, change) for number, what, change in candidates(file, lines)]
-    random.Random(seed).shuffle(found)
+        for number, what, change in candidates(file, lines):
+            if any(part in lines[number - 1] and what.startswith(kind) for part, kind, _ in EQUIVALENT):
+                continue
+            place = hashlib.sha256(f"{seed} {file} {what} {lines[number - 1]}".encode()).digest()
+            found.append((place, (file, number, what, change)))
     taken, lines = [], set()
-    for one in found:
+    for _, one in sorted(found, key=lambda entry: entry[0]):
         if one[:2] not in lines:
             lines.add(one[:2])
             taken.append(one)
@@ -244,11 +275,13 @@ def look(build, scratch, test):
 
 
 def fate(build, number, tests):
-    """The program that kills this mutant; None: it survives; "": no test reaches it."""
+    """The program that kills this mutant; None: it survives; "": no test reaches it. Quick tests run first: most mutants do
+    not survive them, and those that wait for timeouts take longer than all others."""
+    quick = 1.0  # seconds
     reaching = {}
     for test in tests:
         if number in test.reached:
-            reaching.setdefault(test.program, []).append(test)
+            reaching.setdefault((test.program, test.seconds > quick), []).append(test)
     for group in sorted(reaching.values(), key=lambda group: sum(test.seconds for test in group)):
         limit = 10 + 5 * sum(test.seconds for test in group)
         if not ends_well(build, command_of(build, group), {"MUTANT": str(number)}, limit):
@@ -273,6 +306,9 @@ def judge(build, scratch, mutants, jobs):
             how = f"killed by {by}" if by else "survives: no test reaches it" if by == "" else "survives"
             print(f"{mutants[number]}: {how}", flush=True)
     killed = len(mutants) - len(survivors)
+    for folder in sorted({Path(mutant.file).parts[0] for mutant in mutants.values()}):
+        those = [number for number, mutant in mutants.items() if Path(mutant.file).parts[0] == folder]
+        print(f"{folder}: {len(set(those) - set(survivors))} of {len(those)} killed")
     print(f"{killed} of {len(mutants)} mutants killed ({100 * killed / len(mutants):.1f} %)")
     for number in survivors:
         print(f"survivor: {mutants[number]}")
@@ -284,12 +320,13 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--count", type=int, default=200, help="number of mutants (default 200; 0: all)")
     parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--only", default="", help="files whose names begin so, with commas between them: base/,launch/job")
     parser.add_argument("--least", type=float, default=0.95, help="fail if a smaller part is killed (default 0.95)")
     parser.add_argument("--list", action="store_true", help="say which mutants there are, and end")
     parser.add_argument("--configure", default="", help="flags of CMake")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
-    taken = chosen(arguments.count, arguments.seed)
+    taken = chosen(arguments.count, arguments.seed, arguments.only)
     if arguments.list:
         for file, line, what, _ in taken:
             print(f"{file}:{line}: {what}")
@@ -302,6 +339,10 @@ def main():
         target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists() or not filecmp.cmp(source, target, shallow=False):
             shutil.copy(source, target)
+    # Undefined calls of the standard library end the program, so that no test passes by luck.
+    with open(tree / "CMakeLists.txt", "a", encoding="utf-8") as file:
+        file.write("\nforeach(library base verdict fixtures launch)\n"
+                   "  target_compile_definitions(shakedown_${library} PRIVATE _GLIBCXX_ASSERTIONS)\nendforeach()\n")
     write(tree, taken)
     configure = ["cmake", "-S", tree, "-B", build, "-DSHAKEDOWN_CUDA=OFF", *arguments.configure.split()]
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
