@@ -87,18 +87,18 @@ RunFile::RunFile(fs::path path, Mode mode) : path_(std::move(path)) {
 }
 
 void RunFile::write(std::string_view text) const {
+  if (!try_write(text)) refuse(path_, error_text());
+}
+
+bool RunFile::try_write(std::string_view text) const {
   const TimedCall call("write", path_);
   while (!text.empty()) {
     const auto written = ::write(file_.get(), text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) refuse(path_, error_text());
+    if (written < 0) return false;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
-}
-
-void RunFile::sync() const {
-  const TimedCall call("sync", path_);
-  if (fsync(file_.get()) != 0) refuse(path_, error_text());
+  return true;
 }
 
 }  // namespace shakedown

@@ -39,8 +39,8 @@ class RunFile {
   RunFile(std::filesystem::path, Mode);
   /// Errors: CannotWrite.
   void write(std::string_view text) const;
-  /// To the disk. Errors: CannotWrite.
-  void sync() const;
+  /// The same for what may be lost, as a line of the log on a full disk; false if it is.
+  bool try_write(std::string_view text) const;
 
  private:
   std::filesystem::path path_;

@@ -101,7 +101,7 @@ class Program {
     command.push_back("--tolerate-errors");  // the judge reads them; a launcher would end ranks that still finish
     job = job_of_ranks(door, launch, command, {{"SHAKEDOWN_CHOICES", choices_beside(folder)}});
     job.error = [this](std::string_view line) {
-      log_.write(std::string(line) + "\n");
+      log_.try_write(std::string(line) + "\n");
       if (heard_.size() < max_lines_heard) heard_.emplace_back(line);
       planned_ += planned_seconds(line).value_or(0);
       if (!measured && begins_row(line)) {
@@ -151,7 +151,7 @@ class Program {
     const bool launcher_killed = ending.signal && (launcher == "mpirun" || launcher == "srun");
     if (ending.is_known() && !launcher_killed) return;
     const auto why = name_ + ": " + ending.text(launcher) + "; that says nothing about the machine: measure again";
-    log_.write(why + "\n");
+    log_.try_write(why + "\n");
     throw CannotRun(why);
   }
   /// "rank 1 on u2: Killed", as the launcher says; else how it ended.
@@ -163,7 +163,7 @@ class Program {
   /// Says how it ended, and keeps what it printed.
   void complain(const Ending& ending, const std::string& what, const std::string& printed = "") {
     const auto line = name_ + " " + what + ": " + ending.text(job.command.front());
-    log_.write(line + "\n" + printed);
+    log_.try_write(line + "\n" + printed);
     screen_.clear();
     say(line);
   }

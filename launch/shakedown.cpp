@@ -300,7 +300,8 @@ int main(int argc, char** argv) {
   signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, no child's exit code would be known
   const ReasonChannel channel;
   const auto work = [&] { return run_and_report(words, channel); };
-  if (verb == "guard") return work();  // its front door keeps time over it
+  // The front door keeps time over its guard, and ctest over its steps, which know it as their parent.
+  if (verb == "guard" || verb == "ctest") return work();
   const bool accepts = verb == "accept";
   if (accepts) block_signals();  // it ends with a verdict
   return keep({accepts || verb == "measure" ? limit_in(words) : std::nullopt, accepts,

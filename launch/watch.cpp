@@ -244,7 +244,7 @@ Judged judged_last_round(const fs::path& folder, const Watch& watch, Arguments a
       if (fs::is_directory(arguments.results.front(), error)) return judge_after_trial(arguments);
     }
   }
-  say((folder / "rounds").string() + ": no complete round is left, so the export has no figures");
+  say(shown(folder / "rounds").string() + ": no complete round is left, so the export has no figures");
   return {};
 }
 
