@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <string>
 #include <system_error>
 
@@ -67,9 +69,11 @@ fs::path shown(const fs::path& path) {
   const std::string held = "/proc/self/fd/", text = path.native();
   if (text.rfind(held, 0) != 0) return path;
   const auto end = text.find('/', held.size());
-  std::error_code error;
-  const auto folder = fs::read_symlink(text.substr(0, end), error);
-  if (error) return path;
+  // One call, of the kernel's own names: it does not wait for the file system of the folder.
+  std::array<char, PATH_MAX> name{};
+  const auto length = readlink(text.substr(0, end).c_str(), name.data(), name.size());
+  if (length < 0) return path;
+  const fs::path folder(std::string(name.data(), static_cast<std::size_t>(length)));
   return end == std::string::npos ? folder : folder / text.substr(end + 1);
 }
 

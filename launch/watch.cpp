@@ -45,6 +45,7 @@ double start_of(const WatchPlan& plan) {
 
 /// Adds a line that is on the disk when this returns; a last line that a kill has cut off goes.
 void add_line(const fs::path& file, const std::string& line) {
+  const TimedCall call("write", file);
   std::string text = path_exists(file) ? read_file(file) : "";
   const auto whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
   if (whole < text.size()) fs::resize_file(file, whole);
