@@ -1,8 +1,13 @@
-// A file descriptor that is closed with its owner.
+// A file descriptor that is closed with its owner, pipes, and writing the whole of a text.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 namespace shakedown {
@@ -28,5 +33,26 @@ class Descriptor {
  private:
   int descriptor_;
 };
+
+struct Pipe {
+  Descriptor read_end, write_end;
+};
+/// A pipe that started programs do not inherit. nullopt on error (errno).
+inline std::optional<Pipe> make_pipe() noexcept {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
+  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+/// Writes all of `text`. False on error (errno). Allocates nothing.
+inline bool write_all(int descriptor, std::string_view text) noexcept {
+  while (!text.empty()) {
+    const auto written = write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
 
 }  // namespace shakedown

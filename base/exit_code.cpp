@@ -6,21 +6,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <new>
-#include <string_view>
 #include <system_error>
 
+#include "base/descriptor.hpp"
 #include "base/files.hpp"
 
 namespace shakedown {
 namespace {
-
-void write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const auto written = ::write(descriptor, text.data(), text.size());
-    if (written <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
 
 /// Allocates nothing, and leaves unwritten text of stdio alone: it may be cut off.
 [[noreturn]] void end_incomplete() {

@@ -96,13 +96,7 @@ void RunFile::write(std::string_view text) const {
 
 bool RunFile::try_write(std::string_view text) const {
   const TimedCall call("write", path_);
-  while (!text.empty()) {
-    const auto written = ::write(file_.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
+  return write_all(file_.get(), text);
 }
 
 }  // namespace shakedown

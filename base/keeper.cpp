@@ -1,10 +1,8 @@
 #include "base/keeper.hpp"
 
 #include <poll.h>
-#include <sys/signalfd.h>
 #include <sys/utsname.h>
 
-#include <array>
 #include <cmath>
 #include <csignal>
 
@@ -29,16 +27,13 @@ std::string seconds_text(Seconds time) { return std::to_string(std::lround(time.
 class Keeper {
  public:
   Keeper(const Keeping& keeping, const CallBoard& board, const Fork& work, const sigset_t& signals)
-      : keeping_(keeping),
-        board_(board),
-        work_(work),
-        hung_(board),
-        signals_(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)) {}
+      : keeping_(keeping), board_(board), work_(work), hung_(board), signals_(signals) {}
 
   int watch() {
     for (;;) {
-      std::array<pollfd, 2> files{{{work_.descriptor(), POLLIN, 0}, {signals_.get(), POLLIN, 0}}};
-      if (poll(files.data(), files.size(), 100) < 0) usleep(10'000);
+      pollfd ended{work_.descriptor(), POLLIN, 0};
+      constexpr int signal_delay_ms = 50;
+      if (poll(&ended, 1, signal_delay_ms) < 0) usleep(10'000);
       take_signals();
       if (const auto end = work_.end()) return code_of(*end);
       if (const auto why = why_not(); !why.empty()) return give_up(why);
@@ -46,13 +41,15 @@ class Keeper {
   }
 
  private:
-  /// A signal of a terminal has reached the work, too; one that was sent to this process alone is handed on.
+  /// Takes blocked signals without a descriptor, since there may be none left. A signal of a terminal has reached the
+  /// work, too; one that was sent to this process alone is passed on.
   void take_signals() {
-    signalfd_siginfo signal{};
-    while (read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
-      signal_ = static_cast<int>(signal.ssi_signo);
+    siginfo_t signal{};
+    constexpr timespec no_wait{};
+    while (sigtimedwait(&signals_, &signal, &no_wait) > 0) {
+      signal_ = signal.si_signo;
       if (!signalled_) signalled_ = Clock::now();
-      if (signal.ssi_code != SI_KERNEL) kill(work_.pid(), signal_);
+      if (signal.si_code != SI_KERNEL) kill(work_.pid(), signal_);
     }
   }
 
@@ -115,7 +112,7 @@ class Keeper {
   const CallBoard& board_;
   const Fork& work_;
   HungCalls hung_;
-  Descriptor signals_;
+  sigset_t signals_;
   Clock::time_point began_ = Clock::now(), progressed_ = began_, looked_ = began_;
   std::uint64_t progress_ = 0;
   int signal_ = 0;

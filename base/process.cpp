@@ -16,7 +16,6 @@
 #include <exception>
 #include <sstream>
 #include <string_view>
-#include <system_error>
 
 #include "base/exit_code.hpp"
 #include "base/files.hpp"
@@ -45,14 +44,13 @@ bool becomes_readable(int descriptor, std::chrono::duration<double> limit) {
   return ready > 0;
 }
 
-/// Takes the end of a child; nullopt if it has not ended.
-std::optional<int> reaped(pid_t child) {
+/// The end of a child; nullopt if it runs.
+std::optional<Fork::End> end_of(pid_t child) {
   int status = 0;
-  pid_t ended = 0;
-  do {
-    ended = waitpid(child, &status, WNOHANG);
-  } while (ended < 0 && errno == EINTR);
-  return ended == 0 ? std::nullopt : std::optional(status);
+  const pid_t ended = waitpid(child, &status, WNOHANG);
+  if (ended == 0 || (ended < 0 && errno == EINTR)) return std::nullopt;
+  if (ended < 0) return Fork::End{exit_incomplete, 0, false};
+  return Fork::End{WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0, false};
 }
 
 }  // namespace
@@ -99,17 +97,11 @@ Started start(const NewProcess& process) {
   return started;
 }
 
-std::pair<Descriptor, Descriptor> make_pipe() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
-
 CommandOutput output_of(const std::vector<std::string>& command, std::chrono::duration<double> limit,
                         std::chrono::duration<double> last_words) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
-  Descriptor out(ends[0]), theirs(ends[1]);
+  auto pipe = make_pipe();
+  if (!pipe) return {};
+  auto& [out, theirs] = *pipe;
   const auto child =
       start({.command = command, .descriptors = {{theirs.get(), STDOUT_FILENO}, {theirs.get(), STDERR_FILENO}}});
   theirs.close_now();
@@ -118,9 +110,9 @@ CommandOutput output_of(const std::vector<std::string>& command, std::chrono::du
   const auto begin = Clock::now();
   for (bool running = output.started, told = false; running;) {
     note_progress();
-    if (const auto status = reaped(child.pid)) {
+    if (const auto end = end_of(child.pid)) {
       running = false;
-      output.code = WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
+      output.code = end->signal != 0 ? 128 + end->signal : end->code;
     }
     // Whoever keeps the pipe open beyond its end, a server that it has started, has nothing to say.
     pollfd readable{out.get(), POLLIN, 0};
@@ -142,9 +134,9 @@ CommandOutput output_of(const std::vector<std::string>& command, std::chrono::du
 }
 
 std::optional<Fork> Fork::make(const char* name) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
-  Descriptor end(ends[0]), held(ends[1]);
+  auto pipe = make_pipe();
+  if (!pipe) return std::nullopt;
+  auto& [end, held] = *pipe;
   std::fflush(nullptr);  // else both would write what is not written yet
   const pid_t parent = getpid(), pid = fork();
   if (pid < 0) return std::nullopt;
@@ -156,13 +148,7 @@ std::optional<Fork> Fork::make(const char* name) {
   return Fork(0, Descriptor());
 }
 
-std::optional<Fork::End> Fork::end() const {
-  int status = 0;
-  const pid_t ended = waitpid(pid_, &status, WNOHANG);
-  if (ended == 0 || (ended < 0 && errno == EINTR)) return std::nullopt;
-  if (ended < 0) return End{exit_incomplete, 0, false};
-  return End{WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0, false};
-}
+std::optional<Fork::End> Fork::end() const { return end_of(pid_); }
 
 std::optional<Fork::End> Fork::wait(std::chrono::duration<double> limit) const {
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
@@ -191,21 +177,17 @@ namespace {
     text = error.what();
     code = 1;
   }
-  for (std::string_view left = text; !left.empty();) {
-    const auto written = write(to, left.data(), left.size());
-    if (written < 0) _exit(1);
-    left.remove_prefix(static_cast<std::size_t>(written));
-  }
-  _exit(code);
+  _exit(write_all(to, text) ? code : 1);
 }
 
 }  // namespace
 
 Apart run_apart(const std::function<std::string()>& work) {
   const CallBoard board;
-  auto [out, theirs] = make_pipe();
-  const auto child = Fork::make("sd-probe");
+  auto pipe = make_pipe();
+  const auto child = pipe ? Fork::make("sd-probe") : std::nullopt;
   if (!child) return {work(), ""};
+  auto& [out, theirs] = *pipe;
   if (child->is_child()) {
     board.use();
     answer(work, theirs.get());
@@ -228,9 +210,10 @@ Apart run_apart(const std::function<std::string()>& work) {
     if (count <= 0) break;
     text.append(piece.data(), static_cast<std::size_t>(count));
   }
-  const auto end = child->wait(time_limits().to_die).value_or(child->kill());
-  if (end.signal != 0) return {std::nullopt, signal_text(end.signal)};
-  if (end.code != 0) return {std::nullopt, text};
+  auto end = child->wait(time_limits().to_die);
+  if (!end) end = child->kill();
+  if (end->signal != 0) return {std::nullopt, signal_text(end->signal)};
+  if (end->code != 0) return {std::nullopt, text};
   return {text, ""};
 }
 

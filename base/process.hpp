@@ -44,9 +44,6 @@ struct Started {
 };
 Started start(const NewProcess&);
 
-/// A pipe that programs do not inherit: read end, write end. Errors: std::system_error.
-std::pair<Descriptor, Descriptor> make_pipe();
-
 struct CommandOutput {
   bool started = false;    // no: there is no such program in PATH
   bool timed_out = false;  // it was ended when its time was over

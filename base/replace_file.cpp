@@ -27,15 +27,7 @@ class OpenFile {
  public:
   OpenFile(const fs::path& path, int flags) : file_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
   bool ok() const { return file_.is_open(); }
-  bool write(std::string_view text) const {
-    while (!text.empty()) {
-      const auto written = ::write(file_.get(), text.data(), text.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return false;
-      text.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return true;
-  }
+  bool write(std::string_view text) const { return write_all(file_.get(), text); }
   bool sync() const { return ::fsync(file_.get()) == 0; }
   void wait_when_writing() const { ::fcntl(file_.get(), F_SETFL, ::fcntl(file_.get(), F_GETFL) & ~O_NONBLOCK); }
 

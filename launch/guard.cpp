@@ -113,16 +113,15 @@ class Guard {
  private:
   /// False, and errno: there is no process of the job. One that could not become the command says so in why_not_.
   bool start(const std::vector<std::string>& command, const sigset_t& usual) {
-    std::array<int, 2> failed{};
-    if (pipe2(failed.data(), O_CLOEXEC) != 0) return false;
+    auto failed = make_pipe();
+    if (!failed) return false;
     job_ = fork();
-    if (job_ == 0) become(command, usual, failed[1]);
+    if (job_ == 0) become(command, usual, failed->write_end.get());
     const int no_process = errno;
     if (job_ > 0) setpgid(job_, job_);
-    close(failed[1]);
+    failed->write_end.close_now();
     int why = 0;
-    if (job_ > 0 && read(failed[0], &why, sizeof why) == sizeof why) why_not_ = std::strerror(why);
-    close(failed[0]);
+    if (job_ > 0 && read(failed->read_end.get(), &why, sizeof why) == sizeof why) why_not_ = std::strerror(why);
     errno = no_process;
     return job_ > 0;
   }

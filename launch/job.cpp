@@ -98,8 +98,10 @@ class Running {
     }
     guard_socket_ = Descriptor(ends[0]);
     const Descriptor theirs(ends[1]);
-    auto [out, out_end] = make_pipe();
-    auto [error, error_end] = make_pipe();
+    auto pipe = make_pipe(), error_pipe = make_pipe();
+    if (!pipe || !error_pipe) throw std::system_error(errno, std::generic_category(), "pipe");
+    auto& [out, out_end] = *pipe;
+    auto& [error, error_end] = *error_pipe;
     // On a number that is free there: dup2 to itself would leave it closed on exec.
     constexpr int kept = 9;
     NewProcess guard{{"shakedown", "guard", std::to_string(kept)}, "/proc/self/exe", environment_with(job.variables)};
