@@ -214,9 +214,8 @@ void require_values(const Field& by_launch, const Baseline& baseline) {
   }
 }
 
-void read_benchmark(const Field& field, Baseline& baseline, int schema) {
-  auto row = read_as<BaselineRow>(field);
-  if (schema == 1) row.metric = metric_of_schema_1(row.metric);
+void read_benchmark(const Field& field, Baseline& baseline) {
+  const auto row = read_as<BaselineRow>(field);
   require_values(field["launches"], baseline);
   require_values(field["ranks"], baseline);
   BaselineBenchmark& entry = baseline.benchmarks[row.key];
@@ -230,7 +229,7 @@ void read_benchmark(const Field& field, Baseline& baseline, int schema) {
 Baseline read_document(const Field& root) {
   const Field head = root["baseline"];
   const int schema = head["schema"].integer();
-  if (schema != baseline_schema && schema != 1) {
+  if (schema != baseline_schema) {
     head["schema"].refuse("is " + std::to_string(schema) + ", this program reads " + std::to_string(baseline_schema) +
                           "; the file was not touched; use the release that wrote it");
   }
@@ -241,7 +240,7 @@ Baseline read_document(const Field& root) {
   static_cast<void>(head["hosts"].positive_integer());
   const Field rows = root["benchmarks"];
   if (rows.value().empty()) rows.refuse("no benchmarks: an empty baseline compares nothing; create it again");
-  rows.each([&](const Field& row) { read_benchmark(row, baseline, schema); });
+  rows.each([&](const Field& row) { read_benchmark(row, baseline); });
   for (const auto& [key, entry] : baseline.benchmarks) {
     if (entry.headline.empty()) rows.refuse(key + " has no headline metric");
   }

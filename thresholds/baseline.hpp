@@ -1,5 +1,5 @@
 // A stored baseline: what healthy machines of one kind gave, launch by launch. Made from result files, merged, read,
-// written (baseline.json, schema 1), and turned into a proposal of floors. Pure but for reading the files.
+// written (baseline.json), and turned into a proposal of floors. Pure but for reading the files.
 #pragma once
 
 #include <filesystem>

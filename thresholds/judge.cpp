@@ -122,15 +122,6 @@ std::optional<std::string> note_on_throttling(const std::vector<Results>& files)
   return "sensors were read, and no row says whether a GPU was throttled: nobody has judged heat and power";
 }
 
-std::optional<std::string> note_on_schema(const std::vector<Results>& files) {
-  const auto is_old = [](const Results& file) { return file.schema == 1; };
-  const auto old = std::find_if(files.begin(), files.end(), is_old);
-  if (old == files.end()) return std::nullopt;
-  const auto others = std::count_if(std::next(old), files.end(), is_old);
-  return old->file.filename().string() + (others > 0 ? " and " + plural(others, "other file") + " are" : " is") +
-         " of schema 1: what held clocks down, errors by counter and NCCL's links are unknown";
-}
-
 Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
   Verdict verdict;
   verdict.backend = files.front().context.backend;
@@ -148,7 +139,7 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
   }
   verdict.run_ids.assign(run_ids.begin(), run_ids.end());
   if (run_ids.size() > 1 && options.mixed_runs) verdict.notes.push_back("files of different runs (--mixed-runs)");
-  for (auto& note : {note_on_schema(files), note_on_transport(files), note_on_throttling(files)}) {
+  for (auto& note : {note_on_transport(files), note_on_throttling(files)}) {
     if (note) verdict.notes.push_back(*note);
   }
   return verdict;

@@ -254,10 +254,6 @@ Context read_context(const Field& shakedown) {
   }
   static_cast<void>(shakedown["world"]["size"].positive_integer());
   static_cast<void>(shakedown["world"]["hosts"].positive_integer());
-  if (context.converted_from && (*context.converted_from < 1 || *context.converted_from >= results_schema)) {
-    shakedown["converted_from"].refuse("is " + std::to_string(*context.converted_from) +
-                                       ", expected an earlier schema");
-  }
   if (!context.nccl.links.empty()) {
     require_links_of(context.nccl.links, shakedown["nccl"]["links"], context.world_size);
   }
@@ -311,9 +307,7 @@ Results read_results(const fs::path& path) {
   if (!google_context.find("shakedown")) {
     google_context.refuse("has no \"shakedown\": not written by one of this suite's benchmarks");
   }
-  const int schema = google_context["shakedown"]["schema"].integer();
-  if (schema == 1) upgrade_schema_1(document);
-  Results results{file, read_context(google_context["shakedown"]), {}, schema};
+  Results results{file, read_context(google_context["shakedown"]), {}};
   if (!root.find("benchmarks")) root.refuse("zero benchmarks: \"benchmarks\" is missing");
   results.rows = read_rows(root, document["benchmarks"], results.context.world_size);
   return results;

@@ -1,5 +1,4 @@
-// Result files: what Google Benchmark writes, plus the facts of the machine and every rank's own figures (schema 2;
-// schema 1 is read too).
+// Result files: what Google Benchmark writes, plus the facts of the machine and every rank's own figures (schema 2).
 // The only reader and the only writer of that format. Pure: no MPI, no CUDA, no clock.
 #pragma once
 
@@ -192,14 +191,11 @@ struct Context {
   std::vector<AbsentHost> absent;        // hosts that have not started, and are in no measurement of this run
   bool strangers_could_join = false;     // ranks over TCP without a secret: any program on the network could be one
   int start_attempts = 1;                // launches until ranks came beyond their start
-  std::optional<int> converted_from;     // the schema that it was measured in, if ci/convert_results has rewritten it
 };
 
 template <class Archive>
 void members(Archive& archive, Context& c) {
-  archive.derived("schema", results_schema)
-      .unless("converted_from", c.converted_from)("suite", c.suite)("run_id", c.run_id)
-      .younger("started", c.started);
+  archive.derived("schema", results_schema)("suite", c.suite)("run_id", c.run_id).younger("started", c.started);
   archive("complete", c.complete)("backend", c.backend)("tier", c.tier);
   archive.inside("world", [&](auto& world) { world("size", c.world_size)("hosts", c.hosts); });
   archive.younger("expected", c.expected)
@@ -263,8 +259,7 @@ struct Row : RankData {
 struct Results {
   std::filesystem::path file;
   Context context;
-  std::vector<Row> rows;        // iteration rows only, in file order; aggregates are left out
-  int schema = results_schema;  // of the file. What held clocks down, errors and links are unknown in schema 1
+  std::vector<Row> rows;  // iteration rows only, in file order; aggregates are left out
 };
 
 /// The key of a Google Benchmark name: everything it appended (/manual_time, /repeats:3, /iterations:10, /min_time:...,

@@ -357,7 +357,7 @@ TEST(Reason, IsOneLineThatNamesTheWorst) {
 
 TEST(Reason, OfAPassSaysWhatWasJudgedAndNotHowItsFilesWereRead) {
   Verdict verdict = passing();
-  verdict.notes.push_back("gemm.json is of schema 1: what held clocks down is unknown");
+  verdict.notes.push_back("gemm.json: its sensors were not read");
   EXPECT_EQ(reason_line(verdict), "PASS 8/8: gemm judged by test on 4 ranks");
   verdict.hosts = 2;
   EXPECT_EQ(reason_line(verdict), "PASS 8/8: gemm judged by test on 4 ranks of 2 hosts");

@@ -105,7 +105,7 @@ TEST(Nodes, WithWrongDataAllLeave) {
   EXPECT_EQ(host_file(list, NodeState::good), "node1 slots=4\nnode2 slots=4\n");
   const NodeList unknown = decided(older, with);
   EXPECT_EQ(host_file(unknown, NodeState::bad), "node1 slots=4\n");
-  EXPECT_EQ(name(unknown.nodes[0].state), "undecided") << "results of schema 1 do not say who it was";
+  EXPECT_EQ(name(unknown.nodes[0].state), "undecided") << "the row names no rank";
 }
 
 TEST(Nodes, AreNotBlamedForTheRateOfAStepThatAllRanksShare) {
