@@ -6,7 +6,7 @@
 #   diff -r OLD NEW                       with OLD made by the build of an earlier commit, on the same DATA
 #
 # Of every stored run: the table, verdict.json, --explain of every sixth of its keys and the exit codes; each broken sample;
-# baselines against each other; and the tables of the simulator. Paths and times are left out.
+# baselines against each other. Paths and times are left out.
 set -uo pipefail
 
 [[ $# -ge 2 ]] || { sed -n '5,6s/^# *//p' "$0" >&2; exit 2; }
@@ -57,5 +57,4 @@ for baseline in ci/baselines/*/*ranks/1; do
     [[ -d $now ]] && keep "${now//\//.}.against.1" "$shakedown" report --results="$now" --baseline="$baseline"
   done
 done
-keep simulate "$build/tests/simulate_clusters" --seeds=3 --first-seed=1000000 --gpus=8,64
 echo "oracle: $(find "$out" -type f | wc -l) files in $out" >&2

@@ -48,16 +48,10 @@ target_compile_definitions(report_tests PRIVATE ACCEPTANCE_TEST="$<TARGET_FILE:a
   SHAKEDOWN_PROGRAM="$<TARGET_FILE:shakedown>" DYING_JUDGE="$<TARGET_FILE:dying_judge>")
 add_dependencies(report_tests acceptance_test shakedown dying_judge)
 
-# Generated clusters with planted faults: the judge is judged. simulate_clusters makes the whole table.
-add_library(simulate STATIC thresholds/simulate.cpp)
-target_link_libraries(simulate PUBLIC shakedown::verdict)
-add_executable(simulate_clusters thresholds/simulate_clusters.cpp)
-target_link_libraries(simulate_clusters PRIVATE simulate)
 # Those that judge for seconds.
 function(judging_test name)
-  shakedown_test(${name} unit PROGRAM judging_tests SOURCES thresholds/${name}.cpp LIBRARIES results_builder simulate)
+  shakedown_test(${name} unit PROGRAM judging_tests SOURCES thresholds/${name}.cpp LIBRARIES results_builder)
 endfunction()
-judging_test(simulate_test)
 judging_test(profiles_test)
 judging_test(samples_test)
 judging_test(falsified_test)
@@ -65,7 +59,7 @@ judging_test(drift_test)
 
 # 10,000 GPUs x 60 benchmarks x 5 repetitions: under 20 s and 2 GiB, culprits named, or it fails.
 add_executable(judge_scale thresholds/judge_scale.cpp)
-target_link_libraries(judge_scale PRIVATE simulate results_builder shakedown::report)
+target_link_libraries(judge_scale PRIVATE shakedown_fleet results_builder shakedown::report nlohmann_json::nlohmann_json)
 target_compile_definitions(judge_scale PRIVATE SHAKEDOWN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 add_test(NAME unit.judge_scale COMMAND judge_scale)
 set_tests_properties(unit.judge_scale PROPERTIES LABELS unit RUN_SERIAL TRUE)

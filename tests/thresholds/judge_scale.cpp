@@ -1,9 +1,9 @@
 // How long it takes to read and judge the results of a whole cluster, to name its culprits and to write the report:
-// 10,000 GPUs, 60 benchmarks, 5 repetitions, with telemetry, and faults on it. Prints seconds of one core and peak
-// memory; exit code 1 beyond 20 s or 2 GiB for 10,000 GPUs in a release build, if a culprit is not named, or if time
-// grows faster than the cluster.
+// made-up fleets of hosts with 8 GPUs, with telemetry and three faults. Prints seconds of one core and peak memory;
+// exit code 1 beyond 20 s or 2 GiB for 10,000 GPUs in a release build, if a culprit is not named, or if time grows
+// faster than the cluster.
 //
-//   build/tests/judge_scale [--one-file] [GPUs ...]     (default: 100, 1000 and 10000; a file for each family)
+//   build/tests/judge_scale [--one-file] [GPUs ...]     (default: 104, 1000 and 10000; a file for each family)
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,13 +13,15 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <vector>
 
 #include "report/culprits.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
+#include "tests/fleet/fleet.hpp"
 #include "tests/thresholds/results_builder.hpp"
-#include "tests/thresholds/simulate.hpp"
 #include "thresholds/judge.hpp"
 
 namespace shakedown {
@@ -34,15 +36,50 @@ constexpr double limit_seconds = 300, limit_mib = 8192;  // a debug or sanitizer
 // From 1,000 GPUs on, twice the time per GPU is not linear.
 constexpr double linear = 2;
 
-simulation::Plan plan(int gpus) {
-  using Kind = simulation::Fault::Kind;
-  simulation::Plan plan;
-  plan.gpus = gpus;
-  plan.whole = true;
-  plan.device = "NVIDIA H200";
-  plan.faults = {
-      {Kind::slow_gpu, 0.05, gpus / 2, 0}, {Kind::slow_link, 0.2, 0, 3}, {Kind::slow_node, 0.08, gpus - 1, 0}};
-  return plan;
+constexpr int gpus_per_host = 8;
+
+int slow_gpu_of(int gpus) { return gpus / 2; }
+
+/// A GPU in the middle is 5 % slow, a link of the first host 20 %, and the last host 8 %.
+fleet::Fleet fleet_of(int gpus) {
+  const std::string root = SHAKEDOWN_SOURCE_DIR, last_host = std::to_string(gpus / gpus_per_host - 1);
+  fleet::Plan plan;
+  plan.source = root + "/ci/baselines/h200-sxm/4ranks/1";
+  plan.noise = fleet::read_noise(root + "/tests/fleet/noise/calm.yaml");
+  plan.hosts = gpus / gpus_per_host;
+  plan.faults = {fleet::parse_fault("gpu:rank=" + std::to_string(slow_gpu_of(gpus)) + ",percent=5"),
+                 fleet::parse_fault("link:host=0,src=0,dst=3,fraction=0.8"),
+                 fleet::parse_fault("host:host=" + last_host + ",percent=8")};
+  return fleet::Fleet(plan);
+}
+
+bool all_are_named(const Verdict& verdict, const fleet::Fleet& fleet, int gpus) {
+  const auto is_named = [&](Cause cause, const auto& is_place) {
+    return std::any_of(verdict.culprits.begin(), verdict.culprits.end(), [&](const Diagnosis& diagnosis) {
+      return diagnosis.causes.front() == cause && is_place(diagnosis.places);
+    });
+  };
+  return is_named(Cause::slow_gpu, [&](const auto& places) { return places.at(0).rank == slow_gpu_of(gpus); }) &&
+         is_named(Cause::slow_link,
+                  [](const auto& places) { return places.at(0).rank == 0 && places.at(1).rank == 3; }) &&
+         is_named(Cause::slow_node,
+                  [&](const auto& places) { return places.at(0).host == fleet.host(gpus / gpus_per_host - 1); });
+}
+
+/// The documents of all families as one, as a program writes it that measures several.
+void write_as_one(const fleet::Fleet& fleet, const std::filesystem::path& file) {
+  nlohmann::json all;
+  for (const auto& family : fleet.families()) {
+    std::stringstream text;
+    fleet.write(family, text);
+    auto document = nlohmann::json::parse(text);
+    if (all.is_null()) {
+      all = std::move(document);
+    } else {
+      for (auto& row : document["benchmarks"]) all["benchmarks"].push_back(std::move(row));
+    }
+  }
+  std::ofstream(file) << all;
 }
 
 // Of this process, one core: other programs on the machine do not count.
@@ -79,7 +116,7 @@ Figures judge_folder(const std::filesystem::path& folder, int gpus) {
   getrusage(RUSAGE_SELF, &usage);
   m.seconds = end - start;
   m.mib = static_cast<double>(usage.ru_maxrss) / 1024;
-  m.named = simulation::outcome(plan(gpus), verdict).named;
+  m.named = all_are_named(verdict, fleet_of(gpus), gpus);
   std::printf("%6d GPUs, %6.1f MB: read %.2f s, judged %.2f s, reported %.2f s, peak %.0f MiB; culprits %s; %s\n", gpus,
               m.mb, read - start, judged - read, end - judged, m.mib, m.named ? "named" : "NOT NAMED",
               verdict_line(verdict).c_str());
@@ -113,13 +150,17 @@ int main(int argc, char** argv) {
       sizes.push_back(std::atoi(argv[i]));
     }
   }
-  if (sizes.empty()) sizes = {100, 1000, 10000};
+  if (sizes.empty()) sizes = {104, 1000, 10000};
   double per_gpu = 0;
   for (const int gpus : sizes) {
     const testing_support::Folder folder;
     const auto times = folder.path() / "times.txt";
     const bool good = in_child([&] {
-                        simulation::write_cluster(plan(gpus), folder.path(), one_file);
+                        if (one_file) {
+                          write_as_one(fleet_of(gpus), folder.path() / "all.json");
+                        } else {
+                          fleet_of(gpus).write(folder.path());
+                        }
                         return true;
                       }) &&
                       in_child([&] {
