@@ -3,7 +3,6 @@
 //
 //   mpirun -np 4 build/bench/bench_gemm --benchmark_filter=dtype:bf16
 //   mpirun -np 4 build/bench/bench_gemm --benchmark_filter=load:sustained
-//   mpirun -np 4 build/bench/bench_gemm --search=20 --benchmark_filter=shape:best
 #include "fixtures/session.hpp"
 
 namespace shakedown {
@@ -63,11 +62,6 @@ class Plan {
     one_at_a_time();
   }
 
-  /// What a product can reach at best, in the two types that models are trained in.
-  void search(double seconds) {
-    for (const auto dtype : {DType::bf16, DType::fp8_e4m3}) session_.add(GemmSearchSpec{dtype, seconds}, figures);
-  }
-
   /// The smallest is so fast that a checked series follows it.
   void host() {
     cube(DType::f32, 256);
@@ -110,7 +104,6 @@ void register_gemm(Session& session) {
   } else {
     plan.quick();
   }
-  if (session.options().search > 0) plan.search(session.options().search);
 }
 
 }  // namespace shakedown

@@ -32,9 +32,9 @@
 namespace shakedown {
 
 /// What can be measured: one struct per operation.
-using Spec = std::variant<GemmSpec, GemmSearchSpec, HbmSpec, MemoryLatencySpec, MemoryTestSpec, PeerCopySpec,
-                          PeerShiftSpec, PeerLatencySpec, PeerLatencyShiftSpec, PcieSpec, CollectiveSpec, LoraStepSpec,
-                          TrainStepSpec, CheckpointSpec, LaunchSpec, JitterSpec>;
+using Spec = std::variant<GemmSpec, HbmSpec, MemoryLatencySpec, MemoryTestSpec, PeerCopySpec, PeerShiftSpec,
+                          PeerLatencySpec, PeerLatencyShiftSpec, PcieSpec, CollectiveSpec, LoraStepSpec, TrainStepSpec,
+                          CheckpointSpec, LaunchSpec, JitterSpec>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work

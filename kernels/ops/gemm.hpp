@@ -54,24 +54,4 @@ inline std::size_t footprint(const GemmSpec& s) {
   return bytes_of(s.dtype, m * k) + bytes_of(s.dtype, k * n) + m * n * product_size_of(s.dtype);
 }
 
-/// Looks for the shape with the highest rate of this type, then measures it. The search takes `seconds` on every rank;
-/// rank 0's find counts. Its cost is known after connect.
-struct GemmSearchSpec {
-  static constexpr std::string_view description = "the search for a shape";
-  static constexpr Backend only = Backend::cuda;
-  static constexpr int longest = 16384;  // of m, n and k
-
-  DType dtype;
-  double seconds;
-
-  GemmSpec largest() const { return {dtype, longest, longest, longest}; }
-};
-
-/// gemm/dtype:bf16/shape:best
-inline std::string key(const GemmSearchSpec& s) {
-  return Key("gemm").set("dtype", s.dtype).set("shape", "best").text();
-}
-inline Cost cost(const GemmSearchSpec&) { return {}; }
-inline std::size_t footprint(const GemmSearchSpec& s) { return footprint(s.largest()); }
-
 }  // namespace shakedown

@@ -514,28 +514,6 @@ TEST_F(GemmWork, RefusesAnAlgorithmThatDoesNotRunHere) {
   }
 }
 
-TEST_F(GemmWork, OfTheBestShapeIsFoundAndChecked) {
-  const GemmSearchSpec spec{DType::bf16, 1.0};
-  expect_work_is_checked(spec, 1);
-  const auto work = device_->prepare(spec);
-  work->connect(group_);
-  work->reset();
-  const double seconds = device_->seconds(*work, 10) / 10;
-  EXPECT_TRUE(work->verify().passed());
-  std::map<std::string, double> metrics;
-  for (const auto& [name, value] : work->metrics()) metrics[name] = value;
-  EXPECT_EQ(work->cost().flops, 2 * metrics.at("m") * metrics.at("n") * metrics.at("k"));
-  EXPECT_GT(metrics.at("shapes_tried"), 5);
-  EXPECT_FALSE(work->chosen().empty());
-  EXPECT_GT(work->cost().flops / seconds, 1e13);  // no GPU that has bf16 is below
-}
-
-TEST_F(GemmWork, OfTheBestShapeNeedsATypeThatTheGpuHas) {
-  EXPECT_THROW(device_->prepare(GemmSearchSpec{DType::bf16, 0}), std::invalid_argument);
-  if (gpu_->major() >= 10) return;
-  EXPECT_THROW(device_->prepare(GemmSearchSpec{DType::nvfp4, 1}), Unsupported);
-}
-
 TEST_F(GemmWork, OfNothingIsAMistake) {
   EXPECT_THROW(device_->prepare(GemmSpec{DType::bf16, 0, 128, 128}), std::invalid_argument);
 }
