@@ -1,6 +1,6 @@
 # Tests of the CUDA backend; included where it is built. Without a GPU the part that needs none runs, and the test counts
 # as skipped.
-shakedown_test(cuda_test gpu
+shakedown_test(cuda_test gpu SHARDS 2
   SOURCES kernels/cuda/device_test.cpp kernels/cuda/collectives_test.cpp kernels/cuda/gemm_test.cpp kernels/cuda/memory_test.cpp
     kernels/cuda/training_layers_test.cpp kernels/cuda/training_optimizer_test.cpp kernels/cuda/training_products_test.cpp
     kernels/cuda/training_attention_test.cpp kernels/cuda/lora_test.cpp
@@ -22,7 +22,10 @@ endif()
 add_executable(gpu_load faults/gpu_load.cu)
 set_target_properties(lying_cuda gpu_load PROPERTIES CUDA_STANDARD 17)
 target_link_libraries(gpu_load PRIVATE shakedown_options CUDA::cudart)
-set_tests_properties(gpu.cuda_test PROPERTIES SKIP_RETURN_CODE 77)
+# Two halves, on a GPU each where there are two.
+foreach(half 1 2)
+  set_tests_properties(gpu.cuda_test.${half} PROPERTIES SKIP_RETURN_CODE 77 RESOURCE_GROUPS "gpus:1")
+endforeach()
 
 foreach(program lora_profile lora_dump)
   add_executable(cuda_${program} kernels/cuda/${program}.cpp)

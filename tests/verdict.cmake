@@ -56,13 +56,15 @@ judging_test(profiles_test)
 judging_test(samples_test)
 judging_test(falsified_test)
 judging_test(drift_test)
+shakedown_nightly(falsified_test judging_tests --gtest_filter=FalsifiedRuns.*)
+shakedown_nightly(drift_test judging_tests --gtest_filter=Drift.*)
 
 # 10,000 GPUs x 60 benchmarks x 5 repetitions: under 20 s and 2 GiB, culprits named, or it fails.
 add_executable(judge_scale thresholds/judge_scale.cpp)
 target_link_libraries(judge_scale PRIVATE shakedown_fleet results_builder shakedown::report nlohmann_json::nlohmann_json)
 target_compile_definitions(judge_scale PRIVATE SHAKEDOWN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-add_test(NAME unit.judge_scale COMMAND judge_scale)
-set_tests_properties(unit.judge_scale PROPERTIES LABELS unit RUN_SERIAL TRUE)
-# One result file of 200 MB.
-add_test(NAME unit.judge_200_mb COMMAND judge_scale --one-file 8000)
-set_tests_properties(unit.judge_200_mb PROPERTIES LABELS unit RUN_SERIAL TRUE)
+add_test(NAME unit.judge_scale COMMAND judge_scale 104 1000)
+set_tests_properties(unit.judge_scale PROPERTIES LABELS unit)
+shakedown_nightly(judge_scale judge_scale)
+shakedown_nightly(judge_200_mb judge_scale --one-file 8000)  # one result file of 175 MB
+set_tests_properties(nightly.judge_scale nightly.judge_200_mb PROPERTIES RUN_SERIAL ON)

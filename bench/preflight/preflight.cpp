@@ -164,8 +164,9 @@ class Dcgm {
     const auto* const own = own_gpu(around);
     const auto& gpus = around.host.gpus;
     std::set<std::size_t> of_ranks;
-    for (const int at : gather(world.on_host(), own == nullptr ? -1 : static_cast<int>(own - gpus.data()))) {
-      if (at >= 0) of_ranks.insert(static_cast<std::size_t>(at));
+    // One more than the index in NVML's order; 0 if NVML does not know the GPU of this rank.
+    for (const int number : gather(world.on_host(), own == nullptr ? 0 : static_cast<int>(own - gpus.data()) + 1)) {
+      if (number > 0) of_ranks.insert(static_cast<std::size_t>(number) - 1);
     }
     return speaks_for_host(world) ? dcgm_host_facts(*report_, gpus, of_ranks) : Facts{};
   }

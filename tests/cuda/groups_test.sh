@@ -7,7 +7,9 @@
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 count() { grep -oE "$1" "$2" | wc -l; }
-gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c GPU)
+# The GPUs of a mask of numbers, else all.
+IFS=, read -ra devices <<<"${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $(($(nvidia-smi --list-gpus 2>/dev/null | grep -c GPU) - 1)))}"
+gpus=${#devices[@]}
 if [[ $gpus -lt 2 ]]; then
   echo "skipped: fewer than 2 GPUs"
   exit 77
@@ -18,8 +20,8 @@ ranks=$((gpus < 4 ? 2 : 4))
 as_hosts() {
   cat >as_host <<EOF
 #!/bin/bash
-host=\$((OMPI_COMM_WORLD_RANK / $1)) first=\$((OMPI_COMM_WORLD_RANK / $1 * $1))
-export SHAKEDOWN_HOST=h\$host NCCL_HOSTID=h\$host CUDA_VISIBLE_DEVICES=\$(seq -s, \$first \$((first + $1 - 1)))
+host=\$((OMPI_COMM_WORLD_RANK / $1)) first=\$((OMPI_COMM_WORLD_RANK / $1 * $1)) devices=(${devices[*]})
+export SHAKEDOWN_HOST=h\$host NCCL_HOSTID=h\$host CUDA_VISIBLE_DEVICES=\$(IFS=, && echo "\${devices[*]:first:$1}")
 exec "\$@"
 EOF
   chmod +x as_host

@@ -9,6 +9,7 @@
 #include <map>
 #include <random>
 
+#include "tests/nightly.hpp"
 #include "thresholds/measured.hpp"
 #include "thresholds/metrics.hpp"
 #include "thresholds/regression.hpp"
@@ -203,7 +204,7 @@ Found find_two_percent(const Simulation& simulation, int seeds) {
 }
 
 TEST(Drift, OfTwoPercentIsSeenWithNineLaunches) {
-  constexpr int seeds = 200;
+  const int seeds = testing_support::seeds(200);
   const Found found = find_two_percent(Simulation(of_launches()), seeds);
   EXPECT_GE(found.comparisons, 0.95 * seeds);
   for (const char* quiet : {"copy", "memory", "gemm", "collective"}) {
@@ -213,7 +214,7 @@ TEST(Drift, OfTwoPercentIsSeenWithNineLaunches) {
 }
 
 TEST(Drift, OfTwoPercentIsSeenEvenInTheNoiseOfMachines) {
-  constexpr int seeds = 200;
+  const int seeds = testing_support::seeds(200);
   const Found found = find_two_percent(Simulation(of_machines()), seeds);
   EXPECT_GE(found.comparisons, 0.95 * seeds);
   for (const char* quiet : {"copy", "memory", "gemm", "collective"}) {
@@ -225,7 +226,7 @@ TEST(Drift, OfTwoPercentIsSeenEvenInTheNoiseOfMachines) {
 TEST(Drift, OfTwoPercentOfOneBenchmarkIsSeenAndRightlyNamed) {
   const Simulation simulation(of_machines());
   const std::string key = "hbm/op:copy/engine:sm/bytes:4294967296";
-  constexpr int seeds = 200;
+  const int seeds = testing_support::seeds(200);
   int right = 0;
   for (int seed = 1001; seed <= 1000 + seeds; ++seed) {
     const Regression regression =
@@ -242,22 +243,20 @@ TEST(Drift, OfTwoPercentOfOneBenchmarkIsSeenAndRightlyNamed) {
 
 TEST(Drift, OfNothingRaisesNoAlarm) {
   const Simulation simulation(of_machines());
-  EXPECT_LT(alarms(simulation, 500, 1), 5) << "fewer than 1 % of whole comparisons";
+  const int seeds = testing_support::seeds(500);
+  EXPECT_LE(alarms(simulation, seeds, 1), (seeds - 1) / 100) << "fewer than 1 % of whole comparisons";
 }
 
 TEST(Drift, OfNothingRaisesNoAlarmInThreeTimesTheNoise) {
   const Simulation simulation(of_machines());
-  EXPECT_LT(alarms(simulation, 500, 3), 5);
+  const int seeds = testing_support::seeds(500);
+  EXPECT_LE(alarms(simulation, seeds, 3), (seeds - 1) / 100);
 }
 
 // Nine launches in one go share the day, the room and the machine: however many they are, they are one look.
 TEST(Drift, OfTheDayOrTheMachineIsNoChange) {
   const Simulation simulation(of_launches());
-#ifdef NDEBUG
-  constexpr int seeds = 200;
-#else
-  constexpr int seeds = 20;
-#endif
+  const int seeds = testing_support::seeds(200);
   for (const Apart& apart : {Apart{true, false, 0}, {true, false, 0.7}, {true, true, 0}}) {
     int worse = 0, said = 0;
     for (int seed = 3001; seed <= 3000 + seeds; ++seed) {
@@ -279,7 +278,7 @@ TEST(Drift, OfTheDayOrTheMachineIsNoChange) {
 TEST(Drift, OfTwentyPercentIsSeenOnAnotherDay) {
   const Simulation simulation(of_launches());
   int found = 0, all = 0;
-  for (int seed = 4001; seed <= 4020; ++seed) {
+  for (int seed = 4001; seed <= 4000 + testing_support::seeds(20); ++seed) {
     const auto fifth = [](const std::string& key) { return family_of(key) == "gemm" ? 0.2 : 0.0; };
     const Regression regression = simulation.compare(static_cast<std::uint64_t>(seed), 1, fifth, {true, false, 0});
     EXPECT_EQ(regression.exit_code, 1);
@@ -296,7 +295,7 @@ TEST(Drift, OfTwentyPercentIsSeenOnAnotherDay) {
 TEST(Drift, HiddenByNoiseIsInconclusiveAndNeverTheSame) {
   const Simulation simulation(of_machines());
   int same = 0, undecided = 0, all = 0;
-  for (int seed = 2001; seed <= 2100; ++seed) {
+  for (int seed = 2001; seed <= 2000 + testing_support::seeds(100); ++seed) {
     for (const Change& change : simulation.compare(seed, 1, two_percent).changes) {
       if (simulation.class_of(change.key) != "gemm at the power limit") continue;
       same += change.trend == Trend::same ? 1 : 0;
