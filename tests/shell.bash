@@ -10,6 +10,7 @@ trap 'rm -rf "$scratch"' EXIT
 failures=0
 command -v pgrep >/dev/null || { echo "pgrep is missing: run ci/setup" && exit 1; }
 unset SHAKEDOWN_FAULT SHAKEDOWN_LAUNCH SHAKEDOWN_RANKS SHAKEDOWN_TIER SHAKEDOWN_RUN_ID SHAKEDOWN_MEASURED
+unset OMPI_MCA_plm  # "isolated" in some containers: then mpirun starts nothing on hosts that a test makes
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Ranks share what cores there are, with other tests: who waits yields. Busy waiting takes minutes from those beside it.
 export OMPI_MCA_mpi_yield_when_idle=1
@@ -55,6 +56,13 @@ needs() {
   [[ ${#missing[@]} -gt 0 ]] || return 0
   echo "missing: ${missing[*]}; ci/setup --tests installs what tests need"
   [[ -n ${CI:-} ]] && exit 1 || exit 77
+}
+# has PROGRAM: true if the part of a test that needs it can run; else says what is skipped.
+has() {
+  command -v "$1" >/dev/null && return 0
+  echo "SKIP: a part that needs $1; ci/setup --tests installs it"
+  [[ -z ${CI:-} ]] || fail "$1 is missing"
+  return 1
 }
 namespaces() { unshare --net --mount --pid --uts --fork true 2>/dev/null || { echo "SKIP: only root makes namespaces" && exit 77; }; }
 
