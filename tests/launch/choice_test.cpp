@@ -99,6 +99,10 @@ TEST_F(LaunchChoice, ANumberOfRanksThatTheUserSetWins) {
   EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "7"}}), "mpirun --bind-to none -np 7");
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "many"}})), "SHAKEDOWN_RANKS=many is not a number"));
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "0"}})), "measures nothing"));
+  EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "-1"}})), "SHAKEDOWN_RANKS=-1 is not a number"));
+  EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "2x"}})), "SHAKEDOWN_RANKS=2x is not a number"));
+  EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "1"}}), "mpirun --bind-to none -np 1");
+  EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", ""}}), "mpirun --bind-to none -np 3") << "an empty one says nothing";
 }
 
 TEST_F(LaunchChoice, ThePrefixOfTheUserWinsOverEverything) {
@@ -129,6 +133,45 @@ TEST_F(LaunchChoice, APrefixOfMpirunIsLeftAsItIsUnlessAHostThatItNamesIsAbsent) 
   EXPECT_EQ(joined(left("srun -N3 -n 3").prefix, " "), "srun -N3 -n 3") << "what it names is not known";
   EXPECT_EQ(joined(left("mpirun -np 3 -host u1,u2 env -np 2 -host u2").prefix, " "),
             "mpirun --host u1:1 env -np 2 -host u2");
+}
+
+TEST_F(LaunchChoice, APrefixOfMpirunWithoutAHostKeepsItsRanksOnlyWhereTheyAreTheSameOnEach) {
+  const auto left = [this](const std::string& prefix, const std::vector<std::string>& absent) {
+    auto of = site({{"SHAKEDOWN_LAUNCH", prefix}});
+    of.absent = absent;
+    return joined(choose_launch(of).prefix, " ");
+  };
+  for (const std::string program : {"mpirun", "mpiexec", "orterun", "/opt/bin/mpiexec"}) {
+    EXPECT_EQ(left(program + " -n 4 -host u1:2,u2:2", {"u1"}), program + " --host u2:2 -np 2");
+  }
+  EXPECT_EQ(left("mpirun -np 5 --host u1:3,u2:2", {"u1"}), "mpirun --host u2:2") << "how many are on u2 is not said";
+  EXPECT_EQ(left("mpirun -np 4 --host u1:2,u2:2", {"u1", "u2"}), "mpirun -np 4 --host u1:2,u2:2") << "none is left";
+  EXPECT_EQ(left("mpirun --tag-output -q -np 2 -H u1,u2 -N 1 x", {"u1"}),
+            "mpirun --host u2:1 --tag-output -q -N 1 -np 1 x");
+  EXPECT_EQ(left("mpirun --gmca a b -v -H u1,u2", {"u2"}), "mpirun --host u1:1 --gmca a b -v");
+}
+
+TEST_F(LaunchChoice, MpirunHandsOnTheVariablesThatRanksNeedAndThatAreSet) {
+  auto listed = site(operators);
+  listed.host_file = host_file;
+  EXPECT_FALSE(has(joined(choose_launch(listed).prefix, " "), "-x"));
+  for (const auto* name : {"SHAKEDOWN_FAULT", "LD_LIBRARY_PATH", "CUDA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    auto variables = operators;
+    variables[name] = "x";
+    auto set = site(variables);
+    set.host_file = host_file;
+    EXPECT_TRUE(has(joined(choose_launch(set).prefix, " "), std::string("-x ") + name)) << name;
+  }
+}
+
+TEST_F(LaunchChoice, WithoutMpirunNothingIsMissedWithOneGpu) {
+  auto one = site({});
+  one.mpirun = false;
+  one.gpus = 1;
+  EXPECT_FALSE(has(choose_launch(one).note, "though")) << choose_launch(one).note;
+  EXPECT_NE(choose_launch(one).note, "");
+  one.gpus = 2;
+  EXPECT_TRUE(has(choose_launch(one).note, "though there are 2 GPUs")) << choose_launch(one).note;
 }
 
 TEST_F(LaunchChoice, OneHostNeedsNoSshThoughMpirunAsksForOne) {
@@ -200,7 +243,12 @@ TEST_F(LaunchChoice, TasksWithoutGpusAreCounted) {
 TEST_F(LaunchChoice, ASlurmJobOfOneNodeIsMpirunsUnlessItHasMoreTasksThanRanks) {
   EXPECT_EQ(prefix({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_NTASKS", "1"}}),
             "mpirun --bind-to none -np 3");
+  EXPECT_EQ(prefix({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_NTASKS", "3"}}),
+            "mpirun --bind-to none -np 3");
   EXPECT_TRUE(has(prefix({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_NTASKS", "4"}}), "srun"));
+  EXPECT_EQ(prefix({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SHAKEDOWN_RANKS", "2"}}),
+            "mpirun --bind-to none -np 2")
+      << "the user has said how many";
 }
 
 TEST_F(LaunchChoice, VariablesOfTorchrunDoNotReachRanksOfSrun) {
@@ -228,6 +276,10 @@ TEST_F(LaunchChoice, AStepOfAJobOfTwoNodesIsRefusedButNotItsScript) {
   EXPECT_TRUE(has(prefix(two_and("SLURM_STEP_ID", "4294967291")), "srun")) << "nor is the batch script";
 }
 
+TEST_F(LaunchChoice, AStepOfTheHighestUsualNumberIsOne) {
+  EXPECT_TRUE(has(refusal(site(two_and("SLURM_STEP_ID", "4294967289"))), "a step of a Slurm job of 2 nodes"));
+}
+
 TEST_F(LaunchChoice, AnOperatorsHostFileIsUsedWhole) {
   for (const auto* variable : {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"}) {
     auto listed = site({{variable, "/etc/mpi/hostfile"}});
@@ -239,6 +291,25 @@ TEST_F(LaunchChoice, AnOperatorsHostFileIsUsedWhole) {
     EXPECT_EQ(launch.expected(), "hosts=2");
     EXPECT_EQ(launch.hosts, (std::vector<std::string>{"worker-0.job", "worker-1.job"}));
   }
+}
+
+TEST_F(LaunchChoice, AHostFileOfOneHostTakesTheUsersNumberOfRanks) {
+  auto listed = site({{"OMPI_MCA_orte_default_hostfile", "/etc/mpi/hostfile"}, {"SHAKEDOWN_RANKS", "2"}});
+  listed.host_file = "worker-0 slots=8\n";
+  EXPECT_EQ(joined(choose_launch(listed).prefix, " "), "mpirun --bind-to none -np 2");
+  EXPECT_EQ(choose_launch(listed).expected(), "hosts=1");
+}
+
+TEST_F(LaunchChoice, ASlurmJobWithoutAHostKeepsItsTasksOfEachOther) {
+  auto slurm = site(two_and("SLURM_NTASKS", "8"));
+  slurm.absent = {"node-a1"};
+  const auto launch = choose_launch(slurm);
+  EXPECT_EQ(joined(launch.prefix, " "),
+            "srun --mpi=none --kill-on-bad-exit=1 --cpu-bind=none --exclude=node-a1 --overcommit -N 1 -n 4 "
+            "--ntasks-per-node=4");
+  EXPECT_EQ(joined(launch.roll, " "),
+            "srun --mpi=none --kill-on-bad-exit=0 --cpu-bind=none --overcommit --exclude=node-a1 -N 1 -n 1 "
+            "--ntasks-per-node=1");
 }
 
 TEST_F(LaunchChoice, AHostFileThatCannotBeUsedWholeIsRefused) {

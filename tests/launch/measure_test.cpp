@@ -237,6 +237,18 @@ TEST_F(Measure, GoesOnAfterAPreflightThatPassesOnly) {
   EXPECT_TRUE(preflight_allows(door, scratch / "run", pinned_id));
 }
 
+TEST_F(Measure, KeepsWhatTheUserAskedForInEachResult) {
+  const auto context = [&] {
+    return nlohmann::json::parse(read_file(scratch / "run/hbm.json")).at("context").at("shakedown");
+  };
+  EXPECT_TRUE(measure_one("exit 0"));
+  for (const char* name : {"asked", "absent", "start_attempts"}) EXPECT_FALSE(context().contains(name)) << name;
+  door.families = {"hbm"};
+  EXPECT_TRUE(measure_one("exit 0"));
+  EXPECT_EQ(context().at("asked").at("families"), nlohmann::json{"hbm"});
+  for (const char* name : {"absent", "start_attempts"}) EXPECT_FALSE(context().contains(name)) << name;
+}
+
 // --- starts, and what is said at once ---
 
 class MeasureStarts : public Measure {
@@ -535,6 +547,8 @@ TEST_F(MeasureFamilies, KeepsWhichHostDidNotStartAndWhy) {
     ASSERT_EQ(absent.size(), 1U);
     EXPECT_EQ(absent[0].at("host"), "nodec");
     EXPECT_TRUE(has(absent[0].dump(), "ssh: connect to host nodec")) << absent;
+    EXPECT_FALSE(context_of(family).contains("start_attempts")) << "the first one went well";
+    EXPECT_FALSE(context_of(family).contains("asked")) << "all was";
   }
 }
 

@@ -110,6 +110,70 @@ TEST_F(Runs, OnlyTheNewestAreKeptAndThoseThatLive) {
   EXPECT_TRUE(fs::exists(results / "notes/mine"));
 }
 
+TEST_F(Runs, AreRefusedWhereLatestCannotBeMade) {
+  const auto in_the_way = results / (".latest." + std::to_string(getpid()));
+  fs::create_directories(in_the_way);
+  write(in_the_way / "mine");
+  const auto why = refusal([&] { RunFolder::create(results, "first", 20); });
+  EXPECT_NE(why.find("latest cannot be made: "), std::string::npos) << why;
+  EXPECT_FALSE(fs::exists(fs::symlink_status(results / "latest")));
+  EXPECT_TRUE(fs::exists(in_the_way / "mine"));
+  fs::remove_all(in_the_way);
+  fs::create_directories(results / "latest");
+  write(results / "latest/mine");
+  EXPECT_NE(refusal([&] { RunFolder::create(results, "first", 20); }).find("latest cannot be made: "),
+            std::string::npos);
+  EXPECT_TRUE(fs::exists(results / "latest/mine")) << "a folder of that name is kept";
+}
+
+TEST_F(Runs, AsManyAreKeptAsWereAskedForAndThatOfCtest) {
+  ctest::begin(results / "ctest", {getpid(), "of an earlier process"}, "theirs");
+  for (const auto* id : {"first", "second", "third"}) RunFolder::create(results, id, 20);
+  RunFolder::create(results, "fourth", 2);
+  EXPECT_EQ(folders(), 3U) << "two, and that of ctest";
+  RunFolder::create(results, "fifth", 1);
+  EXPECT_EQ(folders(), 2U);
+  RunFolder::create(results, "sixth", 0);
+  EXPECT_EQ(folders(), 2U) << "a run keeps its own";
+  EXPECT_TRUE(fs::exists(results / "sixth"));
+  EXPECT_TRUE(fs::exists(results / "ctest/run_id"));
+}
+
+TEST_F(Runs, AFolderWithAnEmptyLockAloneIsThatOfARunThatBegins) {
+  fs::create_directories(results);
+  write(results / "lock", "");
+  EXPECT_EQ(refusal([&] { RunFolder::take(results, ""); }), "");
+  write(results / "lock", "no run's");
+  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("holds what is no run's"), std::string::npos);
+  write(results / "lock", "");
+  write(results / "thesis.tex");
+  EXPECT_NE(refusal([&] { RunFolder::take(results, ""); }).find("holds what is no run's"), std::string::npos);
+}
+
+TEST_F(Runs, OneThatGoesOnKeepsItsFilesAndItsId) {
+  const auto file = RunFolder::create(results, "mine", 20).shown_path() / "gemm.json";
+  write(file);
+  EXPECT_EQ(RunFolder::resume(results / "mine", "mine").id(), "mine");
+  EXPECT_TRUE(fs::exists(file));
+  const auto taken = RunFolder::take(results / "mine", "other");
+  EXPECT_EQ(taken.id(), "other");
+  EXPECT_FALSE(fs::exists(file));
+  EXPECT_NE(RunFolder::take(results / "more", "").id(), "");
+}
+
+TEST_F(Runs, AStepOfCtestWithoutItsBeginIsRefused) {
+  fs::create_directories(results / "ctest");
+  const auto why = refusal([&] { ctest::check(results / "ctest", owner_of(getpid())); });
+  EXPECT_NE(why.find("run_id is missing: "), std::string::npos) << why;
+}
+
+TEST_F(Runs, AnIdHasLettersDigitsAndThreeSigns) {
+  for (const auto* id : {"a.b_c-1", "Z", "7"}) EXPECT_EQ(RunFolder::create(results, id, 20).id(), id);
+  for (const auto* id : {"a:b", "a@b", "a\xc3\xa4", "a/b", "a\n"}) {
+    EXPECT_NE(refusal([&] { RunFolder::create(results, id, 20); }), "") << id;
+  }
+}
+
 TEST_F(Runs, AFolderThatHoldsSomethingElseIsNotEmptied) {
   fs::create_directories(results);
   write(results / "thesis.tex");

@@ -73,6 +73,8 @@ TEST_F(Supervision, TellsASignalFromAnExitCodeThatLooksLikeOne) {
   EXPECT_EQ(run(job("exit 137")).text("mpirun"), "mpirun ended with exit code 137: SIGKILL ended a rank or itself");
   EXPECT_EQ(run(job("exit 128")).text("srun"), "srun ended with exit code 128") << "no signal has the number 0";
   EXPECT_NE(run(job("exit 132")).text("mpirun").find("or mpirun could not start one"), std::string::npos);
+  EXPECT_EQ(run(job("exit 129")).text("srun"), "srun ended with exit code 129: SIGHUP ended a rank or itself");
+  EXPECT_NE(run(job("exit 159")).text("srun").find("SIGSYS ended a rank"), std::string::npos);
   for (const auto* code : {"160", "243", "255"}) {
     const auto text = run(job(std::string("exit ") + code)).text("srun");
     EXPECT_NE(text.find("that is no signal: ranks could not be started"), std::string::npos) << text;

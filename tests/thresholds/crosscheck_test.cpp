@@ -42,11 +42,58 @@ TEST(CrossCheck, HoldsAllReduceAgainstPeerCopies) {
   EXPECT_FALSE(bad[0].next.empty());
 }
 
+TEST(CrossCheck, HoldsTheBestAllReduceAgainstPeerCopiesOnce) {
+  auto several = run(280, 396);
+  several.add("allreduce/dtype:bf16/bytes:1073741824", "busbw_gb_per_s", 350)
+      .add("allreduce/dtype:f64/bytes:1073741824", "busbw_gb_per_s", 20);
+  const auto found = checked(several);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].key, "allreduce/dtype:bf16/bytes:1073741824");
+  EXPECT_EQ(found[0].value, 350);
+}
+
+TEST(CrossCheck, AcceptsAnAllReduceAtItsLimit) {
+  EXPECT_EQ(checked(run(0.75 * 396, 396)).at(0).status, Status::pass);
+  EXPECT_EQ(checked(run(0.75 * 396 - 0.01, 396)).at(0).status, Status::fail);
+}
+
+TEST(CrossCheck, HoldsAnAllReduceOfAGigabyteAgainstPeerCopies) {
+  const auto with = [](const std::string& bytes) {
+    ResultsBuilder builder;
+    builder.add(copy, "copy_gb_per_s", 396).add("allreduce/dtype:f32/bytes:" + bytes, "busbw_gb_per_s", 350);
+    return checked(builder).size();
+  };
+  EXPECT_EQ(with("1000000000"), 1u);
+  EXPECT_EQ(with("999999996"), 0u);
+}
+
 TEST(CrossCheck, OnlyWarnsWhereNoNvlinkJoinsThePeers) {
   const auto found = checked(run(20, 50));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].status, Status::fail);
   EXPECT_FALSE(found[0].counts());
+  EXPECT_TRUE(checked(run(20, nvlink_class_gb_per_s)).at(0).counts());
+}
+
+TEST(CrossCheck, ComparesWithCopiesThatTheEnginesMakeOneWay) {
+  auto others = run(40, 50);
+  for (const char* key : {"p2p/op:write/engine:sm/shift:1/bytes:1073741824",
+                          "p2p/op:write/engine:ce/dir:both/shift:1/bytes:1073741824"}) {
+    for (int i = 1; i < 4; ++i) others.add(with_part(key, "shift", std::to_string(i)), "copy_gb_per_s", 396);
+  }
+  EXPECT_EQ(checked(others).at(0).status, Status::pass) << "40 of 50";
+}
+
+TEST(CrossCheck, SaysWhatToDoOnlyWhereTheMeasurementsDoNotFit) {
+  EXPECT_EQ(checked(run(356, 396)).at(0).next, "");
+  const auto of_step = [](double ms) {
+    ResultsBuilder builder(1);
+    builder.add(bf16, "tflops", 665).add(step, "step_ms", ms);
+    return checked(builder).at(0).next;
+  };
+  EXPECT_EQ(of_step(601), "");
+  EXPECT_NE(of_step(6010), "") << "slower than its parts";
+  EXPECT_NE(of_step(60), "") << "faster than its parts";
 }
 
 TEST(CrossCheck, DoesNotMixTheNetworkWithNvlink) {
@@ -94,6 +141,38 @@ TEST(CrossCheck, PredictsTheStepFromItsParts) {
   EXPECT_NEAR(seeds[0].limit->value, 1.3 * (609 + 4.5 * 645.9 / 1073.7), 3);
   const auto slow_network = step_of(1200, 4, 1e6);
   EXPECT_EQ(slow_network.at(0).status, Status::pass) << "the AllReduce explains it, and is judged by itself";
+}
+
+TEST(CrossCheck, PredictsTheStepFromTheLargestProductsOfBf16) {
+  const auto limit_with = [](const std::string& key, double tflops) {
+    ResultsBuilder builder(1);
+    builder.add(bf16, "tflops", 665).add(key, "tflops", tflops).add(step, "step_ms", 601);
+    return checked(builder).at(0).limit->value;
+  };
+  const double usual = limit_with(bf16, 665);
+  EXPECT_NEAR(limit_with("gemm/dtype:bf16/m:16384/n:8192/k:8192", 332.5), 2 * usual, 0.01) << "the slowest of them";
+  EXPECT_EQ(limit_with("gemm/dtype:bf16/m:16384/n:8192/k:8192", 700), usual);
+  for (const char* small : {"gemm/dtype:bf16/m:4096/n:8192/k:8192", "gemm/dtype:bf16/m:8192/n:4096/k:8192",
+                            "gemm/dtype:bf16/m:8192/n:8192/k:4096", "gemm/dtype:fp8_e4m3/m:8192/n:8192/k:4096"}) {
+    EXPECT_EQ(limit_with(small, 100), usual) << small;
+  }
+}
+
+TEST(CrossCheck, PredictsTheSumsOfAStepFromTheNearestSizeAbove) {
+  const auto limit_with = [](const std::vector<std::pair<std::string, double>>& sums) {
+    ResultsBuilder builder(4);
+    builder.add(bf16, "tflops", 665).add(step, "step_ms", 601);
+    for (const auto& [key, us] : sums) builder.add(key, "latency_us", us);
+    return checked(builder).at(0).limit->value;
+  };
+  const std::string half = "allreduce/dtype:f32/bytes:536870912", more = "allreduce/dtype:f32/bytes:2147483648";
+  const double above = limit_with({{sum, 1e6}});
+  EXPECT_EQ(limit_with({{half, 9e6}, {sum, 1e6}, {more, 9e6}}), above);
+  EXPECT_EQ(limit_with({{more, 9e6}, {half, 9e6}, {sum, 1e6}}), above);
+  const double below = limit_with({{half, 1e6}});
+  EXPECT_GT(below, above) << "the largest there is, and a step sums more than that";
+  EXPECT_EQ(limit_with({{"allreduce/dtype:f32/bytes:8", 9e6}, {half, 1e6}}), below);
+  EXPECT_EQ(limit_with({{sum + "/scope:node", 9e6}, {sum, 1e6}}), above) << "of a part of the ranks";
 }
 
 TEST(CrossCheck, DoesNotPredictWhatItDoesNotKnow) {

@@ -133,6 +133,26 @@ TEST(GpuSlowdown, ByTheHardwareOrByHeatFails) {
   EXPECT_TRUE(judged({slowed({{"sw_power_cap", 1}})}).empty()) << "what a loaded GPU works at";
 }
 
+TEST(GpuSlowdown, FailsFromATwentiethOfTheTimeOfTheFamilyThatItHitMost) {
+  std::vector<Said> rows(20);
+  rows[7] = slowed({{"hw_slowdown", 1}});
+  const auto findings = judged(rows);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_TRUE(findings[0].counts());
+  EXPECT_EQ(findings[0].value, 5);
+  EXPECT_EQ(findings[0].limit->value, 5);
+  rows.emplace_back();
+  EXPECT_FALSE(judged(rows).at(0).counts());
+  auto others = run(rows);
+  others.add("hbm/op:copy", "hbm_gb_per_s", 4000)
+      .by_rank("throttled", Values(4, 0))
+      .throttle(1, {{"hw_slowdown", 0.2}});
+  const auto most = judge_gpu_errors({others.results()}, {});
+  ASSERT_EQ(most.size(), 1u);
+  EXPECT_EQ(most[0].value, 20);
+  EXPECT_NE(most[0].detail.find("of the time of hbm, first in gemm/row:7"), std::string::npos) << most[0].detail;
+}
+
 // NVML may report one while a clock changes.
 TEST(GpuSlowdown, ForAMomentIsAWarning) {
   std::vector<Said> rows(30);

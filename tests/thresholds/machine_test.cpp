@@ -72,6 +72,33 @@ TEST(Machine, RefusesFilesOfOneRunThatContradictEachOther) {
   EXPECT_NE(pci.detail.find("name different GPUs for rank 2"), std::string::npos) << pci.detail;
 }
 
+TEST(Machine, TakesFilesThatBeganWithinADayForOneRun) {
+  const auto began = [](const std::string& other) {
+    ResultsBuilder late(4);
+    late.add(hbm, "hbm_gb_per_s", 4000).context.started = other;
+    return judged({healthy().results(), late.results("hbm.json")}, "machine/run_id").status;
+  };
+  EXPECT_EQ(began("2026-11-22T05:00:00Z"), Status::pass);
+  EXPECT_EQ(began("2026-11-22T05:00:01Z"), Status::invalid);
+  EXPECT_EQ(began("2026-11-20T05:00:00Z"), Status::pass);
+  EXPECT_EQ(began("2026-11-20T04:59:59Z"), Status::invalid);
+}
+
+TEST(Machine, RefusesFilesOfOneRunWhoseBuildOrRowsCannotBe) {
+  const auto with = [](const auto& change) {
+    ResultsBuilder other(4);
+    other.add(hbm, "hbm_gb_per_s", 4000);
+    change(other);
+    return judged({healthy().results(), other.results("hbm.json")}, "machine/run_id").status;
+  };
+  EXPECT_EQ(with([](ResultsBuilder& b) { b.context.suite.version = "0.2.0"; }), Status::invalid);
+  EXPECT_EQ(with([](ResultsBuilder& b) { b.context.suite.git = "def5678"; }), Status::invalid);
+  EXPECT_EQ(with([](ResultsBuilder& b) { b.context.ranks[3].uuid = "GPU-7"; }), Status::invalid);
+  EXPECT_EQ(with([](ResultsBuilder& b) { b.context.ranks[3].uuid.reset(); }), Status::pass) << "it is not known";
+  EXPECT_EQ(with([](ResultsBuilder& b) { b.add(gemm, "tflops", 700); }), Status::invalid) << "both have it";
+  EXPECT_EQ(with([](ResultsBuilder& b) { b.add(hbm, "hbm_gb_per_s", 4000); }), Status::pass) << "a repetition";
+}
+
 TEST(Machine, RefusesAPreFlightOfOtherGpus) {
   for (const bool other : {false, true}) {
     ResultsBuilder builder(2);
@@ -160,6 +187,12 @@ TEST(Machine, WarnsOfMemoryThatAFamilyOfCopiesDidNotGiveBack) {
   EXPECT_EQ(findings[0].worst->rank, 2);
   EXPECT_NE(findings[0].detail.find("512 MiB more of its memory in use behind hbm"), std::string::npos);
   EXPECT_TRUE(judged_in("allreduce").empty()) << "communicators stay";
+  EXPECT_TRUE(judge_kept_memory({kept.results()}, {}).empty()) << "nor does GEMM give all back";
+  auto hbm_results = kept.results();
+  hbm_results.rows.resize(1);
+  hbm_results.rows.front().key = hbm;
+  EXPECT_EQ(judge_kept_memory({hbm_results}, {{"hbm"}}).size(), 1u);
+  EXPECT_TRUE(judge_kept_memory({hbm_results}, {{"gemm"}}).empty()) << "another family is judged";
 }
 
 TEST(Machine, BlamesAProgramsDeathOnTheHostsThatWereLostWithIt) {
@@ -348,6 +381,66 @@ TEST(Machine, NamesTheHostsOfTheRosterThatDidNotReport) {
   EXPECT_EQ(text(finding.offenders[0]), "node7");
 }
 
+TEST(Machine, NamesTheHostsThatOneFileLacksAndAnotherKnows) {
+  auto lost = healthy(4, 1);
+  lost.context.lost_hosts = {"node1"};
+  const std::vector<Results> files{healthy(8, 2).results("a.json"), lost.results("b.json")};
+  const auto named = [&](const std::string& key, const JudgeOptions& options) {
+    const Finding finding = judged(files, key, options);
+    EXPECT_FALSE(finding.good()) << key;
+    return finding.offenders.size() == 1 && finding.offenders[0].host == "node1";
+  };
+  EXPECT_TRUE(named("machine/ranks", {}));
+  EXPECT_TRUE(named("machine/ranks", expecting(8)));
+  EXPECT_TRUE(named("machine/hosts", {}));
+  EXPECT_TRUE(named("machine/hosts", expecting({}, 2)));
+}
+
+TEST(Machine, SaysHowManyHostsAndRanksWereExpectedOfAFileThatHasTooManyOrTooFew) {
+  for (const int expected : {1, 3}) {
+    const Finding hosts = judged({healthy(4, 2).results()}, "machine/hosts", expecting({}, expected));
+    EXPECT_EQ(hosts.status, expected == 3 ? Status::missing : Status::fail);
+    EXPECT_EQ(hosts.value, 2);
+    EXPECT_EQ(hosts.limit->value, expected);
+    EXPECT_NE(hosts.next, "");
+  }
+  const Finding right = judged({healthy(4, 2).results()}, "machine/hosts", expecting(4, 2));
+  EXPECT_EQ(right.value, 2);
+  EXPECT_EQ(right.limit->value, 2);
+  const Finding ranks = judged({healthy(4, 2).results()}, "machine/ranks", expecting(4, 2));
+  EXPECT_EQ(ranks.value, 4);
+  EXPECT_EQ(ranks.limit->value, 4);
+  EXPECT_FALSE(judged({healthy(4, 2).results()}, "machine/ranks").limit) << "with nothing to compare";
+  EXPECT_FALSE(judged({healthy(4, 2).results()}, "machine/hosts").limit);
+}
+
+TEST(Machine, TellsTwoRanksOfOnePciAddressFromTwoHostsWithTheSameAddresses) {
+  auto builder = healthy(4, 2);
+  for (auto& rank : builder.context.ranks) rank.uuid.reset();
+  EXPECT_EQ(judged({builder.results()}, "machine/unique_devices").status, Status::pass) << "each host has its own bus";
+  builder.context.ranks[1].pci = builder.context.ranks[0].pci;
+  const Finding shared = judged({builder.results()}, "machine/unique_devices");
+  EXPECT_EQ(shared.status, Status::fail);
+  ASSERT_EQ(shared.offenders.size(), 2u);
+  EXPECT_EQ(shared.offenders[1].rank, 1);
+  builder.context.ranks[2].pci.reset();
+  builder.context.ranks[1].pci = "0000:ff:00.0";
+  const Finding unknown = judged({builder.results()}, "machine/unique_devices");
+  EXPECT_EQ(unknown.status, Status::missing);
+  ASSERT_EQ(unknown.offenders.size(), 1u);
+  EXPECT_EQ(unknown.offenders[0].rank, 2);
+}
+
+TEST(Machine, FailsForMoreGpusThanTheBusHas) {
+  auto builder = healthy(4);
+  builder.context.inventory[0].pci_gpus = 3;
+  const Finding finding = judged({builder.results()}, "machine/gpus");
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_EQ(finding.value, 4);
+  EXPECT_EQ(finding.limit->value, 3);
+  EXPECT_EQ(finding.worst->host, "node0");
+}
+
 TEST(Machine, NamesHostsThatAreNotInTheRoster) {
   JudgeOptions options;
   options.roster = {{"node0", {}}};
@@ -389,6 +482,10 @@ TEST(Machine, CountsOnlyTheGpusThatAMaskAllowsAndSaysSo) {
   const Finding finding = judged({builder.results()}, "machine/gpus");
   EXPECT_EQ(finding.status, Status::pass);
   EXPECT_NE(finding.detail.find("CUDA_VISIBLE_DEVICES=0,1"), std::string::npos);
+  auto whole = builder;
+  whole.context.inventory[0].pci_gpus = 2;
+  EXPECT_EQ(judged({whole.results()}, "machine/gpus").detail, judged({healthy(2).results()}, "machine/gpus").detail)
+      << "a mask that hides none is no news";
   builder.context.inventory[0].masked_gpus = 3;
   EXPECT_EQ(judged({builder.results()}, "machine/gpus").status, Status::missing);
 }
@@ -455,6 +552,17 @@ TEST(Transport, ThatFellBackFailsAndNamesTheSetting) {
     EXPECT_EQ(finding->offender_count, 2u);
     EXPECT_EQ(finding->worst->rank, 0);
   }
+}
+
+TEST(Transport, NamesTenLinksAndHowManyMoreThereAre) {
+  const auto said = [](int links) {
+    auto builder = healthy(12);
+    builder.context.nccl.transport = "SHM";
+    for (int src = 0; src < links; ++src) builder.context.nccl.links.push_back({src, 11, "SHM/direct"});
+    return transport_finding(builder)->detail;
+  };
+  EXPECT_NE(said(10).find("9 to 11 by SHM/direct)"), std::string::npos) << said(10);
+  EXPECT_NE(said(11).find("9 to 11 by SHM/direct and 1 more)"), std::string::npos) << said(11);
 }
 
 TEST(Transport, OfSomeLinksOnlyFailsWithoutASettingToBlame) {

@@ -467,6 +467,109 @@ TEST(MissedLimits, FailAGpuThatMissesThemInMostRowsOfAClass) {
   EXPECT_EQ(verdict.culprits[0].places.at(0).rank, 9);
 }
 
+/// What is said of the findings whose limits are missed.
+std::vector<std::string> details(const Verdict& verdict) {
+  std::vector<std::string> all;
+  for (const Finding& f : verdict.findings) {
+    if (f.status == Status::fail && f.judgement == Judgement::rule) all.push_back(f.detail);
+  }
+  return all;
+}
+
+TEST(MissedLimits, SayWhyTheyNameNoGpuAndOnlyThen) {
+  const auto every = [](const Verdict& verdict, const std::string& word, bool has) {
+    const auto all = details(verdict);
+    EXPECT_FALSE(all.empty());
+    return std::all_of(all.begin(), all.end(),
+                       [&](const auto& d) { return (d.find(word) != std::string::npos) == has; });
+  };
+  EXPECT_TRUE(every(with_floors(1), "noted, and fails nothing", true));
+  EXPECT_TRUE(every(with_floors(4), "noted, and fails nothing", false)) << "it has a name";
+  EXPECT_TRUE(every(with_floors(4), "with the whole fleet", false));
+}
+
+/// The finding of one HBM copy with a floor of 3800 that was measured three times, where `low` of so many GPUs are
+/// at `rate` and the others just above it.
+Finding with_low(int gpus, int low, double rate) {
+  ResultsBuilder builder(gpus);
+  Values rates(static_cast<std::size_t>(gpus), 3801);
+  std::fill_n(rates.begin(), low, rate);
+  for (int i = 0; i < 3; ++i) builder.add(copy_of(0), "hbm_gb_per_s", rate, rates);
+  const auto verdict = judge(
+      {builder.results()},
+      profile("  - {benchmark: \"" + copy_of(0) + "\", metric: hbm_gb_per_s, every: rank, min: 3800, source: s}\n"),
+      {});
+  const auto found = std::find_if(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) {
+    return f.judgement == Judgement::rule && f.key == copy_of(0);
+  });
+  EXPECT_NE(found, verdict.findings.end());
+  return found == verdict.findings.end() ? Finding{} : *found;
+}
+
+TEST(MissedLimits, OfATenthOfAFleetAndThreeGpusAtTheLeastAreThoseOfTheFleet) {
+  const auto own = [](int gpus, int low) {
+    const Finding finding = with_low(gpus, low, 3799);
+    EXPECT_EQ(finding.status, Status::fail);
+    EXPECT_TRUE(finding.counts());
+    return finding.own ? finding.own->size() : 999;
+  };
+  EXPECT_EQ(own(60, 6), 0u);
+  EXPECT_EQ(own(60, 5), 5u);
+  EXPECT_EQ(own(20, 3), 0u);
+  EXPECT_EQ(own(20, 2), 2u);
+}
+
+TEST(MissedLimits, OfMoreThanHalfOfTheGpusAreNotDividedAmongThem) {
+  EXPECT_EQ(with_low(8, 4, 3000).own, (std::vector{0, 1, 2, 3}));
+  EXPECT_EQ(with_low(8, 5, 3000).own, std::nullopt);
+  EXPECT_EQ(with_low(8, 5, 3000).status, Status::fail);
+}
+
+TEST(MissedLimits, NameTheWorstTenOfThoseThatMissThemByThemselves) {
+  const Finding finding = with_low(64, 12, 3000);
+  EXPECT_EQ(finding.own->size(), 12u);
+  EXPECT_EQ(finding.offender_count, 12u);
+  EXPECT_EQ(finding.offenders.size(), max_offenders);
+  EXPECT_EQ(finding.value, 3000);
+  ASSERT_TRUE(finding.worst);
+  EXPECT_EQ(finding.worst->rank, 0);
+}
+
+TEST(MissedLimits, OfTheSpreadKeepTheSpreadForTheirValue) {
+  ResultsBuilder builder(8);
+  for (int i = 0; i < 3; ++i) builder.add(copy_of(0), "hbm_gb_per_s", 3000, values(8, 4000, {{5, 3000}}));
+  const auto verdict = judge({builder.results()},
+                             profile("  - {benchmark: \"" + copy_of(0) +
+                                     "\", metric: hbm_gb_per_s, every: rank, spread_max: 0.05, source: s}\n"),
+                             {});
+  const auto found = std::find_if(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) {
+    return f.judgement == Judgement::rule && f.key == copy_of(0);
+  });
+  ASSERT_NE(found, verdict.findings.end());
+  EXPECT_EQ(found->own, std::vector{5});
+  EXPECT_NEAR(*found->value, 0.25, 0.01);
+  ASSERT_TRUE(found->worst);
+  EXPECT_EQ(found->worst->rank, 5);
+  EXPECT_EQ(found->worst->value, 3000);
+}
+
+TEST(MissedLimits, OfAStepWithoutTimesAreNotExcused) {
+  const std::string step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
+  ResultsBuilder builder(8);
+  builder.add(step, "tokens_per_s", 15000);
+  const auto verdict = judge(
+      {builder.results()},
+      profile("  - {benchmark: \"" + step + "\", metric: tokens_per_s, every: rank, min: 17000, source: s}\n"), {});
+  EXPECT_TRUE(std::any_of(verdict.findings.begin(), verdict.findings.end(), [](const Finding& f) {
+    return f.metric == "tokens_per_s" && f.status == Status::fail && f.counts();
+  }));
+}
+
+TEST(MissedLimits, AreConfirmedByMoreThanHalfOfTheRows) {
+  EXPECT_EQ(with_floors(3).state, State::pass) << "three of six";
+  EXPECT_EQ(with_floors(4).state, State::fail);
+}
+
 TEST(MissedLimits, AreNotedWhereNoOtherRowConfirmsOne) {
   const Verdict verdict = with_floors(1);
   EXPECT_EQ(verdict.state, State::pass) << verdict_line(verdict);
@@ -598,6 +701,9 @@ TEST(MissedLimits, OfAFleetThatIsSlowNameNoSingleGpu) {
   ASSERT_EQ(verdict.culprits.size(), 1u) << "one line, not one for each chip that is a little slower";
   EXPECT_EQ(verdict.culprits[0].causes.front(), Cause::configuration);
   EXPECT_TRUE(verdict.culprits[0].places.empty());
+  const auto said = details(verdict);
+  ASSERT_EQ(said.size(), 3u);
+  for (const auto& detail : said) EXPECT_NE(detail.find("with the whole fleet"), std::string::npos) << detail;
 }
 
 TEST(Peers, KeepToTheFamilyThatIsJudged) {

@@ -114,6 +114,218 @@ TEST(Verdict, OfFewerSamplesThanARuleAsksForIsInvalid) {
   EXPECT_NE(few.detail.find("fewer samples than asked: 5 of 10"), std::string::npos) << few.detail;
 }
 
+TEST(Verdict, AcceptsAValueAtItsLimit) {
+  const auto status_of = [](double value, const std::string& limit) {
+    ResultsBuilder builder;
+    builder.add("counting/x:1", "samples", value);
+    const auto verdict =
+        judged(builder, "  - {benchmark: \"counting/x:1\", metric: samples, every: rank, source: s, " + limit + "}\n");
+    return find(verdict, "counting/x:1").status;
+  };
+  EXPECT_EQ(status_of(20, "min: 20"), Status::pass);
+  EXPECT_EQ(status_of(10, "min: 20"), Status::fail);
+  EXPECT_EQ(status_of(20, "max: 20"), Status::pass);
+  EXPECT_EQ(status_of(25, "max: 20"), Status::fail);
+  EXPECT_EQ(status_of(20, "equals: 20"), Status::pass);
+  EXPECT_EQ(status_of(10, "equals: 20"), Status::fail);
+  EXPECT_EQ(status_of(25, "equals: 20"), Status::fail);
+}
+
+TEST(Verdict, AcceptsASpreadAndAScatterAtTheirLimits) {
+  const auto status_of = [](const std::string& limit, double low, double cv) {
+    ResultsBuilder builder;
+    builder.add(gemm, "tflops", low, {low, 750, 750, 800}, {{"cv", cv}});
+    return find(judged(builder, gemm_rule + ", " + limit + "}\n"), gemm).status;
+  };
+  EXPECT_EQ(status_of("spread_max: 0.2", 650, 0.001), Status::pass) << "150 of 750";
+  EXPECT_EQ(status_of("spread_max: 0.2", 649, 0.001), Status::fail);
+  EXPECT_EQ(status_of("cv_max: 0.0625", 700, 0.0625), Status::pass);
+  EXPECT_EQ(status_of("cv_max: 0.0625", 700, 0.0626), Status::inconclusive);
+}
+
+TEST(Verdict, AcceptsALaterVersionAndTheOneThatIsAskedFor) {
+  const auto status_of = [](const std::string& version) {
+    ResultsBuilder builder;
+    builder.add_facts("preflight/of:software", {}, {{"nccl", {version, version, version, version}}});
+    const std::string rule =
+        "  - {benchmark: \"preflight/of:software\", metric: nccl, every: rank, at_least: "
+        "\"2.27.3\", source: s}\n";
+    return find(judged(builder, rule), "preflight/of:software").status;
+  };
+  for (const char* good : {"2.27.3", "2.27.3.1", "2.27.10", "2.28", "2.28.0", "3"}) {
+    EXPECT_EQ(status_of(good), Status::pass) << good;
+  }
+  for (const char* old : {"2.27.2", "2.27", "2.9.3", "1.99.9", "2"}) EXPECT_EQ(status_of(old), Status::fail) << old;
+}
+
+/// The finding of a rule with these limits on the numbers of four ranks, of which rank 1 was held back by its power.
+Finding counted(const testing_support::Values& values, const std::string& limits, const std::string& every = "rank") {
+  ResultsBuilder builder;
+  builder.add("counting/x:1", "samples", 25, values).throttle(1, {{"sw_power_cap", 0.5}});
+  return find(judged(builder, "  - {benchmark: \"counting/x:1\", metric: samples, every: " + every + ", source: s, " +
+                                  limits + "}\n"),
+              "counting/x:1");
+}
+
+TEST(Verdict, ExplainsAFailureAndNothingElse) {
+  const auto low = counted({25, 10, 25, 25}, "min: 20");
+  EXPECT_EQ(low.status, Status::fail);
+  EXPECT_EQ(low.detail.rfind("-50 %: ", 0), 0u) << low.detail;
+  EXPECT_EQ(counted({25, 25, 25, 25}, "max: 20").detail.find("-"), std::string::npos);
+  EXPECT_EQ(counted({10, 25, 10, 10}, "max: 20").detail.rfind("+25 %: ", 0), 0u);
+  EXPECT_EQ(counted({25, 10, 25, 25}, "min: 10").detail, "") << "it passes";
+  EXPECT_EQ(counted({25, std::nullopt, 25, 25}, "min: 10").detail, "ranks without a value");
+  const auto nothing_allowed = counted({0, 25, 0, 0}, "max: 0").detail;
+  EXPECT_EQ(nothing_allowed.find('%'), nothing_allowed.rfind('%')) << "no part of nothing: " << nothing_allowed;
+  EXPECT_EQ(nothing_allowed.find("inf"), std::string::npos) << nothing_allowed;
+  EXPECT_EQ(counted({25, 19.99, 25, 25}, "min: 20").detail.find('+'), std::string::npos);
+}
+
+TEST(Verdict, ShowsTheLimitThatIsMissedElseTheFirst) {
+  const auto kind = [](double value, const std::string& limits, const std::string& every) {
+    return counted(testing_support::Values(4, value), limits, every).limit->kind;
+  };
+  EXPECT_EQ(kind(25, "min: 10, max: 50", "rank"), LimitKind::min);
+  EXPECT_EQ(kind(25, "min: 10, max: 20", "rank"), LimitKind::max);
+  EXPECT_EQ(kind(25, "min: 10, max: 20", "run"), LimitKind::max);
+  const auto missing = [](const std::string& limit) {
+    const Finding f =
+        find(judged(ResultsBuilder().add(gemm, "tflops", 700),
+                    "  - {benchmark: \"counting/x:1\", metric: samples, every: rank, source: s, " + limit + "}\n"),
+             "counting/x:1");
+    EXPECT_EQ(f.status, Status::missing);
+    return f.limit->kind;
+  };
+  EXPECT_EQ(missing("min: 20"), LimitKind::min);
+  EXPECT_EQ(missing("max: 20"), LimitKind::max);
+  EXPECT_EQ(missing("equals: 20"), LimitKind::equals);
+  EXPECT_EQ(missing("spread_max: 0.1"), LimitKind::spread_max);
+}
+
+TEST(Verdict, NamesTheRepetitionOfAnErrorWhereThereAreSeveral) {
+  EXPECT_EQ(find(judged(ResultsBuilder().add_error(gemm, "wrong data"), gemm_rule + "}\n"), gemm).detail, "wrong data");
+}
+
+TEST(Verdict, NamesTheMetricThatCannotBeTrueWhereItIsAnother) {
+  ResultsBuilder builder;
+  builder.add(gemm, "tflops", 5000);
+  const auto finding = find(judged(builder, gemm_rule + "}\n"), gemm);
+  EXPECT_EQ(finding.status, Status::invalid);
+  EXPECT_NE(finding.detail.rfind("tflops: ", 0), 0u) << finding.detail;
+  const auto other = find(
+      judged(builder, "  - {benchmark: \"" + gemm + "\", metric: samples, every: run, min: 1, source: s}\n"), gemm);
+  EXPECT_EQ(other.status, Status::invalid);
+  EXPECT_EQ(other.detail, "tflops: " + finding.detail);
+}
+
+/// The finding of a rule on a fact of GPUs, of which ranks have these numbers and texts.
+Finding of_fact(const std::string& limits, const testing_support::Values& numbers,
+                const std::vector<std::optional<std::string>>& texts = {}, const testing_support::Values& beside = {}) {
+  ResultsBuilder builder;
+  ByRank of_numbers{{"pcie_width", numbers}};
+  TextByRank of_texts;
+  if (!texts.empty()) of_texts["pcie_width"] = texts;
+  if (!beside.empty()) of_numbers["pcie_gen"] = beside;
+  builder.add_facts("preflight/of:gpu", of_numbers, of_texts);
+  return find(judged(builder, "  - {benchmark: \"preflight/of:gpu\", metric: pcie_width, every: rank, source: s, " +
+                                  limits + "}\n"),
+              "preflight/of:gpu");
+}
+
+TEST(Verdict, NamesTheRanksWithAnotherTextThanIsAskedFor) {
+  for (const std::string limit : {"at_least: \"2\"", "same: true"}) {
+    const auto with = [&](const std::string& of_rank_2) {
+      ResultsBuilder builder;
+      builder.add_facts("preflight/of:software", {}, {{"nccl", {"2.1", "2.1", of_rank_2, "2.1"}}});
+      return find(judged(builder, "  - {benchmark: \"preflight/of:software\", metric: nccl, every: rank, source: s, " +
+                                      limit + "}\n"),
+                  "preflight/of:software");
+    };
+    EXPECT_EQ(with("2.1").status, Status::pass) << limit;
+    const auto failing = with("1.9");
+    EXPECT_EQ(failing.status, Status::fail) << limit;
+    ASSERT_EQ(failing.offenders.size(), 1u) << limit;
+    EXPECT_EQ(failing.offenders[0].rank, 2) << limit;
+  }
+}
+
+TEST(Verdict, MissesANumberWithoutTheReasonsWhereOnlyAllMustHaveTheSame) {
+  const auto silent =
+      of_fact("same: true", {16, std::nullopt, 16, 16}, {std::nullopt, "no driver", std::nullopt, std::nullopt});
+  EXPECT_EQ(silent.status, Status::missing);
+  EXPECT_EQ(silent.detail, "ranks without a value");
+  const auto with_limit =
+      of_fact("min: 16", {16, std::nullopt, 16, 16}, {std::nullopt, "no driver", std::nullopt, std::nullopt});
+  EXPECT_EQ(with_limit.status, Status::missing);
+  EXPECT_EQ(with_limit.detail, "ranks without a value; no driver");
+}
+
+TEST(Verdict, AsksOnlyRanksThatHaveTheFactBesideTheRules) {
+  const std::string rule = "min: 16, where: pcie_gen";
+  EXPECT_EQ(of_fact(rule, {16, std::nullopt, 16, 16}, {}, {5, 0, 5, 5}).status, Status::pass);
+  EXPECT_EQ(of_fact(rule, {16, 8, 16, 16}, {}, {5, 0, 5, 5}).status, Status::pass);
+  EXPECT_EQ(of_fact(rule, {16, 8, 16, 16}, {}, {5, std::nullopt, 5, 5}).status, Status::pass);
+  EXPECT_EQ(of_fact(rule, {16, std::nullopt, 16, 16}, {}, {5, 5, 5, 5}).status, Status::missing);
+  const auto narrow = of_fact(rule, {16, 8, 4, 16}, {}, {5, 5, 0, 5});
+  EXPECT_EQ(narrow.status, Status::fail);
+  ASSERT_EQ(narrow.offenders.size(), 1u);
+  EXPECT_EQ(narrow.offenders[0].rank, 1);
+}
+
+TEST(Verdict, NamesTheValueFarthestFromAnExactOneWorst) {
+  ResultsBuilder builder;
+  builder.add("counting/x:1", "samples", 10, {10, 12, 5, 13});
+  const auto finding = find(judged(builder,
+                                   "  - {benchmark: \"counting/x:1\", metric: samples, every: rank, source: "
+                                   "s, equals: 10}\n"),
+                            "counting/x:1");
+  ASSERT_EQ(finding.offenders.size(), 3u);
+  EXPECT_EQ(finding.offenders[0].rank, 2);
+  EXPECT_EQ(finding.offenders[1].rank, 3);
+  EXPECT_EQ(finding.offenders[2].rank, 1);
+}
+
+TEST(Verdict, TakesNumbersWithinAHundredthOfTheMiddleOneForTheSame) {
+  const auto offenders = [](double odd) {
+    ResultsBuilder builder;
+    builder.add_facts("preflight/of:gpu", {{"memory_gb", {1000, 1000, odd, 1000}}}, {});
+    const std::string rule =
+        "  - {benchmark: \"preflight/of:gpu\", metric: memory_gb, every: rank, same: true, source: s}\n";
+    return find(judged(builder, rule), "preflight/of:gpu").offenders;
+  };
+  EXPECT_TRUE(offenders(990).empty());
+  EXPECT_TRUE(offenders(1010).empty());
+  ASSERT_EQ(offenders(989).size(), 1u);
+  EXPECT_EQ(offenders(989)[0].rank, 2);
+  EXPECT_EQ(offenders(1011).size(), 1u);
+}
+
+TEST(Verdict, TellsDcgmsLevelWithTheCommandThatAsksItAgain) {
+  const auto next = [](const std::string& word, const std::string& of, const std::string& every,
+                       const std::string& metric) {
+    const std::string key = "preflight/of:" + of;
+    ResultsBuilder builder;
+    builder.context.argv = {"bench_preflight", word, "--tier=quick"};
+    builder.add_facts(key, {{metric, {1, 1, 1, 1}}}, {});
+    const auto finding = find(judged(builder, "  - {benchmark: \"" + key + "\", metric: " + metric +
+                                                  ", every: " + every + ", equals: 0, source: s}\n"),
+                              key);
+    EXPECT_EQ(finding.status, Status::fail);
+    return finding.next;
+  };
+  for (const auto& [of, every] : {std::pair{"dcgm", "host"}, {"dcgm_gpu", "rank"}}) {
+    const auto plain = next("--retune", of, every, "dcgm_failed");
+    EXPECT_NE(plain, "");
+    for (const std::string level : {"--dcgm=1", "--dcgm=2", "--dcgm=3"}) {
+      EXPECT_EQ(next(level, of, every, "dcgm_failed"), plain + " " + level);
+    }
+    for (const auto* other : {"--dcgm", "--dcgm=", "--dcgm=0", "--dcgm=4", "--dcgm=11", "--dcgm=;", "--tier=1"}) {
+      EXPECT_EQ(next(other, of, every, "dcgm_failed"), plain) << other;
+    }
+  }
+  EXPECT_EQ(next("--dcgm=2", "gpu", "rank", "xids").find("--dcgm"), std::string::npos) << "no other row needs it";
+}
+
 TEST(Verdict, SaysFourReasonsWhyRanksHaveNoValueAndHowManyMoreThereAre) {
   const auto detail = [](int ranks) {
     ResultsBuilder builder(ranks);
@@ -516,6 +728,8 @@ TEST(Verdict, NamesTheSlowestRankOfLocalWork) {
   const std::string rule = "  - {benchmark: \"" + gemm + "\", metric: tflops, every: run, min: 620, source: s}\n";
   const Verdict verdict = judged(builder, rule);
   EXPECT_EQ(find(verdict, gemm).worst->rank, 1);
+  EXPECT_EQ(find(verdict, gemm).offender_count, 1u);
+  EXPECT_EQ(find(verdict, gemm).detail.find("last to arrive"), std::string::npos);
 }
 
 TEST(Verdict, NamesTheLastToArriveOfACollective) {
@@ -525,6 +739,8 @@ TEST(Verdict, NamesTheLastToArriveOfACollective) {
   const Verdict verdict = judged(builder, allreduce_rule + "}\n");
   ASSERT_TRUE(find(verdict, allreduce).worst.has_value());
   EXPECT_EQ(find(verdict, allreduce).worst->rank, 2) << "it came later and waits least";
+  EXPECT_EQ(find(verdict, allreduce).offender_count, 1u);
+  EXPECT_NE(find(verdict, allreduce).detail.find("last to arrive"), std::string::npos);
 }
 
 TEST(Verdict, NamesNobodyWhereAllArriveTogether) {
