@@ -143,6 +143,19 @@ TEST(CrossCheck, PredictsTheStepFromItsParts) {
   EXPECT_EQ(slow_network.at(0).status, Status::pass) << "the AllReduce explains it, and is judged by itself";
 }
 
+TEST(CrossCheck, AcceptsAStepAtItsLimits) {
+  const auto of_step = [](double ms) {
+    ResultsBuilder builder(1);
+    builder.add(bf16, "tflops", 665).add(step, "step_ms", ms);
+    return checked(builder).at(0);
+  };
+  for (const double ms : {60.0, 6000.0}) {
+    const auto limit = of_step(ms).limit->value;
+    EXPECT_EQ(of_step(limit).status, Status::pass) << limit;
+    EXPECT_EQ(of_step(limit * (ms < limit ? 1 - 1e-9 : 1 + 1e-9)).status, ms < limit ? Status::invalid : Status::fail);
+  }
+}
+
 TEST(CrossCheck, PredictsTheStepFromTheLargestProductsOfBf16) {
   const auto limit_with = [](const std::string& key, double tflops) {
     ResultsBuilder builder(1);
@@ -152,6 +165,7 @@ TEST(CrossCheck, PredictsTheStepFromTheLargestProductsOfBf16) {
   const double usual = limit_with(bf16, 665);
   EXPECT_NEAR(limit_with("gemm/dtype:bf16/m:16384/n:8192/k:8192", 332.5), 2 * usual, 0.01) << "the slowest of them";
   EXPECT_EQ(limit_with("gemm/dtype:bf16/m:16384/n:8192/k:8192", 700), usual);
+  EXPECT_EQ(limit_with("gemm/dtype:bf16/m:16384/n:8192/k:8192", 0), usual) << "nothing was measured";
   for (const char* small : {"gemm/dtype:bf16/m:4096/n:8192/k:8192", "gemm/dtype:bf16/m:8192/n:4096/k:8192",
                             "gemm/dtype:bf16/m:8192/n:8192/k:4096", "gemm/dtype:fp8_e4m3/m:8192/n:8192/k:4096"}) {
     EXPECT_EQ(limit_with(small, 100), usual) << small;

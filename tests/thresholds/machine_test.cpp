@@ -117,6 +117,8 @@ TEST(Machine, MissesAGpuThatMachinesOfThisKindHave) {
   const Finding fell_off = gpus(healthy(7));
   EXPECT_EQ(fell_off.status, Status::missing);
   EXPECT_EQ(fell_off.worst->host, "node0");
+  EXPECT_EQ(fell_off.value, 7);
+  EXPECT_EQ(fell_off.limit->value, 8);
   EXPECT_NE(fell_off.detail.find("node0 shows 7 GPUs, and machines of this kind have 8"), std::string::npos)
       << fell_off.detail;
   ResultsBuilder rented = healthy(4);
@@ -362,7 +364,28 @@ TEST(Machine, RemembersWhatTheRunExpected) {
 }
 
 TEST(Machine, FailsForFilesOfDifferentNumbersOfRanks) {
-  EXPECT_EQ(judged({healthy(4).results(), healthy(2).results()}, "machine/ranks").status, Status::fail);
+  const Finding finding = judged({healthy(4).results(), healthy(2).results()}, "machine/ranks");
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_EQ(finding.value, 2);
+  EXPECT_EQ(finding.limit->value, 4);
+}
+
+TEST(Machine, FailsForAFileOfAnotherRunThanIsAskedFor) {
+  JudgeOptions options;
+  options.run_id = "run-1";
+  EXPECT_EQ(judged({healthy().results()}, "machine/run_id", options).status, Status::pass);
+  options.run_id = "run-2";
+  EXPECT_EQ(judged({healthy().results()}, "machine/run_id", options).status, Status::fail);
+}
+
+TEST(Machine, NamesTheHostsThatHaveOtherRanksThanTheRosterSaysThoughAllAreThere) {
+  JudgeOptions options;
+  options.roster = {{"node0", 1}, {"node1", 3}};
+  const Finding finding = judged({healthy(4, 2).results()}, "machine/ranks", options);
+  EXPECT_EQ(finding.status, Status::missing);
+  ASSERT_EQ(finding.offenders.size(), 2u);
+  EXPECT_EQ(finding.offenders[0].host, "node0");
+  EXPECT_EQ(finding.offenders[1].host, "node1");
 }
 
 TEST(Machine, MissesHostsThatSomebodyExpected) {

@@ -511,6 +511,7 @@ TEST(MissedLimits, OfATenthOfAFleetAndThreeGpusAtTheLeastAreThoseOfTheFleet) {
     const Finding finding = with_low(gpus, low, 3799);
     EXPECT_EQ(finding.status, Status::fail);
     EXPECT_TRUE(finding.counts());
+    EXPECT_EQ(finding.worst.has_value(), finding.own && !finding.own->empty());
     return finding.own ? finding.own->size() : 999;
   };
   EXPECT_EQ(own(60, 6), 0u);
@@ -523,6 +524,7 @@ TEST(MissedLimits, OfMoreThanHalfOfTheGpusAreNotDividedAmongThem) {
   EXPECT_EQ(with_low(8, 4, 3000).own, (std::vector{0, 1, 2, 3}));
   EXPECT_EQ(with_low(8, 5, 3000).own, std::nullopt);
   EXPECT_EQ(with_low(8, 5, 3000).status, Status::fail);
+  EXPECT_EQ(with_low(1, 1, 3000).own, std::vector{0}) << "a GPU alone";
 }
 
 TEST(MissedLimits, NameTheWorstTenOfThoseThatMissThemByThemselves) {
@@ -551,6 +553,26 @@ TEST(MissedLimits, OfTheSpreadKeepTheSpreadForTheirValue) {
   ASSERT_TRUE(found->worst);
   EXPECT_EQ(found->worst->rank, 5);
   EXPECT_EQ(found->worst->value, 3000);
+}
+
+TEST(MissedLimits, OfTheSpreadAreConfirmedByThreeRepetitionsWhereOtherRowsDoNotShowThem) {
+  const auto own = [](int repetitions) {
+    ResultsBuilder builder(8);
+    for (int i = 0; i < repetitions; ++i) {
+      builder.add(copy_of(0), "hbm_gb_per_s", 3700, values(8, 4000, {{5, 3700}}));
+      for (int other = 1; other < 4; ++other) builder.add(copy_of(other), "hbm_gb_per_s", 4000, values(8, 4000));
+    }
+    const auto verdict = judge({builder.results()},
+                               profile("  - {benchmark: \"" + copy_of(0) +
+                                       "\", metric: hbm_gb_per_s, every: rank, spread_max: 0.05, source: s}\n"),
+                               {});
+    for (const Finding& f : verdict.findings) {
+      if (f.judgement == Judgement::rule && f.key == copy_of(0)) return f.own.value_or(std::vector{-1});
+    }
+    return std::vector{-2};
+  };
+  EXPECT_EQ(own(3), std::vector{5});
+  EXPECT_EQ(own(2), std::vector<int>{});
 }
 
 TEST(MissedLimits, OfAStepWithoutTimesAreNotExcused) {
