@@ -104,9 +104,9 @@ class Program {
       log_.try_write(std::string(line) + "\n");
       if (heard_.size() < max_lines_heard) heard_.emplace_back(line);
       planned_ += planned_seconds(line).value_or(0);
-      if (!measured && begins_row(line)) {
+      if (begins_row(line)) {
         measured = true;
-        warn_of_time_limit();
+        if (!std::exchange(has_rows_, true)) warn_of_time_limit();
       }
       if (const auto hosts = lost_hosts_in(line)) lost.insert(lost.end(), hosts->begin(), hosts->end());
       screen_.heard(line);
@@ -197,6 +197,7 @@ class Program {
   Screen& screen_;
   std::optional<double> ends_;
   double planned_ = 0;
+  bool has_rows_ = false;  // standard error said that one begins; the result may have been read before that
   std::string name_, refused_;
   RunFile log_;
   Words heard_;  // the first lines on standard error
