@@ -22,7 +22,7 @@ inline bool stands_off(const std::map<std::string, std::vector<RankData>>& measu
   for (const auto& own : column->second) {
     if (own) seconds.push_back(*own);
   }
-  constexpr double off = 1.4;  // less than what stands out (thresholds/metrics.cpp)
+  constexpr double off = 1.4;  // less than what stands out (thresholds/catalogue/metrics.cpp)
   return !seconds.empty() && *std::max_element(seconds.begin(), seconds.end()) > off * quantile(seconds, 0.25);
 }
 

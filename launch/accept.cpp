@@ -18,8 +18,8 @@
 #include "launch/watch.hpp"
 #include "report/judge_apart.hpp"
 #include "report/verdict_json.hpp"
-#include "thresholds/judge.hpp"
-#include "thresholds/start.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/rules/start.hpp"
 
 namespace shakedown {
 namespace {

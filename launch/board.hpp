@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "thresholds/verdict.hpp"
+#include "thresholds/judge/verdict.hpp"
 
 namespace shakedown {
 

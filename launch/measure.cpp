@@ -22,7 +22,7 @@
 #include "launch/rank_output.hpp"
 #include "node/dcgm.hpp"
 #include "report/judge_apart.hpp"
-#include "thresholds/start.hpp"
+#include "thresholds/rules/start.hpp"
 
 namespace shakedown {
 namespace {

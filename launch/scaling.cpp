@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 #include "report/arguments.hpp"
-#include "thresholds/metrics.hpp"
+#include "thresholds/catalogue/metrics.hpp"
 
 namespace shakedown {
 namespace {

@@ -1,5 +1,5 @@
 // `accept --scaling`: what more nodes may slow is measured on fewer nodes too, each number of them by a launch of its
-// own. What it comes to is decided in thresholds/scaling.hpp.
+// own. What it comes to is decided in thresholds/history/scaling.hpp.
 #pragma once
 
 #include <vector>

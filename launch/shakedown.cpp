@@ -42,7 +42,7 @@
 #include "report/reason.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
-#include "thresholds/measured.hpp"
+#include "thresholds/results/measured.hpp"
 
 namespace shakedown {
 namespace {

@@ -22,10 +22,10 @@ struct NothingMeasured : CannotRun {
 Judged judge_run(const FrontDoor&, Launch& start, const Programs&, RunFolder&, Signals&,
                  Judged (*judge)(const Arguments&));
 
-/// The exit code. The folder of the watch holds rounds.jsonl (thresholds/watch.hpp), rounds/ with the last runs, kept/
-/// with the first and those that failed first, and verdict.json at the end. A round that cannot be measured is a round
-/// with its finding. After a signal the rounds so far are judged, and --resume goes on. Errors: CannotRun if there is
-/// none.
+/// The exit code. The folder of the watch holds rounds.jsonl (thresholds/soak/watch.hpp), rounds/ with the last runs,
+/// kept/ with the first and those that failed first, and verdict.json at the end. A round that cannot be measured is a
+/// round with its finding. After a signal the rounds so far are judged, and --resume goes on. Errors: CannotRun if
+/// there is none.
 int watch(const FrontDoor&, const Programs&, const ReasonChannel&, Signals&);
 
 /// What a watch that goes on was asked for when it began, and `words` in the place of what they say anew.

@@ -9,9 +9,10 @@
 #include <sstream>
 
 #include "base/run_lock.hpp"
-#include "thresholds/applicability.hpp"
-#include "thresholds/measured.hpp"
-#include "thresholds/site.hpp"
+#include "thresholds/results/measured.hpp"
+#include "thresholds/rules/applicability.hpp"
+#include "thresholds/rules/expectation.hpp"
+#include "thresholds/rules/site.hpp"
 
 namespace shakedown {
 namespace {

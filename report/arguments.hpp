@@ -9,9 +9,9 @@
 
 #include "report/outputs.hpp"
 #include "report/terminal.hpp"
-#include "thresholds/baseline.hpp"
-#include "thresholds/judge.hpp"
-#include "thresholds/regression.hpp"
+#include "thresholds/history/baseline.hpp"
+#include "thresholds/history/regression.hpp"
+#include "thresholds/judge/judge.hpp"
 
 namespace shakedown {
 

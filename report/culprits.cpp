@@ -8,9 +8,9 @@
 
 #include "base/archive.hpp"
 #include "base/text.hpp"
-#include "thresholds/diagnosis.hpp"
-#include "thresholds/metrics.hpp"
-#include "thresholds/profile.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/findings/diagnosis.hpp"
+#include "thresholds/rules/profile.hpp"
 
 namespace shakedown {
 namespace {

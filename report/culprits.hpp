@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "thresholds/nodes.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/judge/nodes.hpp"
+#include "thresholds/judge/verdict.hpp"
 
 namespace shakedown {
 

@@ -14,7 +14,7 @@
 #include "base/held_folder.hpp"
 #include "base/key.hpp"
 #include "base/process.hpp"
-#include "thresholds/judge.hpp"
+#include "thresholds/judge/judge.hpp"
 
 namespace shakedown {
 namespace {

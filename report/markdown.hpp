@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "thresholds/regression.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/history/regression.hpp"
+#include "thresholds/judge/verdict.hpp"
 
 namespace shakedown {
 

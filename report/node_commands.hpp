@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "thresholds/nodes.hpp"
+#include "thresholds/judge/nodes.hpp"
 
 namespace shakedown {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "thresholds/measured.hpp"
-#include "thresholds/profile.hpp"
-#include "thresholds/verdict.hpp"
-#include "thresholds/watch.hpp"
+#include "thresholds/judge/verdict.hpp"
+#include "thresholds/results/measured.hpp"
+#include "thresholds/rules/profile.hpp"
+#include "thresholds/soak/watch.hpp"
 
 namespace shakedown {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "thresholds/verdict.hpp"
+#include "thresholds/judge/verdict.hpp"
 
 namespace shakedown {
 

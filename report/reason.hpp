@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/exit_code.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/judge/verdict.hpp"
 
 namespace shakedown {
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/archive.hpp"
-#include "thresholds/metrics.hpp"
+#include "thresholds/catalogue/metrics.hpp"
 
 namespace shakedown {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/statistics.hpp"
 #include "report/culprits.hpp"
 #include "report/words.hpp"
-#include "thresholds/matrix.hpp"
+#include "thresholds/results/matrix.hpp"
 
 namespace shakedown {
 namespace {

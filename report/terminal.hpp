@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "thresholds/regression.hpp"
-#include "thresholds/results.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/history/regression.hpp"
+#include "thresholds/judge/verdict.hpp"
+#include "thresholds/results/results.hpp"
 
 namespace shakedown {
 
@@ -21,8 +21,8 @@ struct TerminalStyle {
 /// Everything up to and with the verdict line, which ends the text.
 std::string terminal_text(const Verdict&, TerminalStyle = {});
 
-/// The copies between GPUs as matrices (thresholds/matrix.hpp): of up to two hosts, of more those that are named as
-/// culprits, and of all where the style says so; a line then says what was left out.
+/// The copies between GPUs as matrices (thresholds/results/matrix.hpp): of up to two hosts, of more those that are
+/// named as culprits, and of all where the style says so; a line then says what was left out.
 std::string matrices_text(const std::vector<Results>&, const Verdict&, TerminalStyle = {});
 
 /// A finding in full: value, limit, detail, offenders, rule, source, next command. Several lines, no newline at the

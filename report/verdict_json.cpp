@@ -1,7 +1,7 @@
 // Decides the fields of verdict.json, which report/verdict.schema.json describes.
 #include "report/verdict_json.hpp"
 
-#include "thresholds/json_field.hpp"
+#include "thresholds/results/json_field.hpp"
 
 namespace shakedown {
 

@@ -4,15 +4,15 @@
 #include <filesystem>
 #include <string>
 
-#include "thresholds/verdict.hpp"
+#include "thresholds/judge/verdict.hpp"
 
 namespace shakedown {
 
 /// Strict JSON; the line `"verdict": "pass"` (fail, inconclusive, no reference, incomplete, host-only) can be grepped.
 std::string verdict_json(const Verdict&);
 
-/// Reads what verdict_json wrote. Errors: InputError naming the file and the field, also where its own findings, figures
-/// and culprits come to another verdict.
+/// Reads what verdict_json wrote. Errors: InputError naming the file and the field, also where its own findings,
+/// figures and culprits come to another verdict.
 Verdict read_verdict(const std::filesystem::path& file);
 
 }  // namespace shakedown

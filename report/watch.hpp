@@ -4,7 +4,7 @@
 #include <string>
 
 #include "report/terminal.hpp"
-#include "thresholds/watch.hpp"
+#include "thresholds/soak/watch.hpp"
 
 namespace shakedown {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "thresholds/regression.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/history/regression.hpp"
+#include "thresholds/judge/verdict.hpp"
 
 namespace shakedown {
 

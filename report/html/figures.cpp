@@ -16,9 +16,9 @@
 #include "report/html/sections.hpp"
 #include "report/html/svg.hpp"
 #include "report/words.hpp"
-#include "thresholds/applicability.hpp"
-#include "thresholds/matrix.hpp"
-#include "thresholds/metrics.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/results/matrix.hpp"
+#include "thresholds/rules/applicability.hpp"
 
 namespace shakedown {
 namespace {
@@ -249,7 +249,7 @@ std::string copies(const Page& page) {
 
 // Every host by rail: the best of its rounds with partners on other hosts, since a pair is as fast as its slower end.
 std::string rails(const Page& page) {
-  constexpr double healthy = 0.05;  // as thresholds/fabric.hpp takes it
+  constexpr double healthy = 0.05;  // as thresholds/culprits/fabric.hpp takes it
   std::vector<std::optional<double>> best(page.context->ranks.size());
   for (const auto& [key, benchmark] : page.judged.measured->benchmarks) {
     if (family_of(key) != "pairs" || key_number(key, "confirm") || key_part(key, "op") != "sendrecv") continue;

@@ -12,7 +12,7 @@
 #include "report/html/sections.hpp"
 #include "report/terminal.hpp"
 #include "report/words.hpp"
-#include "thresholds/preflight_facts.hpp"
+#include "thresholds/catalogue/preflight_facts.hpp"
 
 namespace shakedown {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "report/outputs.hpp"
-#include "thresholds/nodes.hpp"
-#include "thresholds/peers.hpp"
+#include "thresholds/judge/nodes.hpp"
+#include "thresholds/units/peers.hpp"
 
 namespace shakedown {
 

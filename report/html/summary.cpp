@@ -11,7 +11,7 @@
 #include "report/escape.hpp"
 #include "report/html/sections.hpp"
 #include "report/words.hpp"
-#include "thresholds/applicability.hpp"
+#include "thresholds/rules/applicability.hpp"
 
 namespace shakedown {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "report/escape.hpp"
-#include "thresholds/metrics.hpp"
+#include "thresholds/catalogue/metrics.hpp"
 
 namespace shakedown::svg {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "tests/fabric/outcome.hpp"
-#include "thresholds/fabric.hpp"
-#include "thresholds/results.hpp"
+#include "thresholds/culprits/fabric.hpp"
+#include "thresholds/results/results.hpp"
 
 namespace shakedown::fabric {
 namespace {

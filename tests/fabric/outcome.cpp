@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/text.hpp"
-#include "thresholds/fabric.hpp"
+#include "thresholds/culprits/fabric.hpp"
 
 namespace shakedown::fabric {
 

@@ -39,8 +39,8 @@ class Network {
   }
 
   /// AllReduce over all rails of two hosts, as bus bandwidth: every ring waits for the slowest rail. What two hosts
-  /// allow is 2 (n - 1) / n of their NICs' rate (thresholds/fabric_rates.hpp), and published ones reach three quarters
-  /// of it.
+  /// allow is 2 (n - 1) / n of their NICs' rate (thresholds/rules/fabric_rates.hpp), and published ones reach three
+  /// quarters of it.
   std::optional<double> sum(int a, int b) {
     std::optional<double> slowest = wire;
     for (int rail = 0; rail < tree_.rails; ++rail) {

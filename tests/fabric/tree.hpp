@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "thresholds/results.hpp"
+#include "thresholds/results/results.hpp"
 
 namespace shakedown::fabric {
 

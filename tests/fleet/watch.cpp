@@ -16,8 +16,8 @@
 
 #include "tests/fleet/flags.hpp"
 #include "tests/fleet/seeds.hpp"
-#include "thresholds/judge.hpp"
-#include "thresholds/watch.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/soak/watch.hpp"
 
 namespace shakedown::fleet {
 namespace {

@@ -1,6 +1,6 @@
 // Stored baselines, and a comparison of each with itself and with what it came from.
 #include "tests/fuzz/one_file.hpp"
-#include "thresholds/regression.hpp"
+#include "thresholds/history/regression.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shakedown;

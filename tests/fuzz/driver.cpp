@@ -98,9 +98,10 @@ int main(int argc, char** argv) {
     if (!argument.starts_with("--corpus=")) continue;
     for (const auto& entry : fs::recursive_directory_iterator(value)) {
       if (const auto kind = entry.path().extension(); kind != ".json" && kind != ".yaml" && !kind.empty()) continue;
+      if (!entry.is_regular_file()) continue;
       std::ifstream in(entry.path(), std::ios::binary);
       std::string text{std::istreambuf_iterator<char>(in), {}};
-      if (entry.is_regular_file() && !text.empty() && text.size() <= largest_input) corpus.push_back(std::move(text));
+      if (!text.empty() && text.size() <= largest_input) corpus.push_back(std::move(text));
     }
   }
   if (corpus.empty()) {

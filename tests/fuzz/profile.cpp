@@ -1,5 +1,5 @@
 // Profiles, beside the part that they may include.
-#include "thresholds/profile.hpp"
+#include "thresholds/rules/profile.hpp"
 #include "tests/fuzz/one_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

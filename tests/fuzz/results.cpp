@@ -1,7 +1,7 @@
 // Result files, and the judgement of what could be read.
 #include "tests/fuzz/one_file.hpp"
-#include "thresholds/judge.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/judge/verdict.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shakedown;

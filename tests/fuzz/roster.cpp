@@ -1,6 +1,7 @@
 // Rosters.
 #include "tests/fuzz/one_file.hpp"
-#include "thresholds/judge.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/rules/expectation.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shakedown;

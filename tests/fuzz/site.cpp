@@ -1,5 +1,5 @@
 // Files of a site.
-#include "thresholds/site.hpp"
+#include "thresholds/rules/site.hpp"
 
 #include "tests/fuzz/one_file.hpp"
 

@@ -28,8 +28,8 @@ fixtures/blame.cpp fixtures/door.cpp fixtures/fault.cpp fixtures/heartbeat.cpp f
 fixtures/pairing.cpp fixtures/rendezvous.cpp fixtures/watchdog.cpp
 launch/agreement.cpp launch/choice.cpp launch/guard.cpp launch/hosts.cpp launch/job.cpp launch/measure.cpp launch/rank_output.cpp
 launch/run_folder.cpp
-thresholds/crashed.cpp thresholds/crosscheck.cpp thresholds/gpu_errors.cpp thresholds/judge.cpp thresholds/kept_memory.cpp
-thresholds/machine.cpp thresholds/missed_limits.cpp thresholds/rule.cpp thresholds/transport.cpp thresholds/validity.cpp
+thresholds/rules/crashed.cpp thresholds/rules/crosscheck.cpp thresholds/rules/gpu_errors.cpp thresholds/judge/judge.cpp thresholds/rules/kept_memory.cpp
+thresholds/rules/machine.cpp thresholds/units/missed_limits.cpp thresholds/rules/rule.cpp thresholds/rules/transport.cpp thresholds/rules/validity.cpp
 """.split()
 FAILING_CALLS = "tests/faults/failing_calls.py"
 PROGRAMS = ["base_test", "thresholds_tests", "judging_tests", "report_tests", "launch_test", "supervision_test", "fixtures_test",

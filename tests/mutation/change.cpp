@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tests/fleet/noise.hpp"
-#include "thresholds/metrics.hpp"
-#include "thresholds/results.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/results/results.hpp"
 
 namespace shakedown::mutation {
 namespace {

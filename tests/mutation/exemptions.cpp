@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/files.hpp"
-#include "thresholds/metrics.hpp"
+#include "thresholds/catalogue/metrics.hpp"
 
 namespace shakedown::mutation {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tests/mutation/change.hpp"
-#include "thresholds/profile.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/judge/verdict.hpp"
+#include "thresholds/rules/profile.hpp"
 
 namespace shakedown::mutation {
 

@@ -12,8 +12,8 @@
 #include "report/reason.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
-#include "thresholds/nodes.hpp"
-#include "thresholds/regression.hpp"
+#include "thresholds/history/regression.hpp"
+#include "thresholds/judge/nodes.hpp"
 
 namespace shakedown::mutation {
 namespace {

@@ -24,7 +24,7 @@
 #include "tests/mutation/judging.hpp"
 #include "tests/mutation/runs.hpp"
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/metrics.hpp"
+#include "thresholds/catalogue/metrics.hpp"
 
 namespace shakedown::mutation {
 namespace {

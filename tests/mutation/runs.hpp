@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tests/mutation/change.hpp"
-#include "thresholds/baseline.hpp"
-#include "thresholds/judge.hpp"
+#include "thresholds/history/baseline.hpp"
+#include "thresholds/judge/judge.hpp"
 
 namespace shakedown::mutation {
 

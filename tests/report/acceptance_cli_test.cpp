@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/watch.hpp"
+#include "thresholds/soak/watch.hpp"
 
 namespace shakedown::acceptance_cli_test {
 namespace {

@@ -10,7 +10,7 @@
 #include "report/escape.hpp"
 #include "report/html/page.hpp"
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
+#include "thresholds/judge/judge.hpp"
 
 namespace shakedown::html_test {
 namespace {

@@ -21,7 +21,7 @@
 #include "report/superbench.hpp"
 #include "report/verdict_json.hpp"
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
+#include "thresholds/judge/judge.hpp"
 
 namespace shakedown::report_test {
 namespace {

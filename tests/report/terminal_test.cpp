@@ -10,7 +10,7 @@
 
 #include "report/verdict_json.hpp"
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
+#include "thresholds/judge/judge.hpp"
 
 namespace shakedown::terminal_test {
 namespace {

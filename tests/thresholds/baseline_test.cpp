@@ -1,5 +1,5 @@
 // What a stored baseline keeps, leaves out, refuses and proposes.
-#include "thresholds/baseline.hpp"
+#include "thresholds/history/baseline.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 
 #include "base/statistics.hpp"
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
-#include "thresholds/regression.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/history/regression.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/judge/verdict.hpp"
 
 namespace shakedown::baseline_test {
 namespace {

@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
-#include "thresholds/kept_memory.hpp"
-#include "thresholds/machine.hpp"
-#include "thresholds/metrics.hpp"
-#include "thresholds/validity.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/rules/kept_memory.hpp"
+#include "thresholds/rules/machine.hpp"
+#include "thresholds/rules/validity.hpp"
 
 namespace shakedown::contradictions_test {
 namespace {

@@ -1,5 +1,5 @@
 // Whether measurements of one run fit together.
-#include "thresholds/crosscheck.hpp"
+#include "thresholds/rules/crosscheck.hpp"
 
 #include <gtest/gtest.h>
 

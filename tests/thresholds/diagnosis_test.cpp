@@ -1,5 +1,5 @@
 // From measurements to causes: which GPU, link, node, rank or setting is at fault.
-#include "thresholds/diagnosis.hpp"
+#include "thresholds/findings/diagnosis.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
+#include "thresholds/judge/judge.hpp"
 
 namespace shakedown::diagnosis_test {
 namespace {

@@ -10,9 +10,9 @@
 #include <random>
 
 #include "tests/nightly.hpp"
-#include "thresholds/measured.hpp"
-#include "thresholds/metrics.hpp"
-#include "thresholds/regression.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/history/regression.hpp"
+#include "thresholds/results/measured.hpp"
 
 namespace shakedown::drift_test {
 namespace {

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
-#include "thresholds/metrics.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/judge/verdict.hpp"
 
 namespace shakedown::explain_test {
 namespace {

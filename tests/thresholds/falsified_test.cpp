@@ -9,8 +9,8 @@
 #include <set>
 
 #include "tests/nightly.hpp"
-#include "thresholds/judge.hpp"
-#include "thresholds/metrics.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/judge/judge.hpp"
 
 namespace shakedown::falsified_test {
 namespace {

@@ -1,13 +1,13 @@
 // How a fleet stands, and its racks, leaves, firmware, drivers and hosts beside each other.
-#include "thresholds/fleet_lines.hpp"
+#include "thresholds/culprits/fleet_lines.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
-#include "thresholds/site.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/rules/site.hpp"
 
 namespace shakedown::fleet_lines_test {
 namespace {

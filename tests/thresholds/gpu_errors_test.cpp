@@ -1,13 +1,13 @@
 // Which errors and slowdowns of a GPU fail it, and how they are counted.
-#include "thresholds/gpu_errors.hpp"
+#include "thresholds/rules/gpu_errors.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
-#include "thresholds/nodes.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/judge/nodes.hpp"
 
 namespace shakedown::gpu_errors_test {
 namespace {

@@ -22,7 +22,7 @@
 #include "report/verdict_json.hpp"
 #include "tests/fleet/fleet.hpp"
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
+#include "thresholds/judge/judge.hpp"
 
 namespace shakedown {
 namespace {

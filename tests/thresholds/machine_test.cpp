@@ -1,15 +1,16 @@
 // Was the whole machine measured? Ranks, hosts, GPUs and runs that are missing, too many or mixed up.
-#include "thresholds/machine.hpp"
-#include "thresholds/transport.hpp"
+#include "thresholds/rules/machine.hpp"
+#include "thresholds/rules/expectation.hpp"
+#include "thresholds/rules/transport.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/crashed.hpp"
-#include "thresholds/kept_memory.hpp"
-#include "thresholds/start.hpp"
+#include "thresholds/rules/crashed.hpp"
+#include "thresholds/rules/kept_memory.hpp"
+#include "thresholds/rules/start.hpp"
 
 namespace shakedown::machine_test {
 namespace {

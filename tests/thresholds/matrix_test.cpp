@@ -1,5 +1,5 @@
 // Figures of pairs as a matrix: built by hand, and from what four real H200 gave.
-#include "thresholds/matrix.hpp"
+#include "thresholds/results/matrix.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Which nodes may stay after a verdict.
-#include "thresholds/nodes.hpp"
+#include "thresholds/judge/nodes.hpp"
 
 #include <gtest/gtest.h>
 
 #include "base/text.hpp"
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
+#include "thresholds/judge/judge.hpp"
 
 namespace shakedown::nodes_test {
 namespace {

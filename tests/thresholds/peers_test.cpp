@@ -1,5 +1,5 @@
 // Who stands out among the ranks of one run, and who does not.
-#include "thresholds/peers.hpp"
+#include "thresholds/units/peers.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 
 #include "base/statistics.hpp"
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/classes.hpp"
-#include "thresholds/judge.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/units/classes.hpp"
 
 namespace shakedown::peers_test {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
-#include "thresholds/majority.hpp"
-#include "thresholds/site.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/catalogue/majority.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/judge/verdict.hpp"
+#include "thresholds/rules/site.hpp"
 
 namespace shakedown::preflight_test {
 namespace {

@@ -1,7 +1,7 @@
 // Which profiles are accepted, and in what words and at which place the others are refused.
-#include "thresholds/profile.hpp"
-#include "thresholds/applicability.hpp"
-#include "thresholds/metrics.hpp"
+#include "thresholds/rules/profile.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/rules/applicability.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/judge/verdict.hpp"
 
 namespace shakedown::profiles_test {
 namespace {

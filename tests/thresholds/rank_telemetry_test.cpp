@@ -1,11 +1,11 @@
 // What a failing finding says about the GPU that it names.
-#include "thresholds/rank_telemetry.hpp"
+#include "thresholds/findings/rank_telemetry.hpp"
 
 #include <gtest/gtest.h>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/judge/verdict.hpp"
 
 namespace shakedown::rank_telemetry_test {
 namespace {

@@ -1,6 +1,6 @@
 // What counts as slower than the baseline, and which sets are not compared at all.
-#include "thresholds/regression.hpp"
-#include "thresholds/metrics.hpp"
+#include "thresholds/history/regression.hpp"
+#include "thresholds/catalogue/metrics.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "thresholds/metrics.hpp"
+#include "thresholds/catalogue/metrics.hpp"
 
 namespace shakedown::testing_support {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "thresholds/profile.hpp"
-#include "thresholds/results.hpp"
+#include "thresholds/results/results.hpp"
+#include "thresholds/rules/profile.hpp"
 
 namespace shakedown::testing_support {
 

@@ -1,5 +1,5 @@
 // Which result files are read, which are refused and in what words, and that what is written can be read again.
-#include "thresholds/results.hpp"
+#include "thresholds/results/results.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -5,8 +5,8 @@
 #include <regex>
 #include <set>
 
-#include "thresholds/judge.hpp"
-#include "thresholds/verdict.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/judge/verdict.hpp"
 
 namespace shakedown::samples_test {
 namespace {

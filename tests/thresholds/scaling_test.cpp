@@ -1,5 +1,5 @@
 // What more nodes or ranks leave to each GPU.
-#include "thresholds/scaling.hpp"
+#include "thresholds/history/scaling.hpp"
 
 #include <gtest/gtest.h>
 

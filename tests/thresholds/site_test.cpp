@@ -1,11 +1,11 @@
 // Site files: which are refused, and what a site changes in the judgement of a cluster.
-#include "thresholds/site.hpp"
+#include "thresholds/rules/site.hpp"
 
 #include <gtest/gtest.h>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/fabric_rates.hpp"
-#include "thresholds/judge.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/rules/fabric_rates.hpp"
 
 namespace shakedown::site_test {
 namespace {

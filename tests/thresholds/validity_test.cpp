@@ -1,6 +1,7 @@
 // A healthy stored launch of four H200, falsified in one place at a time: none of it passes.
-#include "thresholds/validity.hpp"
-#include "thresholds/metrics.hpp"
+#include "thresholds/rules/validity.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/rules/expectation.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
+#include "thresholds/judge/judge.hpp"
 
 namespace shakedown::validity_test {
 namespace {

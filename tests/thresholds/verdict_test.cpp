@@ -1,5 +1,5 @@
 // Whether a machine is accepted, and whom a finding names.
-#include "thresholds/judge.hpp"
+#include "thresholds/judge/judge.hpp"
 
 #include <gtest/gtest.h>
 

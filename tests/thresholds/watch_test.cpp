@@ -1,4 +1,4 @@
-#include "thresholds/watch.hpp"
+#include "thresholds/soak/watch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/judge.hpp"
+#include "thresholds/judge/judge.hpp"
 
 namespace shakedown::watch_test {
 namespace {

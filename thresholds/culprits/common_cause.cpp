@@ -1,0 +1,210 @@
+// Decides which slow collectives and missed limits have a cause that no single GPU or link is.
+#include "thresholds/culprits/common_cause.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/statistics.hpp"
+#include "base/text.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/rules/profile.hpp"
+
+namespace shakedown {
+namespace {
+
+// No chip is so slow, in per cent: one whose SMs somebody else has in turns is, by 25 to 30 beside a program that takes
+// 90 % of one H200, where an AllReduce of 8 bytes took 570 us instead of 24.
+constexpr double turns_percent = 20;
+
+// A rank that comes later than the others by this much, and by eight MADs, is late.
+constexpr double late_us = 50, late_mads = 8;
+constexpr std::size_t enough_barriers = 3;
+
+Evidence evidence_of(const Finding& f, const Compared& compared) {
+  const double by = compared.limit.shortfall(compared.value);
+  return {f.key, f.metric, f.judgement, compared.value, compared.limit.value, 100 * by, std::nullopt};
+}
+
+// Settings that are known to make collectives and copies slow, as far as the run recorded them.
+std::string settings(const Context& context) {
+  std::vector<std::string> set;
+  for (const auto& [variable, value] : context.environment) {
+    const bool place = variable == "NCCL_DEBUG_FILE" || variable == "NCCL_DEBUG" || variable == "NCCL_HOSTID";
+    if (variable.rfind("NCCL_", 0) == 0 && !place) set.push_back(variable + "=" + value);
+  }
+  if (context.nccl.nvls) set.push_back("NVLS " + *context.nccl.nvls);
+  if (context.nccl.transport) set.push_back("transport " + *context.nccl.transport);
+  return set.empty() ? "" : "; set: " + joined(set);
+}
+
+struct Late {
+  double centre, us;
+};
+
+Late late_limit(const std::vector<std::pair<int, double>>& arrival) {
+  std::vector<double> values;
+  for (const auto& [rank, delay] : arrival) values.push_back(delay);
+  if (values.size() == 2) return {std::min(values[0], values[1]), std::min(values[0], values[1]) + late_us};
+  const double centre = median(values);
+  for (double& value : values) value = std::abs(value - centre);
+  return {centre, centre + std::max(late_us, late_mads * 1.4826 * median(std::move(values)))};
+}
+
+std::vector<std::pair<int, double>> known(const std::vector<std::optional<double>>& values) {
+  std::vector<std::pair<int, double>> result;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i]) result.emplace_back(static_cast<int>(i), *values[i]);
+  }
+  return result;
+}
+
+// In a collective the late rank waits least and those who wait for it most; and every benchmark begins with a barrier.
+// Late is only who arrives late: a rank that waits least for another reason is as healthy as the network lets it look.
+std::optional<std::pair<int, std::string>> late_rank(const RunEvidence& run) {
+  std::map<int, std::size_t> late, last;
+  std::map<int, std::vector<double>> delays;
+  std::size_t barriers = 0, collectives = 0;
+  for (const auto& [key, benchmark] : run.benchmarks()) {
+    if (benchmark.context->world_size != run.context()->world_size || run.size() < 2) continue;
+    if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
+    if (const auto arrival = known(rank_values(benchmark, "arrival_us")); arrival.size() > 1) {
+      ++barriers;
+      const Late limit = late_limit(arrival);
+      for (const auto& [rank, delay] : arrival) {
+        if (delay <= limit.us) continue;
+        ++late[rank];
+        delays[rank].push_back(delay - limit.centre);
+      }
+    }
+    if (!is_collective(family_of(key))) continue;
+    ++collectives;
+    if (const auto rank = slowest_rank(benchmark)) ++last[*rank];
+  }
+  for (const auto& [rank, times] : late) {
+    if (barriers < enough_barriers || static_cast<double>(times) <= most * static_cast<double>(barriers)) continue;
+    return std::pair(rank, "comes " + fmt::format("{:.0f}", median(delays[rank])) + " us after the others to " +
+                               std::to_string(times) + " of " + plural(barriers, "benchmark"));
+  }
+  for (const auto& [rank, times] : last) {
+    if (collectives < enough_barriers || static_cast<double>(times) <= most * static_cast<double>(collectives))
+      continue;
+    return std::pair(rank, "waits least in " + std::to_string(times) + " of " + plural(collectives, "collective") +
+                               ": the others wait for it");
+  }
+  return std::nullopt;
+}
+
+Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> slow) {
+  const bool several = run.ranks_of().size() > 1;
+  Diagnosis d;
+  d.causes = {Cause::configuration};
+  bool inside = false, links = false;  // inside: each host's own AllReduce was measured, and nobody stands out
+  for (const Comparison& c : run.peers().comparisons) {
+    inside = inside || key_part(c.key, "scope") == "node";
+    links = links || family_of(c.key) == "p2p";
+  }
+  if (several) d.causes.push_back(Cause::slow_link);
+  d.place_count = run.size();
+  d.detail = std::string("ranks wait for each other longer than ") + (links ? "their links explain" : "expected") +
+             ", and nobody is late: " +
+             (several ? inside ? "each host alone is fine, so the network between them, or how it is used"
+                               : "the network between hosts, or how it is used"
+                      : "the algorithm or the transport") +
+             settings(*run.context());
+  d.next = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING " +
+           measure_command(slow.front().key, run.context()->world_size);
+  add_evidence(d, std::move(slow));
+  return d;
+}
+
+// Another program may have ended while the rows of the GPU alone were still to come.
+std::optional<Diagnosis> shared_gpu(const RunEvidence& run, const RankTelemetry& telemetry) {
+  std::vector<int> shared;
+  for (int rank = 0; static_cast<std::size_t>(rank) < run.size(); ++rank) {
+    if (!telemetry.processes(rank).empty()) shared.push_back(rank);
+  }
+  if (shared.empty() || shared.size() == run.size()) return std::nullopt;
+  Diagnosis d = run.diagnosis({Cause::slow_gpu}, shared);
+  d.telemetry = telemetry.text(shared.front());
+  d.detail = "another program had it when the run began: all ranks wait for its turn";
+  d.next = run.on_host(shared.front(), "nvidia-smi -q -i " + run.gpu(shared.front()) + " -d PIDS");
+  return d;
+}
+
+}  // namespace
+
+std::vector<Diagnosis> missed_alike(const RunEvidence& run, const RankTelemetry& telemetry) {
+  if (run.alike().empty()) return {};
+  Diagnosis d;
+  d.causes = {Cause::configuration, Cause::power_or_heat};
+  std::vector<std::string> families;
+  std::vector<Evidence> evidence;
+  for (const auto& [family, findings] : run.alike()) {
+    families.push_back(family);
+    for (const Finding* f : findings) {
+      if (const auto compared = f->compared()) evidence.push_back(evidence_of(*f, *compared));
+    }
+  }
+  d.place_count = run.size();
+  d.detail = "the limits of " + joined(families, ", ", " and ") +
+             " are missed by ranks that are like the others of all " + std::to_string(run.size()) +
+             ": what they share, not one of them" + settings(*run.context());
+  if (run.size() > 0) d.telemetry = telemetry.text(0);
+  d.next = measure_command(families.front(), run.context()->world_size);
+  add_evidence(d, std::move(evidence));
+  return {d};
+}
+
+void explain_collectives(const RunEvidence& run, const RankTelemetry& telemetry, std::vector<Diagnosis>& found) {
+  std::vector<Evidence> slow;
+  for (const Finding& f : run.findings()) {
+    const auto compared = f.compared();
+    if (!bad(f) || f.status != Status::fail || !compared || f.judgement == Judgement::peers) continue;
+    const bool step = f.judgement == Judgement::crosscheck && family_of(f.key) == "lora_step";
+    if (is_collective(family_of(f.key)) || step) slow.push_back(evidence_of(f, *compared));
+  }
+  if (const auto late = late_rank(run)) {
+    Diagnosis d = run.diagnosis({Cause::late_rank}, {late->first});
+    d.telemetry = telemetry.text(late->first);
+    d.fails = !slow.empty();
+    d.detail = late->second + (is_named(found, run.facts(late->first)) ? "" : "; its GPU is as fast as the others") +
+               ": look at its processor";
+    d.next = run.on_host(late->first, "top -b -n 1 -1 | head -40");
+    if (d.fails) add_evidence(d, std::move(slow));
+    found.push_back(std::move(d));
+    return;
+  }
+  if (slow.empty()) return;
+  double most_percent = 0;
+  for (const Evidence& e : slow) most_percent = std::max(most_percent, e.percent.value_or(0));
+  for (Diagnosis& d : found) {
+    if (!d.fails || d.causes.front() == Cause::slow_silicon) continue;
+    // Who waits for it is slower by what it is slow; a collective that is slower by far has another cause, unless
+    // another program has the GPU in turns: then small operations wait for the program's turn, however short they are.
+    const bool in_turns = d.causes.front() == Cause::slow_gpu && d.percent.value_or(0) > turns_percent;
+    if (!in_turns && d.percent.value_or(0) * 2 < most_percent) continue;
+    d.detail += "; " + slow.front().key + " is slow as well, as it must be";
+    return;
+  }
+  if (auto shared = shared_gpu(run, telemetry)) {
+    add_evidence(*shared, std::move(slow));
+    found.push_back(std::move(*shared));
+    return;
+  }
+  found.push_back(slow_by_configuration(run, std::move(slow)));
+}
+
+bool is_named(const std::vector<Diagnosis>& found, const RankFacts& rank) {
+  return std::any_of(found.begin(), found.end(), [&](const Diagnosis& d) {
+    return d.causes.front() != Cause::slow_silicon &&
+           std::any_of(d.places.begin(), d.places.end(),
+                       [&](const Culprit& p) { return p.rank ? *p.rank == rank.rank : p.host == rank.host; });
+  });
+}
+
+}  // namespace shakedown

@@ -1,0 +1,263 @@
+// Decides which groups of GPUs are worth a line.
+//
+// A group stands off if its median is behind the median of all other GPUs by more than
+//   max(2 %, z s),  s = 1.2533 sigma sqrt(1 / n + 1 / m),   z = the normal quantile at alpha / (groups compared)
+// with n GPUs in it and m others, sigma what GPUs differ by and 1.2533 = sqrt(pi / 2) for medians: the lines of 1,250
+// hosts with eight chips each would else be full of hosts that have drawn slow chips. So for heat, from 8 C on.
+#include "thresholds/culprits/fleet_lines.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <numbers>
+#include <utility>
+
+#include "base/statistics.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/findings/rank_telemetry.hpp"
+#include "thresholds/rules/applicability.hpp"
+#include "thresholds/units/classes.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr double slower_by = 0.02, hotter_by = 8, alpha = 0.01;
+// Degrees by which GPUs under one load differ, by their place in the air of a host: few of them do not show it.
+constexpr double known_celsius = 3;
+
+using ByGpu = std::vector<std::optional<double>>;
+using Groups = std::map<std::string, std::vector<std::size_t>>;  // name -> ranks
+
+// What one rank of each host said holds for all of them.
+std::vector<std::string> of_whole_host(const Context& context, const std::vector<std::optional<std::string>>& said) {
+  std::map<std::string, std::string> of_host;
+  for (std::size_t rank = 0; rank < said.size(); ++rank) {
+    if (said[rank]) of_host[context.ranks[rank].host] = *said[rank];
+  }
+  std::vector<std::string> words;
+  for (const RankFacts& rank : context.ranks) words.push_back(of_host[rank.host]);
+  return words;
+}
+
+std::vector<std::string> of_hosts(const Context& context, const std::map<std::string, std::string>& places) {
+  std::vector<std::string> words;
+  for (const RankFacts& rank : context.ranks) {
+    const auto found = places.find(rank.host);
+    words.push_back(found == places.end() ? "" : found->second);
+  }
+  return words;
+}
+
+std::vector<std::optional<std::string>> fact(const Measured& measured, const char* key, const char* name,
+                                             std::size_t ranks) {
+  const auto found = measured.benchmarks.find(key);
+  if (found == measured.benchmarks.end()) return {};
+  auto said = rank_texts(found->second, name);
+  if (said.size() != ranks) said.clear();
+  return said;
+}
+
+// By what GPUs are put together, and their groups; without those kinds of which all are one, or nothing is known.
+std::vector<std::pair<std::string, Groups>> groupings(const Measured& measured, const Context& context,
+                                                      const Places& places) {
+  auto leaves = places.leaves;
+  for (const HostFacts& host : context.inventory) {
+    if (host.leaf) leaves[host.host] = *host.leaf;
+  }
+  std::vector<std::string> hosts, firmware(context.ranks.size());
+  for (const RankFacts& rank : context.ranks) hosts.push_back(rank.host);
+  const auto vbios = fact(measured, "preflight/of:gpu", "vbios", context.ranks.size());
+  for (std::size_t rank = 0; rank < vbios.size(); ++rank) firmware[rank] = vbios[rank].value_or("");
+  const auto driver = fact(measured, "preflight/of:host", "driver", context.ranks.size());
+
+  std::vector<std::pair<std::string, Groups>> result;
+  for (const auto& [by, words] : std::initializer_list<std::pair<const char*, std::vector<std::string>>>{
+           {"rack", of_hosts(context, places.racks)},
+           {"leaf", of_hosts(context, leaves)},
+           {"firmware", firmware},
+           {"driver", of_whole_host(context, driver)},
+           {"host", hosts}}) {
+    Groups groups;
+    for (std::size_t rank = 0; rank < words.size(); ++rank) {
+      if (!words[rank].empty()) groups[words[rank]].push_back(rank);
+    }
+    if (groups.size() > 1) result.emplace_back(by, std::move(groups));
+  }
+  return result;
+}
+
+struct Statistics {
+  std::size_t known = 0;
+  double median = 0, p1 = 0, p99 = 0;
+  double ahead = 0;  // of the median of all others
+  bool beyond_chance = false;
+};
+
+/// The values of all GPUs in order, so that the median of those outside of a group is found by those in it.
+class Fleet {
+ public:
+  Fleet(const ByGpu& values, double known_sigma) : values_(values), places_(values.size()) {
+    std::vector<std::size_t> order;
+    for (std::size_t gpu = 0; gpu < values.size(); ++gpu) {
+      if (values[gpu]) order.push_back(gpu);
+    }
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return std::pair(*values[a], a) < std::pair(*values[b], b); });
+    for (const std::size_t gpu : order) {
+      places_[gpu] = sorted_.size();
+      sorted_.push_back(*values[gpu]);
+    }
+    sigma_ = std::max(known_sigma, sorted_.empty() ? 0 : robust_sigma(sorted_));
+  }
+
+  Statistics of(const std::vector<std::size_t>& gpus, std::size_t groups) const {
+    std::vector<double> mine;
+    std::vector<std::size_t> places;
+    for (const std::size_t gpu : gpus) {
+      if (gpu >= values_.size() || !values_[gpu]) continue;
+      mine.push_back(*values_[gpu]);
+      places.push_back(places_[gpu]);
+    }
+    Statistics result{mine.size()};
+    const std::size_t others = sorted_.size() - mine.size();
+    if (mine.empty() || others == 0) return result;
+    std::sort(places.begin(), places.end());
+    const double chance = std::sqrt(std::numbers::pi / 2) * sigma_ *
+                          std::sqrt(1 / static_cast<double>(mine.size()) + 1 / static_cast<double>(others));
+    result.median = median(mine);
+    result.ahead = result.median - (other((others - 1) / 2, places) + other(others / 2, places)) / 2;
+    result.beyond_chance = std::abs(result.ahead) > bonferroni_z(groups, alpha) * chance;
+    result.p1 = quantile(mine, 0.01);
+    result.p99 = quantile(std::move(mine), 0.99);
+    return result;
+  }
+
+ private:
+  // The nth of those that are not at these places.
+  double other(std::size_t n, const std::vector<std::size_t>& left_out) const {
+    for (const std::size_t place : left_out) {
+      if (place > n) break;
+      ++n;
+    }
+    return sorted_[n];
+  }
+
+  const ByGpu& values_;
+  std::vector<std::size_t> places_;
+  std::vector<double> sorted_;
+  double sigma_ = 0;
+};
+
+// How much faster than the others each GPU is in a class; of copies the median of those that it receives.
+ByGpu faster(const PeerGroup& group) {
+  std::vector<std::vector<double>> all(group.context->ranks.size());
+  for (const PeerGroup::Unit& unit : group.units) all[static_cast<std::size_t>(unit.rank)].push_back(-unit.shortfall);
+  ByGpu result;
+  for (auto& values : all) result.push_back(values.empty() ? std::nullopt : std::optional(median(std::move(values))));
+  std::vector<double> known;
+  for (const auto& value : result) {
+    if (value) known.push_back(*value);
+  }
+  const double centre = median(std::move(known));
+  for (auto& value : result) {
+    if (value) *value -= centre;
+  }
+  return result;
+}
+
+// The widest class of each kind of figure. What the silicon does per clock is judged GPU by GPU; racks differ in
+// clocks.
+bool is_shown(const PeerGroup& group) {
+  const bool wide = group.name == family_of(group.name) || group.name == "pcie/active:one";
+  return wide && aspect_of(group.name, group.metric) != Aspect::gemm && group.metric != "capacity_gb" &&
+         group.name != "pcie";
+}
+
+void add_lines(FleetLines& said, const Measured& measured, const PeerComparison& peers, const Places& places) {
+  const Context& context = *peers.groups.front().context;
+  const RankTelemetry telemetry(measured.benchmarks);
+  ByGpu degrees;
+  for (const RankFacts& rank : context.ranks) degrees.push_back(telemetry.value(rank.rank, "temperature_c"));
+  const Fleet heat(degrees, known_celsius);
+  const auto kinds = groupings(measured, context, places);
+  for (const PeerGroup& group : peers.groups) {
+    if (!is_shown(group) || group.context->world_size != context.world_size) continue;
+    const ByGpu values = faster(group);
+    const Fleet fleet(values, group.kind.spread);
+    for (const auto& [by, groups] : kinds) {
+      std::vector<FleetLine> lines;
+      for (const auto& [name, gpus] : groups) {
+        const Statistics s = fleet.of(gpus, groups.size()), c = heat.of(gpus, groups.size());
+        if (s.known == 0 || s.known == context.ranks.size()) continue;
+        FleetLine line{by, name, group.name, s.known, s.median, s.p1, s.p99, s.ahead};
+        if (c.known > 0) line.temperature_c = c.median, line.hotter_c = c.ahead;
+        line.slow = s.ahead <= -slower_by && s.beyond_chance;
+        line.hot = c.ahead >= hotter_by && c.beyond_chance;
+        lines.push_back(std::move(line));
+      }
+      std::stable_sort(lines.begin(), lines.end(), [](const FleetLine& a, const FleetLine& b) {
+        const bool a_off = a.slow || a.hot, b_off = b.slow || b.hot;
+        return a_off != b_off ? a_off : a.median < b.median;
+      });
+      if (lines.size() > most_fleet_lines) lines.resize(most_fleet_lines);
+      std::move(lines.begin(), lines.end(), std::back_inserter(said.lines));
+    }
+  }
+}
+
+// No fleet is twice as good as what it is held against: such limits are of sanity (launches, jitter, one rank alone).
+constexpr double says_something = 1.0;
+
+std::optional<double> typical(const Benchmark& benchmark, const Rule& rule) {
+  if (rule.every == Every::run) return run_value(benchmark, rule.metric);
+  std::vector<double> known;
+  for (const auto& value : rank_values(benchmark, rule.metric)) {
+    if (value) known.push_back(*value);
+  }
+  return known.empty() ? std::nullopt : std::optional(median(std::move(known)));
+}
+
+// Where a class has rows with a reference and rows with a limit alone, the reference says more.
+std::vector<FleetLevel> levels(const Measured& measured, const Profile& profile) {
+  std::map<std::pair<std::string, std::string>, std::array<std::vector<double>, 2>> all;
+  for (const Rule& rule : profile.rules) {
+    const bool less = lower_is_better(rule.metric);
+    const auto limit = rule.limits.reference ? rule.limits.reference : less ? rule.limits.max : rule.limits.min;
+    if (family_of(rule.benchmark) == "preflight" || rule.severity != Severity::fail || !limit || !(*limit > 0))
+      continue;
+    for (const std::string& key : expand(rule, measured.files.front().context).keys) {
+      const auto found = measured.benchmarks.find(key);
+      if (found == measured.benchmarks.end() || found->second.error() != nullptr) continue;
+      if (applicability(rule.conditions, *found->second.context).applies != Applies::yes) break;
+      const auto value = typical(found->second, rule);
+      if (!value || !(*value > 0)) continue;
+      all[{classes_of(key).front(), rule.metric}][rule.limits.reference ? 0 : 1].push_back(less ? *limit / *value - 1
+                                                                                                : *value / *limit - 1);
+    }
+  }
+  std::vector<FleetLevel> result;
+  for (auto& [name, rows] : all) {
+    const bool reference = !rows[0].empty();
+    auto& taken = rows[reference ? 0 : 1];
+    const std::size_t count = taken.size();
+    const double distance = median(std::move(taken));
+    if (distance <= says_something) result.push_back({name.first, name.second, count, distance, reference});
+  }
+  return result;
+}
+
+}  // namespace
+
+FleetLines fleet_lines(const Measured& measured, const PeerComparison& peers, const Profile* profile,
+                       const Places& places) {
+  FleetLines said;
+  // Processors have limits of sanity alone, from which a distance says nothing.
+  const bool gpus = !measured.files.empty() && measured.files.front().context.backend == "cuda";
+  if (profile != nullptr && gpus) said.levels = levels(measured, *profile);
+  // On the host backend ranks share cores: who is slow is not said by where they stand.
+  if (peers.counts && !peers.groups.empty()) add_lines(said, measured, peers, places);
+  return said;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,50 @@
+// How the fleet stands as a whole: how far it is from the reference, and its racks, leaves, firmware, drivers and hosts
+// beside each other. Says, and fails nothing: a rack that is 2 % slower and 8 C hotter is no broken GPU. Pure.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thresholds/findings/judge_options.hpp"
+#include "thresholds/results/measured.hpp"
+#include "thresholds/rules/profile.hpp"
+#include "thresholds/units/peers.hpp"
+
+namespace shakedown {
+
+/// The GPUs that have one thing in common, in one class of figures: how much faster each is than the median of the
+/// fleet, as a part of it.
+struct FleetLine {
+  std::string by, group;  // "rack", "leaf", "firmware", "driver" or "host", and which
+  std::string name;       // of the class: "gemm"
+  std::size_t gpus = 0;
+  double median = 0, p1 = 0, p99 = 0;
+  double faster = 0;                         // its median than that of all other GPUs; below 0: slower
+  std::optional<double> temperature_c = {};  // median
+  std::optional<double> hotter_c = {};       // than that of all others
+  bool slow = false, hot = false;            // stands off, by more than such a group does by chance
+};
+
+/// The median GPU over the rows of a class, against what the profile names.
+struct FleetLevel {
+  std::string name, metric;  // of the class
+  std::size_t rows = 0;
+  double better = 0;       // median over the rows, relative; below 0: worse
+  bool reference = false;  // of the rules; else their limits
+};
+
+struct FleetLines {
+  std::vector<FleetLevel> levels;
+  std::vector<FleetLine> lines;  // of each kind and class those that stand off first, then the slowest
+};
+
+/// At most so many groups of one kind and class are kept: of 10,000 GPUs there are 1,250 hosts.
+inline constexpr std::size_t most_fleet_lines = 32;
+
+/// `profile`: null if none is for this machine. Firmware and driver are what pre-flight read.
+FleetLines fleet_lines(const Measured&, const PeerComparison&, const Profile* profile, const Places&);
+
+}  // namespace shakedown

@@ -1,0 +1,103 @@
+// What rounds of pairs measured: the rate of each rail of each host with one partner after another, over what others
+// reach on that rail. Which of it is whose fault is decided in fabric.cpp. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "thresholds/results/measured.hpp"
+
+namespace shakedown {
+
+/// What a host had with another one over one rail; 0: no answer.
+struct Exchange {
+  std::size_t host = 0, partner = 0;
+  double rate = 0;
+};
+struct RailRates {
+  double best = 0;   // of each host, in the middle of them, where half of them are not bad
+  double usual = 0;  // of pairs whose ends both come near that with somebody, in the middle of them
+};
+/// The middle of all values would not do: of three hosts a bad one is an end of two pairs in three.
+RailRates rates_of_rail(const std::vector<Exchange>&);
+
+struct PairRounds {
+  static constexpr const char* metric = "busbw_gb_per_s";
+  /// A rate below this part of the others' is slow: three times what the best of three rounds scatters at 1.5 % noise,
+  /// and half of the least fault that is worth a person's time, 10 %.
+  static constexpr double slow = 0.95;
+
+  /// What one rank had in one round.
+  struct Value : Exchange {
+    double x = 0;  // over the rail's reference; 0: no answer
+    std::string key;
+    bool across = false;    // leaves, or where nobody knows
+    bool confirms = false;  // measured again
+  };
+  /// AllReduce over all rails of both hosts, in one row.
+  struct Sum {
+    std::string key;
+    double rate = 0;  // 0: no answer
+    bool confirms = false;
+  };
+  struct Host {
+    std::string name, leaf;
+    std::vector<int> ranks;  // by rail
+  };
+  using Place = std::pair<std::size_t, std::size_t>;  // host, rail
+  using Pair = std::pair<std::size_t, std::size_t>;   // of hosts
+
+  /// `leaves`: of hosts whose leaf switch is not on record.
+  PairRounds(const Benchmarks&, const std::map<std::string, std::string>& leaves);
+
+  bool empty() const { return at.empty() && sums.empty(); }
+  bool same_leaf(std::size_t a, std::size_t b) const {
+    return !hosts[a].leaf.empty() && hosts[a].leaf == hosts[b].leaf;
+  }
+  /// Hosts by leaf, as far as leaves are known.
+  std::map<std::string, std::vector<std::size_t>> leaves() const;
+  bool has(std::size_t host, std::size_t rail) const;
+  const RankFacts& facts(const Place&) const;
+  /// Whose rounds nobody can read, though a partner of their host has this rail.
+  std::vector<Place> unseen() const;
+
+  double best_rate(const Place&) const;
+  /// The best of all rounds, over the reference; nothing without any.
+  std::optional<double> best(const Place&) const;
+  bool low(const Place&) const;
+  /// Died while others went on: silent with one partner after another, however good it was before.
+  bool fell_silent(std::size_t host) const;
+  /// ", sending only": one direction only, where it was measured again.
+  std::string way_of(const std::vector<Place>&) const;
+
+  /// What `host` had when it was measured again with this partner.
+  std::vector<const Value*> again(std::size_t host, std::size_t partner, std::size_t rail) const;
+  /// The better of the rounds in which the pair of this value was measured again, over the middle of its rail.
+  std::optional<double> repeated(const Value&, std::size_t rail) const;
+  /// Whether some pair of so many is as slow as this one in each of its rounds although nothing lies between its ends:
+  /// of 50,000 values inside leaves, of which one of 140 has a tail of 10 %, a pair has three of them in one network of
+  /// 60.
+  bool by_chance(const Value&, std::size_t rail, double repeated) const;
+
+  std::vector<const Benchmark*> rows;
+  const Context* context = nullptr;
+  std::vector<Host> hosts;
+  std::size_t rails = 0;
+  std::map<Place, std::vector<Value>> at;  // both ways
+  std::map<Pair, std::vector<Sum>> sums;
+  std::vector<double> reference;  // by rail: what hosts reach at their best
+  std::vector<double> typical;    // by rail: the usual rate
+
+ private:
+  void read_hosts(const std::map<std::string, std::string>& leaves);
+  void read_values();
+
+  std::vector<std::size_t> host_of_, rail_of_;  // by rank
+  std::map<Place, std::vector<double>> out_rate_, in_rate_;
+  std::vector<double> inside_;  // leaves, over `typical`, sorted
+};
+
+}  // namespace shakedown

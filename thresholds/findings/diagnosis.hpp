@@ -1,0 +1,84 @@
+// What is at fault: a GPU, link, node, rank or setting, with the evidence, the root cause and the next command. Who it
+// is, is decided in thresholds/culprits/suspects.hpp.
+//
+//   evidence                                                         cause
+//   its GEMM per GHz or its HBM is slow (and its row and column      slow GPU
+//     of the copy matrix)
+//   one ordered pair of the matrix is slow, and no row or column     slow link
+//   row and column are slow, GEMM and HBM are not                    slow link or slow GPU: its ports
+//   three quarters of a host's ranks, or what most of them reach     slow node
+//   GEMM is slow, GEMM per GHz is not: the clock explains it         power or heat
+//     and nothing but the chip explains the clock                    slow silicon: said, not failed
+//   a collective is slow, all links are healthy, nobody is late      configuration (on several hosts: or the fabric)
+//   a rank comes late to most barriers                               late rank: its processor, not its GPU
+//   fixed work takes its processor longer, or its launches do        busy core: its processor, not its GPU
+//   a finding names ranks whose data were wrong                      wrong data, of each
+//   more than half of all ranks miss a limit                         configuration or power: no single culprit
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thresholds/findings/finding.hpp"
+
+namespace shakedown {
+
+/// What is at fault. slow_silicon is a healthy chip that power leaves a lower clock than others.
+/// Those between hosts (thresholds/culprits/fabric.hpp) come last.
+enum class Cause {
+  slow_gpu,
+  slow_link,
+  slow_node,
+  late_rank,
+  busy_core,
+  wrong_data,
+  configuration,
+  power_or_heat,
+  slow_silicon,
+  slow_nic,
+  slow_leaf,
+  slow_uplink,
+  slow_path
+};
+constexpr auto words(Cause) {
+  return names("slow GPU", "slow link", "slow node", "late rank", "busy core", "wrong data", "configuration",
+               "power or heat", "slow silicon", "slow NIC", "slow leaf switch", "slow uplink", "slow path");
+}
+
+/// One measurement in which a suspect is slow.
+struct Evidence {
+  std::string key, metric;
+  Judgement by = Judgement::peers;
+  std::optional<double> value, expected;  // expected: the median of the peers, or the limit of a rule
+  std::optional<double> percent;          // how far value is on the bad side of expected
+  std::optional<double> mads;             // the same in MADs of the peers
+};
+
+inline constexpr std::size_t max_evidence = 6;  // shown for a suspect; the count is always complete
+
+/// Findings put together: what is at fault, where it is and what to do.
+struct Diagnosis {
+  std::vector<Cause> causes;    // more than one where the evidence does not separate them, the likeliest first
+  bool heat = false;            // it held the clock of the place down
+  bool fails = true;            // false: said, because somebody will ask, and no reason to reject anything
+  std::vector<Culprit> places;  // the GPU; of a link the source and the destination; of a node its host
+  std::size_t place_count = 0;
+  std::optional<double> percent, mads;  // of the strongest evidence
+  std::vector<Evidence> evidence;       // at most max_evidence, the strongest first
+  std::size_t evidence_count = 0;
+  std::string detail;     // what was seen, in one sentence
+  std::string telemetry;  // clock, power, temperature, throttling, errors; empty if there is none
+  std::string next;       // command to run next
+};
+
+/// The strongest first, of which at most max_evidence are kept.
+void add_evidence(Diagnosis&, std::vector<Evidence>);
+
+/// Of suspects that no finding of another judgement names: a clock that heat or the supply holds down.
+std::vector<Finding> findings_of(const std::vector<Diagnosis>&);
+
+/// "slow GPU", or "slow link or slow GPU" where the evidence does not separate them.
+std::string causes_text(const Diagnosis&);
+
+}  // namespace shakedown

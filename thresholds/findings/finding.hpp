@@ -1,0 +1,119 @@
+// What a judgement says of one benchmark, host or rank. Each finding becomes one GoogleTest test of acceptance_test and
+// one line of the report.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/findings/severity.hpp"
+#include "thresholds/results/results.hpp"
+
+namespace shakedown {
+
+/// Of one finding. waived: allowed by its rule; a waiver that no rule allows is a fail.
+enum class Status { pass, fail, missing, waived, invalid, inconclusive, no_reference };
+
+constexpr auto words(Status) {
+  return names("pass", "fail", "missing", "waived", "invalid", "inconclusive", "no reference");
+}
+
+/// Who speaks in a finding: a limit of the profile, a stored baseline, the ranks of the same run, what other
+/// measurements of the same run predict, or the rounds of a watch.
+enum class Judgement { rule, baseline, peers, crosscheck, series };
+constexpr auto words(Judgement) { return names("rule", "baseline", "peers", "crosscheck", "series"); }
+
+/// A rank, or only a host, that a finding names.
+struct Culprit {
+  std::optional<int> rank;
+  std::string host;
+  std::optional<std::string> uuid, pci;
+  std::optional<double> value;
+  std::optional<int> local_rank = std::nullopt;
+  std::optional<std::string> serial = std::nullopt;
+};
+
+/// Who it is, with the value that speaks against it.
+Culprit culprit(const RankFacts&, std::optional<double> value = std::nullopt);
+
+Culprit host_culprit(const std::string& host);
+
+/// "rank 3 node7 GPU-4f2a 0000:1b:00.0"; what is unknown is left out.
+std::string text(const Culprit&);
+
+/// How a value is compared with a limit. least: the shortest time that physics allows.
+enum class LimitKind { min, max, equals, spread_max, cv_max, samples_min, ceiling, least };
+
+constexpr auto words(LimitKind) {
+  return names("min", "max", "equals", "spread_max", "cv_max", "samples_min", "ceiling", "least");
+}
+
+struct Limit {
+  LimitKind kind = LimitKind::min;
+  double value = 0;
+
+  /// Whether `measured` is below a min, above a max or different from an equals; the other kinds limit something else
+  /// than the value of a rank.
+  bool is_missed_by(double measured) const;
+
+  /// The relative distance on the bad side: above a max, below any other kind.
+  double shortfall(double measured) const;
+};
+
+/// A value and the limit that it was compared with.
+struct Compared {
+  double value;
+  Limit limit;
+};
+
+inline constexpr std::size_t max_offenders = 10;  // named in a finding; the count is always complete
+
+struct Finding {
+  std::string key;     // "gemm/dtype:bf16/...", "machine/ranks", or a family
+  std::string metric;  // empty for machine/...
+  Judgement judgement = Judgement::rule;
+  Status status = Status::pass;
+  Severity severity = Severity::fail;
+  std::optional<double> value;  // the worst rank's, or the run's
+  std::optional<Limit> limit;   // without a value: what a missing value was asked for
+  std::string unit;
+  std::optional<Culprit> worst;
+  std::size_t offender_count = 0;
+  std::vector<Culprit> offenders;  // at most max_offenders, the worst first
+  std::vector<int> wrong_ranks;    // whose data were wrong
+  // Where it was weighed (thresholds/units/missed_limits.hpp): all ranks that miss the limit by themselves; none: all
+  // together.
+  std::optional<std::vector<int>> own = std::nullopt;
+  std::string detail;   // what is wrong, or what is worth knowing
+  std::string source;   // of the rule
+  std::string rule_at;  // "thresholds/h200-sxm.yaml:12"
+  std::string next;     // command to run next; empty for a pass
+
+  bool counts() const { return severity == Severity::fail; }
+  /// nullopt if the finding has no value or no limit: for example a row with an error, or one that was waived.
+  std::optional<Compared> compared() const {
+    return value && limit ? std::optional(Compared{*value, *limit}) : std::nullopt;
+  }
+  bool good() const { return status == Status::pass || status == Status::waived; }
+};
+
+void set(Finding&, Status, std::string detail, std::string next);
+
+/// Names the first of them, the worst first, and counts all.
+void name_offenders(Finding&, std::vector<Culprit>);
+
+/// "ssh node7 nvidia-smi -L": the command, to be run there.
+std::string on_host(const std::string& host, const std::string& command);
+
+/// Its UUID, PCI address or number, for nvidia-smi -i.
+std::string gpu_in_command(const RankFacts&);
+
+/// The command that measures `key` (or, for a family, all of it) again.
+std::string measure_command(std::string_view key, int ranks);
+
+/// Leaves a benchmark open for which software is missing or too old: `why` names it.
+void set_software_missing(Finding&, const std::string& why, int ranks);
+
+}  // namespace shakedown

@@ -1,0 +1,471 @@
+// Decides what belongs into one baseline, what is left out of it, and the format of baseline.json.
+#include "thresholds/history/baseline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <string>
+#include <tuple>
+
+#include "base/statistics.hpp"
+#include "base/text.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/results/json_field.hpp"
+#include "thresholds/results/measured.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* file_name = "baseline.json";
+
+constexpr std::array machine_fields{"device", "backend",  "tier", "ranks", "hosts",     "driver",
+                                    "cuda",   "cublaslt", "nccl", "nvls",  "build_type"};
+
+// Variables that are recorded beside the tuning, but say where a run took place and not how: which GPUs of a kind, in
+// how large an allocation, with which log. Devices, ranks and hosts are compared themselves.
+constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS",
+                            "NCCL_DEBUG_FILE"};
+
+/// On GPUs MPI brings the ranks together, and moves no data that is measured.
+bool decides(const std::string& variable, const Context& context) {
+  const bool of_mpi = variable.starts_with("OMPI_MCA_") || variable.starts_with("UCX_");
+  return !(of_mpi && context.backend == "cuda") && std::find(places.begin(), places.end(), variable) == places.end();
+}
+
+// A version or state that one family did not need and so did not record says nothing about the set.
+void add_known(MachineFacts& facts, const std::map<std::string, std::optional<std::string>>& recorded,
+               const char* name) {
+  const auto found = recorded.find(name);
+  if (found != recorded.end() && found->second) facts[name].insert(*found->second);
+}
+
+MachineFacts facts_of(const std::vector<Results>& results) {
+  MachineFacts facts;
+  for (const char* field : machine_fields) facts[field];
+  std::set<std::string> variables;
+  for (const Results& file : results) {
+    const Context& c = file.context;
+    for (const RankFacts& rank : c.ranks) facts["device"].insert(rank.device);
+    facts["backend"].insert(c.backend);
+    facts["tier"].insert(c.tier);
+    facts["ranks"].insert(std::to_string(c.world_size));
+    facts["hosts"].insert(std::to_string(c.hosts));
+    facts["build_type"].insert(c.suite.build_type);
+    for (const char* name : {"driver", "cuda", "cublaslt", "nccl"}) add_known(facts, c.versions, name);
+    if (c.nccl.nvls) facts["nvls"].insert(*c.nccl.nvls);
+    for (const auto& [variable, value] : c.environment) {
+      if (decides(variable, c)) variables.insert(variable);
+    }
+  }
+  for (const Results& file : results) {
+    for (const std::string& variable : variables) {
+      const auto found = file.context.environment.find(variable);
+      facts[variable].insert(found == file.context.environment.end() ? "unset" : found->second);
+    }
+  }
+  return facts;
+}
+
+std::set<std::string> hosts_of(const Context& context) {
+  std::set<std::string> hosts;
+  for (const RankFacts& rank : context.ranks) hosts.insert(rank.host);
+  return hosts;
+}
+
+void add_file(Baseline& baseline, const Results& file) {
+  const Context& context = file.context;
+  const auto hosts = hosts_of(context);
+  std::string launch = context.run_id + "@" + *hosts.begin();
+  for (const auto& [key, benchmark] : benchmarks_of({&file, 1})) {
+    if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
+    const std::string headline = headline_metric(benchmark);
+    if (unit_of(headline).empty() || !run_value(benchmark, headline)) continue;  // a repetition lacks it
+    BaselineBenchmark& entry = baseline.benchmarks[key];
+    if (entry.headline.empty()) entry.headline = headline;
+    const auto known = entry.series.find(entry.headline);
+    if (known != entry.series.end() && known->second.launches.contains(launch)) {
+      // A run id that a user set stays the same from launch to launch.
+      const std::string again = launch + "@" + context.started;
+      if (baseline.launches.at(launch).started == context.started || known->second.launches.contains(again)) {
+        throw InputError(file.file.string() + ": " + key + " of run " + context.run_id +
+                         " stands in another file too; name each result once");
+      }
+      launch = again;
+    }
+    for (const auto& [metric, value] : benchmark.rows.front()->metrics) {
+      if (unit_of(metric).empty() || !run_value(benchmark, metric)) continue;
+      Series& series = entry.series[metric];
+      for (const Row* row : benchmark.rows) series.launches[launch].push_back(row->metrics.at(metric));
+      for (const auto& own : rank_values(benchmark, metric)) {
+        if (own) series.ranks[launch].push_back(*own);
+      }
+    }
+    LaunchFacts& facts = baseline.launches[launch];
+    if (facts.started.empty() || context.started < facts.started) facts.started = context.started;
+    facts.hosts.insert(hosts.begin(), hosts.end());
+    for (const RankFacts& rank : context.ranks) {
+      if (rank.uuid) facts.gpus.insert(*rank.uuid);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Copies
+
+/// The headline figures of each launch, by benchmark.
+using Figures = std::map<std::string, std::map<std::string, std::vector<double>>>;
+
+Figures figures_of(const Baseline& baseline) {
+  Figures figures;
+  for (const auto& [key, entry] : baseline.benchmarks) {
+    const auto series = entry.series.find(entry.headline);
+    if (series == entry.series.end()) continue;
+    for (const auto& [launch, values] : series->second.launches) figures[launch][key] = values;
+  }
+  return figures;
+}
+
+/// Two measurements of a time agree in six digits by accident, but not three times and wherever they are compared.
+bool is_copy(const Figures::mapped_type& a, const Figures::mapped_type& b) {
+  constexpr int by_accident = 2;
+  const auto is_long = [](double value) { return std::stod(fmt::format("{:.6g}", value)) != value; };
+  int equal = 0;
+  for (const auto& [key, values] : a) {
+    const auto other = b.find(key);
+    if (other == b.end()) continue;
+    if (values != other->second) return false;
+    equal += static_cast<int>(std::count_if(values.begin(), values.end(), is_long));
+  }
+  return equal > by_accident;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// baseline.json
+
+}  // namespace
+
+std::vector<std::string> notes_on_copies(const Baseline& now, const Baseline& before) {
+  std::vector<std::string> notes;
+  const auto of_now = figures_of(now), of_before = figures_of(before);
+  for (const Figures* set : {&of_now, &of_before}) {
+    for (auto a = set->begin(); a != set->end(); ++a) {
+      for (auto b = std::next(a); b != set->end(); ++b) {
+        if (!is_copy(a->second, b->second)) continue;
+        notes.push_back("launches " + a->first + " and " + b->first +
+                        " have the same figures: a copy is no second launch, leave one of them out");
+      }
+    }
+  }
+  for (const auto& [launch, figures] : of_now) {
+    for (const auto& [other, theirs] : of_before) {
+      if (!is_copy(figures, theirs)) continue;
+      notes.push_back("launch " + launch + " is in the baseline" + (other == launch ? "" : " as " + other) +
+                      ": what is compared with itself did not change");
+    }
+  }
+  return notes;
+}
+
+template <class Archive>
+void members(Archive& archive, LaunchFacts& launch) {
+  archive("started", launch.started)("hosts", launch.hosts).younger("gpus", launch.gpus);
+}
+
+template <class Archive>
+void members(Archive& archive, LeftOut& value) {
+  archive("key", value.key)("metric", value.metric)("launch", value.launch)("value", value.value)("centre",
+                                                                                                  value.centre);
+}
+
+/// What stands before the benchmarks.
+template <class Archive>
+void members(Archive& archive, Baseline& baseline) {
+  archive.derived("schema", baseline_schema)("ranks", baseline.ranks)("hosts", baseline.hosts)("facts", baseline.facts);
+  archive("launches", baseline.launches)("left_out", baseline.left_out);
+}
+
+/// One metric of one benchmark.
+struct BaselineRow {
+  std::string key, metric;
+  bool headline = false;
+  Series series;
+};
+
+template <class Archive>
+void members(Archive& archive, BaselineRow& row) {
+  archive("key", row.key)("metric", row.metric)("headline", row.headline);
+  if (const auto units = row.series.units(false); !units.empty()) {
+    archive.derived("median", median(units)).derived("robust_sigma", robust_sigma(units));
+  }
+  archive("launches", row.series.launches)("ranks", row.series.ranks);
+}
+
+namespace {
+
+void require_values(const Field& by_launch, const Baseline& baseline) {
+  for (const auto& [launch, values] : by_launch.value().items()) {
+    if (!baseline.launches.contains(launch)) by_launch.refuse("launch \"" + launch + "\" is not listed under launches");
+    if (values.empty()) by_launch[launch.c_str()].refuse("no values");
+  }
+}
+
+void read_benchmark(const Field& field, Baseline& baseline) {
+  const auto row = read_as<BaselineRow>(field);
+  require_values(field["launches"], baseline);
+  require_values(field["ranks"], baseline);
+  BaselineBenchmark& entry = baseline.benchmarks[row.key];
+  if (row.series.launches.empty()) field["launches"].refuse("no launches");
+  if (!entry.series.emplace(row.metric, row.series).second) field.refuse(row.key + " " + row.metric + " stands twice");
+  if (!row.headline) return;
+  if (!entry.headline.empty()) field.refuse(row.key + " has two headlines");
+  entry.headline = row.metric;
+}
+
+Baseline read_document(const Field& root) {
+  const Field head = root["baseline"];
+  const int schema = head["schema"].integer();
+  if (schema != baseline_schema) {
+    head["schema"].refuse("is " + std::to_string(schema) + ", this program reads " + std::to_string(baseline_schema) +
+                          "; the file was not touched; use the release that wrote it");
+  }
+  auto baseline = read_as<Baseline>(head);
+  for (const char* place : places) baseline.facts.erase(place);                      // of before it was one
+  for (const char* field : machine_fields) static_cast<void>(head["facts"][field]);  // must be there
+  static_cast<void>(head["ranks"].positive_integer());
+  static_cast<void>(head["hosts"].positive_integer());
+  const Field rows = root["benchmarks"];
+  if (rows.value().empty()) rows.refuse("no benchmarks: an empty baseline compares nothing; create it again");
+  rows.each([&](const Field& row) { read_benchmark(row, baseline); });
+  for (const auto& [key, entry] : baseline.benchmarks) {
+    if (entry.headline.empty()) rows.refuse(key + " has no headline metric");
+  }
+  return baseline;
+}
+
+// nullopt: it is something else.
+std::optional<Baseline> read_stored(const fs::path& file) {
+  const auto document = read_json(file);
+  if (!document.is_object() || !document.contains("baseline")) return std::nullopt;
+  return read_document(Field(file, "", document));
+}
+
+}  // namespace
+
+bool is_tuning(const std::string& field) {
+  return std::none_of(machine_fields.begin(), machine_fields.end(), [&](const char* known) { return field == known; });
+}
+
+std::vector<double> Series::units(bool by_launch) const {
+  if (!by_launch && launches.size() == 1) return launches.begin()->second;
+  std::vector<double> values;
+  for (const auto& [launch, repetitions] : launches) values.push_back(median(repetitions));
+  return values;
+}
+
+Baseline baseline_of(const std::vector<Results>& results) {
+  Baseline baseline;
+  baseline.facts = facts_of(results);
+  for (const Results& file : results) {
+    baseline.ranks = std::max(baseline.ranks, file.context.world_size);
+    baseline.hosts = std::max(baseline.hosts, file.context.hosts);
+    add_file(baseline, file);
+  }
+  std::erase_if(baseline.benchmarks, [](const auto& entry) { return entry.second.headline.empty(); });
+  return baseline;
+}
+
+std::vector<Baseline> baselines_of(const std::vector<Results>& results) {
+  if (results.empty()) throw InputError("no result files to make a baseline of; name them with --results");
+  refuse_faults(results, false);
+  std::map<std::tuple<std::set<std::string>, std::string, int, int>, std::vector<Results>> kinds;
+  for (const Results& file : results) {
+    const Context& c = file.context;
+    if (!c.complete) throw InputError(file.file.string() + ": the run broke off before its end; leave it out");
+    std::set<std::string> devices;
+    for (const RankFacts& rank : c.ranks) devices.insert(rank.device);
+    kinds[{devices, c.backend, c.world_size, c.hosts}].push_back(file);
+  }
+  std::vector<Baseline> baselines;
+  for (const auto& [kind, files] : kinds) {
+    baselines.push_back(baseline_of(files));
+    for (const auto& [field, values] : baselines.back().facts) {
+      if (values.size() < 2) continue;
+      throw InputError("the files do not make one baseline: " + field + " is " + joined(values) +
+                       " among them; give only files of one configuration");
+    }
+    if (baselines.back().benchmarks.empty()) throw InputError("no benchmark of these files has a value");
+  }
+  return baselines;
+}
+
+Baseline merge(const std::vector<Baseline>& baselines) {
+  if (baselines.empty()) throw InputError("nothing to merge; name baselines with --baseline");
+  Baseline merged = baselines.front();
+  for (std::size_t i = 1; i < baselines.size(); ++i) {
+    const Baseline& other = baselines[i];
+    for (const auto& [field, values] : merged.facts) {
+      const auto found = other.facts.find(field);
+      const std::set<std::string> theirs = found == other.facts.end() ? std::set<std::string>{"unset"} : found->second;
+      if (values == theirs) continue;
+      throw InputError("these baselines do not belong together: " + field + " is " + joined(values) + " and " +
+                       joined(theirs));
+    }
+    for (const auto& [field, values] : other.facts) {
+      if (merged.facts.contains(field)) continue;
+      throw InputError("these baselines do not belong together: " + field + " is unset and " + joined(values));
+    }
+    merged.launches.insert(other.launches.begin(), other.launches.end());
+    for (const auto& [key, entry] : other.benchmarks) {
+      BaselineBenchmark& mine = merged.benchmarks[key];
+      if (mine.headline.empty()) mine.headline = entry.headline;
+      for (const auto& [metric, series] : entry.series) {
+        for (const auto& [launch, values] : series.launches) {
+          const auto [place, fresh] = mine.series[metric].launches.emplace(launch, values);
+          if (!fresh && place->second != values) {
+            throw InputError(key + " " + metric + " of launch " + launch + " has other figures in another baseline; " +
+                             "one of them is wrong");
+          }
+        }
+        mine.series[metric].ranks.insert(series.ranks.begin(), series.ranks.end());
+      }
+    }
+    merged.left_out.insert(merged.left_out.end(), other.left_out.begin(), other.left_out.end());
+  }
+  return merged;
+}
+
+namespace {
+
+using Machine = std::set<std::string>;
+
+Machine machine_of(const Baseline& baseline, const std::string& launch) {
+  const LaunchFacts& facts = baseline.launches.at(launch);
+  Machine machine = facts.hosts;
+  machine.insert(facts.gpus.begin(), facts.gpus.end());
+  return machine;
+}
+
+}  // namespace
+
+void leave_out_outliers(Baseline& baseline) {
+  std::size_t values = 0;
+  for (const auto& [key, entry] : baseline.benchmarks) values += entry.series.at(entry.headline).launches.size();
+  constexpr double alpha = 0.01;
+  const double z = bonferroni_z(2 * values, alpha);  // both sides: too good a value is as wrong
+  for (auto& [key, entry] : baseline.benchmarks) {
+    const Series& headline = entry.series.at(entry.headline);
+    if (headline.launches.size() < launches_to_judge) continue;
+    const std::vector<double> units = headline.units(true);
+    const double centre = median(units);
+    const double limit = std::max(z * robust_sigma(units), least_outlier * std::abs(centre));
+    const auto stands_off = [&](double value) { return std::abs(value - centre) > limit; };
+    std::set<Machine> good;
+    for (const auto& [launch, repetitions] : headline.launches) {
+      if (!stands_off(median(repetitions))) good.insert(machine_of(baseline, launch));
+    }
+    // Launches of one machine differ: latencies with how busy its host is, rates less.
+    const auto is_usual = [&](double value) {
+      const bool slow_latency = lower_is_better(entry.headline) && value > centre;
+      return slow_latency || std::abs(value - centre) < launches_differ * std::abs(centre);
+    };
+    std::set<std::string> out;
+    for (const auto& [launch, repetitions] : headline.launches) {
+      const double value = median(repetitions);
+      if (!stands_off(value) || (good.contains(machine_of(baseline, launch)) && is_usual(value))) continue;
+      out.insert(launch);
+      baseline.left_out.push_back({key, entry.headline, launch, value, centre});
+    }
+    for (auto& [metric, series] : entry.series) {
+      for (const std::string& launch : out) {
+        series.launches.erase(launch);
+        series.ranks.erase(launch);
+      }
+    }
+    std::erase_if(entry.series, [](const auto& series) { return series.second.launches.empty(); });
+  }
+  std::erase_if(baseline.benchmarks, [](const auto& one) { return !one.second.series.contains(one.second.headline); });
+}
+
+std::string baseline_json(const Baseline& baseline) {
+  std::string text = "{\n\"baseline\": " + json_text(baseline, 2) + ",\n\"benchmarks\": [";
+  const char* separator = "\n";
+  for (const auto& [key, entry] : baseline.benchmarks) {
+    for (const auto& [metric, series] : entry.series) {
+      text += separator + json_text(BaselineRow{key, metric, metric == entry.headline, series}, -1);
+      separator = ",\n";
+    }
+  }
+  return text + "\n]\n}\n";
+}
+
+Baseline read_baseline(const std::vector<fs::path>& paths, bool allow_faults) {
+  std::vector<Baseline> stored;
+  std::vector<fs::path> results;
+  for (const fs::path& path : paths) {
+    const bool folder = is_folder(path);
+    if (folder && !path_exists(path / file_name)) {
+      results.push_back(path);
+      continue;
+    }
+    const fs::path file = folder ? path / file_name : path;
+    if (auto baseline = read_stored(file)) {
+      stored.push_back(std::move(*baseline));
+    } else if (folder) {
+      throw InputError(file.string() + ": is not a baseline; make one with shakedown baseline create");
+    } else {
+      results.push_back(path);
+    }
+  }
+  if (results.empty()) return merge(stored);
+  if (!stored.empty()) throw InputError("--baseline: stored baselines and result files together; give one kind");
+  const auto files = read_results(results);
+  refuse_faults(files, allow_faults);
+  return baseline_of(files);
+}
+
+void store_baseline(const fs::path& file, const Baseline& baseline) {
+  std::error_code error;
+  if (is_visible(file) && !read_stored(file)) {
+    throw InputError(file.string() + ": is not a baseline and was not touched; name another place with --out");
+  }
+  fs::create_directories(file.parent_path(), error);
+  replace_file(file, baseline_json(baseline));
+}
+
+fs::path baseline_folder(const Baseline& baseline, const std::vector<Profile>& profiles) {
+  const auto& devices = baseline.facts.at("device");
+  const auto& backends = baseline.facts.at("backend");
+  std::string name;
+  for (const Profile& profile : profiles) {
+    const auto& known = profile.match.devices;
+    const bool fits = backends.contains(profile.match.backend) &&
+                      (known.empty() || std::all_of(devices.begin(), devices.end(), [&](const std::string& device) {
+                         return std::find(known.begin(), known.end(), device) != known.end();
+                       }));
+    if (fits) name = profile.name;
+  }
+  if (name.empty()) {
+    for (const unsigned char c : devices.empty() ? std::string("unknown") : *devices.begin()) {
+      if (std::isalnum(c) != 0)
+        name += static_cast<char>(std::tolower(c));
+      else if (!name.empty() && name.back() != '-')
+        name += '-';
+    }
+  }
+  std::string ranks = std::to_string(baseline.ranks) + "ranks";
+  if (baseline.hosts > 1) ranks += "-" + std::to_string(baseline.hosts) + "hosts";
+  return fs::path(name) / ranks;
+}
+
+std::string launch_text(const Baseline& baseline, const std::string& launch) {
+  const auto found = baseline.launches.find(launch);
+  const std::string run = launch.substr(0, launch.find('@'));
+  return (found == baseline.launches.end() ? "?" : joined(found->second.hosts)) + " (run " + run + ")";
+}
+
+}  // namespace shakedown

@@ -1,0 +1,45 @@
+// The judgement by other launches of the same run: what more nodes, or more ranks of one node, leave to each GPU. Pure.
+//
+// Efficiency is defined against the smallest launch: one node, or the fewest ranks of one.
+//   training step   tokens/s per GPU, as the slowest rank has them, over the same on one node
+//   AllReduce       bus bandwidth of the largest size over what is expected on m nodes: the lesser of one node's and of
+//                   what the NICs allow (fabric_rates.hpp); where no rate of NICs is known, of what the fewest nodes
+//                   beyond one reached, by the same formula
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thresholds/findings/finding.hpp"
+#include "thresholds/results/measured.hpp"
+
+namespace shakedown {
+
+/// One launch.
+struct ScalingSet {
+  std::optional<int> asked_hosts = std::nullopt;  // nodes that it was to have; nothing: those that it had
+  std::vector<std::string> lost = {};             // nodes that ended it
+  std::vector<Results> files = {};
+};
+
+/// One figure of one launch.
+struct ScalingPoint {
+  std::string key, metric;
+  int hosts = 1, ranks = 1;
+  double value = 0;
+  std::optional<double> efficiency = std::nullopt;
+  std::string limited_by = "";
+};
+
+struct ScalingJudgement {
+  std::vector<ScalingPoint> points;  // by key, of rising size
+  std::vector<Finding> findings;
+};
+
+/// `sets` in any order. `host_gb_per_s`: of the NICs of one node; nothing: unknown. Between numbers of ranks of one
+/// node the largest is judged, between numbers of nodes each. Errors: InputError for fewer than two numbers of ranks,
+/// or where no benchmark is in two of them, unless nodes were asked for: then what is missing is a finding.
+ScalingJudgement judge_scaling(const std::vector<ScalingSet>& sets, std::optional<double> host_gb_per_s = std::nullopt);
+
+}  // namespace shakedown

@@ -1,0 +1,313 @@
+// Decides whether a machine is accepted, and in which order it is judged.
+#include "thresholds/judge/judge.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "base/text.hpp"
+#include "thresholds/culprits/fabric.hpp"
+#include "thresholds/culprits/suspects.hpp"
+#include "thresholds/rules/applicability.hpp"
+#include "thresholds/rules/crashed.hpp"
+#include "thresholds/rules/crosscheck.hpp"
+#include "thresholds/rules/fabric_rates.hpp"
+#include "thresholds/rules/gpu_errors.hpp"
+#include "thresholds/rules/kept_memory.hpp"
+#include "thresholds/rules/machine.hpp"
+#include "thresholds/rules/start.hpp"
+#include "thresholds/rules/transport.hpp"
+#include "thresholds/rules/validity.hpp"
+#include "thresholds/units/missed_limits.hpp"
+
+namespace shakedown {
+namespace {
+
+void append(std::vector<Finding>& findings, std::vector<Finding> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(findings));
+}
+
+std::string rules_said(const Verdict& verdict, const Profile* profile) {
+  if (profile == nullptr) return "no profile for this machine";
+  std::size_t kept = 0, all = 0;
+  for (const Finding& finding : verdict.findings) {
+    if (!finding.counts()) continue;
+    ++all;
+    if (finding.good()) ++kept;
+  }
+  return std::to_string(kept) + " of " + std::to_string(all) + " good (" + profile->name + ")";
+}
+
+// "58 of 60 benchmarks"
+std::string good_of(const std::vector<Finding>& findings) {
+  const auto good = std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return f.good(); });
+  return std::to_string(good) + " of " + std::to_string(findings.size()) + " benchmarks";
+}
+
+// Whether NCCL used NVLink decides what its figures mean.
+std::optional<std::string> note_on_transport(const std::vector<Results>& files) {
+  for (const Results& file : files) {
+    const bool used = std::any_of(file.rows.begin(), file.rows.end(),
+                                  [](const Row& row) { return is_collective(family_of(row.key)); });
+    if (file.context.nccl.transport || !used || file.context.world_size == 1 || file.context.backend != "cuda")
+      continue;
+    const auto level = file.context.environment.find("NCCL_DEBUG");
+    return file.file.filename().string() + ": whether NCCL used NVLink is not known" +
+           (level == file.context.environment.end()
+                ? ""
+                : ": NCCL_DEBUG=" + level->second + " keeps its log from the record; unset it, or set INFO");
+  }
+  return std::nullopt;
+}
+
+std::vector<Node> nodes_of(const std::vector<Results>& results) {
+  std::vector<Node> nodes;
+  std::map<std::string, std::size_t> index;
+  for (const Results& file : results) {
+    std::map<std::string, int> here;
+    for (const RankFacts& rank : file.context.ranks) {
+      const auto [found, fresh] = index.emplace(rank.host, nodes.size());
+      if (fresh) nodes.push_back({rank.host, 0});
+      Node& node = nodes[found->second];
+      node.ranks = std::max(node.ranks, ++here[rank.host]);
+    }
+  }
+  return nodes;
+}
+
+State state_of(const Verdict& verdict) {
+  bool failed = false, missing = false, broke_off = false, inconclusive = false, no_reference = false;
+  for (const Finding& finding : verdict.findings) {
+    if (!finding.counts()) continue;
+    failed = failed || finding.status == Status::fail || finding.status == Status::invalid;
+    missing = missing || finding.status == Status::missing;
+    broke_off = broke_off || (finding.key == "machine/complete" && !finding.good());
+    inconclusive = inconclusive || finding.status == Status::inconclusive;
+    no_reference = no_reference || finding.status == Status::no_reference;
+  }
+  if ((broke_off && !failed) || verdict.total == 0) return State::incomplete;
+  if (failed || missing) return State::fail;
+  if (no_reference) return State::no_reference;
+  if (inconclusive) return State::inconclusive;
+  const bool on_gpus = verdict.backend != "host";
+  if (!verdict.is_partial()) return on_gpus ? State::pass : State::host_only;
+  if (verdict.filter || verdict.asked != FamilySet{{"preflight"}}) return State::partial;
+  return on_gpus ? State::fit : State::host_only;
+}
+
+int exit_code_of(State state) {
+  switch (state) {
+    case State::pass:
+    case State::fit:
+    case State::host_only: return 0;
+    case State::fail: return 1;
+    case State::incomplete:
+    case State::inconclusive:
+    case State::no_reference:
+    case State::partial: return 3;
+  }
+  return 1;
+}
+
+// A driver may not tell, or somebody has left it out: what depends on it was not judged.
+std::optional<std::string> note_on_throttling(const std::vector<Results>& files) {
+  bool read = false;
+  for (const Results& file : files) {
+    read = read || file.context.telemetry.value_or("").starts_with("every ");
+    for (const Row& row : file.rows) {
+      if (row.metrics.contains("throttled")) return std::nullopt;
+    }
+  }
+  if (!read) return std::nullopt;
+  return "sensors were read, and no row says whether a GPU was throttled: nobody has judged heat and power";
+}
+
+Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
+  Verdict verdict;
+  verdict.backend = files.front().context.backend;
+  verdict.devices = devices_of(files);
+  verdict.asked = options.families;
+  verdict.nodes = nodes_of(files);
+  std::set<std::string> run_ids;
+  for (const Results& file : files) {
+    if (!verdict.filter) verdict.filter = file.context.asked.filter;
+    verdict.ranks = std::max(verdict.ranks, file.context.world_size);
+    verdict.hosts = std::max(verdict.hosts, file.context.hosts);
+    run_ids.insert(file.context.run_id);
+    const std::string& started = file.context.started;
+    if (!started.empty() && (verdict.started.empty() || started < verdict.started)) verdict.started = started;
+  }
+  verdict.run_ids.assign(run_ids.begin(), run_ids.end());
+  if (run_ids.size() > 1 && options.mixed_runs) verdict.notes.push_back("files of different runs (--mixed-runs)");
+  for (auto& note : {note_on_transport(files), note_on_throttling(files)}) {
+    if (note) verdict.notes.push_back(*note);
+  }
+  return verdict;
+}
+
+// By limits: of the run itself, of what its GPUs counted, and of the profile.
+void judge_by_limits(const Measured& measured, const Selection& selection, const PeerComparison& peers,
+                     const JudgeOptions& options, Verdict& verdict) {
+  const auto gpus_per_host = selection.profile == nullptr ? std::nullopt : selection.profile->gpus_per_host;
+  append(verdict.findings, judge_machine(measured.files, options, gpus_per_host));
+  if (auto finding = judge_crashed(measured.files)) verdict.findings.push_back(std::move(*finding));
+  append(verdict.findings, judge_start(measured.files));
+  append(verdict.findings, judge_gpu_errors(measured.files, options.families));
+  append(verdict.findings, judge_kept_memory(measured.files, options.families));
+  if (auto finding = judge_network(measured)) verdict.findings.push_back(std::move(*finding));
+  if (selection.profile != nullptr) {
+    verdict.profile = selection.profile->name;
+    if (auto finding = judge_transport(measured.files, *selection.profile)) verdict.findings.push_back(*finding);
+  } else {
+    Finding finding;
+    finding.key = "machine/profile";
+    finding.status = Status::no_reference;
+    finding.detail = selection.reason;
+    finding.next = "add thresholds/<profile>.yaml for this kind of machine, or choose one with --thresholds=FILE";
+    verdict.findings.push_back(finding);
+  }
+  RuleFindings rules = judge_rules(measured, selection.profile, options.families, verdict.findings,
+                                   judge_validity(measured.benchmarks, selection.profile, options.families), peers);
+  append(verdict.findings, std::move(rules.findings));
+  verdict.unjudged = std::move(rules.unjudged);
+  verdict.known_families = rules.known_families;
+  verdict.families = rules.families;
+  verdict.judged_families = rules.judged_families;
+  verdict.spoken.push_back({Judgement::rule, rules_said(verdict, selection.profile)});
+}
+
+// GB/s of the NICs of one host, as the site says, else as they were read.
+std::optional<double> nics_of_one_host(const Measured& measured, const Profile* profile) {
+  const auto as_read = fabric_as_read(measured);
+  if (profile == nullptr || !profile->peak.contains("nics")) {
+    return as_read ? std::optional(as_read->host_gb_per_s()) : std::nullopt;
+  }
+  return profile->peak.at("nics") * profile->peak.at("nic_gbit") / 8;
+}
+
+// By other measurements: of the same run, of a stored one, and with other numbers of ranks. What passed among the first
+// is said in one line: a finding for each comparison would bury the others.
+void judge_by_comparison(const Measured& measured, const Profile* profile, const PeerComparison& peers,
+                         const References& references, const JudgeOptions& options, Verdict& verdict) {
+  const auto speak = [&](Judgement by, std::string text) { verdict.spoken.push_back({by, std::move(text)}); };
+  append(verdict.findings, findings_of(peers));
+  speak(Judgement::peers, summary(peers));
+  CrossChecks checks = cross_check(measured.benchmarks, options.families);
+  if (!checks.findings.empty()) speak(Judgement::crosscheck, checks.summary());
+  std::erase_if(checks.findings, [](const Finding& finding) { return finding.good(); });
+  append(verdict.findings, std::move(checks.findings));
+  if (references.baseline) {
+    auto findings = judge_by_baseline(measured, *references.baseline, references.tolerance, options.families);
+    speak(Judgement::baseline, good_of(findings) + " as in the baseline");
+    append(verdict.findings, std::move(findings));
+  }
+  if (!references.scaling.empty()) {
+    std::vector<ScalingSet> sets{{.files = measured.files}};
+    sets.insert(sets.end(), references.scaling.begin(), references.scaling.end());
+    for (const auto& set : sets) refuse_faults(set.files, options.allow_faults);
+    auto scaling = judge_scaling(sets, nics_of_one_host(measured, profile));
+    std::erase_if(scaling.findings, [&](const Finding& finding) {
+      return !options.families.has_key(finding.key) && family_of(finding.key) != "machine";
+    });
+    speak(Judgement::crosscheck, good_of(scaling.findings) + " keep their rate with more nodes or ranks");
+    append(verdict.findings, std::move(scaling.findings));
+    verdict.scaling = std::move(scaling.points);
+  }
+}
+
+// By rounds of pairs.
+FabricJudgement judge_between_hosts(const Measured& measured, const PeerComparison& peers, const JudgeOptions& options,
+                                    Verdict& verdict) {
+  if (!options.families.contains("pairs")) return {};
+  FabricJudgement fabric = judge_fabric(measured.benchmarks, peers, options.places.leaves);
+  if (!fabric.said.empty()) verdict.spoken.push_back({Judgement::peers, fabric.said});
+  append(verdict.findings, std::move(fabric.wrong_data));
+  return fabric;
+}
+
+// Every family that somebody could mean: of the catalogue, of the run, or of a profile.
+void refuse_unknown(const FamilySet& asked, const Measured& measured, const std::vector<Profile>& profiles) {
+  std::set<std::string> known;
+  for (const auto& [key, benchmark] : measured.benchmarks) known.insert(family_of(key));
+  for (const Profile& profile : profiles) {
+    for (const Rule& rule : profile.rules) known.insert(family_of(rule.benchmark));
+    known.insert(profile.unjudged.begin(), profile.unjudged.end());
+  }
+  for (const std::string& family : asked.names) {
+    if (known.contains(family) || is_catalogued(family)) continue;
+    throw InputError("--family: \"" + family + "\" is not a family; write one of " + joined(known));
+  }
+}
+
+// Completes the options with what the run itself was asked for. A whole run among several files is a whole run.
+JudgeOptions with_asked(const std::vector<Results>& files, JudgeOptions options) {
+  const bool whole =
+      std::any_of(files.begin(), files.end(), [](const Results& file) { return file.context.asked.families.all(); });
+  std::set<std::string> families;
+  for (const Results& file : files) {
+    const Asked& asked = file.context.asked;
+    families.insert(asked.families.names.begin(), asked.families.names.end());
+    if (options.roster.empty()) options.roster = asked.roster;
+  }
+  if (options.families.all() && !whole) options.families.names.assign(families.begin(), families.end());
+  return options;
+}
+
+}  // namespace
+
+Verdict before_judging(const std::vector<Results>& files, const JudgeOptions& options) { return start(files, options); }
+
+void conclude(Verdict& verdict) {
+  verdict.passed = verdict.total = 0;
+  for (const Finding& finding : verdict.findings) {
+    if (!finding.counts()) continue;
+    ++verdict.total;
+    if (finding.good()) ++verdict.passed;
+  }
+  verdict.state = state_of(verdict);
+  verdict.exit_code = exit_code_of(verdict.state);
+}
+
+std::string verdict_line(const Verdict& verdict) {
+  std::string line = "VERDICT: " + std::string(name(verdict.state)) + " " + std::to_string(verdict.passed) + "/" +
+                     std::to_string(verdict.total) + " (profile " + verdict.profile + ", " +
+                     std::to_string(verdict.ranks) + (verdict.ranks == 1 ? " rank" : " ranks");
+  if (verdict.hosts > 1) line += ", " + std::to_string(verdict.hosts) + " hosts";
+  if (verdict.judged_families < verdict.families) {
+    line +=
+        ", " + std::to_string(verdict.judged_families) + " of " + std::to_string(verdict.families) + " families judged";
+  }
+  if (verdict.is_partial()) line += ", " + asked_text(verdict);
+  return line + ")";
+}
+
+std::string asked_text(const Verdict& verdict) {
+  if (!verdict.is_partial()) return "";
+  return std::to_string(verdict.families) + " of " + std::to_string(verdict.known_families) + " families" +
+         (verdict.filter ? " in part" : "") + ", as asked";
+}
+
+Verdict judge(const Measured& measured, const References& references, const JudgeOptions& given) {
+  if (measured.files.empty()) throw InputError("no result files to judge; name them with --results");
+  const JudgeOptions options = with_asked(measured.files, given);
+  refuse_faults(measured.files, options.allow_faults);
+  refuse_unknown(given.families, measured, references.profiles);
+  Verdict verdict = start(measured.files, options);
+  const Selection selection = select_profile(measured.files, references.profiles);
+  const PeerComparison peers = compare_peers(measured.benchmarks, options.families);
+  judge_by_limits(measured, selection, peers, options, verdict);
+  FabricJudgement fabric = judge_between_hosts(measured, peers, options, verdict);
+  weigh_missed_limits(verdict.findings, measured.benchmarks, peers);
+  judge_by_comparison(measured, selection.profile, peers, references, options, verdict);
+  verdict.fleet = fleet_lines(measured, peers, selection.profile, options.places);
+  verdict.culprits = diagnose(measured.benchmarks, peers, verdict.findings);
+  append(verdict.findings, findings_of(verdict.culprits));
+  append(verdict.findings, std::move(fabric.findings));
+  const auto last_failing = std::stable_partition(verdict.culprits.begin(), verdict.culprits.end(),
+                                                  [](const Diagnosis& d) { return d.fails; });
+  verdict.culprits.insert(last_failing, fabric.suspects.begin(), fabric.suspects.end());
+  conclude(verdict);
+  return verdict;
+}
+
+}  // namespace shakedown

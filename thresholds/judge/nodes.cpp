@@ -1,0 +1,149 @@
+// Decides which nodes may stay. Fails closed: a node is good only if all that failed in the run can be laid at the door
+// of others.
+#include "thresholds/judge/nodes.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/findings/diagnosis.hpp"
+#include "thresholds/rules/profile.hpp"
+
+namespace shakedown {
+namespace {
+
+Action action_of(const Diagnosis& d) {
+  if (!d.fails) return Action::monitor;
+  switch (d.causes.front()) {
+    case Cause::slow_gpu:
+    case Cause::slow_link:
+    case Cause::slow_node:
+    case Cause::slow_nic:
+    case Cause::wrong_data: return Action::isolate;
+    // A hot GPU needs hands; a clock that is low for no such reason may come back after a reset.
+    case Cause::power_or_heat: return d.heat ? Action::isolate : Action::reset;
+    case Cause::late_rank:
+    case Cause::busy_core: return Action::reset;
+    case Cause::configuration:
+    case Cause::slow_silicon:
+    case Cause::slow_leaf:
+    case Cause::slow_uplink:
+    case Cause::slow_path: return Action::none;  // no host is at fault
+  }
+  return Action::isolate;
+}
+
+class Decider {
+ public:
+  explicit Decider(const Verdict& verdict) : verdict_(verdict) {
+    list_.verdict = verdict.state;
+    for (const Node& node : verdict.nodes) {
+      index_.emplace(node.host, list_.nodes.size());
+      list_.nodes.push_back({node.host, node.ranks, NodeState::good, Action::none, {}, ""});
+    }
+  }
+
+  NodeList decide() {
+    for (const Diagnosis& d : verdict_.culprits) blame(d);
+    for (const Finding& f : verdict_.findings) {
+      if (f.counts() && !f.good()) blame(f);
+    }
+    if (verdict_.state == State::incomplete && list_.undecided_because.empty()) {
+      list_.undecided_because.push_back("the run is incomplete");
+    }
+    if (verdict_.state == State::host_only) {
+      list_.undecided_because.push_back("only the processors were measured: no GPU is proven good");
+    }
+    if (verdict_.is_partial()) list_.undecided_because.push_back("only a part was judged: " + asked_text(verdict_));
+    if (!list_.undecided_because.empty()) {
+      for (NodeDecision& node : list_.nodes) {
+        if (node.state == NodeState::good) node.state = NodeState::undecided;
+      }
+    }
+    return std::move(list_);
+  }
+
+ private:
+  NodeDecision& node(const std::string& host) {
+    const auto [found, fresh] = index_.emplace(host, list_.nodes.size());
+    if (fresh) list_.nodes.push_back({host, 0, NodeState::good, Action::none, {}, ""});
+    return list_.nodes[found->second];
+  }
+
+  void accuse(const std::string& host, Action action, const std::string& reason, const std::string& next) {
+    NodeDecision& accused = node(host);
+    if (action > accused.action) {
+      accused.action = action;
+      accused.next = next;
+    }
+    if (action >= Action::reset) accused.state = NodeState::bad;
+    if (std::find(accused.reasons.begin(), accused.reasons.end(), reason) == accused.reasons.end()) {
+      accused.reasons.push_back(reason);
+    }
+  }
+
+  void blame(const Diagnosis& d) {
+    const Action action = action_of(d);
+    if (action == Action::none && d.fails) {
+      list_.undecided_because.push_back(causes_text(d) + ": " + d.detail);
+      return;
+    }
+    for (const Culprit& place : d.places) {
+      accuse(place.host, action == Action::none ? Action::monitor : action,
+             causes_text(d) + " (" + text(place) + "): " + d.detail, d.next);
+      if (d.fails) a_node_is_to_blame_ = true;
+    }
+  }
+
+  // What no culprit explains: a finding that names all of its hosts blames them, another one leaves everything open.
+  void blame(const Finding& f) {
+    const bool performance =
+        f.status == Status::fail && !f.metric.empty() && f.value.has_value() && family_of(f.key) != "preflight";
+    if (performance && a_node_is_to_blame_) return;  // a victim of what is named, or named itself
+    const bool names_all = !f.offenders.empty() && f.offender_count == f.offenders.size() &&
+                           !is_shared(f.key, f.metric) && f.status != Status::no_reference &&
+                           f.status != Status::inconclusive;
+    if (!names_all) {
+      if (!f.wrong_ranks.empty() && a_node_is_to_blame_) return;
+      list_.undecided_because.push_back(std::string(name(f.status)) + ": " + f.key +
+                                        (f.metric.empty() ? "" : " " + f.metric) +
+                                        (f.detail.empty() ? "" : ": " + f.detail));
+      return;
+    }
+    for (const Culprit& offender : f.offenders) {
+      accuse(offender.host, Action::isolate,
+             std::string(name(f.status)) + ": " + f.key + (f.metric.empty() ? "" : " " + f.metric) +
+                 (f.detail.empty() ? "" : ": " + f.detail),
+             f.next);
+    }
+  }
+
+  const Verdict& verdict_;
+  NodeList list_;
+  std::map<std::string, std::size_t> index_;
+  bool a_node_is_to_blame_ = false;
+};
+
+}  // namespace
+
+NodeList decide_nodes(const Verdict& verdict) { return Decider(verdict).decide(); }
+
+std::string host_file(const NodeList& list, NodeState state) {
+  std::string text;
+  for (const NodeDecision& node : list.nodes) {
+    if (node.state != state) continue;
+    std::string host = one_line(node.host);  // and one word: what follows it means something
+    std::replace(host.begin(), host.end(), ' ', '?');
+    text += host;
+    if (node.ranks > 0) text += " slots=" + std::to_string(node.ranks);
+    text += "\n";
+  }
+  if (!text.empty()) return text;
+  return "# no " + std::string(name(state)) + " nodes" +
+         (state == NodeState::good && !list.undecided_because.empty() ? ": " + one_line(list.undecided_because.front())
+                                                                      : "") +
+         "\n";
+}
+
+}  // namespace shakedown

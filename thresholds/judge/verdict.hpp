@@ -1,0 +1,80 @@
+// What a judgement comes to: the state of the whole, its findings, and what they say is at fault.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "thresholds/culprits/fleet_lines.hpp"
+#include "thresholds/findings/diagnosis.hpp"
+#include "thresholds/history/scaling.hpp"
+#include "thresholds/rules/rules.hpp"
+
+namespace shakedown {
+
+/// The state of the whole. incomplete: a run broke off, or its input could not be read. partial: all that was asked for
+/// is good, and that is not all of it. fit: the same of pre-flight alone, on GPUs.
+enum class State { pass, fail, inconclusive, no_reference, incomplete, host_only, partial, fit };
+
+constexpr auto words(State) {
+  return names("PASS", "FAIL", "INCONCLUSIVE", "NO REFERENCE", "INCOMPLETE", "HOST-ONLY", "PARTIAL", "FIT");
+}
+
+/// True of the states in which everything that was judged is good.
+constexpr bool is_good(State state) {
+  return state == State::pass || state == State::host_only || state == State::partial || state == State::fit;
+}
+
+/// One of the judgements of a run, in one line.
+struct Spoken {
+  Judgement by;
+  std::string text;
+};
+
+/// A host of the run.
+struct Node {
+  std::string host;
+  int ranks = 0;
+};
+
+struct Verdict {
+  State state = State::incomplete;
+  int exit_code = 3;
+  std::size_t passed = 0, total = 0;
+  std::string profile = "none";
+  std::string backend;  // "host": the best possible state is HOST-ONLY
+  int ranks = 0, hosts = 0;
+  std::size_t known_families = 0;                 // measured or named by the profile
+  std::size_t families = 0, judged_families = 0;  // of these, asked for; of those, judged by rules
+  FamilySet asked;                                // the only families that were judged
+  std::optional<std::string> filter;              // --benchmark_filter of a run that left rows out
+  std::vector<std::string> run_ids;
+  std::string started;  // of the first of its files, UTC, ISO 8601; empty: unknown
+  std::vector<std::string> devices;
+  std::vector<Finding> findings;
+  std::vector<Diagnosis> culprits;  // the worst first; those that fail nothing last
+  std::vector<Spoken> spoken;
+  std::vector<Node> nodes;
+  std::vector<Unjudged> unjudged;
+  FleetLines fleet;
+  std::vector<ScalingPoint> scaling;  // of what was also measured with other numbers of nodes or ranks
+  std::vector<std::string> notes;     // what the reader must know about how this was judged
+
+  /// True if something that a whole run has was not asked for.
+  bool is_partial() const { return filter || (!asked.all() && families < known_families); }
+};
+
+/// "3 of 14 families, as asked"; empty for a whole run.
+std::string asked_text(const Verdict&);
+
+/// Counts the findings, and sets state and exit code by them.
+void conclude(Verdict&);
+
+/// "VERDICT: PASS 58/58 (profile h200-sxm, 4 ranks)"; hosts only if more than one, families only if not all were
+/// judged or asked for: "VERDICT: NO REFERENCE 257/259 (profile h200-sxm, 16 ranks, 2 hosts, 7 of 9 families judged)",
+/// "VERDICT: PARTIAL 23/23 (profile h200-sxm, 4 ranks, 3 of 14 families, as asked)"
+std::string verdict_line(const Verdict&);
+
+}  // namespace shakedown

@@ -1,0 +1,165 @@
+// Decides how repetitions and ranks become the one value that is judged.
+#include "thresholds/results/measured.hpp"
+
+#include <algorithm>
+
+#include "base/statistics.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+
+namespace shakedown {
+namespace {
+
+// Below this difference the order of arrival is noise.
+constexpr double arrival_noise = 0.05;
+
+// Below it an AllReduce is bound by latency, and its bandwidth says nothing.
+constexpr double latency_bound_bytes = 1 << 20;
+
+const Row* find_row(const std::vector<const Row*>& rows, bool (*wanted)(const Row&)) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row* row) { return wanted(*row); });
+  return found == rows.end() ? nullptr : *found;
+}
+
+}  // namespace
+
+void refuse_faults(const std::vector<Results>& results, bool allowed) {
+  for (const Results& file : results) {
+    if (file.context.fault && !allowed) {
+      throw InputError(file.file.string() + ": measured with an injected fault (" + *file.context.fault +
+                       "); measure without SHAKEDOWN_FAULT, or pass --allow-faults to test the tests");
+    }
+  }
+}
+
+const Row* Benchmark::error() const {
+  return find_row(rows, [](const Row& row) { return row.error.has_value(); });
+}
+
+const Row* Benchmark::waiver() const {
+  const bool all = std::all_of(rows.begin(), rows.end(), [](const Row* row) { return row->waived.has_value(); });
+  return all && !rows.empty() ? rows.front() : nullptr;
+}
+
+Benchmarks benchmarks_of(std::span<const Results> results) {
+  Benchmarks benchmarks;
+  for (const Results& file : results) {
+    for (const Row& row : file.rows) {
+      Benchmark& benchmark = benchmarks[row.key];
+      if (benchmark.context == nullptr) benchmark = {row.key, &file.context, {}};
+      if (benchmark.context->world_size == file.context.world_size) benchmark.rows.push_back(&row);
+    }
+  }
+  return benchmarks;
+}
+
+bool has_values_of(const Benchmarks& benchmarks, const std::string& family) {
+  return std::any_of(benchmarks.begin(), benchmarks.end(), [&](const auto& entry) {
+    return family_of(entry.first) == family && entry.second.waiver() == nullptr;
+  });
+}
+
+std::optional<double> run_value(const Benchmark& benchmark, const std::string& metric) {
+  std::vector<double> values;
+  for (const Row* row : benchmark.rows) {
+    const auto found = row->metrics.find(metric);
+    if (found == row->metrics.end()) return std::nullopt;
+    values.push_back(found->second);
+  }
+  return values.empty() ? std::nullopt : std::optional(median(std::move(values)));
+}
+
+std::vector<std::optional<double>> rank_values(const Benchmark& benchmark, const std::string& metric) {
+  std::vector<const std::vector<std::optional<double>>*> repetitions;
+  for (const Row* row : benchmark.rows) {
+    if (const auto found = row->by_rank.find(metric); found != row->by_rank.end())
+      repetitions.push_back(&found->second);
+  }
+  if (repetitions.empty()) return {};
+  if (repetitions.size() == 1) return *repetitions.front();
+  std::vector<std::optional<double>> medians(repetitions.front()->size());
+  std::vector<double> values;
+  for (std::size_t rank = 0; rank < medians.size(); ++rank) {
+    values.clear();
+    for (const auto* repetition : repetitions) {
+      if (const auto& value = (*repetition)[rank]) values.push_back(*value);
+    }
+    if (!values.empty()) medians[rank] = median(values);
+  }
+  return medians;
+}
+
+std::vector<std::optional<std::string>> rank_texts(const Benchmark& benchmark, const std::string& metric) {
+  if (benchmark.rows.empty()) return {};
+  const auto& texts = benchmark.rows.back()->text_by_rank;
+  const auto found = texts.find(metric);
+  return found == texts.end() ? std::vector<std::optional<std::string>>{} : found->second;
+}
+
+std::optional<double> largest_value(const Benchmark& benchmark, const std::string& metric) {
+  std::optional<double> largest;
+  const auto consider = [&](double value) {
+    if (!largest || !(value <= *largest)) largest = value;
+  };
+  for (const Row* row : benchmark.rows) {
+    if (const auto found = row->metrics.find(metric); found != row->metrics.end()) consider(found->second);
+    if (const auto found = row->by_rank.find(metric); found != row->by_rank.end()) {
+      for (const auto& value : found->second) {
+        if (value) consider(*value);
+      }
+    }
+  }
+  return largest;
+}
+
+std::optional<int> last_to_arrive(const std::vector<std::optional<double>>& seconds,
+                                  const std::vector<std::optional<double>>& arrival_us) {
+  std::optional<std::size_t> shortest;
+  const std::size_t ranks = std::min(seconds.size(), arrival_us.size());
+  const auto known = [&](std::size_t rank) { return seconds[rank] && arrival_us[rank]; };
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (known(rank) && (!shortest || seconds[rank] < seconds[*shortest])) shortest = rank;
+  }
+  std::vector<double> times, arrivals;  // of the others
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (!known(rank) || rank == *shortest) continue;
+    times.push_back(*seconds[rank]);
+    arrivals.push_back(*arrival_us[rank]);
+  }
+  if (times.empty()) return std::nullopt;
+  const double typical = median(std::move(times)), waited = typical - *seconds[*shortest];
+  const double later = 1e-6 * (*arrival_us[*shortest] - median(std::move(arrivals)));
+  if (waited <= arrival_noise * typical || later < waited / 2) return std::nullopt;
+  return static_cast<int>(*shortest);
+}
+
+std::optional<int> slowest_rank(const Benchmark& benchmark) {
+  // A step that ends with a sum over ranks takes all of them equally long: what each does alone tells them apart.
+  auto seconds = rank_values(benchmark, "compute_ms");
+  if (seconds.empty()) seconds = rank_values(benchmark, "seconds");
+  const bool waits = is_collective(family_of(benchmark.key)) && key_part(benchmark.key, "scope") != "node";
+  if (waits) return last_to_arrive(seconds, rank_values(benchmark, "arrival_us"));
+  const auto longest = std::max_element(seconds.begin(), seconds.end());  // unknown is less than any
+  if (longest == seconds.end() || !*longest) return std::nullopt;
+  return static_cast<int>(longest - seconds.begin());
+}
+
+std::string headline_metric(const Benchmark& benchmark) {
+  const Row* row = find_row(benchmark.rows, [](const Row& r) { return !r.error && !r.waived; });
+  if (row == nullptr) return "";
+  const bool latency_bound = is_collective(family_of(benchmark.key)) &&
+                             static_cast<double>(key_number(benchmark.key, "bytes").value_or(0)) < latency_bound_bytes;
+  if (latency_bound && row->metrics.contains("latency_us")) return "latency_us";
+  const auto order = [&](const std::string& metric) {
+    if (const Metric* known = find_metric(benchmark.key, metric)) return known->headline;
+    const auto all = metrics();  // a family that the catalogue does not have
+    const auto same = std::find_if(all.begin(), all.end(), [&](const Metric& m) { return m.name == metric; });
+    return same == all.end() ? 0 : same->headline;
+  };
+  std::string headline;
+  for (const auto& [metric, value] : row->metrics) {
+    if (order(metric) > 0 && (headline.empty() || order(metric) < order(headline))) headline = metric;
+  }
+  return headline;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,373 @@
+// Decides what a valid result file is. Reader of schema 2, and the one place that knows how Google Benchmark decorates
+// names.
+#include "thresholds/results/results.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "base/held_folder.hpp"
+#include "base/timed_call.hpp"
+#include "base/utc.hpp"
+#include "thresholds/results/json_field.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::array<std::pair<Lack, std::string_view>, 2> waiver_prefixes{
+    {{Lack::machine, "waived: "}, {Lack::software, "waived for software: "}}};
+
+// Members of a row that are not counters (google/benchmark json_reporter.cc, 1.7.1 to 1.9). Everything numeric beside
+// them is a metric.
+constexpr std::array<std::string_view, 25> not_a_metric{
+    "name",         "run_name",         "run_type",       "family_index",   "per_family_instance_index",
+    "repetitions",  "repetition_index", "threads",        "iterations",     "real_time",
+    "cpu_time",     "time_unit",        "label",          "error_occurred", "error_message",
+    "skipped",      "skip_message",     "aggregate_name", "aggregate_unit", "by_rank",
+    "text_by_rank", "throttle",         "errors",         "errors_rows",    "wrong_ranks"};
+
+constexpr std::array<std::string_view, 9> name_suffixes{"manual_time",      "real_time",   "process_time",
+                                                        "repeats:",         "iterations:", "min_time:",
+                                                        "min_warmup_time:", "threads:",    "warmup_time:"};
+
+bool is_suffix_segment(std::string_view segment) {
+  return std::any_of(name_suffixes.begin(), name_suffixes.end(), [&](std::string_view suffix) {
+    return suffix.back() == ':' ? segment.substr(0, suffix.size()) == suffix : segment == suffix;
+  });
+}
+
+double real_seconds_of(const Field& row) {
+  const std::string unit = row["time_unit"].text();
+  const double value = row["real_time"].number();
+  if (unit == "ns") return value * 1e-9;
+  if (unit == "us") return value * 1e-6;
+  if (unit == "ms") return value * 1e-3;
+  if (unit == "s") return value;
+  row["time_unit"].refuse("is \"" + unit + "\", expected ns, us, ms or s");
+}
+
+void require_one_per_rank(const Field& array, int world_size) {
+  const json& values = array.value();
+  if (!values.is_array()) array.refuse("expected an array");
+  if (values.size() != static_cast<std::size_t>(world_size)) {
+    array.refuse("has " + std::to_string(values.size()) + " values for " + std::to_string(world_size) + " ranks");
+  }
+}
+
+/// A column of which fewer than half are known may stand as an object (thresholds/results/results_writer.cpp).
+void fill_in(json& row, const Field& field, int world_size) {
+  for (const char* name : columns_by_rank) {
+    if (!row.is_object() || !row.contains(name) || !row[name].is_object()) continue;
+    for (auto& [metric, values] : row[name].items()) {
+      if (!values.is_object()) continue;
+      json all(static_cast<std::size_t>(world_size), nullptr);
+      for (auto& [word, value] : values.items()) {
+        std::size_t rank = 0;
+        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), rank);
+        // Written in one way only, so that no rank stands twice.
+        if (error != std::errc() || rank >= all.size() || std::to_string(rank) != word) {
+          field[name][metric.c_str()].refuse("\"" + word + "\" is no rank of " + std::to_string(world_size));
+        }
+        all[rank] = std::move(value);
+      }
+      values = std::move(all);
+    }
+  }
+}
+
+void read_rank_data(const Field& row, RankData& data, int world_size) {
+  for (const char* name : columns_by_rank) {
+    const auto member = row.find(name);
+    if (!member) continue;
+    member->require_object();
+    for (const auto& [column, values] : member->value().items()) {
+      require_one_per_rank((*member)[column.c_str()], world_size);
+    }
+  }
+  Reader::read(row, data);
+  for (const auto& [reason, parts] : data.throttle) {
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      if (!parts[rank] || (*parts[rank] >= 0 && *parts[rank] <= 1)) continue;
+      row["throttle"][reason.c_str()].refuse(
+          fmt::format("rank {} has {}, expected a part of the time, from 0 to 1", rank, *parts[rank]));
+    }
+  }
+  if (data.errors_rows < 1) row["errors_rows"].refuse("expected at least 1");
+}
+
+/// Only a row that failed has such ranks.
+void require_wrong_ranks(const Field& list, const Row& row, int world_size) {
+  if (!row.error) list.refuse("stands in a row without an error");
+  std::set<int> seen;
+  for (const int rank : row.wrong_ranks) {
+    if (rank >= world_size) list.refuse("names rank " + std::to_string(rank) + " of " + std::to_string(world_size));
+    if (!seen.insert(rank).second) list.refuse("names rank " + std::to_string(rank) + " twice");
+  }
+}
+
+// An error row, a waiver, or neither. Since 1.8 a benchmark may also be "skipped"; that measured nothing either. A
+// message without its flag contradicts itself, and counts as an error.
+void read_outcome(const Field& field, Row& row) {
+  const auto flag = [&](const char* name) { return field.value().contains(name) && field[name].boolean(); };
+  const bool skipped = flag("skipped") && !flag("error_occurred");
+  const auto message = field.find(skipped ? "skip_message" : "error_message");
+  std::string text = message ? message->text() : "";
+  if (!skipped && !flag("error_occurred") && text.empty()) return;
+  if (text.empty()) text = skipped ? "skipped without a message" : "error without a message";
+  for (const auto& [lack, prefix] : waiver_prefixes) {
+    if (!text.starts_with(prefix)) continue;
+    row.waived = text.substr(prefix.size());
+    row.lack = lack;
+    return;
+  }
+  row.error = skipped ? "skipped: " + text : text;
+}
+
+std::optional<double> optional_number(const Field& parent, const char* name) {
+  const auto member = parent.find(name);
+  return member ? std::optional(member->number()) : std::nullopt;
+}
+
+Row read_row(const Field& field, int world_size) {
+  Row row;
+  row.key = key_of(field["name"].text());
+  if (const auto index = field.find("repetition_index")) row.repetition = index->integer();
+  if (const auto declared = field.find("repetitions")) row.repetitions = declared->integer();
+  read_outcome(field, row);
+  if (const auto wrong = field.find("wrong_ranks")) {
+    Reader::read(*wrong, row.wrong_ranks);
+    require_wrong_ranks(*wrong, row, world_size);
+  }
+  read_rank_data(field, row, world_size);
+  if (row.error || row.waived) {
+    // Its figures are zeros of Google Benchmark. The errors and slowdowns that a GPU counted meanwhile are real.
+    row.by_rank.clear();
+    row.text_by_rank.clear();
+    return row;
+  }
+  row.real_time = real_seconds_of(field);
+  row.iterations = optional_number(field, "iterations").value_or(0);
+  for (const auto& [name, value] : field.value().items()) {
+    if (value.is_null() || std::find(not_a_metric.begin(), not_a_metric.end(), name) != not_a_metric.end()) continue;
+    row.metrics.emplace(name, field[name.c_str()].number());
+  }
+  return row;
+}
+
+std::vector<Row> read_rows(const Field& document, json& rows, int world_size) {
+  const Field list = document["benchmarks"];
+  if (!rows.is_array()) list.refuse("expected an array");
+  std::vector<Row> result;
+  std::set<std::pair<std::string, int>> seen;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Field field(document.file(), "benchmarks[" + std::to_string(i) + "]", rows[i]);
+    const std::string type = field["run_type"].text();
+    if (type == "iteration") {
+      fill_in(rows[i], field, world_size);
+      Row row = read_row(field, world_size);
+      if (!seen.emplace(row.key, row.repetition).second) {
+        field.refuse(row.key + " appears twice with repetition_index " + std::to_string(row.repetition));
+      }
+      result.push_back(std::move(row));
+    } else if (type != "aggregate") {
+      field["run_type"].refuse("is \"" + type + "\", expected iteration or aggregate");
+    } else {
+      Row aggregate;
+      read_outcome(field, aggregate);
+      if (aggregate.error) field.refuse("an aggregate with an error: " + *aggregate.error);
+    }
+    rows[i] = nullptr;  // give the memory back: the document and the rows need not exist at the same time
+  }
+  if (result.empty()) {
+    list.refuse(rows.empty() ? "zero benchmarks; did the filter match anything?"
+                             : "only aggregates; run without --benchmark_report_aggregates_only");
+  }
+  return result;
+}
+
+// In the order of the ranks, each once.
+void put_in_order(std::vector<RankFacts>& ranks, const Field& list, int world_size) {
+  std::sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  if (ranks.size() != static_cast<std::size_t>(world_size)) {
+    list.refuse("lists " + std::to_string(ranks.size()) + " of " + std::to_string(world_size) + " ranks");
+  }
+  for (int i = 0; i < world_size; ++i) {
+    const int rank = ranks[static_cast<std::size_t>(i)].rank;
+    if (rank < i) list.refuse("lists rank " + std::to_string(rank) + " twice");
+    if (rank > i) list.refuse("does not list rank " + std::to_string(i));
+  }
+}
+
+/// What is said of hosts must be what the ranks say. Whoever asks for a rank by its index on a host relies on it.
+void require_hosts_of(const std::vector<RankFacts>& ranks, const Field& count, const Field& list) {
+  std::map<std::string, int> sizes;
+  for (const RankFacts& rank : ranks) ++sizes[rank.host];
+  if (count.integer() != static_cast<int>(sizes.size())) {
+    count.refuse("is " + std::to_string(count.integer()) + ", the ranks are on " + std::to_string(sizes.size()));
+  }
+  for (const RankFacts& rank : ranks) {
+    if (rank.local_rank >= sizes[rank.host]) {
+      list.refuse("rank " + std::to_string(rank.rank) + " has local_rank " + std::to_string(rank.local_rank) +
+                  " on a host of " + std::to_string(sizes[rank.host]));
+    }
+  }
+}
+
+/// A rank that is none, a rank that is its own peer, or the same link twice cannot be.
+void require_links_of(const std::vector<NcclLink>& links, const Field& list, int world_size) {
+  std::set<NcclLink> seen;
+  std::size_t i = 0;
+  list.each([&](const Field& field) {
+    const NcclLink& link = links[i++];
+    for (const char* end : {"src", "dst"}) {
+      if (field[end].integer() >= world_size) {
+        field[end].refuse("is rank " + std::to_string(field[end].integer()) + " of " + std::to_string(world_size));
+      }
+    }
+    if (link.src == link.dst) field.refuse("connects rank " + std::to_string(link.src) + " with itself");
+    if (link.via.empty()) field["via"].refuse("is empty");
+    if (!seen.insert(link).second) field.refuse("stands twice");
+  });
+}
+
+Context read_context(const Field& shakedown) {
+  const int schema = shakedown["schema"].integer();
+  if (schema != results_schema) {
+    shakedown["schema"].refuse("is " + std::to_string(schema) + ", this program reads " +
+                               std::to_string(results_schema) + "; use the release that wrote the file");
+  }
+  auto context = read_as<Context>(shakedown);
+  if (context.backend != "host" && context.backend != "cuda") shakedown["backend"].refuse("expected host or cuda");
+  if (context.tier != "quick" && context.tier != "full") shakedown["tier"].refuse("expected quick or full");
+  // Those of version 0.1 had no time.
+  if (!context.started.empty() && !seconds_of(context.started)) {
+    shakedown["started"].refuse("is \"" + context.started + "\", expected a time, as in 2026-11-22T12:00:00Z");
+  }
+  static_cast<void>(shakedown["world"]["size"].positive_integer());
+  static_cast<void>(shakedown["world"]["hosts"].positive_integer());
+  if (!context.nccl.links.empty()) {
+    require_links_of(context.nccl.links, shakedown["nccl"]["links"], context.world_size);
+  }
+  put_in_order(context.ranks, shakedown["ranks"], context.world_size);
+  require_hosts_of(context.ranks, shakedown["world"]["hosts"], shakedown["ranks"]);
+  return context;
+}
+
+}  // namespace
+
+std::string key_of(std::string_view name) {
+  for (auto slash = name.rfind('/'); slash != std::string_view::npos; slash = name.rfind('/')) {
+    if (!is_suffix_segment(name.substr(slash + 1))) break;
+    name = name.substr(0, slash);
+  }
+  return std::string(name);
+}
+
+Throttle RankData::throttle_of(int rank) const {
+  Throttle known;
+  for (const auto& [reason, parts] : throttle) {
+    if (const auto& part = parts.at(static_cast<std::size_t>(rank)); part && *part > 0) known.emplace(reason, *part);
+  }
+  return known;
+}
+
+ErrorCounts RankData::errors_of(int rank) const {
+  ErrorCounts known;
+  for (const auto& [counter, counts] : errors) {
+    if (const auto& count = counts.at(static_cast<std::size_t>(rank)); count && *count > 0)
+      known.emplace(counter, *count);
+  }
+  return known;
+}
+
+std::string waiver_text(std::string_view reason, Lack lack) {
+  return std::string(waiver_prefixes[static_cast<std::size_t>(lack)].second) + std::string(reason);
+}
+
+bool is_waiver(std::string_view text) {
+  return std::any_of(waiver_prefixes.begin(), waiver_prefixes.end(),
+                     [&](const auto& entry) { return text.starts_with(entry.second); });
+}
+
+Results read_results(const fs::path& path) {
+  json document = read_json(path);
+  const fs::path file = shown(path);
+  const Field root(file, "", document);
+  root.require_object();
+  const Field google_context = root["context"];
+  if (!google_context.find("shakedown")) {
+    google_context.refuse("has no \"shakedown\": not written by one of this suite's benchmarks");
+  }
+  Results results{file, read_context(google_context["shakedown"]), {}};
+  if (!root.find("benchmarks")) root.refuse("zero benchmarks: \"benchmarks\" is missing");
+  results.rows = read_rows(root, document["benchmarks"], results.context.world_size);
+  return results;
+}
+
+std::vector<fs::path> result_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  const TimedCall call("list", folder);
+  std::error_code error;
+  const fs::directory_iterator entries(folder, error);
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
+    refuse_to_read(folder, error);
+  }
+  for (const auto& entry : entries) {
+    const auto name = entry.path().filename();
+    if (name.extension() == ".json" && name != "verdict.json" && name != "baseline.json") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// The file that a path with links leads to.
+fs::path followed(const fs::path& file) {
+  const TimedCall call("stat", file);
+  return fs::weakly_canonical(file);
+}
+
+std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders) {
+  std::vector<fs::path> files;
+  for (const fs::path& path : files_or_folders) {
+    std::error_code error;
+    if (!is_folder(path)) {
+      files.push_back(path);
+      continue;
+    }
+    const TimedCall call("list", path);
+    std::vector<fs::path> inside = result_files(path);
+    if (inside.empty()) {
+      for (const auto& entry : fs::directory_iterator(path)) {
+        // What was tuned is remembered beside the runs, in JSON too.
+        if (!entry.is_directory(error) || entry.path().filename() == "choices") continue;
+        const auto below = result_files(entry.path());
+        inside.insert(inside.end(), below.begin(), below.end());
+      }
+      std::sort(inside.begin(), inside.end());
+    }
+    if (inside.empty() && fs::is_regular_file(path / watch_file, error)) {
+      throw InputError(shown(path).string() +
+                       ": a watch, whose rounds were judged as they were measured; its verdict is " +
+                       (path / "verdict.json").string() + " (--verdict), and rounds/ has the last");
+    }
+    if (inside.empty())
+      throw InputError(shown(path).string() + ": no result files (*.json) in this folder; run the benchmarks");
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  std::vector<Results> all;
+  std::set<fs::path> seen;  // a file named twice is read once
+  for (const fs::path& file : files) {
+    if (seen.insert(followed(file)).second) all.push_back(read_results(file));
+  }
+  return all;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,295 @@
+// Result files: what Google Benchmark writes, plus the facts of the machine and every rank's own figures (schema 2).
+// The only reader and the only writer of that format. Pure: no MPI, no CUDA, no clock.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files.hpp"
+#include "base/gpu_health.hpp"
+#include "base/key.hpp"
+#include "base/nccl_link.hpp"
+
+namespace shakedown {
+
+inline constexpr int results_schema = 2;
+
+/// The file in the folder of a watch, whose rounds are no result files.
+inline constexpr std::string_view watch_file = "rounds.jsonl";
+
+/// Which rows a run of its tier has (bench/): 2 has the sustained load in quick and peer copies by shifts,
+/// 3 the latency of the host's memory, 4 what disturbs processors and how fast they launch, and moving inversions in
+/// the full tier's memory test, 5 steps whose ranks share the state, 6 checkpoints.
+inline constexpr int current_plan = 6;
+
+/// A process that was on a GPU before anything was measured there, and none of ours.
+struct OtherProcess {
+  std::optional<int> pid;
+  std::optional<std::string> name;
+  std::optional<std::uint64_t> memory_bytes;
+};
+
+template <class Archive>
+void members(Archive& archive, OtherProcess& process) {
+  archive("pid", process.pid)("name", process.name)("memory_bytes", process.memory_bytes);
+}
+
+/// One process of the run and the device that it measured. Unknown is nullopt, "null" in the file.
+struct RankFacts {
+  int rank = 0;
+  std::string host;
+  int local_rank = 0;
+  std::string device;
+  std::optional<std::string> uuid, serial, pci;
+  std::optional<std::uint64_t> memory_bytes;
+  std::optional<int> numa;
+  std::optional<std::string> cpus;  // "0-3,8"
+  std::optional<double> sm_mhz_max = {}, power_limit_w = {};
+  std::optional<std::vector<OtherProcess>> processes = {};  // others, at the start; nullopt: unknown
+  std::optional<double> memory_kept_mib = {};  // of its GPU, in use behind the family and not before; negative: freed
+};
+
+template <class Archive>
+void members(Archive& archive, RankFacts& r) {
+  archive("rank", r.rank)("host", r.host)("local_rank", r.local_rank)("device", r.device);
+  archive("uuid", r.uuid)("serial", r.serial)("pci", r.pci)("memory_bytes", r.memory_bytes);
+  archive.or_minus_one("numa", r.numa);  // on a machine without NUMA nodes
+  archive("cpus", r.cpus)("sm_mhz_max", r.sm_mhz_max)("power_limit_w", r.power_limit_w)("processes", r.processes);
+  archive.unless("memory_kept_mib", r.memory_kept_mib);
+}
+
+/// What stands in place of a device's name at a rank that could not open one.
+inline constexpr std::string_view no_device = "no usable ";
+
+/// One host: how many NVIDIA GPUs are on its PCI bus, and how many a mask or a scheduler left visible.
+struct HostFacts {
+  std::string host;
+  std::optional<int> pci_gpus;
+  std::optional<int> visible_gpus;  // as the backend sees it
+  std::optional<int> masked_gpus;   // count that CUDA_VISIBLE_DEVICES or a Slurm binding allows; null = no mask
+  std::optional<std::string> mask;  // "CUDA_VISIBLE_DEVICES=0,1"
+  std::optional<std::string> nvidia_driver = {};  // what shows that its kernel driver is there: "/sys/module/nvidia"
+  std::optional<std::string> leaf = {};           // switch, as the site file says
+};
+
+struct SuiteFacts {
+  std::string version, git, build_type;
+  bool dirty = false;
+};
+
+/// How many ranks and hosts somebody said there should be, and on what they should measure; nullopt = not said.
+struct Expected {
+  std::optional<int> ranks, hosts;
+  std::optional<std::string> backend;
+};
+
+template <class Archive>
+void members(Archive& archive, HostFacts& host) {
+  archive("host", host.host)("pci_gpus", host.pci_gpus)("visible_gpus", host.visible_gpus);
+  archive("masked_gpus", host.masked_gpus)("mask", host.mask)("nvidia_driver", host.nvidia_driver);
+  archive.unless("leaf", host.leaf);
+}
+
+template <class Archive>
+void members(Archive& archive, SuiteFacts& suite) {
+  archive("version", suite.version).younger("git", suite.git)("dirty", suite.dirty)("build_type", suite.build_type);
+}
+
+template <class Archive>
+void members(Archive& archive, Expected& expected) {
+  archive("ranks", expected.ranks)("hosts", expected.hosts)("backend", expected.backend);
+}
+
+/// A host that was promised and has not started, and the reason, in the words of the program that should start it.
+struct AbsentHost {
+  std::string host, reason;
+  std::optional<bool> driver_hangs = std::nullopt;  // it answered, and a call of its driver did not
+  bool operator==(const AbsentHost&) const = default;
+};
+
+template <class Archive>
+void members(Archive& archive, AbsentHost& absent) {
+  archive("host", absent.host)("reason", absent.reason)("driver_hangs", absent.driver_hangs);
+}
+
+/// How NCCL worked, as far as that is known.
+struct NcclFacts {
+  std::optional<std::string> nvls;                                // "on" | "off"
+  std::optional<std::string> transport, transport_between_hosts;  // inside hosts: "P2P", "P2P,SHM"; "NET"
+  std::vector<NcclLink> links;  // between ranks, those inside a host that do not go by P2P first; at most most_links
+  int links_left_out = 0;
+};
+
+inline constexpr std::size_t most_links = 64;
+
+template <class Archive>
+void members(Archive& archive, NcclFacts& nccl) {
+  archive("nvls", nccl.nvls)("transport", nccl.transport)("transport_between_hosts", nccl.transport_between_hosts);
+  archive.unless("links", nccl.links).unless("links_left_out", nccl.links_left_out);
+}
+
+/// The value of --expect: "ranks=8,hosts=2,backend=cuda", any of them; what is said twice counts as said last. Errors:
+/// InputError.
+Expected parse_expected(const std::string& text);
+
+/// One line of a roster: a host that must report and, if said, with how many ranks.
+struct RosterEntry {
+  std::string host;
+  std::optional<int> ranks;
+
+  friend bool operator==(const RosterEntry&, const RosterEntry&) = default;
+};
+
+template <class Archive>
+void members(Archive& archive, RosterEntry& entry) {
+  archive("host", entry.host)("ranks", entry.ranks);
+}
+
+/// The part of a whole run that the user asked for, so that every judgement of its files knows what is not missing.
+struct Asked {
+  FamilySet families;
+  std::optional<std::string> filter;  // --benchmark_filter: rows without a result were not asked for
+  std::vector<RosterEntry> roster;
+
+  bool everything() const { return families.all() && !filter && roster.empty(); }
+  friend bool operator==(const Asked&, const Asked&) = default;
+};
+
+template <class Archive>
+void members(Archive& archive, Asked& asked) {
+  archive.unless("families", asked.families.names).unless("filter", asked.filter).unless("roster", asked.roster);
+}
+
+/// context.shakedown of a result file.
+struct Context {
+  SuiteFacts suite;
+  std::string run_id;
+  std::string started;  // UTC, ISO 8601
+  bool complete = false;
+  std::optional<double> seconds;  // that the family took; nothing in older files
+  std::string backend;            // "host" | "cuda"
+  std::string tier;               // "quick" | "full"
+  int world_size = 0;
+  int hosts = 0;
+  Expected expected;
+  Asked asked;
+  std::vector<std::string> argv;
+  std::vector<RankFacts> ranks;
+  std::map<std::string, std::optional<std::string>> versions;  // driver cuda cublaslt cudnn nccl mpi benchmark
+  std::map<std::string, std::string> environment;              // allow-listed tuning variables, and lines of NCCL files
+  NcclFacts nccl;
+  std::map<std::string, std::string> algorithms;  // that tuning chose, by key; in words of the backend
+  std::vector<HostFacts> inventory;
+  std::optional<std::string> fault;      // SHAKEDOWN_FAULT, if one was injected
+  std::optional<std::string> telemetry;  // "every 10 ms" | "off" | why there is none; null on the host backend
+  int plan = 1;                          // see current_plan; of files that do not say, the first
+  std::optional<std::string> choices;    // the file of what earlier runs have tuned, where there was one
+  std::vector<std::string> crashed;      // families in which an earlier program of this run died
+  std::vector<std::string> lost_hosts;   // hosts that were lost with it, and are not in this measurement any more
+  std::vector<AbsentHost> absent;        // hosts that have not started, and are in no measurement of this run
+  bool strangers_could_join = false;     // ranks over TCP without a secret: any program on the network could be one
+  int start_attempts = 1;                // launches until ranks came beyond their start
+};
+
+template <class Archive>
+void members(Archive& archive, Context& c) {
+  archive.derived("schema", results_schema)("suite", c.suite)("run_id", c.run_id).younger("started", c.started);
+  archive("complete", c.complete)("backend", c.backend)("tier", c.tier);
+  archive.inside("world", [&](auto& world) { world("size", c.world_size)("hosts", c.hosts); });
+  archive.younger("expected", c.expected)
+      .unless("asked", c.asked)
+      .younger("argv", c.argv)("ranks", c.ranks)
+      .younger("versions", c.versions);
+  archive.younger("environment", c.environment).younger("nccl", c.nccl).younger("algorithms", c.algorithms);
+  archive.younger("inventory", c.inventory)("fault", c.fault)("telemetry", c.telemetry).unless("crashed", c.crashed);
+  archive.unless("lost_hosts", c.lost_hosts).unless("absent", c.absent).unless("start_attempts", c.start_attempts, 1);
+  archive.unless("seconds", c.seconds).unless("plan", c.plan, 1).unless("choices", c.choices);
+  archive.unless("strangers_could_join", c.strangers_could_join);
+}
+
+/// Values by rank; index = rank, nullopt = this rank has none.
+using ByRank = std::map<std::string, std::vector<std::optional<double>>>;
+
+/// Texts by rank: facts that are no numbers (driver "580.159.03"), explanations of a number or of its absence under the
+/// same name. nullopt = there is nothing to say of this rank.
+using TextByRank = std::map<std::string, std::vector<std::optional<std::string>>>;
+
+/// Counts by rank; nullopt = nobody counted there.
+using CountsByRank = std::map<std::string, std::vector<std::optional<std::uint64_t>>>;
+
+/// What the ranks of a row have to say, each for itself. In a file, a column of which fewer than half are known is an
+/// object by rank, {"3": 396.2}; one of all ranks may stand in either form.
+struct RankData {
+  ByRank by_rank;
+  TextByRank text_by_rank;
+  ByRank throttle;               // as Throttle, by rank: of each reason that held some rank's clock down
+  CountsByRank errors;           // as ErrorCounts, by rank: of each counter that has grown on some rank
+  int errors_rows = 1;           // so many rows share one reading of the counters, and each has it
+  std::vector<int> wrong_ranks;  // whose data were wrong
+
+  Throttle throttle_of(int rank) const;
+  ErrorCounts errors_of(int rank) const;
+};
+
+template <class Archive>
+void members(Archive& archive, RankData& data) {
+  archive.unless("wrong_ranks", data.wrong_ranks).unless("by_rank", data.by_rank);
+  archive.unless("text_by_rank", data.text_by_rank).unless("throttle", data.throttle).unless("errors", data.errors);
+  archive.unless("errors_rows", data.errors_rows, 1);
+}
+
+/// One repetition of one benchmark.
+/// The part that a waived benchmark lacks: the machine cannot do it, or software is missing or too old.
+enum class Lack { machine, software };
+
+struct Row : RankData {
+  std::string key;  // family/key:value/..., Google Benchmark's suffixes removed
+  int repetition = 0;
+  int repetitions = 1;                    // as many were asked for
+  double iterations = 1;                  // 0: none stated
+  double real_time = 0;                   // in seconds, whatever unit the file has
+  std::map<std::string, double> metrics;  // counters: tflops, busbw_gb_per_s, latency_us, cv, ...
+  std::optional<std::string> error;       // an error row; a waiver is not an error
+  std::optional<std::string> waived;      // reason
+  Lack lack = Lack::machine;              // if waived
+};
+
+struct Results {
+  std::filesystem::path file;
+  Context context;
+  std::vector<Row> rows;  // iteration rows only, in file order; aggregates are left out
+};
+
+/// The key of a Google Benchmark name: everything it appended (/manual_time, /repeats:3, /iterations:10, /min_time:...,
+/// /real_time, /process_time, /threads:n, /min_warmup_time:...) removed. This is the one place that knows them.
+std::string key_of(std::string_view benchmark_name);
+
+/// The text that an error row carries when the benchmark was waived rather than failed.
+std::string waiver_text(std::string_view reason, Lack = Lack::machine);  // "waived: ...", "waived for software: ..."
+bool is_waiver(std::string_view text);
+
+/// Reads one file. Errors: InputError naming the file for a file that is missing, empty, truncated, not strict JSON, of
+/// another schema, without context.shakedown, with zero benchmarks, or with a field of the wrong type.
+Results read_results(const std::filesystem::path& file);
+
+/// Of a folder every *.json but verdict.json and baseline.json, sorted by name; none where there is no folder.
+std::vector<std::filesystem::path> result_files(const std::filesystem::path& folder);
+
+/// Reads the given files and, for a folder, its result files; of one that has none, those of its subfolders, which are
+/// launches. Errors: as above, and for a folder without any.
+std::vector<Results> read_results(const std::vector<std::filesystem::path>& files_or_folders);
+
+/// The text of a result file: `google_benchmark_json` as JSONReporter wrote it, with context.shakedown and by_rank
+/// added, and the figures of pairs once more as matrices (thresholds/results/matrix.hpp). data[key][repetition] belongs
+/// to the iteration row of that key and repetition index. A value by rank that is expected as a counter too
+/// (is_telemetry) and is not there is null. The text is strict JSON, invalid UTF-8 is replaced. Errors: InputError if
+/// `google_benchmark_json` is not JSON (for example a non-finite counter).
+std::string write_results(std::string_view google_benchmark_json, const Context&,
+                          const std::map<std::string, std::vector<RankData>>& data);
+
+}  // namespace shakedown

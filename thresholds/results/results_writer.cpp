@@ -1,0 +1,124 @@
+// Decides how a result file looks: Google Benchmark's document, and what the ranks have to say put into it.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/results/json_field.hpp"
+#include "thresholds/results/matrix.hpp"
+#include "thresholds/results/results.hpp"
+
+namespace shakedown {
+
+template <class Archive>
+void members(Archive& archive, PairMatrix::Cell& cell) {
+  archive("src", cell.src)("dst", cell.dst)("value", cell.value);
+}
+
+template <class Archive>
+void members(Archive& archive, PairMatrix& matrix) {
+  archive("key", matrix.key)("host", matrix.host)("metric", matrix.metric).derived("worst", matrix.worst());
+  archive("src_by_dst", matrix.values);
+}
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+/// A column of which fewer than half are known is written as an object: {"3": 396.2} in place of three nulls.
+void thin_out(ordered_json& row) {
+  for (const char* name : columns_by_rank) {
+    if (!row.contains(name)) continue;
+    for (auto& [metric, values] : row[name].items()) {
+      const auto unknown = std::count(values.begin(), values.end(), nullptr);
+      if (2 * static_cast<std::size_t>(unknown) <= values.size()) continue;
+      ordered_json::object_t known;  // a list: its [] would look for each rank among all before it
+      for (std::size_t rank = 0; rank < values.size(); ++rank) {
+        if (!values[rank].is_null()) known.emplace_back(std::to_string(rank), values[rank]);
+      }
+      values = std::move(known);
+    }
+  }
+}
+
+// Google Benchmark copies the path of the program and the host's name as they are; bytes that are not UTF-8 would make
+// the document unreadable. Through a JSON string and back replaces them.
+std::string valid_utf8(std::string_view text) {
+  return document_of_text(text_of_document(json(text), -1)).get<std::string>();
+}
+
+ordered_json parse_google_benchmark(std::string_view text) {
+  try {
+    auto document = ordered_json::parse(valid_utf8(text));
+    if (document.is_object() && document.contains("context") && document["context"].is_object() &&
+        document.contains("benchmarks") && document["benchmarks"].is_array()) {
+      return document;
+    }
+  } catch (const json::exception& e) {
+    throw InputError(std::string("Google Benchmark's output is not strict JSON (a counter that is not finite?): ") +
+                     e.what());
+  }
+  throw InputError("Google Benchmark's output has no context or no benchmarks");
+}
+
+/// A row that was measured again stands there so many times, each time as if it were the only one.
+void number_repetitions(ordered_json& rows) {
+  std::map<std::string, int> count, number;
+  const auto is_first_of_one = [](const ordered_json& row) {
+    return row.value("run_type", "") == "iteration" && row.value("repetitions", 1) == 1 &&
+           row.value("repetition_index", 0) == 0;
+  };
+  for (const auto& row : rows) count[row.value("name", "")] += is_first_of_one(row) ? 1 : 0;
+  for (auto& row : rows) {
+    const auto name = row.value("name", "");
+    if (!is_first_of_one(row) || count[name] < 2) continue;
+    row["repetitions"] = count[name];
+    row["repetition_index"] = number[name]++;
+  }
+}
+
+/// Puts what belongs to the row's key and repetition into it; an iteration row only.
+void add_rank_data(ordered_json& row, const std::map<std::string, std::vector<RankData>>& all) {
+  if (row.value("run_type", "") != "iteration") return;
+  const auto found = all.find(key_of(row.value("name", "")));
+  const auto repetition = row.value("repetition_index", std::size_t{0});
+  if (found == all.end() || repetition >= found->second.size()) return;
+  const RankData& data = found->second[repetition];
+  auto columns = Writer::written(data);
+  thin_out(columns);
+  row.update(columns);
+  for (const auto& [metric, values] : data.by_rank) {
+    if (is_telemetry(metric) && !row.contains(metric)) row[metric] = nullptr;
+  }
+}
+
+}  // namespace
+
+std::string write_results(std::string_view google_benchmark_json, const Context& context,
+                          const std::map<std::string, std::vector<RankData>>& data) {
+  ordered_json document = parse_google_benchmark(google_benchmark_json);
+  document["context"]["shakedown"] = Writer::written(context);
+  // One line per row: with an indent 10,000 ranks would make 10,000 lines of each.
+  std::string text = "{\n\"context\": " + text_of_document(document["context"], 2) + ",\n\"benchmarks\": [";
+  const char* separator = "\n";
+  number_repetitions(document["benchmarks"]);
+  for (ordered_json& row : document["benchmarks"]) {
+    add_rank_data(row, data);
+    text += separator + text_of_document(row, -1);
+    separator = ",\n";
+  }
+  text += "\n]";
+  separator = ",\n\"matrices\": [\n";
+  const auto matrices = pair_matrices(context, data);
+  for (const PairMatrix& matrix : matrices) {
+    text += separator + json_text(matrix, -1);
+    separator = ",\n";
+  }
+  return text + (matrices.empty() ? "\n}\n" : "\n]\n}\n");
+}
+
+}  // namespace shakedown

@@ -1,0 +1,91 @@
+// Decides which text is JSON here: strict, without a key that stands twice, and said where and why it is not.
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/files.hpp"
+#include "thresholds/results/json_field.hpp"
+
+namespace shakedown {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// Builds the document as nlohmann::json::parse does, but for a key that stands twice in one object: which of its two
+// values counts is up to the reader (RFC 8259), so a file could say one thing to a person and another to the judge.
+class StrictDocument : public json::json_sax_t {
+ public:
+  explicit StrictDocument(const fs::path& file) : file_(file) {}
+  json take() { return std::move(root_); }
+  /// Where reading stopped and why.
+  std::size_t stopped_at = 0;
+  std::string why;
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return open(json::object()); }
+  bool start_array(std::size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    const auto [member, fresh] = open_.back()->emplace(name, nullptr);
+    if (!fresh) throw InputError(file_.string() + ": the key \"" + name + "\" stands twice in one object");
+    member_ = &*member;
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
+    stopped_at = position;
+    why = error.what();
+    return false;
+  }
+
+ private:
+  json* place(json&& value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
+    return &(*member_ = std::move(value));
+  }
+  bool add(json&& value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(json&& value) {
+    open_.push_back(place(std::move(value)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const fs::path& file_;
+  json root_;
+  std::vector<json*> open_;
+  json* member_ = nullptr;
+};
+
+json parse(const fs::path& file, const std::string& text) {
+  if (std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isspace(c) != 0; })) {
+    throw InputError(file.string() + ": is empty; the run that should have written it did not finish");
+  }
+  StrictDocument document(file);
+  if (json::sax_parse(text.data(), text.data() + text.size(), &document)) return document.take();
+  // Depending on the version the position stands at the end of the text or one behind it.
+  if (document.stopped_at >= text.size()) throw InputError(file.string() + ": is cut off: not valid JSON at its end");
+  throw InputError(file.string() + ": is not strict JSON: " + document.why);
+}
+
+}  // namespace
+
+json read_json(const fs::path& file) { return parse(file, read_file(file)); }
+
+}  // namespace shakedown

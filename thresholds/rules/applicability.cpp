@@ -1,0 +1,196 @@
+#include "thresholds/rules/applicability.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "thresholds/catalogue/majority.hpp"
+
+namespace shakedown {
+namespace {
+
+bool fits(const Profile& profile, const std::string& backend, const std::vector<std::string>& devices) {
+  const auto& known = profile.match.devices;
+  return profile.match.backend == backend &&
+         (known.empty() || std::all_of(devices.begin(), devices.end(), [&](const std::string& device) {
+            return std::find(known.begin(), known.end(), device) != known.end();
+          }));
+}
+
+std::string quoted(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "\"" : ", \"") + word + "\"";
+  return text;
+}
+
+/// Which rank has which, the odd one out first.
+std::string kinds_of(const std::vector<Results>& results) {
+  std::vector<Holder> holders;
+  for (const RankFacts& rank : results.front().context.ranks) {
+    holders.push_back({"rank " + std::to_string(rank.rank) + " " + rank.host, rank.device});
+  }
+  return odd_ones_out(holders).text;
+}
+
+bool has_mig(const std::vector<Results>& results) {
+  for (const Results& file : results) {
+    for (const RankFacts& rank : file.context.ranks) {
+      if (rank.device.find("MIG") != std::string::npos || rank.uuid.value_or("").rfind("MIG", 0) == 0) return true;
+    }
+  }
+  return false;
+}
+
+std::string range_text(const char* noun, const Range& range) {
+  const std::string low = std::to_string(range.low);
+  if (range.low == range.high) return std::string(noun) + " " + low;
+  if (range.high == Range{}.high) return std::string(noun) + " " + low + " or more";
+  return std::string(noun) + " " + low + " to " + std::to_string(range.high);
+}
+
+std::map<std::string, int> ranks_per_host(const Context& context) {
+  std::map<std::string, int> counts;
+  for (const RankFacts& rank : context.ranks) ++counts[rank.host];
+  return counts;
+}
+
+}  // namespace
+
+Scale scale_of(const Context& context) {
+  // The first rank speaks for all: they are of one kind, and each of 10,000 values of a row asks here.
+  const double highest = context.ranks.empty() ? 0 : context.ranks.front().sm_mhz_max.value_or(0);
+  return {context.world_size, context.hosts, context.nccl.nvls != "off", highest};
+}
+
+std::vector<std::string> devices_of(const std::vector<Results>& results) {
+  std::set<std::string> devices, without;
+  for (const Results& file : results) {
+    for (const RankFacts& rank : file.context.ranks) {
+      (rank.device.rfind(no_device, 0) == 0 ? without : devices).insert(rank.device);
+    }
+  }
+  // A rank without a device fails in findings of its own; the others say what machine it is.
+  if (devices.empty()) devices = without;
+  return {devices.begin(), devices.end()};
+}
+
+Selection select_profile(const std::vector<Results>& results, const std::vector<Profile>& profiles) {
+  const auto devices = devices_of(results);
+  const std::string backend = results.front().context.backend;
+  for (const Results& file : results) {
+    if (file.context.backend != backend) return {nullptr, "files of both backends"};
+  }
+  if (backend == "cuda" && has_mig(results)) {
+    return {nullptr, "a slice of a GPU (MIG) has no reference: " + quoted(devices)};
+  }
+  if (backend == "cuda" && devices.size() > 1) {
+    const std::string kinds = kinds_of(results);
+    return {nullptr, "GPUs of different kinds: " + quoted(devices) + (kinds.empty() ? "" : "; " + kinds)};
+  }
+  Selection selection;
+  std::string names;
+  for (const Profile& profile : profiles) {
+    if (!fits(profile, backend, devices)) continue;
+    names += (names.empty() ? "" : " and ") + profile.name;
+    if (selection.profile != nullptr) selection.reason = "several profiles match " + quoted(devices) + ": ";
+    selection.profile = &profile;
+  }
+  if (!selection.reason.empty()) return {nullptr, selection.reason + names};
+  if (selection.profile == nullptr) selection.reason = "no profile matches backend " + backend + ", " + quoted(devices);
+  return selection;
+}
+
+Applicability applicability(const Conditions& conditions, const Context& context) {
+  if (!conditions.ranks.contains(context.world_size)) {
+    return {Applies::no,
+            "for " + range_text("ranks", conditions.ranks) + ", the run has " + std::to_string(context.world_size)};
+  }
+  if (!conditions.hosts.contains(context.hosts)) {
+    return {Applies::no,
+            "for " + range_text("hosts", conditions.hosts) + ", the run has " + std::to_string(context.hosts)};
+  }
+  if (conditions.tier && *conditions.tier != context.tier) {
+    return {Applies::no, "for tier " + *conditions.tier + ", the run is " + context.tier};
+  }
+  if (context.plan < conditions.since) {
+    return {Applies::no, "for plan " + std::to_string(conditions.since) + " and later, the run has plan " +
+                             std::to_string(context.plan)};
+  }
+  if (!conditions.nvls) return {};
+  const std::string wanted = *conditions.nvls ? "on" : "off";
+  const std::string state = context.nccl.nvls.value_or("");
+  if (state != "on" && state != "off") {
+    return {Applies::unknown_nvls, "for nvls " + wanted + ", the run did not record its state"};
+  }
+  if (state != wanted) return {Applies::no, "for nvls " + wanted + ", the run has it " + state};
+  return {};
+}
+
+std::string text(const Conditions& conditions) {
+  std::string words;
+  const auto add = [&](const std::string& word) { words += (words.empty() ? "" : ", ") + word; };
+  const auto add_range = [&](const char* noun, const Range& range) {
+    if (range.low != Range{}.low || range.high != Range{}.high) add(range_text(noun, range));
+  };
+  add_range("ranks", conditions.ranks);
+  add_range("hosts", conditions.hosts);
+  if (conditions.nvls) add(*conditions.nvls ? "nvls on" : "nvls off");
+  if (conditions.tier) add("tier " + *conditions.tier);
+  if (conditions.since > 1) add("since plan " + std::to_string(conditions.since));
+  return words;
+}
+
+Expansion expand(const Rule& rule, const Context& context) {
+  if (!rule.wildcard()) return {{rule.benchmark}, false};
+  int largest = 0;
+  for (const auto& [host, count] : ranks_per_host(context)) largest = std::max(largest, count);
+  const auto has = [&](const char* name) { return key_part(rule.benchmark, name) == "*"; };
+  Expansion expansion;
+  const auto add = [&](std::initializer_list<std::pair<std::string, int>> numbers) {
+    std::string key = rule.benchmark;
+    for (const auto& [name, number] : numbers) {
+      key.replace(key.find(name + ":*"), name.size() + 2, name + ":" + std::to_string(number));
+    }
+    expansion.keys.push_back(std::move(key));
+  };
+  if (has("shift")) {
+    for (int shift = 1; shift < largest; ++shift) add({{"shift", shift}});
+  } else if (has("rank")) {
+    // One GPU multiplies alone anyway, and bench_gemm does not say so twice.
+    const bool said = largest > 1 || family_of(rule.benchmark) != "gemm";
+    for (int rank = 0; said && rank < largest; ++rank) add({{"rank", rank}});
+  } else if (largest < 2) {
+    add({{"src", 0}, {"dst", 1}});
+    expansion.no_pair = true;
+  } else {
+    const bool both_ways = key_part(rule.benchmark, "dir") == "both";  // of each pair once
+    for (int src = 0; src < largest; ++src) {
+      for (int dst = both_ways ? src + 1 : 0; dst < largest; ++dst) {
+        if (src != dst) add({{"src", src}, {"dst", dst}});
+      }
+    }
+  }
+  return expansion;
+}
+
+std::vector<int> required_ranks(const std::string& key, const Context& context) {
+  // The figure of a pair is at its destination, with both directions at both ends, on every host that has them; that of
+  // a rank that works alone is on every host that has it.
+  const bool pair = !key_part(key, "src").empty() && !key_part(key, "dst").empty();
+  const bool alone = !key_part(key, "active").empty(), shift = !key_part(key, "shift").empty();
+  const bool even = key_part(key, "ranks") == "even", both_ends = pair && key_part(key, "dir") == "both";
+  const auto counts = pair || shift ? ranks_per_host(context) : std::map<std::string, int>{};
+  const auto local = [&](const char* name) { return key_number(key, name).value_or(0); };
+  const auto last = pair ? std::max(local("src"), local("dst")) : local("shift");
+  const auto at = pair ? local("dst") : local("rank");
+  std::vector<int> required;
+  for (const RankFacts& rank : context.ranks) {
+    const bool works =
+        even ? rank.local_rank % 2 == 0
+             : !(pair || alone) || rank.local_rank == at || (both_ends && rank.local_rank == local("src"));
+    if (works && (!(pair || shift) || counts.at(rank.host) > last)) required.push_back(rank.rank);
+  }
+  return required;
+}
+
+}  // namespace shakedown

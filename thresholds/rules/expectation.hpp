@@ -1,0 +1,27 @@
+// What should have reported: who says how many ranks and hosts there are, and on what they measure. Pure but for
+// reading a roster.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thresholds/findings/judge_options.hpp"
+
+namespace shakedown {
+
+struct Expectation {
+  std::optional<int> ranks, hosts;
+  std::optional<std::string> backend;
+  std::string ranks_said_by, hosts_said_by, backend_said_by;
+};
+
+/// Lines "host", "host 8", "host slots=8" or "node[1-4] 8"; # starts a comment. Errors: InputError "file:line:1: what;
+/// what to do".
+std::vector<RosterEntry> read_roster(const std::filesystem::path& file);
+
+/// Of options, the roster and what the runs were told, in this order.
+Expectation expectation(const std::vector<Results>&, const JudgeOptions&);
+
+}  // namespace shakedown

@@ -1,0 +1,135 @@
+// Decides what is expected between hosts.
+#include "thresholds/rules/fabric_rates.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "thresholds/catalogue/metrics.hpp"
+
+namespace shakedown {
+namespace {
+
+// Below it latency counts, and nobody published figures.
+constexpr long long bandwidth_bound = 1LL << 30;
+
+Rule floor_rule(const std::string& key, double floor, std::string source) {
+  Rule rule;
+  rule.benchmark = key;
+  rule.metric = "busbw_gb_per_s";
+  rule.limits.min = floor;
+  rule.source = std::move(source);
+  rule.at = "derived";
+  return rule;
+}
+
+// Rules that are for one host hold inside each host of many.
+std::vector<Rule> rules_inside_hosts(const Profile& profile, const Benchmarks& benchmarks) {
+  std::vector<Rule> rules;
+  for (const Rule& rule : profile.rules) {
+    const auto found = benchmarks.find(rule.benchmark + "/scope:node");
+    if (found == benchmarks.end()) continue;
+    const Context& context = *found->second.context;
+    if (rule.conditions.hosts.contains(context.hosts) || !rule.conditions.hosts.contains(1)) continue;
+    if (!rule.conditions.ranks.contains(context.world_size / context.hosts)) continue;
+    Rule inside = rule;
+    inside.benchmark = found->first;
+    inside.conditions.hosts = inside.conditions.ranks = {};
+    rules.push_back(std::move(inside));
+  }
+  return rules;
+}
+
+// What one host does: as it was measured inside hosts, else what the profile asks of one, else the rate of its GPUs'
+// links, which NCCL's rings cannot exceed.
+std::optional<double> rate_of_one_host(const Profile& profile, const Benchmarks& benchmarks, const Benchmark& world) {
+  // AllReduce of two hosts is the same operation.
+  const std::string operation = family_of(world.key) == "pairs"
+                                    ? "allreduce/dtype:f32/bytes:" + std::string(key_part(world.key, "bytes"))
+                                    : world.key;
+  const auto inside = benchmarks.find(operation + "/scope:node");
+  if (inside != benchmarks.end()) return run_value(inside->second, "busbw_gb_per_s");
+  const int ranks = world.context->world_size / world.context->hosts;
+  for (const Rule& rule : profile.rules) {
+    const bool fits = rule.benchmark == operation && rule.metric == "busbw_gb_per_s" && rule.limits.min &&
+                      rule.conditions.hosts.contains(1) && rule.conditions.ranks.contains(ranks);
+    const std::string nvls = !rule.conditions.nvls ? "" : *rule.conditions.nvls ? "on" : "off";
+    if (fits && (nvls.empty() || world.context->nccl.nvls == nvls)) return rule.limits.min;
+  }
+  const auto link = profile.peak.find("nvlink_gb_per_s");
+  return link == profile.peak.end() || ranks < 2 ? std::nullopt : std::optional(link->second);
+}
+
+}  // namespace
+
+double allreduce_limit(const ClusterShape& c) {
+  return c.host_gb_per_s * (c.ranks - 1) / c.ranks * c.hosts / (c.hosts - 1);
+}
+
+double alltoall_limit(const ClusterShape& c) {
+  const double own = c.ranks_per_host();
+  return c.host_gb_per_s / own * (c.ranks - 1) / (c.ranks - own);
+}
+
+std::optional<SiteFabric> fabric_as_read(const Measured& measured) {
+  const auto found = measured.benchmarks.find("preflight/of:host");
+  if (found == measured.benchmarks.end()) return std::nullopt;
+  const auto least = [&](const char* fact) {
+    std::optional<double> lowest;
+    for (const auto& value : rank_values(found->second, fact)) {
+      if (value && (!lowest || *value < *lowest)) lowest = value;
+    }
+    return lowest;
+  };
+  const auto nics = least("ib_ports"), rate = least("ib_rate_gbit");
+  constexpr double max_nics = 1024;  // no host has more; a larger number was misread
+  if (!nics || !rate || !(*nics >= 1 && *nics <= max_nics) || !(*rate > 0)) return std::nullopt;
+  return SiteFabric{static_cast<int>(*nics), *rate, std::nullopt, "as pre-flight read it"};
+}
+
+std::vector<Rule> rules_between_hosts(const Profile& profile, const std::optional<SiteFabric>& fabric,
+                                      const Measured& measured) {
+  auto rules = rules_inside_hosts(profile, measured.benchmarks);
+  if (!fabric) return rules;
+  const auto derived = [&](const std::string& of) {
+    return fmt::format("derived: {}; {} NICs of {} Gb/s in each host ({})", of, fabric->nics,
+                       number_text(fabric->nic_gbit), fabric->source);
+  };
+  for (const auto& [key, benchmark] : measured.benchmarks) {
+    const Context& context = *benchmark.context;
+    const bool between = key_part(key, "scope").empty() || family_of(key) == "pairs";
+    if (context.hosts < 2 || !between) continue;
+    const ClusterShape shape{static_cast<double>(context.hosts), static_cast<double>(context.world_size),
+                             fabric->host_gb_per_s()};
+    const bool large = key_number(key, "bytes").value_or(0) >= bandwidth_bound;
+    const bool plain = key_part(key, "place").empty() && key_part(key, "launch").empty() &&
+                       key_part(key, "timing").empty() && key_part(key, "dtype") == "f32";
+    const auto one_host = rate_of_one_host(profile, measured.benchmarks, benchmark);
+    const auto expect = [&](double limit, double part, const char* what) {
+      const double expected = one_host ? std::min(limit, *one_host) : limit;
+      rules.push_back(floor_rule(key, part * expected,
+                                 derived(fmt::format("{} of {} GB/s, {}", number_text(part), number_text(expected),
+                                                     one_host && *one_host < limit ? "what one host does" : what))));
+    };
+    if (family_of(key) == "allreduce" && large && plain) {
+      expect(allreduce_limit(shape), allreduce_part, "what the NICs allow");
+    } else if (key_part(key, "op") == "alltoall" && large && plain) {
+      expect(alltoall_limit(shape), alltoall_part, "what the NICs allow");
+    } else if (family_of(key) != "pairs" || key_part(key, "round").empty() || benchmark.waiver() != nullptr) {
+      continue;
+    } else if (key_part(key, "op") == "allreduce") {
+      if (large) {
+        expect(allreduce_limit({2, 2 * shape.ranks_per_host(), shape.host_gb_per_s}), allreduce_part,
+               "what the NICs of two hosts allow, at the median pair");
+      }
+    } else {
+      const double rate = shape.host_gb_per_s / shape.ranks_per_host();
+      rules.push_back(floor_rule(key, pairs_part * rate,
+                                 derived(fmt::format("{} of {} GB/s, the NICs' rate for one GPU, at the median pair",
+                                                     number_text(pairs_part), number_text(rate)))));
+    }
+  }
+  return rules;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,159 @@
+// Decides which errors and slowdowns of a GPU fail it, whatever it reached.
+#include "thresholds/rules/gpu_errors.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/gpu_health.hpp"
+#include "base/text.hpp"
+#include "base/xids.hpp"
+
+namespace shakedown {
+namespace {
+
+// How often, and the row in which it was counted first.
+struct Counted {
+  std::uint64_t count = 0;
+  std::string first;
+};
+
+// Of the rows of a family in which the GPU was watched.
+struct Watched {
+  std::size_t rows = 0;
+  double slowed = 0;
+};
+
+struct Record {
+  const RankFacts* facts = nullptr;
+  std::map<std::string, Counted> errors;
+  std::map<std::string, Watched> families;
+  std::set<std::string> reasons;
+  std::string slowed_first;  // row
+};
+
+void add_errors(const std::string& key, const ErrorCounts& errors, Record& record) {
+  for (const auto& [error, count] : errors) {
+    Counted& counted = record.errors[error];
+    counted.count += count;
+    if (counted.first.empty()) counted.first = key;
+  }
+}
+
+void add_slowdown(const Row& row, const Throttle& throttle, Record& record) {
+  Watched& watched = record.families[family_of(row.key)];
+  ++watched.rows;
+  double most = 0;
+  for (const auto& [reason, part] : throttle) {
+    if (!protects_gpu(reason)) continue;
+    record.reasons.insert(reason);
+    most = std::max(most, part);
+    if (record.slowed_first.empty()) record.slowed_first = row.key;
+  }
+  watched.slowed += most;
+}
+
+bool was_watched(const Row& row, std::size_t rank) {
+  const auto found = row.by_rank.find("throttled");
+  return found != row.by_rank.end() && rank < found->second.size() && found->second[rank];
+}
+
+std::vector<Record> records_of(const std::vector<Results>& files, const FamilySet& families) {
+  std::vector<Record> records;
+  for (const Results& file : files) {
+    records.resize(std::max(records.size(), file.context.ranks.size()));
+    for (const RankFacts& facts : file.context.ranks) {
+      const auto rank = static_cast<std::size_t>(facts.rank);
+      Record& record = records.at(rank);
+      if (record.facts == nullptr) record.facts = &facts;
+      // Counters are read about once a second, and what they say then stands in all rows since: rows that follow each
+      // other with the same counts are one reading, as many as it has.
+      ErrorCounts last;
+      int rows_of_last = 0;
+      for (const Row& row : file.rows) {
+        if (!families.has_key(row.key)) continue;
+        const bool ran = !row.error && !row.waived;
+        if (!ran && row.errors.empty() && row.throttle.empty()) continue;
+        auto errors = row.errors_of(facts.rank);
+        if (errors == last && rows_of_last < row.errors_rows) {
+          ++rows_of_last;
+        } else {
+          add_errors(row.key, errors, record);
+          last = std::move(errors);
+          rows_of_last = 1;
+        }
+        const auto throttle = row.throttle_of(facts.rank);
+        if (!throttle.empty() || was_watched(row, rank)) add_slowdown(row, throttle, record);
+      }
+    }
+  }
+  return records;
+}
+
+Finding finding_of(const Record& record, const std::string& what, bool fails) {
+  Finding f;
+  f.key = "machine/" + what + "/rank:" + std::to_string(record.facts->rank);
+  f.status = Status::fail;
+  f.severity = fails ? Severity::fail : Severity::warn;
+  f.worst = culprit(*record.facts);
+  f.offenders = {*f.worst};
+  f.offender_count = 1;
+  f.source = "what the driver counts and reports while it is measured";
+  f.next = on_host(record.facts->host,
+                   "nvidia-smi -q -i " + gpu_in_command(*record.facts) +
+                       (what == "errors" ? " -d ECC,ROW_REMAPPER" : " -d PERFORMANCE,TEMPERATURE,POWER"));
+  return f;
+}
+
+// One finding for what fails, and one for what does not.
+void judge_errors(const Record& record, std::vector<Finding>& findings) {
+  for (const bool fails : {true, false}) {
+    std::vector<std::string> said, advice;
+    for (const auto& [error, counted] : record.errors) {
+      if (is_fault(error) != fails) continue;
+      said.push_back(words_of_error(error) + " (" +
+                     (counted.count > 1 ? std::to_string(counted.count) + " times, first in " : "in ") + counted.first +
+                     ")");
+      if (const std::string words = advice_on(error); !words.empty()) {
+        advice.push_back(words_of_error(error) + ": " + words);
+      }
+    }
+    if (said.empty()) continue;
+    findings.push_back(finding_of(record, "errors", fails));
+    findings.back().detail = "while it was measured: " + joined(said);
+    if (!advice.empty()) findings.back().detail += "; " + joined(advice, "; ");
+  }
+}
+
+void judge_slowdown(const Record& record, std::vector<Finding>& findings) {
+  if (record.reasons.empty()) return;
+  double most = 0;
+  std::string where;
+  for (const auto& [family, watched] : record.families) {
+    const double share = watched.slowed / static_cast<double>(watched.rows);
+    if (share <= most) continue;
+    most = share;
+    where = family;
+  }
+  Finding f = finding_of(record, "slowdown", most >= slowed_down);
+  f.value = 100 * most;
+  f.limit = {LimitKind::max, 100 * slowed_down};
+  f.unit = "%";
+  f.detail = "slowed down (" + joined(record.reasons) + ") for " + percent_text(most) + " of the time of " + where +
+             ", first in " + record.slowed_first;
+  findings.push_back(std::move(f));
+}
+
+}  // namespace
+
+std::vector<Finding> judge_gpu_errors(const std::vector<Results>& files, const FamilySet& families) {
+  std::vector<Finding> findings;
+  for (const Record& record : records_of(files, families)) {
+    if (record.facts == nullptr) continue;
+    judge_errors(record, findings);
+    judge_slowdown(record, findings);
+  }
+  return findings;
+}
+
+}  // namespace shakedown

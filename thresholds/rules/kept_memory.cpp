@@ -1,0 +1,58 @@
+#include "thresholds/rules/kept_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+
+#include "base/key.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr double most_kept_mib = 64;
+
+/// Which hold memory of their own alone.
+bool gives_all_back(std::string_view family) {
+  constexpr std::array<std::string_view, 5> families{"launch", "hbm", "memtest", "p2p", "pcie"};
+  return std::find(families.begin(), families.end(), family) != families.end();
+}
+
+}  // namespace
+
+std::vector<Finding> judge_kept_memory(const std::vector<Results>& files, const FamilySet& families) {
+  std::map<int, Finding> worst;  // by rank
+  for (const Results& file : files) {
+    const auto own = file.rows.empty() ? "" : family_of(file.rows.front().key);
+    if (!gives_all_back(own) || !families.contains(own)) continue;
+    for (const RankFacts& facts : file.context.ranks) {
+      const double kept = facts.memory_kept_mib.value_or(0);
+      const auto known = worst.find(facts.rank);
+      if (kept <= most_kept_mib || (known != worst.end() && *known->second.value >= kept)) continue;
+      Finding f;
+      f.key = "machine/memory/rank:" + std::to_string(facts.rank);
+      f.status = Status::fail;
+      f.severity = Severity::warn;
+      f.value = kept;
+      f.limit = {LimitKind::max, most_kept_mib};
+      f.unit = "MiB";
+      f.worst = culprit(facts);
+      f.offenders = {*f.worst};
+      f.offender_count = 1;
+      f.detail = fmt::format(
+          "{:.0f} MiB more of its memory in use behind {} than before: kept by the program, or taken by "
+          "another",
+          kept, own);
+      f.source = "what the driver says is in use";
+      f.next = on_host(facts.host, "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
+      worst.insert_or_assign(facts.rank, std::move(f));
+    }
+  }
+  std::vector<Finding> findings;
+  for (auto& [rank, finding] : worst) findings.push_back(std::move(finding));
+  return findings;
+}
+
+}  // namespace shakedown

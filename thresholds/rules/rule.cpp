@@ -1,0 +1,438 @@
+// Fails closed: an error in any repetition, a value that is not there, cannot be true or has no limit is never a pass.
+#include "thresholds/rules/rule.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/statistics.hpp"
+#include "base/text.hpp"
+#include "thresholds/catalogue/majority.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/findings/rank_telemetry.hpp"
+#include "thresholds/rules/applicability.hpp"
+
+namespace shakedown {
+namespace {
+
+void set(Finding& finding, Status status, const std::string& detail) {
+  finding.status = status;
+  if (!detail.empty()) finding.detail += (finding.detail.empty() ? "" : "; ") + detail;
+}
+
+void set_compared(Finding& finding, const Limit& limit, double value, const std::string& unit) {
+  finding.limit = limit;
+  finding.value = value;
+  finding.unit = unit;
+}
+
+// Whether the fact beside the rule's own is known there and not 0.
+bool meets(const Rule& rule, const Benchmark& benchmark, std::size_t rank) {
+  if (rule.where.empty()) return true;
+  const auto numbers = rank_values(benchmark, rule.where);
+  if (rank < numbers.size() && numbers[rank]) return *numbers[rank] != 0;
+  const auto texts = rank_texts(benchmark, rule.where);
+  return numbers.empty() && rank < texts.size() && texts[rank];
+}
+
+// "535.129.03" is at least "535.54": number by number.
+bool at_least(std::string_view version, std::string_view least) {
+  const auto next = [](std::string_view& text) {
+    const auto dot = std::min(text.find('.'), text.size());
+    const double number = std::atof(std::string(text.substr(0, dot)).c_str());
+    text.remove_prefix(std::min(dot + 1, text.size()));
+    return number;
+  };
+  while (!least.empty()) {
+    const double have = next(version), want = next(least);
+    if (have != want) return have > want;
+  }
+  return true;
+}
+
+class RuleJudge {
+ public:
+  RuleJudge(const Profile& profile, const Rule& rule, std::string key, const Benchmark* benchmark,
+            const Finding* untrue, const Context& context, bool no_pair)
+      : profile_(profile), rule_(rule), benchmark_(benchmark), untrue_(untrue), context_(context), no_pair_(no_pair) {
+    finding_.key = std::move(key);
+    finding_.metric = rule.metric;
+    finding_.severity = rule.severity;
+    finding_.unit = unit_of(rule.metric);
+    finding_.source = rule.source;
+    finding_.rule_at = rule.at;
+    show_first_limit();
+  }
+
+  Finding judge() {
+    judge_outcome();
+    if (finding_.status == Status::fail) explain_worst();
+    if (!rule_.replaces.empty()) set(finding_, finding_.status, "replaces the rule at " + rule_.replaces);
+    if (!finding_.good() && finding_.next.empty()) {
+      finding_.next = measure_command(finding_.key, context_.world_size) + own_flag();
+    }
+    return finding_;
+  }
+
+ private:
+  // So that a missing value still shows what was asked for.
+  void show_first_limit() {
+    const Limits& l = rule_.limits;
+    const auto show = [&](LimitKind kind, const std::optional<double>& limit) {
+      if (limit && !finding_.limit) finding_.limit = {kind, *limit};
+    };
+    show(LimitKind::min, l.min);
+    show(LimitKind::max, l.max);
+    show(LimitKind::equals, l.equals);
+    show(LimitKind::spread_max, l.spread_max);
+  }
+
+  // Without its level pre-flight would not ask DCGM. One digit: what stands in a file must not become a command.
+  std::string own_flag() const {
+    const std::string_view flag = "--dcgm=";
+    if (finding_.key.find("of:dcgm") == std::string::npos) return "";
+    for (const std::string& word : context_.argv) {
+      const bool level = word.size() == flag.size() + 1 && word.starts_with(flag);
+      if (level && word.back() >= '1' && word.back() <= '3') return " " + word;
+    }
+    return "";
+  }
+
+  void judge_outcome() {
+    if (benchmark_ == nullptr) return set(finding_, Status::missing, "was not measured");
+    if (const Row* row = benchmark_->error()) {
+      const std::string where =
+          benchmark_->rows.size() > 1 ? "repetition " + std::to_string(row->repetition) + ": " : "";
+      finding_.wrong_ranks = row->wrong_ranks;
+      return set(finding_, Status::fail, where + *row->error);
+    }
+    if (const Row* row = benchmark_->waiver()) return judge_waiver(*row);
+    if (untrue_ != nullptr && untrue_->status == Status::invalid) return adopt(*untrue_);
+    if (rule_.limits.same) {
+      judge_sameness();
+    } else if (!rule_.limits.equals_text.empty() || rule_.limits.at_least) {
+      judge_texts();
+    } else if (rule_.every == Every::run) {
+      judge_run();
+    } else {
+      judge_ranks();
+    }
+    if (finding_.status == Status::pass && untrue_ != nullptr) adopt(*untrue_);
+    if (finding_.status == Status::pass) judge_repeatability();
+  }
+
+  // The machine cannot be judged by figures that are not true, whatever the limit says.
+  void adopt(const Finding& untrue) {
+    set(finding_, untrue.status,
+        (untrue.metric.empty() || untrue.metric == rule_.metric ? "" : untrue.metric + ": ") + untrue.detail);
+    finding_.value = untrue.value;
+    finding_.unit = untrue.unit;
+    finding_.limit = untrue.limit;
+    finding_.worst = untrue.worst;
+  }
+
+  // "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz". Pre-flight's facts explain themselves: nothing
+  // ran.
+  void explain_worst() {
+    if (family_of(finding_.key) == "preflight") return;
+    if (benchmark_ == nullptr || !finding_.worst || !finding_.worst->rank) return;
+    const std::string why = cause(*benchmark_, *finding_.worst->rank);
+    if (!why.empty()) set(finding_, finding_.status, distance_text() + why);
+  }
+
+  // How far the value is from its limit, of ranks that differ how far the worst is from the typical one.
+  std::string distance_text() const {
+    const auto compared = finding_.compared();
+    if (!compared || rule_.metric == "throttled") return "";
+    std::optional<double> value = compared->value;
+    double reference = compared->limit.value;
+    if (compared->limit.kind == LimitKind::spread_max) {
+      std::vector<double> known;
+      for (const auto& rank : rank_values(*benchmark_, rule_.metric)) {
+        if (rank) known.push_back(*rank);
+      }
+      if (known.empty()) return "";
+      value = finding_.worst->value;
+      reference = median(known);
+    }
+    if (!value || !(reference > 0)) return "";
+    const double percent = std::round((*value / reference - 1) * 100) + 0.0;  // no "-0"
+    return fmt::format("{}{:.0f} %: ", percent > 0 ? "+" : "", percent);
+  }
+
+  void judge_waiver(const Row& row) {
+    if (row.lack == Lack::software) return set_software_missing(finding_, *row.waived, context_.world_size);
+    if (no_pair_) return set(finding_, Status::waived, *row.waived + "; no host has two ranks");
+    if (rule_.may_waive) return set(finding_, Status::waived, *row.waived);
+    set(finding_, Status::fail, "waived, which the rule does not allow: " + *row.waived);
+  }
+
+  void judge_run() {
+    const auto value = rule_.metric == "mfu" ? utilization() : run_value(*benchmark_, rule_.metric);
+    if (!value) return set(finding_, Status::missing, "\"" + rule_.metric + "\" is missing in a repetition");
+    finding_.value = value;
+    if (const auto rank = slowest_rank(*benchmark_)) {
+      finding_.worst = culprit(facts(*rank), own_value(*rank));
+      if (is_collective(family_of(finding_.key))) set(finding_, finding_.status, "last to arrive");
+    }
+    if (const auto broken = broken_limit(*value)) {
+      set_compared(finding_, *broken, *value, finding_.unit);
+      finding_.status = Status::fail;
+      if (finding_.worst) name_offenders(finding_, {*finding_.worst});
+    }
+  }
+
+  /// The ranks whose values the rule wants: of facts of a host its first.
+  std::vector<int> wanted_ranks() const {
+    std::vector<int> wanted;
+    if (rule_.every != Every::host) {
+      wanted = required_ranks(finding_.key, context_);
+    } else {
+      for (const RankFacts& rank : context_.ranks) {
+        if (rank.local_rank == 0) wanted.push_back(rank.rank);
+      }
+    }
+    if (!rule_.where.empty())
+      std::erase_if(wanted, [&](int rank) { return !meets(rule_, *benchmark_, static_cast<std::size_t>(rank)); });
+    return wanted;
+  }
+
+  Culprit named(int rank, std::optional<double> value = std::nullopt) const {
+    Culprit who = culprit(facts(rank), value);
+    if (rule_.every == Every::host) who.rank = std::nullopt, who.uuid = who.pci = std::nullopt;
+    return who;
+  }
+
+  /// Whoever should have a value and has none. True: there is somebody.
+  template <class Value>
+  bool judge_silence(const std::vector<std::optional<Value>>& values) {
+    std::vector<int> silent;
+    std::vector<Culprit> culprits;
+    for (const int rank : wanted_ranks()) {
+      if (values[static_cast<std::size_t>(rank)]) continue;
+      silent.push_back(rank);
+      culprits.push_back(named(rank));
+    }
+    if (silent.empty()) return false;
+    set(finding_, Status::missing, std::string(name(rule_.every)) + "s without a value");
+    if (rule_.limits.equals || rule_.limits.min || rule_.limits.max) explain_by_texts(silent);
+    name_offenders(finding_, std::move(culprits));
+    return true;
+  }
+
+  /// What ranks have said about a number, or about its absence, each text once.
+  void explain_by_texts(const std::vector<int>& ranks) {
+    constexpr std::size_t most = 4;
+    const auto texts = rank_texts(*benchmark_, rule_.metric);
+    std::vector<std::string> said;
+    for (const int rank : ranks) {
+      if (texts.empty() || !texts[static_cast<std::size_t>(rank)]) continue;
+      const std::string& text = *texts[static_cast<std::size_t>(rank)];
+      if (std::find(said.begin(), said.end(), text) == said.end()) said.push_back(text);
+    }
+    for (std::size_t i = 0; i < std::min(said.size(), most); ++i) set(finding_, finding_.status, said[i]);
+    if (said.size() > most) set(finding_, finding_.status, "and " + std::to_string(said.size() - most) + " more");
+  }
+
+  /// A fact as text, whatever it is. Numbers within 1 % of their median are the same: a kernel keeps a little of the
+  /// memory for itself, not everywhere as much.
+  std::vector<std::optional<std::string>> values_as_texts() const {
+    const auto numbers = rank_values(*benchmark_, rule_.metric);
+    if (numbers.empty()) return rank_texts(*benchmark_, rule_.metric);
+    std::vector<double> known;
+    for (const auto& number : numbers) {
+      if (number) known.push_back(*number);
+    }
+    std::sort(known.begin(), known.end());
+    const double middle = known.empty() ? 0 : known[known.size() / 2];
+    std::vector<std::optional<std::string>> texts(numbers.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (!numbers[i]) continue;
+      const bool near = std::abs(*numbers[i] - middle) <= 0.01 * std::abs(middle);
+      texts[i] = number_text(near ? middle : *numbers[i]);
+    }
+    return texts;
+  }
+
+  void judge_sameness() {
+    const auto values = values_as_texts();
+    if (values.empty()) return set(finding_, Status::missing, "was not read");
+    if (judge_silence(values)) return;
+    const auto ranks = wanted_ranks();
+    std::vector<Holder> holders;
+    for (const int rank : ranks) {
+      const std::string& host = facts(rank).host;
+      holders.push_back({rule_.every == Every::host ? host : "rank " + std::to_string(rank) + " " + host,
+                         values[static_cast<std::size_t>(rank)]});
+    }
+    const auto odd = odd_ones_out(holders);
+    if (odd.who.empty()) return;
+    set(finding_, Status::fail, rule_.metric + " " + odd.text);
+    std::vector<Culprit> offenders;
+    for (const std::size_t i : odd.who) offenders.push_back(named(ranks[i]));
+    name_offenders(finding_, std::move(offenders));
+  }
+
+  void judge_texts() {
+    const auto values = rank_texts(*benchmark_, rule_.metric);
+    if (values.empty()) return set(finding_, Status::missing, "was not read");
+    if (judge_silence(values)) return;
+    std::vector<Culprit> offenders;
+    std::string first;
+    for (const int rank : wanted_ranks()) {
+      const std::string& value = *values[static_cast<std::size_t>(rank)];
+      const auto& known = rule_.limits.equals_text;
+      if (!known.empty() && std::find(known.begin(), known.end(), value) != known.end()) continue;
+      if (known.empty() && at_least(value, *rule_.limits.at_least)) continue;
+      if (offenders.empty()) first = value;
+      offenders.push_back(named(rank));
+    }
+    if (offenders.empty()) return;
+    set(finding_, Status::fail,
+        "is \"" + first + "\", must be " +
+            (rule_.limits.at_least ? *rule_.limits.at_least + " or later"
+                                   : "\"" + joined(rule_.limits.equals_text, "\" or \"") + "\""));
+    name_offenders(finding_, std::move(offenders));
+  }
+
+  // Model FLOPS over the dense peak of the type, which the profile knows and the measurement does not.
+  std::optional<double> utilization() const {
+    const auto reached = run_value(*benchmark_, "model_tflops");
+    const auto peak = ceiling(profile_.peak, finding_.key, "model_tflops", scale_of(context_));
+    return reached && peak ? std::optional(*reached / *peak) : std::nullopt;
+  }
+
+  void judge_ranks() {
+    auto values = rank_values(*benchmark_, rule_.metric);
+    // A fact that no rank could read stands there with the reasons alone.
+    if (values.empty() && !rank_texts(*benchmark_, rule_.metric).empty()) values.resize(context_.ranks.size());
+    if (values.empty()) return set(finding_, Status::missing, "no values by rank of \"" + rule_.metric + "\"");
+    if (judge_silence(values)) return;
+    std::vector<Culprit> known;
+    for (int rank = 0; rank < static_cast<int>(values.size()); ++rank) {
+      const auto& value = values[static_cast<std::size_t>(rank)];
+      if (value && meets(rule_, *benchmark_, static_cast<std::size_t>(rank))) known.push_back(named(rank, value));
+    }
+    if (known.empty()) return set(finding_, Status::missing, "no rank has a value");
+    sort_worst_first(known);
+    finding_.worst = known.front();
+    finding_.value = known.front().value;
+    judge_each(known);
+    if (finding_.status == Status::pass) judge_spread(known);
+  }
+
+  void judge_each(const std::vector<Culprit>& worst_first) {
+    std::vector<Culprit> offenders;
+    for (const Culprit& rank : worst_first) {
+      const auto broken = broken_limit(*rank.value);
+      if (!broken) continue;
+      if (offenders.empty()) set_compared(finding_, *broken, *rank.value, finding_.unit);
+      offenders.push_back(rank);
+    }
+    if (offenders.empty()) return;
+    finding_.status = Status::fail;
+    finding_.worst = offenders.front();
+    std::vector<int> ranks;
+    const auto own = rank_values(*benchmark_, rule_.metric);  // once: of 10,000 ranks it takes as many medians
+    for (std::size_t rank = 0; rank < own.size(); ++rank) {
+      if (own[rank] && broken_limit(*own[rank])) ranks.push_back(static_cast<int>(rank));
+    }
+    explain_by_texts(ranks);
+    name_offenders(finding_, std::move(offenders));
+  }
+
+  void judge_spread(const std::vector<Culprit>& worst_first) {
+    if (!rule_.limits.spread_max) return;
+    std::vector<double> values;
+    for (const Culprit& rank : worst_first) values.push_back(*rank.value);
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    const double middle = median(values);
+    const double spread = *high == *low ? 0 : (*high - *low) / middle;
+    if (spread <= *rule_.limits.spread_max) return;
+    set(finding_, Status::fail,
+        "ranks differ: " + number_text(*low) + " to " + number_text(*high) + " " + finding_.unit);
+    set_compared(finding_, {LimitKind::spread_max, *rule_.limits.spread_max}, spread, "of the median");
+    name_offenders(finding_, {worst_first.front()});
+  }
+
+  // A pass that does not repeat is no pass, and one of too few samples no measurement; a failure stays one.
+  void judge_repeatability() {
+    if (rule_.limits.samples_min) {
+      const double least = *rule_.limits.samples_min;
+      for (const Row* row : benchmark_->rows) {
+        const auto found = row->metrics.find("samples");
+        if (found != row->metrics.end() && found->second >= least) continue;
+        const double had = found == row->metrics.end() ? 0 : found->second;
+        set_compared(finding_, {LimitKind::samples_min, least}, had, "samples");
+        return set(finding_, Status::invalid,
+                   "fewer samples than asked: " + number_text(had) + " of " + number_text(least));
+      }
+    }
+    if (!rule_.limits.cv_max) return;
+    const double limit = *rule_.limits.cv_max;
+    const auto cv = run_value(*benchmark_, "cv");
+    if (!cv) return set(finding_, Status::inconclusive, "cv is missing in a repetition: fewer than 5 samples?");
+    if (*cv <= limit) return;
+    set(finding_, Status::inconclusive,
+        "does not repeat: cv " + number_text(*cv) + ", at most " + number_text(limit) + " allowed");
+    set_compared(finding_, {LimitKind::cv_max, limit}, *cv, "cv");
+  }
+
+  std::optional<Limit> broken_limit(double value) const {
+    const Limits& l = rule_.limits;
+    // Written so that a comparison with something that is not a number fails.
+    if (l.min && !(value >= *l.min)) return Limit{LimitKind::min, *l.min};
+    if (l.max && !(value <= *l.max)) return Limit{LimitKind::max, *l.max};
+    if (l.equals && !(value == *l.equals)) return Limit{LimitKind::equals, *l.equals};
+    return std::nullopt;
+  }
+
+  void sort_worst_first(std::vector<Culprit>& ranks) const {
+    const Limits& l = rule_.limits;
+    const bool high_is_bad = l.max || (!l.min && !l.equals && lower_is_better(rule_.metric));
+    const auto badness = [&](const Culprit& rank) {
+      if (l.equals) return std::abs(*rank.value - *l.equals);
+      return high_is_bad ? *rank.value : -*rank.value;
+    };
+    std::stable_sort(ranks.begin(), ranks.end(),
+                     [&](const Culprit& a, const Culprit& b) { return badness(a) > badness(b); });
+  }
+
+  std::optional<double> own_value(int rank) const {
+    const auto values = rank_values(*benchmark_, rule_.metric);
+    return values.empty() ? std::nullopt : values[static_cast<std::size_t>(rank)];
+  }
+
+  const RankFacts& facts(int rank) const { return context_.ranks[static_cast<std::size_t>(rank)]; }
+
+  const Profile& profile_;
+  const Rule& rule_;
+  const Benchmark* benchmark_;
+  const Finding* untrue_;
+  const Context& context_;
+  bool no_pair_;
+  Finding finding_;
+};
+
+}  // namespace
+
+bool judges_somebody(const Rule& rule, const Benchmark* benchmark) {
+  if (rule.where.empty() || benchmark == nullptr || benchmark->error() != nullptr) return true;
+  for (std::size_t rank = 0; rank < benchmark->context->ranks.size(); ++rank) {
+    if (meets(rule, *benchmark, rank)) return true;
+  }
+  return false;
+}
+
+Finding finding_of(const Profile& profile, const Rule& rule, const std::string& key, const Benchmark* benchmark,
+                   const Finding* untrue, const Context& context, bool no_pair) {
+  return RuleJudge(profile, rule, key, benchmark, untrue, context, no_pair).judge();
+}
+
+}  // namespace shakedown

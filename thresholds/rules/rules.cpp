@@ -1,0 +1,301 @@
+// Fails closed: a family that no rule judges, a rule that could not be decided, an error that no rule names are never a
+// pass.
+#include "thresholds/rules/rules.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/rules/applicability.hpp"
+#include "thresholds/rules/rule.hpp"
+
+namespace shakedown {
+namespace {
+
+/// Since that plan every run has rounds of pairs.
+constexpr int plan_with_pairs = 3;
+
+Finding plain(const std::string& key, Status status, const std::string& detail, int ranks) {
+  Finding finding;
+  finding.key = key;
+  finding.status = status;
+  finding.detail = detail;
+  finding.next = measure_command(key, ranks);
+  return finding;
+}
+
+class RulesJudge {
+ public:
+  RulesJudge(const Measured& measured, const FamilySet& families, const std::vector<Finding>& before,
+             std::vector<Finding> untrue, const PeerComparison& peers)
+      : results_(measured.files), families_(families), before_(before), benchmarks_(measured.benchmarks) {
+    for (Finding& finding : untrue) untrue_.emplace(finding.key, std::move(finding));
+    for (const auto& [key, benchmark] : benchmarks_) context_of_family_.emplace(family_of(key), benchmark.context);
+    if (!peers.counts) return;
+    for (const Comparison& comparison : peers.comparisons) among_peers_.insert(family_of(comparison.key));
+  }
+
+  RuleFindings judge(const Profile* profile) {
+    if (profile != nullptr) {
+      // Pre-flight first: where it fails, nothing else may have been measured.
+      for (const Rule& rule : profile->rules) {
+        if (is_preflight(rule.benchmark)) judge_rule(*profile, rule);
+      }
+      stopped_by_preflight_ = preflight_stopped_the_run();
+      for (const Rule& rule : profile->rules) {
+        if (!is_preflight(rule.benchmark)) judge_rule(*profile, rule);
+      }
+    }
+    name_what_preflight_stopped();
+    for (const auto& [key, benchmark] : benchmarks_) judge_error_without_rule(benchmark);
+    for (const auto& [key, finding] : untrue_) {
+      if (!counted_keys_.contains(key)) add(finding);
+    }
+    count_families(profile);
+    if (profile != nullptr) judge_families(*profile);
+    for (const std::string& family : families_.names) {
+      if (context_of_family_.contains(family) || judged_families_.contains(family)) continue;
+      add(plain(family, Status::missing, "nothing of this family was measured", ranks()));
+    }
+    // Not even a profile that lists everything as unjudged may pass on nothing.
+    if (profile != nullptr && families_.all() && judged_families_.empty()) {
+      add(no_reference("machine/profile", "no rule of " + profile->name + " applies to anything that was measured"));
+    }
+    require_something_measured(profile);
+    list_unjudged();
+    return std::move(said_);
+  }
+
+ private:
+  static bool is_preflight(const std::string& key) { return family_of(key) == "preflight"; }
+
+  /// True if only pre-flight was measured, and it or the machine fails: the rest is one finding and not one for each
+  /// rule. Asked when the rules of pre-flight have been judged, and no others.
+  bool preflight_stopped_the_run() const {
+    const bool alone = context_of_family_.size() == 1 && context_of_family_.contains("preflight");
+    const auto fails = [](const Finding& finding) {
+      return finding.counts() && !finding.good() && finding.status != Status::no_reference;
+    };
+    const auto has_error = [](const auto& entry) { return entry.second.error() != nullptr; };
+    return alone && (std::any_of(benchmarks_.begin(), benchmarks_.end(), has_error) ||
+                     std::any_of(before_.begin(), before_.end(), fails) ||
+                     std::any_of(said_.findings.begin(), said_.findings.end(), fails));
+  }
+
+  void name_what_preflight_stopped() {
+    if (stopped_.empty()) return;
+    if (should_have_pairs() && wanted("pairs")) {
+      stopped_.insert("pairs");
+      judged_families_.insert("pairs");
+    }
+    std::string names;
+    for (const std::string& family : stopped_) names += (names.empty() ? "" : ", ") + family;
+    Finding finding;
+    finding.key = "machine/preflight";
+    finding.status = Status::missing;
+    finding.detail = "pre-flight failed, so the rest was not measured: " + names;
+    finding.next = "mend what pre-flight names; or measure all the same: ci/accept --despite-preflight";
+    add(std::move(finding));
+  }
+
+  bool wanted(const std::string& family) const { return families_.contains(family); }
+
+  int ranks() const { return results_.front().context.world_size; }
+
+  const Context& context_of(const std::string& family) const {
+    const auto found = context_of_family_.find(family);
+    return found == context_of_family_.end() ? results_.front().context : *found->second;
+  }
+
+  void add(Finding finding) {
+    judged_keys_.insert(finding.key);
+    if (finding.counts()) counted_keys_.insert(finding.key);
+    said_.findings.push_back(std::move(finding));
+  }
+
+  void judge_rule(const Profile& profile, const Rule& rule) {
+    const std::string family = family_of(rule.benchmark);
+    if (!wanted(family)) return;
+    const Context& context = context_of(family);
+    const Applies applies = applicability(rule.conditions, context).applies;
+    if (applies == Applies::unknown_nvls) ++nvls_rules_[family];
+    if (applies != Applies::yes) return;
+    if (stopped_by_preflight_) {
+      stopped_.insert(family);
+      judged_families_.insert(family);
+      return;
+    }
+    Expansion expansion = expand(rule, context);
+    if (rule.optional == Optional::anywhere || (rule.optional == Optional::quick && context.tier == "quick") ||
+        context.asked.filter) {
+      std::erase_if(expansion.keys, [this](const std::string& key) { return !benchmarks_.contains(key); });
+    }
+    // What can only warn does not stand for a judgement, and what is inside hosts not for what is between them.
+    const bool inside = context.hosts > 1 && is_collective(family) && key_part(rule.benchmark, "scope") == "node";
+    if (rule.severity == Severity::fail && !expansion.keys.empty() && !inside) judged_families_.insert(family);
+    for (const std::string& key : expansion.keys) {
+      const auto found = benchmarks_.find(key);
+      const Benchmark* benchmark = found == benchmarks_.end() ? nullptr : &found->second;
+      if (!judges_somebody(rule, benchmark)) continue;
+      const auto untrue = untrue_.find(key);
+      add(finding_of(profile, rule, key, benchmark, untrue == untrue_.end() ? nullptr : &untrue->second, context,
+                     expansion.no_pair));
+      const Finding& said = said_.findings.back();
+      waived_by_choice_ = waived_by_choice_ || (said.counts() && said.status == Status::waived && !expansion.no_pair);
+    }
+  }
+
+  // An error fails, and missing software leaves open, even where no rule, or only a warning, names the benchmark.
+  void judge_error_without_rule(const Benchmark& benchmark) {
+    if (!wanted(family_of(benchmark.key)) || counted_keys_.contains(benchmark.key)) return;
+    const int ranks = benchmark.context->world_size;
+    if (const Row* row = benchmark.error()) {
+      Finding finding = plain(benchmark.key, Status::fail, *row->error, ranks);
+      finding.wrong_ranks = row->wrong_ranks;
+      add(std::move(finding));
+    } else if (const Row* lacking = benchmark.waiver(); lacking != nullptr && lacking->lack == Lack::software) {
+      Finding finding = plain(benchmark.key, Status::inconclusive, "", ranks);
+      set_software_missing(finding, *lacking->waived, ranks);
+      add(std::move(finding));
+    }
+  }
+
+  // Waivers are for what a machine does not have. One that has nothing at all was not measured.
+  void require_something_measured(const Profile* profile) {
+    const auto waived = [](const Finding& f) { return !f.counts() || f.status == Status::waived; };
+    if (profile == nullptr || !families_.all() || !waived_by_choice_) return;
+    if (!std::all_of(said_.findings.begin(), said_.findings.end(), waived)) return;
+    add(plain("machine/profile", Status::missing, "every rule of " + profile->name + " was waived: nothing was judged",
+              ranks()));
+  }
+
+  void count_families(const Profile* profile) {
+    // Hosts are judged among each other by their pairs (thresholds/culprits/fabric.hpp): three and more; of two nobody
+    // can tell which. One has none, and that alone is no judgement of anything.
+    const auto pairs = context_of_family_.find("pairs");
+    const int hosts = pairs == context_of_family_.end() ? 0 : pairs->second->hosts;
+    const bool alone = families_.names == std::vector<std::string>{"pairs"};
+    const bool needs_none = alone ? !on_gpus() : !judged_families_.empty();
+    if (hosts > 2 || (hosts == 1 && needs_none)) judged_families_.insert("pairs");
+    const std::set<std::string> all = profile == nullptr ? families({}) : families(*profile);
+    std::set<std::string> known = all;
+    if (profile != nullptr) known.insert(profile->unjudged.begin(), profile->unjudged.end());
+    said_.known_families = known.size();
+    for (const std::string& family : all) {
+      if (!wanted(family)) continue;
+      ++said_.families;
+      const bool judged = judged_families_.contains(family) && context_of_family_.contains(family);
+      if (judged) ++said_.judged_families;
+    }
+  }
+
+  // Families that no rule judged, whether they were measured or only the profile names them: a run that left one out
+  // does not pass because no rule is for its number of ranks or hosts. That the profile has no rules for a family does
+  // not let it pass either, unless its ranks were compared: whoever needs no more says so in the site file. And rules
+  // that hang on a state of NVLS that nobody recorded, so that a run which forgot to record it does not pass on fewer
+  // rules.
+  void judge_families(const Profile& profile) {
+    for (const std::string& family : families(profile)) {
+      const auto names = [&](const auto& list) { return std::find(list.begin(), list.end(), family) != list.end(); };
+      const bool measured = context_of_family_.contains(family), unjudged = names(profile.unjudged);
+      // Of what all ranks waived there is nothing to judge.
+      const bool has_values = has_values_of(benchmarks_, family);
+      if (!wanted(family) || judged_families_.contains(family) || names(profile.excused)) continue;
+      if (measured && !has_values && !families_.all() && on_gpus()) {
+        add(nothing_measured(family));
+        continue;
+      }
+      if (unjudged && (!has_values || among_peers_.contains(family))) continue;
+      if (!measured) {
+        judged_families_.insert(family);
+        add(plain(family, Status::missing, "was not measured", ranks()));
+        continue;
+      }
+      const Context& context = context_of(family);
+      // Where there is one rank nothing goes between ranks.
+      if (context.world_size == 1 && is_collective(family)) continue;
+      add(no_reference(family, "no rule of " + profile.name + " that can fail applies to " +
+                                   std::to_string(context.world_size) + " ranks on " + std::to_string(context.hosts) +
+                                   " hosts"));
+    }
+    for (const auto& [family, count] : nvls_rules_) {
+      if (!context_of_family_.contains(family) || !judged_families_.contains(family)) continue;
+      const std::string rules = std::to_string(count) + (count == 1 ? " rule" : " rules");
+      add(no_reference(family, "the run did not record whether NVLS was on: " + rules + " could not be applied"));
+    }
+  }
+
+  /// No rule of a profile asks for them: hosts are judged among each other.
+  bool should_have_pairs() const {
+    return std::any_of(results_.begin(), results_.end(), [](const Results& file) {
+      return file.context.hosts > 1 && file.context.plan >= plan_with_pairs;
+    });
+  }
+
+  std::set<std::string> families(const Profile& profile) const {
+    std::set<std::string> all;
+    for (const auto& [family, context] : context_of_family_) all.insert(family);
+    if (should_have_pairs()) all.insert("pairs");
+    for (const Rule& rule : profile.rules) {
+      const std::string family = family_of(rule.benchmark);
+      if (context_of(family).plan >= rule.conditions.since) all.insert(family);  // runs before it had no such family
+    }
+    return all;
+  }
+
+  static Finding no_reference(const std::string& family, const std::string& detail) {
+    Finding finding;
+    finding.key = family;
+    finding.status = Status::no_reference;
+    finding.detail = detail;
+    finding.next = "add rules for it, or list the family under unjudged in the site file (--site=FILE)";
+    return finding;
+  }
+
+  /// Asked for by name: that it could not be measured is no pass.
+  static Finding nothing_measured(const std::string& family) {
+    auto finding = no_reference(family, "nothing of it was measured on this machine in this tier");
+    finding.next = "judge the whole run, or measure this family where it can be: --tier=full, more GPUs or hosts";
+    return finding;
+  }
+
+  bool on_gpus() const { return results_.front().context.backend != "host"; }
+
+  void list_unjudged() {
+    for (const auto& [key, benchmark] : benchmarks_) {
+      if (!wanted(family_of(key)) || judged_keys_.contains(key)) continue;
+      const Row* waiver = benchmark.waiver();
+      const std::string metric = headline_metric(benchmark);
+      if (waiver != nullptr) {
+        said_.unjudged.push_back({key, "", std::nullopt, "waived: " + *waiver->waived});
+      } else if (!metric.empty()) {
+        said_.unjudged.push_back({key, metric, run_value(benchmark, metric), ""});
+      }
+    }
+  }
+
+  const std::vector<Results>& results_;
+  const FamilySet& families_;
+  const std::vector<Finding>& before_;
+  const Benchmarks& benchmarks_;
+  std::map<std::string, Finding> untrue_;  // by key
+  RuleFindings said_;
+  std::map<std::string, const Context*> context_of_family_;
+  std::set<std::string> judged_keys_, counted_keys_, judged_families_;
+  std::set<std::string> among_peers_;  // families in which ranks were compared with each other
+  bool waived_by_choice_ = false;      // not because there is no pair
+  bool stopped_by_preflight_ = false;
+  std::set<std::string> stopped_;          // families that were not measured because pre-flight failed
+  std::map<std::string, int> nvls_rules_;  // family -> rules that could not be decided
+};
+
+}  // namespace
+
+RuleFindings judge_rules(const Measured& measured, const Profile* profile, const FamilySet& families,
+                         const std::vector<Finding>& before, std::vector<Finding> untrue, const PeerComparison& peers) {
+  return RulesJudge(measured, families, before, std::move(untrue), peers).judge(profile);
+}
+
+}  // namespace shakedown

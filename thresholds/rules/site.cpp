@@ -1,0 +1,186 @@
+// Decides which site files are valid, and what is expected of a network.
+#include "thresholds/rules/site.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/host_list.hpp"
+#include "base/text.hpp"
+#include "thresholds/rules/fabric_rates.hpp"
+#include "thresholds/rules/strict_yaml.hpp"
+
+namespace shakedown {
+namespace {
+
+using Members = std::map<std::string, Yaml>;
+
+const Yaml& required(const Members& members, const char* name, const Yaml& parent, const char* what) {
+  const auto found = members.find(name);
+  if (found == members.end()) parent.refuse(std::string(what) + " without \"" + name + "\"; add it");
+  return found->second;
+}
+
+int positive(const Yaml& yaml, const char* name) {
+  const int value = yaml.integer();
+  if (value < 1) yaml.refuse(std::string(name) + " must be at least 1; correct it");
+  return value;
+}
+
+double above_zero(const Yaml& yaml, const std::string& name) {
+  const double value = yaml.number();
+  if (value <= 0) yaml.refuse(name + " must be above 0; correct it");
+  return value;
+}
+
+SiteFabric read_fabric(const Yaml& yaml) {
+  const Members members = yaml.members({"nics", "nic_gbit", "nvlink_domain", "source"});
+  SiteFabric fabric;
+  fabric.nics = positive(required(members, "nics", yaml, "fabric"), "nics");
+  const Yaml& rate = required(members, "nic_gbit", yaml, "fabric");
+  fabric.nic_gbit = above_zero(rate, "nic_gbit");
+  // 1 and 800 are the slowest and the fastest ports that are sold; 50 or 50000 is a rate in GB/s or Mb/s.
+  if (fabric.nic_gbit < 1 || fabric.nic_gbit > 3200) {
+    rate.refuse("nic_gbit is the rate of one NIC in Gb/s, such as 400; correct it");
+  }
+  if (const auto domain = members.find("nvlink_domain"); domain != members.end()) {
+    fabric.nvlink_domain = positive(domain->second, "nvlink_domain");
+  }
+  fabric.source = required(members, "source", yaml, "fabric").text();
+  return fabric;
+}
+
+void read_storage(const Yaml& yaml, Site& site) {
+  const Members members = yaml.members({"read_gb_per_s", "write_gb_per_s", "source"});
+  site.storage_source = required(members, "source", yaml, "storage").text();
+  for (const auto& [name, value] : members) {
+    if (name != "source") site.storage[name] = above_zero(value, name);
+  }
+  if (site.storage.empty()) yaml.refuse("storage without a floor; add read_gb_per_s or write_gb_per_s");
+}
+
+std::vector<std::string> read_words(const Yaml& yaml, const char* what) {
+  std::vector<std::string> words;
+  for (const Yaml& item : yaml.items()) {
+    const auto word = item.text();
+    if (std::find(words.begin(), words.end(), word) != words.end()) {
+      item.refuse(std::string(what) + " \"" + word + "\" stands twice; remove one");
+    }
+    words.push_back(word);
+  }
+  if (words.empty()) yaml.refuse(std::string("no ") + what + "; leave the list out, or fill it");
+  return words;
+}
+
+// Hosts as schedulers write them: "node[1-3]" is three.
+std::vector<std::string> read_hosts(const Yaml& yaml) {
+  std::vector<std::string> hosts;
+  std::set<std::string> seen;
+  for (const std::string& word : read_words(yaml, "host")) {
+    for (std::string& host : expand_hosts(word)) {
+      if (!seen.insert(lower(host)).second) yaml.refuse("host \"" + host + "\" is there twice; remove one");
+      hosts.push_back(std::move(host));
+    }
+  }
+  return hosts;
+}
+
+// Where every host of the roster stands.
+std::map<std::string, std::string> read_places(const Members& members, const char* name, const char* place,
+                                               const std::vector<std::string>& roster) {
+  std::map<std::string, std::string> places;
+  if (!members.contains(name)) return places;
+  const std::set<std::string> known(roster.begin(), roster.end());
+  for (const auto& [host, where] : members.at(name).members()) {
+    if (!known.empty() && !known.contains(host)) {
+      where.refuse("host \"" + host + "\" is not in the roster; correct one of them");
+    }
+    places[host] = where.text();
+  }
+  for (const auto& host : roster) {
+    if (!places.contains(host)) {
+      members.at(name).refuse("host \"" + host + "\" of the roster has no " + place + "; add it");
+    }
+  }
+  return places;
+}
+
+Members members_of(const Yaml& yaml) {
+  return yaml.members(
+      {"schema", "site", "include", "roster", "fabric", "topology", "racks", "storage", "unjudged", "rules"});
+}
+
+}  // namespace
+
+Site read_site(const std::filesystem::path& file) {
+  const Yaml yaml = Yaml::load(file);
+  const Members members = members_of(yaml);
+  if (const Yaml& schema = required(members, "schema", yaml, "a site"); schema.integer() != thresholds_schema) {
+    schema.refuse("schema " + std::to_string(schema.integer()) + ", this program reads " +
+                  std::to_string(thresholds_schema));
+  }
+  Site site;
+  site.file = file;
+  site.name = required(members, "site", yaml, "a site").text();
+  if (members.contains("include")) site.include = members.at("include").text();
+  if (members.contains("roster")) site.roster = read_hosts(members.at("roster"));
+  if (members.contains("fabric")) site.fabric = read_fabric(members.at("fabric"));
+  site.topology = read_places(members, "topology", "leaf", site.roster);
+  site.racks = read_places(members, "racks", "rack", site.roster);
+  if (members.contains("storage")) read_storage(members.at("storage"), site);
+  if (members.contains("unjudged")) site.unjudged = read_words(members.at("unjudged"), "family");
+  return site;
+}
+
+Profile on_site(const Profile& profile, const Site* site, const Measured& measured) {
+  Profile extended = profile;
+  if (site != nullptr) {
+    extended.name = profile.name + ", site " + site->name;
+    extended.excused = site->unjudged;
+    if (site->fabric) {
+      extended.peak["nics"] = site->fabric->nics;
+      extended.peak["nic_gbit"] = site->fabric->nic_gbit;
+      for (Rule& shipped : extended.rules) shipped.severity = shipped.severity_with_fabric.value_or(shipped.severity);
+      Rule rate;  // NICs that all came up at half of what was ordered are of one rate
+      rate.benchmark = "preflight/of:host";
+      rate.metric = "ib_rate_gbit";
+      rate.every = Every::host;
+      rate.limits.min = site->fabric->nic_gbit;
+      rate.where = "ib_ports";
+      rate.source = "fabric: " + site->fabric->source;
+      rate.at = site->file.string();
+      if (measured.benchmarks.contains(rate.benchmark)) extended.rules.push_back(std::move(rate));
+    }
+    for (const auto& [metric, floor] : site->storage) {
+      Rule rule;
+      rule.benchmark = "preflight/of:folder";
+      rule.metric = metric;
+      rule.every = Every::host;
+      rule.limits.min = floor;
+      rule.may_waive = true;  // no folder was named (--shared-folder)
+      rule.source = site->storage_source;
+      rule.at = site->file.string();
+      extended.rules.push_back(std::move(rule));
+    }
+    const Yaml yaml = Yaml::load(site->file);
+    const Members members = members_of(yaml);
+    if (members.contains("rules")) add_site_rules(members.at("rules"), extended);
+  }
+  const auto said = site != nullptr && site->fabric ? site->fabric : fabric_as_read(measured);
+  for (Rule& rule : rules_between_hosts(extended, said, measured)) extended.rules.push_back(std::move(rule));
+  return extended;
+}
+
+std::vector<Profile> profiles_of(const Site* site, std::vector<Profile> profiles) {
+  if (site == nullptr || !site->include) return profiles;
+  std::erase_if(profiles, [&](const Profile& profile) { return profile.name != *site->include; });
+  if (profiles.empty()) {
+    throw InputError(site->file.string() + ": include: no profile is called \"" + *site->include +
+                     "\"; name one of the folder of profiles (--thresholds)");
+  }
+  return profiles;
+}
+
+}  // namespace shakedown

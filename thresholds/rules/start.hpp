@@ -1,0 +1,21 @@
+// Findings about the start of a run: hosts that did not start, and launches that died before they measured anything.
+#pragma once
+
+#include <vector>
+
+#include "thresholds/findings/finding.hpp"
+
+namespace shakedown {
+
+/// Returns the finding about a host that is not measured: machine/absent/host:NAME, missing, or, if its driver does not
+/// answer, machine/driver_answers/host:NAME, a failure of that host.
+Finding finding_of(const AbsentHost&);
+
+/// Returns finding_of(AbsentHost) for each host that did not start, and
+/// machine/start_attempts, a warning, if ranks were started more than once. Empty for a run whose start was in order.
+std::vector<Finding> judge_start(const std::vector<Results>&);
+
+/// Returns whether the finding is about hosts that did not start, and about no other.
+bool is_of_absent(const Finding&, const std::vector<AbsentHost>&);
+
+}  // namespace shakedown

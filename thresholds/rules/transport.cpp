@@ -1,0 +1,136 @@
+#include "thresholds/rules/transport.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/text.hpp"
+
+namespace shakedown {
+namespace {
+
+// Those of these settings that do something, as the record has them: "NCCL_P2P_DISABLE=1", "/etc/nccl.conf:
+// NCCL_P2P_LEVEL=LOC".
+std::string settings_of(const Context& context, std::initializer_list<std::string_view> blamed) {
+  std::vector<std::string> found;
+  for (const auto& [name, value] : context.environment) {
+    const bool is_one =
+        std::any_of(blamed.begin(), blamed.end(), [&name = name](auto one) { return name.ends_with(one); });
+    if (is_one && !(name.ends_with("_DISABLE") && value == "0")) found.push_back(name + "=" + value);
+  }
+  return joined(found);
+}
+
+// Links inside a host that do not go by P2P.
+std::vector<NcclLink> fallbacks(const Context& context) {
+  const auto host = [&](int rank) { return context.ranks[static_cast<std::size_t>(rank)].host; };
+  std::vector<NcclLink> found;
+  for (const NcclLink& link : context.nccl.links) {
+    if (link.kind() != "P2P" && host(link.src) == host(link.dst)) found.push_back(link);
+  }
+  return found;
+}
+
+// "0 to 1 by SHM/direct/direct,1 to 0 by SHM/direct/direct and 3 more". Where the record has no other links, those that
+// it has no place for are of the same kind.
+std::string text(const std::vector<NcclLink>& links, const NcclFacts& nccl) {
+  std::vector<std::string> words;
+  for (const NcclLink& link : links) {
+    if (words.size() == max_offenders) break;
+    words.push_back(std::to_string(link.src) + " to " + std::to_string(link.dst) + " by " + link.via);
+  }
+  const auto left_out = links.size() == nccl.links.size() ? static_cast<std::size_t>(nccl.links_left_out) : 0;
+  const auto more = links.size() - words.size() + left_out;
+  return joined(words, ",") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
+}
+
+// The ranks where the links begin.
+std::vector<Culprit> beginnings(const std::vector<NcclLink>& links, const Context& context) {
+  std::set<int> ranks;
+  for (const NcclLink& link : links) ranks.insert(link.src);
+  std::vector<Culprit> culprits;
+  for (const int rank : ranks) culprits.push_back(culprit(context.ranks[static_cast<std::size_t>(rank)]));
+  return culprits;
+}
+
+// Hosts of the run on which a port is up, as "node0 (8)".
+std::vector<std::string> hosts_with_ports(const Measured& measured) {
+  const auto facts = measured.benchmarks.find("preflight/of:host");
+  std::vector<std::string> hosts;
+  if (facts == measured.benchmarks.end()) return hosts;
+  const auto of = [&](const char* name) { return rank_values(facts->second, name); };
+  const auto ib = of("ib_ports"), ib_down = of("ib_ports_down"), roce = of("roce_ports"),
+             roce_down = of("roce_ports_down");
+  const auto at = [](const auto& values, std::size_t rank) {
+    return rank < values.size() ? values[rank].value_or(0) : 0;
+  };
+  for (const RankFacts& rank : facts->second.context->ranks) {
+    const auto i = static_cast<std::size_t>(rank.rank);
+    const double up = at(ib, i) - at(ib_down, i) + at(roce, i) - at(roce_down, i);
+    if (up > 0) hosts.push_back(fmt::format("{} ({:.0f})", rank.host, std::trunc(up)));
+  }
+  return hosts;
+}
+
+}  // namespace
+
+std::optional<Finding> judge_transport(const std::vector<Results>& files, const Profile& profile) {
+  if (profile.peak.count("nvlink_gb_per_s") == 0) return std::nullopt;
+  std::optional<Finding> finding;
+  for (const Results& file : files) {
+    const auto& transport = file.context.nccl.transport;
+    if (!transport) continue;
+    if (!finding) {
+      finding.emplace().key = "machine/nccl_transport";
+      finding->detail = "P2P";
+    }
+    if (*transport == "P2P") continue;
+    const auto links = fallbacks(file.context);
+    const auto settings =
+        settings_of(file.context, {"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_HOSTID", "NCCL_TOPO_FILE"});
+    set(*finding, Status::fail,
+        file.file.filename().string() + ": configuration: inside a host NCCL goes by " + *transport +
+            ", the GPUs have NVLink and it should be P2P" +
+            (links.empty() ? "" : " (rank " + text(links, file.context.nccl) + ")") +
+            (settings.empty() ? "; no setting of NCCL that is known to do that" : "; set is " + settings),
+        settings.empty()
+            ? "NCCL_DEBUG=INFO shows why; check nvidia-smi topo -p2p r, the fabric manager, the container's "
+              "/dev/shm and IPC namespace"
+            : "remove " + settings + " and measure again");
+    name_offenders(*finding, beginnings(links, file.context));
+    break;
+  }
+  return finding;
+}
+
+std::optional<Finding> judge_network(const Measured& measured) {
+  const auto hosts = hosts_with_ports(measured);
+  for (const Results& file : measured.files) {
+    const auto host = [&](int rank) { return file.context.ranks[static_cast<std::size_t>(rank)].host; };
+    std::vector<NcclLink> sockets;
+    for (const NcclLink& link : file.context.nccl.links) {
+      if (link.via.starts_with("NET/Socket") && host(link.src) != host(link.dst)) sockets.push_back(link);
+    }
+    if (sockets.empty() || hosts.empty()) continue;
+    const auto settings = settings_of(file.context, {"NCCL_IB_DISABLE", "NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_IB_HCA"});
+    Finding finding;
+    finding.key = "machine/nccl_network";
+    set(finding, Status::fail,
+        file.file.filename().string() + ": configuration: between hosts NCCL goes by sockets (rank " +
+            text(sockets, file.context.nccl) + "), and InfiniBand or RoCE ports are up on " +
+            plural(static_cast<int>(hosts.size()), "host") + ", " + hosts.front() +
+            (settings.empty() ? "; no setting of NCCL that is known to do that" : "; set is " + settings),
+        settings.empty() ? "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET shows why; is libibverbs there, and /dev/infiniband?"
+                         : "remove " + settings + " and measure again");
+    name_offenders(finding, beginnings(sockets, file.context));
+    return finding;
+  }
+  return std::nullopt;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,476 @@
+// Decides whether a figure can be true at all. A fault of the measurement, or a hand that wrote the file: the machine
+// cannot be judged by it, whatever its limit says.
+#include "thresholds/rules/validity.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "thresholds/rules/applicability.hpp"
+#include "thresholds/rules/profile.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr double rounding = 0.01;
+
+// No row takes a week.
+constexpr double longest = 7 * 86400;
+// Of a rank's rate, clock and rate per clock, which are medians and means of the same samples: up to 3.3 % in the
+// stored launches. Of the phases of a step, which are timed apart from it: up to 0.5 %.
+constexpr double tolerance = 0.1;
+
+// Of the rate per clock of steps that are counted by themselves, and the clock of the steps that were timed: 0.5 %
+// where power is steady, more where a GPU heats up.
+constexpr double clock_tolerance = 0.2;
+
+// GB/s of one PCIe lane each way by generation, after its encoding (PCI-SIG).
+constexpr std::array<double, 7> lane_gb_per_s{0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563};
+
+// Of a figure that the catalogue does not have: what ends in a unit was timed or counted and is above zero.
+ValueRange range_of(const std::string& key, const std::string& metric) {
+  if (family_of(key) == "preflight") return ValueRange::not_negative;
+  if (const Metric* row = find_metric(key, metric)) return row->range;
+  return unit_of(metric).empty() ? ValueRange::any : ValueRange::positive;
+}
+
+// Grace reaches its GPUs by NVLink-C2C, whatever PCIe link they have besides.
+bool is_grace(const RankFacts& rank) {
+  return rank.device.rfind("NVIDIA GH", 0) == 0 || rank.device.rfind("NVIDIA GB", 0) == 0;
+}
+
+// What the widest PCIe link of the run's GPUs carries each way, where pre-flight read it.
+std::optional<double> pcie_gb_per_s(const Benchmarks& benchmarks) {
+  const auto gpu = benchmarks.find("preflight/of:gpu");
+  if (gpu == benchmarks.end() ||
+      std::any_of(gpu->second.context->ranks.begin(), gpu->second.context->ranks.end(), is_grace))
+    return std::nullopt;
+  const auto gen = largest_value(gpu->second, "pcie_gen_max"), width = largest_value(gpu->second, "pcie_width_max");
+  if (!gen || !width || !(*gen >= 1 && *gen < lane_gb_per_s.size())) return std::nullopt;
+  return lane_gb_per_s[static_cast<std::size_t>(*gen)] * *width;
+}
+
+class RowCheck {
+ public:
+  RowCheck(const Benchmark& benchmark, const Row& row, const Profile* profile, double pcie)
+      : benchmark_(benchmark), context_(*benchmark.context), row_(row), family_(family_of(row.key)), profile_(profile) {
+    scale_ = scale_of(context_);
+    scale_.pcie_gb_per_s = pcie;
+    if (const Column* tested = column("capacity_gb"))
+      scale_.tested_gb = tested->front().value_or(0);  // of all the same
+    finding_.key = row.key;
+    finding_.judgement = Judgement::crosscheck;
+  }
+
+  /// What is wrong first.
+  std::optional<Finding> run() {
+    if (!(row_.iterations >= 1) || !std::isfinite(row_.iterations))
+      refuse("iterations", row_.iterations, "none were timed");
+    if (!(row_.real_time > 0) || !std::isfinite(row_.real_time))
+      refuse("real_time", row_.real_time, "no time can be that");
+    for (const auto& [metric, value] : row_.metrics) check_value(metric, value);
+    for (const auto& [metric, values] : row_.by_rank) check_ranks(metric, values);
+    if (family_ == "pairs") check_partners();
+    check_samples();
+    check_times();
+    check_phases();
+    check_losses();
+    if (!wrong_) check_repeatability();
+    return wrong_ ? std::optional(finding_) : std::nullopt;
+  }
+
+ private:
+  using Column = std::vector<std::optional<double>>;
+
+  void refuse(const std::string& metric, double value, const std::string& why, std::optional<std::size_t> rank = {},
+              Status status = Status::invalid) {
+    if (wrong_) return;
+    wrong_ = true;
+    finding_.metric = metric;
+    finding_.status = status;
+    finding_.value = value;
+    finding_.unit = unit_of(metric);
+    finding_.detail = why;
+    if (rank) finding_.worst = culprit(context_.ranks[*rank], value);
+  }
+
+  // --- each figure by itself, and the run's against the ranks' ---
+
+  /// What the values of a metric can be, on devices that are alike.
+  struct Possible {
+    ValueRange range = ValueRange::any;
+    double least = -HUGE_VAL;
+    std::optional<double> ceiling;
+  };
+
+  Possible possible(const std::string& metric, const Metric* known, const RankFacts& facts) const {
+    Possible values;
+    values.range = range_of(row_.key, metric);
+    if (metric == "latency_us" && context_.backend == "cuda") values.least = least_latency_us;
+    if (family_ == "preflight" || known == nullptr || known->ceiling == nullptr) return values;
+    Scale scale = scale_;
+    scale.memory_gb = static_cast<double>(facts.memory_bytes.value_or(0)) * 1e-9;
+    scale.power_limit_w = facts.power_limit_w.value_or(0);
+    scale.sm_mhz_max = facts.sm_mhz_max.value_or(0);
+    static const Peaks none;
+    values.ceiling = shakedown::ceiling(profile_ == nullptr ? none : profile_->peak, row_.key, known->name, scale);
+    return values;
+  }
+
+  void check(const std::string& metric, double value, const Possible& can, std::optional<std::size_t> rank) {
+    if (!std::isfinite(value)) return refuse(metric, value, "not a finite number", rank);
+    if (can.range == ValueRange::positive && !(value > 0)) {
+      return refuse(metric, value, number_text(value) + ": must be above zero", rank);
+    }
+    if (can.range == ValueRange::not_negative && value < 0) {
+      return refuse(metric, value, number_text(value) + ": cannot be below zero", rank);
+    }
+    if (value < can.least) {
+      return refuse(metric, value, "faster than any GPU answers: at least " + number_text(can.least) + " us", rank);
+    }
+    if (!can.ceiling || value <= *can.ceiling * ceiling_allowance) return;
+    refuse(metric, value, "above what physics allows: the measurement is wrong, not the machine fast", rank);
+    finding_.limit = {LimitKind::ceiling, *can.ceiling};
+  }
+
+  void check_value(const std::string& metric, double value) {
+    check(metric, value, possible(metric, find_metric(row_.key, metric), context_.ranks.front()), {});
+  }
+
+  void check_ranks(const std::string& metric, const Column& values) {
+    const Metric* known = find_metric(row_.key, metric);
+    const auto alike = [](const RankFacts& a, const RankFacts& b) {
+      return a.memory_bytes == b.memory_bytes && a.power_limit_w == b.power_limit_w && a.sm_mhz_max == b.sm_mhz_max;
+    };
+    const RankFacts* last = &context_.ranks.front();
+    Possible can = possible(metric, known, *last);
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+      if (!values[rank]) continue;
+      if (const RankFacts& facts = context_.ranks[rank]; !alike(*last, facts)) {
+        can = possible(metric, known, facts);
+        last = &facts;
+      }
+      check(metric, *values[rank], can, rank);
+    }
+    if (known == nullptr || family_ == "preflight" || wrong_) return;
+    if (known->of_slowest) compare_with_run(*known, metric, values);
+    if (known->is_telemetry) compare_with_sensors(metric, values);
+    if (metric == "checksum") compare_bits(values);
+    if (known->of_slowest || metric == "seconds") require_all(metric, values);
+    if (known->work != nullptr && metric != "seconds") compare_with_seconds(*known, metric, values);
+    if (metric == "tflops_per_ghz") compare_product(metric, values, "sm_mhz", 1e-3, "tflops");
+    if (metric == "tflops_per_w") compare_product(metric, values, "power_w", 1, "tflops");
+  }
+
+  const Column* column(const char* metric) const {
+    const auto found = row_.by_rank.find(metric);
+    return found == row_.by_rank.end() ? nullptr : &found->second;
+  }
+
+  std::optional<double> run_value(const std::string& metric) const {
+    const auto found = row_.metrics.find(metric);
+    return found == row_.metrics.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  /// Of a column the value of the rank that a run waits for.
+  static std::optional<double> slowest(const Column& values, bool high_is_slow) {
+    std::optional<double> worst;
+    for (const auto& value : values) {
+      if (value && (!worst || (high_is_slow ? *value > *worst : *value < *worst))) worst = value;
+    }
+    return worst;
+  }
+
+  void compare_with_run(const Metric& known, const std::string& metric, const Column& values) {
+    const bool high_is_slow = lower_is_better(known.name);
+    const auto ranks = slowest(values, high_is_slow), run = run_value(metric);
+    if (!ranks) return;
+    if (!run) return refuse(metric, 0, "the ranks have values, the run has none", {}, Status::missing);
+    agree(metric, high_is_slow ? *run / *ranks : *ranks / *run, *run,
+          "the slowest rank has " + number_text(*ranks) + " " + unit_of(metric));
+  }
+
+  // `slower`: how many times slower the run is than its slowest rank.
+  void agree(const std::string& metric, double slower, double run, const std::string& other) {
+    const double most = context_.backend == "cuda" ? agreement_factor : HUGE_VAL;
+    if (slower >= 1 - rounding && slower <= most) return;
+    refuse(metric, run, "the run has " + number_text(run) + ", " + other);
+  }
+
+  // The run's are those of the rank that set the pace.
+  void compare_with_sensors(const std::string& metric, const Column& values) {
+    const auto run = run_value(metric);
+    const auto same = [&](const auto& value) { return value && std::abs(*value - *run) <= 1e-6 * std::abs(*run); };
+    const auto known = std::any_of(values.begin(), values.end(), [](const auto& value) { return value.has_value(); });
+    if (!run || !known || std::any_of(values.begin(), values.end(), same)) return;
+    refuse(metric, *run, "the run has " + number_text(*run) + ", and no rank has that");
+  }
+
+  // Ranks that compute the same on devices of one kind have the same bits, or an error.
+  void compare_bits(const Column& values) {
+    std::map<std::string_view, double> first;
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+      if (!values[rank]) continue;
+      const double other = first.emplace(context_.ranks[rank].device, *values[rank]).first->second;
+      if (other == *values[rank]) continue;
+      return refuse("checksum", *values[rank], "ranks with devices of one kind computed different bits", rank);
+    }
+  }
+
+  void require_all(const std::string& metric, const Column& values) {
+    if (family_ == "pairs") return;  // hosts stand by, and who has a partner and no value did not answer: fabric.cpp
+    for (const int rank : required_ranks(row_.key, context_)) {
+      const auto index = static_cast<std::size_t>(rank);
+      if (!values[index]) return refuse(metric, 0, "a rank that took part has no value", index, Status::missing);
+    }
+  }
+
+  // Both ends of a pair say so; of what is measured again only the one that is in doubt, and nobody has two partners.
+  void check_partners() {
+    const Column none(context_.ranks.size()), *said = column("partner"), *rates = column("busbw_gb_per_s");
+    const Column& partners = said == nullptr ? none : *said;
+    const bool one_end = !key_part(row_.key, "confirm").empty();
+    std::set<double> taken;
+    for (std::size_t rank = 0; rank < partners.size(); ++rank) {
+      const auto refuse_partner = [&](const char* why) { refuse("partner", partners[rank].value_or(0), why, rank); };
+      if (!partners[rank]) {
+        if (rates != nullptr && (*rates)[rank]) refuse_partner("a rate without a partner");
+        continue;
+      }
+      const double partner = *partners[rank];
+      if (!(partner >= 0 && partner < static_cast<double>(partners.size())) || std::fmod(partner, 1) != 0) {
+        return refuse_partner("no rank of this run");
+      }
+      const auto other = static_cast<std::size_t>(partner);
+      if (context_.ranks[other].host == context_.ranks[rank].host) return refuse_partner("a partner on the same host");
+      const bool back = partners[other] ? *partners[other] == static_cast<double>(rank) : one_end;
+      if (!back || !taken.insert(partner).second) return refuse_partner("a partner that has another one, or none");
+    }
+  }
+
+  void compare_with_seconds(const Metric& known, const std::string& metric, const Column& values) {
+    const Column* seconds = column("seconds");
+    const auto work = known.work(row_.key, scale_);
+    if (seconds == nullptr || !work) return;
+    const bool is_time = lower_is_better(known.name);
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+      const auto &value = values[rank], &took = (*seconds)[rank];
+      if (!value || !took) continue;
+      const double told = is_time ? *value * *work : *work / *value;
+      if (std::abs(told / *took - 1) <= rounding) continue;
+      return refuse(metric, *value, "contradicts " + number_text(*took * 1e6) + " us for the operation", rank);
+    }
+  }
+
+  // value x factor = product, rank by rank.
+  void compare_product(const std::string& metric, const Column& values, const char* factor, double scale,
+                       const char* product) {
+    const Column *by = column(factor), *gives = column(product);
+    if (by == nullptr || gives == nullptr) return;
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+      const auto &a = values[rank], &b = (*by)[rank], &c = (*gives)[rank];
+      if (!a || !b || !c || !(*c > 0) || std::abs(*a * *b * scale / *c - 1) <= tolerance) continue;
+      return refuse(metric, *a,
+                    "contradicts " + number_text(*c) + " " + unit_of(product) + " at " + factor + " " + number_text(*b),
+                    rank);
+    }
+  }
+
+  // --- figures of a row against each other ---
+
+  /// Whether any rank has a figure that says how long it took.
+  bool is_timed_by_rank() const {
+    return std::any_of(row_.by_rank.begin(), row_.by_rank.end(), [&](const auto& column) {
+      const Metric* known = find_metric(row_.key, column.first);
+      return column.first == "seconds" || (known != nullptr && known->of_slowest);
+    });
+  }
+
+  void check_samples() {
+    const auto samples = run_value("samples"), cv = run_value("cv");
+    if (!samples) return;
+    const auto is_headline = [&](const auto& figure) {
+      const Metric* known = find_metric(row_.key, figure.first);
+      return known != nullptr && known->headline > 0;
+    };
+    if (is_catalogued(family_) && std::none_of(row_.metrics.begin(), row_.metrics.end(), is_headline))
+      refuse("", 0, "was timed and has no figure that could be judged", {}, Status::missing);
+    if (is_catalogued(family_) && family_ != "pairs" && !is_timed_by_rank())
+      refuse("", 0, "was timed and no rank says what it took", {}, Status::missing);
+    if (std::fmod(*samples, 1) != 0) refuse("samples", *samples, "not a whole number");
+    if (row_.iterations * row_.real_time > longest) {
+      refuse("samples", *samples, number_text(row_.iterations) + " iterations of such a length take more than a week");
+    }
+    if (row_.iterations < *samples || std::fmod(row_.iterations, *samples) != 0) {
+      refuse("samples", *samples, "not a part of " + number_text(row_.iterations) + " iterations");
+    }
+    if (!cv && *samples >= samples_for_cv && family_ != "preflight") {
+      refuse("cv", 0, "was sampled " + number_text(*samples) + " times and does not say how they repeat", {},
+             Status::inconclusive);
+    }
+    if (cv && *cv > std::sqrt(*samples)) refuse("cv", *cv, "more than " + number_text(*samples) + " samples can have");
+    double last = 0;
+    for (const char* part : {"p50_us", "p99_us", "p999_us", "max_us"}) {
+      const auto value = run_value(part);
+      if (!value) continue;
+      if (*value < last * (1 - rounding))
+        refuse(part, *value, "below a smaller quantile, " + number_text(last) + " us");
+      last = std::max(last, *value);
+      // No sample is further from the mean (Samuelson's inequality).
+      const double most = 1e6 * row_.real_time * (1 + cv.value_or(HUGE_VAL) * std::sqrt(*samples)) * (1 + rounding);
+      if (*value > most) refuse(part, *value, "more than mean and cv allow, " + number_text(most) + " us");
+    }
+  }
+
+  // What the run's figures say of the median time of an operation, and what Google Benchmark says of the mean, which is
+  // within one standard deviation of it (Hotelling and Solomons, 1932).
+  void check_times() {
+    std::optional<double> median;
+    std::string by;
+    const auto cv = run_value("cv");
+    for (const auto& [name, value] : row_.metrics) {
+      const Metric* metric = find_metric(row_.key, name);
+      const auto told = metric == nullptr ? std::nullopt : told_seconds(*metric, row_.key, value, scale_);
+      if (!told) continue;
+      if (metric->of_mean) {
+        if (std::abs(*told / row_.real_time - 1) > rounding) refuse(name, value, "contradicts real_time");
+        continue;
+      }
+      if (cv && std::abs(*told / row_.real_time - 1) > *cv + rounding) {
+        refuse(name, value, "contradicts the mean time of an operation, " + number_text(row_.real_time * 1e6) + " us");
+      }
+      if (!median) {
+        median = told;
+        by = name;
+      } else if (std::abs(*told / *median - 1) > rounding) {
+        refuse(name, value, "contradicts " + by);
+      }
+    }
+    const Column* seconds = column("seconds");
+    const auto ranks = seconds == nullptr ? std::nullopt : slowest(*seconds, true);
+    if (median && ranks) {
+      agree(by, *median / *ranks, *run_value(by), "the slowest rank took " + number_text(*ranks * 1e6) + " us");
+    }
+  }
+
+  // A step is what a rank computes and what it then waits for; what it computes has three phases. Each is a median over
+  // samples of its own, which add up on a GPU; processors are shared with others, from one sample to the next.
+  // On one batch, the loss of every LoRA step of the stored launches falls within ten steps to 71 % of its first, with
+  // adapters on attention alone, and to 1 % with adapters on all products.
+  void check_losses() {
+    constexpr double max_part_of_first = 0.9;
+    const Column *first = column("first_loss"), *last = column("last_loss");
+    if (family_ != "lora_step" || context_.backend == "host" || first == nullptr || last == nullptr) return;
+    for (std::size_t rank = 0; rank < std::min(first->size(), last->size()); ++rank) {
+      const auto before = (*first)[rank], after = (*last)[rank];
+      if (!before || !after || *after < max_part_of_first * *before) continue;
+      refuse("last_loss", *after, "hardly falls: " + number_text(*before) + " in the first step, on the same batch",
+             rank);
+    }
+  }
+
+  void check_phases() {
+    if (context_.backend == "host") return;
+    // Of a step that accumulates, the phases are those of one of its passes; where ranks share the state or compute a
+    // model together, they wait for each other in each of them.
+    const bool of_whole_step = key_part(row_.key, "accumulation").empty() && key_part(row_.key, "shard").empty() &&
+                               key_part(row_.key, "tp").empty();
+    const Column *compute = column("compute_ms"), *exposed = column("exposed_comm_ms"), *step = column("seconds");
+    if (compute == nullptr || !is_training(family_)) return;
+    for (std::size_t rank = 0; rank < compute->size(); ++rank) {
+      const auto at = [&](const Column* values) { return values == nullptr ? std::nullopt : (*values)[rank]; };
+      const auto mine = at(compute), took = at(step);
+      if (!mine) continue;
+      if (took && (exposed != nullptr || context_.world_size == 1)) {
+        const double sum = *mine + at(exposed).value_or(0);
+        if (std::abs(sum / (*took * 1e3) - 1) > tolerance)
+          refuse("compute_ms", *mine, "with what it waited, contradicts a step of " + number_text(*took * 1e3) + " ms",
+                 rank);
+      }
+      // What it counted of its cycles in the same steps, at a clock that power leaves to them, too; while it waits for
+      // others it draws less, and its clock rises.
+      const bool waits = at(exposed).value_or(0) > tolerance * *mine;
+      const auto rate = at(column("tokens_per_s")), per_ghz = at(column("tokens_per_s_per_ghz")),
+                 mhz = at(column("sm_mhz"));
+      if (rate && per_ghz && mhz && took && !waits) {
+        const double alone = *rate * *took * 1e3 / *mine;
+        if (std::abs(*per_ghz * *mhz * 1e-3 / alone - 1) > clock_tolerance)
+          refuse("tokens_per_s_per_ghz", *per_ghz,
+                 "contradicts " + number_text(alone) + " tokens/s at sm_mhz " + number_text(*mhz), rank);
+      }
+      const auto f = at(column("forward_ms")), b = at(column("backward_ms")), o = at(column("optimizer_ms"));
+      if (f && b && o && of_whole_step && std::abs((*f + *b + *o) / *mine - 1) > tolerance)
+        refuse("compute_ms", *mine, "contradicts its phases, " + number_text(*f + *b + *o) + " ms", rank);
+    }
+  }
+
+  // --- what the profile asks of every row that was timed ---
+
+  void check_repeatability() {
+    if (profile_ == nullptr || family_ == "preflight") return;
+    const auto samples = run_value("samples");
+    if (const auto least = profile_->samples_min; least && samples.value_or(0) < *least) {
+      return refuse("samples", samples.value_or(0),
+                    "fewer samples than asked: " + number_text(samples.value_or(0)) + " of " + std::to_string(*least));
+    }
+    const auto most = profile_->cv_max.find(family_);
+    // A brief row that was unsteady once has been measured again.
+    const auto cv = shakedown::run_value(benchmark_, "cv");
+    if (most == profile_->cv_max.end() || (cv && *cv <= most->second)) return;
+    refuse("cv", cv.value_or(0),
+           cv ? "does not repeat: cv " + number_text(*cv) + ", at most " + number_text(most->second) + " allowed"
+              : "cv is missing: fewer than 5 samples?",
+           {}, Status::inconclusive);
+  }
+
+  const Benchmark& benchmark_;
+  const Context& context_;
+  const Row& row_;
+  std::string family_;
+  const Profile* profile_;
+  Scale scale_;
+  Finding finding_;
+  bool wrong_ = false;
+};
+
+// The machine does not lack a benchmark that it ran once.
+Finding waived_in_part(const Row& row) {
+  Finding finding;
+  finding.key = row.key;
+  finding.judgement = Judgement::crosscheck;
+  finding.status = Status::missing;
+  finding.detail =
+      "repetition " + std::to_string(row.repetition) + " was waived, and another was measured: " + *row.waived;
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> judge_validity(const Benchmarks& benchmarks, const Profile* profile, const FamilySet& families) {
+  const double pcie = pcie_gb_per_s(benchmarks).value_or(0);
+  std::vector<Finding> findings;
+  for (const auto& [key, benchmark] : benchmarks) {
+    if (!families.has_key(key) || benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
+    std::optional<Finding> finding;
+    int asked = 1;
+    for (const Row* row : benchmark.rows) {
+      asked = std::max(asked, row->repetitions);
+      if (finding) continue;
+      finding = row->waived ? waived_in_part(*row) : RowCheck(benchmark, *row, profile, pcie).run();
+    }
+    if (!finding && benchmark.rows.size() < static_cast<std::size_t>(asked)) {
+      finding.emplace();
+      finding->key = key;
+      finding->status = Status::missing;
+      finding->detail =
+          std::to_string(benchmark.rows.size()) + " of " + std::to_string(asked) + " repetitions are there";
+    }
+    if (!finding) continue;
+    finding->next = measure_command(key, benchmark.context->world_size);
+    findings.push_back(std::move(*finding));
+  }
+  return findings;
+}
+
+}  // namespace shakedown

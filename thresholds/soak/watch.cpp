@@ -1,0 +1,501 @@
+// Decides what a series of rounds shows. Longer than other files: a rule for each thing that only a series shows, all
+// of the same rounds.
+//
+// - A fact, an error or wrong data counts in whichever round it was seen. A figure that misses a limit or its peers
+//   counts where it does so in half of the rounds, or in three in a row (two of fewer than 20) where it otherwise does
+//   so too seldom for such a row to be chance. Else it is noted.
+// - A round is slow if the level is 15 % low and beyond 6 standard deviations of the rounds, in several figures of the
+//   GPU alone or in two rounds in a row: somebody else was there.
+// - Where more than half of the GPUs go the same way, nobody is named: the room, the supply, or a setting.
+#include "thresholds/soak/watch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/text.hpp"
+#include "thresholds/judge/judge.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr double slow_round = 0.15, sigmas = 6, chance = 0.1;
+constexpr std::size_t few_rounds = 20, rows_for_one_round = 3;
+constexpr double hour = 3600;
+
+/// Counters that a healthy GPU leaves alone; the others cost time only, or are a program's.
+bool is_fault_counter(const std::string& name) {
+  return name == "ecc_uncorrected_ever" || name == "rows_remapped" || name == "remap_failed" || name == "xids";
+}
+
+std::string signed_percent(double part) {
+  const auto text = percent_text(std::abs(part));
+  return (part < 0 ? "-" : "+") + text;
+}
+
+int worth(Status status) {
+  switch (status) {
+    case Status::pass:
+    case Status::waived: return 0;
+    case Status::inconclusive: return 1;
+    case Status::no_reference: return 2;
+    case Status::missing: return 3;
+    case Status::invalid: return 4;
+    case Status::fail: return 5;
+  }
+  return 5;
+}
+
+/// The same trouble at the same place, over the rounds.
+struct Trouble {
+  Status worst = Status::pass;
+  bool figure = true;
+  std::vector<std::size_t> rounds;
+  std::set<std::string> keys;
+  std::string detail;  // of the first round
+};
+
+class Judge {
+ public:
+  explicit Judge(const Watch& watch) : watch_(watch), rounds_(watch.rounds) {
+    if (rounds_.empty()) throw InputError("no round of this watch has come to its end; wait for one");
+    for (const WatchRound& round : rounds_) {
+      for (const RankFacts& rank : round.ranks) {
+        const auto unit = rank.uuid.value_or(rank.host + "/" + std::to_string(rank.local_rank));
+        if (index_.emplace(unit, result_.units.size()).second) {
+          names_.push_back(unit);
+          result_.units.push_back(culprit(rank));
+        }
+      }
+    }
+  }
+
+  WatchJudgement judge() {
+    begin();
+    judge_end();
+    judge_restarts();
+    judge_troubles();
+    judge_counters();
+    judge_bits();
+    result_.courses = follow_courses(watch_, names_);
+    judge_hours();
+    judge_slow_rounds();
+    speak();
+    conclude(result_.verdict);
+    return std::move(result_);
+  }
+
+ private:
+  using Places = std::vector<std::size_t>;
+
+  void begin() {
+    Verdict& verdict = result_.verdict;
+    verdict.run_ids = {watch_.plan.run_id};
+    verdict.started = watch_.plan.started;
+    std::set<std::string> devices;
+    for (const WatchRound& round : rounds_) {
+      if (verdict.profile == Verdict{}.profile && !round.profile.empty()) verdict.profile = round.profile;
+      verdict.backend = round.backend.empty() ? verdict.backend : round.backend;
+      verdict.hosts = std::max(verdict.hosts, round.hosts);
+      verdict.ranks = std::max(verdict.ranks, static_cast<int>(round.units.size()));
+      verdict.families = std::max(verdict.families, round.families);
+      verdict.judged_families = std::max(verdict.judged_families, round.judged_families);
+      verdict.known_families = std::max(verdict.known_families, round.known_families);
+      if (round.state == State::partial || round.state == State::fit) verdict.asked.names = watch_.plan.families;
+      for (const RankFacts& rank : round.ranks) devices.insert(rank.device);
+    }
+    verdict.devices.assign(devices.begin(), devices.end());
+    std::map<std::string, int> ranks_of;
+    for (const Culprit& unit : result_.units) ++ranks_of[unit.host];
+    for (const auto& [host, ranks] : ranks_of) verdict.nodes.push_back({host, ranks});
+    verdict.notes.push_back("the order of the families and the rests follow from the seed " +
+                            std::to_string(watch_.plan.seed));
+  }
+
+  Finding& add(const std::string& what, Status status, bool counts, const std::string& detail) {
+    Finding finding;
+    finding.key = what;
+    finding.judgement = Judgement::series;
+    finding.status = status;
+    finding.severity = counts ? Severity::fail : Severity::warn;
+    finding.detail = detail;
+    result_.verdict.findings.push_back(std::move(finding));
+    return result_.verdict.findings.back();
+  }
+
+  /// Of a unit, or of a host that is none.
+  Finding& add_at(const std::string& what, const std::string& place, Status status, bool counts,
+                  const std::string& detail) {
+    const auto found = index_.find(place);
+    if (found == index_.end() && place.find(", ") != std::string::npos) {
+      Finding& finding = add(what, status, counts, detail);
+      std::vector<Culprit> ends;
+      for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 2) {
+        end = place.find(", ", begin);
+        const auto known = index_.find(place.substr(begin, end - begin));
+        if (known == index_.end()) continue;
+        ends.push_back(result_.units[known->second]);
+        finding.key += (ends.size() == 1 ? "/ranks:" : "-") + std::to_string(ends.back().rank.value_or(0));
+      }
+      name_offenders(finding, ends);
+      return finding;
+    }
+    if (found == index_.end()) {
+      Finding& finding = add(place.empty() ? what : what + "/host:" + place, status, counts, detail);
+      if (!place.empty()) name_offenders(finding, {Culprit{std::nullopt, place, std::nullopt, std::nullopt, {}}});
+      return finding;
+    }
+    const Culprit& unit = result_.units[found->second];
+    Finding& finding = add(what + "/rank:" + std::to_string(unit.rank.value_or(0)), status, counts, detail);
+    name_offenders(finding, {unit});
+    return finding;
+  }
+
+  std::string time(double seconds) const {
+    return watch_.plan.duration_s < 2 * hour ? number_with_one_digit(seconds / 60) + " minutes"
+                                             : number_with_one_digit(seconds / hour) + " hours";
+  }
+
+  /// "in 3 of 480 rounds, from hour 7.0 (...) to hour 7.1 (...)"
+  std::string when(const std::vector<std::size_t>& rounds) const {
+    const auto first = watch_.when(rounds_[rounds.front()]), last = watch_.when(rounds_[rounds.back()]);
+    return "in " + std::to_string(rounds.size()) + " of " + plural(rounds_.size(), "round") +
+           (rounds.size() == 1 ? ", at " + first : ", from " + first + " to " + last);
+  }
+
+  void judge_end() {
+    const bool complete = watch_.complete();
+    Finding& finding = add("machine/complete", complete ? Status::pass : Status::missing, true,
+                           "watched for " + time(watch_.watched_s()) + " of " + time(watch_.plan.duration_s) + ", in " +
+                               plural(rounds_.size(), "round"));
+    if (!complete) finding.next = "shakedown accept --resume goes on with it";
+    judge_rounds();
+    judge_units();
+  }
+
+  /// A round that is not good says why, and one that is has judged something.
+  void judge_rounds() {
+    Places silent, nothing;
+    for (std::size_t i = 0; i < rounds_.size(); ++i) {
+      const WatchRound& round = rounds_[i];
+      const bool good = is_good(round.state);
+      if (!good && round.findings.empty()) silent.push_back(i);
+      if (good && (round.judged_families == 0 || round.units.empty())) nothing.push_back(i);
+    }
+    if (!silent.empty()) {
+      add("watch/rounds/of:silent", Status::missing, true, "did not pass, and no finding says why: " + when(silent));
+    }
+    if (!nothing.empty()) {
+      add("watch/rounds/of:nothing", Status::missing, true, "passed, and nothing was judged: " + when(nothing));
+    }
+  }
+
+  void judge_units() {
+    for (const std::string& unit : names_) {
+      if (rounds_.back().rank_of(unit) || rounds_.back().units.empty()) continue;
+      Places with;
+      for (std::size_t i = 0; i < rounds_.size(); ++i) {
+        if (rounds_[i].rank_of(unit)) with.push_back(i);
+      }
+      add_at("watch/gone", unit, Status::missing, true, "was there " + when(with) + ", and is not in the last round");
+    }
+  }
+
+  void judge_restarts() {
+    std::map<std::string, std::string> boots;  // by host
+    for (const WatchRound& round : rounds_) {
+      const auto& before =
+          rounds_[static_cast<std::size_t>(&round - rounds_.data()) - (&round == rounds_.data() ? 0 : 1)];
+      const auto gap = "between " + watch_.when(before) + " and " + watch_.when(round);
+      bool restarted = false;
+      for (const std::string& boot : round.boots) {
+        const auto blank = boot.find(' ');
+        const auto host = boot.substr(0, blank), id = boot.substr(std::min(boot.size(), blank));
+        const auto [known, fresh] = boots.emplace(host, id);
+        if (fresh || known->second == id) continue;
+        known->second = id;
+        restarted = true;
+        Finding& finding =
+            add_at("watch/restart", host, Status::inconclusive, true,
+                   host + " was started anew " + gap + ": whether somebody did that cannot be told here");
+        finding.next = on_host(host, "last -x reboot shutdown; if nobody did it, the host is not fit");
+      }
+      if (round.unwatched_s > 0 && !restarted) {
+        result_.verdict.notes.push_back("nobody watched for " + time(round.unwatched_s) + " " + gap +
+                                        ": the watch was ended, and resumed");
+      }
+    }
+  }
+
+  /// In half of the rounds, or more often in a row than what is seen now and then would be by chance: a healthy GPU
+  /// that lies just at a limit misses it in one round of five, all day.
+  bool lasts(const std::vector<std::size_t>& rounds) const {
+    if (2 * rounds.size() >= rounds_.size()) return true;
+    std::size_t run = 1, longest = 1;
+    for (std::size_t i = 1; i < rounds.size(); ++i) {
+      run = rounds[i] == rounds[i - 1] + 1 ? run + 1 : 1;
+      longest = std::max(longest, run);
+    }
+    if (longest < (rounds_.size() < few_rounds ? 2 : 3)) return false;
+    const auto all = static_cast<double>(rounds_.size()), in_a_row = static_cast<double>(longest);
+    const double odds = (static_cast<double>(rounds.size()) - in_a_row + 0.5) / (all - in_a_row + 1);
+    return all * std::pow(odds, in_a_row) < chance;
+  }
+
+  void judge_troubles() {
+    std::map<std::pair<std::string, std::string>, Trouble> troubles;  // what, place
+    for (std::size_t i = 0; i < rounds_.size(); ++i) {
+      for (const RoundFinding& finding : rounds_[i].findings) {
+        // A fact by its name; of figures and data the family: a slow GPU misses dozens of limits.
+        const auto family = family_of(finding.key);
+        const bool fact = family == "machine" || family == "preflight";
+        const auto end = finding.key.find("/rank:");
+        auto what = fact ? finding.key.substr(0, end) + (finding.metric.empty() ? "" : "/" + finding.metric)
+                         : (finding.figure ? "" : "data/") + family;
+        auto places = finding.places;
+        if (family == "suspect") places = {joined(places)};  // the ends of a link are one suspect
+        if (places.empty()) places.emplace_back();
+        for (const std::string& place : places) {
+          Trouble& trouble = troubles[{what, place}];
+          if (trouble.rounds.empty()) trouble.detail = finding.detail;
+          if (trouble.rounds.empty() || trouble.rounds.back() != i) trouble.rounds.push_back(i);
+          if (worth(finding.status) > worth(trouble.worst)) trouble.worst = finding.status;
+          trouble.figure = trouble.figure && finding.figure;
+          trouble.keys.insert(finding.key);
+        }
+      }
+    }
+    for (const auto& [where, trouble] : troubles) {
+      const bool counts = !trouble.figure || lasts(trouble.rounds);
+      std::string keys = *trouble.keys.begin();
+      if (trouble.keys.size() > 1) keys += " and " + std::to_string(trouble.keys.size() - 1) + " more";
+      std::string others;
+      for (const std::size_t i : trouble.rounds) {
+        if (others.empty()) others = others_at(i, where.second);
+      }
+      Finding& finding =
+          add_at("watch/" + where.first, where.second, trouble.worst, counts,
+                 when(trouble.rounds) + ": " + keys + (trouble.detail.empty() ? "" : ": " + trouble.detail) + others +
+                     (counts ? "" : "; for once, which fails nothing"));
+      finding.value = static_cast<double>(trouble.rounds.size());
+      finding.unit = "rounds";
+    }
+  }
+
+  std::string others_at(std::size_t round, const std::string& unit) const {
+    const auto rank = rounds_[round].rank_of(unit);
+    const auto& others = rounds_[round].others;
+    if (!rank || *rank >= others.size() || !others[*rank]) return "";
+    return "; it was in use by " + *others[*rank];
+  }
+
+  /// The column of a unit over the rounds: visit(round, value).
+  template <class Visitor>
+  void each(const ByRank WatchRound::*columns, const std::string& name, const std::string& unit, Visitor visit) const {
+    for (std::size_t i = 0; i < rounds_.size(); ++i) {
+      if (const auto value = rounds_[i].value(columns, name, unit)) visit(i, *value);
+    }
+  }
+
+  void judge_counters() {
+    for (const std::string& name : watch_.names(&WatchRound::counters)) {
+      for (const std::string& unit : names_) {
+        // Some begin anew with the machine.
+        std::optional<double> first, last;
+        double more = 0;
+        std::vector<std::size_t> grown;
+        each(&WatchRound::counters, name, unit, [&](std::size_t i, double value) {
+          if (last && value > *last) {
+            more += value - *last;
+            grown.push_back(i);
+          }
+          first = first.value_or(value);
+          last = value;
+        });
+        if (grown.empty()) continue;
+        Finding& finding =
+            add_at("watch/counters/of:" + name, unit, Status::fail, is_fault_counter(name),
+                   name + " has grown " +
+                       (more == *last - *first ? "from " + number_text(*first) + " to " + number_text(*last)
+                                               : "by " + number_text(more)) +
+                       " since the start, " + when(grown));
+        finding.value = more;
+        finding.limit = {LimitKind::max, 0};
+      }
+    }
+  }
+
+  /// A unit against itself: a round that computes other bits than most from the same input with the same algorithm.
+  void judge_bits() {
+    std::map<std::string, std::set<std::size_t>> deviant;  // rounds by unit
+    std::map<std::string, std::string> example;
+    for (const std::string& name : watch_.names(&WatchRound::bits)) {
+      std::map<std::size_t, std::map<double, std::size_t>> same;  // how many units deviate alike in a round
+      std::map<std::string, std::vector<std::pair<std::size_t, double>>> found;
+      for (const std::string& unit : names_) {
+        std::map<double, std::size_t> votes;
+        std::vector<std::pair<std::size_t, double>> values;
+        each(&WatchRound::bits, name, unit, [&](std::size_t i, double value) {
+          ++votes[value];
+          values.emplace_back(i, value);
+        });
+        if (votes.size() < 2) continue;
+        const double usual = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
+                               return a.second < b.second;
+                             })->first;
+        for (const auto& [i, value] : values) {
+          if (value == usual) continue;
+          found[unit].emplace_back(i, value);
+          ++same[i][value];
+        }
+      }
+      for (const auto& [unit, rounds] : found) {
+        for (const auto& [i, value] : rounds) {
+          // Several GPUs do not fail alike: a library or a setting has changed.
+          if (same[i][value] > 1) continue;
+          deviant[unit].insert(i);
+          example.emplace(unit, name);
+        }
+      }
+    }
+    for (const auto& [unit, rounds] : deviant) {
+      const std::vector<std::size_t> all(rounds.begin(), rounds.end());
+      const auto& name = example[unit];
+      add_at("watch/bits", unit, Status::fail, true,
+             "it computed other bits than in its other rounds from the same input with the same algorithm (silent data "
+             "corruption), " +
+                 when(all) + ": " + name.substr(0, name.find(' ')));
+    }
+  }
+
+  // Courses -----------------------------------------------------------------------------------------------------------
+
+  std::string hour_text(std::size_t which) const {
+    const double begin = static_cast<double>(which) * watch_.hour_s();
+    for (const WatchRound& round : rounds_) {
+      if (round.begin_s >= begin) return watch_.when(round);
+    }
+    return watch_.when(rounds_.back());
+  }
+
+  /// "gemm is 3.0 % below its own first hour at worst, low from hour 6.0 (...) to the end; trend -0.30 % an hour
+  /// (-0.31 to -0.29)"
+  std::string loss_text(const Course& course) const {
+    double worst = 0;
+    for (const std::size_t h : course.low) worst = std::min(worst, *course.hours[h]);
+    std::string text = course.name + " is " + percent_text(-worst) + " below its own first hour, low from " +
+                       hour_text(course.low.front()) + " to " +
+                       (course.low.back() + 1 == course.hours.size() ? "the end" : hour_text(course.low.back() + 1));
+    if (course.trend && course.trend->low) {
+      text += "; trend " + signed_percent(course.trend->slope) + " an hour (" + signed_percent(*course.trend->low) +
+              " to " + signed_percent(*course.trend->high) + ")";
+    }
+    return text;
+  }
+
+  /// Who goes this way in a class, and whether that is nobody in particular.
+  bool common(std::size_t count) const { return names_.size() > 1 && 2 * count > names_.size(); }
+
+  bool is_judged() const { return result_.verdict.backend != "host"; }  // ranks of the host share its cores
+
+  void judge_hours() {
+    std::map<std::string, std::size_t> low_in;  // class: units
+    for (const Course& course : result_.courses)
+      low_in[course.name] += course.low.empty() || course.unit.empty() ? 0 : 1;
+    std::map<std::string, std::vector<const Course*>> by_place;
+    for (const Course& course : result_.courses) {
+      if (course.low.empty()) continue;
+      by_place[common(low_in[course.name]) ? "" : course.unit].push_back(&course);
+    }
+    for (const auto& [place, courses] : by_place) {
+      std::string detail;
+      std::set<std::string> said;
+      const Course* worst = courses.front();
+      for (const Course* course : courses) {
+        constexpr std::size_t most = 4;
+        if (course->low.size() > worst->low.size()) worst = course;
+        if (said.insert(course->name).second && said.size() <= most)
+          detail += (detail.empty() ? "" : "; ") + loss_text(*course);
+      }
+      if (place.empty()) detail += "; nobody alone: the room, the supply, or what all share";
+      Finding& finding = add_at("watch/drift", place, Status::fail, is_judged(), detail);
+      finding.value = 100 * *worst->hours[worst->low.back()];
+      finding.limit = {LimitKind::min, -100 * worst->limit};
+      finding.unit = "%";
+      finding.source = "each GPU against its own first hour (docs/statistics.md)";
+    }
+  }
+
+  void judge_slow_rounds() {
+    std::map<std::pair<std::vector<std::size_t>, std::string>, std::vector<std::string>> slow;  // rounds, unit: classes
+    for (const Course& course : result_.courses) {
+      std::vector<double> known;
+      for (const auto& level : course.levels) {
+        if (level) known.push_back(*level);
+      }
+      if (known.empty()) continue;
+      const double limit = std::max(slow_round, sigmas * robust_sigma(known));
+      std::vector<std::size_t> rounds;
+      for (std::size_t i = 0; i < rounds_.size(); ++i) {
+        if (course.levels[i] && *course.levels[i] < -limit) rounds.push_back(i);
+      }
+      // What a single figure shows for once is an accident, and what the host shares in is anybody's.
+      if (course.rows < rows_for_one_round || course.through_host) {
+        std::vector<std::size_t> pairs;
+        for (const std::size_t i : rounds) {
+          const auto is = [&](std::size_t other) { return std::binary_search(rounds.begin(), rounds.end(), other); };
+          if (is(i + 1) || (i > 0 && is(i - 1))) pairs.push_back(i);
+        }
+        rounds = std::move(pairs);
+      }
+      if (!rounds.empty()) slow[{rounds, course.unit}].push_back(course.name);
+    }
+    std::map<std::string, std::pair<std::set<std::size_t>, std::set<std::string>>> by_unit;
+    for (const auto& [where, classes] : slow) {
+      by_unit[where.second].first.insert(where.first.begin(), where.first.end());
+      by_unit[where.second].second.insert(classes.begin(), classes.end());
+    }
+    for (const auto& [unit, what] : by_unit) {
+      std::string detail, others;
+      std::vector<std::size_t> episode;
+      const auto end = [&] {
+        if (episode.empty()) return;
+        detail += (detail.empty() ? "" : "; ") + when(episode);
+        episode.clear();
+      };
+      for (const std::size_t i : what.first) {
+        if (!episode.empty() && episode.back() + 1 != i) end();
+        episode.push_back(i);
+        if (others.empty()) others = others_at(i, unit);
+      }
+      end();
+      Finding& finding = add_at("watch/slow", unit, Status::fail, is_judged(),
+                                joined(what.second) + " more than " + percent_text(slow_round) +
+                                    " below its own first hour " + detail + others);
+      finding.value = static_cast<double>(what.first.size());
+      finding.unit = "rounds";
+    }
+  }
+
+  void speak() {
+    std::size_t good = 0;
+    for (const WatchRound& round : rounds_) good += is_good(round.state) ? 1 : 0;
+    result_.verdict.spoken.push_back({Judgement::series, std::to_string(good) + " of " +
+                                                             plural(rounds_.size(), "round") +
+                                                             " good by themselves, in " + time(watch_.watched_s())});
+  }
+
+  const Watch& watch_;
+  const std::vector<WatchRound>& rounds_;
+  std::map<std::string, std::size_t> index_;
+  std::vector<std::string> names_;  // of units
+  WatchJudgement result_;
+};
+
+}  // namespace
+
+WatchJudgement judge_watch(const Watch& watch) { return Judge(watch).judge(); }
+
+}  // namespace shakedown

@@ -1,0 +1,392 @@
+// Decides who stands out in a class; docs/verdict.md has the rates.
+//
+// Of a class with the shortfalls v of N GPUs (or links), one stands out if v - centre exceeds
+//   max(effect, 6 s, min(4 g, t s))
+// - effect: what is worth a person's time: 1.2 % where several rows agree, else that of the metric;
+// - s: 1.4826 times the median distance of the better half from the centre, put together with what is known of such
+//   chips, which counts like eight GPUs: a few cannot tell their own spread. Of two or three GPUs it is sqrt(2) times
+//   what is known, since one healthy GPU is all that the other is compared with;
+// - t: how many s the worst of N lies from the centre where tails are as heavy as those of chips, in all but 1 % of
+//   fleets, above 64 GPUs 0.4 % (thresholds/units/silicon.hpp): it grows with N, as the number of comparisons does. s
+//   holds the noise of rows, too, whose tails are lighter: so it is half of that;
+// - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows whether
+//   tails are that heavy here: of such tails the worst of any number lies beyond 4 times the best in 1 / (1 + 4^5)
+//   = 0.1 % of fleets. Where they are lighter, it keeps the limit low.
+// A chip that only power holds back is slow and not at fault, as far as healthy chips are behind.
+#include "thresholds/units/classes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "base/statistics.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/rules/profile.hpp"
+#include "thresholds/units/silicon.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr double sigmas = 6, of_the_best = 4, known_counts_like = 8;
+constexpr std::size_t few = 3;
+
+// The part of fleets with a healthy GPU beyond. A node or eight of them are to show a fault of 2 %.
+double alpha(std::size_t units) { return units <= 64 ? 0.01 : 0.004; }
+
+// One value of 10,000 is off for once: another process, a paused guest. So many single values, measured once and alone
+// in their class, raise a false alarm in 1 of 100 runs; where there are more, one that stands out is only noted.
+constexpr std::size_t believed_singles = 100;
+// No such accident makes a value this much worse.
+constexpr double no_accident = 0.2;
+// So much further behind than in the other rows of its class, a GPU is looked at again.
+constexpr double odd = 0.1;
+
+using Unit = PeerGroup::Unit;
+
+// Hardware does not become faster by a fault. A GPU with bad ports slows most of the copies of a small host, so that
+// the better quarter of copies is what the others are compared with.
+double centre_of(const std::vector<double>& sorted, bool links) {
+  if (sorted.size() == 2) return sorted.front();
+  return links ? sorted[(sorted.size() - 1) / 4] : median(sorted);
+}
+
+// False of seconds of load, which no accident of a moment changes.
+bool is_brief(const std::string& name, const std::string& metric) {
+  return metric != "capacity_gb" && !name.ends_with("load:sustained") && !is_training(name);
+}
+
+bool may_be_accident(const std::string& name, const std::string& metric, const PeerClass& kind) {
+  return kind.effect < no_accident && is_brief(name, metric);
+}
+
+// What a single value falls short by where it is worth another look.
+double doubtful(const std::string& key, const PeerClass& kind) {
+  // More than an accident: limits of profiles are nearer than that.
+  if (kind.effect >= no_accident) return kind.effect / 2;
+  // A GPU with remapped rows, which nobody sends back, read its memory 2.3 % slower than its peers, launch after
+  // launch.
+  return family_of(key) == "hbm" ? kind.effect : (kind.effect + kind.class_effect) / 2;
+}
+
+// The rows that can confirm what one says of a GPU or a pair: each shift has other pairs.
+std::string confirmed_in(const std::string& key) {
+  if (family_of(key) != "p2p") return classes_of(key).back();
+  return !key_part(key, "shift").empty() && key_part(key, "op") == "latency" ? key : classes_of(key).front();
+}
+
+// What is known of the median over so many rows, whose variance is pi / 2 times that of the mean.
+double known_spread(const PeerGroup& group) {
+  const auto rows = static_cast<double>(group.units.front().rows);
+  const double of_rows = group.kind.row * group.kind.row * (rows > 1 ? 1.57 / rows : 1);
+  return std::sqrt(group.kind.spread * group.kind.spread + of_rows);
+}
+
+/// What classes of one family, metric and number of rows show together: the types of GEMM, the directions of HBM.
+struct Seen {
+  double variances = 0, units = 0;  // variance times units, and units
+};
+using SeenTogether = std::map<std::tuple<std::string, std::string, std::string, std::size_t>, Seen>;
+
+Seen& seen_of(SeenTogether& together, const PeerGroup& group) {
+  return together[{family_of(group.name), group.metric, group.device, group.units.front().rows}];
+}
+
+/// Centres the shortfalls, and leaves how far the best is from the centre in group.limit.
+void measure(PeerGroup& group, SeenTogether& together) {
+  std::vector<double> sorted;
+  sorted.reserve(group.units.size());
+  for (const Unit& unit : group.units) sorted.push_back(unit.shortfall);
+  std::sort(sorted.begin(), sorted.end());
+  const bool links = group.units.front().from.has_value();
+  // Half of the links are slow where a GPU of four has bad ports, and more where half of the GPUs are slow themselves.
+  if (family_of(group.name) != "p2p") sorted.resize(better_group(sorted, group.kind.class_effect));
+  const double centre = centre_of(sorted, links);
+  for (Unit& unit : group.units) unit.shortfall -= centre;
+  if (group.units.size() <= few) return;
+  std::vector<double> better;
+  for (const double v : sorted) {
+    if (v <= centre) better.push_back(centre - v);
+  }
+  group.limit = better.front();
+  const double s = 1.4826 * median(std::move(better));
+  Seen& seen = seen_of(together, group);
+  seen.variances += s * s * static_cast<double>(sorted.size());
+  seen.units += static_cast<double>(sorted.size());
+}
+
+void limit(PeerGroup& group, SeenTogether& together) {
+  const double known = known_spread(group);
+  const Seen seen = seen_of(together, group);
+  group.scale =
+      group.units.size() <= few
+          ? std::sqrt(2.0) * known
+          : std::sqrt((known_counts_like * known * known + seen.variances) / (known_counts_like + seen.units));
+  const double heavy = std::max(sigmas, worst_of(group.units.size(), alpha(group.units.size())));
+  group.limit = std::clamp(of_the_best * group.limit, sigmas * group.scale, heavy * group.scale);
+}
+
+// What most rows agree on: the lower median, of two rows the better one.
+void add_unit(PeerGroup& group, std::vector<double>& shortfalls, int rank, std::optional<int> from) {
+  const auto middle = shortfalls.begin() + static_cast<std::ptrdiff_t>((shortfalls.size() - 1) / 2);
+  std::nth_element(shortfalls.begin(), middle, shortfalls.end());
+  group.units.push_back({rank, from, *middle, shortfalls.size(), false});
+  shortfalls.clear();
+}
+
+void fill(PeerGroup& group, const std::vector<Comparison>& comparisons) {
+  struct Value {
+    int rank, from;
+    double shortfall;
+  };
+  const auto unit = [&](const PeerValue& v) { return unit_of(group.name, v.rank, v.from); };
+  // In the order of ranks by counting: of 10,000 GPUs there are a million.
+  std::vector<std::size_t> at(group.context->ranks.size() + 1);
+  for (const std::size_t row : group.rows) {
+    for (const PeerValue& v : comparisons[row].values) ++at[static_cast<std::size_t>(unit(v).rank) + 1];
+  }
+  std::partial_sum(at.begin(), at.end(), at.begin());
+  std::vector<Value> values(at.back());
+  auto next = at;
+  for (const std::size_t row : group.rows) {
+    for (const PeerValue& v : comparisons[row].values) {
+      const ClassUnit of = unit(v);
+      values[next[static_cast<std::size_t>(of.rank)]++] = {of.rank, of.from.value_or(-1), v.shortfall};
+    }
+  }
+  for (std::size_t rank = 0; rank + 1 < at.size(); ++rank) {
+    std::sort(values.begin() + static_cast<std::ptrdiff_t>(at[rank]),
+              values.begin() + static_cast<std::ptrdiff_t>(at[rank + 1]),
+              [](const Value& a, const Value& b) { return a.from < b.from; });
+  }
+  std::vector<double> shortfalls;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    shortfalls.push_back(values[i].shortfall);
+    const bool last =
+        i + 1 == values.size() || values[i + 1].rank != values[i].rank || values[i + 1].from != values[i].from;
+    if (last)
+      add_unit(group, shortfalls, values[i].rank, values[i].from < 0 ? std::nullopt : std::optional(values[i].from));
+  }
+}
+
+// Of copies by the GPU at one end.
+std::string_view end_of(const PeerGroup& group) { return key_part(group.name, "end"); }
+
+class Groups {
+ public:
+  Groups(PeerComparison& peers, const RankTelemetry& telemetry) : peers_(peers), telemetry_(telemetry) {}
+
+  void judge() {
+    collect();
+    std::size_t singles = 0;
+    std::map<std::string, std::size_t> of_metric;
+    std::set<std::string> names;
+    for (const PeerGroup& group : peers_.groups) {
+      names.insert(group.name);
+      ++of_metric[group.metric];
+    }
+    SeenTogether together;
+    for (PeerGroup& group : peers_.groups) fill(group, peers_.comparisons);
+    // Of two GPUs all that one sends is one link, and a class of its own.
+    std::erase_if(peers_.groups,
+                  [](const PeerGroup& group) { return !end_of(group).empty() && group.units.front().rows == 1; });
+    for (PeerGroup& group : peers_.groups) measure(group, together);
+    for (PeerGroup& group : peers_.groups) {
+      limit(group, together);
+      // Both directions of a pair at once show what each of them shows.
+      const bool repeats_others = group.name == "p2p/dir:both" && names.contains("p2p");
+      group.believed = of_metric[group.metric] == 1;
+      if (repeats_others || group.believed) continue;
+      for (const Unit& unit : group.units) singles += single(group, unit) ? 1 : 0;
+      undecided_.push_back(&group);
+    }
+    for (PeerGroup* group : undecided_) group->believed = singles <= believed_singles;
+    for (PeerGroup& group : peers_.groups) mark(group);
+  }
+
+ private:
+  void collect() {
+    std::map<std::tuple<std::string, std::string, std::string, int>, std::size_t> index;
+    for (std::size_t row = 0; row < peers_.comparisons.size(); ++row) {
+      const Comparison& c = peers_.comparisons[row];
+      for (const std::string& name : classes_of(c.key)) {
+        const auto [found, fresh] =
+            index.emplace(std::tuple(name, c.metric, c.device, c.context->world_size), peers_.groups.size());
+        if (fresh) peers_.groups.push_back({name, c.metric, c.device, c.kind, c.context, 0, 0, false, {}, {}});
+        peers_.groups[found->second].rows.push_back(row);
+      }
+    }
+    // A class of all rows of the wider one is that.
+    std::set<std::pair<std::string, std::vector<std::size_t>>> seen;
+    std::erase_if(peers_.groups, [&](const PeerGroup& g) { return !seen.emplace(end_of(g), g.rows).second; });
+  }
+
+  bool single(const PeerGroup& group, const Unit& unit) const {
+    return unit.rows == 1 && may_be_accident(group.name, group.metric, group.kind) &&
+           peers_.comparisons[group.rows.front()].repetitions < enough_repetitions;
+  }
+
+  double limit_of(const PeerGroup& group, const Unit& unit) const {
+    const bool several = unit.rows > 1 || peers_.comparisons[group.rows.front()].repetitions >= enough_repetitions;
+    const bool few_rows = !key_part(group.name, "engine").empty();  // two of three may be off by accident
+    return std::max(group.limit, several && !few_rows ? group.kind.class_effect : group.kind.effect);
+  }
+
+  bool is_slow_silicon(const PeerGroup& group, const Unit& unit) const {
+    if (!group.kind.clocked) return false;
+    const double slower = lower_is_better(group.metric) ? unit.shortfall / (1 + unit.shortfall) : unit.shortfall;
+    return slower <= slowest_of(group.units.size(), true) && telemetry_.power_limited(unit.rank);
+  }
+
+  void mark(PeerGroup& group) {
+    std::map<ClassUnit, bool> out;  // who stands out, and whether that counts
+    double limit = limit_of(group, group.units.front());
+    for (Unit& unit : group.units) {
+      limit = limit_of(group, unit);
+      if (unit.shortfall <= limit || is_slow_silicon(group, unit)) continue;
+      unit.out = group.believed || !single(group, unit);
+      out.emplace(ClassUnit{unit.rank, unit.from}, unit.out);
+    }
+    group.limit = limit;
+    for (const std::size_t row : group.rows) {
+      Comparison& c = peers_.comparisons[row];
+      if (c.limit == 0 || !out.empty()) {
+        c.limit = limit;
+        c.scale = group.scale;
+      }
+      if (out.empty()) continue;
+      for (PeerValue& v : c.values) {
+        const auto found = out.find(unit_of(group.name, v.rank, v.from));
+        if (found == out.end() || v.shortfall <= limit / 2) continue;
+        (found->second ? v.out : v.noted) = true;
+      }
+    }
+  }
+
+  PeerComparison& peers_;
+  const RankTelemetry& telemetry_;
+  std::vector<PeerGroup*> undecided_;
+};
+
+}  // namespace
+
+std::vector<std::string> classes_of(const std::string& key) {
+  const std::string family = family_of(key);
+  const auto part = [&](const char* name) { return "/" + (name + (":" + std::string(key_part(key, name)))); };
+  if (family == "gemm" && key_part(key, "load") == "sustained") return {family + part("load")};  // bursts show no heat
+  if (family == "gemm") return {family, family + part("dtype")};
+  if (family == "hbm") return {family, family + part("op"), family + part("op") + part("engine")};
+  if (family == "p2p" && key_part(key, "op") == "latency") return {family + part("op")};
+  if (family == "p2p" && key_part(key, "dir") == "both") return {family + part("dir")};
+  if (family == "p2p") {
+    const std::string engine = family + part("op") + part("engine");
+    return {family, engine + "/end:src", engine + "/end:dst"};
+  }
+  if (family == "pcie" && key_part(key, "active") == "one") {
+    return {family + part("active"), family + part("active") + part("op")};
+  }
+  if (family == "pcie") return {family, family + part("op")};
+  if (key_part(key, "scope") == "node") return {family + part("scope")};
+  return {family};
+}
+
+std::string of_each_rank(const std::string& key) {
+  return key_part(key, "active") == "one" ? with_part(key, "rank", "*") : key;
+}
+
+std::size_t better_group(const std::vector<double>& sorted, double effect) {
+  for (std::size_t n = 2; 2 * n <= sorted.size(); ++n) {
+    const double apart = sorted[n] - sorted[n - 1];
+    if (apart > std::max({effect, sorted[n - 1] - sorted.front(), sorted.back() - sorted[n]})) return n;
+  }
+  return sorted.size();
+}
+
+ClassUnit unit_of(std::string_view name, int rank, std::optional<int> from) {
+  const auto end = key_part(name, "end");
+  if (!from || end.empty()) return {rank, from};
+  return {end == "src" ? *from : rank, std::nullopt};
+}
+
+namespace {
+
+// By how much a GPU falls short of the others' middle, rank by rank; nothing where too few have a value.
+std::vector<std::optional<double>> shortfalls(const std::string& metric, const ByRank::mapped_type& values) {
+  std::vector<double> known;
+  for (const auto& value : values) {
+    if (value) known.push_back(lower_is_better(metric) ? *value : -*value);
+  }
+  if (known.size() < 2) return {};
+  std::sort(known.begin(), known.end());
+  const double centre = centre_of(known, false);
+  std::vector<std::optional<double>> all(values.size());
+  for (std::size_t rank = 0; rank < values.size(); ++rank) {
+    if (values[rank])
+      all[rank] = ((lower_is_better(metric) ? *values[rank] : -*values[rank]) - centre) / std::abs(centre);
+  }
+  return all;
+}
+
+// What bench/again.hpp looks at twice.
+bool has_turns(const std::string& key) { return family_of(key) == "jitter" || family_of(key) == "launch"; }
+
+// A row of a class that was measured once; where each rank works by itself, the rows of all of them.
+struct Once {
+  PeerClass kind;
+  std::vector<std::string> keys;  // by rank
+  ByRank::mapped_type values;
+  std::vector<std::optional<double>> shortfalls;
+};
+
+// What a rank falls short by in the middle one of these rows.
+double usual(const std::map<std::string, Once>& rows, std::size_t rank) {
+  std::vector<double> all;
+  for (const auto& [key, row] : rows) {
+    if (rank < row.shortfalls.size() && row.shortfalls[rank]) all.push_back(*row.shortfalls[rank]);
+  }
+  return median(all);
+}
+
+}  // namespace
+
+std::vector<std::string> to_measure_again(const std::map<std::string, std::vector<RankData>>& measured,
+                                          double at_least) {
+  std::map<std::pair<std::string, std::string>, std::map<std::string, Once>> classes;
+  std::set<std::string> several;  // of which nothing is single any more
+  for (const auto& [key, repetitions] : measured) {
+    const auto name = confirmed_in(key);
+    for (const auto& [metric, values] : repetitions.front().by_rank) {
+      const auto kind = peer_class(key, metric);
+      if (!kind || has_turns(key) || !is_brief(classes_of(key).back(), metric)) continue;
+      Once& row = classes[{name, metric}][of_each_rank(key)];
+      row.kind = *kind;
+      row.keys.resize(values.size());
+      row.values.resize(values.size());
+      for (std::size_t rank = 0; rank < values.size(); ++rank) {
+        if (values[rank]) row.keys[rank] = key, row.values[rank] = values[rank];
+      }
+    }
+    if (repetitions.size() != 1) several.insert(key);
+  }
+  std::set<std::string> again;
+  for (auto& [name, rows] : classes) {
+    const bool single = rows.size() == 1;
+    const auto family = family_of(name.first);
+    // Copies between GPUs have a pair of their own in each row, and are measured alone where they are slow.
+    if (!single && family != "gemm" && family != "hbm") continue;
+    for (auto& [key, row] : rows) row.shortfalls = shortfalls(name.second, row.values);
+    for (const auto& [key, row] : rows) {
+      const double off = std::max(single ? doubtful(key, row.kind) : odd, at_least);
+      for (std::size_t rank = 0; rank < row.shortfalls.size(); ++rank) {
+        const auto& shortfall = row.shortfalls[rank];
+        if (!shortfall || several.contains(row.keys[rank])) continue;
+        if (*shortfall - (single ? 0 : std::max(usual(rows, rank), 0.0)) > off) again.insert(row.keys[rank]);
+      }
+    }
+  }
+  return {again.begin(), again.end()};
+}
+
+void judge_groups(PeerComparison& peers, const RankTelemetry& telemetry) { Groups(peers, telemetry).judge(); }
+
+}  // namespace shakedown

@@ -1,0 +1,55 @@
+// A GPU, or the copies from one GPU to another, judged by classes of rows: GEMM by type, HBM by direction and engine,
+// copies by link and by the GPU at either end. What it shows in a class is the median of its shortfalls over the rows
+// of it, so that no single value of hundreds decides. Pure. The statistics are explained in docs/statistics.md.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thresholds/findings/peer_comparison.hpp"
+#include "thresholds/findings/rank_telemetry.hpp"
+#include "thresholds/results/results.hpp"
+
+namespace shakedown {
+
+/// Puts the rows of `peers.comparisons` together to `peers.groups`, and marks the values that stand out there. The
+/// telemetry tells a chip that power holds back from one that is slow.
+void judge_groups(PeerComparison& peers, const RankTelemetry&);
+
+/// "gemm" and "gemm/dtype:bf16": the classes of a row, the widest first.
+std::vector<std::string> classes_of(const std::string& key);
+
+/// Whom a value says something about.
+struct ClassUnit {
+  int rank = 0;
+  std::optional<int> from;  // of a link: whose data it is
+
+  friend auto operator<=>(const ClassUnit&, const ClassUnit&) = default;
+};
+
+/// In this class, of a value that stands at `rank`: the rank, the link that leads to it, or, in a class of copies by
+/// one end ("end:src", "end:dst"), the GPU at that end.
+ClassUnit unit_of(std::string_view name, int rank, std::optional<int> from);
+
+/// Of sorted shortfalls, how many are those of the healthy where half of all are slow, or more: there are two groups
+/// then, further apart than `effect` and than either is wide. All of them where there is one. One fast GPU is no group.
+std::size_t better_group(const std::vector<double>& sorted, double effect);
+
+/// The key of a row with that of the other ranks, where each works by itself: "active:one/rank:*".
+std::string of_each_rank(const std::string& key);
+
+/// Of rows that were measured once (what ranks have by key and repetition), those in which a value that no other row of
+/// its class confirms is lower than half way from what several must be to what one must be (of memory: than what one
+/// must be; of what no accident changes that much, as clocks and the latency of links: than half of it), and by more
+/// than `at_least`; and those in which a GPU multiplies or reads a tenth slower than in the other rows of the class. It
+/// may be an accident or a fault: measured until it is no single value any more, it is a fault if it stays.
+std::vector<std::string> to_measure_again(const std::map<std::string, std::vector<RankData>>&, double at_least);
+
+/// So many repetitions, of which the median is taken, are no single value.
+inline constexpr std::size_t enough_repetitions = 3;
+
+}  // namespace shakedown

@@ -1,0 +1,363 @@
+// Decides whom a missed limit is about. It must not let a slow GPU pass: one that misses its limits in most rows of a
+// class does so by itself, unless that is only the clock which power leaves to a chip, within what chips are known to
+// differ by.
+#include "thresholds/units/missed_limits.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/text.hpp"
+#include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/findings/rank_telemetry.hpp"
+#include "thresholds/results/hosts.hpp"
+#include "thresholds/rules/profile.hpp"
+#include "thresholds/units/classes.hpp"
+#include "thresholds/units/silicon.hpp"
+
+namespace shakedown {
+namespace {
+
+// No accident of once makes a value miss its limit by so much: what such accidents take, one time in 10,000, is 10 %.
+constexpr double clearly = 0.15;
+
+// Floors stand below the slowest of few healthy chips, so that the median of a healthy fleet is further above.
+constexpr double healthy_distance = 0.90;
+// Warm racks and slow lots make a healthy fleet 2 % slower; of a chip that only power holds back half as far is enough.
+constexpr double distance_by_power = 0.95;
+// Where so many miss limits of a class, it is the fleet that is low.
+constexpr double many = 0.1;
+constexpr std::size_t several = 3;
+
+enum class Miss { own, fleet, noted };
+
+using Values = std::vector<std::optional<double>>;
+using UnitId = std::uint64_t;
+
+UnitId id(const ClassUnit& unit) {
+  return (static_cast<UnitId>(unit.rank) << 32U) + static_cast<UnitId>(unit.from.value_or(-1) + 1);
+}
+
+class Weigher {
+ public:
+  Weigher(std::vector<Finding>& findings, const Benchmarks& benchmarks, const PeerComparison& peers)
+      : findings_(findings), benchmarks_(benchmarks), peers_(peers), telemetry_(benchmarks) {
+    for (const PeerGroup& group : peers.groups) groups_[{group.name, group.metric}].push_back(&group);
+  }
+
+  void weigh() {
+    std::vector<std::pair<Finding*, Limit>> broken;
+    for (Finding& f : findings_) {
+      const auto limit = limit_by_rank(f);
+      if (!limit || f.status != Status::fail || !f.counts()) continue;
+      broken.emplace_back(&f, *limit);
+      collect(f, *limit);
+    }
+    if (broken.empty()) return;
+    for (const Finding& f : findings_) {
+      if (const auto limit = limit_by_rank(f)) count(f, *limit);
+    }
+    for (const auto& [f, limit] : broken) find_crowd(*f);
+    for (const auto& [f, limit] : broken) weigh(*f, limit);
+  }
+
+  /// A step is as slow as its slowest GPU, and no finding by rank. Where it would meet its limit if the chips that only
+  /// power holds back computed as fast as the others, it is those, and fails as little as they do.
+  void excuse_steps() {
+    for (Finding& f : findings_) {
+      if (f.judgement != Judgement::rule || f.status != Status::fail || !f.counts()) continue;
+      const auto compared = f.compared();
+      if (!compared || compared->limit.kind != LimitKind::min) continue;
+      if (!is_training(family_of(f.key)) || !is_shared(f.key, f.metric) || !benchmarks_.contains(f.key)) continue;
+      excuse_step(f, *compared, benchmarks_.at(f.key));
+    }
+  }
+
+ private:
+  struct Count {
+    std::size_t rows = 0, below = 0;
+  };
+
+  // The limit that ranks were compared with; nullopt if none were.
+  std::optional<Limit> limit_by_rank(const Finding& f) const {
+    const auto compared = f.compared();
+    if (f.judgement != Judgement::rule || !compared || f.metric == "capacity_gb") return std::nullopt;
+    const Limit& limit = compared->limit;
+    const bool by_rank =
+        limit.kind == LimitKind::min || limit.kind == LimitKind::max || limit.kind == LimitKind::spread_max;
+    if (!by_rank || !(limit.value > 0) || !benchmarks_.contains(f.key) || !peer_class(f.key, f.metric))
+      return std::nullopt;
+    return limit;
+  }
+
+  const Hosts& hosts_of(const Context& context) {
+    const auto found = hosts_.find(&context);
+    return found == hosts_.end() ? hosts_.emplace(&context, Hosts(context)).first->second : found->second;
+  }
+
+  // Who misses a limit anywhere in a class.
+  void collect(const Finding& f, const Limit& limit) {
+    const Benchmark& benchmark = benchmarks_.at(f.key);
+    const auto sources = hosts_of(*benchmark.context).sources(f.key);
+    const Values values = rank_values(benchmark, f.metric);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!values[i] || !limit.is_missed_by(*values[i])) continue;
+      const auto from = sources.of(benchmark.context->ranks[i]);
+      for (const std::string& name : classes_of(f.key)) {
+        counts_[name + f.metric][id(unit_of(name, static_cast<int>(i), from))];
+      }
+    }
+  }
+
+  // Classes in which many miss a limit. A step is mostly GEMM: what holds for the clocks of one holds for the other.
+  void find_crowd(const Finding& f) {
+    const std::string name = classes_of(f.key).front();
+    const auto groups = groups_.find({name, f.metric});
+    const auto found = counts_.find(name + f.metric);
+    if (groups == groups_.end() || found == counts_.end() || found->second.size() < several) return;
+    std::size_t all = 0;
+    for (const PeerGroup* group : groups->second) all += group->units.size();
+    if (static_cast<double>(found->second.size()) < many * static_cast<double>(all)) return;
+    crowded_.insert(peer_class(f.key, f.metric)->clocked ? "clocks" : name + f.metric);
+  }
+
+  // Of each of them: in how many rows of the class it has a limit, and in how many it misses that.
+  void count(const Finding& f, const Limit& limit) {
+    const auto names = classes_of(f.key);
+    if (std::none_of(names.begin(), names.end(), [&](const auto& n) { return counts_.contains(n + f.metric); })) return;
+    const Benchmark& benchmark = benchmarks_.at(f.key);
+    const auto sources = hosts_of(*benchmark.context).sources(f.key);
+    const Values values = rank_values(benchmark, f.metric);
+    for (const std::string& name : names) {
+      const auto found = counts_.find(name + f.metric);
+      if (found == counts_.end()) continue;
+      for (std::size_t rank = 0; rank < values.size(); ++rank) {
+        if (!values[rank]) continue;
+        const auto from = sources.of(benchmark.context->ranks[rank]);
+        const auto unit = found->second.find(id(unit_of(name, static_cast<int>(rank), from)));
+        if (unit == found->second.end()) continue;
+        ++unit->second.rows;
+        unit->second.below += f.status == Status::fail && limit.is_missed_by(*values[rank]) ? 1 : 0;
+      }
+    }
+  }
+
+  void weigh(Finding& f, const Limit& limit) {
+    const Benchmark& benchmark = benchmarks_.at(f.key);
+    const Values values = rank_values(benchmark, f.metric);
+    const auto sources = hosts_of(*benchmark.context).sources(f.key);
+    std::size_t known = 0, missed = 0;
+    bool copies = false, fleet = false;
+    std::vector<int> own, others;
+    const bool spread = limit.kind == LimitKind::spread_max;
+    const auto centre = centre_of(values);
+    if (!centre) return;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!values[i]) continue;
+      ++known;
+      const int rank = static_cast<int>(i);
+      const auto from = sources.of(benchmark.context->ranks[i]);
+      copies = copies || from;
+      if (spread ? !(behind(f, *values[i], *centre) > limit.value) : !limit.is_missed_by(*values[i])) continue;
+      ++missed;
+      const Miss miss = kind_of(f, limit, benchmark, rank, from, *values[i]);
+      if (miss == Miss::own) own.push_back(rank);
+      fleet = fleet || miss == Miss::fleet;
+    }
+    // What most miss is nobody's own: it is put together elsewhere (RunEvidence::alike).
+    if (!spread && (missed == 0 || (!copies && known > 1 && 2 * missed > known))) return;
+    const bool counts = !own.empty() || fleet;
+    if (counts) name_only(f, limit, benchmark, own, values);
+    f.own = std::move(own);
+    const std::string why = counts
+                                ? "with the whole fleet"
+                                : "noted, and fails nothing: no other value of the same GPU confirms it, or it is the "
+                                  "clock that power leaves to a slow chip";
+    if (!counts) f.severity = Severity::warn;
+    if (f.own->empty()) f.detail += (f.detail.empty() ? "" : "; ") + why;
+  }
+
+  void excuse_step(Finding& f, const Compared& rate, const Benchmark& benchmark) {
+    const auto step = run_value(benchmark, "step_ms");
+    const Values values = rank_values(benchmark, "compute_ms");
+    const auto centre = centre_of(values);
+    if (!step || !centre) return;
+    double longest = 0, of_others = *centre;
+    std::vector<int> slow;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!values[i]) continue;
+      longest = std::max(longest, *values[i]);
+      const int rank = static_cast<int>(i);
+      if (*values[i] <= of_others || !is_slow_silicon(f.key, rank, values.size())) {
+        of_others = std::max(of_others, *values[i]);
+      } else {
+        slow.push_back(rank);
+      }
+    }
+    if (longest <= of_others || rate.value * *step / (*step - (longest - of_others)) < rate.limit.value) return;
+    f.severity = Severity::warn;
+    std::erase_if(slow, [&](int rank) { return *values[static_cast<std::size_t>(rank)] <= of_others; });
+    std::vector<std::string> names;
+    for (const int rank : slow) names.push_back("rank " + std::to_string(rank));
+    names.resize(std::min(names.size(), max_offenders));
+    f.detail += (f.detail.empty() ? "" : "; ") + std::string("noted, and fails nothing: all wait for ") +
+                joined(names) + ", with the clock that power leaves to a slow chip";
+  }
+
+  /// Slow by no more than healthy chips are at their power limit, and by nothing else.
+  bool is_slow_silicon(const std::string& key, int rank, std::size_t ranks) const {
+    const Standing here = standing(key, "compute_ms", rank, std::nullopt);
+    return here.compared && !here.out && !held_back(rank) && telemetry_.power_limited(rank) &&
+           here.shortfall / (1 + here.shortfall) <= slowest_of(ranks, true) &&
+           !standing("gemm", "tflops_per_ghz", rank, std::nullopt).out;
+  }
+
+  bool held_back(int rank) const {
+    const auto [found, fresh] = held_back_.emplace(rank, false);
+    if (fresh) found->second = telemetry_.held_back(rank);
+    return found->second;
+  }
+
+  static double behind(const Finding& f, double value, double centre) {
+    return lower_is_better(f.metric) ? value / centre - 1 : 1 - value / centre;
+  }
+
+  static std::optional<double> centre_of(const Values& values) {
+    std::vector<double> known;
+    for (const auto& value : values) {
+      if (value) known.push_back(*value);
+    }
+    if (known.empty()) return std::nullopt;
+    const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
+    std::nth_element(known.begin(), middle, known.end());
+    return *middle;
+  }
+
+  static void name_only(Finding& f, const Limit& limit, const Benchmark& benchmark, const std::vector<int>& own,
+                        const Values& values) {
+    f.offenders.clear();
+    f.offender_count = own.size();
+    for (const int rank : own) {
+      const auto i = static_cast<std::size_t>(rank);
+      f.offenders.push_back(culprit(benchmark.context->ranks[i], values[i]));
+    }
+    const bool low_is_good = lower_is_better(f.metric);
+    std::stable_sort(f.offenders.begin(), f.offenders.end(), [&](const Culprit& a, const Culprit& b) {
+      return low_is_good ? *a.value > *b.value : *a.value < *b.value;
+    });
+    if (f.offenders.size() > max_offenders) f.offenders.resize(max_offenders);
+    f.worst.reset();
+    if (f.offenders.empty()) return;
+    f.worst = f.offenders.front();
+    if (limit.kind != LimitKind::spread_max) f.value = f.worst->value;
+  }
+
+  struct Standing {
+    bool compared = false, out = false, believed = false;  // of the narrowest class: a single value counts
+    double shortfall = 0, scale = 0;
+  };
+
+  // Of this GPU or link in the classes of the key.
+  Standing standing(const std::string& key, const std::string& metric, int rank, std::optional<int> from) const {
+    Standing result;
+    for (const std::string& name : classes_of(key)) {
+      const auto found = groups_.find({name, metric});
+      if (found == groups_.end()) continue;
+      for (const PeerGroup* group : found->second) {
+        const ClassUnit wanted = unit_of(name, rank, from);
+        const auto unit = std::lower_bound(group->units.begin(), group->units.end(), id(wanted),
+                                           [](const PeerGroup::Unit& u, UnitId of) {
+                                             return id({u.rank, u.from}) < of;
+                                           });
+        if (unit == group->units.end() || ClassUnit{unit->rank, unit->from} != wanted) continue;
+        if (!result.compared) result.shortfall = unit->shortfall, result.scale = group->scale;
+        result.compared = true;
+        result.out = result.out || unit->out;
+        result.believed = group->believed && unit->rows == 1;
+      }
+    }
+    return result;
+  }
+
+  // By more than one value may be off: then a missed limit of this row is not the clock's doing.
+  bool slow_per_clock(const std::string& key, int rank) const {
+    for (const Comparison& c : peers_.comparisons) {
+      if (c.key != key || c.metric != "tflops_per_ghz") continue;
+      const auto v = std::lower_bound(c.values.begin(), c.values.end(), rank,
+                                      [](const PeerValue& value, int wanted) { return value.rank < wanted; });
+      return v != c.values.end() && v->rank == rank && v->shortfall > c.kind.effect;
+    }
+    return false;
+  }
+
+  bool agrees(const Finding& f, const Limit& limit, int rank, std::optional<int> from, double value,
+              const Benchmark& benchmark, const Standing& here) const {
+    // A low clock repeats: of that only other rows say whether it is too low.
+    const bool clock = peer_class(f.key, f.metric)->clocked && !slow_per_clock(f.key, rank);
+    const bool repeats = benchmark.rows.size() >= enough_repetitions && !clock;
+    if (limit.shortfall(value) > clearly || repeats) return true;
+    const auto names = classes_of(f.key);
+    for (const std::string& name : names) {
+      const auto found = counts_.find(name + f.metric);
+      if (found == counts_.end()) continue;
+      const auto unit = found->second.find(id(unit_of(name, rank, from)));
+      if (unit == found->second.end()) continue;
+      const Count& c = unit->second;
+      if (c.rows == 1 && name == names.back() && here.believed) return true;
+      if (c.rows > 1 && 2 * c.below > c.rows) return true;
+    }
+    return false;
+  }
+
+  Miss kind_of(const Finding& f, const Limit& limit, const Benchmark& benchmark, int rank, std::optional<int> from,
+               double value) const {
+    const Standing here = standing(f.key, f.metric, rank, from);
+    if (!here.compared && benchmark.context->world_size == 1) return Miss::own;
+    if (here.out) return Miss::own;
+    const bool clocked = peer_class(f.key, f.metric)->clocked;
+    const bool work_is_slow = clocked && standing(f.key, "tflops_per_ghz", rank, from).out;
+    if (work_is_slow) return Miss::own;
+    const std::size_t ranks = benchmark.context->ranks.size();
+    if (limit.kind == LimitKind::spread_max) {
+      const bool own = clocked ? here.shortfall > slowest_of(ranks, telemetry_.power_limited(rank))
+                               : here.believed || benchmark.rows.size() >= enough_repetitions;
+      return own ? Miss::own : Miss::noted;
+    }
+    if (!agrees(f, limit, rank, from, value, benchmark, here)) return Miss::noted;
+    if (from || !here.compared || (clocked && slow_per_clock(f.key, rank))) return Miss::own;
+    const bool crowded =
+        clocked ? crowded_.contains("clocks") : crowded_.contains(classes_of(f.key).front() + f.metric);
+    if (!clocked) return crowded && here.shortfall <= 3 * here.scale ? Miss::fleet : Miss::own;
+    // How far its rate is behind, and how far the limit is behind the median rate.
+    const bool time = limit.kind == LimitKind::max;
+    const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
+    const bool by_power = telemetry_.power_limited(rank);
+    if (held_back(rank) || slower > slowest_of(ranks, by_power)) return Miss::own;
+    const double centre = time ? value * (1 - slower) : value / (1 - std::min(slower, 0.9));
+    if (crowded) return Miss::fleet;
+    const double distance = time ? centre / limit.value : limit.value / centre;
+    return distance <= (by_power ? distance_by_power : healthy_distance) ? Miss::noted : Miss::own;
+  }
+
+  std::vector<Finding>& findings_;
+  const Benchmarks& benchmarks_;
+  const PeerComparison& peers_;
+  const RankTelemetry telemetry_;
+  std::map<std::pair<std::string, std::string>, std::vector<const PeerGroup*>> groups_;
+  std::map<const Context*, Hosts> hosts_;
+  mutable std::map<int, bool> held_back_;
+  std::set<std::string> crowded_;                          // class and metric
+  std::map<std::string, std::map<UnitId, Count>> counts_;  // class and metric
+};
+
+}  // namespace
+
+void weigh_missed_limits(std::vector<Finding>& findings, const Benchmarks& benchmarks, const PeerComparison& peers) {
+  Weigher weigher(findings, benchmarks, peers);
+  weigher.weigh();
+  weigher.excuse_steps();
+}
+
+}  // namespace shakedown

@@ -1,0 +1,343 @@
+// Decides how far each value is behind its peers, and which host is. One-sided: nobody is named for being fast.
+//
+// A GPU or link is judged by all rows of a class together: thresholds/units/classes.cpp. A host stands out if what its
+// better ranks reach falls short of the median of the hosts by more than
+//   max(effect, z * max(1.4826 MAD, tail, spread)),   z = the normal quantile at alpha / (values compared in the run).
+// MAD and median: Rousseeuw and Croux 1993 (a factor 1.4826 makes the MAD of a normal distribution its standard
+// deviation). The division is Bonferroni's: 10,000 GPUs x 60 benchmarks are 600,000 chances of a false alarm.
+#include "thresholds/units/peers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "base/statistics.hpp"
+#include "base/text.hpp"
+#include "thresholds/results/hosts.hpp"
+#include "thresholds/rules/profile.hpp"
+#include "thresholds/units/classes.hpp"
+
+namespace shakedown {
+namespace {
+
+// The chance that a healthy run of any size raises any alarm, were its noise normal.
+constexpr double alpha = 1e-3;
+
+// From so many values on, the healthy side shows how heavy the tails are: its 99 % quantile, which is 2.326 sigma of a
+// normal distribution. Below, one fast value would set it.
+constexpr std::size_t enough_for_tail = 64;
+constexpr double tail_share = 0.99, tail_sigmas = 2.3263;
+
+// So many hosts give each pair of local ranks peers of its own; with fewer, all pairs of a host are alike, as behind
+// NVSwitch.
+constexpr std::size_t enough_hosts = 16;
+
+// Independent deviations of the ranks of a host average out in its median, those that they share do not.
+constexpr double host_share = 0.6;
+constexpr double host_effect_clocked = 0.1;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Centre, scale and limits
+
+// Of values on their way to be sorted: the value below which `share` of them are.
+double value_at(std::vector<double>& values, double share) {
+  const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + at, values.end());
+  return values[static_cast<std::size_t>(at)];
+}
+
+struct Spread {
+  double centre, scale;
+};
+
+// The better of two: hardware does not become faster by a fault, so the slower is the one to look at.
+double centre_of(const std::vector<double>& values, bool low_is_good) {
+  if (values.size() != 2) return median(values);
+  return low_is_good ? std::min(values[0], values[1]) : std::max(values[0], values[1]);
+}
+
+Spread spread_of(const std::vector<double>& values, bool low_is_good, double least) {
+  const double centre = centre_of(values, low_is_good);
+  if (values.size() == 2) return {centre, least};
+  double sigma = robust_sigma(values);
+  if (values.size() >= enough_for_tail) {
+    std::vector<double> good_side;
+    for (const double value : values) good_side.push_back(low_is_good ? centre - value : value - centre);
+    sigma = std::max(sigma, value_at(good_side, tail_share) / tail_sigmas);
+  }
+  return {centre, std::max(least, centre > 0 ? sigma / centre : 0)};
+}
+
+double shortfall_of(double value, double centre, bool low_is_good) {
+  if (!(centre > 0)) return 0;
+  return low_is_good ? value / centre - 1 : 1 - value / centre;
+}
+
+// The middle of all, or where half of the GPUs or more are slow, of those that are not.
+double healthy_centre(std::vector<double> values, bool low_is_good, double effect) {
+  const double centre = centre_of(values, low_is_good);
+  std::sort(values.begin(), values.end());
+  if (!low_is_good) std::reverse(values.begin(), values.end());
+  std::vector<double> shortfalls;
+  shortfalls.reserve(values.size());
+  for (const double value : values) shortfalls.push_back(shortfall_of(value, centre, low_is_good));
+  const std::size_t healthy = better_group(shortfalls, effect);
+  if (healthy == values.size()) return centre;
+  values.resize(healthy);
+  return centre_of(values, low_is_good);
+}
+
+void measure_values(Comparison& comparison) {
+  const bool low_is_good = lower_is_better(comparison.metric);
+  std::vector<double> values;
+  values.reserve(comparison.values.size());
+  for (const PeerValue& v : comparison.values) values.push_back(v.value);
+  // Half of the links are slow where half of the GPUs are, or one of four: classes judge them by the better quarter.
+  const bool links = comparison.values.front().from.has_value();
+  comparison.centre = links ? centre_of(values, low_is_good)
+                            : healthy_centre(std::move(values), low_is_good, comparison.kind.class_effect);
+  for (PeerValue& v : comparison.values) v.shortfall = shortfall_of(v.value, comparison.centre, low_is_good);
+}
+
+// What three quarters of its values stay behind: a slow GPU drags down half of the copies of a host of four, which is
+// no slow host.
+double good_quarter(std::vector<double>& values, bool low_is_good) {
+  const double share = values.size() < 4 ? 1 : 0.75;
+  return value_at(values, low_is_good ? 1 - share : share);
+}
+
+// A host counts with what its better ranks reach, if it has at least two.
+void measure_hosts(Comparison& comparison, const Hosts& hosts) {
+  if (hosts.count() < 2) return;
+  const bool low_is_good = lower_is_better(comparison.metric);
+  std::vector<std::vector<double>> by_host(hosts.count());
+  std::vector<int> first(hosts.count());
+  for (const PeerValue& v : comparison.values) {
+    by_host[hosts.host_of(v.rank)].push_back(v.value);
+    first[hosts.host_of(v.rank)] = v.rank;
+  }
+  std::vector<double> medians;
+  for (std::size_t host = 0; host < by_host.size(); ++host) {
+    if (by_host[host].size() < 2) continue;
+    PeerHost entry;
+    entry.host = comparison.context->ranks[static_cast<std::size_t>(first[host])].host;
+    entry.value = good_quarter(by_host[host], low_is_good);
+    medians.push_back(entry.value);
+    comparison.hosts.push_back(std::move(entry));
+  }
+  if (medians.size() < 2) {
+    comparison.hosts.clear();
+    return;
+  }
+  const Spread spread = spread_of(medians, low_is_good, host_share * comparison.kind.spread);
+  comparison.host_scale = spread.scale;
+  for (PeerHost& host : comparison.hosts) host.shortfall = shortfall_of(host.value, spread.centre, low_is_good);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What is compared with what
+
+class Collector {
+ public:
+  PeerComparison collect(const Benchmarks& benchmarks, const FamilySet& families) {
+    for (const auto& [key, benchmark] : benchmarks) {
+      if (!families.has_key(key)) continue;
+      if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
+      peers_.ranks = std::max(peers_.ranks, benchmark.context->world_size);
+      peers_.counts = peers_.counts && benchmark.context->backend != "host";
+      for (const Metric& metric : metrics()) {
+        if (metric.peers && find_metric(key, metric.name) == &metric) add(benchmark, metric);
+      }
+    }
+    finish(RankTelemetry(benchmarks));
+    return std::move(peers_);
+  }
+
+ private:
+  const Hosts& hosts_of(const Context& context) {
+    const auto found = hosts_.find(&context);
+    return found == hosts_.end() ? hosts_.emplace(&context, Hosts(context)).first->second : found->second;
+  }
+
+  void add(const Benchmark& benchmark, const Metric& row) {
+    const std::string metric(row.name);
+    const auto values = rank_values(benchmark, metric);
+    if (values.empty()) return;
+    const Context& context = *benchmark.context;
+    const Hosts& hosts = hosts_of(context);
+    const std::string key = pooled_key(benchmark.key, hosts);
+    const bool per_host = key_part(key, "scope") == "node";
+    const auto sources = hosts.sources(benchmark.key);
+    std::set<std::size_t> seen;  // hosts: the ranks of one have one value in common
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!values[i] || !std::isfinite(*values[i])) continue;
+      const RankFacts& facts = context.ranks[i];
+      const auto from = sources.of(facts);
+      if (from == facts.rank) continue;  // of both directions the value stands at both ends: one is enough
+      if (per_host && !seen.insert(hosts.host_of(facts.rank)).second) continue;
+      Comparison& comparison = comparison_of(key, metric, facts.device);
+      if (comparison.values.empty()) {
+        comparison.kind = *row.peers;
+        comparison.example = benchmark.key;
+        comparison.context = &context;
+        comparison.repetitions = benchmark.rows.size();
+      }
+      if (comparison.context != &context && comparison.context->world_size != context.world_size) continue;
+      comparison.values.push_back({facts.rank, from, *values[i], 0});
+    }
+  }
+
+  static std::string pooled_key(const std::string& key, const Hosts& hosts) {
+    std::string pooled = of_each_rank(key);
+    if (hosts.count() >= enough_hosts) return pooled;
+    return with_part(with_part(pooled, "src", "*"), "dst", "*");
+  }
+
+  Comparison& comparison_of(const std::string& key, const std::string& metric, const std::string& device) {
+    // Ranks of one kind follow each other, so that the last is nearly always the one.
+    if (last_ < peers_.comparisons.size()) {
+      Comparison& last = peers_.comparisons[last_];
+      if (last.key == key && last.metric == metric && last.device == device) return last;
+    }
+    const auto [found, fresh] = index_.emplace(std::array{key, metric, device}, peers_.comparisons.size());
+    if (fresh) {
+      peers_.comparisons.emplace_back();
+      peers_.comparisons.back().key = key;
+      peers_.comparisons.back().metric = metric;
+      peers_.comparisons.back().device = device;
+    }
+    last_ = found->second;
+    return peers_.comparisons[last_];
+  }
+
+  void finish(const RankTelemetry& telemetry) {
+    std::erase_if(peers_.comparisons, [](const Comparison& c) { return c.values.size() < 2; });
+    for (Comparison& comparison : peers_.comparisons) {
+      measure_values(comparison);
+      measure_hosts(comparison, hosts_of(*comparison.context));
+      peers_.tests += comparison.values.size() + comparison.hosts.size();
+    }
+    if (peers_.comparisons.empty()) {
+      peers_.not_compared = peers_.ranks == 1 ? "1 rank only: it has no peers in this run; wrong bits that it always "
+                                                "repeats are left to the checks of its data"
+                                              : "no benchmark has values of two ranks of the same kind";
+      return;
+    }
+    judge_groups(peers_, telemetry);
+    const double z = bonferroni_z(peers_.tests, alpha);
+    for (Comparison& c : peers_.comparisons) {
+      c.host_limit = std::max(c.kind.clocked ? host_effect_clocked : c.kind.effect, z * c.host_scale);
+    }
+  }
+
+  PeerComparison peers_;
+  std::map<const Context*, Hosts> hosts_;
+  std::map<std::array<std::string, 3>, std::size_t> index_;
+  std::size_t last_ = 0;
+};
+
+void describe(Finding& finding, const Comparison& c) {
+  finding.key = c.key;
+  finding.metric = c.metric + "_vs_peers";
+  finding.status = Status::fail;
+  finding.judgement = Judgement::peers;
+  finding.unit = unit_of(c.metric);
+  finding.next = measure_command(c.example, c.context->world_size);
+}
+
+// Of the values that stand out, or of those that are only noted.
+Finding finding_of(const Comparison& c, bool PeerValue::*which) {
+  Finding finding;
+  describe(finding, c);
+  const bool low_is_good = lower_is_better(c.metric);
+  finding.limit = {low_is_good ? LimitKind::max : LimitKind::min, c.centre * (low_is_good ? 1 + c.limit : 1 - c.limit)};
+  finding.source = "median of " + std::to_string(c.values.size()) + " values of " + c.device +
+                   " in this run: " + number_text(c.centre) + " " + finding.unit;
+  std::vector<PeerValue> out;
+  for (const PeerValue& v : c.values) {
+    if (v.*which) out.push_back(v);
+  }
+  finding.offender_count = out.size();
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.shortfall > b.shortfall; });
+  if (out.size() > max_offenders) out.resize(max_offenders);
+  for (const PeerValue& v : out) {
+    finding.offenders.push_back(culprit(c.context->ranks[static_cast<std::size_t>(v.rank)], v.value));
+  }
+  finding.worst = finding.offenders.front();
+  finding.value = out.front().value;
+  finding.detail = percent_text(out.front().shortfall) + (low_is_good ? " above" : " below") +
+                   " the median of its peers, " + fmt::format("{:.1f}", c.mads(out.front().shortfall)) + " MADs";
+  return finding;
+}
+
+// Only where no rank stands out by itself: half of all ranks cannot, for they are the median.
+Finding finding_of_hosts(const Comparison& c) {
+  Finding finding;
+  describe(finding, c);
+  finding.metric = c.metric + "_of_host_vs_peers";
+  finding.source = "what the better ranks of " + std::to_string(c.hosts.size()) + " hosts reach in this run";
+  const PeerHost* worst = nullptr;
+  for (const PeerHost& host : c.hosts) {
+    if (!c.outlier(host)) continue;
+    ++finding.offender_count;
+    if (worst == nullptr || host.shortfall > worst->shortfall) worst = &host;
+    Culprit place;
+    place.host = host.host;
+    place.value = host.value;
+    if (finding.offenders.size() < max_offenders) finding.offenders.push_back(place);
+  }
+  finding.worst = finding.offenders.front();
+  finding.value = worst->value;
+  finding.detail = percent_text(worst->shortfall) +
+                   (c.hosts.size() == 2 ? " behind the other host" : " behind the median of the hosts");
+  return finding;
+}
+
+}  // namespace
+
+PeerComparison compare_peers(const Benchmarks& benchmarks, const FamilySet& families) {
+  return Collector().collect(benchmarks, families);
+}
+
+std::vector<Finding> findings_of(const PeerComparison& peers) {
+  std::vector<Finding> findings;
+  for (const Comparison& c : peers.comparisons) {
+    if (std::any_of(c.values.begin(), c.values.end(), [&](const auto& v) { return c.outlier(v); })) {
+      findings.push_back(finding_of(c, &PeerValue::out));
+    } else if (std::any_of(c.hosts.begin(), c.hosts.end(), [&](const auto& h) { return c.outlier(h); })) {
+      findings.push_back(finding_of_hosts(c));
+    } else if (std::any_of(c.values.begin(), c.values.end(), [](const auto& v) { return v.noted; })) {
+      findings.push_back(finding_of(c, &PeerValue::noted));
+      findings.back().severity = Severity::warn;
+      findings.back().detail += "; noted, and fails nothing: one value of so many, measured once. Measure it again";
+    } else {
+      continue;
+    }
+    if (!peers.counts) findings.back().severity = Severity::info;
+  }
+  return findings;
+}
+
+std::string summary(const PeerComparison& peers) {
+  if (!peers.not_compared.empty()) return peers.not_compared;
+  std::size_t outliers = 0;
+  std::set<int> ranks;
+  for (const Comparison& c : peers.comparisons) {
+    for (const PeerValue& v : c.values) {
+      if (!c.outlier(v)) continue;
+      ++outliers;
+      ranks.insert(v.rank);
+    }
+  }
+  const std::string compared =
+      std::to_string(peers.tests) + " values of " + std::to_string(peers.ranks) + " ranks compared";
+  if (outliers == 0) return compared + ", none stands out";
+  return compared + ", " + std::to_string(outliers) + (outliers == 1 ? " stands" : " stand") + " out, of " +
+         std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank" : " ranks") +
+         (peers.counts ? "" : "; on the host backend this fails nothing: ranks share cores");
+}
+
+}  // namespace shakedown
