@@ -27,7 +27,33 @@ struct Slot {
   std::atomic<std::uint64_t> number{0};
   std::atomic<Clock::rep> began{0};
   std::atomic<CallKind> kind{CallKind::phase};
-  std::array<char, name_length> name{};
+  std::array<std::atomic<std::uint64_t>, name_length / 8> name{};  // read while the next call may write its own
+
+  void set_name(std::string_view what) noexcept {
+    const auto length = std::min(what.size(), name_length - 1);
+    std::array<std::uint64_t, name_length / 8> words;
+    std::memset(&words[length / 8], 0, 8);
+    std::memcpy(words.data(), what.data(), length);
+    for (std::size_t i = 0; i <= length / 8; ++i) name[i].store(words[i], std::memory_order_release);
+  }
+
+  /// The name of this call; nullopt if it has ended meanwhile, and all that was read may be another call's.
+  std::optional<std::string> name_of(std::uint64_t call) const {
+    std::array<std::uint64_t, name_length / 8> words;
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = name[i].load(std::memory_order_acquire);
+    if (process <= 0 || number != call) return std::nullopt;
+    return reinterpret_cast<const char*>(words.data());
+  }
+};
+
+/// A slot that a watcher has looked at, and the call that it held then.
+struct Seen {
+  const Slot* slot = nullptr;
+  std::uint64_t call = 0;
+
+  void take_later(const Slot& other, std::uint64_t number) {
+    if (slot == nullptr || number > call) *this = {&other, number};
+  }
 };
 
 bool is_alive(pid_t process) { return ::kill(process, 0) == 0 || errno != ESRCH; }
@@ -87,9 +113,9 @@ CallBoard::Memory& CallBoard::of_this_process() noexcept {
 
 std::optional<PendingCall> CallBoard::overdue(Clock::time_point since) const {
   const auto now = Clock::now();
-  const Slot* last = nullptr;
-  const Slot* phase = nullptr;
+  Seen last, phase;
   for (auto& slot : memory_->slots) {
+    const auto call = slot.number.load();  // first: name_of() then notices a call that ends from here on
     const pid_t process = slot.process;
     if (process <= 0) continue;
     if (!is_alive(process)) {  // killed in its call
@@ -98,22 +124,27 @@ std::optional<PendingCall> CallBoard::overdue(Clock::time_point since) const {
     }
     const auto limit = limit_of(slot.kind);
     const Clock::time_point began(Clock::duration(slot.began.load()));
-    if (!limit && (phase == nullptr || slot.number > phase->number)) phase = &slot;
+    if (!limit) phase.take_later(slot, call);
     if (!limit || now - std::max(began, since) < *limit) continue;
-    if (last == nullptr || slot.number > last->number) last = &slot;
+    last.take_later(slot, call);
   }
-  if (last == nullptr) return std::nullopt;
-  return PendingCall{last->kind, last->name.data(), phase == nullptr ? "" : phase->name.data()};
+  if (last.slot == nullptr) return std::nullopt;
+  const auto kind = last.slot->kind.load();
+  const auto name = last.slot->name_of(last.call);
+  if (!name) return std::nullopt;
+  return PendingCall{kind, *name, phase.slot == nullptr ? "" : phase.slot->name_of(phase.call).value_or("")};
 }
 
 std::optional<PendingCall> CallBoard::latest() const {
-  const Slot* last = nullptr;
   for (const bool phases : {false, true}) {
+    Seen last;
     for (const auto& slot : memory_->slots) {
-      if (slot.process <= 0 || (slot.kind == CallKind::phase) != phases) continue;
-      if (last == nullptr || slot.number > last->number) last = &slot;
+      const auto call = slot.number.load();
+      if (slot.process > 0 && (slot.kind == CallKind::phase) == phases) last.take_later(slot, call);
     }
-    if (last != nullptr) return PendingCall{last->kind, last->name.data(), ""};
+    if (last.slot == nullptr) continue;
+    const auto kind = last.slot->kind.load();
+    if (const auto name = last.slot->name_of(last.call)) return PendingCall{kind, *name, ""};
   }
   return std::nullopt;
 }
@@ -136,9 +167,7 @@ TimedCall::TimedCall(CallKind kind, std::string_view what) noexcept {
     auto& slot = board.slots[i];
     pid_t free = 0;
     if (!slot.process.compare_exchange_strong(free, -1)) continue;
-    const auto length = std::min(what.size(), name_length - 1);
-    std::memcpy(slot.name.data(), what.data(), length);
-    slot.name[length] = '\0';
+    slot.set_name(what);
     slot.kind = kind;
     slot.number = number;
     slot.began = Clock::now().time_since_epoch().count();

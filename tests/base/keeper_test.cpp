@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -152,6 +153,30 @@ TEST(CallBoard, ForgetsCallsOfAProcessThatWasKilled) {
   waitpid(child, &status, 0);
   std::this_thread::sleep_for(500ms);  // longer than the limit of a file, scaled
   EXPECT_FALSE(board.overdue({}));
+}
+
+TEST(CallBoard, NamesOneCallAloneWhereOthersTakeItsPlace) {
+  const CallBoard board;
+  board.use();
+  std::atomic<int> seen = 0;
+  std::string mixed;
+  {
+    const std::jthread watcher([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        const auto call = board.latest();
+        if (!call) continue;
+        ++seen;
+        if (call->what != std::string(200, call->what.front())) mixed = call->what;
+      }
+    });
+    const std::string names[] = {std::string(200, 'a'), std::string(200, 'b')};
+    for (std::size_t i = 0; i < 200'000 || seen < 100; ++i) {
+      const TimedCall call(CallKind::driver, names[i % 2]);
+      if (i % 1000 == 0) std::this_thread::sleep_for(1ms);  // most are over before they are read
+    }
+  }
+  CallBoard::use_own();
+  EXPECT_EQ(mixed, "");
 }
 
 }  // namespace
