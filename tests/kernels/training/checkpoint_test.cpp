@@ -82,8 +82,8 @@ class Checkpoints : public testing::Test {
   /// that is said.
   std::vector<float> trained(StepShape shape, int ranks, Shard shard, int steps, bool reads, bool writes) {
     std::vector<float> parameters;
+    shape.ranks = ranks;
     run_ranks(ranks, [&](Group& group) {
-      shape.ranks = ranks;
       auto mine = shape;
       mine.rank = group.rank();
       mine.shard = shard;
