@@ -1,5 +1,5 @@
 // What is measured a second time, because a rank stood off: it counts only what shows twice. With a key of its own,
-// since its class has other rows; fixtures/suite.cpp repeats what no other row could confirm.
+// since its class has other rows; fixtures/program/suite.cpp repeats what no other row could confirm.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/statistics.hpp"
-#include "fixtures/session.hpp"
+#include "fixtures/plan/session.hpp"
 
 namespace shakedown {
 

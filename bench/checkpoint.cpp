@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "base/files.hpp"
-#include "fixtures/session.hpp"
+#include "fixtures/plan/session.hpp"
 #include "kernels/training/checkpoint.hpp"
 
 namespace shakedown {

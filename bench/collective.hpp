@@ -1,7 +1,7 @@
 // What a collective is measured in.
 #pragma once
 
-#include "fixtures/session.hpp"
+#include "fixtures/plan/session.hpp"
 
 namespace shakedown {
 

@@ -3,7 +3,7 @@
 //
 //   mpirun -np 4 build/bench/bench_gemm --benchmark_filter=dtype:bf16
 //   mpirun -np 4 build/bench/bench_gemm --benchmark_filter=load:sustained
-#include "fixtures/session.hpp"
+#include "fixtures/plan/session.hpp"
 
 namespace shakedown {
 

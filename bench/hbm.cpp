@@ -3,7 +3,7 @@
 //
 //   mpirun -np 4 build/bench/bench_hbm --tier=full
 
-#include "fixtures/session.hpp"
+#include "fixtures/plan/session.hpp"
 
 namespace shakedown {
 

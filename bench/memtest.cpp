@@ -3,7 +3,7 @@
 // beside products. On the host a bounded part of the memory.
 //
 //   mpirun -np 4 build/bench/bench_memtest --tier=full
-#include "fixtures/session.hpp"
+#include "fixtures/plan/session.hpp"
 
 namespace shakedown {
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/statistics.hpp"
-#include "fixtures/session.hpp"
+#include "fixtures/plan/session.hpp"
 
 namespace shakedown {
 

@@ -4,8 +4,8 @@
 // of both hosts, with two partners. Then whoever was slow, again, with partners that are proven.
 //
 //   mpirun -np 32 build/bench/bench_pairs --site=mysite.yaml --benchmark_out=pairs.json
-#include "fixtures/rounds.hpp"
-#include "fixtures/session.hpp"
+#include "fixtures/pairs/rounds.hpp"
+#include "fixtures/plan/session.hpp"
 
 namespace shakedown {
 

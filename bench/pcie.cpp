@@ -2,7 +2,7 @@
 // full also on the far node.
 //
 //   mpirun -np 4 build/bench/bench_pcie --benchmark_filter=active:one
-#include "fixtures/session.hpp"
+#include "fixtures/plan/session.hpp"
 
 namespace shakedown {
 

@@ -1,7 +1,7 @@
 // How benchmarks of training steps are timed and what they tell.
 #pragma once
 
-#include "fixtures/in_turns.hpp"
+#include "fixtures/loop/in_turns.hpp"
 
 namespace shakedown {
 

@@ -193,7 +193,7 @@ bool is_of_mpi(const Environment& environment) {
 }
 
 /// One rank of several that torchrun, a pod's job or a script has started, each with a front door of its own: they meet
-/// over TCP (fixtures/rendezvous.hpp).
+/// over TCP (fixtures/ranks/rendezvous.hpp).
 std::optional<Launch> of_ranks(const Environment& environment, Launch launch) {
   for (const auto* variable : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     if (!set_in(environment, variable)) return std::nullopt;
@@ -277,7 +277,7 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
   }
   Words left_out;
   if (present < hosts) left_out = {"--exclude=" + joined(site.absent, ",")};
-  // Ranks meet over TCP (fixtures/rendezvous.hpp): under srun's pmix Open MPI 4.1 loses a rank in MPI_Init now and then
+  // Ranks meet over TCP (fixtures/ranks/rendezvous.hpp): under srun's pmix Open MPI 4.1 loses a rank in MPI_Init now and then
   // (open-mpi/ompi#12495). A rank that dies ends the others at once.
   launch.prefix = {"srun", "--mpi=none", "--kill-on-bad-exit=1", "--cpu-bind=none"};
   for (const auto* of_torchrun : {"RANK", "WORLD_SIZE"}) {

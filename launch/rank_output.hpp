@@ -9,10 +9,10 @@
 
 namespace shakedown {
 
-/// Whether a line announces the end that the ranks are coming to (fixtures/watchdog.cpp).
+/// Whether a line announces the end that the ranks are coming to (fixtures/liveness/watchdog.cpp).
 bool announces_end(std::string_view line);
 
-/// The hosts that the ranks name when they end a job (fixtures/watchdog.cpp); nothing for another line.
+/// The hosts that the ranks name when they end a job (fixtures/liveness/watchdog.cpp); nothing for another line.
 std::optional<std::vector<std::string>> lost_hosts_in(std::string_view line);
 
 /// Whether a line is to be read at once, by people.

@@ -8,8 +8,8 @@
 
 #include "base/archive.hpp"
 #include "bench/inventory/text.hpp"
-#include "fixtures/program.hpp"
-#include "fixtures/surroundings.hpp"
+#include "fixtures/plan/surroundings.hpp"
+#include "fixtures/program/program.hpp"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "base/archive.hpp"
 #include "bench/preflight/reach.hpp"
 #include "bench/preflight/shared_folder.hpp"
-#include "fixtures/session.hpp"
+#include "fixtures/plan/session.hpp"
 #include "node/binding.hpp"
 #include "node/dcgm.hpp"
 #include "node/gpu_facts.hpp"

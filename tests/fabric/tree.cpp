@@ -5,7 +5,7 @@
 #include <random>
 
 #include "base/statistics.hpp"
-#include "fixtures/pairing.hpp"
+#include "fixtures/pairs/pairing.hpp"
 
 namespace shakedown::fabric {
 
@@ -234,7 +234,7 @@ Results measure(const Tree& tree) {
     sums.push_back(run_sums(key, round.partners, false));
   }
   auto doubts = doubts_of(seen, leaves);
-  for (const auto& fault : tree.faults) {  // who says nothing is not measured again (fixtures/rounds.cpp)
+  for (const auto& fault : tree.faults) {  // who says nothing is not measured again (fixtures/pairs/rounds.cpp)
     if (fault.kind == Fault::Kind::dead_host) std::erase(doubts.suspects, fault.host);
   }
   Partners doubtful(static_cast<std::size_t>(tree.hosts), no_partner);

@@ -24,8 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = """
 base/exit_code.cpp base/files.cpp base/replace_file.cpp base/run_lock.cpp
-fixtures/blame.cpp fixtures/door.cpp fixtures/fault.cpp fixtures/heartbeat.cpp fixtures/launcher.cpp fixtures/meeting.cpp fixtures/mesh.cpp fixtures/options.cpp
-fixtures/pairing.cpp fixtures/rendezvous.cpp fixtures/watchdog.cpp
+fixtures/liveness/blame.cpp fixtures/ranks/door.cpp fixtures/liveness/fault.cpp fixtures/liveness/heartbeat.cpp fixtures/liveness/launcher.cpp fixtures/ranks/meeting.cpp fixtures/ranks/mesh.cpp fixtures/plan/options.cpp
+fixtures/pairs/pairing.cpp fixtures/ranks/rendezvous.cpp fixtures/liveness/watchdog.cpp
 launch/agreement.cpp launch/choice.cpp launch/guard.cpp launch/hosts.cpp launch/job.cpp launch/measure.cpp launch/rank_output.cpp
 launch/run_folder.cpp
 thresholds/rules/crashed.cpp thresholds/rules/crosscheck.cpp thresholds/rules/gpu_errors.cpp thresholds/judge/judge.cpp thresholds/rules/kept_memory.cpp

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "fixtures/world.hpp"
+#include "fixtures/ranks/world.hpp"
 #include "kernels/training/step_check.hpp"
 #include "tests/kernels/training/host_step.hpp"
 #include "tests/kernels/training/text_run.hpp"
