@@ -7,7 +7,7 @@
 #include <fstream>
 #include <memory>
 
-#include "base/held_folder.hpp"
+#include "base/shown_path.hpp"
 #include "base/timed_call.hpp"
 
 namespace shakedown {

@@ -4,13 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <climits>
 #include <string>
 #include <system_error>
 
 #include "base/files.hpp"
+#include "base/shown_path.hpp"
 #include "base/timed_call.hpp"
 
 namespace shakedown {
@@ -63,18 +62,6 @@ void HeldFolder::require_trust() const {
   if ((facts.st_mode & S_IWOTH) != 0) {
     refuse(name_, "can be written by all users; chmod o-w it, or name another folder with --results=DIR");
   }
-}
-
-fs::path shown(const fs::path& path) {
-  const std::string held = "/proc/self/fd/", text = path.native();
-  if (text.rfind(held, 0) != 0) return path;
-  const auto end = text.find('/', held.size());
-  // One call, of the kernel's own names: it does not wait for the file system of the folder.
-  std::array<char, PATH_MAX> name{};
-  const auto length = readlink(text.substr(0, end).c_str(), name.data(), name.size());
-  if (length < 0) return path;
-  const fs::path folder(std::string(name.data(), static_cast<std::size_t>(length)));
-  return end == std::string::npos ? folder : folder / text.substr(end + 1);
 }
 
 RunFile::RunFile(fs::path path, Mode mode) : path_(std::move(path)) {

@@ -28,9 +28,6 @@ class HeldFolder {
   std::filesystem::path name_, path_;  // for people; for calls
 };
 
-/// The path that people know: of one below a HeldFolder, its present name; of others the same.
-std::filesystem::path shown(const std::filesystem::path&);
-
 /// A file of a run that grows, such as its log. No link is followed to it, and it has no second name elsewhere.
 class RunFile {
  public:

@@ -10,7 +10,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/files.hpp"
-#include "base/held_folder.hpp"
+#include "base/shown_path.hpp"
 #include "base/timed_call.hpp"
 
 namespace shakedown {

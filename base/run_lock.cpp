@@ -8,6 +8,7 @@
 #include "base/files.hpp"
 #include "base/held_folder.hpp"
 #include "base/process.hpp"
+#include "base/shown_path.hpp"
 #include "base/timed_call.hpp"
 #include "base/utc.hpp"
 

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "base/held_folder.hpp"
+#include "base/shown_path.hpp"
 
 namespace shakedown {
 namespace {

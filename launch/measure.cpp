@@ -15,6 +15,7 @@
 #include "base/files.hpp"
 #include "base/held_folder.hpp"
 #include "base/sha256.hpp"
+#include "base/shown_path.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
 #include "launch/hosts.hpp"

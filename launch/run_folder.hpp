@@ -7,6 +7,7 @@
 
 #include "base/held_folder.hpp"
 #include "base/run_lock.hpp"
+#include "base/shown_path.hpp"
 
 namespace shakedown {
 

@@ -6,6 +6,7 @@
 
 #include "base/files.hpp"
 #include "base/held_folder.hpp"
+#include "base/shown_path.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
 #include "report/arguments.hpp"

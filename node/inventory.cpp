@@ -129,7 +129,7 @@ bool changes_results(const std::string& name) {
 }
 
 /// The value of a setting; one that may have a password in it is hidden.
-std::string shown(const std::string& value) {
+std::string without_password(const std::string& value) {
   const bool may_have_password = value.find('@') != std::string::npos || value.find("://") != std::string::npos;
   return may_have_password ? "***" : value;
 }
@@ -236,11 +236,12 @@ std::map<std::string, std::string> tuning(const Environment& environment, const 
     const std::string text = *entry;
     const auto equals = text.find('=');
     const auto name = text.substr(0, equals);
-    if (equals != std::string::npos && changes_results(name)) found[name] = shown(text.substr(equals + 1));
+    if (equals != std::string::npos && changes_results(name)) found[name] = without_password(text.substr(equals + 1));
   }
   for (const auto& file : nccl_files(environment, root)) {
     for (const auto& [name, value] : nccl_lines(file)) {
-      if (name.compare(0, 5, "NCCL_") == 0 && changes_results(name)) found.emplace(file + ": " + name, shown(value));
+      if (name.compare(0, 5, "NCCL_") == 0 && changes_results(name))
+        found.emplace(file + ": " + name, without_password(value));
     }
   }
   return found;

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "report/outputs.hpp"
+#include "report/judged.hpp"
 
 namespace shakedown {
 

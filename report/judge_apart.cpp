@@ -11,9 +11,9 @@
 #include <string_view>
 #include <utility>
 
-#include "base/held_folder.hpp"
 #include "base/key.hpp"
 #include "base/process.hpp"
+#include "base/shown_path.hpp"
 #include "thresholds/judge/judge.hpp"
 
 namespace shakedown {

@@ -2,7 +2,10 @@
 // and later): one thread keeps many kilobytes in flight, and no register holds them.
 #pragma once
 
-#include "kernels/cuda/stream.hpp"
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/stream_shape.hpp"
+#include "kernels/ops/memory.hpp"
 
 namespace shakedown::cuda {
 

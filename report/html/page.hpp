@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "report/outputs.hpp"
+#include "report/judged.hpp"
 
 namespace shakedown {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "report/outputs.hpp"
+#include "report/judged.hpp"
 #include "thresholds/judge/nodes.hpp"
 #include "thresholds/units/peers.hpp"
 

@@ -1,5 +1,6 @@
 // Folders and files of a run, where somebody else renames them or puts links in their place.
 #include "base/held_folder.hpp"
+#include "base/shown_path.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -11,7 +11,7 @@
 #include <set>
 #include <utility>
 
-#include "base/held_folder.hpp"
+#include "base/shown_path.hpp"
 #include "base/timed_call.hpp"
 #include "base/utc.hpp"
 #include "thresholds/results/json_field.hpp"

@@ -1,10 +1,9 @@
 // The only place that names backends.
-#include "kernels/device.hpp"
+#include "kernels/backends.hpp"
 
 #include <algorithm>
 
 #include "base/archive.hpp"
-#include "kernels/backends.hpp"
 #include "kernels/jitter.hpp"
 
 namespace shakedown {
