@@ -6,6 +6,7 @@
 
 #include "thresholds/findings/finding.hpp"
 #include "thresholds/results/measured.hpp"
+#include "thresholds/rules/profile.hpp"
 
 namespace shakedown {
 

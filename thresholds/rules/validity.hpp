@@ -9,6 +9,7 @@
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/findings/finding.hpp"
 #include "thresholds/results/measured.hpp"
+#include "thresholds/rules/profile.hpp"
 
 namespace shakedown {
 
