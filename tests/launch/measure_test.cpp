@@ -10,6 +10,8 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -159,9 +161,11 @@ TEST_F(Measure, MeasuresOneFamilyByItsOwnProgram) {
 }
 
 TEST_F(Measure, KeepsNoHalfResult) {
-  program("hbm", "head -c 2000 $stored/hbm.json");
+  program("hbm", "echo a warning; head -c 2000 $stored/hbm.json");
   EXPECT_TRUE(measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen)) << "why not";
   EXPECT_FALSE(exists("hbm.json"));
+  const auto log = read_file(scratch / "run/log");
+  EXPECT_TRUE(has(log, "bench_hbm wrote no result: ") && has(log, "a warning\n")) << log;
 }
 
 TEST_F(Measure, MarksTheLastOfAllFamiliesWhereTheirProgramDiedAfterIt) {
@@ -191,7 +195,27 @@ exit 3)sh");
             std::string::npos);
 }
 
+TEST_F(Measure, HandsOnTheRefusalOfAFlagWhereNothingWasMeasured) {
+  const std::string refuses = "echo 'shakedown: --site: no such file' >&2\n";
+  const auto refusal = [&](const std::string& script) {
+    program("all", script);
+    return input_error_of([&] { measure_together(door, launch, programs, scratch / "run", "r", signals, screen); });
+  };
+  EXPECT_EQ(refusal(refuses + "exit 2"), "--site: no such file");
+  EXPECT_EQ(refusal("exit 2"), "") << "it has not said why";
+  const std::string row = "echo '[1/9] something, 0 s so far' >&2\n";
+  EXPECT_EQ(refusal(row + refuses + "exit 3"), "") << "this code is of another end";
+  EXPECT_EQ(refusal(R"sh(printf '{"family": "hbm", "result": %s}\n' "$(tr '\n' ' ' <$stored/hbm.json)")sh"
+                    "\n" +
+                    refuses + "exit 2"),
+            "")
+      << "something was measured";
+}
+
 TEST_F(Measure, AccusesNoMachineWhereTheSupervisorCannotReport) {
+  program("hbm", "kill -KILL $PPID; sleep 10");
+  EXPECT_THROW(measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen), CannotRun)
+      << "without a result";
   EXPECT_THROW(measure_one("kill -KILL $PPID; sleep 10"), CannotRun);
   EXPECT_EQ(crashed_of("hbm"), Words{}) << "the result stays, unmarked";
   EXPECT_THROW(measure_all("kill -KILL $PPID; sleep 10"), CannotRun);
@@ -294,23 +318,36 @@ TEST_F(MeasureStarts, AreNotTriedAgainWhereThatWouldChangeNothing) {
 }
 
 TEST_F(Measure, SaysAtOnceWhatFailsAlready) {
-  auto document = nlohmann::json::parse(read_file(stored / "hbm.json"));
-  document["context"]["shakedown"]["run_id"] = "r";
-  const auto rows = document["benchmarks"].size();
-  ASSERT_GT(rows, 6U);
-  for (auto& row : document["benchmarks"]) {
-    row["error_occurred"] = true;
-    row["error_message"] = "wrong data: rank 2 (vm): 3 of 4096 comparisons failed";
-    row["wrong_ranks"] = {2};
-  }
-  std::ofstream(scratch / "bad.json") << document.dump();
-  program("all",
-          "printf '{\"family\": \"hbm\", \"result\": %s}\\n' \"$(cat " + (scratch / "bad.json").string() + ")\"");
-  const auto said = said_by([&] { measure_together(door, launch, programs, scratch / "run", "r", signals, screen); });
-  std::size_t lines = 0;
-  for (auto at = said.find("provisional: "); at != std::string::npos; at = said.find("provisional: ", at + 1)) ++lines;
-  EXPECT_EQ(lines, 6U) << said;
-  EXPECT_TRUE(has(said, "more of hbm")) << said;
+  /// The lines that are said of so many rows with errors.
+  const auto said_of = [&](std::size_t failing) {
+    auto document = nlohmann::json::parse(read_file(stored / "hbm.json"));
+    document["context"]["shakedown"]["run_id"] = "r";
+    EXPECT_GT(document["benchmarks"].size(), failing);
+    std::set<std::string> keys;
+    for (auto& row : document["benchmarks"]) {
+      const std::string name = row["run_name"];
+      if (!keys.contains(name) && keys.size() == failing) continue;
+      keys.insert(name);
+      row["error_occurred"] = true;
+      row["error_message"] = "wrong data: rank 2 (vm): 3 of 4096 comparisons failed";
+      row["wrong_ranks"] = {2};
+    }
+    std::ofstream(scratch / "bad.json") << document.dump();
+    program("all",
+            "printf '{\"family\": \"hbm\", \"result\": %s}\\n' \"$(cat " + (scratch / "bad.json").string() + ")\"");
+    const auto said = said_by([&] { measure_together(door, launch, programs, scratch / "run", "r", signals, screen); });
+    std::vector<std::string> lines;
+    std::istringstream all(said);
+    for (std::string line; std::getline(all, line);) {
+      if (has(line, "provisional: ")) lines.push_back(line);
+    }
+    return lines;
+  };
+  const auto five = said_of(5), six = said_of(6);
+  EXPECT_EQ(five.size(), 5U) << joined(five, "\n");
+  EXPECT_FALSE(has(five.back(), "more of hbm")) << five.back();
+  EXPECT_EQ(six.size(), 6U) << joined(six, "\n");
+  EXPECT_TRUE(has(six.back(), "and 1 more of hbm")) << six.back();
 }
 
 TEST_F(Measure, SaysOnceRowsBeginThatThePlanTakesLongerThanTheJobHas) {
@@ -547,6 +584,7 @@ TEST_F(MeasureFamilies, KeepsWhichHostDidNotStartAndWhy) {
     ASSERT_EQ(absent.size(), 1U);
     EXPECT_EQ(absent[0].at("host"), "nodec");
     EXPECT_TRUE(has(absent[0].dump(), "ssh: connect to host nodec")) << absent;
+    EXPECT_TRUE(absent[0].at("driver_hangs").is_null()) << "that is not why";
     EXPECT_FALSE(context_of(family).contains("start_attempts")) << "the first one went well";
     EXPECT_FALSE(context_of(family).contains("asked")) << "all was";
   }

@@ -15,6 +15,7 @@
 #include "base/files.hpp"
 #include "launch/guard.hpp"
 #include "launch/job.hpp"
+#include "launch/measure.hpp"
 
 namespace shakedown::supervision_test {
 namespace {
@@ -226,6 +227,43 @@ TEST_F(Supervision, AProcessThatCannotBeKilledKeepsNobodyWaiting) {
   EXPECT_TRUE(gone("left"));
 }
 
+/// This program in a folder of its own, with these benchmark programs beside it.
+class BesideProgram : public Supervision {
+ protected:
+  BesideProgram() {
+    for (const auto* name : {"tests", "bench", "bin", "share/shakedown"})
+      std::filesystem::create_directories(file(name));
+    std::filesystem::copy_file("/proc/self/exe", file("tests/front_door"));
+    std::ofstream(file("share/shakedown/families")) << "preflight\nhbm\np2p\n";
+  }
+  void has(const std::string& program) const { std::ofstream(file(program)) << "x"; }
+  std::string found(const std::vector<std::string>& families = {}) {
+    out.clear();
+    Job asks{{file("tests/front_door").string(), "programs"}};
+    asks.command.insert(asks.command.end(), families.begin(), families.end());
+    asks.out = [this](std::string_view line) { out.emplace_back(line); };
+    run(asks);
+    return out.empty() ? "" : out.front();
+  }
+};
+
+TEST_F(BesideProgram, BenchmarksAreFoundInTheBuildTreeElseWhereTheyAreInstalled) {
+  EXPECT_NE(found().find("there are no benchmark programs beside "), std::string::npos) << found();
+  has("bin/bench_preflight");
+  EXPECT_EQ(found(), "bin preflight hbm p2p");
+  has("bench/bench_preflight");
+  EXPECT_EQ(found(), "bench preflight hbm p2p");
+  std::filesystem::remove(file("share/shakedown/families"));
+  EXPECT_NE(found().find("there are no benchmark programs beside "), std::string::npos) << found();
+}
+
+TEST_F(BesideProgram, FamiliesAreMeasuredInTheirUsualOrderAndUnknownOnesRefused) {
+  has("bench/bench_preflight");
+  EXPECT_EQ(found({"p2p", "preflight"}), "bench preflight p2p");
+  EXPECT_EQ(found({"hbm"}), "bench hbm");
+  EXPECT_EQ(found({"hbm", "nosuch"}).rfind("--families: \"nosuch\" is none of preflight", 0), 0u) << found({"nosuch"});
+}
+
 // However the front door ends, and even if its guard does: a rank in a session of its own, whose launcher is killed
 // too.
 TEST_F(Supervision, NobodyIsLeftWhenTheFrontDoorIsKilled) {
@@ -269,6 +307,17 @@ int main(int argc, char** argv) {
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = std::stoul(files);
     setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  if (argc > 1 && std::string(argv[1]) == "programs") {
+    try {
+      const auto found = shakedown::find_programs({argv + 2, argv + argc});
+      std::printf("%s", found.folder.filename().c_str());
+      for (const auto& family : found.families) std::printf(" %s", family.c_str());
+      return 0;
+    } catch (const std::exception& error) {
+      std::printf("%s", error.what());
+      return 1;
+    }
   }
   if (argc > 1 && std::string(argv[1]) == "guard") return shakedown::guard({argv + 2, argv + argc});
   testing::InitGoogleTest(&argc, argv);

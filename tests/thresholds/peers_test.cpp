@@ -575,6 +575,21 @@ TEST(MissedLimits, OfTheSpreadAreConfirmedByThreeRepetitionsWhereOtherRowsDoNotS
   EXPECT_EQ(own(2), std::vector<int>{});
 }
 
+TEST(MissedLimits, OfTheSpreadOfTimesAreThoseOfTheLongest) {
+  const std::string latency = "p2p/op:latency/engine:sm/shift:1/bytes:2097152";
+  ResultsBuilder builder(8);
+  for (int i = 0; i < 3; ++i) builder.add(latency, "latency_us", 0.95, values(8, 0.84, {{2, 0.80}, {5, 0.95}}));
+  const auto verdict = judge(
+      {builder.results()},
+      profile("  - {benchmark: \"" + latency + "\", metric: latency_us, every: rank, spread_max: 0.1, source: s}\n"),
+      {});
+  const auto found = std::find_if(verdict.findings.begin(), verdict.findings.end(),
+                                  [&](const Finding& f) { return f.judgement == Judgement::rule && f.key == latency; });
+  ASSERT_NE(found, verdict.findings.end());
+  EXPECT_EQ(found->status, Status::fail);
+  EXPECT_EQ(found->own, std::vector{5});
+}
+
 TEST(MissedLimits, OfAStepWithoutTimesAreNotExcused) {
   const std::string step = "lora_step/model:qwen2_7b/batch:2/seq:4096";
   ResultsBuilder builder(8);
