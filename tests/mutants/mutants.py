@@ -38,7 +38,7 @@ QUIET = ["parentheses", "conversion", "unused-variable", "sign-compare", "bool-o
          "return-type", "unused-but-set-variable"]
 # Statements whose absence no test can notice, by kind.
 UNNOTICED = re.compile(
-    r"poll\(|std::this_thread::sleep_for\("  # a pause of a loop, which then looks again without one
+    r"poll\(|std::this_thread::sleep_for\(|door_\.wait\("  # a pause of a loop, which then looks again without one
     r"|\w+_destroy\(|\w+\.reserve\("  # memory that is given back or taken earlier
     r"|sigemptyset\(|posix_spawn\w*_init\("  # of memory that is zero already, as it is more often than not
     r"|(std::)?_[eE]xit\("  # a function that must not return would, which is undefined
@@ -59,6 +59,8 @@ EQUIVALENT = [
     ("set(finding, n < expected", "'<'", "the two numbers are known to differ"),
     ("text.resize(count > 0 ?", "'>'", "of nothing that was read no character is kept"),
     ("from.value_or(-1) + 1)", "'+ 1'", "any numbers tell the links apart"),
+    ("i < pattern.size(); ++i", "'<'", "the character after the last one is no sign"),
+    ("while (left.size() > 1)", "a condition always holds", "there are several leaves"),
 ]
 COMPARISONS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal"}
 
@@ -120,7 +122,7 @@ def candidates(file, lines):
                 inside = line[begin + 1:end]
                 start = inside.rfind("; ") + 2 if "; " in inside else 0
                 condition = inside[start:]
-                if condition and not re.search(r"[^=!<>]=[^=]", condition):
+                if condition not in ("", "true") and not re.search(r"[^=!<>]=[^=]", condition):
                     for what, form in (("a condition is negated", "mutation::lives({n}) != static_cast<bool>({c})"),
                                        ("a condition never holds", "!mutation::lives({n}) && static_cast<bool>({c})"),
                                        ("a condition always holds", "mutation::lives({n}) || static_cast<bool>({c})")):
