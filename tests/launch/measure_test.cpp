@@ -151,6 +151,33 @@ TEST_F(Measure, HandsEachProgramTheFlagsThatAreForIt) {
   EXPECT_FALSE(has(pairs, "--dcgm=2") || has(checkpoint, "--shared-folder=/shared"));
 }
 
+TEST_F(Measure, TellsEachProgramWhatDiedBeforeAndWithWhichHosts) {
+  const auto flags = [&] {
+    program("hbm", "echo \"$@\" >" + (scratch / "flags").string());
+    measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen);
+    return line_of(scratch / "flags").value_or("") + " ";
+  };
+  launch.lost = {"nodeb", "nodec"};
+  EXPECT_FALSE(has(flags(), "--crashed") || has(flags(), "--lost")) << flags();
+  std::ofstream(scratch / "run/crashed") << "p2p\ngemm\n";
+  EXPECT_TRUE(has(flags(), " --crashed=p2p,gemm ") && has(flags(), " --lost=nodeb,nodec ")) << flags();
+  launch.lost.clear();
+  EXPECT_TRUE(has(flags(), " --crashed=p2p,gemm ")) << flags();
+  EXPECT_FALSE(has(flags(), "--lost")) << flags();
+}
+
+TEST_F(Measure, SaysToPeopleWhatIsForThemAndKeepsAllInTheLog) {
+  const auto said = said_by([&] {
+    measure_one("echo 'shakedown: nodea: 4 GPUs' >&2; echo 'a line of NCCL' >&2; echo 'shakedown-lost: nodeb' >&2");
+  });
+  EXPECT_TRUE(has(said, "shakedown: nodea: 4 GPUs\n")) << said;
+  EXPECT_FALSE(has(said, "NCCL") || has(said, "nodeb")) << said;
+  const auto log = read_file(scratch / "run/log");
+  for (const auto* line : {"shakedown: nodea: 4 GPUs\n", "a line of NCCL\n", "shakedown-lost: nodeb\n"}) {
+    EXPECT_TRUE(has(log, line)) << log;
+  }
+}
+
 TEST_F(Measure, MeasuresOneFamilyByItsOwnProgram) {
   all("exit 0");
   programs.families = {"hbm"};

@@ -166,6 +166,17 @@ TEST_F(Runs, OneThatGoesOnKeepsItsFilesAndItsId) {
   EXPECT_NE(RunFolder::take(results / "more", "").id(), "");
 }
 
+TEST_F(Runs, AFolderThatAllUsersMayWriteIsNeitherTakenNorGoneOnWith) {
+  const auto file = RunFolder::create(results, "mine", 20).shown_path() / "gemm.json";
+  write(file);
+  chmod((results / "mine").c_str(), 0777);
+  EXPECT_NE(refusal([&] { RunFolder::take(results / "mine", ""); }).find("can be written by all users"),
+            std::string::npos);
+  EXPECT_NE(refusal([&] { RunFolder::resume(results / "mine", "mine"); }).find("can be written by all users"),
+            std::string::npos);
+  EXPECT_TRUE(fs::exists(file));
+}
+
 TEST_F(Runs, AStepOfCtestWithoutItsBeginIsRefused) {
   fs::create_directories(results / "ctest");
   const auto why = refusal([&] { ctest::check(results / "ctest", owner_of(getpid())); });
