@@ -10,7 +10,10 @@ trap 'rm -rf "$scratch"' EXIT
 failures=0
 command -v pgrep >/dev/null || { echo "pgrep is missing: run ci/setup" && exit 1; }
 unset SHAKEDOWN_FAULT SHAKEDOWN_LAUNCH SHAKEDOWN_RANKS SHAKEDOWN_TIER SHAKEDOWN_RUN_ID SHAKEDOWN_MEASURED
-unset OMPI_MCA_plm  # "isolated" in some containers: then mpirun starts nothing on hosts that a test makes
+# Some containers have no ssh and set this to "isolated": then mpirun starts nothing on hosts that a test makes. Without ssh it
+# needs some agent even where it uses none.
+unset OMPI_MCA_plm
+command -v ssh >/dev/null || export OMPI_MCA_plm_rsh_agent=false
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Ranks share what cores there are, with other tests: who waits yields. Busy waiting takes minutes from those beside it.
 export OMPI_MCA_mpi_yield_when_idle=1

@@ -37,7 +37,7 @@ if unshare --mount true 2>/dev/null; then
   mkdir -p node/{proc,sys,dev,tmp}
   chmod 755 . node
   on_node() {
-    unshare --mount bash -c 'mount --bind node node && mount -t proc proc node/proc && mount --rbind /sys node/sys && mount --rbind /dev node/dev &&
+    unshare --mount bash -c 'mount --bind node node && mount --rbind /proc node/proc && mount --rbind /sys node/sys && mount --rbind /dev node/dev &&
       mount -o remount,bind,ro node && mount -t tmpfs -o mode=1777 tmpfs node/tmp && cd node/tmp &&
       exec env -i $(command -v chroot) --userspec=65534:65534 .. $(command -v bash) -c "cd /tmp && $1"' - "$1"
   }
