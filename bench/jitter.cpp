@@ -2,7 +2,7 @@
 // core works for somebody else feeds its GPU late, and the rates of GPUs do not show it.
 //
 //   mpirun -np 4 build/bench/bench_jitter
-#include "bench/again.hpp"
+#include "bench/retest.hpp"
 
 namespace shakedown {
 

@@ -2,7 +2,7 @@
 // slow, far from its GPU or disturbed shows here, and in training as a GPU that waits.
 //
 //   mpirun -np 4 build/bench/bench_launch
-#include "bench/again.hpp"
+#include "bench/retest.hpp"
 
 namespace shakedown {
 

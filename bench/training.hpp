@@ -1,7 +1,7 @@
 // How benchmarks of training steps are timed and what they tell.
 #pragma once
 
-#include "fixtures/loop/in_turns.hpp"
+#include "fixtures/loop/ab_compare.hpp"
 
 namespace shakedown {
 
@@ -37,7 +37,7 @@ void add_step(Session& session, StepSpec<trains> spec, bool on_request = false) 
     // Of rows that only a filter asks for, those that cannot be so are left out.
     if (on_request && !why.empty()) return;
     if (!why.empty()) throw InputError(row.key + " with " + against + ": " + why);
-    row = in_turns(name, row.key + " with " + against, "tokens_per_s", of(spec), of(other));
+    row = ab_compare(name, row.key + " with " + against, "tokens_per_s", of(spec), of(other));
     row.footprint = footprint(spec) + footprint(other);
   }
   row.on_request = on_request;

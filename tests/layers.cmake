@@ -34,7 +34,7 @@ forbid(thresholds "chrono" "^thresholds/history/regression\\.cpp$")  # a calenda
 forbid(report "${gpu}|mpi\\.h|benchmark/|gtest/|kernels/|node/|fixtures/|launch/")
 forbid(launch "${gpu}|mpi\\.h|benchmark/|gtest/|yaml-cpp/|kernels/|fixtures/")
 forbid(fixtures "${gpu}|cblas|gtest/|yaml-cpp/|kernels/(host|cuda)/|report/|launch/")
-forbid(fixtures "mpi\\.h" "^fixtures/ranks/(world|post)_mpi\\.cpp$")
+forbid(fixtures "mpi\\.h" "^fixtures/ranks/(world|mailbox)_mpi\\.cpp$")
 forbid(bench "${gpu}|mpi\\.h|benchmark/|kernels/(host|cuda)/|yaml-cpp/")
 
 # rooms(FOLDER ROOM...): the rooms of a folder, lowest first. Each file is in one, and includes none of a room above its own.

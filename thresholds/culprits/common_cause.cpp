@@ -186,8 +186,8 @@ void explain_collectives(const RunEvidence& run, const RankTelemetry& telemetry,
     if (!d.fails || d.causes.front() == Cause::slow_silicon) continue;
     // Who waits for it is slower by what it is slow; a collective that is slower by far has another cause, unless
     // another program has the GPU in turns: then small operations wait for the program's turn, however short they are.
-    const bool in_turns = d.causes.front() == Cause::slow_gpu && d.percent.value_or(0) > turns_percent;
-    if (!in_turns && d.percent.value_or(0) * 2 < most_percent) continue;
+    const bool ab_compare = d.causes.front() == Cause::slow_gpu && d.percent.value_or(0) > turns_percent;
+    if (!ab_compare && d.percent.value_or(0) * 2 < most_percent) continue;
     d.detail += "; " + slow.front().key + " is slow as well, as it must be";
     return;
   }

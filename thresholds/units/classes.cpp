@@ -327,7 +327,7 @@ std::vector<std::optional<double>> shortfalls(const std::string& metric, const B
   return all;
 }
 
-// What bench/again.hpp looks at twice.
+// What bench/retest.hpp looks at twice.
 bool has_turns(const std::string& key) { return family_of(key) == "jitter" || family_of(key) == "launch"; }
 
 // A row of a class that was measured once; where each rank works by itself, the rows of all of them.
