@@ -38,18 +38,18 @@ constexpr int could_not_run = 3;
   return {};
 }
 
-RunFolder folder_of(const FrontDoor& door) {
-  if (door.folder) return RunFolder::take(*door.folder, door.run_id);
-  return RunFolder::create(door.results ? *door.results : usual_results(), door.run_id, door.keep);
+RunFolder folder_of(const AcceptOptions& options) {
+  if (options.folder) return RunFolder::take(*options.folder, options.run_id);
+  return RunFolder::create(options.results ? *options.results : usual_results(), options.run_id, options.keep);
 }
 
-int show_plan(const FrontDoor& door, const Programs& programs, Signals& signals) {
-  const auto start = agreed_launch(door, process_environment(), signals);
-  const auto results = door.results ? *door.results : usual_results();
+int show_plan(const AcceptOptions& options, const Programs& programs, Signals& signals) {
+  const auto start = agreed_launch(options, process_environment(), signals);
+  const auto results = options.results ? *options.results : usual_results();
   for (const auto& family : programs.families) {
     const auto job =
-        job_of_ranks(door, start, {programs.of(family), "--plan", "--tier=" + door.tier},
-                     {{"SHAKEDOWN_CHOICES", choices_beside(door.folder ? *door.folder : results / "run")}});
+        job_of_ranks(options, start, {programs.of(family), "--plan", "--tier=" + options.tier},
+                     {{"SHAKEDOWN_CHOICES", choices_beside(options.folder ? *options.folder : results / "run")}});
     const auto ending = run_jobs({job}, signals).front();
     if (!ending.good()) throw CannotRun("bench_" + family + " --plan: " + ending.text(job.command.front()));
   }
@@ -57,17 +57,17 @@ int show_plan(const FrontDoor& door, const Programs& programs, Signals& signals)
 }
 
 /// What this process ends with where it is a rank that somebody else has started, and not the first one.
-std::optional<int> as_rank(const FrontDoor& door, const Programs& programs, Signals& signals) {
+std::optional<int> as_rank(const AcceptOptions& options, const Programs& programs, Signals& signals) {
   const auto rank = rank_of(process_environment());
   if (!rank) return std::nullopt;
-  if (door.watch_s || door.resume || door.scaling) {
+  if (options.watch_s || options.resume || options.scaling) {
     throw CannotRun(
         "--for, --resume and --scaling start the ranks anew, which RANK and WORLD_SIZE leave to others: unset "
         "these, and let mpirun or srun start the ranks");
   }
   if (*rank == 0) return std::nullopt;
-  const auto launch = agreed_launch(door, process_environment(), signals);
-  return measure_as_rank(door, launch, programs, signals);
+  const auto launch = agreed_launch(options, process_environment(), signals);
+  return measure_as_rank(options, launch, programs, signals);
 }
 
 bool anything_in(const fs::path& folder, const Programs& programs) {
@@ -79,14 +79,14 @@ bool anything_in(const fs::path& folder, const Programs& programs) {
 
 }  // namespace
 
-Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs, RunFolder& run, Signals& signals,
-                 Judged (*judge)(const Arguments&)) {
+Judged judge_run(const AcceptOptions& options, Launch& start, const Programs& programs, RunFolder& run,
+                 Signals& signals, Judged (*judge)(const Arguments&)) {
   std::optional<std::string> missed;
   bool complete = true;
   try {
     stop_if_told(signals);
-    missed = measure_families(door, start, programs, run, signals);
-    if (door.scaling) measure_on_fewer_nodes(door, start, programs, run, signals);
+    missed = measure_families(options, start, programs, run, signals);
+    if (options.scaling) measure_on_fewer_nodes(options, start, programs, run, signals);
   } catch (const CannotRun& error) {  // the families on disk are judged all the same
     if (!anything_in(run.path(), programs)) throw;
     say(error.what());
@@ -97,10 +97,10 @@ Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs,
     throw NothingMeasured("nothing was measured: " + missed.value_or("no family has a result") + "; what ran is in " +
                           (run.shown_path() / "log").string());
   }
-  Arguments arguments = door.judge;
+  Arguments arguments = options.judge;
   arguments.results = {run.path()};
   arguments.judge.run_id = run.id();
-  if (const auto expected = all_expected(door, start); !expected.empty()) {
+  if (const auto expected = all_expected(options, start); !expected.empty()) {
     arguments.judge.expected = parse_expected(expected);
   }
   if (!start.absent.empty() && arguments.judge.roster.empty()) {
@@ -117,12 +117,12 @@ Judged judge_run(const FrontDoor& door, Launch& start, const Programs& programs,
 namespace {
 
 /// The same from its start on; a run in which nothing was measured has a verdict of its own, too.
-Judged judge_or_say_why_not(const FrontDoor& door, const Programs& programs, RunFolder& run, Signals& signals) {
+Judged judge_or_say_why_not(const AcceptOptions& options, const Programs& programs, RunFolder& run, Signals& signals) {
   try {
     stop_if_told(signals);
-    auto start = agreed_launch(door, process_environment(), signals);
-    if (door.scaling) fewer_nodes(door, start, programs);  // what cannot be is said before anything is measured
-    return judge_run(door, start, programs, run, signals, judge_apart);
+    auto start = agreed_launch(options, process_environment(), signals);
+    if (options.scaling) fewer_nodes(options, start, programs);  // what cannot be is said before anything is measured
+    return judge_run(options, start, programs, run, signals, judge_apart);
   } catch (const DriverHangs& error) {
     run.break_off(error.what());
     say(error.what());
@@ -145,20 +145,21 @@ Judged judge_or_say_why_not(const FrontDoor& door, const Programs& programs, Run
 int accept(const std::vector<std::string>& words, const ReasonChannel& channel) {
   const auto session = provide_environment();
   refuse_ignored("accept", words);
-  auto door = parse_front_door(words, process_environment());
-  if (door.resume && !door.plan) door = parse_front_door(with_flags_of_watch(door, words), process_environment());
-  const auto programs = find_programs(door.families);
-  check_references(door.judge);  // what is wrong there is said before anything is measured
+  auto options = parse_accept_options(words, process_environment());
+  if (options.resume && !options.plan)
+    options = parse_accept_options(with_flags_of_watch(options, words), process_environment());
+  const auto programs = find_programs(options.families);
+  check_references(options.judge);  // what is wrong there is said before anything is measured
   Signals signals;
-  if (door.plan) return show_plan(door, programs, signals);
-  if (const auto code = as_rank(door, programs, signals)) return *code;
-  if (door.watch_s || door.resume) return watch(door, programs, channel, signals);
-  auto run = folder_of(door);
+  if (options.plan) return show_plan(options, programs, signals);
+  if (const auto code = as_rank(options, programs, signals)) return *code;
+  if (options.watch_s || options.resume) return watch(options, programs, channel, signals);
+  auto run = folder_of(options);
   say("results: " + run.shown_path().string());
-  const Judged judged = judge_or_say_why_not(door, programs, run, signals);
+  const Judged judged = judge_or_say_why_not(options, programs, run, signals);
   const Verdict& verdict = judged.verdict;
-  const int code = write_all_outputs(door.judge.outputs, judged, "shakedown", exit_code(verdict, door.judge));
-  std::fputs(terminal_text(verdict, style_of(door.judge)).c_str(), stdout);
+  const int code = write_all_outputs(options.judge.outputs, judged, "shakedown", exit_code(verdict, options.judge));
+  std::fputs(terminal_text(verdict, style_of(options.judge)).c_str(), stdout);
   channel.give(reason_line(verdict));
   return code;
 }
@@ -166,17 +167,17 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
 int measure(const std::vector<std::string>& words) {
   const auto session = provide_environment();
   refuse_ignored("measure", words);
-  const auto door = parse_front_door(words, process_environment());
-  if (door.scaling) throw InputError("--scaling is judged as it is measured: use accept");
-  if (door.watch_s || door.resume) throw InputError("a watch is judged as it is measured: use accept");
-  const auto programs = find_programs(door.families);
-  check_references(door.judge);
+  const auto options = parse_accept_options(words, process_environment());
+  if (options.scaling) throw InputError("--scaling is judged as it is measured: use accept");
+  if (options.watch_s || options.resume) throw InputError("a watch is judged as it is measured: use accept");
+  const auto programs = find_programs(options.families);
+  check_references(options.judge);
   Signals signals;
-  if (door.plan) return show_plan(door, programs, signals);
-  if (const auto code = as_rank(door, programs, signals)) return *code;
-  auto run = folder_of(door);
-  auto start = agreed_launch(door, process_environment(), signals);
-  measure_families(door, start, programs, run, signals);
+  if (options.plan) return show_plan(options, programs, signals);
+  if (const auto code = as_rank(options, programs, signals)) return *code;
+  auto run = folder_of(options);
+  auto start = agreed_launch(options, process_environment(), signals);
+  measure_families(options, start, programs, run, signals);
   for (const auto& family : programs.families) {
     if (!path_exists(run.path() / (family + ".json"))) return could_not_run;
   }
@@ -205,9 +206,9 @@ int launch(const std::vector<std::string>& words) {
   if (words.empty()) throw InputError("launch: a program is missing; the form is shakedown launch PROGRAM [ARGS]");
   const auto session = provide_environment();
   Signals signals;
-  const auto door = parse_front_door({}, process_environment());
-  const auto start = agreed_launch(door, process_environment(), signals);
-  auto job = job_of_ranks(door, start, words);
+  const auto options = parse_accept_options({}, process_environment());
+  const auto start = agreed_launch(options, process_environment(), signals);
+  auto job = job_of_ranks(options, start, words);
   job.reads = true;
   const auto ending = run_jobs({job}, signals).front();
   if (ending.told.empty() && ending.code && *ending.code <= 128) return *ending.code;
@@ -221,26 +222,27 @@ int ctest_step(const std::vector<std::string>& words) {
   const fs::path folder = words.front();
   const auto& step = words.back();
   const auto owner = owner_of(getppid());
-  const auto door = parse_front_door({}, process_environment());
+  const auto options = parse_accept_options({}, process_environment());
   if (step == "begin") {
-    ctest::begin(folder, owner, door.run_id);
+    ctest::begin(folder, owner, options.run_id);
     return 0;
   }
   const auto id = ctest::check(folder, owner);
-  if (step == "gate") return preflight_allows(door, folder, id) ? 0 : 1;
+  if (step == "gate") return preflight_allows(options, folder, id) ? 0 : 1;
   const bool all = step == "all";
   const auto programs = find_programs(all ? std::vector<std::string>{} : std::vector{step});
   if (!all && path_exists(folder / (step + ".json"))) return 0;
   Signals signals;
-  const auto start = agreed_launch(door, process_environment(), signals);
+  const auto start = agreed_launch(options, process_environment(), signals);
   Screen screen(programs.families);
   if (all) {
-    measure_together(door, start, programs, folder, id, signals, screen);  // what is then missing can be measured alone
+    measure_together(options, start, programs, folder, id, signals,
+                     screen);  // what is then missing can be measured alone
     return 0;
   }
-  const bool there = !measure_family(door, start, programs, folder, id, step, signals, screen);
+  const bool there = !measure_family(options, start, programs, folder, id, step, signals, screen);
   // Its absence is judged; whoever wants to measure despite pre-flight also wants to where it could not run.
-  return there || (step == "preflight" && door.despite_preflight) ? 0 : could_not_run;
+  return there || (step == "preflight" && options.despite_preflight) ? 0 : could_not_run;
 }
 
 }  // namespace shakedown

@@ -50,7 +50,7 @@ struct RollCall {
 
 constexpr std::size_t max_lines_said = 500;
 
-Job roll_call(const FrontDoor& door, const Launch& launch, const Words& prefix, RollCall& call) {
+Job roll_call(const AcceptOptions& options, const Launch& launch, const Words& prefix, RollCall& call) {
   Job job{with(prefix, {fs::read_symlink("/proc/self/exe"), "roll"}), launch.variables};
   job.out = [&call](std::string_view line) {
     if (auto answer = answer_in(line)) call.answers.push_back(std::move(*answer));
@@ -58,7 +58,7 @@ Job roll_call(const FrontDoor& door, const Launch& launch, const Words& prefix, 
   job.error = [&call](std::string_view line) {
     if (call.said.size() < max_lines_said) call.said.emplace_back(line);
   };
-  job.limit = std::chrono::duration<double>(door.startup_timeout);
+  job.limit = std::chrono::duration<double>(options.startup_timeout);
   return job;
 }
 
@@ -77,10 +77,10 @@ struct AskedAlone {
 };
 
 /// mpirun waits for all hosts before it starts anything: the one that does not start is found by asking each alone.
-AskedAlone ask_each(const FrontDoor& door, const Launch& launch, const Words& asked, Signals& signals) {
+AskedAlone ask_each(const AcceptOptions& options, const Launch& launch, const Words& asked, Signals& signals) {
   constexpr std::size_t at_once = 32;
-  FrontDoor patience = door;
-  patience.startup_timeout = std::min(door.startup_timeout, 20.0);
+  AcceptOptions patience = options;
+  patience.startup_timeout = std::min(options.startup_timeout, 20.0);
   AskedAlone all;
   for (std::size_t begin = 0; begin < asked.size(); begin += at_once) {
     const Words hosts(asked.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -149,26 +149,27 @@ Words promised_hosts(const Launch& launch, const Words& named) {
   return found;
 }
 
-Launch agreed_launch(const FrontDoor& door, const Environment& environment, Signals& signals, const Words& lost) {
+Launch agreed_launch(const AcceptOptions& options, const Environment& environment, Signals& signals,
+                     const Words& lost) {
   std::string why;
-  auto launch = launch_that_answers(door, environment, signals, lost, why);
+  auto launch = launch_that_answers(options, environment, signals, lost, why);
   if (!launch) throw CannotRun(why);
   const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   if (const auto left = seconds_left(environment, now)) launch->ends = now + *left;
   return std::move(*launch);
 }
 
-std::optional<Launch> launch_that_answers(const FrontDoor& door, const Environment& environment, Signals& signals,
-                                          const Words& lost, std::string& why) {
+std::optional<Launch> launch_that_answers(const AcceptOptions& options, const Environment& environment,
+                                          Signals& signals, const Words& lost, std::string& why) {
   const auto here = answer_of_this_host(environment);
   auto site = site_of(environment);
   site.gpus = here.usable_gpus;
   site.absent = lost;
   const auto chosen = [&] {
     auto launch = choose_launch(site);
-    if (door.interface.empty()) return launch;
+    if (options.interface.empty()) return launch;
     for (const auto* of_mpi : {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include"}) {
-      launch.variables.emplace_back(of_mpi, door.interface);
+      launch.variables.emplace_back(of_mpi, options.interface);
     }
     return launch;
   };
@@ -181,7 +182,7 @@ std::optional<Launch> launch_that_answers(const FrontDoor& door, const Environme
   }
 
   RollCall call;
-  const auto ending = run_jobs({roll_call(door, launch, launch.roll, call)}, signals).front();
+  const auto ending = run_jobs({roll_call(options, launch, launch.roll, call)}, signals).front();
   stop_if_told(signals);
   auto hosts = distinct_hosts(call.answers);
   std::map<std::string, std::string> reasons;
@@ -190,7 +191,7 @@ std::optional<Launch> launch_that_answers(const FrontDoor& door, const Environme
     Words asked;
     std::copy_if(listed.begin(), listed.end(), std::back_inserter(asked),
                  [&](const auto& host) { return !is_one_of(host, lost); });
-    auto alone = ask_each(door, launch, asked, signals);
+    auto alone = ask_each(options, launch, asked, signals);
     hosts = distinct_hosts(std::move(alone.answers));
     reasons = std::move(alone.reasons);
     for (const auto& [host, reason] : reasons) site.absent.push_back(host);

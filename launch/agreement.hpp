@@ -20,10 +20,10 @@ struct DriverHangs : CannotRun {
 /// How programs are started here and now, as every host has confirmed: those that do not answer are named and left out,
 /// and stay expected. Nobody asks the hosts that are known to be lost. Errors: CannotRun if none answers within the
 /// start's limit.
-Launch agreed_launch(const FrontDoor&, const Environment&, Signals&, const std::vector<std::string>& lost = {});
+Launch agreed_launch(const AcceptOptions&, const Environment&, Signals&, const std::vector<std::string>& lost = {});
 
 /// The same; nothing, and why, if none answers.
-std::optional<Launch> launch_that_answers(const FrontDoor&, const Environment&, Signals&,
+std::optional<Launch> launch_that_answers(const AcceptOptions&, const Environment&, Signals&,
                                           const std::vector<std::string>& lost, std::string& why);
 
 /// Of the hosts of a launch those that ranks have named, by their own names or those of their nodes.

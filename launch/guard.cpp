@@ -65,9 +65,9 @@ std::vector<pid_t> descendants() {
 
 class Guard {
  public:
-  Guard(int door, const std::vector<std::string>& command) : door_(door) {
+  Guard(int options, const std::vector<std::string>& command) : options_(options) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    fcntl(door_, F_SETFD, FD_CLOEXEC);
+    fcntl(options_, F_SETFD, FD_CLOEXEC);
     sigset_t watched, usual;
     sigemptyset(&watched);
     signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, no end would be told
@@ -100,7 +100,7 @@ class Guard {
         }
         if (Clock::now() > *told_ + to_obey + to_vanish) return;
       }
-      std::array<pollfd, 2> files{{{signals_, POLLIN, 0}, {told_ ? -1 : door_, POLLIN, 0}}};
+      std::array<pollfd, 2> files{{{signals_, POLLIN, 0}, {told_ ? -1 : options_, POLLIN, 0}}};
       poll(files.data(), files.size(), told_ || ended_ ? static_cast<int>(tick / 1ms) : -1);
       signalfd_siginfo signal{};
       while (read(signals_, &signal, sizeof signal) == sizeof signal) {
@@ -145,7 +145,7 @@ class Guard {
   }
 
   void say(const std::string& line) const {
-    [[maybe_unused]] const auto sent = send(door_, line.data(), line.size(), MSG_NOSIGNAL);
+    [[maybe_unused]] const auto sent = send(options_, line.data(), line.size(), MSG_NOSIGNAL);
   }
 
   void end() {
@@ -155,7 +155,7 @@ class Guard {
     if (job_ > 0) kill(-job_, SIGTERM);
   }
 
-  int door_, signals_ = -1;
+  int options_, signals_ = -1;
   pid_t job_ = 0;
   std::string why_not_;
   bool ended_ = false, swept_ = false;

@@ -37,9 +37,9 @@ constexpr int usage = 2;       // exit code: a flag of the user names something 
 constexpr int max_starts = 3;  // of ranks that die before the first row
 
 /// What fails already of a family that has arrived: said at once, since the rest takes a while.
-void show_provisional(const FrontDoor& door, const fs::path& folder, const std::string& id, const std::string& family,
-                      Screen& screen) {
-  Arguments arguments = door.judge;
+void show_provisional(const AcceptOptions& options, const fs::path& folder, const std::string& id,
+                      const std::string& family, Screen& screen) {
+  Arguments arguments = options.judge;
   arguments.results = {folder / (family + ".json")};
   arguments.judge.families = {{family}};
   arguments.judge.run_id = id;
@@ -54,45 +54,45 @@ void show_provisional(const FrontDoor& door, const fs::path& folder, const std::
   if (failing > most) say("provisional: and " + std::to_string(failing - most) + " more of " + family);
 }
 
-bool runs_dcgm(const FrontDoor& door, const std::string& name) {
-  return door.dcgm > 0 && (name == "preflight" || name == resident);
+bool runs_dcgm(const AcceptOptions& options, const std::string& name) {
+  return options.dcgm > 0 && (name == "preflight" || name == resident);
 }
 
 /// A program and its flags, which are the same on all ranks.
-Words command_of(const FrontDoor& door, const Launch& launch, const Programs& programs, const std::string& name,
+Words command_of(const AcceptOptions& options, const Launch& launch, const Programs& programs, const std::string& name,
                  const Words& flags) {
-  Words command{programs.of(name), "--tier=" + door.tier, "--timeout=" + number_text(door.timeout),
-                "--startup-timeout=" + number_text(door.startup_timeout)};
+  Words command{programs.of(name), "--tier=" + options.tier, "--timeout=" + number_text(options.timeout),
+                "--startup-timeout=" + number_text(options.startup_timeout)};
   command.insert(command.end(), flags.begin(), flags.end());
-  if (!door.shared_folder.empty() && (name == "preflight" || name == resident)) {
-    command.push_back("--shared-folder=" + door.shared_folder);
+  if (!options.shared_folder.empty() && (name == "preflight" || name == resident)) {
+    command.push_back("--shared-folder=" + options.shared_folder);
   }
-  if (!door.checkpoint_dir.empty() && (name == "checkpoint" || name == resident)) {
-    command.push_back("--checkpoint-dir=" + door.checkpoint_dir);
+  if (!options.checkpoint_dir.empty() && (name == "checkpoint" || name == resident)) {
+    command.push_back("--checkpoint-dir=" + options.checkpoint_dir);
   }
-  if (runs_dcgm(door, name)) command.push_back("--dcgm=" + std::to_string(door.dcgm));
-  if (door.judge.site && (name == "pairs" || name == resident)) {
-    command.push_back("--site=" + fs::absolute(*door.judge.site).string());
+  if (runs_dcgm(options, name)) command.push_back("--dcgm=" + std::to_string(options.dcgm));
+  if (options.judge.site && (name == "pairs" || name == resident)) {
+    command.push_back("--site=" + fs::absolute(*options.judge.site).string());
   }
-  if (door.retune) command.push_back("--retune");
-  if (const auto expected = all_expected(door, launch); !expected.empty()) command.push_back("--expect=" + expected);
+  if (options.retune) command.push_back("--retune");
+  if (const auto expected = all_expected(options, launch); !expected.empty()) command.push_back("--expect=" + expected);
   return command;
 }
 
 /// Returns whether a program came to its end, maybe with error rows (1); with any other code it died.
-bool well(const Ending& ending) { return ending.told.empty() && (ending.code == 0 || ending.code == 1); }
+bool succeeded(const Ending& ending) { return ending.told.empty() && (ending.code == 0 || ending.code == 1); }
 
 /// A benchmark program on all ranks: its log, what people shall see of it, and the limits of its silence.
 class Program {
  public:
-  Program(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
+  Program(const AcceptOptions& options, const Launch& launch, const Programs& programs, const fs::path& folder,
           const std::string& id, const std::string& name, const Words& flags, Screen& screen)
       : screen_(screen),
         ends_(launch.ends),
         name_("bench_" + name),
         log_(folder / "log", RunFile::Mode::append),
         restarts_(!launch.rank) {
-    Words command = command_of(door, launch, programs, name, flags);
+    Words command = command_of(options, launch, programs, name, flags);
     // Whoever judges what is measured now shall know what has died before, and with whom.
     if (const auto crashed = folder / "crashed"; path_exists(crashed)) {
       std::istringstream families(read_file(crashed));
@@ -101,7 +101,7 @@ class Program {
     }
     command.push_back("--run-id=" + id);
     command.push_back("--tolerate-errors");  // the judge reads them; a launcher would end ranks that still finish
-    job = job_of_ranks(door, launch, command, {{"SHAKEDOWN_CHOICES", choices_beside(folder)}});
+    job = job_of_ranks(options, launch, command, {{"SHAKEDOWN_CHOICES", choices_beside(folder)}});
     job.error = [this](std::string_view line) {
       log_.try_write(std::string(line) + "\n");
       if (heard_.size() < max_lines_heard) heard_.emplace_back(line);
@@ -123,8 +123,8 @@ class Program {
     job.announces_end = announces_end;
     job.patience_on_signal = Seconds(3);
     // The ranks' own limits speak first: the start, one benchmark, and a minute.
-    job.silence = Seconds(door.startup_timeout + door.timeout + 60 +
-                          (runs_dcgm(door, name) ? dcgm_limit(door.dcgm, door.timeout) : 0));
+    job.silence = Seconds(options.startup_timeout + options.timeout + 60 +
+                          (runs_dcgm(options, name) ? dcgm_limit(options.dcgm, options.timeout) : 0));
   }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -181,7 +181,7 @@ class Program {
 
   /// Not of ranks that somebody else starts, not where they named a host, and not where another try would be the same.
   bool died_in_start(const Ending& ending) const {
-    return restarts_ && !measured && !well(ending) && ending.told.empty() && ending.is_known() &&
+    return restarts_ && !measured && !succeeded(ending) && ending.told.empty() && ending.is_known() &&
            ending.code != usage && lost.empty();
   }
 
@@ -232,8 +232,8 @@ void mark_crashed(const fs::path& folder, const std::string& family) {
 
 /// Writes a result, which says what the user asked for, which hosts did not start, and how often ranks were started, so
 /// that its folder is judged alike wherever it is.
-void keep_result(const FrontDoor& door, const fs::path& folder, const std::string& family, const std::string& document,
-                 const Launch& launch, int starts) {
+void keep_result(const AcceptOptions& options, const fs::path& folder, const std::string& family,
+                 const std::string& document, const Launch& launch, int starts) {
   replace_file(file_of(folder, family), document);
   std::vector<AbsentHost> absent;
   for (const auto& host : launch.absent) {
@@ -242,7 +242,7 @@ void keep_result(const FrontDoor& door, const fs::path& folder, const std::strin
     absent.push_back({host, reason == launch.reasons.end() ? "it did not answer" : reason->second});
     if (is_one_of(host, launch.hung_drivers)) absent.back().driver_hangs = true;
   }
-  const Asked asked{{door.families}, std::nullopt, door.judge.judge.roster};
+  const Asked asked{{options.families}, std::nullopt, options.judge.judge.roster};
   if (asked.everything() && absent.empty() && starts == 1) return;
   change_context(folder, family, [&](auto& context) {
     if (!asked.everything()) context["asked"] = Writer::written(asked);
@@ -281,15 +281,15 @@ std::string choices_beside(const fs::path& folder) {
   return choices != nullptr ? choices : shown(folder).parent_path() / "choices";
 }
 
-Job job_of_ranks(const FrontDoor& door, const Launch& launch, const Words& command, Variables variables) {
+Job job_of_ranks(const AcceptOptions& options, const Launch& launch, const Words& command, Variables variables) {
   Job job{launch.prefix, launch.variables};
-  if (!door.nccl.empty()) {
-    variables.emplace_back("LD_PRELOAD", door.nccl);  // comes before what a program was linked with
+  if (!options.nccl.empty()) {
+    variables.emplace_back("LD_PRELOAD", options.nccl);  // comes before what a program was linked with
   }
-  if (!door.interface.empty()) {
-    variables.emplace_back("SHAKEDOWN_INTERFACE", door.interface);
+  if (!options.interface.empty()) {
+    variables.emplace_back("SHAKEDOWN_INTERFACE", options.interface);
     if (std::getenv("NCCL_SOCKET_IFNAME") == nullptr) {
-      variables.emplace_back("NCCL_SOCKET_IFNAME", "=" + door.interface);
+      variables.emplace_back("NCCL_SOCKET_IFNAME", "=" + options.interface);
     }
   }
   const bool own_mpirun = !launch.prefix.empty() && launch.prefix.front() == "mpirun";
@@ -311,16 +311,16 @@ Job job_of_ranks(const FrontDoor& door, const Launch& launch, const Words& comma
   return job;
 }
 
-std::string all_expected(const FrontDoor& door, const Launch& launch) {
-  Words expected{launch.expected(), door.expected};
+std::string all_expected(const AcceptOptions& options, const Launch& launch) {
+  Words expected{launch.expected(), options.expected};
   std::erase(expected, "");
   return joined(expected, ",");
 }
 
-std::optional<std::string> measure_family(const FrontDoor& door, const Launch& launch, const Programs& programs,
+std::optional<std::string> measure_family(const AcceptOptions& options, const Launch& launch, const Programs& programs,
                                           const fs::path& folder, const std::string& id, const std::string& family,
                                           Signals& signals, Screen& screen) {
-  Program program(door, launch, programs, folder, id, family, {"--benchmark_format=json"}, screen);
+  Program program(options, launch, programs, folder, id, family, {"--benchmark_format=json"}, screen);
   std::string printed;
   program.job.out = [&](std::string_view line) {
     program.measured = program.measured || line == "{";
@@ -333,8 +333,8 @@ std::optional<std::string> measure_family(const FrontDoor& door, const Launch& l
     program.complain(ending, "wrote no result", printed);
     return family + " wrote no result: " + program.death(ending);
   }
-  keep_result(door, folder, family, document, launch, program.starts);
-  if (!well(ending)) {
+  keep_result(options, folder, family, document, launch, program.starts);
+  if (!succeeded(ending)) {
     program.require_end_of_ranks(ending);
     program.complain(ending, "died behind its result");
     mark_crashed(folder, family);
@@ -342,10 +342,10 @@ std::optional<std::string> measure_family(const FrontDoor& door, const Launch& l
   return std::nullopt;
 }
 
-Together measure_together(const FrontDoor& door, const Launch& launch, const Programs& programs, const fs::path& folder,
-                          const std::string& id, Signals& signals, Screen& screen) {
+Together measure_together(const AcceptOptions& options, const Launch& launch, const Programs& programs,
+                          const fs::path& folder, const std::string& id, Signals& signals, Screen& screen) {
   if (programs.families.size() < 2 || !path_exists(programs.of(resident))) return {true, false, {}};
-  Program program(door, launch, programs, folder, id, resident,
+  Program program(options, launch, programs, folder, id, resident,
                   {"--stream", "--families=" + joined(missing_in(folder, programs.families), ",")}, screen);
   bool closed = false;
   std::string last;
@@ -353,16 +353,16 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
     const auto result = streamed(line);
     program.measured = program.measured || result;
     if (closed || !result) return;
-    keep_result(door, folder, result->first, result->second, launch, program.starts);
+    keep_result(options, folder, result->first, result->second, launch, program.starts);
     last = result->first;
-    show_provisional(door, folder, id, result->first, screen);
-    if (result->first == "preflight") closed = !preflight_allows(door, folder, id);
+    show_provisional(options, folder, id, result->first, screen);
+    if (result->first == "preflight") closed = !preflight_allows(options, folder, id);
   };
   program.job.enough = [&closed] { return closed ? "pre-flight failed" : ""; };
   const auto ending = program.run(signals);
   const auto missing = missing_in(folder, programs.families);
   // Of what it left out though it ended well there is nothing to measure here: pairs of hosts on one host.
-  if (closed || well(ending)) return {};
+  if (closed || succeeded(ending)) return {};
   program.require_end_of_ranks(ending);
   const bool nothing_yet = missing.size() == programs.families.size();
   if (nothing_yet && ending.code == usage && !program.said.empty()) throw InputError(program.said);
@@ -376,28 +376,28 @@ Together measure_together(const FrontDoor& door, const Launch& launch, const Pro
   return {true, true, program.lost};
 }
 
-int measure_as_rank(const FrontDoor& door, const Launch& launch, const Programs& programs, Signals& signals) {
+int measure_as_rank(const AcceptOptions& options, const Launch& launch, const Programs& programs, Signals& signals) {
   const bool together = programs.families.size() > 1 && path_exists(programs.of(resident));
   if (!together && programs.families.size() > 1) {
     throw CannotRun("bench_" + resident + " is missing, by which ranks measure all families: install it");
   }
-  const auto results = door.results ? *door.results : usual_results();
-  const auto choices = choices_beside(door.folder ? *door.folder : results / "run");
+  const auto results = options.results ? *options.results : usual_results();
+  const auto choices = choices_beside(options.folder ? *options.folder : results / "run");
   const auto name = together ? resident : programs.families.front();
   const Words flags{together ? "--families=" + joined(programs.families, ",") : "--benchmark_format=json"};
-  auto job =
-      job_of_ranks(door, launch, command_of(door, launch, programs, name, flags), {{"SHAKEDOWN_CHOICES", choices}});
+  auto job = job_of_ranks(options, launch, command_of(options, launch, programs, name, flags),
+                          {{"SHAKEDOWN_CHOICES", choices}});
   const auto ending = run_jobs({job}, signals).front();
   stop_if_told(signals);
   const auto rank = "rank " + std::to_string(*launch.rank) + " of " + std::to_string(*launch.ranks);
-  if (!well(ending)) throw CannotRun(rank + ": " + ending.text(job.command.front()) + "; rank 0 has the verdict");
+  if (!succeeded(ending)) throw CannotRun(rank + ": " + ending.text(job.command.front()) + "; rank 0 has the verdict");
   say(rank + " has measured; rank 0 has the verdict");
   return 0;
 }
 
-bool preflight_allows(const FrontDoor& door, const fs::path& folder, const std::string& id) {
-  if (door.despite_preflight) return true;
-  Arguments arguments = door.judge;
+bool preflight_allows(const AcceptOptions& options, const fs::path& folder, const std::string& id) {
+  if (options.despite_preflight) return true;
+  Arguments arguments = options.judge;
   arguments.results = {folder / "preflight.json"};
   arguments.judge.families = {{"preflight"}};
   arguments.judge.run_id = id;
@@ -420,7 +420,8 @@ namespace {
 
 /// How what is missing is started on the hosts that are left: without those that the ranks named or that do not answer
 /// any more. Nothing: there is one host, all are still there, or none would be left.
-std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, const Words& named, Signals& signals) {
+std::optional<Launch> without_lost(const AcceptOptions& options, const Launch& launch, const Words& named,
+                                   Signals& signals) {
   if (launch.hosts.size() < 2) return std::nullopt;
   Words lost = launch.absent;
   for (const auto& host : promised_hosts(launch, named)) {
@@ -429,7 +430,7 @@ std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, 
     lost.push_back(host);
   }
   if (lost.size() >= launch.hosts.size()) return std::nullopt;
-  auto left = agreed_launch(door, process_environment(), signals, lost);
+  auto left = agreed_launch(options, process_environment(), signals, lost);
   if (left.absent.size() == launch.absent.size()) return std::nullopt;
   left.lost = launch.lost;
   for (const auto& [host, reason] : launch.reasons) left.reasons[host] = reason;
@@ -440,28 +441,28 @@ std::optional<Launch> without_lost(const FrontDoor& door, const Launch& launch, 
 
 }  // namespace
 
-std::optional<std::string> measure_families(const FrontDoor& door, Launch& launch, const Programs& programs,
+std::optional<std::string> measure_families(const AcceptOptions& options, Launch& launch, const Programs& programs,
                                             const RunFolder& run, Signals& signals) {
   constexpr int most_launches = 3;
   Screen screen(programs.families);
   for (int launches = 1;; ++launches) {
-    const auto together = measure_together(door, launch, programs, run.path(), run.id(), signals, screen);
+    const auto together = measure_together(options, launch, programs, run.path(), run.id(), signals, screen);
     if (!together.something_is_missing) return std::nullopt;
     if (launch.rank && together.died) return std::nullopt;  // the other ranks are not started again
     screen.clear();
-    const auto left =
-        together.died && launches < most_launches ? without_lost(door, launch, together.lost, signals) : std::nullopt;
+    const auto left = together.died && launches < most_launches ? without_lost(options, launch, together.lost, signals)
+                                                                : std::nullopt;
     if (!left && together.died) say("what is missing is measured alone");
     if (!left) break;
     launch = *left;
   }
   std::optional<std::string> missed;
   for (const auto& family : missing_in(run.path(), programs.families)) {
-    const auto why_not = measure_family(door, launch, programs, run.path(), run.id(), family, signals, screen);
+    const auto why_not = measure_family(options, launch, programs, run.path(), run.id(), family, signals, screen);
     if (!missed) missed = why_not;
-    if (!why_not) show_provisional(door, run.path(), run.id(), family, screen);
+    if (!why_not) show_provisional(options, run.path(), run.id(), family, screen);
     if (family != "preflight") continue;
-    if (why_not ? !door.despite_preflight : !preflight_allows(door, run.path(), run.id())) break;
+    if (why_not ? !options.despite_preflight : !preflight_allows(options, run.path(), run.id())) break;
   }
   return missed;
 }

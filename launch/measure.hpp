@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "launch/agreement.hpp"
-#include "launch/board.hpp"
+#include "launch/progress.hpp"
 #include "launch/run_folder.hpp"
 
 namespace shakedown {
@@ -25,25 +25,25 @@ Programs find_programs(const std::vector<std::string>& families);
 
 /// A program on all ranks, with these variables for them, and with the NCCL that the user wants.
 using Variables = std::vector<std::pair<std::string, std::string>>;
-Job job_of_ranks(const FrontDoor&, const Launch&, const std::vector<std::string>& command, Variables = {});
+Job job_of_ranks(const AcceptOptions&, const Launch&, const std::vector<std::string>& command, Variables = {});
 
 /// Where the programs of a run remember what they tuned: beside the folders of runs, so that the next one has it.
 std::string choices_beside(const std::filesystem::path& folder);
 
 /// What was promised and what the user says, as --expect takes it; what the user says counts more, because it comes
 /// last.
-std::string all_expected(const FrontDoor&, const Launch&);
+std::string all_expected(const AcceptOptions&, const Launch&);
 
 /// Each family's result in its file: by one program for all; when that dies with a host, by another on the hosts that
 /// are left, which the launch then is, at most three in all; what is still missing by programs of its own. Pre-flight
 /// comes first; where its rules fail, nothing else is measured. Shows on standard error how it goes, and as results
 /// arrive what fails already. Returns why the first family without a result has none; nullopt if all have one, or
 /// pre-flight forbids them. Errors: CannotRun after a signal.
-std::optional<std::string> measure_families(const FrontDoor&, Launch&, const Programs&, const RunFolder&, Signals&);
+std::optional<std::string> measure_families(const AcceptOptions&, Launch&, const Programs&, const RunFolder&, Signals&);
 
 /// This process is a rank that is not the first, which alone has results and a verdict: measures with the others.
 /// Returns the exit code.
-int measure_as_rank(const FrontDoor&, const Launch&, const Programs&, Signals&);
+int measure_as_rank(const AcceptOptions&, const Launch&, const Programs&, Signals&);
 
 /// How the program for all families ended.
 struct Together {
@@ -53,16 +53,16 @@ struct Together {
 };
 
 /// The first part of that.
-Together measure_together(const FrontDoor&, const Launch&, const Programs&, const std::filesystem::path& folder,
+Together measure_together(const AcceptOptions&, const Launch&, const Programs&, const std::filesystem::path& folder,
                           const std::string& id, Signals&, Screen&);
 
 /// One family, by its own program. Returns why it wrote no result, which is said; nullopt if it wrote one.
-std::optional<std::string> measure_family(const FrontDoor&, const Launch&, const Programs&,
+std::optional<std::string> measure_family(const AcceptOptions&, const Launch&, const Programs&,
                                           const std::filesystem::path& folder, const std::string& id,
                                           const std::string& family, Signals&, Screen&);
 
 /// Whether pre-flight's result allows to measure on; says so where it does not. Errors: InputError for a result that
 /// cannot be read.
-bool preflight_allows(const FrontDoor&, const std::filesystem::path& folder, const std::string& id);
+bool preflight_allows(const AcceptOptions&, const std::filesystem::path& folder, const std::string& id);
 
 }  // namespace shakedown

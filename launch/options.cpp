@@ -54,46 +54,46 @@ std::vector<int> rising(const std::string& flag, const std::string& text) {
 }
 
 /// False: the flag is not one of ours.
-bool take(FrontDoor& door, const std::string& flag, const std::string& value) {
+bool take(AcceptOptions& options, const std::string& flag, const std::string& value) {
   if (flag == "--tier") {
     if (value != "quick" && value != "full") throw InputError("--tier: '" + value + "' is neither quick nor full");
-    door.tier = value;
+    options.tier = value;
   } else if (flag == "--families") {
     std::istringstream names(value);
-    for (std::string name; std::getline(names, name, ',');) door.families.push_back(name);
+    for (std::string name; std::getline(names, name, ',');) options.families.push_back(name);
   } else if (flag == "--results") {
-    door.results = value;
+    options.results = value;
   } else if (flag == "--folder") {
-    door.folder = value;
+    options.folder = value;
   } else if (flag == "--keep") {
-    door.keep = positive<int>(flag, value);
+    options.keep = positive<int>(flag, value);
   } else if (flag == "--for") {
-    door.watch_s = duration(flag, value);
+    options.watch_s = duration(flag, value);
   } else if (flag == "--scaling") {
-    door.scaling = rising(flag, value);
+    options.scaling = rising(flag, value);
   } else if (flag == "--seed") {
-    door.seed = seed(value);
+    options.seed = seed(value);
   } else if (flag == "--stop-on") {
     if (value != "fail") throw InputError("--stop-on: '" + value + "' is not fail");
-    door.stop_on_fail = true;
+    options.stop_on_fail = true;
   } else if (flag == "--timeout") {
-    door.timeout = positive<double>(flag, value);
+    options.timeout = positive<double>(flag, value);
   } else if (flag == "--limit") {
     static_cast<void>(positive<double>(flag, value));  // the keeper's
   } else if (flag == "--startup-timeout") {
-    door.startup_timeout = positive<double>(flag, value);
+    options.startup_timeout = positive<double>(flag, value);
   } else if (flag == "--shared-folder") {
-    door.shared_folder = value;
+    options.shared_folder = value;
   } else if (flag == "--checkpoint-dir") {
-    door.checkpoint_dir = std::filesystem::absolute(value).string();
+    options.checkpoint_dir = std::filesystem::absolute(value).string();
   } else if (flag == "--dcgm") {
-    door.dcgm = positive<int>(flag, value);
-    if (door.dcgm > 3) throw InputError("--dcgm: '" + value + "' is none of 1, 2, 3");
+    options.dcgm = positive<int>(flag, value);
+    if (options.dcgm > 3) throw InputError("--dcgm: '" + value + "' is none of 1, 2, 3");
   } else if (flag == "--interface") {
-    door.interface = value;
+    options.interface = value;
   } else if (flag == "--expect") {
-    door.expected = value;
-    door.judge.judge.expected = parse_expected(value);
+    options.expected = value;
+    options.judge.judge.expected = parse_expected(value);
   } else {
     return false;
   }
@@ -115,9 +115,9 @@ std::string nccl_library(const std::string& given) {
 
 }  // namespace
 
-FrontDoor parse_front_door(const std::vector<std::string>& words, const Environment& environment) {
+AcceptOptions parse_accept_options(const std::vector<std::string>& words, const Environment& environment) {
   refuse_repeated(words);
-  FrontDoor door;
+  AcceptOptions options;
   std::vector<std::string> judges;
   const auto set = [&environment](const char* name) { return environment(name).value_or(""); };
   for (const auto& [name, flag] : {std::pair{"SHAKEDOWN_TIER", "--tier"},
@@ -127,48 +127,48 @@ FrontDoor parse_front_door(const std::vector<std::string>& words, const Environm
                                    {"SHAKEDOWN_DCGM", "--dcgm"},
                                    {"SHAKEDOWN_INTERFACE", "--interface"},
                                    {"SHAKEDOWN_EXPECT", "--expect"}}) {
-    if (!set(name).empty()) take(door, flag, set(name));
+    if (!set(name).empty()) take(options, flag, set(name));
   }
   const bool names_roster =
       std::any_of(words.begin(), words.end(), [](const auto& word) { return word.rfind("--roster=", 0) == 0; });
   if (!set("SHAKEDOWN_ROSTER").empty() && !names_roster) judges.push_back("--roster=" + set("SHAKEDOWN_ROSTER"));
-  door.despite_preflight = set("SHAKEDOWN_DESPITE_PREFLIGHT") == "1";
-  door.run_id = set("SHAKEDOWN_RUN_ID");
-  const std::map<std::string_view, bool*> switches{{"--despite-preflight", &door.despite_preflight},
-                                                   {"--plan", &door.plan},
-                                                   {"--retune", &door.retune},
-                                                   {"--resume", &door.resume}};
-  if (!set("SHAKEDOWN_NCCL").empty()) door.nccl = nccl_library(set("SHAKEDOWN_NCCL"));
+  options.despite_preflight = set("SHAKEDOWN_DESPITE_PREFLIGHT") == "1";
+  options.run_id = set("SHAKEDOWN_RUN_ID");
+  const std::map<std::string_view, bool*> switches{{"--despite-preflight", &options.despite_preflight},
+                                                   {"--plan", &options.plan},
+                                                   {"--retune", &options.retune},
+                                                   {"--resume", &options.resume}};
+  if (!set("SHAKEDOWN_NCCL").empty()) options.nccl = nccl_library(set("SHAKEDOWN_NCCL"));
   for (const auto& word : words) {
     const auto equals = word.find('=');
     const auto flag = word.substr(0, equals);
     // What stands in the plan of a watch, or says where that is.
     constexpr std::array of_plan{"--for",    "--seed",    "--families", "--tier",
                                  "--folder", "--results", "--keep",     "--resume"};
-    if (std::find(of_plan.begin(), of_plan.end(), flag) == of_plan.end()) door.flags.push_back(word);
+    if (std::find(of_plan.begin(), of_plan.end(), flag) == of_plan.end()) options.flags.push_back(word);
     if (const auto found = switches.find(word); found != switches.end()) {
       *found->second = true;
     } else if (word == "--scaling") {
-      door.scaling.emplace();
-    } else if (equals == std::string::npos || !take(door, flag, word.substr(equals + 1))) {
+      options.scaling.emplace();
+    } else if (equals == std::string::npos || !take(options, flag, word.substr(equals + 1))) {
       judges.push_back(word);
     } else if (equals + 1 == word.size()) {
       throw InputError(flag + " needs a value: " + flag + "=...; see --help");
     }
   }
-  if (door.resume && (door.watch_s || door.seed)) {
+  if (options.resume && (options.watch_s || options.seed)) {
     throw InputError("--resume goes on with what was asked for: leave --for and --seed out");
   }
-  if (!door.watch_s && !door.resume && (door.stop_on_fail || door.seed)) {
+  if (!options.watch_s && !options.resume && (options.stop_on_fail || options.seed)) {
     throw InputError("--stop-on and --seed are of a watch: give --for too");
   }
-  if (door.scaling && (door.watch_s || door.resume)) {
+  if (options.scaling && (options.watch_s || options.resume)) {
     throw InputError("--scaling is of one acceptance: leave --for and --resume out");
   }
-  const auto expected = door.judge.judge.expected;
-  door.judge = parse_arguments(judges, beside_program("share/shakedown/thresholds"));
-  door.judge.judge.expected = expected;
-  return door;
+  const auto expected = options.judge.judge.expected;
+  options.judge = parse_arguments(judges, beside_program("share/shakedown/thresholds"));
+  options.judge.judge.expected = expected;
+  return options;
 }
 
 std::string front_door_help() {

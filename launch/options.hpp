@@ -12,7 +12,7 @@
 
 namespace shakedown {
 
-struct FrontDoor {
+struct AcceptOptions {
   std::string tier = "quick";
   std::vector<std::string> families;  // empty: all
   bool despite_preflight = false, plan = false, retune = false;
@@ -36,7 +36,7 @@ struct FrontDoor {
 };
 
 /// What the environment says (SHAKEDOWN_TIER, ...), and then the words. Errors: InputError.
-FrontDoor parse_front_door(const std::vector<std::string>& words, const Environment&);
+AcceptOptions parse_accept_options(const std::vector<std::string>& words, const Environment&);
 
 /// The flags above, one per line, for --help.
 std::string front_door_help();

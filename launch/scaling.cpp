@@ -41,8 +41,8 @@ Words those_that_scale(const Words& families) {
 
 class FewerNodes {
  public:
-  FewerNodes(const FrontDoor& door, const Launch& all, Programs programs, const RunFolder& run, Signals& signals)
-      : door_(door), all_(all), programs_(std::move(programs)), run_(run), signals_(signals), lost_(all.absent) {}
+  FewerNodes(const AcceptOptions& options, const Launch& all, Programs programs, const RunFolder& run, Signals& signals)
+      : options_(options), all_(all), programs_(std::move(programs)), run_(run), signals_(signals), lost_(all.absent) {}
 
   void measure(int nodes) {
     const auto own = RunFolder::take(
@@ -52,7 +52,7 @@ class FewerNodes {
     say("scaling: " + joined(programs_.families) + " on " + plural(nodes, "node") + " of " +
         std::to_string(all_.hosts.size()) + ": " + joined(launch->hosts));
     Screen screen(programs_.families);
-    const auto together = measure_together(door_, *launch, programs_, own.path(), run_.id(), signals_, screen);
+    const auto together = measure_together(options_, *launch, programs_, own.path(), run_.id(), signals_, screen);
     if (!together.something_is_missing) return;  // what it left out though it ended well, nobody can measure
     if (!together.died) measure_missing(*launch, own.path(), screen);
     if (!anything_missing(own.path())) return;
@@ -72,7 +72,7 @@ class FewerNodes {
       if (chosen.size() < nodes) return std::nullopt;
       chosen.resize(nodes);
       std::string why;
-      auto launch = launch_that_answers(door_, process_environment(), signals_, without(all_.hosts, chosen), why);
+      auto launch = launch_that_answers(options_, process_environment(), signals_, without(all_.hosts, chosen), why);
       const auto silent = launch ? without(launch->absent, without(all_.hosts, chosen)) : chosen;
       lost_.insert(lost_.end(), silent.begin(), silent.end());
       if (!silent.empty()) continue;
@@ -90,7 +90,7 @@ class FewerNodes {
     auto left_out = without(all_.hosts, hosts);
     left_out.insert(left_out.end(), gone.begin(), gone.end());
     std::string why;
-    const auto left = launch_that_answers(door_, process_environment(), signals_, left_out, why);
+    const auto left = launch_that_answers(options_, process_environment(), signals_, left_out, why);
     return without(left ? left->absent : hosts, left_out);
   }
 
@@ -102,7 +102,7 @@ class FewerNodes {
   void measure_missing(const Launch& launch, const fs::path& folder, Screen& screen) {
     for (const auto& family : programs_.families) {
       if (is_missing(folder, family))
-        measure_family(door_, launch, programs_, folder, run_.id(), family, signals_, screen);
+        measure_family(options_, launch, programs_, folder, run_.id(), family, signals_, screen);
     }
   }
 
@@ -111,7 +111,7 @@ class FewerNodes {
     RunFile(folder / "lost", RunFile::Mode::replace).write(joined(gone, "\n") + "\n");
   }
 
-  const FrontDoor& door_;
+  const AcceptOptions& options_;
   const Launch& all_;
   const Programs programs_;
   const RunFolder& run_;
@@ -121,7 +121,7 @@ class FewerNodes {
 
 }  // namespace
 
-std::vector<int> fewer_nodes(const FrontDoor& door, const Launch& all, const Programs& programs) {
+std::vector<int> fewer_nodes(const AcceptOptions& options, const Launch& all, const Programs& programs) {
   if (those_that_scale(programs.families).empty()) {
     throw InputError("--scaling compares AllReduce and training steps: name one of them in --families");
   }
@@ -132,19 +132,19 @@ std::vector<int> fewer_nodes(const FrontDoor& door, const Launch& all, const Pro
   if (count < 2) {
     throw InputError("--scaling compares numbers of nodes, and there is one: ci/scaling compares the GPUs of a node");
   }
-  std::vector<int> sizes = *door.scaling;
+  std::vector<int> sizes = *options.scaling;
   if (!sizes.empty() && sizes.back() > count) {
     throw InputError("--scaling: " + std::to_string(sizes.back()) + " nodes were asked for, and there are " +
                      std::to_string(count) + ": name fewer, or allocate more");
   }
-  for (int nodes = 1; door.scaling->empty() && nodes < count; nodes *= 2) sizes.push_back(nodes);
+  for (int nodes = 1; options.scaling->empty() && nodes < count; nodes *= 2) sizes.push_back(nodes);
   if (sizes.front() != 1) sizes.insert(sizes.begin(), 1);
   std::erase(sizes, count);
   return sizes;
 }
 
-void measure_on_fewer_nodes(const FrontDoor& door, const Launch& all, const Programs& programs, const RunFolder& run,
-                            Signals& signals) {
+void measure_on_fewer_nodes(const AcceptOptions& options, const Launch& all, const Programs& programs,
+                            const RunFolder& run, Signals& signals) {
   Programs few = programs;
   few.families = those_that_scale(programs.families);
   if (std::all_of(few.families.begin(), few.families.end(), [&](const auto& f) { return is_missing(run.path(), f); })) {
@@ -152,8 +152,8 @@ void measure_on_fewer_nodes(const FrontDoor& door, const Launch& all, const Prog
   }
   // The launches tune once.
   setenv("SHAKEDOWN_CHOICES", choices_beside(run.path()).c_str(), 0);
-  FewerNodes launches(door, all, few, run, signals);
-  for (const int nodes : fewer_nodes(door, all, programs)) launches.measure(nodes);
+  FewerNodes launches(options, all, few, run, signals);
+  for (const int nodes : fewer_nodes(options, all, programs)) launches.measure(nodes);
 }
 
 }  // namespace shakedown

@@ -99,23 +99,23 @@ void keep(const fs::path& folder, const fs::path& round, bool shows_something) {
 }
 
 /// The folder of the watch that goes on. Errors: InputError where there is none.
-fs::path resumed_folder(const FrontDoor& door) {
-  const auto results = door.results ? *door.results : usual_results();
+fs::path resumed_folder(const AcceptOptions& options) {
+  const auto results = options.results ? *options.results : usual_results();
   const TimedCall call("stat", results);
-  const auto folder = door.folder ? *door.folder : fs::weakly_canonical(results / "latest");
+  const auto folder = options.folder ? *options.folder : fs::weakly_canonical(results / "latest");
   if (!is_watch(folder)) {
     throw InputError("--resume: " + folder.string() + " is no watch; name its folder with --folder=DIR");
   }
   return folder;
 }
 
-RunFolder folder_of_watch(const FrontDoor& door) {
-  const auto results = door.results ? *door.results : usual_results();
-  if (!door.resume) {
-    return door.folder ? RunFolder::take(*door.folder, door.run_id)
-                       : RunFolder::create(results, door.run_id, door.keep);
+RunFolder folder_of_watch(const AcceptOptions& options) {
+  const auto results = options.results ? *options.results : usual_results();
+  if (!options.resume) {
+    return options.folder ? RunFolder::take(*options.folder, options.run_id)
+                          : RunFolder::create(results, options.run_id, options.keep);
   }
-  const auto folder = resumed_folder(door);
+  const auto folder = resumed_folder(options);
   return RunFolder::resume(folder, read_watch(folder).plan.run_id);
 }
 
@@ -128,14 +128,15 @@ std::string id_of_round(const std::string& watch_id, int number) {
 
 class Watcher {
  public:
-  Watcher(const FrontDoor& door, const Programs& programs, const RunFolder& run, Signals& signals)
-      : door_(door), programs_(programs), run_(run), signals_(signals), file_(run.path() / watch_file) {
-    if (door.resume) {
+  Watcher(const AcceptOptions& options, const Programs& programs, const RunFolder& run, Signals& signals)
+      : options_(options), programs_(programs), run_(run), signals_(signals), file_(run.path() / watch_file) {
+    if (options.resume) {
       watch_ = read_watch(run.path());
     } else {
-      watch_.plan = {
-          run.id(),          utc_now(), *door.watch_s, door.seed.value_or(std::random_device{}() & 0xffffffffU),
-          programs.families, door.tier, door.flags};
+      watch_.plan = {run.id(),          utc_now(),
+                     *options.watch_s,  options.seed.value_or(std::random_device{}() & 0xffffffffU),
+                     programs.families, options.tier,
+                     options.flags};
       add_line(file_, watch_line(watch_.plan));
     }
     began_ = seconds_since_1970();
@@ -143,13 +144,13 @@ class Watcher {
 
   void run() {
     double resumed = began_;
-    while (!watch_.complete() && !(door_.stop_on_fail && failed())) {
+    while (!watch_.complete() && !(options_.stop_on_fail && failed())) {
       const int number = watch_.rounds.empty() ? 1 : watch_.rounds.back().number + 1;
       const auto plan = plan_of(watch_.plan, number);
       WatchRound round;
       round.number = number;
       round.order = plan.order;
-      if (std::exchange(resumed, 0) > 0 && door_.resume) {
+      if (std::exchange(resumed, 0) > 0 && options_.resume) {
         const double end = watch_.rounds.empty() ? 0 : watch_.rounds.back().begin_s + watch_.rounds.back().length_s;
         round.unwatched_s = std::max(0.0, began_ - start_of(watch_.plan) - end);
       } else {
@@ -193,15 +194,15 @@ class Watcher {
   void run_one(WatchRound& round, const RoundPlan& plan) {
     Programs programs = programs_;
     programs.families = plan.order;
-    FrontDoor door = door_;
-    door.tier = watch_.plan.tier;
-    if (watch_.plan.families.size() < find_programs({}).families.size()) door.families = watch_.plan.families;
+    AcceptOptions options = options_;
+    options.tier = watch_.plan.tier;
+    if (watch_.plan.families.size() < find_programs({}).families.size()) options.families = watch_.plan.families;
     // What failed once fails on; what it does to the rest is worth knowing.
-    door.despite_preflight = door.despite_preflight || round.number > 1;
+    options.despite_preflight = options.despite_preflight || round.number > 1;
     auto own = RunFolder::create(run_.path() / "rounds", id_of_round(run_.id(), round.number), last_runs);
-    auto launch = agreed_launch(door, process_environment(), signals_);
+    auto launch = agreed_launch(options, process_environment(), signals_);
     round.boots = launch.boots;
-    const auto judged = judge_run(door, launch, programs, own, signals_, judge_after_trial);
+    const auto judged = judge_run(options, launch, programs, own, signals_, judge_after_trial);
     stop_if_ended();
     if (judged.measured) thin(*judged.measured, judged.verdict, round);
     if (!watch_.rounds.empty() && watch_.rounds.back().units == round.units) round.ranks.clear();
@@ -223,7 +224,7 @@ class Watcher {
     }
   }
 
-  const FrontDoor& door_;
+  const AcceptOptions& options_;
   const Programs& programs_;
   const RunFolder& run_;
   Signals& signals_;
@@ -267,12 +268,12 @@ bool is_watch(const fs::path& folder) {
   return fs::is_regular_file(folder / watch_file, error);
 }
 
-int watch(const FrontDoor& door, const Programs& programs, const ReasonChannel& channel, Signals& signals) {
-  auto run = folder_of_watch(door);
+int watch(const AcceptOptions& options, const Programs& programs, const ReasonChannel& channel, Signals& signals) {
+  auto run = folder_of_watch(options);
   say("results: " + run.shown_path().string());
   // One memory of what was tuned for all rounds, where the runs of this machine have theirs.
   setenv("SHAKEDOWN_CHOICES", choices_beside(run.path()).c_str(), 0);
-  Watcher watcher(door, programs, run, signals);
+  Watcher watcher(options, programs, run, signals);
   bool complete = true;
   try {
     watcher.run();
@@ -284,12 +285,12 @@ int watch(const FrontDoor& door, const Programs& programs, const ReasonChannel& 
   const auto judged = judge_watch(watcher.watched());
   replace_file(run.path() / "verdict.json", verdict_json(judged.verdict));
   if (complete) run.finish();
-  return show(run.path(), watcher.watched(), judged, door.judge, channel);
+  return show(run.path(), watcher.watched(), judged, options.judge, channel);
 }
 
-std::vector<std::string> with_flags_of_watch(const FrontDoor& door, const std::vector<std::string>& words) {
+std::vector<std::string> with_flags_of_watch(const AcceptOptions& options, const std::vector<std::string>& words) {
   const auto name = [](const std::string& word) { return word.substr(0, word.find('=')); };
-  auto flags = read_watch(resumed_folder(door)).plan.flags;
+  auto flags = read_watch(resumed_folder(options)).plan.flags;
   std::erase_if(flags, [&](const auto& old) {
     return std::any_of(words.begin(), words.end(), [&](const auto& word) { return name(word) == name(old); });
   });

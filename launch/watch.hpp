@@ -19,17 +19,17 @@ struct NothingMeasured : CannotRun {
 /// A run, from its measurements to its verdict by `judge`, in its folder. `start` tells which hosts are expected, and
 /// learns which are lost. After a signal, or if ranks cannot be started any more, the families on disk are judged, and
 /// the folder says that the run broke off. Errors: CannotRun if nothing is on disk.
-Judged judge_run(const FrontDoor&, Launch& start, const Programs&, RunFolder&, Signals&,
+Judged judge_run(const AcceptOptions&, Launch& start, const Programs&, RunFolder&, Signals&,
                  Judged (*judge)(const Arguments&));
 
 /// The exit code. The folder of the watch holds rounds.jsonl (thresholds/soak/watch.hpp), rounds/ with the last runs,
 /// kept/ with the first and those that failed first, and verdict.json at the end. A round that cannot be measured is a
 /// round with its finding. After a signal the rounds so far are judged, and --resume goes on. Errors: CannotRun if
 /// there is none.
-int watch(const FrontDoor&, const Programs&, const ReasonChannel&, Signals&);
+int watch(const AcceptOptions&, const Programs&, const ReasonChannel&, Signals&);
 
 /// What a watch that goes on was asked for when it began, and `words` in the place of what they say anew.
-std::vector<std::string> with_flags_of_watch(const FrontDoor&, const std::vector<std::string>& words);
+std::vector<std::string> with_flags_of_watch(const AcceptOptions&, const std::vector<std::string>& words);
 
 /// Whether a watch is in this folder.
 bool is_watch(const std::filesystem::path& folder);

@@ -1,5 +1,5 @@
 // What somebody watches while an acceptance runs.
-#include "launch/board.hpp"
+#include "launch/progress.hpp"
 
 #include <gtest/gtest.h>
 
@@ -25,8 +25,8 @@ Verdict verdict(const std::vector<Finding>& findings) {
   return result;
 }
 
-std::string line(const Board& board, const std::string& family, double now = 10, std::size_t width = 200) {
-  const auto text = board.text(now, width, false);
+std::string line(const Progress& progress, const std::string& family, double now = 10, std::size_t width = 200) {
+  const auto text = progress.text(now, width, false);
   const auto at = text.find(family);
   if (at == std::string::npos) return "";
   const auto begin = text.rfind('\n', at) + 1;
@@ -35,57 +35,58 @@ std::string line(const Board& board, const std::string& family, double now = 10,
 
 class BoardTest : public testing::Test {
  protected:
-  Board board{{"preflight", "gemm", "hbm"}};
+  Progress progress{{"preflight", "gemm", "hbm"}};
 };
 
 TEST_F(BoardTest, BeginsWithEveryFamilyWaiting) {
-  EXPECT_EQ(board.text(0, 80, false),
+  EXPECT_EQ(progress.text(0, 80, false),
             "      preflight         \n      gemm              \n      hbm               \n0 of 3 families, 0 s");
 }
 
 TEST_F(BoardTest, ShowsHowFarAFamilyIsAndHowLongItStillTakes) {
-  board.heard("[1/5] gemm/dtype:bf16/m:8192, 0 s so far, 4 left", 10);
-  EXPECT_EQ(line(board, "gemm"), "...   gemm         0 s  1/5  gemm/dtype:bf16/m:8192");
-  board.heard("[3/5] gemm/dtype:f32/m:8192, 4 s so far, 2 left (about 6.4 s)", 14);
-  EXPECT_EQ(line(board, "gemm", 16), "...   gemm         6 s  3/5, about 4 s left  gemm/dtype:f32/m:8192");
-  EXPECT_NE(line(board, "gemm", 99).find("about 0 s left"), std::string::npos);
+  progress.heard("[1/5] gemm/dtype:bf16/m:8192, 0 s so far, 4 left", 10);
+  EXPECT_EQ(line(progress, "gemm"), "...   gemm         0 s  1/5  gemm/dtype:bf16/m:8192");
+  progress.heard("[3/5] gemm/dtype:f32/m:8192, 4 s so far, 2 left (about 6.4 s)", 14);
+  EXPECT_EQ(line(progress, "gemm", 16), "...   gemm         6 s  3/5, about 4 s left  gemm/dtype:f32/m:8192");
+  EXPECT_NE(line(progress, "gemm", 99).find("about 0 s left"), std::string::npos);
 }
 
 TEST_F(BoardTest, KnowsFromThePlanHowLongAFirstRunTakes) {
   for (const auto* family : {"preflight, 3.0", "gemm, 9.4", "hbm, 2.0"}) {
-    board.heard("[0/5] " + std::string(family) + " s in all", 1);
+    progress.heard("[0/5] " + std::string(family) + " s in all", 1);
   }
-  EXPECT_EQ(line(board, "hbm"), "      hbm               about 2 s");
-  EXPECT_NE(board.text(1, 80, false).find("0 of 3 families, 1 s, about 14 s left"), std::string::npos);
-  board.arrived("preflight", verdict({}), 4);
-  board.heard("[1/5] gemm/a:1, 0 s so far, 4 left (about 8.0 s)", 5);
-  EXPECT_NE(board.text(6, 80, false).find("1 of 3 families, 6 s, about 9 s left"), std::string::npos);
+  EXPECT_EQ(line(progress, "hbm"), "      hbm               about 2 s");
+  EXPECT_NE(progress.text(1, 80, false).find("0 of 3 families, 1 s, about 14 s left"), std::string::npos);
+  progress.arrived("preflight", verdict({}), 4);
+  progress.heard("[1/5] gemm/a:1, 0 s so far, 4 left (about 8.0 s)", 5);
+  EXPECT_NE(progress.text(6, 80, false).find("1 of 3 families, 6 s, about 9 s left"), std::string::npos);
 }
 
 TEST_F(BoardTest, ShowsOfAFamilyTheFigureThatIsNearestToItsLimit) {
-  board.heard("[1/2] gemm/a:1, 0 s so far", 1);
-  board.arrived("gemm", verdict({finding("gemm/a:1", 800, 400), finding("gemm/b:2", 440, 400)}), 4);
-  EXPECT_EQ(line(board, "gemm"), "ok    gemm         3 s  440 TFLOPS (min 400)  gemm/b:2");
-  EXPECT_EQ(board.line_of("gemm"), "[1/3] gemm: ok, 3 s; nearest to its limit: 440 TFLOPS (min 400)  gemm/b:2");
+  progress.heard("[1/2] gemm/a:1, 0 s so far", 1);
+  progress.arrived("gemm", verdict({finding("gemm/a:1", 800, 400), finding("gemm/b:2", 440, 400)}), 4);
+  EXPECT_EQ(line(progress, "gemm"), "ok    gemm         3 s  440 TFLOPS (min 400)  gemm/b:2");
+  EXPECT_EQ(progress.line_of("gemm"), "[1/3] gemm: ok, 3 s; nearest to its limit: 440 TFLOPS (min 400)  gemm/b:2");
 }
 
 TEST_F(BoardTest, ShowsWhatFailsAndCountsTheRest) {
-  board.arrived(
+  progress.arrived(
       "hbm",
       verdict({finding("hbm/a:1", 300, 400), finding("hbm/b:2", 9, 8, LimitKind::max), finding("hbm/c:3", 9, 8)}), 5);
-  EXPECT_EQ(line(board, "hbm"), "FAIL  hbm          5 s  300 TFLOPS (min 400)  hbm/a:1 and 1 more");
-  EXPECT_NE(board.text(6, 200, false).find("1 of 3 families, 6 s"), std::string::npos);
+  EXPECT_EQ(line(progress, "hbm"), "FAIL  hbm          5 s  300 TFLOPS (min 400)  hbm/a:1 and 1 more");
+  EXPECT_NE(progress.text(6, 200, false).find("1 of 3 families, 6 s"), std::string::npos);
 }
 
 TEST_F(BoardTest, TakesALineThatIsNoProgressForNone) {
   for (const auto* other : {"", "[", "[1", "[1/", "[1/2", "[1/2]", "[0/2] gemm/a, 1 s", "[0/0] gemm, 1 s in all",
                             "[0/2] gemm, x s in all", "[-1/2] gemm", "[3/2] gemm/a, 1 s", "[x/2] gemm/a",
                             "shakedown: gemm", "[1/2] nosuch/a, 1 s", "[99999999999/2] gemm/a"}) {
-    board.heard(other, 3);
+    progress.heard(other, 3);
   }
-  EXPECT_NE(board.text(3, 80, false).find("      gemm              \n"), std::string::npos) << board.text(3, 80, false);
-  EXPECT_EQ(board.line_of("gemm"), "") << "it has no result";
-  EXPECT_EQ(board.line_of("nosuch"), "");
+  EXPECT_NE(progress.text(3, 80, false).find("      gemm              \n"), std::string::npos)
+      << progress.text(3, 80, false);
+  EXPECT_EQ(progress.line_of("gemm"), "") << "it has no result";
+  EXPECT_EQ(progress.line_of("nosuch"), "");
 }
 
 TEST_F(BoardTest, SaysAFindingInOneLine) {
@@ -103,14 +104,14 @@ TEST_F(BoardTest, NamesTheFactOfWhichItsKeyHasMany) {
   auto link = finding("preflight/of:nvlink", 17, 18);
   link.metric = "nvlinks_up", link.unit = "";
   EXPECT_EQ(short_text(link), "fail: preflight/of:nvlink nvlinks_up 17 (min 18)");
-  board.arrived("preflight", verdict({link}), 4);
-  EXPECT_NE(line(board, "preflight").find("17 (min 18)  preflight/of:nvlink nvlinks_up"), std::string::npos);
+  progress.arrived("preflight", verdict({link}), 4);
+  EXPECT_NE(line(progress, "preflight").find("17 (min 18)  preflight/of:nvlink nvlinks_up"), std::string::npos);
 }
 
 TEST_F(BoardTest, FitsAnyWidth) {
-  board.heard("[1/5] gemm/dtype:bf16/m:8192/n:8192/k:8192, 0 s so far, 4 left", 10);
+  progress.heard("[1/5] gemm/dtype:bf16/m:8192/n:8192/k:8192, 0 s so far, 4 left", 10);
   for (const std::size_t width : {1u, 4u, 20u, 79u}) {
-    const auto text = board.text(10, width, false) + "\n";
+    const auto text = progress.text(10, width, false) + "\n";
     std::size_t begin = 0;
     for (auto end = text.find('\n'); end != std::string::npos; begin = end + 1, end = text.find('\n', begin)) {
       EXPECT_LE(end - begin, width);
@@ -120,9 +121,9 @@ TEST_F(BoardTest, FitsAnyWidth) {
 }
 
 TEST_F(BoardTest, ColorsTheStateOnly) {
-  board.arrived("gemm", verdict({}), 4);
-  EXPECT_NE(board.text(4, 80, true).find("\033[32mok  \033[0m  gemm"), std::string::npos);
-  EXPECT_EQ(board.text(4, 80, false).find('\033'), std::string::npos);
+  progress.arrived("gemm", verdict({}), 4);
+  EXPECT_NE(progress.text(4, 80, true).find("\033[32mok  \033[0m  gemm"), std::string::npos);
+  EXPECT_EQ(progress.text(4, 80, false).find('\033'), std::string::npos);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ class Measure : public testing::Test {
     fs::create_directories(scratch / "run");
     programs.folder = scratch / "bin";
     programs.families = {"hbm", "p2p"};
-    door.judge.thresholds = source / "thresholds";
+    options.judge.thresholds = source / "thresholds";
   }
   ~Measure() override { fs::remove_all(scratch); }
 
@@ -57,15 +57,15 @@ done
   bool exists(const std::string& name) const { return fs::exists(scratch / "run" / name); }
   bool measure_one(const std::string& end) {
     program("hbm", "cat $stored/hbm.json\n" + end);
-    return !measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen);
+    return !measure_family(options, launch, programs, scratch / "run", "r", "hbm", signals, screen);
   }
   Together measure_all(const std::string& end) {
     all(end);
-    return measure_together(door, launch, programs, scratch / "run", "r", signals, screen);
+    return measure_together(options, launch, programs, scratch / "run", "r", signals, screen);
   }
 
   const fs::path scratch = fs::temp_directory_path() / ("shakedown_measure_" + std::to_string(getpid()));
-  FrontDoor door;
+  AcceptOptions options;
   Launch launch;
   Programs programs;
   Signals signals;
@@ -120,17 +120,17 @@ TEST_F(Measure, MarksAResultThatItsProgramDidNotOutlive) {
 }
 
 TEST_F(Measure, HandsEachProgramTheFlagsThatAreForIt) {
-  door.tier = "full";
-  door.timeout = 77;
-  door.shared_folder = "/shared";
-  door.checkpoint_dir = "/disk";
-  door.dcgm = 2;
-  door.retune = true;
-  door.judge.site = "/site.yaml";
-  door.expected = "ranks=4";
+  options.tier = "full";
+  options.timeout = 77;
+  options.shared_folder = "/shared";
+  options.checkpoint_dir = "/disk";
+  options.dcgm = 2;
+  options.retune = true;
+  options.judge.site = "/site.yaml";
+  options.expected = "ranks=4";
   const auto flags_of = [&](const std::string& family) {
     program(family, "echo \"$@\" >" + (scratch / "flags").string());
-    measure_family(door, launch, programs, scratch / "run", "r", family, signals, screen);
+    measure_family(options, launch, programs, scratch / "run", "r", family, signals, screen);
     return " " + line_of(scratch / "flags").value_or("") + " ";
   };
   const auto has = [](const std::string& flags, const std::string& one) {
@@ -154,7 +154,7 @@ TEST_F(Measure, HandsEachProgramTheFlagsThatAreForIt) {
 TEST_F(Measure, TellsEachProgramWhatDiedBeforeAndWithWhichHosts) {
   const auto flags = [&] {
     program("hbm", "echo \"$@\" >" + (scratch / "flags").string());
-    measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen);
+    measure_family(options, launch, programs, scratch / "run", "r", "hbm", signals, screen);
     return line_of(scratch / "flags").value_or("") + " ";
   };
   launch.lost = {"nodeb", "nodec"};
@@ -181,7 +181,7 @@ TEST_F(Measure, SaysToPeopleWhatIsForThemAndKeepsAllInTheLog) {
 TEST_F(Measure, MeasuresOneFamilyByItsOwnProgram) {
   all("exit 0");
   programs.families = {"hbm"};
-  const auto together = measure_together(door, launch, programs, scratch / "run", "r", signals, screen);
+  const auto together = measure_together(options, launch, programs, scratch / "run", "r", signals, screen);
   EXPECT_TRUE(together.something_is_missing);
   EXPECT_FALSE(together.died);
   EXPECT_FALSE(exists("hbm.json")) << "nothing was started";
@@ -189,7 +189,7 @@ TEST_F(Measure, MeasuresOneFamilyByItsOwnProgram) {
 
 TEST_F(Measure, KeepsNoHalfResult) {
   program("hbm", "echo a warning; head -c 2000 $stored/hbm.json");
-  EXPECT_TRUE(measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen)) << "why not";
+  EXPECT_TRUE(measure_family(options, launch, programs, scratch / "run", "r", "hbm", signals, screen)) << "why not";
   EXPECT_FALSE(exists("hbm.json"));
   const auto log = read_file(scratch / "run/log");
   EXPECT_TRUE(has(log, "bench_hbm wrote no result: ") && has(log, "a warning\n")) << log;
@@ -213,7 +213,7 @@ TEST_F(Measure, RemembersTheFamilyInWhichTheProgramOfAllDied) {
 printf '{"family": "hbm", "result": %s}\n' "$(tr '\n' ' ' <$stored/hbm.json)"
 echo 'shakedown-lost: nodeb' >&2
 exit 3)sh");
-  const auto together = measure_together(door, launch, programs, scratch / "run", "r", signals, screen);
+  const auto together = measure_together(options, launch, programs, scratch / "run", "r", signals, screen);
   EXPECT_TRUE(together.something_is_missing);
   EXPECT_TRUE(together.died);
   EXPECT_EQ(together.lost, Words{"nodeb"});
@@ -226,7 +226,7 @@ TEST_F(Measure, HandsOnTheRefusalOfAFlagWhereNothingWasMeasured) {
   const std::string refuses = "echo 'shakedown: --site: no such file' >&2\n";
   const auto refusal = [&](const std::string& script) {
     program("all", script);
-    return input_error_of([&] { measure_together(door, launch, programs, scratch / "run", "r", signals, screen); });
+    return input_error_of([&] { measure_together(options, launch, programs, scratch / "run", "r", signals, screen); });
   };
   EXPECT_EQ(refusal(refuses + "exit 2"), "--site: no such file");
   EXPECT_EQ(refusal("exit 2"), "") << "it has not said why";
@@ -241,7 +241,7 @@ TEST_F(Measure, HandsOnTheRefusalOfAFlagWhereNothingWasMeasured) {
 
 TEST_F(Measure, AccusesNoMachineWhereTheSupervisorCannotReport) {
   program("hbm", "kill -KILL $PPID; sleep 10");
-  EXPECT_THROW(measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen), CannotRun)
+  EXPECT_THROW(measure_family(options, launch, programs, scratch / "run", "r", "hbm", signals, screen), CannotRun)
       << "without a result";
   EXPECT_THROW(measure_one("kill -KILL $PPID; sleep 10"), CannotRun);
   EXPECT_EQ(crashed_of("hbm"), Words{}) << "the result stays, unmarked";
@@ -266,7 +266,7 @@ TEST_F(Measure, AccusesNoMachineWhereTheLauncherIsKilled) {
 TEST_F(Measure, RefusesWhereAGpuIsInUse) {
   program("hbm", "echo 'shakedown: rank 0 (a): GPU-1 is in use by another measurement: process 7' >&2; exit 3");
   try {
-    measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen);
+    measure_family(options, launch, programs, scratch / "run", "r", "hbm", signals, screen);
     FAIL() << "it is refused";
   } catch (const CannotRun& refused) {
     EXPECT_TRUE(has(refused.what(), "GPU-1 is in use by another measurement: process 7")) << refused.what();
@@ -277,15 +277,15 @@ TEST_F(Measure, RefusesWhereAGpuIsInUse) {
 TEST_F(Measure, GoesOnAfterAPreflightThatPassesOnly) {
   fs::copy(stored / "preflight.json", scratch / "run/preflight.json");
   const auto id = nlohmann::json::parse(read_file(stored / "preflight.json"))["context"]["shakedown"]["run_id"];
-  EXPECT_TRUE(preflight_allows(door, scratch / "run", id));
-  EXPECT_FALSE(preflight_allows(door, scratch / "run", "another run"));
+  EXPECT_TRUE(preflight_allows(options, scratch / "run", id));
+  EXPECT_FALSE(preflight_allows(options, scratch / "run", "another run"));
   fs::copy(source / "tests/data/preflight/h200-sxm-4ranks-pinned.json", scratch / "run/preflight.json",
            fs::copy_options::overwrite_existing);
   const auto pinned = nlohmann::json::parse(read_file(scratch / "run/preflight.json"));
   const std::string pinned_id = pinned["context"]["shakedown"]["run_id"];
-  EXPECT_FALSE(preflight_allows(door, scratch / "run", pinned_id)) << "all ranks are bound to one core";
-  door.despite_preflight = true;
-  EXPECT_TRUE(preflight_allows(door, scratch / "run", pinned_id));
+  EXPECT_FALSE(preflight_allows(options, scratch / "run", pinned_id)) << "all ranks are bound to one core";
+  options.despite_preflight = true;
+  EXPECT_TRUE(preflight_allows(options, scratch / "run", pinned_id));
 }
 
 TEST_F(Measure, KeepsWhatTheUserAskedForInEachResult) {
@@ -294,7 +294,7 @@ TEST_F(Measure, KeepsWhatTheUserAskedForInEachResult) {
   };
   EXPECT_TRUE(measure_one("exit 0"));
   for (const char* name : {"asked", "absent", "start_attempts"}) EXPECT_FALSE(context().contains(name)) << name;
-  door.families = {"hbm"};
+  options.families = {"hbm"};
   EXPECT_TRUE(measure_one("exit 0"));
   EXPECT_EQ(context().at("asked").at("families"), nlohmann::json{"hbm"});
   for (const char* name : {"absent", "start_attempts"}) EXPECT_FALSE(context().contains(name)) << name;
@@ -310,7 +310,7 @@ class MeasureStarts : public Measure {
     fs::remove(counted);
     program("hbm", "echo >>" + counted + "; start=$(wc -l <" + counted + ")\n" + script);
     try {
-      return measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen).value_or("");
+      return measure_family(options, launch, programs, scratch / "run", "r", "hbm", signals, screen).value_or("");
     } catch (const CannotRun& error) {
       return error.what();
     }
@@ -362,7 +362,8 @@ TEST_F(Measure, SaysAtOnceWhatFailsAlready) {
     std::ofstream(scratch / "bad.json") << document.dump();
     program("all",
             "printf '{\"family\": \"hbm\", \"result\": %s}\\n' \"$(cat " + (scratch / "bad.json").string() + ")\"");
-    const auto said = said_by([&] { measure_together(door, launch, programs, scratch / "run", "r", signals, screen); });
+    const auto said =
+        said_by([&] { measure_together(options, launch, programs, scratch / "run", "r", signals, screen); });
     std::vector<std::string> lines;
     std::istringstream all(said);
     for (std::string line; std::getline(all, line);) {
@@ -382,7 +383,7 @@ TEST_F(Measure, SaysOnceRowsBeginThatThePlanTakesLongerThanTheJobHas) {
     launch.ends =
         std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count() + seconds_left;
     program("hbm", script + "\ncat $stored/hbm.json");
-    return said_by([&] { measure_family(door, launch, programs, scratch / "run", "r", "hbm", signals, screen); });
+    return said_by([&] { measure_family(options, launch, programs, scratch / "run", "r", "hbm", signals, screen); });
   };
   const std::string plan = "echo '[0/2] hbm, 50 s in all' >&2; ", row = "echo '[1/2] hbm/op:copy, 0 s so far' >&2; ";
   const auto once = said(20, plan + row + row);
@@ -439,7 +440,7 @@ while [[ $1 != */bench_* ]]; do shift; done
   }
   void is_down(const std::string& host) const { fs::remove(scratch / ("answer." + host)); }
   Words launches() const { return lines_of(scratch / "launches").value_or(Words{}); }
-  Launch agreed(const Words& lost = {}) { return agreed_launch(door, process_environment(), signals, lost); }
+  Launch agreed(const Words& lost = {}) { return agreed_launch(options, process_environment(), signals, lost); }
 
   const fs::path hosts_file = scratch / "hosts";
   const std::string path = std::getenv("PATH");
@@ -462,7 +463,7 @@ TEST_F(MeasureOnHosts, LeavesOutAHostThatDoesNotAnswerAndMissesIt) {
   EXPECT_EQ(left.present, (Words{"nodea", "nodec"}));
   EXPECT_EQ(left.boots.size(), 2U);
   EXPECT_EQ(left.host_count, 3) << "that were promised";
-  EXPECT_TRUE(has(all_expected(door, left), "hosts=3"));
+  EXPECT_TRUE(has(all_expected(options, left), "hosts=3"));
   EXPECT_TRUE(has(left.reasons["nodeb"], "ssh: connect to host nodeb port 22: No route to host"));
   EXPECT_TRUE(has(said, "host nodeb does not answer: it is left out, and missed: ssh: connect to host nodeb")) << said;
   EXPECT_FALSE(has(said, "host nodea")) << said;
@@ -509,10 +510,10 @@ TEST_F(MeasureOnHosts, KeepsAllToTheInterfaceThatIsWanted) {
     return values;
   };
   EXPECT_EQ(of_mpi(agreed()), Words{});
-  door.interface = "eth7";
+  options.interface = "eth7";
   const auto chosen = agreed();
   EXPECT_EQ(of_mpi(chosen), (Words{"OMPI_MCA_btl_tcp_if_include=eth7", "OMPI_MCA_oob_tcp_if_include=eth7"}));
-  const auto command = [&] { return joined(job_of_ranks(door, chosen, {"program"}).command, " "); };
+  const auto command = [&] { return joined(job_of_ranks(options, chosen, {"program"}).command, " "); };
   EXPECT_TRUE(has(command(), "-x SHAKEDOWN_INTERFACE=eth7") && has(command(), "-x NCCL_SOCKET_IFNAME==eth7"));
   setenv("NCCL_SOCKET_IFNAME", "eth8", 1);
   EXPECT_FALSE(has(command(), "NCCL_SOCKET_IFNAME")) << "the user's counts";
@@ -545,7 +546,7 @@ class MeasureFamilies : public MeasureOnHosts {
     all.said = said_by([&] {
       all.launch = agreed();
       const auto run = RunFolder::take(scratch / "run", "r");
-      all.missed = measure_families(door, all.launch, programs, run, signals);
+      all.missed = measure_families(options, all.launch, programs, run, signals);
     });
     return all;
   }
@@ -646,7 +647,7 @@ TEST_F(MeasureFamilies, EndsWithAPreflightThatFails) {
   measures("hbm", "result hbm");
   const auto with_preflight = [&](const std::string& script, bool despite) {
     measures("preflight", script);
-    door.despite_preflight = despite;
+    options.despite_preflight = despite;
     return measure();
   };
   const auto failed = with_preflight(failing, false);
@@ -679,7 +680,7 @@ TEST_F(Measure, AsARankThatOthersStartedLeavesTheVerdictToRankZero) {
   const auto as_rank = [&](const std::string& script) -> std::string {
     program("hbm", script);
     try {
-      return std::to_string(measure_as_rank(door, launch, programs, signals));
+      return std::to_string(measure_as_rank(options, launch, programs, signals));
     } catch (const CannotRun& error) {
       return error.what();
     }

@@ -268,8 +268,8 @@ TEST_F(BesideProgram, FamiliesAreMeasuredInTheirUsualOrderAndUnknownOnesRefused)
 // too.
 TEST_F(Supervision, NobodyIsLeftWhenTheFrontDoorIsKilled) {
   for (const bool with_guard : {false, true}) {
-    const pid_t door = fork();
-    if (door == 0) {
+    const pid_t options = fork();
+    if (options == 0) {
       Signals own;
       run_jobs({job("echo $$ >" + file("launcher").string() + "; setsid sleep 100 & echo $! >" + file("rank").string() +
                     "; echo $PPID >" + file("guard").string() + "; wait")},
@@ -280,12 +280,12 @@ TEST_F(Supervision, NobodyIsLeftWhenTheFrontDoorIsKilled) {
     if (with_guard) {
       kill(std::stoi(*line_of(file("guard"))), SIGKILL);
     } else {
-      kill(door, SIGKILL);
+      kill(options, SIGKILL);
     }
     EXPECT_TRUE(gone("launcher")) << (with_guard ? "guard" : "front door");
     EXPECT_TRUE(with_guard || gone("rank"));
-    kill(door, SIGKILL);
-    waitpid(door, nullptr, 0);
+    kill(options, SIGKILL);
+    waitpid(options, nullptr, 0);
     if (with_guard) kill(std::stoi(*line_of(file("rank"))), SIGKILL);
     for (const auto* name : {"launcher", "rank", "guard"}) std::filesystem::remove(file(name));
   }

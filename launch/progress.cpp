@@ -1,4 +1,4 @@
-#include "launch/board.hpp"
+#include "launch/progress.hpp"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -17,7 +17,7 @@
 namespace shakedown {
 namespace {
 
-struct Progress {
+struct ProgressLine {
   int done = 0, total = 0;
   std::string key;
   std::optional<double> left;  // seconds
@@ -34,8 +34,8 @@ std::optional<double> number_behind(std::string_view line, std::string_view word
 }
 
 /// Of "[12/120] gemm/dtype:bf16, 3 s so far, 108 left (about 20.5 s)", and of "[0/120] gemm, 23.5 s in all".
-std::optional<Progress> progress_in(std::string_view line) {
-  Progress progress;
+std::optional<ProgressLine> progress_in(std::string_view line) {
+  ProgressLine progress;
   const auto number = [&line](char before, int& value) {
     if (line.empty() || line.front() != before) return false;
     const auto [end, error] = std::from_chars(line.data() + 1, line.data() + line.size(), value);
@@ -103,16 +103,16 @@ std::optional<double> planned_seconds(std::string_view line) {
   return progress && progress->done == 0 ? progress->left : std::nullopt;
 }
 
-Board::Board(const std::vector<std::string>& families) {
+Progress::Progress(const std::vector<std::string>& families) {
   for (const auto& family : families) rows_.emplace_back().family = family;
 }
 
-Board::Row* Board::row_of(std::string_view family) {
+Progress::Row* Progress::row_of(std::string_view family) {
   const auto found = std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) { return row.family == family; });
   return found == rows_.end() ? nullptr : &*found;
 }
 
-void Board::heard(std::string_view line, double now) {
+void Progress::heard(std::string_view line, double now) {
   const auto progress = progress_in(line);
   if (!progress) return;
   Row* const row = row_of(family_of(progress->key));
@@ -126,7 +126,7 @@ void Board::heard(std::string_view line, double now) {
   row->doing = progress->key;
 }
 
-void Board::arrived(const std::string& family, const Verdict& verdict, double now) {
+void Progress::arrived(const std::string& family, const Verdict& verdict, double now) {
   Row* const row = row_of(family);
   if (row == nullptr) return;
   // A family whose rows are too few to announce themselves began where the last one ended.
@@ -142,18 +142,18 @@ void Board::arrived(const std::string& family, const Verdict& verdict, double no
   if (nearest != nullptr) row->nearest = figure(*nearest);
 }
 
-std::size_t Board::arrived_count() const {
+std::size_t Progress::arrived_count() const {
   return static_cast<std::size_t>(
       std::count_if(rows_.begin(), rows_.end(), [](const Row& row) { return row.ended.has_value(); }));
 }
 
-std::optional<double> Board::left(const Row& row, double now) {
+std::optional<double> Progress::left(const Row& row, double now) {
   if (row.ended || !row.left) return std::nullopt;
   return row.began ? std::max(0.0, *row.left - (now - row.left_at)) : *row.left;
 }
 
-std::string Board::what(const Row& row, double now) const {
-  const auto left = Board::left(row, now);
+std::string Progress::what(const Row& row, double now) const {
+  const auto left = Progress::left(row, now);
   if (!row.began) return left ? fmt::format("about {:.0f} s", *left) : "";
   if (!row.failing.empty()) {
     const auto more = row.failing.size() - 1;
@@ -164,7 +164,7 @@ std::string Board::what(const Row& row, double now) const {
   return fmt::format("{}/{}{}  {}", row.done, row.total, about, row.doing);
 }
 
-std::string Board::text(double now, std::size_t width, bool color) const {
+std::string Progress::text(double now, std::size_t width, bool color) const {
   std::size_t longest = 0;
   for (const Row& row : rows_) longest = std::max(longest, row.family.size());
   std::string text;
@@ -187,7 +187,7 @@ std::string Board::text(double now, std::size_t width, bool color) const {
   double all_left = 0;
   bool known = true;
   for (const Row& row : rows_) {
-    const auto left = Board::left(row, now);
+    const auto left = Progress::left(row, now);
     known = known && (row.ended || left);
     all_left += left.value_or(0);
   }
@@ -195,7 +195,7 @@ std::string Board::text(double now, std::size_t width, bool color) const {
   return text + cut(fmt::format("{} of {} families, {:.0f} s{}", arrived_count(), rows_.size(), now, about), width);
 }
 
-std::string Board::line_of(const std::string& family) const {
+std::string Progress::line_of(const std::string& family) const {
   const auto found = std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) { return row.family == family; });
   if (found == rows_.end() || !found->ended) return "";
   const auto detail = what(*found, *found->ended);
@@ -220,7 +220,7 @@ std::size_t terminal_width() {
 }  // namespace
 
 Screen::Screen(const std::vector<std::string>& families)
-    : board_(families), in_place_(can_draw_in_place()), color_(in_place_ && !no_color()) {}
+    : progress_(families), in_place_(can_draw_in_place()), color_(in_place_ && !no_color()) {}
 
 Screen::~Screen() {
   if (drawn_at_ == Clock::time_point()) return;  // nothing was ever shown
@@ -229,18 +229,18 @@ Screen::~Screen() {
   std::fputc('\n', stderr);
 }
 
-void Screen::heard(std::string_view line) { board_.heard(line, now()); }
+void Screen::heard(std::string_view line) { progress_.heard(line, now()); }
 
 void Screen::arrived(const std::string& family, const Verdict& verdict) {
-  board_.arrived(family, verdict, now());
-  if (!in_place_) std::fprintf(stderr, "%s\n", board_.line_of(family).c_str());
+  progress_.arrived(family, verdict, now());
+  if (!in_place_) std::fprintf(stderr, "%s\n", progress_.line_of(family).c_str());
 }
 
 void Screen::tick() {
   using namespace std::chrono_literals;
   if (!in_place_ || (drawn_lines_ > 0 && Clock::now() - drawn_at_ < 250ms)) return;
   // One write, so that nothing of another process comes between. A full line would wrap on some terminals.
-  const auto text = board_.text(now(), terminal_width() - 1, color_);
+  const auto text = progress_.text(now(), terminal_width() - 1, color_);
   const auto up = drawn_lines_ > 1 ? fmt::format("\r\033[{}A\033[J", drawn_lines_ - 1) : std::string("\r\033[J");
   std::fprintf(stderr, "%s%s", up.c_str(), text.c_str());
   drawn_lines_ = static_cast<int>(std::count(text.begin(), text.end(), '\n')) + 1;

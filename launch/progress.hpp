@@ -26,9 +26,9 @@ bool begins_row(std::string_view line);
 std::optional<double> planned_seconds(std::string_view line);
 
 /// The state of all families. Pure: seconds are counted from the start of the measurement, by whoever calls.
-class Board {
+class Progress {
  public:
-  explicit Board(const std::vector<std::string>& families);
+  explicit Progress(const std::vector<std::string>& families);
 
   /// A line of the ranks; only "[12/120] gemm/...", their progress, and "[0/120] gemm, 9 s in all", their plan, change
   /// anything.
@@ -83,7 +83,7 @@ class Screen {
   using Clock = std::chrono::steady_clock;
   double now() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
 
-  Board board_;
+  Progress progress_;
   bool in_place_, color_;
   Clock::time_point began_ = Clock::now(), drawn_at_{};
   int drawn_lines_ = 0;
