@@ -109,7 +109,7 @@ class Work {
 
   /// True if a device that can should run one more operation, untimed, in front of each sample of a collective Work, so
   /// that the launch and the ranks' arrival are not in it. The same on every rank.
-  virtual bool leads() const { return false; }
+  virtual bool needs_lead_in() const { return false; }
 
   /// Nothing: samples follow each other without rests. Valid after connect, the same on every rank.
   virtual std::optional<Bursts> bursts() const { return std::nullopt; }
@@ -133,7 +133,7 @@ class Work {
 
   /// Makes one number of the input not a number; lets the tests prove that it does not become a result. Errors:
   /// std::logic_error for an operation that has no such test.
-  virtual void spoil() { throw std::logic_error("this operation has no test with a number that is none"); }
+  virtual void poison_input() { throw std::logic_error("this operation has no test with a number that is none"); }
 };
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -204,7 +204,7 @@ class Watcher {
     round.boots = launch.boots;
     const auto judged = judge_run(options, launch, programs, own, signals_, judge_after_trial);
     stop_if_ended();
-    if (judged.measured) thin(*judged.measured, judged.verdict, round);
+    if (judged.measured) summarize(*judged.measured, judged.verdict, round);
     if (!watch_.rounds.empty() && watch_.rounds.back().units == round.units) round.ranks.clear();
     keep(run_.path(), own.path(), round.number == 1 || judged.verdict.state == State::fail);
   }

@@ -141,10 +141,10 @@ std::string culprits_text(const Verdict& verdict, bool color) {
 }
 
 std::string judgements_text(const Verdict& verdict) {
-  std::vector<Spoken> all = verdict.spoken;
-  std::stable_sort(all.begin(), all.end(), [](const Spoken& a, const Spoken& b) { return a.by < b.by; });
+  std::vector<Summary> all = verdict.summaries;
+  std::stable_sort(all.begin(), all.end(), [](const Summary& a, const Summary& b) { return a.by < b.by; });
   std::string out;
-  for (const Spoken& spoken : all) out += std::string(name(spoken.by)) + ": " + spoken.text + "\n";
+  for (const Summary& spoken : all) out += std::string(name(spoken.by)) + ": " + spoken.text + "\n";
   return out.empty() ? "" : out + "\n";
 }
 

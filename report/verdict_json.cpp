@@ -27,7 +27,7 @@ void members(Archive& archive, Diagnosis& d) {
 }
 
 template <class Archive>
-void members(Archive& archive, Spoken& spoken) {
+void members(Archive& archive, Summary& spoken) {
   archive("judgement", spoken.by)("text", spoken.text);
 }
 
@@ -102,7 +102,7 @@ void members(Archive& archive, Verdict& v) {
   // Files of earlier releases name one family alone; their verdict is recomputed, and refused.
   if (only && v.asked.all()) v.asked.names = {*only}, v.known_families = std::max(v.known_families, v.families + 1);
   archive("run_ids", v.run_ids).younger("started", v.started)("notes", v.notes);
-  archive.younger("culprits", v.culprits).younger("judgements", v.spoken).younger("nodes", v.nodes);
+  archive.younger("culprits", v.culprits).younger("judgements", v.summaries).younger("nodes", v.nodes);
   archive("findings", v.findings)("unjudged", v.unjudged);
   archive.younger("fleet_levels", v.fleet.levels).younger("fleet_lines", v.fleet.lines);
   archive.younger("scaling", v.scaling);

@@ -145,7 +145,7 @@ class Collective final : public Work {
   std::size_t bytes() const override { return in_.bytes() + own_out_.bytes(); }
   bool collective() const override { return true; }
   bool on_host() const override { return spec_.scope == Scope::node; }
-  bool leads() const override { return spec_.bytes >= least_led_bytes && !recorded(); }
+  bool needs_lead_in() const override { return spec_.bytes >= least_led_bytes && !recorded(); }
   std::string chosen() const override { return chosen_; }
   void corrupt() override { flip_one_bit(gpu_, has_output(spec_, rank_) ? last_output(out(), trail_) : View(in_)); }
 
@@ -156,7 +156,7 @@ class Collective final : public Work {
     using Clock = std::chrono::steady_clock;
     const auto end = Clock::now() + std::chrono::milliseconds(200);
     for (bool more = true; more;) {
-      for (int i = 0; i < (leads() ? 1 : 20); ++i) enqueue();
+      for (int i = 0; i < (needs_lead_in() ? 1 : 20); ++i) enqueue();
       wait(gpu_, communicators_);
       more = Clock::now() < end;
       group.broadcast(std::as_writable_bytes(std::span(&more, 1)), 0);

@@ -55,7 +55,7 @@ double CudaDevice::seconds(Work& work, int repeats) {
   const bool local = !work.collective();
   if (std::exchange(timed_, {&work, repeats}) != std::pair<const Work*, int>(&work, repeats)) long_ = false;
   const bool counts = local || long_;
-  const int in_front = local ? operations_in_front(repeats) : work.leads() ? 1 : 0;
+  const int in_front = local ? operations_in_front(repeats) : work.needs_lead_in() ? 1 : 0;
   if (counts) cycles_.begin();
   for (int i = 0; i < in_front; ++i) work.enqueue();
   check(cudaEventRecord(begin_.get(), gpu_.stream()));

@@ -196,7 +196,7 @@ class MeasuredStep final : public Work {
     ops_->copy_in(place, &value, sizeof value);
   }
 
-  void spoil() override {
+  void poison_input() override {
     ops_->set_bytes(step_.buffers().layers[0].norm1.gain, 0xff, sizeof(typename Ops::Element));
     spoiled_ = true;
   }

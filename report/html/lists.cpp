@@ -237,7 +237,7 @@ std::string findings_section(const Page& page) {
     open = folded(unjudged_text(page.verdict), two_columns("measured", "value", rows));
   }
   std::string said;
-  for (const Spoken& spoken : page.verdict.spoken) {
+  for (const Summary& spoken : page.verdict.summaries) {
     said += "<li>" + html_escaped(std::string(name(spoken.by)) + ": " + spoken.text) + "</li>";
   }
   const std::string filter =

@@ -41,7 +41,7 @@ Damage::Usual usual_of(const Templates& templates) {
 }
 
 /// Errors that are counted or found in a row.
-void spoil(const World& w, Row& row) {
+void poison_input(const World& w, Row& row) {
   std::string wrong;
   std::vector<int> ranks;
   for (const auto& fault : w.plan.faults) {
@@ -165,7 +165,7 @@ void Fleet::write(const std::string& family, std::ostream& out) const {
   rows_of(made_->world, family, [&](const Row& made) {
     Row row = made;
     row.head["family_index"] = index;
-    spoil(made_->world, row);
+    poison_input(made_->world, row);
     if (family != "preflight") forget_telemetry(made_->world, row);
     out << (index++ > 0 ? ",\n" : "\n") << row.text();
   });

@@ -65,7 +65,7 @@ Watch watch_of(const Day& day, std::uint64_t seed) {
     Fleet(plan).write(std::filesystem::path(name));
     const Measured measured(read_results(std::vector<std::filesystem::path>{name}));
     WatchRound round;
-    thin(measured, judge(measured, References(day.profiles), {}), round);
+    summarize(measured, judge(measured, References(day.profiles), {}), round);
     const bool rebooted = day.plant == "reboot" && at >= 10;
     if (rebooted && gap == 0) round.unwatched_s = gap = 540;
     round.number = static_cast<int>(i) + 1;

@@ -28,7 +28,7 @@ fixtures/liveness/stalls.cpp fixtures/ranks/door.cpp fixtures/liveness/fault.cpp
 fixtures/pairs/pairing.cpp fixtures/ranks/rendezvous.cpp fixtures/liveness/watchdog.cpp
 launch/agreement.cpp launch/choice.cpp launch/guard.cpp launch/hosts.cpp launch/job.cpp launch/measure.cpp launch/rank_output.cpp
 launch/run_folder.cpp
-thresholds/rules/crashed.cpp thresholds/rules/crosscheck.cpp thresholds/rules/gpu_errors.cpp thresholds/judge/judge.cpp thresholds/rules/kept_memory.cpp
+thresholds/rules/crashed.cpp thresholds/rules/crosscheck.cpp thresholds/rules/gpu_errors.cpp thresholds/judge/judge.cpp thresholds/rules/leaked_memory.cpp
 thresholds/rules/machine.cpp thresholds/units/missed_limits.cpp thresholds/rules/rule.cpp thresholds/rules/transport.cpp thresholds/rules/validity.cpp
 """.split()
 FAILING_CALLS = "tests/faults/failing_calls.py"

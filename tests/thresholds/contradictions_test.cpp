@@ -8,7 +8,7 @@
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/judge/judge.hpp"
-#include "thresholds/rules/kept_memory.hpp"
+#include "thresholds/rules/leaked_memory.hpp"
 #include "thresholds/rules/machine.hpp"
 #include "thresholds/rules/validity.hpp"
 
@@ -297,7 +297,7 @@ TEST(KeptMemory, WarnsAboveSixtyFourMebibytes) {
   const auto with = [](double mib) {
     auto builder = row({});
     builder.context.ranks.front().memory_kept_mib = mib;
-    return judge_kept_memory({builder.results()}, {});
+    return judge_leaked_memory({builder.results()}, {});
   };
   EXPECT_TRUE(with(0).empty());
   EXPECT_TRUE(with(64).empty());

@@ -9,7 +9,7 @@
 
 #include "tests/thresholds/results_builder.hpp"
 #include "thresholds/rules/crashed.hpp"
-#include "thresholds/rules/kept_memory.hpp"
+#include "thresholds/rules/leaked_memory.hpp"
 #include "thresholds/rules/start.hpp"
 
 namespace shakedown::machine_test {
@@ -166,7 +166,7 @@ TEST(Machine, TellsOfTheMostMemoryThatAnyFamilyKept) {
     return results;
   };
   for (const auto& files : {std::vector{with("hbm", 512), with("p2p", 128)}, {with("hbm", 128), with("p2p", 512)}}) {
-    const auto findings = judge_kept_memory(files, {});
+    const auto findings = judge_leaked_memory(files, {});
     ASSERT_EQ(findings.size(), 1u);
     EXPECT_EQ(findings[0].value, 512);
   }
@@ -178,7 +178,7 @@ TEST(Machine, WarnsOfMemoryThatAFamilyOfCopiesDidNotGiveBack) {
     auto results = kept.results(family + ".json");
     results.rows.resize(1);
     results.rows.front().key = family + "/op:copy";
-    return judge_kept_memory({results}, {});
+    return judge_leaked_memory({results}, {});
   };
   for (auto& rank : kept.context.ranks) rank.memory_kept_mib = 64;
   EXPECT_TRUE(judged_in("hbm").empty());
@@ -190,12 +190,12 @@ TEST(Machine, WarnsOfMemoryThatAFamilyOfCopiesDidNotGiveBack) {
   EXPECT_EQ(findings[0].worst->rank, 2);
   EXPECT_NE(findings[0].detail.find("512 MiB more of its memory in use behind hbm"), std::string::npos);
   EXPECT_TRUE(judged_in("allreduce").empty()) << "communicators stay";
-  EXPECT_TRUE(judge_kept_memory({kept.results()}, {}).empty()) << "nor does GEMM give all back";
+  EXPECT_TRUE(judge_leaked_memory({kept.results()}, {}).empty()) << "nor does GEMM give all back";
   auto hbm_results = kept.results();
   hbm_results.rows.resize(1);
   hbm_results.rows.front().key = hbm;
-  EXPECT_EQ(judge_kept_memory({hbm_results}, {{"hbm"}}).size(), 1u);
-  EXPECT_TRUE(judge_kept_memory({hbm_results}, {{"gemm"}}).empty()) << "another family is judged";
+  EXPECT_EQ(judge_leaked_memory({hbm_results}, {{"hbm"}}).size(), 1u);
+  EXPECT_TRUE(judge_leaked_memory({hbm_results}, {{"gemm"}}).empty()) << "another family is judged";
 }
 
 TEST(Machine, BlamesAProgramsDeathOnTheHostsThatWereLostWithIt) {

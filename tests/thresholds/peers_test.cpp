@@ -40,7 +40,7 @@ std::vector<Finding> outliers(const Verdict& verdict) {
 }
 
 std::string said(const Verdict& verdict) {
-  for (const Spoken& spoken : verdict.spoken) {
+  for (const Summary& spoken : verdict.summaries) {
     if (spoken.by == Judgement::peers) return spoken.text;
   }
   return "nothing";

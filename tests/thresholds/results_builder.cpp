@@ -204,7 +204,7 @@ std::optional<double> ResultsBuilder::seconds_of(const std::string& key, const s
   const Metric* known = find_metric(key, metric);
   Scale scale;
   scale.ranks = context.world_size;
-  return known == nullptr ? std::nullopt : told_seconds(*known, key, value, scale);
+  return known == nullptr ? std::nullopt : implied_seconds(*known, key, value, scale);
 }
 
 std::vector<Profile> profile(const std::string& rules, const std::string& more) {

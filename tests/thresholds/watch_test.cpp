@@ -230,7 +230,7 @@ TEST(Watch, OtherBitsOfAStepWhoseProductsWereTunedAnewAccuseNobody) {
       Verdict verdict;
       verdict.state = State::pass;
       verdict.judged_families = 1;
-      thin(Measured(std::vector<Results>{file}), verdict, round);
+      summarize(Measured(std::vector<Results>{file}), verdict, round);
       watch.rounds.push_back(round);
     }
     return judge_watch(watch).verdict;
@@ -396,7 +396,7 @@ TEST(Watch, AWeekOfEightGpusTakesLessThanAGigabyte) {
   JudgeOptions options;
   const auto verdict = judge(measured, load_profiles(SHAKEDOWN_SOURCE_DIR "/thresholds"), options);
   WatchRound round;
-  thin(measured, verdict, round);
+  summarize(measured, verdict, round);
   EXPECT_EQ(round.units.size(), 4U);
   EXPECT_GT(round.figures.size(), 50U);
   constexpr double shortest_round = 60;  // seconds; the quick tier takes 90

@@ -595,7 +595,7 @@ std::optional<double> ceiling(const Peaks& peaks, Text key, Text metric, const S
   return row->ceiling(peaks, key, of_group(key, scale));
 }
 
-std::optional<double> told_seconds(const Metric& metric, Text key, double value, const Scale& scale) {
+std::optional<double> implied_seconds(const Metric& metric, Text key, double value, const Scale& scale) {
   const auto work = metric.work == nullptr ? std::nullopt : metric.work(key, scale);
   if (!work || !(value > 0)) return std::nullopt;
   return lower_is_better(metric.name) ? value * *work : *work / value;

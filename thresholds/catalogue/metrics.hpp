@@ -91,7 +91,7 @@ bool is_catalogued(std::string_view family);
 std::optional<double> ceiling(const Peaks&, std::string_view key, std::string_view metric, const Scale&);
 
 /// The time of one operation that this figure of it tells; nullopt: none.
-std::optional<double> told_seconds(const Metric&, std::string_view key, double value, const Scale&);
+std::optional<double> implied_seconds(const Metric&, std::string_view key, double value, const Scale&);
 
 /// True for what a GPU's telemetry tells: sm_mhz, power_w, temperature_c, throttled, tflops_per_w, tflops_per_ghz.
 bool is_telemetry(std::string_view metric);

@@ -13,7 +13,7 @@
 #include "thresholds/rules/crosscheck.hpp"
 #include "thresholds/rules/fabric_rates.hpp"
 #include "thresholds/rules/gpu_errors.hpp"
-#include "thresholds/rules/kept_memory.hpp"
+#include "thresholds/rules/leaked_memory.hpp"
 #include "thresholds/rules/machine.hpp"
 #include "thresholds/rules/start.hpp"
 #include "thresholds/rules/transport.hpp"
@@ -153,7 +153,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
   if (auto finding = judge_crashed(measured.files)) verdict.findings.push_back(std::move(*finding));
   append(verdict.findings, judge_start(measured.files));
   append(verdict.findings, judge_gpu_errors(measured.files, options.families));
-  append(verdict.findings, judge_kept_memory(measured.files, options.families));
+  append(verdict.findings, judge_leaked_memory(measured.files, options.families));
   if (auto finding = judge_network(measured)) verdict.findings.push_back(std::move(*finding));
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;
@@ -173,7 +173,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
   verdict.known_families = rules.known_families;
   verdict.families = rules.families;
   verdict.judged_families = rules.judged_families;
-  verdict.spoken.push_back({Judgement::rule, rules_said(verdict, selection.profile)});
+  verdict.summaries.push_back({Judgement::rule, rules_said(verdict, selection.profile)});
 }
 
 // GB/s of the NICs of one host, as the site says, else as they were read.
@@ -189,7 +189,7 @@ std::optional<double> nics_of_one_host(const Measured& measured, const Profile* 
 // is said in one line: a finding for each comparison would bury the others.
 void judge_by_comparison(const Measured& measured, const Profile* profile, const PeerComparison& peers,
                          const References& references, const JudgeOptions& options, Verdict& verdict) {
-  const auto speak = [&](Judgement by, std::string text) { verdict.spoken.push_back({by, std::move(text)}); };
+  const auto speak = [&](Judgement by, std::string text) { verdict.summaries.push_back({by, std::move(text)}); };
   append(verdict.findings, findings_of(peers));
   speak(Judgement::peers, summary(peers));
   CrossChecks checks = cross_check(measured.benchmarks, options.families);
@@ -220,7 +220,7 @@ FabricJudgement judge_between_hosts(const Measured& measured, const PeerComparis
                                     Verdict& verdict) {
   if (!options.families.contains("pairs")) return {};
   FabricJudgement fabric = judge_fabric(measured.benchmarks, peers, options.places.leaves);
-  if (!fabric.said.empty()) verdict.spoken.push_back({Judgement::peers, fabric.said});
+  if (!fabric.said.empty()) verdict.summaries.push_back({Judgement::peers, fabric.said});
   append(verdict.findings, std::move(fabric.wrong_data));
   return fabric;
 }
@@ -297,7 +297,7 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   const PeerComparison peers = compare_peers(measured.benchmarks, options.families);
   judge_by_limits(measured, selection, peers, options, verdict);
   FabricJudgement fabric = judge_between_hosts(measured, peers, options, verdict);
-  weigh_missed_limits(verdict.findings, measured.benchmarks, peers);
+  attribute_missed_limits(verdict.findings, measured.benchmarks, peers);
   judge_by_comparison(measured, selection.profile, peers, references, options, verdict);
   verdict.fleet = fleet_lines(measured, peers, selection.profile, options.places);
   verdict.culprits = diagnose(measured.benchmarks, peers, verdict.findings);

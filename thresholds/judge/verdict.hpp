@@ -28,7 +28,7 @@ constexpr bool is_good(State state) {
 }
 
 /// One of the judgements of a run, in one line.
-struct Spoken {
+struct Summary {
   Judgement by;
   std::string text;
 };
@@ -55,7 +55,7 @@ struct Verdict {
   std::vector<std::string> devices;
   std::vector<Finding> findings;
   std::vector<Diagnosis> culprits;  // the worst first; those that fail nothing last
-  std::vector<Spoken> spoken;
+  std::vector<Summary> summaries;
   std::vector<Node> nodes;
   std::vector<Unjudged> unjudged;
   FleetLines fleet;

@@ -331,7 +331,7 @@ class RowCheck {
     const auto cv = run_value("cv");
     for (const auto& [name, value] : row_.metrics) {
       const Metric* metric = find_metric(row_.key, name);
-      const auto told = metric == nullptr ? std::nullopt : told_seconds(*metric, row_.key, value, scale_);
+      const auto told = metric == nullptr ? std::nullopt : implied_seconds(*metric, row_.key, value, scale_);
       if (!told) continue;
       if (metric->of_mean) {
         if (std::abs(*told / row_.real_time - 1) > rounding) refuse(name, value, "contradicts real_time");

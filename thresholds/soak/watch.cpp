@@ -482,9 +482,9 @@ class Judge {
   void speak() {
     std::size_t good = 0;
     for (const WatchRound& round : rounds_) good += is_good(round.state) ? 1 : 0;
-    result_.verdict.spoken.push_back({Judgement::series, std::to_string(good) + " of " +
-                                                             plural(rounds_.size(), "round") +
-                                                             " good by themselves, in " + time(watch_.watched_s())});
+    result_.verdict.summaries.push_back({Judgement::series, std::to_string(good) + " of " +
+                                                                plural(rounds_.size(), "round") +
+                                                                " good by themselves, in " + time(watch_.watched_s())});
   }
 
   const Watch& watch_;

@@ -142,7 +142,7 @@ std::vector<RoundFinding> suspects_of(const Verdict& verdict, const std::vector<
 std::string watch_line(const WatchPlan& plan) { return json_text(plan, -1) + "\n"; }
 std::string watch_line(const WatchRound& round) { return json_text(round, -1) + "\n"; }
 
-void thin(const Measured& measured, const Verdict& verdict, WatchRound& round) {
+void summarize(const Measured& measured, const Verdict& verdict, WatchRound& round) {
   round.state = verdict.state;
   round.profile = verdict.profile;
   round.backend = verdict.backend;

@@ -87,7 +87,7 @@ std::string watch_line(const WatchRound&);
 Watch read_watch(const std::filesystem::path& folder);
 
 /// Fills in what a run has shown.
-void thin(const Measured&, const Verdict&, WatchRound&);
+void summarize(const Measured&, const Verdict&, WatchRound&);
 
 /// "7.0": rounded to a tenth.
 std::string number_with_one_digit(double);

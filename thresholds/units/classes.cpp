@@ -7,8 +7,8 @@
 //   chips, which counts like eight GPUs: a few cannot tell their own spread. Of two or three GPUs it is sqrt(2) times
 //   what is known, since one healthy GPU is all that the other is compared with;
 // - t: how many s the worst of N lies from the centre where tails are as heavy as those of chips, in all but 1 % of
-//   fleets, above 64 GPUs 0.4 % (thresholds/units/silicon.hpp): it grows with N, as the number of comparisons does. s
-//   holds the noise of rows, too, whose tails are lighter: so it is half of that;
+//   fleets, above 64 GPUs 0.4 % (thresholds/units/chip_variation.hpp): it grows with N, as the number of comparisons
+//   does. s holds the noise of rows, too, whose tails are lighter: so it is half of that;
 // - g: how far the best is from the centre. Hardware does not become faster by a fault, so the good side shows whether
 //   tails are that heavy here: of such tails the worst of any number lies beyond 4 times the best in 1 / (1 + 4^5)
 //   = 0.1 % of fleets. Where they are lighter, it keeps the limit low.
@@ -23,7 +23,7 @@
 #include "base/statistics.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/rules/profile.hpp"
-#include "thresholds/units/silicon.hpp"
+#include "thresholds/units/chip_variation.hpp"
 
 namespace shakedown {
 namespace {

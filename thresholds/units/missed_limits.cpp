@@ -14,8 +14,8 @@
 #include "thresholds/findings/rank_telemetry.hpp"
 #include "thresholds/results/hosts.hpp"
 #include "thresholds/rules/profile.hpp"
+#include "thresholds/units/chip_variation.hpp"
 #include "thresholds/units/classes.hpp"
-#include "thresholds/units/silicon.hpp"
 
 namespace shakedown {
 namespace {
@@ -354,7 +354,8 @@ class Weigher {
 
 }  // namespace
 
-void weigh_missed_limits(std::vector<Finding>& findings, const Benchmarks& benchmarks, const PeerComparison& peers) {
+void attribute_missed_limits(std::vector<Finding>& findings, const Benchmarks& benchmarks,
+                             const PeerComparison& peers) {
   Weigher weigher(findings, benchmarks, peers);
   weigher.weigh();
   weigher.excuse_steps();

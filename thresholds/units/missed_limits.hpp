@@ -13,6 +13,6 @@ namespace shakedown {
 
 /// Each rank that misses such a limit does so by itself, with the whole fleet, or by one value that nothing else of it
 /// confirms. The findings then name the first only, nobody, or nobody and fail nothing.
-void weigh_missed_limits(std::vector<Finding>&, const Benchmarks&, const PeerComparison&);
+void attribute_missed_limits(std::vector<Finding>&, const Benchmarks&, const PeerComparison&);
 
 }  // namespace shakedown

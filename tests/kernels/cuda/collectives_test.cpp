@@ -125,7 +125,7 @@ TEST_F(OnGpu, CyclesOfACollectiveAreCountedWhereItsSamplesAreLong) {
     if (large) {
       EXPECT_GT(clock->mhz, 300);
     }
-    EXPECT_EQ(work->leads(), large);
+    EXPECT_EQ(work->needs_lead_in(), large);
     const auto check = work->verify();
     EXPECT_TRUE(check.passed()) << check.first << ": one more operation in front of each sample leaves its trace, too";
   }

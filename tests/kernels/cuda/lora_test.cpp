@@ -224,7 +224,7 @@ TEST_F(CudaLora, OfAWholeModelIsCheckedThroughTheSeam) {
     work->corrupt();
     EXPECT_TRUE(contains(work->verify().first, "checksum"));
     work->reset();
-    work->spoil();
+    work->poison_input();
     work->stage(2);
     device_->seconds(*work, 2);
     EXPECT_TRUE(contains(work->verify().first, "not finite"));
@@ -399,7 +399,7 @@ TEST_F(CudaLora, IsCheckedThroughTheSeam) {
   work->corrupt();
   EXPECT_TRUE(contains(work->verify().first, "checksum"));
   work->reset();
-  work->spoil();
+  work->poison_input();
   work->stage(2);
   device_->seconds(*work, 2);
   const Check spoiled = work->verify();

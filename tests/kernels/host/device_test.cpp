@@ -306,7 +306,7 @@ TEST_F(HostBackend, SaysHowAStepOfTrainingSpendsItsTimeAndMemory) {
 TEST_F(HostBackend, StopsAStepOfTrainingAtANumberThatIsNone) {
   const auto work = ready(LoraStepSpec{.model = "tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
   timed(*work, 2);
-  work->spoil();
+  work->poison_input();
   timed(*work, 2);
   const auto check = work->verify();
   EXPECT_FALSE(check.passed());
@@ -321,7 +321,7 @@ TEST_F(HostBackend, StopsAStepOfAWholeModelAtANumberThatIsNone) {
   for (const char* const model : {"gpt2_tiny", "encoder_tiny"}) {
     const auto work = ready(TrainStepSpec{.model = model, .batch = 2, .seq = 16, .dtype = DType::f32});
     timed(*work, 2);
-    work->spoil();
+    work->poison_input();
     timed(*work, 2);
     EXPECT_NE(work->verify().first.find("step 3: loss"), std::string::npos) << work->verify().first;
     work->reset();

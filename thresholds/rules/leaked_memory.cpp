@@ -1,4 +1,4 @@
-#include "thresholds/rules/kept_memory.hpp"
+#include "thresholds/rules/leaked_memory.hpp"
 
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@ bool gives_all_back(std::string_view family) {
 
 }  // namespace
 
-std::vector<Finding> judge_kept_memory(const std::vector<Results>& files, const FamilySet& families) {
+std::vector<Finding> judge_leaked_memory(const std::vector<Results>& files, const FamilySet& families) {
   std::map<int, Finding> worst;  // by rank
   for (const Results& file : files) {
     const auto own = file.rows.empty() ? "" : family_of(file.rows.front().key);

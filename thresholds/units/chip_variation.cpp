@@ -1,4 +1,4 @@
-#include "thresholds/units/silicon.hpp"
+#include "thresholds/units/chip_variation.hpp"
 
 #include <algorithm>
 #include <cmath>
