@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/backend.hpp"
 #include "base/key.hpp"
 #include "base/names.hpp"
 
@@ -28,11 +29,9 @@ struct MissingSoftware : Unsupported {
 };
 
 enum class DType { f64, f32, tf32, f16, bf16, fp8_e4m3, int8, nvfp4, mxfp8 };
-enum class Backend { host, cuda };
 enum class Engine { cpu, sm, ce };  // who moves the bytes: CPU cores, a GPU kernel, a GPU copy engine
 
 constexpr auto words(DType) { return names("f64", "f32", "tf32", "f16", "bf16", "fp8_e4m3", "int8", "nvfp4", "mxfp8"); }
-constexpr auto words(Backend) { return names("host", "cuda"); }
 constexpr auto words(Engine) { return names("cpu", "sm", "ce"); }
 
 /// Bytes of one element. Errors: std::invalid_argument for packed types below one byte.
