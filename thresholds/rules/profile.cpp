@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
+#include "thresholds/catalogue/families.hpp"
 #include "thresholds/catalogue/preflight_facts.hpp"
 #include "thresholds/rules/strict_yaml.hpp"
 
@@ -394,6 +395,22 @@ void include_part(const Yaml& name, Profile& profile, Files& files) {
   read_rules(required(members, "rules", yaml, "a part"), profile);
 }
 
+// "families.yaml" stands for what that table leaves unjudged on the backend of the profile.
+void read_unjudged(const Yaml& yaml, Profile& profile) {
+  for (const Yaml& item : yaml.items()) {
+    const std::string word = item.text();
+    if (word == "families.yaml") {
+      for (const FamilyRow& row : family_rows()) {
+        if (row.on(*named<Backend>(profile.match.backend)) == Standing::unjudged)
+          profile.unjudged.emplace_back(row.name);
+      }
+    } else {
+      if (!is_family(word)) item.refuse("not a family; write the first word of its keys");
+      profile.unjudged.push_back(word);
+    }
+  }
+}
+
 Profile load_profile(const fs::path& file, Files& files) {
   const Yaml& yaml = files[file];
   const Members members = yaml.members(
@@ -410,12 +427,7 @@ Profile load_profile(const fs::path& file, Files& files) {
   }
   if (members.contains("peak")) profile.peak = read_peak(members.at("peak"));
   if (const auto part = members.find("repeatability"); part != members.end()) read_repeatability(part->second, profile);
-  if (members.contains("unjudged")) {
-    for (const Yaml& item : members.at("unjudged").items()) {
-      profile.unjudged.push_back(item.text());
-      if (!is_family(profile.unjudged.back())) item.refuse("not a family; write the first word of its keys");
-    }
-  }
+  if (members.contains("unjudged")) read_unjudged(members.at("unjudged"), profile);
   if (const auto part = members.find("include"); part != members.end()) {
     for (const Yaml& name : part->second.is_list() ? part->second.items() : std::vector{part->second}) {
       include_part(name, profile, files);

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "thresholds/catalogue/families.hpp"
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/rules/applicability.hpp"
 #include "thresholds/rules/rule.hpp"
@@ -199,9 +200,10 @@ class RulesJudge {
   void judge_families(const Profile& profile) {
     for (const std::string& family : families(profile)) {
       const auto names = [&](const auto& list) { return std::find(list.begin(), list.end(), family) != list.end(); };
-      const bool measured = context_of_family_.contains(family), unjudged = names(profile.unjudged);
+      const bool measured = context_of_family_.contains(family);
       // Of what all ranks waived there is nothing to judge.
       const bool has_values = has_values_of(benchmarks_, family);
+      const bool unjudged = names(profile.unjudged) || (measured && !has_values && is_absent(family));
       if (!wanted(family) || judged_families_.contains(family) || names(profile.excused)) continue;
       if (measured && !has_values && !families_.all() && on_gpus()) {
         add(nothing_measured(family));
@@ -259,6 +261,12 @@ class RulesJudge {
     auto finding = no_reference(family, "nothing of it was measured on this machine in this tier");
     finding.next = "judge the whole run, or measure this family where it can be: --tier=full, more GPUs or hosts";
     return finding;
+  }
+
+  /// The backend of this run has no such family.
+  bool is_absent(const std::string& family) const {
+    const auto backend = named<Backend>(results_.front().context.backend);
+    return backend && standing(family, *backend) == Standing::absent;
   }
 
   bool on_gpus() const { return results_.front().context.backend != "host"; }

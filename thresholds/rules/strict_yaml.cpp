@@ -10,9 +10,8 @@
 #include <limits>
 #include <sstream>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
-
-#include "thresholds/results/results.hpp"
 
 namespace shakedown {
 namespace {

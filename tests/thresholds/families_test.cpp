@@ -1,0 +1,87 @@
+// The table of families, with one row more than is shipped: of_host, which GPUs do not have. And its generator.
+#include "thresholds/catalogue/families.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <set>
+
+#include "base/files.hpp"
+#include "base/process.hpp"
+#include "tests/thresholds/results_builder.hpp"
+#include "thresholds/judge/judge.hpp"
+#include "thresholds/judge/verdict.hpp"
+
+namespace shakedown::families_test {
+namespace {
+
+const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
+
+/// A stored launch of 4 H200 with one row more, which is waived or has the figures of its first row.
+Verdict with(const std::string& key, bool waived) {
+  auto files = read_results(std::vector{source / "ci/baselines/h200-sxm/4ranks/1"});
+  auto& rows = files.front().rows;
+  Row row = waived ? Row{} : rows.front();
+  row.key = key;
+  if (waived) row.waived = "no GPU does this";
+  rows.push_back(row);
+  return judge(files, load_profiles(source / "thresholds"), {});
+}
+
+TEST(Families, ThatOnlyTheHostHasLeaveAStoredRunOfGpusAtPass) {
+  EXPECT_EQ(verdict_line(with("of_host/x:1", true)),
+            "VERDICT: PASS 185/185 (profile h200-sxm, 4 ranks, 9 of 10 families judged)");
+  EXPECT_EQ(with("of_nothing/x:1", true).state, State::no_reference) << "the table has no row of it";
+  EXPECT_EQ(with("of_host/x:1", false).state, State::no_reference) << "it was measured after all";
+}
+
+TEST(Families, OfTheTableAreThoseOfBench) {
+  std::set<std::string> measured, known;
+  std::ifstream lines(MEASURED_FAMILIES);
+  for (std::string line; std::getline(lines, line);) measured.insert(line);
+  for (const FamilyRow& row : family_rows()) known.emplace(row.name);
+  EXPECT_EQ(known.erase("of_host"), 1u);
+  EXPECT_EQ(known, measured) << "thresholds/families/families.yaml and bench/CMakeLists.txt";
+}
+
+TEST(Families, ThatTheTableLeavesUnjudgedStandInNoShippedProfileByName) {
+  for (const Profile& profile : load_profiles(source / "thresholds")) {
+    const std::set<std::string> once(profile.unjudged.begin(), profile.unjudged.end());
+    EXPECT_EQ(once.size(), profile.unjudged.size()) << profile.name;
+    EXPECT_EQ(once.contains("checkpoint"), profile.match.backend == "cuda") << profile.name;
+  }
+}
+
+TEST(Families, AreRefusedWithLineAndColumn) {
+  const testing_support::Folder folder;
+  const std::string row = "- {family: gemm, on: {host: judged, cuda: judged}, source: s}\n";
+  const std::vector<std::array<std::string, 3>> wrong{
+      {row + row, "2:12", "duplicate family \"gemm\""},
+      {"- {family: Gemm, on: {host: judged, cuda: judged}, source: s}", "1:12", "not a family"},
+      {"- {family: gemm, on: {host: judged, cuda: judged}}", "1:3", "without \"source\""},
+      {"- {family: gemm, on: {host: judged, cuda: judged}, source: ''}", "1:60", "not empty"},
+      {"- {family: gemm, on: {host: judged, rocm: judged}, source: s}", "1:43", "unknown backend \"rocm\""},
+      {"- {family: gemm, on: {host: judged}, source: s}", "1:22", "without \"cuda\""},
+      {"- {family: gemm, on: {host: judged, cuda: maybe}, source: s}", "1:43",
+       "choose one of judged, unjudged, absent"},
+      {"- {family: gemm, on: {host: judged, cuda: judged}, source: s, why: s}", "1:63", "unknown key \"why\""},
+      {"[]", "1:1", "no family"}};
+  const auto table = folder.path() / "table.hpp";
+  const auto generate = [&](const std::string& text) {
+    return output_of({FAMILIES_TABLE, folder.write("f.yaml", text).string(), table.string()}, std::chrono::minutes(1));
+  };
+  for (const auto& [text, place, what] : wrong) {
+    const auto output = generate(text);
+    EXPECT_EQ(output.code, 2) << text;
+    EXPECT_TRUE(output.text.starts_with((folder.path() / "f.yaml").string() + ":" + place + ": ")) << output.text;
+    EXPECT_NE(output.text.find(what), std::string::npos) << output.text;
+    EXPECT_FALSE(std::filesystem::exists(table)) << text;
+  }
+  EXPECT_EQ(generate(row).code, 0);
+  EXPECT_NE(read_file(table).find("FamilyRow{\"gemm\", {Standing::judged, Standing::judged}},"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shakedown::families_test

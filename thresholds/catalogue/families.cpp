@@ -1,0 +1,18 @@
+// Finds rows of the table that thresholds/families/generate.cpp writes.
+#include "thresholds/catalogue/families.hpp"
+
+#include <algorithm>
+
+#include "families_table.hpp"
+
+namespace shakedown {
+
+std::span<const FamilyRow> family_rows() { return families_table; }
+
+Standing standing(std::string_view family, Backend backend) {
+  const auto found = std::find_if(families_table.begin(), families_table.end(),
+                                  [&](const FamilyRow& row) { return row.name == family; });
+  return found == families_table.end() ? Standing::judged : found->on(backend);
+}
+
+}  // namespace shakedown

@@ -1,0 +1,69 @@
+// Checks families.yaml and writes it as a constexpr table: families_table FAMILIES.yaml TABLE.hpp. Refuses with file,
+// line and column, and then writes nothing.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <set>
+
+#include "base/files.hpp"
+#include "thresholds/catalogue/families.hpp"
+#include "thresholds/rules/strict_yaml.hpp"
+
+namespace shakedown {
+namespace {
+
+const Yaml& required(const std::map<std::string, Yaml>& members, std::string_view name, const Yaml& parent) {
+  const auto found = members.find(std::string(name));
+  if (found == members.end()) parent.refuse(fmt::format("a row without \"{}\"; add it", name));
+  return found->second;
+}
+
+std::string standings_of(const Yaml& yaml) {
+  const auto members = yaml.members();
+  for (const auto& [word, value] : members) {
+    if (!named<Backend>(word)) value.refuse(fmt::format("unknown backend \"{}\"; correct it", word));
+  }
+  std::string text;
+  for (const std::string_view backend : words(Backend{})) {
+    const auto standing = required(members, backend, yaml).value_of<Standing>();
+    text += fmt::format("{}Standing::{}", text.empty() ? "" : ", ", name(standing));
+  }
+  return text;
+}
+
+std::string table_of(const Yaml& yaml) {
+  std::string text =
+      "// Generated from families.yaml.\nnamespace shakedown {\ninline constexpr std::array families_table{\n";
+  std::set<std::string> seen;
+  for (const Yaml& row : yaml.items()) {
+    const auto members = row.members({"family", "on", "source"});
+    const Yaml& family = required(members, "family", row);
+    const std::string word = family.text();
+    if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos) {
+      family.refuse("not a family; write the first word of its keys");
+    }
+    if (!seen.insert(word).second) family.refuse(fmt::format("duplicate family \"{}\"; remove one of the two", word));
+    required(members, "source", row).text();
+    text += fmt::format("    FamilyRow{{\"{}\", {{{}}}}},\n", word, standings_of(required(members, "on", row)));
+  }
+  if (seen.empty()) yaml.refuse("no family; add a row");
+  return text + "};\n}  // namespace shakedown\n";
+}
+
+}  // namespace
+}  // namespace shakedown
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fputs("families_table FAMILIES.yaml TABLE.hpp\n", stderr);
+    return 2;
+  }
+  try {
+    const std::string table = shakedown::table_of(shakedown::Yaml::load(argv[1]));
+    return (std::ofstream(argv[2]) << table).flush() ? 0 : 3;
+  } catch (const shakedown::InputError& refusal) {
+    std::fprintf(stderr, "%s\n", refusal.what());
+    return 2;
+  }
+}
