@@ -10,28 +10,11 @@
 #include <string>
 #include <utility>
 
+#include "base/descriptor.hpp"
 #include "base/group.hpp"
 #include "kernels/host/buffer.hpp"
 
 namespace shakedown::host {
-
-/// Owns a file descriptor.
-class File {
- public:
-  explicit File(int descriptor = -1) : descriptor_(descriptor) {}
-  File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  File& operator=(File&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~File() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
 
 /// What this rank shares, and what it sees of another.
 class Window {
@@ -39,16 +22,16 @@ class Window {
   /// Collective over the ranks of the host, once. Errors: Unsupported, on all ranks.
   void exchange(Group& local, std::size_t bytes, bool shares, std::optional<int> owner) {
     bytes_ = bytes;
-    File own;
+    Descriptor own;
     std::string path;
     if (shares) {
-      own = File(memfd_create("shakedown-window", MFD_CLOEXEC));
+      own = Descriptor(memfd_create("shakedown-window", MFD_CLOEXEC));
       const bool ready = own.get() >= 0 && ftruncate(own.get(), static_cast<off_t>(bytes)) == 0;
       if (ready) path = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(own.get());
     }
     const auto paths = local.gather(path);
-    File other;
-    if (owner) other = File(open(paths[static_cast<std::size_t>(*owner)].c_str(), O_RDWR | O_CLOEXEC));
+    Descriptor other;
+    if (owner) other = Descriptor(open(paths[static_cast<std::size_t>(*owner)].c_str(), O_RDWR | O_CLOEXEC));
     const bool ready = (!shares || !path.empty()) && (!owner || other.get() >= 0);
     if (!local.all(ready)) throw Unsupported("the ranks of this host cannot share memory (memfd through /proc)");
     if (shares) own_ = map_memory(bytes, own.get());
