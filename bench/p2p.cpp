@@ -127,7 +127,12 @@ void register_p2p(Session& session) {
   // 375.
   if (cuda && full) add_pair(session, PeerShiftSpec{CopyOp::read, Engine::sm, 1, bytes, true}, bandwidth);
   each_shift(session, [&](int shift) { add_latency(session, PeerLatencyShiftSpec{loads, shift, latency_bytes}); });
-  if (!pairs) session.then([=](Session& s, const auto& measured) { add_low_pairs(s, measured, engine, bytes); });
+  if (!pairs) {
+    session.then([=](Session& s, const auto& measured) {
+      add_low_pairs(s, measured, engine, bytes);
+      if (cuda) add_low_pairs(s, measured, Engine::sm, bytes);
+    });
+  }
   if (!pairs) return;
   each_pair(session, [&](int src, int dst) { add_latency(session, PeerLatencySpec{loads, src, dst, latency_bytes}); });
 }

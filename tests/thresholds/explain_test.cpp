@@ -17,7 +17,7 @@ const std::string gemm_rule = "  - {benchmark: \"" + gemm + "\", metric: tflops,
 
 TEST(Explain, ShowsRulesValuesAndJudgement) {
   ResultsBuilder builder;
-  builder.add(gemm, "tflops", 600, {700, 690, 710, 600});
+  builder.add(gemm, "tflops", 600, {700, 690, 710, 600}).repeated();
   const Measured results{builder.results()};
   const auto profiles = profile(gemm_rule + "}\n  - {benchmark: \"" + gemm +
                                 "\", metric: tflops, every: run, min: 1, ranks: 8, source: t}\n");

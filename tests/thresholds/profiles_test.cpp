@@ -715,9 +715,11 @@ TEST(ShippedProfiles, FailTheRankWhoseProcessorIsBusyAndNobodyWhereAllAreAlike) 
     auto builder = gpu_machine("NVIDIA H200", 4, false, 4100, "quick");
     builder.context.plan = current_plan;
     const double slowest = std::max_element(quanta.begin(), quanta.end())->value();
-    builder.add("jitter/op:fwq/quanta:100", "quantum_us", slowest, quanta)
-        .by_rank("stolen", {0.001, 0.5, 0.001, 0.001})
-        .by_rank("waited", {0, 0.49, 0, 0});
+    for (const char* turn : {"", "/turn:2"}) {
+      builder.add("jitter/op:fwq/quanta:100" + std::string(turn), "quantum_us", slowest, quanta)
+          .by_rank("stolen", {0.001, 0.5, 0.001, 0.001})
+          .by_rank("waited", {0, 0.49, 0, 0});
+    }
     builder.add("launch/op:kernel", "launch_us", 3);
     builder.add("launch/op:graph/kernels:20", "launch_us", 6);
     return judge({builder.results()}, shipped(), {});

@@ -30,7 +30,8 @@ std::string cause_of(const ResultsBuilder& builder, int rank = 2) {
   return cause(benchmarks_of(results).at(key), rank);
 }
 
-Finding only_failure(const ResultsBuilder& builder, const std::string& rules) {
+Finding only_failure(ResultsBuilder builder, const std::string& rules) {
+  builder.repeated();
   Finding found;
   int failures = 0;
   for (const auto& finding : judge({builder.results()}, profile(rules), {}).findings) {

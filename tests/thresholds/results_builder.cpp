@@ -115,6 +115,16 @@ ResultsBuilder& ResultsBuilder::add(const std::string& key, const std::string& m
   return *this;
 }
 
+ResultsBuilder& ResultsBuilder::repeated(int times) {
+  const std::string key = key_of(rows.back()["name"].get<std::string>());
+  for (int i = 1; i < times; ++i) {
+    rows.push_back(nlohmann::ordered_json(rows.back()));
+    rows.back()["repetition_index"] = repetition_of(key);
+    data_[key].push_back(RankData(data_[key].back()));
+  }
+  return *this;
+}
+
 ResultsBuilder& ResultsBuilder::seconds(const Values& values) {
   const std::string key = key_of(rows.back()["name"].get<std::string>());
   for (auto& [metric, ranks] : last().by_rank) {

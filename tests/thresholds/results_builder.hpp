@@ -47,6 +47,9 @@ class ResultsBuilder {
   ResultsBuilder& add(const std::string& key, const std::string& metric, double value, Values by_rank = {},
                       const std::map<std::string, double>& more = {});
 
+  /// Measures the row added last `times` times in all, with the same values.
+  ResultsBuilder& repeated(int times = 3);
+
   /// The time of each rank, for the repetition added last, and the rates that follow.
   ResultsBuilder& seconds(const Values& values);
 

@@ -70,6 +70,8 @@ TEST(Verdict, SaysHowManyHostsAndHowManyFamiliesWereJudged) {
 TEST(Verdict, FailsAndNamesTheRankBelowTheFloor) {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 600, {700, 690, 710, 600});
+  expect_state(judged(builder, gemm_rule + "}\n"), State::inconclusive, 3);  // nothing confirms it
+  builder.repeated();
   const Verdict verdict = judged(builder, gemm_rule + "}\n");
   expect_state(verdict, State::fail, 1);
   EXPECT_EQ(verdict_line(verdict), "VERDICT: FAIL 7/8 (profile test, 4 ranks)");

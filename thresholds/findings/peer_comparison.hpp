@@ -16,8 +16,9 @@ struct PeerValue {
   std::optional<int> from;  // of a copy between ranks: whose data it is
   double value = 0;         // median over repetitions
   double shortfall = 0;     // how far on the bad side of the centre, relative to it; negative = better
+  std::size_t repetitions = 1;
   bool out = false;         // its class stands out, and this value with it
-  bool noted = false;       // it stands out alone and was measured once: said, and fails nothing
+  bool noted = false;       // it is an outlier that nothing confirms: in doubt
 };
 
 /// The same over all ranks of a host, which slow alike when the host is at fault.
@@ -36,7 +37,6 @@ struct Comparison {
   double centre = 0;  // median, of the healthy if half are slow; of two values the better
   double scale = 0;   // relative standard deviation of the class
   double limit = 0;   // a class that falls short by more stands out
-  std::size_t repetitions = 1;
   std::vector<PeerValue> values;
   double host_scale = 0, host_limit = 0;
   std::vector<PeerHost> hosts;  // empty on one host
@@ -54,7 +54,6 @@ struct PeerGroup {
   PeerClass kind{};
   const Context* context = nullptr;
   double scale = 0, limit = 0;    // as in Comparison
-  bool believed = false;          // a value that is alone in the class and was measured once counts nevertheless
   std::vector<std::size_t> rows;  // of PeerComparison::comparisons
 
   struct Unit {
@@ -62,6 +61,7 @@ struct PeerGroup {
     std::optional<int> from;
     double shortfall = 0;  // median over the rows, against the centre of all units
     std::size_t rows = 0;
+    bool repeated = false;  // where there is one row: it was measured often enough to be no accident
     bool out = false;
   };
   std::vector<Unit> units;  // by rank, then by source

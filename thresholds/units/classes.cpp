@@ -24,6 +24,7 @@
 #include "thresholds/catalogue/metrics.hpp"
 #include "thresholds/rules/profile.hpp"
 #include "thresholds/units/chip_variation.hpp"
+#include "thresholds/units/doubt.hpp"
 
 namespace shakedown {
 namespace {
@@ -34,14 +35,6 @@ constexpr std::size_t few = 3;
 // The part of fleets with a healthy GPU beyond. A node or eight of them are to show a fault of 2 %.
 double alpha(std::size_t units) { return units <= 64 ? 0.01 : 0.004; }
 
-// One value of 10,000 is off for once: another process, a paused guest. So many single values, measured once and alone
-// in their class, raise a false alarm in 1 of 100 runs; where there are more, one that stands out is only noted.
-constexpr std::size_t believed_singles = 100;
-// No such accident makes a value this much worse.
-constexpr double no_accident = 0.2;
-// So much further behind than in the other rows of its class, a GPU is looked at again.
-constexpr double odd = 0.1;
-
 using Unit = PeerGroup::Unit;
 
 // Hardware does not become faster by a fault. A GPU with bad ports slows most of the copies of a small host, so that
@@ -49,30 +42,6 @@ using Unit = PeerGroup::Unit;
 double centre_of(const std::vector<double>& sorted, bool links) {
   if (sorted.size() == 2) return sorted.front();
   return links ? sorted[(sorted.size() - 1) / 4] : median(sorted);
-}
-
-// False of seconds of load, which no accident of a moment changes.
-bool is_brief(const std::string& name, const std::string& metric) {
-  return metric != "capacity_gb" && !name.ends_with("load:sustained") && !is_training(name);
-}
-
-bool may_be_accident(const std::string& name, const std::string& metric, const PeerClass& kind) {
-  return kind.effect < no_accident && is_brief(name, metric);
-}
-
-// What a single value falls short by where it is worth another look.
-double doubtful(const std::string& key, const PeerClass& kind) {
-  // More than an accident: limits of profiles are nearer than that.
-  if (kind.effect >= no_accident) return kind.effect / 2;
-  // A GPU with remapped rows, which nobody sends back, read its memory 2.3 % slower than its peers, launch after
-  // launch.
-  return family_of(key) == "hbm" ? kind.effect : (kind.effect + kind.class_effect) / 2;
-}
-
-// The rows that can confirm what one says of a GPU or a pair: each shift has other pairs.
-std::string confirmed_in(const std::string& key) {
-  if (family_of(key) != "p2p") return classes_of(key).back();
-  return !key_part(key, "shift").empty() && key_part(key, "op") == "latency" ? key : classes_of(key).front();
 }
 
 // What is known of the median over so many rows, whose variance is pi / 2 times that of the mean.
@@ -127,17 +96,20 @@ void limit(PeerGroup& group, SeenTogether& together) {
 }
 
 // What most rows agree on: the lower median, of two rows the better one.
-void add_unit(PeerGroup& group, std::vector<double>& shortfalls, int rank, std::optional<int> from) {
+void add_unit(PeerGroup& group, std::vector<double>& shortfalls, int rank, std::optional<int> from, bool repeated) {
   const auto middle = shortfalls.begin() + static_cast<std::ptrdiff_t>((shortfalls.size() - 1) / 2);
   std::nth_element(shortfalls.begin(), middle, shortfalls.end());
-  group.units.push_back({rank, from, *middle, shortfalls.size(), false});
+  group.units.push_back({rank, from, *middle, shortfalls.size(), repeated, false});
   shortfalls.clear();
 }
+
+bool is_repeated(const PeerValue& value) { return value.repetitions >= enough_repetitions; }
 
 void fill(PeerGroup& group, const std::vector<Comparison>& comparisons) {
   struct Value {
     int rank, from;
     double shortfall;
+    bool repeated;
   };
   const auto unit = [&](const PeerValue& v) { return unit_of(group.name, v.rank, v.from); };
   // In the order of ranks by counting: of 10,000 GPUs there are a million.
@@ -151,7 +123,8 @@ void fill(PeerGroup& group, const std::vector<Comparison>& comparisons) {
   for (const std::size_t row : group.rows) {
     for (const PeerValue& v : comparisons[row].values) {
       const ClassUnit of = unit(v);
-      values[next[static_cast<std::size_t>(of.rank)]++] = {of.rank, of.from.value_or(-1), v.shortfall};
+      values[next[static_cast<std::size_t>(of.rank)]++] = {of.rank, of.from.value_or(-1), v.shortfall,
+                                                                 is_repeated(v)};
     }
   }
   for (std::size_t rank = 0; rank + 1 < at.size(); ++rank) {
@@ -164,8 +137,9 @@ void fill(PeerGroup& group, const std::vector<Comparison>& comparisons) {
     shortfalls.push_back(values[i].shortfall);
     const bool last =
         i + 1 == values.size() || values[i + 1].rank != values[i].rank || values[i + 1].from != values[i].from;
-    if (last)
-      add_unit(group, shortfalls, values[i].rank, values[i].from < 0 ? std::nullopt : std::optional(values[i].from));
+    if (!last) continue;
+    const auto from = values[i].from < 0 ? std::nullopt : std::optional(values[i].from);
+    add_unit(group, shortfalls, values[i].rank, from, values[i].repeated);
   }
 }
 
@@ -178,13 +152,6 @@ class Groups {
 
   void judge() {
     collect();
-    std::size_t singles = 0;
-    std::map<std::string, std::size_t> of_metric;
-    std::set<std::string> names;
-    for (const PeerGroup& group : peers_.groups) {
-      names.insert(group.name);
-      ++of_metric[group.metric];
-    }
     SeenTogether together;
     for (PeerGroup& group : peers_.groups) fill(group, peers_.comparisons);
     // Of two GPUs all that one sends is one link, and a class of its own.
@@ -193,15 +160,8 @@ class Groups {
     for (PeerGroup& group : peers_.groups) measure(group, together);
     for (PeerGroup& group : peers_.groups) {
       limit(group, together);
-      // Both directions of a pair at once show what each of them shows.
-      const bool repeats_others = group.name == "p2p/dir:both" && names.contains("p2p");
-      group.believed = of_metric[group.metric] == 1;
-      if (repeats_others || group.believed) continue;
-      for (const Unit& unit : group.units) singles += single(group, unit) ? 1 : 0;
-      undecided_.push_back(&group);
+      mark(group);
     }
-    for (PeerGroup* group : undecided_) group->believed = singles <= believed_singles;
-    for (PeerGroup& group : peers_.groups) mark(group);
   }
 
  private:
@@ -209,10 +169,14 @@ class Groups {
     std::map<std::tuple<std::string, std::string, std::string, int>, std::size_t> index;
     for (std::size_t row = 0; row < peers_.comparisons.size(); ++row) {
       const Comparison& c = peers_.comparisons[row];
-      for (const std::string& name : classes_of(c.key)) {
+      auto names = classes_of(c.key);
+      // A row that was repeated confirms itself: it is a class of its own.
+      const bool repeated = std::any_of(c.values.begin(), c.values.end(), is_repeated);
+      if (repeated && std::find(names.begin(), names.end(), c.key) == names.end()) names.push_back(c.key);
+      for (const std::string& name : names) {
         const auto [found, fresh] =
             index.emplace(std::tuple(name, c.metric, c.device, c.context->world_size), peers_.groups.size());
-        if (fresh) peers_.groups.push_back({name, c.metric, c.device, c.kind, c.context, 0, 0, false, {}, {}});
+        if (fresh) peers_.groups.push_back({name, c.metric, c.device, c.kind, c.context, 0, 0, {}, {}});
         peers_.groups[found->second].rows.push_back(row);
       }
     }
@@ -221,15 +185,10 @@ class Groups {
     std::erase_if(peers_.groups, [&](const PeerGroup& g) { return !seen.emplace(end_of(g), g.rows).second; });
   }
 
-  bool single(const PeerGroup& group, const Unit& unit) const {
-    return unit.rows == 1 && may_be_accident(group.name, group.metric, group.kind) &&
-           peers_.comparisons[group.rows.front()].repetitions < enough_repetitions;
-  }
-
+  // A lower limit only where several rows agree: never because a row was measured more often, for whomever that was.
   double limit_of(const PeerGroup& group, const Unit& unit) const {
-    const bool several = unit.rows > 1 || peers_.comparisons[group.rows.front()].repetitions >= enough_repetitions;
     const bool few_rows = !key_part(group.name, "engine").empty();  // two of three may be off by accident
-    return std::max(group.limit, several && !few_rows ? group.kind.class_effect : group.kind.effect);
+    return std::max(group.limit, unit.rows > 1 && !few_rows ? group.kind.class_effect : group.kind.effect);
   }
 
   bool is_slow_silicon(const PeerGroup& group, const Unit& unit) const {
@@ -244,7 +203,7 @@ class Groups {
     for (Unit& unit : group.units) {
       limit = limit_of(group, unit);
       if (unit.shortfall <= limit || is_slow_silicon(group, unit)) continue;
-      unit.out = group.believed || !single(group, unit);
+      unit.out = unit.rows > 1 || unit.repeated || !is_brief(group.name, group.metric);
       out.emplace(ClassUnit{unit.rank, unit.from}, unit.out);
     }
     group.limit = limit;
@@ -265,7 +224,6 @@ class Groups {
 
   PeerComparison& peers_;
   const RankTelemetry& telemetry_;
-  std::vector<PeerGroup*> undecided_;
 };
 
 }  // namespace
@@ -306,85 +264,6 @@ ClassUnit unit_of(std::string_view name, int rank, std::optional<int> from) {
   const auto end = key_part(name, "end");
   if (!from || end.empty()) return {rank, from};
   return {end == "src" ? *from : rank, std::nullopt};
-}
-
-namespace {
-
-// By how much a GPU falls short of the others' middle, rank by rank; nothing where too few have a value.
-std::vector<std::optional<double>> shortfalls(const std::string& metric, const ByRank::mapped_type& values) {
-  std::vector<double> known;
-  for (const auto& value : values) {
-    if (value) known.push_back(lower_is_better(metric) ? *value : -*value);
-  }
-  if (known.size() < 2) return {};
-  std::sort(known.begin(), known.end());
-  const double centre = centre_of(known, false);
-  std::vector<std::optional<double>> all(values.size());
-  for (std::size_t rank = 0; rank < values.size(); ++rank) {
-    if (values[rank])
-      all[rank] = ((lower_is_better(metric) ? *values[rank] : -*values[rank]) - centre) / std::abs(centre);
-  }
-  return all;
-}
-
-// What bench/retest.hpp looks at twice.
-bool has_turns(const std::string& key) { return family_of(key) == "jitter" || family_of(key) == "launch"; }
-
-// A row of a class that was measured once; where each rank works by itself, the rows of all of them.
-struct Once {
-  PeerClass kind;
-  std::vector<std::string> keys;  // by rank
-  ByRank::mapped_type values;
-  std::vector<std::optional<double>> shortfalls;
-};
-
-// What a rank falls short by in the middle one of these rows.
-double usual(const std::map<std::string, Once>& rows, std::size_t rank) {
-  std::vector<double> all;
-  for (const auto& [key, row] : rows) {
-    if (rank < row.shortfalls.size() && row.shortfalls[rank]) all.push_back(*row.shortfalls[rank]);
-  }
-  return median(all);
-}
-
-}  // namespace
-
-std::vector<std::string> to_measure_again(const std::map<std::string, std::vector<RankData>>& measured,
-                                          double at_least) {
-  std::map<std::pair<std::string, std::string>, std::map<std::string, Once>> classes;
-  std::set<std::string> several;  // of which nothing is single any more
-  for (const auto& [key, repetitions] : measured) {
-    const auto name = confirmed_in(key);
-    for (const auto& [metric, values] : repetitions.front().by_rank) {
-      const auto kind = peer_class(key, metric);
-      if (!kind || has_turns(key) || !is_brief(classes_of(key).back(), metric)) continue;
-      Once& row = classes[{name, metric}][of_each_rank(key)];
-      row.kind = *kind;
-      row.keys.resize(values.size());
-      row.values.resize(values.size());
-      for (std::size_t rank = 0; rank < values.size(); ++rank) {
-        if (values[rank]) row.keys[rank] = key, row.values[rank] = values[rank];
-      }
-    }
-    if (repetitions.size() != 1) several.insert(key);
-  }
-  std::set<std::string> again;
-  for (auto& [name, rows] : classes) {
-    const bool single = rows.size() == 1;
-    const auto family = family_of(name.first);
-    // Copies between GPUs have a pair of their own in each row, and are measured alone where they are slow.
-    if (!single && family != "gemm" && family != "hbm") continue;
-    for (auto& [key, row] : rows) row.shortfalls = shortfalls(name.second, row.values);
-    for (const auto& [key, row] : rows) {
-      const double off = std::max(single ? doubtful(key, row.kind) : odd, at_least);
-      for (std::size_t rank = 0; rank < row.shortfalls.size(); ++rank) {
-        const auto& shortfall = row.shortfalls[rank];
-        if (!shortfall || several.contains(row.keys[rank])) continue;
-        if (*shortfall - (single ? 0 : std::max(usual(rows, rank), 0.0)) > off) again.insert(row.keys[rank]);
-      }
-    }
-  }
-  return {again.begin(), again.end()};
 }
 
 void judge_groups(PeerComparison& peers, const RankTelemetry& telemetry) { Groups(peers, telemetry).judge(); }

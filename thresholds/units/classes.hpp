@@ -42,14 +42,4 @@ std::size_t better_group(const std::vector<double>& sorted, double effect);
 /// The key of a row with that of the other ranks, where each works by itself: "active:one/rank:*".
 std::string of_each_rank(const std::string& key);
 
-/// Of rows that were measured once (what ranks have by key and repetition), those in which a value that no other row of
-/// its class confirms is lower than half way from what several must be to what one must be (of memory: than what one
-/// must be; of what no accident changes that much, as clocks and the latency of links: than half of it), and by more
-/// than `at_least`; and those in which a GPU multiplies or reads a tenth slower than in the other rows of the class. It
-/// may be an accident or a fault: measured until it is no single value any more, it is a fault if it stays.
-std::vector<std::string> to_measure_again(const std::map<std::string, std::vector<RankData>>&, double at_least);
-
-/// So many repetitions, of which the median is taken, are no single value.
-inline constexpr std::size_t enough_repetitions = 3;
-
 }  // namespace shakedown

@@ -16,12 +16,10 @@
 #include "thresholds/rules/profile.hpp"
 #include "thresholds/units/chip_variation.hpp"
 #include "thresholds/units/classes.hpp"
+#include "thresholds/units/doubt.hpp"
 
 namespace shakedown {
 namespace {
-
-// No accident of once makes a value miss its limit by so much: what such accidents take, one time in 10,000, is 10 %.
-constexpr double clearly = 0.15;
 
 // Floors stand below the slowest of few healthy chips, so that the median of a healthy fleet is further above.
 constexpr double healthy_distance = 0.90;
@@ -31,7 +29,7 @@ constexpr double distance_by_power = 0.95;
 constexpr double many = 0.1;
 constexpr std::size_t several = 3;
 
-enum class Miss { own, fleet, noted };
+enum class Miss { own, fleet, noted, open };
 
 using Values = std::vector<std::optional<double>>;
 using UnitId = std::uint64_t;
@@ -150,7 +148,7 @@ class Weigher {
     const auto sources = hosts_of(*benchmark.context).sources(f.key);
     std::size_t known = 0, missed = 0;
     bool copies = false, fleet = false;
-    std::vector<int> own, others;
+    std::vector<int> own, open;
     const bool spread = limit.kind == LimitKind::spread_max;
     const auto centre = centre_of(values);
     if (!centre) return;
@@ -164,18 +162,21 @@ class Weigher {
       ++missed;
       const Miss miss = kind_of(f, limit, benchmark, rank, from, *values[i]);
       if (miss == Miss::own) own.push_back(rank);
+      if (miss == Miss::open) open.push_back(rank);
       fleet = fleet || miss == Miss::fleet;
     }
     // What most miss is nobody's own: it is put together elsewhere (RunEvidence::alike).
     if (!spread && (missed == 0 || (!copies && known > 1 && 2 * missed > known))) return;
     const bool counts = !own.empty() || fleet;
-    if (counts) name_only(f, limit, benchmark, own, values);
+    const bool is_open = !counts && !open.empty();
+    if (counts || is_open) name_only(f, limit, benchmark, counts ? own : open, values);
     f.own = std::move(own);
-    const std::string why = counts
-                                ? "with the whole fleet"
-                                : "noted, and fails nothing: no other value of the same GPU confirms it, or it is the "
-                                  "clock that power leaves to a slow chip";
-    if (!counts) f.severity = Severity::warn;
+    const std::string why = counts    ? "with the whole fleet"
+                            : is_open ? "measured once, and nothing confirms it"
+                                      : "noted, and fails nothing: no other value of the same GPU confirms it, or it "
+                                        "is the clock that power leaves to a slow chip";
+    if (is_open) f.status = Status::inconclusive;
+    if (!counts && !is_open) f.severity = Severity::warn;
     if (f.own->empty()) f.detail += (f.detail.empty() ? "" : "; ") + why;
   }
 
@@ -255,14 +256,17 @@ class Weigher {
   }
 
   struct Standing {
-    bool compared = false, out = false, believed = false;  // of the narrowest class: a single value counts
-    double shortfall = 0, scale = 0;
+    bool compared = false, out = false;
+    double shortfall = 0, scale = 0;  // of the widest class
+    double narrowest = 0;             // shortfall of the narrowest class
   };
 
   // Of this GPU or link in the classes of the key.
   Standing standing(const std::string& key, const std::string& metric, int rank, std::optional<int> from) const {
     Standing result;
-    for (const std::string& name : classes_of(key)) {
+    auto names = classes_of(key);
+    names.push_back(key);  // a row that was repeated is a class of its own
+    for (const std::string& name : names) {
       const auto found = groups_.find({name, metric});
       if (found == groups_.end()) continue;
       for (const PeerGroup* group : found->second) {
@@ -275,7 +279,7 @@ class Weigher {
         if (!result.compared) result.shortfall = unit->shortfall, result.scale = group->scale;
         result.compared = true;
         result.out = result.out || unit->out;
-        result.believed = group->believed && unit->rows == 1;
+        result.narrowest = unit->shortfall;
       }
     }
     return result;
@@ -292,23 +296,51 @@ class Weigher {
     return false;
   }
 
-  bool agrees(const Finding& f, const Limit& limit, int rank, std::optional<int> from, double value,
-              const Benchmark& benchmark, const Standing& here) const {
-    // A low clock repeats: of that only other rows say whether it is too low.
-    const bool clock = peer_class(f.key, f.metric)->clocked && !slow_per_clock(f.key, rank);
-    const bool repeats = benchmark.rows.size() >= enough_repetitions && !clock;
-    if (limit.shortfall(value) > clearly || repeats) return true;
+  // Whether its repetitions, most rows of a class, or its peers, who are alike, confirm what this value says. Where
+  // there is nothing that could, or the value is far off, it leaves the verdict open.
+  enum class Support { confirmed, contradicted, none };
+  Support support_of(const Finding& f, const Limit& limit, int rank, std::optional<int> from, double value,
+                    const Benchmark& benchmark, const Standing& here) const {
+    const PeerClass kind = *peer_class(f.key, f.metric);
+    // A low clock repeats: other rows tell whether it is too low, where there are any.
+    const bool clock = kind.clocked && !slow_per_clock(f.key, rank);
+    const bool repeats = benchmark.rows.size() >= enough_repetitions;
+    if (repeats && (!clock || limit.shortfall(value) > open_shortfall)) return Support::confirmed;
     const auto names = classes_of(f.key);
+    if (!is_brief(names.back(), f.metric)) return Support::confirmed;
+    bool alone = true;
     for (const std::string& name : names) {
       const auto found = counts_.find(name + f.metric);
       if (found == counts_.end()) continue;
       const auto unit = found->second.find(id(unit_of(name, rank, from)));
       if (unit == found->second.end()) continue;
       const Count& c = unit->second;
-      if (c.rows == 1 && name == names.back() && here.believed) return true;
-      if (c.rows > 1 && 2 * c.below > c.rows) return true;
+      if (c.rows == 1 && name == names.back() && here.narrowest <= doubtful_shortfall(f.key, kind))
+        return Support::confirmed;
+      if (c.rows > 1 && 2 * c.below > c.rows) return Support::confirmed;
+      alone = alone && c.rows == 1;
     }
-    return false;
+    if (alone && repeats) return Support::confirmed;
+    return alone || limit.shortfall(value) > open_shortfall ? Support::none : Support::contradicted;
+  }
+
+  // A pair that keeps the limit alone shares something with the other pairs of the shift, and is healthy itself.
+  bool is_fast_alone(const Finding& f, const Limit& limit, int rank, std::optional<int> from,
+                     const Benchmark& benchmark) const {
+    const auto shift = key_part(f.key, "shift");
+    if (shift.empty() || !from) return false;
+    const auto local = [&](int of) {
+      return std::to_string(benchmark.context->ranks[static_cast<std::size_t>(of)].local_rank);
+    };
+    std::string alone = f.key;
+    const std::string part = "shift:" + std::string(shift);
+    alone.replace(alone.find(part), part.size(), "src:" + local(*from) + "/dst:" + local(rank));
+    const auto found = benchmarks_.find(alone);
+    if (found == benchmarks_.end()) return false;
+    const Values values = rank_values(found->second, f.metric);
+    const auto& value = static_cast<std::size_t>(rank) < values.size() ? values[static_cast<std::size_t>(rank)]
+                                                                      : std::nullopt;
+    return value && !limit.is_missed_by(*value);
   }
 
   Miss kind_of(const Finding& f, const Limit& limit, const Benchmark& benchmark, int rank, std::optional<int> from,
@@ -322,10 +354,12 @@ class Weigher {
     const std::size_t ranks = benchmark.context->ranks.size();
     if (limit.kind == LimitKind::spread_max) {
       const bool own = clocked ? here.shortfall > slowest_of(ranks, telemetry_.power_limited(rank))
-                               : here.believed || benchmark.rows.size() >= enough_repetitions;
+                               : benchmark.rows.size() >= enough_repetitions;
       return own ? Miss::own : Miss::noted;
     }
-    if (!agrees(f, limit, rank, from, value, benchmark, here)) return Miss::noted;
+    if (is_fast_alone(f, limit, rank, from, benchmark)) return Miss::noted;
+    const Support support = support_of(f, limit, rank, from, value, benchmark, here);
+    if (support != Support::confirmed) return support == Support::none ? Miss::open : Miss::noted;
     if (from || !here.compared || (clocked && slow_per_clock(f.key, rank))) return Miss::own;
     const bool crowded =
         clocked ? crowded_.contains("clocks") : crowded_.contains(classes_of(f.key).front() + f.metric);

@@ -109,6 +109,15 @@ double good_quarter(std::vector<double>& values, bool low_is_good) {
   return value_at(values, low_is_good ? 1 - share : share);
 }
 
+// Pairs that were measured because they were slow elsewhere are no sample of their host.
+bool is_sample(const Comparison& comparison, const std::vector<std::vector<double>>& by_host) {
+  if (!comparison.values.front().from) return true;
+  const std::size_t directions = key_part(comparison.key, "dir") == "both" ? 1 : 2;
+  const std::size_t ranks = comparison.context->ranks.size() / by_host.size();
+  return comparison.values.size() >= by_host.size() * ranks * (ranks - 1) * directions / 2 ||
+         !key_part(comparison.key, "shift").empty();
+}
+
 // A host counts with what its better ranks reach, if it has at least two.
 void measure_hosts(Comparison& comparison, const Hosts& hosts) {
   if (hosts.count() < 2) return;
@@ -119,6 +128,7 @@ void measure_hosts(Comparison& comparison, const Hosts& hosts) {
     by_host[hosts.host_of(v.rank)].push_back(v.value);
     first[hosts.host_of(v.rank)] = v.rank;
   }
+  if (!is_sample(comparison, by_host)) return;
   std::vector<double> medians;
   for (std::size_t host = 0; host < by_host.size(); ++host) {
     if (by_host[host].size() < 2) continue;
@@ -171,6 +181,7 @@ class Collector {
     const std::string key = pooled_key(benchmark.key, hosts);
     const bool per_host = key_part(key, "scope") == "node";
     const auto sources = hosts.sources(benchmark.key);
+    const std::size_t repetitions = benchmark.rows.size();
     std::set<std::size_t> seen;  // hosts: the ranks of one have one value in common
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i] || !std::isfinite(*values[i])) continue;
@@ -183,10 +194,9 @@ class Collector {
         comparison.kind = *row.peers;
         comparison.example = benchmark.key;
         comparison.context = &context;
-        comparison.repetitions = benchmark.rows.size();
       }
       if (comparison.context != &context && comparison.context->world_size != context.world_size) continue;
-      comparison.values.push_back({facts.rank, from, *values[i], 0});
+      comparison.values.push_back({facts.rank, from, *values[i], 0, repetitions});
     }
   }
 
@@ -273,6 +283,14 @@ Finding finding_of(const Comparison& c, bool PeerValue::*which) {
   return finding;
 }
 
+// Nothing confirms these values. The programs measure such rows again; a row that they did not leaves the verdict open.
+Finding in_doubt(const Comparison& c) {
+  Finding finding = finding_of(c, &PeerValue::noted);
+  finding.status = Status::inconclusive;
+  finding.detail += "; measured once, and nothing confirms it";
+  return finding;
+}
+
 // Only where no rank stands out by itself: half of all ranks cannot, for they are the median.
 Finding finding_of_hosts(const Comparison& c) {
   Finding finding;
@@ -310,9 +328,7 @@ std::vector<Finding> findings_of(const PeerComparison& peers) {
     } else if (std::any_of(c.hosts.begin(), c.hosts.end(), [&](const auto& h) { return c.outlier(h); })) {
       findings.push_back(finding_of_hosts(c));
     } else if (std::any_of(c.values.begin(), c.values.end(), [](const auto& v) { return v.noted; })) {
-      findings.push_back(finding_of(c, &PeerValue::noted));
-      findings.back().severity = Severity::warn;
-      findings.back().detail += "; noted, and fails nothing: one value of so many, measured once. Measure it again";
+      findings.push_back(in_doubt(c));
     } else {
       continue;
     }

@@ -1,0 +1,162 @@
+#include "thresholds/units/doubt.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/key.hpp"
+#include "base/statistics.hpp"
+#include "thresholds/units/classes.hpp"
+
+namespace shakedown {
+namespace {
+
+using RowsByKey = std::map<std::string, std::vector<RankData>>;
+using Doubts = std::map<std::string, double>;  // key -> the largest shortfall
+
+// Limits of some metrics are wide (raw GEMM, latencies, PCIe with all GPUs at once), and profiles have narrower ones.
+constexpr double wide_effect = 0.2;
+
+// The bandwidth of NCCL grows with the size, but for steps of some per cent where it changes the protocol. In 8 stored
+// launches of 2 and 4 H200 no quick size has 10 % less than a smaller one.
+constexpr double odd_collective = 0.1;
+
+void add(Doubts& doubts, const std::string& key, double shortfall) {
+  double& known = doubts[key];
+  known = std::max(known, shortfall);
+}
+
+// bench/retest.hpp gives these a second turn with a key of its own.
+bool has_turns(const std::string& key) { return family_of(key) == "jitter" || family_of(key) == "launch"; }
+
+// The rows that can confirm what one says of a GPU or a pair: each shift has other pairs.
+std::string confirmed_in(const std::string& key) {
+  if (family_of(key) != "p2p") return classes_of(key).back();
+  return !key_part(key, "shift").empty() && key_part(key, "op") == "latency" ? key : classes_of(key).front();
+}
+
+// A value of a GPU, or of a copy between two.
+struct UnitValue {
+  std::string key;
+  std::pair<std::int64_t, std::int64_t> unit;  // rank, local rank of the source or -1
+  double value = 0, shortfall = 0;
+};
+
+// One row; where each rank or each pair works by itself, the rows of all of them.
+struct OneRow {
+  PeerClass kind;
+  std::vector<UnitValue> values;
+};
+using RowsOfClass = std::map<std::string, OneRow>;
+
+// Fills in how far each value falls short of the median; of two values, of the better one.
+void compare(const std::string& metric, OneRow& row) {
+  const double sign = lower_is_better(metric) ? 1 : -1;
+  std::vector<double> sorted;
+  for (const UnitValue& v : row.values) sorted.push_back(sign * v.value);
+  std::sort(sorted.begin(), sorted.end());
+  const double centre = sorted.size() == 2 ? sorted.front() : median(std::move(sorted));
+  for (UnitValue& v : row.values) v.shortfall = (sign * v.value - centre) / std::abs(centre);
+}
+
+std::string key_of_row(const std::string& key) {
+  return with_part(with_part(of_each_rank(key), "src", "*"), "dst", "*");
+}
+
+// By class and metric.
+std::map<std::pair<std::string, std::string>, RowsOfClass> rows_by_class(const RowsByKey& measured) {
+  std::map<std::pair<std::string, std::string>, RowsOfClass> classes;
+  for (const auto& [key, repetitions] : measured) {
+    const auto source = key_number(key, "src").value_or(-1);
+    for (const auto& [metric, values] : repetitions.front().by_rank) {
+      const auto kind = peer_class(key, metric);
+      if (!kind || has_turns(key) || metric == "capacity_gb") continue;
+      OneRow& row = classes[{confirmed_in(key), metric}][key_of_row(key)];
+      row.kind = *kind;
+      for (std::size_t rank = 0; rank < values.size(); ++rank) {
+        if (values[rank]) row.values.push_back({key, {static_cast<std::int64_t>(rank), source}, *values[rank]});
+      }
+    }
+  }
+  return classes;
+}
+
+void add_peers(const RowsByKey& measured, Doubts& doubts) {
+  for (auto& [name, rows] : rows_by_class(measured)) {
+    std::erase_if(rows, [](const auto& row) { return row.second.values.size() < 2; });
+    std::map<std::pair<std::int64_t, std::int64_t>, std::vector<double>> of_unit;
+    for (auto& [key, row] : rows) {
+      compare(name.second, row);
+      for (const UnitValue& v : row.values) of_unit[v.unit].push_back(v.shortfall);
+    }
+    for (const auto& [key, row] : rows) {
+      for (const UnitValue& v : row.values) {
+        const double usual = rows.size() == 1 ? 0 : std::max(median(of_unit[v.unit]), 0.0);
+        if (v.shortfall - usual > doubtful_shortfall(key, row.kind)) add(doubts, v.key, v.shortfall);
+      }
+    }
+  }
+}
+
+// The slowest rank's, which is the time of the operation.
+std::optional<double> seconds_of(const RankData& row) {
+  const auto seconds = row.by_rank.find("seconds");
+  if (seconds == row.by_rank.end() || seconds->second.size() < 2) return std::nullopt;
+  return *std::max_element(seconds->second.begin(), seconds->second.end());  // unknown is less than any
+}
+
+void add_collectives(const RowsByKey& measured, Doubts& doubts) {
+  struct Size {
+    double bytes, seconds;
+    const std::string* key;
+  };
+  std::map<std::string, std::vector<Size>> sweeps;
+  for (const auto& [key, repetitions] : measured) {
+    const auto bytes = key_number(key, "bytes");
+    const auto seconds = seconds_of(repetitions.front());
+    if (!is_collective(family_of(key)) || !bytes || !seconds || !(*seconds > 0)) continue;
+    sweeps[with_part(key, "bytes", "*")].push_back({static_cast<double>(*bytes), *seconds, &key});
+  }
+  for (auto& [name, sizes] : sweeps) {
+    std::sort(sizes.begin(), sizes.end(), [](const Size& a, const Size& b) { return a.bytes < b.bytes; });
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      double shortfall = 0;
+      if (i + 1 < sizes.size()) shortfall = 1 - sizes[i + 1].seconds / sizes[i].seconds;
+      if (i > 0) {
+        const double here = sizes[i].bytes / sizes[i].seconds, before = sizes[i - 1].bytes / sizes[i - 1].seconds;
+        shortfall = std::max(shortfall, 1 - here / before);
+      }
+      if (shortfall > odd_collective) add(doubts, *sizes[i].key, shortfall);
+    }
+  }
+}
+
+}  // namespace
+
+bool is_brief(const std::string& name, const std::string& metric) {
+  return metric != "capacity_gb" && !name.ends_with("load:sustained") && !is_training(name);
+}
+
+double doubtful_shortfall(const std::string& key, const PeerClass& kind) {
+  if (kind.effect >= wide_effect) return kind.effect / 2;
+  // A healthy GPU with remapped rows read its memory 2.3 % slower than its peers, launch after launch.
+  return family_of(key) == "hbm" ? kind.effect : (kind.effect + kind.class_effect) / 2;
+}
+
+std::vector<std::string> rows_in_doubt(const RowsByKey& measured, double at_least) {
+  Doubts doubts;
+  add_peers(measured, doubts);
+  add_collectives(measured, doubts);
+  std::vector<std::pair<double, std::string>> sorted;
+  for (const auto& [key, shortfall] : doubts) {
+    if (measured.at(key).size() == 1 && shortfall > at_least) sorted.emplace_back(-shortfall, key);
+  }
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::string> keys;
+  for (auto& [shortfall, key] : sorted) keys.push_back(std::move(key));
+  return keys;
+}
+
+}  // namespace shakedown
