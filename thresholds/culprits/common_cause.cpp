@@ -122,6 +122,21 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
   return d;
 }
 
+// The suspect that ranks wait for; nullptr if none explains how long they do.
+Diagnosis* cause_of_waiting(const std::vector<Evidence>& slow, std::vector<Diagnosis>& found) {
+  double most_percent = 0;
+  for (const Evidence& e : slow) most_percent = std::max(most_percent, e.percent.value_or(0));
+  for (Diagnosis& d : found) {
+    const Cause cause = d.causes.front();
+    if (!d.fails || cause == Cause::slow_silicon || cause == Cause::configuration) continue;
+    // Whoever waits for it is slower by what it is slow; a collective that is slower by far has another cause, unless
+    // another program has the GPU in turns: then small operations wait for the program's turn, however short they are.
+    const bool in_turns = cause == Cause::slow_gpu && d.percent.value_or(0) > turns_percent;
+    if (in_turns || d.percent.value_or(0) * 2 >= most_percent) return &d;
+  }
+  return nullptr;
+}
+
 // Another program may have ended while the rows of the GPU alone were still to come.
 std::optional<Diagnosis> shared_gpu(const RunEvidence& run, const RankTelemetry& telemetry) {
   std::vector<int> shared;
@@ -137,28 +152,6 @@ std::optional<Diagnosis> shared_gpu(const RunEvidence& run, const RankTelemetry&
 }
 
 }  // namespace
-
-std::vector<Diagnosis> missed_alike(const RunEvidence& run, const RankTelemetry& telemetry) {
-  if (run.alike().empty()) return {};
-  Diagnosis d;
-  d.causes = {Cause::configuration, Cause::power_or_heat};
-  std::vector<std::string> families;
-  std::vector<Evidence> evidence;
-  for (const auto& [family, findings] : run.alike()) {
-    families.push_back(family);
-    for (const Finding* f : findings) {
-      if (const auto compared = f->compared()) evidence.push_back(evidence_of(*f, *compared));
-    }
-  }
-  d.place_count = run.size();
-  d.detail = "the limits of " + joined(families, ", ", " and ") +
-             " are missed by ranks that are like the others of all " + std::to_string(run.size()) +
-             ": what they share, not one of them" + settings(*run.context());
-  if (run.size() > 0) d.telemetry = telemetry.text(0);
-  d.next = measure_command(families.front(), run.context()->world_size);
-  add_evidence(d, std::move(evidence));
-  return {d};
-}
 
 void explain_collectives(const RunEvidence& run, const RankTelemetry& telemetry, std::vector<Diagnosis>& found) {
   std::vector<Evidence> slow;
@@ -180,15 +173,8 @@ void explain_collectives(const RunEvidence& run, const RankTelemetry& telemetry,
     return;
   }
   if (slow.empty()) return;
-  double most_percent = 0;
-  for (const Evidence& e : slow) most_percent = std::max(most_percent, e.percent.value_or(0));
-  for (Diagnosis& d : found) {
-    if (!d.fails || d.causes.front() == Cause::slow_silicon) continue;
-    // Who waits for it is slower by what it is slow; a collective that is slower by far has another cause, unless
-    // another program has the GPU in turns: then small operations wait for the program's turn, however short they are.
-    const bool ab_compare = d.causes.front() == Cause::slow_gpu && d.percent.value_or(0) > turns_percent;
-    if (!ab_compare && d.percent.value_or(0) * 2 < most_percent) continue;
-    d.detail += "; " + slow.front().key + " is slow as well, as it must be";
+  if (Diagnosis* const cause = cause_of_waiting(slow, found)) {
+    cause->detail += "; " + slow.front().key + " is slow as well, as it must be";
     return;
   }
   if (auto shared = shared_gpu(run, telemetry)) {
@@ -197,6 +183,35 @@ void explain_collectives(const RunEvidence& run, const RankTelemetry& telemetry,
     return;
   }
   found.push_back(slow_by_configuration(run, std::move(slow)));
+}
+
+void explain_missed_alike(const RunEvidence& run, const RankTelemetry& telemetry, std::vector<Diagnosis>& found) {
+  if (run.alike().empty()) return;
+  Diagnosis d;
+  d.causes = {Cause::configuration, Cause::power_or_heat};
+  std::vector<std::string> families;
+  std::vector<Evidence> evidence;
+  bool waiting = true;
+  for (const auto& [family, findings] : run.alike()) {
+    families.push_back(family);
+    waiting = waiting && is_training(family);
+    for (const Finding* f : findings) {
+      if (const auto compared = f->compared()) evidence.push_back(evidence_of(*f, *compared));
+    }
+  }
+  if (Diagnosis* const cause = waiting ? cause_of_waiting(evidence, found) : nullptr) {
+    cause->detail += "; " + joined(families, ", ", " and ") + (families.size() == 1 ? " is" : " are") +
+                     " slow as well, as it must be";
+    return;
+  }
+  d.place_count = run.size();
+  d.detail = "the limits of " + joined(families, ", ", " and ") +
+             " are missed by ranks that are like the others of all " + std::to_string(run.size()) +
+             ": what they share, not one of them" + settings(*run.context());
+  if (run.size() > 0) d.telemetry = telemetry.text(0);
+  d.next = measure_command(families.front(), run.context()->world_size);
+  add_evidence(d, std::move(evidence));
+  found.push_back(std::move(d));
 }
 
 bool is_named(const std::vector<Diagnosis>& found, const RankFacts& rank) {

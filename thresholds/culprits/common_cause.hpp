@@ -9,12 +9,13 @@
 
 namespace shakedown {
 
-/// Limits that most ranks miss, or ranks that are like their peers: the whole fleet against its reference. At most one.
-std::vector<Diagnosis> missed_alike(const RunEvidence&, const RankTelemetry&);
-
 /// Adds why collectives are slow to what was found so far: a late rank, else one of `found` (whose detail then says
 /// so), else the configuration.
 void explain_collectives(const RunEvidence&, const RankTelemetry&, std::vector<Diagnosis>& found);
+
+/// Adds the limits that most ranks miss, or ranks that are like their peers: the whole fleet against its reference. Where
+/// these are steps, in which all ranks wait for each other, one of `found` may explain them.
+void explain_missed_alike(const RunEvidence&, const RankTelemetry&, std::vector<Diagnosis>& found);
 
 /// Whether one of `found` other than slow silicon is this rank, or its host.
 bool is_named(const std::vector<Diagnosis>& found, const RankFacts&);

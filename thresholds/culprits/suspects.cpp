@@ -25,19 +25,25 @@ constexpr double asked_about = 0.075;
 
 class Investigation {
  public:
-  Investigation(const Benchmarks& benchmarks, const PeerComparison& peers, const std::vector<Finding>& findings)
-      : peers_(peers), telemetry_(benchmarks), evidence_(benchmarks, peers, findings), context_(evidence_.context()) {}
+  Investigation(const Benchmarks& benchmarks, const PeerComparison& peers, const std::vector<Finding>& findings,
+                std::vector<Diagnosis> network)
+      : peers_(peers),
+        telemetry_(benchmarks),
+        evidence_(benchmarks, peers, findings),
+        context_(evidence_.context()),
+        network_(std::move(network)) {}
 
   std::vector<Diagnosis> run() {
     if (context_ == nullptr) return {};
-    suspects_ = missed_alike(evidence_, telemetry_);
     judge_ports();
     judge_kernels();
     judge_ranks();
     judge_nodes();
     judge_links();
     judge_clocks();
+    suspects_.insert(suspects_.end(), network_.begin(), network_.end());
     explain_collectives(evidence_, telemetry_, suspects_);
+    explain_missed_alike(evidence_, telemetry_, suspects_);
     judge_data();
     sort();
     return std::move(suspects_);
@@ -258,8 +264,9 @@ class Investigation {
     std::vector<Evidence> evidence;
     if (whole != evidence_.hosts().end()) evidence = whole->second;
     if (own != evidence_.own_allreduce().end()) evidence.insert(evidence.end(), own->second.begin(), own->second.end());
-    bool clocks = slow > 0, fails = (whole != evidence_.hosts().end() || only_own) && peers_.counts;
-    if (slow_ranks != slow_of_host_.end()) {
+    bool clocks = nearly, fails = (whole != evidence_.hosts().end() || only_own) && peers_.counts;
+    // A part of its GPUs is slow by itself, whatever else the host is.
+    if (slow_ranks != slow_of_host_.end() && nearly) {
       for (const int rank : slow_ranks->second) {
         const Diagnosis& d = by_rank_.at(rank);
         clocks = clocks && d.causes.front() == Cause::power_or_heat;
@@ -280,7 +287,7 @@ class Investigation {
     place.host = host;
     d.places = {place};
     d.place_count = 1;
-    d.detail = slow > 0   ? std::to_string(slow) + " of its " + plural(ranks.size(), "rank") + " stand out"
+    d.detail = nearly     ? std::to_string(slow) + " of its " + plural(ranks.size(), "rank") + " stand out"
                : only_own ? "its GPUs and links are like those of the other hosts"
                           : "its ranks are slower than those of the other hosts";
     if (const auto within = alone(host)) d.detail += *within;
@@ -480,14 +487,15 @@ class Investigation {
   std::map<std::string, std::vector<int>> slow_of_host_;  // host -> ranks
   std::map<int, Diagnosis> by_rank_;
   mutable std::optional<bool> all_held_back_;
+  const std::vector<Diagnosis> network_;  // suspects between hosts
   std::vector<Diagnosis> suspects_;
 };
 
 }  // namespace
 
 std::vector<Diagnosis> diagnose(const Benchmarks& benchmarks, const PeerComparison& peers,
-                                const std::vector<Finding>& findings) {
-  return Investigation(benchmarks, peers, findings).run();
+                                const std::vector<Finding>& findings, std::vector<Diagnosis> network) {
+  return Investigation(benchmarks, peers, findings, std::move(network)).run();
 }
 
 }  // namespace shakedown

@@ -11,7 +11,10 @@
 
 namespace shakedown {
 
-/// `findings` are those of all judgements; the worst suspect comes first, those that fail nothing last.
-std::vector<Diagnosis> diagnose(const Benchmarks&, const PeerComparison&, const std::vector<Finding>&);
+/// All suspects in the only order there is: those that fail before those that do not, wrong data, what is slow by how
+/// much it is slow, and then what has no place. `findings` are those of all judgements, `network` the suspects between
+/// hosts. What a suspect explains is no suspect of its own.
+std::vector<Diagnosis> diagnose(const Benchmarks&, const PeerComparison&, const std::vector<Finding>& findings,
+                                std::vector<Diagnosis> network);
 
 }  // namespace shakedown

@@ -300,12 +300,9 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   attribute_missed_limits(verdict.findings, measured.benchmarks, peers);
   judge_by_comparison(measured, selection.profile, peers, references, options, verdict);
   verdict.fleet = fleet_lines(measured, peers, selection.profile, options.places);
-  verdict.culprits = diagnose(measured.benchmarks, peers, verdict.findings);
+  verdict.culprits = diagnose(measured.benchmarks, peers, verdict.findings, std::move(fabric.suspects));
   append(verdict.findings, findings_of(verdict.culprits));
   append(verdict.findings, std::move(fabric.findings));
-  const auto last_failing = std::stable_partition(verdict.culprits.begin(), verdict.culprits.end(),
-                                                  [](const Diagnosis& d) { return d.fails; });
-  verdict.culprits.insert(last_failing, fabric.suspects.begin(), fabric.suspects.end());
   conclude(verdict);
   return verdict;
 }

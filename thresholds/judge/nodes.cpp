@@ -47,7 +47,7 @@ class Decider {
   NodeList decide() {
     for (const Diagnosis& d : verdict_.culprits) blame(d);
     for (const Finding& f : verdict_.findings) {
-      if (f.counts() && !f.good()) blame(f);
+      if (f.counts() && !f.good() && !repeats_suspect(f)) blame(f);
     }
     if (verdict_.state == State::incomplete && list_.undecided_because.empty()) {
       list_.undecided_because.push_back("the run is incomplete");
@@ -85,15 +85,21 @@ class Decider {
 
   void blame(const Diagnosis& d) {
     const Action action = action_of(d);
-    if (action == Action::none && d.fails) {
+    if (d.fails && d.places.empty()) {
       list_.undecided_because.push_back(causes_text(d) + ": " + d.detail);
       return;
     }
+    if (d.fails && action == Action::none) the_network_is_to_blame_ = true;
     for (const Culprit& place : d.places) {
       accuse(place.host, action == Action::none ? Action::monitor : action,
              causes_text(d) + " (" + text(place) + "): " + d.detail, d.next);
-      if (d.fails) a_node_is_to_blame_ = true;
+      if (d.fails && action != Action::none) a_node_is_to_blame_ = true;
     }
+  }
+
+  // What a suspect between hosts says in other words.
+  static bool repeats_suspect(const Finding& f) {
+    return f.key == "pairs" && f.metric.empty() && f.status == Status::fail && f.wrong_ranks.empty();
   }
 
   // What no culprit explains: a finding that names all of its hosts blames them, another one leaves everything open.
@@ -101,6 +107,7 @@ class Decider {
     const bool performance =
         f.status == Status::fail && !f.metric.empty() && f.value.has_value() && family_of(f.key) != "preflight";
     if (performance && a_node_is_to_blame_) return;  // a victim of what is named, or named itself
+    if (performance && the_network_is_to_blame_ && waits_for_network(f)) return;
     const bool names_all = !f.offenders.empty() && f.offender_count == f.offenders.size() &&
                            !is_shared(f.key, f.metric) && f.status != Status::no_reference &&
                            f.status != Status::inconclusive;
@@ -119,10 +126,15 @@ class Decider {
     }
   }
 
+  static bool waits_for_network(const Finding& f) {
+    const std::string family = family_of(f.key);
+    return is_collective(family) || is_training(family) || family == "pairs";
+  }
+
   const Verdict& verdict_;
   NodeList list_;
   std::map<std::string, std::size_t> index_;
-  bool a_node_is_to_blame_ = false;
+  bool a_node_is_to_blame_ = false, the_network_is_to_blame_ = false;
 };
 
 }  // namespace
