@@ -193,7 +193,7 @@ std::string without_secrets(std::string_view log) {
 std::string json_without_secrets(std::string_view json) {
   Masker masker;
   std::string clean;
-  bool is_algorithm = false;  // its value is long and hexadecimal
+  bool is_hexadecimal = false;  // the value is long, and no secret: an algorithm or a hash
   for (auto begin = json.find('"'); begin != npos; begin = json.find('"')) {
     auto end = begin + 1;
     while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
@@ -202,8 +202,8 @@ std::string json_without_secrets(std::string_view json) {
     json.remove_prefix(std::min(end, json.size()));
     const auto after = json.find_first_not_of(" \t\r\n", 1);
     const bool is_key = after != npos && json[after] == ':';
-    if (is_key) is_algorithm = text.starts_with("gemm/") || text.starts_with("product ");
-    clean += is_key || is_algorithm ? std::string(text) : lines_without_secrets(masker, text, "\\n");
+    if (is_key) is_hexadecimal = text.starts_with("gemm/") || text.starts_with("product ") || text == "sha256";
+    clean += is_key || is_hexadecimal ? std::string(text) : lines_without_secrets(masker, text, "\\n");
     if (is_key) masker.expect_value(is_secret_name(text));
     clean += json.substr(0, 1);
     json.remove_prefix(std::min<std::size_t>(1, json.size()));

@@ -82,7 +82,7 @@ bool is_stored(const Arguments& arguments) {
 // Without results a stored verdict, which has no figures of pairs.
 Judged judged(const Arguments& arguments) {
   return judge_apart(arguments, [&]() -> Judged {
-    if (is_stored(arguments)) return {nullptr, {}, read_verdict(arguments.outputs.at("--verdict"))};
+    if (is_stored(arguments)) return {nullptr, {}, read_stored_verdict(arguments.outputs.at("--verdict"))};
     return judge(arguments);
   });
 }

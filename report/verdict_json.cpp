@@ -1,6 +1,8 @@
 // Decides the fields of verdict.json, which report/verdict.schema.json describes.
 #include "report/verdict_json.hpp"
 
+#include "base/files.hpp"
+#include "base/sha256.hpp"
 #include "thresholds/results/json_field.hpp"
 
 namespace shakedown {
@@ -34,6 +36,11 @@ void members(Archive& archive, Summary& spoken) {
 template <class Archive>
 void members(Archive& archive, Node& node) {
   archive("host", node.host)("ranks", node.ranks);
+}
+
+template <class Archive>
+void members(Archive& archive, ResultFile& file) {
+  archive("file", file.name)("sha256", file.sha256);
 }
 
 void write_limit(Writer& writer, const std::optional<Limit>& limit) {
@@ -101,7 +108,7 @@ void members(Archive& archive, Verdict& v) {
   archive.unless("known_families", v.known_families).unless("asked_families", v.asked.names).unless("filter", v.filter);
   // Files of earlier releases name one family alone; their verdict is recomputed, and refused.
   if (only && v.asked.all()) v.asked.names = {*only}, v.known_families = std::max(v.known_families, v.families + 1);
-  archive("run_ids", v.run_ids).younger("started", v.started)("notes", v.notes);
+  archive("run_ids", v.run_ids).unless("results", v.results).younger("started", v.started)("notes", v.notes);
   archive.younger("culprits", v.culprits).younger("judgements", v.summaries).younger("nodes", v.nodes);
   archive("findings", v.findings)("unjudged", v.unjudged);
   archive.younger("fleet_levels", v.fleet.levels).younger("fleet_lines", v.fleet.lines);
@@ -133,6 +140,20 @@ void refuse_contradictions(const Verdict& verdict, const Field& root) {
   }
 }
 
+// Of all other members, in the order of their names.
+std::string digest_of(nlohmann::json document) {
+  document.erase("sha256");
+  return sha256(document.dump());
+}
+
+void refuse_changed(const nlohmann::json& document, const Field& root) {
+  if (const auto& said = document.value("sha256", nlohmann::json()); said != digest_of(document)) {
+    root.refuse(said.is_null() ? "has no \"sha256\"; judge the results again"
+                               : "was changed after it was written: its \"sha256\" is that of other findings; judge "
+                                 "the results again");
+  }
+}
+
 }  // namespace
 
 Verdict read_verdict(const std::filesystem::path& file) {
@@ -151,10 +172,33 @@ Verdict read_verdict(const std::filesystem::path& file) {
                            std::to_string(said_code) + "; judge the results again");
   }
   refuse_contradictions(verdict, root);
+  refuse_changed(document, root);
+  return verdict;
+}
+
+Verdict read_stored_verdict(const std::filesystem::path& file) {
+  Verdict verdict = read_verdict(file);
+  std::size_t found = 0;
+  for (const ResultFile& result : verdict.results) {
+    const auto beside = file.parent_path() / result.name;
+    if (!path_exists(beside)) continue;
+    ++found;
+    if (sha256(read_file(beside)) == result.sha256) continue;
+    throw InputError(beside.string() + ": is not the file that " + file.filename().string() +
+                     " judged; judge the results again");
+  }
+  verdict.notes.push_back(found > 0 && found == verdict.results.size()
+                              ? "from a stored verdict; the results next to it are those that were judged"
+                              : "from a stored verdict; the results were not looked at");
   return verdict;
 }
 
 // JSON has no infinity; a value that is not finite is null, "invalid", and said so in the detail.
-std::string verdict_json(const Verdict& verdict) { return json_text(verdict, 2) + "\n"; }
+std::string verdict_json(const Verdict& verdict) {
+  std::string text = json_text(verdict, 2);
+  const std::string digest = digest_of(nlohmann::json::parse(text));
+  text.insert(text.rfind("\n}"), ",\n  \"sha256\": \"" + digest + "\"");
+  return text + "\n";
+}
 
 }  // namespace shakedown

@@ -514,6 +514,40 @@ TEST(VerdictJson, RefusesAPassThatItsOwnFiguresOrCulpritsContradict) {
       << "what fails nothing may be said";
 }
 
+TEST(VerdictJson, RefusesEachChangeOfWhatWasWritten) {
+  const Folder folder;
+  const auto written = nlohmann::json::parse(verdict_json(failing()));
+  const auto refusal = [&](auto change) {
+    auto document = written;
+    change(document);
+    return input_error_of([&] { read_verdict(folder.write("verdict.json", document.dump())); });
+  };
+  const auto first_bad = [](nlohmann::json& document) -> nlohmann::json& {
+    return *std::find_if(document["findings"].begin(), document["findings"].end(),
+                         [](const auto& f) { return f["status"] == "fail"; });
+  };
+  EXPECT_EQ(refusal([](auto&) {}), "");
+  EXPECT_NE(refusal([&](auto& d) { first_bad(d)["detail"] = "another"; }).find("was changed"), std::string::npos);
+  EXPECT_NE(refusal([](auto& d) { d["ranks"] = 8, d["verdict"] = d["verdict"]; }), "");
+  EXPECT_NE(refusal([](auto& d) { d["nodes"] = nlohmann::json::array(); }).find("was changed"), std::string::npos);
+  EXPECT_NE(refusal([](auto& d) { d["findings"].erase(0); }), "");
+  EXPECT_NE(refusal([](auto& d) { d.erase("sha256"); }).find("has no \"sha256\""), std::string::npos);
+}
+
+TEST(VerdictJson, SaysWhetherTheResultsNextToItAreThoseThatWereJudged) {
+  const Folder folder;
+  const auto file = folder.write("gemm.json", ResultsBuilder().add(gemm, "tflops", 700).text());
+  const Verdict verdict = judge(Measured(read_results(std::vector{file})), {}, {});
+  const auto stored = folder.write("verdict.json", verdict_json(verdict));
+  EXPECT_EQ(read_stored_verdict(stored).notes.back(),
+            "from a stored verdict; the results next to it are those that were judged");
+  folder.write("gemm.json", ResultsBuilder().add(gemm, "tflops", 701).text());
+  EXPECT_NE(input_error_of([&] { read_stored_verdict(stored); }).find("is not the file that verdict.json judged"),
+            std::string::npos);
+  std::filesystem::remove(file);
+  EXPECT_EQ(read_stored_verdict(stored).notes.back(), "from a stored verdict; the results were not looked at");
+}
+
 TEST(VerdictJson, RefusesABrokenFile) {
   const Folder folder;
   EXPECT_THROW(read_verdict(folder.path() / "none.json"), InputError);

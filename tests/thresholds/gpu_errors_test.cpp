@@ -126,7 +126,7 @@ TEST(GpuSlowdown, ByTheHardwareOrByHeatFails) {
     ASSERT_EQ(findings.size(), 1u) << reason;
     EXPECT_EQ(findings[0].key, "machine/slowdown/rank:1");
     EXPECT_TRUE(findings[0].counts()) << reason;
-    EXPECT_EQ(findings[0].value, 20) << "half of the rows";
+    EXPECT_NEAR(*findings[0].value, 20, 1e-9) << "half of the rows";
     EXPECT_EQ(findings[0].detail,
               "slowed down (" + std::string(reason) + ") for 20.0 % of the time of gemm, first in gemm/row:0");
   }
@@ -134,14 +134,14 @@ TEST(GpuSlowdown, ByTheHardwareOrByHeatFails) {
 }
 
 TEST(GpuSlowdown, FailsFromATwentiethOfTheTimeOfTheFamilyThatItHitMost) {
-  std::vector<Said> rows(20);
+  std::vector<Said> rows(19);
   rows[7] = slowed({{"hw_slowdown", 1}});
   const auto findings = judged(rows);
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_TRUE(findings[0].counts());
-  EXPECT_EQ(findings[0].value, 5);
+  EXPECT_NEAR(*findings[0].value, 100.0 / 19, 1e-9);
   EXPECT_EQ(findings[0].limit->value, 5);
-  rows.emplace_back();
+  rows.resize(21);
   EXPECT_FALSE(judged(rows).at(0).counts());
   auto others = run(rows);
   others.add("hbm/op:copy", "hbm_gb_per_s", 4000)
@@ -149,8 +149,23 @@ TEST(GpuSlowdown, FailsFromATwentiethOfTheTimeOfTheFamilyThatItHitMost) {
       .throttle(1, {{"hw_slowdown", 0.2}});
   const auto most = judge_gpu_errors({others.results()}, {});
   ASSERT_EQ(most.size(), 1u);
-  EXPECT_EQ(most[0].value, 20);
+  EXPECT_NEAR(*most[0].value, 20, 1e-9);
   EXPECT_NE(most[0].detail.find("of the time of hbm, first in gemm/row:7"), std::string::npos) << most[0].detail;
+}
+
+TEST(GpuSlowdown, IsWeighedByTheSecondsOfARow) {
+  // 62 short rows at full speed and 10 s of load that heat slowed down.
+  auto builder = run(std::vector<Said>(62));
+  for (auto& row : builder.rows) row["real_time"] = 20.0, row["iterations"] = 5;  // ms
+  builder.add("gemm/load:sustained", "tflops", 600)
+      .by_rank("throttled", Values(4, 0))
+      .throttle(1, {{"sw_thermal", 1}});
+  builder.rows.back()["real_time"] = 1.0;
+  builder.rows.back()["iterations"] = 10000;
+  const auto findings = judge_gpu_errors({builder.results()}, {});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_TRUE(findings[0].counts());
+  EXPECT_NEAR(*findings[0].value, 100 * 10 / (10 + 62 * 0.1), 1e-6);
 }
 
 // NVML may report one while a clock changes.

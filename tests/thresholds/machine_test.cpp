@@ -85,6 +85,26 @@ TEST(Machine, TakesFilesThatBeganWithinADayForOneRun) {
   EXPECT_EQ(began("2026-11-20T04:59:59Z"), Status::invalid);
 }
 
+TEST(Machine, RefusesFilesOfOneRunThatWereMeasuredAtTheSameTimeOrWithOtherLimits) {
+  const auto with = [](const auto& change) {
+    ResultsBuilder first(4), other(4);
+    first.add(gemm, "tflops", 700).context.seconds = 20;
+    other.add(hbm, "hbm_gb_per_s", 4000).context.seconds = 5;
+    first.context.started = other.context.started = "2026-11-21T05:00:00Z";
+    for (auto* builder : {&first, &other}) {
+      for (auto& rank : builder->context.ranks) rank.power_limit_w = 700;
+    }
+    change(other.context);
+    return judged({first.results("gemm.json"), other.results("hbm.json")}, "machine/run_id");
+  };
+  EXPECT_NE(with([](Context&) {}).detail.find("were measured at the same time"), std::string::npos);
+  const auto later = [](Context& c) { c.started = "2026-11-21T05:00:19Z"; };
+  EXPECT_EQ(with(later).status, Status::pass) << "starts are known to the second";
+  const Finding limits = with([&](Context& c) { later(c), c.ranks[2].power_limit_w = 500; });
+  EXPECT_EQ(limits.status, Status::invalid);
+  EXPECT_NE(limits.detail.find("different limits of power or clock for rank 2"), std::string::npos) << limits.detail;
+}
+
 TEST(Machine, RefusesFilesOfOneRunWhoseBuildOrRowsCannotBe) {
   const auto with = [](const auto& change) {
     ResultsBuilder other(4);

@@ -134,6 +134,7 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
     verdict.ranks = std::max(verdict.ranks, file.context.world_size);
     verdict.hosts = std::max(verdict.hosts, file.context.hosts);
     run_ids.insert(file.context.run_id);
+    if (!file.sha256.empty()) verdict.results.push_back({file.file.filename().string(), file.sha256});
     const std::string& started = file.context.started;
     if (!started.empty() && (verdict.started.empty() || started < verdict.started)) verdict.started = started;
   }

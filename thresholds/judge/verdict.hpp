@@ -39,6 +39,12 @@ struct Node {
   int ranks = 0;
 };
 
+/// A file that was judged.
+struct ResultFile {
+  std::string name, sha256;
+  bool operator==(const ResultFile&) const = default;
+};
+
 struct Verdict {
   State state = State::incomplete;
   int exit_code = 3;
@@ -51,6 +57,7 @@ struct Verdict {
   FamilySet asked;                                // the only families that were judged
   std::optional<std::string> filter;              // --benchmark_filter of a run that left rows out
   std::vector<std::string> run_ids;
+  std::vector<ResultFile> results;
   std::string started;  // of the first of its files, UTC, ISO 8601; empty: unknown
   std::vector<std::string> devices;
   std::vector<Finding> findings;

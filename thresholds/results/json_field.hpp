@@ -13,4 +13,7 @@ inline constexpr std::array<const char*, 4> columns_by_rank{"by_rank", "text_by_
 /// Errors: InputError for a file that is missing, empty, cut off or not strict JSON. Defined in strict_json.cpp.
 nlohmann::json read_json(const std::filesystem::path& file);
 
+/// The same of a text that was read from `file`.
+nlohmann::json parse_json(const std::filesystem::path& file, const std::string& text);
+
 }  // namespace shakedown

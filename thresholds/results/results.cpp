@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/sha256.hpp"
 #include "base/shown_path.hpp"
 #include "base/timed_call.hpp"
 #include "base/utc.hpp"
@@ -298,7 +299,8 @@ bool is_waiver(std::string_view text) {
 }
 
 Results read_results(const fs::path& path) {
-  json document = read_json(path);
+  const std::string text = read_file(path);
+  json document = parse_json(path, text);
   const fs::path file = shown(path);
   const Field root(file, "", document);
   root.require_object();
@@ -309,6 +311,7 @@ Results read_results(const fs::path& path) {
   Results results{file, read_context(google_context["shakedown"]), {}};
   if (!root.find("benchmarks")) root.refuse("zero benchmarks: \"benchmarks\" is missing");
   results.rows = read_rows(root, document["benchmarks"], results.context.world_size);
+  results.sha256 = sha256(text);
   return results;
 }
 

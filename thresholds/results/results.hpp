@@ -262,7 +262,8 @@ struct Row : RankData {
 struct Results {
   std::filesystem::path file;
   Context context;
-  std::vector<Row> rows;  // iteration rows only, in file order; aggregates are left out
+  std::vector<Row> rows;   // iteration rows only, in file order; aggregates are left out
+  std::string sha256 = {};  // of the file; empty: it was read from no file
 };
 
 /// The key of a Google Benchmark name: everything it appended (/manual_time, /repeats:3, /iterations:10, /min_time:...,

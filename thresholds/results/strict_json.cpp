@@ -73,7 +73,9 @@ class StrictDocument : public json::json_sax_t {
   json* member_ = nullptr;
 };
 
-json parse(const fs::path& file, const std::string& text) {
+}  // namespace
+
+json parse_json(const fs::path& file, const std::string& text) {
   if (std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isspace(c) != 0; })) {
     throw InputError(file.string() + ": is empty; the run that should have written it did not finish");
   }
@@ -84,8 +86,6 @@ json parse(const fs::path& file, const std::string& text) {
   throw InputError(file.string() + ": is not strict JSON: " + document.why);
 }
 
-}  // namespace
-
-json read_json(const fs::path& file) { return parse(file, read_file(file)); }
+json read_json(const fs::path& file) { return parse_json(file, read_file(file)); }
 
 }  // namespace shakedown

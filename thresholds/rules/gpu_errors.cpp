@@ -18,10 +18,9 @@ struct Counted {
   std::string first;
 };
 
-// Of the rows of a family in which the GPU was watched.
+// Seconds for which the operations of a family were timed on a watched GPU, and of these, seconds with a lower clock.
 struct Watched {
-  std::size_t rows = 0;
-  double slowed = 0;
+  double seconds = 0, slowed = 0;
 };
 
 struct Record {
@@ -42,7 +41,8 @@ void add_errors(const std::string& key, const ErrorCounts& errors, Record& recor
 
 void add_slowdown(const Row& row, const Throttle& throttle, Record& record) {
   Watched& watched = record.families[family_of(row.key)];
-  ++watched.rows;
+  const double seconds = std::max(row.iterations, 1.0) * row.real_time;
+  watched.seconds += seconds;
   double most = 0;
   for (const auto& [reason, part] : throttle) {
     if (!protects_gpu(reason)) continue;
@@ -50,7 +50,7 @@ void add_slowdown(const Row& row, const Throttle& throttle, Record& record) {
     most = std::max(most, part);
     if (record.slowed_first.empty()) record.slowed_first = row.key;
   }
-  watched.slowed += most;
+  watched.slowed += most * seconds;
 }
 
 bool was_watched(const Row& row, std::size_t rank) {
@@ -130,7 +130,7 @@ void judge_slowdown(const Record& record, std::vector<Finding>& findings) {
   double most = 0;
   std::string where;
   for (const auto& [family, watched] : record.families) {
-    const double share = watched.slowed / static_cast<double>(watched.rows);
+    const double share = watched.seconds > 0 ? watched.slowed / watched.seconds : 0;
     if (share <= most) continue;
     most = share;
     where = family;
