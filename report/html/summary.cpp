@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -11,6 +10,7 @@
 #include "report/escape.hpp"
 #include "report/html/sections.hpp"
 #include "report/words.hpp"
+#include "thresholds/catalogue/families.hpp"
 #include "thresholds/rules/applicability.hpp"
 
 namespace shakedown {
@@ -18,27 +18,8 @@ namespace {
 
 constexpr std::size_t most_steps = 3, most_named = 5, most_culprits = 40;
 
-// What the families of the quick tier show, in the order in which they are measured.
-constexpr std::array<std::pair<const char*, const char*>, 14> families{
-    {{"preflight", "the machine before anything is measured"},
-     {"jitter", "processors that feed the GPUs"},
-     {"launch", "launches of kernels and graphs"},
-     {"gemm", "matrix products"},
-     {"hbm", "bandwidth of GPU memory"},
-     {"memtest", "errors in GPU memory"},
-     {"p2p", "copies between GPUs of a host"},
-     {"pcie", "copies between host and GPU"},
-     {"allreduce", "AllReduce over all GPUs"},
-     {"collectives", "other collectives"},
-     {"pairs", "pairs of hosts, rail by rail"},
-     {"lora_step", "a LoRA training step"},
-     {"train_step", "a training step of a whole model"},
-     {"checkpoint", "checkpoints to a disk and back"}}};
-
 std::string about(const std::string& family) {
-  for (const auto& [name, words] : families) {
-    if (family == name) return words;
-  }
+  if (const FamilyRow* const row = family_row(family)) return std::string(row->shows);
   return family == "machine" ? "the run itself" : "";
 }
 
@@ -281,14 +262,15 @@ std::string what_was_judged(const Page& page) {
   };
   std::string out = "<table class=\"families\">";
   std::vector<std::string> absent;
-  for (const auto& [name, words] : families) {
+  for (const FamilyRow& row : family_rows()) {
+    const std::string name(row.name);
     const auto found = seen.find(name);
     if (found == seen.end()) {
       // A watch judges its rounds, not the rows of a family.
       const auto* const watch = page.judged.watch;
       const std::vector<std::string> none, &watched = watch != nullptr ? watch->plan.families : none;
       if (std::find(watched.begin(), watched.end(), name) != watched.end()) continue;
-      absent.push_back(std::string(name) + " (" + words + ")");
+      absent.push_back(fmt::format("{} ({})", row.name, row.shows));
       continue;
     }
     out += line(found->first, found->second);

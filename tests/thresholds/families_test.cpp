@@ -37,12 +37,12 @@ TEST(Families, ThatOnlyTheHostHasLeaveAStoredRunOfGpusAtPass) {
   EXPECT_EQ(with("of_host/x:1", false).state, State::no_reference) << "it was measured after all";
 }
 
-TEST(Families, OfTheTableAreThoseOfBench) {
-  std::set<std::string> measured, known;
+TEST(Families, AreMeasuredInTheOrderOfTheTable) {
+  std::vector<std::string> measured, known;
   std::ifstream lines(MEASURED_FAMILIES);
-  for (std::string line; std::getline(lines, line);) measured.insert(line);
-  for (const FamilyRow& row : family_rows()) known.emplace(row.name);
-  EXPECT_EQ(known.erase("of_host"), 1u);
+  for (std::string line; std::getline(lines, line);) measured.push_back(line);
+  for (const FamilyRow& row : family_rows()) known.emplace_back(row.name);
+  EXPECT_EQ(std::erase(known, "of_host"), 1u);
   EXPECT_EQ(known, measured) << "thresholds/families/families.yaml and bench/CMakeLists.txt";
 }
 
@@ -56,17 +56,27 @@ TEST(Families, ThatTheTableLeavesUnjudgedStandInNoShippedProfileByName) {
 
 TEST(Families, AreRefusedWithLineAndColumn) {
   const testing_support::Folder folder;
-  const std::string row = "- {family: gemm, on: {host: judged, cuda: judged}, source: s}\n";
+  const std::string begin = "- {family: gemm, shows: s, on: {host: judged, cuda: judged}", plan = ", plan: {seconds: 1";
+  const std::string row = begin + plan + "}, source: s}\n";
+  const auto with_on = [&](const std::string& on) {
+    return "- {family: gemm, shows: s, on: {" + on + "}" + plan + "}, source: s}";
+  };
   const std::vector<std::array<std::string, 3>> wrong{
       {row + row, "2:12", "duplicate family \"gemm\""},
-      {"- {family: Gemm, on: {host: judged, cuda: judged}, source: s}", "1:12", "not a family"},
-      {"- {family: gemm, on: {host: judged, cuda: judged}}", "1:3", "without \"source\""},
-      {"- {family: gemm, on: {host: judged, cuda: judged}, source: ''}", "1:60", "not empty"},
-      {"- {family: gemm, on: {host: judged, rocm: judged}, source: s}", "1:43", "unknown backend \"rocm\""},
-      {"- {family: gemm, on: {host: judged}, source: s}", "1:22", "without \"cuda\""},
-      {"- {family: gemm, on: {host: judged, cuda: maybe}, source: s}", "1:43",
-       "choose one of judged, unjudged, absent"},
-      {"- {family: gemm, on: {host: judged, cuda: judged}, source: s, why: s}", "1:63", "unknown key \"why\""},
+      {"- {family: Gemm, shows: s, on: {host: judged, cuda: judged}" + plan + "}, source: s}", "1:12", "not a family"},
+      {begin + plan + "}}", "1:3", "without \"source\""},
+      {begin + plan + "}, source: ''}", "1:90", "not empty"},
+      {with_on("host: judged, rocm: judged"), "1:53", "unknown backend \"rocm\""},
+      {with_on("host: judged"), "1:32", "without \"cuda\""},
+      {with_on("host: judged, cuda: maybe"), "1:53", "choose one of judged, unjudged, absent"},
+      {begin + plan + "}, source: s, why: s}", "1:93", "unknown key \"why\""},
+      {begin + ", source: s}", "1:3", "without \"plan\""},
+      {begin + ", plan: {tuning: 1}, source: s}", "1:68", "without \"seconds\""},
+      {begin + ", plan: {seconds: -1}, source: s}", "1:78", "cannot be negative"},
+      {begin + plan + ", tuning: 0}, source: s}", "1:89", "tuning must be above 0"},
+      {begin + plan + "}, own_memory: 1, source: s}", "1:94", "choose one of true, false"},
+      {"- {family: gemm, on: {host: judged, cuda: judged}" + plan + "}, source: s}", "1:3", "without \"shows\""},
+      {"- {family: gemm, shows: 'a\"b', on: {host: judged, cuda: judged}" + plan + "}, source: s}", "1:25", "quote"},
       {"[]", "1:1", "no family"}};
   const auto table = folder.path() / "table.hpp";
   const auto generate = [&](const std::string& text) {
@@ -80,7 +90,8 @@ TEST(Families, AreRefusedWithLineAndColumn) {
     EXPECT_FALSE(std::filesystem::exists(table)) << text;
   }
   EXPECT_EQ(generate(row).code, 0);
-  EXPECT_NE(read_file(table).find("FamilyRow{\"gemm\", {Standing::judged, Standing::judged}},"), std::string::npos);
+  const auto* const line = "FamilyRow{\"gemm\", \"s\", {Need::judged, Need::judged}, {.seconds = 1}, false},";
+  EXPECT_NE(read_file(table).find(line), std::string::npos) << read_file(table);
 }
 
 }  // namespace

@@ -9,10 +9,15 @@ namespace shakedown {
 
 std::span<const FamilyRow> family_rows() { return families_table; }
 
-Standing standing(std::string_view family, Backend backend) {
+const FamilyRow* family_row(std::string_view family) {
   const auto found = std::find_if(families_table.begin(), families_table.end(),
                                   [&](const FamilyRow& row) { return row.name == family; });
-  return found == families_table.end() ? Standing::judged : found->on(backend);
+  return found == families_table.end() ? nullptr : &*found;
+}
+
+Need need(std::string_view family, Backend backend) {
+  const FamilyRow* const row = family_row(family);
+  return row == nullptr ? Need::judged : row->on(backend);
 }
 
 }  // namespace shakedown

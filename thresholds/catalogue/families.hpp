@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -12,19 +13,33 @@ namespace shakedown {
 
 /// What a family needs on a backend. judged: a rule. unjudged: no rule, where a profile takes over the table. absent:
 /// nothing, since the backend has no such operation and waives it.
-enum class Standing { judged, unjudged, absent };
-constexpr auto words(Standing) { return names("judged", "unjudged", "absent"); }
+enum class Need { judged, unjudged, absent };
+constexpr auto words(Need) { return names("judged", "unjudged", "absent"); }
 
-struct FamilyRow {
-  std::string_view name;
-  std::array<Standing, words(Backend{}).size()> by_backend;
-
-  constexpr Standing on(Backend backend) const { return by_backend[static_cast<std::size_t>(backend)]; }
+/// What a row of a family takes on a GPU in addition to its samples: buffers, known data, device, checks.
+struct RowCost {
+  double seconds = 0;
+  double seconds_per_rank = 0;    // more, for each rank of the host
+  double tuning = 0;              // more, if no earlier choices are stored
+  double bytes_per_s = HUGE_VAL;  // of what its operation moves
 };
 
+struct FamilyRow {
+  std::string_view name, shows;
+  std::array<Need, words(Backend{}).size()> by_backend;
+  RowCost cost;
+  bool own_memory;  // only its program holds GPU memory, and gives all of it back
+
+  constexpr Need on(Backend backend) const { return by_backend[static_cast<std::size_t>(backend)]; }
+};
+
+/// All families, in the order in which they are measured.
 std::span<const FamilyRow> family_rows();
 
+/// The row of a family; nullptr if it has none.
+const FamilyRow* family_row(std::string_view family);
+
 /// A family that has no row is judged.
-Standing standing(std::string_view family, Backend);
+Need need(std::string_view family, Backend);
 
 }  // namespace shakedown

@@ -19,17 +19,36 @@ const Yaml& required(const std::map<std::string, Yaml>& members, std::string_vie
   return found->second;
 }
 
-std::string standings_of(const Yaml& yaml) {
+std::string needs_of(const Yaml& yaml) {
   const auto members = yaml.members();
   for (const auto& [word, value] : members) {
     if (!named<Backend>(word)) value.refuse(fmt::format("unknown backend \"{}\"; correct it", word));
   }
   std::string text;
   for (const std::string_view backend : words(Backend{})) {
-    const auto standing = required(members, backend, yaml).value_of<Standing>();
-    text += fmt::format("{}Standing::{}", text.empty() ? "" : ", ", name(standing));
+    const auto need = required(members, backend, yaml).value_of<Need>();
+    text += fmt::format("{}Need::{}", text.empty() ? "" : ", ", name(need));
   }
   return text;
+}
+
+std::string cost_of(const Yaml& yaml) {
+  const auto members = yaml.members({"seconds", "seconds_per_rank", "tuning", "bytes_per_s"});
+  std::string text = fmt::format(".seconds = {}", required(members, "seconds", yaml).number());
+  for (const char* const name : {"seconds_per_rank", "tuning", "bytes_per_s"}) {
+    const auto found = members.find(name);
+    if (found == members.end()) continue;
+    if (found->second.number() <= 0) found->second.refuse(fmt::format("{} must be above 0; correct it", name));
+    text += fmt::format(", .{} = {}", name, found->second.number());
+  }
+  if (members.at("seconds").number() < 0) members.at("seconds").refuse("seconds cannot be negative; correct it");
+  return text;
+}
+
+std::string quoted(const Yaml& yaml) {
+  const std::string text = yaml.text();
+  if (text.find_first_of("\"\\\n") != std::string::npos) yaml.refuse("quote, backslash or newline; write it without");
+  return '"' + text + '"';
 }
 
 std::string table_of(const Yaml& yaml) {
@@ -37,7 +56,7 @@ std::string table_of(const Yaml& yaml) {
       "// Generated from families.yaml.\nnamespace shakedown {\ninline constexpr std::array families_table{\n";
   std::set<std::string> seen;
   for (const Yaml& row : yaml.items()) {
-    const auto members = row.members({"family", "on", "source"});
+    const auto members = row.members({"family", "shows", "on", "plan", "own_memory", "source"});
     const Yaml& family = required(members, "family", row);
     const std::string word = family.text();
     if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos) {
@@ -45,7 +64,9 @@ std::string table_of(const Yaml& yaml) {
     }
     if (!seen.insert(word).second) family.refuse(fmt::format("duplicate family \"{}\"; remove one of the two", word));
     required(members, "source", row).text();
-    text += fmt::format("    FamilyRow{{\"{}\", {{{}}}}},\n", word, standings_of(required(members, "on", row)));
+    const bool own_memory = members.contains("own_memory") && members.at("own_memory").boolean();
+    text += fmt::format("    FamilyRow{{\"{}\", {}, {{{}}}, {{{}}}, {}}},\n", word, quoted(required(members, "shows", row)),
+                        needs_of(required(members, "on", row)), cost_of(required(members, "plan", row)), own_memory);
   }
   if (seen.empty()) yaml.refuse("no family; add a row");
   return text + "};\n}  // namespace shakedown\n";

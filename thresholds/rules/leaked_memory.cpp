@@ -2,22 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <map>
 #include <string_view>
 
 #include "base/key.hpp"
+#include "thresholds/catalogue/families.hpp"
 
 namespace shakedown {
 namespace {
 
 constexpr double most_kept_mib = 64;
 
-/// Which hold memory of their own alone.
-bool gives_all_back(std::string_view family) {
-  constexpr std::array<std::string_view, 5> families{"launch", "hbm", "memtest", "p2p", "pcie"};
-  return std::find(families.begin(), families.end(), family) != families.end();
+bool has_own_memory(std::string_view family) {
+  const FamilyRow* const row = family_row(family);
+  return row != nullptr && row->own_memory;
 }
 
 }  // namespace
@@ -26,7 +24,7 @@ std::vector<Finding> judge_leaked_memory(const std::vector<Results>& files, cons
   std::map<int, Finding> worst;  // by rank
   for (const Results& file : files) {
     const auto own = file.rows.empty() ? "" : family_of(file.rows.front().key);
-    if (!gives_all_back(own) || !families.contains(own)) continue;
+    if (!has_own_memory(own) || !families.contains(own)) continue;
     for (const RankFacts& facts : file.context.ranks) {
       const double kept = facts.memory_kept_mib.value_or(0);
       const auto known = worst.find(facts.rank);

@@ -401,7 +401,7 @@ void read_unjudged(const Yaml& yaml, Profile& profile) {
     const std::string word = item.text();
     if (word == "families.yaml") {
       for (const FamilyRow& row : family_rows()) {
-        if (row.on(*named<Backend>(profile.match.backend)) == Standing::unjudged)
+        if (row.on(*named<Backend>(profile.match.backend)) == Need::unjudged)
           profile.unjudged.emplace_back(row.name);
       }
     } else {

@@ -266,7 +266,7 @@ class RulesJudge {
   /// The backend of this run has no such family.
   bool is_absent(const std::string& family) const {
     const auto backend = named<Backend>(results_.front().context.backend);
-    return backend && standing(family, *backend) == Standing::absent;
+    return backend && need(family, *backend) == Need::absent;
   }
 
   bool on_gpus() const { return results_.front().context.backend != "host"; }
