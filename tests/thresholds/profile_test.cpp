@@ -111,7 +111,13 @@ TEST_F(Thresholds, TakeALimitFromAReferenceAndItsMargin) {
   const auto profiles = load(head + "rules:\n  - {" + rule +
                              ", reference: 764, margin: 0.10, samples_min: 10}\n"
                              "  - {benchmark: \"allreduce/dtype:f32/bytes:8\", metric: latency_us, every: run, "
-                             "reference: 8, margin: 0.25, source: s}\n");
+                             "reference: 8, margin: 0.25, source: s}\n"
+                             "  - {benchmark: \"allreduce/dtype:f32/bytes:32\", metric: latency_us, every: run, "
+                             "reference: 14.5, margin: 2, source: s}\n"
+                             "  - {benchmark: \"gemm/dtype:f32/m:8192/n:8192/k:8192\", metric: tflops, every: rank, "
+                             "reference: 51.1, margin: 0.08023, source: s}\n");
+  EXPECT_EQ(profiles[0].rules[2].limits.max, 43.5) << "three times as long";
+  EXPECT_EQ(profiles[0].rules[3].limits.min, 47.0) << "51.1 * 0.91977 = 47.000247, which a verdict prints as 47";
   EXPECT_DOUBLE_EQ(*profiles[0].rules[0].limits.min, 764 * 0.9);
   EXPECT_EQ(profiles[0].rules[0].limits.samples_min, 10);
   EXPECT_FALSE(profiles[0].rules[0].limits.max);
@@ -128,6 +134,7 @@ TEST_F(Thresholds, RefuseAReferenceThatIsNoLimit) {
   EXPECT_TRUE(refuses_rule(rule + ", reference: 764, margin: 0.1, min: ^1", "beside reference"));
   EXPECT_TRUE(refuses_rule(rule + ", reference: ^0, margin: 0.1", "above 0"));
   EXPECT_TRUE(refuses_rule(rule + ", reference: 764, margin: ^1", "0 < margin < 1"));
+  EXPECT_TRUE(refuses_rule(rule + ", reference: 764, margin: ^0", "above 0"));
   EXPECT_TRUE(refuses_rule(rule + ", reference: ^2000, margin: 0.1", "above the physical ceiling"));
   EXPECT_TRUE(refuses_rule(rule + ", min: 1, samples_min: ^0", "at least 1"));
 }

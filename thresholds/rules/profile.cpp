@@ -113,9 +113,12 @@ void read_reference(const Members& rule, const std::string& metric, Limits& limi
       rule.at(other).refuse(std::string(other) + " beside reference and margin; keep one of them");
   }
   const double margin = rule.at("margin").number();
-  if (margin <= 0 || margin >= 1) rule.at("margin").refuse("a margin is a part of the reference; write 0 < margin < 1");
+  const bool lower = lower_is_better(metric);
+  if (margin <= 0) rule.at("margin").refuse("a margin is a part of the reference; write one above 0");
+  if (margin >= 1 && !lower) rule.at("margin").refuse("no value is below such a floor; write 0 < margin < 1");
   limits.reference = reference;
-  (lower_is_better(metric) ? limits.max : limits.min) = reference * (1 + (lower_is_better(metric) ? margin : -margin));
+  // As a verdict prints it, so that no value that looks equal to the limit is on its other side.
+  (lower ? limits.max : limits.min) = std::stod(number_text(reference * (1 + (lower ? margin : -margin))));
 }
 
 Limits read_limits(const Members& rule, const Yaml& yaml, const std::string& metric, bool of_text) {
