@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <set>
 
 #include "tests/thresholds/results_builder.hpp"
@@ -340,6 +343,20 @@ ResultsBuilder host_machine(int ranks, int hosts) {
   add_variant(builder, "8", "/timing:single", 0.001);
   add_collectives(builder, {8, 65536, 4194304}, 0.1);
   return builder;
+}
+
+TEST(Profiles, RowsOfSeveralStandInAPartOnce) {
+  std::map<std::string, std::string> file_of_row;
+  for (const auto& entry : std::filesystem::directory_iterator(SHAKEDOWN_SOURCE_DIR "/thresholds")) {
+    if (entry.path().extension() != ".yaml" || entry.path().stem() == "host") continue;
+    std::ifstream lines(entry.path());
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("  - {")) continue;
+      const auto [at, is_new] = file_of_row.emplace(line, entry.path().filename());
+      EXPECT_TRUE(is_new) << entry.path() << " repeats a row of " << at->second << ": " << line;
+    }
+  }
+  EXPECT_GT(file_of_row.size(), 300u);
 }
 
 TEST(ShippedProfiles, Load) {

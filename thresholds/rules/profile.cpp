@@ -343,6 +343,7 @@ void read_repeatability(const Yaml& yaml, Profile& profile) {
   required(members, "source", yaml, "repeatability").text();
   const Yaml& samples = required(members, "samples_min", yaml, "repeatability");
   profile.samples_min = samples.integer();
+  profile.cv_max.clear();  // those of an earlier part
   if (*profile.samples_min < 1) samples.refuse("samples_min must be at least 1; correct it");
   if (!members.contains("cv_max")) return;
   for (const auto& [family, limit] : members.at("cv_max").members()) {
@@ -385,33 +386,43 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path);
 }
 
-// Rules that several profiles share, as if they stood at the front of this one.
+// "families.yaml" stands for what that table leaves unjudged on the backend of the profile.
+void read_unjudged(const Yaml& yaml, Profile& profile) {
+  const auto add = [&](std::string_view family) {  // once, though a part may list it too
+    auto& all = profile.unjudged;
+    if (std::find(all.begin(), all.end(), family) == all.end()) all.emplace_back(family);
+  };
+  for (const Yaml& item : yaml.items()) {
+    const std::string word = item.text();
+    if (word == "families.yaml") {
+      for (const FamilyRow& row : family_rows()) {
+        if (row.on(*named<Backend>(profile.match.backend)) == Need::unjudged) add(row.name);
+      }
+    } else {
+      if (!is_family(word)) item.refuse("not a family; write the first word of its keys");
+      add(word);
+    }
+  }
+}
+
+// What a part may say as well as a profile. Repeatability replaces that of an earlier part.
+void read_shared(const Members& members, Profile& profile) {
+  if (const auto part = members.find("repeatability"); part != members.end()) read_repeatability(part->second, profile);
+  if (const auto part = members.find("unjudged"); part != members.end()) read_unjudged(part->second, profile);
+}
+
+// What several profiles share, as if it stood at the front of this one.
 void include_part(const Yaml& name, Profile& profile, Files& files) {
   const fs::path file = profile.file.parent_path() / name.text();
   if (fs::path(name.text()).filename() != name.text() || !is_file(file)) {
     name.refuse("\"" + name.text() + "\" is no file beside this one; name a part as in include: nvidia-preflight.yaml");
   }
   const Yaml& yaml = files[file];
-  const Members members = yaml.members({"schema", "part", "rules"});
+  const Members members = yaml.members({"schema", "part", "repeatability", "unjudged", "rules"});
   require_schema(members, yaml);
   require_name(members, "part", yaml, file);
+  read_shared(members, profile);
   read_rules(required(members, "rules", yaml, "a part"), profile);
-}
-
-// "families.yaml" stands for what that table leaves unjudged on the backend of the profile.
-void read_unjudged(const Yaml& yaml, Profile& profile) {
-  for (const Yaml& item : yaml.items()) {
-    const std::string word = item.text();
-    if (word == "families.yaml") {
-      for (const FamilyRow& row : family_rows()) {
-        if (row.on(*named<Backend>(profile.match.backend)) == Need::unjudged)
-          profile.unjudged.emplace_back(row.name);
-      }
-    } else {
-      if (!is_family(word)) item.refuse("not a family; write the first word of its keys");
-      profile.unjudged.push_back(word);
-    }
-  }
 }
 
 Profile load_profile(const fs::path& file, Files& files) {
@@ -429,13 +440,12 @@ Profile load_profile(const fs::path& file, Files& files) {
     if (*profile.gpus_per_host < 1) count->second.refuse("gpus_per_host must be at least 1; correct it");
   }
   if (members.contains("peak")) profile.peak = read_peak(members.at("peak"));
-  if (const auto part = members.find("repeatability"); part != members.end()) read_repeatability(part->second, profile);
-  if (members.contains("unjudged")) read_unjudged(members.at("unjudged"), profile);
   if (const auto part = members.find("include"); part != members.end()) {
     for (const Yaml& name : part->second.is_list() ? part->second.items() : std::vector{part->second}) {
       include_part(name, profile, files);
     }
   }
+  read_shared(members, profile);
   read_rules(required(members, "rules", yaml, "a profile"), profile);
   return profile;
 }

@@ -98,8 +98,9 @@ struct Profile {
   std::vector<std::string> excused = {};      // families that the site needs no judgement of
 };
 
-/// Reads one profile, or every profile of a folder, sorted by name. Rules that several profiles have stand in a part, a
-/// file beside them (`part: nvidia-preflight` instead of profile, match and peak), which they name under `include`.
+/// Reads one profile, or every profile of a folder, sorted by name. What several profiles have in common is in a part, a
+/// file in the same folder (`part: nvidia-preflight` instead of profile, match and peak), which they name under `include`:
+/// rules, `unjudged` and `repeatability`.
 /// Errors: InputError "file:line:column: what; what to do".
 std::vector<Profile> load_profiles(const std::filesystem::path& file_or_folder);
 
