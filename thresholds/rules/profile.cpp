@@ -405,13 +405,13 @@ void read_unjudged(const Yaml& yaml, Profile& profile) {
   }
 }
 
-// What a part may say as well as a profile. Repeatability replaces that of an earlier part.
+// Reads the members that a part may have, as a profile does. Repeatability replaces that of an earlier part.
 void read_shared(const Members& members, Profile& profile) {
   if (const auto part = members.find("repeatability"); part != members.end()) read_repeatability(part->second, profile);
   if (const auto part = members.find("unjudged"); part != members.end()) read_unjudged(part->second, profile);
 }
 
-// What several profiles share, as if it stood at the front of this one.
+// Adds what several profiles share, as if it were at the front of this one.
 void include_part(const Yaml& name, Profile& profile, Files& files) {
   const fs::path file = profile.file.parent_path() / name.text();
   if (fs::path(name.text()).filename() != name.text() || !is_file(file)) {

@@ -98,7 +98,7 @@ struct Profile {
   std::vector<std::string> excused = {};      // families that the site needs no judgement of
 };
 
-/// Reads one profile, or every profile of a folder, sorted by name. What several profiles have in common is in a part, a
+/// Reads one profile, or every profile of a folder, sorted by name. Members that several profiles share are in a part, a
 /// file in the same folder (`part: nvidia-preflight` instead of profile, match and peak), which they name under `include`:
 /// rules, `unjudged` and `repeatability`.
 /// Errors: InputError "file:line:column: what; what to do".
