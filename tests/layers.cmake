@@ -53,7 +53,7 @@ function(rooms folder)
   endforeach()
 endfunction()
 rooms(fixtures ranks liveness plan loop pairs program)
-rooms(thresholds catalogue results findings rules units culprits history judge soak)
+rooms(thresholds catalogue results rehearsal findings rules units culprits history judge soak)
 
 # The libraries of the verdict stay behind its headers.
 file(GLOB_RECURSE headers ${ROOT}/thresholds/*.hpp)

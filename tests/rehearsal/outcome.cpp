@@ -1,0 +1,95 @@
+#include "tests/rehearsal/outcome.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shakedown::rehearsal {
+
+namespace {
+
+/// A switch is named by its leaf; a host or one of its NICs by the host; a GPU by its rank.
+bool is_planted(const Fleet& fleet, const Fault& fault, const Diagnosis& diagnosis, const Culprit& place) {
+  const Machine& machine = fleet.machine();
+  const Host& host = machine.hosts[static_cast<std::size_t>(fault.host)];
+  if (fault.what == Weakness::leaf) {
+    const auto of_leaf = [&](const Host& other) { return other.name == place.host && other.leaf == host.leaf; };
+    const bool is_of_leaf = std::any_of(machine.hosts.begin(), machine.hosts.end(), of_leaf);
+    const bool is_fabric = std::any_of(diagnosis.causes.begin(), diagnosis.causes.end(),
+                                       [](Cause cause) { return cause >= Cause::slow_nic; });
+    return place.host == host.leaf || (is_fabric && is_of_leaf);
+  }
+  if (place.host != host.name) return false;
+  if (!fault.is_of_gpu()) return true;
+  return place.rank == fault.host * machine.shape.gpus + fault.local;
+}
+
+bool names(const Fleet& fleet, const Fault& fault, const Diagnosis& diagnosis) {
+  return std::any_of(diagnosis.places.begin(), diagnosis.places.end(),
+                     [&](const Culprit& place) { return is_planted(fleet, fault, diagnosis, place); });
+}
+
+}  // namespace
+
+Verdict judge_fleet(const Fleet& fleet, const std::vector<Profile>& profiles) {
+  JudgeOptions options;
+  const Shape& shape = fleet.machine().shape;
+  options.expected.ranks = shape.ranks();
+  options.expected.hosts = shape.hosts;
+  for (const Host& host : fleet.machine().hosts) {
+    if (shape.hosts == 1) break;
+    options.places.racks[host.name] = host.rack;
+    if (shape.leaves_are_known) options.places.leaves[host.name] = host.leaf;
+  }
+  return judge(Measured(fleet.results()), References(profiles), options);
+}
+
+Outcome outcome_of(const Fleet& fleet, const Verdict& verdict) {
+  Outcome outcome;
+  outcome.state = verdict.state;
+  const auto& faults = fleet.order().faults;
+  const auto names_any = [&](const Diagnosis& diagnosis) {
+    return std::any_of(faults.begin(), faults.end(), [&](const Fault& fault) { return names(fleet, fault, diagnosis); });
+  };
+  const auto all_named = [&](bool failing) {
+    return !faults.empty() && std::all_of(faults.begin(), faults.end(), [&](const Fault& fault) {
+      return std::any_of(verdict.culprits.begin(), verdict.culprits.end(), [&](const Diagnosis& diagnosis) {
+        return (diagnosis.fails || !failing) && names(fleet, fault, diagnosis);
+      });
+    });
+  };
+  outcome.named = all_named(true);
+  outcome.hinted = all_named(false);
+  bool is_first = true;
+  for (const Diagnosis& diagnosis : verdict.culprits) {
+    if (!diagnosis.fails) continue;
+    const bool planted = names_any(diagnosis);
+    outcome.first = outcome.first || (is_first && planted);
+    is_first = false;
+    // A path or a link has two ends.
+    const bool is_of_gpu = std::any_of(faults.begin(), faults.end(), [](const Fault& fault) { return fault.is_of_gpu(); });
+    if (!diagnosis.places.empty() && (!planted || (is_of_gpu && faults.size() == 1 && diagnosis.place_count > 2))) {
+      outcome.innocent = true;
+    }
+  }
+  return outcome;
+}
+
+double upper_bound(int k, int n) {
+  if (k >= n) return 1;
+  const auto at_most_k = [&](double p) {
+    double sum = 0;
+    for (int i = 0; i <= k; ++i) {
+      sum += std::exp(std::lgamma(n + 1.0) - std::lgamma(i + 1.0) - std::lgamma(n - i + 1.0) + i * std::log(p) +
+                      (n - i) * std::log1p(-p));
+    }
+    return sum;
+  };
+  double low = 0, high = 1;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (at_most_k(middle) > 0.05 ? low : high) = middle;
+  }
+  return high;
+}
+
+}  // namespace shakedown::rehearsal

@@ -1,0 +1,50 @@
+#include "thresholds/rehearsal/fault.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+
+namespace shakedown::rehearsal {
+
+namespace {
+
+constexpr double one_of_18_links = 1.0 / 18;
+
+Fault parse_fault(std::string_view text) {
+  const auto colon = text.find(':');
+  const auto what = named<Weakness>(text.substr(0, colon));
+  if (!what) {
+    throw InputError(
+        fmt::format("fault \"{}\": is unknown; take one of {}", text, joined(words(Weakness{}))));
+  }
+  Fault fault{*what, *what == Weakness::lane ? one_of_18_links : 0};
+  if (colon == std::string_view::npos && *what == Weakness::lane) return fault;
+  const auto number = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), fault.part);
+  if (error != std::errc() || end != number.data() + number.size() || !(fault.part > 0 && fault.part < 1)) {
+    throw InputError(fmt::format("fault \"{}\": has no part of the rate; write one above 0 and below 1, as in {}:0.05",
+                                 text, name(*what)));
+  }
+  return fault;
+}
+
+}  // namespace
+
+bool Fault::is_of_gpu() const {
+  return what != Weakness::nics && what != Weakness::leaf && what != Weakness::host && what != Weakness::processor;
+}
+
+std::vector<Fault> parse_faults(std::string_view text) {
+  std::vector<Fault> faults;
+  while (!text.empty()) {
+    const auto plus = text.find('+');
+    faults.push_back(parse_fault(text.substr(0, plus)));
+    text = plus == std::string_view::npos ? std::string_view() : text.substr(plus + 1);
+  }
+  return faults;
+}
+
+}  // namespace shakedown::rehearsal

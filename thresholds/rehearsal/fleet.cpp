@@ -1,0 +1,350 @@
+#include "thresholds/rehearsal/fleet.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/files.hpp"
+#include "base/key.hpp"
+#include "base/statistics.hpp"
+#include "thresholds/rehearsal/figures.hpp"
+#include "thresholds/rehearsal/pairs.hpp"
+#include "thresholds/rehearsal/random.hpp"
+#include "thresholds/rehearsal/repeats.hpp"
+
+namespace shakedown::rehearsal {
+
+namespace {
+
+/// One GPU's port to the switches in its host, each way, and its memory (ci/baselines/h200-sxm).
+constexpr double port_gb_per_s = 397, memory_gb_per_s = 4300;
+/// A NIC of 400 Gbit/s, and what NCCL reaches of it (docs/measuring.md: 0.92 to 0.98).
+constexpr double nic_gb_per_s = 50, nic_reached = 0.95;
+/// Of AllToAll published healthy clusters reach 0.84 to 0.86 (docs/measuring.md).
+constexpr double all_to_all_reached = 0.86;
+/// busbw of NCCL's rings inside one host for endless messages (4ranks/1: 364 GB/s at 8 GiB).
+constexpr double ring_gb_per_s = 365;
+/// A message between hosts, and each doubling of the hosts in NCCL's trees. Guesses: 5 us for RDMA and its proxy.
+constexpr double network_us = 10, doubling_us = 6;
+/// Of a step's time: products, memory, what neither explains (docs/training_step.md: mostly GEMM). Sizes are guesses.
+constexpr double product_share = 0.78, memory_share = 0.18;
+/// AllReduce that a step's work does not hide (2ranks/1), and a kernel's launch that a single AllReduce shows.
+constexpr double exposed_seconds = 0.0012, launch_seconds = 3.3e-6;
+/// From here on a row does not reach the power limit, and each chip has the clock that the driver allows.
+constexpr double free_mhz = 1960;
+/// Measurements after those of the run have numbers from here on.
+constexpr int first_of_retests = 1000;
+
+double lognormal(Random& random, double deviation, int tail) {
+  return deviation > 0 ? std::exp(deviation * random.tailed(tail)) : 1;
+}
+
+}  // namespace
+
+struct Fleet::Drawn : Times {};
+
+Fleet::Fleet(Order order)
+    : order_(std::move(order)),
+      machine_(make_machine(order_.shape, order_.noise, order_.faults, order_.seed)),
+      plan_(quick_plan(order_.shape)) {}
+
+/// Of a GPU in that row, `when` from 0 (the first row of the run) to 1 (the last).
+double Fleet::clock(const Planned& row, int rank, double when) const {
+  if (row.mhz >= free_mhz) return row.mhz;
+  const Noise& noise = order_.noise;
+  const Gpu& gpu = machine_.gpu(rank);
+  double factor = gpu[Kind::clock] * (1 - noise.falling * when);
+  for (std::size_t i = 0; i < gpu.walk_speed.size(); ++i) {
+    factor *= 1 + noise.wander * std::sin(2 * std::numbers::pi * (gpu.walk_speed[i] * when + gpu.walk_phase[i]));
+  }
+  return std::min(highest_mhz, row.mhz * factor);
+}
+
+/// Relative rate of what a rank does by itself.
+double Fleet::rate(const Planned& row, int rank) const {
+  const Gpu& gpu = machine_.gpu(rank);
+  const int gpus = machine_.shape.gpus, local = rank % gpus;
+  switch (row.form) {
+    case Form::products:
+      return gpu[Kind::gemm] * (row.key.find("f64") != std::string::npos ? gpu.f64 : 1) *
+             (row.key.find("sustained") != std::string::npos ? gpu.sustained : 1);
+    case Form::copies: {
+      const int source = row.source ? *row.source : ((local - row.shift.value_or(0)) % gpus + gpus) % gpus;
+      const Gpu& from = machine_.host(rank).gpus[static_cast<std::size_t>(source)];
+      // Also the memory of both, which is far from full.
+      const double memory = memory_gb_per_s / port_gb_per_s * std::min(gpu[Kind::hbm], from[Kind::hbm]);
+      const double path = std::min({from.out, gpu.in, memory}) * gpu[Kind::copy];
+      return path * (row.key.find("op:read/engine:ce") != std::string::npos ? gpu.copy : 1);
+    }
+    case Form::quanta:
+    case Form::launches: return machine_.host(rank).processor;
+    case Form::pcie: return gpu[Kind::pcie] * (row.alone ? 1 : machine_.host(rank).shared_pcie);
+    default: return gpu[row.kind];
+  }
+}
+
+void Fleet::draw_local(const Planned& row, double when, int number, Drawn& drawn) const {
+  const Noise& noise = order_.noise;
+  const Spread& spread = noise[row.kind];
+  const auto name = hash(row.key);
+  Random launch(mixed(mixed(order_.seed, name), hash("launch")));
+  double common = 1 / lognormal(launch, spread.launch, 0);
+  const double clocks = lognormal(launch, noise[Kind::clock].launch, 0);
+  // Another algorithm takes fewer clocks, and more power for each.
+  const bool other = row.form == Form::products && row.mhz < free_mhz && launch.uniform() < 0.5;
+  const double algorithm = other ? 1 + noise.row_algorithm : 1;
+  for (int rank = 0; rank < machine_.shape.ranks(); ++rank) {
+    if (row.alone && rank % machine_.shape.gpus != *row.alone) continue;
+    Random random(mixed(mixed(order_.seed, name), static_cast<std::uint64_t>(rank) << 20 | static_cast<unsigned>(number + 1)));
+    double seconds = row.seconds * common / (rate(row, rank) * lognormal(random, spread.row, noise.row_tail));
+    if (random.uniform() < noise.stall_odds) {
+      seconds *= 1 + noise.stall_least + (noise.stall_most - noise.stall_least) * random.uniform();
+    }
+    const auto at = static_cast<std::size_t>(rank);
+    if (row.mhz > 0) {
+      double mhz = clock(row, rank, when);
+      if (row.mhz < free_mhz) mhz = std::min(highest_mhz, mhz * clocks * lognormal(random, noise[Kind::clock].row, noise.row_tail) / algorithm);
+      // Memory, ports and PCIe do not follow the clock of the SMs.
+      if (row.form == Form::products) seconds *= row.mhz / mhz / algorithm;
+      drawn.mhz[at] = mhz;
+    }
+    drawn.seconds[at] = seconds;
+  }
+}
+
+/// From one host on: the typical time of four GPUs of one host, for as many as there are; held back by its slowest part.
+double Fleet::collective_seconds(const Planned& row, int first_host, int hosts) const {
+  const int gpus = machine_.shape.gpus, ranks = gpus * hosts;
+  double port = 1, nic = 1, processor = 1;
+  for (int rank = first_host * gpus; rank < (first_host + hosts) * gpus; ++rank) {
+    const Gpu& gpu = machine_.gpu(rank);
+    const Host& host = machine_.host(rank);
+    port = std::min({port, gpu.out, gpu.in});
+    processor = std::min(processor, host.processor);
+    if (hosts == 1) continue;
+    nic = std::min(nic, host.nics[static_cast<std::size_t>(rank % gpus)]);
+    if (hosts > machine_.shape.leaf_hosts) nic = std::min(nic, machine_.uplink(rank));
+  }
+  const auto op = key_part(row.key, "op");
+  // In the time of four GPUs: the part of a ring that is never idle, and what each of its steps costs.
+  const double endless = row.bytes * bus_factor(row.key, 4) / (ring_gb_per_s * 1e9);
+  const double steps = std::max(row.seconds - endless, 0.2 * row.seconds) * (ranks > 1 ? (gpus - 1) / 3.0 : 0);
+  double bus = ring_gb_per_s * port;
+  double network = 0;
+  if (hosts > 1) {
+    network = (network_us + doubling_us * std::log2(hosts)) * 1e-6;
+    if (op == "alltoall") {
+      const double out = row.bytes * (ranks - gpus) / ranks / (all_to_all_reached * nic_gb_per_s * nic * 1e9);
+      return std::max(steps + row.bytes / (ring_gb_per_s * port * 1e9), out) + network;
+    }
+    // Around a ring of ranks each edge between hosts has one NIC; other collectives use all of them.
+    bus = std::min(bus, nic_reached * nic_gb_per_s * nic * (op == "sendrecv" ? 1 : gpus));
+  }
+  double seconds = steps + row.bytes * bus_factor(row.key, ranks) / (bus * 1e9) + network;
+  if (row.key.find("timing:single") != std::string::npos) seconds += launch_seconds * (1 / processor - 1);
+  return seconds;
+}
+
+void Fleet::draw_collective(const Planned& row, int number, Drawn& drawn) const {
+  const Noise& noise = order_.noise;
+  const Spread& spread = noise[row.kind];
+  const auto name = hash(row.key);
+  const int groups = row.in_host ? machine_.shape.hosts : 1, hosts = machine_.shape.hosts / groups;
+  Random launch(mixed(mixed(order_.seed, name), hash("launch")));
+  const double common = lognormal(launch, spread.launch, 0);
+  for (int group = 0; group < groups; ++group) {
+    Random random(mixed(mixed(order_.seed, name), static_cast<std::uint64_t>(group) << 20 | static_cast<unsigned>(number + 1)));
+    double seconds = collective_seconds(row, group * hosts, hosts) * common * lognormal(random, spread.row, noise.row_tail);
+    if (random.uniform() < noise.stall_odds) {
+      seconds *= 1 + noise.stall_least + (noise.stall_most - noise.stall_least) * random.uniform();
+    }
+    const int ranks = machine_.shape.gpus * hosts;
+    for (int rank = group * ranks; rank < (group + 1) * ranks; ++rank) {
+      drawn.seconds[static_cast<std::size_t>(rank)] = seconds * (1 - 0.0008 * random.uniform());
+      drawn.mhz[static_cast<std::size_t>(rank)] = row.mhz - 2 * random.uniform();
+    }
+  }
+}
+
+/// A rank's own work, and the step that all wait for.
+void Fleet::draw_step(const Planned& row, double when, int number, Drawn& drawn) const {
+  const Noise& noise = order_.noise;
+  const auto name = hash(row.key);
+  Random launch(mixed(mixed(order_.seed, name), hash("launch")));
+  const double common = lognormal(launch, noise[row.kind].launch, 0);
+  double slowest = 0;
+  for (int rank = 0; rank < machine_.shape.ranks(); ++rank) {
+    const Gpu& gpu = machine_.gpu(rank);
+    Random random(mixed(mixed(order_.seed, name), static_cast<std::uint64_t>(rank) << 20 | static_cast<unsigned>(number + 1)));
+    const double mhz = clock(row, rank, when) * lognormal(random, noise[Kind::clock].row, noise.row_tail);
+    const double clocks = product_share / (gpu[Kind::gemm] * gpu.sustained) + memory_share / gpu[Kind::hbm] +
+                          (1 - product_share - memory_share);
+    const double own = row.seconds * row.mhz / mhz * clocks * common /
+                       (gpu[Kind::step] * lognormal(random, noise[row.kind].row, noise.row_tail));
+    drawn.own[static_cast<std::size_t>(rank)] = own;
+    drawn.mhz[static_cast<std::size_t>(rank)] = mhz;
+    slowest = std::max(slowest, own);
+  }
+  for (auto& seconds : drawn.seconds) seconds = slowest + exposed_seconds;
+}
+
+void Fleet::draw_pairs(const Planned& row, int number, Drawn& drawn) const {
+  const Shape& shape = machine_.shape;
+  const Noise& noise = order_.noise;
+  const Spread& spread = noise[Kind::network];
+  Random launch(mixed(mixed(order_.seed, hash(row.key)), hash("launch")));
+  const double common = lognormal(launch, spread.launch, 0);
+  const auto nic_of = [&](int host, int rail) {
+    return machine_.hosts[static_cast<std::size_t>(host)].nics[static_cast<std::size_t>(rail)];
+  };
+  for (int host = 0; host < shape.hosts; ++host) {
+    const int other = row.partners[static_cast<std::size_t>(host)];
+    if (other < 0 || !row.shown[static_cast<std::size_t>(host)]) continue;
+    const int first = std::min(host, other), last = std::max(host, other);
+    const bool across = first / shape.leaf_hosts != last / shape.leaf_hosts;
+    const double uplink = across ? std::min(machine_.uplink(first * shape.gpus), machine_.uplink(last * shape.gpus)) : 1;
+    double slowest_nic = uplink, slowest_port = 1;
+    for (int rail = 0; rail < shape.gpus; ++rail) {
+      const double nic = std::min({nic_of(host, rail), nic_of(other, rail), uplink});
+      for (const int end : {first, last}) {
+        const Gpu& gpu = machine_.gpu(end * shape.gpus + rail);
+        slowest_port = std::min({slowest_port, gpu.out, gpu.in});
+      }
+      slowest_nic = std::min(slowest_nic, nic);
+      const int rank = host * shape.gpus + rail;
+      drawn.partner[static_cast<std::size_t>(rank)] = other * shape.gpus + rail;
+      if (row.sums) continue;
+      // Both ends of a pair say the time of the slower one.
+      const int pair = (row.direction == Direction::both ? first : host) * shape.gpus + rail;
+      Random random(mixed(mixed(order_.seed, hash(row.key)), static_cast<std::uint64_t>(pair) << 20 | static_cast<unsigned>(number + 1)));
+      drawn.seconds[static_cast<std::size_t>(rank)] = row.bytes / (nic_reached * nic_gb_per_s * nic * 1e9) * common *
+                                                      lognormal(random, spread.row, noise.row_tail);
+    }
+    if (!row.sums) continue;
+    for (int rail = 1; rail < shape.gpus; ++rail) drawn.partner[static_cast<std::size_t>(host * shape.gpus + rail)].reset();
+    Random random(mixed(mixed(order_.seed, hash(row.key)), static_cast<std::uint64_t>(first) << 20 | static_cast<unsigned>(number + 1)));
+    const double bus = std::min(0.97 * ring_gb_per_s * slowest_port, nic_reached * nic_gb_per_s * slowest_nic * shape.gpus);
+    drawn.seconds[static_cast<std::size_t>(host * shape.gpus)] =
+        row.bytes * bus_factor(row.key, 2 * shape.gpus) / (bus * 1e9) * common * lognormal(random, spread.row, noise.row_tail);
+  }
+}
+
+Row Fleet::row_of(const Planned& row, double when, int number) const {
+  if (row.form == Form::waived) return waived_row(machine_, row);
+  if (row.form == Form::facts) return facts_row(machine_, row.key);
+  Drawn drawn;
+  const auto ranks = static_cast<std::size_t>(machine_.shape.ranks());
+  for (auto* column : {&drawn.seconds, &drawn.mhz, &drawn.own, &drawn.partner}) column->resize(ranks);
+  switch (row.form) {
+    case Form::collective: draw_collective(row, number, drawn); break;
+    case Form::step: draw_step(row, when, number, drawn); break;
+    case Form::pairs: draw_pairs(row, number, drawn); break;
+    default: draw_local(row, when, number, drawn);
+  }
+  Random shown(mixed(mixed(order_.seed, hash(row.key)), hash("shown") + static_cast<unsigned>(number)));
+  return figures(machine_, row, drawn, shown);
+}
+
+std::vector<Row> Fleet::rows_of(const PlannedFamily& family, double when) const {
+  std::vector<Planned> planned = family.rows;
+  std::vector<Row> rows;
+  for (const Planned& row : planned) rows.push_back(row_of(row, when, 0));
+  const auto add = [&](const std::vector<Planned>& more) {
+    for (const Planned& row : more) {
+      planned.push_back(row);
+      rows.push_back(row_of(row, when, 0));
+    }
+  };
+  // Pairs of hosts are measured again by their program, whatever was asked for; so are copies and processors.
+  if (family.name == "pairs" && machine_.shape.hosts > 1) add(confirming_rows(machine_.shape, planned, rows));
+  if (!order_.repeats) return rows;
+  add(closer_look(machine_.shape, planned, rows));
+  for (const std::size_t i : rows_in_doubt(planned, rows)) {
+    for (int number = 1; number <= 2; ++number) {
+      rows.push_back(row_of(planned[i], when, number));
+      rows.back().repetition = number;
+    }
+    for (Row& row : rows) {
+      if (row.key == planned[i].key) row.repetitions = 3;
+    }
+  }
+  return rows;
+}
+
+std::vector<Results> Fleet::results() const {
+  std::vector<Results> all;
+  for (std::size_t i = 0; i < plan_.size(); ++i) {
+    const double when = static_cast<double>(i) / static_cast<double>(plan_.size() - 1);
+    all.push_back({plan_[i].name + ".json", context(plan_[i]), rows_of(plan_[i], when)});
+  }
+  return all;
+}
+
+Row Fleet::measure(std::string_view key, int number) const {
+  for (const PlannedFamily& family : plan_) {
+    for (const Planned& row : family.rows) {
+      if (row.key == key) return row_of(row, 1, first_of_retests + number);
+    }
+  }
+  if (key_part(key, "src").empty()) throw InputError(fmt::format("{}: is no row of the plan; name one that the results have", key));
+  const auto source = key_number(key, "src"), destination = key_number(key, "dst");
+  return row_of(copy_alone(key_part(key, "op") == "read", static_cast<int>(source.value_or(0)), static_cast<int>(destination.value_or(1))), 1,
+                first_of_retests + number);
+}
+
+std::vector<double> Fleet::measure(std::string_view key, std::string_view metric, int rank, int times) const {
+  std::vector<double> values;
+  for (int number = 0; number < times; ++number) {
+    const Row row = measure(key, number);
+    const auto column = row.by_rank.find(std::string(metric));
+    if (column == row.by_rank.end()) break;
+    if (const auto value = column->second.at(static_cast<std::size_t>(rank))) values.push_back(*value);
+  }
+  return values;
+}
+
+Context Fleet::context(const PlannedFamily& family) const {
+  const Shape& shape = machine_.shape;
+  Context context;
+  context.suite = {"0.1.0", "rehearsal", "Release"};
+  context.run_id = fmt::format("rehearsal-{:016x}", mixed(order_.seed, hash("run")));
+  context.started = "2026-11-26T00:00:00Z";
+  context.complete = true;
+  context.seconds = 10;
+  context.backend = "cuda";
+  context.tier = "quick";
+  context.world_size = shape.ranks();
+  context.hosts = shape.hosts;
+  context.argv = {"--tier=quick", "--families=" + family.name};
+  context.versions = {{"benchmark", "1.8.3"}, {"cublaslt", "13.1.0"}, {"cuda", "13.0"}, {"cudnn", "9.14.0"},
+                      {"driver", "580.159.04"}, {"mpi", "Open MPI v4.1.6"}, {"nccl", "2.28.3"}};
+  context.environment = {{"NCCL_NVLS_ENABLE", "0"}};
+  context.nccl.nvls = "off";
+  if (family.name == "allreduce" || family.name == "collectives" || family.name == "lora_step") {
+    context.nccl.transport = "P2P";
+    if (shape.hosts > 1) context.nccl.transport_between_hosts = "NET";
+  }
+  context.telemetry = "every 10 ms";
+  context.plan = current_plan;
+  for (int rank = 0; rank < shape.ranks(); ++rank) {
+    const Gpu& gpu = machine_.gpu(rank);
+    const int local = rank % shape.gpus;
+    RankFacts facts{rank, machine_.host(rank).name, local, "NVIDIA H200", gpu.uuid, gpu.serial, gpu.pci, 150109880320,
+                    local < 4 ? 0 : 1, local < 4 ? "0-47" : "48-95"};
+    facts.sm_mhz_max = highest_mhz;
+    facts.power_limit_w = 700;
+    facts.processes.emplace();
+    facts.memory_kept_mib = 2;
+    context.ranks.push_back(std::move(facts));
+  }
+  for (const Host& host : machine_.hosts) {
+    HostFacts facts{host.name, shape.gpus, shape.gpus, std::nullopt, std::nullopt, "/sys/module/nvidia"};
+    if (shape.leaves_are_known && shape.hosts > 1) facts.leaf = host.leaf;
+    context.inventory.push_back(std::move(facts));
+  }
+  return context;
+}
+
+}  // namespace shakedown::rehearsal

@@ -1,0 +1,147 @@
+#include "thresholds/rehearsal/machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "thresholds/rehearsal/random.hpp"
+
+namespace shakedown::rehearsal {
+
+namespace {
+
+constexpr int most_tries = 100;
+
+/// What all GPUs of a place have in common.
+struct Place {
+  bool hot = false, other_vbios = false;
+};
+
+Gpu make_gpu(const Noise& noise, const Shape& shape, const Place& place, int local, std::uint64_t seed) {
+  Random random(seed);
+  Gpu gpu;
+  for (std::size_t i = 0; i < kinds; ++i) gpu.rate[i] = std::exp(noise.spreads[i].chip * random.tailed(noise.chip_tail));
+  const double slot = shape.gpus > 1 ? static_cast<double>(local) / (shape.gpus - 1) : 0;
+  gpu[Kind::clock] *= 1 - noise.slot_gradient * slot;
+  gpu.degrees_c = 2 * random.normal() + 100 * noise.slot_gradient * slot;
+  if (place.hot) {
+    gpu[Kind::clock] *= 1 - noise.hot_clock;
+    gpu.degrees_c += noise.hot_c;
+  }
+  gpu.other_vbios = place.other_vbios;
+  if (place.other_vbios) gpu[Kind::gemm] *= 1 + noise.vbios_gemm;
+  if (random.uniform() < noise.maker_part) {
+    for (const Kind kind : {Kind::hbm, Kind::memtest}) gpu[kind] *= 1 + noise.maker_hbm;
+  }
+  for (double& speed : gpu.walk_speed) speed = 0.5 + 2.5 * random.uniform();
+  for (double& phase : gpu.walk_phase) phase = random.uniform();
+  gpu.uuid = fmt::format("GPU-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", random.next() >> 32, random.next() >> 48,
+                         random.next() >> 48, random.next() >> 48, random.next() >> 16);
+  gpu.serial = fmt::format("16539{:08}", random.next() % 100000000);
+  // Four GPUs behind each of two sockets.
+  gpu.pci = fmt::format("0000:{:02x}:00.0", 0x18 + 0x10 * local + (local >= 4 ? 0x20 : 0));
+  return gpu;
+}
+
+void weaken(Gpu& gpu, const Fault& fault) {
+  const double left = 1 - fault.part;
+  const auto slow = [&](std::initializer_list<Kind> which, double by) {
+    for (const Kind kind : which) gpu[kind] *= by;
+  };
+  switch (fault.what) {
+    case Weakness::gemm: gpu[Kind::gemm] *= left; break;
+    case Weakness::hbm: slow({Kind::hbm, Kind::memtest}, left); break;
+    case Weakness::gpu:
+      slow({Kind::gemm, Kind::hbm, Kind::memtest, Kind::pcie}, left);
+      gpu.out *= left;
+      gpu.in *= left;
+      break;
+    case Weakness::lane: gpu.links_up = 17; [[fallthrough]];
+    case Weakness::link:
+      gpu.out *= left;
+      gpu.in *= left;
+      break;
+    case Weakness::host:
+      gpu[Kind::gemm] *= left;
+      slow({Kind::hbm, Kind::memtest}, 1 - fault.part / 2);
+      break;
+    case Weakness::sustained: gpu.sustained *= left; break;
+    case Weakness::f64: gpu.f64 *= left; break;
+    case Weakness::copy: gpu.copy *= left; break;
+    case Weakness::nic:
+    case Weakness::nics:
+    case Weakness::leaf:
+    case Weakness::processor: break;
+  }
+}
+
+void weaken(Machine& machine, const Fault& fault) {
+  Host& host = machine.hosts[static_cast<std::size_t>(fault.host)];
+  const auto local = static_cast<std::size_t>(fault.local);
+  const double left = 1 - fault.part;
+  switch (fault.what) {
+    case Weakness::nic: host.nics[local] *= left; break;
+    case Weakness::nics:
+      for (double& nic : host.nics) nic *= left;
+      break;
+    case Weakness::leaf:
+      machine.uplinks[static_cast<std::size_t>(fault.host / machine.shape.leaf_hosts)] *= left;
+      break;
+    case Weakness::processor: host.processor *= left; break;
+    case Weakness::host:
+      for (Gpu& gpu : host.gpus) weaken(gpu, fault);
+      break;
+    default: weaken(host.gpus[local], fault);
+  }
+}
+
+}  // namespace
+
+Machine make_machine(const Shape& shape, const Noise& noise, const std::vector<Fault>& faults, std::uint64_t seed) {
+  Machine machine{shape, {}, {}};
+  const int racks = (shape.hosts + shape.rack_hosts - 1) / shape.rack_hosts;
+  Random places(mixed(seed, hash("places")));
+  // At least one rack, and not all of them.
+  const int hot = noise.hot_racks > 0 && racks > 1 ? std::max(1, static_cast<int>(noise.hot_racks * racks + 0.5)) : 0;
+  std::vector<bool> is_hot(static_cast<std::size_t>(racks), false);
+  for (int left = hot; left > 0;) {
+    auto rack = is_hot[places.next() % is_hot.size()];
+    left -= rack ? 0 : 1;
+    rack = true;
+  }
+  for (int h = 0; h < shape.hosts; ++h) {
+    const int rack = h / shape.rack_hosts;
+    Host host{fmt::format("node{:04}", h), fmt::format("leaf{}", h / shape.leaf_hosts), fmt::format("rack{}", rack), 1, 1, {}, {}};
+    const Place place{is_hot[static_cast<std::size_t>(rack)], places.uniform() < noise.vbios_part};
+    Random random(mixed(mixed(seed, hash("host")), static_cast<std::uint64_t>(h)));
+    host.processor = std::exp(noise[Kind::processor].chip * random.tailed(noise.chip_tail));
+    host.shared_pcie = std::exp(noise[Kind::pcie_shared].chip * random.tailed(noise.chip_tail));
+    for (int local = 0; local < shape.gpus; ++local) {
+      host.nics.push_back(std::exp(noise[Kind::network].chip * random.tailed(noise.chip_tail)));
+      host.gpus.push_back(make_gpu(noise, shape, place, local, random.next()));
+    }
+    machine.hosts.push_back(std::move(host));
+  }
+  machine.uplinks.assign(static_cast<std::size_t>((shape.hosts + shape.leaf_hosts - 1) / shape.leaf_hosts), 1);
+  for (const Fault& fault : faults) weaken(machine, fault);
+  return machine;
+}
+
+std::vector<Fault> placed(std::vector<Fault> faults, const Shape& shape, std::uint64_t seed) {
+  Random random(mixed(seed, hash("faults")));
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    const auto is_taken = [&](const Fault& fault) {
+      return std::any_of(faults.begin(), faults.begin() + static_cast<std::ptrdiff_t>(i), [&](const Fault& other) {
+        return other.host == fault.host && (shape.hosts > 1 || other.local == fault.local);
+      });
+    };
+    for (int tries = 0; tries == 0 || (tries < most_tries && is_taken(faults[i])); ++tries) {
+      faults[i].host = static_cast<int>(random.next() % static_cast<std::uint64_t>(shape.hosts));
+      faults[i].local = static_cast<int>(random.next() % static_cast<std::uint64_t>(shape.gpus));
+    }
+  }
+  return faults;
+}
+
+}  // namespace shakedown::rehearsal

@@ -1,0 +1,62 @@
+// How healthy GPUs and networks vary, as a YAML file describes it (thresholds/rehearsal/noise/). All are relative.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+#include "base/names.hpp"
+
+namespace shakedown::rehearsal {
+
+/// What varies in a way of its own.
+enum class Kind {
+  clock,        // of a GPU at its power limit
+  gemm,         // products per clock
+  hbm,          // streams over memory
+  memtest,      // the test of all memory
+  copy,         // over NVLink
+  latency,      // of a load over NVLink
+  pcie,         // one GPU and its host alone
+  pcie_shared,  // all GPUs of a host at once
+  collective,   // from 16 MiB on
+  message,      // a small collective that the host starts
+  graph,        // a small collective that is replayed
+  step,         // a training step
+  processor,    // work of the processor
+  launch,       // calls that start kernels
+  network       // between hosts
+};
+constexpr auto words(Kind) {
+  return names("clock", "gemm", "hbm", "memtest", "copy", "latency", "pcie", "pcie_shared", "collective", "message",
+               "graph", "step", "processor", "launch", "network");
+}
+inline constexpr std::size_t kinds = words(Kind{}).size();
+
+/// Standard deviations of logarithms: of a launch, which all ranks have in common; of a part, as long as it lives; of
+/// one value.
+struct Spread {
+  double launch = 0, chip = 0, row = 0;
+};
+
+struct Noise {
+  std::string name;  // of its file
+  std::array<Spread, kinds> spreads{};
+  int row_tail = 0, chip_tail = 0;  // degrees of freedom of Student's t; 0: normal
+  double slot_gradient = 0;         // clock: so much less in the last slot of a host than in the first
+  double falling = 0;               // clock: so much less in the last row than in the first
+  double hot_racks = 0, hot_clock = 0, hot_c = 0;       // part of the racks; less clock; degrees more
+  double wander = 0;                                    // clock: standard deviation of a slow walk of each GPU
+  double stall_odds = 0, stall_least = 0, stall_most = 0;  // of one value, and by how much it is slower then
+  double vbios_part = 0, vbios_gemm = 0;                // part of the hosts with another VBIOS; products per clock
+  double maker_part = 0, maker_hbm = 0;                 // part of the GPUs with other memory; its rate
+  double row_algorithm = 0;                             // gemm: by how much a launch may choose another algorithm
+
+  const Spread& operator[](Kind kind) const { return spreads[static_cast<std::size_t>(kind)]; }
+};
+
+/// Errors: InputError "file: what is wrong; how to fix it" for a member that is unknown, no number, or out of range.
+Noise read_noise(const std::filesystem::path& file);
+
+}  // namespace shakedown::rehearsal
