@@ -1,5 +1,8 @@
 #include "tests/rehearsal/outcome.hpp"
 
+#include "thresholds/rules/applicability.hpp"
+#include "thresholds/rules/site.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -40,7 +43,10 @@ Verdict judge_fleet(const Fleet& fleet, const std::vector<Profile>& profiles) {
     options.places.racks[host.name] = host.rack;
     if (shape.leaves_are_known) options.places.leaves[host.name] = host.leaf;
   }
-  return judge(Measured(fleet.results()), References(profiles), options);
+  const Measured measured(fleet.results());
+  const Profile* const ours = select_profile(measured.files, profiles).profile;
+  if (ours == nullptr) return judge(measured, References(profiles), options);
+  return judge(measured, References({on_site(*ours, nullptr, measured)}), options);
 }
 
 Outcome outcome_of(const Fleet& fleet, const Verdict& verdict) {

@@ -1,7 +1,7 @@
 // A table of how often the judge is right over made fleets:
 //
 //   rehearsal_rates --gpus=8 --noise=calm,mixed --faults=none,gemm:0.05,hbm:0.04+link:0.2 --n=100 [--seed=1] [--threads=2]
-//     [--no-repeats]
+//     [--no-repeats] [--leaf-hosts=16] [--pair-samples=10] [--list]
 //   rehearsal_rates --gpus=16 --noise=calm --faults=nic:0.5 --seed=3 --write=DIR     # one fleet, for shakedown report
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ std::vector<std::string> split(const std::string& text) {
 struct Flags {
   std::vector<int> gpus{8};
   std::vector<std::string> noises{"calm"}, faults{"none"};
-  int n = 20, threads = 2, leaf_hosts = 16;
+  int n = 20, threads = 2, leaf_hosts = 16, pair_samples = 0;
   std::uint64_t seed = 1;
   bool repeats = true, list = false;
   std::string folder;
@@ -72,6 +72,8 @@ Flags parse(int argc, char** argv) {
       flags.threads = number(flag, value);
     } else if (flag == "--leaf-hosts") {
       flags.leaf_hosts = number(flag, value);
+    } else if (flag == "--pair-samples") {
+      flags.pair_samples = number(flag, value);
     } else if (flag == "--no-repeats") {
       flags.repeats = false;
     } else if (flag == "--list") {
@@ -99,6 +101,7 @@ Order order_of(const Flags& flags, const Cell& cell, std::uint64_t seed) {
   order.noise = *cell.noise;
   order.seed = seed;
   order.repeats = flags.repeats;
+  order.pair_samples = flags.pair_samples;
   if (cell.faults != "none") order.faults = placed(parse_faults(cell.faults), order.shape, seed);
   return order;
 }
@@ -118,6 +121,11 @@ std::string list_of(const Fleet& fleet, const Verdict& verdict, std::uint64_t se
                         causes_text(diagnosis), diagnosis.place_count,
                         diagnosis.places.empty() ? "none" : diagnosis.places.front().host,
                         diagnosis.places.empty() ? -1 : diagnosis.places.front().rank.value_or(-1), diagnosis.detail);
+  }
+  for (const Finding& finding : verdict.findings) {
+    if (finding.good() || !finding.counts()) continue;
+    text += fmt::format("    {} {} {}: {}: {} {}\n", name(finding.judgement), finding.key, finding.metric,
+                        name(finding.status), finding.value.value_or(0), finding.detail);
   }
   return text;
 }

@@ -15,6 +15,7 @@ namespace {
 using Column = std::vector<std::optional<double>>;
 
 constexpr double tested_gb = 148.981678;
+constexpr double pair_seconds = 1.5;
 constexpr double lora_tokens = 2 * 4096, lora_flops = 32.13e9 * lora_tokens;
 
 /// What a figure of a row is, of one operation's seconds.
@@ -137,7 +138,7 @@ void add_pairs(Row& row, const Planned& planned, const Times& times) {
   for (const auto& rate : rates) {
     if (rate) known.push_back(*rate);
   }
-  row.metrics.clear();
+  row.real_time = pair_seconds;  // of the round: set-up and at most a second of samples
   row.metrics["busbw_gb_per_s"] = median(known);
   row.by_rank["busbw_gb_per_s"] = std::move(rates);
   row.by_rank["partner"] = times.partner;

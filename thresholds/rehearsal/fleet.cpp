@@ -130,7 +130,7 @@ double Fleet::collective_seconds(const Planned& row, int first_host, int hosts) 
   const auto op = key_part(row.key, "op");
   // In the time of four GPUs: the part of a ring that is never idle, and what each of its steps costs.
   const double endless = row.bytes * bus_factor(row.key, 4) / (ring_gb_per_s * 1e9);
-  const double steps = std::max(row.seconds - endless, 0.2 * row.seconds) * (ranks > 1 ? (gpus - 1) / 3.0 : 0);
+  const double steps = std::max(row.seconds - endless, 0.0) * (ranks > 1 ? (gpus - 1) / 3.0 : 0);
   double bus = ring_gb_per_s * port;
   double network = 0;
   if (hosts > 1) {
@@ -244,7 +244,13 @@ Row Fleet::row_of(const Planned& row, double when, int number) const {
     default: draw_local(row, when, number, drawn);
   }
   Random shown(mixed(mixed(order_.seed, hash(row.key)), hash("shown") + static_cast<unsigned>(number)));
-  return figures(machine_, row, drawn, shown);
+  Row result = figures(machine_, row, drawn, shown);
+  if (row.form == Form::pairs && order_.pair_samples > 0) {
+    result.metrics["samples"] = order_.pair_samples;
+    result.metrics["cv"] = row.cv;
+    result.iterations = order_.pair_samples;
+  }
+  return result;
 }
 
 std::vector<Row> Fleet::rows_of(const PlannedFamily& family, double when) const {

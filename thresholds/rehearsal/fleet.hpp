@@ -20,6 +20,8 @@ struct Order {
   std::vector<Fault> faults;  // where they say (placed() makes places)
   std::uint64_t seed = 1;
   bool repeats = true;  // rows in doubt are measured again, as docs/measuring.md says
+  // Samples and cv that rows of pairs of hosts tell; 0: neither, as fixtures/pairs writes them.
+  int pair_samples = 0;
 };
 
 class Fleet {
