@@ -54,7 +54,8 @@ Outcome outcome_of(const Fleet& fleet, const Verdict& verdict) {
   outcome.state = verdict.state;
   const auto& faults = fleet.order().faults;
   const auto names_any = [&](const Diagnosis& diagnosis) {
-    return std::any_of(faults.begin(), faults.end(), [&](const Fault& fault) { return names(fleet, fault, diagnosis); });
+    return std::any_of(faults.begin(), faults.end(),
+                       [&](const Fault& fault) { return names(fleet, fault, diagnosis); });
   };
   const auto all_named = [&](bool failing) {
     return !faults.empty() && std::all_of(faults.begin(), faults.end(), [&](const Fault& fault) {
@@ -72,7 +73,8 @@ Outcome outcome_of(const Fleet& fleet, const Verdict& verdict) {
     outcome.first = outcome.first || (is_first && planted);
     is_first = false;
     // A path or a link has two ends.
-    const bool is_of_gpu = std::any_of(faults.begin(), faults.end(), [](const Fault& fault) { return fault.is_of_gpu(); });
+    const bool is_of_gpu =
+        std::any_of(faults.begin(), faults.end(), [](const Fault& fault) { return fault.is_of_gpu(); });
     if (!diagnosis.places.empty() && (!planted || (is_of_gpu && faults.size() == 1 && diagnosis.place_count > 2))) {
       outcome.innocent = true;
     }

@@ -1,4 +1,4 @@
-// What the judge said of a fleet whose faults are known.
+// The answer of the judge on a fleet whose faults are known.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@ struct Outcome {
   State state = State::incomplete;
   bool first = false;     // the first that fails is a planted part
   bool named = false;     // each planted part is named by something that fails
-  bool hinted = false;    // each planted part is named, if only in a line that fails nothing
-  bool innocent = false;  // something that fails names only healthy parts, or more than two beside a planted one
+  bool hinted = false;    // each planted part is named, by a line that fails or by one that informs
+  bool innocent = false;  // something that fails names only healthy parts, or more than two with a planted one
 };
 
 /// The judgement as `shakedown report` makes it, with a site file that tells racks and leaves.

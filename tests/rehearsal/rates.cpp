@@ -1,6 +1,7 @@
 // A table of how often the judge is right over made fleets:
 //
-//   rehearsal_rates --gpus=8 --noise=calm,mixed --faults=none,gemm:0.05,hbm:0.04+link:0.2 --n=100 [--seed=1] [--threads=2]
+//   rehearsal_rates --gpus=8 --noise=calm,mixed --faults=none,gemm:0.05,hbm:0.04+link:0.2 --n=100 [--seed=1]
+//   [--threads=2]
 //     [--no-repeats] [--leaf-hosts=16] [--pair-samples=10] [--list]
 //   rehearsal_rates --gpus=16 --noise=calm --faults=nic:0.5 --seed=3 --write=DIR     # one fleet, for shakedown report
 #include <fmt/format.h>
@@ -108,7 +109,7 @@ Order order_of(const Flags& flags, const Cell& cell, std::uint64_t seed) {
 
 std::string rate(int k, int n) { return fmt::format("{}/{} (<= {:.1f} %)", k, n, 100 * upper_bound(k, n)); }
 
-/// What failing lines say, of one fleet.
+/// Lists the culprits and the failing findings of one fleet.
 std::string list_of(const Fleet& fleet, const Verdict& verdict, std::uint64_t seed) {
   std::string text = fmt::format("  seed {}: {}\n", seed, verdict_line(verdict));
   for (const Fault& fault : fleet.order().faults) {
@@ -160,10 +161,11 @@ void measure(const Flags& flags, const Cell& cell, const std::vector<Profile>& p
     innocent += outcome.innocent;
   }
   std::string counts;
-  for (const auto& [state, count] : states) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", name(state), count);
+  for (const auto& [state, count] : states)
+    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", name(state), count);
   const bool planted = cell.faults != "none";
-  fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", cell.noise->name, cell.gpus, cell.faults, flags.n, counts,
-             planted ? rate(first, flags.n) : "-", planted ? rate(named, flags.n) : "-",
+  fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", cell.noise->name, cell.gpus, cell.faults, flags.n,
+             counts, planted ? rate(first, flags.n) : "-", planted ? rate(named, flags.n) : "-",
              planted ? rate(hinted, flags.n) : "-", rate(innocent, flags.n));
   for (const auto& [seed, text] : lists) fmt::print("{}", text);
   std::fflush(stdout);
@@ -172,9 +174,11 @@ void measure(const Flags& flags, const Cell& cell, const std::vector<Profile>& p
 int run(const Flags& flags) {
   const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
   std::vector<Noise> noises;
-  for (const auto& name : flags.noises) noises.push_back(read_noise(source / "thresholds/rehearsal/noise" / (name + ".yaml")));
+  for (const auto& name : flags.noises)
+    noises.push_back(read_noise(source / "thresholds/rehearsal/noise" / (name + ".yaml")));
   if (!flags.folder.empty()) {
-    write(Fleet(order_of(flags, {&noises.front(), flags.gpus.front(), flags.faults.front()}, flags.seed)).results(), flags.folder);
+    write(Fleet(order_of(flags, {&noises.front(), flags.gpus.front(), flags.faults.front()}, flags.seed)).results(),
+          flags.folder);
     return 0;
   }
   const auto profiles = load_profiles(source / "thresholds");

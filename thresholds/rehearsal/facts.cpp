@@ -1,5 +1,5 @@
-// What pre-flight reads of a made machine: the facts of ci/baselines/h200-sxm/2ranks/1, of an HGX with 8 GPUs, two
-// sockets and a NIC for each GPU.
+// The facts that pre-flight reads of a made machine: those of ci/baselines/h200-sxm/2ranks/1, of an HGX with 8 GPUs,
+// two sockets and a NIC for each GPU.
 #include <fmt/format.h>
 
 #include "thresholds/rehearsal/fleet.hpp"
@@ -27,15 +27,42 @@ void fill(Row& row, const Shape& shape, bool of_host, const Numbers& numbers, co
 void fill_host(Row& row, const Shape& shape) {
   const double gpus = shape.gpus, ports = shape.hosts > 1 ? shape.gpus : 0;
   fill(row, shape, true,
-       {{"cores", 96}, {"disk_free_gb", 1368.3}, {"fabric_manager", 1}, {"gpudirect_rdma", 1}, {"gpus_missing", 0},
-        {"gpus_missing_in_cuda", 0}, {"gpus_not_isolated", 0}, {"gpus_nvml", gpus}, {"gpus_pci", gpus},
-        {"hugepages_gb", 0}, {"ib_ports", ports}, {"ib_ports_down", 0}, {"memory_free_gb", 2100}, {"memory_gb", 2164},
-        {"numa_nodes", 2}, {"nvswitches", 4}, {"ports_slow", 0}, {"roce_ports", 0}, {"roce_ports_down", 0},
-        {"roce_ports_without_v2", 0}, {"shm_free_gb", 1081}, {"shm_gb", 1082}, {"smt", 1}, {"sockets", 2}},
-       {{"clocksource", "tsc"}, {"cpu", "Intel(R) Xeon(R) Platinum 8468"}, {"driver", "580.159.04"},
-        {"governor", "performance"}, {"gpudirect_rdma", "nvidia_peermem"}, {"gpus_not_isolated", "no scheduler"},
-        {"ib_firmware", "28.43.2566"}, {"kernel", "6.8.0-60-generic"}, {"memlock", "unlimited"},
-        {"mount", "ext4 /dev/nvme0n1p2 on /"}, {"open_files", "1048576"}, {"os", "Ubuntu 24.04.3 LTS"},
+       {{"cores", 96},
+        {"disk_free_gb", 1368.3},
+        {"fabric_manager", 1},
+        {"gpudirect_rdma", 1},
+        {"gpus_missing", 0},
+        {"gpus_missing_in_cuda", 0},
+        {"gpus_not_isolated", 0},
+        {"gpus_nvml", gpus},
+        {"gpus_pci", gpus},
+        {"hugepages_gb", 0},
+        {"ib_ports", ports},
+        {"ib_ports_down", 0},
+        {"memory_free_gb", 2100},
+        {"memory_gb", 2164},
+        {"numa_nodes", 2},
+        {"nvswitches", 4},
+        {"ports_slow", 0},
+        {"roce_ports", 0},
+        {"roce_ports_down", 0},
+        {"roce_ports_without_v2", 0},
+        {"shm_free_gb", 1081},
+        {"shm_gb", 1082},
+        {"smt", 1},
+        {"sockets", 2}},
+       {{"clocksource", "tsc"},
+        {"cpu", "Intel(R) Xeon(R) Platinum 8468"},
+        {"driver", "580.159.04"},
+        {"governor", "performance"},
+        {"gpudirect_rdma", "nvidia_peermem"},
+        {"gpus_not_isolated", "no scheduler"},
+        {"ib_firmware", "28.43.2566"},
+        {"kernel", "6.8.0-60-generic"},
+        {"memlock", "unlimited"},
+        {"mount", "ext4 /dev/nvme0n1p2 on /"},
+        {"open_files", "1048576"},
+        {"os", "Ubuntu 24.04.3 LTS"},
         {"transparent_hugepages", "madvise"}});
   if (ports > 0) {
     fill(row, shape, true, {{"ib_rate_gbit", nic_gbit}, {"ib_link_downed", 0}, {"nics_far", 0}}, {});
@@ -47,12 +74,35 @@ void fill_host(Row& row, const Shape& shape) {
 void fill_gpu(Row& row, const Machine& machine) {
   const Shape& shape = machine.shape;
   fill(row, shape, false,
-       {{"compute_mode", 0}, {"cuda_opens", 1}, {"ecc", 1}, {"ecc_corrected", 0}, {"ecc_corrected_ever", 0},
-        {"ecc_uncorrected", 0}, {"ecc_uncorrected_ever", 0}, {"memory_gb", 150.754820096}, {"memory_mhz", 3201},
-        {"memory_mhz_max", 3201}, {"memory_used_gb", 0.648413184}, {"mig", 0}, {"pcie_gen", 5}, {"pcie_gen_max", 5},
-        {"pcie_replays", 0}, {"pcie_width", 16}, {"pcie_width_max", 16}, {"persistence", 1}, {"power_limit_w", 700},
-        {"power_w", 122}, {"processes", 0}, {"remap_failed", 0}, {"remap_pending", 0}, {"rows_remapped", 0},
-        {"sm_mhz", highest_mhz}, {"sm_mhz_max", highest_mhz}, {"throttled", 0}, {"xids", 0}, {"xids_of_programs", 0}},
+       {{"compute_mode", 0},
+        {"cuda_opens", 1},
+        {"ecc", 1},
+        {"ecc_corrected", 0},
+        {"ecc_corrected_ever", 0},
+        {"ecc_uncorrected", 0},
+        {"ecc_uncorrected_ever", 0},
+        {"memory_gb", 150.754820096},
+        {"memory_mhz", 3201},
+        {"memory_mhz_max", 3201},
+        {"memory_used_gb", 0.648413184},
+        {"mig", 0},
+        {"pcie_gen", 5},
+        {"pcie_gen_max", 5},
+        {"pcie_replays", 0},
+        {"pcie_width", 16},
+        {"pcie_width_max", 16},
+        {"persistence", 1},
+        {"power_limit_w", 700},
+        {"power_w", 122},
+        {"processes", 0},
+        {"remap_failed", 0},
+        {"remap_pending", 0},
+        {"rows_remapped", 0},
+        {"sm_mhz", highest_mhz},
+        {"sm_mhz_max", highest_mhz},
+        {"throttled", 0},
+        {"xids", 0},
+        {"xids_of_programs", 0}},
        {{"gpu", "NVIDIA H200"}, {"pages_retired", "not supported"}});
   for (int rank = 0; rank < shape.ranks(); ++rank) {
     const Gpu& gpu = machine.gpu(rank);
@@ -81,8 +131,13 @@ Row facts_row(const Machine& machine, const std::string& key) {
   }
   if (key == "preflight/of:software") {
     fill(row, shape, false, {},
-         {{"cublaslt", "13.1.0"}, {"cuda", "13.0"}, {"cudnn", "9.14.0"}, {"gpu_mask", "none"},
-          {"mpi", "Open MPI v4.1.6"}, {"nccl", "2.28.3"}, {"nccl_settings", "NCCL_NVLS_ENABLE=0"}});
+         {{"cublaslt", "13.1.0"},
+          {"cuda", "13.0"},
+          {"cudnn", "9.14.0"},
+          {"gpu_mask", "none"},
+          {"mpi", "Open MPI v4.1.6"},
+          {"nccl", "2.28.3"},
+          {"nccl_settings", "NCCL_NVLS_ENABLE=0"}});
   }
   if (key == "preflight/of:binding") {
     fill(row, shape, false, {{"numa_near", 1}, {"ranks_per_core", 0.0833}}, {{"slurm_job", "none"}});

@@ -17,8 +17,7 @@ Fault parse_fault(std::string_view text) {
   const auto colon = text.find(':');
   const auto what = named<Weakness>(text.substr(0, colon));
   if (!what) {
-    throw InputError(
-        fmt::format("fault \"{}\": is unknown; take one of {}", text, joined(words(Weakness{}))));
+    throw InputError(fmt::format("fault \"{}\": is unknown; take one of {}", text, joined(words(Weakness{}))));
   }
   Fault fault{*what, *what == Weakness::lane ? one_of_18_links : 0};
   if (colon == std::string_view::npos && *what == Weakness::lane) return fault;

@@ -1,4 +1,4 @@
-// What is wrong with a made fleet.
+// A fault that is planted in a made fleet.
 #pragma once
 
 #include <string>

@@ -18,7 +18,7 @@ constexpr double tested_gb = 148.981678;
 constexpr double pair_seconds = 1.5;
 constexpr double lora_tokens = 2 * 4096, lora_flops = 32.13e9 * lora_tokens;
 
-/// What a figure of a row is, of one operation's seconds.
+/// Returns the work of one operation of a row.
 class Work {
  public:
   Work(const Machine& machine, const Planned& row) : machine_(machine), row_(row) {}
@@ -46,7 +46,7 @@ class Work {
   }
 
  private:
-  /// Of three collectives a whole number of 16 bytes for each rank.
+  /// Three collectives move a whole number of 16 bytes for each rank.
   double moved() const {
     const auto op = key_part(row_.key, "op");
     const double all = number("bytes"), part = all / ranks();
@@ -83,8 +83,8 @@ void add(Row& row, const char* name, Column column, std::size_t worst) {
 void add_products(Row& row, const Work& work, const Times& times, std::size_t worst) {
   const double flops = work.flops();
   add(row, "tflops", each(times.seconds, [&](double s, std::size_t) { return flops / s * 1e-12; }), worst);
-  add(row, "tflops_per_ghz", each(times.seconds, [&](double s, std::size_t i) { return flops / s * 1e-9 / *times.mhz[i]; }),
-      worst);
+  add(row, "tflops_per_ghz",
+      each(times.seconds, [&](double s, std::size_t i) { return flops / s * 1e-9 / *times.mhz[i]; }), worst);
   row.metrics["items_per_second"] = flops / row.real_time;
   const auto ranks = times.seconds.size();
   // The same known data everywhere: the bits of a product are those of all healthy ranks.
@@ -110,16 +110,16 @@ void add_step(Row& row, const Work& work, const Times& times, std::size_t worst)
   row.by_rank["backward_ms"] = each(times.own, [](double s, std::size_t) { return s * 519; });
   row.by_rank["optimizer_ms"].assign(times.own.size(), 1.507);
   row.by_rank["checksum"].assign(times.own.size(), 6678731299867399.0);
-  const std::pair<const char*, double> same[] = {{"first_loss", 12.653464}, {"loss_2", 10.75011}, {"loss_5", 5.67121},
-                                                 {"loss_10", 0.472927},     {"last_loss", 0.472927}, {"peak_gb", 60.331786},
-                                                 {"planned_gb", 58.388009}};
+  const std::pair<const char*, double> same[] = {
+      {"first_loss", 12.653464}, {"loss_2", 10.75011},   {"loss_5", 5.67121},      {"loss_10", 0.472927},
+      {"last_loss", 0.472927},   {"peak_gb", 60.331786}, {"planned_gb", 58.388009}};
   for (const auto& [name, value] : same) row.by_rank[name].assign(times.own.size(), value);
 }
 
-void add_collective(Row& row, const Work& work, const Planned& planned, const Times& times,
-                    std::size_t worst) {
+void add_collective(Row& row, const Work& work, const Planned& planned, const Times& times, std::size_t worst) {
   const double bytes = work.bytes(), factor = bus_factor(planned.key, work.ranks());
-  add(row, "busbw_gb_per_s", each(times.seconds, [&](double s, std::size_t) { return factor * bytes / s * 1e-9; }), worst);
+  add(row, "busbw_gb_per_s", each(times.seconds, [&](double s, std::size_t) { return factor * bytes / s * 1e-9; }),
+      worst);
   row.metrics["algbw_gb_per_s"] = bytes / *times.seconds[worst] * 1e-9;
   row.metrics["latency_us"] = *times.seconds[worst] * 1e6;
   row.metrics["bytes_per_second"] = bytes / row.real_time;
@@ -132,7 +132,8 @@ void add_collective(Row& row, const Work& work, const Planned& planned, const Ti
 }
 
 void add_pairs(Row& row, const Planned& planned, const Times& times) {
-  const double factor = planned.sums ? bus_factor(planned.key, static_cast<int>(2 * times.seconds.size() / planned.partners.size())) : 1;
+  const double factor =
+      planned.sums ? bus_factor(planned.key, static_cast<int>(2 * times.seconds.size() / planned.partners.size())) : 1;
   Column rates = each(times.seconds, [&](double s, std::size_t) { return factor * planned.bytes / s * 1e-9; });
   std::vector<double> known;
   for (const auto& rate : rates) {
@@ -149,7 +150,9 @@ void add_local(Row& row, const Planned& planned, const Work& work, const Times& 
   const auto rate = [&](double part) {
     return each(times.seconds, [&, part](double s, std::size_t) { return part * bytes / s * 1e-9; });
   };
-  const auto time = [&](double unit) { return each(times.seconds, [unit](double s, std::size_t) { return s * unit; }); };
+  const auto time = [&](double unit) {
+    return each(times.seconds, [unit](double s, std::size_t) { return s * unit; });
+  };
   if (planned.form != Form::quanta) row.metrics["bytes_per_second"] = bytes / row.real_time;
   switch (planned.form) {
     case Form::streams:
@@ -185,7 +188,7 @@ void add_local(Row& row, const Planned& planned, const Work& work, const Times& 
   }
 }
 
-/// What the sensors of the GPUs said meanwhile.
+/// Adds the values of the sensors during the row.
 void add_telemetry(Row& row, const Machine& machine, const Planned& planned, const Times& times, std::size_t worst,
                    Random& shown) {
   Column& watts = row.by_rank["power_w"];
@@ -195,7 +198,8 @@ void add_telemetry(Row& row, const Machine& machine, const Planned& planned, con
   for (auto* column : {&watts, &degrees, &throttled}) column->resize(ranks);
   row.by_rank["sm_mhz"] = times.mhz;
   if (planned.mhz == 0) return;
-  const bool limited = planned.form == Form::products || planned.form == Form::step || planned.form == Form::memory_test;
+  const bool limited =
+      planned.form == Form::products || planned.form == Form::step || planned.form == Form::memory_test;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     if (!times.mhz[rank]) continue;
     const double power = planned.bursts ? 600 : planned.watts;
@@ -203,7 +207,8 @@ void add_telemetry(Row& row, const Machine& machine, const Planned& planned, con
     if (!planned.bursts) watts[rank] = std::min(700.0, power * (1 + 0.01 * shown.normal()));
     throttled[rank] = limited && *times.mhz[rank] < highest_mhz - 10 ? 1 : 0;
   }
-  if (limited && std::any_of(throttled.begin(), throttled.end(), [](const auto& part) { return part.value_or(0) > 0; })) {
+  if (limited &&
+      std::any_of(throttled.begin(), throttled.end(), [](const auto& part) { return part.value_or(0) > 0; })) {
     row.throttle["sw_power_cap"] = throttled;
   }
   const std::pair<const char*, const Column*> columns[] = {

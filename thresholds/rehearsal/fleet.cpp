@@ -22,13 +22,13 @@ namespace {
 constexpr double port_gb_per_s = 397, memory_gb_per_s = 4300;
 /// A NIC of 400 Gbit/s, and what NCCL reaches of it (docs/measuring.md: 0.92 to 0.98).
 constexpr double nic_gb_per_s = 50, nic_reached = 0.95;
-/// Of AllToAll published healthy clusters reach 0.84 to 0.86 (docs/measuring.md).
+/// AllToAll: published healthy clusters reach 0.84 to 0.86 (docs/measuring.md).
 constexpr double all_to_all_reached = 0.86;
 /// busbw of NCCL's rings inside one host for endless messages (4ranks/1: 364 GB/s at 8 GiB).
 constexpr double ring_gb_per_s = 365;
 /// A message between hosts, and each doubling of the hosts in NCCL's trees. Guesses: 5 us for RDMA and its proxy.
 constexpr double network_us = 10, doubling_us = 6;
-/// Of a step's time: products, memory, what neither explains (docs/training_step.md: mostly GEMM). Sizes are guesses.
+/// Shares of a step's time; the rest follows the clock alone (docs/training_step.md: mostly GEMM). Sizes are guesses.
 constexpr double product_share = 0.78, memory_share = 0.18;
 /// AllReduce that a step's work does not hide (2ranks/1), and a kernel's launch that a single AllReduce shows.
 constexpr double exposed_seconds = 0.0012, launch_seconds = 3.3e-6;
@@ -50,7 +50,7 @@ Fleet::Fleet(Order order)
       machine_(make_machine(order_.shape, order_.noise, order_.faults, order_.seed)),
       plan_(quick_plan(order_.shape)) {}
 
-/// Of a GPU in that row, `when` from 0 (the first row of the run) to 1 (the last).
+/// Returns the clock of a GPU in that row, `when` from 0 (the first row of the run) to 1 (the last).
 double Fleet::clock(const Planned& row, int rank, double when) const {
   if (row.mhz >= free_mhz) return row.mhz;
   const Noise& noise = order_.noise;
@@ -93,11 +93,12 @@ void Fleet::draw_local(const Planned& row, double when, int number, Drawn& drawn
   double common = 1 / lognormal(launch, spread.launch, 0);
   const double clocks = lognormal(launch, noise[Kind::clock].launch, 0);
   // Another algorithm takes fewer clocks, and more power for each.
-  const bool other = row.form == Form::products && row.mhz < free_mhz && launch.uniform() < 0.5;
+  const bool other = row.bursts && row.mhz < free_mhz && launch.uniform() < 0.5;
   const double algorithm = other ? 1 + noise.row_algorithm : 1;
   for (int rank = 0; rank < machine_.shape.ranks(); ++rank) {
     if (row.alone && rank % machine_.shape.gpus != *row.alone) continue;
-    Random random(mixed(mixed(order_.seed, name), static_cast<std::uint64_t>(rank) << 20 | static_cast<unsigned>(number + 1)));
+    Random random(
+        mixed(mixed(order_.seed, name), static_cast<std::uint64_t>(rank) << 20 | static_cast<unsigned>(number + 1)));
     double seconds = row.seconds * common / (rate(row, rank) * lognormal(random, spread.row, noise.row_tail));
     if (random.uniform() < noise.stall_odds) {
       seconds *= 1 + noise.stall_least + (noise.stall_most - noise.stall_least) * random.uniform();
@@ -105,16 +106,20 @@ void Fleet::draw_local(const Planned& row, double when, int number, Drawn& drawn
     const auto at = static_cast<std::size_t>(rank);
     if (row.mhz > 0) {
       double mhz = clock(row, rank, when);
-      if (row.mhz < free_mhz) mhz = std::min(highest_mhz, mhz * clocks * lognormal(random, noise[Kind::clock].row, noise.row_tail) / algorithm);
+      if (row.mhz < free_mhz)
+        mhz =
+            std::min(highest_mhz, mhz * clocks * lognormal(random, noise[Kind::clock].row, noise.row_tail) / algorithm);
       // Memory, ports and PCIe do not follow the clock of the SMs.
-      if (row.form == Form::products) seconds *= row.mhz / mhz / algorithm;
+      if (row.form == Form::products)
+        seconds = std::max(seconds * row.mhz / mhz / algorithm, row.least_clocks / (mhz * 1e6));
       drawn.mhz[at] = mhz;
     }
     drawn.seconds[at] = seconds;
   }
 }
 
-/// From one host on: the typical time of four GPUs of one host, for as many as there are; held back by its slowest part.
+/// From one host on: the typical time of four GPUs of one host, for as many as there are; held back by its slowest
+/// part.
 double Fleet::collective_seconds(const Planned& row, int first_host, int hosts) const {
   const int gpus = machine_.shape.gpus, ranks = gpus * hosts;
   double port = 1, nic = 1, processor = 1;
@@ -155,8 +160,10 @@ void Fleet::draw_collective(const Planned& row, int number, Drawn& drawn) const 
   Random launch(mixed(mixed(order_.seed, name), hash("launch")));
   const double common = lognormal(launch, spread.launch, 0);
   for (int group = 0; group < groups; ++group) {
-    Random random(mixed(mixed(order_.seed, name), static_cast<std::uint64_t>(group) << 20 | static_cast<unsigned>(number + 1)));
-    double seconds = collective_seconds(row, group * hosts, hosts) * common * lognormal(random, spread.row, noise.row_tail);
+    Random random(
+        mixed(mixed(order_.seed, name), static_cast<std::uint64_t>(group) << 20 | static_cast<unsigned>(number + 1)));
+    double seconds =
+        collective_seconds(row, group * hosts, hosts) * common * lognormal(random, spread.row, noise.row_tail);
     if (random.uniform() < noise.stall_odds) {
       seconds *= 1 + noise.stall_least + (noise.stall_most - noise.stall_least) * random.uniform();
     }
@@ -177,7 +184,8 @@ void Fleet::draw_step(const Planned& row, double when, int number, Drawn& drawn)
   double slowest = 0;
   for (int rank = 0; rank < machine_.shape.ranks(); ++rank) {
     const Gpu& gpu = machine_.gpu(rank);
-    Random random(mixed(mixed(order_.seed, name), static_cast<std::uint64_t>(rank) << 20 | static_cast<unsigned>(number + 1)));
+    Random random(
+        mixed(mixed(order_.seed, name), static_cast<std::uint64_t>(rank) << 20 | static_cast<unsigned>(number + 1)));
     const double mhz = clock(row, rank, when) * lognormal(random, noise[Kind::clock].row, noise.row_tail);
     const double clocks = product_share / (gpu[Kind::gemm] * gpu.sustained) + memory_share / gpu[Kind::hbm] +
                           (1 - product_share - memory_share);
@@ -204,7 +212,8 @@ void Fleet::draw_pairs(const Planned& row, int number, Drawn& drawn) const {
     if (other < 0 || !row.shown[static_cast<std::size_t>(host)]) continue;
     const int first = std::min(host, other), last = std::max(host, other);
     const bool across = first / shape.leaf_hosts != last / shape.leaf_hosts;
-    const double uplink = across ? std::min(machine_.uplink(first * shape.gpus), machine_.uplink(last * shape.gpus)) : 1;
+    const double uplink =
+        across ? std::min(machine_.uplink(first * shape.gpus), machine_.uplink(last * shape.gpus)) : 1;
     double slowest_nic = uplink, slowest_port = 1;
     for (int rail = 0; rail < shape.gpus; ++rail) {
       const double nic = std::min({nic_of(host, rail), nic_of(other, rail), uplink});
@@ -218,16 +227,21 @@ void Fleet::draw_pairs(const Planned& row, int number, Drawn& drawn) const {
       if (row.sums) continue;
       // Both ends of a pair say the time of the slower one.
       const int pair = (row.direction == Direction::both ? first : host) * shape.gpus + rail;
-      Random random(mixed(mixed(order_.seed, hash(row.key)), static_cast<std::uint64_t>(pair) << 20 | static_cast<unsigned>(number + 1)));
-      drawn.seconds[static_cast<std::size_t>(rank)] = row.bytes / (nic_reached * nic_gb_per_s * nic * 1e9) * common *
-                                                      lognormal(random, spread.row, noise.row_tail);
+      Random random(mixed(mixed(order_.seed, hash(row.key)),
+                          static_cast<std::uint64_t>(pair) << 20 | static_cast<unsigned>(number + 1)));
+      drawn.seconds[static_cast<std::size_t>(rank)] =
+          row.bytes / (nic_reached * nic_gb_per_s * nic * 1e9) * common * lognormal(random, spread.row, noise.row_tail);
     }
     if (!row.sums) continue;
-    for (int rail = 1; rail < shape.gpus; ++rail) drawn.partner[static_cast<std::size_t>(host * shape.gpus + rail)].reset();
-    Random random(mixed(mixed(order_.seed, hash(row.key)), static_cast<std::uint64_t>(first) << 20 | static_cast<unsigned>(number + 1)));
-    const double bus = std::min(0.97 * ring_gb_per_s * slowest_port, nic_reached * nic_gb_per_s * slowest_nic * shape.gpus);
-    drawn.seconds[static_cast<std::size_t>(host * shape.gpus)] =
-        row.bytes * bus_factor(row.key, 2 * shape.gpus) / (bus * 1e9) * common * lognormal(random, spread.row, noise.row_tail);
+    for (int rail = 1; rail < shape.gpus; ++rail)
+      drawn.partner[static_cast<std::size_t>(host * shape.gpus + rail)].reset();
+    Random random(mixed(mixed(order_.seed, hash(row.key)),
+                        static_cast<std::uint64_t>(first) << 20 | static_cast<unsigned>(number + 1)));
+    const double bus =
+        std::min(0.97 * ring_gb_per_s * slowest_port, nic_reached * nic_gb_per_s * slowest_nic * shape.gpus);
+    drawn.seconds[static_cast<std::size_t>(host * shape.gpus)] = row.bytes * bus_factor(row.key, 2 * shape.gpus) /
+                                                                 (bus * 1e9) * common *
+                                                                 lognormal(random, spread.row, noise.row_tail);
   }
 }
 
@@ -294,10 +308,12 @@ Row Fleet::measure(std::string_view key, int number) const {
       if (row.key == key) return row_of(row, 1, first_of_retests + number);
     }
   }
-  if (key_part(key, "src").empty()) throw InputError(fmt::format("{}: is no row of the plan; name one that the results have", key));
+  if (key_part(key, "src").empty())
+    throw InputError(fmt::format("{}: is no row of the plan; name one that the results have", key));
   const auto source = key_number(key, "src"), destination = key_number(key, "dst");
-  return row_of(copy_alone(key_part(key, "op") == "read", static_cast<int>(source.value_or(0)), static_cast<int>(destination.value_or(1))), 1,
-                first_of_retests + number);
+  return row_of(copy_alone(key_part(key, "op") == "read", static_cast<int>(source.value_or(0)),
+                           static_cast<int>(destination.value_or(1))),
+                1, first_of_retests + number);
 }
 
 std::vector<double> Fleet::measure(std::string_view key, std::string_view metric, int rank, int times) const {
@@ -324,7 +340,7 @@ Context Fleet::context(const PlannedFamily& family) const {
   context.world_size = shape.ranks();
   context.hosts = shape.hosts;
   context.argv = {"--tier=quick", "--families=" + family.name};
-  context.versions = {{"benchmark", "1.8.3"}, {"cublaslt", "13.1.0"}, {"cuda", "13.0"}, {"cudnn", "9.14.0"},
+  context.versions = {{"benchmark", "1.8.3"},   {"cublaslt", "13.1.0"},     {"cuda", "13.0"},  {"cudnn", "9.14.0"},
                       {"driver", "580.159.04"}, {"mpi", "Open MPI v4.1.6"}, {"nccl", "2.28.3"}};
   context.environment = {{"NCCL_NVLS_ENABLE", "0"}};
   context.nccl.nvls = "off";
@@ -337,8 +353,16 @@ Context Fleet::context(const PlannedFamily& family) const {
   for (int rank = 0; rank < shape.ranks(); ++rank) {
     const Gpu& gpu = machine_.gpu(rank);
     const int local = rank % shape.gpus;
-    RankFacts facts{rank, machine_.host(rank).name, local, "NVIDIA H200", gpu.uuid, gpu.serial, gpu.pci, 150109880320,
-                    local < 4 ? 0 : 1, local < 4 ? "0-47" : "48-95"};
+    RankFacts facts{rank,
+                    machine_.host(rank).name,
+                    local,
+                    "NVIDIA H200",
+                    gpu.uuid,
+                    gpu.serial,
+                    gpu.pci,
+                    150109880320,
+                    local < 4 ? 0 : 1,
+                    local < 4 ? "0-47" : "48-95"};
     facts.sm_mhz_max = highest_mhz;
     facts.power_limit_w = 700;
     facts.processes.emplace();

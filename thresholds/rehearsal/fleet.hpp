@@ -31,11 +31,11 @@ class Fleet {
   const Machine& machine() const { return machine_; }
   const Order& order() const { return order_; }
 
-  /// Of every family what its program writes.
+  /// Returns the results of every family, as its program writes them.
   std::vector<Results> results() const;
 
-  /// The row once more: the same machine, other noise for every other number from 0 on. Errors: InputError for a key that
-  /// the plan does not have.
+  /// The row once more: the same machine, other noise for every other number from 0 on. Errors: InputError for a key
+  /// that the plan does not have.
   Row measure(std::string_view key, int number) const;
 
   /// The metric of the rank `times` times more, after all that results() has.

@@ -13,15 +13,16 @@ namespace {
 
 constexpr int most_tries = 100;
 
-/// What all GPUs of a place have in common.
+/// Properties that all GPUs of a host share.
 struct Place {
-  bool hot = false, other_vbios = false;
+  bool hot = false, other_vbios = false, other_memory = false;
 };
 
 Gpu make_gpu(const Noise& noise, const Shape& shape, const Place& place, int local, std::uint64_t seed) {
   Random random(seed);
   Gpu gpu;
-  for (std::size_t i = 0; i < kinds; ++i) gpu.rate[i] = std::exp(noise.spreads[i].chip * random.tailed(noise.chip_tail));
+  for (std::size_t i = 0; i < kinds; ++i)
+    gpu.rate[i] = std::exp(noise.spreads[i].chip * random.tailed(noise.chip_tail));
   const double slot = shape.gpus > 1 ? static_cast<double>(local) / (shape.gpus - 1) : 0;
   gpu[Kind::clock] *= 1 - noise.slot_gradient * slot;
   gpu.degrees_c = 2 * random.normal() + 100 * noise.slot_gradient * slot;
@@ -31,7 +32,8 @@ Gpu make_gpu(const Noise& noise, const Shape& shape, const Place& place, int loc
   }
   gpu.other_vbios = place.other_vbios;
   if (place.other_vbios) gpu[Kind::gemm] *= 1 + noise.vbios_gemm;
-  if (random.uniform() < noise.maker_part) {
+  const bool other_memory = random.uniform() < noise.maker_part;
+  if (noise.maker_by_host ? place.other_memory : other_memory) {
     for (const Kind kind : {Kind::hbm, Kind::memtest}) gpu[kind] *= 1 + noise.maker_hbm;
   }
   for (double& speed : gpu.walk_speed) speed = 0.5 + 2.5 * random.uniform();
@@ -39,7 +41,7 @@ Gpu make_gpu(const Noise& noise, const Shape& shape, const Place& place, int loc
   gpu.uuid = fmt::format("GPU-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", random.next() >> 32, random.next() >> 48,
                          random.next() >> 48, random.next() >> 48, random.next() >> 16);
   gpu.serial = fmt::format("16539{:08}", random.next() % 100000000);
-  // Four GPUs behind each of two sockets.
+  // Four GPUs at each of two sockets.
   gpu.pci = fmt::format("0000:{:02x}:00.0", 0x18 + 0x10 * local + (local >= 4 ? 0x20 : 0));
   return gpu;
 }
@@ -112,8 +114,15 @@ Machine make_machine(const Shape& shape, const Noise& noise, const std::vector<F
   }
   for (int h = 0; h < shape.hosts; ++h) {
     const int rack = h / shape.rack_hosts;
-    Host host{fmt::format("node{:04}", h), fmt::format("leaf{}", h / shape.leaf_hosts), fmt::format("rack{}", rack), 1, 1, {}, {}};
-    const Place place{is_hot[static_cast<std::size_t>(rack)], places.uniform() < noise.vbios_part};
+    Host host{fmt::format("node{:04}", h),
+              fmt::format("leaf{}", h / shape.leaf_hosts),
+              fmt::format("rack{}", rack),
+              1,
+              1,
+              {},
+              {}};
+    const Place place{is_hot[static_cast<std::size_t>(rack)], places.uniform() < noise.vbios_part,
+                      places.uniform() < noise.maker_part};
     Random random(mixed(mixed(seed, hash("host")), static_cast<std::uint64_t>(h)));
     host.processor = std::exp(noise[Kind::processor].chip * random.tailed(noise.chip_tail));
     host.shared_pcie = std::exp(noise[Kind::pcie_shared].chip * random.tailed(noise.chip_tail));

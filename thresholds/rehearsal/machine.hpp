@@ -26,8 +26,8 @@ struct Gpu {
   double f64 = 1, sustained = 1, copy = 1;  // in addition: of these rows alone
   double out = 1, in = 1;                   // its ports
   int links_up = 18;
-  double degrees_c = 0;                                          // above a typical GPU
-  std::array<double, 2> walk_speed{}, walk_phase{};              // of its clock
+  double degrees_c = 0;                              // above a typical GPU
+  std::array<double, 2> walk_speed{}, walk_phase{};  // of its clock
   bool other_vbios = false;
   std::string uuid, serial, pci;
 

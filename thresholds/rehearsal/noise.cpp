@@ -40,6 +40,17 @@ class Members {
     return *this;
   }
 
+  Members& flag(const std::string& name, bool& value) {
+    readers_[name] = [=, this, &value](const YAML::Node& node) {
+      try {
+        value = node.as<bool>();
+      } catch (const YAML::Exception&) {
+        refuse(name, "is neither true nor false; write one of them");
+      }
+    };
+    return *this;
+  }
+
   Members& map(const std::string& name, std::function<void(const YAML::Node&)> read) {
     readers_[name] = std::move(read);
     return *this;
@@ -94,25 +105,31 @@ void read_members(const std::filesystem::path& file, const YAML::Node& document,
   Members(file, "")
       .map("include", [](const YAML::Node&) {})
       .map("kinds", [&](const YAML::Node& node) { read_kinds(file, node, noise); })
-      .map("tails", nested("tails", [&](Members& m) { m.degrees("row", noise.row_tail).degrees("chip", noise.chip_tail); }))
+      .map("tails",
+           nested("tails", [&](Members& m) { m.degrees("row", noise.row_tail).degrees("chip", noise.chip_tail); }))
       .number("slot_gradient", noise.slot_gradient, 0, 0.5)
       .number("falling", noise.falling, 0, 0.5)
       .number("wander", noise.wander, 0, 0.5)
       .number("other_algorithm", noise.row_algorithm, 0, 0.1)
-      .map("hot_racks", nested("hot_racks", [&](Members& m) {
-             m.number("part", noise.hot_racks, 0, 1).number("clock", noise.hot_clock, 0, 0.5);
-             m.number("degrees_c", noise.hot_c, 0, 30);
-           }))
-      .map("stalls", nested("stalls", [&](Members& m) {
-             m.number("odds", noise.stall_odds, 0, 1).number("least", noise.stall_least, 0, 1);
-             m.number("most", noise.stall_most, 0, 1);
-           }))
-      .map("vbios", nested("vbios", [&](Members& m) {
-             m.number("part", noise.vbios_part, 0, 1).number("gemm", noise.vbios_gemm, -0.2, 0.2);
-           }))
-      .map("memory_maker", nested("memory_maker", [&](Members& m) {
-             m.number("part", noise.maker_part, 0, 1).number("hbm", noise.maker_hbm, -0.2, 0.2);
-           }))
+      .map("hot_racks", nested("hot_racks",
+                               [&](Members& m) {
+                                 m.number("part", noise.hot_racks, 0, 1).number("clock", noise.hot_clock, 0, 0.5);
+                                 m.number("degrees_c", noise.hot_c, 0, 30);
+                               }))
+      .map("stalls", nested("stalls",
+                            [&](Members& m) {
+                              m.number("odds", noise.stall_odds, 0, 1).number("least", noise.stall_least, 0, 1);
+                              m.number("most", noise.stall_most, 0, 1);
+                            }))
+      .map("vbios", nested("vbios",
+                           [&](Members& m) {
+                             m.number("part", noise.vbios_part, 0, 1).number("gemm", noise.vbios_gemm, -0.2, 0.2);
+                           }))
+      .map("memory_maker", nested("memory_maker",
+                                  [&](Members& m) {
+                                    m.number("part", noise.maker_part, 0, 1).number("hbm", noise.maker_hbm, -0.2, 0.2);
+                                    m.flag("by_host", noise.maker_by_host);
+                                  }))
       .read(document);
 }
 

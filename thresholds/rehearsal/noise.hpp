@@ -10,7 +10,7 @@
 
 namespace shakedown::rehearsal {
 
-/// What varies in a way of its own.
+/// A kind of figure, with a spread of its own.
 enum class Kind {
   clock,        // of a GPU at its power limit
   gemm,         // products per clock
@@ -43,15 +43,16 @@ struct Spread {
 struct Noise {
   std::string name;  // of its file
   std::array<Spread, kinds> spreads{};
-  int row_tail = 0, chip_tail = 0;  // degrees of freedom of Student's t; 0: normal
-  double slot_gradient = 0;         // clock: so much less in the last slot of a host than in the first
-  double falling = 0;               // clock: so much less in the last row than in the first
-  double hot_racks = 0, hot_clock = 0, hot_c = 0;       // part of the racks; less clock; degrees more
-  double wander = 0;                                    // clock: standard deviation of a slow walk of each GPU
+  int row_tail = 0, chip_tail = 0;                 // degrees of freedom of Student's t; 0: normal
+  double slot_gradient = 0;                        // clock: relative loss from the first slot of a host to the last
+  double falling = 0;                              // clock: relative loss from the first row to the last
+  double hot_racks = 0, hot_clock = 0, hot_c = 0;  // part of the racks; less clock; degrees more
+  double wander = 0;                               // clock: standard deviation of a slow walk of each GPU
   double stall_odds = 0, stall_least = 0, stall_most = 0;  // of one value, and by how much it is slower then
-  double vbios_part = 0, vbios_gemm = 0;                // part of the hosts with another VBIOS; products per clock
-  double maker_part = 0, maker_hbm = 0;                 // part of the GPUs with other memory; its rate
-  double row_algorithm = 0;                             // gemm: by how much a launch may choose another algorithm
+  double vbios_part = 0, vbios_gemm = 0;                   // part of the hosts with another VBIOS; products per clock
+  double maker_part = 0, maker_hbm = 0;                    // part of the GPUs with other memory; its rate
+  bool maker_by_host = false;                              // all GPUs of a host have the same
+  double row_algorithm = 0;                                // gemm: by how much a launch may choose another algorithm
 
   const Spread& operator[](Kind kind) const { return spreads[static_cast<std::size_t>(kind)]; }
 };

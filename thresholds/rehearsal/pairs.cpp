@@ -14,7 +14,7 @@ namespace {
 using Partners = std::vector<int>;
 
 constexpr int rounds_of_a_kind = 3;
-/// Of the usual rate of its rail: below it a host is in doubt; of an AllReduce.
+/// Parts of the usual rate of a rail, and of the usual AllReduce. A host or a pair below is in doubt.
 constexpr double doubtful_rate = 0.95, doubtful_sum = 0.7;
 
 /// Round k of the circle method: all hosts but the last walk around it.
@@ -118,7 +118,8 @@ Partners with_fast_hosts(const Shape& shape, const Outcome& of, int k, const Par
       const auto at = static_cast<std::size_t>(host);
       if (!of.fast[at] || partners[at] >= 0) continue;
       const bool same_leaf = host / shape.leaf_hosts == suspect / shape.leaf_hosts;
-      const int worth = 1 + (same_leaf == (k == 0) ? 1 : 0) + (before[static_cast<std::size_t>(suspect)] == host ? 0 : 2);
+      const int worth =
+          1 + (same_leaf == (k == 0) ? 1 : 0) + (before[static_cast<std::size_t>(suspect)] == host ? 0 : 2);
       if (worth > best) {
         best = worth;
         found = host;
@@ -163,7 +164,8 @@ bool is_empty(const Partners& partners) {
 }  // namespace
 
 std::vector<Planned> pair_rows(const Shape& shape) {
-  std::vector<std::vector<int>> leaves(has_leaves(shape) ? static_cast<std::size_t>((shape.hosts - 1) / shape.leaf_hosts + 1) : 1);
+  std::vector<std::vector<int>> leaves(
+      has_leaves(shape) ? static_cast<std::size_t>((shape.hosts - 1) / shape.leaf_hosts + 1) : 1);
   for (int host = 0; host < shape.hosts; ++host) {
     leaves[leaves.size() > 1 ? static_cast<std::size_t>(host / shape.leaf_hosts) : 0].push_back(host);
   }
@@ -171,7 +173,8 @@ std::vector<Planned> pair_rows(const Shape& shape) {
   const Partners nobody(static_cast<std::size_t>(shape.hosts), -1);
   const auto add = [&](const std::string& scope, int round, const Partners& partners) {
     const auto middle = fmt::format("scope:{}/round:{}", scope, round);
-    if (round == 0 || (leaves.size() == 1 && round == rounds_of_a_kind)) sums.push_back(pair_row(middle, partners, true));
+    if (round == 0 || (leaves.size() == 1 && round == rounds_of_a_kind))
+      sums.push_back(pair_row(middle, partners, true));
     rows.push_back(pair_row(middle, partners, false));
   };
   for (int k = 0; k < (leaves.size() > 1 ? 1 : 2) * rounds_of_a_kind; ++k) {
@@ -197,13 +200,13 @@ std::vector<Planned> confirming_rows(const Shape& shape, const std::vector<Plann
     Planned& row = rows.back();
     row.direction = direction;
     for (std::size_t host = 0; host < partners.size(); ++host) {
-      const bool is_suspect = std::find(of.suspects.begin(), of.suspects.end(), static_cast<int>(host)) != of.suspects.end();
+      const bool is_suspect =
+          std::find(of.suspects.begin(), of.suspects.end(), static_cast<int>(host)) != of.suspects.end();
       row.shown[host] = sums ? static_cast<int>(host) < partners[host] : is_suspect;
     }
     if (!is_empty(partners)) return;
     row.form = Form::waived;
-    row.reason = sums ? "no AllReduce is in doubt of hosts that answer and are good rail by rail"
-                      : "nobody is in doubt who could be measured again with somebody who is not";
+    row.reason = sums ? "no AllReduce is in doubt" : "no host is in doubt that could be measured again with a good one";
   };
   Partners before(of.fast.size(), -1);
   for (int k = 0; k < 2; ++k) {

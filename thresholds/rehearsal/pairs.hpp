@@ -1,5 +1,5 @@
-// Rounds in which every host works with one other: which rows they have, and which hosts are measured again. Written from
-// docs/measuring.md ("Many hosts"), apart from fixtures/pairs.
+// Rounds in which every host works with one other: which rows they have, and which hosts are measured again. Written
+// from docs/measuring.md ("Many hosts"), apart from fixtures/pairs.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,13 @@
 
 namespace shakedown::rehearsal {
 
-/// The rounds: three inside leaves and three across, or six where there is one leaf or none is known; then AllReduce with
-/// two of the partners.
+/// The rounds: three inside leaves and three across, or six where there is one leaf or none is known; then AllReduce
+/// with two of the partners.
 std::vector<Planned> pair_rows(const Shape&);
 
-/// What follows the rounds: hosts that were slow in half of them, with partners that were fast, both ways and one way at a
-/// time, twice; waived where there are none. Then the AllReduces that were far below the others, twice.
-std::vector<Planned> confirming_rows(const Shape&, const std::vector<Planned>& rounds, const std::vector<Row>& measured);
+/// Returns the rows after the rounds: hosts that were slow in half of them, with fast partners, both ways and one way
+/// at a time, twice; waived where there are none. Then the AllReduces that were far below the others, twice.
+std::vector<Planned> confirming_rows(const Shape&, const std::vector<Planned>& rounds,
+                                     const std::vector<Row>& measured);
 
 }  // namespace shakedown::rehearsal

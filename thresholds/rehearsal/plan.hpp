@@ -10,7 +10,21 @@
 namespace shakedown::rehearsal {
 
 /// How a row comes about.
-enum class Form { products, streams, memory_test, copies, peer_loads, pcie, collective, step, quanta, launches, pairs, waived, facts };
+enum class Form {
+  products,
+  streams,
+  memory_test,
+  copies,
+  peer_loads,
+  pcie,
+  collective,
+  step,
+  quanta,
+  launches,
+  pairs,
+  waived,
+  facts
+};
 
 enum class Direction { both, out, in };
 constexpr auto words(Direction) { return names("both", "out", "in"); }
@@ -22,15 +36,16 @@ struct Planned {
   double seconds = 0;  // of one operation; of a collective, of what four GPUs of one host take
   double mhz = 1980;   // typical clock while it runs; below the highest it is the power limit's
   double cv = 0.003;   // of the samples
-  double watts = 0;    // 0: bursts, in which no power is told
+  double watts = 0;    // 0: bursts, which have no power
   bool bursts = false;
-  std::string reason = {};  // of a waiver
+  double least_clocks = 0;                                 // of a product, with all its units busy in each clock
+  std::string reason = {};                                 // of a waiver
   std::optional<int> shift = {}, source = {}, alone = {};  // local ranks
-  double bytes = 0;    // of a collective or copy
-  bool in_host = false;          // scope:node
-  std::vector<int> partners = {};  // of pairs, by host; -1: none
-  std::vector<bool> shown = {};    // whose figures are there, by host
-  bool sums = false;               // AllReduce of two hosts
+  double bytes = 0;                                        // of a collective or copy
+  bool in_host = false;                                    // scope:node
+  std::vector<int> partners = {};                          // of pairs, by host; -1: none
+  std::vector<bool> shown = {};                            // whose figures are there, by host
+  bool sums = false;                                       // AllReduce of two hosts
   Direction direction = Direction::both;
 };
 

@@ -66,7 +66,8 @@ bool has_value_below(const Column& column, double least) {
 
 }  // namespace
 
-std::vector<Planned> closer_look(const Shape& shape, const std::vector<Planned>& planned, const std::vector<Row>& rows) {
+std::vector<Planned> closer_look(const Shape& shape, const std::vector<Planned>& planned,
+                                 const std::vector<Row>& rows) {
   std::vector<Planned> more;
   std::map<bool, std::map<std::pair<int, int>, double>> copies;  // of reads and writes, the lowest of all hosts
   std::map<bool, std::vector<double>> all;

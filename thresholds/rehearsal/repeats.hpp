@@ -1,4 +1,4 @@
-// What a program measures again because a single value is in doubt (docs/measuring.md).
+// Rows that a program measures again because a single value is in doubt (docs/measuring.md).
 #pragma once
 
 #include <cstddef>

@@ -11,8 +11,14 @@ namespace {
 nlohmann::ordered_json google_row(const Row& row, std::size_t index) {
   const bool once = row.key.starts_with("preflight") || row.key.starts_with("pairs");
   const std::string name = row.key + (once ? "/iterations:1/manual_time" : "/manual_time");
-  nlohmann::ordered_json json{{"name", name}, {"family_index", index}, {"per_family_instance_index", 0}, {"run_name", name},
-                              {"run_type", "iteration"}, {"repetitions", 1}, {"repetition_index", 0}, {"threads", 1}};
+  nlohmann::ordered_json json{{"name", name},
+                              {"family_index", index},
+                              {"per_family_instance_index", 0},
+                              {"run_name", name},
+                              {"run_type", "iteration"},
+                              {"repetitions", 1},
+                              {"repetition_index", 0},
+                              {"threads", 1}};
   if (row.waived) {
     json["error_occurred"] = true;
     json["error_message"] = waiver_text(*row.waived, row.lack);
@@ -31,8 +37,11 @@ void write(const std::vector<Results>& all, const std::filesystem::path& folder)
   std::filesystem::create_directories(folder);
   for (const Results& results : all) {
     nlohmann::ordered_json document;
-    document["context"] = {{"date", results.context.started}, {"host_name", results.context.ranks.front().host},
-                           {"executable", "rehearsal"}, {"num_cpus", 96}, {"library_build_type", "release"}};
+    document["context"] = {{"date", results.context.started},
+                           {"host_name", results.context.ranks.front().host},
+                           {"executable", "rehearsal"},
+                           {"num_cpus", 96},
+                           {"library_build_type", "release"}};
     document["benchmarks"] = nlohmann::ordered_json::array();
     std::map<std::string, std::vector<RankData>> data;
     for (const Row& row : results.rows) {
