@@ -31,6 +31,14 @@ bool names(const Fleet& fleet, const Fault& fault, const Diagnosis& diagnosis) {
                      [&](const Culprit& place) { return is_planted(fleet, fault, diagnosis, place); });
 }
 
+/// True if a place is on the host of the fault, whatever part of it.
+bool names_host(const Fleet& fleet, const Fault& fault, const Diagnosis& diagnosis) {
+  const std::string& host = fleet.machine().hosts[static_cast<std::size_t>(fault.host)].name;
+  return names(fleet, fault, diagnosis) ||
+         std::any_of(diagnosis.places.begin(), diagnosis.places.end(),
+                     [&](const Culprit& place) { return place.host == host && !place.rank; });
+}
+
 }  // namespace
 
 Verdict judge_fleet(const Fleet& fleet, const std::vector<Profile>& profiles) {
@@ -53,6 +61,10 @@ Outcome outcome_of(const Fleet& fleet, const Verdict& verdict) {
   Outcome outcome;
   outcome.state = verdict.state;
   const auto& faults = fleet.order().faults;
+  const auto names_any_host = [&](const Diagnosis& diagnosis) {
+    return std::any_of(faults.begin(), faults.end(),
+                       [&](const Fault& fault) { return names_host(fleet, fault, diagnosis); });
+  };
   const auto names_any = [&](const Diagnosis& diagnosis) {
     return std::any_of(faults.begin(), faults.end(),
                        [&](const Fault& fault) { return names(fleet, fault, diagnosis); });
@@ -65,6 +77,11 @@ Outcome outcome_of(const Fleet& fleet, const Verdict& verdict) {
     });
   };
   outcome.named = all_named(true);
+  outcome.located = !faults.empty() && std::all_of(faults.begin(), faults.end(), [&](const Fault& fault) {
+    return std::any_of(verdict.culprits.begin(), verdict.culprits.end(), [&](const Diagnosis& diagnosis) {
+      return diagnosis.fails && names_host(fleet, fault, diagnosis);
+    });
+  });
   outcome.hinted = all_named(false);
   bool is_first = true;
   for (const Diagnosis& diagnosis : verdict.culprits) {
@@ -75,7 +92,8 @@ Outcome outcome_of(const Fleet& fleet, const Verdict& verdict) {
     // A path or a link has two ends.
     const bool is_of_gpu =
         std::any_of(faults.begin(), faults.end(), [](const Fault& fault) { return fault.is_of_gpu(); });
-    if (!diagnosis.places.empty() && (!planted || (is_of_gpu && faults.size() == 1 && diagnosis.place_count > 2))) {
+    if (!diagnosis.places.empty() &&
+        (!names_any_host(diagnosis) || (is_of_gpu && faults.size() == 1 && diagnosis.place_count > 2))) {
       outcome.innocent = true;
     }
   }

@@ -12,6 +12,7 @@ struct Outcome {
   State state = State::incomplete;
   bool first = false;     // the first that fails is a planted part
   bool named = false;     // each planted part is named by something that fails
+  bool located = false;   // at least the host of each planted part is
   bool hinted = false;    // each planted part is named, by a line that fails or by one that informs
   bool innocent = false;  // something that fails names only healthy parts, or more than two with a planted one
 };

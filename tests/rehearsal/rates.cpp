@@ -152,11 +152,12 @@ void measure(const Flags& flags, const Cell& cell, const std::vector<Profile>& p
     for (int i = 0; i < flags.threads; ++i) threads.emplace_back(work);
   }
   std::map<State, int> states;
-  int first = 0, named = 0, hinted = 0, innocent = 0;
+  int first = 0, named = 0, located = 0, hinted = 0, innocent = 0;
   for (const Outcome& outcome : outcomes) {
     ++states[outcome.state];
     first += outcome.first;
     named += outcome.named;
+    located += outcome.located;
     hinted += outcome.hinted;
     innocent += outcome.innocent;
   }
@@ -164,9 +165,9 @@ void measure(const Flags& flags, const Cell& cell, const std::vector<Profile>& p
   for (const auto& [state, count] : states)
     counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", name(state), count);
   const bool planted = cell.faults != "none";
-  fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", cell.noise->name, cell.gpus, cell.faults, flags.n,
+  fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", cell.noise->name, cell.gpus, cell.faults, flags.n,
              counts, planted ? rate(first, flags.n) : "-", planted ? rate(named, flags.n) : "-",
-             planted ? rate(hinted, flags.n) : "-", rate(innocent, flags.n));
+             planted ? rate(located, flags.n) : "-", planted ? rate(hinted, flags.n) : "-", rate(innocent, flags.n));
   for (const auto& [seed, text] : lists) fmt::print("{}", text);
   std::fflush(stdout);
 }
@@ -182,8 +183,10 @@ int run(const Flags& flags) {
     return 0;
   }
   const auto profiles = load_profiles(source / "thresholds");
-  fmt::print("| noise | GPUs | fault | n | verdicts | named first | named | named or hinted | innocent named |\n");
-  fmt::print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+  fmt::print(
+      "| noise | GPUs | fault | n | verdicts | named first | named | at least its host | named or hinted | innocent "
+      "named |\n");
+  fmt::print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
   for (const Noise& noise : noises) {
     for (const int gpus : flags.gpus) {
       for (const auto& faults : flags.faults) measure(flags, {&noise, gpus, faults}, profiles);
