@@ -94,7 +94,7 @@ class Outcome:
 
 
 def text_of(file, measures=False):
-    """The content of an output without times and ids, which differ between two runs; None where there is no file."""
+    """The content of an output without times, ids and hashes, which differ between two runs; None where there is no file."""
     if not file.exists():
         return None
     if file.suffix == ".tar":
@@ -102,7 +102,7 @@ def text_of(file, measures=False):
             return {name: tar.extractfile(name).read() for name in tar.getnames()}
     if measures and file.read_text() != OLD:
         return {name: value for name, value in json.loads(file.read_text()).items() if name in ("verdict", "passed", "total")}
-    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\d{8}T\d{6}Z-[0-9a-f]{6}", "", file.read_text())
+    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\d{8}T\d{6}Z-[0-9a-f]{6}|[0-9a-f]{64}", "", file.read_text())
 
 
 def is_incomplete(text):
