@@ -9,6 +9,7 @@
 
 #include "base/files.hpp"
 #include "fixtures/plan/session.hpp"
+#include "kernels/ops/checkpoint.hpp"
 #include "kernels/training/checkpoint.hpp"
 
 namespace shakedown {

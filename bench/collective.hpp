@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fixtures/plan/session.hpp"
+#include "kernels/ops/collective.hpp"
 
 namespace shakedown {
 

@@ -4,6 +4,7 @@
 //   mpirun -np 4 build/bench/bench_gemm --benchmark_filter=dtype:bf16
 //   mpirun -np 4 build/bench/bench_gemm --benchmark_filter=load:sustained
 #include "fixtures/plan/session.hpp"
+#include "kernels/ops/gemm.hpp"
 
 namespace shakedown {
 

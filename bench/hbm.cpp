@@ -4,6 +4,8 @@
 //   mpirun -np 4 build/bench/bench_hbm --tier=full
 
 #include "fixtures/plan/session.hpp"
+#include "kernels/ops/latency.hpp"
+#include "kernels/ops/memory.hpp"
 
 namespace shakedown {
 

@@ -3,6 +3,7 @@
 //
 //   mpirun -np 4 build/bench/bench_jitter
 #include "bench/retest.hpp"
+#include "kernels/ops/jitter.hpp"
 
 namespace shakedown {
 

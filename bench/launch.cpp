@@ -3,6 +3,7 @@
 //
 //   mpirun -np 4 build/bench/bench_launch
 #include "bench/retest.hpp"
+#include "kernels/ops/launch.hpp"
 
 namespace shakedown {
 

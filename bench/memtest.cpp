@@ -4,6 +4,7 @@
 //
 //   mpirun -np 4 build/bench/bench_memtest --tier=full
 #include "fixtures/plan/session.hpp"
+#include "kernels/ops/memory.hpp"
 
 namespace shakedown {
 

@@ -14,6 +14,7 @@
 
 #include "base/statistics.hpp"
 #include "fixtures/plan/session.hpp"
+#include "kernels/ops/copy.hpp"
 
 namespace shakedown {
 

@@ -3,6 +3,7 @@
 //
 //   mpirun -np 4 build/bench/bench_pcie --benchmark_filter=active:one
 #include "fixtures/plan/session.hpp"
+#include "kernels/ops/copy.hpp"
 
 namespace shakedown {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fixtures/loop/ab_compare.hpp"
+#include "kernels/ops/training_step.hpp"
 
 namespace shakedown {
 

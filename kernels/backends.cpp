@@ -4,14 +4,11 @@
 #include <algorithm>
 
 #include "base/archive.hpp"
-#include "kernels/jitter.hpp"
 
 namespace shakedown {
 
 std::unique_ptr<Work> Device::prepare(const Spec& spec) {
-  if (const auto* const jitter = std::get_if<JitterSpec>(&spec)) return make_jitter(*jitter);
-  const auto description = std::visit([](const auto& s) { return s.description; }, spec);
-  throw Unsupported(std::string(description) + " is not implemented for " + info().name);
+  throw Unsupported(std::string(spec.description) + " is not implemented for " + info().name);
 }
 
 bool still_best(Group& group, double remembered, double likeliest) {

@@ -12,29 +12,15 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/group.hpp"
 #include "base/names.hpp"
 #include "base/nccl_link.hpp"
 #include "kernels/check.hpp"
-#include "kernels/ops/checkpoint.hpp"
-#include "kernels/ops/collective.hpp"
-#include "kernels/ops/copy.hpp"
-#include "kernels/ops/gemm.hpp"
-#include "kernels/ops/jitter.hpp"
-#include "kernels/ops/latency.hpp"
-#include "kernels/ops/launch.hpp"
-#include "kernels/ops/memory.hpp"
-#include "kernels/ops/training_step.hpp"
+#include "kernels/ops/operation.hpp"
 
 namespace shakedown {
-
-/// What can be measured: one struct per operation.
-using Spec = std::variant<GemmSpec, HbmSpec, MemoryLatencySpec, MemoryTestSpec, PeerCopySpec, PeerShiftSpec,
-                          PeerLatencySpec, PeerLatencyShiftSpec, PcieSpec, CollectiveSpec, LoraStepSpec, TrainStepSpec,
-                          CheckpointSpec, LaunchSpec, JitterSpec>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work
@@ -137,6 +123,64 @@ class Work {
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Spec
+
+template <class Device>
+using Maker = std::function<std::unique_ptr<Work>(Device&)>;
+
+namespace host {
+
+class HostDevice;
+
+/// Calls `std::unique_ptr<Work> make(const S&, HostDevice&)`, which the file of the Work defines in this namespace and
+/// no header lists. Empty if the backend does not make it.
+template <class S>
+Maker<HostDevice> maker(const S& spec) {
+  if constexpr (made_by<S>(Backend::host)) {
+    std::unique_ptr<Work> make(const S&, HostDevice&);
+    return [spec](HostDevice& device) { return make(spec, device); };
+  } else {
+    return nullptr;
+  }
+}
+
+}  // namespace host
+
+namespace cuda {
+
+class CudaDevice;
+
+/// The same for CUDA. Empty in a build without it, too, where there is no CudaDevice to ask for it.
+template <class S>
+Maker<CudaDevice> maker(const S& spec) {
+  if constexpr (SHAKEDOWN_WITH_CUDA && made_by<S>(Backend::cuda)) {
+    std::unique_ptr<Work> make(const S&, CudaDevice&);
+    return [spec](CudaDevice& device) { return make(spec, device); };
+  } else {
+    return nullptr;
+  }
+}
+
+}  // namespace cuda
+
+/// What can be measured: any operation's own spec (kernels/ops/) with its makers. It names no operation, so that a new
+/// one changes no file of others, and a program links only those that it measures.
+struct Spec {
+  template <class S>
+    requires requires { S::description; }
+  Spec(const S& spec)
+      : description(S::description),
+        bytes([spec] { return footprint(spec); }),
+        host_maker(host::maker(spec)),
+        cuda_maker(cuda::maker(spec)) {}
+
+  std::string_view description;
+  std::function<std::size_t()> bytes;  // its footprint
+  Maker<host::HostDevice> host_maker;
+  Maker<cuda::CudaDevice> cuda_maker;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Device
 
 /// Facts about the device of this rank. Unknown is nullopt, never an empty string.
@@ -201,7 +245,7 @@ class Device {
   virtual void abort() noexcept {}
 
   /// Local: allocates and plans. Unsupported where this device or backend cannot do it; the text says why, with numbers
-  /// ("needs 17.2 GB, 12.9 GB free"). By itself a device has a processor, and no more.
+  /// ("needs 17.2 GB, 12.9 GB free"). That of this class is for a spec that the backend has no maker of.
   virtual std::unique_ptr<Work> prepare(const Spec&);
 
  private:

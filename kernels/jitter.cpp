@@ -1,5 +1,6 @@
-// Quanta of work by the thread that starts everything else, and how much longer than usual each of them took.
-#include "kernels/jitter.hpp"
+// Quanta of work by the thread that starts everything else, and how much longer than usual each of them took: the same
+// on every backend, as each rank has a processor.
+#include "kernels/ops/jitter.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "base/statistics.hpp"
+#include "kernels/device.hpp"
 
 namespace shakedown {
 
@@ -106,6 +108,12 @@ class Jitter final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_jitter(const JitterSpec&) { return std::make_unique<Jitter>(); }
+namespace host {
+std::unique_ptr<Work> make(const JitterSpec&, HostDevice&) { return std::make_unique<Jitter>(); }
+}  // namespace host
+
+namespace cuda {
+std::unique_ptr<Work> make(const JitterSpec&, CudaDevice&) { return std::make_unique<Jitter>(); }
+}  // namespace cuda
 
 }  // namespace shakedown

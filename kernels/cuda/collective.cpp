@@ -9,6 +9,7 @@
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/recording.hpp"
+#include "kernels/ops/collective.hpp"
 
 namespace shakedown::cuda {
 

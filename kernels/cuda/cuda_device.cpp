@@ -80,24 +80,13 @@ std::unique_ptr<Work> CudaDevice::prepare(const Spec& spec) {
   const std::chrono::duration<double> clearing(static_cast<double>(prepared_bytes_) / cleared_bytes_per_second);
   cleared_ = std::max(cleared_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(clearing);
   prepared_bytes_ = 0;
-  if (std::holds_alternative<PcieSpec>(spec)) std::this_thread::sleep_until(cleared_);
-  auto work = make_work(spec);
+  if (!spec.cuda_maker) return Device::prepare(spec);
+  auto work = spec.cuda_maker(*this);
   prepared_bytes_ = work->bytes();
   return work;
 }
 
-std::unique_ptr<Work> CudaDevice::make_work(const Spec& spec) {
-  return std::visit(
-      [&]<class S>(const S& s) {
-        if constexpr (made_by<S>(Backend::cuda)) {
-          std::unique_ptr<Work> make(const S&, CudaDevice&);
-          return make(s, *this);
-        } else {
-          return Device::prepare(spec);
-        }
-      },
-      spec);
-}
+void CudaDevice::wait_until_cleared() const { std::this_thread::sleep_until(cleared_); }
 
 /// No driver (error 35) and no GPU (error 100) look alike from here: no device, and CUDA's words for why.
 Availability probe() {

@@ -33,17 +33,16 @@ class CudaDevice final : public Device {
   void settle() override { gpu_.free_retired(); }
   void abort() noexcept override { communicators_.abort(); }
 
-  /// Of each spec that is made_by this backend by `std::unique_ptr<Work> make(const S&, CudaDevice&)`, which the file
-  /// of its Work defines in this namespace and no header lists. Copies between host and GPU wait until the driver has
-  /// cleared what the Work before gave back. Throws Unsupported for what this GPU cannot do.
+  /// Throws Unsupported for what this GPU cannot do.
   std::unique_ptr<Work> prepare(const Spec&) override;
+
+  /// Waits until the driver has cleared what the Works before the one that is being prepared gave back.
+  void wait_until_cleared() const;
 
   Gpu& gpu() { return gpu_; }
   Communicators& communicators() { return communicators_; }
 
  private:
-  std::unique_ptr<Work> make_work(const Spec&);
-
   Gpu gpu_;
   DeviceInfo info_;
   Communicators communicators_;

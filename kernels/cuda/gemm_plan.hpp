@@ -10,6 +10,7 @@
 #include "kernels/cuda/gemm_type.hpp"
 #include "kernels/cuda/matmul.hpp"
 #include "kernels/device.hpp"
+#include "kernels/ops/gemm.hpp"
 
 namespace shakedown::cuda {
 

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/device.hpp"
+#include "kernels/ops/gemm.hpp"
 
 namespace shakedown::cuda {
 

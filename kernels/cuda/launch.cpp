@@ -3,6 +3,7 @@
 #include "kernels/cuda/count.hpp"
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/recording.hpp"
+#include "kernels/ops/launch.hpp"
 
 namespace shakedown::cuda {
 

@@ -13,6 +13,7 @@
 #include "kernels/cuda/peer_memory.hpp"
 #include "kernels/cuda/stream.hpp"
 #include "kernels/cuda/tuner.hpp"
+#include "kernels/ops/copy.hpp"
 
 namespace shakedown::cuda {
 

@@ -13,6 +13,7 @@
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/peer_memory.hpp"
+#include "kernels/ops/copy.hpp"
 
 namespace shakedown::cuda {
 

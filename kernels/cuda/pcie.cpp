@@ -12,6 +12,7 @@
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/pinned.hpp"
+#include "kernels/ops/copy.hpp"
 
 namespace shakedown::cuda {
 
@@ -142,6 +143,7 @@ class PcieCopy final : public Work {
 }  // namespace
 
 std::unique_ptr<Work> make(const PcieSpec& spec, CudaDevice& device) {
+  device.wait_until_cleared();
   const Gpu& gpu = device.gpu();
   const auto pci = device.info().pci.value_or("");
   if (spec.bytes == 0 || spec.bytes % 8 != 0) throw std::invalid_argument("pcie needs a positive multiple of 8 bytes");

@@ -8,6 +8,7 @@
 
 #include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
+#include "kernels/ops/collective.hpp"
 
 namespace shakedown::host {
 

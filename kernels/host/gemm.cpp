@@ -11,7 +11,9 @@
 
 #include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
+#include "kernels/ops/gemm.hpp"
 #include "kernels/reference.hpp"
+#include "kernels/trail.hpp"
 
 namespace shakedown::host {
 

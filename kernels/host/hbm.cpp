@@ -8,6 +8,8 @@
 
 #include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
+#include "kernels/ops/memory.hpp"
+#include "kernels/trail.hpp"
 
 namespace shakedown::host {
 

@@ -58,21 +58,9 @@ double HostDevice::seconds(Work& work, int repeats) {
 }
 
 std::unique_ptr<Work> HostDevice::prepare(const Spec& spec) {
-  return std::visit(
-      [&]<class S>(const S& s) {
-        if constexpr (made_by<S>(Backend::host)) {
-          std::unique_ptr<Work> make(const S&, HostDevice&);
-          require_memory(footprint(s));
-          return make(s, *this);
-        } else {
-          return Device::prepare(spec);
-        }
-      },
-      spec);
-}
-
-std::unique_ptr<Work> make(const PcieSpec&, HostDevice&) {
-  throw Unsupported("the host backend has no GPU to copy to or from");
+  if (!spec.host_maker) return Device::prepare(spec);
+  require_memory(spec.bytes());
+  return spec.host_maker(*this);
 }
 
 Availability probe() { return {1, ""}; }

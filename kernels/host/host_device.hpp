@@ -14,8 +14,7 @@ class HostDevice final : public Device {
   DeviceInfo info() const override { return info_; }
   double seconds(Work&, int repeats) override;
 
-  /// Of each spec that is made_by this backend by `std::unique_ptr<Work> make(const S&, HostDevice&)`, which the file
-  /// of its Work defines in this namespace and no header lists. Throws Unsupported for what this host cannot do.
+  /// Throws Unsupported for what this host cannot do.
   std::unique_ptr<Work> prepare(const Spec&) override;
 
   Team& team() { return team_; }

@@ -8,6 +8,7 @@
 #include "kernels/chase.hpp"
 #include "kernels/host/buffer.hpp"
 #include "kernels/host/host_device.hpp"
+#include "kernels/ops/latency.hpp"
 #include "kernels/trail.hpp"
 
 namespace shakedown::host {

@@ -8,6 +8,8 @@
 #include "kernels/chase.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/host/window.hpp"
+#include "kernels/ops/copy.hpp"
+#include "kernels/trail.hpp"
 
 namespace shakedown::host {
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "kernels/ops/operation.hpp"
 
@@ -12,7 +11,6 @@ namespace shakedown {
 /// literature (Sottile and Minnich, CLUSTER 2004). What is not the work took the core from it.
 struct JitterSpec {
   static constexpr std::string_view description = "a row of quanta on the processor";
-  static constexpr std::optional<Backend> only{};  // of no backend: every Device has a processor
   /// Of a quantum: a multiplication and an addition, each waiting for the one before, 4 cycles on any core of today. So
   /// 0.1 ms, much shorter than a turn of another thread, so that a turn shows in a few quanta of many.
   static constexpr std::uint64_t steps = 65536;

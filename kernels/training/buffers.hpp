@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/ops/training_step.hpp"
 #include "kernels/training/arena.hpp"
 #include "kernels/training/ops.hpp"
 

@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/recording.hpp"
+#include "kernels/ops/collective.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
 
 namespace shakedown::cuda {

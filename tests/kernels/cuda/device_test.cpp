@@ -17,6 +17,9 @@
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/peer_memory.hpp"
 #include "kernels/cuda/tuner.hpp"
+#include "kernels/ops/collective.hpp"
+#include "kernels/ops/copy.hpp"
+#include "kernels/ops/gemm.hpp"
 #include "kernels/reference.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
 

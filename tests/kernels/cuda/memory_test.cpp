@@ -17,6 +17,9 @@
 #include "kernels/cuda/known_data.hpp"
 #include "kernels/cuda/memory_walk.hpp"
 #include "kernels/cuda/stream.hpp"
+#include "kernels/ops/collective.hpp"
+#include "kernels/ops/copy.hpp"
+#include "kernels/ops/gemm.hpp"
 #include "tests/kernels/cuda/on_gpu.hpp"
 
 namespace shakedown::cuda {
@@ -184,7 +187,7 @@ TEST_F(OnGpu, ProductsCollectivesAndCopiesLeaveTheSameBitsEachTime) {
       digests.insert(work->digest().value());
     }
     EXPECT_TRUE(work->verify().passed());
-    EXPECT_EQ(digests.size(), 1U) << "operation of index " << spec.index();
+    EXPECT_EQ(digests.size(), 1U) << spec.description;
     if (in_connect) {
       EXPECT_EQ(*digests.begin(), *in_connect) << "what was tuned";
     }

@@ -1,0 +1,11 @@
+// A host has no GPU: the answer to a copy between the two.
+#include "kernels/host/host_device.hpp"
+#include "kernels/ops/copy.hpp"
+
+namespace shakedown::host {
+
+std::unique_ptr<Work> make(const PcieSpec&, HostDevice&) {
+  throw Unsupported("the host backend has no GPU to copy to or from");
+}
+
+}  // namespace shakedown::host
