@@ -9,8 +9,8 @@
 
 #include "base/files.hpp"
 #include "fixtures/plan/session.hpp"
-#include "kernels/ops/checkpoint.hpp"
-#include "kernels/training/checkpoint.hpp"
+#include "kernels/transformer/checkpoint.hpp"
+#include "kernels/transformer/checkpoint_spec.hpp"
 
 namespace shakedown {
 

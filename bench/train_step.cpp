@@ -1,12 +1,13 @@
 // A step of training as clusters are tested with it: every parameter of GPT-2 (124 million; LayerNorm, GELU, learned
 // positions, the head tied to the embedding), forward, backward, sum of the gradients over all ranks, AdamW, bf16 with
 // fp32 masters, on random weights. Several ranks also share the optimizer of it, and all of Qwen2-7B and Llama-8B.
-// encoder_163m is what many cluster tests call GPT-2, so that their figures can be compared: see training/shape.hpp. On
-// a machine without GPUs two small layers of each.
+// encoder_163m is what many cluster tests call GPT-2, so that their figures can be compared: see transformer/shape.hpp.
+// On a machine without GPUs two small layers of each.
 //
 //   mpirun -np 4 build/bench/bench_train_step --tier=full
 //   build/bench/bench_train_step --backend=host --plan
 #include "bench/training.hpp"
+#include "kernels/transformer/memory_plan.hpp"
 
 namespace shakedown {
 
@@ -66,6 +67,11 @@ void register_train_step(Session& session) {
   for (const char* const model : {"qwen2_7b", "llama_8b"}) {
     add({.model = model, .batch = 1, .seq = 4096, .shard = training::Shard::weights});
   }
+}
+
+std::string plan_memory(const PlannedStep& step) {
+  return training::memory_text(
+      {.model = step.model, .batch = step.batch, .seq = step.seq, .ranks = step.ranks, .tp = step.tp});
 }
 
 }  // namespace shakedown

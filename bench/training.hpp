@@ -2,7 +2,7 @@
 #pragma once
 
 #include "fixtures/loop/ab_compare.hpp"
-#include "kernels/ops/training_step.hpp"
+#include "kernels/transformer/step_spec.hpp"
 
 namespace shakedown {
 

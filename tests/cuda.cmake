@@ -2,9 +2,9 @@
 # as skipped.
 shakedown_test(cuda_test gpu SHARDS 2
   SOURCES kernels/cuda/device_test.cpp kernels/cuda/collectives_test.cpp kernels/cuda/gemm_test.cpp kernels/cuda/memory_test.cpp
-    kernels/cuda/training_layers_test.cpp kernels/cuda/training_optimizer_test.cpp kernels/cuda/training_products_test.cpp
-    kernels/cuda/training_attention_test.cpp kernels/cuda/lora_test.cpp
-  LIBRARIES shakedown::kernels shakedown_cuda)
+    kernels/transformer/cuda/training_layers_test.cpp kernels/transformer/cuda/training_optimizer_test.cpp kernels/transformer/cuda/training_products_test.cpp
+    kernels/transformer/cuda/training_attention_test.cpp kernels/transformer/cuda/lora_test.cpp
+  LIBRARIES shakedown::transformer shakedown_transformer_cuda)
 set_target_properties(cuda_test PROPERTIES UNITY_BUILD OFF)  # one namespace, helpers called alike
 # For the fault tests: libraries that lie, and another user of a GPU beside a measurement.
 enable_language(CUDA)
@@ -28,6 +28,6 @@ foreach(half 1 2)
 endforeach()
 
 foreach(program lora_profile lora_dump)
-  add_executable(cuda_${program} kernels/cuda/${program}.cpp)
-  target_link_libraries(cuda_${program} PRIVATE shakedown::kernels shakedown_cuda)
+  add_executable(cuda_${program} kernels/transformer/cuda/${program}.cpp)
+  target_link_libraries(cuda_${program} PRIVATE shakedown::transformer shakedown_transformer_cuda)
 endforeach()

@@ -12,7 +12,6 @@
 #include <map>
 
 #include "kernels/cuda/handle.hpp"
-#include "kernels/cuda/training/attention.hpp"
 
 namespace shakedown::cuda {
 

@@ -8,14 +8,14 @@
 #include <set>
 
 #include "kernels/chase.hpp"
-#include "kernels/ops/checkpoint.hpp"
 #include "kernels/ops/collective.hpp"
 #include "kernels/ops/copy.hpp"
 #include "kernels/ops/gemm.hpp"
 #include "kernels/ops/jitter.hpp"
 #include "kernels/ops/latency.hpp"
 #include "kernels/ops/launch.hpp"
-#include "kernels/ops/training_step.hpp"
+#include "kernels/transformer/checkpoint_spec.hpp"
+#include "kernels/transformer/step_spec.hpp"
 
 namespace shakedown::device_test {
 namespace {

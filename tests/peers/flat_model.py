@@ -1,6 +1,6 @@
 """What tests/peers/reference_step.py and golden_gpt2.py share: the sizes of the tests' models, and their deterministic weights and tokens.
 
-The same as tests/kernels/training/host_step.hpp (set_lively_weights, batch_of) and kernels/training/step.hpp (`tensor`)
+The same as tests/kernels/transformer/host_step.hpp (set_lively_weights, batch_of) and kernels/transformer/step.hpp (`tensor`)
 make, from the same hash. Parameters are one flat array, in the order in which a backward pass completes them.
 """
 
@@ -108,7 +108,7 @@ def tokens(vocab, batch, seq):
     return inputs, targets
 
 
-# The shapes of tests/kernels/training/host_step.hpp, whose sizes divide nothing.
+# The shapes of tests/kernels/transformer/host_step.hpp, whose sizes divide nothing.
 RAGGED = {name: Model(name == "encoder", layers=2, hidden=32, heads=4, intermediate=48, vocab=61, context=9)
           for name in ("gpt2", "encoder")}
 # The presets for machines without a GPU.

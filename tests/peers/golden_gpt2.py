@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The golden values of tests/kernels/training/golden_test.cpp for GPT-2 and the encoder once more, in float64 by transformers and torch.
+"""The golden values of tests/kernels/transformer/golden_test.cpp for GPT-2 and the encoder once more, in float64 by transformers and torch.
 
     python3 tests/peers/golden_gpt2.py gpt2 --compare tests/data/gpt2_golden.txt
     python3 tests/peers/golden_gpt2.py encoder --compare tests/data/encoder_golden.txt

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden values for tests/kernels/training/lora_golden_test.cpp: three LoRA steps of a two-layer Qwen2 in float64 by transformers and peft.
+"""Golden values for tests/kernels/transformer/lora_golden_test.cpp: three LoRA steps of a two-layer Qwen2 in float64 by transformers and peft.
 
     python3 tests/peers/golden_lora_step.py > tests/data/lora_golden.txt
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The losses of train_step on whole models of 7 and 8 billion parameters, by transformers and torch in f32 on one GPU: the
-same random weights, tokens and update as a measurement has. They are what kernels/training/step_check.cpp holds the losses
+same random weights, tokens and update as a measurement has. They are what kernels/transformer/step_check.cpp holds the losses
 of bf16 against.
 
     python3 tests/peers/golden_train_step.py qwen2_7b_8_layers llama_8b_8_layers --batch=2

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Three training steps of a small GPT-2 (or encoder) in float64, with numpy alone: golden values for tests/kernels/training/golden_test.cpp.
+"""Three training steps of a small GPT-2 (or encoder) in float64, with numpy alone: golden values for tests/kernels/transformer/golden_test.cpp.
 
     python3 tests/peers/reference_step.py gpt2 > tests/data/gpt2_golden.txt
     python3 tests/peers/reference_step.py encoder > tests/data/encoder_golden.txt

@@ -73,7 +73,7 @@ def fill_normal(target, number, stddev=STDDEV, rounded=None):
 
 
 def number_of(kind, layer, module=None):
-    """The numbers of the tensors, as kernels/training/step.hpp has them."""
+    """The numbers of the tensors, as kernels/transformer/step.hpp has them."""
     base = 32 * (layer + 1)
     return {"weight": 0, "bias": 7, "a": 8, "b": 16}[kind] + base + (MODULES.index(module) if module else 0)
 
@@ -148,7 +148,7 @@ def build(shape, options, device):
 
 
 def token_flops(shape, seq):
-    """Floating-point operations per token, as kernels/training/shape.hpp counts them."""
+    """Floating-point operations per token, as kernels/transformer/shape.hpp counts them."""
     hidden, q, kv = shape["hidden"], shape["heads"] * shape["head_dim"], shape["kv_heads"] * shape["head_dim"]
     sizes = [(hidden, q), (hidden, kv), (hidden, kv), (q, hidden)] + [(hidden, shape["intermediate"])] * 2
     sizes.append((shape["intermediate"], hidden))

@@ -238,7 +238,7 @@ Operation copy_of(Text key, const Scale&) {
 Operation collective_of(Text key, const Scale& scale) {
   return {.bytes = collective_bytes(key, number(key, "bytes"), of_group(key, scale).ranks)};
 }
-Operation checkpoint_of(Text key, const Scale&) {  // f32 (kernels/ops/checkpoint.hpp)
+Operation checkpoint_of(Text key, const Scale&) {  // f32 (kernels/transformer/checkpoint_spec.hpp)
   const Model* model = find_model(key);
   return {.bytes = model == nullptr ? 0 : 3 * 4 * model->trainable};
 }

@@ -1,0 +1,329 @@
+// Everything a training step keeps in memory, cut from one arena: weights, trainable parameters, what the backward pass
+// needs of every layer, and scratch that layers share. Over an arena without memory it is the plan of a step.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "kernels/transformer/arena.hpp"
+#include "kernels/transformer/ops.hpp"
+#include "kernels/transformer/step_spec.hpp"
+
+namespace shakedown::training {
+
+/// How an adapter joins its projection.
+enum class AdapterPath {
+  separate,  // Y = X W', then for each part Y += U (sB)': passes over Y
+  augmented  // Y = [X | U] [W | sB]' in one product, and likewise backward
+};
+
+/// One training step on one rank.
+struct StepShape {
+  TransformerShape model;
+  LoraShape lora;
+  Trains trains = Trains::adapters;
+  std::size_t batch, seq;        // sequences of a micro-batch, and tokens of each
+  std::size_t accumulation = 1;  // micro-batches per update
+  int ranks = 1;
+  Retain retain = Retain::rebuild;
+  AdapterPath path = AdapterPath::augmented;
+  /// Rows of logits that exist at a time. 28 tiles of 128 rows: with the 14 tiles of 256 columns that a hidden size of
+  /// 3584 has, one for each of 132 multiprocessors three times over but for 4 of them; 2048 rows would leave 40 idle.
+  std::size_t loss_chunk = 3584;
+  DType sums = DType::f32;  // in which gradients travel between ranks, where masters are f32
+  /// Gradients that are summed over ranks together, at least; 0: not decided, any number up to all of them.
+  std::size_t bucket = 0;
+  Shard shard = Shard::none;
+  int rank = 0;  // of `ranks`, which part of what is shared out it keeps
+  /// Each of the `ranks` is so many that compute the model together, of which this is one (part_of). Between
+  /// projections each has some of the tokens (sequence parallel, Korthikanti et al. 2022, arXiv 2205.05198).
+  int tensor = 1, tensor_rank = 0;
+
+  std::size_t tokens() const { return batch * seq; }  // of a micro-batch
+  std::size_t own_tokens() const { return tokens() / static_cast<std::size_t>(tensor); }
+  TransformerShape part() const { return part_of(model, tensor); }
+  AttentionShape attention() const {
+    const auto m = part();
+    return {batch, seq, m.heads, m.kv_heads, m.head_dim, m.causal};
+  }
+  /// Whether ranks share the state: each updates its part of it.
+  bool sharded() const { return shard != Shard::none; }
+  int shares() const { return sharded() ? ranks : 1; }
+  /// Shares begin at multiples of 256 bytes of f32.
+  FlatLayout layout() const {
+    return flat_layout(part(), lora, trains, sharded() ? 64 * static_cast<std::size_t>(ranks) : 1, tensor > 1);
+  }
+  std::vector<ParameterTensor> tensors() const { return layout().tensors; }
+  /// What this rank updates.
+  std::vector<Piece> pieces() const { return training::pieces(layout(), shares(), sharded() ? rank : 0); }
+};
+
+/// Layers whose weights and gradients are whole at a time where ranks share them.
+inline constexpr std::size_t layers_in_turns = 3;
+/// And slots in all: of the head, the embeddings and what is replicated, too.
+inline constexpr std::size_t slots_in_turns = layers_in_turns + 3;
+
+/// Steps whose records are kept until somebody reads them.
+inline constexpr std::size_t records_kept = 256;
+
+/// The step that a spec asks for. Errors: std::invalid_argument for an unknown model, a size below one, or what does
+/// not go together.
+template <Trains trains>
+StepShape step_shape(const StepSpec<trains>&);
+
+/// Errors: std::invalid_argument for what does not go together.
+void check(const StepShape&);
+
+template <class Element, class Master>
+struct Buffers {
+  /// The weights of one layer; see FusedLinear for the matrices. A bias that the model does not have is null.
+  struct Layer {
+    NormWeights<Element> norm1, norm2;
+    std::array<Matrix<Element>, linears.size()> weights;
+    std::array<Element*, linears.size()> biases = {};
+  };
+
+  /// What the forward pass of one layer leaves for its backward pass. Inputs of projections have room for U behind
+  /// them, outputs that turn into gradients in place have room for dU. n1 is the output of norm 1 and `middle` the sum
+  /// behind the attention; n2 is the output of norm 2 where norms stand before, else its input.
+  /// Of ranks that compute the model together each has all tokens of what a projection reads or writes, and its own
+  /// tokens of what stands between a sum and a norm: the statistics, `middle`, n2 or x.
+  struct Kept {
+    Matrix<Element> n1, qkv, attended, middle, n2, gate_up, h;
+    /// U = X A' of the projections; in the room behind X where X is kept, else in memory of its own.
+    Matrix<Element> u_qkv, u_o, u_gate_up, u_down;
+    NormStatistics<Master> norm1, norm2;
+    Master* lse;
+  };
+
+  /// Where a unit of the flat array stands: as products read its weights and write its gradient, and this rank's share
+  /// of it, which is all of it or lies inside or elsewhere. Without weights where they are frozen.
+  struct UnitPlace {
+    std::size_t slot;  // units with the same one take turns in the same memory
+    Element *weights, *own_weights;
+    Master *gradient, *own_gradient;
+    std::size_t own_offset, own_count;  // in the arrays of `state`
+  };
+
+  Buffers(Arena& arena, const StepShape& s, std::size_t workspace_bytes) {
+    const auto m = s.part();
+    for (const auto linear : linears) shape[static_cast<std::size_t>(linear)] = fused(m, s.lora, linear);
+    const auto layout = s.layout();
+    state.count = layout.count() / static_cast<std::size_t>(s.shares());
+    if (s.trains == Trains::adapters) take_weights(arena, s);
+    place_units(arena, s, layout);
+    if (s.trains == Trains::all) place_weights(s, layout);
+
+    state.parameters = arena.take<Master>("parameters", state.count);
+    state.first_moment = arena.take<Master>("first moment", state.count);
+    state.second_moment = arena.take<Master>("second moment", state.count);
+
+    take_activations(arena, s);
+    take_scratch(arena, s);
+
+    inputs = arena.take<int>("inputs", s.accumulation * s.tokens());
+    targets = arena.take<int>("targets", s.accumulation * s.tokens());
+    if (s.trains == Trains::all) order = arena.take<int>("order of inputs", s.accumulation * s.tokens());
+    if (m.positions == Positions::rope) rotations = arena.take<Master>("rotations", s.seq * m.head_dim);
+    losses = arena.take<Master>("losses", s.tokens());
+    records = arena.take<Record>("records", 1 + records_kept);
+    workspace = arena.take<std::byte>("workspace", workspace_bytes);
+  }
+
+  const FusedLinear& of(Linear linear) const { return shape[static_cast<std::size_t>(linear)]; }
+
+  std::array<FusedLinear, linears.size()> shape;
+  Matrix<Element> embedding, head;  // vocab x hidden; one matrix if tied
+  Matrix<Element> positions;        // context x hidden, if learned
+  Element* head_bias = nullptr;
+  NormWeights<Element> final_norm;  // null where norms stand behind
+  std::vector<Layer> layers;
+  FlatState<Master> state;  // its gradient is that of all where `gradient` of the units is
+  std::vector<UnitPlace> units;
+
+  std::vector<Matrix<Element>> x;  // the residual stream before each layer, and after the last
+  std::vector<Kept> kept;          // per layer, or one that all share
+  NormStatistics<Master> final_statistics;
+
+  Matrix<Element> dx;  // gradient of the residual stream, with room for dU of o and down
+  Matrix<Element>
+      narrow;  // tokens x hidden: final norm and its gradient, gradients of n1, n2 and of the attention's output
+  Matrix<Element> d_qkv;   // with room for dU
+  Matrix<Element> wide;    // tokens x intermediate: h where it is not kept (room for U), and its gradient
+  Matrix<Element> logits;  // loss_chunk x vocab, in the same memory
+  int *inputs, *targets;   // accumulation x tokens
+  int* order = nullptr;    // of each micro-batch, its rows sorted by their inputs; where the embedding is trained
+  Master *rotations = nullptr, *losses;
+  Record* records;  // of the step under way, and behind it those of the last ones
+  std::byte* workspace;
+
+ private:
+  static Matrix<Element> matrix(Arena& arena, const std::string& name, std::size_t rows, std::size_t cols,
+                                std::size_t room = 0) {
+    return {arena.take<Element>(name, rows * (cols + room)), rows, cols, cols + room};
+  }
+
+  NormWeights<Element> norm(Arena& arena, const std::string& name, const TransformerShape& m) const {
+    return {arena.take<Element>(name, m.hidden),
+            m.norm == Norm::layer ? arena.take<Element>(name + " shift", m.hidden) : nullptr};
+  }
+
+  /// Of layers three in turns: one is worked on, two are on their way. The head and the embeddings, which are
+  /// larger, take turns with each other where they are not the same.
+  static std::size_t slot_of(const StepShape& s, std::size_t unit) {
+    const auto layers = s.model.layers;
+    if (s.shard != Shard::weights) return unit;
+    if (unit == 0) return layers_in_turns;
+    if (unit > layers + 1) return layers_in_turns + 2;
+    return unit <= layers ? unit % layers_in_turns : layers_in_turns + (s.model.tied ? 1 : 0);
+  }
+
+  void place_units(Arena& arena, const StepShape& s, const FlatLayout& layout) {
+    const bool turns = s.shard == Shard::weights, trained = s.trains == Trains::all;
+    const auto shares = static_cast<std::size_t>(s.shares());
+    const auto mine = shares == 1 ? 0 : static_cast<std::size_t>(s.rank);
+    std::vector<std::size_t> begin, sizes;  // of the slots
+    for (std::size_t p = 0; p < layout.units.size(); ++p) {
+      const auto slot = slot_of(s, p);
+      if (slot >= sizes.size()) sizes.resize(slot + 1);
+      sizes[slot] = std::max(sizes[slot], layout.units[p].size);
+    }
+    std::size_t whole = 0;
+    for (const auto size : sizes) {
+      begin.push_back(whole);
+      whole += size;
+    }
+    auto* const weights = trained ? arena.take<Element>("weights", whole) : nullptr;
+    auto* const gradient = arena.take<Master>(turns ? "gradients of some layers" : "gradient", whole);
+    auto* const own_weights = turns ? arena.take<Element>("own weights", state.count) : nullptr;
+    auto* const own_gradient = turns ? arena.take<Master>("own gradient", state.count) : nullptr;
+    state.gradient = turns ? own_gradient : gradient;
+    const auto behind = [](auto* base, std::size_t offset) { return base == nullptr ? nullptr : base + offset; };
+    for (std::size_t p = 0; p < layout.units.size(); ++p) {
+      const auto& unit = layout.units[p];
+      const auto slot = slot_of(s, p), at = begin[slot], count = unit.size / shares, own = unit.offset / shares;
+      units.push_back({slot, behind(weights, at), turns ? behind(own_weights, own) : behind(weights, at + mine * count),
+                       behind(gradient, at), turns ? behind(own_gradient, own) : behind(gradient, at + mine * count),
+                       own, count});
+    }
+  }
+
+  /// Of a model that is trained as a whole the weights lie as its flat array does.
+  void place_weights(const StepShape& s, const FlatLayout& layout) {
+    layers.resize(s.model.layers);
+    for (const auto& t : layout.tensors) {
+      auto* const base = units[t.unit].weights;
+      auto* const at = base == nullptr ? nullptr : base + (t.offset - layout.units[t.unit].offset);
+      const Matrix<Element> m{at, t.rows, t.cols, t.cols};
+      const bool bias = t.kind == Kind::bias;
+      const auto of_norm = [&](NormWeights<Element>& norm) { (bias ? norm.shift : norm.gain) = at; };
+      if (t.owner == Owner::embedding) {
+        embedding = m;
+      } else if (t.owner == Owner::positions) {
+        positions = m;
+      } else if (t.owner == Owner::final_norm) {
+        of_norm(final_norm);
+      } else if (t.owner == Owner::head) {
+        bias ? void(head_bias = at) : void(head = m);
+      } else if (t.owner == Owner::norm1 || t.owner == Owner::norm2) {
+        of_norm(t.owner == Owner::norm1 ? layers[t.layer].norm1 : layers[t.layer].norm2);
+      } else {
+        const auto linear = static_cast<std::size_t>(*std::find_if(
+            linears.begin(), linears.end(), [&](Linear candidate) { return owner(candidate) == t.owner; }));
+        bias ? void(layers[t.layer].biases[linear] = at) : void(layers[t.layer].weights[linear] = m);
+      }
+    }
+    if (s.model.tied) head = embedding;
+  }
+
+  void take_weights(Arena& arena, const StepShape& s) {
+    const auto& m = s.model;
+    embedding = matrix(arena, "embedding", m.vocab, m.hidden);
+    if (m.positions == Positions::learned) positions = matrix(arena, "positions", m.context, m.hidden);
+    for (std::size_t l = 0; l < m.layers; ++l) {
+      Layer layer;
+      layer.norm1 = norm(arena, "norm 1", m);
+      for (const auto linear : linears) {
+        const auto& f = of(linear);
+        const auto at = static_cast<std::size_t>(linear);
+        const std::string what(name(owner(linear)));
+        layer.weights[at] = matrix(arena, what + " weights", f.out + f.rank_total, f.in + f.rank_total);
+        layer.biases[at] = f.bias ? arena.take<Element>(what + " bias", f.out) : nullptr;
+      }
+      layer.norm2 = norm(arena, "norm 2", m);
+      layers.push_back(layer);
+    }
+    if (m.norms_before()) final_norm = norm(arena, "final norm", m);
+    head = m.tied ? embedding : matrix(arena, "head", m.vocab, m.hidden);
+    if (m.head_bias) head_bias = arena.take<Element>("head bias", m.vocab);
+  }
+
+  NormStatistics<Master> statistics(Arena& arena, const std::string& name, const StepShape& s) const {
+    return {s.model.norm == Norm::layer ? arena.take<Master>("mean of " + name, s.own_tokens()) : nullptr,
+            arena.take<Master>("rstd of " + name, s.own_tokens())};
+  }
+
+  void take_activations(Arena& arena, const StepShape& s) {
+    const auto m = s.part();
+    const auto tokens = s.tokens(), own = s.own_tokens();
+    for (std::size_t l = 0; l <= m.layers; ++l) {
+      x.push_back(matrix(arena, "residual", m.norms_before() ? own : tokens, m.hidden));
+    }
+
+    const bool rebuild = s.retain == Retain::rebuild;
+    const auto room = [&](Linear linear) { return of(linear).rank_total; };
+    Matrix<Element> shared_n;
+    if (rebuild)
+      shared_n = matrix(arena, "norm output", tokens, m.hidden, std::max(room(Linear::qkv), room(Linear::gate_up)));
+    // The loss is over before the backward pass begins, and h of the last layer used before the loss.
+    const auto wide_stride = m.intermediate + room(Linear::down), logit_rows = std::min(tokens, s.loss_chunk);
+    auto* const shared = arena.take<Element>("MLP or logits", std::max(tokens * wide_stride, logit_rows * m.vocab));
+    wide = {shared, tokens, m.intermediate, wide_stride};
+    logits = {shared, logit_rows, m.vocab, m.vocab};
+
+    // U behind the kept X, or in memory of its own.
+    const auto u_of = [&](const char* name, Matrix<Element> input, bool input_kept, Linear linear) -> Matrix<Element> {
+      if (room(linear) == 0) return {};
+      if (!input_kept) return matrix(arena, name, tokens, room(linear));
+      return {input.data == nullptr ? nullptr : input.data + input.cols, tokens, room(linear), input.stride};
+    };
+    for (std::size_t l = 0; l < (s.retain == Retain::inputs ? 1 : m.layers); ++l) {
+      Kept k;
+      k.n1 = rebuild ? shared_n : matrix(arena, "n1", tokens, m.hidden, room(Linear::qkv));
+      k.norm1 = statistics(arena, "norm 1", s);
+      k.qkv = matrix(arena, "qkv", tokens, m.qkv_width());
+      k.attended = matrix(arena, "attention output", tokens, m.q_width(), room(Linear::o));
+      k.lse = arena.take<Master>("log-sum-exp", tokens * m.heads);
+      k.middle = matrix(arena, "residual in the middle", own, m.hidden);
+      k.n2 = rebuild ? shared_n : matrix(arena, "n2", m.norms_before() ? tokens : own, m.hidden, room(Linear::gate_up));
+      k.norm2 = statistics(arena, "norm 2", s);
+      k.gate_up = matrix(arena, "gate and up", tokens, m.mlp_width(), room(Linear::gate_up));
+      k.h = rebuild ? wide : matrix(arena, "h", tokens, m.intermediate, room(Linear::down));
+      k.u_qkv = u_of("U of qkv", k.n1, !rebuild, Linear::qkv);
+      k.u_o = u_of("U of o", k.attended, true, Linear::o);
+      k.u_gate_up = u_of("U of gate and up", k.n2, !rebuild, Linear::gate_up);
+      k.u_down = u_of("U of down", k.h, !rebuild, Linear::down);
+      kept.push_back(k);
+    }
+    if (m.norms_before()) final_statistics = statistics(arena, "final norm", s);
+  }
+
+  void take_scratch(Arena& arena, const StepShape& s) {
+    const auto m = s.part();
+    const auto tokens = s.tokens();
+    dx = matrix(arena, "residual gradient", tokens, m.hidden,
+                std::max(of(Linear::o).rank_total, of(Linear::down).rank_total));
+    narrow = matrix(arena, "narrow scratch", tokens, std::max(m.hidden, m.q_width()));
+    d_qkv = matrix(arena, "qkv gradient", tokens, m.qkv_width(), of(Linear::qkv).rank_total);
+  }
+};
+
+/// The bytes of a step and what they are for. `element` and `master` are the sizes of the two types: 2 and 4 for bf16
+/// with fp32 masters. Errors: std::invalid_argument for sizes that no backend has.
+struct Plan {
+  std::size_t bytes;
+  std::vector<Slice> slices;
+};
+Plan plan(const StepShape&, std::size_t element, std::size_t master, std::size_t workspace_bytes);
+
+}  // namespace shakedown::training

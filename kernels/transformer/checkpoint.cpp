@@ -1,0 +1,468 @@
+// Decides what stands where in a checkpoint, and when it counts. Longer than other files: the format, what makes it
+// whole, and whose a folder is are read together.
+#include "kernels/transformer/checkpoint.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <map>
+#include <numeric>
+#include <random>
+#include <span>
+#include <string>
+#include <system_error>
+
+#include "base/archive.hpp"
+#include "base/sha256.hpp"
+#include "kernels/check.hpp"
+
+namespace shakedown::training {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int format = 1;
+constexpr const char* manifest_name = "checkpoint.json";
+
+/// Some values of all arrays, as a file has them.
+struct FileRun {
+  std::size_t first = 0, count = 0;
+  std::vector<std::uint64_t> digests;  // by array
+  std::size_t end() const { return first + count; }
+};
+template <class Archive>
+void members(Archive& archive, FileRun& run) {
+  archive("first", run.first)("count", run.count)("digests", run.digests);
+}
+
+struct Manifest {
+  int format = 0;
+  std::string id;
+  std::uint64_t steps = 0;
+  std::map<std::string, std::string> of;      // what model in what type
+  std::vector<std::vector<FileRun>> by_rank;  // of each file its runs: those of the first array, then of the next
+  std::string seal;                           // SHA-256 of all this without it
+};
+template <class Archive>
+void members(Archive& archive, Manifest& manifest) {
+  archive("format", manifest.format)("id", manifest.id)("steps", manifest.steps)("of", manifest.of);
+  archive("by_rank", manifest.by_rank)("seal", manifest.seal);
+}
+
+[[noreturn]] void refuse(const fs::path& file, const std::string& why) { throw InputError(file.string() + ": " + why); }
+[[noreturn]] void refuse(const fs::path& file, const std::string& what, int error) {
+  refuse(file, what + ": " + std::generic_category().message(error));
+}
+
+/// All ranks: ends with the first InputError that any of them has.
+template <class Action>
+void together(Group& group, const Action& action) {
+  const auto answers = group.gather(input_error_of(action));
+  for (std::size_t rank = 0; rank < answers.size(); ++rank) {
+    if (answers[rank].empty()) continue;
+    throw InputError((answers.size() > 1 ? "rank " + std::to_string(rank) + ": " : "") + answers[rank]);
+  }
+}
+
+std::size_t sum(const auto& runs) {
+  return std::accumulate(runs.begin(), runs.end(), std::size_t{0},
+                         [](std::size_t values, const auto& run) { return values + run.count; });
+}
+
+std::string file_name(const std::string& id, int rank) { return "checkpoint." + id + ".rank" + std::to_string(rank); }
+
+class DataFile {
+ public:
+  DataFile(fs::path path, int flags) : path_(std::move(path)), fd_(::open(path_.c_str(), flags | O_CLOEXEC, 0644)) {
+    if (fd_ < 0) refuse(path_, "cannot be opened", errno);
+  }
+  DataFile(const DataFile&) = delete;
+  DataFile& operator=(const DataFile&) = delete;
+  ~DataFile() { ::close(fd_); }
+
+  void write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const auto written = ::write(fd_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) refuse_to_write(errno);
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+  }
+  void sync() {
+    if (::fsync(fd_) != 0) refuse_to_write(errno);
+    forget();
+  }
+  void read(std::span<std::byte> bytes, std::size_t from) const {
+    while (!bytes.empty()) {
+      const auto got = ::pread(fd_, bytes.data(), bytes.size(), static_cast<off_t>(from));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) refuse(path_, "cannot be read", errno);
+      if (got == 0) refuse(path_, "is cut off at byte " + std::to_string(from) + ": take another checkpoint");
+      bytes = bytes.subspan(static_cast<std::size_t>(got));
+      from += static_cast<std::size_t>(got);
+    }
+  }
+  std::size_t size() const { return static_cast<std::size_t>(::lseek(fd_, 0, SEEK_END)); }
+  /// So that whoever reads it next reads the disk.
+  void forget() const { static_cast<void>(::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED)); }
+
+ private:
+  [[noreturn]] void refuse_to_write(int error) const {
+    refuse(path_, "cannot be written", error == ENOSPC || error == EDQUOT || error == EFBIG ? ENOSPC : error);
+  }
+
+  fs::path path_;
+  int fd_;
+};
+
+/// So that the names in it are on the disk too, where a file system knows how to do that.
+void sync_folder(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  static_cast<void>(::fsync(fd));
+  ::close(fd);
+}
+
+/// Goes unless somebody keeps it.
+struct Unfinished {
+  explicit Unfinished(fs::path file) : path(std::move(file)) {}
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+  ~Unfinished() {
+    std::error_code error;
+    if (!kept) fs::remove(path, error);
+  }
+  fs::path path;
+  bool kept = false;
+};
+
+std::map<std::string, std::string> description(const Saved& of) {
+  const auto& m = of.shape.model;
+  const auto& lora = of.shape.lora;
+  const auto type = [](std::size_t bytes) { return bytes == 2 ? "bf16" : bytes == 4 ? "f32" : "f64"; };
+  const auto text = [](auto value) { return fmt::format("{}", value); };
+  std::map<std::string, std::string> all{{"layers", text(m.layers)},
+                                         {"hidden", text(m.hidden)},
+                                         {"heads", text(m.heads)},
+                                         {"kv_heads", text(m.kv_heads)},
+                                         {"head_dim", text(m.head_dim)},
+                                         {"intermediate", text(m.intermediate)},
+                                         {"vocab", text(m.vocab)},
+                                         {"norm_eps", text(m.norm_eps)},
+                                         {"rope_theta", text(m.rope_theta)},
+                                         {"norm", m.norm == Norm::rms ? "rms" : "layer"},
+                                         {"norm_place", m.norms_before() ? "before" : "behind"},
+                                         {"mlp", m.mlp == Mlp::swiglu ? "swiglu" : "gelu"},
+                                         {"positions", m.positions == Positions::rope ? "rope" : "learned"},
+                                         {"context", text(m.context)},
+                                         {"causal", text(m.causal)},
+                                         {"qkv_bias", text(m.qkv_bias)},
+                                         {"all_biases", text(m.all_biases)},
+                                         {"tied", text(m.tied)},
+                                         {"head_bias", text(m.head_bias)},
+                                         {"trains", of.shape.trains == Trains::all ? "all" : "adapters"},
+                                         {"dtype", type(of.element)},
+                                         {"masters", type(of.master)}};
+  if (of.shape.trains == Trains::all) return all;
+  all["lora_rank"] = text(lora.rank);
+  all["lora_alpha"] = text(lora.alpha);
+  for (std::size_t i = 0; i < modules; ++i) {
+    all["lora_" + std::string(name(static_cast<Module>(i)))] = text(lora.adapted[i]);
+  }
+  return all;
+}
+
+std::string seal_of(Manifest manifest) {
+  manifest.seal.clear();
+  return sha256(json_text(manifest, -1));
+}
+
+/// A new one, on all ranks.
+std::string new_id(Group& group) {
+  std::random_device random;
+  return broadcast(group, fmt::format("{:08x}{:08x}", random(), random()));
+}
+
+// Errors: InputError for a folder that is none, or has less room than `bytes`.
+void require_room(const fs::path& folder, std::size_t bytes) {
+  struct statvfs disk {};
+  if (::statvfs(folder.c_str(), &disk) != 0)
+    refuse(folder, "no checkpoint can be written there; choose a folder that all ranks see", errno);
+  const double room = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  if (static_cast<double>(bytes) <= room) return;
+  refuse(folder, fmt::format("has room for {:.3g} GB, and a checkpoint beside an older one needs {:.3g} GB: choose "
+                             "another folder",
+                             room / 1e9, static_cast<double>(bytes) / 1e9));
+}
+
+/// Writes what is this rank's to a file of its own.
+std::vector<FileRun> store(const std::vector<Run>& runs, std::size_t master, StateCopies& copies,
+                           const fs::path& path) {
+  struct Chunk {
+    std::size_t array, run, begin, bytes;
+  };
+  std::vector<Chunk> chunks;
+  std::vector<FileRun> stored;
+  for (const auto& run : runs) stored.push_back({run.first, run.count, std::vector<std::uint64_t>(state_arrays, 0)});
+  for (std::size_t array = 0; array < state_arrays; ++array) {
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      const auto bytes = runs[r].count * master;
+      for (std::size_t at = 0; at < bytes; at += StateCopies::chunk_bytes) {
+        chunks.push_back({array, r, at, std::min(StateCopies::chunk_bytes, bytes - at)});
+      }
+    }
+  }
+  DataFile file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+  const auto fetch = [&](std::size_t i) {
+    if (i >= chunks.size()) return;
+    const auto& chunk = chunks[i];
+    copies.fetch(i % 2, static_cast<StateArray>(chunk.array), runs[chunk.run].own * master + chunk.begin, chunk.bytes);
+  };
+  fetch(0);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    fetch(i + 1);
+    copies.finish(i % 2);
+    const std::span<const std::byte> bytes(copies.chunk(i % 2), chunks[i].bytes);
+    stored[chunks[i].run].digests[chunks[i].array] += digest_of(bytes, chunks[i].begin / 16);
+    file.write(bytes);
+  }
+  file.sync();
+  return stored;
+}
+
+/// The first one that is, refused; whether all that it names fits together.
+Manifest read_manifest(const Saved& of) {
+  const auto file = of.folder / manifest_name;
+  const auto text = read_file(file);
+  const auto document = document_of_text(text);
+  if (document.is_discarded()) refuse(file, "is cut off, or no checkpoint: take another one");
+  auto manifest = read_as<Manifest>(Field(file, "", document));
+  if (manifest.format != format) {
+    refuse(file, fmt::format("is of format {}, and this release reads {}", manifest.format, format));
+  }
+  if (seal_of(manifest) != manifest.seal) refuse(file, "is not what was written: take another checkpoint");
+  for (const auto& [what, ours] : description(of)) {
+    const auto theirs = manifest.of.find(what);
+    const auto value = theirs == manifest.of.end() ? "unknown" : theirs->second;
+    if (value == ours) continue;
+    refuse(file, "is of another model: " + what + " is " + value + " there, here it is " + ours);
+  }
+  return manifest;
+}
+
+/// Brings what this rank keeps of it, and proves all that it reads for that.
+void load(const Saved& of, const Manifest& manifest, StateCopies& copies) {
+  const auto kept = kept_runs(of.shape);
+  const auto chunk_values = StateCopies::chunk_bytes / of.master;
+  std::size_t turn = 0, brought = 0;
+  for (std::size_t rank = 0; rank < manifest.by_rank.size(); ++rank) {
+    const auto& runs = manifest.by_rank[rank];
+    const auto wanted = [&](const FileRun& run) {
+      return std::any_of(kept.begin(), kept.end(),
+                         [&](const Run& own) { return own.first < run.end() && run.first < own.end(); });
+    };
+    if (std::none_of(runs.begin(), runs.end(), wanted)) continue;
+    const auto path = of.folder / file_name(manifest.id, static_cast<int>(rank));
+    const DataFile file(path, O_RDONLY);
+    const auto values = sum(runs), bytes = state_arrays * values * of.master;
+    if (file.size() != bytes) {
+      refuse(path, fmt::format("has {} of {} bytes: it is cut off, or another file; take another checkpoint",
+                               file.size(), bytes));
+    }
+    std::size_t at = 0;  // in the file
+    for (std::size_t array = 0; array < state_arrays; ++array) {
+      for (const auto& run : runs) {
+        const auto begin = std::exchange(at, at + run.count * of.master);
+        if (!wanted(run)) continue;
+        std::uint64_t digest = 0;
+        for (std::size_t first = 0; first < run.count; first += chunk_values, turn = 1 - turn) {
+          const auto count = std::min(chunk_values, run.count - first);
+          copies.finish(turn);
+          const std::span chunk(copies.chunk(turn), count * of.master);
+          file.read(chunk, begin + first * of.master);
+          digest += digest_of(chunk, first * of.master / 16);
+          const auto of_model = run.first + first;
+          for (const auto& own : kept) {
+            const auto low = std::max(own.first, of_model), high = std::min(own.end(), of_model + count);
+            if (low >= high) continue;
+            copies.bring(turn, (low - of_model) * of.master, static_cast<StateArray>(array),
+                         (own.own + low - own.first) * of.master, (high - low) * of.master);
+            brought += high - low;
+          }
+        }
+        if (digest == run.digests.at(array)) continue;
+        refuse(path,
+               fmt::format("{} are not what was written (digest {:016x}, expected {:016x}): take another checkpoint",
+                           name(static_cast<StateArray>(array)), digest, run.digests.at(array)));
+      }
+    }
+  }
+  for (const std::size_t each : {0U, 1U}) copies.finish(each);
+  if (brought != state_arrays * sum(kept)) refuse(of.folder / manifest_name, "does not make up the whole model");
+}
+
+/// Files of checkpoints in the folder but that of one id; each rank some of them.
+void remove_files(const fs::path& folder, Group& group, const std::string& but = "") {
+  for (const auto& file : names_in(folder).value_or(std::vector<std::string>())) {
+    const auto digits = file.rfind(".rank");
+    if (!file.starts_with("checkpoint.") || digits == std::string::npos || digits < 11) continue;
+    if (file.substr(11, digits - 11) == but) continue;
+    if (std::atoi(file.c_str() + digits + 5) % group.size() != group.rank()) continue;
+    std::error_code error;
+    fs::remove(folder / file, error);
+  }
+}
+
+/// Held by whom an OwnFolder is of.
+constexpr auto lock_name = "lock";
+
+/// "shakedown-checkpoint-node7-": another host's processes cannot be asked whether they live.
+std::string own_folders() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return fmt::format("shakedown-checkpoint-{}-", host.data());
+}
+constexpr std::size_t id_digits = 16;
+
+/// The lock of an own folder, if this process has it now; else -1.
+int lock_of(const fs::path& folder, int flags = 0) {
+  const int fd = ::open((folder / lock_name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+  if (fd < 0 || ::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+}  // namespace
+
+void remove_left_behind(const fs::path& parent) {
+  const auto prefix = own_folders();
+  for (const auto& name : names_in(parent).value_or(std::vector<std::string>())) {
+    if (!name.starts_with(prefix) || name.size() != prefix.size() + id_digits) continue;
+    struct stat folder {};
+    if (::lstat((parent / name).c_str(), &folder) != 0 || folder.st_uid != ::geteuid()) continue;
+    const int lock = lock_of(parent / name);
+    if (lock < 0) continue;
+    std::error_code error;
+    fs::remove_all(parent / name, error);
+    ::close(lock);
+  }
+}
+
+void remove_if_done(const fs::path& folder) {
+  std::error_code error;
+  if (names_in(folder) == std::vector<std::string>{lock_name}) fs::remove_all(folder, error);
+}
+
+OwnFolder::OwnFolder(const fs::path& parent) {
+  std::error_code error;
+  const auto absolute = fs::absolute(parent, error);
+  remove_left_behind(absolute);
+  std::random_device random;
+  path_ = absolute / fmt::format("{}{:08x}{:08x}", own_folders(), random(), random());
+  // It gets its name when it is locked: no other process may think in between that nobody has it.
+  const auto unnamed = absolute / ("." + path_.filename().string());
+  fs::create_directory(unnamed, error);
+  lock_ = lock_of(unnamed, O_CREAT);
+  fs::rename(unnamed, path_, error);
+}
+
+OwnFolder::~OwnFolder() {
+  // With what others have not removed yet the lock stays, without which nobody takes a folder for one of ours.
+  remove_if_done(path_);
+  if (lock_ >= 0) ::close(lock_);
+}
+
+std::vector<Run> kept_runs(const StepShape& shape) {
+  const auto layout = shape.layout();
+  const auto shares = static_cast<std::size_t>(shape.shares());
+  std::vector<std::size_t> of_model, own;  // where tensors begin in the model, and units in the arrays
+  std::size_t next = 0;
+  for (const auto& t : layout.tensors) of_model.push_back(std::exchange(next, next + t.size()));
+  next = 0;
+  for (const auto& unit : layout.units) own.push_back(std::exchange(next, next + unit.size / shares));
+  const auto rank = shares == 1 ? 0 : static_cast<std::size_t>(shape.rank);
+  std::vector<Run> runs;
+  for (const auto& piece : shape.pieces()) {
+    const auto& t = layout.tensors[piece.tensor];
+    const auto& unit = layout.units[t.unit];
+    const Run run{of_model[piece.tensor] + (piece.first - t.offset),
+                  own[t.unit] + (piece.first - unit.offset - rank * (unit.size / shares)), piece.count};
+    const bool follows =
+        !runs.empty() && runs.back().end() == run.first && runs.back().own + runs.back().count == run.own;
+    follows ? void(runs.back().count += run.count) : runs.push_back(run);
+  }
+  return runs;
+}
+
+std::vector<Run> written_runs(const StepShape& shape, int rank, int ranks) {
+  auto runs = kept_runs(shape);
+  if (shape.shares() > 1) return runs;
+  const auto all = runs.front().count, r = static_cast<std::size_t>(rank), n = static_cast<std::size_t>(ranks);
+  const auto begin = all * r / n, end = all * (r + 1) / n;
+  return {{begin, begin, end - begin}};
+}
+
+std::size_t checkpoint_bytes(const StepShape& shape, std::size_t master) {
+  const auto layout = shape.layout();
+  return state_arrays * master *
+         std::accumulate(layout.units.begin(), layout.units.end(), std::size_t{0},
+                         [](std::size_t values, const Unit& unit) { return values + unit.used; });
+}
+
+void write_checkpoint(const Saved& of, Group& group, StateCopies& copies, std::uint64_t steps) {
+  Manifest manifest{format, new_id(group), steps, description(of), {}, ""};
+  const auto runs = written_runs(of.shape, group.rank(), group.size());
+  const auto own = static_cast<double>(state_arrays * sum(runs) * of.master);
+  double all = 0;  // the folder is one that all ranks see
+  group.sum(std::span(&own, 1), std::span(&all, 1));
+  together(group, [&] { require_room(of.folder, static_cast<std::size_t>(all)); });
+  Unfinished mine(of.folder / file_name(manifest.id, group.rank()));
+  std::vector<FileRun> stored;
+  together(group, [&] {
+    stored = store(runs, of.master, copies, mine.path);
+    sync_folder(of.folder);
+  });
+  manifest.by_rank = gather_to_first(group, stored);
+  mine.kept = true;  // from here on it may be named, whatever becomes of the ranks
+  try {
+    together(group, [&] {
+      if (group.rank() != 0) return;
+      manifest.seal = seal_of(manifest);
+      replace_file(of.folder / manifest_name, json_text(manifest, -1));
+      sync_folder(of.folder);
+    });
+  } catch (const InputError&) {
+    mine.kept = false;
+    throw;
+  }
+  remove_files(of.folder, group, manifest.id);
+}
+
+std::uint64_t read_checkpoint(const Saved& of, Group& group, StateCopies& copies) {
+  Manifest manifest;
+  together(group, [&] { manifest = read_manifest(of); });
+  const auto first = broadcast(group, manifest.id);
+  together(group, [&] {
+    if (manifest.id == first) return;
+    refuse(of.folder / manifest_name, "is another checkpoint than rank 0 has: choose a folder that all ranks share");
+  });
+  together(group, [&] { load(of, manifest, copies); });
+  const auto own = static_cast<std::size_t>(group.rank());
+  if (own < manifest.by_rank.size()) DataFile(of.folder / file_name(manifest.id, group.rank()), O_RDONLY).forget();
+  return manifest.steps;
+}
+
+void remove_checkpoint(const fs::path& folder, Group& group) {
+  std::error_code error;
+  if (group.rank() == 0) fs::remove(folder / manifest_name, error);
+  remove_files(folder, group);
+}
+
+}  // namespace shakedown::training

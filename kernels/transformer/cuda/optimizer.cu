@@ -1,0 +1,354 @@
+// What one pass over a gradient tells, and AdamW, over flat arrays.
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cuda/grid.cuh"
+#include "kernels/cuda/handle.hpp"
+#include "kernels/transformer/cuda/kernels.hpp"
+#include "kernels/transformer/cuda/vector.cuh"
+
+namespace shakedown::cuda {
+
+namespace {
+
+using training::Summary;
+
+constexpr int update_threads = 256;
+constexpr unsigned blocks_per_segment = 48;
+/// Accesses of 16 bytes that a thread of AdamW has under way of each array before it uses the first. It adds up what it
+/// sees in the same order with any number.
+constexpr int unroll = 2;
+
+template <class T>
+struct FourOf {
+  T at[4];
+};
+using Four = FourOf<float>;
+__device__ FourOf<Bf16> load_four(const Bf16* from) {
+  const auto low = *reinterpret_cast<const __nv_bfloat162*>(from);
+  const auto high = *reinterpret_cast<const __nv_bfloat162*>(from + 2);
+  return {{low.x, low.y, high.x, high.y}};
+}
+__device__ Four load_four(const float* from) {
+  const float4 raw = *reinterpret_cast<const float4*>(from);
+  return {{raw.x, raw.y, raw.z, raw.w}};
+}
+__device__ void store_four(float* to, const Four& values) {
+  *reinterpret_cast<float4*>(to) = float4{values.at[0], values.at[1], values.at[2], values.at[3]};
+}
+/// Of what nobody reads again soon.
+__device__ Four stream_four(const float* from) {
+  const float4 raw = __ldcs(reinterpret_cast<const float4*>(from));
+  return {{raw.x, raw.y, raw.z, raw.w}};
+}
+__device__ void stream_four(float* to, const Four& values) {
+  __stcs(reinterpret_cast<float4*>(to), float4{values.at[0], values.at[1], values.at[2], values.at[3]});
+}
+
+/// What a thread has seen. Parameters are never a sum of others: their update, which has enough to do, spares the
+/// projection.
+template <bool projects>
+struct SummingOf {
+  double squares = 0, projection = 0;
+  unsigned long long non_finite = 0, checksum = 0;
+  unsigned not_finite_here = 0;  // of what this thread has read, which is less than a Summary may count
+
+  /// Four from `index`, a multiple of four, on. A checksum is linear in the bits: their sum needs one wide product.
+  template <class T>
+  __device__ void add(const FourOf<T>& values, std::uint64_t index) {
+    const auto signs = training::signs_from(index);
+    unsigned long long bits = 0;
+#pragma unroll
+    for (unsigned j = 0; j < 4; ++j) {
+      const unsigned own = bits_of(values.at[j]);
+      bits += own;
+      checksum += static_cast<unsigned long long>(own) * (2 * j);
+      see(values.at[j], signs << j);
+    }
+    checksum += training::checksum_term(bits, index);
+  }
+  template <class T>
+  __device__ void add(T value, std::uint64_t index) {
+    checksum += training::checksum_term(bits_of(value), index);
+    see(value, training::signs_from(index));
+  }
+  __device__ void add(const Summary& part) {
+    squares += part.squared_norm;
+    non_finite += part.non_finite;
+    checksum += part.checksum;
+    projection += part.projection;
+  }
+  /// Called by the whole block; valid in every thread.
+  __device__ Summary of_block() const {
+    return {sum_block(squares), sum_block(non_finite + not_finite_here), sum_block(checksum),
+            projects ? sum_block(projection) : 0.0};
+  }
+
+ private:
+  __device__ static unsigned bits_of(float value) { return __float_as_uint(value); }
+  __device__ static unsigned bits_of(Bf16 value) { return __bfloat16_as_ushort(value); }
+
+  template <class T>
+  __device__ void see(T raw, std::uint32_t signs) {
+    const auto value = static_cast<float>(raw);
+    const double wide = value;
+    squares += wide * wide;
+    not_finite_here += isfinite(value) ? 0 : 1;
+    if (!projects) return;
+    const auto high = static_cast<unsigned>(__double2hiint(wide)) ^ (signs & 0x80000000U);
+    projection += __hiloint2double(static_cast<int>(high), __double2loint(wide));
+  }
+};
+using Summing = SummingOf<true>;
+
+template <class T>
+__global__ void __launch_bounds__(update_threads)
+    summarize_kernel(const T* values, std::uint64_t first, std::size_t count, Summary* partials) {
+  Summing mine;
+  const auto whole = count / 4 * 4;
+  for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * update_threads + threadIdx.x); i < whole;
+       i += 4 * static_cast<std::size_t>(gridDim.x) * update_threads) {
+    mine.add(load_four(values + i), first + i);
+  }
+  if (blockIdx.x == 0 && threadIdx.x < count - whole) {
+    const auto last = whole + threadIdx.x;
+    mine.add(values[last], first + last);
+  }
+  const auto sum = mine.of_block();
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+
+constexpr int adding_threads = 1024;
+
+__global__ void __launch_bounds__(adding_threads)
+    add_partials_kernel(const Summary* partials, std::size_t count, Summary* to) {
+  Summing mine;
+  for (std::size_t i = threadIdx.x; i < count; i += adding_threads) mine.add(partials[i]);
+  const auto sum = mine.of_block();
+  if (threadIdx.x != 0) return;
+  to->squared_norm += sum.squared_norm;
+  to->non_finite += sum.non_finite;
+  to->checksum += sum.checksum;
+  to->projection += sum.projection;
+}
+
+/// Four times scale, rounded, as one access of 8 bytes.
+__device__ void store_rounded(Bf16* to, const Four& values, float scale) {
+  const __nv_bfloat162 low = __floats2bfloat162_rn(values.at[0] * scale, values.at[1] * scale);
+  const __nv_bfloat162 high = __floats2bfloat162_rn(values.at[2] * scale, values.at[3] * scale);
+  *reinterpret_cast<uint2*>(to) =
+      uint2{*reinterpret_cast<const unsigned*>(&low), *reinterpret_cast<const unsigned*>(&high)};
+}
+
+/// As copy[r][c], four elements of a row at once.
+__device__ void store_copy(const Segment& segment, std::size_t inside, const Four& values) {
+  const auto columns = static_cast<unsigned>(segment.copy.cols), at = static_cast<unsigned>(inside);
+  store_rounded(segment.copy.data + at / columns * segment.copy.stride + at % columns, values, segment.scale);
+}
+
+__global__ void round_to_bf16_kernel(const float* from, Bf16* to, std::size_t count) {
+  for (auto i = 4 * first_index(); i < count; i += 4 * stride()) store_rounded(to + i, load_four(from + i), 1);
+}
+
+__global__ void widen_to_f32_kernel(const Bf16* from, float* to, std::size_t count) {
+  for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
+    const uint2 raw = *reinterpret_cast<const uint2*>(from + i);
+    store_four(to + i, {{__uint_as_float(raw.x << 16), __uint_as_float(raw.x & 0xffff0000U),
+                         __uint_as_float(raw.y << 16), __uint_as_float(raw.y & 0xffff0000U)}});
+  }
+}
+
+__device__ Four operator+(const Four& a, const Four& b) {
+  return {{a.at[0] + b.at[0], a.at[1] + b.at[1], a.at[2] + b.at[2], a.at[3] + b.at[3]}};
+}
+
+__global__ void add_f32_kernel(const float* from, float* to, std::size_t count) {
+  for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
+    store_four(to + i, load_four(from + i) + load_four(to + i));
+  }
+}
+
+__global__ void __launch_bounds__(update_threads)
+    sum_f32_kernel(const float* mine, OfOthers others, float* to, std::size_t count, bool add, Told told) {
+  Summing was, is;
+  unsigned long long came = 0;
+  for (auto i = 4 * first_index(); i < count; i += 4 * stride()) {
+    const Four here = stream_four(mine + i);
+    Four sum{};
+    unsigned long long bits = 0;
+    const float* theirs = others.values + i;
+    for (int rank = 0; rank < others.ranks; ++rank) {
+      const Four value = rank == others.rank ? here : stream_four(theirs);
+      sum = rank == 0 ? value : sum + value;
+      if (rank == others.rank) continue;
+      theirs += others.stride;
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) {
+        const unsigned own = __float_as_uint(value.at[j]);
+        bits += own;
+        came += static_cast<unsigned long long>(own) * (2 * j);
+      }
+    }
+    if (add) sum = load_four(to + i) + sum;
+    store_four(to + i, sum);
+    came += training::checksum_term(bits, told.first + i);  // as in SummingOf
+    if (told.before != nullptr) was.add(here, told.first + i);
+    if (told.after != nullptr) is.add(sum, told.first + i);
+  }
+  const Summary had = was.of_block(), has = is.of_block();
+  came = sum_block(came);
+  if (threadIdx.x != 0) return;
+  if (told.before != nullptr) told.before[blockIdx.x] = had;
+  if (told.after != nullptr) told.after[blockIdx.x] = has;
+  if (told.fetched != nullptr) told.fetched[blockIdx.x] = {0, 0, came};
+}
+
+/// What one update needs of the settings, the powers and quotients already made.
+struct Update {
+  float beta1, beta2, rate, root_correction, epsilon, decay;
+  double max_norm;
+};
+
+__global__ void __launch_bounds__(update_threads)
+    adamw_kernel(const Segment* segments, training::FlatState<float> state, Update update, const Summary* summary,
+                 Summary* partials) {
+  const bool skip = summary->non_finite != 0 || !isfinite(summary->squared_norm);
+  SummingOf<false> mine;
+  const auto clip = static_cast<float>(fmin(1.0, update.max_norm / (sqrt(summary->squared_norm) + 1e-6)));
+  const Segment segment = segments[blockIdx.y];
+  const float kept = segment.decays ? update.decay : 1.0F;
+  const auto count = segment.copy.rows * segment.copy.cols;
+  const auto begin = 4 * (static_cast<std::size_t>(blockIdx.x) * update_threads + threadIdx.x);
+  const auto step = 4 * static_cast<std::size_t>(gridDim.x) * update_threads;
+  for (auto i = begin; skip && i < count; i += step) {
+    const auto at = segment.offset + i;
+    mine.add(load_four(state.parameters + at), at);
+  }
+  for (auto i = begin; !skip && i < count; i += unroll * step) {
+    Four parameter[unroll], first[unroll], second[unroll], gradient[unroll];
+#pragma unroll
+    for (int u = 0; u < unroll; ++u) {
+      if (i + u * step >= count) break;
+      const auto at = segment.offset + i + u * step;
+      parameter[u] = stream_four(state.parameters + at);
+      first[u] = stream_four(state.first_moment + at);
+      second[u] = stream_four(state.second_moment + at);
+      gradient[u] = stream_four(state.gradient + at + segment.gradient_behind);
+    }
+#pragma unroll
+    for (int u = 0; u < unroll; ++u) {
+      if (i + u * step >= count) break;
+      const auto at = segment.offset + i + u * step;
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) {
+        const float g = gradient[u].at[j] * clip;
+        first[u].at[j] = update.beta1 * first[u].at[j] + (1.0F - update.beta1) * g;
+        second[u].at[j] = update.beta2 * second[u].at[j] + (1.0F - update.beta2) * g * g;
+        const float root = sqrtf(second[u].at[j]) * update.root_correction + update.epsilon;
+        parameter[u].at[j] = parameter[u].at[j] * kept - update.rate * first[u].at[j] / root;
+      }
+      mine.add(parameter[u], at);
+      stream_four(state.parameters + at, parameter[u]);
+      stream_four(state.first_moment + at, first[u]);
+      stream_four(state.second_moment + at, second[u]);
+      store_copy(segment, i + u * step, parameter[u]);
+    }
+  }
+  const auto sum = mine.of_block();
+  if (threadIdx.x == 0) partials[static_cast<std::size_t>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
+}
+
+__global__ void __launch_bounds__(update_threads)
+    write_copies_kernel(const Segment* segments, const float* parameters) {
+  const Segment segment = segments[blockIdx.y];
+  const auto count = segment.copy.rows * segment.copy.cols;
+  for (auto i = 4 * (static_cast<std::size_t>(blockIdx.x) * update_threads + threadIdx.x); i < count;
+       i += 4 * static_cast<std::size_t>(gridDim.x) * update_threads) {
+    store_copy(segment, i, load_four(parameters + segment.offset + i));
+  }
+}
+
+/// Errors: std::logic_error where four values that are read at once are not four of those that share their signs.
+void check_first(std::size_t first) {
+  if (first % 4 != 0) throw std::logic_error("a summary from element " + std::to_string(first) + " on, not of fours");
+}
+
+template <class T>
+void summarize_any(cudaStream_t stream, const T* values, std::size_t first, std::size_t count, Summary* partials,
+                   Summary* summary) {
+  check_first(first);
+  summarize_kernel<<<summarizing_blocks, update_threads, 0, stream>>>(values, first, count, partials);
+  check(cudaGetLastError());
+  add_partials(stream, partials, summarizing_blocks, summary);
+}
+
+}  // namespace
+
+void add_partials(cudaStream_t stream, const Summary* partials, std::size_t count, Summary* to) {
+  add_partials_kernel<<<1, adding_threads, 0, stream>>>(partials, count, to);
+  check(cudaGetLastError());
+}
+
+std::size_t partials_needed(std::size_t segments) {
+  return std::max<std::size_t>(summarizing_blocks, blocks_per_segment * segments);
+}
+
+void summarize(cudaStream_t stream, const float* values, std::size_t first, std::size_t count, Summary* partials,
+               Summary* summary) {
+  summarize_any(stream, values, first, count, partials, summary);
+}
+void summarize(cudaStream_t stream, const Bf16* values, std::size_t first, std::size_t count, Summary* partials,
+               Summary* summary) {
+  summarize_any(stream, values, first, count, partials, summary);
+}
+
+void adamw(cudaStream_t stream, const Segment* segments, std::size_t count, const training::FlatState<float>& state,
+           const training::AdamW& settings, const Summary* gradient, Summary* partials, Summary* updated) {
+  if (count == 0) return;
+  const auto step = static_cast<double>(settings.step);
+  const double correction1 = 1 - std::pow(settings.beta1, step), correction2 = 1 - std::pow(settings.beta2, step);
+  const Update update{static_cast<float>(settings.beta1),
+                      static_cast<float>(settings.beta2),
+                      static_cast<float>(settings.lr / correction1),
+                      static_cast<float>(1 / std::sqrt(correction2)),
+                      static_cast<float>(settings.eps),
+                      static_cast<float>(1 - settings.lr * settings.weight_decay),
+                      settings.max_norm};
+  const dim3 grid(blocks_per_segment, static_cast<unsigned>(count));
+  adamw_kernel<<<grid, update_threads, 0, stream>>>(segments, state, update, gradient, partials);
+  check(cudaGetLastError());
+  add_partials(stream, partials, grid.x * grid.y, updated);
+}
+
+void write_copies(cudaStream_t stream, const Segment* segments, std::size_t count, const float* parameters) {
+  if (count == 0) return;
+  const dim3 grid(blocks_per_segment, static_cast<unsigned>(count));
+  write_copies_kernel<<<grid, update_threads, 0, stream>>>(segments, parameters);
+  check(cudaGetLastError());
+}
+
+void round_to_bf16(cudaStream_t stream, const float* from, Bf16* to, std::size_t count) {
+  round_to_bf16_kernel<<<blocks_for(count / 4), block, 0, stream>>>(from, to, count);
+  check(cudaGetLastError());
+}
+
+void widen_to_f32(cudaStream_t stream, const Bf16* from, float* to, std::size_t count) {
+  widen_to_f32_kernel<<<blocks_for(count / 4), block, 0, stream>>>(from, to, count);
+  check(cudaGetLastError());
+}
+
+void add_f32(cudaStream_t stream, const float* from, float* to, std::size_t count) {
+  add_f32_kernel<<<blocks_for(count / 4), block, 0, stream>>>(from, to, count);
+  check(cudaGetLastError());
+}
+
+void sum_f32(cudaStream_t stream, const float* mine, const OfOthers& others, float* to, std::size_t count, bool add,
+             const Told& told) {
+  check_first(told.first);
+  sum_f32_kernel<<<summarizing_blocks, update_threads, 0, stream>>>(mine, others, to, count, add, told);
+  check(cudaGetLastError());
+}
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,171 @@
+#include "kernels/transformer/cuda/products.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <span>
+#include <stdexcept>
+#include <type_traits>
+
+#include "kernels/cuda/gemm_plan.hpp"
+#include "kernels/cuda/tuner.hpp"
+
+namespace shakedown::cuda {
+
+namespace {
+
+constexpr std::uintptr_t best_alignment = 256;
+
+std::uint32_t alignment_of(const void* address) {
+  const auto value = std::bit_cast<std::uintptr_t>(address) | best_alignment;
+  return static_cast<std::uint32_t>(value & (~value + 1));
+}
+
+/// A product of an adapter: memory sets its pace, if enough multiprocessors take part.
+bool is_thin(const MatmulShape& shape) {
+  constexpr std::uint64_t thin = 512;
+  return std::min(shape.d.rows, shape.d.cols) <= thin;
+}
+
+/// A thin product has fewer tiles than the GPU has multiprocessors, and cuBLASLt seldom proposes to cut the sum as
+/// well. The partial sums are added in f32 and in a fixed order, as those of its own proposals.
+void add_splits(const Matmul& product, std::vector<MatmulAlgorithm>& candidates) {
+  constexpr std::size_t proposals = 4;  // whose tiles are tried
+  const auto own = candidates;
+  for (const std::uint32_t parts : {2, 3, 4, 6, 8}) {
+    for (std::size_t i = 0; i < std::min(own.size(), proposals); ++i) {
+      if (const auto algorithm = product.split(own[i], parts)) candidates.push_back(*algorithm);
+    }
+  }
+}
+
+/// All that makes a product another one to cuBLASLt, beside its types.
+std::string choice_key(const MatmulShape& s) {
+  std::string key = "product " + text(s) + fmt::format(" strides {} {} {}", s.b.stride, s.a.stride, s.d.stride);
+  for (const auto bytes : s.alignment.value_or(std::array<std::uint32_t, 4>{})) key += fmt::format(" {}", bytes);
+  return key;
+}
+
+}  // namespace
+
+template <class Out>
+MatmulShape matmul_shape(const training::Gemm<Bf16, Out>& g) {
+  const auto inner = g.a_transposed ? g.a.rows : g.a.cols;
+  // A row-major matrix is a column-major one of `cols` rows.
+  const auto matrix = [](cudaDataType_t type, bool transposed, std::uint64_t rows, std::uint64_t cols,
+                         std::uint64_t stride) {
+    return transposed ? MatmulMatrix{type, rows, cols, stride} : MatmulMatrix{type, cols, rows, stride};
+  };
+  MatmulShape shape{
+      CUBLAS_COMPUTE_32F,
+      CUDA_R_32F,
+      matrix(CUDA_R_16BF, g.b_transposed, inner, g.d.cols, g.b.stride),
+      matrix(CUDA_R_16BF, g.a_transposed, g.d.rows, inner, g.a.stride),
+      matrix(std::is_same_v<Out, float> ? CUDA_R_32F : CUDA_R_16BF, false, g.d.rows, g.d.cols, g.d.stride),
+      g.b_transposed,
+      g.a_transposed,
+      Products::workspace_bytes};
+  shape.adds = g.beta != 0;
+  shape.bias = g.bias != nullptr;
+  shape.alignment = {alignment_of(g.b.data), alignment_of(g.a.data), alignment_of(g.c != nullptr ? g.c : g.d.data),
+                     alignment_of(g.d.data)};
+  return shape;
+}
+template MatmulShape matmul_shape(const training::Gemm<Bf16, Bf16>&);
+template MatmulShape matmul_shape(const training::Gemm<Bf16, float>&);
+
+std::string text(const MatmulShape& shape) {
+  return fmt::format("{} x {} x {} {}{}{}{}{}", shape.d.cols, shape.d.rows,
+                     shape.a_transposed ? shape.a.rows : shape.a.cols, shape.b_transposed ? 'T' : 'N',
+                     shape.a_transposed ? 'T' : 'N', shape.d.type == CUDA_R_32F ? " f32" : " bf16",
+                     shape.bias ? " bias" : "", shape.adds ? " add" : "");
+}
+
+Products::Products(const Gpu& gpu, const ProductTuning& tuning)
+    : gpu_(gpu), tuning_settings_(tuning), blas_(make_blas()) {}
+
+Products::Plan Products::make_plan(const MatmulShape& shape) const {
+  Plan plan{Matmul(blas_.get(), shape), {}};
+  auto status = CUBLAS_STATUS_SUCCESS;
+  plan.candidates = plan.product.propose(tuning_settings_.candidates, status);
+  if (is_thin(shape)) add_splits(plan.product, plan.candidates);
+  if (plan.candidates.empty()) {
+    throw Unsupported("cuBLASLt has no algorithm for the product " + text(shape) + " (" +
+                      cublasLtGetStatusString(status) + ")");
+  }
+  return plan;
+}
+
+Products::Plan& Products::plan_for(const MatmulShape& shape, const MatmulOperands& operands) {
+  const auto known = plans_.find(shape);
+  if (known != plans_.end()) return known->second;
+  auto& plan = plans_.emplace(shape, make_plan(shape)).first->second;
+  if (!tuning_) return plan;
+  if (const auto found = remembered_.find(choice_key(shape)); found != remembered_.end()) {
+    const auto before = candidate_from(found->second);
+    const bool runs = before && plan.product.runs(before->algorithm);
+    if (runs) plan.candidates.push_back(before->algorithm);
+    plan.chosen = plan.candidates.size() - 1;
+    const auto turn = one_turn(gpu_, 2, [&](std::size_t i) {
+      const auto& algorithm = i == 0 ? plan.candidates.back() : plan.candidates.front();
+      return (i == 1 || runs) && plan.product.enqueue(algorithm, operands, gpu_.stream()) == CUBLAS_STATUS_SUCCESS;
+    });
+    plan.turn = {turn[0], turn[1]};
+    return plan;
+  }
+  const auto try_candidate = [&](std::size_t i) {
+    return plan.product.enqueue(plan.candidates[i], operands, gpu_.stream()) == CUBLAS_STATUS_SUCCESS;
+  };
+  plan.chosen = pick_fastest(gpu_, plan.candidates.size(), try_candidate,
+                             {.seconds = tuning_settings_.seconds, .sustained = tuning_settings_.sustained})
+                    .value_or(0);
+  return plan;
+}
+
+template <class Out>
+void Products::multiply(const training::Gemm<Bf16, Out>& g) {
+  const auto* const c = g.c != nullptr ? g.c : g.d.data;
+  const MatmulOperands operands{g.b.data, g.a.data, c, g.d.data, workspace_, g.bias, g.alpha, g.beta};
+  const auto& plan = plan_for(matmul_shape(g), operands);
+  check(plan.product.enqueue(plan.candidates[plan.chosen], operands, gpu_.stream()));
+}
+template void Products::multiply(const training::Gemm<Bf16, Bf16>&);
+template void Products::multiply(const training::Gemm<Bf16, float>&);
+
+void Products::start_tuning(const Choices& remembered) {
+  tuning_ = true;
+  remembered_ = remembered;
+}
+
+bool Products::finish_tuning(Group& group, Choices* chosen) {
+  tuning_ = false;
+  // What follows goes through the plans in step: ranks with other plans would wait for each other for ever.
+  std::string keys;
+  for (const auto& [shape, plan] : plans_) keys += choice_key(shape) + (plan.turn ? " remembered\n" : "\n");
+  for (const auto& theirs : group.gather(keys)) {
+    if (theirs != keys) throw std::runtime_error("ranks have tuned different products; do their libraries differ?");
+  }
+  const auto lost = std::erase_if(plans_, [&](const auto& entry) {
+    const auto& turn = entry.second.turn;
+    return turn && !still_best(group, (*turn)[0], (*turn)[1]);
+  });
+  if (lost > 0) return false;
+  bool runs_here = true;
+  for (auto& [shape, plan] : plans_) {
+    auto algorithm = plan.candidates[plan.chosen];
+    group.broadcast(std::as_writable_bytes(std::span(&algorithm, 1)), 0);
+    runs_here = runs_here && plan.product.runs(algorithm);
+    plan.candidates = {algorithm};
+    plan.chosen = 0;
+    plan.turn.reset();
+    if (chosen != nullptr) (*chosen)[choice_key(shape)] = to_text({0, 0, algorithm});
+  }
+  if (!group.all(runs_here)) {
+    throw Unsupported(
+        "an algorithm that rank 0 chose does not run on every rank; do GPU models or cuBLASLt versions differ?");
+  }
+  return true;
+}
+
+}  // namespace shakedown::cuda

@@ -1,0 +1,31 @@
+// A training step on this GPU: bf16 weights and activations, f32 gradients and trainable parameters.
+#include <string>
+
+#include "kernels/cuda/cuda_device.hpp"
+#include "kernels/transformer/cuda/cuda_ops.hpp"
+#include "kernels/transformer/measured_checkpoint.hpp"
+
+namespace shakedown::cuda {
+
+namespace {
+
+template <training::Trains trains>
+std::unique_ptr<CudaOps> make_ops(const StepSpec<trains>& spec, CudaDevice& device) {
+  if (spec.dtype != DType::bf16) throw Unsupported("CUDA trains in bf16 only, not " + std::string(name(spec.dtype)));
+  return std::make_unique<CudaOps>(device.gpu(), &device.communicators(), training::step_shape(spec));
+}
+
+template <training::Trains trains>
+std::unique_ptr<Work> make_step(const StepSpec<trains>& spec, CudaDevice& device) {
+  return std::make_unique<training::MeasuredStep<CudaOps, trains>>(spec, make_ops(spec, device), device);
+}
+
+}  // namespace
+
+std::unique_ptr<Work> make(const LoraStepSpec& spec, CudaDevice& device) { return make_step(spec, device); }
+std::unique_ptr<Work> make(const TrainStepSpec& spec, CudaDevice& device) { return make_step(spec, device); }
+std::unique_ptr<Work> make(const CheckpointSpec& spec, CudaDevice& device) {
+  return std::make_unique<training::MeasuredCheckpoint<CudaOps>>(spec, make_ops(spec.step, device));
+}
+
+}  // namespace shakedown::cuda

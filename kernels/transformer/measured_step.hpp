@@ -1,0 +1,341 @@
+// The training step as a Work, for every backend: prepares it on random weights and tokens, checks what each step left
+// behind, and splits its time into phases and into what the sums over ranks add.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <numeric>
+
+#include "base/archive.hpp"
+#include "base/statistics.hpp"
+#include "kernels/reference.hpp"
+#include "kernels/transformer/step.hpp"
+#include "kernels/transformer/step_check.hpp"
+
+namespace shakedown::training {
+
+template <class Archive>
+void members(Archive& archive, Summary& sum) {
+  archive("squared_norm", sum.squared_norm)("non_finite", sum.non_finite)("checksum", sum.checksum);
+  archive("projection", sum.projection);
+}
+template <class Archive>
+void members(Archive& archive, Record& record) {
+  archive("loss", record.loss)("local", record.local)("reduced", record.reduced)("updated", record.updated);
+  archive("shared", record.shared)("share", record.share)("fetched", record.fetched);
+}
+
+template <class Archive>
+void members(Archive& archive, Taken& taken) {
+  archive("first", taken.first)("count", taken.count)("checksum", taken.checksum);
+}
+
+/// Token i of the text that every measurement trains on, and what follows it: without meaning, the same for all ranks
+/// and for the peer script.
+inline int input_token(std::uint64_t i, std::size_t vocab) { return static_cast<int>(reference::mix(i) % vocab); }
+inline int target_token(std::uint64_t i, std::size_t vocab) {
+  return static_cast<int>((reference::mix(i) >> 32) % vocab);
+}
+
+/// Gives a step its part of that text, from this sequence on.
+template <TrainingOps Ops>
+void load_tokens(TrainingStep<Ops>& step, std::size_t first_sequence) {
+  const auto& shape = step.shape();
+  const auto first = first_sequence * shape.seq;
+  std::vector<int> inputs, targets;
+  for (std::size_t i = first; i < first + shape.accumulation * shape.tokens(); ++i) {
+    inputs.push_back(input_token(i, shape.model.vocab));
+    targets.push_back(target_token(i, shape.model.vocab));
+  }
+  step.load(inputs, targets);
+}
+
+/// The update of a measurement. At this rate the loss falls clearly within ten steps, and a model of 7 billion
+/// parameters has learnt its batch by heart after twenty (12.65 to 0.0018); at ten times the rate after eight.
+inline constexpr AdamW measured_update{.lr = 1e-4};
+
+/// The label of a row whose gradients are not compared bit by bit.
+inline constexpr const char* nondeterministic_attention =
+    "attention is not deterministic here, so gradients are not compared bit by bit";
+
+template <TrainingOps Ops, Trains trains>
+class MeasuredStep final : public Work {
+ public:
+  /// Allocates all memory. Errors: what the backend throws where there is not so much.
+  MeasuredStep(const StepSpec<trains>& spec, std::unique_ptr<Ops> ops, Device& device)
+      : spec_(spec), device_(device), ops_(std::move(ops)), step_(*ops_, step_shape(spec)) {}
+
+  void connect(Group& group) override {
+    const bool any_rank = spec_.shard == Shard::none && spec_.tp == 1;
+    if (group.size() != spec_.ranks || (!any_rank && group.rank() != spec_.rank)) {
+      throw std::logic_error("a training step prepared for another number of ranks, or another rank");
+    }
+    group_ = &group;
+    equal_devices_ = true;
+    const auto own = device_.info().name + ", attention " + ops_->attention_name();
+    for (const auto& device : group.gather(own)) equal_devices_ = equal_devices_ && device == own;
+    deterministic_ = group.all(ops_->is_deterministic());
+    if (spec_.tp == 1) {
+      ops_->connect(group);
+    } else {
+      split(group);
+      ops_->connect(*replicas_.group, together_.group.get());
+    }
+    if (!tune(device_.remembered())) tune({});
+    begin();  // what tuning computed is void
+    step_.run(measured_update);
+    ops_->synchronize();
+    step_.repeat();
+    if (spec_.bucket == 0 && step_.shape().ranks > 1 && spec_.shard != Shard::weights) choose_bucket();
+  }
+
+  void enqueue() override { step_.run(measured_update); }
+
+  void stage(int repeats) override {
+    note_phases();
+    staged_ += static_cast<std::size_t>(repeats);
+  }
+
+  /// Ends in the middle of the work: a GPU at its power limit is faster for some steps after any pause, and slower for
+  /// some after these.
+  void reset() override {
+    spoiled_ ? begin() : step_.initialize_parameters();
+    for (int i = 0; i < warm_up_steps; ++i) step_.run(measured_update);
+    step_.initialize_parameters();
+    staged_ = 0;
+    phases_ = {};
+  }
+
+  /// All ranks together.
+  Check verify() override {
+    const auto by_rank = gather(*group_, step_.records());
+    auto check = check_steps(by_rank, group_->rank(),
+                             {.steps = staged_,
+                              .first_loss = expected_first_loss(step_.shape().model),
+                              .same_bits = equal_devices_,
+                              .deterministic = deterministic_,
+                              .same_tokens = spec_.data == Data::same,
+                              .same_parameters = spec_.shard == Shard::none,
+                              .golden = golden_losses(spec_),
+                              .together = spec_.tp,
+                              .fetched = spec_.shard != Shard::none && ops_->fetches_sums(),
+                              .sums = spec_.sums});
+    const auto wrong = uncovered();  // asks all ranks, of which some may have a complaint already
+    if (check.compared == 0 || check.mismatched > 0) return check;
+    if (wrong) return {check.compared + 1, 1, *wrong};
+    ++check.compared;
+    const auto now = step_.parameter_summary().checksum, then = step_.records().back().updated.checksum;
+    if (now != then) {
+      ++check.mismatched;
+      check.first = "the trainable parameters have the checksum " + std::to_string(now) + ", expected " +
+                    std::to_string(then) + " as after the last step";
+    }
+    return check;
+  }
+
+  Cost cost() const override { return shakedown::cost(spec_); }
+  std::size_t bytes() const override { return step_.bytes(); }
+  bool collective() const override { return true; }
+  std::string chosen() const override { return deterministic_ ? "" : nondeterministic_attention; }
+
+  /// All ranks together: the phases of the steps that were checked, and of two more without the sums over ranks, behind
+  /// one that brings the GPU back to its power limit: it is faster for a while after each pause.
+  Metrics metrics() override {
+    note_phases();
+    const auto records = step_.records();
+    if (records.empty()) return {};
+    const auto gb = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e9; };
+    // Of a model that ranks have together, all of it.
+    std::uint64_t checksum = step_.weights_summary().checksum;
+    if (together_.group) {
+      const auto of_parts = gather(*together_.group, checksum);
+      checksum = std::accumulate(of_parts.begin(), of_parts.end(), std::uint64_t{0});
+    }
+    Metrics metrics{{"first_loss", records.front().loss},
+                    {"last_loss", records.back().loss},
+                    {"planned_gb", gb(step_.bytes())},
+                    {"peak_gb", gb(ops_->used_bytes())}};
+    if (deterministic_) metrics.emplace_back("checksum", static_cast<double>(reference::mix(checksum) >> 11));
+    for (const std::size_t step : {2U, 5U, 10U}) {
+      if (step <= records.size()) metrics.emplace_back("loss_" + std::to_string(step), records[step - 1].loss);
+    }
+    const auto& last = records.back();
+    // What follows all ranks do together, or none.
+    const bool good = std::isfinite(last.loss) && std::isfinite(last.reduced.squared_norm) && !phases_.whole.empty();
+    if (!group_->all(good)) return metrics;
+    metrics.emplace_back("forward_ms", median(phases_.forward));
+    metrics.emplace_back("backward_ms", median(phases_.backward));
+    metrics.emplace_back("optimizer_ms", median(phases_.optimizer));
+    std::vector<double> alone, cycles;
+    step_.run(measured_update);
+    for (int i = 0; i < steps_alone; ++i) {
+      const auto counted = ops_->cycles([this] { step_.run(measured_update, false); });
+      alone.push_back(ops_->milliseconds(Mark::begin, Mark::end));
+      if (counted) cycles.push_back(*counted);
+    }
+    metrics.emplace_back("compute_ms", median(alone));
+    // Cycles of a rank's own work: what a low clock takes, power explains; what takes more cycles, the GPU does.
+    if (!cycles.empty()) {
+      metrics.emplace_back("tokens_per_s_per_ghz", tokens(spec_) / median(cycles) * 1e9);
+    }
+    if (group_->size() > 1) {
+      metrics.emplace_back("exposed_comm_ms", std::max(0.0, median(phases_.whole) - median(alone)));
+      metrics.emplace_back("buckets", static_cast<double>(buckets_));
+    }
+    for (const auto& metric : ops_->metrics()) metrics.push_back(metric);
+    return metrics;
+  }
+
+  void corrupt() override {
+    auto& state = step_.buffers().state;
+    auto* const place = state.parameters + state.count / 2;
+    typename Ops::Master value;
+    ops_->copy_out(&value, place, sizeof value);
+    value += 1;
+    ops_->copy_in(place, &value, sizeof value);
+  }
+
+  void poison_input() override {
+    ops_->set_bytes(step_.buffers().layers[0].norm1.gain, 0xff, sizeof(typename Ops::Element));
+    spoiled_ = true;
+  }
+
+ private:
+  static constexpr int warm_up_steps = 3, steps_alone = 2;
+
+  /// Milliseconds of some steps. With several micro-batches `forward` and `backward` are the last one's.
+  struct Phases {
+    std::vector<double> forward, backward, optimizer, whole;
+  };
+
+  /// Errors: Unsupported, on all ranks, where those that compute a model together are on several hosts.
+  void split(Group& group) {
+    together_.group = group.split(group.rank() / spec_.tp, group.rank());
+    replicas_.group = group.split(group.rank() % spec_.tp, group.rank());
+    const auto& hosts = together_.group->hosts();
+    const bool one_host = std::all_of(hosts.begin(), hosts.end(), [&](const auto& host) { return host == hosts[0]; });
+    if (!group.all(one_host)) {
+      throw Unsupported("tp:" + std::to_string(spec_.tp) +
+                        " needs neighbouring ranks on one host: start a multiple of " + std::to_string(spec_.tp) +
+                        " on each");
+    }
+  }
+
+  /// Where ranks compute together, products would read nothing without collectives.
+  bool tune(const Choices& remembered) {
+    begin();
+    ops_->start_tuning(remembered);
+    step_.run(measured_update, spec_.tp > 1);
+    ops_->synchronize();
+    return ops_->finish_tuning(*group_, &device_.choices());
+  }
+
+  void begin() {
+    step_.initialize();
+    load_tokens(step_, first_sequence());
+    spoiled_ = false;
+  }
+
+  /// Of the set that ranks cut among them: each has as many as a step takes.
+  std::size_t sequences() const { return step_.shape().accumulation * step_.shape().batch; }
+  std::size_t first_sequence() const {
+    return spec_.data == Data::same ? 0 : static_cast<std::size_t>(group_->rank() / spec_.tp) * sequences();
+  }
+
+  /// What is wrong with how ranks share the tokens, by what each has on its device; nothing where all have the same.
+  std::optional<std::string> uncovered() {
+    if (spec_.data == Data::same) return std::nullopt;
+    const auto seq = step_.shape().seq, vocab = step_.shape().model.vocab,
+               all = sequences() * static_cast<std::size_t>(spec_.ranks / spec_.tp);
+    const auto checksum = [](std::size_t first, std::size_t count, const auto& token) {
+      std::uint64_t sum = 0;
+      for (std::size_t i = 0; i < count; ++i) sum += checksum_term(static_cast<std::uint64_t>(token(i)), first + i);
+      return sum;
+    };
+    const auto first = first_sequence();
+    std::vector<int> tokens(sequences() * seq);
+    const auto on_device = [&](const int* at, std::size_t behind) {
+      ops_->copy_out(tokens.data(), at, tokens.size() * sizeof(int));
+      return checksum(behind + first * seq, tokens.size(),
+                      [&](std::size_t i) { return tokens[i] < 0 ? 0 : tokens[i] + step_.first_token(); });
+    };
+    const auto& buffers = step_.buffers();
+    const Taken mine{first, sequences(), on_device(buffers.inputs, 0) + on_device(buffers.targets, all * seq)};
+    // Ranks that compute together each have the tokens of their part of the vocabulary.
+    std::vector<Taken> by_model;
+    const auto by_rank = gather(*group_, mine);
+    for (std::size_t r = 0; r < by_rank.size(); ++r) {
+      r % static_cast<std::size_t>(spec_.tp) == 0 ? by_model.push_back(by_rank[r])
+                                                  : void(by_model.back().checksum += by_rank[r].checksum);
+    }
+    const auto of_set = checksum(0, all * seq, [&](std::size_t i) { return input_token(i, vocab); }) +
+                        checksum(all * seq, all * seq, [&](std::size_t i) { return target_token(i, vocab); });
+    return check_cover(by_model, all, of_set);
+  }
+
+  /// Sums beside the backward pass are right where the network is slow. Where it is fast they cost more than they take:
+  /// products want all multiprocessors, of which NCCL holds some until the last rank has come. There one sum of nearly
+  /// all gradients is faster, beside the last attention, which is less greedy (2 x H200, two runs, steps in turns:
+  /// 456.6 and 460.0 ms, of all after it 458.4 and 461.0). All ranks take what is faster for the slowest. Both are in
+  /// even and in odd places, because power swings with the steps, and steps in front bring the GPUs to their power
+  /// limit: without these, two of three launches took the slower way (4 x H200).
+  /// That costs seven steps: of what an earlier run has chosen none.
+  void choose_bucket() {
+    const std::array<std::size_t, 2> buckets = {1, step_.gradients() - 1};
+    const auto choice = key(spec_) + "/ranks:" + std::to_string(group_->size()) + "/sums";
+    constexpr std::array names{"by layer", "at the end"};
+    if (const auto known = device_.remembered().find(choice); known != device_.remembered().end()) {
+      step_.set_bucket(buckets[known->second == names[0] ? 0 : 1]);
+      device_.choices()[choice] = known->second;
+      return;
+    }
+    std::array<double, 2> milliseconds = {};
+    for (int i = 0; i < warm_up_steps; ++i) step_.run(measured_update);
+    for (const std::size_t which : {0, 1, 1, 0}) {
+      step_.set_bucket(buckets[which]);
+      group_->barrier();
+      step_.run(measured_update);
+      const auto all = gather(*group_, ops_->milliseconds(Mark::begin, Mark::end));
+      milliseconds[which] += *std::max_element(all.begin(), all.end());
+    }
+    constexpr double clearly_faster = 0.99;
+    const std::size_t best = milliseconds[0] < clearly_faster * milliseconds[1] ? 0 : 1;
+    step_.set_bucket(buckets[best]);
+    device_.choices()[choice] = names[best];
+  }
+
+  /// Of the step since the last call, if there was one: its marks are the last ones.
+  void note_phases() {
+    if (phases_.whole.size() >= staged_) return;
+    phases_.forward.push_back(ops_->milliseconds(Mark::forward_begin, Mark::forward_end));
+    phases_.backward.push_back(ops_->milliseconds(Mark::forward_end, Mark::backward_end));
+    phases_.optimizer.push_back(ops_->milliseconds(Mark::reduced, Mark::end));
+    phases_.whole.push_back(ops_->milliseconds(Mark::begin, Mark::end));
+    buckets_ = step_.buckets();
+  }
+
+  /// Part of the world, for as long as this work has it.
+  struct Part {
+    Device& device;
+    std::unique_ptr<Group> group = nullptr;
+    ~Part() {
+      if (group) device.leave(*group);
+    }
+  };
+
+  StepSpec<trains> spec_;
+  Device& device_;
+  Part together_{device_},
+      replicas_{device_};  // who computes the model with this rank, and who has the same part of it
+  std::unique_ptr<Ops> ops_;
+  TrainingStep<Ops> step_;
+  Group* group_ = nullptr;
+  bool equal_devices_ = true, deterministic_ = true;
+  std::size_t staged_ = 0;  // steps that were announced since reset
+  Phases phases_;           // of these
+  std::size_t buckets_ = 0;
+  bool spoiled_ = false;  // the weights in use are not what they were
+};
+
+}  // namespace shakedown::training

@@ -1,0 +1,51 @@
+#include "kernels/transformer/memory_plan.hpp"
+
+#include <fmt/format.h>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "kernels/transformer/buffers.hpp"
+
+namespace shakedown::training {
+
+double library_bytes(const TrainStepSpec& spec) {
+  constexpr double others = 2e9, bf16 = 2;
+  const auto heads = static_cast<double>(step_shape(spec).part().heads), seq = static_cast<double>(spec.seq);
+  return others + (spec.dtype == DType::bf16 ? bf16 * heads * seq * seq * static_cast<double>(spec.batch) : 0);
+}
+
+std::vector<MemoryRow> memory_rows(TrainStepSpec spec) {
+  const double beside = library_bytes(spec);  // refuses what no way of sharing would mend
+  std::vector<MemoryRow> rows;
+  for (const auto shard : {Shard::none, Shard::optimizer, Shard::weights}) {
+    for (const auto retain : {Retain::all, Retain::rebuild, Retain::inputs}) {
+      spec.shard = shard;
+      spec.retain = retain;
+      double bytes = 0;
+      // Some models and numbers of ranks cannot.
+      if (!input_error_of([&] { bytes = static_cast<double>(footprint(spec)); }).empty()) continue;
+      MemoryRow row{shard, retain, bytes};
+      for (const auto& gpu : gpu_kinds) {
+        if (bytes + beside <= gpu.bytes) row.fits.push_back(gpu.name);
+      }
+      rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
+std::string memory_text(const TrainStepSpec& spec) {
+  Table table;
+  table.add_words({"state", "kept for the backward pass", "GB of each rank", "fits on"});
+  for (const auto& row : memory_rows(spec)) {
+    table.add_words({fmt::format("shard:{}", name(row.shard)), fmt::format("retain:{}", name(row.retain)),
+                     fmt::format("{:.1f}", row.bytes / 1e9), row.fits.empty() ? "none of them" : joined(row.fits)});
+  }
+  std::vector<std::string> sizes;
+  for (const auto& gpu : gpu_kinds) sizes.push_back(fmt::format("{} {:.0f}", gpu.name, gpu.bytes / 1e9));
+  return fmt::format("{} on {}{}, {} x {} tokens, {}; it fits where {:.1f} GB are left for libraries, of {} GB\n{}",
+                     spec.model, plural(spec.ranks, "rank"), spec.tp > 1 ? fmt::format(" with tp:{}", spec.tp) : "",
+                     spec.batch, spec.seq, name(spec.dtype), library_bytes(spec) / 1e9, joined(sizes), table.text({}));
+}
+
+}  // namespace shakedown::training

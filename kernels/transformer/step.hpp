@@ -1,0 +1,453 @@
+// One training step of a transformer: forward, backward, sum of the gradients over ranks, AdamW. One text for the host
+// and for CUDA, over the operations of ops.hpp, and for every composition that TransformerShape can name. Frozen
+// weights have no gradients: beside them the backward pass is what the adapters need and no more.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+#include "kernels/transformer/gradient_sums.hpp"
+#include "kernels/transformer/initial_values.hpp"
+#include "kernels/transformer/layers.hpp"
+
+namespace shakedown::training {
+
+template <TrainingOps Ops>
+class TrainingStep {
+ public:
+  using Element = typename Ops::Element;
+  using Master = typename Ops::Master;
+
+  /// Allocates everything, in one piece. Weights and adapters are undefined until `initialize`.
+  TrainingStep(Ops& ops, const StepShape& shape)
+      : ops_(ops),
+        shape_(checked(shape)),
+        part_(shape.part()),
+        layout_(shape.layout()),
+        tensors_(layout_.tensors),
+        pieces_(shape.pieces()),
+        memory_(ops.allocate(bytes_for(ops, shape))),
+        bytes_(bytes_for(ops, shape)),
+        buffers_(carve(memory_.data(), ops, shape)),
+        places_(shape_, layout_, buffers_),
+        weights_(ops, shape_, layout_, buffers_.units),
+        sums_(ops, shape_, layout_, buffers_),
+        layers_(ops, shape_, buffers_, places_, weights_) {
+    ops_.use_workspace(buffers_.workspace);
+    for (const auto& piece : pieces_) slots_.push_back(places_.slot(piece));
+    ops_.place_copies(slots_);
+    write_rotations();
+  }
+  TrainingStep(const TrainingStep&) = delete;
+  TrainingStep& operator=(const TrainingStep&) = delete;
+
+  static std::size_t bytes_for(Ops& ops, const StepShape& shape) {
+    Arena arena;
+    const Buffers<Element, Master> counted(arena, shape, ops.workspace_bytes());
+    return arena.bytes();
+  }
+
+  const StepShape& shape() const { return shape_; }
+  std::size_t bytes() const { return bytes_; }
+  Buffers<Element, Master>& buffers() { return buffers_; }
+  /// Sums over ranks in the last step.
+  std::size_t buckets() const { return sums_.buckets(); }
+  /// For the steps that follow; see StepShape. Not above that one's, unless it was 0.
+  void set_bucket(std::size_t gradients) { shape_.bucket = gradients; }
+  const std::vector<ParameterTensor>& tensors() const { return tensors_; }
+  /// Values of the flat array, of all ranks together.
+  std::size_t gradients() const { return layout_.count(); }
+  /// What this rank updates, and where that begins in the arrays of the state.
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  std::size_t own_offset(const Piece& piece) const { return places_.own_offset(piece); }
+
+  /// Random weights (see `tensor`), norms of one, random adapters; moments and records cleared; everything that a step
+  /// must write before it reads it becomes NaN.
+  void initialize() {
+    ops_.set_bytes(memory_.data(), 0xff, bytes_);  // the workspace of the operations too
+    ops_.place_copies(slots_);
+    write_rotations();
+    if (shape_.trains == Trains::adapters) initialize_frozen();
+    initialize_parameters();
+  }
+
+  /// The trainable parameters as `initialize` makes them, moments zero, no step taken. Frozen weights stay.
+  void initialize_parameters() {
+    // What fills up a share is zero.
+    if (shape_.sharded()) ops_.set_bytes(buffers_.state.parameters, 0, buffers_.state.count * sizeof(Master));
+    for (const auto& piece : pieces_) {
+      const auto& t = tensors_[piece.tensor];
+      Master* const values = buffers_.state.parameters + own_offset(piece);
+      draw(
+          part_, t, shape_.tensor, shape_.tensor_rank,
+          [&](const Stretch& s, std::uint64_t number) {
+            const auto begin = t.offset + s.begin, first = std::max(begin, piece.first);
+            const auto end = std::min(begin + s.count, piece.first + piece.count);
+            if (first >= end) return;
+            ops_.fill_normal(values + (first - piece.first), end - first, weight_stddev, number, first - begin,
+                             {s.whole.first - s.of_module, s.whole.cols, s.whole.stride});
+          },
+          [&](double value) {
+            const std::vector<Master> all(piece.count, static_cast<Master>(value));
+            ops_.copy_in(values, all.data(), all.size() * sizeof(Master));
+          });
+    }
+    restart();
+  }
+
+  /// After the parameters were written from outside: copies them to where the products read them, forgets moments and
+  /// steps. All ranks together where they share the state.
+  void restart() {
+    ops_.set_bytes(buffers_.state.first_moment, 0, buffers_.state.count * sizeof(Master));
+    ops_.set_bytes(buffers_.state.second_moment, 0, buffers_.state.count * sizeof(Master));
+    go_on_after(0);
+  }
+
+  /// The same after the moments were written too, by somebody who had taken so many steps.
+  void go_on_after(std::uint64_t steps) {
+    ops_.write_copies(buffers_.state.parameters);
+    weights_.go_alone();
+    weights_.exchange();
+    for (auto u = buffers_.units.size(); u-- > 0;) {
+      if (weights_.is_next(u)) weights_.gather(u);
+    }
+    settle();
+    steps_ = steps;
+    recorded_ = 0;
+    records_.clear();
+  }
+  /// Since the state was random.
+  std::uint64_t steps() const { return steps_; }
+
+  /// The tokens of the next steps: accumulation x batch x seq inputs, and as many targets, each below the vocabulary.
+  void load(std::span<const int> inputs, std::span<const int> targets) {
+    const auto count = shape_.accumulation * shape_.tokens();
+    if (inputs.size() != count || targets.size() != count) throw std::invalid_argument("a batch of another size");
+    const auto in_part = [&](std::span<const int> tokens) {
+      std::vector<int> local;
+      for (const int token : tokens) {
+        const int in = token - first_token();
+        local.push_back(in < static_cast<int>(part_.vocab) ? std::max(in, -1) : -1);
+      }
+      return local;
+    };
+    const auto local = in_part(inputs), local_targets = in_part(targets);
+    ops_.copy_in(buffers_.inputs, local.data(), inputs.size_bytes());
+    ops_.copy_in(buffers_.targets, local_targets.data(), targets.size_bytes());
+    if (buffers_.order == nullptr) return;
+    std::vector<int> order(count);
+    for (std::size_t first = 0; first < count; first += shape_.tokens()) {
+      const auto begin = order.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto end = begin + static_cast<std::ptrdiff_t>(shape_.tokens());
+      std::iota(begin, end, 0);
+      const auto of = std::span<const int>(local).subspan(first);
+      std::stable_sort(begin, end,
+                       [&](int a, int b) { return of[static_cast<std::size_t>(a)] < of[static_cast<std::size_t>(b)]; });
+    }
+    ops_.copy_in(buffers_.order, order.data(), count * sizeof(int));
+  }
+
+  /// Of this rank's part of the vocabulary: what stands on the device counts from there.
+  int first_token() const { return shape_.tensor_rank * static_cast<int>(part_.vocab); }
+
+  /// From here on both passes may be launched as a whole each, where they are the same in every step. Products must be
+  /// tuned, and a step must have run.
+  void repeat() { repeats_ = alone() && shape_.accumulation == 1; }
+
+  /// Queues one step. Without collectives the ranks go their own ways: for measuring what they cost.
+  void run(const AdamW& settings, bool collectives = true) {
+    if (recorded_ == records_kept) collect();
+    collectives ? weights_.exchange() : weights_.go_alone();
+    record_ = buffers_.records;
+    ops_.set_bytes(record_, 0, sizeof(Record));
+    ops_.mark(Mark::begin);
+    for (micro_ = 0; micro_ < shape_.accumulation; ++micro_) {
+      const bool last = micro_ + 1 == shape_.accumulation;
+      if (last) ops_.mark(Mark::forward_begin);
+      queue_pass(0, [this] { forward(); });
+      if (last) ops_.mark(Mark::forward_end);
+      // Gradients that take turns in the same memory are summed over ranks at once, and their shares added up.
+      queue_pass(1, [&] { backward(last || shape_.shard == Shard::weights); });
+    }
+    ops_.mark(Mark::backward_end);
+    if (collectives) join();
+    ops_.mark(Mark::reduced);
+    auto update = settings;
+    update.step = ++steps_;
+    // The gradient of a single rank has been looked at, bucket by bucket.
+    auto* const gradient = alone() ? &record_->local : &record_->reduced;
+    if (shape_.ranks > 1) {
+      sums_.summarize(pass());
+    } else if (!alone()) {
+      ops_.copy_bytes(gradient, &record_->local, sizeof(Summary));
+    }
+    if (shape_.ranks > 1 && shape_.sharded() && collectives) join();
+    if (shape_.tensor > 1 && collectives) ops_.sum_together(gradient);
+    if (shape_.sharded()) {
+      weights_.forget();
+      // In the order in which the next step needs them; those that it finds in place travel beside what follows.
+      std::size_t end = slots_.size();
+      for (auto u = buffers_.units.size(); u-- > 0;) {
+        const bool next = weights_.is_next(u);
+        if (!next && u > 0) continue;
+        auto first = end;
+        while (first > 0 && tensors_[pieces_[first - 1].tensor].unit >= u) --first;
+        ops_.adamw(buffers_.state, update, gradient, &record_->updated, first, end - first);
+        end = first;
+        if (!next) continue;
+        if (collectives) ops_.meet();
+        weights_.gather(u);
+      }
+      if (collectives) settle();
+    } else {
+      ops_.adamw(buffers_.state, update, gradient, &record_->updated, 0, slots_.size());
+    }
+    if (const auto* const unit = replicated()) {
+      ops_.summarize(buffers_.state.parameters + unit->own_offset, 0, unit->own_count, &record_->shared);
+    }
+    ops_.copy_bytes(record_ + ++recorded_, record_, sizeof(Record));
+    ops_.mark(Mark::end);
+  }
+
+  /// What the steps since `restart` left behind, the oldest first; waits for them.
+  const std::vector<Record>& records() {
+    collect();
+    return records_;
+  }
+
+  /// Of the trainable parameters that this rank updates as they are now; waits.
+  Summary parameter_summary() {
+    return summary_of([&](Summary* to) { ops_.summarize(buffers_.state.parameters, 0, buffers_.state.count, to); });
+  }
+
+  /// Of what the products read, the same on all ranks: where ranks share the parameters, of all of them as they come
+  /// together here. Waits; all ranks together.
+  Summary weights_summary() {
+    if (!shape_.sharded()) return parameter_summary();
+    weights_.exchange();
+    return summary_of([&](Summary* to) {
+      for (auto u = buffers_.units.size(); u-- > 0;) {
+        weights_.use(u);
+        ops_.summarize(buffers_.units[u].weights, layout_.units[u].offset, layout_.units[u].used, to);
+      }
+      settle();
+    });
+  }
+
+ private:
+  bool alone() const { return shape_.ranks == 1 && shape_.tensor == 1; }
+
+  using Product = Gemm<Element, Element>;
+  using GradientProduct = Gemm<Element, Master>;
+
+  static Buffers<Element, Master> carve(std::byte* base, Ops& ops, const StepShape& shape) {
+    Arena arena(base);
+    return Buffers<Element, Master>(arena, shape, ops.workspace_bytes());
+  }
+
+  static const StepShape& checked(const StepShape& shape) {
+    check(shape);
+    return shape;
+  }
+
+  void initialize_frozen() {
+    for (const auto& layer : buffers_.layers) {
+      // What no adapter fills is zero in the room of the adapters.
+      for (const auto& m : layer.weights) ops_.set_bytes(m.data, 0, m.rows * m.stride * sizeof(Element));
+    }
+    for (const auto& t : parameter_tensors(shape_.model, no_adapters, Trains::all)) {
+      const auto to = places_.copy(t);
+      draw(
+          part_, t, shape_.tensor, shape_.tensor_rank,
+          [&](const Stretch& s, std::uint64_t number) {
+            ops_.fill_normal(to.row_range(s.begin / t.cols, s.count / t.cols), weight_stddev, number);
+          },
+          [&](double value) {
+            const std::vector<Element> all(to.cols, Ops::to_element(value));
+            ops_.copy_in(to.data, all.data(), all.size() * sizeof(Element));
+          });
+    }
+  }
+
+  void queue_pass(std::size_t which, const std::function<void()>& queue) {
+    repeats_ ? ops_.repeat(which, queue) : queue();
+  }
+
+  // Forward -----------------------------------------------------------------------------------------------------------
+
+  /// Logits exist a chunk at a time and turn into their gradients in place, so the head's part of the backward pass is
+  /// here too. Leaves the gradient of the head's input in `head_gradient`.
+  void forward() {
+    const auto& m = shape_.model;
+    for (auto u = buffers_.units.size(); --u > m.layers;) weights_.use(u);
+    ops_.embedding(buffers_.embedding, buffers_.inputs + micro_ * shape_.tokens(), buffers_.positions, shape_.seq,
+                   layers_.parts_of(layers_.residual(0)));
+    layers_.add_parts(layers_.residual(0));
+    if (!m.norms_before()) layers_.gather_tokens(buffers_.x[0]);
+    for (std::size_t l = 0; l < m.layers; ++l) layers_.forward(l, true);
+    weights_.use(0);
+    sums_.claim(0);
+    if (m.tied) sums_.claim(m.layers + 1);
+    if (replicated() != nullptr) sums_.claim(m.layers + 2);
+    // With norms behind the sums the last layer's output is normed already.
+    const auto normed = m.norms_before() ? layers_.narrow(m.hidden) : buffers_.x[m.layers];
+    if (m.norms_before()) {
+      ops_.norm(buffers_.x[m.layers], buffers_.final_norm, m.norm_eps, layers_.own(normed), buffers_.final_statistics);
+      layers_.gather_tokens(normed);
+    }
+    const double each = 1 / static_cast<double>(shape_.accumulation * shape_.tokens());
+    const int* const targets = buffers_.targets + micro_ * shape_.tokens();
+    const auto d_head = places_.gradient(m.tied ? Owner::embedding : Owner::head, Kind::weight);
+    const auto d_bias = places_.gradient(Owner::head, Kind::bias);
+    for (std::size_t first = 0; first < shape_.tokens(); first += shape_.loss_chunk) {
+      const auto count = std::min(shape_.loss_chunk, shape_.tokens() - first);
+      const auto rows = normed.row_range(first, count);
+      const auto logits = buffers_.logits.row_range(0, count);
+      const bool accumulate = adds() || first > 0;
+      ops_.gemm(Product{.d = logits, .a = rows, .b = buffers_.head, .b_transposed = true, .bias = buffers_.head_bias});
+      ops_.cross_entropy(logits, targets + first, each / shape_.ranks, buffers_.losses + first);
+      if (d_head) {
+        ops_.gemm(
+            GradientProduct{.d = d_head, .a = logits, .a_transposed = true, .b = rows, .beta = accumulate ? 1.0 : 0.0});
+      }
+      if (d_bias) ops_.sum_rows(logits, accumulate, d_bias.data);
+      ops_.gemm(Product{.d = head_gradient().row_range(first, count), .a = logits, .b = buffers_.head});
+    }
+    layers_.scatter_tokens(head_gradient());
+    ops_.add_sum(buffers_.losses, shape_.tokens(), each, &record_->loss);
+  }
+
+  // Backward ----------------------------------------------------------------------------------------------------------
+
+  void backward(bool sums) {
+    const auto& m = shape_.model;
+    if (m.norms_before()) {
+      layers_.norm_backward(
+          {m.layers, Owner::final_norm, layers_.residual(m.layers), buffers_.final_norm, buffers_.final_statistics},
+          head_gradient(), false, {}, adds());
+    }
+    sums_.begin();
+    for (std::size_t l = m.layers; l-- > 0;) {
+      const auto unit = m.layers - l;
+      weights_.use(unit);
+      sums_.claim(unit);
+      if (shape_.retain == Retain::inputs && l + 1 < m.layers) layers_.forward(l, false);
+      layers_.backward(l, adds(), [&] {
+        const auto complete = complete_before_attention(tensors_, m, l);
+        if (sums && sums_.due(complete, l)) sums_.reduce(complete, pass());
+        for (std::size_t ahead = 1; ahead < layers_in_turns && unit + ahead <= m.layers; ++ahead) {
+          weights_.gather(unit + ahead);
+        }
+      });
+    }
+    if (shape_.trains == Trains::all) {
+      sums_.claim(m.layers + 1);
+      embedding_backward();
+    }
+    if (!sums) return;
+    if (const auto* const unit = replicated(); unit != nullptr && weights_.exchanges()) {
+      ops_.sum_together(unit->gradient, layout_.units.back().used);
+    }
+    sums_.reduce(layout_.count(), pass());
+  }
+
+  typename GradientSums<Ops>::Pass pass() const { return {record_, weights_.exchanges(), micro_}; }
+
+  /// Whether a gradient is added to that of the micro-batches before.
+  bool adds() const { return micro_ > 0 && shape_.shard != Shard::weights; }
+
+  /// All ranks are done with all fetches when what is queued from here on begins, and with all writes before.
+  void settle() {
+    join();
+    ops_.meet();
+    join();
+  }
+
+  void join() {
+    ops_.join_reductions();
+    weights_.joined();
+    sums_.joined();
+  }
+
+  /// In the place of the record of a step under way.
+  template <class Summarize>
+  Summary summary_of(const Summarize& summarize) {
+    ops_.set_bytes(buffers_.records, 0, sizeof(Record));
+    summarize(&buffers_.records->local);
+    Record record;
+    ops_.copy_out(&record, buffers_.records, sizeof record);
+    return record.local;
+  }
+
+  /// Adds to what the head has left where they are tied.
+  void embedding_backward() {
+    const auto& m = shape_.model;
+    const auto dx = buffers_.dx;
+    const auto d_table = places_.gradient(Owner::embedding, Kind::weight);
+    const auto clear = [this](Matrix<Master> d) { ops_.set_bytes(d.data, 0, d.rows * d.cols * sizeof(Master)); };
+    if (!m.tied && !adds()) clear(d_table);
+    const auto first = micro_ * shape_.tokens();
+    layers_.gather_tokens(dx);
+    ops_.embedding_backward(dx, buffers_.inputs + first, buffers_.order + first, d_table);
+    if (m.positions != Positions::learned) return;
+    // A sum over sequences, each of which is one row. Positions behind the sequences' end have no gradient.
+    const auto d_positions = places_.gradient(Owner::positions, Kind::weight);
+    if (!adds()) clear(d_positions);
+    if (shape_.tensor_rank > 0) return;  // one of them adds it for all
+    const auto row = shape_.seq * m.hidden;
+    ops_.sum_rows(Matrix<Element>{dx.data, shape_.batch, row, row}, true, d_positions.data);
+  }
+
+  Matrix<Element> head_gradient() const {
+    return shape_.model.norms_before() ? layers_.narrow(shape_.model.hidden) : buffers_.dx;
+  }
+
+  /// The unit that all ranks which compute the model together have; nothing where one has the whole model.
+  const typename Buffers<Element, Master>::UnitPlace* replicated() const {
+    return shape_.tensor > 1 ? &buffers_.units.back() : nullptr;
+  }
+
+  void write_rotations() {
+    if (buffers_.rotations == nullptr) return;
+    const auto& m = shape_.model;
+    const auto table = rotation_table<Master>(shape_.seq, m.head_dim, m.rope_theta);
+    ops_.copy_in(buffers_.rotations, table.data(), table.size() * sizeof(Master));
+  }
+
+  void collect() {
+    if (recorded_ == 0) return;
+    const auto before = records_.size();
+    records_.resize(before + recorded_);
+    ops_.copy_out(records_.data() + before, buffers_.records + 1, recorded_ * sizeof(Record));
+    recorded_ = 0;
+    for (auto i = before; i < records_.size(); ++i) records_[i].local = records_[i].local + records_[i].share;
+    if (!alone()) return;
+    for (auto i = before; i < records_.size(); ++i) records_[i].reduced = records_[i].local;
+  }
+
+  Ops& ops_;
+  StepShape shape_;
+  TransformerShape part_;
+  FlatLayout layout_;
+  const std::vector<ParameterTensor>& tensors_;
+  std::vector<Piece> pieces_;  // what this rank updates
+  decltype(std::declval<Ops&>().allocate(std::size_t{})) memory_;
+  std::size_t bytes_;
+  Buffers<Element, Master> buffers_;
+  Places<Ops> places_;
+  WeightStore<Ops> weights_;
+  GradientSums<Ops> sums_;
+  Layers<Ops> layers_;
+  std::vector<ParameterSlot<Element>> slots_;  // of the pieces
+
+  bool repeats_ = false;
+  std::uint64_t steps_ = 0;   // since restart, here or where this goes on from
+  std::size_t recorded_ = 0;  // records on the device that nobody has read
+  std::size_t micro_ = 0;
+  Record* record_ = nullptr;
+  std::vector<Record> records_;
+};
+
+}  // namespace shakedown::training

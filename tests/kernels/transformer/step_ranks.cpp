@@ -1,0 +1,180 @@
+// Data parallel training on the host: n ranks with a part of the sequences each do what one rank does with all of them,
+// to 1e-12 in double, with adapters and with whole models, resident and shared; ranks that compute a model together
+// what one does; and two hundred steps on a text. Prints the largest differences. Runs with any number of ranks that
+// divides 12.
+//
+//   mpirun -np 2 build/tests/step_ranks
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "fixtures/ranks/world.hpp"
+#include "kernels/transformer/step_check.hpp"
+#include "tests/kernels/transformer/host_step.hpp"
+#include "tests/kernels/transformer/text_run.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr std::size_t sequences = 12;
+constexpr int steps = 3;
+constexpr double tolerance = 1e-12;
+// The gradient of the keys' bias is rounding alone, which a smaller epsilon would make visible.
+constexpr training::AdamW update{.lr = 0.01, .eps = 1e-6};
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+double sum_over_ranks(World& world, double value) {
+  std::vector<double> sum{value};
+  world.sum(std::span<const double>(sum), std::span<double>(sum));
+  return sum[0];
+}
+
+/// Prints what it finds, by name; whether that is good.
+bool good(World& world, const char* name, double worst, double limit, const training::Record& last,
+          std::uint64_t checksum, std::size_t together = 1) {
+  // Not a sum: all ranks must have the same bits, of what they have both.
+  const auto checksums = world.gather(std::to_string(checksum)),
+             of_all = world.gather(std::to_string(last.shared.checksum));
+  bool same = true;
+  for (std::size_t r = 0; r < checksums.size(); ++r) {
+    same = same && checksums[r] == checksums[r % together] && of_all[r] == of_all[r / together * together];
+  }
+  // Different sequences, or parts of the model: were all the same, the comparison would show nothing.
+  const auto gradients = together > 1 ? checksums : world.gather(std::to_string(last.local.checksum));
+  const bool shared = world.size() == 1 || gradients.front() != gradients.back();
+  worst = world.max(worst);
+  if (world.rank() == 0) {
+    std::printf(
+        "%s on %d ranks against one: largest relative difference %.1e (limit %.0e), parameters %s on all ranks%s\n",
+        name, world.size(), worst, limit, same ? "equal" : "NOT EQUAL", shared ? "" : ", NOTHING SHARED");
+  }
+  return worst <= limit && same && shared;
+}
+
+/// `cut`: a rank takes its sequences one by one.
+bool agrees(World& world, const char* name, training::StepShape shape, training::Shard shard = training::Shard::none,
+            bool cut = false, int together = 1) {
+  // So that some sequences are cut where ranks cut their tokens.
+  shape.batch = together > 1 ? sequences / 2 : sequences;
+  HostStep<double> whole(shape);
+  shape.ranks = world.size() / together;
+  const auto own = shape.batch / static_cast<std::size_t>(shape.ranks);
+  shape.batch = cut ? 1 : own;
+  if (cut) shape.accumulation = own;
+  shape.shard = shard;
+  shape.rank = world.rank() / together;
+  shape.tensor = together;
+  shape.tensor_rank = world.rank() % together;
+  HostStep<double> part(shape, 1, &world);
+  part.load(batch_of(shape, static_cast<std::size_t>(shape.rank) * shape.batch * shape.accumulation));
+  double worst = 0;
+  for (int step = 0; step < steps; ++step) {
+    whole.step.run(update);
+    part.step.run(update);
+    worst = std::max(worst, distance(part.summed_gradient(), whole.summed_gradient()));
+    worst = std::max(worst, distance(part.parameters(), whole.parameters()));
+    const auto& record = part.step.records().back();
+    const double loss = sum_over_ranks(world, record.loss) / world.size();
+    worst = std::max(worst, std::abs(loss - whole.step.records().back().loss));
+    // By which a step that is measured knows that its sums are those of all ranks.
+    const double projection = sum_over_ranks(world, record.local.projection);
+    worst = std::max(worst, std::abs(record.reduced.projection - projection) / std::sqrt(record.reduced.squared_norm));
+  }
+  const auto last = part.step.records().back();
+  return good(world, name, worst, tolerance, last, part.step.weights_summary().checksum,
+              static_cast<std::size_t>(together));
+}
+
+/// Ranks that compute the model together, in groups of so many.
+bool compute_alike(World& world, int together) {
+  using training::Retain;
+  using training::Shard;
+  bool all = true;
+  const auto agree = [&](const std::string& name, training::StepShape shape, Retain retain = Retain::all,
+                         Shard shard = Shard::none) {
+    auto& m = shape.model;
+    shape.seq = 6;
+    shape.retain = retain;
+    m.vocab = 60;
+    m.intermediate = 40;
+    if (m.kv_heads < 4) {
+      m.heads = 8;
+      m.kv_heads = m.head_dim = 4;
+    }
+    const auto what =
+        fmt::format("{}, tp:{}, shard:{}, retain:{},", name, together, shakedown::name(shard), shakedown::name(retain));
+    all = agrees(world, what.c_str(), shape, shard, false, together) && all;
+  };
+  auto llama = qwen2_shape(4);  // one more than take turns; more layers let rounding grow
+  llama.model.qkv_bias = false;
+  auto twice = qwen2_shape();
+  twice.accumulation = 2;
+  agree("GPT-2", gpt2_shape());
+  agree("encoder", encoder_shape());
+  agree("Llama", llama);
+  agree("Qwen2 in two micro-batches", twice);
+  if (world.size() == together) {
+    agree("GPT-2", gpt2_shape(), Retain::rebuild);
+    agree("Qwen2", qwen2_shape(), Retain::rebuild);
+    agree("Qwen2", qwen2_shape(), Retain::inputs);
+    agree("encoder", encoder_shape(), Retain::inputs);
+    return all;
+  }
+  agree("GPT-2", gpt2_shape(), Retain::all, Shard::optimizer);
+  agree("encoder", encoder_shape(), Retain::all, Shard::weights);
+  agree("Llama", llama, Retain::rebuild, Shard::weights);
+  return all;
+}
+
+/// After 200 steps rounding errors have grown.
+bool reads_alike(World& world) {
+  TextRun<double> whole(1), part(world.size(), &world);
+  const auto want = whole.losses(), got = part.losses();
+  double worst = 0;
+  for (std::size_t step = 0; step < want.size(); ++step) {
+    worst = std::max(worst, std::abs(sum_over_ranks(world, got[step]) / world.size() / want[step] - 1));
+  }
+  return good(world, "200 steps of GPT-2 on a text", worst, 1e-9, part.last(), part.last().updated.checksum);
+}
+
+int compare() {
+  const auto world = make_world([](bool) {});
+  if (sequences % static_cast<std::size_t>(world->size()) != 0) {
+    if (world->rank() == 0) {
+      std::fprintf(stderr, "step_ranks: 12 sequences cannot be shared by %d ranks\n", world->size());
+    }
+    return 2;
+  }
+  bool all = agrees(*world, "LoRA", ragged_shape());
+  all = agrees(*world, "GPT-2", gpt2_shape()) && all;
+  all = agrees(*world, "encoder", encoder_shape()) && all;
+  if (world->size() > 1) {
+    using training::Shard;
+    all = agrees(*world, "GPT-2, optimizer shared,", gpt2_shape(), Shard::optimizer) && all;
+    all = agrees(*world, "encoder, optimizer shared,", encoder_shape(), Shard::optimizer) && all;
+    all = agrees(*world, "GPT-2, weights shared,", gpt2_shape(), Shard::weights) && all;
+    all = agrees(*world, "encoder, weights shared,", encoder_shape(), Shard::weights) && all;
+    all = agrees(*world, "Qwen2, weights shared,", qwen2_shape(7), Shard::weights) && all;
+    all = agrees(*world, "GPT-2, optimizer shared, micro-batches,", gpt2_shape(), Shard::optimizer, true) && all;
+    all = agrees(*world, "GPT-2, weights shared, micro-batches,", gpt2_shape(), Shard::weights, true) && all;
+    all = agrees(*world, "Qwen2, weights shared, micro-batches,", qwen2_shape(7), Shard::weights, true) && all;
+    if (world->size() % 2 == 0) all = compute_alike(*world, 2) && all;
+    if (world->size() == 4) all = compute_alike(*world, 4) && all;
+  }
+  // The text is read four sequences at a time.
+  return (world->size() == 3 || reads_alike(*world)) && all ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace shakedown
+
+int main() { return shakedown::compare(); }
