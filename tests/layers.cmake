@@ -58,7 +58,7 @@ endfunction()
 rooms(fixtures ranks liveness plan loop pairs program)
 # The generator that judges the judge: neither knows the other.
 forbid(thresholds "thresholds/rehearsal/" "^thresholds/rehearsal/")
-rooms(thresholds catalogue results rehearsal findings rules units culprits history judge soak)
+rooms(thresholds catalogue results findings rules units rehearsal culprits history judge soak)
 
 # The libraries of the verdict stay behind its headers.
 file(GLOB_RECURSE headers ${ROOT}/thresholds/*.hpp)

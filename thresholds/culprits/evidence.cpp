@@ -101,8 +101,10 @@ void RunEvidence::read_findings() {
   for (const Finding& f : findings_) {
     const bool speaks = f.judgement == Judgement::rule || f.judgement == Judgement::baseline;
     if (!speaks || !bad(f) || f.status != Status::fail || !f.compared() || f.metric.empty()) continue;
-    // What pre-flight found speaks for itself: a fact is no rate.
-    if (is_collective(family_of(f.key)) || family_of(f.key) == "machine" || family_of(f.key) == "preflight") continue;
+    // What pre-flight found speaks for itself: a fact is no rate. A pair of hosts has two ends and a path between them
+    // (fabric.hpp).
+    const std::string family = family_of(f.key);
+    if (is_collective(family) || family == "machine" || family == "preflight" || family == "pairs") continue;
     if (is_shared(f.key, f.metric) && context_->world_size > 1) continue;
     const Benchmark* measured = benchmark(f.key);
     if (measured == nullptr || measured->context->world_size != context_->world_size) continue;

@@ -281,7 +281,7 @@ std::vector<Row> Fleet::rows_of(const PlannedFamily& family, double when) const 
   if (family.name == "pairs" && machine_.shape.hosts > 1) add(confirming_rows(machine_.shape, planned, rows));
   if (!order_.repeats) return rows;
   add(closer_look(machine_.shape, planned, rows));
-  for (const std::size_t i : rows_in_doubt(planned, rows)) {
+  for (const std::size_t i : repeated_rows(planned, rows)) {
     for (int number = 1; number <= 2; ++number) {
       rows.push_back(row_of(planned[i], when, number));
       rows.back().repetition = number;
@@ -311,7 +311,7 @@ Row Fleet::measure(std::string_view key, int number) const {
   if (key_part(key, "src").empty())
     throw InputError(fmt::format("{}: is no row of the plan; name one that the results have", key));
   const auto source = key_number(key, "src"), destination = key_number(key, "dst");
-  return row_of(copy_alone(key_part(key, "op") == "read", static_cast<int>(source.value_or(0)),
+  return row_of(copy_alone(key_part(key, "op") == "read", key_part(key, "engine") == "sm", static_cast<int>(source.value_or(0)),
                            static_cast<int>(destination.value_or(1))),
                 1, first_of_retests + number);
 }

@@ -251,11 +251,12 @@ std::vector<Planned> preflight() {
 
 }  // namespace
 
-Planned copy_alone(bool read, int source, int destination) {
-  Planned row{
-      fmt::format("p2p/op:{}/engine:ce/src:{}/dst:{}/bytes:1073741824", read ? "read" : "write", source, destination),
-      Form::copies, Kind::copy};
-  row.seconds = gib / ((read ? 396.2 : 396.6) * 1e9);  // 4ranks/1
+Planned copy_alone(bool read, bool by_kernel, int source, int destination) {
+  Planned row{fmt::format("p2p/op:{}/engine:{}/src:{}/dst:{}/bytes:1073741824", read ? "read" : "write",
+                          by_kernel ? "sm" : "ce", source, destination),
+              Form::copies, Kind::copy};
+  // 4ranks/1; by kernels 2ranks, where a shift is a pair.
+  row.seconds = gib / ((by_kernel ? (read ? 375.6 : 369.8) : (read ? 396.2 : 396.6)) * 1e9);
   row.mhz = 1978;
   row.cv = 0.0004;
   row.watts = 200;

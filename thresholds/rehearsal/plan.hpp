@@ -60,7 +60,7 @@ inline constexpr double highest_mhz = 1980;
 std::vector<PlannedFamily> quick_plan(const Shape&);
 
 /// A pair of local ranks alone: after its copy was low in a shift.
-Planned copy_alone(bool read, int source, int destination);
+Planned copy_alone(bool read, bool by_kernel, int source, int destination);
 
 /// busbw over algbw of n ranks, as nccl-tests defines it.
 double bus_factor(const std::string& key, int ranks);

@@ -66,14 +66,6 @@ constexpr double max_seconds_apart = 24 * 3600;
 
 const auto differ = [](const auto& one, const auto& other) { return one && other && *one != *other; };
 
-// Families of one run never overlap; a start is known to the second.
-bool overlap(const Context& a, const Context& b) {
-  constexpr double rounding = 2;
-  const auto one = seconds_of(a.started), other = seconds_of(b.started);
-  if (!one || !other || !a.seconds || !b.seconds) return false;
-  return std::min(*one + *a.seconds, *other + *b.seconds) - std::max(*one, *other) > rounding;
-}
-
 std::string other_gpus(std::size_t rank) { return "name different GPUs for rank " + std::to_string(rank); }
 
 // What two files of one run cannot both say; empty if they agree. Names of hosts: judge_hosts.
@@ -83,7 +75,6 @@ std::string contradiction(const Context& a, const Context& b) {
   if (differ(a.nccl.nvls, b.nccl.nvls)) return "say different things of NVLS";
   const auto began = seconds_of(a.started), began_too = seconds_of(b.started);
   if (began && began_too && std::abs(*began - *began_too) > max_seconds_apart) return "began more than a day apart";
-  if (overlap(a, b)) return "were measured at the same time";
   for (const auto& [name, version] : a.versions) {
     const auto other = b.versions.find(name);
     if (other != b.versions.end() && differ(version, other->second)) return "name different versions of " + name;
