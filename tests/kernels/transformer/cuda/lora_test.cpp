@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/cuda/facts.hpp"
 #include "kernels/transformer/cuda/attention.hpp"
 #include "kernels/transformer/cuda/cuda_ops.hpp"
 #include "kernels/transformer/measured_step.hpp"
