@@ -379,6 +379,48 @@ TEST(Peers, NameAGpuThatIsSlowUnderSustainedLoadOnly) {
   EXPECT_EQ(found[0].worst->rank, 5);
 }
 
+/// 32 GPUs on 4 hosts, of which those with the second VBIOS take 1.7 % more clocks.
+ResultsBuilder two_versions(const std::vector<int>& hosts, std::optional<std::size_t> slow = {}) {
+  ResultsBuilder builder(32, 4);
+  std::vector<std::optional<std::string>> vbios(32, "96.00.A5");
+  for (const int host : hosts) {
+    for (int i = 8 * host; i < 8 * host + 8; ++i) vbios[static_cast<std::size_t>(i)] = "96.00.B9";
+  }
+  builder.add_facts("preflight/of:gpu", {}, {{"vbios", vbios}});
+  for (const char* n : {"4096", "8192", "16384"}) {
+    Values per_ghz;
+    for (std::size_t rank = 0; rank < 32; ++rank) {
+      per_ghz.emplace_back(500 * (1 + 0.0002 * static_cast<double>(rank % 5)) * (vbios[rank] == "96.00.B9" ? 0.983 : 1) *
+                           (rank == slow ? 0.95 : 1));
+    }
+    builder.add("gemm/dtype:bf16/m:" + std::string(n) + "/n:8192/k:8192", "tflops", 670).by_rank("tflops_per_ghz", per_ghz);
+  }
+  return builder;
+}
+
+TEST(Peers, TakeTwoVersionsOfAFactForOneDifferenceOfTheFleet) {
+  const Verdict verdict = judged(two_versions({1, 3}));
+  EXPECT_TRUE(verdict.culprits.empty());
+  const auto found = outliers(verdict);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].severity, Severity::info);
+  EXPECT_EQ(found[0].metric, "tflops_per_ghz_by_vbios");
+  EXPECT_NE(found[0].detail.find("16 GPUs with vbios 96.00.B9 are 1.7 % slower than 16 with 96.00.A5"), std::string::npos)
+      << found[0].detail;
+  for (const std::size_t slow : {2u, 10u}) {
+    const Verdict faulty = judged(two_versions({1, 3}, slow));
+    ASSERT_EQ(faulty.culprits.size(), 1u) << "a slow GPU of either version";
+    EXPECT_EQ(faulty.culprits[0].places.at(0).rank, static_cast<int>(slow));
+  }
+}
+
+TEST(Peers, HintAtAFactThatOnlyOneHostHas) {
+  const Verdict verdict = judged(two_versions({1}));
+  ASSERT_EQ(verdict.culprits.size(), 1u) << "one host is no population";
+  EXPECT_NE(verdict.culprits[0].detail.find("; vbios 96.00.B9, of most others 96.00.A5"), std::string::npos)
+      << verdict.culprits[0].detail;
+}
+
 TEST(Peers, LeaveTheVerdictOpenForASingleValueThatNothingConfirms) {
   const std::string read = "hbm/op:read/engine:sm/bytes:4294967296";
   for (const int ranks : {8, 256}) {

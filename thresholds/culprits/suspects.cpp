@@ -14,6 +14,7 @@
 #include "thresholds/culprits/evidence.hpp"
 #include "thresholds/findings/rank_telemetry.hpp"
 #include "thresholds/rules/profile.hpp"
+#include "thresholds/units/populations.hpp"
 
 namespace shakedown {
 namespace {
@@ -28,6 +29,7 @@ class Investigation {
   Investigation(const Benchmarks& benchmarks, const PeerComparison& peers, const std::vector<Finding>& findings,
                 std::vector<Diagnosis> network)
       : peers_(peers),
+        facts_(benchmarks),
         telemetry_(benchmarks),
         evidence_(benchmarks, peers, findings),
         context_(evidence_.context()),
@@ -155,6 +157,7 @@ class Investigation {
       if (evidence.empty()) continue;
       const auto gpu = evidence_.gpus().find(rank);
       Diagnosis d = judge_rank(rank);
+      d.detail += facts_.hint({rank});
       d.fails = (gpu != evidence_.gpus().end() && gpu->second.counts) || (ports_.contains(rank) && peers_.counts);
       add_evidence(d, std::move(evidence));
       slow_of_host_[evidence_.facts(rank).host].push_back(rank);
@@ -291,6 +294,7 @@ class Investigation {
                : only_own ? "its GPUs and links are like those of the other hosts"
                           : "its ranks are slower than those of the other hosts";
     if (const auto within = alone(host)) d.detail += *within;
+    d.detail += facts_.hint(ranks);
     d.telemetry = telemetry_.text(ranks.front());
     d.heat = std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return telemetry_.hot(rank); });
     d.next = "mpirun -np " + std::to_string(ranks.size()) + " --host " + host_in_command(host) + ":" +
@@ -479,6 +483,7 @@ class Investigation {
   }
 
   const PeerComparison& peers_;
+  const DividingFacts facts_;
   const RankTelemetry telemetry_;
   const RunEvidence evidence_;
   const Context* const context_;                          // null: nothing was measured

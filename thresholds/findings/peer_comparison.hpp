@@ -67,9 +67,18 @@ struct PeerGroup {
   std::vector<Unit> units;  // by rank, then by source
 };
 
+/// GPUs that a fact divides (thresholds/units/populations.hpp).
+struct Population {
+  std::string fact, class_name, metric;  // "vbios", "gemm", "tflops_per_ghz"
+  std::string value, other_values;       // of the fact, at the slower GPUs and at all others
+  std::size_t slower_gpus = 0, other_gpus = 0;
+  double difference = 0;  // of the medians, relative
+};
+
 struct PeerComparison {
   std::vector<Comparison> comparisons;
   std::vector<PeerGroup> groups;
+  std::vector<Population> populations;  // each compared with itself
   std::size_t tests = 0;  // how many values were compared: what the limits are corrected for
   int ranks = 0;
   bool counts = true;        // false: ranks of the host backend share cores; who stands out is named, and fails nothing

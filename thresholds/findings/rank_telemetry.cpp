@@ -102,6 +102,15 @@ bool RankTelemetry::power_limited(int rank) const {
   return 2 * capped > known && !held_back(rank);
 }
 
+bool RankTelemetry::power_limited_in(const Benchmark& benchmark, int rank) const {
+  const bool capped = std::ranges::all_of(benchmark.rows, [&](const Row* row) {
+    const auto reasons = row->throttle_of(rank);
+    const auto cap = reasons.find("sw_power_cap");
+    return cap != reasons.end() && cap->second >= capped_part;
+  });
+  return capped && !held_back(rank);
+}
+
 bool RankTelemetry::any_reason(int rank, bool (*is_such)(std::string_view)) const {
   for (const Row* row : rows(rank)) {
     for (const auto& [reason, part] : row->throttle_of(rank)) {

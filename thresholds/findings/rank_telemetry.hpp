@@ -29,6 +29,8 @@ class RankTelemetry {
   /// It draws all the power that it may in most products, and nothing else holds it back. A GPU whose clock a fault
   /// keeps low does not get there.
   bool power_limited(int rank) const;
+  /// The same in one benchmark, whatever its other products do: a sustained load reaches the limit, bursts need not.
+  bool power_limited_in(const Benchmark&, int rank) const;
   /// By heat.
   bool hot(int rank) const;
 

@@ -61,6 +61,29 @@ Seen& seen_of(SeenTogether& together, const PeerGroup& group) {
   return together[{family_of(group.name), group.metric, group.device, group.units.front().rows}];
 }
 
+// The standard deviation that the shortest half of the values shows: of two groups, that of the closer one.
+double spread_of_shortest_half(const std::vector<double>& sorted) {
+  const std::size_t half = sorted.size() / 2;
+  double width = HUGE_VAL;
+  for (std::size_t i = 0; i + half <= sorted.size(); ++i) width = std::min(width, sorted[i + half - 1] - sorted[i]);
+  return 0.7413 * width;  // of a normal distribution, half of the values are within 1.349 standard deviations
+}
+
+// Of the better half: hardware does not become faster by a fault. Two groups of healthy GPUs, such as two makes of
+// memory, are wider together than either is.
+double spread_of_healthy(const std::vector<double>& sorted, double centre) {
+  std::vector<double> better;
+  for (const double v : sorted) {
+    if (v <= centre) better.push_back(centre - v);
+  }
+  const double sigma = 1.4826 * median(std::move(better));
+  constexpr std::size_t enough = 8;
+  if (sorted.size() < enough) return sigma;
+  constexpr double two_groups = 2;
+  const double of_half = spread_of_shortest_half(sorted);
+  return sigma > two_groups * of_half ? of_half : sigma;
+}
+
 /// Centres the shortfalls, and leaves how far the best is from the centre in group.limit.
 void measure(PeerGroup& group, SeenTogether& together) {
   std::vector<double> sorted;
@@ -73,12 +96,8 @@ void measure(PeerGroup& group, SeenTogether& together) {
   const double centre = centre_of(sorted, links);
   for (Unit& unit : group.units) unit.shortfall -= centre;
   if (group.units.size() <= few) return;
-  std::vector<double> better;
-  for (const double v : sorted) {
-    if (v <= centre) better.push_back(centre - v);
-  }
-  group.limit = better.front();
-  const double s = 1.4826 * median(std::move(better));
+  group.limit = centre - sorted.front();
+  const double s = spread_of_healthy(sorted, centre);
   Seen& seen = seen_of(together, group);
   seen.variances += s * s * static_cast<double>(sorted.size());
   seen.units += static_cast<double>(sorted.size());

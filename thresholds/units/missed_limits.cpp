@@ -23,8 +23,9 @@ namespace {
 
 // Floors stand below the slowest of few healthy chips, so that the median of a healthy fleet is further above.
 constexpr double healthy_distance = 0.90;
-// Warm racks and slow lots make a healthy fleet 2 % slower; of a chip that only power holds back half as far is enough.
-constexpr double distance_by_power = 0.95;
+// Warm racks, slow lots and falling clocks make a healthy fleet 5 % slower than the few GPUs of a reference: of a chip that
+// only power holds back a third as far is enough.
+constexpr double distance_by_power = 0.97;
 // Where so many miss limits of a class, it is the fleet that is low.
 constexpr double many = 0.1;
 constexpr std::size_t several = 3;
@@ -367,7 +368,7 @@ class Weigher {
     // How far its rate is behind, and how far the limit is behind the median rate.
     const bool time = limit.kind == LimitKind::max;
     const double slower = time ? here.shortfall / (1 + here.shortfall) : here.shortfall;
-    const bool by_power = telemetry_.power_limited(rank);
+    const bool by_power = telemetry_.power_limited(rank) || telemetry_.power_limited_in(benchmark, rank);
     if (held_back(rank) || slower > slowest_of(ranks, by_power)) return Miss::own;
     const double centre = time ? value * (1 - slower) : value / (1 - std::min(slower, 0.9));
     if (crowded) return Miss::fleet;

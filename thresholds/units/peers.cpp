@@ -19,6 +19,7 @@
 #include "thresholds/results/hosts.hpp"
 #include "thresholds/rules/profile.hpp"
 #include "thresholds/units/classes.hpp"
+#include "thresholds/units/populations.hpp"
 
 namespace shakedown {
 namespace {
@@ -152,6 +153,11 @@ void measure_hosts(Comparison& comparison, const Hosts& hosts) {
 
 class Collector {
  public:
+  /// GPUs that differ in the fact of a population are of different kinds, in its family.
+  Collector(const DividingFacts& facts, std::vector<Population> populations) : facts_(facts) {
+    peers_.populations = std::move(populations);
+  }
+
   PeerComparison collect(const Benchmarks& benchmarks, const FamilySet& families) {
     for (const auto& [key, benchmark] : benchmarks) {
       if (!families.has_key(key)) continue;
@@ -189,7 +195,7 @@ class Collector {
       const auto from = sources.of(facts);
       if (from == facts.rank) continue;  // of both directions the value stands at both ends: one is enough
       if (per_host && !seen.insert(hosts.host_of(facts.rank)).second) continue;
-      Comparison& comparison = comparison_of(key, metric, facts.device);
+      Comparison& comparison = comparison_of(key, metric, kind_of(facts, benchmark.key));
       if (comparison.values.empty()) {
         comparison.kind = *row.peers;
         comparison.example = benchmark.key;
@@ -198,6 +204,15 @@ class Collector {
       if (comparison.context != &context && comparison.context->world_size != context.world_size) continue;
       comparison.values.push_back({facts.rank, from, *values[i], 0, repetitions});
     }
+  }
+
+  std::string kind_of(const RankFacts& rank, const std::string& key) const {
+    std::string kind = rank.device;
+    for (const Population& population : peers_.populations) {
+      if (family_of(population.class_name) != family_of(key)) continue;
+      kind += " with " + population.fact + " " + facts_.value(population.fact, rank.rank).value_or("unknown");
+    }
+    return kind;
   }
 
   static std::string pooled_key(const std::string& key, const Hosts& hosts) {
@@ -243,6 +258,7 @@ class Collector {
     }
   }
 
+  const DividingFacts& facts_;
   PeerComparison peers_;
   std::map<const Context*, Hosts> hosts_;
   std::map<std::array<std::string, 3>, std::size_t> index_;
@@ -317,11 +333,14 @@ Finding finding_of_hosts(const Comparison& c) {
 }  // namespace
 
 PeerComparison compare_peers(const Benchmarks& benchmarks, const FamilySet& families) {
-  return Collector().collect(benchmarks, families);
+  const DividingFacts facts(benchmarks);
+  PeerComparison all = Collector(facts, {}).collect(benchmarks, families);
+  auto populations = find_populations(all, facts);
+  return populations.empty() ? all : Collector(facts, std::move(populations)).collect(benchmarks, families);
 }
 
 std::vector<Finding> findings_of(const PeerComparison& peers) {
-  std::vector<Finding> findings;
+  std::vector<Finding> findings = findings_of(peers.populations);
   for (const Comparison& c : peers.comparisons) {
     if (std::any_of(c.values.begin(), c.values.end(), [&](const auto& v) { return c.outlier(v); })) {
       findings.push_back(finding_of(c, &PeerValue::out));

@@ -1,0 +1,157 @@
+#include "thresholds/units/populations.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/key.hpp"
+#include "base/statistics.hpp"
+#include "base/text.hpp"
+#include "thresholds/results/hosts.hpp"
+
+namespace shakedown {
+namespace {
+
+constexpr std::size_t min_gpus = 4, min_hosts = 2;
+constexpr double min_difference = 0.005;
+/// Of the faster side, so many may be slower than the whole slower side.
+constexpr double max_exceptions = 0.1;
+
+struct Side {
+  std::vector<double> shortfalls;  // sorted
+  std::set<std::string> hosts;
+
+  bool is_large() const { return shortfalls.size() >= min_gpus && hosts.size() >= min_hosts; }
+};
+
+void add(Side& side, const PeerGroup& group, const PeerGroup::Unit& unit) {
+  side.shortfalls.push_back(unit.shortfall);
+  side.hosts.insert(group.context->ranks[static_cast<std::size_t>(unit.rank)].host);
+}
+
+// Whether all of `slower` are behind all of `faster`, but for a few that are behind both.
+bool are_apart(const Side& slower, const Side& faster) {
+  const auto last = std::upper_bound(faster.shortfalls.begin(), faster.shortfalls.end(), slower.shortfalls.back());
+  const auto exceptions = static_cast<double>(faster.shortfalls.end() - last);
+  if (exceptions > max_exceptions * static_cast<double>(faster.shortfalls.size())) return false;
+  return last != faster.shortfalls.begin() && *(last - 1) < slower.shortfalls.front() &&
+         median(slower.shortfalls) - median(faster.shortfalls) >= min_difference;
+}
+
+std::optional<Population> population_by(const PeerGroup& group, const std::string& fact, const std::string& value,
+                                        const DividingFacts& facts) {
+  Side slower, faster;
+  std::set<std::string> others;
+  for (const PeerGroup::Unit& unit : group.units) {
+    const auto own = facts.value(fact, unit.rank);
+    if (!own) return std::nullopt;
+    add(*own == value ? slower : faster, group, unit);
+    if (*own != value) others.insert(*own);
+  }
+  if (!slower.is_large() || !faster.is_large()) return std::nullopt;
+  std::sort(slower.shortfalls.begin(), slower.shortfalls.end());
+  std::sort(faster.shortfalls.begin(), faster.shortfalls.end());
+  if (!are_apart(slower, faster)) return std::nullopt;
+  return Population{.fact = fact,
+                    .class_name = group.name,
+                    .metric = group.metric,
+                    .value = value,
+                    .other_values = joined(others),
+                    .slower_gpus = slower.shortfalls.size(),
+                    .other_gpus = faster.shortfalls.size(),
+                    .difference = median(slower.shortfalls) - median(faster.shortfalls)};
+}
+
+// What the first rank of a host reads holds for all of its ranks.
+std::vector<std::optional<std::string>> of_each_rank_of_a_host(const Context& context,
+                                                               std::vector<std::optional<std::string>> values) {
+  std::map<std::string, std::optional<std::string>> by_host;
+  for (const RankFacts& rank : context.ranks) {
+    const auto i = static_cast<std::size_t>(rank.rank);
+    if (i < values.size() && values[i]) by_host[rank.host] = values[i];
+  }
+  values.resize(context.ranks.size());
+  for (const RankFacts& rank : context.ranks) values[static_cast<std::size_t>(rank.rank)] = by_host[rank.host];
+  return values;
+}
+
+}  // namespace
+
+DividingFacts::DividingFacts(const Benchmarks& benchmarks) {
+  for (const auto& [key, name] : {std::pair{"preflight/of:gpu", "vbios"}, {"preflight/of:host", "driver"}}) {
+    const auto found = benchmarks.find(key);
+    if (found == benchmarks.end()) continue;
+    auto values = of_each_rank_of_a_host(*found->second.context, rank_texts(found->second, name));
+    if (std::string_view(key) == "preflight/of:gpu") values = rank_texts(found->second, name);
+    if (!values.empty()) facts_.push_back({name, std::move(values)});
+  }
+}
+
+std::optional<std::string> DividingFacts::value(const std::string& fact, int rank) const {
+  for (const Fact& f : facts_) {
+    if (f.name == fact && static_cast<std::size_t>(rank) < f.values.size())
+      return f.values[static_cast<std::size_t>(rank)];
+  }
+  return std::nullopt;
+}
+
+std::string DividingFacts::hint(const std::vector<int>& ranks) const {
+  std::string text;
+  for (const Fact& fact : facts_) {
+    const auto own = ranks.empty() ? std::nullopt : value(fact.name, ranks.front());
+    if (!own) continue;
+    std::map<std::string, std::size_t> count;
+    for (const auto& known : fact.values) {
+      if (known) ++count[*known];
+    }
+    const bool same = std::ranges::all_of(ranks, [&](int rank) { return value(fact.name, rank) == own; });
+    const auto most = std::ranges::max_element(count, {}, [](const auto& entry) { return entry.second; });
+    if (same && most->first != *own && 2 * most->second > fact.values.size())
+      text += "; " + fact.name + " " + *own + ", of most others " + most->first;
+  }
+  return text;
+}
+
+std::vector<Population> find_populations(const PeerComparison& peers, const DividingFacts& facts) {
+  std::map<std::string, Population> by_family;
+  for (const DividingFacts::Fact& fact : facts.all()) {
+    std::set<std::string> values;
+    for (const auto& value : fact.values) {
+      if (value) values.insert(*value);
+    }
+    if (values.size() < 2) continue;
+    for (const PeerGroup& group : peers.groups) {
+      if (group.units.empty() || group.units.front().from) continue;
+      for (const std::string& value : values) {
+        const auto population = population_by(group, fact.name, value, facts);
+        if (population) by_family.emplace(family_of(group.name), *population);
+      }
+    }
+  }
+  std::vector<Population> all;
+  for (auto& [family, population] : by_family) all.push_back(std::move(population));
+  return all;
+}
+
+std::vector<Finding> findings_of(const std::vector<Population>& populations) {
+  std::vector<Finding> findings;
+  for (const Population& p : populations) {
+    Finding f;
+    f.key = p.class_name;
+    f.metric = p.metric + "_by_" + p.fact;
+    f.judgement = Judgement::peers;
+    f.status = Status::fail;
+    f.severity = Severity::info;
+    f.detail = fmt::format("{} GPUs with {} {} are {} slower than {} with {}: one difference of the fleet, which says "
+                           "nothing about a single GPU",
+                           p.slower_gpus, p.fact, p.value, percent_text(p.difference), p.other_gpus, p.other_values);
+    f.source = "the GPUs of this run, by " + p.fact;
+    f.next = "ask the vendor which " + p.fact + " was ordered, and install it on all nodes";
+    findings.push_back(std::move(f));
+  }
+  return findings;
+}
+
+}  // namespace shakedown

@@ -1,0 +1,43 @@
+// Populations: GPUs of one kind that a fact divides into a faster and a slower group, such as two versions of a VBIOS.
+// That is one difference of the fleet, no fault of each slower GPU. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thresholds/findings/peer_comparison.hpp"
+#include "thresholds/results/measured.hpp"
+
+namespace shakedown {
+
+/// Facts by rank that may divide GPUs: none that an operator sets, since a wrong setting is a fault.
+class DividingFacts {
+ public:
+  explicit DividingFacts(const Benchmarks&);
+
+  struct Fact {
+    std::string name;                              // "vbios"
+    std::vector<std::optional<std::string>> values;  // by rank
+  };
+  const std::vector<Fact>& all() const { return facts_; }
+  /// The value of a fact at a rank; nullopt if unknown.
+  std::optional<std::string> value(const std::string& fact, int rank) const;
+
+  /// "; vbios 96.00.B9, of most others 96.00.A5": the facts that these ranks share and that most others have otherwise;
+  /// empty if there is none.
+  std::string hint(const std::vector<int>& ranks) const;
+
+ private:
+  std::vector<Fact> facts_;
+};
+
+/// The populations that the groups of a comparison show: each side has at least 4 GPUs on at least 2 hosts, their
+/// medians are at least 0.5 % apart, and all GPUs of one side are slower than all of the other. Up to a tenth of the
+/// faster side may be slower than the whole slower side: these are suspects of their own. At most one by family.
+std::vector<Population> find_populations(const PeerComparison&, const DividingFacts&);
+
+/// One finding for each: said, and no failure. What misses a limit fails by its rule.
+std::vector<Finding> findings_of(const std::vector<Population>&);
+
+}  // namespace shakedown
