@@ -725,7 +725,7 @@ TEST(MissedLimits, OfAChipAtItsPowerLimitAreThatOfTheChipAsFarAsSuchChipsAreBehi
   EXPECT_EQ(slow.culprits[0].causes.front(), Cause::slow_silicon);
   EXPECT_EQ(of_chips(0.945, 0.88).state, State::fail);
   EXPECT_EQ(of_chips(0.945, 0.88, power).state, State::pass) << "in a fleet that is somewhat slow, too";
-  EXPECT_EQ(of_chips(0.91, 0.92, power).state, State::fail) << "this fleet is nearly at its limit";
+  EXPECT_EQ(of_chips(0.89, 0.92, power).state, State::fail) << "this fleet is nearly at its limit";
   EXPECT_EQ(of_chips(1, 0.70, power).state, State::fail) << "not one of 500 fleets of 64 has such a chip";
   EXPECT_EQ(of_chips(1, 0.78, {{"sw_power_cap", 0.6}, {"hw_thermal", 0.3}}).state, State::fail) << "heat, too";
 }
