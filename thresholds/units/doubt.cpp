@@ -107,6 +107,20 @@ std::optional<double> seconds_of(const RankData& row) {
   return *std::max_element(seconds->second.begin(), seconds->second.end());  // unknown is less than any
 }
 
+// Every host does it by itself: one that takes longer than the others.
+void add_hosts(const RowsByKey& measured, Doubts& doubts) {
+  for (const auto& [key, repetitions] : measured) {
+    const auto slowest = key_part(key, "scope") == "node" ? seconds_of(repetitions.front()) : std::nullopt;
+    if (!slowest || !(*slowest > 0)) continue;
+    std::vector<double> seconds;
+    for (const auto& own : repetitions.front().by_rank.at("seconds")) {
+      if (own) seconds.push_back(*own);
+    }
+    const double shortfall = 1 - median(std::move(seconds)) / *slowest;
+    if (shortfall > odd_collective) add(doubts, key, shortfall);
+  }
+}
+
 void add_collectives(const RowsByKey& measured, Doubts& doubts) {
   struct Size {
     double bytes, seconds;
@@ -149,6 +163,7 @@ std::vector<std::string> rows_in_doubt(const RowsByKey& measured, double at_leas
   Doubts doubts;
   add_peers(measured, doubts);
   add_collectives(measured, doubts);
+  add_hosts(measured, doubts);
   std::vector<std::pair<double, std::string>> sorted;
   for (const auto& [key, shortfall] : doubts) {
     if (measured.at(key).size() == 1 && shortfall > at_least) sorted.emplace_back(-shortfall, key);

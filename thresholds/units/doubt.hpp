@@ -27,6 +27,7 @@ double doubtful_shortfall(const std::string& key, const PeerClass&);
 /// The keys of rows that were measured once and have a value in doubt, the largest shortfall first:
 /// - a GPU or link that falls short of its peers by more than doubtful_shortfall, and by more than in the other rows of
 ///   the class;
+/// - a host that takes 10 % longer than the others for a collective of its own;
 /// - a collective that takes longer than one with more data, or has a lower bandwidth than one with less.
 /// `measured` has the repetitions of each key. Shortfalls up to `at_least` are ignored.
 std::vector<std::string> rows_in_doubt(const std::map<std::string, std::vector<RankData>>& measured, double at_least);
