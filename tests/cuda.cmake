@@ -24,7 +24,7 @@ set_target_properties(lying_cuda gpu_load PROPERTIES CUDA_STANDARD 17)
 target_link_libraries(gpu_load PRIVATE shakedown_options CUDA::cudart)
 # Two halves, on a GPU each where there are two.
 foreach(half 1 2)
-  set_tests_properties(gpu.cuda_test.${half} PROPERTIES SKIP_RETURN_CODE 77 RESOURCE_GROUPS "gpus:1")
+  set_tests_properties(gpu.cuda_test.${half} PROPERTIES SKIP_RETURN_CODE 77 RESOURCE_GROUPS "gpus:1" RESOURCE_LOCK gpu_memory)
 endforeach()
 
 foreach(program lora_profile lora_dump)
