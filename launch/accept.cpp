@@ -11,8 +11,8 @@
 #include "base/text.hpp"
 #include "base/time_limits.hpp"
 #include "base/timed_call.hpp"
+#include "launch/discover.hpp"
 #include "launch/measure.hpp"
-#include "launch/roll.hpp"
 #include "launch/scaling.hpp"
 #include "launch/session_folder.hpp"
 #include "launch/watch.hpp"
@@ -186,8 +186,8 @@ int measure(const std::vector<std::string>& words) {
   return 0;
 }
 
-int roll(const std::vector<std::string>& words) {
-  if (!words.empty()) throw InputError("roll takes nothing, and was given \"" + words.front() + "\"; see --help");
+int discover(const std::vector<std::string>& words) {
+  if (!words.empty()) throw InputError("discover takes nothing, and was given \"" + words.front() + "\"; see --help");
   std::puts(answer_line(answer_of_this_host(process_environment())).c_str());
   return 0;
 }

@@ -13,7 +13,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel&);
 /// The same without judging. Prints the folder.
 int measure(const std::vector<std::string>& words);
 /// Who this host is, in one line of JSON.
-int roll(const std::vector<std::string>& words);
+int discover(const std::vector<std::string>& words);
 /// What this host is made of, by the program `inventory`; returns only where that cannot be run. Errors: CannotRun.
 int inventory(const std::vector<std::string>& words);
 /// A program on all ranks, as it would be measured; its exit code is handed on.

@@ -14,9 +14,9 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "base/timed_call.hpp"
+#include "launch/discover.hpp"
 #include "launch/hosts.hpp"
 #include "launch/launcher_words.hpp"
-#include "launch/roll.hpp"
 #include "launch/time_left.hpp"
 
 namespace shakedown {
@@ -43,15 +43,15 @@ Words with(const Words& prefix, const Words& command) {
 std::string boot_of(const HostAnswer& answer) { return answer.host + " " + answer.boot_id.value_or(""); }
 
 /// A job that the hosts answer, and what else was said.
-struct RollCall {
+struct Discovery {
   std::vector<HostAnswer> answers;
   std::vector<std::string> said;  // on standard error; its first lines
 };
 
 constexpr std::size_t max_lines_said = 500;
 
-Job roll_call(const AcceptOptions& options, const Launch& launch, const Words& prefix, RollCall& call) {
-  Job job{with(prefix, {fs::read_symlink("/proc/self/exe"), "roll"}), launch.variables};
+Job discovery_job(const AcceptOptions& options, const Launch& launch, const Words& prefix, Discovery& call) {
+  Job job{with(prefix, {fs::read_symlink("/proc/self/exe"), "discover"}), launch.variables};
   job.out = [&call](std::string_view line) {
     if (auto answer = answer_in(line)) call.answers.push_back(std::move(*answer));
   };
@@ -64,10 +64,10 @@ Job roll_call(const AcceptOptions& options, const Launch& launch, const Words& p
 
 /// Why hosts did not answer: the launcher's word, else how the launcher ended. `host`: one of those that it was to
 /// start.
-std::string reason_of(const RollCall& call, const Ending& ending, const Launch& launch, const std::string& host = "") {
+std::string reason_of(const Discovery& call, const Ending& ending, const Launch& launch, const std::string& host = "") {
   const auto said = start_failure(call.said, host);
   if (ending.told.empty() && !said.empty()) return said;
-  return ending.text(launch.roll.front()) + (said.empty() ? "" : " (" + said + ")");
+  return ending.text(launch.discovery.front()) + (said.empty() ? "" : " (" + said + ")");
 }
 
 /// Answers of hosts that were asked one by one, and the reasons of those that did not answer.
@@ -85,10 +85,10 @@ AskedAlone ask_each(const AcceptOptions& options, const Launch& launch, const Wo
   for (std::size_t begin = 0; begin < asked.size(); begin += at_once) {
     const Words hosts(asked.begin() + static_cast<std::ptrdiff_t>(begin),
                       asked.begin() + static_cast<std::ptrdiff_t>(std::min(begin + at_once, asked.size())));
-    std::vector<RollCall> calls(hosts.size());
+    std::vector<Discovery> calls(hosts.size());
     std::vector<Job> jobs;
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      jobs.push_back(roll_call(patience, launch, with(launch.alone, {hosts[i]}), calls[i]));
+      jobs.push_back(discovery_job(patience, launch, with(launch.alone, {hosts[i]}), calls[i]));
     }
     const auto endings = run_jobs(jobs, signals);
     stop_if_told(signals);
@@ -175,14 +175,14 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
   };
   auto launch = chosen();
   if (!launch.note.empty()) say(launch.note);
-  if (launch.roll.empty()) {
+  if (launch.discovery.empty()) {
     if (here.driver_hangs) throw DriverHangs({hung_driver(here)});
     launch.boots = {boot_of(here)};
     return launch;
   }
 
-  RollCall call;
-  const auto ending = run_jobs({roll_call(options, launch, launch.roll, call)}, signals).front();
+  Discovery call;
+  const auto ending = run_jobs({discovery_job(options, launch, launch.discovery, call)}, signals).front();
   stop_if_told(signals);
   auto hosts = distinct_hosts(call.answers);
   std::map<std::string, std::string> reasons;

@@ -1,4 +1,4 @@
-// The launch on which all hosts agree: a roll call, and who is left out because of it.
+// The launch on which all hosts agree: the discovery, and who is left out because of it.
 #pragma once
 
 #include <optional>

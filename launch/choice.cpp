@@ -83,7 +83,7 @@ std::vector<HostWithSlots> hosts_of(const LaunchSite& site) {
 
 /// mpirun on the hosts of a file, or of a Slurm job, that it knows by itself.
 void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
-  launch.prefix = launch.roll = launch.alone = mpirun(site);
+  launch.prefix = launch.discovery = launch.alone = mpirun(site);
   if (!site.absent.empty()) {
     Words present;
     const auto listed = hosts_of(site);
@@ -95,10 +95,10 @@ void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
     }
     if (present.empty()) throw CannotRun("no host of " + joined(launch.hosts) + " is there");
     append(launch.prefix, {"--host", joined(present, ",")});
-    append(launch.roll, {"--host", joined(present, ",")});
+    append(launch.discovery, {"--host", joined(present, ",")});
   }
   append(launch.prefix, shape);
-  append(launch.roll, {"--map-by", "ppr:1:node", "--oversubscribe"});
+  append(launch.discovery, {"--map-by", "ppr:1:node", "--oversubscribe"});
   append(launch.alone, {"--map-by", "ppr:1:node", "--oversubscribe", "--host"});
   // mpirun hands on its own variables only.
   for (const auto* variable :
@@ -161,7 +161,7 @@ Words present_entries(const std::vector<HostWithSlots>& listed, const LaunchSite
 
 /// The prefix of a user. A prefix of mpirun is understood well enough to leave out hosts that do not start.
 Launch of_prefix(const LaunchSite& site, Launch launch, const Words& prefix) {
-  launch.prefix = launch.roll = prefix;
+  launch.prefix = launch.discovery = prefix;
   launch.host_count = 0;
   const auto of_mpirun = mpirun_prefix(prefix);
   if (!of_mpirun) return launch;
@@ -181,7 +181,7 @@ Launch of_prefix(const LaunchSite& site, Launch launch, const Words& prefix) {
     append(launch.prefix, {"-np", std::to_string(ranks / hosts * left)});
   }
   append(launch.prefix, of_mpirun->wrapper);
-  launch.roll = launch.prefix;
+  launch.discovery = launch.prefix;
   return launch;
 }
 
@@ -289,10 +289,10 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
     append(launch.prefix, {"--overcommit", "-N", std::to_string(present), "-n", std::to_string(present * each),
                            "--ntasks-per-node=" + std::to_string(each)});
   }
-  launch.roll = {"srun", "--mpi=none", "--kill-on-bad-exit=0", "--cpu-bind=none", "--overcommit"};
-  append(launch.roll, left_out);
+  launch.discovery = {"srun", "--mpi=none", "--kill-on-bad-exit=0", "--cpu-bind=none", "--overcommit"};
+  append(launch.discovery, left_out);
   launch.alone = {"srun", "--mpi=none", "--cpu-bind=none", "--overcommit", "-N", "1", "-n", "1", "-w"};
-  append(launch.roll, {"-N", std::to_string(present), "-n", std::to_string(present), "--ntasks-per-node=1"});
+  append(launch.discovery, {"-N", std::to_string(present), "-n", std::to_string(present), "--ntasks-per-node=1"});
   return launch;
 }
 
@@ -321,7 +321,7 @@ std::optional<Launch> of_host_file(const LaunchSite& site, Launch launch) {
 
 std::string Launch::expected() const {
   Words words;
-  if (host_count > 0 && !roll.empty()) words.push_back("hosts=" + std::to_string(host_count));
+  if (host_count > 0 && !discovery.empty()) words.push_back("hosts=" + std::to_string(host_count));
   if (ranks) words.push_back("ranks=" + std::to_string(*ranks));
   return joined(words, ",");
 }

@@ -31,7 +31,7 @@ struct LaunchSite {
 
 struct Launch {
   std::vector<std::string> prefix;  // of a command that all ranks shall run; empty: the command alone, one process
-  std::vector<std::string> roll;    // of one that each host shall run once; empty: this host alone is measured
+  std::vector<std::string> discovery;  // of one that each host shall run once; empty: this host alone is measured
   std::vector<std::string> alone;   // of one that a host shall run by itself, whose name follows; empty: unknown
   std::vector<std::pair<std::string, std::string>> variables;  // for the launcher
   std::vector<std::string> hosts;                              // that were promised, by name
@@ -41,7 +41,7 @@ struct Launch {
   std::string note;                                            // for a person
   std::vector<std::pair<std::string, std::string>> pods;  // of hosts that are pods the names, and those of their nodes
   std::vector<std::string> named;                         // hosts that a user's prefix of mpirun lists
-  std::vector<std::string> present, absent;               // as the roll call found them; empty: nobody was asked
+  std::vector<std::string> present, absent;               // as the discovery found them; empty: nobody was asked
   std::map<std::string, std::string> reasons;             // of those absent, by name: the launcher's word
   std::vector<std::string> hung_drivers;                  // of those absent: they answered, and their driver did not
   std::vector<std::string> lost;                          // of those absent who were there when measuring began

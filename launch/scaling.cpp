@@ -126,7 +126,7 @@ std::vector<int> fewer_nodes(const AcceptOptions& options, const Launch& all, co
     throw InputError("--scaling compares AllReduce and training steps: name one of them in --families");
   }
   const int count = static_cast<int>(all.hosts.size());
-  if (all.hosts.empty() && !all.roll.empty()) {
+  if (all.hosts.empty() && !all.discovery.empty()) {
     throw CannotRun("--scaling chooses the nodes of each launch, which SHAKEDOWN_LAUNCH fixes: unset that");
   }
   if (count < 2) {

@@ -53,7 +53,7 @@ std::string help() {
          "  accept    measure all ranks of this machine, or of the hosts that a scheduler gave, judge, and print the\n"
          "            table; exit code is the verdict's\n"
          "  measure   the same without judging; prints the folder of the results\n"
-         "  roll      say who this host is, in one line of JSON\n"
+         "  discover  say who this host is, in one line of JSON\n"
          "  inventory [summary|gpu|nvlink|ib|cpu|software|all] [--json]: what this host is made of, in two seconds\n"
          "  launch    PROGRAM [ARGS]: run a program on the ranks that would be measured\n"
          "  report    print the table of a stored --verdict, or judge --results and print the figures of pairs as "
@@ -191,7 +191,8 @@ int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
   }
   if (verb == "accept") return accept(rest, channel);
   if (verb == "measure") return measure(rest);
-  if (verb == "roll") return roll(rest);
+  if (verb == "discover") return discover(rest);
+  if (verb == "roll") throw InputError("roll is now called discover");
   if (verb == "ctest") return ctest_step(rest);
   if (!is_flag && verb != "report" && verb != "nodes" && verb != "regress" && verb != "baseline" && verb != "archive") {
     throw InputError("unknown verb \"" + verb + "\"; see --help");

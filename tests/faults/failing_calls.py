@@ -149,7 +149,7 @@ class Campaign:
             Scenario("inventory", ["front", "guard"], [str(build / "bin/shakedown"), "inventory"], verdict=False, measures=True),
             Scenario("soak", ["front", "guard"], [judge, "accept", "--for=2s", "--results=@/results", outputs[0]], ("v.json",),
                      measures=True, environment={"SHAKEDOWN_LAUNCH": "env"}),
-            Scenario("roll", ["front"], [str(build / "bin/shakedown"), "roll"], verdict=False),
+            Scenario("discover", ["front"], [str(build / "bin/shakedown"), "discover"], verdict=False),
             Scenario("archive", ["front"], [judge, "archive", results, "--out=@/run.tar"], ("run.tar",), verdict=False),
             Scenario("test", ["front"], [str(build / "tests/acceptance_test"), results, "--gtest_brief=1", outputs[0]],
                      ("v.json",)),

@@ -59,7 +59,7 @@ TEST_F(LaunchChoice, AProcessThatSomebodyStartedAsARankIsThatRankAndStartsNobody
   const auto launch = choose(third);
   EXPECT_EQ(launch.rank, 2);
   EXPECT_EQ(launch.prefix, (std::vector<std::string>{}));
-  EXPECT_EQ(launch.roll, (std::vector<std::string>{}));
+  EXPECT_EQ(launch.discovery, (std::vector<std::string>{}));
   EXPECT_EQ(launch.expected(), "ranks=16") << "of which none may be missing";
   EXPECT_TRUE(has(launch.note, "rank 2 of 16")) << launch.note;
   EXPECT_TRUE(has(launch.note, "pod-0:29500")) << launch.note;
@@ -84,7 +84,7 @@ TEST_F(LaunchChoice, AProcessThatSomebodyStartedAsARankIsThatRankAndStartsNobody
 TEST_F(LaunchChoice, AMachineWithThreeGpusRunsThreeRanksAndNeverMore) {
   EXPECT_EQ(prefix(), "mpirun --bind-to none -np 3");
   EXPECT_EQ(choose().expected(), "") << "the host's own GPUs are counted by the judge";
-  EXPECT_TRUE(choose().roll.empty()) << "this host answers for itself";
+  EXPECT_TRUE(choose().discovery.empty()) << "this host answers for itself";
 }
 
 TEST_F(LaunchChoice, AMachineWithoutGpusRunsTwoRanksMoreThanCoresIfNeedBe) {
@@ -108,8 +108,8 @@ TEST_F(LaunchChoice, ANumberOfRanksThatTheUserSetWins) {
 TEST_F(LaunchChoice, ThePrefixOfTheUserWinsOverEverything) {
   const auto launch = choose(two_and("SHAKEDOWN_LAUNCH", "srun --mpi=pmix  -N4"));
   EXPECT_EQ(launch.prefix, (std::vector<std::string>{"srun", "--mpi=pmix", "-N4"}));
-  EXPECT_EQ(launch.roll, launch.prefix);
-  EXPECT_EQ(launch.expected(), "") << "only the roll call knows";
+  EXPECT_EQ(launch.discovery, launch.prefix);
+  EXPECT_EQ(launch.expected(), "") << "only the discovery knows";
 }
 
 TEST_F(LaunchChoice, APrefixOfMpirunIsLeftAsItIsUnlessAHostThatItNamesIsAbsent) {
@@ -213,7 +213,7 @@ TEST_F(LaunchChoice, ASlurmJobOfTwoNodesIsStartedOnBothARankForEachGpu) {
   const auto launch = choose(two);
   EXPECT_EQ(joined(launch.prefix, " "),
             "srun --mpi=none --kill-on-bad-exit=1 --cpu-bind=none --overcommit -N 2 -n 6 --ntasks-per-node=3");
-  EXPECT_EQ(joined(launch.roll, " "),
+  EXPECT_EQ(joined(launch.discovery, " "),
             "srun --mpi=none --kill-on-bad-exit=0 --cpu-bind=none --overcommit -N 2 -n 2 --ntasks-per-node=1");
   EXPECT_EQ(launch.hosts, (std::vector<std::string>{"node-a1", "node-a2"}));
   EXPECT_EQ(launch.expected(), "hosts=2");
@@ -287,7 +287,7 @@ TEST_F(LaunchChoice, AnOperatorsHostFileIsUsedWhole) {
     listed.gpus = 0;  // in the launcher's pod
     const auto launch = choose_launch(listed);
     EXPECT_EQ(joined(launch.prefix, " "), "mpirun --bind-to none");
-    EXPECT_EQ(joined(launch.roll, " "), "mpirun --bind-to none --map-by ppr:1:node --oversubscribe");
+    EXPECT_EQ(joined(launch.discovery, " "), "mpirun --bind-to none --map-by ppr:1:node --oversubscribe");
     EXPECT_EQ(launch.expected(), "hosts=2");
     EXPECT_EQ(launch.hosts, (std::vector<std::string>{"worker-0.job", "worker-1.job"}));
   }
@@ -307,7 +307,7 @@ TEST_F(LaunchChoice, ASlurmJobWithoutAHostKeepsItsTasksOfEachOther) {
   EXPECT_EQ(joined(launch.prefix, " "),
             "srun --mpi=none --kill-on-bad-exit=1 --cpu-bind=none --exclude=node-a1 --overcommit -N 1 -n 4 "
             "--ntasks-per-node=4");
-  EXPECT_EQ(joined(launch.roll, " "),
+  EXPECT_EQ(joined(launch.discovery, " "),
             "srun --mpi=none --kill-on-bad-exit=0 --cpu-bind=none --overcommit --exclude=node-a1 -N 1 -n 1 "
             "--ntasks-per-node=1");
 }

@@ -116,6 +116,8 @@ cp "$stored/preflight.json" stored/
 rm -f stays "$tree/bin/bench_all"
 
 # --- what cannot be a verdict -----------------------------------------------------------------------------------------------
+run 2 "$tree/bin/shakedown" roll
+expect "the old name of a verb is refused with its new one" eval 'says "roll is now called discover" && [[ $(wc -l <err) == 1 ]]'
 run 2 "${accept[@]}" --nosuch
 expect "an unknown flag is refused" eval 'says "^error: unknown flag" && ! prints VERDICT'
 run 2 "${accept[@]}" --dcgm=4

@@ -15,7 +15,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
-#include "launch/roll.hpp"
+#include "launch/discover.hpp"
 
 namespace shakedown::measure_test {
 namespace {
@@ -413,7 +413,7 @@ for host in $hosts; do
   [[ -e $scratch/answer.$host ]] || { echo "ssh: connect to host $host port 22: No route to host" >&2 && exit 1; }
 done
 for last; do :; done
-if [[ $last == roll ]]; then
+if [[ $last == discover ]]; then
   for host in $hosts; do cat $scratch/answer.${host%%:*}; done
   exit
 fi

@@ -1,5 +1,5 @@
-// What hosts answer in the roll call, and who is absent.
-#include "launch/roll.hpp"
+// What hosts answer in the discovery, and who is absent.
+#include "launch/discover.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <map>
 
-namespace shakedown::roll_test {
+namespace shakedown::discover_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -18,7 +18,7 @@ HostAnswer host(const std::string& name, const std::string& boot = "b") {
   return {name, std::nullopt, boot, {}, std::nullopt, 0};
 }
 
-TEST(RollCall, AnAnswerIsOneLineThatIsReadBack) {
+TEST(Discovery, AnAnswerIsOneLineThatIsReadBack) {
   const HostAnswer answer{"pod7", "node7", "boot", {"GPU-1", "GPU-2"}, "CUDA_VISIBLE_DEVICES=1", 1};
   const auto line = answer_line(answer);
   EXPECT_EQ(line.find('\n'), std::string::npos);
@@ -27,17 +27,17 @@ TEST(RollCall, AnAnswerIsOneLineThatIsReadBack) {
   for (const auto* other : {"", "Warning: permanently added", "{\"host\": ", "[]"}) EXPECT_FALSE(answer_in(other));
 }
 
-TEST(RollCall, AHostIsCountedOnceAndTwoOfOneNameAreTwo) {
+TEST(Discovery, AHostIsCountedOnceAndTwoOfOneNameAreTwo) {
   const auto hosts = distinct_hosts({host("a"), host("b"), host("a"), host("a", "other boot")});
   EXPECT_EQ(hosts.size(), 3U);
 }
 
-TEST(RollCall, WhoDoesNotAnswerIsNamed) {
+TEST(Discovery, WhoDoesNotAnswerIsNamed) {
   EXPECT_EQ(absent_hosts({"a.local", "b.local", "c.local"}, {host("a"), host("C.local")}), (Names{"b.local"}));
   EXPECT_EQ(absent_hosts({"10.0.0.1", "10.0.0.2"}, {host("a"), host("b")}), Names{}) << "they have other names";
 }
 
-TEST(RollCall, GpusAreThoseOfTheBusOrElseOfTheDriversDeviceNodes) {
+TEST(Discovery, GpusAreThoseOfTheBusOrElseOfTheDriversDeviceNodes) {
   const fs::path root = fs::temp_directory_path() / ("shakedown_roll_" + std::to_string(getpid()));
   fs::create_directories(root / "sys/bus/pci/devices");
   fs::create_directories(root / "dev");
@@ -62,4 +62,4 @@ TEST(RollCall, GpusAreThoseOfTheBusOrElseOfTheDriversDeviceNodes) {
 }
 
 }  // namespace
-}  // namespace shakedown::roll_test
+}  // namespace shakedown::discover_test

@@ -1,4 +1,4 @@
-// The roll call: each host says once who it is and what GPUs it has, before anything is measured and without MPI.
+// The discovery: each host says once who it is and what GPUs it has, before anything is measured and without MPI.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-#include "launch/roll.hpp"
+#include "launch/discover.hpp"
 
 #include <unistd.h>
 
