@@ -26,7 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// The guard needs 10 s at most; that long it is waited for, and its job is left to it then.
+// The supervisor needs 10 s at most; that long it is waited for, and its job is left to it then.
 constexpr auto patience = 12s;
 
 sigset_t our_signals() {
@@ -96,7 +96,7 @@ class Running {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
       throw std::system_error(errno, std::generic_category(), "socketpair");
     }
-    guard_socket_ = Descriptor(ends[0]);
+    supervisor_socket_ = Descriptor(ends[0]);
     const Descriptor theirs(ends[1]);
     auto pipe = make_pipe(), error_pipe = make_pipe();
     if (!pipe || !error_pipe) throw std::system_error(errno, std::generic_category(), "pipe");
@@ -104,25 +104,26 @@ class Running {
     auto& [error, error_end] = *error_pipe;
     // On a number that is free there: dup2 to itself would leave it closed on exec.
     constexpr int kept = 9;
-    NewProcess guard{{"shakedown", "guard", std::to_string(kept)}, "/proc/self/exe", environment_with(job.variables)};
-    guard.command.insert(guard.command.end(), job.command.begin(), job.command.end());
-    if (job.out) guard.descriptors.emplace_back(out_end.get(), STDOUT_FILENO);
-    if (job.error) guard.descriptors.emplace_back(error_end.get(), STDERR_FILENO);
-    guard.descriptors.emplace_back(theirs.get(), kept);
-    guard.has_input = job.reads;
-    guard.own_session = true;
-    const auto started = start(guard);
+    NewProcess supervisor{
+        {"shakedown", "supervisor", std::to_string(kept)}, "/proc/self/exe", environment_with(job.variables)};
+    supervisor.command.insert(supervisor.command.end(), job.command.begin(), job.command.end());
+    if (job.out) supervisor.descriptors.emplace_back(out_end.get(), STDOUT_FILENO);
+    if (job.error) supervisor.descriptors.emplace_back(error_end.get(), STDERR_FILENO);
+    supervisor.descriptors.emplace_back(theirs.get(), kept);
+    supervisor.has_input = job.reads;
+    supervisor.own_session = true;
+    const auto started = start(supervisor);
     if (started.error != 0) {
-      throw std::system_error(started.error, std::generic_category(), "a guard process cannot be started");
+      throw std::system_error(started.error, std::generic_category(), "the supervisor process cannot be started");
     }
-    guard_ = started.pid;
-    entry_.emplace(guard_);
+    supervisor_ = started.pid;
+    entry_.emplace(supervisor_);
     if (job.out) out_ = Lines(std::move(out));
     if (job.error) error_ = Lines(std::move(error));
   }
 
   void add_to(std::vector<pollfd>& files) const {
-    for (const int descriptor : {guard_socket_.get(), out_.descriptor(), error_.descriptor()}) {
+    for (const int descriptor : {supervisor_socket_.get(), out_.descriptor(), error_.descriptor()}) {
       files.push_back({descriptor, POLLIN, 0});
     }
   }
@@ -132,17 +133,17 @@ class Running {
     error_.take([&](std::string_view line) { hear(line, job_.error); });
     receive();
     int status = 0;
-    const pid_t ended = waitpid(guard_, &status, WNOHANG);
-    if (ended == guard_ || (ended < 0 && errno != EINTR)) {
-      guard_ = 0;
+    const pid_t ended = waitpid(supervisor_, &status, WNOHANG);
+    if (ended == supervisor_ || (ended < 0 && errno != EINTR)) {
+      supervisor_ = 0;
       receive();
       // What is in the pipes is still ours; who else holds them is not waited for.
       out_.take([&](std::string_view line) { hear(line, job_.out); });
       error_.take([&](std::string_view line) { hear(line, job_.error); });
     }
     const auto now = Clock::now();
-    if (told_ && now > *told_ + patience_) guard_ = 0;
-    if (!told_ && !over()) require_guard(now);
+    if (told_ && now > *told_ + patience_) supervisor_ = 0;
+    if (!told_ && !over()) require_supervisor(now);
     if (!over() && !ended_by_itself()) {
       if (job_.limit && now > began_ + *job_.limit) end("it took longer than " + seconds(*job_.limit));
       if (job_.silence && now > heard_ + *job_.silence) end("there was no sign of life for " + seconds(*job_.silence));
@@ -161,22 +162,22 @@ class Running {
     if (told_ || over()) return;
     told_ = Clock::now();
     ending_.told = why;
-    [[maybe_unused]] const auto sent = send(guard_socket_.get(), "T", 1, MSG_NOSIGNAL);
+    [[maybe_unused]] const auto sent = send(supervisor_socket_.get(), "T", 1, MSG_NOSIGNAL);
   }
 
   void tick() const {
     if (job_.tick) job_.tick();
   }
-  bool over() const { return guard_ == 0; }
-  bool leaving() const { return !over() && guard_socket_.get() < 0; }
+  bool over() const { return supervisor_ == 0; }
+  bool leaving() const { return !over() && supervisor_socket_.get() < 0; }
   const Ending& ending() const { return ending_; }
 
  private:
-  /// A guard that hangs, in /proc or in its program's file, does not hold up more than its job.
-  void require_guard(Clock::time_point now) {
+  /// A supervisor that hangs, in /proc or in its program's file, does not hold up more than its job.
+  void require_supervisor(Clock::time_point now) {
     if (ended_by_itself()) {
       if (!ended_) ended_ = now;
-      if (now > *ended_ + time_limits().supervisor + patience) guard_ = 0;
+      if (now > *ended_ + time_limits().supervisor + patience) supervisor_ = 0;
     } else if (!has_begun_ && now > began_ + time_limits().supervisor) {
       end("its supervisor did not start it within " + seconds(time_limits().supervisor));
     }
@@ -194,8 +195,8 @@ class Running {
 
   void receive() {
     std::array<char, 1024> text{};
-    const auto count = recv(guard_socket_.get(), text.data(), text.size() - 1, MSG_DONTWAIT);
-    if (count == 0) guard_socket_.close_now();
+    const auto count = recv(supervisor_socket_.get(), text.data(), text.size() - 1, MSG_DONTWAIT);
+    if (count == 0) supervisor_socket_.close_now();
     if (count <= 0) return;
     const std::string line(text.data());
     const auto blank = line.find(' ');
@@ -207,8 +208,8 @@ class Running {
   }
 
   const Job& job_;
-  Descriptor guard_socket_;
-  pid_t guard_ = 0;  // 0: gone
+  Descriptor supervisor_socket_;
+  pid_t supervisor_ = 0;  // 0: gone
   Lines out_, error_;
   Ending ending_;
   Clock::time_point began_ = Clock::now(), heard_ = began_;

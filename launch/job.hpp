@@ -44,7 +44,8 @@ struct Job {
   /// Whether this line says that the job is about to end; it then has this long.
   std::function<bool(std::string_view line)> announces_end = {};
   std::chrono::duration<double> last_words{10};
-  /// After a signal to this process it is left to its guard once this has passed, so that there is time for a verdict.
+  /// After a signal to this process it is left to its supervisor once this has passed, so that there is time for a
+  /// verdict.
   std::chrono::duration<double> patience_on_signal{12};
   /// Called ten times a second while it runs.
   std::function<void()> tick = {};
@@ -52,14 +53,15 @@ struct Job {
   std::function<std::string()> enough = {};
 };
 
-/// How a job ended. Neither code nor signal nor a reason: its guard ended without a word, or the job was left to it.
+/// How a job ended. Neither code nor signal nor a reason: its supervisor ended without a word, or the job was left to
+/// it.
 struct Ending {
   std::optional<int> code, signal;
   std::string not_started;  // why
   std::string told;         // why it was ended from here; empty: it ended by itself
 
   bool good() const { return code == 0 && told.empty(); }
-  /// Whether this says something about what ran: not where it could not be started, or its guard could not report.
+  /// Whether this says something about what ran: not where it could not be started, or its supervisor could not report.
   bool is_known() const { return not_started.empty() && (code || signal || !told.empty()); }
   /// "mpirun ended with exit code 137: SIGKILL ended a rank or itself"
   std::string text(const std::string& program) const;

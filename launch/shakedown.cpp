@@ -28,9 +28,9 @@
 #include "base/timed_call.hpp"
 #include "launch/accept.hpp"
 #include "launch/choice.hpp"
-#include "launch/guard.hpp"
 #include "launch/job.hpp"
 #include "launch/options.hpp"
+#include "launch/supervisor.hpp"
 #include "launch/tarball.hpp"
 #include "launch/watch.hpp"
 #include "report/arguments.hpp"
@@ -184,7 +184,7 @@ int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
   const std::vector<std::string> rest(words.begin() + 1, words.end());
   if (verb == "launch") return launch(rest);
   if (verb == "inventory") return inventory(rest);
-  if (verb == "guard") return guard(rest);
+  if (verb == "supervisor") return supervise(rest);
   if (std::find(words.begin(), words.end(), "--help") != words.end()) {
     std::fputs(help().c_str(), stdout);
     return 0;
@@ -301,8 +301,8 @@ int main(int argc, char** argv) {
   signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, no child's exit code would be known
   const ReasonChannel channel;
   const auto work = [&] { return run_and_report(words, channel); };
-  // The front door keeps time over its guard, and ctest over its steps, which know it as their parent.
-  if (verb == "guard" || verb == "ctest") return work();
+  // The front door keeps time over its supervisor, and ctest over its steps, which know it as their parent.
+  if (verb == "supervisor" || verb == "ctest") return work();
   const bool accepts = verb == "accept";
   if (accepts) block_signals();  // it ends with a verdict
   return keep({accepts || verb == "measure" ? limit_in(words) : std::nullopt, accepts,

@@ -1,6 +1,6 @@
 // Calls of the system and of memory that fail where they are told to, put in front of the real ones with LD_PRELOAD:
 //
-//   FAIL_IN=front|guard|mpirun|bench   the kind of process, by its name
+//   FAIL_IN=front|supervisor|mpirun|bench   the kind of process, by its name
 //   FAIL_CALL=open                     a row of the table below
 //   FAIL_AT=3 [FAIL_STICKY=1]          the third call of that kind after main has begun, or all from then on
 //   FAIL_ERROR=5|short|hang            errno; of write also "short": half of it is written; hang: it does not return
@@ -106,9 +106,9 @@ bool is_role(const char* role, int argc, char** argv) {
   const char* const slash = std::strrchr(argv[0], '/');
   const char* const name = slash == nullptr ? argv[0] : slash + 1;
   const bool front = std::strcmp(name, "shakedown") == 0,
-             guard = front && argc > 1 && std::strcmp(argv[1], "guard") == 0;
-  if (std::strcmp(role, "front") == 0) return (front && !guard) || std::strcmp(name, "acceptance_test") == 0;
-  if (std::strcmp(role, "guard") == 0) return guard;
+             supervisor = front && argc > 1 && std::strcmp(argv[1], "supervisor") == 0;
+  if (std::strcmp(role, "front") == 0) return (front && !supervisor) || std::strcmp(name, "acceptance_test") == 0;
+  if (std::strcmp(role, "supervisor") == 0) return supervisor;
   if (std::strcmp(role, "bench") == 0) return std::strncmp(name, "bench_", 6) == 0;
   return std::strcmp(role, name) == 0;
 }

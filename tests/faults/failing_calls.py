@@ -60,7 +60,7 @@ HANGING = ["open", "read", "write", "fsync", "rename", "mkdir", "stat"]
 LIMITS_SCALE = 0.1
 # A job that does not end is left to its supervisor after 12 s. A launcher or a rank that hangs where no call is named ends after
 # the time without a line: 15 s for the start, 20 s for a benchmark and 60 s.
-HANG_LIMIT_S = {"front": 2 + 5, "guard": 2 * (2 + 12) + 5, "mpirun": 95 + 12, "bench": 95 + 12}
+HANG_LIMIT_S = {"front": 2 + 5, "supervisor": 2 * (2 + 12) + 5, "mpirun": 95 + 12, "bench": 95 + 12}
 NAMED = "does not answer|no progress|was ended: |INCOMPLETE"
 
 # Programs that hand out a stored run: what is at stake here is everything around them.
@@ -135,19 +135,19 @@ class Campaign:
         for folder in ("bus/pci/devices", "module"):
             (scratch / "sys" / folder).mkdir(parents=True)
         self.scenarios = [
-            Scenario("accept", ["front", "guard"], [judge, "accept", "--results=@/results", *outputs], files,
+            Scenario("accept", ["front", "supervisor"], [judge, "accept", "--results=@/results", *outputs], files,
                      environment={"SHAKEDOWN_LAUNCH": "env"}),
-            Scenario("measured", ["front", "guard", "mpirun", "bench"],
+            Scenario("measured", ["front", "supervisor", "mpirun", "bench"],
                      [str(build / "bin/shakedown"), "accept", "--families=jitter", "--allow-faults", "--results=@/results",
                       outputs[0], "--timeout=20", "--startup-timeout=15"], ("v.json",), measures=True,
                      environment={"SHAKEDOWN_RANKS": "2", **no_gpus}),
             Scenario("report", ["front"], [judge, "report", results, *outputs], files),
             Scenario("nodes", ["front"], [judge, "nodes", results, "--nodes=@/nodes"],
                      ("nodes/good_nodes", "nodes/bad_nodes", "nodes/nodes.json"), verdict=False),
-            Scenario("plan", ["front", "guard"], [str(build / "bin/shakedown"), "accept", "--plan", "--results=@/results"],
+            Scenario("plan", ["front", "supervisor"], [str(build / "bin/shakedown"), "accept", "--plan", "--results=@/results"],
                      verdict=False),
-            Scenario("inventory", ["front", "guard"], [str(build / "bin/shakedown"), "inventory"], verdict=False, measures=True),
-            Scenario("soak", ["front", "guard"], [judge, "accept", "--for=2s", "--results=@/results", outputs[0]], ("v.json",),
+            Scenario("inventory", ["front", "supervisor"], [str(build / "bin/shakedown"), "inventory"], verdict=False, measures=True),
+            Scenario("soak", ["front", "supervisor"], [judge, "accept", "--for=2s", "--results=@/results", outputs[0]], ("v.json",),
                      measures=True, environment={"SHAKEDOWN_LAUNCH": "env"}),
             Scenario("discover", ["front"], [str(build / "bin/shakedown"), "discover"], verdict=False),
             Scenario("archive", ["front"], [judge, "archive", results, "--out=@/run.tar"], ("run.tar",), verdict=False),
@@ -266,8 +266,8 @@ FIXED = [("accept", role, call, at, sticky) for role, call, at, sticky in [
     ("front", "open", 3, False), ("front", "open", 12, True), ("front", "write", 2, True), ("front", "fsync", 1, True),
     ("front", "rename", 1, False), ("front", "malloc", 400, True), ("front", "malloc", 20000, False),
     ("front", "fork", 1, True), ("front", "pipe", 1, False), ("front", "pipe", 2, True), ("front", "stat", 4, True),
-    ("guard", "signalfd", 1, False), ("guard", "send", 1, True), ("guard", "waitpid", 1, True), ("guard", "fork", 1, False),
-    ("guard", "exec", 1, False), ("guard", "pipe", 1, False)]]
+    ("supervisor", "signalfd", 1, False), ("supervisor", "send", 1, True), ("supervisor", "waitpid", 1, True), ("supervisor", "fork", 1, False),
+    ("supervisor", "exec", 1, False), ("supervisor", "pipe", 1, False)]]
 FIXED += [("report", "front", call, at, sticky) for call, at, sticky in [
     ("open", 2, False), ("open", 5, True), ("read", 1, False), ("read", 4, True), ("write", 1, True), ("fsync", 2, False),
     ("rename", 1, True), ("malloc", 1, True), ("malloc", 5000, False), ("stat", 2, False)]]

@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "base/files.hpp"
-#include "launch/guard.hpp"
 #include "launch/job.hpp"
 #include "launch/measure.hpp"
+#include "launch/supervisor.hpp"
 
 namespace shakedown::supervision_test {
 namespace {
@@ -172,7 +172,7 @@ TEST_F(Supervision, AJobIsSeenToEndWhereTheCallerIgnoresEndsOfChildren) {
   EXPECT_LT(seconds, 20);
 }
 
-TEST_F(Supervision, AGuardThatIsToldToEndEndsItsJob) {
+TEST_F(Supervision, ASupervisorThatIsToldToEndEndsItsJob) {
   EXPECT_EQ(run(job("kill -TERM $PPID; sleep 100")).signal, SIGTERM);
   EXPECT_LT(seconds, 20);
 }
@@ -188,8 +188,8 @@ TEST_F(Supervision, AJobHasTheVariablesOfThisProcessAndItsOwn) {
   unsetenv("TEST_OF_BOTH");
 }
 
-// The guard cannot report: killed, or without a descriptor for signals.
-TEST_F(Supervision, AGuardThatCannotReportSaysNothingOfTheJob) {
+// The supervisor cannot report: killed, or without a descriptor for signals.
+TEST_F(Supervision, ASupervisorThatCannotReportSaysNothingOfTheJob) {
   const auto killed = run(job("kill -KILL $PPID; sleep 100"));
   EXPECT_FALSE(killed.is_known());
   EXPECT_FALSE(killed.signal) << "no signal ended the job";
@@ -207,7 +207,7 @@ TEST_F(Supervision, AJobThatCannotBeStartedSaysNothingOfTheMachine) {
   EXPECT_FALSE(absent.is_known());
   for (const auto* files : {"3", "4", "5"}) {  // too few for its signals, and for the pipe of the job's start
     auto one = job("exit 0");
-    one.variables = {{"TEST_GUARD_FILES", files}};
+    one.variables = {{"TEST_SUPERVISOR_FILES", files}};
     const auto ending = run(one);
     EXPECT_EQ(ending.text("srun"), "srun could not be started: Too many open files") << files;
     EXPECT_FALSE(ending.is_known());
@@ -215,10 +215,10 @@ TEST_F(Supervision, AJobThatCannotBeStartedSaysNothingOfTheMachine) {
   }
 }
 
-// Its guard leaves a process that no signal ends, and says how the job ended.
+// Its supervisor leaves a process that no signal ends, and says how the job ended.
 TEST_F(Supervision, AProcessThatCannotBeKilledKeepsNobodyWaiting) {
   auto leaves = job("setsid sleep 100 & echo $! >" + file("left").string() + "; exit 4");
-  leaves.variables = {{"TEST_GUARD_CANNOT_KILL", "1"}};
+  leaves.variables = {{"TEST_SUPERVISOR_CANNOT_KILL", "1"}};
   const auto ending = run(leaves);
   EXPECT_EQ(ending.code, 4);
   EXPECT_GT(seconds, 8) << "it has five seconds to obey, and five to vanish";
@@ -264,45 +264,45 @@ TEST_F(BesideProgram, FamiliesAreMeasuredInTheirUsualOrderAndUnknownOnesRefused)
   EXPECT_EQ(found({"hbm", "nosuch"}).rfind("--families: \"nosuch\" is none of preflight", 0), 0u) << found({"nosuch"});
 }
 
-// However the front door ends, and even if its guard does: a rank in a session of its own, whose launcher is killed
-// too.
+// However the front door ends, and even if its supervisor does: a rank in a session of its own, whose launcher is
+// killed too.
 TEST_F(Supervision, NobodyIsLeftWhenTheFrontDoorIsKilled) {
-  for (const bool with_guard : {false, true}) {
+  for (const bool without_supervisor : {false, true}) {
     const pid_t options = fork();
     if (options == 0) {
       Signals own;
       run_jobs({job("echo $$ >" + file("launcher").string() + "; setsid sleep 100 & echo $! >" + file("rank").string() +
-                    "; echo $PPID >" + file("guard").string() + "; wait")},
+                    "; echo $PPID >" + file("supervisor").string() + "; wait")},
                own);
       _exit(0);
     }
-    ASSERT_TRUE(appears("guard"));
-    if (with_guard) {
-      kill(std::stoi(*line_of(file("guard"))), SIGKILL);
+    ASSERT_TRUE(appears("supervisor"));
+    if (without_supervisor) {
+      kill(std::stoi(*line_of(file("supervisor"))), SIGKILL);
     } else {
       kill(options, SIGKILL);
     }
-    EXPECT_TRUE(gone("launcher")) << (with_guard ? "guard" : "front door");
-    EXPECT_TRUE(with_guard || gone("rank"));
+    EXPECT_TRUE(gone("launcher")) << (without_supervisor ? "supervisor" : "front door");
+    EXPECT_TRUE(without_supervisor || gone("rank"));
     kill(options, SIGKILL);
     waitpid(options, nullptr, 0);
-    if (with_guard) kill(std::stoi(*line_of(file("rank"))), SIGKILL);
-    for (const auto* name : {"launcher", "rank", "guard"}) std::filesystem::remove(file(name));
+    if (without_supervisor) kill(std::stoi(*line_of(file("rank"))), SIGKILL);
+    for (const auto* name : {"launcher", "rank", "supervisor"}) std::filesystem::remove(file(name));
   }
 }
 
 }  // namespace
 }  // namespace shakedown::supervision_test
 
-/// A process that no signal ends cannot be made here: the guard's signals are lost instead.
+/// A process that no signal ends cannot be made here: the supervisor's signals are lost instead.
 extern "C" int kill(pid_t process, int signal) noexcept {
-  if (std::getenv("TEST_GUARD_CANNOT_KILL") != nullptr) return 0;
+  if (std::getenv("TEST_SUPERVISOR_CANNOT_KILL") != nullptr) return 0;
   return static_cast<int>(syscall(SYS_kill, process, signal));
 }
 
-// The guard is this program, as it is the front door elsewhere.
+// The supervisor is this program, as it is the front door elsewhere.
 int main(int argc, char** argv) {
-  if (const char* const files = std::getenv("TEST_GUARD_FILES")) {
+  if (const char* const files = std::getenv("TEST_SUPERVISOR_FILES")) {
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = std::stoul(files);
@@ -319,7 +319,7 @@ int main(int argc, char** argv) {
       return 1;
     }
   }
-  if (argc > 1 && std::string(argv[1]) == "guard") return shakedown::guard({argv + 2, argv + argc});
+  if (argc > 1 && std::string(argv[1]) == "supervisor") return shakedown::supervise({argv + 2, argv + argc});
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

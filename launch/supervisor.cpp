@@ -1,4 +1,4 @@
-#include "launch/guard.hpp"
+#include "launch/supervisor.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -51,7 +51,7 @@ std::vector<pid_t> descendants() {
 }
 
 [[noreturn]] void become(const std::vector<std::string>& words, const sigset_t& usual, int failed) {
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // where even the guard is killed
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // where even the supervisor is killed
   setpgid(0, 0);
   sigprocmask(SIG_SETMASK, &usual, nullptr);
   std::vector<char*> arguments;
@@ -63,9 +63,9 @@ std::vector<pid_t> descendants() {
   _exit(127);
 }
 
-class Guard {
+class Supervisor {
  public:
-  Guard(int options, const std::vector<std::string>& command) : options_(options) {
+  Supervisor(int options, const std::vector<std::string>& command) : options_(options) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     fcntl(options_, F_SETFD, FD_CLOEXEC);
     sigset_t watched, usual;
@@ -164,9 +164,9 @@ class Guard {
 
 }  // namespace
 
-int guard(const std::vector<std::string>& words) {
+int supervise(const std::vector<std::string>& words) {
   if (words.size() < 2) return 2;
-  Guard(std::atoi(words.front().c_str()), {words.begin() + 1, words.end()}).watch();
+  Supervisor(std::atoi(words.front().c_str()), {words.begin() + 1, words.end()}).watch();
   return 0;
 }
 
