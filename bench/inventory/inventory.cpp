@@ -8,7 +8,7 @@
 
 #include "base/archive.hpp"
 #include "bench/inventory/text.hpp"
-#include "fixtures/plan/surroundings.hpp"
+#include "fixtures/plan/inspection_context.hpp"
 #include "fixtures/program/program.hpp"
 
 namespace {

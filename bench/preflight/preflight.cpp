@@ -28,10 +28,10 @@ namespace {
 bool speaks_for_host(World& world) { return world.on_host().rank() == 0; }
 
 /// GPUs that CUDA shows less than NVML does, unless somebody hid them.
-Fact missing_in_cuda(const Surroundings& around) {
+Fact missing_in_cuda(const InspectionContext& context) {
   if (const auto mask = gpu_mask(process_environment())) return number_fact(0, mask->text);
-  const auto nvml = around.host.host.find("gpus_nvml");
-  if (nvml == around.host.host.end() || !nvml->second.number) return number_fact(std::nullopt, "NVML shows none");
+  const auto nvml = context.host.host.find("gpus_nvml");
+  if (nvml == context.host.host.end() || !nvml->second.number) return number_fact(std::nullopt, "NVML shows none");
   const auto cuda = probe(Backend::cuda);
   const double missing = std::max(0.0, *nvml->second.number - cuda.devices);
   return number_fact(missing, missing > 0 ? "CUDA shows " + std::to_string(cuda.devices) +
@@ -39,18 +39,18 @@ Fact missing_in_cuda(const Surroundings& around) {
                                           : "");
 }
 
-Facts host_facts(World& world, const Surroundings& around) {
+Facts host_facts(World& world, const InspectionContext& context) {
   if (!speaks_for_host(world)) return {};
-  auto facts = around.host.host;
-  if (around.backend == Backend::cuda) facts["gpus_missing_in_cuda"] = missing_in_cuda(around);
+  auto facts = context.host.host;
+  if (context.backend == Backend::cuda) facts["gpus_missing_in_cuda"] = missing_in_cuda(context);
   return facts;
 }
 
 /// This rank's GPU as it was before any rank opened one; nullptr if it is not known which one that is.
-const Facts* own_gpu(const Surroundings& around) {
-  if (!around.known) return nullptr;
-  const auto& [uuid, pci] = std::tie(around.known->uuid, around.known->pci);
-  for (const auto& gpu : around.host.gpus) {
+const Facts* own_gpu(const InspectionContext& context) {
+  if (!context.known) return nullptr;
+  const auto& [uuid, pci] = std::tie(context.known->uuid, context.known->pci);
+  for (const auto& gpu : context.host.gpus) {
     if ((uuid && gpu.at("uuid").text == uuid) || (pci && gpu.at("pci").text == pci)) return &gpu;
   }
   return nullptr;
@@ -58,20 +58,20 @@ const Facts* own_gpu(const Surroundings& around) {
 
 /// State as it is now, with the device open: an idle GPU lowers the speed of its PCIe link. What other programs do with
 /// the GPU is as it was before.
-Facts gpu_state(World&, const Surroundings& around) {
+Facts gpu_state(World&, const InspectionContext& context) {
   Facts facts;
-  if (const auto* const before = own_gpu(around)) {
+  if (const auto* const before = own_gpu(context)) {
     const Nvml nvml;
     const auto gpu = nvml.find(before->at("uuid").text, before->at("pci").text);
-    facts = gpu ? gpu_facts(*gpu, std::nullopt, around.root) : *before;
+    facts = gpu ? gpu_facts(*gpu, std::nullopt, context.root) : *before;
     for (const auto* name : {"processes", "memory_used_gb", "xids", "xids_of_programs"}) facts[name] = before->at(name);
   }
-  facts["cuda_opens"] = yes_or_no(around.device.has_value(), around.no_device);
+  facts["cuda_opens"] = yes_or_no(context.device.has_value(), context.no_device);
   return facts;
 }
 
-Facts nvlink_state(World&, const Surroundings& around) {
-  const auto* const gpu = own_gpu(around);
+Facts nvlink_state(World&, const InspectionContext& context) {
+  const auto* const gpu = own_gpu(context);
   Facts facts;
   for (const auto* name : {"nvlinks", "nvlinks_up", "nvlink_gb_per_s", "nvlink_errors", "fabric", "fabric_trouble"}) {
     facts[name] = gpu != nullptr ? gpu->at(name) : number_fact(std::nullopt, "the GPU of this rank is unknown to NVML");
@@ -79,18 +79,18 @@ Facts nvlink_state(World&, const Surroundings& around) {
   return facts;
 }
 
-Facts software(World& world, const Surroundings& around) {
+Facts software(World& world, const InspectionContext& context) {
   Facts facts;
   for (const auto* name : {"cuda", "cublaslt", "nccl"}) {
     facts[name] = {};
-    if (const auto& device = around.device; device && device->versions.contains(name)) {
+    if (const auto& device = context.device; device && device->versions.contains(name)) {
       facts[name] = text_fact(device->versions.at(name));
     }
   }
-  facts["cudnn"] = text_fact(around.backend == Backend::cuda ? cudnn_version() : std::nullopt);
+  facts["cudnn"] = text_fact(context.backend == Backend::cuda ? cudnn_version() : std::nullopt);
   const auto mpi = world.library();
   facts["mpi"] = mpi.empty() ? Fact{} : text_fact(mpi);
-  facts["nccl_settings"] = text_fact(nccl_settings(process_environment(), around.root));
+  facts["nccl_settings"] = text_fact(nccl_settings(process_environment(), context.root));
   facts["gpu_mask"] = text_fact(gpu_mask(process_environment()).value_or(GpuMask{"none", {}}).text);
   return facts;
 }
@@ -104,9 +104,9 @@ Fact near_its_gpu(std::optional<double> nodes, std::optional<double> gpu, const 
       0, "cores on NUMA node " + std::to_string(*cpus.numa) + ", GPU on " + std::to_string(static_cast<int>(*gpu)));
 }
 
-Facts binding(World& world, const Surroundings& around) {
+Facts binding(World& world, const InspectionContext& context) {
   auto& local = world.on_host();
-  const auto& root = around.root;
+  const auto& root = context.root;
   const auto cpus = own_cpus();
   std::vector<std::set<int>> cores;
   for (const auto& list : local.gather(cpus.list)) cores.push_back(cores_of(root, list));
@@ -114,14 +114,14 @@ Facts binding(World& world, const Surroundings& around) {
   facts["ranks_per_core"] = ranks_per_core(cores, static_cast<std::size_t>(local.rank()));
   facts["cpus"] = text_fact(cpus.list.empty() ? std::nullopt : std::optional(cpus.list));
   facts["slurm_job"] = text_fact(slurm_job(process_environment()));
-  const auto* const gpu = own_gpu(around);
+  const auto* const gpu = own_gpu(context);
   if (gpu == nullptr) return facts;
-  facts["numa_near"] = near_its_gpu(around.host.host.at("numa_nodes").number, gpu->at("numa").number, cpus);
+  facts["numa_near"] = near_its_gpu(context.host.host.at("numa_nodes").number, gpu->at("numa").number, cpus);
   return facts;
 }
 
 /// How far this host's time of day is from rank 0's, as exact as half a round trip of MPI.
-Facts clock_offset(World& world, const Surroundings&) {
+Facts clock_offset(World& world, const InspectionContext&) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   const double ahead = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - world.clock();
@@ -130,12 +130,12 @@ Facts clock_offset(World& world, const Surroundings&) {
   return {{"clock_offset_ms", number_fact(std::abs(ahead - first) * 1e3)}};
 }
 
-Facts network(World& world, const Surroundings& around) {
-  return reach_all_hosts(world, nccl_setting(process_environment(), "NCCL_SOCKET_IFNAME", around.root));
+Facts network(World& world, const InspectionContext& context) {
+  return reach_all_hosts(world, nccl_setting(process_environment(), "NCCL_SOCKET_IFNAME", context.root));
 }
 
 /// What Slurm says of the nodes of this job; rank 0 asks, since the controller has other jobs. It gets 10 s for that.
-Facts slurm(World& world, const Surroundings& around) {
+Facts slurm(World& world, const InspectionContext& context) {
   CommandOutput said;
   if (world.rank() == 0) {
     std::vector<std::string> command{"scontrol", "show", "node", "-o"};
@@ -147,7 +147,7 @@ Facts slurm(World& world, const Surroundings& around) {
   const auto answer = broadcast(world, said);
   if (!answer.started) throw Unsupported("scontrol is not installed here");
   if (!speaks_for_host(world)) return {};
-  const auto& host = around.host.host;
+  const auto& host = context.host.host;
   const auto gpus = host.find("gpus_pci");
   const auto own = process_environment()("SHAKEDOWN_SLURM_NODE");
   const auto node = own ? own : process_environment()("SLURMD_NODENAME");
@@ -159,10 +159,10 @@ class Dcgm {
  public:
   Dcgm(int level, double timeout) : level_(level), limit_(dcgm_limit(level, timeout)) {}
 
-  Facts of_host(World& world, const Surroundings& around) {
+  Facts of_host(World& world, const InspectionContext& context) {
     run(world);
-    const auto* const own = own_gpu(around);
-    const auto& gpus = around.host.gpus;
+    const auto* const own = own_gpu(context);
+    const auto& gpus = context.host.gpus;
     std::set<std::size_t> of_ranks;
     // One more than the index in NVML's order; 0 if NVML does not know the GPU of this rank.
     for (const int number : gather(world.on_host(), own == nullptr ? 0 : static_cast<int>(own - gpus.data()) + 1)) {
@@ -171,11 +171,11 @@ class Dcgm {
     return speaks_for_host(world) ? dcgm_host_facts(*report_, gpus, of_ranks) : Facts{};
   }
 
-  Facts of_gpu(World& world, const Surroundings& around) {
+  Facts of_gpu(World& world, const InspectionContext& context) {
     run(world);
-    const auto* const own = own_gpu(around);
+    const auto* const own = own_gpu(context);
     if (own != nullptr) {
-      return dcgm_gpu_facts(*report_, around.host.gpus, static_cast<std::size_t>(own - around.host.gpus.data()));
+      return dcgm_gpu_facts(*report_, context.host.gpus, static_cast<std::size_t>(own - context.host.gpus.data()));
     }
     return {{"dcgm_answers", yes_or_no(report_->trouble.empty(), report_->trouble)},
             {"dcgm_failed", number_fact(std::nullopt, "the GPU of this rank is unknown to NVML")},
@@ -202,16 +202,16 @@ class Dcgm {
 
 void add_dcgm(Session& session, int level) {
   if (session.backend() != Backend::cuda) {
-    return session.add("preflight/of:dcgm", [](World&, const Surroundings&) -> Facts {
+    return session.add("preflight/of:dcgm", [](World&, const InspectionContext&) -> Facts {
       throw Unsupported("dcgmi diag tests GPUs, and none are measured");
     });
   }
   const double timeout = session.options().timeout, patience = dcgm_limit(level, timeout);
   const auto dcgm = std::make_shared<Dcgm>(level, timeout);
   session.add(
-      "preflight/of:dcgm", [dcgm](World& w, const Surroundings& s) { return dcgm->of_host(w, s); }, patience);
+      "preflight/of:dcgm", [dcgm](World& w, const InspectionContext& s) { return dcgm->of_host(w, s); }, patience);
   session.add(
-      "preflight/of:dcgm_gpu", [dcgm](World& w, const Surroundings& s) { return dcgm->of_gpu(w, s); }, patience);
+      "preflight/of:dcgm_gpu", [dcgm](World& w, const InspectionContext& s) { return dcgm->of_gpu(w, s); }, patience);
 }
 
 }  // namespace
@@ -230,10 +230,11 @@ void register_preflight(Session& session) {
   if (process_environment()("SLURM_JOB_ID") || process_environment()("SHAKEDOWN_SLURM_NODE"))
     session.add("preflight/of:slurm", slurm);
   if (const int level = session.options().dcgm; level > 0) add_dcgm(session, level);
-  session.add("preflight/of:folder", [folder = session.options().shared_folder](World& world, const Surroundings&) {
-    if (folder.empty()) throw Unsupported("no folder was named (--shared-folder=DIR)");
-    return inspect_shared_folder(world, folder);
-  });
+  session.add("preflight/of:folder",
+              [folder = session.options().shared_folder](World& world, const InspectionContext&) {
+                if (folder.empty()) throw Unsupported("no folder was named (--shared-folder=DIR)");
+                return inspect_shared_folder(world, folder);
+              });
 }
 
 }  // namespace shakedown
