@@ -15,7 +15,7 @@
 #include "launch/measure.hpp"
 #include "launch/scaling.hpp"
 #include "launch/session_folder.hpp"
-#include "launch/watch.hpp"
+#include "launch/soak.hpp"
 #include "report/judge_apart.hpp"
 #include "report/verdict_json.hpp"
 #include "thresholds/judge/judge.hpp"
@@ -60,7 +60,7 @@ int show_plan(const AcceptOptions& options, const Programs& programs, Signals& s
 std::optional<int> as_rank(const AcceptOptions& options, const Programs& programs, Signals& signals) {
   const auto rank = rank_of(process_environment());
   if (!rank) return std::nullopt;
-  if (options.watch_s || options.resume || options.scaling) {
+  if (options.soak_s || options.resume || options.scaling) {
     throw CannotRun(
         "--for, --resume and --scaling start the ranks anew, which RANK and WORLD_SIZE leave to others: unset "
         "these, and let mpirun or srun start the ranks");
@@ -153,7 +153,7 @@ int accept(const std::vector<std::string>& words, const ReasonChannel& channel) 
   Signals signals;
   if (options.plan) return show_plan(options, programs, signals);
   if (const auto code = as_rank(options, programs, signals)) return *code;
-  if (options.watch_s || options.resume) return watch(options, programs, channel, signals);
+  if (options.soak_s || options.resume) return soak(options, programs, channel, signals);
   auto run = folder_of(options);
   say("results: " + run.shown_path().string());
   const Judged judged = judge_or_say_why_not(options, programs, run, signals);
@@ -169,7 +169,7 @@ int measure(const std::vector<std::string>& words) {
   refuse_ignored("measure", words);
   const auto options = parse_accept_options(words, process_environment());
   if (options.scaling) throw InputError("--scaling is judged as it is measured: use accept");
-  if (options.watch_s || options.resume) throw InputError("a watch is judged as it is measured: use accept");
+  if (options.soak_s || options.resume) throw InputError("a soak is judged as it is measured: use accept");
   const auto programs = find_programs(options.families);
   check_references(options.judge);
   Signals signals;

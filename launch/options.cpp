@@ -68,7 +68,7 @@ bool take(AcceptOptions& options, const std::string& flag, const std::string& va
   } else if (flag == "--keep") {
     options.keep = positive<int>(flag, value);
   } else if (flag == "--for") {
-    options.watch_s = duration(flag, value);
+    options.soak_s = duration(flag, value);
   } else if (flag == "--scaling") {
     options.scaling = rising(flag, value);
   } else if (flag == "--seed") {
@@ -142,7 +142,7 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
   for (const auto& word : words) {
     const auto equals = word.find('=');
     const auto flag = word.substr(0, equals);
-    // What stands in the plan of a watch, or says where that is.
+    // What stands in the plan of a soak, or says where that is.
     constexpr std::array of_plan{"--for",    "--seed",    "--families", "--tier",
                                  "--folder", "--results", "--keep",     "--resume"};
     if (std::find(of_plan.begin(), of_plan.end(), flag) == of_plan.end()) options.flags.push_back(word);
@@ -156,13 +156,13 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
       throw InputError(flag + " needs a value: " + flag + "=...; see --help");
     }
   }
-  if (options.resume && (options.watch_s || options.seed)) {
+  if (options.resume && (options.soak_s || options.seed)) {
     throw InputError("--resume goes on with what was asked for: leave --for and --seed out");
   }
-  if (!options.watch_s && !options.resume && (options.stop_on_fail || options.seed)) {
-    throw InputError("--stop-on and --seed are of a watch: give --for too");
+  if (!options.soak_s && !options.resume && (options.stop_on_fail || options.seed)) {
+    throw InputError("--stop-on and --seed are of a soak: give --for too");
   }
-  if (options.scaling && (options.watch_s || options.resume)) {
+  if (options.scaling && (options.soak_s || options.resume)) {
     throw InputError("--scaling is of one acceptance: leave --for and --resume out");
   }
   const auto expected = options.judge.judge.expected;
@@ -180,11 +180,11 @@ std::string front_door_help() {
   --results=DIR           run folders stand there, and latest (default SHAKEDOWN_RESULTS, build/results, ./results)
   --keep=N                keep so many runs there (default 20)
   --folder=DIR            measure into this folder instead
-  --for=8m|24h|7d         a watch: rounds of all families in changing order, each judged, and then the series of them
+  --for=8m|24h|7d         a soak: rounds of all families in changing order, each judged, and then the series of them
   --scaling[=1,2,4]       AllReduce and training steps also on fewer nodes: what is left of one node's rate for each GPU
-  --resume                go on with the watch in latest, or in --folder, after a kill or a reboot
-  --stop-on=fail          end a watch with its first failure
-  --seed=N                of the order of a watch (default: made up, and recorded)
+  --resume                go on with the soak in latest, or in --folder, after a kill or a reboot
+  --stop-on=fail          end a soak with its first failure
+  --seed=N                of the order of a soak (default: made up, and recorded)
   --timeout=S             for each benchmark (default 300, or SHAKEDOWN_TIMEOUT)
   --limit=S               answer within S seconds: INCOMPLETE if the verdict is not there by then
   --startup-timeout=S     until every host has answered (default 120)

@@ -20,8 +20,8 @@ struct AcceptOptions {
   std::optional<std::filesystem::path> folder;   // this one, instead of a new one
   std::string run_id;                            // empty: is made up
   int keep = 20;
-  std::optional<double> watch_s;            // --for: rounds until so much time has been watched
-  std::optional<std::uint64_t> seed;        // of the order of a watch
+  std::optional<double> soak_s;             // --for: rounds until so much time has been watched
+  std::optional<std::uint64_t> seed;        // of the order of a soak
   std::optional<std::vector<int>> scaling;  // --scaling: also on so many nodes; empty: 1, 2, 4, ...
   bool resume = false, stop_on_fail = false;
   double timeout = 300, startup_timeout = 120;  // of a benchmark; of the start of a job
@@ -31,7 +31,7 @@ struct AcceptOptions {
   std::string interface;                        // over which hosts talk; empty: any
   std::string nccl;                             // the library that ranks shall use; empty: the one they find
   std::string expected;                         // --expect of a user
-  std::vector<std::string> flags;               // those that a watch which goes on needs again
+  std::vector<std::string> flags;               // those that a soak which goes on needs again
   Arguments judge;
 };
 

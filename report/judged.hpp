@@ -8,7 +8,7 @@
 #include "thresholds/judge/verdict.hpp"
 #include "thresholds/results/measured.hpp"
 #include "thresholds/rules/profile.hpp"
-#include "thresholds/soak/watch.hpp"
+#include "thresholds/soak/soak.hpp"
 
 namespace shakedown {
 
@@ -17,9 +17,9 @@ struct Judged {
   std::unique_ptr<const Measured> measured;  // null: the verdict was stored, and its figures are elsewhere
   std::vector<Profile> profiles;
   Verdict verdict;
-  const Watch* watch = nullptr;  // of which it is the verdict, and how each GPU went in it; null: of one run
-  const WatchJudgement* course = nullptr;
-  std::function<Judged()> last_round = {};  // of a watch: judges the round whose figures exports hold
+  const Soak* soak = nullptr;  // of which it is the verdict, and how each GPU went in it; null: of one run
+  const SoakJudgement* soak_judgement = nullptr;
+  std::function<Judged()> last_round = {};  // of a soak: judges the round whose figures exports hold
 };
 
 }  // namespace shakedown

@@ -23,7 +23,7 @@ std::string of_verdict(const Judged& judged) {
   return text(judged.verdict);
 }
 
-// The text of figures. The verdict of a watch has none, so its last complete round is written.
+// The text of figures. The verdict of a soak has none, so its last complete round is written.
 template <std::string (*text)(const Judged&)>
 std::string of_figures(const Judged& judged) {
   return judged.last_round ? text(judged.last_round()) : text(judged);

@@ -29,7 +29,7 @@ thresholds_test(validity_test validity_test.cpp contradictions_test.cpp)
 thresholds_test(nodes_test nodes_test.cpp)
 thresholds_test(regression_test regression_test.cpp)
 thresholds_test(baseline_test baseline_test.cpp)
-thresholds_test(watch_test watch_test.cpp)
+thresholds_test(soak_test soak_test.cpp)
 
 # With a table of its own, which takes the place of the library's: one row more.
 set(table ${CMAKE_CURRENT_BINARY_DIR}/families_table.hpp)

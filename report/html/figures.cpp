@@ -574,30 +574,30 @@ std::string step_parts(const Page& page) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Rounds of a watch
+// Rounds of a soak
 
-double worst_hour(const Course& course) {
+double worst_hour(const SoakTrend& trend) {
   double worst = 0;
-  for (const auto& hour : course.hours) worst = std::max(worst, hour ? -*hour : 0);
-  return course.low.empty() ? worst : worst + 1e9;  // what is surely worse stands above what may be noise
+  for (const auto& hour : trend.hours) worst = std::max(worst, hour ? -*hour : 0);
+  return trend.low.empty() ? worst : worst + 1e9;  // what is surely worse stands above what may be noise
 }
 
-std::string courses_heat(const Watch& watch, const WatchJudgement& judged) {
+std::string trends_heat(const Soak& soak, const SoakJudgement& judged) {
   constexpr std::size_t most_columns = 24;
   std::size_t hours = 1;
-  std::vector<const Course*> courses;
-  for (const Course& course : judged.courses) {
-    hours = std::max(hours, course.hours.size());
-    courses.push_back(&course);
+  std::vector<const SoakTrend*> trends;
+  for (const SoakTrend& trend : judged.trends) {
+    hours = std::max(hours, trend.hours.size());
+    trends.push_back(&trend);
   }
-  std::stable_sort(courses.begin(), courses.end(),
-                   [](const Course* a, const Course* b) { return worst_hour(*a) > worst_hour(*b); });
-  if (courses.size() > most_gpus) courses.resize(most_gpus);
+  std::stable_sort(trends.begin(), trends.end(),
+                   [](const SoakTrend* a, const SoakTrend* b) { return worst_hour(*a) > worst_hour(*b); });
+  if (trends.size() > most_gpus) trends.resize(most_gpus);
   const std::size_t each = (hours + most_columns - 1) / most_columns;
-  const bool minutes = watch.plan.duration_s < 7200;
+  const bool minutes = soak.plan.duration_s < 7200;
   std::vector<std::string> columns;
   for (std::size_t h = 0; h < hours; h += each) {
-    const double begin = static_cast<double>(h) * watch.hour_s() / (minutes ? 60 : 3600);
+    const double begin = static_cast<double>(h) * soak.hour_s() / (minutes ? 60 : 3600);
     columns.push_back(number_text(std::round(10 * begin) / 10));
   }
   std::map<std::string, std::string> names;
@@ -606,16 +606,16 @@ std::string courses_heat(const Watch& watch, const WatchJudgement& judged) {
                   unit.host + (unit.local_rank ? " GPU " + std::to_string(*unit.local_rank) : ""));
   }
   std::string rows;
-  for (const Course* course : courses) {
-    const auto name = names.find(course->unit);
+  for (const SoakTrend* trend : trends) {
+    const auto name = names.find(trend->unit);
     rows += "<tr><th scope=\"row\">" +
-            html_escaped(joined_words(name == names.end() ? "all" : name->second, course->name)) + "</th>";
+            html_escaped(joined_words(name == names.end() ? "all" : name->second, trend->name)) + "</th>";
     for (std::size_t h = 0; h < hours; h += each) {
       std::vector<double> levels;
       bool low = false;
-      for (std::size_t i = h; i < std::min(h + each, course->hours.size()); ++i) {
-        if (course->hours[i]) levels.push_back(*course->hours[i]);
-        low = low || std::find(course->low.begin(), course->low.end(), i) != course->low.end();
+      for (std::size_t i = h; i < std::min(h + each, trend->hours.size()); ++i) {
+        if (trend->hours[i]) levels.push_back(*trend->hours[i]);
+        low = low || std::find(trend->low.begin(), trend->low.end(), i) != trend->low.end();
       }
       if (levels.empty()) {
         rows += "<td></td>";
@@ -623,13 +623,13 @@ std::string courses_heat(const Watch& watch, const WatchJudgement& judged) {
       }
       const double part = median(levels), tenths = std::round(1000 * part) / 10;
       rows += heat_cell((tenths == 0 ? "0.0" : fmt::format("{:+.1f}", tenths)) + (low ? " !" : ""),
-                        joined_words(course->limit > 0 ? tint(-part / course->limit) : "", low ? "out" : ""));
+                        joined_words(trend->limit > 0 ? tint(-part / trend->limit) : "", low ? "out" : ""));
     }
     rows += "</tr>\n";
   }
-  const std::string left = judged.courses.size() > courses.size()
-                               ? "The " + std::to_string(courses.size()) + " worst of " +
-                                     std::to_string(judged.courses.size()) + ", by " + (minutes ? "minute." : "hour.")
+  const std::string left = judged.trends.size() > trends.size()
+                               ? "The " + std::to_string(trends.size()) + " worst of " +
+                                     std::to_string(judged.trends.size()) + ", by " + (minutes ? "minute." : "hour.")
                                : std::string(minutes ? "By minute." : "By hour.");
   return rows.empty() ? "" : figure(left, heat(heat_head(minutes ? "minute" : "hour", columns), rows));
 }
@@ -637,15 +637,15 @@ std::string courses_heat(const Watch& watch, const WatchJudgement& judged) {
 }  // namespace
 
 std::string rounds_section(const Page& page) {
-  if (page.judged.watch == nullptr) return "";
-  const Watch& watch = *page.judged.watch;
+  if (page.judged.soak == nullptr) return "";
+  const Soak& soak = *page.judged.soak;
   std::string rows;
   std::size_t bad = 0;
-  for (const WatchRound& round : watch.rounds) {
+  for (const SoakRound& round : soak.rounds) {
     if (round.state == State::pass || ++bad > most_gpus) continue;
     const std::string what =
         round.findings.empty() ? "" : joined_words(round.findings.front().key, round.findings.front().detail);
-    rows += "<tr>" + cell(std::to_string(round.number), "round") + cell(watch.when(round), "when") +
+    rows += "<tr>" + cell(std::to_string(round.number), "round") + cell(soak.when(round), "when") +
             cell(std::string(name(round.state)), "state") + cell(one_line(what), "first finding") + "</tr>";
   }
   if (!rows.empty()) {
@@ -653,9 +653,9 @@ std::string rounds_section(const Page& page) {
            "</tbody></table>";
   }
   return section("rounds", "Rounds over time",
-                 plural(watch.rounds.size(), "round") + ", " + std::to_string(bad) +
+                 plural(soak.rounds.size(), "round") + ", " + std::to_string(bad) +
                      " of them no pass. Percent against each GPU's own first hour; ! is surely worse.",
-                 courses_heat(watch, *page.judged.course) + rows);
+                 trends_heat(soak, *page.judged.soak_judgement) + rows);
 }
 
 std::string figures(const Page& page) {

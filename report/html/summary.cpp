@@ -266,10 +266,10 @@ std::string what_was_judged(const Page& page) {
     const std::string name(row.name);
     const auto found = seen.find(name);
     if (found == seen.end()) {
-      // A watch judges its rounds, not the rows of a family.
-      const auto* const watch = page.judged.watch;
-      const std::vector<std::string> none, &watched = watch != nullptr ? watch->plan.families : none;
-      if (std::find(watched.begin(), watched.end(), name) != watched.end()) continue;
+      // A soak judges its rounds, not the rows of a family.
+      const auto* const soak = page.judged.soak;
+      const std::vector<std::string> none, &soaked = soak != nullptr ? soak->plan.families : none;
+      if (std::find(soaked.begin(), soaked.end(), name) != soaked.end()) continue;
       absent.push_back(fmt::format("{} ({})", row.name, row.shows));
       continue;
     }

@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "tests/thresholds/results_builder.hpp"
-#include "thresholds/soak/watch.hpp"
+#include "thresholds/soak/soak.hpp"
 
 namespace shakedown::acceptance_cli_test {
 namespace {
@@ -470,16 +470,16 @@ TEST_F(AcceptanceTest, WritesEveryForm) {
   EXPECT_NE(text_of("g.json").find("\"unit\": \"TFLOPS\""), std::string::npos);
 }
 
-TEST_F(AcceptanceTest, ExportsOfAWatchHoldTheFiguresOfItsLastCompleteRound) {
-  const WatchPlan plan{"watch-1", "2026-11-22T12:00:00Z", 3600, 7, {"gemm"}, "quick"};
-  std::string lines = watch_line(plan);
+TEST_F(AcceptanceTest, ExportsOfASoakHoldTheFiguresOfItsLastCompleteRound) {
+  const SoakPlan plan{"watch-1", "2026-11-22T12:00:00Z", 3600, 7, {"gemm"}, "quick"};
+  std::string lines = soak_line(plan);
   for (const auto& [state, tflops] :
        {std::pair{State::pass, 700.0}, {State::pass, 710.0}, {State::incomplete, 720.0}}) {
-    WatchRound round;
+    SoakRound round;
     round.number = static_cast<int>(tflops - 690) / 10;
     round.started = plan.started;
     round.state = state;
-    lines += watch_line(round);
+    lines += soak_line(round);
     const std::string id = "watch-1-00000" + std::to_string(round.number);
     std::filesystem::create_directories(path("watch/rounds/" + id));
     ResultsBuilder results;
@@ -892,7 +892,7 @@ TEST_F(ShakedownProgram, RefusesAFlagThatTheVerbWouldIgnore) {
            {"accept --explain=gemm", "--explain: accept would ignore it"},
            {"accept --run-id=x", "--run-id: accept would ignore it"},
            {"measure --html=x", "--html: measure would ignore it"},
-           {"measure --for=1m", "a watch is judged as it is measured"},
+           {"measure --for=1m", "a soak is judged as it is measured"},
            {"report --expect=ranks=4 --verdict=" + path("verdict.json"), "a stored verdict is shown as it is"},
            {"nodes --site=x --verdict=" + path("verdict.json"), "a stored verdict is shown as it is"}}) {
     const Outcome outcome = shakedown(words);

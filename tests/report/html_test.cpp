@@ -272,12 +272,12 @@ TEST(Page, OfThousandsOfGpusShowsTheWorstFiftyAndADistribution) {
   tags_of(page);
 }
 
-TEST(Page, OfAWatchShowsItsRoundsOverTime) {
-  Watch watch;
-  watch.plan = {"watch-1", "2026-11-22T12:00:00Z", 4 * 3600, 7, {"gemm"}, "quick"};
+TEST(Page, OfASoakShowsItsRoundsOverTime) {
+  Soak soak;
+  soak.plan = {"watch-1", "2026-11-22T12:00:00Z", 4 * 3600, 7, {"gemm"}, "quick"};
   const ResultsBuilder four;
   for (int number = 1; number <= 80; ++number) {
-    WatchRound round;
+    SoakRound round;
     round.number = number;
     round.started = "2026-11-22T12:00:00Z";
     round.begin_s = 180.0 * (number - 1);
@@ -292,10 +292,10 @@ TEST(Page, OfAWatchShowsItsRoundsOverTime) {
       const bool slow = rank.rank == 2 && number > 60;
       round.figures["gemm/dtype:bf16/m:8192/n:8192/k:8192 tflops"].push_back((slow ? 600 : 780) + 0.1 * (number % 7));
     }
-    watch.rounds.push_back(std::move(round));
+    soak.rounds.push_back(std::move(round));
   }
-  const WatchJudgement course = judge_watch(watch);
-  const Judged all{nullptr, {}, course.verdict, &watch, &course};
+  const SoakJudgement judgement = judge_soak(soak);
+  const Judged all{nullptr, {}, judgement.verdict, &soak, &judgement};
   const std::string page = html_text(all);
   const std::string rounds = page.substr(page.find("<section id=\"rounds\""));
   EXPECT_TRUE(contains(page, "not measured: preflight"));

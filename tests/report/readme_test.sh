@@ -35,7 +35,7 @@ fi
 
 # Commands in their shell blocks, except those that set up a machine, judge it as a whole, or need a cluster.
 shown=$(awk '/^```sh/{inside=1; next} /^```/{inside=0} inside' "${texts[@]}" | sed 's/  *#.*//')
-commands=$(grep -E '^(build/|mpirun |shakedown report .*build/results)' <<<"$shown" | grep -vE 'shakedown accept|fleet_watch|--tier=full')
+commands=$(grep -E '^(build/|mpirun |shakedown report .*build/results)' <<<"$shown" | grep -vE 'shakedown accept|fleet_soak|--tier=full')
 PATH=$PWD/build/bin:$PATH
 cp "$root/tests/data/site.yaml" mysite.yaml
 expect "they show commands" test "$(wc -l <<<"$commands")" -ge 10

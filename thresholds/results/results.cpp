@@ -356,9 +356,9 @@ std::vector<Results> read_results(const std::vector<fs::path>& files_or_folders)
       }
       std::sort(inside.begin(), inside.end());
     }
-    if (inside.empty() && fs::is_regular_file(path / watch_file, error)) {
+    if (inside.empty() && fs::is_regular_file(path / soak_file, error)) {
       throw InputError(shown(path).string() +
-                       ": a watch, whose rounds were judged as they were measured; its verdict is " +
+                       ": a soak, whose rounds were judged as they were measured; its verdict is " +
                        (path / "verdict.json").string() + " (--verdict), and rounds/ has the last");
     }
     if (inside.empty())

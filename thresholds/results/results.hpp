@@ -19,8 +19,8 @@ namespace shakedown {
 
 inline constexpr int results_schema = 2;
 
-/// The file in the folder of a watch, whose rounds are no result files.
-inline constexpr std::string_view watch_file = "rounds.jsonl";
+/// The file in the folder of a soak, whose rounds are no result files.
+inline constexpr std::string_view soak_file = "rounds.jsonl";
 
 /// Which rows a run of its tier has (bench/): 2 has the sustained load in quick and peer copies by shifts,
 /// 3 the latency of the host's memory, 4 what disturbs processors and how fast they launch, and moving inversions in

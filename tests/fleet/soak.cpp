@@ -1,8 +1,8 @@
-// fleet_watch: makes days of rounds of a made-up fleet, judges each round and each day as `shakedown accept --for`
+// fleet_soak: makes days of rounds of a made-up fleet, judges each round and each day as `shakedown accept --for`
 // does, and counts alarms of healthy days, and who is named, and when, for what is planted.
 //
-//   build/tests/fleet/fleet_watch --days=1..20 -j4
-//   build/tests/fleet/fleet_watch --days=1..20 --plant=drift
+//   build/tests/fleet/fleet_soak --days=1..20 -j4
+//   build/tests/fleet/fleet_soak --days=1..20 --plant=drift
 //
 // A day is a fleet of its own (--days are seeds, of the same two kinds as those of fleet_rate), a round a launch of it.
 // --plant, on rank 3: drift (3 % over 10 hours from hour 5), corruption (wrong bits of one product in one round of the
@@ -17,7 +17,7 @@
 #include "tests/fleet/flags.hpp"
 #include "tests/fleet/seeds.hpp"
 #include "thresholds/judge/judge.hpp"
-#include "thresholds/soak/watch.hpp"
+#include "thresholds/soak/soak.hpp"
 
 namespace shakedown::fleet {
 namespace {
@@ -45,12 +45,12 @@ std::optional<std::string> planted(const Day& day, double at, std::size_t round,
   return std::nullopt;
 }
 
-Watch watch_of(const Day& day, std::uint64_t seed) {
+Soak soak_of(const Day& day, std::uint64_t seed) {
   std::string name = (std::filesystem::temp_directory_path() / "watch-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
   const auto rounds = static_cast<std::size_t>(day.hours * 60 / day.minutes);
-  Watch watch;
-  watch.plan = {"day-" + std::to_string(seed), "2026-11-22T00:00:00Z", day.hours * hour, seed, {}, "full"};
+  Soak soak;
+  soak.plan = {"day-" + std::to_string(seed), "2026-11-22T00:00:00Z", day.hours * hour, seed, {}, "full"};
   double gap = 0;
   for (std::size_t i = 0; i < rounds; ++i) {
     const double at = static_cast<double>(i) * day.minutes / 60;
@@ -64,7 +64,7 @@ Watch watch_of(const Day& day, std::uint64_t seed) {
     if (const auto fault = planted(day, at, i, rounds)) plan.faults.push_back(parse_fault(*fault));
     Fleet(plan).write(std::filesystem::path(name));
     const Measured measured(read_results(std::vector<std::filesystem::path>{name}));
-    WatchRound round;
+    SoakRound round;
     summarize(measured, judge(measured, References(day.profiles), {}), round);
     const bool rebooted = day.plant == "reboot" && at >= 10;
     if (rebooted && gap == 0) round.unwatched_s = gap = 540;
@@ -74,10 +74,10 @@ Watch watch_of(const Day& day, std::uint64_t seed) {
     round.length_s = day.minutes * 60;
     round.boots = {measured.files.front().context.ranks.front().host + (rebooted ? " second" : " first")};
     if (i > 0) round.ranks.clear();
-    watch.rounds.push_back(std::move(round));
+    soak.rounds.push_back(std::move(round));
   }
   std::filesystem::remove_all(name);
-  return watch;
+  return soak;
 }
 
 struct Outcome {
@@ -88,17 +88,17 @@ struct Outcome {
 bool counts(const Finding& finding) { return finding.counts() && !finding.good(); }
 
 /// Whether it says the guilty and the time at which he became it.
-bool names(const Finding& finding, const Day& day, const Watch& watch) {
+bool names(const Finding& finding, const Day& day, const Soak& soak) {
   const auto is = [&](const char* what) { return finding.key.find(what) != std::string::npos; };
   const auto says = [&](double at) {
-    const auto& round = watch.rounds.at(static_cast<std::size_t>(at * 60 / day.minutes));
-    return finding.detail.find(watch.when(round)) != std::string::npos;
+    const auto& round = soak.rounds.at(static_cast<std::size_t>(at * 60 / day.minutes));
+    return finding.detail.find(soak.when(round)) != std::string::npos;
   };
   if (day.plant == "reboot") return is("watch/restart") && says(10);
   const bool guilty = !finding.offenders.empty() && finding.offenders.front().rank == guilty_rank;
   if (!guilty) return false;
   if (day.plant == "corruption")
-    return is("data") && says(std::floor(static_cast<double>(watch.rounds.size()) * 2 / 3) * day.minutes / 60);
+    return is("data") && says(std::floor(static_cast<double>(soak.rounds.size()) * 2 / 3) * day.minutes / 60);
   if (day.plant == "xid") return is("errors") && says(7);
   if (day.plant == "neighbour") return is("slow") && says(9);
   const auto from = finding.detail.find("low from hour ");
@@ -107,22 +107,22 @@ bool names(const Finding& finding, const Day& day, const Watch& watch) {
   return began >= 5 && began <= 15.1;
 }
 
-Outcome outcome_of(const Day& day, const Watch& watch) {
+Outcome outcome_of(const Day& day, const Soak& soak) {
   Outcome outcome;
-  for (const Finding& finding : judge_watch(watch).verdict.findings) {
+  for (const Finding& finding : judge_soak(soak).verdict.findings) {
     if (!counts(finding)) continue;
     outcome.alarm = true;
-    const bool guilty = names(finding, day, watch);
+    const bool guilty = names(finding, day, soak);
     outcome.named = outcome.named || guilty;
     for (const auto& offender : finding.offenders) {
       outcome.innocent = outcome.innocent || (offender.rank ? offender.rank != guilty_rank : !guilty);
     }
     outcome.said += "\n    " + finding.key + ": " + finding.detail;
   }
-  Watch first = watch;
+  Soak first = soak;
   first.rounds.resize(1);
   first.plan.duration_s = 1;
-  for (const Finding& finding : judge_watch(first).verdict.findings)
+  for (const Finding& finding : judge_soak(first).verdict.findings)
     outcome.at_once = outcome.at_once || counts(finding);
   return outcome;
 }
@@ -147,7 +147,7 @@ int run(int argc, char** argv) {
   const Seeds days = seeds_of("--days", flags.text("--days", "1..10"));
   int alarms = 0, named = 0, innocent = 0, at_once = 0;
   each_seed(
-      days, workers, [&](std::uint64_t seed) { return outcome_of(day, watch_of(day, seed)); },
+      days, workers, [&](std::uint64_t seed) { return outcome_of(day, soak_of(day, seed)); },
       [&](std::uint64_t seed, const auto& outcome) {
         alarms += outcome.alarm ? 1 : 0;
         named += outcome.named ? 1 : 0;
@@ -166,6 +166,6 @@ int run(int argc, char** argv) {
 }  // namespace shakedown::fleet
 
 int main(int argc, char** argv) try { return shakedown::fleet::run(argc, argv); } catch (const std::exception& error) {
-  std::fprintf(stderr, "fleet_watch: %s\n", error.what());
+  std::fprintf(stderr, "fleet_soak: %s\n", error.what());
   return 2;
 }

@@ -1,4 +1,4 @@
-#include "report/watch.hpp"
+#include "report/soak.hpp"
 
 #include <fmt/format.h>
 
@@ -22,23 +22,23 @@ std::string signed_text(double value, int digits) {
 
 std::string change_of(double part) { return signed_text(100 * part, 1); }
 
-std::string trend_text(const Course& course) {
-  if (!course.trend || !course.trend->low) return "-";
+std::string slope_text(const SoakTrend& trend) {
+  if (!trend.fit || !trend.fit->low) return "-";
   const auto hundredths = [](double part) { return signed_text(100 * part, 2); };
-  return hundredths(course.trend->slope) + " (" + hundredths(*course.trend->low) + " to " +
-         hundredths(*course.trend->high) + ")";
+  return hundredths(trend.fit->slope) + " (" + hundredths(*trend.fit->low) + " to " + hundredths(*trend.fit->high) +
+         ")";
 }
 
 /// Hours that stand in one column: medians of as many as it takes.
-std::string column(const Course& course, std::size_t begin, std::size_t end) {
+std::string column(const SoakTrend& trend, std::size_t begin, std::size_t end) {
   std::vector<double> levels;
-  for (std::size_t h = begin; h < std::min(end, course.hours.size()); ++h) {
-    if (course.hours[h]) levels.push_back(*course.hours[h]);
+  for (std::size_t h = begin; h < std::min(end, trend.hours.size()); ++h) {
+    if (trend.hours[h]) levels.push_back(*trend.hours[h]);
   }
   return levels.empty() ? "-" : change_of(median(levels));
 }
 
-std::string name_of(const WatchJudgement& judged, const std::string& unit) {
+std::string name_of(const SoakJudgement& judged, const std::string& unit) {
   for (const Culprit& one : judged.units) {
     if (one.uuid.value_or(one.host + "/" + std::to_string(one.local_rank.value_or(0))) != unit) continue;
     Finding finding;
@@ -48,28 +48,29 @@ std::string name_of(const WatchJudgement& judged, const std::string& unit) {
   return "all";
 }
 
-std::string courses_table(const Watch& watch, const WatchJudgement& judged, TerminalStyle style) {
-  if (judged.courses.empty()) return "";
+std::string trends_table(const Soak& soak, const SoakJudgement& judged, TerminalStyle style) {
+  if (judged.trends.empty()) return "";
   std::size_t hours = 1;
-  for (const Course& course : judged.courses) hours = std::max(hours, course.hours.size());
+  for (const SoakTrend& trend : judged.trends) hours = std::max(hours, trend.hours.size());
   const std::size_t each = (hours + most_columns - 1) / most_columns;
-  const bool minutes = watch.plan.duration_s < 7200;
+  const bool minutes = soak.plan.duration_s < 7200;
   std::vector<Table::Cell> head{{"percent against its own first " + std::string(minutes ? "quarter" : "hour")}, {"of"}};
   for (std::size_t h = 0; h < hours; h += each) {
-    const double begin = static_cast<double>(h) * watch.hour_s() / (minutes ? 60 : 3600);
+    const double begin = static_cast<double>(h) * soak.hour_s() / (minutes ? 60 : 3600);
     head.push_back({(minutes ? "min " : "hour ") + number_text(std::round(begin * 10) / 10)});
   }
   head.push_back({"trend an hour"});
   Table table(std::move(head));
   // By GPU, as the question is what has become of each.
-  std::vector<const Course*> courses;
-  for (const Course& course : judged.courses) courses.push_back(&course);
-  std::stable_sort(courses.begin(), courses.end(), [](const Course* a, const Course* b) { return a->unit < b->unit; });
-  for (const Course* course : courses) {
-    const auto tone = course->low.empty() ? Table::Tone::plain : Table::Tone::bad;
-    std::vector<Table::Cell> row{{name_of(judged, course->unit)}, {course->name}};
-    for (std::size_t h = 0; h < hours; h += each) row.push_back({column(*course, h, h + each), tone});
-    row.push_back({trend_text(*course), tone});
+  std::vector<const SoakTrend*> trends;
+  for (const SoakTrend& trend : judged.trends) trends.push_back(&trend);
+  std::stable_sort(trends.begin(), trends.end(),
+                   [](const SoakTrend* a, const SoakTrend* b) { return a->unit < b->unit; });
+  for (const SoakTrend* trend : trends) {
+    const auto tone = trend->low.empty() ? Table::Tone::plain : Table::Tone::bad;
+    std::vector<Table::Cell> row{{name_of(judged, trend->unit)}, {trend->name}};
+    for (std::size_t h = 0; h < hours; h += each) row.push_back({column(*trend, h, h + each), tone});
+    row.push_back({slope_text(*trend), tone});
     table.add(std::move(row));
   }
   return table.text(style.table()) + "\n";
@@ -77,8 +78,8 @@ std::string courses_table(const Watch& watch, const WatchJudgement& judged, Term
 
 }  // namespace
 
-std::string watch_text(const Watch& watch, const WatchJudgement& judged, TerminalStyle style) {
-  return courses_table(watch, judged, style) + terminal_text(judged.verdict, style);
+std::string soak_text(const Soak& soak, const SoakJudgement& judged, TerminalStyle style) {
+  return trends_table(soak, judged, style) + terminal_text(judged.verdict, style);
 }
 
 }  // namespace shakedown

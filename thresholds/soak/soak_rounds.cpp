@@ -1,4 +1,4 @@
-#include "thresholds/soak/watch_rounds.hpp"
+#include "thresholds/soak/soak_rounds.hpp"
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ constexpr double seconds_per_hour = 3600;
 }  // namespace
 
 template <class Archive>
-void members(Archive& archive, WatchPlan& plan) {
+void members(Archive& archive, SoakPlan& plan) {
   archive("run_id", plan.run_id)("started", plan.started)("duration_s", plan.duration_s)("seed", plan.seed);
   archive("families", plan.families)("tier", plan.tier).younger("flags", plan.flags);
 }
@@ -32,7 +32,7 @@ void members(Archive& archive, RoundFinding& finding) {
 }
 
 template <class Archive>
-void members(Archive& archive, WatchRound& round) {
+void members(Archive& archive, SoakRound& round) {
   archive("round", round.number)("started", round.started)("begin_s", round.begin_s)("length_s", round.length_s);
   archive.unless("unwatched_s", round.unwatched_s).unless("rest_s", round.rest_s)("order", round.order);
   archive("boots", round.boots)("ranks", round.ranks)("units", round.units)("state", round.state);
@@ -53,7 +53,7 @@ std::optional<double> shortened(const std::optional<double>& value) {
   return value ? std::optional(std::strtod(number_text(*value).c_str(), nullptr)) : std::nullopt;
 }
 
-void keep_figures(const Measured& measured, WatchRound& round) {
+void keep_figures(const Measured& measured, SoakRound& round) {
   for (const auto& [key, benchmark] : measured.benchmarks) {
     if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
     if (family_of(key) == "preflight") {
@@ -80,7 +80,7 @@ void keep_figures(const Measured& measured, WatchRound& round) {
   }
 }
 
-void keep_ranks(const Context& context, WatchRound& round) {
+void keep_ranks(const Context& context, SoakRound& round) {
   round.ranks = context.ranks;
   for (const auto& rank : round.ranks) {
     round.units.push_back(rank.uuid.value_or(rank.host + "/" + std::to_string(rank.local_rank)));
@@ -139,10 +139,10 @@ std::vector<RoundFinding> suspects_of(const Verdict& verdict, const std::vector<
 
 }  // namespace
 
-std::string watch_line(const WatchPlan& plan) { return json_text(plan, -1) + "\n"; }
-std::string watch_line(const WatchRound& round) { return json_text(round, -1) + "\n"; }
+std::string soak_line(const SoakPlan& plan) { return json_text(plan, -1) + "\n"; }
+std::string soak_line(const SoakRound& round) { return json_text(round, -1) + "\n"; }
 
-void summarize(const Measured& measured, const Verdict& verdict, WatchRound& round) {
+void summarize(const Measured& measured, const Verdict& verdict, SoakRound& round) {
   round.state = verdict.state;
   round.profile = verdict.profile;
   round.backend = verdict.backend;
@@ -164,78 +164,78 @@ void summarize(const Measured& measured, const Verdict& verdict, WatchRound& rou
                                : std::find_if(round.findings.begin(), round.findings.end(),
                                               [](const RoundFinding& other) { return other.figure; });
     round.findings.insert(at, std::move(one));
-    if (round.findings.size() > WatchRound::most_kept) round.findings.pop_back();
+    if (round.findings.size() > SoakRound::most_kept) round.findings.pop_back();
   }
 }
 
-Watch read_watch(const std::filesystem::path& folder) {
-  const auto file = folder / watch_file;
+Soak read_soak(const std::filesystem::path& folder) {
+  const auto file = folder / soak_file;
   const std::string text = read_file(file);
-  Watch watch;
+  Soak soak;
   int number = 0;
   for (std::size_t begin = 0, end = text.find('\n'); end != std::string::npos;
        begin = end + 1, end = text.find('\n', begin)) {
     const std::filesystem::path place(file.string() + ":" + std::to_string(++number));
     const auto document = document_of_text(std::string_view(text).substr(begin, end - begin));
     const Field line(place, "", document);
-    if (document.is_discarded()) line.refuse("is no JSON; start a new watch, or remove the line");
+    if (document.is_discarded()) line.refuse("is no JSON; start a new soak, or remove the line");
     if (number == 1) {
-      Reader::read(line, watch.plan);
-      if (!(watch.plan.duration_s > 0)) line["duration_s"].refuse("is no time to watch");
+      Reader::read(line, soak.plan);
+      if (!(soak.plan.duration_s > 0)) line["duration_s"].refuse("is no duration of a soak");
       continue;
     }
-    const int last = watch.rounds.empty() ? 0 : watch.rounds.back().number;
-    auto& round = watch.rounds.emplace_back();
+    const int last = soak.rounds.empty() ? 0 : soak.rounds.back().number;
+    auto& round = soak.rounds.emplace_back();
     Reader::read(line, round);
     if (round.number <= last) line["round"].refuse("does not follow round " + std::to_string(last));
     if (round.begin_s < 0 || round.length_s < 0 || round.unwatched_s < 0 || round.rest_s < 0) {
       line.refuse("has a negative time");
     }
     constexpr double max_hours = 1e5;  // 11 years: each has a column in memory
-    if (round.begin_s > max_hours * watch.hour_s()) line["begin_s"].refuse("is later than any watch runs");
+    if (round.begin_s > max_hours * soak.hour_s()) line["begin_s"].refuse("is later than any soak runs");
   }
-  if (number == 0) throw InputError(file.string() + ": has no plan; start a new watch");
-  return watch;
+  if (number == 0) throw InputError(file.string() + ": has no plan; start a new soak");
+  return soak;
 }
 
 std::string number_with_one_digit(double value) { return fmt::format("{:.1f}", std::round(value * 10) / 10); }
 
-std::optional<std::size_t> WatchRound::rank_of(const std::string& unit) const {
+std::optional<std::size_t> SoakRound::rank_of(const std::string& unit) const {
   const auto found = std::find(units.begin(), units.end(), unit);
   if (found == units.end()) return std::nullopt;
   return static_cast<std::size_t>(found - units.begin());
 }
 
-std::optional<double> WatchRound::value(const ByRank WatchRound::*columns, const std::string& name,
-                                        const std::string& unit) const {
+std::optional<double> SoakRound::value(const ByRank SoakRound::*columns, const std::string& name,
+                                       const std::string& unit) const {
   const auto found = (this->*columns).find(name);
   const auto rank = rank_of(unit);
   if (found == (this->*columns).end() || !rank || *rank >= found->second.size()) return std::nullopt;
   return found->second[*rank];
 }
 
-std::optional<double> WatchRound::shared_figure(const std::string& name) const {
+std::optional<double> SoakRound::shared_figure(const std::string& name) const {
   const auto found = figures.find(name);
   return found == figures.end() || found->second.empty() ? std::nullopt : found->second.front();
 }
 
-std::set<std::string> Watch::names(const ByRank WatchRound::*columns) const {
+std::set<std::string> Soak::names(const ByRank SoakRound::*columns) const {
   std::set<std::string> result;
-  for (const WatchRound& round : rounds) {
+  for (const SoakRound& round : rounds) {
     for (const auto& [name, values] : round.*columns) result.insert(name);
   }
   return result;
 }
 
-double Watch::watched_s() const {
+double Soak::watched_s() const {
   double watched = 0;
-  for (const WatchRound& round : rounds) watched += round.rest_s + round.length_s;
+  for (const SoakRound& round : rounds) watched += round.rest_s + round.length_s;
   return watched;
 }
 
-double Watch::hour_s() const { return std::max(1.0, std::min(seconds_per_hour, plan.duration_s / 4)); }
+double Soak::hour_s() const { return std::max(1.0, std::min(seconds_per_hour, plan.duration_s / 4)); }
 
-std::string Watch::when(const WatchRound& round) const {
+std::string Soak::when(const SoakRound& round) const {
   const bool minutes = plan.duration_s < 2 * seconds_per_hour;
   return (minutes ? "minute " : "hour ") + number_with_one_digit(round.begin_s / (minutes ? 60 : seconds_per_hour)) +
          " (" + round.started + ")";

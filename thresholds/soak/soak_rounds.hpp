@@ -1,4 +1,4 @@
-// The rounds of a watch: what is kept of each, and their file.
+// The rounds of a soak: what is kept of each, and their file.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace shakedown {
 
 /// What was asked for.
-struct WatchPlan {
+struct SoakPlan {
   std::string run_id, started;  // UTC, ISO 8601
   double duration_s = 0;
   std::uint64_t seed = 0;  // of the order of the families and of the rests
@@ -33,10 +33,10 @@ struct RoundFinding {
 };
 
 /// A round thinned to what the series needs, some 10 kB for eight GPUs: a week of them fits where its files would not.
-struct WatchRound {
+struct SoakRound {
   int number = 1;
   std::string started;             // UTC
-  double begin_s = 0;              // since the start of the watch, by the time of day
+  double begin_s = 0;              // since the start of the soak, by the time of day
   double length_s = 0;             // by a clock that nobody sets
   double unwatched_s = 0;          // directly before it, when nobody watched: after a kill or a reboot
   double rest_s = 0;               // directly before it, on purpose
@@ -60,34 +60,33 @@ struct WatchRound {
   /// Nothing: this unit was not there.
   std::optional<std::size_t> rank_of(const std::string& unit) const;
   /// Of `figures`, `bits` or `counters`, if this unit has it.
-  std::optional<double> value(const ByRank WatchRound::*columns, const std::string& name,
-                              const std::string& unit) const;
+  std::optional<double> value(const ByRank SoakRound::*columns, const std::string& name, const std::string& unit) const;
   /// One that all ranks share.
   std::optional<double> shared_figure(const std::string& name) const;
 };
 
-struct Watch {
-  WatchPlan plan;
-  std::vector<WatchRound> rounds;
+struct Soak {
+  SoakPlan plan;
+  std::vector<SoakRound> rounds;
 
   double watched_s() const;  // rounds and rests
   bool complete() const { return watched_s() >= plan.duration_s; }
-  /// What "the first hour" is: an hour, of a short watch a quarter.
+  /// What "the first hour" is: an hour, of a short soak a quarter.
   double hour_s() const;
-  /// "hour 7.0 (2026-11-22T19:00:05Z)"; of a watch of less than two hours in minutes.
-  std::string when(const WatchRound&) const;
+  /// "hour 7.0 (2026-11-22T19:00:05Z)"; of a soak of less than two hours in minutes.
+  std::string when(const SoakRound&) const;
   /// Of the columns of all rounds.
-  std::set<std::string> names(const ByRank WatchRound::*columns) const;
+  std::set<std::string> names(const ByRank SoakRound::*columns) const;
 };
 
-/// The file of a watch in its folder has the plan and each round as a line of JSON.
-std::string watch_line(const WatchPlan&);
-std::string watch_line(const WatchRound&);
+/// The file of a soak in its folder has the plan and each round as a line of JSON.
+std::string soak_line(const SoakPlan&);
+std::string soak_line(const SoakRound&);
 /// What a kill has left of a last line is no round. Errors: InputError naming file and line.
-Watch read_watch(const std::filesystem::path& folder);
+Soak read_soak(const std::filesystem::path& folder);
 
 /// Fills in what a run has shown.
-void summarize(const Measured&, const Verdict&, WatchRound&);
+void summarize(const Measured&, const Verdict&, SoakRound&);
 
 /// "7.0": rounded to a tenth.
 std::string number_with_one_digit(double);

@@ -22,19 +22,19 @@ struct NothingMeasured : CannotRun {
 Judged judge_run(const AcceptOptions&, Launch& start, const Programs&, RunFolder&, Signals&,
                  Judged (*judge)(const Arguments&));
 
-/// The exit code. The folder of the watch holds rounds.jsonl (thresholds/soak/watch.hpp), rounds/ with the last runs,
+/// The exit code. The folder of the soak holds rounds.jsonl (thresholds/soak/soak.hpp), rounds/ with the last runs,
 /// kept/ with the first and those that failed first, and verdict.json at the end. A round that cannot be measured is a
 /// round with its finding. After a signal the rounds so far are judged, and --resume goes on. Errors: CannotRun if
 /// there is none.
-int watch(const AcceptOptions&, const Programs&, const ReasonChannel&, Signals&);
+int soak(const AcceptOptions&, const Programs&, const ReasonChannel&, Signals&);
 
-/// What a watch that goes on was asked for when it began, and `words` in the place of what they say anew.
+/// What a soak that goes on was asked for when it began, and `words` in the place of what they say anew.
 std::vector<std::string> with_flags_of_watch(const AcceptOptions&, const std::vector<std::string>& words);
 
-/// Whether a watch is in this folder.
+/// Whether a soak is in this folder.
 bool is_watch(const std::filesystem::path& folder);
 
-/// What is there of a watch, judged again and printed. The exit code.
+/// What is there of a soak, judged again and printed. The exit code.
 int report_watch(const std::filesystem::path& folder, const Arguments&, const ReasonChannel&);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-#include "launch/watch.hpp"
+#include "launch/soak.hpp"
 
 #include <poll.h>
 
@@ -16,8 +16,8 @@
 #include "base/timed_call.hpp"
 #include "base/utc.hpp"
 #include "report/judge_apart.hpp"
+#include "report/soak.hpp"
 #include "report/verdict_json.hpp"
-#include "report/watch.hpp"
 
 namespace shakedown {
 namespace {
@@ -37,9 +37,9 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-double start_of(const WatchPlan& plan) {
+double start_of(const SoakPlan& plan) {
   const auto seconds = seconds_of(plan.started);
-  if (!seconds) throw InputError(plan.started + ": is no time of a watch");
+  if (!seconds) throw InputError(plan.started + ": is no start of a soak");
   return *seconds;
 }
 
@@ -57,14 +57,14 @@ void add_line(const fs::path& file, const std::string& line) {
   if (!written) throw CannotRun(file.string() + " cannot be written: " + why + "; free space, and go on with --resume");
 }
 
-/// The families of a round and the rest before it: from the seed and the number alone, so that a watch that goes on
+/// The families of a round and the rest before it: from the seed and the number alone, so that a soak that goes on
 /// after a reboot does what it would have done. Pre-flight comes first, since it decides.
 struct RoundPlan {
   std::vector<std::string> order;
   double rest_s;
 };
 
-RoundPlan plan_of(const WatchPlan& plan, int number) {
+RoundPlan plan_of(const SoakPlan& plan, int number) {
   auto families = plan.families;
   // Load without a pause heats, and a start from rest loads the supply: both, at random.
   constexpr double rests[] = {0, 0, 10, 60};
@@ -78,7 +78,7 @@ RoundPlan plan_of(const WatchPlan& plan, int number) {
   return {std::move(families), number == 1 ? 0 : rest};
 }
 
-/// A signal ends the watch.
+/// A signal ends the soak.
 struct Ended : CannotRun {
   using CannotRun::CannotRun;
 };
@@ -98,13 +98,13 @@ void keep(const fs::path& folder, const fs::path& round, bool shows_something) {
   }
 }
 
-/// The folder of the watch that goes on. Errors: InputError where there is none.
+/// The folder of the soak that goes on. Errors: InputError where there is none.
 fs::path resumed_folder(const AcceptOptions& options) {
   const auto results = options.results ? *options.results : usual_results();
   const TimedCall call("stat", results);
   const auto folder = options.folder ? *options.folder : fs::weakly_canonical(results / "latest");
   if (!is_watch(folder)) {
-    throw InputError("--resume: " + folder.string() + " is no watch; name its folder with --folder=DIR");
+    throw InputError("--resume: " + folder.string() + " is no soak; name its folder with --folder=DIR");
   }
   return folder;
 }
@@ -116,43 +116,42 @@ RunFolder folder_of_watch(const AcceptOptions& options) {
                           : RunFolder::create(results, options.run_id, options.keep);
   }
   const auto folder = resumed_folder(options);
-  return RunFolder::resume(folder, read_watch(folder).plan.run_id);
+  return RunFolder::resume(folder, read_soak(folder).plan.run_id);
 }
 
-/// The id of the run that is this round of the watch: its folder in rounds/ and in kept/.
-std::string id_of_round(const std::string& watch_id, int number) {
+/// The id of the run that is this round of the soak: its folder in rounds/ and in kept/.
+std::string id_of_round(const std::string& soak_id, int number) {
   std::string digits = std::to_string(number);
   digits.insert(0, digits.size() < 6 ? 6 - digits.size() : 0, '0');
-  return watch_id + "-" + digits;
+  return soak_id + "-" + digits;
 }
 
-class Watcher {
+class SoakRun {
  public:
-  Watcher(const AcceptOptions& options, const Programs& programs, const RunFolder& run, Signals& signals)
-      : options_(options), programs_(programs), run_(run), signals_(signals), file_(run.path() / watch_file) {
+  SoakRun(const AcceptOptions& options, const Programs& programs, const RunFolder& run, Signals& signals)
+      : options_(options), programs_(programs), run_(run), signals_(signals), file_(run.path() / soak_file) {
     if (options.resume) {
-      watch_ = read_watch(run.path());
+      soak_ = read_soak(run.path());
     } else {
-      watch_.plan = {run.id(),          utc_now(),
-                     *options.watch_s,  options.seed.value_or(std::random_device{}() & 0xffffffffU),
-                     programs.families, options.tier,
-                     options.flags};
-      add_line(file_, watch_line(watch_.plan));
+      soak_.plan = {
+          run.id(),          utc_now(),    *options.soak_s, options.seed.value_or(std::random_device{}() & 0xffffffffU),
+          programs.families, options.tier, options.flags};
+      add_line(file_, soak_line(soak_.plan));
     }
     began_ = seconds_since_1970();
   }
 
   void run() {
     double resumed = began_;
-    while (!watch_.complete() && !(options_.stop_on_fail && failed())) {
-      const int number = watch_.rounds.empty() ? 1 : watch_.rounds.back().number + 1;
-      const auto plan = plan_of(watch_.plan, number);
-      WatchRound round;
+    while (!soak_.complete() && !(options_.stop_on_fail && failed())) {
+      const int number = soak_.rounds.empty() ? 1 : soak_.rounds.back().number + 1;
+      const auto plan = plan_of(soak_.plan, number);
+      SoakRound round;
       round.number = number;
       round.order = plan.order;
       if (std::exchange(resumed, 0) > 0 && options_.resume) {
-        const double end = watch_.rounds.empty() ? 0 : watch_.rounds.back().begin_s + watch_.rounds.back().length_s;
-        round.unwatched_s = std::max(0.0, began_ - start_of(watch_.plan) - end);
+        const double end = soak_.rounds.empty() ? 0 : soak_.rounds.back().begin_s + soak_.rounds.back().length_s;
+        round.unwatched_s = std::max(0.0, began_ - start_of(soak_.plan) - end);
       } else {
         round.rest_s = plan.rest_s;
         rest(plan.rest_s, signals_);
@@ -161,15 +160,15 @@ class Watcher {
     }
   }
 
-  const Watch& watched() const { return watch_; }
+  const Soak& soak() const { return soak_; }
 
  private:
-  bool failed() const { return !watch_.rounds.empty() && judge_watch(watch_).verdict.state == State::fail; }
+  bool failed() const { return !soak_.rounds.empty() && judge_soak(soak_).verdict.state == State::fail; }
 
-  void measure(WatchRound& round, const RoundPlan& plan) {
+  void measure(SoakRound& round, const RoundPlan& plan) {
     const double began = steady_seconds();
     round.started = utc_now();
-    round.begin_s = std::max(0.0, seconds_since_1970() - start_of(watch_.plan));
+    round.begin_s = std::max(0.0, seconds_since_1970() - start_of(soak_.plan));
     try {
       run_one(round, plan);
     } catch (const std::exception& error) {  // a dead rank, a failed start, a full disk: the next round may do better
@@ -180,23 +179,23 @@ class Watcher {
       round.finding_count = 1;
       say(error.what());
       constexpr double most_rest_s = 10, most_of_the_time = 0.05;
-      rest(std::min(most_rest_s, most_of_the_time * watch_.plan.duration_s), signals_);
+      rest(std::min(most_rest_s, most_of_the_time * soak_.plan.duration_s), signals_);
     }
     round.length_s = steady_seconds() - began;
-    unwritten_ += watch_line(round);
+    unwritten_ += soak_line(round);
     write_rounds();
-    say("round " + std::to_string(round.number) + ", " + watch_.when(round) + ": " +
+    say("round " + std::to_string(round.number) + ", " + soak_.when(round) + ": " +
         std::string(shakedown::name(round.state)) +
         (round.finding_count > 0 ? ", " + plural(round.finding_count, "finding") : ""));
-    watch_.rounds.push_back(std::move(round));
+    soak_.rounds.push_back(std::move(round));
   }
 
-  void run_one(WatchRound& round, const RoundPlan& plan) {
+  void run_one(SoakRound& round, const RoundPlan& plan) {
     Programs programs = programs_;
     programs.families = plan.order;
     AcceptOptions options = options_;
-    options.tier = watch_.plan.tier;
-    if (watch_.plan.families.size() < find_programs({}).families.size()) options.families = watch_.plan.families;
+    options.tier = soak_.plan.tier;
+    if (soak_.plan.families.size() < find_programs({}).families.size()) options.families = soak_.plan.families;
     // What failed once fails on; what it does to the rest is worth knowing.
     options.despite_preflight = options.despite_preflight || round.number > 1;
     auto own = RunFolder::create(run_.path() / "rounds", id_of_round(run_.id(), round.number), last_runs);
@@ -205,7 +204,7 @@ class Watcher {
     const auto judged = judge_run(options, launch, programs, own, signals_, judge_after_trial);
     stop_if_ended();
     if (judged.measured) summarize(*judged.measured, judged.verdict, round);
-    if (!watch_.rounds.empty() && watch_.rounds.back().units == round.units) round.ranks.clear();
+    if (!soak_.rounds.empty() && soak_.rounds.back().units == round.units) round.ranks.clear();
     keep(run_.path(), own.path(), round.number == 1 || judged.verdict.state == State::fail);
   }
 
@@ -229,17 +228,17 @@ class Watcher {
   const RunFolder& run_;
   Signals& signals_;
   const fs::path file_;
-  Watch watch_;
+  Soak soak_;
   std::string unwritten_;
   double began_ = 0;
 };
 
 /// Judges the last round that came to its end and whose results are still there. Without one it returns nothing that
 /// was measured, and says so.
-Judged judged_last_round(const fs::path& folder, const Watch& watch, Arguments arguments) {
-  for (auto round = watch.rounds.rbegin(); round != watch.rounds.rend(); ++round) {
+Judged judged_last_round(const fs::path& folder, const Soak& soak, Arguments arguments) {
+  for (auto round = soak.rounds.rbegin(); round != soak.rounds.rend(); ++round) {
     if (round->state == State::incomplete) continue;
-    arguments.judge.run_id = id_of_round(watch.plan.run_id, round->number);
+    arguments.judge.run_id = id_of_round(soak.plan.run_id, round->number);
     for (const char* const part : {"rounds", "kept"}) {
       arguments.results = {folder / part / *arguments.judge.run_id};
       std::error_code error;  // said when the folder is read
@@ -250,12 +249,12 @@ Judged judged_last_round(const fs::path& folder, const Watch& watch, Arguments a
   return {};
 }
 
-int show(const fs::path& folder, const Watch& watch, const WatchJudgement& judged, const Arguments& arguments,
+int show(const fs::path& folder, const Soak& soak, const SoakJudgement& judged, const Arguments& arguments,
          const ReasonChannel& channel) {
-  const auto last_round = [&] { return judged_last_round(folder, watch, arguments); };
-  const int code = write_all_outputs(arguments.outputs, {nullptr, {}, judged.verdict, &watch, &judged, last_round},
+  const auto last_round = [&] { return judged_last_round(folder, soak, arguments); };
+  const int code = write_all_outputs(arguments.outputs, {nullptr, {}, judged.verdict, &soak, &judged, last_round},
                                      "shakedown", exit_code(judged.verdict, arguments));
-  std::fputs(watch_text(watch, judged, style_of(arguments)).c_str(), stdout);
+  std::fputs(soak_text(soak, judged, style_of(arguments)).c_str(), stdout);
   channel.give(reason_line(judged.verdict));
   return code;
 }
@@ -265,32 +264,32 @@ int show(const fs::path& folder, const Watch& watch, const WatchJudgement& judge
 bool is_watch(const fs::path& folder) {
   const TimedCall call("stat", folder);
   std::error_code error;  // said when the folder is read
-  return fs::is_regular_file(folder / watch_file, error);
+  return fs::is_regular_file(folder / soak_file, error);
 }
 
-int watch(const AcceptOptions& options, const Programs& programs, const ReasonChannel& channel, Signals& signals) {
+int soak(const AcceptOptions& options, const Programs& programs, const ReasonChannel& channel, Signals& signals) {
   auto run = folder_of_watch(options);
   say("results: " + run.shown_path().string());
   // One memory of what was tuned for all rounds, where the runs of this machine have theirs.
   setenv("SHAKEDOWN_CHOICES", choices_beside(run.path()).c_str(), 0);
-  Watcher watcher(options, programs, run, signals);
+  SoakRun soak_run(options, programs, run, signals);
   bool complete = true;
   try {
-    watcher.run();
+    soak_run.run();
   } catch (const Ended& ended) {  // the rounds so far are judged all the same
-    if (watcher.watched().rounds.empty()) throw;
+    if (soak_run.soak().rounds.empty()) throw;
     say(ended.what());
     complete = false;
   }
-  const auto judged = judge_watch(watcher.watched());
+  const auto judged = judge_soak(soak_run.soak());
   replace_file(run.path() / "verdict.json", verdict_json(judged.verdict));
   if (complete) run.finish();
-  return show(run.path(), watcher.watched(), judged, options.judge, channel);
+  return show(run.path(), soak_run.soak(), judged, options.judge, channel);
 }
 
 std::vector<std::string> with_flags_of_watch(const AcceptOptions& options, const std::vector<std::string>& words) {
   const auto name = [](const std::string& word) { return word.substr(0, word.find('=')); };
-  auto flags = read_watch(resumed_folder(options)).plan.flags;
+  auto flags = read_soak(resumed_folder(options)).plan.flags;
   std::erase_if(flags, [&](const auto& old) {
     return std::any_of(words.begin(), words.end(), [&](const auto& word) { return name(word) == name(old); });
   });
@@ -312,11 +311,11 @@ int report_watch(const fs::path& folder, const Arguments& arguments, const Reaso
   for (const auto& [flag, given] : judged_already) {
     if (!given) continue;
     throw InputError(std::string(flag) +
-                     ": the rounds of a watch were judged as they were measured; judge one of them, " +
+                     ": the rounds of a soak were judged as they were measured; judge one of them, " +
                      (folder / "rounds").string() + " has the last");
   }
-  const auto watch = read_watch(folder);
-  return show(folder, watch, judge_watch(watch), arguments, channel);
+  const auto soak = read_soak(folder);
+  return show(folder, soak, judge_soak(soak), arguments, channel);
 }
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// The judgement of a watch: rounds of one machine over hours or days. A single round is judged like any run; what only
+// The judgement of a soak: rounds of one machine over hours or days. A single round is judged like any run; what only
 // the series shows is judged here: what repeats, what the counters have counted since the start, whether the bits stay,
 // and how far each GPU has come from its own first hour. Pure. docs/statistics.md has the rules.
 #pragma once
@@ -13,18 +13,18 @@
 
 #include "thresholds/judge/verdict.hpp"
 #include "thresholds/results/measured.hpp"
-#include "thresholds/soak/courses.hpp"
-#include "thresholds/soak/watch_rounds.hpp"
+#include "thresholds/soak/soak_rounds.hpp"
+#include "thresholds/soak/trends.hpp"
 
 namespace shakedown {
 
-struct WatchJudgement {
+struct SoakJudgement {
   Verdict verdict;
-  std::vector<Course> courses;
+  std::vector<SoakTrend> trends;
   std::vector<Culprit> units;  // in the order of first sight
 };
 
 /// Errors: InputError where there is no round.
-WatchJudgement judge_watch(const Watch&);
+SoakJudgement judge_soak(const Soak&);
 
 }  // namespace shakedown

@@ -7,7 +7,7 @@
 // - A round is slow if the level is 15 % low and beyond 6 standard deviations of the rounds, in several figures of the
 //   GPU alone or in two rounds in a row: somebody else was there.
 // - Where more than half of the GPUs go the same way, nobody is named: the room, the supply, or a setting.
-#include "thresholds/soak/watch.hpp"
+#include "thresholds/soak/soak.hpp"
 
 #include <fmt/format.h>
 
@@ -59,9 +59,9 @@ struct Trouble {
 
 class Judge {
  public:
-  explicit Judge(const Watch& watch) : watch_(watch), rounds_(watch.rounds) {
-    if (rounds_.empty()) throw InputError("no round of this watch has come to its end; wait for one");
-    for (const WatchRound& round : rounds_) {
+  explicit Judge(const Soak& soak) : soak_(soak), rounds_(soak.rounds) {
+    if (rounds_.empty()) throw InputError("no round of this soak has come to its end; wait for one");
+    for (const SoakRound& round : rounds_) {
       for (const RankFacts& rank : round.ranks) {
         const auto unit = rank.uuid.value_or(rank.host + "/" + std::to_string(rank.local_rank));
         if (index_.emplace(unit, result_.units.size()).second) {
@@ -72,14 +72,14 @@ class Judge {
     }
   }
 
-  WatchJudgement judge() {
+  SoakJudgement judge() {
     begin();
     judge_end();
     judge_restarts();
     judge_troubles();
     judge_counters();
     judge_bits();
-    result_.courses = follow_courses(watch_, names_);
+    result_.trends = find_trends(soak_, names_);
     judge_hours();
     judge_slow_rounds();
     speak();
@@ -92,10 +92,10 @@ class Judge {
 
   void begin() {
     Verdict& verdict = result_.verdict;
-    verdict.run_ids = {watch_.plan.run_id};
-    verdict.started = watch_.plan.started;
+    verdict.run_ids = {soak_.plan.run_id};
+    verdict.started = soak_.plan.started;
     std::set<std::string> devices;
-    for (const WatchRound& round : rounds_) {
+    for (const SoakRound& round : rounds_) {
       if (verdict.profile == Verdict{}.profile && !round.profile.empty()) verdict.profile = round.profile;
       verdict.backend = round.backend.empty() ? verdict.backend : round.backend;
       verdict.hosts = std::max(verdict.hosts, round.hosts);
@@ -103,7 +103,7 @@ class Judge {
       verdict.families = std::max(verdict.families, round.families);
       verdict.judged_families = std::max(verdict.judged_families, round.judged_families);
       verdict.known_families = std::max(verdict.known_families, round.known_families);
-      if (round.state == State::partial || round.state == State::fit) verdict.asked.names = watch_.plan.families;
+      if (round.state == State::partial || round.state == State::fit) verdict.asked.names = soak_.plan.families;
       for (const RankFacts& rank : round.ranks) devices.insert(rank.device);
     }
     verdict.devices.assign(devices.begin(), devices.end());
@@ -111,7 +111,7 @@ class Judge {
     for (const Culprit& unit : result_.units) ++ranks_of[unit.host];
     for (const auto& [host, ranks] : ranks_of) verdict.nodes.push_back({host, ranks});
     verdict.notes.push_back("the order of the families and the rests follow from the seed " +
-                            std::to_string(watch_.plan.seed));
+                            std::to_string(soak_.plan.seed));
   }
 
   Finding& add(const std::string& what, Status status, bool counts, const std::string& detail) {
@@ -154,21 +154,21 @@ class Judge {
   }
 
   std::string time(double seconds) const {
-    return watch_.plan.duration_s < 2 * hour ? number_with_one_digit(seconds / 60) + " minutes"
-                                             : number_with_one_digit(seconds / hour) + " hours";
+    return soak_.plan.duration_s < 2 * hour ? number_with_one_digit(seconds / 60) + " minutes"
+                                            : number_with_one_digit(seconds / hour) + " hours";
   }
 
   /// "in 3 of 480 rounds, from hour 7.0 (...) to hour 7.1 (...)"
   std::string when(const std::vector<std::size_t>& rounds) const {
-    const auto first = watch_.when(rounds_[rounds.front()]), last = watch_.when(rounds_[rounds.back()]);
+    const auto first = soak_.when(rounds_[rounds.front()]), last = soak_.when(rounds_[rounds.back()]);
     return "in " + std::to_string(rounds.size()) + " of " + plural(rounds_.size(), "round") +
            (rounds.size() == 1 ? ", at " + first : ", from " + first + " to " + last);
   }
 
   void judge_end() {
-    const bool complete = watch_.complete();
+    const bool complete = soak_.complete();
     Finding& finding = add("machine/complete", complete ? Status::pass : Status::missing, true,
-                           "watched for " + time(watch_.watched_s()) + " of " + time(watch_.plan.duration_s) + ", in " +
+                           "watched for " + time(soak_.watched_s()) + " of " + time(soak_.plan.duration_s) + ", in " +
                                plural(rounds_.size(), "round"));
     if (!complete) finding.next = "shakedown accept --resume goes on with it";
     judge_rounds();
@@ -179,7 +179,7 @@ class Judge {
   void judge_rounds() {
     Places silent, nothing;
     for (std::size_t i = 0; i < rounds_.size(); ++i) {
-      const WatchRound& round = rounds_[i];
+      const SoakRound& round = rounds_[i];
       const bool good = is_good(round.state);
       if (!good && round.findings.empty()) silent.push_back(i);
       if (good && (round.judged_families == 0 || round.units.empty())) nothing.push_back(i);
@@ -205,10 +205,10 @@ class Judge {
 
   void judge_restarts() {
     std::map<std::string, std::string> boots;  // by host
-    for (const WatchRound& round : rounds_) {
+    for (const SoakRound& round : rounds_) {
       const auto& before =
           rounds_[static_cast<std::size_t>(&round - rounds_.data()) - (&round == rounds_.data() ? 0 : 1)];
-      const auto gap = "between " + watch_.when(before) + " and " + watch_.when(round);
+      const auto gap = "between " + soak_.when(before) + " and " + soak_.when(round);
       bool restarted = false;
       for (const std::string& boot : round.boots) {
         const auto blank = boot.find(' ');
@@ -224,7 +224,7 @@ class Judge {
       }
       if (round.unwatched_s > 0 && !restarted) {
         result_.verdict.notes.push_back("nobody watched for " + time(round.unwatched_s) + " " + gap +
-                                        ": the watch was ended, and resumed");
+                                        ": the soak was ended, and resumed");
       }
     }
   }
@@ -293,20 +293,20 @@ class Judge {
 
   /// The column of a unit over the rounds: visit(round, value).
   template <class Visitor>
-  void each(const ByRank WatchRound::*columns, const std::string& name, const std::string& unit, Visitor visit) const {
+  void each(const ByRank SoakRound::*columns, const std::string& name, const std::string& unit, Visitor visit) const {
     for (std::size_t i = 0; i < rounds_.size(); ++i) {
       if (const auto value = rounds_[i].value(columns, name, unit)) visit(i, *value);
     }
   }
 
   void judge_counters() {
-    for (const std::string& name : watch_.names(&WatchRound::counters)) {
+    for (const std::string& name : soak_.names(&SoakRound::counters)) {
       for (const std::string& unit : names_) {
         // Some begin anew with the machine.
         std::optional<double> first, last;
         double more = 0;
         std::vector<std::size_t> grown;
-        each(&WatchRound::counters, name, unit, [&](std::size_t i, double value) {
+        each(&SoakRound::counters, name, unit, [&](std::size_t i, double value) {
           if (last && value > *last) {
             more += value - *last;
             grown.push_back(i);
@@ -331,13 +331,13 @@ class Judge {
   void judge_bits() {
     std::map<std::string, std::set<std::size_t>> deviant;  // rounds by unit
     std::map<std::string, std::string> example;
-    for (const std::string& name : watch_.names(&WatchRound::bits)) {
+    for (const std::string& name : soak_.names(&SoakRound::bits)) {
       std::map<std::size_t, std::map<double, std::size_t>> same;  // how many units deviate alike in a round
       std::map<std::string, std::vector<std::pair<std::size_t, double>>> found;
       for (const std::string& unit : names_) {
         std::map<double, std::size_t> votes;
         std::vector<std::pair<std::size_t, double>> values;
-        each(&WatchRound::bits, name, unit, [&](std::size_t i, double value) {
+        each(&SoakRound::bits, name, unit, [&](std::size_t i, double value) {
           ++votes[value];
           values.emplace_back(i, value);
         });
@@ -370,27 +370,27 @@ class Judge {
     }
   }
 
-  // Courses -----------------------------------------------------------------------------------------------------------
+  // Trends -----------------------------------------------------------------------------------------------------------
 
   std::string hour_text(std::size_t which) const {
-    const double begin = static_cast<double>(which) * watch_.hour_s();
-    for (const WatchRound& round : rounds_) {
-      if (round.begin_s >= begin) return watch_.when(round);
+    const double begin = static_cast<double>(which) * soak_.hour_s();
+    for (const SoakRound& round : rounds_) {
+      if (round.begin_s >= begin) return soak_.when(round);
     }
-    return watch_.when(rounds_.back());
+    return soak_.when(rounds_.back());
   }
 
   /// "gemm is 3.0 % below its own first hour at worst, low from hour 6.0 (...) to the end; trend -0.30 % an hour
   /// (-0.31 to -0.29)"
-  std::string loss_text(const Course& course) const {
+  std::string loss_text(const SoakTrend& trend) const {
     double worst = 0;
-    for (const std::size_t h : course.low) worst = std::min(worst, *course.hours[h]);
-    std::string text = course.name + " is " + percent_text(-worst) + " below its own first hour, low from " +
-                       hour_text(course.low.front()) + " to " +
-                       (course.low.back() + 1 == course.hours.size() ? "the end" : hour_text(course.low.back() + 1));
-    if (course.trend && course.trend->low) {
-      text += "; trend " + signed_percent(course.trend->slope) + " an hour (" + signed_percent(*course.trend->low) +
-              " to " + signed_percent(*course.trend->high) + ")";
+    for (const std::size_t h : trend.low) worst = std::min(worst, *trend.hours[h]);
+    std::string text = trend.name + " is " + percent_text(-worst) + " below its own first hour, low from " +
+                       hour_text(trend.low.front()) + " to " +
+                       (trend.low.back() + 1 == trend.hours.size() ? "the end" : hour_text(trend.low.back() + 1));
+    if (trend.fit && trend.fit->low) {
+      text += "; trend " + signed_percent(trend.fit->slope) + " an hour (" + signed_percent(*trend.fit->low) + " to " +
+              signed_percent(*trend.fit->high) + ")";
     }
     return text;
   }
@@ -402,22 +402,21 @@ class Judge {
 
   void judge_hours() {
     std::map<std::string, std::size_t> low_in;  // class: units
-    for (const Course& course : result_.courses)
-      low_in[course.name] += course.low.empty() || course.unit.empty() ? 0 : 1;
-    std::map<std::string, std::vector<const Course*>> by_place;
-    for (const Course& course : result_.courses) {
-      if (course.low.empty()) continue;
-      by_place[common(low_in[course.name]) ? "" : course.unit].push_back(&course);
+    for (const SoakTrend& trend : result_.trends) low_in[trend.name] += trend.low.empty() || trend.unit.empty() ? 0 : 1;
+    std::map<std::string, std::vector<const SoakTrend*>> by_place;
+    for (const SoakTrend& trend : result_.trends) {
+      if (trend.low.empty()) continue;
+      by_place[common(low_in[trend.name]) ? "" : trend.unit].push_back(&trend);
     }
-    for (const auto& [place, courses] : by_place) {
+    for (const auto& [place, trends] : by_place) {
       std::string detail;
       std::set<std::string> said;
-      const Course* worst = courses.front();
-      for (const Course* course : courses) {
+      const SoakTrend* worst = trends.front();
+      for (const SoakTrend* trend : trends) {
         constexpr std::size_t most = 4;
-        if (course->low.size() > worst->low.size()) worst = course;
-        if (said.insert(course->name).second && said.size() <= most)
-          detail += (detail.empty() ? "" : "; ") + loss_text(*course);
+        if (trend->low.size() > worst->low.size()) worst = trend;
+        if (said.insert(trend->name).second && said.size() <= most)
+          detail += (detail.empty() ? "" : "; ") + loss_text(*trend);
       }
       if (place.empty()) detail += "; nobody alone: the room, the supply, or what all share";
       Finding& finding = add_at("watch/drift", place, Status::fail, is_judged(), detail);
@@ -430,19 +429,19 @@ class Judge {
 
   void judge_slow_rounds() {
     std::map<std::pair<std::vector<std::size_t>, std::string>, std::vector<std::string>> slow;  // rounds, unit: classes
-    for (const Course& course : result_.courses) {
+    for (const SoakTrend& trend : result_.trends) {
       std::vector<double> known;
-      for (const auto& level : course.levels) {
+      for (const auto& level : trend.levels) {
         if (level) known.push_back(*level);
       }
       if (known.empty()) continue;
       const double limit = std::max(slow_round, sigmas * robust_sigma(known));
       std::vector<std::size_t> rounds;
       for (std::size_t i = 0; i < rounds_.size(); ++i) {
-        if (course.levels[i] && *course.levels[i] < -limit) rounds.push_back(i);
+        if (trend.levels[i] && *trend.levels[i] < -limit) rounds.push_back(i);
       }
       // What a single figure shows for once is an accident, and what the host shares in is anybody's.
-      if (course.rows < rows_for_one_round || course.through_host) {
+      if (trend.rows < rows_for_one_round || trend.through_host) {
         std::vector<std::size_t> pairs;
         for (const std::size_t i : rounds) {
           const auto is = [&](std::size_t other) { return std::binary_search(rounds.begin(), rounds.end(), other); };
@@ -450,7 +449,7 @@ class Judge {
         }
         rounds = std::move(pairs);
       }
-      if (!rounds.empty()) slow[{rounds, course.unit}].push_back(course.name);
+      if (!rounds.empty()) slow[{rounds, trend.unit}].push_back(trend.name);
     }
     std::map<std::string, std::pair<std::set<std::size_t>, std::set<std::string>>> by_unit;
     for (const auto& [where, classes] : slow) {
@@ -481,21 +480,21 @@ class Judge {
 
   void speak() {
     std::size_t good = 0;
-    for (const WatchRound& round : rounds_) good += is_good(round.state) ? 1 : 0;
+    for (const SoakRound& round : rounds_) good += is_good(round.state) ? 1 : 0;
     result_.verdict.summaries.push_back({Judgement::series, std::to_string(good) + " of " +
                                                                 plural(rounds_.size(), "round") +
-                                                                " good by themselves, in " + time(watch_.watched_s())});
+                                                                " good by themselves, in " + time(soak_.watched_s())});
   }
 
-  const Watch& watch_;
-  const std::vector<WatchRound>& rounds_;
+  const Soak& soak_;
+  const std::vector<SoakRound>& rounds_;
   std::map<std::string, std::size_t> index_;
   std::vector<std::string> names_;  // of units
-  WatchJudgement result_;
+  SoakJudgement result_;
 };
 
 }  // namespace
 
-WatchJudgement judge_watch(const Watch& watch) { return Judge(watch).judge(); }
+SoakJudgement judge_soak(const Soak& soak) { return Judge(soak).judge(); }
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// How the figures of each GPU go over the rounds of a watch, each relative to its own first hour.
+// How the figures of each GPU go over the rounds of a soak, each relative to its own first hour.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,15 @@
 
 namespace shakedown {
 
-struct Watch;
+struct Soak;
 
 /// How one class of figures of a GPU, or of all together, went over time.
-struct Course {
+struct SoakTrend {
   std::string name;                           // of the class: "gemm/dtype:bf16"
   std::string unit;                           // empty: all share it
   std::vector<std::optional<double>> levels;  // by round: relative to its own first hour, negative is worse
-  std::vector<std::optional<double>> hours;   // medians, by Watch::hour_s
-  std::optional<TheilSen> trend;              // per hour (3600 s), bounds of 95 %; nothing: too few rounds
+  std::vector<std::optional<double>> hours;   // medians, by Soak::hour_s
+  std::optional<TheilSen> fit;                // per hour (3600 s), bounds of 95 %; nothing: too few rounds
   std::vector<std::size_t> low;               // of `hours`: surely worse than the first one by `limit`
   double limit = 0;
   std::size_t rows = 0;       // figures that it has in a round, at most
@@ -25,6 +25,6 @@ struct Course {
 };
 
 /// Of each of these units and of what all share, by class. There is a round at least.
-std::vector<Course> follow_courses(const Watch&, const std::vector<std::string>& units);
+std::vector<SoakTrend> find_trends(const Soak&, const std::vector<std::string>& units);
 
 }  // namespace shakedown
