@@ -123,8 +123,9 @@ LaunchSite site_of(const Environment& environment) {
     if (in) site.host_file = std::string(std::istreambuf_iterator<char>(in), {});
   }
   const bool slurm = environment("SLURM_JOB_ID").has_value() && !environment("SHAKEDOWN_LAUNCH");
-  constexpr std::chrono::seconds few(20);
-  if (slurm && on_path(environment, "srun")) site.srun_plugins = output_of({"srun", "--mpi=list"}, few).text;
+  constexpr std::chrono::seconds plugin_list_limit(20);
+  if (slurm && on_path(environment, "srun"))
+    site.srun_plugins = output_of({"srun", "--mpi=list"}, plugin_list_limit).text;
   site.mpirun = on_path(environment, "mpirun");
   site.ssh = on_path(environment, "ssh") || on_path(environment, "rsh");
   site.root = geteuid() == 0;

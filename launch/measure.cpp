@@ -46,12 +46,14 @@ void show_provisional(const AcceptOptions& options, const fs::path& folder, cons
   const auto verdict = judge_after_trial(arguments).verdict;
   screen.arrived(family, verdict);
   screen.clear();
-  constexpr std::size_t most = 5;
+  constexpr std::size_t max_failing_shown = 5;
   std::size_t failing = 0;
   for (const auto& finding : verdict.findings) {
-    if (makes_fail(finding, family) && ++failing <= most) say("provisional: " + printable(short_text(finding)));
+    if (makes_fail(finding, family) && ++failing <= max_failing_shown)
+      say("provisional: " + printable(short_text(finding)));
   }
-  if (failing > most) say("provisional: and " + std::to_string(failing - most) + " more of " + family);
+  if (failing > max_failing_shown)
+    say("provisional: and " + std::to_string(failing - max_failing_shown) + " more of " + family);
 }
 
 bool runs_dcgm(const AcceptOptions& options, const std::string& name) {
@@ -443,15 +445,15 @@ std::optional<Launch> without_lost(const AcceptOptions& options, const Launch& l
 
 std::optional<std::string> measure_families(const AcceptOptions& options, Launch& launch, const Programs& programs,
                                             const RunFolder& run, Signals& signals) {
-  constexpr int most_launches = 3;
+  constexpr int max_launches = 3;
   Screen screen(programs.families);
   for (int launches = 1;; ++launches) {
     const auto together = measure_together(options, launch, programs, run.path(), run.id(), signals, screen);
     if (!together.something_is_missing) return std::nullopt;
     if (launch.rank && together.died) return std::nullopt;  // the other ranks are not started again
     screen.clear();
-    const auto left = together.died && launches < most_launches ? without_lost(options, launch, together.lost, signals)
-                                                                : std::nullopt;
+    const auto left =
+        together.died && launches < max_launches ? without_lost(options, launch, together.lost, signals) : std::nullopt;
     if (!left && together.died) say("what is missing is measured alone");
     if (!left) break;
     launch = *left;

@@ -18,8 +18,9 @@ template <class Number>
 Number positive(const std::string& flag, const std::string& text) {
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  constexpr double most = 1e7;  // seconds, as of the benchmarks
-  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || static_cast<double>(value) > most) {
+  constexpr double max_seconds = 1e7;  // seconds, as of the benchmarks
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) ||
+      static_cast<double>(value) > max_seconds) {
     throw InputError(flag + ": '" + text + "' is not a positive number up to 10000000; see --help");
   }
   return value;

@@ -25,8 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Of runs the last few stay whole, and as many of those that show something: a week of them would fill a disk.
-constexpr int last_runs = 3;
-constexpr std::size_t kept_runs = 20;
+constexpr int max_last_runs = 3;
+constexpr std::size_t max_kept_runs = 20;
 
 // Of how long something takes: the time of day may be set.
 double steady_seconds() {
@@ -68,13 +68,13 @@ RoundPlan plan_of(const SoakPlan& plan, int number) {
   auto families = plan.families;
   // Load without a pause heats, and a start from rest loads the supply: both, at random.
   constexpr double rests[] = {0, 0, 10, 60};
-  constexpr double most_of_the_time = 0.05;
+  constexpr double max_rest_share = 0.05;
   std::mt19937_64 random(plan.seed + static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15ULL);
   const auto first = std::partition(families.begin(), families.end(), [](const auto& f) { return f == "preflight"; });
   for (auto last = families.end(); last - first > 1; --last) {  // Fisher and Yates; std::shuffle differs by library
     std::iter_swap(last - 1, first + static_cast<std::ptrdiff_t>(random() % static_cast<std::uint64_t>(last - first)));
   }
-  const double rest = std::min(rests[random() % std::size(rests)], most_of_the_time * plan.duration_s);
+  const double rest = std::min(rests[random() % std::size(rests)], max_rest_share * plan.duration_s);
   return {std::move(families), number == 1 ? 0 : rest};
 }
 
@@ -93,7 +93,7 @@ void rest(double seconds, Signals& signals) {
 void keep(const fs::path& folder, const fs::path& round, bool shows_something) {
   const auto kept = folder / "kept";
   fs::create_directories(kept);
-  if (shows_something && names_in(kept).value_or(std::vector<std::string>{}).size() < kept_runs) {
+  if (shows_something && names_in(kept).value_or(std::vector<std::string>{}).size() < max_kept_runs) {
     fs::copy(round, kept / shown(round).filename(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   }
 }
@@ -178,8 +178,8 @@ class SoakRun {
       round.findings = {{"machine/round", "", died ? Status::missing : Status::inconclusive, false, {}, error.what()}};
       round.finding_count = 1;
       say(error.what());
-      constexpr double most_rest_s = 10, most_of_the_time = 0.05;
-      rest(std::min(most_rest_s, most_of_the_time * soak_.plan.duration_s), signals_);
+      constexpr double max_rest_s = 10, max_rest_share = 0.05;
+      rest(std::min(max_rest_s, max_rest_share * soak_.plan.duration_s), signals_);
     }
     round.length_s = steady_seconds() - began;
     unwritten_ += soak_line(round);
@@ -198,7 +198,7 @@ class SoakRun {
     if (soak_.plan.families.size() < find_programs({}).families.size()) options.families = soak_.plan.families;
     // What failed once fails on; what it does to the rest is worth knowing.
     options.despite_preflight = options.despite_preflight || round.number > 1;
-    auto own = RunFolder::create(run_.path() / "rounds", id_of_round(run_.id(), round.number), last_runs);
+    auto own = RunFolder::create(run_.path() / "rounds", id_of_round(run_.id(), round.number), max_last_runs);
     auto launch = agreed_launch(options, process_environment(), signals_);
     round.boots = launch.boots;
     const auto judged = judge_run(options, launch, programs, own, signals_, judge_after_trial);

@@ -28,8 +28,8 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto to_obey = 5s;    // from SIGTERM to SIGKILL
-constexpr auto to_vanish = 5s;  // from then on; who still stands waits in the kernel, and cannot be ended
+constexpr auto term_grace = 5s;  // from SIGTERM to SIGKILL
+constexpr auto kill_grace = 5s;  // from then on; who still stands waits in the kernel, and cannot be ended
 constexpr auto tick = 100ms;
 
 /// Everything below this process: what lost its parent became its child (PR_SET_CHILD_SUBREAPER).
@@ -95,10 +95,10 @@ class Supervisor {
         if (!told_) told_ = Clock::now();
       }
       if (told_) {
-        if (Clock::now() > *told_ + to_obey) {
+        if (Clock::now() > *told_ + term_grace) {
           for (const pid_t process : descendants()) kill(process, SIGKILL);
         }
-        if (Clock::now() > *told_ + to_obey + to_vanish) return;
+        if (Clock::now() > *told_ + term_grace + kill_grace) return;
       }
       std::array<pollfd, 2> files{{{signals_, POLLIN, 0}, {told_ ? -1 : options_, POLLIN, 0}}};
       poll(files.data(), files.size(), told_ || ended_ ? static_cast<int>(tick / 1ms) : -1);

@@ -33,9 +33,10 @@ std::string header(const std::string& name, std::size_t size, std::time_t time) 
     std::snprintf(number.data(), number.size(), "%0*llo", digits, static_cast<unsigned long long>(value));
     return std::string(number.data());
   };
-  constexpr std::size_t longest = 100, longest_folder = 155;
-  const auto slash = name.size() <= longest ? std::string::npos : name.find('/', name.size() - longest - 1);
-  if (name.size() > longest && (slash == std::string::npos || slash > longest_folder)) {
+  constexpr std::size_t max_name_bytes = 100, max_folder_bytes = 155;
+  const auto slash =
+      name.size() <= max_name_bytes ? std::string::npos : name.find('/', name.size() - max_name_bytes - 1);
+  if (name.size() > max_name_bytes && (slash == std::string::npos || slash > max_folder_bytes)) {
     throw InputError(name + ": its name is too long for a tar; give the run a shorter id");
   }
   if (slash != std::string::npos) put(345, name.substr(0, slash));

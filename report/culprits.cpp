@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t shown_in_full = 10, shown_evidence = 3, shown_nodes = 10, shown_places = 3;
+constexpr std::size_t max_in_full = 10, max_evidence_shown = 3, max_nodes_shown = 10, max_places_shown = 3;
 
 std::string one_digit(double value) { return fmt::format("{:.1f}", value); }
 
@@ -41,7 +41,7 @@ std::string culprit_text(const Diagnosis& d, bool color) {
   std::string out = std::string(d.fails ? "" : " (fails nothing)") + ": ";
   if (d.places.empty()) out += "no single one of " + std::to_string(d.place_count) + " ranks";
   const bool link = d.places.size() == 2 && d.causes.front() == Cause::slow_link;
-  const std::size_t shown = std::min(d.places.size(), shown_places);
+  const std::size_t shown = std::min(d.places.size(), max_places_shown);
   for (std::size_t i = 0; i < shown; ++i) {
     out += (i == 0 ? "" : link ? "\n     to " : "\n     and ") + place_text(d.places[i]);
   }
@@ -49,11 +49,11 @@ std::string culprit_text(const Diagnosis& d, bool color) {
   out += "\n  ";
   if (d.percent) out += percent(*d.percent) + " off" + (d.mads ? ", " + one_digit(*d.mads) + " MADs: " : ": ");
   out += d.detail + "\n";
-  for (std::size_t i = 0; i < std::min(d.evidence.size(), shown_evidence); ++i) {
+  for (std::size_t i = 0; i < std::min(d.evidence.size(), max_evidence_shown); ++i) {
     out += "  " + evidence_text(d.evidence[i]) + "\n";
   }
-  if (d.evidence_count > shown_evidence) {
-    out += "  and " + std::to_string(d.evidence_count - shown_evidence) + " more measurements\n";
+  if (d.evidence_count > max_evidence_shown) {
+    out += "  and " + std::to_string(d.evidence_count - max_evidence_shown) + " more measurements\n";
   }
   if (!d.telemetry.empty()) out += "  telemetry: " + d.telemetry + "\n";
   if (!d.next.empty()) out += "  next: " + d.next + "\n";
@@ -70,10 +70,10 @@ std::string rest_text(const std::vector<Diagnosis>& culprits, std::size_t from) 
   std::stable_sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string out = "and " + std::to_string(culprits.size() - from) + " more on " + std::to_string(nodes.size()) +
                     (nodes.size() == 1 ? " node: " : " nodes: ");
-  for (std::size_t i = 0; i < std::min(nodes.size(), shown_nodes); ++i) {
+  for (std::size_t i = 0; i < std::min(nodes.size(), max_nodes_shown); ++i) {
     out += (i == 0 ? "" : ", ") + nodes[i].first + " (" + std::to_string(nodes[i].second) + ")";
   }
-  return out + (nodes.size() > shown_nodes ? ", ..." : "") + "; all are in verdict.json\n";
+  return out + (nodes.size() > max_nodes_shown ? ", ..." : "") + "; all are in verdict.json\n";
 }
 
 // Facts and counts that only hands can change.
@@ -97,7 +97,7 @@ std::string place_text(const Culprit& place) {
 }
 
 std::vector<std::string> repair_commands(const Verdict& verdict) {
-  constexpr std::size_t most = 3;
+  constexpr std::size_t max_commands = 3;
   std::vector<std::string> hosts;
   const auto add = [&](const Culprit& place) {
     if (std::find(hosts.begin(), hosts.end(), place.host) == hosts.end()) hosts.push_back(place.host);
@@ -116,10 +116,10 @@ std::vector<std::string> repair_commands(const Verdict& verdict) {
   }
   if (hosts.empty()) return {};
   std::vector<std::string> commands;
-  for (std::size_t i = 0; i < std::min(hosts.size(), most); ++i) {
+  for (std::size_t i = 0; i < std::min(hosts.size(), max_commands); ++i) {
     commands.push_back(on_host(hosts[i], "nvidia-bug-report.sh"));
   }
-  if (hosts.size() > most) commands.back() += "  # and " + plural(hosts.size() - most, "more host");
+  if (hosts.size() > max_commands) commands.back() += "  # and " + plural(hosts.size() - max_commands, "more host");
   commands.push_back("build/bin/shakedown archive --results=build/results");
   return commands;
 }
@@ -133,10 +133,10 @@ std::string culprits_text(const Verdict& verdict, bool color) {
   const auto failing =
       std::count_if(verdict.culprits.begin(), verdict.culprits.end(), [](const auto& d) { return d.fails; });
   std::string out = "CULPRITS: " + std::to_string(failing) + "\n\n";
-  for (std::size_t i = 0; i < std::min(verdict.culprits.size(), shown_in_full); ++i) {
+  for (std::size_t i = 0; i < std::min(verdict.culprits.size(), max_in_full); ++i) {
     out += culprit_text(verdict.culprits[i], color) + "\n";
   }
-  if (verdict.culprits.size() > shown_in_full) out += printable(rest_text(verdict.culprits, shown_in_full)) + "\n";
+  if (verdict.culprits.size() > max_in_full) out += printable(rest_text(verdict.culprits, max_in_full)) + "\n";
   return out + end;
 }
 

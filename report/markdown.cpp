@@ -8,7 +8,7 @@ namespace shakedown {
 namespace {
 
 // Rows of a table that are written out; a row takes some 300 bytes.
-constexpr std::size_t most_bad = 200, most_good = 1000;
+constexpr std::size_t max_bad_rows = 200, max_good_rows = 1000;
 
 std::string row(std::initializer_list<std::string> cells) {
   std::string line = "|";
@@ -42,11 +42,12 @@ std::string unjudged(const Verdict& verdict) {
   std::string rows;
   std::size_t all = 0;
   for (const Unjudged& point : verdict.unjudged) {
-    if (++all > most_good) continue;
+    if (++all > max_good_rows) continue;
     rows += row({joined_words(point.key, point.metric),
                  point.value ? quantity_text(*point.value, unit_of(point.metric)) : point.detail});
   }
-  return all == 0 ? "" : head({"measured, judged by no rule", "value"}) + rows + more(all, std::min(all, most_good));
+  return all == 0 ? ""
+                  : head({"measured, judged by no rule", "value"}) + rows + more(all, std::min(all, max_good_rows));
 }
 
 std::string details(const std::string& title, const std::string& body) {
@@ -68,10 +69,10 @@ std::string next_steps(const Verdict& verdict) {
 
 std::string markdown_text(const Verdict& verdict) {
   std::string out = "## " + markdown_escaped(verdict_line(verdict)) + "\n";
-  const std::string bad = table(verdict, false, most_bad);
+  const std::string bad = table(verdict, false, max_bad_rows);
   if (!bad.empty()) out += "\n" + bad + next_steps(verdict);
   for (const std::string& note : verdict.notes) out += "\nNote: " + markdown_escaped(note) + "\n";
-  return out + details("Good findings", table(verdict, true, most_good)) +
+  return out + details("Good findings", table(verdict, true, max_good_rows)) +
          details(unjudged_text(verdict), unjudged(verdict));
 }
 
@@ -82,14 +83,14 @@ std::string markdown_text(const Regression& regression) {
     std::size_t all = 0;
     for (const Change& change : regression.changes) {
       const bool is_quiet = change.trend == Trend::same || change.trend == Trend::added;
-      if (is_quiet != quiet || ++all > most_good) continue;
+      if (is_quiet != quiet || ++all > max_good_rows) continue;
       text += row({joined_words(change.key, change.metric), value_text(change.before, change.metric),
                    value_text(change.after, change.metric), change_text(change), count_text(change),
                    std::string(name(change.trend)), change.detail});
     }
     if (all == 0) return std::string();
     return head({"benchmark", "baseline", "now", "change", "repetitions", "status", "detail"}) + text +
-           more(all, std::min(all, most_good));
+           more(all, std::min(all, max_good_rows));
   };
   if (const std::string loud = rows(false); !loud.empty()) out += "\n" + loud;
   for (const std::string& note : regression.notes) out += "\nNote: " + markdown_escaped(note) + "\n";

@@ -11,9 +11,9 @@ namespace {
 
 // One line in single quotes, short enough for sinfo -R and for an annotation that people read.
 std::string quoted_reason(const NodeDecision& node) {
-  constexpr std::size_t most = 160;
+  constexpr std::size_t max_reason_bytes = 160;
   std::string reason = "shakedown: " + (node.reasons.empty() ? std::string("failed") : one_line(node.reasons.front()));
-  if (reason.size() > most) reason = reason.substr(0, most - 3) + "...";
+  if (reason.size() > max_reason_bytes) reason = reason.substr(0, max_reason_bytes - 3) + "...";
   std::string quoted = "'";
   for (const char c : printable(reason)) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";

@@ -101,13 +101,13 @@ void write_outputs(const OutputFiles& files, const Judged& judged) {
 }
 
 int write_all_outputs(const OutputFiles& files, const Judged& judged, const char* program, int code) {
-  constexpr int lost = 3;
+  constexpr int exit_output_lost = 3;
   for (const auto& [flag, file] : files) {
     try {
       write_outputs({{flag, file}}, judged);
     } catch (const InputError& error) {
       std::fprintf(stderr, "%s: %s\n", program, error.what());
-      if (code == 0) code = lost;
+      if (code == 0) code = exit_output_lost;
     }
   }
   return code;
@@ -131,12 +131,12 @@ void replace_outputs(const std::vector<std::string>& words, const Judged& judged
 }
 
 int after_output(int code, const char* program) {
-  constexpr int lost = 3;
+  constexpr int exit_output_lost = 3;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   std::fprintf(stderr,
                "%s: standard output: cannot be written, what it should say is lost; free space or redirect it\n",
                program);
-  return lost;
+  return exit_output_lost;
 }
 
 }  // namespace shakedown

@@ -12,7 +12,7 @@
 namespace shakedown {
 namespace {
 
-constexpr std::size_t most_columns = 6;
+constexpr std::size_t max_columns = 6;
 
 /// "+0.3", "-1.0", and "0.0" without a sign.
 std::string signed_text(double value, int digits) {
@@ -52,7 +52,7 @@ std::string trends_table(const Soak& soak, const SoakJudgement& judged, Terminal
   if (judged.trends.empty()) return "";
   std::size_t hours = 1;
   for (const SoakTrend& trend : judged.trends) hours = std::max(hours, trend.hours.size());
-  const std::size_t each = (hours + most_columns - 1) / most_columns;
+  const std::size_t each = (hours + max_columns - 1) / max_columns;
   const bool minutes = soak.plan.duration_s < 7200;
   std::vector<Table::Cell> head{{"percent against its own first " + std::string(minutes ? "quarter" : "hour")}, {"of"}};
   for (std::size_t h = 0; h < hours; h += each) {

@@ -44,18 +44,18 @@ std::string indented(const std::string& text, const std::string& indent) {
 }
 
 // In full; the rest stands in the table above and in verdict.json.
-constexpr std::size_t most_reasons = 25;
+constexpr std::size_t max_reasons = 25;
 
 std::string reasons(const Verdict& verdict) {
   std::string out;
   std::size_t given = 0;
   for (const bool counts : {true, false}) {  // no warning crowds out a failure
     for (const Finding& finding : verdict.findings) {
-      if (finding.good() || finding.counts() != counts || ++given > most_reasons) continue;
+      if (finding.good() || finding.counts() != counts || ++given > max_reasons) continue;
       out += "\n" + finding_text(finding) + "\n";
     }
   }
-  if (given > most_reasons) out += "\nand " + std::to_string(given - most_reasons) + " more: see the table\n";
+  if (given > max_reasons) out += "\nand " + std::to_string(given - max_reasons) + " more: see the table\n";
   std::string remarks;
   for (const Finding& finding : verdict.findings) {
     if (is_long_remark(finding)) remarks += one_line("pass: " + finding.key + ": " + finding.detail) + "\n";
@@ -77,16 +77,17 @@ std::string unjudged(const Verdict& verdict, TerminalStyle style) {
 }
 
 // How far the fleet is from what its machines reach, and which of its parts stand off; with --all every part.
-constexpr std::size_t most_standing_off = 3;
+constexpr std::size_t max_outliers_shown = 3;
 
 std::string fleet(const Verdict& verdict, TerminalStyle style) {
   const FleetLines& lines = verdict.fleet;
   std::string out;
   for (const std::string& levels : levels_text(verdict)) out += "fleet: " + levels + "\n";
   const auto off = standing_off_text(verdict);
-  for (std::size_t i = 0; i < off.size() && (style.all || i < most_standing_off); ++i) out += "fleet: " + off[i] + "\n";
-  if (!style.all && off.size() > most_standing_off) {
-    const auto more = off.size() - most_standing_off;
+  for (std::size_t i = 0; i < off.size() && (style.all || i < max_outliers_shown); ++i)
+    out += "fleet: " + off[i] + "\n";
+  if (!style.all && off.size() > max_outliers_shown) {
+    const auto more = off.size() - max_outliers_shown;
     out += "fleet: " + std::to_string(more) + (more == 1 ? " more stands off" : " more stand off") +
            ": --all lists them\n";
   }
@@ -139,7 +140,7 @@ Tone tone_of(Trend trend) {
 }  // namespace
 
 std::string matrices_text(const std::vector<Results>& files, const Verdict& verdict, TerminalStyle style) {
-  constexpr std::size_t few_hosts = 2;
+  constexpr std::size_t max_hosts_in_full = 2;
   std::set<std::string> named;
   for (const Diagnosis& culprit : verdict.culprits) {
     for (const Culprit& place : culprit.places) named.insert(place.host);
@@ -147,7 +148,7 @@ std::string matrices_text(const std::vector<Results>& files, const Verdict& verd
   std::string shown;
   std::set<std::string> left_out;
   for (const Results& file : files) {
-    const bool all = style.all || verdict.nodes.size() <= few_hosts;
+    const bool all = style.all || verdict.nodes.size() <= max_hosts_in_full;
     for (const auto& matrix : pair_matrices(file.context, file.rows)) {
       if (all || named.count(matrix.host) > 0) {
         shown += text(matrix) + "\n";

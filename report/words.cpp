@@ -12,7 +12,7 @@
 namespace shakedown {
 namespace {
 
-constexpr std::size_t widest_remark = 24;
+constexpr std::size_t max_remark_width = 24;
 
 bool is_remark(const Finding& finding) {
   return finding.status == Status::pass && finding.metric.empty() && !finding.detail.empty();
@@ -53,7 +53,7 @@ std::string quantity_text(double value, const std::string& unit) { return joined
 std::string value_text(const Finding& finding) {
   if (finding.value) return quantity_text(*finding.value, finding.unit);
   if (!is_remark(finding)) return "-";
-  return finding.detail.size() <= widest_remark ? finding.detail : "see below";
+  return finding.detail.size() <= max_remark_width ? finding.detail : "see below";
 }
 
 std::string value_text(const std::optional<double>& value, const std::string& metric) {
@@ -61,7 +61,7 @@ std::string value_text(const std::optional<double>& value, const std::string& me
 }
 
 bool is_long_remark(const Finding& finding) {
-  return is_remark(finding) && !finding.value && finding.detail.size() > widest_remark;
+  return is_remark(finding) && !finding.value && finding.detail.size() > max_remark_width;
 }
 
 std::string limit_text(const Finding& finding) {

@@ -24,8 +24,8 @@ namespace shakedown {
 namespace {
 
 // Beyond so many GPUs all are shown as a distribution, too.
-constexpr std::size_t many_gpus = 64;
-constexpr int least_points = 5;  // of a line over sizes
+constexpr std::size_t max_gpus_in_full = 64;
+constexpr int min_points = 5;  // of a line over sizes
 
 std::string rank_name(const RankFacts& rank) {
   return std::to_string(rank.rank) + " " + rank.host + " GPU " + std::to_string(rank.local_rank);
@@ -98,11 +98,11 @@ std::vector<int> shown_ranks(const Page& page, const std::vector<const PeerGroup
   }
   std::vector<int> ranks(worst.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  if (ranks.size() <= many_gpus) return ranks;
+  if (ranks.size() <= max_gpus_in_full) return ranks;
   std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
     return worst[static_cast<std::size_t>(a)] > worst[static_cast<std::size_t>(b)];
   });
-  ranks.resize(most_gpus);
+  ranks.resize(max_gpus);
   return ranks;
 }
 
@@ -206,7 +206,7 @@ std::string matrix_table(const Shown& shown) {
   const PairMatrix& m = shown.matrix;
   const auto worst = m.worst();
   // What stands out among copies is known of the catalogue; a latency may differ more.
-  const double healthy = lower_is_better(m.metric) ? 0.2 : 0.03;
+  const double max_healthy_shortfall = lower_is_better(m.metric) ? 0.2 : 0.03;
   std::vector<std::string> columns;
   for (std::size_t dst = 0; dst < m.values.size(); ++dst) columns.push_back(std::to_string(dst));
   std::string rows;
@@ -218,7 +218,7 @@ std::string matrix_table(const Shown& shown) {
         rows += "<td></td>";
         continue;
       }
-      const double off = shortfall(*value, shown.centre, m.metric) / healthy;
+      const double off = shortfall(*value, shown.centre, m.metric) / max_healthy_shortfall;
       const bool is_worst = worst && worst->src == static_cast<int>(src) && worst->dst == static_cast<int>(dst);
       rows += heat_cell(fmt::format("{:.{}f}{}", *value, lower_is_better(m.metric) ? 2 : 1, off >= 1 ? " !" : ""),
                         joined_words(tint(off), is_worst && off >= 1 ? "out" : ""));
@@ -235,7 +235,7 @@ std::string copies(const Page& page) {
   if (all.empty()) return "";
   const std::size_t count = all.size();
   std::stable_sort(all.begin(), all.end(), [](const Shown& a, const Shown& b) { return a.worst > b.worst; });
-  if (all.size() > most_matrices) all.resize(most_matrices);
+  if (all.size() > max_matrices) all.resize(max_matrices);
   std::string out = "<div class=\"many\">";
   for (const Shown& shown : all) out += matrix_table(shown);
   out += "</div>";
@@ -249,7 +249,7 @@ std::string copies(const Page& page) {
 
 // Every host by rail: the best of its rounds with partners on other hosts, since a pair is as fast as its slower end.
 std::string rails(const Page& page) {
-  constexpr double healthy = 0.05;  // as thresholds/culprits/fabric.hpp takes it
+  constexpr double max_healthy_shortfall = 0.05;  // as thresholds/culprits/fabric.hpp takes it
   std::vector<std::optional<double>> best(page.context->ranks.size());
   for (const auto& [key, benchmark] : page.judged.measured->benchmarks) {
     if (family_of(key) != "pairs" || key_number(key, "confirm") || key_part(key, "op") != "sendrecv") continue;
@@ -289,17 +289,17 @@ std::string rails(const Page& page) {
     }
   }
   const std::size_t count = lines.size();
-  if (count > most_gpus) {
+  if (count > max_gpus) {
     std::stable_sort(lines.begin(), lines.end(),
                      [](const auto& a, const auto& b) { return a.second.worst > b.second.worst; });
-    lines.resize(most_gpus);
+    lines.resize(max_gpus);
   }
   std::string rows;
   for (const auto& [host, line] : lines) {
     rows += "<tr><th scope=\"row\">" + html_escaped(host) + "</th>";
     for (std::size_t rail = 0; rail < line.rails.size(); ++rail) {
       const auto& value = line.rails[rail];
-      const double off = value ? shortfall(*value, centres[rail], "busbw_gb_per_s") / healthy : 1;
+      const double off = value ? shortfall(*value, centres[rail], "busbw_gb_per_s") / max_healthy_shortfall : 1;
       rows += heat_cell(value ? fmt::format("{:.1f}{}", *value, off >= 1 ? " !" : "") : "silent !",
                         joined_words(tint(off), off >= 1 ? "out" : ""));
     }
@@ -365,7 +365,7 @@ std::string over_size(const Page& page, const Rates& rates) {
       }
       if (const auto limit = rates.roof(*benchmark, metric)) roof.points.push_back({bytes, *limit, ""});
     }
-    if (measured.points.size() < least_points) continue;
+    if (measured.points.size() < min_points) continue;
     out += figure(name + " over its size; bus bandwidth in GB/s",
                   "<div class=\"wide\" tabindex=\"0\">" +
                       svg::over_bytes(name + ": bus bandwidth over size", "GB/s", {roof, measured, floor}) + "</div>");
@@ -528,7 +528,7 @@ std::string step_parts(const Page& page) {
                                                              {"backward_ms", "backward", "f2"},
                                                              {"exposed_comm_ms", "waiting for others", "f3"},
                                                              {"optimizer_ms", "optimizer", "f4"}}};
-  constexpr std::size_t most = 16;
+  constexpr std::size_t max_ranks_shown = 16;
   std::string out;
   for (const auto& [key, benchmark] : page.judged.measured->benchmarks) {
     std::map<std::string, std::vector<std::optional<double>>> values;
@@ -542,11 +542,11 @@ std::string step_parts(const Page& page) {
     // Who waits least is who the others wait for.
     std::vector<std::size_t> order(ranks);
     std::iota(order.begin(), order.end(), 0u);
-    if (ranks > most) {
+    if (ranks > max_ranks_shown) {
       std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
         return at("exposed_comm_ms", a) < at("exposed_comm_ms", b);
       });
-      order.resize(most);
+      order.resize(max_ranks_shown);
     }
     std::string rows;
     for (const std::size_t rank : order) {
@@ -564,7 +564,7 @@ std::string step_parts(const Page& page) {
               svg::pieces(words + " ms", pieces, std::max(sum, *step)) + "</td></tr>";
     }
     out += figure(key + ", ms of a step of " + number_text(*step) + " ms" +
-                      (ranks > most ? "; the 16 that the others wait for most" : ""),
+                      (ranks > max_ranks_shown ? "; the 16 that the others wait for most" : ""),
                   "<table class=\"tight\"><thead><tr><th scope=\"col\">rank</th><th scope=\"col\">forward, backward, "
                   "waiting for others, optimizer, rest</th></tr></thead><tbody>" +
                       rows + "</tbody></table>");
@@ -583,7 +583,7 @@ double worst_hour(const SoakTrend& trend) {
 }
 
 std::string trends_heat(const Soak& soak, const SoakJudgement& judged) {
-  constexpr std::size_t most_columns = 24;
+  constexpr std::size_t max_columns = 24;
   std::size_t hours = 1;
   std::vector<const SoakTrend*> trends;
   for (const SoakTrend& trend : judged.trends) {
@@ -592,8 +592,8 @@ std::string trends_heat(const Soak& soak, const SoakJudgement& judged) {
   }
   std::stable_sort(trends.begin(), trends.end(),
                    [](const SoakTrend* a, const SoakTrend* b) { return worst_hour(*a) > worst_hour(*b); });
-  if (trends.size() > most_gpus) trends.resize(most_gpus);
-  const std::size_t each = (hours + most_columns - 1) / most_columns;
+  if (trends.size() > max_gpus) trends.resize(max_gpus);
+  const std::size_t each = (hours + max_columns - 1) / max_columns;
   const bool minutes = soak.plan.duration_s < 7200;
   std::vector<std::string> columns;
   for (std::size_t h = 0; h < hours; h += each) {
@@ -642,7 +642,7 @@ std::string rounds_section(const Page& page) {
   std::string rows;
   std::size_t bad = 0;
   for (const SoakRound& round : soak.rounds) {
-    if (round.state == State::pass || ++bad > most_gpus) continue;
+    if (round.state == State::pass || ++bad > max_gpus) continue;
     const std::string what =
         round.findings.empty() ? "" : joined_words(round.findings.front().key, round.findings.front().detail);
     rows += "<tr>" + cell(std::to_string(round.number), "round") + cell(soak.when(round), "when") +

@@ -17,7 +17,7 @@
 namespace shakedown {
 namespace {
 
-constexpr std::size_t most_shown = 6, most_ranks = 256, most_hosts = 64;
+constexpr std::size_t max_shown = 6, max_ranks = 256, max_hosts = 64;
 
 std::string tone(const Finding& finding) {
   if (finding.good()) return "is-pass";
@@ -50,12 +50,12 @@ std::string row(const Finding& f) {
 std::string table(const std::vector<const Finding*>& findings) {
   if (findings.empty()) return "";
   std::string rows;
-  for (std::size_t i = 0; i < std::min(findings.size(), most_findings); ++i) rows += row(*findings[i]);
+  for (std::size_t i = 0; i < std::min(findings.size(), max_findings); ++i) rows += row(*findings[i]);
   return "<div class=\"wide\" tabindex=\"0\"><table class=\"stack\">" +
          heads({"status", "finding", "worst value", "limit", "where", "detail"}) + "<tbody>" + rows +
          "</tbody></table></div>" +
-         (findings.size() > most_findings
-              ? "<p>and " + std::to_string(findings.size() - most_findings) + " more: all are in verdict.json</p>"
+         (findings.size() > max_findings
+              ? "<p>and " + std::to_string(findings.size() - max_findings) + " more: all are in verdict.json</p>"
               : "");
 }
 
@@ -99,8 +99,8 @@ Facts facts_of(const Measured& measured) {
 
 std::string named(const std::vector<std::string>& who) {
   std::vector<std::string> first(who.begin(),
-                                 who.begin() + static_cast<std::ptrdiff_t>(std::min(who.size(), most_shown)));
-  return joined(first) + (who.size() > most_shown ? " and " + std::to_string(who.size() - most_shown) + " more" : "");
+                                 who.begin() + static_cast<std::ptrdiff_t>(std::min(who.size(), max_shown)));
+  return joined(first) + (who.size() > max_shown ? " and " + std::to_string(who.size() - max_shown) + " more" : "");
 }
 
 // "580.159 on 15, 570.86 on node7": what most have without names, the others by name.
@@ -112,11 +112,11 @@ std::string spread_text(const Spread& spread) {
     return fmt::format("{} values of {}: {}, {}, ...", values.size(), spread.count, values[0].first, values[1].first);
   }
   std::vector<std::string> parts;
-  for (std::size_t i = 0; i < std::min(values.size(), most_shown); ++i) {
+  for (std::size_t i = 0; i < std::min(values.size(), max_shown); ++i) {
     const auto& [value, who] = values[i];
     parts.push_back(value + (i == 0 && who.size() > 1 ? " on " + std::to_string(who.size()) : " on " + named(who)));
   }
-  return joined(parts, "; ") + (values.size() > most_shown ? "; ..." : "");
+  return joined(parts, "; ") + (values.size() > max_shown ? "; ..." : "");
 }
 
 std::string two_columns(const std::string& first, const std::string& second,
@@ -132,15 +132,15 @@ std::string two_columns(const std::string& first, const std::string& second,
 
 std::string gpus_table(const Context& context) {
   std::string rows;
-  for (std::size_t i = 0; i < std::min(context.ranks.size(), most_ranks); ++i) {
+  for (std::size_t i = 0; i < std::min(context.ranks.size(), max_ranks); ++i) {
     const RankFacts& r = context.ranks[i];
     rows += "<tr><th scope=\"row\">" + std::to_string(r.rank) + "</th>" + cell(r.host, "host") +
             cell(std::to_string(r.local_rank), "GPU") + cell(r.device, "device") +
             cell(r.uuid.value_or("unknown"), "UUID") + cell(r.pci.value_or("unknown"), "PCI") +
             cell(r.serial.value_or("unknown"), "serial") + "</tr>";
   }
-  if (context.ranks.size() > most_ranks) {
-    rows += "<tr><td colspan=\"7\">and " + std::to_string(context.ranks.size() - most_ranks) + " more</td></tr>";
+  if (context.ranks.size() > max_ranks) {
+    rows += "<tr><td colspan=\"7\">and " + std::to_string(context.ranks.size() - max_ranks) + " more</td></tr>";
   }
   return "<div class=\"wide\" tabindex=\"0\"><table class=\"tight stack\">" +
          heads({"rank", "host", "GPU", "device", "UUID", "PCI", "serial"}) + "<tbody>" + rows +
@@ -150,7 +150,7 @@ std::string gpus_table(const Context& context) {
 std::string hosts_table(const Page& page) {
   std::vector<std::pair<std::string, std::string>> rows;
   for (const NodeDecision& node : page.nodes.nodes) {
-    if (rows.size() == most_hosts) break;
+    if (rows.size() == max_hosts) break;
     rows.emplace_back(node.host, plural(node.ranks, "rank") + ", " + std::string(name(node.state)) +
                                      (node.reasons.empty() ? "" : ": " + node.reasons.front()));
   }
@@ -205,9 +205,9 @@ std::string fleet_section(const Page& page) {
   const auto off = standing_off_text(page.verdict);
   std::string words;
   for (const std::string& text : levels_text(page.verdict)) words += "<li>" + html_escaped(sentence(text)) + "</li>";
-  for (std::size_t i = 0; i < std::min(off.size(), most_shown); ++i)
+  for (std::size_t i = 0; i < std::min(off.size(), max_shown); ++i)
     words += "<li>" + html_escaped(sentence(off[i])) + "</li>";
-  if (off.size() > most_shown) words += "<li>And " + std::to_string(off.size() - most_shown) + " more stand off</li>";
+  if (off.size() > max_shown) words += "<li>And " + std::to_string(off.size() - max_shown) + " more stand off</li>";
   if (!fleet.lines.empty() && off.empty()) words += "<li>No rack, leaf, firmware, driver or host stands off</li>";
   std::vector<FleetLine> standing_off;
   std::copy_if(fleet.lines.begin(), fleet.lines.end(), std::back_inserter(standing_off),
@@ -230,7 +230,7 @@ std::string findings_section(const Page& page) {
   {
     std::vector<std::pair<std::string, std::string>> rows;
     for (const Unjudged& point : page.verdict.unjudged) {
-      if (rows.size() == most_findings) break;
+      if (rows.size() == max_findings) break;
       rows.emplace_back(joined_words(point.key, point.metric),
                         point.value ? quantity_text(*point.value, unit_of(point.metric)) : point.detail);
     }
@@ -311,7 +311,7 @@ std::string reproduce_section(const Page& page) {
   for (const Results& file : page.judged.measured->files) {
     rows.emplace_back(file.file.filename().string(), joined(file.context.argv, " "));
   }
-  if (rows.size() > most_findings) rows.resize(most_findings);
+  if (rows.size() > max_findings) rows.resize(max_findings);
   return section("again", "How to reproduce it", "",
                  out + folded("versions, settings and command lines of the run", two_columns("what", "value", rows)));
 }

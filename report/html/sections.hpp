@@ -23,7 +23,7 @@ struct Page {
 };
 
 /// So many GPUs, hosts or findings are shown one by one; of more the worst.
-inline constexpr std::size_t most_gpus = 50, most_matrices = 8, most_findings = 3000;
+inline constexpr std::size_t max_gpus = 50, max_matrices = 8, max_findings = 3000;
 
 std::string first_screen(const Page&);
 std::string culprits_section(const Page&);

@@ -16,7 +16,7 @@
 namespace shakedown {
 namespace {
 
-constexpr std::size_t most_steps = 3, most_named = 5, most_culprits = 40;
+constexpr std::size_t max_steps = 3, max_named = 5, max_culprits = 40;
 
 std::string about(const std::string& family) {
   if (const FamilyRow* const row = family_row(family)) return std::string(row->shows);
@@ -33,8 +33,8 @@ std::vector<const NodeDecision*> bad_nodes(const Page& page) {
 
 std::string named(const std::vector<const NodeDecision*>& nodes) {
   std::vector<std::string> hosts;
-  for (std::size_t i = 0; i < std::min(nodes.size(), most_named); ++i) hosts.push_back(nodes[i]->host);
-  if (nodes.size() > most_named) return joined(hosts) + " and " + std::to_string(nodes.size() - most_named) + " more";
+  for (std::size_t i = 0; i < std::min(nodes.size(), max_named); ++i) hosts.push_back(nodes[i]->host);
+  if (nodes.size() > max_named) return joined(hosts) + " and " + std::to_string(nodes.size() - max_named) + " more";
   return joined(hosts, ", ", " and ");
 }
 
@@ -70,7 +70,7 @@ std::string short_place(Culprit place) {
 std::string cause_and_place(const Diagnosis& d) {
   std::vector<std::string> places;
   for (const Culprit& place : d.places) {
-    if (places.size() < most_named) places.push_back(short_place(place));
+    if (places.size() < max_named) places.push_back(short_place(place));
   }
   if (places.empty()) return causes_text(d) + ", no single one of " + plural(d.place_count, "rank");
   const bool link = d.places.size() == 2 && d.causes.front() == Cause::slow_link;
@@ -186,7 +186,7 @@ std::string what_to_do(const Page& page) {
   for (const NodeDecision* node : bad_nodes(page)) bad.emplace(node->host, node);
   std::set<std::string> explained;
   for (const Diagnosis& d : verdict.culprits) {
-    if (!d.fails || ++steps > most_steps) continue;
+    if (!d.fails || ++steps > max_steps) continue;
     const auto node = d.places.empty() ? bad.end() : bad.find(d.places.front().host);
     out += step(node == bad.end()
                     ? cause_and_place(d)
@@ -195,14 +195,14 @@ std::string what_to_do(const Page& page) {
     for (const Culprit& place : d.places) explained.insert(place.host);
   }
   for (const auto& [host, node] : bad) {
-    if (explained.contains(host) || ++steps > most_steps) continue;
+    if (explained.contains(host) || ++steps > max_steps) continue;
     out += step(in_words(*node) + ": " + node->reasons.front(), node->next);
   }
   if (const auto commands = repair_commands(verdict); !commands.empty()) {
     out += step("For the repair desk, before anything is restarted", joined(commands, "\n"));
   }
   if (!bad.empty()) out += step("When it is mended, measure again", "ci/accept");
-  if (steps > most_steps) out += step("and " + std::to_string(steps - most_steps) + " more, below", "");
+  if (steps > max_steps) out += step("and " + std::to_string(steps - max_steps) + " more, below", "");
   if (steps == 0 && !is_good(verdict.state)) {
     if (const Finding* finding = first_bad(verdict)) out += step(short_of(*finding), finding->next);
   }
@@ -211,7 +211,7 @@ std::string what_to_do(const Page& page) {
   }
   if (verdict.is_partial() && is_good(verdict.state)) out += step("Measure the rest", "ci/accept");
   for (const Diagnosis& d : verdict.culprits) {
-    if (d.fails || d.places.empty() || ++steps > most_steps) continue;
+    if (d.fails || d.places.empty() || ++steps > max_steps) continue;
     out += step("Watch " + place_text(d.places.front()) + ": " + causes_text(d) + ", which fails nothing", "");
   }
   return section("do", "What to do", "", out.empty() ? "<p>Nothing was found to do.</p>" : out);
@@ -363,7 +363,7 @@ std::string first_screen(const Page& page) {
 std::string culprits_section(const Page& page) {
   const auto& culprits = page.verdict.culprits;
   std::string out;
-  for (std::size_t i = 0; i < std::min(culprits.size(), most_culprits); ++i) {
+  for (std::size_t i = 0; i < std::min(culprits.size(), max_culprits); ++i) {
     const Diagnosis& d = culprits[i];
     std::string places;
     for (const Culprit& place : d.places) places += (places.empty() ? "" : "<br>") + html_escaped(place_text(place));
@@ -374,8 +374,8 @@ std::string culprits_section(const Page& page) {
            (d.telemetry.empty() ? "" : "<p class=\"soft\">Telemetry: " + html_escaped(d.telemetry) + "</p>") +
            (d.next.empty() ? "" : "<pre>" + html_escaped(d.next) + "</pre>") + "</div>";
   }
-  if (culprits.size() > most_culprits) {
-    out += "<p>and " + std::to_string(culprits.size() - most_culprits) + " more: all are in verdict.json</p>";
+  if (culprits.size() > max_culprits) {
+    out += "<p>and " + std::to_string(culprits.size() - max_culprits) + " more: all are in verdict.json</p>";
   }
   return section("fault", "Who is at fault", "Findings put together. Each with its evidence and the next command.",
                  out);

@@ -21,8 +21,8 @@
 namespace shakedown {
 namespace {
 
-constexpr double slow_round = 0.15, sigmas = 6, chance = 0.1;
-constexpr std::size_t few_rounds = 20, rows_for_one_round = 3;
+constexpr double slow_round_share = 0.15, sigmas = 6, max_chance = 0.1;
+constexpr std::size_t min_rounds_of_long_soak = 20, rows_for_one_round = 3;
 constexpr double hour = 3600;
 
 /// Counters that a healthy GPU leaves alone; the others cost time only, or are a program's.
@@ -238,10 +238,10 @@ class Judge {
       run = rounds[i] == rounds[i - 1] + 1 ? run + 1 : 1;
       longest = std::max(longest, run);
     }
-    if (longest < (rounds_.size() < few_rounds ? 2 : 3)) return false;
+    if (longest < (rounds_.size() < min_rounds_of_long_soak ? 2 : 3)) return false;
     const auto all = static_cast<double>(rounds_.size()), in_a_row = static_cast<double>(longest);
     const double odds = (static_cast<double>(rounds.size()) - in_a_row + 0.5) / (all - in_a_row + 1);
-    return all * std::pow(odds, in_a_row) < chance;
+    return all * std::pow(odds, in_a_row) < max_chance;
   }
 
   void judge_troubles() {
@@ -413,9 +413,9 @@ class Judge {
       std::set<std::string> said;
       const SoakTrend* worst = trends.front();
       for (const SoakTrend* trend : trends) {
-        constexpr std::size_t most = 4;
+        constexpr std::size_t max_classes_named = 4;
         if (trend->low.size() > worst->low.size()) worst = trend;
-        if (said.insert(trend->name).second && said.size() <= most)
+        if (said.insert(trend->name).second && said.size() <= max_classes_named)
           detail += (detail.empty() ? "" : "; ") + loss_text(*trend);
       }
       if (place.empty()) detail += "; nobody alone: the room, the supply, or what all share";
@@ -435,7 +435,7 @@ class Judge {
         if (level) known.push_back(*level);
       }
       if (known.empty()) continue;
-      const double limit = std::max(slow_round, sigmas * robust_sigma(known));
+      const double limit = std::max(slow_round_share, sigmas * robust_sigma(known));
       std::vector<std::size_t> rounds;
       for (std::size_t i = 0; i < rounds_.size(); ++i) {
         if (trend.levels[i] && *trend.levels[i] < -limit) rounds.push_back(i);
@@ -471,7 +471,7 @@ class Judge {
       }
       end();
       Finding& finding = add_at("watch/slow", unit, Status::fail, is_judged(),
-                                joined(what.second) + " more than " + percent_text(slow_round) +
+                                joined(what.second) + " more than " + percent_text(slow_round_share) +
                                     " below its own first hour " + detail + others);
       finding.value = static_cast<double>(what.first.size());
       finding.unit = "rounds";

@@ -93,7 +93,7 @@ void keep_ranks(const Context& context, SoakRound& round) {
 }
 
 RoundFinding kept(const Finding& finding, const std::vector<std::string>& units) {
-  constexpr std::size_t longest = 300;
+  constexpr std::size_t max_detail_bytes = 300;
   RoundFinding round{finding.key, finding.metric, finding.status, finding.value.has_value(), {}, finding.detail};
   round.figure = round.figure && finding.wrong_ranks.empty();
   for (const char* const facts : {"machine", "preflight"}) {
@@ -111,7 +111,7 @@ RoundFinding kept(const Finding& finding, const std::vector<std::string>& units)
       offender.rank ? add(*offender.rank) : void(places.insert(offender.host));
   }
   round.places.assign(places.begin(), places.end());
-  if (round.detail.size() > longest) round.detail = round.detail.substr(0, longest) + "...";
+  if (round.detail.size() > max_detail_bytes) round.detail = round.detail.substr(0, max_detail_bytes) + "...";
   return round;
 }
 
@@ -164,7 +164,7 @@ void summarize(const Measured& measured, const Verdict& verdict, SoakRound& roun
                                : std::find_if(round.findings.begin(), round.findings.end(),
                                               [](const RoundFinding& other) { return other.figure; });
     round.findings.insert(at, std::move(one));
-    if (round.findings.size() > SoakRound::most_kept) round.findings.pop_back();
+    if (round.findings.size() > SoakRound::max_findings) round.findings.pop_back();
   }
 }
 

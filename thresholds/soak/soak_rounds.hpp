@@ -52,10 +52,10 @@ struct SoakRound {
   ByRank bits;      // checksums by "key algorithm": equal input and algorithm must give equal ones
   ByRank counters;  // of errors, as pre-flight read them
   std::vector<std::optional<std::string>> others;  // by rank: processes of others on its GPU
-  std::vector<RoundFinding> findings;              // at most most_kept
+  std::vector<RoundFinding> findings;              // at most max_findings
   std::size_t finding_count = 0;
 
-  static constexpr std::size_t most_kept = 40;
+  static constexpr std::size_t max_findings = 40;
 
   /// Nothing: this unit was not there.
   std::optional<std::size_t> rank_of(const std::string& unit) const;

@@ -15,8 +15,8 @@
 namespace shakedown {
 namespace {
 
-constexpr double least_loss = 0.015,
-                 least_loss_of_all = 0.03;  // of one GPU, whose class may say more; of what all share
+constexpr double min_loss = 0.015,
+                 min_loss_of_all = 0.03;  // of one GPU, whose class may say more; of what all share
 constexpr double sigmas = 6, confidence = 0.98, hour = 3600, bins = 96;
 
 class TrendFinder {
@@ -40,7 +40,7 @@ class TrendFinder {
       if (shared ? lower_is_better(metric) : !peers) continue;
       const Aspect aspect = aspect_of(key, metric);
       const double sign = lower_is_better(metric) ? -1 : 1;
-      const double limit = shared ? least_loss_of_all : std::max(least_loss, peers->class_effect);
+      const double limit = shared ? min_loss_of_all : std::max(min_loss, peers->class_effect);
       for (const std::string& unit : shared ? std::vector<std::string>{""} : units_) {
         std::vector<std::pair<std::size_t, double>> values;
         for (std::size_t i = 0; i < rounds_.size(); ++i) {
@@ -120,9 +120,9 @@ class TrendFinder {
       }
       return steps;
     };
-    constexpr std::size_t least = 3;
+    constexpr std::size_t min_steps = 3;
     const auto hours = steps_of(trend.hours), rounds = steps_of(trend.levels);
-    if (hours.size() < least || rounds.size() < least) return std::nullopt;
+    if (hours.size() < min_steps || rounds.size() < min_steps) return std::nullopt;
     const double per_hour = static_cast<double>(rounds_.size()) / static_cast<double>(trend.hours.size());
     const double of_a_median = 1.2533 / std::sqrt(std::max(1.0, per_hour));  // sqrt(pi / 2): of normal values
     return std::max(robust_sigma(hours), robust_sigma(rounds) * of_a_median) / std::sqrt(2.0);
