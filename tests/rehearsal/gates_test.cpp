@@ -68,14 +68,22 @@ TEST(HealthyFleets, Pass) {
 }
 
 TEST(AFault, IsNamedFirst) {
-  for (const Gate& gate : {Gate{"calm", 1, "gemm:0.03", 100},    {"calm", 1, "hbm:0.03", 100},
-                           {"calm", 1, "gpu:0.03", 100},         {"calm", 1, "link:0.5", 100},
-                           {"calm", 1, "lane", 100},             {"calm", 1, "sustained:0.06", 100},
-                           {"calm", 1, "f64:0.05", 100},         {"calm", 1, "copy:0.1", 100},
-                           {"calm", 1, "hbm:0.04+link:0.2", 100}, {"mixed", 1, "hbm:0.03", 100},
-                           {"calm", 8, "gpu:0.05", 100},         {"calm", 8, "nic:0.5", 100},
-                           {"calm", 8, "nics:0.5", 100},         {"calm", 8, "hbm:0.04+link:0.2", 100},
-                           {"calm", 16, "leaf:0.5", 50},         {"calm", 64, "hbm:0.05", 20}}) {
+  for (const Gate& gate : {Gate{"calm", 1, "gemm:0.03", 100},
+                           {"calm", 1, "hbm:0.03", 100},
+                           {"calm", 1, "gpu:0.03", 100},
+                           {"calm", 1, "link:0.5", 100},
+                           {"calm", 1, "lane", 100},
+                           {"calm", 1, "sustained:0.06", 100},
+                           {"calm", 1, "f64:0.05", 100},
+                           {"calm", 1, "copy:0.1", 100},
+                           {"calm", 1, "hbm:0.04+link:0.2", 100},
+                           {"mixed", 1, "hbm:0.03", 100},
+                           {"calm", 8, "gpu:0.05", 100},
+                           {"calm", 8, "nic:0.5", 100},
+                           {"calm", 8, "nics:0.5", 100},
+                           {"calm", 8, "hbm:0.04+link:0.2", 100},
+                           {"calm", 16, "leaf:0.5", 50},
+                           {"calm", 64, "hbm:0.05", 20}}) {
     const Counts counts = counts_of(gate);
     EXPECT_GE(counts.first, 0.99 * counts.fleets) << text(gate) << " of " << counts.fleets;
     EXPECT_GE(counts.named, 0.99 * counts.fleets) << text(gate) << " of " << counts.fleets;

@@ -54,12 +54,11 @@ TEST(Cv, ThatIsMissingWhereTheProfileLimitsItIsInconclusive) {
 }
 
 TEST(Pairs, RepeatInOtherRoundsAndNeedNoSamples) {
-  const auto profiles = testing_support::profile("  - {benchmark: \"" + hbm +
-                                                     "\", metric: hbm_gb_per_s, every: run, min: 40, source: s}\n",
-                                                 "repeatability: {samples_min: 5, cv_max: {pairs: 0.2}, source: s}\n");
+  const auto profiles = testing_support::profile(
+      "  - {benchmark: \"" + hbm + "\", metric: hbm_gb_per_s, every: run, min: 40, source: s}\n",
+      "repeatability: {samples_min: 5, cv_max: {pairs: 0.2}, source: s}\n");
   ResultsBuilder builder(2, 2);
-  builder.add("pairs/op:sendrecv/scope:across/round:0/bytes:8388608", "busbw_gb_per_s", 45)
-      .by_rank("partner", {1, 0});
+  builder.add("pairs/op:sendrecv/scope:across/round:0/bytes:8388608", "busbw_gb_per_s", 45).by_rank("partner", {1, 0});
   builder.rows.back().erase("samples");
   builder.rows.back().erase("cv");
   EXPECT_EQ(refusal_of(builder, &profiles.front()), Refusal{});

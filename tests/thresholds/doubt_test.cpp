@@ -54,7 +54,8 @@ std::string outcome_of(const std::vector<Results>& files) {
     text += fmt::format("; {} {}", d.fails ? "fails" : "notes", causes_text(d));
     for (const Culprit& place : d.places) text += " " + shakedown::text(place);
   }
-  for (const NodeDecision& node : decide_nodes(verdict).nodes) text += fmt::format("; {} {}", node.host, name(node.state));
+  for (const NodeDecision& node : decide_nodes(verdict).nodes)
+    text += fmt::format("; {} {}", node.host, name(node.state));
   return text;
 }
 
@@ -84,8 +85,8 @@ bool is_rate_or_time(const Row& row, const std::string& metric) {
          (known != nullptr && (known->work != nullptr || known->peers));
 }
 
-/// A rank reaches `factor` of its rate, which is then that of the row; of a collective all ranks do. False: this row has
-/// no value of the rank.
+/// A rank reaches `factor` of its rate, which is then that of the row; of a collective all ranks do. False: this row
+/// has no value of the rank.
 bool stall(Row& row, std::size_t rank, double factor) {
   const bool all = is_collective(family_of(row.key));
   const auto scale = [&](const std::string& metric, double& value) {
@@ -187,10 +188,12 @@ TEST(AValueThatIsOffOnce, IsMeasuredAgainAndThenForgotten) {
         ++tried;
         const auto doubts = rows_in_doubt(by_key(file.rows), 0);
         const bool doubted = std::find(doubts.begin(), doubts.end(), rows[i].key) != doubts.end();
-        const bool alone = std::count_if(rows.begin(), rows.end(), [&](const Row& row) { return row.key == rows[i].key; }) == 1;
+        const bool alone =
+            std::count_if(rows.begin(), rows.end(), [&](const Row& row) { return row.key == rows[i].key; }) == 1;
         EXPECT_TRUE(doubted || !alone) << rows[i].key << " rank " << rank;
         const std::string once = outcome_of(files);
-        EXPECT_TRUE(collective || !once.starts_with("FAIL")) << rows[i].key << " rank " << rank << ": " << once << bad_findings(files);
+        EXPECT_TRUE(collective || !once.starts_with("FAIL"))
+            << rows[i].key << " rank " << rank << ": " << once << bad_findings(files);
         for (int k = 1; k < 3; ++k) {
           file.rows.push_back(rows[i]);
           file.rows.back().repetition = k;

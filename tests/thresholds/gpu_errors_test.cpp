@@ -157,9 +157,7 @@ TEST(GpuSlowdown, IsWeighedByTheSecondsOfARow) {
   // 62 short rows at full speed and 10 s of load that heat slowed down.
   auto builder = run(std::vector<Said>(62));
   for (auto& row : builder.rows) row["real_time"] = 20.0, row["iterations"] = 5;  // ms
-  builder.add("gemm/load:sustained", "tflops", 600)
-      .by_rank("throttled", Values(4, 0))
-      .throttle(1, {{"sw_thermal", 1}});
+  builder.add("gemm/load:sustained", "tflops", 600).by_rank("throttled", Values(4, 0)).throttle(1, {{"sw_thermal", 1}});
   builder.rows.back()["real_time"] = 1.0;
   builder.rows.back()["iterations"] = 10000;
   const auto findings = judge_gpu_errors({builder.results()}, {});

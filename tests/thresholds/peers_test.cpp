@@ -390,10 +390,11 @@ ResultsBuilder two_versions(const std::vector<int>& hosts, std::optional<std::si
   for (const char* n : {"4096", "8192", "16384"}) {
     Values per_ghz;
     for (std::size_t rank = 0; rank < 32; ++rank) {
-      per_ghz.emplace_back(500 * (1 + 0.0002 * static_cast<double>(rank % 5)) * (vbios[rank] == "96.00.B9" ? 0.983 : 1) *
-                           (rank == slow ? 0.95 : 1));
+      per_ghz.emplace_back(500 * (1 + 0.0002 * static_cast<double>(rank % 5)) *
+                           (vbios[rank] == "96.00.B9" ? 0.983 : 1) * (rank == slow ? 0.95 : 1));
     }
-    builder.add("gemm/dtype:bf16/m:" + std::string(n) + "/n:8192/k:8192", "tflops", 670).by_rank("tflops_per_ghz", per_ghz);
+    builder.add("gemm/dtype:bf16/m:" + std::string(n) + "/n:8192/k:8192", "tflops", 670)
+        .by_rank("tflops_per_ghz", per_ghz);
   }
   return builder;
 }
@@ -405,7 +406,8 @@ TEST(Peers, TakeTwoVersionsOfAFactForOneDifferenceOfTheFleet) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].severity, Severity::info);
   EXPECT_EQ(found[0].metric, "tflops_per_ghz_by_vbios");
-  EXPECT_NE(found[0].detail.find("16 GPUs with vbios 96.00.B9 are 1.7 % slower than 16 with 96.00.A5"), std::string::npos)
+  EXPECT_NE(found[0].detail.find("16 GPUs with vbios 96.00.B9 are 1.7 % slower than 16 with 96.00.A5"),
+            std::string::npos)
       << found[0].detail;
   for (const std::size_t slow : {2u, 10u}) {
     const Verdict faulty = judged(two_versions({1, 3}, slow));

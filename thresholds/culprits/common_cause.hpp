@@ -13,8 +13,8 @@ namespace shakedown {
 /// so), else the configuration.
 void explain_collectives(const RunEvidence&, const RankTelemetry&, std::vector<Diagnosis>& found);
 
-/// Adds the limits that most ranks miss, or ranks that are like their peers: the whole fleet against its reference. Where
-/// these are steps, in which all ranks wait for each other, one of `found` may explain them.
+/// Adds the limits that most ranks miss, or ranks that are like their peers: the whole fleet against its reference.
+/// Where these are steps, in which all ranks wait for each other, one of `found` may explain them.
 void explain_missed_alike(const RunEvidence&, const RankTelemetry&, std::vector<Diagnosis>& found);
 
 /// Whether one of `found` other than slow silicon is this rank, or its host.

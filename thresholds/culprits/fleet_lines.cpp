@@ -18,6 +18,7 @@
 #include "thresholds/findings/rank_telemetry.hpp"
 #include "thresholds/rules/applicability.hpp"
 #include "thresholds/units/classes.hpp"
+#include "thresholds/units/populations.hpp"
 
 namespace shakedown {
 namespace {
@@ -29,17 +30,6 @@ constexpr double known_celsius = 3;
 using ByGpu = std::vector<std::optional<double>>;
 using Groups = std::map<std::string, std::vector<std::size_t>>;  // name -> ranks
 
-// What one rank of each host said holds for all of them.
-std::vector<std::string> of_whole_host(const Context& context, const std::vector<std::optional<std::string>>& said) {
-  std::map<std::string, std::string> of_host;
-  for (std::size_t rank = 0; rank < said.size(); ++rank) {
-    if (said[rank]) of_host[context.ranks[rank].host] = *said[rank];
-  }
-  std::vector<std::string> words;
-  for (const RankFacts& rank : context.ranks) words.push_back(of_host[rank.host]);
-  return words;
-}
-
 std::vector<std::string> of_hosts(const Context& context, const std::map<std::string, std::string>& places) {
   std::vector<std::string> words;
   for (const RankFacts& rank : context.ranks) {
@@ -49,13 +39,11 @@ std::vector<std::string> of_hosts(const Context& context, const std::map<std::st
   return words;
 }
 
-std::vector<std::optional<std::string>> fact(const Measured& measured, const char* key, const char* name,
-                                             std::size_t ranks) {
-  const auto found = measured.benchmarks.find(key);
-  if (found == measured.benchmarks.end()) return {};
-  auto said = rank_texts(found->second, name);
-  if (said.size() != ranks) said.clear();
-  return said;
+// A fact of each rank; empty if unknown.
+std::vector<std::string> of_ranks(const DividingFacts& facts, const std::string& name, std::size_t ranks) {
+  std::vector<std::string> words(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) words[rank] = facts.value(name, static_cast<int>(rank)).value_or("");
+  return words;
 }
 
 // By what GPUs are put together, and their groups; without those kinds of which all are one, or nothing is known.
@@ -65,18 +53,16 @@ std::vector<std::pair<std::string, Groups>> groupings(const Measured& measured, 
   for (const HostFacts& host : context.inventory) {
     if (host.leaf) leaves[host.host] = *host.leaf;
   }
-  std::vector<std::string> hosts, firmware(context.ranks.size());
+  std::vector<std::string> hosts;
   for (const RankFacts& rank : context.ranks) hosts.push_back(rank.host);
-  const auto vbios = fact(measured, "preflight/of:gpu", "vbios", context.ranks.size());
-  for (std::size_t rank = 0; rank < vbios.size(); ++rank) firmware[rank] = vbios[rank].value_or("");
-  const auto driver = fact(measured, "preflight/of:host", "driver", context.ranks.size());
+  const DividingFacts facts(measured.benchmarks);
 
   std::vector<std::pair<std::string, Groups>> result;
   for (const auto& [by, words] : std::initializer_list<std::pair<const char*, std::vector<std::string>>>{
            {"rack", of_hosts(context, places.racks)},
            {"leaf", of_hosts(context, leaves)},
-           {"firmware", firmware},
-           {"driver", of_whole_host(context, driver)},
+           {"firmware", of_ranks(facts, "vbios", hosts.size())},
+           {"driver", of_ranks(facts, "driver", hosts.size())},
            {"host", hosts}}) {
     Groups groups;
     for (std::size_t rank = 0; rank < words.size(); ++rank) {

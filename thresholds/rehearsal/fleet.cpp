@@ -311,8 +311,8 @@ Row Fleet::measure(std::string_view key, int number) const {
   if (key_part(key, "src").empty())
     throw InputError(fmt::format("{}: is no row of the plan; name one that the results have", key));
   const auto source = key_number(key, "src"), destination = key_number(key, "dst");
-  return row_of(copy_alone(key_part(key, "op") == "read", key_part(key, "engine") == "sm", static_cast<int>(source.value_or(0)),
-                           static_cast<int>(destination.value_or(1))),
+  return row_of(copy_alone(key_part(key, "op") == "read", key_part(key, "engine") == "sm",
+                           static_cast<int>(source.value_or(0)), static_cast<int>(destination.value_or(1))),
                 1, first_of_retests + number);
 }
 

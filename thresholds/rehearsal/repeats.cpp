@@ -15,6 +15,7 @@ using Column = std::vector<std::optional<double>>;
 
 /// bench/p2p.cpp: below this part of the upper quartile a copy is low. bench/retest.hpp: above this, of the lower one.
 constexpr double low_copy = 0.97, long_time = 1.4;
+
 std::vector<double> known(const Column& column) {
   std::vector<double> values;
   for (const auto& value : column) {
@@ -28,7 +29,7 @@ std::vector<double> known(const Column& column) {
 std::vector<Planned> closer_look(const Shape& shape, const std::vector<Planned>& planned,
                                  const std::vector<Row>& rows) {
   std::vector<Planned> more;
-  using Way = std::pair<bool, bool>;  // read, by kernels
+  using Way = std::pair<bool, bool>;                            // read, by kernels
   std::map<Way, std::map<std::pair<int, int>, double>> copies;  // the lowest of all hosts
   std::map<Way, std::vector<double>> all;
   for (std::size_t i = 0; i < planned.size(); ++i) {

@@ -142,8 +142,7 @@ void fill(PeerGroup& group, const std::vector<Comparison>& comparisons) {
   for (const std::size_t row : group.rows) {
     for (const PeerValue& v : comparisons[row].values) {
       const ClassUnit of = unit(v);
-      values[next[static_cast<std::size_t>(of.rank)]++] = {of.rank, of.from.value_or(-1), v.shortfall,
-                                                                 is_repeated(v)};
+      values[next[static_cast<std::size_t>(of.rank)]++] = {of.rank, of.from.value_or(-1), v.shortfall, is_repeated(v)};
     }
   }
   for (std::size_t rank = 0; rank + 1 < at.size(); ++rank) {

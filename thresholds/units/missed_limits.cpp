@@ -23,8 +23,8 @@ namespace {
 
 // Floors stand below the slowest of few healthy chips, so that the median of a healthy fleet is further above.
 constexpr double healthy_distance = 0.90;
-// Warm racks, slow lots and falling clocks make a healthy fleet 5 % slower than the few GPUs of a reference: of a chip that
-// only power holds back a third as far is enough.
+// Warm racks, slow lots and falling clocks make a healthy fleet 5 % slower than the few GPUs of a reference: of a chip
+// that only power holds back a third as far is enough.
 constexpr double distance_by_power = 0.97;
 // Where so many miss limits of a class, it is the fleet that is low.
 constexpr double many = 0.1;
@@ -301,7 +301,7 @@ class Weigher {
   // there is nothing that could, or the value is far off, it leaves the verdict open.
   enum class Support { confirmed, contradicted, none };
   Support support_of(const Finding& f, const Limit& limit, int rank, std::optional<int> from, double value,
-                    const Benchmark& benchmark, const Standing& here) const {
+                     const Benchmark& benchmark, const Standing& here) const {
     const PeerClass kind = *peer_class(f.key, f.metric);
     // A low clock repeats: other rows tell whether it is too low, where there are any.
     const bool clock = kind.clocked && !slow_per_clock(f.key, rank);
@@ -339,8 +339,8 @@ class Weigher {
     const auto found = benchmarks_.find(alone);
     if (found == benchmarks_.end()) return false;
     const Values values = rank_values(found->second, f.metric);
-    const auto& value = static_cast<std::size_t>(rank) < values.size() ? values[static_cast<std::size_t>(rank)]
-                                                                      : std::nullopt;
+    const auto& value =
+        static_cast<std::size_t>(rank) < values.size() ? values[static_cast<std::size_t>(rank)] : std::nullopt;
     return value && !limit.is_missed_by(*value);
   }
 

@@ -80,13 +80,15 @@ std::vector<std::optional<std::string>> of_each_rank_of_a_host(const Context& co
 }  // namespace
 
 DividingFacts::DividingFacts(const Benchmarks& benchmarks) {
-  for (const auto& [key, name] : {std::pair{"preflight/of:gpu", "vbios"}, {"preflight/of:host", "driver"}}) {
+  const auto add = [&](const char* key, const char* name, bool of_host) {
     const auto found = benchmarks.find(key);
-    if (found == benchmarks.end()) continue;
-    auto values = of_each_rank_of_a_host(*found->second.context, rank_texts(found->second, name));
-    if (std::string_view(key) == "preflight/of:gpu") values = rank_texts(found->second, name);
+    if (found == benchmarks.end()) return;
+    auto values = rank_texts(found->second, name);
+    if (of_host) values = of_each_rank_of_a_host(*found->second.context, std::move(values));
     if (!values.empty()) facts_.push_back({name, std::move(values)});
-  }
+  };
+  add("preflight/of:gpu", "vbios", false);
+  add("preflight/of:host", "driver", true);
 }
 
 std::optional<std::string> DividingFacts::value(const std::string& fact, int rank) const {
@@ -144,9 +146,10 @@ std::vector<Finding> findings_of(const std::vector<Population>& populations) {
     f.judgement = Judgement::peers;
     f.status = Status::fail;
     f.severity = Severity::info;
-    f.detail = fmt::format("{} GPUs with {} {} are {} slower than {} with {}: one difference of the fleet, which says "
-                           "nothing about a single GPU",
-                           p.slower_gpus, p.fact, p.value, percent_text(p.difference), p.other_gpus, p.other_values);
+    f.detail = fmt::format(
+        "{} GPUs with {} {} are {} slower than {} with {}: one difference of the fleet, which says "
+        "nothing about a single GPU",
+        p.slower_gpus, p.fact, p.value, percent_text(p.difference), p.other_gpus, p.other_values);
     f.source = "the GPUs of this run, by " + p.fact;
     f.next = "ask the vendor which " + p.fact + " was ordered, and install it on all nodes";
     findings.push_back(std::move(f));

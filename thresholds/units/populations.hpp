@@ -17,7 +17,7 @@ class DividingFacts {
   explicit DividingFacts(const Benchmarks&);
 
   struct Fact {
-    std::string name;                              // "vbios"
+    std::string name;                                // "vbios"
     std::vector<std::optional<std::string>> values;  // by rank
   };
   const std::vector<Fact>& all() const { return facts_; }
