@@ -136,6 +136,16 @@ double bonferroni_z(std::size_t comparisons, double alpha) {
   return -normal_quantile(alpha / static_cast<double>(std::max<std::size_t>(1, comparisons)));
 }
 
+double normal_of_student(double t, double df) {
+  const double z = (8 * df + 1) / (8 * df + 3) * std::sqrt(df * std::log1p(t * t / df));
+  return std::copysign(z, t);
+}
+
+double student_of_normal(double z, double df) {
+  const double u = z * (8 * df + 3) / (8 * df + 1);
+  return std::copysign(std::sqrt(df * std::expm1(u * u / df)), z);
+}
+
 MannWhitney mann_whitney_u(const std::vector<double>& x, const std::vector<double>& y) {
   MannWhitney test;
   if (x.empty() || y.empty()) return test;

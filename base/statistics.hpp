@@ -30,6 +30,12 @@ double normal_quantile(double p);
 /// any lies there with probability `alpha` at most (Bonferroni, one side).
 double bonferroni_z(std::size_t comparisons, double alpha);
 
+/// The normal value that is as unlikely as `t` of Student's distribution with `df` degrees of freedom, and the inverse:
+/// z = (8 df + 1) / (8 df + 3) sqrt(df ln(1 + t^2 / df)), with the sign of t (Wallace, 1959). From df = 5 on its error
+/// is below 1 % for |z| < 5.
+double normal_of_student(double t, double df);
+double student_of_normal(double z, double df);
+
 /// Mann-Whitney U test of y against x (Mann and Whitney, 1947). u counts the pairs with y > x, ties as a half.
 struct MannWhitney {
   double u = 0;

@@ -139,7 +139,7 @@ std::string takers_of(const std::string& flag) {
       {"--partial-ok", "accept report acceptance_test"},
       {"--skip-unmeasured", "acceptance_test"},
       {"--min-effect", "regress"},
-      {"--allow-different", "regress"},
+      {"--allow-different", judging + "regress"},
       {"--out", "archive baseline_create baseline_merge baseline_show"},
       {"--floors", "baseline_create baseline_merge baseline_show"},
       {"--quantile", "baseline_create baseline_merge baseline_show"},
@@ -243,7 +243,7 @@ std::string arguments_help() {
   --baseline=F[,F...]     what to compare with: baseline.json, result files, or folders of them
   --tolerance=X           how far a judged run may fall short of --baseline, relative (default 0.05)
   --min-effect=X          of regress: the least change to report, relative (default 0.01)
-  --allow-different       of regress: compare other machines, drivers or settings too, and say so
+  --allow-different       compare with a baseline of other machines, drivers or settings too, and note it
   --out=DIR               of baseline: where it goes, as DIR/<profile>/<N>ranks/baseline.json; of archive: the file
   --floors=F.yaml         of baseline: propose a profile named F from the observed values
   --quantile=X --margin=X of --floors: this quantile (default 0.01) less this part (default 0.03)
@@ -336,7 +336,8 @@ Judged judge(const Arguments& arguments) {
     options.places = {site->topology, site->racks};
   }
   References references(profiles);
-  references.tolerance = arguments.tolerance;
+  references.change.min_effect = arguments.tolerance;
+  references.change.allow_different = arguments.regression.allow_different;
   references.baseline = std::move(baseline);
   references.scaling = scaling_of(arguments);
   Verdict verdict = judge(*measured, references, options);

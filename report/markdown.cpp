@@ -82,14 +82,14 @@ std::string markdown_text(const Regression& regression) {
     std::string text;
     std::size_t all = 0;
     for (const Change& change : regression.changes) {
-      const bool is_quiet = change.trend == Trend::same || change.trend == Trend::added;
+      const bool is_quiet = change.trend == Trend::same || change.trend == Trend::added || change.trend == Trend::noisy;
       if (is_quiet != quiet || ++all > max_good_rows) continue;
       text += row({joined_words(change.key, change.metric), value_text(change.before, change.metric),
                    value_text(change.after, change.metric), change_text(change), count_text(change),
                    std::string(name(change.trend)), change.detail});
     }
     if (all == 0) return std::string();
-    return head({"benchmark", "baseline", "now", "change", "repetitions", "status", "detail"}) + text +
+    return head({"benchmark", "baseline", "now", "change", "launches", "status", "detail"}) + text +
            more(all, std::min(all, max_good_rows));
   };
   if (const std::string loud = rows(false); !loud.empty()) out += "\n" + loud;

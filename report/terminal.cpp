@@ -190,7 +190,7 @@ std::string terminal_text(const Verdict& verdict, TerminalStyle style) {
 }
 
 std::string terminal_text(const Regression& regression, TerminalStyle style) {
-  Table table({{"benchmark"}, {"baseline"}, {"now"}, {"change"}, {"repetitions"}, {"status"}});
+  Table table({{"benchmark"}, {"baseline"}, {"now"}, {"change"}, {"launches"}, {"status"}});
   for (const Change& change : regression.changes) {
     table.add({{joined_words(change.key, change.metric)},
                {value_text(change.before, change.metric)},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -182,9 +183,27 @@ std::string regression_line(const Regression& regression) {
     return std::to_string(std::count_if(regression.changes.begin(), regression.changes.end(),
                                         [&](const Change& change) { return change.trend == trend; }));
   };
-  return "REGRESSION: " + count(Trend::worse) + " worse, " + count(Trend::missing) + " missing, " +
-         count(Trend::inconclusive) + " inconclusive, " + std::to_string(regression.compared) +
-         " compared (minimal effect " + number_text(100 * regression.min_effect) + " %)";
+  std::string line = "REGRESSION: " + count(Trend::worse) + " worse, " + count(Trend::missing) + " missing, " +
+                     count(Trend::inconclusive) + " inconclusive, " + std::to_string(regression.compared) +
+                     " compared (minimal effect " + number_text(100 * regression.min_effect) + " %)";
+  const auto failed = worst_changes(regression);
+  if (failed.empty()) return line;
+  const Change& worst = *failed.front();
+  line += ": " + joined_words(worst.key, worst.metric) + " ";
+  line += worst.trend == Trend::missing ? "is missing" : fmt::format("{:+.1f} %", worst.percent.value_or(0));
+  return line + (failed.size() > 1 ? " and " + std::to_string(failed.size() - 1) + " more" : "");
+}
+
+std::vector<const Change*> worst_changes(const Regression& regression) {
+  std::vector<const Change*> failed;
+  for (const Change& change : regression.changes) {
+    if (change.trend == Trend::worse || change.trend == Trend::missing) failed.push_back(&change);
+  }
+  std::stable_sort(failed.begin(), failed.end(), [](const Change* a, const Change* b) {
+    const auto loss = [](const Change& c) { return c.trend == Trend::missing ? -1 : std::abs(c.percent.value_or(0)); };
+    return loss(*a) > loss(*b);
+  });
+  return failed;
 }
 
 }  // namespace shakedown

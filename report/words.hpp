@@ -53,7 +53,11 @@ std::vector<std::string> standing_off_text(const Verdict&);
 std::string change_text(const Change&);  // "-14.3 % (-14.5 to -14.1)"
 std::string count_text(const Change&);   // "9, 9"
 
-/// "REGRESSION: 2 worse, 0 missing, 1 inconclusive, 58 compared (minimal effect 1 %)"
+/// "REGRESSION: 2 worse, 0 missing, 1 inconclusive, 58 compared (minimal effect 1 %): gemm/... tflops -14.3 % and 1
+/// more"; without the colon and what follows it if nothing is worse or missing.
 std::string regression_line(const Regression&);
+
+/// What is worse, the largest change first, then what is missing.
+std::vector<const Change*> worst_changes(const Regression&);
 
 }  // namespace shakedown

@@ -623,8 +623,24 @@ TEST_F(AcceptanceTest, RefusesABaselineThatIsNone) {
   };
   refused("", "base.json: is empty");
   refused("{\"baseline\": {\"schema\": 3}}", "base.json: baseline.schema: is 3, this program reads 2");
-  refused(ResultsBuilder(4, 1, "NVIDIA B200").add(gemm, "tflops", 700).text(), "device is NVIDIA H200");
-  refused(ResultsBuilder(2).add(gemm, "tflops", 700).text(), "ranks is 4, the baseline has 2");
+}
+
+TEST_F(AcceptanceTest, LeavesTheVerdictOpenWhereTheBaselineIsOfAnotherConfiguration) {
+  folder.write("base.json", ResultsBuilder(2).add(gemm, "tflops", 700).text());
+  const std::string baseline = "--baseline=" + path("base.json");
+  const Outcome good = accept_file("good.json", baseline);
+  EXPECT_EQ(good.exit_code, 3);
+  EXPECT_NE(good.output.find("not compared: ranks is 4, the baseline has 2"), std::string::npos) << good.output;
+  EXPECT_EQ(good.last_line.rfind("VERDICT: INCONCLUSIVE 8/9", 0), 0u) << good.last_line;
+  const Outcome bad = accept_file("bad.json", baseline);
+  EXPECT_EQ(bad.exit_code, 1) << "the machine's own verdict";
+  folder.write("base.json", ResultsBuilder(4).add(gemm, "tflops", 700).text());
+  EXPECT_EQ(accept_file("good.json", baseline).exit_code, 0);
+  auto driver = ResultsBuilder(4).add(gemm, "tflops", 700);
+  driver.context.versions["driver"] = "570.1";
+  folder.write("base.json", driver.text());
+  EXPECT_EQ(accept_file("good.json", baseline).exit_code, 3);
+  EXPECT_EQ(accept_file("good.json", baseline + " --allow-different").exit_code, 0);
 }
 
 class ShakedownProgram : public AcceptanceTest {
@@ -655,9 +671,10 @@ TEST_F(ShakedownProgram, Regresses) {
   EXPECT_EQ(regress("before.json", "before.json").exit_code, 0);
   const Outcome worse = regress("after.json", "before.json");
   EXPECT_EQ(worse.exit_code, 1);
-  EXPECT_EQ(worse.last_line, "REGRESSION: 1 worse, 0 missing, 0 inconclusive, 1 compared (minimal effect 1 %)");
-  folder.write("once.json", ResultsBuilder().add(gemm, "tflops", 700).text());
-  EXPECT_EQ(regress("once.json", "once.json").exit_code, 3) << "one repetition";
+  EXPECT_EQ(worse.last_line, "REGRESSION: 1 worse, 0 missing, 0 inconclusive, 1 compared (minimal effect 1 %): " +
+                                 gemm + " tflops -2.9 %");
+  folder.write("near.json", repeated(690).text());
+  EXPECT_EQ(regress("near.json", "before.json").exit_code, 3) << "1.4 % of one launch";
   EXPECT_EQ(
       shakedown("regress --min-effect=0.05 --results=" + path("after.json") + " --baseline=" + path("before.json"))
           .exit_code,

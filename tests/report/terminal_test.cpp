@@ -340,8 +340,9 @@ TEST(Terminal, ShowsChangesAgainstABaseline) {
   TerminalStyle wide;
   wide.width = 200;
   const auto lines = lines_of(terminal_text(regression, wide));
-  EXPECT_EQ(lines[1], gemm + " tflops  700.03 TFLOPS  600.02 TFLOPS  -14.3 % (-14.3 to -14.3)  9, 9         worse");
-  EXPECT_EQ(lines.back(), "REGRESSION: 1 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %)");
+  EXPECT_EQ(lines[1], gemm + " tflops  700.03 TFLOPS  600.02 TFLOPS  -14.3 % (-15.9 to -12.7)  1, 1      worse");
+  EXPECT_EQ(lines.back(), "REGRESSION: 1 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %): " + gemm +
+                              " tflops -14.3 % and 1 more");
 }
 
 TEST(Terminal, CountsOnlyWhatHasTwoValuesAsCompared) {
@@ -349,7 +350,7 @@ TEST(Terminal, CountsOnlyWhatHasTwoValuesAsCompared) {
   auto now = before;
   now.add("hbm/x:1", "hbm_gb_per_s", 4000).add_error("hbm/x:2", "wrong data");
   const auto lines = lines_of(terminal_text(judge_regression({now.results()}, baseline_of({before.results()}))));
-  EXPECT_EQ(lines.back(), "REGRESSION: 0 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %)");
+  EXPECT_EQ(lines.back(), "REGRESSION: 0 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %): hbm/x:2 is missing");
 }
 
 TEST(Terminal, FitsIntoAWidthIfAsked) {

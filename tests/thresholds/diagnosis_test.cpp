@@ -100,8 +100,9 @@ struct Measured {
         const int local = static_cast<int>(rank) % per_host, first = static_cast<int>(rank) - local;
         shifted[rank] = copies[static_cast<std::size_t>(first + (local - step + per_host) % per_host)][rank];
       }
-      builder.add("p2p/op:write/engine:ce/shift:" + std::to_string(step) + "/bytes:1073741824", "copy_gb_per_s",
-                  least(shifted), shifted)
+      builder
+          .add("p2p/op:write/engine:ce/shift:" + std::to_string(step) + "/bytes:1073741824", "copy_gb_per_s",
+               least(shifted), shifted)
           .repeated();
       for (int src = 0; src + step < per_host && pairs; ++src) {
         Values sums(n);
@@ -109,9 +110,10 @@ struct Measured {
           const std::size_t a = first + static_cast<std::size_t>(src), b = a + static_cast<std::size_t>(step);
           sums[a] = sums[b] = 2 * std::min(copies[a][b], copies[b][a]);
         }
-        builder.add("p2p/op:write/engine:ce/dir:both/src:" + std::to_string(src) +
-                        "/dst:" + std::to_string(src + step) + "/bytes:1073741824",
-                    "copy_gb_per_s", least(sums), sums)
+        builder
+            .add("p2p/op:write/engine:ce/dir:both/src:" + std::to_string(src) + "/dst:" + std::to_string(src + step) +
+                     "/bytes:1073741824",
+                 "copy_gb_per_s", least(sums), sums)
             .repeated();
       }
     }
@@ -321,8 +323,7 @@ TEST(Culprits, BlameAGpuForWhatItsOwnKernelsCopySlowly) {
   Measured run(2);
   run.gemm[1] *= 0.7;
   run.memory[1] *= 0.74;
-  run.builder.add("p2p/op:latency/engine:sm/shift:1/bytes:2097152", "latency_us", 1.0565, {0.83584, 1.0565})
-      .repeated();
+  run.builder.add("p2p/op:latency/engine:sm/shift:1/bytes:2097152", "latency_us", 1.0565, {0.83584, 1.0565}).repeated();
   const Diagnosis d = only(run.culprits());
   EXPECT_EQ(causes_text(d), "slow GPU");
   EXPECT_EQ(d.places.at(0).rank, 1);
@@ -331,8 +332,7 @@ TEST(Culprits, BlameAGpuForWhatItsOwnKernelsCopySlowly) {
 
 TEST(Culprits, BlameALinkWhereTheGpusAtItsEndsAreAsFastAsOthers) {
   Measured run(2);
-  run.builder.add("p2p/op:latency/engine:sm/shift:1/bytes:2097152", "latency_us", 1.0565, {0.83584, 1.0565})
-      .repeated();
+  run.builder.add("p2p/op:latency/engine:sm/shift:1/bytes:2097152", "latency_us", 1.0565, {0.83584, 1.0565}).repeated();
   EXPECT_EQ(causes_text(only(run.culprits())), "slow link");
 }
 

@@ -154,15 +154,20 @@ TEST_F(Thresholds, TakeTheRulesOfAnIncludedPartFirst) {
 }
 
 TEST_F(Thresholds, TakeWhatIsUnjudgedAndRepeatabilityFromPartsUnlessTheProfileSaysOtherwise) {
-  const std::string rules = "rules:\n  - {benchmark: \"preflight/of:gpu\", metric: ecc, every: rank, equals: 1, source: s}\n";
-  write("schema: 2\npart: common\nunjudged: [pcie, p2p]\n"
-        "repeatability: {samples_min: 10, cv_max: {gemm: 0.2}, source: s}\n" + rules, "common.yaml");
+  const std::string rules =
+      "rules:\n  - {benchmark: \"preflight/of:gpu\", metric: ecc, every: rank, equals: 1, source: s}\n";
+  write(
+      "schema: 2\npart: common\nunjudged: [pcie, p2p]\n"
+      "repeatability: {samples_min: 10, cv_max: {gemm: 0.2}, source: s}\n" +
+          rules,
+      "common.yaml");
   const std::string include = head + "include: common.yaml\n", own = "rules:\n  - {" + rule + ", min: 1}\n";
   const Profile same = load(include + own).front();
   EXPECT_EQ(same.unjudged, (std::vector<std::string>{"pcie", "p2p"}));
   EXPECT_EQ(same.samples_min, 10);
   EXPECT_EQ(same.cv_max.at("gemm"), 0.2);
-  const Profile other = load(include + "unjudged: [hbm, p2p]\nrepeatability: {samples_min: 5, source: s}\n" + own).front();
+  const Profile other =
+      load(include + "unjudged: [hbm, p2p]\nrepeatability: {samples_min: 5, source: s}\n" + own).front();
   EXPECT_EQ(other.unjudged, (std::vector<std::string>{"pcie", "p2p", "hbm"}));
   EXPECT_EQ(other.samples_min, 5);
   EXPECT_TRUE(other.cv_max.empty());

@@ -253,12 +253,12 @@ Operation step_of(Text key, const Scale&) {
 struct Family {
   Text name, part = "";                                 // must stand in the key
   Operation (*work)(Text key, const Scale&) = nullptr;  // as kernels/ops counts it, whose keys these are
-  /// From launch to launch: five stored launches of 2 and 4 H200 (ci/baselines). Of small messages, whose time is how
-  /// fast the host starts them, 12 %, at 1 MiB up to 8 % between two launches; of PCIe with all GPUs at once 4 %.
+  /// From launch to launch: root mean square over 23 launches, two or three each of eight machines with 1, 2 and 4 H200
+  /// or H100 (ci/baselines), rounded up. Of small messages, whose time is how fast the host starts them, 12 %.
   double launch_spread = 0.002;
-  /// From day to day, by stored launches of November 2026; of others at most as much as from launch to launch.
+  /// From day to day, by the same launches; of others three quarters of what launches differ by.
   std::optional<double> day_spread = std::nullopt;
-  double chip_spread = 0.005;  // from machine to machine
+  double machine_spread = 0.005;
 };
 
 // Chips differ by 2.5 % in bursts of GEMM (PeerClass); HBM with faulty rows replaced is 2.3 % slower in reads.
@@ -267,18 +267,21 @@ constexpr std::array families{
     Family{.name = "jitter", .work = quanta_of, .launch_spread = 0.15},  // of its clock and of others; not measured
     // 13 rounds on 2 H200: 3.5 to 5.6 us, of a graph's kernel 1.3 to 2.7.
     Family{.name = "launch", .work = launch_of, .launch_spread = 0.25},
-    Family{.name = "gemm", .work = product_of, .launch_spread = 0.007, .day_spread = 0.003, .chip_spread = of_gemm},
-    Family{.name = "hbm", .part = "op:latency", .work = walk_of, .chip_spread = of_memory},
-    Family{.name = "hbm", .work = stream_of, .chip_spread = of_memory},
-    Family{.name = "memtest", .work = test_of, .chip_spread = of_memory},
+    Family{.name = "gemm", .part = "load:", .work = product_of, .launch_spread = 0.01, .machine_spread = of_gemm},
+    Family{.name = "gemm", .work = product_of, .launch_spread = 0.004, .machine_spread = of_gemm},
+    Family{.name = "hbm", .part = "op:latency", .work = walk_of, .machine_spread = of_memory},
+    Family{.name = "hbm", .work = stream_of, .machine_spread = of_memory},
+    Family{.name = "memtest", .work = test_of, .machine_spread = of_memory},
     Family{.name = "p2p", .part = "op:latency", .work = walk_of}, Family{.name = "p2p", .work = copy_of},
-    Family{.name = "pcie", .part = "active:", .work = copy_of, .day_spread = 0.03},
-    Family{.name = "pcie", .work = copy_of, .launch_spread = 0.04, .day_spread = 0.03},
+    Family{.name = "pcie", .part = "active:", .work = copy_of, .launch_spread = 0.003, .day_spread = 0.03},
+    // Right after a host has started, while its driver clears memory, copies to the device are up to half as fast.
+    Family{.name = "pcie", .part = "op:h2d", .work = copy_of, .launch_spread = 0.16},
+    Family{.name = "pcie", .work = copy_of, .launch_spread = 0.02, .day_spread = 0.03},
     Family{.name = "allreduce", .work = collective_of, .launch_spread = 0.005},
     Family{.name = "collectives", .work = collective_of, .launch_spread = 0.005},
-    Family{.name = "lora_step", .work = step_of, .launch_spread = 0.004, .chip_spread = of_gemm},
+    Family{.name = "lora_step", .work = step_of, .launch_spread = 0.005, .machine_spread = of_gemm},
     // Two launches on one H200.
-    Family{.name = "train_step", .work = step_of, .launch_spread = 0.007, .chip_spread = of_gemm},
+    Family{.name = "train_step", .work = step_of, .launch_spread = 0.007, .machine_spread = of_gemm},
     Family{.name = "checkpoint", .work = checkpoint_of, .launch_spread = 0.25},  // others use the disk; not measured
     Family{.name = ""},                                                          // any other
 };
@@ -624,18 +627,19 @@ bool Metric::is_of(Text of) const { return family.empty() || family == of || (fa
 
 bool is_collective(Text family) { return family == "allreduce" || family == "collectives"; }
 
-double launch_spread(Text key, Text metric) {
-  const double rate = find_family(key).launch_spread;
-  if (!is_collective(family_of(key))) return rate;
-  if (key_part(key, "launch") == "graph") return 0.01;
-  if (metric == "latency_us") return 0.12;
-  return key_number(key, "bytes").value_or(0) < 16 << 20 ? 0.02 : rate;
-}
-
-double session_spread(Text key, Text metric, bool other_machine) {
+Spread spread_of(Text key, Text metric) {
   const Family& family = find_family(key);
-  const double day = family.day_spread.value_or(0.75 * launch_spread(key, metric));
-  return other_machine ? std::hypot(day, family.chip_spread) : day;
+  double launch = family.launch_spread;
+  if (is_collective(family_of(key))) {
+    if (key_part(key, "launch") == "graph") {
+      launch = 0.008;
+    } else if (metric == "latency_us") {
+      launch = 0.12;
+    } else if (key_number(key, "bytes").value_or(0) < 16 << 20) {
+      launch = 0.03;
+    }
+  }
+  return {launch, family.day_spread.value_or(0.75 * launch), family.machine_spread};
 }
 
 std::string unit_of(Text metric) {

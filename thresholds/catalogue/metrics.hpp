@@ -106,12 +106,12 @@ bool is_training(std::string_view family);
 /// True if ranks wait for each other inside the benchmark, so that its times do not show whose fault they are.
 bool is_collective(std::string_view family);
 
-/// Relative standard deviation of a figure from launch to launch of one machine: what is known where a baseline has too
-/// few launches to show its own.
-double launch_spread(std::string_view key, std::string_view metric);
-
-/// The same from session to session, which are another day or hour: on one machine, or on another one of its kind.
-double session_spread(std::string_view key, std::string_view metric, bool other_machine);
+/// Relative standard deviations of a figure of healthy machines: from launch to launch, from day to day of one machine,
+/// and from machine to machine of one kind.
+struct Spread {
+  double launch = 0, day = 0, machine = 0;
+};
+Spread spread_of(std::string_view key, std::string_view metric);
 
 /// Units are the last words of a metric's name: "TFLOPS" for tflops, "GB/s" for copy_gb_per_s; "" if it has none.
 std::string unit_of(std::string_view metric);

@@ -26,6 +26,17 @@ constexpr const char* file_name = "baseline.json";
 constexpr std::array machine_fields{"device", "backend",  "tier", "ranks", "hosts",     "driver",
                                     "cuda",   "cublaslt", "nccl", "nvls",  "build_type"};
 
+// Recorded since 2026-11-26: older baselines lack them, and of a family without pre-flight the VBIOS is not known.
+constexpr std::array younger_fields{"power_limit_w", "vbios", "plan", "version"};
+
+// Of these the GPUs of one machine may have several.
+constexpr std::array fields_of_gpus{"power_limit_w", "vbios"};
+
+template <std::size_t n>
+bool is_one_of(const std::array<const char*, n>& fields, const std::string& field) {
+  return std::any_of(fields.begin(), fields.end(), [&](const char* known) { return field == known; });
+}
+
 // Variables that are recorded beside the tuning, but say where a run took place and not how: which GPUs of a kind, in
 // how large an allocation, with which log. Devices, ranks and hosts are compared themselves.
 constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS",
@@ -56,6 +67,18 @@ MachineFacts facts_of(const std::vector<Results>& results) {
     facts["ranks"].insert(std::to_string(c.world_size));
     facts["hosts"].insert(std::to_string(c.hosts));
     facts["build_type"].insert(c.suite.build_type);
+    facts["plan"].insert(std::to_string(c.plan));
+    facts["version"].insert(c.suite.version);
+    for (const RankFacts& rank : c.ranks) {
+      if (rank.power_limit_w) facts["power_limit_w"].insert(number_text(*rank.power_limit_w));
+    }
+    for (const Row& row : file.rows) {
+      const auto vbios = row.text_by_rank.find("vbios");
+      if (vbios == row.text_by_rank.end()) continue;
+      for (const auto& text : vbios->second) {
+        if (text) facts["vbios"].insert(*text);
+      }
+    }
     for (const char* name : {"driver", "cuda", "cublaslt", "nccl"}) add_known(facts, c.versions, name);
     if (c.nccl.nvls) facts["nvls"].insert(*c.nccl.nvls);
     for (const auto& [variable, value] : c.environment) {
@@ -256,9 +279,9 @@ std::optional<Baseline> read_stored(const fs::path& file) {
 
 }  // namespace
 
-bool is_tuning(const std::string& field) {
-  return std::none_of(machine_fields.begin(), machine_fields.end(), [&](const char* known) { return field == known; });
-}
+bool is_tuning(const std::string& field) { return !is_one_of(machine_fields, field) && !is_younger_fact(field); }
+
+bool is_younger_fact(const std::string& field) { return is_one_of(younger_fields, field); }
 
 std::vector<double> Series::units(bool by_launch) const {
   if (!by_launch && launches.size() == 1) return launches.begin()->second;
@@ -294,7 +317,7 @@ std::vector<Baseline> baselines_of(const std::vector<Results>& results) {
   for (const auto& [kind, files] : kinds) {
     baselines.push_back(baseline_of(files));
     for (const auto& [field, values] : baselines.back().facts) {
-      if (values.size() < 2) continue;
+      if (values.size() < 2 || is_one_of(fields_of_gpus, field)) continue;
       throw InputError("the files do not make one baseline: " + field + " is " + joined(values) +
                        " among them; give only files of one configuration");
     }
@@ -303,22 +326,34 @@ std::vector<Baseline> baselines_of(const std::vector<Results>& results) {
   return baselines;
 }
 
+std::vector<std::string> differences(const MachineFacts& current, const MachineFacts& other, const std::string& of) {
+  std::vector<std::string> result;
+  std::set<std::string> fields;
+  for (const auto& [field, values] : current) fields.insert(field);
+  for (const auto& [field, values] : other) fields.insert(field);
+  const auto known = [](const std::set<std::string>& values) { return values.empty() ? "unknown" : joined(values); };
+  const auto values_of = [](const MachineFacts& facts, const std::string& field) {
+    const auto found = facts.find(field);
+    if (found != facts.end()) return found->second;
+    return is_tuning(field) ? std::set<std::string>{"unset"} : std::set<std::string>{};
+  };
+  for (const std::string& field : fields) {
+    const auto now = values_of(current, field), before = values_of(other, field);
+    if (is_younger_fact(field) && (now.empty() || before.empty())) continue;
+    if (now != before) result.push_back(field + " is " + known(now) + ", " + of + " has " + known(before));
+  }
+  return result;
+}
+
 Baseline merge(const std::vector<Baseline>& baselines) {
   if (baselines.empty()) throw InputError("nothing to merge; name baselines with --baseline");
   Baseline merged = baselines.front();
   for (std::size_t i = 1; i < baselines.size(); ++i) {
     const Baseline& other = baselines[i];
-    for (const auto& [field, values] : merged.facts) {
-      const auto found = other.facts.find(field);
-      const std::set<std::string> theirs = found == other.facts.end() ? std::set<std::string>{"unset"} : found->second;
-      if (values == theirs) continue;
-      throw InputError("these baselines do not belong together: " + field + " is " + joined(values) + " and " +
-                       joined(theirs));
+    if (const auto differ = differences(other.facts, merged.facts, "another one"); !differ.empty()) {
+      throw InputError("these baselines do not belong together: " + differ.front());
     }
-    for (const auto& [field, values] : other.facts) {
-      if (merged.facts.contains(field)) continue;
-      throw InputError("these baselines do not belong together: " + field + " is unset and " + joined(values));
-    }
+    for (const auto& [field, values] : other.facts) merged.facts[field].insert(values.begin(), values.end());
     merged.launches.insert(other.launches.begin(), other.launches.end());
     for (const auto& [key, entry] : other.benchmarks) {
       BaselineBenchmark& mine = merged.benchmarks[key];

@@ -16,11 +16,20 @@ namespace shakedown {
 inline constexpr int baseline_schema = 2;
 
 /// What must agree for figures to be compared: device, backend, tier, ranks, hosts, driver, cuda, cublaslt, nccl, nvls,
-/// build_type, and every tuning variable, each with all values that the files of a set have. Not known = empty.
+/// build_type, power_limit_w, vbios, plan, version, and every tuning variable, each with all values that the files of a
+/// set have. Unknown: empty.
 using MachineFacts = std::map<std::string, std::set<std::string>>;
 
 /// The fields that every MachineFacts has; all others are tuning variables, which are "unset" where they are absent.
 bool is_tuning(const std::string& field);
+
+/// True of fields that older baselines lack: power_limit_w, vbios, plan, version.
+bool is_younger_fact(const std::string& field);
+
+/// Which fields differ, as "driver is 580.159, the baseline has 570.1", with `of` in place of "the baseline"; empty:
+/// comparable. A younger fact is compared only if both sides know it.
+std::vector<std::string> differences(const MachineFacts& current, const MachineFacts& other,
+                                     const std::string& of = "the baseline");
 
 /// The figures of one metric. A launch is one start of a program: what varies from launch to launch (placement, clocks,
 /// the algorithm that was chosen) is the same for all of its repetitions.

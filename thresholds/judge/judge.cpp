@@ -186,6 +186,33 @@ std::optional<double> nics_of_one_host(const Measured& measured, const Profile* 
   return profile->peak.at("nics") * profile->peak.at("nic_gbit") / 8;
 }
 
+// Another configuration is another measurement: it leaves the verdict open, and everything else is judged all the same.
+void judge_by_baseline(const Measured& measured, const References& references, const FamilySet& families,
+                       Verdict& verdict) {
+  const auto differ = differences(baseline_of(measured.files).facts, references.baseline->facts);
+  if (!differ.empty() && !references.change.allow_different) {
+    Finding finding;
+    finding.key = "machine/baseline";
+    finding.judgement = Judgement::baseline;
+    const std::size_t more = differ.size() - 1;
+    set(finding, Status::inconclusive,
+        "not compared: " + differ.front() + (more == 0 ? "" : ", and " + plural(more, "other difference")),
+        std::string(on_differences));
+    verdict.summaries.push_back({Judgement::baseline, finding.detail});
+    verdict.findings.push_back(std::move(finding));
+    return;
+  }
+  RegressionOptions options = references.change;
+  options.families = families;
+  const Regression regression = judge_regression(measured, *references.baseline, options);
+  auto findings = findings_of(regression, measured);
+  std::vector<Finding> judged;
+  std::copy_if(findings.begin(), findings.end(), std::back_inserter(judged), [](const auto& f) { return f.counts(); });
+  verdict.summaries.push_back({Judgement::baseline, good_of(judged) + " as in the baseline"});
+  verdict.notes.insert(verdict.notes.end(), regression.notes.begin(), regression.notes.end());
+  append(verdict.findings, std::move(findings));
+}
+
 // By other measurements: of the same run, of a stored one, and with other numbers of ranks. What passed among the first
 // is said in one line: a finding for each comparison would bury the others.
 void judge_by_comparison(const Measured& measured, const Profile* profile, const PeerComparison& peers,
@@ -197,11 +224,7 @@ void judge_by_comparison(const Measured& measured, const Profile* profile, const
   if (!checks.findings.empty()) speak(Judgement::crosscheck, checks.summary());
   std::erase_if(checks.findings, [](const Finding& finding) { return finding.good(); });
   append(verdict.findings, std::move(checks.findings));
-  if (references.baseline) {
-    auto findings = judge_by_baseline(measured, *references.baseline, references.tolerance, options.families);
-    speak(Judgement::baseline, good_of(findings) + " as in the baseline");
-    append(verdict.findings, std::move(findings));
-  }
+  if (references.baseline) judge_by_baseline(measured, references, options.families, verdict);
   if (!references.scaling.empty()) {
     std::vector<ScalingSet> sets{{.files = measured.files}};
     sets.insert(sets.end(), references.scaling.begin(), references.scaling.end());

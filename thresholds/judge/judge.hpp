@@ -23,12 +23,12 @@ struct References {
 
   std::vector<Profile> profiles;  // the one that fits the machine is taken
   std::optional<Baseline> baseline = std::nullopt;
-  double tolerance = default_tolerance;
+  RegressionOptions change = {.min_effect = default_tolerance, .allow_different = false, .families = {}};
   std::vector<ScalingSet> scaling = {};  // the same with other numbers of nodes or ranks
 };
 
 /// The only entry. Errors: InputError for no results at all, for a file with an injected fault that options do not
-/// allow, or for a baseline or other numbers of ranks that cannot be compared.
+/// allow, or for other numbers of ranks that cannot be compared.
 Verdict judge(const Measured&, const References&, const JudgeOptions&);
 
 /// The verdict with what is known of a run before it is judged: its ranks, hosts, devices and ids. Needs a file.

@@ -1,0 +1,51 @@
+// A change of one figure: old against new. Pure. docs/statistics.md explains the rules.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/names.hpp"
+
+namespace shakedown {
+
+/// noisy: not worse, in a figure that cannot show a loss of `least_named`. missing: only the baseline has a value.
+/// added: only the new measurement has one.
+enum class Trend { better, same, worse, inconclusive, noisy, missing, added };
+constexpr auto words(Trend) { return names("better", "same", "worse", "inconclusive", "not judged", "missing", "new"); }
+
+struct Change {
+  std::string key, metric;
+  std::optional<double> before, after;            // medians
+  std::size_t before_count = 0, after_count = 0;  // independent values on each side
+  std::optional<double> percent;                  // the estimated change, in % of before
+  std::optional<double> low, high;                // its 95 % confidence interval, in %
+  std::optional<double> limit_percent;            // the smallest loss that would be called worse
+  Trend trend = Trend::same;
+  std::optional<std::size_t> needed;  // repetitions on each side that would decide it
+  std::string detail;                 // why it is missing, inconclusive or not judged
+};
+
+/// The least relative change that is reported, unless the user gives another.
+inline constexpr double default_min_effect = 0.01;
+
+/// The probability that any benchmark of a comparison is called worse although nothing changed; where something did,
+/// the part of wrong ones among those that are called worse. The same for better.
+inline constexpr double false_alarm = 0.01;
+
+/// Of the interval of a change, and of finding a change that matters.
+inline constexpr double change_confidence = 0.95, change_power = 0.95;
+
+/// A change of a latency by less than this is none: timers and launches are not finer.
+inline constexpr double latency_floor_us = 2.0;
+
+/// `min_effect`, or for a latency of `before` us the part of it that `latency_floor_us` is, whichever is larger.
+double least_effect(const std::string& metric, double before, double min_effect);
+
+/// The change of one figure whose old and new values were measured in turns in one process, each value independent of
+/// the others: by a rank test (Mann and Whitney, 1947). "Same" excludes a gain as well as a loss of twice the effect.
+Change judge_change(const std::string& key, const std::string& metric, const std::vector<double>& before,
+                    const std::vector<double>& after, double min_effect = default_min_effect);
+
+}  // namespace shakedown
