@@ -1,13 +1,13 @@
-// One list of members for each struct, from which it is written and read: as JSON in files, as CBOR between ranks.
-// Errors of reading name the file and the member. Not for headers that nvcc reads: it needs nlohmann_json.
+// Serialization from one member list per struct: to JSON for files, to CBOR between ranks. Read errors name the file
+// and the member. Headers that nvcc compiles must not include this file, because it needs nlohmann_json.
 //
 //   template <class Archive>
 //   void members(Archive& archive, Evidence& evidence) {
 //     archive("key", evidence.key)("value", evidence.value);
 //   }
 //
-// The order is that of the file. Members may be booleans, numbers, texts, enums with words (base/names.hpp), structs
-// with members, and optionals, vectors, sets and maps by text of these. An optional may be null or absent.
+// The file keeps the order of the list. Members can be booleans, numbers, strings, enums with words (base/names.hpp),
+// structs with members, and optionals, vectors, sets and string-keyed maps of these. An optional can be null or absent.
 #pragma once
 
 #include <concepts>
@@ -29,18 +29,19 @@
 
 namespace shakedown {
 
-/// A member of a document and where it stands, so that an error names the file and the member.
+/// A member of a document, together with its path, so that an error can name the file and the member.
 class Field {
  public:
   using json = nlohmann::json;
 
-  /// Texts of a file are made one line: what a host, a row or an error is called shall not look like another line of
-  /// whatever shows it. Those of a rank stay as they are.
+  /// Where the document comes from. Strings from a file are reduced to one line, because the name of a host, a row or
+  /// an error must not imitate another line of the output. Strings from a rank stay unchanged.
   enum class Origin { file, rank };
 
   Field(const std::filesystem::path& file, std::string where, const json& value, Origin origin = Origin::file)
       : file_(&file), where_(std::move(where)), value_(&value), origin_(origin) {}
-  Field(std::filesystem::path&&, std::string, const json&, Origin = Origin::file) = delete;  // it does not keep them
+  Field(std::filesystem::path&&, std::string, const json&, Origin = Origin::file) = delete;  // the field keeps a
+                                                                                             // pointer to the path
 
   const std::filesystem::path& file() const { return *file_; }
   const json& value() const { return *value_; }
@@ -48,9 +49,9 @@ class Field {
   [[noreturn]] void refuse(const std::string& what) const;
   void require_object() const;
 
-  /// A member that must be there.
+  /// Returns a required member. Errors: InputError if it is missing.
   Field operator[](const char* name) const;
-  /// nullopt if it is absent or null.
+  /// Returns the member; nullopt if it is absent or null.
   std::optional<Field> find(const char* name) const;
 
   template <class Visitor>
@@ -76,13 +77,13 @@ class Field {
   Origin origin_;
 };
 
-// Kinds of members, told apart by their templates.
+// Recognizes the template of a member type, such as std::vector.
 template <class T, template <class...> class Template>
 inline constexpr bool is_a = false;
 template <template <class...> class Template, class... Parts>
 inline constexpr bool is_a<Template<Parts...>, Template> = true;
 
-/// Writes members in the order of the list. A number that is none becomes null in a file; between ranks it stays.
+/// Writes members in the order of the list. NaN and infinity become null in a file and are kept between ranks.
 class Writer {
  public:
   using json = nlohmann::ordered_json;
@@ -105,7 +106,7 @@ class Writer {
       return value;
     } else {
       Writer writer;
-      members(writer, const_cast<T&>(value));  // one list serves both ways; this one only looks
+      members(writer, const_cast<T&>(value));  // the same list reads and writes; the writer does not modify the value
       return std::move(writer.object_);
     }
   }
@@ -115,32 +116,32 @@ class Writer {
     object_[name] = written(value);
     return *this;
   }
-  /// An enum whose word is in small letters here.
+  /// Writes an enum whose word is lower case in this file.
   template <Named Enum>
   Writer& in_lower_case(const char* name, Enum value) {
     object_[name] = lower(shakedown::name(value));
     return *this;
   }
-  /// A member that files of earlier releases do not have.
+  /// Writes a member that files of earlier releases do not have.
   template <class T>
   Writer& younger(const char* name, const T& value) {
     return (*this)(name, value);
   }
-  /// A member that is left out where it is as usual.
+  /// Writes a member only if it differs from the usual value.
   template <class T>
   Writer& unless(const char* name, const T& value, const std::type_identity_t<T>& usual = {}) {
     return value == usual ? *this : (*this)(name, value);
   }
-  /// A number that earlier releases, as the system, write as -1 where there is none.
+  /// Writes a number for which earlier releases, like the operating system, write -1 if it is unknown.
   Writer& or_minus_one(const char* name, const std::optional<int>& value) { return (*this)(name, value); }
-  /// Members of an object of their own in the file.
+  /// Writes members into a nested object of the file.
   Writer& inside(const char* name, std::invocable<Writer&> auto list) {
     Writer inner;
     list(inner);
     object_[name] = std::move(inner.object_);
     return *this;
   }
-  /// What follows from other members, for readers of the file; it is not read back.
+  /// Writes a value computed from other members, for readers of the file. The reader ignores it.
   template <class T>
   Writer& derived(const char* name, const T& value) {
     return (*this)(name, value);
@@ -150,11 +151,11 @@ class Writer {
   json object_ = json::object();
 };
 
-/// The value of a field.
+/// Returns the value of a field.
 template <class T>
 T read_as(const Field& field);
 
-/// Fills members from a field.
+/// Reads the members of a struct from a field.
 class Reader {
  public:
   explicit Reader(Field field) : field_(std::move(field)) {}
@@ -168,7 +169,7 @@ class Reader {
       read_column(field, value);
     } else if constexpr (is_a<T, std::vector>) {
       value.clear();
-      // In place: g++ takes the members of one that is moved in for uninitialised.
+      // Constructed in place: g++ warns about uninitialised members if a value is moved in.
       field.each([&](const Field& item) { read(item, value.emplace_back()); });
     } else if constexpr (is_a<T, std::set>) {
       value.clear();
@@ -238,7 +239,7 @@ class Reader {
   }
 
  private:
-  // One value of each rank, of which there may be ten thousand: no path is made up for each.
+  // Reads one value per rank. There may be ten thousand, so no path is built for each of them.
   static void read_column(const Field& field, std::vector<std::optional<double>>& values);
 
   Field field_;
@@ -251,23 +252,25 @@ T read_as(const Field& field) {
   return value;
 }
 
-// Documents as text and as bytes. Compiled once: the library's own take seconds in each file that calls them.
+// Conversions between documents, text and bytes. Compiled once here, because the library's own functions add seconds to
+// every file that calls them.
 
-/// In one line for an indent of -1. What is not UTF-8 is replaced, so that the document can be read.
+/// Returns the document as text, in one line if `indent` is -1. Invalid UTF-8 is replaced so that the text can be
+/// parsed.
 std::string text_of_document(const nlohmann::json& document, int indent);
 std::string text_of_document(const nlohmann::ordered_json& document, int indent);
 std::string cbor_of_document(const nlohmann::ordered_json& document);
 nlohmann::json document_of_cbor(const std::string& bytes);
-/// Discarded where the text is no JSON.
+/// Parses `text`. The result is "discarded" if the text is not JSON.
 nlohmann::json document_of_text(std::string_view text);
 
-/// A value as JSON.
+/// Returns a value as JSON text.
 template <class T>
 std::string json_text(const T& value, int indent) {
   return text_of_document(Writer::written(value), indent);
 }
 
-/// A value as bytes, and back. `from` says in an error whose bytes they are.
+/// Convert a value to bytes and back. `from` names the sender in error messages.
 template <class T>
 std::string packed(const T& value) {
   return cbor_of_document(Writer::written(value));
@@ -286,20 +289,20 @@ std::vector<T> unpacked_by_rank(const std::vector<std::string>& messages) {
   return values;
 }
 
-/// The values of all ranks in rank order, on all ranks. Collective.
+/// Returns the values of all ranks in rank order, on all ranks. Collective.
 template <class T>
 std::vector<T> gather(Group& group, const T& mine) {
   return unpacked_by_rank<T>(group.gather(packed(mine)));
 }
 
-/// The same on the first rank; on the others nothing. Collective.
+/// Returns the values of all ranks on the first rank and an empty vector elsewhere. Collective.
 template <class T>
 std::vector<T> gather_to_first(Group& group, const T& mine) {
   const auto messages = group.gather_to_first(packed(mine));
   return group.rank() == 0 ? unpacked_by_rank<T>(messages) : std::vector<T>{};
 }
 
-/// The value of `root`, on all ranks; `mine` counts there only. Collective.
+/// Returns the value of `root` on all ranks. `mine` is ignored on the other ranks. Collective.
 template <class T>
 T broadcast(Group& group, const T& mine, int root = 0) {
   auto bytes = group.rank() == root ? packed(mine) : "";

@@ -1,4 +1,4 @@
-// What a rank measures with.
+// The device that a rank measures with.
 #pragma once
 
 #include "base/names.hpp"

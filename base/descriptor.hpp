@@ -1,4 +1,4 @@
-// A file descriptor that is closed with its owner, pipes, and writing the whole of a text.
+// RAII file descriptors, pipes, and writes that never stop halfway.
 #pragma once
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ class Descriptor {
 
   int get() const noexcept { return descriptor_; }
   bool is_open() const noexcept { return descriptor_ >= 0; }
-  /// Leaves it open, for somebody else to close.
+  /// Gives up ownership without closing; the caller closes it.
   int release() noexcept { return std::exchange(descriptor_, -1); }
   void close_now() noexcept {
     if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
@@ -37,14 +37,14 @@ class Descriptor {
 struct Pipe {
   Descriptor read_end, write_end;
 };
-/// A pipe that started programs do not inherit. nullopt on error (errno).
+/// Creates a pipe that child programs do not inherit. nullopt on error (errno).
 inline std::optional<Pipe> make_pipe() noexcept {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-/// Writes all of `text`. False on error (errno). Allocates nothing.
+/// Writes all of `text`. False on error (errno). Does not allocate.
 inline bool write_all(int descriptor, std::string_view text) noexcept {
   while (!text.empty()) {
     const auto written = write(descriptor, text.data(), text.size());

@@ -1,5 +1,5 @@
-// Libraries of NVIDIA's driver. Containers and cloud images keep them in folders that only LD_LIBRARY_PATH names, which
-// an empty environment does not have.
+// Loads the libraries of the NVIDIA driver. Containers and cloud images keep them in folders that only LD_LIBRARY_PATH
+// names, and an empty environment does not have that variable.
 #pragma once
 
 #include <dlfcn.h>
@@ -16,17 +16,17 @@ struct CloseLibrary {
 };
 using Library = std::unique_ptr<void, CloseLibrary>;
 
-/// A library that is open, or one line that names it and says why it is not.
+/// An open library, or one line that names the library and the reason why it could not be opened.
 struct OpenedLibrary {
   Library library;
   std::string problem;
 };
 
-/// Folders where packages, containers, WSL and cloud images keep the driver's libraries.
+/// Returns the folders in which packages, containers, WSL and cloud images install the driver libraries.
 std::vector<std::filesystem::path> driver_folders();
 
-/// Opens a library by its name ("libcuda.so.1") as the loader finds it, else in the first of these folders that has it;
-/// or by its path.
+/// Opens a library. A name ("libcuda.so.1") is searched by the loader first and then in `folders`, in order. A path is
+/// opened directly.
 OpenedLibrary open_driver_library(const std::string& name,
                                   const std::vector<std::filesystem::path>& folders = driver_folders());
 

@@ -1,4 +1,4 @@
-// Decides what a program ends with when something fails.
+// Maps a failure to the exit code of the program.
 #include "base/exit_code.hpp"
 
 #include <unistd.h>
@@ -14,7 +14,7 @@
 namespace shakedown {
 namespace {
 
-/// Allocates nothing, and leaves unwritten text of stdio alone: it may be cut off.
+/// Ends the process without allocating. Does not flush stdio, whose buffers may be truncated.
 [[noreturn]] void end_incomplete() {
   write_all(
       STDERR_FILENO,

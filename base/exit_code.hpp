@@ -1,4 +1,4 @@
-// Which exit code an exception means: one table, which every program uses.
+// Maps exceptions to exit codes. All programs use this one table.
 #pragma once
 
 #include <exception>
@@ -6,21 +6,22 @@
 
 namespace shakedown {
 
-/// Exit codes that all programs share: wrong usage or input that is not readable; the program's own trouble, which says
-/// nothing about the machine.
+/// Exit codes that all programs share. exit_usage: wrong usage or unreadable input. exit_incomplete: the program itself
+/// failed, which says nothing about the machine.
 inline constexpr int exit_usage = 2, exit_incomplete = 3;
 
 struct Failure {
   int code = exit_incomplete;
-  std::string text;  // one line for people: what failed, with the path and errno's word
+  std::string text;  // one line for the user: what failed, with the path and the errno message
 };
 
-/// Returns what ended a program. InputError alone means exit_usage: memory, descriptors, processes, disks and whatever
-/// else fails are no fault of the user or the machine.
+/// Returns the exit code and the message for an exception. Only InputError means exit_usage: failures of memory,
+/// descriptors, processes or disks are not caused by the user or the machine under test.
 Failure failure_of(const std::exception&);
 
-/// From now on std::terminate, which follows where no memory is left to throw or to catch, ends this process with
-/// exit_incomplete and one line on standard error. `with_verdict`: standard output then ends with a verdict line.
+/// Makes std::terminate end this process with exit_incomplete and one line on standard error. The runtime calls
+/// std::terminate if there is no memory left to throw or catch. `with_verdict` also prints a verdict line on standard
+/// output.
 void end_incomplete_on_terminate(bool with_verdict);
 
 }  // namespace shakedown

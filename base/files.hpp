@@ -1,5 +1,5 @@
-// Files: the small ones of /sys and /proc, read below a root folder, so that tests can make up a machine; and what is
-// written, safely.
+// File access: small files of /sys and /proc below a root folder, so that tests can simulate a machine; and safe
+// writes.
 #pragma once
 
 #include <filesystem>
@@ -12,36 +12,36 @@
 
 namespace shakedown {
 
-/// Unreadable input or wrong usage: one line that says which file (and line), what is wrong and what to do. Exit
+/// Unreadable input or wrong usage. The message is one line: the file (and line), what is wrong and how to fix it. Exit
 /// code 2.
 struct InputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A file that cannot be written. Exit code 3 where somebody waits for a verdict: nothing is known of the machine.
+/// A file that cannot be written. Exit code 3 if a verdict is expected: the run says nothing about the machine.
 struct CannotWrite : InputError {
   using InputError::InputError;
 };
 
-/// A file or folder that cannot be read now, though it may be in order: no descriptors or memory are left, or a disk or
-/// server does not answer. No InputError. Exit code 3.
+/// A file or folder that cannot be read now although it may be valid: out of descriptors or memory, or a disk or server
+/// that does not answer. Not an InputError. Exit code 3.
 struct CannotRead : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Errors: InputError where the path itself is wrong (it is not there, or may not be read), else CannotRead; both name
-/// the path and the error.
+/// Throws InputError if the path itself is wrong (missing, or access denied), else CannotRead. Both name the path and
+/// the error.
 [[noreturn]] void refuse_to_read(const std::filesystem::path&, std::error_code);
 
-/// Whether there is anything at this path. Errors: std::filesystem::filesystem_error where that cannot be told.
+/// True if the path exists. Errors: std::filesystem::filesystem_error if the system cannot tell.
 bool path_exists(const std::filesystem::path&);
-/// The same; false where that cannot be told.
+/// True if the path exists; false if it does not or the system cannot tell.
 bool is_visible(const std::filesystem::path&);
 
-/// Whether there is a folder at this path. Errors as of refuse_to_read where that cannot be told.
+/// True if the path is a folder. Errors: as for refuse_to_read if the system cannot tell.
 bool is_folder(const std::filesystem::path&);
 
-/// The message of an InputError that the step throws, or of arguments that do not go together; or nothing.
+/// Returns the message of an InputError or std::invalid_argument that `step` throws; empty if it throws neither.
 template <class Step>
 std::string input_error_of(const Step& step) {
   try {
@@ -49,35 +49,36 @@ std::string input_error_of(const Step& step) {
     return "";
   } catch (const InputError& error) {
     return error.what();
-  } catch (const std::invalid_argument& error) {  // what cannot be
+  } catch (const std::invalid_argument& error) {  // arguments that contradict each other
     return error.what();
   }
 }
 
-/// First line, without blanks around it; nothing if the file cannot be read or is empty.
+/// Returns the first line without surrounding blanks; nullopt if the file cannot be read or the line is empty.
 std::optional<std::string> line_of(const std::filesystem::path& file);
 
-/// The number that the file begins with; nothing if there is none.
+/// Returns the number at the beginning of the file; nullopt if there is none.
 std::optional<double> number_of(const std::filesystem::path& file);
 
-/// All lines; nothing if the file cannot be read.
+/// Returns all lines; nullopt if the file cannot be read.
 std::optional<std::vector<std::string>> lines_of(const std::filesystem::path& file);
 
-/// The value behind `name` in a file of "name : value" or "name=value" lines; nothing if it is not there.
+/// Returns the value of `name` in a file of "name : value" or "name=value" lines; nullopt if it is missing.
 std::optional<std::string> field_of(const std::filesystem::path& file, std::string_view name, char separator = ':');
 
-/// Names in a folder, sorted ("eth2" before "eth10"); nothing if the folder cannot be read.
+/// Returns the names in a folder, sorted ("eth2" before "eth10"); nullopt if the folder cannot be read.
 std::optional<std::vector<std::string>> names_in(const std::filesystem::path& folder);
 
-/// The bytes of a regular file. Errors: InputError for anything else: a pipe or a device may never end; CannotRead.
+/// Returns the bytes of a regular file. Errors: InputError for other kinds of files, since a pipe or device may never
+/// end; CannotRead.
 std::string read_file(const std::filesystem::path& file);
 
-/// Where a file of the installation is, seen from the program that runs: in the build tree as in an installed copy,
-/// bin/ and share/ are neighbours. `name`: "share/shakedown/thresholds". Links are followed where it exists.
+/// Returns the path of an installed file, such as "share/shakedown/thresholds", relative to the running program. bin/
+/// and share/ are siblings in the build tree and in an installed copy. Resolves links if the file exists.
 std::filesystem::path beside_program(const std::filesystem::path& name);
 
-/// Writes `text` beside `file` under a temporary name and renames it, so that a reader sees the old file or the new
-/// one, never a part. Errors: CannotWrite naming the file; the old file stays.
+/// Replaces `file` atomically: writes `text` to a temporary file in the same folder and renames it. A reader sees the
+/// old file or the new one, never a part. Errors: CannotWrite with the file name; the old file then remains.
 void replace_file(const std::filesystem::path& file, std::string_view text);
 
 }  // namespace shakedown

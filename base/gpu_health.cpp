@@ -11,7 +11,7 @@
 namespace shakedown {
 namespace {
 
-// NVML's reasons, in the order in which they are told.
+// NVML clock event reasons, in the order in which reports list them.
 struct Reason {
   std::string_view name, words;
   bool protects = false, heat = false, power = false;
@@ -31,7 +31,7 @@ const Reason* find_reason(std::string_view name) {
   return found == reasons.end() ? nullptr : found;
 }
 
-// What is counted; "#" is the number of a link or of an XID.
+// A counter; "#" is the number of a link or of an XID.
 struct Counter {
   std::string_view name, words;
   bool fault;
@@ -47,7 +47,7 @@ constexpr std::array<Counter, 9> counters{
      {"nvlink_#_crc", "NVLink # CRC errors", false},
      {"xid_#", "XID #", true}}};
 
-// The counter of a name, and its number where it has one.
+// The counter that a name belongs to, and the number in the name if it has one.
 struct Counted {
   const Counter* counter = nullptr;
   std::string number;
@@ -67,7 +67,7 @@ bool is_xid(const Counter& counter) { return counter.name == "xid_#"; }
 
 std::string percent(double part) { return std::to_string(std::max(1L, std::lround(part * 100))) + " %"; }
 
-// The known ones in their order, then the others.
+// Returns the known reasons in table order, followed by the unknown ones.
 std::vector<std::string> in_order(const Throttle& throttle) {
   std::vector<std::string> names;
   for (const Reason& reason : reasons) {
@@ -126,8 +126,9 @@ bool is_fault(const std::string& name) {
   return counter->fault && !(is_xid(*counter) && number.size() < 6 && caused_by_program(std::stoi(number)));
 }
 
-// NVIDIA, "XID Errors": graphics engine exception (an illegal address), memory page fault, reset of a channel,
-// preemptive removal; as opposed to a fault of the GPU, its memory, its links or its firmware.
+// True for XIDs with a program as their cause. Source: NVIDIA, "XID Errors": 13 graphics engine exception (an illegal
+// address), 31 memory page fault, 43 reset of a channel, 45 preemptive removal. All others indicate a fault of the GPU,
+// its memory, its links or its firmware.
 bool caused_by_program(int xid) { return xid == 13 || xid == 31 || xid == 43 || xid == 45; }
 
 std::string errors_text(const ErrorCounts& errors, int rows) {

@@ -1,5 +1,5 @@
-// What a rank may ask of the other ranks. The fixtures implement it over MPI; Alone is the group of one, for builds
-// without MPI and for tests. A backend never sees MPI itself.
+// The communication interface of a rank. The fixtures implement it on top of MPI and TCP. Alone is a group of one rank,
+// for builds without MPI and for tests. Backends never call MPI directly.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 
 namespace shakedown {
 
-/// Of a group with patience: a rank did not come in time. What was being sent or received may still be touched, so that
-/// its memory must stay.
+/// Thrown by a group with a timeout if a rank did not arrive in time. The transfer may still access its buffers, so
+/// their memory must remain valid.
 struct Absent : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A group of ranks. Every call but `rank`, `size`, `hosts`, `on_host` and `sendrecv` is collective: all ranks of the
-/// group make it, in the same order. A communication error ends the job; it is never returned.
+/// A group of ranks. All calls except `rank`, `size`, `hosts`, `on_host` and `sendrecv` are collective: all ranks of
+/// the group make them in the same order. A communication error ends the job and is never returned.
 class Group {
  public:
   static constexpr int nobody = -1;
@@ -36,44 +36,45 @@ class Group {
 
   virtual void barrier() = 0;
 
-  /// Copies `data` of `root` into `data` of all ranks; the same length everywhere.
+  /// Copies `data` of `root` into `data` of all ranks. All ranks pass the same length.
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
 
-  /// out[i] = sum over ranks of in[i]. `in` and `out` are the same memory or do not overlap; one length on all ranks.
+  /// out[i] = sum over ranks of in[i]. `in` and `out` are identical or do not overlap. All ranks pass the same length.
   virtual void sum(std::span<const float> in, std::span<float> out) = 0;
   virtual void sum(std::span<const double> in, std::span<double> out) = 0;
 
-  /// The same sum at `root` only; what `out` holds elsewhere is left as it is.
+  /// The same sum on `root` only; `out` is unchanged on the other ranks.
   virtual void reduce(std::span<const float> in, std::span<float> out, int root) = 0;
 
-  /// Cuts the sum into one part per rank: rank r gets out[i] = sum over ranks of in[r * out.size() + i].
+  /// Reduces and scatters one part per rank: rank r gets out[i] = sum over ranks of in[r * out.size() + i].
   virtual void reduce_scatter(std::span<const float> in, std::span<float> out) = 0;
 
-  /// `out` = `in` of rank 0, of rank 1, ...; `in` has the same length on all ranks.
+  /// Concatenates `in` of rank 0, 1, ... into `out`. All ranks pass the same length.
   virtual void all_gather(std::span<const std::byte> in, std::span<std::byte> out) = 0;
 
-  /// Cuts `in` into one part per rank and sends part r to rank r; `out` = the parts from rank 0, from rank 1, ...
+  /// Splits `in` into one part per rank and sends part r to rank r. `out` receives the parts of rank 0, 1, ...
   virtual void all_to_all(std::span<const std::byte> in, std::span<std::byte> out) = 0;
 
-  /// Sends `out` to rank `to` and receives `in` from rank `from` at the same time; `nobody` leaves that half out.
+  /// Sends `out` to rank `to` and receives `in` from rank `from` at the same time; `nobody` skips that half.
   virtual void sendrecv(std::span<const std::byte> out, int to, std::span<std::byte> in, int from) = 0;
 
-  /// The messages of all ranks in rank order, on all ranks; lengths may differ.
+  /// Returns the messages of all ranks in rank order, on all ranks. Lengths may differ.
   virtual std::vector<std::string> gather(const std::string& message) = 0;
 
-  /// The same on the first rank alone, for what only it writes; what others get does not count.
+  /// Returns the messages on the first rank only. The result on other ranks is unspecified.
   virtual std::vector<std::string> gather_to_first(const std::string& message) { return gather(message); }
 
-  /// The ranks that gave the same `color`, ordered by `key`.
+  /// Returns the subgroup of the ranks that passed the same `color`, ordered by `key`.
   virtual std::unique_ptr<Group> split(int color, int key) = 0;
 
-  /// The host of every rank of this group.
+  /// Returns the host of every rank in this group.
   virtual const std::vector<std::string>& hosts() const = 0;
 
-  /// The ranks of this group on this rank's host, in rank order; what "src" and "dst" of a peer copy count in.
+  /// Returns the ranks of this group on the host of this rank, in rank order. "src" and "dst" of a peer copy are ranks
+  /// of it.
   virtual Group& on_host() = 0;
 
-  /// Seconds that are left until calls give up and throw Absent; nothing: they wait for ever, and whoever watches ends
+  /// Returns the seconds left until calls time out and throw Absent. nullopt: calls wait forever, and a supervisor ends
   /// the job.
   virtual std::optional<double> patience() const { return std::nullopt; }
 
@@ -85,7 +86,7 @@ class Group {
   }
 };
 
-/// What one rank by itself has to do for each call. `Base` is Group or an interface on top of it.
+/// Implements all calls for a group of one rank. `Base` is Group or an interface derived from it.
 template <class Base>
 class GroupOfOne : public Base {
  public:

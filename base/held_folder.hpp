@@ -1,4 +1,4 @@
-// A folder that is held open, so that somebody who renames it, or puts a link in its place, turns no write elsewhere.
+// A folder that is kept open, so that renaming it or replacing it with a link cannot redirect writes.
 #pragma once
 
 #include <filesystem>
@@ -10,25 +10,26 @@ namespace shakedown {
 
 class HeldFolder {
  public:
-  /// Follows links: the user named it. Errors: CannotWrite if it is no folder, or cannot be read.
+  /// Opens a folder and follows links, because the user named the path. Errors: CannotWrite if it is not a folder or
+  /// cannot be read.
   static HeldFolder open(const std::filesystem::path&);
-  /// A folder of this user in `parent`, made if it is not there. Follows no link. Errors: CannotWrite if somebody else
-  /// owns it, or all users may write to it.
+  /// Opens a folder of this user in `parent`, and creates it if it is missing. Does not follow links. Errors:
+  /// CannotWrite if another user owns it, or if all users can write to it.
   static HeldFolder create(const HeldFolder& parent, const std::filesystem::path& name);
 
-  /// Leads to the folder in this process and its forks, whatever becomes of its name: /proc/self/fd/N (proc(5)).
+  /// Returns /proc/self/fd/N (proc(5)), which refers to the folder in this process and its forks even after a rename.
   const std::filesystem::path& path() const { return path_; }
-  /// Errors: CannotWrite if another user, root aside, owns it and this one is root, or if all users may write to it.
+  /// Errors: CannotWrite if this user is root and another user owns the folder, or if all users can write to it.
   void require_trust() const;
 
  private:
   explicit HeldFolder(Descriptor folder, std::filesystem::path name);
 
   Descriptor folder_;
-  std::filesystem::path name_, path_;  // for people; for calls
+  std::filesystem::path name_, path_;  // name_ for messages, path_ for system calls
 };
 
-/// A file of a run that grows, such as its log. No link is followed to it, and it has no second name elsewhere.
+/// A file of a run that grows, such as its log. It is not opened through a link, and must not have a second hard link.
 class RunFile {
  public:
   enum class Mode { append, replace };
@@ -36,7 +37,7 @@ class RunFile {
   RunFile(std::filesystem::path, Mode);
   /// Errors: CannotWrite.
   void write(std::string_view text) const;
-  /// The same for what may be lost, as a line of the log on a full disk; false if it is.
+  /// Writes text that may be lost, such as a log line on a full disk. False if the write failed.
   bool try_write(std::string_view text) const;
 
  private:

@@ -25,7 +25,7 @@ struct List {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Splits at commas outside of brackets.
+// Splits at commas outside brackets.
 std::vector<std::string_view> parts(std::string_view list) {
   std::vector<std::string_view> all;
   std::size_t begin = 0;
@@ -49,7 +49,7 @@ unsigned long number(const List& list, std::string_view digits) {
   return value;
 }
 
-// "1-3,07": 1, 2, 3 and 07, with the width of the first end.
+// Expands "1-3,07" to 1, 2, 3 and 07. All numbers of a range get the width of its first one.
 std::vector<std::string> numbers(const List& list, std::string_view inside) {
   std::vector<std::string> all;
   for (const std::string_view range : parts(inside)) {
@@ -83,7 +83,7 @@ void expand(const List& list, const std::string& before, std::string_view rest, 
   }
 }
 
-// Settings of Open MPI and MPICH in a line of a host file that do not change the number of slots.
+// Settings of Open MPI and MPICH in a host file that do not change the number of slots.
 constexpr std::array ignored_settings{"max_slots",
                                       "max-slots",
                                       "slots_max",
@@ -119,7 +119,7 @@ int number_of_slots(const std::string& where, std::string_view word, std::string
   return slots;
 }
 
-// The words of a line; "slots = 8" is one.
+// Returns the words of a line; "slots = 8" is one word.
 std::vector<std::string> words_of(std::string_view line) {
   std::istringstream in{std::string(line.substr(0, line.find('#')))};
   std::vector<std::string> words;
@@ -130,7 +130,7 @@ std::vector<std::string> words_of(std::string_view line) {
   return words;
 }
 
-// The number of slots that the words after the host give. Grid Engine writes "host 8 queue@host processors".
+// Returns the number of slots given after the host. Grid Engine writes "host 8 queue@host processors".
 std::optional<int> slots_of_words(const std::vector<std::string>& words, const std::string& where) {
   std::optional<int> slots;
   const bool of_grid_engine = words.size() == 4 && words[2].find('@') != std::string::npos;
@@ -178,6 +178,7 @@ std::vector<ListedHost> listed_hosts(std::string_view list, const std::string& w
   for (const std::string_view part : parts(list)) {
     const auto colon = part.find(':');
     const bool has_slots = colon != std::string_view::npos && colon == part.rfind(':');  // an IPv6 address has several
+                                                                                         // colons
     std::optional<int> slots;
     if (has_slots && part.substr(colon + 1) != "*") slots = number_of_slots(where, part, part.substr(colon + 1));
     const auto names = expand_hosts(has_slots ? part.substr(0, colon) : part, where);
@@ -204,7 +205,8 @@ std::vector<ListedHost> hosts_of_file(std::string_view text, const std::string& 
 }
 
 std::string host_ranges(std::vector<std::string> hosts) {
-  // Names that are alike but for their last number, with the same number of digits where it has leading zeros.
+  // Groups names that differ only in their last number, and that have the same number of digits if it has leading
+  // zeros.
   struct Like {
     std::string before, after;
     std::size_t width;

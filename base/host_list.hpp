@@ -1,4 +1,4 @@
-// Lists of hosts as schedulers write them, node-a[1-3,07],login, and files of hosts as MPI reads them.
+// Host lists as schedulers write them, node-a[1-3,07],login, and host files as MPI reads them.
 #pragma once
 
 #include <optional>
@@ -8,39 +8,41 @@
 
 namespace shakedown {
 
-/// Letters, digits, '.', '-' and '_', and no '-' in front (RFC 1123 and the underscore): nothing that a shell
-/// understands.
+/// True for letters, digits, '.', '-' and '_' without a leading '-' (RFC 1123 plus the underscore). Such a name has no
+/// special meaning to a shell.
 bool is_host_name(std::string_view);
 
-/// Returns whether two names are those of one host: "node7" is "node7.cluster.local", since schedulers write short
-/// names and hosts answer with either. Case does not matter (RFC 4343).
+/// True if two names refer to the same host: "node7" is "node7.cluster.local", since schedulers write short names and
+/// hosts report either form. Ignores case (RFC 4343).
 bool same_host(std::string_view a, std::string_view b);
 
-/// As it stands in a command that somebody may run: HOST for one that is no host name.
+/// Returns the host for use in a suggested command; "HOST" if it is not a valid host name.
 std::string host_in_command(const std::string& host);
 
-/// Every host of a list, in its order: "node-a[08-10],login" is node-a08, node-a09, node-a10 and login. A bracket may
-/// stand anywhere and more than once. Errors: InputError for an unclosed or empty bracket, a range that runs backwards,
-/// or more than 100,000 hosts; it begins with `where`.
+/// Returns every host of a list in order: "node-a[08-10],login" gives node-a08, node-a09, node-a10 and login. A name
+/// can have any number of brackets at any position. Errors: InputError, which begins with `where`, for an unclosed or
+/// empty bracket, a descending range, or more than 100,000 hosts.
 std::vector<std::string> expand_hosts(std::string_view list, std::string_view where = "");
 
-/// A host that a list or a file names.
+/// A host named in a list or a file.
 struct ListedHost {
   std::string name;
-  std::optional<int> slots;  // ranks on it; nullopt if not given
-  std::string where;         // "FILE:LINE:1: ", the beginning of errors about it
+  std::optional<int> slots;  // ranks on this host; nullopt if not given
+  std::string where;         // "FILE:LINE:1: ", the prefix of error messages
 };
 
-/// Returns the hosts of a list like expand_hosts; a name or range may end in its number of slots: "a:2,node[1-3]:8".
-/// ":*" leaves the number to MPI. Errors: those of expand_hosts, and InputError for slots that are not a number.
+/// Returns the hosts of a list like expand_hosts. A name or range can end in its number of slots: "a:2,node[1-3]:8".
+/// With ":*" MPI chooses the number. Errors: those of expand_hosts, and InputError for a slot count that is not a
+/// number.
 std::vector<ListedHost> listed_hosts(std::string_view list, const std::string& where);
 
-/// Returns the hosts of a host file in its order, one for each time that it is named. Lines are "host", "host 8",
-/// "host slots=8" or "host:8", where host is a list; # begins a comment. Other settings of MPI (max_slots=8) and the
-/// queue in a file of Grid Engine are ignored. Errors: InputError "FILE:LINE:1: what is wrong; what to write".
+/// Returns the hosts of a host file in order, once for each time that a host is named. Lines are "host", "host 8",
+/// "host slots=8" or "host:8", where host can be a list; # starts a comment. Other MPI settings (max_slots=8) and the
+/// queue of a Grid Engine file are ignored. Errors: InputError "FILE:LINE:1: what is wrong; what to write".
 std::vector<ListedHost> hosts_of_file(std::string_view text, const std::string& file);
 
-/// The same hosts, sorted, the last number of names that are alike in all else as ranges: "node-a[08-10],login".
+/// Returns the hosts sorted and compressed: "node-a[08-10],login". Names that differ only in their last number form
+/// ranges.
 std::string host_ranges(std::vector<std::string> hosts);
 
 }  // namespace shakedown

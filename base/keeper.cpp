@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A call that runs for so long when a signal comes is not waited for.
+/// After a signal, a call that has already run this long is treated as hung.
 constexpr Seconds slow_call(2);
 
 std::string this_host() {
@@ -41,8 +41,8 @@ class Keeper {
   }
 
  private:
-  /// Takes blocked signals without a descriptor, since there may be none left. A signal of a terminal has reached the
-  /// work, too; one that was sent to this process alone is passed on.
+  /// Takes blocked signals by polling, since there may be no descriptors left. The work process has already received
+  /// signals from a terminal; signals sent only to this process are forwarded.
   void take_signals() {
     siginfo_t signal{};
     constexpr timespec no_wait{};
@@ -53,7 +53,7 @@ class Keeper {
     }
   }
 
-  /// Why the work is given up; empty if it goes on.
+  /// Returns why the work is given up; empty if it continues.
   std::string why_not() {
     const auto now = Clock::now();
     if (const auto call = hung_.find()) return unanswered(*call, this_host());
@@ -72,8 +72,8 @@ class Keeper {
     return "";
   }
 
-  /// Work that waits for a reader of what it prints, as a person reads page by page, and the time in which this process
-  /// was stopped count as progress.
+  /// Counts two kinds of waiting as progress: output that waits for its reader (such as a pager), and time in which
+  /// this process itself was stopped.
   void note_progress_of_work(Clock::time_point now) {
     pollfd out{STDOUT_FILENO, POLLOUT, 0};
     const bool waits_for_reader = poll(&out, 1, 0) == 0, was_stopped = now - looked_ > slow_call;
@@ -86,11 +86,11 @@ class Keeper {
   int code_of(const Fork::End& end) {
     if (end.signal == 0) return end.code;
     const bool as_told = !keeping_.answers_signals && signalled_ && end.signal == signal_;
-    if (as_told || end.signal == SIGPIPE) end_by(end.signal);  // SIGPIPE: nobody reads what it prints
+    if (as_told || end.signal == SIGPIPE) end_by(end.signal);  // SIGPIPE: the reader of the output has gone
     return keeping_.answer("died of " + signal_text(end.signal));
   }
 
-  /// As a program ends that nobody keeps.
+  /// Ends this process by a signal, as without a keeper.
   [[noreturn]] static void end_by(int number) {
     signal(number, SIG_DFL);
     sigset_t one;

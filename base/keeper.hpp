@@ -1,5 +1,5 @@
-// The process that must answer. It starts another one for all work, and itself calls nothing that may not return: it
-// reads a clock, signals and shared memory, and writes to descriptors that are open already.
+// The process that must always answer. It runs all work in a child process and makes no call that may block forever: it
+// reads a clock, signals and shared memory, and writes to descriptors that are already open.
 #pragma once
 
 #include <functional>
@@ -11,20 +11,20 @@
 namespace shakedown {
 
 struct Keeping {
-  /// How long the work may take in all.
+  /// Maximum run time of the work.
   std::optional<Seconds> limit = std::nullopt;
-  /// Whether the work takes SIGINT, SIGTERM and SIGHUP itself and then answers; else they end it, and this process in
-  /// the same way.
+  /// True if the work handles SIGINT, SIGTERM and SIGHUP itself and then answers. Otherwise these signals end the work,
+  /// and this process ends in the same way.
   bool answers_signals = false;
-  /// Called in this process if the work cannot answer: with one line that says why. Returns the exit code. It must make
-  /// no call that may not return.
+  /// Called in this process if the work cannot answer, with one line that says why. Returns the exit code. Must not
+  /// make calls that may block forever.
   std::function<int(const std::string& why)> answer = {};
 };
 
-/// Runs `work` in a child process and returns its exit code, or that of `answer`: if a call of the work does not return
-/// within its limit, if the work dies of a signal, shows no progress, takes longer than its limit, or does not end
-/// after a signal. The child is then killed. If even SIGKILL does not end it, it is left alone and its supervisors are
-/// ended. Where no process can be started, runs `work` here.
+/// Runs `work` in a child process and returns its exit code. Kills the child and returns the result of `answer` if the
+/// work exceeds its limit, makes no progress, has a call that exceeds its limit, dies of a signal, or does not end
+/// after a signal. If even SIGKILL does not end the child, it is abandoned and its supervisors are ended. If no process
+/// can be started, `work` runs in this process.
 int keep(const Keeping&, const std::function<int()>& work);
 
 }  // namespace shakedown

@@ -1,5 +1,5 @@
-// The name under which a measurement is registered, stored and judged: "gemm/dtype:bf16/m:8192", a family and named
-// parts. Operations build keys, the judge reads them.
+// The key under which a measurement is registered, stored and judged: a family and named parts,
+// "gemm/dtype:bf16/m:8192". Operations build keys; the judge parses them.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace shakedown {
 class Key {
  public:
   explicit Key(std::string family) : family_(std::move(family)) {}
-  /// Of any text; a part without a colon is a name without a value.
+  /// Parses any text. A part without a colon becomes a name without a value.
   static Key parse(std::string_view text);
 
-  /// Sets a part that is there, adds one that is not behind the others.
+  /// Sets the value of a part, or appends the part if the key does not have it.
   template <class Value>
   Key& set(std::string_view name, const Value& value) {
     if constexpr (std::is_arithmetic_v<Value>) {
@@ -36,7 +36,7 @@ class Key {
   Key& set(std::string_view name, const std::optional<Value>& value) {
     return value ? set(name, *value) : *this;
   }
-  /// What is not the default comes last, so that names stay what they were when a variant is added.
+  /// Appends a part only if it differs from its default. Existing keys stay the same when a variant is added.
   template <class Value>
   Key& set_unless(const std::type_identity_t<Value>& usual, std::string_view name, const Value& value) {
     return value == usual ? *this : set(name, value);
@@ -54,10 +54,10 @@ class Key {
   std::vector<std::pair<std::string, std::string>> parts_;
 };
 
-/// "gemm" of "gemm/dtype:bf16".
+/// Returns the family of a key: "gemm" for "gemm/dtype:bf16".
 std::string family_of(std::string_view key);
 
-/// The families that a run or a judgement is restricted to; no names mean every family.
+/// The families that a run or a judgement is limited to; no names means all families.
 struct FamilySet {
   std::vector<std::string> names;
 
@@ -69,13 +69,13 @@ struct FamilySet {
   friend bool operator==(const FamilySet&, const FamilySet&) = default;
 };
 
-/// The value of a part; empty if it is not there.
+/// Returns the value of a part; empty if the key does not have it.
 std::string_view key_part(std::string_view key, std::string_view name);
 
-/// The whole number that a part is; nothing if it is not there or something else ("src:*").
+/// Returns the integer value of a part; nullopt if it is missing or not an integer ("src:*").
 std::optional<long long> key_number(std::string_view key, std::string_view name);
 
-/// The key with another value for a part that it has.
+/// Returns the key with a new value for a part; unchanged if the key does not have the part.
 std::string with_part(std::string_view key, std::string_view name, std::string_view value);
 
 }  // namespace shakedown

@@ -1,5 +1,4 @@
-// The words of an enum. They stand beside it, one for each value in the order of the values, and are described nowhere
-// else:
+// The words of an enum, defined next to it and nowhere else, one for each value in order:
 //   enum class Trend { better, worse };
 //   constexpr auto words(Trend) { return names("better", "worse"); }
 #pragma once
@@ -17,13 +16,13 @@ constexpr std::array<std::string_view, sizeof...(Words)> names(const Words&... w
   return {words...};
 }
 
-/// An enum with words.
+/// An enum that has words.
 template <class Enum>
 concept Named = std::is_enum_v<Enum> && requires(Enum value) {
   words(value).size();
 };
 
-/// The word of a value; "?" for a number that is no value of the enum.
+/// Returns the word of a value; "?" if the number is not a value of the enum.
 template <Named Enum>
 constexpr std::string_view name(Enum value) {
   constexpr auto all = words(Enum{});
@@ -31,7 +30,7 @@ constexpr std::string_view name(Enum value) {
   return at < all.size() ? all[at] : "?";
 }
 
-/// The value of a word.
+/// Returns the value of a word; nullopt if no value has it.
 template <Named Enum>
 constexpr std::optional<Enum> named(std::string_view word) {
   constexpr auto all = words(Enum{});

@@ -1,4 +1,4 @@
-// A connection that NCCL has made between two ranks. Read from its log, and kept in results.
+// A connection that NCCL made between two ranks, parsed from the NCCL log and stored in results.
 #pragma once
 
 #include <compare>
@@ -10,7 +10,7 @@ struct NcclLink {
   int src = 0, dst = 0;
   std::string via;  // "P2P/CUMEM", "SHM/direct/direct", "NET/Socket/0"
 
-  /// "P2P" of "P2P/CUMEM".
+  /// Returns "P2P" for "P2P/CUMEM".
   std::string kind() const { return via.substr(0, via.find('/')); }
 
   auto operator<=>(const NcclLink&) const = default;

@@ -30,12 +30,12 @@ using Clock = std::chrono::steady_clock;
 
 std::vector<char*> pointers(const std::vector<std::string>& words) {
   std::vector<char*> all;
-  for (const auto& word : words) all.push_back(const_cast<char*>(word.c_str()));  // exec leaves them alone
+  for (const auto& word : words) all.push_back(const_cast<char*>(word.c_str()));  // exec does not modify them
   all.push_back(nullptr);
   return all;
 }
 
-/// Waits until there is something to read; false after `limit`, or a moment later if the kernel has no memory to wait.
+/// Waits until the descriptor is readable. False after `limit`, or after 10 ms if poll() fails (out of memory).
 bool becomes_readable(int descriptor, std::chrono::duration<double> limit) {
   pollfd file{descriptor, POLLIN, 0};
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit).count();
@@ -44,7 +44,7 @@ bool becomes_readable(int descriptor, std::chrono::duration<double> limit) {
   return ready > 0;
 }
 
-/// The end of a child; nullopt if it runs.
+/// Returns how a child ended; nullopt if it is still running.
 std::optional<Fork::End> end_of(pid_t child) {
   int status = 0;
   const pid_t ended = waitpid(child, &status, WNOHANG);
@@ -56,7 +56,7 @@ std::optional<Fork::End> end_of(pid_t child) {
 }  // namespace
 
 std::optional<ProcessStat> stat_of(int pid) {
-  // "pid (name, which may hold anything) state parent ...", of which the start is the 22nd.
+  // The format is "pid (name, which can contain anything) state parent ..."; the start time is field 22.
   const auto line = line_of("/proc/" + std::to_string(pid) + "/stat").value_or("");
   const auto name_end = line.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
@@ -114,7 +114,7 @@ CommandOutput output_of(const std::vector<std::string>& command, std::chrono::du
       running = false;
       output.code = end->signal != 0 ? 128 + end->signal : end->code;
     }
-    // Whoever keeps the pipe open beyond its end, a server that it has started, has nothing to say.
+    // A server that the command has started may keep the pipe open after the command ends. Its output is ignored.
     pollfd readable{out.get(), POLLIN, 0};
     while (poll(&readable, 1, running ? 100 : 0) > 0 && out.is_open()) {
       std::array<char, 4096> piece{};
@@ -122,7 +122,7 @@ CommandOutput output_of(const std::vector<std::string>& command, std::chrono::du
       if (count > 0) output.text.append(piece.data(), static_cast<std::size_t>(count));
       if (count <= 0) out.close_now();
       readable.fd = out.get();
-      if (Clock::now() - begin > limit) break;  // also for one that prints without end
+      if (Clock::now() - begin > limit) break;  // also for a program that prints endlessly
     }
     if (!running || Clock::now() - begin < limit) continue;
     output.timed_out = true;
@@ -137,11 +137,11 @@ std::optional<Fork> Fork::make(const char* name) {
   auto pipe = make_pipe();
   if (!pipe) return std::nullopt;
   auto& [end, held] = *pipe;
-  std::fflush(nullptr);  // else both would write what is not written yet
+  std::fflush(nullptr);  // otherwise both processes would write the buffered output
   const pid_t parent = getpid(), pid = fork();
   if (pid < 0) return std::nullopt;
   if (pid > 0) return Fork(pid, std::move(end));
-  held.release();  // open until this process ends: so its parent learns of the end
+  held.release();  // open until this process ends; the parent detects the end by the closed pipe
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NAME, name);
   if (getppid() != parent) _exit(0);
@@ -167,7 +167,7 @@ Fork::End Fork::kill() const {
 
 namespace {
 
-/// In the child: does the work, and hands over what it comes to.
+/// Runs the work in the child process and sends its result to the parent.
 [[noreturn]] void answer(const std::function<std::string()>& work, int to) {
   std::string text;
   int code = 0;

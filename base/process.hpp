@@ -1,4 +1,4 @@
-// Processes: how they are started, heard and given up, and what the kernel says of them.
+// Starts processes, captures their output, abandons those that hang, and reads their state from the kernel.
 #pragma once
 
 #include <sys/types.h>
@@ -17,27 +17,28 @@ namespace shakedown {
 struct ProcessStat {
   char state = '?';
   int parent = 0;
-  std::string started;  // ticks since the boot (sysconf(_SC_CLK_TCK) a second): tells it from a later one of its number
+  std::string started;  // clock ticks since boot (sysconf(_SC_CLK_TCK) per second): distinguishes it from a later
+                        // process with the same PID
 };
 
-/// Of /proc/PID/stat (proc(5)); nothing where there is no such process, or it cannot be seen.
+/// Returns the contents of /proc/PID/stat (proc(5)); nullopt if there is no such process or it is not visible.
 std::optional<ProcessStat> stat_of(int pid);
 
-/// "SIGKILL"; "signal 64" for one that has no name.
+/// Returns "SIGKILL"; "signal 64" if the signal has no name.
 std::string signal_text(int signal);
 
-/// A program to start. It blocks no signal, and SIGINT, SIGTERM, SIGHUP and SIGPIPE end it, whatever this process has
-/// set for itself.
+/// A program to start. It starts without blocked signals and with default handlers for SIGINT, SIGTERM, SIGHUP and
+/// SIGPIPE, independent of the settings of this process.
 struct NewProcess {
-  std::vector<std::string> command;                   // found in PATH
-  std::string program = {};                           // the file to run if the command's first word is not it
-  std::vector<std::string> environment = {};          // NAME=VALUE; empty: that of this process
-  std::vector<std::pair<int, int>> descriptors = {};  // ours, and its number there
-  bool has_input = false;                             // reads our standard input; else there is none
-  bool own_session = false;                           // no signal of a terminal reaches it
+  std::vector<std::string> command;                   // searched in PATH
+  std::string program = {};                           // file to run if it differs from the first word of the command
+  std::vector<std::string> environment = {};          // NAME=VALUE; empty: inherited
+  std::vector<std::pair<int, int>> descriptors = {};  // descriptor here, number in the child
+  bool has_input = false;                             // inherits standard input; otherwise reads /dev/null
+  bool own_session = false;                           // signals from the terminal do not reach it
 };
 
-/// A started process, or errno.
+/// The PID of a started process, or errno.
 struct Started {
   pid_t pid = 0;
   int error = 0;
@@ -45,27 +46,27 @@ struct Started {
 Started start(const NewProcess&);
 
 struct CommandOutput {
-  bool started = false;    // no: there is no such program in PATH
-  bool timed_out = false;  // it was ended when its time was over
-  int code = 0;            // its exit code; 128 and a signal's number where that ended it
-  std::string text;        // what it printed, standard error too
+  bool started = false;    // false: no such program in PATH
+  bool timed_out = false;  // ended by the time limit
+  int code = 0;            // exit code; 128 + signal number if a signal ended it
+  std::string text;        // standard output and standard error
 };
 template <class Archive>
 void members(Archive& archive, CommandOutput& output) {
   archive("started", output.started)("timed_out", output.timed_out)("code", output.code)("text", output.text);
 }
 
-/// Runs a program without a shell and without input. After `limit` it gets SIGTERM, so that it can tell those who work
-/// for it, and after `last_words` SIGKILL. What it has left running is not waited for, nor a program that even SIGKILL
-/// does not end, since it waits in the kernel.
+/// Runs a program without a shell and without input. Sends SIGTERM after `limit`, so that it can stop its own children,
+/// and SIGKILL `last_words` later. Does not wait for processes that it leaves running, nor for a process that survives
+/// SIGKILL because it is blocked in the kernel.
 CommandOutput output_of(const std::vector<std::string>& command, std::chrono::duration<double> limit,
                         std::chrono::duration<double> last_words = std::chrono::seconds(30));
 
-/// A copy of this process, which goes on from where it was made.
+/// A copy of this process that continues from the point of the fork.
 class Fork {
  public:
-  /// Both processes return from here. The child is killed when its parent ends, and `name` is what ps shows (15
-  /// characters). nullopt if no process can be started.
+  /// Forks; both processes return from here. The child is killed when its parent ends. ps shows `name` (15 characters).
+  /// nullopt if no process can be started.
   static std::optional<Fork> make(const char* name);
 
   bool is_child() const { return pid_ == 0; }
@@ -74,15 +75,15 @@ class Fork {
   int descriptor() const { return end_.get(); }
 
   struct End {
-    int code = 0;               // its exit code; exit_incomplete if the kernel does not tell
-    int signal = 0;             // the signal that ended it; 0: it ended by itself
-    bool is_abandoned = false;  // even SIGKILL has not ended it
+    int code = 0;               // exit code; exit_incomplete if the kernel does not report it
+    int signal = 0;             // signal that ended it; 0 if it exited
+    bool is_abandoned = false;  // not even SIGKILL has ended it
   };
-  /// Its end; nullopt if it runs.
+  /// Returns how the child ended; nullopt if it is still running.
   std::optional<End> end() const;
-  /// Waits for its end; nullopt if it runs longer than `limit`.
+  /// Waits for the child to end; nullopt if it runs longer than `limit`.
   std::optional<End> wait(std::chrono::duration<double> limit) const;
-  /// Sends SIGKILL, and returns its end.
+  /// Sends SIGKILL and returns how the child ended.
   End kill() const;
 
  private:
@@ -92,13 +93,14 @@ class Fork {
   Descriptor end_;
 };
 
-/// What work in a child process has come to.
+/// The result of work in a child process.
 struct Apart {
-  std::optional<std::string> text;  // what the work returned
-  std::string why_not;              // no text: the call that does not answer, or the signal that ended the child
+  std::optional<std::string> text;  // return value of the work
+  std::string why_not;              // if there is no text: the call that hangs, the signal that ended the child, or an
+                                    // error message
 };
-/// Runs `work` in a child process, so that calls that do not return cannot hold this one up. An exception of the work
-/// is no answer, and its message is the reason.
+/// Runs `work` in a child process, so that calls that hang do not block this process. If the work throws, there is no
+/// text and `why_not` is the message of the exception.
 Apart run_apart(const std::function<std::string()>& work);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Decides how a file is replaced: the reader sees the old file or the new one, never a part.
+// Replaces a file atomically: a reader sees the old file or the new one, never a part.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
   throw CannotWrite(shown(file).string() + ": cannot be written: " + std::generic_category().message(error));
 }
 
-/// A file that is open for writing.
+/// A file opened for writing.
 class OpenFile {
  public:
   OpenFile(const fs::path& path, int flags) : file_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
@@ -35,7 +35,7 @@ class OpenFile {
   Descriptor file_;
 };
 
-// A pipe that nobody reads does not hold this program up for ever.
+// Writes to a device or pipe. Gives up after 5 s if a pipe has no reader.
 void write_special(const fs::path& file, std::string_view text) {
   constexpr int tries = 50;
   for (int i = 0; i < tries; ++i) {
@@ -51,8 +51,8 @@ void write_special(const fs::path& file, std::string_view text) {
   refuse(file, ENXIO);
 }
 
-// As the kernel does with fs.protected_symlinks: in a folder where all may write, such as /tmp, a link counts only if
-// this user or the owner of the folder made it.
+// Applies the rule of fs.protected_symlinks: in a folder that all users can write to, such as /tmp, a link is trusted
+// only if it belongs to this user or to the owner of the folder.
 bool is_trusted(const fs::path& link) {
   struct stat of_link {};
   struct stat of_folder {};
@@ -62,7 +62,8 @@ bool is_trusted(const fs::path& link) {
   return !for_all || of_link.st_uid == ::geteuid() || of_link.st_uid == of_folder.st_uid;
 }
 
-// /dev/null, a pipe or a terminal must be written to, not replaced by a file (root could).
+// True for /dev/null, a pipe or a terminal, which must be written to. With root permissions a rename would replace it
+// by a file.
 bool is_special(const fs::path& file) {
   std::error_code error;
   const auto status = fs::status(file, error);
@@ -74,15 +75,15 @@ bool is_special(const fs::path& file) {
 void replace_file(const fs::path& file, std::string_view text) {
   const TimedCall call("write", file);
   std::error_code error;
-  // In a run's folder nothing but our files has a place: what somebody puts there is replaced.
+  // The folder of a run contains only files of this program. Anything else under that name is replaced.
   const bool held = shown(file) != file;
   const bool link = !held && fs::is_symlink(file, error);
   if (link && !is_trusted(file)) refuse(file, EACCES);
   if (!held && is_special(file)) return write_special(file, text);
   if (fs::is_directory(file, error)) refuse(file, EISDIR);
-  // A link keeps pointing where it does: what it points at is replaced.
+  // A link is kept: the file that it points to is replaced.
   const fs::path target = link ? fs::weakly_canonical(file, error) : file;
-  // A name that nobody can know before, and a file that was not there: no link of somebody else is followed.
+  // An unpredictable name and O_EXCL, so that no link created by another user is followed.
   std::random_device random;
   fs::path temporary = target;
   temporary += "." + std::to_string(random()) + std::to_string(random()) + ".tmp";

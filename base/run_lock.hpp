@@ -1,4 +1,4 @@
-// What a run's lock says: who runs, and whether the run has come to its end.
+// The lock file of a run: which process owns the run, and whether the run has ended.
 #pragma once
 
 #include <filesystem>
@@ -9,26 +9,26 @@ namespace shakedown {
 
 struct Owner {
   int pid = 0;
-  std::string started;  // of the process, in the kernel's ticks: tells it from a later one of the same number
+  std::string started;  // start of the process in clock ticks: distinguishes it from a later process with the same PID
   bool operator==(const Owner&) const = default;
 };
 Owner owner_of(int pid);
 bool lives(const Owner&);
 
-/// For people, but for "start" of the owner. Errors: CannotWrite.
+/// Writes the lock file. It is meant for people except for "start", which identifies the owner. Errors: CannotWrite.
 void write_lock(const std::filesystem::path& lock, const Owner&);
 
-/// Whether this file is one: others are called "lock" too.
+/// True if the file is a lock of a run; other files may be named "lock" too.
 bool is_run_lock(const std::filesystem::path&);
 
-/// "process 7 on node1, since 2026-01-31T00:00:00Z"
+/// Returns "process 7 on node1, since 2026-01-31T00:00:00Z".
 std::string who(const std::filesystem::path& lock);
 
-/// The process that it names; nothing: one of another host, which cannot be seen from here.
+/// Returns the process that owns the lock; nullopt if it runs on another host and cannot be checked from here.
 std::optional<Owner> owner_here(const std::filesystem::path& lock);
 
-/// Why the run whose folder this is has no end: it lives, or broke off. Nothing for a folder of an ended run, or of
-/// none, nor for what measures and its own steps, which judge before the end.
+/// Returns why the run in this folder has not ended: it is still running, or it was aborted. nullopt if the run has
+/// ended, if the folder has no run, or if the caller belongs to the run, whose own steps judge it before the end.
 std::optional<std::string> unfinished(const std::filesystem::path& folder);
 
 }  // namespace shakedown

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t block_size = 64;
 
-/// The first 32 bits of the fractional part of a root of the n-th prime: the standard's "nothing up my sleeve" numbers.
+/// Returns the first 32 bits of the fractional parts of the roots of the first n primes, which are the constants of the
+/// standard ("nothing up my sleeve" numbers).
 template <std::size_t n>
 std::array<std::uint32_t, n> fractions_of_primes(long double (*root)(long double)) {
   std::array<std::uint32_t, n> all{};
@@ -66,7 +67,8 @@ void mix(State& state, const unsigned char* block) {
 std::string sha256(std::string_view bytes) {
   State state = fractions_of_primes<8>([](long double x) { return std::sqrt(x); });
   const auto* const data = reinterpret_cast<const unsigned char*>(bytes.data());
-  const std::size_t left = bytes.size() % block_size;  // not a difference: g++ 13 would think it may be anything
+  const std::size_t left = bytes.size() % block_size;  // not a difference: g++ 13 would assume that it can have any
+                                                       // value
   const std::size_t whole = bytes.size() - left;
   for (std::size_t at = 0; at < whole; at += block_size) mix(state, data + at);
   std::array<unsigned char, 2 * block_size> rest{};

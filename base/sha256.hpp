@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), so that who receives a file can prove that it is the one that was sent.
+// SHA-256 (FIPS 180-4), so that the receiver of a file can verify it.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 namespace shakedown {
 
-/// 64 hexadecimal digits, as sha256sum prints them.
+/// Returns the digest as 64 hexadecimal digits, like sha256sum.
 std::string sha256(std::string_view bytes);
 
-/// Returns two digits for each byte.
+/// Returns two hexadecimal digits for each byte.
 std::string hexadecimal(std::string_view bytes);
 
-/// Returns at most 256 bytes that cannot be guessed. Errors: std::system_error.
+/// Returns unpredictable bytes; `count` is at most 256. Errors: std::system_error.
 std::string random_bytes(std::size_t count);
 
 }  // namespace shakedown

@@ -14,7 +14,7 @@ fs::path shown(const fs::path& path) {
   const std::string held = "/proc/self/fd/", text = path.native();
   if (text.rfind(held, 0) != 0) return path;
   const auto end = text.find('/', held.size());
-  // One call, of the kernel's own names: it does not wait for the file system of the folder.
+  // One readlink of a name that the kernel keeps in memory: it cannot block on the file system of the folder.
   std::array<char, PATH_MAX> name{};
   const auto length = readlink(text.substr(0, end).c_str(), name.data(), name.size());
   if (length < 0) return path;

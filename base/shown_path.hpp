@@ -1,11 +1,12 @@
-// The path of a file as people know it.
+// Paths for messages.
 #pragma once
 
 #include <filesystem>
 
 namespace shakedown {
 
-/// The path that people know: of one below a HeldFolder, its present name; of others the same.
+/// Returns the path to show to people. For a path inside a HeldFolder this is the current name of the folder; other
+/// paths are unchanged.
 std::filesystem::path shown(const std::filesystem::path&);
 
 }  // namespace shakedown

@@ -8,15 +8,16 @@
 namespace shakedown {
 namespace {
 
-// counts[u] = in how many orders of n values among m others u pairs stand in one order: the coefficients of the
-// Gaussian binomial, by N(n, m) = N(n - 1, m) shifted by m + N(n, m - 1). As parts of 1, so that nothing overflows.
+// Returns the distribution of U: counts[u] is the number of orders of n values among m others in which u pairs are in
+// ascending order. These are the coefficients of the Gaussian binomial, by N(n, m) = N(n - 1, m) shifted by m + N(n, m
+// - 1). They are stored as fractions of 1 to avoid overflow.
 std::vector<double> distribution_of_u(std::size_t n, std::size_t m) {
   std::vector<std::vector<double>> row(m + 1, {1.0});  // n = 0: u is 0
   for (std::size_t i = 1; i <= n; ++i) {
     std::vector<std::vector<double>> next(m + 1);
     next[0] = {1.0};
     for (std::size_t j = 1; j <= m; ++j) {
-      // The largest of all i + j values is one of the i with probability i / (i + j), and then exceeds all j others.
+      // The largest of all i + j values belongs to the i with probability i / (i + j), and then exceeds all j others.
       const double mine = static_cast<double>(i) / static_cast<double>(i + j);
       next[j].assign(i * j + 1, 0.0);
       for (std::size_t u = 0; u < row[j].size(); ++u) next[j][u + j] += mine * row[j][u];
@@ -27,7 +28,7 @@ std::vector<double> distribution_of_u(std::size_t n, std::size_t m) {
   return row[m];
 }
 
-// Both samples in one order, with the mean rank for equal values (1 is the smallest). Doubled, they are whole numbers.
+// Ranks of both samples together, with the mean rank for ties (1 is the smallest). Doubled ranks are integers.
 struct Ranking {
   std::vector<std::size_t> doubled;  // of all values, in ascending order
   double u = 0;
@@ -35,7 +36,7 @@ struct Ranking {
 };
 
 Ranking rank_all(const std::vector<double>& x, const std::vector<double>& y) {
-  std::vector<std::pair<double, bool>> all;  // value, is of y
+  std::vector<std::pair<double, bool>> all;  // value, belongs to y
   for (const double value : x) all.emplace_back(value, false);
   for (const double value : y) all.emplace_back(value, true);
   std::sort(all.begin(), all.end());
@@ -53,9 +54,9 @@ Ranking rank_all(const std::vector<double>& x, const std::vector<double>& y) {
   return ranking;
 }
 
-// P(sum of m of these doubled ranks <= sum), every choice of m being as likely.
+// Returns P(sum of m of these doubled ranks <= sum) if every choice of m ranks is equally likely.
 double p_of_rank_sum(const std::vector<std::size_t>& doubled, std::size_t m, std::size_t sum) {
-  std::vector<std::vector<double>> ways(m + 1, std::vector<double>(sum + 1, 0.0));  // by how many, and their sum
+  std::vector<std::vector<double>> ways(m + 1, std::vector<double>(sum + 1, 0.0));  // number of ways by count and sum
   double all_ways = 1;
   ways[0][0] = 1;
   for (std::size_t i = 0; i < doubled.size(); ++i) {
@@ -70,14 +71,15 @@ double p_of_rank_sum(const std::vector<std::size_t>& doubled, std::size_t m, std
 MannWhitney test_with_ties(const Ranking& ranking, std::size_t n, std::size_t m) {
   MannWhitney test;
   test.u = ranking.u;
-  const auto of_y = static_cast<std::size_t>(std::llround(2 * ranking.u)) + m * (m + 1);  // its doubled ranks
+  const auto of_y = static_cast<std::size_t>(std::llround(2 * ranking.u)) + m * (m + 1);  // sum of the doubled ranks of
+                                                                                          // y
   const auto of_x = (n + m) * (n + m + 1) - of_y;
   test.p_less = p_of_rank_sum(ranking.doubled, m, of_y);
   test.p_greater = p_of_rank_sum(ranking.doubled, n, of_x);
   return test;
 }
 
-// P(U <= u)
+// Returns P(U <= u).
 double tail(const std::vector<double>& distribution, double u) {
   const auto last = static_cast<std::ptrdiff_t>(u) + 1;
   return std::accumulate(distribution.begin(), distribution.begin() + last, 0.0);
@@ -120,10 +122,10 @@ double robust_sigma(const std::vector<double>& values) {
 
 double normal_cdf(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
 
-// By bisection: normal_cdf is exact far out, where approximations in closed form are not.
+// Bisects normal_cdf, which is accurate in the far tails, where closed-form approximations are not.
 double normal_quantile(double p) {
   if (!(p > 0 && p < 1)) throw std::invalid_argument("a normal quantile outside of 0 to 1");
-  if (p > 0.5) return -normal_quantile(1 - p);  // small tails keep their digits
+  if (p > 0.5) return -normal_quantile(1 - p);  // keeps the precision of small tails
   double low = -38, high = 0;
   for (int i = 0; i < 100; ++i) {
     const double middle = (low + high) / 2;
@@ -222,7 +224,7 @@ TheilSen theil_sen(const std::vector<double>& x, const std::vector<double>& y, d
 std::vector<bool> benjamini_hochberg(const std::vector<double>& p, double rate) {
   std::vector<double> sorted = p;
   std::sort(sorted.begin(), sorted.end());
-  double limit = -1;  // the largest p that is at most its share of the rate
+  double limit = -1;  // the largest p that does not exceed its share of the rate
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     if (sorted[i] <= rate * static_cast<double>(i + 1) / static_cast<double>(sorted.size())) limit = sorted[i];
   }
@@ -238,9 +240,9 @@ std::size_t sample_size(double effect, double sigma, double alpha, double power)
   const double z_alpha = -normal_quantile(alpha);
   const double z = normal_quantile(power) + z_alpha;
   const double ratio = z * sigma / effect;
-  constexpr double efficiency = 3 / 3.14159265358979;  // of the rank test in normal noise
+  constexpr double efficiency = 3 / 3.14159265358979;  // of the rank test for normal noise
   const double n = 2 * ratio * ratio / efficiency + z_alpha * z_alpha / 4;
-  constexpr double most = 1e6;  // beyond, the number says only that it is hopeless
+  constexpr double most = 1e6;  // larger sizes are not practical, so the exact number does not matter
   return std::max(least, static_cast<std::size_t>(std::ceil(std::min(n, most))));
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// Bytes of the UTF-8 sequence at the start of `text`; 0 if it is none. Long forms and surrogates are none.
+// Returns the length in bytes of the UTF-8 sequence at the start of `text`; 0 if it is invalid, overlong or a
+// surrogate.
 std::size_t sequence(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.front());
   if (first < 0x80) return 1;
@@ -29,8 +30,8 @@ std::size_t sequence(std::string_view text) {
   return wrong ? 0 : length;
 }
 
-// Shows nothing and changes what is shown: ends a line (U+2028 and 2029), or turns the order of reading (UAX #9). XML
-// forbids the last two.
+// True for invisible characters that change how text is displayed: line separators (U+2028, U+2029), marks that change
+// the reading order (UAX #9), and the two noncharacters that XML forbids.
 bool is_invisible(std::string_view character) {
   const auto between = [&](std::string_view first, std::string_view last) {
     return first <= character && character <= last;
@@ -143,7 +144,7 @@ std::string Table::text(const Style& style) const {
   return out;
 }
 
-// The widest column gives way first.
+// Shrinks the widest column first.
 std::vector<std::size_t> Table::fitted(const Style& style) const {
   constexpr std::size_t narrowest = 8;
   auto widths = widths_;

@@ -1,4 +1,4 @@
-// Words, numbers and tables as people read them.
+// Words, numbers and tables for human readers.
 #pragma once
 
 #include <concepts>
@@ -10,7 +10,7 @@
 
 namespace shakedown {
 
-/// "a, b, c" of any range of texts; with `last` "a, b and c".
+/// Returns "a, b, c" for any range of strings; with `last` "a, b and c".
 template <class Words>
 std::string joined(const Words& words, std::string_view between = ", ", std::string_view last = {}) {
   std::string text;
@@ -23,7 +23,7 @@ std::string joined(const Words& words, std::string_view between = ", ", std::str
   return text;
 }
 
-/// "1 rank", "2 ranks"
+/// Returns "1 rank" or "2 ranks".
 std::string plural(std::integral auto n, const std::string& noun) {
   return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
 }
@@ -31,24 +31,24 @@ std::string plural(std::integral auto n, const std::string& noun) {
 std::string percent_text(double share);     // 0.123: "12.3 %"
 std::string lower(std::string_view ascii);  // "NO REFERENCE": "no reference"
 
-/// Valid UTF-8 without control characters, and without those that turn the order of reading: each becomes '?', and so
-/// does a byte that is no UTF-8. A name cannot move the cursor, nor look like another one. Newlines stay.
+/// Returns valid UTF-8 in which control characters, marks that change the reading order and invalid bytes are replaced
+/// by '?'. A name can then neither move the cursor nor imitate another name. Newlines are kept.
 std::string printable(std::string_view text);
 
-/// The same in one line: newlines become spaces.
+/// Returns printable text in which newlines are replaced by spaces.
 std::string one_line(std::string_view text);
 
-/// ASCII letters, digits and `others` only, and not empty: a word that a shell takes as it is.
+/// True if the word is not empty and has only ASCII letters, digits and `others`. A shell takes such a word literally.
 bool is_plain(std::string_view word, std::string_view others);
 
-/// How many columns printable text takes: its code points.
+/// Returns the width of printable text in columns: its number of code points.
 std::size_t columns(std::string_view text);
 
-/// Lines of at most `width` columns (3 or more), broken after a '/' or at a blank where there is one; all but the first
-/// are indented.
+/// Returns lines of at most `width` columns (3 or more), broken after a '/' or at a blank if possible. All lines except
+/// the first are indented.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
-/// Rows of cells. Column widths follow the content, so that nothing is cut off and a table of short names stays narrow.
+/// Rows of cells. Columns are as wide as their content, so that no text is cut off.
 class Table {
  public:
   enum class Tone { plain, good, bad, doubtful };
@@ -58,10 +58,10 @@ class Table {
   };
   struct Style {
     bool color = false;
-    std::size_t width = 0;  // cells wrap so that the table fits into it; 0: as wide as it is
+    std::size_t width = 0;  // cells wrap to fit the table into this width; 0: no limit
     std::size_t gap = 2;
     std::string indent = {};
-    bool grid = false;  // all columns but the first are equally wide and set to the right
+    bool grid = false;  // all columns except the first have equal width and are right-aligned
   };
 
   explicit Table(std::vector<Cell> head = {}) { add(std::move(head)); }

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = CallBoard::Clock;
 
-/// Characters that a slot holds; a longer name is cut.
+/// Size of the name in a slot, in bytes. Longer names are truncated.
 constexpr std::size_t name_length = 240;
 
 struct Slot {
@@ -27,7 +27,8 @@ struct Slot {
   std::atomic<std::uint64_t> number{0};
   std::atomic<Clock::rep> began{0};
   std::atomic<CallKind> kind{CallKind::phase};
-  std::array<std::atomic<std::uint64_t>, name_length / 8> name{};  // read while the next call may write its own
+  std::array<std::atomic<std::uint64_t>, name_length / 8> name{};  // atomic, because a watcher may read it while the
+                                                                   // next call writes its own
 
   void set_name(std::string_view what) noexcept {
     const auto length = std::min(what.size(), name_length - 1);
@@ -37,7 +38,8 @@ struct Slot {
     for (std::size_t i = 0; i <= length / 8; ++i) name[i].store(words[i], std::memory_order_release);
   }
 
-  /// The name of this call; nullopt if it has ended meanwhile, and all that was read may be another call's.
+  /// Returns the name of this call; nullopt if the call has ended meanwhile, since the data may then belong to another
+  /// call.
   std::optional<std::string> name_of(std::uint64_t call) const {
     std::array<std::uint64_t, name_length / 8> words;
     for (std::size_t i = 0; i < words.size(); ++i) words[i] = name[i].load(std::memory_order_acquire);
@@ -46,7 +48,7 @@ struct Slot {
   }
 };
 
-/// A slot that a watcher has looked at, and the call that it held then.
+/// A slot that a watcher has read, and the call that occupied it at that time.
 struct Seen {
   const Slot* slot = nullptr;
   std::uint64_t call = 0;
@@ -61,7 +63,7 @@ bool is_alive(pid_t process) { return ::kill(process, 0) == 0 || errno != ESRCH;
 }  // namespace
 
 struct CallBoard::Memory {
-  std::array<Slot, 32> slots;  // calls of one time: a few threads, a few calls within each other
+  std::array<Slot, 32> slots;  // concurrent calls: a few threads, each with a few nested calls
   std::array<std::atomic<pid_t>, 64> supervisors{};
   std::atomic<std::uint64_t> progress{0};
 };
@@ -105,7 +107,7 @@ void CallBoard::use() const noexcept { board_in_use() = memory_.get(); }
 void CallBoard::use_own() noexcept { board_in_use() = nullptr; }
 
 CallBoard::Memory& CallBoard::of_this_process() noexcept {
-  // A process that nobody watches: its watchdog thread may ask.
+  // Used by a process without a keeper, whose watchdog thread may query it.
   static Memory own;
   void* const board = board_in_use();
   return board == nullptr ? own : *static_cast<Memory*>(board);
@@ -115,10 +117,10 @@ std::optional<PendingCall> CallBoard::overdue(Clock::time_point since) const {
   const auto now = Clock::now();
   Seen last, phase;
   for (auto& slot : memory_->slots) {
-    const auto call = slot.number.load();  // first: name_of() then notices a call that ends from here on
+    const auto call = slot.number.load();  // read first, so that name_of() notices a call that ends after this point
     const pid_t process = slot.process;
     if (process <= 0) continue;
-    if (!is_alive(process)) {  // killed in its call
+    if (!is_alive(process)) {  // killed during its call
       slot.process = 0;
       continue;
     }
@@ -201,7 +203,7 @@ SupervisorEntry::~SupervisorEntry() {
 }
 
 std::optional<PendingCall> HungCalls::find() {
-  constexpr Seconds stopped(2);  // since the last look: this process was not running
+  constexpr Seconds stopped(2);  // since the last check: this process was suspended
   const auto now = CallBoard::Clock::now();
   if (now - last_look_ > stopped) since_ = now;
   last_look_ = now;

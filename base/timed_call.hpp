@@ -1,5 +1,5 @@
-// Calls that may never return: a driver, a disk, a network file system, a name service. Each has a name while it runs,
-// so that a process that keeps time can say which one did not answer.
+// Calls that may hang: a driver, a disk, a network file system, a name service. Each has a name while it runs, so that
+// a watching process can report the call that did not return.
 #pragma once
 
 #include <sys/types.h>
@@ -16,42 +16,42 @@
 
 namespace shakedown {
 
-/// `phase`: a part of the program's work. It has no limit, and says where a call was made.
+/// The kind of a call. A `phase` is a part of the program's work: it has no limit and tells where a call was made.
 enum class CallKind : std::uint8_t { phase, file, driver, name_service };
 
-/// The limit of a call; nullopt for a phase.
+/// Returns the limit of a call; nullopt for a phase.
 std::optional<Seconds> limit_of(CallKind);
 
-/// Names a call of this thread while it lives. Takes some 100 ns.
+/// Registers a call of this thread for the lifetime of the object. Costs about 100 ns.
 class TimedCall {
  public:
   TimedCall(CallKind, std::string_view what) noexcept;
-  /// A call on a file: "open", "/sys/class/net".
+  /// Registers a call on a file: "open", "/sys/class/net".
   TimedCall(const char* call, const std::filesystem::path&) noexcept;
   TimedCall(const TimedCall&) = delete;
   TimedCall& operator=(const TimedCall&) = delete;
   ~TimedCall();
 
  private:
-  const void* board_ = nullptr;  // one in use at the time
+  const void* board_ = nullptr;  // the board in use at construction
   int slot_ = -1;
 };
 
-/// Tells that this process works, though no call begins or ends.
+/// Reports that this process makes progress although no call begins or ends.
 void note_progress() noexcept;
 
 /// A call that has begun and not ended.
 struct PendingCall {
   CallKind kind = CallKind::file;
   std::string what;   // "nvmlInit_v2", "open /sys/class/net"
-  std::string phase;  // that it is part of; may be empty
+  std::string phase;  // the phase that it is part of; may be empty
 };
 
-/// "the driver of node3 does not answer: nvmlInit_v2, 30 s (asking the hosts)", "node3: open /results/run does not
-/// answer, 20 s".
+/// Returns "the driver of node3 does not answer: nvmlInit_v2, 30 s (asking the hosts)" or "node3: open /results/run
+/// does not answer, 20 s".
 std::string unanswered(const PendingCall&, const std::string& host);
 
-/// The calls of a process, in memory that is shared with its children.
+/// The pending calls of a process, in memory shared with its children.
 class CallBoard {
  public:
   using Clock = std::chrono::steady_clock;
@@ -59,17 +59,19 @@ class CallBoard {
   /// Errors: std::system_error if there is no memory.
   CallBoard();
 
-  /// From now on the calls of this process are shown here.
+  /// Registers the calls of this process here from now on.
   void use() const noexcept;
-  /// From now on on a board of its own, as at its start.
+  /// Returns to the process's own board, as at its start.
   static void use_own() noexcept;
-  /// Of the calls that are beyond their limit, the one that began last: the innermost. Calls count from `since` on.
+  /// Returns the innermost call that exceeds its limit: the one that began last. Times are measured from `since` at the
+  /// earliest. nullopt if there is none.
   std::optional<PendingCall> overdue(Clock::time_point since) const;
-  /// The call that began last, else the phase; nullopt if there is none.
+  /// Returns the call that began last, else the latest phase; nullopt if there is none.
   std::optional<PendingCall> latest() const;
-  /// Changes with each call and note_progress().
+  /// Returns a counter that changes with each call and each note_progress().
   std::uint64_t progress() const noexcept;
-  /// Supervisors of jobs. They end with the process that started them; by SIGTERM where that cannot be ended.
+  /// Sends SIGTERM to the supervisors of jobs. They normally end with the process that started them; this is for a
+  /// process that cannot be ended.
   void end_supervisors() const noexcept;
 
  private:
@@ -82,7 +84,7 @@ class CallBoard {
   std::shared_ptr<Memory> memory_;
 };
 
-/// Names a supervisor on the board while it lives.
+/// Registers a supervisor on the board for the lifetime of the object.
 class SupervisorEntry {
  public:
   explicit SupervisorEntry(pid_t) noexcept;
@@ -94,12 +96,12 @@ class SupervisorEntry {
   int slot_ = -1;
 };
 
-/// Looks for calls beyond their limit. The time in which this process was stopped, and those that it watches with it,
-/// does not count.
+/// Finds calls that exceed their limit. Time in which this process was stopped is not counted, because the processes
+/// that it watches were stopped too.
 class HungCalls {
  public:
   explicit HungCalls(const CallBoard& board) : board_(board) {}
-  /// To be asked several times a second.
+  /// Returns a call that exceeds its limit; nullopt if there is none. Call this several times per second.
   std::optional<PendingCall> find();
 
  private:

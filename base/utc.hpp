@@ -1,4 +1,4 @@
-// The time of day as results write it, and read.
+// Reads and writes the time stamps of results.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace shakedown {
 
-/// "2026-11-22T12:00:00Z"
+/// Returns the current time as "2026-11-22T12:00:00Z".
 inline std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -20,7 +20,7 @@ inline std::string utc_now() {
   return text.data();
 }
 
-/// Seconds since 1970 of such a text; nullopt: it says something else.
+/// Returns the seconds since 1970 for such a time stamp; nullopt if the text has another format.
 inline std::optional<double> seconds_of(const std::string& time) {
   int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
   if (std::sscanf(time.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d", &year, &month, &day, &hour, &minute, &second) != 6)
