@@ -1,6 +1,6 @@
-// Checkpoints of a training step: parameters and moments of GPT-2 to a disk by all ranks, atomically, and back, proved
-// by what ten more steps lead to. Into --checkpoint-dir, which all ranks must see; what was written there goes in the
-// end.
+// Checkpoints of a training step: all ranks write parameters and moments of GPT-2 to a disk atomically and read them
+// back. Ten more training steps verify the result. Files are written to --checkpoint-dir, which all ranks must see, and
+// are removed at the end.
 //
 //   mpirun -np 4 build/bench/bench_checkpoint --tier=full --checkpoint-dir=/scratch
 #include <fmt/format.h>
@@ -16,10 +16,10 @@ namespace shakedown {
 
 namespace {
 
-/// A disk's rate swings, and each costs seconds.
+/// The rate of a disk varies, and each checkpoint takes seconds.
 constexpr OneByOne checkpoints{5};
 
-/// Of a folder that the user named it is said at the start that it is too small, not in the end. Errors: InputError.
+/// Checks at the start, and not only at the end, that a folder named by the user has enough space. Errors: InputError.
 void require_room(const Session& session, const TrainStepSpec& step) {
   const auto& folder = session.options().checkpoint_dir;
   if (folder.empty() || session.rank() != 0) return;
@@ -38,7 +38,7 @@ void add(Session& session, TrainStepSpec step) {
   step.ranks = session.ranks();
   step.rank = session.rank();
   for (const auto op : {CheckpointOp::write, CheckpointOp::read}) {
-    // Plain loops on a processor take their time, and tests have proved those of the host with ten.
+    // Plain loops on a CPU are slow, and tests have verified those of the host with ten steps.
     const int steps = session.backend() == Backend::host ? 2 : 10;
     const CheckpointSpec spec{op, step, steps, session.options().checkpoint_folder(),
                               !session.options().checkpoint_dir.empty()};

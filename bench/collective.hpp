@@ -1,4 +1,4 @@
-// What a collective is measured in.
+// Metrics of collectives.
 #pragma once
 
 #include "fixtures/plan/session.hpp"
@@ -6,8 +6,8 @@
 
 namespace shakedown {
 
-/// algbw = S / t, where S is the size that really moved, and busbw as nccl-tests defines them. One rank moves nothing
-/// between GPUs and has a latency only. `how`: nothing, or OneByOne.
+/// Adds a collective. algbw = S / t, where S is the number of bytes actually moved, and busbw as defined by nccl-tests.
+/// A single rank moves no data between GPUs, so it has algbw and latency only. `how`: empty, or OneByOne.
 template <class... How>
 void add(Session& session, const CollectiveSpec& spec, How... how) {
   const auto figures = [op = spec.op, ranks = spec.ranks](const Cost& cost, double seconds, int) -> Metrics {
@@ -19,8 +19,8 @@ void add(Session& session, const CollectiveSpec& spec, How... how) {
   session.add(spec, figures, how...);
 }
 
-/// The same inside each host, all hosts at once, where there are several: what a GPU and its links do whatever lies
-/// between hosts.
+/// Adds the collective within each host, on all hosts at once, if there are several hosts. The result shows GPUs and
+/// their links without the network between hosts.
 inline void add_inside_hosts(Session& session, CollectiveSpec spec) {
   if (session.ranks_per_host() == session.ranks() || session.ranks_per_host() == 1) return;
   spec.ranks = session.ranks_per_host();

@@ -1,4 +1,4 @@
-// GEMM: how many TFLOPS every GPU reaches on dense products of random normal data, all GPUs at once: cubes, and the
+// GEMM: TFLOPS of every GPU for dense products of random normal data, on all GPUs at once. The shapes are cubes and the
 // linear layers of two language models.
 //
 //   mpirun -np 4 build/bench/bench_gemm --benchmark_filter=dtype:bf16
@@ -10,44 +10,45 @@ namespace shakedown {
 
 namespace {
 
-/// 2 m n k operations, counted as the vendors do; 1 TFLOPS = 1e12 per second, of int8 too.
+/// 2 m n k operations, as vendors count them. 1 TFLOPS = 1e12 operations per second, also for int8.
 Metrics figures(const Cost& cost, double seconds, int) { return {{"tflops", cost.flops / seconds / 1e12}}; }
 
 constexpr DType all_types[] = {DType::bf16,     DType::f16,  DType::tf32,  DType::f32,  DType::f64,
                                DType::fp8_e4m3, DType::int8, DType::nvfp4, DType::mxfp8};
 
-/// Of units that bf16 does not use. f16, tf32 and int8 run on the same tensor cores.
+/// Types that use units which bf16 does not. f16, tf32 and int8 run on the same tensor cores as bf16.
 constexpr DType quick_types[] = {DType::f32, DType::f64, DType::fp8_e4m3, DType::nvfp4, DType::mxfp8};
 
 constexpr int tokens = 8192;
-/// The power limit settles in less than one; full lasts until the air is warm, too.
+/// The power limit takes effect in less than one second; the full tier also lasts until the air is warm.
 constexpr double quick_sustained_seconds = 3, sustained_seconds = 10;
 
-/// A linear layer: k features in, n out.
+/// A linear layer: k input features, n output features.
 struct Projection {
   int n, k;
 };
-/// Queries, keys and values as one product; output of the attention; gate and up as one; down.
+/// Queries, keys and values as one product; attention output; gate and up as one product; down.
 constexpr Projection qwen2_7b[] = {{4608, 3584}, {3584, 3584}, {37888, 3584}, {3584, 18944}};
-constexpr Projection llama_70b[] = {{10240, 8192}, {57344, 8192}, {8192, 28672}};  // the output is the cube of 8192
+constexpr Projection llama_70b[] = {{10240, 8192}, {57344, 8192}, {8192, 28672}};  // the attention output is the cube
+                                                                                   // of 8192
 
 class Plan {
  public:
   explicit Plan(Session& session) : session_(session) {}
 
-  /// The type that training uses most as cubes (bench_lora_step has its shapes), one size of what other units compute,
-  /// and what is left of a burst when the power limit has settled: the rate that every job sees.
+  /// The type that training uses most as cubes (bench_lora_step has its layer shapes), and one size for types of other
+  /// units. The sustained run shows the rate after the power limit takes effect, which is the rate that every job gets.
   void quick() {
     for (const int n : {4096, 8192, 16384}) cube(DType::bf16, n);
     for (const auto dtype : quick_types) cube(dtype, 8192);
     sustained(quick_sustained_seconds);
   }
 
-  /// About 85 s on a node: every type in every shape, then what zeros, exact sums, heat and neighbours change.
+  /// About 85 s on a node: every type in every shape, then the effects of zeros, exact sums, heat and neighbours.
   void full() {
     for (const auto dtype : all_types) {
       for (const int n : {4096, 8192, 16384}) cube(dtype, n);
-      if (dtype == DType::f32 || dtype == DType::f64) continue;  // no model is run in them, and they take longest
+      if (dtype == DType::f32 || dtype == DType::f64) continue;  // no model uses these types, and they take the longest
       for (const auto& p : qwen2_7b) session_.add(GemmSpec{dtype, tokens, p.n, p.k}, figures);
       for (const auto& p : llama_70b) session_.add(GemmSpec{dtype, tokens, p.n, p.k}, figures);
     }
@@ -63,7 +64,7 @@ class Plan {
     one_at_a_time();
   }
 
-  /// The smallest is so fast that a checked series follows it.
+  /// The smallest cube is fast enough to be followed by a series with checks.
   void host() {
     cube(DType::f32, 256);
     for (const auto dtype : {DType::f32, DType::f64}) {
@@ -82,7 +83,7 @@ class Plan {
     session_.add(spec, figures, seconds);
   }
 
-  /// A GPU that is slow among others and not alone shares power or cooling with them.
+  /// A GPU that is slow together with others but not alone shares power or cooling with them.
   void one_at_a_time() {
     for (int rank = 0; session_.ranks_per_host() > 1 && rank < session_.ranks_per_host(); ++rank) {
       GemmSpec alone = common;

@@ -1,5 +1,5 @@
-// Memory bandwidth: streams over the memory of every GPU (or of the host), all at once, far larger than any cache. And
-// on the host the latency of one load, from its caches and from its memory.
+// Memory bandwidth: streams over the memory of every GPU (or of the host), all at once, far larger than any cache. On
+// the host also the latency of one load from caches and from memory.
 //
 //   mpirun -np 4 build/bench/bench_hbm --tier=full
 
@@ -11,10 +11,10 @@ namespace shakedown {
 
 namespace {
 
-/// What the memory had to read and to write, by BabelStream's count. 1 GB = 1e9 bytes.
+/// The bytes that memory must read and write, as BabelStream counts them. 1 GB = 1e9 bytes.
 Metrics traffic(const Cost& cost, double seconds, int) { return {{"hbm_gb_per_s", cost.bytes / seconds / 1e9}}; }
 
-/// A copy in both conventions: copy_gb_per_s counts the bytes that were copied, half of the traffic.
+/// Reports a copy in both conventions: copy_gb_per_s counts the bytes copied, which is half of the traffic.
 Metrics copy_figures(const Cost& cost, double seconds, int ranks) {
   auto figures = traffic(cost, seconds, ranks);
   figures.emplace_back("copy_gb_per_s", figures.front().second / 2);
@@ -37,7 +37,7 @@ void add_latency(Session& session, std::size_t bytes) {
 
 constexpr std::size_t judged_bytes = 4096 * mib;
 
-/// What every acceptance measures: the copies by size, and the pure directions and the triad at one size.
+/// True for the measurements of every acceptance: copies by size, and one size of read, write and triad.
 bool is_quick(HbmOp op, std::size_t bytes) {
   switch (op) {
     case HbmOp::copy: return bytes == 256 * mib || bytes == 1024 * mib || bytes == judged_bytes;
@@ -68,8 +68,9 @@ void register_hbm(Session& session) {
   } else {
     add(session, HbmOp::copy, Engine::cpu, 256 * mib);
     for (const auto op : {HbmOp::read, HbmOp::write, HbmOp::triad}) add(session, op, Engine::cpu, 64 * mib);
-    // The same on every machine, so that machines can be compared: beyond L1 and within the L2 of any core of today,
-    // beyond L2 and within L3 though ranks share it, and memory. An L3 of hundreds of MiB answers a part of the last.
+    // The same sizes on every machine, so that machines can be compared: larger than L1 and within the L2 of any
+    // current core; larger than L2 and within an L3 shared by the ranks; and memory. An L3 of hundreds of MiB serves a
+    // part of the last one.
     for (const auto bytes : {256 * kib, 8 * mib, 256 * mib}) add_latency(session, bytes);
   }
 }

@@ -1,5 +1,5 @@
-// What disturbs the processors: equal quanta of work on every rank, all at once, where the rank is bound. A rank whose
-// core works for somebody else feeds its GPU late, and the rates of GPUs do not show it.
+// OS jitter: equal quanta of work on every rank at once, on the cores that the rank is bound to. A rank whose core also
+// serves other work feeds its GPU late, and GPU throughput does not show that.
 //
 //   mpirun -np 4 build/bench/bench_jitter
 #include "bench/retest.hpp"
@@ -9,8 +9,8 @@ namespace shakedown {
 
 namespace {
 
-constexpr int operations = 15;         // of some 10 ms
-constexpr double about_seconds = 0.2;  // of all, where nothing disturbs
+constexpr int operations = 15;         // of about 10 ms each
+constexpr double about_seconds = 0.2;  // in total, without disturbances
 
 Metrics figures(const Cost&, double seconds, int) { return {{"quantum_us", seconds / JitterSpec::quanta * 1e6}}; }
 

@@ -1,5 +1,5 @@
-// How long the host needs for the call that starts a kernel, and a graph of kernels, one by one. A processor that is
-// slow, far from its GPU or disturbed shows here, and in training as a GPU that waits.
+// Host time of the call that launches a kernel, and of the call that launches a graph of kernels, one by one. A CPU
+// that is slow, far from its GPU or disturbed shows here; in training it shows as an idle GPU.
 //
 //   mpirun -np 4 build/bench/bench_launch
 #include "bench/retest.hpp"
@@ -17,7 +17,7 @@ Metrics figures(const Cost&, double seconds, int) { return {{"launch_us", second
 
 void register_launch(Session& session) {
   std::vector<LaunchSpec> specs{{.op = LaunchOp::kernel}};
-  // The host backend has no kernels, and says so in one row.
+  // The host backend has no kernels and reports that in one row.
   if (session.backend() != Backend::host) specs.push_back({.op = LaunchOp::graph, .kernels = 20});
   add_with_second_turn(session, specs, figures, OneByOne{calls});
 }

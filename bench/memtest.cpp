@@ -1,6 +1,6 @@
-// Memory test: writes a pattern over nearly all free memory of every GPU, reads it back, and fails with the addresses
-// of the words that are wrong. Every other walk has the complement. The full tier walks in more patterns, and on GPUs
-// beside products. On the host a bounded part of the memory.
+// Memory test: writes a pattern over nearly all free memory of every GPU, reads it back, and reports the addresses of
+// wrong words. Every second pass writes the complement. The full tier uses more patterns, and on GPUs runs GEMMs at the
+// same time. On the host it tests a limited part of the memory.
 //
 //   mpirun -np 4 build/bench/bench_memtest --tier=full
 #include "fixtures/plan/session.hpp"
@@ -10,10 +10,10 @@ namespace shakedown {
 
 namespace {
 
-/// What the memory had to write and to read. 1 GB = 1e9 bytes.
+/// The bytes that memory must write and read. 1 GB = 1e9 bytes.
 Metrics figures(const Cost& traffic, double seconds, int) { return {{"hbm_gb_per_s", traffic.bytes / seconds / 1e9}}; }
 
-/// Beside products, which take what they take: shown, not judged.
+/// The rate with concurrent GEMMs, which take a share of the bandwidth: reported but not judged.
 Metrics loaded_figures(const Cost& traffic, double seconds, int) {
   return {{"loaded_gb_per_s", traffic.bytes / seconds / 1e9}};
 }
@@ -21,7 +21,7 @@ Metrics loaded_figures(const Cost& traffic, double seconds, int) {
 }  // namespace
 
 void register_memtest(Session& session) {
-  std::optional<std::size_t> bytes;  // all that is free
+  std::optional<std::size_t> bytes;  // nullopt: all free memory
   if (session.backend() == Backend::host) bytes = std::size_t{64} << 20;
   session.add(MemoryTestSpec{TestPattern::random, bytes}, figures);
   if (session.options().tier != "full") return;

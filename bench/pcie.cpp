@@ -1,5 +1,5 @@
-// Host and GPU: copies from and to page-locked memory on the GPU's own NUMA node, one GPU alone and all at once; in
-// full also on the far node.
+// Host to GPU and GPU to host: copies to and from pinned memory on the NUMA node of the GPU, with one GPU alone and
+// with all at once. The full tier also uses the far NUMA node.
 //
 //   mpirun -np 4 build/bench/bench_pcie --benchmark_filter=active:one
 #include "fixtures/plan/session.hpp"
@@ -9,7 +9,7 @@ namespace shakedown {
 
 namespace {
 
-/// Bytes once; of both directions, their sum. 1 GB = 1e9 bytes.
+/// Counts each byte once; for bidirectional copies, the sum of both directions. 1 GB = 1e9 bytes.
 Metrics figures(const Cost& cost, double seconds, int) { return {{"copy_gb_per_s", cost.bytes / seconds / 1e9}}; }
 
 }  // namespace
@@ -17,7 +17,7 @@ Metrics figures(const Cost& cost, double seconds, int) { return {{"copy_gb_per_s
 void register_pcie(Session& session) {
   constexpr std::size_t bytes = std::size_t{256} << 20;
   const bool full = session.options().tier == "full";
-  // The host backend has no GPU to copy to, and says so in one row.
+  // The host backend has no GPU to copy to and reports that in one row.
   if (session.backend() == Backend::host) return session.add(PcieSpec{PcieOp::h2d, bytes}, figures);
   for (const auto op : {PcieOp::h2d, PcieOp::d2h, PcieOp::both}) {
     session.add(PcieSpec{op, bytes}, figures);

@@ -1,5 +1,5 @@
-// What is measured a second time, because a rank stood off: it counts only what shows twice. With a key of its own,
-// since its class has other rows; fixtures/program/suite.cpp repeats what no other row could confirm.
+// Retests a measurement in which a rank is an outlier; only an outlier in both turns fails. The retest has its own key,
+// since its class has other rows. fixtures/program/suite.cpp repeats measurements that no other row can confirm.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace shakedown {
 
-/// Longer than what the better ranks took:
+/// True if the slowest rank took more than `off` times as long as the lower quartile of all ranks.
 inline bool stands_off(const std::map<std::string, std::vector<RankData>>& measured, const std::string& key) {
   const auto row = measured.find(key);
   if (row == measured.end()) return false;
@@ -22,11 +22,11 @@ inline bool stands_off(const std::map<std::string, std::vector<RankData>>& measu
   for (const auto& own : column->second) {
     if (own) seconds.push_back(*own);
   }
-  constexpr double off = 1.4;  // less than what stands out (thresholds/catalogue/metrics.cpp)
+  constexpr double off = 1.4;  // below the limit for outliers (thresholds/catalogue/metrics.cpp)
   return !seconds.empty() && *std::max_element(seconds.begin(), seconds.end()) > off * quantile(seconds, 0.25);
 }
 
-/// These, and what stands off of them once more, with `turn` 2.
+/// Adds the measurements, and repeats those with an outlier with `turn` 2.
 template <class Spec>
 void add_with_second_turn(Session& session, const std::vector<Spec>& specs, const Figures& figures, OneByOne one_by_one,
                           double least_seconds = 0) {

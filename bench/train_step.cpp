@@ -1,8 +1,8 @@
-// A step of training as clusters are tested with it: every parameter of GPT-2 (124 million; LayerNorm, GELU, learned
-// positions, the head tied to the embedding), forward, backward, sum of the gradients over all ranks, AdamW, bf16 with
-// fp32 masters, on random weights. Several ranks also share the optimizer of it, and all of Qwen2-7B and Llama-8B.
-// encoder_163m is what many cluster tests call GPT-2, so that their figures can be compared: see transformer/shape.hpp.
-// On a machine without GPUs two small layers of each.
+// A full training step, as used in cluster tests: every parameter of GPT-2 (124 million; LayerNorm, GELU, learned
+// positions, tied head), forward, backward, AllReduce of the gradients, AdamW, in bf16 with fp32 master weights, on
+// random weights. With several ranks there are also variants with a sharded optimizer, and with fully sharded GPT-2,
+// Qwen2-7B and Llama-8B. encoder_163m is the model that many cluster tests call GPT-2, so that their figures can be
+// compared: see transformer/shape.hpp. A machine without GPUs runs two small layers of each.
 //
 //   mpirun -np 4 build/bench/bench_train_step --tier=full
 //   build/bench/bench_train_step --backend=host --plan
@@ -17,7 +17,7 @@ void register_train_step(Session& session) {
     add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
     add({.model = "gpt2_tiny", .batch = 1, .seq = 16, .dtype = DType::f64, .accumulation = 2});
     add({.model = "encoder_tiny", .batch = 2, .seq = 16, .dtype = DType::f32});
-    // One rank has nobody to share with.
+    // A single rank cannot shard.
     for (const auto shard : {training::Shard::optimizer, training::Shard::weights}) {
       if (session.ranks() < 2) continue;
       add({.model = "gpt2_tiny", .batch = 2, .seq = 16, .dtype = DType::f32, .shard = shard});
@@ -42,8 +42,8 @@ void register_train_step(Session& session) {
          nullptr});
     return;
   }
-  // What computing a layer together costs, on layers of Qwen2-7B and Llama 3.1 8B that one GPU can train, and on GPT-2.
-  // No rule judges it.
+  // The cost of tensor parallelism, on 8 layers of Qwen2-7B and Llama 3.1 8B that one GPU can train, and on GPT-2. No
+  // rule judges these rows.
   constexpr bool on_request = true;
   for (const int tp : {1, 2, 4}) {
     if (session.ranks() % tp != 0) continue;
@@ -52,7 +52,7 @@ void register_train_step(Session& session) {
     }
     if (tp > 1) add_step(session, TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024, .tp = tp}, on_request);
   }
-  // The whole of a model that ranks share else: its losses are the same.
+  // The unsharded model on one rank; its losses must equal those of the sharded one.
   if (session.ranks() == 1) {
     add_step(session, TrainStepSpec{.model = "qwen2_7b", .batch = 1, .seq = 4096, .retain = training::Retain::inputs},
              on_request);

@@ -1,4 +1,5 @@
-// Inventory: what machine this is, for a person, or as JSON. Under mpirun of all hosts, and what differs between them.
+// Inventory: describes this machine, as text or as JSON. Under mpirun it describes all hosts and the differences
+// between them.
 //
 //   build/bench/inventory
 //   mpirun -np 16 --map-by ppr:1:node build/bench/inventory gpu
@@ -25,7 +26,7 @@ const char* const help =
 
 using namespace shakedown;
 
-/// Those of all hosts, in the order of their first ranks. Collective.
+/// Returns the inventories of all hosts on the first rank, in the order of their first ranks. Collective.
 std::vector<NamedInventory> read_all_hosts(World& world) {
   const bool speaks = world.on_host().rank() == 0;
   const auto answers = gather_to_first(world, speaks ? std::optional(read_own_host()) : std::nullopt);

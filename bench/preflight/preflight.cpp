@@ -1,6 +1,6 @@
-// Pre-flight: is this the machine that was ordered, and is it well? Reads facts in seconds, before a second of
-// benchmark time is spent; the rules of the profile judge them. A GPU that CUDA cannot open is a fact here, not an
-// obstacle.
+// Pre-flight: checks that this is the machine that was ordered, and that it is healthy. Reads facts in seconds, before
+// any benchmark runs; the rules of the profile judge them. A GPU that CUDA cannot open is reported as a fact and does
+// not stop pre-flight.
 //
 //   mpirun -np 4 build/bench/bench_preflight --benchmark_format=json > preflight.json
 //   mpirun -np 4 build/bench/bench_preflight --shared-folder=/home/me --dcgm=1
@@ -27,7 +27,7 @@ namespace {
 
 bool speaks_for_host(World& world) { return world.on_host().rank() == 0; }
 
-/// GPUs that CUDA shows less than NVML does, unless somebody hid them.
+/// Returns the number of GPUs that NVML shows and CUDA does not; 0 if a setting hides GPUs on purpose.
 Fact missing_in_cuda(const InspectionContext& context) {
   if (const auto mask = gpu_mask(process_environment())) return number_fact(0, mask->text);
   const auto nvml = context.host.host.find("gpus_nvml");
@@ -46,7 +46,7 @@ Facts host_facts(World& world, const InspectionContext& context) {
   return facts;
 }
 
-/// This rank's GPU as it was before any rank opened one; nullptr if it is not known which one that is.
+/// Returns the facts of this rank's GPU, read before any rank opened a GPU; nullptr if it is unknown which GPU that is.
 const Facts* own_gpu(const InspectionContext& context) {
   if (!context.known) return nullptr;
   const auto& [uuid, pci] = std::tie(context.known->uuid, context.known->pci);
@@ -56,8 +56,8 @@ const Facts* own_gpu(const InspectionContext& context) {
   return nullptr;
 }
 
-/// State as it is now, with the device open: an idle GPU lowers the speed of its PCIe link. What other programs do with
-/// the GPU is as it was before.
+/// Returns the current state of the GPU with the device open, since an idle GPU lowers the speed of its PCIe link.
+/// Facts about other programs on the GPU come from the earlier reading.
 Facts gpu_state(World&, const InspectionContext& context) {
   Facts facts;
   if (const auto* const before = own_gpu(context)) {
@@ -95,7 +95,7 @@ Facts software(World& world, const InspectionContext& context) {
   return facts;
 }
 
-/// Whether a rank runs on the NUMA node of its GPU. One that may run everywhere is not bound to a wrong place.
+/// Returns 1 if a rank runs on the NUMA node of its GPU, else 0. A rank that is not bound also gives 1.
 Fact near_its_gpu(std::optional<double> nodes, std::optional<double> gpu, const Cpus& cpus) {
   if (nodes == 1) return number_fact(1);
   if (!gpu) return number_fact(std::nullopt, "the NUMA node of the GPU is unknown");
@@ -120,7 +120,7 @@ Facts binding(World& world, const InspectionContext& context) {
   return facts;
 }
 
-/// How far this host's time of day is from rank 0's, as exact as half a round trip of MPI.
+/// Returns the offset of this host's clock from that of rank 0. The accuracy is half an MPI round trip.
 Facts clock_offset(World& world, const InspectionContext&) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -134,7 +134,8 @@ Facts network(World& world, const InspectionContext& context) {
   return reach_all_hosts(world, nccl_setting(process_environment(), "NCCL_SOCKET_IFNAME", context.root));
 }
 
-/// What Slurm says of the nodes of this job; rank 0 asks, since the controller has other jobs. It gets 10 s for that.
+/// Returns what Slurm reports about the nodes of this job. Only rank 0 asks, since the controller serves other jobs
+/// too. The time limit is 10 s.
 Facts slurm(World& world, const InspectionContext& context) {
   CommandOutput said;
   if (world.rank() == 0) {
@@ -154,7 +155,7 @@ Facts slurm(World& world, const InspectionContext& context) {
   return slurm_facts(answer.text, node.value_or(host_name()), gpus == host.end() ? std::nullopt : gpus->second.number);
 }
 
-/// NVIDIA's own test, run by the first rank of each host, while the others wait and their GPUs rest.
+/// Runs NVIDIA's diagnostics on the first rank of each host, while the other ranks wait and their GPUs are idle.
 class Dcgm {
  public:
   Dcgm(int level, double timeout) : level_(level), limit_(dcgm_limit(level, timeout)) {}
@@ -164,7 +165,7 @@ class Dcgm {
     const auto* const own = own_gpu(context);
     const auto& gpus = context.host.gpus;
     std::set<std::size_t> of_ranks;
-    // One more than the index in NVML's order; 0 if NVML does not know the GPU of this rank.
+    // The NVML index plus one; 0 if NVML does not know the GPU of this rank.
     for (const int number : gather(world.on_host(), own == nullptr ? 0 : static_cast<int>(own - gpus.data()) + 1)) {
       if (number > 0) of_ranks.insert(static_cast<std::size_t>(number) - 1);
     }
@@ -226,7 +227,7 @@ void register_preflight(Session& session) {
   session.add("preflight/of:binding", binding);
   session.add("preflight/of:clock", clock_offset);
   session.add("preflight/of:network", network);
-  // A prolog and a health check are no step of a job, and Slurm's promise of GPUs counts there too.
+  // A prolog and a health check run outside of a job step, and must get the GPUs that Slurm promises too.
   if (process_environment()("SLURM_JOB_ID") || process_environment()("SHAKEDOWN_SLURM_NODE"))
     session.add("preflight/of:slurm", slurm);
   if (const int level = session.options().dcgm; level > 0) add_dcgm(session, level);
