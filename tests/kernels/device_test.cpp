@@ -1,4 +1,4 @@
-// The seam: names, keys, sizes and costs of the specs.
+// The Device interface: names, keys, sizes and costs of the specs.
 #include "kernels/device.hpp"
 #include "base/files.hpp"
 
@@ -102,7 +102,7 @@ TEST(Cost, CountsWhatTheModelNeedsWhateverIsComputedTwice) {
 
 TEST(Cost, CountsTheGradientOfEveryWeightThatIsTrained) {
   EXPECT_NEAR(cost(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024}).flops / 32768 / 1e6, 807.47, 0.01);
-  // Without a mask all pairs count: at half of the length the same.
+  // Without a mask all pairs count, so half of the length gives the same number.
   EXPECT_NEAR(cost(TrainStepSpec{.model = "encoder_163m", .batch = 8, .seq = 512}).flops / 4096 / 1e6, 807.47, 0.01);
   EXPECT_THROW(cost(TrainStepSpec{.model = "gpt2_124m", .batch = 1, .seq = 1025}), std::invalid_argument);
   EXPECT_THROW(cost(LoraStepSpec{.model = "encoder_163m", .batch = 1, .seq = 8}), std::invalid_argument);
@@ -152,7 +152,7 @@ TEST(Layout, CutsPartsToWholeVectorsOrElementsButLeavesOne) {
   const auto part = [](std::size_t bytes, int ranks) {
     return layout({CollectiveOp::alltoall, DType::f32, bytes, ranks}).part;
   };
-  EXPECT_EQ(part(1048576, 3), 349520u);  // 349525 down to a multiple of 16
+  EXPECT_EQ(part(1048576, 3), 349520u);  // 349525 rounded down to a multiple of 16
   EXPECT_EQ(part(8, 1), 8u);
   EXPECT_EQ(part(8, 2), 4u);
   EXPECT_EQ(part(8, 8), 4u);
@@ -190,7 +190,7 @@ TEST(Footprint, CountsInputsAndOutputs) {
   EXPECT_EQ(footprint(HbmSpec{HbmOp::read, Engine::sm, 8}), 8u);
   EXPECT_EQ(footprint(HbmSpec{HbmOp::triad, Engine::sm, 8}), 24u);
   EXPECT_EQ(footprint(CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 8, 1, Place::in}),
-            4095u * 64 + 8);  // a place for each operation of a sample
+            4095u * 64 + 8);  // one place for each operation of a sample
   EXPECT_EQ(footprint(CollectiveSpec{CollectiveOp::all_gather, DType::f32, 1024, 4}), 1280u);
 }
 
@@ -244,7 +244,7 @@ TEST(ADigest, SeesEveryBitAndPlaceAndNoTwoChangesThatAreAlike) {
       for (std::size_t i = 0; i < 8 * bytes; ++i) {
         data[i / 8] ^= std::byte{1} << (i % 8);
         digests.insert(digest_of(data));
-        for (std::size_t j = i + 8; j < 8 * bytes; j += 8) {  // the same bit of another byte, too
+        for (std::size_t j = i + 8; j < 8 * bytes; j += 8) {  // also for the same bit of another byte
           data[j / 8] ^= std::byte{1} << (j % 8);
           digests.insert(digest_of(data));
           data[j / 8] ^= std::byte{1} << (j % 8);

@@ -1,4 +1,4 @@
-// What is read out of NCCL's debug log. The lines are of NCCL 2.28.3 on two H200.
+// Parsing of the NCCL debug log. The lines are from NCCL 2.28.3 on two H200.
 #include "kernels/nccl_log.hpp"
 
 #include <gtest/gtest.h>

@@ -46,7 +46,7 @@ TEST(Addends, AreZeroInSumWhereASumInPlaceIsSummedAgain) {
         ASSERT_EQ(addends.sum(i), 0);
         ASSERT_LE(positive, limit) << "a part of the ranks has an inexact sum";
       }
-      // Else a sum that did not run would look right on that rank.
+      // Otherwise a sum that did not run would look correct on that rank.
       EXPECT_LT(*std::max_element(zeros.begin(), zeros.end()), 80) << ranks << " ranks";
     }
   }
@@ -66,7 +66,7 @@ TEST(Addends, UseSixteenValuesWhereverTheTypeAllows) {
 }
 
 TEST(Parts, SayWhichWordOfWhomLiesWhere) {
-  const Parts parts{10, 30, 2};  // what rank 3 gets from ranks 2, 3, ... when each sends 10 words to each
+  const Parts parts{10, 30, 2};  // the data that rank 3 gets from ranks 2, 3, ... if each sends 10 words to each
   EXPECT_EQ(parts.index(0), 30u);
   EXPECT_EQ(parts.rank(9), 2u);
   EXPECT_EQ(parts.index(25), 35u);

@@ -1,5 +1,5 @@
-// That an operation which was left out, or did only a part, is seen whichever it is, over a buffer played through byte
-// by byte; and that nothing is seen where all ran.
+// A skipped or partial operation is detected, whichever operation it is; and no error is reported if all ran. The test
+// simulates a buffer byte by byte.
 #include "kernels/trail.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ class Player {
  public:
   Player(const Trail& trail) : trail_(trail), whole_(trail.room(), static_cast<std::byte>(poison)) {}
 
-  /// One series; operation `left_out` of it, counted from 0, writes only `part` bytes.
+  /// Simulates one series. Operation `left_out`, counted from 0, writes only `part` bytes.
   void play(int operations, std::optional<int> left_out = std::nullopt, std::size_t part = 0) {
     stage_trail(whole_, trail_, operations, poison);
     for (int i = 0; i < operations; ++i) {

@@ -1,6 +1,6 @@
-// Collectives of the CUDA backend on one GPU and one rank: their known data, the checks, recorded batches, and every
-// Work through the seam. What needs several ranks is proved by the benchmark programs, which check all data that they
-// time.
+// Collectives of the CUDA backend on one GPU with one rank: their known data, the checks, captured batches, and every
+// Work through the Device interface. Behaviour with several ranks is covered by the benchmark programs, which verify
+// all data that they time.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// The CUDA backend on one GPU: known data and the checks against the references computed on the CPU, then every Work
-// through the seam, with poisoned outputs, at even and at ragged sizes. Copies between GPUs need several processes and
-// are not tested here; cuda_collectives_test.cpp tests collectives, cuda_gemm_test.cpp products.
+// The CUDA backend on one GPU: compares known data and checks with references computed on the CPU, then runs every Work
+// through the Device interface, with poisoned outputs, at even and ragged sizes. Copies between GPUs need several
+// processes and are not tested here. collectives_test.cpp tests collectives, gemm_test.cpp products.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ TEST(CudaPlacement, OneRankPerGpu) {
   EXPECT_EQ(ordinal(0, 1, 8), 0);
   EXPECT_EQ(ordinal(7, 8, 8), 7);
   EXPECT_EQ(ordinal(2, 3, 8), 2);
-  EXPECT_EQ(ordinal(7, 8, 1), 0);  // each rank sees its own GPU only
+  EXPECT_EQ(ordinal(7, 8, 1), 0);  // each rank sees only its own GPU
   EXPECT_EQ(message_of([&] { ordinal(0, 8, 4); }),
             "8 ranks on this host but only 4 visible GPUs; start one rank per GPU (mpirun -np 4 ...), or let each rank "
             "see only its own GPU");
@@ -139,7 +139,7 @@ TEST_F(OnGpu, TheTunerPicksTheFasterCandidateAndSkipsThoseThatDoNotRun) {
   EXPECT_EQ(pick_fastest(*gpu_, 1, run, {0.2}), std::nullopt);
 }
 
-// Works through the seam ---------------------------------------------------------------------------------------------
+// Works through the Device interface ---------------------------------------------------------------------------------
 
 TEST_F(OnGpu, WhatDoesNotFitSaysHowMuchIsMissing) {
   const auto huge = std::size_t{1} << 50;
@@ -156,10 +156,10 @@ TEST_F(OnGpu, WhatDoesNotFitSaysHowMuchIsMissing) {
     EXPECT_TRUE(contains(text, " GB free"));
   }
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, huge}), Unsupported);
-  EXPECT_GT(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, 4096})->bytes(), 0U);  // the device is still of use
+  EXPECT_GT(device_->prepare(HbmSpec{HbmOp::copy, Engine::sm, 4096})->bytes(), 0U);  // the device is still usable
 }
 
-// A process cannot map its own handle: the same refusal that a GPU gives which its peers cannot reach.
+// A process cannot map its own handle. The error is the same as for a GPU that its peers cannot reach.
 TEST_F(OnGpu, MemoryThatThePeerCannotMapIsUnsupportedAndSaysWhichCallFailed) {
   {
     PeerMemory memory(*gpu_, std::size_t{2} << 20);
@@ -167,13 +167,13 @@ TEST_F(OnGpu, MemoryThatThePeerCannotMapIsUnsupportedAndSaysWhichCallFailed) {
     EXPECT_TRUE(contains(text, "local rank 0: cudaIpcOpenMemHandle: "));
     EXPECT_TRUE(contains(text, "CUDA IPC needs every rank to see both GPUs"));
   }
-  expect_work_is_checked(HbmSpec{HbmOp::copy, Engine::sm, 4096}, 512);  // the device is still of use
+  expect_work_is_checked(HbmSpec{HbmOp::copy, Engine::sm, 4096}, 512);  // the device is still usable
 }
 
 TEST_F(OnGpu, WhatThisBackendDoesNotDoIsUnsupported) {
   EXPECT_THROW(device_->prepare(HbmSpec{HbmOp::copy, Engine::cpu, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(CollectiveSpec{CollectiveOp::all_reduce, DType::f64, 4096}), Unsupported);
-  EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 1, 4096}), Unsupported);  // one rank only
+  EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 1, 4096}), Unsupported);  // only one rank
   EXPECT_THROW(device_->prepare(PeerCopySpec{CopyOp::read, Engine::ce, 0, 0, 4096}), std::invalid_argument);
   EXPECT_THROW(device_->prepare(PeerShiftSpec{CopyOp::read, Engine::ce, 1, 4096}), Unsupported);
   EXPECT_THROW(device_->prepare(PeerLatencySpec{Engine::sm, 0, 1, 4096}), Unsupported);
@@ -183,7 +183,7 @@ TEST_F(OnGpu, WhatThisBackendDoesNotDoIsUnsupported) {
 }  // namespace
 }  // namespace shakedown::cuda
 
-/// 77 tells CTest that the part on a GPU was skipped.
+/// Exit code 77 tells CTest that the GPU part was skipped.
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   const int failed = RUN_ALL_TESTS();

@@ -1,4 +1,5 @@
-// Products on one GPU: their data, their checks against products computed on the CPU, and every type through the seam.
+// Products on one GPU: their data, their checks against products computed on the CPU, and every type through the Device
+// interface.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -78,7 +79,7 @@ T read_as(const std::vector<std::byte>& bytes, std::size_t i) {
   return value;
 }
 
-/// Element i of an input of this type.
+/// Returns element i of an input of this type.
 double decode(DType dtype, const std::vector<std::byte>& bytes, std::size_t i) {
   constexpr double e2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
   switch (dtype) {
@@ -103,7 +104,7 @@ void write_as(std::vector<std::byte>& bytes, std::size_t i, T value) {
   std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
 }
 
-/// Rounds an element of a product of this type.
+/// Rounds a value to an element of a product of this type.
 void encode_product(DType dtype, std::vector<std::byte>& bytes, std::size_t i, double value) {
   switch (dtype) {
     case DType::f64: return write_as(bytes, i, value);
@@ -125,8 +126,8 @@ TEST_P(TypedData, NormalIsThatOfTheReferenceRounded) {
   fill_normal(*gpu_, buffer, dtype, count, 2);
   const auto bytes = download<std::byte>(buffer);
   const double deviation = dtype == DType::int8 ? int8_deviation : 1;
-  // Rounding to nearest, relative and for the small absolute. The functions of the two sides may differ in the last
-  // bits of a double, and so now and then in one rounding.
+  // Limits for rounding to nearest: relative, and absolute for small values. The functions of CPU and GPU may differ in
+  // the last bits of a double, and so occasionally in one rounding.
   const auto [relative, absolute] = [&]() -> std::pair<double, double> {
     switch (dtype) {
       case DType::f64: return {1e-14, 1e-14};
@@ -161,7 +162,7 @@ TEST_P(TypedData, NormalIsThatOfTheReferenceRounded) {
 
 // The checks of a product --------------------------------------------------------------------------------------------
 
-/// A small product whose C is computed on the CPU, in f64 and rounded once.
+/// A small product whose C is computed on the CPU in f64 and rounded once.
 class ProductCheck : public OnGpu {
  protected:
   static constexpr int m = 70, n = 77, k = 53;
@@ -286,7 +287,7 @@ TEST_F(ProductCheck, SwappedColumnsAreFound) {
   EXPECT_EQ(sampled(true).mismatched, 16U);
 }
 
-/// The same for every type: inputs as the GPU writes them, the product computed on the CPU and rounded once.
+/// The same for every type: inputs written by the GPU, and a product computed on the CPU and rounded once.
 class TypedProductCheck : public OnGpu, public ::testing::WithParamInterface<DType> {
  protected:
   static constexpr int m = 64, n = 72, k = 48;
@@ -350,7 +351,7 @@ TEST_P(TypedProductCheck, OneElementThatIsOffIsFound) {
       case DType::f32: return 1e-3;
       case DType::tf32: return 1e-2;
       case DType::int8:
-      case DType::f16: return 1.0;  // int8: the smallest error that there is
+      case DType::f16: return 1.0;  // int8: the smallest possible error
       default: return 8.0;
     }
   }();
@@ -363,9 +364,9 @@ TEST_P(TypedProductCheck, OneElementThatIsOffIsFound) {
   EXPECT_EQ(sums().first, row * static_cast<std::size_t>(sums_per_row(n)) + column / sum_width);
 }
 
-// Works through the seam ---------------------------------------------------------------------------------------------
+// Works through the Device interface ---------------------------------------------------------------------------------
 
-/// Runs what this GPU has; what it has not must say why.
+/// Runs the products that this GPU supports; for others the error must give the reason.
 class GemmWork : public OnGpu {
  protected:
   void expect_checked_or_unsupported(const GemmSpec& spec) {
@@ -428,10 +429,10 @@ TEST_F(GemmWork, OfOddShapeIsRightOrUnsupported) {
 }
 
 TEST_F(GemmWork, OfAShapeWithoutAnAlgorithmIsUnsupportedAndNamesIt) {
-  const GemmSpec odd{DType::fp8_e4m3, 17, 17, 17};  // fp8 wants sides of whole 16 bytes
+  const GemmSpec odd{DType::fp8_e4m3, 17, 17, 17};  // fp8 needs sides of whole multiples of 16 bytes
   EXPECT_THROW(device_->prepare(odd), Unsupported);
   EXPECT_TRUE(contains(message_of([&] { device_->prepare(odd); }), "cuBLASLt has no algorithm for " + key(odd)));
-  expect_checked_or_unsupported({DType::fp8_e4m3, 256, 256, 256});  // the device is still of use
+  expect_checked_or_unsupported({DType::fp8_e4m3, 256, 256, 256});  // the device is still usable
 }
 
 TEST(GemmChoice, AsTextIsReadBack) {
@@ -458,7 +459,7 @@ TEST_F(GemmWork, TakesTheAlgorithmThatWasChosenBefore) {
 
   const auto other = open_device({});
   auto forced = *candidate_from(choice);
-  forced.rank = 1000;  // a mark that no tuning gives
+  forced.rank = 1000;  // a marker that tuning never produces
   other->choices()[key(spec)] = to_text(forced);
   const auto second = other->prepare(spec);
   second->connect(group_);
@@ -580,7 +581,7 @@ TEST_F(GemmWork, CountsTheCyclesOfAProductAsTheMedianOfSamples) {
   for (int i = 0; i < 5; ++i) sample(4);
   const auto usual = device.take_clock();
   CycleCounter counter(device.gpu());
-  const auto count = [&](int repeats) {  // as if one operation had taken so long
+  const auto count = [&](int repeats) {  // as if one operation had taken this long
     counter.begin();
     work->stage(repeats);
     for (int i = 0; i < repeats; ++i) work->enqueue();
@@ -606,7 +607,7 @@ TEST_F(GemmWork, ARankThatStandsByIsCheckedButNotTimed) {
     work->connect(group_);
     work->reset();
     EXPECT_EQ(work->credited_rank(7), active == 1 ? std::optional(7) : std::nullopt);
-    EXPECT_EQ(work->verify().passed(), active == 0);  // the rank that is active has not multiplied yet
+    EXPECT_EQ(work->verify().passed(), active == 0);  // the active rank has not multiplied yet
     EXPECT_EQ(device_->seconds(*work, 2) > 0, active == 1);
     second.gpu().synchronize();
     work->corrupt();

@@ -1,4 +1,5 @@
-// Streams over the memory of one GPU: every shape of every kernel at even and ragged sizes, and the Works made of them.
+// Streams over the memory of one GPU: every shape of every kernel at even and ragged sizes, and the Works built on
+// them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ std::string text(HbmOp op, const StreamShape& shape) {
          std::to_string(static_cast<int>(shape.hint)) + ", stages of " + std::to_string(shape.stage_bytes);
 }
 
-/// Few sizes that matter and some that nobody chose; the seed is fixed, so that a failure can be repeated.
+/// Returns a few important sizes and some random ones. The seed is fixed, so that failures are reproducible.
 std::vector<std::size_t> sizes_for(HbmOp op) {
   std::vector<std::size_t> sizes{8, 16, 24, 4096, 4 * mib, 4 * mib + 8};
   std::mt19937_64 random(1);
@@ -75,7 +76,7 @@ TEST(CudaWords, ContentsAreThoseOfTheReference) {
   }
 }
 
-/// Runs one shape of one operation on known data and gives what its check says.
+/// Runs one shape of one operation on known data and returns the result of its check.
 class Streams : public OnGpu {
  protected:
   Check run(HbmOp op, const StreamShape& shape, std::size_t bytes) {
@@ -194,7 +195,7 @@ TEST_F(OnGpu, ProductsCollectivesAndCopiesLeaveTheSameBitsEachTime) {
   }
 }
 
-// Each connect may choose another shape of the kernel, and a row is measured twice where somebody seemed slow.
+// Each connect may choose another shape of the kernel, and a row is measured twice if a GPU seemed slow.
 TEST_F(OnGpu, BitsOfAReadDoNotDependOnHowManyBlocksAddUp) {
   constexpr std::size_t words = 4 * mib / 8;
   const auto work = device_->prepare(HbmSpec{HbmOp::read, Engine::sm, 8 * words});
@@ -250,7 +251,7 @@ TEST_F(OnGpu, MemoryTestFindsAWrongWordAndItsAddress) {
       EXPECT_GT(device_->seconds(*work, 2), 0);
       const Check check = work->verify();
       EXPECT_TRUE(check.passed()) << check.first;
-      EXPECT_GE(check.compared, 3 * bytes / 8);  // two timed walks and the last look, at least
+      EXPECT_GE(check.compared, 3 * bytes / 8);  // at least two timed passes and the final one
       work->reset();
       EXPECT_GT(device_->seconds(*work, 1), 0);
       EXPECT_TRUE(work->verify().passed()) << "after a walk more or less, which has the complement";
@@ -304,7 +305,7 @@ TEST_F(OnGpu, Pcie) {
   }
 }
 
-// The driver clears what a memory test gave back with the engine that copies from the host.
+// The driver clears the memory that a memory test has freed with the copy engine that also copies from the host.
 TEST_F(OnGpu, CopiesFromTheHostAreAsFastBehindAMemoryTestAsBeforeIt) {
   const auto seconds_of = [&](const Spec& spec) {
     const auto work = device_->prepare(spec);
@@ -339,7 +340,7 @@ TEST_F(OnGpu, WorksGiveTheirMemoryBackSoThatTheNextFamilyHasIt) {
                                 GemmSpec{DType::bf16, 8192, 8192, 8192},
                                 PcieSpec{PcieOp::both, 256 * mib},
                                 CollectiveSpec{CollectiveOp::all_reduce, DType::f32, 256 * mib, 1}};
-  for (const auto& spec : specs) use(spec);  // libraries and the communicator keep what they take at first
+  for (const auto& spec : specs) use(spec);  // libraries and the communicator keep memory from their first use
   const auto before = free_memory();
   for (const auto& spec : specs) {
     use(spec);

@@ -1,4 +1,4 @@
-// What the tests of the CUDA backend share: a fixture that skips without a GPU, and what every Work must stand.
+// Shared by the tests of the CUDA backend: a fixture that skips without a GPU, and checks that every Work must pass.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ class OnGpu : public ::testing::Test {
     return buffer;
   }
 
-  /// Prepares, runs and checks a Work; then proves that its check sees what was not written, and what was damaged.
+  /// Prepares, runs and checks a Work. Then verifies that its check detects data that were not written or were damaged.
   template <class Spec>
   void expect_work_is_checked(const Spec& spec, std::size_t least_compared) {
     SCOPED_TRACE(key(spec));
@@ -73,7 +73,7 @@ class OnGpu : public ::testing::Test {
     const Check corrupted = work->verify();
     EXPECT_FALSE(corrupted.passed()) << "a damaged element passed the check";
     EXPECT_GE(corrupted.mismatched, 1U);
-    EXPECT_LE(corrupted.mismatched, 2U);  // of a product, the element and the sum that it is part of
+    EXPECT_LE(corrupted.mismatched, 2U);  // for a product, the element and the sum that contains it
     EXPECT_TRUE(contains(corrupted.first, "expected"));
     if (digest) {
       EXPECT_NE(digest, work->digest()) << "the digest does not see the damage";

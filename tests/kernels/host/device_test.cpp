@@ -1,5 +1,5 @@
-// Every Work of the host backend: right on poisoned outputs, wrong when nothing ran, wrong when one element is damaged.
-// What needs several ranks is tested by suite_test.sh.
+// Every Work of the host backend: passes with poisoned outputs, fails if nothing ran, fails if one element is damaged.
+// suite_test.sh tests behaviour with several ranks.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ class HostBackend : public testing::Test {
     return work;
   }
 
-  /// As the fixture does it: announced first, so that the check knows how many operations there were.
+  /// Runs operations like the fixture: stage() first, so that the check knows the number of operations.
   double timed(Work& work, int repeats) {
     work.stage(repeats);
     return device_->seconds(work, repeats);
@@ -138,28 +138,28 @@ TEST_F(HostBackend, FindsABitOfMemoryThatIsStuckAtEitherValue) {
   }
 }
 
-// Memory whose word 1000 is at fault. State that a fault needs stands in the memory itself.
+// Memory with a fault at word 1000. Faults that need state keep it in the memory itself.
 struct Sound : host::Cells {};
-struct Aliased : host::Cells {  // words 1000 and 5096 are one
+struct Aliased : host::Cells {  // words 1000 and 5096 are the same
   static std::size_t at(std::size_t i) { return i == 5096 ? 1000 : i; }
   static void write(std::uint64_t* words, std::size_t i, std::uint64_t word) { words[at(i)] = word; }
   static std::uint64_t read(const std::uint64_t* words, std::size_t i) { return words[at(i)]; }
 };
 template <bool stuck>
-struct Stuck : host::Cells {  // bit 40 is always so
+struct Stuck : host::Cells {  // bit 40 is stuck at one value
   static std::uint64_t read(const std::uint64_t* words, std::size_t i) {
     constexpr std::uint64_t bit = 1ULL << 40;
     return i != 1000 ? words[i] : stuck ? words[i] | bit : words[i] & ~bit;
   }
 };
-struct Tied : host::Cells {  // bits 40 and 41 are wired together: either one sets both
+struct Tied : host::Cells {  // bits 40 and 41 are shorted: setting either sets both
   static std::uint64_t read(const std::uint64_t* words, std::size_t i) {
     constexpr std::uint64_t both = 3ULL << 40;
     return i == 1000 && (words[i] & both) != 0 ? words[i] | both : words[i];
   }
 };
 template <int to>
-struct Coupled : host::Cells {  // writing it flips a bit of its neighbour
+struct Coupled : host::Cells {  // a write flips a bit of the neighbour
   static void write(std::uint64_t* words, std::size_t i, std::uint64_t word) {
     words[i] = word;
     if (i == 1000) words[i + to] ^= 1;
@@ -168,7 +168,7 @@ struct Coupled : host::Cells {  // writing it flips a bit of its neighbour
 
 class FaultyMemory : public testing::Test {
  protected:
-  /// After so many walks over 64 KiB.
+  /// True if `walks` passes over 64 KiB find the fault.
   template <class Cells>
   bool finds(TestPattern pattern, int walks = 1) {
     host::MemoryTest<Cells> work(MemoryTestSpec{pattern, 65536}, team_);
@@ -284,7 +284,7 @@ TEST_F(HostBackend, SaysThatADiskWasFullInsteadOfWrongData) {
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   auto limit = before;
-  limit.rlim_cur = 1000;  // as large as a file may become
+  limit.rlim_cur = 1000;  // maximum file size
   auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
   setrlimit(RLIMIT_FSIZE, &limit);
   timed(*work, 2);

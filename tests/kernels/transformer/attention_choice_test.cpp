@@ -1,4 +1,4 @@
-// Which attention is measured, by what a cuDNN supports: a query that is made up here.
+// The choice of the attention by what cuDNN supports, with a simulated query.
 #include "kernels/transformer/attention_choice.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,8 @@ namespace {
 
 enum class Supports { both, nondeterministic, neither };
 
-/// A library that makes an attention of true or false, whether it is deterministic, and notes what it was asked.
+/// A simulated library. It reports what it supports for deterministic (true) and other (false) attention, and records
+/// the queries.
 struct Library {
   Supports supports;
   std::vector<bool> asked = {};

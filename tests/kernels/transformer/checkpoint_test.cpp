@@ -1,5 +1,5 @@
-// Checkpoints on the host: what goes on from one is the same to the last bit, whatever happens to the files of one is
-// said in one line, and the one before it stays whole.
+// Checkpoints on the host: training that resumes from one is bitwise equal, any damage to its files gives a one-line
+// error, and the previous checkpoint stays intact.
 #include "kernels/transformer/checkpoint.hpp"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class Checkpoints : public testing::Test {
   void read(HostStep<T>& host) {
     Checkpoint(host.ops, host.step, host.group).read(folder_);
   }
-  /// What reading says.
+  /// Returns the error of reading.
   template <class T>
   std::string refusal(HostStep<T>& host) {
     return without_names(input_error_of([&] { read(host); }));
@@ -78,8 +78,8 @@ class Checkpoints : public testing::Test {
   }
   std::string content(const fs::path& file) const { return read_file(file); }
 
-  /// Parameters after the steps, on so many ranks that share the state in this way. Reads before and writes after, if
-  /// that is said.
+  /// Returns the parameters after the steps, on `ranks` ranks that shard the state in this way. Optionally reads a
+  /// checkpoint before and writes one after.
   std::vector<float> trained(StepShape shape, int ranks, Shard shard, int steps, bool reads, bool writes) {
     std::vector<float> parameters;
     shape.ranks = ranks;
@@ -107,7 +107,7 @@ TEST_F(Checkpoints, LetTenStepsFollowTenAsIfTheyWereTwentyForEveryModel) {
     run(whole, 20);
     run(first, 10);
     write(first);
-    run(second, 3);  // something else
+    run(second, 3);  // to different weights
     read(second);
     EXPECT_EQ(second.step.steps(), 10u);
     EXPECT_EQ(second.parameters(), first.parameters());
@@ -120,7 +120,7 @@ TEST_F(Checkpoints, LetTenStepsFollowTenAsIfTheyWereTwentyForEveryModel) {
 
 TEST_F(Checkpoints, LetTenStepsFollowTenAsIfTheyWereTwentyHoweverRanksShareTheState) {
   for (const auto shard : {Shard::none, Shard::optimizer, Shard::weights}) {
-    auto shape = qwen2_shape(4);  // more than there are in turns
+    auto shape = qwen2_shape(4);  // more than the number of buffers that alternate
     shape.batch = 1;
     const auto whole = trained(shape, 3, shard, 20, false, false);
     trained(shape, 3, shard, 10, false, true);
@@ -128,7 +128,7 @@ TEST_F(Checkpoints, LetTenStepsFollowTenAsIfTheyWereTwentyHoweverRanksShareTheSt
   }
 }
 
-/// The same tokens on a power of two of ranks give the same bits: gradients are scaled without rounding.
+/// The same tokens on a power of two of ranks give the same bits, because scaling the gradients needs no rounding.
 TEST_F(Checkpoints, LetAnotherNumberOfRanksGoOnInAnotherWay) {
   struct Way {
     int ranks;
@@ -216,14 +216,14 @@ TEST_F(Checkpoints, RefuseFilesOfTwoThatAreMixed) {
   run(host, 1);
   write(host);
   const auto now = data_file();
-  // The old manifest, whose file is gone; and with the new data under the old name.
+  // The old manifest, whose file is gone; then the new data under the old name.
   std::ofstream(folder_ / "checkpoint.json") << manifest;
   EXPECT_EQ(refusal(host), "checkpoint..rank0: cannot be opened: No such file or directory");
   fs::copy_file(now, before);
   EXPECT_NE(refusal(host).find("not what was written"), std::string::npos);
 }
 
-/// The disk is full where a file may not grow any more.
+/// Simulates a full disk with a limit on the file size.
 class FullDisk {
  public:
   explicit FullDisk(std::size_t bytes) {
@@ -284,7 +284,7 @@ TEST_F(Checkpoints, LeaveTheOneBeforeWholeWhereOneRankHasAFullDisk) {
 }
 
 TEST_F(Checkpoints, RefuseAFolderWithoutRoom) {
-  /// As if every array had a terabyte.
+  /// Reports a terabyte for every array.
   class NoCopies final : public training::StateCopies {
     std::byte* chunk(std::size_t) override { return nullptr; }
     void fetch(std::size_t, training::StateArray, std::size_t, std::size_t) override {}
@@ -310,7 +310,7 @@ TEST_F(Checkpoints, AreGoneWhenTheyAreRemovedAndNothingElseIs) {
   EXPECT_EQ(files(), (std::vector<std::string>{"checkpoint.md", "notes.txt"}));
 }
 
-/// A process that has made a folder with a file in it, and lives until it is ended.
+/// A process that has created a folder with a file in it, and runs until it is ended.
 class Neighbour {
  public:
   explicit Neighbour(const fs::path& parent) {
@@ -353,7 +353,7 @@ TEST_F(Checkpoints, OfAProcessThatDiedGoWithTheNextAndThoseOfALivingOneStay) {
   }
   ASSERT_EQ(files().size(), 1u) << "ours went with us";
   EXPECT_TRUE(fs::exists(folder_ / files().front() / "checkpoint.0123.rank0"));
-  // The same on another host: nobody here knows who lives there.
+  // The same on another host, whose processes cannot be seen from here.
   const auto name = files().front();
   const auto foreign = "shakedown-checkpoint-elsewhere-" + name.substr(name.size() - 16);
   fs::rename(folder_ / name, folder_ / foreign);

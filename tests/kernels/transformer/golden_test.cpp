@@ -1,7 +1,8 @@
 // The training step on the host in float64 against transformers and peft (tests/peers/golden_lora_step.py wrote
-// tests/data/lora_golden.txt), and for GPT-2 and the encoder against a reference that knows no derivative of a layer
-// (tests/peers/reference_step.py): what differences of one's own loss cannot show, such as the halves of the rotation,
-// the grouping of heads, the scale of the adapters, the mean of the loss, clipping and the details of AdamW.
+// tests/data/lora_golden.txt), and for GPT-2 and the encoder against a reference without hand-written derivatives
+// (tests/peers/reference_step.py). This covers properties that finite differences of our own loss cannot: the halves of
+// the rotation, the grouping of heads, the scale of the adapters, the mean of the loss, clipping, and the details of
+// AdamW.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +17,7 @@ namespace {
 
 using Values = std::map<std::size_t, double>;
 
-/// "loss", "gradient" and "parameter": value by step or by index in the flat array.
+/// Returns "loss", "gradient" and "parameter": values by step or by index in the flat array.
 std::map<std::string, Values> golden(const char* name) {
   std::ifstream file(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "tests/data" / name);
   std::map<std::string, Values> values;
@@ -33,7 +34,7 @@ std::map<std::string, Values> golden(const char* name) {
   return values;
 }
 
-/// Largest difference, in parts of the root mean square of what is expected.
+/// Returns the largest difference, relative to the root mean square of the expected values.
 template <class T>
 double distance(const std::vector<T>& got, const Values& expected) {
   double largest = 0, squares = 0;
@@ -66,13 +67,14 @@ TEST(LoraGolden, AgreesWithTransformersAndPeftInDouble) {
   expect_golden<double>("lora_golden.txt", ragged_shape(), 1e-10);
 }
 
-// AdamW divides by the root of what may be tiny: a rounding error of a small gradient moves its parameter visibly.
+// AdamW divides by the root of a value that may be tiny, so that a rounding error of a small gradient moves its
+// parameter visibly.
 TEST(LoraGolden, AgreesWithTransformersAndPeftInFloat) {
   expect_golden<float>("lora_golden.txt", ragged_shape(), 3e-5);
 }
 
-// What is added to all keys changes no attention: the gradient of their bias is rounding alone, which a smaller epsilon
-// would make visible.
+// A constant added to all keys does not change attention. The gradient of their bias is therefore only rounding error,
+// which a smaller epsilon would amplify.
 constexpr training::AdamW gentle{.lr = 0.01, .eps = 1e-6};
 
 TEST(TrainGolden, AgreesWithTheReferenceOfGpt2InDouble) {

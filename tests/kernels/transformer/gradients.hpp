@@ -1,4 +1,4 @@
-// How tests compare gradients of a step: with differences of its loss, and with each other.
+// Compares gradients of a step with finite differences of its loss, and with each other.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace shakedown {
 
-/// Derivative of the loss along a direction of one tensor, by five points.
+/// Returns the derivative of the loss along a direction of one tensor, from a five-point stencil.
 inline double difference(HostStep<double>& host, const training::ParameterTensor& t,
                          const std::vector<double>& direction) {
   auto* const parameters = host.step.buffers().state.parameters + t.offset;

@@ -1,5 +1,5 @@
-// A training step on the host for tests: a two-layer model whose sizes divide nothing, and weights so large that every
-// part of the model bends the result.
+// A training step on the host for tests: a two-layer model with ragged sizes, and weights so large that every part of
+// the model affects the result.
 #pragma once
 
 #include <vector>
@@ -31,7 +31,7 @@ struct Batch {
   std::vector<int> inputs, targets;
 };
 
-/// Tokens of sequences first.. of a text that everybody agrees on.
+/// Returns the tokens of sequences first.. of a text that is the same everywhere.
 inline Batch batch_of(const training::StepShape& shape, std::size_t first_sequence = 0) {
   Batch batch;
   for (std::size_t i = 0; i < shape.accumulation * shape.tokens(); ++i) {
@@ -42,7 +42,7 @@ inline Batch batch_of(const training::StepShape& shape, std::size_t first_sequen
   return batch;
 }
 
-/// GPT-2's parts, at sizes that divide nothing.
+/// The parts of GPT-2 at ragged sizes.
 inline training::StepShape gpt2_shape() {
   auto shape = ragged_shape();
   auto& m = shape.model;
@@ -58,7 +58,7 @@ inline training::StepShape gpt2_shape() {
   return shape;
 }
 
-/// And those of the encoder: norms behind the sums, no causal mask, an untied head with bias.
+/// The parts of the encoder: post-norm, no causal mask, an untied head with bias.
 inline training::StepShape encoder_shape() {
   auto shape = gpt2_shape();
   shape.model.norm_place = training::NormPlace::behind;
@@ -68,7 +68,7 @@ inline training::StepShape encoder_shape() {
   return shape;
 }
 
-/// What Qwen2 and Llama are made of, trained as a whole: RMSNorm, SwiGLU, rotations, grouped heads.
+/// The parts of Qwen2 and Llama, with all parameters trained: RMSNorm, SwiGLU, rotations, grouped heads.
 inline training::StepShape qwen2_shape(std::size_t layers = 2) {
   auto shape = ragged_shape();
   shape.model.layers = layers;
@@ -77,13 +77,13 @@ inline training::StepShape qwen2_shape(std::size_t layers = 2) {
   return shape;
 }
 
-/// Of values that are normal numbers `standard`, what a tensor holds: gains around 1, an embedding of size 1.
+/// Returns the value of a tensor element for the normal number `standard`: gains around 1, an embedding of size 1.
 inline double lively(const training::ParameterTensor& t, double standard, double stddev) {
   if (t.is_norm() && t.kind == training::Kind::weight) return 1 + 0.3 * standard;
   return (t.owner == training::Owner::embedding ? 1 : stddev) * standard;
 }
 
-/// The tensors of a whole model, and what of them a rank has that may have a part.
+/// The tensors of a whole model, and the parts of them on a rank that may have only a part.
 class WholeTensors {
  public:
   explicit WholeTensors(const training::StepShape& shape)
@@ -92,7 +92,7 @@ class WholeTensors {
   std::size_t count() const { return tensors_.back().end(); }
   std::size_t offset(std::size_t tensor) const { return tensors_[tensor].offset; }
 
-  /// value(i, tensor, element) of each value i of a piece: which element of which whole tensor it is.
+  /// Calls value(i, tensor, element) for each value i of a piece, with the element of the whole tensor that it is.
   template <class Value>
   void each(const std::vector<training::ParameterTensor>& mine, const training::Piece& piece,
             const Value& value) const {
@@ -119,9 +119,9 @@ class WholeTensors {
   std::vector<training::ParameterTensor> tensors_;
 };
 
-/// Random weights of this standard deviation, norms around 1, and adapters. What is frozen has the numbers from 1000
-/// on, tensor by tensor in the order that tests/peers/golden_lora_step.py knows, and all adapters one; of what is
-/// trained tensor i of the flat array has the number 1000 + i.
+/// Sets random weights with this standard deviation, norms around 1, and adapters. Frozen tensors have the numbers from
+/// 1000 on, in the order that tests/peers/golden_lora_step.py uses, and all adapters share one number. Trained tensor i
+/// of the flat array has the number 1000 + i.
 template <class Ops>
 void set_lively_weights(training::TrainingStep<Ops>& step, Ops& ops, double stddev) {
   step.initialize();
@@ -177,7 +177,7 @@ void set_lively_weights(training::TrainingStep<Ops>& step, Ops& ops, double stdd
   step.restart();
 }
 
-/// The settings that leave the parameters alone: for looking at gradients.
+/// Returns settings that do not change the parameters, for tests of gradients.
 inline training::AdamW no_update() { return {.lr = 0, .weight_decay = 0}; }
 
 template <class T>
@@ -197,7 +197,7 @@ struct HostStep {
 
   void load(const Batch& batch) { step.load(batch.inputs, batch.targets); }
 
-  /// Loss and gradient of the parameters as they are.
+  /// Return the loss and the gradient for the current parameters.
   double loss() {
     step.restart();
     step.run(no_update());
@@ -207,7 +207,8 @@ struct HostStep {
     loss();
     return summed_gradient();
   }
-  /// Of the last step, and of all ranks where they share it, tensor behind tensor of the whole model.
+  /// Returns the gradient of the last step, summed over all ranks if they share it, in the tensor order of the whole
+  /// model.
   std::vector<T> summed_gradient() {
     return whole([this](const training::Piece& piece) {
       const auto& unit = step.buffers().units[step.tensors()[piece.tensor].unit];
@@ -224,7 +225,7 @@ struct HostStep {
     std::vector<T> all(tensors.count());
     const bool shared = shape.shares() > 1 || shape.tensor > 1;
     for (const auto& piece : step.pieces()) {
-      // What several ranks have counts once.
+      // Values that several ranks have count once.
       if (shape.tensor_rank > 0 && step.tensors()[piece.tensor].replicated()) continue;
       if (shared && shape.shares() == 1 && replicas.rank() > 0) continue;
       const T* const values = own(piece);
@@ -238,8 +239,9 @@ struct HostStep {
 
   Alone lone;
   Group& group;
-  std::unique_ptr<Group> together, of_my_part;  // who computes the model with this rank; who has the same part, if cut
-  Group& replicas;                              // who has what this rank has
+  std::unique_ptr<Group> together, of_my_part;  // ranks that compute the model with this one; ranks with the same part,
+                                                // if it is split
+  Group& replicas;                              // ranks with the same data as this one
   host::Team team;
   host::HostOps<T> ops;
   training::TrainingStep<host::HostOps<T>> step;

@@ -1,4 +1,4 @@
-// lora_dump.hpp on the host, in f32: build/tests/lora_dump FILE --model=tiny
+// lora_dump.hpp on the host in f32: build/tests/lora_dump FILE --model=tiny
 #include "tests/kernels/transformer/lora_dump.hpp"
 
 #include "kernels/transformer/host/training_ops.hpp"

@@ -1,6 +1,6 @@
-// Ten training steps on one device, written down for tests/peers/torch_lora_step.py --ours, which takes the same steps
-// with torch and peft and compares: FILE.losses has one loss per line, FILE.gradient the gradient of the first step as
-// raw f32 in the order of the flat array. Steps are the measured ones: same weights, tokens and update.
+// Dumps ten training steps on one device for tests/peers/torch_lora_step.py --ours, which takes the same steps with
+// torch and peft and compares them. FILE.losses has one loss per line. FILE.gradient has the gradient of the first step
+// as raw f32 in the order of the flat array. The steps are the measured ones: the same weights, tokens and update.
 #pragma once
 
 #include <cstdio>
@@ -18,11 +18,11 @@ namespace shakedown {
 
 struct DumpOptions {
   std::string file, model = "tiny";
-  std::size_t layers = 0, batch = 2, seq = 16;  // layers: 0 = as many as the model has
+  std::size_t layers = 0, batch = 2, seq = 16;  // layers: 0 = all layers of the model
   int steps = 10;
 };
 
-/// DUMP FILE [--model=NAME] [--layers=N] [--batch=N] [--seq=N] [--steps=N]. Errors: std::invalid_argument.
+/// Parses FILE [--model=NAME] [--layers=N] [--batch=N] [--seq=N] [--steps=N]. Errors: std::invalid_argument.
 inline DumpOptions dump_options(int argc, char** argv) {
   DumpOptions options;
   for (int i = 1; i < argc; ++i) {
@@ -56,7 +56,7 @@ inline training::StepShape dump_shape(const DumpOptions& options) {
   return {.model = model, .lora = lora, .batch = options.batch, .seq = options.seq};
 }
 
-/// `ops` are those of `shape`; connects them.
+/// Runs the steps and writes the files. `ops` must match `shape`; connects them.
 template <class Ops>
 void dump(Ops& ops, const training::StepShape& shape, const DumpOptions& options) {
   Alone group;
@@ -95,7 +95,7 @@ void dump(Ops& ops, const training::StepShape& shape, const DumpOptions& options
   if (!losses) throw std::runtime_error(options.file + ": cannot be written");
 }
 
-/// What main does: dump() with the options of the command line; 2 if they are wrong, 1 if it fails.
+/// Implements main: calls dump() with the options of the command line. Returns 2 if they are wrong, 1 on failure.
 template <class Dump>
 int dump_main(int argc, char** argv, const Dump& dump_it) {
   try {

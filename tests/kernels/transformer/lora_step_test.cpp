@@ -1,5 +1,6 @@
-// The training step on the host: its gradients against differences of its loss, and everything that must not change the
-// result: how the adapters join, what is kept or computed again, how a batch is cut, how many threads work.
+// The training step on the host: its gradients against finite differences of its loss, and all variants that must not
+// change the result: the fusion of adapters, stored or recomputed activations, the split of a batch, the number of
+// threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -73,7 +74,7 @@ TEST(LoraStep, GivesTheSameBitsWithAnyNumberOfThreadsAndBuckets) {
   HostStep<double> three(shape, 3);
   EXPECT_EQ(one.gradient(), three.gradient());
   EXPECT_EQ(one.step.buckets(), 1u);
-  EXPECT_EQ(three.step.buckets(), 3u);  // one before the attention of each layer, and what comes after the last
+  EXPECT_EQ(three.step.buckets(), 3u);  // one before the attention of each layer, and one for the rest
   EXPECT_EQ(one.step.records().front().local.checksum, three.step.records().front().local.checksum);
 }
 

@@ -1,4 +1,4 @@
-// Ranks that are threads of a test: a Group that sums and gathers through memory they share.
+// Ranks as threads of a test: a Group that sums and gathers through shared memory.
 #pragma once
 
 #include <barrier>
@@ -65,7 +65,7 @@ class ThreadRank : public GroupOfOne<Group> {
   static std::string text(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
-  /// In the order of the ranks.
+  /// Adds in rank order.
   template <class T>
   void add(std::span<const T> in, std::span<T> out) {
     const auto all = gather(text(std::as_bytes(in)));
@@ -81,7 +81,7 @@ class ThreadRank : public GroupOfOne<Group> {
   int rank_;
 };
 
-/// Does this on so many ranks at once. What it throws ends the program.
+/// Runs `what` on `ranks` threads at once. An exception ends the program.
 inline void run_ranks(int ranks, const std::function<void(Group&)>& what) {
   ThreadRank::Shared shared(ranks);
   std::vector<std::jthread> threads;

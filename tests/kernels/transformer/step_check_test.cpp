@@ -1,4 +1,4 @@
-// What a series of training steps must show, and whom its check names when it does not.
+// The properties of a valid series of training steps, and the ranks that the check reports otherwise.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr Expected expected{.steps = 5, .first_loss = 10, .same_bits = true};
 
-/// Five good steps on each of so many ranks.
+/// Returns five valid steps on each rank.
 std::vector<std::vector<Record>> good(std::size_t ranks) {
   std::vector<Record> records;
   for (std::uint64_t step = 0; step < 5; ++step) {
@@ -79,7 +79,7 @@ TEST(StepCheck, NamesTheFirstStepAndOnlyTheRankWhoseGradientIsNotFinite) {
   for (auto& rank : records) {
     for (std::size_t step = 3; step < 5; ++step) rank[step].reduced = {NAN, 40, 1};
   }
-  for (auto& rank : records) rank[4].local.non_finite = 1;  // by then all have it
+  for (auto& rank : records) rank[4].local.non_finite = 1;  // by then all ranks have it
   EXPECT_EQ(complaint(records, 2),
             "step 4: loss nan, 12 values of its gradient are not finite; expected finite numbers (no rank updates from "
             "them)");
@@ -123,7 +123,7 @@ TEST(StepCheck, LetsRanksThatComputeAModelTogetherVoteOnWhatTheyHaveInCommonAlon
               rank >= 2)
         << rank;
   }
-  // Of more than two models the order of a sum may not be the same.
+  // With more than two models, the order of a sum may differ.
   records.insert(records.end(), {records[0], records[1]});
   for (auto& rank : records) {
     for (auto& record : rank) record.reduced.projection = 3;
@@ -148,7 +148,7 @@ TEST(StepCheck, HoldsWhatRanksFetchOfGradientsAgainstWhatTheOthersHadThere) {
   auto sharing = expected;
   sharing.same_parameters = false;
   sharing.fetched = true;
-  // Three ranks with one gradient of 10 + 20 + 30, of which each has the share of its number.
+  // Three ranks with one gradient of 10 + 20 + 30. Each rank holds the shard of its number.
   auto records = good(3);
   for (std::uint64_t rank = 0; rank < 3; ++rank) {
     for (auto& record : records[rank]) {
@@ -165,7 +165,7 @@ TEST(StepCheck, HoldsWhatRanksFetchOfGradientsAgainstWhatTheOthersHadThere) {
             "data corruption)");
   for (const int rank : {0, 2}) EXPECT_EQ(complaint(records, rank, sharing), "") << rank;
   sharing.same_tokens = false;
-  records[0][0].local.checksum += 5;  // its own in the share of rank 1, which has that
+  records[0][0].local.checksum += 5;  // its own value in the shard of rank 1, which owns it
   records[1][0].fetched.checksum += 5;
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(complaint(records, rank, sharing),
@@ -237,10 +237,10 @@ TEST(StepCheck, KnowsWhereTheLossBeginsAndThatItFalls) {
 
 TEST(StepCheck, ComparesWithTheLossesThatHealthyMachinesHave) {
   Expected golden = expected;
-  golden.golden = {{1, 10}, {3, 9.8}, {10, 1}};  // of ten steps, of which five were taken
+  golden.golden = {{1, 10}, {3, 9.8}, {10, 1}};  // for ten steps, of which five were run
   EXPECT_EQ(complaint(good(1), 0, golden), "");
   auto records = good(1);
-  records[0][2].loss = 9.69;  // falls, from the right first loss
+  records[0][2].loss = 9.69;  // falls, from the correct first loss
   EXPECT_EQ(complaint(records, 0, golden), "step 3: loss 9.69, expected 9.8 within 1 % as on healthy machines");
   EXPECT_EQ(complaint(records, 0), "");
 }

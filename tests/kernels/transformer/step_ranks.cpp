@@ -1,7 +1,7 @@
-// Data parallel training on the host: n ranks with a part of the sequences each do what one rank does with all of them,
-// to 1e-12 in double, with adapters and with whole models, resident and shared; ranks that compute a model together
-// what one does; and two hundred steps on a text. Prints the largest differences. Runs with any number of ranks that
-// divides 12.
+// Data parallel training on the host: n ranks with a part of the sequences each give the same result as one rank with
+// all of them, to 1e-12 in double, with adapters and with whole models, replicated and sharded. Ranks with tensor
+// parallelism give the same result as one rank, and so do two hundred steps on a text. Prints the largest differences.
+// Runs with any number of ranks that divides 12.
 //
 //   mpirun -np 2 build/tests/step_ranks
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t sequences = 12;
 constexpr int steps = 3;
 constexpr double tolerance = 1e-12;
-// The gradient of the keys' bias is rounding alone, which a smaller epsilon would make visible.
+// The gradient of the key bias is only rounding error, which a smaller epsilon would amplify.
 constexpr training::AdamW update{.lr = 0.01, .eps = 1e-6};
 
 double distance(const std::vector<double>& a, const std::vector<double>& b) {
@@ -38,17 +38,18 @@ double sum_over_ranks(World& world, double value) {
   return sum[0];
 }
 
-/// Prints what it finds, by name; whether that is good.
+/// Prints the result under this name. True if it is within the limits.
 bool good(World& world, const char* name, double worst, double limit, const training::Record& last,
           std::uint64_t checksum, std::size_t together = 1) {
-  // Not a sum: all ranks must have the same bits, of what they have both.
+  // Not a sum: all ranks must have the same bits for all shared data.
   const auto checksums = world.gather(std::to_string(checksum)),
              of_all = world.gather(std::to_string(last.shared.checksum));
   bool same = true;
   for (std::size_t r = 0; r < checksums.size(); ++r) {
     same = same && checksums[r] == checksums[r % together] && of_all[r] == of_all[r / together * together];
   }
-  // Different sequences, or parts of the model: were all the same, the comparison would show nothing.
+  // The ranks must have different sequences or parts of the model. If all were equal, the comparison would be
+  // meaningless.
   const auto gradients = together > 1 ? checksums : world.gather(std::to_string(last.local.checksum));
   const bool shared = world.size() == 1 || gradients.front() != gradients.back();
   worst = world.max(worst);
@@ -60,10 +61,10 @@ bool good(World& world, const char* name, double worst, double limit, const trai
   return worst <= limit && same && shared;
 }
 
-/// `cut`: a rank takes its sequences one by one.
+/// `cut`: a rank processes its sequences one by one.
 bool agrees(World& world, const char* name, training::StepShape shape, training::Shard shard = training::Shard::none,
             bool cut = false, int together = 1) {
-  // So that some sequences are cut where ranks cut their tokens.
+  // Some sequences are then split where ranks split their tokens.
   shape.batch = together > 1 ? sequences / 2 : sequences;
   HostStep<double> whole(shape);
   shape.ranks = world.size() / together;
@@ -85,7 +86,7 @@ bool agrees(World& world, const char* name, training::StepShape shape, training:
     const auto& record = part.step.records().back();
     const double loss = sum_over_ranks(world, record.loss) / world.size();
     worst = std::max(worst, std::abs(loss - whole.step.records().back().loss));
-    // By which a step that is measured knows that its sums are those of all ranks.
+    // A measured step verifies with this projection that its sums cover all ranks.
     const double projection = sum_over_ranks(world, record.local.projection);
     worst = std::max(worst, std::abs(record.reduced.projection - projection) / std::sqrt(record.reduced.squared_norm));
   }
@@ -94,7 +95,7 @@ bool agrees(World& world, const char* name, training::StepShape shape, training:
               static_cast<std::size_t>(together));
 }
 
-/// Ranks that compute the model together, in groups of so many.
+/// Tests tensor parallelism in groups of `together` ranks.
 bool compute_alike(World& world, int together) {
   using training::Retain;
   using training::Shard;
@@ -114,7 +115,7 @@ bool compute_alike(World& world, int together) {
         fmt::format("{}, tp:{}, shard:{}, retain:{},", name, together, shakedown::name(shard), shakedown::name(retain));
     all = agrees(world, what.c_str(), shape, shard, false, together) && all;
   };
-  auto llama = qwen2_shape(4);  // one more than take turns; more layers let rounding grow
+  auto llama = qwen2_shape(4);  // one more than the number of alternating buffers; more layers let rounding errors grow
   llama.model.qkv_bias = false;
   auto twice = qwen2_shape();
   twice.accumulation = 2;
@@ -135,7 +136,7 @@ bool compute_alike(World& world, int together) {
   return all;
 }
 
-/// After 200 steps rounding errors have grown.
+/// Compares 200 steps on a text, in which rounding errors have grown.
 bool reads_alike(World& world) {
   TextRun<double> whole(1), part(world.size(), &world);
   const auto want = whole.losses(), got = part.losses();

@@ -1,5 +1,5 @@
-// Two hundred steps of a small GPT-2 on a text, bytes as tokens: each step has the next windows of it, shared by the
-// ranks.
+// Two hundred steps of a small GPT-2 on a text with bytes as tokens. Each step uses the next windows of the text,
+// divided among the ranks.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace shakedown {
 
-/// The text of tests/data/text.txt: every byte is below 128.
+/// Returns the text of tests/data/text.txt, in which every byte is below 128.
 inline std::string training_text() {
   std::ifstream file(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "tests/data/text.txt");
   return {std::istreambuf_iterator<char>(file), {}};
@@ -28,7 +28,7 @@ class TextRun {
     host_.step.initialize();
   }
 
-  /// Of this rank's sequences.
+  /// Returns the losses on the sequences of this rank.
   std::vector<double> losses() {
     for (std::size_t step = 0; step < steps; ++step) {
       host_.load(window(step));

@@ -1,5 +1,5 @@
-// The step that trains every parameter, on the host: its gradients against differences of its loss for every
-// composition, and everything that must not change the result.
+// The step that trains every parameter, on the host: its gradients against finite differences of its loss for every
+// composition, and all variants that must not change the result.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -67,7 +67,7 @@ TEST_P(TrainStep, GivesTheSameHoweverTheBatchIsCutWhereRanksShareTheWeights) {
   });
 }
 
-/// One bit of what comes here from the others is another one, once.
+/// Flips one bit of the data received from other ranks, a given number of times.
 class DamagedRank final : public ThreadRank {
  public:
   DamagedRank(Shared& shared, int rank, int damages) : ThreadRank(shared, rank), left_(damages) {}
@@ -146,7 +146,7 @@ TEST_P(TrainStep, GivesTheSameBitsWithAnyNumberOfThreadsAndBuckets) {
   HostStep<double> three(shape, 3);
   EXPECT_EQ(one.gradient(), three.gradient());
   EXPECT_EQ(one.step.buckets(), 1u);
-  EXPECT_EQ(three.step.buckets(), 3u);  // one before the attention of each layer, and what comes after the last
+  EXPECT_EQ(three.step.buckets(), 3u);  // one before the attention of each layer, and one for the rest
   EXPECT_EQ(one.step.records().front().local.checksum, three.step.records().front().local.checksum);
 }
 
@@ -156,8 +156,8 @@ TEST_P(TrainStep, AllocatesWhatWasPlanned) {
   EXPECT_EQ(host.step.bytes(), training::plan(shape, 8, 8, host.ops.workspace_bytes()).bytes);
 }
 
-/// The same with adapters beside weights that are frozen: what a step trains is no matter of the model.
-/// Over the MPI ranks of tests/kernels/transformer/step_ranks.cpp; here the memory.
+/// The same with adapters and frozen weights, since the set of trained parameters is independent of the model. Checks
+/// the memory; tests/kernels/transformer/step_ranks.cpp checks the results over MPI.
 TEST_P(TrainStep, AllocatesWhatWasPlannedWhereRanksShareTheState) {
   auto shape = GetParam().shape;
   shape.ranks = 3;
@@ -264,7 +264,7 @@ TEST(TrainStepTogether, RefusesInOneLineWhatRanksCannotComputeTogether) {
             "nothing");
 }
 
-/// What they compute from there: tests/kernels/transformer/step_ranks.cpp.
+/// Checks the start; tests/kernels/transformer/step_ranks.cpp checks the results.
 TEST(TrainStepTogether, StartsFromTheWeightsOfOneRankAndAllocatesWhatWasPlanned) {
   for (const char* const model : {"tiny", "gpt2_tiny", "encoder_tiny"}) {
     TrainStepSpec spec{.model = model, .batch = 1, .seq = 16};
@@ -289,8 +289,8 @@ TEST(TrainStepTogether, StartsFromTheWeightsOfOneRankAndAllocatesWhatWasPlanned)
   }
 }
 
-/// As if other ranks fetched the shares of this one from its memory, and it theirs, whenever nothing forbids it. Notes
-/// what would be read before it is written, or overwritten while it is read.
+/// Simulates other ranks that read the shards of this one from its memory, and writes from them, at every time that is
+/// allowed. Records reads before a write has completed, and overwrites during a read.
 class FetchingOps : public host::HostOps<double> {
  public:
   using HostOps::all_reduce;
@@ -354,8 +354,10 @@ class FetchingOps : public host::HostOps<double> {
     }
   }
 
-  std::vector<Range> copies_, untold_, fetched_;  // of the slots; written since the last meeting; others may be reading
-  bool joined_ = true, together_ = false;         // all that this rank fetches; and all ranks since
+  std::vector<Range> copies_, untold_, fetched_;  // of the slots; written since the last synchronization; possibly
+                                                  // being read by others
+  bool joined_ = true, together_ = false;         // this rank has joined all its transfers; all ranks have synchronized
+                                                  // since
 };
 
 TEST(TrainStepShard, LetsRanksFetchFromEachOtherNothingThatIsNotWrittenAndWriteNothingThatIsFetched) {
@@ -406,7 +408,7 @@ TEST(TrainStepLoss, BeginsNearTheLogOfTheVocabularyAndFallsOnARepeatedBatch) {
   }
 }
 
-/// An independent reference has computed the losses of this very measurement (tests/peers/reference_step.py).
+/// An independent reference has computed the losses of exactly this measurement (tests/peers/reference_step.py).
 TEST(TrainStepLoss, IsWhatTheReferenceHasOfAMeasurement) {
   for (const char* const model : {"gpt2_tiny", "encoder_tiny"}) {
     const TrainStepSpec spec{.model = model, .batch = 2, .seq = 16, .dtype = DType::f32};
@@ -436,7 +438,7 @@ TEST(TrainStepText, FallsOverTwoHundredStepsAndGivesTheSameBitsAgain) {
   };
   EXPECT_NEAR(losses.front(), std::log(128), 0.05);
   EXPECT_LT(mean(60), 0.85 * mean(0));   // letters are not equally frequent
-  EXPECT_LT(mean(180), mean(60) - 0.1);  // and follow each other
+  EXPECT_LT(mean(180), mean(60) - 0.1);  // and depend on the previous one
 }
 
 }  // namespace

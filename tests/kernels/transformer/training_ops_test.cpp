@@ -1,5 +1,5 @@
-// Each operation of the host's training step in double: its backward pass against differences of its forward pass, at
-// strides that leave room between the rows, which must stay as it was.
+// Each operation of the training step on the host in double: its backward pass against finite differences of its
+// forward pass. Strides leave padding between the rows, which must not change.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ using training::Gemm;
 using training::Matrix;
 using training::Rotation;
 
-/// A random matrix with room behind its rows, which holds NaN.
+/// A random matrix whose rows are followed by padding of NaN.
 class Array {
  public:
   Array(std::size_t rows, std::size_t cols, std::uint64_t stream, double scale = 1, std::size_t room = 3)
@@ -54,7 +54,8 @@ double inner(const Array& a, const Array& b) {
 
 double norm(const Array& a) { return std::sqrt(inner(a, a)); }
 
-/// Checks `gradient` of f at x, where f is a number: along random directions, by five points, to 1e-7 of its size.
+/// Checks `gradient` of the scalar function f at x along random directions, with a five-point stencil, to a relative
+/// 1e-7.
 void expect_gradient(const std::function<double(const Array&)>& f, const Array& x, const Array& gradient) {
   for (std::uint64_t stream = 50; stream < 53; ++stream) {
     const auto at = [&](double distance) {
@@ -141,7 +142,7 @@ TEST_P(HostNorms, NormalizeAndDifferentiateThat) {
   ops_.norm_backward(in_place, x, weights, statistics(mean, rstd), false, in_place, {});
   for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_EQ(in_place.at(i), dx.at(i));
 
-  // Of its own weights too, if asked; the gradient of x has the same bits then.
+  // Also with the gradients of its own weights; the gradient of x must then have the same bits.
   Array d_gain(1, 9, 12, NAN), d_shift(1, 9, 13, NAN), trained(4, 9, 6);
   ops_.norm_backward(outer, x, weights, statistics(mean, rstd), false, trained, {},
                      {d_gain.data(), layer ? d_shift.data() : nullptr, false});
@@ -208,7 +209,7 @@ TEST_F(HostTrainingOps, RotateByThePositionAndBack) {
   auto turned = x;
   ops_.rope(turned, table.data(), small, Rotation::forward);
   EXPECT_TRUE(turned.room_is_untouched());
-  // Row 7 is position 2 of the second sequence; head 1 has elements 4..7, of which 4 and 6 are a pair.
+  // Row 7 is position 2 of the second sequence; head 1 has elements 4..7, where 4 and 6 are a pair.
   const auto at = 7 * qkv_width + 4;
   EXPECT_NEAR(turned.at(at), x.at(at) * std::cos(2) - x.at(at + 2) * std::sin(2), 1e-14);
   EXPECT_NEAR(turned.at(at + 2), x.at(at + 2) * std::cos(2) + x.at(at) * std::sin(2), 1e-14);
@@ -309,7 +310,7 @@ TEST_F(HostTrainingOps, BendByGeluAndDifferentiateThat) {
   Array one(1, 1, 4);
   one.at(0) = 1;
   ops_.gelu(one, one);
-  EXPECT_NEAR(one.at(0), 0.841192, 1e-6);  // 0.841345 by the error function
+  EXPECT_NEAR(one.at(0), 0.841192, 1e-6);  // 0.841345 with the error function
 }
 
 TEST_F(HostTrainingOps, MeasureTheCrossEntropyAndDifferentiateThat) {
@@ -344,7 +345,7 @@ TEST_F(HostTrainingOps, LookUpTokens) {
   }
   EXPECT_TRUE(out.room_is_untouched());
   const Array positions(4, 5, 3);
-  ops_.embedding(table, tokens.data(), positions, 2, out);  // row 2 begins a sequence again
+  ops_.embedding(table, tokens.data(), positions, 2, out);  // row 2 starts another sequence
   for (std::size_t i = 0; i < 5; ++i) {
     EXPECT_EQ(out.at(5 + i), table.at(i) + positions.at(5 + i));
     EXPECT_EQ(out.at(10 + i), table.at(20 + i) + positions.at(i));

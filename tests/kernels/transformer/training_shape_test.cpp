@@ -1,4 +1,4 @@
-// The numbers of a training step against constants worked out by hand from the published configurations of Qwen2-7B and
+// The numbers of a training step against constants calculated by hand from the published configurations of Qwen2-7B and
 // GPT-2.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST(TrainingShape, CountsTheParametersOfLlama) {
   }
 }
 
-/// What ranks share is all there, once, in equal shares that begin where wide loads do.
+/// The shards of all ranks cover a model exactly once, have equal sizes, and begin at addresses aligned for wide loads.
 TEST(TrainingShape, CutsAModelIntoSharesThatCoverItOnce) {
   for (const char* const name : {"gpt2_tiny", "encoder_tiny", "tiny", "qwen2_7b"}) {
     const auto model = preset(name).model;
@@ -111,7 +111,7 @@ TEST(TrainingShape, LaysOutAWholeModelInTheOrderOfTheBackwardPass) {
     for (const auto& t : tensors) names.push_back(text(t));
     const auto last = tensors.back().offset + tensors.back().size();
     EXPECT_EQ(last, parameters(model, no_adapters).total());
-    // Before the attention of layer 0 all is complete but what stands behind it in the order.
+    // Before the attention of layer 0, all tensors are complete except those after it in the order.
     const auto at = complete_before_attention(tensors, model, 0);
     EXPECT_EQ(std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.offset == at; })->owner,
               Owner::qkv);
@@ -126,7 +126,7 @@ TEST(TrainingShape, LaysOutAWholeModelInTheOrderOfTheBackwardPass) {
   EXPECT_EQ(gpt2.back(), "embedding weight");
   EXPECT_EQ(encoder.front(), "head weight");
   EXPECT_EQ(encoder[1], "head bias");
-  EXPECT_EQ(encoder[8], "layer 1 norm1 weight");  // behind the sum that comes before the MLP
+  EXPECT_EQ(encoder[8], "layer 1 norm1 weight");  // after the sum that precedes the MLP
 }
 
 TEST(TrainingShape, LetsMatricesDecayAlone) {
@@ -176,7 +176,7 @@ TEST(TrainingShape, LaysOutTheAdaptersInTheOrderOfTheBackwardPass) {
 }
 
 TEST(TrainingPlan, FitsWhatTheIssueAsksFor) {
-  // Without workspaces and what the driver and the libraries keep, together about 2 GB.
+  // Without workspaces and the memory of the driver and the libraries, about 2 GB in total.
   EXPECT_NEAR(planned_gb(2, Retain::rebuild), 45.0, 1.5);
   EXPECT_NEAR(planned_gb(4, Retain::rebuild), 70.5, 1.5);
   EXPECT_NEAR(planned_gb(2, Retain::all), 57.0, 1.5);
@@ -184,15 +184,15 @@ TEST(TrainingPlan, FitsWhatTheIssueAsksFor) {
 }
 
 TEST(TrainingPlan, OfGpt2IsItsStateAndWhatALayerKeeps) {
-  // Of each parameter a bf16 copy, a master, a gradient and two moments; of each token of a layer 16 x 768 in bf16; and
-  // 8192 rows of logits.
+  // For each parameter a bf16 copy, a master weight, a gradient and two moments; for each token and layer 16 x 768
+  // values in bf16; and 8192 rows of logits.
   const auto shape = step_shape(TrainStepSpec{.model = "gpt2_124m", .batch = 32, .seq = 1024});
   const double state = 124475904 * 18.0, kept = 32768.0 * 12 * 16 * 768 * 2, logits = 8192.0 * 50304 * 2;
   EXPECT_NEAR(static_cast<double>(plan(shape, 2, 4, 0).bytes) / (state + kept + logits), 1, 0.05);
 }
 
-/// Masters and moments of a share instead of all; and of shared weights three layers, the larger of head
-/// and embedding, and the share.
+/// Master weights and moments only for a shard. With sharded weights also three layers, the larger of head and
+/// embedding, and the shard.
 TEST(TrainingPlan, OfASharedModelHasAShareOfWhatIsShared) {
   const auto bytes = [](const char* model, Shard shard, int ranks, std::size_t layers) {
     auto shape = step_shape(
@@ -210,7 +210,7 @@ TEST(TrainingPlan, OfASharedModelHasAShareOfWhatIsShared) {
               static_cast<double>(18 * all - 18 * all / 8 - 6 * (3UL * layer + 152064UL * 3584 + 3584)), 1024);
 }
 
-/// The table of docs/training_step.md, which says what bench_train_step --plan --model says.
+/// The table of docs/training_step.md, with the numbers that bench_train_step --plan --model prints.
 TEST(TrainingPlan, SaysHowManyRanksAModelNeedsAsTheTableDoes) {
   const std::map<std::string, std::string> presets{{"Qwen2-7B", "qwen2_7b"},
                                                    {"Llama 3.1 8B", "llama_8b"},
@@ -237,7 +237,7 @@ TEST(TrainingPlan, SaysHowManyRanksAModelNeedsAsTheTableDoes) {
   EXPECT_EQ(rows, 6);
 }
 
-/// GB in use on H200s, as stored or in docs/training_step.md.
+/// GB in use on H200s, from stored results or docs/training_step.md.
 TEST(TrainingPlan, LeavesLibrariesWhatTheyTook) {
   const auto needed = [](const TrainStepSpec& spec) {
     return (static_cast<double>(footprint(spec)) + library_bytes(spec)) / 1e9;
@@ -264,7 +264,7 @@ TEST(TrainingPlan, SaysOnWhichGpusAModelFits) {
       << "more than fits into 64 bits would look small";
 }
 
-/// Of ranks in groups of eight that compute the model together, a row of docs/training_step.md.
+/// A row of docs/training_step.md for ranks with tensor parallelism in groups of eight.
 TEST(TrainingPlan, SaysWhatAModelTakesWhereEightRanksComputeItTogether) {
   std::string row;
   for (const int ranks : {8, 16, 64, 256}) {

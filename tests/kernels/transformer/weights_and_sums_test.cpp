@@ -1,5 +1,4 @@
-// When weights travel to where they are used, and gradients from where they are made: what is queued, and in which
-// order.
+// The order in which weights are gathered before use and gradients are reduced after the backward pass.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -13,7 +12,7 @@
 namespace shakedown {
 namespace {
 
-/// Writes down what would go from rank to rank, each with a number to wait for.
+/// Records transfers between ranks, each with a ticket to wait for.
 class Noting : public host::HostOps<double> {
  public:
   using HostOps::HostOps;
@@ -30,7 +29,7 @@ class Noting : public host::HostOps<double> {
   void wait(std::size_t ticket) { said.push_back("wait for " + std::to_string(ticket)); }
   void meet() { said.emplace_back("meet"); }
 
-  /// Since the last call.
+  /// Returns the records since the last call.
   std::string heard() { return joined(std::exchange(said, {}), ", "); }
   std::vector<std::string> said;
 
@@ -38,7 +37,7 @@ class Noting : public host::HostOps<double> {
   std::size_t tickets_ = 0;
 };
 
-/// The memory of a step of two ranks, and who moves weights and gradients in it.
+/// The memory of a step of two ranks, and the objects that move weights and gradients in it.
 class Moves {
  public:
   explicit Moves(training::StepShape of) : shape(std::move(of)), layout(shape.layout()) {}
@@ -49,7 +48,7 @@ class Moves {
     shape.shard = shard;
     return shape;
   }
-  /// "gather 96 as 1"
+  /// Returns "gather 96 as 1".
   std::string gathered(std::size_t unit, std::size_t ticket) const {
     return "gather " + std::to_string(layout.units[unit].size / 2) + " as " + std::to_string(ticket);
   }

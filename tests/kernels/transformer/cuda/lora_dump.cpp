@@ -1,4 +1,4 @@
-// lora_dump.hpp on the GPU, in bf16: build/tests/cuda_lora_dump FILE --model=qwen2_7b --batch=2 --seq=4096
+// lora_dump.hpp on the GPU in bf16: build/tests/cuda_lora_dump FILE --model=qwen2_7b --batch=2 --seq=4096
 #include "tests/kernels/transformer/lora_dump.hpp"
 
 #include "kernels/transformer/cuda/cuda_ops.hpp"

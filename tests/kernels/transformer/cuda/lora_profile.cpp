@@ -1,6 +1,6 @@
-// Where the time of one training step on this GPU goes, by class of operation: cuda_lora_profile [model] [batch]
-// [sequence] [steps] [all|rebuild|inputs] [augmented|separate] [best|plain]
-// [candidates] [seconds of tuning per product, in turns] [and sustained]. Not a test: it prints, of one GPU.
+// Profiles one training step on this GPU by class of operation: cuda_lora_profile [model] [batch] [sequence] [steps]
+// [all|rebuild|inputs] [augmented|separate] [best|plain] [candidates] [seconds of tuning per product, in turns] [and
+// sustained]. Not a test: it prints the profile of one GPU.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -26,14 +26,14 @@ struct ClassTime {
   int calls = 0;
 };
 
-/// The operations of a step, each between two events while times are taken; that costs some time itself.
+/// The operations of a step, each between two events while the profiler runs. The events cost some time themselves.
 class Profiled : public CudaOps {
  public:
   Profiled(const Gpu& gpu, const training::StepShape& shape, const CudaOpsSettings& settings)
       : CudaOps(gpu, nullptr, shape, settings), gpu_(gpu) {}
 
   void start_profile() { profiling_ = true; }
-  /// By class since then, products by their shape too; waits.
+  /// Returns the times by class since start_profile(), products also by shape. Synchronizes with the GPU.
   std::map<std::string, ClassTime> finish_profile() {
     profiling_ = false;
     gpu_.synchronize();
@@ -50,7 +50,7 @@ class Profiled : public CudaOps {
     return sums;
   }
 
-  /// Products whose size goes with the adapters' rank are told from those with the weights.
+  /// Separates products whose size depends on the rank of the adapters from products with the weights.
   template <class Out>
   void gemm(const training::Gemm<Element, Out>& g) {
     const auto inner = g.a_transposed ? g.a.rows : g.a.cols;

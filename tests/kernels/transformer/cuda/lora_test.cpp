@@ -1,5 +1,5 @@
-// The whole training step on the GPU, of adapters and of every parameter, against the same step on the host in f64, and
-// what must not change a bit of it.
+// The whole training step on the GPU, of adapters and of all parameters, against the same step on the host in f64; and
+// changes that must not affect a single bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,7 +31,7 @@ StepShape tiny_shape() {
   return {.model = preset.model, .lora = preset.lora, .batch = 2, .seq = 48, .loss_chunk = 40, .bucket = 1000};
 }
 
-/// Every parameter of a model trained.
+/// Returns a shape that trains every parameter of a model.
 StepShape trained_shape(const char* model) {
   auto shape = tiny_shape();
   shape.model = training::preset(model).model;
@@ -41,7 +41,7 @@ StepShape trained_shape(const char* model) {
   return shape;
 }
 
-/// Makes every weight and adapter a number that bf16 holds, so that both sides begin with the same ones.
+/// Rounds every weight and adapter to bf16, so that both sides begin with the same values.
 template <class Ops>
 void round_weights(training::TrainingStep<Ops>& step, Ops& ops) {
   const auto round = [&ops](auto* values, std::size_t count) {
@@ -53,7 +53,7 @@ void round_weights(training::TrainingStep<Ops>& step, Ops& ops) {
   };
   auto& buffers = step.buffers();
   const auto& m = step.shape().model;
-  // What is trained is copied from the parameters.
+  // Trained weights are copied from the parameters.
   if (!std::is_same_v<typename Ops::Element, Bf16> && step.shape().trains == training::Trains::adapters) {
     const auto round_matrix = [&](const auto& matrix) { round(matrix.data, matrix.rows * matrix.stride); };
     round_matrix(buffers.embedding);
@@ -70,7 +70,7 @@ void round_weights(training::TrainingStep<Ops>& step, Ops& ops) {
   step.restart();
 }
 
-/// cuDNN's attention where it has one for this shape, else the plain one.
+/// Returns settings with the attention of cuDNN if it supports this shape, else with the plain one.
 CudaOpsSettings any_attention(const Gpu& gpu, const StepShape& shape) {
   try {
     const CudaOps ops(gpu, nullptr, shape);
@@ -80,7 +80,7 @@ CudaOpsSettings any_attention(const Gpu& gpu, const StepShape& shape) {
   }
 }
 
-/// As HostStep, on the GPU.
+/// Like HostStep, on the GPU.
 struct CudaStep {
   CudaStep(const Gpu& gpu, const StepShape& shape) : CudaStep(gpu, shape, any_attention(gpu, shape)) {}
   CudaStep(const Gpu& gpu, const StepShape& shape, const CudaOpsSettings& settings)
@@ -133,7 +133,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 class CudaLora : public OnGpu {
  protected:
-  /// The loss within 0.5 %, and the gradient of every adapter with a cosine of 0.999 and a norm within 2 %.
+  /// Compares the loss within 0.5 %, and the gradient of every adapter with a cosine of 0.999 and a norm within 2 %.
   static void expect_host_step(CudaStep& cuda, const StepShape& shape) {
     HostStep<double> host(shape);
     set_lively_weights(host.step, host.ops, liveliness);
@@ -167,7 +167,7 @@ TEST_F(CudaLora, IsTheHostsStep) {
   }
 }
 
-/// The same of the step that trains every parameter: of each tensor, norms and biases too.
+/// The same for the step that trains every parameter, for each tensor, including norms and biases.
 TEST_F(CudaLora, IsTheHostsStepOfOtherModelsTrainedAsAWhole) {
   for (const char* const model : {"gpt2_tiny", "encoder_tiny", "tiny"}) {
     const auto shape = trained_shape(model);
@@ -344,7 +344,7 @@ TEST_F(CudaLora, RefusesWhatItsKernelsDoNotHold) {
   EXPECT_TRUE(contains(message_of([&] { CudaOps(*gpu_, nullptr, shape); }), "a vocabulary that divides by 8, not 61"));
 }
 
-// As cuDNN before 9.18.1 on Blackwell.
+// Like cuDNN before 9.18.1 on Blackwell.
 TEST_F(CudaLora, WithoutDeterministicAttentionSaysSoAndIsChecked) {
   if (!cudnn_version()) GTEST_SKIP() << "this build has no cuDNN";
   const LoraStepSpec spec{.model = "tiny", .batch = 2, .seq = 64};

@@ -1,4 +1,4 @@
-// Attention on the GPU against the formula in f64: ours and that of cuDNN.
+// Attention on the GPU against the formula in f64: our kernels and those of cuDNN.
 #include "kernels/transformer/cuda/attention.hpp"
 #include "kernels/transformer/cuda/kernels.hpp"
 #include "tests/kernels/transformer/cuda/training_on_gpu.hpp"
@@ -6,7 +6,7 @@
 namespace shakedown::cuda {
 namespace {
 
-/// What the formulas give, in f64; all in the layout of AttentionShape without room.
+/// The results of the formulas in f64, in the layout of AttentionShape without padding.
 struct Reference {
   std::vector<double> out, lse, dqkv;
 };

@@ -1,4 +1,4 @@
-// Norms, rotations, MLP, embedding and loss on the GPU, each against the formula or the host in f64 on the same bf16
+// Norms, rotations, MLP, embedding and loss on the GPU, each against the formula or the host in f64 with the same bf16
 // inputs.
 #include <numeric>
 #include <string>
@@ -42,7 +42,7 @@ TEST_P(CudaNorms, AreTheHosts) {
   }
 }
 
-/// Rows of one lane's vector and of some, and those that are a block's.
+/// Rows with one vector per lane or several, and rows that need a whole block.
 TEST_P(CudaNorms, AddTheirGradientAndMakeTheNormAgain) {
   for (const auto& [rows, cols] : {std::pair{19U, 3584U}, {37U, 64U}, {2500U, 768U}, {5U, 1024U}, {6U, 1032U}}) {
     SCOPED_TRACE(cols);
@@ -70,7 +70,8 @@ TEST_P(CudaNorms, AddTheirGradientAndMakeTheNormAgain) {
   }
 }
 
-/// With much and with little memory for partial sums: they are cut otherwise. In a fixed order: the same bits again.
+/// With much and with little memory for partial sums, which are then split differently. The order is fixed, so that a
+/// second run gives the same bits.
 TEST_P(CudaNorms, HaveTheHostsGradientsOfWhatTheyMultiplyWithAndAdd) {
   for (const auto& [rows, cols] : {std::pair{5000U, 768U}, {7U, 64U}, {77U, 1024U}, {33U, 2304U}}) {
     SCOPED_TRACE(cols);

@@ -1,6 +1,6 @@
-// What the tests of a training step's operations share: strided matrices on the GPU with poison around them, the host's
-// operations in f64, and how close they must be. A bf16 output may differ by the rounding (relative norm 4e-3, of
-// attention 1e-2), an f32 output by 1e-5.
+// Shared by the tests of training operations: strided matrices on the GPU with poison around them, the operations of
+// the host in f64, and the tolerances. A bf16 output may differ by its rounding (relative norm 4e-3; attention 1e-2),
+// an f32 output by 1e-5.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,8 @@ inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 inline double rounded(double value) { return __bfloat162float(__double2bfloat16(value)); }
 
-/// A strided matrix on the GPU, and its elements in f64 on the host. `room` columns behind each row belong to others.
+/// A strided matrix on the GPU, and its elements in f64 on the host. Each row is followed by `room` columns that must
+/// not change.
 template <class T>
 class DeviceMatrix {
  public:
@@ -32,7 +33,7 @@ class DeviceMatrix {
     gpu_.fill(buffer_, 0xff);
   }
 
-  /// Normal numbers, rounded to the type.
+  /// Fills the matrix with normal numbers, rounded to the type.
   DeviceMatrix& normal(std::uint64_t stream, double deviation = 1) {
     std::vector<double> values(rows_ * cols_);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = deviation * reference::normal(i, stream);
@@ -46,7 +47,7 @@ class DeviceMatrix {
     return *this;
   }
 
-  /// The elements; a failure if the room between rows was touched.
+  /// Returns the elements; a failure if the padding between rows has changed.
   std::vector<double> read() const {
     const auto raw = download();
     std::vector<double> values;
@@ -91,7 +92,7 @@ class DeviceMatrix {
   Buffer buffer_;
 };
 
-/// |got - want| / |want|, and no single element far off.
+/// Checks |got - want| / |want|, and that no single element is far off.
 inline ::testing::AssertionResult close(const std::vector<double>& got, const std::vector<double>& want,
                                         double relative) {
   if (got.size() != want.size()) return ::testing::AssertionFailure() << got.size() << " of " << want.size();
@@ -126,7 +127,7 @@ class CudaTraining : public OnGpu {
   cudaStream_t stream() const { return gpu_->stream(); }
 };
 
-/// The operations of the host in f64, on values as `read` gives them: rows without room.
+/// The operations of the host in f64 on values as `read` returns them: rows without padding.
 class OnHost {
  public:
   using Values = std::vector<double>;

@@ -100,7 +100,7 @@ TEST_F(CudaTraining, AdamWUpdatesParametersAndTheirCopies) {
   for (std::size_t i = 0; i < count; ++i) {
     m[i] = settings.beta1 * m[i] + (1 - settings.beta1) * clip * g[i];
     v[i] = settings.beta2 * v[i] + (1 - settings.beta2) * clip * g[i] * clip * g[i];
-    if (i < size_a) p[i] -= settings.lr * settings.weight_decay * p[i];  // the second segment does not decay
+    if (i < size_a) p[i] -= settings.lr * settings.weight_decay * p[i];  // the second segment has no weight decay
     p[i] -= settings.lr * m[i] / (1 - std::pow(settings.beta1, 3)) /
             (std::sqrt(v[i] / (1 - std::pow(settings.beta2, 3))) + settings.eps);
   }
@@ -230,7 +230,7 @@ TEST_F(CudaTraining, RandomWeightsAreThoseOfTheReference) {
   auto part = f32(1000);
   fill_normal(stream(), Matrix<float>{part.data(), 1, 1000, 1000}, 0.02, 300, 4000);
   EXPECT_EQ(part.read(), [all = b.read()] { return std::vector<double>(all.begin() + 4000, all.end()); }());
-  // Columns 200 to 299 of rows of 1000.
+  // Columns 200 to 299 of rows with 1000 columns.
   fill_normal(stream(), Matrix<float>{part.data(), 1, 300, 300}, 0.02, 300, 100, {200, 100, 1000});
   const auto all = b.read(), some = part.read();
   for (std::size_t i = 0; i < 300; ++i) EXPECT_EQ(some[i], all[(i + 100) / 100 * 1000 + 200 + i % 100]) << i;

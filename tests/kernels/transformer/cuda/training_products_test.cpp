@@ -1,4 +1,4 @@
-// Products of a training step on the GPU: every layout, tuned, and from what was remembered.
+// Products of a training step on the GPU: every layout, with tuning and with remembered algorithms.
 #include <memory>
 
 #include "kernels/transformer/cuda/products.hpp"
@@ -71,7 +71,7 @@ class CudaProducts : public CudaTraining {
 TEST_F(CudaProducts, AreRightInEveryLayout) {
   for (const bool tuned : {false, true}) {
     if (tuned) products_->start_tuning();
-    const std::size_t more = tuned ? 8 : 0;  // other plans
+    const std::size_t more = tuned ? 8 : 0;  // different plans
     expect_product<Bf16>(72, 136 + more, 200, false, true, 0, false, false);
     expect_product<Bf16>(72, 136 + more, 200, false, true, 0, false, true);
     expect_product<Bf16>(72, 136 + more, 200, false, true, 1, true, false);
@@ -89,7 +89,7 @@ TEST_F(CudaProducts, AreRightInEveryLayout) {
   EXPECT_GE(products_->plans().size(), 16U);
 }
 
-/// Long sums of few elements are cut, where that is faster.
+/// Products with a long inner dimension and few elements are split if that is faster.
 TEST_F(CudaProducts, ThatAreThinAreRightAfterTuningAndGiveTheSameBitsTwice) {
   constexpr std::size_t rows = 264, cols = 64, inner = 4096;
   auto a = bf16(inner, rows, 8), b = bf16(inner, cols, 8), x = bf16(rows, inner, 8);
@@ -131,7 +131,8 @@ TEST_F(CudaProducts, AreTakenFromWhatWasRememberedAndTunedAnewWhereThatDoesNotRu
   EXPECT_TRUE(tuned({}, first));
   ASSERT_EQ(first.size(), 1U);
   const auto bits = d.read();
-  // One turn decides, so that chance may prefer another: what is taken is then the same.
+  // Each product has a single turn, so that tuning may choose differently by chance. If the choices are equal, the bits
+  // must be too.
   if (tuned(first, second)) {
     EXPECT_EQ(second, first);
     EXPECT_EQ(d.read(), bits);
