@@ -1,4 +1,4 @@
-// base/archive.hpp: one list of members writes files and messages, and reads them again.
+// base/archive.hpp: one member list writes files and messages, and reads them back.
 #include "base/archive.hpp"
 
 #include <gtest/gtest.h>

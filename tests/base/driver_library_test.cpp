@@ -1,4 +1,4 @@
-// How libraries of the driver are found where the loader does not know their folder.
+// Search for driver libraries in folders that the loader does not know.
 #include "base/driver_library.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Two folders, of which the second has a library under a name that no loader knows.
+/// Two folders; the second has a library under a name that the loader does not know.
 class DriverLibrary : public ::testing::Test {
  protected:
   DriverLibrary() {

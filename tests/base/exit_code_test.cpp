@@ -1,4 +1,4 @@
-// Exit codes by the cause of an end.
+// Exit codes by the cause of the failure.
 #include "base/exit_code.hpp"
 
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ TEST(ReadFile, WithoutDescriptorsIsNoMissingFile) {
 }
 
 TEST(ReadFile, ThatFailsHalfWaySaysTheError) {
-  const auto failure = failure_in([] { read_file("/proc/self/mem"); });  // nothing is mapped at 0
+  const auto failure = failure_in([] { read_file("/proc/self/mem"); });  // address 0 is not mapped
   EXPECT_EQ(failure.code, exit_incomplete) << failure.text;
   EXPECT_EQ(failure.text, "/proc/self/mem: cannot be read: Input/output error");
 }

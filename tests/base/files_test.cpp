@@ -1,4 +1,4 @@
-// Small files of /sys and /proc, and names in their order.
+// Small files of /sys and /proc, and the sorting of names.
 #include "base/files.hpp"
 
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST_F(Files, ThatAreLinksOfOthersInAFolderForAllAreNotFollowed) {
 TEST_F(Files, ThatArePipesAreWrittenOnceTheyAreRead) {
   const auto pipe = folder / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  const std::string text(200'000, 'x');  // more than a pipe takes at once
+  const std::string text(200'000, 'x');  // more than the buffer of a pipe
   std::string read;
   {
     const std::jthread reader([&] {

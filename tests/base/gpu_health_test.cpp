@@ -1,4 +1,4 @@
-// What a GPU says of its state: which names are faults, and what people read.
+// The health data of a GPU: which names are faults, and their wording for people.
 #include "base/gpu_health.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Folders and files of a run, where somebody else renames them or puts links in their place.
+// Folders and files of a run that another user renames or replaces with links.
 #include "base/held_folder.hpp"
 #include "base/shown_path.hpp"
 

@@ -1,4 +1,4 @@
-// Lists of hosts as schedulers write them.
+// Host lists as schedulers write them.
 #include "base/host_list.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST(HostList, IsWrittenInRangesThatNameTheSameHosts) {
   }
 }
 
-// "name slots" of each host, "name -" where the file gives no number.
+// Returns "name slots" for each host; "name -" if the file gives no number.
 Hosts hosts_in(const std::string& text) {
   Hosts all;
   for (const auto& host : hosts_of_file(text, "hosts")) {

@@ -1,4 +1,4 @@
-// Work that hangs, dies, is told to end, or takes too long: the keeper answers in its place and in time.
+// Work that hangs, dies, receives a signal, or takes too long: the keeper answers for it in time.
 #include "base/keeper.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 class Keeper : public testing::Test {
  protected:
-  // The table of limits is read once, by whichever test is the first.
+  // The table of limits is read only once, by the first test that needs it.
   static void SetUpTestSuite() { setenv("SHAKEDOWN_LIMITS_SCALE", "0.02", 1); }
 
   int keep_in_time(const std::function<int()>& work, Keeping keeping = {}) {
@@ -151,7 +151,7 @@ TEST(CallBoard, ForgetsCallsOfAProcessThatWasKilled) {
   }
   int status = 0;
   waitpid(child, &status, 0);
-  std::this_thread::sleep_for(500ms);  // longer than the limit of a file, scaled
+  std::this_thread::sleep_for(500ms);  // longer than the scaled limit of a file
   EXPECT_FALSE(board.overdue({}));
 }
 
@@ -172,7 +172,7 @@ TEST(CallBoard, NamesOneCallAloneWhereOthersTakeItsPlace) {
     const std::string names[] = {std::string(200, 'a'), std::string(200, 'b')};
     for (std::size_t i = 0; i < 200'000 || seen < 100; ++i) {
       const TimedCall call(CallKind::driver, names[i % 2]);
-      if (i % 1000 == 0) std::this_thread::sleep_for(1ms);  // most are over before they are read
+      if (i % 1000 == 0) std::this_thread::sleep_for(1ms);  // most calls end before they are read
     }
   }
   CallBoard::use_own();

@@ -1,4 +1,4 @@
-// base/key.hpp: what operations build is what the judge reads.
+// base/key.hpp: keys built by operations and parsed by the judge.
 #include "base/key.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// base/names.hpp: the words of an enum and the way back.
+// base/names.hpp: the words of an enum, and the conversion back.
 #include "base/names.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Processes: what the kernel says of them, what they print, and how they are given up.
+// Processes: their state in the kernel, their output, and how they are abandoned.
 #include "base/process.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// SHA-256 as its standard gives it, and random bytes.
+// SHA-256 with the test vectors of its standard, and random bytes.
 #include "base/sha256.hpp"
 
 #include <gtest/gtest.h>

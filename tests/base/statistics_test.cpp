@@ -1,4 +1,4 @@
-// The statistics against values that can be counted by hand or stand in published tables.
+// The statistics against values that can be counted by hand or found in published tables.
 #include "base/statistics.hpp"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(MannWhitney, CountsExactlyWithoutTies) {
   EXPECT_NEAR(apart.p_greater, 1.0 / 20, 1e-12);
   EXPECT_NEAR(apart.p_less, 1, 1e-12);
   EXPECT_NEAR(mann_whitney_u({4, 5, 6}, {1, 2, 3}).p_less, 1.0 / 20, 1e-12);
-  // Of the 10 ways to choose 2 of 5, U >= 5 holds for {3,5} and {4,5}.
+  // U >= 5 is true for {3,5} and {4,5}, among the 10 ways to choose 2 of 5.
   EXPECT_NEAR(mann_whitney_u({1, 2, 4}, {3, 5}).p_greater, 0.2, 1e-12);
   EXPECT_NEAR(smallest_p(9, 9), 1.0 / 48620, 1e-18);
 }
@@ -59,7 +59,7 @@ TEST(MannWhitney, HasTheCriticalValuesOfTheTables) {
     std::vector<double> x, y;
     for (int i = 0; i < 9; ++i) x.push_back(i);
     for (int i = 0; i < 9; ++i) y.push_back(-100 + i);
-    // Lift values of y over some of x until U is u.
+    // Raise values of y above some of x until U equals u.
     for (auto it = y.rbegin(); u > 0; ++it) {
       const double over = std::min(9.0, u);
       *it = over - 0.5 + static_cast<double>(it - y.rbegin()) * -1e-3;
@@ -75,7 +75,7 @@ TEST(MannWhitney, HasTheCriticalValuesOfTheTables) {
 
 TEST(MannWhitney, CountsExactlyWithTies) {
   EXPECT_DOUBLE_EQ(mann_whitney_u({5, 5, 5}, {5, 5, 5}).p_less, 1) << "all equal";
-  // Ranks 1.5 1.5 3 4: of the 6 ways to choose 2 for y, the sum 7 is the largest.
+  // Ranks 1.5 1.5 3 4: the sum 7 is the largest of the 6 ways to choose 2 for y.
   EXPECT_NEAR(mann_whitney_u({1, 1}, {2, 3}).p_greater, 1.0 / 6, 1e-12);
   EXPECT_NEAR(mann_whitney_u({1, 1, 1, 1}, {2, 2, 2, 2}).p_greater, 1.0 / 70, 1e-12);
   EXPECT_DOUBLE_EQ(mann_whitney_u({1, 2}, {2, 3}).u, 3.5);

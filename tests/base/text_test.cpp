@@ -1,4 +1,4 @@
-// base/text.hpp: words, numbers and tables as people read them.
+// base/text.hpp: words, numbers and tables for human readers.
 #include "base/text.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What is said of an XID, in findings and in the documentation.
+// The descriptions of XIDs in findings and in the documentation.
 #include "base/xids.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(Xids, HaveNvidiasActionInWords) {
   for (const KnownXid& xid : xids()) EXPECT_NE(action_in_words(xid.bucket), "") << xid.number;
 }
 
-// The table for people is this one.
+// The table in the documentation must match this one.
 TEST(Xids, StandInTheDocumentation) {
   std::ifstream file(SHAKEDOWN_SOURCE_DIR "/docs/troubleshooting.md");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
