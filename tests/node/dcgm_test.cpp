@@ -1,4 +1,4 @@
-// What DCGM says of a host, from reports as its versions 2, 3 and 4 print them, and the program that is asked.
+// The results of DCGM for a host, from reports of its versions 2, 3 and 4, and the program that runs it.
 #include "node/dcgm.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 using std::chrono::duration;
 using std::chrono::seconds;
 
-/// Four GPUs; NVML and DCGM count them alike unless serial numbers say otherwise.
+/// Returns four GPUs. NVML and DCGM number them alike unless serial numbers say otherwise.
 std::vector<Facts> gpus(bool serials = false) {
   std::vector<Facts> all;
   for (int gpu = 0; gpu < 4; ++gpu) {
@@ -81,7 +81,7 @@ TEST(Dcgm, NamesTheGpuOfAFailureInItsOwnWords) {
   EXPECT_EQ(two["dcgm_failed"].text, "GPU 2, memory: GPU 2 had uncorrectable memory errors and row remapping failed");
   EXPECT_EQ(dcgm_gpu_facts(report, gpus(), 1)["dcgm_failed"].number, 0);
   EXPECT_EQ(dcgm_host_facts(report, gpus(), all_have_ranks)["dcgm_failed"].number, 0) << "it stands at its GPU";
-  // Serial numbers tell which one it is, where NVML counts otherwise; one without a rank is the host's.
+  // Serial numbers identify the GPU if NVML numbers them differently. A GPU without a rank is reported for the host.
   EXPECT_EQ(dcgm_gpu_facts(report, gpus(true), 1)["dcgm_failed"].number, 1);
   EXPECT_EQ(dcgm_gpu_facts(report, gpus(true), 2)["dcgm_failed"].number, 0);
   EXPECT_EQ(dcgm_host_facts(report, gpus(true), {0, 2, 3})["dcgm_failed"].text,
@@ -97,7 +97,7 @@ TEST(Dcgm, OfOlderVersionsIsReadAsWell) {
   EXPECT_EQ(dcgm_host_facts(second, gpus(), all_have_ranks)["dcgm_failed"].text,
             "Persistence Mode: Persistence mode for GPU 1 is currently disabled");
   EXPECT_EQ(dcgm_gpu_facts(second, gpus(), 3)["dcgm_failed"].text, "GPU 3, PCIe: GPU 3 is at x8");
-  // In version 3 the number beside several warnings is that of the last one alone.
+  // In version 3 the number next to several warnings belongs to the last one only.
   const std::string one = R"({"warnings": "no persistence", "error_id": 41})",
                     two = R"({"warnings": "nor here", "error_id": 41})";
   const auto third = [](const std::string& warnings) {

@@ -1,5 +1,4 @@
-// A machine with made-up GPUs, for tests: writes the file of answers of the made-up NVML (fake_nvml.hpp) and removes
-// it.
+// Simulated GPUs for tests: writes the answer file of the simulated NVML (fake_nvml.hpp) and removes it at the end.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +10,7 @@
 
 namespace shakedown {
 
-/// The line of a query whose answers count how often it was asked: 1, 2, 3, ...
+/// Returns an answer line for a query that counts the number of calls: 1, 2, 3, ...
 inline std::string counting(const std::string& query) {
   std::string line = query + " 1";
   for (int i = 2; i < 5000; ++i) line += "|" + std::to_string(i);
@@ -31,11 +30,11 @@ class FakeGpus {
     std::filesystem::remove(file_);
   }
 
-  /// Other answers from now on.
+  /// Replaces the answers.
   void answer(const std::string& answers) const {
     const auto whole = file_.string() + ".new";
     std::ofstream(whole) << answers;
-    std::filesystem::rename(whole, file_);  // a sampler may be reading
+    std::filesystem::rename(whole, file_);  // atomic, since a sampler may be reading
   }
 
   static std::string library() { return SHAKEDOWN_FAKE_NVML_LIBRARY; }

@@ -1,4 +1,4 @@
-// The functions that every version of NVML has, and the file of answers; see fake_nvml.hpp.
+// The functions that every version of NVML has, and the answer file; see fake_nvml.hpp.
 #include "tests/node/fake_nvml.hpp"
 
 #include <algorithm>
@@ -19,19 +19,19 @@ constexpr unsigned most_gpus = 64;
 
 struct State {
   std::mutex mutex;
-  std::map<std::string, std::size_t> asked;  // how often, by GPU and question
-  unsigned watched = most_gpus;              // the GPU whose events somebody waits for
+  std::map<std::string, std::size_t> asked;  // number of calls by GPU and query
+  unsigned watched = most_gpus;              // the GPU whose events a caller waits for
 };
 State& state() {
   static State only;
   return only;
 }
 
-/// A GPU's handle is its number plus one.
+/// The handle of a GPU is its number plus one.
 unsigned number_of(abi::Device device) { return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(device) - 1); }
 abi::Device device_of(unsigned number) { return reinterpret_cast<abi::Device>(std::uintptr_t{number} + 1); }
 
-/// What stands behind the last line that begins with these words; "*" in the file fits any first word.
+/// Returns the text after these words in the last matching line; "*" in the file matches any first word.
 std::optional<std::string> line_of(const std::string& first, const std::string& second) {
   const char* const file = std::getenv("SHAKEDOWN_FAKE_NVML");
   std::ifstream in(file == nullptr ? "" : file);

@@ -1,19 +1,18 @@
-// A made-up NVML, for tests: a shared object whose answers stand in a text file, named by SHAKEDOWN_FAKE_NVML and read
-// again at each call. Give its path in SHAKEDOWN_NVML, or to Nvml's constructor.
+// A simulated NVML for tests: a shared object with answers from a text file, which SHAKEDOWN_FAKE_NVML names and which
+// is read at each call. Set its path in SHAKEDOWN_NVML, or pass it to the constructor of Nvml.
 //
-//   gpus 2                                       how many there are; their UUIDs are GPU-fake-0, GPU-fake-1, their PCI
+//   gpus 2                                       number of GPUs; their UUIDs are GPU-fake-0, GPU-fake-1, their PCI
 //   driver 580.1                                 addresses 0000:10:00.0, 0000:11:00.0
-//   0 nvmlDeviceGetPowerUsage 691000             GPU, function, answer; "*" is every GPU, the last line that fits
-//   counts
-//   * nvmlDeviceGetClockInfo:1 1980|1410|1405    :1 is the argument; "|" parts the answers to successive calls, the
-//   last
-//   * nvmlDeviceGetRemappedRows 1 2 0 0          of which stays; several values where the function has several
-//   * field:164:3 26562                          a field, with its scope
+//   0 nvmlDeviceGetPowerUsage 691000             GPU, function, answer; "*" is every GPU; the last match applies
+//   * nvmlDeviceGetClockInfo:1 1980|1410|1405    :1 is the argument; "|" separates the answers to successive calls,
+//                                                the last one repeats
+//   * nvmlDeviceGetRemappedRows 1 2 0 0          several values if the function has several
+//   * field:164:3 26562                          a field with its scope
 //   1 nvmlDeviceGetName lost                     or unsupported, no_permission
 //   0 nvmlDeviceGetComputeRunningProcesses 4321,2000000000 77,unknown
-//   0 xid none|79                                successive answers to whoever waits for events
+//   0 xid none|79                                successive answers to a caller that waits for events
 //
-// What no line answers is not supported.
+// A query without a line is not supported.
 #pragma once
 
 #include <optional>
@@ -24,7 +23,7 @@
 
 namespace shakedown::fake_nvml {
 
-/// The words of the next answer to a question about a GPU; a status instead where the file says so.
+/// The words of the next answer to a query about a GPU, or a status if the file gives one.
 struct Reply {
   nvml_abi::Return status;
   std::vector<std::string> words;

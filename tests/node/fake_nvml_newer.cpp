@@ -1,4 +1,4 @@
-// The functions that a driver of some years ago does not have; the second made-up library is built without this file.
+// The functions that older drivers lack. The second simulated library is built without this file.
 #include "tests/node/fake_nvml.hpp"
 
 namespace shakedown::fake_nvml {
@@ -37,7 +37,7 @@ abi::Return nvmlDeviceGetComputeRunningProcesses_v3(abi::Device device, unsigned
   return processes(device, count, list);
 }
 
-/// Fields are unsigned long long here; a driver chooses the type field by field.
+/// Fields are unsigned long long here; a real driver chooses the type for each field.
 abi::Return nvmlDeviceGetFieldValues(abi::Device device, int count, abi::FieldValue* values) {
   for (int i = 0; i < count; ++i) {
     auto question = "field:" + std::to_string(values[i].field);

@@ -1,4 +1,4 @@
-// The state of GPUs as facts, of made-up GPUs: each way in which one can be unwell is seen and explained.
+// The state of simulated GPUs as facts: every kind of fault is detected and explained.
 #include "node/gpu_facts.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ Environment no_variables() {
   return [](const std::string&) { return std::nullopt; };
 }
 
-/// Eight links at 26.6 GB/s, one way.
+/// Returns eight links at 26.6 GB/s in one direction.
 std::string links(const std::string& gpu, int down = -1) {
   std::string text = gpu + " field:91 8\n";
   for (int link = 0; link < 8; ++link) {

@@ -1,5 +1,4 @@
-// What is read about a host, from made-up ones: processors, memory, limits, disks, networks, the kernel's log,
-// bindings.
+// The facts of simulated hosts: processors, memory, limits, disks, networks, the kernel log, bindings.
 #include "node/host_facts.hpp"
 
 #include <gtest/gtest.h>
@@ -100,7 +99,7 @@ TEST(SystemFacts, NameProcessesThatNoSignalEnds) {
   host.write("proc/1/stat", "1 (systemd) S 0 1 1");
   host.write("proc/77/stat", "77 (nvidia-smi) D 1 77 77");
   host.write("proc/77/comm", "nvidia-smi");
-  host.write("proc/78/stat", "78 (a) D) R 1 78 78");  // a name may hold anything
+  host.write("proc/78/stat", "78 (a) D) R 1 78 78");  // a process name can contain anything
   const auto facts = system_facts(host.root());
   EXPECT_NEAR(facts.at("uptime_days").number.value_or(0), 66.5, 0.01);
   EXPECT_EQ(facts.at("tasks_in_d_state").number, 1);
@@ -147,7 +146,7 @@ TEST(Ports, AreNoneWithoutInfinibandAndUnknownWithoutSysfs) {
   EXPECT_FALSE(network_facts(std::nullopt).at("ib_ports_down").number);
 }
 
-/// An address in a port's table.
+/// Adds an address to the GID table of a port.
 void add_gid(const MadeUpHost& host, const std::string& device, int index, const std::string& type,
              const std::string& gid, const std::string& netdev) {
   const auto at = std::to_string(index), port = "sys/class/infiniband/" + device + "/ports/1/";
@@ -193,7 +192,7 @@ TEST(Ports, SlowerThanTheOthersOfTheirHostAreNamed) {
   EXPECT_EQ(facts["roce_rate_gbit"].number, 25);
 }
 
-/// A NIC at this place of the PCI tree.
+/// Adds a NIC at this location in the PCI tree.
 void add_nic(const MadeUpHost& host, const std::string& device, const std::string& path, int numa) {
   host.add_port(device, "ACTIVE");
   host.add_pci(path, "0x15b3", "0x020700", numa);

@@ -1,4 +1,4 @@
-// What machine this is, read from made-up machines.
+// The inventory of simulated machines.
 #include "node/inventory.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace shakedown::inventory_test {
 namespace {
 
-/// A folder that looks like /sys of a machine with the given PCI functions.
+/// A folder with the layout of /sys for a machine with the given PCI functions.
 class FakeSysfs {
  public:
   FakeSysfs() { std::filesystem::create_directories(root_ / "bus/pci/devices"); }
@@ -44,7 +44,7 @@ TEST(NvidiaGpus, AreDisplayAnd3DControllersOfTheVendor) {
   machine.add("0000:1b:00.0", "0x10de", "0x030200");
   machine.add("0000:01:00.0", "0x10de", "0x030000");
   machine.add("0000:05:00.0", "0x10de", "0x068000");  // NVSwitch
-  machine.add("0000:01:00.1", "0x10de", "0x040300");  // the audio function of a card
+  machine.add("0000:01:00.1", "0x10de", "0x040300");  // the audio function of a graphics card
   machine.add("0000:00:02.0", "0x8086", "0x030000");
   EXPECT_EQ(nvidia_gpus(machine.root()), (std::vector<std::string>{"0000:01:00.0", "0000:1b:00.0"}));
 }

@@ -1,4 +1,4 @@
-// A root folder that looks like / of a machine, as far as facts are read there; removed with the test.
+// A root folder with the files of / that facts are read from; removed at the end of the test.
 #pragma once
 
 #include <unistd.h>
@@ -27,7 +27,7 @@ class MadeUpHost {
     std::ofstream(root_ / file) << text << "\n";
   }
 
-  /// A PCI function below the bridges of `path` ("pci0000:15/0000:15:01.0/0000:16:00.0"), whose last part it is.
+  /// Adds a PCI function. `path` has its bridges and its own address ("pci0000:15/0000:15:01.0/0000:16:00.0").
   void add_pci(const std::string& path, const std::string& vendor, const std::string& kind, int numa = 0) const {
     const auto folder = "sys/devices/" + path;
     write(folder + "/vendor", vendor);
@@ -36,7 +36,7 @@ class MadeUpHost {
     const auto address = path.substr(path.rfind('/') + 1);
     std::filesystem::create_directory_symlink("../../../devices/" + path, root_ / "sys/bus/pci/devices" / address);
   }
-  /// The GPU with this number of the made-up NVML (tests/node/fake_nvml.hpp).
+  /// Adds the GPU with this number in the simulated NVML (tests/node/fake_nvml.hpp).
   void add_gpu(int number) const {
     const auto bus = "1" + std::string(1, "0123456789abcdef"[number]);
     add_pci("pci0000:" + bus + "/0000:" + bus + ":00.0", "0x10de", "0x030200", number / 4);

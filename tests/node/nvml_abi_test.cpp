@@ -1,4 +1,4 @@
-// Our declarations of NVML against NVIDIA's, where nvml.h exists. All of it is decided when this file is compiled.
+// Our declarations of NVML against those of NVIDIA, if nvml.h exists. All checks run at compile time.
 #include "node/nvml_abi.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace shakedown::nvml_abi::nvml_abi_test {
 namespace {
 
-/// Both take as many arguments, of the same sizes; pointers stand where pointers stand.
+/// True if both functions have the same number of arguments with the same sizes, and pointers in the same positions.
 template <class Ours, class Theirs>
 constexpr bool same_shape = false;
 template <class R, class S, class... A, class... B>
@@ -86,7 +86,7 @@ constexpr bool same(ValueType ours, unsigned theirs) { return ours == theirs; }
 static_assert(same(as_uint, NVML_VALUE_TYPE_UNSIGNED_INT) && same(as_ulong, NVML_VALUE_TYPE_UNSIGNED_LONG));
 static_assert(same(as_ulonglong, NVML_VALUE_TYPE_UNSIGNED_LONG_LONG));
 static_assert(same(as_longlong, NVML_VALUE_TYPE_SIGNED_LONG_LONG) && same(as_int, NVML_VALUE_TYPE_SIGNED_INT));
-// Younger than some nvml.h that this must compile with: the layout of the fabric's record.
+// The layout of the fabric record is newer than some versions of nvml.h with which this must compile.
 #ifdef nvmlGpuFabricInfo_v2
 static_assert(fabric_info_version == nvmlGpuFabricInfo_v2 && same(fabric, nvmlDeviceGetGpuFabricInfoV));
 #endif

@@ -1,4 +1,4 @@
-// What a program learns from NVML: values, or nothing and the reason, on made-up GPUs.
+// Values from NVML on simulated GPUs, or no value and the reason.
 #include "node/nvml.hpp"
 
 #include <gtest/gtest.h>
@@ -173,7 +173,7 @@ TEST(NvmlGpu, TellsItsModesAndMemory) {
 TEST(NvmlGpu, NamesTheProcessesOnIt) {
   std::string many =
       "0 nvmlDeviceGetComputeRunningProcesses " + std::to_string(getpid()) + ",2000000000 4194305,unknown";
-  for (int i = 0; i < 200; ++i) many += " " + std::to_string(4194400 + i) + ",1";  // beyond Linux' highest pid
+  for (int i = 0; i < 200; ++i) many += " " + std::to_string(4194400 + i) + ",1";  // above the maximum PID of Linux
   const FakeGpus gpus(many + "\n");
   const auto processes = first(Nvml(FakeGpus::library())).processes();
   ASSERT_EQ(processes->size(), 202u) << "more than the first guess has room for";

@@ -1,4 +1,4 @@
-// What Slurm thinks of a node, from lines as scontrol prints them.
+// The state of a node in Slurm, from lines as scontrol prints them.
 #include "node/slurm.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace shakedown::slurm_test {
 namespace {
 
-/// As Slurm 22.05 and 23.11 print a node.
+/// Returns a node as Slurm 22.05 and 23.11 print it.
 std::string node(const std::string& name, const std::string& gres, const std::string& state,
                  const std::string& reason = "") {
   return "NodeName=" + name + " Arch=x86_64 CoresPerSocket=52  CPUAlloc=0 CPUEfctv=208 CPUTot=208 CPULoad=0.42 " +

@@ -1,4 +1,4 @@
-// What is told of a GPU that was watched, on made-up GPUs.
+// The telemetry of a simulated GPU.
 #include "node/telemetry.hpp"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(Summary, NamesASettingThatLimitsTheClockButDoesNotCallItThrottled) {
 }
 
 TEST(Summary, NamesReasonsAsResultsDo) {
-  for (std::uint64_t bit = 2; bit != 0; bit <<= 1) {  // 1 is idle
+  for (std::uint64_t bit = 2; bit != 0; bit <<= 1) {  // bit 1 means idle
     for (const auto& [reason, part] : summary({{1980, {}, {}, bit}}).throttle) {
       EXPECT_NE(throttle_in_words({{reason, 1}}).find(' '), std::string::npos);
       EXPECT_EQ(throttle_in_words({{reason, 1}}).find(reason), std::string::npos) << "no words for it";
@@ -134,7 +134,7 @@ TEST(Telemetry, TellsNothingBeforeItHasBegunAndCanBeEndedAtOnce) {
   const FakeGpus gpus("0 nvmlDeviceGetTotalEccErrors:1:0 4\n0 nvmlDeviceGetClockInfo:1 1410\n");
   Telemetry telemetry(*Nvml(FakeGpus::library()).find("GPU-fake-0", std::nullopt), milliseconds(1), settled);
   EXPECT_EQ(telemetry.end().samples, 0u);
-  EXPECT_TRUE(telemetry.errors().empty());  // counted once or twice: the thread may not have counted yet
+  EXPECT_TRUE(telemetry.errors().empty());  // read once or twice: the thread may not have read the counters yet
   gpus.answer("0 nvmlDeviceGetTotalEccErrors:1:0 6\n0 nvmlDeviceGetClockInfo:1 1410\n");
   EXPECT_EQ(watched(telemetry, milliseconds(1000)).sm_mhz, 1410);
   EXPECT_EQ(telemetry.errors(), (ErrorCounts{{"ecc_uncorrected", 2}}));
@@ -153,7 +153,7 @@ TEST(Telemetry, AsksNothingBetweenTwoSeries) {
   const auto second = watched(telemetry, milliseconds(500));
   ASSERT_GE(first.samples, 1u);
   ASSERT_GE(second.samples, 1u);
-  const auto own = static_cast<double>(second.samples);  // each look finds a clock of 1 MHz more
+  const auto own = static_cast<double>(second.samples);  // each sample reads a clock that is 1 MHz higher
   const auto asked_before = *second.sm_mhz - (own - 1) / 2 - 1;
   EXPECT_LE(asked_before, static_cast<double>(first.samples) + 3)
       << "besides one look at the beginning of each series, and one that may have been under way at the end";
