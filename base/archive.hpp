@@ -34,8 +34,8 @@ class Field {
  public:
   using json = nlohmann::json;
 
-  /// Where the document comes from. Strings from a file are reduced to one line, because the name of a host, a row or
-  /// an error must not imitate another line of the output. Strings from a rank stay unchanged.
+  /// Where the document comes from. Strings from a file are reduced to one line: the name of a host, a row or an error
+  /// must not imitate another line of the output. Strings from a rank stay unchanged.
   enum class Origin { file, rank };
 
   Field(const std::filesystem::path& file, std::string where, const json& value, Origin origin = Origin::file)

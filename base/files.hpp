@@ -23,8 +23,8 @@ struct CannotWrite : InputError {
   using InputError::InputError;
 };
 
-/// A file or folder that cannot be read now although it may be valid: out of descriptors or memory, or a disk or server
-/// that does not answer. Not an InputError. Exit code 3.
+/// A file or folder that cannot be read now, although it may be valid. Causes: no descriptors or memory are left, or a
+/// disk or server does not answer. Not an InputError. Exit code 3.
 struct CannotRead : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

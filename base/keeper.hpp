@@ -1,5 +1,5 @@
-// The process that must always answer. It runs all work in a child process and makes no call that may block forever: it
-// reads a clock, signals and shared memory, and writes to descriptors that are already open.
+// The process that must always answer. It runs all work in a child process, and makes no call that may block forever.
+// It reads a clock, signals and shared memory, and writes to descriptors that are already open.
 #pragma once
 
 #include <functional>
@@ -21,10 +21,10 @@ struct Keeping {
   std::function<int(const std::string& why)> answer = {};
 };
 
-/// Runs `work` in a child process and returns its exit code. Kills the child and returns the result of `answer` if the
-/// work exceeds its limit, makes no progress, has a call that exceeds its limit, dies of a signal, or does not end
-/// after a signal. If even SIGKILL does not end the child, it is abandoned and its supervisors are ended. If no process
-/// can be started, `work` runs in this process.
+/// Runs `work` in a child process and returns its exit code. Kills the child and returns the result of `answer` in
+/// these cases: the work exceeds its limit, makes no progress, dies of a signal, or does not end after one; or one of
+/// its calls exceeds its own limit. If even SIGKILL does not end the child, it is abandoned and its supervisors are
+/// ended. If no process can be started, `work` runs in this process.
 int keep(const Keeping&, const std::function<int()>& work);
 
 }  // namespace shakedown

@@ -51,8 +51,8 @@ void write_special(const fs::path& file, std::string_view text) {
   refuse(file, ENXIO);
 }
 
-// Applies the rule of fs.protected_symlinks: in a folder that all users can write to, such as /tmp, a link is trusted
-// only if it belongs to this user or to the owner of the folder.
+// Applies the rule of fs.protected_symlinks to folders that all users can write to, such as /tmp. There a link is
+// trusted only if it belongs to this user or to the owner of the folder.
 bool is_trusted(const fs::path& link) {
   struct stat of_link {};
   struct stat of_folder {};

@@ -28,7 +28,7 @@ std::string who(const std::filesystem::path& lock);
 std::optional<Owner> owner_here(const std::filesystem::path& lock);
 
 /// Returns why the run in this folder has not ended: it is still running, or it was aborted. nullopt if the run has
-/// ended, if the folder has no run, or if the caller belongs to the run, whose own steps judge it before the end.
+/// ended, or if the folder has no run. Also nullopt for processes of the run itself, which judge it before its end.
 std::optional<std::string> unfinished(const std::filesystem::path& folder);
 
 }  // namespace shakedown

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t block_size = 64;
 
-/// Returns the first 32 bits of the fractional parts of the roots of the first n primes, which are the constants of the
+/// Returns the first 32 bits of the fractional parts of the roots of the first n primes. These are the constants of the
 /// standard ("nothing up my sleeve" numbers).
 template <std::size_t n>
 std::array<std::uint32_t, n> fractions_of_primes(long double (*root)(long double)) {

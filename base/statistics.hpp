@@ -18,7 +18,7 @@ double median(std::vector<double> values);
 /// Returns the sample standard deviation divided by the mean. Needs at least two values and a mean other than 0.
 double coefficient_of_variation(const std::vector<double>& values);
 
-/// Returns 1.4826 times the median absolute deviation, which estimates the standard deviation of normal values and is
+/// Returns 1.4826 times the median absolute deviation. It estimates the standard deviation of normal values and is
 /// robust against outliers (Hampel, 1974). 0 for one value, and if more than half of the values are equal.
 double robust_sigma(const std::vector<double>& values);
 
@@ -43,7 +43,7 @@ struct MannWhitney {
   double p_greater = 1;  // probability of at least u pairs
 };
 
-/// Runs the test. Exact by counting, also with ties, if each side has at most `exact_up_to` values; otherwise the
+/// Runs the test. Exact by counting, also with ties, if each side has at most `exact_up_to` values. Otherwise uses the
 /// normal approximation with tie and continuity corrections. p = 1 if one side has no values.
 MannWhitney mann_whitney_u(const std::vector<double>& x, const std::vector<double>& y);
 inline constexpr std::size_t exact_up_to = 25;
@@ -76,10 +76,11 @@ TheilSen theil_sen(const std::vector<double>& x, const std::vector<double>& y, d
 /// average. Valid for independent and for positively dependent p (Benjamini and Yekutieli, 2001).
 std::vector<bool> benjamini_hochberg(const std::vector<double>& p, double rate);
 
-/// Returns the number of values per side with which the rank test at level `alpha` detects a shift of `effect` with
-/// probability `power`, in noise of standard deviation `sigma`. The formula is 2 (z_alpha + z_power)^2 (sigma /
-/// effect)^2, divided by the efficiency of the rank test in normal noise, 3/pi (Lehmann, Nonparametrics, 1975), plus
-/// z_alpha^2 / 4 for small samples (Guenther, 1981). At least the number of values that can reach that level at all.
+/// Returns the number of values per side for the rank test at level `alpha` to detect a shift of `effect` with
+/// probability `power`. The noise has the standard deviation `sigma`. The formula is 2 (z_alpha + z_power)^2 (sigma /
+/// effect)^2 / (3/pi) + z_alpha^2 / 4. Here 3/pi is the efficiency of the rank test in normal noise (Lehmann,
+/// Nonparametrics, 1975), and the last term corrects for small samples (Guenther, 1981). At least the number of values
+/// that can reach that level at all.
 std::size_t sample_size(double effect, double sigma, double alpha, double power);
 
 }  // namespace shakedown

@@ -30,8 +30,8 @@ std::size_t sequence(std::string_view text) {
   return wrong ? 0 : length;
 }
 
-// True for invisible characters that change how text is displayed: line separators (U+2028, U+2029), marks that change
-// the reading order (UAX #9), and the two noncharacters that XML forbids.
+// True for invisible characters that change how text is displayed. These are line separators (U+2028, U+2029), marks
+// that change the reading order (UAX #9), and the two noncharacters that XML forbids.
 bool is_invisible(std::string_view character) {
   const auto between = [&](std::string_view first, std::string_view last) {
     return first <= character && character <= last;

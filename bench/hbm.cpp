@@ -68,9 +68,9 @@ void register_hbm(Session& session) {
   } else {
     add(session, HbmOp::copy, Engine::cpu, 256 * mib);
     for (const auto op : {HbmOp::read, HbmOp::write, HbmOp::triad}) add(session, op, Engine::cpu, 64 * mib);
-    // The same sizes on every machine, so that machines can be compared: larger than L1 and within the L2 of any
-    // current core; larger than L2 and within an L3 shared by the ranks; and memory. An L3 of hundreds of MiB serves a
-    // part of the last one.
+    // The same sizes on every machine, so that machines can be compared. The first exceeds L1 and fits into the L2 of
+    // any current core. The second exceeds L2 and fits into an L3 that ranks share. The third is in memory; an L3 of
+    // hundreds of MiB serves a part of it.
     for (const auto bytes : {256 * kib, 8 * mib, 256 * mib}) add_latency(session, bytes);
   }
 }

@@ -1,8 +1,8 @@
 // Pairs of hosts: finds the bad host, NIC, rail or switch. Every host works with one partner at a time, rail r with
-// rail r (rank r of each host), with all pairs active at once and in both directions. There are three rounds within
-// leaf switches and three across, or six over shuffled hosts if no site file gives the topology. Two rounds of
-// AllReduce over all rails of both hosts follow, with two different partners. Slow hosts are then retested with
-// known-good partners.
+// rail r (rank r of each host). All pairs are active at once and in both directions. There are three rounds within leaf
+// switches and three across, or six over shuffled hosts if no site file gives the topology. Two rounds of AllReduce
+// over all rails of both hosts follow, with two different partners. Slow hosts are then retested with known-good
+// partners.
 //
 //   mpirun -np 32 build/bench/bench_pairs --site=mysite.yaml --benchmark_out=pairs.json
 #include "fixtures/pairs/rounds.hpp"

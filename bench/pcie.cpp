@@ -1,5 +1,5 @@
-// Host to GPU and GPU to host: copies to and from pinned memory on the NUMA node of the GPU, with one GPU alone and
-// with all at once. The full tier also uses the far NUMA node.
+// Copies between host and GPU, from and to pinned memory on the NUMA node of the GPU. Measures each GPU alone and all
+// at once. The full tier also uses the far NUMA node.
 //
 //   mpirun -np 4 build/bench/bench_pcie --benchmark_filter=active:one
 #include "fixtures/plan/session.hpp"

@@ -1,4 +1,4 @@
-// The CUDA backend on one GPU: compares known data and checks with references computed on the CPU, then runs every Work
+// The CUDA backend on one GPU. Compares known data and checks with references computed on the CPU. Then runs every Work
 // through the Device interface, with poisoned outputs, at even and ragged sizes. Copies between GPUs need several
 // processes and are not tested here. collectives_test.cpp tests collectives, gemm_test.cpp products.
 #include <gtest/gtest.h>

@@ -1,8 +1,7 @@
 // The training step on the host in float64 against transformers and peft (tests/peers/golden_lora_step.py wrote
-// tests/data/lora_golden.txt), and for GPT-2 and the encoder against a reference without hand-written derivatives
-// (tests/peers/reference_step.py). This covers properties that finite differences of our own loss cannot: the halves of
-// the rotation, the grouping of heads, the scale of the adapters, the mean of the loss, clipping, and the details of
-// AdamW.
+// tests/data/lora_golden.txt). GPT-2 and the encoder are compared with a reference without hand-written derivatives
+// (tests/peers/reference_step.py). Finite differences of our own loss cannot verify these properties: the halves of the
+// rotation, the grouping of heads, the scale of the adapters, the mean of the loss, clipping, and the details of AdamW.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// The training step on the host: its gradients against finite differences of its loss, and all variants that must not
-// change the result: the fusion of adapters, stored or recomputed activations, the split of a batch, the number of
-// threads.
+// The training step on the host. Compares its gradients with finite differences of its loss. Then tests all variants
+// that must not change the result: the fusion of adapters, stored or recomputed activations, the split of a batch, the
+// number of threads.
 #include <gtest/gtest.h>
 
 #include <cmath>

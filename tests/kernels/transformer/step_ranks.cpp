@@ -1,7 +1,7 @@
-// Data parallel training on the host: n ranks with a part of the sequences each give the same result as one rank with
-// all of them, to 1e-12 in double, with adapters and with whole models, replicated and sharded. Ranks with tensor
-// parallelism give the same result as one rank, and so do two hundred steps on a text. Prints the largest differences.
-// Runs with any number of ranks that divides 12.
+// Data parallel training on the host. n ranks with a part of the sequences each must give the same result as one rank
+// with all of them, to 1e-12 in double. Tests adapters and whole models, replicated and sharded. Ranks with tensor
+// parallelism must give the same result as one rank, and so must two hundred steps on a text. Prints the largest
+// differences. Runs with any number of ranks that divides 12.
 //
 //   mpirun -np 2 build/tests/step_ranks
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The step that trains every parameter, on the host: its gradients against finite differences of its loss for every
-// composition, and all variants that must not change the result.
+// The step that trains every parameter, on the host. Compares its gradients with finite differences of its loss for
+// every composition, and tests all variants that must not change the result.
 #include <fmt/format.h>
 
 #include <filesystem>

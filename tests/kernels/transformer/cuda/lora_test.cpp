@@ -1,5 +1,5 @@
-// The whole training step on the GPU, of adapters and of all parameters, against the same step on the host in f64; and
-// changes that must not affect a single bit.
+// The whole training step on the GPU, of adapters and of all parameters, against the same step on the host in f64. Also
+// tests changes that must not affect a single bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
