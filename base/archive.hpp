@@ -40,8 +40,7 @@ class Field {
 
   Field(const std::filesystem::path& file, std::string where, const json& value, Origin origin = Origin::file)
       : file_(&file), where_(std::move(where)), value_(&value), origin_(origin) {}
-  Field(std::filesystem::path&&, std::string, const json&, Origin = Origin::file) = delete;  // the field keeps a
-                                                                                             // pointer to the path
+  Field(std::filesystem::path&&, std::string, const json&, Origin = Origin::file) = delete;  // it keeps a pointer
 
   const std::filesystem::path& file() const { return *file_; }
   const json& value() const { return *value_; }

@@ -177,8 +177,7 @@ std::vector<ListedHost> listed_hosts(std::string_view list, const std::string& w
   std::vector<ListedHost> hosts;
   for (const std::string_view part : parts(list)) {
     const auto colon = part.find(':');
-    const bool has_slots = colon != std::string_view::npos && colon == part.rfind(':');  // an IPv6 address has several
-                                                                                         // colons
+    const bool has_slots = colon != std::string_view::npos && colon == part.rfind(':');  // an IPv6 address has more
     std::optional<int> slots;
     if (has_slots && part.substr(colon + 1) != "*") slots = number_of_slots(where, part, part.substr(colon + 1));
     const auto names = expand_hosts(has_slots ? part.substr(0, colon) : part, where);

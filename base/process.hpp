@@ -17,8 +17,8 @@ namespace shakedown {
 struct ProcessStat {
   char state = '?';
   int parent = 0;
-  std::string started;  // clock ticks since boot (sysconf(_SC_CLK_TCK) per second): distinguishes it from a later
-                        // process with the same PID
+  /// Clock ticks since boot (sysconf(_SC_CLK_TCK) per second). Distinguishes it from a later process with the same PID.
+  std::string started;
 };
 
 /// Returns the contents of /proc/PID/stat (proc(5)); nullopt if there is no such process or it is not visible.
@@ -96,8 +96,7 @@ class Fork {
 /// The result of work in a child process.
 struct Apart {
   std::optional<std::string> text;  // return value of the work
-  std::string why_not;              // if there is no text: the call that hangs, the signal that ended the child, or an
-                                    // error message
+  std::string why_not;              // without a text: the hanging call, the signal, or the message of an exception
 };
 /// Runs `work` in a child process, so that calls that hang do not block this process. If the work throws, there is no
 /// text and `why_not` is the message of the exception.

@@ -71,8 +71,7 @@ double p_of_rank_sum(const std::vector<std::size_t>& doubled, std::size_t m, std
 MannWhitney test_with_ties(const Ranking& ranking, std::size_t n, std::size_t m) {
   MannWhitney test;
   test.u = ranking.u;
-  const auto of_y = static_cast<std::size_t>(std::llround(2 * ranking.u)) + m * (m + 1);  // sum of the doubled ranks of
-                                                                                          // y
+  const auto of_y = static_cast<std::size_t>(std::llround(2 * ranking.u)) + m * (m + 1);  // doubled ranks of y
   const auto of_x = (n + m) * (n + m + 1) - of_y;
   test.p_less = p_of_rank_sum(ranking.doubled, m, of_y);
   test.p_greater = p_of_rank_sum(ranking.doubled, n, of_x);

@@ -12,8 +12,7 @@ struct TimeLimits {
   Seconds driver{30};        // one NVML call; without persistence mode, nvmlInit starts each GPU
   Seconds apart{90};         // all work of one child process
   Seconds name_service{20};  // lookup of users and host names, by LDAP or DNS
-  Seconds supervisor{15};    // from the start of a supervisor to its first message, and from the end of its job to its
-                             // own end
+  Seconds supervisor{15};    // from its start to its first message, and from the end of its job to its own end
   Seconds inventory{60};     // the program that reads the facts of a host
   Seconds judging{300};      // 10,000 GPUs take 20 s
   Seconds no_progress{330};  // without any call, and without a check of a job

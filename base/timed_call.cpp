@@ -27,8 +27,7 @@ struct Slot {
   std::atomic<std::uint64_t> number{0};
   std::atomic<Clock::rep> began{0};
   std::atomic<CallKind> kind{CallKind::phase};
-  std::array<std::atomic<std::uint64_t>, name_length / 8> name{};  // atomic, because a watcher may read it while the
-                                                                   // next call writes its own
+  std::array<std::atomic<std::uint64_t>, name_length / 8> name{};  // a watcher may read it during the next write
 
   void set_name(std::string_view what) noexcept {
     const auto length = std::min(what.size(), name_length - 1);

@@ -29,8 +29,7 @@ struct Projection {
 };
 /// Queries, keys and values as one product; attention output; gate and up as one product; down.
 constexpr Projection qwen2_7b[] = {{4608, 3584}, {3584, 3584}, {37888, 3584}, {3584, 18944}};
-constexpr Projection llama_70b[] = {{10240, 8192}, {57344, 8192}, {8192, 28672}};  // the attention output is the cube
-                                                                                   // of 8192
+constexpr Projection llama_70b[] = {{10240, 8192}, {57344, 8192}, {8192, 28672}};  // attention output: the 8192 cube
 
 class Plan {
  public:

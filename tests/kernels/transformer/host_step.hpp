@@ -239,8 +239,7 @@ struct HostStep {
 
   Alone lone;
   Group& group;
-  std::unique_ptr<Group> together, of_my_part;  // ranks that compute the model with this one; ranks with the same part,
-                                                // if it is split
+  std::unique_ptr<Group> together, of_my_part;  // ranks that share the model with this one; ranks with the same part
   Group& replicas;                              // ranks with the same data as this one
   host::Team team;
   host::HostOps<T> ops;

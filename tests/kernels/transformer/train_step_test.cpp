@@ -354,10 +354,8 @@ class FetchingOps : public host::HostOps<double> {
     }
   }
 
-  std::vector<Range> copies_, untold_, fetched_;  // of the slots; written since the last synchronization; possibly
-                                                  // being read by others
-  bool joined_ = true, together_ = false;         // this rank has joined all its transfers; all ranks have synchronized
-                                                  // since
+  std::vector<Range> copies_, untold_, fetched_;  // slots; written since the last synchronization; maybe being read
+  bool joined_ = true, together_ = false;         // all own transfers have completed; all ranks have synchronized since
 };
 
 TEST(TrainStepShard, LetsRanksFetchFromEachOtherNothingThatIsNotWrittenAndWriteNothingThatIsFetched) {
