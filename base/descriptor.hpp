@@ -1,4 +1,4 @@
-// RAII file descriptors, pipes, and writes that never stop halfway.
+// RAII file descriptors, pipes, and complete writes.
 #pragma once
 
 #include <fcntl.h>

@@ -25,7 +25,7 @@ struct OpenedLibrary {
 /// Returns the folders in which packages, containers, WSL and cloud images install the driver libraries.
 std::vector<std::filesystem::path> driver_folders();
 
-/// Opens a library. A name ("libcuda.so.1") is searched by the loader first and then in `folders`, in order. A path is
+/// Opens a library. The loader searches a name ("libcuda.so.1") first, then `folders` are searched in order. A path is
 /// opened directly.
 OpenedLibrary open_driver_library(const std::string& name,
                                   const std::vector<std::filesystem::path>& folders = driver_folders());

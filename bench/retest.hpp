@@ -26,7 +26,7 @@ inline bool stands_off(const std::map<std::string, std::vector<RankData>>& measu
   return !seconds.empty() && *std::max_element(seconds.begin(), seconds.end()) > off * quantile(seconds, 0.25);
 }
 
-/// Adds the measurements, and repeats those with an outlier with `turn` 2.
+/// Adds the measurements. Those with an outlier are repeated later as `turn` 2.
 template <class Spec>
 void add_with_second_turn(Session& session, const std::vector<Spec>& specs, const Figures& figures, OneByOne one_by_one,
                           double least_seconds = 0) {

@@ -227,7 +227,7 @@ void register_preflight(Session& session) {
   session.add("preflight/of:binding", binding);
   session.add("preflight/of:clock", clock_offset);
   session.add("preflight/of:network", network);
-  // A prolog and a health check run outside of a job step, and must get the GPUs that Slurm promises too.
+  // A prolog and a health check are not job steps, but must get the GPUs that Slurm promises, too.
   if (process_environment()("SLURM_JOB_ID") || process_environment()("SHAKEDOWN_SLURM_NODE"))
     session.add("preflight/of:slurm", slurm);
   if (const int level = session.options().dcgm; level > 0) add_dcgm(session, level);
