@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All families by one program: results as the single programs write them, a stream of them, and what is left where it dies.
-# What the front door makes of that: tests/launch/front_door_test.sh.
+# All families in one program: the same results as from single programs, a stream of results, and the results left after a crash.
+# tests/launch/front_door_test.sh tests how the shakedown command handles a crash.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
@@ -9,7 +9,7 @@ small=(--backend=host --benchmark_min_time=0.001 --benchmark_filter='^preflight|
 export SHAKEDOWN_RUN_ID=all-test
 
 keys() { grep -oE '"name": ?"[^"]*"' "$1"; }
-# What differs between two results of the same run that differ in nothing but program and moment.
+# Prints the context of a result without the fields that depend on the program or the time.
 context() { sed -n '/"shakedown"/,/^ *"versions"/p' "$1" | sed '/"asked": {/,/^ *},$/d' | grep -vE '"started"|"seconds": ?[0-9]|"argv"|--|^ *\],?$'; }
 
 # --- files ----------------------------------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ expect "a single program has no stream" says '--stream are for bench_all'
 run 2 "$bench/bench_all" --out-dir=/nonexistent
 expect "a folder that is not there is refused" says '/nonexistent: cannot be written'
 
-# --- a death on the way -------------------------------------------------------------------------------------------------------
+# --- a crash during the run ---------------------------------------------------------------------------------------------------
 rm -r results/*
 SHAKEDOWN_FAULT=kill@1:sample run not0 mpi -np 2 "$bench/bench_all" "${small[@]}" --out-dir=results
 expect "what was finished before a death is there, whole" eval '[[ $(echo results/*.json) == results/preflight.json && $(verdict_of results --allow-faults) == VERDICT:* ]]'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dcgmi diag in pre-flight: a made-up dcgmi in PATH, on a made-up host with four GPUs, measured and judged as users do.
+# dcgmi diag in pre-flight: a simulated dcgmi in PATH on a simulated host with four GPUs, measured and judged as by users.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
@@ -15,13 +15,13 @@ printf 'gpus 4\ndriver 580.159.03\n' >gpus.txt
 export SHAKEDOWN_ROOT=$scratch/host SHAKEDOWN_FAKE_NVML=$scratch/gpus.txt
 SHAKEDOWN_NVML=$(find "$build/tests" -name libfake_nvml.so) && export SHAKEDOWN_NVML
 
-# dcgm 'COMMANDS': dcgmi does this now.
+# dcgm 'COMMANDS': makes dcgmi run these commands.
 dcgm() {
   printf '#!/bin/sh\necho "$@" >>%s/asked\n%s\n' "$scratch" "$1" >bin/dcgmi
   chmod +x bin/dcgmi
   rm -f asked
 }
-# judged RANKS FLAGS...: pre-flight on so many ranks with dcgmi in PATH, and what is said of it; its end is in ./out.
+# judged RANKS FLAGS...: runs pre-flight on RANKS ranks with dcgmi in PATH and judges it; the end of the output is in ./out.
 judged() {
   run 0 mpi -np "$1" env PATH="$scratch/bin:$PATH" "$build/bench/bench_preflight" --benchmark_filter=dcgm --benchmark_out=dcgm.json "${@:2}" &&
     "$build/tests/acceptance_test" --results=dcgm.json --family=preflight --allow-faults >judged 2>&1

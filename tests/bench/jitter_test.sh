@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Processors that feed GPUs, on real ranks: who shares its core with others is named, and nobody where all do.
+# CPU cores that feed GPUs, on real ranks: reports a rank that shares its core with other work, and no rank if all of them do.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
 source "$(dirname "$0")/../shell.bash"
 needs taskset mpirun
@@ -7,7 +7,7 @@ cd "$scratch" || exit 1
 limit=300
 export SHAKEDOWN_RUN_ID=jitter-test
 ranks=3 victim=1
-# Cores that this test may use, one for each rank.
+# The cores that this test can use, one for each rank.
 mapfile -t cores < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | while IFS=- read -r a b; do seq "$a" "${b:-$a}"; done)
 [[ ${#cores[@]} -ge $ranks ]] || { echo "SKIP: $ranks cores are needed" && exit 77; }
 # shellcheck disable=SC2016
@@ -21,8 +21,8 @@ trap '[[ ${#hogs[@]} -eq 0 ]] || kill "${hogs[@]}" 2>/dev/null; rm -rf "$scratch
 hog() { taskset -c "$1" bash -c 'while :; do :; done' & hogs+=($!); }
 rest() { kill "${hogs[@]}" && wait "${hogs[@]}" 2>/dev/null; hogs=(); }
 
-# The core of one rank shared with eight others. Where other work keeps all cores as busy there is nothing to find: three
-# tries, then the rest of the test alone.
+# One rank shares its core with eight other processes. If other work keeps all cores equally busy, the fault cannot be
+# detected. After three attempts only the rest of the test runs.
 stolen() { sed -n 's/.*"stolen": *\[\([^]]*\)\].*/\1/p' busy.json | tail -n 1 | tr -d ' '; }
 differs() { stolen | awk -F, -v v=$((victim + 1)) '{ for (i = 1; i <= NF; i++) if (i != v && $i > most) most = $i; exit !($v > most + 0.4) }'; }
 for _ in 1 2 3 4 5 6 7 8; do hog "${cores[victim]}"; done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Inventory and pre-flight as programs, on machines that are made up of a root folder and a library of answers in place of
-# NVML, alone and under mpirun; and what becomes of the other benchmarks when pre-flight fails.
+# Inventory and pre-flight as programs, alone and under mpirun, on machines simulated by a root folder and a replacement
+# of NVML. Also tests that the other benchmarks do not run if pre-flight fails.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
@@ -61,7 +61,7 @@ expect "  what cannot be read is missing" prints 'missing: preflight/of:gpu ecc'
 expect "  that CUDA opens none is said for each rank" prints 'fail: preflight/of:gpu cuda_opens, 0'
 
 # --- the gate -----------------------------------------------------------------------------------------------------------
-# How it closes is tested in launch/front_door_test.sh.
+# launch/front_door_test.sh tests how the gate closes.
 mkdir failed
 cp "$root/tests/data/preflight/h200-sxm-4ranks-pinned.json" failed/preflight.json
 run 1 "$build/tests/acceptance_test" --results=failed
@@ -69,7 +69,7 @@ expect "the verdict is FAIL and says that the rest was not measured" prints 'pre
 expect "  in one finding" eval '! prints "^missing: (gemm|hbm|p2p|allreduce)"'
 expect "CTest runs no benchmark before the gate" eval '[[ $(grep -c "FIXTURES_REQUIRED \"run;cleared\"" "$build/bench/CTestTestfile.cmake") -ge 7 ]]'
 
-# --- two hosts made of namespaces: another driver and no network on the second ----------------------------------------------
+# --- two hosts in namespaces: another driver and no network on the second ---------------------------------------------------
 agent=$root/tests/faults/fakehost.sh
 if "$agent" probe true 2>/dev/null; then
   machine nodea && machine nodeb

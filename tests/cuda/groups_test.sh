@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Groups on real GPUs: every rank, or every two, made up to be a host of its own. Figures of pairs and of scope:node, and
-# members that are stopped in communicator set-up, in a sum and in a round. Needs 2 GPUs, and 4 for all of it (77 without).
+# Groups on real GPUs, where every rank or every two ranks simulate a host. Tests the results of pairs and of scope:node, and
+# members that are stopped in communicator set-up, in an AllReduce and in a round. Needs 2 GPUs, and 4 for all tests (else 77).
 #
 #   tests/cuda/groups_test.sh BUILD
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2154,SC2016
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 count() { grep -oE "$1" "$2" | wc -l; }
-# The GPUs of a mask of numbers, else all.
+# The GPUs in a numeric mask, else all GPUs.
 IFS=, read -ra devices <<<"${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $(($(nvidia-smi --list-gpus 2>/dev/null | grep -c GPU) - 1)))}"
 gpus=${#devices[@]}
 if [[ $gpus -lt 2 ]]; then
@@ -16,7 +16,7 @@ if [[ $gpus -lt 2 ]]; then
 fi
 ranks=$((gpus < 4 ? 2 : 4))
 
-# as_hosts PER: a wrapper by which every PER ranks are a host that sees its own GPUs only; NCCL goes by its network.
+# as_hosts PER: writes a wrapper in which every PER ranks are a host that sees only its own GPUs; NCCL uses the network.
 as_hosts() {
   cat >as_host <<EOF
 #!/bin/bash
@@ -26,7 +26,7 @@ exec "\$@"
 EOF
   chmod +x as_host
 }
-# ended NAME SIGNALLED-RANK LINE COMMAND...: stops that rank when the line is said, and gives the exit code.
+# stopped RANK LINE COMMAND...: stops this rank when the line is printed, and returns the exit code.
 stopped() {
   local rank=$1 line=$2 code=0 victim=
   shift 2
@@ -62,7 +62,7 @@ if [[ $ranks == 4 ]]; then
   expect "inside each host and between them" test "$(count '"run_name": ?"allreduce[^"]*scope:node' node.json)" = 3
   run 0 mpi -np 4 ./as_host "$build/bench/bench_collectives" --backend=cuda --benchmark_out=all.json \
     --benchmark_filter='bytes:1048576(/scope:node)?$'
-  # In the set-up of the group's communicator, and in its sums.
+  # During the set-up of the communicator of the group, and during its AllReduce.
   stopped 3 '^\[1/.*scope:node' "$build/bench/bench_allreduce" --backend=cuda --timeout=10 \
     --benchmark_filter='f32/bytes:8/scope:node$'
   expect "stopped in set-up: the job ends" test $? -ne 0
