@@ -40,6 +40,7 @@
 #include "report/markdown.hpp"
 #include "report/node_commands.hpp"
 #include "report/reason.hpp"
+#include "report/regress.hpp"
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
 #include "thresholds/results/measured.hpp"
@@ -63,7 +64,9 @@ std::string help() {
          "            exit 0 if all are good, 1 if some are bad, 3 if that is undecided\n"
          "  archive   put a run's --results, logs and hashes into one tar without secrets, --out=FILE (default\n"
          "            shakedown-RUN.tar here), for who repairs the machine; prints its name\n"
-         "  regress   compare --results with --baseline; exit 1 if anything is worse or missing, 3 if inconclusive\n"
+         "  regress   compare --results with --baseline, or with earlier accepted runs in --store; exit 1 if anything "
+         "is\n"
+         "            worse or missing, 3 if inconclusive\n"
          "  baseline create   put --results of good machines together under --out\n"
          "  baseline merge    put several --baseline together under --out\n"
          "  baseline show     print a --baseline\n\n"
@@ -149,24 +152,6 @@ void replace_nodes(const std::vector<std::string>& words, const std::string& why
   }
 }
 
-int regress(const Arguments& arguments) {
-  if (arguments.results.empty() || arguments.baseline.empty()) {
-    throw InputError("regress needs --results and --baseline; see --help");
-  }
-  for (const auto& [flag, file] : arguments.outputs) {
-    if (flag != "--markdown") throw InputError(flag + ": regress writes no such file, only --markdown");
-  }
-  const Measured results(read_results(arguments.results));
-  refuse_faults(results.files, arguments.judge.allow_faults);
-  const Baseline before = read_baseline(arguments.baseline, arguments.judge.allow_faults);
-  const auto regression = judge_regression(results, before, arguments.regression);
-  if (const auto markdown = arguments.outputs.find("--markdown"); markdown != arguments.outputs.end()) {
-    replace_file(markdown->second, markdown_text(regression));
-  }
-  std::fputs(terminal_text(regression, style_of(arguments)).c_str(), stdout);
-  return regression.exit_code;
-}
-
 int archive(const Arguments& arguments) {
   if (arguments.results.size() != 1) throw InputError("archive needs --results=DIR, the folder of one run; see --help");
   const TimedCall call("stat", arguments.results.front());
@@ -225,7 +210,13 @@ bool names_results(const std::vector<std::string>& words) {
 // No old report stays where there is no verdict. The verdict that was to be shown is input, and stays.
 void replace_reports(const std::vector<std::string>& words, const Judged& nothing, const std::string& why) {
   if (has_verb(words, {"nodes"})) replace_nodes(words, why);
-  if (!has_verb(words, {"report", "accept", "nodes", "regress"})) return;
+  if (has_verb(words, {"regress"})) {
+    Regression none;
+    none.exit_code = 2;
+    none.notes.push_back(why);
+    return replace_outputs(words, none, "shakedown");
+  }
+  if (!has_verb(words, {"report", "accept", "nodes"})) return;
   const bool shown = has_verb(words, {"report", "nodes"}) && !names_results(words);
   replace_outputs(words, nothing, "shakedown", shown ? "--verdict" : "");
 }

@@ -83,6 +83,7 @@ std::map<std::string, Handler> flags_with_value(Arguments& a) {
       {"--baseline", [&a](const std::string& v) { a.baseline = paths("--baseline", v); }},
       {"--tolerance", [&a](const std::string& v) { a.tolerance = number<double>("--tolerance", v); }},
       {"--min-effect", [&a](const std::string& v) { a.regression.min_effect = number<double>("--min-effect", v); }},
+      {"--store", [&a](const std::string& v) { a.store = v; }},
       {"--out", [&a](const std::string& v) { a.out = v; }},
       {"--floors", [&a](const std::string& v) { a.floors = v; }},
       {"--quantile", [&a](const std::string& v) { a.floor_options.quantile = number<double>("--quantile", v); }},
@@ -102,6 +103,9 @@ std::map<std::string, Handler> flags_with_value(Arguments& a) {
       {"--explain", [&a](const std::string& v) { a.explain = v; }},
   };
   for (const Output& output : outputs()) {
+    flags[output.flag] = [&a, &output](const std::string& v) { a.outputs[output.flag] = v; };
+  }
+  for (const RegressionOutput& output : regression_outputs()) {
     flags[output.flag] = [&a, &output](const std::string& v) { a.outputs[output.flag] = v; };
   }
   return flags;
@@ -130,7 +134,7 @@ std::string takers_of(const std::string& flag) {
       {"--tolerance", judging},
       {"--expect", judging},
       {"--roster", judging},
-      {"--site", judging},
+      {"--site", judging + "baseline_add"},
       {"--allow-faults", judging + "regress"},
       {"--scaling", "accept " + stored},
       {"--run-id", stored},
@@ -139,6 +143,7 @@ std::string takers_of(const std::string& flag) {
       {"--partial-ok", "accept report acceptance_test"},
       {"--skip-unmeasured", "acceptance_test"},
       {"--min-effect", "regress"},
+      {"--store", "regress"},
       {"--allow-different", judging + "regress"},
       {"--out", "archive baseline_create baseline_merge baseline_show"},
       {"--floors", "baseline_create baseline_merge baseline_show"},
@@ -148,9 +153,10 @@ std::string takers_of(const std::string& flag) {
       {"--scontrol", "nodes stored"},
       {"--kubectl", "nodes stored"}};
   if (const auto found = takers.find(flag); found != takers.end()) return found->second;
-  const auto written = outputs();
-  const bool is_output = std::any_of(written.begin(), written.end(), [&](const Output& o) { return o.flag == flag; });
-  return is_output ? "accept " + stored + "stored" + (flag == "--markdown" ? " regress" : "") : "";
+  const auto has = [&](const auto& table) {
+    return std::any_of(table.begin(), table.end(), [&](const auto& output) { return output.flag == flag; });
+  };
+  return (has(outputs()) ? "accept " + stored + "stored" : "") + (has(regression_outputs()) ? " regress" : "");
 }
 
 }  // namespace
@@ -244,6 +250,8 @@ std::string arguments_help() {
   --tolerance=X           how far a judged run may fall short of --baseline, relative (default 0.05)
   --min-effect=X          of regress: the least change to report, relative (default 0.01)
   --allow-different       compare with a baseline of other machines, drivers or settings too, and note it
+  --store=DIR             of regress: compare with the earlier runs in DIR, then add this one if it is accepted and
+                          nothing is worse; the first run only begins the store
   --out=DIR               of baseline: where it goes, as DIR/<profile>/<N>ranks/baseline.json; of archive: the file
   --floors=F.yaml         of baseline: propose a profile named F from the observed values
   --quantile=X --margin=X of --floors: this quantile (default 0.01) less this part (default 0.03)
@@ -265,7 +273,7 @@ std::string arguments_help() {
     flag.resize(std::max<std::size_t>(flag.size() + 1, 26), ' ');
     help += flag + output.help + "\n";
   }
-  return help;
+  return help + "  --json=F                of regress: write every change as JSON (report/regression.schema.json)\n";
 }
 
 namespace {

@@ -28,6 +28,7 @@ struct Arguments {
   std::optional<std::filesystem::path> site;
   std::optional<std::string> explain;
   std::optional<std::filesystem::path> out, floors;  // of shakedown baseline
+  std::optional<std::filesystem::path> store;        // of regress: a folder of baselines that grow
   FloorOptions floor_options;
   double tolerance = default_tolerance;
   RegressionOptions regression;

@@ -43,9 +43,41 @@ std::string body(Suite& suite, const Finding& finding) {
   return said(open ? "error" : "failure", summary_text(finding), finding_text(finding));
 }
 
+std::string body(Suite& suite, const Change& change) {
+  const std::string text =
+      joined_words(std::string(name(change.trend)) + (change.detail.empty() ? "" : ":"), change.detail);
+  const std::string message = joined_words(change_text(change), text);
+  switch (change.trend) {
+    case Trend::better:
+    case Trend::same:
+    case Trend::added: return "";
+    case Trend::noisy: ++suite.skipped; return fmt::format("<skipped message=\"{}\"/>", html_escaped(one_line(text)));
+    case Trend::inconclusive: ++suite.errors; return said("error", message, message);
+    case Trend::worse:
+    case Trend::missing: break;
+  }
+  ++suite.failures;
+  return said("failure", message, message);
+}
+
 std::string counts(const Suite& suite) {
   return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"0\"", suite.tests,
                      suite.failures, suite.errors, suite.skipped);
+}
+
+std::string document(const std::vector<std::pair<std::string, Suite>>& suites, const std::string& started) {
+  Suite sum;
+  std::string out;
+  for (const auto& [family, suite] : suites) {
+    sum.tests += suite.tests;
+    sum.failures += suite.failures;
+    sum.errors += suite.errors;
+    sum.skipped += suite.skipped;
+    out += fmt::format("  <testsuite name=\"{}\" {}{}>\n{}  </testsuite>\n", html_escaped(family), counts(suite),
+                       started.empty() ? "" : " timestamp=\"" + html_escaped(started) + "\"", suite.cases);
+  }
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shakedown\" " + counts(sum) + ">\n" + out +
+         "</testsuites>\n";
 }
 
 }  // namespace
@@ -71,19 +103,24 @@ std::string junit_xml(const Verdict& verdict) {
     if (const int n = ++times[name]; n > 1) name += " " + std::to_string(n);
     add(suite, family, name, body(suite, finding));
   }
-  Suite sum;
-  std::string out;
-  for (const auto& [family, suite] : suites) {
-    sum.tests += suite.tests;
-    sum.failures += suite.failures;
-    sum.errors += suite.errors;
-    sum.skipped += suite.skipped;
-    out +=
-        fmt::format("  <testsuite name=\"{}\" {}{}>\n{}  </testsuite>\n", html_escaped(family), counts(suite),
-                    verdict.started.empty() ? "" : " timestamp=\"" + html_escaped(verdict.started) + "\"", suite.cases);
+  return document(suites, verdict.started);
+}
+
+std::string junit_xml(const Regression& regression) {
+  std::vector<std::pair<std::string, Suite>> suites{{"regression", {}}};
+  Suite& suite = suites.front().second;
+  const auto line = regression_line(regression);
+  std::string judged;
+  if (regression.exit_code != 0) {
+    const bool failed = regression.exit_code == 1;
+    ++(failed ? suite.failures : suite.errors);
+    judged = said(failed ? "failure" : "error", line, line);
   }
-  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shakedown\" " + counts(sum) + ">\n" + out +
-         "</testsuites>\n";
+  add(suite, "regression", "regression", judged);
+  for (const Change& change : regression.changes) {
+    add(suite, family_of(change.key), joined_words(change.key, change.metric), body(suite, change));
+  }
+  return document(suites, "");
 }
 
 }  // namespace shakedown

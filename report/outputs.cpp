@@ -12,6 +12,7 @@
 #include "report/junit.hpp"
 #include "report/markdown.hpp"
 #include "report/prometheus.hpp"
+#include "report/regression_json.hpp"
 #include "report/superbench.hpp"
 #include "report/verdict_json.hpp"
 
@@ -48,6 +49,16 @@ const std::vector<Output>& outputs() {
   return table;
 }
 
+const std::vector<RegressionOutput>& regression_outputs() {
+  static const std::vector<RegressionOutput> table{
+      {"--html", "write a page for people, with the course of each benchmark", html_text},
+      {"--json", "write every change as JSON (report/regression.schema.json)", regression_json},
+      {"--junit", "write JUnit's XML", junit_xml},
+      {"--markdown", "write Markdown, for the summary of a CI job", markdown_text},
+  };
+  return table;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -80,12 +91,15 @@ std::string output_over_input(const std::vector<std::string>& words) {
       for (std::string path; std::getline(list, path, ',');) inputs.emplace_back(path);
     }
   }
-  for (const Output& output : outputs()) {
+  std::vector<std::string> flags;
+  for (const Output& output : outputs()) flags.emplace_back(output.flag);
+  for (const RegressionOutput& output : regression_outputs()) flags.emplace_back(output.flag);
+  for (const std::string& flag : flags) {
     for (const std::string& word : words) {
-      if (!has_flag(word, output.flag)) continue;
+      if (!has_flag(word, flag)) continue;
       const fs::path file = word.substr(word.find('=') + 1);
       if (std::any_of(inputs.begin(), inputs.end(), [&](const auto& input) { return overwrites(file, input); })) {
-        return output.flag;
+        return flag;
       }
     }
   }
@@ -96,6 +110,14 @@ void write_outputs(const OutputFiles& files, const Judged& judged) {
   for (const Output& output : outputs()) {
     if (const auto found = files.find(output.flag); found != files.end()) {
       replace_file(found->second, output.text(judged));
+    }
+  }
+}
+
+void write_outputs(const OutputFiles& files, const Regression& regression) {
+  for (const RegressionOutput& output : regression_outputs()) {
+    if (const auto found = files.find(output.flag); found != files.end()) {
+      replace_file(found->second, output.text(regression));
     }
   }
 }
@@ -113,21 +135,36 @@ int write_all_outputs(const OutputFiles& files, const Judged& judged, const char
   return code;
 }
 
-void replace_outputs(const std::vector<std::string>& words, const Judged& judged, const char* program,
-                     const std::string& keep) {
+namespace {
+
+// Says on stderr what cannot be written.
+template <class Table, class Subject>
+void replace_each(const Table& table, const std::vector<std::string>& words, const Subject& subject,
+                  const char* program, const std::string& keep) {
   if (!output_over_input(words).empty()) return;  // refused, and nothing is written over what was to be read
-  for (const Output& output : outputs()) {
+  for (const auto& output : table) {
     const std::string start = std::string(output.flag) + "=";
     if (output.flag == keep) continue;
     for (const std::string& word : words) {
       if (word.rfind(start, 0) != 0 || word == start) continue;
       try {
-        replace_file(word.substr(start.size()), output.text(judged));
+        replace_file(word.substr(start.size()), output.text(subject));
       } catch (const InputError& error) {
         std::fprintf(stderr, "%s: %s\n", program, error.what());
       }
     }
   }
+}
+
+}  // namespace
+
+void replace_outputs(const std::vector<std::string>& words, const Judged& judged, const char* program,
+                     const std::string& keep) {
+  replace_each(outputs(), words, judged, program, keep);
+}
+
+void replace_outputs(const std::vector<std::string>& words, const Regression& regression, const char* program) {
+  replace_each(regression_outputs(), words, regression, program, "");
 }
 
 int after_output(int code, const char* program) {

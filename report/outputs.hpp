@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "report/judged.hpp"
+#include "thresholds/history/regression.hpp"
 
 namespace shakedown {
 
@@ -19,6 +20,15 @@ struct Output {
 
 const std::vector<Output>& outputs();
 
+/// The same of a comparison with a baseline.
+struct RegressionOutput {
+  const char* flag;
+  const char* help;
+  std::string (*text)(const Regression&);
+};
+
+const std::vector<RegressionOutput>& regression_outputs();
+
 /// flag -> file
 using OutputFiles = std::map<std::string, std::filesystem::path>;
 
@@ -28,6 +38,7 @@ std::string output_over_input(const std::vector<std::string>& words);
 
 /// Writes every file, each as a whole or not at all. Errors: InputError naming the file; what stood there stays.
 void write_outputs(const OutputFiles&, const Judged&);
+void write_outputs(const OutputFiles&, const Regression&);
 
 /// Writes each by itself, after a measurement. Returns `code`, the verdict's, or 3 in place of 0 if one of them cannot
 /// be written.
@@ -38,6 +49,9 @@ int write_all_outputs(const OutputFiles&, const Judged&, const char* program, in
 /// input.
 void replace_outputs(const std::vector<std::string>& words, const Judged&, const char* program,
                      const std::string& keep = "");
+
+/// The same for a comparison that could not be made.
+void replace_outputs(const std::vector<std::string>& words, const Regression&, const char* program);
 
 /// The exit code of a program at its end: `code`, or 3, with a line on stderr, if its standard output was lost.
 int after_output(int code, const char* program);

@@ -107,13 +107,17 @@ addEventListener('afterprint',function(){opened.forEach(function(d){d.open=false
 
 }  // namespace
 
+std::string html_page(const std::string& title, const std::string& body) {
+  return "<!doctype html>\n<html lang=\"en\"><head>\n" + std::string(page_head) + "<title>" + html_escaped(title) +
+         "</title>\n" + style + "</head>\n<body><main>\n" + body + "</main>\n" + script + "</body></html>\n";
+}
+
 std::string html_text(const Judged& judged) {
   const Page page(judged);
-  return "<!doctype html>\n<html lang=\"en\"><head>\n" + std::string(page_head) + "<title>" +
-         html_escaped(verdict_line(judged.verdict)) + "</title>\n" + style + "</head>\n<body><main>\n" +
-         first_screen(page) + culprits_section(page) + figures(page) + rounds_section(page) + fleet_section(page) +
-         scaling_section(page) + findings_section(page) + facts_section(page) + reproduce_section(page) + "</main>\n" +
-         script + "</body></html>\n";
+  return html_page(verdict_line(judged.verdict), first_screen(page) + culprits_section(page) + figures(page) +
+                                                     rounds_section(page) + fleet_section(page) +
+                                                     scaling_section(page) + findings_section(page) +
+                                                     facts_section(page) + reproduce_section(page));
 }
 
 }  // namespace shakedown

@@ -35,6 +35,9 @@ std::string scaling_section(const Page&);
 std::string facts_section(const Page&);
 std::string reproduce_section(const Page&);
 
+/// A whole page with this title and this markup in its body.
+std::string html_page(const std::string& title, const std::string& body);
+
 /// "<section id=...><h2>title</h2>body</section>", with the words of `about` below the title; empty without a body.
 std::string section(const std::string& id, const std::string& title, const std::string& about, const std::string& body);
 

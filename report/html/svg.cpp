@@ -148,4 +148,24 @@ std::string distribution(const std::string& title, std::vector<double> values, s
   return out + "</svg>";
 }
 
+std::string course(const std::string& title, const std::vector<Step>& steps) {
+  constexpr double width = 220, height = 40, margin = 6;
+  if (steps.empty()) return "";
+  const auto [low, high] =
+      std::minmax_element(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.value < b.value; });
+  // A course that varies by less than 2 % is shown as nearly level.
+  const double middle = (low->value + high->value) / 2;
+  const double wide = std::max({high->value - low->value, 0.02 * std::abs(middle), 1e-12});
+  std::string path, dots;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const double part = steps.size() < 2 ? 0.5 : static_cast<double>(i) / static_cast<double>(steps.size() - 1);
+    const double x = margin + (width - 2 * margin) * part;
+    const double y = height / 2 - (height - 2 * margin) * (steps[i].value - middle) / wide;
+    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x, y);
+    dots += fmt::format("<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\">{}</circle>",
+                        steps[i].marked ? "floor-dot" : "dot", x, y, tip(steps[i].title));
+  }
+  return opened(width, height, title) + "<path class=\"main\" d=\"" + path + "\"/>" + dots + "</svg>";
+}
+
 }  // namespace shakedown::svg

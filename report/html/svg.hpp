@@ -35,6 +35,14 @@ std::string pieces(const std::string& title, const std::vector<Piece>&, double l
 std::string distribution(const std::string& title, std::vector<double> values, std::optional<double> limit,
                          const std::string& unit);
 
+struct Step {
+  double value = 0;
+  bool marked = false;
+  std::string title;
+};
+/// Values one after the other, those that are marked as dots of another colour; from the lowest to the highest.
+std::string course(const std::string& title, const std::vector<Step>&);
+
 /// "8 B", "1 MiB"
 std::string bytes_text(double bytes);
 

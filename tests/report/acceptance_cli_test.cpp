@@ -681,6 +681,50 @@ TEST_F(ShakedownProgram, Regresses) {
       0);
 }
 
+TEST_F(ShakedownProgram, KeepsAStoreOfAcceptedRunsThatDoNotBecomeSlower) {
+  const auto night = [&](const std::string& id, double tflops) {
+    auto builder = repeated(tflops);
+    builder.context.run_id = id;
+    builder.context.started = "2026-11-2" + id + "T03:00:00Z";
+    folder.write("night.json", builder.text());
+    return shakedown("regress --thresholds=" + path("test.yaml") + " --results=" + path("night.json") +
+                     " --store=" + path("store"));
+  };
+  const auto noted = [](const Outcome& outcome, const std::string& text) {
+    EXPECT_NE(outcome.output.find(text), std::string::npos) << text << "\n" << outcome.output;
+  };
+  const Outcome first = night("1", 700);
+  EXPECT_EQ(first.exit_code, 0);
+  noted(first, "no earlier run of this kind of machine");
+  noted(night("2", 700.5), "which has 2 runs now");
+  noted(night("2", 700.5), "which has 2 runs now");
+  const Outcome slow = night("3", 630);
+  EXPECT_EQ(slow.exit_code, 1);
+  noted(slow, "not added to");
+  noted(slow, "something is worse or missing");
+  noted(night("4", 550), "its verdict is FAIL");
+  noted(night("5", 700.7), "which has 3 runs now");
+}
+
+TEST_F(ShakedownProgram, DoesNotBeginAStoreWithARunThatFails) {
+  const Outcome failed = shakedown("regress --thresholds=" + path("test.yaml") + " --results=" + path("bad.json") +
+                                   " --store=" + path("store"));
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_FALSE(std::filesystem::exists(path("store")));
+}
+
+TEST_F(ShakedownProgram, WritesWhyItCouldNotCompare) {
+  folder.write("broken.json", "x y");
+  folder.write("before.json", repeated(700).text());
+  const std::string outputs = " --json=" + path("r.json") + " --junit=" + path("r.xml") + " --html=" + path("r.html");
+  const Outcome outcome =
+      shakedown("regress --results=" + path("broken.json") + " --baseline=" + path("before.json") + outputs);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(text_of("r.json").find("not strict JSON"), std::string::npos);
+  EXPECT_NE(text_of("r.xml").find("<error "), std::string::npos);
+  EXPECT_NE(text_of("r.html").find("INCONCLUSIVE"), std::string::npos);
+}
+
 TEST_F(ShakedownProgram, ComparesAnotherMachineOnlyIfAskedAndSaysSo) {
   folder.write("before.json", repeated(700).text());
   auto other = repeated(700);

@@ -14,10 +14,12 @@
 #include "report/escape.hpp"
 #include "report/github_benchmark.hpp"
 #include "report/health_checker.hpp"
+#include "report/html/page.hpp"
 #include "report/junit.hpp"
 #include "report/markdown.hpp"
 #include "report/prometheus.hpp"
 #include "report/reason.hpp"
+#include "report/regression_json.hpp"
 #include "report/superbench.hpp"
 #include "report/verdict_json.hpp"
 #include "tests/thresholds/results_builder.hpp"
@@ -118,16 +120,50 @@ TEST(Markdown, OfTenThousandFailuresFitsIntoAMebibyte) {
   EXPECT_TRUE(std::regex_search(text, std::regex("and 98[0-9]{2} more")));
 }
 
-TEST(Markdown, ShowsWhatChanged) {
-  const auto nine = [](double tflops) {
+/// One launch against one: a product is 14 % slower, a step is gone, a small message cannot be judged, a copy is new.
+Regression changed() {
+  const auto launch = [](double tflops, const std::string& more, const std::string& metric) {
     ResultsBuilder builder;
-    for (int i = 0; i < 9; ++i) builder.add(gemm, "tflops", tflops * (1 + 1e-5 * i)).add(reduce, "latency_us", 20 + i);
+    builder.add(gemm, "tflops", tflops).add(reduce, "latency_us", 20).add(more, metric, 100);
     return builder.results();
   };
-  const std::string text = markdown_text(judge_regression({nine(600)}, baseline_of({nine(700)})));
-  EXPECT_EQ(lines_of(text)[0], "## REGRESSION: 1 worse, 0 missing, 0 inconclusive, 1 compared (minimal effect 1 %): " +
-                                   gemm + " tflops -14.3 %");
-  EXPECT_TRUE(contains(text, "-14.3 % (-15.9 to -12.7) | 1, 1 | worse |")) << text;
+  return judge_regression({launch(600, "hbm/op:copy/engine:sm/bytes:8", "hbm_gb_per_s")},
+                          baseline_of({launch(700, "lora_step/model:qwen2_7b/batch:2/seq:4096", "step_ms")}));
+}
+
+TEST(Markdown, ShowsWhatChanged) {
+  const std::string text = markdown_text(changed());
+  EXPECT_EQ(lines_of(text)[0], "## REGRESSION: 1 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %): " +
+                                   gemm + " tflops -14.3 % and 1 more");
+  EXPECT_TRUE(contains(text, "| 1, 1 | worse |")) << text;
+}
+
+TEST(RegressionJson, HasEachChangeWithItsLaunches) {
+  const json document = json::parse(regression_json(changed()));
+  EXPECT_EQ(document["exit_code"], 1);
+  ASSERT_EQ(document["changes"].size(), 4u);
+  const json& slower = document["changes"][1];
+  EXPECT_EQ(slower["key"], gemm);
+  EXPECT_EQ(slower["status"], "worse");
+  EXPECT_NEAR(slower["percent"].get<double>(), -14.3, 0.1);
+  EXPECT_EQ(slower["launches"].size(), 2u);
+  EXPECT_EQ(slower["launches"][0]["new"].get<bool>() + slower["launches"][1]["new"].get<bool>(), 1);
+}
+
+TEST(RegressionJunit, FailsWhatIsWorseOrMissingAndSkipsWhatCannotBeJudged) {
+  const std::string xml = junit_xml(changed());
+  EXPECT_TRUE(contains(xml, "tests=\"5\" failures=\"3\" errors=\"0\" skipped=\"1\"")) << xml;
+  EXPECT_TRUE(contains(xml, "name=\"" + gemm + " tflops\" time=\"0\"><failure message=\"-14.3 %")) << xml;
+}
+
+TEST(RegressionPage, ShowsTheWorstFirstWithItsCourse) {
+  const std::string page = html_text(changed());
+  const auto worse = page.find("<section id=\"worse\">"), same = page.find("<section id=\"same\">");
+  ASSERT_NE(worse, std::string::npos);
+  EXPECT_LT(worse, same);
+  EXPECT_LT(page.find(gemm, worse), same);
+  EXPECT_TRUE(contains(page, "launch by launch\"")) << "a course";
+  EXPECT_TRUE(contains(page, "<p class=\"state\">WORSE THAN THE BASELINE</p>"));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -424,16 +460,21 @@ std::string schema_error(const json& root, const json& schema, const json& value
   return "";
 }
 
-std::string schema_error(const json& document) {
-  std::ifstream in(SHAKEDOWN_SOURCE_DIR "/report/verdict.schema.json");
+std::string schema_error(const json& document, const std::string& name = "verdict") {
+  std::ifstream in(SHAKEDOWN_SOURCE_DIR "/report/" + name + ".schema.json");
   const json schema = json::parse(in);
-  return schema_error(schema, schema, document, "verdict");
+  return schema_error(schema, schema, document, name);
 }
 
 TEST(Schema, DescribesEveryMemberOfAVerdict) {
   EXPECT_EQ(schema_error(json::parse(verdict_json(failing()))), "");
   EXPECT_EQ(schema_error(json::parse(verdict_json(passing()))), "");
   EXPECT_EQ(schema_error(json::parse(verdict_json(Verdict{}))), "") << "of input that could not be read";
+}
+
+TEST(Schema, DescribesEveryMemberOfAComparison) {
+  EXPECT_EQ(schema_error(json::parse(regression_json(changed())), "regression"), "");
+  EXPECT_EQ(schema_error(json::parse(regression_json(Regression{})), "regression"), "") << "that could not be made";
 }
 
 TEST(Schema, RefusesWhatIsNoVerdict) {

@@ -350,7 +350,8 @@ TEST(Terminal, CountsOnlyWhatHasTwoValuesAsCompared) {
   auto now = before;
   now.add("hbm/x:1", "hbm_gb_per_s", 4000).add_error("hbm/x:2", "wrong data");
   const auto lines = lines_of(terminal_text(judge_regression({now.results()}, baseline_of({before.results()}))));
-  EXPECT_EQ(lines.back(), "REGRESSION: 0 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %): hbm/x:2 is missing");
+  EXPECT_EQ(lines.back(),
+            "REGRESSION: 0 worse, 1 missing, 0 inconclusive, 1 compared (minimal effect 1 %): hbm/x:2 is missing");
 }
 
 TEST(Terminal, FitsIntoAWidthIfAsked) {

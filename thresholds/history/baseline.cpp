@@ -426,6 +426,25 @@ void leave_out_outliers(Baseline& baseline) {
   std::erase_if(baseline.benchmarks, [](const auto& one) { return !one.second.series.contains(one.second.headline); });
 }
 
+void erase_launch(Baseline& baseline, const std::string& name) {
+  baseline.launches.erase(name);
+  for (auto& [key, entry] : baseline.benchmarks) {
+    for (auto& [metric, series] : entry.series) {
+      series.launches.erase(name);
+      series.ranks.erase(name);
+    }
+    std::erase_if(entry.series, [](const auto& series) { return series.second.launches.empty(); });
+  }
+  std::erase_if(baseline.benchmarks, [](const auto& one) { return !one.second.series.contains(one.second.headline); });
+}
+
+void keep_launches(Baseline& baseline, std::size_t first, std::size_t last) {
+  std::vector<std::pair<std::string, std::string>> by_time;
+  for (const auto& [name, facts] : baseline.launches) by_time.emplace_back(facts.started, name);
+  std::sort(by_time.begin(), by_time.end());
+  for (std::size_t i = first; i + last < by_time.size(); ++i) erase_launch(baseline, by_time[i].second);
+}
+
 std::string baseline_json(const Baseline& baseline) {
   std::string text = "{\n\"baseline\": " + json_text(baseline, 2) + ",\n\"benchmarks\": [";
   const char* separator = "\n";

@@ -93,6 +93,11 @@ void leave_out_outliers(Baseline&);
 inline constexpr std::size_t launches_to_judge = 5;
 inline constexpr double least_outlier = 0.03, launches_differ = 0.2;
 
+void erase_launch(Baseline&, const std::string& name);
+
+/// Keeps the `first` and the `last` launches by time, and leaves out those between.
+void keep_launches(Baseline&, std::size_t first, std::size_t last);
+
 /// Strict JSON, one line per benchmark and metric, with centre and spread beside the values.
 std::string baseline_json(const Baseline&);
 

@@ -15,6 +15,13 @@ namespace shakedown {
 enum class Trend { better, same, worse, inconclusive, noisy, missing, added };
 constexpr auto words(Trend) { return names("better", "same", "worse", "inconclusive", "not judged", "missing", "new"); }
 
+/// One launch of a benchmark.
+struct LaunchValue {
+  std::string started;  // UTC, ISO 8601
+  double value = 0;     // median of its repetitions
+  bool is_new = false;  // it is not in the baseline
+};
+
 struct Change {
   std::string key, metric;
   std::optional<double> before, after;            // medians
@@ -25,6 +32,7 @@ struct Change {
   Trend trend = Trend::same;
   std::optional<std::size_t> needed;  // repetitions on each side that would decide it
   std::string detail;                 // why it is missing, inconclusive or not judged
+  std::vector<LaunchValue> launches;  // of both sides, by time
 };
 
 /// The least relative change that is reported, unless the user gives another.

@@ -164,6 +164,7 @@ class Comparison {
       change.before_count = old_series->launches.size();
     }
     if (new_series != nullptr) change.after = median(new_series->units(true));
+    change.launches = launches_of(old_series, new_series);
     if (old_series != nullptr && new_series != nullptr) {
       add_pair(change, *old_series, *new_series);
     } else if (new_series != nullptr) {
@@ -173,6 +174,19 @@ class Comparison {
       change.detail = is_new ? "\"" + change.metric + "\" is missing in a repetition" : why_not(measured_, key);
     }
     result_.changes.push_back(std::move(change));
+  }
+
+  std::vector<LaunchValue> launches_of(const Series* before, const Series* now) const {
+    std::vector<LaunchValue> launches;
+    for (const auto& [series, set] : {std::pair{before, &before_}, {now, &now_}}) {
+      if (series == nullptr) continue;
+      for (const auto& [name, values] : series->launches) {
+        launches.push_back({set->launches.at(name).started, median(values), set == &now_});
+      }
+    }
+    std::stable_sort(launches.begin(), launches.end(),
+                     [](const auto& a, const auto& b) { return a.started < b.started; });
+    return launches;
   }
 
   void add_pair(Change& change, const Series& before, const Series& now) {
