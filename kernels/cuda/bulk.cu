@@ -1,5 +1,5 @@
-// Bulk copies: PTX ISA, "cp.async.bulk" and "mbarrier". Arrivals in shared memory are announced by a barrier that
-// counts bytes; stages whose store has been read out of shared memory are filled again.
+// Bulk copies: PTX ISA, "cp.async.bulk" and "mbarrier". A barrier that counts bytes signals that data has arrived in
+// shared memory. A stage is refilled after its store has finished reading shared memory.
 #include "kernels/cuda/bulk.hpp"
 
 #include <stdexcept>
@@ -14,14 +14,14 @@ namespace {
 struct BulkShape {
   unsigned stages;
   unsigned stage_bytes;
-  bool walks;  // over the arrays, else each block takes one tile of `stages` stages
+  bool walks;  // true: the grid strides over the arrays; false: each block takes one tile of `stages` stages
   bool streaming;
 };
 
 #if __CUDA_ARCH__ >= 900
 
-/// Which parts of the array a block takes, in its order. Parts have the size of a stage; the last one of the array may
-/// be shorter. What is less than a vector is left over.
+/// The parts of the array that a block processes, in order. A part has the size of a stage; the last part of the array
+/// may be shorter. Parts consist of whole vectors and do not cover a remainder smaller than a vector.
 struct Parts {
   std::size_t first, step, count, end;  // `end` in bytes, whole vectors
   unsigned part_bytes;
@@ -58,7 +58,7 @@ __device__ std::uint64_t cache_policy(bool streaming) {
   return policy;
 }
 
-/// The barriers of the stages, and what one thread does with them.
+/// The barriers and buffers of the stages, and the operations that one thread performs on them.
 struct Stages {
   std::uint64_t* barriers;
   unsigned char* memory;
@@ -75,7 +75,7 @@ struct Stages {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
 
-  /// Begins to fill the stage of part k.
+  /// Starts to load part k into its stage.
   __device__ void fill(const Parts& parts, std::size_t k, const void* source) const {
     const auto barrier = shared_address(barriers + k % count);
     const auto size = parts.size(k);
@@ -87,7 +87,7 @@ struct Stages {
         : "memory");
   }
 
-  /// Waits until part k is there.
+  /// Waits until part k has arrived.
   __device__ void wait(std::size_t k) const {
     const auto barrier = shared_address(barriers + k % count);
     const auto parity = static_cast<unsigned>(k / count & 1);
@@ -100,7 +100,7 @@ struct Stages {
     }
   }
 
-  /// Begins to write part k out.
+  /// Starts to store part k.
   __device__ void empty(const Parts& parts, std::size_t k, void* target) const {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(
                      static_cast<unsigned char*>(target) + parts.offset(k)),
@@ -121,7 +121,7 @@ __global__ void bulk_copy_kernel(Operands o, BulkShape shape) {
   extern __shared__ __align__(128) unsigned char memory[];
   __shared__ std::uint64_t barriers[most_bulk_stages];
   const Parts parts(o.bytes, shape);
-  if (blockIdx.x == 0) {  // what is less than a vector
+  if (blockIdx.x == 0) {  // the remainder that is smaller than a vector
     const auto i = parts.end + threadIdx.x;
     if (i < o.bytes) static_cast<unsigned char*>(o.c)[i] = static_cast<const unsigned char*>(o.a)[i];
     if (threadIdx.x == 0 && o.mark != nullptr) *o.mark = o.bytes;
@@ -133,7 +133,8 @@ __global__ void bulk_copy_kernel(Operands o, BulkShape shape) {
   for (std::size_t k = 0; k < parts.count; ++k) {
     stages.wait(k);
     stages.empty(parts, k, o.c);
-    // The stage of the part before is free once its store has been read out: all but the newest are waited for.
+    // The stage of the previous part is free once its store has read shared memory; this waits for all but the newest
+    // store.
     if (k == 0 || k - 1 + stages.count >= parts.count) continue;
     asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
     stages.fill(parts, k - 1 + stages.count, o.a);
@@ -163,7 +164,7 @@ __global__ void bulk_read_kernel(Operands o, BulkShape shape) {
     __syncthreads();  // all threads are done with the stage
     if (threadIdx.x == 0) stages.fill(parts, k + stages.count, o.a);
   }
-  if (blockIdx.x == 0 && threadIdx.x == 0 && parts.end < o.bytes) {  // one word that is no vector
+  if (blockIdx.x == 0 && threadIdx.x == 0 && parts.end < o.bytes) {  // the remainder: one word
     sum += static_cast<const std::uint64_t*>(o.a)[parts.end / sizeof(std::uint64_t)];
   }
   store_block_sum(sum, o.sums + blockIdx.x);
@@ -181,7 +182,7 @@ BulkKernel kernel_for(HbmOp op) {
 }  // namespace
 
 void bulk_over(cudaStream_t stream, HbmOp op, const Operands& operands, const StreamShape& shape, unsigned blocks) {
-  constexpr unsigned always_there = 32 * 1024;  // more shared memory must be asked for
+  constexpr unsigned always_there = 32 * 1024;  // a kernel that needs more shared memory must opt in
   const auto kernel = kernel_for(op);
   const auto memory = static_cast<unsigned>(shape.unroll * shape.stage_bytes);
   if (memory > always_there) {

@@ -1,5 +1,5 @@
-// Streaming through shared memory by the GPU's own bulk copies (the tensor memory accelerator of compute capability 9.0
-// and later): one thread keeps many kilobytes in flight, and no register holds them.
+// Streams data through shared memory with bulk copies of the tensor memory accelerator (compute capability 9.0 and
+// later). One thread keeps many kilobytes in flight without using registers for them.
 #pragma once
 
 #include <cuda_runtime.h>

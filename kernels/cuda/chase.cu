@@ -1,4 +1,4 @@
-// One thread at a time; each load needs the result of the one before.
+// Only one thread runs at a time; each load depends on the result of the previous one.
 #include <algorithm>
 
 #include "kernels/chase.hpp"
@@ -9,15 +9,17 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// As many as show the mean over the chip, and so few that handing on (some 2 us) does not show: a chain of 2 MiB has
-/// 512 accesses for each.
+/// Maximum number of multiprocessors that take part. It is large enough for a mean over the chip and small enough that
+/// the cost of each handover (about 2 us) is negligible: in a chain of 2 MiB each walker makes 512 accesses.
 constexpr unsigned most_walkers = 32;
 
-/// One block per multiprocessor; `walkers` of them, evenly spread, take their part of the chain in turn. A block waits
-/// for blocks in front of it only, which were started before it.
+/// One block per multiprocessor. `walkers` of them, evenly spread, walk their parts of the chain in turn. A block only
+/// waits for blocks with a lower index, which were started before it.
 __global__ void chase_kernel(const unsigned char* chain, unsigned nodes, ChaseResult* result, unsigned walkers) {
   const unsigned walker = blockIdx.x * walkers / gridDim.x;
-  if (blockIdx.x != (walker * gridDim.x + walkers - 1) / walkers) return;  // the first block of the walker's stretch
+  if (blockIdx.x != (walker * gridDim.x + walkers - 1) / walkers)
+    return;  // only the first block of each walker's
+             // range walks
   volatile ChaseResult& handed_on = *result;
   while (handed_on.turn != walker) {
   }
@@ -26,8 +28,8 @@ __global__ void chase_kernel(const unsigned char* chain, unsigned nodes, ChaseRe
   const auto boundary = [&](std::uint64_t w) { return static_cast<unsigned>(w * nodes / walkers); };
   const unsigned end = boundary(walker + 1);
   for (unsigned i = boundary(walker); i < end; ++i) {
-    const auto node = static_cast<unsigned>(word) & (nodes - 1);  // a damaged word must not lead outside
-    word = __ldcv(reinterpret_cast<const unsigned long long*>(chain + node * chase::node_bytes));  // past L1
+    const auto node = static_cast<unsigned>(word) & (nodes - 1);  // a corrupted word must not lead out of the buffer
+    word = __ldcv(reinterpret_cast<const unsigned long long*>(chain + node * chase::node_bytes));  // bypasses L1
     sum += word;
   }
   handed_on.last = word;

@@ -8,14 +8,15 @@
 
 namespace shakedown::cuda {
 
-/// Where a walk over a chain of chase.hpp ended, and what it added up. `turn`: which walker may go on, while it runs.
+/// The last word of a walk over a chain (see chase.hpp) and the sum of all words. While the kernel runs, `turn` is the
+/// index of the walker that may continue.
 struct ChaseResult {
   std::uint64_t last, sum, turn;
 };
 
-/// Queues one walk over all `nodes` (a power of two) of the chain, one access after another, from node 0. It goes on
-/// from multiprocessor to multiprocessor: how far one is from the links makes 7 % of the latency (H200: 803 to 866 ns),
-/// so that the figure is a mean over all of the chip, as nvbandwidth's is.
+/// Queues one walk over all `nodes` (a power of two) of the chain, one access after another, from node 0. The walk is
+/// divided among multiprocessors. Their distance from the links changes the latency by 7 % (H200: 803 to 866 ns), so
+/// the result is a mean over the chip, as in nvbandwidth.
 void chase_pointers(cudaStream_t, const void* chain, std::size_t nodes, ChaseResult*, int multiprocessors);
 
 }  // namespace shakedown::cuda

@@ -1,6 +1,6 @@
-// The collectives through NCCL, f32, out of place; AllReduce also f16 and bf16, in place, and from a graph. What is
-// only moved is position- and rank-dependent words; what is summed is integers whose sums are exact: every element is
-// checked without a tolerance.
+// Collectives through NCCL, f32, out of place; AllReduce also in f16 and bf16, in place, and from a CUDA graph. Data
+// that is only moved consists of words that depend on position and rank. Data that is summed consists of integers whose
+// sums are exact. All elements are therefore checked without a tolerance.
 #include <chrono>
 #include <span>
 #include <stdexcept>
@@ -15,7 +15,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// Errors: Unsupported for types that we cannot sum exactly.
+/// Errors: Unsupported for types in which the sums are not exact.
 ncclDataType_t nccl_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return ncclFloat32;
@@ -26,26 +26,26 @@ ncclDataType_t nccl_type(DType dtype) {
   throw Unsupported("the cuda backend sums f32, f16 and bf16 only, not " + std::string(name(dtype)));
 }
 
-/// The largest integer below which the type has all integers.
+/// Returns the largest N for which the type represents all integers up to N exactly.
 std::int64_t largest_exact(DType dtype) {
-  // One more than the stored bits of the significand.
+  // The significand has one bit more than is stored.
   const int bits = dtype == DType::f32 ? 24 : dtype == DType::f16 ? 11 : 8;
   return std::int64_t{1} << bits;
 }
 
-/// Of so large messages one operation runs untimed in front of each sample: a launch, and ranks that come some
-/// microseconds apart, are 0.3 to 0.8 % of a sample of 1 to 2.5 ms.
+/// From this message size on, one untimed operation precedes each sample. The launch and ranks that arrive some
+/// microseconds apart would add 0.3 to 0.8 % to a sample of 1 to 2.5 ms.
 constexpr std::size_t least_led_bytes = std::size_t{64} << 20;
 
-/// Waits for all that is queued, as Communicators::wait does.
+/// Waits for all queued work, as Communicators::wait does.
 void wait(const Gpu& gpu, Communicators& communicators) {
   const auto done = make_event();
   check(cudaEventRecord(done.get(), gpu.stream()));
   communicators.wait(done.get());
 }
 
-/// NCCL connects its peers at the first call of each algorithm, and the size decides the algorithm: runs the operation
-/// a few times, one by one, and waits for it. What NCCL chose, if it says.
+/// Runs the operation a few times, one by one, and waits for each. NCCL connects the peers at the first call of each
+/// algorithm, and the message size selects the algorithm. Returns the algorithm that NCCL chose, if NCCL reports it.
 std::string warm_up(Work& work, const Gpu& gpu, Communicators& communicators, bool whole) {
   const auto step = [&] {
     const int repeats = work.bytes() > (std::size_t{128} << 20) ? 2 : 5;
@@ -80,7 +80,7 @@ class Collective final : public Work {
     }
     rank_ = group.rank();
     reset();
-    chosen_ = warm_up(*this, gpu_, communicators_, whole);  // peers are connected outside of a recording, too
+    chosen_ = warm_up(*this, gpu_, communicators_, whole);  // also connects the peers before any graph capture
     if (made.fresh && !group.patience()) settle(group);
   }
 
@@ -91,8 +91,9 @@ class Collective final : public Work {
     communicator_->call([&](ncclComm_t comm) { return enqueue(in, out, part, comm, gpu_.stream()); });
   }
 
-  /// What has been summed in place is zero and stays so: each operation of a series gets new addends. A fresh recording
-  /// is run once, so that the ranks, which took their own times to record, begin together.
+  /// Prepares `repeats` operations. In-place sums would soon be all zero, so each operation of a series gets new
+  /// addends. A new recording is replayed once, so that the ranks, which needed different times to record, start
+  /// together.
   void stage(int repeats) override {
     if (in_place()) return stage_addends(repeats);
     if (!recorded()) return stage_trail(gpu_, own_out_, trail_, repeats, nan_byte);
@@ -124,7 +125,7 @@ class Collective final : public Work {
     gpu_.synchronize();
   }
 
-  /// Every rank checks its output; those that have none check that their input is unchanged.
+  /// Checks the output on every rank. Ranks without an output check that their input is unchanged.
   Check verify() override {
     if (!has_output(spec_, rank_)) {
       return sums(spec_.op) ? check_addends(gpu_, in_, spec_.dtype, {addends_, rank_})
@@ -135,7 +136,7 @@ class Collective final : public Work {
     return check;
   }
 
-  /// Integers whose sums are exact have the same bits in whatever order NCCL adds them.
+  /// Sums of exact integers have the same bits in any order of additions.
   std::optional<std::uint64_t> digest() const override {
     return has_output(spec_, rank_) ? digest_of(gpu_, last_output(out(), trail_)) : std::nullopt;
   }
@@ -151,8 +152,8 @@ class Collective final : public Work {
   void corrupt() override { flip_one_bit(gpu_, has_output(spec_, rank_) ? last_output(out(), trail_) : View(in_)); }
 
  private:
-  /// Runs on until the first collective of the process is as fast as the later ones: of small messages, whose time is
-  /// how fast the host starts them, the first row of each program scattered by 0.3. Rank 0's clock decides.
+  /// Runs the collective until it is as fast as later ones in the process. The time of a small message is mostly the
+  /// host's launch time, and the first row of each program varied by 30 %. Rank 0's clock decides when to stop.
   void settle(Group& group) {
     using Clock = std::chrono::steady_clock;
     const auto end = Clock::now() + std::chrono::milliseconds(200);
@@ -213,7 +214,7 @@ class Collective final : public Work {
     throw std::invalid_argument("unknown operation");
   }
 
-  /// Inside a group, a communicator that does not block may answer that it is at it.
+  /// Inside a group call, a non-blocking communicator may return ncclInProgress.
   static void check_queued(ncclResult_t result) {
     if (result != ncclInProgress) check(result);
   }
@@ -227,7 +228,7 @@ class Collective final : public Work {
   Communicator* communicator_ = nullptr;
   Trail trail_;
   Buffer in_, own_out_;
-  Recording recording_;  // goes before the buffers that it refers to
+  Recording recording_;  // destroyed before the buffers that it refers to
   int rank_ = 0;
   std::string chosen_;
 };
@@ -238,7 +239,7 @@ std::unique_ptr<Work> make(const CollectiveSpec& spec, CudaDevice& device) {
   if (spec.op != CollectiveOp::all_reduce && spec.dtype != DType::f32) {
     throw Unsupported("the cuda backend has these collectives in f32 only, not " + std::string(name(spec.dtype)));
   }
-  nccl_type(spec.dtype);  // before the size is looked at
+  nccl_type(spec.dtype);  // reports an unsupported type before the size is checked
   require_memory(footprint(spec));
   return std::make_unique<Collective>(spec, device.gpu(), device.communicators());
 }

@@ -1,4 +1,4 @@
-// Life of the NCCL communicators.
+// Lifetime of the NCCL communicators.
 #include "kernels/cuda/communicator.hpp"
 
 #include <cstddef>
@@ -12,12 +12,12 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// How often NCCL's state is looked at. Times come from events, so that the looking does not show in them.
+/// Interval between queries of NCCL's state. The queries do not affect the timings, which come from events.
 constexpr auto look_every = std::chrono::milliseconds(1);
 
 }  // namespace
 
-/// While an exception passes, the peers may never come to the end of the job, and an orderly end would wait for them.
+/// Aborts while an exception propagates: the peers may never finish, and an orderly shutdown would wait for them.
 Communicator::~Communicator() {
   if (std::uncaught_exceptions() > 0 || until_) {
     abort();
@@ -26,9 +26,10 @@ Communicator::~Communicator() {
   }
 }
 
-/// A blocking communicator: with a non-blocking one every call starts a thread (NCCL 2.28 and later, group.cc), which
-/// would be most of the latency of a small message. A hang in here is ended by the watchdog, with the process. Where
-/// the group has patience, the loss of a rank must not end the process, and messages are large.
+/// Creates a blocking communicator. With a non-blocking one, every call starts a thread (NCCL 2.28 and later,
+/// group.cc), which would dominate the latency of small messages. If this hangs, the watchdog ends the process. In a
+/// group with patience the communicator is non-blocking: the loss of a rank must not end the process, and its messages
+/// are large.
 void Communicator::connect(Group& group) {
   const auto patience = group.patience();
   if (patience)
@@ -60,11 +61,11 @@ void Communicator::look() {
   refuse_late();
   const auto now = state();
   if (now == ncclSuccess || now == ncclInProgress) return;
-  abort();  // before memory is freed, which waits for the kernel that waits for the peer
+  abort();  // before memory is freed: that would wait for the kernel, which waits for the peer
   check(now);
 }
 
-/// Of a communicator that blocks, the result is final.
+/// Waits until NCCL has finished the call. The result of a blocking communicator is already final.
 void Communicator::settle(ncclResult_t result) {
   while (result == ncclInProgress) {
     refuse_late();
@@ -119,7 +120,7 @@ Communicators::Made Communicators::of(Group& group, bool whole) {
     if (aborted_) throw std::runtime_error("the NCCL communicators were aborted");
     auto& slot = by_group_[&group];
     if (slot) return {*slot, false};
-    made = slot = std::make_shared<Communicator>();  // known before it waits for anybody
+    made = slot = std::make_shared<Communicator>();  // registered before it waits for other ranks
   }
   first_run([&] { made->connect(group); }, whole);
   return {*made, true};
@@ -153,7 +154,7 @@ void Communicators::wait(cudaEvent_t event) {
     sign_();
     next_look = Clock::now() + look_every;
   }
-  static_cast<void>(cudaGetLastError());  // "not ready" is kept as the last error
+  static_cast<void>(cudaGetLastError());  // "not ready" is stored as the last error
   check(progress);
 }
 

@@ -1,5 +1,6 @@
-// NCCL communicators: one per group of ranks, made when the first collective Work of that group connects, and kept for
-// the later ones. All of them are known to who waits and to who ends the job.
+// NCCL communicators. There is one per group of ranks. It is created when the first collective Work of that group
+// connects, and kept for later ones. All communicators are registered, so that waits can watch them and a shutdown can
+// abort them.
 #pragma once
 
 #include <chrono>
@@ -18,7 +19,8 @@
 
 namespace shakedown::cuda {
 
-/// Of one group. That of a group with patience is made and called without blocking, and gives up with Absent.
+/// The communicator of one group. In a group with patience it is created and called without blocking, and it gives up
+/// with Absent.
 class Communicator {
  public:
   Communicator() = default;
@@ -26,24 +28,25 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
   ~Communicator();
 
-  /// Once, collective over the group.
+  /// Creates the communicator. Called once, collectively over the group.
   void connect(Group&);
 
   /// Errors: std::runtime_error if it was aborted.
   ncclComm_t get() const;
 
-  /// Every call that queues something, or several in one ncclGroup. Errors: of NCCL, std::runtime_error; Absent.
+  /// Runs one NCCL call, or several in one ncclGroup. All calls that queue work go through this function. Errors: those
+  /// of NCCL, std::runtime_error; Absent.
   void call(const std::function<ncclResult_t(ncclComm_t)>&);
 
-  /// A look while a kernel of it may run, because a failed peer shows only here: the kernel would wait for ever.
-  /// Errors: as call; the communicator is then aborted.
+  /// Checks NCCL's asynchronous error state. Called while a kernel may run, because a failed peer shows only here; the
+  /// kernel would wait for ever. Errors: as call; the communicator is then aborted.
   void look();
 
-  /// The orderly end, where the group has patience for it.
+  /// Shuts the communicator down in order, if the group has patience.
   void finish();
 
-  /// From any thread. Kernels and calls that wait inside NCCL return; later calls here throw. May take its time, and
-  /// NCCL knows cases in which it hangs: whoever calls it has a way out that does not depend on it.
+  /// Aborts the communicator; may be called from any thread. Kernels and calls that wait inside NCCL return; later
+  /// calls throw. It may take long, and in known cases NCCL hangs in it, so the caller needs another way to end.
   void abort() noexcept;
 
  private:
@@ -53,8 +56,8 @@ class Communicator {
   ncclResult_t state() const;
   void refuse_late();
 
-  std::optional<Clock::time_point> until_;  // of a group with patience
-  mutable std::mutex mutex_;                // guards what follows, never held while NCCL may block
+  std::optional<Clock::time_point> until_;  // only in a group with patience
+  mutable std::mutex mutex_;                // guards the members below; never held while NCCL may block
   ncclComm_t comm_ = nullptr;
   bool aborted_ = false;
 };
@@ -63,30 +66,31 @@ class Communicators {
  public:
   struct Made {
     Communicator& communicator;
-    bool fresh;  // just now
+    bool fresh;  // created by this call
   };
-  /// Makes it if there is none yet. Collective over the group, which must outlive this, or be left. `whole`: its ranks
-  /// are those of the world, so that what NCCL says of links is about these.
+  /// Returns the communicator of the group, and creates it if necessary. Collective over the group, which must outlive
+  /// this object or be left. `whole`: the group contains all ranks of the job, so the links that NCCL reports belong to
+  /// these ranks.
   Made of(Group&, bool whole = true);
 
-  /// The group comes to its end. Collective over it.
+  /// Releases the communicator of the group. Collective over it.
   void leave(Group&);
 
-  /// Runs the first operations of their kind, in which NCCL chooses and connects, and notes how. Gives the algorithm
-  /// and protocol of the last one, "RING/LL128"; empty on other ranks than 0, and where NCCL does not tell: it does in
-  /// a log that somebody asked for, with NCCL_DEBUG_SUBSYS=TUNING.
+  /// Runs the first operations of their kind, in which NCCL chooses an algorithm and connects, and reads NCCL's log
+  /// about it. Returns the algorithm and protocol of the last one, such as "RING/LL128". Returns an empty string on
+  /// ranks other than 0, and if NCCL does not log its choice; it does with NCCL_DEBUG_SUBSYS=TUNING.
   std::string first_run(const std::function<void()>& step, bool whole = true);
 
-  /// The links that have been made so far, as far as this rank knows them.
+  /// Returns the links made so far that this rank knows of.
   std::vector<NcclLink> links() const { return {links_.begin(), links_.end()}; }
 
-  /// Waits for the event and watches the communicators meanwhile. Errors: as Communicator::look.
+  /// Waits for the event and meanwhile watches the communicators. Errors: as Communicator::look.
   void wait(cudaEvent_t);
 
-  /// What `wait` calls at each look that finds the event not reached and the communicators well.
+  /// Sets a function that `wait` calls at each look while the event is pending and the communicators are healthy.
   void while_waiting(std::function<void()> sign) { sign_ = std::move(sign); }
 
-  /// All of them, from any thread.
+  /// Aborts all communicators; may be called from any thread.
   void abort() noexcept;
 
  private:
@@ -95,7 +99,7 @@ class Communicators {
   NcclListener listener_;
   std::function<void()> sign_ = [] {};
   std::set<NcclLink> links_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::map<const Group*, std::shared_ptr<Communicator>> by_group_;
   bool aborted_ = false;
 };

@@ -1,11 +1,11 @@
-// The least that a kernel can do and leave a trace.
+// The smallest kernel whose execution can be verified.
 #pragma once
 
 #include <cuda_runtime.h>
 
 namespace shakedown::cuda {
 
-/// Queues one thread that adds one to the counter.
+/// Queues a kernel with one thread that increments the counter.
 void count_up(cudaStream_t, unsigned long long* counter);
 
 }  // namespace shakedown::cuda

@@ -1,4 +1,4 @@
-// Which GPU a rank takes, and how operations on it are timed.
+// Selects the GPU of a rank and times operations on it.
 #include "kernels/cuda/cuda_device.hpp"
 
 #include <algorithm>
@@ -15,20 +15,21 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// Ranks enter a collective together, and what is queued before it lets them drift apart: where a sample of it was at
-/// least so long, the 3 us of the counter do not show in the next.
+/// Shortest collective sample whose clock cycles are counted. Ranks enter a collective together, and work queued before
+/// it lets them drift apart. In samples of at least this duration, the 3 us of the counter do not affect the next
+/// sample.
 constexpr double least_counted_seconds = 5e-4;
 
-/// Memory that is given back the driver clears, by itself and later, with the engine that copies from the host. On an
-/// H200 it clears 223 GB/s, and such copies reach 29.6 instead of 55.4 GB/s until it is done, 0.65 s behind a memory
-/// test; the other direction is not slower (measured, 2026-11).
+/// Rate at which the driver is assumed to clear freed memory. It does so asynchronously, with the engine that copies
+/// from the host. On an H200 it clears 223 GB/s. Until it is done, 0.65 s after a memory test, copies from the host
+/// reach 29.6 instead of 55.4 GB/s; the other direction is not slower (measured, 2026-11).
 constexpr double cleared_bytes_per_second = 190e9;
 
 }  // namespace
 
 int ordinal_for(const Placement& placement, int visible) {
   if (visible >= placement.local_size) return placement.local_rank;
-  if (visible == 1) return 0;  // the scheduler gave each rank its own; the fixtures compare the UUIDs of all ranks
+  if (visible == 1) return 0;  // the scheduler gave each rank its own GPU; the fixtures compare the UUIDs of all ranks
   throw std::runtime_error(std::to_string(placement.local_size) + " ranks on this host but only " +
                            std::to_string(visible) + " visible GPUs; start one rank per GPU (mpirun -np " +
                            std::to_string(visible) + " ...), or let each rank see only its own GPU");
@@ -44,7 +45,7 @@ DeviceInfo CudaDevice::info() const {
 }
 
 double CudaDevice::seconds(Work& work, int repeats) {
-  if (!work.credited_rank(0)) return 0;  // this rank only stands by
+  if (!work.credited_rank(0)) return 0;  // this rank is idle
   if (work.on_processor()) {
     const auto begin = std::chrono::steady_clock::now();
     work.enqueue_batch(repeats);
@@ -75,7 +76,7 @@ double CudaDevice::seconds(Work& work, int repeats) {
 }
 
 std::unique_ptr<Work> CudaDevice::prepare(const Spec& spec) {
-  timed_ = {};  // the next may stand where the last one stood
+  timed_ = {};  // the next Work may have the same address
   using Clock = std::chrono::steady_clock;
   const std::chrono::duration<double> clearing(static_cast<double>(prepared_bytes_) / cleared_bytes_per_second);
   cleared_ = std::max(cleared_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(clearing);
@@ -88,9 +89,10 @@ std::unique_ptr<Work> CudaDevice::prepare(const Spec& spec) {
 
 void CudaDevice::wait_until_cleared() const { std::this_thread::sleep_until(cleared_); }
 
-/// No driver (error 35) and no GPU (error 100) look alike from here: no device, and CUDA's words for why.
+/// Returns the number of devices, or none and CUDA's reason. A missing driver (error 35) and a missing GPU (error 100)
+/// are treated alike.
 Availability probe() {
-  // cudart and NCCL look for it by this name alone, and find what is open already. It stays open.
+  // cudart and NCCL look the library up by this name only, and then find the copy that is already open. It stays open.
   static_cast<void>(open_driver_library("libcuda.so.1").library.release());
   int devices = 0;
   const auto status = cudaGetDeviceCount(&devices);

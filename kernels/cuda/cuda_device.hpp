@@ -19,24 +19,25 @@ class CudaDevice final : public Device {
 
   DeviceInfo info() const override;
 
-  /// By events on the stream. In front of a batch of local operations one more runs untimed: it hides the launch of
-  /// the first, as each hides that of the next. An idle GPU would take the begin event at once and then wait some 8 us
-  /// for the first launch, 1 % of a batch of a millisecond. In front of a collective one stands that leads().
-  /// Calls that are on_processor() by its clock; the GPU is idle before and after.
+  /// Times `repeats` operations with events on the stream. One more local operation runs untimed before the batch: it
+  /// hides the launch of the first one, as each hides the launch of the next. An idle GPU would record the begin event
+  /// at once and then wait some 8 us for the first launch, 1 % of a batch of a millisecond. Before a collective, one
+  /// untimed operation runs if the collective needs a lead-in. Operations that are on_processor() are timed by the
+  /// host's clock; the GPU is idle before and after.
   double seconds(Work&, int repeats) override;
 
   void while_waiting(std::function<void()> sign) override { communicators_.while_waiting(std::move(sign)); }
-  /// Over the timed operations; of collectives over samples of half a millisecond and more.
+  /// Covers the timed operations; for collectives, only samples of at least half a millisecond.
   std::optional<ClockCount> take_clock() override { return cycles_.take(); }
 
   void leave(Group& group) override { communicators_.leave(group); }
   void settle() override { gpu_.free_retired(); }
   void abort() noexcept override { communicators_.abort(); }
 
-  /// Throws Unsupported for what this GPU cannot do.
+  /// Throws Unsupported if this GPU cannot run the operation.
   std::unique_ptr<Work> prepare(const Spec&) override;
 
-  /// Waits until the driver has cleared what the Works before the one that is being prepared gave back.
+  /// Waits until the driver has cleared the memory that earlier Works freed.
   void wait_until_cleared() const;
 
   Gpu& gpu() { return gpu_; }
@@ -48,14 +49,15 @@ class CudaDevice final : public Device {
   Communicators communicators_;
   Event begin_ = make_event(), end_ = make_event();
   CycleCounter cycles_;
-  std::pair<const Work*, int> timed_;                // what, and how often, the last time
-  bool long_ = false;                                // and whether a sample of it is
+  std::pair<const Work*, int> timed_;                // the last timed Work and its number of repeats
+  bool long_ = false;                                // a sample of it is long enough to count cycles
   std::size_t prepared_bytes_ = 0;                   // of the last Work
-  std::chrono::steady_clock::time_point cleared_{};  // when the driver has cleared what the Works before gave back
+  std::chrono::steady_clock::time_point cleared_{};  // when the driver will have cleared the memory freed by earlier
+                                                     // Works
 };
 
-/// Which of the visible devices a rank takes. Errors: std::runtime_error if there are too few; the text says what to
-/// do.
+/// Returns the index of the visible device that a rank uses. Errors: std::runtime_error if there are too few devices;
+/// the text says what to do.
 int ordinal_for(const Placement&, int visible);
 
 }  // namespace shakedown::cuda

@@ -1,4 +1,4 @@
-// Stands in for cudnn_version.cpp in a build without cuDNN.
+// Replaces cudnn_version.cpp in a build without cuDNN.
 #include "kernels/cuda/facts.hpp"
 
 namespace shakedown::cuda {

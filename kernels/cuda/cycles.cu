@@ -1,6 +1,6 @@
-// One block for each multiprocessor reads its counter of cycles (clock64) and the timer of the GPU (%globaltimer), once
-// at each end of an interval; PTX ISA, section Special Registers. One that missed an end is left out. Each interval has
-// a sum of its own, so that the cycles of an operation are a median over samples, as its time is.
+// One block per multiprocessor reads its cycle counter (clock64) and the GPU's timer (%globaltimer), once at each end
+// of an interval; PTX ISA, section Special Registers. A multiprocessor that missed an end is not counted. Each interval
+// has its own sum, so that the cycles of an operation are a median over samples, as its time is.
 #include <utility>
 #include <vector>
 
@@ -12,19 +12,19 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// Of one multiprocessor, where an interval began. `open` between its ends.
+/// Readings of one multiprocessor at the begin of an interval. `open` is set between its two ends.
 struct Begin {
   unsigned long long cycles, ns;
   unsigned open;
 };
 
-/// Of one interval: sums over the multiprocessors that saw both of its ends.
+/// Sums of one interval over the multiprocessors that saw both of its ends.
 struct Sum {
   unsigned long long cycles, ns;
   unsigned counting;
 };
 
-/// Intervals that are counted; those after are not.
+/// Maximum number of counted intervals; later ones are ignored.
 constexpr std::size_t most_sums = 4096;
 
 __device__ unsigned long long nanoseconds() {
@@ -49,7 +49,7 @@ __global__ void end_kernel(Begin* begins, unsigned most, Sum* sum) {
   const auto cycles = static_cast<unsigned long long>(clock64());
   const auto now = nanoseconds();
   const auto own = multiprocessor();
-  if (own >= most || atomicExch(&begins[own].open, 0U) == 0) return;  // two blocks may share a multiprocessor
+  if (own >= most || atomicExch(&begins[own].open, 0U) == 0) return;  // two blocks may run on the same multiprocessor
   if (cycles <= begins[own].cycles || now <= begins[own].ns) return;
   atomicAdd(&sum->cycles, cycles - begins[own].cycles);
   atomicAdd(&sum->ns, now - begins[own].ns);

@@ -1,5 +1,6 @@
-// At what clock the multiprocessors ran while operations were timed, from the GPU's own counters: cycles over
-// nanoseconds. The driver renews what it says of the clock ten times a second only; this is right for a millisecond.
+// Measures the clock of the multiprocessors while operations are timed, from the GPU's own counters: cycles divided by
+// nanoseconds. The clock that the driver reports is updated only ten times a second; these counters are accurate over a
+// millisecond.
 #pragma once
 
 #include <optional>
@@ -13,12 +14,14 @@ class CycleCounter {
  public:
   explicit CycleCounter(const Gpu&);
 
-  /// Queue the two ends of an interval on the GPU's stream, some 3 us each. Between them the GPU must be busy: what the
-  /// counter of cycles does in an idle GPU is not documented. `operations` ran between them.
+  /// Queue the two ends of an interval on the GPU's stream; each takes some 3 us. The GPU must be busy between them:
+  /// the behaviour of the cycle counter on an idle GPU is not documented. `operations` is the number that ran between
+  /// them.
   void begin();
   void end(int operations);
 
-  /// Over all intervals since the last call; starts anew. Nothing if there was none. Waits for the stream.
+  /// Returns the counts over all intervals since the last call, and resets them. Returns nullopt if there were none.
+  /// Waits for the stream.
   std::optional<ClockCount> take();
 
  private:

@@ -1,4 +1,4 @@
-// The elements of matrices inside kernels: how a double is rounded to one, and which double one stands for.
+// Conversions of matrix elements inside kernels: rounds a double to an element, and converts an element to a double.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,7 +13,7 @@
 
 namespace shakedown::cuda {
 
-/// An f32 of which tensor cores see the 10 leading bits of the fraction.
+/// An f32 of which tensor cores use only the 10 leading bits of the fraction.
 struct Tf32 {
   float value;
 };
@@ -35,7 +35,7 @@ __device__ inline void store(std::int8_t* to, double value) {
   *to = static_cast<std::int8_t>(rint(fmin(fmax(value, -127.0), 127.0)));
 }
 
-/// Rounded here and not left to the tensor core, which would cut the rest off.
+/// Rounds to nearest here, because the tensor core would truncate.
 __device__ inline void store(Tf32* to, double value) {
   const unsigned bits = __float_as_uint(static_cast<float>(value));
   to->value = __uint_as_float((bits + 0xfffU + (bits >> 13 & 1U)) & ~0x1fffU);
@@ -77,7 +77,7 @@ __device__ inline double element(const TwoE2m1* pairs, std::size_t i) {
 
 // Choice at run time -------------------------------------------------------------------------------------------------
 
-/// Calls task(x) with an x of the type in which the inputs of a product of this type are stored.
+/// Calls task(x) with an x of the type in which the inputs of a product of the given type are stored.
 template <class Task>
 void with_element(DType dtype, const Task& task) {
   switch (dtype) {

@@ -1,5 +1,5 @@
 // Facts about the GPU: identity from the CUDA runtime, versions from the libraries, NVLS from the GPU and NCCL's
-// settings. The state of the GPU (clocks, power, errors) is not read here.
+// settings. The state of the GPU (clocks, power, errors) is read elsewhere.
 #include "kernels/cuda/facts.hpp"
 
 #include <cuda.h>
@@ -17,7 +17,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, as nvidia-smi writes it.
+/// Formats a UUID as nvidia-smi does: GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.
 std::string uuid_text(const cudaUUID_t& uuid) {
   constexpr char digits[] = "0123456789abcdef";
   std::string text = "GPU-";
@@ -30,7 +30,7 @@ std::string uuid_text(const cudaUUID_t& uuid) {
   return text;
 }
 
-/// 0000:1b:00.0, as Linux writes it.
+/// Returns the PCI address as Linux writes it: 0000:1b:00.0.
 std::string pci_text(int ordinal) {
   std::array<char, 32> text{};
   check(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), ordinal));
@@ -44,7 +44,8 @@ bool is_version(const std::string& word) {
          word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos;
 }
 
-/// The version of the kernel module (580.159.03). cudaDriverGetVersion gives the CUDA version that it speaks instead.
+/// Returns the version of the kernel module (580.159.03). cudaDriverGetVersion returns the CUDA version that the driver
+/// supports instead.
 std::optional<std::string> driver_version() {
   for (const auto* path : {"/sys/module/nvidia/version", "/proc/driver/nvidia/version"}) {
     std::ifstream in(path);
@@ -83,7 +84,8 @@ Function* driver_function(const char* name) {
   return found ? reinterpret_cast<Function*>(function) : nullptr;
 }
 
-/// Whether the GPU and its fabric offer multicast, which NVLS needs. A plain query of an attribute: nothing is created.
+/// True if the GPU and its fabric support multicast, which NVLS needs; nullopt if unknown. Only queries an attribute
+/// and creates nothing.
 std::optional<bool> multicast_supported(int ordinal) {
   const auto get_device = driver_function<CUresult(CUdevice*, int)>("cuDeviceGet");
   const auto get_attribute = driver_function<CUresult(int*, CUdevice_attribute, CUdevice)>("cuDeviceGetAttribute");
@@ -96,7 +98,8 @@ std::optional<bool> multicast_supported(int ordinal) {
   return supported != 0;
 }
 
-/// "off" if it is switched off or the GPU cannot, "on" if NCCL is free to use it; unknown if somebody chose algorithms.
+/// Returns "off" if NVLS is disabled or the GPU does not support it, "on" if NCCL is free to use it, and nullopt if the
+/// user selected algorithms.
 std::optional<std::string> nvls(int ordinal) {
   if (nccl_setting("NCCL_NVLS_ENABLE") == "0") return "off";
   const auto supported = multicast_supported(ordinal);

@@ -1,6 +1,6 @@
-// Dense matrix product through cuBLASLt, of every type that tensor cores have, and of plain f32 and f64. Random normal
-// inputs, the same on every rank; rank 0 times the algorithms that the heuristic proposes and all ranks use its choice,
-// so that all GPUs do the same work and must compute the same bits (metric "checksum").
+// Dense matrix product through cuBLASLt, in every type that tensor cores support, and in plain f32 and f64. The inputs
+// are random normal and the same on every rank. Rank 0 times the algorithms that the heuristic proposes, and all ranks
+// use its choice. All GPUs therefore do the same work and must compute the same bits (metric "checksum").
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -24,21 +24,21 @@ namespace shakedown::cuda {
 namespace {
 
 constexpr double tuning_seconds = 0.15;
-/// Of f64 the heuristic's order says little: the choice among the first four changed from launch to launch.
+/// For f64 the heuristic's order is unreliable: the choice among the first four changed from launch to launch.
 constexpr std::size_t f64_candidates = 12;
 constexpr int f64_turns = 3;
-constexpr double sustained_tuning_seconds = 0.1;  // of each that is close, for what will run at the power limit
-/// The driver looks at the power every few tens of milliseconds and then lowers the clock, in steps: an H200 that has
-/// rested multiplies bf16 8192 at 790 to 804 TFLOPS and 1,615 to 1,640 MHz for 25 to 60 ms, then at 765 to 700, and in
-/// the end at 665 to 700 and 1,345 to 1,405 MHz (2 GPUs, 40 series). Samples of the first of these repeat within 1 %, a
-/// mixture does not; the last is what a sustained load is for. With rests half as long some samples already show the
-/// next step.
+constexpr double sustained_tuning_seconds = 0.1;  // per close candidate, if the GEMM will run at the power limit
+/// Timing alternates between bursts of load and rests. The driver checks the power every few tens of milliseconds and
+/// then lowers the clock in steps. A rested H200 multiplies bf16 8192 at 790 to 804 TFLOPS and 1,615 to 1,640 MHz for
+/// 25 to 60 ms, then at 765 to 700, and finally at 665 to 700 and 1,345 to 1,405 MHz (2 GPUs, 40 series). Samples of
+/// the first phase repeat within 1 %; a mixture does not. A sustained load measures the last phase. With rests half as
+/// long, some samples already show the next step.
 constexpr Bursts bursts_of_load{0.02, 0.06};
 constexpr std::uint64_t stream_a = 1, stream_b = 2;
 
 std::size_t area(int rows, int columns) { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns); }
 
-/// Rank 0's answer to all.
+/// Rank 0's choice, sent to all ranks.
 struct Choice {
   std::uint64_t found;
   GemmCandidate candidate;
@@ -70,7 +70,8 @@ class Gemm final : public Work {
   }
 
   void connect(Group& group) override {
-    // Every rank times, so that every GPU is equally warm when the samples begin; rank 0's choice counts.
+    // All ranks time the candidates, so that all GPUs are equally warm when the samples begin; only rank 0's choice is
+    // used.
     const auto known = choices_.find(key(spec_));
     auto choice = known != choices_.end() ? chosen_before(known->second) : remembered(group);
     if (known == choices_.end() && choice.found == 0) choice = fastest();
@@ -95,14 +96,14 @@ class Gemm final : public Work {
     check(plan_.enqueue(chosen_, operands(), gpu_.stream()));
   }
 
-  /// What a GPU that stands by has multiplied stays.
+  /// An idle GPU keeps the result that it has multiplied.
   void stage(int repeats) override {
     if (!stands_by()) stage_trail(gpu_, c_, trail_, repeats, nan_byte);
   }
 
-  /// A GPU that stands by multiplies once, outside of all timing, so that its result can be checked and compared too.
+  /// An idle GPU multiplies once outside of all timing, so that its result can be checked and compared as well.
   void reset() override {
-    gpu_.fill(c_, nan_byte);  // the inputs are as they were made: nothing writes there, and the check reads them
+    gpu_.fill(c_, nan_byte);  // the inputs are still intact: nothing writes to them, and the check reads them
     trail_.restart();
     if (stands_by()) enqueue();
     gpu_.synchronize();
@@ -132,7 +133,8 @@ class Gemm final : public Work {
     return stands_by() ? std::nullopt : std::optional(own_rank);
   }
 
-  /// Beside the checksum: what was chosen, and how much of its tolerance the worst element or sum took.
+  /// Returns the checksum, the chosen algorithm, and the largest error of an element or sum as a fraction of its
+  /// tolerance.
   Metrics metrics() override {
     auto* const sum = gpu_.start_sum();
     const auto c = last_output(c_, trail_);
@@ -176,7 +178,7 @@ class Gemm final : public Work {
     gpu_.synchronize();
   }
 
-  /// Adds k, which is sqrt(k) standard deviations of an element.
+  /// Adds k to one element, which is sqrt(k) standard deviations of it.
   template <class T, class Read, class Round>
   void damage(const Read& read, const Round& round) {
     auto* const place = last_output(c_, trail_).data<T>() + area(spec_.m, spec_.n) / 2;
@@ -200,8 +202,8 @@ class Gemm final : public Work {
     return index ? Choice{1, candidates[*index]} : Choice{};
   }
 
-  /// What an earlier run has chosen, if it still is no slower than the likeliest. Collective where there is such a
-  /// choice.
+  /// Returns the choice of an earlier run if it is still no slower than the heuristic's favourite. Collective if there
+  /// is an earlier choice.
   Choice remembered(Group& group) const {
     const auto found = remembered_.find(key(spec_));
     if (found == remembered_.end()) return {};
@@ -252,7 +254,7 @@ class Gemm final : public Work {
     });
   }
 
-  /// Runs a check; if anything is wrong, once more to learn the values at the first place.
+  /// Runs a check. After a mismatch, runs it again to get the values at the first mismatch.
   template <class Count, class Place>
   Check outcome(const Count& count, const Place& place) {
     const auto tally = count(no_index);

@@ -1,5 +1,6 @@
-// The two checks of a product, in f64. The inputs are exact in f64, and so are the products of two elements of every
-// type but f64 itself, so that the reference has no error that counts; that of f64 errs as much as what it checks.
+// The two checks of a product, in f64. The inputs are exact in f64. Products of two elements are exact as well in every
+// type except f64, so the reference has no significant error. For f64, the reference has the same error as the product
+// that it checks.
 #include <cstdint>
 
 #include "kernels/cuda/element.cuh"
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t sign_stream = 3;  // A and B are drawn from streams 1 and 2
 
-/// The type of the product of two elements.
+/// The type of the stored product for inputs of a type.
 template <class In>
 struct ProductOf {
   using Type = In;
@@ -36,7 +37,7 @@ struct ProductOf<std::int8_t> {
   using Type = std::int32_t;
 };
 
-/// Product with typed matrices.
+/// A product with typed matrices.
 template <class T>
 struct Matrices {
   using Out = typename ProductOf<T>::Type;
@@ -66,12 +67,12 @@ Matrices<T> typed(const Product& p) {
           p.u_acc};
 }
 
-/// As reference::gemm_tolerance.
+/// Same formula as reference::gemm_tolerance.
 __device__ double tolerance(double u_out, double u_acc, double exact, double row_norm, double col_norm) {
   return u_out * fabs(exact) + 8.0 * u_acc * row_norm * col_norm;
 }
 
-/// Neither NaN nor infinity agrees with anything, whatever the tolerance became.
+/// True if the value is within the limit. NaN and infinity never agree, even if the limit is not finite.
 __device__ bool agrees(double got, double want, double limit) { return isfinite(got) && fabs(got - want) <= limit; }
 
 __device__ double sum_over_warp(double value) {
@@ -92,7 +93,7 @@ __device__ void judge(LocalTally& mine, Tally* tally, double got, double want, d
 
 // Sampled rows -------------------------------------------------------------------------------------------------------
 
-/// gathered[r * k + l] = A(row r of the sample, l).
+/// Copies the sampled rows of A: gathered[r * k + l] = A(row r of the sample, l).
 template <class T>
 __global__ void gather_rows_kernel(Matrices<T> p, SampledRows rows, double* gathered) {
   const int l = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -100,7 +101,7 @@ __global__ void gather_rows_kernel(Matrices<T> p, SampledRows rows, double* gath
   if (l < p.k) gathered[static_cast<std::size_t>(r) * p.k + l] = p.a_at(rows.index[r], l);
 }
 
-/// A warp takes one column of B after another and multiplies it with all sampled rows.
+/// Each warp takes one column of B after another and multiplies it with all sampled rows.
 template <class T>
 __global__ void count_wrong_elements_kernel(Matrices<T> p, SampledRows rows, const double* gathered, Tally* tally,
                                             unsigned long long report) {
@@ -137,7 +138,8 @@ __global__ void count_wrong_elements_kernel(Matrices<T> p, SampledRows rows, con
 
 __device__ double sign_of(int j) { return reference::sign(static_cast<std::uint64_t>(j), sign_stream); }
 
-/// sums[q * k + l] = sum over the columns j of block q of s_j B(l, j); square_norms[q] = sum of their squares.
+/// Computes sums[q * k + l], the sum of s_j B(l, j) over the columns j of block q, and square_norms[q], the sum of
+/// their squares.
 template <class T>
 __global__ void sign_columns_kernel(Matrices<T> p, double* sums, double* square_norms) {
   const int l = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -156,16 +158,16 @@ __global__ void sign_columns_kernel(Matrices<T> p, double* sums, double* square_
 }
 
 constexpr int tile_rows = 64, tile_sums = 32, tile_depth = 16, tile_threads = 256;
-constexpr int rows_each = 4, sums_each = 2;  // of a thread
+constexpr int rows_each = 4, sums_each = 2;  // per thread
 static_assert(tile_threads * rows_each * sums_each == tile_rows * tile_sums);
 
-/// Loads a tile of A and one of the sums into shared memory; what lies outside the matrices is zero.
+/// Loads a tile of A and one of the sums into shared memory; elements outside of the matrices are zero.
 template <class T>
 __device__ void load_tiles(const Matrices<T>& p, const double* sums, int i0, int q0, int l0,
                            double (&a)[tile_depth][tile_rows + 1], double (&y)[tile_depth][tile_sums + 1]) {
   const int blocks = sums_per_row(p.n);
   for (int e = static_cast<int>(threadIdx.x); e < tile_rows * tile_depth; e += tile_threads) {
-    const bool along_k = p.a_column == 1;  // neighbouring threads take neighbouring addresses
+    const bool along_k = p.a_column == 1;  // consecutive threads read consecutive addresses
     const int l = along_k ? e % tile_depth : e / tile_rows;
     const int i = along_k ? e / tile_depth : e % tile_rows;
     a[l][i] = i0 + i < p.m && l0 + l < p.k ? p.a_at(i0 + i, l0 + l) : 0.0;
@@ -176,13 +178,13 @@ __device__ void load_tiles(const Matrices<T>& p, const double* sums, int i0, int
   }
 }
 
-/// Compares one signed sum of C with what it should be. Bound: the signs do not depend on the errors e_j, so that
-/// |sum s_j e_j| <= 8 |e| but for a chance of 2 exp(-32) (Hoeffding); |e| is at most u_out |c| from rounding the result
-/// plus u_acc |a_i| |B_q| from the accumulation, the bound of reference::gemm_tolerance before its own
-/// factor 8. Never inlined: eight copies of it for each of seven types would take a third of this file's time to compile.
+/// Compares one signed sum of C with its expected value. Bound: the signs do not depend on the errors e_j, so |sum s_j
+/// e_j| <= 8 |e| except with probability 2 exp(-32) (Hoeffding). |e| is at most u_out |c| from rounding the result plus
+/// u_acc |a_i| |B_q| from the accumulation, the bound of reference::gemm_tolerance before its own factor 8. Not
+/// inlined: eight copies for each of seven types would take a third of this file's compile time.
 template <class T>
-__device__ __noinline__ void judge_sum(const Matrices<T>& p, int i, int q, double want, double row_norm, double block_norm,
-                          LocalTally& mine, Tally* tally, unsigned long long report) {
+__device__ __noinline__ void judge_sum(const Matrices<T>& p, int i, int q, double want, double row_norm,
+                                       double block_norm, LocalTally& mine, Tally* tally, unsigned long long report) {
   double got = 0, squares = 0;
   for (int j = q * sum_width; j < min((q + 1) * sum_width, p.n); ++j) {
     const double c = p.c_at(i, j);
@@ -193,7 +195,7 @@ __device__ __noinline__ void judge_sum(const Matrices<T>& p, int i, int q, doubl
   judge(mine, tally, got, want, limit, static_cast<unsigned long long>(i) * sums_per_row(p.n) + q, report);
 }
 
-/// Multiplies A with the signed sums of B, a tile of 64 rows and 32 sums per block, and compares.
+/// Multiplies A with the signed sums of B, one tile of 64 rows and 32 sums per block, and compares the results.
 template <class T>
 __global__ void __launch_bounds__(tile_threads)
     count_wrong_sums_kernel(Matrices<T> p, const double* sums, const double* square_norms, Tally* tally,

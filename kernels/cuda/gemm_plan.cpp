@@ -10,7 +10,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr int most_candidates = 16;  // of each layout
+constexpr int most_candidates = 16;  // per layout
 
 MatmulShape shape_of(const GemmSpec& spec, const GemmType& type, bool a_by_rows, const void* scales) {
   const auto matrix = [](cudaDataType_t element, int rows, int cols) {
@@ -32,7 +32,8 @@ MatmulShape shape_of(const GemmSpec& spec, const GemmType& type, bool a_by_rows,
   return shape;
 }
 
-/// What a GPU or a shape does not support is reported as one of two errors.
+/// Returns the proposed algorithms. cuBLASLt reports a combination of GPU and shape that it does not support as one of
+/// two errors; the list is then empty.
 std::vector<MatmulAlgorithm> propose(const Matmul& product, cublasStatus_t& status) {
   auto algorithms = product.propose(most_candidates, status);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
@@ -42,7 +43,7 @@ std::vector<MatmulAlgorithm> propose(const Matmul& product, cublasStatus_t& stat
 
 }  // namespace
 
-/// Layout, rank, and the bytes of the algorithm in hexadecimal.
+/// Returns the layout, the rank, and the bytes of the algorithm in hexadecimal.
 std::string to_text(const GemmCandidate& candidate) {
   constexpr char digits[] = "0123456789abcdef";
   std::string text = std::to_string(candidate.layout) + " " + std::to_string(candidate.rank) + " ";
@@ -70,8 +71,8 @@ std::optional<GemmCandidate> candidate_from(const std::string& text) {
   return candidate;
 }
 
-/// The likelier layout first: tensor cores are fed best along k; plain f32 and f64 take the matrices as torch.matmul
-/// hands them over.
+/// Puts the likelier layout first. Tensor cores run best if both inputs are contiguous along k; for plain f32 and f64,
+/// the first layout is that of torch.matmul.
 GemmPlan::GemmPlan(const GemmSpec& spec, const GemmType& type, const void* scales) : spec_(spec), blas_(make_blas()) {
   const bool by_rows_first = spec.dtype != DType::f32 && spec.dtype != DType::f64;
   const auto add_layout = [&](bool a_by_rows) {
@@ -100,7 +101,7 @@ GemmPlan::GemmPlan(const GemmSpec& spec, const GemmType& type, const void* scale
   }
 }
 
-/// cuBLASLt wants them in tiles of 128 rows by 4 factors.
+/// Returns the size of the scale factors. cuBLASLt requires tiles of 128 rows by 4 factors.
 std::size_t GemmPlan::scale_bytes(const GemmSpec& spec, const GemmType& type) {
   if (type.block == 0) return 0;
   const auto rounded = [](int count, int to) { return static_cast<std::size_t>((count + to - 1) / to * to); };
@@ -114,10 +115,10 @@ cublasStatus_t GemmPlan::enqueue(const GemmCandidate& candidate, const GemmOpera
   return layouts_[candidate.layout].product.enqueue(candidate.algorithm, all, stream);
 }
 
-/// In the workspace of all candidates: one of its own would be memory that nobody has planned.
+/// Runs cublasDgemm in the workspace of all candidates; a workspace of its own would not be in the memory plan.
 cublasStatus_t GemmPlan::enqueue_dgemm(bool a_by_rows, const GemmOperands& operands, cudaStream_t stream) const {
   if (!dgemm_) return CUBLAS_STATUS_NOT_SUPPORTED;
-  auto status = cublasSetStream(dgemm_.get(), stream);  // takes the workspace away
+  auto status = cublasSetStream(dgemm_.get(), stream);  // resets the workspace
   if (status == CUBLAS_STATUS_SUCCESS) status = cublasSetWorkspace(dgemm_.get(), operands.workspace, workspace_bytes);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   const double one = 1, zero = 0;

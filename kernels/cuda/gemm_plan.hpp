@@ -1,4 +1,4 @@
-// The ways in which one GEMM can be run: A by columns or by rows, each with the algorithms that are proposed for it.
+// The ways to run one GEMM: A by columns or by rows, each with the algorithms that the heuristic proposes for it.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +21,17 @@ struct GemmOperands {
   void* workspace;
 };
 
-/// One way to multiply: plain data, as cuBLASLt says of its algorithms, which another process can use.
+/// One way to run the GEMM. It is plain data, as cuBLASLt documents for its algorithms, so another process can use it.
 struct GemmCandidate {
   std::uint32_t layout;  // see GemmPlan::a_by_rows
-  std::uint32_t rank;    // among the heuristic's proposals for this layout, its favourite 0
+  std::uint32_t rank;    // among the heuristic's proposals for this layout; 0 is its favourite
   MatmulAlgorithm algorithm;
 
-  /// In place of a rank: cublasDgemm, which has ways of its own to choose, and no algorithm to tell.
+  /// Rank that stands for cublasDgemm, which selects its own algorithm and does not report it.
   static constexpr std::uint32_t dgemm = 99;
 };
 
-/// As text, for Device::choices, and back. Nothing for a text that to_text has not written.
+/// Convert a candidate to text, for Device::choices, and back; nullopt for text that to_text did not write.
 std::string to_text(const GemmCandidate&);
 std::optional<GemmCandidate> candidate_from(const std::string& text);
 
@@ -39,29 +39,29 @@ class GemmPlan {
  public:
   static constexpr std::size_t workspace_bytes = std::size_t{64} << 20;
 
-  /// `scales` holds scale_bytes() of unit scale factors and outlives the plan; null for types without.
-  /// Errors: Unsupported for a type or a shape that cuBLASLt has no algorithm for.
+  /// `scales` holds scale_bytes() of unit scale factors and outlives the plan; null for types without scale factors.
+  /// Errors: Unsupported if cuBLASLt has no algorithm for the type or the shape.
   GemmPlan(const GemmSpec&, const GemmType&, const void* scales);
 
-  /// Bytes of the scale factors of the larger of A and B; 0 for types without.
+  /// Returns the bytes of the scale factors of the larger of A and B; 0 for types without scale factors.
   static std::size_t scale_bytes(const GemmSpec&, const GemmType&);
 
-  /// All matrices are column-major. Where this holds A is stored row after row (cuBLASLt's op T): then both A and B are
-  /// contiguous along k, as in the linear layers of a model.
+  /// True if the candidate stores A row by row (cuBLASLt's op T); otherwise all matrices are column-major. By rows,
+  /// both A and B are contiguous along k, as in the linear layers of a model.
   bool a_by_rows(const GemmCandidate& candidate) const { return layouts_[candidate.layout].a_by_rows; }
 
-  /// The heuristic's proposals for both layouts in turn, the likelier first, at least one; of f64 cublasDgemm of both
-  /// behind the favourite.
+  /// Returns the heuristic's proposals for both layouts in turn, the likelier layout first; there is at least one. For
+  /// f64, cublasDgemm in both layouts follows the favourite.
   const std::vector<GemmCandidate>& candidates() const { return candidates_; }
 
-  /// Queues C = A B. The candidate may be another rank's choice; a status other than success means that it does not run
-  /// here, or not within the workspace.
+  /// Queues C = A B. The candidate may be another rank's choice. A status other than success means that it does not run
+  /// on this GPU, or not within the workspace.
   cublasStatus_t enqueue(const GemmCandidate&, const GemmOperands&, cudaStream_t) const;
 
-  /// Whether cuBLASLt would run the candidate here, for this product. For candidates from elsewhere.
+  /// True if cuBLASLt can run the candidate here for this product. For candidates from another rank or run.
   bool runs(const GemmCandidate&) const;
 
-  /// Numbers of the algorithm in cuBLASLt's tables: which one, and its tile.
+  /// Returns numbers of the algorithm in cuBLASLt's tables: its id and its tile.
   static Metrics describe(const GemmCandidate&);
 
  private:
@@ -74,7 +74,7 @@ class GemmPlan {
 
   GemmSpec spec_;
   BlasHandle blas_;
-  CublasHandle dgemm_;  // of f64
+  CublasHandle dgemm_;  // only for f64
   std::vector<Layout> layouts_;
   std::vector<GemmCandidate> candidates_;
 };

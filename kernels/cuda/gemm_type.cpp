@@ -9,18 +9,20 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// Tensor cores cut off what an f32 accumulator cannot hold, which costs twice the rounding error of f32 (Fasi et al.,
-/// PeerJ Comput. Sci. 7, 2021), and some more where they add the products of one step.
+/// Unit roundoff of accumulation in tensor cores. They truncate bits that an f32 accumulator cannot hold, which doubles
+/// the rounding error of f32 (Fasi et al., PeerJ Comput. Sci. 7, 2021). Adding the products of one step loses some
+/// more.
 constexpr double u_tensor = 0x1p-22;
 
-/// They cut towards zero, so that every step of the sum makes an element smaller by half a unit in the last place on
-/// average: 2^-24 of it at most, and tf32 has the shortest steps, of 8 elements. Measured on H200 at k = 28672: 2^-28.5
-/// for each element of k.
+/// Relative drift per element of k. Tensor cores truncate towards zero, so every step of the sum shrinks an element by
+/// half a unit in the last place on average, at most 2^-24 of it. tf32 has the shortest steps, of 8 elements. Measured
+/// on H200 at k = 28672: 2^-28.5 per element of k.
 constexpr double tensor_drift = 0x1p-27;
 
-/// fp8 on Hopper: a tensor core aligns each step of its sum to 13 bits of fraction and cuts the rest off, unless the
-/// sum is promoted to f32 now and then (DeepSeek-V3 technical report, 2024, section 3.3.2, which found errors of 2 % at
-/// k = 4096). The same model with 13 bits errs by 0.5 % there and takes a tenth of these tolerances up to k = 28672.
+/// Unit roundoffs of fp8 accumulation on Hopper. A tensor core aligns each step of its sum to 13 bits of fraction and
+/// truncates the rest, unless the sum is promoted to f32 at intervals (DeepSeek-V3 technical report, 2024, section
+/// 3.3.2, which found errors of 2 % at k = 4096). The same model with 13 bits has an error of 0.5 % there, and uses a
+/// tenth of these tolerances up to k = 28672.
 constexpr double u_fp8_fast = 0x1p-12, u_fp8_exact = 0x1p-16;
 
 constexpr double u_bf16 = 0x1p-8, u_f16 = 0x1p-11, u_f32 = 0x1p-24;
@@ -32,8 +34,8 @@ GemmType fp8(Accumulate accumulate) {
   return type;
 }
 
-/// Blackwell's block-scaled types. All scale factors are 1, so that their order in memory does not matter and the data
-/// stays normal.
+/// Returns Blackwell's block-scaled types. All scale factors are 1: their order in memory then does not matter, and the
+/// data stays normal.
 GemmType block_scaled(DType dtype) {
 #if CUDART_VERSION >= 12080
   GemmType type{CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F, 100, u_bf16, u_tensor};
@@ -58,7 +60,7 @@ GemmType gemm_type(const GemmSpec& spec) {
     throw std::invalid_argument("accumulate:exact is for fp8_e4m3: " + std::string(name(spec.dtype)) + " always is");
   }
   switch (spec.dtype) {
-    // The reference is computed in f64 too: twice the error of one of them.
+    // The reference is computed in f64, too, so the tolerance is twice the error of one of them.
     case DType::f64: return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F, 0, 0x1p-53, 0x1p-52};
     case DType::f32: return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F, 0, u_f32, u_f32};  // never tf32
     case DType::tf32: return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F, 80, u_f32, u_tensor};

@@ -1,4 +1,4 @@
-// What a product of each type is to cuBLASLt, and how exact it must be.
+// The cuBLASLt types of a product and its required accuracy, per data type.
 #pragma once
 
 #include <cublasLt.h>
@@ -13,21 +13,21 @@ struct GemmType {
   cudaDataType_t input, output;
   cublasComputeType_t compute;
   cudaDataType_t scale;  // of alpha and beta
-  int capability;        // 10 x major + minor of the oldest GPU that has it
+  int capability;        // 10 x major + minor of the oldest GPU that supports it
   double u_out, u_acc;   // unit roundoffs of the stored result and of the accumulation, for reference::gemm_tolerance
   bool along_k = false;  // A and B must both be contiguous along k
-  int block = 0;         // so many neighbours along k share a scale factor of one byte
-  unsigned char unit_scale = 0;  // the byte that stands for 1
+  int block = 0;         // number of neighbours along k that share a scale factor of one byte
+  unsigned char unit_scale = 0;  // encoding of the scale factor 1
 };
 
-/// Errors: Unsupported if the CUDA that this was built with does not know the type; std::invalid_argument for exact
-/// accumulation of anything but fp8_e4m3.
+/// Returns the description of a product. Errors: Unsupported if this build's CUDA does not have the type;
+/// std::invalid_argument for exact accumulation with a type other than fp8_e4m3.
 GemmType gemm_type(const GemmSpec&);
 
-/// The unit roundoff of a result with inner dimension k: that of its type, and how far the accumulation drifts.
+/// Returns the unit roundoff of a result with inner dimension k: that of its type plus the drift of the accumulation.
 double u_out_of(const GemmType&, int k);
 
-/// Errors: Unsupported, with the type's need (10 x major + minor) and what this GPU has.
+/// Errors: Unsupported, with the required capability (10 x major + minor) and that of this GPU.
 void require_capability(DType, int least, int ordinal);
 
 }  // namespace shakedown::cuda

@@ -1,4 +1,4 @@
-// The GPU of this rank as its Works see it: where it stands, its stream, its memory, and the counters of checks.
+// The GPU of this rank: its position on the host, its stream, its memory, and the counters of checks.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@ namespace shakedown::cuda {
 
 inline constexpr unsigned long long no_index = ~0ULL;
 
-/// What a checking kernel counts, in device memory and on the host.
+/// Counters of a checking kernel, in device memory and on the host.
 struct Tally {
   unsigned long long compared = 0;
   unsigned long long mismatched = 0;
-  unsigned long long first = no_index;  // lowest index that was wrong
-  unsigned worst = 0;                   // bits of the float: largest error as a part of its tolerance
-  double got = 0, want = 0;             // at the index that the kernel was told to report
+  unsigned long long first = no_index;  // lowest index with a mismatch
+  unsigned worst = 0;                   // bits of a float: the largest error as a fraction of its tolerance
+  double got = 0, want = 0;             // values at the index to report
 };
 
-/// A part of somebody's device memory.
+/// A part of device memory that another object owns.
 class View {
  public:
   View(void* begin, std::size_t bytes) : begin_(static_cast<std::byte*>(begin)), bytes_(bytes) {}
@@ -41,8 +41,8 @@ class View {
   std::size_t bytes_;
 };
 
-/// Device memory. Its end is padded to whole 16-byte vectors, so that kernels may use whole words; the memory of a
-/// shared buffer is padded to 2 MiB, because CUDA IPC shares whole allocation blocks of that size.
+/// Device memory. It is padded to whole 16-byte vectors, so that kernels can access whole words. The memory of a shared
+/// buffer is padded to 2 MiB, because CUDA IPC shares whole allocation blocks of that size.
 class Buffer {
  public:
   Buffer() = default;
@@ -57,7 +57,7 @@ class Buffer {
   }
   std::byte* at(std::size_t offset) const { return data<std::byte>() + offset; }
   std::size_t bytes() const { return bytes_; }
-  /// With the padding to whole vectors.
+  /// Returns the size including the padding to whole vectors.
   std::size_t padded_bytes() const { return (bytes_ + 15) / 16 * 16; }
   explicit operator bool() const { return memory_ != nullptr; }
   operator View() const { return {data(), bytes_}; }
@@ -69,20 +69,20 @@ class Buffer {
 
 class Gpu {
  public:
-  /// Takes the device with this number for the calling thread and all later calls.
+  /// Selects this device for the calling thread and all later calls.
   Gpu(int ordinal, const Placement&);
 
   int ordinal() const { return ordinal_; }
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
   int multiprocessors() const { return multiprocessors_; }
-  /// The first number of the compute capability: 9 of 9.0.
+  /// Returns the major compute capability: 9 for 9.0.
   int major() const { return major_; }
   cudaStream_t stream() const { return stream_.get(); }
 
   void synchronize() const;
 
-  /// Copies to and from device memory, behind what is on the stream; returns when it is done.
+  /// Copy to and from device memory after all queued work on the stream; return when the copy is done.
   void read(void* to, const void* device, std::size_t bytes) const;
   void write(void* device, const void* from, std::size_t bytes) const;
   template <class T>
@@ -93,22 +93,22 @@ class Gpu {
     return value;
   }
 
-  /// Queues `value` into every byte of the buffer, its padding included.
+  /// Queues a fill of the buffer, including its padding, with `value` in every byte.
   void fill(const Buffer&, int value) const;
-  /// Queues `value` into every byte of these.
+  /// Queues a fill of the view with `value` in every byte.
   void fill(const View&, int value) const;
 
-  /// The counters of the next check, set back to zero.
+  /// Resets the counters for the next check and returns them.
   Tally* start_tally() const;
-  /// The counters of that check, when it is done.
+  /// Waits for the check and returns its counters.
   Tally finish_tally() const;
-  /// One word for sums, set back to zero.
+  /// Resets a word for sums and returns it.
   unsigned long long* start_sum() const;
 
-  /// Keeps memory that another process may still have mapped: freeing it first is undefined (CUDA,
-  /// cudaIpcCloseMemHandle).
+  /// Keeps memory that another process may still have mapped: freeing it before the mapping is closed is undefined
+  /// (CUDA, cudaIpcCloseMemHandle).
   void retire(Buffer buffer) { retired_.push_back(std::move(buffer)); }
-  /// Frees it. All processes have closed their mappings.
+  /// Frees the retired memory. All processes must have closed their mappings.
   void free_retired() { retired_.clear(); }
 
  private:
@@ -119,14 +119,14 @@ class Gpu {
   std::vector<Buffer> retired_;
 };
 
-/// Of local operations, how many run untimed in front of so many timed ones: see CudaDevice::seconds.
+/// Returns the number of local operations that run untimed before `repeats` timed ones; see CudaDevice::seconds.
 constexpr int operations_in_front(int repeats) { return repeats > 1 ? 1 : 0; }
 
-/// Bytes of memory that nobody has.
+/// Returns the bytes of free GPU memory.
 std::size_t free_memory();
 
-/// Throws Unsupported with the bytes needed and free if `bytes` more, and what NCCL and cuBLASLt allocate by
-/// themselves, would not fit.
+/// Throws Unsupported, with the bytes needed and free, if `bytes` more plus the allocations of NCCL and cuBLASLt would
+/// not fit.
 void require_memory(std::size_t bytes);
 
 }  // namespace shakedown::cuda

@@ -1,4 +1,4 @@
-// Texts of errors, and the makers of plain handles.
+// Error messages, and functions that create handles.
 #include "kernels/cuda/handle.hpp"
 
 #include <stdexcept>
@@ -9,7 +9,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// The last two parts of a path: "cuda/hbm.cpp".
+/// Returns the last two components of a path: "cuda/hbm.cpp".
 std::string_view short_path(std::string_view path) {
   const auto file = path.rfind('/');
   if (file == std::string_view::npos || file == 0) return path;
@@ -27,7 +27,7 @@ std::string_view short_path(std::string_view path) {
 
 void check(cudaError_t status, std::source_location where) {
   if (status == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // else the next launch would report this error again
+  static_cast<void>(cudaGetLastError());  // otherwise the next launch would report this error again
   fail(where, cudaGetErrorString(status), cudaGetErrorName(status), static_cast<int>(status));
 }
 

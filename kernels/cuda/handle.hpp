@@ -1,4 +1,4 @@
-// What the CUDA libraries hand out, owned, and one check for what they return.
+// Owning wrappers for the handles of the CUDA libraries, and checks of their status codes.
 #pragma once
 
 #include <cublasLt.h>
@@ -12,13 +12,13 @@
 
 namespace shakedown::cuda {
 
-/// Throws std::runtime_error unless the status is success: the caller's file, line and function, and the library's
-/// text, name and number of the error.
+/// Throws std::runtime_error unless the status is success. The text contains the caller's file, line and function, and
+/// the library's text, name and number of the error.
 void check(cudaError_t, std::source_location = std::source_location::current());
 void check(cublasStatus_t, std::source_location = std::source_location::current());
 void check(ncclResult_t, std::source_location = std::source_location::current());
 
-/// Gives a handle back to its library. What that returns is of no use: the handle is gone either way.
+/// Releases a handle. The status is ignored: the handle is invalid in any case.
 template <class Handle, auto give_back>
 struct Release {
   using pointer = Handle;
@@ -40,7 +40,7 @@ using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using MatmulPreference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
 Stream make_stream();
-/// Whose blocks go before those of other streams.
+/// Creates a stream with the highest priority: its blocks are scheduled before those of other streams.
 Stream make_first_stream();
 Event make_event();
 

@@ -1,5 +1,5 @@
-// Streams over the GPU's own memory, through the SMs (engine sm: our kernels) or, copies only, by the driver's copy
-// (engine ce: cudaMemcpyAsync). Traffic is what is read plus what is written. Every word is checked.
+// Streams over the GPU's own memory, by our kernels (engine sm) or, for copies only, by the driver (engine ce:
+// cudaMemcpyAsync). Traffic is the bytes read plus the bytes written. Every word is checked.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -18,8 +18,8 @@ constexpr double stream_tuning_seconds = 0.2;
 
 class MemoryStream : public Work {
  public:
-  /// Each rank takes the shape of the kernel that is best on its own GPU: the bits do not depend on it, and one that is
-  /// slower by another GPU's shape is not slow.
+  /// Selects the fastest kernel shape on this rank's own GPU. The shape does not affect the result bits. A shape tuned
+  /// on another GPU could make a healthy GPU appear slow.
   void connect(Group& group) override {
     rank_ = static_cast<std::uint64_t>(group.rank());
     reset();
@@ -41,7 +41,7 @@ class MemoryStream : public Work {
   MemoryStream(const HbmSpec& spec, const Gpu& gpu) : spec_(spec), gpu_(gpu) {}
 
   virtual Operands operands() const = 0;
-  /// The buffer of all outputs.
+  /// Returns the buffer of all outputs.
   virtual View outputs() const = 0;
 
   virtual void run(const StreamShape& shape) {
@@ -52,7 +52,7 @@ class MemoryStream : public Work {
   const Gpu& gpu_;
   std::uint64_t rank_ = 0;
   Trail trail_;
-  StreamShape shape_ = stream_shapes(HbmOp::scale).front();  // until connect has chosen
+  StreamShape shape_ = stream_shapes(HbmOp::scale).front();  // until connect has chosen one
 
  private:
   std::size_t fastest_shape() {
@@ -66,13 +66,13 @@ class MemoryStream : public Work {
   }
 };
 
-/// All operations but read: the words of c are what they must be.
+/// All operations except read: each word of c must have its expected value.
 class WritingStream final : public MemoryStream {
  public:
-  /// Copies by the driver leave a trail. Our own kernels always write to one place, because their speed depends on how
-  /// far the arrays lie apart (H200, copy of 4 GiB: 4258 GB/s, 4115 along a trail of 512 bytes a step, 3966 along one
-  /// of 2 MiB); each operation leaves a word of its own instead, which one of its blocks writes (the same figure for a
-  /// copy, 0.1 % less for write and triad).
+  /// Copies by the driver write along a trail of places. Our own kernels always write to one place, because their speed
+  /// depends on the distance between the arrays (H200, copy of 4 GiB: 4258 GB/s, 4115 along a trail of 512 bytes a
+  /// step, 3966 along one of 2 MiB). Instead, one block of each operation writes a mark (no change for a copy, 0.1 %
+  /// less for write and triad).
   WritingStream(const HbmSpec& spec, const Gpu& gpu)
       : MemoryStream(spec, gpu),
         c_(by_driver() ? Trail(spec.bytes).room() : spec.bytes),
@@ -110,7 +110,8 @@ class WritingStream final : public MemoryStream {
     if (check.mismatched++ == 0) check.first = "the last operation left no mark: it was skipped";
   }
 
-  /// Copies and writes are marked by the rank, numbers by the array: each rank has two.
+  /// Returns the source of the pattern. Copies and writes are identified by the rank, numbers by the array; each rank
+  /// has two arrays.
   std::uint64_t source() const { return spec_.op == HbmOp::copy || spec_.op == HbmOp::write ? rank_ : 2 * rank_; }
 
   Content content() const {
@@ -138,10 +139,10 @@ class WritingStream final : public MemoryStream {
   }
 
   Buffer a_, b_, c_;
-  Buffer marks_;  // of operations by our own kernels, along the trail
+  Buffer marks_;  // one per operation of our own kernels, along the trail
 };
 
-/// Adds all words up, modulo 2^64: the order does not matter, and the sum is known.
+/// Adds all words modulo 2^64. The order does not matter, and the expected sum is known.
 class ReadingStream final : public MemoryStream {
  public:
   ReadingStream(const HbmSpec& spec, const Gpu& gpu)
@@ -152,13 +153,13 @@ class ReadingStream final : public MemoryStream {
   void reset() override {
     fill_words(gpu_, a_, rank_);
     poison(gpu_, sums_);
-    // One sum for each block of the shape that was chosen.
+    // One sum per block of the chosen shape.
     if (trail_.bytes() != blocks() * sizeof(std::uint64_t)) trail_ = Trail(blocks() * sizeof(std::uint64_t));
     trail_.restart();
     gpu_.synchronize();
   }
 
-  /// The sum, and the words themselves, so that a wrong one is found where it is.
+  /// Checks the sum and the words themselves, so that the position of a wrong word is reported.
   Check verify() override {
     auto check = check_words(gpu_, a_, rank_);
     check_trail(gpu_, sums_, trail_, check);
@@ -171,7 +172,7 @@ class ReadingStream final : public MemoryStream {
     return check;
   }
 
-  /// Of all blocks together: how many there are follows from the shape, and each connect may choose another.
+  /// Returns the total over all blocks: the number of blocks depends on the shape, which each connect may change.
   std::optional<std::uint64_t> digest() const override { return total(); }
 
   void corrupt() override {
@@ -187,7 +188,7 @@ class ReadingStream final : public MemoryStream {
   }
   unsigned blocks() const { return stream_blocks(shape_, spec_.bytes, gpu_.multiprocessors()); }
 
-  /// What the last operation added up.
+  /// Returns the sum computed by the last operation.
   std::uint64_t total() const {
     const auto* const sums = last_output(sums_, trail_).data<const std::uint64_t>();
     return add([&](auto* sum) { add_words(gpu_, sums, blocks(), sum); });

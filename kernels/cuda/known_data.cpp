@@ -1,4 +1,4 @@
-// What the checks of known data say.
+// Turns the counters of the data checks into messages.
 #include "kernels/cuda/known_data.hpp"
 
 #include <cuda_bf16.h>
@@ -18,7 +18,7 @@ double element(const Gpu& gpu, const View& buffer, DType dtype, std::size_t i) {
   }
 }
 
-/// `say` tells of the first wrong place.
+/// `say` formats the message about the first mismatch.
 template <class Say>
 Check outcome(const Tally& tally, const Say& say) {
   return {tally.compared, tally.mismatched, tally.mismatched > 0 ? say(tally.first) : ""};

@@ -1,4 +1,4 @@
-// Known data on the GPU, written and counted. The integer formulas are those of reference.hpp themselves.
+// Kernels that write and check known data. The integer formulas are called from reference.hpp.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -60,7 +60,7 @@ __global__ void add_checksum_kernel(const std::uint64_t* words, std::size_t coun
   add_to(sum, mine);
 }
 
-/// Each thread has several vectors on the way, so that memory sets the pace.
+/// Each thread has several vectors in flight, so that the kernel is limited by memory bandwidth.
 __global__ void digest_kernel(const std::byte* bytes, std::size_t count, unsigned long long* sum) {
   unsigned long long mine = 0;
   const auto* const vectors = reinterpret_cast<const ulonglong2*>(bytes);
@@ -79,7 +79,7 @@ __global__ void digest_kernel(const std::byte* bytes, std::size_t count, unsigne
   add_to(sum, mine);
 }
 
-// The integers are below 2^24, and below the limit of the type: no conversion rounds.
+// The integers are below 2^24 and below the exact limit of the type, so no conversion rounds.
 __device__ void store_addend(float* to, float value) { *to = value; }
 __device__ void store_addend(__half* to, float value) { *to = __float2half_rn(value); }
 __device__ void store_addend(__nv_bfloat16* to, float value) { *to = __float2bfloat16_rn(value); }
@@ -97,7 +97,7 @@ template <class T>
 __global__ void count_wrong_addends_kernel(const T* values, std::size_t count, AddendPattern pattern, Tally* tally) {
   LocalTally mine;
   for (auto i = first_index(); i < count; i += stride()) {
-    mine.add(load_addend(values + i) == static_cast<float>(pattern.at(i)), i);  // NaN is not equal to anything
+    mine.add(load_addend(values + i) == static_cast<float>(pattern.at(i)), i);  // a NaN never compares equal
   }
   mine.add_to(tally);
 }
@@ -113,7 +113,7 @@ __global__ void count_wrong_parts_kernel(const std::uint32_t* words, std::size_t
   mine.add_to(tally);
 }
 
-/// Calls action with a pointer of the type that the elements have.
+/// Calls action with a null pointer of the element type.
 template <class Action>
 void with_type(DType dtype, const Action& action) {
   switch (dtype) {
@@ -125,7 +125,8 @@ void with_type(DType dtype, const Action& action) {
   check(cudaGetLastError());
 }
 
-/// All in words. Counts words; the index of the first wrong one is that of its place.
+/// Counts words whose value differs from the last operation's. All sizes are in words. The reported index is the index
+/// of the place.
 template <class Word>
 __global__ void count_wrong_heads_kernel(const Word* first, std::size_t places, std::size_t step, std::size_t head,
                                          Tally* tally) {

@@ -1,4 +1,4 @@
-// Known data inside kernels: seeded normal numbers, and how the threads of a checking kernel count together.
+// Known data inside kernels: seeded normal numbers, and counters of a checking kernel.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace shakedown::cuda {
 
-/// reference::normal written out again, because the host's is not for kernels.
+/// Same formula as reference::normal, whose host version cannot be called from kernels.
 __device__ inline double normal(std::uint64_t i, std::uint64_t stream_id) {
   constexpr double scale = 1.0 / 9007199254740992.0;  // 2^-53
   const std::uint64_t bits = reference::mix(i ^ (stream_id << 56));
@@ -18,12 +18,12 @@ __device__ inline double normal(std::uint64_t i, std::uint64_t stream_id) {
   return sqrt(-2.0 * log(u)) * cospi(2.0 * v);
 }
 
-/// One thread's share of a Tally.
+/// One thread's part of a Tally.
 struct LocalTally {
   unsigned long long compared = 0;
   unsigned long long mismatched = 0;
   unsigned long long first = no_index;
-  float worst = 0;  // error as a part of its tolerance, where there is one
+  float worst = 0;  // error as a fraction of its tolerance, if there is one
 
   __device__ void add(bool agrees, unsigned long long index) {
     ++compared;
@@ -32,10 +32,10 @@ struct LocalTally {
     if (index < first) first = index;
   }
 
-  /// Called by all threads of a warp together, once, at the end of the kernel.
+  /// Adds the counters to `total`. Called by all threads of a warp together, once, at the end of the kernel.
   __device__ void add_to(Tally* total) const {
     auto count = compared, wrong = mismatched, lowest = first;
-    auto largest = __float_as_uint(worst);  // floats above zero are ordered as their bits
+    auto largest = __float_as_uint(worst);  // positive floats have the same order as their bits
     for (int step = 16; step > 0; step /= 2) {
       count += __shfl_xor_sync(0xffffffffU, count, step);
       wrong += __shfl_xor_sync(0xffffffffU, wrong, step);

@@ -1,6 +1,5 @@
-// Known data in buffers on the GPU, by the formulas of reference.hpp: written, poisoned, and checked. What writes and
-// adds is queued on the GPU's stream; a check waits, and names the first place that is wrong, what is there and what
-// should be.
+// Writes, poisons and checks known data in GPU buffers, with the formulas of reference.hpp. Writes and sums are queued
+// on the GPU's stream. A check waits, and reports the first mismatch with its actual and expected value.
 #pragma once
 
 #include <bit>
@@ -15,7 +14,7 @@
 namespace shakedown::cuda {
 
 inline constexpr int poison_byte = 0xa5;
-/// Every byte of a poisoned output of numbers: a NaN, which no check takes for a sum, and as an integer -1.
+/// Byte value of poisoned outputs of numbers: a NaN, which no check accepts as a sum, and -1 as an integer.
 inline constexpr int nan_byte = 0xff;
 
 void poison(const Gpu&, const Buffer&);
@@ -23,18 +22,18 @@ void flip_one_bit(const Gpu&, const View&);
 
 // Copies and streams -------------------------------------------------------------------------------------------------
 
-/// What the words of a buffer are.
+/// The expected content of the words of a buffer.
 enum class Content {
   copied,   // copy_word
   written,  // written_word
-  number,   // stream_number of array `source`, of which rank r has 2 r and 2 r + 1; scaled: times the factor;
-  scaled,   // added and triad: with that of array source + 1
+  number,   // stream_number of array `source`; rank r has the arrays 2 r and 2 r + 1
+  scaled,   // number times the factor; added and triad: the same with array source + 1
   added,
   triad,
 };
 
-/// A buffer of `bytes` bytes filled by rank or array `source`, seen as whole words. What the last word holds behind the
-/// end of the buffer stays poisoned, so that a copy that goes too far is seen.
+/// A buffer of `bytes` bytes, filled by rank or array `source` and read as whole words. The bytes of the last word past
+/// the end of the buffer remain poisoned, so that a copy that overruns is detected.
 struct WordPattern {
   std::size_t bytes;
   std::uint64_t source;
@@ -67,31 +66,33 @@ struct WordPattern {
 
 void fill_words(const Gpu&, const View&, std::uint64_t source, Content = Content::copied);
 Check check_words(const Gpu&, const View&, std::uint64_t source, Content = Content::copied);
-/// Adds up the words that the pattern says, modulo 2^64, without any buffer.
+/// Adds the expected words of the pattern modulo 2^64, without a buffer.
 void add_expected_words(const Gpu&, const WordPattern&, unsigned long long* sum);
-/// Adds up the words of a buffer, modulo 2^64.
+/// Adds the words of a buffer modulo 2^64.
 void add_words(const Gpu&, const std::uint64_t* words, std::size_t count, unsigned long long* sum);
 
 // GEMM ---------------------------------------------------------------------------------------------------------------
 
-/// int8 takes the whole range: 4 standard deviations are 127, what lies beyond is cut off.
+/// Standard deviation of int8 inputs. They use the whole range: 127 is 4 standard deviations, and larger values are
+/// clamped.
 inline constexpr double int8_deviation = 32;
 
-/// Element i = reference::normal(i, stream_id), rounded to the type (int8: times int8_deviation). All types; the block
-/// scales of nvfp4 and mxfp8 are taken to be 1.
+/// Fills element i with reference::normal(i, stream_id), rounded to the type (int8: times int8_deviation). Supports all
+/// types; the block scales of nvfp4 and mxfp8 are assumed to be 1.
 void fill_normal(const Gpu&, const Buffer&, DType, std::size_t count, std::uint64_t stream_id);
 
-/// Adds up all words, each mixed with its position, modulo 2^64: the same in whatever order.
+/// Adds all words, each mixed with its position, modulo 2^64; the result does not depend on the order.
 void add_checksum(const Gpu&, const std::uint64_t* words, std::size_t count, unsigned long long* sum);
 
 // Digests ------------------------------------------------------------------------------------------------------------
 
-/// digest_of the bytes, which begin at whole vectors of 16; nothing of more than most_digested. They stay on the GPU.
+/// Returns digest_of the bytes, which are computed on the GPU and start at a multiple of 16 bytes; nullopt for more
+/// than most_digested.
 std::optional<std::uint64_t> digest_of(const Gpu&, const View&);
 
 // Collectives --------------------------------------------------------------------------------------------------------
 
-/// What a buffer of a sum holds: the input of one rank, or the sum over all, from element `first` of the whole on.
+/// The content of a buffer of a sum: the input of one rank, or the sum over all ranks, starting with element `first`.
 struct AddendPattern {
   static constexpr int all_ranks = -1;
 
@@ -104,7 +105,7 @@ struct AddendPattern {
   }
 };
 
-/// Types: f32, f16, bf16. Errors: std::invalid_argument for others.
+/// Types: f32, f16, bf16. Errors: std::invalid_argument for other types.
 void fill_addends(const Gpu&, const View&, DType, const AddendPattern&);
 Check check_addends(const Gpu&, const View&, DType, const AddendPattern&);
 
@@ -113,13 +114,14 @@ Check check_parts(const Gpu&, const View&, const reference::Parts&);
 
 // Trails of outputs --------------------------------------------------------------------------------------------------
 
-/// The output of the last operation. `whole` is the buffer of all places.
+/// Returns the output of the last operation. `whole` is the buffer of all places.
 inline View last_output(const View& whole, const Trail& trail) { return whole.part(trail.last(), trail.bytes()); }
 
-/// Stages so many operations and poisons what they will write; returns when that is done.
+/// Prepares the trail for a number of operations and poisons their outputs; returns when that is done.
 void stage_trail(const Gpu&, const View& whole, Trail&, int operations, int poison_byte);
 
-/// Adds to the check how many operations of the series left their heads, bit by bit those of the last one.
+/// Counts the operations of the series whose outputs begin with the same bits as the last one's, and adds the result to
+/// the check.
 void check_trail(const Gpu&, const View& whole, const Trail&, Check&);
 
 // What the checks count ----------------------------------------------------------------------------------------------

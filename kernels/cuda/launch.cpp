@@ -1,5 +1,5 @@
-// Calls that start a kernel, or a graph of kernels. The GPU is idle when they come and has next to nothing to do: what
-// is timed is the processor, the driver and the way to the GPU.
+// Calls that launch a kernel or a graph of kernels. The GPU is idle when a call arrives and has almost nothing to do.
+// The time is therefore that of the CPU, the driver and the path to the GPU.
 #include "kernels/cuda/count.hpp"
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/recording.hpp"

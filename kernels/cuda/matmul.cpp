@@ -22,7 +22,7 @@ void set(const MatmulPreference& preference, cublasLtMatmulPreferenceAttributes_
   check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value));
 }
 
-/// Whether the algorithm has that setting.
+/// True if the algorithm has this setting.
 bool set(MatmulAlgorithm& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute, std::uint32_t value) {
   return cublasLtMatmulAlgoConfigSetAttribute(&algorithm, attribute, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
 }
@@ -57,8 +57,8 @@ MatmulDesc make_product(const MatmulShape& shape) {
   return product;
 }
 
-/// Partial sums along k are added up in the type of the accumulation and in a fixed order, so that a result is rounded
-/// once and equal inputs give equal bits.
+/// Partial sums along k are added in the type of the accumulation and in a fixed order. A result is therefore rounded
+/// only once, and equal inputs give equal bits.
 MatmulPreference make_preference(const MatmulShape& shape) {
   cublasLtMatmulPreference_t raw = nullptr;
   check(cublasLtMatmulPreferenceCreate(&raw));

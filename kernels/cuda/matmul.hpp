@@ -1,4 +1,4 @@
-// The one use of cuBLASLt: how it is asked for one product, which algorithms its heuristic proposes, and running one of
+// The only user of cuBLASLt: describes a product, gets the algorithms that the heuristic proposes, and runs one of
 // them. All matrices are column-major.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace shakedown::cuda {
 
-/// A matrix in memory, its columns `stride` elements apart.
+/// A matrix in memory whose columns are `stride` elements apart.
 struct MatmulMatrix {
   cudaDataType_t type;
   std::uint64_t rows, cols, stride;
@@ -21,17 +21,17 @@ struct MatmulMatrix {
   auto operator<=>(const MatmulMatrix&) const = default;
 };
 
-/// What makes two products the same to cuBLASLt: D = alpha op(A) op(B) + beta C, where C lies as D does.
+/// The properties that define a product for cuBLASLt: D = alpha op(A) op(B) + beta C, where C has the layout of D.
 struct MatmulShape {
   cublasComputeType_t compute;
   cudaDataType_t scale;  // of alpha and beta
   MatmulMatrix a, b, d;
   bool a_transposed, b_transposed;
   std::size_t workspace_bytes;
-  bool adds = false;                                        // beta is not 0
+  bool adds = false;                                        // true if beta is not 0
   bool bias = false;                                        // bf16, one for each row of D
-  std::optional<bool> fast_accumulation = std::nullopt;     // of fp8
-  int block = 0;                                            // so many neighbours along k share a scale factor
+  std::optional<bool> fast_accumulation = std::nullopt;     // only for fp8
+  int block = 0;                                            // number of neighbours along k that share a scale factor
   const void* scales = nullptr;                             // of A and of B
   std::optional<std::array<std::uint32_t, 4>> alignment{};  // of A, B, C and D, in bytes; cuBLASLt's default is 256
 
@@ -49,25 +49,26 @@ using MatmulAlgorithm = cublasLtMatmulAlgo_t;
 
 BlasHandle make_blas();
 
-/// A number of the algorithm in cuBLASLt's tables, for example its tile (cublasLtMatmulTile_t).
+/// Returns a number of the algorithm in cuBLASLt's tables, such as its tile (cublasLtMatmulTile_t).
 std::uint32_t setting(const MatmulAlgorithm&, cublasLtMatmulAlgoConfigAttributes_t);
 
 class Matmul {
  public:
-  /// The handle outlives the product.
+  /// The handle must outlive the product.
   Matmul(cublasLtHandle_t, const MatmulShape&);
 
-  /// The heuristic's proposals, the likelier first; `status` is its answer, and a reason for none.
+  /// Returns the heuristic's proposals, most likely first. `status` is the status of the query and explains an empty
+  /// result.
   std::vector<MatmulAlgorithm> propose(int most, cublasStatus_t& status) const;
 
-  /// The algorithm with the sum along k cut into so many parts, added in a fixed order; nothing if it has not this
-  /// setting, or does not run with it.
+  /// Returns the algorithm with the sum along k split into `parts` parts, which are added in a fixed order; nullopt if
+  /// it does not have this setting or cannot run with it.
   std::optional<MatmulAlgorithm> split(MatmulAlgorithm, std::uint32_t parts) const;
 
-  /// Whether cuBLASLt would run it here, in the workspace that there is.
+  /// True if cuBLASLt can run the algorithm here in the given workspace.
   bool runs(const MatmulAlgorithm&) const;
 
-  /// Queues the product. The algorithm may be another rank's choice; a status other than success means that it does not
+  /// Queues the product. The algorithm may be another rank's choice. A status other than success means that it does not
   /// run here.
   cublasStatus_t enqueue(const MatmulAlgorithm&, const MatmulOperands&, cudaStream_t) const;
 

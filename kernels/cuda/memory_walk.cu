@@ -1,4 +1,4 @@
-// Neighbouring threads take neighbouring 16-byte vectors; the walk over a piece is one grid-wide stride after another.
+// Consecutive threads access consecutive 16-byte vectors; the walk over a piece is a grid-stride loop.
 
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"
@@ -9,7 +9,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-constexpr unsigned walk_threads = 512, walk_blocks = 4096;  // in a block, in the grid
+constexpr unsigned walk_threads = 512, walk_blocks = 4096;  // threads per block, blocks per grid
 
 template <TestPattern pattern>
 using Constant = std::integral_constant<TestPattern, pattern>;
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(walk_threads) write_kernel(Piece piece, std::u
 __device__ void note(Walked* walked, const Piece& piece, std::size_t word, unsigned long long got,
                      unsigned long long expected) {
   atomicAdd(&walked->mismatched, 1ULL);
-  if (walked->found >= Walked::listed) return;  // a whole broken memory must not make the counter wrap
+  if (walked->found >= Walked::listed) return;  // keeps the counter from overflowing if the whole memory is broken
   const unsigned place = atomicAdd(&walked->found, 1U);
   if (place >= Walked::listed) return;
   walked->words[place] = {piece.first + word, reinterpret_cast<unsigned long long>(piece.words + word), got, expected};
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(walk_threads) check_kernel(Piece piece, std::u
   if (first_index() == 0) atomicAdd(&walked->compared, static_cast<unsigned long long>(piece.count));
 }
 
-/// Calls action with the pattern as a constant.
+/// Calls action with the pattern as a compile-time constant.
 template <class Action>
 void with_pattern(TestPattern pattern, const Action& action) {
   switch (pattern) {

@@ -1,4 +1,4 @@
-// Kernels of the memory test: write known words over memory, and list those that are not there any more.
+// Kernels of the memory test: write known words to memory, and list the words that have changed.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,31 +11,32 @@
 namespace shakedown::cuda {
 
 struct WrongWord {
-  unsigned long long index;    // in the whole test, in words
-  unsigned long long address;  // as the GPU sees it
+  unsigned long long index;    // word index within the whole test
+  unsigned long long address;  // GPU virtual address
   unsigned long long got, expected;
 };
 
-/// What the walks have found, in device memory and on the host.
+/// Results of the walks, in device memory and on the host.
 struct Walked {
   static constexpr unsigned listed = 8;
 
   unsigned long long compared = 0, mismatched = 0;
-  unsigned found = 0;  // of the list: wrong words, at most so many as it holds
+  unsigned found = 0;  // entries of `words` in use; may exceed `listed` if several threads find errors at once
   WrongWord words[listed] = {};
 };
 
-/// A piece of the memory under test: its first word is number `first` of the whole test. Whole 16-byte vectors.
+/// A piece of the memory under test. Its first word has index `first` within the whole test. It consists of whole
+/// 16-byte vectors.
 struct Piece {
   std::uint64_t* words;
   std::size_t first, count;
 };
 
-/// Words of the pattern, inverted where `inversion` has ones.
+/// Queues a write of the pattern's words, inverted where `inversion` has ones.
 void write_piece(cudaStream_t, const Piece&, TestPattern, std::uint64_t inversion);
 
-/// How words are looked at: only read, or each replaced by its complement as soon as it is read, from the first to the
-/// last or from the last to the first, so far as a GPU has an order.
+/// How a pass treats words. `look` only reads them. `up` and `down` replace each word by its complement as soon as it
+/// is read, from first to last or from last to first, as far as a GPU guarantees an order.
 enum class Pass { look, up, down };
 void check_piece(cudaStream_t, const Piece&, TestPattern, std::uint64_t inversion, Walked*, Pass = Pass::look);
 

@@ -1,5 +1,5 @@
-// The memory test: writes a pattern over nearly all free memory of the GPU, reads it back, and lists the words that are
-// wrong. Every walk counts, not only the last.
+// The memory test: writes a pattern to nearly all free memory of the GPU, reads it back, and lists the wrong words.
+// Errors of all walks are counted, not only those of the last one.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -19,10 +19,11 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// Left to the driver, to kernels that are loaded on first use, and to other tools that look at the GPU meanwhile.
+/// Memory left for the driver, for kernels that are loaded on first use, and for other tools that query the GPU.
 constexpr std::size_t left_free = std::size_t{512} << 20;
-/// One allocation may be refused where several smaller ones are not.
-constexpr double walked_bytes_per_second = 2.5e12;  // beside products, about, to have as many as a walk lasts
+/// Memory is allocated in pieces, since one large allocation may fail where several smaller ones succeed.
+constexpr double walked_bytes_per_second = 2.5e12;  // approximate rate of a walk that runs together with products, to
+                                                    // queue enough of them
 constexpr std::size_t largest_piece = std::size_t{8} << 30, smallest_piece = std::size_t{32} << 20;
 
 std::vector<Buffer> nearly_all_memory() {
@@ -41,7 +42,7 @@ std::vector<Buffer> nearly_all_memory() {
   return pieces;
 }
 
-/// bf16 products of 8192 cubed on a stream of their own, which GPUs put first: a walk would leave them no room.
+/// bf16 products of size 8192 cubed on a high-priority stream of their own; otherwise a walk would leave them no SMs.
 class LoadOfProducts {
  public:
   explicit LoadOfProducts(const Gpu& gpu) : gpu_(gpu), a_(bytes), b_(bytes), d_(bytes), workspace_(workspace_bytes) {
@@ -58,8 +59,8 @@ class LoadOfProducts {
   LoadOfProducts& operator=(const LoadOfProducts&) = delete;
   ~LoadOfProducts() { static_cast<void>(cudaStreamSynchronize(stream_.get())); }
 
-  /// Queues so many as about fill this time. They begin when all has run that was queued before; what is queued behind
-  /// `join` begins when they have run.
+  /// Queues enough products to fill about this time. They start after all work queued before. Work queued after `join`
+  /// starts when they have run.
   void start(double seconds) {
     check(cudaEventRecord(begin_.get(), gpu_.stream()));
     check(cudaStreamWaitEvent(stream_.get(), begin_.get()));
@@ -69,13 +70,13 @@ class LoadOfProducts {
   }
   void join() const { check(cudaStreamWaitEvent(gpu_.stream(), end_.get())); }
 
-  /// Whether the last one has the bits of the first, which ran alone.
+  /// True if the last product has the same bits as the first one, which ran alone.
   bool reproduced() const { return digest_of(gpu_, d_) == first_; }
 
  private:
   static constexpr std::uint64_t n = 8192;
   static constexpr std::size_t bytes = 2 * n * n, workspace_bytes = std::size_t{32} << 20;
-  static constexpr double seconds_of_one = 2e-3;  // an H200 takes 1.4 ms for one alone
+  static constexpr double seconds_of_one = 2e-3;  // an H200 takes 1.4 ms for one that runs alone
   static constexpr MatmulMatrix matrix{CUDA_R_16BF, n, n, n};
 
   MatmulOperands operands() const { return {a_.data(), b_.data(), d_.data(), d_.data(), workspace_.data()}; }
@@ -104,8 +105,8 @@ class MemoryTest final : public Work {
     under_test_ = allocated_;
   }
 
-  /// All ranks walk over as much as the one with the least, so that their rates can be compared; what each could
-  /// allocate is its capacity.
+  /// Makes all ranks test as many bytes as the rank with the least memory, so that their rates can be compared. The
+  /// capacity of each rank is the number of bytes that it could allocate.
   void connect(Group& group) override {
     const auto all = gather(group, allocated_);
     under_test_ = std::min(under_test_, *std::min_element(all.begin(), all.end()));
@@ -135,7 +136,7 @@ class MemoryTest final : public Work {
     inverted_ = reference::inversion(0);
   }
 
-  /// What the walks have found, and once more what stands in the memory now.
+  /// Checks the results of the walks, and the current content of the memory.
   Check verify() override {
     const auto of_walks = gpu_.read(walked_.data<const Walked>());
     check_all();
@@ -190,7 +191,7 @@ class MemoryTest final : public Work {
     std::vector<WrongWord> words(walked.words, walked.words + std::min(walked.found, Walked::listed));
     std::sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
     const auto same = [](const auto& a, const auto& b) { return a.index == b.index && a.got == b.got; };
-    words.erase(std::unique(words.begin(), words.end(), same), words.end());  // found by several walks
+    words.erase(std::unique(words.begin(), words.end(), same), words.end());  // remove those found by several walks
     std::string text;
     for (const auto& word : words) {
       char line[160];

@@ -19,7 +19,7 @@ namespace {
 
 constexpr auto level = "NCCL_DEBUG", subsystems = "NCCL_DEBUG_SUBSYS", file_name = "NCCL_DEBUG_FILE";
 
-/// NCCL's own placeholders: %h is the host's name up to its first dot, %p the process.
+/// Expands NCCL's placeholders: %h is the host name up to its first dot, %p the process id.
 std::string expanded(const std::string& pattern) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
@@ -39,8 +39,8 @@ std::string expanded(const std::string& pattern) {
   return path;
 }
 
-/// Has this value as long as it lives: later families record what their user has set. NCCL reads it once, and later its
-/// threads may read others meanwhile.
+/// Sets an environment variable for the lifetime of the object. It is restored because later families record the user's
+/// setting. NCCL reads the variable only once; its threads may read other variables later.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -56,7 +56,7 @@ class Variable {
   std::optional<std::string> before_;
 };
 
-/// Empty if there is no place for it.
+/// Creates a temporary file. Returns its name, or an empty string if it cannot be created.
 std::string temporary_file() {
   std::error_code error;
   const auto folder = std::filesystem::temp_directory_path(error);

@@ -1,4 +1,4 @@
-// Listens to NCCL's debug log, which alone says how NCCL reaches other ranks.
+// Reads NCCL's debug log, the only source for how NCCL reaches other ranks.
 #pragma once
 
 #include <functional>
@@ -8,9 +8,9 @@
 
 namespace shakedown::cuda {
 
-/// Where somebody has set NCCL_DEBUG, other than to VERSION, the log is theirs: it is left as it is, and read if it is
-/// detailed enough and goes to a file (NCCL_DEBUG_FILE). Else a temporary file takes it, as detailed as it may be
-/// without a line for every operation, which would show in the latency of small messages.
+/// If the user has set NCCL_DEBUG to a value other than VERSION, the log is the user's: it is not changed, and it is
+/// read if it is detailed enough and goes to a file (NCCL_DEBUG_FILE). Otherwise NCCL logs to a temporary file. The log
+/// is as detailed as possible without a line per operation, which would affect the latency of small messages.
 class NcclListener {
  public:
   NcclListener();
@@ -18,12 +18,12 @@ class NcclListener {
   NcclListener& operator=(const NcclListener&) = delete;
   ~NcclListener();
 
-  /// Runs the step, and gives what NCCL said meanwhile; nothing where it cannot be heard. The first step has the first
-  /// call of NCCL that logs, which reads the settings of the log once and for all.
+  /// Runs the step and returns the log that NCCL wrote meanwhile; empty if it cannot be read. The first step must
+  /// contain the first NCCL call that logs, because NCCL reads its log settings only then.
   NcclLog during(const std::function<void()>& step);
 
  private:
-  std::string file_;  // empty: it cannot be heard
+  std::string file_;  // empty if the log cannot be read
   bool own_ = false, asked_ = false;
   long read_to_ = 0;
 };

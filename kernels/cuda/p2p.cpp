@@ -1,6 +1,6 @@
 // Copies between the GPUs of ranks of one host, by copy engine or by our kernel: the destination pulls (read) or the
-// source pushes (write). A rank that drives maps the memory of its peer and measures; the value stands at the
-// destination. One pair alone, in one direction or in both, or all ranks at once.
+// source pushes (write). The rank that drives a copy maps the memory of its peer and measures; the value is credited to
+// the destination. Either one pair runs alone, in one or both directions, or all ranks run at once.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// NVLink needs about a megabyte in flight; each of these has several.
+/// NVLink needs about a megabyte in flight; each of these shapes has several.
 constexpr std::array shapes{
     StreamShape{256, 1, 0, Hint::none},      StreamShape{512, 4, 4, Hint::streaming},
     StreamShape{512, 4, 0, Hint::streaming}, StreamShape{32, 4, 0, Hint::streaming, 8192},
@@ -27,7 +27,7 @@ constexpr std::array shapes{
 };
 constexpr double copy_tuning_seconds = 0.05;
 
-/// What a rank that only stands by holds, so that it has something real to check.
+/// Bytes held by an idle rank, so that it has data to check.
 constexpr std::size_t guard_bytes = 4096;
 
 class PeerCopy final : public Work {
@@ -58,7 +58,7 @@ class PeerCopy final : public Work {
     }
     memory_.exchange(local, route_.driven(op_));
     reset();
-    local.barrier();  // no rank tries a copy while another still fills its buffers
+    local.barrier();  // no rank may copy while another still fills its buffers
     if (drives() && engine_ == Engine::sm) shape_ = shapes[fastest_shape()];
   }
 
@@ -68,7 +68,7 @@ class PeerCopy final : public Work {
     run(shape_);
   }
 
-  /// A rank that gets its data from another one counts what that one will queue.
+  /// If another rank drives the copy to this rank, this rank counts the operations that the driver will queue.
   void stage(int repeats) override {
     if (const auto* buffer = target()) {
       stage_trail(gpu_, *buffer, trail_, repeats, poison_byte);
@@ -85,8 +85,8 @@ class PeerCopy final : public Work {
     gpu_.synchronize();  // before any rank copies
   }
 
-  /// The destination checks what arrived, the source that its data is unchanged, a rank that only stands by that nobody
-  /// wrote into its memory.
+  /// The destination checks the data that arrived; the source checks that its data is unchanged. An idle rank checks
+  /// that its memory is unchanged.
   Check verify() override {
     Check total;
     const auto add = [&](const View& buffer, std::uint64_t writer) {
@@ -118,7 +118,7 @@ class PeerCopy final : public Work {
  private:
   bool drives() const { return route_.driven(op_).has_value(); }
 
-  /// This rank's own buffers. A rank that stands by has a source that goes nowhere.
+  /// Return this rank's own buffers. An idle rank has a source that is never copied.
   const Buffer* source() const {
     if (route_.to) return op_ == CopyOp::write ? &own_ : &memory_.shared();
     return route_.takes_part() ? nullptr : &own_;
@@ -155,8 +155,8 @@ class PeerCopy final : public Work {
   Route route_;
   Gpu& gpu_;
   Trail trail_;
-  PeerMemory memory_;  // the side that the peer drives
-  Buffer own_;         // the side that this rank drives, or the guard of a rank that stands by
+  PeerMemory memory_;  // the side that the peer accesses
+  Buffer own_;         // the side that only this rank accesses, or the guard buffer of an idle rank
   StreamShape shape_ = shapes.front();
   std::uint64_t id_ = 0;
   std::optional<int> credited_;

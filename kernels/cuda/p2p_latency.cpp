@@ -1,5 +1,5 @@
-// Latency of a load from a peer's memory: the destination walks over a chain in the memory of the source, which never
-// reaches its own caches. One pair alone, or all ranks at once.
+// Latency of a load from a peer's memory. The destination walks over a chain in the source's memory, which is never
+// cached on the destination. Either one pair runs alone, or all ranks run at once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,8 +52,8 @@ class PeerLatency final : public Work {
     gpu_.synchronize();
   }
 
-  /// The source checks that its chain is unchanged, the destination where its walk ended and what it added up; a rank
-  /// that stands by that nobody wrote into its memory.
+  /// The source checks that its chain is unchanged; the destination checks the end and the sum of its walk. An idle
+  /// rank checks that its memory is unchanged.
   Check verify() override {
     Check check;
     if (memory_.shared()) check_chain(check);

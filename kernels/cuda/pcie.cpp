@@ -1,4 +1,4 @@
-// Copies between the GPU and page-locked memory of the host, by copy engine. "both" has one in each direction at a time
+// Copies between the GPU and page-locked host memory by copy engine. "both" runs one copy in each direction at a time
 // and counts the bytes of both.
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// What a rank that only stands by holds, so that it has something real to check.
+/// Bytes held by an idle rank, so that it has data to check.
 constexpr std::size_t host_guard_bytes = 4096;
 
 class PcieCopy final : public Work {
@@ -43,7 +43,7 @@ class PcieCopy final : public Work {
   void connect(Group& group) override {
     if (active()) credited_ = group.rank();
     id_ = static_cast<std::uint64_t>(group.rank());
-    for (std::size_t i = 0; up_ && i < spec_.bytes / 8; ++i) {  // nobody writes there again
+    for (std::size_t i = 0; up_ && i < spec_.bytes / 8; ++i) {  // never written again
       const auto word = reference::copy_word(i, id_);
       std::memcpy(up_->data() + 8 * i, &word, 8);
     }
@@ -52,7 +52,7 @@ class PcieCopy final : public Work {
   void enqueue() override {
     if (!active()) return;
     trail_.next();
-    if (up_ && down_) {  // the second stream begins with the first, and the first ends with the second
+    if (up_ && down_) {  // the second stream starts with the first, and the first ends with the second
       check(cudaEventRecord(begin_.get(), gpu_.stream()));
       check(cudaStreamWaitEvent(other_.get(), begin_.get()));
       copy_down(other_.get());
@@ -69,7 +69,7 @@ class PcieCopy final : public Work {
 
   void stage(int repeats) override {
     if (!active()) return;
-    auto same = trail_;  // for both directions
+    auto same = trail_;  // both directions use the same places
     if (down_) stage_trail(down_span(), same, repeats, poison_byte);
     if (up_) stage_trail(gpu_, up_device_, trail_, repeats, poison_byte);
     trail_ = up_ ? trail_ : same;
@@ -87,7 +87,7 @@ class PcieCopy final : public Work {
     if (down_) std::memset(down_->data(), poison_byte, down_->bytes());
   }
 
-  /// What arrived, on the GPU and in the host's memory; on a rank that stands by, that nobody wrote into its memory.
+  /// Checks the data that arrived on the GPU and in host memory. An idle rank checks that its memory is unchanged.
   Check verify() override {
     Check total;
     if (!active()) return check_words(gpu_, up_device_, id_);
@@ -162,7 +162,8 @@ std::unique_ptr<Work> make(const PcieSpec& spec, CudaDevice& device) {
   } catch (const Unsupported&) {
     if (spec.far || !node) throw;
     return std::make_unique<PcieCopy>(spec, gpu,
-                                      std::nullopt);  // a container may forbid mbind: as the launcher bound us
+                                      std::nullopt);  // a container may forbid mbind; memory then follows the
+                                                      // launcher's binding
   }
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 bool failed(cudaError_t status, const char* call, std::string& trouble) {
   if (status == cudaSuccess) return false;
-  static_cast<void>(cudaGetLastError());  // else the next launch would report it again
+  static_cast<void>(cudaGetLastError());  // otherwise the next launch would report it again
   trouble = std::string(call) + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")";
   return true;
 }
@@ -29,7 +29,7 @@ PeerMemory::~PeerMemory() {
 
 void PeerMemory::exchange(Group& local, std::optional<int> owner) {
   local.barrier();
-  gpu_.free_retired();  // every rank of this host is here, so that no mapping of an earlier Work is left
+  gpu_.free_retired();  // all ranks of this host have arrived, so no mapping of an earlier Work is left
   std::string trouble;
   const auto handles = local.gather(shared_ ? share(trouble) : "");
   if (owner && !handles[static_cast<std::size_t>(*owner)].empty())
@@ -42,7 +42,7 @@ void PeerMemory::exchange(Group& local, std::optional<int> owner) {
   }
 }
 
-/// The handle of this rank's buffer as bytes, or nothing and why.
+/// Returns the handle of this rank's buffer as bytes. On failure returns an empty string and sets `trouble`.
 std::string PeerMemory::share(std::string& trouble) {
   cudaIpcMemHandle_t handle{};
   if (failed(cudaIpcGetMemHandle(&handle, shared_.data()), "cudaIpcGetMemHandle", trouble)) return "";

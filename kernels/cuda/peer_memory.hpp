@@ -1,4 +1,4 @@
-// Memory that one rank shares with another of the same host through CUDA IPC.
+// Memory that one rank shares with another rank of the same host through CUDA IPC.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,14 @@ namespace shakedown::cuda {
 
 class PeerMemory {
  public:
-  /// Allocates what this rank shares; 0 = nothing.
+  /// Allocates the memory that this rank shares; 0 bytes = none.
   PeerMemory(Gpu&, std::size_t shared_bytes);
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
   ~PeerMemory();
 
-  /// Collective over the ranks of the host, once: maps what `owner` shares, if there is one. Errors: Unsupported, on
-  /// all ranks, with the call that failed.
+  /// Maps the memory that `owner` shares, if there is an owner. Collective over the ranks of the host; called once.
+  /// Errors: Unsupported, on all ranks, with the call that failed.
   void exchange(Group& local, std::optional<int> owner);
 
   const Buffer& shared() const { return shared_; }

@@ -1,5 +1,5 @@
-// mbind(2) before the first touch decides where the pages are; cudaHostRegister locks them there. The system call
-// itself is used, because libnuma is not everywhere.
+// mbind(2) before the first touch places the pages; cudaHostRegister then locks them. The code uses the system call
+// directly, because libnuma is not installed everywhere.
 #include "kernels/cuda/pinned.hpp"
 
 #include <linux/mempolicy.h>
@@ -45,7 +45,7 @@ std::optional<int> node_far_from(int node) {
   for (int other = 0; other < most_nodes; ++other) {
     const auto folder = "/sys/devices/system/node/node" + std::to_string(other);
     if (other == node || !std::filesystem::exists(folder)) continue;
-    std::ifstream in(folder + "/meminfo");  // "Node 1 MemTotal:  1234 kB"; a node of CPUs alone has 0
+    std::ifstream in(folder + "/meminfo");  // "Node 1 MemTotal:  1234 kB"; 0 for a node with CPUs only
     std::string word;
     while (in >> word && word != "MemTotal:") {
     }
@@ -63,8 +63,9 @@ Pinned::Pinned(std::size_t bytes, std::optional<int> node) : bytes_(bytes) {
     release();
     throw Unsupported("mbind to NUMA node " + std::to_string(*node) + ": " + why);
   }
-  static_cast<void>(madvise(begin, bytes, MADV_HUGEPAGE));  // fewer pages to bring and to lock; small ones do as well
-  std::memset(begin, 0xa5, bytes);                          // they come now, to that node
+  static_cast<void>(madvise(begin, bytes, MADV_HUGEPAGE));  // huge pages are faster to fault in and to lock, but
+                                                            // optional
+  std::memset(begin, 0xa5, bytes);                          // the first touch places the pages on that node
   const auto status = cudaHostRegister(begin, bytes, cudaHostRegisterDefault);
   registered_ = status == cudaSuccess;
   if (registered_) return;

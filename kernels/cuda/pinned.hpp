@@ -1,4 +1,4 @@
-// Page-locked memory of the host on a NUMA node of choice.
+// Page-locked host memory on a selected NUMA node.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace shakedown::cuda {
 
-/// The NUMA node that Linux names for a PCI device ("0000:1b:00.0"); nothing where there is only one, or it does not
-/// say.
+/// Returns the NUMA node that Linux reports for a PCI device ("0000:1b:00.0"); nullopt if there is only one node or it
+/// is unknown.
 std::optional<int> numa_node_of(const std::string& pci);
 
-/// Another node that has memory; nothing if there is none.
+/// Returns another node that has memory; nullopt if there is none.
 std::optional<int> node_far_from(int node);
 
 class Pinned {
  public:
-  /// Without a node: wherever this thread's policy puts it. Errors: Unsupported if the node or the lock is refused.
+  /// Without a node, the thread's memory policy decides. Errors: Unsupported if the placement or the lock is refused.
   Pinned(std::size_t bytes, std::optional<int> node);
   Pinned(const Pinned&) = delete;
   Pinned& operator=(const Pinned&) = delete;

@@ -1,4 +1,4 @@
-// Graphs of operations.
+// Capture of operations into CUDA graphs.
 #include "kernels/cuda/recording.hpp"
 
 #include <stdexcept>
@@ -8,11 +8,11 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// While it lives, the stream records. Where an exception ends it, what was recorded is dropped, so that the stream can
-/// be used again.
+/// Captures the stream during its lifetime. If an exception ends it, the captured graph is discarded, so that the
+/// stream can be used again.
 class Capture {
  public:
-  /// Thread-local: calls of NCCL's own threads, which may allocate, are no part of the recording and do not spoil it.
+  /// Uses thread-local capture mode: calls by NCCL's own threads, such as allocations, do not invalidate the capture.
   explicit Capture(cudaStream_t stream) : stream_(stream) {
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   }

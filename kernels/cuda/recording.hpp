@@ -1,4 +1,4 @@
-// A batch of operations that is recorded once, as a CUDA graph, and then launched as a whole.
+// A batch of operations that is captured once as a CUDA graph and then launched as a whole.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,10 @@ namespace shakedown::cuda {
 
 class Recording {
  public:
-  /// Records so many calls of `enqueue`, unless that is what it holds already. True if it recorded.
+  /// Captures `repeats` calls of `enqueue`, unless the graph already holds that number. Returns true if it captured.
   bool record(cudaStream_t, int repeats, const std::function<void()>& enqueue);
 
-  /// Errors: std::logic_error unless just so many operations are recorded.
+  /// Launches the graph. Errors: std::logic_error unless exactly `repeats` operations are recorded.
   void replay(cudaStream_t, int repeats) const;
 
  private:

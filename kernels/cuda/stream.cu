@@ -1,6 +1,6 @@
-// Streaming through the registers. A block takes tiles of threads x unroll vectors: neighbours load neighbouring
-// vectors, and each thread has `unroll` independent loads in flight of each array before it uses the first, which is
-// what hides the latency of memory.
+// Streams through registers. A block processes tiles of threads x unroll vectors. Consecutive threads load consecutive
+// vectors. Each thread issues `unroll` independent loads per array before it uses the first one, which hides the memory
+// latency.
 #include "kernels/cuda/stream.hpp"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ constexpr bool writes(HbmOp op) { return op != HbmOp::read; }
 __device__ double number(std::uint64_t bits) { return __longlong_as_double(static_cast<long long>(bits)); }
 __device__ std::uint64_t bits(double number) { return static_cast<std::uint64_t>(__double_as_longlong(number)); }
 
-/// One word of c, from the words of a and b at index i.
+/// Returns one word of c, from the words of a and b at index i.
 template <HbmOp op>
 __device__ std::uint64_t word_of(std::uint64_t a, std::uint64_t b, std::size_t i, std::uint64_t writer) {
   if constexpr (op == HbmOp::write) {
@@ -70,7 +70,7 @@ __device__ std::uint64_t word_of(std::uint64_t a, std::uint64_t b, std::size_t i
 __device__ std::uint64_t low(uint4 v) { return static_cast<std::uint64_t>(v.y) << 32 | v.x; }
 __device__ std::uint64_t high(uint4 v) { return static_cast<std::uint64_t>(v.w) << 32 | v.z; }
 
-/// Vector i of c.
+/// Returns vector i of c.
 template <HbmOp op>
 __device__ uint4 vector_of(uint4 a, uint4 b, std::size_t i, std::uint64_t writer) {
   if constexpr (op == HbmOp::copy) {
@@ -83,7 +83,7 @@ __device__ uint4 vector_of(uint4 a, uint4 b, std::size_t i, std::uint64_t writer
   }
 }
 
-/// The last part of an array, behind the last whole vector, by the threads of one block.
+/// Processes the remainder of an array after the last whole vector, with the threads of one block.
 template <HbmOp op>
 __device__ std::uint64_t finish(const Operands& o, std::size_t begin) {
   if constexpr (op == HbmOp::copy) {
@@ -101,8 +101,8 @@ __device__ std::uint64_t finish(const Operands& o, std::size_t begin) {
   }
 }
 
-/// A bound of 1024 threads leaves 64 registers to each: with two vectors and more of two arrays the compiler then
-/// spills on sm_100 (up to 524 bytes), though not on sm_80 and sm_90: ptxas warns of it.
+/// Returns the launch bound. A bound of 1024 threads leaves 64 registers per thread. With two or more vectors of two
+/// arrays the compiler then spills on sm_100 (up to 524 bytes), though not on sm_80 and sm_90; ptxas warns about it.
 constexpr int most_threads(int unroll) { return unroll == 1 ? 1024 : 512; }
 
 template <HbmOp op, int unroll, Hint hint>
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(most_threads(unroll)) stream_kernel(Operands o
       if constexpr (op == HbmOp::read) sum += low(x[i]) + high(x[i]);
     }
   }
-  // The last block also takes what is less than a tile, and what is less than a vector.
+  // The last block also processes the partial tile and the partial vector at the end.
   if (blockIdx.x + 1 == gridDim.x) {
     for (std::size_t i = tiles * tile + threadIdx.x; i < vectors; i += blockDim.x) {
       uint4 x{}, y{};
@@ -150,7 +150,8 @@ constexpr Hint plain = Hint::none, streaming = Hint::streaming, wide = Hint::wid
 constexpr int kib = 1024;
 
 // A copy of gigabytes is fastest with one vector per thread and a small block per tile (H200, 4 GiB: 4,296 GB/s; all of
-// 700 other shapes and hints stay below 4,200): the hardware then starts blocks in the order of the addresses.
+// 700 other shapes and hints are below 4,200). With this shape the hardware starts blocks in the order of the
+// addresses.
 constexpr std::array copy_shapes{
     StreamShape{256, 1, 0, plain},
     StreamShape{32, 4, 0, streaming, 8 * kib},
@@ -191,7 +192,8 @@ constexpr std::array arithmetic_shapes{
     StreamShape{512, 8, 0, wide},      StreamShape{512, 4, 4, streaming}, StreamShape{256, 1, 0, plain},
 };
 
-/// What the kernels need: the last part is done by one thread per byte, and stages are whole lines.
+/// True if the kernels support the shape: one thread copies each byte of the remainder, and stages are whole cache
+/// lines.
 constexpr bool usable(const StreamShape& shape) {
   if (shape.bulk()) return shape.threads >= 32 && shape.stage_bytes % 128 == 0 && shape.unroll <= most_bulk_stages;
   return shape.threads >= static_cast<int>(sizeof(uint4)) && shape.threads <= most_threads(shape.unroll);
@@ -257,7 +259,7 @@ unsigned stream_blocks(const StreamShape& shape, std::size_t bytes, int multipro
   const auto most = shape.blocks_per_sm == 0
                         ? std::size_t{1} << 30
                         : static_cast<std::size_t>(shape.blocks_per_sm) * static_cast<std::size_t>(multiprocessors);
-  // A bulk copy has no last block that takes the rest: its tiles are rounded up.
+  // In a bulk copy no block takes the remainder, so the number of tiles is rounded up.
   const auto tiles = shape.bulk() ? (bytes + tile - 1) / tile : bytes / tile;
   return static_cast<unsigned>(std::clamp(tiles, std::size_t{1}, most));
 }

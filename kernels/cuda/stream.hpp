@@ -1,5 +1,5 @@
-// Kernels that stream over long arrays, in 16-byte vectors or by bulk copies through shared memory: inside one GPU's
-// memory, or to and from a peer's.
+// Kernels that stream over long arrays, in 16-byte vectors or by bulk copies through shared memory. The arrays are in
+// one GPU's memory or in a peer's.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,18 +12,18 @@
 
 namespace shakedown::cuda {
 
-/// The shapes worth trying, the best guess first. Which one wins differs between GPUs and sizes, by a few per cent.
+/// Returns the shapes to try, most likely first. The fastest one differs between GPUs and sizes by a few per cent.
 std::span<const StreamShape> stream_shapes(HbmOp);
 
-/// Whether a GPU of this compute capability can do it.
+/// True if a GPU of this compute capability supports the shape.
 constexpr bool runs_on(const StreamShape& shape, int major) { return !shape.bulk() || major >= 9; }
 
-/// Blocks that an operation on arrays of so many bytes uses.
+/// Returns the number of blocks for an operation on arrays of `bytes` bytes.
 unsigned stream_blocks(const StreamShape&, std::size_t bytes, int multiprocessors);
-/// The most that any shape of the operation uses.
+/// Returns the largest number of blocks over all shapes of the operation.
 unsigned most_stream_blocks(HbmOp, std::size_t bytes, int multiprocessors);
 
-/// Queues the operation. Bulk shapes: copy and read only.
+/// Queues the operation. Bulk shapes support copy and read only.
 void stream_over(cudaStream_t, HbmOp, const Operands&, const StreamShape&, int multiprocessors);
 
 /// Queues a copy of any number of bytes.

@@ -1,4 +1,4 @@
-// Timing of candidates in turns.
+// Times candidates in turns.
 #include "kernels/cuda/tuner.hpp"
 
 #include <algorithm>
@@ -14,17 +14,18 @@ namespace shakedown::cuda {
 namespace {
 
 constexpr int most_turns = 7;
-constexpr double clearly_faster = 0.997;  // of the earlier candidate's time
-constexpr double hopeless = 1.10;         // of the best time so far: measured no further
-constexpr double turn_seconds = 1e-3;     // long enough that the launch does not show
+constexpr double clearly_faster = 0.997;  // as a fraction of the earlier candidate's time
+constexpr double hopeless = 1.10;         // as a multiple of the best time so far; slower candidates are dropped
+constexpr double turn_seconds = 1e-3;     // long enough that the launch is negligible
 
-// Of turns in bursts.
+// For turns in bursts.
 constexpr int burst_turns = 2;
-constexpr double slow = 5e-3;  // seconds: so few of them are a load that a turn without rests would tell nothing
+constexpr double slow = 5e-3;  // seconds; a single operation of this length is a load, so a turn without rests would
+                               // not be representative
 
-// Of the sustained race: who is in it, and how often each runs.
+// For the sustained race: its candidates, and how often each runs.
 constexpr std::size_t most_finalists = 4;
-constexpr double finalist = 1.05;     // of the best time in turns
+constexpr double finalist = 1.05;     // as a multiple of the best time in turns
 constexpr double short_lived = 2e-4;  // seconds
 constexpr int heats = 2;
 
@@ -40,8 +41,8 @@ class Turns {
   Turns(const Gpu& gpu, const std::function<bool(std::size_t)>& enqueue, double budget_seconds)
       : gpu_(gpu), enqueue_(enqueue), end_(Clock::now() + to_duration(budget_seconds)), budget_(budget_seconds) {}
 
-  /// Runs each candidate once, which loads its code, and keeps those that run. Later candidates are left out when half
-  /// of the budget is spent and enough run: the caller lists the best guesses first.
+  /// Runs each candidate once, which loads its code, and returns those that run. Stops when half of the budget is spent
+  /// and enough candidates run; the caller therefore lists the most likely ones first.
   std::vector<Candidate> warm_up(std::size_t count, std::size_t least_candidates) {
     std::vector<Candidate> running;
     for (std::size_t i = 0; i < count; ++i) {
@@ -64,7 +65,7 @@ class Turns {
     return static_cast<double>(milliseconds) * 1e-3 / repeats;
   }
 
-  /// The same in bursts. What begins one is not timed: it meets a clock that still swings.
+  /// Times a candidate in bursts. The first operation of a burst is not timed, because the clock has not settled yet.
   double time_in(const Bursts& bursts, std::size_t index, int repeats, double once) {
     const double expected = repeats * once;
     if (load_ + expected > bursts.load) {
@@ -91,8 +92,8 @@ class Turns {
   Event begin_ = make_event(), done_ = make_event();
 };
 
-/// The finalists run in turns after all, but long ones, of which the first part, at the clock of the one before, does
-/// not count.
+/// Runs the finalists in turns, but long ones. The first part of each turn still runs at the previous candidate's clock
+/// and is not timed.
 void race(Turns& turns, std::vector<Candidate>& candidates, double seconds) {
   std::sort(candidates.begin(), candidates.end(),
             [](const Candidate& a, const Candidate& b) { return a.median() < b.median(); });
@@ -146,7 +147,7 @@ std::optional<std::size_t> pick_fastest(const Gpu& gpu, std::size_t count,
 
   const double once = std::max(turns.time(candidates.front().index, 1), 1e-7);
   const int repeats = static_cast<int>(std::clamp(turn_seconds / once, 1.0, 100.0));
-  // Only whole turns count, else the candidates would not have met the same GPU.
+  // Only complete turns are used; otherwise the candidates would not have run under the same conditions.
   const auto take_turn = [&](const auto& seconds_of) {
     if (candidates.size() == 1) return;
     for (auto& candidate : candidates) candidate.seconds.push_back(seconds_of(candidate.index));
@@ -158,7 +159,7 @@ std::optional<std::size_t> pick_fastest(const Gpu& gpu, std::size_t count,
   if (!tuning.bursts) {
     for (int turn = 0; turn < most_turns && (turn == 0 || turns.time_left()); ++turn) take_turn(plainly);
   } else {
-    if (once < slow) take_turn(plainly);  // leaves the better ones
+    if (once < slow) take_turn(plainly);  // drops slow candidates first
     for (auto& candidate : candidates) candidate.seconds.clear();
     for (int turn = 0; turn < (once < slow ? burst_turns : tuning.slow_turns); ++turn) take_turn(in_bursts);
   }
