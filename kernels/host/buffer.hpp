@@ -1,5 +1,5 @@
-// Page-aligned memory of a Work, its pages touched by the team that will use them (first touch decides the NUMA node),
-// and the position-dependent words that copies move.
+// Page-aligned memory of a Work. The team that uses the pages touches them first, which places them on its NUMA node.
+// Also the position-dependent words that copies move.
 #pragma once
 
 #include <sys/mman.h>
@@ -17,14 +17,14 @@
 
 namespace shakedown::host {
 
-/// Unmaps what it owns.
+/// Unmaps the memory that it owns.
 struct Unmap {
   std::size_t bytes = 0;
   void operator()(std::byte* begin) const { munmap(begin, bytes); }
 };
 using Mapping = std::unique_ptr<std::byte, Unmap>;
 
-/// Maps `bytes` of the file, or of anonymous memory for file = -1. Errors: std::bad_alloc.
+/// Maps `bytes` of the file, or anonymous memory if file is -1. Errors: std::bad_alloc.
 inline Mapping map_memory(std::size_t bytes, int file = -1) {
   const int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
   void* begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
@@ -32,7 +32,7 @@ inline Mapping map_memory(std::size_t bytes, int file = -1) {
   return Mapping(static_cast<std::byte*>(begin), Unmap{bytes});
 }
 
-/// Writes word i = copy_word(i, source) over the buffer; a last part of a word is left as it is.
+/// Sets word i of the buffer to copy_word(i, source). An incomplete last word is left unchanged.
 inline void fill_words(std::span<std::byte> buffer, std::uint64_t source, Team& team) {
   team.each_range(buffer.size() / 8, [&](std::size_t begin, std::size_t end) {
     for (auto i = begin; i < end; ++i) {

@@ -1,5 +1,5 @@
-// The collectives through the peers (MPI), f32, AllReduce also f64 and in place. What is only moved is position- and
-// rank-dependent words; what is summed is integers whose sums are exact.
+// Collectives between the ranks through MPI, f32; AllReduce also in f64 and in place. Data that is only moved consists
+// of words that depend on position and rank. Data that is summed consists of integers whose sums are exact.
 #include <cstring>
 #include <limits>
 #include <span>
@@ -60,7 +60,7 @@ class Collective final : public Work {
     throw std::logic_error("a collective of a type that it does not have");
   }
 
-  /// What has been summed in place is zero and stays so: each operation of a series gets new addends.
+  /// In-place sums would soon be all zero, so each operation of a series gets new addends.
   void stage(int repeats) override {
     if (!in_place()) return stage_trail(whole(), trail_, repeats, nan_byte);
     trail_.stage(static_cast<std::size_t>(repeats));
@@ -83,7 +83,7 @@ class Collective final : public Work {
     if (in_place()) stage(1);
   }
 
-  /// Every rank checks its output; those that have none check that their input is unchanged.
+  /// Checks the output on every rank. Ranks without an output check that their input is unchanged.
   Check verify() override {
     Checker checker;
     const int rank = group_->rank();
@@ -107,7 +107,7 @@ class Collective final : public Work {
     return check;
   }
 
-  /// Integers whose sums are exact have the same bits in whatever order they are added.
+  /// Sums of exact integers have the same bits in any order of additions.
   std::optional<std::uint64_t> digest() const override {
     if (!has_output(spec_, group_->rank()) || trail_.bytes() > most_digested) return std::nullopt;
     return digest_of(std::as_bytes(last_output()));
@@ -125,8 +125,8 @@ class Collective final : public Work {
   }
 
  private:
-  static constexpr int nan_byte = 0xff;  // in every byte: a NaN, which no check takes for a sum
-  /// Integers up to here are exact.
+  static constexpr int nan_byte = 0xff;  // in every byte: a NaN, which no check accepts as a sum
+  /// Integers up to this value are exact.
   static constexpr auto exact = std::int64_t{1} << std::numeric_limits<T>::digits;
 
   static std::uint32_t word(const T& place) {

@@ -37,8 +37,8 @@ class Gemm final : public Work {
     for (std::size_t i = 0; i < b_.size(); ++i) b_[i] = static_cast<T>(reference::normal(i, stream_b));
   }
 
-  /// Bits are compared between ranks only where all multiply alike: OpenBLAS takes other code for other processors, and
-  /// other edges for other numbers of threads.
+  /// Compares bits between ranks only if all ranks use the same code. OpenBLAS selects kernels by CPU type, and block
+  /// boundaries by the number of threads.
   void connect(Group& group) override {
     const std::string mine = openblas_get_corename() + std::string(", ") + std::to_string(threads_);
     const auto all = group.gather(mine);
@@ -80,11 +80,11 @@ class Gemm final : public Work {
 
   Metrics metrics() override {
     const auto n = static_cast<double>(n_), k = static_cast<double>(k_);
-    const double in_a_row =
-        std::sqrt(n) * unit_roundoff * (1 + 8 * std::sqrt(k));  // in deviations of an element, sqrt(k)
+    const double in_a_row = std::sqrt(n) * unit_roundoff * (1 + 8 * std::sqrt(k));  // in standard deviations of an
+                                                                                    // element, which are sqrt(k)
     Metrics metrics{{"least_error_found", in_a_row}};
     const auto sum = comparable_ ? digest() : std::nullopt;
-    constexpr auto exact = (std::uint64_t{1} << 53) - 1;  // in a double
+    constexpr auto exact = (std::uint64_t{1} << 53) - 1;  // integers that a double represents exactly
     if (sum) metrics.emplace_back("checksum", static_cast<double>(*sum & exact));
     return metrics;
   }
@@ -104,7 +104,7 @@ class Gemm final : public Work {
     return static_cast<std::size_t>(extent);
   }
 
-  /// Four whole rows, each element recomputed in long double and held to its own bound.
+  /// Recomputes four whole rows in long double and checks each element against its own bound.
   void check_sampled_rows(Checker& checker) const {
     const T* const c = c_();
     std::vector<double> column_norm(n_);
@@ -128,8 +128,9 @@ class Gemm final : public Work {
     }
   }
 
-  /// Freivalds, "Probabilistic machines can use less running time", 1977: C x = A (B x) for x of random signs. Every
-  /// element of C takes part. The bound of a row is that of one element times sqrt(n): its n errors have random signs.
+  /// Freivalds, "Probabilistic machines can use less running time", 1977: C x = A (B x) for a vector x of random signs.
+  /// Every element of C contributes. The bound of a row is that of one element times sqrt(n), because its n errors have
+  /// random signs.
   void check_all_elements(Checker& checker) const {
     const T* const c = c_();
     std::vector<long double> bx(k_);
@@ -159,7 +160,7 @@ class Gemm final : public Work {
   }
 
   std::span<std::byte> whole() const { return {outputs_.get(), trail_.room()}; }
-  /// The last product.
+  /// Returns the last product.
   T* c_() const { return reinterpret_cast<T*>(outputs_.get() + trail_.last()); }
 
   static double square(T x) { return static_cast<double>(x) * static_cast<double>(x); }

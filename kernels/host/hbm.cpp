@@ -1,6 +1,7 @@
-// Streams over the memory of this host by all cores of the rank. The C library's memcpy uses non-temporal stores at
-// sizes far beyond the cache, so that the traffic of a copy is what is read plus what is written; the other operations
-// are plain loops, whose lines a CPU reads before it writes them (not counted: BabelStream does not either).
+// Streams over the memory of this host with all cores of the rank. For sizes far beyond the cache, memcpy of the C
+// library uses non-temporal stores, so the traffic of a copy is the bytes read plus the bytes written. The other
+// operations are plain loops, in which a CPU reads cache lines before it writes them; these reads are not counted, as
+// in BabelStream.
 #include <array>
 #include <atomic>
 #include <bit>
@@ -87,12 +88,12 @@ class MemoryStream final : public Work {
     return spec_.op == HbmOp::add || spec_.op == HbmOp::triad ? 2 : 1;
   }
   std::span<std::byte> array(std::size_t i) const { return {arrays_[i].get(), spec_.bytes}; }
-  /// The outputs of all operations in a row; of reads, their sums.
+  /// Returns the outputs of all operations in a row; for reads, their sums.
   std::span<std::byte> outputs() {
     if (reads()) return std::as_writable_bytes(std::span(sums_));
     return {arrays_[inputs()].get(), trail_.room()};
   }
-  /// The output of the last one.
+  /// Returns the output of the last operation.
   std::span<std::byte> output() { return outputs().subspan(trail_.last(), trail_.bytes()); }
   std::span<const std::byte> output() const {
     if (reads()) return std::as_bytes(std::span(sums_)).subspan(trail_.last(), trail_.bytes());
@@ -126,7 +127,7 @@ class MemoryStream final : public Work {
     });
   }
 
-  /// Modulo 2^64, in whatever order.
+  /// Adds all words modulo 2^64; the order does not matter.
   void add_up() {
     std::atomic<std::uint64_t> sum = 0;
     team_.each_range(words(), [this, &sum](std::size_t begin, std::size_t end) {

@@ -13,7 +13,7 @@ namespace shakedown::host {
 
 namespace {
 
-/// The value behind `label` in a file of "label : value" lines, or nothing.
+/// Returns the value after `label` in a file of "label : value" lines, or an empty string.
 std::string field(const char* file, std::string_view label) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
@@ -34,8 +34,8 @@ std::string cpu_model() {
 
 }  // namespace
 
-/// Throws Unsupported with the bytes needed and free if this and the other ranks of this host, which ask for the same,
-/// would not fit into its memory.
+/// Throws Unsupported, with the bytes needed and free, if the memory of this host is too small for all of its ranks,
+/// which request the same size.
 void HostDevice::require_memory(std::size_t bytes) const {
   const auto text = field("/proc/meminfo", "MemAvailable");  // in kB
   if (text.empty()) return;
@@ -53,7 +53,7 @@ HostDevice::HostDevice(const Placement& placement) : local_size_(placement.local
 
 double HostDevice::seconds(Work& work, int repeats) {
   const auto begin = std::chrono::steady_clock::now();
-  work.enqueue_batch(repeats);  // host operations are done when enqueue returns
+  work.enqueue_batch(repeats);  // host operations are complete when enqueue returns
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 

@@ -1,5 +1,5 @@
-// The host backend: CPU cores and memory as the device of a rank. All operations are real and checked; it measures
-// hosts and lets everything above the seam be tested on a machine without a GPU.
+// The host backend: CPU cores and memory as the device of a rank. All operations are real and checked. It measures
+// hosts, and allows tests of the code above device.hpp on a machine without a GPU.
 #pragma once
 
 #include "kernels/device.hpp"
@@ -14,7 +14,7 @@ class HostDevice final : public Device {
   DeviceInfo info() const override { return info_; }
   double seconds(Work&, int repeats) override;
 
-  /// Throws Unsupported for what this host cannot do.
+  /// Throws Unsupported if this host cannot run the operation.
   std::unique_ptr<Work> prepare(const Spec&) override;
 
   Team& team() { return team_; }

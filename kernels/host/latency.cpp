@@ -1,5 +1,6 @@
-// The latency of a load from this host's memory or caches: a chain in which each word says where the next one stands,
-// so that no load can begin before the one in front of it has ended. By one thread, where the rank is bound.
+// Latency of a load from this host's memory or caches. One thread, which the launcher has bound to a core, walks along
+// a chain in which each word holds the position of the next one. No load can start before the previous one has
+// finished.
 #include <sys/mman.h>
 
 #include <cstring>
@@ -19,14 +20,15 @@ class MemoryLatency final : public Work {
  public:
   explicit MemoryLatency(const MemoryLatencySpec& spec)
       : spec_(spec), chain_(chase::chain(chase::nodes(spec.bytes))), memory_(map_memory(spec.bytes)) {
-    // A page of 2 MiB saves a page walk for most loads, and whether there is one depends on a setting and on how
-    // fragmented the memory is. Without them the figure is the same every time. A kernel that has none refuses.
+    // Huge pages of 2 MiB would avoid a page walk for most loads, but their use depends on a setting and on the
+    // fragmentation of memory. The result is reproducible without them. The call fails on kernels without huge pages,
+    // which is harmless.
     static_cast<void>(madvise(memory_.get(), spec.bytes, MADV_NOHUGEPAGE));
   }
 
   void enqueue() override {
     const auto* const memory = memory_.get();
-    // A damaged word then leads elsewhere in the buffer and not out of it. It costs a cycle of each load.
+    // The mask keeps a corrupted word inside the buffer. It costs one cycle per load.
     const std::uint64_t inside = (nodes() - 1) * chase::node_bytes;
     const auto loads = accesses(spec_);
     auto last = last_;
@@ -39,8 +41,8 @@ class MemoryLatency final : public Work {
 
   void stage(int repeats) override { stage_trail(results(), trail_, repeats, poison_byte); }
 
-  /// The calling thread, which walks, is the first to touch the pages: they are on its NUMA node. In the order of the
-  /// walk, so that what is left in caches of a chain that does not fit is what comes last.
+  /// Writes the chain. The calling thread, which also walks, touches the pages first, so they are on its NUMA node. It
+  /// writes in the order of the walk: if the chain does not fit into the caches, they then hold its last part.
   void reset() override {
     trail_.restart();
     std::memset(results().data(), poison_byte, results().size());
@@ -51,7 +53,7 @@ class MemoryLatency final : public Work {
     walks_ = 0;
   }
 
-  /// All walks together end where so many steps along the chain lead, and each of them has gone its part of the way.
+  /// Checks that all walks together end at the expected node, and that the last walk has made its number of steps.
   Check verify() override {
     Checker checker;
     const auto end = (walks_ * accesses(spec_) + nodes() - 1) % nodes();
@@ -71,7 +73,7 @@ class MemoryLatency final : public Work {
   void corrupt() override { result() ^= 1; }
 
  private:
-  /// How far a walk went; as far apart as a step of the trail.
+  /// Distance that a walk covered; the results are one step of the trail apart.
   struct alignas(64) Result {
     std::uint64_t advanced;
   };
@@ -80,8 +82,8 @@ class MemoryLatency final : public Work {
 
   std::size_t nodes() const { return chain_.size(); }
 
-  /// Calls visit(node, word) along the chain. In a word stands which node on the way it is, and below that where the
-  /// next one begins, in bytes, so that a load needs no arithmetic but the mask.
+  /// Calls visit(node, word) along the chain. The upper half of a word is the index of the node along the walk. The
+  /// lower half is the byte offset of the next node, so that a load needs no arithmetic except the mask.
   template <class Visit>
   void each_node(const Visit& visit) const {
     std::size_t node = 0;
@@ -102,7 +104,7 @@ class MemoryLatency final : public Work {
   MemoryLatencySpec spec_;
   std::vector<std::uint64_t> chain_;
   Mapping memory_;
-  std::uint64_t last_ = 0, walks_ = 0;  // the word that was loaded last, and by how many walks
+  std::uint64_t last_ = 0, walks_ = 0;  // the last word loaded, and the number of walks so far
   Trail trail_{sizeof(std::uint64_t)};
   std::vector<Result> results_{Trail::most_places};
 };
@@ -111,7 +113,7 @@ class MemoryLatency final : public Work {
 
 std::unique_ptr<Work> make(const MemoryLatencySpec& spec, HostDevice&) {
   if (spec.engine != Engine::cpu) throw Unsupported("the host backend has no GPU engine: engine:cpu only");
-  constexpr std::size_t most = std::size_t{1} << 32;  // what the lower half of a word can point into
+  constexpr std::size_t most = std::size_t{1} << 32;  // limit of an offset in the lower half of a word
   if (spec.bytes < chase::node_bytes || spec.bytes > most) {
     throw std::invalid_argument("latency needs 128 bytes to 4 GiB");
   }

@@ -12,7 +12,7 @@
 
 namespace shakedown::host {
 
-/// Words as they are. The tests have others, which plant the faults of memory.
+/// Plain access to words. Tests replace it by classes that simulate memory faults.
 struct Cells {
   static void write(std::uint64_t* words, std::size_t i, std::uint64_t word) { words[i] = word; }
   static std::uint64_t read(const std::uint64_t* words, std::size_t i) { return words[i]; }
@@ -43,7 +43,7 @@ class MemoryTest final : public Work {
     inverted_ = reference::inversion(0);
   }
 
-  /// What the walks have found, and once more what stands in the memory now.
+  /// Checks the results of the walks, and the current content of the memory.
   Check verify() override {
     const Check of_walks = result_;
     check_all();
@@ -63,7 +63,7 @@ class MemoryTest final : public Work {
   void corrupt() override { flip_one_bit({memory_.get(), bytes_}); }
 
  private:
-  /// What the words of one range were like.
+  /// Result of reading one range of words.
   struct Look {
     std::size_t wrong = 0;
     std::string first;
@@ -77,7 +77,7 @@ class MemoryTest final : public Work {
     });
   }
 
-  /// Reads each word and writes its complement, from the first to the last or from the last to the first.
+  /// Reads each word and writes its complement, from first to last or from last to first.
   void move(bool upwards) {
     const auto complement = ~inverted_;
     team_.each_range(bytes_ / 8, [&](std::size_t begin, std::size_t end) {
@@ -108,7 +108,7 @@ class MemoryTest final : public Work {
   void write(std::size_t i) const { Cells::write(words(), i, expected(i)); }
   std::uint64_t* words() const { return reinterpret_cast<std::uint64_t*>(memory_.get()); }
 
-  /// What was written last.
+  /// Returns the word that was written last.
   std::uint64_t expected(std::size_t i) const { return reference::test_word(spec_.pattern, i) ^ inverted_; }
 
   std::string describe(std::size_t i, std::uint64_t got) const {

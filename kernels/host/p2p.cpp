@@ -1,6 +1,6 @@
-// Copies from the memory of one rank into that of another on the same host, through windows of shared memory: "write"
-// pushes into a window of the destination, "read" pulls from a window of the source. One pair alone, in one direction
-// or in both, or all ranks at once. And the latency of a load from such a window.
+// Copies from the memory of one rank to that of another on the same host, through windows of shared memory: "write"
+// pushes into a window of the destination, "read" pulls from a window of the source. Either one pair runs alone, in one
+// or both directions, or all ranks run at once. Also the latency of a load from such a window.
 #include <algorithm>
 #include <vector>
 
@@ -15,9 +15,10 @@ namespace shakedown::host {
 
 namespace {
 
-constexpr std::size_t guard_bytes = 4096;  // of a rank that stands by, so that it has something real to check
+constexpr std::size_t guard_bytes = 4096;  // held by an idle rank, so that it has data to check
 
-/// All of a host with too few ranks stand by: it may have fewer than another.
+/// Returns the route of this rank. On a host with too few ranks all ranks are idle; hosts may differ in their number of
+/// ranks.
 template <class Spec>
 Route route_of(const Spec& spec, const Group& local) {
   if constexpr (requires { spec.shift; }) {
@@ -56,7 +57,7 @@ class PeerCopy final : public Work {
     }
   }
 
-  /// A rank that gets its data from another one counts what that one will queue.
+  /// If another rank drives the copy to this rank, this rank counts the operations that the driver will queue.
   void stage(int repeats) override {
     if (!target().empty()) {
       stage_trail(target(), trail_, repeats, poison_byte);
@@ -72,8 +73,8 @@ class PeerCopy final : public Work {
     if (!source().empty()) fill_words(source(), id_, team_);
   }
 
-  /// The destination checks what arrived, the source that its data is unchanged, a rank that only stands by that nobody
-  /// wrote into its memory.
+  /// The destination checks the data that arrived; the source checks that its data is unchanged. An idle rank checks
+  /// that its memory is unchanged.
   Check verify() override {
     Check total;
     const auto add = [&](std::span<const std::byte> buffer, std::uint64_t writer) {
@@ -109,7 +110,7 @@ class PeerCopy final : public Work {
     return {own_.get(), route_.takes_part() ? own_bytes() : guard_bytes};
   }
   std::size_t own_bytes() const { return writes() ? spec_.bytes : trail_.room(); }
-  /// This rank's own buffers. A rank that stands by has a source that goes nowhere.
+  /// Return this rank's own buffers. An idle rank has a source that is never copied.
   std::span<std::byte> source() const {
     if (route_.to) return writes() ? own() : window_.own();
     return route_.takes_part() ? std::span<std::byte>() : own();
@@ -118,7 +119,7 @@ class PeerCopy final : public Work {
     if (!route_.from) return {};
     return writes() ? window_.own() : own();
   }
-  /// What the last copy should have brought here.
+  /// Returns the output of the last copy to this rank.
   std::span<std::byte> last_output() const { return target().subspan(trail_.last(), spec_.bytes); }
 
   Spec spec_;
@@ -166,8 +167,8 @@ class PeerLatency final : public Work {
     }
   }
 
-  /// The source checks that its chain is unchanged, the destination where its walk ended and what it added up; a rank
-  /// that stands by has nothing but its poison.
+  /// The source checks that its chain is unchanged; the destination checks the end and the sum of its walk. An idle
+  /// rank checks that its result is still poisoned.
   Check verify() override {
     Checker checker;
     for (std::size_t node = 0; node < chain_.size() && !window_.own().empty(); ++node) {
@@ -190,7 +191,7 @@ class PeerLatency final : public Work {
  private:
   static constexpr std::uint64_t poisoned = 0xa5a5a5a5a5a5a5a5ULL;
 
-  /// Where a walk ended, and what it added up; as far apart as a step of the trail.
+  /// The end of a walk and the sum of its words; the results are one step of the trail apart.
   struct alignas(64) Result {
     std::uint64_t last = poisoned, sum = poisoned;
   };

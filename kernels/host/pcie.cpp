@@ -1,4 +1,4 @@
-// A host has no GPU: the answer to a copy between the two.
+// Reports that copies between GPU and host are not supported: the host backend has no GPU.
 #include "kernels/host/host_device.hpp"
 #include "kernels/ops/copy.hpp"
 

@@ -43,7 +43,7 @@ void Team::each_range(std::size_t count, const std::function<void(std::size_t, s
 
 void Team::copy(std::span<const std::byte> from, std::span<std::byte> to) {
   if (from.size() != to.size()) throw std::invalid_argument("Team::copy: source and target differ in size");
-  // In whole cache lines, so that no two members write the same one.
+  // Ranges consist of whole cache lines, so that no two members write to the same line.
   constexpr std::size_t line = 64;
   each_range((from.size() + line - 1) / line, [&](std::size_t begin, std::size_t end) {
     const auto first = begin * line;

@@ -1,5 +1,5 @@
-// A fixed team of threads that share one piece of work after another, so that a memory operation uses all cores of the
-// rank without starting threads inside the timed region.
+// A fixed team of threads that process one task after another. A memory operation thereby uses all cores of the rank
+// without starting threads inside the timed region.
 #pragma once
 
 #include <barrier>
@@ -23,17 +23,17 @@ class Team {
   /// Runs task(member) for member = 0..size-1, member 0 on the caller's thread; returns when all are done.
   void run(const std::function<void(int)>& task);
 
-  /// memcpy by all members; each copies one contiguous part.
+  /// Copies with all members; each copies one contiguous part.
   void copy(std::span<const std::byte> from, std::span<std::byte> to);
 
-  /// task(begin, end) over 0..count, split evenly into one range per member.
+  /// Runs task(begin, end) over 0..count, split evenly into one range per member.
   void each_range(std::size_t count, const std::function<void(std::size_t, std::size_t)>& task);
 
  private:
   void serve(int member);
 
   int size_;
-  const std::function<void(int)>* task_ = nullptr;  // null = go home
+  const std::function<void(int)>* task_ = nullptr;  // null = the member thread exits
   std::barrier<> gate_;
   std::vector<std::jthread> members_;
 };

@@ -16,10 +16,11 @@
 
 namespace shakedown::host {
 
-/// What this rank shares, and what it sees of another.
+/// The memory that this rank shares, and its mapping of another rank's memory.
 class Window {
  public:
-  /// Collective over the ranks of the host, once. Errors: Unsupported, on all ranks.
+  /// Creates and maps the shared memory. Collective over the ranks of the host; called once. Errors: Unsupported, on
+  /// all ranks.
   void exchange(Group& local, std::size_t bytes, bool shares, std::optional<int> owner) {
     bytes_ = bytes;
     Descriptor own;
