@@ -1,4 +1,4 @@
-// Collectives: who sends what to whom, and so what must arrive.
+// Collectives: the data that each rank sends, and the data that must therefore arrive.
 #pragma once
 
 #include <algorithm>
@@ -13,17 +13,17 @@
 namespace shakedown {
 
 enum class CollectiveOp { all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv };
-enum class Place { out, in };         // the output has its own buffer, or takes the place of the input
+enum class Place { out, in };         // the output has its own buffer, or replaces the input
 enum class Launch { stream, graph };  // operations are queued one by one, or a batch is recorded once and replayed
-enum class Scope { world, node };     // between all ranks, or inside each host, all hosts at once
+enum class Scope { world, node };     // between all ranks, or within each host, on all hosts at once
 
 constexpr auto words(CollectiveOp) {
   return names("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv");
 }
 
-/// One operation between the `ranks` ranks of a group. `bytes` is the size as nccl-tests defines it: of everything
-/// that all ranks have together for all_gather, reduce_scatter and alltoall, of one rank's buffer for the others. Rank
-/// 0 is the root; sendrecv is a ring, each rank sends to the next one, and of two ranks perhaps only one (`sender`).
+/// One operation between the `ranks` ranks of a group. `bytes` is the size as nccl-tests defines it: the total over all
+/// ranks for all_gather, reduce_scatter and alltoall, and one rank's buffer for the others. Rank 0 is the root.
+/// sendrecv is a ring in which each rank sends to the next one; with two ranks, optionally only one sends (`sender`).
 /// Only all_reduce can be in place or from a graph.
 struct CollectiveSpec {
   static constexpr std::string_view description = "a collective";
@@ -38,10 +38,10 @@ struct CollectiveSpec {
   std::optional<int> sender = std::nullopt;
 };
 
-/// How the data of a collective lie: what one rank has for, or gets from, one other rank, and the whole buffers of a
-/// rank. Where `bytes` does not divide by the ranks, a part is cut to whole vectors of 16 bytes, for alignment, or if
-/// it has less to whole elements; it has at least one. Errors: std::invalid_argument without ranks or whole elements,
-/// or for a variant that the operation does not have.
+/// Buffer sizes of a collective: the part that one rank sends to or receives from one other rank, and the whole buffers
+/// of a rank. If `bytes` is not divisible by the number of ranks, a part is rounded down to whole vectors of 16 bytes,
+/// for alignment. A part smaller than that is rounded down to whole elements; it has at least one. Errors:
+/// std::invalid_argument without ranks or whole elements, or for a variant that the operation does not have.
 struct CollectiveLayout {
   std::size_t part, in, out;
 };
@@ -70,8 +70,8 @@ inline CollectiveLayout layout(const CollectiveSpec& s) {
   return {part, s.op == CollectiveOp::all_gather ? part : whole, s.op == CollectiveOp::reduce_scatter ? part : whole};
 }
 
-/// collectives/op:all_gather/dtype:f32/bytes:1048576; AllReduce, which came first, has a family of its own:
-/// allreduce/dtype:f32/bytes:1048576, and /place:in, /launch:graph behind it
+/// collectives/op:all_gather/dtype:f32/bytes:1048576. AllReduce, the oldest operation, has its own family:
+/// allreduce/dtype:f32/bytes:1048576, optionally followed by /place:in or /launch:graph.
 inline std::string key(const CollectiveSpec& s) {
   Key key(s.op == CollectiveOp::all_reduce ? "allreduce" : "collectives");
   if (s.op != CollectiveOp::all_reduce) key.set("op", s.op);
@@ -81,7 +81,8 @@ inline std::string key(const CollectiveSpec& s) {
   if (s.scope == Scope::node) key.set("scope", "node");
   return key.text();
 }
-/// The size that is really moved, which is not quite `bytes` where that does not divide into one part per rank.
+/// Returns the size that is actually moved. It differs slightly from `bytes` if that is not divisible by the number of
+/// ranks.
 inline Cost cost(const CollectiveSpec& s) {
   const auto sizes = layout(s);
   return {0, static_cast<double>(std::max(sizes.in, sizes.out))};
@@ -91,9 +92,9 @@ inline std::size_t footprint(const CollectiveSpec& s) {
   return s.place == Place::in ? Trail::apart(s.bytes).room() : sizes.in + sizes.out;
 }
 
-/// busbw / algbw as nccl-tests defines it (doc/PERFORMANCE.md), what each rank must send and receive at least. Of the
-/// whole of n parts a rank needs all but its own from others, or others from it: (n - 1) / n. A sum for everybody is
-/// both. Where every rank gets or gives everything, the two are the same.
+/// Returns busbw / algbw as nccl-tests defines it (doc/PERFORMANCE.md): the minimum that each rank must send and
+/// receive. Of n parts, a rank must send or receive all but its own: (n - 1) / n. An AllReduce does both. If every rank
+/// receives or sends everything, busbw equals algbw.
 constexpr double bus_factor(CollectiveOp op, int ranks) {
   switch (op) {
     case CollectiveOp::all_reduce: return 2.0 * (ranks - 1) / ranks;
@@ -113,18 +114,18 @@ constexpr bool sums(CollectiveOp op) {
   return op == CollectiveOp::all_reduce || op == CollectiveOp::reduce || op == CollectiveOp::reduce_scatter;
 }
 
-/// In a reduce only the root has an output, and who alone sends has none.
+/// True if the rank has an output. In a reduce only the root has one; a sole sender has none.
 inline bool has_output(const CollectiveSpec& s, int rank) {
   return s.sender ? rank != *s.sender : s.op != CollectiveOp::reduce || rank == collective_root;
 }
 
-/// The words that a rank has to send.
+/// Returns the words that a rank must send.
 inline reference::Parts sent(const CollectiveSpec& s, int rank) {
   return {layout(s).in / sizeof(std::uint32_t), 0, static_cast<std::uint64_t>(rank)};
 }
 
-/// The group that does it, of all ranks. Errors: Unsupported, on all ranks of a host, where that has another number of
-/// ranks; std::logic_error where all have.
+/// Returns the group that runs the collective, from the group of all ranks. Errors: Unsupported, on all ranks of a host
+/// that has a different number of ranks; std::logic_error if all hosts have.
 inline Group& group_of(const CollectiveSpec& s, Group& world) {
   Group& group = s.scope == Scope::node ? world.on_host() : world;
   if (group.size() == s.ranks) return group;
@@ -132,12 +133,12 @@ inline Group& group_of(const CollectiveSpec& s, Group& world) {
   throw Unsupported("this host has " + std::to_string(group.size()) + " ranks, others have " + std::to_string(s.ranks));
 }
 
-/// From whom a rank of the ring receives, and to whom it sends.
+/// The neighbours of a rank in the ring: it receives from the previous one and sends to the next one.
 constexpr int previous_rank(int rank, int ranks) { return (rank + ranks - 1) % ranks; }
 constexpr int next_rank(int rank, int ranks) { return (rank + 1) % ranks; }
 
-/// The words that a rank must have received by an operation that only moves data, where rank r sent words 0, 1, ... of
-/// writer r.
+/// Returns the words that a rank must have received from an operation that only moves data, if rank r sent words 0, 1,
+/// ... of writer r.
 inline reference::Parts received(const CollectiveSpec& spec, int rank) {
   constexpr std::size_t word = 4;
   const auto sizes = layout(spec);

@@ -8,24 +8,26 @@
 
 namespace shakedown {
 
-enum class CopyOp { read, write };  // who drives a peer copy: the destination pulls, or the source pushes
+enum class CopyOp { read, write };  // the side that drives a peer copy: the destination pulls, or the source pushes
 enum class PcieOp { h2d, d2h, both };
 
 constexpr auto words(CopyOp) { return names("read", "write"); }
 constexpr auto words(PcieOp) { return names("h2d", "d2h", "both"); }
 
-/// A rank's part in a peer copy, in local ranks: where its data goes, and whose it gets.
+/// The role of a rank in a peer copy, in local ranks: the destination of its data, and the source that it receives
+/// from.
 struct Route {
   std::optional<int> to, from;
   bool takes_part() const { return to || from; }
-  /// The rank whose memory this one maps, because it drives its copy: the destination of a write, the source of a read.
+  /// Returns the rank whose memory this rank maps and whose copy it drives: the destination of a write, the source of a
+  /// read.
   std::optional<int> driven(CopyOp op) const { return op == CopyOp::write ? to : from; }
-  /// Whether another rank maps memory of this one.
+  /// True if another rank maps memory of this one.
   bool shares(CopyOp op) const { return op == CopyOp::write ? from.has_value() : to.has_value(); }
 };
 
-/// A copy between the memories of two ranks of one host; src and dst are local indices. Every host does it at once.
-/// `both`: at the same time another one back, and the figure is the sum of the two.
+/// A copy between the memories of two ranks of one host; src and dst are local ranks. All hosts run it at once. `both`:
+/// a copy in the opposite direction runs at the same time, and the result is the sum of both.
 struct PeerCopySpec {
   static constexpr std::string_view description = "a copy between two ranks of a host";
 
@@ -43,7 +45,7 @@ inline std::string key(const PeerCopySpec& s) {
   if (s.both) key.set("dir", "both");
   return key.set("src", s.src).set("dst", s.dst).set("bytes", s.bytes).text();
 }
-/// Bytes moved, once.
+/// Returns the number of bytes moved, counted once.
 inline Cost cost(const PeerCopySpec& s) { return {0, (s.both ? 2.0 : 1.0) * static_cast<double>(s.bytes)}; }
 inline std::size_t footprint(const PeerCopySpec& s) { return 2 * s.bytes; }
 
@@ -56,8 +58,8 @@ inline Route route(const PeerCopySpec& spec, int rank) {
   return route;
 }
 
-/// All ranks of a host at once: each local rank r copies to (r + shift) mod n. `even`: only to even ranks, so that each
-/// link carries data one way.
+/// All ranks of a host at once: each local rank r copies to (r + shift) mod n. `even`: only even ranks receive, so that
+/// each link carries data in one direction.
 struct PeerShiftSpec {
   static constexpr std::string_view description = "copies of all ranks of a host at once";
 
@@ -78,7 +80,7 @@ inline std::string key(const PeerShiftSpec& s) {
 inline Cost cost(const PeerShiftSpec& s) { return {0, static_cast<double>(s.bytes)}; }
 inline std::size_t footprint(const PeerShiftSpec& s) { return 2 * s.bytes; }
 
-/// Every rank to the one `shift` places behind it, round the ring of `ranks`.
+/// Returns the route from every rank to the rank `shift` places after it in a ring of `ranks`.
 inline Route shifted(int shift, int rank, int ranks) {
   return {(rank + shift) % ranks, (rank + ranks - shift) % ranks};
 }
@@ -98,7 +100,7 @@ struct PeerLatencySpec {
   std::size_t bytes;
 };
 
-/// Loads of one walk: far fewer than the buffer has words.
+/// Returns the number of loads of one walk, far fewer than the buffer has words.
 inline std::size_t accesses(const PeerLatencySpec& s) { return chase::nodes(s.bytes); }
 
 /// p2p/op:latency/engine:sm/src:0/dst:3/bytes:2097152
@@ -116,8 +118,8 @@ inline Route route(const PeerLatencySpec& spec, int rank) {
 inline Cost cost(const PeerLatencySpec& s) { return {0, 8.0 * static_cast<double>(accesses(s))}; }
 inline std::size_t footprint(const PeerLatencySpec& s) { return s.bytes; }
 
-/// All ranks of a host at once: each local rank walks in the memory of the one `shift` places before it. A walk has one
-/// load on its way at a time, so that they do not feel each other.
+/// All ranks of a host at once: each local rank walks in the memory of the rank `shift` places before it. A walk has
+/// only one load in flight, so that walks do not affect each other.
 struct PeerLatencyShiftSpec {
   static constexpr std::string_view description = "walks of all ranks of a host at once";
 
@@ -136,8 +138,9 @@ inline Route route(const PeerLatencyShiftSpec& spec, int rank, int ranks) { retu
 inline Cost cost(const PeerLatencyShiftSpec& s) { return {0, 8.0 * static_cast<double>(accesses(s))}; }
 inline std::size_t footprint(const PeerLatencyShiftSpec& s) { return s.bytes; }
 
-/// A copy between a GPU and page-locked memory of its host: all ranks at once, or one local rank alone (`active`); on
-/// the GPU's own NUMA node or on another (`far`). Of both directions the figure is the sum.
+/// A copy between a GPU and page-locked memory of its host. Either all ranks run at once, or one local rank runs alone
+/// (`active`). The memory is on the GPU's own NUMA node or on another (`far`). For both directions the result is the
+/// sum.
 struct PcieSpec {
   static constexpr std::string_view description = "a copy between a GPU and its host";
 

@@ -7,12 +7,17 @@
 
 namespace shakedown {
 
-/// fp8: in the short accumulator of the tensor core, or promoted to f32 on the way.
+/// For fp8: accumulation in the short accumulator of the tensor core, or promoted to f32 at intervals.
 enum class Accumulate { fast, exact };
-enum class MatrixData { normal, zeros };  // zeros switch few transistors: less power, higher clocks, a comparison only
-enum class Load { burst, sustained };     // sustained: so long that power and cooling set the pace
+enum class MatrixData {
+  normal,
+  zeros
+};                                     // zeros switch fewer transistors: less power, higher clocks; for comparison
+                                       // only
+enum class Load { burst, sustained };  // sustained: long enough that power and cooling limit the rate
 
-/// Bytes of one element of a product of this type: bf16 for the 4-bit and 8-bit floats, int32 for int8, else the type.
+/// Returns the bytes of one element of a product: bf16 for inputs in 4-bit and 8-bit floats, int32 for int8, otherwise
+/// the input type.
 inline std::size_t product_size_of(DType dtype) {
   switch (dtype) {
     case DType::fp8_e4m3:
@@ -23,8 +28,8 @@ inline std::size_t product_size_of(DType dtype) {
   }
 }
 
-/// C (m x n) = A (m x k) B (k x n), seeded standard normal inputs rounded to the type (int8: of standard deviation 32).
-/// Cost: 2 m n k flops.
+/// C (m x n) = A (m x k) B (k x n). The inputs are seeded standard normal numbers, rounded to the type (int8: with
+/// standard deviation 32). Cost: 2 m n k flops.
 struct GemmSpec {
   static constexpr std::string_view description = "a dense matrix product";
 
@@ -33,7 +38,7 @@ struct GemmSpec {
   Accumulate accumulate = Accumulate::fast;
   MatrixData data = MatrixData::normal;
   Load load = Load::burst;
-  std::optional<int> active = std::nullopt;  // the local rank that multiplies while the others of its host stand by
+  std::optional<int> active = std::nullopt;  // the local rank that multiplies while the others of its host are idle
 };
 
 /// gemm/dtype:bf16/m:8192/n:8192/k:8192[/load:sustained][/active:one/rank:2]

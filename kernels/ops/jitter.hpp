@@ -1,4 +1,4 @@
-// What disturbs the processor of a rank: the one that starts kernels, messages and copies.
+// Measures disturbances of a rank's CPU, which starts kernels, messages and copies.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,18 @@
 
 namespace shakedown {
 
-/// A row of equal quanta of work by one thread, where the rank is bound, each timed: the fixed work quantum of the
-/// literature (Sottile and Minnich, CLUSTER 2004). What is not the work took the core from it.
+/// A series of equal quanta of work, timed one by one, on one thread that the launcher has bound. This is the fixed
+/// work quantum of the literature (Sottile and Minnich, CLUSTER 2004). Time in excess of the work was taken by
+/// something else on the core.
 struct JitterSpec {
   static constexpr std::string_view description = "a row of quanta on the processor";
-  /// Of a quantum: a multiplication and an addition, each waiting for the one before, 4 cycles on any core of today. So
-  /// 0.1 ms, much shorter than a turn of another thread, so that a turn shows in a few quanta of many.
+  /// Steps of a quantum. Each step is a dependent multiplication and addition, 4 cycles on current cores. A quantum
+  /// thus takes 0.1 ms, much less than a time slice of another thread, so that a time slice affects only a few of many
+  /// quanta.
   static constexpr std::uint64_t steps = 65536;
-  static constexpr int quanta = 100;  // of one operation
+  static constexpr int quanta = 100;  // per operation
 
-  int turn = 1;  // 2: measured again, where a rank stood off
+  int turn = 1;  // 2: a retest after an outlier
 };
 
 /// jitter/op:fwq/quanta:100

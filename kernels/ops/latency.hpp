@@ -1,4 +1,4 @@
-// The latency of a device's own memory. Of another rank's: kernels/ops/copy.hpp.
+// Latency of a device's own memory. For another rank's memory, see kernels/ops/copy.hpp.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace shakedown {
 
-/// One thread walks over a chain of `bytes` in this rank's memory, one load after another. The size decides which cache
-/// answers, or none.
+/// One thread walks over a chain of `bytes` in this rank's memory, one load after another. The size determines which
+/// cache serves the loads, if any.
 struct MemoryLatencySpec {
   static constexpr std::string_view description = "a walk of loads from the device's memory";
   static constexpr Backend only = Backend::host;
@@ -18,8 +18,9 @@ struct MemoryLatencySpec {
   std::size_t bytes;
 };
 
-/// Loads of one operation. The next one goes on where it ended: a sample is short enough to fit between two turns of
-/// other processes, and yet none finds in a cache what the one before has loaded.
+/// Returns the number of loads of one operation. The next operation continues at its end. A sample is then short enough
+/// to fit between two time slices of other processes, and still never reuses data that the previous one has loaded into
+/// a cache.
 inline std::size_t accesses(const MemoryLatencySpec& s) { return std::min<std::size_t>(chase::nodes(s.bytes), 4096); }
 
 /// hbm/op:latency/engine:cpu/bytes:268435456

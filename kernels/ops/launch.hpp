@@ -1,4 +1,4 @@
-// How long the host needs to start work on the device.
+// The time that the host needs to start work on the device.
 #pragma once
 
 #include "kernels/ops/operation.hpp"
@@ -8,15 +8,15 @@ namespace shakedown {
 enum class LaunchOp { kernel, graph };
 constexpr auto words(LaunchOp) { return names("kernel", "graph"); }
 
-/// The call that starts a kernel that does next to nothing, or a graph of some of them. Each adds one to a counter, so
-/// that none can be left out.
+/// The call that launches a kernel with almost no work, or a graph of several such kernels. Each kernel increments a
+/// counter, so that a skipped one is detected.
 struct LaunchSpec {
   static constexpr std::string_view description = "the launch of a kernel";
   static constexpr Backend only = Backend::cuda;
 
   LaunchOp op;
   int kernels = 1;
-  int turn = 1;  // 2: measured again, where a rank stood off
+  int turn = 1;  // 2: a retest after an outlier
 };
 
 /// launch/op:kernel, launch/op:graph/kernels:20
@@ -27,7 +27,7 @@ inline std::string key(const LaunchSpec& s) {
   if (s.turn > 1) key.set("turn", s.turn);
   return key.text();
 }
-/// The counter, read and written.
+/// Counts the counter, read and written.
 inline Cost cost(const LaunchSpec& s) { return {0, 16.0 * s.kernels}; }
 inline std::size_t footprint(const LaunchSpec&) { return 8; }
 

@@ -1,4 +1,4 @@
-// Streams over the memory of a device, and the test of all of it.
+// Streams over the memory of a device, and the test of the whole memory.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace shakedown {
 enum class HbmOp { copy, read, write, scale, add, triad };
 constexpr auto words(HbmOp) { return names("copy", "read", "write", "scale", "add", "triad"); }
 
-/// Arrays that an operation reads and writes.
+/// Returns the number of arrays that an operation reads and writes.
 inline std::size_t arrays(HbmOp op) {
   switch (op) {
     case HbmOp::read:
@@ -23,9 +23,9 @@ inline std::size_t arrays(HbmOp op) {
   throw std::invalid_argument("unknown operation");
 }
 
-/// A stream over arrays in this device's memory, of `bytes` bytes each: copy c = a, read (the sum of a), write c,
-/// scale c = 3 a, add c = a + b, triad c = a + 3 b, the last three of f64. `copy_gb_per_s` counts a copy's bytes once,
-/// `hbm_gb_per_s` whatever is read and written.
+/// A stream over arrays of `bytes` bytes each in this device's memory: copy c = a, read (the sum of a), write c, scale
+/// c = 3 a, add c = a + b, triad c = a + 3 b; the last three in f64. `copy_gb_per_s` counts a copy's bytes once,
+/// `hbm_gb_per_s` all bytes read and written.
 struct HbmSpec {
   static constexpr std::string_view description = "a stream over the device's memory";
 
@@ -38,21 +38,23 @@ struct HbmSpec {
 inline std::string key(const HbmSpec& s) {
   return Key("hbm").set("op", s.op).set("engine", s.engine).set("bytes", s.bytes).text();
 }
-/// Bytes read plus bytes written, as BabelStream counts them (src/benchmark.h).
+/// Returns bytes read plus bytes written, as BabelStream counts them (src/benchmark.h).
 inline Cost cost(const HbmSpec& s) { return {0, static_cast<double>(arrays(s.op)) * static_cast<double>(s.bytes)}; }
 inline std::size_t footprint(const HbmSpec& s) { return arrays(s.op) * s.bytes; }
 
-/// `moving`, as the moving inversions of memory testers: random words; upwards each is read and its complement written;
-/// downwards that is read and the word written; then all are read. What writing one cell does to its neighbours is seen
-/// on either side of it, because those of one side have been written already and those of the other not yet.
+/// `moving` is the moving inversions test of memory testers, with random words. Upwards, each word is read and its
+/// complement written; downwards, the complement is read and the word written; then all words are read. This detects a
+/// write that disturbs neighbouring cells on either side, because at any time the cells on one side are written and
+/// those on the other are not.
 enum class TestPattern { address, complement, alternating, random, moving };
 constexpr auto words(TestPattern) { return names("address", "complement", "alternating", "random", "moving"); }
 
-/// How often a walk writes every word, and reads it.
+/// Returns how often a walk writes and reads every word.
 constexpr int passes(TestPattern pattern) { return pattern == TestPattern::moving ? 3 : 1; }
 
-/// A walk over this device's memory: writes a pattern and reads it back. Without `bytes`: nearly all that is free, the
-/// same on all ranks. `loaded`: matrix products run beside it, which draw power and heat the memory's neighbours.
+/// A walk over this device's memory: writes a pattern and reads it back. Without `bytes`, it covers nearly all free
+/// memory, the same number of bytes on all ranks. `loaded`: matrix products run at the same time; they draw power and
+/// heat the memory's surroundings.
 struct MemoryTestSpec {
   static constexpr std::string_view description = "a test of the device's memory";
 
@@ -68,7 +70,7 @@ inline std::string key(const MemoryTestSpec& s) {
   if (s.loaded) key.set("load", "products");
   return key.set("bytes", "free").set("bytes", s.bytes).text();
 }
-/// Bytes written plus bytes read, 0 while unknown.
+/// Returns bytes written plus bytes read; 0 while unknown.
 inline Cost cost(const MemoryTestSpec& s) {
   return {0, 2.0 * passes(s.pattern) * static_cast<double>(s.bytes.value_or(0))};
 }
