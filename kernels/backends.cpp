@@ -1,4 +1,4 @@
-// The only place that names backends.
+// The only file that names the backends.
 #include "kernels/backends.hpp"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ std::unique_ptr<Work> Device::prepare(const Spec& spec) {
 }
 
 bool still_best(Group& group, double remembered, double likeliest) {
-  constexpr double of_one_turn = 1.02;  // what two turns of the same differ by
-  constexpr double never = 1e30;        // travels between ranks, as HUGE_VAL might not
+  constexpr double of_one_turn = 1.02;  // allowed difference between two timings of the same operation
+  constexpr double never = 1e30;        // a finite stand-in for infinity, since it is sent between ranks
   const auto slowest = [&](double mine) {
     const auto all = gather(group, std::min(mine, never));
     return *std::max_element(all.begin(), all.end());

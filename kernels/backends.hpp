@@ -1,4 +1,5 @@
-// What every backend folder provides. A build without CUDA links kernels/cuda_absent.cpp in place of kernels/cuda/.
+// The functions that every backend folder provides. A build without CUDA links kernels/cuda_absent.cpp instead of
+// kernels/cuda/.
 #pragma once
 
 #include "kernels/device.hpp"

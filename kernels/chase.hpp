@@ -1,4 +1,5 @@
-// The chain of a pointer chase: each node says which comes next, all are visited once, and the last leads to the first.
+// The chain of a pointer chase. Each node holds the index of the next one; the chain visits every node once and returns
+// to the first.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +12,22 @@
 
 namespace shakedown::chase {
 
-/// A cache line each, so that no load is answered by the line of an earlier one.
+/// One cache line per node, so that no load hits the line of an earlier load.
 inline constexpr std::size_t node_bytes = 128;
 
-/// Nodes in a buffer: the largest power of two that fits, so that a mask keeps a damaged index inside.
+/// Returns the number of nodes in a buffer: the largest power of two that fits. With a power of two, a mask keeps a
+/// corrupted index inside the buffer.
 constexpr std::size_t nodes(std::size_t bytes) {
   std::size_t count = 1;
   while (2 * count * node_bytes <= bytes) count *= 2;
   return count;
 }
 
-/// What a node holds: the next one below, its own number above.
+/// Returns the content of a node: the index of the next node in the lower 32 bits, its own index in the upper 32.
 constexpr std::uint64_t word(std::uint64_t node, std::uint64_t next) { return node << 32 | next; }
 
-/// The words of all nodes: one cycle through all of them in a shuffled order (Sattolo's algorithm, always the same).
+/// Returns the words of all nodes: one cycle in shuffled order (Sattolo's algorithm). The order is the same in every
+/// run.
 inline std::vector<std::uint64_t> chain(std::size_t count) {
   std::vector<std::uint64_t> next(count);
   std::iota(next.begin(), next.end(), std::uint64_t{0});
@@ -33,7 +36,7 @@ inline std::vector<std::uint64_t> chain(std::size_t count) {
   return next;
 }
 
-/// What one walk over the whole chain adds up, modulo 2^64.
+/// Returns the sum of all words that one walk over the whole chain loads, modulo 2^64.
 inline std::uint64_t sum(const std::vector<std::uint64_t>& chain) {
   return std::accumulate(chain.begin(), chain.end(), std::uint64_t{0});
 }

@@ -1,4 +1,4 @@
-// Outcome of a data check, and who collects it.
+// The outcome of a data check, and a class that collects it.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +11,17 @@
 
 namespace shakedown {
 
-/// Outcome of a data check. Nothing compared is a failed check.
+/// Outcome of a data check. A check that compared nothing has failed.
 struct Check {
   std::size_t compared = 0;
   std::size_t mismatched = 0;
-  std::string first;  // where, got, expected; empty when nothing is wrong
+  std::string first;  // position, actual and expected value of the first mismatch; empty if there is none
   bool passed() const { return compared > 0 && mismatched == 0; }
 };
 
-/// Mixes 16 bytes with their place: the two words, each changed by its place, are multiplied to 128 bits and folded
-/// (as wyhash, Wang Yi, public domain). Any change shows but for a chance of 2^-64, and two never cancel by being
-/// alike.
+/// Returns a hash of 16 bytes and their position: each of the two words is mixed with the position, the product of both
+/// has 128 bits, and its halves are combined by XOR (as in wyhash, Wang Yi, public domain). A change goes unnoticed
+/// with probability 2^-64. Equal changes at two positions do not cancel.
 constexpr std::uint64_t digest_of_vector(std::uint64_t x, std::uint64_t y, std::uint64_t place) {
   __extension__ using Wide = unsigned __int128;
   const Wide product = static_cast<Wide>(x ^ ((2 * place + 1) * 0x9e3779b97f4a7c15ULL)) *
@@ -29,8 +29,9 @@ constexpr std::uint64_t digest_of_vector(std::uint64_t x, std::uint64_t y, std::
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 
-/// The sum of that over all vectors of 16 bytes modulo 2^64, the same in whatever order; the last one ends with zeros.
-/// Of a part of something larger `first` is the number of its first vector there: the sums of the parts add up.
+/// Returns the sum of digest_of_vector over all vectors of 16 bytes, modulo 2^64; it does not depend on the order. The
+/// last vector is padded with zeros. For a part of a larger buffer, `first` is the index of its first vector there; the
+/// digests of all parts add up to the digest of the whole.
 inline std::uint64_t digest_of(std::span<const std::byte> bytes, std::uint64_t first = 0) {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; 16 * i < bytes.size(); ++i) {
@@ -42,7 +43,7 @@ inline std::uint64_t digest_of(std::span<const std::byte> bytes, std::uint64_t f
 }
 inline constexpr std::size_t most_digested = std::size_t{1} << 30;
 
-/// Collects the comparisons of one check: how many, how many were wrong, and where the first one was.
+/// Collects the comparisons of one check: their number, the number of mismatches, and the position of the first one.
 class Checker {
  public:
   template <class T>
@@ -50,7 +51,7 @@ class Checker {
     expect(got == want, index, got, want);
   }
 
-  /// NaN never agrees.
+  /// A NaN always counts as a mismatch.
   void expect_near(std::size_t index, double got, double want, double tolerance) {
     const double distance = got > want ? got - want : want - got;
     expect(distance <= tolerance, index, got, want);
@@ -65,7 +66,7 @@ class Checker {
     if (agrees) return;
     if (check_.mismatched++ > 0) return;
     std::ostringstream text;
-    text.precision(9);  // tells a float from its neighbours
+    text.precision(9);  // enough digits to distinguish neighbouring floats
     text << "element " << index << " is " << got << ", expected " << want;
     check_.first = text.str();
   }

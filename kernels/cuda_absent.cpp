@@ -1,4 +1,5 @@
-// Stands in for kernels/cuda/ in a build without the CUDA Toolkit, so that the same program can say so.
+// Replaces kernels/cuda/ in a build without the CUDA Toolkit, so that the program can report that the backend is
+// missing.
 #include "kernels/backends.hpp"
 
 namespace shakedown::cuda {

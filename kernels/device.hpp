@@ -1,5 +1,6 @@
-// THE SEAM: what is measured (Work) and what it runs on (Device). Streams, events, buffers and libraries are private to
-// a backend; the fixtures see only this file. Backends are folders: host/ and cuda/.
+// The interface between benchmarks and backends: the operation to measure (Work) and where it runs (Device). Streams,
+// events, buffers and libraries are private to a backend; the fixtures see only this file. Backends are folders: host/
+// and cuda/.
 #pragma once
 
 #include <cstddef>
@@ -25,20 +26,20 @@ namespace shakedown {
 // ---------------------------------------------------------------------------------------------------------------------
 // Work
 
-/// How an operation is sampled that a device runs fast for a moment only: after at most `load` seconds of it the device
-/// rests for `rest` seconds, after less in proportion.
+/// How to sample an operation that a device can run at full speed only briefly. After `load` seconds of it the device
+/// rests for `rest` seconds; after less load it rests proportionally less.
 struct Bursts {
   double load, rest;
 
   double rest_after(double seconds) const { return seconds < load ? rest * seconds / load : rest; }
 };
 
-/// Further figures of this rank. The name "checksum" is special: equal inputs and algorithm must give equal values on
-/// all ranks (an integer below 2^53).
+/// Additional metrics of this rank. The name "checksum" is special: equal inputs and equal algorithms must give equal
+/// values on all ranks (an integer below 2^53).
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-/// One operation, fully prepared: buffers, descriptors, known data, its cost and its own check. Life cycle: prepared by
-/// a Device (local), connect (collective, once), then any number of { reset, timed runs of enqueue, verify }.
+/// One prepared operation with its buffers, descriptors, known data, cost and check. Life cycle: prepared by a Device
+/// (local), connect (collective, once), then any number of { reset, timed runs of enqueue, verify }.
 class Work {
  public:
   Work() = default;
@@ -46,79 +47,81 @@ class Work {
   Work& operator=(const Work&) = delete;
   virtual ~Work() = default;
 
-  /// Collective part of the set-up, for example exchanging handles or broadcasting the tuned algorithm. Unsupported may
-  /// be thrown only when every collective call of connect has been made by every rank, and by any subset of ranks; any
-  /// other exception ends the job.
+  /// Collective part of the setup, for example exchanging handles or broadcasting the tuned algorithm. It may throw
+  /// Unsupported only after all ranks have made all collective calls of connect; then any subset of ranks may throw it.
+  /// Any other exception ends the job.
   virtual void connect(Group&) {}
 
-  /// Queues the operation once on the device's stream. Allocates nothing, waits for nothing.
+  /// Queues the operation once on the device's stream. Neither allocates nor waits.
   virtual void enqueue() = 0;
 
-  /// Called on all ranks before they meet to queue `repeats` operations in a row, outside of what is timed: poisons
-  /// what these will write, so that verify sees whether each of them has run (see trail.hpp). Returns when that is
+  /// Prepares `repeats` operations in a row; called on all ranks outside of the timed region, before they synchronize.
+  /// Poisons the outputs, so that verify detects operations that did not run (see trail.hpp). Returns when that is
   /// done.
   virtual void stage(int /*repeats*/) {}
 
-  /// Queues that many operations back to back.
+  /// Queues `repeats` operations back to back.
   virtual void enqueue_batch(int repeats) {
     for (int i = 0; i < repeats; ++i) enqueue();
   }
 
-  /// Fills inputs with known data and poisons outputs. Local, may be called again before each series.
+  /// Fills inputs with known data and poisons outputs. Local; may be called again before each series.
   virtual void reset() = 0;
 
-  /// Checks the output of the last operation against an independent reference, and that every operation enqueued since
-  /// the last stage or reset has left its own. Local; a collective Work may ask its peers.
+  /// Checks the output of the last operation against an independent reference, and that every operation since the last
+  /// stage or reset has left its own output. Local; a collective Work may communicate with its peers.
   virtual Check verify() = 0;
 
-  /// A sum over all bits of the output of the last operation (digest_of), the same for each operation from the same
-  /// input. Nothing: this rank has no output, it need not have the same bits, or it is larger than most_digested. The
-  /// same answer on this rank each time.
+  /// Returns a sum over all bits of the output of the last operation (digest_of), which is equal for equal inputs.
+  /// Returns nullopt if this rank has no output, if its bits may vary, or if it is larger than most_digested. Whether
+  /// there is a value does not change between calls on a rank.
   virtual std::optional<std::uint64_t> digest() const { return std::nullopt; }
 
-  /// True if connect has run the operation just as it will be timed, so that a digest tells of that.
+  /// True if connect has run the operation exactly as it will be timed, so that a digest after connect is valid.
   virtual bool runs_in_connect() const { return false; }
 
   virtual Cost cost() const = 0;
 
-  /// Bytes of device memory that the prepared operation holds.
+  /// Returns the bytes of device memory that the prepared operation holds.
   virtual std::size_t bytes() const = 0;
 
   /// True if one call needs all ranks, so that ranks wait for each other inside it.
   virtual bool collective() const = 0;
-  /// Of these only the ranks of one host: every host does it by itself.
+  /// True if a collective Work only involves the ranks of one host; each host then runs it independently.
   virtual bool on_host() const { return false; }
 
-  /// True if what is timed are the calls themselves, on this rank's processor: a device's clock, and its sensors, say
-  /// nothing of them.
+  /// True if the calls themselves are timed on this rank's CPU. The clock and the sensors of the device are then
+  /// irrelevant.
   virtual bool on_processor() const { return false; }
 
-  /// True if a device that can should run one more operation, untimed, in front of each sample of a collective Work, so
-  /// that the launch and the ranks' arrival are not in it. The same on every rank.
+  /// True if the device should run one untimed operation before each sample of a collective Work, to exclude the launch
+  /// and the arrival of the ranks. The same on every rank.
   virtual bool needs_lead_in() const { return false; }
 
-  /// Nothing: samples follow each other without rests. Valid after connect, the same on every rank.
+  /// Returns how to sample in bursts; nullopt if samples follow each other without rests. Valid after connect; the same
+  /// on every rank.
   virtual std::optional<Bursts> bursts() const { return std::nullopt; }
 
-  /// The rank of the world at which the time measured on this rank is reported: itself by default, the destination for
-  /// a peer copy, nullopt for a rank that only stands by. Valid after connect.
+  /// Returns the world rank that the time measured on this rank is reported for: by default this rank, the destination
+  /// for a peer copy, nullopt for an idle rank. Valid after connect.
   virtual std::optional<int> credited_rank(int own_rank) const { return own_rank; }
 
-  /// Further figures of this rank after verify. A collective Work may ask its peers, and measure.
+  /// Returns additional metrics of this rank after verify. A collective Work may communicate with its peers and
+  /// measure.
   virtual Metrics metrics() { return {}; }
 
-  /// What kept the operations since the last reset from being done though nobody has computed anything wrong: a disk
-  /// that is full. The same on all ranks; empty where they were done.
+  /// Returns an external reason, such as a full disk, why operations since the last reset were not done; empty if they
+  /// were done. The same on all ranks.
   virtual std::string obstacle() const { return ""; }
 
-  /// What a library chose for it, for the record: "RING/LL128". Empty where it does not say.
+  /// Returns the choice of a library, for the record: "RING/LL128". Empty if the library does not report it.
   virtual std::string chosen() const { return ""; }
 
-  /// Damages one element of the output; lets the tests prove that verify sees it.
+  /// Corrupts one element of the output, so that tests can prove that verify detects it.
   virtual void corrupt() {}
 
-  /// Makes one number of the input not a number; lets the tests prove that it does not become a result. Errors:
-  /// std::logic_error for an operation that has no such test.
+  /// Sets one number of the input to NaN, so that tests can prove that it does not become a result. Errors:
+  /// std::logic_error if the operation has no such test.
   virtual void poison_input() { throw std::logic_error("this operation has no test with a number that is none"); }
 };
 
@@ -132,8 +135,8 @@ namespace host {
 
 class HostDevice;
 
-/// Calls `std::unique_ptr<Work> make(const S&, HostDevice&)`, which the file of the Work defines in this namespace and
-/// no header lists. Empty if the backend does not make it.
+/// Returns a function that calls `std::unique_ptr<Work> make(const S&, HostDevice&)`. The source file of the Work
+/// defines `make` in this namespace; no header declares it. Empty if the backend does not support the operation.
 template <class S>
 Maker<HostDevice> maker(const S& spec) {
   if constexpr (made_by<S>(Backend::host)) {
@@ -150,7 +153,7 @@ namespace cuda {
 
 class CudaDevice;
 
-/// The same for CUDA. Empty in a build without it, too, where there is no CudaDevice to ask for it.
+/// The same for CUDA. Also empty in a build without CUDA, which has no CudaDevice.
 template <class S>
 Maker<CudaDevice> maker(const S& spec) {
   if constexpr (SHAKEDOWN_WITH_CUDA && made_by<S>(Backend::cuda)) {
@@ -163,11 +166,11 @@ Maker<CudaDevice> maker(const S& spec) {
 
 }  // namespace cuda
 
-/// What can be measured: any operation's own spec (kernels/ops/) with its makers. It names no operation, so that a new
-/// one changes no file of others, and a program links only those that it measures.
+/// An operation to measure: the specification of any operation (kernels/ops/) with its makers. It names no operation,
+/// so that a new operation changes no other files, and a program links only the operations that it measures.
 struct Spec {
   template <class S>
-    requires requires { S::description; }
+  requires requires { S::description; }
   Spec(const S& spec)
       : description(S::description),
         bytes([spec] { return footprint(spec); }),
@@ -175,7 +178,7 @@ struct Spec {
         cuda_maker(cuda::maker(spec)) {}
 
   std::string_view description;
-  std::function<std::size_t()> bytes;  // its footprint
+  std::function<std::size_t()> bytes;  // memory footprint
   Maker<host::HostDevice> host_maker;
   Maker<cuda::CudaDevice> cuda_maker;
 };
@@ -183,7 +186,7 @@ struct Spec {
 // ---------------------------------------------------------------------------------------------------------------------
 // Device
 
-/// Facts about the device of this rank. Unknown is nullopt, never an empty string.
+/// Facts about the device of this rank. An unknown fact is nullopt, never an empty string.
 struct DeviceInfo {
   std::string name;                 // "NVIDIA H200"; for the host the CPU model
   std::optional<std::string> uuid;  // "GPU-4f2a..."
@@ -192,18 +195,18 @@ struct DeviceInfo {
   std::optional<std::uint64_t> memory_bytes;
   std::map<std::string, std::string> versions;  // driver, cuda, cublaslt, cudnn, nccl; absent = unknown
   std::optional<std::string> nvls;              // "on" | "off"
-  std::vector<NcclLink> nccl_links;             // that NCCL has made so far, as far as this rank knows them
+  std::vector<NcclLink> nccl_links;             // made by NCCL so far, as far as this rank knows
 };
 
-/// What a device counted of its processors' clock while operations ran: the mean in MHz, and the cycles of one
-/// operation, the median over samples.
+/// The processor clock that a device counted while operations ran: the mean in MHz, and the cycles of one operation
+/// (median over samples).
 struct ClockCount {
   double mhz, cycles;
 };
 
 using Choices = std::map<std::string, std::string>;
 
-/// What one rank measures on. Prepares Works and times them.
+/// The device of one rank. Prepares Works and times them.
 class Device {
  public:
   Device() = default;
@@ -213,60 +216,63 @@ class Device {
 
   virtual DeviceInfo info() const = 0;
 
-  /// Seconds of device time for `repeats` back-to-back operations (the total), after waiting for the last one. The
-  /// caller has staged them.
+  /// Runs `repeats` back-to-back operations, waits for the last one, and returns the total seconds of device time. The
+  /// caller must have staged them.
   virtual double seconds(Work&, int repeats) = 0;
 
-  /// All ranks have met, and time this Work next: the last moment of this rank before its time of arrival.
+  /// Called after all ranks have synchronized, right before this rank records its time of arrival and times this Work.
   virtual void ready(Work&) {}
 
-  /// Of what was timed since the last call; nothing where the backend or the operation does not tell.
+  /// Returns the clock of the operations timed since the last call; nullopt if the backend or the operation does not
+  /// support it.
   virtual std::optional<ClockCount> take_clock() { return std::nullopt; }
 
-  /// What tuning chose, by key, in words of the backend. A Work whose key is here when it connects takes that instead
-  /// of tuning; one that tunes adds its choice, the same on every rank.
+  /// Returns the choices of the tuner by key, in the backend's own format. When a Work connects and finds its key here,
+  /// it uses that choice instead of tuning; a Work that tunes adds its choice. The same on every rank.
   Choices& choices() { return choices_; }
 
-  /// What an earlier run has chosen on such devices, the same on every rank. A Work takes one turn of it against the
-  /// likeliest before it takes it; where the slowest rank loses by it, it tunes.
+  /// Returns the choices that an earlier run made on the same kind of device; the same on every rank. A Work compares
+  /// such a choice with the most likely candidate in one turn. It tunes again if the choice is slower on the slowest
+  /// rank.
   Choices& remembered() { return remembered_; }
 
-  /// What to call now and then while this rank waits inside an operation for others and its device answers: a rank that
-  /// does not call it is not known to be well. A device that cannot look while it waits never calls it.
+  /// Sets a function to call regularly while this rank waits for others inside an operation and its device responds.
+  /// The calls show that the rank is healthy. A device that cannot check while it waits never calls it.
   virtual void while_waiting(std::function<void()>) {}
 
-  /// A group comes to its end: what was made for it goes. Collective over the group; its patience counts.
+  /// Releases resources of a group. Collective over the group and subject to its patience.
   virtual void leave(Group&) {}
 
-  /// Every rank of this host has given back its Works: memory that one of them still had mapped goes, too.
+  /// Called after all ranks of this host have destroyed their Works: frees memory that one of them still had mapped.
   virtual void settle() {}
 
   /// Called from another thread when the job is being ended: aborts communicators so that blocked calls return.
   virtual void abort() noexcept {}
 
-  /// Local: allocates and plans. Unsupported where this device or backend cannot do it; the text says why, with numbers
-  /// ("needs 17.2 GB, 12.9 GB free"). That of this class is for a spec that the backend has no maker of.
+  /// Allocates and plans an operation. Local. Throws Unsupported if this device or backend does not support it; the
+  /// text gives the reason with numbers ("needs 17.2 GB, 12.9 GB free"). This base version handles specs that the
+  /// backend has no maker for.
   virtual std::unique_ptr<Work> prepare(const Spec&);
 
  private:
   Choices choices_, remembered_;
 };
 
-/// Whether what was remembered is still no slower than the likeliest for the slowest rank; the same on every rank.
-/// Seconds of one turn each; HUGE_VAL: it does not run. Collective.
+/// True if a remembered choice is no slower than the most likely candidate on the slowest rank; the same on every rank.
+/// The arguments are seconds of one turn; HUGE_VAL if it does not run. Collective.
 bool still_best(Group&, double remembered, double likeliest);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Backends
 
-/// Where this rank stands on its host.
+/// The position of this rank on its host.
 struct Placement {
   int local_rank = 0;
   int local_size = 1;
-  int threads = 1;  // cores that this rank may use; BLAS and copy threads
+  int threads = 1;  // cores that this rank may use, for BLAS and for copy threads
 };
 
-/// Whether a backend can be used in this process, without opening a device.
+/// Tells if a backend can be used in this process, without opening a device.
 struct Availability {
   int devices = 0;
   std::string reason;  // why there is no device; empty if there is one
@@ -274,7 +280,7 @@ struct Availability {
 
 Availability probe(Backend);
 
-/// Opens the device for this rank. Errors: std::runtime_error when there are more ranks on this host than devices, or
+/// Opens the device for this rank. Errors: std::runtime_error if there are more ranks on this host than devices, or if
 /// the device cannot be opened; the text says what to do.
 std::unique_ptr<Device> open_device(Backend, const Placement&);
 

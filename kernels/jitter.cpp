@@ -1,5 +1,5 @@
-// Quanta of work by the thread that starts everything else, and how much longer than usual each of them took: the same
-// on every backend, as each rank has a processor.
+// Runs equal quanta of work on the thread that starts all other work, and measures how much longer than usual each one
+// takes. This code is the same on all backends, because every rank has a CPU.
 #include "kernels/ops/jitter.hpp"
 
 #include <algorithm>
@@ -19,12 +19,12 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// A chain in which each number follows from the one before (Knuth, MMIX).
+/// A recurrence in which each number depends on the previous one (Knuth, MMIX).
 struct Chain {
   std::uint64_t factor = 6364136223846793005ULL, addend = 1442695040888963407ULL;
 
   std::uint64_t next(std::uint64_t x) const { return x * factor + addend; }
-  /// So many steps at once: a step of squares of steps.
+  /// Returns the number after `steps` steps, computed by repeated squaring.
   std::uint64_t ahead(std::uint64_t x, std::uint64_t steps) const {
     for (Chain leap = *this; steps > 0; steps /= 2) {
       if (steps % 2 == 1) x = leap.next(x);
@@ -34,8 +34,8 @@ struct Chain {
   }
 };
 
-/// Seconds that the calling thread could have worked and another one had its core, since it began (Linux,
-/// Documentation/scheduler/sched-stats.rst); nothing where the kernel does not tell.
+/// Returns the seconds since the start of this thread in which it was ready to run but another thread had its core
+/// (Linux, Documentation/scheduler/sched-stats.rst); nullopt if the kernel does not report it.
 std::optional<double> waited_so_far() {
   std::ifstream in("/proc/thread-self/schedstat");
   double worked = 0, waited = 0;
@@ -80,7 +80,8 @@ class Jitter final : public Work {
   bool on_processor() const override { return true; }
   void corrupt() override { state_ ^= 1; }
 
-  /// What one quantum took in excess of what a quarter of them beat, where that is more than the clock's steps explain.
+  /// Returns metrics of the excess time of quanta over the fastest quartile. Only excess above the resolution of clock
+  /// steps is counted as stolen.
   Metrics metrics() override {
     if (quanta_.empty()) return {};
     constexpr double clock_steps = 1.2;
@@ -103,7 +104,7 @@ class Jitter final : public Work {
   const Chain chain_;
   std::uint64_t state_ = 0, announced_ = 0;
   double waited_ = 0;
-  std::vector<double> quanta_;  // seconds of each
+  std::vector<double> quanta_;  // seconds per quantum
 };
 
 }  // namespace

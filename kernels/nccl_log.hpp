@@ -1,4 +1,5 @@
-// What NCCL's debug log says about its choices: no call of NCCL up to 2.28 tells which way its data goes. Pure.
+// Parses NCCL's debug log for its choices. In NCCL up to 2.28 no function reports the path of the data. Free of side
+// effects.
 #pragma once
 
 #include <iosfwd>
@@ -11,10 +12,10 @@ namespace shakedown {
 
 struct NcclLog {
   std::vector<NcclLink> links;  // each once, in the order of the log
-  std::string algorithm;        // of the last collective: "RING/LL128"; empty if the log does not say
+  std::string algorithm;        // of the last collective: "RING/LL128"; empty if it is not in the log
 };
 
-/// Reads lines like these (2.18 to 2.28), and passes over all others, cut ones included:
+/// Reads lines like these (2.18 to 2.28), and skips all others, including truncated ones:
 ///   node7:1448:1448 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
 ///   node7:1448:1448 [0] NCCL INFO Channel 01/0 : 3[3] -> 4[0] [send] via NET/IB/0/GDRDMA
 ///   node7:1448:1448 [0] NCCL INFO AllReduce: 8 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}

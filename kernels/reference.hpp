@@ -1,5 +1,5 @@
-// Known data and the results that must come out of it: the independent reference of every check, the same formulas for
-// the host and for CUDA kernels (which mirror them and are tested against them).
+// Known data and the results that must follow from it: the independent reference of every check. Host code and CUDA
+// kernels use the same formulas; kernels that duplicate a formula are tested against it.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace shakedown::reference {
 
-/// Mixes an index into 64 well distributed bits (splitmix64, Steele et al. 2014, public domain constants).
+/// Hashes an index to 64 well distributed bits (splitmix64, Steele et al. 2014, public domain constants).
 constexpr std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -19,20 +19,20 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 
 // Copies -------------------------------------------------------------------------------------------------------------
 
-/// Word i of a buffer written by rank `source`: depends on the position and on who wrote it, so that a shifted, a
-/// repeated and a swapped copy are all seen.
+/// Returns word i of a buffer written by rank `source`. It depends on the position and the writer, so that shifted,
+/// repeated and swapped copies are all detected.
 constexpr std::uint64_t copy_word(std::uint64_t i, std::uint64_t source) { return mix(i ^ (source << 48)); }
 
 // Streams over memory ------------------------------------------------------------------------------------------------
 
-/// Word i as the operation "write" writes it: cheap, so that memory sets the pace, and different at every position (the
-/// factor is odd) and for every writer.
+/// Returns word i of the operation "write". It is cheap, so that memory bandwidth is the limit. It differs at every
+/// position (the factor is odd) and for every writer.
 constexpr std::uint64_t written_word(std::uint64_t i, std::uint64_t writer) {
   return (i + (writer << 48)) * 0x9e3779b97f4a7c15ULL;
 }
 
-/// Element i of an array of numbers: whole numbers below 2^44, so that scale, add and triad are exact in double with
-/// and without fused multiply-add, and a check needs no tolerance.
+/// Returns element i of an array of numbers: integers below 2^44. With these, scale, add and triad are exact in double
+/// with and without fused multiply-add, and a check needs no tolerance.
 constexpr double stream_number(std::uint64_t i, std::uint64_t array) {
   return static_cast<double>(mix(i ^ (array << 48)) >> 20);
 }
@@ -40,12 +40,13 @@ inline constexpr double stream_factor = 3;
 
 // Memory test --------------------------------------------------------------------------------------------------------
 
-/// What every other walk writes is the complement of the pattern: each bit has to hold 0 and 1, and a write that does
-/// not arrive finds other data. `walk` counts from 1.
+/// Returns the mask to invert the words of a walk. Every other walk writes the complement of the pattern: each bit must
+/// hold 0 and 1, and a lost write leaves different data. `walk` counts from 1.
 constexpr std::uint64_t inversion(std::uint64_t walk) { return walk % 2 == 0 ? ~std::uint64_t{0} : 0; }
 
-/// Word i of a pattern: its own byte offset, which finds cells that answer to several addresses; the complement of
-/// that; neighbouring bits that differ, between words as well; pseudo-random bits.
+/// Returns word i of a pattern. address: its own byte offset, which detects cells that respond to several addresses;
+/// complement: the complement of that; alternating: neighbouring bits differ, also between words; random and moving:
+/// pseudo-random bits.
 constexpr std::uint64_t test_word(TestPattern pattern, std::uint64_t i) {
   switch (pattern) {
     case TestPattern::address: return 8 * i;
@@ -59,23 +60,22 @@ constexpr std::uint64_t test_word(TestPattern pattern, std::uint64_t i) {
 
 // Collectives --------------------------------------------------------------------------------------------------------
 
-/// What the ranks put into a sum: integers that depend on position and rank, so small and so rare that no sum exceeds
-/// what the type holds exactly, whatever the order of the additions. The check then needs no tolerance.
-///
-/// As seen from one position, a cycle over the ranks: every 2^shift-th rank has a value, and these values count through
-/// 0 .. 2^bits - 1. Small worlds have bits = 4 and shift = 0: each rank has a value in 0..15.
+/// The addends of the ranks in a sum: integers that depend on position and rank. They are small and sparse enough that
+/// no sum exceeds the exact range of the type, in any order of additions. The check therefore needs no tolerance. At
+/// each position the values form a cycle over the ranks: every 2^shift-th rank has a value, and these values count
+/// through 0 .. 2^bits - 1. Small worlds have bits = 4 and shift = 0: each rank has a value in 0..15.
 struct Addends {
   int ranks = 1;
   int bits = 4, shift = 0;
-  /// Rank r puts in scattered(i, r) - scattered(i, r + 1): the sum is 0 everywhere, and stays 0 when it is summed
-  /// again. That is what a sum in place needs, whose output is its next input.
+  /// If true, rank r adds scattered(i, r) - scattered(i, r + 1): the sum is 0 everywhere, and stays 0 when it is summed
+  /// again. In-place sums need this, because the output is the next input.
   bool sum_is_zero = false;
 
   constexpr int at(std::uint64_t i, int r) const {
     return sum_is_zero ? scattered(i, r) - scattered(i, r + 1 == ranks ? 0 : r + 1) : value(i, r);
   }
 
-  /// Sum over all ranks of at(i, r), in constant time: whole cycles, and a rest of less than one.
+  /// Returns the sum over all ranks of at(i, r) in constant time: whole cycles plus an incomplete one.
   constexpr std::int64_t sum(std::uint64_t i) const {
     if (sum_is_zero) return 0;
     const int cycle = 1 << (bits + shift), largest = (1 << bits) - 1;
@@ -86,7 +86,7 @@ struct Addends {
   }
 
  private:
-  /// At the ranks that `value` has values too, but not counting through: the first rank and the last must differ.
+  /// Returns values at the same ranks as `value`, but pseudo-random ones: the first and the last rank must differ.
   constexpr int scattered(std::uint64_t i, int r) const {
     const std::uint64_t rank = static_cast<std::uint64_t>(r);
     if (((mix(i) + rank) & ((std::uint64_t{1} << shift) - 1)) != 0) return 0;
@@ -99,8 +99,8 @@ struct Addends {
   }
 };
 
-/// Addends for `ranks` ranks whose sums, and the sums of any part of them, are at most `largest_exact`: 2^24 for f32,
-/// 2048 for f16, 256 for bf16 (all integers up to there have a representation).
+/// Returns addends for `ranks` ranks whose sums, including all partial sums, are at most `largest_exact`: 2^24 for f32,
+/// 2048 for f16, 256 for bf16 (all integers up to there are representable).
 constexpr Addends addends_for(int ranks, std::int64_t largest_exact) {
   Addends addends{.ranks = ranks};
   const auto largest_sum = [&addends] {
@@ -117,8 +117,8 @@ constexpr Addends addends_for(int ranks, std::int64_t largest_exact) {
   return addends;
 }
 
-/// Words of a buffer that was put together from parts of `part` words, one per rank: word j is word first + j % part of
-/// what rank source + j / part had.
+/// Words of a buffer composed of parts of `part` words, one per rank: word j is word first + j % part of rank source +
+/// j / part.
 struct Parts {
   std::uint64_t part;
   std::uint64_t first = 0, source = 0;
@@ -130,19 +130,19 @@ struct Parts {
 
 // GEMM ---------------------------------------------------------------------------------------------------------------
 
-/// Element i of a matrix drawn from a standard normal distribution, by Box-Muller on hashed indices; `stream` tells A
-/// from B. In double; the caller rounds to its own type.
+/// Returns element i of a matrix drawn from a standard normal distribution, by Box-Muller on hashed indices. `stream`
+/// distinguishes A from B. The result is a double; the caller rounds it to its own type.
 double normal(std::uint64_t i, std::uint64_t stream);
 
-/// +1 or -1 for row or column j: the vector of Freivalds' check.
+/// Returns +1 or -1 for row or column j: the vector of Freivalds' check.
 constexpr double sign(std::uint64_t j, std::uint64_t stream) { return (mix(j ^ (stream << 40)) & 1) != 0 ? 1.0 : -1.0; }
 
-/// Largest believable |c - exact| of one element of a product of zero-mean random matrices: rounding of the result to a
-/// type with unit roundoff u_out, plus the accumulation in a type with unit roundoff u_acc. With zero mean the partial
-/// sums grow like a random walk and the accumulated error stays near u_acc |a| |b|, whatever the inner dimension
-/// (Higham and Mary, SIAM J. Sci. Comput. 42, 2020); the factor 8 keeps a correct product of 10^9 elements from failing
-/// by chance, and a product in a narrower type (tf32 for f32) from passing. row_norm = |a| and col_norm = |b| are the
-/// 2-norms of the row of A and the column of B.
+/// Returns the largest plausible |c - exact| of one element of a product of zero-mean random matrices. It is the
+/// rounding of the result to a type with unit roundoff u_out, plus the error of the accumulation in a type with unit
+/// roundoff u_acc. With zero mean the partial sums grow like a random walk, and the accumulated error stays near u_acc
+/// |a| |b| for any inner dimension (Higham and Mary, SIAM J. Sci. Comput. 42, 2020). With the factor 8, a correct
+/// product of 10^9 elements does not fail by chance, and a product in a narrower type (tf32 for f32) does not pass.
+/// row_norm = |a| and col_norm = |b| are the 2-norms of the row of A and the column of B.
 double gemm_tolerance(double u_out, double u_acc, double exact, double row_norm, double col_norm);
 
 }  // namespace shakedown::reference
