@@ -1,5 +1,5 @@
-// One allocation, cut into named slices. Without memory it only counts: the plan. The same code that cuts the memory
-// makes the plan, so that they agree to the byte.
+// One allocation, divided into named slices. Without memory the arena only counts, which gives the memory plan. The
+// same code divides the memory and makes the plan, so that both agree to the byte.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ struct Slice {
 
 class Arena {
  public:
-  /// Every slice begins at a multiple of this: wide loads, and the alignment that cuBLASLt and cuDNN like best.
+  /// Every slice begins at a multiple of this. It suits wide loads and is the alignment that cuBLASLt and cuDNN prefer.
   static constexpr std::size_t alignment = 256;
 
-  /// Cuts the memory at `base`; without it, only counts.
+  /// Divides the memory at `base`; without it, only counts.
   explicit Arena(std::byte* base = nullptr) : base_(base) {}
 
   template <class T>

@@ -1,4 +1,4 @@
-// Chooses how attention sums its gradient, by what the library supports.
+// Selects how attention sums its gradient, by the capabilities of the library.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,18 +10,18 @@
 
 namespace shakedown::training {
 
-/// The first cuDNN whose deterministic gradient of attention runs on Blackwell (NVIDIA/TransformerEngine#2584), as
-/// cudnnGetVersion() writes it. Architectures before it need less.
+/// The first cuDNN version whose deterministic attention gradient runs on Blackwell (NVIDIA/TransformerEngine#2584), in
+/// the format of cudnnGetVersion(). Earlier architectures need less.
 inline constexpr std::size_t cudnn_for_attention = 91801;
 
-/// "9.18.1" for 91801.
+/// Returns "9.18.1" for 91801.
 inline std::string cudnn_text(std::size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 
-/// make(true), a deterministic gradient, or make(false) where the library does not support that. `version`: of the
-/// cuDNN that `make` uses, nullopt if there is none. Errors: MissingSoftware with the version needed and the version
-/// found if it supports neither.
+/// Returns make(true), with a deterministic gradient, or make(false) if the library does not support that. `version` is
+/// the version of the cuDNN that `make` uses, nullopt if there is none. Errors: MissingSoftware, with the version
+/// needed and the version found, if neither is supported.
 template <class Make>
 auto choose_attention(const Make& make, std::optional<std::size_t> version) -> decltype(make(true)) {
   try {

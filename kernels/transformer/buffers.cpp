@@ -45,7 +45,7 @@ StepShape step_shape(const StepSpec<trains>& spec) {
                   .rank = spec.rank / spec.tp,
                   .tensor = spec.tp,
                   .tensor_rank = spec.rank % spec.tp};
-  // Each chunk adds to the gradient of the head, which is read and written as a whole.
+  // Each chunk reads, adds to and writes the whole gradient of the head, so chunks are large.
   if (trains == Trains::all) shape.loss_chunk = 8192;
   check(shape);
   return shape;
@@ -53,7 +53,7 @@ StepShape step_shape(const StepSpec<trains>& spec) {
 template StepShape step_shape(const LoraStepSpec&);
 template StepShape step_shape(const TrainStepSpec&);
 
-/// What ranks cannot share.
+/// Checks the constraints of sharding.
 void check_shares(const StepShape& s) {
   if (!s.sharded()) return;
   const auto refuse = [&](const std::string& why) {
@@ -67,7 +67,7 @@ void check_shares(const StepShape& s) {
 }
 
 void check(const StepShape& s) {
-  const auto m = s.part();  // refuses what does not divide
+  const auto m = s.part();  // throws if the model cannot be divided
   if (s.tensor > 1 && s.trains == Trains::adapters) {
     throw std::invalid_argument(fmt::format("tp:{} is for whole models: train one (train_step)", s.tensor));
   }
@@ -78,7 +78,7 @@ void check(const StepShape& s) {
                     s.tensor, s.tokens()));
   }
   check_shares(s);
-  // So that nothing that is counted in bytes is more than 64 bits hold.
+  // Keeps all byte counts below the limit of 64 bits.
   constexpr std::size_t most_tokens = std::size_t{1} << 31;
   if (s.batch > most_tokens / s.seq / s.accumulation) {
     throw std::invalid_argument(

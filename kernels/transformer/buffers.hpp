@@ -1,5 +1,5 @@
-// Everything a training step keeps in memory, cut from one arena: weights, trainable parameters, what the backward pass
-// needs of every layer, and scratch that layers share. Over an arena without memory it is the plan of a step.
+// The memory of a training step, divided from one arena: weights, trainable parameters, activations kept for the
+// backward pass, and scratch that layers share. On an arena without memory it gives the memory plan of a step.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 
 namespace shakedown::training {
 
-/// How an adapter joins its projection.
+/// How an adapter is combined with its projection.
 enum class AdapterPath {
-  separate,  // Y = X W', then for each part Y += U (sB)': passes over Y
+  separate,  // Y = X W', then Y += U (sB)' for each part: additional passes over Y
   augmented  // Y = [X | U] [W | sB]' in one product, and likewise backward
 };
 
@@ -22,84 +22,86 @@ struct StepShape {
   TransformerShape model;
   LoraShape lora;
   Trains trains = Trains::adapters;
-  std::size_t batch, seq;        // sequences of a micro-batch, and tokens of each
+  std::size_t batch, seq;        // sequences of a micro-batch, and tokens per sequence
   std::size_t accumulation = 1;  // micro-batches per update
   int ranks = 1;
   Retain retain = Retain::rebuild;
   AdapterPath path = AdapterPath::augmented;
-  /// Rows of logits that exist at a time. 28 tiles of 128 rows: with the 14 tiles of 256 columns that a hidden size of
-  /// 3584 has, one for each of 132 multiprocessors three times over but for 4 of them; 2048 rows would leave 40 idle.
+  /// Number of rows of logits in memory at a time. It is 28 tiles of 128 rows. A hidden size of 3584 has 14 tiles of
+  /// 256 columns, so all but 4 of 132 multiprocessors get three tiles each; with 2048 rows 40 would be idle.
   std::size_t loss_chunk = 3584;
-  DType sums = DType::f32;  // in which gradients travel between ranks, where masters are f32
-  /// Gradients that are summed over ranks together, at least; 0: not decided, any number up to all of them.
+  DType sums = DType::f32;  // type of gradients in transfers between ranks, if masters are f32
+  /// Minimum number of gradients that are summed over ranks together; 0: not decided, any number up to all of them.
   std::size_t bucket = 0;
   Shard shard = Shard::none;
-  int rank = 0;  // of `ranks`, which part of what is shared out it keeps
-  /// Each of the `ranks` is so many that compute the model together, of which this is one (part_of). Between
-  /// projections each has some of the tokens (sequence parallel, Korthikanti et al. 2022, arXiv 2205.05198).
+  int rank = 0;  // 0 to `ranks` - 1; selects the part of the sharded state
+  /// Size of the tensor parallel group: each of the `ranks` consists of this number of ranks that compute the model
+  /// together (part_of), and this is one of them. Between projections each has a part of the tokens (sequence parallel,
+  /// Korthikanti et al. 2022, arXiv 2205.05198).
   int tensor = 1, tensor_rank = 0;
 
-  std::size_t tokens() const { return batch * seq; }  // of a micro-batch
+  std::size_t tokens() const { return batch * seq; }  // per micro-batch
   std::size_t own_tokens() const { return tokens() / static_cast<std::size_t>(tensor); }
   TransformerShape part() const { return part_of(model, tensor); }
   AttentionShape attention() const {
     const auto m = part();
     return {batch, seq, m.heads, m.kv_heads, m.head_dim, m.causal};
   }
-  /// Whether ranks share the state: each updates its part of it.
+  /// True if ranks share the state: each updates its part of it.
   bool sharded() const { return shard != Shard::none; }
   int shares() const { return sharded() ? ranks : 1; }
-  /// Shares begin at multiples of 256 bytes of f32.
+  /// Returns the layout of the flat arrays. Shares begin at multiples of 256 bytes of f32.
   FlatLayout layout() const {
     return flat_layout(part(), lora, trains, sharded() ? 64 * static_cast<std::size_t>(ranks) : 1, tensor > 1);
   }
   std::vector<ParameterTensor> tensors() const { return layout().tensors; }
-  /// What this rank updates.
+  /// Returns the pieces of the parameters that this rank updates.
   std::vector<Piece> pieces() const { return training::pieces(layout(), shares(), sharded() ? rank : 0); }
 };
 
-/// Layers whose weights and gradients are whole at a time where ranks share them.
+/// Number of layers whose weights and gradients are complete at a time if ranks share them.
 inline constexpr std::size_t layers_in_turns = 3;
-/// And slots in all: of the head, the embeddings and what is replicated, too.
+/// Number of all slots: also for the head, the embeddings and replicated parameters.
 inline constexpr std::size_t slots_in_turns = layers_in_turns + 3;
 
-/// Steps whose records are kept until somebody reads them.
+/// Number of steps whose records are kept until they are read.
 inline constexpr std::size_t records_kept = 256;
 
-/// The step that a spec asks for. Errors: std::invalid_argument for an unknown model, a size below one, or what does
-/// not go together.
+/// Returns the step that a spec describes. Errors: std::invalid_argument for an unknown model, a size below one, or
+/// incompatible settings.
 template <Trains trains>
 StepShape step_shape(const StepSpec<trains>&);
 
-/// Errors: std::invalid_argument for what does not go together.
+/// Errors: std::invalid_argument for incompatible settings.
 void check(const StepShape&);
 
 template <class Element, class Master>
 struct Buffers {
-  /// The weights of one layer; see FusedLinear for the matrices. A bias that the model does not have is null.
+  /// The weights of one layer; see FusedLinear for the matrices. The bias is null if the model has none.
   struct Layer {
     NormWeights<Element> norm1, norm2;
     std::array<Matrix<Element>, linears.size()> weights;
     std::array<Element*, linears.size()> biases = {};
   };
 
-  /// What the forward pass of one layer leaves for its backward pass. Inputs of projections have room for U behind
-  /// them, outputs that turn into gradients in place have room for dU. n1 is the output of norm 1 and `middle` the sum
-  /// behind the attention; n2 is the output of norm 2 where norms stand before, else its input.
-  /// Of ranks that compute the model together each has all tokens of what a projection reads or writes, and its own
-  /// tokens of what stands between a sum and a norm: the statistics, `middle`, n2 or x.
+  /// Activations that the forward pass of one layer keeps for its backward pass. Inputs of projections have room for U
+  /// after their columns; outputs that become gradients in place have room for dU. n1 is the output of norm 1, and
+  /// `middle` the sum after the attention. n2 is the output of norm 2 in a pre-norm model, otherwise its input. In
+  /// tensor parallel, each rank has all tokens of the inputs and outputs of projections, and only its own tokens
+  /// between a sum and a norm: the statistics, `middle`, n2 or x.
   struct Kept {
     Matrix<Element> n1, qkv, attended, middle, n2, gate_up, h;
-    /// U = X A' of the projections; in the room behind X where X is kept, else in memory of its own.
+    /// U = X A' of the projections; stored after the columns of X if X is kept, otherwise in separate memory.
     Matrix<Element> u_qkv, u_o, u_gate_up, u_down;
     NormStatistics<Master> norm1, norm2;
     Master* lse;
   };
 
-  /// Where a unit of the flat array stands: as products read its weights and write its gradient, and this rank's share
-  /// of it, which is all of it or lies inside or elsewhere. Without weights where they are frozen.
+  /// Location of a unit of the flat array: the complete unit, whose weights the products read and whose gradient they
+  /// write, and this rank's share. The share is the whole unit, a part of it, or separate memory. No weights if they
+  /// are frozen.
   struct UnitPlace {
-    std::size_t slot;  // units with the same one take turns in the same memory
+    std::size_t slot;  // units with the same slot use the same memory in turn
     Element *weights, *own_weights;
     Master *gradient, *own_gradient;
     std::size_t own_offset, own_count;  // in the arrays of `state`
@@ -136,25 +138,25 @@ struct Buffers {
   Matrix<Element> embedding, head;  // vocab x hidden; one matrix if tied
   Matrix<Element> positions;        // context x hidden, if learned
   Element* head_bias = nullptr;
-  NormWeights<Element> final_norm;  // null where norms stand behind
+  NormWeights<Element> final_norm;  // null in a post-norm model
   std::vector<Layer> layers;
-  FlatState<Master> state;  // its gradient is that of all where `gradient` of the units is
+  FlatState<Master> state;  // its gradient covers all units, or only this rank's share if units use slots in turn
   std::vector<UnitPlace> units;
 
   std::vector<Matrix<Element>> x;  // the residual stream before each layer, and after the last
-  std::vector<Kept> kept;          // per layer, or one that all share
+  std::vector<Kept> kept;          // per layer, or one shared by all layers
   NormStatistics<Master> final_statistics;
 
   Matrix<Element> dx;  // gradient of the residual stream, with room for dU of o and down
   Matrix<Element>
       narrow;  // tokens x hidden: final norm and its gradient, gradients of n1, n2 and of the attention's output
   Matrix<Element> d_qkv;   // with room for dU
-  Matrix<Element> wide;    // tokens x intermediate: h where it is not kept (room for U), and its gradient
+  Matrix<Element> wide;    // tokens x intermediate: h if it is not kept (with room for U), and its gradient
   Matrix<Element> logits;  // loss_chunk x vocab, in the same memory
   int *inputs, *targets;   // accumulation x tokens
-  int* order = nullptr;    // of each micro-batch, its rows sorted by their inputs; where the embedding is trained
+  int* order = nullptr;    // rows of each micro-batch, sorted by their inputs; only if the embedding is trained
   Master *rotations = nullptr, *losses;
-  Record* records;  // of the step under way, and behind it those of the last ones
+  Record* records;  // of the current step, followed by those of the last steps
   std::byte* workspace;
 
  private:
@@ -168,8 +170,8 @@ struct Buffers {
             m.norm == Norm::layer ? arena.take<Element>(name + " shift", m.hidden) : nullptr};
   }
 
-  /// Of layers three in turns: one is worked on, two are on their way. The head and the embeddings, which are
-  /// larger, take turns with each other where they are not the same.
+  /// Returns the slot of a unit. Layers use three slots in turn: one layer is being computed and two are in transfer.
+  /// The larger head and embeddings share a slot unless they are the same matrix.
   static std::size_t slot_of(const StepShape& s, std::size_t unit) {
     const auto layers = s.model.layers;
     if (s.shard != Shard::weights) return unit;
@@ -208,7 +210,7 @@ struct Buffers {
     }
   }
 
-  /// Of a model that is trained as a whole the weights lie as its flat array does.
+  /// Places the weights of a fully trained model in the order of its flat array.
   void place_weights(const StepShape& s, const FlatLayout& layout) {
     layers.resize(s.model.layers);
     for (const auto& t : layout.tensors) {
@@ -275,13 +277,13 @@ struct Buffers {
     Matrix<Element> shared_n;
     if (rebuild)
       shared_n = matrix(arena, "norm output", tokens, m.hidden, std::max(room(Linear::qkv), room(Linear::gate_up)));
-    // The loss is over before the backward pass begins, and h of the last layer used before the loss.
+    // The loss is complete before the backward pass begins, and the last layer's h is not needed after the loss begins.
     const auto wide_stride = m.intermediate + room(Linear::down), logit_rows = std::min(tokens, s.loss_chunk);
     auto* const shared = arena.take<Element>("MLP or logits", std::max(tokens * wide_stride, logit_rows * m.vocab));
     wide = {shared, tokens, m.intermediate, wide_stride};
     logits = {shared, logit_rows, m.vocab, m.vocab};
 
-    // U behind the kept X, or in memory of its own.
+    // U follows the columns of a kept X; otherwise it has separate memory.
     const auto u_of = [&](const char* name, Matrix<Element> input, bool input_kept, Linear linear) -> Matrix<Element> {
       if (room(linear) == 0) return {};
       if (!input_kept) return matrix(arena, name, tokens, room(linear));
@@ -318,8 +320,8 @@ struct Buffers {
   }
 };
 
-/// The bytes of a step and what they are for. `element` and `master` are the sizes of the two types: 2 and 4 for bf16
-/// with fp32 masters. Errors: std::invalid_argument for sizes that no backend has.
+/// The memory of a step and its uses. `element` and `master` are the sizes of the two types: 2 and 4 for bf16 with fp32
+/// masters. Errors: std::invalid_argument for sizes that no backend has.
 struct Plan {
   std::size_t bytes;
   std::vector<Slice> slices;

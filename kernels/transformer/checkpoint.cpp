@@ -1,5 +1,5 @@
-// Decides what stands where in a checkpoint, and when it counts. Longer than other files: the format, what makes it
-// whole, and whose a folder is are read together.
+// Defines the content of a checkpoint and when it is valid. This file is longer than others because the format, the
+// validation and the ownership of folders belong together.
 #include "kernels/transformer/checkpoint.hpp"
 
 #include <fcntl.h>
@@ -31,10 +31,10 @@ namespace fs = std::filesystem;
 constexpr int format = 1;
 constexpr const char* manifest_name = "checkpoint.json";
 
-/// Some values of all arrays, as a file has them.
+/// A range of values of all arrays, as stored in a file.
 struct FileRun {
   std::size_t first = 0, count = 0;
-  std::vector<std::uint64_t> digests;  // by array
+  std::vector<std::uint64_t> digests;  // per array
   std::size_t end() const { return first + count; }
 };
 template <class Archive>
@@ -46,9 +46,10 @@ struct Manifest {
   int format = 0;
   std::string id;
   std::uint64_t steps = 0;
-  std::map<std::string, std::string> of;      // what model in what type
-  std::vector<std::vector<FileRun>> by_rank;  // of each file its runs: those of the first array, then of the next
-  std::string seal;                           // SHA-256 of all this without it
+  std::map<std::string, std::string> of;      // model and type
+  std::vector<std::vector<FileRun>> by_rank;  // runs of each file; a file holds the runs of the first array, then those
+                                              // of the next
+  std::string seal;                           // SHA-256 of all other members
 };
 template <class Archive>
 void members(Archive& archive, Manifest& manifest) {
@@ -61,7 +62,7 @@ void members(Archive& archive, Manifest& manifest) {
   refuse(file, what + ": " + std::generic_category().message(error));
 }
 
-/// All ranks: ends with the first InputError that any of them has.
+/// Runs an action on all ranks. Throws the first InputError of any rank on all of them.
 template <class Action>
 void together(Group& group, const Action& action) {
   const auto answers = group.gather(input_error_of(action));
@@ -110,7 +111,7 @@ class DataFile {
     }
   }
   std::size_t size() const { return static_cast<std::size_t>(::lseek(fd_, 0, SEEK_END)); }
-  /// So that whoever reads it next reads the disk.
+  /// Drops the file from the page cache, so that the next reader reads from disk.
   void forget() const { static_cast<void>(::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED)); }
 
  private:
@@ -122,7 +123,7 @@ class DataFile {
   int fd_;
 };
 
-/// So that the names in it are on the disk too, where a file system knows how to do that.
+/// Flushes the folder's entries to disk, if the file system supports that.
 void sync_folder(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
@@ -130,7 +131,7 @@ void sync_folder(const fs::path& folder) {
   ::close(fd);
 }
 
-/// Goes unless somebody keeps it.
+/// A file that is removed on destruction unless it is kept.
 struct Unfinished {
   explicit Unfinished(fs::path file) : path(std::move(file)) {}
   Unfinished(const Unfinished&) = delete;
@@ -184,13 +185,13 @@ std::string seal_of(Manifest manifest) {
   return sha256(json_text(manifest, -1));
 }
 
-/// A new one, on all ranks.
+/// Returns a new id, the same on all ranks.
 std::string new_id(Group& group) {
   std::random_device random;
   return broadcast(group, fmt::format("{:08x}{:08x}", random(), random()));
 }
 
-// Errors: InputError for a folder that is none, or has less room than `bytes`.
+// Errors: InputError if the folder does not exist or has less free space than `bytes`.
 void require_room(const fs::path& folder, std::size_t bytes) {
   struct statvfs disk {};
   if (::statvfs(folder.c_str(), &disk) != 0)
@@ -202,7 +203,7 @@ void require_room(const fs::path& folder, std::size_t bytes) {
                              room / 1e9, static_cast<double>(bytes) / 1e9));
 }
 
-/// Writes what is this rank's to a file of its own.
+/// Writes this rank's runs to a file of its own.
 std::vector<FileRun> store(const std::vector<Run>& runs, std::size_t master, StateCopies& copies,
                            const fs::path& path) {
   struct Chunk {
@@ -237,7 +238,7 @@ std::vector<FileRun> store(const std::vector<Run>& runs, std::size_t master, Sta
   return stored;
 }
 
-/// The first one that is, refused; whether all that it names fits together.
+/// Returns the manifest after checking that its content is consistent; throws on the first error.
 Manifest read_manifest(const Saved& of) {
   const auto file = of.folder / manifest_name;
   const auto text = read_file(file);
@@ -257,7 +258,7 @@ Manifest read_manifest(const Saved& of) {
   return manifest;
 }
 
-/// Brings what this rank keeps of it, and proves all that it reads for that.
+/// Loads the values that this rank keeps, and verifies all data that it reads.
 void load(const Saved& of, const Manifest& manifest, StateCopies& copies) {
   const auto kept = kept_runs(of.shape);
   const auto chunk_values = StateCopies::chunk_bytes / of.master;
@@ -276,7 +277,7 @@ void load(const Saved& of, const Manifest& manifest, StateCopies& copies) {
       refuse(path, fmt::format("has {} of {} bytes: it is cut off, or another file; take another checkpoint",
                                file.size(), bytes));
     }
-    std::size_t at = 0;  // in the file
+    std::size_t at = 0;  // position in the file
     for (std::size_t array = 0; array < state_arrays; ++array) {
       for (const auto& run : runs) {
         const auto begin = std::exchange(at, at + run.count * of.master);
@@ -308,7 +309,7 @@ void load(const Saved& of, const Manifest& manifest, StateCopies& copies) {
   if (brought != state_arrays * sum(kept)) refuse(of.folder / manifest_name, "does not make up the whole model");
 }
 
-/// Files of checkpoints in the folder but that of one id; each rank some of them.
+/// Removes the files of all checkpoints in the folder except one id; the ranks divide the files among them.
 void remove_files(const fs::path& folder, Group& group, const std::string& but = "") {
   for (const auto& file : names_in(folder).value_or(std::vector<std::string>())) {
     const auto digits = file.rfind(".rank");
@@ -320,10 +321,11 @@ void remove_files(const fs::path& folder, Group& group, const std::string& but =
   }
 }
 
-/// Held by whom an OwnFolder is of.
+/// The owner of an OwnFolder holds a lock on this file.
 constexpr auto lock_name = "lock";
 
-/// "shakedown-checkpoint-node7-": another host's processes cannot be asked whether they live.
+/// Returns "shakedown-checkpoint-node7-". The host name is included because a process cannot check if a process of
+/// another host is alive.
 std::string own_folders() {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
@@ -331,7 +333,7 @@ std::string own_folders() {
 }
 constexpr std::size_t id_digits = 16;
 
-/// The lock of an own folder, if this process has it now; else -1.
+/// Returns the descriptor of the locked file if this process got the lock of an own folder; else -1.
 int lock_of(const fs::path& folder, int flags = 0) {
   const int fd = ::open((folder / lock_name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
   if (fd < 0 || ::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
@@ -366,7 +368,7 @@ OwnFolder::OwnFolder(const fs::path& parent) {
   remove_left_behind(absolute);
   std::random_device random;
   path_ = absolute / fmt::format("{}{:08x}{:08x}", own_folders(), random(), random());
-  // It gets its name when it is locked: no other process may think in between that nobody has it.
+  // The folder gets its name only after it is locked, so that no other process considers it abandoned.
   const auto unnamed = absolute / ("." + path_.filename().string());
   fs::create_directory(unnamed, error);
   lock_ = lock_of(unnamed, O_CREAT);
@@ -374,7 +376,7 @@ OwnFolder::OwnFolder(const fs::path& parent) {
 }
 
 OwnFolder::~OwnFolder() {
-  // With what others have not removed yet the lock stays, without which nobody takes a folder for one of ours.
+  // If other ranks' files remain, the lock file remains, too: without it no process recognizes the folder as ours.
   remove_if_done(path_);
   if (lock_ >= 0) ::close(lock_);
 }
@@ -382,7 +384,7 @@ OwnFolder::~OwnFolder() {
 std::vector<Run> kept_runs(const StepShape& shape) {
   const auto layout = shape.layout();
   const auto shares = static_cast<std::size_t>(shape.shares());
-  std::vector<std::size_t> of_model, own;  // where tensors begin in the model, and units in the arrays
+  std::vector<std::size_t> of_model, own;  // offsets of tensors in the model, and of units in the arrays
   std::size_t next = 0;
   for (const auto& t : layout.tensors) of_model.push_back(std::exchange(next, next + t.size()));
   next = 0;
@@ -420,7 +422,7 @@ void write_checkpoint(const Saved& of, Group& group, StateCopies& copies, std::u
   Manifest manifest{format, new_id(group), steps, description(of), {}, ""};
   const auto runs = written_runs(of.shape, group.rank(), group.size());
   const auto own = static_cast<double>(state_arrays * sum(runs) * of.master);
-  double all = 0;  // the folder is one that all ranks see
+  double all = 0;  // all ranks see the same folder
   group.sum(std::span(&own, 1), std::span(&all, 1));
   together(group, [&] { require_room(of.folder, static_cast<std::size_t>(all)); });
   Unfinished mine(of.folder / file_name(manifest.id, group.rank()));
@@ -430,7 +432,7 @@ void write_checkpoint(const Saved& of, Group& group, StateCopies& copies, std::u
     sync_folder(of.folder);
   });
   manifest.by_rank = gather_to_first(group, stored);
-  mine.kept = true;  // from here on it may be named, whatever becomes of the ranks
+  mine.kept = true;  // from here on the manifest may name the file, even if ranks fail
   try {
     together(group, [&] {
       if (group.rank() != 0) return;

@@ -1,13 +1,13 @@
-// What a training step needs to go on where another run of it ended: its parameters, their moments, and how many steps
-// it has taken. In a folder that all ranks see:
+// The data that a training step needs to continue another run: its parameters, their moments, and the number of steps.
+// It is stored in a folder that all ranks see:
 //
-//   checkpoint.json            what it is of, and of each other file which values stand there, with their digests
-//   checkpoint.<id>.rank<r>    parameters, first and second moments of rank r, as it has them; of ranks that all have
-//                              the same, a part of them
+//   checkpoint.json            the model, and for each file the ranges of values in it, with their digests
+//   checkpoint.<id>.rank<r>    parameters, first and second moments of rank r; if ranks have identical data, a part
+//                              of them
 //
-// An id is new each time. The first file is renamed into its place when all others are on the disk, and the others of
-// the checkpoint before go then: until that moment the folder holds the old one whole, from then on the new one. Any
-// number of ranks that share the state in any way can read what any other wrote.
+// Every checkpoint has a new id. checkpoint.json is renamed into place after all other files are on disk; then the
+// files of the previous checkpoint are removed. The folder thus contains the complete old checkpoint up to that moment,
+// and the complete new one afterwards. A checkpoint can be read with any number of ranks and any kind of sharding.
 #pragma once
 
 #include <algorithm>
@@ -21,26 +21,26 @@
 
 namespace shakedown::training {
 
-/// Values of a rank's arrays from `own` on, which of the model are those from `first` on: its tensors one behind the
-/// other, without what fills up shares.
+/// A range of values: it begins at `own` in a rank's arrays and at `first` in the model. The model is the sequence of
+/// its tensors, without the padding of shares.
 struct Run {
   std::size_t first, own, count;
   std::size_t end() const { return first + count; }
 };
 
-/// All that this rank keeps.
+/// Returns all ranges that this rank keeps.
 std::vector<Run> kept_runs(const StepShape&);
-/// Of that what `rank` of `ranks` writes down.
+/// Returns the ranges that `rank` of `ranks` writes.
 std::vector<Run> written_runs(const StepShape&, int rank, int ranks);
-/// Bytes of a checkpoint, all ranks together.
+/// Returns the bytes of a checkpoint, summed over all ranks.
 std::size_t checkpoint_bytes(const StepShape&, std::size_t master);
 
 enum class StateArray { parameters, first_moment, second_moment };
 inline constexpr std::size_t state_arrays = 3;
 constexpr auto words(StateArray) { return names("parameters", "first moments", "second moments"); }
 
-/// Between the arrays of a step and two chunks of the host's memory, which take turns: while one is written or read,
-/// the other is on its way.
+/// Copies between the arrays of a step and two chunks of host memory, used in turn: while one is written or read, the
+/// other is in transfer.
 class StateCopies {
  public:
   static constexpr std::size_t chunk_bytes = std::size_t{16} << 20;
@@ -51,39 +51,40 @@ class StateCopies {
   virtual ~StateCopies() = default;
 
   virtual std::byte* chunk(std::size_t turn) = 0;
-  /// Begins to copy `bytes` from byte `first` of an array on to the begin of a chunk; or back from byte `at` of it.
+  /// Start to copy `bytes` from byte `first` of an array to the beginning of a chunk, or back from byte `at` of the
+  /// chunk.
   virtual void fetch(std::size_t turn, StateArray, std::size_t first, std::size_t bytes) = 0;
   virtual void bring(std::size_t turn, std::size_t at, StateArray, std::size_t first, std::size_t bytes) = 0;
   virtual void finish(std::size_t turn) = 0;
 };
 
-/// What is saved, as a checkpoint describes it, and where to.
+/// The state to save, the properties that a checkpoint records, and the folder.
 struct Saved {
   const StepShape& shape;
-  std::size_t element, master;  // bytes of the two types
+  std::size_t element, master;  // sizes of the two types in bytes
   std::filesystem::path folder;
 };
 
-/// All ranks together. Errors: InputError, the same on all ranks, and what was in the folder stays as it was: for a
-/// folder that has no room for it or cannot be written, and where the disk is full in the end.
+/// Writes a checkpoint. Collective over the ranks. Errors: InputError, the same on all ranks, if the folder has too
+/// little space, is not writable, or the disk becomes full. The previous content of the folder then remains valid.
 void write_checkpoint(const Saved&, Group&, StateCopies&, std::uint64_t steps);
 
-/// All ranks together; gives the steps that the one who wrote it had taken. Errors: InputError, the same on all ranks,
-/// for what is not there, is of another model or type, cut off, not what was written, or mixed from several; then the
-/// state is void.
+/// Reads a checkpoint. Collective over the ranks; returns the number of steps at the time of writing. Errors:
+/// InputError, the same on all ranks, if the checkpoint is missing, belongs to another model or type, is truncated,
+/// corrupt, or a mixture of several. The state is then undefined.
 std::uint64_t read_checkpoint(const Saved&, Group&, StateCopies&);
 
-/// Removes what OwnFolders of this user's dead processes on this host have left there.
+/// Removes OwnFolders left on this host by this user's processes that are no longer alive.
 void remove_left_behind(const std::filesystem::path& parent);
 
-/// Removes an OwnFolder in which nothing is left but its lock.
+/// Removes an OwnFolder that only contains its lock.
 void remove_if_done(const std::filesystem::path& folder);
 
-/// A folder of this process for checkpoints that shall not stay, in another: it goes with it, and with it goes what
-/// processes of this user on this host that have died have left there. A lock inside tells who lives.
+/// A temporary folder of this process for checkpoints, inside another folder; removed on destruction. Also removes the
+/// folders of this user's dead processes on this host. A lock file inside a folder shows if its process is alive.
 class OwnFolder {
  public:
-  /// Where none can be made, path() names what is not there.
+  /// If the folder cannot be created, path() names a folder that does not exist.
   explicit OwnFolder(const std::filesystem::path& parent);
   OwnFolder(const OwnFolder&) = delete;
   OwnFolder& operator=(const OwnFolder&) = delete;
@@ -95,7 +96,8 @@ class OwnFolder {
   int lock_ = -1;
 };
 
-/// What this rank has written there goes; of what no rank of this group wrote, a part.
+/// Removes the files that this rank has written to the folder, and a part of the files that no rank of this group has
+/// written.
 void remove_checkpoint(const std::filesystem::path& folder, Group&);
 
 template <TrainingOps Ops>
@@ -125,7 +127,7 @@ class DeviceCopies final : public StateCopies {
   decltype(std::declval<Ops&>().host_memory(std::size_t{})) memory_;
 };
 
-/// A step and its checkpoints. All must outlive it.
+/// A step and its checkpoints. All arguments must outlive it.
 template <TrainingOps Ops>
 class Checkpoint {
  public:
@@ -134,13 +136,13 @@ class Checkpoint {
 
   std::size_t bytes() const { return checkpoint_bytes(step_.shape(), sizeof(typename Ops::Master)); }
 
-  /// As write_checkpoint, of the state as it is when all that was queued is done.
+  /// Same as write_checkpoint, for the state after all queued work.
   void write(const std::filesystem::path& folder) { write_checkpoint(saved(folder), group_, copies_, step_.steps()); }
 
-  /// As read_checkpoint: the next step is the one that would have followed there.
+  /// Same as read_checkpoint; the next step then continues the run that wrote it.
   void read(const std::filesystem::path& folder) {
     auto& state = step_.buffers().state;
-    // What fills up a share is zero.
+    // The padding of a share is zero.
     for (auto* const array : {state.parameters, state.first_moment, state.second_moment}) {
       ops_.set_bytes(array, 0, state.count * sizeof *array);
     }

@@ -1,5 +1,5 @@
-// The sums of a step's gradients over ranks, beside the backward pass: bucket by bucket of the whole array, or of each
-// unit a share to each rank; and what a summary tells of them on the way.
+// Sums a step's gradients over ranks while the backward pass runs. Either the whole array is summed bucket by bucket,
+// or each rank gets the sum of its share of every unit. Also collects the summaries of the gradients.
 #pragma once
 
 #include <algorithm>
@@ -16,34 +16,35 @@ class GradientSums {
   using Master = typename Ops::Master;
   using AllBuffers = Buffers<typename Ops::Element, Master>;
 
-  /// All must outlive it; what `shape` says of buckets may change.
+  /// All arguments must outlive it; the bucket size in `shape` may change.
   GradientSums(Ops& ops, const StepShape& shape, const FlatLayout& layout, const AllBuffers& buffers)
       : ops_(ops), shape_(shape), layout_(layout), buffers_(buffers) {
     sent_.resize(std::max(buffers_.units.size(), slots_in_turns));
   }
 
-  /// Where what a sum tells goes, whether it is made at all, and of which micro-batch.
+  /// Settings of one pass: the record of its summaries, whether to sum over ranks, and the micro-batch.
   struct Pass {
     Record* record;
     bool exchanges;
     std::size_t micro;
   };
 
-  /// A backward pass begins.
+  /// Starts a backward pass.
   void begin() { reduced_ = buckets_ = 0; }
-  /// Sums since then.
+  /// Returns the number of sums since then.
   std::size_t buckets() const { return buckets_; }
 
-  /// Whether so many gradients, which are complete in the backward pass of this layer, are to be summed now. Less than
-  /// a bucket waits for the next layer; after the last one as little as possible is left, unless a bucket is all of
-  /// them.
+  /// True if the gradients that are complete at this layer of the backward pass must be summed now. Fewer gradients
+  /// than a bucket wait for the next layer. After the last layer as little as possible must remain, unless a bucket
+  /// holds all gradients.
   bool due(std::size_t complete, std::size_t layer) const {
     const bool rest = layer == 0 && shape_.bucket < layout_.count();
     return rest || shape_.shard == Shard::weights || complete - reduced_ >= shape_.bucket;
   }
 
-  /// Looks at the gradients before `end` that became complete since the last time, and sums them over ranks beside what
-  /// follows. Where ranks share the state, each gets its share of the units that are complete.
+  /// Summarizes the gradients before `end` that have become complete since the last call, and starts their sum over
+  /// ranks. The backward pass continues meanwhile. If ranks share the state, each gets its share of the units that are
+  /// complete.
   void reduce(std::size_t end, const Pass& pass) {
     if (shape_.sharded()) return scatter(end, pass);
     if (end <= reduced_) return;
@@ -56,17 +57,19 @@ class GradientSums {
     ++buckets_;
   }
 
-  /// What is queued from here on may write the gradient of this unit: that of the one before it has been sent.
+  /// Makes it safe for later work to write the gradient of this unit, after the previous gradient in its slot has been
+  /// sent.
   void claim(std::size_t unit) {
     auto& ticket = sent_[buffers_.units[unit].slot];
     if (ticket) ops_.wait(*ticket);
     ticket.reset();
   }
-  /// Nothing travels any more.
+  /// Called when all transfers are complete.
   void joined() { sent_.assign(sent_.size(), std::nullopt); }
 
-  /// What AdamW's clipping looks at: the gradient of the whole model, in which what is replicated counts once. Each sum
-  /// over ranks that share the state has told of its part, and these travel: join them.
+  /// Computes the summary for AdamW's clipping: of the gradient of the whole model, with replicated parameters counted
+  /// once. If ranks share the state, every sum has already summarized its own part. This then only starts the sum of
+  /// these summaries over ranks, which the caller must join.
   void summarize(const Pass& pass) {
     if (shape_.sharded()) {
       if (pass.exchanges) ops_.all_reduce(&pass.record->reduced);
@@ -77,8 +80,8 @@ class GradientSums {
   }
 
  private:
-  /// So many values of the flat array count in the norm here: of what all ranks that compute the model together have,
-  /// one has the sum.
+  /// Returns the number of values of the flat array that count in the norm on this rank. Parameters that all ranks of a
+  /// tensor parallel group have are counted by one of them.
   std::size_t counted() const { return shape_.tensor_rank > 0 ? layout_.units.back().offset : layout_.count(); }
 
   void scatter(std::size_t end, const Pass& pass) {
@@ -92,7 +95,8 @@ class GradientSums {
         if (!counts || first >= behind) return;
         ops_.summarize(place.gradient + first, unit.offset + first, behind - first, &pass.record->local);
       };
-      // Its own share is looked at as it is summed; in a step without sums by nobody, so that their times compare.
+      // This rank's own share is summarized while it is summed. A step without sums omits that, so that the times are
+      // comparable.
       const auto mine = static_cast<std::size_t>(shape_.rank) * place.own_count;
       look(0, std::min(mine, unit.used));
       look(mine + place.own_count, unit.used);
@@ -113,7 +117,7 @@ class GradientSums {
   const FlatLayout& layout_;
   const AllBuffers& buffers_;
   std::size_t reduced_ = 0, buckets_ = 0;
-  std::vector<std::optional<std::size_t>> sent_;  // by slot, the sum that who writes there next waits for
+  std::vector<std::optional<std::size_t>> sent_;  // by slot: the sum that the next write to the slot must wait for
 };
 
 }  // namespace shakedown::training

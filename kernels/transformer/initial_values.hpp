@@ -1,4 +1,4 @@
-// What the tensors of a step hold at the start, the same for every backend, for any cut among ranks, and for the peer
+// Initial values of the tensors of a step: the same for every backend, every division among ranks, and the peer
 // scripts.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace shakedown::training {
 
-/// Numbers of the random tensors: each matrix, bias and adapter has its own. Element (r, c) of a tensor with so many
+/// Numbers of the random tensors: each matrix, bias and adapter has its own. Element (r, c) of a tensor with `columns`
 /// columns is stddev normal((number << 32) + r columns + c).
 namespace tensor {
 constexpr std::uint64_t embedding = 0, head = 1, positions = 2, head_bias = 3;
@@ -22,19 +22,19 @@ constexpr std::uint64_t a(std::size_t layer, Module m) { return of_layer(layer) 
 constexpr std::uint64_t b(std::size_t layer, Module m) { return of_layer(layer) + 16 + static_cast<std::uint64_t>(m); }
 }  // namespace tensor
 
-/// Standard deviation of all random weights, as Qwen2Config and GPT2Config initialise them. B is not zero as in a real
-/// fine-tuning: with B = 0 half of the backward pass would compute zeros.
+/// Standard deviation of all random weights, as in Qwen2Config and GPT2Config. Unlike in a real fine-tuning, B is not
+/// zero: with B = 0 half of the backward pass would compute zeros.
 inline constexpr double weight_stddev = 0.02;
 
-/// Expected loss of the first step: the logits are normal with variance hidden stddev^2, whose log of the mean of exp
-/// is half of it.
+/// Returns the expected loss of the first step. The logits are normal with variance hidden stddev^2, so the log of the
+/// mean of exp is half of the variance.
 inline double expected_first_loss(const TransformerShape& model) {
   return std::log(static_cast<double>(model.vocab)) +
          static_cast<double>(model.hidden) * weight_stddev * weight_stddev / 2;
 }
 
-/// Fills a tensor of rank `rank` of `ranks` that compute a model together, each with such a part of it: random values
-/// by normal(stretch, number), norms and their shifts by constant(value).
+/// Fills a tensor of rank `rank` of `ranks` in a tensor parallel group, each of which has its part of the model. Random
+/// values are set by normal(stretch, number), norms and their shifts by constant(value).
 template <class Normal, class Constant>
 void draw(const TransformerShape& part, const ParameterTensor& t, int ranks, int rank, const Normal& normal,
           const Constant& constant) {
@@ -43,7 +43,7 @@ void draw(const TransformerShape& part, const ParameterTensor& t, int ranks, int
   if (t.kind == Kind::a) return normal(Stretch{t.module, 0, t.size(), {}, 0}, tensor::a(t.layer, t.module));
   if (t.kind == Kind::b) return normal(Stretch{t.module, 0, t.size(), {}, 0}, tensor::b(t.layer, t.module));
   for (auto s : stretches(part, t, ranks, rank)) {
-    if (is_bias) s.of_module = 0;  // that of q, k and v is one
+    if (is_bias) s.of_module = 0;  // q, k and v share one bias
     if (t.owner == Owner::embedding) {
       normal(s, tensor::embedding);
     } else if (t.owner == Owner::positions) {
@@ -56,7 +56,7 @@ void draw(const TransformerShape& part, const ParameterTensor& t, int ranks, int
   }
 }
 
-/// The table of ops.rope: positions count from 0 in each sequence; angle = position / theta^(2 i / head_dim).
+/// Returns the table of ops.rope: positions count from 0 in each sequence; angle = position / theta^(2 i / head_dim).
 template <class Master>
 std::vector<Master> rotation_table(std::size_t seq, std::size_t head_dim, double theta) {
   std::vector<Master> table(seq * head_dim);

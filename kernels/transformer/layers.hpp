@@ -1,5 +1,5 @@
-// The layers of a transformer, forward and backward. Of ranks that compute the model together each has all tokens of
-// what a projection reads or writes, and between projections some of them (sequence parallel, Korthikanti et al. 2022,
+// The layers of a transformer, forward and backward. In a tensor parallel group, each rank has all tokens of the inputs
+// and outputs of projections, and a part of the tokens between projections (sequence parallel, Korthikanti et al. 2022,
 // arXiv 2205.05198).
 #pragma once
 
@@ -14,12 +14,13 @@ class Layers {
   using Element = typename Ops::Element;
   using Master = typename Ops::Master;
 
-  /// All must outlive it.
+  /// All arguments must outlive it.
   Layers(Ops& ops, const StepShape& shape, const Buffers<Element, Master>& buffers, const Places<Ops>& places,
          WeightStore<Ops>& weights)
       : ops_(ops), shape_(shape), part_(shape.part()), buffers_(buffers), places_(places), weights_(weights) {}
 
-  /// Without `output` only what the backward pass needs: the input of the next layer is there already.
+  /// Runs the forward pass of a layer. Without `output`, it only recomputes what the backward pass needs: the next
+  /// layer's input already exists.
   void forward(std::size_t l, bool output) {
     const auto& m = shape_.model;
     const auto unit = m.layers - l;
@@ -35,7 +36,8 @@ class Layers {
     if (before) norm(residual(l), weights.norm1, k.n1, k.norm1);
     places_.linear(l, Linear::qkv).forward(ops_, before ? k.n1 : buffers_.x[l], k.u_qkv, Product{.d = k.qkv});
     rotate(k.qkv, Rotation::forward);
-    // Where the next ones begin to travel: beside attention, which needs fewer multiprocessors than a product.
+    // Transfers of the next layers start here: they overlap with attention, which needs fewer multiprocessors than a
+    // product.
     for (std::size_t ahead = 1; output && ahead < layers_in_turns && ahead <= unit; ++ahead)
       weights_.gather(unit - ahead);
     ops_.attention(k.qkv, k.attended, k.lse, shape_.attention());
@@ -62,9 +64,9 @@ class Layers {
     }
   }
 
-  /// dx: gradient of x[l + 1] before, of x[l] after (of layer 0 only if somebody needs it). Gradients of weights are
-  /// added to what is there if `accumulate`.
-  /// `before_attention` is where sums over ranks begin: from there to the next product it is longest.
+  /// Runs the backward pass of a layer. dx holds the gradient of x[l + 1] before, and of x[l] after (for layer 0 only
+  /// if it is needed). Gradients of weights are added to their previous values if `accumulate`. Sums over ranks start
+  /// in `before_attention`, because the time from there to the next product is longest.
   template <class BeforeAttention>
   void backward(std::size_t l, bool accumulate, const BeforeAttention& before_attention) {
     const auto& weights = buffers_.layers[l];
@@ -108,7 +110,7 @@ class Layers {
     rotate(buffers_.d_qkv, Rotation::backward);
     const auto& qkv = places_.linear(l, Linear::qkv);
     qkv.expand(ops_, buffers_.d_qkv, k.u_qkv, accumulate);
-    // Below layer 0 there is the embedding alone.
+    // Only the embedding precedes layer 0.
     if (l > 0 || shape_.trains == Trains::all) {
       input_gradient(qkv, buffers_.d_qkv);
       if (before) {
@@ -120,7 +122,7 @@ class Layers {
     qkv.weight_gradient(ops_, buffers_.d_qkv, before ? k.n1 : buffers_.x[l], accumulate);
   }
 
-  /// A norm, and what it normed.
+  /// A norm and its input.
   struct NormAt {
     std::size_t layer;
     Owner owner;
@@ -128,8 +130,9 @@ class Layers {
     NormWeights<Element> weights;
     NormStatistics<Master> statistics;
   };
-  /// dx = (add ? dx : 0) + what comes through the norm from dn, and the norm's own gradient if it is trained, added to
-  /// what is there if `accumulate`; of this rank's tokens. n, if wanted, comes back for all.
+  /// Computes dx = (add ? dx : 0) + the gradient through the norm from dn, for this rank's tokens. Also computes the
+  /// norm's own gradient if it is trained, and adds it to the previous value if `accumulate`. n, if wanted, is returned
+  /// for all tokens.
   void norm_backward(const NormAt& norm, Matrix<Element> dn, bool add, Matrix<Element> n, bool accumulate) {
     const auto gradient = [&](Kind kind) { return places_.gradient(norm.owner, kind, norm.layer).data; };
     ops_.norm_backward(own(dn), norm.x, norm.weights, norm.statistics, add, own(buffers_.dx), n ? own(n) : n,
@@ -143,11 +146,11 @@ class Layers {
     return all.row_range(static_cast<std::size_t>(rank) * shape_.own_tokens(), shape_.own_tokens());
   }
   Matrix<Element> own(Matrix<Element> all) const { return tokens_of(shape_.tensor_rank, all); }
-  /// The residual stream of this rank's tokens, before a layer or after the last.
+  /// Returns the residual stream of this rank's tokens, before a layer or after the last.
   Matrix<Element> residual(std::size_t l) const {
     return shape_.model.norms_before() ? buffers_.x[l] : own(buffers_.x[l]);
   }
-  /// Where the parts of a sum for all tokens stand; that of one rank is the sum.
+  /// Returns the location of the parts of a sum for all tokens; with one rank, the part is the sum.
   Matrix<Element> parts_of(Matrix<Element> sum) const { return shape_.tensor > 1 ? narrow(shape_.model.hidden) : sum; }
   void add_parts(Matrix<Element> sum) {
     if (shape_.tensor > 1 && weights_.exchanges()) ops_.scatter_tokens(narrow(shape_.model.hidden), sum);
@@ -165,8 +168,8 @@ class Layers {
   using Product = Gemm<Element, Element>;
   using Kept = typename Buffers<Element, Master>::Kept;
 
-  /// to = residual + what this projection makes of x, of this rank's tokens. Ranks that compute it together have a part
-  /// of the sum for all tokens, in which each adds the residual and the bias of its own.
+  /// Computes to = residual + the projection of x, for this rank's tokens. In a tensor parallel group, each rank
+  /// computes its part of the sum for all tokens; it adds the residual and the bias only for its own tokens.
   void add_projected(const Projection<Ops>& projection, Matrix<Element> x, Matrix<Element> u, Matrix<Element> residual,
                      Matrix<Element> to) {
     for (int r = 0; r < shape_.tensor; ++r) {
@@ -179,8 +182,8 @@ class Layers {
     add_parts(to);
   }
 
-  /// Of what a projection reads, for this rank's tokens: where norms stand before it, in `narrow`; else dx becomes what
-  /// was there and it.
+  /// Computes the gradient of a projection's input, for this rank's tokens. In a pre-norm model it is written to
+  /// `narrow`; otherwise it is added to dx.
   void input_gradient(const Projection<Ops>& projection, Matrix<Element> dy) {
     const bool add = !shape_.model.norms_before();
     const auto to = add ? buffers_.dx : narrow(shape_.model.hidden);

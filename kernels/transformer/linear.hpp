@@ -1,4 +1,4 @@
-// A projection of one layer: frozen with adapters, or trained. See FusedLinear for how the matrices lie.
+// A projection of one layer: frozen with adapters, or trained. See FusedLinear for the layout of the matrices.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace shakedown::training {
 
-/// Columns behind those of a matrix, and the matrix with them.
+/// Return the columns that follow those of a matrix, and the matrix including them.
 template <class T>
 Matrix<T> room_behind(Matrix<T> m, std::size_t cols) {
   return {m.data + m.cols, m.rows, cols, m.stride};
@@ -25,11 +25,11 @@ class Projection {
   using Product = Gemm<Element, Element>;
   using GradientProduct = Gemm<Element, Master>;
 
-  /// Where its gradients go: what it does not have is null.
+  /// Locations of its gradients; null for parts that it does not have.
   struct Gradients {
     Matrix<Master> weight, a;
     Master* bias = nullptr;
-    std::array<Matrix<Master>, modules> b = {};  // by module
+    std::array<Matrix<Master>, modules> b = {};  // per module
   };
 
   /// `shape` and `linear` must outlive it.
@@ -37,7 +37,7 @@ class Projection {
              const Gradients& gradients)
       : lora_(shape.lora), path_(shape.path), f_(linear), weights_(weights), bias_(bias), gradients_(gradients) {}
 
-  /// Y = X W' + b + U (sB)', and what `y` says besides; without b where another rank adds it.
+  /// Computes Y = X W' + b + U (sB)', plus the addition that `y` describes. Omits b if another rank adds it.
   void forward(Ops& ops, Matrix<Element> x, Matrix<Element> u, Product y, bool biased = true) const {
     compress(ops, x, u);
     if (biased) y.bias = bias_;
@@ -62,12 +62,12 @@ class Projection {
     }
   }
 
-  /// U = X A'
+  /// Computes U = X A'.
   void compress(Ops& ops, Matrix<const Element> x, Matrix<Element> u) const {
     if (f_.rank_total > 0) ops.gemm(Product{.d = u, .a = x, .b = a(), .b_transposed = true});
   }
 
-  /// dU = dY (sB) in the room behind dY, and dB = s dY' U.
+  /// Computes dU = dY (sB), stored after the columns of dY, and dB = s dY' U.
   void expand(Ops& ops, Matrix<Element> dy, Matrix<const Element> u, bool accumulate) const {
     if (f_.rank_total == 0) return;
     const auto du = room_behind(dy, f_.rank_total);
@@ -89,7 +89,7 @@ class Projection {
     }
   }
 
-  /// dX = dY W + dU A, and what is there if `add`
+  /// Computes dX = dY W + dU A, and adds it to the previous value if `add`.
   void input_gradient(Ops& ops, Matrix<Element> dy, Matrix<Element> d_input, bool add = false) const {
     const double beta = add ? 1 : 0;
     if (f_.rank_total > 0 && path_ == AdapterPath::augmented) {
@@ -103,8 +103,8 @@ class Projection {
     ops.gemm(Product{.d = d_input, .a = room_behind(dy, f_.rank_total), .b = a(), .beta = 1});
   }
 
-  /// Of adapters dA = dU' X, of all parts at once; if trained dW = dY' X, and of the bias the sum of the rows of dY, or
-  /// of those that are this rank's to add.
+  /// Computes dA = dU' X of the adapters, for all parts at once. If the weights are trained, also dW = dY' X and the
+  /// bias gradient. That is the sum of the rows of dY, or of the rows that this rank must add.
   void weight_gradient(Ops& ops, Matrix<Element> dy, Matrix<const Element> x, bool accumulate,
                        Matrix<const Element> own = {}) const {
     const auto product = [&](Matrix<Master> d, Matrix<const Element> left) {
@@ -115,9 +115,9 @@ class Projection {
     if (gradients_.bias != nullptr) ops.sum_rows(own ? own : dy, accumulate, gradients_.bias);
   }
 
-  // Where its parts stand.
+  // Locations of its parts.
   Matrix<Element> a() const { return weights_.block(f_.out, 0, f_.rank_total, f_.in); }
-  /// s B of one part: its rows x rank.
+  /// Returns s B of one part: its rows x rank.
   Matrix<Element> b_of(const Part& part) const {
     return weights_.block(part.row, f_.in + part.u, part.rows, lora_.rank);
   }

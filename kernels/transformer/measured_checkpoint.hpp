@@ -1,5 +1,5 @@
-// A checkpoint as a Work, for every backend: written to and read from a folder of its own, and proved by what training
-// does that goes on from it.
+// A checkpoint as a Work, for every backend: written to and read from a temporary folder. Verified by continuing
+// training from it.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,22 +19,22 @@ namespace shakedown::training {
 template <TrainingOps Ops>
 class MeasuredCheckpoint final : public Work {
  public:
-  /// Allocates all memory. Errors: what the backend throws where there is not so much.
+  /// Allocates all memory. Errors: the backend's exception if there is not enough.
   MeasuredCheckpoint(const CheckpointSpec& spec, std::unique_ptr<Ops> ops)
       : spec_(spec), ops_(std::move(ops)), step_(*ops_, step_shape(spec.step)) {}
   ~MeasuredCheckpoint() override {
     if (group_ == nullptr || folder_.empty()) return;
     try {
       ops_->synchronize();
-    } catch (const std::exception&) {  // what failed before is under way as another exception
+    } catch (const std::exception&) {  // another exception already reports the failure
     }
     remove_checkpoint(folder_, *group_);
     own_folder_.reset();
-    remove_if_done(folder_);  // the last one finds nothing but the lock there
+    remove_if_done(folder_);  // the last rank finds only the lock file
   }
 
-  /// Trains for some steps, writes that down, and notes what some more steps lead to. Errors: Unsupported where the
-  /// folder cannot have it.
+  /// Trains for some steps, saves the state, and records the result of some more steps. Errors: Unsupported if the
+  /// folder cannot hold the checkpoint.
   void connect(Group& group) override {
     if (group.size() != spec_.step.ranks) throw std::logic_error("a checkpoint prepared for another number of ranks");
     group_ = &group;
@@ -66,8 +66,8 @@ class MeasuredCheckpoint final : public Work {
     obstacle_.clear();
   }
 
-  /// All ranks together: what stands on the disk, read anew by who had forgotten all of it, must lead where the state
-  /// leads that was written.
+  /// Verifies the data on disk. Collective over all ranks. Every rank clears its state and reads the checkpoint;
+  /// training that continues from it must give the same result as training from the saved state.
   Check verify() override {
     if (announced_ == 0) return {};
     Check check{1, 0, ""};
@@ -97,7 +97,7 @@ class MeasuredCheckpoint final : public Work {
   std::string chosen() const override { return deterministic_ ? "" : nondeterministic_attention; }
   Metrics metrics() override { return {{"checkpoint_gb", cost().bytes / 1e9}}; }
 
-  /// One bit of what this rank has written.
+  /// Flips one bit of the data that this rank has written.
   void corrupt() override {
     for (const auto& name : names_in(folder_).value_or(std::vector<std::string>())) {
       if (!name.ends_with(".rank" + std::to_string(group_->rank()))) continue;
@@ -119,11 +119,11 @@ class MeasuredCheckpoint final : public Work {
   Group* group_ = nullptr;
   bool deterministic_ = true;
   std::unique_ptr<Checkpoint<Ops>> checkpoint_;
-  std::unique_ptr<OwnFolder> own_folder_;  // of rank 0, for all
+  std::unique_ptr<OwnFolder> own_folder_;  // created by rank 0, for all ranks
   std::string folder_;
-  std::uint64_t saved_ = 0, expected_ = 0;  // checksums of the parameters: written down, and some steps later
+  std::uint64_t saved_ = 0, expected_ = 0;  // checksums of the parameters: when saved, and some steps later
   int announced_ = 0, done_ = 0;
-  std::string obstacle_;  // what the first that failed said, the same on all ranks
+  std::string obstacle_;  // message of the first failure, the same on all ranks
 };
 
 }  // namespace shakedown::training

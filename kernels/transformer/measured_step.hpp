@@ -1,5 +1,5 @@
-// The training step as a Work, for every backend: prepares it on random weights and tokens, checks what each step left
-// behind, and splits its time into phases and into what the sums over ranks add.
+// The training step as a Work, for every backend. Prepares it on random weights and tokens, checks the result of each
+// step, and splits its time into phases and the cost of sums over ranks.
 #pragma once
 
 #include <algorithm>
@@ -31,14 +31,14 @@ void members(Archive& archive, Taken& taken) {
   archive("first", taken.first)("count", taken.count)("checksum", taken.checksum);
 }
 
-/// Token i of the text that every measurement trains on, and what follows it: without meaning, the same for all ranks
-/// and for the peer script.
+/// Return token i of the training text, and the token that follows it. The text is pseudo-random, and the same for all
+/// ranks and for the peer script.
 inline int input_token(std::uint64_t i, std::size_t vocab) { return static_cast<int>(reference::mix(i) % vocab); }
 inline int target_token(std::uint64_t i, std::size_t vocab) {
   return static_cast<int>((reference::mix(i) >> 32) % vocab);
 }
 
-/// Gives a step its part of that text, from this sequence on.
+/// Loads a step's part of that text, starting at this sequence.
 template <TrainingOps Ops>
 void load_tokens(TrainingStep<Ops>& step, std::size_t first_sequence) {
   const auto& shape = step.shape();
@@ -51,8 +51,8 @@ void load_tokens(TrainingStep<Ops>& step, std::size_t first_sequence) {
   step.load(inputs, targets);
 }
 
-/// The update of a measurement. At this rate the loss falls clearly within ten steps, and a model of 7 billion
-/// parameters has learnt its batch by heart after twenty (12.65 to 0.0018); at ten times the rate after eight.
+/// Settings of the update. At this rate the loss falls clearly within ten steps. A model of 7 billion parameters has
+/// memorized its batch after twenty steps (12.65 to 0.0018), at ten times the rate after eight.
 inline constexpr AdamW measured_update{.lr = 1e-4};
 
 /// The label of a row whose gradients are not compared bit by bit.
@@ -62,7 +62,7 @@ inline constexpr const char* nondeterministic_attention =
 template <TrainingOps Ops, Trains trains>
 class MeasuredStep final : public Work {
  public:
-  /// Allocates all memory. Errors: what the backend throws where there is not so much.
+  /// Allocates all memory. Errors: the backend's exception if there is not enough.
   MeasuredStep(const StepSpec<trains>& spec, std::unique_ptr<Ops> ops, Device& device)
       : spec_(spec), device_(device), ops_(std::move(ops)), step_(*ops_, step_shape(spec)) {}
 
@@ -83,7 +83,7 @@ class MeasuredStep final : public Work {
       ops_->connect(*replicas_.group, together_.group.get());
     }
     if (!tune(device_.remembered())) tune({});
-    begin();  // what tuning computed is void
+    begin();  // results during tuning are invalid
     step_.run(measured_update);
     ops_->synchronize();
     step_.repeat();
@@ -97,8 +97,8 @@ class MeasuredStep final : public Work {
     staged_ += static_cast<std::size_t>(repeats);
   }
 
-  /// Ends in the middle of the work: a GPU at its power limit is faster for some steps after any pause, and slower for
-  /// some after these.
+  /// Restores the initial state while the GPU is under load. A GPU at its power limit is faster for some steps after
+  /// any pause, and slower for some after these.
   void reset() override {
     spoiled_ ? begin() : step_.initialize_parameters();
     for (int i = 0; i < warm_up_steps; ++i) step_.run(measured_update);
@@ -107,7 +107,7 @@ class MeasuredStep final : public Work {
     phases_ = {};
   }
 
-  /// All ranks together.
+  /// Collective over all ranks.
   Check verify() override {
     const auto by_rank = gather(*group_, step_.records());
     auto check = check_steps(by_rank, group_->rank(),
@@ -121,7 +121,7 @@ class MeasuredStep final : public Work {
                               .together = spec_.tp,
                               .fetched = spec_.shard != Shard::none && ops_->fetches_sums(),
                               .sums = spec_.sums});
-    const auto wrong = uncovered();  // asks all ranks, of which some may have a complaint already
+    const auto wrong = uncovered();  // collective, so called before any return
     if (check.compared == 0 || check.mismatched > 0) return check;
     if (wrong) return {check.compared + 1, 1, *wrong};
     ++check.compared;
@@ -139,14 +139,15 @@ class MeasuredStep final : public Work {
   bool collective() const override { return true; }
   std::string chosen() const override { return deterministic_ ? "" : nondeterministic_attention; }
 
-  /// All ranks together: the phases of the steps that were checked, and of two more without the sums over ranks, behind
-  /// one that brings the GPU back to its power limit: it is faster for a while after each pause.
+  /// Returns the phases of the checked steps, and the time of two more steps without sums over ranks. One step before
+  /// these brings the GPU back to its power limit, since it is faster for a while after each pause. Collective over all
+  /// ranks.
   Metrics metrics() override {
     note_phases();
     const auto records = step_.records();
     if (records.empty()) return {};
     const auto gb = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e9; };
-    // Of a model that ranks have together, all of it.
+    // For a model that a tensor parallel group shares, the sum over all parts.
     std::uint64_t checksum = step_.weights_summary().checksum;
     if (together_.group) {
       const auto of_parts = gather(*together_.group, checksum);
@@ -161,7 +162,7 @@ class MeasuredStep final : public Work {
       if (step <= records.size()) metrics.emplace_back("loss_" + std::to_string(step), records[step - 1].loss);
     }
     const auto& last = records.back();
-    // What follows all ranks do together, or none.
+    // The steps below are collective, so all ranks run them or none does.
     const bool good = std::isfinite(last.loss) && std::isfinite(last.reduced.squared_norm) && !phases_.whole.empty();
     if (!group_->all(good)) return metrics;
     metrics.emplace_back("forward_ms", median(phases_.forward));
@@ -175,7 +176,8 @@ class MeasuredStep final : public Work {
       if (counted) cycles.push_back(*counted);
     }
     metrics.emplace_back("compute_ms", median(alone));
-    // Cycles of a rank's own work: what a low clock takes, power explains; what takes more cycles, the GPU does.
+    // Cycles of a rank's own work. A longer time at equal cycles is due to a lower clock, and so to power; more cycles
+    // are due to the GPU.
     if (!cycles.empty()) {
       metrics.emplace_back("tokens_per_s_per_ghz", tokens(spec_) / median(cycles) * 1e9);
     }
@@ -204,12 +206,12 @@ class MeasuredStep final : public Work {
  private:
   static constexpr int warm_up_steps = 3, steps_alone = 2;
 
-  /// Milliseconds of some steps. With several micro-batches `forward` and `backward` are the last one's.
+  /// Milliseconds of some steps. With several micro-batches `forward` and `backward` are those of the last one.
   struct Phases {
     std::vector<double> forward, backward, optimizer, whole;
   };
 
-  /// Errors: Unsupported, on all ranks, where those that compute a model together are on several hosts.
+  /// Splits the ranks into tensor parallel groups. Errors: Unsupported, on all ranks, if a group spans several hosts.
   void split(Group& group) {
     together_.group = group.split(group.rank() / spec_.tp, group.rank());
     replicas_.group = group.split(group.rank() % spec_.tp, group.rank());
@@ -222,7 +224,8 @@ class MeasuredStep final : public Work {
     }
   }
 
-  /// Where ranks compute together, products would read nothing without collectives.
+  /// Runs a step with tuning. In a tensor parallel group it needs the collectives; otherwise products would read
+  /// undefined data.
   bool tune(const Choices& remembered) {
     begin();
     ops_->start_tuning(remembered);
@@ -237,13 +240,14 @@ class MeasuredStep final : public Work {
     spoiled_ = false;
   }
 
-  /// Of the set that ranks cut among them: each has as many as a step takes.
+  /// Return this rank's part of the set of sequences: each rank has the number of sequences of one step.
   std::size_t sequences() const { return step_.shape().accumulation * step_.shape().batch; }
   std::size_t first_sequence() const {
     return spec_.data == Data::same ? 0 : static_cast<std::size_t>(group_->rank() / spec_.tp) * sequences();
   }
 
-  /// What is wrong with how ranks share the tokens, by what each has on its device; nothing where all have the same.
+  /// Returns an error if the tokens on the ranks' devices do not cover the set of sequences exactly once; nullopt if
+  /// all ranks use the same tokens.
   std::optional<std::string> uncovered() {
     if (spec_.data == Data::same) return std::nullopt;
     const auto seq = step_.shape().seq, vocab = step_.shape().model.vocab,
@@ -262,7 +266,7 @@ class MeasuredStep final : public Work {
     };
     const auto& buffers = step_.buffers();
     const Taken mine{first, sequences(), on_device(buffers.inputs, 0) + on_device(buffers.targets, all * seq)};
-    // Ranks that compute together each have the tokens of their part of the vocabulary.
+    // In a tensor parallel group, each rank has only the tokens of its part of the vocabulary.
     std::vector<Taken> by_model;
     const auto by_rank = gather(*group_, mine);
     for (std::size_t r = 0; r < by_rank.size(); ++r) {
@@ -274,13 +278,14 @@ class MeasuredStep final : public Work {
     return check_cover(by_model, all, of_set);
   }
 
-  /// Sums beside the backward pass are right where the network is slow. Where it is fast they cost more than they take:
-  /// products want all multiprocessors, of which NCCL holds some until the last rank has come. There one sum of nearly
-  /// all gradients is faster, beside the last attention, which is less greedy (2 x H200, two runs, steps in turns:
-  /// 456.6 and 460.0 ms, of all after it 458.4 and 461.0). All ranks take what is faster for the slowest. Both are in
-  /// even and in odd places, because power swings with the steps, and steps in front bring the GPUs to their power
-  /// limit: without these, two of three launches took the slower way (4 x H200).
-  /// That costs seven steps: of what an earlier run has chosen none.
+  /// Selects when gradients are summed over ranks. Sums during the backward pass are faster on a slow network. On a
+  /// fast network they are slower: products need all multiprocessors, and NCCL occupies some of them until the last
+  /// rank has arrived. There, one sum of nearly all gradients during the last attention, which needs fewer
+  /// multiprocessors, is faster (2 x H200, two runs, steps in turns: 456.6 and 460.0 ms; all sums after it: 458.4 and
+  /// 461.0). All ranks use the option that is faster on the slowest rank. Each option runs once in an even and once in
+  /// an odd position, because power alternates with the steps. Warm-up steps bring the GPUs to their power limit:
+  /// without them, two of three launches selected the slower option (4 x H200). The selection costs seven steps, and
+  /// none if an earlier run has made it.
   void choose_bucket() {
     const std::array<std::size_t, 2> buckets = {1, step_.gradients() - 1};
     const auto choice = key(spec_) + "/ranks:" + std::to_string(group_->size()) + "/sums";
@@ -305,7 +310,7 @@ class MeasuredStep final : public Work {
     device_.choices()[choice] = names[best];
   }
 
-  /// Of the step since the last call, if there was one: its marks are the last ones.
+  /// Records the phases of the step since the last call, if there was one: its marks are the most recent ones.
   void note_phases() {
     if (phases_.whole.size() >= staged_) return;
     phases_.forward.push_back(ops_->milliseconds(Mark::forward_begin, Mark::forward_end));
@@ -315,7 +320,7 @@ class MeasuredStep final : public Work {
     buckets_ = step_.buckets();
   }
 
-  /// Part of the world, for as long as this work has it.
+  /// A subgroup of all ranks, released on destruction.
   struct Part {
     Device& device;
     std::unique_ptr<Group> group = nullptr;
@@ -327,15 +332,15 @@ class MeasuredStep final : public Work {
   StepSpec<trains> spec_;
   Device& device_;
   Part together_{device_},
-      replicas_{device_};  // who computes the model with this rank, and who has the same part of it
+      replicas_{device_};  // the ranks that compute the model with this rank, and those that have the same part of it
   std::unique_ptr<Ops> ops_;
   TrainingStep<Ops> step_;
   Group* group_ = nullptr;
   bool equal_devices_ = true, deterministic_ = true;
-  std::size_t staged_ = 0;  // steps that were announced since reset
-  Phases phases_;           // of these
+  std::size_t staged_ = 0;  // steps announced since reset
+  Phases phases_;           // of these steps
   std::size_t buckets_ = 0;
-  bool spoiled_ = false;  // the weights in use are not what they were
+  bool spoiled_ = false;  // the weights in use have been corrupted
 };
 
 }  // namespace shakedown::training

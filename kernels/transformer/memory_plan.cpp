@@ -15,14 +15,14 @@ double library_bytes(const TrainStepSpec& spec) {
 }
 
 std::vector<MemoryRow> memory_rows(TrainStepSpec spec) {
-  const double beside = library_bytes(spec);  // refuses what no way of sharing would mend
+  const double beside = library_bytes(spec);  // throws for errors that no way of sharing avoids
   std::vector<MemoryRow> rows;
   for (const auto shard : {Shard::none, Shard::optimizer, Shard::weights}) {
     for (const auto retain : {Retain::all, Retain::rebuild, Retain::inputs}) {
       spec.shard = shard;
       spec.retain = retain;
       double bytes = 0;
-      // Some models and numbers of ranks cannot.
+      // Not all models and numbers of ranks support all combinations.
       if (!input_error_of([&] { bytes = static_cast<double>(footprint(spec)); }).empty()) continue;
       MemoryRow row{shard, retain, bytes};
       for (const auto& gpu : gpu_kinds) {

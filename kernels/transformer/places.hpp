@@ -1,5 +1,5 @@
-// Where the tensors of a step stand: the copy of each that products read, its gradient, its share of the state, and the
-// projections made of them.
+// Locations of the tensors of a step: the copy that products read, the gradient, the share of the state, and the
+// projections composed of them.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class Places {
   using Element = typename Ops::Element;
   using Master = typename Ops::Master;
 
-  /// All must outlive it.
+  /// All arguments must outlive it.
   Places(const StepShape& shape, const FlatLayout& layout, const Buffers<Element, Master>& buffers)
       : shape_(shape), layout_(layout), buffers_(buffers) {
     for (std::size_t l = 0; l < shape_.model.layers; ++l) {
@@ -28,7 +28,7 @@ class Places {
     return projections_[l * linears.size() + static_cast<std::size_t>(linear)];
   }
 
-  /// Null data: there is no such tensor.
+  /// Returns a gradient; null data if there is no such tensor.
   Matrix<Master> gradient(Owner owner, Kind kind, std::optional<std::size_t> layer = std::nullopt,
                           Module module = Module::q) const {
     const auto& tensors = layout_.tensors;
@@ -40,7 +40,7 @@ class Places {
     return {buffers_.units[found->unit].gradient + inside, found->rows, found->cols, found->cols};
   }
 
-  /// The Element copy of a tensor, trained or not.
+  /// Returns the Element copy of a tensor, trained or not.
   Matrix<Element> copy(const ParameterTensor& t) const {
     const auto row = [&t](Element* data) { return Matrix<Element>{data, t.rows, t.cols, t.cols}; };
     const auto of_norm = [&](const NormWeights<Element>& norm) {
@@ -67,7 +67,7 @@ class Places {
     return t.kind == Kind::b ? projection.b_of(part) : projection.a().row_range(part.u, shape_.lora.rank);
   }
 
-  /// Where what this rank updates begins in the arrays of the state.
+  /// Returns the offset of a piece in this rank's arrays of the state.
   std::size_t own_offset(const Piece& piece) const {
     const auto u = layout_.tensors[piece.tensor].unit;
     const auto& place = buffers_.units[u];
@@ -100,7 +100,7 @@ class Places {
       if (part.u == 0) gradients.a = of(Kind::a, part.module);
       gradients.b[static_cast<std::size_t>(part.module)] = of(Kind::b, part.module);
     }
-    gradients.a.rows = f.rank_total;  // those of all parts, one below the other
+    gradients.a.rows = f.rank_total;  // the rows of all parts, which are adjacent
     return {shape_, f, layer.weights[at], layer.biases[at], gradients};
   }
 

@@ -176,10 +176,11 @@ ParameterCount parameters(const TransformerShape& model, const LoraShape& lora) 
 TokenFlops token_flops(const TransformerShape& model, const LoraShape& lora, std::size_t seq, Trains trains) {
   const auto count = parameters(model, lora);
   const auto linear = static_cast<double>(count.linears), adapters = static_cast<double>(count.adapters);
-  // Scores and values: each 2 operations for every pair of positions and element of a head, half of the pairs where
-  // the mask is causal.
+  // Scores and values: 2 operations each per pair of positions and element of a head; half of the pairs if the mask is
+  // causal.
   const double attention = (model.causal ? 2.0 : 4.0) * static_cast<double>(seq * model.q_width() * model.layers);
-  const double passes = trains == Trains::all ? 3 : 2;  // the gradient of what goes in, and that of the weights
+  const double passes = trains == Trains::all ? 3 : 2;  // forward, the gradient of the input, and with Trains::all that
+                                                        // of the weights
   return {.linears = 2 * passes * linear,
           .attention = 3.5 * attention,
           .head = 2 * passes * static_cast<double>(model.vocab * model.hidden),

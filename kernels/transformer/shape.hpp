@@ -1,6 +1,5 @@
-// What a training step is made of, as numbers: the dimensions and parts of a transformer (Qwen2 and Llama, GPT-2, an
-// encoder), its adapters, and how many parameters and floating-point operations that is. No memory, no device:
-// everything here is arithmetic.
+// Dimensions and parts of a transformer (Qwen2 and Llama, GPT-2, an encoder) and its adapters, and the number of
+// parameters and floating-point operations that follow from them. Only arithmetic: no memory, no device.
 #pragma once
 
 #include <array>
@@ -14,14 +13,15 @@ namespace shakedown::training {
 
 /// RMSNorm (Zhang and Sennrich 2019), or LayerNorm (Ba et al. 2016) with a shift.
 enum class Norm { rms, layer };
-/// Before attention and MLP and once more at the end, or behind the sum of each with its input (Xiong et al. 2020).
+/// Norms before attention, before the MLP and at the end (pre-norm), or after the sum of each with its input
+/// (post-norm; Xiong et al. 2020).
 enum class NormPlace { before, behind };
-/// SwiGLU (Shazeer 2020), or one product and GELU as GPT-2 has it, by tanh (Hendrycks and Gimpel 2016).
+/// SwiGLU (Shazeer 2020), or one product and GELU as in GPT-2, by tanh (Hendrycks and Gimpel 2016).
 enum class Mlp { swiglu, gelu };
-/// Rotations of queries and keys, or a table of vectors that is trained and added to the embedding.
+/// Rotations of queries and keys, or a trained table of vectors that is added to the embedding.
 enum class Positions { rope, learned };
 
-/// The dimensions of a transformer, and what it is composed of; by default a decoder as Qwen2 and Llama are.
+/// The dimensions and components of a transformer; the defaults are a decoder like Qwen2 and Llama.
 struct TransformerShape {
   std::size_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
   double norm_eps = 1e-6, rope_theta = 1e6;
@@ -29,10 +29,10 @@ struct TransformerShape {
   NormPlace norm_place = NormPlace::before;
   Mlp mlp = Mlp::swiglu;
   Positions positions = Positions::rope;
-  std::size_t context = 0;  // learned positions
+  std::size_t context = 0;  // number of learned positions
   bool causal = true;
   bool qkv_bias = true;
-  bool all_biases = false;  // of every projection, not only of q, k and v
+  bool all_biases = false;  // every projection has a bias, not only q, k and v
   bool tied = false;        // the head is the embedding
   bool head_bias = false;
 
@@ -43,9 +43,9 @@ struct TransformerShape {
   std::size_t qkv_width() const { return q_width() + 2 * kv_width(); }
 };
 
-/// What each of several ranks has of a model that they compute together, layer by layer (tensor parallel, Shoeybi et
-/// al. 2019, arXiv 1909.08053): an equal part of the heads, of the MLP and of the vocabulary. Errors:
-/// std::invalid_argument for what does not divide.
+/// Returns the part of a model on each rank of a tensor parallel group (Shoeybi et al. 2019, arXiv 1909.08053): in
+/// every layer an equal part of the heads and of the MLP, and an equal part of the vocabulary. Errors:
+/// std::invalid_argument if a size is not divisible.
 TransformerShape part_of(const TransformerShape&, int ranks);
 
 /// The projections of a layer that can have an adapter.
@@ -66,51 +66,52 @@ struct LoraShape {
 
 inline constexpr LoraShape no_adapters{1, 1, {}};
 
-/// What a step trains: adapters beside frozen weights, or every parameter.
+/// The trained parameters: adapters with frozen weights, or all parameters.
 enum class Trains { adapters, all };
 
-/// Which tokens a rank trains on: those of all ranks, so that all must compute the same bits, or its own.
+/// The tokens of a rank: the same on all ranks, so that all must compute the same bits, or its own.
 enum class Data { same, rank };
 constexpr auto words(Data) { return names("same", "rank"); }
 
-/// What a rank keeps for all ranks instead of all keeping it (ZeRO, Rajbhandari et al. 2020, arXiv 1910.02054).
+/// The state that is divided among ranks instead of replicated (ZeRO, Rajbhandari et al. 2020, arXiv 1910.02054).
 enum class Shard {
   none,
   optimizer,  // masters and moments (ZeRO-1)
-  weights     // weights and gradients too, which are whole for a layer or three at a time (ZeRO-3)
+  weights     // also weights and gradients, which are complete for one to three layers at a time (ZeRO-3)
 };
 constexpr auto words(Shard) { return names("none", "optimizer", "weights"); }
 
-/// A model with its adapters, by name: qwen2_7b (rank 64 on all seven projections), qwen2_7b_attention_only (q, k, v
-/// and o), qwen2_7b_8_layers (of 28), llama_8b (3.1), llama_8b_8_layers (of 32), llama2_13b, llama_70b, gpt2_124m,
-/// encoder_163m, and of two layers, for machines without a GPU, tiny (as Qwen2), gpt2_tiny and encoder_tiny. The
-/// encoder is what many cluster tests call GPT-2: norms behind the sums, no causal mask, 512 positions, an untied head
-/// with bias; without the dropout that they have. Both have GPT-2's vocabulary of 50,257 rounded up to 50,304, as
-/// nanoGPT has it. Errors: std::invalid_argument, naming those that exist.
+/// Returns a model with its adapters by name: qwen2_7b (rank 64 on all seven projections), qwen2_7b_attention_only (q,
+/// k, v and o), qwen2_7b_8_layers (of 28), llama_8b (3.1), llama_8b_8_layers (of 32), llama2_13b, llama_70b, gpt2_124m,
+/// encoder_163m. For machines without a GPU, models of two layers: tiny (like Qwen2), gpt2_tiny and encoder_tiny. The
+/// encoder is the model that many cluster tests call GPT-2: post-norm, no causal mask, 512 positions, an untied head
+/// with bias, but without their dropout. Both have GPT-2's vocabulary of 50,257, rounded up to 50,304 as in nanoGPT.
+/// Errors: std::invalid_argument, listing the known names.
 struct Preset {
   TransformerShape model;
   LoraShape lora;
 };
 Preset preset(std::string_view name);
 
-/// What the forward pass keeps for the backward pass.
+/// The activations that the forward pass keeps for the backward pass.
 enum class Retain {
-  all,      // every input of a projection
-  rebuild,  // not the outputs of norms and of SwiGLU, which elementwise passes of the backward pass make again
+  all,      // all inputs of projections
+  rebuild,  // all except the outputs of norms and of SwiGLU, which elementwise operations of the backward pass
+            // recompute
   inputs    // only the input of each layer; its whole forward pass runs a second time (full checkpointing)
 };
 constexpr auto words(Retain) { return names("all", "rebuild", "inputs"); }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Projections. Those that read the same input are one matrix: q, k and v; gate and up.
+// Projections. Those with the same input are fused into one matrix: q, k and v; gate and up.
 
 enum class Linear { qkv, o, gate_up, down };
 inline constexpr std::array<Linear, 4> linears = {Linear::qkv, Linear::o, Linear::gate_up, Linear::down};
 
-/// One module inside of a fused projection. Without a gate the first product of an MLP is `up` alone.
+/// One module inside of a fused projection. In an MLP without a gate, the first product is only `up`.
 struct Part {
   Module module;
-  std::size_t row, rows;  // its outputs among those of the projection
+  std::size_t row, rows;  // rows of its outputs among those of the projection
   bool adapted;
   std::size_t u;  // its first column among the adapters' `rank_total` columns
 };
@@ -122,8 +123,8 @@ struct Part {
 ///      ----+----     (elsewhere zero); A of all adapted parts, one below the other, R x in.
 ///       A  | 0
 ///
-/// With U = X A' in the columns behind X, [X | U] [W | sB]' is the adapted forward product in one pass; with
-/// dU = dY (sB) in the columns behind dY, [dY | dU] [W ; A] is the gradient of its input.
+/// With U = X A' in the columns after X, [X | U] [W | sB]' is the adapted forward product in one pass. With dU = dY
+/// (sB) in the columns after dY, [dY | dU] [W ; A] is the gradient of its input.
 struct FusedLinear {
   std::size_t in = 0, out = 0, rank_total = 0;
   bool bias = false;
@@ -142,12 +143,12 @@ struct ParameterCount {
 ParameterCount parameters(const TransformerShape&, const LoraShape&);
 
 /// Floating-point operations of one training step per token (a multiplication and an addition are two). Causal
-/// attention counts half of the square, its backward pass 2.5 times its forward pass (Dao 2023, arXiv 2307.08691).
-/// Frozen weights have no gradient; elementwise operations, and whatever is computed a second time to save memory, do
-/// not count.
+/// attention counts half of the square; its backward pass counts 2.5 times its forward pass (Dao 2023, arXiv
+/// 2307.08691). Not counted are gradients of frozen weights, which are not computed, elementwise operations, and
+/// recomputation to save memory.
 struct TokenFlops {
   double linears, attention, head, adapters;
-  double recomputed;  // by full checkpointing, not part of the total
+  double recomputed;  // by full checkpointing; not part of the total
   double total() const { return linears + attention + head + adapters; }
 };
 TokenFlops token_flops(const TransformerShape&, const LoraShape&, std::size_t seq, Trains = Trains::adapters);

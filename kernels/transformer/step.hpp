@@ -1,6 +1,6 @@
-// One training step of a transformer: forward, backward, sum of the gradients over ranks, AdamW. One text for the host
-// and for CUDA, over the operations of ops.hpp, and for every composition that TransformerShape can name. Frozen
-// weights have no gradients: beside them the backward pass is what the adapters need and no more.
+// One training step of a transformer: forward, backward, sum of the gradients over ranks, AdamW. The same code serves
+// the host and CUDA, through the operations of ops.hpp, and every composition of TransformerShape. Frozen weights have
+// no gradients; the backward pass then computes only the gradients that the adapters need.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class TrainingStep {
   using Element = typename Ops::Element;
   using Master = typename Ops::Master;
 
-  /// Allocates everything, in one piece. Weights and adapters are undefined until `initialize`.
+  /// Allocates all memory at once. Weights and adapters are undefined until `initialize`.
   TrainingStep(Ops& ops, const StepShape& shape)
       : ops_(ops),
         shape_(checked(shape)),
@@ -52,30 +52,31 @@ class TrainingStep {
   const StepShape& shape() const { return shape_; }
   std::size_t bytes() const { return bytes_; }
   Buffers<Element, Master>& buffers() { return buffers_; }
-  /// Sums over ranks in the last step.
+  /// Returns the number of sums over ranks in the last step.
   std::size_t buckets() const { return sums_.buckets(); }
-  /// For the steps that follow; see StepShape. Not above that one's, unless it was 0.
+  /// Sets the bucket size of later steps; see StepShape. At most the value in StepShape, unless that was 0.
   void set_bucket(std::size_t gradients) { shape_.bucket = gradients; }
   const std::vector<ParameterTensor>& tensors() const { return tensors_; }
-  /// Values of the flat array, of all ranks together.
+  /// Returns the number of values of the flat array, over all ranks.
   std::size_t gradients() const { return layout_.count(); }
-  /// What this rank updates, and where that begins in the arrays of the state.
+  /// Return the pieces that this rank updates, and the offset of a piece in the arrays of the state.
   const std::vector<Piece>& pieces() const { return pieces_; }
   std::size_t own_offset(const Piece& piece) const { return places_.own_offset(piece); }
 
-  /// Random weights (see `tensor`), norms of one, random adapters; moments and records cleared; everything that a step
-  /// must write before it reads it becomes NaN.
+  /// Sets random weights (see `tensor`), norms of one and random adapters, and clears moments and records. All memory
+  /// that a step must write before it reads it becomes NaN.
   void initialize() {
-    ops_.set_bytes(memory_.data(), 0xff, bytes_);  // the workspace of the operations too
+    ops_.set_bytes(memory_.data(), 0xff, bytes_);  // including the workspace of the operations
     ops_.place_copies(slots_);
     write_rotations();
     if (shape_.trains == Trains::adapters) initialize_frozen();
     initialize_parameters();
   }
 
-  /// The trainable parameters as `initialize` makes them, moments zero, no step taken. Frozen weights stay.
+  /// Sets the trainable parameters as `initialize` does, moments to zero, and the number of steps to zero. Frozen
+  /// weights are not changed.
   void initialize_parameters() {
-    // What fills up a share is zero.
+    // The padding of a share is zero.
     if (shape_.sharded()) ops_.set_bytes(buffers_.state.parameters, 0, buffers_.state.count * sizeof(Master));
     for (const auto& piece : pieces_) {
       const auto& t = tensors_[piece.tensor];
@@ -97,15 +98,15 @@ class TrainingStep {
     restart();
   }
 
-  /// After the parameters were written from outside: copies them to where the products read them, forgets moments and
-  /// steps. All ranks together where they share the state.
+  /// Called after the parameters were written from outside: copies them to the memory that products read, and resets
+  /// moments and steps. Collective over all ranks if they share the state.
   void restart() {
     ops_.set_bytes(buffers_.state.first_moment, 0, buffers_.state.count * sizeof(Master));
     ops_.set_bytes(buffers_.state.second_moment, 0, buffers_.state.count * sizeof(Master));
     go_on_after(0);
   }
 
-  /// The same after the moments were written too, by somebody who had taken so many steps.
+  /// Same as restart, but keeps the moments, which were also written from outside, and continues after `steps` steps.
   void go_on_after(std::uint64_t steps) {
     ops_.write_copies(buffers_.state.parameters);
     weights_.go_alone();
@@ -118,10 +119,11 @@ class TrainingStep {
     recorded_ = 0;
     records_.clear();
   }
-  /// Since the state was random.
+  /// Returns the number of steps since the random initial state.
   std::uint64_t steps() const { return steps_; }
 
-  /// The tokens of the next steps: accumulation x batch x seq inputs, and as many targets, each below the vocabulary.
+  /// Loads the tokens of the next steps: accumulation x batch x seq inputs and the same number of targets, each below
+  /// the vocabulary size.
   void load(std::span<const int> inputs, std::span<const int> targets) {
     const auto count = shape_.accumulation * shape_.tokens();
     if (inputs.size() != count || targets.size() != count) throw std::invalid_argument("a batch of another size");
@@ -149,14 +151,14 @@ class TrainingStep {
     ops_.copy_in(buffers_.order, order.data(), count * sizeof(int));
   }
 
-  /// Of this rank's part of the vocabulary: what stands on the device counts from there.
+  /// Returns the first token of this rank's part of the vocabulary; tokens on the device are relative to it.
   int first_token() const { return shape_.tensor_rank * static_cast<int>(part_.vocab); }
 
-  /// From here on both passes may be launched as a whole each, where they are the same in every step. Products must be
-  /// tuned, and a step must have run.
+  /// Allows both passes to be launched as a whole from now on, if they are the same in every step. Products must be
+  /// tuned, and one step must have run.
   void repeat() { repeats_ = alone() && shape_.accumulation == 1; }
 
-  /// Queues one step. Without collectives the ranks go their own ways: for measuring what they cost.
+  /// Queues one step. Without collectives the ranks run independently, to measure the cost of the collectives.
   void run(const AdamW& settings, bool collectives = true) {
     if (recorded_ == records_kept) collect();
     collectives ? weights_.exchange() : weights_.go_alone();
@@ -168,7 +170,7 @@ class TrainingStep {
       if (last) ops_.mark(Mark::forward_begin);
       queue_pass(0, [this] { forward(); });
       if (last) ops_.mark(Mark::forward_end);
-      // Gradients that take turns in the same memory are summed over ranks at once, and their shares added up.
+      // Gradients that share memory in turn are summed over ranks at once, and the shares are accumulated.
       queue_pass(1, [&] { backward(last || shape_.shard == Shard::weights); });
     }
     ops_.mark(Mark::backward_end);
@@ -176,7 +178,7 @@ class TrainingStep {
     ops_.mark(Mark::reduced);
     auto update = settings;
     update.step = ++steps_;
-    // The gradient of a single rank has been looked at, bucket by bucket.
+    // The gradient of a single rank has already been summarized, bucket by bucket.
     auto* const gradient = alone() ? &record_->local : &record_->reduced;
     if (shape_.ranks > 1) {
       sums_.summarize(pass());
@@ -187,7 +189,7 @@ class TrainingStep {
     if (shape_.tensor > 1 && collectives) ops_.sum_together(gradient);
     if (shape_.sharded()) {
       weights_.forget();
-      // In the order in which the next step needs them; those that it finds in place travel beside what follows.
+      // In the order of use in the next step. The first units are gathered while the remaining updates run.
       std::size_t end = slots_.size();
       for (auto u = buffers_.units.size(); u-- > 0;) {
         const bool next = weights_.is_next(u);
@@ -211,19 +213,19 @@ class TrainingStep {
     ops_.mark(Mark::end);
   }
 
-  /// What the steps since `restart` left behind, the oldest first; waits for them.
+  /// Returns the records of the steps since `restart`, oldest first; waits for them.
   const std::vector<Record>& records() {
     collect();
     return records_;
   }
 
-  /// Of the trainable parameters that this rank updates as they are now; waits.
+  /// Returns a summary of the current trainable parameters that this rank updates; waits.
   Summary parameter_summary() {
     return summary_of([&](Summary* to) { ops_.summarize(buffers_.state.parameters, 0, buffers_.state.count, to); });
   }
 
-  /// Of what the products read, the same on all ranks: where ranks share the parameters, of all of them as they come
-  /// together here. Waits; all ranks together.
+  /// Returns a summary of the weights that products read, the same on all ranks. If ranks share the parameters, it
+  /// gathers and covers all of them. Waits; collective over all ranks.
   Summary weights_summary() {
     if (!shape_.sharded()) return parameter_summary();
     weights_.exchange();
@@ -254,7 +256,7 @@ class TrainingStep {
 
   void initialize_frozen() {
     for (const auto& layer : buffers_.layers) {
-      // What no adapter fills is zero in the room of the adapters.
+      // The columns for adapters are zero unless an adapter uses them.
       for (const auto& m : layer.weights) ops_.set_bytes(m.data, 0, m.rows * m.stride * sizeof(Element));
     }
     for (const auto& t : parameter_tensors(shape_.model, no_adapters, Trains::all)) {
@@ -277,8 +279,8 @@ class TrainingStep {
 
   // Forward -----------------------------------------------------------------------------------------------------------
 
-  /// Logits exist a chunk at a time and turn into their gradients in place, so the head's part of the backward pass is
-  /// here too. Leaves the gradient of the head's input in `head_gradient`.
+  /// Runs the forward pass. The logits exist one chunk at a time and become their gradients in place, so this includes
+  /// the head's part of the backward pass. Leaves the gradient of the head's input in `head_gradient`.
   void forward() {
     const auto& m = shape_.model;
     for (auto u = buffers_.units.size(); --u > m.layers;) weights_.use(u);
@@ -291,7 +293,7 @@ class TrainingStep {
     sums_.claim(0);
     if (m.tied) sums_.claim(m.layers + 1);
     if (replicated() != nullptr) sums_.claim(m.layers + 2);
-    // With norms behind the sums the last layer's output is normed already.
+    // In a post-norm model the output of the last layer is already normed.
     const auto normed = m.norms_before() ? layers_.narrow(m.hidden) : buffers_.x[m.layers];
     if (m.norms_before()) {
       ops_.norm(buffers_.x[m.layers], buffers_.final_norm, m.norm_eps, layers_.own(normed), buffers_.final_statistics);
@@ -355,10 +357,10 @@ class TrainingStep {
 
   typename GradientSums<Ops>::Pass pass() const { return {record_, weights_.exchanges(), micro_}; }
 
-  /// Whether a gradient is added to that of the micro-batches before.
+  /// True if a gradient is added to that of the previous micro-batches.
   bool adds() const { return micro_ > 0 && shape_.shard != Shard::weights; }
 
-  /// All ranks are done with all fetches when what is queued from here on begins, and with all writes before.
+  /// Makes later work start after all fetches and all previous writes of all ranks are complete.
   void settle() {
     join();
     ops_.meet();
@@ -371,7 +373,7 @@ class TrainingStep {
     sums_.joined();
   }
 
-  /// In the place of the record of a step under way.
+  /// Uses the record of the current step as temporary memory.
   template <class Summarize>
   Summary summary_of(const Summarize& summarize) {
     ops_.set_bytes(buffers_.records, 0, sizeof(Record));
@@ -381,7 +383,7 @@ class TrainingStep {
     return record.local;
   }
 
-  /// Adds to what the head has left where they are tied.
+  /// Adds to the head's gradient if both are tied.
   void embedding_backward() {
     const auto& m = shape_.model;
     const auto dx = buffers_.dx;
@@ -392,10 +394,10 @@ class TrainingStep {
     layers_.gather_tokens(dx);
     ops_.embedding_backward(dx, buffers_.inputs + first, buffers_.order + first, d_table);
     if (m.positions != Positions::learned) return;
-    // A sum over sequences, each of which is one row. Positions behind the sequences' end have no gradient.
+    // Sums over sequences, each of which is one row. Positions after the end of the sequences have no gradient.
     const auto d_positions = places_.gradient(Owner::positions, Kind::weight);
     if (!adds()) clear(d_positions);
-    if (shape_.tensor_rank > 0) return;  // one of them adds it for all
+    if (shape_.tensor_rank > 0) return;  // one rank adds it for the whole group
     const auto row = shape_.seq * m.hidden;
     ops_.sum_rows(Matrix<Element>{dx.data, shape_.batch, row, row}, true, d_positions.data);
   }
@@ -404,7 +406,7 @@ class TrainingStep {
     return shape_.model.norms_before() ? layers_.narrow(shape_.model.hidden) : buffers_.dx;
   }
 
-  /// The unit that all ranks which compute the model together have; nothing where one has the whole model.
+  /// Returns the unit that is replicated in a tensor parallel group; null if one rank has the whole model.
   const typename Buffers<Element, Master>::UnitPlace* replicated() const {
     return shape_.tensor > 1 ? &buffers_.units.back() : nullptr;
   }
@@ -432,7 +434,7 @@ class TrainingStep {
   TransformerShape part_;
   FlatLayout layout_;
   const std::vector<ParameterTensor>& tensors_;
-  std::vector<Piece> pieces_;  // what this rank updates
+  std::vector<Piece> pieces_;  // that this rank updates
   decltype(std::declval<Ops&>().allocate(std::size_t{})) memory_;
   std::size_t bytes_;
   Buffers<Element, Master> buffers_;
@@ -443,8 +445,8 @@ class TrainingStep {
   std::vector<ParameterSlot<Element>> slots_;  // of the pieces
 
   bool repeats_ = false;
-  std::uint64_t steps_ = 0;   // since restart, here or where this goes on from
-  std::size_t recorded_ = 0;  // records on the device that nobody has read
+  std::uint64_t steps_ = 0;   // since restart; includes the steps of a run that this one continues
+  std::size_t recorded_ = 0;  // records on the device that have not been read
   std::size_t micro_ = 0;
   Record* record_ = nullptr;
   std::vector<Record> records_;

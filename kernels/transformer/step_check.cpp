@@ -22,8 +22,8 @@ std::string count_text(const Summary& summary) {
 
 using Checksum = std::uint64_t (*)(const Record&);
 
-/// What this rank says when its checksum is not that of most of the ranks that vote with it. Without a majority all of
-/// them say so.
+/// Returns this rank's complaint if its checksum differs from that of the majority of ranks that vote with it. Without
+/// a majority all of them complain.
 template <class Votes>
 std::optional<std::string> outvoted(const std::vector<std::vector<Record>>& by_rank, int rank, std::size_t step,
                                     const char* what, Checksum checksum, const Votes& votes_with) {
@@ -46,9 +46,10 @@ std::optional<std::string> outvoted(const std::vector<std::vector<Record>>& by_r
                      step + 1, what, mine);
 }
 
-/// What this rank says where ranks have fetched of each other's gradients other bits than they had there. Of each value
-/// all ranks but its owner give theirs, so that both sums over ranks are of the same terms. Where all have the same
-/// gradient each must have fetched its own share, once from each other; else nobody knows who it was, and all say so.
+/// Returns this rank's complaint if the bits that ranks have fetched of each other's gradients differ from the
+/// originals. For each value all ranks except its owner contribute theirs, so both sums over ranks have the same terms.
+/// If all ranks have the same gradient, each must have fetched its own share once from each other rank, which
+/// identifies the faulty one. Otherwise it cannot be identified, and all complain.
 template <class Shares>
 std::optional<std::string> misfetched(const std::vector<std::vector<Record>>& by_rank, int rank, std::size_t step,
                                       bool same, const Shares& shares_with) {
@@ -71,12 +72,13 @@ std::optional<std::string> misfetched(const std::vector<std::vector<Record>>& by
       step + 1, same ? "it" : "ranks", same ? mine.fetched.checksum : came, same ? own : given);
 }
 
-/// What is wrong with a sum over ranks of which all have the same bits: an AllReduce that does nothing where all tokens
-/// are equal, a part that is missing, counts twice or has the wrong sign. The projection of a sum is the sum of the
-/// projections, whatever the tokens are and however ranks share the state (as Freivalds 1977 checks a product). What is
-/// wrong by e times the size of the gradients goes unseen in a step with a probability of about tolerance / e. Rounding
-/// moves a value by half an epsilon of the type in which it travels at most, in fewer additions than there are ranks
-/// and in directions that know nothing of the signs: by less than epsilon sqrt(ranks) of the size in all.
+/// Returns an error of a sum over ranks that gave the same bits on all of them. Examples are an AllReduce that does
+/// nothing while all tokens are equal, and a part that is missing, is counted twice or has the wrong sign. The
+/// projection of a sum is the sum of the projections, for any tokens and any way to share the state (as Freivalds 1977
+/// checks a product). An error of e times the size of the gradients remains undetected in a step with a probability of
+/// about tolerance / e. Rounding moves a value by at most half an epsilon of the type of the transfers, in fewer
+/// additions than there are ranks. Its directions are independent of the signs, so in total it moves by less than
+/// epsilon sqrt(ranks) of the size.
 std::optional<std::string> miscounted(const std::vector<std::vector<Record>>& by_rank, const Record& mine,
                                       std::size_t step, DType sums) {
   double expected = 0, size = 0;
@@ -114,7 +116,8 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
   const auto of_part = [&](int other) { return other % expected.together == rank % expected.together; };
   const auto of_model = [&](int other) { return other / expected.together == rank / expected.together; };
 
-  // What is not finite spreads to all ranks with the next sum: the first rank that has it in its own gradient counts.
+  // Values that are not finite spread to all ranks with the next sum; the first rank with such values in its own
+  // gradient is at fault.
   for (std::size_t step = 0; step < mine.size(); ++step) {
     const auto own = [&](const std::vector<Record>& records) {
       return std::isfinite(records[step].loss) && finite(records[step].local);
@@ -139,8 +142,8 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
     if (check.mismatched > 0) return check;
   }
 
-  // Ranks that compute a model together have what is replicated in common. From more than two replicas NCCL may sum its
-  // gradient in another order for each of them, which changes bits.
+  // Ranks of a tensor parallel group have the replicated parameters in common. With more than two replicas NCCL may sum
+  // their gradient in a different order for each of them, which changes bits.
   const auto ranks = static_cast<int>(by_rank.size());
   const bool same_shared = expected.same_bits && expected.together > 1 && ranks <= 2 * expected.together;
   struct Vote {
@@ -162,7 +165,7 @@ Check check_steps(const std::vector<std::vector<Record>>& by_rank, int rank, con
       const auto complaint = vote.within_model ? outvoted(by_rank, rank, step, vote.what, vote.checksum, of_model)
                                                : outvoted(by_rank, rank, step, vote.what, vote.checksum, of_part);
       compare(!complaint || complaint->empty(), [&] { return *complaint; });
-      if (complaint) return check;  // what follows is its consequence
+      if (complaint) return check;  // later errors follow from this one
     }
   }
 
@@ -231,7 +234,7 @@ std::vector<GoldenLoss> golden_losses(const StepSpec<trains>& spec) {
     if (is("gpt2_124m", DType::bf16, 32, 1024, 1)) return {{2, 10.85137}, {5, 10.46627}, {10, 9.87399}};
     if (is("gpt2_124m", DType::bf16, 64, 1024, 1)) return {{2, 10.88562}, {5, 10.61683}, {10, 10.17285}};
     if (is("encoder_163m", DType::bf16, 8, 512, 1)) return {{2, 10.70234}, {5, 9.81748}, {10, 8.40575}};
-    // tests/peers/golden_train_step.py --bf16; later they know their batch by heart, and rounding decides.
+    // tests/peers/golden_train_step.py --bf16; in later steps the batch is memorized, and rounding dominates.
     if (is("qwen2_7b_8_layers", DType::bf16, 2, 4096, 1)) return {{1, 12.63728}, {2, 2.39157}};
     if (is("llama_8b_8_layers", DType::bf16, 2, 4096, 1)) return {{1, 12.58827}, {2, 1.45244}};
     if (is("qwen2_7b", DType::bf16, 1, 4096, 1)) return {{1, 12.66964}, {2, 0.85324}};

@@ -1,4 +1,4 @@
-// A step of training a language model: of adapters beside frozen weights, or of every parameter.
+// A training step of a language model: of adapters with frozen weights, or of all parameters.
 #pragma once
 
 #include "kernels/ops/operation.hpp"
@@ -7,8 +7,9 @@
 namespace shakedown {
 
 /// One training step, data parallel over `ranks` ranks (the whole world): forward, backward, sum of the gradients,
-/// AdamW, with random weights. `batch` sequences of `seq` tokens on each rank at a time, `accumulation` times per
-/// update. All ranks get the same tokens, so that equal devices must compute the same bits, unless each has its own.
+/// AdamW, with random weights. Each rank processes `batch` sequences of `seq` tokens at a time, `accumulation` times
+/// per update. By default all ranks get the same tokens, so that equal devices must compute the same bits; optionally
+/// each rank has its own.
 template <training::Trains trains>
 struct StepSpec {
   static constexpr std::string_view family = trains == training::Trains::all ? "train_step" : "lora_step";
@@ -21,20 +22,20 @@ struct StepSpec {
   int ranks = 1;
   int accumulation = 1;
   training::Retain retain = training::Retain::all;
-  DType sums = DType::f32;  // in which the gradients travel between ranks; f64 if dtype is
+  DType sums = DType::f32;  // type of gradients in transfers between ranks; f64 if dtype is
   training::Data data = training::Data::same;
   training::Shard shard = training::Shard::none;
-  /// Ranks of one host, neighbours, that compute the model together (training::part_of); the tokens are theirs
-  /// together, and the `ranks` are so many times as many as train in parallel.
+  /// Size of a tensor parallel group (training::part_of): neighbouring ranks of one host that compute the model and its
+  /// tokens together. `ranks` includes all of them, so ranks / tp groups train in parallel.
   int tp = 1;
-  int rank = 0;            // this one: which share of what ranks share it has
-  std::size_t bucket = 0;  // bytes of f32 gradients that are summed together, at least; 0: what is faster of a
-                           // layer's, beside the backward pass, and nearly all of them at its end
+  int rank = 0;            // this rank; selects its share of the sharded state
+  std::size_t bucket = 0;  // minimum bytes of f32 gradients per sum; 0: the faster of one layer's during the backward
+                           // pass and nearly all of them at its end
 };
 using LoraStepSpec = StepSpec<training::Trains::adapters>;
 using TrainStepSpec = StepSpec<training::Trains::all>;
 
-/// lora_step/model:qwen2_7b/batch:2/seq:4096, and what is not the default
+/// lora_step/model:qwen2_7b/batch:2/seq:4096, and settings that differ from the default
 template <training::Trains trains>
 std::string key(const StepSpec<trains>& s) {
   const StepSpec<trains> usual;
@@ -45,18 +46,18 @@ std::string key(const StepSpec<trains>& s) {
   key.set_unless(usual.data, "data", s.data).set_unless(usual.shard, "shard", s.shard);
   return key.set_unless(usual.tp, "tp", s.tp).text();
 }
-/// Tokens of one step that count as this rank's: its part of those of the ranks that compute a model together.
+/// Returns the tokens of one step that count for this rank: its part of the tokens of its tensor parallel group.
 template <training::Trains trains>
 double tokens(const StepSpec<trains>& s) {
   return static_cast<double>(s.batch) * s.seq * s.accumulation / s.tp;
 }
-/// The same step with another value of one part of its key, "batch:64". Errors: InputError for a part or a value that
-/// there is not.
+/// Returns the same step with another value for one part of its key, such as "batch:64". Errors: InputError for an
+/// unknown part or value.
 template <training::Trains trains>
 StepSpec<trains> with(StepSpec<trains>, const std::string& part);
 
-/// The operations of the model (training::token_flops) for this rank's tokens, or its part of them; what is computed a
-/// second time does not count.
+/// Counts the operations of the model (training::token_flops) for this rank's tokens, or its part of them, without
+/// recomputation.
 template <training::Trains trains>
 Cost cost(const StepSpec<trains>&);
 template <training::Trains trains>

@@ -1,5 +1,5 @@
-// Where products find the weights of a unit: all of them lie in place, or, where ranks share them, each unit travels to
-// where it is used, ahead of its use.
+// The weights of a unit for products. Either all of them are in place, or ranks share them, and each unit is gathered
+// before its use.
 #pragma once
 
 #include <algorithm>
@@ -11,42 +11,44 @@
 
 namespace shakedown::training {
 
-// Who reads whose own weights when, where ranks fetch them by themselves. AdamW and a restart write them.
-// - No fetch before what it reads is written: a rank meets the others between its writes and its fetches.
-// - No write before all fetches of what was there are done: a step joins its own and then sums the summary of the
-//   gradient over ranks, and AdamW waits for that sum. Whoever fetches outside of that ends with TrainingStep::settle.
-// Without collectives a step fetches nothing and tells nobody what it writes; the next one with them begins by meeting.
+// Synchronization if ranks fetch weights directly from each other. AdamW and a restart write a rank's own weights.
+// - A fetch starts after the data is written: a rank synchronizes with the others between its writes and its fetches.
+// - A write starts after all fetches of the previous data: a step joins its own fetches and then sums the summary of
+//   the gradient over ranks, and AdamW waits for that sum. Fetches outside of a step end with TrainingStep::settle.
+//
+// A step without collectives does not fetch, and does not announce its writes. The next step with collectives
+// synchronizes first.
 template <TrainingOps Ops>
 class WeightStore {
  public:
   using Units = std::vector<typename Buffers<typename Ops::Element, typename Ops::Master>::UnitPlace>;
 
-  /// All must outlive it.
+  /// All arguments must outlive it.
   WeightStore(Ops& ops, const StepShape& shape, const FlatLayout& layout, const Units& places)
       : ops_(ops), sharded_(shape.sharded()), layout_(layout), places_(places) {
     held_.resize(std::max(places.size(), slots_in_turns));
     arrived_.resize(held_.size());
   }
 
-  /// Whether what is queued exchanges with other ranks.
+  /// True if queued work exchanges data with other ranks.
   bool exchanges() const { return exchanges_; }
-  /// From here on it does; the weights of others may have changed if it did not.
+  /// Enables the exchange. If it was disabled, the weights of other ranks may have changed.
   void exchange() {
     if (std::exchange(exchanges_, true) || !sharded_) return;
     forget();
     ops_.meet();
   }
-  /// From here on it does not.
+  /// Disables the exchange.
   void go_alone() { exchanges_ = false; }
 
-  /// No slot has what its rank, or another, has written since.
+  /// Marks the gathered weights of all slots as outdated, because ranks have written new ones.
   void forget() { held_.assign(held_.size(), std::nullopt); }
-  /// Whether nothing has been gathered since then to where this unit goes. Asked in the order of use, it is true of
-  /// those that the next step uses first.
+  /// True if no unit has been gathered into this unit's slot since then. If called in the order of use, it is true for
+  /// the units that the next step uses first.
   bool is_next(std::size_t unit) const { return !held_[places_[unit].slot]; }
 
-  /// The weights of a unit begin to travel to where it is used, unless they are there. What stood there must not be
-  /// needed any more.
+  /// Starts to gather the weights of a unit, unless they are there. The previous content of the slot must not be needed
+  /// any more.
   void gather(std::size_t unit) {
     const auto& place = places_[unit];
     if (!sharded_ || held_[place.slot] == unit) return;
@@ -54,14 +56,14 @@ class WeightStore {
     if (!exchanges_ || layout_.units[unit].used == 0) return;
     arrived_[place.slot] = ops_.all_gather(place.own_weights, place.weights, place.own_count);
   }
-  /// What is queued from here on finds the weights of this unit.
+  /// Makes the weights of this unit available to work queued from now on.
   void use(std::size_t unit) {
     gather(unit);
     auto& ticket = arrived_[places_[unit].slot];
     if (ticket) ops_.wait(*ticket);
     ticket.reset();
   }
-  /// Nothing travels any more.
+  /// Called when all transfers are complete.
   void joined() { arrived_.assign(arrived_.size(), std::nullopt); }
 
  private:
@@ -69,8 +71,8 @@ class WeightStore {
   bool sharded_, exchanges_ = true;
   const FlatLayout& layout_;
   const Units& places_;
-  std::vector<std::optional<std::size_t>> held_;     // by slot, the unit whose weights it has
-  std::vector<std::optional<std::size_t>> arrived_;  // by slot, the gathering that its next use waits for
+  std::vector<std::optional<std::size_t>> held_;     // by slot: the unit whose weights it holds
+  std::vector<std::optional<std::size_t>> arrived_;  // by slot: the gather that the next use must wait for
 };
 
 }  // namespace shakedown::training

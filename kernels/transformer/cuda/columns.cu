@@ -1,5 +1,5 @@
-// Sums over the rows of a matrix: the gradients of biases, of what norms multiply with and add, and of positions. Each
-// block sums some rows of some columns, then the blocks' sums are added in a fixed order.
+// Sums over the rows of a matrix: the gradients of biases, of the gains and shifts of norms, and of positions. Each
+// block sums some rows of some columns; the sums of the blocks are then added in a fixed order.
 #include <algorithm>
 
 #include "kernels/cuda/grid.cuh"
@@ -11,12 +11,13 @@ namespace shakedown::cuda {
 
 namespace {
 
-/// Blocks of 128 threads that 132 multiprocessors hold at once, four each; and rows of one at least.
+/// Number of parts that 132 multiprocessors run at once, with four blocks of 128 threads each, and the minimum number
+/// of rows per part.
 constexpr std::size_t most_parts = 528, least_rows = 8;
-constexpr int column_threads = 128;  // of eight columns each
+constexpr int column_threads = 128;  // eight columns per thread
 
-/// Part p of `rows_of_part` rows leaves its sums at sums[p columns + c]; with `scaled` those of dy (x - mean) rstd at
-/// scaled_sums.
+/// Part p of `rows_of_part` rows writes its sums to sums[p columns + c]; with `scaled`, also those of dy (x - mean)
+/// rstd to scaled_sums.
 template <bool scaled>
 __global__ void __launch_bounds__(column_threads)
     parts_kernel(Rows<const Bf16> dy, Rows<const Bf16> x, NormStatistics statistics, std::size_t rows,
@@ -47,8 +48,8 @@ __global__ void __launch_bounds__(column_threads)
 
 constexpr unsigned adding_columns = 32, adding_rows = 32;
 
-/// A block adds 32 columns: each of its rows of threads every 32nd part, then one row those sums. blockIdx.y 0: of the
-/// gain; 1: of the shift.
+/// Each block adds 32 columns. Each row of threads adds every 32nd part; then one row adds these sums. blockIdx.y is 0
+/// for the gain and 1 for the shift.
 __global__ void __launch_bounds__(adding_columns* adding_rows)
     add_parts_kernel(const float* parts, std::size_t count, std::size_t columns, NormGradient to) {
   __shared__ float sums[adding_rows][adding_columns];
@@ -84,7 +85,7 @@ void add_parts(cudaStream_t stream, const ColumnPartials& partials, std::size_t 
 
 namespace {
 
-/// Of dy alone, or with statistics of what a norm multiplies with and adds.
+/// Sums dy; with statistics, also computes the gradients of a norm's gain and shift.
 template <bool scaled>
 std::size_t sum_parts(cudaStream_t stream, Matrix<const Bf16> dy, Matrix<const Bf16> x,
                       const NormStatistics& statistics, const ColumnPartials& partials) {

@@ -1,6 +1,6 @@
-// Operations of a training step: products by cuBLASLt, attention by cuDNN, the rest by own kernels; beside them sums
-// over ranks by NCCL, or where ranks share the state and can map each other's memory by copy engines. All operations of
-// transformer/ops.hpp in one file, as for the host.
+// Operations of a training step: products by cuBLASLt, attention by cuDNN, the rest by our own kernels. Sums over ranks
+// use NCCL, or copy engines if ranks share the state and can map each other's memory. One file implements all of
+// transformer/ops.hpp, as for the host.
 #include "kernels/transformer/cuda/cuda_ops.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr std::size_t alignment = training::Arena::alignment;
 
 std::size_t rounded(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-/// Kernels move eight elements at a time, a rotation eight pairs.
+/// Throws unless all sizes suit the kernels, which process eight elements at a time, or eight pairs in a rotation.
 void require_whole_vectors(const training::StepShape& shape) {
   const auto m = shape.part();
   const auto require = [](const char* what, std::size_t value, std::size_t divisor) {
@@ -36,7 +36,7 @@ void require_whole_vectors(const training::StepShape& shape) {
   if (shape.trains == training::Trains::adapters) require("a rank of the adapters", shape.lora.rank, vector_width);
 }
 
-/// The row strides are those that buffers.hpp lays out.
+/// Returns the attention shape with the row strides of buffers.hpp.
 AttentionShape attention_shape(const training::StepShape& s) {
   const auto m = s.part();
   const auto room = [&](training::Linear linear) { return training::fused(m, s.lora, linear).rank_total; };
@@ -59,8 +59,8 @@ std::unique_ptr<Attention> make_attention(const AttentionShape& shape, const Cud
                                     cudnn_version());
 }
 
-/// A sum begins when a bucket is full, which shows before the attention of each layer: it has less than what becomes
-/// complete from one to the next more.
+/// Returns the largest number of gradients in a sum. A sum starts when a bucket is full, which is checked before the
+/// attention of each layer. It exceeds the bucket by less than the gradients that become complete between two checks.
 std::size_t most_gradients_of_a_sum(const training::StepShape& shape) {
   const auto layout = shape.layout();
   const auto& tensors = layout.tensors;
@@ -77,15 +77,16 @@ std::size_t most_gradients_of_a_sum(const training::StepShape& shape) {
   return shape.bucket == 0 ? all : std::min(all, shape.bucket + std::max(most, all - before));
 }
 
-/// Values that copy engines fetch at a time from each other rank, a multiple of 64: 128 MB from all, or less if no rank
-/// has as many of a unit.
+/// Returns the number of values that copy engines fetch at a time from each other rank, a multiple of 64: 128 MB from
+/// all ranks together, or less if a rank's share of a unit is smaller.
 std::size_t most_fetched_of_a_rank(const training::StepShape& shape) {
   constexpr std::size_t all = std::size_t{1} << 25, line = 64;
   const auto ranks = static_cast<std::size_t>(shape.ranks);
   return std::min(most_gradients_of_a_sum(shape) / ranks, all / (ranks - 1)) / line * line;
 }
 
-/// The blocks of a launch are shared equally by the segments: a large tensor is several, of whole rows or of one.
+/// Splits a slot into segments. Segments share the blocks of a launch equally, so a large tensor is split into several,
+/// each of whole rows or of a part of one row.
 std::vector<Segment> segments_of(const training::ParameterSlot<Bf16>& slot) {
   constexpr std::size_t largest = std::size_t{1} << 22;
   const auto cols = std::min(largest, slot.place.cols), rows = std::max<std::size_t>(1, largest / slot.place.cols);
@@ -113,8 +114,8 @@ std::size_t segments_of(const training::StepShape& shape) {
   return count;
 }
 
-/// Partial sums for the widest gradient of a bias or norm but that of the head, which has columns enough for all
-/// multiprocessors; none where no such thing is trained.
+/// Returns the number of partial sums for the widest gradient of a bias or norm except the head, which has enough
+/// columns for all multiprocessors; 0 if none is trained.
 std::size_t column_partials(const training::StepShape& shape) {
   if (shape.trains == training::Trains::adapters) return 0;
   const auto m = shape.part();
@@ -183,7 +184,7 @@ CudaOps::CudaOps(const Gpu& gpu, Communicators* communicators, const training::S
       columns_{nullptr, column_partials(shape)},
       most_logit_parts_(
           tensor_ == 1 ? 0 : static_cast<std::size_t>(tensor_ + 1) * std::min(shape.tokens(), shape.loss_chunk)),
-      // Weights that come late stop the step; sums of gradients do not before its end.
+      // Late weights stall the step immediately; sums of gradients are only needed at its end.
       reductions_(shape.shard == training::Shard::weights ? make_first_stream() : make_stream()),
       copies_(make_first_stream()),
       met_(sizeof(int)),
@@ -257,8 +258,8 @@ void CudaOps::copy_bytes(void* to, const void* from, std::size_t bytes) const {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, gpu_.stream()));
 }
 
-/// A step of GPT-2 starts some 1,200 kernels, many of a few microseconds: one graph starts them closer together, and
-/// however slow the host is.
+/// Records a step as a graph and replays it. A step of GPT-2 launches some 1,200 kernels, many of a few microseconds. A
+/// graph launches them closer together, independent of the speed of the host.
 void CudaOps::repeat(std::size_t which, const std::function<void()>& queue) {
   auto& recording = recordings_.at(which);
   recording.record(gpu_.stream(), 1, queue);
@@ -285,7 +286,7 @@ void CudaOps::place_copies(std::span<const training::ParameterSlot<Element>> slo
   if (!segments.empty()) gpu_.write(segments_, segments.data(), segments.size() * sizeof(Segment));
 }
 
-/// Even one rank: a collective Work is waited for through the communicator.
+/// Even a single rank connects: a collective Work waits through the communicator.
 void CudaOps::connect(Group& group, Group* together) {
   if (group.size() != ranks_ || (together == nullptr ? 1 : together->size()) != tensor_) {
     throw std::invalid_argument("a step planned for another number of ranks");
@@ -369,8 +370,7 @@ void CudaOps::add_sum(const Master* values, std::size_t count, double scale, dou
   cuda::add_sum(gpu_.stream(), values, count, scale, to);
 }
 
-// Among the ranks that compute a model together
-// ------------------------------------------------------------------------
+// Between the ranks of a tensor parallel group
 
 void CudaOps::gather_tokens(Matrix<Element> all) {
   const auto count = all.rows / static_cast<std::size_t>(tensor_) * all.cols;
@@ -407,7 +407,7 @@ void CudaOps::write_copies(const Master* parameters) {
   cuda::write_copies(gpu_.stream(), segments_, first_segment_.back(), parameters);
 }
 
-/// Tickets of the two streams take turns.
+/// Waits for a ticket; even tickets belong to one stream, odd ones to the other.
 void CudaOps::wait(std::size_t ticket) { (ticket % 2 == 0 ? reductions_ : copies_).wait(gpu_.stream(), ticket / 2); }
 
 void CudaOps::all_reduce(Master* values, std::size_t count) {
@@ -447,9 +447,9 @@ std::size_t CudaOps::reduce_scatter(Master* all, Master* own, std::size_t count,
   return 2 * reductions_.ticket();
 }
 
-/// NCCL's kernels hold a fifth of the multiprocessors while they wait for the link. Here copy engines bring what the
-/// others have of this rank's share, and a kernel that has it at hand adds it up, in the order of ranks, and looks at
-/// it. Nobody goes on before all are done with what they read of each other.
+/// Fetches the other ranks' gradients of this rank's share with copy engines. A kernel adds each piece as it arrives,
+/// in the order of ranks, and summarizes it. NCCL's kernels would occupy a fifth of the multiprocessors while they wait
+/// for the link. No rank continues until all have read each other's data.
 std::size_t CudaOps::fetch_sums(const Master* all, Master* own, std::size_t count, bool add,
                                 const training::ShareSummaries& told) {
   auto* const stream = copies_.behind(met_behind(gpu_.stream()));
@@ -460,7 +460,7 @@ std::size_t CudaOps::fetch_sums(const Master* all, Master* own, std::size_t coun
   };
   for (std::size_t first = 0; first < count; first += most_fetched_, partials += summarizing_blocks) {
     const auto some = std::min(most_fetched_, count - first);
-    for (int i = 1; i < ranks_; ++i) {  // as all_gather
+    for (int i = 1; i < ranks_; ++i) {  // same order as in all_gather
       const int rank = (rank_ + i) % ranks_;
       auto* const to = fetched_ + static_cast<std::size_t>(rank < rank_ ? rank : rank - 1) * most_fetched_;
       check(cudaMemcpyAsync(to, peers_->of(rank, mine + first), some * sizeof(Master), cudaMemcpyDefault, stream));
@@ -483,7 +483,7 @@ std::size_t CudaOps::all_gather(const Element* own, Element* all, std::size_t co
     return 2 * reductions_.ticket();
   }
   auto* const stream = copies_.behind(gpu_.stream());
-  // Each from the one behind it first, so that nobody gives to all others at once.
+  // Each rank starts with the rank after it, so that no rank serves all others at once.
   for (int i = 1; i < ranks_; ++i) {
     const int rank = (rank_ + i) % ranks_;
     const auto* const there = own == place(rank_) ? place(rank) : own;
@@ -495,7 +495,8 @@ std::size_t CudaOps::all_gather(const Element* own, Element* all, std::size_t co
   return 2 * copies_.ticket() + 1;
 }
 
-/// The sum of a rank needs what each other rank adds, which it does behind what it has queued before.
+/// Synchronizes the ranks on a stream: the sum on one rank needs the data of all others, which they produce in work
+/// queued before.
 cudaStream_t CudaOps::met_behind(cudaStream_t before) {
   auto* const stream = reductions_.behind(before);
   auto* const met = met_.data<int>();
@@ -503,7 +504,7 @@ cudaStream_t CudaOps::met_behind(cudaStream_t before) {
   return stream;
 }
 
-/// NCCL's gathers meet by themselves.
+/// Synchronizes the ranks before copy engines fetch weights; NCCL's gathers synchronize implicitly.
 void CudaOps::meet() {
   if (fetches()) copies_.behind(met_behind(gpu_.stream()));
 }

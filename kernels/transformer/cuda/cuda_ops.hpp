@@ -20,25 +20,25 @@
 
 namespace shakedown::cuda {
 
-/// Which kernels compute attention: cuDNN's, deterministic where it supports that, or for comparison one kind alone.
+/// Selects the kernels of attention: cuDNN's, deterministic if it supports that, or for comparison only one kind.
 enum class AttentionKind { best, plain, cudnn };
 
 struct CudaOpsSettings {
   AttentionKind attention = AttentionKind::best;
-  bool deterministic = true;  // of attention's gradient by `cudnn`; everything else is anyway
+  bool deterministic = true;  // for the attention gradient of `cudnn`; everything else is always deterministic
   ProductTuning tuning = {};
 };
 
-/// A stream beside others, and its order among them.
+/// An additional stream, with functions to order its work relative to other streams.
 class SideStream {
  public:
   explicit SideStream(Stream);
 
-  /// What is queued here from now on begins when what was queued on that one is done.
+  /// Work queued here from now on starts after the work queued on that stream so far. Returns this stream.
   cudaStream_t behind(cudaStream_t);
-  /// Of what was queued last, for `wait`.
+  /// Returns a ticket for the work queued last, for `wait`.
   std::size_t ticket();
-  /// What is queued on that one from now on begins when the operation of the ticket is done, or all of them.
+  /// Work queued on that stream from now on starts after the operation of the ticket, or after all of them.
   void wait(cudaStream_t, std::size_t ticket);
   void join(cudaStream_t);
 
@@ -46,7 +46,7 @@ class SideStream {
   Stream stream_;
   Event before_ = make_event(), last_ = make_event();
   bool busy_ = false;
-  /// Whoever waits for one that is used again waits for a later operation.
+  /// A wait for an event that has been reused waits for a later operation, which is safe.
   std::array<Event, 64> done_;
   std::size_t tickets_ = 0;
 };
@@ -65,14 +65,14 @@ class CudaOps {
   void use_workspace(std::byte*);
   struct Memory {
     Buffer buffer;
-    std::unique_ptr<PeerArenas> peers;  // goes first
+    std::unique_ptr<PeerArenas> peers;  // destroyed first
     std::byte* data() const { return buffer.data<std::byte>(); }
   };
   /// Errors: Unsupported with the bytes needed and free.
   Memory allocate(std::size_t bytes);
   void copy_in(void* device, const void* host, std::size_t bytes) const { gpu_.write(device, host, bytes); }
   void copy_out(void* host, const void* device, std::size_t bytes) const { gpu_.read(host, device, bytes); }
-  /// Page-locked. Waits for its copies before it goes.
+  /// Page-locked memory. Waits for its copies before it is freed.
   class HostMemory {
    public:
     HostMemory(const Gpu& gpu, std::size_t bytes) : gpu_(gpu), memory_(bytes, std::nullopt) {}
@@ -102,7 +102,7 @@ class CudaOps {
   void connect(Group&, Group* together = nullptr);
   void start_tuning(const Choices& remembered = {}) { products_.start_tuning(remembered); }
   bool finish_tuning(Group& group, Choices* chosen = nullptr) { return products_.finish_tuning(group, chosen); }
-  std::size_t used_bytes() const;  // of the GPU's memory, by all processes
+  std::size_t used_bytes() const;  // of the GPU, by all processes
   Metrics metrics() const;
 
   // Products
@@ -129,7 +129,7 @@ class CudaOps {
   void cross_entropy(Matrix<Element> logits, const int* targets, double scale, Master* losses);
   void add_sum(const Master* values, std::size_t count, double scale, double* to);
 
-  // Among the ranks that compute a model together
+  // Between the ranks of a tensor parallel group
   void gather_tokens(Matrix<Element> all);
   void scatter_tokens(Matrix<Element> all, Matrix<Element> own);
   void sum_together(Master* values, std::size_t count);
@@ -153,16 +153,16 @@ class CudaOps {
   double milliseconds(training::Mark from, training::Mark to);
   std::optional<double> cycles(const std::function<void()>& queue);
 
-  // What it does how
+  // Properties of the implementation
   std::string attention_name() const { return attention_->name(); }
   bool is_deterministic() const { return attention_->is_deterministic(); }
   const Products& products() const { return products_; }
 
  private:
-  /// Whether copy engines fetch what other ranks have; else NCCL brings it.
+  /// True if copy engines fetch the data of other ranks; otherwise NCCL transfers it.
   bool fetches() const { return peers_ != nullptr && peers_->mapped(); }
-  /// What is queued on the stream that this returns begins when all ranks have come here, each behind what it has
-  /// queued on the other one.
+  /// Returns a stream on which further work starts after all ranks have arrived at this point, each after its work
+  /// queued on the given stream.
   cudaStream_t met_behind(cudaStream_t);
   std::size_t fetch_sums(const Master* all, Master* own, std::size_t count, bool add, const training::ShareSummaries&);
 
@@ -171,31 +171,31 @@ class CudaOps {
   Communicator *communicator_ = nullptr, *together_ = nullptr;
   int ranks_, rank_, tensor_, tensor_rank_;
   bool shares_state_;
-  PeerArenas* peers_ = nullptr;  // of the memory allocated, where ranks share the state
+  PeerArenas* peers_ = nullptr;  // for the allocated memory, if ranks share the state
   Products products_;
   std::unique_ptr<Attention> attention_;
 
-  std::vector<std::size_t> first_segment_;  // of each slot, and behind the last
+  std::vector<std::size_t> first_segment_;  // of each slot, and the end of the last
   std::size_t most_slots_, most_partials_;
   std::byte* attention_workspace_ = nullptr;
   training::Summary* partials_ = nullptr;
   Segment* segments_ = nullptr;
   ColumnPartials columns_;
-  std::size_t most_logit_parts_;  // of all ranks that share a vocabulary, and this one's
+  std::size_t most_logit_parts_;  // for all ranks that share a vocabulary, and for this one
   LogitPart* logit_parts_ = nullptr;
-  std::size_t most_summed_ = 0;  // values of one all_reduce that travel rounded; 0: as they are
+  std::size_t most_summed_ = 0;  // values of one all_reduce that are transferred in bf16; 0: not rounded
   Bf16* rounded_ = nullptr;
-  std::size_t most_fetched_ = 0;  // values of a rank's gradients that are fetched from another at a time
-  Master* fetched_ = nullptr;     // of each other rank so many
-  std::size_t most_told_ = 0;     // partial sums of what a rank has of a share, of the sum, and of what was fetched
+  std::size_t most_fetched_ = 0;  // values of a rank's gradients that are fetched from another rank at a time
+  Master* fetched_ = nullptr;     // most_fetched_ values per other rank
+  std::size_t most_told_ = 0;     // partial sums of a rank's own share, of the sum, and of the fetched values
   training::Summary* told_ = nullptr;
 
   SideStream reductions_, copies_;
-  Buffer met_;                   // what ranks sum to meet
-  std::array<Event, 2> copied_;  // of each turn
+  Buffer met_;                   // ranks sum it to synchronize
+  std::array<Event, 2> copied_;  // one per turn
   std::array<Event, training::marks> marks_;
   CycleCounter counter_;
-  std::array<Recording, 2> recordings_;  // of what repeats
+  std::array<Recording, 2> recordings_;  // of the repeated parts
 };
 
 }  // namespace shakedown::cuda

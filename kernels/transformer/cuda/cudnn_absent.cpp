@@ -1,4 +1,4 @@
-// Stands in for cudnn_attention.cpp in a build without cuDNN.
+// Replaces cudnn_attention.cpp in a build without cuDNN.
 #include "kernels/device.hpp"
 #include "kernels/transformer/cuda/attention.hpp"
 

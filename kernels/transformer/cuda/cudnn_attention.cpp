@@ -1,6 +1,6 @@
-// Attention as the graphs of plain operations that cuDNN 9 recognises and turns into one fused kernel each (the
-// composition is described in NVIDIA's documentation of scaled dot product attention; the unified operation of later
-// versions does not know causal masks before 9.21).
+// Attention as graphs of plain operations, each of which cuDNN 9 recognizes and turns into one fused kernel. NVIDIA's
+// documentation of scaled dot product attention describes the composition. The unified operation of later versions does
+// not support causal masks before 9.21.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,7 +19,7 @@ using Tensor = CudnnGraph::Tensor;
 
 constexpr auto f32 = CUDNN_DATA_FLOAT, bf16 = CUDNN_DATA_BFLOAT16;
 
-/// Sizes of one call, and the tensors over it that both directions use.
+/// Sizes of one call, and the tensors that both directions use.
 struct Sizes {
   std::int64_t batch, sequence, heads, kv_heads, size;
   bool causal;
@@ -32,24 +32,24 @@ struct Sizes {
         size(s.head_size),
         causal(s.causal) {}
 
-  /// Heads as they stand in rows of `stride` elements.
+  /// Returns a tensor of heads stored in rows of `stride` elements.
   Tensor rows(CudnnGraph& graph, std::int64_t count, std::size_t stride) const {
     const auto row = static_cast<std::int64_t>(stride);
     return graph.memory(bf16, {batch, count, sequence, size}, {sequence * row, size, row, 1});
   }
-  /// The same with rows and columns exchanged.
+  /// Returns the same tensor with rows and columns exchanged.
   Tensor columns(CudnnGraph& graph, std::int64_t count, std::size_t stride) const {
     const auto row = static_cast<std::int64_t>(stride);
     return graph.memory(bf16, {batch, count, size, sequence}, {sequence * row, size, 1, row});
   }
-  /// One number per query and head.
+  /// Returns a tensor with one number per query and head.
   Tensor per_query(CudnnGraph& graph) const {
     return graph.memory(f32, {batch, heads, sequence, 1}, {heads * sequence, sequence, 1, 1});
   }
   Tensor per_query_between(CudnnGraph& graph) const {
     return graph.between(f32, {batch, heads, sequence, 1}, {heads * sequence, sequence, 1, 1});
   }
-  /// One number per query, key and head: never in memory.
+  /// Returns a tensor with one number per query, key and head; it never exists in memory.
   Tensor scores(CudnnGraph& graph, cudnnDataType_t type) const {
     return graph.between(type, {batch, heads, sequence, sequence},
                          {heads * sequence * sequence, sequence * sequence, sequence, 1});
@@ -63,7 +63,7 @@ struct Sizes {
   }
 };
 
-/// Scaled scores q k', those of later keys made the lowest number if attention is causal.
+/// Returns the scaled scores q k'. With causal attention, the scores of later keys are set to the lowest number.
 Tensor scores(CudnnGraph& graph, const Sizes& sizes, Tensor q, Tensor k, Tensor scale, Tensor lowest) {
   const auto product = sizes.scores(graph, f32), scaled = sizes.scores(graph, f32);
   graph.matmul(q, k, product);
@@ -109,8 +109,8 @@ struct ForwardGraph {
 };
 
 /// With P = exp(S - lse), delta = rowsum(dO * O), dS = P * (dO V' - delta): dV = P' dO, dK = scale dS' Q, dQ = scale dS
-/// K (Dao et al. 2022). dQ is added up in memory, in f32 and in no fixed order, unless deterministic: then each of its
-/// elements has one owner, and dS goes through the workspace.
+/// K (Dao et al. 2022). dQ is accumulated in memory, in f32 and in no fixed order, unless deterministic. Then each of
+/// its elements has a single writer, and dS passes through the workspace.
 struct BackwardGraph {
   CudnnGraph graph;
   Tensor q, k, v, out, dout, lse, dq, dk, dv, delta, scale, lowest = -1, one;
@@ -171,7 +171,7 @@ struct BackwardGraph {
   }
 
  private:
-  /// to = weights' rows, summed over the query heads of each group.
+  /// Computes to = weights' rows, summed over the query heads of each group.
   void sum_over_queries(const Sizes& sizes, Tensor weights, Tensor rows, Tensor to) {
     const auto transposed = sizes.scores_transposed(graph);
     graph.reshape(weights, transposed);

@@ -1,4 +1,4 @@
-// cuDNN's backend descriptors.
+// Wrappers of cuDNN's backend descriptors.
 #include "kernels/transformer/cuda/cudnn_graph.hpp"
 
 #include <array>
@@ -48,7 +48,7 @@ std::int64_t read_number(const CudnnDescriptor& descriptor, cudnnBackendAttribut
   return value;
 }
 
-/// The configurations that cuDNN proposes for the graph, the best first.
+/// Returns the configurations that cuDNN proposes for the graph, best first.
 std::vector<CudnnDescriptor> propose(const CudnnDescriptor& graph) {
   const auto heuristics = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   set(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get());
@@ -217,7 +217,7 @@ void CudnnGraph::run(cudnnHandle_t handle, const std::vector<Argument>& argument
   std::vector<void*> addresses;
   for (const auto& argument : arguments) {
     numbers.push_back(argument.tensor);
-    addresses.push_back(const_cast<void*>(argument.data));  // the C interface has one kind of pointer
+    addresses.push_back(const_cast<void*>(argument.data));  // the C interface has no pointers to const
   }
   const auto count = static_cast<std::int64_t>(arguments.size());
   const auto pack = make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

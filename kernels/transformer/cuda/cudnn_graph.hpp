@@ -1,5 +1,6 @@
-// A graph of cuDNN operations, through the plain C interface of its backend: described by tensors and operations, then
-// one execution plan. (NVIDIA's C++ front end, a header of 3.5 MB that is in no distribution, is not needed for it.)
+// A graph of cuDNN operations, built through the C interface of its backend from tensors and operations, and turned
+// into one execution plan. (NVIDIA's C++ front end is a header of 3.5 MB that no distribution packages; it is not
+// needed.)
 #pragma once
 
 #include <cudnn.h>
@@ -19,38 +20,39 @@ void check(cudnnStatus_t, std::source_location = std::source_location::current()
 using CudnnHandle = Owned<cudnnHandle_t, cudnnDestroy>;
 using CudnnDescriptor = Owned<cudnnBackendDescriptor_t, cudnnBackendDestroyDescriptor>;
 
-/// A tensor of four dimensions: sequence, head, row, column.
+/// Extents of a tensor with four dimensions: sequence, head, row, column.
 using Extents = std::int64_t[4];
 
 class CudnnGraph {
  public:
-  /// A tensor by its number, which is also how its memory is named in `run`.
+  /// Number of a tensor; `run` uses it to identify the tensor's memory.
   using Tensor = std::int64_t;
 
-  // Tensors. Those of intermediate values exist only inside the fused kernel.
+  // Tensors. Intermediate ones exist only inside the fused kernel.
   Tensor memory(cudnnDataType_t, const Extents& sizes, const Extents& strides);
-  Tensor accumulator(const Extents& sizes, const Extents& strides);  // f32, in the order that cuDNN's kernels prefer
+  Tensor accumulator(const Extents& sizes, const Extents& strides);  // f32, in the memory order that cuDNN's kernels
+                                                                     // prefer
   Tensor between(cudnnDataType_t, const Extents& sizes, const Extents& strides);
-  Tensor scalar();  // f32; its value is given by address
+  Tensor scalar();  // f32; passed by address
 
   // Operations.
   void pointwise(cudnnPointwiseMode_t, cudnnDataType_t computed_in, Tensor x, Tensor out);
   void pointwise(cudnnPointwiseMode_t, cudnnDataType_t computed_in, Tensor x, Tensor b, Tensor out);
   void select(Tensor if_true, Tensor if_false, Tensor condition, Tensor out);
-  void index(int axis, Tensor like, Tensor out);  // out = each element's place along the axis, as int32
+  void index(int axis, Tensor like, Tensor out);  // out = position of each element along the axis, as int32
   void matmul(Tensor a, Tensor b, Tensor out);
   void reduce(cudnnReduceTensorOp_t, Tensor x, Tensor out);
   void reshape(Tensor x, Tensor out);
 
-  /// Asks the heuristics, and keeps the first plan that can be built.
-  /// Errors: Unsupported with cuDNN's text if there is none.
+  /// Queries the heuristics and keeps the first plan that can be built. Errors: Unsupported, with cuDNN's text, if
+  /// there is none.
   void build(cudnnHandle_t, const std::string& what);
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  /// Of the plan's engine, in cuDNN's tables.
+  /// Returns the number of the plan's engine in cuDNN's tables.
   std::int64_t engine() const { return engine_; }
 
-  /// Queues the graph on the handle's stream: the memory of each tensor that is not between, by number.
+  /// Queues the graph on the handle's stream. The arguments give the memory of each tensor that is not intermediate.
   struct Argument {
     Tensor tensor;
     const void* data;

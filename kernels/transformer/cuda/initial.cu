@@ -1,5 +1,5 @@
-// Initial values: seeded normal numbers by their index alone, so that every rank, the host and the GPU agree, whatever
-// the order; rounded to the type.
+// Initial values: seeded normal numbers that depend only on their index, rounded to the type. All ranks, the host and
+// the GPU therefore agree, in any order of computation.
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/handle.hpp"

@@ -1,5 +1,5 @@
 // Softmax cross-entropy in place: one block per row of logits, one pass for maximum and sum (online softmax, Milakov
-// and Gimelshein 2018), one for the gradient.
+// and Gimelshein 2018), and one for the gradient.
 #include "kernels/cuda/handle.hpp"
 #include "kernels/transformer/cuda/kernels.hpp"
 #include "kernels/transformer/cuda/vector.cuh"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int loss_threads = 1024;
 
-/// sum = the sum of exp(x - max) over what was seen. A NaN makes the sum NaN.
+/// Running maximum and sum = the sum of exp(x - max) so far. A NaN makes the sum NaN.
 struct MaxAndSum {
   float max = -INFINITY, sum = 0;
 
@@ -33,7 +33,7 @@ struct MaxAndSum {
   }
 };
 
-/// Of a row, with all threads of the block; each gets the result.
+/// Reduces a row with all threads of the block; every thread gets the result.
 __device__ MaxAndSum max_and_sum(const Bf16* at, int columns) {
   const int whole = columns / vector_width * vector_width, tail = whole + static_cast<int>(threadIdx.x);
   MaxAndSum mine;
@@ -60,14 +60,16 @@ __device__ void write_gradient(Bf16* at, int columns, int target, float scale, c
   if (tail < columns) at[tail] = __float2bfloat16(gradient(__bfloat162float(at[tail]), tail));
 }
 
-/// Rows are taken from the last to the first: what the product before this kernel wrote last is still in the cache.
+/// Returns the row of a block. Rows are processed from last to first, because the last ones that the previous product
+/// wrote are still in the cache.
 __device__ unsigned row_of_block() { return gridDim.x - 1 - blockIdx.x; }
 
 __global__ void __launch_bounds__(loss_threads)
     cross_entropy_kernel(Rows<Bf16> logits, const int* targets, float* losses, int columns, float scale) {
   const unsigned row = row_of_block();
   Bf16* const at = logits.at(row);
-  const float target_logit = __bfloat162float(at[targets[row]]);  // before any thread writes: max_and_sum waits for all
+  const float target_logit = __bfloat162float(at[targets[row]]);  // read before any thread writes: max_and_sum
+                                                                  // synchronizes the block
   const auto all = max_and_sum(at, columns);
   if (threadIdx.x == 0) losses[row] = all.max + logf(all.sum) - target_logit;
   write_gradient(at, columns, targets[row], scale, all);

@@ -1,5 +1,5 @@
-// RMSNorm (Zhang and Sennrich 2019) and LayerNorm (Ba et al. 2016), forward and backward. A narrow row is one warp's
-// and stays in its registers; a wide one is a block's, in some passes, all but the first out of the cache.
+// RMSNorm (Zhang and Sennrich 2019) and LayerNorm (Ba et al. 2016), forward and backward. One warp processes a narrow
+// row in its registers. One block processes a wide row in several passes; all but the first read from the cache.
 #include <algorithm>
 
 #include "kernels/cuda/handle.hpp"
@@ -12,13 +12,13 @@ namespace {
 
 constexpr int norm_threads = 256;
 
-/// body(c) for the columns of this thread, eight at a time.
+/// Calls body(c) for the columns of this thread, eight at a time.
 template <class Body>
 __device__ void over_columns(int columns, const Body& body) {
   for (int c = static_cast<int>(threadIdx.x) * vector_width; c < columns; c += norm_threads * vector_width) body(c);
 }
 
-/// A row's n from its x: the same bits in both directions.
+/// Computes n from x; forward and backward get the same bits.
 template <bool centred>
 __device__ Eight normed(const Eight& x, float mean, float rstd, const NormWeights& weights, int c) {
   const auto gain = load(weights.gain + c);
@@ -36,16 +36,16 @@ __device__ Eight normed(const Eight& x, float mean, float rstd, const NormWeight
 // Narrow rows ---------------------------------------------------------------------------------------------------------
 
 constexpr int narrow_threads = 128, rows_of_block = narrow_threads / 32;
-constexpr std::size_t narrowest_wide = 4 * 32 * vector_width + 1;  // four vectors of each lane
+constexpr std::size_t narrowest_wide = 4 * 32 * vector_width + 1;  // more than four vectors per lane
 
-/// What a lane has of a row: vector v at column (32 v + lane) 8, if the row reaches so far. Packed: registers are
-/// scarce.
+/// The part of a row in one lane: vector v is at column (32 v + lane) 8, if the row has it. It stays packed, because
+/// registers are scarce.
 template <int vectors>
 struct Lane {
   uint4 packed[vectors];
 
   static __device__ int column(int v) { return (32 * v + static_cast<int>(threadIdx.x % 32)) * vector_width; }
-  /// body(v, column) for the vectors that the row has.
+  /// Calls body(v, column) for the vectors that exist in the row.
   template <class Body>
   static __device__ void each(int columns, const Body& body) {
 #pragma unroll
@@ -89,9 +89,9 @@ __global__ void __launch_bounds__(narrow_threads)
                       [&](int v, int c) { store(to + c, normed<centred>(values.of(v), mean, scale, weights, c)); });
 }
 
-/// With y = (x - mean) rstd and g = dn gain: dx += rstd (g - mean(g) - y mean(g y)). With `trained` the block leaves
-/// the sums over its rows of dn y and of dn at gains[block columns + c] and shifts[...]: its warps' in their order,
-/// each warp's in that of its rows.
+/// With y = (x - mean) rstd and g = dn gain: dx += rstd (g - mean(g) - y mean(g y)). With `trained`, the block writes
+/// the sums over its rows of dn y and of dn to gains[block columns + c] and shifts[...]. It adds the sums of its warps
+/// in order, and each warp adds its rows in order.
 template <bool centred, bool trained, int vectors>
 __global__ void __launch_bounds__(narrow_threads, 4)
     narrow_norm_backward_kernel(Rows<const Bf16> dn, Rows<const Bf16> x, NormWeights weights, NormStatistics statistics,
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(narrow_threads, 4)
   }
 }
 
-/// The narrowest that holds the row.
+/// Returns the narrowest kernel that can hold the row.
 template <bool centred>
 auto narrow_forward(int columns) {
   return columns > 3 * 32 * vector_width ? narrow_norm_kernel<centred, 4> : narrow_norm_kernel<centred, 3>;

@@ -1,4 +1,4 @@
-// What one pass over a gradient tells, and AdamW, over flat arrays.
+// Summaries of gradients and the AdamW update, over flat arrays.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -17,8 +17,8 @@ using training::Summary;
 
 constexpr int update_threads = 256;
 constexpr unsigned blocks_per_segment = 48;
-/// Accesses of 16 bytes that a thread of AdamW has under way of each array before it uses the first. It adds up what it
-/// sees in the same order with any number.
+/// Number of 16-byte loads per array that a thread of AdamW has in flight before it uses the first. The order of its
+/// sums is the same for any number.
 constexpr int unroll = 2;
 
 template <class T>
@@ -38,7 +38,7 @@ __device__ Four load_four(const float* from) {
 __device__ void store_four(float* to, const Four& values) {
   *reinterpret_cast<float4*>(to) = float4{values.at[0], values.at[1], values.at[2], values.at[3]};
 }
-/// Of what nobody reads again soon.
+/// Streaming access, for data that is not reused soon.
 __device__ Four stream_four(const float* from) {
   const float4 raw = __ldcs(reinterpret_cast<const float4*>(from));
   return {{raw.x, raw.y, raw.z, raw.w}};
@@ -47,15 +47,16 @@ __device__ void stream_four(float* to, const Four& values) {
   __stcs(reinterpret_cast<float4*>(to), float4{values.at[0], values.at[1], values.at[2], values.at[3]});
 }
 
-/// What a thread has seen. Parameters are never a sum of others: their update, which has enough to do, spares the
-/// projection.
+/// The partial summary of one thread. For parameters the projection is never needed, so their update, which is
+/// compute-bound enough, omits it.
 template <bool projects>
 struct SummingOf {
   double squares = 0, projection = 0;
   unsigned long long non_finite = 0, checksum = 0;
-  unsigned not_finite_here = 0;  // of what this thread has read, which is less than a Summary may count
+  unsigned not_finite_here = 0;  // count of this thread only; 32 bits are enough for it, but not for a Summary
 
-  /// Four from `index`, a multiple of four, on. A checksum is linear in the bits: their sum needs one wide product.
+  /// Adds four values from `index` on, a multiple of four. The checksum is linear in the bits, so their sum needs only
+  /// one wide product.
   template <class T>
   __device__ void add(const FourOf<T>& values, std::uint64_t index) {
     const auto signs = training::signs_from(index);
@@ -80,7 +81,7 @@ struct SummingOf {
     checksum += part.checksum;
     projection += part.projection;
   }
-  /// Called by the whole block; valid in every thread.
+  /// Reduces the summary over the block. Called by all threads; the result is valid in every thread.
   __device__ Summary of_block() const {
     return {sum_block(squares), sum_block(non_finite + not_finite_here), sum_block(checksum),
             projects ? sum_block(projection) : 0.0};
@@ -134,7 +135,7 @@ __global__ void __launch_bounds__(adding_threads)
   to->projection += sum.projection;
 }
 
-/// Four times scale, rounded, as one access of 8 bytes.
+/// Stores four values times scale, rounded, with one access of 8 bytes.
 __device__ void store_rounded(Bf16* to, const Four& values, float scale) {
   const __nv_bfloat162 low = __floats2bfloat162_rn(values.at[0] * scale, values.at[1] * scale);
   const __nv_bfloat162 high = __floats2bfloat162_rn(values.at[2] * scale, values.at[3] * scale);
@@ -142,7 +143,7 @@ __device__ void store_rounded(Bf16* to, const Four& values, float scale) {
       uint2{*reinterpret_cast<const unsigned*>(&low), *reinterpret_cast<const unsigned*>(&high)};
 }
 
-/// As copy[r][c], four elements of a row at once.
+/// Writes four elements of a row of copy[r][c] at once.
 __device__ void store_copy(const Segment& segment, std::size_t inside, const Four& values) {
   const auto columns = static_cast<unsigned>(segment.copy.cols), at = static_cast<unsigned>(inside);
   store_rounded(segment.copy.data + at / columns * segment.copy.stride + at % columns, values, segment.scale);
@@ -193,7 +194,7 @@ __global__ void __launch_bounds__(update_threads)
     }
     if (add) sum = load_four(to + i) + sum;
     store_four(to + i, sum);
-    came += training::checksum_term(bits, told.first + i);  // as in SummingOf
+    came += training::checksum_term(bits, told.first + i);  // same formula as in SummingOf
     if (told.before != nullptr) was.add(here, told.first + i);
     if (told.after != nullptr) is.add(sum, told.first + i);
   }
@@ -205,7 +206,7 @@ __global__ void __launch_bounds__(update_threads)
   if (told.fetched != nullptr) told.fetched[blockIdx.x] = {0, 0, came};
 }
 
-/// What one update needs of the settings, the powers and quotients already made.
+/// Settings of one update, with powers and quotients computed in advance.
 struct Update {
   float beta1, beta2, rate, root_correction, epsilon, decay;
   double max_norm;
@@ -270,7 +271,8 @@ __global__ void __launch_bounds__(update_threads)
   }
 }
 
-/// Errors: std::logic_error where four values that are read at once are not four of those that share their signs.
+/// Errors: std::logic_error if `first` is not a multiple of 4: four values that are loaded at once must share their
+/// signs.
 void check_first(std::size_t first) {
   if (first % 4 != 0) throw std::logic_error("a summary from element " + std::to_string(first) + " on, not of fours");
 }

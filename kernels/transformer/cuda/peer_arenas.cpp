@@ -9,14 +9,14 @@ namespace shakedown::cuda {
 namespace {
 
 bool succeeded(cudaError_t status) {
-  static_cast<void>(cudaGetLastError());  // else the next launch would report it again
+  static_cast<void>(cudaGetLastError());  // otherwise the next launch would report it again
   return status == cudaSuccess;
 }
 
 }  // namespace
 
-/// Freeing memory that another process has mapped is undefined (CUDA, cudaIpcCloseMemHandle). While an exception
-/// passes, the others may never come here.
+/// Closes the mappings, then waits for the other ranks: freeing memory that another process has mapped is undefined
+/// (CUDA, cudaIpcCloseMemHandle). While an exception propagates it does not wait, because other ranks may never arrive.
 PeerArenas::~PeerArenas() {
   if (!mapped()) return;
   static_cast<void>(cudaDeviceSynchronize());  // copies may still be queued
@@ -27,7 +27,7 @@ PeerArenas::~PeerArenas() {
 void PeerArenas::connect(Group& group) {
   if (group.on_host().size() != group.size()) return;
   cudaIpcMemHandle_t own{};
-  // Takes the pointer without const; the handle is of the allocation, and opens where that begins.
+  // The function takes a non-const pointer. The handle refers to the whole allocation and opens at its beginning.
   if (!group.all(succeeded(cudaIpcGetMemHandle(&own, const_cast<std::byte*>(arena_))))) return;
   std::vector<cudaIpcMemHandle_t> handles(static_cast<std::size_t>(group.size()));
   group.all_gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(handles)));
@@ -45,7 +45,7 @@ void PeerArenas::connect(Group& group) {
     return;
   }
   mappings_.clear();
-  group.barrier();  // before anybody frees
+  group.barrier();  // before any rank frees its arena
 }
 
 }  // namespace shakedown::cuda

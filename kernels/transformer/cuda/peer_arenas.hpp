@@ -1,4 +1,4 @@
-// The arenas of all ranks of a host, mapped through CUDA IPC, so that a copy engine of one rank can fetch from another.
+// The arenas of all ranks of a host, mapped through CUDA IPC, so that a copy engine of one rank can read from another.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,20 @@ namespace shakedown::cuda {
 
 class PeerArenas {
  public:
-  /// `arena` is an allocation by itself, a shareable Buffer that outlives this.
+  /// `arena` must be an allocation of its own, a shareable Buffer that outlives this object.
   explicit PeerArenas(const std::byte* arena) : arena_(arena) {}
   PeerArenas(const PeerArenas&) = delete;
   PeerArenas& operator=(const PeerArenas&) = delete;
-  /// Collective where they are mapped: returns when nobody has this rank's arena any more, which may then be freed.
+  /// Collective if the arenas are mapped: returns when no rank maps this rank's arena any more, so that it can be
+  /// freed.
   ~PeerArenas();
 
-  /// Collective: maps those of all ranks, or none on any rank where one of them cannot, or the group has several hosts.
+  /// Maps the arenas of all ranks. Collective. Maps none on any rank if one rank fails, or if the group spans several
+  /// hosts.
   void connect(Group&);
   bool mapped() const { return group_ != nullptr; }
 
-  /// What stands in the arena of `rank` where `own` stands in that of this rank.
+  /// Returns the address in the arena of `rank` that corresponds to `own` in the arena of this rank.
   template <class T>
   const T* of(int rank, const T* own) const {
     const auto* const base = static_cast<const std::byte*>(mappings_[static_cast<std::size_t>(rank)].get());
@@ -30,8 +32,8 @@ class PeerArenas {
 
  private:
   const std::byte* arena_;
-  Group* group_ = nullptr;            // where they are mapped
-  std::vector<IpcMapping> mappings_;  // by rank; null for this one
+  Group* group_ = nullptr;            // set if the arenas are mapped
+  std::vector<IpcMapping> mappings_;  // by rank; null for this rank
 };
 
 }  // namespace shakedown::cuda

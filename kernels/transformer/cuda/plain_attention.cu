@@ -1,5 +1,6 @@
-// Attention written plainly, on CUDA cores in f32: a warp owns four rows (queries, or keys in the second half of
-// backward) and meets the others in tiles of 32, one per lane. Every sum has one owner and a fixed order.
+// Straightforward attention on CUDA cores in f32. A warp owns four rows (queries, or keys in the second half of
+// backward) and processes the other side in tiles of 32, one row per lane. One warp computes each sum, in a fixed
+// order.
 #include <cmath>
 
 #include "kernels/cuda/handle.hpp"
@@ -12,12 +13,12 @@ namespace shakedown::cuda {
 namespace {
 
 constexpr int largest_head = 128;
-constexpr int own = 4, warps = 4, tile = own * warps;  // rows of a warp, warps of a block
+constexpr int own = 4, warps = 4, tile = own * warps;  // rows per warp, warps per block
 constexpr int others = 32;
 constexpr int per_lane = largest_head / 32;
 constexpr unsigned whole_warp = 0xffffffffU;
 
-/// 32 rows of the other side; two elements behind each row keep lanes on different banks.
+/// 32 rows of the other side. Padding of two elements per row avoids bank conflicts between lanes.
 struct Others {
   __nv_bfloat16 at[others][largest_head + 2];
 
@@ -35,7 +36,7 @@ struct Others {
     }
     return sum;
   }
-  /// sums[i] += the sum over rows of weight(row) * element, of the elements of this lane.
+  /// For the elements of this lane: sums[i] += the sum over rows of weight(row) * element.
   __device__ void add_to(float (&sums)[per_lane], float weight, int size) const {
     for (int row = 0; row < others; ++row) {
       const float w = __shfl_sync(whole_warp, weight, row);
@@ -73,14 +74,14 @@ __device__ float max_warp(float mine) {
   return mine;
 }
 
-/// Where the heads of a sequence stand in a packed row.
+/// Positions of the heads of a sequence in a packed row.
 struct Heads {
   int sequence, query_heads, kv_heads, size;
   bool causal;
 
-  /// Whether a query sees a key; both are in the sequence.
+  /// True if a query attends to a key; both are in the sequence.
   __device__ bool sees(int query, int key) const { return key < sequence && (!causal || key <= query); }
-  /// Behind the last key that queries before `end` see.
+  /// Returns the end of the keys that queries before `end` attend to.
   __device__ int keys_before(int end) const { return causal ? min(end, sequence) : sequence; }
   __device__ int kv_of(int query_head) const { return query_head / (query_heads / kv_heads); }
   __device__ std::size_t key(int kv_head) const { return static_cast<std::size_t>(query_heads + kv_head) * size; }
@@ -89,7 +90,7 @@ struct Heads {
   }
 };
 
-/// Block (tile of queries, query head, sequence).
+/// Grid: (tile of queries, query head, sequence).
 __global__ void __launch_bounds__(warps * 32)
     forward_kernel(Heads heads, Rows<const Bf16> qkv, Rows<Bf16> out, float* lse, float scale) {
   __shared__ Own queries;
@@ -112,7 +113,7 @@ __global__ void __launch_bounds__(warps * 32)
       const float score =
           heads.sees(row, k + lane) ? scale * keys.dot(lane, queries.at[warp * own + i], size) : -INFINITY;
       const float new_max = fmaxf(max[i], max_warp(score));
-      if (new_max == -INFINITY) continue;  // the whole tile lies behind this query; the same in all lanes
+      if (new_max == -INFINITY) continue;  // the whole tile is after this query; the same in all lanes
       const float weight = expf(score - new_max), shrink = expf(max[i] - new_max);
       total[i] = total[i] * shrink + sum_warp(weight);
       for (float& sum : sums[i]) sum *= shrink;
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(warps * 32)
   }
 }
 
-/// delta = the sum of dout * out over a head; one warp per row and head.
+/// Computes delta = the sum of dout * out over a head; one warp per row and head.
 __global__ void delta_kernel(Heads heads, Rows<const Bf16> out, Rows<const Bf16> dout, float* delta) {
   const int row = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   const auto token = static_cast<std::size_t>(blockIdx.z) * static_cast<std::size_t>(heads.sequence) + row;
@@ -143,7 +144,7 @@ __global__ void delta_kernel(Heads heads, Rows<const Bf16> out, Rows<const Bf16>
   if (threadIdx.x == 0) delta[(blockIdx.z * gridDim.y + head) * static_cast<std::size_t>(heads.sequence) + row] = sum;
 }
 
-/// Block (tile of queries, query head, sequence).
+/// Grid: (tile of queries, query head, sequence).
 __global__ void __launch_bounds__(warps * 32)
     dq_kernel(Heads heads, Rows<const Bf16> qkv, const float* lse, Rows<const Bf16> dout, const float* delta,
               Rows<Bf16> dqkv, float scale) {
@@ -180,7 +181,8 @@ __global__ void __launch_bounds__(warps * 32)
   }
 }
 
-/// Block (tile of keys, key head, sequence): the queries of all heads of the group, one head after another.
+/// Grid: (tile of keys, key head, sequence). A block processes the queries of all heads of the group, one head after
+/// another.
 __global__ void __launch_bounds__(warps * 32)
     dkv_kernel(Heads heads, Rows<const Bf16> qkv, const float* lse, Rows<const Bf16> dout, const float* delta,
                Rows<Bf16> dqkv, float scale) {
@@ -229,7 +231,7 @@ class PlainAttention final : public Attention {
         heads_{shape.sequence, shape.query_heads, shape.kv_heads, shape.head_size, shape.causal},
         scale_(1.0F / std::sqrt(static_cast<float>(shape.head_size))) {}
 
-  /// delta, one per row and head.
+  /// Returns the size of delta, one float per row and head.
   std::size_t workspace_bytes() const override {
     return sizeof(float) * static_cast<std::size_t>(shape_.batch) * static_cast<std::size_t>(shape_.query_heads) *
            static_cast<std::size_t>(shape_.sequence);

@@ -1,4 +1,4 @@
-// Element by element: rotary positions (Su et al. 2021), SwiGLU (Shazeer 2020), GELU by tanh (Hendrycks and Gimpel
+// Element-wise kernels: rotary positions (Su et al. 2021), SwiGLU (Shazeer 2020), GELU by tanh (Hendrycks and Gimpel
 // 2016), the embedding, and copies of rows.
 #include <algorithm>
 
@@ -70,7 +70,7 @@ __global__ void swiglu_backward_kernel(Rows<Bf16> gate_up, Rows<Bf16> dh, bool e
   if (emit_h) store(gradients, h);
 }
 
-/// sqrt(2 / pi) and the weight of the cube.
+/// sqrt(2 / pi), and the weight of the cube.
 constexpr float gelu_slope = 0.7978845608F, gelu_cube = 0.044715F;
 __device__ float gelu_tanh(float u) { return tanhf(gelu_slope * (u + gelu_cube * u * u * u)); }
 
@@ -125,7 +125,7 @@ __global__ void embed_kernel(Rows<const Bf16> table, const int* tokens, Rows<con
   }
 }
 
-/// One block per place in `order`: that of a token's first row adds up all rows of this token, in their order.
+/// One block per position in `order`. The block of a token's first row adds all rows of this token, in their order.
 __global__ void embed_backward_kernel(Rows<const Bf16> dx, const int* tokens, const int* order, int rows,
                                       Rows<float> d_table, int columns) {
   const int first = static_cast<int>(blockIdx.x), token = tokens[order[first]];
@@ -150,7 +150,7 @@ __global__ void copy_rows_kernel(Rows<const Bf16> from, Rows<Bf16> to, std::size
   }
 }
 
-/// Calls launch(grid, first row, rows): rows along y, of which a grid has at most 65,535.
+/// Calls launch(grid, first row, rows). Rows are along y, where a grid is limited to 65,535.
 template <class Launch>
 void launch_over_rows(std::size_t rows, std::size_t columns, const Launch& launch) {
   constexpr std::size_t most = 65535;

@@ -22,16 +22,16 @@ std::uint32_t alignment_of(const void* address) {
   return static_cast<std::uint32_t>(value & (~value + 1));
 }
 
-/// A product of an adapter: memory sets its pace, if enough multiprocessors take part.
+/// True for a product of an adapter: it is limited by memory bandwidth if enough multiprocessors participate.
 bool is_thin(const MatmulShape& shape) {
   constexpr std::uint64_t thin = 512;
   return std::min(shape.d.rows, shape.d.cols) <= thin;
 }
 
-/// A thin product has fewer tiles than the GPU has multiprocessors, and cuBLASLt seldom proposes to cut the sum as
-/// well. The partial sums are added in f32 and in a fixed order, as those of its own proposals.
+/// Adds candidates with a split sum. A thin product has fewer tiles than the GPU has multiprocessors, and cuBLASLt
+/// seldom proposes to split the sum. The partial sums are added in f32 and in a fixed order, as in its own proposals.
 void add_splits(const Matmul& product, std::vector<MatmulAlgorithm>& candidates) {
-  constexpr std::size_t proposals = 4;  // whose tiles are tried
+  constexpr std::size_t proposals = 4;  // number of proposals to split
   const auto own = candidates;
   for (const std::uint32_t parts : {2, 3, 4, 6, 8}) {
     for (std::size_t i = 0; i < std::min(own.size(), proposals); ++i) {
@@ -40,7 +40,7 @@ void add_splits(const Matmul& product, std::vector<MatmulAlgorithm>& candidates)
   }
 }
 
-/// All that makes a product another one to cuBLASLt, beside its types.
+/// Returns a key with all properties that distinguish products for cuBLASLt, except their types.
 std::string choice_key(const MatmulShape& s) {
   std::string key = "product " + text(s) + fmt::format(" strides {} {} {}", s.b.stride, s.a.stride, s.d.stride);
   for (const auto bytes : s.alignment.value_or(std::array<std::uint32_t, 4>{})) key += fmt::format(" {}", bytes);
@@ -140,7 +140,7 @@ void Products::start_tuning(const Choices& remembered) {
 
 bool Products::finish_tuning(Group& group, Choices* chosen) {
   tuning_ = false;
-  // What follows goes through the plans in step: ranks with other plans would wait for each other for ever.
+  // The loop below is collective for each plan. Ranks with different plans would wait for each other for ever.
   std::string keys;
   for (const auto& [shape, plan] : plans_) keys += choice_key(shape) + (plan.turn ? " remembered\n" : "\n");
   for (const auto& theirs : group.gather(keys)) {

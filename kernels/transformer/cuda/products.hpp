@@ -1,6 +1,6 @@
-// The products of a training step through cuBLASLt: one plan per distinct product, made when it first occurs and kept.
-// Which algorithm is fastest is measured once, on the real operands, and then frozen; until then it is cuBLASLt's first
-// proposal.
+// The products of a training step through cuBLASLt: one plan per distinct product, created at its first use and kept.
+// Its fastest algorithm is measured once, on the real operands, and then fixed. Before that, cuBLASLt's first proposal
+// is used.
 #pragma once
 
 #include <array>
@@ -18,18 +18,19 @@
 
 namespace shakedown::cuda {
 
-/// A row-major product D = A B as cuBLASLt takes it: column-major it is D' = B' A', so B comes first.
+/// Describes a row-major product D = A B for cuBLASLt. In column-major order it is D' = B' A', so B comes first.
 template <class Out>
 MatmulShape matmul_shape(const training::Gemm<Bf16, Out>&);
 
-/// "8192 x 4608 x 3776 NT bf16 bias": D's rows and columns, the sum's length, and which of A and B is transposed.
+/// Returns "8192 x 4608 x 3776 NT bf16 bias": D's rows and columns, the length of the sum, which of A and B is
+/// transposed, types and additions.
 std::string text(const MatmulShape&);
 
-/// How much is tried to find the fastest algorithm of one product.
+/// Limits of the search for the fastest algorithm of one product.
 struct ProductTuning {
-  int candidates = 12;      // of cuBLASLt's proposals, the likelier first
-  double seconds = 0.25;    // in turns
-  double sustained = 0.12;  // and each of the closest alone
+  int candidates = 12;      // from cuBLASLt's proposals, most likely first
+  double seconds = 0.25;    // for turns of all candidates
+  double sustained = 0.12;  // for each of the closest candidates alone
 };
 
 class Products {
@@ -38,26 +39,28 @@ class Products {
 
   explicit Products(const Gpu&, const ProductTuning& = {});
 
-  /// workspace_bytes of device memory, aligned to 256 bytes.
+  /// Sets the workspace: workspace_bytes of device memory, aligned to 256 bytes.
   void use_workspace(void* workspace) { workspace_ = workspace; }
 
   /// Queues the product; D has the type Out. Errors: Unsupported if cuBLASLt has no algorithm for it.
   template <class Out>
   void multiply(const training::Gemm<Bf16, Out>&);
 
-  /// From here on every product that has no plan yet times its candidates, or one turn of what is remembered of it
-  /// against the likeliest. D then holds no result where C is D itself.
+  /// Starts tuning: every product without a plan times its candidates, or compares its remembered choice with the most
+  /// likely candidate in one turn. D is then invalid if C and D are the same matrix.
   void start_tuning(const Choices& remembered = {});
-  /// Ends that; all ranks take what rank 0 chose, so that they do the same work and get the same bits. Notes that in
-  /// `chosen`. False: by something that was remembered the slowest rank loses; tune again without it. Collective.
-  /// Errors: Unsupported, on all ranks together; std::runtime_error if ranks have met different products.
+  /// Ends tuning. All ranks adopt the choices of rank 0, so that they do the same work and get the same bits; the
+  /// choices are added to `chosen`. Returns false if a remembered choice is slower on the slowest rank; the caller must
+  /// then tune again without remembered choices. Collective. Errors: Unsupported, on all ranks together;
+  /// std::runtime_error if ranks have used different products.
   bool finish_tuning(Group&, Choices* chosen = nullptr);
 
   struct Plan {
     Matmul product;
     std::vector<MatmulAlgorithm> candidates;
     std::size_t chosen = 0;
-    std::optional<std::array<double, 2>> turn = std::nullopt;  // of what was remembered, and of the likeliest
+    std::optional<std::array<double, 2>> turn = std::nullopt;  // seconds of the remembered choice, and of the most
+                                                               // likely candidate
   };
   const std::map<MatmulShape, Plan>& plans() const { return plans_; }
 

@@ -1,5 +1,5 @@
-// What the kernels of the training step share: eight bf16 as one access of 16 bytes, and sums over a block whose order
-// is fixed, so that the same inputs give the same bits.
+// Helpers of the training kernels: access to eight bf16 as one vector of 16 bytes, and sums over a block in a fixed
+// order, so that equal inputs give equal bits.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,7 +11,7 @@
 
 namespace shakedown::cuda {
 
-/// A matrix as kernels see it: row r begins at data + r * stride.
+/// A matrix for use in kernels: row r begins at data + r * stride.
 template <class T>
 struct Rows {
   T* data;
@@ -39,7 +39,7 @@ __device__ inline Eight unpack(const uint4& raw) {
 __device__ inline uint4 load_packed(const __nv_bfloat16* from) { return *reinterpret_cast<const uint4*>(from); }
 __device__ inline Eight load(const __nv_bfloat16* from) { return unpack(load_packed(from)); }
 
-/// Each rounded to the nearest.
+/// Rounds each value to nearest.
 __device__ inline void store(__nv_bfloat16* to, const Eight& values) {
   std::uint32_t words[4];
 #pragma unroll
@@ -55,8 +55,8 @@ __device__ inline float sum_warp(float mine) {
   return mine;
 }
 
-/// Combines the values of all threads of the block, in a fixed order; every thread gets the result. Called by all of
-/// them; blocks are whole warps, of 1024 threads at most.
+/// Combines the values of all threads of the block in a fixed order; every thread gets the result. All threads must
+/// call it. Blocks consist of whole warps and have at most 1024 threads.
 template <class T, class Combine>
 __device__ T combine_block(T mine, T neutral, const Combine& combine) {
   __shared__ T of_warp[32];

@@ -1,4 +1,4 @@
-// Longer than other files: all operations of transformer/ops.hpp, one plain loop after the other.
+// This file is longer than others: it contains all operations of transformer/ops.hpp as plain loops.
 #include "kernels/transformer/host/training_ops.hpp"
 
 #include <unistd.h>
@@ -19,7 +19,8 @@ using namespace training;
 
 namespace {
 
-/// Waking the team costs some microseconds; a core does about this much in the meantime.
+/// Minimum work for the team of threads. Waking it takes some microseconds, in which one core does about this amount of
+/// work.
 constexpr double worth_a_team = 1e5;
 
 double random_element(std::uint64_t tensor, std::uint64_t index, double stddev) {
@@ -37,7 +38,7 @@ T normed(T x, T mean, T rstd, const training::NormWeights<T>& weights, std::size
   return weights.shift == nullptr ? n : n + weights.shift[c];
 }
 
-/// Row of a head in packed rows of heads.
+/// Returns the row of a head in packed rows of heads.
 template <class T>
 T* head_row(const training::Matrix<T>& m, std::size_t row, std::size_t head, std::size_t head_dim) {
   return m.data + row * m.stride + head * head_dim;
@@ -61,7 +62,7 @@ void HostOps<T>::each(std::size_t count, double work_of_one, const std::function
   team_.each_range(count, range);
 }
 
-/// Resident memory of this process.
+/// Returns the resident memory of this process.
 template <class T>
 std::size_t HostOps<T>::used_bytes() const {
   std::size_t total = 0, resident = 0;  // in pages
@@ -135,7 +136,7 @@ void HostOps<T>::embedding(Matrix<const T> table, const int* tokens, Matrix<cons
 
 template <class T>
 void HostOps<T>::embedding_backward(Matrix<const T> dx, const int* tokens, const int* order, Matrix<T> d_table) {
-  // One task has some columns of all rows: no two tasks write to the same place.
+  // Each task processes some columns of all rows, so no two tasks write to the same place.
   each(dx.cols, 4 * static_cast<double>(dx.rows), [&](std::size_t c) {
     for (std::size_t i = 0; i < dx.rows;) {
       const int token = tokens[order[i]];
@@ -275,7 +276,7 @@ void HostOps<T>::attention_backward(Matrix<const T> qkv, Matrix<const T> o, cons
                                     Matrix<T> d_qkv, const AttentionShape& s) {
   const auto d = s.head_dim, group = s.heads / s.kv_heads;
   const double scale = 1 / std::sqrt(static_cast<double>(d));
-  // One task has a key head and the query heads that share it: no two tasks write to the same place.
+  // Each task processes a key head and the query heads that share it, so no two tasks write to the same place.
   each(s.batch * s.kv_heads, 5 * static_cast<double>(group * s.seq * s.seq * d), [&](std::size_t task) {
     const auto b = task / s.kv_heads, kv = task % s.kv_heads, first = b * s.seq;
     std::vector<double> dk(s.seq * d, 0), dv(s.seq * d, 0), dq(d);
@@ -359,7 +360,7 @@ void HostOps<T>::gelu_backward(Matrix<T> u, Matrix<T> dh, bool emit_h) {
 
 template <class T>
 void HostOps<T>::cross_entropy(Matrix<T> logits, const int* targets, double scale, T* losses) {
-  /// Of a row's logits: the largest, the sum of exp of all less that, and that of the target, or 0.
+  /// Summary of a row's logits: the maximum, the sum of exp(logit - maximum), and the target's logit, or 0.
   struct Part {
     double largest, sum, target;
   };
@@ -464,7 +465,8 @@ void HostOps<T>::gather_tokens(Matrix<T> all) {
                         std::as_writable_bytes(std::span(all.data, all.rows * all.cols)));
 }
 
-/// By the sum of all. What a GPU may lose is lost here too: nobody is to read it.
+/// Computes the sum of all tokens and copies this rank's part. Overwrites `all` with NaN, as a GPU may overwrite it: no
+/// caller may read it afterwards.
 template <class T>
 void HostOps<T>::scatter_tokens(Matrix<T> all, Matrix<T> own) {
   const auto whole = all.rows * all.cols, count = own.rows * own.cols;
@@ -493,8 +495,8 @@ void HostOps<T>::sum(Group& group, Summary* summary) {
   for (const auto& s : of_ranks) *summary = *summary + s;
 }
 
-/// What all have of this share, added up in the order of ranks. What a GPU may lose is lost here too: nobody is to read
-/// it.
+/// Adds all ranks' values of this share in the order of ranks. Overwrites `all` with NaN, as a GPU may overwrite it: no
+/// caller may read it afterwards.
 template <class T>
 std::size_t HostOps<T>::reduce_scatter(T* all, T* own, std::size_t count, bool add,
                                        const training::ShareSummaries& told) {
@@ -518,7 +520,7 @@ std::size_t HostOps<T>::reduce_scatter(T* all, T* own, std::size_t count, bool a
 
 template <class T>
 std::size_t HostOps<T>::all_gather(const T* own, T* all, std::size_t count) {
-  const std::vector<T> share(own, own + count);  // may stand in its place already
+  const std::vector<T> share(own, own + count);  // `own` may overlap `all`
   group_->all_gather(std::as_bytes(std::span(share)),
                      std::as_writable_bytes(std::span(all, count * static_cast<std::size_t>(group_->size()))));
   return 0;

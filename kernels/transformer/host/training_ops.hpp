@@ -1,5 +1,5 @@
-// The operations of a training step on the host, in float or double: plain loops that are easy to believe. They are the
-// reference that the CUDA operations are tested against, and what lets the step run where there is no GPU.
+// The operations of a training step on the host, in float or double, as simple loops that are easy to verify. They are
+// the reference for tests of the CUDA operations, and let the step run without a GPU.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace shakedown::host {
 
-/// Sums run in double and are rounded to T once. All of it is done when a call returns.
+/// Sums run in double and are rounded to T once. Every call completes its work before it returns.
 template <class T>
 class HostOps {
  public:
@@ -91,7 +91,7 @@ class HostOps {
   static std::string attention_name() { return "plain"; }
   static bool is_deterministic() { return true; }
   std::size_t all_gather(const T* own, T* all, std::size_t count);
-  void meet() {}  // all_gather does
+  void meet() {}  // all_gather synchronizes
   void wait(std::size_t) {}
   void join_reductions() {}
   void mark(training::Mark m) { marks_[static_cast<std::size_t>(m)] = std::chrono::steady_clock::now(); }
@@ -102,9 +102,9 @@ class HostOps {
   }
 
  private:
-  /// task(i) for i in 0..count, by the whole team if that much work in all is worth waking it.
+  /// Runs task(i) for i in 0..count, with the whole team if the total work is worth waking it.
   void each(std::size_t count, double work_of_one, const std::function<void(std::size_t)>& task);
-  /// sums[c] = (accumulate ? sums[c] : 0) + the sum over rows of value(row, c)
+  /// Computes sums[c] = (accumulate ? sums[c] : 0) + the sum over rows of value(row, c).
   template <class Value>
   void sum_columns(std::size_t rows, std::size_t cols, bool accumulate, T* sums, const Value& value);
 
