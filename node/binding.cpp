@@ -23,7 +23,7 @@ std::set<int> parsed(const std::string& list) {
   return cpus;
 }
 
-/// "core 0" or "cores 0, 4-7".
+/// Returns "core 0" or "cores 0, 4-7".
 std::string named(const std::set<int>& cores) {
   std::vector<std::string> parts;
   for (auto at = cores.begin(); at != cores.end();) {
@@ -65,7 +65,7 @@ Fact ranks_per_core(const std::vector<std::set<int>>& cores, std::size_t own) {
   if (cores[own].empty()) return number_fact(std::nullopt, "the cores of this rank are unknown");
   double worst = 0;
   std::string text;
-  // Ranks that may run only on the cores of this set have nowhere else to go.
+  // Ranks whose cores are a subset of this set cannot run elsewhere.
   for (const auto& set : cores) {
     if (!std::includes(set.begin(), set.end(), cores[own].begin(), cores[own].end())) continue;
     const auto inside = std::count_if(cores.begin(), cores.end(), [&](const std::set<int>& other) {

@@ -1,15 +1,12 @@
-// The report has no published schema; what is read here is what dcgmi/Diag.cpp of NVIDIA/DCGM writes in its versions
+// The report has no published schema. This parser accepts the output of dcgmi/Diag.cpp of NVIDIA/DCGM in its versions
 // 2.4.7, 3.3.9 and 4.6.0:
 //   2  {"DCGM GPU Diagnostic": {"test_categories": [{"tests": [{"name", "results": [{"gpu_ids": "0", "status",
-//   "warnings":
-//      "..."}]}]}]}}, without gpu_ids where a test asks for software or settings
-//   3  "gpu_id" (a number where it is that of a warning) and "warnings": [{"warning" or "warnings": "..."}], with "GPU
-//      Device Serials": {"0": "..."}
-//   4  {"DCGM Diagnostic": ...}, "entity_group": "GPU" with "entity_id", a "test_summary" beside the results that has
-//   the
-//      warnings of all, and "entity_groups": [{"entity_group", "entities": [{"entity_id", "serial_num"}]}]
-// A test that fails makes its exit code other than 0, and so does an error, which stands as "runtime_error" or as a
-// line.
+//      "warnings": "..."}]}]}]}}, without gpu_ids for tests of software or settings
+//   3  "gpu_id" (a number if it belongs to a warning) and "warnings": [{"warning" or "warnings": "..."}], with
+//      "GPU Device Serials": {"0": "..."}
+//   4  {"DCGM Diagnostic": ...}, "entity_group": "GPU" with "entity_id", a "test_summary" next to the results with all
+//      warnings, and "entity_groups": [{"entity_group", "entities": [{"entity_id", "serial_num"}]}]
+// The exit code is not 0 if a test fails or an error occurs. An error is a member "runtime_error" or a line of text.
 #include "node/dcgm.hpp"
 
 #include <algorithm>
@@ -23,9 +20,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t longest = 300;  // characters of what DCGM says in one place
+constexpr std::size_t longest = 300;  // maximum characters of a message of DCGM
 
-/// A member that should be a list; empty where it is none.
+/// Returns a list member; empty if it is not a list.
 const Json& list_in(const Json& object, const char* name) {
   static const Json none = Json::array();
   const auto found = object.find(name);
@@ -63,7 +60,7 @@ std::string shown(const std::string& text) {
   return line + (text.size() > longest ? " ..." : "");
 }
 
-/// The GPU that a result is about. Software's tests of DCGM 3 name that of their last warning alone.
+/// Returns the GPU of a result. For software tests, DCGM 3 only gives the GPU of their last warning.
 std::optional<int> gpu_of(const Json& result) {
   const auto group = text_in(result, "entity_group");
   if (!group.empty()) return group == "GPU" ? number_in(result, "entity_id") : std::nullopt;
@@ -99,7 +96,7 @@ class Reader {
     return report_;
   }
 
-  /// In place of a report.
+  /// Returns an explanation for an output that is not a report.
   static std::string said(const std::string& text) {
     const auto first = text.find_first_not_of(" \n");
     if (first == std::string::npos) return "printed nothing";
@@ -110,7 +107,7 @@ class Reader {
 
   void read_machine(const Json& json) {
     report_.version = text_in(json, "version") + text_in(json.value("metadata", Json::object()), "version");
-    const Json serials = json.value("GPU Device Serials", Json::object());  // outlives the items of it
+    const Json serials = json.value("GPU Device Serials", Json::object());  // must outlive its items
     for (const auto& [gpu, serial] : serials.items()) {
       if (serial.is_string()) report_.serials[std::atoi(gpu.c_str())] = serial;
     }
@@ -129,14 +126,14 @@ class Reader {
       for (const auto& test : list_in(category, "tests")) {
         bool bad = false;
         for (const auto& result : list_in(test, "results")) bad = take(text_in(test, "name"), result) || bad;
-        // What is wrong with no device in particular stands in the summary alone.
+        // An error without a particular device is only in the summary.
         const auto summary = test.find("test_summary");
         if (!bad && summary != test.end()) take(text_in(test, "name"), *summary);
       }
     }
   }
 
-  /// True: it is no pass.
+  /// Records a result. Returns true if the test did not pass.
   bool take(const std::string& test, const Json& result) {
     const auto status = lower(text_in(result, "status"));
     if (status == "skip" || status == "not run") return false;
@@ -144,7 +141,7 @@ class Reader {
     ++ran_;
     if (gpu) report_.tested.insert(*gpu);
     if (status == "pass") return false;
-    // Any other word than these is taken for the worst.
+    // Any status other than these is treated as a failure.
     const auto words = shown(joined(warnings_in(result), "; "));
     report_.results.push_back(
         {gpu, status != "warn", test + ": " + (words.empty() ? "status " + shown(status) : words)});
@@ -156,7 +153,7 @@ class Reader {
   DcgmReport report_;
 };
 
-/// Where DCGM's GPU stands among those of NVML: by its serial number, else both count alike.
+/// Returns the NVML index of DCGM's GPU: by its serial number, otherwise the same index.
 std::optional<std::size_t> place(const DcgmReport& report, int gpu, const std::vector<Facts>& gpus) {
   const auto serial = report.serials.find(gpu);
   const auto serial_of = [](const Facts& facts) {
@@ -232,7 +229,7 @@ Facts dcgm_gpu_facts(const DcgmReport& report, const std::vector<Facts>& gpus, s
     own.back().text = "GPU " + std::to_string(*result.gpu) + ", " + result.text;
   }
   auto facts = facts_of(report, own);
-  // Level 1 of DCGM 2 and 3 speaks of no GPU in particular.
+  // Level 1 of DCGM 2 and 3 does not name GPUs.
   const auto& tested = report.tested;
   if (report.trouble.empty() && !tested.empty() && std::none_of(tested.begin(), tested.end(), is_this)) {
     facts["dcgm_failed"] = number_fact(std::nullopt, "DCGM ran no test on this GPU");

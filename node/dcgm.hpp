@@ -1,6 +1,6 @@
-// What NVIDIA's own test says of a host, from what `dcgmi diag --run N --json` prints. Its levels: 1 asks whether
-// software and settings are in order, some seconds; 2 copies and small loads, about 2 minutes; 3 load on everything, 15
-// to 30.
+// Results of NVIDIA's own test of a host, from the output of `dcgmi diag --run N --json`. Level 1 checks software and
+// settings in some seconds; level 2 runs copies and small loads for about 2 minutes; level 3 loads all components for
+// 15 to 30 minutes.
 #pragma once
 
 #include <map>
@@ -14,29 +14,30 @@
 
 namespace shakedown {
 
-/// Seconds that a level gets where one benchmark gets so many: five minutes, fifteen and an hour, usually.
+/// Returns the time limit of a level in seconds, derived from the timeout of one benchmark: usually five minutes,
+/// fifteen minutes and an hour.
 double dcgm_limit(int level, double timeout);
 
 struct DcgmReport {
   struct Result {
-    std::optional<int> gpu;  // as DCGM counts them; nothing: of the host
-    bool failed;             // no: it warns
+    std::optional<int> gpu;  // in DCGM's numbering; nullopt for the host
+    bool failed;             // false: a warning
     std::string text;
   };
-  std::string trouble;  // why there is none, in one line; empty: it is whole
+  std::string trouble;  // one line explaining why there is no report; empty if it is complete
   std::string version;
-  std::vector<Result> results;         // those that are no pass
-  std::set<int> tested;                // GPUs of which a test that ran speaks
-  std::map<int, std::string> serials;  // of GPUs
+  std::vector<Result> results;         // tests that did not pass
+  std::set<int> tested;                // GPUs covered by a test that ran
+  std::map<int, std::string> serials;  // by GPU
 };
 
-/// Of the output of a run at this level. Whatever is no whole report of tests that ran is trouble.
+/// Parses the output of a run at this level. Any output that is not a complete report of tests that ran sets `trouble`.
 DcgmReport read_dcgm(const CommandOutput&, int level);
 
-/// Of the host with these GPUs (their facts, in the order of NVML): dcgm_answers (1, or 0 and the trouble),
-/// dcgm_version, and dcgm_failed and dcgm_warned, tests that speak of the host, or of a GPU that no rank has.
+/// Returns facts of a host with these GPUs (their facts, in the order of NVML): dcgm_answers (1, or 0 and the trouble),
+/// dcgm_version, and dcgm_failed and dcgm_warned for tests of the host or of GPUs without a rank.
 Facts dcgm_host_facts(const DcgmReport&, const std::vector<Facts>& gpus, const std::set<std::size_t>& of_ranks);
-/// Of one GPU of them: dcgm_answers, dcgm_failed and dcgm_warned, in DCGM's words.
+/// Returns facts of one of its GPUs: dcgm_answers, dcgm_failed and dcgm_warned, with DCGM's messages.
 Facts dcgm_gpu_facts(const DcgmReport&, const std::vector<Facts>& gpus, std::size_t gpu);
 
 }  // namespace shakedown

@@ -1,5 +1,5 @@
-// One fact about a machine: a number, a text, or neither where it cannot be read. A text beside a number explains it
-// ("link 3 is down" beside nvlinks_up = 17); in place of a number it says why there is none ("not supported").
+// One fact about a machine: a number, a text, or neither if it cannot be read. A text with a number explains it ("link
+// 3 is down" with nvlinks_up = 17). A text without a number gives the reason why there is none ("not supported").
 #pragma once
 
 #include <map>
@@ -19,14 +19,14 @@ void members(Archive& archive, Fact& fact) {
   archive("number", fact.number)("text", fact.text);
 }
 
-/// By name; the unit is the last word of a name: memory_gb, clock_offset_ms, temperature_c.
+/// Facts by name. The last word of a name is the unit: memory_gb, clock_offset_ms, temperature_c.
 using Facts = std::map<std::string, Fact>;
 
 inline Fact number_fact(std::optional<double> number, std::string explanation = "") {
   return {number, explanation.empty() ? std::nullopt : std::optional(std::move(explanation))};
 }
 inline Fact text_fact(std::optional<std::string> text) { return {std::nullopt, std::move(text)}; }
-/// 1 or 0.
+/// Returns a fact with the number 1 or 0.
 inline Fact yes_or_no(std::optional<bool> answer, std::string explanation = "") {
   return number_fact(answer ? std::optional(*answer ? 1.0 : 0.0) : std::nullopt, std::move(explanation));
 }

@@ -1,4 +1,4 @@
-// Who measures on a GPU of this machine: two at once would each measure what the other leaves.
+// Claims a GPU of this machine for one measurement: two at once would each measure the remaining capacity.
 #pragma once
 
 #include <chrono>
@@ -7,21 +7,21 @@
 
 namespace shakedown {
 
-/// Holds a GPU, by its UUID, for as long as it lives: an abstract Unix socket (unix(7)), which any user may ask for and
-/// which the kernel closes with its process, however that ends. Seen by all processes of a network namespace,
-/// containers that share it among them; others are found by NVML's list of processes, in pre-flight.
+/// Holds a GPU, identified by its UUID, for the lifetime of the object. The lock is an abstract Unix socket (unix(7))
+/// that any user can create. The kernel closes it when the process ends in any way. It is visible to all processes of a
+/// network namespace, including containers that share it. NVML's list of processes reveals others in pre-flight.
 class GpuClaim {
  public:
   GpuClaim() = default;
-  /// Asks for as long as `patience`: who has just been ended may still be on its way out. A GPU that one of `friends`
-  /// holds counts as free.
+  /// Retries for up to `patience`, because a process that was just ended may still be exiting. A GPU held by one of
+  /// `friends` counts as free.
   GpuClaim(const std::string& gpu, const std::set<int>& friends, std::chrono::milliseconds patience);
   GpuClaim(GpuClaim&&) noexcept;
   GpuClaim& operator=(GpuClaim&&) noexcept;
   ~GpuClaim();
 
-  /// Who has it: "GPU-4f2a is in use by another measurement: process 4711 (bench_all) of user 1000, for 35 s"; empty:
-  /// nobody else.
+  /// Returns the other holder: "GPU-4f2a is in use by another measurement: process 4711 (bench_all) of user 1000, for
+  /// 35 s"; empty if there is none.
   const std::string& refusal() const { return refusal_; }
 
  private:

@@ -21,10 +21,10 @@ Fact fact_of(const Answer<Number>& answer, double unit = 1) {
 Fact fact_of(const Answer<bool>& answer) {
   return answer ? yes_or_no(*answer) : number_fact(std::nullopt, answer.why());
 }
-/// An unknown text has no explanation: it would be taken for the text.
+/// Returns a text fact. An unknown text has no explanation, because it would be mistaken for the text.
 Fact text_of(const Answer<std::string>& answer) { return text_fact(answer ? std::optional(*answer) : std::nullopt); }
 
-/// A part of a value that holds several, or the reason why there is none.
+/// Returns a part of a compound value, or the reason why it is unknown.
 template <class Whole, class Part>
 Fact part_of(const Answer<Whole>& answer, Part part, double unit = 1) {
   return answer ? number_fact(static_cast<double>(part(*answer)) / unit) : number_fact(std::nullopt, answer.why());
@@ -44,7 +44,8 @@ void add_memory_errors(const NvmlGpu& gpu, Facts& facts) {
   facts["pages_retired"] = part_of(pages, [](const RetiredPages& p) { return p.single_bit + p.double_bit; });
 }
 
-/// The reasons that power or heat impose, by name. Power alone is no trouble under load, but at rest.
+/// Returns the clock limit reasons that power or heat impose, by name. A power limit is only abnormal at rest, not
+/// under load.
 Fact throttle_fact(const NvmlGpu& gpu) {
   const auto reasons = gpu.clock_reasons();
   if (!reasons) return number_fact(std::nullopt, reasons.why());
@@ -61,7 +62,7 @@ Fact throttle_fact(const NvmlGpu& gpu) {
   return number_fact(static_cast<double>(names.size()), joined(names));
 }
 
-/// The sum, with "XID 79, 3 x XID 48".
+/// Returns the sum, with "XID 79, 3 x XID 48".
 Fact counted(const std::map<int, int>& times_by_code, const std::string& file) {
   double sum = 0;
   std::vector<std::string> words;
@@ -79,7 +80,7 @@ void add_xids(const std::optional<std::string>& pci, const std::optional<std::ve
     facts["xids"] = facts["xids_of_programs"] = number_fact(std::nullopt, why);
     return;
   }
-  std::map<int, int> faults, mistakes;  // how often, by code
+  std::map<int, int> faults, mistakes;  // counts by code
   for (const auto& xid : *xids) {
     if (xid.pci == *pci) ++(caused_by_program(xid.code) ? mistakes : faults)[xid.code];
   }
@@ -88,7 +89,7 @@ void add_xids(const std::optional<std::string>& pci, const std::optional<std::ve
   facts["xids_of_programs"] = counted(mistakes, file);
 }
 
-/// The two bits of the fabric's health mask at `shift`: 1 says yes, 2 no, 0 that it is not known (NVML,
+/// True if the two bits of the fabric's health mask at `shift` are 1 (yes); 2 is no, 0 is unknown (NVML,
 /// GpuFabricInfoV).
 bool says_yes(unsigned mask, unsigned shift) { return (mask >> shift & 3U) == 1; }
 

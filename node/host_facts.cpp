@@ -18,13 +18,13 @@ namespace {
 
 using Path = std::filesystem::path;
 
-/// "cpu12", not "cpufreq".
+/// True for "cpu12", but not for "cpufreq".
 bool is_numbered(const std::string& name, std::string_view stem) {
   return name.size() > stem.size() && name.compare(0, stem.size(), stem) == 0 &&
          name.find_first_not_of("0123456789", stem.size()) == std::string::npos;
 }
 
-/// A line of /proc/meminfo, in GB of 1e9 bytes; the file counts in units of 1024.
+/// Returns a value of /proc/meminfo in GB of 1e9 bytes; the file has units of 1024 bytes.
 std::optional<double> meminfo_gb(const Path& root, std::string_view name) {
   const auto text = field_of(root / "proc/meminfo", name);
   if (!text) return std::nullopt;
@@ -33,7 +33,8 @@ std::optional<double> meminfo_gb(const Path& root, std::string_view name) {
   return error == std::errc() ? std::optional(kib * 1024 / 1e9) : std::nullopt;
 }
 
-/// Physical processors and cores that are online: cores by package and number, because both repeat.
+/// Counts physical processors and cores that are online. A core is identified by package and number, because numbers
+/// repeat.
 void count_cores(const Path& root, Facts& facts) {
   const auto cpus = root / "sys/devices/system/cpu";
   std::set<std::string> packages, cores;
@@ -50,7 +51,7 @@ void count_cores(const Path& root, Facts& facts) {
   facts["cores"] = number_fact(static_cast<double>(cores.size()));
 }
 
-/// The governors of all cores, each once.
+/// Returns the distinct governors of all cores.
 std::optional<std::string> governor(const Path& root) {
   const auto cpus = root / "sys/devices/system/cpu";
   std::set<std::string> governors;
@@ -62,7 +63,7 @@ std::optional<std::string> governor(const Path& root) {
   return joined(governors);
 }
 
-/// The word in brackets of "always [madvise] never".
+/// Returns the word in brackets of "always [madvise] never".
 std::optional<std::string> chosen(const std::optional<std::string>& line) {
   if (!line) return std::nullopt;
   const auto open = line->find('['), close = line->find(']');
@@ -96,7 +97,8 @@ std::optional<Space> space_of(const Path& folder) {
   return Space{static_cast<double>(status.f_blocks) * block / 1e9, static_cast<double>(status.f_bavail) * block / 1e9};
 }
 
-/// The soft limit in a line of /proc/self/limits: "Max locked memory         65536                65536   bytes".
+/// Returns the soft limit in a line of /proc/self/limits: "Max locked memory         65536                65536
+/// bytes".
 std::optional<std::string> soft_limit(const Path& root, const std::string& name) {
   for (const auto& line : lines_of(root / "proc/self/limits").value_or(std::vector<std::string>{})) {
     if (line.compare(0, name.size(), name) != 0) continue;
@@ -109,8 +111,8 @@ std::optional<std::string> soft_limit(const Path& root, const std::string& name)
   return std::nullopt;
 }
 
-/// "nfs4 server:/home on /home": the mount with the longest path that `folder` lies in; of several the last, which
-/// hides the others.
+/// Returns the mount that contains `folder`, such as "nfs4 server:/home on /home": the one with the longest path. If
+/// there are several, the last one hides the others.
 std::optional<std::string> mount_of(const Path& root, const std::string& folder) {
   std::optional<std::string> found;
   std::size_t longest = 0;
@@ -180,7 +182,7 @@ Facts disk_facts(const Path& root, const Path& folder) {
 
 namespace {
 
-/// Processes in state D: they wait in the kernel, and no signal ends them.
+/// Returns processes in state D: they wait in the kernel and cannot be killed.
 std::set<std::string> waiting_in_kernel(const Path& proc) {
   std::set<std::string> waiting;
   for (const auto& name : names_in(proc).value_or(std::vector<std::string>{})) {
@@ -192,7 +194,8 @@ std::set<std::string> waiting_in_kernel(const Path& proc) {
   return waiting;
 }
 
-/// Those that wait in each of a few looks: a disk that works keeps a process for some ms.
+/// Returns the processes that are in state D in several consecutive samples: a normal disk access blocks a process for
+/// only some ms.
 Fact tasks_in_d_state(const Path& proc) {
   constexpr int looks = 4;
   auto waiting = waiting_in_kernel(proc);

@@ -20,8 +20,8 @@ using Path = std::filesystem::path;
 
 void add(Facts& facts, const Facts& more) { facts.insert(more.begin(), more.end()); }
 
-/// Numbers of GPUs on the bus and in NVML, and which of them NVML does not know. A scheduler may hide those that it did
-/// not give to the job.
+/// Counts the GPUs on the bus and in NVML, and finds those that NVML does not know. A scheduler may hide the GPUs that
+/// it did not assign to the job.
 void count_gpus(const Path& root, const Nvml& nvml, const Environment& environment, HostInventory& inventory) {
   auto& facts = inventory.host;
   const auto on_bus = nvidia_gpus(root / "sys");
@@ -69,13 +69,15 @@ void read_gpus(const Path& root, const Nvml& nvml, HostInventory& inventory) {
   }
 }
 
-/// By its process; a container does not see those of its host.
+/// Looks for the process of Fabric Manager; a container cannot see the processes of its host.
 Fact fabric_manager(const Path& root) {
   const auto names = names_in(root / "proc");
   if (!names) return {};
   for (const auto& name : *names) {
     if (std::isdigit(static_cast<unsigned char>(name.front())) == 0) continue;
-    if (line_of(root / "proc" / name / "comm") == "nv-fabricmanage") return number_fact(1);  // comm has 15 letters
+    if (line_of(root / "proc" / name / "comm") == "nv-fabricmanage")
+      return number_fact(1);  // comm has at most 15
+                              // characters
   }
   return number_fact(0, "no process nv-fabricmanager is seen here");
 }

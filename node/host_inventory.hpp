@@ -1,4 +1,4 @@
-// Everything about one host in one reading: what `inventory` prints and pre-flight judges.
+// All facts about one host, read at once: `inventory` prints them and pre-flight judges them.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +15,8 @@ namespace shakedown {
 
 struct HostInventory {
   Facts host;                             // processors, memory, limits, disks, system, networks, numbers of GPUs
-  std::vector<Facts> gpus;                // of NVML, with their processes and NVLinks
-  std::vector<std::vector<Facts>> links;  // of each GPU
+  std::vector<Facts> gpus;                // from NVML, with their processes and NVLinks
+  std::vector<std::vector<Facts>> links;  // per GPU
   std::vector<Facts> ports;               // InfiniBand and RoCE
   Topology topology;
 };
@@ -25,20 +25,21 @@ void members(Archive& archive, HostInventory& host) {
   archive("host", host.host)("gpus", host.gpus)("links", host.links)("ports", host.ports)("topology", host.topology);
 }
 
-/// The root folder of all facts: SHAKEDOWN_ROOT (tests put a made-up machine there; results say so), else "/".
+/// Returns the root folder of all facts: SHAKEDOWN_ROOT (used by tests with a simulated machine; results record it),
+/// else "/".
 std::filesystem::path fact_root(const Environment&);
 
-/// Reads this host; `folder` is the one whose disk is of interest.
+/// Reads this host. `folder` selects the disk to report.
 HostInventory read_host(const std::filesystem::path& root, const Nvml&, const Environment&,
                         const std::filesystem::path& folder);
 
-/// "NCCL_ALGO=Ring, /etc/nccl.conf: NCCL_IB_HCA=mlx5", or "none".
+/// Returns "NCCL_ALGO=Ring, /etc/nccl.conf: NCCL_IB_HCA=mlx5", or "none".
 std::string nccl_settings(const Environment&, const std::filesystem::path& root);
 
-/// "9.14.0" of the library that the loader finds; nothing if there is none.
+/// Returns the version of the library that the loader finds, such as "9.14.0"; nullopt if there is none.
 std::optional<std::string> cudnn_version();
 
-/// "job 4711, step 0, node gpu1", or "none".
+/// Returns "job 4711, step 0, node gpu1", or "none".
 std::string slurm_job(const Environment&);
 
 }  // namespace shakedown

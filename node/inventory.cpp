@@ -38,8 +38,8 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// The tuning of CUDA, NCCL (2.30 and its network plugins), Open MPI and UCX, name by name: a pattern would take
-/// secrets too.
+/// True for tuning variables of CUDA, NCCL (2.30 and its network plugins), Open MPI and UCX. They are listed one by
+/// one, because a pattern could also match secrets.
 bool changes_results(const std::string& name) {
   static const auto known = split(
       "CUBLASLT_WORKSPACE_SIZE CUBLAS_WORKSPACE_CONFIG CUDA_DEVICE_MAX_CONNECTIONS CUDA_DEVICE_ORDER "
@@ -128,13 +128,13 @@ bool changes_results(const std::string& name) {
   return std::find(known.begin(), known.end(), name) != known.end();
 }
 
-/// The value of a setting; one that may have a password in it is hidden.
+/// Returns the value of a setting; hides it if it may contain a password.
 std::string without_password(const std::string& value) {
   const bool may_have_password = value.find('@') != std::string::npos || value.find("://") != std::string::npos;
   return may_have_password ? "***" : value;
 }
 
-/// NCCL's configuration files, the one that counts first.
+/// Returns NCCL's configuration files, highest precedence first.
 std::vector<std::string> nccl_files(const Environment& environment, const std::filesystem::path& root) {
   std::vector<std::string> files;
   if (const auto named = environment("NCCL_CONF_FILE")) {
@@ -158,7 +158,7 @@ std::vector<std::pair<std::string, std::string>> nccl_lines(const std::string& f
   return found;
 }
 
-/// PCI addresses of NVIDIA's functions whose class begins so. Nothing where it cannot be known.
+/// Returns the PCI addresses of NVIDIA's functions whose class has one of these prefixes; nullopt if unknown.
 std::optional<std::vector<std::string>> nvidia_functions(const std::filesystem::path& sysfs,
                                                          std::initializer_list<std::string_view> classes) {
   const TimedCall call("list", sysfs / "bus/pci/devices");
@@ -222,7 +222,7 @@ std::optional<GpuMask> gpu_mask(const Environment& environment) {
     if (!value) continue;
     GpuMask mask{std::string(name) + "=" + *value, {}};
     for (const auto& device : split(*value, ',')) {
-      if (device == "NoDevFiles" || device == "-1") break;  // CUDA ignores what follows an invalid entry
+      if (device == "NoDevFiles" || device == "-1") break;  // CUDA ignores all entries after an invalid one
       mask.devices.push_back(device);
     }
     return mask;

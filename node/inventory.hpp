@@ -1,5 +1,5 @@
-// What machine this is, read before anything is measured: NVIDIA GPUs on the PCI bus, the mask that a user or a
-// scheduler put on them, the settings of this process. No root, no CUDA, no MPI.
+// Identifies the machine before any measurement: NVIDIA GPUs on the PCI bus, the GPU mask set by a user or a scheduler,
+// the settings of this process. Needs no root privileges, CUDA or MPI.
 #pragma once
 
 #include <filesystem>
@@ -11,40 +11,41 @@
 
 namespace shakedown {
 
-/// Gives the value of an environment variable, or nothing.
+/// Returns the value of an environment variable, or nullopt.
 using Environment = std::function<std::optional<std::string>(const std::string&)>;
 Environment process_environment();
 
-/// The part of the GPUs that this process may use, as a user or a scheduler has said.
+/// The GPUs that a user or a scheduler allows this process to use.
 struct GpuMask {
   std::string text;                  // "CUDA_VISIBLE_DEVICES=0,1"
-  std::vector<std::string> devices;  // what it names
+  std::vector<std::string> devices;  // the devices in the mask
 };
 
-/// PCI addresses ("0000:1b:00.0") of the NVIDIA GPUs under `sysfs`: vendor 10de, class 0x0300 (display) or 0x0302 (3D).
-/// None on a machine without a PCI bus; nothing where it cannot be known, because `sysfs` cannot be read.
+/// Returns the PCI addresses ("0000:1b:00.0") of the NVIDIA GPUs under `sysfs`: vendor 10de, class 0x0300 (display) or
+/// 0x0302 (3D). Empty on a machine without a PCI bus; nullopt if `sysfs` cannot be read.
 std::optional<std::vector<std::string>> nvidia_gpus(const std::filesystem::path& sysfs = "/sys");
 
-/// What shows that NVIDIA's kernel driver is there, whether there are GPUs or not: "/sys/module/nvidia",
-/// "/dev/nvidia0". Nothing where neither module nor device nodes are. Read below `root`.
+/// Returns evidence of NVIDIA's kernel driver, with or without GPUs: "/sys/module/nvidia", "/dev/nvidia0". Returns
+/// nullopt if there is neither a module nor a device node. Read below `root`.
 std::optional<std::string> nvidia_driver(const std::filesystem::path& root = "/");
 
-/// GPUs that Slurm gave this job on this host: SLURM_GPUS_ON_NODE, else the number in SLURM_STEP_GPUS or
-/// SLURM_JOB_GPUS.
+/// Returns the number of GPUs that Slurm assigned to this job on this host: SLURM_GPUS_ON_NODE, else the number of
+/// entries in SLURM_STEP_GPUS or SLURM_JOB_GPUS.
 std::optional<int> scheduled_gpus(const Environment&);
 
-/// CUDA_VISIBLE_DEVICES if it is set, else the GPUs of a Slurm step or job; nothing if there is no mask.
+/// Returns CUDA_VISIBLE_DEVICES if it is set, else the GPUs of a Slurm step or job; nullopt if there is no mask.
 std::optional<GpuMask> gpu_mask(const Environment&);
 
-/// Tuning variables and settings that change results, by name: an allow-list, never the whole environment. Lines of
-/// NCCL's configuration files stand as "/etc/nccl.conf: NCCL_X"; the system's lies below `root`.
+/// Returns tuning variables and settings that change results, by name: an allow-list, never the whole environment.
+/// Lines of NCCL's configuration files have names such as "/etc/nccl.conf: NCCL_X"; the system's file is below `root`.
 std::map<std::string, std::string> tuning(const Environment&, const std::filesystem::path& root = "/");
 
-/// A variable as NCCL sees it: from the environment, else from the user's configuration file, else from the system's.
+/// Returns a variable as NCCL sees it: from the environment, else from the user's configuration file, else from the
+/// system's.
 std::optional<std::string> nccl_setting(const Environment&, const std::string& name,
                                         const std::filesystem::path& root = "/");
 
-/// NVIDIA's NVSwitches on the PCI bus (bridges, class 0x0680); nothing where it cannot be known.
+/// Returns the number of NVIDIA's NVSwitches on the PCI bus (bridges, class 0x0680); nullopt if unknown.
 std::optional<int> nvswitches(const std::filesystem::path& sysfs = "/sys");
 
 }  // namespace shakedown

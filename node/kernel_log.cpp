@@ -14,8 +14,8 @@ namespace shakedown {
 
 namespace {
 
-/// All that can be read without waiting. /dev/kmsg gives one record per call, says EPIPE for records that were
-/// overwritten, and would wait for the next one at its end.
+/// Reads all available data without blocking. /dev/kmsg returns one record per call and EPIPE for overwritten records;
+/// at its end it would block until the next record.
 std::optional<std::string> read_now(const std::filesystem::path& file) {
   const TimedCall call("read", file);
   const int descriptor = open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -51,7 +51,7 @@ std::optional<std::vector<Xid>> read_xids(const std::filesystem::path& root) {
     for (char& c : address) c = static_cast<char>(std::tolower(c));
     const std::string digits = (*at)[2];
     int number = 0;
-    // Any user can write such a line into a log of syslog.
+    // Any user can write such a line to syslog, so the number may be invalid.
     if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec != std::errc()) continue;
     found.push_back({address + ".0", number, name == "dev/kmsg" ? "" : "/" + name});
   }

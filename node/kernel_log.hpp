@@ -1,4 +1,4 @@
-// What the driver has said about GPUs in the kernel's log: XID errors. Readable where the system lets users read it.
+// XID errors that the driver has written to the kernel log. Readable only if the system permits it.
 #pragma once
 
 #include <filesystem>
@@ -8,14 +8,15 @@
 
 namespace shakedown {
 
-/// "NVRM: Xid (PCI:0000:1b:00): 79, ...".
+/// An XID error: "NVRM: Xid (PCI:0000:1b:00): 79, ...".
 struct Xid {
   std::string pci;  // "0000:1b:00.0"
   int code = 0;
-  std::string file = {};  // of a log that any user can write; empty for the kernel's own
+  std::string file = {};  // name of a log that any user can write to; empty for the kernel's own
 };
 
-/// Errors since the log began; nothing where no log can be read (/dev/kmsg, then /var/log/{kern.log,messages,syslog}).
+/// Returns the errors since the log began; nullopt if no log can be read (/dev/kmsg, then
+/// /var/log/{kern.log,messages,syslog}).
 std::optional<std::vector<Xid>> read_xids(const std::filesystem::path& root);
 
 }  // namespace shakedown

@@ -1,5 +1,5 @@
-// Long because NVML is: each fact has a call of its own, some have two for drivers of different age, and each may be
-// missing, refused or unsupported on its own.
+// This file is long because of NVML: each fact has its own function, some have two for different driver versions, and
+// each may be missing, denied or unsupported independently.
 #include "node/nvml.hpp"
 
 #include <dlfcn.h>
@@ -52,7 +52,7 @@ Number number_of(const abi::FieldValue& field) {
   }
 }
 
-/// "0000:1b:00.0", as Linux writes it, of NVML's "00000000:1B:00.0".
+/// Converts NVML's "00000000:1B:00.0" to "0000:1b:00.0", as Linux writes it.
 std::string pci_text(const abi::PciInfo& info) {
   const std::string address(info.bus_id, strnlen(info.bus_id, sizeof info.bus_id));
   std::string lower;
@@ -70,7 +70,7 @@ std::optional<std::string> process_name(unsigned pid) {
 
 }  // namespace
 
-/// The loaded library. Functions are looked up by name at each call, which takes far less than any of them.
+/// The loaded library. Functions are looked up by name at each call; the lookup is much faster than any of them.
 class NvmlLibrary {
  public:
   explicit NvmlLibrary(Library handle) : handle_(std::move(handle)) {}
@@ -78,7 +78,7 @@ class NvmlLibrary {
   NvmlLibrary& operator=(const NvmlLibrary&) = delete;
   ~NvmlLibrary() { static_cast<void>(call(abi::shutdown)); }
 
-  /// Empty if the call succeeded, else why not.
+  /// Calls a function. Returns the reason of a failure; empty on success.
   template <class Signature, class... Arguments>
   std::string call(const abi::Function<Signature>& function, Arguments... arguments) const {
     bool unsupported = false;
@@ -96,7 +96,7 @@ class NvmlLibrary {
 
   static std::string reason(abi::Return status) { return status == abi::success ? "" : text_of(status); }
 
-  /// The value that a function leaves behind its last argument.
+  /// Returns the value that a function writes to its last argument.
   template <class T, class Signature, class... Arguments>
   Answer<T> get(const abi::Function<Signature>& function, Arguments... arguments) const {
     T value{};
@@ -209,7 +209,7 @@ Answer<NvmlGpu> Nvml::find(const std::optional<std::string>& uuid, const std::op
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// NvmlGpu: who it is
+// NvmlGpu: identity
 
 Answer<std::string> NvmlGpu::name() const { return library_->text(abi::name, handle(device_)); }
 Answer<std::string> NvmlGpu::uuid() const { return library_->text(abi::uuid, handle(device_)); }
@@ -220,7 +220,7 @@ Answer<std::string> NvmlGpu::pci() const {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// How it works now
+// NvmlGpu: clocks, power and temperature
 
 Answer<unsigned> NvmlGpu::sm_mhz() const { return library_->get<unsigned>(abi::clock, handle(device_), abi::clock_sm); }
 Answer<unsigned> NvmlGpu::sm_mhz_max() const {
@@ -259,7 +259,7 @@ Answer<std::uint64_t> NvmlGpu::clock_reasons() const {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Its memory's errors
+// NvmlGpu: memory errors
 
 Answer<Modes> NvmlGpu::ecc() const { return modes(*library_, abi::ecc_mode, handle(device_)); }
 
@@ -281,7 +281,8 @@ Answer<RemappedRows> NvmlGpu::remapped_rows() const {
 Answer<RetiredPages> NvmlGpu::retired_pages() const {
   std::array<unsigned, 2> counts{};
   for (const unsigned cause : {abi::retired_single_bit, abi::retired_double_bit}) {
-    // Without room for addresses NVML gives the number of pages, and says that the room is too small if there are any.
+    // Without a buffer for addresses NVML only returns the number of pages, with the status insufficient_size if there
+    // are any.
     bool missing = false;
     abi::Size* const none = nullptr;
     const auto status = library_->try_call(abi::retired_pages, missing, handle(device_), cause, &counts[cause], none);
@@ -294,7 +295,7 @@ Answer<RetiredPages> NvmlGpu::retired_pages() const {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Its links
+// NvmlGpu: links
 
 Answer<unsigned> NvmlGpu::pcie_generation() const {
   return library_->get<unsigned>(abi::pcie_generation, handle(device_));
@@ -308,7 +309,7 @@ Answer<unsigned> NvmlGpu::pcie_width_max() const {
 }
 Answer<unsigned> NvmlGpu::pcie_replays() const { return library_->get<unsigned>(abi::pcie_replays, handle(device_)); }
 
-/// Every field of the first link, then every one of the next. One call asks for all.
+/// Returns the fields of all links, link by link, with one call.
 std::vector<Answer<std::uint64_t>> NvmlGpu::fields_of_links(unsigned links, std::span<const unsigned> fields) const {
   std::vector<abi::FieldValue> values(links * fields.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -348,7 +349,8 @@ std::vector<LinkErrors> NvmlGpu::link_errors(unsigned links) const {
   return errors;
 }
 
-/// A field of newer drivers tells how many there are; before, the first whose state NVML refuses ends the list.
+/// Returns the state of every link. Newer drivers report the number of links in a field. With older drivers, the first
+/// link whose state NVML refuses ends the list.
 Answer<std::vector<Answer<bool>>> NvmlGpu::link_states() const {
   const auto told = library_->field<unsigned>(handle(device_), abi::field_nvlink_count);
   const unsigned at_most = std::min(told.value_or(abi::links_at_most), 2 * abi::links_at_most);
@@ -403,7 +405,7 @@ Answer<Fabric> NvmlGpu::fabric() const {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Its modes, and who uses it
+// NvmlGpu: modes, memory and processes
 
 Answer<Modes> NvmlGpu::mig() const { return modes(*library_, abi::mig_mode, handle(device_)); }
 Answer<bool> NvmlGpu::persistence() const {
@@ -466,7 +468,7 @@ XidWatch::~XidWatch() {
 Answer<std::vector<unsigned>> XidWatch::take() {
   if (!problem_.empty()) return Answer<std::vector<unsigned>>::unknown(problem_);
   std::vector<unsigned> xids;
-  constexpr std::size_t at_most = 1000;  // a GPU that reports without end must not hold the program
+  constexpr std::size_t at_most = 1000;  // limits the loop if a GPU reports XIDs endlessly
   while (xids.size() < at_most) {
     abi::EventData event{};
     constexpr unsigned no_wait = 0;

@@ -1,5 +1,5 @@
-// What the NVIDIA driver says about a GPU: clocks, power, errors, links, processes. Through NVML, which is loaded while
-// the program runs; where it or one of its functions is missing, the answers are "unknown, because ...".
+// The state of a GPU according to the NVIDIA driver: clocks, power, errors, links, processes. NVML is loaded at run
+// time. If it or one of its functions is missing, the values are unknown and have a reason.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@
 
 namespace shakedown {
 
-/// A value, or nothing and the reason.
+/// A value, or the reason why there is none.
 template <class T>
 class Answer : public std::optional<T> {
  public:
   Answer(T value) : std::optional<T>(std::move(value)) {}
   static Answer unknown(std::string why) { return Answer(std::nullopt, std::move(why)); }
 
-  /// "not supported", "no permission", "nvmlDeviceGetX is missing from the library", ...; empty if there is a value.
+  /// Returns "not supported", "no permission", "nvmlDeviceGetX is missing from the library", ...; empty if there is a
+  /// value.
   const std::string& why() const { return why_; }
 
  private:
@@ -28,7 +29,7 @@ class Answer : public std::optional<T> {
   std::string why_;
 };
 
-/// Why a GPU runs below its highest clock; a set of bits, by NVML's numbers.
+/// Reasons why a GPU runs below its highest clock; a set of bits with NVML's values.
 enum class ClockReason : std::uint64_t {
   idle = 0x1,
   applications_setting = 0x2,
@@ -40,7 +41,7 @@ enum class ClockReason : std::uint64_t {
   hw_power_brake = 0x80,
   display_setting = 0x100
 };
-/// Those that power or heat impose.
+/// The reasons that power or heat impose.
 inline constexpr std::uint64_t power_or_thermal = 0x4 | 0x8 | 0x20 | 0x40 | 0x80;
 
 enum class EccErrors { corrected, uncorrected };
@@ -74,20 +75,21 @@ struct Modes {
   bool now, pending;
 };
 struct GpuMemory {
-  std::uint64_t total, used;  // bytes; used has what the driver keeps for itself
+  std::uint64_t total, used;  // bytes; `used` includes the driver's own reservation
 };
 struct GpuProcess {
   unsigned pid;
-  std::optional<std::string> name;  // from /proc; nothing where it is another user's or another container's
+  std::optional<std::string> name;  // from /proc; nullopt for processes of other users or containers
   std::optional<std::uint64_t> memory_bytes;
 };
 
-/// The library that SHAKEDOWN_NVML names (tests put a made-up one there; results say so), else libnvidia-ml.so.1.
+/// Returns the library named by SHAKEDOWN_NVML (used by tests with a simulated library; results record it), else
+/// libnvidia-ml.so.1.
 std::string nvml_library(const Environment&);
 
 class NvmlLibrary;
 
-/// One GPU. Every getter asks the driver; none throws, each may be called from any thread.
+/// One GPU. Every getter queries the driver; none throws, and each may be called from any thread.
 class NvmlGpu {
  public:
   Answer<std::string> name() const;
@@ -100,9 +102,9 @@ class NvmlGpu {
   Answer<unsigned> sm_mhz_max() const;
   Answer<unsigned> memory_mhz() const;
   Answer<unsigned> memory_mhz_max() const;
-  Answer<double> power_w() const;        // now; where the driver does not tell, its mean over a second
-  Answer<double> mean_power_w() const;   // over a second, or of the moment on older GPUs
-  Answer<double> power_limit_w() const;  // the one in force
+  Answer<double> power_w() const;        // now; if the driver does not report that, the mean over a second
+  Answer<double> mean_power_w() const;   // over a second; on older GPUs the current power
+  Answer<double> power_limit_w() const;  // enforced limit
   Answer<unsigned> temperature_c() const;
   Answer<unsigned> memory_temperature_c() const;
   Answer<std::uint64_t> clock_reasons() const;  // bits of ClockReason
@@ -113,15 +115,16 @@ class NvmlGpu {
   Answer<RetiredPages> retired_pages() const;
 
   Answer<unsigned> pcie_generation() const;
-  Answer<unsigned> pcie_generation_max() const;  // of GPU and slot together
+  Answer<unsigned> pcie_generation_max() const;  // limit of GPU and slot combined
   Answer<unsigned> pcie_width() const;
   Answer<unsigned> pcie_width_max() const;
   Answer<unsigned> pcie_replays() const;
 
-  unsigned link_count() const;  // 0 where NVML does not tell
-  /// Every link that the GPU has; empty where it has none.
+  unsigned link_count() const;  // 0 if NVML does not report it
+  /// Returns every link of the GPU; empty if it has none.
   Answer<std::vector<Link>> links() const;
-  /// Of the first so many links: for who asks again and again, and need not ask for their states and speeds.
+  /// Returns the errors of the first `links` links. Suitable for frequent calls, since it does not query states and
+  /// speeds.
   std::vector<LinkErrors> link_errors(unsigned links) const;
   Answer<Fabric> fabric() const;
 
@@ -129,11 +132,11 @@ class NvmlGpu {
   Answer<bool> persistence() const;
   Answer<unsigned> compute_mode() const;  // 0 default, 2 prohibited, 3 exclusive process
   Answer<GpuMemory> memory() const;
-  /// Processes with a compute context, ours among them. NVML leaves out those that this container cannot see.
+  /// Returns the processes with a compute context, including this one. NVML omits those that this container cannot see.
   Answer<std::vector<GpuProcess>> processes() const;
 
  private:
-  Answer<std::vector<Answer<bool>>> link_states() const;  // of every link, whether it is active
+  Answer<std::vector<Answer<bool>>> link_states() const;  // for every link: true if active
   std::vector<Answer<std::uint64_t>> fields_of_links(unsigned links, std::span<const unsigned> fields) const;
 
   friend class Nvml;
@@ -144,28 +147,29 @@ class NvmlGpu {
   void* device_;
 };
 
-/// The library, initialised. One that could not be loaded is a valid object that knows no GPU.
+/// The initialized library. If it could not be loaded, the object is valid but has no GPUs.
 class Nvml {
  public:
   explicit Nvml(const std::string& library = nvml_library(process_environment()));
 
-  /// Why there is no NVML; empty if there is.
+  /// Returns the reason why there is no NVML; empty if there is.
   const std::string& problem() const { return problem_; }
 
   Answer<std::string> driver_version() const;
-  /// GPUs that this process may see; CUDA_VISIBLE_DEVICES hides and permutes none of them.
+  /// Returns the number of GPUs that this process may see; CUDA_VISIBLE_DEVICES neither hides nor reorders them.
   Answer<unsigned> device_count() const;
   std::vector<NvmlGpu> gpus() const;
 
-  /// The GPU with that UUID ("GPU-...") or, where NVML does not know it, at that PCI address ("0000:1b:00.0").
+  /// Returns the GPU with that UUID ("GPU-..."), or if NVML does not know it, the GPU at that PCI address
+  /// ("0000:1b:00.0").
   Answer<NvmlGpu> find(const std::optional<std::string>& uuid, const std::optional<std::string>& pci) const;
 
  private:
-  std::shared_ptr<const NvmlLibrary> library_;  // null: there is a problem
+  std::shared_ptr<const NvmlLibrary> library_;  // null if there is a problem
   std::string problem_;
 };
 
-/// Collects the XIDs (the driver's error reports) of one GPU from its construction on.
+/// Collects the XIDs (the driver's error reports) of one GPU, starting with its construction.
 class XidWatch {
  public:
   explicit XidWatch(const NvmlGpu&);
@@ -173,7 +177,7 @@ class XidWatch {
   XidWatch& operator=(const XidWatch&) = delete;
   ~XidWatch();
 
-  /// The numbers of those that came since the last call. Does not wait.
+  /// Returns the XIDs since the last call. Does not wait.
   Answer<std::vector<unsigned>> take();
 
  private:

@@ -1,6 +1,6 @@
-// The part of NVML's binary interface that node/nvml.cpp calls, declared by ourselves: a program that is built without
-// nvml.h, or without any driver, still finds the library where it runs. Names, numbers and layouts are those of
-// NVIDIA's nvml.h (NVML 12 and 13); tests/node/nvml_abi_test.cpp compares them with that file where it exists.
+// The part of NVML's binary interface that node/nvml.cpp calls. It is declared here, so that a program that is built
+// without nvml.h or a driver can still load the library at run time. Names, numbers and layouts are those of NVIDIA's
+// nvml.h (NVML 12 and 13); tests/node/nvml_abi_test.cpp compares them with that file if it exists.
 #pragma once
 
 namespace shakedown::nvml_abi {
@@ -22,9 +22,9 @@ struct PciInfo {
   char bus_id[32];
 };
 struct Memory {
-  Size total, free, used;  // used has what the driver keeps for itself
+  Size total, free, used;  // `used` includes the driver's own reservation
 };
-struct ProcessInfo {  // nvmlProcessInfo_v2_t, that of the functions _v2 and _v3
+struct ProcessInfo {  // nvmlProcessInfo_v2_t, used by the functions _v2 and _v3
   unsigned pid;
   Size used_memory;  // not_available: unknown
   unsigned gpu_instance, compute_instance;
@@ -50,13 +50,13 @@ struct FieldValue {
 };
 struct EventData {
   Device device;
-  Size type, data;  // of an XID event: its number
+  Size type, data;  // `data` of an XID event is its number
   unsigned gpu_instance, compute_instance;
 };
 struct FabricInfo {  // nvmlGpuFabricInfo_v2_t
   unsigned version;
   unsigned char cluster[16];
-  Return status;  // of the registration, once the state says that it is complete
+  Return status;  // of the registration; valid once the state is completed
   unsigned clique;
   unsigned char state;
   unsigned health_mask;
@@ -72,7 +72,7 @@ inline constexpr unsigned nvlink_replay = 0, nvlink_recovery = 1, nvlink_crc_fli
 inline constexpr Size event_xid = 8;
 inline constexpr unsigned links_at_most = 18;
 
-// Fields of nvmlDeviceGetFieldValues; those of NVLink have the number of the link as their scope.
+// Fields of nvmlDeviceGetFieldValues; those of NVLink use the link number as their scope.
 inline constexpr unsigned field_memory_temperature = 82, field_nvlink_count = 91, field_nvlink_replay = 161,
                           field_nvlink_recovery = 162, field_nvlink_crc = 163, field_nvlink_speed = 164,
                           field_power_instant = 186;

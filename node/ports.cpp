@@ -17,14 +17,14 @@ namespace {
 
 using Path = std::filesystem::path;
 
-/// "4: ACTIVE" is ACTIVE.
+/// Returns the text after the colon: "4: ACTIVE" gives ACTIVE.
 std::optional<std::string> behind_colon(const std::optional<std::string>& line) {
   if (!line) return std::nullopt;
   const auto colon = line->find(": ");
   return colon == std::string::npos ? *line : line->substr(colon + 2);
 }
 
-/// The kinds of address that the port offers. Entries that are not in use cannot be read.
+/// Returns the address types that the port supports. Unused entries cannot be read.
 std::optional<std::string> gid_types(const Path& port) {
   const auto folder = port / "gid_attrs/types";
   const auto names = names_in(folder);
@@ -36,8 +36,8 @@ std::optional<std::string> gid_types(const Path& port) {
   return types.empty() ? std::nullopt : std::optional(joined(types));
 }
 
-/// An index of the port's table of addresses: of RoCE v2, and neither empty nor of one link (fe80). What NCCL takes by
-/// itself since 2.21, and what NCCL_IB_GID_INDEX has to name.
+/// Returns the first index in the port's GID table with a RoCE v2 address that is neither empty nor link-local (fe80).
+/// NCCL selects such an index automatically since 2.21; earlier versions need it in NCCL_IB_GID_INDEX.
 std::optional<int> routable_v2(const Path& port) {
   std::vector<int> indices;
   for (const auto& name : names_in(port / "gid_attrs/types").value_or(std::vector<std::string>{})) {
@@ -80,8 +80,8 @@ std::string described(const Port& port) {
          (port.physical_state ? " (" + *port.physical_state + ")" : "");
 }
 
-/// Those that are up and slower than most of their kind: the usual rate is the one that most have, the highest of
-/// several.
+/// Returns the ports that are up and slower than the usual rate of their kind. The usual rate is the most frequent one;
+/// of several, the highest.
 std::vector<std::string> slow_ports(const std::vector<Port>& ports, bool infiniband) {
   std::map<double, int> count;
   for (const auto& port : ports) {
@@ -190,7 +190,7 @@ Facts rail_facts(const Path& root, const std::vector<std::string>& gpus,
                  const std::optional<std::vector<Port>>& ports) {
   Facts facts{{"rails", {}}, {"nics_far", {}}};
   if (!ports || gpus.empty()) return facts;
-  const std::vector<std::string> near{"PIX", "PXB", "PHB", "NODE", "SYS"};  // nvidia-smi topo's, the nearest first
+  const std::vector<std::string> near{"PIX", "PXB", "PHB", "NODE", "SYS"};  // from nvidia-smi topo, nearest first
   std::vector<const Port*> left;
   for (const auto& port : *ports) {
     if (port.up() && port.pci) left.push_back(&port);
@@ -221,7 +221,8 @@ Fact gpudirect_rdma(const Path& root) {
   for (const auto* module : {"nvidia_peermem", "nv_peer_mem"}) {
     if (is_visible(root / "sys/module" / module)) return number_fact(1, module);
   }
-  // dma-buf: of the driver's open kernel modules, from Linux 5.12 on (NCCL_DMABUF_ENABLE in NCCL's documentation).
+  // dma-buf needs the driver's open kernel modules and Linux 5.12 or later (NCCL_DMABUF_ENABLE in NCCL's
+  // documentation).
   const auto flavour = line_of(root / "proc/driver/nvidia/version").value_or("");
   const auto kernel = line_of(root / "proc/sys/kernel/osrelease").value_or("");
   int major = 0, minor = 0;

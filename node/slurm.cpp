@@ -8,8 +8,8 @@ namespace shakedown {
 
 namespace {
 
-/// "NodeName=gpu1 Arch=x86_64 ... State=IDLE+DRAIN ... Reason=bad fan [root@2026-11-22T10:00:00]": words between
-/// spaces; a reason has spaces of its own and ends where its author stands.
+/// Returns a field of "NodeName=gpu1 Arch=x86_64 ... State=IDLE+DRAIN ... Reason=bad fan [root@2026-11-22T10:00:00]".
+/// Fields are separated by spaces; a reason may contain spaces and ends before its author in brackets.
 std::string field(std::string_view line, std::string_view name, std::string_view end = " ") {
   const auto key = " " + std::string(name) + "=";
   const auto at = line.find(key);
@@ -18,7 +18,7 @@ std::string field(std::string_view line, std::string_view name, std::string_view
   return std::string(rest.substr(0, rest.find(end)));
 }
 
-/// "gpu:h200:8(S:0-1),nvme:1", "gpu:8", "(null)": the numbers behind the names of GPUs.
+/// Returns the number of GPUs in a list of resources: "gpu:h200:8(S:0-1),nvme:1", "gpu:8", "(null)".
 double gpus_of(const std::string& gres) {
   double count = 0;
   int depth = 0;

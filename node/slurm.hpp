@@ -1,4 +1,4 @@
-// What Slurm thinks of a node, from the lines that `scontrol show node -o` prints, and what is wrong with that.
+// The state of a node in Slurm, from the output of `scontrol show node -o`, and problems with it.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,11 @@
 
 namespace shakedown {
 
-/// Of the node with this name: slurm_answers (1, or 0 and why), slurm_state, slurm_drained (1 with the reason where
-/// Slurm gives the node no more jobs), slurm_gpus_missing (GPUs that Slurm promises and the PCI bus has not) and
-/// slurm_gpus_unlisted (those that it does not know of). Without `gpus`, the number on the PCI bus, the last two are
-/// unknown. `answer` is what scontrol printed, an error too.
+/// Returns facts of the node with this name. slurm_answers is 1, or 0 with the reason. slurm_drained is 1 with the
+/// reason if Slurm does not give the node any more jobs. slurm_gpus_missing counts GPUs that Slurm has configured but
+/// that are not on the PCI bus, and slurm_gpus_unlisted those that are only on the bus. Also slurm_state. `gpus` is the
+/// number on the PCI bus; without it the last two are unknown. `answer` is the output of scontrol, which may be an
+/// error.
 Facts slurm_facts(std::string_view answer, std::string_view node, std::optional<double> gpus);
 
 }  // namespace shakedown

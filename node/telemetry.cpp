@@ -23,7 +23,7 @@ std::optional<double> number(const Answer<T>& answer) {
   return answer ? std::optional(static_cast<double>(*answer)) : std::nullopt;
 }
 
-/// The values that the samples have of one field.
+/// Returns the known values of one field.
 std::vector<double> known(const std::vector<GpuSample>& samples, std::optional<double> GpuSample::*field) {
   std::vector<double> values;
   for (const auto& sample : samples) {
@@ -39,7 +39,7 @@ std::optional<double> mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// Of the samples whose reasons are known, the fraction that has one of these; nothing if none is known.
+/// Returns the fraction of samples with one of these reasons among those with known reasons; nullopt if there are none.
 std::optional<double> fraction(const std::vector<GpuSample>& samples, std::uint64_t bits) {
   std::size_t told = 0, had = 0;
   for (const auto& sample : samples) {
@@ -167,7 +167,7 @@ ErrorCounts Telemetry::errors() {
   return errors;
 }
 
-/// What the driver says now, without what it may have known already when the series began.
+/// Samples the GPU, without values that the driver may have cached before the series began.
 GpuSample Telemetry::fresh_sample(const GpuSample& first, bool settled) const {
   auto now = sample(gpu_);
   if (settled) return now;
@@ -179,7 +179,7 @@ GpuSample Telemetry::fresh_sample(const GpuSample& first, bool settled) const {
   return now;
 }
 
-/// The thread: samples while a series lasts, and reads the counters of errors when it is told to, and at the beginning.
+/// Main function of the thread: samples during a series, and reads the error counters at the beginning and on request.
 void Telemetry::watch() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -200,7 +200,7 @@ void Telemetry::watch() {
   }
 }
 
-/// A sample that was begun in one series and ended in another belongs to neither.
+/// Samples during one series. A sample that began in one series and ended in another is discarded.
 void Telemetry::sample_series(std::unique_lock<std::mutex>& lock) {
   const auto series = series_;
   const auto over = [&] { return leave_ || series_ != series; };
@@ -215,7 +215,7 @@ void Telemetry::sample_series(std::unique_lock<std::mutex>& lock) {
     lock.lock();
     if (over()) return;
     samples_.push_back(now);
-    next = std::chrono::steady_clock::now() + interval_;  // so that a slow driver is not asked all the time
+    next = std::chrono::steady_clock::now() + interval_;  // avoids constant queries of a slow driver
   }
 }
 

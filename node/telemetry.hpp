@@ -1,5 +1,5 @@
-// What a GPU does while it is measured: clocks, power, heat, what holds its clocks down, and the errors that it counts.
-// A thread samples it; nothing is dropped, and what the driver does not tell stays unknown.
+// Samples a GPU while it is measured: clocks, power, temperature, reasons for lower clocks, and error counters. A
+// thread takes the samples. No sample is dropped, and values that the driver does not report are unknown.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace shakedown {
 
-/// One look at a GPU.
+/// One sample of a GPU.
 struct GpuSample {
   std::optional<double> sm_mhz, power_w, temperature_c;
   std::optional<std::uint64_t> reasons;     // bits of ClockReason
@@ -25,15 +25,15 @@ struct GpuSample {
 };
 GpuSample sample(const NvmlGpu&);
 
-/// A series of samples.
+/// Summary of a series of samples.
 struct GpuSummary {
   std::size_t samples = 0;
   std::optional<double> sm_mhz;         // mean
-  std::optional<double> cycles;         // of one operation, where the device counts them
+  std::optional<double> cycles;         // per operation, if the device counts them
   std::optional<double> power_w;        // mean
   std::optional<double> temperature_c;  // highest
   std::optional<double> throttled;      // fraction of the samples with a reason of power or heat
-  Throttle throttle;                    // of these samples; empty if nothing held the clock down
+  Throttle throttle;                    // for these samples; empty if nothing limited the clock
 };
 
 template <class Archive>
@@ -43,23 +43,24 @@ void members(Archive& archive, GpuSummary& gpu) {
                                                                                                   gpu.throttle);
 }
 
-/// Means, extremes and fractions; a field that no sample has stays unknown.
+/// Returns means, extremes and fractions; a field that no sample has is unknown.
 GpuSummary summary(const std::vector<GpuSample>&);
 
-/// Counters of errors; those that the driver does not tell are left out.
+/// Returns the error counters; omits those that the driver does not report.
 ErrorCounts error_counts(const NvmlGpu&, unsigned links);
 
-/// By how much the counters that are in both have grown; those that have not are left out.
+/// Returns the increase of the counters that are in both; omits the others.
 ErrorCounts grown(const ErrorCounts& before, const ErrorCounts& after);
 
-/// Samples one GPU between begin and end, and counts its errors now and then, from a thread of its own.
+/// Samples one GPU between begin and end, and counts its errors on request, in a thread of its own.
 class Telemetry {
  public:
   static constexpr std::chrono::milliseconds usual_interval{10};
 
-  /// The driver answers from copies that it renews every 100 ms (580.159 on H200, looked at every 2 ms): one of the
-  /// power of the moment, one of the rest, in which the mean power changes each time. What it says in a series before
-  /// either this time has passed or the copy has changed is of the time before, and counts as unknown.
+  /// Time until cached values of the driver are fresh. The driver returns copies that it updates every 100 ms (580.159
+  /// on H200, sampled every 2 ms): one copy for the current power, and one for the other values, in which the mean
+  /// power changes each time. A value is unknown until this time has passed in a series or its copy has changed, since
+  /// it may date from before the series.
   static constexpr std::chrono::milliseconds usual_settling{100};
 
   explicit Telemetry(NvmlGpu, std::chrono::milliseconds interval = usual_interval,
@@ -68,18 +69,19 @@ class Telemetry {
   Telemetry& operator=(const Telemetry&) = delete;
   ~Telemetry();
 
-  /// Starts to sample, once counters that are being read are read: nothing is measured meanwhile.
+  /// Starts to sample. Waits first until counters that are being read are complete, because nothing is measured
+  /// meanwhile.
   void begin();
 
-  /// Stops, and tells what was sampled since begin.
+  /// Stops, and returns the summary of the samples since begin.
   GpuSummary end();
 
-  /// Has the thread read the counters of errors, and does not wait: it takes some 70 ms where several ranks read those
-  /// of 18 links each. Not between begin and end.
+  /// Starts a read of the error counters in the thread and does not wait: it takes some 70 ms if several ranks read
+  /// those of 18 links each. Not allowed between begin and end.
   void count();
 
-  /// What was counted, XIDs too, since the last call, or the beginning, until the last count; counts if nobody has
-  /// since. Waits until it is known.
+  /// Returns the errors, including XIDs, between the last call (or the beginning) and the last count. Counts first if
+  /// there was no count since then. Waits for the result.
   ErrorCounts errors();
 
  private:
@@ -94,12 +96,12 @@ class Telemetry {
   ErrorCounts before_, now_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t series_ = 0;  // one more at each begin and end; odd: sampling
-  // Counts that were ordered, made and told; the first is made at the beginning.
+  std::uint64_t series_ = 0;  // incremented by begin and end; odd: sampling
+  // Numbers of counts requested, completed and returned; the first count is made at the beginning.
   std::uint64_t to_count_ = 1, counted_ = 0, told_ = 1;
   bool leave_ = false;
   std::vector<GpuSample> samples_;
-  std::thread thread_;  // the last member: it uses the others
+  std::thread thread_;  // last member, because it uses the others
 };
 
 }  // namespace shakedown

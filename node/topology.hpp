@@ -1,4 +1,4 @@
-// How GPUs and NICs of a host are connected, as the PCI tree of sysfs shows it, in the words of nvidia-smi topo.
+// Connections between the GPUs and NICs of a host, from the PCI tree of sysfs, in the notation of nvidia-smi topo.
 #pragma once
 
 #include <filesystem>
@@ -8,23 +8,24 @@
 
 namespace shakedown {
 
-/// "PIX" one switch, "PXB" several bridges, "PHB" the same root complex, "NODE" the same NUMA node, "SYS" farther;
-/// "X" for a device and itself; nothing where one of them is not on the bus or its NUMA node is unknown.
+/// Returns "PIX" for one switch, "PXB" for several bridges, "PHB" for the same root complex, "NODE" for the same NUMA
+/// node, "SYS" for different nodes, and "X" for a device and itself; nullopt if one of them is not on the bus or its
+/// NUMA node is unknown.
 std::optional<std::string> pci_distance(const std::filesystem::path& root, const std::string& a, const std::string& b);
 
-/// The NUMA node of a PCI function; nothing where it is unknown (-1 on a machine with one).
+/// Returns the NUMA node of a PCI function; nullopt if unknown (-1 on a machine with one node).
 std::optional<int> numa_of(const std::filesystem::path& root, const std::string& pci);
 
-/// Rows and columns are devices.
+/// A matrix whose rows and columns are devices.
 struct Topology {
   struct Device {
     std::string name;  // "GPU0", "mlx5_0"
     std::optional<std::string> pci;
-    int nvlinks = 0;  // that are up; GPUs behind an NVSwitch reach each other by all of them
+    int nvlinks = 0;  // number of active links; GPUs connected to an NVSwitch can use all of them to reach each other
   };
   std::vector<Device> devices;
-  std::vector<std::vector<std::string>> links;  // "NV18", "PIX", ...; "?" unknown
-  std::vector<std::string> numa;                // of each device; "?" unknown
+  std::vector<std::vector<std::string>> links;  // "NV18", "PIX", ...; "?" if unknown
+  std::vector<std::string> numa;                // per device; "?" if unknown
 };
 template <class Archive>
 void members(Archive& archive, Topology::Device& device) {
