@@ -80,8 +80,8 @@ class Jitter final : public Work {
   bool on_processor() const override { return true; }
   void corrupt() override { state_ ^= 1; }
 
-  /// Returns metrics of the excess time of quanta over the fastest quartile. Only excess above the resolution of clock
-  /// steps is counted as stolen.
+  /// Returns metrics of the time of quanta in excess of the lower quartile. Only quanta that frequency steps of the CPU
+  /// cannot explain count as stolen time.
   Metrics metrics() override {
     if (quanta_.empty()) return {};
     constexpr double clock_steps = 1.2;

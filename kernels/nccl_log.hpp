@@ -1,5 +1,4 @@
-// Parses NCCL's debug log for its choices. In NCCL up to 2.28 no function reports the path of the data. Free of side
-// effects.
+// Parses NCCL's debug log for its choices. In NCCL up to 2.28 no function reports the path of the data. Pure function.
 #pragma once
 
 #include <iosfwd>

@@ -91,9 +91,9 @@ class Collective final : public Work {
     communicator_->call([&](ncclComm_t comm) { return enqueue(in, out, part, comm, gpu_.stream()); });
   }
 
-  /// Prepares `repeats` operations. In-place sums would soon be all zero, so each operation of a series gets new
-  /// addends. A new recording is replayed once, so that the ranks, which needed different times to record, start
-  /// together.
+  /// Prepares `repeats` operations. An in-place sum is zero after one operation and stays zero, so each operation of a
+  /// series gets new addends. A new recording is replayed once, so that the ranks, which needed different times to
+  /// record, start together.
   void stage(int repeats) override {
     if (in_place()) return stage_addends(repeats);
     if (!recorded()) return stage_trail(gpu_, own_out_, trail_, repeats, nan_byte);

@@ -96,7 +96,7 @@ class Gemm final : public Work {
     check(plan_.enqueue(chosen_, operands(), gpu_.stream()));
   }
 
-  /// An idle GPU keeps the result that it has multiplied.
+  /// An idle GPU keeps its result.
   void stage(int repeats) override {
     if (!stands_by()) stage_trail(gpu_, c_, trail_, repeats, nan_byte);
   }

@@ -124,7 +124,7 @@ void stage_trail(const Gpu&, const View& whole, Trail&, int operations, int pois
 /// the check.
 void check_trail(const Gpu&, const View& whole, const Trail&, Check&);
 
-// What the checks count ----------------------------------------------------------------------------------------------
+// Counters of the checks -------------------------------------------------------------------------------------------
 
 Tally count_wrong(const Gpu&, const View&, const WordPattern&);
 Tally count_wrong(const Gpu&, const View&, DType, const AddendPattern&);

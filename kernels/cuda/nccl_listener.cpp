@@ -40,7 +40,8 @@ std::string expanded(const std::string& pattern) {
 }
 
 /// Sets an environment variable for the lifetime of the object. It is restored because later families record the user's
-/// setting. NCCL reads the variable only once; its threads may read other variables later.
+/// setting. NCCL reads the variable only once. It cannot be set safely later, when NCCL's threads may read the
+/// environment.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {

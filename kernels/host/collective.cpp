@@ -60,7 +60,7 @@ class Collective final : public Work {
     throw std::logic_error("a collective of a type that it does not have");
   }
 
-  /// In-place sums would soon be all zero, so each operation of a series gets new addends.
+  /// An in-place sum is zero after one operation and stays zero, so each operation of a series gets new addends.
   void stage(int repeats) override {
     if (!in_place()) return stage_trail(whole(), trail_, repeats, nan_byte);
     trail_.stage(static_cast<std::size_t>(repeats));

@@ -1,4 +1,4 @@
-// Latency of a load from this host's memory or caches. One thread, which the launcher has bound to a core, walks along
+// Latency of a load from this host's memory or caches. One thread, on the core to which the rank is bound, walks along
 // a chain in which each word holds the position of the next one. No load can start before the previous one has
 // finished.
 #include <sys/mman.h>

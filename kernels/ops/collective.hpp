@@ -93,8 +93,8 @@ inline std::size_t footprint(const CollectiveSpec& s) {
 }
 
 /// Returns busbw / algbw as nccl-tests defines it (doc/PERFORMANCE.md): the minimum that each rank must send and
-/// receive. Of n parts, a rank must send or receive all but its own: (n - 1) / n. An AllReduce does both. If every rank
-/// receives or sends everything, busbw equals algbw.
+/// receive. With n parts, a rank must send or receive all but its own: (n - 1) / n. An AllReduce does both. If every
+/// rank receives or sends everything, busbw equals algbw.
 constexpr double bus_factor(CollectiveOp op, int ranks) {
   switch (op) {
     case CollectiveOp::all_reduce: return 2.0 * (ranks - 1) / ranks;
