@@ -19,9 +19,9 @@ struct Check {
   bool passed() const { return compared > 0 && mismatched == 0; }
 };
 
-/// Returns a hash of 16 bytes and their position: each of the two words is mixed with the position, the product of both
-/// has 128 bits, and its halves are combined by XOR (as in wyhash, Wang Yi, public domain). A change goes unnoticed
-/// with probability 2^-64. Equal changes at two positions do not cancel.
+/// Returns a hash of 16 bytes and their position. Each of the two words is mixed with the position; their 128-bit
+/// product is folded by XOR (as in wyhash, Wang Yi, public domain). A change goes unnoticed with probability 2^-64.
+/// Equal changes at two positions do not cancel.
 constexpr std::uint64_t digest_of_vector(std::uint64_t x, std::uint64_t y, std::uint64_t place) {
   __extension__ using Wide = unsigned __int128;
   const Wide product = static_cast<Wide>(x ^ ((2 * place + 1) * 0x9e3779b97f4a7c15ULL)) *

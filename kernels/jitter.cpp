@@ -34,8 +34,8 @@ struct Chain {
   }
 };
 
-/// Returns the seconds since the start of this thread in which it was ready to run but another thread had its core
-/// (Linux, Documentation/scheduler/sched-stats.rst); nullopt if the kernel does not report it.
+/// Returns the seconds that this thread has been ready to run while another thread had its core (Linux,
+/// Documentation/scheduler/sched-stats.rst). Returns nullopt if the kernel does not report it.
 std::optional<double> waited_so_far() {
   std::ifstream in("/proc/thread-self/schedstat");
   double worked = 0, waited = 0;

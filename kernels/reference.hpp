@@ -137,10 +137,10 @@ double normal(std::uint64_t i, std::uint64_t stream);
 /// Returns +1 or -1 for row or column j: the vector of Freivalds' check.
 constexpr double sign(std::uint64_t j, std::uint64_t stream) { return (mix(j ^ (stream << 40)) & 1) != 0 ? 1.0 : -1.0; }
 
-/// Returns the largest plausible |c - exact| of one element of a product of zero-mean random matrices. It is the
-/// rounding of the result to a type with unit roundoff u_out, plus the error of the accumulation in a type with unit
-/// roundoff u_acc. With zero mean the partial sums grow like a random walk, and the accumulated error stays near u_acc
-/// |a| |b| for any inner dimension (Higham and Mary, SIAM J. Sci. Comput. 42, 2020). With the factor 8, a correct
+/// Returns the largest plausible |c - exact| of one element of a product of zero-mean random matrices. One part is the
+/// rounding of the result to a type with unit roundoff u_out. The other is the error of the accumulation in a type with
+/// unit roundoff u_acc. With zero mean the partial sums grow like a random walk. The accumulated error then stays near
+/// u_acc |a| |b| for any inner dimension (Higham and Mary, SIAM J. Sci. Comput. 42, 2020). With the factor 8, a correct
 /// product of 10^9 elements does not fail by chance, and a product in a narrower type (tf32 for f32) does not pass.
 /// row_norm = |a| and col_norm = |b| are the 2-norms of the row of A and the column of B.
 double gemm_tolerance(double u_out, double u_acc, double exact, double row_norm, double col_norm);

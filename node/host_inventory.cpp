@@ -75,9 +75,7 @@ Fact fabric_manager(const Path& root) {
   if (!names) return {};
   for (const auto& name : *names) {
     if (std::isdigit(static_cast<unsigned char>(name.front())) == 0) continue;
-    if (line_of(root / "proc" / name / "comm") == "nv-fabricmanage")
-      return number_fact(1);  // comm has at most 15
-                              // characters
+    if (line_of(root / "proc" / name / "comm") == "nv-fabricmanage") return number_fact(1);  // comm has 15 characters
   }
   return number_fact(0, "no process nv-fabricmanager is seen here");
 }

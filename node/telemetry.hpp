@@ -69,8 +69,7 @@ class Telemetry {
   Telemetry& operator=(const Telemetry&) = delete;
   ~Telemetry();
 
-  /// Starts to sample. Waits first until counters that are being read are complete, because nothing is measured
-  /// meanwhile.
+  /// Starts to sample, after any pending read of the counters is complete: such a read would disturb the measurement.
   void begin();
 
   /// Stops, and returns the summary of the samples since begin.

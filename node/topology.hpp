@@ -8,9 +8,9 @@
 
 namespace shakedown {
 
-/// Returns "PIX" for one switch, "PXB" for several bridges, "PHB" for the same root complex, "NODE" for the same NUMA
-/// node, "SYS" for different nodes, and "X" for a device and itself; nullopt if one of them is not on the bus or its
-/// NUMA node is unknown.
+/// Returns the connection of two devices: "PIX" one switch, "PXB" several bridges, "PHB" the same root complex, "NODE"
+/// the same NUMA node, "SYS" different nodes, "X" a device and itself. Returns nullopt if one of them is not on the bus
+/// or its NUMA node is unknown.
 std::optional<std::string> pci_distance(const std::filesystem::path& root, const std::string& a, const std::string& b);
 
 /// Returns the NUMA node of a PCI function; nullopt if unknown (-1 on a machine with one node).

@@ -17,9 +17,7 @@ constexpr unsigned most_walkers = 32;
 /// waits for blocks with a lower index, which were started before it.
 __global__ void chase_kernel(const unsigned char* chain, unsigned nodes, ChaseResult* result, unsigned walkers) {
   const unsigned walker = blockIdx.x * walkers / gridDim.x;
-  if (blockIdx.x != (walker * gridDim.x + walkers - 1) / walkers)
-    return;  // only the first block of each walker's
-             // range walks
+  if (blockIdx.x != (walker * gridDim.x + walkers - 1) / walkers) return;  // first block of its range
   volatile ChaseResult& handed_on = *result;
   while (handed_on.turn != walker) {
   }

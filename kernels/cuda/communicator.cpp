@@ -61,7 +61,7 @@ void Communicator::look() {
   refuse_late();
   const auto now = state();
   if (now == ncclSuccess || now == ncclInProgress) return;
-  abort();  // before memory is freed: that would wait for the kernel, which waits for the peer
+  abort();  // before memory is freed: freeing would wait for the kernel, which waits for the peer
   check(now);
 }
 

@@ -39,7 +39,7 @@ class Communicator {
   void call(const std::function<ncclResult_t(ncclComm_t)>&);
 
   /// Checks NCCL's asynchronous error state. Called while a kernel may run, because a failed peer shows only here; the
-  /// kernel would wait for ever. Errors: as call; the communicator is then aborted.
+  /// kernel would wait forever. Errors: as call; the communicator is then aborted.
   void look();
 
   /// Shuts the communicator down in order, if the group has patience.

@@ -178,10 +178,10 @@ __device__ void load_tiles(const Matrices<T>& p, const double* sums, int i0, int
   }
 }
 
-/// Compares one signed sum of C with its expected value. Bound: the signs do not depend on the errors e_j, so |sum s_j
-/// e_j| <= 8 |e| except with probability 2 exp(-32) (Hoeffding). |e| is at most u_out |c| from rounding the result plus
-/// u_acc |a_i| |B_q| from the accumulation, the bound of reference::gemm_tolerance before its own factor 8. Not
-/// inlined: eight copies for each of seven types would take a third of this file's compile time.
+/// Compares one signed sum of C with its expected value. Bound: the signs do not depend on the errors e_j. Therefore
+/// |sum s_j e_j| <= 8 |e| except with probability 2 exp(-32) (Hoeffding). |e| is at most u_out |c| from rounding the
+/// result plus u_acc |a_i| |B_q| from the accumulation. The latter is the bound of reference::gemm_tolerance before its
+/// own factor 8. Not inlined: eight copies for each of seven types would take a third of this file's compile time.
 template <class T>
 __device__ __noinline__ void judge_sum(const Matrices<T>& p, int i, int q, double want, double row_norm,
                                        double block_norm, LocalTally& mine, Tally* tally, unsigned long long report) {

@@ -14,15 +14,15 @@ namespace {
 /// more.
 constexpr double u_tensor = 0x1p-22;
 
-/// Relative drift per element of k. Tensor cores truncate towards zero, so every step of the sum shrinks an element by
-/// half a unit in the last place on average, at most 2^-24 of it. tf32 has the shortest steps, of 8 elements. Measured
+/// Relative drift per element of k. Tensor cores truncate towards zero. On average, every step of the sum shrinks an
+/// element by half a unit in the last place, at most 2^-24 of it. tf32 has the shortest steps, of 8 elements. Measured
 /// on H200 at k = 28672: 2^-28.5 per element of k.
 constexpr double tensor_drift = 0x1p-27;
 
 /// Unit roundoffs of fp8 accumulation on Hopper. A tensor core aligns each step of its sum to 13 bits of fraction and
-/// truncates the rest, unless the sum is promoted to f32 at intervals (DeepSeek-V3 technical report, 2024, section
-/// 3.3.2, which found errors of 2 % at k = 4096). The same model with 13 bits has an error of 0.5 % there, and uses a
-/// tenth of these tolerances up to k = 28672.
+/// truncates the rest, unless the sum is promoted to f32 at intervals. DeepSeek-V3's technical report (2024, section
+/// 3.3.2) found errors of 2 % at k = 4096. The same model with 13 bits has an error of 0.5 % there, and uses a tenth of
+/// these tolerances up to k = 28672.
 constexpr double u_fp8_fast = 0x1p-12, u_fp8_exact = 0x1p-16;
 
 constexpr double u_bf16 = 0x1p-8, u_f16 = 0x1p-11, u_f32 = 0x1p-24;

@@ -35,8 +35,8 @@ struct Piece {
 /// Queues a write of the pattern's words, inverted where `inversion` has ones.
 void write_piece(cudaStream_t, const Piece&, TestPattern, std::uint64_t inversion);
 
-/// How a pass treats words. `look` only reads them. `up` and `down` replace each word by its complement as soon as it
-/// is read, from first to last or from last to first, as far as a GPU guarantees an order.
+/// How a pass treats words. `look` only reads them. `up` and `down` replace each word by its complement right after
+/// reading it. `up` starts at the first word and `down` at the last, as far as a GPU guarantees an order.
 enum class Pass { look, up, down };
 void check_piece(cudaStream_t, const Piece&, TestPattern, std::uint64_t inversion, Walked*, Pass = Pass::look);
 

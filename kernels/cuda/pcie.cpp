@@ -1,5 +1,5 @@
-// Copies between the GPU and page-locked host memory by copy engine. "both" runs one copy in each direction at a time
-// and counts the bytes of both.
+// Copies between the GPU and page-locked host memory by copy engine. For "both", one copy runs in each direction at a
+// time, and the bytes of both are counted.
 #include <fmt/format.h>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Times candidates in turns.
+// Times candidates round-robin: each turn runs all of them once.
 #include "kernels/cuda/tuner.hpp"
 
 #include <algorithm>

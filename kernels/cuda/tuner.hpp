@@ -12,9 +12,9 @@ namespace shakedown::cuda {
 
 /// How candidates are timed. A GPU at its power limit lowers its clock for an operation that draws more power, but only
 /// over tens of milliseconds. In short turns all candidates therefore run at the clock of their mixture. The fastest
-/// one depends on the clock, so candidates are timed as the winner will run. With `sustained`, the closest candidates
-/// run again, each alone for this number of seconds, and these rates decide; operations too short to be limited by
-/// power skip this. With `bursts`, the deciding turns run in bursts.
+/// one depends on the clock, so candidates are timed in the way that the winner will run. With `sustained`, the closest
+/// candidates run again, each alone for this number of seconds, and these rates decide. Operations too short to be
+/// limited by power skip this. With `bursts`, the deciding turns run in bursts.
 struct Tuning {
   double seconds;  // approximate duration of all turns
   double sustained = 0;
@@ -24,7 +24,7 @@ struct Tuning {
 };
 
 /// Returns the index of the fastest of `count` candidates; nullopt if none runs. enqueue(i) queues candidate i once and
-/// returns true if it runs at all. Candidates are measured in turns, so that warming up or throttling affects all of
+/// returns true if it runs at all. Candidates are measured round-robin, so that warming up or throttling affects all of
 /// them equally; the median of a candidate's turns is compared. An earlier candidate wins over a later one that is not
 /// clearly faster, so that the choice does not change from run to run.
 std::optional<std::size_t> pick_fastest(const Gpu&, std::size_t count, const std::function<bool(std::size_t)>& enqueue,

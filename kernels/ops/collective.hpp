@@ -124,8 +124,8 @@ inline reference::Parts sent(const CollectiveSpec& s, int rank) {
   return {layout(s).in / sizeof(std::uint32_t), 0, static_cast<std::uint64_t>(rank)};
 }
 
-/// Returns the group that runs the collective, from the group of all ranks. Errors: Unsupported, on all ranks of a host
-/// that has a different number of ranks; std::logic_error if all hosts have.
+/// Returns the group that runs the collective, from the group of all ranks. Errors: Unsupported, on all ranks of a
+/// host, if that host has a different number of ranks; std::logic_error if the group of all ranks has.
 inline Group& group_of(const CollectiveSpec& s, Group& world) {
   Group& group = s.scope == Scope::node ? world.on_host() : world;
   if (group.size() == s.ranks) return group;

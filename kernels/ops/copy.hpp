@@ -19,8 +19,7 @@ constexpr auto words(PcieOp) { return names("h2d", "d2h", "both"); }
 struct Route {
   std::optional<int> to, from;
   bool takes_part() const { return to || from; }
-  /// Returns the rank whose memory this rank maps and whose copy it drives: the destination of a write, the source of a
-  /// read.
+  /// Returns the rank whose memory this rank maps to drive a copy: the destination of a write, the source of a read.
   std::optional<int> driven(CopyOp op) const { return op == CopyOp::write ? to : from; }
   /// True if another rank maps memory of this one.
   bool shares(CopyOp op) const { return op == CopyOp::write ? from.has_value() : to.has_value(); }

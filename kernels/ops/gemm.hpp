@@ -9,12 +9,8 @@ namespace shakedown {
 
 /// For fp8: accumulation in the short accumulator of the tensor core, or promoted to f32 at intervals.
 enum class Accumulate { fast, exact };
-enum class MatrixData {
-  normal,
-  zeros
-};                                     // zeros switch fewer transistors: less power, higher clocks; for comparison
-                                       // only
-enum class Load { burst, sustained };  // sustained: long enough that power and cooling limit the rate
+enum class MatrixData { normal, zeros };  // zeros switch fewer transistors: less power, higher clocks; to compare
+enum class Load { burst, sustained };     // sustained: long enough that power and cooling limit the rate
 
 /// Returns the bytes of one element of a product: bf16 for inputs in 4-bit and 8-bit floats, int32 for int8, otherwise
 /// the input type.

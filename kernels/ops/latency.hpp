@@ -18,9 +18,8 @@ struct MemoryLatencySpec {
   std::size_t bytes;
 };
 
-/// Returns the number of loads of one operation. The next operation continues at its end. A sample is then short enough
-/// to fit between two time slices of other processes, and still never reuses data that the previous one has loaded into
-/// a cache.
+/// Returns the number of loads of one operation. The next operation continues at its end, so it never finds its data in
+/// a cache. A sample is short enough to fit between two time slices of other processes.
 inline std::size_t accesses(const MemoryLatencySpec& s) { return std::min<std::size_t>(chase::nodes(s.bytes), 4096); }
 
 /// hbm/op:latency/engine:cpu/bytes:268435456

@@ -191,7 +191,7 @@ std::string new_id(Group& group) {
   return broadcast(group, fmt::format("{:08x}{:08x}", random(), random()));
 }
 
-// Errors: InputError if the folder does not exist or has less free space than `bytes`.
+// Checks the free space. Errors: InputError if the folder does not exist or has less space than `bytes`.
 void require_room(const fs::path& folder, std::size_t bytes) {
   struct statvfs disk {};
   if (::statvfs(folder.c_str(), &disk) != 0)

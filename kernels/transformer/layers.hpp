@@ -1,6 +1,6 @@
 // The layers of a transformer, forward and backward. In a tensor parallel group, each rank has all tokens of the inputs
-// and outputs of projections, and a part of the tokens between projections (sequence parallel, Korthikanti et al. 2022,
-// arXiv 2205.05198).
+// and outputs of projections. Between projections it has a part of the tokens (sequence parallel, Korthikanti et al.
+// 2022, arXiv 2205.05198).
 #pragma once
 
 #include "kernels/transformer/places.hpp"

@@ -240,7 +240,8 @@ class MeasuredStep final : public Work {
     spoiled_ = false;
   }
 
-  /// Return this rank's part of the set of sequences: each rank has the number of sequences of one step.
+  /// Return the size of this rank's part of the set of sequences, and its first one. Each rank has the sequences of one
+  /// step.
   std::size_t sequences() const { return step_.shape().accumulation * step_.shape().batch; }
   std::size_t first_sequence() const {
     return spec_.data == Data::same ? 0 : static_cast<std::size_t>(group_->rank() / spec_.tp) * sequences();

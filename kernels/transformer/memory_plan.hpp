@@ -34,7 +34,8 @@ struct MemoryRow {
   std::vector<std::string_view> fits = {};  // names of these GPUs, including the memory of libraries
 };
 
-/// Returns all ways to run this step. Errors: std::invalid_argument for an unknown model or invalid sizes.
+/// Returns all combinations of sharding and retention for this step. Errors: std::invalid_argument for an unknown model
+/// or invalid sizes.
 std::vector<MemoryRow> memory_rows(TrainStepSpec);
 
 /// Returns these rows as a table.

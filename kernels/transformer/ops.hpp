@@ -111,9 +111,9 @@ inline Summary operator+(const Summary& a, const Summary& b) {
           a.projection + b.projection};
 }
 
-/// Summaries of a rank's share during a sum over ranks; the share begins at element `first` of a larger array. They are
-/// of the rank's own values before the sum, of the sum, and if ops.fetches_sums() of the values from all other ranks
-/// (only the checksum). Null: not wanted.
+/// Summaries of a rank's share during a sum over ranks; the share begins at element `first` of a larger array. `before`
+/// is of the rank's own values, `after` of the sum. `fetched` is of the values from all other ranks (only the
+/// checksum), if ops.fetches_sums(). Null: not wanted.
 struct ShareSummaries {
   std::size_t first = 0;
   Summary *before = nullptr, *after = nullptr, *fetched = nullptr;

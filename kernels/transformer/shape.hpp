@@ -1,5 +1,5 @@
-// Dimensions and parts of a transformer (Qwen2 and Llama, GPT-2, an encoder) and its adapters, and the number of
-// parameters and floating-point operations that follow from them. Only arithmetic: no memory, no device.
+// Dimensions and parts of a transformer (Qwen2 and Llama, GPT-2, an encoder) and its adapters. Also the numbers of
+// parameters and floating-point operations. Only arithmetic: no memory, no device.
 #pragma once
 
 #include <array>

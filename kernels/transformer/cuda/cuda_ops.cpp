@@ -85,8 +85,8 @@ std::size_t most_fetched_of_a_rank(const training::StepShape& shape) {
   return std::min(most_gradients_of_a_sum(shape) / ranks, all / (ranks - 1)) / line * line;
 }
 
-/// Splits a slot into segments. Segments share the blocks of a launch equally, so a large tensor is split into several,
-/// each of whole rows or of a part of one row.
+/// Splits a slot into segments of whole rows, or of a part of one row. Segments share the blocks of a launch equally,
+/// so a large tensor needs several.
 std::vector<Segment> segments_of(const training::ParameterSlot<Bf16>& slot) {
   constexpr std::size_t largest = std::size_t{1} << 22;
   const auto cols = std::min(largest, slot.place.cols), rows = std::max<std::size_t>(1, largest / slot.place.cols);

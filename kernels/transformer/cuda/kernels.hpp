@@ -120,8 +120,8 @@ void adamw(cudaStream_t, const Segment* segments, std::size_t count, const train
 /// Only writes the copies.
 void write_copies(cudaStream_t, const Segment* segments, std::size_t count, const float* parameters);
 
-/// Halve the bytes of a transfer between ranks: to = from, each value rounded to bf16; and back. `count` is a multiple
-/// of 4; both pointers are multiples of 16 bytes.
+/// Convert values for a transfer between ranks with half the bytes: to = from, each value rounded to bf16; and back.
+/// `count` is a multiple of 4; both pointers are multiples of 16 bytes.
 void round_to_bf16(cudaStream_t, const float* from, Bf16* to, std::size_t count);
 void widen_to_f32(cudaStream_t, const Bf16* from, float* to, std::size_t count);
 /// to += from, with the same requirements.

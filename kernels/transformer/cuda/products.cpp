@@ -140,7 +140,7 @@ void Products::start_tuning(const Choices& remembered) {
 
 bool Products::finish_tuning(Group& group, Choices* chosen) {
   tuning_ = false;
-  // The loop below is collective for each plan. Ranks with different plans would wait for each other for ever.
+  // The loop below is collective for each plan. Ranks with different plans would wait for each other forever.
   std::string keys;
   for (const auto& [shape, plan] : plans_) keys += choice_key(shape) + (plan.turn ? " remembered\n" : "\n");
   for (const auto& theirs : group.gather(keys)) {
