@@ -19,8 +19,8 @@
 
 namespace shakedown::cuda {
 
-/// The communicator of one group. In a group with patience it is created and called without blocking, and it gives up
-/// with Absent.
+/// The communicator of one group. In a group with patience (a time limit for waits) it is created and called without
+/// blocking, and it gives up with Absent.
 class Communicator {
  public:
   Communicator() = default;
@@ -42,7 +42,7 @@ class Communicator {
   /// kernel would wait forever. Errors: as call; the communicator is then aborted.
   void look();
 
-  /// Shuts the communicator down in order, if the group has patience.
+  /// Shuts the communicator down cleanly, if the group has patience.
   void finish();
 
   /// Aborts the communicator; may be called from any thread. Kernels and calls that wait inside NCCL return; later

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t sign_stream = 3;  // A and B are drawn from streams 1 and 2
 
-/// The type of the stored product for inputs of a type.
+/// Maps an input type to the type of the stored product.
 template <class In>
 struct ProductOf {
   using Type = In;

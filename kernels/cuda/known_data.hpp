@@ -86,8 +86,8 @@ void add_checksum(const Gpu&, const std::uint64_t* words, std::size_t count, uns
 
 // Digests ------------------------------------------------------------------------------------------------------------
 
-/// Returns digest_of the bytes, which are computed on the GPU and start at a multiple of 16 bytes; nullopt for more
-/// than most_digested.
+/// Returns digest_of the bytes, computed on the GPU; nullopt for more than most_digested. The bytes start at a multiple
+/// of 16 bytes.
 std::optional<std::uint64_t> digest_of(const Gpu&, const View&);
 
 // Collectives --------------------------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ constexpr std::uint64_t a(std::size_t layer, Module m) { return of_layer(layer) 
 constexpr std::uint64_t b(std::size_t layer, Module m) { return of_layer(layer) + 16 + static_cast<std::uint64_t>(m); }
 }  // namespace tensor
 
-/// Standard deviation of all random weights, as in Qwen2Config and GPT2Config. Unlike in a real fine-tuning, B is not
-/// zero: with B = 0 half of the backward pass would compute zeros.
+/// Standard deviation of all random weights, as in Qwen2Config and GPT2Config. B is not zero, unlike in real
+/// fine-tuning: with B = 0 half of the backward pass would compute zeros.
 inline constexpr double weight_stddev = 0.02;
 
 /// Returns the expected loss of the first step. The logits are normal with variance hidden stddev^2, so the log of the
