@@ -40,7 +40,7 @@ int count(const std::string& flag, const std::string& text) {
   return value;
 }
 
-/// "4nodes", "1node"
+/// Parses the folder name of a scaling launch: "1node", "4nodes".
 std::optional<int> nodes_of_launch(const std::string& name) {
   int nodes = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), nodes);
@@ -59,7 +59,7 @@ std::vector<std::filesystem::path> paths(const std::string& flag, const std::str
   return {parts.begin(), parts.end()};
 }
 
-/// Where runs have folders of their own, the newest is meant.
+/// Returns the folder of the newest run if each run has a folder of its own, else `folder`.
 std::filesystem::path latest_of(const std::filesystem::path& folder) {
   return is_folder(folder / "latest") ? folder / "latest" : folder;
 }
@@ -124,7 +124,7 @@ std::map<std::string, bool*> flags_without_value(Arguments& a) {
           {"--version", &a.version}};
 }
 
-/// Who takes a flag; those that say where our files are and how a table looks are nobody's mistake.
+/// Returns the verbs and programs that take a flag; empty for flags that all of them accept, such as --color.
 std::string takers_of(const std::string& flag) {
   const std::string stored = "report nodes acceptance_test ", judging = "accept measure " + stored;
   static const std::map<std::string, std::string> takers{
@@ -278,7 +278,7 @@ std::string arguments_help() {
 
 namespace {
 
-/// What --scaling names; else the launches of fewer nodes that `accept --scaling` left in the run's folder.
+/// Returns the sets that --scaling names, or else the launches of fewer nodes in the run's folder (accept --scaling).
 std::vector<ScalingSet> scaling_of(const Arguments& arguments) {
   std::vector<ScalingSet> sets;
   for (const auto& folder : arguments.scaling) sets.push_back({.files = read_results(std::vector{folder})});
@@ -301,7 +301,7 @@ std::vector<ScalingSet> scaling_of(const Arguments& arguments) {
 
 namespace {
 
-/// What results are judged by, whatever they are.
+/// The references for a judgement. They do not depend on the results.
 struct Given {
   std::optional<Site> site;
   std::vector<Profile> profiles;
@@ -326,7 +326,7 @@ Judged judge(const Arguments& arguments) {
   if (arguments.results.empty()) throw InputError("--results is missing; see --help");
   auto measured = std::make_unique<const Measured>(read_results(arguments.results));
   auto [site, profiles, baseline] = given_references(arguments);
-  // What the site asks of these GPUs may be more than others could reach.
+  // Only the profile of these GPUs gets the rules of the site: on other GPUs they can be out of reach.
   const auto* ours = measured->files.empty() ? nullptr : select_profile(measured->files, profiles).profile;
   for (Profile& profile : profiles) {
     if (ours == nullptr || ours == &profile) profile = on_site(profile, site ? &*site : nullptr, *measured);

@@ -15,8 +15,8 @@
 
 namespace shakedown {
 
-/// In the folder of a run that `accept --scaling` made: launches of fewer nodes, "1node", "2nodes", ... in folders of
-/// their own, with the names of nodes that ended one in its file "lost".
+/// The folder of scaling launches inside the folder of a run (`accept --scaling`). It has one folder for each launch:
+/// "1node", "2nodes", and so on. The file "lost" in one of them names the nodes that ended this launch.
 inline constexpr const char* scaling_folder = "scaling";
 
 struct Arguments {
@@ -35,41 +35,41 @@ struct Arguments {
   JudgeOptions judge;
   std::optional<bool> color;
   std::size_t width = TerminalStyle{}.width;
-  bool scontrol = false, kubectl = false;  // of nodes: print commands for the scheduler
-  bool partial_ok = false;                 // a PARTIAL verdict ends with exit code 0
-  bool skip_unmeasured = false;            // of acceptance_test: 77 where nothing of the family was measured
+  bool scontrol = false, kubectl = false;  // for nodes: print commands for the scheduler
+  bool partial_ok = false;                 // exit code 0 for a PARTIAL verdict
+  bool skip_unmeasured = false;            // for acceptance_test: exit code 77 if the family has no measurement
   bool all = false, help = false, version = false;
 };
 
-/// `thresholds` is the folder to use when neither the flag nor SHAKEDOWN_THRESHOLDS names one. The roster is read here.
-/// Errors: InputError for an unknown or malformed flag, or a roster that cannot be read.
+/// Parses the command line and reads the roster. `thresholds` is the default folder if neither the flag nor
+/// SHAKEDOWN_THRESHOLDS names one. Errors: InputError for an unknown or malformed flag, or an unreadable roster.
 Arguments parse_arguments(const std::vector<std::string>& words, const std::filesystem::path& thresholds);
 
-/// Errors: InputError for a flag that stands there twice: one of the two would be lost.
+/// Errors: InputError for a repeated flag, because one of the two values would be lost.
 void refuse_repeated(const std::vector<std::string>& words);
 
-/// Errors: InputError for a flag above that `program` would ignore: a verb of shakedown ("baseline create"),
-/// "acceptance_test", or "stored" for a verdict that is shown as it stands in a file.
+/// Errors: InputError for a flag that `program` would ignore. `program` is a verb of shakedown ("baseline create"),
+/// "acceptance_test", or "stored" for the display of a stored verdict.
 void refuse_ignored(const std::string& program, const std::vector<std::string>& words);
 
-/// Reads profiles, site and baseline as judge() will: who measures first learns before it what is wrong there. Errors:
-/// InputError.
+/// Reads profiles, site and baseline as judge() does, so that a program finds errors in them before it measures.
+/// Errors: InputError.
 void check_references(const Arguments&);
 
-/// The flags above, one per line, for --help.
+/// Returns the help of the flags above, one per line, for --help.
 std::string arguments_help();
 
-/// Loads and judges. Errors: InputError.
+/// Reads the results and references and judges them. Errors: InputError.
 Judged judge(const Arguments&);
 
-/// The exit code of the verdict, or 0 for a PARTIAL one where --partial-ok allows it.
+/// Returns the exit code of the verdict, or 0 for a PARTIAL verdict if --partial-ok is set.
 int exit_code(const Verdict&, const Arguments&);
 
-/// Whether NO_COLOR has any value but the empty one (https://no-color.org).
+/// True if NO_COLOR is set and not empty (https://no-color.org).
 bool no_color();
 
-/// Colour where --color says so; without it only where CLICOLOR_FORCE is set and NO_COLOR is not. Never by asking
-/// whether the output is a terminal: under mpirun that is not known.
+/// Returns the style that the flags ask for. Without --color, output has colour only if CLICOLOR_FORCE is set and
+/// NO_COLOR is not. Does not test for a terminal, because mpirun hides it.
 TerminalStyle style_of(const Arguments&);
 
 }  // namespace shakedown

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that goes away.
+// A temporary folder, removed by the destructor.
 class Scratch {
  public:
   Scratch() {
@@ -39,7 +39,7 @@ std::string propose_floors(const Baseline& baseline, const std::vector<Profile>&
     if (profile.name == known) reference = &profile;
   }
   const std::string text = floors_yaml(baseline, file.stem(), reference, arguments.floor_options);
-  // What the loader would refuse is not written.
+  // Loads a draft first: a file that the loader rejects is not written.
   const Scratch scratch;
   const fs::path draft = scratch.path() / file.filename();
   replace_file(draft, text);

@@ -7,8 +7,8 @@
 
 namespace shakedown {
 
-/// create: --results to --out; merge: --baseline,... to --out; show: --baseline. Each also proposes --floors. Prints
-/// what was stored. Returns the exit code. Errors: InputError.
+/// Runs an action: create (--results to --out), merge (--baseline,... to --out) or show (--baseline). With --floors,
+/// each also proposes limits. Prints what it stored and returns the exit code. Errors: InputError.
 int baseline(const std::string& action, const Arguments&);
 
 }  // namespace shakedown

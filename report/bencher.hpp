@@ -1,5 +1,5 @@
-// Figures in Bencher's metric format (adapter `json`). Google Benchmark's own files have a time of 0 for what was
-// waived, which Bencher and Conbench would store as the best ever.
+// Results in Bencher's metric format (adapter `json`). Google Benchmark files give waived benchmarks a time of 0, which
+// Bencher and Conbench would store as the best result ever.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace shakedown {
 
-/// {"gemm/...": {"tflops": {"value": 811.9, "lower_value": 811.9, "upper_value": 830.1}}}: the value of the run, the
-/// lowest and the highest of its ranks. Without what was waived or failed. An empty object without results.
+/// Returns {"gemm/...": {"tflops": {"value": 811.9, "lower_value": 811.9, "upper_value": 830.1}}}: the value of the run
+/// and the lowest and highest value of its ranks. Omits waived and failed benchmarks. An empty object without results.
 std::string bencher_json(const Judged&);
 
 }  // namespace shakedown

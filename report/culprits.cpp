@@ -60,7 +60,7 @@ std::string culprit_text(const Diagnosis& d, bool color) {
   return painted(causes_text(d), color, d.fails ? "31" : "33") + printable(out);
 }
 
-// Beyond the first: how many on which node, the most first.
+// Counts the culprits from index `from` on by node, with the largest count first.
 std::string rest_text(const std::vector<Diagnosis>& culprits, std::size_t from) {
   std::map<std::string, std::size_t> count;
   for (std::size_t i = from; i < culprits.size(); ++i) {
@@ -76,7 +76,7 @@ std::string rest_text(const std::vector<Diagnosis>& culprits, std::size_t from) 
   return out + (nodes.size() > max_nodes_shown ? ", ..." : "") + "; all are in verdict.json\n";
 }
 
-// Facts and counts that only hands can change.
+// True for facts and counters that only a repair of the hardware can change.
 bool is_one_of_hardware(std::string_view metric) {
   constexpr std::array metrics{"ecc_uncorrected", "remap_failed", "gpus_missing", "nvlinks_up",
                                "pcie_width",      "pcie_gen",     "dcgm_failed"};

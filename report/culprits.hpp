@@ -1,4 +1,4 @@
-// The page that somebody on call acts on: what is at fault, where it is, the evidence, and the next command.
+// The page for the engineer on call: the fault, its location, the evidence, and the next command.
 #pragma once
 
 #include <string>
@@ -9,20 +9,20 @@
 
 namespace shakedown {
 
-/// "rank 3, node7 GPU 3, GPU-4f2a, serial 1650, 0000:1b:00.0"
+/// Returns the location, such as "rank 3, node7 GPU 3, GPU-4f2a, serial 1650, 0000:1b:00.0".
 std::string place_text(const Culprit&);
 
-/// Commands for what repair desks ask for, to be run before anything is restarted; none where no hardware is at fault.
+/// Returns the commands whose output repair desks ask for, to be run before a restart. Empty without a hardware fault.
 std::vector<std::string> repair_commands(const Verdict&);
 
-/// Empty where nothing is at fault and nobody would ask. The worst come first; beyond the first few, culprits are
-/// counted by node.
+/// Returns the list of culprits, the worst first, and the commands for the repair desk. After the first few, culprits
+/// are only counted by node. Empty if there are neither culprits nor commands.
 std::string culprits_text(const Verdict&, bool color);
 
-/// The judgements side by side, one line each, for a verdict that has them.
+/// Returns the judgements side by side, one line each, if the verdict has them.
 std::string judgements_text(const Verdict&);
 
-/// What to do with every node, as JSON, schema 1. The verdict is spelled as in verdict.json.
+/// Returns the decision for every node as JSON, schema 1. Verdicts are spelled as in verdict.json.
 std::string nodes_json(const NodeList&);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Text of unknown origin (host names, messages of libraries) made safe for where it is shown.
+// Escapes text of unknown origin, such as host names and messages of libraries, for each output format.
 #pragma once
 
 #include <string>
@@ -6,13 +6,13 @@
 
 namespace shakedown {
 
-/// For a cell of a Markdown table: one line, nothing in it means anything.
+/// Escapes text for a cell of a Markdown table: one line, without any markup.
 std::string markdown_escaped(std::string_view text);
 
-/// For the text of an element or a quoted attribute of HTML or XML.
+/// Escapes text for an element or a quoted attribute of HTML or XML.
 std::string html_escaped(std::string_view text);
 
-/// For the value of a Prometheus label, without the quotes.
+/// Escapes text for the value of a Prometheus label, without the quotes.
 std::string label_escaped(std::string_view text);
 
 }  // namespace shakedown

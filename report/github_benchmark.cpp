@@ -1,4 +1,4 @@
-// Decides which values are a history worth keeping.
+// Selects the values for the long-term history.
 #include "report/github_benchmark.hpp"
 
 #include <cmath>

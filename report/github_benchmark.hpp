@@ -7,8 +7,8 @@
 
 namespace shakedown {
 
-/// [{"name", "unit", "value", "extra"}], one entry per benchmark and metric: measured throughputs only. A benchmark
-/// that failed or was waived is left out: as 0 it would be remembered as a value.
+/// Returns [{"name", "unit", "value", "extra"}], one entry per benchmark and metric. Includes only measured
+/// throughputs. Omits failed and waived benchmarks, because the history would keep a 0 as a measured value.
 std::string github_benchmark_json(const Verdict&);
 
 }  // namespace shakedown

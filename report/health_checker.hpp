@@ -1,4 +1,4 @@
-// The verdict as node health checkers read it: PASS, FAIL, or ERROR where nothing was proven, which drains nobody.
+// The verdict for node health checkers: PASS, FAIL, or ERROR if nothing was proven. An ERROR drains no node.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace shakedown {
 
-/// One line: {"status": "PASS|FAIL|ERROR", "tests": [{"name": family, "checks": [{"name", "state": {"status",
-/// "error"}}]}]}. What only warns is a PASS with a text. HOST-ONLY is an ERROR: no GPU was proven.
+/// Returns one line: {"status": "PASS|FAIL|ERROR", "tests": [{"name": family, "checks": [{"name", "state": {"status",
+/// "error"}}]}]}. A warning is a PASS with a text. HOST-ONLY is an ERROR because no GPU was tested.
 std::string health_checker_json(const Verdict&);
 
 }  // namespace shakedown

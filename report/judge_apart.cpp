@@ -1,5 +1,5 @@
-// Decides what the answer is where judging dies. Our own fault sends no machine to repair: only what a row itself says
-// of wrong data or of a device fails.
+// Decides the verdict if the judge crashes. A fault of shakedown must not send a machine to repair. Therefore a row
+// fails only if it reports wrong data or an error of a device.
 #include "report/judge_apart.hpp"
 
 #include <unistd.h>
@@ -21,16 +21,16 @@ namespace {
 
 constexpr auto judge_name = "sd-judge", raw_judge_name = "sd-raw-judge";
 
-/// How a judgement in a child process has died; nullopt if it ended by itself, with the code.
+/// Returns how the judge in a child process died. nullopt if it exited by itself; then sets `code`.
 std::optional<std::string> death_in(const Fork& child, Seconds limit, int& code) {
   const auto ended = child.wait(limit);
-  if (!ended) child.kill();  // one that cannot be killed stays
+  if (!ended) child.kill();  // a child that cannot be killed keeps running
   if (!ended) return "gave no answer within " + std::to_string(std::lround(limit.count())) + " s";
   code = ended->code;
   return ended->signal == 0 ? std::nullopt : std::optional("died of " + signal_text(ended->signal));
 }
 
-/// What CUDA and its libraries call their errors.
+/// True for the error names of CUDA and its libraries.
 bool is_device_error(std::string_view error) {
   constexpr std::array<std::string_view, 6> words{"wrong data",     "cudaError",     "CUDA error",
                                                   "CUBLAS_STATUS_", "CUDNN_STATUS_", "XID"};
@@ -79,7 +79,7 @@ std::optional<std::string> death_of(const char* name, const std::function<void()
   if (child->is_child()) {
     try {
       work();
-    } catch (const std::exception&) {  // no death: this process will meet it, too
+    } catch (const std::exception&) {  // not a crash: this process will get the same exception
     }
     _exit(0);
   }
@@ -89,7 +89,7 @@ std::optional<std::string> death_of(const char* name, const std::function<void()
 
 namespace {
 
-/// The answer where reading the raw rows ends the process, too.
+/// Returns the verdict if even reading the raw rows crashes.
 Judged judged_by_nothing(const Arguments& arguments, const std::string& died) {
   Judged judged;
   judged.verdict.findings.push_back(died_finding(arguments, died));
@@ -124,7 +124,7 @@ Judged judge_apart(const Arguments& arguments, const std::function<Judged()>& ju
   if (!died) return judge();
   if (continue_in_child(raw_judge_name)) return judged_by_nothing(arguments, *died);
   Judged judged = judged_by_raw_rows(arguments, *died);
-  judged.measured.reset();  // figures may be what the judge or a report died of
+  judged.measured.reset();  // the judge or a report may have crashed on these values
   return judged;
 }
 

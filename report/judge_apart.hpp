@@ -1,4 +1,4 @@
-// A judgement that ends in any case: it runs in a child process, and where that dies, the raw rows answer.
+// Always returns a verdict: the judge runs in a child process, and if it crashes, the raw rows decide.
 #pragma once
 
 #include <functional>
@@ -10,27 +10,27 @@
 
 namespace shakedown {
 
-/// Returns nullopt in a child process of this name, which goes on as the program. This process waits for it: it ends
-/// with the exit code of the child or, where a signal or the limit ended the child, returns why ("died of SIGSEGV").
-/// Where no process can be started, this one goes on as the child would.
+/// Forks a child process of this name. Returns nullopt in the child, which continues the program. The parent waits for
+/// it and exits with its exit code. If a signal or the time limit ends the child, returns why ("died of SIGSEGV"). If
+/// no process can be started, returns nullopt in this process.
 std::optional<std::string> continue_in_child(const char* name, Seconds limit = time_limits().judging);
 
-/// Runs `work` in a child process. Returns why that died; nullopt if it returned or threw.
+/// Runs `work` in a child process. Returns how the child died; nullopt if `work` returned or threw.
 std::optional<std::string> death_of(const char* name, const std::function<void()>& work,
                                     Seconds limit = time_limits().judging);
 
-/// Returns what `judge` returns, in a child process that shows it and ends as the program. If that dies, returns the
-/// verdict of the raw rows in another child process, and if that dies too, an empty one.
+/// Returns the result of `judge`, in a child process that shows it and continues as the program. If the child dies,
+/// returns the verdict of the raw rows in another child process, and if that dies too, an empty verdict.
 Judged judge_apart(const Arguments&, const std::function<Judged()>& judge);
-/// The same with judge(Arguments).
+/// Calls judge_apart with judge(Arguments).
 Judged judge_apart(const Arguments&);
 
-/// Returns what judge(Arguments) returns if the same judgement has ended well in a child process, else the verdict of
-/// the raw rows; for a program that must go on.
+/// Returns judge(Arguments) if a trial of the same judgement in a child process succeeded, else the verdict of the raw
+/// rows. For a program that must continue afterwards.
 Judged judge_after_trial(const Arguments&);
 
-/// Returns the verdict without a judge: FAIL if a row has wrong data or an error of a device, else INCOMPLETE. Each
-/// error row is a finding. `died` says what became of the judge. Errors: InputError for results that cannot be read.
+/// Returns the verdict without a judge: FAIL if a row has wrong data or a device error, else INCOMPLETE. Each row with
+/// an error becomes a finding. `died` says how the judge died. Errors: InputError for unreadable results.
 Judged judged_by_raw_rows(const Arguments&, const std::string& died);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// What a judgement was made of, and its verdict: all that an output needs.
+// The input and the verdict of a judgement, as all outputs need them.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@
 
 namespace shakedown {
 
-/// What was read, each file once, and what it comes to.
+/// The results that were read, each file once, and the verdict.
 struct Judged {
-  std::unique_ptr<const Measured> measured;  // null: the verdict was stored, and its figures are elsewhere
+  std::unique_ptr<const Measured> measured;  // null for a stored verdict, which has no rows
   std::vector<Profile> profiles;
   Verdict verdict;
-  const Soak* soak = nullptr;  // of which it is the verdict, and how each GPU went in it; null: of one run
+  const Soak* soak = nullptr;  // the soak of this verdict, with the trend of each GPU; null for a single run
   const SoakJudgement* soak_judgement = nullptr;
-  std::function<Judged()> last_round = {};  // of a soak: judges the round whose figures exports hold
+  std::function<Judged()> last_round = {};  // for a soak: judges the round whose results the exports contain
 };
 
 }  // namespace shakedown

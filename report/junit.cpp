@@ -1,5 +1,5 @@
-// Decides what of a verdict is a failure, an error or skipped in JUnit's words: the format of Apache Ant as Jenkins,
-// GitLab and GitHub's actions read it.
+// Maps statuses to failures, errors and skipped tests of JUnit, in the format of Apache Ant as read by Jenkins, GitLab
+// and GitHub's actions.
 #include "report/junit.hpp"
 
 #include <fmt/format.h>
@@ -93,7 +93,7 @@ std::string junit_xml(const Verdict& verdict) {
   }
   add(whole, "verdict", "verdict", judged);
   std::map<std::string, std::size_t> index;
-  std::map<std::string, int> times;  // a warning and a failure of one metric have one name: number the second
+  std::map<std::string, int> times;  // a warning and a failure of one metric share a name: numbers the second
   for (const Finding& finding : verdict.findings) {
     const std::string family = family_of(finding.key);
     const auto [found, fresh] = index.emplace(family, suites.size());

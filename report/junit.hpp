@@ -1,4 +1,4 @@
-// A verdict as JUnit's XML, which every CI system shows.
+// A verdict as JUnit XML, which every CI system displays.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace shakedown {
 
-/// A suite for each family, a case for each finding, and one for the verdict itself, so that nothing passes that did
-/// not. Waived is skipped; too noisy and without a reference are errors; warnings pass and say what they warn of.
+/// Returns one suite for each family, one case for each finding, and one case for the verdict itself, so that a failed
+/// verdict always shows. Waived findings are skipped. INCONCLUSIVE and NO REFERENCE are errors. A warning passes, with
+/// its text.
 std::string junit_xml(const Verdict&);
 
 /// A case for each benchmark and one for the comparison: worse and missing are failures, inconclusive is an error, what

@@ -1,4 +1,4 @@
-// A verdict and a comparison as Markdown, for the summary of a CI job ($GITHUB_STEP_SUMMARY and the like).
+// A verdict and a comparison as Markdown, for the summary of a CI job (such as $GITHUB_STEP_SUMMARY).
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace shakedown {
 
-/// The verdict line, the findings that are not good with their reasons, and all others folded away. Bounded: a cluster
-/// of 10,000 GPUs still fits into the 1 MiB that GitHub takes.
+/// Returns the verdict line, the bad findings with their reasons, and all other findings in a folded section. The
+/// length is bounded: the summary of 10,000 GPUs fits into GitHub's limit of 1 MiB.
 std::string markdown_text(const Verdict&);
 
 std::string markdown_text(const Regression&);

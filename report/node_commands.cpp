@@ -9,7 +9,7 @@
 namespace shakedown {
 namespace {
 
-// One line in single quotes, short enough for sinfo -R and for an annotation that people read.
+// Returns the reason as one line in single quotes, short enough for sinfo -R and for an annotation.
 std::string quoted_reason(const NodeDecision& node) {
   constexpr std::size_t max_reason_bytes = 160;
   std::string reason = "shakedown: " + (node.reasons.empty() ? std::string("failed") : one_line(node.reasons.front()));
@@ -27,7 +27,7 @@ struct Nodes {
 
 std::string first_label(const std::string& host) { return host.substr(0, host.find('.')); }
 
-// Slurm takes ALL for every node; of an address the first number is no name.
+// False for labels that Slurm misreads: ALL means every node, and a number is the start of an IP address.
 bool can_be_name(const std::string& label) {
   return label.find_first_not_of("0123456789") != std::string::npos && lower(label) != "all";
 }

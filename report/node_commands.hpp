@@ -1,4 +1,4 @@
-// What an operator types after `shakedown nodes`, for the scheduler of the site. Printed, never run.
+// Prints the commands of the site's scheduler that follow `shakedown nodes`. Never runs them.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace shakedown {
 
-/// Slurm: one drain line for all bad nodes of one reason, and one that undrains good nodes which we drained: those
-/// whose reason begins with ours. An undecided node is in neither. Hosts by their first label, as Slurm names them; one
-/// that has characters which a shell understands, or no first label of its own, is a comment.
+/// Returns the commands for Slurm: one drain line for all bad nodes with the same reason, and one line to undrain good
+/// nodes that shakedown drained, recognized by the reason. Undecided nodes are in neither line. Hosts have their first
+/// label, as in Slurm. A host with shell characters, or whose first label is not unique, becomes a comment.
 std::string scontrol_commands(const NodeList&);
 
-/// Kubernetes: the same by cordon and uncordon. What we cordoned has the label shakedown=bad; the reason is an
-/// annotation.
+/// Returns the same for Kubernetes, with cordon and uncordon. Nodes that shakedown cordons get the label shakedown=bad
+/// and an annotation with the reason.
 std::string kubectl_commands(const NodeList&);
 
 }  // namespace shakedown

@@ -24,7 +24,7 @@ std::string of_verdict(const Judged& judged) {
   return text(judged.verdict);
 }
 
-// The text of figures. The verdict of a soak has none, so its last complete round is written.
+// Returns the text of measured values. A soak verdict has none, so the last complete round is written.
 template <std::string (*text)(const Judged&)>
 std::string of_figures(const Judged& judged) {
   return judged.last_round ? text(judged.last_round()) : text(judged);
@@ -70,7 +70,7 @@ bool is_same(const fs::path& one, const fs::path& other) {
   return one == other || fs::equivalent(one, other, error);
 }
 
-// Whether writing `file` would change what is read at `input`, a file or a folder of results.
+// True if writing `file` would change the results read from `input`, a file or a folder.
 bool overwrites(const fs::path& file, const fs::path& input) {
   const TimedCall call("stat", input);
   std::error_code error;

@@ -1,5 +1,5 @@
-// The files that a verdict is written to: one flag and one pure function from what was judged to text for each. A
-// further form is a line in the table of outputs.cpp.
+// The output files of a verdict. Each has a flag and a pure function from the judged results to text. A new format is
+// one line in the table of outputs.cpp.
 #pragma once
 
 #include <filesystem>
@@ -32,21 +32,20 @@ const std::vector<RegressionOutput>& regression_outputs();
 /// flag -> file
 using OutputFiles = std::map<std::string, std::filesystem::path>;
 
-/// Returns the flag of an output that is one of the files that the other words name as input: results, baselines, site,
-/// roster, profile; empty if there is none.
+/// Returns the flag of an output file that other words name as input: results, baselines, site, roster or profile.
+/// Empty if there is none.
 std::string output_over_input(const std::vector<std::string>& words);
 
-/// Writes every file, each as a whole or not at all. Errors: InputError naming the file; what stood there stays.
+/// Writes every file, each completely or not at all. Errors: InputError with the file name; the old file is kept.
 void write_outputs(const OutputFiles&, const Judged&);
 void write_outputs(const OutputFiles&, const Regression&);
 
-/// Writes each by itself, after a measurement. Returns `code`, the verdict's, or 3 in place of 0 if one of them cannot
-/// be written.
+/// Writes each file independently after a measurement. Returns `code`, the code of the verdict, or 3 instead of 0 if a
+/// file cannot be written.
 int write_all_outputs(const OutputFiles&, const Judged&, const char* program, int code);
 
-/// The same for a run that could not be judged, from the words of the command line as they are, since they may be what
-/// is wrong: an old report must not outlive it. Says on stderr what cannot be written. `keep` is a flag that names
-/// input.
+/// Replaces the output files of a run that could not be judged, so that no old report remains. Reads the raw words of
+/// the command line, because the error may be there. Reports write errors on stderr. `keep` is a flag that names input.
 void replace_outputs(const std::vector<std::string>& words, const Judged&, const char* program,
                      const std::string& keep = "");
 

@@ -1,5 +1,5 @@
-// Decides names and units of the gauges: https://prometheus.io/docs/practices/naming. A series that stands twice spoils
-// the whole file, so that each is written once.
+// Selects names and units of the gauges: https://prometheus.io/docs/practices/naming. Writes each series once, because
+// a duplicate makes the whole file invalid.
 #include "report/prometheus.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace shakedown {
 namespace {
 
 struct BaseUnit {
-  const char* unit;  // as unit_of names it
+  const char* unit;  // as in unit_of
   const char* name;  // last words of the gauge
   double factor;
 };
@@ -32,7 +32,7 @@ constexpr std::array base_units{BaseUnit{"TFLOPS", "flops_per_second", 1e12},
                                 BaseUnit{"GB", "bytes", 1e9},
                                 BaseUnit{"tokens/s", "tokens_per_second", 1}};
 
-// What has no unit of its own (ranks, samples, cv) keeps its number.
+// Returns the base unit. Metrics without a unit (ranks, samples, cv) keep their number.
 BaseUnit base_of(const std::string& unit) {
   for (const BaseUnit& base : base_units) {
     if (unit == base.unit) return base;
@@ -52,7 +52,7 @@ std::string braces(const Labels& labels) {
   return text.empty() ? "" : "{" + text + "}";
 }
 
-// Samples of one gauge stand together, under one HELP and TYPE.
+// Collects the samples of each gauge under one HELP and TYPE.
 class Gauges {
  public:
   void add(const std::string& name, const char* help, const Labels& labels, double value) {
@@ -86,7 +86,7 @@ Labels labels_of(const Culprit& place) {
           {"uuid", place.uuid.value_or("")}};
 }
 
-// Who is at fault, and whom the failing findings name.
+// Adds the culprits, and the nodes that the failing findings name.
 void add_culprits(Gauges& gauges, const Verdict& verdict) {
   for (const Diagnosis& d : verdict.culprits) {
     for (const Culprit& place : d.places) {

@@ -7,9 +7,9 @@
 
 namespace shakedown {
 
-/// Gauges in base units: shakedown_pass, the verdict, when the run began, who is at fault by host and UUID,
-/// shakedown_findings by status, the measured value and the limit of every finding. Labels that change with the verdict
-/// belong to nothing that an alert asks for. Without time stamps, with which the collector refuses a file.
+/// Returns gauges in base units: shakedown_pass, the verdict, the start of the run, the culprits by host and UUID,
+/// shakedown_findings by status, and the measured value and limit of every finding. Labels that change with the verdict
+/// are only on gauges that no alert uses. There are no time stamps: the collector rejects files with them.
 std::string prometheus_text(const Verdict&);
 
 }  // namespace shakedown

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int descriptor = 3;
 
-// "gemm, hbm judged by h200-sxm on 4 ranks": of a pass, what it is a pass of.
+// Returns the scope of a pass, such as "gemm, hbm judged by h200-sxm on 4 ranks".
 std::string judged_text(const Verdict& verdict) {
   std::vector<std::string> families;
   for (const Finding& finding : verdict.findings) {
@@ -61,7 +61,7 @@ std::string reason_line(const Verdict& verdict) {
 std::string error_line(const std::string& why) { return one_line("error: " + why); }
 
 ReasonChannel::ReasonChannel() {
-  // Open for reading only is something else, such as the job server of GNU make.
+  // A descriptor that is open for reading only has another purpose, such as the job server of GNU make.
   const int flags = ::fcntl(descriptor, F_GETFL);
   open_ = flags != -1 && (flags & O_ACCMODE) != O_RDONLY;
   if (open_) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);

@@ -1,4 +1,4 @@
-// The one-line reason on file descriptor 3, as check runners for clusters read it (soperator's, for a drained node).
+// The one-line reason on file descriptor 3, for check runners of clusters (soperator drains a node with this reason).
 #pragma once
 
 #include <cstdio>
@@ -9,27 +9,27 @@
 
 namespace shakedown {
 
-/// "PASS 58/58: gemm, hbm judged by h200-sxm on 4 ranks",
-/// "FAIL 57/58: gemm/... tflops 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003 (and 2 more)". One line, no newline.
+/// Returns one line without a newline, such as "PASS 58/58: gemm, hbm judged by h200-sxm on 4 ranks" or
+/// "FAIL 57/58: gemm/... tflops 600 TFLOPS, limit min 620, rank 3 node0 GPU-1003 (and 2 more)".
 std::string reason_line(const Verdict&);
 
-/// "error: what could not be read, and what to do": the last line where there is no verdict. One line, no newline.
+/// Returns the last line if there is no verdict: "error: what could not be read; how to fix it". No newline.
 std::string error_line(const std::string& why);
 
-/// File descriptor 3, if somebody opened it for writing before this program started. To be asked for first of all: the
-/// next file that the program opens may get that number.
+/// File descriptor 3, if the caller opened it for writing before this program started. Construct it first: the next
+/// file that the program opens can get this number.
 class ReasonChannel {
  public:
   ReasonChannel();
-  /// Writes the line, if there is anybody to read it. That nobody reads is no error.
+  /// Writes the line if the descriptor is open. A closed reader is not an error.
   void give(const std::string& line) const;
 
  private:
   bool open_ = false;
 };
 
-/// Says on standard error, and to `channel`, why there is no verdict. Trouble inside the program, unlike wrong usage,
-/// is a verdict all the same, INCOMPLETE, whose line goes to `verdict_to`. Either may be null.
+/// Reports on standard error and on `channel` why there is no verdict. An internal error, unlike wrong usage, gives the
+/// verdict INCOMPLETE, and its line goes to `verdict_to`. Either pointer can be null.
 void say_no_verdict(const Failure&, const char* program, const ReasonChannel* channel, std::FILE* verdict_to);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// A soak as text: how each GPU went over time, and then the verdict.
+// A soak as text: the trend of each GPU over time, then the verdict.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace shakedown {
 
-/// Everything up to and with the verdict line, which ends the text.
+/// Returns the complete text. It ends with the verdict line.
 std::string soak_text(const Soak&, const SoakJudgement&, TerminalStyle = {});
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// Figures in the form of SuperBench's results-summary.jsonl, for its summary, diagnosis and baselines.
+// Results in the format of SuperBench's results-summary.jsonl, for its summary, diagnosis and baselines.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace shakedown {
 
-/// One line of JSON for each node: {"node": "node7", "gemm/dtype-bf16/.../tflops:3": 811.9, ...}, the GPU of the node
-/// behind the colon; figures that all ranks share stand without one. Without what was waived or failed. A ':' of a key
-/// is '-', since SuperBench takes a colon for the GPU. Empty without results.
+/// Returns one line of JSON for each node: {"node": "node7", "gemm/dtype-bf16/.../tflops:3": 811.9, ...}. The number
+/// after the colon is the GPU in the node; values shared by all ranks have none. Other colons of a key become '-'.
+/// Omits waived and failed benchmarks. Empty without results.
 std::string superbench_jsonl(const Judged&);
 
 }  // namespace shakedown

@@ -1,4 +1,4 @@
-// A verdict as text: the table, the reasons, and last the verdict line. Colour only when asked for.
+// A verdict as text: the table, the reasons, and the verdict line last. Colour is off by default.
 #pragma once
 
 #include <string>
@@ -13,27 +13,27 @@ namespace shakedown {
 
 struct TerminalStyle {
   bool color = false;
-  std::size_t width = 120;  // of tables: what a terminal and a CI log show unbroken
-  bool all = false;         // list what no rule judged, too
+  std::size_t width = 120;  // of tables: fits a terminal and a CI log without a line break
+  bool all = false;         // also list results without a rule
   Table::Style table() const { return {color, width}; }
 };
 
-/// Everything up to and with the verdict line, which ends the text.
+/// Returns the complete text. It ends with the verdict line.
 std::string terminal_text(const Verdict&, TerminalStyle = {});
 
-/// The copies between GPUs as matrices (thresholds/results/matrix.hpp): of up to two hosts, of more those that are
-/// named as culprits, and of all where the style says so; a line then says what was left out.
+/// Returns the copies between GPUs as matrices (thresholds/results/matrix.hpp). Shows all hosts if there are at most
+/// two or if the style says so, otherwise the hosts of culprits. A line says what was left out.
 std::string matrices_text(const std::vector<Results>&, const Verdict&, TerminalStyle = {});
 
-/// A finding in full: value, limit, detail, offenders, rule, source, next command. Several lines, no newline at the
-/// end.
+/// Returns a finding in full: value, limit, detail, offenders, rule, source, next command. Several lines, without a
+/// newline at the end.
 std::string finding_text(const Finding&);
 
-/// A table of changes and a last line "REGRESSION: 2 worse, 0 missing, 1 inconclusive, 58 compared (minimal effect 1
-/// %)".
+/// Returns a table of changes and a last line, such as "REGRESSION: 2 worse, 0 missing, 1 inconclusive, 58 compared
+/// (minimal effect 1 %)".
 std::string terminal_text(const Regression&, TerminalStyle = {});
 
-/// The machine, centre and spread of each benchmark, what was left out, and a last line "BASELINE: ...".
+/// Returns the machine, the centre and spread of each benchmark, what was left out, and a last line "BASELINE: ...".
 std::string terminal_text(const Baseline&, TerminalStyle = {});
 
 }  // namespace shakedown

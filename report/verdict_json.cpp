@@ -1,4 +1,4 @@
-// Decides the fields of verdict.json, which report/verdict.schema.json describes.
+// Defines the fields of verdict.json, as described by report/verdict.schema.json.
 #include "report/verdict_json.hpp"
 
 #include "base/files.hpp"
@@ -58,7 +58,7 @@ void read_limit(Reader& reader, std::optional<Limit>& limit) {
   limit->value = *value;
 }
 
-// Files of release 0.1.0 have no judgement: only rules spoke.
+// Files of release 0.1.0 have no judgement: their findings all come from rules.
 template <class Archive>
 void members(Archive& archive, Finding& f) {
   archive("key", f.key)("metric", f.metric).younger("judgement", f.judgement);
@@ -106,7 +106,7 @@ void members(Archive& archive, Verdict& v) {
   auto only = v.asked.names.size() == 1 ? std::optional(v.asked.names.front()) : std::nullopt;
   archive.younger("judged_families", v.judged_families).younger("family", only);
   archive.unless("known_families", v.known_families).unless("asked_families", v.asked.names).unless("filter", v.filter);
-  // Files of earlier releases name one family alone; their verdict is recomputed, and refused.
+  // Files of earlier releases only name one family. The verdict is recomputed, and the file is rejected.
   if (only && v.asked.all()) v.asked.names = {*only}, v.known_families = std::max(v.known_families, v.families + 1);
   archive("run_ids", v.run_ids).unless("results", v.results).younger("started", v.started)("notes", v.notes);
   archive.younger("culprits", v.culprits).younger("judgements", v.summaries).younger("nodes", v.nodes);
@@ -117,7 +117,7 @@ void members(Archive& archive, Verdict& v) {
 
 namespace {
 
-// A pass keeps its own limit and names nobody. Of a spread the value is that of the worst rank, and no spread.
+// True for a pass that misses its own limit or names offenders. For a spread, the value is that of the worst rank.
 bool contradicts_itself(const Finding& f) {
   if (f.status != Status::pass) return false;
   if (f.offender_count > 0 || !f.offenders.empty()) return true;
@@ -140,7 +140,7 @@ void refuse_contradictions(const Verdict& verdict, const Field& root) {
   }
 }
 
-// Of all other members, in the order of their names.
+// Returns the hash of all other members, sorted by name.
 std::string digest_of(nlohmann::json document) {
   document.erase("sha256");
   return sha256(document.dump());
@@ -165,7 +165,7 @@ Verdict read_verdict(const std::filesystem::path& file) {
   auto verdict = read_as<Verdict>(root);
   const std::string said = verdict_line(verdict);
   const int said_code = verdict.exit_code;
-  conclude(verdict);  // never believed
+  conclude(verdict);  // the stored conclusion is not trusted
   if (verdict_line(verdict) != said || verdict.exit_code != said_code) {
     root["verdict"].refuse("its own findings come to \"" + verdict_line(verdict) + "\" and exit code " +
                            std::to_string(verdict.exit_code) + ", it says \"" + said + "\" and " +
@@ -193,7 +193,7 @@ Verdict read_stored_verdict(const std::filesystem::path& file) {
   return verdict;
 }
 
-// JSON has no infinity; a value that is not finite is null, "invalid", and said so in the detail.
+// JSON has no infinity: a value that is not finite becomes null and INVALID, and the detail says so.
 std::string verdict_json(const Verdict& verdict) {
   std::string text = json_text(verdict, 2);
   const std::string digest = digest_of(nlohmann::json::parse(text));

@@ -1,4 +1,4 @@
-// A verdict for programs: verdict.json, schema 1.
+// A verdict for other programs: verdict.json, schema 1.
 #pragma once
 
 #include <filesystem>
@@ -8,15 +8,16 @@
 
 namespace shakedown {
 
-/// Strict JSON; the line `"verdict": "pass"` (fail, inconclusive, no reference, incomplete, host-only) can be grepped.
+/// Returns strict JSON. `"verdict": "pass"` (fail, inconclusive, no reference, incomplete, host-only) is on one line,
+/// for grep.
 std::string verdict_json(const Verdict&);
 
-/// Reads what verdict_json wrote. Errors: InputError naming the file and the field, also where its own findings,
-/// figures and culprits come to another verdict, or the file was changed after it was written.
+/// Reads a file that verdict_json wrote. Errors: InputError with the file and the field. Also rejects a file whose
+/// findings, values and culprits give another verdict, or that was changed after it was written.
 Verdict read_verdict(const std::filesystem::path& file);
 
-/// The same, with a note on whether the result files next to it are those that were judged. Errors: as above, and
-/// InputError for a result file of another hash.
+/// Reads a verdict, and adds a note if the result files next to it are the judged ones. Errors: as above, and
+/// InputError for a result file with another hash.
 Verdict read_stored_verdict(const std::filesystem::path& file);
 
 }  // namespace shakedown
