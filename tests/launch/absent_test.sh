@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A host that does not start costs one line: three hosts of namespaces, ssh to one of them fails; the others are measured.
+# An absent host costs one line. There are three hosts in namespaces: ssh to one fails, and the other two are measured.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2054,SC2154,SC2317
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
@@ -20,7 +20,7 @@ accept=("$build/bin/shakedown" accept --families=preflight,jitter)
 export OMPI_MCA_plm_rsh_agent=$scratch/agent
 of_host_file=(env OMPI_MCA_orte_default_hostfile="$scratch/hosts")
 of_prefix=(env SHAKEDOWN_LAUNCH="mpirun --bind-to none --oversubscribe --host u1,u2,u3 -np 3")
-state() { grep -A3 "\"host\": \"$1\"" out | sed -n 's/.*"state": "\(.*\)".*/\1/p'; } # of a host, as nodes says it
+state() { grep -A3 "\"host\": \"$1\"" out | sed -n 's/.*"state": "\(.*\)".*/\1/p'; } # prints the state of host $1 from `shakedown nodes`
 is_measured_without() { # HOST WORD LAUNCH
   expect "$3: $1 is left out, with the word of ssh" says "host $1 does not answer: it is left out, and missed: $2"
   expect "  the others are measured, and no fault is theirs" eval '[[ -s results/latest/jitter.json ]] && prints "machine/hosts +2 hosts .* pass" && ! says "pre-flight failed"'

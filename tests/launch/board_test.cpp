@@ -1,4 +1,4 @@
-// What somebody watches while an acceptance runs.
+// Tests the progress display of an acceptance.
 #include "launch/progress.hpp"
 
 #include <gtest/gtest.h>

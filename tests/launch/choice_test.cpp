@@ -1,4 +1,4 @@
-// How programs are started: every scheduler and every lack of one, from variables alone.
+// Tests the choice of the launcher for every scheduler, and without one, from environment variables alone.
 #include "launch/choice.hpp"
 
 #include <gtest/gtest.h>

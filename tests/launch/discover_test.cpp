@@ -1,4 +1,4 @@
-// What hosts answer in the discovery, and who is absent.
+// Tests the answers of hosts in the discovery, and the list of absent hosts.
 #include "launch/discover.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# accept whose judge dies of a signal: it ends with a verdict by the raw rows, and the results stay.
+# accept, with a judge that dies of a signal. It must end with the verdict of the raw rows and keep the results.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1

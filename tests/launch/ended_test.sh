@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A run that is ended is judged as far as it came; a soak outlives a round that cannot be measured.
+# An interrupted run is judged by its results so far. A soak continues after a round that cannot be measured.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2054,SC2154,SC2317
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 needs mpirun
 unset SHAKEDOWN_EXPECT SHAKEDOWN_ROSTER "${!SLURM_@}" "${!OMPI_MCA_orte@}"
 export SHAKEDOWN_RESULTS=$scratch/results
-ends() { # WHEN SIGNAL: starts an acceptance, sends the signal once WHEN succeeds, and waits; its exit code is in $code
+ends() { # WHEN SIGNAL: starts an acceptance, sends the signal once WHEN succeeds, and waits; sets $code to the exit code
   rm -rf results
   env --default-signal=INT,TERM,HUP "$build/bin/shakedown" accept >out 2>err 3>&- &
   front=$!
@@ -35,7 +35,7 @@ expect "a plan that the job's time limit cuts short is said" says 'the plan take
 SLURM_JOB_END_TIME=$(($(date +%s) + 9999)) ends one_family TERM
 expect "  and nothing else" eval '! says "raise the job.s time limit"'
 
-# Rank 1 dies in the start of launches 2 to 4, which is the second round.
+# Rank 1 dies at the start of launches 2 to 4, which are the second round.
 cat >dies <<END
 #!/bin/bash
 if [[ \$1 == */bench_* && \$OMPI_COMM_WORLD_RANK == 1 ]]; then

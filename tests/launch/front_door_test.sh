@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The front door as its users call it, over programs that hand out a stored run: verdict, folders, faults, launchers, hosts.
+# The shakedown command as users call it, with programs that print a stored run: verdict, folders, faults, launchers, hosts.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2317,SC2030,SC2031
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 unset CUDA_VISIBLE_DEVICES SHAKEDOWN_EXPECT SHAKEDOWN_RESULTS SHAKEDOWN_TIMEOUT SHAKEDOWN_ROSTER "${!SLURM_@}" "${!OMPI_MCA_@}" "${!PRTE_MCA_@}"
 stored=$root/ci/baselines/h200-sxm/4ranks/1
 
-# A tree as `cmake --install` makes it, whose programs print what is in stored/, with the id of the run.
+# A tree as from `cmake --install`. Its programs print the files in stored/ with the id of the run.
 tree=$scratch/tree
 mkdir -p "$tree/bin" "$tree/share/shakedown" stored bin
 cp "$build/bin/shakedown" "$tree/bin/"
@@ -45,7 +45,7 @@ run 0 bash -c '"$0" "$@" 3>&4' "${accept[@]}"
 expect "the reason is given on descriptor 3" grep -q '^PASS 1' reason
 expect "each run has a folder of its own" eval '[[ $(ls -d "$SHAKEDOWN_RESULTS"/2* | wc -l) -eq 2 ]]'
 
-# The memory of all is slow.
+# Makes the memory of all GPUs slow.
 sed -E 's/"hbm_gb_per_s": ?4([0-9]{3})/"hbm_gb_per_s":3\1/g; s/([ [,])4([0-9]{3}\.[0-9]+)/\13\2/g' "$stored/hbm.json" >stored/hbm.json
 run 1 "${accept[@]}"
 expect "what fails already is said at once, as provisional" says '^shakedown: provisional: (fail|invalid): hbm/'
@@ -115,7 +115,7 @@ expect "it is ended where pre-flight fails" eval '[[ ! -e $latest/gemm.json && !
 cp "$stored/preflight.json" stored/
 rm -f stays "$tree/bin/bench_all"
 
-# --- what cannot be a verdict -----------------------------------------------------------------------------------------------
+# --- no verdict -------------------------------------------------------------------------------------------------------------
 run 2 "$tree/bin/shakedown" roll
 expect "the old name of a verb is refused with its new one" eval 'says "roll is now called discover" && [[ $(wc -l <err) == 1 ]]'
 run 2 "${accept[@]}" --nosuch
@@ -149,7 +149,7 @@ run 1 "${accept[@]}" --despite-preflight
 expect "  unless the user wants to" test -s "$latest/gemm.json"
 cp "$stored/preflight.json" stored/
 
-# --- its end ----------------------------------------------------------------------------------------------------------------
+# --- the end of a run -------------------------------------------------------------------------------------------------------
 does gemm "echo \$\$ >'$scratch/rank'" "setsid sleep 100 & echo \$! >'$scratch/helper'" 'sleep 100'
 begin() { # starts an acceptance and waits until gemm runs
   rm -f rank helper
@@ -178,7 +178,7 @@ done
 run 3 "$tree/bin/shakedown" report --results="$SHAKEDOWN_RESULTS"
 expect "a run that broke off is INCOMPLETE, and no pass of yesterday" eval '[[ $(tail -n 1 out) == "VERDICT: INCOMPLETE"* ]] && prints "has not come to its end"'
 
-# Two at once have folders of their own; one id is one run.
+# Two runs at once have separate folders. An id names one run only.
 begin
 run 0 "${accept[@]}" --families=preflight
 expect "a second acceptance does not disturb the first" eval 'kill -0 "$front" && [[ -s $latest/verdict.json ]]'
@@ -192,14 +192,14 @@ wait "$front"
 rm does.gemm
 
 # --- a soak ------------------------------------------------------------------------------------------------------------------
-# Of few families and few rules, so that its rounds are short.
+# With few families and few rules, so that the rounds are short.
 export SHAKEDOWN_RESULTS=$scratch/soaks
 mkdir few
 grep -vE '^include|benchmark: "(allreduce|collectives|lora_step|p2p|pcie|preflight)' "$root/thresholds/h200-sxm.yaml" >few/h200-sxm.yaml
 accept+=(--thresholds="$scratch/few/h200-sxm.yaml")
 latest_soak=$SHAKEDOWN_RESULTS/latest
 rounds_of() { grep -c '"round":' "$1/rounds.jsonl"; }
-after() { # waits until a fresh soak has so many rounds
+after() { # waits until a new soak has $1 rounds
   for _ in {1..400}; do
     [[ $(readlink "$latest_soak") == "$before" || $(rounds_of "$latest_soak" 2>/dev/null) != "$1" ]] || return 0
     sleep 0.05
@@ -219,16 +219,16 @@ expect "a time without a unit is refused" says "'10' has no unit: write 90s, 8m,
 run 2 "${accept[@]}" --for=10s --resume
 run 2 "${accept[@]}" --stop-on=fail
 
-# A report that cannot be written is said, and takes the 0, not the verdict.
+# A report that cannot be written causes a message, and exit code 3 instead of 0. It does not change the verdict.
 run 3 "${accept[@]}" --families=gemm --partial-ok --verdict=kept.json --html=/nonexistent/page.html
 expect "one report that cannot be written leaves verdict and others" eval 'says "/nonexistent/page.html: cannot be written" && prints "^VERDICT: PARTIAL" && grep -q "\"verdict\": \"partial\"" kept.json'
 
-# A disk that is full before the verdict is: nothing is known, and nothing is left to be taken for a verdict.
+# The disk is full before there is a verdict: the run is INCOMPLETE, and no partial file can be taken for a verdict.
 mkdir disk
 run 3 unshare --mount bash -c "mount -t tmpfs -o size=64k tmpfs disk && exec ${accept[*]@Q} --folder=disk/run"
 expect "a full disk ends with INCOMPLETE" eval 'says "disk/run/.*: cannot be written: No space left on device" && [[ $(tail -n 1 out) == "VERDICT: INCOMPLETE"* ]]'
 
-# Killed in a round, and gone on with.
+# A soak that is killed in a round and resumed.
 before=$(readlink "$latest_soak")
 "${accept[@]}" --for=15s --seed=3 --families=gemm,hbm --partial-ok >out.txt 2>err.txt 3>&- &
 front=$!
@@ -244,7 +244,7 @@ expect "  it goes on to its end" eval '[[ $(tail -n 1 out) == "VERDICT: PARTIAL 
 expect "  as it would have gone on, by the seed" test "$(grep -o '"order":[^]]*' "$latest_soak/rounds.jsonl" | head -n 2)" == "$orders"
 expect "  and no round is there twice" eval '[[ -z $(grep -o "^{\"round\":[0-9]*" "$latest_soak/rounds.jsonl" | sort | uniq -d) ]]'
 
-# What it is judged by goes on, too.
+# A resumed soak keeps its expectations.
 "${accept[@]}" --for=15s --families=gemm,hbm,memtest --expect=ranks=99 >out.txt 2>err.txt 3>&- &
 front=$!
 after 1
@@ -265,7 +265,7 @@ run 2 "$tree/bin/shakedown" nodes --results="$SHAKEDOWN_RESULTS"
 expect "  whose verdict nodes is to be given" says 'its verdict is .*/verdict.json'
 run 3 "$tree/bin/shakedown" nodes --verdict="$latest_soak/verdict.json"
 
-# The host is started anew: another boot id in what was written before.
+# A reboot of the host: the rounds before the pause have another boot id.
 before=$(readlink "$latest_soak")
 "${accept[@]}" --for=15s --families=gemm,hbm,memtest >out.txt 2>err.txt 3>&- &
 front=$!
@@ -276,7 +276,7 @@ sed -i -E 's/("boots":\["[^ ]+ )[^"]*/\1earlier/' "$latest_soak/rounds.jsonl"
 run 3 "${accept[@]}" --resume
 expect "a reboot is named with its time, and is no pass" eval 'prints "was started anew between minute" && prints "^VERDICT: INCONCLUSIVE"'
 
-# Wrong data in one round of several.
+# Wrong data in one of several rounds.
 cp stored/gemm.json gemm.good
 python3 - <<'END'
 import json
@@ -299,7 +299,7 @@ cp gemm.good stored/gemm.json
 accept=("$tree/bin/shakedown" accept)
 export SHAKEDOWN_RESULTS=$scratch/results
 
-# --- where it stands ----------------------------------------------------------------------------------------------------------
+# --- installation folder ------------------------------------------------------------------------------------------------------
 does gemm 'printenv PATH >'"'$scratch/path'"
 mkdir -p moved && cp -r "$tree" moved/here && mv "$tree" away
 chmod -R a-w moved/here
@@ -341,7 +341,7 @@ run 2 "$tree/bin/shakedown" launch
 expect "without a program it says how to call it" says 'the form is'
 unset SHAKEDOWN_LAUNCH
 
-# A Slurm of two nodes: a stand-in for srun that runs each task with its variables. ABSENT's tasks hang.
+# A Slurm of two nodes: a replacement for srun that runs each task with its variables. Tasks of ABSENT hang.
 cat >bin/srun <<'END'
 #!/usr/bin/env bash
 [[ $1 != --mpi=list ]] || exec echo "MPI plugin types are... none pmix pmix_v4"
@@ -359,7 +359,7 @@ for host in node-a1 node-a2; do [[ $host == "$excluded" ]] || hosts+=("$host"); 
 for ((task = 0; task < tasks; ++task)); do
   host=${hosts[task * nodes / tasks]}
   if [[ $host == "${ABSENT:-}" ]]; then sleep 100 & continue; fi
-  [[ $1 != */bench_* || $task -eq 0 ]] || continue  # a stored document is that of all ranks
+  [[ $1 != */bench_* || $task -eq 0 ]] || continue  # a stored document contains all ranks
   SLURM_PROCID=$task SLURMD_NODENAME=$host unshare --uts bash -c 'hostname "$0" && exec "$@"' "$host" "$@" &
 done
 wait
@@ -375,14 +375,14 @@ if unshare --uts true 2>/dev/null; then
   run 3 "${slurm[@]}" ABSENT=node-a2 SLURM_STEP_ID=0 "${accept[@]}"
   expect "a step of the job is refused" says 'a step of a Slurm job of 2 nodes'
 fi
-# A launcher that hangs before any rank runs, and does not obey.
+# A launcher that hangs before any rank runs, and ignores SIGTERM.
 printf '#!/bin/bash\ntrap "" TERM\necho "ssh: connecting to node9" >&2\nsleep 100\nsleep 100\n' >bin/hangs
 chmod +x bin/hangs
 began=$SECONDS
 run 3 env SHAKEDOWN_LAUNCH="$scratch/bin/hangs" "${accept[@]}" --startup-timeout=1
 expect "a launcher that hangs does not hang us" eval '[[ $((SECONDS - began)) -lt 25 ]] && says "no host has answered: hangs was ended: it took longer than 1 s .ssh: connecting to node9"'
 
-# mpirun, with hosts made of namespaces.
+# mpirun on hosts in namespaces.
 agent=$root/tests/faults/fakehost.sh
 if command -v mpirun >/dev/null; then
   run 0 env -i OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 SHAKEDOWN_RANKS=2 "$build/bin/shakedown" launch "$build/bench/inventory" summary
@@ -400,7 +400,7 @@ if command -v mpirun >/dev/null && "$agent" probe true 2>/dev/null; then
   expect "a host that does not answer is named, though mpirun waits for all" says 'host nodeb does not answer'
   expect "  left out, and missed" eval 'grep -q -- --expect=hosts=2 arguments.gemm && prints "machine/hosts"'
 
-  # A host that is lost in GEMM: its rank says nothing more, and the others name it.
+  # A host fails during GEMM: its rank stops, and the other ranks report the host.
   cat >"$tree/bin/bench_all" <<END
 #!/bin/bash
 [[ \$OMPI_COMM_WORLD_RANK == 0 ]] || exec sleep 1

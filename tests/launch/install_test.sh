@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# An installed copy: complete, moved, and without a word of where it was built.
+# An installed copy that was moved: it is complete and does not contain the path of the build.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
@@ -15,7 +15,7 @@ for program in moved/bin/*; do
   expect "${program##*/} looks for libraries next to itself, then where CUDA's are" test "$paths" = "$(IFS=: && echo "${folders[*]}")"
   expect "  and finds them from an empty environment" eval '! env -i ldd "$program" | grep "not found"'
 done
-# Another NCCL than the one that a program was linked with may lack what it calls.
+# A program linked with one NCCL version may call functions that another version lacks.
 linked=$(sed -n 's/^NCCL_LIBRARY:FILEPATH=//p' "$build/CMakeCache.txt")
 for program in {"$build",moved}/*/bench_all; do
   [[ -n ${cuda:-} ]] || break

@@ -1,4 +1,4 @@
-// Sentences of ssh, srun and mpirun, as these programs print them: OpenSSH 9.2, Slurm 22.05.8, Open MPI 4.1.4.
+// Tests the messages of ssh, srun and mpirun as these programs print them: OpenSSH 9.2, Slurm 22.05.8, Open MPI 4.1.4.
 #include "launch/launcher_words.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// The word of ssh in the frame of mpirun, which is shortened here.
+// Puts a message of ssh into the frame that mpirun prints around it, in a short form.
 Words framed(const std::string& said) {
   const std::string rule(74, '-');
   return {said,

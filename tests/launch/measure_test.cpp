@@ -1,4 +1,4 @@
-// Families that are measured by programs which hand out a stored run, and end as they please.
+// Tests how families are measured, with programs that print a stored run and then end in different ways.
 #include "launch/measure.hpp"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class Measure : public testing::Test {
     std::ofstream(file) << "#!/bin/bash\nstored=" << stored.string() << "\n" << script << "\n";
     fs::permissions(file, fs::perms::owner_all);
   }
-  /// All families in one program, and then this.
+  /// Creates one program that prints the results of all families and then runs `end`.
   void all(const std::string& end) const {
     program("all", R"sh(
 for family in hbm p2p; do
@@ -98,7 +98,7 @@ TEST(JobOfRanks, HasASecretThatIsOnNoCommandLineAndNewEachTime) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// Returns what `call` writes to standard error.
+/// Returns the output of `call` on standard error.
 std::string said_by(const std::function<void()>& call) {
   testing::internal::CaptureStderr();
   call();
@@ -250,7 +250,7 @@ TEST_F(Measure, AccusesNoMachineWhereTheSupervisorCannotReport) {
   EXPECT_FALSE(exists("crashed"));
 }
 
-// A script of that name in PATH: it starts the ranks, and is killed after their result.
+// A script of this name in PATH starts the ranks and is killed after their result.
 TEST_F(Measure, AccusesNoMachineWhereTheLauncherIsKilled) {
   const auto mpirun = scratch / "bin/mpirun";
   std::ofstream(mpirun) << "#!/bin/bash\nwhile [[ $1 == -x ]]; do shift 2; done\n\"$@\"\nkill -KILL $$\n";
@@ -300,11 +300,11 @@ TEST_F(Measure, KeepsWhatTheUserAskedForInEachResult) {
   for (const char* name : {"absent", "start_attempts"}) EXPECT_FALSE(context().contains(name)) << name;
 }
 
-// --- starts, and what is said at once ---
+// --- starts, and immediate messages ---
 
 class MeasureStarts : public Measure {
  protected:
-  /// Why the family has no result; empty if it has one. The script may use `start`, the number of its launch.
+  /// Returns why the family has no result; empty if it has one. The script can use `start`, the number of its launch.
   std::string why_not(const std::string& script) {
     const auto counted = (scratch / "starts").string();
     fs::remove(counted);
@@ -345,7 +345,7 @@ TEST_F(MeasureStarts, AreNotTriedAgainWhereThatWouldChangeNothing) {
 }
 
 TEST_F(Measure, SaysAtOnceWhatFailsAlready) {
-  /// The lines that are said of so many rows with errors.
+  /// Returns the lines that are printed for this number of rows with errors.
   const auto said_of = [&](std::size_t failing) {
     auto document = nlohmann::json::parse(read_file(stored / "hbm.json"));
     document["context"]["shakedown"]["run_id"] = "r";
@@ -396,8 +396,8 @@ TEST_F(Measure, SaysOnceRowsBeginThatThePlanTakesLongerThanTheJobHas) {
 
 // --- launches of several hosts ---
 
-/// Hosts nodea, nodeb and nodec with a script in place of mpirun: it starts nothing where a host that it is to use is
-/// down, as Open MPI does, and writes down each command line.
+/// Hosts nodea, nodeb and nodec with a script in place of mpirun. Like Open MPI, the script starts nothing if one of
+/// its hosts is down. It records each command line.
 class MeasureOnHosts : public Measure {
  protected:
   MeasureOnHosts() {
@@ -530,14 +530,14 @@ TEST(PromisedHosts, AreFoundByTheNamesOfTheirNodes) {
 
 // --- a whole run ---
 
-/// How measure_families ended.
+/// The end of measure_families.
 struct RunEnd {
   std::optional<std::string> missed;
   Launch launch;
   std::string said;
 };
 
-/// Programs that print the result of a family with `result hbm`, or with `give hbm` as the program of all does.
+/// Programs that print the result of a family: with `result hbm` or, for the program of all families, with `give hbm`.
 class MeasureFamilies : public MeasureOnHosts {
  protected:
   RunEnd measure() {

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs a command where and as the MPI operator (v0.8.2) runs the launcher of ci/k8s/mpijob.yaml: two workers in namespaces, each
-# with sshd as the image has it, and nothing in the environment but what the operator puts there.
+# Runs a command as the MPI operator (v0.8.2) runs the launcher of ci/k8s/mpijob.yaml. There are two workers in namespaces, each
+# with the sshd of the image, and the environment has only the variables of the operator.
 #   tests/launch/operator.sh DIR COMMAND...
-# DIR keeps logs (tests/rack.bash). The workers run on the nodes gpu-1 and gpu-2, with two slots each. Needs root, sshd and mpirun.
+# DIR keeps logs (tests/rack.bash). The workers run on the nodes gpu-1 and gpu-2, with two slots each.
+# Needs root, sshd and mpirun.
 # shellcheck source-path=SCRIPTDIR source=../rack.bash disable=SC2154
 source "$(dirname "$(dirname "$(readlink -f "$0")")")/rack.bash"
 shift
@@ -12,7 +13,7 @@ rack_of shakedown-launcher "$(worker 1)" "$(worker 2)"
 mkdir -p /run/sshd
 mount -t tmpfs tmpfs /etc/ssh/ssh_config.d
 
-# The image's own settings, in DIR instead of the user's home; keys as the operator makes them.
+# The settings of the image, in DIR instead of the user's home, with keys as the operator makes them.
 settings() { sed -n "s|.*printf '\([^']*\)' >$1.*|\1|p" "$ci/container/Dockerfile"; }
 # shellcheck disable=SC2059
 printf "$(settings /etc/ssh/ssh_config.d/mpi.conf)  IdentityFile $rack/id_rsa\n" >/etc/ssh/ssh_config.d/mpi.conf

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The front door as the launcher of an MPIJob: the operator's environment, real sshd on two hosts of namespaces.
+# The shakedown command as the launcher of an MPIJob: the operator's environment, and a real sshd on two hosts in namespaces.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2154
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
@@ -23,7 +23,7 @@ as_launcher told 0 '
   "$build/bin/shakedown" launch sh -c "echo \$(hostname) \$SHAKEDOWN_CUDA_LIBRARIES \$CUDA_HOME \$VIRTUAL_ENV \$CONDA_PREFIX"'
 expect "ranks on all hosts know where a small bundle shall look for CUDA" eval '[[ $(grep -c "^shakedown-worker-[01] /a:/b /c /d /e$" out) -eq 4 ]]'
 
-# mpirun is not on the host that dies, nor on that of rank 0.
+# mpirun runs neither on the host that fails nor on the host of rank 0.
 as_launcher dies 3 '
   "$build/bin/shakedown" accept --families=allreduce --timeout=4 2>err & job=$!
   until grep -q "^\[2/" results/latest/log 2>/dev/null; do sleep 0.05; done

@@ -1,4 +1,4 @@
-// Lines of ranks: what the front door takes them for.
+// Tests how accept interprets the output lines of ranks.
 #include "launch/rank_output.hpp"
 
 #include <gtest/gtest.h>

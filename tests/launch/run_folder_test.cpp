@@ -1,4 +1,4 @@
-// Folders of runs: one for each, and nobody's but its own.
+// Tests run folders: each run has its own, and no other run writes to it.
 #include "launch/run_folder.hpp"
 
 #include <gtest/gtest.h>
@@ -78,7 +78,7 @@ TEST_F(Runs, AFolderThatCannotBeReadIsNeitherEmptiedNorTaken) {
   close(last);
   const rlimit few{static_cast<rlim_t>(last), usual.rlim_max};
   const auto why = refusal([&] {
-    // Raised again before the error is looked at: UBSan opens a pipe for that.
+    // Restores the limit before the error is examined, because UBSan opens a pipe for that.
     const std::unique_ptr<const rlimit, void (*)(const rlimit*)> raises(
         &usual, [](const rlimit* limit) { setrlimit(RLIMIT_NOFILE, limit); });
     setrlimit(RLIMIT_NOFILE, &few);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Root measures in a folder that another user may write to: nothing of root's is written elsewhere.
+# Root measures in a folder where another user can write. Files of root in other folders must not change.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2154
 source "$(dirname "$0")/../shell.bash"
 [[ $(id -u) == 0 ]] || { echo "SKIP: only root can act as another user" && exit 77; }
@@ -14,7 +14,7 @@ secrets() { for file in log lock verdict.json preflight.json jitter.json crashed
 mkdir -m 700 secret && secrets
 before=$(cat secret/*)
 
-# As the run's folder appears it is renamed, and a folder with links takes its place.
+# The attack renames the folder of the run as soon as it appears, and puts a folder of links in its place.
 cat >attack <<'END'
 cd results || exit 1
 for ((i = 0; i < 20000; i++)); do
@@ -38,7 +38,7 @@ cd .. || exit 1
 expect "  and no file of root is changed" eval '[[ $(cat secret/*) == "$before" ]]'
 expect "  and the run is judged by what was measured" eval '[[ $code == 3 ]] && grep -q "^VERDICT: PARTIAL 13/13" out && grep -q "\"partial\"" work/results/taken/verdict.json'
 
-# A folder of another user in place of a run's, or links in one that is named.
+# Another user's folder in place of the run's folder, or links in a named folder.
 other mkdir work/results/mine
 run 3 env SHAKEDOWN_RUN_ID=mine "${accept[@]}" --results=work/results
 expect "a run's folder that another user made before is refused" says 'work/results/mine: belongs to user 65534'
@@ -56,7 +56,7 @@ mkdir hard && ln secret/lock hard/lock
 run not0 "${accept[@]}" --folder=hard
 expect "  and what links lead to stays" eval '[[ $(cat secret/*) == "$before" ]]'
 
-# A group of operators shares a folder.
+# A folder shared by a group of operators.
 mkdir -m 2775 shared && chgrp 65534 shared
 run 0 setpriv --reuid=65533 --regid=65534 --clear-groups env HOME="$scratch" "$build/bin/shakedown" accept --families=preflight --results=shared
 run 0 setpriv --reuid=65532 --regid=65534 --clear-groups env HOME="$scratch" "$build/bin/shakedown" accept --families=preflight --results=shared

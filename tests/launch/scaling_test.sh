@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# accept --scaling over hosts made of namespaces, with the programs of the build, on their processors: each number of nodes by a
-# launch of its own, what cannot be, and a node that dies in one of them. Needs root and mpirun (exit 77, skipped, without).
+# accept --scaling on hosts in namespaces, with the programs of the build on the CPU. Each number of nodes is a separate launch.
+# Also tests impossible requests, and a node that dies in a launch. Needs root and mpirun (else exit code 77, skipped).
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2154
 source "$(dirname "$0")/../shell.bash"
 agent=$root/tests/faults/fakehost.sh
@@ -11,7 +11,7 @@ fi
 cd "$scratch" || exit 1
 unset SHAKEDOWN_EXPECT SHAKEDOWN_RANKS SHAKEDOWN_TIMEOUT SHAKEDOWN_ROSTER SHAKEDOWN_LAUNCH "${!SLURM_@}" "${!OMPI_MCA_@}" "${!PRTE_MCA_@}"
 
-# Hosts that can be switched off: who is in dead/ does not answer.
+# Hosts that can be switched off: a host with a file in dead/ does not answer.
 mkdir dead
 cat >rsh <<END
 #!/bin/bash
@@ -24,7 +24,7 @@ printf 'node%s slots=1\n' a b c >hosts
 accept=(env OMPI_MCA_orte_default_hostfile="$scratch/hosts" OMPI_MCA_plm_rsh_agent="$scratch/rsh"
   OMPI_MCA_orte_keep_fqdn_hostnames=true SHAKEDOWN_RESULTS="$scratch/results" "$build/bin/shakedown" accept)
 latest=$scratch/results/latest
-few=--families=lora_step  # AllReduce of a tier takes minutes where three hosts share four cores
+few=--families=lora_step  # AllReduce of a tier takes minutes if three hosts share four cores
 
 run 2 "${accept[@]}" --scaling=2,1
 expect "numbers of nodes that do not rise are refused" says "'2,1' does not rise"
@@ -39,7 +39,7 @@ expect "one node is nothing to compare" says 'there is one: ci/scaling'
 run 3 env SHAKEDOWN_LAUNCH=env SHAKEDOWN_RESULTS="$scratch/one" "$build/bin/shakedown" accept --scaling
 expect "nor are nodes that are not ours to choose" says 'SHAKEDOWN_LAUNCH fixes'
 
-# The hosts share the cores of this machine: how much is left to each is not known.
+# The hosts share the cores of this machine, so the scaling efficiency is not known in advance.
 "${accept[@]}" "$few" --scaling >out 2>err
 code=$?
 echo "exit code $code"
@@ -49,12 +49,12 @@ expect "one and two nodes are launches of their own" eval '[[ $(ls "$latest/scal
 expect "  on as many hosts" grep -qE '"hosts": ?2' "$latest/scaling/2nodes/lora_step.json"
 expect "  and stand in the verdict, with those of all" eval '[[ $(points) == *"2 \"hosts\": 1 2 \"hosts\": 2 2 \"hosts\": 3 "* ]]'
 expect "  and in a table" prints '^lora_step.* 3 +3 '
-# One family that was asked for was judged by itself.
+# A single requested family is also judged separately.
 run "$code" "$build/bin/shakedown" report --results="$scratch/results" --family=lora_step --html="$scratch/page.html"
 expect "judged again it is the same" prints '^lora_step.* 2 +2 '
 expect "  and on the page" grep -q '<section id="scaling">' page.html
 
-# lose HOST LAUNCH NODES: HOST dies in that launch. It ends without figures, and nobody waits for the host any more.
+# lose HOST LAUNCH NODES: kills HOST during that launch. The launch must end without results, and no launch may wait for HOST.
 lose() {
   local host=$1 launch=$2 nodes=$3
   rm -f dead/* err
@@ -63,7 +63,7 @@ lose() {
     touch "dead/$host"
     kill -KILL -- "-$(<"$host.pid")"
   } &
-  # Slowed, so that the host dies before its part is over.
+  # Slowed down, so that the host dies before the launch is complete.
   env SHAKEDOWN_FAULT=slow:10@0 "${accept[@]}" "$few" --scaling=1,2 --startup-timeout=8 --allow-faults >out 2>err
   code=$?
   wait

@@ -1,4 +1,4 @@
-// An archive has no secret of 64 that were planted, and all that a reader needs.
+// Tests that an archive contains none of 64 planted secrets, and everything that a reader needs.
 #include "launch/secrets.hpp"
 
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@ struct Planted {
   const char* secret;
 };
 
-// Each is a text of a log with its secret.
+// Each entry is a line of a log and its secret.
 const std::vector<Planted> planted{
-    // Known shapes, without a name.
+    // Well-known formats without a name.
     {"fatal: ghp_16C7e42F292c6912E7710c838347Ae178B4a is wrong", "16C7e42F"},
     {"using github_pat_11ABCDEFG0abcdefghijkl_mnopqrstuvwxyz0123456789", "mnopqrst"},
     {"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U", "dozjgNry"},
@@ -84,7 +84,7 @@ const std::vector<Planted> planted{
     {"https://hidden@host/x.git", "hidden"},
     {"https://host/x?token=hidden&sig=hidden", "hidden"},
     {"proxy=http://me:hidden@proxy:3128", "hidden"},
-    // On the next line, and blocks.
+    // Secrets on the next line, and blocks.
     {"Password:\n  hidden\nafter", "hidden"},
     {"--api-key\nhidden", "hidden"},
     {"-----BEGIN OPENSSH PRIVATE KEY-----\nhidden\nhidden\n-----END OPENSSH PRIVATE KEY-----\nafter", "hidden"},

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ranks that die in their start are started again, up to twice; then the run is INCOMPLETE, and no machine is at fault.
+# Ranks that die during startup are restarted up to twice. After that the run is INCOMPLETE, and no machine is at fault.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2054,SC2154,SC2317
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
@@ -7,7 +7,8 @@ needs mpirun
 limit=60
 unset SHAKEDOWN_EXPECT SHAKEDOWN_ROSTER "${!SLURM_@}" "${!OMPI_MCA_orte@}"
 export SHAKEDOWN_RESULTS=$scratch/results
-# Stands between mpirun and each rank: rank 1 of a benchmark dies before MPI_Init in as many launches as the file deaths says.
+# Runs between mpirun and each rank. Rank 1 of a benchmark dies before MPI_Init in the first launches; the file deaths has
+# their number.
 cat >dies <<END
 #!/bin/bash
 if [[ \$1 == */bench_* && \$OMPI_COMM_WORLD_RANK == 1 ]]; then
@@ -19,7 +20,7 @@ END
 chmod +x dies
 export SHAKEDOWN_LAUNCH="mpirun --bind-to none --oversubscribe -np 2 $scratch/dies"
 
-# Pre-flight alone is FIT, two families are PARTIAL. Both have a way of their own through the front door.
+# Pre-flight alone is FIT, two families are PARTIAL. accept handles each of these cases separately.
 for families in preflight preflight,jitter; do
   [[ $families == preflight ]] && code=0 || code=3
   rm -f launches

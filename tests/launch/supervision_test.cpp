@@ -1,4 +1,4 @@
-// Programs that hang, die, lie and leave others behind: none of them makes the front door wait for ever.
+// Tests programs that hang, crash, report false results, or leave processes running. accept must never wait forever.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -42,7 +42,7 @@ class Supervision : public testing::Test {
   }
   std::filesystem::path file(const std::string& name) const { return folder / name; }
 
-  /// A process that wrote its number there is gone, or will be in a moment.
+  /// True if the process whose number is in the file ends within a short time.
   bool gone(const std::string& name) const {
     for (int i = 0; i < 100; ++i) {
       const auto pid = line_of(file(name));
@@ -95,7 +95,7 @@ TEST_F(Supervision, AJobWithoutASignOfLifeIsEnded) {
   EXPECT_LT(seconds, 20);
   auto speaks = job("for i in 1 2 3 4 5 6; do echo $i; sleep 0.2; done");
   speaks.silence = 5s;
-  speaks.last_words = 100ms;  // it does not say that it ends
+  speaks.last_words = 100ms;  // it does not announce its end
   EXPECT_TRUE(run(speaks).good());
 }
 
@@ -165,7 +165,7 @@ TEST_F(Supervision, AfterASignalAJobThatIgnoresItIsLeftToItsGuard) {
 }
 
 TEST_F(Supervision, AJobIsSeenToEndWhereTheCallerIgnoresEndsOfChildren) {
-  signal(SIGCHLD, SIG_IGN);  // inherited by this process, as some callers leave it
+  signal(SIGCHLD, SIG_IGN);  // some callers leave it set, and this process inherits it
   const auto ending = run(job("echo here; exit 5"));
   signal(SIGCHLD, SIG_DFL);
   EXPECT_EQ(ending.code, 5);
@@ -188,7 +188,7 @@ TEST_F(Supervision, AJobHasTheVariablesOfThisProcessAndItsOwn) {
   unsetenv("TEST_OF_BOTH");
 }
 
-// The supervisor cannot report: killed, or without a descriptor for signals.
+// The supervisor cannot report, because it is killed or has no descriptor for signals.
 TEST_F(Supervision, ASupervisorThatCannotReportSaysNothingOfTheJob) {
   const auto killed = run(job("kill -KILL $PPID; sleep 100"));
   EXPECT_FALSE(killed.is_known());
@@ -205,7 +205,7 @@ TEST_F(Supervision, ASupervisorThatCannotReportSaysNothingOfTheJob) {
 TEST_F(Supervision, AJobThatCannotBeStartedSaysNothingOfTheMachine) {
   const auto absent = run({{"/nonexistent/srun"}});
   EXPECT_FALSE(absent.is_known());
-  for (const auto* files : {"3", "4", "5"}) {  // too few for its signals, and for the pipe of the job's start
+  for (const auto* files : {"3", "4", "5"}) {  // too few for its signals and for the pipe that starts the job
     auto one = job("exit 0");
     one.variables = {{"TEST_SUPERVISOR_FILES", files}};
     const auto ending = run(one);
@@ -215,7 +215,7 @@ TEST_F(Supervision, AJobThatCannotBeStartedSaysNothingOfTheMachine) {
   }
 }
 
-// Its supervisor leaves a process that no signal ends, and says how the job ended.
+// The supervisor abandons a process that no signal ends, and reports how the job ended.
 TEST_F(Supervision, AProcessThatCannotBeKilledKeepsNobodyWaiting) {
   auto leaves = job("setsid sleep 100 & echo $! >" + file("left").string() + "; exit 4");
   leaves.variables = {{"TEST_SUPERVISOR_CANNOT_KILL", "1"}};
@@ -227,7 +227,7 @@ TEST_F(Supervision, AProcessThatCannotBeKilledKeepsNobodyWaiting) {
   EXPECT_TRUE(gone("left"));
 }
 
-/// This program in a folder of its own, with these benchmark programs beside it.
+/// This program in a separate folder, with these benchmark programs next to it.
 class BesideProgram : public Supervision {
  protected:
   BesideProgram() {
@@ -264,8 +264,8 @@ TEST_F(BesideProgram, FamiliesAreMeasuredInTheirUsualOrderAndUnknownOnesRefused)
   EXPECT_EQ(found({"hbm", "nosuch"}).rfind("--families: \"nosuch\" is none of preflight", 0), 0u) << found({"nosuch"});
 }
 
-// However the front door ends, and even if its supervisor does: a rank in a session of its own, whose launcher is
-// killed too.
+// Ranks must end after any death of accept, even if the supervisor dies. Here the rank has its own session, and its
+// launcher is killed too.
 TEST_F(Supervision, NobodyIsLeftWhenTheFrontDoorIsKilled) {
   for (const bool without_supervisor : {false, true}) {
     const pid_t options = fork();
@@ -294,13 +294,13 @@ TEST_F(Supervision, NobodyIsLeftWhenTheFrontDoorIsKilled) {
 }  // namespace
 }  // namespace shakedown::supervision_test
 
-/// A process that no signal ends cannot be made here: the supervisor's signals are lost instead.
+/// A test cannot create a process that no signal ends. Instead the signals of the supervisor are lost.
 extern "C" int kill(pid_t process, int signal) noexcept {
   if (std::getenv("TEST_SUPERVISOR_CANNOT_KILL") != nullptr) return 0;
   return static_cast<int>(syscall(SYS_kill, process, signal));
 }
 
-// The supervisor is this program, as it is the front door elsewhere.
+// The supervisor is this program, as it is shakedown in production.
 int main(int argc, char** argv) {
   if (const char* const files = std::getenv("TEST_SUPERVISOR_FILES")) {
     rlimit limit{};

@@ -37,7 +37,7 @@ class Tarball : public ::testing::Test {
     }
     return "";
   }
-  /// What a shell command prints.
+  /// Returns the output of a shell command.
   static std::string output_of(const std::string& command) {
     std::string text;
     std::FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
@@ -75,7 +75,7 @@ TEST_F(Tarball, AFileThatIsThereStaysAsItIs) {
 }
 
 TEST_F(Tarball, AFullDiskLeavesNothingBehind) {
-  // What is written through a limit of size ends as a full disk does: in an error, and no half of a file.
+  // Exceeding a file size limit acts like a full disk: there is an error, and no partial file remains.
   const auto said = output_of("cd " + scratch_.string() +
                               " && trap '' XFSZ && ulimit -f 1 && " SHAKEDOWN_PROGRAM
                               " archive --results=run-1 --out=small.tar 2>&1; echo code $?");

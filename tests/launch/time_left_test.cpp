@@ -1,4 +1,4 @@
-// How long a job still has, as schedulers say it.
+// Tests the remaining time of a job, as schedulers report it.
 #include "launch/time_left.hpp"
 
 #include <gtest/gtest.h>

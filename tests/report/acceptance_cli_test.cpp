@@ -1,4 +1,4 @@
-// The real programs, started as a user starts them: exit code, last line of stdout and stderr together, files.
+// Tests the real programs as users start them: exit code, last line of stdout and stderr combined, files.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -25,7 +25,7 @@ const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
 
 struct Outcome {
   int exit_code = -1;
-  std::string output;  // stdout and stderr together, in order
+  std::string output;  // stdout and stderr combined, in order
   std::string last_line;
 };
 
@@ -123,7 +123,7 @@ TEST_F(AcceptanceTest, PassesAHealthyMachine) {
   EXPECT_EQ(outcome.output.find("[  FAILED  ]"), std::string::npos) << outcome.output;
 }
 
-// The programs with a judge that dies.
+// The programs, with a judge that dies.
 class DyingJudgeTest : public AcceptanceTest {
  protected:
   Outcome dying(const std::string& program, const std::string& name, const std::string& flags = "") const {
@@ -528,7 +528,7 @@ TEST_F(AcceptanceTest, KeepsTheOldReportWholeWhenTheDiskIsFull) {
   const std::string old = "an old report";
   for (const char* flag : {"--verdict=", "--markdown=", "--prometheus="}) {
     folder.write("report", old);
-    // No file may grow at all.
+    // A limit of zero: no file can grow.
     const Outcome outcome =
         run("bash -c 'trap \"\" XFSZ; ulimit -f 0; exec " ACCEPTANCE_TEST " --results=" + path("good.json") +
             " --thresholds=" + path("test.yaml") + " " + flag + path("report") + "'");
@@ -796,8 +796,7 @@ TEST_F(ShakedownProgram, TurnsAStoredVerdictIntoOtherForms) {
   EXPECT_EQ(text_of("verdict.json"), before);
 }
 
-// What the README and docs/verdict.md show of a run that is stored in the tree, as it is and with a fault planted in
-// it.
+// Tests the examples of README.md and docs/verdict.md on a stored run, with and without a planted fault.
 class Readme : public ShakedownProgram {
  protected:
   static std::string text_of_source(const std::string& name) {
@@ -810,8 +809,7 @@ class Readme : public ShakedownProgram {
     for (std::string line; std::getline(in, line);) lines.push_back(line);
     return lines;
   }
-  /// Its first block of output behind `heading`, in order: each line stands in `output`, and what "..." leaves out
-  /// between.
+  /// Compares the first output block after `heading`: `output` must contain each line. "..." stands for omitted lines.
   static void expect_first_block(const std::string& name, const std::string& output, const std::string& heading = "") {
     const std::string start = "```text\n", text = text_of_source(name);
     const auto begin = text.find(start, text.find(heading));
@@ -858,7 +856,7 @@ TEST_F(Readme, ShowsWhatTheJudgeSaysOfEightHostsWithOneBehindASlowCable) {
 TEST_F(Readme, ShowsWhatTheJudgeSaysOfAStoredRun) {
   const std::string judged = "report --results=" + stored.string() + profiles;
   expect_first_block("docs/verdict.md", shakedown(judged).output);
-  // Its table of what is measured: `key metric` | value | limit.
+  // The README's table of measured values: `key metric` | value | limit.
   const auto said = lines_of(shakedown(judged + " --width=1000").output);
   const std::regex row(R"(\| .* \| `([^ `]+/[^ `]+ [^ `]+)` \| ([^|]+) \| ([^|]+) \|.*)");
   int rows = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The shipped alerts fire when they should, and what --prometheus writes is what Prometheus takes. That their series
-# exist is tried everywhere (report_test).
+# The shipped alerts fire when they should, and Prometheus accepts the output of --prometheus. report_test checks on every
+# machine that their series exist.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash
 source "$(dirname "$0")/../shell.bash"
 needs promtool

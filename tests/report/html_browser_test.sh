@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The page in a real browser: no error, no request, the filter filters, and axe-core finds nothing that keeps people from
-# reading it. Skipped where no Chromium is installed; without axe where npm does not give it.
+# Opens the page in a real browser: no errors, no requests, the filter works, and axe-core finds no accessibility problem.
+# Skipped without Chromium; axe is left out if npm does not provide it.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash
 source "$(dirname "$0")/../shell.bash"
 for browser in chromium chromium-browser google-chrome ''; do command -v "$browser" >/dev/null && break; done
@@ -10,7 +10,7 @@ cd "$scratch" || exit 1
 "$build/tests/fleet/fleet" --gpus=8 --seed=1 --fault=gpu:rank=3,percent=10,in=hbm --out=run
 run 1 "$build/report/shakedown" report --results=run --html=page.html
 
-# What a reader would do and see, written where --dump-dom shows it.
+# Acts like a reader, and writes the results into the page, where --dump-dom prints them.
 cat >watch.js <<'JS'
 var errors = [];
 addEventListener('error', function (e) { errors.push(e.message); });

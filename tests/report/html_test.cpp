@@ -1,4 +1,4 @@
-// The page for people: that a browser can read it, that it asks nobody for anything, and that nothing is missing on it.
+// Tests the HTML page: a browser can parse it, it makes no network requests, and it is complete.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ Judged stored() {
                 load_profiles(source + "/thresholds"));
 }
 
-// The memory of one GPU is slow, on a host whose name means something to a browser.
+// A run with slow memory on one GPU, on a host whose name contains HTML.
 ResultsBuilder slow_memory(const std::string& host) {
   ResultsBuilder builder(8, 2);
   for (auto& rank : builder.context.ranks) rank.host = rank.rank < 4 ? host : "other";
@@ -60,7 +60,8 @@ struct Tag {
   std::string name, attributes;
 };
 
-// What stands between a tag's name and its end: attributes with values in quotes, or without any.
+// True if the text between the name and the end of a tag consists of attributes, with values in quotes or without
+// values.
 bool is_attributes(std::string_view text) {
   while (!text.empty() && text != "/") {
     if (text.front() != ' ') return false;
@@ -76,8 +77,8 @@ bool is_attributes(std::string_view text) {
   return true;
 }
 
-// Every tag of a page, in order; fails where an element is not closed, closed twice or closed by another, where an
-// attribute has no quotes, or where a '<' or '&' begins nothing.
+// Returns every tag of a page, in order. Fails if an element is not closed, closed twice, or closed by another element.
+// Also fails if an attribute has no quotes, or if '<' or '&' starts no tag or entity.
 std::vector<Tag> tags_of(const std::string& page) {
   static const std::set<std::string> empty{"meta", "br", "input"};
   std::vector<Tag> tags;

@@ -1,4 +1,4 @@
-// Judgements that die, hang or throw, and the answer by the raw rows.
+// Tests judgements that crash, hang or throw, and the verdict of the raw rows.
 #include "report/judge_apart.hpp"
 
 #include <gtest/gtest.h>

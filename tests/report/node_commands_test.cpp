@@ -1,4 +1,4 @@
-// What an operator types after a verdict.
+// Tests the scheduler commands after a verdict.
 #include "report/node_commands.hpp"
 
 #include <gtest/gtest.h>

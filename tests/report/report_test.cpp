@@ -1,4 +1,4 @@
-// The forms of a verdict for programs and CI, against the rules of those who read them.
+// Tests the output formats for programs and CI against the rules of their readers.
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
 
@@ -35,7 +35,7 @@ using testing_support::ResultsBuilder;
 const std::string gemm = "gemm/dtype:bf16/m:8192/n:8192/k:8192";
 const std::string reduce = "allreduce/dtype:f32/bytes:8";
 
-// One rank too slow, a latency that is good, an error that no rule names, a waiver, and two rules of one metric.
+// A run with one slow rank, a good latency, an error without a rule, a waiver, and two rules for one metric.
 Verdict failing() {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 600, {700, 610, 710, 600})
@@ -169,8 +169,8 @@ TEST(RegressionPage, ShowsTheWorstFirstWithItsCourse) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Prometheus text
 
-// What promtool and the textfile collector ask for: HELP and TYPE before the samples of each name, which stand
-// together, no series twice, no time stamps, gauges in base units.
+// Checks the requirements of promtool and the textfile collector. HELP and TYPE come before the samples of each name,
+// which are together. No series occurs twice, there are no time stamps, and gauges have base units.
 void expect_valid_metrics(const std::string& text) {
   const std::regex sample(R"re(([a-z_]+)(\{([a-z_]+="([^"\\\n]|\\\\|\\"|\\n)*",?)+\})? [-+0-9.e]+)re");
   std::set<std::string> names, series;
@@ -234,7 +234,7 @@ TEST(Prometheus, SaysWhenTheRunBeganAndWhoIsAtFault) {
   EXPECT_FALSE(contains(prometheus_text(Verdict{}), "timestamp")) << "unknown is not 1970";
 }
 
-// What the shipped alerts ask for is what is written, for a run that fails; tests/report/alerts_test.sh fires them.
+// The output for a failing run has every series that the shipped alerts use; tests/report/alerts_test.sh fires them.
 TEST(Prometheus, HasEverySeriesThatTheShippedAlertsAskFor) {
   const std::string text = prometheus_text(failing());
   const YAML::Node rules = YAML::LoadFile(SHAKEDOWN_SOURCE_DIR "/ci/prometheus/alerts.yaml");
@@ -271,7 +271,7 @@ TEST(HealthChecker, FailsOnlyWhatFailsTheVerdict) {
   std::map<std::string, std::string> states, errors;
   for (const auto& test : document.at("tests")) {
     for (const auto& check : test.at("checks")) {
-      // Of two rules of one metric the first, which counts.
+      // emplace keeps the first of two rules for one metric, which is the one that counts.
       states.emplace(check.at("name"), check.at("state").at("status"));
       errors.emplace(check.at("name"), check.at("state").at("error"));
     }
@@ -309,7 +309,7 @@ TEST(GithubBenchmark, GivesThroughputsAndNothingElse) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Figures for those who keep histories
+// Results for tools that keep histories
 
 Judged with_results() {
   ResultsBuilder builder(4, 2);
@@ -380,7 +380,7 @@ TEST(Junit, NeverPassesWhatWasNotProven) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The reason in one line
+// The one-line reason
 
 TEST(Reason, IsOneLineThatNamesTheWorst) {
   EXPECT_EQ(reason_line(passing()), "PASS 8/8: gemm judged by test on 4 ranks");
@@ -401,9 +401,9 @@ TEST(Reason, OfAPassSaysWhatWasJudgedAndNotHowItsFilesWereRead) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// verdict.json against the schema that is shipped
+// verdict.json and the shipped schema
 
-// The part of JSON Schema that report/verdict.schema.json uses. Returns what is wrong, with its place.
+// Checks a value against the subset of JSON Schema in report/verdict.schema.json. Returns the error and its location.
 std::string schema_error(const json& root, const json& schema, const json& value, const std::string& where) {
   static const std::set<std::string> known{"$schema", "$defs",    "$ref",       "title", "description",
                                            "type",    "required", "properties", "items", "maxItems",

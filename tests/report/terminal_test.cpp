@@ -1,4 +1,4 @@
-// What a reader and a program get to see of a verdict.
+// Tests the text of a verdict, as people and programs read it.
 #include "report/terminal.hpp"
 
 #include <gtest/gtest.h>
@@ -280,7 +280,7 @@ TEST(Terminal, SaysHowTheFleetStandsInAFewLinesAndShowsItsPartsIfAsked) {
       << terminal_text(verdict, all);
 }
 
-// Of every run that is stored in the tree: as it is, and without the profiles.
+// Every stored run in the tree, with the profiles and without them.
 TEST(Terminal, OfEveryStoredRunFitsIntoAScreen) {
   const std::filesystem::path source = SHAKEDOWN_SOURCE_DIR;
   const auto profiles = load_profiles(source / "thresholds");
