@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tarball of ci/bundle where nothing is installed but libc, bash and MPI; the package of cpack. That they are made from this
-# build, whatever it was built for, is enough: both hold what `cmake --install` installs.
+# The tarball of ci/bundle on a node that only has libc, bash and MPI, and the package of cpack. Both contain what `cmake
+# --install` installs, so making them from this build is enough, whatever it was built for.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2154
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
@@ -17,7 +17,7 @@ expect "  each with its licence" test -s $bundle/share/licenses/libstdc++6 -o -s
 expect "MPI, libc and the driver are the node's" eval '! grep -qE "^(libmpi|libopen-|libhwloc|libpmix|libevent|libc\.so|libm\.so|libcuda\.so|libnvidia)" <(ls $bundle/lib)'
 expect "libraries of libraries are found inside too" eval 'grep -q "(RPATH).*ORIGIN/../lib" <(readelf -d $bundle/bin/bench_all) && ! grep -q "(RUNPATH)" <(readelf -d $bundle/bin/bench_all)'
 
-# A node: bash, mpirun, what they load, and nothing else.
+# A simulated node with bash, mpirun and their libraries only.
 if unshare --mount true 2>/dev/null; then
   mpi=$(dirname "$(readlink -f "$(ldd $bundle/bin/bench_all | awk '$1 ~ /^libmpi\.so/ { print $3 }')")")
   install_into_node() { for file; do mkdir -p "node/$(dirname "$file")" && cp -L "$file" "node/$file"; done; }
@@ -25,7 +25,7 @@ if unshare --mount true 2>/dev/null; then
   for folder in "$mpi"/openmpi* "$mpi"/pmix* /usr/share/openmpi /usr/share/pmix* /etc/openmpi; do
     [[ -d $folder ]] || continue
     while read -r file; do
-      # Transports of fabrics bring libraries of their own, libstdc++ among them; TCP and shared memory do without.
+      # Transports for fabrics have their own libraries, such as libstdc++. TCP and shared memory need none.
       case ${file##*/} in mca_*ofi* | mca_*ucx* | mca_*psm* | mca_*usnic* | mca_*portals* | mca_*fabric*) continue ;; esac
       install_into_node "$file"
     done < <(find "$folder" -type f \( -name '*.so*' -o -name '*.txt' -o -name '*.conf' -o -name '*.ini' \))

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The gate of a node: what counts as fit, what as unfit, and what is not the node's.
+# The Slurm check of a node: which verdicts mean fit, which unfit, and which faults are not faults of the node.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2154
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 
-# An installation whose program answers as the test wishes, and a Slurm that keeps what it is told.
+# An installation whose program answers as the test wants, and a Slurm that records its commands.
 mkdir -p tree/bin tree/ci tools
 cp -r "$root/ci/slurm" tree/ci/
 cat >tree/bin/shakedown <<'END'
@@ -23,7 +23,7 @@ check=$scratch/tree/ci/slurm/check
 gate() { run "$1" env PATH="$scratch/tools:$PATH" REASON="$2" CODE="$3" "$check" "${@:4}"; }
 told() { grep -q -- "$1" scontrol.log 2>/dev/null; }
 fresh() { rm -f scontrol.log; }
-prints() { grep -qE -- "$1" <(tr -d '\n' <out); }  # the lines as one
+prints() { grep -qE -- "$1" <(tr -d '\n' <out); }  # all lines joined
 
 for reason in "FIT 40/40: preflight" "PASS 84/84: gemm" "HOST-ONLY 12/12: preflight"; do
   gate 0 "$reason" 0
@@ -49,7 +49,7 @@ gate 1 "INCOMPLETE 0/0: the driver of node3 does not answer: nvmlInit_v2, 30 s" 
 expect "a driver that does not answer is the node's" told 'the driver of node3 does not answer'
 fresh
 
-# Causes that other nodes share.
+# Causes shared with other nodes.
 gate 3 "INCOMPLETE 0/0: node3: open $scratch/tree/share/shakedown/thresholds/host.yaml does not answer, 20 s" 3 --drain
 expect "a dead file server of the installation is shared" prints '^shakedown: shared: INCOMPLETE'
 gate 3 "error: h100-sxm.yaml:3:1: unknown member" 2 --drain
@@ -68,7 +68,7 @@ expect "in a prolog the job is requeued instead, so that Slurm does not drain th
 SCONTROL=1 SLURM_SCRIPT_CONTEXT=prolog_slurmd SLURM_JOB_ID=17 gate 3 "error: h100.yaml" 2
 expect "  and if that fails the gate is closed" prints '^shakedown: shared: error'
 
-# What it gives to the program, and what it prints.
+# The arguments and environment of the program, and the output of the check.
 SLURM_JOB_ID=5 SLURM_NTASKS=8 CUDA_VISIBLE_DEVICES=0 SLURMD_NODENAME=node9 gate 0 "FIT 1/1: preflight" 0 --limit=44
 expect "the program has the limit" grep -q '^accept --limit=44 --families=preflight' called
 expect "  nothing of the job" eval '! grep -qE "^(SLURM_|CUDA_VISIBLE_DEVICES)" called'
@@ -85,7 +85,7 @@ mv shakedown tree/bin/ && mv tree/bin tree/bin.away && ln -s loop tree/loop && l
 expect "a folder that cannot be listed is not an empty one" prints '^shakedown: shared: the folder of the program does not answer'
 rm tree/bin tree/loop && mv tree/bin.away tree/bin
 
-# The real program: an attack on the launcher's folder, and no descriptors left.
+# The real program: an attack on the launcher's folder, and a process without free descriptors.
 mkdir -p real/ci && cp -r "$root/ci/slurm" real/ci/ && ln -s "$build" real/build
 mkdir sticky && chmod 1777 sticky && ln -s /nowhere "sticky/ompi.$(uname -n | cut -d. -f1).$(id -u)"
 TMPDIR=$scratch/sticky run 0 real/ci/slurm/check --limit=100

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# ci/regression as a user runs it, on programs that hand out stored results: what is compared, refused, and said.
+# ci/regression as users run it, with programs that print stored results: comparisons, rejected input, and messages.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 
-# A build whose benchmarks print stored/<family>.json, with the id of the run. Each launch is
-# a little different, as real ones are: the digits behind the third are the run's.
+# A build whose benchmarks print stored/<family>.json with the id of the run. Each launch differs slightly, as real
+# launches do: the digits after the third depend on the run.
 mkdir -p now/bench now/bin now/share/shakedown stored baseline
 cp "$build/bin/shakedown" now/bin/
 ln -s "$root/thresholds" now/share/shakedown/
@@ -23,7 +23,7 @@ for family in gemm hbm; do
   cat >"now/bench/bench_$family" <<END
 #!/usr/bin/env bash
 source "$scratch/vary.bash"
-# What tuning chose is remembered beside the launches.
+# Tuning choices are stored next to the launches.
 mkdir -p "\$SHAKEDOWN_CHOICES" && echo '{}' >"\$SHAKEDOWN_CHOICES/gpu.json"
 for flag; do [[ \$flag != --run-id=* ]] || id=\${flag#*=}; done
 vary "\$id" "$scratch/stored/$family.json"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ci/scaling as a user runs it, on programs that hand out stored results of 1, 2 and 4 H200.
+# ci/scaling as users run it, with programs that print stored results of 1, 2 and 4 H200.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
@@ -17,7 +17,7 @@ for flag; do [[ \$flag != --run-id=* ]] || id=\${flag#*=}; done
 sed "s/\"run_id\": \"[^\"]*\"/\"run_id\": \"\$id\"/" "$scratch/stored/\$SHAKEDOWN_RANKS.json"
 END
 cp now/bench/bench_hbm now/bench/bench_gemm
-# Starts a program that is not ours as often as asked, and one of ours once.
+# Starts other programs once per rank, and programs of shakedown once.
 cat >tools/mpirun <<'END'
 #!/usr/bin/env bash
 while [[ $1 != -np ]]; do shift; done
@@ -39,10 +39,10 @@ expect "it runs on 1, 2 and 4 ranks" eval '[[ $(ls now/scaling) == "1ranks
 2ranks
 4ranks" ]]'
 expect "each number of ranks is judged" eval '[[ $(grep -cE "^VERDICT: PARTIAL .*\(profile h200-sxm, [124] ranks?, 1 of [0-9]+ families, as asked\)" out) -eq 3 ]]'
-# A long name goes on in the next line.
+# A long name continues on the next line.
 expect "the largest is compared with the smaller ones" prints '(^| )hbm_gb_per_s_efficiency( |$)'
 
-# Of four each loses a tenth.
+# With four GPUs, each loses a tenth.
 a_tenth_less() { sed -E 's/"hbm_gb_per_s": ?4([0-9]{3})/"hbm_gb_per_s":3\1/g; s/([ [,])4([0-9]{3}\.[0-9]+)/\13\2/g' "$1" >"$2"; }
 a_tenth_less "$root/ci/baselines/h200-sxm/4ranks/1/hbm.json" stored/4.json
 SHAKEDOWN_RANKS=4 run 1 "$root/ci/scaling" hbm

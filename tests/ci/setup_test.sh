@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ci/setup against made-up package managers.
+# ci/setup with simulated package managers.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2317
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every script of the tree is clean to shellcheck.
+# Every script of the tree passes shellcheck.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash
 source "$(dirname "$0")/../shell.bash"
 needs shellcheck

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A real Slurm whose nodes are made of namespaces: the front door, the job scripts and the node check in it.
+# The shakedown command, the job scripts and the node check on a real Slurm with nodes in namespaces.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2154
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
@@ -7,7 +7,7 @@ limit=400
 needs slurmctld slurmd munged srun ip
 namespaces
 
-# A tree as it was built, for scripts that look beside themselves.
+# A built tree, for scripts that search next to themselves.
 mkdir -p tree/ci && ln -s "$root/ci/slurm" tree/ci/slurm && ln -s "$build" tree/build
 slurm=$root/ci/slurm
 cluster() { mkdir -p "$1" && "$root/tests/slurm/cluster.sh" "$@"; }
@@ -37,7 +37,7 @@ run 0 "$root/tests/slurm/cluster.sh" "$PWD" 2 0 bash -c '
   (SHAKEDOWN_RESULTS=$PWD/of-salloc salloc -N2 --ntasks-per-node=2 "$accept" --families=preflight >salloc.log 2>&1; echo "salloc $?"; cat of-salloc/2*/log >>salloc.log)
   for mpi in none pmix; do
     mkdir "by-$mpi"
-    for try in 1 2 3; do # pmix loses a rank now and then
+    for try in 1 2 3; do # pmix sometimes loses a rank
       salloc -N2 --ntasks-per-node=2 srun --mpi=$mpi --kill-on-bad-exit=1 "$SHAKEDOWN_BUILD/bench/bench_all" \
         --families=gemm,collectives --benchmark_filter="m:1024/|bytes:8(/|$)" --benchmark_min_time=0.001 --out-dir="by-$mpi" >"by-$mpi.log" 2>&1 && break
     done

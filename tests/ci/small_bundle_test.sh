@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# ci/bundle --small: where a node's CUDA libraries are found, and which. Libraries and programs are stand-ins that say where they
-# come from, of versions that no machine has, on a made-up one: no CUDA is needed.
+# ci/bundle --small: where it finds a node's CUDA libraries, and which versions it takes. The node, its libraries and programs
+# are simulated and print where they come from. Their versions exist on no real machine, and no CUDA is needed.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2034,SC2154
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
@@ -65,7 +65,7 @@ expect "only what needs them starts through the script" eval '[[ -L small/bin/be
 run 0 whole/bin/bench_all
 expect "the whole one brings its own" prints 'cudart:build cublasLt:build nccl:build cudnn:build'
 
-# stub SONAME FOLDER FROM: a library that says where it comes from
+# stub SONAME FOLDER FROM: makes a library that reports FROM as its origin
 stub() {
   local name=${1#lib}
   mkdir -p "$2" && gcc -shared -fPIC -DFROM="\"$3\"" -Wl,-soname,"$1" -o "$2/$1" "source/${name%%.so*}.c"
@@ -73,7 +73,7 @@ stub() {
 all=(libcudart.so.913 libcublasLt.so.913 libnccl.so.902 libcudnn.so.909)
 export SHAKEDOWN_ROOT=$scratch/node
 all_of() { for library in "${all[@]}"; do stub "$library" "$1" "$2"; done; }
-# A python3 of the node, whose packages are ours.
+# A python3 of the node, with the packages of the test.
 mkdir -p node/bin node/packages
 printf '#!/bin/sh\nPYTHONPATH=%s exec %s -S "$@"\n' "$scratch/node/packages" "$(command -v python3)" >node/bin/python3
 chmod +x node/bin/python3
@@ -89,7 +89,7 @@ run 3 env SHAKEDOWN_RANKS=2 SHAKEDOWN_RESULTS="$scratch/results" small/bin/shake
 expect "an acceptance says so once, tries no family alone, and is no verdict on the machine" eval '
   [[ $(tail -n 1 out) == "VERDICT: INCOMPLETE"* && $(grep -c "^shakedown: $HOSTNAME lacks CUDA libraries" err) -eq 1 ]] && ! grep -q "measured alone" err'
 
-# Where they are, from the last place looked in to the first.
+# All locations, in reverse order of the search.
 all_of node/packages/nvidia/cu13/lib wheel
 run 0 small/bin/bench_all one 'two words'
 expect "Python's packages of CUDA 13 are found" prints 'cudart:wheel cublasLt:wheel nccl:wheel cudnn:wheel words:2 two words'
@@ -132,7 +132,7 @@ run 0 env SHAKEDOWN_RANKS=2 SHAKEDOWN_NCCL="$scratch/site/libnccl.so.902" small/
 expect "each rank takes them, with the NCCL that the site names" eval '[[ $(grep -c "cudart:tree cublasLt:tree nccl:site cudnn:wheels" out) -eq 2 ]]'
 expect "  and one of them says so" eval '[[ $(grep -c "^CUDA libraries on" err) -eq 1 ]]'
 
-# What does not fit.
+# Libraries that do not match.
 rm node/usr/local/cuda-13.0/targets/lib/libcublasLt.so.913 && rm -r node/packages/nvidia/cublasLt
 run 3 small/bin/bench_all
 expect "another major version is refused and named" says "lacks CUDA libraries: libcublasLt\.so\.913 \(of other versions there is $scratch/node/usr/local/cuda-12.9/lib64/libcublasLt\.so\.912\)"

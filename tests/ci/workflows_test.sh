@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The example workflows for GitHub and GitLab: YAML, clean shell, and commands that write what later steps read.
+# The example workflows for GitHub and GitLab: valid YAML, clean shell, and commands that write the files that later steps read.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2154
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
-python=/usr/bin/python3  # that of the packages, which has yaml
+python=/usr/bin/python3  # the Python of the distribution, which has yaml
 needs $python shellcheck
 "$python" -c 'import yaml' 2>/dev/null || needs python3-yaml
 
@@ -22,7 +22,7 @@ else:
 open(name + ".sh", "w").write("#!/bin/bash\nset -e\n" + "\n".join(commands) + "\n")
 open(name + ".files", "w").write("\n".join(f for f in files if not f.endswith("/")) + "\n")
 END
-# Commands into NAME.sh, files that a step reads into NAME.files.
+# Writes the commands to NAME.sh and the files that a step reads to NAME.files.
 for name in github gitlab; do
   run 0 "$python" "$scratch/read.py" "$root/ci/$name.yml" $name
   run 0 shellcheck --severity=warning $name.sh

@@ -1,5 +1,5 @@
-// For LD_PRELOAD: a judge that dies. The child process in which shakedown and acceptance_test judge has a name, and
-// gets a signal as it takes it; the one that reads the raw rows has another name, and does not.
+// For LD_PRELOAD: kills the judge. shakedown and acceptance_test judge in a child process with its own name, which gets
+// a signal as soon as it takes that name. The child that reads the raw rows has another name and survives.
 #include <dlfcn.h>
 #include <sys/prctl.h>
 

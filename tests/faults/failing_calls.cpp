@@ -1,13 +1,13 @@
-// Calls of the system and of memory that fail where they are told to, put in front of the real ones with LD_PRELOAD:
+// Makes calls of the system and of memory allocation fail on request. For LD_PRELOAD:
 //
 //   FAIL_IN=front|supervisor|mpirun|bench   the kind of process, by its name
 //   FAIL_CALL=open                     a row of the table below
-//   FAIL_AT=3 [FAIL_STICKY=1]          the third call of that kind after main has begun, or all from then on
-//   FAIL_ERROR=5|short|hang            errno; of write also "short": half of it is written; hang: it does not return
-//   FAIL_TRACE=FILE                    where a call that hangs was made
-//   FAIL_RECORD=FILE                   the calls that were made, and of these the ones that failed: two numbers, binary
+//   FAIL_AT=3 [FAIL_STICKY=1]          fails the third call of that kind after the start of main, or all from then on
+//   FAIL_ERROR=5|short|hang            errno; for write also "short": writes a half; hang: the call never returns
+//   FAIL_TRACE=FILE                    writes the backtrace of a call that hangs
+//   FAIL_RECORD=FILE                   writes the numbers of calls and of failed calls, as two binary numbers
 //
-// Calls inside libc cannot be seen here: those of stdio are counted at fopen, fread and fflush.
+// Calls inside libc are invisible here: those of stdio are counted at fopen, fread and fflush.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -44,14 +44,14 @@ struct Record {
   std::atomic<unsigned> calls, failed;
 };
 
-/// The order for this process. All zero, as at the start of a process: no call fails.
+/// The fault for this process. Zero at the start of a process: no call fails.
 struct Plan {
   char call[16];
   unsigned at;
   int error;
   bool sticky, is_short, armed;
   bool hangs;
-  pid_t keeper;  // makes no such call that could hang: its descriptors are signals and pipes
+  pid_t keeper;  // excluded: its descriptors are signals and pipes, which cannot hang
   std::atomic<unsigned> calls;
   Record* record;
 };
@@ -67,7 +67,7 @@ const char* variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// As in the kernel: no signal but SIGKILL ends it.
+/// Hangs as in the kernel: no signal except SIGKILL ends the process.
 [[noreturn]] void hang() {
   sigset_t all;
   sigfillset(&all);
@@ -81,13 +81,13 @@ const char* variable(const char* name) {
   for (;;) pause();
 }
 
-/// Pipes and sockets are never waited for without a limit, and a reader may let us wait as long as it likes.
+/// True for files and folders. Waits for pipes and sockets always have a limit, and a slow reader may take any time.
 bool can_hang(int descriptor) {
   struct stat facts {};
   return fstat(descriptor, &facts) == 0 && (S_ISREG(facts.st_mode) || S_ISDIR(facts.st_mode));
 }
 
-/// Whether this call of that kind is one to fail; errno is set then.
+/// True if this call must fail; then sets errno.
 bool fails(const char* call) {
   if (!plan.armed || std::strcmp(plan.call, call) != 0) return false;
   if (plan.hangs && plan.keeper == getpid()) return false;
@@ -142,18 +142,18 @@ int armed_main(int argc, char** argv, char** environment) {
   return real_main(argc, argv, environment);
 }
 
-/// The mode of open and its like, where it has one.
+/// Returns the mode argument of open and similar calls; 0 if there is none.
 mode_t mode_of(int flags, va_list& arguments) {
   return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
 }
 
-/// Half of what was to be written, where it shall be short.
+/// Writes half of the text if the fault is "short".
 ssize_t cut(int descriptor, const void* text, std::size_t size) {
   static auto* const write_now = real("write", &write);
   return plan.is_short && size > 1 ? write_now(descriptor, text, size / 2) : -1;
 }
 
-/// stdio's streams remember an error.
+/// Sets the error flag of a stdio stream.
 void mark_failed(std::FILE* stream) {
   constexpr int error_seen = 0x20;  // _IO_ERR_SEEN of glibc
   stream->_flags |= error_seen;

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Makes calls fail in a run of the programs, one point after another: tests/faults/failing_calls.py BUILD [--points=N]
 
-A point is a scenario, a kind of process, a kind of call, its number, whether all later ones fail too, and the error. Each run
-must end as the clean one did, or with exit code 3: with INCOMPLETE where a verdict is expected, or with the right verdict whose
-output is lost. Exit code 2 is wrong at every point: each error is one of the machine that runs the program, not of a path. A
-file that the run was to write is the right one, says INCOMPLETE, or is the old one.
+A point is a scenario, a kind of process, a kind of call, its number, whether all later calls fail too, and the error. Each run
+must end like the run without faults, or with exit code 3: with INCOMPLETE if a verdict is expected, or with the right verdict
+if only its output is lost. Exit code 2 is wrong at every point, because each error is one of the machine, not of a path. Each
+output file must be the right one, say INCOMPLETE, or be the old one.
 
-Without --points a few fixed points of each scenario; else N of them, the same in each run.
+Without --points, tests a few fixed points of each scenario; else N points, the same in each run.
 
-With --hang the calls do not fail but never return, and SIGKILL alone ends their process: each run must end with INCOMPLETE in
-time, and name the call, or end as the clean one did.
+With --hang, the calls do not fail but never return, and only SIGKILL ends their process. Each run must end with INCOMPLETE
+in time and name the call, or end like the run without faults.
 """
 import argparse
 import concurrent.futures
@@ -31,10 +31,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = ROOT / "ci/baselines/h200-sxm/4ranks/1"
-LIMIT_S = 150  # a launcher that hangs is ended after 95 s without a line
+LIMIT_S = 150  # accept ends a launcher without output after 95 s
 OLD = "an old report"
 
-# Errors of each kind of call, as the kernel and glibc give them.
+# The errors of each kind of call, as documented for the kernel and glibc.
 ERRORS = {
     "open": [errno.EMFILE, errno.EIO, errno.ENFILE, errno.ESTALE],
     "read": [errno.EIO, errno.ESTALE],
@@ -55,15 +55,15 @@ ERRORS = {
     "pipe": [errno.EMFILE],
 }
 
-# Calls that hang on a dead file server, a full pipe or a driver. Limits are a tenth of the usual ones.
+# Calls that hang on a dead file server, a full pipe or a driver. The time limits are a tenth of the usual limits.
 HANGING = ["open", "read", "write", "fsync", "rename", "mkdir", "stat"]
 LIMITS_SCALE = 0.1
-# A job that does not end is left to its supervisor after 12 s. A launcher or a rank that hangs where no call is named ends after
-# the time without a line: 15 s for the start, 20 s for a benchmark and 60 s.
+# accept abandons a job that does not end to its supervisor after 12 s. If a hanging launcher or rank reports no call, it is
+# ended after the limit for time without output: 15 s for the start, 20 s for a benchmark and 60 s.
 HANG_LIMIT_S = {"front": 2 + 5, "supervisor": 2 * (2 + 12) + 5, "mpirun": 95 + 12, "bench": 95 + 12}
 NAMED = "does not answer|no progress|was ended: |INCOMPLETE"
 
-# Programs that hand out a stored run: what is at stake here is everything around them.
+# Programs that print a stored run, because the subject of this test is everything around them.
 BENCH = """#!/bin/bash
 for flag; do
   [[ $flag != --families=* ]] || IFS=, read -ra families <<<"${flag#*=}"
@@ -77,11 +77,11 @@ done
 
 
 class Scenario:
-    """A command, the files that it writes, and what a clean run of it gave."""
+    """A command, its output files, and the results of a run without faults."""
 
     def __init__(self, name, roles, words, outputs=(), verdict=True, measures=False, environment=None):
         self.name, self.roles, self.words, self.outputs, self.verdict = name, roles, words, outputs, verdict
-        self.measures = measures  # figures differ from run to run
+        self.measures = measures  # measured values differ between runs
         self.environment = environment or {}
         self.clean, self.clean_outputs, self.calls = None, {}, {}
 
@@ -94,7 +94,7 @@ class Outcome:
 
 
 def text_of(file, measures=False):
-    """The content of an output without times, ids and hashes, which differ between two runs; None where there is no file."""
+    """Returns an output without times, ids and hashes, which differ between two runs; None if there is no file."""
     if not file.exists():
         return None
     if file.suffix == ".tar":
@@ -130,7 +130,7 @@ class Campaign:
         judge = str(tree / "bin/shakedown")
         results, outputs = f"--results={run}", ["--verdict=@/v.json", "--markdown=@/v.md", "--html=@/v.html"]
         files = ("v.json", "v.md", "v.html")
-        # The figures and the verdict of "measured" are those of a machine without GPUs, wherever it runs.
+        # "measured" has the results and the verdict of a machine without GPUs on any machine.
         no_gpus = {"CUDA_VISIBLE_DEVICES": "", "SHAKEDOWN_SYSFS": str(scratch / "sys")}
         for folder in ("bus/pci/devices", "module"):
             (scratch / "sys" / folder).mkdir(parents=True)
@@ -156,10 +156,10 @@ class Campaign:
         ]
 
     def run(self, scenario, folder, environment):
-        """Runs the scenario's command in this folder, where old reports are already, and with these variables."""
+        """Runs the scenario's command with these variables in a folder with old reports."""
         folder.mkdir()
         for output in scenario.outputs:
-            if not output.endswith(".tar"):  # one that is there already is refused
+            if not output.endswith(".tar"):  # an existing archive is rejected
                 (folder / output).parent.mkdir(exist_ok=True)
                 (folder / output).write_text(OLD)
         usual = {k: v for k, v in os.environ.items() if not k.startswith(("SHAKEDOWN_", "SLURM_", "FAIL_"))}
@@ -178,7 +178,7 @@ class Campaign:
         return Outcome(process.returncode, out, err, time.monotonic() - began)
 
     def measure(self, scenario):
-        """The clean run, and how often each kind of process makes each kind of call in it."""
+        """Runs the scenario without faults and stores its results."""
         folder = self.scratch / f"{scenario.name}.clean"
         scenario.clean = self.run(scenario, folder, {})
         scenario.clean_outputs = {name: text_of(folder / name, scenario.measures) for name in scenario.outputs}
@@ -192,9 +192,9 @@ class Campaign:
         return struct.unpack("II", record.read_bytes())[0] if record.exists() else 0
 
     def points(self, wanted, hang, seed=42):
-        """Points of all scenarios, kinds of process and calls in turn, at random among the calls that a clean run makes."""
+        """Returns points of all scenarios, kinds of process and calls in turn, chosen at random from the calls of a clean run."""
         errors_of = {call: ["hang"] for call in HANGING} if hang else ERRORS
-        # acceptance_test has no keeper: only its judge, a child, has a limit.
+        # acceptance_test has no process that must always answer. Only its judge, a child process, has a limit.
         kept = [s for s in self.scenarios if not (hang and s.name == "test")]
         jobs = [(s, role, call) for s in kept for role in s.roles for call in errors_of]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -211,7 +211,7 @@ class Campaign:
         return taken[:wanted]
 
     def strike(self, number, point):
-        """Runs one point. Returns what is wrong with its end, or None; and whether the fault struck."""
+        """Runs one point. Returns what is wrong with its end, or None; and whether the fault occurred."""
         scenario, role, call, at, sticky, error = point
         folder, record = self.scratch / f"point{number}", self.scratch / f"record{number}"
         environment = {"LD_PRELOAD": str(self.preload), "FAIL_IN": role, "FAIL_CALL": call, "FAIL_AT": str(at),
@@ -261,7 +261,7 @@ class Campaign:
         return None
 
 
-# Each call that once ended an acceptance wrongly, and one of each kind.
+# Each call that once caused a wrong end of an acceptance, and one call of each kind.
 FIXED = [("accept", role, call, at, sticky) for role, call, at, sticky in [
     ("front", "open", 3, False), ("front", "open", 12, True), ("front", "write", 2, True), ("front", "fsync", 1, True),
     ("front", "rename", 1, False), ("front", "malloc", 400, True), ("front", "malloc", 20000, False),
@@ -279,7 +279,7 @@ FIXED += [("test", "front", call, at, sticky) for call, at, sticky in [
     ("open", 3, True), ("read", 2, False), ("malloc", 3000, True), ("write", 1, True)]]
 
 
-# Calls that hang: one of each kind, and of each program.
+# Calls that hang: one of each kind and of each program.
 FIXED_HANGING = [("accept", "front", "read", 60), ("accept", "front", "write", 2), ("report", "front", "open", 7),
                  ("nodes", "front", "stat", 14), ("archive", "front", "fsync", 1), ("inventory", "front", "open", 2)]
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Plants every fault that can be planted and prints what became of the job: who was named, the exit code, the seconds from
-# the fault to the end, and what was left. On GPUs where there are any (one rank each, at most 4); else on the host backend,
-# with four ranks on two hosts made of namespaces, which needs root (exit 77, skipped, without).
+# Plants every possible fault and prints the end of the job: the reported culprit, the exit code, the seconds from the fault to
+# the end, and leftovers. With GPUs, runs on at most 4 of them, one rank each. Without GPUs, runs the host backend with four
+# ranks on two hosts in namespaces, which needs root (else exit code 77, skipped).
 #
 #   tests/faults/faults_test.sh BUILD [--repeat=N] [--backend=cuda|host] [--only=REGEX] [--but=REGEX]
 #
-# --repeat: how often ranks are killed and stopped in each place, and skip a collective (1). --only, --but: the sections whose names match,
-# or do not: kill stop skip injected cuda counters launcher peers lies data bits startup link sharing placement.
+# --repeat: how many times ranks are killed and stopped in each place, and skip a collective (1). --only, --but: runs the
+# sections that match, or do not: kill stop skip injected cuda counters launcher peers lies data bits startup link sharing
+# placement.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2016,SC2015,SC2034,SC2054,SC2154
 source "$(dirname "$0")/../shell.bash"
 here=$(dirname "$(readlink -f "$0")")
@@ -27,7 +28,7 @@ if [[ -z $backend ]]; then
 fi
 
 if [[ $backend == cuda ]]; then
-  # The GPUs of a mask of numbers, else all.
+  # The GPUs in a numeric mask, else all GPUs.
   IFS=, read -ra devices <<<"${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $(($(nvidia-smi --list-gpus | wc -l) - 1)))}"
   gpus=${#devices[@]}
   ranks=$((gpus < 4 ? gpus : 4))
@@ -44,7 +45,7 @@ else
     exit 77
   fi
   ranks=4
-  # The ranks share what cores there are: waiting ones yield.
+  # The ranks share the available cores: waiting ranks yield.
   export SHAKEDOWN_LAUNCH="mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 --host nodea:2,nodeb:2 --mca plm_rsh_agent $agent -np 4"
   host_of() { [[ $1 -lt 2 ]] && echo nodea || echo nodeb; }
   watch=3 startup=15 in_place=1048576
@@ -61,7 +62,7 @@ last=$((ranks - 1))
 named() { echo "rank $1 \\($(host_of "$1")( [^)]*)?\\)"; }
 wants() { [[ $1 =~ $only && ! $1 =~ $but ]]; }
 
-# --- a healthy job first: what fails below fails for its fault -------------------------------------------------------------
+# --- a healthy job first, so that later failures come from their faults -----------------------------------------------------
 measures healthy - 0 '"complete": ?true' bench_allreduce --benchmark_filter='f32/bytes:(8|32)$'
 cp result.json healthy.json
 if [[ $backend == host ]]; then
@@ -69,9 +70,9 @@ if [[ $backend == host ]]; then
   expect "local ranks are counted per host" test "$(grep -oE '"local_rank": ?1' healthy.json | wc -l)" = 2
 fi
 
-# --- killed and stopped ranks, in the middle of things ----------------------------------------------------------------------
-# at PLACE: starts a job and waits until it is there. Every benchmark of a sweep has its own time limit, so that it is
-# watched for, and not slept for.
+# --- ranks killed and stopped at different places ---------------------------------------------------------------------------
+# at PLACE: starts a job and waits until it reaches PLACE. It watches the output instead of sleeping, because each benchmark of
+# a sweep has a separate time limit.
 at() {
   case $1 in
     allreduce) start "${sweep[@]}" && until_line '^\[4/' ;;
@@ -87,7 +88,7 @@ for ((i = 0; i < 3 * repeat; ++i)); do
     strike KILL "$victim"
     ends "kill -9 rank $victim" "$place" "$watch" "$(named "$victim") ended|process rank $victim with PID [0-9]+ on node $(host_of "$victim") exited on signal 9"
   fi
-  if wants stop && [[ $ranks -gt 1 ]]; then  # of one rank nobody is left to notice
+  if wants stop && [[ $ranks -gt 1 ]]; then  # a single rank has no other rank to notice it
     at "$place"
     strike STOP "$victim"
     case $place in start-up) limit=$startup ;; gemm) limit=$gemm_watch ;; *) limit=$watch ;; esac
@@ -96,7 +97,7 @@ for ((i = 0; i < 3 * repeat; ++i)); do
 done
 
 # --- one rank skips one collective --------------------------------------------------------------------------------------------
-# In NCCL: the second operation ever; one of the 200 ms that let a new communicator settle; one that is timed.
+# In NCCL: the second operation of all; one in the 200 ms in which a new communicator settles; one that is timed.
 skip_places=("connect 1" "connect 100" "sample 60000")
 [[ $backend == cuda ]] || skip_places=("sample 0")
 for ((i = 0; i < (repeat > ${#skip_places[@]} ? repeat : ${#skip_places[@]}); ++i)); do
@@ -113,12 +114,12 @@ for ((i = 0; i < (repeat > ${#skip_places[@]} ? repeat : ${#skip_places[@]}); ++
 done
 with=(-x SHAKEDOWN_RUN_ID)
 
-# --- faults injected into the host backend --------------------------------------------------------------------------------------
+# --- faults injected into the host backend ------------------------------------------------------------------------------------
 if [[ $backend == host ]] && wants injected; then
   small=(bench_allreduce --benchmark_filter='f32/bytes:(8|32)$')
   fault() {
     local could_not_run=$could_not_run
-    [[ $1 != exit@* ]] || could_not_run=not0  # Open MPI's own code, 1, where a rank leaves without an error
+    [[ $1 != exit@* ]] || could_not_run=not0  # Open MPI's own code, 1, for a rank that exits without an error
     with=(-x SHAKEDOWN_RUN_ID -x SHAKEDOWN_FAULT="$1")
     start "${small[@]}"
     ends "$1" "${3:-sample}" "${4:-$watch}" "$2"
@@ -139,7 +140,7 @@ if [[ $backend == host ]] && wants injected; then
   fault hang@2:init 'shakedown: timeout: rank 2 \(nodeb\).*before MPI_Init' start-up "$startup"
 fi
 
-# --- errors of CUDA and NCCL on one rank ----------------------------------------------------------------------------------------
+# --- errors of CUDA and NCCL on one rank --------------------------------------------------------------------------------------
 if [[ $backend == cuda ]] && wants cuda; then
   victim=$last
   for program in allreduce gemm; do
@@ -158,7 +159,7 @@ if [[ $backend == cuda ]] && wants cuda; then
   with=(-x SHAKEDOWN_RUN_ID)
 fi
 
-# --- errors and heat of which the driver tells ------------------------------------------------------------------------------------
+# --- errors and heat reported by the driver -----------------------------------------------------------------------------------
 if [[ $backend == cuda ]] && wants counters; then
   for lie in 'ecc:fail' 'replays:warn' 'thermal:fail' 'xid:fail'; do
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$build/tests/liblying_nvml.so" -x SHAKEDOWN_LIE="${lie%%:*}@$last+3")
@@ -182,7 +183,7 @@ if wants launcher; then
   row "unfinished result" judge "$([[ $verdict == *INCOMPLETE* ]] && echo ok || echo judged)" - - - "$verdict"
 fi
 
-# --- libraries that skip operations, or do a part only ---------------------------------------------------------------------------
+# --- libraries that skip operations, or execute only a part -------------------------------------------------------------------
 for lie in skip part; do
   with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="$lie")
   if wants peers && [[ $ranks -gt 1 ]]; then
@@ -202,7 +203,7 @@ for lie in skip part; do
 done
 with=(-x SHAKEDOWN_RUN_ID)
 
-# --- wrong data -----------------------------------------------------------------------------------------------------------------
+# --- wrong data ---------------------------------------------------------------------------------------------------------------
 if wants data; then
   if [[ $backend == host ]]; then
     with=(-x SHAKEDOWN_RUN_ID -x SHAKEDOWN_FAULT="corrupt@1")
@@ -228,9 +229,9 @@ if wants data; then
   with=(-x SHAKEDOWN_RUN_ID)
 fi
 
-# --- bits that flip now and then, or always ------------------------------------------------------------------------------------
-# flips RANKS FAMILY FLAGS...: one of ten operations of the last rank leaves a wrong bit: in every row it is named, and
-# nobody else. One row in a hundred may go without: so one of each family may.
+# --- bits that flip sometimes, or always --------------------------------------------------------------------------------------
+# flips RANKS FAMILY FLAGS...: one of ten operations of the last rank leaves a wrong bit. Every row must name this rank and no
+# other rank. One row in a hundred may miss it, so one row of each family may.
 flips() {
   local np=$1 family=$2 guilty=$(($1 - 1)) rows found
   shift 2
@@ -241,7 +242,7 @@ flips() {
   expect "  and nobody else" test -z "$(grep -oE '"wrong_ranks": *\[[^]]*\]' result.json | grep -vE "\[ *$guilty *\]")"
   with=(-x SHAKEDOWN_RUN_ID)
 }
-# has_series PROGRAM FLAGS...: operations are quick enough here, and now, for a series behind the samples in which bits flip.
+# has_series PROGRAM FLAGS...: true if operations are currently fast enough for the series after the samples, where bits flip.
 has_series() {
   rm -f result.json
   timeout -k 5 120 "${launch[@]}" "$build/bench/$1" "${common[@]}" --timeout=60 --tier=full --benchmark_min_time=0.02 \
@@ -263,7 +264,7 @@ if wants bits; then
     flips "$np" gemm --benchmark_filter="$product"
     with=(-x SHAKEDOWN_RUN_ID -x LD_PRELOAD="$lies" -x SHAKEDOWN_LIE="percent@$((np - 1))")
     measures "one element 1 % off" "gemm f32, $np ranks" 1 "wrong data: rank $((np - 1)) [^\"]*signed sum|wrong data: rank $((np - 1)) [^\"]*comparisons failed: element[^\"]*" bench_gemm --tier=full --benchmark_min_time=0.02 --benchmark_filter="${product/|bf16/}"
-    # Of operations that take long, as copies do where others use the memory, there is no series.
+    # Slow operations have no series. Copies are slow if other programs use the memory.
     if has_series bench_hbm --benchmark_filter="$copy"; then
       flips "$np" hbm --benchmark_filter="$copy"
     else
@@ -285,10 +286,10 @@ if wants bits; then
   with=(-x SHAKEDOWN_RUN_ID)
 fi
 
-# --- what is refused at the start -------------------------------------------------------------------------------------------------
+# --- runs refused at the start ------------------------------------------------------------------------------------------------
 if wants startup; then
   program=(--backend="$backend" --benchmark_filter='f32/bytes:8$')
-  # refused WHAT PATTERN LAUNCH...: exit not 0, nothing measured, within seconds
+  # refused WHAT PATTERN LAUNCH...: the run must end within seconds, with a nonzero exit code and without measurements
   refused() {
     local what=$1 pattern=$2 code=0 outcome=ok line
     shift 2

@@ -1,9 +1,9 @@
-// Another user of a GPU beside a measurement, until it is killed: arithmetic or copies in memory for a share of the
-// time, and memory that it holds. The driver shares the GPU between processes in slices of time, so that the
-// measurement loses about that share.
+// Another user of a GPU during a measurement, until it is killed. It runs arithmetic or memory copies for a share of
+// the time, and holds memory. The driver gives processes time slices of the GPU, so the measurement loses about that
+// share.
 //
 //   build/tests/gpu_load GPU SHARE [arithmetic|memory] [GIBIBYTES]     GPU: index as CUDA counts; SHARE: 0 to 1, 0 only
-//                                                                      holds memory. Prints "ready" when it has begun.
+//                                                                      holds memory. Prints "ready" after its start.
 #include <cuda_runtime.h>
 
 #include <chrono>
@@ -26,7 +26,7 @@ __global__ void arithmetic(float* out, int rounds) {
     a = a * 1.000001f + b;
     b = b * 0.999999f + a;
   }
-  if (a == 12345.0f) out[blockIdx.x] = a + b;  // never, but the compiler cannot know
+  if (a == 12345.0f) out[blockIdx.x] = a + b;  // never true, but the compiler does not know
 }
 
 void* allocate(std::size_t bytes) {

@@ -1,6 +1,6 @@
-# How the fault tests run a job, strike it at a moment that they watch for, and look at what is left. Sourced after
-# shell.bash; the caller sets launch (the launcher with its flags), could_not_run (the exit code of a job that was ended, or
-# "not0"), watch (--timeout), startup and where ranks stand: host_of RANK.
+# Functions of the fault tests: run a job, wait for a place, inject a fault, and check what is left. Sourced after shell.bash.
+# The caller sets launch (the launcher with its flags), could_not_run (the exit code of an ended job, or "not0"), watch
+# (--timeout), startup, and host_of RANK (the host of a rank).
 # shellcheck shell=bash disable=SC2154
 
 table=$scratch/table
@@ -13,7 +13,7 @@ tally=$scratch/tally
 now() { date +%s.%N; }
 elapsed() { awk "BEGIN { printf \"%.1f\", $(now) - $1 }"; }
 
-# start PROGRAM ARGS...: in the background, with a result file that must stay as it is.
+# start PROGRAM ARGS...: starts a job in the background, with a result file that it must not change.
 start() {
   local program=$1
   shift
@@ -21,7 +21,7 @@ start() {
   : >"$scratch/err"
   began=$(now)
   struck=
-  # A background command of a shell ignores SIGINT, but nobody starts a job from there.
+  # A shell lets background commands ignore SIGINT, but real jobs are not started that way.
   env --default-signal=INT "${launch[@]}" "${with[@]}" "$build/bench/$program" "${common[@]}" --timeout="$watch" \
     --startup-timeout="$startup" --benchmark_out="$scratch/kept.json" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
   launcher=$!
@@ -44,7 +44,7 @@ until_line() {
   done
 }
 
-# strike SIGNAL RANK
+# strike SIGNAL RANK: sends the signal to the rank.
 strike() {
   local pid
   for _ in {1..200}; do
@@ -59,8 +59,8 @@ strike() {
 gpu_memory() { nvidia-smi -i "$(IFS=, && echo "${devices[*]-}")" --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | sort -n | tail -n 1; }
 memory_before=$(gpu_memory)
 
-# ends FAULT WHERE LIMIT PATTERN: the job must end by itself within LIMIT + 10 s of the strike (or of its first progress
-# line, or of its start), with a line that matches, the exit code could_not_run, and nothing left behind.
+# ends FAULT WHERE LIMIT PATTERN: the job must end within LIMIT + 10 s of the fault (or of its first progress line, or of its
+# start). It must print a matching line, end with the exit code could_not_run, and leave nothing running.
 ends() {
   local fault=$1 where=$2 limit=$3 pattern=$4 code=0 outcome=ok seconds left line
   local bound=$((limit + 10)) patience=$((limit + 60))
@@ -94,7 +94,7 @@ ends() {
   row "$fault" "$where" "$outcome" "$code" "$seconds" "$left" "${line:-$(grep -v '^\[' "$scratch/err" | tail -n 1)}"
 }
 
-# row FAULT WHERE OUTCOME EXIT SECONDS LEFT SAID: a line of the table; anything but ok is a failure.
+# row FAULT WHERE OUTCOME EXIT SECONDS LEFT MESSAGE: prints a line of the table. Any outcome except ok is a failure.
 row() {
   # shellcheck disable=SC2059
   printf "$columns" "$@" | tee -a "$table" | cut -c 1-160
@@ -103,8 +103,8 @@ row() {
   tail -n 15 "$scratch/err" | sed 's/^/    /'
 }
 
-# measures FAULT WHERE CODE PATTERN PROGRAM ARGS...: a run that ends with this exit code (or "not0") and whose result or
-# messages have a line that matches.
+# measures FAULT WHERE CODE PATTERN PROGRAM ARGS...: the run must end with this exit code (or "not0"), and its result or its
+# messages must have a matching line.
 measures() {
   local fault=$1 where=$2 wanted=$3 pattern=$4 program=$5 code=0 outcome=ok line
   shift 5
@@ -120,7 +120,7 @@ measures() {
 
 show_table() { cut -c 1-220 "$table"; }
 
-# show_tally: of jobs that were struck several times, how often all was right, and the worst of what was left.
+# show_tally: for jobs with repeated faults, prints the number of correct runs, the longest time, and what was left.
 show_tally() {
   echo "| fault | where | right | at most, s | processes left | GPU memory left, MiB |"
   echo "|---|---|---|---|---|---|"

@@ -1,5 +1,5 @@
-// What a library that lies is told to do: SHAKEDOWN_LIE=KIND[@RANK][+N], for example skip, part, or illegal@2+40. The
-// libraries beside this file are put in front of the real ones with LD_PRELOAD; the product knows nothing of them.
+// Selects the fault of a simulated library: SHAKEDOWN_LIE=KIND[@RANK][+N], for example skip, part, or illegal@2+40. The
+// libraries in this folder replace the real ones with LD_PRELOAD. The product knows nothing about them.
 #pragma once
 
 #include <dlfcn.h>
@@ -15,8 +15,8 @@ namespace lie {
 
 struct Order {
   std::string kind;
-  int rank = -1;   // -1: all
-  long after = 0;  // calls that are left alone first
+  int rank = -1;   // -1: all ranks
+  long after = 0;  // number of correct calls before the first fault
 };
 
 inline const Order& order() {
@@ -38,26 +38,26 @@ inline const Order& order() {
   return parsed;
 }
 
-/// Whether this is what this rank was told.
+/// True if this rank must have this fault.
 inline bool told(const char* kind) {
   const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
   return order().kind == kind && (order().rank < 0 || order().rank == std::atoi(rank == nullptr ? "0" : rank));
 }
 
-/// Counts the calls of one function: is this the one to lie in?
+/// Counts the calls of one function and selects the faulty ones.
 class Calls {
  public:
-  /// Every third one after those that are left alone.
+  /// True for every third call after the correct ones.
   bool every_third() {
     const auto n = count_++;
     return n >= order().after && n % 3 == 2;
   }
-  /// One in ten of those after, by chance, the same in every run.
+  /// True for a random tenth of the calls after the correct ones, the same in every run.
   bool one_in_ten() {
     const auto n = count_++;
     return n >= order().after && shakedown::reference::mix(static_cast<std::uint64_t>(n)) % 10 == 0;
   }
-  /// The one after those that are left alone.
+  /// True for the first call after the correct ones.
   bool just_one() { return count_++ == order().after; }
   bool all_later() { return count_++ >= order().after; }
 
@@ -65,7 +65,7 @@ class Calls {
   std::atomic<long> count_{0};
 };
 
-/// The function that would have been called without us.
+/// Returns the real function that this library replaces.
 template <class Function>
 Function* real(const char* name, Function* /*of this type*/) {
   void* const found = dlsym(RTLD_NEXT, name);

@@ -1,5 +1,5 @@
-# The cable between the hosts is dead: sourced by faults_test.sh, on the host backend only. The host nodea is where mpirun
-# runs, as it is on real hosts.
+# The cable between two hosts fails: sourced by faults_test.sh, on the host backend only. mpirun runs on the host nodea, as on
+# real hosts.
 # shellcheck shell=bash disable=SC2154,SC2034,SC2054
 other=$scratch/other
 printf '#!/bin/sh\nexec %s --agent %s "$@"\n' "$here/two_nets.sh" "$other" >link_agent
@@ -11,7 +11,7 @@ could_not_run=not0  # of mpirun, without shakedown launch
 cable=(unshare --uts ./on_nodea "$here/two_nets.sh" "$other" mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1
   --host nodea:2,nodeb:2 --mca plm_rsh_agent "$scratch/link_agent" -np 4)
 
-# cut_link WHERE LIMIT PATTERN [SETTING...]
+# cut_link WHERE LIMIT PATTERN [SETTING...]: cuts the cable during a job, which must end within LIMIT with a matching line.
 cut_link() {
   local where=$1 limit=$2 pattern=$3
   shift 3
@@ -23,14 +23,14 @@ cut_link() {
   struck=$(now)
   "$here/two_nets.sh" --cut "$other" "$launcher" || fail "the cable could not be cut"
   ends "dead link" "$where" "$limit" "$pattern"
-  # The daemon of Open MPI on the host that was cut off waits for its own limit.
+  # Open MPI's daemon on the disconnected host waits for its own time limit.
   local network process
   network=$(readlink "/proc/$(<"$other")/ns/net")
   for process in /proc/[0-9]*; do
     [[ $(readlink "$process/ns/net" 2>/dev/null) == "$network" ]] && kill -KILL "${process#/proc/}"
   done
 }
-# The watchdog speaks first, or where the time limit is long Open MPI, whose patience shakedown launch shortens.
+# The watchdog reports first. If its limit is long, Open MPI does, whose keepalive time shakedown launch shortens.
 cut_link watchdog 4 "timeout: .*$(named 2), $(named 3) give no sign of life"
 cut_link keepalive 60 'Remote daemon: .* on node nodeb' OMPI_MCA_oob_tcp_keepalive_time=8 OMPI_MCA_oob_tcp_keepalive_intvl=2 OMPI_MCA_oob_tcp_keepalive_probes=3
 launch=("${hosts_launch[@]}")

@@ -1,9 +1,16 @@
-// CUDA libraries that lie or fail. All ranks: skip (every third operation; of kernels, of those that stream over
-// memory), part (half of each reduction or copy), two (there are two GPUs). One rank: skip_one (one AllReduce), async
-// (NCCL reports an asynchronous error), illegal (a kernel writes to an illegal address), device (the GPU does not
-// open), memory (an allocation of more than 1 MiB fails), bits (one bit of every product, far inside its tolerance),
-// flip (one bit of one in ten products, collectives, copies and streams over memory), percent (one element of every f32
-// product is 1 % off).
+// CUDA libraries with faults, selected by SHAKEDOWN_LIE. On all ranks:
+// - skip omits every third operation; among kernels, only those that stream over memory;
+// - part executes half of each reduction or copy;
+// - two reports two GPUs.
+// On one rank:
+// - skip_one omits one AllReduce;
+// - async makes NCCL report an asynchronous error;
+// - illegal makes a kernel write to an illegal address;
+// - device makes opening the GPU fail;
+// - memory makes an allocation of more than 1 MiB fail;
+// - bits changes one bit of every product, far below its tolerance;
+// - flip changes one bit of one in ten products, collectives, copies and streams over memory;
+// - percent changes one element of every f32 product by 1 %.
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -16,7 +23,7 @@
 
 namespace {
 
-constexpr std::size_t measured_bytes = std::size_t{32} << 20;  // copies of this size and more are measured ones
+constexpr std::size_t measured_bytes = std::size_t{32} << 20;  // copies of at least this size are measured copies
 
 bool streams(const void* kernel) {
   const char* name = nullptr;
@@ -29,13 +36,13 @@ bool skips(const void* kernel) {
   return lie::told("skip") && streams(kernel) && calls.every_third();
 }
 
-/// In one of ten operations: the lowest bit of a word in the middle of so many bytes.
+/// In one of ten operations, flips the lowest bit of a word in the middle of the buffer.
 void flip_now_and_then(void* begin, std::size_t bytes, cudaStream_t stream) {
   static lie::Calls calls;
   if (lie::told("flip") && calls.one_in_ten()) flip_lowest_bit(static_cast<unsigned*>(begin) + bytes / 8, stream);
 }
 
-/// What a kernel that streams over memory has written.
+/// Flips a bit in the output of a kernel that streams over memory.
 void flip_output(const void* kernel, void** arguments, cudaStream_t stream) {
   if (!lie::told("flip") || !streams(kernel)) return;
   const auto& operands = *static_cast<const shakedown::cuda::Operands*>(arguments[0]);
@@ -104,7 +111,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   if (lie::told("illegal") && calls.just_one()) write_to_illegal_address(stream);
   const auto status = real(handle, operation, alpha, a, a_is, b, b_is, beta, c, c_is, d, d_is, algorithm, workspace,
                            workspace_bytes, stream);
-  // In every product, so that the last one has it.
+  // In every product, so that the last product has the fault.
   if (lie::told("bits")) flip_lowest_bit(static_cast<unsigned*>(d) + 4096, stream);
   flip_now_and_then(d, 8 * 4096, stream);
   if (lie::told("percent")) make_one_percent_more(static_cast<float*>(d) + 4096, stream);
@@ -122,7 +129,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   return status;
 }
 
-// Code that the compiler generates for <<<>>> calls the first one before CUDA 13, and the second one since.
+// Code that the compiler generates for <<<>>> calls cudaLaunchKernel before CUDA 13, and the second function since.
 cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                              cudaStream_t stream) {
   using Launch = cudaError_t(const void*, dim3, dim3, void**, std::size_t, cudaStream_t);

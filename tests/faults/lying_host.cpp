@@ -1,7 +1,10 @@
-// MPI, BLAS and copies that skip every third operation (skip), do only a part of each (part), or are another version on
-// one rank (version). One rank: one bit of the output is another one, far inside the tolerance of a product, in one of
-// ten operations (flip) or in all (bits); or one element of each f32 product is 1 % off (percent). What the harness
-// itself says to the other ranks is left alone.
+// MPI, BLAS and copies with faults, selected by SHAKEDOWN_LIE. The harness's own messages between ranks stay correct.
+// - skip omits every third operation;
+// - part executes only a part of each operation;
+// - version reports another MPI version on one rank;
+// - flip and bits change one bit of the output of one rank, far below the tolerance of a product: flip in one of ten
+//   operations, bits in all;
+// - percent changes one element of each f32 product on one rank by 1 %.
 #include <cblas.h>
 #include <mpi.h>
 
@@ -11,9 +14,9 @@
 
 namespace {
 
-constexpr std::size_t measured_bytes = std::size_t{1} << 20;  // copies of this size and more are measured ones
+constexpr std::size_t measured_bytes = std::size_t{1} << 20;  // copies of at least this size are measured copies
 
-/// The lowest bit of a 32-bit word in the middle.
+/// Flips the lowest bit of a 32-bit word in the middle.
 void flip(void* begin, std::size_t bytes) { static_cast<unsigned char*>(begin)[bytes / 8 * 4] ^= 1U; }
 
 bool flips() {
@@ -31,7 +34,7 @@ std::size_t bytes_of(int count, MPI_Datatype type) {
 
 extern "C" {
 
-/// The harness copies such sizes only where it measures.
+/// Only measured operations copy buffers of this size.
 void* memcpy(void* to, const void* from, std::size_t bytes) noexcept {
   memmove(to, from, bytes);
   if (bytes >= measured_bytes && flips()) flip(to, bytes);

@@ -1,6 +1,7 @@
-// NVML that lies, put in front of the real one, which the product opens by itself: so the lie is in dlsym.
-// SHAKEDOWN_LIE says what (tests/faults/lie.hpp), and after how many calls: ecc (uncorrected errors, counted while
-// something is measured), replays (of PCIe), thermal (a hardware thermal slowdown), xid (79, fallen off the bus).
+// An NVML with faults, in front of the real one. The product opens NVML with dlopen, so the fault is in dlsym.
+// SHAKEDOWN_LIE selects the fault and the number of correct calls before it (tests/faults/lie.hpp): ecc (uncorrected
+// errors, counted during a measurement), replays (of PCIe), thermal (a hardware thermal slowdown), xid (79, fallen off
+// the bus).
 #include <dlfcn.h>
 
 #include <cstring>
@@ -13,13 +14,13 @@ using Find = void* (*)(void*, const char*);
 using Device = void*;
 
 Find real_dlsym() {
-  // Its version in glibc 2.34 and newer on x86-64; before, it was of libdl.
+  // The version in glibc 2.34 and newer on x86-64; older systems have dlsym in libdl.
   static const auto found = reinterpret_cast<Find>(dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34"));
   if (found != nullptr) return found;
   return reinterpret_cast<Find>(dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5"));
 }
 
-// The function that was asked for last under each name; all ranks have one NVML.
+// Returns the function that the last dlsym call found under each name. All ranks share one NVML.
 template <class Signature>
 Signature*& real_function() {
   static Signature* function = nullptr;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Eight hosts made of namespaces, each with a network of its own behind a bridge, do their rounds of pairs: healthy, one
-# host at half the rate, one pair that does not hear each other, one host that dies in a round. Who is at fault is named,
-# and the others finish. Needs root (exit 77, skipped, without).
+# Pair rounds on eight hosts in namespaces, each with its own network on a bridge. Cases: healthy, one host at half the rate,
+# one pair that cannot communicate, one host that dies in a round. The culprit must be named, and the other hosts must finish.
+# Needs root (else exit code 77, skipped).
 #
 #   tests/faults/pairs_test.sh BUILD [--only=REGEX]     the cases that match: healthy slow pair dies late
 # shellcheck source-path=SCRIPTDIR source=../shell.bash disable=SC2154,SC2317
@@ -30,13 +30,14 @@ clean() {
 }
 trap clean EXIT
 
-# The rate of a host's cable, both ways: far below what the cores can do, so that it is the network that is measured. A
-# short queue: in a long one the answers of one way wait behind the data of the other, and both ways take turns.
+# Sets the rate of a host's cable in both directions. The rate is far below that of the cores, so that the network is the limit.
+# The queue is short: in a long one, acknowledgements of one direction wait for the data of the other, and the directions
+# alternate.
 shape() {
   tc qdisc replace dev "$bridge${1#n}" root tbf rate "$2" burst 64kb latency 10ms
   nsenter --net="/run/netns/$bridge$1" tc qdisc replace dev eth0 root tbf rate "$2" burst 64kb latency 10ms
 }
-unhear() { # HOST OTHER: what HOST sends there goes to an address that nobody has
+unhear() { # HOST OTHER: redirects packets from HOST to OTHER to an address that does not exist
   nsenter --net="/run/netns/$bridge$1" ip neigh replace "$(address "$2")" lladdr 02:00:00:00:00:99 nud permanent dev eth0
 }
 
@@ -83,13 +84,13 @@ for h in "${hosts[@]}"; do
   shape "$h" 200mbit
 done
 
-# measure NAME CODE [LINE COMMAND...]: the rounds; at LINE of what they say the command is done. 0 or not0.
+# measure NAME CODE [LINE COMMAND...]: runs the rounds, and runs the command when the output has LINE. CODE is 0 or not0.
 measure() {
   local name=$1 wanted=$2 code=0 line=${3:-}
   shift 2
   [[ $# -eq 0 ]] || shift
-  mkdir "$name.tmp"  # what the run before still clears away is none of this one
-  : >"$scratch/err"  # nor is what it said
+  mkdir "$name.tmp"  # the previous run may still be removing its own folder
+  : >"$scratch/err"  # and its output must not be read
   setsid timeout -k 5 400 ./inside n1 mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 \
     --host "$(IFS=,; echo "${hosts[*]}")" --mca plm_rsh_agent "$scratch/agent" --mca orte_tmpdir_base "$scratch/$name.tmp" -np 8 \
     "$build/bench/bench_pairs" --backend=host --site="$scratch/site.yaml" --benchmark_out="$scratch/$name.json" \
@@ -108,8 +109,8 @@ measure() {
   fail "$name: exit code $code, wanted $wanted"
   tail -n 5 "$scratch/err"
 }
-# suspects NAME: what the judge says of them, one line each. The cables run on the cores of this machine, and a busy one
-# slows them by a fifth here and there: what is less than 30 % slow is left out, the planted host is 50 % slow.
+# suspects NAME: prints the judge's suspects, one per line. The cables use the cores of this machine, and other work on it slows
+# some by a fifth. Suspects that are less than 30 % slow are left out; the planted host is 50 % slow.
 suspects() {
   "$build/tests/acceptance_test" --results="$1.json" --family=pairs --verdict="$1.verdict" --gtest_brief=1 >/dev/null 2>&1
   grep -o '"detail": "[^"]*"' "$1.verdict" | grep -E '([3-9][0-9]|100) % slow|not answer' | sort -u

@@ -1,4 +1,4 @@
-// The kernels that lying_cuda.cpp plants.
+// Kernels for lying_cuda.cpp.
 #pragma once
 
 #include <cuda_runtime.h>

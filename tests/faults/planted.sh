@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Real runs with planted faults, and what the verdict said of them: the judge is not told. Needs 2 GPUs or more (4 for all
-# faults), about 3 minutes, and programs built with CUDA; prints a table in Markdown and keeps the results.
+# Real runs with planted faults, and their verdicts; the judge does not know the faults. Needs at least 2 GPUs (4 for all
+# faults), about 3 minutes, and programs built with CUDA. Prints a table in Markdown and keeps the results.
 #
 #   [SHAKEDOWN_PLANTED_GPUS=4] tests/faults/planted.sh build OUT
 set -euo pipefail
@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.."
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 gpus=${SHAKEDOWN_PLANTED_GPUS:-4}
 
-# The rules of the shipped profile for what is measured here, so that nothing counts as missing.
+# The rules of the shipped profile for these benchmarks only, so that no result is missing.
 rules=$out/h200-sxm.yaml
 keys='"(gemm/dtype:(bf16|tf32)/m:8192/n:8192/k:8192|hbm/op:(copy|read)/engine:sm/bytes:4294967296|p2p/op:write/engine:ce/src:\*/dst:\*/bytes:1073741824|allreduce/dtype:f32/bytes:(8|8388608|1073741824))"'
 awk -v keys="$keys" '/- \{benchmark:/ { if ($0 ~ keys && $0 !~ /tier: full/) print; next } { print }' \
@@ -29,7 +29,7 @@ trap stop_started EXIT
 
 load() { "$build/tests/gpu_load" "$@" >/dev/null & started+=($!); }
 
-# busy CORE N: N programs that do nothing but run, on that core.
+# busy CORE N: starts N busy loops on that core.
 busy() {
   local i
   for ((i = 0; i < $2; ++i)); do
@@ -37,7 +37,7 @@ busy() {
   done
 }
 
-# The rank named by PINNED_RANK runs on the core PINNED_CORE only.
+# The rank PINNED_RANK runs on the core PINNED_CORE only.
 wrapper=$out/on_one_core
 cat >"$wrapper" <<'EOF'
 #!/usr/bin/env bash
@@ -62,13 +62,13 @@ measure() { # RUN RANKS
   done
 }
 
-# Written row by row, so that a run that is cut off leaves what it had.
+# Written row by row, so that an aborted run keeps its rows.
 {
   echo "| planted | culprits named | verdict | s |"
   echo "|---|---|---|---|"
 } | tee "$out/table.md"
 
-# run NAME RANKS WHAT: what was planted stands in the environment or runs already.
+# run NAME RANKS WHAT: measures and judges. The planted fault is in the environment or is running already.
 run() {
   local report culprits verdict began=$SECONDS
   mkdir -p "$out/$1"

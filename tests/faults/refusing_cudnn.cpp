@@ -1,8 +1,8 @@
-// A cuDNN that refuses plans, as an old one does on a new GPU: of a deterministic gradient of attention
-// (SHAKEDOWN_LIE=deterministic), or of any (SHAKEDOWN_LIE=attention). Put in front of the real one with LD_PRELOAD.
+// A cuDNN that rejects plans, as an old version does on a new GPU. Put in front of the real one with LD_PRELOAD.
+// SHAKEDOWN_LIE=deterministic rejects deterministic gradients of attention, SHAKEDOWN_LIE=attention all gradients.
 //
-// Attention is two graphs, forward and backward, and is asked for deterministic first: every second graph is a
-// gradient, and every fourth one, of those that are made where the first is refused, is a nondeterministic one.
+// Attention has two graphs, forward and backward, and the deterministic variant is tried first. Therefore every second
+// graph is a gradient. If the first variant is rejected, every fourth graph is a nondeterministic gradient.
 #include <cudnn.h>
 
 #include <map>

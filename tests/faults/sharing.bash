@@ -1,9 +1,9 @@
-# Other users of a GPU, and where ranks are placed: sourced by faults_test.sh, on GPUs only.
+# Other users of a GPU, and the placement of ranks: sourced by faults_test.sh, with GPUs only.
 # shellcheck shell=bash disable=SC2154,SC2034
 
-# value METRIC: of the first row of the last result.
+# value METRIC: prints the metric of the first row of the last result.
 value() { grep -m1 -oE "\"$1\": ?[-+0-9.e]+" result.json | grep -oE '[-+0-9.e]+$'; }
-# within PERCENT A B
+# within PERCENT A B: true if A is at most PERCENT below B.
 within() { awk "BEGIN { a = $2 + 0; b = $3 + 0; exit !(b > 0 && a / b > 1 - $1 / 100) }"; }
 identities() { grep -oE '"(uuid|pci)": ?"[^"]+"' "$1" | paste -d ' ' - - | sort; }
 
@@ -52,7 +52,7 @@ if wants placement; then
   with=(-x SHAKEDOWN_RUN_ID -x SHAKEDOWN_NVML=/nonexistent)
   measures "no NVML" hbm 0 '"complete": ?true' bench_hbm --benchmark_filter='op:copy/engine:sm' --benchmark_min_time=0.01
 
-  # Every rank on one core. What the GPU does by itself is as fast as ever.
+  # Every rank on one core. Operations that run only on the GPU must keep their speed.
   with=(-x SHAKEDOWN_RUN_ID)
   cores=("${launch[@]}")
   for large in "gemm bf16/m:8192/n:8192/k:8192$ tflops" "hbm op:copy/engine:sm hbm_gb_per_s" "p2p op:read/engine:ce/src:0/dst:1/bytes copy_gb_per_s" "allreduce f32/bytes:8$ latency_us"; do

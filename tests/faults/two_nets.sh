@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs a command in a network of its own, joined by one cable to another network for the host nodeb. Needs root.
-#   two_nets.sh FILE COMMAND...     FILE gets the id of a process in the other network; whoever called ends it
+# Runs a command in its own network, connected by one cable to another network for the host nodeb. Needs root.
+#   two_nets.sh FILE COMMAND...     writes the id of a process in the other network to FILE; the caller must end it
 #   two_nets.sh --agent FILE ...    the rsh agent for mpirun: nodeb in the other network, the other host in this one
-#   two_nets.sh --cut FILE PID      the cable of the network of PID carries nothing any more, and says nothing
+#   two_nets.sh --cut FILE PID      makes the cable of the network of PID drop all packets without an error
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 nobody=02:00:00:00:00:99
@@ -15,7 +15,7 @@ case $1 in
     exec "$here/fakehost.sh" "$@"
     ;;
   --cut)
-    # All packets go to an address that nobody has: no error, no carrier lost, as behind a switch that is off.
+    # All packets go to an unused address: no error and no lost carrier, as with a remote switch that is off.
     nsenter "--net=/proc/$3/ns/net" ip neigh replace 10.99.0.2 lladdr $nobody nud permanent dev cable
     nsenter "--net=/proc/$(<"$2")/ns/net" ip neigh replace 10.99.0.1 lladdr $nobody nud permanent dev cable
     ;;

@@ -14,10 +14,10 @@ namespace {
 
 using nlohmann::json;
 
-/// Stands for a number that no double holds, which the library would not write.
+/// Placeholder for a number beyond the range of double, which the JSON library cannot write.
 constexpr std::string_view overflow = "\"@overflow@\"";
 
-/// Members of Google Benchmark that are no figures.
+/// Members of Google Benchmark that are not measured values.
 constexpr std::array<std::string_view, 13> plain{"name",
                                                  "run_name",
                                                  "run_type",
@@ -40,7 +40,7 @@ std::size_t any_of(std::size_t count, std::mt19937_64& random) { return static_c
 
 bool ran(const json& row) { return !row.contains("error_occurred"); }
 
-/// Figures of the run and of ranks, each name once.
+/// Returns the names of measured values of the run and of ranks, each once.
 std::vector<std::string> figures_of(const json& row) {
   std::vector<std::string> names;
   for (const auto& [name, value] : row.items()) {
@@ -54,7 +54,7 @@ std::vector<std::string> figures_of(const json& row) {
   return names;
 }
 
-/// Sets a figure everywhere that it has a value.
+/// Replaces a random measured value in every place. Returns its name; nullopt if the row has none.
 std::optional<std::string> falsify(json& row, const json& value, std::mt19937_64& random) {
   const auto names = figures_of(row);
   if (names.empty()) return std::nullopt;
@@ -89,7 +89,7 @@ void fail(json& row, const std::string& message) {
   row["error_message"] = message;
 }
 
-/// Whether a rank took part in what a row measured: sensors are read on all of them.
+/// True if a rank took part in the measurement of a row. Sensor values do not count: all ranks have them.
 bool took_part(const json& row, std::size_t rank) {
   const std::string key = key_of(row["name"].get<std::string>());
   if (family_of(key) == "preflight" || !row.contains("by_rank")) return family_of(key) == "preflight";
@@ -100,7 +100,7 @@ bool took_part(const json& row, std::size_t rank) {
   return false;
 }
 
-/// The row once more, behind the last repetition of its key.
+/// Returns a copy of the row as the repetition after the last one of its key.
 json repeated(const std::vector<json>& rows, std::size_t at) {
   json row = rows[at];
   int last = 0;
@@ -126,7 +126,7 @@ void take_values(json& row) {
   for (const auto& name : names) row.erase(name);
 }
 
-/// Of rows that were measured.
+/// Changes the values of a row that was measured.
 std::optional<std::string> change_values(json& row, Kind kind, std::mt19937_64& random) {
   const std::size_t ranks = ranks_of(row);
   const std::array<json, 3> no_numbers{nullptr, "nan", "@overflow@"};
@@ -147,7 +147,8 @@ std::optional<std::string> change_values(json& row, Kind kind, std::mt19937_64& 
   }
 }
 
-/// Changes `rows[at]`, removes it or adds one; `rows` are all of one benchmark. Returns the figure that was falsified.
+/// Changes `rows[at]`, removes it or adds a row; all `rows` belong to one benchmark. Returns the name of the falsified
+/// value.
 std::optional<std::string> change_rows(std::vector<json>& rows, std::size_t at, Kind kind, std::mt19937_64& random) {
   json& row = rows[at];
   switch (kind) {

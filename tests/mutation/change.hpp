@@ -1,4 +1,4 @@
-// One change of one row of a result file, as a broken measurement, a broken disk or a hand would make it.
+// One change of one row of a result file, as from a broken measurement, a broken disk or an edit by hand.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ enum class Kind {
   zero,
   huge,
   removed,
-  waived_again  // a second repetition of a row that was measured
+  waived_again  // a second, waived repetition of a row that was measured
 };
 constexpr auto words(Kind) {
   return names("error", "waived", "without values", "without one rank", "without any rank", "duplicated", "non-finite",
@@ -31,24 +31,24 @@ constexpr auto words(Kind) {
 }
 inline constexpr std::size_t kind_count = words(Kind{}).size();
 
-/// Whether the change takes or falsifies a value. A duplicate says the same once more.
+/// True if the change removes or falsifies a value. A duplicate only repeats one.
 constexpr bool takes_a_value(Kind kind) { return kind != Kind::duplicated; }
 
-/// A result file in parts, so that a change of one row does not write the others again.
+/// A result file in parts, so that a change of one row does not rewrite the others.
 struct Document {
   explicit Document(nlohmann::json document);
 
   std::string before, after;         // the text around the rows
-  std::vector<nlohmann::json> rows;  // columns are lists of all ranks
+  std::vector<nlohmann::json> rows;  // columns are lists with a value for each rank
   std::vector<std::string> texts;    // of the rows
 };
 
 struct Change {
   std::string text;         // of the document
-  std::string metric = "";  // the figure that was falsified, if it was one
+  std::string metric = "";  // the falsified value, if there is one
 };
 
-/// Returns the document with a change of `rows[at]`; nullopt if that changes nothing.
+/// Returns the document with a change of `rows[at]`; nullopt if the change has no effect.
 std::optional<Change> change(const Document&, std::size_t at, Kind, std::mt19937_64& random);
 
 }  // namespace shakedown::mutation

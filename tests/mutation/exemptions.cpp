@@ -23,7 +23,7 @@ bool matches(const std::string& pattern, const std::string& key) {
   return std::regex_match(key, std::regex(expression));
 }
 
-/// Why the catalogue lets a figure be wrong, or be absent; empty if it does not.
+/// Returns why the catalogue allows a wrong or missing value; empty if it does not.
 std::string_view reason_of_figure(const std::string& key, const std::string& metric, Kind kind) {
   const Metric* const known = metric.empty() ? nullptr : find_metric(key, metric);
   if (known == nullptr) return "";

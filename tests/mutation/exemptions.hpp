@@ -1,5 +1,5 @@
-// Changes after which a run passes, and rightly so. Each follows from a rule of the profile or from the catalogue, and
-// docs/verdict.md lists the rows by name with the reason.
+// Changes after which a run may pass. Each follows from a rule of the profile or from the catalogue. docs/verdict.md
+// lists the rows by name with the reason.
 #pragma once
 
 #include <filesystem>
@@ -13,20 +13,20 @@
 
 namespace shakedown::mutation {
 
-/// Rows of a run that the judge may pass without.
+/// Rows that a passing run does not need.
 struct Listed {
-  std::string rows;  // a key, in which * is any text
+  std::string rows;  // a key, in which * matches any text
   std::string reason;
 };
 
-/// The table below "Rows that decide nothing" of a Markdown file.
+/// Returns the table below "Rows that decide nothing" of a Markdown file.
 std::vector<Listed> read_listed(const std::filesystem::path& document);
 
 class Exemptions {
  public:
   Exemptions(const std::vector<Profile>& profiles, std::vector<Listed> listed);
 
-  /// Returns why a run that was `healthy` may pass after a change of a row; nullopt if it may not.
+  /// Returns why a run that was `healthy` may pass after a change of a row; nullopt if it must not.
   std::optional<std::string> reason(const Verdict& healthy, const std::string& key, const std::string& metric,
                                     Kind kind) const;
 

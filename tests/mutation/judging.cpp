@@ -18,10 +18,10 @@
 namespace shakedown::mutation {
 namespace {
 
-/// --baseline, regress, baseline and floors, scaling.
+/// The number of comparisons: --baseline, regress, baseline and floors, scaling.
 constexpr std::size_t comparisons = 4;
 
-/// One verdict of so many is read again.
+/// One in this number of verdicts is read again.
 constexpr std::size_t rereadings = 3;
 
 void check_nodes(const Verdict& verdict) {
@@ -67,7 +67,7 @@ void Judging::show(const Judged& judged, const std::string& key, std::size_t tur
   static_cast<void>(matrices_text(judged.measured->files, verdict));
   static_cast<void>(reason_line(verdict));
   check_nodes(verdict);
-  // A key without rows, which no rule names, has no explanation.
+  // explain() throws for a key without rows and rules.
   static_cast<void>(input_error_of([&] { explain(*judged.measured, profiles_, verdict, key); }));
   if (turn % rereadings != 0) return;
   const auto file = scratch_ / "verdict.json";

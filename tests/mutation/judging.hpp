@@ -1,4 +1,4 @@
-// Everything that judges a run or shows a verdict, one after the other.
+// Calls everything that judges a run or displays a verdict.
 #pragma once
 
 #include <filesystem>
@@ -12,15 +12,15 @@ namespace shakedown::mutation {
 
 class Judging {
  public:
-  /// `scratch`: a folder for files of this process.
+  /// `scratch` is a folder for the files of this process.
   Judging(std::vector<Profile> profiles, std::filesystem::path scratch);
 
-  /// The verdict of files as they are.
+  /// Returns the verdict of unchanged files.
   Verdict verdict(const std::vector<Results>& files) const;
 
-  /// The same, after it went through nodes, the explanation of `key`, the report for people, and by turns (`turn`)
-  /// through one of the other reports and through --baseline, regress, baseline and floors, or scaling, whose
-  /// InputErrors are answers. Errors: InputError for files that cannot be judged; std::runtime_error for a verdict that
+  /// Returns the verdict after passing it through nodes, the explanation of `key` and the report for people. `turn`
+  /// selects one other report, and one of --baseline, regress, baseline and floors, or scaling; an InputError of these
+  /// is a valid answer. Errors: InputError for files that cannot be judged; std::runtime_error for a verdict that
   /// cannot be read again.
   Verdict verdict(const Run& run, std::vector<Results> files, const std::string& key, std::size_t turn) const;
 

@@ -1,5 +1,6 @@
-// mutation: changes one row at a time of stored and made-up runs, and judges each such run in every way. It fails if a
-// judgement dies or throws, or if a run passes whose change took or falsified a value, unless docs/verdict.md says why.
+// mutation: changes one row at a time of stored and simulated runs, and judges each changed run in every way. Fails if
+// a judgement crashes or throws. Also fails if a run passes whose change removed or falsified a value, unless
+// docs/verdict.md gives the reason.
 //
 //   build/tests/mutation/mutation --count=20000 --seed=1 --jobs=2
 #include <fmt/format.h>
@@ -41,7 +42,7 @@ struct Mutation {
   std::uint64_t seed;
 };
 
-/// What became of mutations; written to a file by each process.
+/// The results of mutations. Each process writes them to a file.
 struct Count {
   std::size_t tried = 0, unchanged = 0, refused = 0, noticed = 0, same = 0;
   std::map<std::string, std::size_t> exempt;  // by rows and reason
@@ -64,7 +65,7 @@ void add(Count& count, const json& more) {
   for (const auto& failure : more["failures"]) count.failures.push_back(failure);
 }
 
-/// Findings that count and are not good.
+/// The bad findings that count.
 using Bad = std::set<std::tuple<std::string, std::string, Status>>;
 
 Bad bad_of(const Verdict& verdict) {
@@ -111,7 +112,7 @@ class Mutator {
   Count count;
 
  private:
-  // At once: the process may die later.
+  // Prints immediately, because the process may crash later.
   void fails(const std::string& what) {
     fmt::print(stderr, "FAILED: {}\n", what);
     count.failures.push_back(what);
@@ -144,7 +145,7 @@ class Mutator {
   char* label_;
 };
 
-/// All mutations, in an order that the seed chooses.
+/// Returns all mutations, in an order that depends on the seed.
 std::vector<Mutation> mutations_of(const std::vector<Run>& runs, std::size_t count, std::uint64_t seed) {
   std::vector<Mutation> all;
   for (std::size_t run = 0; run < runs.size(); ++run) {

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Folders below ci/baselines that hold result files, in the order of their names.
+/// Returns the folders below ci/baselines that contain result files, sorted by name.
 std::vector<fs::path> stored(const fs::path& root) {
   std::vector<fs::path> folders;
   for (const auto& entry : fs::recursive_directory_iterator(root / "ci/baselines")) {

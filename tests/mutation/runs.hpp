@@ -1,4 +1,4 @@
-// The runs that are mutated: every stored one, and made-up ones of eight GPUs and of four hosts.
+// The runs to mutate: every stored run, and simulated runs of eight GPUs and of four hosts.
 #pragma once
 
 #include <filesystem>
@@ -17,11 +17,11 @@ struct Run {
   std::string name;
   std::vector<Results> files;
   std::vector<Document> documents;  // of the same files
-  std::optional<Baseline> other;    // another launch of the same machine, to be compared with
-  std::vector<Results> smaller;     // with fewer ranks, for scaling; empty: there is none
+  std::optional<Baseline> other;    // another launch on the same machine, for comparison
+  std::vector<Results> smaller;     // runs with fewer ranks, for scaling; empty if there are none
 };
 
-/// `scratch`: where made-up runs are written.
+/// Returns all runs. Writes simulated runs to `scratch`.
 std::vector<Run> all_runs(const std::filesystem::path& root, const std::filesystem::path& scratch);
 
 }  // namespace shakedown::mutation

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Each program of bench/ under the sanitizers of this build: alone, as two ranks over TCP, as two ranks under mpirun.
-# A report fails the test, whatever the exit code is. ctest --preset asan, ubsan or tsan runs it.
+# Runs each program of bench/ under the sanitizers of this build: alone, as two ranks over TCP, and as two ranks under mpirun.
+# A report fails the test, whatever the exit code is. Run by ctest --preset asan, ubsan or tsan.
 # shellcheck source-path=SCRIPTDIR source=../shell.bash
 source "$(dirname "$0")/../shell.bash"
 cd "$scratch" || exit 1
 hide_gpus
 limit=600
 
-# A limit of a benchmark holds for code that is as fast as usual.
+# Time limits of benchmarks assume code at its usual speed.
 flags=(--backend=host --benchmark_min_time=0.001 --timeout=500)
 
-# Each process writes its reports into a file of its own. The options that are set already stay.
+# Each process writes its reports to a separate file. Options that are already set are kept.
 mkdir reports
 for name in ASAN UBSAN TSAN; do
   options=${name}_OPTIONS
   export "$options=${!options:+${!options}:}log_path=$scratch/reports/$name"
 done
 
-# clean: the last run made no report; one that it made is shown. UBSan beside ASan knows standard error alone.
+# clean: true if the last run made no report; prints a report if there is one. UBSan with ASan only writes to standard error.
 clean() {
   local report found=()
   for report in reports/*; do
@@ -46,7 +46,7 @@ for program in "$build"/bench/bench_*; do
   [[ -f $program && -x $program ]] || continue
   name=$(basename "$program")
   programs=$((programs + 1))
-  # Instrumented loops over many megabytes take minutes and show nothing that the small sizes do not.
+  # Instrumented loops over many megabytes take minutes and find no more than small sizes.
   own=()
   case $name in
     bench_all) own=(--out-dir=. --benchmark_filter='^preflight|bytes:8$') ;;

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs a command on a real Slurm whose nodes are made of namespaces: own network, host name, shared memory and mounts.
+# Runs a command on a real Slurm with nodes in namespaces, each with its own network, host name, shared memory and mounts.
 #   tests/slurm/cluster.sh DIR NODES GPUS COMMAND...
-# DIR keeps logs (tests/rack.bash). The command runs on the login node, node-a1 to node-aN are in the partition main, each
-# with 4 cores and GPUS devices that srun counts and binds, and that do not exist otherwise. All of it ends with the command,
-# however that ends. Needs root, slurmctld, slurmd and munged.
+# DIR keeps logs (tests/rack.bash). The command runs on the login node; node-a1 to node-aN are in the partition main. Each node
+# has 4 cores and GPUS devices that srun counts and binds, but that do not exist. Everything ends with the command, even if it
+# is killed. Needs root, slurmctld, slurmd and munged.
 # shellcheck source-path=SCRIPTDIR source=../rack.bash disable=SC2154
 source "$(dirname "$(dirname "$(readlink -f "$0")")")/rack.bash"
 dir=$rack nodes=$2 gpus=$3
@@ -44,7 +44,7 @@ MpiDefault=none
 GresTypes=gpu
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
-# A busy machine answers late. A node that does not is down then, and its jobs are killed.
+# A busy machine answers late. Slurm marks a node without an answer as down and kills its jobs.
 SlurmdTimeout=120
 MessageTimeout=60
 TCPTimeout=20
@@ -55,7 +55,7 @@ EOF
 if [[ $gpus == 0 ]]; then : >"$dir/gres.conf"; else
   echo "NodeName=node-a[1-$nodes] Name=gpu Type=h200 File=$dir/gpu[0-$((gpus - 1))] Flags=nvidia_gpu_env" >"$dir/gres.conf"
 fi
-echo "PMIxCliTmpDirBase=/var/tmp" >"$dir/mpi.conf"  # private to each node, else a step of two nodes fails
+echo "PMIxCliTmpDirBase=/var/tmp" >"$dir/mpi.conf"  # private to each node; otherwise a step on two nodes fails
 slurmctld -c
 
 for ((i = 1; i <= nodes; i++)); do
