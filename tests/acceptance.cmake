@@ -1,5 +1,5 @@
-# The acceptance tests: one per measurement, which needs its result file, and one for the whole machine, which comes last
-# and runs whatever happened before.
+# The acceptance tests: one per measurement, which needs its result file, and one for the whole machine. The latter is the last
+# and always runs.
 set(results ${PROJECT_BINARY_DIR}/results/ctest)
 set(judge acceptance_test --run-id=@${results}/run_id)  # of this run only
 set(all "")
@@ -10,6 +10,6 @@ foreach(family IN LISTS SHAKEDOWN_FAMILIES)
   list(APPEND all bench.${family} acceptance.${family})
 endforeach()
 
-# Behind fixtures it would not run after the first failure: DEPENDS orders it, and nothing more.
+# With fixtures it would not run after the first failure. DEPENDS only sets the order.
 add_test(NAME acceptance.cluster COMMAND ${judge} --results=${results} --verdict=${results}/verdict.json)
 set_tests_properties(acceptance.cluster PROPERTIES DEPENDS "${all}" LABELS acceptance)

@@ -1,10 +1,10 @@
-// Is this machine accepted? Reads results, judges them against thresholds, and registers each finding as one test, so
-// that every tool which understands GoogleTest understands the verdict.
+// Judges results against thresholds and registers each finding as one test, so that every tool for GoogleTest can
+// display the verdict.
 //
 //   build/tests/acceptance_test --results=build/results
 //   build/tests/acceptance_test --results=build/results --family=gemm --gtest_output=xml:junit.xml
 //
-// The exit code and the last line are the verdict's, not GoogleTest's: a filter hides tests, never a failure.
+// The exit code and the last line are those of the verdict, not of GoogleTest: a filter hides tests, but no failure.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class FindingTest : public testing::Test {
     if (!finding_.unit.empty()) RecordProperty("unit", finding_.unit);
     if (!finding_.rule_at.empty()) RecordProperty("rule", finding_.rule_at);
     if (finding_.worst) RecordProperty("worst", printable(text(*finding_.worst)));
-    // The place of a failure is the line of the profile that says so.
+    // Reports the failure at the line of its rule in the profile.
     if (!finding_.good() && finding_.counts())
       ADD_FAILURE_AT(file_.c_str(), line_) << printable(finding_text(finding_));
   }
@@ -55,7 +55,7 @@ class FindingTest : public testing::Test {
   int line_;
 };
 
-// ':' separates patterns of a GoogleTest filter. The family is the suite.
+// Returns a test name without ':', which separates patterns of a GoogleTest filter. The family is the test suite.
 std::string test_name(const Finding& finding) {
   const auto slash = finding.key.find('/');
   std::string name = slash == std::string::npos ? "family" : finding.key.substr(slash + 1);
@@ -65,7 +65,7 @@ std::string test_name(const Finding& finding) {
 }
 
 void register_tests(const Verdict& verdict) {
-  std::map<std::string, int> times;  // a warning and a failure of one metric have one name: number the second
+  std::map<std::string, int> times;  // a warning and a failure of one metric share a name: numbers the second
   for (const Finding& finding : verdict.findings) {
     const std::string suite = family_of(finding.key);
     std::string test = test_name(finding);
@@ -86,7 +86,7 @@ std::string help() {
          "reference\n";
 }
 
-// GoogleTest takes its flags out of what it is given and leaves what it does not know.
+// Returns the words that are not flags of GoogleTest. GoogleTest removes its own flags from argv.
 std::vector<std::string> without_gtest_flags(int argc, char** argv) {
   std::vector<std::string> words;
   std::vector<char*> for_gtest{argv[0]};
@@ -109,7 +109,7 @@ int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
   const auto& measured = judged.measured;
   const Verdict& verdict = judged.verdict;
   const int code = write_all_outputs(arguments.outputs, judged, "acceptance_test", exit_code(verdict, arguments));
-  // One family is not the verdict, and a reader of the reason wants one line.
+  // Not for a single family, whose verdict is partial: the channel carries one line for the whole run.
   const auto give_reason = [&] {
     if (arguments.judge.families.all()) channel.give(reason_line(verdict));
   };
@@ -119,12 +119,12 @@ int judge_and_test(const Arguments& arguments, const ReasonChannel& channel) {
     give_reason();
     return code;
   }
-  // GoogleTest would ask whether stdout is a terminal.
+  // GoogleTest would test whether stdout is a terminal.
   TerminalStyle style = style_of(arguments);
   if (GTEST_FLAG_GET(color) != "auto") style.color = arguments.color.value_or(GTEST_FLAG_GET(color) == "yes");
   GTEST_FLAG_SET(color, style.color ? "yes" : "no");
   register_tests(verdict);
-  [[maybe_unused]] const int failed = RUN_ALL_TESTS();  // the verdict knows better
+  [[maybe_unused]] const int failed = RUN_ALL_TESTS();  // the verdict is computed independently
   if (GTEST_FLAG_GET(list_tests)) return 0;
   if (testing::UnitTest::GetInstance()->test_to_run_count() == 0) {
     throw InputError("zero tests were selected; correct --gtest_filter");
@@ -151,7 +151,7 @@ int run(const Arguments& arguments, const ReasonChannel& channel) {
   return judge_and_test(arguments, channel);
 }
 
-// An old report must not outlive input that could not be judged, not even when another flag was wrong.
+// Replaces old reports if the input could not be judged, even if another flag is wrong.
 int end_after(const Failure& failure, const std::vector<std::string>& words, const ReasonChannel& channel) {
   Judged nothing;
   nothing.verdict.notes.push_back(failure.text);

@@ -1,12 +1,12 @@
-# Tests of the CUDA backend; included where it is built. Without a GPU the part that needs none runs, and the test counts
-# as skipped.
+# Tests of the CUDA backend, included if it is built. Without a GPU, only the part that needs none runs, and the test is
+# skipped.
 shakedown_test(cuda_test gpu SHARDS 2
   SOURCES kernels/cuda/device_test.cpp kernels/cuda/collectives_test.cpp kernels/cuda/gemm_test.cpp kernels/cuda/memory_test.cpp
     kernels/transformer/cuda/training_layers_test.cpp kernels/transformer/cuda/training_optimizer_test.cpp kernels/transformer/cuda/training_products_test.cpp
     kernels/transformer/cuda/training_attention_test.cpp kernels/transformer/cuda/lora_test.cpp
   LIBRARIES shakedown::transformer shakedown_transformer_cuda)
-set_target_properties(cuda_test PROPERTIES UNITY_BUILD OFF)  # one namespace, helpers called alike
-# For the fault tests: libraries that lie, and another user of a GPU beside a measurement.
+set_target_properties(cuda_test PROPERTIES UNITY_BUILD OFF)  # one namespace, and helpers with the same names
+# For the fault tests: libraries with faults, and another user of a GPU during a measurement.
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 find_package(NCCL REQUIRED)
@@ -22,7 +22,7 @@ endif()
 add_executable(gpu_load faults/gpu_load.cu)
 set_target_properties(lying_cuda gpu_load PROPERTIES CUDA_STANDARD 17)
 target_link_libraries(gpu_load PRIVATE shakedown_options CUDA::cudart)
-# Two halves, on a GPU each where there are two.
+# Two halves, each on its own GPU if there are two.
 foreach(half 1 2)
   set_tests_properties(gpu.cuda_test.${half} PROPERTIES SKIP_RETURN_CODE 77 RESOURCE_GROUPS "gpus:1" RESOURCE_LOCK gpu_memory)
 endforeach()

@@ -1,9 +1,10 @@
-# Proves over #include lines that the layers hold: who may see MPI, CUDA, OpenBLAS, NVML and YAML, and that what nvcc compiles sees no JSON and no {fmt}. System
-# headers are visible everywhere, so that linking alone does not show it. cmake -DROOT=. -P tests/layers.cmake
+# Checks the #include lines of all layers: which may use MPI, CUDA, OpenBLAS, NVML and YAML, and that code for nvcc includes
+# neither JSON nor {fmt}. System headers are visible everywhere, so linking does not prove this. Run: cmake -DROOT=. -P
+# tests/layers.cmake
 cmake_policy(SET CMP0009 NEW)  # a build has links into the tree
 get_filename_component(ROOT ${ROOT} ABSOLUTE)
 
-# folder, pattern of includes that it must not have
+# forbid(FOLDER PATTERN): fails if a file of FOLDER includes a header that matches PATTERN
 function(forbid folder pattern)
   file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.hpp ${ROOT}/${folder}/*.cu ${ROOT}/${folder}/*.cuh)
   if(NOT files)
@@ -26,7 +27,7 @@ forbid(kernels "mpi\\.h|benchmark/|gtest/|yaml-cpp/|fixtures/|node/|thresholds/|
 forbid(kernels "${gpu}" "^kernels/(transformer/)?cuda/")
 forbid(kernels "cblas" "^kernels/host/")
 forbid(kernels "kernels/(transformer/)?(host|cuda)/" "^kernels/(transformer/)?(host|cuda)/")
-forbid(kernels "kernels/transformer/" "^kernels/transformer/")  # a library above: the core knows no step of training
+forbid(kernels "kernels/transformer/" "^kernels/transformer/")  # a library above: the core has no training step
 foreach(part kernels kernels/transformer)
   forbid(${part}/host "kernels/(transformer/)?cuda/")
   forbid(${part}/cuda "kernels/(transformer/)?host/")
@@ -39,7 +40,7 @@ forbid(fixtures "${gpu}|cblas|gtest/|yaml-cpp/|kernels/(host|cuda|transformer)/|
 forbid(fixtures "mpi\\.h" "^fixtures/ranks/(world|mailbox)_mpi\\.cpp$")
 forbid(bench "${gpu}|mpi\\.h|benchmark/|kernels/(transformer/)?(host|cuda)/|yaml-cpp/")
 
-# rooms(FOLDER ROOM...): the rooms of a folder, lowest first. Each file is in one, and includes none of a room above its own.
+# rooms(FOLDER ROOM...): checks the rooms of a folder, lowest first. Each file is in a room and includes none of a higher room.
 function(rooms folder)
   file(GLOB outside RELATIVE ${ROOT} ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.hpp)
   foreach(file IN LISTS outside)
@@ -55,11 +56,11 @@ function(rooms folder)
   endforeach()
 endfunction()
 rooms(fixtures ranks liveness plan loop pairs program)
-# The generator that judges the judge: neither knows the other.
+# The generator that judges the judge and the judge do not include each other.
 forbid(thresholds "thresholds/rehearsal/" "^thresholds/rehearsal/")
 rooms(thresholds catalogue results findings rules units rehearsal culprits history judge soak)
 
-# The libraries of the verdict stay behind its headers.
+# Only .cpp files of the verdict include its libraries.
 file(GLOB_RECURSE headers ${ROOT}/thresholds/*.hpp)
 list(FILTER headers EXCLUDE REGEX "(json_field|strict_yaml)\\.hpp$")
 foreach(header IN LISTS headers)
@@ -69,7 +70,7 @@ foreach(header IN LISTS headers)
   endif()
 endforeach()
 
-# Everything that a file includes of this tree, with what that includes; each is looked at once.
+# forbid_below(FILE PATTERN): fails if FILE or its includes, at any depth, include a header that matches PATTERN.
 function(forbid_below file pattern)
   get_property(seen GLOBAL PROPERTY seen)
   list(FIND seen "${file}" at)
@@ -95,6 +96,6 @@ foreach(file IN LISTS device_code)
   endif()
 endforeach()
 
-# A new operation changes nothing that others include: the seam names none.
+# device.hpp names no operation, so that a new one changes no header that others include.
 set_property(GLOBAL PROPERTY seen "")
 forbid_below(kernels/device.hpp "kernels/ops/([^o]|o[^p])")

@@ -1,4 +1,4 @@
-// How much a test tries: a little with each change, all of it in the nightly tests, which set SHAKEDOWN_NIGHTLY.
+// The number of seeds of a test: a few after each change, all in the nightly tests, which set SHAKEDOWN_NIGHTLY.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace shakedown::testing_support {
 
 inline bool is_nightly() { return std::getenv("SHAKEDOWN_NIGHTLY") != nullptr; }
 
-/// `all` in the nightly tests, else at most 5.
+/// Returns `all` in the nightly tests, else at most 5.
 inline int seeds(int all) { return is_nightly() ? all : std::min(all, 5); }
 
 }  // namespace shakedown::testing_support

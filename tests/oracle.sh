@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Everything that the judge says of what is stored, in files that diff can compare: a change of the structure must not
-# change them, and of a change of meaning they show each difference.
+# Writes everything that the judge says about stored runs to files, for a comparison with diff. A refactoring must not change
+# them; after a change of behaviour they show each difference.
 #
 #   tests/oracle.sh BUILD OUT [DATA]      DATA: the source tree with the stored runs (default: the tree of this script)
 #   diff -r OLD NEW                       with OLD made by the build of an earlier commit, on the same DATA
 #
-# Of every stored run: the table, verdict.json, --explain of every sixth of its keys and the exit codes; each broken sample;
-# baselines against each other. Paths and times are left out.
+# For every stored run: the table, verdict.json, --explain of every sixth key, and exit codes. Also each broken sample, and
+# baselines compared with each other. Omits paths and times.
 set -uo pipefail
 
 [[ $# -ge 2 ]] || { sed -n '5,6s/^# *//p' "$0" >&2; exit 2; }
@@ -19,11 +19,11 @@ shakedown=$build/bin/shakedown
 [[ -x $shakedown ]] || shakedown=$build/report/shakedown  # of an older commit
 cd "$data" || exit 2
 
-# Rules are named by file and line, and those move when a profile is written differently.
+# Removes the line numbers of rules, which change when a profile is reformatted.
 plain() {
   sed -E "s#(/[^ ,\":]*)?/thresholds/([a-z0-9-]+\.yaml):[0-9]+#\2#g; s#$build#BUILD#g; s# \([0-9]+ ms( total)?\)##; /^\[-+\]/d"
 }
-keep() {  # NAME COMMAND...: its output and exit code
+keep() {  # NAME COMMAND...: keeps its output and exit code
   local name=$1 code=0
   shift
   "$@" >"$out/$name.raw" 2>&1 || code=$?
@@ -47,7 +47,7 @@ for run in ci/baselines/*/*ranks ci/baselines/*/*ranks/[0-9] tests/data/*; do
     continue
   fi
   judge "$name" "$run"
-  # An explanation reads the run again: every sixth key shows each family and kind of rule.
+  # An explanation reads the run again. Every sixth key covers each family and kind of rule.
   while read -r key; do
     "$shakedown" report --results="$run" --explain="$key" 2>&1 | plain
   done < <(keys_of "$run" | awk 'NR % 6 == 1') >"$out/$name.explain.txt"

@@ -1,17 +1,17 @@
-# Hosts made of namespaces, for scripts that are run as SCRIPT DIR ... COMMAND: each has a network of its own on one bridge
-# (10.78.0.0/24), its own host name, shared memory and temporary folder. DIR is seen alike by all of them; it must not be below
-# /run, /dev/shm or /var/tmp. Sourced; needs root. All of it ends with the script, however that ends.
+# Hosts in namespaces, for scripts that are run as SCRIPT DIR ... COMMAND. Each host has its own network on one bridge
+# (10.78.0.0/24), host name, shared memory and temporary folder. All of them see the same DIR; it must not be below /run,
+# /dev/shm or /var/tmp. Sourced; needs root. Everything ends with the script, even if it is killed.
 # shellcheck shell=bash
 set -euo pipefail
 
 if [[ -z ${inside_rack:-} ]]; then
-  # A process namespace of its own: when its first process ends, the kernel ends every other.
+  # A separate process namespace: when its first process ends, the kernel ends all others.
   inside_rack=yes exec unshare --net --mount --pid --uts --fork --mount-proc --kill-child -- "$0" "$@"
 fi
 unset inside_rack
 rack=$(readlink -f "$1")
 
-# rack_of NAME HOST...: this host becomes NAME, 10.78.0.1; the HOSTs, 10.78.0.11 and on, have names but do not run yet.
+# rack_of NAME HOST...: this host becomes NAME, 10.78.0.1. The HOSTs, from 10.78.0.11 on, get names but are not started.
 rack_of() {
   local host address=11
   hostname "$1"
@@ -28,8 +28,8 @@ rack_of() {
   mount --bind "$rack/hosts" /etc/hosts
 }
 
-# run_host NUMBER NAME COMMAND: the host NUMBER (1, 2, ...) runs a line of shell; its process is in DIR/NAME.pid, what it says
-# in DIR/NAME.log. port NUMBER of the bridge is its cable.
+# run_host NUMBER NAME COMMAND: runs a line of shell on the host NUMBER (1, 2, ...). Its process is in DIR/NAME.pid, its output
+# in DIR/NAME.log. Port NUMBER of the bridge is its cable.
 run_host() {
   unshare --net --uts --ipc --mount -- bash -c "hostname $2 && mount -t tmpfs tmpfs /dev/shm && mount -t tmpfs tmpfs /var/tmp &&
     until ip link set eth0 up 2>/dev/null; do sleep 0.02; done; ip link set lo up && ip addr add 10.78.0.$((10 + $1))/24 dev eth0 &&

@@ -1,13 +1,13 @@
-# Tests of results, thresholds, verdict, regression and report; and acceptance_test, the program that judges.
+# Tests of results, thresholds, verdict, regression and report, and acceptance_test, the program that judges.
 shakedown_test(base_test unit
   SOURCES base/gpu_health_test.cpp base/host_list_test.cpp base/xids_test.cpp base/statistics_test.cpp base/names_test.cpp
     base/text_test.cpp base/key_test.cpp base/archive_test.cpp base/process_test.cpp base/driver_library_test.cpp
     base/exit_code_test.cpp base/files_test.cpp base/held_folder_test.cpp base/sha256_test.cpp
   LIBRARIES shakedown::base)
-# On its own: its limits are short.
+# A separate program, because its time limits are short.
 shakedown_test(keeper_test unit SOURCES base/keeper_test.cpp LIBRARIES shakedown::base)
 
-# What builds result files for tests: compiled once.
+# Builds result files for tests; compiled once.
 add_library(results_builder STATIC thresholds/results_builder.cpp)
 target_link_libraries(results_builder PUBLIC shakedown::verdict)
 
@@ -31,7 +31,7 @@ thresholds_test(regression_test regression_test.cpp)
 thresholds_test(baseline_test baseline_test.cpp)
 thresholds_test(soak_test soak_test.cpp)
 
-# With a table of its own, which takes the place of the library's: one row more.
+# Replaces the library's table by one with an additional row.
 set(table ${CMAKE_CURRENT_BINARY_DIR}/families_table.hpp)
 set(yaml ${PROJECT_SOURCE_DIR}/thresholds/families/families.yaml ${CMAKE_CURRENT_SOURCE_DIR}/thresholds/made_up_family.yaml)
 add_custom_command(OUTPUT ${table} COMMAND ${CMAKE_COMMAND} -E cat ${yaml} > ${table}.yaml
@@ -51,7 +51,7 @@ add_executable(acceptance_test acceptance_test.cpp)
 target_link_libraries(acceptance_test PRIVATE shakedown::report GTest::gtest)
 target_compile_definitions(acceptance_test PRIVATE SHAKEDOWN_VERSION="${PROJECT_VERSION}")
 
-# The real programs, as a user runs them: exit codes, last lines, files.
+# The real programs as users run them: exit codes, last lines, files.
 shakedown_test(acceptance_cli_test unit PROGRAM report_tests SOURCES report/acceptance_cli_test.cpp)
 shakedown_test(judge_apart_test unit PROGRAM report_tests SOURCES report/judge_apart_test.cpp)
 add_library(dying_judge MODULE faults/dying_judge.cpp)  # preloaded
@@ -60,7 +60,7 @@ target_compile_definitions(report_tests PRIVATE ACCEPTANCE_TEST="$<TARGET_FILE:a
   SHAKEDOWN_PROGRAM="$<TARGET_FILE:shakedown>" DYING_JUDGE="$<TARGET_FILE:dying_judge>")
 add_dependencies(report_tests acceptance_test shakedown dying_judge)
 
-# Those that judge for seconds.
+# Tests that judge for several seconds.
 function(judging_test name)
   shakedown_test(${name} unit PROGRAM judging_tests SOURCES thresholds/${name}.cpp LIBRARIES results_builder)
 endfunction()
@@ -73,7 +73,7 @@ shakedown_nightly(doubt_test judging_tests --gtest_filter=AVerdict.*:AValueThatI
 shakedown_nightly(falsified_test judging_tests --gtest_filter=FalsifiedRuns.*)
 shakedown_nightly(drift_test judging_tests --gtest_filter=Drift.*)
 
-# 10,000 GPUs x 60 benchmarks x 5 repetitions: under 20 s and 2 GiB, culprits named, or it fails.
+# 10,000 GPUs x 60 benchmarks x 5 repetitions: must name the culprits within 20 s and 2 GiB.
 add_executable(judge_scale thresholds/judge_scale.cpp)
 target_link_libraries(judge_scale PRIVATE shakedown_fleet results_builder shakedown::report nlohmann_json::nlohmann_json)
 target_compile_definitions(judge_scale PRIVATE SHAKEDOWN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

@@ -1,4 +1,4 @@
-# cuDNN 9 or later: CUDNN::cudnn. Set CUDNN_ROOT if it is neither beside the CUDA Toolkit nor where the system has it.
+# Finds cuDNN 9 or later: CUDNN::cudnn. Set CUDNN_ROOT if it is neither with the CUDA Toolkit nor in a system folder.
 include(FindPackageHandleStandardArgs)
 find_path(CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(CUDNN_LIBRARY NAMES cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})

@@ -1,16 +1,16 @@
-# Finds NCCL, which installs no package file of its own.
+# Finds NCCL, which has no CMake package file.
 #
-# Looks in NCCL_ROOT, then NCCL_HOME (cache or environment), the CUDA Toolkit and the system.
-# Sets NCCL_FOUND, NCCL_LIBRARY, NCCL_INCLUDE_DIR, NCCL_VERSION; makes the target NCCL::nccl.
+# Searches NCCL_ROOT, then NCCL_HOME (cache or environment), the CUDA Toolkit and the system.
+# Sets NCCL_FOUND, NCCL_LIBRARY, NCCL_INCLUDE_DIR, NCCL_VERSION; defines the target NCCL::nccl.
 
 set(_nccl_hints ${NCCL_ROOT} $ENV{NCCL_ROOT} ${NCCL_HOME} $ENV{NCCL_HOME})
-find_package(CUDAToolkit QUIET)  # find_path passes over a hint that is empty
+find_package(CUDAToolkit QUIET)  # find_path skips an empty hint
 
 find_path(NCCL_INCLUDE_DIR nccl.h
   HINTS ${_nccl_hints}
   PATHS ${CUDAToolkit_INCLUDE_DIRS}
   PATH_SUFFIXES include)
-# A Python wheel has only libnccl.so.2.
+# A Python wheel only has libnccl.so.2.
 find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2
   HINTS ${_nccl_hints}
   PATHS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT}

@@ -1,5 +1,5 @@
-# An installed copy may be moved: nothing in it knows its own folder. What a node may lack goes into lib/; after that come the
-# folders of the CUDA libraries that it was linked with.
+# An installed copy can be moved: no file contains its folder. Libraries that a node may lack are in lib/. The search path has
+# the folders of the CUDA libraries at build time after that.
 foreach(family IN LISTS SHAKEDOWN_FAMILIES ITEMS all)
   list(APPEND programs bench_${family})
 endforeach()
@@ -13,8 +13,8 @@ install(FILES ${profiles} DESTINATION share/shakedown/thresholds)
 install(FILES ${PROJECT_BINARY_DIR}/share/shakedown/families DESTINATION share/shakedown)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/shakedown)
 
-# cpack -G DEB: what is installed, and the packages that it needs as dpkg-shlibdeps finds them. Libraries that no package has
-# brought, such as a CUDA Toolkit's from NVIDIA's installer, are looked for where they were linked, and not depended on.
+# cpack -G DEB: the installed files, with the package dependencies that dpkg-shlibdeps finds. Libraries without a package, such
+# as those from NVIDIA's installer of the CUDA Toolkit, are searched where they were linked, and are no dependencies.
 set(CPACK_PACKAGE_NAME shakedown)
 set(CPACK_PACKAGE_CONTACT "the Shakedown authors")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "acceptance test for GPU nodes and clusters")

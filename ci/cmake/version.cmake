@@ -1,4 +1,5 @@
-# Writes OUTPUT, the facts of this build, if they have changed. Run by the build: cmake -DSOURCE= -DOUTPUT= ... -P version.cmake
+# Writes the facts of this build to OUTPUT if they have changed. Run by the build: cmake -DSOURCE= -DOUTPUT= ... -P
+# version.cmake
 find_program(git git)
 set(commit unknown)
 set(dirty false)

@@ -1,4 +1,4 @@
-// Stored baselines, and a comparison of each with itself and with what it came from.
+// Fuzzes stored baselines, and compares each with itself and with its original.
 #include "tests/fuzz/one_file.hpp"
 #include "thresholds/history/regression.hpp"
 

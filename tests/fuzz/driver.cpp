@@ -1,5 +1,5 @@
-// Runs a fuzz target without libFuzzer: each file of the corpus as it is, then inputs made of them by mutation, for so
-// many seconds or so many inputs. A crash or a sanitizer's report is the finding; the input stands in crash-input then.
+// Runs a fuzz target without libFuzzer: first each file of the corpus unchanged, then mutations of these files, for a
+// number of seconds or inputs. A crash or a sanitizer report is a finding; its input is in crash-input.
 //
 //   build/tests/fuzz_results --corpus=DIR [--corpus=DIR] [--seconds=5] [--inputs=N] [--seed=1]
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t largest_input = 1 << 16;
 
-// What readers compare with, and the numbers at which they go wrong.
+// Words that readers compare with, and numbers at their limits.
 constexpr std::string_view words[] = {"0",     "-1",          "1e300", "1e-300",  "2147483648", "18446744073709551616",
                                       "null",  "true",        "[]",    "{}",      "\"\"",       "NaN",
                                       "\n",    "\"\\u0000\"", ": ",    "- ",      "src:",       "dst:",
@@ -37,7 +37,7 @@ class Mutator {
 
   std::string next() {
     std::string text = pick(corpus_);
-    // Of a large file a part: what is read in a blink is read often.
+    // Cuts large files, so that more inputs are read per second.
     for (std::size_t changes = 1 + below(8); changes > 0; --changes) change(text);
     if (text.size() > largest_input) text.resize(largest_input);
     return text;
@@ -68,7 +68,7 @@ class Mutator {
     }
   }
 
-  // What every reader has most of.
+  // Numbers are the most frequent content of every format.
   void replace_number(std::string& text, std::size_t from) {
     const auto digit = text.find_first_of("0123456789", from);
     if (digit == std::string::npos) return;

@@ -1,4 +1,4 @@
-// The readers take files: each input is written to one.
+// The readers need files: writes each input to one.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace shakedown::fuzz {
 
-/// The one file of this process, with this content.
+/// Returns the one file of this process, with this content.
 inline std::filesystem::path file_with(const std::uint8_t* data, std::size_t size, const std::string& name) {
   static const testing_support::Folder folder;
   return folder.write(name, std::string(reinterpret_cast<const char*>(data), size));
 }
 
-/// Whatever is read is refused in the reader's own words, or taken; anything else that is thrown ends the program.
+/// Reads an input. The reader may accept it or throw InputError; any other exception ends the program.
 template <class Read>
 int try_to(Read read) {
   try {

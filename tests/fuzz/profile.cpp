@@ -1,4 +1,4 @@
-// Profiles, beside the part that they may include.
+// Fuzzes profiles, next to a file that they can include.
 #include "thresholds/rules/profile.hpp"
 #include "tests/fuzz/one_file.hpp"
 

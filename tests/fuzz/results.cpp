@@ -1,4 +1,4 @@
-// Result files, and the judgement of what could be read.
+// Fuzzes result files, and judges those that can be read.
 #include "tests/fuzz/one_file.hpp"
 #include "thresholds/judge/judge.hpp"
 #include "thresholds/judge/verdict.hpp"

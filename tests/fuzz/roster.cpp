@@ -1,4 +1,4 @@
-// Rosters.
+// Fuzzes rosters.
 #include "tests/fuzz/one_file.hpp"
 #include "thresholds/judge/judge.hpp"
 #include "thresholds/rules/expectation.hpp"

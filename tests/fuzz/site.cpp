@@ -1,4 +1,4 @@
-// Files of a site.
+// Fuzzes site files.
 #include "thresholds/rules/site.hpp"
 
 #include "tests/fuzz/one_file.hpp"

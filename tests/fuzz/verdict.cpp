@@ -1,4 +1,4 @@
-// Stored verdicts, and the text of what could be read.
+// Fuzzes stored verdicts, and prints those that can be read.
 #include "report/terminal.hpp"
 #include "report/verdict_json.hpp"
 #include "tests/fuzz/one_file.hpp"

@@ -1,7 +1,8 @@
-"""What tests/peers/reference_step.py and golden_gpt2.py share: the sizes of the tests' models, and their deterministic weights and tokens.
+"""Common code of tests/peers/reference_step.py and golden_gpt2.py: the sizes of the test models, their weights and tokens.
 
-The same as tests/kernels/transformer/host_step.hpp (set_lively_weights, batch_of) and kernels/transformer/step.hpp (`tensor`)
-make, from the same hash. Parameters are one flat array, in the order in which a backward pass completes them.
+Weights and tokens are deterministic. They come from the same hash, and are the same, as those of set_lively_weights and batch_of
+in tests/kernels/transformer/host_step.hpp and `tensor` in kernels/transformer/step.hpp. Parameters are one flat array, in the
+order in which a backward pass completes them.
 """
 
 import math
@@ -11,7 +12,7 @@ import numpy as np
 
 
 def mix(x):
-    """splitmix64 of an array of uint64."""
+    """Returns splitmix64 of an array of uint64."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -19,7 +20,7 @@ def mix(x):
 
 
 def normal(number, count):
-    """count normal numbers of the tensor with this number: Box-Muller on hashed indices."""
+    """Returns `count` normal numbers of the tensor with this number: Box-Muller on hashed indices."""
     bits = mix(np.uint64(number << 32) + np.arange(count, dtype=np.uint64))
     u = ((mix(bits) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     v = (mix(bits + np.uint64(1)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
@@ -28,7 +29,7 @@ def normal(number, count):
 
 @dataclass(frozen=True)
 class Model:
-    encoder: bool  # norms behind the sums, no mask, an untied head with bias; else GPT-2
+    encoder: bool  # norms after the sums, no mask, an untied head with bias; else GPT-2
     layers: int
     hidden: int
     heads: int
@@ -38,7 +39,7 @@ class Model:
     eps: float = 1e-5
 
     def tensors(self):
-        """(name, shape, decays) in the order of the flat array; weights are out x in."""
+        """Returns (name, shape, decays) in the order of the flat array; weights are out x in."""
         h, i = self.hidden, self.intermediate
         flat = []
 
@@ -73,7 +74,7 @@ class Model:
         return flat
 
     def lively(self):
-        """Weights so large that every part of the model bends the result: tensor i has the number 1000 + i."""
+        """Returns weights that are large enough for every part of the model to affect the result. Tensor i has the number 1000 + i."""
         weights = {}
         for number, (name, shape, _) in enumerate(self.tensors(), 1000):
             values = normal(number, math.prod(shape)).reshape(shape)
@@ -84,7 +85,7 @@ class Model:
         return weights
 
     def measured(self):
-        """Weights as a measurement begins with."""
+        """Returns the initial weights of a measurement."""
         h, weights = self.hidden, {}
         numbers = {"embedding": 0, "head.weight": 1, "positions": 2, "head.bias": 3}
         of_layer = {"qkv.bias": 7, "o.weight": 3, "o.bias": 25, "up.weight": 5, "up.bias": 26, "down.weight": 6, "down.bias": 27}
@@ -92,7 +93,7 @@ class Model:
             layer, _, rest = name.partition(".")
             if "norm" in name:
                 weights[name] = np.full(shape, 1.0 if name.endswith("weight") else 0.0)
-            elif rest == "qkv.weight":  # q, k and v are tensors of their own
+            elif rest == "qkv.weight":  # q, k and v are separate tensors
                 base = 32 * (int(layer) + 1)
                 weights[name] = 0.02 * np.concatenate([normal(base + m, h * h).reshape(h, h) for m in range(3)])
             else:
@@ -108,16 +109,16 @@ def tokens(vocab, batch, seq):
     return inputs, targets
 
 
-# The shapes of tests/kernels/transformer/host_step.hpp, whose sizes divide nothing.
+# The shapes of tests/kernels/transformer/host_step.hpp, with sizes that no tile size divides.
 RAGGED = {name: Model(name == "encoder", layers=2, hidden=32, heads=4, intermediate=48, vocab=61, context=9)
           for name in ("gpt2", "encoder")}
 # The presets for machines without a GPU.
 TINY = {name: Model(name == "encoder", layers=2, hidden=64, heads=4, intermediate=256, vocab=256, context=64)
         for name in ("gpt2", "encoder")}
-# AdamW's epsilon is not the usual 1e-8: what is added to all keys changes no attention, so that the gradient of their bias
-# is nothing but rounding, which the division by its own size would make visible.
+# AdamW's epsilon is not the usual 1e-8. A constant added to all keys does not change attention, so the gradient of the key bias
+# is only rounding noise. Division by its own size would amplify this noise.
 BATCH, SEQ, LR, EPSILON, STEPS = 2, 7, 0.01, 1e-6, 3
-EVERY = 17  # of the values, one in so many is written
+EVERY = 17  # one in this number of values is written
 
 
 def write(losses, gradient, parameters):

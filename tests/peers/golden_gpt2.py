@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The golden values of tests/kernels/transformer/golden_test.cpp for GPT-2 and the encoder once more, in float64 by transformers and torch.
+"""Recomputes the golden values of tests/kernels/transformer/golden_test.cpp in float64 with transformers and torch.
 
     python3 tests/peers/golden_gpt2.py gpt2 --compare tests/data/gpt2_golden.txt
     python3 tests/peers/golden_gpt2.py encoder --compare tests/data/encoder_golden.txt
-    python3 tests/peers/golden_gpt2.py gpt2                      # prints them
+    python3 tests/peers/golden_gpt2.py gpt2                      # prints the values
 
 Needs numpy, torch and transformers, no GPU; takes seconds. GPT-2 is transformers' GPT2LMHeadModel, the encoder is torch's
-nn.TransformerEncoder between tables and a head, both without dropout. What is committed was made by reference_step.py,
-which has nothing in common with these but the weights: --compare prints the largest difference in parts of the root mean
-square, and fails above 1e-10.
+nn.TransformerEncoder between tables and a head, both without dropout. The committed values come from reference_step.py, which
+only has the weights in common with these models. --compare prints the largest difference relative to the root mean square, and
+fails above 1e-10.
 """
 
 import argparse
@@ -36,7 +36,7 @@ class Gpt2(torch.nn.Module):
         return self.model(input_ids=inputs).logits
 
     def places(self):
-        """Name in flat_model -> (parameter, transposed): transformers' Conv1D has its weights in x out."""
+        """Maps names in flat_model to (parameter, transposed): transformers' Conv1D has its weights as in x out."""
         base = self.model.transformer
         found = {"embedding": (base.wte.weight, False), "positions": (base.wpe.weight, False)}
 
@@ -86,7 +86,7 @@ class Encoder(torch.nn.Module):
 
 
 def compare(path, computed):
-    """The largest difference of each kind of value to those of the file."""
+    """Returns the largest difference of each kind of value from those in the file."""
     worst = 0.0
     expected = {"loss": {}, "gradient": {}, "parameter": {}}
     with open(path) as file:

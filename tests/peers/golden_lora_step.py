@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Golden values for tests/kernels/transformer/lora_golden_test.cpp: three LoRA steps of a two-layer Qwen2 in float64 by transformers and peft.
+"""Computes golden values for tests/kernels/transformer/lora_golden_test.cpp with transformers and peft.
+
+These are three LoRA steps of a two-layer Qwen2 in float64.
 
     python3 tests/peers/golden_lora_step.py > tests/data/lora_golden.txt
 
 Needs torch, transformers and peft, no GPU; takes seconds. The C++ test makes the same weights from the same hash, so the
-file has results only: the loss of each step, a part of the gradient of the first and of the parameters after the last,
-by their index in the flat array of the trainable parameters.
+file only has results: the loss of each step, and a part of the gradient of the first step and of the parameters after the last
+step. They are identified by their index in the flat array of the trainable parameters.
 
-transformers computes two things in float32 whatever the type of the model: RMSNorm and the table of rotations. They are
-replaced by the same formulas in float64; everything else is as installed.
+For models of any type, transformers computes RMSNorm and the table of rotations in float32. This script replaces both by the
+same formulas in float64. Everything else is as installed.
 """
 
 import math
@@ -24,13 +26,13 @@ LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_DIM, INTERMEDIATE, VOCAB = 2, 32, 4, 2, 8,
 EPS, THETA, RANK, ALPHA, BATCH, SEQ = 1e-6, 100.0, 4, 6, 2, 7
 STDDEV = 0.3
 LR, STEPS = 0.01, 3
-EVERY = 3  # of the values, one in so many is written
+EVERY = 3  # one in this number of values is written
 
 torch.set_default_dtype(torch.float64)
 
 
 def mix(x):
-    """splitmix64 of an array of uint64."""
+    """Returns splitmix64 of an array of uint64."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -38,7 +40,7 @@ def mix(x):
 
 
 def normal(number, count, stream=0):
-    """count normal numbers of the tensor with this number: Box-Muller on hashed indices."""
+    """Returns `count` normal numbers of the tensor with this number: Box-Muller on hashed indices."""
     index = np.uint64(number << 32) + np.arange(count, dtype=np.uint64)
     bits = mix(index ^ np.uint64(stream << 56))
     u = ((mix(bits) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
@@ -70,7 +72,7 @@ def build():
         vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=INTERMEDIATE, num_hidden_layers=LAYERS,
         num_attention_heads=HEADS, num_key_value_heads=KV_HEADS, head_dim=HEAD_DIM, rms_norm_eps=EPS,
         max_position_embeddings=SEQ, tie_word_embeddings=False, attention_dropout=0.0, use_cache=False,
-        attn_implementation="sdpa")  # the eager one has its softmax in float32
+        attn_implementation="sdpa")  # the eager implementation has its softmax in float32
     model = transformers.Qwen2ForCausalLM(config).double()
     model.model.rotary_emb = Rotations()
 
@@ -113,7 +115,7 @@ def build():
 
 
 def in_backward_order(model):
-    """A and B as the flat array has them: last layer first; down, gate and up, o, then q, k, v; first B, then A."""
+    """Returns A and B in the order of the flat array: last layer first; down, gate and up, o, then q, k, v; B before A."""
     parameters = dict(model.named_parameters())
     flat = []
     for layer in reversed(range(LAYERS)):

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""The losses of train_step on whole models of 7 and 8 billion parameters, by transformers and torch in f32 on one GPU: the
-same random weights, tokens and update as a measurement has. They are what kernels/transformer/step_check.cpp holds the losses
-of bf16 against.
+"""Computes the losses of train_step on whole models of 7 and 8 billion parameters, with transformers and torch in f32 on one GPU.
+
+The random weights, tokens and updates are those of a measurement. kernels/transformer/step_check.cpp compares the bf16 losses
+with these values.
 
     python3 tests/peers/golden_train_step.py qwen2_7b_8_layers llama_8b_8_layers --batch=2
-    python3 tests/peers/golden_train_step.py qwen2_7b llama_8b                      # in 135 GB
-    ... --bf16                                      under autocast, to see how far bf16 moves a loss
-    ... --layers=2 --seq=64 --batch=1 --cpu         a small one, anywhere
+    python3 tests/peers/golden_train_step.py qwen2_7b llama_8b                      # needs 135 GB
+    ... --bf16                                      under autocast, to measure the effect of bf16 on a loss
+    ... --layers=2 --seq=64 --batch=1 --cpu         a small model, for any machine
 
-Prints a line of losses for each model, of all steps from the first.
+Prints one line for each model: the losses of all steps.
 """
 
 import argparse

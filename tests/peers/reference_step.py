@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Three training steps of a small GPT-2 (or encoder) in float64, with numpy alone: golden values for tests/kernels/transformer/golden_test.cpp.
+"""Computes golden values for tests/kernels/transformer/golden_test.cpp: three training steps of a small GPT-2 or encoder.
+
+Uses float64, and only numpy.
 
     python3 tests/peers/reference_step.py gpt2 > tests/data/gpt2_golden.txt
     python3 tests/peers/reference_step.py encoder > tests/data/encoder_golden.txt
     python3 tests/peers/reference_step.py gpt2 --measured     # the losses of step_check.cpp: gpt2_tiny, 2 x 16 tokens
 
-Nothing here knows a derivative of a norm, of attention or of a loss: the model is written in sums, products, exp, log and
-tanh, each of which knows its own, and gradients come from walking back through them. The same values from transformers:
-tests/peers/golden_gpt2.py.
+This script has no derivative of a norm, of attention or of a loss. The model consists of sums, products, exp, log and tanh with
+their derivatives, and gradients come from automatic differentiation. tests/peers/golden_gpt2.py computes the same values with
+transformers.
 """
 
 import argparse
@@ -18,7 +20,7 @@ import flat_model
 
 
 class Value:
-    """An array, and how a gradient of it becomes gradients of what it was made from."""
+    """An array with a function that turns its gradient into gradients of its inputs."""
 
     def __init__(self, array, *made_from):
         self.array, self.made_from, self.gradient = np.asarray(array, dtype=np.float64), made_from, 0.0
@@ -76,7 +78,7 @@ class Value:
         return Value(out, (self, lambda g: g * (1 - out * out)))
 
     def sum(self):
-        """Over the last axis, which stays."""
+        """Returns the sum over the last axis, which is kept."""
         return Value(self.array.sum(-1, keepdims=True), (self, lambda g: np.broadcast_to(g, self.array.shape)))
 
     def mean(self):
@@ -102,7 +104,7 @@ def as_value(x):
 
 
 def shrink(gradient, shape):
-    """The gradient of what was broadcast: summed over where it was repeated."""
+    """Returns the gradient of an array before broadcasting: the sum over repeated elements."""
     while gradient.ndim > len(shape):
         gradient = gradient.sum(0)
     for axis, size in enumerate(shape):
@@ -158,7 +160,8 @@ def loss_of(model, p, inputs, targets):
 
 
 def train(model, weights, inputs, targets, lr, epsilon, steps):
-    """Loss by step, gradient of the first, parameters after the last; clipped to norm 1, then AdamW as torch has it."""
+    """Returns the loss of each step, the gradient of the first, and the parameters after the last. Clips to norm 1, then uses
+    AdamW as in torch."""
     names = [name for name, _, _ in model.tensors()]
     decays = {name: decay for name, _, decay in model.tensors()}
     first, second = ({name: np.zeros_like(weights[name]) for name in names} for _ in range(2))

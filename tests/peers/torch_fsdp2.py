@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What torch reaches on the steps of bench_train_step whose ranks share weights, gradients and optimizer: FSDP2 with
-each block compiled, bf16 with f32 masters, gradients reduced in f32 as ours are (--reduce=bf16: in half of the bytes),
-fused AdamW, clipping. Random weights and tokens.
+"""Measures the performance of torch on the fully sharded steps of bench_train_step: FSDP2 with each block compiled.
+
+Uses bf16 with f32 masters, fused AdamW, clipping, random weights and tokens. Gradients are reduced in f32 as in bench_train_step
+(--reduce=bf16: with half of the bytes).
 
     NCCL_NVLS_ENABLE=0 torchrun --nproc-per-node=2 tests/peers/torch_fsdp2.py qwen2_7b
 

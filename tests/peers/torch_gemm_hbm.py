@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What torch reaches on this GPU in the terms of bench_gemm and bench_hbm, alone or in turns with them.
+"""Measures the performance of torch on this GPU as bench_gemm and bench_hbm do, alone or alternating with them.
 
     python3 tests/peers/torch_gemm_hbm.py [--device N] [--filter REGEX]
     python3 tests/peers/torch_gemm_hbm.py --beside build/bench [--device N] [--filter REGEX]
 
-One line per figure. Alone: name, median of samples, unit. Beside: name, torch before, ours, torch after, and ours over
-the mean of both, of each name in turn, so that both meet the same GPU at the same heat. Both load the GPU for 0.15 s,
-and then take samples of about a millisecond for 55 ms, or 10, with a rest of 60 ms before every 20 ms. Random normal
-data.
+Prints one line per metric. Alone: name, median of samples, unit. With --beside: name, torch before, the benchmark, torch after,
+and the benchmark divided by the mean of both torch values. Names are measured one after the other, so that both programs run at
+the same GPU temperature. Both load the GPU for 0.15 s, and then take samples of about a millisecond for 55 ms, or 10 samples, with
+a rest of 60 ms before every 20 ms. Random normal data.
 """
 import argparse
 import json
@@ -25,11 +25,11 @@ import torch
 TUNING_SECONDS = 0.15
 BURST_SECONDS, REST_SECONDS = 0.02, 0.06
 SAMPLE_SECONDS, SAMPLES_SECONDS, LEAST_SAMPLES = 1e-3, 1.1 * 0.05, 10
-LONG = 5e-3  # an operation that is a sample of its own
+LONG = 5e-3  # an operation of this length is a sample by itself
 
 
 def seconds(operation, launches):
-    """Seconds of one of `launches` operations queued back to back, by events."""
+    """Returns the seconds of one of `launches` operations queued back to back, measured with events."""
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     begin.record()
     for _ in range(launches):
@@ -40,7 +40,7 @@ def seconds(operation, launches):
 
 
 def median_seconds(operation):
-    """Seconds of an operation, sampled as bench_gemm does it."""
+    """Returns the seconds of an operation, sampled as in bench_gemm."""
     seconds(operation, 2)
     each = seconds(operation, 2)
     seconds(operation, math.ceil(TUNING_SECONDS / each))
@@ -50,8 +50,8 @@ def median_seconds(operation):
     samples = max(LEAST_SAMPLES, math.ceil(SAMPLES_SECONDS / (batch * each)))
     burst = max(1, int(BURST_SECONDS / (batch * each)))
     taken = []
-    # After less than a burst the rest is shorter in proportion: with whole rests a product of more than 7 ms would meet a
-    # cooler GPU than ours.
+    # A rest after less than a burst is proportionally shorter. With full rests, the GPU would be cooler during products of more
+    # than 7 ms than it is in bench_gemm.
     rest = REST_SECONDS * min(1, burst * batch * each / BURST_SECONDS)
     for i in range(samples):
         if i % burst == 0:
@@ -65,7 +65,7 @@ def randn(rows, columns, dtype):
 
 
 def scaled(m, n, k):
-    """fp8 with unit scales, bf16 out, fast accumulation; B column after column, as the tensor cores ask for."""
+    """Makes an fp8 product with unit scales, bf16 output and fast accumulation; B is column-major, as tensor cores require."""
     a, b = randn(m, k, torch.float8_e4m3fn), randn(n, k, torch.float8_e4m3fn).t()
     one = torch.ones((), device="cuda")
     return lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
@@ -89,7 +89,7 @@ def plain(dtype, tf32=False):
 
 
 def linear(dtype, tf32=False):
-    """The layer of a model, x W^T: B column after column."""
+    """Makes the layer of a model, x W^T: B is column-major."""
     def prepare(m, n, k):
         a, b = randn(m, k, dtype), randn(n, k, dtype)
         c = torch.empty(m, n, device="cuda", dtype=dtype)
@@ -113,7 +113,7 @@ PROJECTIONS = ((4608, 3584), (3584, 3584), (37888, 3584), (3584, 18944), (10240,
 
 
 class Figure:
-    """A rate that both measure: of bench_FAMILY under this key, and of the operation that prepare() makes."""
+    """A rate that both programs measure: bench_FAMILY with this key, and torch with the operation of prepare()."""
 
     def __init__(self, family, key, prepare, work, unit):
         self.family, self.key, self.prepare, self.work, self.unit = family, key, prepare, work, unit
@@ -126,7 +126,7 @@ class Figure:
         return rate
 
     def ours(self, folder):
-        """Of one process, which ends before this returns."""
+        """Returns the rate from a benchmark process, which ends before this returns."""
         with tempfile.TemporaryDirectory() as scratch:
             out = os.path.join(scratch, "result.json")
             bench = os.path.join(folder, f"bench_{self.family}")
@@ -144,7 +144,7 @@ def gemm(name, prepare, m, n, k):
 
 
 def figures():
-    """Every type and shape of bench_gemm that torch has, and the copies of bench_hbm."""
+    """Returns every type and shape of bench_gemm that torch supports, and the copies of bench_hbm."""
     cubes = {"bf16": plain(torch.bfloat16), "f16": plain(torch.float16), "tf32": plain(torch.float32, tf32=True),
              "f32": plain(torch.float32), "f64": plain(torch.float64), "fp8_e4m3": scaled, "int8": integers}
     layers = {"bf16": linear(torch.bfloat16), "f16": linear(torch.float16), "tf32": linear(torch.float32, tf32=True),
@@ -168,7 +168,7 @@ def main():
     parser.add_argument("--beside", metavar="FOLDER", help="of bench_gemm and bench_hbm")
     arguments = parser.parse_args()
     if arguments.device is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(arguments.device)  # read at torch's first call of CUDA
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(arguments.device)  # read at torch's first CUDA call
 
     for figure in figures():
         if not re.search(arguments.filter, figure.key):

@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
-"""What torch and peft reach on the LoRA step that bench_lora_step measures, on one GPU: the same model with the same
-random weights, tokens and update, transformers' Qwen2 with peft's adapters.
+"""Measures the performance of torch and peft on the LoRA step of bench_lora_step, on one GPU.
 
-    python3 tests/peers/torch_lora_step.py                       the cell that was best: no checkpointing, dropout 0,
+The model is transformers' Qwen2 with peft's adapters, with the same random weights, tokens and updates.
+
+    python3 tests/peers/torch_lora_step.py                       the fastest settings: no checkpointing, dropout 0,
                                                                  bf16 autocast over f32 adapters, torch.compile, fused AdamW
-    python3 tests/peers/torch_lora_step.py --attention=cudnn     other cells: --eager --adapters=bf16 --checkpoint --dropout
-    python3 tests/peers/torch_lora_step.py --ours=FILE           compares instead: losses and the gradient of the first step
-                                                                 that build/tests/cuda_lora_dump FILE --model=qwen2_7b
-                                                                 --batch=2 --seq=4096 has written
+    python3 tests/peers/torch_lora_step.py --attention=cudnn     other settings: --eager --adapters=bf16 --checkpoint --dropout
+    python3 tests/peers/torch_lora_step.py --ours=FILE           compares losses and the gradient of the first step with
+                                                                 the FILE of build/tests/cuda_lora_dump FILE
+                                                                 --model=qwen2_7b --batch=2 --seq=4096
     ... --eager --write=PEER, then --f32 --checkpoint --ours=FILE --peer=PEER
-                                                                 how far ours and torch's own bf16 are from the same steps
-                                                                 in f32 (frozen weights and tokens as in bf16)
+                                                                 the distance of this project's and of torch's bf16 from the
+                                                                 same steps in f32 (frozen weights and tokens as in bf16)
 
 Prints one line in the terms of bench_lora_step: tokens_per_s and step_ms are medians over single steps, with clipping and
-the update; model_tflops counts what the model needs, whatever is computed twice. The comparison ends with 1 if a loss
-differs by more than 1e-3 of itself or an adapter's gradient has a cosine below 0.999; with --peer instead if ours is
-farther from f32 than the peer by more than a quarter, in the losses or in the gradient.
+the update. model_tflops counts the operations of the model once, even if some are recomputed. The comparison ends with exit code
+1 if the relative difference of a loss exceeds 1e-3, or an adapter's gradient has a cosine below 0.999. With --peer, it ends with
+1 if this project's losses or gradient differ from f32 by more than 1.25 times as much as the peer's.
 """
 
 import argparse
@@ -40,17 +41,17 @@ SHAPES = {
 
 
 def signed(x):
-    """The int64 with the bits of this uint64."""
+    """Returns the int64 with the bits of this uint64."""
     return x - (1 << 64) if x >= 1 << 63 else x
 
 
 def shifted(x, bits):
-    """x >> bits of int64 as if it were unsigned."""
+    """Returns x >> bits for int64, as if it were unsigned."""
     return (x >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def mix(x):
-    """splitmix64 of int64, whose products wrap."""
+    """Returns splitmix64 of int64, whose products wrap around."""
     x = x + signed(0x9E3779B97F4A7C15)
     x = (x ^ shifted(x, 30)) * signed(0xBF58476D1CE4E5B9)
     x = (x ^ shifted(x, 27)) * signed(0x94D049BB133111EB)
@@ -59,7 +60,7 @@ def mix(x):
 
 def fill_normal(target, number, stddev=STDDEV, rounded=None):
     """Fills a tensor with the normal numbers of the tensor `number`: Box-Muller in float64 on hashed indices, rounded to the
-    type `rounded` where the tensor's own is wider."""
+    type `rounded` if the tensor's own type is wider."""
     flat = target.view(-1)
     rounded = rounded or flat.dtype
     piece = 1 << 26
@@ -73,13 +74,13 @@ def fill_normal(target, number, stddev=STDDEV, rounded=None):
 
 
 def number_of(kind, layer, module=None):
-    """The numbers of the tensors, as kernels/transformer/step.hpp has them."""
+    """Returns the numbers of the tensors, as in kernels/transformer/step.hpp."""
     base = 32 * (layer + 1)
     return {"weight": 0, "bias": 7, "a": 8, "b": 16}[kind] + base + (MODULES.index(module) if module else 0)
 
 
 def tokens(count, vocab):
-    """Inputs and targets: halves of hashed positions."""
+    """Returns inputs and targets, which are the halves of hashed positions."""
     x = np.arange(count, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -93,7 +94,7 @@ def projection(layer, module):
 
 
 def build(shape, options, device):
-    """The model with its adapters, and these in the order of the flat array."""
+    """Returns the model with its adapters, and the adapters in the order of the flat array."""
     config = transformers.Qwen2Config(
         vocab_size=shape["vocab"], hidden_size=shape["hidden"], intermediate_size=shape["intermediate"],
         num_hidden_layers=shape["layers"], num_attention_heads=shape["heads"], num_key_value_heads=shape["kv_heads"],
@@ -105,7 +106,7 @@ def build(shape, options, device):
     with torch.device(device):
         model = transformers.Qwen2ForCausalLM(config)
     torch.set_default_dtype(torch.float32)
-    # Weights of bf16 also where everything else is f32: of the tiny model, which is compared on the CPU, they are f32.
+    # Frozen weights have bf16 precision even if all else is f32. The tiny model is compared on the CPU and has f32 weights.
     rounded = torch.bfloat16 if options.model != "tiny" else dtype
     frozen = lambda tensor, number: fill_normal(tensor, number, rounded=rounded)
     with torch.no_grad():
@@ -148,7 +149,7 @@ def build(shape, options, device):
 
 
 def token_flops(shape, seq):
-    """Floating-point operations per token, as kernels/transformer/shape.hpp counts them."""
+    """Returns the floating-point operations per token, counted as in kernels/transformer/shape.hpp."""
     hidden, q, kv = shape["hidden"], shape["heads"] * shape["head_dim"], shape["kv_heads"] * shape["head_dim"]
     sizes = [(hidden, q), (hidden, kv), (hidden, kv), (q, hidden)] + [(hidden, shape["intermediate"])] * 2
     sizes.append((shape["intermediate"], hidden))
@@ -175,7 +176,7 @@ class Step:
         self.loss_of = loss_of if options.eager else torch.compile(loss_of)
 
     def gradient(self):
-        """Loss; the gradient is left in the parameters."""
+        """Returns the loss and leaves the gradient in the parameters."""
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss_of(self.inputs, self.targets)
         loss.backward()
@@ -216,7 +217,7 @@ def measure(step, shape, options):
 
 
 class Steps:
-    """What a run of the same steps has written: losses and the gradient of the first step, in the order of the flat array."""
+    """Reads the file of a run of the same steps: losses and the gradient of the first step, in the order of the flat array."""
 
     def __init__(self, file, parameters):
         with open(file + ".losses") as losses:
@@ -228,7 +229,7 @@ class Steps:
 
 
 def write(step, options):
-    """Takes the steps and writes what cuda_lora_dump writes of ours."""
+    """Runs the steps and writes the same values as cuda_lora_dump."""
     losses = []
     for index in range(options.steps):
         losses.append(step.gradient().item())
@@ -242,8 +243,8 @@ def write(step, options):
 
 
 def distances(name, theirs, losses, gradient):
-    """Largest relative difference of a loss, and of each tensor of the gradient (cosine, ratio of norms, name). `gradient`
-    has this run's tensors, in order and with their names."""
+    """Returns the largest relative difference of a loss, and (cosine, ratio of norms, name) for each tensor of the gradient.
+    `gradient` has this run's tensors, in order and with their names."""
     worst, offset, cosines = 0.0, 0, []
     for index, (loss, other) in enumerate(zip(losses, theirs.losses)):
         difference = abs(loss - other) / abs(loss)
@@ -263,7 +264,7 @@ def distances(name, theirs, losses, gradient):
 
 
 def compare(step, options):
-    """This run against ours, and against the peer's if there is one; how many limits are broken."""
+    """Compares this run with the project's file, and with the peer's if there is one. Returns the number of exceeded limits."""
     ours = Steps(options.ours, step.parameters)
     peer = Steps(options.peer, step.parameters) if options.peer else None
     losses, gradient = [], []
@@ -276,7 +277,7 @@ def compare(step, options):
     if not peer:
         return (worst > 1e-3) + sum(not cosine >= 0.999 for cosine, _, _ in cosines)
     peer_worst, peer_cosines = distances("peer", peer, losses, gradient)
-    # Of two vectors at a small angle 1 - cosine is half of its square.
+    # For two vectors at a small angle, 1 - cosine is half of its square.
     angle = lambda cosine: math.sqrt(max(0.0, 2 * (1 - cosine)))
     theirs = {name: angle(cosine) for cosine, _, name in peer_cosines}
     quotients = sorted(angle(cosine) / theirs[name] for cosine, _, name in cosines)

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""What torch reaches on train_step/model:qwen2_7b_8_layers/tp:N: DTensor's tensor parallel with sequence parallel and a
-loss by vocabulary, each block compiled, all in bf16; forward and backward. Random weights and tokens.
+"""Measures the performance of torch on train_step/model:qwen2_7b_8_layers/tp:N, forward and backward.
+
+Uses DTensor's tensor parallelism with sequence parallelism and a vocabulary-parallel loss, each block compiled, all in bf16, with
+random weights and tokens.
 
     NCCL_NVLS_ENABLE=0 torchrun --nproc-per-node=2 tests/peers/torch_tp.py
 
-Prints one line: medians over single steps of the slowest rank, first of each GPU by itself, then of all together, and
-how much of so many times the speed of one that is. Compare with forward_ms and backward_ms of bench_train_step.
+Prints one line: medians over single steps of the slowest rank, first with each GPU alone, then with all together, and the scaling
+efficiency. Compare with forward_ms and backward_ms of bench_train_step.
 """
 
 import argparse
@@ -37,7 +39,7 @@ class Attention(torch.nn.Module):
         self.o = torch.nn.Linear(HEADS * HEAD, HIDDEN, bias=False)
 
     def forward(self, x, cos, sin):
-        # Of several ranks each has some of the heads, and all tokens of them.
+        # With several ranks, each has some of the heads and all of their tokens.
         q, k, v = (y.unflatten(-1, (-1, HEAD)).transpose(1, 2) for y in (self.q(x), self.k(x), self.v(x)))
         attended = F.scaled_dot_product_attention(rotated(q, cos, sin), rotated(k, cos, sin), v, is_causal=True,
                                                   enable_gqa=True)
@@ -79,7 +81,7 @@ class Decoder(torch.nn.Module):
         return self.head(self.norm(x))
 
 
-# Between a row-wise and a column-wise projection each rank has some of the tokens, dimension 1.
+# Between a row-wise and a column-wise projection, each rank has some of the tokens (dimension 1).
 ENDS = {
     "embedding": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
     "norm": SequenceParallel(),
@@ -102,7 +104,7 @@ BLOCK = {
 
 
 def measured(options, mesh):
-    """Milliseconds of forward and backward on the slowest rank, and the loss; by one GPU where there is no mesh."""
+    """Returns the milliseconds of forward and backward on the slowest rank, and the loss; on one GPU if there is no mesh."""
     torch.manual_seed(1)
     torch.compiler.reset()
     torch.cuda.empty_cache()

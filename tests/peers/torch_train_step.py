@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What torch reaches on the steps that bench_train_step measures, on one GPU: GPT-2 124M in the form of nanoGPT (flash
-attention, fused AdamW, clipping, bf16 autocast over f32 parameters, torch.compile), and the encoder as
-nn.TransformerEncoder. Random weights and tokens, no dropout.
+"""Measures the performance of torch on the steps of bench_train_step, on one GPU.
+
+The models are GPT-2 124M as in nanoGPT (flash attention, fused AdamW, clipping, bf16 autocast over f32 parameters,
+torch.compile), and the encoder as nn.TransformerEncoder. Random weights and tokens, no dropout.
 
     python3 tests/peers/torch_train_step.py gpt2_124m --batch=32
     python3 tests/peers/torch_train_step.py encoder_163m --batch=8           # --eager: without torch.compile
@@ -15,7 +16,7 @@ import statistics
 import torch
 import torch.nn.functional as F
 
-HIDDEN, LAYERS, HEADS, VOCAB = 768, 12, 12, 50304  # 50,257 rounded up, as nanoGPT has it
+HIDDEN, LAYERS, HEADS, VOCAB = 768, 12, 12, 50304  # 50,257 rounded up as in nanoGPT
 
 
 class Block(torch.nn.Module):
