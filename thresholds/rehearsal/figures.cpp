@@ -46,7 +46,7 @@ class Work {
   }
 
  private:
-  /// Three collectives move a whole number of 16 bytes for each rank.
+  /// Three collectives move a multiple of 16 bytes for each rank.
   double moved() const {
     const auto op = key_part(row_.key, "op");
     const double all = number("bytes"), part = all / ranks();
@@ -74,7 +74,7 @@ std::size_t slowest(const Column& seconds) {
   return at;
 }
 
-/// Adds the column, and the slowest rank's value as the value of the run.
+/// Adds a column, with the value of the slowest rank as the value of the run.
 void add(Row& row, const char* name, Column column, std::size_t worst) {
   if (column[worst]) row.metrics[name] = *column[worst];
   row.by_rank[name] = std::move(column);
@@ -87,7 +87,7 @@ void add_products(Row& row, const Work& work, const Times& times, std::size_t wo
       each(times.seconds, [&](double s, std::size_t i) { return flops / s * 1e-9 / *times.mhz[i]; }), worst);
   row.metrics["items_per_second"] = flops / row.real_time;
   const auto ranks = times.seconds.size();
-  // The same known data everywhere: the bits of a product are those of all healthy ranks.
+  // All ranks have the same input data, so products have the same bits on all healthy ranks.
   row.by_rank["checksum"].assign(ranks, static_cast<double>(hash(row.key) >> 12));
   row.by_rank["tolerance_used"].assign(ranks, 0.9);
 }
@@ -188,7 +188,7 @@ void add_local(Row& row, const Planned& planned, const Work& work, const Times& 
   }
 }
 
-/// Adds the values of the sensors during the row.
+/// Adds the sensor values of the row.
 void add_telemetry(Row& row, const Machine& machine, const Planned& planned, const Times& times, std::size_t worst,
                    Random& shown) {
   Column& watts = row.by_rank["power_w"];
@@ -246,7 +246,7 @@ Row figures(const Machine& machine, const Planned& planned, const Times& times, 
   row.key = planned.key;
   const std::size_t worst = slowest(times.seconds);
   const double seconds = *times.seconds[worst];
-  // Google Benchmark tells the mean of the samples, which a few slow ones move.
+  // Google Benchmark reports the mean of the samples, which is sensitive to a few slow ones.
   row.real_time = seconds * (1 + 0.1 * planned.cv * shown.uniform());
   const Work work(machine, planned);
   row.by_rank["seconds"] = times.seconds;

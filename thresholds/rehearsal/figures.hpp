@@ -1,4 +1,4 @@
-// From the times of the ranks to what a row of results says.
+// Converts the times of the ranks to a row of results.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,14 @@
 
 namespace shakedown::rehearsal {
 
-/// By rank; nullopt: it took no part.
+/// Times by rank; nullopt for a rank that took no part.
 struct Times {
   std::vector<std::optional<double>> seconds, mhz;
   std::vector<std::optional<double>> own;      // of a training step, its own work
   std::vector<std::optional<double>> partner;  // of a pair of hosts, a rank
 };
 
-/// All figures of a row tell the same times. `shown`: for what decides nothing.
+/// Returns a row whose values are all consistent with these times. `shown` is for values that no rule uses.
 Row figures(const Machine&, const Planned&, const Times&, Random& shown);
 
 Row waived_row(const Machine&, const Planned&);

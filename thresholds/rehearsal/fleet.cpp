@@ -18,23 +18,24 @@ namespace shakedown::rehearsal {
 
 namespace {
 
-/// One GPU's port to the switches in its host, each way, and its memory (ci/baselines/h200-sxm).
+/// The port of one GPU to the switches in its host, in each direction, and its memory (ci/baselines/h200-sxm).
 constexpr double port_gb_per_s = 397, memory_gb_per_s = 4300;
-/// A NIC of 400 Gbit/s, and what NCCL reaches of it (docs/measuring.md: 0.92 to 0.98).
+/// A NIC of 400 Gbit/s, and the share of its rate that NCCL reaches (docs/measuring.md: 0.92 to 0.98).
 constexpr double nic_gb_per_s = 50, nic_reached = 0.95;
 /// AllToAll: published healthy clusters reach 0.84 to 0.86 (docs/measuring.md).
 constexpr double all_to_all_reached = 0.86;
-/// busbw of NCCL's rings inside one host for endless messages (4ranks/1: 364 GB/s at 8 GiB).
+/// busbw of NCCL's rings inside one host for infinitely large messages (4ranks/1: 364 GB/s at 8 GiB).
 constexpr double ring_gb_per_s = 365;
-/// A message between hosts, and each doubling of the hosts in NCCL's trees. Guesses: 5 us for RDMA and its proxy.
+/// The time of a message between hosts, and of each doubling of the hosts in NCCL's trees. Guesses: 5 us for RDMA and
+/// its proxy.
 constexpr double network_us = 10, doubling_us = 6;
-/// Shares of a step's time; the rest follows the clock alone (docs/training_step.md: mostly GEMM). Sizes are guesses.
+/// Shares of a step's time; the rest depends only on the clock (docs/training_step.md: mostly GEMM). Sizes are guesses.
 constexpr double product_share = 0.78, memory_share = 0.18;
-/// AllReduce that a step's work does not hide (2ranks/1), and a kernel's launch that a single AllReduce shows.
+/// AllReduce time that the work of a step does not hide (2ranks/1), and the launch time visible in a single AllReduce.
 constexpr double exposed_seconds = 0.0012, launch_seconds = 3.3e-6;
-/// From here on a row does not reach the power limit, and each chip has the clock that the driver allows.
+/// From this clock on, a row does not reach the power limit, and each chip has the clock that the driver allows.
 constexpr double free_mhz = 1960;
-/// Measurements after those of the run have numbers from here on.
+/// The first number of measurements after the run.
 constexpr int first_of_retests = 1000;
 
 double lognormal(Random& random, double deviation, int tail) {
@@ -50,7 +51,7 @@ Fleet::Fleet(Order order)
       machine_(make_machine(order_.shape, order_.noise, order_.faults, order_.seed)),
       plan_(quick_plan(order_.shape)) {}
 
-/// Returns the clock of a GPU in that row, `when` from 0 (the first row of the run) to 1 (the last).
+/// Returns the clock of a GPU in that row. `when` is 0 for the first row of the run and 1 for the last.
 double Fleet::clock(const Planned& row, int rank, double when) const {
   if (row.mhz >= free_mhz) return row.mhz;
   const Noise& noise = order_.noise;
@@ -62,7 +63,7 @@ double Fleet::clock(const Planned& row, int rank, double when) const {
   return std::min(highest_mhz, row.mhz * factor);
 }
 
-/// Relative rate of what a rank does by itself.
+/// Returns the relative rate of work that a rank does alone.
 double Fleet::rate(const Planned& row, int rank) const {
   const Gpu& gpu = machine_.gpu(rank);
   const int gpus = machine_.shape.gpus, local = rank % gpus;
@@ -73,7 +74,7 @@ double Fleet::rate(const Planned& row, int rank) const {
     case Form::copies: {
       const int source = row.source ? *row.source : ((local - row.shift.value_or(0)) % gpus + gpus) % gpus;
       const Gpu& from = machine_.host(rank).gpus[static_cast<std::size_t>(source)];
-      // Also the memory of both, which is far from full.
+      // A copy also depends on the memory of both GPUs, which has a large reserve.
       const double memory = memory_gb_per_s / port_gb_per_s * std::min(gpu[Kind::hbm], from[Kind::hbm]);
       const double path = std::min({from.out, gpu.in, memory}) * gpu[Kind::copy];
       return path * (row.key.find("op:read/engine:ce") != std::string::npos ? gpu.copy : 1);
@@ -92,7 +93,7 @@ void Fleet::draw_local(const Planned& row, double when, int number, Drawn& drawn
   Random launch(mixed(mixed(order_.seed, name), hash("launch")));
   double common = 1 / lognormal(launch, spread.launch, 0);
   const double clocks = lognormal(launch, noise[Kind::clock].launch, 0);
-  // Another algorithm takes fewer clocks, and more power for each.
+  // Another algorithm takes fewer clocks and more power per clock.
   const bool other = row.bursts && row.mhz < free_mhz && launch.uniform() < 0.5;
   const double algorithm = other ? 1 + noise.row_algorithm : 1;
   for (int rank = 0; rank < machine_.shape.ranks(); ++rank) {
@@ -109,7 +110,7 @@ void Fleet::draw_local(const Planned& row, double when, int number, Drawn& drawn
       if (row.mhz < free_mhz)
         mhz =
             std::min(highest_mhz, mhz * clocks * lognormal(random, noise[Kind::clock].row, noise.row_tail) / algorithm);
-      // Memory, ports and PCIe do not follow the clock of the SMs.
+      // Memory, ports and PCIe do not depend on the SM clock.
       if (row.form == Form::products)
         seconds = std::max(seconds * row.mhz / mhz / algorithm, row.least_clocks / (mhz * 1e6));
       drawn.mhz[at] = mhz;
@@ -118,8 +119,8 @@ void Fleet::draw_local(const Planned& row, double when, int number, Drawn& drawn
   }
 }
 
-/// From one host on: the typical time of four GPUs of one host, for as many as there are; held back by its slowest
-/// part.
+/// Returns the time of a collective on `hosts` hosts from `first_host` on. Scales the typical time of four GPUs of one
+/// host to the number of ranks. The slowest part limits the rate.
 double Fleet::collective_seconds(const Planned& row, int first_host, int hosts) const {
   const int gpus = machine_.shape.gpus, ranks = gpus * hosts;
   double port = 1, nic = 1, processor = 1;
@@ -133,7 +134,7 @@ double Fleet::collective_seconds(const Planned& row, int first_host, int hosts) 
     if (hosts > machine_.shape.leaf_hosts) nic = std::min(nic, machine_.uplink(rank));
   }
   const auto op = key_part(row.key, "op");
-  // In the time of four GPUs: the part of a ring that is never idle, and what each of its steps costs.
+  // The time of four GPUs consists of the ring at full bandwidth and of the cost of each ring step.
   const double endless = row.bytes * bus_factor(row.key, 4) / (ring_gb_per_s * 1e9);
   const double steps = std::max(row.seconds - endless, 0.0) * (ranks > 1 ? (gpus - 1) / 3.0 : 0);
   double bus = ring_gb_per_s * port;
@@ -144,7 +145,7 @@ double Fleet::collective_seconds(const Planned& row, int first_host, int hosts) 
       const double out = row.bytes * (ranks - gpus) / ranks / (all_to_all_reached * nic_gb_per_s * nic * 1e9);
       return std::max(steps + row.bytes / (ring_gb_per_s * port * 1e9), out) + network;
     }
-    // Around a ring of ranks each edge between hosts has one NIC; other collectives use all of them.
+    // In a ring of ranks, each edge between hosts uses one NIC. Other collectives use all NICs.
     bus = std::min(bus, nic_reached * nic_gb_per_s * nic * (op == "sendrecv" ? 1 : gpus));
   }
   double seconds = steps + row.bytes * bus_factor(row.key, ranks) / (bus * 1e9) + network;
@@ -175,7 +176,7 @@ void Fleet::draw_collective(const Planned& row, int number, Drawn& drawn) const 
   }
 }
 
-/// A rank's own work, and the step that all wait for.
+/// Draws the own work of each rank, and the step, which waits for the slowest rank.
 void Fleet::draw_step(const Planned& row, double when, int number, Drawn& drawn) const {
   const Noise& noise = order_.noise;
   const auto name = hash(row.key);
@@ -225,7 +226,7 @@ void Fleet::draw_pairs(const Planned& row, int number, Drawn& drawn) const {
       const int rank = host * shape.gpus + rail;
       drawn.partner[static_cast<std::size_t>(rank)] = other * shape.gpus + rail;
       if (row.sums) continue;
-      // Both ends of a pair say the time of the slower one.
+      // Both ends of a pair report the time of the slower one.
       const int pair = (row.direction == Direction::both ? first : host) * shape.gpus + rail;
       Random random(mixed(mixed(order_.seed, hash(row.key)),
                           static_cast<std::uint64_t>(pair) << 20 | static_cast<unsigned>(number + 1)));
@@ -277,7 +278,7 @@ std::vector<Row> Fleet::rows_of(const PlannedFamily& family, double when) const 
       rows.push_back(row_of(row, when, 0));
     }
   };
-  // Pairs of hosts are measured again by their program, whatever was asked for; so are copies and processors.
+  // The program of host pairs always repeats doubtful pairs. The programs of copies and processors do so on request.
   if (family.name == "pairs" && machine_.shape.hosts > 1) add(confirming_rows(machine_.shape, planned, rows));
   if (!order_.repeats) return rows;
   add(closer_look(machine_.shape, planned, rows));

@@ -1,5 +1,5 @@
-// A made acceptance: results as the programs would write them, of a machine whose parts are known. It judges the judge.
-// Each figure is computed from the parts that take part in it, times noise of the launch, of the row and of the value.
+// A simulated acceptance of a machine with known faults, with results as the programs would write them. It tests the
+// judge. Each value is computed from the parts that affect it, times noise of the launch, of the row and of the value.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace shakedown::rehearsal {
 struct Order {
   Shape shape;
   Noise noise;
-  std::vector<Fault> faults;  // where they say (placed() makes places)
+  std::vector<Fault> faults;  // at their places (placed() chooses places)
   std::uint64_t seed = 1;
-  bool repeats = true;  // rows in doubt are measured again, as docs/measuring.md says
-  // Samples and cv that rows of pairs of hosts tell; 0: neither, as fixtures/pairs writes them.
+  bool repeats = true;  // repeats doubtful rows, as docs/measuring.md says
+  // Samples and cv of rows of host pairs; 0: neither, as in fixtures/pairs.
   int pair_samples = 0;
 };
 
@@ -34,15 +34,15 @@ class Fleet {
   /// Returns the results of every family, as its program writes them.
   std::vector<Results> results() const;
 
-  /// The row once more: the same machine, other noise for every other number from 0 on. Errors: InputError for a key
-  /// that the plan does not have.
+  /// Measures a row again on the same machine. Each number from 0 on has its own noise. Errors: InputError for a key
+  /// that is not in the plan.
   Row measure(std::string_view key, int number) const;
 
-  /// The metric of the rank `times` times more, after all that results() has.
+  /// Measures the metric of the rank `times` more times, with numbers that results() does not use.
   std::vector<double> measure(std::string_view key, std::string_view metric, int rank, int times) const;
 
  private:
-  struct Drawn;  // what each rank took
+  struct Drawn;  // the time of each rank
 
   Row row_of(const Planned&, double when, int number) const;
   Drawn drawn(const Planned&, double when, int number) const;
@@ -61,10 +61,10 @@ class Fleet {
   std::vector<PlannedFamily> plan_;
 };
 
-/// Writes what each family's program would have written, into folder/<family>.json.
+/// Writes the file of each family's program: folder/<family>.json.
 void write(const std::vector<Results>&, const std::filesystem::path& folder);
 
-/// The pre-flight row of these facts.
+/// Returns the pre-flight row of these facts.
 Row facts_row(const Machine&, const std::string& key);
 
 }  // namespace shakedown::rehearsal

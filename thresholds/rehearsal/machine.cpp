@@ -13,7 +13,7 @@ namespace {
 
 constexpr int most_tries = 100;
 
-/// Properties that all GPUs of a host share.
+/// Properties shared by all GPUs of a host.
 struct Place {
   bool hot = false, other_vbios = false, other_memory = false;
 };
@@ -41,7 +41,7 @@ Gpu make_gpu(const Noise& noise, const Shape& shape, const Place& place, int loc
   gpu.uuid = fmt::format("GPU-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", random.next() >> 32, random.next() >> 48,
                          random.next() >> 48, random.next() >> 48, random.next() >> 16);
   gpu.serial = fmt::format("16539{:08}", random.next() % 100000000);
-  // Four GPUs at each of two sockets.
+  // Four GPUs on each of two sockets.
   gpu.pci = fmt::format("0000:{:02x}:00.0", 0x18 + 0x10 * local + (local >= 4 ? 0x20 : 0));
   return gpu;
 }
@@ -104,7 +104,7 @@ Machine make_machine(const Shape& shape, const Noise& noise, const std::vector<F
   Machine machine{shape, {}, {}};
   const int racks = (shape.hosts + shape.rack_hosts - 1) / shape.rack_hosts;
   Random places(mixed(seed, hash("places")));
-  // At least one rack, and not all of them.
+  // At least one rack, but not all of them.
   const int hot = noise.hot_racks > 0 && racks > 1 ? std::max(1, static_cast<int>(noise.hot_racks * racks + 0.5)) : 0;
   std::vector<bool> is_hot(static_cast<std::size_t>(racks), false);
   for (int left = hot; left > 0;) {

@@ -1,4 +1,4 @@
-// The machine under a made run: what every GPU, host and leaf switch is, whatever is measured of it.
+// The machine of a simulated run: the properties of every GPU, host and leaf switch.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ struct Shape {
   int hosts = 1, gpus = 8;       // GPUs of each host
   int leaf_hosts = 16;           // hosts under each leaf switch
   int rack_hosts = 4;            // HGX hosts of 8U: four in a rack of 42U
-  bool leaves_are_known = true;  // a site file says them
+  bool leaves_are_known = true;  // from a site file
 
   int ranks() const { return hosts * gpus; }
 };
@@ -23,7 +23,7 @@ struct Shape {
 /// Rates relative to a typical GPU.
 struct Gpu {
   std::array<double, kinds> rate{};
-  double f64 = 1, sustained = 1, copy = 1;  // in addition: of these rows alone
+  double f64 = 1, sustained = 1, copy = 1;  // additional factors for these rows only
   double out = 1, in = 1;                   // its ports
   int links_up = 18;
   double degrees_c = 0;                              // above a typical GPU
@@ -52,10 +52,10 @@ struct Machine {
   double uplink(int rank) const { return uplinks[static_cast<std::size_t>(rank / shape.gpus / shape.leaf_hosts)]; }
 };
 
-/// The same for the same arguments. Faults are where they say.
+/// Returns the machine. Equal arguments give equal machines. Faults keep their places.
 Machine make_machine(const Shape&, const Noise&, const std::vector<Fault>&, std::uint64_t seed);
 
-/// Places for faults, each on a host and a GPU of its own where there are enough.
+/// Chooses places for faults: separate hosts and GPUs if there are enough.
 std::vector<Fault> placed(std::vector<Fault>, const Shape&, std::uint64_t seed);
 
 }  // namespace shakedown::rehearsal

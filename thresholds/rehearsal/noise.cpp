@@ -14,7 +14,7 @@ namespace {
 
 constexpr double most_degrees = 60;
 
-/// Reads the members of one map; each must be known.
+/// Reads the members of one map and rejects unknown members.
 class Members {
  public:
   Members(const std::filesystem::path& file, std::string where) : file_(file), where_(std::move(where)) {}

@@ -1,4 +1,5 @@
-// How healthy GPUs and networks vary, as a YAML file describes it (thresholds/rehearsal/noise/). All are relative.
+// The variation of healthy GPUs and networks, read from a YAML file (thresholds/rehearsal/noise/). All values are
+// relative.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@
 
 namespace shakedown::rehearsal {
 
-/// A kind of figure, with a spread of its own.
+/// A kind of metric with its own spread.
 enum class Kind {
   clock,        // of a GPU at its power limit
   gemm,         // products per clock
@@ -22,9 +23,9 @@ enum class Kind {
   pcie_shared,  // all GPUs of a host at once
   collective,   // from 16 MiB on
   message,      // a small collective that the host starts
-  graph,        // a small collective that is replayed
+  graph,        // a small collective in a CUDA graph
   step,         // a training step
-  processor,    // work of the processor
+  processor,    // work of the CPU
   launch,       // calls that start kernels
   network       // between hosts
 };
@@ -34,8 +35,8 @@ constexpr auto words(Kind) {
 }
 inline constexpr std::size_t kinds = words(Kind{}).size();
 
-/// Standard deviations of logarithms: of a launch, which all ranks have in common; of a part, as long as it lives; of
-/// one value.
+/// Standard deviations of logarithms: of a launch (common to all ranks), of a chip (constant for a part), and of one
+/// value.
 struct Spread {
   double launch = 0, chip = 0, row = 0;
 };
@@ -46,18 +47,19 @@ struct Noise {
   int row_tail = 0, chip_tail = 0;                 // degrees of freedom of Student's t; 0: normal
   double slot_gradient = 0;                        // clock: relative loss from the first slot of a host to the last
   double falling = 0;                              // clock: relative loss from the first row to the last
-  double hot_racks = 0, hot_clock = 0, hot_c = 0;  // part of the racks; less clock; degrees more
-  double wander = 0;                               // clock: standard deviation of a slow walk of each GPU
-  double stall_odds = 0, stall_least = 0, stall_most = 0;  // of one value, and by how much it is slower then
-  double vbios_part = 0, vbios_gemm = 0;                   // part of the hosts with another VBIOS; products per clock
-  double maker_part = 0, maker_hbm = 0;                    // part of the GPUs with other memory; its rate
-  bool maker_by_host = false;                              // all GPUs of a host have the same
-  double row_algorithm = 0;                                // gemm: by how much a launch may choose another algorithm
+  double hot_racks = 0, hot_clock = 0, hot_c = 0;  // share of the racks; loss of clock; degrees more
+  double wander = 0;                               // clock: standard deviation of a slow drift of each GPU
+  double stall_odds = 0, stall_least = 0, stall_most = 0;  // of one value, and its relative delay
+  double vbios_part = 0, vbios_gemm = 0;                   // share of the hosts with another VBIOS; products per clock
+  double maker_part = 0, maker_hbm = 0;                    // share of the GPUs with other memory; its rate
+  bool maker_by_host = false;                              // all GPUs of a host have the same memory
+  double row_algorithm = 0;                                // gemm: clocks saved if a launch chooses another algorithm
 
   const Spread& operator[](Kind kind) const { return spreads[static_cast<std::size_t>(kind)]; }
 };
 
-/// Errors: InputError "file: what is wrong; how to fix it" for a member that is unknown, no number, or out of range.
+/// Errors: InputError "file: what is wrong; how to fix it" for an unknown member, a non-number, or a value out of
+/// range.
 Noise read_noise(const std::filesystem::path& file);
 
 }  // namespace shakedown::rehearsal

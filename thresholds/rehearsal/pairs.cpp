@@ -14,10 +14,10 @@ namespace {
 using Partners = std::vector<int>;
 
 constexpr int rounds_of_a_kind = 3;
-/// Parts of the usual rate of a rail, and of the usual AllReduce. A host or a pair below is in doubt.
+/// Shares of the usual rate of a rail, and of the usual AllReduce. A host or pair below is measured again.
 constexpr double doubtful_rate = 0.95, doubtful_sum = 0.7;
 
-/// Round k of the circle method: all hosts but the last walk around it.
+/// Joins the pairs of round k of the circle method: all hosts except the last rotate.
 void pair_up(Partners& partners, const std::vector<int>& hosts, int k) {
   const int n = static_cast<int>(hosts.size()), ring = n % 2 == 0 ? n - 1 : n;
   const auto join = [&](int a, int b) {
@@ -31,7 +31,7 @@ void pair_up(Partners& partners, const std::vector<int>& hosts, int k) {
   for (int i = 1; 2 * i < ring + 1; ++i) join((k + i) % ring, (k + ring - i % ring) % ring);
 }
 
-/// Leaf 2 i with leaf 2 i + 1, shifted by a host from round to round and by a leaf after the first.
+/// Joins leaf 2i with leaf 2i + 1. Shifts by one host from round to round, and by one leaf after the first.
 void pair_across(Partners& partners, const std::vector<std::vector<int>>& leaves, int k) {
   std::vector<int> order(leaves.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
@@ -62,7 +62,7 @@ Planned pair_row(const std::string& middle, Partners partners, bool sums) {
 
 bool has_leaves(const Shape& shape) { return shape.leaves_are_known && shape.hosts > shape.leaf_hosts; }
 
-/// How each host did.
+/// The result of each host.
 struct Outcome {
   std::vector<int> suspects;
   std::vector<bool> fast;
@@ -109,7 +109,7 @@ Outcome outcome(const Shape& shape, const std::vector<Planned>& rounds, const st
   return result;
 }
 
-/// Each suspect with a fast host: of its leaf first (k = 0), of another one then.
+/// Pairs each suspect with a fast host: of its own leaf if k = 0, then of another leaf.
 Partners with_fast_hosts(const Shape& shape, const Outcome& of, int k, const Partners& before) {
   Partners partners(of.fast.size(), -1);
   for (const int suspect : of.suspects) {

@@ -1,6 +1,5 @@
-// Rounds in which every host works with one other: which rows they have, and which hosts are measured again. Written
-// from docs/measuring.md ("Many hosts"), apart from fixtures/pairs.
-#pragma once
+// Rounds in which every host works with one other host: their rows, and the hosts to measure again. Written from
+// docs/measuring.md ("Many hosts"), independently of fixtures/pairs.
 
 #include <vector>
 
@@ -9,12 +8,13 @@
 
 namespace shakedown::rehearsal {
 
-/// The rounds: three inside leaves and three across, or six where there is one leaf or none is known; then AllReduce
-/// with two of the partners.
+/// Returns the rounds: three inside leaves and three across, or six if there is one leaf or none is known. AllReduce
+/// with two of the partners follows.
 std::vector<Planned> pair_rows(const Shape&);
 
-/// Returns the rows after the rounds: hosts that were slow in half of them, with fast partners, both ways and one way
-/// at a time, twice; waived where there are none. Then the AllReduces that were far below the others, twice.
+/// Returns the rows after the rounds. Hosts that were slow in half of them work twice with fast partners, in both
+/// directions and in one direction at a time; these rows are waived if there are none. AllReduces far below the others
+/// follow, twice.
 std::vector<Planned> confirming_rows(const Shape&, const std::vector<Planned>& rounds,
                                      const std::vector<Row>& measured);
 

@@ -11,14 +11,14 @@ namespace {
 
 constexpr double gib = 1 << 30;
 
-/// Returns the limit of 132 SMs (NVIDIA data sheet: 989.4 TFLOPS of bf16 at 1830 MHz), 0.99 of it.
+/// Returns 0.99 of the limit of 132 SMs (NVIDIA data sheet: 989.4 TFLOPS of bf16 at 1830 MHz).
 double most_flops_per_clock(const std::string& key) {
   const double bf16 = 132 * 4096 * 0.99;
   if (key.find("dtype:f32") != std::string::npos || key.find("f64") != std::string::npos) return bf16 / 16;
   return key.find("fp8") != std::string::npos ? 2 * bf16 : bf16;
 }
 
-/// Figures of ci/baselines/h200-sxm/2ranks/1: TFLOPS per GHz, and the clock.
+/// Makes a product with the TFLOPS per GHz and the clock of ci/baselines/h200-sxm/2ranks/1.
 Planned product(const std::string& key, double flops, double per_ghz, double mhz, double cv) {
   Planned row{"gemm/" + key, Form::products, Kind::gemm};
   row.mhz = mhz;
@@ -86,7 +86,7 @@ Planned memory_test() {
   return row;
 }
 
-/// GB/s of 1 GiB to each other, all at once: read and write, copy engine and SMs (2ranks/1 and 4ranks/1).
+/// GB/s of 1 GiB to each other GPU, all at once: read and write, copy engine and SMs (2ranks/1 and 4ranks/1).
 constexpr double shift_rate[2][2] = {{373.4, 337.5}, {392.3, 369.3}};
 
 std::vector<Planned> p2p(int gpus) {
@@ -132,7 +132,7 @@ std::vector<Planned> pcie(int gpus) {
     row.alone = alone;
     rows.push_back(row);
   };
-  // All at once as the four H200 of 4ranks/1, which share what four of eight share: one socket.
+  // All at once: the values of the four H200 of 4ranks/1, which share one socket, as four of eight GPUs do.
   for (const bool to_host : {false, true}) {
     const char* op = to_host ? "d2h" : "h2d";
     add(op, gpus > 2 ? (to_host ? 37.6 : 43.1) : 55.3, std::nullopt, gpus > 2 ? 0.03 : 0.003);
@@ -158,7 +158,7 @@ Planned collective(std::string key, Sized size, Kind kind, double cv) {
 
 Kind kind_of(double bytes) { return bytes >= 16 << 20 ? Kind::collective : Kind::message; }
 
-/// The same inside hosts, where there are several.
+/// Adds the same rows inside hosts, if there are several hosts.
 void add_inside_hosts(std::vector<Planned>& rows, const Shape& shape) {
   if (shape.hosts == 1) return;
   const auto all = rows;
@@ -224,7 +224,7 @@ std::vector<Planned> collectives(const Shape& shape) {
   return rows;
 }
 
-/// 2ranks/1.
+/// Returns the training steps, with values of 2ranks/1.
 std::vector<Planned> steps() {
   Planned row{"lora_step/model:qwen2_7b/batch:2/seq:4096", Form::step, Kind::step, 0.4548, 1345, 0.007, 690};
   return {row};
@@ -255,7 +255,7 @@ Planned copy_alone(bool read, bool by_kernel, int source, int destination) {
   Planned row{fmt::format("p2p/op:{}/engine:{}/src:{}/dst:{}/bytes:1073741824", read ? "read" : "write",
                           by_kernel ? "sm" : "ce", source, destination),
               Form::copies, Kind::copy};
-  // 4ranks/1; by kernels 2ranks, where a shift is a pair.
+  // Values of 4ranks/1; for kernels of 2ranks, where a shift is a pair.
   row.seconds = gib / ((by_kernel ? (read ? 375.6 : 369.8) : (read ? 396.2 : 396.6)) * 1e9);
   row.mhz = 1978;
   row.cv = 0.0004;

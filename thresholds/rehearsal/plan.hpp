@@ -1,4 +1,4 @@
-// Which rows the quick tier of CUDA has (bench/), and what each takes on a typical H200.
+// The rows of the quick tier of CUDA (bench/), and the time of each on a typical H200.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace shakedown::rehearsal {
 
-/// How a row comes about.
+/// How a row is simulated.
 enum class Form {
   products,
   streams,
@@ -33,18 +33,18 @@ struct Planned {
   std::string key;
   Form form = Form::waived;
   Kind kind = Kind::gemm;
-  double seconds = 0;  // of one operation; of a collective, of what four GPUs of one host take
-  double mhz = 1980;   // typical clock while it runs; below the highest it is the power limit's
+  double seconds = 0;  // of one operation; for a collective, on four GPUs of one host
+  double mhz = 1980;   // typical clock during the row; below the maximum, the power limit sets it
   double cv = 0.003;   // of the samples
-  double watts = 0;    // 0: bursts, which have no power
+  double watts = 0;    // 0: bursts, whose power is not measured
   bool bursts = false;
-  double least_clocks = 0;                                 // of a product, with all its units busy in each clock
+  double least_clocks = 0;                                 // of a product, with all units busy in each clock
   std::string reason = {};                                 // of a waiver
   std::optional<int> shift = {}, source = {}, alone = {};  // local ranks
   double bytes = 0;                                        // of a collective or copy
   bool in_host = false;                                    // scope:node
   std::vector<int> partners = {};                          // of pairs, by host; -1: none
-  std::vector<bool> shown = {};                            // whose figures are there, by host
+  std::vector<bool> shown = {};                            // by host: true if its values are in the row
   bool sums = false;                                       // AllReduce of two hosts
   Direction direction = Direction::both;
 };
@@ -56,13 +56,13 @@ struct PlannedFamily {
 
 inline constexpr double highest_mhz = 1980;
 
-/// In the order of bench_all.
+/// Returns the families in the order of bench_all.
 std::vector<PlannedFamily> quick_plan(const Shape&);
 
-/// A pair of local ranks alone: after its copy was low in a shift.
+/// Returns the copy of a single pair of local ranks, measured after its copy was low in a shift.
 Planned copy_alone(bool read, bool by_kernel, int source, int destination);
 
-/// busbw over algbw of n ranks, as nccl-tests defines it.
+/// Returns busbw divided by algbw for n ranks, as nccl-tests defines it.
 double bus_factor(const std::string& key, int ranks);
 
 }  // namespace shakedown::rehearsal

@@ -1,4 +1,4 @@
-// Numbers that hang on a seed and on names alone, so that one value can be drawn again without those before it.
+// Random numbers that depend only on a seed and on names. Any value can be drawn again without the values before it.
 #pragma once
 
 #include <cmath>
@@ -8,8 +8,8 @@
 
 namespace shakedown::rehearsal {
 
-/// A stream of numbers (SplitMix64: Steele, Lea and Flood, OOPSLA 2014). The same on every machine, unlike those of
-/// <random>, whose distributions the standard leaves to the library.
+/// A stream of numbers (SplitMix64: Steele, Lea and Flood, OOPSLA 2014). It is the same on every machine, unlike
+/// distributions of <random>, which depend on the standard library.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -21,16 +21,16 @@ class Random {
     return z ^ (z >> 31);
   }
 
-  /// Above 0 and below 1.
+  /// Returns a number above 0 and below 1.
   double uniform() { return (static_cast<double>(next() >> 11) + 0.5) * 0x1p-53; }
 
-  /// Box and Muller, 1958.
+  /// Returns a normal number (Box and Muller, 1958).
   double normal() {
     const double radius = std::sqrt(-2 * std::log(uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());
   }
 
-  /// Student's t with these degrees of freedom; normal for 0.
+  /// Returns a number of Student's t distribution with this number of degrees of freedom; normal for 0.
   double tailed(int freedom) {
     const double value = normal();
     if (freedom == 0) return value;
@@ -46,14 +46,14 @@ class Random {
   std::uint64_t state_;
 };
 
-/// FNV-1a.
+/// Returns the FNV-1a hash.
 constexpr std::uint64_t hash(std::string_view name) {
   std::uint64_t value = 0xcbf29ce484222325;
   for (const char c : name) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return value;
 }
 
-/// A seed of its own for each part of a seed.
+/// Derives a separate seed for each part.
 inline std::uint64_t mixed(std::uint64_t seed, std::uint64_t part) {
   return Random(seed ^ (part * 0xd1342543de82ef95)).next();
 }

@@ -13,7 +13,8 @@ namespace {
 
 using Column = std::vector<std::optional<double>>;
 
-/// bench/p2p.cpp: below this part of the upper quartile a copy is low. bench/retest.hpp: above this, of the lower one.
+/// bench/p2p.cpp: a copy below this share of the upper quartile is low. bench/retest.hpp: a time above this multiple of
+/// the lower quartile is long.
 constexpr double low_copy = 0.97, long_time = 1.4;
 
 std::vector<double> known(const Column& column) {

@@ -1,4 +1,4 @@
-// Rows that a program measures again because a single value is in doubt (docs/measuring.md).
+// Rows that a program measures again because of a single doubtful value (docs/measuring.md).
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,11 @@
 
 namespace shakedown::rehearsal {
 
-/// Pairs of GPUs whose copy was low among the others, alone; of processors that took longer, a second turn.
+/// Returns the rows to add: single copies of GPU pairs whose copy was lower than the others, and a second run of slow
+/// CPU rows.
 std::vector<Planned> closer_look(const Shape&, const std::vector<Planned>&, const std::vector<Row>&);
 
-/// Indices of the rows that the programs measure twice more.
+/// Returns the indices of the rows that the programs measure two more times.
 std::vector<std::size_t> repeated_rows(const std::vector<Planned>&, const std::vector<Row>&);
 
 }  // namespace shakedown::rehearsal

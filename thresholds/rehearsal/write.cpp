@@ -1,4 +1,5 @@
-// Made results as files: Google Benchmark's document of each family, into which the one writer puts what ranks say.
+// Writes simulated results to files: the Google Benchmark document of each family, completed by the usual results
+// writer.
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"

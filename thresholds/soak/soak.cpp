@@ -1,12 +1,13 @@
-// Decides what a series of rounds shows. Longer than other files: a rule for each thing that only a series shows, all
-// of the same rounds.
+// Judges a series of rounds. This file is long because it has one rule for each thing that only a series shows, and all
+// rules use the same rounds.
 //
-// - A fact, an error or wrong data counts in whichever round it was seen. A figure that misses a limit or its peers
-//   counts where it does so in half of the rounds, or in three in a row (two of fewer than 20) where it otherwise does
-//   so too seldom for such a row to be chance. Else it is noted.
-// - A round is slow if the level is 15 % low and beyond 6 standard deviations of the rounds, in several figures of the
-//   GPU alone or in two rounds in a row: somebody else was there.
-// - Where more than half of the GPUs go the same way, nobody is named: the room, the supply, or a setting.
+// - A fact, an error or wrong data counts in any round. A value that misses a limit or trails its peers counts in two
+//   cases: it does so in half of the rounds, or in three rounds in a row (two of fewer than 20). In the latter case its
+//   other misses must be too rare to explain the row by chance. Otherwise it is a note.
+// - A round is slow if the level is 15 % low and beyond 6 standard deviations of the rounds. This must show in several
+//   metrics of the GPU alone or in two rounds in a row. The cause is another user of the GPU.
+// - If more than half of the GPUs change in the same way, no GPU is named: the cause is the room, the power supply, or
+//   a setting.
 #include "thresholds/soak/soak.hpp"
 
 #include <fmt/format.h>
@@ -25,7 +26,7 @@ constexpr double slow_round_share = 0.15, sigmas = 6, max_chance = 0.1;
 constexpr std::size_t min_rounds_of_long_soak = 20, rows_for_one_round = 3;
 constexpr double hour = 3600;
 
-/// Counters that a healthy GPU leaves alone; the others cost time only, or are a program's.
+/// True for counters that stay constant on a healthy GPU. The others only cost time, or are caused by programs.
 bool is_fault_counter(const std::string& name) {
   return name == "ecc_uncorrected_ever" || name == "rows_remapped" || name == "remap_failed" || name == "xids";
 }
@@ -48,7 +49,7 @@ int worth(Status status) {
   return 5;
 }
 
-/// The same trouble at the same place, over the rounds.
+/// The same fault in the same place, over the rounds.
 struct Trouble {
   Status worst = Status::pass;
   bool figure = true;
@@ -125,7 +126,7 @@ class Judge {
     return result_.verdict.findings.back();
   }
 
-  /// Of a unit, or of a host that is none.
+  /// Adds a finding about a unit, or about a host if `place` is no unit.
   Finding& add_at(const std::string& what, const std::string& place, Status status, bool counts,
                   const std::string& detail) {
     const auto found = index_.find(place);
@@ -158,7 +159,7 @@ class Judge {
                                             : number_with_one_digit(seconds / hour) + " hours";
   }
 
-  /// "in 3 of 480 rounds, from hour 7.0 (...) to hour 7.1 (...)"
+  /// Returns a text such as "in 3 of 480 rounds, from hour 7.0 (...) to hour 7.1 (...)".
   std::string when(const std::vector<std::size_t>& rounds) const {
     const auto first = soak_.when(rounds_[rounds.front()]), last = soak_.when(rounds_[rounds.back()]);
     return "in " + std::to_string(rounds.size()) + " of " + plural(rounds_.size(), "round") +
@@ -175,7 +176,7 @@ class Judge {
     judge_units();
   }
 
-  /// A round that is not good says why, and one that is has judged something.
+  /// Checks that each bad round has a reason, and that each good round has judged something.
   void judge_rounds() {
     Places silent, nothing;
     for (std::size_t i = 0; i < rounds_.size(); ++i) {
@@ -229,8 +230,8 @@ class Judge {
     }
   }
 
-  /// In half of the rounds, or more often in a row than what is seen now and then would be by chance: a healthy GPU
-  /// that lies just at a limit misses it in one round of five, all day.
+  /// True if the rounds are half of all, or if more of them are in a row than their frequency explains by chance. A
+  /// healthy GPU near a limit misses it in one round of five, all day.
   bool lasts(const std::vector<std::size_t>& rounds) const {
     if (2 * rounds.size() >= rounds_.size()) return true;
     std::size_t run = 1, longest = 1;
@@ -245,10 +246,10 @@ class Judge {
   }
 
   void judge_troubles() {
-    std::map<std::pair<std::string, std::string>, Trouble> troubles;  // what, place
+    std::map<std::pair<std::string, std::string>, Trouble> troubles;  // fault, place
     for (std::size_t i = 0; i < rounds_.size(); ++i) {
       for (const RoundFinding& finding : rounds_[i].findings) {
-        // A fact by its name; of figures and data the family: a slow GPU misses dozens of limits.
+        // Names a fact by its own name, but values and data by their family: a slow GPU misses dozens of limits.
         const auto family = family_of(finding.key);
         const bool fact = family == "machine" || family == "preflight";
         const auto end = finding.key.find("/rank:");
@@ -291,7 +292,7 @@ class Judge {
     return "; it was in use by " + *others[*rank];
   }
 
-  /// The column of a unit over the rounds: visit(round, value).
+  /// Calls visit(round, value) for each value of a unit over the rounds.
   template <class Visitor>
   void each(const ByRank SoakRound::*columns, const std::string& name, const std::string& unit, Visitor visit) const {
     for (std::size_t i = 0; i < rounds_.size(); ++i) {
@@ -302,7 +303,7 @@ class Judge {
   void judge_counters() {
     for (const std::string& name : soak_.names(&SoakRound::counters)) {
       for (const std::string& unit : names_) {
-        // Some begin anew with the machine.
+        // Some counters restart with the machine.
         std::optional<double> first, last;
         double more = 0;
         std::vector<std::size_t> grown;
@@ -327,12 +328,12 @@ class Judge {
     }
   }
 
-  /// A unit against itself: a round that computes other bits than most from the same input with the same algorithm.
+  /// Compares a unit with itself: finds rounds whose bits differ from most rounds with the same input and algorithm.
   void judge_bits() {
     std::map<std::string, std::set<std::size_t>> deviant;  // rounds by unit
     std::map<std::string, std::string> example;
     for (const std::string& name : soak_.names(&SoakRound::bits)) {
-      std::map<std::size_t, std::map<double, std::size_t>> same;  // how many units deviate alike in a round
+      std::map<std::size_t, std::map<double, std::size_t>> same;  // number of units with the same deviation in a round
       std::map<std::string, std::vector<std::pair<std::size_t, double>>> found;
       for (const std::string& unit : names_) {
         std::map<double, std::size_t> votes;
@@ -353,7 +354,7 @@ class Judge {
       }
       for (const auto& [unit, rounds] : found) {
         for (const auto& [i, value] : rounds) {
-          // Several GPUs do not fail alike: a library or a setting has changed.
+          // Several GPUs do not fail in the same way: a library or a setting has changed.
           if (same[i][value] > 1) continue;
           deviant[unit].insert(i);
           example.emplace(unit, name);
@@ -380,8 +381,8 @@ class Judge {
     return soak_.when(rounds_.back());
   }
 
-  /// "gemm is 3.0 % below its own first hour at worst, low from hour 6.0 (...) to the end; trend -0.30 % an hour
-  /// (-0.31 to -0.29)"
+  /// Returns a text such as "gemm is 3.0 % below its own first hour at worst, low from hour 6.0 (...) to the end; trend
+  /// -0.30 % an hour (-0.31 to -0.29)".
   std::string loss_text(const SoakTrend& trend) const {
     double worst = 0;
     for (const std::size_t h : trend.low) worst = std::min(worst, *trend.hours[h]);
@@ -395,10 +396,10 @@ class Judge {
     return text;
   }
 
-  /// Who goes this way in a class, and whether that is nobody in particular.
+  /// True if more than half of the units change in the same way, so that no single unit is at fault.
   bool common(std::size_t count) const { return names_.size() > 1 && 2 * count > names_.size(); }
 
-  bool is_judged() const { return result_.verdict.backend != "host"; }  // ranks of the host share its cores
+  bool is_judged() const { return result_.verdict.backend != "host"; }  // ranks of the host backend share its cores
 
   void judge_hours() {
     std::map<std::string, std::size_t> low_in;  // class: units
@@ -440,7 +441,7 @@ class Judge {
       for (std::size_t i = 0; i < rounds_.size(); ++i) {
         if (trend.levels[i] && *trend.levels[i] < -limit) rounds.push_back(i);
       }
-      // What a single figure shows for once is an accident, and what the host shares in is anybody's.
+      // A low value of a single metric in one round is an accident, and other work on the host affects host metrics.
       if (trend.rows < rows_for_one_round || trend.through_host) {
         std::vector<std::size_t> pairs;
         for (const std::size_t i : rounds) {

@@ -1,6 +1,6 @@
-// The judgement of a soak: rounds of one machine over hours or days. A single round is judged like any run; what only
-// the series shows is judged here: what repeats, what the counters have counted since the start, whether the bits stay,
-// and how far each GPU has come from its own first hour. Pure. docs/statistics.md has the rules.
+// Judges a soak: rounds on one machine over hours or days. Each round is judged like any run. This file judges what
+// only the series shows: repeated faults, growth of counters since the start, changed bits, and the change of each GPU
+// since its own first hour. Pure functions. docs/statistics.md has the rules.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ namespace shakedown {
 struct SoakJudgement {
   Verdict verdict;
   std::vector<SoakTrend> trends;
-  std::vector<Culprit> units;  // in the order of first sight
+  std::vector<Culprit> units;  // in the order of their first round
 };
 
-/// Errors: InputError where there is no round.
+/// Returns the judgement. Errors: InputError if there is no round.
 SoakJudgement judge_soak(const Soak&);
 
 }  // namespace shakedown

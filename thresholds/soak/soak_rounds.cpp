@@ -48,7 +48,7 @@ namespace {
 constexpr const char* counters[] = {"ecc_uncorrected_ever", "rows_remapped",      "remap_failed",  "xids",
                                     "xids_of_programs",     "ecc_corrected_ever", "nvlink_errors", "pcie_replays"};
 
-// As many digits as are shown anywhere.
+// Rounds a value to the digits of the reports.
 std::optional<double> shortened(const std::optional<double>& value) {
   return value ? std::optional(std::strtod(number_text(*value).c_str(), nullptr)) : std::nullopt;
 }
@@ -63,7 +63,7 @@ void keep_figures(const Measured& measured, SoakRound& round) {
       continue;
     }
     if (auto sums = rank_values(benchmark, "checksum"); !sums.empty()) {
-      // A step's are those of its products: of all that this family chose.
+      // A training step uses the algorithms of its products: all that this family chose.
       const auto& algorithms = benchmark.context->algorithms;
       const auto chosen = algorithms.find(key);
       const auto how = chosen != algorithms.end() ? chosen->second
@@ -115,7 +115,7 @@ RoundFinding kept(const Finding& finding, const std::vector<std::string>& units)
   return round;
 }
 
-/// Who the findings put together say is at fault: a GPU, or the ends of a link. Wrong data stand for themselves.
+/// Returns the suspects of the combined findings: a GPU, or the ends of a link. Wrong data has its own findings.
 std::vector<RoundFinding> suspects_of(const Verdict& verdict, const std::vector<std::string>& units) {
   std::vector<RoundFinding> suspects;
   for (const Diagnosis& culprit : verdict.culprits) {
@@ -157,7 +157,7 @@ void summarize(const Measured& measured, const Verdict& verdict, SoakRound& roun
   for (const Finding& finding : verdict.findings) {
     if (finding.good() || !finding.counts()) continue;
     ++round.finding_count;
-    // Facts and wrong data are few, and the first to be kept.
+    // Facts and wrong data are few and come first, so that they are always kept.
     auto one = kept(finding, round.units);
     if (one.figure && explained) continue;  // a slow GPU slows copies of all others
     const auto at = one.figure ? round.findings.end()
@@ -191,7 +191,7 @@ Soak read_soak(const std::filesystem::path& folder) {
     if (round.begin_s < 0 || round.length_s < 0 || round.unwatched_s < 0 || round.rest_s < 0) {
       line.refuse("has a negative time");
     }
-    constexpr double max_hours = 1e5;  // 11 years: each has a column in memory
+    constexpr double max_hours = 1e5;  // 11 years: each hour has a column in memory
     if (round.begin_s > max_hours * soak.hour_s()) line["begin_s"].refuse("is later than any soak runs");
   }
   if (number == 0) throw InputError(file.string() + ": has no plan; start a new soak");

@@ -1,4 +1,4 @@
-// The rounds of a soak: what is kept of each, and their file.
+// The rounds of a soak: the data kept of each, and their file.
 #pragma once
 
 #include <cstdint>
@@ -13,55 +13,55 @@
 
 namespace shakedown {
 
-/// What was asked for.
+/// The request for a soak.
 struct SoakPlan {
   std::string run_id, started;  // UTC, ISO 8601
   double duration_s = 0;
-  std::uint64_t seed = 0;  // of the order of the families and of the rests
+  std::uint64_t seed = 0;  // for the order of the families and for the pauses
   std::vector<std::string> families;
   std::string tier;
-  std::vector<std::string> flags = {};  // all others that it was started with: who goes on judges by the same
+  std::vector<std::string> flags = {};  // all other flags of the start; a resumed soak is judged by the same flags
 };
 
-/// Of a round what is not good.
+/// A bad finding of a round.
 struct RoundFinding {
-  std::string key, metric;  // "suspect": what the figures put together say is at fault
+  std::string key, metric;  // "suspect": the culprit from the combined values
   Status status = Status::fail;
-  bool figure = false;              // a value that misses a limit or its peers; else a fact, an error or wrong data
+  bool figure = false;  // a value that misses a limit or trails its peers; else a fact, an error or wrong data
   std::vector<std::string> places;  // units or hosts that it names
   std::string detail;
 };
 
-/// A round thinned to what the series needs, some 10 kB for eight GPUs: a week of them fits where its files would not.
+/// The data of a round that the series needs: about 10 kB for eight GPUs, so that a week fits on the disk.
 struct SoakRound {
   int number = 1;
   std::string started;             // UTC
   double begin_s = 0;              // since the start of the soak, by the time of day
-  double length_s = 0;             // by a clock that nobody sets
-  double unwatched_s = 0;          // directly before it, when nobody watched: after a kill or a reboot
-  double rest_s = 0;               // directly before it, on purpose
+  double length_s = 0;             // by a monotonic clock
+  double unwatched_s = 0;          // time without a measurement before it, after a kill or a reboot
+  double rest_s = 0;               // planned pause before it
   std::vector<std::string> order;  // of its families
   std::vector<std::string> boots;  // "host boot-id"
-  std::vector<RankFacts> ranks;    // empty: as in the round before
-  std::vector<std::string> units;  // by rank, what is the same after a reboot: a GPU's UUID, else host/number
+  std::vector<RankFacts> ranks;    // empty: as in the previous round
+  std::vector<std::string> units;  // by rank, a name that survives a reboot: a GPU's UUID, else host/number
   State state = State::incomplete;
   std::string profile, backend;
   int hosts = 0;
   std::size_t families = 0, judged_families = 0, known_families = 0;
-  ByRank figures;   // by "key metric", the headline of each benchmark; one that all share has one value
-  ByRank bits;      // checksums by "key algorithm": equal input and algorithm must give equal ones
-  ByRank counters;  // of errors, as pre-flight read them
-  std::vector<std::optional<std::string>> others;  // by rank: processes of others on its GPU
+  ByRank figures;   // by "key metric", the headline of each benchmark; a shared one has one value
+  ByRank bits;      // checksums by "key algorithm": equal input and algorithm must give equal bits
+  ByRank counters;  // of errors, from pre-flight
+  std::vector<std::optional<std::string>> others;  // by rank: other users' processes on its GPU
   std::vector<RoundFinding> findings;              // at most max_findings
   std::size_t finding_count = 0;
 
   static constexpr std::size_t max_findings = 40;
 
-  /// Nothing: this unit was not there.
+  /// Returns the rank of the unit; nullopt if it was absent.
   std::optional<std::size_t> rank_of(const std::string& unit) const;
-  /// Of `figures`, `bits` or `counters`, if this unit has it.
+  /// Returns the value of the unit in `figures`, `bits` or `counters`; nullopt if it has none.
   std::optional<double> value(const ByRank SoakRound::*columns, const std::string& name, const std::string& unit) const;
-  /// One that all ranks share.
+  /// Returns a value that all ranks share.
   std::optional<double> shared_figure(const std::string& name) const;
 };
 
@@ -69,26 +69,26 @@ struct Soak {
   SoakPlan plan;
   std::vector<SoakRound> rounds;
 
-  double watched_s() const;  // rounds and rests
+  double watched_s() const;  // rounds and pauses
   bool complete() const { return watched_s() >= plan.duration_s; }
-  /// What "the first hour" is: an hour, of a short soak a quarter.
+  /// Returns the length of "the first hour": an hour, or a quarter of a short soak.
   double hour_s() const;
-  /// "hour 7.0 (2026-11-22T19:00:05Z)"; of a soak of less than two hours in minutes.
+  /// Returns "hour 7.0 (2026-11-22T19:00:05Z)", or minutes for a soak of less than two hours.
   std::string when(const SoakRound&) const;
-  /// Of the columns of all rounds.
+  /// Returns the names of the columns of all rounds.
   std::set<std::string> names(const ByRank SoakRound::*columns) const;
 };
 
-/// The file of a soak in its folder has the plan and each round as a line of JSON.
+/// Returns a line of JSON for the soak file, which has the plan and then each round.
 std::string soak_line(const SoakPlan&);
 std::string soak_line(const SoakRound&);
-/// What a kill has left of a last line is no round. Errors: InputError naming file and line.
+/// Reads a soak. Ignores an incomplete last line, as after a kill. Errors: InputError with file and line.
 Soak read_soak(const std::filesystem::path& folder);
 
-/// Fills in what a run has shown.
+/// Fills in a round from the results and the verdict of its run.
 void summarize(const Measured&, const Verdict&, SoakRound&);
 
-/// "7.0": rounded to a tenth.
+/// Returns the number rounded to a tenth, such as "7.0".
 std::string number_with_one_digit(double);
 
 }  // namespace shakedown

@@ -1,7 +1,8 @@
-// A GPU's level in a class of figures is the median over the class of what each is relative to its own median in the
-// first hour. An hour is low if the whole interval of Hodges and Lehmann between the first hour and it lies below the
-// limit, and it is further off than 6 times what one hour differs from the next: rounds of an hour are not
-// independent, hours nearly are. The six are for the thousands of hours, classes and GPUs that are looked at.
+// The level of a GPU in a class of metrics is a median over the class. Each metric is taken relative to its own median
+// in the first hour. An hour is low under two conditions. First, the whole Hodges-Lehmann interval of its shift from
+// the first hour is below the limit. Second, the shift exceeds 6 times the noise from hour to hour. Hours are used
+// because rounds within an hour are not independent, but hours nearly are. The factor 6 allows for the thousands of
+// hours, classes and GPUs that are tested.
 #include "thresholds/soak/trends.hpp"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace shakedown {
 namespace {
 
 constexpr double min_loss = 0.015,
-                 min_loss_of_all = 0.03;  // of one GPU, whose class may say more; of what all share
+                 min_loss_of_all = 0.03;  // of one GPU, unless its class has a larger one; of all GPUs together
 constexpr double sigmas = 6, confidence = 0.98, hour = 3600, bins = 96;
 
 class TrendFinder {
@@ -27,7 +28,7 @@ class TrendFinder {
   std::vector<SoakTrend> follow() const {
     std::vector<SoakTrend> trends;
     struct Sum {
-      std::vector<std::vector<double>> levels;  // by round, of each figure
+      std::vector<std::vector<double>> levels;  // by round, of each metric
       double limit = 0;
       bool through_host = false;
     };
@@ -110,8 +111,8 @@ class TrendFinder {
     if (x.size() > 1) trend.fit = theil_sen(x, y, each_bound);
   }
 
-  /// How far medians of an hour are apart by chance: as the hours are from one another, and at least what follows from
-  /// the rounds. By differences, which no drift and no single step moves.
+  /// Returns the noise of an hourly median: from the differences of successive hours, but at least the value expected
+  /// from the rounds. Differences are insensitive to drift and to single steps.
   std::optional<double> noise_of(const SoakTrend& trend) const {
     const auto steps_of = [](const std::vector<std::optional<double>>& levels) {
       std::vector<double> steps;
@@ -124,7 +125,7 @@ class TrendFinder {
     const auto hours = steps_of(trend.hours), rounds = steps_of(trend.levels);
     if (hours.size() < min_steps || rounds.size() < min_steps) return std::nullopt;
     const double per_hour = static_cast<double>(rounds_.size()) / static_cast<double>(trend.hours.size());
-    const double of_a_median = 1.2533 / std::sqrt(std::max(1.0, per_hour));  // sqrt(pi / 2): of normal values
+    const double of_a_median = 1.2533 / std::sqrt(std::max(1.0, per_hour));  // sqrt(pi / 2), for normal values
     return std::max(robust_sigma(hours), robust_sigma(rounds) * of_a_median) / std::sqrt(2.0);
   }
 

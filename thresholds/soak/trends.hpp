@@ -1,4 +1,4 @@
-// How the figures of each GPU go over the rounds of a soak, each relative to its own first hour.
+// The trend of each GPU's metrics over the rounds of a soak, each relative to its own first hour.
 #pragma once
 
 #include <optional>
@@ -11,20 +11,20 @@ namespace shakedown {
 
 struct Soak;
 
-/// How one class of figures of a GPU, or of all together, went over time.
+/// The trend of one class of metrics of a GPU, or of all GPUs together.
 struct SoakTrend {
   std::string name;                           // of the class: "gemm/dtype:bf16"
-  std::string unit;                           // empty: all share it
+  std::string unit;                           // empty for all GPUs together
   std::vector<std::optional<double>> levels;  // by round: relative to its own first hour, negative is worse
   std::vector<std::optional<double>> hours;   // medians, by Soak::hour_s
-  std::optional<TheilSen> fit;                // per hour (3600 s), bounds of 95 %; nothing: too few rounds
-  std::vector<std::size_t> low;               // of `hours`: surely worse than the first one by `limit`
+  std::optional<TheilSen> fit;                // per hour (3600 s), 95 % bounds; nullopt for too few rounds
+  std::vector<std::size_t> low;  // indices of `hours` that are significantly worse than the first by `limit`
   double limit = 0;
-  std::size_t rows = 0;       // figures that it has in a round, at most
-  bool through_host = false;  // other work of the host's memory or processors shows in it
+  std::size_t rows = 0;       // the largest number of metrics in a round
+  bool through_host = false;  // affected by other work of the host's memory or CPU
 };
 
-/// Of each of these units and of what all share, by class. There is a round at least.
+/// Returns the trends of each of these units and of all together, by class. Needs at least one round.
 std::vector<SoakTrend> find_trends(const Soak&, const std::vector<std::string>& units);
 
 }  // namespace shakedown
