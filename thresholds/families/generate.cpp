@@ -1,5 +1,5 @@
-// Checks families.yaml and writes it as a constexpr table: families_table FAMILIES.yaml TABLE.hpp. Refuses with file,
-// line and column, and then writes nothing.
+// Checks families.yaml and writes it as a constexpr table: families_table FAMILIES.yaml TABLE.hpp. Reports an error
+// with file, line and column, and then writes nothing.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -65,8 +65,9 @@ std::string table_of(const Yaml& yaml) {
     if (!seen.insert(word).second) family.refuse(fmt::format("duplicate family \"{}\"; remove one of the two", word));
     required(members, "source", row).text();
     const bool own_memory = members.contains("own_memory") && members.at("own_memory").boolean();
-    text += fmt::format("    FamilyRow{{\"{}\", {}, {{{}}}, {{{}}}, {}}},\n", word, quoted(required(members, "shows", row)),
-                        needs_of(required(members, "on", row)), cost_of(required(members, "plan", row)), own_memory);
+    text +=
+        fmt::format("    FamilyRow{{\"{}\", {}, {{{}}}, {{{}}}, {}}},\n", word, quoted(required(members, "shows", row)),
+                    needs_of(required(members, "on", row)), cost_of(required(members, "plan", row)), own_memory);
   }
   if (seen.empty()) yaml.refuse("no family; add a row");
   return text + "};\n}  // namespace shakedown\n";
