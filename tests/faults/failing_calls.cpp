@@ -81,7 +81,8 @@ const char* variable(const char* name) {
   for (;;) pause();
 }
 
-/// True for files and folders. Waits for pipes and sockets always have a limit, and a slow reader may take any time.
+/// True for files and folders. Calls on pipes and sockets are excluded: they have time limits, or wait for a slow
+/// reader.
 bool can_hang(int descriptor) {
   struct stat facts {};
   return fstat(descriptor, &facts) == 0 && (S_ISREG(facts.st_mode) || S_ISDIR(facts.st_mode));

@@ -58,7 +58,7 @@ ERRORS = {
 # Calls that hang on a dead file server, a full pipe or a driver. The time limits are a tenth of the usual limits.
 HANGING = ["open", "read", "write", "fsync", "rename", "mkdir", "stat"]
 LIMITS_SCALE = 0.1
-# accept abandons a job that does not end to its supervisor after 12 s. If a hanging launcher or rank reports no call, it is
+# After 12 s, accept leaves a job that does not end to its supervisor. If a hanging launcher or rank reports no call, it is
 # ended after the limit for time without output: 15 s for the start, 20 s for a benchmark and 60 s.
 HANG_LIMIT_S = {"front": 2 + 5, "supervisor": 2 * (2 + 12) + 5, "mpirun": 95 + 12, "bench": 95 + 12}
 NAMED = "does not answer|no progress|was ended: |INCOMPLETE"
@@ -261,7 +261,7 @@ class Campaign:
         return None
 
 
-# Each call that once caused a wrong end of an acceptance, and one call of each kind.
+# All calls that once ended an acceptance with a wrong result, and one call of each kind.
 FIXED = [("accept", role, call, at, sticky) for role, call, at, sticky in [
     ("front", "open", 3, False), ("front", "open", 12, True), ("front", "write", 2, True), ("front", "fsync", 1, True),
     ("front", "rename", 1, False), ("front", "malloc", 400, True), ("front", "malloc", 20000, False),

@@ -21,7 +21,7 @@ start() {
   : >"$scratch/err"
   began=$(now)
   struck=
-  # A shell lets background commands ignore SIGINT, but real jobs are not started that way.
+  # Background commands of a shell ignore SIGINT. This restores the default action, which real jobs have.
   env --default-signal=INT "${launch[@]}" "${with[@]}" "$build/bench/$program" "${common[@]}" --timeout="$watch" \
     --startup-timeout="$startup" --benchmark_out="$scratch/kept.json" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
   launcher=$!

@@ -58,8 +58,7 @@ struct Noise {
   const Spread& operator[](Kind kind) const { return spreads[static_cast<std::size_t>(kind)]; }
 };
 
-/// Errors: InputError "file: what is wrong; how to fix it" for an unknown member, a non-number, or a value out of
-/// range.
+/// Reads a noise file. Errors: InputError for an unknown member, or a value that is not a number or out of range.
 Noise read_noise(const std::filesystem::path& file);
 
 }  // namespace shakedown::rehearsal
