@@ -7,9 +7,9 @@
 
 namespace shakedown {
 
-/// Returns the commands for Slurm: one drain line for all bad nodes with the same reason, and one line to undrain good
-/// nodes that shakedown drained, recognized by the reason. Undecided nodes are in neither line. Hosts have their first
-/// label, as in Slurm. A host with shell characters, or whose first label is not unique, becomes a comment.
+/// Returns the commands for Slurm. One line drains all bad nodes with the same reason. One line undrains good nodes
+/// that shakedown drained, which it recognizes by the reason. Undecided nodes are in neither line. Hosts have their
+/// first label, as in Slurm. A host with shell characters, or whose first label is not unique, becomes a comment.
 std::string scontrol_commands(const NodeList&);
 
 /// Returns the same for Kubernetes, with cordon and uncordon. Nodes that shakedown cordons get the label shakedown=bad

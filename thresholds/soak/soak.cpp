@@ -1,9 +1,11 @@
 // Judges a series of rounds. This file is long because it has one rule for each thing that only a series shows, and all
 // rules use the same rounds.
 //
-// - A fact, an error or wrong data counts in any round. A value that misses a limit or trails its peers counts in two
-//   cases: it does so in half of the rounds, or in three rounds in a row (two of fewer than 20). In the latter case its
-//   other misses must be too rare to explain the row by chance. Otherwise it is a note.
+// - A fact, an error or wrong data counts in any round.
+// - A value that misses a limit or trails its peers counts if it does so in half of the rounds. It also counts if it
+// does
+//   so in three rounds in a row (two of fewer than 20), and its other misses are too rare to explain this by chance.
+//   Otherwise it is a note.
 // - A round is slow if the level is 15 % low and beyond 6 standard deviations of the rounds. This must show in several
 //   metrics of the GPU alone or in two rounds in a row. The cause is another user of the GPU.
 // - If more than half of the GPUs change in the same way, no GPU is named: the cause is the room, the power supply, or
