@@ -122,19 +122,20 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
   return d;
 }
 
-// The suspect that ranks wait for; nullptr if none explains how long they do.
-Diagnosis* cause_of_waiting(const std::vector<Evidence>& slow, std::vector<Diagnosis>& found) {
+// The index of the suspect that ranks wait for; nullopt if none explains how long they do.
+std::optional<std::size_t> cause_of_waiting(const std::vector<Evidence>& slow, const std::vector<Diagnosis>& found) {
   double most_percent = 0;
   for (const Evidence& e : slow) most_percent = std::max(most_percent, e.percent.value_or(0));
-  for (Diagnosis& d : found) {
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Diagnosis& d = found[i];
     const Cause cause = d.causes.front();
     if (!d.fails || cause == Cause::slow_silicon || cause == Cause::configuration) continue;
     // Whoever waits for it is slower by what it is slow; a collective that is slower by far has another cause, unless
     // another program has the GPU in turns: then small operations wait for the program's turn, however short they are.
     const bool in_turns = cause == Cause::slow_gpu && d.percent.value_or(0) > turns_percent;
-    if (in_turns || d.percent.value_or(0) * 2 >= most_percent) return &d;
+    if (in_turns || d.percent.value_or(0) * 2 >= most_percent) return i;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 // Another program may have ended while the rows of the GPU alone were still to come.
@@ -153,7 +154,8 @@ std::optional<Diagnosis> shared_gpu(const RunEvidence& run, const RankTelemetry&
 
 }  // namespace
 
-void explain_collectives(const RunEvidence& run, const RankTelemetry& telemetry, std::vector<Diagnosis>& found) {
+Explanation explain_collectives(const RunEvidence& run, const RankTelemetry& telemetry,
+                                const std::vector<Diagnosis>& found) {
   std::vector<Evidence> slow;
   for (const Finding& f : run.findings()) {
     const auto compared = f.compared();
@@ -169,24 +171,22 @@ void explain_collectives(const RunEvidence& run, const RankTelemetry& telemetry,
                ": look at its processor";
     d.next = run.on_host(late->first, "top -b -n 1 -1 | head -40");
     if (d.fails) add_evidence(d, std::move(slow));
-    found.push_back(std::move(d));
-    return;
+    return {.suspect = std::move(d)};
   }
-  if (slow.empty()) return;
-  if (Diagnosis* const cause = cause_of_waiting(slow, found)) {
-    cause->detail += "; " + slow.front().key + " is slow as well, as it must be";
-    return;
+  if (slow.empty()) return {};
+  if (const auto cause = cause_of_waiting(slow, found)) {
+    return {.consequence = Consequence{*cause, slow.front().key + " is slow as well, as it must be"}};
   }
   if (auto shared = shared_gpu(run, telemetry)) {
     add_evidence(*shared, std::move(slow));
-    found.push_back(std::move(*shared));
-    return;
+    return {.suspect = std::move(shared)};
   }
-  found.push_back(slow_by_configuration(run, std::move(slow)));
+  return {.suspect = slow_by_configuration(run, std::move(slow))};
 }
 
-void explain_missed_alike(const RunEvidence& run, const RankTelemetry& telemetry, std::vector<Diagnosis>& found) {
-  if (run.alike().empty()) return;
+Explanation explain_missed_alike(const RunEvidence& run, const RankTelemetry& telemetry,
+                                 const std::vector<Diagnosis>& found) {
+  if (run.alike().empty()) return {};
   Diagnosis d;
   d.causes = {Cause::configuration, Cause::power_or_heat};
   std::vector<std::string> families;
@@ -199,10 +199,10 @@ void explain_missed_alike(const RunEvidence& run, const RankTelemetry& telemetry
       if (const auto compared = f->compared()) evidence.push_back(evidence_of(*f, *compared));
     }
   }
-  if (Diagnosis* const cause = waiting ? cause_of_waiting(evidence, found) : nullptr) {
-    cause->detail += "; " + joined(families, ", ", " and ") + (families.size() == 1 ? " is" : " are") +
-                     " slow as well, as it must be";
-    return;
+  if (const auto cause = waiting ? cause_of_waiting(evidence, found) : std::nullopt) {
+    return {.consequence =
+                Consequence{*cause, joined(families, ", ", " and ") + (families.size() == 1 ? " is" : " are") +
+                                        " slow as well, as it must be"}};
   }
   d.place_count = run.size();
   d.detail = "the limits of " + joined(families, ", ", " and ") +
@@ -211,7 +211,14 @@ void explain_missed_alike(const RunEvidence& run, const RankTelemetry& telemetry
   if (run.size() > 0) d.telemetry = telemetry.text(0);
   d.next = measure_command(families.front(), run.context()->world_size);
   add_evidence(d, std::move(evidence));
-  found.push_back(std::move(d));
+  return {.suspect = std::move(d)};
+}
+
+std::vector<Diagnosis> explained(std::vector<Diagnosis> found, const Explanation& explanation) {
+  if (const auto& consequence = explanation.consequence)
+    found.at(consequence->suspect).detail += "; " + consequence->reason;
+  if (explanation.suspect) found.push_back(*explanation.suspect);
+  return found;
 }
 
 bool is_named(const std::vector<Diagnosis>& found, const RankFacts& rank) {

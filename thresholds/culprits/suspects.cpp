@@ -44,8 +44,8 @@ class Investigation {
     judge_links();
     judge_clocks();
     suspects_.insert(suspects_.end(), network_.begin(), network_.end());
-    explain_collectives(evidence_, telemetry_, suspects_);
-    explain_missed_alike(evidence_, telemetry_, suspects_);
+    for (const auto explain : {explain_collectives, explain_missed_alike})
+      suspects_ = explained(suspects_, explain(evidence_, telemetry_, suspects_));
     judge_data();
     sort();
     return std::move(suspects_);

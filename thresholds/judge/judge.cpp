@@ -23,8 +23,15 @@
 namespace shakedown {
 namespace {
 
-void append(std::vector<Finding>& findings, std::vector<Finding> more) {
-  std::move(more.begin(), more.end(), std::back_inserter(findings));
+void append(Verdict& verdict, std::vector<Finding> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(verdict.findings));
+}
+
+// The findings that are `wanted`.
+std::vector<Finding> chosen(const std::vector<Finding>& findings, const auto& wanted) {
+  std::vector<Finding> some;
+  std::copy_if(findings.begin(), findings.end(), std::back_inserter(some), wanted);
+  return some;
 }
 
 std::string rules_said(const Verdict& verdict, const Profile* profile) {
@@ -150,11 +157,11 @@ Verdict start(const std::vector<Results>& files, const JudgeOptions& options) {
 void judge_by_limits(const Measured& measured, const Selection& selection, const PeerComparison& peers,
                      const JudgeOptions& options, Verdict& verdict) {
   const auto gpus_per_host = selection.profile == nullptr ? std::nullopt : selection.profile->gpus_per_host;
-  append(verdict.findings, judge_machine(measured.files, options, gpus_per_host));
+  append(verdict, judge_machine(measured.files, options, gpus_per_host));
   if (auto finding = judge_crashed(measured.files)) verdict.findings.push_back(std::move(*finding));
-  append(verdict.findings, judge_start(measured.files));
-  append(verdict.findings, judge_gpu_errors(measured.files, options.families));
-  append(verdict.findings, judge_leaked_memory(measured.files, options.families));
+  append(verdict, judge_start(measured.files));
+  append(verdict, judge_gpu_errors(measured.files, options.families));
+  append(verdict, judge_leaked_memory(measured.files, options.families));
   if (auto finding = judge_network(measured)) verdict.findings.push_back(std::move(*finding));
   if (selection.profile != nullptr) {
     verdict.profile = selection.profile->name;
@@ -169,7 +176,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
   }
   RuleFindings rules = judge_rules(measured, selection.profile, options.families, verdict.findings,
                                    judge_validity(measured.benchmarks, selection.profile, options.families), peers);
-  append(verdict.findings, std::move(rules.findings));
+  append(verdict, std::move(rules.findings));
   verdict.unjudged = std::move(rules.unjudged);
   verdict.known_families = rules.known_families;
   verdict.families = rules.families;
@@ -218,23 +225,22 @@ void judge_by_baseline(const Measured& measured, const References& references, c
 void judge_by_comparison(const Measured& measured, const Profile* profile, const PeerComparison& peers,
                          const References& references, const JudgeOptions& options, Verdict& verdict) {
   const auto speak = [&](Judgement by, std::string text) { verdict.summaries.push_back({by, std::move(text)}); };
-  append(verdict.findings, findings_of(peers));
+  append(verdict, findings_of(peers));
   speak(Judgement::peers, summary(peers));
-  CrossChecks checks = cross_check(measured.benchmarks, options.families);
+  const CrossChecks checks = cross_check(measured.benchmarks, options.families);
   if (!checks.findings.empty()) speak(Judgement::crosscheck, checks.summary());
-  std::erase_if(checks.findings, [](const Finding& finding) { return finding.good(); });
-  append(verdict.findings, std::move(checks.findings));
+  append(verdict, chosen(checks.findings, [](const Finding& finding) { return !finding.good(); }));
   if (references.baseline) judge_by_baseline(measured, references, options.families, verdict);
   if (!references.scaling.empty()) {
     std::vector<ScalingSet> sets{{.files = measured.files}};
     sets.insert(sets.end(), references.scaling.begin(), references.scaling.end());
     for (const auto& set : sets) refuse_faults(set.files, options.allow_faults);
     auto scaling = judge_scaling(sets, nics_of_one_host(measured, profile));
-    std::erase_if(scaling.findings, [&](const Finding& finding) {
-      return !options.families.has_key(finding.key) && family_of(finding.key) != "machine";
+    auto findings = chosen(scaling.findings, [&](const Finding& finding) {
+      return options.families.has_key(finding.key) || family_of(finding.key) == "machine";
     });
-    speak(Judgement::crosscheck, good_of(scaling.findings) + " keep their rate with more nodes or ranks");
-    append(verdict.findings, std::move(scaling.findings));
+    speak(Judgement::crosscheck, good_of(findings) + " keep their rate with more nodes or ranks");
+    append(verdict, std::move(findings));
     verdict.scaling = std::move(scaling.points);
   }
 }
@@ -245,7 +251,7 @@ FabricJudgement judge_between_hosts(const Measured& measured, const PeerComparis
   if (!options.families.contains("pairs")) return {};
   FabricJudgement fabric = judge_fabric(measured.benchmarks, peers, options.places.leaves);
   if (!fabric.said.empty()) verdict.summaries.push_back({Judgement::peers, fabric.said});
-  append(verdict.findings, std::move(fabric.wrong_data));
+  append(verdict, std::move(fabric.wrong_data));
   return fabric;
 }
 
@@ -321,12 +327,13 @@ Verdict judge(const Measured& measured, const References& references, const Judg
   const PeerComparison peers = compare_peers(measured.benchmarks, options.families);
   judge_by_limits(measured, selection, peers, options, verdict);
   FabricJudgement fabric = judge_between_hosts(measured, peers, options, verdict);
-  attribute_missed_limits(verdict.findings, measured.benchmarks, peers);
+  const auto attributions = attribute_missed_limits(verdict.findings, measured.benchmarks, peers);
+  verdict.findings = attributed(std::move(verdict.findings), attributions);
   judge_by_comparison(measured, selection.profile, peers, references, options, verdict);
   verdict.fleet = fleet_lines(measured, peers, selection.profile, options.places);
   verdict.culprits = diagnose(measured.benchmarks, peers, verdict.findings, std::move(fabric.suspects));
-  append(verdict.findings, findings_of(verdict.culprits));
-  append(verdict.findings, std::move(fabric.findings));
+  append(verdict, findings_of(verdict.culprits));
+  append(verdict, std::move(fabric.findings));
   conclude(verdict);
   return verdict;
 }

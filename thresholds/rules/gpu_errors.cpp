@@ -105,28 +105,27 @@ Finding finding_of(const Record& record, const std::string& what, bool fails) {
   return f;
 }
 
-// One finding for what fails, and one for what does not.
-void judge_errors(const Record& record, std::vector<Finding>& findings) {
-  for (const bool fails : {true, false}) {
-    std::vector<std::string> said, advice;
-    for (const auto& [error, counted] : record.errors) {
-      if (is_fault(error) != fails) continue;
-      said.push_back(words_of_error(error) + " (" +
-                     (counted.count > 1 ? std::to_string(counted.count) + " times, first in " : "in ") + counted.first +
-                     ")");
-      if (const std::string words = advice_on(error); !words.empty()) {
-        advice.push_back(words_of_error(error) + ": " + words);
-      }
+// Returns the finding about errors that fail, or about those that do not; nullopt if there are none.
+std::optional<Finding> judge_errors(const Record& record, bool fails) {
+  std::vector<std::string> said, advice;
+  for (const auto& [error, counted] : record.errors) {
+    if (is_fault(error) != fails) continue;
+    said.push_back(words_of_error(error) + " (" +
+                   (counted.count > 1 ? std::to_string(counted.count) + " times, first in " : "in ") + counted.first +
+                   ")");
+    if (const std::string words = advice_on(error); !words.empty()) {
+      advice.push_back(words_of_error(error) + ": " + words);
     }
-    if (said.empty()) continue;
-    findings.push_back(finding_of(record, "errors", fails));
-    findings.back().detail = "while it was measured: " + joined(said);
-    if (!advice.empty()) findings.back().detail += "; " + joined(advice, "; ");
   }
+  if (said.empty()) return std::nullopt;
+  Finding f = finding_of(record, "errors", fails);
+  f.detail = "while it was measured: " + joined(said);
+  if (!advice.empty()) f.detail += "; " + joined(advice, "; ");
+  return f;
 }
 
-void judge_slowdown(const Record& record, std::vector<Finding>& findings) {
-  if (record.reasons.empty()) return;
+std::optional<Finding> judge_slowdown(const Record& record) {
+  if (record.reasons.empty()) return std::nullopt;
   double most = 0;
   std::string where;
   for (const auto& [family, watched] : record.families) {
@@ -141,7 +140,7 @@ void judge_slowdown(const Record& record, std::vector<Finding>& findings) {
   f.unit = "%";
   f.detail = "slowed down (" + joined(record.reasons) + ") for " + percent_text(most) + " of the time of " + where +
              ", first in " + record.slowed_first;
-  findings.push_back(std::move(f));
+  return f;
 }
 
 }  // namespace
@@ -150,8 +149,9 @@ std::vector<Finding> judge_gpu_errors(const std::vector<Results>& files, const F
   std::vector<Finding> findings;
   for (const Record& record : records_of(files, families)) {
     if (record.facts == nullptr) continue;
-    judge_errors(record, findings);
-    judge_slowdown(record, findings);
+    for (auto& finding : {judge_errors(record, true), judge_errors(record, false), judge_slowdown(record)}) {
+      if (finding) findings.push_back(*finding);
+    }
   }
   return findings;
 }

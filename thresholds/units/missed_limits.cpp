@@ -39,42 +39,50 @@ UnitId id(const ClassUnit& unit) {
   return (static_cast<UnitId>(unit.rank) << 32U) + static_cast<UnitId>(unit.from.value_or(-1) + 1);
 }
 
-class Weigher {
+class Attributor {
  public:
-  Weigher(std::vector<Finding>& findings, const Benchmarks& benchmarks, const PeerComparison& peers)
+  Attributor(const std::vector<Finding>& findings, const Benchmarks& benchmarks, const PeerComparison& peers)
       : findings_(findings), benchmarks_(benchmarks), peers_(peers), telemetry_(benchmarks) {
     for (const PeerGroup& group : peers.groups) groups_[{group.name, group.metric}].push_back(&group);
   }
 
-  void weigh() {
-    std::vector<std::pair<Finding*, Limit>> broken;
-    for (Finding& f : findings_) {
+  std::vector<Attribution> run() {
+    attribute_limits_by_rank();
+    downgrade_steps();
+    return std::move(attributions_);
+  }
+
+ private:
+  void attribute_limits_by_rank() {
+    std::vector<std::pair<std::size_t, Limit>> broken;
+    for (std::size_t i = 0; i < findings_.size(); ++i) {
+      const Finding& f = findings_[i];
       const auto limit = limit_by_rank(f);
       if (!limit || f.status != Status::fail || !f.counts()) continue;
-      broken.emplace_back(&f, *limit);
+      broken.emplace_back(i, *limit);
       collect(f, *limit);
     }
     if (broken.empty()) return;
     for (const Finding& f : findings_) {
       if (const auto limit = limit_by_rank(f)) count(f, *limit);
     }
-    for (const auto& [f, limit] : broken) find_crowd(*f);
-    for (const auto& [f, limit] : broken) weigh(*f, limit);
+    for (const auto& [i, limit] : broken) find_crowd(findings_[i]);
+    for (const auto& [i, limit] : broken) attribute(i, limit);
   }
 
   /// A step is as slow as its slowest GPU, and no finding by rank. Where it would meet its limit if the chips that only
   /// power holds back computed as fast as the others, it is those, and fails as little as they do.
-  void excuse_steps() {
-    for (Finding& f : findings_) {
+  void downgrade_steps() {
+    for (std::size_t i = 0; i < findings_.size(); ++i) {
+      const Finding& f = findings_[i];
       if (f.judgement != Judgement::rule || f.status != Status::fail || !f.counts()) continue;
       const auto compared = f.compared();
       if (!compared || compared->limit.kind != LimitKind::min) continue;
       if (!is_training(family_of(f.key)) || !is_shared(f.key, f.metric) || !benchmarks_.contains(f.key)) continue;
-      excuse_step(f, *compared, benchmarks_.at(f.key));
+      downgrade_step(i, *compared, benchmarks_.at(f.key));
     }
   }
 
- private:
   struct Count {
     std::size_t rows = 0, below = 0;
   };
@@ -143,7 +151,8 @@ class Weigher {
     }
   }
 
-  void weigh(Finding& f, const Limit& limit) {
+  void attribute(std::size_t index, const Limit& limit) {
+    const Finding& f = findings_[index];
     const Benchmark& benchmark = benchmarks_.at(f.key);
     const Values values = rank_values(benchmark, f.metric);
     const auto sources = hosts_of(*benchmark.context).sources(f.key);
@@ -170,18 +179,23 @@ class Weigher {
     if (!spread && (missed == 0 || (!copies && known > 1 && 2 * missed > known))) return;
     const bool counts = !own.empty() || fleet;
     const bool is_open = !counts && !open.empty();
-    if (counts || is_open) name_only(f, limit, benchmark, counts ? own : open, values);
-    f.own = std::move(own);
-    const std::string why = counts    ? "with the whole fleet"
-                            : is_open ? "measured once, and nothing confirms it"
-                                      : "noted, and fails nothing: no other value of the same GPU confirms it, or it "
-                                        "is the clock that power leaves to a slow chip";
-    if (is_open) f.status = Status::inconclusive;
-    if (!counts && !is_open) f.severity = Severity::warn;
-    if (f.own->empty()) f.detail += (f.detail.empty() ? "" : "; ") + why;
+    Attribution a{.finding = index};
+    if (counts || is_open) a.offenders = culprits(f, benchmark, counts ? own : open, values);
+    if (a.offenders && !a.offenders->empty() && !spread) a.value = a.offenders->front().value;
+    if (is_open) a.status = Status::inconclusive;
+    if (!counts && !is_open) a.severity = Severity::warn;
+    if (own.empty()) {
+      a.reason = counts    ? "with the whole fleet"
+                 : is_open ? "measured once, and nothing confirms it"
+                           : "noted, and fails nothing: no other value of the same GPU confirms it, or it is the clock "
+                             "that power leaves to a slow chip";
+    }
+    a.own = std::move(own);
+    attributions_.push_back(std::move(a));
   }
 
-  void excuse_step(Finding& f, const Compared& rate, const Benchmark& benchmark) {
+  void downgrade_step(std::size_t index, const Compared& rate, const Benchmark& benchmark) {
+    const Finding& f = findings_[index];
     const auto step = run_value(benchmark, "step_ms");
     const Values values = rank_values(benchmark, "compute_ms");
     const auto centre = centre_of(values);
@@ -199,13 +213,14 @@ class Weigher {
       }
     }
     if (longest <= of_others || rate.value * *step / (*step - (longest - of_others)) < rate.limit.value) return;
-    f.severity = Severity::warn;
     std::erase_if(slow, [&](int rank) { return *values[static_cast<std::size_t>(rank)] <= of_others; });
     std::vector<std::string> names;
     for (const int rank : slow) names.push_back("rank " + std::to_string(rank));
     names.resize(std::min(names.size(), max_offenders));
-    f.detail += (f.detail.empty() ? "" : "; ") + std::string("noted, and fails nothing: all wait for ") +
-                joined(names) + ", with the clock that power leaves to a slow chip";
+    attributions_.push_back({.finding = index,
+                             .severity = Severity::warn,
+                             .reason = "noted, and fails nothing: all wait for " + joined(names) +
+                                       ", with the clock that power leaves to a slow chip"});
   }
 
   /// Slow by no more than healthy chips are at their power limit, and by nothing else.
@@ -237,23 +252,19 @@ class Weigher {
     return *middle;
   }
 
-  static void name_only(Finding& f, const Limit& limit, const Benchmark& benchmark, const std::vector<int>& own,
-                        const Values& values) {
-    f.offenders.clear();
-    f.offender_count = own.size();
-    for (const int rank : own) {
+  // These ranks with their values, the worst first.
+  static std::vector<Culprit> culprits(const Finding& f, const Benchmark& benchmark, const std::vector<int>& ranks,
+                                       const Values& values) {
+    std::vector<Culprit> named;
+    for (const int rank : ranks) {
       const auto i = static_cast<std::size_t>(rank);
-      f.offenders.push_back(culprit(benchmark.context->ranks[i], values[i]));
+      named.push_back(culprit(benchmark.context->ranks[i], values[i]));
     }
     const bool low_is_good = lower_is_better(f.metric);
-    std::stable_sort(f.offenders.begin(), f.offenders.end(), [&](const Culprit& a, const Culprit& b) {
+    std::stable_sort(named.begin(), named.end(), [&](const Culprit& a, const Culprit& b) {
       return low_is_good ? *a.value > *b.value : *a.value < *b.value;
     });
-    if (f.offenders.size() > max_offenders) f.offenders.resize(max_offenders);
-    f.worst.reset();
-    if (f.offenders.empty()) return;
-    f.worst = f.offenders.front();
-    if (limit.kind != LimitKind::spread_max) f.value = f.worst->value;
+    return named;
   }
 
   struct Standing {
@@ -376,7 +387,7 @@ class Weigher {
     return distance <= (by_power ? distance_by_power : healthy_distance) ? Miss::noted : Miss::own;
   }
 
-  std::vector<Finding>& findings_;
+  const std::vector<Finding>& findings_;
   const Benchmarks& benchmarks_;
   const PeerComparison& peers_;
   const RankTelemetry telemetry_;
@@ -385,15 +396,14 @@ class Weigher {
   mutable std::map<int, bool> held_back_;
   std::set<std::string> crowded_;                          // class and metric
   std::map<std::string, std::map<UnitId, Count>> counts_;  // class and metric
+  std::vector<Attribution> attributions_;
 };
 
 }  // namespace
 
-void attribute_missed_limits(std::vector<Finding>& findings, const Benchmarks& benchmarks,
-                             const PeerComparison& peers) {
-  Weigher weigher(findings, benchmarks, peers);
-  weigher.weigh();
-  weigher.excuse_steps();
+std::vector<Attribution> attribute_missed_limits(const std::vector<Finding>& findings, const Benchmarks& benchmarks,
+                                                 const PeerComparison& peers) {
+  return Attributor(findings, benchmarks, peers).run();
 }
 
 }  // namespace shakedown
