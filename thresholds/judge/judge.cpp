@@ -217,7 +217,7 @@ void judge_by_baseline(const Measured& measured, const References& references, c
   std::copy_if(findings.begin(), findings.end(), std::back_inserter(judged), [](const auto& f) { return f.counts(); });
   verdict.summaries.push_back({Judgement::baseline, good_of(judged) + " as in the baseline"});
   verdict.notes.insert(verdict.notes.end(), regression.notes.begin(), regression.notes.end());
-  append(verdict.findings, std::move(findings));
+  append(verdict, std::move(findings));
 }
 
 // By other measurements: of the same run, of a stored one, and with other numbers of ranks. What passed among the first
