@@ -3,8 +3,10 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <system_error>
 
 #include "base/files.hpp"
@@ -12,6 +14,7 @@
 #include "base/time_limits.hpp"
 #include "base/timed_call.hpp"
 #include "launch/discover.hpp"
+#include "launch/launcher_words.hpp"
 #include "launch/measure.hpp"
 #include "launch/scaling.hpp"
 #include "launch/session_folder.hpp"
@@ -47,10 +50,15 @@ int show_plan(const AcceptOptions& options, const Programs& programs, Signals& s
   const auto start = agreed_launch(options, process_environment(), signals);
   const auto results = options.results ? *options.results : usual_results();
   for (const auto& family : programs.families) {
-    const auto job =
+    auto job =
         job_of_ranks(options, start, {programs.of(family), "--plan", "--tier=" + options.tier},
                      {{"SHAKEDOWN_CHOICES", choices_beside(options.folder ? *options.folder : results / "run")}});
+    std::vector<std::string> said;
+    job.error = [&said](std::string_view line) { said.emplace_back(line); };
     const auto ending = run_jobs({job}, signals).front();
+    const auto cause = start_cause(ending, job.command.front(), said);
+    if (!ending.good() && cause.fault) throw CannotRun("bench_" + family + " --plan: " + cause.text);
+    for (const auto& line : said) std::fprintf(stderr, "%s\n", line.c_str());
     if (!ending.good()) throw CannotRun("bench_" + family + " --plan: " + ending.text(job.command.front()));
   }
   return 0;
@@ -202,12 +210,24 @@ int inventory(const std::vector<std::string>& words) {
   throw CannotRun(ending.text(job.command.front()));
 }
 
+namespace {
+
+/// Errors: InputError for a program that this host, which alone shall run it, cannot run.
+void require_program(const std::string& name) {
+  if (name.find('/') == std::string::npos ? on_path(process_environment(), name) : access(name.c_str(), X_OK) == 0)
+    return;
+  throw InputError("launch: " + name + ": " + std::strerror(errno) + "; name a program that can be run here");
+}
+
+}  // namespace
+
 int launch(const std::vector<std::string>& words) {
   if (words.empty()) throw InputError("launch: a program is missing; the form is shakedown launch PROGRAM [ARGS]");
   const auto session = provide_environment();
   Signals signals;
   const auto options = parse_accept_options({}, process_environment());
   const auto start = agreed_launch(options, process_environment(), signals);
+  if (start.discovery.empty()) require_program(words.front());
   auto job = job_of_ranks(options, start, words);
   job.reads = true;
   const auto ending = run_jobs({job}, signals).front();

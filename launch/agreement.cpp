@@ -25,15 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-bool on_path(const Environment& environment, const std::string& program) {
-  std::istringstream folders(environment("PATH").value_or(""));
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const TimedCall call("look in", folder);
-    if (access((fs::path(folder) / program).c_str(), X_OK) == 0) return true;
-  }
-  return false;
-}
-
 Words with(const Words& prefix, const Words& command) {
   Words all = prefix;
   all.insert(all.end(), command.begin(), command.end());
@@ -62,18 +53,10 @@ Job discovery_job(const AcceptOptions& options, const Launch& launch, const Word
   return job;
 }
 
-/// Why hosts did not answer: the launcher's word, else how the launcher ended. `host`: one of those that it was to
-/// start.
-std::string reason_of(const Discovery& call, const Ending& ending, const Launch& launch, const std::string& host = "") {
-  const auto said = start_failure(call.said, host);
-  if (ending.told.empty() && !said.empty()) return said;
-  return ending.text(launch.discovery.front()) + (said.empty() ? "" : " (" + said + ")");
-}
-
 /// Answers of hosts that were asked one by one, and the reasons of those that did not answer.
 struct AskedAlone {
   std::vector<HostAnswer> answers;
-  std::map<std::string, std::string> reasons;
+  std::map<std::string, StartCause> causes;
 };
 
 /// mpirun waits for all hosts before it starts anything: the one that does not start is found by asking each alone.
@@ -92,12 +75,48 @@ AskedAlone ask_each(const AcceptOptions& options, const Launch& launch, const Wo
     }
     const auto endings = run_jobs(jobs, signals);
     stop_if_told(signals);
+    const auto cause = [&](const Discovery& call, const Ending& ending) {
+      return start_cause(ending, launch.alone.front(), call.said);
+    };
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (calls[i].answers.empty()) all.reasons.emplace(hosts[i], reason_of(calls[i], endings[i], launch));
+      if (calls[i].answers.empty()) all.causes.emplace(hosts[i], cause(calls[i], endings[i]));
       all.answers.insert(all.answers.end(), calls[i].answers.begin(), calls[i].answers.end());
     }
   }
   return all;
+}
+
+/// Says that no host has answered, and why: each fault once, with the hosts that have it.
+std::string nobody_answered(const Words& hosts, const std::map<std::string, StartCause>& causes,
+                            const StartCause& cause_of_all) {
+  constexpr std::size_t max_hosts_named = 8, max_faults_named = 3;
+  const auto named = [](const Words& some) {
+    if (some.size() <= max_hosts_named) return joined(some);
+    return joined(Words(some.begin(), some.begin() + max_hosts_named)) + " and " +
+           std::to_string(some.size() - max_hosts_named) + " more";
+  };
+  struct Group {
+    Words hosts;
+    std::string text;
+  };
+  std::map<std::string, Group> groups;
+  for (const auto& [host, cause] : causes) {
+    auto& group = groups[cause.fault ? std::string(code(*cause.fault)) : cause.text];
+    group.hosts.push_back(host);
+    if (group.text.empty()) group.text = cause.text;
+  }
+  Words texts;
+  for (const auto& [fault, group] : groups) {
+    if (texts.size() == max_faults_named) break;
+    texts.push_back(groups.size() == 1 ? group.text : named(group.hosts) + ": " + group.text);
+  }
+  if (groups.size() > max_faults_named)
+    texts.push_back("and " + plural(groups.size() - max_faults_named, "other cause"));
+  if (texts.empty()) texts.push_back(cause_of_all.text);
+  const auto who = hosts.empty()       ? "no host has answered"
+                   : hosts.size() == 1 ? "host " + hosts.front() + " has not answered"
+                                       : "no host of " + named(hosts) + " has answered";
+  return who + ": " + joined(texts, "; ");
 }
 
 AbsentHost hung_driver(const HostAnswer& host) {
@@ -133,6 +152,15 @@ LaunchSite site_of(const Environment& environment) {
 }
 
 }  // namespace
+
+bool on_path(const Environment& environment, const std::string& program) {
+  std::istringstream folders(environment("PATH").value_or(""));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const TimedCall call("look in", folder);
+    if (access((fs::path(folder) / program).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
 
 void say(const std::string& line) { std::fprintf(stderr, "shakedown: %s\n", line.c_str()); }
 
@@ -194,18 +222,21 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
                  [&](const auto& host) { return !is_one_of(host, lost); });
     auto alone = ask_each(options, launch, asked, signals);
     hosts = distinct_hosts(std::move(alone.answers));
-    reasons = std::move(alone.reasons);
-    for (const auto& [host, reason] : reasons) site.absent.push_back(host);
+    for (const auto& [host, cause] : alone.causes) {
+      site.absent.push_back(host);
+      reasons[host] = cause.text;
+    }
     if (hosts.empty() || reasons.empty()) {
-      why = "no host of " + joined(listed) + " has answered: " + reason_of(call, ending, launch);
+      why = nobody_answered(listed, alone.causes, start_cause(ending, launch.discovery.front(), call.said));
       return std::nullopt;
     }
   } else if (hosts.empty()) {
-    why = "no host has answered: " + reason_of(call, ending, launch);
+    why = nobody_answered(listed, {}, start_cause(ending, launch.discovery.front(), call.said));
     return std::nullopt;
   } else {
     site.absent = absent_hosts(launch.hosts, hosts);
-    for (const auto& host : site.absent) reasons.emplace(host, reason_of(call, ending, launch, host));
+    for (const auto& host : site.absent)
+      reasons.emplace(host, start_cause(ending, launch.discovery.front(), call.said, host).text);
   }
   const auto hung = without_hung(hosts);
   for (const auto& [host, reason, hangs] : hung) {

@@ -29,6 +29,9 @@ std::optional<Launch> launch_that_answers(const AcceptOptions&, const Environmen
 /// Of the hosts of a launch those that ranks have named, by their own names or those of their nodes.
 std::vector<std::string> promised_hosts(const Launch&, const std::vector<std::string>& named);
 
+/// Returns whether a program is in a folder of PATH, and can be run.
+bool on_path(const Environment&, const std::string& program);
+
 /// One line on standard error, "shakedown: ...".
 void say(const std::string& line);
 

@@ -5,54 +5,29 @@
 #include <cctype>
 #include <charconv>
 #include <iterator>
+#include <sstream>
 
 #include "base/text.hpp"
 
 namespace shakedown {
 namespace {
 
-constexpr std::array of_ssh{
-    "Permission denied",
-    "Host key verification failed",
-    "Could not resolve hostname",
-    "Connection refused",
-    "No route to host",
-    "Network is unreachable",
-    "timed out",
-    "Connection reset by",
-    "Connection closed by",
-    "command not found",
-    "No such file or directory",
-    "'s password:",
-};
-constexpr std::array of_srun{
-    "Node failure on",
-    "Required node not available",
-    "Communication connection failure",
-    "Unable to contact slurm controller",
-    "Invalid node name specified",
-    "launch failed",
-};
-constexpr std::array of_mpirun{
-    "not enough slots available",
-    "unable to find the specified executable",
-    "unable to launch the specified application",
-    "unknown option",
-};
 // Neither a cause nor the frame of one.
 constexpr std::array harmless{
     "Permanently added",
+    "Permission denied, please try again",
+    "ssh_askpass: ",
     "srun: Job step aborted",
+    "error: couldn't chdir to `",
+    " not accessible: No such file or directory.",
+    "srun: Job allocation ",
+    "srun: Force Terminated ",
+    "total processes failed to start",
 };
 
-template <class Table>
-bool has_any_of(std::string_view line, const Table& phrases) {
-  return std::any_of(phrases.begin(), phrases.end(),
+bool is_harmless(std::string_view line) {
+  return std::any_of(harmless.begin(), harmless.end(),
                      [&](std::string_view phrase) { return line.find(phrase) != std::string_view::npos; });
-}
-
-bool is_known(std::string_view line) {
-  return has_any_of(line, of_ssh) || has_any_of(line, of_srun) || has_any_of(line, of_mpirun);
 }
 
 /// A host's name in a sentence, and not as a part of another one's.
@@ -77,24 +52,46 @@ bool is_note_of_open_mpi(std::string_view line) {
                                      line.find("sent the same help message") != std::string_view::npos);
 }
 
-/// The lines outside the help texts of Open MPI, which rules frame, and the paragraphs inside.
+/// A line, or a help text of Open MPI, which rules frame.
+struct Sentence {
+  std::string shown, whole;
+  std::optional<StartMatch> known;
+
+  bool is_vague() const { return known && known->row->fault == StartFault::daemon_not_started; }
+  bool names(std::string_view host) const { return host.empty() || has_word(whole, host); }
+  bool has_host() const { return known && !known->host.empty(); }
+};
+
+/// Returns a line in one line, with single blanks and none at its ends.
+std::string squeezed(const std::string& line) {
+  std::istringstream words(one_line(line));
+  return joined(std::vector<std::string>(std::istream_iterator<std::string>(words), {}), " ");
+}
+
 struct Said {
-  std::vector<std::string> plain, framed;
+  std::vector<Sentence> plain, framed;
 };
 
 Said said_in(const std::vector<std::string>& lines) {
   Said said;
-  bool framed = false, paragraph = false;
+  bool framed = false;
   for (const auto& line : lines) {
-    if (is_rule_of_frame(line)) framed = !framed;
-    if (is_rule_of_frame(line) || line.empty()) {
-      paragraph = false;
-    } else if (framed && paragraph) {
-      said.framed.back() += " " + one_line(line);
-    } else if (!is_note_of_open_mpi(line) && !has_any_of(line, harmless)) {
-      (framed ? said.framed : said.plain).push_back(one_line(line));
-      paragraph = framed;
+    if (is_rule_of_frame(line)) {
+      framed = !framed;
+      if (framed) said.framed.emplace_back();
+    } else if (framed) {
+      auto& whole = said.framed.back().whole;
+      const auto more = squeezed(line);
+      if (!whole.empty() && !more.empty()) whole += " ";
+      whole += more;
+    } else if (const auto text = squeezed(line); !text.empty() && !is_note_of_open_mpi(text) && !is_harmless(text)) {
+      said.plain.push_back({text, text, start_match(text)});
     }
+  }
+  std::erase_if(said.framed, [](const auto& frame) { return frame.whole.empty(); });
+  for (auto& frame : said.framed) {
+    frame.known = start_match(frame.whole);
+    frame.shown = frame.whole.substr(0, std::min(frame.whole.find(". "), frame.whole.find(": ")));
   }
   return said;
 }
@@ -136,17 +133,46 @@ std::optional<RankDeath> death_by_srun(std::string_view line) {
 
 }  // namespace
 
-std::string start_failure(const std::vector<std::string>& lines, std::string_view host) {
+std::string StartFailure::text() const {
+  auto text = line;
+  while (!text.empty() && (text.back() == '.' || text.back() == ':')) text.pop_back();
+  if (!known) return text;
+  const auto& [row, host, what] = *known;
+  if (!host.empty() && !has_word(text, host)) text = host + ": " + text;
+  if (!what.empty() && text.find(what) == std::string::npos) text += " (" + what + ")";
+  return text + "; " + std::string(action(row->fault));
+}
+
+std::optional<StartFailure> start_failure(const std::vector<std::string>& lines, std::string_view host) {
   const auto said = said_in(lines);
-  for (const bool known : {true, false}) {
-    for (const auto* of : {&said.plain, &said.framed}) {
-      const auto line = std::find_if(of->begin(), of->end(), [&](const auto& text) {
-        return (!known || is_known(text)) && (host.empty() || has_word(text, host));
-      });
-      if (line != of->end()) return *line;
-    }
+  const auto first = [&](const std::vector<Sentence>& of, const auto& is_wanted) -> const Sentence* {
+    const auto found = std::find_if(of.begin(), of.end(), [&](const auto& s) { return s.names(host) && is_wanted(s); });
+    return found == of.end() ? nullptr : &*found;
+  };
+  const auto is_cause = [](const Sentence& s) { return s.known && !s.is_vague(); };
+  const auto any = [](const Sentence&) { return true; };
+  const Sentence* best = first(said.plain, is_cause);
+  if (best != nullptr && !best->has_host()) {  // another line about the same may name the host
+    const auto fault = best->known->row->fault;
+    const auto* named =
+        first(said.plain, [&](const Sentence& s) { return s.has_host() && s.known->row->fault == fault; });
+    if (named != nullptr) best = named;
   }
-  return "";
+  if (best == nullptr) best = first(said.framed, is_cause);
+  if (best == nullptr) best = first(said.plain, any);
+  if (best == nullptr) best = first(said.framed, any);
+  return best == nullptr ? std::nullopt : std::optional(StartFailure{best->known, best->shown});
+}
+
+StartCause start_cause(const Ending& ending, const std::string& launcher, const std::vector<std::string>& lines,
+                       std::string_view host) {
+  const auto how = ending.text(launcher);
+  if (!ending.not_started.empty()) return {how + "; install it, or correct PATH or SHAKEDOWN_LAUNCH"};
+  const auto failure = start_failure(lines, host);
+  if (!failure) return {how};
+  StartCause cause{ending.told.empty() ? failure->text() : how + " (" + failure->text() + ")"};
+  if (failure->known) cause.fault = failure->known->row->fault;
+  return cause;
 }
 
 std::optional<RankDeath> rank_death(const std::vector<std::string>& lines) {

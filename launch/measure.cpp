@@ -93,11 +93,12 @@ class Program {
         ends_(launch.ends),
         name_("bench_" + name),
         log_(folder / "log", RunFile::Mode::append),
-        restarts_(!launch.rank) {
+        restarts_(!launch.rank),
+        has_died_before_(path_exists(folder / "crashed")) {
     Words command = command_of(options, launch, programs, name, flags);
     // Whoever judges what is measured now shall know what has died before, and with whom.
-    if (const auto crashed = folder / "crashed"; path_exists(crashed)) {
-      std::istringstream families(read_file(crashed));
+    if (has_died_before_) {
+      std::istringstream families(read_file(folder / "crashed"));
       command.push_back("--crashed=" + joined(Words(std::istream_iterator<std::string>(families), {}), ","));
       if (!launch.lost.empty()) command.push_back("--lost=" + joined(launch.lost, ","));
     }
@@ -138,7 +139,9 @@ class Program {
       auto ending = run_jobs({job}, signals).front();
       stop_if_told(signals);
       if (!refused_.empty()) throw CannotRun(refused_);
-      if (!died_in_start(ending)) return ending;
+      const auto fault = has_died_before_ ? std::nullopt : fault_of_start(ending);
+      if (fault && !may_pass(*fault)) throw CannotRun("ranks could not be started: " + death(ending));
+      if (!fault && !died_in_start(ending)) return ending;
       const auto why = death(ending);
       if (starts == max_starts) {
         throw CannotRun("ranks died in their start, before anything was measured, in each of " +
@@ -158,8 +161,9 @@ class Program {
     log_.try_write(why + "\n");
     throw CannotRun(why);
   }
-  /// "rank 1 on u2: Killed", as the launcher says; else how it ended.
+  /// What the launcher says of a start that failed, else "rank 1 on u2: Killed", else how it ended.
   std::string death(const Ending& ending) const {
+    if (fault_of_start(ending)) return start_cause(ending, job.command.front(), heard_).text;
     const auto rank = rank_death(heard_);
     if (!rank) return ending.text(job.command.front());
     return "rank " + std::to_string(rank->rank) + (rank->host.empty() ? "" : " on " + rank->host) + ": " + rank->how;
@@ -180,6 +184,12 @@ class Program {
 
  private:
   static constexpr std::size_t max_lines_heard = 500;
+
+  /// What kept the launcher from starting ranks; nullopt if they were started, or if no table knows its words.
+  std::optional<StartFault> fault_of_start(const Ending& ending) const {
+    if (!restarts_ || measured || ending.code == 0 || !ending.told.empty() || !lost.empty()) return std::nullopt;
+    return start_cause(ending, job.command.front(), heard_).fault;
+  }
 
   /// Not of ranks that somebody else starts, not where they named a host, and not where another try would be the same.
   bool died_in_start(const Ending& ending) const {
@@ -204,8 +214,8 @@ class Program {
   bool has_rows_ = false;  // standard error said that one begins; the result may have been read before that
   std::string name_, refused_;
   RunFile log_;
-  Words heard_;  // the first lines on standard error
-  bool restarts_ = false;
+  Words heard_;                                      // the first lines on standard error
+  bool restarts_ = false, has_died_before_ = false;  // then a host that does not start is a host that was lost
 };
 
 fs::path file_of(const fs::path& folder, const std::string& family) { return folder / (family + ".json"); }

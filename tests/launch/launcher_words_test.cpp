@@ -1,81 +1,129 @@
-// Tests the messages of ssh, srun and mpirun as these programs print them: OpenSSH 9.2, Slurm 22.05.8, Open MPI 4.1.4.
+// Stored samples of the messages of ssh, shells, srun and mpirun that start nothing; each has its source.
 #include "launch/launcher_words.hpp"
 
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
 
 namespace shakedown::launcher_words_test {
 namespace {
 
 using Words = std::vector<std::string>;
 
-// Puts a message of ssh into the frame that mpirun prints around it, in a short form.
-Words framed(const std::string& said) {
-  const std::string rule(74, '-');
-  return {said,
-          rule,
-          "ORTE was unable to reliably start one or more daemons.",
-          "This usually is caused by:",
-          "",
-          "* lack of authority to execute on one or more specified nodes.",
-          "  Please verify your allocation and authorities.",
-          rule,
-          "[vm:24116] 1 more process has sent help message help-errmgr-base.txt / failed-daemon-launch",
-          "[vm:24116] Set MCA parameter \"orte_base_help_aggregate\" to 0 to see all help / error messages"};
+struct Sample {
+  std::string program, fault, host, end, source;
+  Words lines;
+};
+
+std::vector<Sample> samples() {
+  std::ifstream file(std::filesystem::path(SHAKEDOWN_SOURCE_DIR) / "tests/launch/start_samples.txt");
+  std::vector<Sample> all;
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("=== ", 0) == 0) {
+      std::istringstream head(line.substr(4));
+      auto& sample = all.emplace_back();
+      head >> sample.program >> sample.fault >> sample.host >> sample.end;
+      std::getline(file, sample.source);
+    } else if (!all.empty()) {
+      all.back().lines.push_back(line);
+    }
+  }
+  return all;
 }
 
-class KnownSentence : public testing::TestWithParam<const char*> {};
-
-TEST_P(KnownSentence, IsTheReasonAfterABannerAndInsideTheFrameOfOpenMpi) {
-  Words lines = framed(GetParam());
-  lines.insert(lines.begin(),
-               {"Authorized users only", "Warning: Permanently added 'u3' (ED25519) to the list of known hosts."});
-  EXPECT_EQ(start_failure(lines), GetParam());
+std::string text_of(const Words& lines, const std::string& host = "") {
+  const auto failure = start_failure(lines, host);
+  return failure ? failure->text() : "nothing";
 }
 
-INSTANTIATE_TEST_SUITE_P(OfSsh, KnownSentence,
-                         testing::Values("u3: Permission denied (publickey,password).", "Host key verification failed.",
-                                         "ssh: Could not resolve hostname u3: Name or service not known",
-                                         "ssh: connect to host u3 port 22: Connection refused",
-                                         "ssh: connect to host u3 port 22: No route to host",
-                                         "ssh: connect to host u3 port 22: Network is unreachable",
-                                         "ssh: connect to host u3 port 22: Connection timed out",
-                                         "kex_exchange_identification: read: Connection reset by peer",
-                                         "Connection closed by 10.0.0.3 port 22",
-                                         "bash: line 1: orted: command not found",
-                                         "/opt/shakedown/bin/shakedown: No such file or directory",
-                                         "root@u3's password: "));
-INSTANTIATE_TEST_SUITE_P(
-    OfSrun, KnownSentence,
-    testing::Values(
-        "srun: error: Node failure on node-a2",
-        "srun: error: Unable to create step for job 7: Required node not available (down, drained or reserved)",
-        "srun: error: Task launch for StepId=7.0 failed on node node-a2: Communication connection failure",
-        "srun: error: Unable to contact slurm controller (connect failure)",
-        "srun: error: Unable to create step for job 7: Invalid node name specified",
-        "srun: error: Application launch failed: Unspecified error"));
-INSTANTIATE_TEST_SUITE_P(OfMpirun, KnownSentence, testing::Values("mpirun: Error: unknown option \"--nosuch\""));
+TEST(StartFaults, EachSampleIsKnownWithItsHostAndHasAnAction) {
+  ASSERT_GE(samples().size(), 100U);
+  for (const auto& sample : samples()) {
+    SCOPED_TRACE(sample.program + ", " + sample.source + ": " + sample.lines.front());
+    const auto failure = start_failure(sample.lines);
+    ASSERT_TRUE(failure && failure->known) << text_of(sample.lines);
+    EXPECT_EQ(code(failure->known->row->fault), sample.fault);
+    EXPECT_EQ(failure->known->host, sample.host == "-" ? "" : sample.host);
+    const auto text = failure->text();
+    EXPECT_EQ(text.find('\n'), std::string::npos);
+    EXPECT_LT(text.size(), 420U) << text;
+    EXPECT_NE(text.find("; " + std::string(action(failure->known->row->fault))), std::string::npos) << text;
+    EXPECT_TRUE(sample.host == "-" || text.find(sample.host) != std::string::npos) << text;
+  }
+}
 
-TEST(StartFailure, IsASentenceOfTheFrameWhereNothingElseIsSaid) {
+TEST(StartFaults, EachRowOfEachTableHasASample) {
+  std::set<std::string_view> seen;
+  for (const auto& sample : samples()) {
+    const auto failure = start_failure(sample.lines);
+    if (failure && failure->known) seen.insert(failure->known->row->pattern);
+  }
+  for (const auto& table : start_tables()) {
+    for (const auto& row : table.rows) EXPECT_TRUE(seen.contains(row.pattern)) << table.program << ": " << row.pattern;
+  }
+}
+
+TEST(StartFaults, AKnownSentenceIsTheCauseAfterABannerAndBesideAnotherProgramsFrame) {
+  for (const auto& sample : samples()) {
+    if (sample.fault == "daemon_not_started") continue;  // any other line says more
+    Words lines{"Authorized users only", "Warning: Permanently added 'u9' (ED25519) to the list of known hosts."};
+    lines.insert(lines.end(), sample.lines.begin(), sample.lines.end());
+    EXPECT_EQ(text_of(lines), text_of(sample.lines)) << sample.lines.front();
+  }
+}
+
+TEST(StartFailure, NamesTheHostTheCauseAndTheActionInOneLine) {
+  EXPECT_EQ(text_of({"root@u3: Permission denied (publickey,password)."}),
+            "root@u3: Permission denied (publickey,password); let this user log in there by a key, without a password "
+            "(ssh-copy-id)");
   const std::string rule(74, '-');
-  EXPECT_EQ(start_failure({rule, "There are not enough slots available in the system to satisfy the 9",
-                           "slots that were requested by the application:", "", "  hostname", rule}),
-            "There are not enough slots available in the system to satisfy the 9 slots that were requested by the "
-            "application:");
-  EXPECT_EQ(start_failure({rule, "mpirun was unable to launch the specified application as it could not access",
-                           "or execute an executable:", "", "Executable: /nosuch", rule}),
-            "mpirun was unable to launch the specified application as it could not access or execute an executable:");
-  auto lines = framed("");
-  EXPECT_EQ(start_failure(lines), "ORTE was unable to reliably start one or more daemons. This usually is caused by:");
-  EXPECT_EQ(start_failure({"", "a sentence of an unknown program", "and another one"}),
-            "a sentence of an unknown program");
-  EXPECT_EQ(start_failure({}), "");
+  EXPECT_EQ(text_of({rule, "mpirun was unable to launch the specified application as it could not access",
+                     "or execute an executable:", "", "Executable: /nosuch", "Node: vm", "", "while attempting", rule}),
+            "vm: mpirun was unable to launch the specified application as it could not access or execute an executable "
+            "(/nosuch); install it there, at the same path as on the other hosts");
+  EXPECT_EQ(text_of({"srun: error: invalid partition specified: nosuch"}),
+            "srun: error: invalid partition specified: nosuch; choose a partition that is up (sinfo lists them)");
+}
+
+TEST(StartFailure, OfAnUnknownProgramIsItsFirstLine) {
+  EXPECT_EQ(text_of({"", "a sentence of an unknown program.", "and another one"}), "a sentence of an unknown program");
+  const std::string rule(74, '-');
+  EXPECT_EQ(text_of({rule, "ORTE was unable to reliably start one or more daemons.", "This usually", rule,
+                     "u3: an unknown word of ssh"}),
+            "u3: an unknown word of ssh")
+      << "mpirun's own sentence says less";
+  EXPECT_EQ(text_of({rule, "A sentence of", "a frame. And more", rule}), "A sentence of a frame");
+  EXPECT_EQ(text_of({}), "nothing");
+  EXPECT_EQ(text_of({"srun: Job step aborted", "2 total processes failed to start"}), "nothing");
 }
 
 TEST(StartFailure, OfOneHostIsALineThatNamesIt) {
   const Words lines{"srun: error: Node failure on node-a21", "srun: error: Node failure on node-a2"};
-  EXPECT_EQ(start_failure(lines, "node-a2"), "srun: error: Node failure on node-a2");
-  EXPECT_EQ(start_failure(lines, "node-a"), "");
-  EXPECT_EQ(start_failure({"node-a2"}, "node-a2"), "node-a2");
+  EXPECT_EQ(start_failure(lines, "node-a2")->line, "srun: error: Node failure on node-a2");
+  EXPECT_FALSE(start_failure(lines, "node-a"));
+  EXPECT_EQ(text_of({"node-a2"}, "node-a2"), "node-a2");
+}
+
+TEST(StartCause, IsTheLaunchersWordElseHowItEnded) {
+  Ending ended;
+  ended.code = 255;
+  EXPECT_EQ(start_cause(ended, "ssh", {}).text.rfind("ssh ended with exit code 255", 0), 0U);
+  EXPECT_EQ(start_cause(ended, "ssh", {"Host key verification failed."}).fault, StartFault::host_key_unknown);
+  Ending late;
+  late.told = "it took longer than 20 s";
+  EXPECT_EQ(
+      start_cause(late, "srun", {"srun: job 2 queued and waiting for resources"})
+          .text.rfind(
+              "srun was ended: it took longer than 20 s (srun: job 2 queued and waiting for resources; start inside",
+              0),
+      0U);
+  Ending missing;
+  missing.not_started = "No such file or directory";
+  EXPECT_EQ(start_cause(missing, "/opt/bin/srun", {}).text,
+            "srun could not be started: No such file or directory; install it, or correct PATH or SHAKEDOWN_LAUNCH");
 }
 
 TEST(RankDeath, IsReadFromSrunAndMpirun) {

@@ -498,7 +498,7 @@ TEST_F(MeasureOnHosts, SaysWhyNoHostHasAnswered) {
   EXPECT_TRUE(has(complaint(), "no host of nodea, nodeb, nodec has answered: ssh: connect to host nodea"))
       << complaint();
   std::ofstream(hosts_file) << "nodea slots=2\n";
-  EXPECT_TRUE(has(complaint(), "no host has answered: ssh: connect to host nodea")) << complaint();
+  EXPECT_TRUE(has(complaint(), "host nodea has not answered: ssh: connect to host nodea")) << complaint();
 }
 
 TEST_F(MeasureOnHosts, KeepsAllToTheInterfaceThatIsWanted) {
