@@ -71,7 +71,7 @@ AskedAlone ask_each(const AcceptOptions& options, const Launch& launch, const Wo
     std::vector<Discovery> calls(hosts.size());
     std::vector<Job> jobs;
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      jobs.push_back(discovery_job(patience, launch, with(launch.alone, {hosts[i]}), calls[i]));
+      jobs.push_back(discovery_job(patience, launch, with(with(launch.alone, {hosts[i]}), launch.wrapper), calls[i]));
     }
     const auto endings = run_jobs(jobs, signals);
     stop_if_told(signals);

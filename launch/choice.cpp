@@ -9,6 +9,7 @@
 #include "base/host_list.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
+#include "launch/mpirun_prefix.hpp"
 
 namespace shakedown {
 namespace {
@@ -107,49 +108,6 @@ void use_mpirun(Launch& launch, const LaunchSite& site, const Words& shape) {
   }
 }
 
-bool is_one_of_flags(const std::string& word, std::initializer_list<std::string_view> names) {
-  const auto name = word.substr(word.find_first_not_of('-') == std::string::npos ? 0 : word.find_first_not_of('-'));
-  return word.front() == '-' && std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// A user's command line of mpirun (Open MPI's), taken apart.
-struct MpirunPrefix {
-  Words others, shape, wrapper;  // options that place ranks, all others, and the program that starts ours
-  std::optional<std::string> hosts, host_file;
-  std::optional<int> ranks;
-};
-
-/// nullopt if the prefix is another launcher's.
-std::optional<MpirunPrefix> mpirun_prefix(const Words& prefix) {
-  const auto program = prefix.empty() ? "" : prefix.front().substr(prefix.front().rfind('/') + 1);
-  if (program != "mpirun" && program != "mpiexec" && program != "orterun") return std::nullopt;
-  MpirunPrefix found;
-  for (auto word = prefix.begin() + 1; word != prefix.end();) {
-    if (word->front() != '-') {
-      found.wrapper.assign(word, prefix.end());
-      break;
-    }
-    const bool alone = is_one_of_flags(*word, {"oversubscribe", "nooversubscribe", "allow-run-as-root", "tag-output",
-                                               "q", "display-map", "report-bindings", "use-hwthread-cpus", "v"});
-    const auto left = prefix.end() - word;
-    const auto count = std::min<std::ptrdiff_t>(alone ? 1 : is_one_of_flags(*word, {"mca", "gmca"}) ? 3 : 2, left);
-    const auto value = count == 2 ? *(word + 1) : "";
-    if (is_one_of_flags(*word, {"H", "host"})) {
-      found.hosts = value;
-    } else if (is_one_of_flags(*word, {"hostfile", "machinefile"})) {
-      found.host_file = value;
-    } else if (is_one_of_flags(*word, {"np", "n", "c"})) {
-      found.ranks = number(value, "SHAKEDOWN_LAUNCH: " + *word);
-    } else {
-      const bool places = is_one_of_flags(*word, {"map-by", "N", "npernode", "ppr"});
-      auto& words = places ? found.shape : found.others;
-      words.insert(words.end(), word, word + count);
-    }
-    word += count;
-  }
-  return found;
-}
-
 /// The names of hosts with their slots, as mpirun takes them, without those that are absent.
 Words present_entries(const std::vector<HostWithSlots>& listed, const LaunchSite& site) {
   Words entries;
@@ -169,6 +127,7 @@ Launch of_prefix(const LaunchSite& site, Launch launch, const Words& prefix) {
       of_mpirun->hosts ? with_slots(listed_hosts(*of_mpirun->hosts, "SHAKEDOWN_LAUNCH: ")) : hosts_of(site);
   for (const auto& host : listed) launch.named.push_back(host.name);
   launch.alone = {prefix.front()};
+  launch.wrapper = of_mpirun->wrapper;
   append(launch.alone, of_mpirun->others);
   append(launch.alone, {"--map-by", "ppr:1:node", "--oversubscribe", "--host"});
   const auto present = present_entries(listed, site);
@@ -177,7 +136,8 @@ Launch of_prefix(const LaunchSite& site, Launch launch, const Words& prefix) {
   append(launch.prefix, of_mpirun->others);
   append(launch.prefix, of_mpirun->shape);
   const auto hosts = static_cast<int>(listed.size()), left = static_cast<int>(present.size());
-  if (const auto ranks = of_mpirun->ranks.value_or(0); ranks > 0 && ranks % hosts == 0) {
+  if (const int ranks = of_mpirun->ranks ? number(*of_mpirun->ranks, "SHAKEDOWN_LAUNCH: -np") : 0;
+      ranks > 0 && ranks % hosts == 0) {
     append(launch.prefix, {"-np", std::to_string(ranks / hosts * left)});
   }
   append(launch.prefix, of_mpirun->wrapper);
@@ -277,8 +237,8 @@ std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks)
   }
   Words left_out;
   if (present < hosts) left_out = {"--exclude=" + joined(site.absent, ",")};
-  // Ranks meet over TCP (fixtures/ranks/rendezvous.hpp): under srun's pmix Open MPI 4.1 loses a rank in MPI_Init now and then
-  // (open-mpi/ompi#12495). A rank that dies ends the others at once.
+  // Ranks meet over TCP (fixtures/ranks/rendezvous.hpp): under srun's pmix Open MPI 4.1 loses a rank in MPI_Init now
+  // and then (open-mpi/ompi#12495). A rank that dies ends the others at once.
   launch.prefix = {"srun", "--mpi=none", "--kill-on-bad-exit=1", "--cpu-bind=none"};
   for (const auto* of_torchrun : {"RANK", "WORLD_SIZE"}) {
     if (set_in(environment, of_torchrun)) launch.variables.emplace_back(of_torchrun, "");

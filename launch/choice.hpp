@@ -30,9 +30,10 @@ struct LaunchSite {
 };
 
 struct Launch {
-  std::vector<std::string> prefix;  // of a command that all ranks shall run; empty: the command alone, one process
+  std::vector<std::string> prefix;     // of a command that all ranks shall run; empty: the command alone, one process
   std::vector<std::string> discovery;  // of one that each host shall run once; empty: this host alone is measured
-  std::vector<std::string> alone;   // of one that a host shall run by itself, whose name follows; empty: unknown
+  std::vector<std::string> alone;      // of one that a host shall run by itself, whose name follows; empty: unknown
+  std::vector<std::string> wrapper;    // of a user's prefix of mpirun: what starts the command on a host
   std::vector<std::pair<std::string, std::string>> variables;  // for the launcher
   std::vector<std::string> hosts;                              // that were promised, by name
   int host_count = 1;                                          // that were promised; 0: the prefix of a user knows

@@ -20,6 +20,7 @@
 #include "base/timed_call.hpp"
 #include "launch/hosts.hpp"
 #include "launch/launcher_words.hpp"
+#include "launch/mpirun_prefix.hpp"
 #include "launch/rank_output.hpp"
 #include "node/dcgm.hpp"
 #include "report/judge_apart.hpp"
@@ -155,7 +156,7 @@ class Program {
   /// Errors: CannotRun for an end that is no rank's: of the launcher itself, or one that its supervisor did not report.
   void require_end_of_ranks(const Ending& ending) {
     const auto& launcher = job.command.front();
-    const bool launcher_killed = ending.signal && (launcher == "mpirun" || launcher == "srun");
+    const bool launcher_killed = ending.signal && (is_mpirun(job.command) || fs::path(launcher).filename() == "srun");
     if (ending.is_known() && !launcher_killed) return;
     const auto why = name_ + ": " + ending.text(launcher) + "; that says nothing about the machine: measure again";
     log_.try_write(why + "\n");
@@ -304,20 +305,20 @@ Job job_of_ranks(const AcceptOptions& options, const Launch& launch, const Words
       variables.emplace_back("NCCL_SOCKET_IFNAME", "=" + options.interface);
     }
   }
-  const bool own_mpirun = !launch.prefix.empty() && launch.prefix.front() == "mpirun";
+  const bool by_mpirun = is_mpirun(launch.prefix);
   for (const auto& [name, value] : variables) {
-    if (own_mpirun) {  // it hands on its own variables only; a user's prefix may end with a program
+    if (by_mpirun) {  // it hands on its own variables only; a user's prefix may end with a program
       job.command.insert(job.command.begin() + 1, {"-x", name + "=" + value});
     } else {
       job.variables.emplace_back(name, value);
     }
   }
   // Ranks prove with a secret that they are of one job. Each user can read a command line, but not an environment.
-  if (own_mpirun || (!launch.prefix.empty() && launch.prefix.front() == "srun")) {
+  if (by_mpirun || (!launch.prefix.empty() && launch.prefix.front() == "srun")) {
     std::string name = "SHAKEDOWN_SECRET";
     if (std::getenv(name.c_str()) == nullptr && std::getenv("SHAKEDOWN_SECRET_FILE") != nullptr) name += "_FILE";
     if (std::getenv(name.c_str()) == nullptr) job.variables.emplace_back(name, hexadecimal(random_bytes(32)));
-    if (own_mpirun) job.command.insert(job.command.begin() + 1, {"-x", name});
+    if (by_mpirun) job.command.insert(job.command.begin() + 1, {"-x", name});
   }
   job.command.insert(job.command.end(), command.begin(), command.end());
   return job;

@@ -40,6 +40,11 @@ for word in "ssh: connect to host u3 port 22: Connection refused" "Host key veri
 done
 run 1 "${of_prefix[@]}" "${accept[@]}"
 is_measured_without u3 "Host key verification failed." "a launch prefix"
+printf '#!/bin/bash\n[[ $1 == image ]] || exit 9\necho "$OMPI_COMM_WORLD_RANK $(basename "$2")" >>"%s/wrapped"\nexec "${@:2}"\n' "$scratch" >wrap
+chmod +x wrap
+run 1 env SHAKEDOWN_LAUNCH="mpirun --bind-to none --oversubscribe --report-bindings --host u1,u2,u3 -np 3 $scratch/wrap image" "${accept[@]}"
+is_measured_without u3 "Host key verification failed." "a launch prefix with a wrapper"
+expect "  each host that is asked alone is asked by the wrapper" test "$(grep -c shakedown wrapped)" -ge 2
 echo "u" >absent
 echo "root@u1: Permission denied (publickey,password)." >word
 run 3 "${of_prefix[@]}" "${accept[@]}"

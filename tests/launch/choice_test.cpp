@@ -10,6 +10,7 @@
 #include "base/host_list.hpp"
 #include "base/text.hpp"
 #include "launch/hosts.hpp"
+#include "launch/mpirun_prefix.hpp"
 
 namespace shakedown::choice_test {
 namespace {
@@ -149,6 +150,30 @@ TEST_F(LaunchChoice, APrefixOfMpirunWithoutAHostKeepsItsRanksOnlyWhereTheyAreThe
   EXPECT_EQ(left("mpirun --tag-output -q -np 2 -H u1,u2 -N 1 x", {"u1"}),
             "mpirun --host u2:1 --tag-output -q -N 1 -np 1 x");
   EXPECT_EQ(left("mpirun --gmca a b -v -H u1,u2", {"u2"}), "mpirun --host u1:1 --gmca a b -v");
+}
+
+TEST_F(LaunchChoice, AWrapperAfterMpirunStartsWhateverMpirunStarts) {
+  const auto without_u2 = [this](const std::string& prefix) {
+    auto of = site({{"SHAKEDOWN_LAUNCH", prefix}});
+    EXPECT_EQ(joined(choose_launch(of).prefix, " "), prefix);
+    of.absent = {"u2"};
+    return choose_launch(of);
+  };
+  for (const std::string wrapper :
+       {"numactl --interleave=all", "env FOO=1 BAR=2", "apptainer exec --nv -H /root image.sif", "taskset -c 0-3",
+        "/opt/wrap -np 2 --host u9"}) {
+    const auto launch = without_u2("mpirun -n 4 --host u1:2,u2:2 --report-bindings --display-map " + wrapper);
+    EXPECT_EQ(joined(launch.prefix, " "), "mpirun --host u1:2 --report-bindings --display-map -np 2 " + wrapper);
+    EXPECT_EQ(launch.discovery, launch.prefix);
+    EXPECT_EQ(joined(launch.wrapper, " "), wrapper) << "a host that is asked alone is asked by it, too";
+    EXPECT_EQ(launch.named, (std::vector<std::string>{"u1", "u2"}));
+  }
+}
+
+TEST_F(LaunchChoice, MpirunIsKnownByItsNameAndAnotherMpisMpiexecIsNot) {
+  const auto is = [](const std::string& program) { return is_mpirun({program, "-n", "2"}); };
+  EXPECT_TRUE(is("mpirun") && is("/opt/openmpi/bin/mpirun") && is("orterun"));
+  EXPECT_FALSE(is("mpiexec") || is("/opt/mpirun/bin/srun") || is("env") || is_mpirun({}));
 }
 
 TEST_F(LaunchChoice, MpirunHandsOnTheVariablesThatRanksNeedAndThatAreSet) {

@@ -106,6 +106,31 @@ if has mpirun; then
   run 3 env SHAKEDOWN_LAUNCH="mpirun --nosuch" "${accept[@]}"
   expect "mpirun with an unknown option" says 'unknown option "--nosuch"; correct the options in SHAKEDOWN_LAUNCH'
 fi
+
+# --- a wrapper after the launcher ------------------------------------------------------------------------------------------------
+cat >bin/apptainer <<'END'
+#!/bin/bash
+# apptainer exec [FLAG...] IMAGE COMMAND...
+[[ $1 == exec ]] || exit 1
+shift
+while [[ $1 == -* ]]; do shift; done
+echo "$1 FOO=${FOO:-} $(basename "$2") ${3%%=*}" >>"$SCRATCH/wrapped"
+exec "${@:2}"
+END
+chmod +x bin/apptainer
+if has mpirun; then
+  for launcher in mpirun "$(command -v mpirun)"; do
+    rm -f wrapped
+    run 0 env SHAKEDOWN_LAUNCH="$launcher --bind-to none --oversubscribe -n 2 env FOO=1 $scratch/bin/apptainer exec --nv image.sif" \
+      SHAKEDOWN_EXPECT=ranks=2 SHAKEDOWN_INTERFACE=lo "$shakedown" accept --families=preflight
+    expect "wrappers after $launcher start the discovery and each rank" eval '[[ $(sort wrapped | uniq -c | tr -s " " | paste -sd,) == " 2 image.sif FOO=1 bench_preflight --tier, 2 image.sif FOO=1 shakedown discover" ]]'
+    expect "  and the ranks are measured" prints '^VERDICT: HOST-ONLY .*2 ranks'
+    run 0 env SHAKEDOWN_LAUNCH="$launcher --bind-to none --oversubscribe -n 2 env FOO=1" SHAKEDOWN_INTERFACE=lo \
+      "$shakedown" launch sh -c 'echo "$FOO $SHAKEDOWN_INTERFACE ${SHAKEDOWN_SECRET:+secret}"'
+    expect "  as they start a program, which gets our variables" eval '[[ $(sort -u out) == "1 lo secret" && $(wc -l <out) == 2 ]]'
+  done
+fi
+
 if has mpirun && has ssh; then
   run 3 env SHAKEDOWN_LAUNCH="mpirun --host nosuch.invalid -np 1" "${accept[@]}"
   expect "mpirun over one host with an unknown name names it" says 'host nosuch.invalid has not answered: ssh: Could not resolve hostname nosuch.*; correct the name'
