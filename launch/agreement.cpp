@@ -192,6 +192,7 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
                                           Signals& signals, const Words& lost, std::string& why) {
   const auto here = answer_of_this_host(environment);
   auto site = site_of(environment);
+  site.host = here.host;
   site.gpus = here.usable_gpus;
   site.absent = lost;
   const auto chosen = [&] {

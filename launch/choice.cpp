@@ -202,30 +202,56 @@ void refuse_a_rank_without_meeting_place(const Environment& environment) {
                   ", or unset RANK and WORLD_SIZE to measure this machine alone");
 }
 
+/// Whether srun has started this process. Steps of the batch script and of salloc's shell are no steps of srun; their
+/// numbers are the highest.
+bool is_in_step(const Environment& environment) {
+  constexpr unsigned first_special = 4294967290U;
+  const auto step = set_in(environment, "SLURM_STEP_ID");
+  return step && std::strtoul(step->c_str(), nullptr, 10) < first_special;
+}
+
+/// A step of several tasks is several front doors, on one host or on several; a step of a job of several nodes leaves
+/// nodes out.
+void refuse_part_of_slurm_job(const Environment& environment, int hosts) {
+  if (!is_in_step(environment)) return;
+  const int tasks = number_in(environment, "SLURM_STEP_NUM_TASKS", number_in(environment, "SLURM_NTASKS", 1));
+  if (hosts > 1) {
+    refuse("a step of a Slurm job of " + plural(hosts, "node") + ", " + plural(tasks, "task") +
+           " in the step: start it once, from the job's script, or");
+  }
+  if (tasks > 1) {
+    refuse(
+        "srun has started this program " + std::to_string(tasks) +
+        " times (SLURM_STEP_NUM_TASKS): start it as one task (srun -N1 -n1 --gpus-per-node=N), and it starts the ranks "
+        "itself, or");
+  }
+}
+
+/// Whether this process is outside of the one node of its job, as the shell of salloc on a login node is.
+bool is_outside_of_node(const LaunchSite& site, const Launch& launch) {
+  if (set_in(site.environment, "SLURMD_NODENAME") || site.host.empty()) return false;
+  return launch.hosts.size() == 1 && !same_host(launch.hosts.front(), site.host);
+}
+
 std::optional<Launch> of_slurm(const LaunchSite& site, Launch launch, int ranks) {
   const auto& environment = site.environment;
   if (!set_in(environment, "SLURM_JOB_ID")) return std::nullopt;
   const int hosts = number_in(environment, "SLURM_JOB_NUM_NODES", 1);
-  int tasks = number_in(environment, "SLURM_NTASKS", 0);
+  const int tasks = number_in(environment, "SLURM_NTASKS", 0);
   const bool ranks_given = set_in(environment, "SHAKEDOWN_RANKS").has_value();
-  if (hosts <= 1 && (ranks_given || tasks <= ranks)) return std::nullopt;
-  // Steps of the batch script and of salloc's shell are no steps of srun; their numbers are the highest.
-  constexpr unsigned first_special = 4294967290U;
-  const auto step = set_in(environment, "SLURM_STEP_ID");
-  if (step && std::strtoul(step->c_str(), nullptr, 10) < first_special) {
-    refuse("a step of a Slurm job of " + plural(hosts, "node") + ", " + plural(tasks, "task") +
-           " in the step: start it once, from the job's script, or");
-  }
-  if (ranks_given) {
-    refuse("SHAKEDOWN_RANKS is for one host, this Slurm job has " + std::to_string(hosts) + ": unset it, or");
-  }
+  refuse_part_of_slurm_job(environment, hosts);
   const auto nodes = set_in(environment, "SLURM_JOB_NODELIST");
   if (nodes) launch.hosts = expand_hosts(*nodes, "SLURM_JOB_NODELIST: ");
+  if (hosts <= 1 && !is_outside_of_node(site, launch) && (ranks_given || tasks <= ranks)) return std::nullopt;
+  if (ranks_given && hosts > 1) {
+    refuse("SHAKEDOWN_RANKS is for one host, this Slurm job has " + std::to_string(hosts) + ": unset it, or");
+  }
   launch.host_count = hosts;
   const int present = hosts - static_cast<int>(std::count_if(launch.hosts.begin(), launch.hosts.end(),
                                                              [&](const auto& host) { return is_absent(site, host); }));
   // Where there are GPUs, they are counted host by host, which is stricter.
-  const bool too_few = tasks < hosts * std::max(site.gpus, 1);  // not even one for each GPU, or the job does not say
+  // Not even one for each GPU, or the job does not say, or the user does.
+  const bool too_few = ranks_given || tasks < hosts * std::max(site.gpus, 1);
   if (!too_few && site.gpus == 0) launch.ranks = tasks;
   const auto per_host = std::to_string(ranks);
   if (site.srun_plugins.find("none") == std::string::npos) {
@@ -324,6 +350,10 @@ Launch choose_launch(const LaunchSite& site) {
     return launch;
   }
   launch.prefix = mpirun(site);
+  // One task of a Slurm step is one slot, which is too few: ranks are counted here. The names of Open MPI 4 and 5.
+  for (const auto* setting : {"OMPI_MCA_ras", "PRTE_MCA_ras"}) {
+    if (set_in(environment, "SLURM_JOB_ID") && !environment(setting)) launch.variables.emplace_back(setting, "^slurm");
+  }
   // Open MPI then offers and takes only addresses that no other host can reach.
   for (const std::string layer : {"oob", "btl"}) {
     const auto setting = "OMPI_MCA_" + layer + "_tcp_if_";
@@ -332,8 +362,7 @@ Launch choose_launch(const LaunchSite& site) {
   }
   // mpirun wants it even where it has nowhere to go.
   if (!site.ssh) launch.variables.emplace_back("OMPI_MCA_plm", "isolated");
-  if (site.gpus == 0) launch.prefix.emplace_back("--oversubscribe");
-  append(launch.prefix, {"-np", std::to_string(ranks)});
+  append(launch.prefix, {"--oversubscribe", "-np", std::to_string(ranks)});  // a task may have one core for all GPUs
   return launch;
 }
 

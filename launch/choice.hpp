@@ -20,6 +20,7 @@ struct CannotRun : std::runtime_error {
 /// What the choice depends on.
 struct LaunchSite {
   Environment environment;
+  std::string host;                      // this one's name
   std::optional<std::string> host_file;  // the text of the one that host_file_of names; nothing: it cannot be read
   std::string srun_plugins;              // what srun --mpi=list prints; empty where there is no srun
   int gpus = 0;                          // of one host, that may be used
@@ -62,11 +63,12 @@ std::optional<int> rank_of(const Environment&);
 
 /// SHAKEDOWN_LAUNCH, where it is set, is the whole prefix. RANK, WORLD_SIZE of more than one, MASTER_ADDR and
 /// MASTER_PORT make this process that rank, as torchrun starts it: the others are started by whoever started this one.
-/// A Slurm job of several nodes, or of more tasks than would be started here, is started by srun where there is one,
-/// else by mpirun. A host file means mpirun on all of it. Else all GPUs of this host are used: SHAKEDOWN_RANKS ranks,
-/// else one per GPU, else 2; where there is no mpirun, one process. What would leave a part of the allocation out is
-/// refused: nobody would notice that it was not measured. Errors: CannotRun; InputError for a list
-/// of nodes that is none.
+/// A Slurm job of several nodes, of more tasks than would be started here, or of one node that is not this host (salloc
+/// on a login node) is started by srun where there is one, else by mpirun. One task of a step on one node uses all GPUs
+/// that srun gave it. A host file means mpirun on all of it. Else all GPUs of this host are used: SHAKEDOWN_RANKS
+/// ranks, else one per GPU, else 2; where there is no mpirun, one process. What would leave a part of the allocation
+/// out is refused: nobody would notice that it was not measured. Errors: CannotRun; InputError for a list of nodes that
+/// is none.
 Launch choose_launch(const LaunchSite&);
 
 }  // namespace shakedown

@@ -13,16 +13,38 @@ slurm=$root/ci/slurm
 cluster() { mkdir -p "$1" && "$root/tests/slurm/cluster.sh" "$@"; }
 export -f cluster
 export accept=$root/ci/accept slurm SHAKEDOWN_HOME=$PWD/tree
+# Two GPUs on the bus of each node, which the front door counts; nothing is measured on them.
+for address in 0000:01:00.0 0000:02:00.0; do
+  mkdir -p "two_gpus/bus/pci/devices/$address" two_gpus/module
+  echo 0x10de >"two_gpus/bus/pci/devices/$address/vendor"
+  echo 0x030200 >"two_gpus/bus/pci/devices/$address/class"
+done
 
 run 0 "$root/tests/slurm/cluster.sh" "$PWD" 3 2 bash -c '
   "$slurm/smoke" --gpus=2; echo "smoke $?"
   scontrol update nodename=node-a2 state=drain reason="bad fan"
-  "$slurm/smoke" --gpus=2; echo "smoke $?"'
+  "$slurm/smoke" --gpus=2; echo "smoke $?"
+  scontrol update nodename=node-a2 state=resume
+  export SHAKEDOWN_SYSFS=$PWD/two_gpus
+  launch="$SHAKEDOWN_HOME/build/bin/shakedown launch hostname"
+  for mpi in none pmi2 pmix; do echo "one task, $mpi: $(srun --mpi=$mpi -N1 --gpus-per-node=2 $launch 2>&1 | paste -sd" ")"; done
+  echo "one GPU: $(srun -N1 --gpus-per-node=1 $launch 2>&1 | paste -sd" ")"
+  echo "two tasks: $(srun -N1 -n2 --gpus-per-node=2 $launch 2>&1 | paste -sd" ")"
+  echo "salloc: $(salloc -Q -N1 -n1 -w node-a3 --gpus-per-node=2 $launch 2>/dev/null | paste -sd" ")"
+  echo "$launch" | sed "1i #!/bin/bash" | sbatch -Q -W -N1 --ntasks-per-node=1 --gpus-per-node=2 -w node-a2 -o batch.out
+  echo "batch: $(paste -sd" " batch.out)"'
 expect "a Slurm in order passes its smoke test" prints '^smoke 0$'
 expect "a job runs on all idle nodes" prints '^ok: a job runs on all 3 idle nodes'
 expect "each task has a GPU of its own" prints '^ok: each of 2 tasks has a GPU of its own'
 expect "a drained node is found and named" prints '^FAIL: node-a2 is drained: bad fan'
 expect "  and fails the smoke test" prints '^smoke 1$'
+for mpi in none pmi2 pmix; do
+  expect "one task of srun --mpi=$mpi starts a rank for each GPU of its node" prints "^one task, $mpi: node-a1 node-a1\$"
+done
+expect "  for those that srun gave it" prints '^one GPU: node-a1$'
+expect "  and two tasks are refused, not two measurements at once" prints '^two tasks: .*srun has started this program 2 times'
+expect "a batch script of one task starts a rank for each GPU" prints '^batch: node-a2 node-a2$'
+expect "salloc from a login node starts ranks on the node of its job" prints '^salloc: node-a3 node-a3$'
 
 rm -rf state spool
 run 0 "$root/tests/slurm/cluster.sh" "$PWD" 2 0 bash -c '
@@ -35,6 +57,7 @@ run 0 "$root/tests/slurm/cluster.sh" "$PWD" 2 0 bash -c '
   (SHAKEDOWN_LAUNCH="srun --mpi=none --kill-on-bad-exit=1 -N2 --ntasks-per-node=2" SHAKEDOWN_EXPECT=ranks=6,hosts=3 SHAKEDOWN_RESULTS=$PWD/of-more \
     "$accept" --families=preflight >more.log 2>&1; echo "more $?"; cat of-more/2*/log >>more.log)
   (SHAKEDOWN_RESULTS=$PWD/of-salloc salloc -N2 --ntasks-per-node=2 "$accept" --families=preflight >salloc.log 2>&1; echo "salloc $?"; cat of-salloc/2*/log >>salloc.log)
+  (SHAKEDOWN_RESULTS=$PWD/of-task srun --mpi=pmix -N1 "$accept" --families=preflight >task.log 2>&1; echo "task $?")
   for mpi in none pmix; do
     mkdir "by-$mpi"
     for try in 1 2 3; do # pmix sometimes loses a rank
@@ -58,6 +81,7 @@ expect "  and its exit code is the verdict's" prints '^both 0$'
 expect "a launch prefix of srun, from a login node, is used as it stands" eval 'grep -qE "^VERDICT: HOST-ONLY .*4 ranks, 2 hosts" prefix.log && prints "^prefix 0$"'
 expect "  and what it does not start is missed" eval 'grep -q "^VERDICT: FAIL" more.log && prints "^more 1$"'
 expect "what salloc runs starts ranks on all its nodes" eval 'grep -qE "^VERDICT: HOST-ONLY .*4 ranks, 2 hosts" salloc.log && prints "^salloc 0$"'
+expect "one task of srun starts two ranks of MPI where there are no GPUs" eval 'grep -qE "^VERDICT: HOST-ONLY .*2 ranks" task.log && prints "^task 0$"'
 expect "ranks that meet over TCP measure what ranks of MPI do" eval 'prints "^by none 0 try 1$" && prints "^by pmix 0 " && [[ -n $(keys_of by-none) && $(keys_of by-none) == "$(keys_of by-pmix)" ]]'
 expect "a rank that dies in its start is started twice more, and named" eval 'grep -q "in each of 3 launches: rank 3 on node-a2: Killed" killed.log && prints "^killed 3$"'
 expect "  and no machine is at fault" grep -q '^VERDICT: INCOMPLETE 0/0' killed.log

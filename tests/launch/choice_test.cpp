@@ -83,7 +83,7 @@ TEST_F(LaunchChoice, AProcessThatSomebodyStartedAsARankIsThatRankAndStartsNobody
 }
 
 TEST_F(LaunchChoice, AMachineWithThreeGpusRunsThreeRanksAndNeverMore) {
-  EXPECT_EQ(prefix(), "mpirun --bind-to none -np 3");
+  EXPECT_EQ(prefix(), "mpirun --bind-to none --oversubscribe -np 3");
   EXPECT_EQ(choose().expected(), "") << "the host's own GPUs are counted by the judge";
   EXPECT_TRUE(choose().discovery.empty()) << "this host answers for itself";
 }
@@ -97,13 +97,14 @@ TEST_F(LaunchChoice, AMachineWithoutGpusRunsTwoRanksMoreThanCoresIfNeedBe) {
 }
 
 TEST_F(LaunchChoice, ANumberOfRanksThatTheUserSetWins) {
-  EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "7"}}), "mpirun --bind-to none -np 7");
+  EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "7"}}), "mpirun --bind-to none --oversubscribe -np 7");
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "many"}})), "SHAKEDOWN_RANKS=many is not a number"));
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "0"}})), "measures nothing"));
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "-1"}})), "SHAKEDOWN_RANKS=-1 is not a number"));
   EXPECT_TRUE(has(refusal(site({{"SHAKEDOWN_RANKS", "2x"}})), "SHAKEDOWN_RANKS=2x is not a number"));
-  EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "1"}}), "mpirun --bind-to none -np 1");
-  EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", ""}}), "mpirun --bind-to none -np 3") << "an empty one says nothing";
+  EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", "1"}}), "mpirun --bind-to none --oversubscribe -np 1");
+  EXPECT_EQ(prefix({{"SHAKEDOWN_RANKS", ""}}), "mpirun --bind-to none --oversubscribe -np 3")
+      << "an empty one says nothing";
 }
 
 TEST_F(LaunchChoice, ThePrefixOfTheUserWinsOverEverything) {
@@ -267,12 +268,12 @@ TEST_F(LaunchChoice, TasksWithoutGpusAreCounted) {
 
 TEST_F(LaunchChoice, ASlurmJobOfOneNodeIsMpirunsUnlessItHasMoreTasksThanRanks) {
   EXPECT_EQ(prefix({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_NTASKS", "1"}}),
-            "mpirun --bind-to none -np 3");
+            "mpirun --bind-to none --oversubscribe -np 3");
   EXPECT_EQ(prefix({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_NTASKS", "3"}}),
-            "mpirun --bind-to none -np 3");
+            "mpirun --bind-to none --oversubscribe -np 3");
   EXPECT_TRUE(has(prefix({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_NTASKS", "4"}}), "srun"));
   EXPECT_EQ(prefix({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SHAKEDOWN_RANKS", "2"}}),
-            "mpirun --bind-to none -np 2")
+            "mpirun --bind-to none --oversubscribe -np 2")
       << "the user has said how many";
 }
 
@@ -303,6 +304,68 @@ TEST_F(LaunchChoice, AStepOfAJobOfTwoNodesIsRefusedButNotItsScript) {
 
 TEST_F(LaunchChoice, AStepOfTheHighestUsualNumberIsOne) {
   EXPECT_TRUE(has(refusal(site(two_and("SLURM_STEP_ID", "4294967289"))), "a step of a Slurm job of 2 nodes"));
+}
+
+// As Slurm 22.05 sets them for `srun -N1 --gpus-per-node=3 shakedown accept` (tests/slurm/cluster.sh).
+const Variables one_task{
+    {"SLURM_JOB_ID", "7"},          {"SLURM_JOB_NUM_NODES", "1"},  {"SLURM_JOB_NODELIST", "node-a1"},
+    {"SLURMD_NODENAME", "node-a1"}, {"SLURM_NTASKS", "1"},         {"SLURM_TASKS_PER_NODE", "1"},
+    {"SLURM_STEP_ID", "0"},         {"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_STEP_NUM_TASKS", "1"},
+    {"SLURM_GPUS_ON_NODE", "3"},    {"SLURM_STEP_GPUS", "0,1,2"},  {"CUDA_VISIBLE_DEVICES", "0,1,2"},
+    {"SLURM_PROCID", "0"}};
+
+TEST_F(LaunchChoice, OneTaskOfAStepOnOneNodeStartsARankForEachGpuThatItSees) {
+  EXPECT_EQ(prefix(one_task), "mpirun --bind-to none --oversubscribe -np 3") << "though the task is one slot";
+  const auto variables = choose(one_task).variables;
+  for (const auto* name : {"OMPI_MCA_ras", "PRTE_MCA_ras"}) {
+    const std::pair<std::string, std::string> no_slots_of_slurm(name, "^slurm");
+    EXPECT_EQ(std::count(variables.begin(), variables.end(), no_slots_of_slurm), 1) << name;
+  }
+  auto by_pmi = one_task;
+  by_pmi["PMI_RANK"] = "0";
+  by_pmi["PMI_SIZE"] = "1";
+  EXPECT_EQ(prefix(by_pmi), prefix(one_task));
+  auto of_user = one_task;
+  of_user["OMPI_MCA_ras"] = "slurm";
+  for (const auto& [name, value] : choose(of_user).variables) EXPECT_NE(name, "OMPI_MCA_ras") << value;
+  for (const auto& [name, value] : choose().variables) EXPECT_FALSE(has(name, "ras")) << "no Slurm, no setting";
+}
+
+TEST_F(LaunchChoice, SeveralTasksOfAStepAreRefused) {
+  auto several = one_task;
+  several["SLURM_NTASKS"] = several["SLURM_STEP_NUM_TASKS"] = "3";
+  EXPECT_TRUE(has(refusal(site(several)), "srun has started this program 3 times (SLURM_STEP_NUM_TASKS): start it as"))
+      << "each would measure all GPUs, at once";
+  several["SLURM_STEP_ID"] = "4294967291";
+  EXPECT_TRUE(has(prefix(several), "mpirun")) << "the batch script is one process";
+  several["SHAKEDOWN_LAUNCH"] = "env";
+  several["SLURM_STEP_ID"] = "0";
+  EXPECT_EQ(prefix(several), "env");
+}
+
+TEST_F(LaunchChoice, SallocOfOneNodeFromALoginNodeMeasuresTheNodeOfTheJob) {
+  const Variables salloc{{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "node-a1"}};
+  auto login = site(salloc);
+  login.host = "login";
+  login.gpus = 0;
+  const auto launch = choose_launch(login);
+  EXPECT_EQ(joined(launch.discovery, " "),
+            "srun --mpi=none --kill-on-bad-exit=0 --cpu-bind=none --overcommit -N 1 -n 1 --ntasks-per-node=1");
+  EXPECT_EQ(launch.expected(), "hosts=1");
+  EXPECT_EQ(launch.hosts, std::vector<std::string>{"node-a1"});
+  login.gpus = 3;  // as the node then answers
+  EXPECT_EQ(joined(choose_launch(login).prefix, " "),
+            "srun --mpi=none --kill-on-bad-exit=1 --cpu-bind=none --overcommit -N 1 -n 3 --ntasks-per-node=3");
+  auto ranks = site(salloc);
+  ranks.host = "login";
+  const auto environment = ranks.environment;
+  ranks.environment = [&](const std::string& name) {
+    return name == "SHAKEDOWN_RANKS" ? std::optional<std::string>("2") : environment(name);
+  };
+  EXPECT_TRUE(has(joined(choose_launch(ranks).prefix, " "), "-N 1 -n 2 --ntasks-per-node=2"));
+  auto on_node = site(salloc);
+  on_node.host = "node-a1.cluster";
+  EXPECT_EQ(joined(choose_launch(on_node).prefix, " "), "mpirun --bind-to none --oversubscribe -np 3");
 }
 
 TEST_F(LaunchChoice, AnOperatorsHostFileIsUsedWhole) {
@@ -353,7 +416,7 @@ TEST_F(LaunchChoice, HostsOfAnotherSchedulerAreNotPassedOver) {
   pbs.host_file = "node1\nnode2\n";
   EXPECT_TRUE(has(refusal(pbs), "nodes lists several hosts"));
   pbs.host_file = "node1\nnode1\n";
-  EXPECT_EQ(refusal(pbs), "starts mpirun --bind-to none -np 3") << "one host of it is this one";
+  EXPECT_EQ(refusal(pbs), "starts mpirun --bind-to none --oversubscribe -np 3") << "one host of it is this one";
   pbs.host_file = std::nullopt;
   EXPECT_TRUE(has(refusal(pbs), "nodes, which the scheduler names, cannot be read"))
       << "who knows how many hosts it has";
@@ -363,7 +426,7 @@ TEST_F(LaunchChoice, OneOfSeveralFrontDoorsThatAnMpiLauncherStartedIsRefused) {
   EXPECT_TRUE(
       has(refusal(site({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})), "PMI_SIZE=2: an MPI launcher has started this"));
   EXPECT_TRUE(has(refusal(site({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}})), "start it once"));
-  EXPECT_EQ(prefix({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}), "mpirun --bind-to none -np 3");
+  EXPECT_EQ(prefix({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}), "mpirun --bind-to none --oversubscribe -np 3");
 }
 
 TEST_F(LaunchChoice, HostsThatAreAbsentAreLeftOutAndStayExpected) {
