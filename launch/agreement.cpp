@@ -133,6 +133,18 @@ std::vector<AbsentHost> without_hung(std::vector<HostAnswer>& hosts) {
   return hung;
 }
 
+/// Says what CUDA does not take of a host's mask. Errors: CannotRun if CUDA then shows no GPU.
+void require_usable_mask(const std::vector<HostAnswer>& hosts) {
+  for (const auto& host : hosts) {
+    if (!host.mask_ignored) continue;
+    const auto line = host.name() + ": " + host.mask.value_or("") + " leaves " + plural(host.usable_gpus, "GPU") +
+                      ": " + *host.mask_ignored + "; correct or unset it";
+    if (host.usable_gpus == 0) throw CannotRun(line);
+    say(line);
+    return;  // one mask of a job is usually that of all hosts
+  }
+}
+
 LaunchSite site_of(const Environment& environment) {
   LaunchSite site;
   site.environment = environment;
@@ -207,6 +219,7 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
   if (!launch.note.empty()) say(launch.note);
   if (launch.discovery.empty()) {
     if (here.driver_hangs) throw DriverHangs({hung_driver(here)});
+    require_usable_mask({here});
     launch.boots = {boot_of(here)};
     return launch;
   }
@@ -249,6 +262,7 @@ std::optional<Launch> launch_that_answers(const AcceptOptions& options, const En
     if (is_one_of(host, lost)) continue;
     say("host " + host + " does not answer: it is left out, and missed: " + reasons[host]);
   }
+  require_usable_mask(hosts);
   int most = 0;
   for (const auto& host : hosts) most = std::max(most, host.usable_gpus);
   if (most > 0) site.gpus = most;  // a launcher of its own may have none

@@ -15,6 +15,7 @@
 #include "base/host_list.hpp"
 #include "base/process.hpp"
 #include "launch/hosts.hpp"
+#include "launch/visible_gpus.hpp"
 #include "node/nvml.hpp"
 
 namespace shakedown {
@@ -62,8 +63,15 @@ HostAnswer answer_of_this_host(const Environment& environment) {
   answer.boot_id = line_of("/proc/sys/kernel/random/boot_id");
   find_gpus(answer, environment);
   const auto mask = gpu_mask(environment);
-  answer.usable_gpus = static_cast<int>(mask ? mask->devices.size() : answer.gpus.size());
+  answer.usable_gpus = static_cast<int>(answer.gpus.size());
   if (mask) answer.mask = mask->text;
+  if (const auto list = environment("CUDA_VISIBLE_DEVICES")) {
+    const auto visible = visible_gpus(*list, answer.gpus);
+    answer.usable_gpus = visible.count;
+    if (!visible.ignored.empty()) answer.mask_ignored = visible.ignored;
+  } else if (mask) {  // a scheduler's list has numbers of its own
+    answer.usable_gpus = std::min(answer.usable_gpus, static_cast<int>(mask->devices.size()));
+  }
   return answer;
 }
 

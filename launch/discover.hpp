@@ -19,6 +19,7 @@ struct HostAnswer {
   std::optional<std::string> mask;  // "CUDA_VISIBLE_DEVICES=0,1"
   int usable_gpus = 0;              // that the mask leaves
   std::optional<std::string> driver_hangs = std::nullopt;  // the call that does not answer: "nvmlInit_v2, 30 s"
+  std::optional<std::string> mask_ignored = std::nullopt;  // what CUDA does not take of the mask, and why
 
   /// What results call it.
   const std::string& name() const { return node ? *node : host; }
@@ -30,6 +31,7 @@ void members(Archive& archive, HostAnswer& answer) {
   archive("host", answer.host)("node", answer.node)("boot_id", answer.boot_id)("gpus", answer.gpus)("mask",
                                                                                                     answer.mask);
   archive("usable_gpus", answer.usable_gpus)("driver_hangs", answer.driver_hangs);
+  archive("mask_ignored", answer.mask_ignored);
 }
 
 /// This host's. On a made-up machine (SHAKEDOWN_SYSFS) GPUs are looked for on its bus alone.

@@ -58,6 +58,13 @@ TEST(Discovery, GpusAreThoseOfTheBusOrElseOfTheDriversDeviceNodes) {
   variables["CUDA_VISIBLE_DEVICES"] = "";
   EXPECT_EQ(answer_of_this_host(environment).usable_gpus, 0);
   EXPECT_EQ(answer_of_this_host(environment).mask, "CUDA_VISIBLE_DEVICES=");
+  variables["CUDA_VISIBLE_DEVICES"] = "0,1";
+  EXPECT_EQ(answer_of_this_host(environment).usable_gpus, 1) << "there is one";
+  EXPECT_EQ(answer_of_this_host(environment).mask_ignored,
+            "\"1\" names no GPU here, of which there is 1, and ends the list");
+  variables.erase("CUDA_VISIBLE_DEVICES");
+  variables["SLURM_JOB_GPUS"] = "6,7";
+  EXPECT_EQ(answer_of_this_host(environment).usable_gpus, 1) << "Slurm's numbers are those of the whole node";
   fs::remove_all(root);
 }
 

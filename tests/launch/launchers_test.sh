@@ -64,6 +64,24 @@ expect "a program to launch that is not there is refused in one line" eval 'says
 run 2 "$shakedown" launch /etc/passwd
 expect "  as is one that cannot be run" eval 'says "^error: launch: /etc/passwd: Permission denied; " && [[ $(wc -l <err) == 1 ]]'
 
+# --- a mask of GPUs: as many ranks as CUDA would show GPUs ------------------------------------------------------------------------
+for address in 0000:01:00.0 0000:02:00.0 0000:03:00.0; do
+  mkdir -p "bus/bus/pci/devices/$address" bus/module
+  echo 0x10de >"bus/bus/pci/devices/$address/vendor"
+  echo 0x030200 >"bus/bus/pci/devices/$address/class"
+done
+if has mpirun; then
+  masked=("$shakedown" launch echo rank)
+  ranks_of() { env SHAKEDOWN_SYSFS="$scratch/bus" CUDA_VISIBLE_DEVICES="$1" "${masked[@]}" 2>err | grep -c rank; }
+  expect "three GPUs are three ranks" eval '[[ $(env SHAKEDOWN_SYSFS="$scratch/bus" "${masked[@]}" | grep -c rank) == 3 ]]'
+  expect "  a mask of two is two" eval '[[ $(ranks_of 2,0) == 2 ]] && ! says .'
+  expect "  and ends at its first invalid entry, which is said" eval '[[ $(ranks_of 2,9,0) == 1 ]] && says "CUDA_VISIBLE_DEVICES=2,9,0 leaves 1 GPU: .9. names no GPU here, of which there are 3, and ends the list; correct or unset it"'
+  for mask in 0,1,0 7; do
+    run 3 env SHAKEDOWN_SYSFS="$scratch/bus" CUDA_VISIBLE_DEVICES=$mask "${masked[@]}"
+    expect "  $mask, for which CUDA shows no GPU, is refused in one line" eval 'says "CUDA_VISIBLE_DEVICES=$mask leaves 0 GPUs: " && [[ $(wc -l <err) == 1 ]]'
+  done
+fi
+
 # --- the real ones ------------------------------------------------------------------------------------------------------------
 accept=("$shakedown" accept --families=preflight --startup-timeout=20)
 if has ssh; then
