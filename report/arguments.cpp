@@ -124,6 +124,11 @@ std::map<std::string, bool*> flags_without_value(Arguments& a) {
           {"--version", &a.version}};
 }
 
+/// True if a table of outputs has a flag.
+bool has_flag(const auto& table, const std::string& flag) {
+  return std::any_of(table.begin(), table.end(), [&](const auto& output) { return output.flag == flag; });
+}
+
 /// Returns the verbs and programs that take a flag; empty for flags that all of them accept, such as --color.
 std::string takers_of(const std::string& flag) {
   const std::string stored = "report nodes acceptance_test ", judging = "accept measure " + stored;
@@ -134,7 +139,7 @@ std::string takers_of(const std::string& flag) {
       {"--tolerance", judging},
       {"--expect", judging},
       {"--roster", judging},
-      {"--site", judging + "baseline_add"},
+      {"--site", judging},
       {"--allow-faults", judging + "regress"},
       {"--scaling", "accept " + stored},
       {"--run-id", stored},
@@ -153,10 +158,8 @@ std::string takers_of(const std::string& flag) {
       {"--scontrol", "nodes stored"},
       {"--kubectl", "nodes stored"}};
   if (const auto found = takers.find(flag); found != takers.end()) return found->second;
-  const auto has = [&](const auto& table) {
-    return std::any_of(table.begin(), table.end(), [&](const auto& output) { return output.flag == flag; });
-  };
-  return (has(outputs()) ? "accept " + stored + "stored" : "") + (has(regression_outputs()) ? " regress" : "");
+  return (has_flag(outputs(), flag) ? "accept " + stored + "stored" : "") +
+         (has_flag(regression_outputs(), flag) ? " regress" : "");
 }
 
 }  // namespace
@@ -268,12 +271,16 @@ std::string arguments_help() {
   --all                   list the values that no rule judges, and the copies of every host, too
   --help, --version
 )";
-  for (const Output& output : outputs()) {
-    std::string flag = std::string("  ") + output.flag + "=F";
+  const auto add = [&](const char* name, const std::string& text) {
+    std::string flag = std::string("  ") + name + "=F";
     flag.resize(std::max<std::size_t>(flag.size() + 1, 26), ' ');
-    help += flag + output.help + "\n";
+    help += flag + text + "\n";
+  };
+  for (const Output& output : outputs()) add(output.flag, output.help);
+  for (const RegressionOutput& output : regression_outputs()) {
+    if (!has_flag(outputs(), output.flag)) add(output.flag, std::string("of regress: ") + output.help);
   }
-  return help + "  --json=F                of regress: write every change as JSON (report/regression.schema.json)\n";
+  return help;
 }
 
 namespace {

@@ -44,8 +44,7 @@ std::string body(Suite& suite, const Finding& finding) {
 }
 
 std::string body(Suite& suite, const Change& change) {
-  const std::string text =
-      joined_words(std::string(name(change.trend)) + (change.detail.empty() ? "" : ":"), change.detail);
+  const std::string text = trend_text(change);
   const std::string message = joined_words(change_text(change), text);
   switch (change.trend) {
     case Trend::better:

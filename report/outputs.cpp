@@ -106,20 +106,23 @@ std::string output_over_input(const std::vector<std::string>& words) {
   return "";
 }
 
-void write_outputs(const OutputFiles& files, const Judged& judged) {
-  for (const Output& output : outputs()) {
+namespace {
+
+template <class Table, class Subject>
+void write_each(const Table& table, const OutputFiles& files, const Subject& subject) {
+  for (const auto& output : table) {
     if (const auto found = files.find(output.flag); found != files.end()) {
-      replace_file(found->second, output.text(judged));
+      replace_file(found->second, output.text(subject));
     }
   }
 }
 
+}  // namespace
+
+void write_outputs(const OutputFiles& files, const Judged& judged) { write_each(outputs(), files, judged); }
+
 void write_outputs(const OutputFiles& files, const Regression& regression) {
-  for (const RegressionOutput& output : regression_outputs()) {
-    if (const auto found = files.find(output.flag); found != files.end()) {
-      replace_file(found->second, output.text(regression));
-    }
-  }
+  write_each(regression_outputs(), files, regression);
 }
 
 int write_all_outputs(const OutputFiles& files, const Judged& judged, const char* program, int code) {

@@ -197,8 +197,7 @@ std::string terminal_text(const Regression& regression, TerminalStyle style) {
                {value_text(change.after, change.metric)},
                {change_text(change)},
                {count_text(change)},
-               {joined_words(std::string(name(change.trend)) + (change.detail.empty() ? "" : ":"), change.detail),
-                tone_of(change.trend)}});
+               {trend_text(change), tone_of(change.trend)}});
   }
   std::string out = table.text(style.table()) + "\n";
   for (const std::string& note : regression.notes) out += indented(printable(note), "note: ");

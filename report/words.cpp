@@ -173,6 +173,10 @@ std::string change_text(const Change& change) {
                                    : estimate;
 }
 
+std::string trend_text(const Change& change) {
+  return std::string(name(change.trend)) + (change.detail.empty() ? "" : ": " + change.detail);
+}
+
 std::string count_text(const Change& change) {
   if (change.before_count == 0 && change.after_count == 0) return "-";
   return std::to_string(change.before_count) + ", " + std::to_string(change.after_count);

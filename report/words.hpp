@@ -51,6 +51,7 @@ std::vector<std::string> levels_text(const Verdict&);
 std::vector<std::string> standing_off_text(const Verdict&);
 
 std::string change_text(const Change&);  // "-14.3 % (-14.5 to -14.1)"
+std::string trend_text(const Change&);   // "worse", "inconclusive: launches differ by 0.9 %: ..."
 std::string count_text(const Change&);   // "9, 9"
 
 /// "REGRESSION: 2 worse, 0 missing, 1 inconclusive, 58 compared (minimal effect 1 %): gemm/... tflops -14.3 % and 1

@@ -22,11 +22,11 @@ std::string table(const std::vector<const Change*>& changes) {
   if (changes.empty()) return "";
   std::string rows;
   for (const Change* change : changes) {
-    const std::string status = std::string(name(change->trend)) + (change->detail.empty() ? "" : ": " + change->detail);
     rows += "<tr><th scope=\"row\">" + html_escaped(joined_words(change->key, change->metric)) + "</th>" +
             cell(value_text(change->before, change->metric), "baseline") +
             cell(value_text(change->after, change->metric), "now") + cell(change_text(*change), "change") +
-            cell(count_text(*change), "launches") + cell(status, "status") + "<td>" + course(*change) + "</td></tr>\n";
+            cell(count_text(*change), "launches") + cell(trend_text(*change), "status") + "<td>" + course(*change) +
+            "</td></tr>\n";
   }
   return "<div class=\"wide\"><table class=\"stack\">" +
          heads({"benchmark", "baseline", "now", "change", "launches", "status", "course"}) + "<tbody>" + rows +

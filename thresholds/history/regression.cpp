@@ -123,7 +123,6 @@ class Comparison {
   Comparison(const Measured& current, const Baseline& before, const RegressionOptions& options)
       : measured_(current.benchmarks), now_(baseline_of(current.files)), before_(before), options_(options) {
     result_.min_effect = options.min_effect;
-    result_.launches = before.launches.size();
     result_.notes = refuse_different(now_, before, options.allow_different);
   }
 

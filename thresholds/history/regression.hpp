@@ -29,7 +29,6 @@ struct Regression {
   std::size_t compared = 0;     // benchmarks with a value in both sets that were judged
   int exit_code = 0;            // 1 if any is worse or missing; else 3 if a family, or most of all, is inconclusive
   double min_effect = 0;
-  std::size_t launches = 0;        // in the baseline
   std::vector<std::string> notes;  // differences that were allowed, and what the comparison cannot see
 };
 
