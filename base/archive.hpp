@@ -6,8 +6,9 @@
 //     archive("key", evidence.key)("value", evidence.value);
 //   }
 //
-// The file keeps the order of the list. Members can be booleans, numbers, strings, enums with words (base/names.hpp),
-// structs with members, and optionals, vectors, sets and string-keyed maps of these. An optional can be null or absent.
+// The file keeps the order of the list. Members can be booleans, numbers, strings, keys, enums with words
+// (base/names.hpp), structs with members, and optionals, vectors, sets and string-keyed maps of these. An optional can
+// be null or absent.
 #pragma once
 
 #include <concepts>
@@ -24,6 +25,7 @@
 
 #include "base/files.hpp"
 #include "base/group.hpp"
+#include "base/key.hpp"
 #include "base/names.hpp"
 #include "base/text.hpp"
 
@@ -103,6 +105,8 @@ class Writer {
       return name(value);
     } else if constexpr (std::is_arithmetic_v<T> || std::same_as<T, std::string>) {
       return value;
+    } else if constexpr (std::same_as<T, Key>) {
+      return value.text();
     } else {
       Writer writer;
       members(writer, const_cast<T&>(value));  // the same list reads and writes; the writer does not modify the value
@@ -194,6 +198,8 @@ class Reader {
       value = field.unsigned_integer();
     } else if constexpr (std::same_as<T, std::string>) {
       value = field.text();
+    } else if constexpr (std::same_as<T, Key>) {
+      value = Key(field.text());
     } else {
       Reader reader(field);
       members(reader, value);

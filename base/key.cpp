@@ -4,28 +4,44 @@
 #include <charconv>
 
 namespace shakedown {
+namespace {
 
-Key Key::parse(std::string_view text) {
-  Key key(family_of(text));
-  for (text.remove_prefix(key.family_.size()); !text.empty();) {
+std::optional<long long> whole_number(std::string_view text) {
+  long long number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
+Key::Key(std::string_view text) : text_(text), family_(text.substr(0, text.find('/'))) {
+  for (text.remove_prefix(family_.size()); !text.empty();) {
     text.remove_prefix(1);
     const auto part = text.substr(0, text.find('/'));
     const auto colon = std::min(part.find(':'), part.size());
-    key.parts_.emplace_back(part.substr(0, colon), part.substr(std::min(colon + 1, part.size())));
+    parts_.emplace_back(part.substr(0, colon), part.substr(std::min(colon + 1, part.size())));
     text.remove_prefix(part.size());
   }
-  return key;
 }
 
-std::string Key::text() const {
-  std::string text = family_;
-  for (const auto& [name, value] : parts_) text += "/" + name + (value.empty() ? "" : ":") + value;
-  return text;
+Key& Key::put(std::string_view name, std::string value) {
+  const auto found = std::find_if(parts_.begin(), parts_.end(), [&](const Part& part) { return part.first == name; });
+  (found == parts_.end() ? parts_.emplace_back(name, "") : *found).second = std::move(value);
+  text_ = family_;
+  for (const auto& [of, is] : parts_) text_ += "/" + of + (is.empty() ? "" : ":") + is;
+  return *this;
 }
 
-std::string& Key::at(std::string_view name) {
-  const auto found = std::find_if(parts_.begin(), parts_.end(), [&](const auto& part) { return part.first == name; });
-  return found == parts_.end() ? parts_.emplace_back(name, "").second : found->second;
+std::string_view Key::part(std::string_view name) const {
+  const auto found = std::find_if(parts_.begin(), parts_.end(), [&](const Part& part) { return part.first == name; });
+  return found == parts_.end() ? std::string_view() : found->second;
+}
+
+std::optional<long long> Key::number(std::string_view name) const { return whole_number(part(name)); }
+
+Key Key::with(std::string_view name, std::string_view value) const {
+  Key changed = *this;
+  return part(name).empty() ? changed : changed.put(name, std::string(value));
 }
 
 std::string family_of(std::string_view key) { return std::string(key.substr(0, key.find('/'))); }
@@ -42,10 +58,7 @@ std::string_view key_part(std::string_view key, std::string_view name) {
 }
 
 std::optional<long long> key_number(std::string_view key, std::string_view name) {
-  const auto part = key_part(key, name);
-  long long number = 0;
-  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
-  return error == std::errc() && end == part.data() + part.size() ? std::optional(number) : std::nullopt;
+  return whole_number(key_part(key, name));
 }
 
 std::string with_part(std::string_view key, std::string_view name, std::string_view value) {

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
+#include <concepts>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -14,23 +17,28 @@
 
 namespace shakedown {
 
+/// A key that is not parsed.
+template <class Text>
+concept KeyText = !std::same_as<Text, class Key> && std::convertible_to<const Text&, std::string_view>;
+
 class Key {
  public:
-  explicit Key(std::string family) : family_(std::move(family)) {}
-  /// Parses any text. A part without a colon becomes a name without a value.
-  static Key parse(std::string_view text);
+  using Part = std::pair<std::string, std::string>;  // name and value
+
+  Key() = default;
+  /// Parses any text; a part without a colon is a name without a value.
+  explicit Key(std::string_view text);
 
   /// Sets the value of a part, or appends the part if the key does not have it.
   template <class Value>
   Key& set(std::string_view name, const Value& value) {
     if constexpr (std::is_arithmetic_v<Value>) {
-      at(name) = std::to_string(value);
+      return put(name, std::to_string(value));
     } else if constexpr (Named<Value>) {
-      at(name) = shakedown::name(value);
+      return put(name, std::string(shakedown::name(value)));
     } else {
-      at(name) = value;
+      return put(name, std::string(value));
     }
-    return *this;
   }
   template <class Value>
   Key& set(std::string_view name, const std::optional<Value>& value) {
@@ -43,15 +51,38 @@ class Key {
   }
 
   const std::string& family() const { return family_; }
-  const std::vector<std::pair<std::string, std::string>>& parts() const& { return parts_; }
-  std::vector<std::pair<std::string, std::string>> parts() && { return std::move(parts_); }
-  std::string text() const;
+  const std::vector<Part>& parts() const& { return parts_; }
+  std::vector<Part> parts() && { return std::move(parts_); }
+  const std::string& text() const { return text_; }
+
+  /// The value of a part; empty if it is not there.
+  std::string_view part(std::string_view name) const;
+  /// The whole number that a part is; nullopt if it is not there or something else ("src:*").
+  std::optional<long long> number(std::string_view name) const;
+  /// The key with another value for a part that it has.
+  Key with(std::string_view name, std::string_view value) const;
+
+  /// Where only the name of a measurement is wanted: in files and in messages.
+  operator const std::string&() const { return text_; }
+  operator std::string_view() const { return text_; }
+
+  friend bool operator==(const Key& a, const Key& b) { return a.text_ == b.text_; }
+  friend auto operator<=>(const Key& a, const Key& b) { return a.text_ <=> b.text_; }
+  template <KeyText Text>
+  friend bool operator==(const Key& a, const Text& b) {
+    return a.text_ == std::string_view(b);
+  }
+  template <KeyText Text>
+  friend auto operator<=>(const Key& a, const Text& b) {
+    return std::string_view(a.text_) <=> std::string_view(b);
+  }
+  friend std::ostream& operator<<(std::ostream& out, const Key& key) { return out << key.text_; }
 
  private:
-  std::string& at(std::string_view name);
+  Key& put(std::string_view name, std::string value);
 
-  std::string family_;
-  std::vector<std::pair<std::string, std::string>> parts_;
+  std::string text_, family_;
+  std::vector<Part> parts_;
 };
 
 /// Returns the family of a key: "gemm" for "gemm/dtype:bf16".

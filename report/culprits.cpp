@@ -29,7 +29,7 @@ std::string painted(const std::string& text, bool color, const char* code) {
 
 std::string evidence_text(const Evidence& e) {
   const std::string unit = unit_of(e.metric);
-  std::string line = e.key + (e.metric.empty() ? "" : " " + e.metric);
+  std::string line = e.key.text() + (e.metric.empty() ? "" : " " + e.metric);
   if (e.value) line += " " + number_text(*e.value) + (unit.empty() ? "" : " " + unit);
   if (e.expected) line += (e.by == Judgement::peers ? ", peers " : ", limit ") + number_text(*e.expected);
   if (e.percent) line += ", " + percent(*e.percent) + " off";
@@ -109,7 +109,7 @@ std::vector<std::string> repair_commands(const Verdict& verdict) {
     if (d.fails && hardware) std::for_each(d.places.begin(), d.places.end(), add);
   }
   for (const Finding& f : verdict.findings) {
-    const bool hardware = f.key.starts_with("machine/errors/") || is_one_of_hardware(f.metric);
+    const bool hardware = f.key.text().starts_with("machine/errors/") || is_one_of_hardware(f.metric);
     if (f.status == Status::fail && f.counts() && hardware) {
       std::for_each(f.offenders.begin(), f.offenders.end(), add);
     }

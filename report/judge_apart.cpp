@@ -54,7 +54,7 @@ Finding finding_of(const Row& row, const Context& context) {
 
 Finding died_finding(const Arguments& arguments, const std::string& died) {
   Finding finding;
-  finding.key = "machine/complete";
+  finding.key = Key("machine/complete");
   finding.status = Status::missing;
   finding.detail = "the judge " + died + ", results kept: nothing was compared with a limit";
   const std::string where = arguments.results.empty() ? "DIR" : shown(arguments.results.front()).string();

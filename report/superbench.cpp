@@ -24,7 +24,7 @@ std::string superbench_jsonl(const Judged& judged) {
   for (const auto& [key, benchmark] : judged.measured->benchmarks) {
     const std::string metric = headline_metric(benchmark);
     if (metric.empty() || benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
-    std::string name = key + "/" + metric;
+    std::string name = key.text() + "/" + metric;
     std::replace(name.begin(), name.end(), ':', '-');
     if (is_shared(key, metric)) {
       const auto value = run_value(benchmark, metric);

@@ -58,7 +58,7 @@ std::string reasons(const Verdict& verdict) {
   if (given > max_reasons) out += "\nand " + std::to_string(given - max_reasons) + " more: see the table\n";
   std::string remarks;
   for (const Finding& finding : verdict.findings) {
-    if (is_long_remark(finding)) remarks += one_line("pass: " + finding.key + ": " + finding.detail) + "\n";
+    if (is_long_remark(finding)) remarks += one_line("pass: " + finding.key.text() + ": " + finding.detail) + "\n";
   }
   for (const std::string& waiver : waivers_text(verdict)) remarks += one_line("waived: " + waiver) + "\n";
   return out + (remarks.empty() ? "" : "\n" + remarks);

@@ -128,8 +128,8 @@ bool contradicts_itself(const Finding& f) {
 void refuse_contradictions(const Verdict& verdict, const Field& root) {
   for (const Finding& f : verdict.findings) {
     if (contradicts_itself(f)) {
-      root["findings"].refuse("the pass of " + f.key + " " + f.metric + " contradicts its own figures; judge the " +
-                              "results again");
+      root["findings"].refuse("the pass of " + f.key.text() + " " + f.metric +
+                              " contradicts its own figures; judge the " + "results again");
     }
   }
   for (const Diagnosis& culprit : verdict.culprits) {

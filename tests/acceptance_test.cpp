@@ -57,8 +57,8 @@ class FindingTest : public testing::Test {
 
 // Returns a test name without ':', which separates patterns of a GoogleTest filter. The family is the test suite.
 std::string test_name(const Finding& finding) {
-  const auto slash = finding.key.find('/');
-  std::string name = slash == std::string::npos ? "family" : finding.key.substr(slash + 1);
+  const auto slash = finding.key.text().find('/');
+  std::string name = slash == std::string::npos ? "family" : finding.key.text().substr(slash + 1);
   if (!finding.metric.empty()) name.append("/").append(finding.metric);
   std::replace(name.begin(), name.end(), ':', '=');
   return name;

@@ -225,7 +225,7 @@ std::string matrix_table(const Shown& shown) {
     }
     rows += "</tr>\n";
   }
-  return figure(m.key + " on " + m.host + ", " + unit_of(m.metric) +
+  return figure(m.key.text() + " on " + m.host + ", " + unit_of(m.metric) +
                     (worst ? "; worst " + std::to_string(worst->src) + " to " + std::to_string(worst->dst) : ""),
                 heat(heat_head("from\\to", columns), rows));
 }
@@ -396,8 +396,8 @@ std::string bar_row(const Benchmark& benchmark, const std::string& metric, const
   const std::string unit = unit_of(metric);
   const auto part = [&](double number) { return number / full; };
   return "<tr>" + cell(benchmark.key) + "<td>" +
-         svg::bar(benchmark.key + ": " + quantity_text(*value, unit) + (low ? ", below its floor" : ""), part(*value),
-                  floor ? std::optional(part(*floor)) : std::nullopt, low) +
+         svg::bar(benchmark.key.text() + ": " + quantity_text(*value, unit) + (low ? ", below its floor" : ""),
+                  part(*value), floor ? std::optional(part(*floor)) : std::nullopt, low) +
          "</td>" + cell(quantity_text(*value, unit) + (low ? " !" : ""), "slowest") +
          cell(floor ? number_text(*floor) : "-", "floor") +
          cell(roof ? number_text(*roof) + fmt::format(" ({:.0f} %)", 100 * *value / *roof) : "-", "ceiling") +
@@ -563,7 +563,7 @@ std::string step_parts(const Page& page) {
       rows += "<tr><th scope=\"row\">" + html_escaped(name) + "</th><td>" +
               svg::pieces(words + " ms", pieces, std::max(sum, *step)) + "</td></tr>";
     }
-    out += figure(key + ", ms of a step of " + number_text(*step) + " ms" +
+    out += figure(key.text() + ", ms of a step of " + number_text(*step) + " ms" +
                       (ranks > max_ranks_shown ? "; the 16 that the others wait for most" : ""),
                   "<table class=\"tight\"><thead><tr><th scope=\"col\">rank</th><th scope=\"col\">forward, backward, "
                   "waiting for others, optimizer, rest</th></tr></thead><tbody>" +

@@ -280,7 +280,7 @@ std::string what_was_judged(const Page& page) {
   out += "</table>";
   std::vector<std::string> gaps;
   for (const Finding& f : verdict.findings) {
-    if (f.status == Status::no_reference && f.counts()) gaps.push_back(f.key + ": " + f.detail);
+    if (f.status == Status::no_reference && f.counts()) gaps.push_back(f.key.text() + ": " + f.detail);
   }
   if (!absent.empty()) gaps.push_back("not measured: " + joined(absent));
   if (const std::string open = unjudged_text(verdict); !open.empty()) gaps.push_back(open);

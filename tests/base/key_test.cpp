@@ -21,12 +21,12 @@ TEST(Key, LeavesOutWhatIsUsualOrNotSaid) {
 }
 
 TEST(Key, KeepsThePlaceOfAPartThatIsSetAgain) {
-  EXPECT_EQ(Key::parse("p2p/src:0/dst:1").set("src", "*").text(), "p2p/src:*/dst:1");
+  EXPECT_EQ(Key("p2p/src:0/dst:1").set("src", "*").text(), "p2p/src:*/dst:1");
 }
 
 TEST(Key, IsTheSameAfterItWasParsed) {
   for (const auto* text : {"gemm", "gemm/dtype:bf16/m:8", "machine/ranks", "preflight/of:host"}) {
-    EXPECT_EQ(Key::parse(text).text(), text);
+    EXPECT_EQ(Key(text).text(), text);
   }
 }
 
@@ -38,6 +38,26 @@ TEST(Key, TellsItsParts) {
   EXPECT_EQ(key_number(key, "src"), 12);
   EXPECT_FALSE(key_number(key, "dst")) << "a star is no number";
   EXPECT_FALSE(key_number(key, "bytes"));
+}
+
+TEST(Key, TellsItsPartsOnceItIsParsed) {
+  const Key key("p2p/op:read/src:12/dst:*");
+  EXPECT_EQ(key.family(), "p2p");
+  EXPECT_EQ(key.part("op"), "read");
+  EXPECT_EQ(key.part("o"), "");
+  EXPECT_EQ(key.number("src"), 12);
+  EXPECT_FALSE(key.number("dst"));
+  EXPECT_EQ(key.with("src", "1"), "p2p/op:read/src:1/dst:*");
+  EXPECT_EQ(key.with("rank", "1"), key);
+}
+
+TEST(Key, IsOrderedAsItsText) {
+  std::vector<std::string> texts{"gemm", "gemm/dtype:bf16", "gemm-x", "gemm/dtype:bf16/m:8", "gemm/dtype:bf16-x", "a"};
+  std::vector<Key> keys;
+  for (const auto& text : texts) keys.emplace_back(text);
+  std::sort(texts.begin(), texts.end());
+  std::sort(keys.begin(), keys.end());
+  EXPECT_TRUE(std::equal(keys.begin(), keys.end(), texts.begin(), texts.end()));
 }
 
 TEST(Key, HasAPartReplacedOnlyIfItHasIt) {

@@ -97,7 +97,7 @@ TEST(Fabric, SaysWhichDirectionIsSlowWhereItWasMeasuredAgain) {
   place(tree);
   auto results = measure(tree);
   for (auto& row : results.rows) {
-    if (row.key.find("dir:in") == std::string::npos) continue;
+    if (row.key.part("dir") != "in") continue;
     for (auto& rate : row.by_rank["busbw_gb_per_s"]) {
       if (rate) rate = 47;
     }
@@ -162,7 +162,7 @@ TEST(Fabric, MissesARailThatItsHostHadWithNobody) {
 
 TEST(Fabric, MissesAllWhoseRoundsAreNotThereWhateverTheirSumsSay) {
   auto results = measure(with({}, 4));
-  std::erase_if(results.rows, [](const Row& row) { return row.key.find("op:allreduce") == std::string::npos; });
+  std::erase_if(results.rows, [](const Row& row) { return row.key.part("op") != "allreduce"; });
   for (const bool waived : {false, true}) {
     if (waived) std::ranges::for_each(results.rows, [](Row& row) { row.waived = "there is one host only"; });
     const auto findings = missing(results);
@@ -171,7 +171,7 @@ TEST(Fabric, MissesAllWhoseRoundsAreNotThereWhateverTheirSumsSay) {
   }
 }
 
-bool is_sum(const Row& row) { return row.key.find("op:allreduce") != std::string::npos; }
+bool is_sum(const Row& row) { return row.key.part("op") == "allreduce"; }
 
 TEST(Fabric, NamesAPairThatIsSlowInEachOfItsRounds) {
   auto tree = with({Kind::dead_pair}, 32);
@@ -218,7 +218,7 @@ TEST(Fabric, AnAllReduceThatIsLowOnceIsNoted) {
   place(tree);
   auto results = measure(tree);
   for (auto& row : results.rows) {
-    if (!is_sum(row) || row.key.find("confirm:1") == std::string::npos) continue;
+    if (!is_sum(row) || row.key.part("confirm") != "1") continue;
     for (auto& rate : row.by_rank["busbw_gb_per_s"]) {
       if (rate) rate = *rate * 2;
     }

@@ -167,7 +167,7 @@ Results measure(const Tree& tree) {
 
   const auto run = [&](const std::string& key, const Partners& partners, const std::vector<bool>& shown) {
     Row row;
-    row.key = key;
+    row.key = Key(key);
     row.real_time = 1;
     std::vector<std::optional<double>> rates(ranks), with(ranks);
     PairRates of_round{partners, std::vector(static_cast<std::size_t>(tree.hosts),
@@ -203,7 +203,7 @@ Results measure(const Tree& tree) {
   Network network_of_sums(tree, 71);  // so that rows of single rails stay as they are without these
   const auto run_sums = [&](const std::string& key, const Partners& partners, bool confirms) {
     Row row;
-    row.key = key;
+    row.key = Key(key);
     row.real_time = 1;
     std::vector<std::optional<double>> rates(ranks), with(ranks);
     PairRates of_round{partners,

@@ -89,7 +89,7 @@ bool counts(const Finding& finding) { return finding.counts() && !finding.good()
 
 /// Whether it says the guilty and the time at which he became it.
 bool names(const Finding& finding, const Day& day, const Soak& soak) {
-  const auto is = [&](const char* what) { return finding.key.find(what) != std::string::npos; };
+  const auto is = [&](const char* what) { return finding.key.text().find(what) != std::string::npos; };
   const auto says = [&](double at) {
     const auto& round = soak.rounds.at(static_cast<std::size_t>(at * 60 / day.minutes));
     return finding.detail.find(soak.when(round)) != std::string::npos;
@@ -117,7 +117,7 @@ Outcome outcome_of(const Day& day, const Soak& soak) {
     for (const auto& offender : finding.offenders) {
       outcome.innocent = outcome.innocent || (offender.rank ? offender.rank != guilty_rank : !guilty);
     }
-    outcome.said += "\n    " + finding.key + ": " + finding.detail;
+    outcome.said += "\n    " + finding.key.text() + ": " + finding.detail;
   }
   Soak first = soak;
   first.rounds.resize(1);

@@ -10,7 +10,7 @@ namespace {
 
 Finding finding(const std::string& key, double value, double limit, LimitKind kind = LimitKind::min) {
   Finding result;
-  result.key = key;
+  result.key = Key(key);
   result.metric = "tflops";
   result.value = value;
   result.limit = {kind, limit};

@@ -94,7 +94,7 @@ bool took_part(const json& row, std::size_t rank) {
   const std::string key = key_of(row["name"].get<std::string>());
   if (family_of(key) == "preflight" || !row.contains("by_rank")) return family_of(key) == "preflight";
   for (const auto& [name, values] : row["by_rank"].items()) {
-    const Metric* const known = find_metric(key, name);
+    const Metric* const known = find_metric(Key(key), name);
     if ((name == "seconds" || (known != nullptr && known->of_slowest)) && !values[rank].is_null()) return true;
   }
   return false;

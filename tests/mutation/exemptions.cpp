@@ -25,7 +25,7 @@ bool matches(const std::string& pattern, const std::string& key) {
 
 /// Returns why the catalogue allows a wrong or missing value; empty if it does not.
 std::string_view reason_of_figure(const std::string& key, const std::string& metric, Kind kind) {
-  const Metric* const known = metric.empty() ? nullptr : find_metric(key, metric);
+  const Metric* const known = metric.empty() ? nullptr : find_metric(Key(key), metric);
   if (known == nullptr) return "";
   return kind == Kind::non_finite ? known->may_lack : known->harmless;
 }

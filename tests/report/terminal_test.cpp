@@ -112,7 +112,7 @@ TEST(Terminal, NamesWhatRepairDesksAskForWhereHardwareIsAtFault) {
   const auto text = [&] { return terminal_text(verdict); };
   const auto asks = [&](const char* words) { return text().find(words) != std::string::npos; };
   Finding finding;
-  finding.key = "preflight/of:dcgm_gpu";
+  finding.key = Key("preflight/of:dcgm_gpu");
   finding.metric = "dcgm_failed";
   finding.status = Status::fail;
   finding.offenders = {Culprit{3, "node4", {}, {}, {}}};
@@ -158,12 +158,12 @@ TEST(Terminal, IsColouredOnlyWhenAsked) {
 
 TEST(Terminal, ShowsAWarningAsAWarning) {
   Finding finding;
-  finding.key = "machine/fault";
+  finding.key = Key("machine/fault");
   finding.status = Status::fail;
   finding.severity = Severity::warn;
   Verdict verdict;
   add_findings(verdict, {finding});
-  finding.key = "machine/other";
+  finding.key = Key("machine/other");
   finding.status = Status::missing;
   add_findings(verdict, {finding});
   const std::string text = terminal_text(verdict);
@@ -176,11 +176,11 @@ TEST(Terminal, ShowsAWarningAsAWarning) {
 TEST(Terminal, GivesWhatFailsBeforeWhatWarns) {
   Verdict verdict;
   Finding warning;
-  warning.key = "machine/odd";
+  warning.key = Key("machine/odd");
   warning.status = Status::fail;
   warning.severity = Severity::warn;
   Finding failure = warning;
-  failure.key = "machine/broken";
+  failure.key = Key("machine/broken");
   failure.severity = Severity::fail;
   add_findings(verdict, std::vector(30, warning));
   add_findings(verdict, {failure});
@@ -192,7 +192,7 @@ TEST(Terminal, GivesWhatFailsBeforeWhatWarns) {
 
 TEST(Terminal, NamesAGpuByItsFirstDigitsAndByItsBusOnlyWithoutAny) {
   Finding finding;
-  finding.key = gemm;
+  finding.key = Key(gemm);
   finding.worst = Culprit{3, "node7", "GPU-4f2a1b9c-d829-f94a-8be1-dc61053c51cf", "0000:1b:00.0", 600};
   Verdict verdict;
   add_findings(verdict, {finding});
@@ -205,7 +205,7 @@ TEST(Terminal, NamesAGpuByItsFirstDigitsAndByItsBusOnlyWithoutAny) {
 TEST(Terminal, GivesTheWaiversOfOneReasonInOneLine) {
   const auto waived = [](const std::string& key, const std::string& why) {
     Finding finding;
-    finding.key = key;
+    finding.key = Key(key);
     finding.status = Status::waived;
     finding.detail = why;
     return finding;
@@ -232,7 +232,7 @@ TEST(Terminal, CountsWhatNoRuleJudgesAndListsItOnlyIfAsked) {
   TerminalStyle all;
   all.all = true;
   EXPECT_NE(terminal_text(verdict, all).find(value), std::string::npos);
-  verdict.unjudged.push_back({"gemm/dtype:nvfp4/m:1/n:1/k:1", "", {}, "needs a newer GPU"});
+  verdict.unjudged.push_back({Key("gemm/dtype:nvfp4/m:1/n:1/k:1"), "", {}, "needs a newer GPU"});
   verdict.unjudged.push_back(verdict.unjudged.front());
   EXPECT_NE(
       terminal_text(verdict).find("\n2 measured values are judged by no rule, 1 more was waived: --all lists them\n"),
@@ -318,7 +318,7 @@ TEST(Terminal, OfEveryStoredRunFitsIntoAScreen) {
 
 TEST(Terminal, KeepsALongRemarkOutOfTheTable) {
   Finding finding;
-  finding.key = "machine/gpus";
+  finding.key = Key("machine/gpus");
   finding.detail = "all measured; only those that a mask allows: CUDA_VISIBLE_DEVICES=0,1";
   Verdict verdict;
   add_findings(verdict, {finding});

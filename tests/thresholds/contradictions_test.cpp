@@ -79,7 +79,7 @@ Finding run_id_of(const std::vector<Results>& files) {
 
 TEST(Files, OfOneRunThatBeganMoreThanADayApartAreRefused) {
   auto first = ResultsBuilder().add(hbm, "hbm_gb_per_s", 4000).results(), second = first;
-  second.rows.front().key = "hbm/op:read/engine:sm/bytes:4294967296";
+  second.rows.front().key = Key("hbm/op:read/engine:sm/bytes:4294967296");
   second.context.started = "2026-11-21T23:00:00Z";
   EXPECT_EQ(run_id_of({first, second}).status, Status::pass) << "18 hours";
   second.context.started = "2025-10-21T05:00:00Z";
@@ -266,7 +266,7 @@ Finding machine(const std::vector<Results>& files, const std::string& key, const
     if (finding.key == key) return finding;
   }
   Finding none;
-  none.key = "none";
+  none.key = Key("none");
   return none;
 }
 

@@ -142,7 +142,7 @@ class Simulation {
         const double noise = last[key] + offset.at(family_of(key)) - (remapped ? 0.023 : 0);
         const double factor = lower_is_better(point.metric) ? 1 / (1 - loss(key)) : 1 - loss(key);
         Row row;
-        row.key = key;
+        row.key = Key(key);
         row.metrics[point.metric] = point.value * factor * std::exp(noise);
         file.rows.push_back(row);
       }

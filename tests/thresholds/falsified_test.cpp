@@ -105,8 +105,8 @@ class StoredRun {
     for (const Results& file : files_) {
       for (const Row& row : file.rows) {
         measured.insert(row.key);
-        measured.insert(std::regex_replace(row.key, std::regex("/src:[0-9]+/dst:[0-9]+/"), "/src:*/dst:*/"));
-        measured.insert(std::regex_replace(row.key, std::regex("(shift|rank):[0-9]+"), "$1:*"));
+        measured.insert(std::regex_replace(row.key.text(), std::regex("/src:[0-9]+/dst:[0-9]+/"), "/src:*/dst:*/"));
+        measured.insert(std::regex_replace(row.key.text(), std::regex("(shift|rank):[0-9]+"), "$1:*"));
       }
     }
     std::erase_if(all_.profiles.front().rules, [&](const Rule& rule) { return !measured.contains(rule.benchmark); });

@@ -176,7 +176,7 @@ TEST(Machine, TellsOfTheMostMemoryThatAnyFamilyKept) {
     kept.context.ranks[1].memory_kept_mib = mib;
     auto results = kept.results(family + ".json");
     results.rows.resize(1);
-    results.rows.front().key = family + "/op:copy";
+    results.rows.front().key = Key(family + "/op:copy");
     return results;
   };
   for (const auto& files : {std::vector{with("hbm", 512), with("p2p", 128)}, {with("hbm", 128), with("p2p", 512)}}) {
@@ -191,7 +191,7 @@ TEST(Machine, WarnsOfMemoryThatAFamilyOfCopiesDidNotGiveBack) {
   const auto judged_in = [&kept](const std::string& family) {
     auto results = kept.results(family + ".json");
     results.rows.resize(1);
-    results.rows.front().key = family + "/op:copy";
+    results.rows.front().key = Key(family + "/op:copy");
     return judge_leaked_memory({results}, {});
   };
   for (auto& rank : kept.context.ranks) rank.memory_kept_mib = 64;
@@ -207,7 +207,7 @@ TEST(Machine, WarnsOfMemoryThatAFamilyOfCopiesDidNotGiveBack) {
   EXPECT_TRUE(judge_leaked_memory({kept.results()}, {}).empty()) << "nor does GEMM give all back";
   auto hbm_results = kept.results();
   hbm_results.rows.resize(1);
-  hbm_results.rows.front().key = hbm;
+  hbm_results.rows.front().key = Key(hbm);
   EXPECT_EQ(judge_leaked_memory({hbm_results}, {{"hbm"}}).size(), 1u);
   EXPECT_TRUE(judge_leaked_memory({hbm_results}, {{"gemm"}}).empty()) << "another family is judged";
 }

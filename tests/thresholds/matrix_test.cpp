@@ -130,7 +130,7 @@ TEST(PairMatrices, TakeTheMedianOfRepetitions) {
 }
 
 TEST(PairMatrices, NameTheSlowestCopyAndTheLongestLatency) {
-  PairMatrix matrix{"p2p/op:read/bytes:8", "copy_gb_per_s", "node1", {{std::nullopt, 5.0}, {3.0, std::nullopt}}};
+  PairMatrix matrix{Key("p2p/op:read/bytes:8"), "copy_gb_per_s", "node1", {{std::nullopt, 5.0}, {3.0, std::nullopt}}};
   EXPECT_EQ(matrix.worst()->src, 1);
   EXPECT_EQ(matrix.worst()->value, 3.0);
   matrix.metric = "latency_us";
@@ -142,7 +142,7 @@ TEST(PairMatrices, NameTheSlowestCopyAndTheLongestLatency) {
 
 TEST(PairMatrices, ArePrintedInColumnsWithTheWorstMarked) {
   const PairMatrix matrix{
-      "p2p/op:read/engine:ce/bytes:8", "copy_gb_per_s", "node1", {{std::nullopt, 396.86}, {96.04, std::nullopt}}};
+      Key("p2p/op:read/engine:ce/bytes:8"), "copy_gb_per_s", "node1", {{std::nullopt, 396.86}, {96.04, std::nullopt}}};
   EXPECT_EQ(text(matrix),
             "p2p/op:read/engine:ce/bytes:8 on node1, GB/s, source by row, destination by column\n"
             "  src\\dst     0      1\n"

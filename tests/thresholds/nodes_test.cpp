@@ -202,11 +202,11 @@ TEST(Nodes, AreGoodWhereTheNetworkBetweenThemIsAtFault) {
   leaf.causes = {Cause::slow_leaf};
   leaf.places = {Culprit{0, "node0", {}, {}, {}}, Culprit{8, "node1", {}, {}, {}}};
   Finding pairs, slow_sum, slow_memory;
-  pairs.key = "pairs";
+  pairs.key = Key("pairs");
   pairs.status = slow_sum.status = slow_memory.status = Status::fail;
   pairs.offenders = leaf.places;
   pairs.offender_count = 2;
-  slow_sum.key = sum;
+  slow_sum.key = Key(sum);
   slow_sum.metric = "busbw_gb_per_s";
   slow_sum.value = 100;
   verdict.culprits = {leaf};
@@ -215,7 +215,7 @@ TEST(Nodes, AreGoodWhereTheNetworkBetweenThemIsAtFault) {
   for (const auto& node : list.nodes) EXPECT_EQ(name(node.state), "good") << node.host;
   EXPECT_EQ(name(list.nodes[0].action), "MONITOR");
   EXPECT_EQ(list.nodes[0].reasons.size(), 1u) << "the finding repeats what the suspect says";
-  slow_memory.key = hbm;
+  slow_memory.key = Key(hbm);
   slow_memory.metric = "hbm_gb_per_s";
   slow_memory.value = 3000;
   verdict.findings.push_back(slow_memory);

@@ -336,33 +336,35 @@ TEST(Ceilings, OfTensorCoresRiseWithAClockAboveThatOfTheDataSheet) {
   context.world_size = context.hosts = 1;
   context.ranks.resize(1);
   context.ranks[0].sm_mhz_max = 1980;
-  EXPECT_NEAR(*ceiling(p.peak, "gemm/dtype:tf32/m:1/n:1/k:1", "tflops", scale_of(context)), 494.7 * 1980 / 1830, 1e-9);
-  EXPECT_EQ(ceiling(p.peak, "gemm/dtype:f32/m:1/n:1/k:1", "tflops", scale_of(context)), 67)
+  EXPECT_NEAR(*ceiling(p.peak, Key("gemm/dtype:tf32/m:1/n:1/k:1"), "tflops", scale_of(context)), 494.7 * 1980 / 1830,
+              1e-9);
+  EXPECT_EQ(ceiling(p.peak, Key("gemm/dtype:f32/m:1/n:1/k:1"), "tflops", scale_of(context)), 67)
       << "stated at the highest clock";
   context.ranks[0].sm_mhz_max = 1755;
-  EXPECT_EQ(ceiling(p.peak, "gemm/dtype:tf32/m:1/n:1/k:1", "tflops", scale_of(context)), 494.7);
+  EXPECT_EQ(ceiling(p.peak, Key("gemm/dtype:tf32/m:1/n:1/k:1"), "tflops", scale_of(context)), 494.7);
 }
 
 TEST(Ceilings, FollowTheClosedTable) {
   Profile p;
   p.peak = {{"bf16_tflops", 989.4}, {"f64_tflops", 67}, {"hbm_gb_per_s", 4800}, {"nvlink_gb_per_s", 450}};
-  EXPECT_EQ(ceiling(p.peak, "gemm/dtype:bf16/m:1/n:1/k:1", "tflops", {1, 1}), 989.4);
-  EXPECT_EQ(ceiling(p.peak, "gemm/dtype:f64/m:1/n:1/k:1", "tflops", {1, 1}), 67);
-  EXPECT_EQ(ceiling(p.peak, "gemm/dtype:int8/m:1/n:1/k:1", "tflops", {1, 1}), std::nullopt) << "no peak, no ceiling";
-  EXPECT_EQ(ceiling(p.peak, "hbm/op:copy/engine:sm/bytes:1", "hbm_gb_per_s", {1, 1}), 4800);
-  EXPECT_EQ(ceiling(p.peak, "hbm/op:copy/engine:sm/bytes:1", "copy_gb_per_s", {1, 1}), 2400);
-  EXPECT_EQ(ceiling(p.peak, "p2p/op:read/engine:ce/src:0/dst:1/bytes:1", "copy_gb_per_s", {2, 1}), 450);
-  EXPECT_EQ(ceiling(p.peak, "p2p/op:write/engine:ce/dir:both/src:0/dst:1/bytes:1", "copy_gb_per_s", {2, 1}), 900);
-  EXPECT_EQ(ceiling(p.peak, "allreduce/dtype:f32/bytes:1", "busbw_gb_per_s", {8, 1}), 787.5);
-  EXPECT_EQ(ceiling(p.peak, "allreduce/dtype:f32/bytes:1", "algbw_gb_per_s", {8, 1}), 450);
-  EXPECT_EQ(ceiling(p.peak, "allreduce/dtype:f32/bytes:1", "busbw_gb_per_s", {1, 1}), std::nullopt);
-  EXPECT_EQ(ceiling(p.peak, "allreduce/dtype:f32/bytes:1", "busbw_gb_per_s", {16, 2}), std::nullopt)
+  EXPECT_EQ(ceiling(p.peak, Key("gemm/dtype:bf16/m:1/n:1/k:1"), "tflops", {1, 1}), 989.4);
+  EXPECT_EQ(ceiling(p.peak, Key("gemm/dtype:f64/m:1/n:1/k:1"), "tflops", {1, 1}), 67);
+  EXPECT_EQ(ceiling(p.peak, Key("gemm/dtype:int8/m:1/n:1/k:1"), "tflops", {1, 1}), std::nullopt)
+      << "no peak, no ceiling";
+  EXPECT_EQ(ceiling(p.peak, Key("hbm/op:copy/engine:sm/bytes:1"), "hbm_gb_per_s", {1, 1}), 4800);
+  EXPECT_EQ(ceiling(p.peak, Key("hbm/op:copy/engine:sm/bytes:1"), "copy_gb_per_s", {1, 1}), 2400);
+  EXPECT_EQ(ceiling(p.peak, Key("p2p/op:read/engine:ce/src:0/dst:1/bytes:1"), "copy_gb_per_s", {2, 1}), 450);
+  EXPECT_EQ(ceiling(p.peak, Key("p2p/op:write/engine:ce/dir:both/src:0/dst:1/bytes:1"), "copy_gb_per_s", {2, 1}), 900);
+  EXPECT_EQ(ceiling(p.peak, Key("allreduce/dtype:f32/bytes:1"), "busbw_gb_per_s", {8, 1}), 787.5);
+  EXPECT_EQ(ceiling(p.peak, Key("allreduce/dtype:f32/bytes:1"), "algbw_gb_per_s", {8, 1}), 450);
+  EXPECT_EQ(ceiling(p.peak, Key("allreduce/dtype:f32/bytes:1"), "busbw_gb_per_s", {1, 1}), std::nullopt);
+  EXPECT_EQ(ceiling(p.peak, Key("allreduce/dtype:f32/bytes:1"), "busbw_gb_per_s", {16, 2}), std::nullopt)
       << "no fabric known";
   p.peak["nvlink_flits"] = 0.9375;
-  EXPECT_NEAR(*ceiling(p.peak, "p2p/op:read/engine:sm/shift:1/bytes:1", "copy_gb_per_s", {2, 1}), 375, 1e-9)
+  EXPECT_NEAR(*ceiling(p.peak, Key("p2p/op:read/engine:sm/shift:1/bytes:1"), "copy_gb_per_s", {2, 1}), 375, 1e-9)
       << "beside a partner that reads nothing";
   p.peak["nics"] = 8, p.peak["nic_gbit"] = 400;
-  EXPECT_EQ(ceiling(p.peak, "allreduce/dtype:f32/bytes:1", "busbw_gb_per_s", {16, 2}), 750);
+  EXPECT_EQ(ceiling(p.peak, Key("allreduce/dtype:f32/bytes:1"), "busbw_gb_per_s", {16, 2}), 750);
 }
 
 TEST(Metrics, HaveUnitsAndDirections) {

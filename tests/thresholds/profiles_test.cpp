@@ -608,7 +608,7 @@ TEST(ShippedProfiles, MissRoundsOfPairsThatSeveralHostsLeftOut) {
     const Verdict verdict = judge({std::move(results)}, shipped(), {});
     std::string said;
     for (const Finding& finding : verdict.findings) {
-      if (finding.status == Status::missing) said += finding.key + " " + finding.detail + "; ";
+      if (finding.status == Status::missing) said += finding.key.text() + " " + finding.detail + "; ";
     }
     return said;
   };

@@ -27,7 +27,7 @@ ResultsBuilder slow() {
 
 std::string cause_of(const ResultsBuilder& builder, int rank = 2) {
   const std::vector<Results> results{builder.results()};
-  return cause(benchmarks_of(results).at(key), rank);
+  return cause(benchmarks_of(results).at(Key(key)), rank);
 }
 
 Finding only_failure(ResultsBuilder builder, const std::string& rules) {

@@ -211,10 +211,10 @@ int ResultsBuilder::repetition_of(const std::string& key) const {
 
 std::optional<double> ResultsBuilder::seconds_of(const std::string& key, const std::string& metric,
                                                  double value) const {
-  const Metric* known = find_metric(key, metric);
+  const Metric* known = find_metric(Key(key), metric);
   Scale scale;
   scale.ranks = context.world_size;
-  return known == nullptr ? std::nullopt : implied_seconds(*known, key, value, scale);
+  return known == nullptr ? std::nullopt : implied_seconds(*known, Key(key), value, scale);
 }
 
 std::vector<Profile> profile(const std::string& rules, const std::string& more) {

@@ -19,8 +19,8 @@ std::vector<Profile> profiles_for(const std::string& sample) {
   for (const auto& results : read_results(std::vector{source / "tests/data" / sample})) {
     for (const auto& row : results.rows) {
       measured.insert(row.key);
-      measured.insert(std::regex_replace(row.key, std::regex("/src:[0-9]+/dst:[0-9]+/"), "/src:*/dst:*/"));
-      measured.insert(std::regex_replace(row.key, std::regex("(shift|rank):[0-9]+"), "$1:*"));
+      measured.insert(std::regex_replace(row.key.text(), std::regex("/src:[0-9]+/dst:[0-9]+/"), "/src:*/dst:*/"));
+      measured.insert(std::regex_replace(row.key.text(), std::regex("(shift|rank):[0-9]+"), "$1:*"));
     }
   }
   auto profiles = load_profiles(source / "thresholds");
@@ -177,7 +177,7 @@ TEST(RealResults, WithOneFileMissingFail) {
   const auto verdict = judge(read_results(files), profiles_for("h200-sxm-4ranks"), {});
   EXPECT_EQ(verdict.state, State::fail);
   EXPECT_TRUE(std::any_of(verdict.findings.begin(), verdict.findings.end(),
-                          [](const Finding& f) { return f.status == Status::missing && f.key.rfind("p2p", 0) == 0; }));
+                          [](const Finding& f) { return f.status == Status::missing && f.key.family() == "p2p"; }));
 }
 
 }  // namespace

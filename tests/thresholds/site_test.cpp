@@ -223,7 +223,7 @@ std::string text_of(const Verdict& verdict) {
   std::string text = verdict_line(verdict) + "\n";
   for (const auto& finding : verdict.findings) {
     if (finding.good()) continue;
-    text += finding.key + ": " + std::string(name(finding.status)) + " " + finding.detail + "\n";
+    text += finding.key.text() + ": " + std::string(name(finding.status)) + " " + finding.detail + "\n";
   }
   return text;
 }

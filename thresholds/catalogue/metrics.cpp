@@ -34,8 +34,8 @@ Bound times(Bound value, double factor) { return value ? Bound(*value * factor) 
 // Data sheets state tensor cores at a lower clock than the highest.
 bool by_tensor_cores(Text dtype) { return dtype != "f32" && dtype != "f64"; }
 
-Bound tflops_of_type(const Peaks& peaks, Text key, const Scale& scale) {
-  const Text dtype = key_part(key, "dtype");
+Bound tflops_of_type(const Peaks& peaks, const Key& key, const Scale& scale) {
+  const Text dtype = key.part("dtype");
   const auto bound = peak(peaks, std::string(dtype) + "_tflops"), rated = peak(peaks, "tensor_mhz");
   if (!rated || !by_tensor_cores(dtype)) return bound;
   return times(bound, std::max(1.0, scale.sm_mhz_max / *rated));
@@ -43,17 +43,19 @@ Bound tflops_of_type(const Peaks& peaks, Text key, const Scale& scale) {
 
 // SMs x FLOP per clock, as the peak and the clock at which it is stated give it: H200 132 x 4096 = 540.7 in bf16, of
 // which products use 95 to 98 %; 33.8 in f64.
-Bound tflops_per_clock(const Peaks& peaks, Text key, const Scale& scale) {
-  const Text dtype = key_part(key, "dtype");
+Bound tflops_per_clock(const Peaks& peaks, const Key& key, const Scale& scale) {
+  const Text dtype = key.part("dtype");
   const auto rated = by_tensor_cores(dtype) ? peak(peaks, "tensor_mhz")
                      : scale.sm_mhz_max > 0 ? Bound(scale.sm_mhz_max)
                                             : std::nullopt;
   return rated ? peak(peaks, std::string(dtype) + "_tflops", 1e3 / *rated) : std::nullopt;
 }
 
-Bound hbm(const Peaks& peaks, Text, const Scale&) { return peak(peaks, "hbm_gb_per_s"); }
+Bound hbm(const Peaks& peaks, const Key&, const Scale&) { return peak(peaks, "hbm_gb_per_s"); }
 
-Bound hbm_copy(const Peaks& peaks, Text, const Scale&) { return peak(peaks, "hbm_gb_per_s", 0.5); }  // read and written
+Bound hbm_copy(const Peaks& peaks, const Key&, const Scale&) {
+  return peak(peaks, "hbm_gb_per_s", 0.5);
+}  // read and written
 
 // What an NVLink of generation 4 leaves to data. It moves flits of 16 bytes, of which 15 of 16 carry packets
 // (`nvlink_flits`: 450 GB/s become 421.9 each way). Copy engines send lines of 256 bytes with one flit before them as
@@ -73,10 +75,10 @@ double payload(Text engine) {
   return line / (line + header);
 }
 
-Bound link_copy(const Peaks& peaks, Text key, const Scale&) {
+Bound link_copy(const Peaks& peaks, const Key& key, const Scale&) {
   const auto flits = peak(peaks, "nvlink_flits");
   return peak(peaks, "nvlink_gb_per_s",
-              (key_part(key, "dir") == "both" ? 2 : 1) * (flits ? *flits * payload(key_part(key, "engine")) : 1));
+              (key.part("dir") == "both" ? 2 : 1) * (flits ? *flits * payload(key.part("engine")) : 1));
 }
 
 // What a collective's data leave of a link where the switch adds nothing, whoever copies.
@@ -86,16 +88,16 @@ double link_of_collective(const Peaks& peaks) {
 }
 
 // By the link that pre-flight read; else the fastest way from any host to a GPU, NVLink-C2C of Grace, 450 GB/s.
-Bound host_copy(const Peaks&, Text key, const Scale& scale) {
+Bound host_copy(const Peaks&, const Key& key, const Scale& scale) {
   constexpr double fastest = 450;
-  return (key_part(key, "op") == "both" ? 2 : 1) * (scale.pcie_gb_per_s > 0 ? scale.pcie_gb_per_s : fastest);
+  return (key.part("op") == "both" ? 2 : 1) * (scale.pcie_gb_per_s > 0 ? scale.pcie_gb_per_s : fastest);
 }
 
 // Bus bandwidth. Inside one NVLink domain each GPU must move at least 2(n-1)/n of the data over its links when the
 // switch adds nothing, and half of that when it adds (NVLS), so the ring formula may show up to 2(n-1)/n of the link.
 // Over m hosts, with B the network of one host: a hierarchical AllReduce moves (m-1)/m of the data, twice, over B.
 // Network ports are sold in gigabit.
-Bound allreduce_busbw(const Peaks& peaks, Text, const Scale& scale) {
+Bound allreduce_busbw(const Peaks& peaks, const Key&, const Scale& scale) {
   const double n = scale.ranks, m = scale.hosts;
   if (n < 2) return std::nullopt;
   if (m == 1) return peak(peaks, "nvlink_gb_per_s", scale.nvls ? 2 * (n - 1) / n : link_of_collective(peaks));
@@ -104,56 +106,56 @@ Bound allreduce_busbw(const Peaks& peaks, Text, const Scale& scale) {
   return nics ? peak(peaks, "nic_gbit", *nics / 8 * (n - 1) / n * crossings) : std::nullopt;
 }
 
-Bound allreduce_algbw(const Peaks& peaks, Text key, const Scale& scale) {
+Bound allreduce_algbw(const Peaks& peaks, const Key& key, const Scale& scale) {
   return scale.ranks < 2 ? std::nullopt
                          : times(allreduce_busbw(peaks, key, scale), scale.ranks / (2.0 * (scale.ranks - 1)));
 }
 
 // The bus bandwidth of the other collectives is what some GPU must send or receive over its links. algbw is busbw over
 // (n-1)/n or over 1.
-Bound collective_busbw(const Peaks& peaks, Text, const Scale& scale) {
+Bound collective_busbw(const Peaks& peaks, const Key&, const Scale& scale) {
   if (scale.ranks < 2 || scale.hosts > 1) return std::nullopt;
   return peak(peaks, "nvlink_gb_per_s", scale.nvls ? 1 : link_of_collective(peaks));
 }
 
-Bound collective_algbw(const Peaks& peaks, Text key, const Scale& scale) {
+Bound collective_algbw(const Peaks& peaks, const Key& key, const Scale& scale) {
   return times(collective_busbw(peaks, key, scale), scale.ranks / (scale.ranks - 1.0));
 }
 
 // One GPU may use all NICs of its host when the others are idle; here all work at once. An AllReduce of two hosts is
 // that of all hosts with m = 2, where switches that add spare nothing.
-Bound pair_busbw(const Peaks& peaks, Text key, const Scale& scale) {
+Bound pair_busbw(const Peaks& peaks, const Key& key, const Scale& scale) {
   const auto nics = peak(peaks, "nics");
   const double n = 2.0 * scale.ranks / scale.hosts;
-  if (nics && key_part(key, "op") == "allreduce") return peak(peaks, "nic_gbit", *nics / 8 * 2 * (n - 1) / n);
+  if (nics && key.part("op") == "allreduce") return peak(peaks, "nic_gbit", *nics / 8 * 2 * (n - 1) / n);
   return nics ? peak(peaks, "nic_gbit", *nics / 8 * scale.hosts / scale.ranks) : std::nullopt;
 }
 
-Bound model_tflops(const Peaks& peaks, Text key, const Scale&) {
-  const Text dtype = key_part(key, "dtype");
+Bound model_tflops(const Peaks& peaks, const Key& key, const Scale&) {
+  const Text dtype = key.part("dtype");
   return peak(peaks, std::string(dtype.empty() ? "bf16" : dtype) + "_tflops");
 }
 
-Bound model_tokens(const Peaks& peaks, Text key, const Scale&) {
+Bound model_tokens(const Peaks& peaks, const Key& key, const Scale&) {
   const Model* model = find_model(key);
   return model != nullptr && model->flops_per_token > 0 ? peak(peaks, "bf16_tflops", 1e12 / model->flops_per_token)
                                                         : std::nullopt;
 }
 
-Bound one(const Peaks&, Text, const Scale&) { return 1; }
+Bound one(const Peaks&, const Key&, const Scale&) { return 1; }
 
 Bound known(double value) { return value > 0 ? Bound(value) : std::nullopt; }
 
-Bound memory(const Peaks&, Text, const Scale& scale) { return known(scale.memory_gb); }
+Bound memory(const Peaks&, const Key&, const Scale& scale) { return known(scale.memory_gb); }
 // Clocks go by steps of 15 MHz. An H100 whose driver names 1,980 as the highest ran at 1,995 for whole launches, and at
 // 2,009 in a row of 0.2 s.
-Bound clock(const Peaks&, Text, const Scale& scale) {
+Bound clock(const Peaks&, const Key&, const Scale& scale) {
   return scale.sm_mhz_max > 0 ? Bound(scale.sm_mhz_max + 2 * 15) : std::nullopt;
 }
 // For some ms a GPU takes 1.1 times its limit (memtest), and no more than twice.
-Bound power(const Peaks&, Text, const Scale& scale) { return known(2 * scale.power_limit_w); }
+Bound power(const Peaks&, const Key&, const Scale& scale) { return known(2 * scale.power_limit_w); }
 // At about 90 C a GPU slows itself down, above 100 C it turns itself off.
-Bound heat(const Peaks&, Text, const Scale&) { return 120; }
+Bound heat(const Peaks&, const Key&, const Scale&) { return 120; }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Work
@@ -165,26 +167,26 @@ double element_bytes(Text dtype) {
 }
 
 // busbw / algbw as nccl-tests defines it (kernels/ops/collective.hpp).
-double bus_factor(Text key, int ranks) {
+double bus_factor(const Key& key, int ranks) {
   const double n = ranks;
-  const Text op = key_part(key, "op");
-  if (key.starts_with("allreduce")) return 2 * (n - 1) / n;
+  const Text op = key.part("op");
+  if (key.family() == "allreduce") return 2 * (n - 1) / n;
   return op == "all_gather" || op == "reduce_scatter" || op == "alltoall" ? (n - 1) / n : 1;
 }
 
 // What a collective really moves: of these three whole parts for each rank.
-double collective_bytes(Text key, double bytes, int ranks) {
-  const Text op = key_part(key, "op");
+double collective_bytes(const Key& key, double bytes, int ranks) {
+  const Text op = key.part("op");
   if (op != "all_gather" && op != "reduce_scatter" && op != "alltoall") return bytes;
-  const double element = element_bytes(key_part(key, "dtype")), part = bytes / ranks;
+  const double element = element_bytes(key.part("dtype")), part = bytes / ranks;
   if (!(element > 0) || std::fmod(part, element) == 0) return bytes;
   const double unit = part >= 16 ? 16 : element;
   return std::max(std::floor(part / unit) * unit, element) * ranks;
 }
 
 /// Where the ranks of one operation are: of scope:node those of a host.
-Scale of_group(Text key, Scale scale) {
-  if (key_part(key, "scope") != "node") return scale;
+Scale of_group(const Key& key, Scale scale) {
+  if (key.part("scope") != "node") return scale;
   scale.ranks /= scale.hosts;
   scale.hosts = 1;
   return scale;
@@ -206,43 +208,43 @@ struct Operation {
   double flops = 0, bytes = 0, tokens = 0, accesses = 0;
 };
 
-double number(Text key, Text part) { return static_cast<double>(key_number(key, part).value_or(0)); }
+double number(const Key& key, Text part) { return static_cast<double>(key.number(part).value_or(0)); }
 
 // Over cache lines (kernels/chase.hpp), of the own memory 4096 at the most (kernels/ops/latency.hpp).
-Operation walk_of(Text key, const Scale&) {
+Operation walk_of(const Key& key, const Scale&) {
   double accesses = 1;
   while (2 * accesses * 128 <= number(key, "bytes")) accesses *= 2;
-  if (family_of(key) == "hbm") accesses = std::min(accesses, 4096.0);
+  if (key.family() == "hbm") accesses = std::min(accesses, 4096.0);
   return {.bytes = 8 * accesses, .accesses = accesses};
 }
-Operation quanta_of(Text key, const Scale&) { return {.flops = 2 * 65536 * number(key, "quanta")}; }
-Operation launch_of(Text key, const Scale&) {
-  return {.bytes = 16 * (key_part(key, "op") == "graph" ? number(key, "kernels") : 1)};
+Operation quanta_of(const Key& key, const Scale&) { return {.flops = 2 * 65536 * number(key, "quanta")}; }
+Operation launch_of(const Key& key, const Scale&) {
+  return {.bytes = 16 * (key.part("op") == "graph" ? number(key, "kernels") : 1)};
 }
-Operation product_of(Text key, const Scale&) {
+Operation product_of(const Key& key, const Scale&) {
   return {.flops = 2 * number(key, "m") * number(key, "n") * number(key, "k")};
 }
-Operation stream_of(Text key, const Scale&) {
-  const Text op = key_part(key, "op");
+Operation stream_of(const Key& key, const Scale&) {
+  const Text op = key.part("op");
   const int arrays = op == "read" || op == "write" ? 1 : op == "copy" || op == "scale" ? 2 : 3;
   return {.bytes = number(key, "bytes") * arrays};
 }
 // Written and read back, moving inversions three times (kernels/ops/memory.hpp).
-Operation test_of(Text key, const Scale& scale) {
-  return {.bytes = 2e9 * scale.tested_gb * (key_part(key, "pattern") == "moving" ? 3 : 1)};
+Operation test_of(const Key& key, const Scale& scale) {
+  return {.bytes = 2e9 * scale.tested_gb * (key.part("pattern") == "moving" ? 3 : 1)};
 }
-Operation copy_of(Text key, const Scale&) {
-  const bool both_ways = key_part(key, "op") == "both" || key_part(key, "dir") == "both";
+Operation copy_of(const Key& key, const Scale&) {
+  const bool both_ways = key.part("op") == "both" || key.part("dir") == "both";
   return {.bytes = number(key, "bytes") * (both_ways ? 2 : 1)};
 }
-Operation collective_of(Text key, const Scale& scale) {
+Operation collective_of(const Key& key, const Scale& scale) {
   return {.bytes = collective_bytes(key, number(key, "bytes"), of_group(key, scale).ranks)};
 }
-Operation checkpoint_of(Text key, const Scale&) {  // f32 (kernels/transformer/checkpoint_spec.hpp)
+Operation checkpoint_of(const Key& key, const Scale&) {  // f32 (kernels/transformer/checkpoint_spec.hpp)
   const Model* model = find_model(key);
   return {.bytes = model == nullptr ? 0 : 3 * 4 * model->trainable};
 }
-Operation step_of(Text key, const Scale&) {
+Operation step_of(const Key& key, const Scale&) {
   const Model* model = find_model(key);
   const double tokens = number(key, "batch") * number(key, "seq") * std::max(number(key, "accumulation"), 1.0) /
                         std::max(number(key, "tp"), 1.0);
@@ -251,8 +253,9 @@ Operation step_of(Text key, const Scale&) {
 
 /// What all rows of a family have in common.
 struct Family {
-  Text name, part = "";                                 // must stand in the key
-  Operation (*work)(Text key, const Scale&) = nullptr;  // as kernels/ops counts it, whose keys these are
+  Text name;
+  KeyPart part = {};                                          // must be in the key
+  Operation (*work)(const Key& key, const Scale&) = nullptr;  // as kernels/ops counts it, whose keys these are
   /// From launch to launch: root mean square over 23 launches, two or three each of eight machines with 1, 2 and 4 H200
   /// or H100 (ci/baselines), rounded up. Of small messages, whose time is how fast the host starts them, 12 %.
   double launch_spread = 0.002;
@@ -267,15 +270,15 @@ constexpr std::array families{
     Family{.name = "jitter", .work = quanta_of, .launch_spread = 0.15},  // of its clock and of others; not measured
     // 13 rounds on 2 H200: 3.5 to 5.6 us, of a graph's kernel 1.3 to 2.7.
     Family{.name = "launch", .work = launch_of, .launch_spread = 0.25},
-    Family{.name = "gemm", .part = "load:", .work = product_of, .launch_spread = 0.01, .machine_spread = of_gemm},
+    Family{.name = "gemm", .part = {"load"}, .work = product_of, .launch_spread = 0.01, .machine_spread = of_gemm},
     Family{.name = "gemm", .work = product_of, .launch_spread = 0.004, .machine_spread = of_gemm},
-    Family{.name = "hbm", .part = "op:latency", .work = walk_of, .machine_spread = of_memory},
+    Family{.name = "hbm", .part = {"op", "latency"}, .work = walk_of, .machine_spread = of_memory},
     Family{.name = "hbm", .work = stream_of, .machine_spread = of_memory},
     Family{.name = "memtest", .work = test_of, .machine_spread = of_memory},
-    Family{.name = "p2p", .part = "op:latency", .work = walk_of}, Family{.name = "p2p", .work = copy_of},
-    Family{.name = "pcie", .part = "active:", .work = copy_of, .launch_spread = 0.003, .day_spread = 0.03},
+    Family{.name = "p2p", .part = {"op", "latency"}, .work = walk_of}, Family{.name = "p2p", .work = copy_of},
+    Family{.name = "pcie", .part = {"active"}, .work = copy_of, .launch_spread = 0.003, .day_spread = 0.03},
     // Right after a host has started, while its driver clears memory, copies to the device are up to half as fast.
-    Family{.name = "pcie", .part = "op:h2d", .work = copy_of, .launch_spread = 0.16},
+    Family{.name = "pcie", .part = {"op", "h2d"}, .work = copy_of, .launch_spread = 0.16},
     Family{.name = "pcie", .work = copy_of, .launch_spread = 0.02, .day_spread = 0.03},
     Family{.name = "allreduce", .work = collective_of, .launch_spread = 0.005},
     Family{.name = "collectives", .work = collective_of, .launch_spread = 0.005},
@@ -286,34 +289,33 @@ constexpr std::array families{
     Family{.name = ""},                                                          // any other
 };
 
-const Family& find_family(Text key) {
-  const std::string family = family_of(key);
+const Family& find_family(const Key& key) {
   return *std::find_if(families.begin(), families.end(), [&](const Family& f) {
-    return f.name.empty() || (f.name == family && key.find(f.part) != Text::npos);
+    return f.name.empty() || (f.name == key.family() && f.part.is_in(key));
   });
 }
 
-Operation operation(Text key, const Scale& scale) {
+Operation operation(const Key& key, const Scale& scale) {
   const Family& family = find_family(key);
   return family.work == nullptr ? Operation{} : family.work(key, scale);
 }
 
-Bound tera_flops(Text key, const Scale& scale) { return known(operation(key, scale).flops * 1e-12); }
-Bound giga_bytes(Text key, const Scale& scale) { return known(operation(key, scale).bytes * 1e-9); }
-Bound giga_bytes_copied(Text key, const Scale& scale) { return times(giga_bytes(key, scale), 0.5); }
-Bound giga_bytes_on_bus(Text key, const Scale& scale) {
+Bound tera_flops(const Key& key, const Scale& scale) { return known(operation(key, scale).flops * 1e-12); }
+Bound giga_bytes(const Key& key, const Scale& scale) { return known(operation(key, scale).bytes * 1e-9); }
+Bound giga_bytes_copied(const Key& key, const Scale& scale) { return times(giga_bytes(key, scale), 0.5); }
+Bound giga_bytes_on_bus(const Key& key, const Scale& scale) {
   return known(operation(key, scale).bytes * 1e-9 * bus_factor(key, of_group(key, scale).ranks));
 }
-Bound bytes(Text key, const Scale& scale) { return known(operation(key, scale).bytes); }
-Bound flops(Text key, const Scale& scale) { return known(operation(key, scale).flops); }
-Bound tokens(Text key, const Scale& scale) { return known(operation(key, scale).tokens); }
-Bound tokens_of_all(Text key, const Scale& scale) { return times(tokens(key, scale), scale.ranks); }
-Bound walk(Text key, const Scale& scale) { return known(operation(key, scale).accesses * 1e-6); }
-Bound walk_in_ns(Text key, const Scale& scale) { return known(operation(key, scale).accesses * 1e-9); }
-Bound quanta(Text key, const Scale&) { return known(number(key, "quanta") * 1e-6); }
-Bound microsecond(Text, const Scale&) { return 1e-6; }
-Bound millisecond(Text, const Scale&) { return 1e-3; }
-Bound second(Text, const Scale&) { return 1; }
+Bound bytes(const Key& key, const Scale& scale) { return known(operation(key, scale).bytes); }
+Bound flops(const Key& key, const Scale& scale) { return known(operation(key, scale).flops); }
+Bound tokens(const Key& key, const Scale& scale) { return known(operation(key, scale).tokens); }
+Bound tokens_of_all(const Key& key, const Scale& scale) { return times(tokens(key, scale), scale.ranks); }
+Bound walk(const Key& key, const Scale& scale) { return known(operation(key, scale).accesses * 1e-6); }
+Bound walk_in_ns(const Key& key, const Scale& scale) { return known(operation(key, scale).accesses * 1e-9); }
+Bound quanta(const Key& key, const Scale&) { return known(number(key, "quanta") * 1e-6); }
+Bound microsecond(const Key&, const Scale&) { return 1e-6; }
+Bound millisecond(const Key&, const Scale&) { return 1e-3; }
+Bound second(const Key&, const Scale&) { return 1; }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The catalogue
@@ -339,7 +341,7 @@ constexpr Text shown = "shown beside the rates, decides nothing", google = "Goog
 
 constexpr std::array catalogue{
     // 3 s of it: 4 x H200 in two launches 0.7 and 1.2 % apart.
-    Metric{.family = "gemm", .part = "load:sustained", .name = "tflops_per_ghz",
+    Metric{.family = "gemm", .part = {"load", "sustained"}, .name = "tflops_per_ghz",
            .what = "the same per clock, at the power limit", .aspect = Aspect::gemm, .range = not_negative, .is_telemetry = yes,
            .peers = PeerClass{0.004, 0.002, 0.03, 0.03}, .ceiling = tflops_per_clock,
            .may_lack = "not every GPU tells its clock: then the rate is compared itself"},
@@ -399,13 +401,13 @@ constexpr std::array catalogue{
            .work = giga_bytes},
     Metric{.family = "p2p", .name = "latency_us", .what = "one access to the memory of another GPU", .headline = 7,
            .of_slowest = yes, .peers = PeerClass{0.02, 0, 0.20, 0.20}, .work = walk},
-    Metric{.family = "pcie", .part = "active:one", .name = "copy_gb_per_s", .what = "copy between host and one GPU", .aspect = Aspect::pcie,
+    Metric{.family = "pcie", .part = {"active", "one"}, .name = "copy_gb_per_s", .what = "copy between host and one GPU", .aspect = Aspect::pcie,
            .headline = 3, .of_slowest = yes, .peers = PeerClass{0.005, 0, 0.05, 0.05}, .ceiling = host_copy,
            .work = giga_bytes},
     // All at once: what the host's bridges and memory leave to each.
     Metric{.family = "pcie", .name = "copy_gb_per_s", .what = "copy between host and GPU", .aspect = Aspect::pcie, .headline = 3,
            .of_slowest = yes, .peers = PeerClass{0.03, 0, 0.20, 0.20}, .ceiling = host_copy, .work = giga_bytes},
-    Metric{.family = "allreduce", .part = "scope:node", .name = "busbw_gb_per_s",
+    Metric{.family = "allreduce", .part = {"scope", "node"}, .name = "busbw_gb_per_s",
            .what = "AllReduce inside each host", .headline = 4, .shared = yes, .of_slowest = yes,
            .peers = PeerClass{0.01, 0, 0.05, 0.05}, .ceiling = allreduce_busbw},
     Metric{.family = "allreduce", .name = "busbw_gb_per_s", .what = "AllReduce, as the busiest link sees it",
@@ -561,7 +563,7 @@ const Unit* find_unit(Text metric) {
 
 std::span<const Metric> metrics() { return catalogue; }
 
-const Metric* find_metric(Text key, Text name) {
+const Metric* find_metric(const Key& key, Text name) {
   // Every value of a run is looked up several times.
   static const auto rows_of_name = [] {
     std::unordered_map<Text, std::vector<const Metric*>> rows;
@@ -570,19 +572,17 @@ const Metric* find_metric(Text key, Text name) {
   }();
   const auto rows = rows_of_name.find(name);
   if (rows == rows_of_name.end()) return nullptr;
-  const std::string family = family_of(key);
-  const auto found = std::find_if(rows->second.begin(), rows->second.end(), [&](const Metric* m) {
-    return m->is_of(family) && (m->part.empty() || key.find(m->part) != Text::npos);
-  });
+  const auto found = std::find_if(rows->second.begin(), rows->second.end(),
+                                  [&](const Metric* m) { return m->is_of(key.family()) && m->part.is_in(key); });
   return found == rows->second.end() ? nullptr : *found;
 }
 
-std::optional<PeerClass> peer_class(Text key, Text metric) {
+std::optional<PeerClass> peer_class(const Key& key, Text metric) {
   const Metric* row = find_metric(key, metric);
   return row == nullptr ? std::nullopt : row->peers;
 }
 
-Aspect aspect_of(Text key, Text metric) {
+Aspect aspect_of(const Key& key, Text metric) {
   const Metric* row = find_metric(key, metric);
   return row == nullptr ? Aspect::other : row->aspect;
 }
@@ -592,21 +592,21 @@ bool is_catalogued(Text family) {
                      [&](const Metric& m) { return !m.family.empty() && m.is_of(family); });
 }
 
-std::optional<double> ceiling(const Peaks& peaks, Text key, Text metric, const Scale& scale) {
+std::optional<double> ceiling(const Peaks& peaks, const Key& key, Text metric, const Scale& scale) {
   const Metric* row = find_metric(key, metric);
   if (row == nullptr || row->ceiling == nullptr) return std::nullopt;
   return row->ceiling(peaks, key, of_group(key, scale));
 }
 
-std::optional<double> implied_seconds(const Metric& metric, Text key, double value, const Scale& scale) {
+std::optional<double> implied_seconds(const Metric& metric, const Key& key, double value, const Scale& scale) {
   const auto work = metric.work == nullptr ? std::nullopt : metric.work(key, scale);
   if (!work || !(value > 0)) return std::nullopt;
   return lower_is_better(metric.name) ? value * *work : *work / value;
 }
 
-const Model* find_model(Text key) {
+const Model* find_model(const Key& key) {
   const auto found = std::find_if(models.begin(), models.end(), [&](const Model& m) {
-    return m.family == family_of(key) && m.name == key_part(key, "model");
+    return m.family == key.family() && m.name == key.part("model");
   });
   return found == models.end() ? nullptr : &*found;
 }
@@ -616,9 +616,9 @@ bool is_telemetry(Text metric) {
                      [&](const Metric& m) { return m.is_telemetry && m.name == metric; });
 }
 
-bool is_shared(Text key, Text metric) {
+bool is_shared(const Key& key, Text metric) {
   const Metric* row = find_metric(key, metric);
-  return is_collective(family_of(key)) || (row != nullptr && row->shared);
+  return is_collective(key.family()) || (row != nullptr && row->shared);
 }
 
 bool is_training(Text family) { return family == "lora_step" || family == "train_step"; }
@@ -627,15 +627,15 @@ bool Metric::is_of(Text of) const { return family.empty() || family == of || (fa
 
 bool is_collective(Text family) { return family == "allreduce" || family == "collectives"; }
 
-Spread spread_of(Text key, Text metric) {
+Spread spread_of(const Key& key, Text metric) {
   const Family& family = find_family(key);
   double launch = family.launch_spread;
-  if (is_collective(family_of(key))) {
-    if (key_part(key, "launch") == "graph") {
+  if (is_collective(key.family())) {
+    if (key.part("launch") == "graph") {
       launch = 0.008;
     } else if (metric == "latency_us") {
       launch = 0.12;
-    } else if (key_number(key, "bytes").value_or(0) < 16 << 20) {
+    } else if (key.number("bytes").value_or(0) < 16 << 20) {
       launch = 0.03;
     }
   }

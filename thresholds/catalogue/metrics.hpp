@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/key.hpp"
+
 namespace shakedown {
 
 /// Rows of so many samples say how these vary (cv).
@@ -42,17 +44,26 @@ struct Model {
   double trainable;        // parameters, summed over ranks in f32
 };
 /// Of a key's family and part model; nullptr: not known.
-const Model* find_model(std::string_view key);
+const Model* find_model(const Key&);
 
 /// The part of a GPU that a figure shows, or the processor that feeds it. gemm is clock-normalised.
 enum class Aspect { other, gemm, gemm_raw, memory, pcie, processor };
+
+/// A part that a row of the catalogue asks for: with any value where it names none; no name: nothing.
+struct KeyPart {
+  std::string_view name = "", value = "";
+  bool is_in(const Key& key) const {
+    const auto own = key.part(name);
+    return name.empty() || (value.empty() ? !own.empty() : own == value);
+  }
+};
 
 /// Which values can be true at all.
 enum class ValueRange { positive, not_negative, any };
 
 struct Metric {
-  std::string_view family;     // "": of any family; "*_step": of each step of training
-  std::string_view part = "";  // must stand in the key: "active:one"
+  std::string_view family;  // "": of any family; "*_step": of each step of training
+  KeyPart part = {};        // must be in the key
   std::string_view name;
   std::string_view what;  // one line for people
   Aspect aspect = Aspect::other;
@@ -63,11 +74,11 @@ struct Metric {
   bool is_telemetry = false;                      // of the GPU while it worked; may be unknown
   std::optional<PeerClass> peers = std::nullopt;  // nullopt: not compared among ranks
   /// The highest value that physics allows; nullopt where the peaks do not tell.
-  std::optional<double> (*ceiling)(const Peaks&, std::string_view key, const Scale&) = nullptr;
+  std::optional<double> (*ceiling)(const Peaks&, const Key& key, const Scale&) = nullptr;
   std::optional<double> least_scaling = std::nullopt;  // part of a rank's rate that is left when more of them work
   /// A rate times the seconds of one operation is this; of a time, one unit of it is so many seconds. So every figure
   /// of a row tells one time in a unit of its own, and none can be wrong alone.
-  std::optional<double> (*work)(std::string_view key, const Scale&) = nullptr;
+  std::optional<double> (*work)(const Key& key, const Scale&) = nullptr;
   bool of_mean = false;  // tells the mean over the samples, as Google Benchmark does; the others tell the median
   std::string_view harmless = "";  // why a value of it that cannot be told from a true one changes no verdict
   std::string_view may_lack = "";  // why nothing is lost where it is not there
@@ -78,27 +89,27 @@ struct Metric {
 std::span<const Metric> metrics();
 
 /// The row of a metric of a benchmark; nullptr if there is none.
-const Metric* find_metric(std::string_view key, std::string_view name);
+const Metric* find_metric(const Key&, std::string_view name);
 
 /// How a metric of a benchmark is compared among peers; nullopt: it is not.
-std::optional<PeerClass> peer_class(std::string_view key, std::string_view metric);
+std::optional<PeerClass> peer_class(const Key&, std::string_view metric);
 
-Aspect aspect_of(std::string_view key, std::string_view metric);
+Aspect aspect_of(const Key&, std::string_view metric);
 
 /// True of families that the catalogue knows; of others any metric may be judged that ends in a unit.
 bool is_catalogued(std::string_view family);
 
-std::optional<double> ceiling(const Peaks&, std::string_view key, std::string_view metric, const Scale&);
+std::optional<double> ceiling(const Peaks&, const Key&, std::string_view metric, const Scale&);
 
 /// The time of one operation that this figure of it tells; nullopt: none.
-std::optional<double> implied_seconds(const Metric&, std::string_view key, double value, const Scale&);
+std::optional<double> implied_seconds(const Metric&, const Key&, double value, const Scale&);
 
 /// True for what a GPU's telemetry tells: sm_mhz, power_w, temperature_c, throttled, tflops_per_w, tflops_per_ghz.
 bool is_telemetry(std::string_view metric);
 
 /// True of figures that all ranks have in common: of collectives, and the rate of a step in which all wait for the
 /// slowest. Such a figure accuses no single rank.
-bool is_shared(std::string_view key, std::string_view metric);
+bool is_shared(const Key&, std::string_view metric);
 
 /// lora_step, train_step: whole steps of training, timed one by one.
 bool is_training(std::string_view family);
@@ -111,7 +122,7 @@ bool is_collective(std::string_view family);
 struct Spread {
   double launch = 0, day = 0, machine = 0;
 };
-Spread spread_of(std::string_view key, std::string_view metric);
+Spread spread_of(const Key&, std::string_view metric);
 
 /// Units are the last words of a metric's name: "TFLOPS" for tflops, "GB/s" for copy_gb_per_s; "" if it has none.
 std::string unit_of(std::string_view metric);

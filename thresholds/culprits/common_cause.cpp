@@ -81,7 +81,7 @@ std::optional<std::pair<int, std::string>> late_rank(const RunEvidence& run) {
         delays[rank].push_back(delay - limit.centre);
       }
     }
-    if (!is_collective(family_of(key))) continue;
+    if (!is_collective(key.family())) continue;
     ++collectives;
     if (const auto rank = slowest_rank(benchmark)) ++last[*rank];
   }
@@ -105,8 +105,8 @@ Diagnosis slow_by_configuration(const RunEvidence& run, std::vector<Evidence> sl
   d.causes = {Cause::configuration};
   bool inside = false, links = false;  // inside: each host's own AllReduce was measured, and nobody stands out
   for (const Comparison& c : run.peers().comparisons) {
-    inside = inside || key_part(c.key, "scope") == "node";
-    links = links || family_of(c.key) == "p2p";
+    inside = inside || c.key.part("scope") == "node";
+    links = links || c.key.family() == "p2p";
   }
   if (several) d.causes.push_back(Cause::slow_link);
   d.place_count = run.size();
@@ -160,8 +160,8 @@ Explanation explain_collectives(const RunEvidence& run, const RankTelemetry& tel
   for (const Finding& f : run.findings()) {
     const auto compared = f.compared();
     if (!bad(f) || f.status != Status::fail || !compared || f.judgement == Judgement::peers) continue;
-    const bool step = f.judgement == Judgement::crosscheck && family_of(f.key) == "lora_step";
-    if (is_collective(family_of(f.key)) || step) slow.push_back(evidence_of(f, *compared));
+    const bool step = f.judgement == Judgement::crosscheck && f.key.family() == "lora_step";
+    if (is_collective(f.key.family()) || step) slow.push_back(evidence_of(f, *compared));
   }
   if (const auto late = late_rank(run)) {
     Diagnosis d = run.diagnosis({Cause::late_rank}, {late->first});
@@ -175,7 +175,7 @@ Explanation explain_collectives(const RunEvidence& run, const RankTelemetry& tel
   }
   if (slow.empty()) return {};
   if (const auto cause = cause_of_waiting(slow, found)) {
-    return {.consequence = Consequence{*cause, slow.front().key + " is slow as well, as it must be"}};
+    return {.consequence = Consequence{*cause, slow.front().key.text() + " is slow as well, as it must be"}};
   }
   if (auto shared = shared_gpu(run, telemetry)) {
     add_evidence(*shared, std::move(slow));

@@ -25,7 +25,7 @@ bool breaks(const Finding& f, int rank, double value) {
   return compared->limit.is_missed_by(value);
 }
 
-bool both_ways(const std::string& key) { return key_part(key, "dir") == "both"; }
+bool both_ways(const Key& key) { return key.part("dir") == "both"; }
 
 // Ordered pairs of ranks that findings of one kind judge.
 struct Pairs {
@@ -74,7 +74,7 @@ Diagnosis RunEvidence::diagnosis(std::vector<Cause> causes, const std::vector<in
   return d;
 }
 
-const Benchmark* RunEvidence::benchmark(const std::string& key) const {
+const Benchmark* RunEvidence::benchmark(const Key& key) const {
   const auto found = benchmarks_.find(key);
   return found == benchmarks_.end() ? nullptr : &found->second;
 }
@@ -85,7 +85,7 @@ void RunEvidence::read_findings() {
   std::map<std::tuple<Judgement, std::string, bool>, Pairs> copies;
   for (const Finding& f : findings_) {
     const Benchmark* measured = benchmark(f.key);
-    const auto source = key_number(f.key, "src");
+    const auto source = f.key.number("src");
     if (!source || !f.counts() || measured == nullptr) continue;
     if (measured->context->world_size != context_->world_size) continue;
     const auto values = rank_values(*measured, metric_of(f, *measured));
@@ -103,14 +103,14 @@ void RunEvidence::read_findings() {
     if (!speaks || !bad(f) || f.status != Status::fail || !f.compared() || f.metric.empty()) continue;
     // What pre-flight found speaks for itself: a fact is no rate. A pair of hosts has two ends and a path between them
     // (fabric.hpp).
-    const std::string family = family_of(f.key);
+    const std::string& family = f.key.family();
     if (is_collective(family) || family == "machine" || family == "preflight" || family == "pairs") continue;
     if (is_shared(f.key, f.metric) && context_->world_size > 1) continue;
     const Benchmark* measured = benchmark(f.key);
     if (measured == nullptr || measured->context->world_size != context_->world_size) continue;
     const auto found = copies.find(kind(f));
-    if (found != copies.end() && key_number(f.key, "src") && found->second.alike()) {
-      alike_[family_of(f.key)].push_back(&f);
+    if (found != copies.end() && f.key.number("src") && found->second.alike()) {
+      alike_[f.key.family()].push_back(&f);
     } else if (!both_ways(f.key)) {  // the sum of both directions cannot tell which is slow: left to the peers
       read_ranks_of(f, *measured);
     }
@@ -128,7 +128,7 @@ void RunEvidence::read_ranks_of(const Finding& f, const Benchmark& measured) {
   std::vector<RankPair> broken;  // rank, source
   std::vector<double> by;
   std::size_t known = 0;
-  const int source = static_cast<int>(key_number(f.key, "src").value_or(-1));
+  const int source = static_cast<int>(f.key.number("src").value_or(-1));
   for (std::size_t rank = 0; rank < values.size(); ++rank) {
     if (!values[rank]) continue;
     ++known;
@@ -138,11 +138,11 @@ void RunEvidence::read_ranks_of(const Finding& f, const Benchmark& measured) {
     by.push_back(limit.shortfall(*values[rank]));
   }
   // Where all GPUs copy at once, one with slow ports slows two: itself and the one that it sends to.
-  const bool all_at_once = !key_part(f.key, "shift").empty();
+  const bool all_at_once = !f.key.part("shift").empty();
   const bool by_most = known > 1 && source < 0 && broken.size() > (all_at_once ? 2 : 0) &&
                        static_cast<double>(broken.size()) > most * static_cast<double>(known);
   if (by_most || (f.own && f.own->empty())) {
-    alike_[family_of(f.key)].push_back(&f);
+    alike_[f.key.family()].push_back(&f);
     return;
   }
   if (all_at_once) return;  // the sender, the receiver or the link: left to the peers, who compare all of them
@@ -174,7 +174,7 @@ void RunEvidence::read_peers() {
     const bool both = both_ways(c.key);
     for (const PeerValue& v : c.values) {
       if (!c.outlier(v)) continue;
-      if (key_part(c.key, "scope") == "node") {
+      if (c.key.part("scope") == "node") {
         own_allreduce_[facts(v.rank).host].push_back(evidence_of(c, v));
       } else if (v.from && both) {
         sums.emplace_back(RankPair{*v.from, v.rank}, evidence_of(c, v));

@@ -75,7 +75,7 @@ class RunEvidence {
   void read_ranks_of(const Finding&, const Benchmark& measured);
   void read_peers();
   void read_support();
-  const Benchmark* benchmark(const std::string& key) const;
+  const Benchmark* benchmark(const Key&) const;
   std::optional<int> neighbour(int rank, int local) const;
 
   const Benchmarks& benchmarks_;

@@ -192,7 +192,7 @@ class FabricJudge {
   bool pcie_is_slow(int rank) const {
     for (const PeerGroup& group : peers_.groups) {
       const bool pcie = std::any_of(group.rows.begin(), group.rows.end(),
-                                    [&](std::size_t row) { return family_of(peers_.comparisons[row].key) == "pcie"; });
+                                    [&](std::size_t row) { return peers_.comparisons[row].key.family() == "pcie"; });
       if (!pcie) continue;
       for (const auto& unit : group.units) {
         if (unit.rank == rank && unit.out) return true;
@@ -468,7 +468,7 @@ class FabricJudge {
 
   void note_wrong(const std::string& key, const Row& row) {
     Finding finding;
-    finding.key = key;
+    finding.key = Key(key);
     finding.status = Status::fail;
     finding.judgement = Judgement::peers;
     finding.wrong_ranks = row.wrong_ranks;
@@ -527,7 +527,7 @@ class FabricJudge {
 
   static Finding plain(Status status, std::string detail) {
     Finding finding;
-    finding.key = "pairs";
+    finding.key = Key("pairs");
     finding.status = status;
     finding.judgement = Judgement::peers;
     finding.detail = std::move(detail);

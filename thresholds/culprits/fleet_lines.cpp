@@ -155,7 +155,7 @@ ByGpu faster(const PeerGroup& group) {
 // The widest class of each kind of figure. What the silicon does per clock is judged GPU by GPU; racks differ in
 // clocks.
 bool is_shown(const PeerGroup& group) {
-  const bool wide = group.name == family_of(group.name) || group.name == "pcie/active:one";
+  const bool wide = group.name == group.name.family() || group.name == "pcie/active:one";
   return wide && aspect_of(group.name, group.metric) != Aspect::gemm && group.metric != "capacity_gb" &&
          group.name != "pcie";
 }
@@ -206,13 +206,12 @@ std::optional<double> typical(const Benchmark& benchmark, const Rule& rule) {
 
 // Where a class has rows with a reference and rows with a limit alone, the reference says more.
 std::vector<FleetLevel> levels(const Measured& measured, const Profile& profile) {
-  std::map<std::pair<std::string, std::string>, std::array<std::vector<double>, 2>> all;
+  std::map<ClassMetric, std::array<std::vector<double>, 2>> all;
   for (const Rule& rule : profile.rules) {
     const bool less = lower_is_better(rule.metric);
     const auto limit = rule.limits.reference ? rule.limits.reference : less ? rule.limits.max : rule.limits.min;
-    if (family_of(rule.benchmark) == "preflight" || rule.severity != Severity::fail || !limit || !(*limit > 0))
-      continue;
-    for (const std::string& key : expand(rule, measured.files.front().context).keys) {
+    if (rule.benchmark.family() == "preflight" || rule.severity != Severity::fail || !limit || !(*limit > 0)) continue;
+    for (const Key& key : expand(rule, measured.files.front().context).keys) {
       const auto found = measured.benchmarks.find(key);
       if (found == measured.benchmarks.end() || found->second.error() != nullptr) continue;
       if (applicability(rule.conditions, *found->second.context).applies != Applies::yes) break;
@@ -228,7 +227,7 @@ std::vector<FleetLevel> levels(const Measured& measured, const Profile& profile)
     auto& taken = rows[reference ? 0 : 1];
     const std::size_t count = taken.size();
     const double distance = median(std::move(taken));
-    if (distance <= says_something) result.push_back({name.first, name.second, count, distance, reference});
+    if (distance <= says_something) result.push_back({name.name, name.metric, count, distance, reference});
   }
   return result;
 }

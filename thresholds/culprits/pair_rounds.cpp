@@ -31,7 +31,7 @@ RailRates rates_of_rail(const std::vector<Exchange>& exchanges) {
 
 PairRounds::PairRounds(const Benchmarks& benchmarks, const std::map<std::string, std::string>& leaves) {
   for (const auto& [key, benchmark] : benchmarks) {
-    if (family_of(key) != "pairs") continue;
+    if (key.family() != "pairs") continue;
     context = benchmark.context;
     if (benchmark.waiver() == nullptr) rows.push_back(&benchmark);
   }
@@ -64,8 +64,8 @@ void PairRounds::read_values() {
   for (const Benchmark* benchmark : rows) {
     const auto values = rank_values(*benchmark, metric), partners = rank_values(*benchmark, "partner");
     if (partners.size() != host_of_.size()) continue;
-    const auto direction = key_part(benchmark->key, "dir");
-    const bool confirms = !key_part(benchmark->key, "confirm").empty();
+    const auto direction = benchmark->key.part("dir");
+    const bool confirms = !benchmark->key.part("confirm").empty();
     for (std::size_t rank = 0; rank < partners.size(); ++rank) {
       if (!partners[rank] || *partners[rank] < 0 || *partners[rank] >= static_cast<double>(host_of_.size())) continue;
       Value value;
@@ -75,7 +75,7 @@ void PairRounds::read_values() {
       value.key = benchmark->key;
       value.across = !same_leaf(value.host, value.partner);
       value.confirms = confirms;
-      if (key_part(benchmark->key, "op") == "allreduce") {
+      if (benchmark->key.part("op") == "allreduce") {
         auto& same = sums[std::minmax(value.host, value.partner)];
         const bool known = std::any_of(same.begin(), same.end(), [&](const Sum& sum) { return sum.key == value.key; });
         if (!known) same.push_back({value.key, value.rate, confirms});

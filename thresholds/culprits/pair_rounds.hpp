@@ -33,13 +33,13 @@ struct PairRounds {
   /// What one rank had in one round.
   struct Value : Exchange {
     double x = 0;  // over the rail's reference; 0: no answer
-    std::string key;
+    Key key;
     bool across = false;    // leaves, or where nobody knows
     bool confirms = false;  // measured again
   };
   /// AllReduce over all rails of both hosts, in one row.
   struct Sum {
-    std::string key;
+    Key key;
     double rate = 0;  // 0: no answer
     bool confirms = false;
   };

@@ -129,8 +129,8 @@ class Investigation {
       if (!open(pair)) continue;
       std::set<int> workers;
       for (const Evidence& e : link.failing) {
-        const bool by_kernel = key_part(e.key, "engine") == "sm";
-        workers.insert(!by_kernel ? -1 : key_part(e.key, "op") == "write" ? pair.first : pair.second);
+        const bool by_kernel = e.key.part("engine") == "sm";
+        workers.insert(!by_kernel ? -1 : e.key.part("op") == "write" ? pair.first : pair.second);
       }
       const int worker = *workers.begin();
       const bool slow = evidence_.is_slow(worker, Aspect::gemm) || evidence_.is_slow(worker, Aspect::memory);
@@ -223,7 +223,7 @@ class Investigation {
   // Who had the core of a rank in the meantime, as far as the kernel tells.
   std::string taken_from(int rank) const {
     for (const auto& [key, benchmark] : evidence_.benchmarks()) {
-      if (family_of(key) != "jitter" || benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
+      if (key.family() != "jitter" || benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
       const auto of = [&](const char* metric) {
         const auto values = rank_values(benchmark, metric);
         return static_cast<std::size_t>(rank) < values.size() ? values[static_cast<std::size_t>(rank)] : std::nullopt;
@@ -299,7 +299,7 @@ class Investigation {
     d.heat = std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return telemetry_.hot(rank); });
     d.next = "mpirun -np " + std::to_string(ranks.size()) + " --host " + host_in_command(host) + ":" +
              std::to_string(ranks.size()) + " build/bench/bench_" +
-             (evidence.empty() ? "gemm" : family_of(evidence.front().key));
+             (evidence.empty() ? "gemm" : evidence.front().key.family());
     add_evidence(d, std::move(evidence));
     suspects_.push_back(std::move(d));
   }
@@ -314,7 +314,7 @@ class Investigation {
   std::optional<std::string> alone(const std::string& host) const {
     bool measured = false, slow = false;
     for (const Comparison& c : peers_.comparisons) {
-      if (key_part(c.key, "scope") != "node") continue;
+      if (c.key.part("scope") != "node") continue;
       for (const PeerValue& v : c.values) {
         if (evidence_.facts(v.rank).host != host) continue;
         measured = true;

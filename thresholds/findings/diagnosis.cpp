@@ -26,7 +26,7 @@ std::vector<Finding> findings_of(const std::vector<Diagnosis>& suspects) {
   for (const Diagnosis& d : suspects) {
     if (!d.fails || !d.evidence.empty() || d.causes.front() != Cause::power_or_heat) continue;
     Finding f;
-    f.key = "gemm";
+    f.key = Key("gemm");
     f.metric = "sm_mhz_vs_peers";
     f.judgement = Judgement::peers;
     f.status = Status::fail;

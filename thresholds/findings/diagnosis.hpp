@@ -48,7 +48,8 @@ constexpr auto words(Cause) {
 
 /// One measurement in which a suspect is slow.
 struct Evidence {
-  std::string key, metric;
+  Key key;
+  std::string metric;
   Judgement by = Judgement::peers;
   std::optional<double> value, expected;  // expected: the median of the peers, or the limit of a rule
   std::optional<double> percent;          // how far value is on the bad side of expected

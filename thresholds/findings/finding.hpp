@@ -71,7 +71,7 @@ struct Compared {
 inline constexpr std::size_t max_offenders = 10;  // named in a finding; the count is always complete
 
 struct Finding {
-  std::string key;     // "gemm/dtype:bf16/...", "machine/ranks", or a family
+  Key key;             // "gemm/dtype:bf16/...", "machine/ranks", or a family
   std::string metric;  // empty for machine/...
   Judgement judgement = Judgement::rule;
   Status status = Status::pass;

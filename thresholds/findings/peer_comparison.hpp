@@ -17,8 +17,8 @@ struct PeerValue {
   double value = 0;         // median over repetitions
   double shortfall = 0;     // how far on the bad side of the centre, relative to it; negative = better
   std::size_t repetitions = 1;
-  bool out = false;         // its class stands out, and this value with it
-  bool noted = false;       // it is an outlier that nothing confirms: in doubt
+  bool out = false;    // its class stands out, and this value with it
+  bool noted = false;  // it is an outlier that nothing confirms: in doubt
 };
 
 /// The same over all ranks of a host, which slow alike when the host is at fault.
@@ -30,8 +30,9 @@ struct PeerHost {
 /// All values of one benchmark and metric on one kind of device. Copies between single pairs of ranks, and work of one
 /// rank at a time, are one comparison: "src:*/dst:*", "rank:*".
 struct Comparison {
-  std::string key, metric, device;
-  std::string example;  // the key of one of its benchmarks
+  Key key;
+  std::string metric, device;
+  Key example;  // of one of its benchmarks
   PeerClass kind{};
   const Context* context = nullptr;
   double centre = 0;  // median, of the healthy if half are slow; of two values the better
@@ -50,7 +51,8 @@ struct Comparison {
 
 /// A class of rows, and what each GPU, or each link, shows in it. See thresholds/units/classes.hpp.
 struct PeerGroup {
-  std::string name, metric, device;
+  Key name;
+  std::string metric, device;
   PeerClass kind{};
   const Context* context = nullptr;
   double scale = 0, limit = 0;    // as in Comparison
@@ -69,8 +71,10 @@ struct PeerGroup {
 
 /// GPUs that a fact divides (thresholds/units/populations.hpp).
 struct Population {
-  std::string fact, class_name, metric;  // "vbios", "gemm", "tflops_per_ghz"
-  std::string value, other_values;       // of the fact, at the slower GPUs and at all others
+  std::string fact;                 // "vbios"
+  Key class_name;                   // "gemm"
+  std::string metric;               // "tflops_per_ghz"
+  std::string value, other_values;  // of the fact, at the slower GPUs and at all others
   std::size_t slower_gpus = 0, other_gpus = 0;
   double difference = 0;  // of the medians, relative
 };
@@ -79,7 +83,7 @@ struct PeerComparison {
   std::vector<Comparison> comparisons;
   std::vector<PeerGroup> groups;
   std::vector<Population> populations;  // each compared with itself
-  std::size_t tests = 0;  // how many values were compared: what the limits are corrected for
+  std::size_t tests = 0;                // how many values were compared: what the limits are corrected for
   int ranks = 0;
   bool counts = true;        // false: ranks of the host backend share cores; who stands out is named, and fails nothing
   std::string not_compared;  // why there is nothing to compare

@@ -66,7 +66,7 @@ std::string text_of(const OtherProcess& process) {
 RankTelemetry::RankTelemetry(const Benchmarks& benchmarks) {
   for (const auto& [key, benchmark] : benchmarks) {
     // GEMM loads a GPU like nothing else: its clocks, watts and degrees are those to compare.
-    (family_of(key) == "gemm" ? loaded_ : others_).push_back(&benchmark);
+    (key.family() == "gemm" ? loaded_ : others_).push_back(&benchmark);
   }
 }
 

@@ -115,7 +115,7 @@ void add_file(Baseline& baseline, const Results& file) {
       // A run id that a user set stays the same from launch to launch.
       const std::string again = launch + "@" + context.started;
       if (baseline.launches.at(launch).started == context.started || known->second.launches.contains(again)) {
-        throw InputError(file.file.string() + ": " + key + " of run " + context.run_id +
+        throw InputError(file.file.string() + ": " + key.text() + " of run " + context.run_id +
                          " stands in another file too; name each result once");
       }
       launch = again;

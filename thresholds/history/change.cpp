@@ -74,7 +74,7 @@ Change judge_change(const std::string& key, const std::string& metric, const std
                     const std::vector<double>& after, double min_effect) {
   const Turns turns = turns_of(metric, before, after, min_effect);
   Change change;
-  change.key = key;
+  change.key = Key(key);
   change.metric = metric;
   change.before = median(before);
   change.after = median(after);

@@ -23,7 +23,8 @@ struct LaunchValue {
 };
 
 struct Change {
-  std::string key, metric;
+  Key key;
+  std::string metric;
   std::optional<double> before, after;            // medians
   std::size_t before_count = 0, after_count = 0;  // independent values on each side
   std::optional<double> percent;                  // the estimated change, in % of before

@@ -74,7 +74,7 @@ class Proposal {
     const double limit = rounded(worst * (from_above ? 1 + options_.margin : 1 - options_.margin), !from_above);
     if (!(limit > 0)) return "";
     if (!from_above && reference_ != nullptr) {
-      const auto bound = ceiling(reference_->peak, key, metric, {baseline_.ranks, baseline_.hosts});
+      const auto bound = ceiling(reference_->peak, Key(key), metric, {baseline_.ranks, baseline_.hosts});
       if (bound && limit > *bound) return "";
     }
     return "  - {benchmark: " + quoted(key) + ", metric: " + metric + ", every: " + (by_rank ? "rank" : "run") + ", " +

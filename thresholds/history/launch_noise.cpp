@@ -96,8 +96,7 @@ void LaunchPlan::join_turns() {
   }
 }
 
-Noise LaunchPlan::noise(const std::string& key, const std::string& metric, const Series& before,
-                        const Series& now) const {
+Noise LaunchPlan::noise(const Key& key, const std::string& metric, const Series& before, const Series& now) const {
   const Spread known = spread_of(key, metric);
   const double centre = std::abs(median(before.units(true))), scale = centre > 0 ? centre : 1;
   double squares = 0, degrees = 0;

@@ -28,7 +28,7 @@ class LaunchPlan {
   LaunchPlan(const Baseline& before, const Baseline& now);
 
   /// Of one figure: `key` and `metric` name the kind.
-  Noise noise(const std::string& key, const std::string& metric, const Series& before, const Series& now) const;
+  Noise noise(const Key& key, const std::string& metric, const Series& before, const Series& now) const;
 
   /// What the reader must know of sessions, hosts and GPUs that differ; nullopt if old and new share all sessions.
   std::optional<std::string> note() const;

@@ -83,7 +83,7 @@ class Pair {
 };
 
 // A collective of one rank copies inside its GPU or does nothing: it says nothing of links.
-bool sends_nothing(const std::string& key, int ranks) { return ranks == 1 && is_collective(family_of(key)); }
+bool sends_nothing(const Key& key, int ranks) { return ranks == 1 && is_collective(key.family()); }
 
 void explain_inconclusive(Change& change, const Pair& pair, const Limits& limits) {
   const double to_see = std::max(2 * pair.effect, -pair.gain);
@@ -142,15 +142,16 @@ class Comparison {
     for (const auto& [key, benchmark] : measured_) {
       if (benchmark.error() != nullptr) keys.insert(key);
     }
-    for (const std::string& key : keys) {
+    for (const std::string& text : keys) {
+      const Key key(text);
       // Rules judge the facts of pre-flight; those that change a figure are compared with the configuration. A further
       // turn is measured only if one before it was in doubt.
-      if (!options_.families.has_key(key) || family_of(key) == "preflight" || !key_part(key, "turn").empty()) continue;
+      if (!options_.families.has_key(key) || key.family() == "preflight" || !key.part("turn").empty()) continue;
       add(key);
     }
   }
 
-  void add(const std::string& key) {
+  void add(const Key& key) {
     const auto old_entry = before_.benchmarks.find(key), new_entry = now_.benchmarks.find(key);
     const bool is_old = old_entry != before_.benchmarks.end(), is_new = new_entry != now_.benchmarks.end();
     Change change;
@@ -247,7 +248,7 @@ void Comparison::conclude() {
   bool failed = false;
   std::size_t open = 0;
   for (const Change& change : result_.changes) {
-    const std::string family = family_of(change.key);
+    const std::string& family = change.key.family();
     failed = failed || change.trend == Trend::worse || change.trend == Trend::missing;
     if (change.trend == Trend::noisy) ++noisy[family];
     if (!change.before || !change.after || change.trend == Trend::noisy) continue;

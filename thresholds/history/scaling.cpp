@@ -108,7 +108,7 @@ class Scaling {
 
   static Finding finding(const std::string& key, const std::string& metric) {
     Finding f;
-    f.key = key;
+    f.key = Key(key);
     f.metric = metric;
     f.judgement = Judgement::crosscheck;
     return f;
@@ -194,12 +194,12 @@ class Scaling {
     std::string key;  // of the largest plain one that two launches have
     for (const auto& candidate : keys) {
       if (family_of(candidate) != "allreduce" || key_part(candidate, "dtype") != "f32") continue;
-      if (Key::parse(candidate).parts().size() != 2) continue;  // a variant, or inside each host
+      if (Key(candidate).parts().size() != 2) continue;  // a variant, or inside each host
       if (key_number(candidate, "bytes").value_or(0) < key_number(key, "bytes").value_or(0)) continue;
-      if (of(candidate, *find_metric(candidate, busbw)).size() > 1) key = candidate;
+      if (of(candidate, *find_metric(Key(candidate), busbw)).size() > 1) key = candidate;
     }
     if (key.empty()) return;
-    const Metric& metric = *find_metric(key, busbw);
+    const Metric& metric = *find_metric(Key(key), busbw);
     const auto launches = of(key, metric);
     std::optional<double> one_node, nics = host_gb_per_s_;
     std::string source = "the rate of its NICs", network = "NICs: they allow ";

@@ -29,13 +29,12 @@ std::string limits_text(const Rule& rule) {
   return words;
 }
 
-bool stands_for(const Rule& rule, const std::string& key, const Context& context) {
+bool stands_for(const Rule& rule, const Key& key, const Context& context) {
   const auto keys = expand(rule, context).keys;
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-void explain_rule(std::ostream& out, const Profile& profile, const Rule& rule, const std::string& key,
-                  const Context& context) {
+void explain_rule(std::ostream& out, const Profile& profile, const Rule& rule, const Key& key, const Context& context) {
   out << "  " << rule.at << ": " << rule.metric << " of every " << name(rule.every) << ", " << limits_text(rule);
   if (rule.severity != Severity::fail) out << " (" << name(rule.severity) << " only)";
   if (rule.may_waive) out << ", may be waived";
@@ -110,7 +109,7 @@ void explain_benchmark(std::ostream& out, const Benchmark& benchmark) {
     if (row->waived) out << " waived: " << *row->waived;
     for (const auto& [metric, value] : row->metrics) out << " " << metric << " " << number_text(value);
     out << "\n";
-    if (family_of(row->key) == "preflight") explain_facts(out, *row);
+    if (row->key.family() == "preflight") explain_facts(out, *row);
   }
   explain_checks(out, benchmark);
   const std::string metric = headline_metric(benchmark);
@@ -139,7 +138,8 @@ void explain_finding(std::ostream& out, const Finding& finding) {
 }  // namespace
 
 std::string explain(const Measured& run, const std::vector<Profile>& profiles, const Verdict& verdict,
-                    const std::string& key) {
+                    const std::string& asked) {
+  const Key key(asked);
   const Benchmarks& benchmarks = run.benchmarks;
   const auto measured = benchmarks.find(key);
   const Context& context = measured == benchmarks.end() ? run.files.front().context : *measured->second.context;
@@ -154,7 +154,7 @@ std::string explain(const Measured& run, const std::vector<Profile>& profiles, c
     if (finding.key == key) explain_finding(findings, finding);
   }
   if (measured == benchmarks.end() && rules.str().empty() && findings.str().empty()) {
-    throw InputError("--explain=" + key + ": neither measured nor named by a rule; the table lists the keys");
+    throw InputError("--explain=" + asked + ": neither measured nor named by a rule; the table lists the keys");
   }
   out << key << "\n";
   if (measured != benchmarks.end()) explain_benchmark(out, measured->second);

@@ -54,8 +54,8 @@ std::string good_of(const std::vector<Finding>& findings) {
 // Whether NCCL used NVLink decides what its figures mean.
 std::optional<std::string> note_on_transport(const std::vector<Results>& files) {
   for (const Results& file : files) {
-    const bool used = std::any_of(file.rows.begin(), file.rows.end(),
-                                  [](const Row& row) { return is_collective(family_of(row.key)); });
+    const bool used =
+        std::any_of(file.rows.begin(), file.rows.end(), [](const Row& row) { return is_collective(row.key.family()); });
     if (file.context.nccl.transport || !used || file.context.world_size == 1 || file.context.backend != "cuda")
       continue;
     const auto level = file.context.environment.find("NCCL_DEBUG");
@@ -168,7 +168,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
     if (auto finding = judge_transport(measured.files, *selection.profile)) verdict.findings.push_back(*finding);
   } else {
     Finding finding;
-    finding.key = "machine/profile";
+    finding.key = Key("machine/profile");
     finding.status = Status::no_reference;
     finding.detail = selection.reason;
     finding.next = "add thresholds/<profile>.yaml for this kind of machine, or choose one with --thresholds=FILE";
@@ -199,7 +199,7 @@ void judge_by_baseline(const Measured& measured, const References& references, c
   const auto differ = differences(baseline_of(measured.files).facts, references.baseline->facts);
   if (!differ.empty() && !references.change.allow_different) {
     Finding finding;
-    finding.key = "machine/baseline";
+    finding.key = Key("machine/baseline");
     finding.judgement = Judgement::baseline;
     const std::size_t more = differ.size() - 1;
     set(finding, Status::inconclusive,
@@ -237,7 +237,7 @@ void judge_by_comparison(const Measured& measured, const Profile* profile, const
     for (const auto& set : sets) refuse_faults(set.files, options.allow_faults);
     auto scaling = judge_scaling(sets, nics_of_one_host(measured, profile));
     auto findings = chosen(scaling.findings, [&](const Finding& finding) {
-      return options.families.has_key(finding.key) || family_of(finding.key) == "machine";
+      return options.families.contains(finding.key.family()) || finding.key.family() == "machine";
     });
     speak(Judgement::crosscheck, good_of(findings) + " keep their rate with more nodes or ranks");
     append(verdict, std::move(findings));
@@ -258,9 +258,9 @@ FabricJudgement judge_between_hosts(const Measured& measured, const PeerComparis
 // Every family that somebody could mean: of the catalogue, of the run, or of a profile.
 void refuse_unknown(const FamilySet& asked, const Measured& measured, const std::vector<Profile>& profiles) {
   std::set<std::string> known;
-  for (const auto& [key, benchmark] : measured.benchmarks) known.insert(family_of(key));
+  for (const auto& [key, benchmark] : measured.benchmarks) known.insert(key.family());
   for (const Profile& profile : profiles) {
-    for (const Rule& rule : profile.rules) known.insert(family_of(rule.benchmark));
+    for (const Rule& rule : profile.rules) known.insert(rule.benchmark.family());
     known.insert(profile.unjudged.begin(), profile.unjudged.end());
   }
   for (const std::string& family : asked.names) {

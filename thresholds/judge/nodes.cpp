@@ -105,7 +105,7 @@ class Decider {
   // What no culprit explains: a finding that names all of its hosts blames them, another one leaves everything open.
   void blame(const Finding& f) {
     const bool performance =
-        f.status == Status::fail && !f.metric.empty() && f.value.has_value() && family_of(f.key) != "preflight";
+        f.status == Status::fail && !f.metric.empty() && f.value.has_value() && f.key.family() != "preflight";
     if (performance && a_node_is_to_blame_) return;  // a victim of what is named, or named itself
     if (performance && the_network_is_to_blame_ && waits_for_network(f)) return;
     const bool names_all = !f.offenders.empty() && f.offender_count == f.offenders.size() &&
@@ -113,21 +113,21 @@ class Decider {
                            f.status != Status::inconclusive;
     if (!names_all) {
       if (!f.wrong_ranks.empty() && a_node_is_to_blame_) return;
-      list_.undecided_because.push_back(std::string(name(f.status)) + ": " + f.key +
+      list_.undecided_because.push_back(std::string(name(f.status)) + ": " + f.key.text() +
                                         (f.metric.empty() ? "" : " " + f.metric) +
                                         (f.detail.empty() ? "" : ": " + f.detail));
       return;
     }
     for (const Culprit& offender : f.offenders) {
       accuse(offender.host, Action::isolate,
-             std::string(name(f.status)) + ": " + f.key + (f.metric.empty() ? "" : " " + f.metric) +
+             std::string(name(f.status)) + ": " + f.key.text() + (f.metric.empty() ? "" : " " + f.metric) +
                  (f.detail.empty() ? "" : ": " + f.detail),
              f.next);
     }
   }
 
   static bool waits_for_network(const Finding& f) {
-    const std::string family = family_of(f.key);
+    const std::string family = f.key.family();
     return is_collective(family) || is_training(family) || family == "pairs";
   }
 

@@ -121,7 +121,7 @@ void fill_gpu(Row& row, const Machine& machine) {
 Row facts_row(const Machine& machine, const std::string& key) {
   const Shape& shape = machine.shape;
   Row row;
-  row.key = key;
+  row.key = Key(key);
   row.real_time = 1e-4;
   if (key == "preflight/of:host") fill_host(row, shape);
   if (key == "preflight/of:gpu") fill_gpu(row, machine);

@@ -234,7 +234,7 @@ double samples_of(const Planned& planned, double seconds) {
 
 Row waived_row(const Machine& machine, const Planned& planned) {
   Row row;
-  row.key = planned.key;
+  row.key = Key(planned.key);
   row.iterations = 10;
   row.waived = fmt::format("rank 0 ({} {}): {}", machine.hosts.front().name, machine.gpu(0).uuid, planned.reason);
   if (planned.key == "preflight/of:folder") row.waived = planned.reason;
@@ -243,7 +243,7 @@ Row waived_row(const Machine& machine, const Planned& planned) {
 
 Row figures(const Machine& machine, const Planned& planned, const Times& times, Random& shown) {
   Row row;
-  row.key = planned.key;
+  row.key = Key(planned.key);
   const std::size_t worst = slowest(times.seconds);
   const double seconds = *times.seconds[worst];
   // Google Benchmark reports the mean of the samples, which is sensitive to a few slow ones.

@@ -10,8 +10,8 @@ namespace shakedown::rehearsal {
 namespace {
 
 nlohmann::ordered_json google_row(const Row& row, std::size_t index) {
-  const bool once = row.key.starts_with("preflight") || row.key.starts_with("pairs");
-  const std::string name = row.key + (once ? "/iterations:1/manual_time" : "/manual_time");
+  const bool once = row.key.family() == "preflight" || row.key.family() == "pairs";
+  const std::string name = row.key.text() + (once ? "/iterations:1/manual_time" : "/manual_time");
   nlohmann::ordered_json json{{"name", name},
                               {"family_index", index},
                               {"per_family_instance_index", 0},

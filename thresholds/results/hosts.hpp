@@ -41,8 +41,7 @@ class Hosts {
   /// Whose data the values of a copy between ranks are about, by the rank where they stand.
   class Sources {
    public:
-    Sources(const Hosts& hosts, std::string_view key)
-        : hosts_(hosts), src_(key_number(key, "src")), shift_(key_number(key, "shift")) {}
+    Sources(const Hosts& hosts, const Key& key) : hosts_(hosts), src_(key.number("src")), shift_(key.number("shift")) {}
 
     /// nullopt: no copy between ranks, or none here.
     std::optional<int> of(const RankFacts& facts) const {
@@ -56,7 +55,7 @@ class Hosts {
     const Hosts& hosts_;
     std::optional<std::int64_t> src_, shift_;
   };
-  Sources sources(std::string_view key) const { return {*this, key}; }
+  Sources sources(const Key& key) const { return {*this, key}; }
 
  private:
   std::map<std::string, std::size_t> index_;

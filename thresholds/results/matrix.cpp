@@ -15,14 +15,14 @@ namespace shakedown {
 namespace {
 
 /// The key of the matrix that a row belongs to: without its pair, and for any shift. Nothing: it is of no pairs.
-std::optional<std::string> matrix_key(const std::string& key) {
-  if (key_number(key, "shift")) return with_part(key, "shift", "*");
-  if (!key_number(key, "src") || !key_number(key, "dst")) return std::nullopt;
-  Key rest(family_of(key));
-  for (const auto& [name, value] : Key::parse(key).parts()) {
+std::optional<Key> matrix_key(const Key& key) {
+  if (key.number("shift")) return key.with("shift", "*");
+  if (!key.number("src") || !key.number("dst")) return std::nullopt;
+  Key rest(key.family());
+  for (const auto& [name, value] : key.parts()) {
     if (name != "src" && name != "dst") rest.set(name, value);
   }
-  return rest.text();
+  return rest;
 }
 
 std::string metric_of(const Row& row) { return row.by_rank.count("latency_us") > 0 ? "latency_us" : "copy_gb_per_s"; }
@@ -49,8 +49,8 @@ std::optional<PairMatrix::Cell> PairMatrix::worst() const {
 std::vector<PairMatrix> pair_matrices(const Context& context, const std::vector<Row>& rows) {
   using Place = std::pair<std::size_t, std::size_t>;
   std::vector<PairMatrix> matrices;
-  std::vector<std::map<Place, std::vector<double>>> repetitions;        // of each matrix
-  std::map<std::pair<std::string, std::string>, std::size_t> index_of;  // by key and host
+  std::vector<std::map<Place, std::vector<double>>> repetitions;  // of each matrix
+  std::map<std::pair<Key, std::string>, std::size_t> index_of;    // by key and host
   const Hosts hosts(context);
   for (const Row& row : rows) {
     const auto key = matrix_key(row.key);
@@ -59,7 +59,7 @@ std::vector<PairMatrix> pair_matrices(const Context& context, const std::vector<
     const auto values = row.by_rank.find(metric);
     if (values == row.by_rank.end()) continue;
     const auto sources = hosts.sources(row.key);
-    const auto dst = key_number(row.key, "dst");
+    const auto dst = row.key.number("dst");
     for (const RankFacts& rank : context.ranks) {
       const auto& value = values->second.at(static_cast<std::size_t>(rank.rank));
       const auto from = sources.of(rank);
@@ -86,7 +86,8 @@ std::vector<PairMatrix> pair_matrices(const Context& context, const std::vector<
 std::vector<PairMatrix> pair_matrices(const Context& context,
                                       const std::map<std::string, std::vector<RankData>>& data) {
   std::vector<Row> rows;
-  for (const auto& [key, repetitions] : data) {
+  for (const auto& [name, repetitions] : data) {
+    const Key key(name);
     if (!matrix_key(key)) continue;
     for (const RankData& of_ranks : repetitions) {
       rows.emplace_back();
@@ -114,7 +115,7 @@ std::string text(const PairMatrix& matrix) {
     table.add_words(row);
   }
   const auto unit = unit_of(matrix.metric);
-  std::string out = one_line(matrix.key + " on " + matrix.host) + ", " + unit +
+  std::string out = one_line(matrix.key.text() + " on " + matrix.host) + ", " + unit +
                     ", source by row, destination by column\n" + table.text({.gap = 1, .indent = "  ", .grid = true});
   if (worst) {
     out += "  * worst: " + std::to_string(worst->src) + " to " + std::to_string(worst->dst) + ", " +

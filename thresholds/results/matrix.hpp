@@ -12,7 +12,7 @@ namespace shakedown {
 
 /// One figure between the ranks of one host: values[src][dst], local indices, nullopt where nothing was measured.
 struct PairMatrix {
-  std::string key;  // of the benchmarks without src and dst, or for any shift: "p2p/op:read/engine:ce/shift:*/bytes:8"
+  Key key;  // of the benchmarks without src and dst, or for any shift: "p2p/op:read/engine:ce/shift:*/bytes:8"
   std::string metric;  // "copy_gb_per_s", "latency_us"
   std::string host;
   std::vector<std::vector<std::optional<double>>> values;

@@ -54,7 +54,7 @@ Benchmarks benchmarks_of(std::span<const Results> results) {
 
 bool has_values_of(const Benchmarks& benchmarks, const std::string& family) {
   return std::any_of(benchmarks.begin(), benchmarks.end(), [&](const auto& entry) {
-    return family_of(entry.first) == family && entry.second.waiver() == nullptr;
+    return entry.first.family() == family && entry.second.waiver() == nullptr;
   });
 }
 
@@ -136,7 +136,7 @@ std::optional<int> slowest_rank(const Benchmark& benchmark) {
   // A step that ends with a sum over ranks takes all of them equally long: what each does alone tells them apart.
   auto seconds = rank_values(benchmark, "compute_ms");
   if (seconds.empty()) seconds = rank_values(benchmark, "seconds");
-  const bool waits = is_collective(family_of(benchmark.key)) && key_part(benchmark.key, "scope") != "node";
+  const bool waits = is_collective(benchmark.key.family()) && benchmark.key.part("scope") != "node";
   if (waits) return last_to_arrive(seconds, rank_values(benchmark, "arrival_us"));
   const auto longest = std::max_element(seconds.begin(), seconds.end());  // unknown is less than any
   if (longest == seconds.end() || !*longest) return std::nullopt;
@@ -146,8 +146,8 @@ std::optional<int> slowest_rank(const Benchmark& benchmark) {
 std::string headline_metric(const Benchmark& benchmark) {
   const Row* row = find_row(benchmark.rows, [](const Row& r) { return !r.error && !r.waived; });
   if (row == nullptr) return "";
-  const bool latency_bound = is_collective(family_of(benchmark.key)) &&
-                             static_cast<double>(key_number(benchmark.key, "bytes").value_or(0)) < latency_bound_bytes;
+  const bool latency_bound = is_collective(benchmark.key.family()) &&
+                             static_cast<double>(benchmark.key.number("bytes").value_or(0)) < latency_bound_bytes;
   if (latency_bound && row->metrics.contains("latency_us")) return "latency_us";
   const auto order = [&](const std::string& metric) {
     if (const Metric* known = find_metric(benchmark.key, metric)) return known->headline;

@@ -2,6 +2,7 @@
 // Used by the judge, the explanation and the comparison with a baseline. Pure.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -19,7 +20,7 @@ void refuse_faults(const std::vector<Results>&, bool allowed);
 
 /// All repetitions of one benchmark. Points into Results, which must outlive it.
 struct Benchmark {
-  std::string key;
+  Key key;
   const Context* context = nullptr;
   std::vector<const Row*> rows;
 
@@ -27,7 +28,7 @@ struct Benchmark {
   const Row* waiver() const;  // first repetition, if all were waived
 };
 
-using Benchmarks = std::map<std::string, Benchmark>;
+using Benchmarks = std::map<Key, Benchmark, std::less<>>;
 
 /// Rows of a key whose world size differs from that of its first row are left out: machine/ranks fails then.
 Benchmarks benchmarks_of(std::span<const Results>);

@@ -139,7 +139,7 @@ std::optional<double> optional_number(const Field& parent, const char* name) {
 
 Row read_row(const Field& field, int world_size) {
   Row row;
-  row.key = key_of(field["name"].text());
+  row.key = Key(key_of(field["name"].text()));
   if (const auto index = field.find("repetition_index")) row.repetition = index->integer();
   if (const auto declared = field.find("repetitions")) row.repetitions = declared->integer();
   read_outcome(field, row);
@@ -175,7 +175,7 @@ std::vector<Row> read_rows(const Field& document, json& rows, int world_size) {
       fill_in(rows[i], field, world_size);
       Row row = read_row(field, world_size);
       if (!seen.emplace(row.key, row.repetition).second) {
-        field.refuse(row.key + " appears twice with repetition_index " + std::to_string(row.repetition));
+        field.refuse(row.key.text() + " appears twice with repetition_index " + std::to_string(row.repetition));
       }
       result.push_back(std::move(row));
     } else if (type != "aggregate") {

@@ -248,7 +248,7 @@ void members(Archive& archive, RankData& data) {
 enum class Lack { machine, software };
 
 struct Row : RankData {
-  std::string key;  // family/key:value/..., Google Benchmark's suffixes removed
+  Key key;  // family/name:value/..., Google Benchmark's suffixes removed
   int repetition = 0;
   int repetitions = 1;                    // as many were asked for
   double iterations = 1;                  // 0: none stated
@@ -262,7 +262,7 @@ struct Row : RankData {
 struct Results {
   std::filesystem::path file;
   Context context;
-  std::vector<Row> rows;   // iteration rows only, in file order; aggregates are left out
+  std::vector<Row> rows;    // iteration rows only, in file order; aggregates are left out
   std::string sha256 = {};  // of the file; empty: it was read from no file
 };
 

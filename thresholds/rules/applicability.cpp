@@ -144,26 +144,24 @@ Expansion expand(const Rule& rule, const Context& context) {
   if (!rule.wildcard()) return {{rule.benchmark}, false};
   int largest = 0;
   for (const auto& [host, count] : ranks_per_host(context)) largest = std::max(largest, count);
-  const auto has = [&](const char* name) { return key_part(rule.benchmark, name) == "*"; };
+  const auto has = [&](const char* name) { return rule.benchmark.part(name) == "*"; };
   Expansion expansion;
   const auto add = [&](std::initializer_list<std::pair<std::string, int>> numbers) {
-    std::string key = rule.benchmark;
-    for (const auto& [name, number] : numbers) {
-      key.replace(key.find(name + ":*"), name.size() + 2, name + ":" + std::to_string(number));
-    }
+    Key key = rule.benchmark;
+    for (const auto& [name, number] : numbers) key.set(name, number);
     expansion.keys.push_back(std::move(key));
   };
   if (has("shift")) {
     for (int shift = 1; shift < largest; ++shift) add({{"shift", shift}});
   } else if (has("rank")) {
     // One GPU multiplies alone anyway, and bench_gemm does not say so twice.
-    const bool said = largest > 1 || family_of(rule.benchmark) != "gemm";
+    const bool said = largest > 1 || rule.benchmark.family() != "gemm";
     for (int rank = 0; said && rank < largest; ++rank) add({{"rank", rank}});
   } else if (largest < 2) {
     add({{"src", 0}, {"dst", 1}});
     expansion.no_pair = true;
   } else {
-    const bool both_ways = key_part(rule.benchmark, "dir") == "both";  // of each pair once
+    const bool both_ways = rule.benchmark.part("dir") == "both";  // of each pair once
     for (int src = 0; src < largest; ++src) {
       for (int dst = both_ways ? src + 1 : 0; dst < largest; ++dst) {
         if (src != dst) add({{"src", src}, {"dst", dst}});
@@ -173,14 +171,14 @@ Expansion expand(const Rule& rule, const Context& context) {
   return expansion;
 }
 
-std::vector<int> required_ranks(const std::string& key, const Context& context) {
+std::vector<int> required_ranks(const Key& key, const Context& context) {
   // The figure of a pair is at its destination, with both directions at both ends, on every host that has them; that of
   // a rank that works alone is on every host that has it.
-  const bool pair = !key_part(key, "src").empty() && !key_part(key, "dst").empty();
-  const bool alone = !key_part(key, "active").empty(), shift = !key_part(key, "shift").empty();
-  const bool even = key_part(key, "ranks") == "even", both_ends = pair && key_part(key, "dir") == "both";
+  const bool pair = !key.part("src").empty() && !key.part("dst").empty();
+  const bool alone = !key.part("active").empty(), shift = !key.part("shift").empty();
+  const bool even = key.part("ranks") == "even", both_ends = pair && key.part("dir") == "both";
   const auto counts = pair || shift ? ranks_per_host(context) : std::map<std::string, int>{};
-  const auto local = [&](const char* name) { return key_number(key, name).value_or(0); };
+  const auto local = [&](const char* name) { return key.number(name).value_or(0); };
   const auto last = pair ? std::max(local("src"), local("dst")) : local("shift");
   const auto at = pair ? local("dst") : local("rank");
   std::vector<int> required;

@@ -37,12 +37,12 @@ std::string text(const Conditions&);
 /// Where no host has two ranks there is no pair: then the bench waives src:0/dst:1, and `no_pair` says that this is
 /// right.
 struct Expansion {
-  std::vector<std::string> keys;
+  std::vector<Key> keys;
   bool no_pair = false;
 };
 Expansion expand(const Rule&, const Context&);
 
 /// The ranks that must have a value of their own for this key.
-std::vector<int> required_ranks(const std::string& key, const Context&);
+std::vector<int> required_ranks(const Key&, const Context&);
 
 }  // namespace shakedown

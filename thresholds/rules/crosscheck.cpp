@@ -15,15 +15,13 @@
 namespace shakedown {
 namespace {
 
-double number_of(const std::string& key, const char* name) {
-  return static_cast<double>(key_number(key, name).value_or(0));
-}
+double number_of(const Key& key, const char* name) { return static_cast<double>(key.number(name).value_or(0)); }
 
 bool good(const Benchmark& benchmark) { return benchmark.error() == nullptr && benchmark.waiver() == nullptr; }
 
 // All parts of the key are among `known`: no variant, no part of the ranks.
-bool only_has(const std::string& key, std::initializer_list<std::string_view> known) {
-  const auto parts = Key::parse(key).parts();
+bool only_has(const Key& key, std::initializer_list<std::string_view> known) {
+  const auto& parts = key.parts();
   return std::all_of(parts.begin(), parts.end(), [&](const auto& part) {
     return std::find(known.begin(), known.end(), part.first) != known.end();
   });
@@ -48,9 +46,8 @@ class Checker {
     const Benchmark* best = nullptr;
     double busbw = 0;
     for (const auto& [key, benchmark] : benchmarks_) {
-      if (family_of(key) != "allreduce" || !good(benchmark) || number_of(key, "bytes") < bandwidth_bound_bytes)
-        continue;
-      const bool one_host = benchmark.context->hosts == 1 || key_part(key, "scope") == "node";
+      if (key.family() != "allreduce" || !good(benchmark) || number_of(key, "bytes") < bandwidth_bound_bytes) continue;
+      const bool one_host = benchmark.context->hosts == 1 || key.part("scope") == "node";
       if (!one_host || benchmark.context->backend != "cuda") continue;
       if (!only_has(key, {"dtype", "bytes", "scope"})) continue;
       const auto value = run_value(benchmark, "busbw_gb_per_s");
@@ -80,8 +77,8 @@ class Checker {
   std::optional<double> copy_rate() const {
     std::vector<double> rates;
     for (const auto& [key, benchmark] : benchmarks_) {
-      if (family_of(key) != "p2p" || !good(benchmark) || key_part(key, "dir") == "both") continue;
-      if (key_part(key, "engine") == "sm") continue;  // kernels copy less, and reads by them least
+      if (key.family() != "p2p" || !good(benchmark) || key.part("dir") == "both") continue;
+      if (key.part("engine") == "sm") continue;  // kernels copy less, and reads by them least
       for (const auto& value : rank_values(benchmark, "copy_gb_per_s")) {
         if (value) rates.push_back(*value);
       }
@@ -93,12 +90,12 @@ class Checker {
 
   void check_steps() {
     for (const auto& [key, benchmark] : benchmarks_) {
-      if (family_of(key) != "lora_step" || !good(benchmark) || benchmark.context->backend != "cuda") continue;
+      if (key.family() != "lora_step" || !good(benchmark) || benchmark.context->backend != "cuda") continue;
       check_step(key, benchmark);
     }
   }
 
-  void check_step(const std::string& key, const Benchmark& benchmark) {
+  void check_step(const Key& key, const Benchmark& benchmark) {
     const Model* model = find_model(key);
     const auto step = run_value(benchmark, "step_ms");
     const double tokens = number_of(key, "batch") * number_of(key, "seq");
@@ -123,7 +120,7 @@ class Checker {
     const double fastest = flops / (above_gemm * gemm->second * 1e12) * 1e3;
     if (*step > longest) {
       f.status = Status::fail;
-    } else if (*step < fastest && key_part(key, "dtype").empty()) {
+    } else if (*step < fastest && key.part("dtype").empty()) {
       f.status = Status::invalid;
       f.limit = {LimitKind::least, fastest};
       f.detail = "less than its FLOPs take at the highest rate of GEMM in this run, " + number_text(gemm->second) +
@@ -138,7 +135,7 @@ class Checker {
     std::optional<double> slowest;
     double highest = 0;
     for (const auto& [key, benchmark] : benchmarks_) {
-      if (family_of(key) != "gemm" || key_part(key, "dtype") != "bf16" || !good(benchmark)) continue;
+      if (key.family() != "gemm" || key.part("dtype") != "bf16" || !good(benchmark)) continue;
       highest = std::max(highest, largest_value(benchmark, "tflops").value_or(0));
       if (number_of(key, "m") < 8192 || number_of(key, "n") < 8192 || number_of(key, "k") < 8192) continue;
       const auto value = run_value(benchmark, "tflops");
@@ -151,7 +148,7 @@ class Checker {
   std::optional<double> allreduce_ms(double bytes, int ranks) const {
     std::optional<std::pair<double, double>> above, largest;  // bytes, us
     for (const auto& [key, benchmark] : benchmarks_) {
-      if (family_of(key) != "allreduce" || !good(benchmark) || benchmark.context->world_size != ranks) continue;
+      if (key.family() != "allreduce" || !good(benchmark) || benchmark.context->world_size != ranks) continue;
       if (!only_has(key, {"dtype", "bytes"})) continue;
       const auto time = run_value(benchmark, "latency_us");
       const double size = number_of(key, "bytes");
@@ -163,7 +160,7 @@ class Checker {
     return nearest ? std::optional(nearest->second * bytes / nearest->first / 1e3) : std::nullopt;
   }
 
-  static Finding finding(const std::string& key, const std::string& metric, const Context&) {
+  static Finding finding(const Key& key, const std::string& metric, const Context&) {
     Finding f;
     f.key = key;
     f.metric = metric;

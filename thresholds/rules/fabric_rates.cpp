@@ -13,7 +13,7 @@ namespace {
 // Below it latency counts, and nobody published figures.
 constexpr long long bandwidth_bound = 1LL << 30;
 
-Rule floor_rule(const std::string& key, double floor, std::string source) {
+Rule floor_rule(const Key& key, double floor, std::string source) {
   Rule rule;
   rule.benchmark = key;
   rule.metric = "busbw_gb_per_s";
@@ -27,7 +27,7 @@ Rule floor_rule(const std::string& key, double floor, std::string source) {
 std::vector<Rule> rules_inside_hosts(const Profile& profile, const Benchmarks& benchmarks) {
   std::vector<Rule> rules;
   for (const Rule& rule : profile.rules) {
-    const auto found = benchmarks.find(rule.benchmark + "/scope:node");
+    const auto found = benchmarks.find(Key(rule.benchmark).set("scope", "node"));
     if (found == benchmarks.end()) continue;
     const Context& context = *found->second.context;
     if (rule.conditions.hosts.contains(context.hosts) || !rule.conditions.hosts.contains(1)) continue;
@@ -44,10 +44,10 @@ std::vector<Rule> rules_inside_hosts(const Profile& profile, const Benchmarks& b
 // links, which NCCL's rings cannot exceed.
 std::optional<double> rate_of_one_host(const Profile& profile, const Benchmarks& benchmarks, const Benchmark& world) {
   // AllReduce of two hosts is the same operation.
-  const std::string operation = family_of(world.key) == "pairs"
-                                    ? "allreduce/dtype:f32/bytes:" + std::string(key_part(world.key, "bytes"))
-                                    : world.key;
-  const auto inside = benchmarks.find(operation + "/scope:node");
+  const Key operation = world.key.family() == "pairs"
+                            ? Key("allreduce").set("dtype", "f32").set("bytes", world.key.part("bytes"))
+                            : world.key;
+  const auto inside = benchmarks.find(Key(operation).set("scope", "node"));
   if (inside != benchmarks.end()) return run_value(inside->second, "busbw_gb_per_s");
   const int ranks = world.context->world_size / world.context->hosts;
   for (const Rule& rule : profile.rules) {
@@ -97,13 +97,13 @@ std::vector<Rule> rules_between_hosts(const Profile& profile, const std::optiona
   };
   for (const auto& [key, benchmark] : measured.benchmarks) {
     const Context& context = *benchmark.context;
-    const bool between = key_part(key, "scope").empty() || family_of(key) == "pairs";
+    const bool between = key.part("scope").empty() || key.family() == "pairs";
     if (context.hosts < 2 || !between) continue;
     const ClusterShape shape{static_cast<double>(context.hosts), static_cast<double>(context.world_size),
                              fabric->host_gb_per_s()};
-    const bool large = key_number(key, "bytes").value_or(0) >= bandwidth_bound;
-    const bool plain = key_part(key, "place").empty() && key_part(key, "launch").empty() &&
-                       key_part(key, "timing").empty() && key_part(key, "dtype") == "f32";
+    const bool large = key.number("bytes").value_or(0) >= bandwidth_bound;
+    const bool plain = key.part("place").empty() && key.part("launch").empty() && key.part("timing").empty() &&
+                       key.part("dtype") == "f32";
     const auto one_host = rate_of_one_host(profile, measured.benchmarks, benchmark);
     const auto expect = [&](double limit, double part, const char* what) {
       const double expected = one_host ? std::min(limit, *one_host) : limit;
@@ -111,13 +111,13 @@ std::vector<Rule> rules_between_hosts(const Profile& profile, const std::optiona
                                  derived(fmt::format("{} of {} GB/s, {}", number_text(part), number_text(expected),
                                                      one_host && *one_host < limit ? "what one host does" : what))));
     };
-    if (family_of(key) == "allreduce" && large && plain) {
+    if (key.family() == "allreduce" && large && plain) {
       expect(allreduce_limit(shape), allreduce_part, "what the NICs allow");
-    } else if (key_part(key, "op") == "alltoall" && large && plain) {
+    } else if (key.part("op") == "alltoall" && large && plain) {
       expect(alltoall_limit(shape), alltoall_part, "what the NICs allow");
-    } else if (family_of(key) != "pairs" || key_part(key, "round").empty() || benchmark.waiver() != nullptr) {
+    } else if (key.family() != "pairs" || key.part("round").empty() || benchmark.waiver() != nullptr) {
       continue;
-    } else if (key_part(key, "op") == "allreduce") {
+    } else if (key.part("op") == "allreduce") {
       if (large) {
         expect(allreduce_limit({2, 2 * shape.ranks_per_host(), shape.host_gb_per_s}), allreduce_part,
                "what the NICs of two hosts allow, at the median pair");

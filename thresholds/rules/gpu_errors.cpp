@@ -40,7 +40,7 @@ void add_errors(const std::string& key, const ErrorCounts& errors, Record& recor
 }
 
 void add_slowdown(const Row& row, const Throttle& throttle, Record& record) {
-  Watched& watched = record.families[family_of(row.key)];
+  Watched& watched = record.families[row.key.family()];
   const double seconds = std::max(row.iterations, 1.0) * row.real_time;
   watched.seconds += seconds;
   double most = 0;
@@ -71,7 +71,7 @@ std::vector<Record> records_of(const std::vector<Results>& files, const FamilySe
       ErrorCounts last;
       int rows_of_last = 0;
       for (const Row& row : file.rows) {
-        if (!families.has_key(row.key)) continue;
+        if (!families.contains(row.key.family())) continue;
         const bool ran = !row.error && !row.waived;
         if (!ran && row.errors.empty() && row.throttle.empty()) continue;
         auto errors = row.errors_of(facts.rank);
@@ -92,7 +92,7 @@ std::vector<Record> records_of(const std::vector<Results>& files, const FamilySe
 
 Finding finding_of(const Record& record, const std::string& what, bool fails) {
   Finding f;
-  f.key = "machine/" + what + "/rank:" + std::to_string(record.facts->rank);
+  f.key = Key("machine/" + what + "/rank:" + std::to_string(record.facts->rank));
   f.status = Status::fail;
   f.severity = fails ? Severity::fail : Severity::warn;
   f.worst = culprit(*record.facts);

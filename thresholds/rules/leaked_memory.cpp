@@ -23,14 +23,14 @@ bool has_own_memory(std::string_view family) {
 std::vector<Finding> judge_leaked_memory(const std::vector<Results>& files, const FamilySet& families) {
   std::map<int, Finding> worst;  // by rank
   for (const Results& file : files) {
-    const auto own = file.rows.empty() ? "" : family_of(file.rows.front().key);
+    const auto own = file.rows.empty() ? std::string() : file.rows.front().key.family();
     if (!has_own_memory(own) || !families.contains(own)) continue;
     for (const RankFacts& facts : file.context.ranks) {
       const double kept = facts.memory_kept_mib.value_or(0);
       const auto known = worst.find(facts.rank);
       if (kept <= most_kept_mib || (known != worst.end() && *known->second.value >= kept)) continue;
       Finding f;
-      f.key = "machine/memory/rank:" + std::to_string(facts.rank);
+      f.key = Key("machine/memory/rank:" + std::to_string(facts.rank));
       f.status = Status::fail;
       f.severity = Severity::warn;
       f.value = kept;

@@ -17,7 +17,7 @@ namespace {
 
 using Files = std::vector<Results>;
 
-Finding pass(std::string key, std::string detail) {
+Finding pass(Key key, std::string detail) {
   Finding finding;
   finding.key = std::move(key);
   finding.detail = std::move(detail);
@@ -49,11 +49,11 @@ const HostFacts* facts_of(const Context& context, const std::string& host) {
 // One function per finding
 
 Finding judge_complete(const Files& files, const JudgeOptions& options) {
-  Finding finding = pass("machine/complete", "all runs ended");
+  Finding finding = pass(Key("machine/complete"), "all runs ended");
   if (options.unfinished) set(finding, Status::missing, *options.unfinished, "wait for its end, or measure again");
   for (const Results& file : files) {
     if (file.context.complete) continue;
-    const std::string family = file.rows.empty() ? file.file.stem().string() : family_of(file.rows.front().key);
+    const std::string family = file.rows.empty() ? file.file.stem().string() : file.rows.front().key.family();
     set(finding, Status::missing, file_name(file) + ": the run broke off before its end",
         measure_command(family, file.context.world_size));
     break;
@@ -101,7 +101,7 @@ std::string contradiction(const Context& context) {
 
 // The same of a file's own pre-flight, which asks the driver anew, and its inventory.
 std::string contradiction(const Row& row, const Context& context) {
-  if (family_of(row.key) != "preflight") return "";
+  if (row.key.family() != "preflight") return "";
   for (const auto& [name, fact] :
        {std::pair{"uuid", &RankFacts::uuid}, {"serial", &RankFacts::serial}, {"pci", &RankFacts::pci}}) {
     const auto told = row.text_by_rank.find(name);
@@ -126,13 +126,13 @@ std::optional<std::string> contradiction(const Files& files) {
     std::string what = other == &file ? "" : contradiction(other->context, file.context);
     for (const Row& row : file.rows) {
       if (const auto own = contradiction(row, file.context); !own.empty() && what.empty()) {
-        return file_name(file) + " of run " + run + ": " + row.key + " and its inventory " + own;
+        return file_name(file) + " of run " + run + ": " + row.key.text() + " and its inventory " + own;
       }
       const Results* owner =
           keys.emplace(std::pair<std::string_view, std::string_view>(run, row.key), &file).first->second;
       if (owner == &file || !what.empty()) continue;
       other = owner;
-      what = "both have " + row.key;
+      what = "both have " + row.key.text();
     }
     if (!what.empty()) return file_name(*other) + " and " + file_name(file) + " of run " + run + " " + what;
   }
@@ -142,23 +142,23 @@ std::optional<std::string> contradiction(const Files& files) {
 Finding judge_run_id(const Files& files, const JudgeOptions& options) {
   for (const Results& file : files) {
     if (!options.run_id || file.context.run_id == *options.run_id) continue;
-    Finding finding = pass("machine/run_id", "");
+    Finding finding = pass(Key("machine/run_id"), "");
     set(finding, Status::fail, file_name(file) + " is of run " + file.context.run_id + ", not of " + *options.run_id,
         "let one run at a time use a folder of results (SHAKEDOWN_BUILD names another), and measure again");
     return finding;
   }
   const std::string again = "measure again into an empty folder, or pass --mixed-runs if the set is meant";
   if (const auto wrong = contradiction(files); wrong && !options.mixed_runs) {
-    Finding finding = pass("machine/run_id", "");
+    Finding finding = pass(Key("machine/run_id"), "");
     set(finding, Status::invalid, *wrong, again);
     return finding;
   }
   std::map<std::string, std::string> first_file;  // of each run
   for (const Results& file : files) first_file.emplace(file.context.run_id, file_name(file));
-  if (first_file.size() == 1) return pass("machine/run_id", first_file.begin()->first);
+  if (first_file.size() == 1) return pass(Key("machine/run_id"), first_file.begin()->first);
   std::string list;
   for (const auto& [run, file] : first_file) list += (list.empty() ? "" : ", ") + file + " of run " + run;
-  Finding finding = pass("machine/run_id", "files of different runs, permitted by --mixed-runs: " + list);
+  Finding finding = pass(Key("machine/run_id"), "files of different runs, permitted by --mixed-runs: " + list);
   if (!options.mixed_runs) {
     set(finding, Status::fail, "files of different runs: " + list, again);
   }
@@ -179,7 +179,7 @@ std::string promise_of_gpus(const HostFacts& host) {
 Finding judge_backend(const Files& files, const Expectation& expected) {
   std::set<std::string> backends;
   for (const Results& file : files) backends.insert(file.context.backend);
-  Finding finding = pass("machine/backend", *backends.begin());
+  Finding finding = pass(Key("machine/backend"), *backends.begin());
   if (backends.size() > 1) {
     set(finding, Status::fail, "some files were measured on the host backend, others on cuda",
         "measure all families with the same --backend");
@@ -275,7 +275,7 @@ int expected_ranks(const Context& context, const Expectation& expected) {
 
 Finding judge_ranks(const Files& files, const JudgeOptions& options, const Expectation& expected) {
   const int size = files.front().context.world_size;
-  Finding finding = pass("machine/ranks", plural(size, "rank"));
+  Finding finding = pass(Key("machine/ranks"), plural(size, "rank"));
   for (const Results& file : files) {
     const int n = file.context.world_size;
     const int expected_here = expected.ranks ? expected_ranks(file.context, expected) : n;
@@ -340,7 +340,7 @@ void judge_roster(Finding& finding, const Results& file, const std::vector<Roste
 
 Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expectation& expected) {
   const Context& first = files.front().context;
-  Finding finding = pass("machine/hosts", plural(first.hosts, "host"));
+  Finding finding = pass(Key("machine/hosts"), plural(first.hosts, "host"));
   for (const Results& file : files) {
     const int n = file.context.hosts;
     const int not_started = static_cast<int>(absent_hosts(file.context).size());
@@ -373,7 +373,7 @@ Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expec
 std::optional<int> gpus_of(const HostFacts& host) { return host.masked_gpus ? host.masked_gpus : host.pci_gpus; }
 
 Finding judge_gpus(const Files& files, std::optional<int> of_kind) {
-  Finding finding = pass("machine/gpus", "all measured");
+  Finding finding = pass(Key("machine/gpus"), "all measured");
   std::set<std::string> masks;
   for (const Results& file : files) {
     for (const auto& [host, ranks] : ranks_by_host(file.context)) {
@@ -412,7 +412,7 @@ Finding judge_gpus(const Files& files, std::optional<int> of_kind) {
 }
 
 Finding judge_unique_devices(const Files& files) {
-  Finding finding = pass("machine/unique_devices", "one rank each");
+  Finding finding = pass(Key("machine/unique_devices"), "one rank each");
   for (const Results& file : files) {
     std::map<std::string, const RankFacts*> owners;
     for (const RankFacts& rank : file.context.ranks) {
@@ -449,7 +449,7 @@ std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& optio
   const auto fault =
       std::find_if(files.begin(), files.end(), [](const Results& f) { return f.context.fault.has_value(); });
   if (fault != files.end()) {
-    Finding finding = pass("machine/fault", "");
+    Finding finding = pass(Key("machine/fault"), "");
     set(finding, Status::fail,
         file_name(*fault) + ": a fault was injected, permitted by --allow-faults: " + *fault->context.fault,
         "measure without SHAKEDOWN_FAULT");

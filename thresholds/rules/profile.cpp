@@ -20,7 +20,7 @@ using Members = std::map<std::string, Yaml>;
 
 // A family that the catalogue does not have may use any metric whose name ends in a unit.
 bool is_known_metric(const std::string& family, const std::string& metric) {
-  return find_metric(family, metric) != nullptr || (!is_catalogued(family) && !unit_of(metric).empty());
+  return find_metric(Key(family), metric) != nullptr || (!is_catalogued(family) && !unit_of(metric).empty());
 }
 
 std::string metrics_text(const std::string& family) {
@@ -48,22 +48,22 @@ bool is_family(std::string_view word) {
   });
 }
 
-std::string read_benchmark(const Yaml& yaml) {
-  const std::string key = yaml.text();
-  const std::string family = family_of(key);
-  if (!is_family(family)) yaml.refuse("\"" + key + "\" is not a key; write family/name:value/...");
-  for (std::string_view rest = std::string_view(key).substr(family.size()); !rest.empty();) {
+Key read_benchmark(const Yaml& yaml) {
+  const std::string text = yaml.text();
+  const Key key(text);
+  if (!is_family(key.family())) yaml.refuse("\"" + text + "\" is not a key; write family/name:value/...");
+  for (std::string_view rest = std::string_view(text).substr(key.family().size()); !rest.empty();) {
     rest.remove_prefix(1);
     const auto slash = std::min(rest.find('/'), rest.size());
-    if (!is_key_part(rest.substr(0, slash))) yaml.refuse("\"" + key + "\" is not a key; write family/name:value/...");
+    if (!is_key_part(rest.substr(0, slash))) yaml.refuse("\"" + text + "\" is not a key; write family/name:value/...");
     rest.remove_prefix(slash);
   }
-  if (key_of(key) != key) yaml.refuse("\"" + key + "\" carries a suffix of Google Benchmark; write " + key_of(key));
-  const auto stars = std::count(key.begin(), key.end(), '*');
-  const auto any = [&](const char* part) { return key_part(key, part) == "*"; };
-  const bool pairs = family == "p2p" && stars == 2 && any("src") && any("dst");
-  const bool one_by_one =
-      stars == 1 && ((family == "p2p" && any("shift")) || (any("rank") && key_part(key, "active") == "one"));
+  if (key_of(text) != text) yaml.refuse("\"" + text + "\" carries a suffix of Google Benchmark; write " + key_of(text));
+  const auto stars = std::count(text.begin(), text.end(), '*');
+  const auto any = [&](const char* part) { return key.part(part) == "*"; };
+  const bool of_p2p = key.family() == "p2p";
+  const bool pairs = of_p2p && stars == 2 && any("src") && any("dst");
+  const bool one_by_one = stars == 1 && ((of_p2p && any("shift")) || (any("rank") && key.part("active") == "one"));
   if (stars > 0 && !pairs && !one_by_one) {
     yaml.refuse(
         "a wildcard is possible only as src:*/dst:* or shift:* of p2p, or as active:one/rank:*; write the key out");
@@ -195,7 +195,7 @@ void refuse_floor_above_ceiling(const Rule& rule, const Profile& profile, const 
     const int n = std::max({ranks.low, 2, std::min(m, ranks.high)});
     const auto bound = ceiling(profile.peak, rule.benchmark, rule.metric, {n, m, nvls.value_or(true)});
     if (bound && *floor > *bound) {
-      const bool depends = is_collective(family_of(rule.benchmark));
+      const bool depends = is_collective(rule.benchmark.family());
       place.refuse("floor " + number_text(*floor) + " is above the physical ceiling " + number_text(*bound) + " " +
                    unit_of(rule.metric) + (depends ? " at " + std::to_string(n) + " ranks" : std::string()) +
                    "; lower it, narrow ranks and hosts, or correct peak");
@@ -205,16 +205,16 @@ void refuse_floor_above_ceiling(const Rule& rule, const Profile& profile, const 
 
 // A rule of pre-flight is about a fact, of the ranks or of the hosts.
 void require_fact(const Rule& rule, const Members& members) {
-  if (rule.benchmark.find("/of:") == std::string::npos || known_facts(rule.benchmark) == known_facts("")) {
+  if (rule.benchmark.part("of").empty() || known_facts(rule.benchmark) == known_facts("")) {
     members.at("benchmark").refuse("unknown part of pre-flight; known are " + known_facts(""));
   }
   if (!fact_kind(rule.benchmark, rule.metric)) {
-    members.at("metric").refuse("unknown fact \"" + rule.metric + "\" of " + rule.benchmark + "; known are " +
+    members.at("metric").refuse("unknown fact \"" + rule.metric + "\" of " + rule.benchmark.text() + "; known are " +
                                 known_facts(rule.benchmark));
   }
   const Every right = is_of_host(rule.benchmark) ? Every::host : Every::rank;
   if (rule.every != right) {
-    members.at("every").refuse("facts of " + rule.benchmark + " are those of a " + std::string(name(right)) +
+    members.at("every").refuse("facts of " + rule.benchmark.text() + " are those of a " + std::string(name(right)) +
                                "; write every: " + std::string(name(right)));
   }
 }
@@ -227,7 +227,7 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
   Rule rule;
   rule.at = yaml.at();
   rule.benchmark = read_benchmark(required(members, "benchmark", yaml, "a rule"));
-  const std::string family = family_of(rule.benchmark);
+  const std::string& family = rule.benchmark.family();
   const Yaml& metric = required(members, "metric", yaml, "a rule");
   rule.metric = metric.text();
   const bool is_fact = family == "preflight";
@@ -253,7 +253,7 @@ Rule read_rule(const Yaml& yaml, const Profile& profile) {
     const Yaml& where = members.at("where");
     rule.where = where.text();
     if (!is_fact || !fact_kind(rule.benchmark, rule.where)) {
-      where.refuse("unknown fact \"" + rule.where + "\" of " + rule.benchmark + "; known are " +
+      where.refuse("unknown fact \"" + rule.where + "\" of " + rule.benchmark.text() + "; known are " +
                    known_facts(rule.benchmark));
     }
   }

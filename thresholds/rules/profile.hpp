@@ -2,6 +2,7 @@
 // Pure but for reading the files.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -61,7 +62,8 @@ constexpr auto words(Optional) { return names("never", "quick", "anywhere"); }
 /// A limit is written as min or max, or as the `reference` that the source names and the `margin` that a healthy
 /// machine may stay behind it.
 struct Rule {
-  std::string benchmark, metric;
+  Key benchmark;
+  std::string metric;
   Every every = Every::run;
   Limits limits;
   Conditions conditions;
@@ -74,7 +76,9 @@ struct Rule {
   std::string at;        // "thresholds/h200-sxm.yaml:12"
   std::string replaces;  // place and source of the rule that a site's own rule replaces; empty: none
 
-  bool wildcard() const { return benchmark.find('*') != std::string::npos; }
+  bool wildcard() const {
+    return std::ranges::any_of(benchmark.parts(), [](const Key::Part& p) { return p.second == "*"; });
+  }
 };
 
 /// Which machines a profile is for. No device list = any device of that backend.
@@ -98,10 +102,9 @@ struct Profile {
   std::vector<std::string> excused = {};      // families that the site needs no judgement of
 };
 
-/// Reads one profile, or every profile of a folder, sorted by name. Members that several profiles share are in a part, a
-/// file in the same folder (`part: nvidia-preflight` instead of profile, match and peak), which they name under `include`:
-/// rules, `unjudged` and `repeatability`.
-/// Errors: InputError "file:line:column: what; what to do".
+/// Reads one profile, or every profile of a folder, sorted by name. Members that several profiles share are in a part,
+/// a file in the same folder (`part: nvidia-preflight` instead of profile, match and peak), which they name under
+/// `include`: rules, `unjudged` and `repeatability`. Errors: InputError "file:line:column: what; what to do".
 std::vector<Profile> load_profiles(const std::filesystem::path& file_or_folder);
 
 class Yaml;

@@ -58,8 +58,8 @@ bool at_least(std::string_view version, std::string_view least) {
 
 class RuleJudge {
  public:
-  RuleJudge(const Profile& profile, const Rule& rule, std::string key, const Benchmark* benchmark,
-            const Finding* untrue, const Context& context, bool no_pair)
+  RuleJudge(const Profile& profile, const Rule& rule, Key key, const Benchmark* benchmark, const Finding* untrue,
+            const Context& context, bool no_pair)
       : profile_(profile), rule_(rule), benchmark_(benchmark), untrue_(untrue), context_(context), no_pair_(no_pair) {
     finding_.key = std::move(key);
     finding_.metric = rule.metric;
@@ -96,7 +96,7 @@ class RuleJudge {
   // Without its level pre-flight would not ask DCGM. One digit: what stands in a file must not become a command.
   std::string own_flag() const {
     const std::string_view flag = "--dcgm=";
-    if (finding_.key.find("of:dcgm") == std::string::npos) return "";
+    if (!finding_.key.part("of").starts_with("dcgm")) return "";
     for (const std::string& word : context_.argv) {
       const bool level = word.size() == flag.size() + 1 && word.starts_with(flag);
       if (level && word.back() >= '1' && word.back() <= '3') return " " + word;
@@ -140,7 +140,7 @@ class RuleJudge {
   // "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz". Pre-flight's facts explain themselves: nothing
   // ran.
   void explain_worst() {
-    if (family_of(finding_.key) == "preflight") return;
+    if (finding_.key.family() == "preflight") return;
     if (benchmark_ == nullptr || !finding_.worst || !finding_.worst->rank) return;
     const std::string why = cause(*benchmark_, *finding_.worst->rank);
     if (!why.empty()) set(finding_, finding_.status, distance_text() + why);
@@ -179,7 +179,7 @@ class RuleJudge {
     finding_.value = value;
     if (const auto rank = slowest_rank(*benchmark_)) {
       finding_.worst = culprit(facts(*rank), own_value(*rank));
-      if (is_collective(family_of(finding_.key))) set(finding_, finding_.status, "last to arrive");
+      if (is_collective(finding_.key.family())) set(finding_, finding_.status, "last to arrive");
     }
     if (const auto broken = broken_limit(*value)) {
       set_compared(finding_, *broken, *value, finding_.unit);
@@ -430,7 +430,7 @@ bool judges_somebody(const Rule& rule, const Benchmark* benchmark) {
   return false;
 }
 
-Finding finding_of(const Profile& profile, const Rule& rule, const std::string& key, const Benchmark* benchmark,
+Finding finding_of(const Profile& profile, const Rule& rule, const Key& key, const Benchmark* benchmark,
                    const Finding* untrue, const Context& context, bool no_pair) {
   return RuleJudge(profile, rule, key, benchmark, untrue, context, no_pair).judge();
 }

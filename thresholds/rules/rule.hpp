@@ -13,8 +13,8 @@ namespace shakedown {
 /// The finding of `rule` on what was measured under `key`; null: nothing was. `untrue`: what is wrong with its figures
 /// themselves (thresholds/rules/validity.hpp); null: nothing. `no_pair`: no host has two ranks, so that what needs a
 /// pair may be waived.
-Finding finding_of(const Profile&, const Rule&, const std::string& key, const Benchmark*, const Finding* untrue,
-                   const Context&, bool no_pair);
+Finding finding_of(const Profile&, const Rule&, const Key&, const Benchmark*, const Finding* untrue, const Context&,
+                   bool no_pair);
 
 /// False: the fact that the rule asks for beside its own is known and not 0 nowhere, so that it judges nobody.
 bool judges_somebody(const Rule&, const Benchmark*);

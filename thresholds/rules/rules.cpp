@@ -18,9 +18,9 @@ namespace {
 /// Since that plan every run has rounds of pairs.
 constexpr int plan_with_pairs = 3;
 
-Finding plain(const std::string& key, Status status, const std::string& detail, int ranks) {
+Finding plain(const Key& key, Status status, const std::string& detail, int ranks) {
   Finding finding;
-  finding.key = key;
+  finding.key = Key(key);
   finding.status = status;
   finding.detail = detail;
   finding.next = measure_command(key, ranks);
@@ -33,9 +33,9 @@ class RulesJudge {
              std::vector<Finding> untrue, const PeerComparison& peers)
       : results_(measured.files), families_(families), before_(before), benchmarks_(measured.benchmarks) {
     for (Finding& finding : untrue) untrue_.emplace(finding.key, std::move(finding));
-    for (const auto& [key, benchmark] : benchmarks_) context_of_family_.emplace(family_of(key), benchmark.context);
+    for (const auto& [key, benchmark] : benchmarks_) context_of_family_.emplace(key.family(), benchmark.context);
     if (!peers.counts) return;
-    for (const Comparison& comparison : peers.comparisons) among_peers_.insert(family_of(comparison.key));
+    for (const Comparison& comparison : peers.comparisons) among_peers_.insert(comparison.key.family());
   }
 
   RuleFindings judge(const Profile* profile) {
@@ -58,7 +58,7 @@ class RulesJudge {
     if (profile != nullptr) judge_families(*profile);
     for (const std::string& family : families_.names) {
       if (context_of_family_.contains(family) || judged_families_.contains(family)) continue;
-      add(plain(family, Status::missing, "nothing of this family was measured", ranks()));
+      add(plain(Key(family), Status::missing, "nothing of this family was measured", ranks()));
     }
     // Not even a profile that lists everything as unjudged may pass on nothing.
     if (profile != nullptr && families_.all() && judged_families_.empty()) {
@@ -70,7 +70,7 @@ class RulesJudge {
   }
 
  private:
-  static bool is_preflight(const std::string& key) { return family_of(key) == "preflight"; }
+  static bool is_preflight(const Key& key) { return key.family() == "preflight"; }
 
   /// True if only pre-flight was measured, and it or the machine fails: the rest is one finding and not one for each
   /// rule. Asked when the rules of pre-flight have been judged, and no others.
@@ -94,7 +94,7 @@ class RulesJudge {
     std::string names;
     for (const std::string& family : stopped_) names += (names.empty() ? "" : ", ") + family;
     Finding finding;
-    finding.key = "machine/preflight";
+    finding.key = Key("machine/preflight");
     finding.status = Status::missing;
     finding.detail = "pre-flight failed, so the rest was not measured: " + names;
     finding.next = "mend what pre-flight names; or measure all the same: ci/accept --despite-preflight";
@@ -117,7 +117,7 @@ class RulesJudge {
   }
 
   void judge_rule(const Profile& profile, const Rule& rule) {
-    const std::string family = family_of(rule.benchmark);
+    const std::string family = rule.benchmark.family();
     if (!wanted(family)) return;
     const Context& context = context_of(family);
     const Applies applies = applicability(rule.conditions, context).applies;
@@ -131,12 +131,12 @@ class RulesJudge {
     Expansion expansion = expand(rule, context);
     if (rule.optional == Optional::anywhere || (rule.optional == Optional::quick && context.tier == "quick") ||
         context.asked.filter) {
-      std::erase_if(expansion.keys, [this](const std::string& key) { return !benchmarks_.contains(key); });
+      std::erase_if(expansion.keys, [this](const Key& key) { return !benchmarks_.contains(key); });
     }
     // What can only warn does not stand for a judgement, and what is inside hosts not for what is between them.
-    const bool inside = context.hosts > 1 && is_collective(family) && key_part(rule.benchmark, "scope") == "node";
+    const bool inside = context.hosts > 1 && is_collective(family) && rule.benchmark.part("scope") == "node";
     if (rule.severity == Severity::fail && !expansion.keys.empty() && !inside) judged_families_.insert(family);
-    for (const std::string& key : expansion.keys) {
+    for (const Key& key : expansion.keys) {
       const auto found = benchmarks_.find(key);
       const Benchmark* benchmark = found == benchmarks_.end() ? nullptr : &found->second;
       if (!judges_somebody(rule, benchmark)) continue;
@@ -150,7 +150,7 @@ class RulesJudge {
 
   // An error fails, and missing software leaves open, even where no rule, or only a warning, names the benchmark.
   void judge_error_without_rule(const Benchmark& benchmark) {
-    if (!wanted(family_of(benchmark.key)) || counted_keys_.contains(benchmark.key)) return;
+    if (!wanted(benchmark.key.family()) || counted_keys_.contains(benchmark.key)) return;
     const int ranks = benchmark.context->world_size;
     if (const Row* row = benchmark.error()) {
       Finding finding = plain(benchmark.key, Status::fail, *row->error, ranks);
@@ -168,8 +168,8 @@ class RulesJudge {
     const auto waived = [](const Finding& f) { return !f.counts() || f.status == Status::waived; };
     if (profile == nullptr || !families_.all() || !waived_by_choice_) return;
     if (!std::all_of(said_.findings.begin(), said_.findings.end(), waived)) return;
-    add(plain("machine/profile", Status::missing, "every rule of " + profile->name + " was waived: nothing was judged",
-              ranks()));
+    add(plain(Key("machine/profile"), Status::missing,
+              "every rule of " + profile->name + " was waived: nothing was judged", ranks()));
   }
 
   void count_families(const Profile* profile) {
@@ -212,7 +212,7 @@ class RulesJudge {
       if (unjudged && (!has_values || among_peers_.contains(family))) continue;
       if (!measured) {
         judged_families_.insert(family);
-        add(plain(family, Status::missing, "was not measured", ranks()));
+        add(plain(Key(family), Status::missing, "was not measured", ranks()));
         continue;
       }
       const Context& context = context_of(family);
@@ -241,7 +241,7 @@ class RulesJudge {
     for (const auto& [family, context] : context_of_family_) all.insert(family);
     if (should_have_pairs()) all.insert("pairs");
     for (const Rule& rule : profile.rules) {
-      const std::string family = family_of(rule.benchmark);
+      const std::string family = rule.benchmark.family();
       if (context_of(family).plan >= rule.conditions.since) all.insert(family);  // runs before it had no such family
     }
     return all;
@@ -249,7 +249,7 @@ class RulesJudge {
 
   static Finding no_reference(const std::string& family, const std::string& detail) {
     Finding finding;
-    finding.key = family;
+    finding.key = Key(family);
     finding.status = Status::no_reference;
     finding.detail = detail;
     finding.next = "add rules for it, or list the family under unjudged in the site file (--site=FILE)";
@@ -273,7 +273,7 @@ class RulesJudge {
 
   void list_unjudged() {
     for (const auto& [key, benchmark] : benchmarks_) {
-      if (!wanted(family_of(key)) || judged_keys_.contains(key)) continue;
+      if (!wanted(key.family()) || judged_keys_.contains(key)) continue;
       const Row* waiver = benchmark.waiver();
       const std::string metric = headline_metric(benchmark);
       if (waiver != nullptr) {
@@ -288,10 +288,11 @@ class RulesJudge {
   const FamilySet& families_;
   const std::vector<Finding>& before_;
   const Benchmarks& benchmarks_;
-  std::map<std::string, Finding> untrue_;  // by key
+  std::map<Key, Finding> untrue_;  // by key
   RuleFindings said_;
   std::map<std::string, const Context*> context_of_family_;
-  std::set<std::string> judged_keys_, counted_keys_, judged_families_;
+  std::set<Key> judged_keys_, counted_keys_;
+  std::set<std::string> judged_families_;
   std::set<std::string> among_peers_;  // families in which ranks were compared with each other
   bool waived_by_choice_ = false;      // not because there is no pair
   bool stopped_by_preflight_ = false;

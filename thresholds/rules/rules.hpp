@@ -15,7 +15,8 @@ namespace shakedown {
 
 /// A benchmark that no rule judged.
 struct Unjudged {
-  std::string key, metric;
+  Key key;
+  std::string metric;
   std::optional<double> value;  // nullopt: waived
   std::string detail;           // reason of the waiver
 };

@@ -144,7 +144,7 @@ Profile on_site(const Profile& profile, const Site* site, const Measured& measur
       extended.peak["nic_gbit"] = site->fabric->nic_gbit;
       for (Rule& shipped : extended.rules) shipped.severity = shipped.severity_with_fabric.value_or(shipped.severity);
       Rule rate;  // NICs that all came up at half of what was ordered are of one rate
-      rate.benchmark = "preflight/of:host";
+      rate.benchmark = Key("preflight/of:host");
       rate.metric = "ib_rate_gbit";
       rate.every = Every::host;
       rate.limits.min = site->fabric->nic_gbit;
@@ -155,7 +155,7 @@ Profile on_site(const Profile& profile, const Site* site, const Measured& measur
     }
     for (const auto& [metric, floor] : site->storage) {
       Rule rule;
-      rule.benchmark = "preflight/of:folder";
+      rule.benchmark = Key("preflight/of:folder");
       rule.metric = metric;
       rule.every = Every::host;
       rule.limits.min = floor;

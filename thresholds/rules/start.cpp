@@ -12,11 +12,11 @@ namespace shakedown {
 Finding finding_of(const AbsentHost& absent) {
   Finding finding;
   if (absent.driver_hangs.value_or(false)) {
-    finding.key = "machine/driver_answers/host:" + absent.host;
+    finding.key = Key("machine/driver_answers/host:" + absent.host);
     set(finding, Status::fail, absent.reason,
         on_host(absent.host, "dmesg | grep -e NVRM -e Xid -e 'blocked for more'") + "; then restart the host");
   } else {
-    finding.key = "machine/absent/host:" + absent.host;
+    finding.key = Key("machine/absent/host:" + absent.host);
     set(finding, Status::missing, absent.reason, on_host(absent.host, "true") + "; then measure it alone");
   }
   name_offenders(finding, {host_culprit(absent.host)});
@@ -34,7 +34,7 @@ std::vector<Finding> judge_start(const std::vector<Results>& files) {
   for (const auto& [host, absent] : hosts) findings.push_back(finding_of(absent));
   if (attempts > 1) {
     auto& finding = findings.emplace_back();
-    finding.key = "machine/start_attempts";
+    finding.key = Key("machine/start_attempts");
     finding.severity = Severity::warn;
     set(finding, Status::fail, "ranks died in their start, and were measured by launch " + std::to_string(attempts),
         "the log of the run has the launcher's words");

@@ -29,8 +29,8 @@ constexpr double clock_tolerance = 0.2;
 constexpr std::array<double, 7> lane_gb_per_s{0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563};
 
 // Of a figure that the catalogue does not have: what ends in a unit was timed or counted and is above zero.
-ValueRange range_of(const std::string& key, const std::string& metric) {
-  if (family_of(key) == "preflight") return ValueRange::not_negative;
+ValueRange range_of(const Key& key, const std::string& metric) {
+  if (key.family() == "preflight") return ValueRange::not_negative;
   if (const Metric* row = find_metric(key, metric)) return row->range;
   return unit_of(metric).empty() ? ValueRange::any : ValueRange::positive;
 }
@@ -54,7 +54,7 @@ std::optional<double> pcie_gb_per_s(const Benchmarks& benchmarks) {
 class RowCheck {
  public:
   RowCheck(const Benchmark& benchmark, const Row& row, const Profile* profile, double pcie)
-      : benchmark_(benchmark), context_(*benchmark.context), row_(row), family_(family_of(row.key)), profile_(profile) {
+      : benchmark_(benchmark), context_(*benchmark.context), row_(row), family_(row.key.family()), profile_(profile) {
     scale_ = scale_of(context_);
     scale_.pcie_gb_per_s = pcie;
     if (const Column* tested = column("capacity_gb"))
@@ -230,7 +230,7 @@ class RowCheck {
   void check_partners() {
     const Column none(context_.ranks.size()), *said = column("partner"), *rates = column("busbw_gb_per_s");
     const Column& partners = said == nullptr ? none : *said;
-    const bool one_end = !key_part(row_.key, "confirm").empty();
+    const bool one_end = !row_.key.part("confirm").empty();
     std::set<double> taken;
     for (std::size_t rank = 0; rank < partners.size(); ++rank) {
       const auto refuse_partner = [&](const char* why) { refuse("partner", partners[rank].value_or(0), why, rank); };
@@ -374,8 +374,8 @@ class RowCheck {
     if (context_.backend == "host") return;
     // Of a step that accumulates, the phases are those of one of its passes; where ranks share the state or compute a
     // model together, they wait for each other in each of them.
-    const bool of_whole_step = key_part(row_.key, "accumulation").empty() && key_part(row_.key, "shard").empty() &&
-                               key_part(row_.key, "tp").empty();
+    const bool of_whole_step =
+        row_.key.part("accumulation").empty() && row_.key.part("shard").empty() && row_.key.part("tp").empty();
     const Column *compute = column("compute_ms"), *exposed = column("exposed_comm_ms"), *step = column("seconds");
     if (compute == nullptr || !is_training(family_)) return;
     for (std::size_t rank = 0; rank < compute->size(); ++rank) {
@@ -452,7 +452,7 @@ std::vector<Finding> judge_validity(const Benchmarks& benchmarks, const Profile*
   const double pcie = pcie_gb_per_s(benchmarks).value_or(0);
   std::vector<Finding> findings;
   for (const auto& [key, benchmark] : benchmarks) {
-    if (!families.has_key(key) || benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
+    if (!families.contains(key.family()) || benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
     std::optional<Finding> finding;
     int asked = 1;
     for (const Row* row : benchmark.rows) {

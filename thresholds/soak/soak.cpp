@@ -119,7 +119,7 @@ class Judge {
 
   Finding& add(const std::string& what, Status status, bool counts, const std::string& detail) {
     Finding finding;
-    finding.key = what;
+    finding.key = Key(what);
     finding.judgement = Judgement::series;
     finding.status = status;
     finding.severity = counts ? Severity::fail : Severity::warn;
@@ -140,7 +140,8 @@ class Judge {
         const auto known = index_.find(place.substr(begin, end - begin));
         if (known == index_.end()) continue;
         ends.push_back(result_.units[known->second]);
-        finding.key += (ends.size() == 1 ? "/ranks:" : "-") + std::to_string(ends.back().rank.value_or(0));
+        finding.key = Key(finding.key.text() + (ends.size() == 1 ? "/ranks:" : "-") +
+                          std::to_string(ends.back().rank.value_or(0)));
       }
       name_offenders(finding, ends);
       return finding;

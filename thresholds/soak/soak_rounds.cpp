@@ -69,14 +69,14 @@ void keep_figures(const Measured& measured, SoakRound& round) {
       const auto how = chosen != algorithms.end() ? chosen->second
                        : algorithms.empty()       ? std::string()
                                                   : sha256(json_text(algorithms, -1)).substr(0, 16);
-      round.bits[key + " " + how] = std::move(sums);
+      round.bits[key.text() + " " + how] = std::move(sums);
     }
     const auto metric = headline_metric(benchmark);
     if (metric.empty()) continue;
     auto values = is_shared(key, metric) ? ByRank::mapped_type{} : rank_values(benchmark, metric);
     if (values.empty()) values = {run_value(benchmark, metric)};
     for (auto& value : values) value = shortened(value);
-    round.figures[key + " " + metric] = std::move(values);
+    round.figures[key.text() + " " + metric] = std::move(values);
   }
 }
 
@@ -123,13 +123,13 @@ std::vector<RoundFinding> suspects_of(const Verdict& verdict, const std::vector<
         std::find(culprit.causes.begin(), culprit.causes.end(), Cause::wrong_data) != culprit.causes.end();
     if (!culprit.fails || data) continue;
     Finding finding;
-    finding.key = "suspect";
+    finding.key = Key("suspect");
     finding.status = Status::fail;
     finding.value = 0;
     finding.offenders = culprit.places;
     finding.detail = causes_text(culprit);
     if (!culprit.evidence.empty()) {
-      finding.detail += ": " + culprit.evidence.front().key + " " + culprit.evidence.front().metric;
+      finding.detail += ": " + culprit.evidence.front().key.text() + " " + culprit.evidence.front().metric;
       if (culprit.percent) finding.detail += ", " + percent_text(*culprit.percent / 100) + " worse than expected";
     }
     suspects.push_back(kept(finding, units));

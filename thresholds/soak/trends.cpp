@@ -35,7 +35,8 @@ class TrendFinder {
     std::map<std::pair<std::string, std::string>, Sum> sums;  // class, unit
     for (const std::string& name : soak_.names(&SoakRound::figures)) {
       const auto blank = name.find(' ');
-      const auto key = name.substr(0, blank), metric = name.substr(blank + 1);
+      const Key key(name.substr(0, blank));
+      const auto metric = name.substr(blank + 1);
       const bool shared = is_shared(key, metric);
       const auto peers = peer_class(key, metric);
       if (shared ? lower_is_better(metric) : !peers) continue;
@@ -55,8 +56,8 @@ class TrendFinder {
         }
         if (at_first.empty()) continue;
         const double usual = median(at_first);
-        for (const std::string& of : classes_of(key)) {
-          if (!key_part(of, "end").empty()) continue;  // copies are followed by link
+        for (const Key& of : classes_of(key)) {
+          if (!of.part("end").empty()) continue;  // copies are followed by link
           Sum& sum = sums[{of, unit}];
           sum.levels.resize(rounds_.size());
           sum.limit = std::max(sum.limit, limit);

@@ -58,7 +58,7 @@ struct Seen {
 using SeenTogether = std::map<std::tuple<std::string, std::string, std::string, std::size_t>, Seen>;
 
 Seen& seen_of(SeenTogether& together, const PeerGroup& group) {
-  return together[{family_of(group.name), group.metric, group.device, group.units.front().rows}];
+  return together[{group.name.family(), group.metric, group.device, group.units.front().rows}];
 }
 
 // The standard deviation that the shortest half of the values shows: of two groups, that of the closer one.
@@ -92,7 +92,7 @@ void measure(PeerGroup& group, SeenTogether& together) {
   std::sort(sorted.begin(), sorted.end());
   const bool links = group.units.front().from.has_value();
   // Half of the links are slow where a GPU of four has bad ports, and more where half of the GPUs are slow themselves.
-  if (family_of(group.name) != "p2p") sorted.resize(better_group(sorted, group.kind.class_effect));
+  if (group.name.family() != "p2p") sorted.resize(better_group(sorted, group.kind.class_effect));
   const double centre = centre_of(sorted, links);
   for (Unit& unit : group.units) unit.shortfall -= centre;
   if (group.units.size() <= few) return;
@@ -162,7 +162,7 @@ void fill(PeerGroup& group, const std::vector<Comparison>& comparisons) {
 }
 
 // Of copies by the GPU at one end.
-std::string_view end_of(const PeerGroup& group) { return key_part(group.name, "end"); }
+std::string_view end_of(const PeerGroup& group) { return group.name.part("end"); }
 
 class Groups {
  public:
@@ -184,14 +184,14 @@ class Groups {
 
  private:
   void collect() {
-    std::map<std::tuple<std::string, std::string, std::string, int>, std::size_t> index;
+    std::map<std::tuple<Key, std::string, std::string, int>, std::size_t> index;
     for (std::size_t row = 0; row < peers_.comparisons.size(); ++row) {
       const Comparison& c = peers_.comparisons[row];
       auto names = classes_of(c.key);
       // A row that was repeated confirms itself: it is a class of its own.
       const bool repeated = std::any_of(c.values.begin(), c.values.end(), is_repeated);
       if (repeated && std::find(names.begin(), names.end(), c.key) == names.end()) names.push_back(c.key);
-      for (const std::string& name : names) {
+      for (const Key& name : names) {
         const auto [found, fresh] =
             index.emplace(std::tuple(name, c.metric, c.device, c.context->world_size), peers_.groups.size());
         if (fresh) peers_.groups.push_back({name, c.metric, c.device, c.kind, c.context, 0, 0, {}, {}});
@@ -205,7 +205,7 @@ class Groups {
 
   // A lower limit only where several rows agree: never because a row was measured more often, for whomever that was.
   double limit_of(const PeerGroup& group, const Unit& unit) const {
-    const bool few_rows = !key_part(group.name, "engine").empty();  // two of three may be off by accident
+    const bool few_rows = !group.name.part("engine").empty();  // two of three may be off by accident
     return std::max(group.limit, unit.rows > 1 && !few_rows ? group.kind.class_effect : group.kind.effect);
   }
 
@@ -246,29 +246,30 @@ class Groups {
 
 }  // namespace
 
-std::vector<std::string> classes_of(const std::string& key) {
-  const std::string family = family_of(key);
-  const auto part = [&](const char* name) { return "/" + (name + (":" + std::string(key_part(key, name)))); };
-  if (family == "gemm" && key_part(key, "load") == "sustained") return {family + part("load")};  // bursts show no heat
-  if (family == "gemm") return {family, family + part("dtype")};
-  if (family == "hbm") return {family, family + part("op"), family + part("op") + part("engine")};
-  if (family == "p2p" && key_part(key, "op") == "latency") return {family + part("op")};
-  if (family == "p2p" && key_part(key, "dir") == "both") return {family + part("dir")};
+std::vector<Key> classes_of(const Key& key) {
+  const Key family(key.family());
+  // The class of the rows that have the same values of these parts.
+  const auto by = [&](std::initializer_list<std::string_view> parts) {
+    Key name = family;
+    for (const std::string_view part : parts) name.set(part, key.part(part));
+    return name;
+  };
+  if (family == "gemm" && key.part("load") == "sustained") return {by({"load"})};  // bursts show no heat
+  if (family == "gemm") return {family, by({"dtype"})};
+  if (family == "hbm") return {family, by({"op"}), by({"op", "engine"})};
+  if (family == "p2p" && key.part("op") == "latency") return {by({"op"})};
+  if (family == "p2p" && key.part("dir") == "both") return {by({"dir"})};
   if (family == "p2p") {
-    const std::string engine = family + part("op") + part("engine");
-    return {family, engine + "/end:src", engine + "/end:dst"};
+    const Key engine = by({"op", "engine"});
+    return {family, Key(engine).set("end", "src"), Key(engine).set("end", "dst")};
   }
-  if (family == "pcie" && key_part(key, "active") == "one") {
-    return {family + part("active"), family + part("active") + part("op")};
-  }
-  if (family == "pcie") return {family, family + part("op")};
-  if (key_part(key, "scope") == "node") return {family + part("scope")};
+  if (family == "pcie" && key.part("active") == "one") return {by({"active"}), by({"active", "op"})};
+  if (family == "pcie") return {family, by({"op"})};
+  if (key.part("scope") == "node") return {by({"scope"})};
   return {family};
 }
 
-std::string of_each_rank(const std::string& key) {
-  return key_part(key, "active") == "one" ? with_part(key, "rank", "*") : key;
-}
+Key of_each_rank(const Key& key) { return key.part("active") == "one" ? key.with("rank", "*") : key; }
 
 std::size_t better_group(const std::vector<double>& sorted, double effect) {
   for (std::size_t n = 2; 2 * n <= sorted.size(); ++n) {
@@ -278,8 +279,8 @@ std::size_t better_group(const std::vector<double>& sorted, double effect) {
   return sorted.size();
 }
 
-ClassUnit unit_of(std::string_view name, int rank, std::optional<int> from) {
-  const auto end = key_part(name, "end");
+ClassUnit unit_of(const Key& name, int rank, std::optional<int> from) {
+  const auto end = name.part("end");
   if (!from || end.empty()) return {rank, from};
   return {end == "src" ? *from : rank, std::nullopt};
 }

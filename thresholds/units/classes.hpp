@@ -21,7 +21,15 @@ namespace shakedown {
 void judge_groups(PeerComparison& peers, const RankTelemetry&);
 
 /// "gemm" and "gemm/dtype:bf16": the classes of a row, the widest first.
-std::vector<std::string> classes_of(const std::string& key);
+std::vector<Key> classes_of(const Key&);
+
+/// One metric of a class.
+struct ClassMetric {
+  Key name;  // of the class
+  std::string metric;
+
+  friend auto operator<=>(const ClassMetric&, const ClassMetric&) = default;
+};
 
 /// Whom a value says something about.
 struct ClassUnit {
@@ -33,13 +41,13 @@ struct ClassUnit {
 
 /// In this class, of a value that stands at `rank`: the rank, the link that leads to it, or, in a class of copies by
 /// one end ("end:src", "end:dst"), the GPU at that end.
-ClassUnit unit_of(std::string_view name, int rank, std::optional<int> from);
+ClassUnit unit_of(const Key& name, int rank, std::optional<int> from);
 
 /// Of sorted shortfalls, how many are those of the healthy where half of all are slow, or more: there are two groups
 /// then, further apart than `effect` and than either is wide. All of them where there is one. One fast GPU is no group.
 std::size_t better_group(const std::vector<double>& sorted, double effect);
 
 /// The key of a row with that of the other ranks, where each works by itself: "active:one/rank:*".
-std::string of_each_rank(const std::string& key);
+Key of_each_rank(const Key&);
 
 }  // namespace shakedown

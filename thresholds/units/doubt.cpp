@@ -13,8 +13,8 @@
 namespace shakedown {
 namespace {
 
-using RowsByKey = std::map<std::string, std::vector<RankData>>;
-using Doubts = std::map<std::string, double>;  // key -> the largest shortfall
+using RowsByKey = std::map<Key, const std::vector<RankData>*>;
+using Doubts = std::map<Key, double>;  // the largest shortfall
 
 // Limits of some metrics are wide (raw GEMM, latencies, PCIe with all GPUs at once), and profiles have narrower ones.
 constexpr double wide_effect = 0.2;
@@ -23,23 +23,23 @@ constexpr double wide_effect = 0.2;
 // launches of 2 and 4 H200 no quick size has 10 % less than a smaller one.
 constexpr double odd_collective = 0.1;
 
-void add(Doubts& doubts, const std::string& key, double shortfall) {
+void add(Doubts& doubts, const Key& key, double shortfall) {
   double& known = doubts[key];
   known = std::max(known, shortfall);
 }
 
 // bench/retest.hpp gives these a second turn with a key of its own.
-bool has_turns(const std::string& key) { return family_of(key) == "jitter" || family_of(key) == "launch"; }
+bool has_turns(const Key& key) { return key.family() == "jitter" || key.family() == "launch"; }
 
 // The rows that can confirm what one says of a GPU or a pair: each shift has other pairs.
-std::string confirmed_in(const std::string& key) {
-  if (family_of(key) != "p2p") return classes_of(key).back();
-  return !key_part(key, "shift").empty() && key_part(key, "op") == "latency" ? key : classes_of(key).front();
+Key confirmed_in(const Key& key) {
+  if (key.family() != "p2p") return classes_of(key).back();
+  return !key.part("shift").empty() && key.part("op") == "latency" ? key : classes_of(key).front();
 }
 
 // A value of a GPU, or of a copy between two.
 struct UnitValue {
-  std::string key;
+  Key key;
   std::pair<std::int64_t, std::int64_t> unit;  // rank, local rank of the source or -1
   double value = 0, shortfall = 0;
 };
@@ -49,7 +49,7 @@ struct OneRow {
   PeerClass kind;
   std::vector<UnitValue> values;
 };
-using RowsOfClass = std::map<std::string, OneRow>;
+using RowsOfClass = std::map<Key, OneRow>;
 
 // Fills in how far each value falls short of the median; of two values, of the better one.
 void compare(const std::string& metric, OneRow& row) {
@@ -61,16 +61,13 @@ void compare(const std::string& metric, OneRow& row) {
   for (UnitValue& v : row.values) v.shortfall = (sign * v.value - centre) / std::abs(centre);
 }
 
-std::string key_of_row(const std::string& key) {
-  return with_part(with_part(of_each_rank(key), "src", "*"), "dst", "*");
-}
+Key key_of_row(const Key& key) { return of_each_rank(key).with("src", "*").with("dst", "*"); }
 
-// By class and metric.
-std::map<std::pair<std::string, std::string>, RowsOfClass> rows_by_class(const RowsByKey& measured) {
-  std::map<std::pair<std::string, std::string>, RowsOfClass> classes;
+std::map<ClassMetric, RowsOfClass> rows_by_class(const RowsByKey& measured) {
+  std::map<ClassMetric, RowsOfClass> classes;
   for (const auto& [key, repetitions] : measured) {
-    const auto source = key_number(key, "src").value_or(-1);
-    for (const auto& [metric, values] : repetitions.front().by_rank) {
+    const auto source = key.number("src").value_or(-1);
+    for (const auto& [metric, values] : repetitions->front().by_rank) {
       const auto kind = peer_class(key, metric);
       if (!kind || has_turns(key) || metric == "capacity_gb") continue;
       OneRow& row = classes[{confirmed_in(key), metric}][key_of_row(key)];
@@ -88,7 +85,7 @@ void add_peers(const RowsByKey& measured, Doubts& doubts) {
     std::erase_if(rows, [](const auto& row) { return row.second.values.size() < 2; });
     std::map<std::pair<std::int64_t, std::int64_t>, std::vector<double>> of_unit;
     for (auto& [key, row] : rows) {
-      compare(name.second, row);
+      compare(name.metric, row);
       for (const UnitValue& v : row.values) of_unit[v.unit].push_back(v.shortfall);
     }
     for (const auto& [key, row] : rows) {
@@ -110,10 +107,10 @@ std::optional<double> seconds_of(const RankData& row) {
 // Every host does it by itself: one that takes longer than the others.
 void add_hosts(const RowsByKey& measured, Doubts& doubts) {
   for (const auto& [key, repetitions] : measured) {
-    const auto slowest = key_part(key, "scope") == "node" ? seconds_of(repetitions.front()) : std::nullopt;
+    const auto slowest = key.part("scope") == "node" ? seconds_of(repetitions->front()) : std::nullopt;
     if (!slowest || !(*slowest > 0)) continue;
     std::vector<double> seconds;
-    for (const auto& own : repetitions.front().by_rank.at("seconds")) {
+    for (const auto& own : repetitions->front().by_rank.at("seconds")) {
       if (own) seconds.push_back(*own);
     }
     const double shortfall = 1 - median(std::move(seconds)) / *slowest;
@@ -124,14 +121,14 @@ void add_hosts(const RowsByKey& measured, Doubts& doubts) {
 void add_collectives(const RowsByKey& measured, Doubts& doubts) {
   struct Size {
     double bytes, seconds;
-    const std::string* key;
+    const Key* key;
   };
-  std::map<std::string, std::vector<Size>> sweeps;
+  std::map<Key, std::vector<Size>> sweeps;
   for (const auto& [key, repetitions] : measured) {
-    const auto bytes = key_number(key, "bytes");
-    const auto seconds = seconds_of(repetitions.front());
-    if (!is_collective(family_of(key)) || !bytes || !seconds || !(*seconds > 0)) continue;
-    sweeps[with_part(key, "bytes", "*")].push_back({static_cast<double>(*bytes), *seconds, &key});
+    const auto bytes = key.number("bytes");
+    const auto seconds = seconds_of(repetitions->front());
+    if (!is_collective(key.family()) || !bytes || !seconds || !(*seconds > 0)) continue;
+    sweeps[key.with("bytes", "*")].push_back({static_cast<double>(*bytes), *seconds, &key});
   }
   for (auto& [name, sizes] : sweeps) {
     std::sort(sizes.begin(), sizes.end(), [](const Size& a, const Size& b) { return a.bytes < b.bytes; });
@@ -149,24 +146,26 @@ void add_collectives(const RowsByKey& measured, Doubts& doubts) {
 
 }  // namespace
 
-bool is_brief(const std::string& name, const std::string& metric) {
-  return metric != "capacity_gb" && !name.ends_with("load:sustained") && !is_training(name);
+bool is_brief(const Key& name, const std::string& metric) {
+  return metric != "capacity_gb" && name.part("load") != "sustained" && !is_training(name.family());
 }
 
-double doubtful_shortfall(const std::string& key, const PeerClass& kind) {
+double doubtful_shortfall(const Key& key, const PeerClass& kind) {
   if (kind.effect >= wide_effect) return kind.effect / 2;
   // A healthy GPU with remapped rows read its memory 2.3 % slower than its peers, launch after launch.
-  return family_of(key) == "hbm" ? kind.effect : (kind.effect + kind.class_effect) / 2;
+  return key.family() == "hbm" ? kind.effect : (kind.effect + kind.class_effect) / 2;
 }
 
-std::vector<std::string> rows_in_doubt(const RowsByKey& measured, double at_least) {
+std::vector<std::string> rows_in_doubt(const std::map<std::string, std::vector<RankData>>& measured, double at_least) {
+  RowsByKey rows;
+  for (const auto& [key, repetitions] : measured) rows.emplace(Key(key), &repetitions);
   Doubts doubts;
-  add_peers(measured, doubts);
-  add_collectives(measured, doubts);
-  add_hosts(measured, doubts);
+  add_peers(rows, doubts);
+  add_collectives(rows, doubts);
+  add_hosts(rows, doubts);
   std::vector<std::pair<double, std::string>> sorted;
   for (const auto& [key, shortfall] : doubts) {
-    if (measured.at(key).size() == 1 && shortfall > at_least) sorted.emplace_back(-shortfall, key);
+    if (rows.at(key)->size() == 1 && shortfall > at_least) sorted.emplace_back(-shortfall, key);
   }
   std::sort(sorted.begin(), sorted.end());
   std::vector<std::string> keys;

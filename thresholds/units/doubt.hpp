@@ -19,10 +19,10 @@ inline constexpr std::size_t enough_repetitions = 3;
 inline constexpr double open_shortfall = 0.15;
 
 /// False of seconds of load, which no accident of a moment changes. `name`: of a class.
-bool is_brief(const std::string& name, const std::string& metric);
+bool is_brief(const Key& name, const std::string& metric);
 
 /// The shortfall among peers from which a value that no other row confirms is in doubt. A smaller one is healthy.
-double doubtful_shortfall(const std::string& key, const PeerClass&);
+double doubtful_shortfall(const Key&, const PeerClass&);
 
 /// The keys of rows that were measured once and have a value in doubt, the largest shortfall first:
 /// - a GPU or link that falls short of its peers by more than doubtful_shortfall, and by more than in the other rows of

@@ -78,7 +78,7 @@ class Attributor {
       if (f.judgement != Judgement::rule || f.status != Status::fail || !f.counts()) continue;
       const auto compared = f.compared();
       if (!compared || compared->limit.kind != LimitKind::min) continue;
-      if (!is_training(family_of(f.key)) || !is_shared(f.key, f.metric) || !benchmarks_.contains(f.key)) continue;
+      if (!is_training(f.key.family()) || !is_shared(f.key, f.metric) || !benchmarks_.contains(f.key)) continue;
       downgrade_step(i, *compared, benchmarks_.at(f.key));
     }
   }
@@ -112,33 +112,38 @@ class Attributor {
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i] || !limit.is_missed_by(*values[i])) continue;
       const auto from = sources.of(benchmark.context->ranks[i]);
-      for (const std::string& name : classes_of(f.key)) {
-        counts_[name + f.metric][id(unit_of(name, static_cast<int>(i), from))];
+      for (const Key& name : classes_of(f.key)) {
+        counts_[{name, f.metric}][id(unit_of(name, static_cast<int>(i), from))];
       }
     }
   }
 
   // Classes in which many miss a limit. A step is mostly GEMM: what holds for the clocks of one holds for the other.
   void find_crowd(const Finding& f) {
-    const std::string name = classes_of(f.key).front();
+    const Key name = classes_of(f.key).front();
     const auto groups = groups_.find({name, f.metric});
-    const auto found = counts_.find(name + f.metric);
+    const auto found = counts_.find({name, f.metric});
     if (groups == groups_.end() || found == counts_.end() || found->second.size() < several) return;
     std::size_t all = 0;
     for (const PeerGroup* group : groups->second) all += group->units.size();
     if (static_cast<double>(found->second.size()) < many * static_cast<double>(all)) return;
-    crowded_.insert(peer_class(f.key, f.metric)->clocked ? "clocks" : name + f.metric);
+    if (peer_class(f.key, f.metric)->clocked) {
+      clocks_are_crowded_ = true;
+    } else {
+      crowded_.insert({name, f.metric});
+    }
   }
 
   // Of each of them: in how many rows of the class it has a limit, and in how many it misses that.
   void count(const Finding& f, const Limit& limit) {
     const auto names = classes_of(f.key);
-    if (std::none_of(names.begin(), names.end(), [&](const auto& n) { return counts_.contains(n + f.metric); })) return;
+    if (std::none_of(names.begin(), names.end(), [&](const auto& n) { return counts_.contains({n, f.metric}); }))
+      return;
     const Benchmark& benchmark = benchmarks_.at(f.key);
     const auto sources = hosts_of(*benchmark.context).sources(f.key);
     const Values values = rank_values(benchmark, f.metric);
-    for (const std::string& name : names) {
-      const auto found = counts_.find(name + f.metric);
+    for (const Key& name : names) {
+      const auto found = counts_.find({name, f.metric});
       if (found == counts_.end()) continue;
       for (std::size_t rank = 0; rank < values.size(); ++rank) {
         if (!values[rank]) continue;
@@ -224,11 +229,11 @@ class Attributor {
   }
 
   /// Slow by no more than healthy chips are at their power limit, and by nothing else.
-  bool is_slow_silicon(const std::string& key, int rank, std::size_t ranks) const {
+  bool is_slow_silicon(const Key& key, int rank, std::size_t ranks) const {
     const Standing here = standing(key, "compute_ms", rank, std::nullopt);
     return here.compared && !here.out && !held_back(rank) && telemetry_.power_limited(rank) &&
            here.shortfall / (1 + here.shortfall) <= slowest_of(ranks, true) &&
-           !standing("gemm", "tflops_per_ghz", rank, std::nullopt).out;
+           !standing(Key("gemm"), "tflops_per_ghz", rank, std::nullopt).out;
   }
 
   bool held_back(int rank) const {
@@ -274,11 +279,11 @@ class Attributor {
   };
 
   // Of this GPU or link in the classes of the key.
-  Standing standing(const std::string& key, const std::string& metric, int rank, std::optional<int> from) const {
+  Standing standing(const Key& key, const std::string& metric, int rank, std::optional<int> from) const {
     Standing result;
     auto names = classes_of(key);
     names.push_back(key);  // a row that was repeated is a class of its own
-    for (const std::string& name : names) {
+    for (const Key& name : names) {
       const auto found = groups_.find({name, metric});
       if (found == groups_.end()) continue;
       for (const PeerGroup* group : found->second) {
@@ -298,7 +303,7 @@ class Attributor {
   }
 
   // By more than one value may be off: then a missed limit of this row is not the clock's doing.
-  bool slow_per_clock(const std::string& key, int rank) const {
+  bool slow_per_clock(const Key& key, int rank) const {
     for (const Comparison& c : peers_.comparisons) {
       if (c.key != key || c.metric != "tflops_per_ghz") continue;
       const auto v = std::lower_bound(c.values.begin(), c.values.end(), rank,
@@ -321,8 +326,8 @@ class Attributor {
     const auto names = classes_of(f.key);
     if (!is_brief(names.back(), f.metric)) return Support::confirmed;
     bool alone = true;
-    for (const std::string& name : names) {
-      const auto found = counts_.find(name + f.metric);
+    for (const Key& name : names) {
+      const auto found = counts_.find({name, f.metric});
       if (found == counts_.end()) continue;
       const auto unit = found->second.find(id(unit_of(name, rank, from)));
       if (unit == found->second.end()) continue;
@@ -339,14 +344,16 @@ class Attributor {
   // A pair that keeps the limit alone shares something with the other pairs of the shift, and is healthy itself.
   bool is_fast_alone(const Finding& f, const Limit& limit, int rank, std::optional<int> from,
                      const Benchmark& benchmark) const {
-    const auto shift = key_part(f.key, "shift");
-    if (shift.empty() || !from) return false;
-    const auto local = [&](int of) {
-      return std::to_string(benchmark.context->ranks[static_cast<std::size_t>(of)].local_rank);
-    };
-    std::string alone = f.key;
-    const std::string part = "shift:" + std::string(shift);
-    alone.replace(alone.find(part), part.size(), "src:" + local(*from) + "/dst:" + local(rank));
+    if (f.key.part("shift").empty() || !from) return false;
+    const auto local = [&](int of) { return benchmark.context->ranks[static_cast<std::size_t>(of)].local_rank; };
+    Key alone(f.key.family());
+    for (const auto& [name, value] : f.key.parts()) {
+      if (name == "shift") {
+        alone.set("src", local(*from)).set("dst", local(rank));
+      } else {
+        alone.set(name, value);
+      }
+    }
     const auto found = benchmarks_.find(alone);
     if (found == benchmarks_.end()) return false;
     const Values values = rank_values(found->second, f.metric);
@@ -373,8 +380,7 @@ class Attributor {
     const Support support = support_of(f, limit, rank, from, value, benchmark, here);
     if (support != Support::confirmed) return support == Support::none ? Miss::open : Miss::noted;
     if (from || !here.compared || (clocked && slow_per_clock(f.key, rank))) return Miss::own;
-    const bool crowded =
-        clocked ? crowded_.contains("clocks") : crowded_.contains(classes_of(f.key).front() + f.metric);
+    const bool crowded = clocked ? clocks_are_crowded_ : crowded_.contains({classes_of(f.key).front(), f.metric});
     if (!clocked) return crowded && here.shortfall <= 3 * here.scale ? Miss::fleet : Miss::own;
     // How far its rate is behind, and how far the limit is behind the median rate.
     const bool time = limit.kind == LimitKind::max;
@@ -391,11 +397,12 @@ class Attributor {
   const Benchmarks& benchmarks_;
   const PeerComparison& peers_;
   const RankTelemetry telemetry_;
-  std::map<std::pair<std::string, std::string>, std::vector<const PeerGroup*>> groups_;
+  std::map<ClassMetric, std::vector<const PeerGroup*>> groups_;
   std::map<const Context*, Hosts> hosts_;
   mutable std::map<int, bool> held_back_;
-  std::set<std::string> crowded_;                          // class and metric
-  std::map<std::string, std::map<UnitId, Count>> counts_;  // class and metric
+  std::set<ClassMetric> crowded_;
+  bool clocks_are_crowded_ = false;
+  std::map<ClassMetric, std::map<UnitId, Count>> counts_;
   std::vector<Attribution> attributions_;
 };
 

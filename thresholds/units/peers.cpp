@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
@@ -113,10 +113,10 @@ double good_quarter(std::vector<double>& values, bool low_is_good) {
 // Pairs that were measured because they were slow elsewhere are no sample of their host.
 bool is_sample(const Comparison& comparison, const std::vector<std::vector<double>>& by_host) {
   if (!comparison.values.front().from) return true;
-  const std::size_t directions = key_part(comparison.key, "dir") == "both" ? 1 : 2;
+  const std::size_t directions = comparison.key.part("dir") == "both" ? 1 : 2;
   const std::size_t ranks = comparison.context->ranks.size() / by_host.size();
   return comparison.values.size() >= by_host.size() * ranks * (ranks - 1) * directions / 2 ||
-         !key_part(comparison.key, "shift").empty();
+         !comparison.key.part("shift").empty();
 }
 
 // A host counts with what its better ranks reach, if it has at least two.
@@ -160,7 +160,7 @@ class Collector {
 
   PeerComparison collect(const Benchmarks& benchmarks, const FamilySet& families) {
     for (const auto& [key, benchmark] : benchmarks) {
-      if (!families.has_key(key)) continue;
+      if (!families.contains(key.family())) continue;
       if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
       peers_.ranks = std::max(peers_.ranks, benchmark.context->world_size);
       peers_.counts = peers_.counts && benchmark.context->backend != "host";
@@ -184,8 +184,8 @@ class Collector {
     if (values.empty()) return;
     const Context& context = *benchmark.context;
     const Hosts& hosts = hosts_of(context);
-    const std::string key = pooled_key(benchmark.key, hosts);
-    const bool per_host = key_part(key, "scope") == "node";
+    const Key key = pooled_key(benchmark.key, hosts);
+    const bool per_host = key.part("scope") == "node";
     const auto sources = hosts.sources(benchmark.key);
     const std::size_t repetitions = benchmark.rows.size();
     std::set<std::size_t> seen;  // hosts: the ranks of one have one value in common
@@ -206,28 +206,27 @@ class Collector {
     }
   }
 
-  std::string kind_of(const RankFacts& rank, const std::string& key) const {
+  std::string kind_of(const RankFacts& rank, const Key& key) const {
     std::string kind = rank.device;
     for (const Population& population : peers_.populations) {
-      if (family_of(population.class_name) != family_of(key)) continue;
+      if (population.class_name.family() != key.family()) continue;
       kind += " with " + population.fact + " " + facts_.value(population.fact, rank.rank).value_or("unknown");
     }
     return kind;
   }
 
-  static std::string pooled_key(const std::string& key, const Hosts& hosts) {
-    std::string pooled = of_each_rank(key);
-    if (hosts.count() >= enough_hosts) return pooled;
-    return with_part(with_part(pooled, "src", "*"), "dst", "*");
+  static Key pooled_key(const Key& key, const Hosts& hosts) {
+    const Key pooled = of_each_rank(key);
+    return hosts.count() >= enough_hosts ? pooled : pooled.with("src", "*").with("dst", "*");
   }
 
-  Comparison& comparison_of(const std::string& key, const std::string& metric, const std::string& device) {
+  Comparison& comparison_of(const Key& key, const std::string& metric, const std::string& device) {
     // Ranks of one kind follow each other, so that the last is nearly always the one.
     if (last_ < peers_.comparisons.size()) {
       Comparison& last = peers_.comparisons[last_];
       if (last.key == key && last.metric == metric && last.device == device) return last;
     }
-    const auto [found, fresh] = index_.emplace(std::array{key, metric, device}, peers_.comparisons.size());
+    const auto [found, fresh] = index_.emplace(std::tuple(key, metric, device), peers_.comparisons.size());
     if (fresh) {
       peers_.comparisons.emplace_back();
       peers_.comparisons.back().key = key;
@@ -261,7 +260,7 @@ class Collector {
   const DividingFacts& facts_;
   PeerComparison peers_;
   std::map<const Context*, Hosts> hosts_;
-  std::map<std::array<std::string, 3>, std::size_t> index_;
+  std::map<std::tuple<Key, std::string, std::string>, std::size_t> index_;
   std::size_t last_ = 0;
 };
 

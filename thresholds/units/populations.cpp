@@ -128,7 +128,7 @@ std::vector<Population> find_populations(const PeerComparison& peers, const Divi
       if (group.units.empty() || group.units.front().from) continue;
       for (const std::string& value : values) {
         const auto population = population_by(group, fact.name, value, facts);
-        if (population) by_family.emplace(family_of(group.name), *population);
+        if (population) by_family.emplace(group.name.family(), *population);
       }
     }
   }

@@ -179,9 +179,9 @@ TEST(Rehearsal, TellsOneTimeInAllFiguresOfARow) {
   int compared = 0;
   for (const auto& [name, row] : rows_of(fleet.results())) {
     for (const auto& [metric, value] : row.metrics) {
-      const Metric* known = find_metric(name.first, metric);
-      if (known == nullptr || known->of_mean || row.key.starts_with("pairs")) continue;
-      const auto told = implied_seconds(*known, name.first, value, scale);
+      const Metric* known = find_metric(Key(name.first), metric);
+      if (known == nullptr || known->of_mean || row.key.family() == "pairs") continue;
+      const auto told = implied_seconds(*known, Key(name.first), value, scale);
       if (!told || metric == "max_us" || metric == "p99_us" || metric == "p999_us") continue;
       double slowest = 0;
       for (const auto& seconds : row.by_rank.at("seconds")) slowest = std::max(slowest, seconds.value_or(0));
