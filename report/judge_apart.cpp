@@ -39,6 +39,7 @@ bool is_device_error(std::string_view error) {
 
 Finding finding_of(const Row& row, const Context& context) {
   Finding finding;
+  classify(finding, row.wrong_ranks.empty() ? Code::error : Code::wrong_data);
   finding.key = row.key;
   finding.status = !row.wrong_ranks.empty() || is_device_error(*row.error) ? Status::fail : Status::missing;
   finding.detail = *row.error;
@@ -54,7 +55,8 @@ Finding finding_of(const Row& row, const Context& context) {
 
 Finding died_finding(const Arguments& arguments, const std::string& died) {
   Finding finding;
-  finding.key = Key("machine/complete");
+  classify(finding, Code::complete);
+  finding.key = machine_key(Code::complete);
   finding.status = Status::missing;
   finding.detail = "the judge " + died + ", results kept: nothing was compared with a limit";
   const std::string where = arguments.results.empty() ? "DIR" : shown(arguments.results.front()).string();

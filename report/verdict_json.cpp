@@ -58,10 +58,16 @@ void read_limit(Reader& reader, std::optional<Limit>& limit) {
   limit->value = *value;
 }
 
+template <class Archive>
+void members(Archive& archive, Part& part) {
+  archive("kind", part.kind)("id", part.id)("host", part.host);
+}
+
 // Files of release 0.1.0 have no judgement: their findings all come from rules.
 template <class Archive>
 void members(Archive& archive, Finding& f) {
   archive("key", f.key)("metric", f.metric).younger("judgement", f.judgement);
+  archive.younger("code", f.code).younger("part", f.part).younger("sure", f.sure);
   archive("status", f.status)("severity", f.severity).derived("counted", f.counts());
   archive("value", f.value);
   if constexpr (std::same_as<Archive, Writer>) {

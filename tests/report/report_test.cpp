@@ -477,6 +477,34 @@ TEST(Schema, DescribesEveryMemberOfAComparison) {
   EXPECT_EQ(schema_error(json::parse(regression_json(Regression{})), "regression"), "") << "that could not be made";
 }
 
+template <class Enum>
+json words_of() {
+  json list = json::array();
+  for (const auto word : words(Enum{})) list.push_back(word);
+  return list;
+}
+
+TEST(Schema, ListsTheWordsOfProgramsAsTheyAreWritten) {
+  std::ifstream in(SHAKEDOWN_SOURCE_DIR "/report/verdict.schema.json");
+  const json schema = json::parse(in);
+  const json& finding = schema["$defs"]["finding"]["properties"];
+  EXPECT_EQ(finding["code"]["enum"], words_of<Code>());
+  EXPECT_EQ(schema["$defs"]["part"]["properties"]["kind"]["enum"], words_of<PartKind>());
+  json sure = words_of<Sure>();
+  sure.push_back(nullptr);
+  EXPECT_EQ(finding["sure"]["enum"], sure);
+}
+
+TEST(Schema, HasALineOfTheDocumentForEachCode) {
+  const std::string page = read_file(SHAKEDOWN_SOURCE_DIR "/docs/verdict.md");
+  const auto begin = page.find("| code | the finding says |");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string table = page.substr(begin, page.find("\n\n", begin) - begin);
+  for (const auto word : words(Code{})) {
+    EXPECT_NE(table.find("`" + std::string(word) + "`"), std::string::npos) << word;
+  }
+}
+
 TEST(Schema, RefusesWhatIsNoVerdict) {
   const json good = json::parse(verdict_json(failing()));
   const auto broken = [&](auto change) {
@@ -489,6 +517,8 @@ TEST(Schema, RefusesWhatIsNoVerdict) {
   EXPECT_NE(broken([](json& j) { j["schema"] = 2; }), "");
   EXPECT_NE(broken([](json& j) { j["findings"][0]["status"] = "maybe"; }), "");
   EXPECT_NE(broken([](json& j) { j["findings"][0]["value"] = "600"; }), "");
+  EXPECT_NE(broken([](json& j) { j["findings"][0]["code"] = "slow"; }), "");
+  EXPECT_NE(broken([](json& j) { j["findings"][0]["part"].erase("host"); }), "");
 }
 
 }  // namespace

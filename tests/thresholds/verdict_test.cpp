@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "tests/thresholds/results_builder.hpp"
+#include "thresholds/findings/attribution.hpp"
 
 namespace shakedown::verdict_test {
 namespace {
@@ -70,7 +71,9 @@ TEST(Verdict, SaysHowManyHostsAndHowManyFamiliesWereJudged) {
 TEST(Verdict, FailsAndNamesTheRankBelowTheFloor) {
   ResultsBuilder builder;
   builder.add(gemm, "tflops", 600, {700, 690, 710, 600});
-  expect_state(judged(builder, gemm_rule + "}\n"), State::inconclusive, 3);  // nothing confirms it
+  const Verdict once = judged(builder, gemm_rule + "}\n");
+  expect_state(once, State::inconclusive, 3);  // nothing confirms it
+  EXPECT_EQ(find(once, gemm).sure, Sure::once);
   builder.repeated();
   const Verdict verdict = judged(builder, gemm_rule + "}\n");
   expect_state(verdict, State::fail, 1);
@@ -86,6 +89,57 @@ TEST(Verdict, FailsAndNamesTheRankBelowTheFloor) {
   EXPECT_EQ(finding.next,
             "mpirun -np 4 build/bench/bench_gemm --benchmark_filter='^gemm/dtype:bf16/m:8192/n:8192/k:8192(/|$)'");
   EXPECT_NE(finding.rule_at.find("test.yaml:6"), std::string::npos);
+  EXPECT_EQ(finding.code, Code::limit);
+  EXPECT_EQ(finding.sure, Sure::twice);
+  EXPECT_EQ(finding.part.kind, PartKind::gpu);
+  EXPECT_EQ(finding.part.id, "GPU-1003");
+  EXPECT_EQ(finding.part.host, "node0");
+}
+
+TEST(Verdict, NamesTheEndsOfASlowLinkAtEitherOfThem) {
+  const std::string rule =
+      "  - {benchmark: \"p2p/op:read/engine:ce/dir:both/src:0/dst:1/bytes:8\", metric: "
+      "copy_gb_per_s, every: rank, min: 366, source: s}\n";
+  for (const auto& [source, destination] : {std::pair{400, 100}, {100, 400}}) {
+    ResultsBuilder builder(2);
+    builder.add("p2p/op:read/engine:ce/dir:both/src:0/dst:1/bytes:8", "copy_gb_per_s", 100, {source, destination});
+    const Finding finding = find(judged(builder, rule), "p2p/op:read/engine:ce/dir:both/src:0/dst:1/bytes:8");
+    EXPECT_EQ(finding.part.kind, PartKind::link);
+    EXPECT_EQ(finding.part.id, "GPU-1000 > GPU-1001");
+  }
+}
+
+TEST(Verdict, SaysWhatKindOfFindingIsMadeWithoutAMeasurement) {
+  const Verdict verdict = judged(ResultsBuilder().add("hbm/x:1", "hbm_gb_per_s", 4000), gemm_rule + "}\n");
+  const Finding missing = find(verdict, gemm);
+  EXPECT_EQ(missing.code, Code::not_measured);
+  EXPECT_FALSE(missing.sure);
+  EXPECT_EQ(missing.part.kind, PartKind::run);
+  EXPECT_EQ(find(verdict, "hbm").code, Code::no_reference);
+  const Finding ranks = find(verdict, "machine/ranks");
+  EXPECT_EQ(ranks.code, Code::ranks);
+  EXPECT_EQ(ranks.sure, Sure::event);
+}
+
+TEST(Attribution, MakesANewFindingAndLeavesTheOthers) {
+  std::vector<Finding> findings(2);
+  findings[1].detail = "seen";
+  findings[1].worst = host_culprit("node1");
+  findings[1].part = host_part("node1");
+  const auto made = attributed(findings, {{.finding = 1,
+                                           .status = Status::inconclusive,
+                                           .severity = Severity::warn,
+                                           .offenders = std::vector{host_culprit("node2"), host_culprit("node3")},
+                                           .part = host_part("node2"),
+                                           .reason = "measured once"}});
+  EXPECT_EQ(made[0].status, Status::pass);
+  EXPECT_EQ(made[1].status, Status::inconclusive);
+  EXPECT_EQ(made[1].severity, Severity::warn);
+  EXPECT_EQ(made[1].worst->host, "node2");
+  EXPECT_EQ(made[1].part.id, "node2");
+  EXPECT_EQ(made[1].offender_count, 2U);
+  EXPECT_EQ(made[1].detail, "seen; measured once");
+  EXPECT_EQ(findings[1].detail, "seen") << "the finding itself stays as it was";
 }
 
 TEST(Verdict, CountsAllOffendersAndNamesTenWorstFirst) {

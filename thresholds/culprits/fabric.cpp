@@ -67,6 +67,7 @@ class FabricJudge {
                      std::string next) {
     Diagnosis d;
     d.causes = std::move(causes);
+    d.part = part_of(d.causes.front(), places);
     d.place_count = places.size();
     d.percent = 100 * (1 - x);
     d.detail = std::move(detail);
@@ -85,6 +86,25 @@ class FabricJudge {
     d.percent = 100 * (1 - x);
     out_.suspects.push_back(std::move(d));
     return out_.suspects.back();
+  }
+
+  /// The part that is slow where these NICs are. Without leaves on record a leaf, an uplink and a path have no name.
+  Part part_of(Cause cause, const std::vector<Place>& places) const {
+    if (places.empty() || cause == Cause::configuration) return {};
+    const PairRounds::Host& host = rounds_.hosts[places.front().first];
+    std::set<std::string> leaves, hosts;
+    for (const Place& place : places) {
+      leaves.insert(rounds_.hosts[place.first].leaf);
+      hosts.insert(rounds_.hosts[place.first].name);
+    }
+    switch (cause) {
+      case Cause::slow_nic: return {PartKind::nic, rail_text(places.front().second), host.name};
+      case Cause::slow_node: return host_part(host.name);
+      case Cause::slow_leaf: return {PartKind::leaf, host.leaf, ""};
+      case Cause::slow_uplink: return {PartKind::uplink, joined(leaves, " > "), ""};
+      case Cause::slow_path: return {PartKind::path, joined(hosts.size() == 2 ? hosts : leaves, " > "), ""};
+      default: return gpu_part(rounds_.facts(places.front()));
+    }
   }
 
   std::string rail_text(std::size_t rail) const { return "rail " + std::to_string(rail); }
@@ -185,6 +205,7 @@ class FabricJudge {
     return {std::nullopt, rounds_.hosts[host].name, std::nullopt, std::nullopt, std::nullopt};
   }
   void only_host(Diagnosis& d, std::size_t host) const {
+    d.part = host_part(rounds_.hosts[host].name);
     d.places = {whole(host)};
     d.place_count = 1;
   }
@@ -447,6 +468,7 @@ class FabricJudge {
           "run both hosts with NCCL_DEBUG=INFO and compare rings, GPUDirect and NVLink with those of another pair");
       add_evidence(d, std::move(evidence));
       d.percent = 100 * (1 - x);
+      d.part = {PartKind::path, rounds_.hosts[a].name + " > " + rounds_.hosts[b].name, ""};
       d.places = {whole(a), whole(b)};
       d.place_count = 2;
     }
@@ -466,9 +488,10 @@ class FabricJudge {
 
   // --- words ---
 
-  void note_wrong(const std::string& key, const Row& row) {
+  void note_wrong(const Key& key, const Row& row) {
     Finding finding;
-    finding.key = Key(key);
+    classify(finding, Code::wrong_data);
+    finding.key = key;
     finding.status = Status::fail;
     finding.judgement = Judgement::peers;
     finding.wrong_ranks = row.wrong_ranks;
@@ -480,7 +503,10 @@ class FabricJudge {
       }
     }
     finding.offender_count = row.wrong_ranks.size();
-    if (!finding.offenders.empty()) finding.worst = finding.offenders.front();
+    if (!finding.offenders.empty()) {
+      finding.worst = finding.offenders.front();
+      finding.part = shakedown::part_of(key, PairRounds::metric, *rounds_.context, *finding.worst->rank);
+    }
     finding.next = "measure pairs again; if it repeats, swap the NIC or the cable of this rank";
     out_.wrong_data.push_back(std::move(finding));
   }
@@ -494,6 +520,8 @@ class FabricJudge {
     for (const Place& place : places) {
       if (finding.offenders.size() < max_offenders) finding.offenders.push_back(culprit(rounds_.facts(place)));
     }
+    classify(finding, Code::not_measured);
+    finding.part = part_of(Cause::slow_nic, places);
     finding.offender_count = places.size();
     finding.worst = finding.offenders.front();
     finding.next = measure_command(finding.key, rounds_.context->world_size);
@@ -507,6 +535,8 @@ class FabricJudge {
     out_.judged = rounds_.hosts.size() >= least_hosts;
     for (const Diagnosis& d : out_.suspects) {
       Finding finding = plain(Status::fail, causes_text(d) + ": " + d.detail);
+      classify(finding, Code::pairs, d.evidence_count);
+      finding.part = d.part;
       finding.offenders = d.places;
       finding.offender_count = d.place_count;
       if (!d.places.empty()) finding.worst = d.places.front();
@@ -527,6 +557,7 @@ class FabricJudge {
 
   static Finding plain(Status status, std::string detail) {
     Finding finding;
+    classify(finding, Code::pairs);
     finding.key = Key("pairs");
     finding.status = status;
     finding.judgement = Judgement::peers;

@@ -11,6 +11,7 @@ Finding attributed(Finding finding, const Attribution& attribution) {
   if (attribution.offenders) {
     finding.worst.reset();
     name_offenders(finding, *attribution.offenders);
+    finding.part = attribution.part;
   }
   if (!attribution.reason.empty()) finding.detail += (finding.detail.empty() ? "" : "; ") + attribution.reason;
   return finding;

@@ -16,6 +16,7 @@ struct Attribution {
   Status status = Status::fail;
   Severity severity = Severity::fail;
   std::optional<std::vector<Culprit>> offenders = std::nullopt;  // all, the worst first; nullopt: the same ones
+  Part part = {};                                                // of these offenders
   std::optional<double> value = std::nullopt;                    // nullopt: the same one
   std::optional<std::vector<int>> own = std::nullopt;            // Finding::own
   std::string reason = "";                                       // empty: nothing to add to its detail

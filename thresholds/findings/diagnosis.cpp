@@ -26,6 +26,7 @@ std::vector<Finding> findings_of(const std::vector<Diagnosis>& suspects) {
   for (const Diagnosis& d : suspects) {
     if (!d.fails || !d.evidence.empty() || d.causes.front() != Cause::power_or_heat) continue;
     Finding f;
+    classify(f, Code::clock);
     f.key = Key("gemm");
     f.metric = "sm_mhz_vs_peers";
     f.judgement = Judgement::peers;
@@ -33,6 +34,7 @@ std::vector<Finding> findings_of(const std::vector<Diagnosis>& suspects) {
     f.offenders = d.places;
     f.offender_count = d.place_count;
     f.worst = d.places.front();
+    f.part = part_of(*f.worst);
     f.detail = d.detail + "; " + d.telemetry;
     f.source = "the clocks and throttle reasons of all ranks in this run";
     f.next = d.next;

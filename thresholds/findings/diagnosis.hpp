@@ -63,6 +63,7 @@ struct Diagnosis {
   std::vector<Cause> causes;    // more than one where the evidence does not separate them, the likeliest first
   bool heat = false;            // it held the clock of the place down
   bool fails = true;            // false: said, because somebody will ask, and no reason to reject anything
+  Part part = {};               // of those between hosts
   std::vector<Culprit> places;  // the GPU; of a link the source and the destination; of a node its host
   std::size_t place_count = 0;
   std::optional<double> percent, mads;  // of the strongest evidence

@@ -62,15 +62,50 @@ void set(Finding& finding, Status status, std::string detail, std::string next) 
   finding.next = std::move(next);
 }
 
+void classify(Finding& finding, Code code, std::size_t times) {
+  finding.code = code;
+  switch (code) {
+    case Code::not_measured:
+    case Code::waiver:
+    case Code::software_missing:
+    case Code::no_reference: finding.sure = std::nullopt; return;
+    case Code::limit:
+    case Code::scatter:
+    case Code::untrue:
+    case Code::peers:
+    case Code::in_doubt:
+    case Code::population:
+    case Code::clock:
+    case Code::crosscheck:
+    case Code::baseline:
+    case Code::scaling:
+    case Code::pairs:
+    case Code::series: finding.sure = times > 1 ? Sure::twice : Sure::once; return;
+    default: finding.sure = Sure::event;
+  }
+}
+
+Key machine_key(Code code) { return Key("machine/" + std::string(name(code))); }
+
 void set_software_missing(Finding& finding, const std::string& why, int ranks) {
+  classify(finding, Code::software_missing);
   set(finding, Status::inconclusive, "not measured because of software, not the machine: " + why,
       "install that software, then measure again: " + measure_command(finding.key, ranks));
+}
+
+Part part_of(const Culprit& culprit) {
+  if (!culprit.rank) return host_part(culprit.host);
+  const std::string rank = "rank " + std::to_string(*culprit.rank);
+  return {PartKind::gpu, culprit.uuid ? *culprit.uuid : culprit.pci.value_or(rank), culprit.host};
 }
 
 void name_offenders(Finding& finding, std::vector<Culprit> offenders) {
   finding.offender_count = offenders.size();
   if (offenders.size() > max_offenders) offenders.resize(max_offenders);
-  if (!finding.worst && !offenders.empty()) finding.worst = offenders.front();
+  if (!finding.worst && !offenders.empty()) {
+    finding.worst = offenders.front();
+    finding.part = part_of(*finding.worst);
+  }
   finding.offenders = std::move(offenders);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "thresholds/catalogue/metrics.hpp"
+#include "thresholds/findings/part.hpp"
 #include "thresholds/findings/severity.hpp"
 #include "thresholds/results/results.hpp"
 
@@ -24,6 +25,58 @@ constexpr auto words(Status) {
 /// measurements of the same run predict, or the rounds of a watch.
 enum class Judgement { rule, baseline, peers, crosscheck, series };
 constexpr auto words(Judgement) { return names("rule", "baseline", "peers", "crosscheck", "series"); }
+
+/// The kind of a finding, in a word that stays the same for programs; docs/verdict.md has the meaning of each.
+enum class Code {
+  limit,
+  fact,
+  scatter,
+  untrue,
+  wrong_data,
+  error,
+  not_measured,
+  waiver,
+  software_missing,
+  no_reference,
+  peers,
+  in_doubt,
+  population,
+  clock,
+  crosscheck,
+  baseline,
+  scaling,
+  pairs,
+  series,
+  complete,
+  run_id,
+  backend,
+  ranks,
+  hosts,
+  gpus,
+  unique_devices,
+  fault,
+  crashed,
+  driver_answers,
+  absent,
+  start_attempts,
+  errors,
+  slowdown,
+  memory,
+  nccl_transport,
+  nccl_network
+};
+constexpr auto words(Code) {
+  return names("limit", "fact", "scatter", "untrue", "wrong_data", "error", "not_measured", "waiver",
+               "software_missing", "no_reference", "peers", "in_doubt", "population", "clock", "crosscheck", "baseline",
+               "scaling", "pairs", "series", "complete", "run_id", "backend", "ranks", "hosts", "gpus",
+               "unique_devices", "fault", "crashed", "driver_answers", "absent", "start_attempts", "errors", "slowdown",
+               "memory", "nccl_transport", "nccl_network");
+}
+
+/// How sure a finding is. twice, once: a figure that scatters was measured so often. event: something was read, counted
+/// or happened, which no second measurement confirms or denies.
+enum class Sure { twice, once, event };
+constexpr auto words(Sure) { return names("twice", "once", "event"); }
 
 /// A rank, or only a host, that a finding names.
 struct Culprit {
@@ -71,8 +124,11 @@ struct Compared {
 inline constexpr std::size_t max_offenders = 10;  // named in a finding; the count is always complete
 
 struct Finding {
-  Key key;             // "gemm/dtype:bf16/...", "machine/ranks", or a family
-  std::string metric;  // empty for machine/...
+  Code code = Code::limit;
+  std::optional<Sure> sure;  // nullopt: nothing was measured or judged
+  Part part;                 // the worst, where there are several
+  Key key;                   // "gemm/dtype:bf16/...", "machine/ranks", or a family
+  std::string metric;        // empty for machine/...
   Judgement judgement = Judgement::rule;
   Status status = Status::pass;
   Severity severity = Severity::fail;
@@ -100,6 +156,15 @@ struct Finding {
 };
 
 void set(Finding&, Status, std::string detail, std::string next);
+
+/// Sets the code and how sure a finding of this kind is. `times`: how often its figure was measured.
+void classify(Finding&, Code, std::size_t times = 1);
+
+/// "machine/ranks": the key of findings of this code that are about no benchmark.
+Key machine_key(Code);
+
+/// The GPU of a rank, or the host.
+Part part_of(const Culprit&);
 
 /// Names the first of them, the worst first, and counts all.
 void name_offenders(Finding&, std::vector<Culprit>);

@@ -289,6 +289,7 @@ Finding finding_of(const Change& change) {
   finding.key = change.key;
   finding.metric = (change.metric.empty() ? "" : change.metric + "_") + "vs_baseline";
   finding.judgement = Judgement::baseline;
+  classify(finding, Code::baseline, change.after_count);
   finding.unit = unit_of(change.metric);
   finding.source = "baseline";
   finding.value = change.after;

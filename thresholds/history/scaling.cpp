@@ -108,6 +108,7 @@ class Scaling {
 
   static Finding finding(const std::string& key, const std::string& metric) {
     Finding f;
+    classify(f, Code::scaling);
     f.key = Key(key);
     f.metric = metric;
     f.judgement = Judgement::crosscheck;

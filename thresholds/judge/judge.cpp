@@ -168,6 +168,7 @@ void judge_by_limits(const Measured& measured, const Selection& selection, const
     if (auto finding = judge_transport(measured.files, *selection.profile)) verdict.findings.push_back(*finding);
   } else {
     Finding finding;
+    classify(finding, Code::no_reference);
     finding.key = Key("machine/profile");
     finding.status = Status::no_reference;
     finding.detail = selection.reason;
@@ -199,7 +200,8 @@ void judge_by_baseline(const Measured& measured, const References& references, c
   const auto differ = differences(baseline_of(measured.files).facts, references.baseline->facts);
   if (!differ.empty() && !references.change.allow_different) {
     Finding finding;
-    finding.key = Key("machine/baseline");
+    classify(finding, Code::baseline);
+    finding.key = machine_key(Code::baseline);
     finding.judgement = Judgement::baseline;
     const std::size_t more = differ.size() - 1;
     set(finding, Status::inconclusive,

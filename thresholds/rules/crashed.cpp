@@ -18,7 +18,8 @@ std::optional<Finding> judge_crashed(const std::vector<Results>& files) {
   }
   if (families.empty()) return std::nullopt;
   Finding finding;
-  finding.key = Key("machine/crashed");
+  classify(finding, Code::crashed);
+  finding.key = machine_key(Code::crashed);
   finding.status = Status::fail;
   // Each death took a host with it: the others held out.
   if (lost.size() >= families.size()) {

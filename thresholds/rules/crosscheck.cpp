@@ -57,7 +57,7 @@ class Checker {
     }
     const auto copy = copy_rate();
     if (best == nullptr || !copy) return;
-    Finding f = finding(best->key, "busbw_gb_per_s_vs_copies", *best->context);
+    Finding f = finding(*best, "busbw_gb_per_s_vs_copies");
     f.value = busbw;
     f.unit = "GB/s";
     const double least = allreduce_of_copy * *copy;
@@ -108,7 +108,7 @@ class Checker {
     const double flops = counted ? *counted * 1e12 * *step * 1e-3 : model->flops_per_token * tokens;
     if (!(flops > 0)) return;
     const double compute = flops / (step_of_gemm * gemm->first * 1e12) * 1e3;
-    Finding f = finding(key, "step_ms_vs_parts", *benchmark.context);
+    Finding f = finding(benchmark, "step_ms_vs_parts");
     f.value = step;
     f.unit = "ms";
     const double longest = (1 + step_tolerance) * (compute + *comm);
@@ -160,9 +160,10 @@ class Checker {
     return nearest ? std::optional(nearest->second * bytes / nearest->first / 1e3) : std::nullopt;
   }
 
-  static Finding finding(const Key& key, const std::string& metric, const Context&) {
+  static Finding finding(const Benchmark& benchmark, const std::string& metric) {
     Finding f;
-    f.key = key;
+    classify(f, Code::crosscheck, benchmark.rows.size());
+    f.key = benchmark.key;
     f.metric = metric;
     f.judgement = Judgement::crosscheck;
     return f;

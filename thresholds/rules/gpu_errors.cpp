@@ -90,9 +90,11 @@ std::vector<Record> records_of(const std::vector<Results>& files, const FamilySe
   return records;
 }
 
-Finding finding_of(const Record& record, const std::string& what, bool fails) {
+Finding finding_of(const Record& record, Code code, bool fails) {
   Finding f;
-  f.key = Key("machine/" + what + "/rank:" + std::to_string(record.facts->rank));
+  classify(f, code);
+  f.key = machine_key(code).set("rank", record.facts->rank);
+  f.part = gpu_part(*record.facts);
   f.status = Status::fail;
   f.severity = fails ? Severity::fail : Severity::warn;
   f.worst = culprit(*record.facts);
@@ -101,7 +103,7 @@ Finding finding_of(const Record& record, const std::string& what, bool fails) {
   f.source = "what the driver counts and reports while it is measured";
   f.next = on_host(record.facts->host,
                    "nvidia-smi -q -i " + gpu_in_command(*record.facts) +
-                       (what == "errors" ? " -d ECC,ROW_REMAPPER" : " -d PERFORMANCE,TEMPERATURE,POWER"));
+                       (code == Code::errors ? " -d ECC,ROW_REMAPPER" : " -d PERFORMANCE,TEMPERATURE,POWER"));
   return f;
 }
 
@@ -118,7 +120,7 @@ std::optional<Finding> judge_errors(const Record& record, bool fails) {
     }
   }
   if (said.empty()) return std::nullopt;
-  Finding f = finding_of(record, "errors", fails);
+  Finding f = finding_of(record, Code::errors, fails);
   f.detail = "while it was measured: " + joined(said);
   if (!advice.empty()) f.detail += "; " + joined(advice, "; ");
   return f;
@@ -134,7 +136,7 @@ std::optional<Finding> judge_slowdown(const Record& record) {
     most = share;
     where = family;
   }
-  Finding f = finding_of(record, "slowdown", most >= slowed_down);
+  Finding f = finding_of(record, Code::slowdown, most >= slowed_down);
   f.value = 100 * most;
   f.limit = {LimitKind::max, 100 * slowed_down};
   f.unit = "%";

@@ -30,7 +30,9 @@ std::vector<Finding> judge_leaked_memory(const std::vector<Results>& files, cons
       const auto known = worst.find(facts.rank);
       if (kept <= most_kept_mib || (known != worst.end() && *known->second.value >= kept)) continue;
       Finding f;
-      f.key = Key("machine/memory/rank:" + std::to_string(facts.rank));
+      classify(f, Code::memory);
+      f.key = machine_key(Code::memory).set("rank", facts.rank);
+      f.part = gpu_part(facts);
       f.status = Status::fail;
       f.severity = Severity::warn;
       f.value = kept;

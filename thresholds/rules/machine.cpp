@@ -17,9 +17,10 @@ namespace {
 
 using Files = std::vector<Results>;
 
-Finding pass(Key key, std::string detail) {
+Finding pass(Code code, std::string detail) {
   Finding finding;
-  finding.key = std::move(key);
+  classify(finding, code);
+  finding.key = machine_key(code);
   finding.detail = std::move(detail);
   return finding;
 }
@@ -49,7 +50,7 @@ const HostFacts* facts_of(const Context& context, const std::string& host) {
 // One function per finding
 
 Finding judge_complete(const Files& files, const JudgeOptions& options) {
-  Finding finding = pass(Key("machine/complete"), "all runs ended");
+  Finding finding = pass(Code::complete, "all runs ended");
   if (options.unfinished) set(finding, Status::missing, *options.unfinished, "wait for its end, or measure again");
   for (const Results& file : files) {
     if (file.context.complete) continue;
@@ -142,23 +143,23 @@ std::optional<std::string> contradiction(const Files& files) {
 Finding judge_run_id(const Files& files, const JudgeOptions& options) {
   for (const Results& file : files) {
     if (!options.run_id || file.context.run_id == *options.run_id) continue;
-    Finding finding = pass(Key("machine/run_id"), "");
+    Finding finding = pass(Code::run_id, "");
     set(finding, Status::fail, file_name(file) + " is of run " + file.context.run_id + ", not of " + *options.run_id,
         "let one run at a time use a folder of results (SHAKEDOWN_BUILD names another), and measure again");
     return finding;
   }
   const std::string again = "measure again into an empty folder, or pass --mixed-runs if the set is meant";
   if (const auto wrong = contradiction(files); wrong && !options.mixed_runs) {
-    Finding finding = pass(Key("machine/run_id"), "");
+    Finding finding = pass(Code::run_id, "");
     set(finding, Status::invalid, *wrong, again);
     return finding;
   }
   std::map<std::string, std::string> first_file;  // of each run
   for (const Results& file : files) first_file.emplace(file.context.run_id, file_name(file));
-  if (first_file.size() == 1) return pass(Key("machine/run_id"), first_file.begin()->first);
+  if (first_file.size() == 1) return pass(Code::run_id, first_file.begin()->first);
   std::string list;
   for (const auto& [run, file] : first_file) list += (list.empty() ? "" : ", ") + file + " of run " + run;
-  Finding finding = pass(Key("machine/run_id"), "files of different runs, permitted by --mixed-runs: " + list);
+  Finding finding = pass(Code::run_id, "files of different runs, permitted by --mixed-runs: " + list);
   if (!options.mixed_runs) {
     set(finding, Status::fail, "files of different runs: " + list, again);
   }
@@ -179,7 +180,7 @@ std::string promise_of_gpus(const HostFacts& host) {
 Finding judge_backend(const Files& files, const Expectation& expected) {
   std::set<std::string> backends;
   for (const Results& file : files) backends.insert(file.context.backend);
-  Finding finding = pass(Key("machine/backend"), *backends.begin());
+  Finding finding = pass(Code::backend, *backends.begin());
   if (backends.size() > 1) {
     set(finding, Status::fail, "some files were measured on the host backend, others on cuda",
         "measure all families with the same --backend");
@@ -275,7 +276,7 @@ int expected_ranks(const Context& context, const Expectation& expected) {
 
 Finding judge_ranks(const Files& files, const JudgeOptions& options, const Expectation& expected) {
   const int size = files.front().context.world_size;
-  Finding finding = pass(Key("machine/ranks"), plural(size, "rank"));
+  Finding finding = pass(Code::ranks, plural(size, "rank"));
   for (const Results& file : files) {
     const int n = file.context.world_size;
     const int expected_here = expected.ranks ? expected_ranks(file.context, expected) : n;
@@ -340,7 +341,7 @@ void judge_roster(Finding& finding, const Results& file, const std::vector<Roste
 
 Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expectation& expected) {
   const Context& first = files.front().context;
-  Finding finding = pass(Key("machine/hosts"), plural(first.hosts, "host"));
+  Finding finding = pass(Code::hosts, plural(first.hosts, "host"));
   for (const Results& file : files) {
     const int n = file.context.hosts;
     const int not_started = static_cast<int>(absent_hosts(file.context).size());
@@ -373,7 +374,7 @@ Finding judge_hosts(const Files& files, const JudgeOptions& options, const Expec
 std::optional<int> gpus_of(const HostFacts& host) { return host.masked_gpus ? host.masked_gpus : host.pci_gpus; }
 
 Finding judge_gpus(const Files& files, std::optional<int> of_kind) {
-  Finding finding = pass(Key("machine/gpus"), "all measured");
+  Finding finding = pass(Code::gpus, "all measured");
   std::set<std::string> masks;
   for (const Results& file : files) {
     for (const auto& [host, ranks] : ranks_by_host(file.context)) {
@@ -412,7 +413,7 @@ Finding judge_gpus(const Files& files, std::optional<int> of_kind) {
 }
 
 Finding judge_unique_devices(const Files& files) {
-  Finding finding = pass(Key("machine/unique_devices"), "one rank each");
+  Finding finding = pass(Code::unique_devices, "one rank each");
   for (const Results& file : files) {
     std::map<std::string, const RankFacts*> owners;
     for (const RankFacts& rank : file.context.ranks) {
@@ -449,7 +450,7 @@ std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& optio
   const auto fault =
       std::find_if(files.begin(), files.end(), [](const Results& f) { return f.context.fault.has_value(); });
   if (fault != files.end()) {
-    Finding finding = pass(Key("machine/fault"), "");
+    Finding finding = pass(Code::fault, "");
     set(finding, Status::fail,
         file_name(*fault) + ": a fault was injected, permitted by --allow-faults: " + *fault->context.fault,
         "measure without SHAKEDOWN_FAULT");

@@ -26,6 +26,12 @@ void set(Finding& finding, Status status, const std::string& detail) {
   if (!detail.empty()) finding.detail += (finding.detail.empty() ? "" : "; ") + detail;
 }
 
+std::optional<int> first_wrong(const Finding& finding, const Context& context) {
+  const bool known =
+      !finding.wrong_ranks.empty() && finding.wrong_ranks.front() < static_cast<int>(context.ranks.size());
+  return known ? std::optional(finding.wrong_ranks.front()) : std::nullopt;
+}
+
 void set_compared(Finding& finding, const Limit& limit, double value, const std::string& unit) {
   finding.limit = limit;
   finding.value = value;
@@ -62,6 +68,8 @@ class RuleJudge {
             const Context& context, bool no_pair)
       : profile_(profile), rule_(rule), benchmark_(benchmark), untrue_(untrue), context_(context), no_pair_(no_pair) {
     finding_.key = std::move(key);
+    const bool is_fact = finding_.key.family() == "preflight";
+    classify(finding_, is_fact ? Code::fact : Code::limit, benchmark == nullptr ? 0 : benchmark->rows.size());
     finding_.metric = rule.metric;
     finding_.severity = rule.severity;
     finding_.unit = unit_of(rule.metric);
@@ -72,6 +80,8 @@ class RuleJudge {
 
   Finding judge() {
     judge_outcome();
+    if (finding_.status == Status::missing) classify(finding_, Code::not_measured);
+    finding_.part = part();
     if (finding_.status == Status::fail) explain_worst();
     if (!rule_.replaces.empty()) set(finding_, finding_.status, "replaces the rule at " + rule_.replaces);
     if (!finding_.good() && finding_.next.empty()) {
@@ -81,6 +91,13 @@ class RuleJudge {
   }
 
  private:
+  Part part() const {
+    const auto& worst = finding_.worst;
+    if (worst && !worst->rank) return host_part(worst->host);
+    const auto rank = worst ? worst->rank : first_wrong(finding_, context_);
+    return rank ? part_of(finding_.key, rule_.metric, context_, *rank) : Part{};
+  }
+
   // So that a missing value still shows what was asked for.
   void show_first_limit() {
     const Limits& l = rule_.limits;
@@ -110,6 +127,7 @@ class RuleJudge {
       const std::string where =
           benchmark_->rows.size() > 1 ? "repetition " + std::to_string(row->repetition) + ": " : "";
       finding_.wrong_ranks = row->wrong_ranks;
+      classify(finding_, row->wrong_ranks.empty() ? Code::error : Code::wrong_data);
       return set(finding_, Status::fail, where + *row->error);
     }
     if (const Row* row = benchmark_->waiver()) return judge_waiver(*row);
@@ -135,6 +153,8 @@ class RuleJudge {
     finding_.unit = untrue.unit;
     finding_.limit = untrue.limit;
     finding_.worst = untrue.worst;
+    finding_.code = untrue.code;
+    finding_.sure = untrue.sure;
   }
 
   // "-11 %: software power cap 38 % of the time, 1,410 of 1,980 MHz". Pre-flight's facts explain themselves: nothing
@@ -168,6 +188,7 @@ class RuleJudge {
 
   void judge_waiver(const Row& row) {
     if (row.lack == Lack::software) return set_software_missing(finding_, *row.waived, context_.world_size);
+    classify(finding_, Code::waiver);
     if (no_pair_) return set(finding_, Status::waived, *row.waived + "; no host has two ranks");
     if (rule_.may_waive) return set(finding_, Status::waived, *row.waived);
     set(finding_, Status::fail, "waived, which the rule does not allow: " + *row.waived);
@@ -369,6 +390,7 @@ class RuleJudge {
         const auto found = row->metrics.find("samples");
         if (found != row->metrics.end() && found->second >= least) continue;
         const double had = found == row->metrics.end() ? 0 : found->second;
+        classify(finding_, Code::scatter, benchmark_->rows.size());
         set_compared(finding_, {LimitKind::samples_min, least}, had, "samples");
         return set(finding_, Status::invalid,
                    "fewer samples than asked: " + number_text(had) + " of " + number_text(least));
@@ -377,8 +399,9 @@ class RuleJudge {
     if (!rule_.limits.cv_max) return;
     const double limit = *rule_.limits.cv_max;
     const auto cv = run_value(*benchmark_, "cv");
+    if (cv && *cv <= limit) return;
+    classify(finding_, Code::scatter, benchmark_->rows.size());
     if (!cv) return set(finding_, Status::inconclusive, "cv is missing in a repetition: fewer than 5 samples?");
-    if (*cv <= limit) return;
     set(finding_, Status::inconclusive,
         "does not repeat: cv " + number_text(*cv) + ", at most " + number_text(limit) + " allowed");
     set_compared(finding_, {LimitKind::cv_max, limit}, *cv, "cv");

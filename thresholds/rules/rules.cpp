@@ -20,7 +20,8 @@ constexpr int plan_with_pairs = 3;
 
 Finding plain(const Key& key, Status status, const std::string& detail, int ranks) {
   Finding finding;
-  finding.key = Key(key);
+  classify(finding, status == Status::fail ? Code::error : Code::not_measured);
+  finding.key = key;
   finding.status = status;
   finding.detail = detail;
   finding.next = measure_command(key, ranks);
@@ -94,6 +95,7 @@ class RulesJudge {
     std::string names;
     for (const std::string& family : stopped_) names += (names.empty() ? "" : ", ") + family;
     Finding finding;
+    classify(finding, Code::not_measured);
     finding.key = Key("machine/preflight");
     finding.status = Status::missing;
     finding.detail = "pre-flight failed, so the rest was not measured: " + names;
@@ -155,6 +157,7 @@ class RulesJudge {
     if (const Row* row = benchmark.error()) {
       Finding finding = plain(benchmark.key, Status::fail, *row->error, ranks);
       finding.wrong_ranks = row->wrong_ranks;
+      if (!row->wrong_ranks.empty()) classify(finding, Code::wrong_data);
       add(std::move(finding));
     } else if (const Row* lacking = benchmark.waiver(); lacking != nullptr && lacking->lack == Lack::software) {
       Finding finding = plain(benchmark.key, Status::inconclusive, "", ranks);
@@ -249,6 +252,7 @@ class RulesJudge {
 
   static Finding no_reference(const std::string& family, const std::string& detail) {
     Finding finding;
+    classify(finding, Code::no_reference);
     finding.key = Key(family);
     finding.status = Status::no_reference;
     finding.detail = detail;

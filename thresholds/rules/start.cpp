@@ -11,12 +11,14 @@ namespace shakedown {
 
 Finding finding_of(const AbsentHost& absent) {
   Finding finding;
-  if (absent.driver_hangs.value_or(false)) {
-    finding.key = Key("machine/driver_answers/host:" + absent.host);
+  const bool hangs = absent.driver_hangs.value_or(false);
+  classify(finding, hangs ? Code::driver_answers : Code::absent);
+  finding.key = machine_key(finding.code).set("host", absent.host);
+  finding.part = host_part(absent.host);
+  if (hangs) {
     set(finding, Status::fail, absent.reason,
         on_host(absent.host, "dmesg | grep -e NVRM -e Xid -e 'blocked for more'") + "; then restart the host");
   } else {
-    finding.key = Key("machine/absent/host:" + absent.host);
     set(finding, Status::missing, absent.reason, on_host(absent.host, "true") + "; then measure it alone");
   }
   name_offenders(finding, {host_culprit(absent.host)});
@@ -34,7 +36,8 @@ std::vector<Finding> judge_start(const std::vector<Results>& files) {
   for (const auto& [host, absent] : hosts) findings.push_back(finding_of(absent));
   if (attempts > 1) {
     auto& finding = findings.emplace_back();
-    finding.key = Key("machine/start_attempts");
+    classify(finding, Code::start_attempts);
+    finding.key = machine_key(Code::start_attempts);
     finding.severity = Severity::warn;
     set(finding, Status::fail, "ranks died in their start, and were measured by launch " + std::to_string(attempts),
         "the log of the run has the launcher's words");

@@ -86,7 +86,8 @@ std::optional<Finding> judge_transport(const std::vector<Results>& files, const 
     const auto& transport = file.context.nccl.transport;
     if (!transport) continue;
     if (!finding) {
-      finding.emplace().key = Key("machine/nccl_transport");
+      classify(finding.emplace(), Code::nccl_transport);
+      finding->key = machine_key(Code::nccl_transport);
       finding->detail = "P2P";
     }
     if (*transport == "P2P") continue;
@@ -119,7 +120,8 @@ std::optional<Finding> judge_network(const Measured& measured) {
     if (sockets.empty() || hosts.empty()) continue;
     const auto settings = settings_of(file.context, {"NCCL_IB_DISABLE", "NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_IB_HCA"});
     Finding finding;
-    finding.key = Key("machine/nccl_network");
+    classify(finding, Code::nccl_network);
+    finding.key = machine_key(Code::nccl_network);
     set(finding, Status::fail,
         file.file.filename().string() + ": configuration: between hosts NCCL goes by sockets (rank " +
             text(sockets, file.context.nccl) + "), and InfiniBand or RoCE ports are up on " +

@@ -59,6 +59,7 @@ class RowCheck {
     scale_.pcie_gb_per_s = pcie;
     if (const Column* tested = column("capacity_gb"))
       scale_.tested_gb = tested->front().value_or(0);  // of all the same
+    classify(finding_, Code::untrue, benchmark.rows.size());
     finding_.key = row.key;
     finding_.judgement = Judgement::crosscheck;
   }
@@ -93,6 +94,7 @@ class RowCheck {
     finding_.unit = unit_of(metric);
     finding_.detail = why;
     if (rank) finding_.worst = culprit(context_.ranks[*rank], value);
+    if (rank) finding_.part = part_of(row_.key, metric, context_, static_cast<int>(*rank));
   }
 
   // --- each figure by itself, and the run's against the ranks' ---
@@ -438,6 +440,7 @@ class RowCheck {
 // The machine does not lack a benchmark that it ran once.
 Finding waived_in_part(const Row& row) {
   Finding finding;
+  classify(finding, Code::not_measured);
   finding.key = row.key;
   finding.judgement = Judgement::crosscheck;
   finding.status = Status::missing;
@@ -461,7 +464,7 @@ std::vector<Finding> judge_validity(const Benchmarks& benchmarks, const Profile*
       finding = row->waived ? waived_in_part(*row) : RowCheck(benchmark, *row, profile, pcie).run();
     }
     if (!finding && benchmark.rows.size() < static_cast<std::size_t>(asked)) {
-      finding.emplace();
+      classify(finding.emplace(), Code::not_measured);
       finding->key = key;
       finding->status = Status::missing;
       finding->detail =

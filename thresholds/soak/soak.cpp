@@ -120,6 +120,7 @@ class Judge {
   Finding& add(const std::string& what, Status status, bool counts, const std::string& detail) {
     Finding finding;
     finding.key = Key(what);
+    classify(finding, finding.key == machine_key(Code::complete) ? Code::complete : Code::series, 2);
     finding.judgement = Judgement::series;
     finding.status = status;
     finding.severity = counts ? Severity::fail : Severity::warn;

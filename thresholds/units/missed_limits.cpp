@@ -186,7 +186,10 @@ class Attributor {
     const bool is_open = !counts && !open.empty();
     Attribution a{.finding = index};
     if (counts || is_open) a.offenders = culprits(f, benchmark, counts ? own : open, values);
-    if (a.offenders && !a.offenders->empty() && !spread) a.value = a.offenders->front().value;
+    if (a.offenders && !a.offenders->empty()) {
+      a.part = part_of(f.key, f.metric, *benchmark.context, *a.offenders->front().rank);
+      if (!spread) a.value = a.offenders->front().value;
+    }
     if (is_open) a.status = Status::inconclusive;
     if (!counts && !is_open) a.severity = Severity::warn;
     if (own.empty()) {

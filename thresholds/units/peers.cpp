@@ -19,6 +19,7 @@
 #include "thresholds/results/hosts.hpp"
 #include "thresholds/rules/profile.hpp"
 #include "thresholds/units/classes.hpp"
+#include "thresholds/units/doubt.hpp"
 #include "thresholds/units/populations.hpp"
 
 namespace shakedown {
@@ -292,6 +293,10 @@ Finding finding_of(const Comparison& c, bool PeerValue::*which) {
     finding.offenders.push_back(culprit(c.context->ranks[static_cast<std::size_t>(v.rank)], v.value));
   }
   finding.worst = finding.offenders.front();
+  finding.part = part_of(c.example, c.metric, *c.context, out.front().rank, out.front().from);
+  // A value of a brief row stands out only where several rows or several repetitions agree.
+  const bool twice = out.front().repetitions > 1 || (out.front().out && is_brief(c.key, c.metric));
+  classify(finding, Code::peers, twice ? 2 : 1);
   finding.value = out.front().value;
   finding.detail = percent_text(out.front().shortfall) + (low_is_good ? " above" : " below") +
                    " the median of its peers, " + fmt::format("{:.1f}", c.mads(out.front().shortfall)) + " MADs";
@@ -301,6 +306,7 @@ Finding finding_of(const Comparison& c, bool PeerValue::*which) {
 // Nothing confirms these values. The programs measure such rows again; a row that they did not leaves the verdict open.
 Finding in_doubt(const Comparison& c) {
   Finding finding = finding_of(c, &PeerValue::noted);
+  classify(finding, Code::in_doubt);
   finding.status = Status::inconclusive;
   finding.detail += "; measured once, and nothing confirms it";
   return finding;
@@ -310,6 +316,7 @@ Finding in_doubt(const Comparison& c) {
 Finding finding_of_hosts(const Comparison& c) {
   Finding finding;
   describe(finding, c);
+  classify(finding, Code::peers, c.values.front().repetitions);
   finding.metric = c.metric + "_of_host_vs_peers";
   finding.source = "what the better ranks of " + std::to_string(c.hosts.size()) + " hosts reach in this run";
   const PeerHost* worst = nullptr;
@@ -323,6 +330,7 @@ Finding finding_of_hosts(const Comparison& c) {
     if (finding.offenders.size() < max_offenders) finding.offenders.push_back(place);
   }
   finding.worst = finding.offenders.front();
+  finding.part = host_part(finding.worst->host);
   finding.value = worst->value;
   finding.detail = percent_text(worst->shortfall) +
                    (c.hosts.size() == 2 ? " behind the other host" : " behind the median of the hosts");

@@ -141,6 +141,7 @@ std::vector<Finding> findings_of(const std::vector<Population>& populations) {
   std::vector<Finding> findings;
   for (const Population& p : populations) {
     Finding f;
+    classify(f, Code::population);
     f.key = p.class_name;
     f.metric = p.metric + "_by_" + p.fact;
     f.judgement = Judgement::peers;
