@@ -107,7 +107,10 @@ void members(Archive& archive, ScalingPoint& point) {
 template <class Archive>
 void members(Archive& archive, Verdict& v) {
   archive.derived("schema", verdict_schema).in_lower_case("verdict", v.state)("exit_code", v.exit_code);
-  archive("passed", v.passed)("total", v.total)("profile", v.profile)("backend", v.backend)("devices", v.devices);
+  archive("passed", v.passed)("total", v.total)("profile", v.profile);
+  auto backend = std::string(v.backend ? name(*v.backend) : "");  // empty: unknown
+  archive("backend", backend)("devices", v.devices);
+  v.backend = named<Backend>(backend);
   archive("ranks", v.ranks)("hosts", v.hosts).younger("families", v.families);
   auto only = v.asked.names.size() == 1 ? std::optional(v.asked.names.front()) : std::nullopt;
   archive.younger("judged_families", v.judged_families).younger("family", only);

@@ -98,7 +98,7 @@ Context context_of(const Tree& tree) {
   Context context;
   context.run_id = "made up";
   context.complete = true;
-  context.backend = "cuda";
+  context.backend = Backend::cuda;
   context.tier = "quick";
   context.world_size = tree.hosts * tree.rails;
   context.hosts = tree.hosts;

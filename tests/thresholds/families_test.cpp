@@ -50,7 +50,7 @@ TEST(Families, ThatTheTableLeavesUnjudgedStandInNoShippedProfileByName) {
   for (const Profile& profile : load_profiles(source / "thresholds")) {
     const std::set<std::string> once(profile.unjudged.begin(), profile.unjudged.end());
     EXPECT_EQ(once.size(), profile.unjudged.size()) << profile.name;
-    EXPECT_EQ(once.contains("checkpoint"), profile.match.backend == "cuda") << profile.name;
+    EXPECT_EQ(once.contains("checkpoint"), profile.match.backend == Backend::cuda) << profile.name;
   }
 }
 

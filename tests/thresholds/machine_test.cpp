@@ -300,7 +300,7 @@ TEST(Machine, FailsForFilesOfBothBackends) {
 
 TEST(Machine, FailsForABackendOtherThanExpected) {
   JudgeOptions options;
-  options.expected.backend = "cuda";
+  options.expected.backend = Backend::cuda;
   const auto host = ResultsBuilder::host().add(gemm, "tflops", 1).results();
   EXPECT_EQ(judged({host}, "machine/backend", options).status, Status::fail);
   EXPECT_EQ(judged({healthy().results()}, "machine/backend", options).status, Status::pass);
@@ -316,7 +316,7 @@ TEST(Machine, FailsWhenGpusAreOnTheBusButTheCpuWasMeasured) {
 
 TEST(Machine, FailsForTheBackendThatTheRunItselfExpected) {
   auto builder = ResultsBuilder::host();
-  builder.add(gemm, "tflops", 1).context.expected.backend = "cuda";
+  builder.add(gemm, "tflops", 1).context.expected.backend = Backend::cuda;
   const Finding finding = judged({builder.results()}, "machine/backend");
   EXPECT_EQ(finding.status, Status::fail);
   EXPECT_EQ(finding.detail, "measured on host, cuda expected by --expect of the run");

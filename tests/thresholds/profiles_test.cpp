@@ -125,7 +125,7 @@ void add_rounds(ResultsBuilder& builder, double rate) {
 
 void add_shifts(ResultsBuilder& builder, const std::string& front, const std::string& bytes, double value,
                 const std::string& metric = "copy_gb_per_s") {
-  const int last = builder.context.backend == "host" ? 1 : largest_host(builder) - 1;
+  const int last = builder.context.backend == Backend::host ? 1 : largest_host(builder) - 1;
   if (largest_host(builder) < 2) builder.add_waiver(front + "/shift:1/bytes:" + bytes, "one rank on this host");
   for (int shift = 1; shift <= last && largest_host(builder) > 1; ++shift) {
     builder.add(front + "/shift:" + std::to_string(shift) + "/bytes:" + bytes, metric, value);

@@ -316,7 +316,7 @@ TEST(Regression, RefusesAnotherConfigurationAndNamesIt) {
   expect("nvls is off, the baseline has on", [](Context& c) { c.nccl.nvls = "on"; });
   expect("tier is quick, the baseline has full", [](Context& c) { c.tier = "full"; });
   expect("build_type is", [](Context& c) { c.suite.build_type = "Debug"; });
-  expect("backend is", [](Context& c) { c.backend = "host"; });
+  expect("backend is", [](Context& c) { c.backend = Backend::host; });
   expect("plan is", [](Context& c) { c.plan = 3; });
   expect("version is", [](Context& c) { c.suite.version = "9.9"; });
   expect("device is NVIDIA H200, the baseline has NVIDIA H100", [](Context& c) {
@@ -360,16 +360,16 @@ TEST(Regression, RefusesAnotherTuningAndNamesIt) {
 }
 
 TEST(Regression, TakesTheTransportOfMpiForTuningOnHostsOnly) {
-  const auto ranks_on = [](const std::string& backend, bool tuned) {
+  const auto ranks_on = [](Backend backend, bool tuned) {
     return with([&](Context& c) {
       c.backend = backend;
       if (tuned) c.environment["OMPI_MCA_pml"] = "ob1";
     });
   };
-  EXPECT_EQ(refusal(ranks_on("cuda", true), ranks_on("cuda", false)), "");
-  EXPECT_NE(
-      refusal(ranks_on("host", true), ranks_on("host", false)).find("OMPI_MCA_pml is ob1, the baseline has unset"),
-      std::string::npos);
+  EXPECT_EQ(refusal(ranks_on(Backend::cuda, true), ranks_on(Backend::cuda, false)), "");
+  EXPECT_NE(refusal(ranks_on(Backend::host, true), ranks_on(Backend::host, false))
+                .find("OMPI_MCA_pml is ob1, the baseline has unset"),
+            std::string::npos);
 }
 
 TEST(Regression, ComparesAnotherConfigurationIfAskedAndSaysSo) {

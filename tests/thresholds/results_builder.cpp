@@ -56,7 +56,7 @@ ResultsBuilder::ResultsBuilder(int ranks, int hosts, const std::string& device) 
   context.run_id = "run-1";
   context.started = "2026-11-21T05:00:00Z";
   context.complete = true;
-  context.backend = "cuda";
+  context.backend = Backend::cuda;
   context.tier = "quick";
   context.world_size = ranks;
   context.hosts = hosts;
@@ -83,7 +83,7 @@ ResultsBuilder::~ResultsBuilder() = default;
 
 ResultsBuilder ResultsBuilder::host(int ranks, int hosts) {
   ResultsBuilder builder(ranks, hosts, "Some CPU");
-  builder.context.backend = "host";
+  builder.context.backend = Backend::host;
   builder.context.nccl = {};
   for (auto& rank : builder.context.ranks) rank.uuid = rank.pci = std::nullopt;
   for (auto& facts : builder.context.inventory) facts.pci_gpus = facts.visible_gpus = 0;

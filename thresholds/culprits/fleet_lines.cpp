@@ -238,7 +238,7 @@ FleetLines fleet_lines(const Measured& measured, const PeerComparison& peers, co
                        const Places& places) {
   FleetLines said;
   // Processors have limits of sanity alone, from which a distance says nothing.
-  const bool gpus = !measured.files.empty() && measured.files.front().context.backend == "cuda";
+  const bool gpus = !measured.files.empty() && measured.files.front().context.backend == Backend::cuda;
   if (profile != nullptr && gpus) said.levels = levels(measured, *profile);
   // On the host backend ranks share cores: who is slow is not said by where they stand.
   if (peers.counts && !peers.groups.empty()) add_lines(said, measured, peers, places);

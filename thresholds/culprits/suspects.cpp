@@ -170,7 +170,7 @@ class Investigation {
     const bool raw = evidence_.is_slow(rank, Aspect::gemm_raw),
                ports = ports_.contains(rank) && !ports_.at(rank).empty();
     const auto clock = telemetry_.clock_shortfall(rank);
-    const std::string look = context_->backend == "host"
+    const std::string look = context_->backend == Backend::host
                                  ? measure_command("gemm", context_->world_size)
                                  : evidence_.on_host(rank, "nvidia-smi -q -i " + evidence_.gpu(rank) +
                                                                " -d PERFORMANCE,CLOCK,POWER,ECC,PIDS");

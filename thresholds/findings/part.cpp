@@ -10,7 +10,7 @@ std::string rank_text(const RankFacts& facts) { return "rank " + std::to_string(
 
 PartKind kind_of(const Key& key, const std::string& metric, const Context& context) {
   const Aspect aspect = aspect_of(key, metric);
-  if (context.backend == "host" || aspect == Aspect::processor) return PartKind::processor;
+  if (context.backend == Backend::host || aspect == Aspect::processor) return PartKind::processor;
   return aspect == Aspect::pcie ? PartKind::pcie : PartKind::gpu;
 }
 

@@ -45,7 +45,8 @@ constexpr std::array places{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_NUM_NODES", "NCCL
 /// On GPUs MPI brings the ranks together, and moves no data that is measured.
 bool decides(const std::string& variable, const Context& context) {
   const bool of_mpi = variable.starts_with("OMPI_MCA_") || variable.starts_with("UCX_");
-  return !(of_mpi && context.backend == "cuda") && std::find(places.begin(), places.end(), variable) == places.end();
+  return !(of_mpi && context.backend == Backend::cuda) &&
+         std::find(places.begin(), places.end(), variable) == places.end();
 }
 
 // A version or state that one family did not need and so did not record says nothing about the set.
@@ -62,7 +63,7 @@ MachineFacts facts_of(const std::vector<Results>& results) {
   for (const Results& file : results) {
     const Context& c = file.context;
     for (const RankFacts& rank : c.ranks) facts["device"].insert(rank.device);
-    facts["backend"].insert(c.backend);
+    facts["backend"].insert(std::string(name(c.backend)));
     facts["tier"].insert(c.tier);
     facts["ranks"].insert(std::to_string(c.world_size));
     facts["hosts"].insert(std::to_string(c.hosts));
@@ -311,7 +312,7 @@ std::vector<Baseline> baselines_of(const std::vector<Results>& results) {
     if (!c.complete) throw InputError(file.file.string() + ": the run broke off before its end; leave it out");
     std::set<std::string> devices;
     for (const RankFacts& rank : c.ranks) devices.insert(rank.device);
-    kinds[{devices, c.backend, c.world_size, c.hosts}].push_back(file);
+    kinds[{devices, std::string(name(c.backend)), c.world_size, c.hosts}].push_back(file);
   }
   std::vector<Baseline> baselines;
   for (const auto& [kind, files] : kinds) {
@@ -497,7 +498,7 @@ fs::path baseline_folder(const Baseline& baseline, const std::vector<Profile>& p
   std::string name;
   for (const Profile& profile : profiles) {
     const auto& known = profile.match.devices;
-    const bool fits = backends.contains(profile.match.backend) &&
+    const bool fits = backends.contains(std::string(shakedown::name(profile.match.backend))) &&
                       (known.empty() || std::all_of(devices.begin(), devices.end(), [&](const std::string& device) {
                          return std::find(known.begin(), known.end(), device) != known.end();
                        }));

@@ -56,7 +56,7 @@ std::optional<std::string> note_on_transport(const std::vector<Results>& files) 
   for (const Results& file : files) {
     const bool used =
         std::any_of(file.rows.begin(), file.rows.end(), [](const Row& row) { return is_collective(row.key.family()); });
-    if (file.context.nccl.transport || !used || file.context.world_size == 1 || file.context.backend != "cuda")
+    if (file.context.nccl.transport || !used || file.context.world_size == 1 || file.context.backend != Backend::cuda)
       continue;
     const auto level = file.context.environment.find("NCCL_DEBUG");
     return file.file.filename().string() + ": whether NCCL used NVLink is not known" +
@@ -96,7 +96,7 @@ State state_of(const Verdict& verdict) {
   if (failed || missing) return State::fail;
   if (no_reference) return State::no_reference;
   if (inconclusive) return State::inconclusive;
-  const bool on_gpus = verdict.backend != "host";
+  const bool on_gpus = verdict.backend != Backend::host;
   if (!verdict.is_partial()) return on_gpus ? State::pass : State::host_only;
   if (verdict.filter || verdict.asked != FamilySet{{"preflight"}}) return State::partial;
   return on_gpus ? State::fit : State::host_only;

@@ -50,7 +50,7 @@ struct Verdict {
   int exit_code = 3;
   std::size_t passed = 0, total = 0;
   std::string profile = "none";
-  std::string backend;  // "host": the best possible state is HOST-ONLY
+  std::optional<Backend> backend;  // host: the best possible state is HOST-ONLY
   int ranks = 0, hosts = 0;
   std::size_t known_families = 0;                 // measured or named by the profile
   std::size_t families = 0, judged_families = 0;  // of these, asked for; of those, judged by rules

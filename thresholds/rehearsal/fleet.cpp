@@ -336,7 +336,7 @@ Context Fleet::context(const PlannedFamily& family) const {
   context.started = "2026-11-26T00:00:00Z";
   context.complete = true;
   context.seconds = 10;
-  context.backend = "cuda";
+  context.backend = Backend::cuda;
   context.tier = "quick";
   context.world_size = shape.ranks();
   context.hosts = shape.hosts;

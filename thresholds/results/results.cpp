@@ -245,8 +245,8 @@ Context read_context(const Field& shakedown) {
     shakedown["schema"].refuse("is " + std::to_string(schema) + ", this program reads " +
                                std::to_string(results_schema) + "; use the release that wrote the file");
   }
+  if (!named<Backend>(shakedown["backend"].text())) shakedown["backend"].refuse("expected host or cuda");
   auto context = read_as<Context>(shakedown);
-  if (context.backend != "host" && context.backend != "cuda") shakedown["backend"].refuse("expected host or cuda");
   if (context.tier != "quick" && context.tier != "full") shakedown["tier"].refuse("expected quick or full");
   // Those of version 0.1 had no time.
   if (!context.started.empty() && !seconds_of(context.started)) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/backend.hpp"
 #include "base/files.hpp"
 #include "base/gpu_health.hpp"
 #include "base/key.hpp"
@@ -85,7 +86,7 @@ struct SuiteFacts {
 /// How many ranks and hosts somebody said there should be, and on what they should measure; nullopt = not said.
 struct Expected {
   std::optional<int> ranks, hosts;
-  std::optional<std::string> backend;
+  std::optional<Backend> backend;
 };
 
 template <class Archive>
@@ -172,8 +173,8 @@ struct Context {
   std::string started;  // UTC, ISO 8601
   bool complete = false;
   std::optional<double> seconds;  // that the family took; nothing in older files
-  std::string backend;            // "host" | "cuda"
-  std::string tier;               // "quick" | "full"
+  Backend backend = Backend::host;
+  std::string tier;  // "quick" | "full"
   int world_size = 0;
   int hosts = 0;
   Expected expected;

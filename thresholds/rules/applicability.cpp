@@ -9,7 +9,7 @@
 namespace shakedown {
 namespace {
 
-bool fits(const Profile& profile, const std::string& backend, const std::vector<std::string>& devices) {
+bool fits(const Profile& profile, Backend backend, const std::vector<std::string>& devices) {
   const auto& known = profile.match.devices;
   return profile.match.backend == backend &&
          (known.empty() || std::all_of(devices.begin(), devices.end(), [&](const std::string& device) {
@@ -76,14 +76,14 @@ std::vector<std::string> devices_of(const std::vector<Results>& results) {
 
 Selection select_profile(const std::vector<Results>& results, const std::vector<Profile>& profiles) {
   const auto devices = devices_of(results);
-  const std::string backend = results.front().context.backend;
+  const Backend backend = results.front().context.backend;
   for (const Results& file : results) {
     if (file.context.backend != backend) return {nullptr, "files of both backends"};
   }
-  if (backend == "cuda" && has_mig(results)) {
+  if (backend == Backend::cuda && has_mig(results)) {
     return {nullptr, "a slice of a GPU (MIG) has no reference: " + quoted(devices)};
   }
-  if (backend == "cuda" && devices.size() > 1) {
+  if (backend == Backend::cuda && devices.size() > 1) {
     const std::string kinds = kinds_of(results);
     return {nullptr, "GPUs of different kinds: " + quoted(devices) + (kinds.empty() ? "" : "; " + kinds)};
   }
@@ -96,7 +96,8 @@ Selection select_profile(const std::vector<Results>& results, const std::vector<
     selection.profile = &profile;
   }
   if (!selection.reason.empty()) return {nullptr, selection.reason + names};
-  if (selection.profile == nullptr) selection.reason = "no profile matches backend " + backend + ", " + quoted(devices);
+  if (selection.profile == nullptr)
+    selection.reason = "no profile matches backend " + std::string(name(backend)) + ", " + quoted(devices);
   return selection;
 }
 

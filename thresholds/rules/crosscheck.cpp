@@ -48,7 +48,7 @@ class Checker {
     for (const auto& [key, benchmark] : benchmarks_) {
       if (key.family() != "allreduce" || !good(benchmark) || number_of(key, "bytes") < bandwidth_bound_bytes) continue;
       const bool one_host = benchmark.context->hosts == 1 || key.part("scope") == "node";
-      if (!one_host || benchmark.context->backend != "cuda") continue;
+      if (!one_host || benchmark.context->backend != Backend::cuda) continue;
       if (!only_has(key, {"dtype", "bytes", "scope"})) continue;
       const auto value = run_value(benchmark, "busbw_gb_per_s");
       if (!value || *value <= busbw) continue;
@@ -90,7 +90,7 @@ class Checker {
 
   void check_steps() {
     for (const auto& [key, benchmark] : benchmarks_) {
-      if (key.family() != "lora_step" || !good(benchmark) || benchmark.context->backend != "cuda") continue;
+      if (key.family() != "lora_step" || !good(benchmark) || benchmark.context->backend != Backend::cuda) continue;
       check_step(key, benchmark);
     }
   }

@@ -46,8 +46,8 @@ Expected parse_expected(const std::string& text) {
   for (std::string part; std::getline(parts, part, ',');) {
     const auto equals = part.find('=');
     const std::string name = part.substr(0, equals), value = equals == std::string::npos ? "" : part.substr(equals + 1);
-    if (name == "backend" && (value == "host" || value == "cuda")) {
-      expected.backend = value;
+    if (const auto backend = named<Backend>(value); name == "backend" && backend) {
+      expected.backend = backend;
     } else if (name == "ranks" || name == "hosts") {
       int count = 0;
       const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);

@@ -13,7 +13,7 @@ namespace shakedown {
 
 struct Expectation {
   std::optional<int> ranks, hosts;
-  std::optional<std::string> backend;
+  std::optional<Backend> backend;
   std::string ranks_said_by, hosts_said_by, backend_said_by;
 };
 

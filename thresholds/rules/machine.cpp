@@ -178,21 +178,23 @@ std::string promise_of_gpus(const HostFacts& host) {
 }
 
 Finding judge_backend(const Files& files, const Expectation& expected) {
-  std::set<std::string> backends;
+  std::set<Backend> backends;
   for (const Results& file : files) backends.insert(file.context.backend);
-  Finding finding = pass(Code::backend, *backends.begin());
+  const Backend backend = *backends.begin();
+  Finding finding = pass(Code::backend, std::string(name(backend)));
   if (backends.size() > 1) {
     set(finding, Status::fail, "some files were measured on the host backend, others on cuda",
         "measure all families with the same --backend");
     return finding;
   }
-  if (expected.backend && *expected.backend != *backends.begin()) {
+  if (expected.backend && *expected.backend != backend) {
+    const std::string wanted(name(*expected.backend));
     set(finding, Status::fail,
-        "measured on " + *backends.begin() + ", " + *expected.backend + " expected by " + expected.backend_said_by,
-        "measure with --backend=" + *expected.backend);
+        "measured on " + std::string(name(backend)) + ", " + wanted + " expected by " + expected.backend_said_by,
+        "measure with --backend=" + wanted);
     return finding;
   }
-  if (*backends.begin() == "cuda") return finding;
+  if (backend == Backend::cuda) return finding;
   for (const Results& file : files) {
     for (const HostFacts& host : file.context.inventory) {
       const auto promise = promise_of_gpus(host);
@@ -441,7 +443,7 @@ std::vector<Finding> judge_machine(const Files& files, const JudgeOptions& optio
   std::vector<Finding> findings{judge_complete(files, options), judge_run_id(files, options),
                                 judge_backend(files, expected), judge_ranks(files, options, expected),
                                 judge_hosts(files, options, expected)};
-  const auto is_cuda = [](const Results& file) { return file.context.backend == "cuda"; };
+  const auto is_cuda = [](const Results& file) { return file.context.backend == Backend::cuda; };
   if (std::all_of(files.begin(), files.end(), is_cuda)) {
     // Who says how many ranks there should be overrules what the bus says.
     if (!expected.ranks) findings.push_back(judge_gpus(files, gpus_per_host));

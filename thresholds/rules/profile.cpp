@@ -310,9 +310,10 @@ void read_rules(const Yaml& yaml, Profile& profile) {
 Match read_match(const Yaml& yaml) {
   const Members members = yaml.members({"backend", "device"});
   Match match;
-  match.backend = required(members, "backend", yaml, "match").choice({"host", "cuda"});
+  match.backend = required(members, "backend", yaml, "match").value_of<Backend>();
   if (const auto device = members.find("device"); device == members.end()) {
-    if (match.backend == "cuda") yaml.refuse("match without \"device\"; name the GPU, as in device: \"NVIDIA H200\"");
+    if (match.backend == Backend::cuda)
+      yaml.refuse("match without \"device\"; name the GPU, as in device: \"NVIDIA H200\"");
   } else if (device->second.is_list()) {
     for (const Yaml& item : device->second.items()) match.devices.push_back(item.text());
     if (match.devices.empty()) device->second.refuse("an empty list matches nothing; name a device");
@@ -396,7 +397,7 @@ void read_unjudged(const Yaml& yaml, Profile& profile) {
     const std::string word = item.text();
     if (word == "families.yaml") {
       for (const FamilyRow& row : family_rows()) {
-        if (row.on(*named<Backend>(profile.match.backend)) == Need::unjudged) add(row.name);
+        if (row.on(profile.match.backend) == Need::unjudged) add(row.name);
       }
     } else {
       if (!is_family(word)) item.refuse("not a family; write the first word of its keys");

@@ -83,7 +83,7 @@ struct Rule {
 
 /// Which machines a profile is for. No device list = any device of that backend.
 struct Match {
-  std::string backend;
+  Backend backend = Backend::cuda;
   std::vector<std::string> devices;
 };
 

@@ -269,11 +269,10 @@ class RulesJudge {
 
   /// The backend of this run has no such family.
   bool is_absent(const std::string& family) const {
-    const auto backend = named<Backend>(results_.front().context.backend);
-    return backend && need(family, *backend) == Need::absent;
+    return need(family, results_.front().context.backend) == Need::absent;
   }
 
-  bool on_gpus() const { return results_.front().context.backend != "host"; }
+  bool on_gpus() const { return results_.front().context.backend != Backend::host; }
 
   void list_unjudged() {
     for (const auto& [key, benchmark] : benchmarks_) {

@@ -109,7 +109,7 @@ class RowCheck {
   Possible possible(const std::string& metric, const Metric* known, const RankFacts& facts) const {
     Possible values;
     values.range = range_of(row_.key, metric);
-    if (metric == "latency_us" && context_.backend == "cuda") values.least = least_latency_us;
+    if (metric == "latency_us" && context_.backend == Backend::cuda) values.least = least_latency_us;
     if (family_ == "preflight" || known == nullptr || known->ceiling == nullptr) return values;
     Scale scale = scale_;
     scale.memory_gb = static_cast<double>(facts.memory_bytes.value_or(0)) * 1e-9;
@@ -195,7 +195,7 @@ class RowCheck {
 
   // `slower`: how many times slower the run is than its slowest rank.
   void agree(const std::string& metric, double slower, double run, const std::string& other) {
-    const double most = context_.backend == "cuda" ? agreement_factor : HUGE_VAL;
+    const double most = context_.backend == Backend::cuda ? agreement_factor : HUGE_VAL;
     if (slower >= 1 - rounding && slower <= most) return;
     refuse(metric, run, "the run has " + number_text(run) + ", " + other);
   }
@@ -363,7 +363,7 @@ class RowCheck {
   void check_losses() {
     constexpr double max_part_of_first = 0.9;
     const Column *first = column("first_loss"), *last = column("last_loss");
-    if (family_ != "lora_step" || context_.backend == "host" || first == nullptr || last == nullptr) return;
+    if (family_ != "lora_step" || context_.backend == Backend::host || first == nullptr || last == nullptr) return;
     for (std::size_t rank = 0; rank < std::min(first->size(), last->size()); ++rank) {
       const auto before = (*first)[rank], after = (*last)[rank];
       if (!before || !after || *after < max_part_of_first * *before) continue;
@@ -373,7 +373,7 @@ class RowCheck {
   }
 
   void check_phases() {
-    if (context_.backend == "host") return;
+    if (context_.backend == Backend::host) return;
     // Of a step that accumulates, the phases are those of one of its passes; where ranks share the state or compute a
     // model together, they wait for each other in each of them.
     const bool of_whole_step =

@@ -100,7 +100,7 @@ class Judge {
     std::set<std::string> devices;
     for (const SoakRound& round : rounds_) {
       if (verdict.profile == Verdict{}.profile && !round.profile.empty()) verdict.profile = round.profile;
-      verdict.backend = round.backend.empty() ? verdict.backend : round.backend;
+      if (!round.backend.empty()) verdict.backend = named<Backend>(round.backend);
       verdict.hosts = std::max(verdict.hosts, round.hosts);
       verdict.ranks = std::max(verdict.ranks, static_cast<int>(round.units.size()));
       verdict.families = std::max(verdict.families, round.families);
@@ -403,7 +403,9 @@ class Judge {
   /// True if more than half of the units change in the same way, so that no single unit is at fault.
   bool common(std::size_t count) const { return names_.size() > 1 && 2 * count > names_.size(); }
 
-  bool is_judged() const { return result_.verdict.backend != "host"; }  // ranks of the host backend share its cores
+  bool is_judged() const {
+    return result_.verdict.backend != Backend::host;
+  }  // ranks of the host backend share its cores
 
   void judge_hours() {
     std::map<std::string, std::size_t> low_in;  // class: units

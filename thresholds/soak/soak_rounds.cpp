@@ -145,7 +145,7 @@ std::string soak_line(const SoakRound& round) { return json_text(round, -1) + "\
 void summarize(const Measured& measured, const Verdict& verdict, SoakRound& round) {
   round.state = verdict.state;
   round.profile = verdict.profile;
-  round.backend = verdict.backend;
+  round.backend = verdict.backend ? name(*verdict.backend) : "";
   round.hosts = verdict.hosts;
   round.families = verdict.families;
   round.judged_families = verdict.judged_families;

@@ -164,7 +164,7 @@ class Collector {
       if (!families.contains(key.family())) continue;
       if (benchmark.error() != nullptr || benchmark.waiver() != nullptr) continue;
       peers_.ranks = std::max(peers_.ranks, benchmark.context->world_size);
-      peers_.counts = peers_.counts && benchmark.context->backend != "host";
+      peers_.counts = peers_.counts && benchmark.context->backend != Backend::host;
       for (const Metric& metric : metrics()) {
         if (metric.peers && find_metric(key, metric.name) == &metric) add(benchmark, metric);
       }
