@@ -335,7 +335,9 @@ Launch choose_launch(const LaunchSite& site) {
   Launch launch;
   launch.variables = settings(environment);
   if (const auto prefix = set_in(environment, "SHAKEDOWN_LAUNCH")) {
-    return of_prefix(site, launch, split(*prefix));
+    const auto words = split(*prefix);
+    if (words.empty()) throw CannotRun("SHAKEDOWN_LAUNCH is blank: name a launcher, or unset it");
+    return of_prefix(site, launch, words);
   }
   if (auto one = of_ranks(environment, launch)) return *one;
   const int ranks = number_in(environment, "SHAKEDOWN_RANKS", site.gpus > 0 ? site.gpus : 2);

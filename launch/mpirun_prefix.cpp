@@ -1,7 +1,6 @@
 #include "launch/mpirun_prefix.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 namespace shakedown {
@@ -11,76 +10,25 @@ using Words = std::vector<std::string>;
 
 // Options without a value, as `mpirun --help general` and its other topics list them (Open MPI 4.1.4), and the letters
 // of its manual page. Each other option has one value, and `mca` two.
-constexpr std::array options_without_value{"allow-run-as-root",
-                                           "bind-to-core",
-                                           "bind-to-socket",
-                                           "bycore",
-                                           "bynode",
-                                           "byslot",
-                                           "bysocket",
-                                           "continuous",
-                                           "d",
-                                           "debug",
-                                           "debug-daemons",
-                                           "debug-daemons-file",
-                                           "disable-recovery",
-                                           "display-allocation",
-                                           "display-devel-allocation",
-                                           "display-devel-map",
-                                           "display-diffable-map",
-                                           "display-map",
-                                           "display-topo",
-                                           "do-not-launch",
-                                           "do-not-resolve",
-                                           "dvm",
-                                           "enable-instant-on-support",
-                                           "enable-recovery",
-                                           "fwd-mpirun-port",
-                                           "get-stack-traces",
-                                           "h",
-                                           "index-argv-by-rank",
-                                           "leave-session-attached",
-                                           "merge-stderr-to-stdout",
-                                           "nolocal",
-                                           "nooversubscribe",
-                                           "noprefix",
-                                           "novm",
-                                           "nw",
-                                           "oversubscribe",
-                                           "output-proctable",
-                                           "pernode",
-                                           "q",
-                                           "quiet",
-                                           "report-bindings",
-                                           "report-child-jobs-separately",
-                                           "report-state-on-timeout",
-                                           "s",
-                                           "set-cwd-to-session-dir",
-                                           "show-progress",
-                                           "tag-output",
-                                           "timestamp-output",
-                                           "tv",
-                                           "use-hwthread-cpus",
-                                           "use-regexp",
-                                           "V",
-                                           "v",
-                                           "verbose",
-                                           "version",
-                                           "wait-for-server",
-                                           "xml"};
+constexpr std::string_view options_without_value =
+    " allow-run-as-root bind-to-core bind-to-socket bycore bynode byslot bysocket continuous d debug "
+    "debug-daemons debug-daemons-file disable-recovery display-allocation display-devel-allocation "
+    "display-devel-map display-diffable-map display-map display-topo do-not-launch do-not-resolve dvm "
+    "enable-instant-on-support enable-recovery fwd-mpirun-port get-stack-traces h index-argv-by-rank "
+    "leave-session-attached merge-stderr-to-stdout nolocal nooversubscribe noprefix novm nw oversubscribe "
+    "output-proctable pernode q quiet report-bindings report-child-jobs-separately report-state-on-timeout s "
+    "set-cwd-to-session-dir show-progress tag-output timestamp-output tv use-hwthread-cpus use-regexp V v "
+    "verbose version wait-for-server xml ";
 
 std::string name_of(const std::string& option) {
   const auto begin = option.find_first_not_of('-');
   return begin == std::string::npos ? "" : option.substr(begin);
 }
 
-template <class Names>
-bool is_one_of_names(const std::string& name, const Names& names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
+bool has_value(const std::string& name) { return options_without_value.find(" " + name + " ") == std::string::npos; }
 
 bool is_option(const std::string& name, std::initializer_list<std::string_view> names) {
-  return is_one_of_names(name, names);
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 std::string file_name(const Words& command) {
@@ -100,7 +48,7 @@ std::optional<MpirunPrefix> mpirun_prefix(const Words& prefix) {
       break;
     }
     const auto name = name_of(*word);
-    const auto values = is_one_of_names(name, options_without_value) ? 0 : is_option(name, {"mca", "gmca"}) ? 2 : 1;
+    const auto values = !has_value(name) ? 0 : is_option(name, {"mca", "gmca"}) ? 2 : 1;
     const auto count = std::min<std::ptrdiff_t>(values + 1, prefix.end() - word);
     const auto value = count == 2 ? *(word + 1) : "";
     if (is_option(name, {"H", "host"})) {

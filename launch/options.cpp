@@ -10,6 +10,7 @@
 
 #include "base/files.hpp"
 #include "base/timed_call.hpp"
+#include "launch/nearest_word.hpp"
 
 namespace shakedown {
 namespace {
@@ -114,7 +115,46 @@ std::string nccl_library(const std::string& given) {
   return file.string();
 }
 
+/// "--tier", "--families" and all others that the help names.
+std::vector<std::string> known_flags() {
+  const auto help = front_door_help() + arguments_help();
+  std::vector<std::string> flags;
+  for (auto at = help.find("--"); at != std::string::npos; at = help.find("--", at + 2)) {
+    const auto end = help.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", at);
+    flags.push_back(help.substr(at, end - at));
+  }
+  return flags;
+}
+
+std::string meant_flag(const std::vector<std::string>& words) {
+  const auto flags = known_flags();
+  for (const auto& word : words) {
+    const auto flag = word.substr(0, word.find('='));
+    if (std::find(flags.begin(), flags.end(), flag) == flags.end()) return did_you_mean(flag, flags);
+  }
+  return "";
+}
+
 }  // namespace
+
+Arguments parse_judging(const std::vector<std::string>& words) {
+  constexpr std::size_t min_width = 40;
+  Arguments arguments;
+  try {
+    arguments = parse_arguments(words, beside_program("share/shakedown/thresholds"));
+  } catch (const InputError& error) {
+    throw InputError(error.what() + meant_flag(words));
+  }
+  if (!(arguments.tolerance >= 0 && arguments.tolerance < 1)) {
+    throw InputError("--tolerance: " + number_text(arguments.tolerance) +
+                     " is not from 0 to below 1, as 0.05 is; see --help");
+  }
+  if (arguments.width < min_width) {
+    throw InputError("--width: " + std::to_string(arguments.width) + " is below " + std::to_string(min_width) +
+                     " columns, which a table needs; see --help");
+  }
+  return arguments;
+}
 
 AcceptOptions parse_accept_options(const std::vector<std::string>& words, const Environment& environment) {
   refuse_repeated(words);
@@ -147,6 +187,7 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
     constexpr std::array of_plan{"--for",    "--seed",    "--families", "--tier",
                                  "--folder", "--results", "--keep",     "--resume"};
     if (std::find(of_plan.begin(), of_plan.end(), flag) == of_plan.end()) options.flags.push_back(word);
+    if (flag == "--family") throw InputError("--family: accept and measure take --families=LIST; see --help");
     if (const auto found = switches.find(word); found != switches.end()) {
       *found->second = true;
     } else if (word == "--scaling") {
@@ -167,7 +208,7 @@ AcceptOptions parse_accept_options(const std::vector<std::string>& words, const 
     throw InputError("--scaling is of one acceptance: leave --for and --resume out");
   }
   const auto expected = options.judge.judge.expected;
-  options.judge = parse_arguments(judges, beside_program("share/shakedown/thresholds"));
+  options.judge = parse_judging(judges);
   options.judge.judge.expected = expected;
   return options;
 }

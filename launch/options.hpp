@@ -38,6 +38,10 @@ struct AcceptOptions {
 /// What the environment says (SHAKEDOWN_TIER, ...), and then the words. Errors: InputError.
 AcceptOptions parse_accept_options(const std::vector<std::string>& words, const Environment&);
 
+/// The judge's flags, with bounds for numbers that a report cannot use, and the flag that a mistyped one resembles.
+/// Errors: InputError.
+Arguments parse_judging(const std::vector<std::string>& words);
+
 /// The flags above, one per line, for --help.
 std::string front_door_help();
 

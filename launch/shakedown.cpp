@@ -29,6 +29,7 @@
 #include "launch/accept.hpp"
 #include "launch/choice.hpp"
 #include "launch/job.hpp"
+#include "launch/nearest_word.hpp"
 #include "launch/options.hpp"
 #include "launch/soak.hpp"
 #include "launch/supervisor.hpp"
@@ -127,6 +128,8 @@ void write_nodes(const std::filesystem::path& folder, const NodeList& list) {
 }
 
 int nodes(const Arguments& arguments) {
+  if (arguments.scontrol && arguments.kubectl)
+    throw InputError("--scontrol and --kubectl: give one of them; see --help");
   const Judged all = judged(arguments);
   write_outputs(outputs_of(arguments), all);
   const NodeList list = decide_nodes(all.verdict);
@@ -162,45 +165,72 @@ int archive(const Arguments& arguments) {
   return 0;
 }
 
-int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
-  if (words.empty()) throw InputError("a verb is missing; see --help");
-  const std::string& verb = words.front();
-  const bool is_flag = verb.rfind("--", 0) == 0;
-  const std::vector<std::string> rest(words.begin() + 1, words.end());
-  if (verb == "launch") return launch(rest);
-  if (verb == "inventory") return inventory(rest);
-  if (verb == "supervisor") return supervise(rest);
-  if (std::find(words.begin(), words.end(), "--help") != words.end()) {
-    std::fputs(help().c_str(), stdout);
-    return 0;
-  }
-  if (verb == "accept") return accept(rest, channel);
-  if (verb == "measure") return measure(rest);
-  if (verb == "discover") return discover(rest);
+const std::vector<std::string> verbs{"accept", "measure", "discover", "inventory", "launch",
+                                     "report", "nodes",   "archive",  "regress",   "baseline"};
+
+bool is_any_of(const std::string& word, std::initializer_list<const char*> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+void require_verb(const std::string& verb) {
   if (verb == "roll") throw InputError("roll is now called discover");
-  if (verb == "ctest") return ctest_step(rest);
-  if (!is_flag && verb != "report" && verb != "nodes" && verb != "regress" && verb != "baseline" && verb != "archive") {
-    throw InputError("unknown verb \"" + verb + "\"; see --help");
-  }
-  auto flags = words.begin() + (is_flag ? 0 : 1);
-  std::string action;
-  if (verb == "baseline" && flags != words.end() && flags->rfind("--", 0) != 0) action = *flags++;
-  const Arguments arguments = parse_arguments({flags, words.end()}, beside_program("share/shakedown/thresholds"));
+  if (verb.rfind("--", 0) == 0 || std::find(verbs.begin(), verbs.end(), verb) != verbs.end()) return;
+  throw InputError("unknown verb \"" + verb + "\"" + did_you_mean(verb, verbs) + "; see --help");
+}
+
+/// The action of `baseline`, which is the first word after it; empty for other verbs.
+std::string action_of(const std::string& verb, const std::vector<std::string>& rest) {
+  if (verb != "baseline" || rest.empty() || rest.front().rfind("--", 0) == 0) return "";
+  const std::string& action = rest.front();
+  if (is_any_of(action, {"create", "merge", "show"})) return action;
+  throw InputError("unknown action \"" + action + "\"" + did_you_mean(action, {"create", "merge", "show"}) +
+                   "; write baseline create, merge or show");
+}
+
+/// The verbs that judge or show what was measured before.
+int judge_verb(const std::string& verb, const std::vector<std::string>& rest, const ReasonChannel& channel) {
+  const auto action = action_of(verb, rest);
+  const std::vector<std::string> flags(rest.begin() + (action.empty() ? 0 : 1), rest.end());
+  const Arguments arguments = parse_judging(flags);
   if (arguments.version) {
     std::puts("shakedown " SHAKEDOWN_VERSION);
     return 0;
   }
-  if (is_flag) throw InputError("a verb is missing before \"" + verb + "\"; see --help");
   const bool shows_stored = (verb == "report" || verb == "nodes") && is_stored(arguments);
-  refuse_ignored(shows_stored ? "stored" : action.empty() ? verb : verb + " " + action, {flags, words.end()});
+  refuse_ignored(shows_stored ? "stored" : action.empty() ? verb : verb + " " + action, flags);
   if (verb == "nodes") return nodes(arguments);
   if (verb == "archive") return archive(arguments);
   if (verb == "baseline") return baseline(action, arguments);
   return verb == "report" ? report(arguments, channel) : regress(arguments);
 }
 
+int run(const std::vector<std::string>& words, const ReasonChannel& channel) {
+  if (words.empty()) throw InputError("a verb is missing; see --help");
+  const std::string& verb = words.front();
+  const std::vector<std::string> rest(words.begin() + 1, words.end());
+  if (verb == "launch") return launch(rest);
+  if (verb == "inventory") return inventory(rest);
+  if (verb == "supervisor") return supervise(rest);
+  const auto asks_for_help = [](const std::string& word) { return word == "--help" || word == "-h"; };
+  if (verb == "help" || std::any_of(words.begin(), words.end(), asks_for_help)) {
+    std::fputs(help().c_str(), stdout);
+    return 0;
+  }
+  if (is_any_of(verb, {"version", "-V", "--version"})) {
+    std::puts("shakedown " SHAKEDOWN_VERSION);
+    return 0;
+  }
+  if (verb == "accept") return accept(rest, channel);
+  if (verb == "measure") return measure(rest);
+  if (verb == "discover") return discover(rest);
+  if (verb == "ctest") return ctest_step(rest);
+  require_verb(verb);
+  if (verb.rfind("--", 0) == 0) throw InputError("a verb is missing before \"" + verb + "\"; see --help");
+  return judge_verb(verb, rest, channel);
+}
+
 bool has_verb(const std::vector<std::string>& words, std::initializer_list<const char*> verbs) {
-  return !words.empty() && std::find(verbs.begin(), verbs.end(), words.front()) != verbs.end();
+  return !words.empty() && is_any_of(words.front(), verbs);
 }
 
 bool names_results(const std::vector<std::string>& words) {

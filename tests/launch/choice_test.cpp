@@ -112,6 +112,7 @@ TEST_F(LaunchChoice, ThePrefixOfTheUserWinsOverEverything) {
   EXPECT_EQ(launch.prefix, (std::vector<std::string>{"srun", "--mpi=pmix", "-N4"}));
   EXPECT_EQ(launch.discovery, launch.prefix);
   EXPECT_EQ(launch.expected(), "") << "only the discovery knows";
+  EXPECT_EQ(refusal(site({{"SHAKEDOWN_LAUNCH", " "}})), "SHAKEDOWN_LAUNCH is blank: name a launcher, or unset it");
 }
 
 TEST_F(LaunchChoice, APrefixOfMpirunIsLeftAsItIsUnlessAHostThatItNamesIsAbsent) {

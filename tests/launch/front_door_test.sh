@@ -118,6 +118,24 @@ rm -f stays "$tree/bin/bench_all"
 # --- no verdict -------------------------------------------------------------------------------------------------------------
 run 2 "$tree/bin/shakedown" roll
 expect "the old name of a verb is refused with its new one" eval 'says "roll is now called discover" && [[ $(wc -l <err) == 1 ]]'
+for typo in "acept|unknown verb .acept. .did you mean accept\?." "baseline creat --out=x|unknown action .creat. .did you mean create\?." \
+  "accept --familes=gemm|unknown flag .--familes=gemm.; see --help .did you mean --families\?." \
+  "report --result=x|did you mean --results\?" "accept --tolerance=-1|--tolerance: -1 is not from 0" \
+  "report --width=1 --results=x|--width: 1 is below 40 columns" "accept --family=gemm|--family: accept and measure take --families" \
+  "nodes --scontrol --kubectl --results=x|--scontrol and --kubectl: give one"; do
+  # shellcheck disable=SC2086  # words
+  run 2 "$tree/bin/shakedown" ${typo%%|*}
+  expect "wrong usage is refused in one line: ${typo%%|*}" eval '[[ $(wc -l <err) == 1 ]] && says "^error: .*${typo##*|}"'
+done
+for asked in help -h "accept -h" "nodes --help"; do
+  # shellcheck disable=SC2086  # words
+  run 0 "$tree/bin/shakedown" $asked
+  expect "help by $asked" prints '^usage: shakedown VERB'
+done
+for asked in version -V --version; do
+  run 0 "$tree/bin/shakedown" "$asked"
+  expect "the version by $asked" prints '^shakedown [0-9.]+'
+done
 run 2 "${accept[@]}" --nosuch
 expect "an unknown flag is refused" eval 'says "^error: unknown flag" && ! prints VERDICT'
 run 2 "${accept[@]}" --dcgm=4
